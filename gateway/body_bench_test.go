@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -32,7 +31,7 @@ func bodyShapes() []bodyShape {
 	text := func(name, unit string) func(int) string {
 		return func(size int) string { return repeatTo(size, `{"`+name+`":"`, unit, `"}`) }
 	}
-	nested := strings.Repeat("[", maxNesting-1) + strings.Repeat("]", maxNesting-1) + ","
+	nested := strings.Repeat("[", 62) + strings.Repeat("]", 62) + ","
 	return []bodyShape{
 		{"valid, longest message", true, func(size int) string {
 			const unit = `\ud83d\ude00`
@@ -106,12 +105,11 @@ func decodeBody(tb testing.TB, r *Request, shape bodyShape, body string) int {
 	if (err == nil) != shape.valid {
 		tb.Fatalf("%s: %v", shape.name, err)
 	}
-	problem, isProblem := errors.AsType[*Problem](err)
-	if !isProblem {
+	if err == nil {
 		return 0
 	}
 	var w jsonw.Writer
-	problem.encode(&w)
+	problemOf(err, &r.route.Route, false).encode(&w)
 	return len(w.Bytes())
 }
 

@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -97,11 +96,11 @@ func checkBody(t *testing.T, data []byte, err error, rules map[string]fieldRule,
 		}
 		return
 	}
-	problem, ok := errors.AsType[*Problem](err)
-	if ok && len(data) > defaultMaxBodyBytes && problem.Status == http.StatusRequestEntityTooLarge {
+	problem := problemOf(err, &Route{}, false)
+	if len(data) > defaultMaxBodyBytes && problem.Status == http.StatusRequestEntityTooLarge {
 		return
 	}
-	if !ok || problem.Status != http.StatusUnprocessableEntity {
+	if problem.Status != http.StatusUnprocessableEntity {
 		t.Fatalf("%q: %v; these are wrong: %v", data, err, wrong)
 	}
 	if isAmbiguous(data) && problem.Details["body"] != "" {

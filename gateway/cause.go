@@ -6,6 +6,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient"
+	"opsgate/gateway/decode"
 )
 
 // A Cause is the stable reason of an error response in logs, metrics and traces: "scope", "breaker:fleet". Clients do not get it.
@@ -75,6 +76,17 @@ func (c Cause) label() Cause {
 		return causeLimit
 	}
 	return c
+}
+
+// causeOfInput returns the cause for input that is not valid.
+func causeOfInput(err *decode.Error) Cause {
+	switch err.Part {
+	case decode.PartQuery:
+		return causeQuery
+	case decode.PartKey:
+		return causeKey
+	}
+	return causeBody
 }
 
 // causeOfToken returns the cause for a token that the authenticator rejects with err.

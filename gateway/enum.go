@@ -2,9 +2,8 @@ package gateway
 
 import (
 	"slices"
-	"strings"
-	"unicode/utf8"
 
+	"opsgate/gateway/decode"
 	"opsgate/gateway/jsonw"
 )
 
@@ -14,14 +13,29 @@ type enumValue[T any] struct {
 	value T
 }
 
-// oneOf lists the names of values: a, b or c.
-func oneOf[T any](values []enumValue[T]) string {
-	names := make([]string, len(values))
+// names returns the public names of values.
+func names[T any](values []enumValue[T]) []string {
+	all := make([]string, len(values))
 	for i, v := range values {
-		names[i] = v.name
+		all[i] = v.name
 	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	return all
+}
+
+// requiredEnum returns the value of a required field of a body.
+func requiredEnum[T any](b *decode.Body, field string, values []enumValue[T]) (value T) {
+	if i := b.OneOf(field, names(values)); i >= 0 {
+		value = values[i].value
+	}
+	return value
+}
+
+// optionalEnum returns the value of a query parameter, or def if it is absent.
+func optionalEnum[T any](q *decode.Query, parameter string, values []enumValue[T], def T) T {
+	if i := q.OneOf(parameter, names(values)); i >= 0 {
+		return values[i].value
+	}
+	return def
 }
 
 // writeEnum writes the name of a value. A value without a name violates the contract with the service, and fails the view.
@@ -33,11 +47,6 @@ func writeEnum[T comparable](w *jsonw.Writer, name string, values []enumValue[T]
 		}
 	}
 	w.Fail(name, "value is not in the enum")
-}
-
-// validText returns whether s is UTF-8 without NUL, which some stores cannot hold.
-func validText(s string) bool {
-	return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0
 }
 
 func sortedKeys(m map[string]string) []string {

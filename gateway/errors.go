@@ -10,11 +10,15 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient"
+	"opsgate/gateway/decode"
 )
 
 // problemOf returns the response to a request of the route that failed with err. If the client has disconnected, it returns clientClosed,
 // except for errors that a disconnect cannot cause.
 func problemOf(err error, row *Route, clientGone bool) *Problem {
+	if input, ok := errors.AsType[*decode.Error](err); ok {
+		return invalid(input.Details).withCause(causeOfInput(input))
+	}
 	problem, ok := errors.AsType[*Problem](err)
 	if clientGone && (!ok || problem.Status > http.StatusInternalServerError) {
 		return clientClosed(err)

@@ -62,7 +62,7 @@ func (a *api) getServerMetrics(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	q := r.Query()
-	metricRange := choice(q, "range", metricRanges, fleetv1.MetricRange_METRIC_RANGE_LAST_24H)
+	metricRange := optionalEnum(q, "range", metricRanges, fleetv1.MetricRange_METRIC_RANGE_LAST_24H)
 	if err := q.Err(); err != nil {
 		return Reply{}, err
 	}
@@ -94,7 +94,7 @@ func (a *api) listServerCommands(r *Request) (Reply, error) {
 	page := q.Int("page", 1, math.MaxInt32, 1)
 	size := q.Int("pageSize", 1, 100, 20)
 	if int64(page)*int64(size) > math.MaxInt32 {
-		q.fail("page", "is too large: page × pageSize must stay below 2147483648")
+		q.Fail("page", "is too large: page × pageSize must stay below 2147483648")
 	}
 	if err := q.Err(); err != nil {
 		return Reply{}, err

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"opsgate/gateway/decode"
 )
 
 // Headers and queries have up to 16 KiB in thousands of elements. Parsing them must not allocate for each element.
@@ -19,7 +21,7 @@ func TestHeaderParsingDoesNotAllocatePerElement(t *testing.T) {
 		read       func(lines []string)
 	}{
 		{"escaped parameters", "%6cimi%75=1&", func(lines []string) {
-			q := Query{raw: lines[0]}
+			q := decode.NewQuery(lines[0])
 			_, _ = q.Int("limit", 1, 100, 50), q.Text("action")
 		}},
 		{"empty hops", ",", forwarded},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
+	"opsgate/gateway/decode"
 	"opsgate/ratelimit"
 )
 
@@ -180,7 +181,7 @@ func FuzzLimitHeaders(f *testing.F) {
 			{Name: name + "'s", Requests: 7, Per: 3e9},
 		}
 		p, err := ratelimit.NewPolicy(limits)
-		if err != nil || !visibleASCII(strings.ReplaceAll(name, " ", "_"), 1000) || reset < 0 || reset > 1<<60 || remaining < 0 || remaining > 1e9 {
+		if err != nil || !decode.VisibleASCII(strings.ReplaceAll(name, " ", "_"), 1000) || reset < 0 || reset > 1<<60 || remaining < 0 || remaining > 1e9 {
 			return
 		}
 		all, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: p})

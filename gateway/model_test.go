@@ -97,7 +97,7 @@ func (m *model) check(request protoreflect.Message) {
 			_, err := netip.ParseAddr(v.String())
 			want(err == nil, field, v.String())
 		case field.Kind() == protoreflect.StringKind:
-			want(validText(v.String()), field, v.String())
+			want(!strings.Contains(v.String(), "\x00"), field, v.String())
 		}
 		return true
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"opsgate/authn"
+	"opsgate/gateway/decode"
 	"opsgate/gateway/jsonw"
 )
 
@@ -94,6 +95,13 @@ func missingPlan() *Problem {
 	}
 }
 
+// invalid is the response to input that is not valid.
+func invalid(details map[string]string) *Problem {
+	return &Problem{
+		Status: http.StatusUnprocessableEntity, Code: "validation_error", Text: "the request has invalid fields", Details: details,
+	}
+}
+
 func notFound(err error) *Problem {
 	return &Problem{Status: http.StatusNotFound, Code: "not_found", Text: "no such resource", err: err}
 }
@@ -152,7 +160,7 @@ func unsupportedMediaType() *Problem {
 // one.
 func unsupportedCoding(coding string) *Problem {
 	text := "the request body must have no Content-Encoding"
-	if visibleASCII(coding, maxCodingLen) {
+	if decode.VisibleASCII(coding, maxCodingLen) {
 		text += ": " + coding + " is not supported"
 	}
 	return &Problem{

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opsgate/authn"
+	"opsgate/gateway/decode"
 	"opsgate/gateway/jsonw"
 	"opsgate/ratelimit"
 )
@@ -33,7 +34,7 @@ type Request struct {
 	decision      ratelimit.Decision
 	pending       pendingResponse
 	pendingRefund *refund       // to be queued after the response; nil for none
-	body          *Body         // nil until a route reads one
+	body          *decode.Body  // nil until a route reads one
 	out           jsonw.Writer  // body of the response
 	compressed    bytes.Buffer  // the body with gzip
 	numValues     int           // used elements of root.headerValues

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"opsgate/gateway/decode"
 )
 
 // maxRequestIDLen is the maximal length of a client's request id (docs/integrate/contract.md, "Caching").
@@ -13,7 +15,7 @@ const maxRequestIDLen = 128
 // requestID returns the client's id if it sent exactly one valid id, else a new one. An id that contains a token is not valid, because ids
 // are logged, traced and sent to services.
 func requestID(sent []string, tokenPrefix string, now time.Time) string {
-	if len(sent) == 1 && visibleASCII(sent[0], maxRequestIDLen) && (tokenPrefix == "" || !strings.Contains(sent[0], tokenPrefix)) {
+	if len(sent) == 1 && decode.VisibleASCII(sent[0], maxRequestIDLen) && (tokenPrefix == "" || !strings.Contains(sent[0], tokenPrefix)) {
 		return sent[0]
 	}
 	return newRequestID(now)

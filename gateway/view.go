@@ -1,6 +1,9 @@
 package gateway
 
-import "opsgate/gateway/jsonw"
+import (
+	"opsgate/gateway/decode"
+	"opsgate/gateway/jsonw"
+)
 
 // An encoder writes one resource as an object.
 type encoder[M any] func(w *jsonw.Writer, m *M)
@@ -61,5 +64,5 @@ func isCursor(s string) bool {
 			return false
 		}
 	}
-	return len(s) <= maxCursorLen
+	return len(s) <= decode.MaxCursorLen
 }

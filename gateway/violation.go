@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"opsgate/backendclient"
+	"opsgate/gateway/decode"
 )
 
 // maxViolationText is the maximal number of characters of a description in a response (docs/integrate/contract.md, "Errors").
@@ -29,7 +30,7 @@ func checkViolations(e *backendclient.Error, row *Route) error {
 	return nil
 }
 
-// detailsOf returns the descriptions of violations by the API's field names, the first one of each field.
+// detailsOf returns the descriptions of violations by the API's field names, the first one of each field, within the limits of a response.
 func detailsOf(violations []backendclient.Violation, row *Route) map[string]string {
 	details := make(map[string]string, len(violations))
 	for _, v := range violations {
@@ -37,7 +38,7 @@ func detailsOf(violations []backendclient.Violation, row *Route) map[string]stri
 			details[name] = publicText(v.Description)
 		}
 	}
-	return details
+	return decode.Details(details)
 }
 
 // fieldOf returns the field of a violation, or "" if the route has no such field. Path parameters are not fields, because an unknown id is
@@ -50,8 +51,8 @@ func (r *Route) fieldOf(v backendclient.Violation) string {
 			return field
 		}
 	}
-	if r.Method == http.MethodPost && (path == idempotencyKeyHeader || path == "idempotency_key") {
-		return idempotencyKeyHeader
+	if r.Method == http.MethodPost && (path == decode.IdempotencyKeyHeader || path == "idempotency_key") {
+		return decode.IdempotencyKeyHeader
 	}
 	return ""
 }
@@ -86,5 +87,5 @@ func publicText(description string) string {
 	if text = strings.TrimSpace(text); text == "" {
 		return "is not valid"
 	}
-	return firstChars(text, maxViolationText)
+	return decode.FirstChars(text, maxViolationText)
 }

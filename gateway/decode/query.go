@@ -1,4 +1,4 @@
-package gateway
+package decode
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// maxCursorLen is the maximal length of a cursor in the contract with the services.
-const maxCursorLen = 512
+// MaxCursorLen is the maximal length of a cursor in the contract with the services.
+const MaxCursorLen = 512
 
 // A Query decodes the parameters of a route and collects all problems. Unknown parameters are ignored (docs/integrate/contract.md,
 // "Requests").
@@ -20,15 +20,15 @@ type Query struct {
 	problems map[string]string
 }
 
-// Query returns the decoder of the request's query.
-func (r *Request) Query() *Query { return &Query{raw: r.http().URL.RawQuery} }
+// NewQuery returns the decoder of an encoded query.
+func NewQuery(raw string) *Query { return &Query{raw: raw} }
 
-// Err returns nil, or one problem with all invalid parameters.
+// Err returns nil, or an *Error with all invalid parameters.
 func (q *Query) Err() error {
 	if q.problems == nil {
 		return nil
 	}
-	return invalid(q.problems).withCause(causeQuery)
+	return &Error{Part: PartQuery, Details: Details(q.problems)}
 }
 
 // Int returns an integer from low to high, or def if the parameter is absent.
@@ -40,9 +40,9 @@ func (q *Query) Int(name string, low, high, def int32) int32 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || strings.HasPrefix(text, "+") || n < int64(low) || n > int64(high) {
 		if high == math.MaxInt32 {
-			q.fail(name, fmt.Sprintf("must be a whole number, at least %d", low))
+			q.Fail(name, fmt.Sprintf("must be a whole number, at least %d", low))
 		} else {
-			q.fail(name, fmt.Sprintf("must be a whole number from %d to %d", low, high))
+			q.Fail(name, fmt.Sprintf("must be a whole number from %d to %d", low, high))
 		}
 		return def
 	}
@@ -54,10 +54,10 @@ func (q *Query) Text(name string) string {
 	values, malformed := q.values(name)
 	switch {
 	case malformed:
-		q.fail(name, "must be percent-encoded UTF-8 without NUL")
+		q.Fail(name, "must be percent-encoded UTF-8 without NUL")
 		return ""
 	case len(values) > 1:
-		q.fail(name, "must be given once")
+		q.Fail(name, "must be given once")
 		return ""
 	case len(values) == 0:
 		return ""
@@ -68,7 +68,7 @@ func (q *Query) Text(name string) string {
 // Cursor returns the cursor. If the parameter cannot be a cursor, ignored is true; that is never an error.
 func (q *Query) Cursor() (cursor string, ignored bool) {
 	values, malformed := q.values("cursor")
-	if malformed || len(values) > 1 || len(values) == 1 && len(values[0]) > maxCursorLen {
+	if malformed || len(values) > 1 || len(values) == 1 && len(values[0]) > MaxCursorLen {
 		return "", true
 	}
 	if len(values) == 0 {
@@ -90,7 +90,7 @@ func (q *Query) Time(name string, def time.Time) time.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	// Parse also accepts an hour of one digit and a comma before the fraction (go.dev/issue/54580); RFC 3339 does not.
 	if err != nil || text[len("2006-01-02T15")] != ':' || text[len("2006-01-02T15:04:05")] == ',' || impossibleOffset(text) {
-		q.fail(name, "must be an RFC 3339 date-time with Z or an offset, as 2026-01-02T03:04:05Z")
+		q.Fail(name, "must be an RFC 3339 date-time with Z or an offset, as 2026-01-02T03:04:05Z")
 		return def
 	}
 	return t.UTC()
@@ -102,17 +102,17 @@ func impossibleOffset(text string) bool {
 	return text[len(text)-1] != 'Z' && (offset[1:3] > "23" || offset[4:6] > "59")
 }
 
-// choice returns the value with the given name, or def if the parameter is absent.
-func choice[T any](q *Query, name string, values []enumValue[T], def T) T {
+// OneOf returns the index of the parameter in values, or -1 if it is absent or another.
+func (q *Query) OneOf(name string, values []string) int {
 	text, given := q.single(name)
 	if !given {
-		return def
+		return -1
 	}
-	if i := slices.IndexFunc(values, func(v enumValue[T]) bool { return v.name == text }); i >= 0 {
-		return values[i].value
+	i := slices.Index(values, text)
+	if i < 0 {
+		q.Fail(name, oneOf(values))
 	}
-	q.fail(name, "must be "+oneOf(values))
-	return def
+	return i
 }
 
 // single returns the value of a parameter, which must be neither empty nor repeated.
@@ -120,11 +120,11 @@ func (q *Query) single(name string) (value string, given bool) {
 	values, malformed := q.values(name)
 	switch {
 	case malformed:
-		q.fail(name, "must be percent-encoded UTF-8 without NUL")
+		q.Fail(name, "must be percent-encoded UTF-8 without NUL")
 	case len(values) > 1:
-		q.fail(name, "must be given once")
+		q.Fail(name, "must be given once")
 	case len(values) == 1 && values[0] == "":
-		q.fail(name, "must not be empty")
+		q.Fail(name, "must not be empty")
 	case len(values) == 1:
 		return values[0], true
 	}
@@ -181,7 +181,8 @@ func hexValue(c byte) byte {
 	return c | 0x20 - 'a' + 10
 }
 
-func (q *Query) fail(name, text string) {
+// Fail records a problem of a parameter.
+func (q *Query) Fail(name, text string) {
 	if q.problems == nil {
 		q.problems = make(map[string]string)
 	}

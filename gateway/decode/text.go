@@ -1,7 +1,8 @@
-package gateway
+package decode
 
 import (
 	"fmt"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -46,4 +47,39 @@ func visible(r rune) bool {
 	}
 	return !unicode.IsSpace(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) &&
 		(!unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Prepended_Concatenation_Mark, r))
+}
+
+// validText returns whether s is UTF-8 without NUL, which some stores cannot hold.
+func validText(s string) bool {
+	return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0
+}
+
+// VisibleASCII returns whether s has 1 to limit characters, all of them visible ASCII.
+func VisibleASCII(s string, limit int) bool {
+	if s == "" || len(s) > limit {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// FirstChars returns the first n characters of a text.
+func FirstChars(text string, n int) string {
+	for i := range text {
+		if n == 0 {
+			return text[:i]
+		}
+		n--
+	}
+	return text
+}
+
+// oneOf describes the valid values: must be a, b or c.
+func oneOf(values []string) string {
+	last := len(values) - 1
+	return "must be " + strings.Join(values[:last], ", ") + " or " + values[last]
 }

@@ -1,4 +1,4 @@
-package gateway
+package decode
 
 import (
 	"bytes"
@@ -137,7 +137,7 @@ const longestEscape = len(`\ud83d\ude00`)
 func detailName(literal []byte) string {
 	var buf [len(`"`) + maxDetailName*longestEscape]byte
 	text, _ := jsontext.AppendUnquote(buf[:0], literal[:min(len(literal), len(buf))]) // the error is that of an incomplete literal
-	return firstChars(string(text), maxDetailName)
+	return FirstChars(string(text), maxDetailName)
 }
 
 // textOf returns the text of a string literal, and whether it is valid: an unpaired surrogate becomes U+FFFD.

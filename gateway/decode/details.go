@@ -1,10 +1,27 @@
-package gateway
+package decode
 
 import (
-	"net/http"
+	"maps"
+	"slices"
 
 	"opsgate/gateway/jsonw"
 )
+
+// The parts of a request that an [Error] can concern.
+const (
+	PartQuery = "query"
+	PartBody  = "body"
+	PartKey   = "key" // the Idempotency-Key alone
+)
+
+// An Error is the error of input that is not valid.
+type Error struct {
+	Part    string
+	Details map[string]string // for the client: problems by parameter, header or field
+}
+
+// Error describes the input without the client's text.
+func (e *Error) Error() string { return "the " + e.Part + " is not valid" }
 
 // Limits of the details in one response (docs/integrate/contract.md, "Errors"): a client may send thousands of unknown names.
 const (
@@ -13,20 +30,17 @@ const (
 	maxDetailName  = 64      // characters
 )
 
-// invalid returns a 422 with the problems by parameter, header or field, and with the names of unknown fields. It applies the limits of
-// details: problems come first, sorted by name, then unknown fields in their order. Long names are truncated, and details beyond the limits
-// are dropped.
-func invalid(problems map[string]string, unknown ...string) *Problem {
+// Details returns problems by parameter, header or field, and those of unknown fields, within the limits of a response: problems come first,
+// sorted by name, then unknown fields in their order. Long names are truncated, and details beyond the limits are dropped.
+func Details(problems map[string]string, unknown ...string) map[string]string {
 	d := details{texts: make(map[string]string, min(len(problems)+len(unknown), maxDetails)), size: len("{}")}
-	for _, name := range sortedKeys(problems) {
+	for _, name := range slices.Sorted(maps.Keys(problems)) {
 		d.add(name, problems[name])
 	}
 	for _, name := range unknown {
 		d.add(name, "is not a field of this request")
 	}
-	return &Problem{
-		Status: http.StatusUnprocessableEntity, Code: "validation_error", Text: "the request has invalid fields", Details: d.texts,
-	}
+	return d.texts
 }
 
 // details collects texts by name, within the limits of a response.
@@ -38,7 +52,7 @@ type details struct {
 
 // add adds a detail, unless the name already has one or a limit is reached.
 func (d *details) add(name, text string) {
-	name = firstChars(name, maxDetailName)
+	name = FirstChars(name, maxDetailName)
 	if _, exists := d.texts[name]; exists || len(d.texts) == maxDetails {
 		return
 	}
@@ -50,15 +64,4 @@ func (d *details) add(name, text string) {
 	}
 	d.size += size
 	d.texts[name] = text
-}
-
-// firstChars returns the first n characters of a text.
-func firstChars(text string, n int) string {
-	for i := range text {
-		if n == 0 {
-			return text[:i]
-		}
-		n--
-	}
-	return text
 }
