@@ -8,9 +8,9 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// newEngine registers the rows of the API and the documentation pages with Gin. Gin's own redirects, path cleaning and error bodies are
-// off. Explain uses the handlers of dryRows, which has the same rows as g.rows.
-func (g *Gateway) newEngine(dryRows []Route) *gin.Engine {
+// newEngine registers the rows of the API and the documentation pages with Gin; serve returns the handler of each. Gin's own redirects, path
+// cleaning and error bodies are off.
+func (g *Gateway) newEngine(serve func(*boundRoute) gin.HandlerFunc) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode) // global, but nothing else stops Gin from printing to standard output
 	e := gin.New()
 	e.RedirectTrailingSlash = false
@@ -22,23 +22,22 @@ func (g *Gateway) newEngine(dryRows []Route) *gin.Engine {
 	e.UnescapePathValues = false
 
 	methods := make(map[string][]string)
-	for i, row := range g.rows {
+	for _, row := range g.rows {
 		rt := g.bind(row, apiStages)
-		rt.dryHandle = dryRows[i].Handle
-		e.Handle(row.Method, row.Path, g.serve(rt))
+		e.Handle(row.Method, row.Path, serve(rt))
 		methods[row.Path] = append(methods[row.Path], row.Method)
 		if row.Method == http.MethodGet {
-			e.HEAD(row.Path, g.serve(rt))
+			e.HEAD(row.Path, serve(rt))
 			methods[row.Path] = append(methods[row.Path], http.MethodHead)
 		}
 	}
 	for path, allowed := range methods {
-		e.OPTIONS(path, g.serve(g.bind(optionsRow(path, allowed...), authenticatedStages)))
+		e.OPTIONS(path, serve(g.bind(optionsRow(path, allowed...), authenticatedStages)))
 	}
-	g.addPages(e)
+	g.addPages(e, serve)
 
 	row := Route{ID: "unmatched"}
-	apiNotFound, publicNotFound := g.serve(g.bind(row, authenticatedStages)), g.serve(g.bind(row, publicStages))
+	apiNotFound, publicNotFound := serve(g.bind(row, authenticatedStages)), serve(g.bind(row, publicStages))
 	notFound := func(c *gin.Context) {
 		if path := c.Request.URL.Path; path == "/v1" || strings.HasPrefix(path, "/v1/") {
 			apiNotFound(c)

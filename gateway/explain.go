@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,112 +76,65 @@ type ExplainedRoute struct {
 // Explain runs the stages and the handler of the request's route without side effects. The authenticator and the limiter return what q
 // states, and no service is called.
 func (g *Gateway) Explain(q ExplainRequest) Explanation {
-	x := &dryRun{Context: context.Background(), ExplainRequest: q}
-	x.result.Answer = Answer{Status: http.StatusOK, Code: "ok"}
-	req, err := x.request()
+	e := &explainer{question: &q}
+	e.result.Answer = Answer{Status: http.StatusOK, Code: "ok"}
+	req, err := q.request()
 	if err != nil {
-		x.refuse("target", err)
-		return x.result
+		e.refuse("target", err)
+		return e.result
 	}
-	if x.gateway, err = g.withoutEffects(x); err != nil {
-		x.refuse("limits", err)
-		return x.result
+	if e.gateway, err = g.dryRun(&q); err != nil {
+		e.refuse("limits", err)
+		return e.result
 	}
-	g.engine.ServeHTTP(discardWriter{make(http.Header)}, req)
-	return x.result
-}
-
-// withoutEffects returns a copy of the gateway whose stages use x, and change neither the metrics nor the capacity of g.
-func (g *Gateway) withoutEffects(x *dryRun) (*Gateway, error) {
-	a, o := x.Assignment, g.options
-	if a == nil {
-		p := cmp.Or(x.Principal, &authn.Principal{})
-		a = o.Policies.For(p.TeamID, p.TokenID)
-	}
-	policies, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: a.Policy})
-	if err != nil {
-		return nil, internal(err)
-	}
-	o.Authenticator, o.Limiter, o.Policies, o.Metrics, o.Capacity = x, x, policies, newMetrics(), o.Capacity.snapshot()
-	o.RetrySlots, o.Decisions, o.Tracer = nil, nil, nil
-	return &Gateway{options: o, limitSets: newLimitSets(policies, o.Metrics), overloaded: g.overloaded}, nil
-}
-
-// A dryRun is the context of a described request. It implements the authenticator and the limiter of the gateway that runs its stages.
-type dryRun struct {
-	context.Context
-	ExplainRequest
-
-	gateway *Gateway
-	result  Explanation
-}
-
-// A notGivenError is returned in a dry run for a result that the ExplainRequest does not contain.
-type notGivenError struct{ detail string }
-
-// Error returns the detail.
-func (e *notGivenError) Error() string { return e.detail }
-
-// Authenticate implements [Authenticator].
-func (x *dryRun) Authenticate(context.Context, string, authn.Source) (*authn.Principal, error) {
-	switch {
-	case x.Revoked != nil:
-		return nil, x.Revoked
-	case x.Principal == nil:
-		return nil, &notGivenError{"the token's team is not known"}
-	}
-	return x.Principal, nil
-}
-
-// Decide implements [Limiter].
-func (x *dryRun) Decide(context.Context, string, *ratelimit.Policy) (ratelimit.Decision, error) {
-	switch {
-	case x.LimiterErr != nil:
-		return ratelimit.Decision{}, x.LimiterErr
-	case x.Decision == nil:
-		return ratelimit.Decision{}, &notGivenError{"the remaining requests are not known"}
-	}
-	return *x.Decision, nil
-}
-
-// Refund implements [Limiter]. A dry run has nothing to refund.
-func (x *dryRun) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error {
-	return nil
+	e.gateway.newEngine(e.serve).ServeHTTP(discardWriter{make(http.Header)}, req)
+	return e.result
 }
 
 // request returns the described request, with a target that is parsed like that of a request to the server.
-func (x *dryRun) request() (*http.Request, error) {
-	target, err := url.ParseRequestURI(x.Path)
-	if err != nil || strings.Contains(x.Path, " ") { // a space would end the target in the request line
+func (q *ExplainRequest) request() (*http.Request, error) {
+	target, err := url.ParseRequestURI(q.Path)
+	if err != nil || strings.Contains(q.Path, " ") { // a space would end the target in the request line
 		return nil, badRequest("the path is not a valid request target")
 	}
-	req, err := http.NewRequestWithContext(x, x.Method, "/", bodyNotGiven{})
+	req, err := http.NewRequestWithContext(context.Background(), q.Method, "/", unknownBody{})
 	if err != nil {
 		return nil, badRequest("the method is not a valid HTTP method")
 	}
-	req.URL, req.RequestURI = target, x.Path
-	req.Header.Set("Authorization", "Bearer token") // Authenticate ignores the token
+	req.URL, req.RequestURI = target, q.Path
+	req.Header.Set("Authorization", "Bearer token") // dryAuthenticator ignores the token
 	return req, nil
 }
 
 // badRequest is the response that net/http sends before the gateway is called: plain text, without a code.
 func badRequest(text string) *Problem { return &Problem{Status: http.StatusBadRequest, Text: text} }
 
-// serve runs all stages of the route, and the handler up to its call of a service.
-func (x *dryRun) serve(c *gin.Context, rt *boundRoute) {
-	r := &Request{gateway: x.gateway, route: rt, gin: c, ctx: x, root: &requestContext{Context: x}, start: x.gateway.options.Clock()}
-	// While the caller is unknown, its plan and scopes count as sufficient.
-	r.principal = &authn.Principal{AIPlan: true, Scopes: authn.NewScopes(authn.AllScopes()...)}
-	for _, s := range rt.stages {
-		if err := s.check(x.gateway, r); err != nil {
-			x.refuse(s.name, err)
-		} else if detail, known := x.passed(s.name, r); detail != "" {
-			x.add(s.name, detail, known)
+// An explainer collects the results of the checks of a request.
+type explainer struct {
+	question *ExplainRequest
+	gateway  *Gateway // of the dry run
+	result   Explanation
+}
+
+// serve returns the handler of a route. In place of [Gateway.serve], it runs all stages, also after one that fails, and the row's handler up
+// to its call of a service.
+func (e *explainer) serve(rt *boundRoute) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		ctx := &requestContext{Context: c.Request.Context()}
+		r := &Request{gateway: e.gateway, route: rt, gin: c, ctx: ctx, root: ctx, start: e.gateway.options.Clock()}
+		// While the caller is unknown, its plan and scopes count as sufficient.
+		r.principal = &authn.Principal{AIPlan: true, Scopes: authn.NewScopes(authn.AllScopes()...)}
+		for _, s := range rt.stages {
+			if err := s.check(e.gateway, r); err != nil {
+				e.refuse(s.name, err)
+			} else if detail, known := e.passed(s.name, r); detail != "" {
+				e.add(s.name, detail, known)
+			}
 		}
-	}
-	if rt.Handle != nil {
-		x.result.Route = explainedRoute(&rt.Route)
-		x.handle(r)
+		if rt.Handle != nil {
+			e.result.Route = explainedRoute(&rt.Route)
+			e.handle(r)
+		}
 	}
 }
 
@@ -197,10 +149,10 @@ func explainedRoute(row *Route) *ExplainedRoute {
 }
 
 // passed describes a stage that passed, and returns whether its result is known. The description is "" for a stage that is not reported.
-func (x *dryRun) passed(stage string, r *Request) (detail string, known bool) {
+func (e *explainer) passed(stage string, r *Request) (detail string, known bool) {
 	switch stage {
 	case stageCapacity:
-		inFlight, _, _ := x.gateway.options.Capacity.Load()
+		inFlight, _, _ := e.gateway.options.Capacity.Load()
 		return fmt.Sprintf("%d requests are in flight", inFlight-1), true
 	case stageToken:
 		return fmt.Sprintf("token %s of team %s", r.principal.TokenID, r.principal.TeamID), true
@@ -209,7 +161,7 @@ func (x *dryRun) passed(stage string, r *Request) (detail string, known bool) {
 	case stageRoute:
 		return fmt.Sprintf("%s: %s %s", r.route.ID, r.route.Method, r.route.Path), true
 	case stagePlan:
-		if x.Principal == nil {
+		if e.question.Principal == nil {
 			return "the team's plan is not known", false
 		}
 		return "the team has the AI plan", true
@@ -217,7 +169,7 @@ func (x *dryRun) passed(stage string, r *Request) (detail string, known bool) {
 		switch scope := string(r.route.Scope); {
 		case r.route.Scope == anyToken:
 			return "any token is sufficient", true
-		case x.Principal == nil:
+		case e.question.Principal == nil:
 			return "the token's scopes are not known; it needs " + scope, false
 		default:
 			return "the token has the scope " + scope, true
@@ -226,25 +178,24 @@ func (x *dryRun) passed(stage string, r *Request) (detail string, known bool) {
 	return "", true
 }
 
-// handle runs the handler with clients that return a notGivenError instead of calling a service.
-func (x *dryRun) handle(r *Request) {
+// handle runs the handler, whose clients return an unknownResultError instead of calling a service.
+func (e *explainer) handle(r *Request) {
 	const request, decoded = "request", "path and query are valid"
-	reply, err := r.route.dryHandle(r)
-	unknown, isUnknown := errors.AsType[*notGivenError](err)
+	reply, err := r.route.Handle(r)
+	unknown, isUnknown := errors.AsType[*unknownResultError](err)
 	switch {
+	case errors.Is(err, errUnknownBody):
+		e.add(request, decoded+"; the body is not known", false)
+		e.service(r.route.Service, "")
 	case isUnknown:
-		if unknown == errBodyNotGiven {
-			x.add(request, decoded+"; the body is not known", false)
-		} else {
-			x.add(request, decoded, true)
-		}
-		x.service(r.route.Service, unknown.detail)
+		e.add(request, decoded, true)
+		e.service(r.route.Service, ": "+unknown.detail)
 	case err != nil:
-		x.refuse(request, err)
+		e.refuse(request, err)
 	default:
-		x.add(request, decoded+"; no service is called", true)
+		e.add(request, decoded+"; no service is called", true)
 	}
-	a := &x.result.Answer
+	a := &e.result.Answer
 	switch {
 	case a.FailedCheck != "":
 	case reply.allow != "":
@@ -254,35 +205,35 @@ func (x *dryRun) handle(r *Request) {
 	}
 }
 
-// service adds the check of the service that the request would reach.
-func (x *dryRun) service(name, detail string) {
-	if x.ServiceErr != nil {
-		if err := x.ServiceErr(name); err != nil {
-			x.refuse("service", err)
+// service adds the check of the service that the request would reach. The method is "" or follows a colon.
+func (e *explainer) service(name, method string) {
+	if e.question.ServiceErr != nil {
+		if err := e.question.ServiceErr(name); err != nil {
+			e.refuse("service", err)
 			return
 		}
 	}
-	x.add("service", name+" would be called"+detail, false)
+	e.add("service", name+" would be called"+method, false)
 }
 
 // add adds a check that passed or whose result is not known.
-func (x *dryRun) add(name, detail string, known bool) {
+func (e *explainer) add(name, detail string, known bool) {
 	outcome := Passes
 	if !known {
 		outcome = Unknown
 	}
-	x.result.Checks = append(x.result.Checks, Check{Name: name, Outcome: outcome, Detail: detail})
+	e.result.Checks = append(e.result.Checks, Check{Name: name, Outcome: outcome, Detail: detail})
 }
 
 // refuse adds a check that returned an error. The first one determines the answer.
-func (x *dryRun) refuse(name string, err error) {
-	if unknown, ok := errors.AsType[*notGivenError](err); ok {
-		x.add(name, unknown.detail, false)
+func (e *explainer) refuse(name string, err error) {
+	if unknown, ok := errors.AsType[*unknownResultError](err); ok {
+		e.add(name, unknown.detail, false)
 		return
 	}
 	p := problemOf(err, &Route{}, false)
-	x.result.Checks = append(x.result.Checks, Check{Name: name, Outcome: Refuses, Detail: p.operatorText()})
-	if a := &x.result.Answer; a.FailedCheck == "" {
+	e.result.Checks = append(e.result.Checks, Check{Name: name, Outcome: Refuses, Detail: p.operatorText()})
+	if a := &e.result.Answer; a.FailedCheck == "" {
 		*a = Answer{
 			Status: p.Status, Code: p.Code, Cause: p.Cause, Text: p.Text, Details: p.Details, Allow: p.Header.Get("Allow"),
 			RetryAfter: wholeSeconds(p.RetryAfter), FailedCheck: name,

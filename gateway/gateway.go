@@ -125,7 +125,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	g.requests.New = func() any { return &Request{gateway: g} }
 	g.gzipWriters.New = func() any { return gzip.NewWriter(nil) }
-	g.engine = g.newEngine(dryAPI().routes())
+	g.engine = g.newEngine(g.serve)
 	return g, nil
 }
 

@@ -17,17 +17,17 @@ import (
 const docsPath = "/docs/"
 
 // addPages registers the OpenAPI document, the documentation, llms.txt, and the redirects to the documentation (docs/integrate/contract.md,
-// "Requests"). They need no token. The redirect of / is temporary, so that / can become a page later.
-func (g *Gateway) addPages(e *gin.Engine) {
+// "Requests"); serve returns the handler of each. They need no token. The redirect of / is temporary, so that / can become a page later.
+func (g *Gateway) addPages(e *gin.Engine, serve func(*boundRoute) gin.HandlerFunc) {
 	for path, handle := range map[string]Handler{
 		"/openapi.json": showPage, "/openapi.yaml": showPage, "/llms.txt": showPage, docsPath + "*asset": showPage,
 		"/docs": redirectToDocs(http.StatusPermanentRedirect), "/": redirectToDocs(http.StatusTemporaryRedirect),
 	} {
 		row := Route{ID: "documentation", Method: http.MethodGet, Path: path, Scope: anyToken, Handle: handle}
-		serve := g.serve(g.bind(row, publicStages))
-		e.GET(path, serve)
-		e.HEAD(path, serve)
-		e.OPTIONS(path, g.serve(g.bind(optionsRow(path, http.MethodGet, http.MethodHead), publicStages)))
+		handler := serve(g.bind(row, publicStages))
+		e.GET(path, handler)
+		e.HEAD(path, handler)
+		e.OPTIONS(path, serve(g.bind(optionsRow(path, http.MethodGet, http.MethodHead), publicStages)))
 	}
 }
 

@@ -65,10 +65,9 @@ var (
 type boundRoute struct {
 	Route
 
-	template  string // path in the form of OpenAPI; "" for unmatched requests
-	stages    []stage
-	metrics   *routeMetrics
-	dryHandle Handler // the row's handler with clients that call no service; equal to Handle if the handler calls none
+	template string // path in the form of OpenAPI; "" for unmatched requests
+	stages   []stage
+	metrics  *routeMetrics
 
 	deprecated, sunset []string // headers of a deprecated operation
 }
@@ -78,7 +77,7 @@ func (g *Gateway) bind(row Route, stages []stage) *boundRoute {
 	row.Timeout = cmp.Or(o.Timeouts[row.ID], row.Timeout, o.Timeout)
 	template := pathTemplate(row.Path)
 	metrics := o.Metrics.routeMetrics(row.ID, template, o.Logger.Handler())
-	rt := &boundRoute{Route: row, template: template, stages: stages, metrics: metrics, dryHandle: row.Handle}
+	rt := &boundRoute{Route: row, template: template, stages: stages, metrics: metrics}
 	rt.deprecated, rt.sunset = row.deprecation()
 	return rt
 }
@@ -86,10 +85,6 @@ func (g *Gateway) bind(row Route, stages []stage) *boundRoute {
 // serve returns the handler of a route. It runs the stages and the row's handler, and writes the response.
 func (g *Gateway) serve(rt *boundRoute) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		if x, ok := c.Request.Context().(*dryRun); ok { // only Explain makes requests with such a context
-			x.serve(c, rt)
-			return
-		}
 		r := g.acquire(c, rt)
 		defer g.release(r)
 		// time.Now and not the injected clock, because gRPC compares the deadline with the real time.

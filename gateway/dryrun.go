@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strings"
+
+	"google.golang.org/grpc"
+
+	"opsgate/authn"
+	auditv1 "opsgate/proto/ops/audit/v1"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
+	"opsgate/ratelimit"
+)
+
+// dryRun returns a copy of the gateway whose authenticator and limiter return what q states, whose clients call no service, and whose stages
+// change neither the metrics nor the capacity of g.
+func (g *Gateway) dryRun(q *ExplainRequest) (*Gateway, error) {
+	a, o := q.Assignment, g.options
+	if a == nil {
+		p := cmp.Or(q.Principal, &authn.Principal{})
+		a = o.Policies.For(p.TeamID, p.TokenID)
+	}
+	policies, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: a.Policy})
+	if err != nil {
+		return nil, internal(err)
+	}
+	o.Authenticator, o.Limiter, o.Policies = dryAuthenticator{q}, dryLimiter{q}, policies
+	o.Metrics, o.Capacity = newMetrics(), o.Capacity.snapshot()
+	o.RetrySlots, o.Decisions, o.Tracer = nil, nil, nil
+	var conn dryConn
+	handlers := &api{
+		fleet:      fleetv1.NewFleetServiceClient(conn),
+		monitoring: monitoringv1.NewMonitoringServiceClient(conn),
+		incident:   incidentv1.NewIncidentServiceClient(conn),
+		audit:      auditv1.NewAuditServiceClient(conn),
+	}
+	return &Gateway{options: o, rows: handlers.routes(), limitSets: newLimitSets(policies, o.Metrics), overloaded: g.overloaded}, nil
+}
+
+// An unknownResultError is returned in a dry run for a result that the ExplainRequest does not contain.
+type unknownResultError struct{ detail string }
+
+// Error returns the detail.
+func (e *unknownResultError) Error() string { return e.detail }
+
+// A dryAuthenticator returns the described principal.
+type dryAuthenticator struct{ q *ExplainRequest }
+
+// Authenticate implements [Authenticator].
+func (a dryAuthenticator) Authenticate(context.Context, string, authn.Source) (*authn.Principal, error) {
+	switch {
+	case a.q.Revoked != nil:
+		return nil, a.q.Revoked
+	case a.q.Principal == nil:
+		return nil, &unknownResultError{"the token's team is not known"}
+	}
+	return a.q.Principal, nil
+}
+
+// A dryLimiter returns the described decision.
+type dryLimiter struct{ q *ExplainRequest }
+
+// Decide implements [Limiter].
+func (l dryLimiter) Decide(context.Context, string, *ratelimit.Policy) (ratelimit.Decision, error) {
+	switch {
+	case l.q.LimiterErr != nil:
+		return ratelimit.Decision{}, l.q.LimiterErr
+	case l.q.Decision == nil:
+		return ratelimit.Decision{}, &unknownResultError{"the remaining requests are not known"}
+	}
+	return *l.q.Decision, nil
+}
+
+// Refund implements [Limiter]. A dry run has nothing to refund.
+func (dryLimiter) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error {
+	return nil
+}
+
+// A dryConn returns an unknownResultError with the name of the method, instead of calling it.
+type dryConn struct{}
+
+// Invoke implements [grpc.ClientConnInterface].
+func (dryConn) Invoke(_ context.Context, method string, _, _ any, _ ...grpc.CallOption) error {
+	return &unknownResultError{strings.TrimPrefix(method, "/")}
+}
+
+// NewStream implements [grpc.ClientConnInterface].
+func (dryConn) NewStream(_ context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, &unknownResultError{strings.TrimPrefix(method, "/")}
+}
+
+// errUnknownBody is returned by reads of the body in a dry run.
+var errUnknownBody = &unknownResultError{"the body is not known"}
+
+type unknownBody struct{}
+
+// Read implements [io.Reader].
+func (unknownBody) Read([]byte) (int, error) { return 0, errUnknownBody }
+
+// A discardWriter discards the response. Gin sets the Allow header in it.
+type discardWriter struct{ header http.Header }
+
+// Header implements [http.ResponseWriter].
+func (w discardWriter) Header() http.Header { return w.header }
+
+// Write implements [http.ResponseWriter].
+func (discardWriter) Write(p []byte) (int, error) { return len(p), nil }
+
+// WriteHeader implements [http.ResponseWriter].
+func (discardWriter) WriteHeader(int) {}
