@@ -46,7 +46,7 @@ type Answer struct {
 	Details     map[string]string `json:"details,omitempty"` // problems by parameter or field
 	Allow       string            `json:"allow,omitempty"`
 	RetryAfter  int64             `json:"retry_after_seconds,omitempty"`
-	FailedCheck string            `json:"because,omitempty"` // name of the check that determines the response; "" if none failed
+	FailedCheck string            `json:"failed_check,omitempty"` // name of the check that determines the response; "" if none failed
 }
 
 // The outcomes of a check.

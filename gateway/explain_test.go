@@ -245,7 +245,7 @@ func TestExplanationInJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"answer":{"status":403,"code":"forbidden","cause":"scope","text":"this token lacks the scope servers:read",` +
-		`"details":{"required":"servers:read"},"because":"scope"},` +
+		`"details":{"required":"servers:read"},"failed_check":"scope"},` +
 		`"checks":[{"name":"capacity","outcome":"passes","detail":"0 requests are in flight"},` +
 		`{"name":"token","outcome":"passes","detail":"token ` + tokenID + ` of team ` + teamID + `"},` +
 		`{"name":"limits","outcome":"unknown","detail":"the remaining requests are not known"},` +
@@ -260,7 +260,7 @@ func TestExplanationInJSON(t *testing.T) {
 	}
 	denied := ratelimit.Decision{Denied: 0, Shadowed: -1, RetryAfter: 1500 * time.Millisecond}
 	got, _ = json.Marshal(h.gateway.Explain(ExplainRequest{Path: "/v1/me", Principal: &authn.Principal{}, Decision: &denied}))
-	if !strings.Contains(string(got), `"status":429,"code":"rate_limited"`) || !strings.Contains(string(got), `"retry_after_seconds":2,"because":"limits"`) {
+	if !strings.Contains(string(got), `"status":429,"code":"rate_limited"`) || !strings.Contains(string(got), `"retry_after_seconds":2,"failed_check":"limits"`) {
 		t.Errorf("%s", got)
 	}
 }

@@ -9,13 +9,13 @@ const table = (caption, heads, rows) => {
 const line = (name, text) => el('p', {}, el('strong', {}, name + ' '), text);
 
 const summaryOf = (x) => {
-  const a = x.answer, decides = x.checks.find((c) => c.name === a.because), unknown = x.checks.filter((c) => c.outcome === 'unknown' && c.name !== 'service').map((c) => c.name);
+  const a = x.answer, decides = x.checks.find((c) => c.name === a.failed_check), unknown = x.checks.filter((c) => c.outcome === 'unknown' && c.name !== 'service').map((c) => c.name);
   const what = x.method + ' ' + x.path + ': ';
-  if (!a.because) {
+  if (!a.failed_check) {
     return what + 'not refused by the known checks' + (x.service ? ', reaches ' + x.service.name + ' (' + x.service.state + ')' : '') +
       (unknown.length ? '; unknown: ' + unknown.join(', ') : '');
   }
-  return what + a.status + ' ' + a.code + ', because of ' + a.because + (a.text ? ': ' + ((a.details || a.status === 401) && decides ? decides.detail : a.text) : '') +
+  return what + a.status + ' ' + a.code + ', because of ' + a.failed_check + (a.text ? ': ' + ((a.details || a.status === 401) && decides ? decides.detail : a.text) : '') +
     (a.retry_after_seconds ? '; retry after ' + a.retry_after_seconds + 's' : '');
 };
 
@@ -28,8 +28,8 @@ const explained = (x) => {
   };
   const t = x.token, p = x.policy;
   const checks = x.checks.map((c, i) => ({
-    key: String(i), decides: c.name === x.answer.because,
-    cells: [el('th', { scope: 'row', class: 'still' }, (i + 1) + '. ' + c.name), el('td', { class: 'still ' + outcome[c.outcome][1] }, outcome[c.outcome][0]), el('td', { class: 'full' }, (c.detail || '') + (c.name === x.answer.because ? ' \u2013 decisive' : ''))],
+    key: String(i), decides: c.name === x.answer.failed_check,
+    cells: [el('th', { scope: 'row', class: 'still' }, (i + 1) + '. ' + c.name), el('td', { class: 'still ' + outcome[c.outcome][1] }, outcome[c.outcome][0]), el('td', { class: 'full' }, (c.detail || '') + (c.name === x.answer.failed_check ? ' \u2013 decisive' : ''))],
   }));
   const limits = x.limits.map((l, i) => ({
     key: String(i),
