@@ -97,11 +97,11 @@ func (a *Authenticator) Authenticate(ctx context.Context, token string, from Sou
 	k, s := Hash(token), a.settings.Load()
 	e, now, ok := a.entries.get(k)
 	if !ok {
-		return a.awaitLookUp(ctx, s, k, networkOf(from.ClientAddr()))
+		return a.awaitLookup(ctx, s, k, networkOf(from.ClientAddr()))
 	}
 	ttl := a.ttl(s, e)
 	if !a.fresh(ttl, e, now) {
-		return a.awaitLookUp(ctx, s, k, networkOf(from.ClientAddr()))
+		return a.awaitLookup(ctx, s, k, networkOf(from.ClientAddr()))
 	}
 	if now >= e.determinedAt+ttl.refreshAfter {
 		a.refresh(ctx, s, k, e)
@@ -129,10 +129,10 @@ func (a *Authenticator) ttl(s *settings, e *entry) ttl {
 	}
 }
 
-// refresh starts a lookup of a token in use and does not wait for it. It does nothing if MaxLookUps such lookups are in flight; a later
+// refresh starts a lookup of a token in use and does not wait for it. It does nothing if MaxLookups such lookups are in flight; a later
 // request tries again.
 func (a *Authenticator) refresh(ctx context.Context, s *settings, k key, e *entry) {
-	limit := int64(s.MaxLookUps)
+	limit := int64(s.MaxLookups)
 	if e.principal == nil || e.refreshing.Load() || a.knownInFlight.Load() >= limit {
 		return // checked before the lock is taken, as most requests return here
 	}
@@ -156,8 +156,8 @@ func (a *Authenticator) result(e *entry) (*Principal, error) {
 	return e.principal, e.refusal
 }
 
-// awaitLookUp starts or joins a lookup and waits for its outcome, until ctx ends.
-func (a *Authenticator) awaitLookUp(ctx context.Context, s *settings, k key, network netip.Prefix) (*Principal, error) {
+// awaitLookup starts or joins a lookup and waits for its outcome, until ctx ends.
+func (a *Authenticator) awaitLookup(ctx context.Context, s *settings, k key, network netip.Prefix) (*Principal, error) {
 	a.mu.Lock()
 	if e, now, ok := a.entries.peek(k); ok && a.fresh(a.ttl(s, e), e, now) {
 		a.mu.Unlock() // another lookup has just completed
@@ -188,7 +188,7 @@ func (a *Authenticator) awaitLookUp(ctx context.Context, s *settings, k key, net
 	return f.outcome.principal, f.outcome.refusal
 }
 
-// wait waits until the flight is done. It returns ErrBusy if the flight is still queued after LookUpTimeout or at ctx's deadline.
+// wait waits until the flight is done. It returns ErrBusy if the flight is still queued after LookupTimeout or at ctx's deadline.
 func (a *Authenticator) wait(ctx context.Context, s *settings, f *flight) error {
 	timer := time.NewTimer(queueTimeout(ctx, s))
 	defer timer.Stop()
@@ -220,14 +220,14 @@ func waitEnded(ctx context.Context) error {
 // queueTimeout returns how long a request waits for its lookup to start.
 func queueTimeout(ctx context.Context, s *settings) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
-		return min(s.LookUpTimeout, time.Until(deadline))
+		return min(s.LookupTimeout, time.Until(deadline))
 	}
-	return s.LookUpTimeout
+	return s.LookupTimeout
 }
 
 // shed counts a request that is rejected without a lookup.
 func (a *Authenticator) shed(s *settings, network netip.Prefix) error {
 	a.metrics.shed.Inc()
-	a.shedLogger.shed(s.MaxLookUps, network)
+	a.shedLogger.shed(s.MaxLookups, network)
 	return ErrBusy
 }

@@ -46,7 +46,7 @@ func TestAMalformedTokenIsRefusedWithoutACall(t *testing.T) {
 		refused(t, a, token, authn.ErrMalformed)
 		refused(t, a, token, authn.ErrInvalidToken)
 	}
-	if n := service.lookUps(); n != 0 {
+	if n := service.lookups(); n != 0 {
 		t.Errorf("%d lookups", n)
 	}
 }
@@ -59,7 +59,7 @@ func TestAFreshTokenIsNotLookedUpAgain(t *testing.T) {
 			accepted(t, a, token)
 			time.Sleep(time.Second)
 		}
-		if n := service.lookUps(); n != 1 {
+		if n := service.lookups(); n != 1 {
 			t.Errorf("%d lookups, want 1", n)
 		}
 	})
@@ -85,7 +85,7 @@ func TestATokenInUseIsRefreshedInTheBackground(t *testing.T) {
 		time.Sleep(19 * time.Second) // 40 s after the first lookup, 19 s after the second
 		accepted(t, a, token)
 		synctest.Wait()
-		if n := service.lookUps(); n != 2 {
+		if n := service.lookups(); n != 2 {
 			t.Errorf("%d lookups, want 2", n)
 		}
 	})
@@ -112,7 +112,7 @@ func TestARefusalIsCachedForFiveSeconds(t *testing.T) {
 			refused(t, a, token, authn.ErrUnknown)
 			refused(t, a, token, authn.ErrInvalidToken)
 		}
-		if n := service.lookUps(); n != 1 {
+		if n := service.lookups(); n != 1 {
 			t.Errorf("%d lookups, want 1", n)
 		}
 		service.know(1)
@@ -122,7 +122,7 @@ func TestARefusalIsCachedForFiveSeconds(t *testing.T) {
 	})
 }
 
-func TestConcurrentRequestsShareALookUp(t *testing.T) {
+func TestConcurrentRequestsShareALookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), service.know(1)
@@ -134,14 +134,14 @@ func TestConcurrentRequestsShareALookUp(t *testing.T) {
 		synctest.Wait()
 		release()
 		callers.Wait()
-		if n := service.lookUps(); n != 1 {
+		if n := service.lookups(); n != 1 {
 			t.Errorf("%d lookups, want 1", n)
 		}
 	})
 }
 
 // Without synctest: a request may miss the cache and join the lookup after it has completed.
-func TestConcurrentRequestsCauseOneLookUp(t *testing.T) {
+func TestConcurrentRequestsCauseOneLookup(t *testing.T) {
 	service := newIdentity()
 	a := newAuthenticator(t, service)
 	for number := range byte(200) {
@@ -157,7 +157,7 @@ func TestConcurrentRequestsCauseOneLookUp(t *testing.T) {
 		close(start)
 		callers.Wait()
 	}
-	if n := service.lookUps(); n != 200 {
+	if n := service.lookups(); n != 200 {
 		t.Errorf("%d lookups, want 200", n)
 	}
 }
@@ -291,8 +291,8 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		"no prefix":                func(o *authn.Options) { o.Format.Prefix = "" },
 		"no service":               func(o *authn.Options) { o.Identity = nil },
 		"negative freshness":       func(o *authn.Options) { o.FreshFor = -1 },
-		"negative lookups":         func(o *authn.Options) { o.MaxLookUps = -1 },
-		"negative patience":        func(o *authn.Options) { o.LookUpTimeout = -1 },
+		"negative lookups":         func(o *authn.Options) { o.MaxLookups = -1 },
+		"negative patience":        func(o *authn.Options) { o.LookupTimeout = -1 },
 		"stale before it is fresh": func(o *authn.Options) { o.FreshFor, o.StaleFor = time.Hour, time.Minute },
 		"negative room":            func(o *authn.Options) { o.MaxEntries = -1 },
 		"metrics registered twice": func(o *authn.Options) { o.Registerer = taken },

@@ -46,7 +46,7 @@ func (s Settings) ttls() ttls {
 	return ttls{
 		byState: [numStates]ttl{
 			confirmed:   s.confirmedTTL(s.FreshFor),
-			unconfirmed: {refreshAfter: retryInterval, expireAfter: retryInterval + 2*s.LookUpTimeout},
+			unconfirmed: {refreshAfter: retryInterval, expireAfter: retryInterval + 2*s.LookupTimeout},
 			notFound:    {refreshAfter: negativeTTL, expireAfter: negativeTTL},
 			// A revocation is final and must outlast an outage, so it is cached as long as a confirmed token.
 			revoked: {refreshAfter: s.StaleFor, expireAfter: s.StaleFor},
@@ -62,7 +62,7 @@ func (s Settings) ttls() ttls {
 // refresh starts after two thirds of the TTL. It starts earlier if the last third is too short for two lookups that time out, but not in
 // the first third.
 func (s Settings) confirmedTTL(fresh time.Duration) ttl {
-	return ttl{refreshAfter: max(fresh/3, min(fresh*2/3, fresh-2*s.LookUpTimeout)), expireAfter: fresh}
+	return ttl{refreshAfter: max(fresh/3, min(fresh*2/3, fresh-2*s.LookupTimeout)), expireAfter: fresh}
 }
 
 // An entry is the cached result of a lookup. Times are relative to the start of the Authenticator. An entry is immutable except for

@@ -110,18 +110,18 @@ func underAttack(t *testing.T, attack attack, delay time.Duration) {
 	close(stop)
 	<-ended
 	t.Logf("%d of %d live tokens refused, the slowest answered after %v; %d invented tokens sent, %d shed; %d lookups",
-		refusals.Load(), live, slowest, sent, shed, service.lookUps())
+		refusals.Load(), live, slowest, sent, shed, service.lookups())
 	if refusals.Load()*100 > live {
 		t.Errorf("%d of %d first requests of live tokens were refused, want at most 1 %%", refusals.Load(), live)
 	}
 }
 
 // A burst alternates with an earlier flood.
-func TestLookUpsStartRoundRobinOverNetworks(t *testing.T) {
+func TestLookupsStartRoundRobinOverNetworks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		service.delay = 50 * time.Millisecond
-		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookUps = 4 })
+		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookups = 4 })
 		if shed := flood(t, a, from("203.0.113.1"), 0, 16); shed != 0 {
 			t.Fatalf("%d refused", shed)
 		}

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// WaitersPerLookUp × MaxLookUps is the maximum number of requests that wait for lookups of unknown tokens.
-	WaitersPerLookUp = 8
+	// WaitersPerLookup × MaxLookups is the maximum number of requests that wait for lookups of unknown tokens.
+	WaitersPerLookup = 8
 	// siteFactor limits the waiting requests of a site to siteFactor times the free places.
 	siteFactor = 3
 )
 
-// A fairQueue divides the lookups of unknown tokens among source networks. Its capacity is WaitersPerLookUp × MaxLookUps places. A request
+// A fairQueue divides the lookups of unknown tokens among source networks. Its capacity is WaitersPerLookup × MaxLookups places. A request
 // that waits for a lookup takes a place.
 //
 // Admission: a network may have as many requests waiting as there are free places, and a site siteFactor times as many. So one network
@@ -64,7 +64,7 @@ func (q *fairQueue) admit(network netip.Prefix, slots int) bool {
 	if n == nil {
 		n = &sourceNetwork{}
 	}
-	if free := WaitersPerLookUp*slots - q.waiting; n.waiting >= free || s.waiting >= siteFactor*free {
+	if free := WaitersPerLookup*slots - q.waiting; n.waiting >= free || s.waiting >= siteFactor*free {
 		return false
 	}
 	q.sites[siteOf(network)], s.networks[network] = s, n

@@ -88,7 +88,7 @@ func (m *queueModel) begin(t *rapid.T) {
 
 // arrive adds a request, with a new lookup or for an existing one.
 func (m *queueModel) arrive(t *rapid.T, network netip.Prefix, shares bool) {
-	room := WaitersPerLookUp*m.slots - len(m.waiting)
+	room := WaitersPerLookup*m.slots - len(m.waiting)
 	ofNetwork, ofSite := m.waits(network, identity), m.waits(siteOf(network), siteOf)
 	want := ofNetwork < room && ofSite < siteFactor*room
 	if got := m.queue.admit(network, m.slots); got != want {

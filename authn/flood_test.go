@@ -82,7 +82,7 @@ func TestUnknownTokensDoNotFloodTheService(t *testing.T) {
 		if shed := flood(t, a, office, 0, 600); shed != 600-256 || time.Since(begin) != 0 {
 			t.Errorf("%d refused after %v, want 344 at once", shed, time.Since(begin))
 		}
-		if n := service.lookUps(); n != 64 {
+		if n := service.lookups(); n != 64 {
 			t.Errorf("%d lookups, want 64", n)
 		}
 		inFlight := func() float64 { return metric(t, registry, "opsgate_authn_lookups_in_flight", "unknown") }
@@ -98,7 +98,7 @@ func TestUnknownTokensDoNotFloodTheService(t *testing.T) {
 		if inFlight() != 0 || queued() != 0 {
 			t.Errorf("%v lookups counted as in flight and %v as queued after all have ended", inFlight(), queued())
 		}
-		if n := service.lookUps(); n != 256 {
+		if n := service.lookups(); n != 256 {
 			t.Errorf("%d lookups, want 256", n)
 		}
 		accepted(t, a, service.know(250))
@@ -122,30 +122,30 @@ func TestUnknownTokensDoNotFloodTheService(t *testing.T) {
 	})
 }
 
-func TestAHigherLimitOfLookUpsHoldsAtOnce(t *testing.T) {
+func TestAHigherLimitOfLookupsHoldsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookUps = 3 })
+		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookups = 3 })
 		release := service.hold()
-		if shed := flood(t, a, office, 0, 20); shed != 8 || service.lookUps() != 3 {
-			t.Errorf("%d refused, want 8; %d lookups, want 3", shed, service.lookUps())
+		if shed := flood(t, a, office, 0, 20); shed != 8 || service.lookups() != 3 {
+			t.Errorf("%d refused, want 8; %d lookups, want 3", shed, service.lookups())
 		}
-		a.Apply(authn.Settings{MaxLookUps: 5})
-		if synctest.Wait(); service.lookUps() != 5 {
-			t.Errorf("%d lookups without another request, want 5", service.lookUps())
+		a.Apply(authn.Settings{MaxLookups: 5})
+		if synctest.Wait(); service.lookups() != 5 {
+			t.Errorf("%d lookups without another request, want 5", service.lookups())
 		}
-		if shed := flood(t, a, office, 20, 20); shed != 12 || service.lookUps() != 5 {
-			t.Errorf("%d refused, want 12: 12 requests waited already; %d lookups, want 5", shed, service.lookUps())
+		if shed := flood(t, a, office, 20, 20); shed != 12 || service.lookups() != 5 {
+			t.Errorf("%d refused, want 12: 12 requests waited already; %d lookups, want 5", shed, service.lookups())
 		}
 		release()
 		synctest.Wait()
 	})
 }
 
-func TestRequestsOfOneTokenShareItsLookUp(t *testing.T) {
+func TestRequestsOfOneTokenShareItsLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookUps = 1 })
+		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookups = 1 })
 		token := service.know(1)
 		release := service.hold()
 		shed := flood(t, a, office, 0, 3)
@@ -161,7 +161,7 @@ func TestRequestsOfOneTokenShareItsLookUp(t *testing.T) {
 		release()
 		callers.Wait()
 		synctest.Wait()
-		if n := service.lookUps(); shed != 0 || n != 4 {
+		if n := service.lookups(); shed != 0 || n != 4 {
 			t.Errorf("%d refused, %d lookups, want 0 and 4", shed, n)
 		}
 	})
@@ -184,22 +184,22 @@ func TestRequestsOfOneUnknownTokenAreBounded(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if waiting.Load() != 256 || shed.Load() != 744 || service.lookUps() != 1 {
-			t.Errorf("%d wait for %d lookups and %d were refused, want 256, 1, 744", waiting.Load(), service.lookUps(), shed.Load())
+		if waiting.Load() != 256 || shed.Load() != 744 || service.lookups() != 1 {
+			t.Errorf("%d wait for %d lookups and %d were refused, want 256, 1, 744", waiting.Load(), service.lookups(), shed.Load())
 		}
 		release()
 		synctest.Wait()
 	})
 }
 
-func TestAQueuedRequestWaitsForLookUpTimeoutAtMost(t *testing.T) {
+func TestAQueuedRequestWaitsForLookupTimeoutAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a := newAuthenticator(t, service, func(o *authn.Options) { o.LookUpTimeout = time.Minute })
+		a := newAuthenticator(t, service, func(o *authn.Options) { o.LookupTimeout = time.Minute })
 		release := service.hold()
 		flood(t, a, office, 0, 64)
 		begin := time.Now()
-		a.Apply(authn.Settings{LookUpTimeout: 3 * time.Second})
+		a.Apply(authn.Settings{LookupTimeout: 3 * time.Second})
 		refused(t, a, invent(64), authn.ErrBusy)
 		if waited := time.Since(begin); waited != 3*time.Second {
 			t.Errorf("waited %v, want 3s", waited)
@@ -213,7 +213,7 @@ func TestAQueuedRequestWaitsForLookUpTimeoutAtMost(t *testing.T) {
 		}
 		release()
 		synctest.Wait()
-		if n := service.lookUps(); n != 64 {
+		if n := service.lookups(); n != 64 {
 			t.Errorf("%d lookups, want 64: lookups of canceled requests are dropped", n)
 		}
 	})
@@ -227,7 +227,7 @@ type deadline struct {
 
 func (d deadline) Deadline() (time.Time, bool) { return d.at, true }
 
-func TestQueuedLookUpsOfCanceledRequestsAreDropped(t *testing.T) {
+func TestQueuedLookupsOfCanceledRequestsAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		registry := prometheus.NewRegistry()
@@ -246,7 +246,7 @@ func TestQueuedLookUpsOfCanceledRequestsAreDropped(t *testing.T) {
 		}
 		release()
 		synctest.Wait()
-		if n := service.lookUps(); n != 64 {
+		if n := service.lookups(); n != 64 {
 			t.Errorf("%d lookups, want 64", n)
 		}
 	})
@@ -276,7 +276,7 @@ func TestKnownTokensAreLookedUpDuringAFlood(t *testing.T) {
 			result <- err
 		}()
 		synctest.Wait()
-		if n := service.lookUps(); n != 2+64+2 {
+		if n := service.lookups(); n != 2+64+2 {
 			t.Errorf("%d lookups, want 68: two of them of known tokens", n)
 		}
 		release()
@@ -291,7 +291,7 @@ func TestKnownTokensAreLookedUpDuringAFlood(t *testing.T) {
 func TestRefreshesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookUps = 3 })
+		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookups = 3 })
 		all := func() {
 			for i := range 10 {
 				accepted(t, a, service.know(byte(i)))
@@ -303,7 +303,7 @@ func TestRefreshesAreBounded(t *testing.T) {
 			release := service.hold()
 			all()
 			synctest.Wait()
-			if n := service.lookUps(); n != want {
+			if n := service.lookups(); n != want {
 				t.Errorf("round %d: %d lookups, want %d", round, n, want)
 			}
 			release()
@@ -341,11 +341,11 @@ func TestInventedTokensDoNotEvictConfirmedOnes(t *testing.T) {
 			refused(t, a, token, authn.ErrUnknown)
 		}
 	}
-	before := service.lookUps()
+	before := service.lookups()
 	for _, token := range confirmed {
 		accepted(t, a, token)
 	}
-	if n := service.lookUps() - before; n != 0 {
+	if n := service.lookups() - before; n != 0 {
 		t.Errorf("%d of %d confirmed tokens were evicted", n, len(confirmed))
 	}
 }
@@ -365,7 +365,7 @@ func TestATokenCreatedAfterItsRefusalIsCached(t *testing.T) {
 		for range 3 {
 			refused(t, a, token, authn.ErrRevoked)
 		}
-		if n := service.lookUps(); n != 3 {
+		if n := service.lookups(); n != 3 {
 			t.Errorf("%d lookups, want 3", n)
 		}
 	})

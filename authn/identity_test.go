@@ -32,7 +32,7 @@ type identity struct {
 	failure     error                          // of every lookup; nil for none
 	gate        chan struct{}                  // every lookup waits for it; nil for none
 	delay       time.Duration                  // of every lookup
-	lookUpCount int
+	lookupCount int
 
 	watches chan *watch // opened streams; nil: streams cannot be opened
 	cut     atomic.Bool // streams cannot be opened
@@ -108,11 +108,11 @@ func (i *identity) endHold() {
 	i.gate = nil
 }
 
-// lookUps returns the number of lookups.
-func (i *identity) lookUps() int {
+// lookups returns the number of lookups.
+func (i *identity) lookups() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.lookUpCount
+	return i.lookupCount
 }
 
 func (i *identity) ResolveToken(
@@ -135,7 +135,7 @@ func (i *identity) resolve(
 ) (*identityv1.ResolveTokenResponse, chan struct{}, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.lookUpCount++
+	i.lookupCount++
 	if i.failure != nil {
 		return nil, i.gate, i.failure
 	}

@@ -24,7 +24,7 @@ func TestATokenInUseDoesNotWait(t *testing.T) {
 			"up": time.Hour, "cut before": 5 * time.Second, "cut with it": 35 * time.Second, "cut later": time.Minute,
 		} {
 			for setting, settings := range map[string]authn.Settings{
-				"default": {}, "patient": {LookUpTimeout: 8 * time.Second, FreshFor: time.Minute},
+				"default": {}, "patient": {LookupTimeout: 8 * time.Second, FreshFor: time.Minute},
 			} {
 				t.Run(what+", stream "+name+", "+setting, func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {

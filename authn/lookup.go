@@ -61,7 +61,7 @@ func (a *Authenticator) join(ctx context.Context, s *settings, k key, network ne
 		f = a.newFlight(ctx, k)
 		f.unknown, f.network = !a.entries.known(k), network
 	}
-	if f.unknown && !a.unknownQueue.admit(network, s.MaxLookUps) {
+	if f.unknown && !a.unknownQueue.admit(network, s.MaxLookups) {
 		return nil
 	}
 	f.waiters++
@@ -95,7 +95,7 @@ func (a *Authenticator) stopWaiting(k key, f *flight, network netip.Prefix) {
 
 func (a *Authenticator) newFlight(ctx context.Context, k key) *flight {
 	f := &flight{done: make(chan struct{}), epoch: a.epoch.Load()}
-	f.start = func() { go a.lookUp(ctx, k, f) }
+	f.start = func() { go a.lookup(ctx, k, f) }
 	return f
 }
 
@@ -106,19 +106,19 @@ func (a *Authenticator) startKnown(k key, f *flight) {
 	f.start()
 }
 
-// startQueued starts queued lookups while fewer than MaxLookUps are in flight. The caller holds a.mu.
+// startQueued starts queued lookups while fewer than MaxLookups are in flight. The caller holds a.mu.
 func (a *Authenticator) startQueued() {
-	slots := a.settings.Load().MaxLookUps
+	slots := a.settings.Load().MaxLookups
 	for f := a.unknownQueue.next(slots); f != nil; f = a.unknownQueue.next(slots) {
 		f.start()
 	}
 }
 
-// lookUp calls the identity service and completes the flight. It ignores the end of ctx, which belongs to the first of the requests that
+// lookup calls the identity service and completes the flight. It ignores the end of ctx, which belongs to the first of the requests that
 // wait for it. In a trace, that request's span is the parent.
-func (a *Authenticator) lookUp(ctx context.Context, k key, f *flight) {
+func (a *Authenticator) lookup(ctx context.Context, k key, f *flight) {
 	s := a.settings.Load()
-	ctx, cancel := context.WithTimeout(timings.Detach(context.WithoutCancel(ctx)), s.LookUpTimeout)
+	ctx, cancel := context.WithTimeout(timings.Detach(context.WithoutCancel(ctx)), s.LookupTimeout)
 	defer cancel()
 	response, err := a.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: k[:]})
 	e, err := a.interpret(s, k, response, err)

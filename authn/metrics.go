@@ -20,7 +20,7 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 		Name: "opsgate_authn_cache_requests_total",
 		Help: "Requests with a well-formed token by result: hit, miss (decided by a lookup), or stale (the identity service was unavailable).",
 	}, []string{"result"})
-	lookUps := prometheus.NewCounterVec(prometheus.CounterOpts{
+	lookups := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_authn_lookups_total",
 		Help: "Lookups in the identity service by outcome: resolved, unknown, revoked, unavailable, " +
 			"invalid (the response breaks the contract), or shed (not made: too many at once).",
@@ -29,12 +29,12 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 		hits:        uses.WithLabelValues("hit"),
 		misses:      uses.WithLabelValues("miss"),
 		staleHits:   uses.WithLabelValues("stale"),
-		resolved:    lookUps.WithLabelValues("resolved"),
-		unknown:     lookUps.WithLabelValues("unknown"),
-		revoked:     lookUps.WithLabelValues("revoked"),
-		unavailable: lookUps.WithLabelValues("unavailable"),
-		invalid:     lookUps.WithLabelValues("invalid"),
-		shed:        lookUps.WithLabelValues("shed"),
+		resolved:    lookups.WithLabelValues("resolved"),
+		unknown:     lookups.WithLabelValues("unknown"),
+		revoked:     lookups.WithLabelValues("revoked"),
+		unavailable: lookups.WithLabelValues("unavailable"),
+		invalid:     lookups.WithLabelValues("invalid"),
+		shed:        lookups.WithLabelValues("shed"),
 		revocations: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_authn_revocations_total",
 			Help: "Revocations received from the identity service.",
@@ -54,7 +54,7 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 	})
 	limit.Set(float64(maxEntries + refusedCapacity(maxEntries)))
 	for _, c := range []prometheus.Collector{
-		uses, lookUps, m.revocations, m.streamConnected, size, limit,
+		uses, lookups, m.revocations, m.streamConnected, size, limit,
 		newInFlight("known", &a.knownInFlight), newInFlight("unknown", &a.unknownQueue.inFlight),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "opsgate_authn_lookups_queued",
@@ -68,10 +68,10 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 	return m, nil
 }
 
-func newInFlight(token string, lookUps *atomic.Int64) prometheus.GaugeFunc {
+func newInFlight(token string, lookups *atomic.Int64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "opsgate_authn_lookups_in_flight",
 		Help:        "Lookups in flight, of tokens that this gateway has confirmed (known) and of others (unknown).",
 		ConstLabels: prometheus.Labels{"token": token},
-	}, func() float64 { return float64(lookUps.Load()) })
+	}, func() float64 { return float64(lookups.Load()) })
 }

@@ -47,20 +47,20 @@ type Settings struct {
 	// StaleFor is how long after its last confirmation a token is accepted while the identity service is unavailable; 10 min by
 	// default, at least FreshFor.
 	StaleFor time.Duration
-	// LookUpTimeout is the timeout of a call to the identity service; 2 s by default. The deadlines of requests do not apply, as several
+	// LookupTimeout is the timeout of a call to the identity service; 2 s by default. The deadlines of requests do not apply, as several
 	// requests share a call.
-	LookUpTimeout time.Duration
-	// MaxLookUps is the maximum number of lookups of unknown tokens in flight; 64 by default. Further lookups are queued by source network. At
-	// most 8 × MaxLookUps requests wait, at most half of them from one network. Further requests fail with [ErrBusy], and so do requests whose
-	// lookup does not start within LookUpTimeout. It is also the maximum number of refreshes of known tokens in flight.
-	MaxLookUps int
+	LookupTimeout time.Duration
+	// MaxLookups is the maximum number of lookups of unknown tokens in flight; 64 by default. Further lookups are queued by source network. At
+	// most 8 × MaxLookups requests wait, at most half of them from one network. Further requests fail with [ErrBusy], and so do requests whose
+	// lookup does not start within LookupTimeout. It is also the maximum number of refreshes of known tokens in flight.
+	MaxLookups int
 }
 
 func (s Settings) withDefaults() Settings {
 	s.FreshFor = cmp.Or(s.FreshFor, 30*time.Second)
 	s.StaleFor = cmp.Or(s.StaleFor, 10*time.Minute)
-	s.LookUpTimeout = cmp.Or(s.LookUpTimeout, 2*time.Second)
-	s.MaxLookUps = cmp.Or(s.MaxLookUps, 64)
+	s.LookupTimeout = cmp.Or(s.LookupTimeout, 2*time.Second)
+	s.MaxLookups = cmp.Or(s.MaxLookups, 64)
 	return s
 }
 
@@ -68,10 +68,10 @@ func (s Settings) withDefaults() Settings {
 func (s Settings) Validate() error {
 	s = s.withDefaults()
 	switch {
-	case s.FreshFor < 0 || s.LookUpTimeout < 0:
+	case s.FreshFor < 0 || s.LookupTimeout < 0:
 		return errors.New("a duration is less than 0")
-	case s.MaxLookUps < 0:
-		return fmt.Errorf("maximum number of lookups is %d, less than 0", s.MaxLookUps)
+	case s.MaxLookups < 0:
+		return fmt.Errorf("maximum number of lookups is %d, less than 0", s.MaxLookups)
 	case s.StaleFor < s.FreshFor:
 		return fmt.Errorf("StaleFor is %v, less than FreshFor, %v", s.StaleFor, s.FreshFor)
 	}

@@ -52,7 +52,7 @@ func TestATokenInUseDoesNotWaitForAHangingService(t *testing.T) {
 				t.Fatalf("waited %v, %v into the outage", waited, time.Since(begin))
 			}
 		}
-		if n := service.lookUps(); n > 5*60 {
+		if n := service.lookups(); n > 5*60 {
 			t.Errorf("%d lookups in five minutes: more than one a second", n)
 		}
 		release()
@@ -60,7 +60,7 @@ func TestATokenInUseDoesNotWaitForAHangingService(t *testing.T) {
 	})
 }
 
-func TestAHangingLookUpTimesOut(t *testing.T) {
+func TestAHangingLookupTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), service.know(1)

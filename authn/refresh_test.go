@@ -16,7 +16,7 @@ func TestConcurrentRefreshesAreBounded(t *testing.T) {
 	var elapsed, reads atomic.Int64
 	begin := time.Now()
 	a := newAuthenticator(t, service, func(o *authn.Options) {
-		o.MaxLookUps = 1
+		o.MaxLookups = 1
 		o.Clock = func() time.Time {
 			reads.Add(1)
 			return begin.Add(time.Duration(elapsed.Load()))
@@ -43,7 +43,7 @@ func TestConcurrentRefreshesAreBounded(t *testing.T) {
 	clients.Wait()
 	release()
 	a.Settle()
-	if n := service.lookUps(); n != tokens+1 {
+	if n := service.lookups(); n != tokens+1 {
 		t.Errorf("%d refreshes in flight, want 1", n-tokens)
 	}
 }

@@ -57,7 +57,7 @@ func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
 		refused(t, a, token, authn.ErrRevoked)
 		refused(t, a, token, authn.ErrInvalidToken)
 		accepted(t, a, other)
-		if n := service.lookUps(); n != 2 {
+		if n := service.lookups(); n != 2 {
 			t.Errorf("%d lookups, want 2: a revocation causes none", n)
 		}
 		if n := metric(t, registry, "opsgate_authn_revocations_total"); n != 2 {
@@ -81,7 +81,7 @@ func TestARevocationOutlastsAnOutage(t *testing.T) {
 	})
 }
 
-func TestALookUpInFlightDoesNotRestoreARevokedToken(t *testing.T) {
+func TestALookupInFlightDoesNotRestoreARevokedToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
@@ -100,7 +100,7 @@ func TestALookUpInFlightDoesNotRestoreARevokedToken(t *testing.T) {
 			t.Errorf("the waiting request returned %v", err)
 		}
 		refused(t, a, token, authn.ErrRevoked)
-		if n := service.lookUps(); n != 1 {
+		if n := service.lookups(); n != 1 {
 			t.Errorf("%d lookups, want 1", n)
 		}
 	})
@@ -136,7 +136,7 @@ func TestTheStreamResumesAtItsLastPosition(t *testing.T) {
 			t.Error("the stream does not count as connected again")
 		}
 		refused(t, a, token, authn.ErrRevoked)
-		if n := service.lookUps(); n != 1 {
+		if n := service.lookups(); n != 1 {
 			t.Errorf("%d lookups, want 1: no revocation was missed", n)
 		}
 	})
@@ -182,7 +182,7 @@ func TestMissedRevocationsInvalidateAllTokens(t *testing.T) {
 		synctest.Wait()
 		refused(t, a, revoked, authn.ErrRevoked)
 		accepted(t, a, token)
-		if n := service.lookUps(); n != 4 {
+		if n := service.lookups(); n != 4 {
 			t.Errorf("%d lookups, want 4", n)
 		}
 		if w = <-service.watches; w.after != "" {
@@ -244,7 +244,7 @@ func invalidated(t *testing.T, service *identity) (a *authn.Authenticator, token
 	}
 }
 
-func TestInvalidationIncludesLookUpsInFlight(t *testing.T) {
+func TestInvalidationIncludesLookupsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, token, release := invalidated(t, newIdentity())
 		release()
@@ -252,7 +252,7 @@ func TestInvalidationIncludesLookUpsInFlight(t *testing.T) {
 	})
 }
 
-func TestRequestsAfterAnInvalidationStartANewLookUp(t *testing.T) {
+func TestRequestsAfterAnInvalidationStartANewLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, token, release := invalidated(t, service)

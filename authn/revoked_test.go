@@ -87,14 +87,14 @@ func TestATokenRevokedByTheStreamIsCachedByItsID(t *testing.T) {
 		if got := idsOf(t, a, token); got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
-		if n := service.lookUps(); n != 1 {
+		if n := service.lookups(); n != 1 {
 			t.Errorf("%d lookups, want 1", n)
 		}
 	})
 }
 
 // A revocation is final: one that a lookup finds is cached as long as one from the stream, and outlasts an outage.
-func TestARevocationFoundByALookUpIsCachedForStaleFor(t *testing.T) {
+func TestARevocationFoundByALookupIsCachedForStaleFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
@@ -112,7 +112,7 @@ func TestARevocationFoundByALookUpIsCachedForStaleFor(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		}
-		if n := service.lookUps(); n != 1 {
+		if n := service.lookups(); n != 1 {
 			t.Errorf("%d lookups, want 1", n)
 		}
 		w.fail(status.Error(codes.OutOfRange, "position expired"))

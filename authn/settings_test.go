@@ -16,7 +16,7 @@ func TestAppliedSettingsHoldForCachedTokens(t *testing.T) {
 		for _, step := range []struct {
 			after    time.Duration
 			freshFor time.Duration
-			lookUps  int
+			lookups  int
 		}{
 			{10 * time.Second, 30 * time.Second, 0},
 			{0, time.Minute, 0},
@@ -26,22 +26,22 @@ func TestAppliedSettingsHoldForCachedTokens(t *testing.T) {
 		} {
 			time.Sleep(step.after)
 			a.Apply(authn.Settings{FreshFor: step.freshFor})
-			before := service.lookUps()
+			before := service.lookups()
 			accepted(t, a, token)
 			synctest.Wait()
-			if n := service.lookUps() - before; n != step.lookUps {
+			if n := service.lookups() - before; n != step.lookups {
 				t.Errorf("%+v: %d lookups", step, n)
 			}
 		}
 	})
 }
 
-func TestALookUpKeepsTheTimeoutOfItsStart(t *testing.T) {
+func TestALookupKeepsTheTimeoutOfItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a, token := newAuthenticator(t, service, func(o *authn.Options) { o.LookUpTimeout = 7 * time.Second }), service.know(1)
+		a, token := newAuthenticator(t, service, func(o *authn.Options) { o.LookupTimeout = 7 * time.Second }), service.know(1)
 		defer service.hold()()
-		time.AfterFunc(time.Second, func() { a.Apply(authn.Settings{LookUpTimeout: time.Hour}) })
+		time.AfterFunc(time.Second, func() { a.Apply(authn.Settings{LookupTimeout: time.Hour}) })
 		begin := time.Now()
 		refused(t, a, token, authn.ErrUnavailable)
 		if waited := time.Since(begin); waited != 7*time.Second {
@@ -79,9 +79,9 @@ func TestCachedTokenCallsNoService(t *testing.T) {
 		a, token := newAuthenticator(t, service), service.know(1)
 		mustBe := func(want string) {
 			t.Helper()
-			before := service.lookUps()
+			before := service.lookups()
 			record, ok := a.CachedToken(idOf(token))
-			if record.Freshness != want || ok != (want != "") || ok && record.Principal.TeamID != teamID || record.Revoked != nil || service.lookUps() != before {
+			if record.Freshness != want || ok != (want != "") || ok && record.Principal.TeamID != teamID || record.Revoked != nil || service.lookups() != before {
 				t.Errorf("got %+v %t, want %q", record, ok, want)
 			}
 		}

@@ -49,7 +49,7 @@ func TestATokenConfirmedBeforeTheDisconnectIsRefreshedInTheBackground(t *testing
 		accepted(t, a, token)
 		time.Sleep(15 * time.Second)
 		accepted(t, a, token)
-		if n := service.lookUps(); n != 1 {
+		if n := service.lookups(); n != 1 {
 			t.Fatalf("%d lookups while the stream is connected, want 1", n)
 		}
 		service.revoke(token)
@@ -94,7 +94,7 @@ func TestAReconnectRestoresFreshFor(t *testing.T) {
 		synctest.Wait()
 		accepted(t, a, token)
 		synctest.Wait()
-		if n := service.lookUps(); n != 1 {
+		if n := service.lookups(); n != 1 {
 			t.Errorf("%d lookups, want 1", n)
 		}
 	})
@@ -112,14 +112,14 @@ func TestADisconnectRefreshesOnlyTokensInUse(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		cut(service, w)
 		time.Sleep(time.Second)
-		if n := service.lookUps(); n != 100 {
+		if n := service.lookups(); n != 100 {
 			t.Errorf("%d lookups of unused tokens", n-100)
 		}
 		for range 5 {
 			accepted(t, a, tokens[0])
 			synctest.Wait()
 		}
-		if n := service.lookUps(); n != 101 {
+		if n := service.lookups(); n != 101 {
 			t.Errorf("%d lookups of one token in use, want 1", n-100)
 		}
 	})

@@ -116,7 +116,7 @@ func timeouts(routes config.Routes) map[string]time.Duration {
 
 // requestsPerLookUp is the number of requests in flight for which one look-up of an unknown token is allowed. At most half of these
 // requests can wait for the look-up.
-const requestsPerLookUp = 2 * authn.WaitersPerLookUp
+const requestsPerLookUp = 2 * authn.WaitersPerLookup
 
 // tokenSettings limits look-ups of unknown tokens to half of the calls in flight, and the requests that wait for them to half of
 // the requests in flight.
@@ -124,8 +124,8 @@ func tokenSettings(c config.Config) authn.Settings {
 	return authn.Settings{
 		FreshFor:      time.Duration(c.Authn.FreshFor),
 		StaleFor:      time.Duration(c.Authn.StaleFor),
-		LookUpTimeout: time.Duration(c.Authn.LookUpTimeout),
-		MaxLookUps:    MaxLookUps(c),
+		LookupTimeout: time.Duration(c.Authn.LookUpTimeout),
+		MaxLookups:    MaxLookUps(c),
 	}
 }
 

@@ -17,7 +17,7 @@ func TestLookUpLimitLeavesCapacityForOtherRequests(t *testing.T) {
 	} {
 		c := config.Default()
 		c.Authn.MaxLookUps, c.UpstreamCalls.MaxInFlight, c.HTTP.MaxInFlight = test.lookUps, test.calls, test.requests
-		if got := tokenSettings(c).MaxLookUps; got != test.want {
+		if got := tokenSettings(c).MaxLookups; got != test.want {
 			t.Errorf("%+v: got %d", test, got)
 		}
 	}
