@@ -42,8 +42,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 	keys := 0
 	var walk func(structure reflect.Type, key string)
 	walk = func(structure reflect.Type, key string) {
-		for i := range structure.NumField() {
-			f := structure.Field(i)
+		for f := range structure.Fields() {
 			name := strings.TrimPrefix(key+"."+f.Tag.Get("yaml"), ".")
 			keys++
 			if !used[structure.Name()+"."+f.Name] {
