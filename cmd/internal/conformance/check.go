@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -23,9 +22,10 @@ type Check struct {
 	// Needs are the resources that the fixtures have to name for both teams.
 	Needs []Kind
 
-	// run returns nil if the service keeps the sentence, a *breach if it does not, and a *notApplicable if the check is impossible.
-	// Any other error is the error of a call that had to succeed.
-	run func(ctx context.Context, s *subject) error
+	method contract.Method
+	// run ends with a *breach if the service breaks the sentence, and with a *notApplicable if the check is impossible. Any other error is
+	// the error of a call that had to succeed.
+	run func(p *probe)
 }
 
 // Service returns the name of the service.
@@ -43,20 +43,35 @@ func (c Check) Rule() string { return c.Name[strings.LastIndexByte(c.Name, '/')+
 // Checks returns all checks, ordered by service and method.
 func Checks() []Check {
 	var all []Check
-	for _, table := range [][]Check{
-		healthChecks(), everyMethodChecks(), fleetChecks(), monitoringChecks(), incidentChecks(), statusPageChecks(),
-		listChecks(), auditChecks(), createChecks(), invalidCreateChecks(), updateChecks(), idempotencyChecks(), identityChecks(),
-	} {
-		all = append(all, table...)
-	}
 	position := map[string]int{}
 	for i, service := range contract.Services() {
 		position[service.Name] = i
+		all = append(all, healthCheck(service))
+	}
+	rules := slices.Concat(generalRules(), listRules(), pagingRules(), boundRules(), keyRules(), fleetRules(), monitoringRules(),
+		incidentRules(), auditRules(), identityRules())
+	for _, m := range contract.Methods() {
+		for _, r := range rules {
+			if r.on(m) {
+				all = append(all, r.checkOf(m))
+			}
+		}
 	}
 	slices.SortStableFunc(all, func(a, b Check) int {
 		return cmp.Or(position[a.Service()]-position[b.Service()], strings.Compare(a.Method(), b.Method()))
 	})
 	return all
+}
+
+// checkOf returns the check of the rule for one method.
+func (r rule) checkOf(m contract.Method) Check {
+	needs := slices.Clone(r.needs)
+	if kind := Kind(m.Resource()); kind != "" && !m.Writes() {
+		needs = append(needs, kind)
+	}
+	return Check{
+		Name: m.String() + "/" + r.name, Sentence: r.sentence, Writes: r.writes || m.Writes(), Needs: needs, method: m, run: r.check,
+	}
 }
 
 // Select returns the checks whose names match the pattern, in which a `*` stands for any text. It returns an error if no name matches.
@@ -90,7 +105,20 @@ func skip(format string, args ...any) error {
 	return &notApplicable{reason: fmt.Sprintf(format, args...)}
 }
 
-// forBothTeams calls check with each team as the own one, and returns the errors of both calls.
-func forBothTeams(s *subject, check func(own, other Team) error) error {
-	return errors.Join(check(s.teams[0], s.teams[1]), check(s.teams[1], s.teams[0]))
+// breachesOf returns the breaches of a check's error. The error of a call that had to succeed is a breach too.
+func breachesOf(err error) []Breach {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var list []Breach
+		for _, each := range joined.Unwrap() {
+			list = append(list, breachesOf(each)...)
+		}
+		return list
+	}
+	if _, ok := errors.AsType[*notApplicable](err); ok || err == nil {
+		return nil
+	}
+	if b, ok := errors.AsType[*breach](err); ok {
+		return []Breach{{Expected: b.want, Got: b.got}}
+	}
+	return []Breach{{Expected: "OK", Got: resultText(err)}}
 }

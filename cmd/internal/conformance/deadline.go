@@ -8,87 +8,53 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
-
-	"opsgate/proto/contract"
 )
 
-const deadlineSentence = "A call whose deadline has passed ends at once, without side effects."
-
-// Timeouts of the calls in deadline checks, measured from the headers. streamDeadline leaves time to open a stream.
-const (
-	deadline       = 10 * time.Millisecond
-	streamDeadline = 100 * time.Millisecond
-)
-
-// pauses returns the time between headers and message for each attempt of a deadline check. If the network or the service is slow, both
-// may arrive together, before the deadline at the service. So the second attempt waits longer.
-func pauses() []time.Duration { return []time.Duration{100 * time.Millisecond, 500 * time.Millisecond} }
-
-// keepsDeadline returns a breach if the method executes a call whose deadline has passed.
-func (c call) keepsDeadline(ctx context.Context, s *subject) error {
-	if c.Writes() {
-		return c.doesNotWriteLate(ctx, s)
-	}
-	request, err := c.request(s, s.teams[0].ID, s.teams[0].Resources[c.kind()])
-	if err != nil {
-		return err
-	}
-	return s.keepsDeadline(ctx, c.String(), request)
+// timings returns the timing of each attempt of a deadline check. If the network or the service is slow, headers and message may arrive
+// together, before the deadline at the service. So the second attempt waits longer.
+func timings() []timing {
+	const deadline = 10 * time.Millisecond
+	return []timing{{deadline, 100 * time.Millisecond}, {deadline, 500 * time.Millisecond}}
 }
 
-// doesNotWriteLate returns a breach if the service executes a write after its deadline, even if it then returns DEADLINE_EXCEEDED.
-func (c call) doesNotWriteLate(ctx context.Context, s *subject) error {
-	w, err := writeNamed(c.String())
-	if err != nil {
-		return err
-	}
-	return retryAttempts(func(t timing) error {
-		o, err := w.prepare(ctx, s, s.teams[0].ID)
-		if err != nil {
-			return err
-		}
-		return errors.Join(s.expectEndAtDeadline(ctx, c.String(), t, o.request(variant{actor: s.actor})), o.mustBeExecuted(ctx, 0))
-	})
-}
+// openStream is the timing for a stream that is open at its deadline.
+const openStream = 100 * time.Millisecond
 
-// keepsDeadline sends the message of a call after its deadline. It returns a breach if the service still answers.
-func (s *subject) keepsDeadline(ctx context.Context, method string, request proto.Message) error {
-	return retryAttempts(func(t timing) error { return s.expectEndAtDeadline(ctx, method, t, request) })
-}
-
-// retryAttempts returns the error of the last attempt, or nil if one succeeded.
-func retryAttempts(attempt func(t timing) error) (err error) {
-	for _, pause := range pauses() {
-		if err = attempt(timing{deadline, pause}); err == nil {
-			return nil
+// endsAtDeadline sends the message of a call after its deadline. The service must neither answer nor write.
+func endsAtDeadline(p *probe) {
+	var err error
+	for _, t := range timings() {
+		err = try(func() {
+			if !p.method.Writes() {
+				must(p.expectEnd(t, p.request(nil)))
+				return
+			}
+			w := p.newWrite()
+			must(errors.Join(p.expectEnd(t, w.request), try(func() { w.expectExecutions(0) })))
+		})
+		if err == nil {
+			break
 		}
 	}
-	return err
-}
-
-// endsStreamAtDeadline returns a breach if a stream that is open goes on after its deadline.
-func (s *subject) endsStreamAtDeadline(ctx context.Context, method string, request proto.Message) error {
-	return s.expectEndAtDeadline(ctx, method, timing{timeout: streamDeadline}, request)
-}
-
-// expectEndAtDeadline returns a breach if the service does not end a call because of its deadline.
-func (s *subject) expectEndAtDeadline(ctx context.Context, method string, t timing, request proto.Message) error {
-	m, err := contract.MethodNamed(method)
-	if err != nil {
-		return err
+	must(err)
+	if p.method.String() == watchRevocations {
+		must(p.expectEnd(timing{timeout: openStream}, p.request(nil)))
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.pause+t.timeout+s.grace)
+}
+
+// expectEnd returns a breach if the service does not end a call because of its deadline.
+func (p *probe) expectEnd(t timing, request proto.Message) error {
+	ctx, cancel := context.WithTimeout(p.ctx, t.pause+t.timeout+p.grace)
 	defer cancel()
-	code, err := s.rawClients[m.Service()].call(ctx, m, t, request)
-	sent := fmt.Sprintf(" (deadline of %v, message sent after %v)", t.timeout, t.pause)
-	const want = "DEADLINE_EXCEEDED, or a stream that is reset"
+	code, err := p.rawClients[p.method.Service()].call(ctx, p.method, t, request)
+	want := fmt.Sprintf("DEADLINE_EXCEEDED, or a stream that is reset (deadline of %v, message sent after %v)", t.timeout, t.pause)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return expected(want+sent, "no end within %v after the deadline", s.grace)
+		return expected(want, "no end within %v after the deadline", p.grace)
 	case err != nil:
-		return expected(want+sent, "%v", err)
+		return expected(want, "%v", err)
 	case code != codes.DeadlineExceeded && code != codes.Canceled:
-		return expected(want+sent, "%s", codeName(code))
+		return expected(want, "%s", codeName(code))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,4 +61,22 @@ func timelineText(updates ...*incidentv1.IncidentUpdate) string {
 		texts[i] = fmt.Sprintf("%v %.100q", u.GetStatus(), u.GetMessage())
 	}
 	return fmt.Sprintf("%d updates: %s", len(updates), strings.Join(texts, ", "))
+}
+
+// sameList returns a breach that names the first position at which two lists of ids differ. The breach begins with the text what.
+func sameList(what string, want, got []string) error {
+	if slices.Equal(want, got) {
+		return nil
+	}
+	at := func(list []string, i int) string {
+		if i < len(list) {
+			return fmt.Sprintf("%q as row %d of %d", list[i], i+1, len(list))
+		}
+		return fmt.Sprintf("no row %d, only %d", i+1, len(list))
+	}
+	i := 0
+	for i < min(len(want), len(got)) && want[i] == got[i] {
+		i++
+	}
+	return expected(what+": "+at(want, i), "%s", at(got, i))
 }

@@ -24,9 +24,9 @@ func TestBreachNamesTheFirstDifference(t *testing.T) {
 		err       error
 		want, got string
 	}{
-		{"another row", differentList("rows", []string{"a", "b"}, []string{"a", "c"}), `rows: "b" as row 2 of 2`, `"c" as row 2 of 2`},
-		{"a missing row", differentList("rows", []string{"a", "b"}, []string{"a"}), `rows: "b" as row 2 of 2`, `no row 2, only 1`},
-		{"one row too many", differentList("rows", []string{"a"}, []string{"a", "b"}), `rows: no row 2, only 1`, `"b" as row 2 of 2`},
+		{"another row", sameList("rows", []string{"a", "b"}, []string{"a", "c"}), `rows: "b" as row 2 of 2`, `"c" as row 2 of 2`},
+		{"a missing row", sameList("rows", []string{"a", "b"}, []string{"a"}), `rows: "b" as row 2 of 2`, `no row 2, only 1`},
+		{"one row too many", sameList("rows", []string{"a"}, []string{"a", "b"}), `rows: no row 2, only 1`, `"b" as row 2 of 2`},
 		{
 			"a text", sameMessage("it returns", same, incident(func(m *incidentv1.Incident) { m.Title = "A  title" })),
 			`it returns title "A title"`, `title "A  title"`,

@@ -205,7 +205,7 @@ func (c *intercepted) followsPage(response proto.Message) bool {
 func omitFixtures(c *intercepted) (proto.Message, error) {
 	response, err := c.pass(c.request)
 	rows := c.method.Rows()
-	if err != nil || rows == nil || c.method.Resource() != "" || c.method.HasRequestField("cursor") {
+	if err != nil || rows == nil || c.method.HasRequestField("cursor") {
 		return response, err
 	}
 	list := response.ProtoReflect().Mutable(rows).List()

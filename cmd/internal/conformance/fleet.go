@@ -1,114 +1,161 @@
 package conformance
 
 import (
-	"context"
 	"fmt"
-	"slices"
+	"math"
+	"time"
 
-	"google.golang.org/protobuf/proto"
-
+	"opsgate/proto/contract"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
-func fleetChecks() []Check {
-	return append([]Check{
+const (
+	getServerMetrics   = "fleet/GetServerMetrics"
+	listServerCommands = "fleet/ListServerCommands"
+)
+
+const (
+	lastHour = fleetv1.MetricRange_METRIC_RANGE_LAST_1H
+	lastDay  = fleetv1.MetricRange_METRIC_RANGE_LAST_24H
+	lastWeek = fleetv1.MetricRange_METRIC_RANGE_LAST_7D
+)
+
+func fleetRules() []rule {
+	metrics, commands := named(getServerMetrics), named(listServerCommands)
+	return []rule{
 		{
-			Name: "fleet/ListServers/complete", Needs: []Kind{Server}, run: listsAllServers,
-			Sentence: "ListServers returns all servers of the team.",
+			name: "within-range", on: metrics, check: pointsAreWithinRange,
+			sentence: "GetServerMetrics returns the points of a range that ends now.",
 		},
 		{
-			Name: "fleet/ListServers/order", Sentence: "Servers are ordered by name and then by id.",
-			run: func(ctx context.Context, s *subject) error {
-				response, err := s.fleet.ListServers(ctx, &fleetv1.ListServersRequest{TeamId: s.teams[0].ID})
-				if err != nil {
-					return err
-				}
-				return orderedByName(rows(response.GetServers(), func(m *fleetv1.Server) row { return row{id: m.GetId(), name: m.GetName()} }))
-			},
+			name: "resolution", on: metrics, check: resolutionFollowsRange,
+			sentence: "Ranges of up to 24 hours consist of raw points, longer ranges of hourly rollups at the start of the hour.",
 		},
+		{name: "rollup", on: metrics, check: rollupsAreMeans, sentence: "An hourly point is the mean of the hour's raw points."},
 		{
-			Name: "fleet/GetServer/the-one-asked-for", Needs: []Kind{Server}, run: returnsGivenServer,
-			Sentence: "GetServer returns the server with the given id.",
+			name: "pages", on: commands, check: pagesMatchOneLargePage,
+			sentence: "ListServerCommands returns one page, and the total number of entries on all pages.",
 		},
-		{
-			Name: "fleet/ListServerGroups/order", Sentence: "Groups are ordered by position and then by id.",
-			run: func(ctx context.Context, s *subject) error {
-				response, err := s.fleet.ListServerGroups(ctx, &fleetv1.ListServerGroupsRequest{TeamId: s.teams[0].ID})
-				if err != nil {
-					return err
-				}
-				return orderedByPosition(rows(response.GetServerGroups(), func(m *fleetv1.ServerGroup) row {
-					return row{id: m.GetId(), position: m.GetPosition()}
-				}))
-			},
-		},
-		{
-			Name: "fleet/ListScheduledCommands/order", Needs: []Kind{Server},
-			Sentence: "Scheduled commands are ordered by name and then by id.",
-			run: func(ctx context.Context, s *subject) error {
-				own := s.teams[0]
-				response, err := s.fleet.ListScheduledCommands(ctx,
-					&fleetv1.ListScheduledCommandsRequest{TeamId: own.ID, ServerId: own.Resources[Server]})
-				if err != nil {
-					return err
-				}
-				return orderedByName(rows(response.GetScheduledCommands(), func(m *fleetv1.ScheduledCommand) row {
-					return row{id: m.GetId(), name: m.GetName()}
-				}))
-			},
-		},
-	}, append(metricChecks(), historyChecks()...)...)
+		{name: "beyond", on: commands, check: pageBeyondIsEmpty, sentence: "A page beyond the end is empty, with the true total."},
+	}
 }
 
-func listsAllServers(ctx context.Context, s *subject) error {
-	return forBothTeams(s, func(own, _ Team) error {
-		response, err := s.fleet.ListServers(ctx, &fleetv1.ListServersRequest{TeamId: own.ID})
-		if err != nil {
-			return err
+// A span is a row: a range of metrics, its length, and the resolution of its points.
+type span struct {
+	of         fleetv1.MetricRange
+	length     time.Duration
+	resolution fleetv1.MetricResolution
+}
+
+func spans() []span {
+	const day = 24 * time.Hour
+	return []span{
+		{lastHour, time.Hour, fleetv1.MetricResolution_METRIC_RESOLUTION_RAW},
+		{lastDay, day, fleetv1.MetricResolution_METRIC_RESOLUTION_RAW},
+		{lastWeek, 7 * day, fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY},
+	}
+}
+
+func (p *probe) metrics(timeRange fleetv1.MetricRange) *fleetv1.GetServerMetricsResponse {
+	return call[*fleetv1.GetServerMetricsResponse](p, getServerMetrics, fields{"range": timeRange})
+}
+
+// skew is the maximum difference between the service's clock and ours.
+const skew = 5 * time.Minute
+
+func pointsAreWithinRange(p *probe) {
+	seen := 0
+	for _, span := range spans() {
+		from, until := p.now().Add(-span.length-skew), p.now().Add(skew)
+		for _, point := range p.metrics(span.of).GetPoints() {
+			seen++
+			at := point.GetAt().AsTime()
+			require(!at.Before(from) && !at.After(until),
+				"points between "+from.Format(time.RFC3339)+" and "+until.Format(time.RFC3339), "%s", timeText(point.GetAt()))
 		}
-		return contains(own, Server, messageIDs(response))
+	}
+	if seen == 0 {
+		must(skip("the server has no metrics"))
+	}
+}
+
+func resolutionFollowsRange(p *probe) {
+	for _, span := range spans() {
+		response := p.metrics(span.of)
+		require(response.GetResolution() == span.resolution, span.resolution.String()+" for "+span.of.String(), "%v", response.GetResolution())
+		for _, point := range response.GetPoints() {
+			at := point.GetAt().AsTime()
+			hour := at.Truncate(time.Hour)
+			require(span.resolution == fleetv1.MetricResolution_METRIC_RESOLUTION_RAW || at.Equal(hour),
+				"an hourly point at the start of an hour: "+hour.Format(time.RFC3339), "%s", timeText(point.GetAt()))
+		}
+	}
+}
+
+// rollupsAreMeans compares the hours that ended and are completely in the last day.
+func rollupsAreMeans(p *probe) {
+	type sum struct{ cpu, n float64 }
+	sums := map[time.Time]sum{}
+	for _, point := range p.metrics(lastDay).GetPoints() {
+		hour := point.GetAt().AsTime().Truncate(time.Hour)
+		sums[hour] = sum{sums[hour].cpu + point.GetCpuPercent(), sums[hour].n + 1}
+	}
+	compared := 0
+	for _, point := range p.metrics(lastWeek).GetPoints() {
+		hour := point.GetAt().AsTime()
+		total, ok := sums[hour]
+		if !ok || hour.Before(p.now().Add(-23*time.Hour)) || hour.After(p.now().Add(-time.Hour-skew)) {
+			continue
+		}
+		compared++
+		const rounding = 0.01
+		mean := total.cpu / total.n
+		require(math.Abs(mean-point.GetCpuPercent()) <= rounding,
+			fmt.Sprintf("cpu_percent %v for the hour %s, the mean of its raw points", mean, hour.Format(time.RFC3339)),
+			"cpu_percent %v", point.GetCpuPercent())
+	}
+	if compared == 0 {
+		must(skip("the server has no metrics of a complete hour in the last day"))
+	}
+}
+
+// commands returns the ids on a page of the command history, which has numbered pages, and the total.
+func (p *probe) commands(page, size int) (ids []string, total int) {
+	response := call[*fleetv1.ListServerCommandsResponse](p, listServerCommands, fields{"page": page, "page_size": size})
+	return messageIDs(response), int(response.GetTotal())
+}
+
+// newestCommands returns the ids on the first page.
+func (p *probe) newestCommands() []string {
+	ids, _ := p.commands(1, contract.MaxPageSize)
+	return ids
+}
+
+// pagesMatchOneLargePage compares small pages with a large one.
+func pagesMatchOneLargePage(p *probe) {
+	retryOnChange(p.newestCommands, func(all []string) {
+		if len(all) < 2 {
+			must(skip("the server has fewer than two commands"))
+		}
+		size := (len(all) + 2) / 3
+		var walked []string
+		for page := range 3 {
+			ids, total := p.commands(page+1, size)
+			require(total == len(all) || total > len(all) && len(all) == contract.MaxPageSize,
+				fmt.Sprintf("a total of %d", len(all)), "a total of %d", total)
+			walked = append(walked, ids...)
+		}
+		walked = walked[:min(len(walked), len(all))]
+		must(sameList(fmt.Sprintf("on three pages of %d, the rows of one page of 100", size), all, walked))
 	})
 }
 
-// contains returns a breach if the resource of the fixtures is not among the ids of a complete list.
-func contains(own Team, kind Kind, ids []string) error {
-	if id := own.Resources[kind]; !slices.Contains(ids, id) {
-		return expected("the "+kindText(kind)+" "+id+" in the list of team "+own.ID, "%d others: %.200q", len(ids), ids)
-	}
-	return nil
-}
-
-func returnsGivenServer(ctx context.Context, s *subject) error {
-	own := s.teams[0]
-	response, err := s.fleet.GetServer(ctx, &fleetv1.GetServerRequest{TeamId: own.ID, ServerId: own.Resources[Server]})
-	if err != nil {
-		return err
-	}
-	return sameID(own.Resources[Server], response.GetServer().GetId())
-}
-
-func sameID(want, got string) error {
-	if want != got {
-		return expected(fmt.Sprintf("the id %q", want), "%q", got)
-	}
-	return nil
-}
-
-// An invalidRequest is an invalid request and a description of what is invalid.
-type invalidRequest struct {
-	what    string
-	request proto.Message
-}
-
-// refuses returns a check that a method answers each request with INVALID_ARGUMENT naming the field.
-func refuses(method, field string, requests func(s *subject, own Team) []invalidRequest) func(context.Context, *subject) error {
-	return func(ctx context.Context, s *subject) error {
-		for _, r := range requests(s, s.teams[0]) {
-			_, err := s.invoke(ctx, method, r.request)
-			if err := expectViolations(err, r.what, field); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+func pageBeyondIsEmpty(p *probe) {
+	retryOnChange(p.newestCommands, func([]string) {
+		_, want := p.commands(1, contract.MaxPageSize)
+		const far = 1_000_000
+		beyond, total := p.commands(far, contract.MaxPageSize)
+		require(len(beyond) == 0 && total == want,
+			fmt.Sprintf("0 commands and a total of %d", want), "%d commands and a total of %d", len(beyond), total)
+	})
 }

@@ -1,11 +1,11 @@
 package conformance
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -19,164 +19,144 @@ const (
 	watchRevocations = "identity/WatchRevocations"
 )
 
-func identityChecks() []Check { return append(tokenChecks(), revocationChecks()...) }
-
-func tokenChecks() []Check {
-	return []Check{
+func identityRules() []rule {
+	token, stream := named(resolveToken), named(watchRevocations)
+	return []rule{
 		{
-			Name: resolveToken + "/known", run: knownTokenIsResolved,
-			Sentence: "ResolveToken returns the id and the team of a live token.",
+			name: "known", on: token, check: tokensAreResolved,
+			sentence: "ResolveToken returns the id and the team of a live token.",
 		},
 		{
-			Name: resolveToken + "/well-formed", run: resolvedTokenIsWellFormed,
-			Sentence: "Ids are UUIDs in lower case, and the plan is a known one.",
+			name: "well-formed", on: token, sentence: "Ids are UUIDs in lower case, and the plan is a known one.",
+			check: func(p *probe) {
+				p.forEachToken(func(_ Team, response *identityv1.ResolveTokenResponse, err error) error {
+					must(err)
+					return wellFormed(response)
+				})
+			},
 		},
 		{
-			Name: resolveToken + "/unknown", Sentence: "NOT_FOUND with the reason TOKEN_UNKNOWN if there is no such token.",
-			run: func(ctx context.Context, s *subject) error {
+			name: "unknown", on: token, sentence: "NOT_FOUND with the reason TOKEN_UNKNOWN if there is no such token.",
+			check: func(p *probe) {
 				hash := make([]byte, sha256.Size)
 				_, _ = rand.Read(hash) // it never fails
-				return s.refusesToken(ctx, hash, "TOKEN_UNKNOWN", "an unknown token")
+				p.expectNoToken(hash, "TOKEN_UNKNOWN", "an unknown token")
 			},
 		},
 		{
-			Name: resolveToken + "/revoked", Sentence: "NOT_FOUND with the reason TOKEN_REVOKED if the token has been revoked.",
-			run: func(ctx context.Context, s *subject) error {
-				if s.revoked == nil {
-					return skip("the fixtures name no revoked token")
-				}
-				return s.refusesToken(ctx, s.revoked, "TOKEN_REVOKED", "the revoked token")
-			},
+			name: "revoked", on: token, sentence: "NOT_FOUND with the reason TOKEN_REVOKED if the token has been revoked.",
+			check: func(p *probe) { p.expectNoToken(p.revokedToken(), "TOKEN_REVOKED", "the revoked token") },
 		},
 		{
-			Name: resolveToken + "/revoked-id", run: revokedTokenHasValidID,
-			Sentence: "The metadata `token_id` of a revoked token, if there is any, is a UUID in lower case.",
+			name: "revoked-id", on: token, check: idOfRevokedTokenIsValid,
+			sentence: "The metadata `token_id` of a revoked token, if there is any, is a UUID in lower case.",
 		},
 		{
-			Name: resolveToken + "/hash-length", Sentence: "INVALID_ARGUMENT naming `token_sha256` if it is not 32 bytes.",
-			run: refuses(resolveToken, "token_sha256", func(*subject, Team) []invalidRequest {
-				var list []invalidRequest
-				for _, n := range []int{0, sha256.Size - 1, sha256.Size + 1} {
-					list = append(list, invalidRequest{fmt.Sprint(n, " bytes"), &identityv1.ResolveTokenRequest{TokenSha256: make([]byte, n)}})
-				}
-				return list
-			}),
+			name: "first-message", on: stream, check: streamStartsWithHeartbeat,
+			sentence: "The first message is a heartbeat with the position that the stream starts from.",
 		},
 		{
-			Name: resolveToken + "/deadline", Sentence: deadlineSentence,
-			run: func(ctx context.Context, s *subject) error {
-				return s.keepsDeadline(ctx, resolveToken, &identityv1.ResolveTokenRequest{TokenSha256: make([]byte, sha256.Size)})
-			},
-		},
-	}
-}
-
-func revocationChecks() []Check {
-	return []Check{
-		{
-			Name: watchRevocations + "/first-message", run: streamStartsWithHeartbeat,
-			Sentence: "The first message is a heartbeat with the position that the stream starts from.",
+			name: "heartbeats", on: stream, check: streamHasHeartbeats,
+			sentence: "After at most ten seconds without a message there is a heartbeat.",
 		},
 		{
-			Name: watchRevocations + "/heartbeats", run: streamHasHeartbeats,
-			Sentence: "After at most ten seconds without a message there is a heartbeat.",
+			name: "resume", on: stream, check: streamResumes,
+			sentence: "With `after_position`, the stream starts from that position.",
 		},
 		{
-			Name: watchRevocations + "/resume", run: streamResumes,
-			Sentence: "With `after_position`, the stream starts from that position.",
-		},
-		{
-			Name: watchRevocations + "/unknown-position", run: refusesUnknownPosition,
-			Sentence: "OUT_OF_RANGE if `after_position` is unknown.",
-		},
-		{
-			Name: watchRevocations + "/deadline", Sentence: "A stream whose deadline has passed ends at once.",
-			run: func(ctx context.Context, s *subject) error {
-				request := &identityv1.WatchRevocationsRequest{}
-				return cmp.Or(s.keepsDeadline(ctx, watchRevocations, request), s.endsStreamAtDeadline(ctx, watchRevocations, request))
+			name: "unknown-position", on: stream, sentence: "OUT_OF_RANGE if `after_position` is unknown.",
+			check: func(p *probe) {
+				_, _, err := p.watch("an unknown position")
+				must(expectCode(codes.OutOfRange, err, "an unknown position"))
 			},
 		},
 	}
 }
 
-func knownTokenIsResolved(ctx context.Context, s *subject) error {
-	return s.resolveTokens(ctx, func(own Team, response *identityv1.ResolveTokenResponse, err error) error {
-		if err != nil {
-			return expected("a token of team "+own.ID, "%s", resultText(err))
+// resolve resolves the token with the hash.
+func (p *probe) resolve(hash []byte) (*identityv1.ResolveTokenResponse, error) {
+	response, err := p.attempt(fields{"token_sha256": hash})
+	return as[*identityv1.ResolveTokenResponse](response), err
+}
+
+// forEachToken resolves the tokens of the fixtures, and calls check with each outcome.
+func (p *probe) forEachToken(check func(Team, *identityv1.ResolveTokenResponse, error) error) {
+	if p.own.Token == nil && p.other.Token == nil {
+		must(skip("the fixtures name no token"))
+	}
+	for _, team := range []Team{p.own, p.other} {
+		if team.Token != nil {
+			response, err := p.resolve(team.Token)
+			must(check(team, response, err))
 		}
-		if response.GetTeamId() != own.ID || response.GetTokenId() == "" {
-			return expected(fmt.Sprintf("a token id, and the team %q", own.ID),
+	}
+}
+
+func tokensAreResolved(p *probe) {
+	p.forEachToken(func(team Team, response *identityv1.ResolveTokenResponse, err error) error {
+		if err != nil {
+			return expected("a token of team "+team.ID, "%s", resultText(err))
+		}
+		if response.GetTeamId() != team.ID || response.GetTokenId() == "" {
+			return expected(fmt.Sprintf("a token id, and the team %q", team.ID),
 				"the token id %q, and the team %q", response.GetTokenId(), response.GetTeamId())
 		}
 		return nil
 	})
 }
 
-func resolvedTokenIsWellFormed(ctx context.Context, s *subject) error {
-	return s.resolveTokens(ctx, func(_ Team, response *identityv1.ResolveTokenResponse, err error) error {
-		if err != nil {
-			return err
-		}
-		return wellFormed(response)
-	})
+// revokedToken returns the hash of the revoked token of the fixtures.
+func (p *probe) revokedToken() []byte {
+	if p.revoked == nil {
+		must(skip("the fixtures name no revoked token"))
+	}
+	return p.revoked
 }
 
-// resolveTokens resolves the tokens of the fixtures, and calls check with each response.
-func (s *subject) resolveTokens(ctx context.Context, check func(Team, *identityv1.ResolveTokenResponse, error) error) error {
-	seen := 0
-	for _, own := range s.teams {
-		if own.Token == nil {
-			continue
-		}
-		seen++
-		response, err := s.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: own.Token})
-		if err := check(own, response, err); err != nil {
-			return err
-		}
-	}
-	if seen == 0 {
-		return skip("the fixtures name no token")
-	}
-	return nil
-}
-
-func revokedTokenHasValidID(ctx context.Context, s *subject) error {
-	if s.revoked == nil {
-		return skip("the fixtures name no revoked token")
-	}
-	_, err := s.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: s.revoked})
-	if err != nil && status.Code(err) != codes.NotFound {
-		return err
+func idOfRevokedTokenIsValid(p *probe) {
+	_, err := p.resolve(p.revokedToken())
+	if status.Code(err) != codes.NotFound {
+		must(err)
 	}
 	id, named := infoOf(err).GetMetadata()["token_id"]
-	switch {
-	case !named:
-		return skip("the service does not return the id of a revoked token, which is optional")
-	case !isID(id):
-		return expected("a token_id that is a UUID in lower case", "%q", id)
+	if !named {
+		must(skip("the service does not return the id of a revoked token, which is optional"))
 	}
-	return nil
+	require(isID(id), "a token_id that is a UUID in lower case", "%q", id)
 }
 
-func (s *subject) refusesToken(ctx context.Context, hash []byte, reason, what string) error {
-	_, err := s.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: hash})
-	if err := expectCode(codes.NotFound, err, what); err != nil {
-		return err
-	}
-	if got := infoOf(err).GetReason(); got != reason {
-		return expected(fmt.Sprintf("the reason %q for %s", reason, what), "%q", got)
-	}
-	return nil
+func (p *probe) expectNoToken(hash []byte, reason, what string) {
+	_, err := p.resolve(hash)
+	must(expectCode(codes.NotFound, err, what))
+	got := infoOf(err).GetReason()
+	require(got == reason, fmt.Sprintf("the reason %q for %s", reason, what), "%q", got)
 }
 
-// watch opens a stream, which ends with ctx, and returns its first message.
-func (s *subject) watch(ctx context.Context, after string) (revocations, *identityv1.WatchRevocationsResponse, error) {
-	stream, err := s.identity.WatchRevocations(ctx, &identityv1.WatchRevocationsRequest{AfterPosition: after})
-	if err != nil {
-		return nil, nil, err
-	}
-	first, err := stream.Recv()
-	return stream, first, err
+// A revocationStream is an open stream. It ends with the check.
+type revocationStream struct {
+	grpc.ServerStreamingClient[identityv1.WatchRevocationsResponse]
+	cancel  context.CancelFunc
+	timeout time.Duration
+}
+
+// watch opens a stream and returns its first message.
+func (p *probe) watch(after string) (revocationStream, *identityv1.WatchRevocationsResponse, error) {
+	ctx, cancel := context.WithCancel(p.ctx)
+	stream, err := identityv1.NewIdentityServiceClient(p.conns["identity"]).
+		WatchRevocations(ctx, &identityv1.WatchRevocationsRequest{AfterPosition: after})
+	must(err)
+	r := revocationStream{stream, cancel, p.heartbeatTimeout}
+	first, err := r.next()
+	return r, first, err
+}
+
+// next returns the next message, which must arrive within the timeout.
+func (r revocationStream) next() (*identityv1.WatchRevocationsResponse, error) {
+	timer := time.AfterFunc(r.timeout, r.cancel)
+	m, err := r.Recv()
+	inTime := timer.Stop()
+	require(inTime, fmt.Sprintf("a message within %v", r.timeout), "no message")
+	return m, err
 }
 
 // messageText returns the kind and the position of a message of the stream.
@@ -187,63 +167,25 @@ func messageText(m *identityv1.WatchRevocationsResponse) string {
 	return fmt.Sprintf("a heartbeat with the position %q", m.GetPosition())
 }
 
-type revocations = grpc.ServerStreamingClient[identityv1.WatchRevocationsResponse]
-
-func streamStartsWithHeartbeat(ctx context.Context, s *subject) error {
-	ctx, cancel := context.WithTimeout(ctx, s.heartbeatTimeout)
-	defer cancel()
-	_, first, err := s.watch(ctx, "")
-	if err != nil {
-		return err
-	}
-	if first.GetPosition() == "" || first.Revocation != nil {
-		return expected("a heartbeat with a position", "%s", messageText(first))
-	}
-	return nil
+func streamStartsWithHeartbeat(p *probe) {
+	_, first, err := p.watch("")
+	must(err)
+	require(first.GetPosition() != "" && first.Revocation == nil, "a heartbeat with a position", "%s", messageText(first))
 }
 
-func streamHasHeartbeats(ctx context.Context, s *subject) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*s.heartbeatTimeout)
-	defer cancel()
-	stream, _, err := s.watch(ctx, "")
-	if err != nil {
-		return err
-	}
-	timeout, stop := context.WithTimeout(ctx, s.heartbeatTimeout)
-	defer stop()
-	context.AfterFunc(timeout, cancel) // ends a stream without heartbeats
-	second, err := stream.Recv()
-	switch {
-	case timeout.Err() != nil:
-		return expected(fmt.Sprintf("a message within %v", s.heartbeatTimeout), "no message")
-	case err != nil:
-		return err
-	case second.GetPosition() == "":
-		return expected("a message with a position", "%s", messageText(second))
-	}
-	return nil
+func streamHasHeartbeats(p *probe) {
+	stream, _, err := p.watch("")
+	must(err)
+	second, err := stream.next()
+	must(err)
+	require(second.GetPosition() != "", "a message with a position", "%s", messageText(second))
 }
 
-func streamResumes(ctx context.Context, s *subject) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*s.heartbeatTimeout)
-	defer cancel()
-	_, first, err := s.watch(ctx, "")
-	if err != nil {
-		return err
-	}
-	_, resumed, err := s.watch(ctx, first.GetPosition())
-	if err != nil {
-		return expected(fmt.Sprintf("a stream from the position %q", first.GetPosition()), "%s", resultText(err))
-	}
-	if resumed.Revocation != nil || resumed.GetPosition() != first.GetPosition() {
-		return expected(messageText(&identityv1.WatchRevocationsResponse{Position: first.GetPosition()}), "%s", messageText(resumed))
-	}
-	return nil
-}
-
-func refusesUnknownPosition(ctx context.Context, s *subject) error {
-	ctx, cancel := context.WithTimeout(ctx, s.heartbeatTimeout)
-	defer cancel()
-	_, _, err := s.watch(ctx, "an unknown position")
-	return expectCode(codes.OutOfRange, err, "an unknown position")
+func streamResumes(p *probe) {
+	_, first, err := p.watch("")
+	must(err)
+	_, resumed, err := p.watch(first.GetPosition())
+	require(err == nil, fmt.Sprintf("a stream from the position %q", first.GetPosition()), "%s", resultText(err))
+	want := messageText(&identityv1.WatchRevocationsResponse{Position: first.GetPosition()})
+	require(messageText(resumed) == want, want, "%s", messageText(resumed))
 }

@@ -32,7 +32,7 @@ func TestEveryMethodOfTheContractIsChecked(t *testing.T) {
 			t.Errorf("%s: no check of the order of %s", m, m.Rows().Name())
 		}
 		if m.HasRequestField("idempotency_key") && !slices.Contains(checked, "idempotent-replay") {
-			t.Errorf("%s: no check of idempotency keys: it is missing in writes()", m)
+			t.Errorf("%s: no check of idempotency keys: its field idempotency_key has no rule", m)
 		}
 		if !slices.ContainsFunc(checked, func(rule string) bool { return !slices.Contains(generalRules(), rule) }) {
 			t.Errorf("%s: no check of a rule of its own", m)

@@ -2,104 +2,138 @@ package conformance
 
 import (
 	"cmp"
+	"slices"
 	"strings"
-	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// A row is the part of a list's element that determines its order.
-type row struct {
-	id       string
-	name     string
-	position int32
-	at       time.Time
+// A list is a row about the rows in the responses of a method: their order, and the kind of the fixtures that they include.
+type list struct {
+	method string
+	// order is the fields that rows are ordered by, each with a minus if it is descending.
+	order []string
+	// complete is the kind of resource of which the list has all of the team, or "".
+	complete Kind
+	// requests are the changes of the requests whose lists are checked; nil means one request without changes.
+	requests []fields
 }
 
-func (r row) String() string {
-	switch {
-	case r.name != "":
-		return r.name + " (" + r.id + ")"
-	case !r.at.IsZero():
-		return strings.TrimSpace(r.at.UTC().Format(time.RFC3339Nano) + " " + r.id)
+func lists() []list {
+	byName, byPosition, newestFirst := []string{"name", "id"}, []string{"position", "id"}, []string{"-created_at", "-id"}
+	return []list{
+		{method: "fleet/ListServers", order: byName, complete: Server},
+		{method: "fleet/ListServerGroups", order: byPosition},
+		{method: getServerMetrics, order: []string{"at"}, requests: []fields{{"range": lastDay}, {"range": lastWeek}}},
+		{method: "fleet/ListScheduledCommands", order: byName},
+		{method: listServerCommands, order: []string{"-created_at"}},
+		{method: "monitoring/ListMonitors", order: byName, complete: Monitor},
+		{method: listMonitorChecks, order: []string{"-checked_at"}},
+		{method: listIncidents, order: newestFirst},
+		{method: getIncident, order: []string{"created_at"}},
+		{method: listStatusPages, order: byName, complete: StatusPage},
+		{method: getStatusPage, order: byPosition, complete: Component},
+		{method: listStatusPageIncidents, order: []string{"-created_at"}},
+		{method: listAuditEntries, order: newestFirst},
 	}
-	return r.id
 }
 
-// rows converts messages to rows.
-func rows[M any](messages []M, convert func(M) row) []row {
-	list := make([]row, len(messages))
-	for i, m := range messages {
-		list[i] = convert(m)
+func listRules() (rules []rule) {
+	for _, l := range lists() {
+		rules = append(rules, rule{name: "order", sentence: "Rows are ordered by " + l.orderText() + ".", on: named(l.method), check: l.isOrdered})
+		if l.complete != "" {
+			rules = append(rules, rule{
+				name: "complete", sentence: "The list has every " + kindText(l.complete) + " of the team, or of the page.",
+				on: named(l.method), needs: []Kind{l.complete}, check: l.isComplete,
+			})
+		}
 	}
-	return list
+	return rules
 }
 
-// idsOf returns the ids of rows.
-func idsOf(list []row) []string {
-	ids := make([]string, len(list))
-	for i, r := range list {
-		ids[i] = r.id
+// isOrdered skips lists with fewer than two rows.
+func (l list) isOrdered(p *probe) {
+	if l.requests == nil {
+		l.requests = []fields{nil}
 	}
-	return ids
+	for _, changes := range l.requests {
+		must(l.ordered(rowsOf(p.method, p.call(changes))))
+	}
 }
 
-// ordered returns a breach if two neighbours are in the wrong order. It skips lists with fewer than two rows.
-func ordered(list []row, order string, compare func(a, b row) int) error {
-	if len(list) < 2 {
+// isComplete checks that the resource of the fixtures is in the list.
+func (l list) isComplete(p *probe) {
+	p.forBothTeams(func(p *probe) {
+		id, ids := p.own.Resources[l.complete], messageIDs(p.call(nil))
+		require(slices.Contains(ids, id), "the "+kindText(l.complete)+" "+id+" in the list of team "+p.own.ID,
+			"%d others: %.200q", len(ids), ids)
+	})
+}
+
+// ordered returns a breach if two neighbours are in the wrong order. It accepts names in the order of their bytes, and names in the order
+// of their letters regardless of case: the contract allows both, because databases differ.
+func (l list) ordered(rows []protoreflect.Message) error {
+	if len(rows) < 2 {
 		return skip("the list has fewer than two rows")
 	}
-	for i := range len(list) - 1 {
-		if compare(list[i], list[i+1]) > 0 {
-			return expected("rows "+order, "%v before %v", list[i], list[i+1])
-		}
-	}
-	return nil
-}
-
-// orderedByName accepts names in the order of their bytes, and names in the order of their letters regardless of case: the contract allows
-// both, because databases differ.
-func orderedByName(list []row) error {
-	const order = "by name and then by id"
-	byBytes := func(a, b row) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id)) }
-	byLetters := func(a, b row) int {
-		if a.name == b.name {
-			return cmp.Compare(a.id, b.id)
-		}
-		return cmp.Compare(strings.ToLower(a.name), strings.ToLower(b.name))
-	}
-	err := ordered(list, order, byBytes)
-	if err != nil && ordered(list, order, byLetters) == nil {
+	byBytes := func(a, b protoreflect.Message) int { return l.compare(a, b, false) }
+	byLetters := func(a, b protoreflect.Message) int { return l.compare(a, b, true) }
+	if slices.IsSortedFunc(rows, byBytes) || slices.IsSortedFunc(rows, byLetters) {
 		return nil
 	}
-	return err
-}
-
-func orderedByPosition(list []row) error {
-	return ordered(list, "by position and then by id", func(a, b row) int {
-		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.id, b.id))
-	})
-}
-
-func newestFirst(list []row) error {
-	return ordered(list, "newest first", func(a, b row) int { return b.at.Compare(a.at) })
-}
-
-// newestFirstThenByID is the order of lists with cursors.
-func newestFirstThenByID(list []row) error {
-	return ordered(list, "newest first, and by descending id for equal times", func(a, b row) int {
-		return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.id, a.id))
-	})
-}
-
-func oldestFirst(list []row) error {
-	return ordered(list, "oldest first", func(a, b row) int { return a.at.Compare(b.at) })
-}
-
-// timeOf returns the zero time for nil. The well-formed checks report missing times.
-func timeOf(t *timestamppb.Timestamp) time.Time {
-	if t == nil {
-		return time.Time{}
+	i := 1
+	for byBytes(rows[i-1], rows[i]) <= 0 {
+		i++
 	}
-	return t.AsTime()
+	return expected("rows ordered by "+l.orderText(), "%s before %s", l.rowText(rows[i-1]), l.rowText(rows[i]))
+}
+
+func (l list) compare(a, b protoreflect.Message, byLetters bool) int {
+	for _, key := range l.order {
+		name, descending := strings.CutPrefix(key, "-")
+		field := a.Descriptor().Fields().ByName(protoreflect.Name(name))
+		order := compareField(a, b, field)
+		if byLetters && name == "name" && order != 0 {
+			return cmp.Compare(strings.ToLower(text(a, "name")), strings.ToLower(text(b, "name")))
+		}
+		if descending {
+			order = -order
+		}
+		if order != 0 {
+			return order
+		}
+	}
+	return 0
+}
+
+// compareField compares texts, numbers or times. The well-formed checks report missing times.
+func compareField(a, b protoreflect.Message, field protoreflect.FieldDescriptor) int {
+	switch {
+	case field.Kind() == protoreflect.StringKind:
+		return cmp.Compare(a.Get(field).String(), b.Get(field).String())
+	case field.Message() != nil:
+		return timestamp(a, field).AsTime().Compare(timestamp(b, field).AsTime())
+	}
+	return cmp.Compare(a.Get(field).Int(), b.Get(field).Int())
+}
+
+func (l list) orderText() string {
+	texts := make([]string, len(l.order))
+	for i, key := range l.order {
+		name, descending := strings.CutPrefix(key, "-")
+		if texts[i] = "`" + name + "`"; descending {
+			texts[i] += ", descending"
+		}
+	}
+	return strings.Join(texts, ", and then by ")
+}
+
+// rowText returns the values that rows are ordered by.
+func (l list) rowText(row protoreflect.Message) string {
+	texts := make([]string, len(l.order))
+	for i, key := range l.order {
+		name := protoreflect.Name(strings.TrimPrefix(key, "-"))
+		texts[i] = string(name) + " " + fieldText(row.Interface(), row.Descriptor().Fields().ByName(name))
+	}
+	return strings.Join(texts, " and ")
 }

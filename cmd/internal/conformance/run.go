@@ -126,7 +126,9 @@ func (c Check) result(ctx context.Context, s *subject, o Options) Result {
 	r := Result{Name: c.Name, Method: c.Method(), Sentence: c.Sentence, Outcome: Pass}
 	err := c.checkPreconditions(o)
 	if err == nil {
-		err = c.run(ctx, s)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel() // ends the streams of the check
+		err = try(func() { c.run(&probe{subject: s, ctx: ctx, method: c.method, own: s.teams[0], other: s.teams[1]}) })
 	}
 	r.Seconds = o.Clock().Sub(started).Seconds()
 	if skipped, ok := errors.AsType[*notApplicable](err); ok && len(breachesOf(err)) == 0 {
@@ -153,22 +155,4 @@ func (c Check) checkPreconditions(o Options) error {
 		}
 	}
 	return nil
-}
-
-// breachesOf returns the breaches of a check's error. The error of a call that had to succeed is a breach too.
-func breachesOf(err error) []Breach {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var list []Breach
-		for _, each := range joined.Unwrap() {
-			list = append(list, breachesOf(each)...)
-		}
-		return list
-	}
-	if _, ok := errors.AsType[*notApplicable](err); ok || err == nil {
-		return nil
-	}
-	if b, ok := errors.AsType[*breach](err); ok {
-		return []Breach{{Expected: b.want, Got: b.got}}
-	}
-	return []Breach{{Expected: "OK", Got: resultText(err)}}
 }

@@ -11,14 +11,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/proto"
 
 	"opsgate/proto/contract"
-	auditv1 "opsgate/proto/ops/audit/v1"
-	fleetv1 "opsgate/proto/ops/fleet/v1"
-	identityv1 "opsgate/proto/ops/identity/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
-	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
 // A subject holds the services under test and the fixtures.
@@ -34,12 +29,6 @@ type subject struct {
 	conns      map[string]grpc.ClientConnInterface
 	rawClients map[string]*rawClient
 	close      func() error
-
-	fleet      fleetv1.FleetServiceClient
-	monitoring monitoringv1.MonitoringServiceClient
-	incident   incidentv1.IncidentServiceClient
-	audit      auditv1.AuditServiceClient
-	identity   identityv1.IdentityServiceClient
 }
 
 // newSubject creates the clients. It makes no call.
@@ -67,11 +56,6 @@ func newSubject(o Options) (*subject, error) {
 		s.conns[service], s.rawClients[service] = conn, w
 		s.close = func() error { w.close(); return errors.Join(closeOthers(), conn.Close()) }
 	}
-	s.fleet = fleetv1.NewFleetServiceClient(s.conns["fleet"])
-	s.monitoring = monitoringv1.NewMonitoringServiceClient(s.conns["monitoring"])
-	s.incident = incidentv1.NewIncidentServiceClient(s.conns["incident"])
-	s.audit = auditv1.NewAuditServiceClient(s.conns["audit"])
-	s.identity = identityv1.NewIdentityServiceClient(s.conns["identity"])
 	return s, nil
 }
 
@@ -103,16 +87,6 @@ func (c noConn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Cal
 }
 
 func (c noConn) skip() error { return skip("no address of the %s service was given", c.service) }
-
-// invoke calls the method with the name, such as `fleet/GetServer`.
-func (s *subject) invoke(ctx context.Context, name string, request proto.Message) (proto.Message, error) {
-	method, err := contract.MethodNamed(name)
-	if err != nil {
-		return nil, err
-	}
-	response := method.NewResponse()
-	return response, s.conns[method.Service()].Invoke(ctx, method.Path(), request, response)
-}
 
 // wait waits for d or until ctx ends.
 func wait(ctx context.Context, d time.Duration) error {

@@ -1,0 +1,125 @@
+package conformance
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"opsgate/proto/contract"
+)
+
+// A rule is a row: a sentence of the contract, the methods that it holds for, and the check of one of them.
+type rule struct {
+	name, sentence string
+	on             func(m contract.Method) bool
+	// needs are the resources that the fixtures have to name for both teams, in addition to that of the requests of a method that reads.
+	needs []Kind
+	// writes is set if the check of a method that reads calls a method that writes.
+	writes bool
+	// check ends with an error if the method breaks the rule.
+	check func(p *probe)
+}
+
+func named(methods ...string) func(contract.Method) bool {
+	return func(m contract.Method) bool { return slices.Contains(methods, m.String()) }
+}
+
+func namesResource(m contract.Method) bool { return m.Resource() != "" }
+
+// generalRules returns the rules for all methods that act for a team.
+func generalRules() []rule {
+	return []rule{
+		{
+			name: "well-formed", on: contract.Method.TeamScoped, check: returnsWellFormed,
+			sentence: "Required fields are set, ids are UUIDs in lower case, enums have known values, numbers are finite.",
+		},
+		{
+			name: "team-id", on: contract.Method.TeamScoped, check: requiresTeam,
+			sentence: "`team_id` is required: INVALID_ARGUMENT names it if it is not a UUID.",
+		},
+		{
+			name: "deadline", on: func(contract.Method) bool { return true }, check: endsAtDeadline,
+			sentence: "A call whose deadline has passed ends at once, without side effects.",
+		},
+		{
+			name: "isolation", check: isolates, sentence: "A method reads data of the team `team_id` only.",
+			on: func(m contract.Method) bool { return m.TeamScoped() && !m.Writes() && m.ReturnsIDs() },
+		},
+		{
+			name: "unknown-id", on: namesResource, check: refusesUnknownID,
+			sentence: "NOT_FOUND if the team has no such resource.",
+		},
+		{
+			name: "foreign-id", on: namesResource, check: refusesForeignID,
+			sentence: "NOT_FOUND for the id of another team's resource, with the same message and details as for an unknown id.",
+		},
+		{
+			name: "the-one-asked-for", on: returnsResource, check: returnsTheOneAskedFor,
+			sentence: "The method returns the resource with the given id.",
+		},
+	}
+}
+
+func kindText(kind Kind) string { return strings.ReplaceAll(string(kind), "_", " ") }
+
+func returnsWellFormed(p *probe) {
+	p.forBothTeams(func(p *probe) { must(wellFormed(p.call(nil))) })
+}
+
+// requiresTeam also accepts NOT_FOUND if the request names a resource: a team that does not exist does not have it.
+func requiresTeam(p *probe) {
+	for _, team := range []string{"", "harbour", strings.ToUpper("a" + p.own.ID[1:])} {
+		if _, err := p.attempt(fields{"team_id": team}); p.kind() == "" || status.Code(err) != codes.NotFound {
+			must(expectViolations(err, valueText("team_id", team), "team_id"))
+		}
+	}
+}
+
+func isolates(p *probe) {
+	owners := map[string]string{}
+	for _, p := range []*probe{p, p.ofOtherTeam()} {
+		for _, id := range messageIDs(p.call(nil)) {
+			owner := owners[id]
+			require(owner == "" || owner == p.own.ID, "no id of team "+owner+" in the response for team "+p.own.ID, "%s in both responses", id)
+			owners[id] = p.own.ID
+		}
+	}
+}
+
+func refusesUnknownID(p *probe) { p.expectNotFound(uuid.NewString(), "an unknown id") }
+
+// expectNotFound calls the method with the id of no resource of the team, and returns the error.
+func (p *probe) expectNotFound(id, what string) error {
+	_, err := p.attempt(fields{idField(p.method): id})
+	must(expectCode(codes.NotFound, err, what))
+	return err
+}
+
+func refusesForeignID(p *probe) {
+	p.forBothTeams(func(p *probe) {
+		id := p.ofOtherTeam().resource()
+		what := "the " + kindText(p.kind()) + " " + id + " of another team"
+		foreign, unknown := p.expectNotFound(id, what), p.expectNotFound(uuid.NewString(), "an unknown id")
+		require(proto.Equal(status.Convert(foreign).Proto(), status.Convert(unknown).Proto()),
+			fullResultText(unknown)+" for "+what+", as for an unknown id", "%s", fullResultText(foreign))
+	})
+}
+
+// resourceField returns the field of responses that holds the resource that requests name, or nil.
+func resourceField(m contract.Method) protoreflect.FieldDescriptor {
+	return m.NewResponse().ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(m.Resource()))
+}
+
+func returnsResource(m contract.Method) bool { return resourceField(m) != nil }
+
+func returnsTheOneAskedFor(p *probe) {
+	returned := p.call(nil).ProtoReflect().Get(resourceField(p.method)).Message()
+	expectID(p.own.Resources[p.kind()], text(returned, "id"))
+}
+
+func expectID(want, got string) { require(want == got, "the id "+want, "%q", got) }
