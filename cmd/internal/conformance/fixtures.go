@@ -49,18 +49,12 @@ type Team struct {
 
 // document is the content of the file.
 type document struct {
-	Teams        []teamDocument `yaml:"teams"`
+	Teams []struct {
+		ID        string            `yaml:"id"`
+		Token     tokenReference    `yaml:"token"`
+		Resources map[string]string `yaml:",inline"`
+	} `yaml:"teams"`
 	RevokedToken tokenReference `yaml:"revoked_token"`
-}
-
-type teamDocument struct {
-	ID         string         `yaml:"id"`
-	Token      tokenReference `yaml:"token"`
-	Server     string         `yaml:"server"`
-	Monitor    string         `yaml:"monitor"`
-	Incident   string         `yaml:"incident"`
-	StatusPage string         `yaml:"status_page"`
-	Component  string         `yaml:"component"`
 }
 
 // A tokenReference names the source of a token, or is its hash.
@@ -94,52 +88,41 @@ func (d document) fixtures(environment []string) (f Fixtures, err error) {
 		return f, fmt.Errorf("teams: must be two, not %d", len(d.Teams))
 	}
 	var problems []error
-	seen := map[string]string{}
+	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	keys := map[string]string{} // by id
+	add := func(key, id string) {
+		if keys[id] != "" {
+			refuse("%s: is also the id of %s", key, keys[id])
+		} else if !isID(id) {
+			refuse("%s: must be a UUID in lower case", key)
+		}
+		keys[id] = key
+	}
 	for i, t := range d.Teams {
 		at := fmt.Sprintf("teams[%d]", i)
-		f.Teams[i] = Team{ID: t.ID, Resources: t.resources()}
 		if t.ID == "" {
-			problems = append(problems, fmt.Errorf("%s.id: is missing", at))
+			refuse("%s.id: is missing", at)
+		} else {
+			add(at+".id", t.ID)
 		}
-		named := t.ids()
-		for _, name := range slices.Sorted(maps.Keys(named)) {
-			id, key := named[name], at+"."+name
-			switch other, taken := seen[id]; {
-			case id == "":
-			case !isID(id):
-				problems = append(problems, fmt.Errorf("%s: must be a UUID in lower case", key))
-			case taken:
-				problems = append(problems, fmt.Errorf("%s: is also the id of %s", key, other))
+		f.Teams[i] = Team{ID: t.ID, Resources: map[Kind]string{}}
+		for _, name := range slices.Sorted(maps.Keys(t.Resources)) {
+			kind, id := Kind(name), t.Resources[name]
+			if !slices.Contains([]Kind{Server, Monitor, Incident, StatusPage, Component}, kind) {
+				refuse("%s: field %s not found", at, name)
+			} else if id != "" {
+				add(at+"."+name, id)
+				f.Teams[i].Resources[kind] = id
 			}
-			seen[id] = key
 		}
 		if f.Teams[i].Token, err = t.Token.hash(environment); err != nil {
-			problems = append(problems, fmt.Errorf("%s.token: %w", at, err))
+			refuse("%s.token: %w", at, err)
 		}
 	}
 	if f.RevokedToken, err = d.RevokedToken.hash(environment); err != nil {
-		problems = append(problems, fmt.Errorf("revoked_token: %w", err))
+		refuse("revoked_token: %w", err)
 	}
 	return f, errors.Join(problems...)
-}
-
-// named returns all ids, by their keys in the file.
-func (t teamDocument) ids() map[string]string {
-	return map[string]string{
-		"id": t.ID, "server": t.Server, "monitor": t.Monitor, "incident": t.Incident,
-		"status_page": t.StatusPage, "component": t.Component,
-	}
-}
-
-// resources returns the ids of resources that the file has.
-func (t teamDocument) resources() map[Kind]string {
-	resources := map[Kind]string{}
-	for name, id := range t.ids() {
-		if name != "id" && id != "" {
-			resources[Kind(name)] = id
-		}
-	}
-	return resources
 }
 
 var reference = regexp.MustCompile(`^\$\{(?:([A-Za-z_][A-Za-z0-9_]*)|file:([^}]+))\}$`)

@@ -23,19 +23,13 @@ const (
 func fleetRules() []rule {
 	metrics, commands := named(getServerMetrics), named(listServerCommands)
 	return []rule{
-		{
-			name: "within-range", on: metrics, check: pointsAreWithinRange,
-			sentence: "GetServerMetrics returns the points of a range that ends now.",
-		},
-		{
-			name: "resolution", on: metrics, check: resolutionFollowsRange,
-			sentence: "Ranges of up to 24 hours consist of raw points, longer ranges of hourly rollups at the start of the hour.",
-		},
+		{name: "within-range", on: metrics, check: pointsAreWithinRange,
+			sentence: "GetServerMetrics returns the points of a range that ends now."},
+		{name: "resolution", on: metrics, check: resolutionFollowsRange,
+			sentence: "Ranges of up to 24 hours consist of raw points, longer ranges of hourly rollups at the start of the hour."},
 		{name: "rollup", on: metrics, check: rollupsAreMeans, sentence: "An hourly point is the mean of the hour's raw points."},
-		{
-			name: "pages", on: commands, check: pagesMatchOneLargePage,
-			sentence: "ListServerCommands returns one page, and the total number of entries on all pages.",
-		},
+		{name: "pages", on: commands, check: pagesMatchOneLargePage,
+			sentence: "ListServerCommands returns one page, and the total number of entries on all pages."},
 		{name: "beyond", on: commands, check: pageBeyondIsEmpty, sentence: "A page beyond the end is empty, with the true total."},
 	}
 }
@@ -66,7 +60,7 @@ const skew = 5 * time.Minute
 func pointsAreWithinRange(p *probe) {
 	seen := 0
 	for _, span := range spans() {
-		from, until := p.now().Add(-span.length-skew), p.now().Add(skew)
+		from, until := p.Clock().Add(-span.length-skew), p.Clock().Add(skew)
 		for _, point := range p.metrics(span.of).GetPoints() {
 			seen++
 			at := point.GetAt().AsTime()
@@ -104,7 +98,7 @@ func rollupsAreMeans(p *probe) {
 	for _, point := range p.metrics(lastWeek).GetPoints() {
 		hour := point.GetAt().AsTime()
 		total, ok := sums[hour]
-		if !ok || hour.Before(p.now().Add(-23*time.Hour)) || hour.After(p.now().Add(-time.Hour-skew)) {
+		if !ok || hour.Before(p.Clock().Add(-23*time.Hour)) || hour.After(p.Clock().Add(-time.Hour-skew)) {
 			continue
 		}
 		compared++

@@ -22,10 +22,8 @@ const (
 func identityRules() []rule {
 	token, stream := named(resolveToken), named(watchRevocations)
 	return []rule{
-		{
-			name: "known", on: token, check: tokensAreResolved,
-			sentence: "ResolveToken returns the id and the team of a live token.",
-		},
+		{name: "known", on: token, check: tokensAreResolved,
+			sentence: "ResolveToken returns the id and the team of a live token."},
 		{
 			name: "well-formed", on: token, sentence: "Ids are UUIDs in lower case, and the plan is a known one.",
 			check: func(p *probe) {
@@ -43,26 +41,16 @@ func identityRules() []rule {
 				p.expectNoToken(hash, "TOKEN_UNKNOWN", "an unknown token")
 			},
 		},
-		{
-			name: "revoked", on: token, sentence: "NOT_FOUND with the reason TOKEN_REVOKED if the token has been revoked.",
-			check: func(p *probe) { p.expectNoToken(p.revokedToken(), "TOKEN_REVOKED", "the revoked token") },
-		},
-		{
-			name: "revoked-id", on: token, check: idOfRevokedTokenIsValid,
-			sentence: "The metadata `token_id` of a revoked token, if there is any, is a UUID in lower case.",
-		},
-		{
-			name: "first-message", on: stream, check: streamStartsWithHeartbeat,
-			sentence: "The first message is a heartbeat with the position that the stream starts from.",
-		},
-		{
-			name: "heartbeats", on: stream, check: streamHasHeartbeats,
-			sentence: "After at most ten seconds without a message there is a heartbeat.",
-		},
-		{
-			name: "resume", on: stream, check: streamResumes,
-			sentence: "With `after_position`, the stream starts from that position.",
-		},
+		{name: "revoked", on: token, sentence: "NOT_FOUND with the reason TOKEN_REVOKED if the token has been revoked.",
+			check: func(p *probe) { p.expectNoToken(p.revokedToken(), "TOKEN_REVOKED", "the revoked token") }},
+		{name: "revoked-id", on: token, check: idOfRevokedTokenIsValid,
+			sentence: "The metadata `token_id` of a revoked token, if there is any, is a UUID in lower case."},
+		{name: "first-message", on: stream, check: streamStartsWithHeartbeat,
+			sentence: "The first message is a heartbeat with the position that the stream starts from."},
+		{name: "heartbeats", on: stream, check: streamHasHeartbeats,
+			sentence: "After at most ten seconds without a message there is a heartbeat."},
+		{name: "resume", on: stream, check: streamResumes,
+			sentence: "With `after_position`, the stream starts from that position."},
 		{
 			name: "unknown-position", on: stream, sentence: "OUT_OF_RANGE if `after_position` is unknown.",
 			check: func(p *probe) {
@@ -107,10 +95,10 @@ func tokensAreResolved(p *probe) {
 
 // revokedToken returns the hash of the revoked token of the fixtures.
 func (p *probe) revokedToken() []byte {
-	if p.revoked == nil {
+	if p.Fixtures.RevokedToken == nil {
 		must(skip("the fixtures name no revoked token"))
 	}
-	return p.revoked
+	return p.Fixtures.RevokedToken
 }
 
 func idOfRevokedTokenIsValid(p *probe) {
@@ -145,7 +133,7 @@ func (p *probe) watch(after string) (revocationStream, *identityv1.WatchRevocati
 	stream, err := identityv1.NewIdentityServiceClient(p.conns["identity"]).
 		WatchRevocations(ctx, &identityv1.WatchRevocationsRequest{AfterPosition: after})
 	must(err)
-	r := revocationStream{stream, cancel, p.heartbeatTimeout}
+	r := revocationStream{stream, cancel, p.HeartbeatTimeout}
 	first, err := r.next()
 	return r, first, err
 }

@@ -56,46 +56,26 @@ func (p *probe) timeline(incident string) *incidentv1.GetIncidentResponse {
 func incidentRules() []rule {
 	create, update := named(createIncident), named(addIncidentUpdate)
 	return []rule{
-		{
-			name: "of-the-page", on: named(listStatusPageIncidents), check: incidentsAreOfThePage,
-			sentence: "ListStatusPageIncidents returns the incidents that are attached to the page, at most 100.",
-		},
-		{
-			name: "creates", on: create, check: incidentIsCreated,
-			sentence: "CreateIncident creates an incident and its first update. `started_at` is the time of the call.",
-		},
-		{
-			name: "resolved", on: create, check: createdAsResolved,
-			sentence: "With the status resolved, `resolved_at` is the time of the call.",
-		},
-		{
-			name: "attached", on: create, needs: []Kind{StatusPage, Component}, check: incidentIsAttached,
-			sentence: "The incident is attached to the given status page.",
-		},
-		{
-			name: "longest", on: create, check: longestIsAccepted,
-			sentence: "A title has up to 255 characters, and a message up to 10,000.",
-		},
-		{
-			name: "component-elsewhere", on: create, needs: []Kind{StatusPage}, check: componentIsOnThePage,
-			sentence: "INVALID_ARGUMENT naming `component_ids` if one is not on the given page.",
-		},
-		{
-			name: "adds", on: update, check: updateIsAdded,
-			sentence: "AddIncidentUpdate adds an update to the timeline and gives the incident the update's status.",
-		},
-		{
-			name: "resolves", on: update, check: secondResolutionKeepsTime,
-			sentence: "The status resolved sets `resolved_at`, unless it is already set.",
-		},
-		{
-			name: "reopens", on: update, check: anotherStatusReopens,
-			sentence: "Any status other than resolved clears `resolved_at`.",
-		},
-		{
-			name: "audited", on: contract.Method.Writes, check: writeIsAudited,
-			sentence: "A write has an audit entry, which names the actor.",
-		},
+		{name: "of-the-page", on: named(listStatusPageIncidents), check: incidentsAreOfThePage,
+			sentence: "ListStatusPageIncidents returns the incidents that are attached to the page, at most 100."},
+		{name: "creates", on: create, check: incidentIsCreated,
+			sentence: "CreateIncident creates an incident and its first update. `started_at` is the time of the call."},
+		{name: "resolved", on: create, check: createdAsResolved,
+			sentence: "With the status resolved, `resolved_at` is the time of the call."},
+		{name: "attached", on: create, needs: []Kind{StatusPage, Component}, check: incidentIsAttached,
+			sentence: "The incident is attached to the given status page."},
+		{name: "longest", on: create, check: longestIsAccepted,
+			sentence: "A title has up to 255 characters, and a message up to 10,000."},
+		{name: "component-elsewhere", on: create, needs: []Kind{StatusPage}, check: componentIsOnThePage,
+			sentence: "INVALID_ARGUMENT naming `component_ids` if one is not on the given page."},
+		{name: "adds", on: update, check: updateIsAdded,
+			sentence: "AddIncidentUpdate adds an update to the timeline and gives the incident the update's status."},
+		{name: "resolves", on: update, check: secondResolutionKeepsTime,
+			sentence: "The status resolved sets `resolved_at`, unless it is already set."},
+		{name: "reopens", on: update, check: anotherStatusReopens,
+			sentence: "Any status other than resolved clears `resolved_at`."},
+		{name: "audited", on: contract.Method.Writes, check: writeIsAudited,
+			sentence: "A write has an audit entry, which names the actor."},
 	}
 }
 

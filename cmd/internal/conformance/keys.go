@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,14 +51,10 @@ func keyCases() []keyCase {
 	first := keyCall{what: "a new key", want: executed}
 	withoutKey := keyCall{what: "a call without a key", changes: fields{"idempotency_key": ""}, want: executed}
 	return []keyCase{
-		{
-			name: "idempotent-replay", calls: []keyCall{first, {what: "the same request with its key", want: replayed}}, executions: 1,
-			sentence: "The same key with the same request changes nothing and returns the stored response, with `replayed` set.",
-		},
-		{
-			name: "idempotent-actor", sentence: "Two requests are the same if all fields but `actor` are equal.", executions: 1,
-			calls: []keyCall{first, {what: "the same request of another actor", changes: fields{"actor": otherActor}, want: replayed}},
-		},
+		{name: "idempotent-replay", calls: []keyCall{first, {what: "the same request with its key", want: replayed}}, executions: 1,
+			sentence: "The same key with the same request changes nothing and returns the stored response, with `replayed` set."},
+		{name: "idempotent-actor", sentence: "Two requests are the same if all fields but `actor` are equal.", executions: 1,
+			calls: []keyCall{first, {what: "the same request of another actor", changes: fields{"actor": otherActor}, want: replayed}}},
 		{
 			name: "idempotent-other-request", executions: 1,
 			calls:    []keyCall{first, {what: "a key that was used with another message", changes: fields{"message": "Another."}, want: refused}},
@@ -84,10 +81,8 @@ func keyCases() []keyCase {
 			},
 			sentence: "Failures are not stored: after one, the key can be used as if it were new.",
 		},
-		{
-			name: "without-key", calls: []keyCall{withoutKey, withoutKey}, executions: 2,
-			sentence: "Without a key, a call that is sent twice is executed twice.",
-		},
+		{name: "without-key", calls: []keyCall{withoutKey, withoutKey}, executions: 2,
+			sentence: "Without a key, a call that is sent twice is executed twice."},
 	}
 }
 
@@ -96,14 +91,10 @@ func hasKey(m contract.Method) bool { return m.HasRequestField("idempotency_key"
 // keyRules returns the rules for methods with idempotency keys.
 func keyRules() []rule {
 	rules := []rule{
-		{
-			name: "idempotent-concurrent", on: hasKey, check: concurrentCallsAreExecutedOnce,
-			sentence: "While the first call with a key is in progress, others are ABORTED; one of several concurrent calls is executed.",
-		},
-		{
-			name: "given-up", on: hasKey, check: abandonedCallsAreExecutedOnce,
-			sentence: "A call that ended by its deadline or was cancelled, and is repeated with its key, is executed once.",
-		},
+		{name: "idempotent-concurrent", on: hasKey, check: concurrentCallsAreExecutedOnce,
+			sentence: "While the first call with a key is in progress, others are ABORTED; one of several concurrent calls is executed."},
+		{name: "given-up", on: hasKey, check: abandonedCallsAreExecutedOnce,
+			sentence: "A call that ended by its deadline or was cancelled, and is repeated with its key, is executed once."},
 	}
 	for _, c := range keyCases() {
 		rules = append(rules, rule{name: c.name, sentence: c.sentence, on: hasKey, check: c.check})
@@ -135,21 +126,16 @@ func (c keyCall) breach(ids []string, id string, again bool, err error) error {
 		return expectViolations(err, c.what, "idempotency_key")
 	case invalid:
 		return expectCode(codes.InvalidArgument, err, c.what)
-	case executed:
-		want := "OK, replayed: false, and a new id for " + c.what
+	case executed, replayed:
+		want, known := "replayed: false, and a new id", slices.Contains(ids, id)
+		if c.want == replayed {
+			want, known = "replayed: true, and the id "+ids[0], id == ids[0]
+		}
 		if err != nil {
-			return skippedOr(err, expected(want, "%s", resultText(err)))
+			return expected(want+" for "+c.what, "%s", resultText(err))
 		}
-		if again || slices.Contains(ids, id) {
-			return expected(want, "replayed: %t, and the id %s", again, id)
-		}
-	case replayed:
-		want := "OK, replayed: true, and the id " + ids[0] + " for " + c.what
-		if err != nil {
-			return expected(want, "%s", resultText(err))
-		}
-		if !again || id != ids[0] {
-			return expected(want, "replayed: %t, and the id %s", again, id)
+		if wanted := c.want == replayed; again != wanted || known != wanted {
+			return expected(want+" for "+c.what, "replayed: %t, and the id %s", again, id)
 		}
 	}
 	return nil
@@ -204,31 +190,28 @@ func concurrentCallsAreExecutedOnce(p *probe) {
 	w := p.newWrite()
 	const calls = 8
 	withKey := fields{"idempotency_key": uuid.NewString()}
-	ids := make([]string, calls)
-	fresh := make([]int, calls)
 	var group errgroup.Group
+	var fresh atomic.Int32
+	ids := make([]string, calls)
 	for i := range calls {
 		group.Go(func() error {
 			id, again, err := w.send(p.ctx, withKey)
-			if ids[i] = id; err == nil && !again {
-				fresh[i] = 1
-			}
-			if err == nil || status.Code(err) == codes.Aborted {
+			if status.Code(err) == codes.Aborted {
 				return nil
 			}
-			return expected("OK or ABORTED", "%s", resultText(err))
+			if err == nil && !again {
+				fresh.Add(1)
+			}
+			if ids[i] = id; err != nil {
+				return expected("OK or ABORTED", "%s", resultText(err))
+			}
+			return nil
 		})
 	}
 	must(group.Wait())
-	n := 0
-	for _, one := range fresh {
-		n += one
-	}
-	if ids = slices.Compact(slices.Sorted(slices.Values(ids))); ids[0] == "" { // of calls that were ABORTED
-		ids = ids[1:]
-	}
+	ids = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(ids))), func(id string) bool { return id == "" })
 	require(len(ids) == 1, "the same id in all responses", "%q", ids)
-	require(n == 1, "replayed: false in 1 of 8 concurrent calls", "in %d", n)
+	require(fresh.Load() == 1, "replayed: false in 1 of 8 concurrent calls", "in %d", fresh.Load())
 	w.expectExecutions(1)
 }
 
@@ -259,7 +242,7 @@ func abandonedCallsAreExecutedOnce(p *probe) {
 
 // sendUntilDone sends a request until the service no longer reports that the first call is in progress.
 func (w write) sendUntilDone(withKey fields) {
-	until, cancel := context.WithTimeout(w.ctx, w.grace)
+	until, cancel := context.WithTimeout(w.ctx, w.Grace)
 	defer cancel()
 	const between = 20 * time.Millisecond
 	for {
@@ -268,6 +251,6 @@ func (w write) sendUntilDone(withKey fields) {
 			must(err)
 			return
 		}
-		require(wait(until, between) == nil, fmt.Sprintf("an abandoned call to end within %v", w.grace), "%s", resultText(err))
+		require(wait(until, between) == nil, fmt.Sprintf("an abandoned call to end within %v", w.Grace), "%s", resultText(err))
 	}
 }

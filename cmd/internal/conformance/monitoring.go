@@ -12,14 +12,10 @@ const listMonitorChecks = "monitoring/ListMonitorChecks"
 
 func monitoringRules() []rule {
 	return []rule{
-		{
-			name: "since-inclusive", on: named(listMonitorChecks), check: sinceIsInclusive,
-			sentence: "`since` is the earliest time of a check, inclusive.",
-		},
-		{
-			name: "since-future", on: named(listMonitorChecks), check: futureIsEmpty,
-			sentence: "For a time in the future the list is empty.",
-		},
+		{name: "since-inclusive", on: named(listMonitorChecks), check: sinceIsInclusive,
+			sentence: "`since` is the earliest time of a check, inclusive."},
+		{name: "since-future", on: named(listMonitorChecks), check: futureIsEmpty,
+			sentence: "For a time in the future the list is empty."},
 	}
 }
 
@@ -44,6 +40,6 @@ func sinceIsInclusive(p *probe) {
 }
 
 func futureIsEmpty(p *probe) {
-	times := p.checkTimes(fields{"since": timestamppb.New(p.now().Add(24 * time.Hour))})
+	times := p.checkTimes(fields{"since": timestamppb.New(p.Clock().Add(24 * time.Hour))})
 	require(len(times) == 0, "0 checks since tomorrow", "%d", len(times))
 }

@@ -19,32 +19,22 @@ func pagingRules() []rule {
 	rules := []rule{
 		{name: "page-size-kept", check: pageSizeIsKept, sentence: "A page has at most `page_size` rows."},
 		{name: "walk", check: walkReturnsAllRows, sentence: "`next_cursor` names the next page, and is empty on the last page."},
-		{
-			name: "walk-under-writes", check: walkIgnoresNewRows, writes: true,
-			sentence: "A cursor names a row: rows that are created during a walk never shift its later pages.",
-		},
-		{
-			name: "cursor-format", check: cursorsAreBase64,
-			sentence: "A cursor is at most 512 characters of the URL-safe base64 alphabet.",
-		},
-		{
-			name: "cursor-recognised", check: cursorsAreRecognised,
-			sentence: "`cursor_ignored` is not set on a first page, nor if the cursor is recognised.",
-		},
+		{name: "walk-under-writes", check: walkIgnoresNewRows, writes: true,
+			sentence: "A cursor names a row: rows that are created during a walk never shift its later pages."},
+		{name: "cursor-format", check: cursorsAreBase64,
+			sentence: "A cursor is at most 512 characters of the URL-safe base64 alphabet."},
+		{name: "cursor-recognised", check: cursorsAreRecognised,
+			sentence: "`cursor_ignored` is not set on a first page, nor if the cursor is recognised."},
 		{
 			name: "cursor-malformed", sentence: ignored + "malformed.",
 			check: ignores(func(*probe) []string {
 				return []string{"garbage", "%%%", strings.Repeat("A", maxCursor), base64.RawURLEncoding.EncodeToString([]byte("i'1=1--"))}
 			}),
 		},
-		{
-			name: "cursor-of-another-method", sentence: ignored + "of another method.",
-			check: ignores(func(p *probe) []string { return []string{p.of(nextMethod(p.method, hasCursor)).cursor()} }),
-		},
-		{
-			name: "cursor-of-another-team", sentence: ignored + "of another team.",
-			check: ignores(func(p *probe) []string { return []string{p.ofOtherTeam().cursor()} }),
-		},
+		{name: "cursor-of-another-method", sentence: ignored + "of another method.",
+			check: ignores(func(p *probe) []string { return []string{p.of(nextMethod(p.method, hasCursor)).cursor()} })},
+		{name: "cursor-of-another-team", sentence: ignored + "of another team.",
+			check: ignores(func(p *probe) []string { return []string{p.ofOtherTeam().cursor()} })},
 	}
 	for i := range rules {
 		rules[i].on = hasCursor

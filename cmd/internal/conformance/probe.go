@@ -49,7 +49,7 @@ func (p *probe) resource() string {
 
 // request returns a valid request of the own team with the changes.
 func (p *probe) request(changes fields) proto.Message {
-	target := contract.Target{Team: p.own.ID, Since: p.now().Add(-24 * time.Hour)}
+	target := contract.Target{Team: p.own.ID, Since: p.Clock().Add(-24 * time.Hour)}
 	if _, given := changes[idField(p.method)]; !given {
 		target.Resource = p.resource()
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -34,34 +35,20 @@ func namesResource(m contract.Method) bool { return m.Resource() != "" }
 // generalRules returns the rules for all methods that act for a team.
 func generalRules() []rule {
 	return []rule{
-		{
-			name: "well-formed", on: contract.Method.TeamScoped, check: returnsWellFormed,
-			sentence: "Required fields are set, ids are UUIDs in lower case, enums have known values, numbers are finite.",
-		},
-		{
-			name: "team-id", on: contract.Method.TeamScoped, check: requiresTeam,
-			sentence: "`team_id` is required: INVALID_ARGUMENT names it if it is not a UUID.",
-		},
-		{
-			name: "deadline", on: func(contract.Method) bool { return true }, check: endsAtDeadline,
-			sentence: "A call whose deadline has passed ends at once, without side effects.",
-		},
-		{
-			name: "isolation", check: isolates, sentence: "A method reads data of the team `team_id` only.",
-			on: func(m contract.Method) bool { return m.TeamScoped() && !m.Writes() && m.ReturnsIDs() },
-		},
-		{
-			name: "unknown-id", on: namesResource, check: refusesUnknownID,
-			sentence: "NOT_FOUND if the team has no such resource.",
-		},
-		{
-			name: "foreign-id", on: namesResource, check: refusesForeignID,
-			sentence: "NOT_FOUND for the id of another team's resource, with the same message and details as for an unknown id.",
-		},
-		{
-			name: "the-one-asked-for", on: returnsResource, check: returnsTheOneAskedFor,
-			sentence: "The method returns the resource with the given id.",
-		},
+		{name: "well-formed", on: contract.Method.TeamScoped, check: returnsWellFormed,
+			sentence: "Required fields are set, ids are UUIDs in lower case, enums have known values, numbers are finite."},
+		{name: "team-id", on: contract.Method.TeamScoped, check: requiresTeam,
+			sentence: "`team_id` is required: INVALID_ARGUMENT names it if it is not a UUID."},
+		{name: "deadline", on: func(contract.Method) bool { return true }, check: endsAtDeadline,
+			sentence: "A call whose deadline has passed ends at once, without side effects."},
+		{name: "isolation", check: isolates, sentence: "A method reads data of the team `team_id` only.",
+			on: func(m contract.Method) bool { return m.TeamScoped() && !m.Writes() && m.ReturnsIDs() }},
+		{name: "unknown-id", on: namesResource, check: refusesUnknownID,
+			sentence: "NOT_FOUND if the team has no such resource."},
+		{name: "foreign-id", on: namesResource, check: refusesForeignID,
+			sentence: "NOT_FOUND for the id of another team's resource, with the same message and details as for an unknown id."},
+		{name: "the-one-asked-for", on: returnsResource, check: returnsTheOneAskedFor,
+			sentence: "The method returns the resource with the given id."},
 	}
 }
 
@@ -123,3 +110,16 @@ func returnsTheOneAskedFor(p *probe) {
 }
 
 func expectID(want, got string) { require(want == got, "the id "+want, "%q", got) }
+
+// healthCheck returns the check of the health service for one service.
+func healthCheck(service contract.Service) Check {
+	return Check{
+		Name: service.Name + "/Health/serving", Sentence: "grpc.health.v1.Health reports SERVING for the full name of the service.",
+		run: func(p *probe) {
+			client := healthv1.NewHealthClient(p.conns[service.Name])
+			health, err := client.Check(p.ctx, &healthv1.HealthCheckRequest{Service: service.FullName})
+			require(err == nil, "SERVING for "+service.FullName, "%s", resultText(err))
+			require(health.GetStatus() == healthv1.HealthCheckResponse_SERVING, "SERVING for "+service.FullName, "%v", health.GetStatus())
+		},
+	}
+}

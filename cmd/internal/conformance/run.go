@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -30,48 +31,13 @@ type Options struct {
 	Clock func() time.Time
 }
 
-// Defaults of the options.
-const (
-	defaultTimeout          = 10 * time.Second
-	defaultHeartbeatTimeout = 11 * time.Second // the contract's ten seconds, and one for delays
-	defaultGrace            = time.Second
-)
-
-// An Outcome is the outcome of a check.
-type Outcome string
-
-// Outcomes.
-const (
-	Pass Outcome = "pass"
-	Fail Outcome = "fail"
-	Skip Outcome = "skip"
-)
-
-// A Result is the result of a check.
-type Result struct {
-	Name     string  `json:"name"`
-	Method   string  `json:"method"`
-	Sentence string  `json:"sentence"`
-	Outcome  Outcome `json:"outcome"`
-	// Breaches are set if the check failed.
-	Breaches []Breach `json:"breaches,omitempty"`
-	// Reason is set if the check was skipped.
-	Reason  string  `json:"why,omitempty"`
-	Seconds float64 `json:"seconds"`
-}
-
-// A Breach is one difference between the contract and a service.
-type Breach struct {
-	Expected string `json:"expected"`
-	Got      string `json:"got"`
-}
-
-// A Report holds the results of all checks.
-type Report struct {
-	Passed  int      `json:"passed"`
-	Failed  int      `json:"failed"`
-	Skipped int      `json:"skipped"`
-	Results []Result `json:"results"`
+func (o *Options) setDefaults() {
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
+	o.HeartbeatTimeout = cmp.Or(o.HeartbeatTimeout, 11*time.Second) // the contract's ten seconds, and one for delays
+	o.Grace = cmp.Or(o.Grace, time.Second)
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
 }
 
 // Run runs the checks, one after the other. If it returns an error (an invalid address, or the end of ctx), the report has the results
@@ -84,7 +50,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	for _, check := range o.Checks {
-		result := check.result(ctx, s, o)
+		result := check.result(ctx, s)
 		if err := context.Cause(ctx); err != nil {
 			return report, fmt.Errorf("run the checks: %w", err)
 		}
@@ -93,48 +59,23 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 	return report, nil
 }
 
-func (o *Options) setDefaults() {
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
-	if o.HeartbeatTimeout == 0 {
-		o.HeartbeatTimeout = defaultHeartbeatTimeout
-	}
-	if o.Grace == 0 {
-		o.Grace = defaultGrace
-	}
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
-}
-
-func (r *Report) add(result Result) {
-	r.Results = append(r.Results, result)
-	switch result.Outcome {
-	case Pass:
-		r.Passed++
-	case Fail:
-		r.Failed++
-	case Skip:
-		r.Skipped++
-	}
-}
-
 // result runs the check, if that is possible.
-func (c Check) result(ctx context.Context, s *subject, o Options) Result {
-	started := o.Clock()
+func (c Check) result(ctx context.Context, s *subject) Result {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the streams of the check
+	started := s.Clock()
 	r := Result{Name: c.Name, Method: c.Method(), Sentence: c.Sentence, Outcome: Pass}
-	err := c.checkPreconditions(o)
+	err := c.checkPreconditions(s.Options)
 	if err == nil {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // ends the streams of the check
-		err = try(func() { c.run(&probe{subject: s, ctx: ctx, method: c.method, own: s.teams[0], other: s.teams[1]}) })
+		p := &probe{subject: s, ctx: ctx, method: c.method, own: s.Fixtures.Teams[0], other: s.Fixtures.Teams[1]}
+		err = try(func() { c.run(p) })
 	}
-	r.Seconds = o.Clock().Sub(started).Seconds()
-	if skipped, ok := errors.AsType[*notApplicable](err); ok && len(breachesOf(err)) == 0 {
+	r.Seconds = s.Clock().Sub(started).Seconds()
+	r.Breaches = slices.Compact(breachesOf(err)) // both teams may have the same breach
+	if skipped, ok := errors.AsType[*notApplicable](err); ok && len(r.Breaches) == 0 {
 		r.Outcome, r.Reason = Skip, skipped.reason
 	} else if err != nil {
-		r.Outcome, r.Breaches = Fail, slices.Compact(breachesOf(err)) // both teams may have the same breach
+		r.Outcome = Fail
 	}
 	return r
 }

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -16,54 +15,41 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// A subject holds the services under test and the fixtures.
+// A subject holds the services under test and the options.
 type subject struct {
-	teams            [2]Team
-	revoked          []byte
-	now              func() time.Time
-	heartbeatTimeout time.Duration
-	grace            time.Duration
+	Options
 	// actor is the actor of writes.
 	actor *incidentv1.Actor
-
-	conns      map[string]grpc.ClientConnInterface
-	rawClients map[string]*rawClient
-	close      func() error
+	conns map[string]grpc.ClientConnInterface // by service
+	close func() error
 }
 
 // newSubject creates the clients. It makes no call.
 func newSubject(o Options) (*subject, error) {
 	s := &subject{
-		teams: o.Fixtures.Teams, revoked: o.Fixtures.RevokedToken, now: o.Clock, heartbeatTimeout: o.HeartbeatTimeout, grace: o.Grace,
+		Options: o, conns: map[string]grpc.ClientConnInterface{}, close: func() error { return nil },
 		actor: &incidentv1.Actor{TokenId: uuid.NewString(), IpAddress: "192.0.2.1", RequestId: "conformance"},
-		conns: map[string]grpc.ClientConnInterface{}, rawClients: map[string]*rawClient{},
-		close: func() error { return nil },
 	}
-	for _, each := range contract.Services() {
-		service := each.Name
-		address := o.Addresses[service]
+	transport := insecure.NewCredentials()
+	if o.TLS != nil {
+		transport = credentials.NewTLS(o.TLS)
+	}
+	for _, service := range contract.Services() {
+		address := o.Addresses[service.Name]
 		if address == "" {
-			s.conns[service] = noConn{service}
+			s.conns[service.Name] = noConn{service.Name}
 			continue
 		}
-		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(transport(o.TLS)),
-			grpc.WithUnaryInterceptor(boundCalls(o.Timeout)), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig())
+		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(transport), grpc.WithUnaryInterceptor(boundCalls(o.Timeout)),
+			grpc.WithDisableRetry(), grpc.WithDisableServiceConfig())
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("prepare calls to %s: %w", service, err), s.close())
+			return nil, errors.Join(fmt.Errorf("prepare calls to %s: %w", service.Name, err), s.close())
 		}
-		w := newRawClient(address, o.TLS)
 		closeOthers := s.close
-		s.conns[service], s.rawClients[service] = conn, w
-		s.close = func() error { w.close(); return errors.Join(closeOthers(), conn.Close()) }
+		s.conns[service.Name] = conn
+		s.close = func() error { return errors.Join(closeOthers(), conn.Close()) }
 	}
 	return s, nil
-}
-
-func transport(settings *tls.Config) credentials.TransportCredentials {
-	if settings == nil {
-		return insecure.NewCredentials()
-	}
-	return credentials.NewTLS(settings)
 }
 
 // boundCalls gives each call a timeout.
@@ -87,15 +73,3 @@ func (c noConn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Cal
 }
 
 func (c noConn) skip() error { return skip("no address of the %s service was given", c.service) }
-
-// wait waits for d or until ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}

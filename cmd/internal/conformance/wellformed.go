@@ -30,83 +30,52 @@ var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
 
 // wellFormed returns a breach if a field of a response breaks a rule that holds for all messages.
 func wellFormed(response proto.Message) error {
-	return checkMessage(response.ProtoReflect())
-}
-
-func checkMessage(m protoreflect.Message) error {
-	if t, ok := m.Interface().(*timestamppb.Timestamp); ok {
-		if err := t.CheckValid(); err != nil {
-			return expected("a valid google.protobuf.Timestamp", "%v", err)
+	for _, m := range messages(response.ProtoReflect()) {
+		if t, ok := m.Interface().(*timestamppb.Timestamp); ok && !t.IsValid() {
+			return expected("a valid google.protobuf.Timestamp", "%v", t.CheckValid())
 		}
-		return nil
-	}
-	fields := m.Descriptor().Fields()
-	for i := range fields.Len() {
-		field := fields.Get(i)
-		if required(field) && !m.Has(field) {
-			return expected(string(field.FullName())+" to be set", "no %s in %s", field.Name(), label(m))
-		}
-		if err := checkField(m, field); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func checkField(m protoreflect.Message, field protoreflect.FieldDescriptor) error {
-	value := m.Get(field)
-	switch {
-	case field.IsList() && field.Message() != nil:
-		for i := range value.List().Len() {
-			if err := checkMessage(value.List().Get(i).Message()); err != nil {
-				return err
+		fields := m.Descriptor().Fields()
+		for i := range fields.Len() {
+			field := fields.Get(i)
+			if required(field) && !m.Has(field) {
+				return expected(string(field.FullName())+" to be set", "no %s in %s", field.Name(), label(m))
+			}
+			if field.IsList() || field.HasPresence() && !m.Has(field) {
+				continue
+			}
+			if want := violatedForm(field, m.Get(field)); want != "" {
+				return expected(string(field.FullName())+" to be "+want, "%q in %s", m.Get(field).String(), label(m))
 			}
 		}
-	case field.IsList() || field.HasPresence() && !m.Has(field):
-	case field.Message() != nil:
-		return checkMessage(value.Message())
-	case !isValidValue(field, value):
-		return expected(string(field.FullName())+" to be "+validForm(field), "%q in %s", value.String(), label(m))
 	}
 	return nil
 }
 
-// isValidValue reports whether a single value is valid.
-func isValidValue(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+// violatedForm returns the form that a value should have, or "" if it has it.
+func violatedForm(field protoreflect.FieldDescriptor, value protoreflect.Value) string {
 	name := string(field.Name())
 	switch field.Kind() {
 	case protoreflect.EnumKind:
 		known := field.Enum().Values().ByNumber(value.Enum()) != nil
-		return known && (value.Enum() != 0 || field.Enum().FullName() == enumWithValidZero)
-	case protoreflect.DoubleKind:
-		number := value.Float()
-		if strings.HasSuffix(name, "_percent") {
-			return number >= 0 && number <= 100
+		if !known || value.Enum() == 0 && field.Enum().FullName() != enumWithValidZero {
+			return "a known value"
 		}
-		return !math.IsNaN(number) && !math.IsInf(number, 0)
+	case protoreflect.DoubleKind:
+		switch number := value.Float(); {
+		case strings.HasSuffix(name, "_percent") && !(number >= 0 && number <= 100): //nolint:staticcheck // also true for NaN
+			return "0 to 100"
+		case math.IsNaN(number) || math.IsInf(number, 0):
+			return "finite"
+		}
 	case protoreflect.StringKind:
 		switch {
-		case name == "id" || strings.HasSuffix(name, "_id"):
-			return isID(value.String())
-		case name == "color" || strings.HasSuffix(name, "_color"):
-			return colour.MatchString(value.String())
+		case (name == "id" || strings.HasSuffix(name, "_id")) && !isID(value.String()):
+			return "a UUID in lower case"
+		case strings.HasSuffix(name, "color") && !colour.MatchString(value.String()):
+			return "#rrggbb"
 		}
 	}
-	return true
-}
-
-func validForm(field protoreflect.FieldDescriptor) string {
-	switch {
-	case field.Kind() == protoreflect.EnumKind:
-		return "a known value"
-	case strings.HasSuffix(string(field.Name()), "_percent"):
-		return "0 to 100"
-	case field.Kind() == protoreflect.DoubleKind:
-		return "finite"
-	case strings.HasSuffix(string(field.Name()), "color"):
-		return "#rrggbb"
-	}
-	return "a UUID in lower case"
+	return ""
 }
 
 // label returns the type of a message, and its id if it has one.
@@ -118,20 +87,30 @@ func label(m protoreflect.Message) string {
 	return name
 }
 
-// messageIDs returns the ids of all messages in a response.
-func messageIDs(response proto.Message) (ids []string) {
-	response.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+// messages returns a message and all messages in it.
+func messages(m protoreflect.Message) []protoreflect.Message {
+	all := []protoreflect.Message{m}
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {
-		case field.IsList() && field.Message() != nil:
+		case field.Message() == nil:
+		case field.IsList():
 			for i := range value.List().Len() {
-				ids = append(ids, messageIDs(value.List().Get(i).Message().Interface())...)
+				all = append(all, messages(value.List().Get(i).Message())...)
 			}
-		case field.Message() != nil:
-			ids = append(ids, messageIDs(value.Message().Interface())...)
-		case field.Name() == "id":
-			ids = append(ids, value.String())
+		default:
+			all = append(all, messages(value.Message())...)
 		}
 		return true
 	})
+	return all
+}
+
+// messageIDs returns the ids of all messages in a response.
+func messageIDs(response proto.Message) (ids []string) {
+	for _, m := range messages(response.ProtoReflect()) {
+		if id := text(m, "id"); id != "" {
+			ids = append(ids, id)
+		}
+	}
 	return ids
 }

@@ -1,0 +1,174 @@
+package conformance
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// An Outcome is the outcome of a check.
+type Outcome string
+
+// Outcomes.
+const (
+	Pass Outcome = "pass"
+	Fail Outcome = "fail"
+	Skip Outcome = "skip"
+)
+
+// A Result is the result of a check.
+type Result struct {
+	Name     string  `json:"name"`
+	Method   string  `json:"method"`
+	Sentence string  `json:"sentence"`
+	Outcome  Outcome `json:"outcome"`
+	// Breaches are set if the check failed.
+	Breaches []Breach `json:"breaches,omitempty"`
+	// Reason is set if the check was skipped.
+	Reason  string  `json:"why,omitempty"`
+	Seconds float64 `json:"seconds"`
+}
+
+// A Breach is one difference between the contract and a service.
+type Breach struct {
+	Expected string `json:"expected"`
+	Got      string `json:"got"`
+}
+
+// A Report holds the results of all checks.
+type Report struct {
+	Passed  int      `json:"passed"`
+	Failed  int      `json:"failed"`
+	Skipped int      `json:"skipped"`
+	Results []Result `json:"results"`
+}
+
+func (r *Report) add(result Result) {
+	r.Results = append(r.Results, result)
+	switch result.Outcome {
+	case Pass:
+		r.Passed++
+	case Fail:
+		r.Failed++
+	case Skip:
+		r.Skipped++
+	}
+}
+
+// String returns the numbers of checks by outcome.
+func (r Report) String() string {
+	return fmt.Sprintf("%d checks: %d passed, %d failed, %d skipped", len(r.Results), r.Passed, r.Failed, r.Skipped)
+}
+
+// rule returns the last part of the check's name.
+func (r Result) rule() string { return r.Name[len(r.Method)+1:] }
+
+// breachText returns the breaches, with an indent before each line.
+func (r Result) breachText(indent string) (text string) {
+	for _, b := range r.Breaches {
+		text += indent + "expected: " + b.Expected + "\n" + indent + "got:      " + b.Got + "\n"
+	}
+	return text
+}
+
+// WriteText writes the results by method, and then the breaches.
+func (r Report) WriteText(w io.Writer) error {
+	var text, failures strings.Builder
+	method := ""
+	for _, result := range r.Results {
+		if result.Method != method {
+			method = result.Method
+			fmt.Fprintln(&text, method)
+		}
+		label, shown := string(result.Outcome), result.Sentence
+		switch result.Outcome {
+		case Fail:
+			label = "FAIL"
+			fmt.Fprintf(&failures, "\nFAILED  %s\n  contract: %s\n%s", result.Name, result.Sentence, result.breachText("  "))
+		case Skip:
+			shown = result.Reason
+		case Pass:
+		}
+		fmt.Fprintf(&text, "  %s  %-24s  %s\n", label, result.rule(), shown)
+	}
+	_, err := fmt.Fprintf(w, "%s%s\n%s\n", &text, &failures, r)
+	return err
+}
+
+// WriteJSON writes the report as JSON.
+func (r Report) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(r)
+}
+
+// Elements of the JUnit XML format that CI systems read.
+type (
+	junitCounts struct {
+		Tests    int `xml:"tests,attr"`
+		Failures int `xml:"failures,attr"`
+		Skipped  int `xml:"skipped,attr"`
+	}
+	junitSuites struct {
+		XMLName xml.Name `xml:"testsuites"`
+		junitCounts
+		Suites []junitSuite `xml:"testsuite"`
+	}
+	junitSuite struct {
+		Name string `xml:"name,attr"`
+		junitCounts
+		Seconds junitSeconds `xml:"time,attr"`
+		Cases   []junitCase  `xml:"testcase"`
+	}
+	junitCase struct {
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		Seconds junitSeconds  `xml:"time,attr"`
+		Failure *junitMessage `xml:"failure"`
+		Skipped *junitMessage `xml:"skipped"`
+	}
+	junitMessage struct {
+		Message string `xml:"message,attr"`
+		Text    string `xml:",chardata"`
+	}
+	junitSeconds float64
+)
+
+// MarshalText writes milliseconds.
+func (s junitSeconds) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%.3f", float64(s)), nil }
+
+// WriteJUnit writes the report as JUnit XML, with a suite for each method.
+func (r Report) WriteJUnit(w io.Writer) error {
+	all := junitSuites{junitCounts: junitCounts{Tests: len(r.Results), Failures: r.Failed, Skipped: r.Skipped}}
+	for _, result := range r.Results {
+		if n := len(all.Suites); n == 0 || all.Suites[n-1].Name != result.Method {
+			all.Suites = append(all.Suites, junitSuite{Name: result.Method})
+		}
+		all.Suites[len(all.Suites)-1].add(result)
+	}
+	text, err := xml.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the JUnit XML: %w", err)
+	}
+	_, err = fmt.Fprintf(w, "%s%s\n", xml.Header, text)
+	return err
+}
+
+func (s *junitSuite) add(r Result) {
+	c := junitCase{Class: r.Method, Name: r.rule(), Seconds: junitSeconds(r.Seconds)}
+	switch r.Outcome {
+	case Fail:
+		s.Failures++
+		c.Failure = &junitMessage{Message: r.Sentence, Text: r.breachText("")}
+	case Skip:
+		s.Skipped++
+		c.Skipped = &junitMessage{Message: r.Reason}
+	case Pass:
+	}
+	s.Tests++
+	s.Seconds += c.Seconds
+	s.Cases = append(s.Cases, c)
+}
