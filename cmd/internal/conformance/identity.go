@@ -24,15 +24,10 @@ func identityRules() []rule {
 	return []rule{
 		{name: "known", on: token, check: tokensAreResolved,
 			sentence: "ResolveToken returns the id and the team of a live token."},
-		{
-			name: "well-formed", on: token, sentence: "Ids are UUIDs in lower case, and the plan is a known one.",
+		{name: "well-formed", on: token, sentence: "Ids are UUIDs in lower case, and the plan is a known one.",
 			check: func(p *probe) {
-				p.forEachToken(func(_ Team, response *identityv1.ResolveTokenResponse, err error) error {
-					must(err)
-					return wellFormed(response)
-				})
-			},
-		},
+				p.forEachToken(func(_ Team, response *identityv1.ResolveTokenResponse) { must(wellFormed(response)) })
+			}},
 		{
 			name: "unknown", on: token, sentence: "NOT_FOUND with the reason TOKEN_UNKNOWN if there is no such token.",
 			check: func(p *probe) {
@@ -67,29 +62,24 @@ func (p *probe) resolve(hash []byte) (*identityv1.ResolveTokenResponse, error) {
 	return as[*identityv1.ResolveTokenResponse](response), err
 }
 
-// forEachToken resolves the tokens of the fixtures, and calls check with each outcome.
-func (p *probe) forEachToken(check func(Team, *identityv1.ResolveTokenResponse, error) error) {
+// forEachToken resolves the tokens of the fixtures, and calls check with each response.
+func (p *probe) forEachToken(check func(Team, *identityv1.ResolveTokenResponse)) {
 	if p.own.Token == nil && p.other.Token == nil {
 		must(skip("the fixtures name no token"))
 	}
 	for _, team := range []Team{p.own, p.other} {
 		if team.Token != nil {
 			response, err := p.resolve(team.Token)
-			must(check(team, response, err))
+			require(err == nil, "a token of team "+team.ID, "%s", resultText(err))
+			check(team, response)
 		}
 	}
 }
 
 func tokensAreResolved(p *probe) {
-	p.forEachToken(func(team Team, response *identityv1.ResolveTokenResponse, err error) error {
-		if err != nil {
-			return expected("a token of team "+team.ID, "%s", resultText(err))
-		}
-		if response.GetTeamId() != team.ID || response.GetTokenId() == "" {
-			return expected(fmt.Sprintf("a token id, and the team %q", team.ID),
-				"the token id %q, and the team %q", response.GetTokenId(), response.GetTeamId())
-		}
-		return nil
+	p.forEachToken(func(team Team, response *identityv1.ResolveTokenResponse) {
+		require(response.GetTeamId() == team.ID && response.GetTokenId() != "", fmt.Sprintf("a token id, and the team %q", team.ID),
+			"the token id %q, and the team %q", response.GetTokenId(), response.GetTeamId())
 	})
 }
 
@@ -149,7 +139,7 @@ func (r revocationStream) next() (*identityv1.WatchRevocationsResponse, error) {
 
 // messageText returns the kind and the position of a message of the stream.
 func messageText(m *identityv1.WatchRevocationsResponse) string {
-	if m.Revocation != nil {
+	if m.GetRevocation() != nil {
 		return fmt.Sprintf("a revocation with the position %q", m.GetPosition())
 	}
 	return fmt.Sprintf("a heartbeat with the position %q", m.GetPosition())
@@ -158,7 +148,7 @@ func messageText(m *identityv1.WatchRevocationsResponse) string {
 func streamStartsWithHeartbeat(p *probe) {
 	_, first, err := p.watch("")
 	must(err)
-	require(first.GetPosition() != "" && first.Revocation == nil, "a heartbeat with a position", "%s", messageText(first))
+	require(first.GetPosition() != "" && first.GetRevocation() == nil, "a heartbeat with a position", "%s", messageText(first))
 }
 
 func streamHasHeartbeats(p *probe) {

@@ -110,7 +110,7 @@ func incidentIsCreated(p *probe) {
 
 func createdAsResolved(p *probe) {
 	created := p.create(nil)
-	require(created.ResolvedAt != nil && created.GetResolvedAt().AsTime().Equal(created.GetCreatedAt().AsTime()),
+	require(created.GetResolvedAt() != nil && created.GetResolvedAt().AsTime().Equal(created.GetCreatedAt().AsTime()),
 		"resolved_at "+timeText(created.GetCreatedAt())+", the time of creation", "resolved_at %s", timeText(created.GetResolvedAt()))
 }
 
@@ -168,15 +168,15 @@ func (p *probe) states(statuses ...incidentv1.IncidentStatus) (after []*incident
 
 func secondResolutionKeepsTime(p *probe) {
 	after := p.states(monitoring, resolved, resolved)
-	first, second := after[1].ResolvedAt, after[2].ResolvedAt
+	first, second := after[1].GetResolvedAt(), after[2].GetResolvedAt()
 	require(first != nil, "resolved_at in a resolved incident", "no resolved_at")
 	require(proto.Equal(first, second), "resolved_at "+timeText(first)+", as before", "resolved_at %s", timeText(second))
 }
 
 func anotherStatusReopens(p *probe) {
 	open := p.states(resolved, investigating, resolved)[1]
-	require(open.ResolvedAt == nil && open.GetStatus() == investigating,
-		"the status "+investigating.String()+" and resolved_at absent", "%v and resolved_at %s", open.GetStatus(), timeText(open.ResolvedAt))
+	require(open.GetResolvedAt() == nil && open.GetStatus() == investigating,
+		"the status "+investigating.String()+" and resolved_at absent", "%v and resolved_at %s", open.GetStatus(), timeText(open.GetResolvedAt()))
 }
 
 // writeIsAudited also counts the audit entry of the incident that an update is added to.

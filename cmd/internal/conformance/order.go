@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -89,17 +90,15 @@ func (l list) ordered(rows []protoreflect.Message) error {
 }
 
 func (l list) compare(a, b protoreflect.Message, byLetters bool) int {
-	for _, key := range l.order {
-		name, descending := strings.CutPrefix(key, "-")
-		field := a.Descriptor().Fields().ByName(protoreflect.Name(name))
-		order := compareField(a, b, field)
-		if byLetters && name == "name" && order != 0 {
-			return cmp.Compare(strings.ToLower(text(a, "name")), strings.ToLower(text(b, "name")))
-		}
-		if descending {
-			order = -order
-		}
-		if order != 0 {
+	for name, descending := range l.keys() {
+		order := compareField(a, b, a.Descriptor().Fields().ByName(name))
+		switch {
+		case order == 0:
+		case byLetters && name == "name":
+			return cmp.Compare(strings.ToLower(text(a, name)), strings.ToLower(text(b, name)))
+		case descending:
+			return -order
+		default:
 			return order
 		}
 	}
@@ -117,23 +116,31 @@ func compareField(a, b protoreflect.Message, field protoreflect.FieldDescriptor)
 	return cmp.Compare(a.Get(field).Int(), b.Get(field).Int())
 }
 
-func (l list) orderText() string {
-	texts := make([]string, len(l.order))
-	for i, key := range l.order {
-		name, descending := strings.CutPrefix(key, "-")
-		if texts[i] = "`" + name + "`"; descending {
-			texts[i] += ", descending"
+// keys returns the names of the fields that rows are ordered by, and whether each is descending.
+func (l list) keys() iter.Seq2[protoreflect.Name, bool] {
+	return func(yield func(protoreflect.Name, bool) bool) {
+		for _, key := range l.order {
+			name, descending := strings.CutPrefix(key, "-")
+			if !yield(protoreflect.Name(name), descending) {
+				return
+			}
 		}
+	}
+}
+
+func (l list) orderText() string {
+	var texts []string
+	for name, descending := range l.keys() {
+		texts = append(texts, "`"+string(name)+"`"+map[bool]string{true: ", descending"}[descending])
 	}
 	return strings.Join(texts, ", and then by ")
 }
 
 // rowText returns the values that rows are ordered by.
 func (l list) rowText(row protoreflect.Message) string {
-	texts := make([]string, len(l.order))
-	for i, key := range l.order {
-		name := protoreflect.Name(strings.TrimPrefix(key, "-"))
-		texts[i] = string(name) + " " + fieldText(row.Interface(), row.Descriptor().Fields().ByName(name))
+	var texts []string
+	for name := range l.keys() {
+		texts = append(texts, string(name)+" "+fieldText(row.Interface(), row.Descriptor().Fields().ByName(name)))
 	}
 	return strings.Join(texts, " and ")
 }

@@ -149,6 +149,7 @@ func walkIgnoresNewRows(p *probe) {
 		p.create(nil)
 	}
 	want := p.page(size*pages, "").ids
+	require(len(want) == size*pages, "10 rows on the first page", "%d", len(want))
 	walked, _ := p.walk(size, pages, func() { p.create(nil) })
 	for i, id := range walked {
 		require(!slices.Contains(walked[:i], id), "each row once in a walk with writes", "%s twice", id)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/protobuf/proto"
 
 	"opsgate/cmd/internal/conformance"
 	"opsgate/proto/contract"
@@ -57,6 +58,16 @@ func TestNoCheckPassesWithoutAServer(t *testing.T) {
 		if r.Outcome != conformance.Fail || len(r.Breaches) == 0 {
 			t.Errorf("%s: %s %s", r.Name, r.Outcome, r.Reason)
 		}
+	}
+}
+
+// A response may lack everything that a check reads: the check fails, and the run goes on.
+func TestEmptyResponsesAreBreaches(t *testing.T) {
+	empty := fault{unary: func(c *intercepted) (proto.Message, error) { return c.method.NewResponse(), nil }}
+	report, err := conformance.Run(t.Context(), options(t, startFaulty(t, startReference(t), empty)))
+	must(t, err)
+	if len(report.Results) != len(conformance.Checks()) || report.Failed < report.Passed {
+		t.Error(report)
 	}
 }
 
