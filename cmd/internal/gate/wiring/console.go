@@ -1,15 +1,13 @@
 package wiring
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/admin/console"
 )
 
-func newConsole(o Options, i *inspector, registry prometheus.Gatherer) *console.Console {
+func newConsole(o Options, i *inspector, sampler *console.Sampler) *console.Console {
 	return console.New(console.Options{
-		Metrics: registry, Source: i, Host: i.parts.fleet.host, Version: o.Build.Version, Clock: o.Clock,
+		Sampler: sampler, Source: i, Host: i.parts.fleet.host, Version: o.Build.Version, Clock: o.Clock,
 	})
 }
 

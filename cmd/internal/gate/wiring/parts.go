@@ -126,7 +126,7 @@ func build(ctx context.Context, o Options) (_ *parts, err error) {
 // buildAdmin creates the admin pages. It needs all other parts.
 func (p *parts) buildAdmin(o Options) error {
 	inspector := &inspector{parts: p, clock: o.Clock}
-	p.console = newConsole(o, inspector, p.registry)
+	p.console = newConsole(o, inspector, console.NewSampler(p.registry, o.Clock))
 	p.admin = admin.New(admin.Options{
 		Metrics:      p.registry,
 		Dependencies: p.dependencies,

@@ -30,7 +30,7 @@ func busyMetrics(b *testing.B) *counters {
 // BenchmarkSample measures the work of every ten seconds, with or without clients.
 func BenchmarkSample(b *testing.B) {
 	metrics := busyMetrics(b)
-	c := console.New(console.Options{Metrics: metrics, Source: healthy(), SampleEvery: time.Hour})
+	c := newConsole(metrics, healthy())
 	ended, cancel := context.WithCancel(b.Context())
 	cancel() // a canceled Run still takes its first sample
 	b.ReportAllocs()
@@ -45,7 +45,7 @@ func BenchmarkSample(b *testing.B) {
 func BenchmarkState(b *testing.B) {
 	now := noon
 	c := console.New(console.Options{
-		Metrics: busyMetrics(b), Source: healthy(), StateEvery: time.Hour, Clock: func() time.Time {
+		Sampler: console.NewSampler(busyMetrics(b), nil), Source: healthy(), StateEvery: time.Hour, Clock: func() time.Time {
 			now = now.Add(time.Hour) // so that the cached state is stale
 			return now
 		},

@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -42,7 +41,7 @@ const heights = `(c) => [...(document.querySelector("#plot path." + c)?.getAttri
 
 func TestOldFloodDoesNotHideOutage(t *testing.T) {
 	metrics := newCounters()
-	c := console.New(console.Options{Metrics: metrics, Source: healthy(), Clock: func() time.Time { return noon }})
+	c := newAtNoon(metrics, healthy())
 	sample(t, c)
 	points := func(n int, counts map[string]int) {
 		for range n {
@@ -93,7 +92,7 @@ func TestOldFloodDoesNotHideOutage(t *testing.T) {
 // Without failures, traffic that stops is still seen as a step down, and ordinary peaks are not cut.
 func TestOrdinaryTrafficIsNotCut(t *testing.T) {
 	metrics := newCounters()
-	c := console.New(console.Options{Metrics: metrics, Source: healthy()})
+	c := newConsole(metrics, healthy())
 	sample(t, c)
 	for i := range 60 {
 		n := 900

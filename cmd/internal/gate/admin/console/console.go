@@ -1,19 +1,15 @@
 package console
 
 import (
-	"context"
 	"net/http"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/cmd/internal/gate/admin"
 )
 
 // Defaults of Options.
 const (
-	defaultSampleEvery  = 10 * time.Second
 	defaultStateEvery   = time.Second
 	defaultWriteTimeout = 10 * time.Second
 )
@@ -35,24 +31,24 @@ type Source interface {
 	Fleet() admin.Fleet
 }
 
-// Options configure a Console. Metrics and Source are required.
+// Options configure a Console. Sampler and Source are required.
 type Options struct {
-	Metrics prometheus.Gatherer
+	Sampler *Sampler // the caller runs it
 	Source  Source
 	Host    string           // host name of the gateway; "" if unknown
 	Version string           // of the program
 	Clock   func() time.Time // wall clock; nil for time.Now
 
-	SampleEvery  time.Duration // interval of the traffic history; 0 for 10 s, with which it covers 15 minutes
 	StateEvery   time.Duration // interval of state events in one stream; 0 for 1 s
 	WriteTimeout time.Duration // of one event; 0 for 10 s
 }
 
 // Console serves the page and its events.
 type Console struct {
+	*Sampler
+
 	options Options
 	page    document
-	history *history
 	streams chan struct{} // one element for each open stream
 	drained chan struct{}
 	drain   sync.Once
@@ -61,18 +57,17 @@ type Console struct {
 	latest frames
 }
 
-// New returns a Console. Its traffic history is empty until Run is called.
+// New returns a Console.
 func New(o Options) *Console {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	o.SampleEvery = orDefault(o.SampleEvery, defaultSampleEvery)
 	o.StateEvery = orDefault(o.StateEvery, defaultStateEvery)
 	o.WriteTimeout = orDefault(o.WriteTimeout, defaultWriteTimeout)
 	return &Console{
+		Sampler: o.Sampler,
 		options: o,
 		page:    newDocument(),
-		history: newHistory(o.SampleEvery),
 		streams: make(chan struct{}, maxStreams),
 		drained: make(chan struct{}),
 	}
@@ -83,26 +78,6 @@ func orDefault(d, def time.Duration) time.Duration {
 		return def
 	}
 	return d
-}
-
-// Run samples the metrics until ctx ends, then returns nil.
-func (c *Console) Run(ctx context.Context) error {
-	tick := time.NewTicker(c.options.SampleEvery)
-	defer tick.Stop()
-	for {
-		c.history.add(c.read(), c.options.Clock())
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// read gathers the metrics. On an error of one collector it uses the metrics of the others.
-func (c *Console) read() readings {
-	families, _ := c.options.Metrics.Gather()
-	return newReadings(families)
 }
 
 // Drain sends a last state event on each stream, closes the streams, and rejects new ones.

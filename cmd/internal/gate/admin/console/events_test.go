@@ -26,8 +26,8 @@ const (
 // serve serves the events of a console with timeouts like those of the admin listener, but shorter.
 func serve(t *testing.T, o console.Options) (*console.Console, *httptest.Server) {
 	t.Helper()
-	if o.Metrics == nil {
-		o.Metrics = newCounters()
+	if o.Sampler == nil {
+		o.Sampler = console.NewSampler(newCounters(), nil)
 	}
 	if o.Source == nil {
 		o.Source = healthy()
@@ -192,7 +192,7 @@ func TestStreamEndsWhenTheGatewayStops(t *testing.T) {
 func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 	s := healthy()
 	s.config.File = strings.Repeat("x", 1<<20)
-	c := console.New(console.Options{Metrics: newCounters(), StateEvery: time.Millisecond, WriteTimeout: 100 * time.Millisecond, Source: s})
+	c := console.New(console.Options{Sampler: console.NewSampler(newCounters(), nil), StateEvery: time.Millisecond, WriteTimeout: 100 * time.Millisecond, Source: s})
 	ended := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)

@@ -21,6 +21,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+func newConsole(metrics prometheus.Gatherer, source console.Source) *console.Console {
+	return console.New(console.Options{Sampler: console.NewSampler(metrics, nil), Source: source})
+}
+
+// newAtNoon returns a console whose clock stands at noon.
+func newAtNoon(metrics prometheus.Gatherer, source console.Source) *console.Console {
+	clock := func() time.Time { return noon }
+	return console.New(console.Options{Sampler: console.NewSampler(metrics, clock), Source: source, Clock: clock})
+}
+
 // fakeSource is a console.Source with fixed values.
 type fakeSource struct {
 	dependencies map[string]admin.Dependency

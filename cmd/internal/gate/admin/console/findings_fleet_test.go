@@ -122,7 +122,7 @@ func TestFindingsOfTheFleet(t *testing.T) {
 			s := healthy()
 			check := func(want []console.Finding) {
 				t.Helper()
-				got, _ := firstEvents(t, console.New(console.Options{Metrics: newCounters(), Source: s, Clock: func() time.Time { return noon }}))
+				got, _ := firstEvents(t, newAtNoon(newCounters(), s))
 				if diff := cmp.Diff(want, got.Findings); diff != "" {
 					t.Error(diff)
 				}

@@ -184,7 +184,7 @@ func TestFindings(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := healthy()
 			test.change(s)
-			got, _ := firstEvents(t, console.New(console.Options{Metrics: newCounters(), Source: s, Clock: func() time.Time { return noon }}))
+			got, _ := firstEvents(t, newAtNoon(newCounters(), s))
 			if diff := cmp.Diff(test.want, got.Findings); diff != "" {
 				t.Error(diff)
 			}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/admin"
-	"opsgate/cmd/internal/gate/admin/console"
 )
 
 // halfRolled returns a fleet of five gateways: the configuration of one differs, one is silent, one reports no status, one counts alone.
@@ -47,7 +46,7 @@ func TestGatewaysAreShown(t *testing.T) {
 	source.dependencies["capacity"] = admin.Dependency{State: "ready", OK: true, Load: &admin.Load{Current: 12, Limit: 1024}}
 	source.dependencies["connections"] = admin.Dependency{State: "ready", OK: true, Load: &admin.Load{Current: 80, Limit: 10_000}}
 	source.dependencies["revocations"] = admin.Dependency{State: "ready", OK: true}
-	c := console.New(console.Options{Metrics: newCounters(), Source: source, Clock: func() time.Time { return noon }})
+	c := newAtNoon(newCounters(), source)
 	sample(t, c)
 	g := serveConsole(t, c)
 	s := show(t, g)
@@ -86,7 +85,7 @@ func TestGatewaysThatCannotBeReadAreNamed(t *testing.T) {
 		if state == admin.FleetStale {
 			source.fleet.Error = "the other gateways cannot be read: connection refused"
 		}
-		s := show(t, serveConsole(t, console.New(console.Options{Metrics: newCounters(), Source: source, Clock: func() time.Time { return noon }})))
+		s := show(t, serveConsole(t, newAtNoon(newCounters(), source)))
 		s.eventually("the state is shown", fmt.Sprintf(`document.getElementById("gateways-note").innerText === %q`, want))
 	}
 }

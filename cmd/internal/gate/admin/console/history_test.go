@@ -18,7 +18,7 @@ const every = 10 * time.Second
 // startSampling runs a console in the test's bubble and waits for its first sample.
 func startSampling(t *testing.T, metrics *counters) *console.Console {
 	t.Helper()
-	c := console.New(console.Options{Metrics: metrics, Source: healthy()})
+	c := newConsole(metrics, healthy())
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()

@@ -9,14 +9,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"opsgate/cmd/internal/gate/admin/console"
 )
 
 func page(t *testing.T) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
-	console.New(console.Options{Metrics: newCounters(), Source: healthy()}).Page(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+	newConsole(newCounters(), healthy()).Page(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 	return w
 }
 

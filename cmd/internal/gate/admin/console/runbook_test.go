@@ -18,7 +18,7 @@ func getRunbook(t *testing.T, name string) *httptest.ResponseRecorder {
 	t.Helper()
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/runbooks/"+name, http.NoBody)
 	r.SetPathValue("name", name)
-	console.New(console.Options{Metrics: newCounters(), Source: healthy()}).Runbook(w, r)
+	newConsole(newCounters(), healthy()).Runbook(w, r)
 	return w
 }
 
@@ -56,7 +56,7 @@ func TestFindingsHaveRunbooks(t *testing.T) {
 	}
 	s.dependencies["audit"] = breaker(backendclient.BreakerStatus{State: "open"})
 	metrics := newCounters()
-	c := console.New(console.Options{Metrics: metrics, Source: s})
+	c := newConsole(metrics, s)
 	sample(t, c)
 	metrics.count("v1Me", "500", 1, 0)
 	sample(t, c)

@@ -158,12 +158,6 @@ func quantile(q float64, bounds []float64, counts []uint32) *Latency {
 	return &Latency{Seconds: from, Over: true}
 }
 
-// Rates are the requests per second in the last point of the traffic history; 0 before there is one.
-type Rates struct{ All, Failed, Limited float64 }
-
-// Rates returns the rates of all routes. It reads no metrics.
-func (c *Console) Rates() Rates { return c.history.rates() }
-
 func (h *history) rates() (r Rates) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
