@@ -82,7 +82,7 @@ func errorCases(t *testing.T) []errorCase {
 func authErrorCases() []errorCase {
 	return []errorCase{
 		{cause: "limit:hour", status: 429, code: "rate_limited", change: func(o *Options) {
-			o.Limiter = scriptedLimiter{decision: ratelimit.Decision{Denied: 1, Shadowed: -1, RetryAfter: time.Minute}}
+			o.Limiter = scriptedLimiter{decision: ratelimit.Decision{DeniedBy: 1, ShadowDeniedBy: -1, RetryAfter: time.Minute}}
 			o.Policies, _ = ratelimit.NewPolicies(ratelimit.Assignment{Policy: hourly()})
 		}},
 		{cause: "token:missing", status: 401, code: "unauthorized", request: header("Authorization")},

@@ -258,7 +258,7 @@ func TestExplanationInJSON(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)
 	}
-	denied := ratelimit.Decision{Denied: 0, Shadowed: -1, RetryAfter: 1500 * time.Millisecond}
+	denied := ratelimit.Decision{DeniedBy: 0, ShadowDeniedBy: -1, RetryAfter: 1500 * time.Millisecond}
 	got, _ = json.Marshal(h.gateway.Explain(ExplainRequest{Path: "/v1/me", Principal: &authn.Principal{}, Decision: &denied}))
 	if !strings.Contains(string(got), `"status":429,"code":"rate_limited"`) || !strings.Contains(string(got), `"retry_after_seconds":2,"failed_check":"limits"`) {
 		t.Errorf("%s", got)

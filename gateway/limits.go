@@ -61,15 +61,15 @@ func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 // a shadow limit would deny it, it counts as denied for that one and not at all for other shadow limits.
 func (s *limitSet) count(d *ratelimit.Decision) {
 	if !d.Allowed {
-		s.limits[d.Denied].counters.denied.Inc()
+		s.limits[d.DeniedBy].counters.denied.Inc()
 		return
 	}
 	for i := range s.limits {
 		l := &s.limits[i]
 		switch {
-		case d.Shadowed == i:
+		case d.ShadowDeniedBy == i:
 			l.counters.denied.Inc()
-		case d.Shadowed >= 0 && l.Shadow: // if one shadow limit denies, the request counts in none of them
+		case d.ShadowDeniedBy >= 0 && l.Shadow: // if one shadow limit denies, the request counts in none of them
 		case d.Budgets[i].Remaining < l.nearThreshold:
 			l.counters.near.Inc()
 		default:
@@ -103,7 +103,7 @@ func (s *limitSet) describe(d *ratelimit.Decision) string {
 		}
 		fmt.Fprintf(&b, "%s: %d of %d left", l.Name, d.Budgets[i].Remaining, l.Requests)
 		switch {
-		case d.Shadowed == i:
+		case d.ShadowDeniedBy == i:
 			b.WriteString(" (shadow limit, would deny)")
 		case l.Shadow:
 			b.WriteString(" (shadow limit)")

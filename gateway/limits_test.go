@@ -290,8 +290,8 @@ func TestUnavailableLimiterIs503(t *testing.T) {
 
 func TestLocalAndCachedDecisionsAreCounted(t *testing.T) {
 	for name, decision := range map[string]ratelimit.Decision{
-		"opsgate_rate_limit_local_decisions_total": {Allowed: true, Denied: -1, Shadowed: -1, Local: true},
-		"opsgate_rate_limit_cached_refusals_total": {Denied: 0, Shadowed: -1, RetryAfter: time.Second, Cached: true},
+		"opsgate_rate_limit_local_decisions_total": {Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, Local: true},
+		"opsgate_rate_limit_cached_refusals_total": {DeniedBy: 0, ShadowDeniedBy: -1, RetryAfter: time.Second, Cached: true},
 	} {
 		h := start(t, func(o *Options) { o.Limiter = scriptedLimiter{decision: decision} })
 		h.get(t, "/v1/me")

@@ -96,7 +96,7 @@ func TestLinesOfFailedRefundsAreLimited(t *testing.T) {
 	change, calls := suppressed()
 	m := errorCase{fails: errors.New("unexpected")}
 	h := start(t, change, func(o *Options) {
-		o.Limiter = scriptedLimiter{decision: ratelimit.Decision{Allowed: true, Shadowed: -1}, refund: errors.New("unavailable")}
+		o.Limiter = scriptedLimiter{decision: ratelimit.Decision{Allowed: true, ShadowDeniedBy: -1}, refund: errors.New("unavailable")}
 	})
 	line := m.run(t, h)
 	h.sendRefunds(t)

@@ -182,10 +182,10 @@ const shadowDeniedKey = "shadow_denied"
 
 // shadowDenied returns the name of the shadow limit that would have denied the request, or "".
 func (r *Request) shadowDenied() string {
-	if r.limitSet == nil || !r.decision.Allowed || r.decision.Shadowed < 0 {
+	if r.limitSet == nil || !r.decision.Allowed || r.decision.ShadowDeniedBy < 0 {
 		return ""
 	}
-	return r.limitSet.limits[r.decision.Shadowed].Name
+	return r.limitSet.limits[r.decision.ShadowDeniedBy].Name
 }
 
 // observeDecision counts a decision and passes it to the DecisionObserver.

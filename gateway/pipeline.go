@@ -195,7 +195,7 @@ func (g *Gateway) checkLimits(r *Request) error {
 	r.decision, r.limitSet = decision, set
 	g.observeDecision(r)
 	if !decision.Allowed {
-		l := &set.limits[decision.Denied]
+		l := &set.limits[decision.DeniedBy]
 		wait := g.options.RetrySlots.take(g.options.Clock(), r.principal.TokenID, l.Limit, decision.RetryAfter)
 		return rateLimited(l.deniedText, wait).withCause(l.cause)
 	}

@@ -106,7 +106,7 @@ func TestResponseThatIsTooLargeIsNotRefunded(t *testing.T) {
 
 func TestFailedRefundIsCountedAndLoggedAndNotRepeated(t *testing.T) {
 	budgets := [ratelimit.MaxLimits]ratelimit.Budget{{Remaining: 7, Reset: time.Second}}
-	decision := ratelimit.Decision{Allowed: true, Denied: -1, Shadowed: -1, Budgets: budgets}
+	decision := ratelimit.Decision{Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, Budgets: budgets}
 	h := start(t, func(o *Options) { o.Limiter = scriptedLimiter{decision: decision, refund: errors.New("unavailable")} })
 	h.services.fail("ListServers", status.Error(codes.Unavailable, "unavailable"))
 	got := h.get(t, "/v1/servers", "X-Request-Id: failed-request")

@@ -126,7 +126,7 @@ func (r *Request) decisionAttributes() []slog.Attr {
 		slog.Bool(attrCached, r.decision.Cached),
 	}
 	if !r.decision.Allowed {
-		attributes = append(attributes, slog.String(attrDeniedBy, r.limitSet.limits[r.decision.Denied].Name))
+		attributes = append(attributes, slog.String(attrDeniedBy, r.limitSet.limits[r.decision.DeniedBy].Name))
 	} else if limit := r.shadowDenied(); limit != "" {
 		attributes = append(attributes, slog.String(attrShadowDenied, limit))
 	}

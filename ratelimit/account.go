@@ -18,12 +18,12 @@ const (
 	accountVersion  = 2    // first byte of every account: the version of the encoding
 	headerBytes     = 2    // version, number of limits
 	descriptorBytes = 11   // requests, per, shadow
-	sinceBytes      = 7    // of since, which follows the header: before that time, the account may lack admissions
-	ringTag         = 0x80 // the first byte of a ring is ringTag | bytes of a count; that of times is their number
+	sinceBytes      = 7    // of since, which follows the header: the time from which on the account is complete
+	ringTag         = 0x80 // first byte of a state: of timestamps their number, of a ring ringTag | bytes of a count
 	timeBytes       = 7    // of one admission
 	newestBytes     = 6    // of the number of the newest bucket
 	countsAt        = 1 + newestBytes
-	buckets         = 61 // 60 cover the window; the newest one is not complete
+	numBuckets      = 61 // 60 cover the window; the newest one is not complete
 
 	earliest = 1 << 43 // in April 1970: earlier times are replaced by it, so that all bucket numbers of a window are positive
 	latest   = 1 << 53 // in 2255, exclusive: the numbers of account.lua are exact up to here
@@ -38,7 +38,7 @@ type rule struct {
 }
 
 func newRule(requests, per int64, shadow bool) rule {
-	return rule{requests: requests, per: per, width: (per + buckets - 2) / (buckets - 1), shadow: shadow}
+	return rule{requests: requests, per: per, width: (per + numBuckets - 2) / (numBuckets - 1), shadow: shadow}
 }
 
 // exact reports whether the limit is decided by the times of its admissions.
@@ -64,7 +64,7 @@ func header(rules []rule) []byte {
 	b := []byte{accountVersion, byte(len(rules))}
 	for _, r := range rules {
 		b = binary.LittleEndian.AppendUint32(b, uint32(r.requests))
-		b = binary.LittleEndian.AppendUint64(b, uint64(r.per))[:len(b)+6]
+		b = append48(b, uint64(r.per))
 		b = append(b, 0)
 		if r.shadow {
 			b[len(b)-1] = 1
@@ -78,7 +78,7 @@ func (r *rule) fullBytes() int {
 	if r.exact() {
 		return 1 + int(r.requests)*timeBytes
 	}
-	return countsAt + buckets*countBytes(r.requests)
+	return countsAt + numBuckets*countBytes(r.requests)
 }
 
 // rules decodes the header, and reports whether the value is an account of this version.
@@ -110,7 +110,7 @@ func (a Account) rules() ([]rule, bool) {
 // statesAt returns the offset of the first state in an account of n limits.
 func statesAt(n int) int { return headerBytes + n*descriptorBytes + sinceBytes }
 
-// since returns the time before which the account may lack admissions.
+// since returns the time from which on the account is complete: it may lack earlier admissions.
 func (a Account) since() int64 { return getTime(a[statesAt(int(a[1]))-sinceBytes:]) }
 
 func (a Account) setSince(t int64) { putTime(a[statesAt(int(a[1]))-sinceBytes:], t) }
@@ -121,13 +121,13 @@ func (r *rule) valid(b []byte) bool {
 		return false
 	}
 	if size := int(b[0] &^ ringTag); b[0] >= ringTag {
-		high, start := bits.Mul64(uint64(newRing(r, b).newest()), uint64(r.width))
+		high, start := bits.Mul64(uint64(newRing(r, b).newest()), uint64(r.width)) // foreign bytes may overflow 64 bits
 		return (size == 1 || size == 2 || size == 4) && size >= countBytes(r.requests) && high == 0 && start < latest
 	}
 	if !r.exact() || b[0] > MaxExact {
 		return false
 	}
-	s := times(b)
+	s := timestamps(b)
 	for i := 1; i < s.len(); i++ {
 		if s.at(i) < s.at(i-1) {
 			return false
@@ -141,11 +141,16 @@ func stateBytes(tag byte) int {
 	if tag < ringTag {
 		return 1 + timeBytes*int(tag)
 	}
-	return countsAt + buckets*int(tag&^ringTag)
+	return countsAt + numBuckets*int(tag&^ringTag)
 }
 
 func get48(b []byte) uint64 {
 	return uint64(binary.LittleEndian.Uint32(b)) | uint64(binary.LittleEndian.Uint16(b[4:]))<<32
+}
+
+func append48(b []byte, v uint64) []byte {
+	n := len(b)
+	return binary.LittleEndian.AppendUint64(b, v)[:n+6]
 }
 
 func put48(b []byte, v uint64) {
@@ -153,14 +158,14 @@ func put48(b []byte, v uint64) {
 	binary.LittleEndian.PutUint16(b[4:], uint16(v>>32))
 }
 
-// A times is the state of a limit of up to 64 requests: the number of admissions and their times, oldest first.
-type times []byte
+// A timestamps is the state of a limit of up to 64 requests: the number of admissions and their times, oldest first.
+type timestamps []byte
 
-func (s times) len() int { return int(s[0]) }
+func (s timestamps) len() int { return int(s[0]) }
 
-func (s times) at(i int) int64 { return getTime(s[1+i*timeBytes:]) }
+func (s timestamps) at(i int) int64 { return getTime(s[1+i*timeBytes:]) }
 
-func (s times) set(i int, t int64) { putTime(s[1+i*timeBytes:], t) }
+func (s timestamps) set(i int, t int64) { putTime(s[1+i*timeBytes:], t) }
 
 func getTime(b []byte) int64 { return int64(get48(b) | uint64(b[6])<<48) }
 
@@ -184,10 +189,10 @@ func (s ring) newest() int64 { return int64(get48(s.b[1:])) }
 
 func (s ring) setNewest(b int64) { put48(s.b[1:], uint64(b)) }
 
-func (s ring) get(b int64) int64 { return s.count(s.b[countsAt+int(b%buckets)*s.size:]) }
+func (s ring) get(b int64) int64 { return s.decodeCount(s.b[countsAt+int(b%numBuckets)*s.size:]) }
 
-// count decodes one count.
-func (s ring) count(b []byte) int64 {
+// decodeCount decodes one count.
+func (s ring) decodeCount(b []byte) int64 {
 	switch s.size {
 	case 1:
 		return int64(b[0])
@@ -200,7 +205,7 @@ func (s ring) count(b []byte) int64 {
 
 // set encodes a count, saturated at the largest number of its size, which is at least the limit.
 func (s ring) set(b, n int64) {
-	at := countsAt + int(b%buckets)*s.size
+	at := countsAt + int(b%numBuckets)*s.size
 	switch s.size {
 	case 1:
 		s.b[at] = byte(min(n, math.MaxUint8))
@@ -214,7 +219,7 @@ func (s ring) set(b, n int64) {
 // holds reports whether bucket b is one of the last 61.
 func (s ring) holds(b int64) bool {
 	newest := s.newest()
-	return b >= 0 && b <= newest && b > newest-buckets
+	return b >= 0 && b <= newest && b > newest-numBuckets
 }
 
 func (s ring) add(t, n int64) {
@@ -224,10 +229,11 @@ func (s ring) add(t, n int64) {
 }
 
 // counts returns the encoded counts. Bucket b is at index b modulo 61.
-func (s ring) counts() []byte { return s.b[countsAt : countsAt+buckets*s.size] }
+func (s ring) counts() []byte { return s.b[countsAt : countsAt+numBuckets*s.size] }
 
-// total returns the sum of all counts. Every decision needs it for every limit, so it adds eight bytes at a time: even and odd counts
-// separately, in lanes of twice their size.
+// total returns the sum of all counts. Every decision needs it for every limit, so it adds the counts of eight bytes at a time. The sum has
+// lanes of twice the size of a count, which cannot overflow: of each eight bytes, it adds the counts at even positions, then those at odd
+// positions.
 func (s ring) total() int64 {
 	const word, lanes16, lanes32 = 8, 0x00ff00ff00ff00ff, 0x0000ffff0000ffff
 	lanes, shift := uint64(math.MaxUint32), 8*s.size
@@ -257,13 +263,13 @@ func (s ring) total() int64 {
 
 // oldest returns the number of the oldest bucket with admissions. There must be one.
 func (s ring) oldest() int64 {
-	first := s.newest() - buckets + 1
-	at := int(first % buckets)
+	first := s.newest() - numBuckets + 1
+	at := int(first % numBuckets)
 	counts := s.counts()
 	if i := nonZero(counts[at*s.size:]); i >= 0 {
 		return first + int64(i/s.size)
 	}
-	return first + int64(buckets-at) + int64(nonZero(counts)/s.size)
+	return first + int64(numBuckets-at) + int64(nonZero(counts)/s.size)
 }
 
 // nonZero returns the index of the first byte that is not zero, or -1.

@@ -38,7 +38,7 @@ func FuzzAccount(f *testing.F) {
 
 func checkDecision(t *testing.T, p *ratelimit.Policy, d *ratelimit.Decision) {
 	t.Helper()
-	if d.Allowed != (d.Denied < 0) || d.Allowed != (d.RetryAfter == 0) || d.RetryAfter < 0 {
+	if d.Allowed != (d.DeniedBy < 0) || d.Allowed != (d.RetryAfter == 0) || d.RetryAfter < 0 {
 		t.Fatalf("got %+v", d)
 	}
 	for i, l := range p.Limits() {

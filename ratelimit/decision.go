@@ -25,12 +25,12 @@ type Store interface {
 
 // A Decision is a store's answer to one request.
 type Decision struct {
-	Allowed    bool
-	Denied     int           // index of the full enforced limit with the longest wait; -1 when allowed
-	Shadowed   int           // index of the full limit in shadow with the longest wait, if the request was admitted; -1 for none
-	RetryAfter time.Duration // until every enforced limit admits a request, if the token makes no other; 0 when allowed
-	At         time.Time     // time of the decision, by the store's clock
-	Budgets    [MaxLimits]Budget
+	Allowed        bool
+	DeniedBy       int           // index of the full enforced limit with the longest wait; -1 when allowed
+	ShadowDeniedBy int           // index of the full limit in shadow with the longest wait, if the request was admitted; -1 for none
+	RetryAfter     time.Duration // until every enforced limit admits a request, if the token makes no other; 0 when allowed
+	At             time.Time     // time of the decision, by the store's clock
+	Budgets        [MaxLimits]Budget
 
 	Local  bool // decided by this gateway, as the shared store was not available
 	Cached bool // a denial that still applies, repeated without a call of the shared store

@@ -64,7 +64,7 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 	now := m.now() // under the lock, so that the time of a token never decreases
 	e, ok := sh.tokens[tokenID]
 	if !ok {
-		e = &entry{p, p.rebase(nil, now)}
+		e = &entry{p, p.newAccount(nil, now)}
 		sh.tokens[tokenID] = e
 		sh.peak = max(sh.peak, len(sh.tokens))
 	}
@@ -87,7 +87,7 @@ func (m *Memory) Refund(_ context.Context, tokenID string, _ *Policy, d Decision
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e, ok := sh.tokens[tokenID]; ok { // else no admission counts
-		e.account = e.account.Refund(d.At, d.Shadowed < 0)
+		e.account = e.account.Refund(d.At, d.ShadowDeniedBy < 0)
 	}
 	return nil
 }

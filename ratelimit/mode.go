@@ -1,7 +1,7 @@
 package ratelimit
 
-// A Mode is a way to decide requests. Gateways that share a store are in [ModeShared] while it is in use, and in one of the three
-// configured modes while it is not.
+// A Mode is a way to decide requests. Gateways that share a store are in [ModeShared] while it is in use. While it is not, they are in the
+// configured one of [ModeLocal], [ModeAllow] and [ModeDeny].
 type Mode string
 
 // The modes.

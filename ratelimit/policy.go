@@ -23,7 +23,7 @@ type Limit struct {
 	Name     string
 	Requests int
 	Per      time.Duration
-	// A limit in shadow never denies. It counts requests that the enforced limits and all limits in shadow admit.
+	// A limit in shadow never denies. It records a request only if every limit admits it, those in shadow included.
 	Shadow bool
 }
 

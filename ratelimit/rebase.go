@@ -31,14 +31,14 @@ func (a Account) usages(rules []rule) (list [MaxLimits]usage) {
 func (u usage) buckets() []bucket {
 	var list []bucket
 	if u.state[0] < ringTag {
-		s := times(u.state)
+		s := timestamps(u.state)
 		for i := range s.len() {
 			list = append(list, bucket{s.at(i), s.at(i), 1})
 		}
 		return list
 	}
 	s := newRing(u.rule, u.state)
-	for b := s.newest() - buckets + 1; b <= s.newest(); b++ {
+	for b := s.newest() - numBuckets + 1; b <= s.newest(); b++ {
 		if n := s.get(b); n > 0 {
 			list = append(list, bucket{b * u.width, (b+1)*u.width - 1, n})
 		}
@@ -51,7 +51,7 @@ func (u usage) completeSince(now int64) int64 {
 	if u.state[0] < ringTag {
 		return now - u.per + 1
 	}
-	return (now/u.width - buckets + 1) * u.width
+	return (now/u.width - numBuckets + 1) * u.width
 }
 
 // encode returns the state of a limit with the admissions of a list, oldest first.
@@ -71,7 +71,7 @@ func (r *rule) encode(list []bucket, now int64) []byte {
 		return state
 	}
 	size := countBytes(max(n, r.requests))
-	s := ring{r.width, size, make([]byte, countsAt+buckets*size)}
+	s := ring{r.width, size, make([]byte, countsAt+numBuckets*size)}
 	s.b[0] = ringTag | byte(size)
 	s.setNewest(now / r.width)
 	for _, b := range list {
@@ -80,10 +80,10 @@ func (r *rule) encode(list []bucket, now int64) []byte {
 	return s.b
 }
 
-// rebase returns an account of the policy with the usage of another account, of any policy; without usage if the value is not an account.
-// Each limit is filled from the state that covers its window best; see best. Admissions in a bucket count as admissions at its end, so they
-// may count too long, but never too short.
-func (p *Policy) rebase(old Account, now int64) Account {
+// newAccount returns an account of the policy with the usage of another account, of any policy; without usage if old is not an account. Each
+// limit is filled from the state that covers its window best; see best. Admissions in a bucket count as admissions at its end, so they may
+// count too long, but never too short.
+func (p *Policy) newAccount(old Account, now int64) Account {
 	var states []usage
 	since := now
 	if rules, ok := old.rules(); ok {
@@ -133,8 +133,8 @@ func (a Account) advanced(rules []rule, now int64) Account {
 }
 
 // fill returns the admissions for the state of a limit, oldest first, and the time from which on none is missing. Limits in shadow are
-// filled from limits in shadow, and enforced limits from enforced ones. Admissions from before that state come from limits of the other
-// kind.
+// filled from limits in shadow, and enforced limits from enforced ones. Admissions that are older than such a state come from limits of the
+// other kind.
 func (r *rule) fill(states []usage, now int64) (list []bucket, since int64) {
 	until := now
 	for _, shadow := range []bool{r.shadow, !r.shadow} {
@@ -172,7 +172,7 @@ func best(states []usage, per int64, shadow bool) (best usage) {
 // convert returns an account of the policy with the same usage, advanced to now. It does not modify a.
 func (p *Policy) convert(a Account, now int64) Account {
 	if !p.valid(a) {
-		return p.rebase(a, now)
+		return p.newAccount(a, now)
 	}
 	return a.advanced(p.rules, now)
 }
@@ -207,7 +207,7 @@ func (a Account) Refund(at time.Time, inShadow bool) Account {
 		return a
 	}
 	t, from := instant(at), statesAt(len(rules))
-	complete := t >= a.since() // else the account may lack the admission, and its bucket may count only others
+	complete := t >= a.since() // else the account may lack the admission, and all admissions of its bucket may be others
 	for i := range rules {
 		r := &rules[i]
 		if (complete || a[from] < ringTag) && (!r.shadow || inShadow) {
@@ -226,7 +226,7 @@ func (r *rule) remove(a Account, at int, t int64) Account {
 		}
 		return a
 	}
-	s := times(a[at:])
+	s := timestamps(a[at:])
 	for i := s.len() - 1; i >= 0; i-- {
 		if s.at(i) == t {
 			from := at + 1 + i*timeBytes

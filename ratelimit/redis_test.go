@@ -132,7 +132,7 @@ func (c *comparison) actions() map[string]func(*rapid.T) {
 			if err := c.redis.Refund(context.Background(), "t", c.policy, d); err != nil {
 				t.Fatal(err)
 			}
-			c.account = slices.Clone(c.account).Refund(d.At, d.Shadowed < 0)
+			c.account = slices.Clone(c.account).Refund(d.At, d.ShadowDeniedBy < 0)
 			c.checkStored(t)
 		},
 		"lose the account": func(t *rapid.T) {

@@ -41,8 +41,8 @@ func instant(at time.Time) int64 { return max(earliest, at.UnixMicro()) }
 // Header returns the header of accounts of the policy. It must not be modified.
 func (p *Policy) Header() []byte { return p.header }
 
-// Decision returns the decision on a request, from the account of the policy after it and the outcome. It reports false if the account
-// contradicts the outcome or is not of the policy. It modifies the account.
+// Decision returns the decision on a request, from the account of the policy after it and the outcome, and reports whether the account is of
+// the policy and agrees with the outcome. It modifies the account.
 func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
 	now := instant(at)
 	if !p.valid(a) {
@@ -71,7 +71,7 @@ func (p *Policy) Exchange(stored Account, x Exchange, at time.Time) (a Account, 
 		a, write = slices.Clone(stored).advance(p.rules, now, 1)
 	} else {
 		_, write = stored.rules()
-		a = p.rebase(stored, now)
+		a = p.newAccount(stored, now)
 	}
 	for i, uploaded := range []Account{x.Known, x.Own} {
 		if len(uploaded) > 0 {
@@ -104,20 +104,20 @@ type Share struct {
 }
 
 // DecideShare decides a request by a gateway's share of each limit, while the shared store is not in use. The share is what remains of the
-// limit in the shared account, divided by the number of gateways and rounded up. As rounding up would exceed a small limit over time, a
-// gateway also admits no more than one whole limit in a period of Replicas windows.
+// limit in the shared account, divided by the number of gateways and rounded up. Rounding up admits more than a small limit: of a limit of 1,
+// each of three gateways would admit 1 per window. So a gateway also admits no more than one whole limit in a period of Replicas windows.
 //
 // It returns own with the admission, unless the request is denied or a peek. Limits in shadow do not decide, and record no more than they
 // allow. own may be nil or of another policy, and may be modified.
 func (p *Policy) DecideShare(from Share, own Account, at time.Time, peek bool) (Account, Decision) {
 	now := instant(at)
-	s := share{policy: p, replicas: int64(max(1, from.Replicas)), shared: p.usages(from.Shared, now), sent: p.usages(from.Sent, now)}
+	s := shareState{policy: p, replicas: int64(max(1, from.Replicas)), shared: p.usages(from.Shared, now), sent: p.usages(from.Sent, now)}
 	if !p.valid(own) {
-		own = p.rebase(own, now)
+		own = p.newAccount(own, now)
 	}
 	own, _ = own.advance(p.rules, now, s.replicas)
 	s.own = p.usages(own, now)
-	d := Decision{Allowed: true, Denied: -1, Shadowed: -1, At: at.Truncate(time.Microsecond), Local: true}
+	d := Decision{Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, At: at.Truncate(time.Microsecond), Local: true}
 	for i := range p.rules {
 		d.Allowed = d.Allowed && (p.rules[i].shadow || s.remaining(i, now) > 0)
 	}
@@ -130,7 +130,7 @@ func (p *Policy) DecideShare(from Share, own Account, at time.Time, peek bool) (
 		b := s.budget(i, now)
 		d.Budgets[i] = b
 		if !d.Allowed && !p.rules[i].shadow && b.Remaining == 0 && b.Reset > d.RetryAfter {
-			d.Denied, d.RetryAfter = i, b.Reset
+			d.DeniedBy, d.RetryAfter = i, b.Reset
 		}
 	}
 	return own, d
@@ -142,20 +142,20 @@ func (p *Policy) usages(a Account, now int64) (list [MaxLimits]usage) {
 		return list
 	}
 	if !p.valid(a) {
-		a = p.rebase(a, now)
+		a = p.newAccount(a, now)
 	}
 	return a.usages(p.rules)
 }
 
-// A share computes what one gateway may admit.
-type share struct {
+// A shareState is the usage from which the admissions of one gateway are computed.
+type shareState struct {
 	policy            *Policy
 	replicas          int64
 	shared, sent, own [MaxLimits]usage
 }
 
 // remaining returns what remains of a limit at t, if nothing is admitted until then.
-func (s *share) remaining(i int, t int64) int64 {
+func (s *shareState) remaining(i int, t int64) int64 {
 	r := &s.policy.rules[i]
 	longTerm := int64(math.MaxInt64) // what remains of the whole limit in a period of replicas windows
 	if s.replicas > 1 && r.exact() {
@@ -165,7 +165,7 @@ func (s *share) remaining(i int, t int64) int64 {
 }
 
 // divide returns this gateway's share of what remains of a limit.
-func (s *share) divide(r *rule, used int64) int64 {
+func (s *shareState) divide(r *rule, used int64) int64 {
 	return (max(0, r.requests-used) + s.replicas - 1) / s.replicas
 }
 
@@ -175,15 +175,15 @@ func (u usage) count(t, windows int64) (n int64) {
 		return 0
 	}
 	if u.state[0] < ringTag {
-		s := times(u.state)
+		s := timestamps(u.state)
 		for i := s.len() - 1; i >= 0 && s.at(i)+u.per*windows > t; i-- {
 			n++
 		}
 		return n
 	}
 	s := newRing(u.rule, u.state)
-	newest, oldest := s.newest(), t/u.width-buckets+1
-	if oldest <= newest-buckets+1 {
+	newest, oldest := s.newest(), t/u.width-numBuckets+1
+	if oldest <= newest-numBuckets+1 {
 		return s.total()
 	}
 	for b := oldest; b <= newest; b++ {
@@ -198,7 +198,7 @@ func (u usage) next(t, windows int64) int64 {
 		return math.MaxInt64
 	}
 	if u.state[0] < ringTag {
-		s := times(u.state)
+		s := timestamps(u.state)
 		for i := range s.len() {
 			if expiry := s.at(i) + u.per*windows; expiry > t {
 				return expiry
@@ -207,7 +207,7 @@ func (u usage) next(t, windows int64) int64 {
 		return math.MaxInt64
 	}
 	s := newRing(u.rule, u.state)
-	for b := max(s.newest(), t/u.width) - buckets + 1; b <= s.newest(); b++ {
+	for b := max(s.newest(), t/u.width) - numBuckets + 1; b <= s.newest(); b++ {
 		if s.get(b) > 0 && s.expires(b) > t {
 			return s.expires(b)
 		}
@@ -215,7 +215,7 @@ func (u usage) next(t, windows int64) int64 {
 	return math.MaxInt64
 }
 
-func (s *share) budget(i int, now int64) Budget {
+func (s *shareState) budget(i int, now int64) Budget {
 	remaining := s.remaining(i, now)
 	b := Budget{Remaining: int(remaining)}
 	if remaining == s.divide(&s.policy.rules[i], 0) {

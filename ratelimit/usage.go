@@ -6,7 +6,7 @@ import (
 )
 
 // advance brings the account to now, in place. It drops admissions that have left their window, and moves admissions in the future to now:
-// if the clock was set back, they count for one window at most. Times are kept for the given number of windows. moved reports whether an
+// if the clock was set back, they count for one window at most. Timestamps are kept for the given number of windows. moved reports whether an
 // admission or the account's since was moved.
 func (a Account) advance(rules []rule, now, windows int64) (_ Account, moved bool) {
 	if a.since() > now {
@@ -21,7 +21,7 @@ func (a Account) advance(rules []rule, now, windows int64) (_ Account, moved boo
 			at += stateBytes(a[at])
 			continue
 		}
-		s := times(a[at:])
+		s := timestamps(a[at:])
 		n, expired := s.len(), 0
 		for expired < n && s.at(expired)+r.per*windows <= now {
 			expired++
@@ -42,11 +42,11 @@ func (a Account) advance(rules []rule, now, windows int64) (_ Account, moved boo
 func (s ring) advance(now int64) (moved bool) {
 	newest, present := s.newest(), now/s.width
 	var future int64
-	for b := max(present, newest-buckets) + 1; b <= newest; b++ {
+	for b := max(present, newest-numBuckets) + 1; b <= newest; b++ {
 		future += s.get(b)
 		s.set(b, 0)
 	}
-	for b := max(newest, present-buckets) + 1; b <= present; b++ {
+	for b := max(newest, present-numBuckets) + 1; b <= present; b++ {
 		s.set(b, 0)
 	}
 	s.setNewest(present)
@@ -56,13 +56,13 @@ func (s ring) advance(now int64) (moved bool) {
 	return future > 0
 }
 
-// A tally is the number of admissions that count in a limit, and the µs until that number falls; in a full limit, until it falls below the
-// limit.
+// A tally is the number of admissions that count in a limit, and the µs until that number falls, or, in a full limit, until the limit admits a
+// request.
 type tally struct{ count, reset int64 }
 
 func (r *rule) tally(state []byte, now int64) tally {
 	if state[0] < ringTag {
-		s := times(state)
+		s := timestamps(state)
 		n := int64(s.len())
 		if n == 0 {
 			return tally{}
@@ -82,7 +82,7 @@ func (r *rule) tally(state []byte, now int64) tally {
 }
 
 // expires returns the time at which a bucket leaves the window.
-func (s ring) expires(b int64) int64 { return (b + buckets) * s.width }
+func (s ring) expires(b int64) int64 { return (b + numBuckets) * s.width }
 
 type tallies [MaxLimits]tally
 
@@ -131,7 +131,7 @@ func (p *Policy) add(a Account, now int64, inShadow bool, t *tallies) Account {
 		if !r.shadow || inShadow {
 			before := a[at]
 			a = r.add(a, at, now)
-			if t[i].count++; t[i].count == 1 || a[at] < before {
+			if t[i].count++; t[i].count == 1 || a[at] < before { // the first admission, or a ring became timestamps
 				t[i] = r.tally(a[at:], now)
 			}
 		}
@@ -148,7 +148,7 @@ func (r *rule) add(a Account, at int, t int64) Account {
 			s.add(t, 1)
 			return a
 		}
-		// The limit was lowered and is no longer full: its state becomes times again.
+		// The limit was lowered and is no longer full: its state becomes timestamps again.
 		state := r.encode(append(usage{r, a[at : at+stateBytes(a[at])]}.buckets(), bucket{t, t, 1}), t)
 		return slices.Replace(a, at, at+stateBytes(a[at]), state...)
 	}
@@ -160,7 +160,7 @@ func (r *rule) add(a Account, at int, t int64) Account {
 }
 
 func (p *Policy) decision(t *tallies, now int64, denied, shadowed int) Decision {
-	d := Decision{Allowed: denied < 0, Denied: denied, Shadowed: shadowed, At: time.UnixMicro(now)}
+	d := Decision{Allowed: denied < 0, DeniedBy: denied, ShadowDeniedBy: shadowed, At: time.UnixMicro(now)}
 	if denied >= 0 {
 		d.RetryAfter = duration(t[denied].reset)
 	}

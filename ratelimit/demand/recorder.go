@@ -75,7 +75,7 @@ func (r *Recorder) Decided(tokenID, teamID string, p *ratelimit.Policy, d *ratel
 	}
 	e := Event{At: d.At, TokenID: tokenID, TeamID: teamID, Allowed: d.Allowed, Local: d.Local, Cached: d.Cached, Policy: p}
 	if !d.Allowed {
-		e.Denied, e.RetryAfter = p.Limits()[d.Denied].Name, d.RetryAfter
+		e.Denied, e.RetryAfter = p.Limits()[d.DeniedBy].Name, d.RetryAfter
 	}
 	r.record(&e)
 }

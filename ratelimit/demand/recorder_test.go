@@ -154,7 +154,7 @@ func TestDecisionsRefundsAndResetsAreRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	admitted := ratelimit.Decision{Allowed: true, Denied: -1, At: noon()}
+	admitted := ratelimit.Decision{Allowed: true, DeniedBy: -1, At: noon()}
 	denied := ratelimit.Decision{RetryAfter: time.Second, At: noon().Add(1), Local: true, Cached: true}
 	ahead := ratelimit.Decision{Allowed: true, At: noon().Add(2 * time.Hour)}
 	r.Decided("tok_1", "harbour", policy, &admitted)
@@ -315,7 +315,7 @@ func BenchmarkRecord(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	d := ratelimit.Decision{Allowed: true, Denied: -1, At: noon()}
+	d := ratelimit.Decision{Allowed: true, DeniedBy: -1, At: noon()}
 	for name, share := range map[string]float64{"unsampled": 1e-9, "sampled": 1} {
 		b.Run(name, func(b *testing.B) {
 			r := record(b, demand.Options{Path: path(b), Sample: share})

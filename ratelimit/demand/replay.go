@@ -115,7 +115,7 @@ func (r *replay) refund(ctx context.Context, t *token, admittedAt time.Time) err
 		return nil
 	}
 	return r.store.Refund(ctx, t.TokenID, t.assignment.Policy, ratelimit.Decision{
-		Allowed: true, Denied: -1, At: admittedAt, Shadowed: int(a.shadowed),
+		Allowed: true, DeniedBy: -1, At: admittedAt, ShadowDeniedBy: int(a.shadowed),
 	})
 }
 
@@ -154,7 +154,7 @@ func (r *replay) count(e *Event, window time.Duration) {
 func (t *token) compare(e *Event, d *ratelimit.Decision) {
 	t.Requests++
 	if e.Allowed {
-		a := admission{at: e.At.UnixNano(), admitted: d.Allowed, shadowed: int8(d.Shadowed)}
+		a := admission{at: e.At.UnixNano(), admitted: d.Allowed, shadowed: int8(d.ShadowDeniedBy)}
 		if len(t.admitted) == maxRefundable {
 			t.admitted = slices.Delete(t.admitted, 0, 1)
 		}
@@ -181,7 +181,7 @@ func (r *replay) countLimits(a *ratelimit.Assignment, e *Event, d *ratelimit.Dec
 	for i := range limits {
 		l := r.limit(a, i, limits[i].Name)
 		l.Limit = limits[i]
-		if !d.Allowed && d.Denied == i || d.Shadowed == i {
+		if !d.Allowed && d.DeniedBy == i || d.ShadowDeniedBy == i {
 			l.After++
 			if e.Allowed && !d.Allowed {
 				l.NewlyDenied++

@@ -51,7 +51,7 @@ func (s *simulation) run(t *subject, most uint64) (denied uint64, err error) {
 		case step.what >= 0:
 			if s.admitted[step.what] {
 				err = s.store.Refund(ctx, t.id, s.policy, ratelimit.Decision{
-					Allowed: true, Denied: -1, Shadowed: -1, At: time.UnixMicro(t.steps[step.what].at),
+					Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, At: time.UnixMicro(t.steps[step.what].at),
 				})
 			}
 		default:

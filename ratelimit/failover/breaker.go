@@ -16,7 +16,7 @@ const (
 	minCalls       = 10
 	breakerWindow  = 2 * time.Second
 	breakerBuckets = 10
-	probeTimeout   = 10 * time.Second // longer than breakerWindow, after which the breaker ignores the result of a call
+	probeTimeout   = 10 * time.Second // so long that the breaker ignores a probe that hangs: it ignores results after breakerWindow
 )
 
 // sweepEvery is the interval at which tokens without usage are dropped.
@@ -47,7 +47,7 @@ func (e *abandonedError) Unwrap() error { return e.cause }
 func (s *Store) call(ctx context.Context, do func() error) error {
 	_, err := s.breaker.Execute(func() (struct{}, error) {
 		if err := do(); err != nil {
-			return struct{}{}, s.failed(ctx, err)
+			return struct{}{}, s.recordFailure(ctx, err)
 		}
 		if s.consecutive.Load() != 0 {
 			s.consecutive.Store(0)
@@ -57,24 +57,24 @@ func (s *Store) call(ctx context.Context, do func() error) error {
 	return err
 }
 
-// callInUse makes a call if the shared store is in use, and else returns the cause of the outage.
-func (s *Store) callInUse(ctx context.Context, do func() error) error {
+// callUnlessOutage makes a call if the shared store is in use, and else returns the cause of the outage.
+func (s *Store) callUnlessOutage(ctx context.Context, do func() error) error {
 	if ph := s.phase.Load(); ph.outage {
 		return ph.cause
 	}
 	return s.call(ctx, do)
 }
 
-// failed records a failure before the breaker counts it.
-func (s *Store) failed(ctx context.Context, err error) error {
+// recordFailure records a failure before the breaker counts it, and returns the error for the breaker.
+func (s *Store) recordFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return &abandonedError{err}
 	}
 	s.consecutive.Add(1)
-	class := classOf(err)
-	s.metrics.failures[class].Inc()
+	kind := kindOf(err)
+	s.metrics.failures[kind].Inc()
 	s.cause.Store(&err)
-	s.recordFailure(class)
+	s.updatePhaseAfter(kind)
 	return err
 }
 

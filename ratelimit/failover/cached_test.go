@@ -22,7 +22,7 @@ func TestDenialIsRepeatedFromTheCache(t *testing.T) {
 		time.Sleep(300 * time.Millisecond)
 		before := e.shared.decides.Load()
 		d := e.decide("t")
-		if first.Cached || !d.Cached || d.Allowed || d.Denied != 0 || d.RetryAfter != 600*time.Millisecond ||
+		if first.Cached || !d.Cached || d.Allowed || d.DeniedBy != 0 || d.RetryAfter != 600*time.Millisecond ||
 			d.Budgets[0] != (ratelimit.Budget{Reset: 600 * time.Millisecond}) || d.Budgets[1].Remaining != 99 || !d.At.Equal(time.Now()) {
 			t.Errorf("first %+v, then %+v", first, d)
 		}

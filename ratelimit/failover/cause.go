@@ -10,19 +10,19 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// A class is a class of failures of the shared store.
-type class int
+// A failureKind is the metric label "cause" of a failure of the shared store.
+type failureKind int
 
 const (
-	timeout class = iota // no answer in time
-	refused              // no server, or the connection broke: the store may have been restarted
+	timeout failureKind = iota // no answer in time
+	refused                    // no server, or the connection broke: the store may have been restarted
 	other
-	classes
+	failureKinds
 )
 
-func (c class) String() string { return [...]string{"timeout", "refused", "other"}[c] }
+func (k failureKind) String() string { return [...]string{"timeout", "refused", "other"}[k] }
 
-func classOf(err error) class {
+func kindOf(err error) failureKind {
 	var network net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():

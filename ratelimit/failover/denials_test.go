@@ -54,7 +54,7 @@ func (f *fleet) request(t rapid.TB, tokens int, interval time.Duration) {
 
 // isDeniedByLateCalls reports whether calls that the shared store executed late used up the unused half of a limit.
 func (f *fleet) isDeniedByLateCalls(token string, d ratelimit.Decision) bool {
-	l := f.policy.Limits()[d.Denied]
+	l := f.policy.Limits()[d.DeniedBy]
 	return f.shared.lateSince(token, time.Now().Add(-l.Per-l.Per/60)) >= l.Requests-l.Requests/2
 }
 

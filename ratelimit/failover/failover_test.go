@@ -129,7 +129,7 @@ func TestEachModeDecidesDuringAnOutage(t *testing.T) {
 	for mode, check := range map[ratelimit.Mode]func(t *testing.T, d ratelimit.Decision, err error){
 		ratelimit.ModeAllow: func(t *testing.T, d ratelimit.Decision, err error) {
 			t.Helper()
-			if err != nil || !d.Allowed || !d.Local || d.Budgets[0].Remaining != 1 || d.Denied != -1 || d.Shadowed != -1 {
+			if err != nil || !d.Allowed || !d.Local || d.Budgets[0].Remaining != 1 || d.DeniedBy != -1 || d.ShadowDeniedBy != -1 {
 				t.Errorf("got %+v, %v", d, err)
 			}
 		},
@@ -142,7 +142,7 @@ func TestEachModeDecidesDuringAnOutage(t *testing.T) {
 		},
 		ratelimit.ModeLocal: func(t *testing.T, d ratelimit.Decision, err error) {
 			t.Helper()
-			if err != nil || d.Allowed || !d.Local || d.Denied != 0 || d.RetryAfter <= 0 {
+			if err != nil || d.Allowed || !d.Local || d.DeniedBy != 0 || d.RetryAfter <= 0 {
 				t.Errorf("got %+v, %v", d, err)
 			}
 		},
@@ -198,7 +198,7 @@ func TestSharesOfAnOddLimitDoNotExceedItOverTime(t *testing.T) {
 				d := decide(t, store, "t", p)
 				if d.Allowed {
 					n++
-				} else if d.Denied != 0 || d.Budgets[0].Remaining != 0 {
+				} else if d.DeniedBy != 0 || d.Budgets[0].Remaining != 0 {
 					t.Fatalf("got %+v", d)
 				}
 			}

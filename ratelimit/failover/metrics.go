@@ -11,7 +11,7 @@ import (
 )
 
 type metrics struct {
-	failures [classes]prometheus.Counter
+	failures [failureKinds]prometheus.Counter
 	uploads  prometheus.Counter
 	refunds  prometheus.Counter // lost
 	outages  prometheus.Counter
@@ -37,8 +37,8 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Help: "Outages of the shared store of rate limits, including short ones.",
 		}),
 	}
-	for c := range classes {
-		m.failures[c] = failures.WithLabelValues(c.String())
+	for k := range failureKinds {
+		m.failures[k] = failures.WithLabelValues(k.String())
 	}
 	collectors := slices.Concat([]prometheus.Collector{failures, m.uploads, m.refunds, m.outages},
 		oneOf("opsgate_rate_limit_store_mode",

@@ -18,7 +18,7 @@ type phase struct {
 	since      time.Time     // when the store came into use, or when its outage began
 	cause      error         // of the outage
 	epoch      uint64        // incremented when the shared store may have lost accounts
-	pauseUntil time.Duration // by Store.now; until then, other gateways may still have admissions to upload
+	localUntil time.Duration // by Store.now; until then this gateway decides, as other gateways may still have admissions to upload
 }
 
 // A State is the state of the shared store.
@@ -40,8 +40,8 @@ func (s *Store) State() State {
 	return state
 }
 
-// recordFailure records a failure of the shared store before the breaker counts it.
-func (s *Store) recordFailure(c class) {
+// updatePhaseAfter updates the phase after a failure of the shared store: the store may have lost accounts if it refused the call.
+func (s *Store) updatePhaseAfter(kind failureKind) {
 	s.phaseMu.Lock()
 	defer s.phaseMu.Unlock()
 	now := s.clock()
@@ -49,7 +49,7 @@ func (s *Store) recordFailure(c class) {
 		s.firstOutageStart = time.Time{}
 	}
 	s.lastFailure = now
-	if ph := *s.phase.Load(); c == refused && !ph.outage { // perhaps a restart too short for the breaker
+	if ph := *s.phase.Load(); kind == refused && !ph.outage { // perhaps a restart too short for the breaker
 		ph.epoch++
 		s.phase.Store(&ph)
 	}
@@ -89,7 +89,7 @@ func (s *Store) endOutage() {
 	defer s.phaseMu.Unlock()
 	now, before := s.clock(), s.phase.Load()
 	s.lastFailure = now
-	s.phase.Store(&phase{since: now, epoch: before.epoch, pauseUntil: s.now() + s.configured.Load().pause()})
+	s.phase.Store(&phase{since: now, epoch: before.epoch, localUntil: s.now() + s.configured.Load().pause()})
 	s.logger.Info("shared rate limit store in use again",
 		slog.String("lasted", now.Sub(s.outageStart).Round(time.Millisecond).String()), slog.Any("cause", before.cause))
 }

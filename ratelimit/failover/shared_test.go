@@ -158,7 +158,7 @@ func (s *sharedStore) once(f *func()) {
 }
 
 func (s *sharedStore) Refund(_ context.Context, tokenID string, _ *ratelimit.Policy, d ratelimit.Decision) error {
-	return s.do(func() { s.accounts[tokenID] = s.accounts[tokenID].Refund(d.At, d.Shadowed < 0) })
+	return s.do(func() { s.accounts[tokenID] = s.accounts[tokenID].Refund(d.At, d.ShadowDeniedBy < 0) })
 }
 
 func (s *sharedStore) Reset(_ context.Context, tokenID string) error {

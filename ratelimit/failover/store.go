@@ -88,7 +88,7 @@ func New(o Options) (*Store, error) {
 		shared: o.Shared, subscribed: o.Subscribed, clock: o.Clock, start: o.Clock(), logger: o.Logger,
 		outages: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 	}
-	s.phase.Store(&phase{since: s.start, pauseUntil: math.MinInt64})
+	s.phase.Store(&phase{since: s.start, localUntil: math.MinInt64})
 	s.clockOffset.Store(s.start.UnixMicro())
 	for i := range s.shards {
 		s.shards[i].tokens = make(map[string]*token)
@@ -129,7 +129,7 @@ func (s *Store) serve(ctx context.Context, r request) (ratelimit.Decision, error
 	sh := s.shard(r.tokenID)
 	sh.mu.Lock()
 	t := sh.token(r.tokenID, ph.epoch)
-	var c call
+	var c exchangeCall
 	switch t.state(ph, now) {
 	case shared:
 		if d, ok := sh.denial(t, r.policy, now, s.subscribed); ok {
@@ -142,9 +142,9 @@ func (s *Store) serve(ctx context.Context, r request) (ratelimit.Decision, error
 		return s.decide(t, r, ph.cause, false)
 	case syncing:
 		switch {
-		case now < ph.pauseUntil: // other gateways may have admissions to upload
+		case now < ph.localUntil: // other gateways may have admissions to upload
 			d, err := s.decide(t, r, errPause, false)
-			if t.uploading || now < t.nextUpload || t.epoch == ph.epoch && t.own == nil {
+			if t.uploading || now < t.nextUpload || t.epoch == ph.epoch && t.own == nil { // no upload now: one at a time, or nothing new
 				sh.mu.Unlock()
 				return d, err
 			}
@@ -166,7 +166,7 @@ func (s *Store) serve(ctx context.Context, r request) (ratelimit.Decision, error
 var errPause = errors.New("the shared store is in use again, and other gateways may still have admissions to upload")
 
 // exchange makes a call. If it fails, this gateway decides, except on OpMerge.
-func (s *Store) exchange(ctx context.Context, sh *shard, t *token, r request, c *call) (d ratelimit.Decision, err error) {
+func (s *Store) exchange(ctx context.Context, sh *shard, t *token, r request, c *exchangeCall) (d ratelimit.Decision, err error) {
 	if c.uploads {
 		ctx = context.WithoutCancel(ctx) // other requests depend on the upload
 	}
@@ -221,7 +221,7 @@ func (s *Store) decide(t *token, r request, cause error, counted bool) (ratelimi
 
 // admit returns the decision on a request that is not counted.
 func (s *Store) admit(p *ratelimit.Policy) ratelimit.Decision {
-	d := ratelimit.Decision{Allowed: true, Denied: -1, Shadowed: -1, At: s.clock(), Local: true}
+	d := ratelimit.Decision{Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, At: s.clock(), Local: true}
 	for i, l := range p.Limits() {
 		d.Budgets[i].Remaining = l.Requests
 	}
@@ -235,33 +235,35 @@ func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy,
 	if !d.Allowed || d.Local && (s.configured.Load().Mode != ratelimit.ModeLocal || !s.removeUnsent(tokenID, &d)) {
 		return nil
 	}
-	err := s.callInUse(ctx, func() error { return s.shared.Refund(ctx, tokenID, p, d) })
+	err := s.callUnlessOutage(ctx, func() error { return s.shared.Refund(ctx, tokenID, p, d) })
 	if err != nil {
 		s.metrics.refunds.Inc()
 		s.logger.DebugContext(ctx, "a refund was lost", slog.String("token_id", tokenID), slog.Any("cause", err))
 	}
 	s.visit(tokenID, func(t *token) { // after the call, so that a denial decided before the refund does not stay cached
 		t.dropDenial()
-		_ = remove(&t.sent, &d) || remove(&t.account, &d)
+		if !remove(&t.sent, &d) {
+			remove(&t.account, &d)
+		}
 	})
 	return nil
 }
 
 // removeUnsent removes a local admission that was not uploaded, and reports whether the shared store may have counted the admission. An
 // admission of an upload in flight is also removed here, as the upload may fail and be repeated.
-func (s *Store) removeUnsent(tokenID string, d *ratelimit.Decision) (shared bool) {
+func (s *Store) removeUnsent(tokenID string, d *ratelimit.Decision) (counted bool) {
 	s.visit(tokenID, func(t *token) {
 		sent, account := t.sent, t.account
-		shared = !remove(&t.own, d) && (remove(&t.sending, d) || remove(&sent, d) || remove(&account, d))
+		counted = !remove(&t.own, d) && (remove(&t.sending, d) || remove(&sent, d) || remove(&account, d))
 	})
-	return shared
+	return counted
 }
 
 // Reset implements [ratelimit.Store]. During an outage, it drops the accounts of this gateway and fails with a
-// *[ratelimit.UnavailableError], as the account of the shared store will count again.
+// *[ratelimit.UnavailableError], because the account in the shared store is not deleted.
 func (s *Store) Reset(ctx context.Context, tokenID string) error {
 	s.drop(tokenID)
-	if err := s.callInUse(ctx, func() error { return s.shared.Reset(ctx, tokenID) }); err != nil {
+	if err := s.callUnlessOutage(ctx, func() error { return s.shared.Reset(ctx, tokenID) }); err != nil {
 		return s.unavailable(err)
 	}
 	s.drop(tokenID) // again, for requests during the call

@@ -27,7 +27,7 @@ const (
 // A token is the state of one token in this gateway, protected by the lock of its shard. Accounts are immutable, except own.
 type token struct {
 	account ratelimit.Account // newest one of the shared store; nil for none
-	sent    ratelimit.Account // later admissions of this gateway that the shared store has counted, or may have; nil for none
+	sent    ratelimit.Account // later admissions of this gateway that the shared store has counted or may have counted; nil for none
 	sending ratelimit.Account // admissions of this gateway in an upload in flight; nil for none
 	own     ratelimit.Account // admissions of this gateway that the shared store has not counted; nil for none
 	epoch   uint64            // of the last upload of the account
@@ -37,11 +37,11 @@ type token struct {
 	start       time.Duration     // start of the call that returned the account
 	deniedUntil time.Duration     // end of the cached denial; 0 for none
 
-	answers    uint32        // accounts received
-	drops      uint32        // of the denial
-	calls      int32         // in flight
-	uploading  bool          // one of them uploads
-	nextUpload time.Duration // earliest time of the next one during the pause
+	answers     uint32        // accounts received
+	denialDrops uint32        // how often the cached denial was dropped
+	calls       int32         // in flight
+	uploading   bool          // one of them uploads
+	nextUpload  time.Duration // earliest time of the next one during the pause
 }
 
 type shard struct {
@@ -65,7 +65,7 @@ func (t *token) state(ph *phase, now time.Duration) state {
 	switch {
 	case ph.outage:
 		return local
-	case t.epoch != ph.epoch, t.own != nil, now < ph.pauseUntil:
+	case t.epoch != ph.epoch, t.own != nil, now < ph.localUntil:
 		return syncing
 	default:
 		return shared
@@ -84,28 +84,28 @@ func (sh *shard) denial(t *token, p *ratelimit.Policy, now time.Duration, subscr
 	return d, ok
 }
 
-// A call is an exchange with the shared store, and the state of the token at its start.
-type call struct {
+// An exchangeCall is an exchange with the shared store, and the state of the token at its start.
+type exchangeCall struct {
 	ratelimit.Exchange
 
-	start          time.Duration
-	epoch          uint64
-	answers, drops uint32
-	complete       bool // after the call, the shared store has all admissions of the token, and its account can be cached
-	uploads        bool // other requests of the token do not upload meanwhile
+	start                time.Duration
+	epoch                uint64
+	answers, denialDrops uint32
+	complete             bool // the shared store has all admissions of the token after it, so the account that it returns can be cached
+	uploads              bool // it has an upload, so other requests of the token do not upload meanwhile
 }
 
 // begin begins a call that uploads nothing.
-func (t *token) begin(op ratelimit.Op, ph *phase, now time.Duration) call {
+func (t *token) begin(op ratelimit.Op, ph *phase, now time.Duration) exchangeCall {
 	t.calls++
-	return call{
-		Exchange: ratelimit.Exchange{Op: op}, start: now, epoch: ph.epoch, answers: t.answers, drops: t.drops, complete: true,
+	return exchangeCall{
+		Exchange: ratelimit.Exchange{Op: op}, start: now, epoch: ph.epoch, answers: t.answers, denialDrops: t.denialDrops, complete: true,
 	}
 }
 
 // upload begins a call with all admissions that the shared store may lack. A peek sends them for its decision; the shared store does not
 // keep them.
-func (t *token) upload(op ratelimit.Op, p *ratelimit.Policy, ph *phase, now time.Duration, at time.Time) call {
+func (t *token) upload(op ratelimit.Op, p *ratelimit.Policy, ph *phase, now time.Duration, at time.Time) exchangeCall {
 	c := t.begin(op, ph, now)
 	if t.epoch != ph.epoch && (t.account != nil || t.sent != nil) {
 		c.Known = p.Merge(t.account, t.sent, false, at)
@@ -123,7 +123,7 @@ func (t *token) upload(op ratelimit.Op, p *ratelimit.Policy, ph *phase, now time
 }
 
 // end ends a call and returns the admissions of this gateway that it uploaded.
-func (t *token) end(c *call) (uploaded ratelimit.Account) {
+func (t *token) end(c *exchangeCall) (uploaded ratelimit.Account) {
 	t.calls--
 	if c.uploads {
 		uploaded, t.sending, t.uploading = t.sending, nil, false
@@ -133,7 +133,7 @@ func (t *token) end(c *call) (uploaded ratelimit.Account) {
 
 // failed ends a call without an answer. mayBeExecuted reports whether the shared store may have executed it; else its upload must be
 // repeated.
-func (t *token) failed(c *call, p *ratelimit.Policy, mayBeExecuted bool, at time.Time) {
+func (t *token) failed(c *exchangeCall, p *ratelimit.Policy, mayBeExecuted bool, at time.Time) {
 	uploaded := t.end(c)
 	if mayBeExecuted {
 		t.sent = join(p, t.sent, uploaded, at)
@@ -143,7 +143,7 @@ func (t *token) failed(c *call, p *ratelimit.Policy, mayBeExecuted bool, at time
 }
 
 // answered ends a call with the account that it returned. Answers can overtake each other, and may lack the upload of another call.
-func (t *token) answered(c *call, p *ratelimit.Policy, d *ratelimit.Decision, a ratelimit.Account, current *phase) {
+func (t *token) answered(c *exchangeCall, p *ratelimit.Policy, d *ratelimit.Decision, a ratelimit.Account, current *phase) {
 	uploaded := t.end(c)
 	if c.complete {
 		t.epoch = max(t.epoch, c.epoch)
@@ -160,7 +160,7 @@ func (t *token) answered(c *call, p *ratelimit.Policy, d *ratelimit.Decision, a 
 		t.account, t.sent, t.policy, t.at, t.start, t.deniedUntil = a, nil, p, at, c.start, 0
 		t.answers++
 		// A denial of a peek is not cached: if the clock was set back, a peek does not store the corrected times.
-		if !d.Allowed && t.drops == c.drops && c.Op == ratelimit.OpDecide {
+		if !d.Allowed && t.denialDrops == c.denialDrops && c.Op == ratelimit.OpDecide {
 			t.deniedUntil = c.start + d.RetryAfter
 		}
 	}
@@ -168,13 +168,13 @@ func (t *token) answered(c *call, p *ratelimit.Policy, d *ratelimit.Decision, a 
 
 // record adds to sent an admission that the shared store may have counted.
 func (t *token) record(p *ratelimit.Policy, at time.Time) {
-	admission, _ := p.DecideShare(ratelimit.Share{}, nil, at, false)
+	admission, _ := p.DecideShare(ratelimit.Share{}, nil, at, false) // an account with the admission alone
 	t.sent = join(p, t.sent, admission, at)
 }
 
 // dropDenial drops the cached denial, and that of calls in flight.
 func (t *token) dropDenial() {
-	t.drops++
+	t.denialDrops++
 	t.deniedUntil = 0
 }
 
@@ -197,7 +197,7 @@ func join(p *ratelimit.Policy, a, b ratelimit.Account, at time.Time) ratelimit.A
 
 // remove removes an admission from an account, and reports whether the account had it.
 func remove(a *ratelimit.Account, d *ratelimit.Decision) bool {
-	refunded := slices.Clone(*a).Refund(d.At, d.Shadowed < 0)
+	refunded := slices.Clone(*a).Refund(d.At, d.ShadowDeniedBy < 0)
 	if bytes.Equal(refunded, *a) {
 		return false
 	}

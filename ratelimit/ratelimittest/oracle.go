@@ -56,7 +56,7 @@ func (l *ledger) rewind(step time.Duration) {
 
 func (o *oracle) refund(d ratelimit.Decision) {
 	o.enforced.refund(d.At)
-	if d.Shadowed < 0 {
+	if d.ShadowDeniedBy < 0 {
 		o.shadow.refund(d.At)
 	}
 }

@@ -38,7 +38,7 @@ func evenRate(t *testing.T, s Subject) {
 		switch {
 		case d.Allowed:
 			admitted = append(admitted, d.At)
-		case d.Denied == 1 && beforeFirst < 0:
+		case d.DeniedBy == 1 && beforeFirst < 0:
 			beforeFirst = len(admitted)
 		}
 		s.Advance(334 * time.Millisecond)
@@ -255,7 +255,7 @@ func peeks(t *testing.T, s Subject) {
 		s.decide(t, "t", p)
 	}
 	for range 10 {
-		if d := s.peek(t, "t", p); d.Allowed || d.Denied != 0 || d.RetryAfter != time.Second || d.Budgets[1].Remaining != 4997 {
+		if d := s.peek(t, "t", p); d.Allowed || d.DeniedBy != 0 || d.RetryAfter != time.Second || d.Budgets[1].Remaining != 4997 {
 			t.Fatalf("after three: %+v", d)
 		}
 	}
@@ -297,11 +297,11 @@ func limitsInShadow(t *testing.T, s Subject) {
 		if d.Allowed {
 			admitted++
 		}
-		if d.Shadowed == 0 {
+		if d.ShadowDeniedBy == 0 {
 			shadowed++
 		}
-		if d.Denied >= 0 && d.Denied != 1 {
-			t.Fatalf("denied by limit %d", d.Denied)
+		if d.DeniedBy >= 0 && d.DeniedBy != 1 {
+			t.Fatalf("denied by limit %d", d.DeniedBy)
 		}
 		s.Advance(7 * time.Millisecond)
 	}
@@ -329,7 +329,7 @@ func enterAndLeaveShadow(t *testing.T, s Subject) {
 		t.Fatalf("10 admitted before the limit, 1 after: %+v", d)
 	}
 	s.Advance(30 * time.Second)
-	if d := request(tried, 10); d.Shadowed != -1 || d.Budgets[1].Remaining != 29 {
+	if d := request(tried, 10); d.ShadowDeniedBy != -1 || d.Budgets[1].Remaining != 29 {
 		t.Fatalf("21 admitted: %+v", d)
 	}
 	s.Advance(2 * time.Second)

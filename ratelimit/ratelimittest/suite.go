@@ -200,26 +200,26 @@ func check(t rapid.TB, s Subject, id string, o *oracle, p *ratelimit.Policy) rat
 	if !d.At.Equal(now) {
 		t.Fatalf("decided at %v, not %v", d.At, now)
 	}
-	if peeked.Allowed != d.Allowed || peeked.Denied != d.Denied || peeked.Shadowed != d.Shadowed || peeked.RetryAfter != d.RetryAfter {
+	if peeked.Allowed != d.Allowed || peeked.DeniedBy != d.DeniedBy || peeked.ShadowDeniedBy != d.ShadowDeniedBy || peeked.RetryAfter != d.RetryAfter {
 		t.Fatalf("peeked %+v, decided %+v", peeked, d)
 	}
 	checkBudgets(t, s, o, d, peeked)
 	switch {
 	case d.Allowed:
-		if d.Denied != -1 || d.RetryAfter != 0 {
+		if d.DeniedBy != -1 || d.RetryAfter != 0 {
 			t.Fatalf("allowed, but %+v", d)
 		}
 		o.enforced.admitted = append(o.enforced.admitted, now)
-	case d.RetryAfter <= 0 || d.Denied < 0 || d.Denied >= len(p.Limits()) || p.Limits()[d.Denied].Shadow:
+	case d.RetryAfter <= 0 || d.DeniedBy < 0 || d.DeniedBy >= len(p.Limits()) || p.Limits()[d.DeniedBy].Shadow:
 		t.Fatalf("denied without a limit or retry-after: %+v", d)
 	case !o.full(s, false) && !now.Before(o.tolerantUntil):
 		t.Fatalf("denied, though no limit is full: %+v", d)
 	}
 	switch {
-	case d.Shadowed < 0 && d.Allowed:
+	case d.ShadowDeniedBy < 0 && d.Allowed:
 		o.shadow.admitted = append(o.shadow.admitted, now)
-	case d.Shadowed < 0:
-	case !d.Allowed || !p.Limits()[d.Shadowed].Shadow:
+	case d.ShadowDeniedBy < 0:
+	case !d.Allowed || !p.Limits()[d.ShadowDeniedBy].Shadow:
 		t.Fatalf("shadowed, but %+v", d)
 	case !o.full(s, true) && !now.Before(o.tolerantUntil):
 		t.Fatalf("shadowed, though no limit in shadow is full: %+v", d)
@@ -233,7 +233,7 @@ func checkBudgets(t rapid.TB, s Subject, o *oracle, d, peeked ratelimit.Decision
 	for i, l := range o.policy.Limits() {
 		admissions, admitted := &o.enforced, d.Allowed
 		if l.Shadow {
-			admissions, admitted = &o.shadow, d.Allowed && d.Shadowed < 0
+			admissions, admitted = &o.shadow, d.Allowed && d.ShadowDeniedBy < 0
 		}
 		used, recorded := admissions.count(s.Now(), l.Per), 0
 		if admitted {

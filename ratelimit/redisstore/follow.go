@@ -56,7 +56,7 @@ type follower struct {
 func (f *follower) interrupted(err error) {
 	f.steady.Store(false)
 	if f.interruptions++; f.interruptions == 1 {
-		f.logger.Warn("no subscription to refunds by other gateways: cached denials are repeated for a second at most", "error", err)
+		f.logger.Warn("no subscription to refunds by other gateways: cached denials expire after a second", "error", err)
 	}
 }
 

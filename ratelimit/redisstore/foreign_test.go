@@ -61,11 +61,11 @@ func FuzzAccount(f *testing.F) {
 		if err := client.Set(t.Context(), accountKey, value, 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Refund(t.Context(), "t", p, ratelimit.Decision{Allowed: true, At: c.Now(), Shadowed: -1}); err != nil {
+		if err := s.Refund(t.Context(), "t", p, ratelimit.Decision{Allowed: true, At: c.Now(), ShadowDeniedBy: -1}); err != nil {
 			t.Error(err)
 		}
 		d, _, err := s.Exchange(t.Context(), "t", p, ratelimit.Exchange{Known: value, Own: value})
-		if err != nil || d.Allowed != (d.Denied < 0) || d.RetryAfter < 0 {
+		if err != nil || d.Allowed != (d.DeniedBy < 0) || d.RetryAfter < 0 {
 			t.Fatalf("%x: got %+v, %v", value, d, err)
 		}
 		if after, err := client.Get(t.Context(), accountKey).Bytes(); err != nil || d.Allowed && !bytes.HasPrefix(after, p.Header()) {

@@ -19,10 +19,10 @@ import (
 const MaxStatus = 1 << 10
 
 const (
-	statusKept    = 10 * time.Minute // how long a gateway that is not heard, and did not end in order, is a peer
+	statusKept    = 10 * time.Minute // how long a gateway without a heartbeat is listed, if it did not unregister
 	maxPeers      = 1000             // in Redis; bounds the work of a script
 	maxIDLength   = 64
-	maxTimeLength = 20 // of the time before a status
+	maxTimeLength = 20 // digits of the timestamp that precedes a status
 )
 
 var (
@@ -37,7 +37,7 @@ type Peer struct {
 	ID     string
 	Age    time.Duration // since its last heartbeat, on the clock of Redis; 0 without a status
 	Status []byte        // as the gateway reported it, at most MaxStatus bytes; nil if it is counted without a status
-	Silent bool          // it has missed three heartbeats, though this gateway has sent as many in the same time
+	Silent bool          // it has missed three heartbeats, and this gateway has not: so Redis was reachable
 }
 
 // ID returns the random id of this gateway.
@@ -85,15 +85,15 @@ func isReply(err error) bool {
 	return ok
 }
 
-// Peers reads the gateways, this one included, those heard last first. It takes at most the timeout of a call.
+// Peers reads the gateways, this one included, those with the most recent heartbeat first. It takes at most the timeout of a call.
 func (r *Replicas) Peers(ctx context.Context) ([]Peer, error) {
-	bounded, cancel := r.bounded(ctx)
+	callCtx, cancel := r.callContext(ctx)
 	defer cancel()
-	steady := r.beats.Load() > missedHeartbeats // before the call, in which a first heartbeat after an outage may be counted
+	steady := r.beats.Load() > missedHeartbeats // before the call: its answer must be later than these heartbeats
 	pipe := r.client.Pipeline()
-	counted := pipe.ZRange(bounded, r.key, -maxPeers, -1)
-	stored := pipe.Eval(bounded, gatewaysLua, []string{r.peersKey}, maxPeers, maxIDLength, maxTimeLength+MaxStatus)
-	_, _ = pipe.Exec(bounded) // each command has its error
+	counted := pipe.ZRange(callCtx, r.key, -maxPeers, -1)
+	stored := pipe.Eval(callCtx, gatewaysLua, []string{r.peersKey}, maxPeers, maxIDLength, maxTimeLength+MaxStatus)
+	_, _ = pipe.Exec(callCtx) // each command has its error
 	answer, err := stored.Slice()
 	if err != nil {
 		return nil, fmt.Errorf("redis: read the gateways: %w", err)
@@ -115,8 +115,8 @@ func (r *Replicas) Peers(ctx context.Context) ([]Peer, error) {
 	return peers, nil
 }
 
-// parsePeers returns the peers in the answer of gateways.lua. It leaves out what is not a status, and what is too old; a time in
-// the future is from before the clock was set back.
+// parsePeers returns the peers in the answer of gateways.lua. It leaves out what is not a status, and what is too old. A timestamp in the
+// future means that the clock of Redis was set back.
 func parsePeers(answer []any) (peers []Peer) {
 	if len(answer) == 0 {
 		return nil
@@ -126,9 +126,9 @@ func parsePeers(answer []any) (peers []Peer) {
 		id, _ := answer[i].(string)
 		value, _ := answer[i+1].(string)
 		at, status, found := bytes.Cut([]byte(value), []byte(" "))
-		heard, err := strconv.ParseInt(string(at), 10, 64)
-		age := time.Duration(now-heard) * time.Millisecond
-		if !found || err != nil || heard > now+statusKept.Milliseconds() || heard < now-statusKept.Milliseconds() {
+		beat, err := strconv.ParseInt(string(at), 10, 64)
+		age := time.Duration(now-beat) * time.Millisecond
+		if !found || err != nil || beat > now+statusKept.Milliseconds() || beat < now-statusKept.Milliseconds() {
 			continue
 		}
 		peers = append(peers, Peer{ID: id, Age: max(0, age), Status: status})

@@ -23,8 +23,8 @@ const (
 	// missedHeartbeats is the number of intervals without a heartbeat after which a gateway is not counted.
 	missedHeartbeats = 3
 
-	// steadyHeartbeats is the number of consecutive heartbeats with fewer gateways after which the count is lowered. A Redis that was
-	// restarted empty, or whose clock has moved, counts all gateways again within an interval.
+	// steadyHeartbeats is the number of consecutive heartbeats with fewer gateways after which the count is lowered. It keeps the
+	// count after a restart of Redis without data, or a change of its clock: all gateways send a heartbeat again within an interval.
 	steadyHeartbeats = 3
 )
 
@@ -117,13 +117,13 @@ func (r *Replicas) Run(ctx context.Context, status func() []byte, changed func(b
 // heartbeat sends the status and a heartbeat, and updates the count. They are two commands of one pipeline, because their keys may be on
 // different servers of a cluster. The status is first: a gateway that is counted has a status.
 func (r *Replicas) heartbeat(ctx context.Context, status func() []byte) {
-	bounded, cancel := r.bounded(ctx)
+	callCtx, cancel := r.callContext(ctx)
 	defer cancel()
 	expiry := missedHeartbeats * r.interval.Milliseconds()
 	pipe := r.client.Pipeline()
-	written := r.queueStatus(bounded, pipe, status)
-	beat := pipe.Eval(bounded, replicasLua, []string{r.key}, r.id, expiry)
-	_, _ = pipe.Exec(bounded) // each command has its error
+	written := r.queueStatus(callCtx, pipe, status)
+	beat := pipe.Eval(callCtx, replicasLua, []string{r.key}, r.id, expiry)
+	_, _ = pipe.Exec(callCtx) // each command has its error
 	r.reportStatus(written)
 	counted, err := beat.Int()
 	if err != nil {
@@ -153,20 +153,20 @@ func (r *Replicas) update(counted int) {
 
 // unregister removes this gateway from the count. If the call fails, the gateway is not counted after three intervals.
 func (r *Replicas) unregister(ctx context.Context, reported bool) {
-	bounded, cancel := r.bounded(ctx)
+	callCtx, cancel := r.callContext(ctx)
 	defer cancel()
 	pipe := r.client.Pipeline()
-	removed := pipe.ZRem(bounded, r.key, r.id)
+	removed := pipe.ZRem(callCtx, r.key, r.id)
 	if reported {
-		pipe.HDel(bounded, r.peersKey, r.id)
+		pipe.HDel(callCtx, r.peersKey, r.id)
 	}
-	_, _ = pipe.Exec(bounded) // a status that is not removed expires
+	_, _ = pipe.Exec(callCtx) // a status that is not removed expires
 	if err := removed.Err(); err != nil {
 		r.logger.Debug("this gateway is counted for some seconds more", slog.Any("error", err))
 	}
 }
 
-// bounded returns a context for one call. It does not end with ctx, as canceling a call closes its connection.
-func (r *Replicas) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+// callContext returns a context for one call. It does not end with ctx, as canceling a call closes its connection.
+func (r *Replicas) callContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), r.timeout)
 }

@@ -42,7 +42,7 @@ type Options struct {
 type Store struct {
 	client      redis.UniversalClient
 	timeout     time.Duration
-	keys        string // prefix of the tokens' keys
+	keyPrefix   string // of the tokens' keys
 	channel     string // where refunded and reset tokens are published
 	clock       func() time.Time
 	steadyAfter time.Duration
@@ -74,7 +74,7 @@ func New(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		client: o.Client, timeout: timeoutOf(o.Client), keys: o.Prefix + "account:", channel: o.Prefix + "refunds", clock: o.Clock,
+		client: o.Client, timeout: timeoutOf(o.Client), keyPrefix: o.Prefix + "account:", channel: o.Prefix + "refunds", clock: o.Clock,
 		steadyAfter: cmp.Or(o.SteadyAfter, defaultSteadyAfter), logger: o.Logger,
 		scriptHash: hashOf(script), pingKey: o.Prefix + "ping:", pingPolicy: ping,
 	}
@@ -90,9 +90,9 @@ func (s *Store) scriptTime() any {
 	return s.clock().UnixMicro()
 }
 
-// bounded returns a context for one operation with the client's timeout. It does not end with ctx, as Redis executes a sent call anyway,
+// callContext returns a context for one operation with the client's timeout. It does not end with ctx, as Redis executes a sent call anyway,
 // and cancellation closes the connection.
-func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *Store) callContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 }
 
@@ -109,7 +109,7 @@ func (s *Store) Exchange(
 	case ratelimit.OpMerge:
 		m, op = &s.metrics.merge, "merge"
 	}
-	d, a, err := s.exchange(ctx, m, s.keys+tokenID, p, []any{op, s.scriptTime(), p.Header(), []byte(x.Known), []byte(x.Own)})
+	d, a, err := s.exchange(ctx, m, s.keyPrefix+tokenID, p, []any{op, s.scriptTime(), p.Header(), []byte(x.Known), []byte(x.Own)})
 	if err != nil {
 		return d, nil, fmt.Errorf("redis: %s: %w", op, err)
 	}
@@ -123,9 +123,9 @@ func (s *Store) exchange(
 		return ratelimit.Decision{}, nil, err
 	}
 	start := time.Now()
-	bounded, cancel := s.bounded(ctx)
+	callCtx, cancel := s.callContext(ctx)
 	defer cancel()
-	answer, err := s.run(bounded, key, args...)
+	answer, err := s.run(callCtx, key, args...)
 	m.observe(ctx, start, err)
 	if err != nil {
 		return ratelimit.Decision{}, nil, err
@@ -164,13 +164,13 @@ func (s *Store) Refund(ctx context.Context, tokenID string, _ *ratelimit.Policy,
 		return nil
 	}
 	inShadow := "0"
-	if d.Shadowed < 0 {
+	if d.ShadowDeniedBy < 0 {
 		inShadow = "1"
 	}
 	start := time.Now()
-	bounded, cancel := s.bounded(ctx)
+	callCtx, cancel := s.callContext(ctx)
 	defer cancel()
-	_, err := s.run(bounded, s.keys+tokenID, "refund", s.scriptTime(), d.At.UnixMicro(), inShadow, s.channel, tokenID)
+	_, err := s.run(callCtx, s.keyPrefix+tokenID, "refund", s.scriptTime(), d.At.UnixMicro(), inShadow, s.channel, tokenID)
 	s.metrics.refund.observe(ctx, start, err)
 	if err != nil {
 		return fmt.Errorf("redis: refund: %w", err)
@@ -181,11 +181,11 @@ func (s *Store) Refund(ctx context.Context, tokenID string, _ *ratelimit.Policy,
 // Reset implements [ratelimit.Store].
 func (s *Store) Reset(ctx context.Context, tokenID string) error {
 	start := time.Now()
-	bounded, cancel := s.bounded(ctx)
+	callCtx, cancel := s.callContext(ctx)
 	defer cancel()
-	err := s.client.Del(bounded, s.keys+tokenID).Err()
+	err := s.client.Del(callCtx, s.keyPrefix+tokenID).Err()
 	if err == nil {
-		err = s.client.Publish(bounded, s.channel, tokenID).Err()
+		err = s.client.Publish(callCtx, s.channel, tokenID).Err()
 	}
 	s.metrics.reset.observe(ctx, start, err)
 	if err != nil {

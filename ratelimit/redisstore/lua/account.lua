@@ -13,7 +13,7 @@
 -- Lua: indexes begin at 1, a string is bytes, # is the length, .. concatenates, ~= is "not equal", {} is a table: an array or a record.
 -- Numbers are doubles, exact up to 2^53. struct.unpack returns the values, then the next index; '<I7' is an unsigned integer of 7 bytes.
 local VERSION, MAX_LIMITS, MAX_EXACT, BUCKETS, RING, EARLIEST, LATEST = 2, 4, 64, 61, 128, 2 ^ 43, 2 ^ 53
-local byte, char, rep, sub, pack, unpacked = string.byte, string.char, string.rep, string.sub, struct.pack, struct.unpack
+local byte, char, rep, sub, pack, struct_unpack = string.byte, string.char, string.rep, string.sub, struct.pack, struct.unpack
 local min, max = math.min, math.max
 local policy -- of the call: {header, rules}
 
@@ -25,7 +25,7 @@ local function count_bytes(n) return n < 256 and 1 or n < 65536 and 2 or 4 end
 local function rules_of(header)
   local version, n = byte(header, 1, 2)
   if version ~= VERSION or not n or n < 1 or n > MAX_LIMITS or #header ~= 2 + 11 * n then return nil end
-  local fields, rules = {unpacked('<' .. rep('I4I6B', n), header, 3)}, {}
+  local fields, rules = {struct_unpack('<' .. rep('I4I6B', n), header, 3)}, {}
   for i = 1, n do
     local requests, per, shadow = fields[3 * i - 2], fields[3 * i - 1], fields[3 * i]
     if requests < 1 or requests > 1e9 or per < 1 or shadow > 1 then return nil end
@@ -39,11 +39,11 @@ end
 -- newest bucket, size = bytes of a count, counts = string}, and the next index; nil if the state is not valid.
 local function decode_state(r, value, at)
   local tag = byte(value, at) or RING
-  local size = tag - RING
+  local size = tag - RING -- bytes of a count; negative for times
   local next_at = at + (size < 0 and 1 + 7 * tag or 7 + BUCKETS * size)
-  if next_at > #value + 1 or (size < 0) ~= (tag <= MAX_EXACT and r.exact) then return nil end
+  if next_at > #value + 1 or size < 0 and not (tag <= MAX_EXACT and r.exact) then return nil end
   if size < 0 then
-    local times = {unpacked('<' .. rep('I7', tag), value, at + 1)}
+    local times = {struct_unpack('<' .. rep('I7', tag), value, at + 1)}
     times[tag + 1] = nil -- the next index
     for k = 2, tag do
       if times[k] < times[k - 1] then return nil end
@@ -52,7 +52,7 @@ local function decode_state(r, value, at)
     return {times = times}, next_at
   end
   if size ~= 1 and size ~= 2 and size ~= 4 or size < count_bytes(r.requests) then return nil end
-  local newest = unpacked('<I6', value, at + 1)
+  local newest = struct_unpack('<I6', value, at + 1)
   if newest * r.width >= LATEST then return nil end
   return {newest = newest, size = size, counts = sub(value, at + 7, next_at - 1)}, next_at
 end
@@ -63,7 +63,7 @@ local function decode(value)
   local header = sub(value, 1, at - 1)
   local rules = policy and header == policy.header and policy.rules or rules_of(header)
   if not rules or #value < at + 6 then return nil end
-  local a = {header = header, rules = rules, states = {}, since = unpacked('<I7', value, at)}
+  local a = {header = header, rules = rules, states = {}, since = struct_unpack('<I7', value, at)}
   if a.since >= LATEST then return nil end
   at = at + 7
   for i, r in ipairs(rules) do
@@ -85,7 +85,7 @@ local function encode(a)
   return value
 end
 
-local function get(ring, b) return (unpacked('<I' .. ring.size, ring.counts, b % BUCKETS * ring.size + 1)) end
+local function get(ring, b) return (struct_unpack('<I' .. ring.size, ring.counts, b % BUCKETS * ring.size + 1)) end
 
 local function set(ring, b, n)
   local at, size = b % BUCKETS * ring.size, ring.size
@@ -95,7 +95,7 @@ end
 -- clear sets the counts of the buckets from after + 1 to last to zero.
 local function clear(ring, after, last)
   local n, from, size, counts = min(BUCKETS, last - after), (after + 1) % BUCKETS, ring.size, ring.counts
-  local wrapped = max(0, from + n - BUCKETS) -- number of these buckets that wrap around to the beginning of counts
+  local wrapped = max(0, from + n - BUCKETS) -- the last ones of these n buckets are at the beginning of counts: their number
   ring.counts = rep('\0', wrapped * size) .. sub(counts, wrapped * size + 1, from * size) .. rep('\0', (n - wrapped) * size)
     .. sub(counts, (from + n - wrapped) * size + 1)
 end
@@ -113,7 +113,7 @@ end
 local function count(s)
   if s.times then return #s.times end
   local one = 'I' .. s.size
-  local counts, n = {unpacked('<' .. rep(rep(one, 10), 6) .. one, s.counts)}, 0
+  local counts, n = {struct_unpack('<' .. rep(rep(one, 10), 6) .. one, s.counts)}, 0
   for i = 1, BUCKETS do n = n + counts[i] end
   return n
 end
@@ -144,13 +144,14 @@ local function advance(a, now)
   return moved
 end
 
--- buckets returns the admissions of a state that may be no later than a time, oldest first: n admissions, the last one at to or before.
+-- buckets returns the admissions of a state up to latest, with those of the whole bucket that contains it, oldest first: n admissions, the
+-- last one at to or before.
 local function buckets(r, s, latest)
   local list = {}
   for _, t in ipairs(s.times or {}) do
     list[#list + 1] = t <= latest and {to = t, n = 1} or nil
   end
-  for b = s.counts and s.newest - BUCKETS + 1 or 0, s.newest or -1 do
+  for b = s.counts and s.newest - BUCKETS + 1 or 0, s.newest or -1 do -- none for times
     local n = b * r.width <= latest and get(s, b) or 0
     list[#list + 1] = n > 0 and {to = (b + 1) * r.width - 1, n = n} or nil
   end
@@ -164,7 +165,7 @@ local function merge(a, b, union)
     local x, y = a[i] or none, b[k] or none
     local xn, yn = x.to <= y.to and x.n or 0, y.to <= x.to and y.n or 0
     list[#list + 1] = {to = min(x.to, y.to), n = union and max(xn, yn) or xn + yn}
-    i, k = i + min(xn, 1), k + min(yn, 1)
+    i, k = i + min(xn, 1), k + min(yn, 1) -- past the entries that were merged
   end
   return list
 end
@@ -251,7 +252,8 @@ local function decide(a, now)
   for i, r in ipairs(a.rules) do
     if count(a.states[i]) >= r.requests then full, shadow_full = full or not r.shadow, shadow_full or r.shadow end
   end
-  for i, r in ipairs(full and {} or a.rules) do
+  if full then return 0 end
+  for i, r in ipairs(a.rules) do
     local s = a.states[i]
     if r.shadow and shadow_full then -- not recorded
     elseif s.times then
@@ -262,7 +264,7 @@ local function decide(a, now)
       add(s, r.width, now, 1)
     end
   end
-  return full and 0 or shadow_full and 2 or 1
+  return shadow_full and 2 or 1
 end
 
 local op, now, value = ARGV[1], tonumber(ARGV[2]), redis.pcall('GET', KEYS[1]) or ''

@@ -1,12 +1,12 @@
 -- Writes the status of a gateway.
 -- KEYS[1]: hash of gateways by id; a value is the server's time in ms, a space, and the status.
--- ARGV[1]: id of this gateway. ARGV[2]: its status. ARGV[3]: ms for which the status of a gateway that is not heard is kept.
--- ARGV[4]: maximum of gateways. ARGV[5]: '1' to remove statuses that are older, which is enough once per process, as only
--- a new process adds an entry.
+-- ARGV[1]: id of this gateway. ARGV[2]: its status. ARGV[3]: ms without a heartbeat for which a status is kept.
+-- ARGV[4]: maximum of gateways. ARGV[5]: '1' to remove statuses that are older. A gateway does so at its first heartbeat: later ones add
+-- no entry.
 local t = redis.call('TIME')
 local now, kept = t[1] * 1000 + math.floor(t[2] / 1000), tonumber(ARGV[3])
 if redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
-  redis.call('DEL', KEYS[1]) -- gateways restart in a loop; those that run write theirs again
+  redis.call('DEL', KEYS[1]) -- too many entries, from gateways in a crash loop: drop all, and running gateways write theirs again
 end
 redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f ', now) .. ARGV[2])
 redis.call('PEXPIRE', KEYS[1], kept)

@@ -77,7 +77,7 @@ func TestClientThatHonorsRetryAfterIsNotDeniedAgain(t *testing.T) {
 			s.Advance(10 * time.Millisecond)
 			continue
 		}
-		by[d.Denied]++
+		by[d.DeniedBy]++
 		s.Advance((d.RetryAfter + time.Second - 1).Truncate(time.Second)) // retry-after is in whole seconds
 		if !s.request(t).Allowed {
 			again++
@@ -98,7 +98,7 @@ func TestEvenRateUsesTheWholeHourlyLimit(t *testing.T) {
 		switch d := s.request(t); {
 		case d.Allowed:
 			admitted = append(admitted, d.At)
-		case d.Denied == 1 && before < 0:
+		case d.DeniedBy == 1 && before < 0:
 			before = len(admitted)
 		}
 		s.Advance(interval)
