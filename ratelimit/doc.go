@@ -9,7 +9,7 @@
 // limit never admits too much, but an admission may count for up to a sixtieth of the window longer.
 //
 //   - account.go encodes accounts, usage.go decides on them.
-//   - rebase.go converts accounts to another policy, and refunds admissions.
+//   - convert.go converts accounts to another policy, and refunds admissions.
 //   - shared.go is for accounts that gateways share: it reads decisions, merges accounts, and decides by a share.
 //   - memory.go is the store of a single gateway. Package redisstore is the store of several gateways, and package failover decides while
 //     Redis is not available.

@@ -1,5 +1,5 @@
 -- account.lua decides a request on a token's account, merges accounts, and refunds an admission. It is the same algorithm as in package
--- ratelimit, in functions of the same names (account.go, usage.go, rebase.go, shared.go). TestScriptDecidesAsThePackageDoes compares both,
+-- ratelimit, in functions of the same names (account.go, usage.go, convert.go, shared.go). TestScriptDecidesAsThePackageDoes compares both,
 -- byte by byte. docs/develop/rate-limiter.md describes the bytes and the rules.
 --
 -- KEYS[1]  the token's account
