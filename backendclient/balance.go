@@ -78,8 +78,8 @@ func (policy) Build(cc balancer.ClientConn, options balancer.BuildOptions) balan
 	return b
 }
 
-// leastBusyBalancer is gRPC's base balancer, which connects to each address, between a connection and its endpoints: it records the state of
-// each endpoint, and calls use the endpoints' picker.
+// leastBusyBalancer is gRPC's base balancer, which connects to each address, between a connection and its endpoints: it records the state
+// of each endpoint, and calls use the endpoints' picker.
 type leastBusyBalancer struct {
 	balancer.Balancer
 	balancer.ClientConn

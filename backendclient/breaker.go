@@ -50,8 +50,8 @@ type BreakerStatus struct {
 	Team string
 }
 
-// A breaker counts the failures of a service's attempts, and allows no attempts for a while after too many. If all failures were timeouts of
-// one team, it allows the attempts of other teams.
+// A breaker counts the failures of a service's attempts, and allows no attempts for a while after too many. If all failures were timeouts
+// of one team, it allows the attempts of other teams.
 type breaker struct {
 	settings    BreakerSettings
 	circuit     *gobreaker.CircuitBreaker[error]
@@ -150,7 +150,7 @@ func isFailure(code codes.Code) bool {
 	}
 }
 
-// isSuccess is the callback after each attempt. It also records the last failure for the callbacks that follow.
+// isSuccess is the callback after each attempt. It reports whether the service works, and records the last failure for later callbacks.
 func (b *breaker) isSuccess(err error) bool {
 	if err != nil {
 		b.lastFailure = err

@@ -139,8 +139,8 @@ func withCode(s *status.Status, code codes.Code) *status.Status {
 	return status.FromProto(p)
 }
 
-// isTooLarge distinguishes gRPC's error for a message that exceeds a size limit from a rate limit of the service. Both are
-// RESOURCE_EXHAUSTED, and only the text differs.
+// isTooLarge reports whether a ResourceExhausted error is gRPC's for a message that exceeds a size limit. That of a rate limit of the
+// service differs only in the text.
 func isTooLarge(message string) bool {
 	return strings.Contains(message, "larger than max")
 }

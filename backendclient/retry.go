@@ -87,7 +87,7 @@ func retryDelay(n int) time.Duration {
 	return mean/2 + rand.N(mean)
 }
 
-// sleep reports whether it has waited. It returns false when ctx ends, or at once if the deadline of ctx is before the end of the wait.
+// sleep waits, and reports whether it waited to the end. It returns when ctx ends, and at once if the deadline of ctx is before that end.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return false

@@ -80,9 +80,9 @@ func (r *rule) encode(list []bucket, now int64) []byte {
 	return s.b
 }
 
-// newAccount returns an account of the policy with the usage of another account, of any policy; without usage if old is not an account. Each
-// limit is filled from the state that covers its window best; see best. Admissions in a bucket count as admissions at its end, so they may
-// count too long, but never too short.
+// newAccount returns an account of the policy with the usage of another account, of any policy; without usage if old is not an account.
+// Each limit is filled from the state that covers its window best; see best. Admissions in a bucket count as admissions at its end, so they
+// may count too long, but never too short.
 func (p *Policy) newAccount(old Account, now int64) Account {
 	var states []usage
 	since := now

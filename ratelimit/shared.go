@@ -41,8 +41,8 @@ func instant(at time.Time) int64 { return max(earliest, at.UnixMicro()) }
 // Header returns the header of accounts of the policy. It must not be modified.
 func (p *Policy) Header() []byte { return p.header }
 
-// Decision returns the decision on a request, from the account of the policy after it and the outcome, and reports whether the account is of
-// the policy and agrees with the outcome. It modifies the account.
+// Decision returns the decision on a request, from the account of the policy after it and the outcome, and reports whether the account is
+// of the policy and agrees with the outcome. It modifies the account.
 func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
 	now := instant(at)
 	if !p.valid(a) {
@@ -104,8 +104,9 @@ type Share struct {
 }
 
 // DecideShare decides a request by a gateway's share of each limit, while the shared store is not in use. The share is what remains of the
-// limit in the shared account, divided by the number of gateways and rounded up. Rounding up admits more than a small limit: of a limit of 1,
-// each of three gateways would admit 1 per window. So a gateway also admits no more than one whole limit in a period of Replicas windows.
+// limit in the shared account, divided by the number of gateways and rounded up. Rounding up admits more than a small limit: of a limit of
+// 1, each of three gateways would admit 1 per window. So a gateway also admits no more than one whole limit in a period of Replicas
+// windows.
 //
 // It returns own with the admission, unless the request is denied or a peek. Limits in shadow do not decide, and record no more than they
 // allow. own may be nil or of another policy, and may be modified.

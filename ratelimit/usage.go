@@ -6,8 +6,8 @@ import (
 )
 
 // advance brings the account to now, in place. It drops admissions that have left their window, and moves admissions in the future to now:
-// if the clock was set back, they count for one window at most. Timestamps are kept for the given number of windows. moved reports whether an
-// admission or the account's since was moved.
+// if the clock was set back, they count for one window at most. Timestamps are kept for the given number of windows. moved reports whether
+// an admission or the account's since was moved.
 func (a Account) advance(rules []rule, now, windows int64) (_ Account, moved bool) {
 	if a.since() > now {
 		a.setSince(now)
@@ -56,8 +56,8 @@ func (s ring) advance(now int64) (moved bool) {
 	return future > 0
 }
 
-// A tally is the number of admissions that count in a limit, and the µs until that number falls, or, in a full limit, until the limit admits a
-// request.
+// A tally is the number of admissions that count in a limit, and the µs until that number falls, or, in a full limit, until the limit
+// admits a request.
 type tally struct{ count, reset int64 }
 
 func (r *rule) tally(state []byte, now int64) tally {

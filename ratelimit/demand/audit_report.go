@@ -54,8 +54,8 @@ const (
 	LimitsChanged Kind = "limits changed"
 )
 
-// Covered returns the time in which all records have requests. Outside it, admissions by a gateway whose record begins later or ends
-// earlier may be missing, so windows outside are not proved. It returns false if there is no such time.
+// Covered returns the time in which all records have requests, and reports whether there is such a time. Outside it, admissions by a
+// gateway whose record begins later or ends earlier may be missing, so windows outside are not proved.
 func (r *AuditReport) Covered() (from, to time.Time, ok bool) {
 	from, to = r.From, r.To
 	for _, p := range r.Periods {

@@ -60,7 +60,7 @@ func (w *window) report() Window {
 	}
 }
 
-// cause returns why the window may be above its limit, and whether it is above what is promised nevertheless.
+// cause returns why the window may be above its limit, and reports whether it is above what is promised nevertheless.
 func (w *window) cause(interruptions []Interruption) (_ Cause, isViolation bool) {
 	since, cause := w.countsSince(interruptions)
 	first := w.first + sort.Search(w.admitted(), func(i int) bool { return w.token.counted[w.first+i].at >= since })
@@ -104,7 +104,8 @@ func (w *window) touches(x Interruption) bool {
 	return x.From.IsZero() || x.From.UnixMicro() <= w.end() && x.To.UnixMicro() > w.start()
 }
 
-// outage returns the time from the first to the last admission, from the index on, that a gateway decided in place of the store.
+// outage returns the time from the first to the last admission, from the index on, that a gateway decided in place of the store, and
+// reports whether there is one.
 func (w *window) outage(first int) (Cause, bool) {
 	c := Cause{Kind: Outage}
 	for _, admission := range w.token.counted[first : w.last+1] {

@@ -24,8 +24,8 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// pause returns how long this gateway decides after it has detected the end of an outage. By then, all other gateways have probed the shared
-// store as well, and have uploaded their admissions.
+// pause returns how long this gateway decides after it has detected the end of an outage. By then, all other gateways have probed the
+// shared store as well, and have uploaded their admissions.
 func (s Settings) pause() time.Duration {
 	if s.Mode != ratelimit.ModeLocal {
 		return 0 // admissions are not counted

@@ -90,8 +90,8 @@ func (s *Store) scriptTime() any {
 	return s.clock().UnixMicro()
 }
 
-// callContext returns a context for one operation with the client's timeout. It does not end with ctx, as Redis executes a sent call anyway,
-// and cancellation closes the connection.
+// callContext returns a context for one operation with the client's timeout. It does not end with ctx, as Redis executes a sent call
+// anyway, and cancellation closes the connection.
 func (s *Store) callContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 }

@@ -100,7 +100,7 @@ local function clear(ring, after, last)
     .. sub(counts, (from + n - wrapped) * size + 1)
 end
 
--- add adds n to the bucket of t. It returns false, and changes nothing, if the ring does not have the bucket or the count would be
+-- add adds n to the bucket of t, and reports whether it did: it changes nothing if the ring does not have the bucket, or the count would be
 -- negative.
 local function add(ring, width, t, n)
   local b = quotient(t, width)
@@ -118,7 +118,7 @@ local function count(s)
   return n
 end
 
--- advance drops admissions that left their window, and moves admissions in the future to now. It returns whether it moved any.
+-- advance drops admissions that left their window, and moves admissions in the future to now. It reports whether it moved any.
 local function advance(a, now)
   local moved = a.since > now
   a.since = min(a.since, now)
