@@ -293,9 +293,6 @@ func TestDialRefusesInvalidOptions(t *testing.T) {
 		"no address":               func(o *backendclient.Options) { o.Upstreams.Audit.Address = "" },
 		"an address of no kind":    func(o *backendclient.Options) { o.Upstreams.Fleet.Address = "fleet.internal:9000\n" },
 		"no calls in flight":       func(o *backendclient.Options) { o.MaxInFlight = 0 },
-		"negative breaker window":  func(o *backendclient.Options) { o.Breaker.Window = -1 },
-		"too many retries":         func(o *backendclient.Options) { o.Retries.Max = 6 },
-		"negative size":            func(o *backendclient.Options) { o.MaxResponseBytes = -1 },
 		"metrics registered twice": func(o *backendclient.Options) { o.Registerer = taken },
 	} {
 		o := backendclient.Options{Upstreams: at("passthrough:///x"), Settings: backendclient.DefaultSettings()}

@@ -41,13 +41,6 @@ func TestCodesAreReturnedUnchanged(t *testing.T) {
 	}
 }
 
-func TestACodeThatDoesNotExistIsUnknown(t *testing.T) {
-	err := getServer(t, over(t, failing(t, status.New(99, "what"))))
-	if e := failure(t, err); e.Code != codes.Unknown || status.Code(err) != codes.Unknown {
-		t.Errorf("code %v, status %v", e.Code, status.Code(err))
-	}
-}
-
 func TestDetailsAreReturned(t *testing.T) {
 	err := getServer(t, over(t, failing(t, status.New(codes.InvalidArgument, "no good"),
 		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
@@ -123,19 +116,6 @@ func TestRetryAfterIsClamped(t *testing.T) {
 				t.Errorf("%v after %v, want %v", e.Code, e.RetryAfter, c.want)
 			}
 		})
-	}
-}
-
-func TestATooLargeResponseIsNotARateLimit(t *testing.T) {
-	big := &backend{getServer: func(context.Context) (*fleetv1.GetServerResponse, error) {
-		return &fleetv1.GetServerResponse{Server: &fleetv1.Server{Name: strings.Repeat("x", 100_000)}}, nil
-	}}
-	err := getServer(t, overTCP(t, big, func(o *backendclient.Options) { o.MaxResponseBytes = 50_000 }))
-	if e := failure(t, err); e.Code != codes.Internal || status.Code(err) != codes.Internal || !e.TooLarge {
-		t.Errorf("code %v, status %v, too large: %v", e.Code, status.Code(err), e.TooLarge)
-	}
-	if err := getServer(t, overTCP(t, big)); err != nil {
-		t.Errorf("within the limit: %v", err)
 	}
 }
 

@@ -157,13 +157,3 @@ func TestAWriteIsNotRepeatedWhenItsConnectionIsCut(t *testing.T) {
 		}
 	}
 }
-
-func TestAServiceWithoutListenerIsUnavailable(t *testing.T) {
-	clients := dial(t, at("127.0.0.1:1"))
-	for range 4 {
-		if e := failure(t, getServer(t, clients)); e.Code != codes.Unavailable || e.RetryAfter != 0 && e.Reason == "" {
-			t.Errorf("%v, retry after %v", e, e.RetryAfter)
-		}
-	}
-	mustBe(t, clients, backendclient.BreakerOpen)
-}

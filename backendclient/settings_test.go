@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -22,8 +23,9 @@ func TestAppliedSettingsHoldForTheNextCall(t *testing.T) {
 		t.Error(err)
 	}
 	clients.Apply(small)
-	if e := failure(t, getServer(t, clients)); e.Code != codes.Internal {
-		t.Error(e)
+	err := getServer(t, clients)
+	if e := failure(t, err); e.Code != codes.Internal || status.Code(err) != codes.Internal || !e.TooLarge { // not a rate limit
+		t.Errorf("code %v, status %v, too large: %v", e.Code, status.Code(err), e.TooLarge)
 	}
 	clients.Apply(backendclient.DefaultSettings())
 	if err := getServer(t, clients); err != nil {

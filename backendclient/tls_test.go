@@ -197,19 +197,10 @@ func TestConnectionsWithoutValidTLSAreRefused(t *testing.T) {
 }
 
 func TestDialRefusesInvalidTLSFiles(t *testing.T) {
-	good := write(t, t.TempDir(), tlsfilestest.NewAuthority(t, "known"), "gateway")
-	for name, files := range map[string]tlsfiles.Files{
-		"no such roots":          {CAFile: "nowhere.pem"},
-		"roots that are a key":   {CAFile: good.KeyFile},
-		"no such certificate":    {CertFile: "nowhere.pem", KeyFile: good.KeyFile},
-		"a key that is no key":   {CertFile: good.CertFile, KeyFile: good.CertFile},
-		"a certificate, no more": {CertFile: good.CertFile},
-	} {
-		upstreams := at("passthrough:///x")
-		upstreams.Audit.TLS = &files
-		_, err := backendclient.Dial(backendclient.Options{Upstreams: upstreams})
-		if err == nil || !strings.HasPrefix(err.Error(), "dial audit: read the ") {
-			t.Errorf("%s: %v", name, err)
-		}
+	upstreams := at("passthrough:///x")
+	upstreams.Audit.TLS = &tlsfiles.Files{CAFile: "nowhere.pem"}
+	_, err := backendclient.Dial(backendclient.Options{Upstreams: upstreams})
+	if err == nil || !strings.HasPrefix(err.Error(), "dial audit: read the ") {
+		t.Error(err)
 	}
 }
