@@ -31,7 +31,7 @@ type endpointsKey struct{}
 // itself, and passes them nothing else that belongs to one connection.
 func (s *endpoints) attachTo(b resolver.Builder) resolver.Builder {
 	attached := attachedBuilder{b, s}
-	if o, ok := b.(resolver.AuthorityOverrider); ok { // that of unix
+	if o, ok := b.(resolver.AuthorityOverrider); ok { // the builder of unix sockets is one
 		return struct {
 			resolver.Builder
 			resolver.AuthorityOverrider
@@ -78,8 +78,8 @@ func (policy) Build(cc balancer.ClientConn, options balancer.BuildOptions) balan
 	return b
 }
 
-// leastBusyBalancer is gRPC's base balancer, which connects to each address, between a connection and its endpoints: it records the state
-// of each endpoint, and calls use the endpoints' picker.
+// leastBusyBalancer wraps gRPC's base balancer, which connects to each address: it records the state of each endpoint, and makes calls use
+// the endpoints' picker. It is the balancer of the connection, and the connection of the base balancer.
 type leastBusyBalancer struct {
 	balancer.Balancer
 	balancer.ClientConn
@@ -129,7 +129,7 @@ func (b *leastBusyBalancer) Build(info base.PickerBuildInfo) balancer.Picker {
 // A picker picks the endpoint with the fewest calls of this gateway in flight, and round robin among equals. Calls to an endpoint that
 // hangs stay in flight, so it soon gets no more of them. Round robin would send it calls until keepalive detects the dead connection.
 type picker struct {
-	inUse atomic.Pointer[[]*endpoint] // not empty once an endpoint was ready
+	inUse atomic.Pointer[[]*endpoint] // nil before an endpoint was ready, then not empty
 	calls atomic.Uint32
 }
 

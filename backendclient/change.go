@@ -117,7 +117,7 @@ func (c *Change) Apply() {
 	}
 }
 
-// closeWhenUnused closes a replaced connection when its calls have ended, or ctx.
+// closeWhenUnused closes a replaced connection when its calls have ended, or at the end of ctx, which ends the calls.
 func (c *connection) closeWhenUnused(ctx context.Context, logger *slog.Logger) {
 	closeOnce := sync.OnceValue(c.grpc.Close)
 	defer context.AfterFunc(ctx, func() { _ = closeOnce() })()

@@ -22,7 +22,7 @@ type connection struct {
 	ctx    context.Context //nolint:containedctx // ends when the connection is replaced, and with Clients.Close
 	cancel context.CancelFunc
 
-	calls sync.RWMutex // calls hold it for reading; a replaced connection waits for the lock, and keeps it
+	calls sync.RWMutex // each call holds it for reading; closeWhenUnused locks it for good
 }
 
 // errReplaced ends the streams of a connection that was replaced. The caller opens a new stream.
@@ -45,10 +45,10 @@ func (c *Clients) newConnection(u *upstream, target Upstream) (*connection, erro
 	return conn, nil
 }
 
-// acquire returns the current connection. It does not close before the caller unlocks its calls.
+// acquire returns the current connection, which does not close before the caller calls calls.RUnlock.
 func (u *upstream) acquire() *connection {
 	for {
-		if c := u.connection.Load(); c.calls.TryRLock() { // it fails if the connection was replaced in between
+		if c := u.connection.Load(); c.calls.TryRLock() { // it fails only if the connection was replaced in between
 			return c
 		}
 	}

@@ -11,7 +11,8 @@ const (
 	// minFailures is the number of calls in a row that must fail. A single failed call, or a request that always fails, is no sign of a bad
 	// endpoint.
 	minFailures = 5
-	// minSuccesses is the number of calls that the other endpoints must have answered meanwhile: if they fail as well, it is the service.
+	// minSuccesses is the number of calls that the other endpoints must have answered meanwhile: if they fail as well, the service fails as a
+	// whole.
 	minSuccesses = 5
 	// maxFailureRatio is the ratio of failures to successes up to which the others count as working.
 	maxFailureRatio = 0.1

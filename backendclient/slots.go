@@ -6,7 +6,7 @@ import "sync"
 //
 //   - one team alone takes at most half of the slots, rounded up;
 //   - a team that holds no slot is refused only if no slot is free;
-//   - n teams that each make more calls than they get slots for hold n/(n+1) of the slots, in equal parts, once earlier calls have ended.
+//   - if n teams make more calls than they get slots for, each holds 1/(n+1) of the slots, once earlier calls have ended.
 //
 // A call without a team takes any free slot. The number of teams in memory is bounded by the slots.
 type slots struct {

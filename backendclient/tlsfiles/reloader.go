@@ -73,7 +73,7 @@ func (r *Reloader) Config(ctx context.Context) *tls.Config {
 	err := r.reload()
 	switch {
 	case err == nil && (r.failure != nil || r.config != before):
-		attrs := []any(nil)
+		var attrs []any
 		if expiry := Expiry(r.config); !expiry.IsZero() {
 			attrs = append(attrs, slog.Time("expires", expiry))
 		}
