@@ -112,7 +112,7 @@ func serveSystem(ctx context.Context, o options) (err error) {
 }
 
 // listenGateway opens the listeners of the gateway, and what records the spans of the backend.
-func listenGateway(ctx context.Context, o wiring.Options) (*wiring.Edge, *tracing.Provider, error) {
+func listenGateway(ctx context.Context, o wiring.Options) (*wiring.Gateway, *tracing.Provider, error) {
 	traces, err := wiring.NewTracing(o, "opsbackend", prometheus.NewRegistry())
 	if err != nil {
 		return nil, nil, fmt.Errorf("record the backend: %w", err)

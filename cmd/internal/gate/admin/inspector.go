@@ -150,6 +150,13 @@ type Configuration struct {
 	Values     []Value   `json:"values,omitempty"` // all keys; nil in events of the console
 }
 
+// The outcomes of a reload.
+const (
+	ReloadApplied   = "applied"   // the configuration changed
+	ReloadUnchanged = "unchanged" // the configuration is the same as before
+	ReloadRefused   = "refused"   // the configuration is invalid; the old one stays active
+)
+
 // Reload is an attempt to apply a changed configuration.
 type Reload struct {
 	At       time.Time `json:"at"`

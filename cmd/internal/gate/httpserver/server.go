@@ -104,8 +104,13 @@ func (s *Server) Input() (current, limit int, closed uint64) {
 	return s.listener.connections.loadInput()
 }
 
-// Close closes the listener of a server that has not served.
-func (s *Server) Close() error { return s.listener.Close() }
+// Close closes the listener. It is for callers that do not call Serve; it returns nil if the listener is closed already.
+func (s *Server) Close() error {
+	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
 
 // Serve handles the requests of the listener until ShutDown is called; then it returns nil. It may be called once.
 func (s *Server) Serve(handler http.Handler) error {

@@ -6,13 +6,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-)
 
-// The outcomes of a reload.
-const (
-	outcomeApplied   = "applied"   // the configuration changed
-	outcomeUnchanged = "unchanged" // the configuration is the same as before
-	outcomeRefused   = "refused"   // the configuration is invalid; the old one stays active
+	"opsgate/cmd/internal/gate/admin"
 )
 
 // configMetrics are the metrics of the active configuration. The caller serializes calls.
@@ -49,7 +44,7 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 			Help: "1 for each key that the last reload was refused for; no series after a successful reload.",
 		}, []string{"key"}),
 	}
-	for _, outcome := range []string{outcomeApplied, outcomeUnchanged, outcomeRefused} {
+	for _, outcome := range []string{admin.ReloadApplied, admin.ReloadUnchanged, admin.ReloadRefused} {
 		m.count.WithLabelValues(outcome) // a rate needs an initial zero
 	}
 	var errs []error

@@ -4,6 +4,7 @@ import (
 	"opsgate/authn"
 	"opsgate/gateway"
 	"opsgate/ratelimit"
+	"opsgate/ratelimit/heavyhitters"
 )
 
 // observers is an observer that passes each decision to all of its elements.
@@ -16,4 +17,12 @@ func (o observers) Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratel
 	for _, observer := range o {
 		observer.Decided(p, a, d)
 	}
+}
+
+// busyTokens counts the requests of each token.
+type busyTokens struct{ sketch *heavyhitters.Sketch }
+
+// Decided implements [gateway.DecisionObserver].
+func (b busyTokens) Decided(p *authn.Principal, _ *ratelimit.Assignment, d *ratelimit.Decision) {
+	b.sketch.Add(p.TokenID, p.TeamID, !d.Allowed)
 }

@@ -3,21 +3,19 @@ package wiring
 import (
 	"context"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"opsgate/authn"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
 
 // newRecorder opens the record of demand. It returns nil if none is configured.
-func newRecorder(o Options, registry prometheus.Registerer) (*demand.Recorder, error) {
-	c := o.Loaded.RateLimit.Demand
-	if c.File == "" {
+func newRecorder(c common) (*demand.Recorder, error) {
+	file := c.Loaded.RateLimit.Demand
+	if file.File == "" {
 		return nil, nil
 	}
 	return demand.NewRecorder(demand.Options{
-		Path: c.File, Sample: c.Sample.Fraction(), MaxBytes: int64(c.MaxBytes), Logger: o.Logger, Registerer: registry,
+		Path: file.File, Sample: file.Sample.Fraction(), MaxBytes: int64(file.MaxBytes), Logger: c.Logger, Registerer: c.registry,
 	})
 }
 

@@ -35,7 +35,7 @@ func settings(address string) config.Config {
 
 // running is a running gateway with a client.
 type running struct {
-	*wiring.Edge
+	*wiring.Gateway
 
 	token string
 	stop  context.CancelFunc
@@ -43,7 +43,7 @@ type running struct {
 	http  *http.Transport
 }
 
-func listen(t *testing.T, c config.Config) (*wiring.Edge, error) {
+func listen(t *testing.T, c config.Config) (*wiring.Gateway, error) {
 	t.Helper()
 	return wiring.Listen(t.Context(), wiring.Options{
 		Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
@@ -59,10 +59,10 @@ func run(t *testing.T, c config.Config, token string) *running {
 	return runEdge(t, e, token)
 }
 
-func runEdge(t *testing.T, e *wiring.Edge, token string) *running {
+func runEdge(t *testing.T, e *wiring.Gateway, token string) *running {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	r := &running{Edge: e, token: token, stop: stop, ended: make(chan error, 1), http: &http.Transport{}}
+	r := &running{Gateway: e, token: token, stop: stop, ended: make(chan error, 1), http: &http.Transport{}}
 	go func() { r.ended <- e.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()

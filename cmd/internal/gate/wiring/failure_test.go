@@ -9,7 +9,7 @@ import (
 )
 
 // listenWithoutServices returns a gateway with default settings whose services are unreachable.
-func listenWithoutServices(t *testing.T) *Edge {
+func listenWithoutServices(t *testing.T) *Gateway {
 	t.Helper()
 	c := config.Default()
 	c.Listen, c.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
@@ -24,7 +24,7 @@ func listenWithoutServices(t *testing.T) *Edge {
 
 func TestListenerErrorEndsTheGateway(t *testing.T) {
 	e := listenWithoutServices(t)
-	if err := e.parts.public.Close(); err != nil { // Accept fails from now on
+	if err := e.public.Close(); err != nil { // Accept fails from now on
 		t.Fatal(err)
 	}
 	if err := e.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "serve on the public listener") {

@@ -29,7 +29,7 @@ func BenchmarkStatus(b *testing.B) {
 	size := 0
 	b.ReportAllocs()
 	for b.Loop() {
-		size = len(e.parts.fleet.status().Encode())
+		size = len(e.reports.inspector.Self().Encode())
 	}
 	b.ReportMetric(float64(size), "B/status")
 }

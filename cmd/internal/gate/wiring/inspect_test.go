@@ -67,7 +67,7 @@ func inspect(t *testing.T, more string, variables ...string) *inspection {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	i.running = &running{Edge: e, token: s.token, stop: stop, ended: make(chan error, 1), http: &http.Transport{}}
+	i.running = &running{Gateway: e, token: s.token, stop: stop, ended: make(chan error, 1), http: &http.Transport{}}
 	go func() { i.ended <- e.Run(ctx) }()
 	t.Cleanup(func() {
 		i.http.CloseIdleConnections()

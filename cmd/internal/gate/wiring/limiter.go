@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/status"
 	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
@@ -24,14 +23,14 @@ type limiter struct {
 }
 
 // newLimiter creates the store of rate limits, and the recorder of demand if one is configured.
-func newLimiter(o Options, registry prometheus.Registerer, traces *tracing.Provider) (*limiter, error) {
-	recorder, err := newRecorder(o, registry)
+func newLimiter(c common, traces *tracing.Provider) (*limiter, error) {
+	recorder, err := newRecorder(c)
 	if err != nil {
 		return nil, err
 	}
 	l := &limiter{demand: recorder}
-	if o.Loaded.RateLimit.Store == config.StoreRedis {
-		if l.shared, err = newSharedLimits(o, registry, traces); err != nil {
+	if c.Loaded.RateLimit.Store == config.StoreRedis {
+		if l.shared, err = newSharedLimits(c, traces); err != nil {
 			return nil, errors.Join(err, recorder.Close())
 		}
 		l.Store = l.shared
@@ -51,6 +50,14 @@ func (l *limiter) gateways() int {
 		return 1
 	}
 	return l.shared.replicas.Count()
+}
+
+// redis returns what the admin pages show of the counting in Redis; nil if limits are counted in memory.
+func (l *limiter) redis() *status.Redis {
+	if l.shared == nil {
+		return nil
+	}
+	return &status.Redis{Limits: l.shared.Store, Replicas: l.shared.replicas, Expected: l.shared.expectedReplicas}
 }
 
 // run runs the background tasks of the store until ctx ends. It shares the status of this gateway with those that use the same Redis.

@@ -24,33 +24,45 @@ const (
 	adminMaxInput       = 1 << 20 // including the chains of client certificates
 )
 
-func listenPublic(ctx context.Context, o Options, logs *logLimits, registry prometheus.Registerer) (*httpserver.Server, error) {
-	tlsConfig, err := publicTLS(o.Loaded.TLS, logs.dependencies, registry)
+// listen binds both listeners. It adds what closes them to opened.
+func listen(ctx context.Context, c common, opened *closers) (public, adminServer *httpserver.Server, err error) {
+	if public, err = listenPublic(ctx, c); err != nil {
+		return nil, nil, err
+	}
+	opened.add(public.Close)
+	if adminServer, err = listenAdmin(ctx, c); err != nil {
+		return nil, nil, err
+	}
+	opened.add(adminServer.Close)
+	return public, adminServer, nil
+}
+
+func listenPublic(ctx context.Context, c common) (*httpserver.Server, error) {
+	tlsConfig, err := publicTLS(c.Loaded.TLS, c.logs.dependencies, c.registry)
 	if err != nil {
 		return nil, err
 	}
-	c := o.Loaded.HTTP
 	return httpserver.Listen(ctx, httpserver.Options{
-		Name: "public", Address: o.Loaded.Listen, Bound: o.Listener, TLS: tlsConfig,
+		Name: "public", Address: c.Loaded.Listen, Bound: c.Listener, TLS: tlsConfig,
 		Limits: httpserver.Limits{
-			Connections:   o.Loaded.MaxConnections(),
-			Input:         sizing.MaxInput(o.Loaded.MemoryLimit),
-			HeaderTimeout: time.Duration(c.ReadHeaderTimeout),
-			WriteTimeout:  time.Duration(c.WriteTimeout),
-			IdleTimeout:   time.Duration(c.IdleTimeout),
-			HeaderBytes:   2 * int(c.MaxHeaderBytes), // more than configured, so that the gateway itself answers 431 to most larger headers
+			Connections:   c.Loaded.MaxConnections(),
+			Input:         sizing.MaxInput(c.Loaded.MemoryLimit),
+			HeaderTimeout: time.Duration(c.Loaded.HTTP.ReadHeaderTimeout),
+			WriteTimeout:  time.Duration(c.Loaded.HTTP.WriteTimeout),
+			IdleTimeout:   time.Duration(c.Loaded.HTTP.IdleTimeout),
+			HeaderBytes:   2 * int(c.Loaded.HTTP.MaxHeaderBytes), // so that the gateway itself answers 431 to most larger headers
 		},
-		Errors: logs.connections.Handler(o.Logger.Handler()), Registerer: registry, MetricPrefix: "opsgate_http",
+		Errors: c.logs.connections.Handler(c.Logger.Handler()), Registerer: c.registry, MetricPrefix: "opsgate_http",
 	})
 }
 
-func listenAdmin(ctx context.Context, o Options, logs *logLimits, registry prometheus.Registerer) (*httpserver.Server, error) {
-	tlsConfig, err := adminTLS(o.Loaded.Admin.TLS, logs.dependencies, registry)
+func listenAdmin(ctx context.Context, c common) (*httpserver.Server, error) {
+	tlsConfig, err := adminTLS(c.Loaded.Admin.TLS, c.logs.dependencies, c.registry)
 	if err != nil {
 		return nil, err
 	}
 	return httpserver.Listen(ctx, httpserver.Options{
-		Name: "admin", Address: o.Loaded.Admin.Listen, TLS: tlsConfig,
+		Name: "admin", Address: c.Loaded.Admin.Listen, TLS: tlsConfig,
 		Limits: httpserver.Limits{
 			Connections:   adminMaxConnections,
 			Input:         adminMaxInput,
@@ -60,7 +72,7 @@ func listenAdmin(ctx context.Context, o Options, logs *logLimits, registry prome
 			IdleTimeout:   adminIdleTimeout,
 			HeaderBytes:   adminMaxHeaderBytes,
 		},
-		Errors: logs.adminErrors.Handler(o.Logger.Handler()), Registerer: registry, MetricPrefix: "opsgate_admin",
+		Errors: c.logs.adminErrors.Handler(c.Logger.Handler()), Registerer: c.registry, MetricPrefix: "opsgate_admin",
 	})
 }
 

@@ -1,6 +1,7 @@
 package wiring
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -65,4 +66,9 @@ func newLogLimits(o Options, registry prometheus.Registerer) (*logLimits, error)
 		reloads:      slog.New(reloads.Handler(o.Logger.Handler())),
 		dependencies: slog.New(dependencies.Handler(o.Logger.Handler())),
 	}, nil
+}
+
+// tasks returns the background tasks.
+func (l *logLimits) tasks() []func(context.Context) error {
+	return []func(context.Context) error{l.Run}
 }

@@ -10,15 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
-	"opsgate/backendclient"
 	"opsgate/backendclient/tlsfiles"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/duration"
 	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
@@ -41,16 +38,16 @@ type sharedLimits struct {
 	updating sync.Mutex // held by updateFailover, which reloads and changes of the number of gateways call
 }
 
-func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.Provider) (_ *sharedLimits, err error) {
-	c, current := o.Loaded.RateLimit.Redis, new(atomic.Pointer[config.RateLimit])
-	current.Store(&o.Loaded.RateLimit)
-	tlsConfig, err := redisTLS(c.TLS, o.Logger)
+func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err error) {
+	redisConfig, current := c.Loaded.RateLimit.Redis, new(atomic.Pointer[config.RateLimit])
+	current.Store(&c.Loaded.RateLimit)
+	tlsConfig, err := redisTLS(redisConfig.TLS, c.Logger)
 	if err != nil {
 		return nil, err
 	}
 	// The library has one logger per process. Its lines concern single connections, so they are logged at level debug; failover logs outages.
-	redisstore.LogTo(o.Logger)
-	client, err := newRedisClient(c, tlsConfig, current)
+	redisstore.LogTo(c.Logger)
+	client, err := newRedisClient(redisConfig, tlsConfig, current)
 	if err != nil {
 		return nil, err
 	}
@@ -59,29 +56,29 @@ func newSharedLimits(o Options, registry prometheus.Registerer, traces *tracing.
 			err = errors.Join(err, client.Close())
 		}
 	}()
-	if hook := traces.RedisHook(c.Addresses); hook != nil {
+	if hook := traces.RedisHook(redisConfig.Addresses); hook != nil {
 		client.AddHook(hook)
 	}
 	store, err := redisstore.New(redisstore.Options{
-		Client: client, Prefix: c.KeyPrefix, Logger: o.Logger, Registerer: registry, Exemplar: traces.Exemplar(),
+		Client: client, Prefix: redisConfig.KeyPrefix, Logger: c.Logger, Registerer: c.registry, Exemplar: traces.Exemplar(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	replicas, err := redisstore.NewReplicas(redisstore.ReplicasOptions{
-		Client: client, Prefix: c.KeyPrefix, Logger: o.Logger, Registerer: registry,
+		Client: client, Prefix: redisConfig.KeyPrefix, Logger: c.Logger, Registerer: c.registry,
 	})
 	if err != nil {
 		return nil, err
 	}
 	fallback, err := failover.New(failover.Options{
 		Shared: store, Subscribed: store.Subscribed, Settings: failoverSettings(current.Load(), replicas.Count()),
-		Logger: o.Logger, Registerer: registry,
+		Logger: c.Logger, Registerer: c.registry,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &sharedLimits{Store: fallback, redis: store, replicas: replicas, client: client, logger: o.Logger, config: current}, nil
+	return &sharedLimits{Store: fallback, redis: store, replicas: replicas, client: client, logger: c.Logger, config: current}, nil
 }
 
 // newRedisClient returns a client, which connects when it is first used. New connections use the current user and password.
@@ -128,20 +125,15 @@ func failoverSettings(c *config.RateLimit, counted int) failover.Settings {
 }
 
 // expectedReplicas returns the number of gateways that divide the limits in an outage.
+func (l *sharedLimits) expectedReplicas() int {
+	return expectedReplicas(l.config.Load(), l.replicas.Count())
+}
+
 func expectedReplicas(c *config.RateLimit, counted int) int {
 	if c.ExpectedReplicas != config.Auto {
 		return int(c.ExpectedReplicas)
 	}
 	return counted
-}
-
-// state returns the state of the store for the admin listener.
-func (l *sharedLimits) state() admin.Store {
-	state := l.State()
-	return admin.Store{
-		Mode: state.Mode, Since: &state.Since, Replicas: expectedReplicas(l.config.Load(), l.replicas.Count()),
-		Breaker: &admin.Breaker{State: backendclient.BreakerState(state.Breaker), Cause: state.Cause},
-	}
 }
 
 // run runs the background tasks until ctx ends. The heartbeats of this gateway contain its status.
@@ -156,23 +148,6 @@ func (l *sharedLimits) run(ctx context.Context, status func() admin.GatewayStatu
 		return l.Store.Run(ctx)
 	})
 	return tasks.Wait()
-}
-
-// dependency returns the state of Redis for the readiness page; in an outage, State has the mode of the limits.
-func (l *sharedLimits) dependency(now time.Time) admin.Dependency {
-	state := l.State()
-	b := &backendclient.BreakerStatus{State: backendclient.BreakerState(state.Breaker), TrippedAt: state.Since, Cause: state.Cause}
-	if state.Mode == ratelimit.ModeShared {
-		return admin.Dependency{State: "ready", OK: true, Breaker: b}
-	}
-	d := admin.Dependency{
-		State:  "unavailable, limits are " + string(state.Mode),
-		Reason: "not in use for " + duration.Rounded(now.Sub(state.Since)), Since: state.Since, Breaker: b,
-	}
-	if cause := redisCause(state.Cause); cause != "" {
-		d.Reason += ": " + cause
-	}
-	return d
 }
 
 func (l *sharedLimits) close() error {

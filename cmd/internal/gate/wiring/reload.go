@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"opsgate/backendclient"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 )
@@ -28,17 +29,32 @@ var errNoReload = errors.New("this gateway cannot read its configuration again")
 type reloader struct {
 	load    func() (config.Loaded, error) // nil if reloads are disabled
 	signals <-chan os.Signal
-	parts   *parts
-	level   *slog.LevelVar
 	logger  *slog.Logger
 	clock   func() time.Time
 
 	lifecycle Lifecycle // receives the requested reloads
+	requests  *requests // builds snapshots
+	active    *active
+	settings  *settings
+	metrics   *configMetrics
 
 	mu      sync.Mutex  // held during a change of the configuration
 	files   fingerprint // of the configuration files, taken just before the last read; zero before the first read
 	lastErr string      // of the last reload; "" if it succeeded
 	triedAt time.Time
+}
+
+func newReloader(c common, r *requests, a *active, s *settings) (*reloader, error) {
+	metrics, err := newConfigMetrics(c.registry)
+	if err != nil {
+		return nil, err
+	}
+	first := a.current.Load()
+	metrics.setActive(first.version, first.since)
+	return &reloader{
+		load: c.Load, signals: c.ReloadSignals, logger: c.logs.reloads, clock: c.Clock, lifecycle: c.Lifecycle,
+		requests: r, active: a, settings: s, metrics: metrics,
+	}, nil
 }
 
 // A trigger is the reason of a reload.
@@ -60,9 +76,9 @@ func (r *reloader) reload(ctx context.Context, t trigger) error {
 		r.lifecycle.Reloading()
 		defer r.lifecycle.Serving()
 	}
-	active := r.parts.current.Load()
+	active := r.active.current.Load()
 	r.triedAt = r.clock()
-	next, err := r.next(ctx, active)
+	next, upstreams, err := r.prepare(ctx, active)
 	if err != nil {
 		r.reportRefused(t, err)
 		return fmt.Errorf("reload the configuration: %w", err)
@@ -71,20 +87,38 @@ func (r *reloader) reload(ctx context.Context, t trigger) error {
 		r.files = fingerprint{} // the fingerprint of the new files is not known
 	}
 	r.apply(active, next)
+	upstreams.Apply()
 	r.reportApplied(t, active, next)
 	return nil
 }
 
-// next reads the configuration and builds its snapshot.
-func (r *reloader) next(ctx context.Context, active *snapshot) (*snapshot, error) {
+// prepare reads the configuration, and builds its snapshot and the connections to changed upstreams.
+func (r *reloader) prepare(ctx context.Context, active *snapshot) (*snapshot, *backendclient.Change, error) {
 	loaded, err := r.read(ctx, active.files)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if problems := config.RestartProblems(active.loaded, loaded); len(problems) > 0 {
-		return nil, problems
+		return nil, nil, problems
 	}
-	return r.parts.snapshot(loaded, r.clock())
+	next, err := r.requests.snapshot(loaded, r.clock(), active)
+	if err != nil {
+		return nil, nil, err
+	}
+	change, err := r.settings.clients.Prepare(upstreams(loaded.Upstreams)) // last, so that no other step has to discard it
+	if err != nil {
+		return nil, nil, upstreamProblems(loaded, err)
+	}
+	return next, change, nil
+}
+
+// upstreamProblems returns the problem of an upstream that cannot be changed.
+func upstreamProblems(loaded config.Loaded, err error) config.Problems {
+	key, text := "upstreams", err.Error()
+	if refused, ok := errors.AsType[*backendclient.ChangeError](err); ok {
+		key, text = key+"."+refused.Service+".address", refused.Err.Error()
+	}
+	return config.Problems{loaded.Problem(key, text)}
 }
 
 // read reads the configuration from the files. It retries for missingTimeout if a file is missing.
@@ -110,14 +144,10 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// apply makes a snapshot active and configures the parts of the process. It cannot fail. The caller holds r.mu.
+// apply makes a snapshot active and applies the settings of the process. It cannot fail. The caller holds r.mu.
 func (r *reloader) apply(active, next *snapshot) {
-	r.parts.current.Store(next)
-	r.parts.configure(next.loaded)
-	next.upstreams.Apply()
-	if r.level != nil {
-		r.level.Set(next.loaded.Log.Level.Slog())
-	}
+	r.active.current.Store(next)
+	r.settings.apply(next.loaded)
 	for _, a := range expired(active.policies, next.policies, r.clock()) {
 		r.logger.Info("limits expired", slog.String("key", a.Key), slog.String("origin", a.Origin),
 			slog.Time("expires", a.Expires), slog.String("owner", a.Owner), slog.String("reason", a.Reason))
@@ -128,17 +158,17 @@ func (r *reloader) apply(active, next *snapshot) {
 func (r *reloader) reportApplied(t trigger, before, after *snapshot) {
 	recovered := r.lastErr != ""
 	r.lastErr = ""
-	r.parts.reloads.setActive(after.version, r.clock())
+	r.metrics.setActive(after.version, r.clock())
 	switch {
 	case after.version != before.version:
 		r.logger.Info("configuration reloaded", slog.String("why", t.why),
 			slog.String("config_version_before", before.version), slog.String("config_version", after.version),
 			slog.Any("changed", config.Changes(before.loaded, after.loaded)))
 		r.warn(after.loaded.Warnings)
-		r.record(t, outcomeApplied, nil)
+		r.record(t, admin.ReloadApplied, nil)
 	case recovered || !t.automatic:
 		r.logger.Info("configuration unchanged", slog.String("why", t.why), slog.String("config_version", after.version))
-		r.record(t, outcomeUnchanged, nil)
+		r.record(t, admin.ReloadUnchanged, nil)
 	}
 }
 
@@ -155,8 +185,8 @@ func (r *reloader) reportRefused(t trigger, err error) {
 		return
 	}
 	r.lastErr = err.Error()
-	r.parts.reloads.successful.Set(0)
-	version := r.parts.current.Load().version
+	r.metrics.successful.Set(0)
+	version := r.active.current.Load().version
 	problems, ok := errors.AsType[config.Problems](err)
 	if !ok {
 		problems = config.Problems{{Text: err.Error()}}
@@ -172,7 +202,7 @@ func (r *reloader) reportRefused(t trigger, err error) {
 		r.logger.Warn("configuration refused", append(position(p), slog.String("problem", p.Text),
 			slog.String("why", t.why), slog.String("config_version", version))...)
 	}
-	r.record(t, outcomeRefused, refused)
+	r.record(t, admin.ReloadRefused, refused)
 }
 
 // position returns the log attributes of a problem's position: file and line or another source, and the key.
@@ -203,7 +233,7 @@ func (r *reloader) record(t trigger, outcome string, refused config.Problems) {
 			keys = append(keys, key)
 		}
 	}
-	r.parts.reloads.count.WithLabelValues(outcome).Inc()
-	r.parts.reloads.setRefused(keys)
-	r.parts.lastReload.Store(&reload)
+	r.metrics.count.WithLabelValues(outcome).Inc()
+	r.metrics.setRefused(keys)
+	r.active.lastReload.Store(&reload)
 }

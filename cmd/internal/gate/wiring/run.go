@@ -16,62 +16,63 @@ const adminGrace = time.Second
 
 // Run serves until ctx ends, then drains, and releases all resources. It returns an error if a part failed while it served, or if requests
 // had to be cut off. It may be called once.
-func (e *Edge) Run(ctx context.Context) error {
+func (g *Gateway) Run(ctx context.Context) error {
 	// The background tasks outlast ctx, because requests are served until the drain has ended.
 	taskCtx, stopTasks := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopTasks()
-	tasks, failed := errgroup.WithContext(taskCtx)
-	for _, task := range e.parts.background() {
+	tasks, failedCtx := errgroup.WithContext(taskCtx)
+	for _, task := range g.tasks {
 		tasks.Go(func() error { return task(taskCtx) })
 	}
 	// Refunds end after the requests, and the limiter and the record of demand after the refunds.
 	refundCtx, stopRefunds := context.WithCancel(taskCtx)
 	defer stopRefunds()
 	refunded := make(chan error, 1)
-	go func() { refunded <- e.parts.refunds.Run(refundCtx) }()
+	go func() { refunded <- g.refunds.Run(refundCtx) }()
 	reloadCtx, stopReloads := context.WithCancel(ctx) // reloads end when the shutdown starts
 	defer stopReloads()
-	tasks.Go(func() error { return e.reloader.watch(reloadCtx) })
-	tasks.Go(func() error { return e.parts.public.Serve(e.handler) })
-	tasks.Go(func() error { return e.parts.adminServer.Serve(e.parts.admin) })
-	e.parts.admin.Serving()
-	e.logger.Info("serving", slog.String("version", e.version), slog.String("config_version", e.parts.current.Load().version),
-		slog.String("listen", e.Address().String()), slog.String("admin_listen", e.AdminAddress().String()))
-	e.lifecycle.Serving()
+	tasks.Go(func() error { return g.reloader.watch(reloadCtx) })
+	tasks.Go(func() error { return g.public.Serve(g.api) })
+	tasks.Go(func() error { return g.admin.Serve(g.reports.pages) })
+	g.reports.pages.Serving()
+	g.logger.Info("serving", slog.String("version", g.version), slog.String("config_version", g.active.current.Load().version),
+		slog.String("listen", g.Address().String()), slog.String("admin_listen", g.AdminAddress().String()))
+	g.lifecycle.Serving()
 
 	select {
 	case <-ctx.Done():
-	case <-failed.Done():
+	case <-failedCtx.Done():
 	}
 	stopReloads()
-	err := e.drain(failed)
+	err := g.drain(failedCtx)
 	stopRefunds()
 	err = errors.Join(<-refunded, err)
 	stopTasks()
-	err = errors.Join(tasks.Wait(), err, e.parts.close())
-	e.logger.Info("stopped")
+	err = errors.Join(tasks.Wait(), err, g.opened.close())
+	g.logger.Info("stopped")
 	return err
 }
 
-// drain ends the listeners: the public one after the drain wait, within the grace period. It does not wait if a part has failed.
-func (e *Edge) drain(failed context.Context) error {
-	e.parts.admin.Draining()
-	e.parts.public.Drain()
-	shutdown := e.parts.current.Load().loaded.Shutdown
-	e.lifecycle.Draining(time.Duration(shutdown.DrainWait) + time.Duration(shutdown.Grace) + adminGrace + gateway.RefundFlushTimeout)
-	e.logger.Info("draining", slog.String("wait", shutdown.DrainWait.String()), slog.String("grace", shutdown.Grace.String()))
+// drain ends the listeners: the public one after the drain wait, within the grace period. failedCtx ends if a part fails; then drain does
+// not wait.
+func (g *Gateway) drain(failedCtx context.Context) error {
+	g.reports.pages.Draining()
+	g.public.Drain()
+	shutdown := g.active.current.Load().loaded.Shutdown
+	g.lifecycle.Draining(time.Duration(shutdown.DrainWait) + time.Duration(shutdown.Grace) + adminGrace + gateway.RefundFlushTimeout)
+	g.logger.Info("draining", slog.String("wait", shutdown.DrainWait.String()), slog.String("grace", shutdown.Grace.String()))
 	wait := time.NewTimer(time.Duration(shutdown.DrainWait))
 	defer wait.Stop()
 	select {
 	case <-wait.C:
-	case <-failed.Done():
+	case <-failedCtx.Done():
 	}
-	grace, cancel := context.WithTimeout(failed, time.Duration(shutdown.Grace))
+	grace, cancel := context.WithTimeout(failedCtx, time.Duration(shutdown.Grace))
 	defer cancel()
-	err := e.parts.public.ShutDown(grace)
+	err := g.public.ShutDown(grace)
 
-	adminDone, cancelAdmin := context.WithTimeout(context.WithoutCancel(failed), adminGrace)
+	adminDone, cancelAdmin := context.WithTimeout(context.WithoutCancel(failedCtx), adminGrace)
 	defer cancelAdmin()
-	_ = e.parts.adminServer.ShutDown(adminDone) // a profile in progress is not an error
+	_ = g.admin.ShutDown(adminDone) // a profile in progress is not an error
 	return err
 }

@@ -2,13 +2,15 @@ package wiring
 
 import (
 	"errors"
+	"net/http"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
-	"opsgate/authn"
-	"opsgate/backendclient"
+	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/policies"
+	"opsgate/cmd/internal/gate/status"
 	"opsgate/gateway"
 	"opsgate/ratelimit"
 )
@@ -23,15 +25,14 @@ type snapshot struct {
 
 	policies *ratelimit.Policies
 	gateway  *gateway.Gateway
-
-	upstreams *backendclient.Change // is applied with the snapshot; nil for the first
 }
 
-// snapshot builds the snapshot of a configuration. It returns an error if a setting of any part is invalid, and changes nothing.
-func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err error) {
+// snapshot builds the snapshot of a configuration. last is the active one; nil if there is none. It returns an error if a setting of any part
+// is invalid, and changes nothing.
+func (r *requests) snapshot(loaded config.Loaded, now time.Time, last *snapshot) (_ *snapshot, err error) {
 	s := &snapshot{loaded: loaded, files: loaded.Files(), version: loaded.Version(), since: now}
 	var before *ratelimit.Policies
-	if last := p.current.Load(); last != nil {
+	if last != nil {
 		before = last.policies
 		if s.version == last.version {
 			s.since = last.since
@@ -43,66 +44,47 @@ func (p *parts) snapshot(loaded config.Loaded, now time.Time) (_ *snapshot, err 
 	if err := errors.Join(callSettings(loaded.Config).Validate(), tokenSettings(loaded.Config).Validate()); err != nil {
 		return nil, err
 	}
-	s.gateway, err = gateway.New(gateway.Options{
-		Fleet:           p.clients.Fleet,
-		Monitoring:      p.clients.Monitoring,
-		Incident:        p.clients.Incident,
-		Audit:           p.clients.Audit,
-		Authenticator:   p.authenticator,
-		Limiter:         p.limiter,
-		Policies:        s.policies,
-		Refunds:         p.refunds,
-		RetrySlots:      p.retrySlots,
-		Timeout:         time.Duration(loaded.HTTP.RequestTimeout),
-		Timeouts:        timeouts(loaded.Routes),
-		BodyTimeout:     time.Duration(loaded.HTTP.BodyTimeout),
-		MaxBodyBytes:    int64(loaded.HTTP.MaxBodyBytes),
-		MaxHeaderBytes:  int64(loaded.HTTP.MaxHeaderBytes),
-		TrustedProxies:  prefixes(loaded.TrustedProxies),
-		TLS:             loaded.TLS.CertFile != "",
-		PublicURL:       loaded.PublicURL,
-		TokenPrefix:     tokenPrefix(loaded.Config),
-		LogFailuresOnly: !loaded.Log.Access,
-		LogSkipFraction: 1 - loaded.Log.AccessSample.Fraction(),
-		Capacity:        p.capacity,
-		Decisions:       p.decisions,
-		Tracer:          newTracer(p.traces, loaded.Config),
-		Logger:          p.logger,
-		Lines:           p.logLimits.requests,
-		Metrics:         p.metrics,
-	})
-	if err != nil || before == nil {
-		return s, err
-	}
-	if s.upstreams, err = p.clients.Prepare(upstreams(loaded.Upstreams)); err != nil { // last, so that no other step has to discard it
-		return nil, upstreamProblems(loaded, err)
-	}
-	return s, nil
+	options := r.options
+	options.Policies = s.policies
+	options.Timeout = time.Duration(loaded.HTTP.RequestTimeout)
+	options.Timeouts = timeouts(loaded.Routes)
+	options.BodyTimeout = time.Duration(loaded.HTTP.BodyTimeout)
+	options.MaxBodyBytes = int64(loaded.HTTP.MaxBodyBytes)
+	options.MaxHeaderBytes = int64(loaded.HTTP.MaxHeaderBytes)
+	options.TrustedProxies = prefixes(loaded.TrustedProxies)
+	options.TLS = loaded.TLS.CertFile != ""
+	options.PublicURL = loaded.PublicURL
+	options.TokenPrefix = tokenPrefix(loaded.Config)
+	options.LogFailuresOnly = !loaded.Log.Access
+	options.LogSkipFraction = 1 - loaded.Log.AccessSample.Fraction()
+	options.Tracer = newTracer(r.traces, loaded.Config)
+	s.gateway, err = gateway.New(options)
+	return s, err
 }
 
-// upstreamProblems returns the problem of an upstream that cannot be changed.
-func upstreamProblems(loaded config.Loaded, err error) config.Problems {
-	key, text := "upstreams", err.Error()
-	if refused, is := errors.AsType[*backendclient.ChangeError](err); is {
-		key, text = key+"."+refused.Service+".address", refused.Err.Error()
-	}
-	return config.Problems{loaded.Problem(key, text)}
+// active is the active configuration.
+type active struct {
+	// current is the active snapshot. A request loads it once, so it never sees parts of two configurations.
+	current    atomic.Pointer[snapshot]
+	lastReload atomic.Pointer[admin.Reload]
 }
 
-func callSettings(c config.Config) backendclient.Settings {
-	return backendclient.Settings{
-		MaxResponseBytes: int(c.UpstreamCalls.MaxResponseBytes),
-		MaxInFlight:      c.UpstreamCalls.MaxInFlight,
-		Retries: backendclient.RetrySettings{
-			Max:    c.UpstreamCalls.Retries.Max,
-			Budget: c.UpstreamCalls.Retries.Budget.Fraction(),
-		},
-		Breaker: backendclient.BreakerSettings{
-			Window:      c.BreakerWindow(),
-			MinRequests: c.UpstreamCalls.Breaker.MinRequests,
-			FailureRate: c.UpstreamCalls.Breaker.FailureRate.Fraction(),
-			OpenFor:     time.Duration(c.UpstreamCalls.Breaker.OpenFor),
-		},
+func newActive(first *snapshot) *active {
+	a := new(active)
+	a.current.Store(first)
+	return a
+}
+
+// ServeHTTP handles a request of the public API under the active snapshot.
+func (a *active) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.current.Load().gateway.ServeHTTP(w, r)
+}
+
+// report returns the active configuration for the admin pages.
+func (a *active) report() status.Active {
+	s := a.current.Load()
+	return status.Active{
+		Loaded: &s.loaded, Version: s.version, Since: s.since, Policies: s.policies, Gateway: s.gateway, LastReload: a.lastReload.Load(),
 	}
 }
 
@@ -114,26 +96,6 @@ func timeouts(routes config.Routes) map[string]time.Duration {
 	return byRoute
 }
 
-// requestsPerLookUp is the number of requests in flight for which one look-up of an unknown token is allowed. At most half of these
-// requests can wait for the look-up.
-const requestsPerLookUp = 2 * authn.WaitersPerLookup
-
-// tokenSettings limits look-ups of unknown tokens to half of the calls in flight, and the requests that wait for them to half of
-// the requests in flight.
-func tokenSettings(c config.Config) authn.Settings {
-	return authn.Settings{
-		FreshFor:      time.Duration(c.Authn.FreshFor),
-		StaleFor:      time.Duration(c.Authn.StaleFor),
-		LookupTimeout: time.Duration(c.Authn.LookUpTimeout),
-		MaxLookups:    MaxLookUps(c),
-	}
-}
-
-// MaxLookUps returns the effective maximum of concurrent look-ups of unknown tokens.
-func MaxLookUps(c config.Config) int {
-	return min(c.Authn.MaxLookUps, max(1, c.UpstreamCalls.MaxInFlight/2), max(1, c.HTTP.MaxInFlight/requestsPerLookUp))
-}
-
 func prefixes(networks []config.Network) []netip.Prefix {
 	list := make([]netip.Prefix, len(networks))
 	for i, n := range networks {
@@ -141,3 +103,6 @@ func prefixes(networks []config.Network) []netip.Prefix {
 	}
 	return list
 }
+
+// tokenPrefix returns the prefix of all tokens of clients.
+func tokenPrefix(c config.Config) string { return c.TokenPrefix + "live_" }

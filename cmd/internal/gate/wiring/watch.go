@@ -41,7 +41,7 @@ func (r *reloader) poll(ctx context.Context) {
 	if r.load == nil {
 		return
 	}
-	files := r.parts.current.Load().files
+	files := r.active.current.Load().files
 	last, retry := r.state()
 	switch {
 	case fingerprintOf(files) != last:
@@ -78,11 +78,11 @@ func waitUntilStable(ctx context.Context, files []string) {
 func (r *reloader) expire() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	active, now := r.parts.current.Load(), r.clock()
+	active, now := r.active.current.Load(), r.clock()
 	if first := policies.NextExpiry(active.policies); first.IsZero() || now.Before(first) {
 		return
 	}
-	next, err := r.parts.snapshot(active.loaded, now)
+	next, err := r.requests.snapshot(active.loaded, now, active)
 	if err != nil {
 		r.reportRefused(trigger{why: "limits expired", automatic: true, retry: true}, err)
 		return

@@ -64,7 +64,7 @@ func diagnose(s snapshot) []Finding {
 		}
 	}
 	list = append(list, diagnoseFailures(s.failures)...)
-	if r := s.reload; r != nil && r.Outcome == "refused" {
+	if r := s.reload; r != nil && r.Outcome == admin.ReloadRefused {
 		list = append(list, Finding{
 			Key: "reload", Verdict: verdictImpaired, Detail: strings.Join(r.Problems, "\n"), Runbook: "configuration.md#a-reload-failed",
 			Text: fmt.Sprintf("The configuration on disk was refused %s ago (%s)",

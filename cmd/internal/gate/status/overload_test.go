@@ -1,4 +1,4 @@
-package wiring
+package status
 
 import (
 	"log/slog"
@@ -12,7 +12,10 @@ import (
 func TestFlappingOverloadIsLoggedOnce(t *testing.T) {
 	var log loggingtest.Buffer
 	logger, refused := slog.New(slog.NewTextHandler(&log, nil)), uint64(5)
-	l := &monitoredLimit{name: "capacity", unit: "requests in flight", load: func() (int, int, uint64) { return 7, 8, refused }, refused: 5}
+	l := &monitoredLimit{
+		Limit:   Limit{Name: "capacity", Resource: "requests in flight", Load: func() (int, int, uint64) { return 7, 8, refused }},
+		refused: 5,
+	}
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	check := func(after time.Duration, more uint64) {
 		now, refused = now.Add(after), refused+more

@@ -1,4 +1,4 @@
-package wiring
+package status
 
 import (
 	"cmp"
@@ -11,29 +11,70 @@ import (
 	"opsgate/authn"
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/admin/console"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/gateway"
 	"opsgate/ratelimit"
+	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/heavyhitters"
+	"opsgate/ratelimit/redisstore"
 )
 
-// tokenPrefix returns the prefix of all tokens of clients.
-func tokenPrefix(c config.Config) string { return c.TokenPrefix + "live_" }
+// Options are the options of [New]. All are required except Redis.
+type Options struct {
+	Active        func() Active
+	Clients       *backendclient.Clients
+	Authenticator *authn.Authenticator
+	Limits        ratelimit.Store
+	Redis         *Redis // nil if limits are counted in memory
+	Busiest       *heavyhitters.Sketch
+	Overload      *Overload
+	Rates         func() console.Rates // of the requests of this gateway
+	Draining      func() bool
+	Host          string // "" if unknown
+	AdminListen   string // address of the admin listener
+	Build         buildinfo.Info
+	Clock         func() time.Time
+}
 
-// adminAccess returns the access rules of the admin listener.
-func adminAccess(c config.Admin) admin.Access {
-	return admin.Access{
-		Token: c.Token.Reveal(), MetricsToken: c.MetricsToken.Reveal(), ClientCertificates: c.TLS.ClientCAFile != "", Listen: c.Listen,
+// Active is the active configuration with what was built from it.
+type Active struct {
+	Loaded     *config.Loaded
+	Version    string
+	Since      time.Time // when the version became active
+	Policies   *ratelimit.Policies
+	Gateway    *gateway.Gateway
+	LastReload *admin.Reload // nil if there was none
+}
+
+// Redis is the part of the limiter that counts in Redis.
+type Redis struct {
+	Limits   *failover.Store
+	Replicas *redisstore.Replicas
+	Expected func() int // number of gateways that divide the limits in an outage
+}
+
+// An Inspector reads the state of a gateway from its parts. It is safe for concurrent use.
+type Inspector struct {
+	options Options
+	started time.Time
+	peers   *peers // nil if limits are counted in memory
+}
+
+var (
+	_ admin.Inspector = (*Inspector)(nil)
+	_ console.Source  = (*Inspector)(nil)
+)
+
+// New returns an Inspector. It reads the other gateways while [Inspector.Run] runs.
+func New(o Options) *Inspector {
+	i := &Inspector{options: o, started: o.Clock()}
+	if o.Redis != nil {
+		i.peers = newPeers(o.Redis.Replicas, o.Clock)
 	}
+	return i
 }
-
-// An inspector answers requests of the admin pages from the active snapshot.
-type inspector struct {
-	parts *parts
-	clock func() time.Time
-}
-
-var _ admin.Inspector = (*inspector)(nil)
 
 // stateUnavailable is the state of a service without a connection.
 const stateUnavailable = "unavailable"
@@ -49,21 +90,21 @@ type tokenView struct {
 }
 
 // view returns the state of a token. It counts no request and makes no call of the identity service.
-func (i *inspector) view(ctx context.Context, s *snapshot, subject admin.Subject) tokenView {
+func (i *Inspector) view(ctx context.Context, active Active, subject admin.Subject) tokenView {
 	var v tokenView
-	teamID := v.setCached(i.parts.authenticator, subject)
-	v.assignment = s.policies.For(teamID, subject.TokenID)
+	teamID := v.setCached(i.options.Authenticator, subject)
+	v.assignment = active.Policies.For(teamID, subject.TokenID)
 	v.state.Policy = policyOf(v.assignment)
 	// A policy of the token does not depend on its team.
 	v.state.Policy.TeamUnknown = teamID == "" && v.assignment.Class != ratelimit.ClassToken
-	v.state.Store = i.parts.storeState()
-	decision, err := i.parts.limiter.Peek(ctx, subject.TokenID, v.assignment.Policy)
+	v.state.Store = i.Store()
+	decision, err := i.options.Limits.Peek(ctx, subject.TokenID, v.assignment.Policy)
 	if err != nil {
 		v.err, v.state.Store.Error = err, err.Error()
 	} else {
 		v.decision = &decision
 	}
-	v.state.Limits = limitsOf(s.loaded, v.assignment, v.decision)
+	v.state.Limits = limitsOf(active.Loaded, v.assignment, v.decision)
 	return v
 }
 
@@ -84,12 +125,17 @@ func (v *tokenView) setCached(a *authn.Authenticator, subject admin.Subject) (te
 	return token.TeamID
 }
 
-// storeState returns the state of the store of rate limits.
-func (p *parts) storeState() admin.Store {
-	if p.limiter.shared == nil {
+// Store returns the state of the store of rate limits. It implements [console.Source].
+func (i *Inspector) Store() admin.Store {
+	redis := i.options.Redis
+	if redis == nil {
 		return admin.Store{Mode: ratelimit.ModeMemory}
 	}
-	return p.limiter.shared.state()
+	state := redis.Limits.State()
+	return admin.Store{
+		Mode: state.Mode, Since: &state.Since, Replicas: redis.Expected(),
+		Breaker: &admin.Breaker{State: backendclient.BreakerState(state.Breaker), Cause: state.Cause},
+	}
 }
 
 func policyOf(a *ratelimit.Assignment) admin.Policy {
@@ -101,7 +147,7 @@ func policyOf(a *ratelimit.Assignment) admin.Policy {
 }
 
 // limitsOf returns the limits of an assignment, with their remaining requests if there is a decision.
-func limitsOf(loaded config.Loaded, a *ratelimit.Assignment, d *ratelimit.Decision) []admin.Limit {
+func limitsOf(loaded *config.Loaded, a *ratelimit.Assignment, d *ratelimit.Decision) []admin.Limit {
 	key := a.Key
 	if a.Class != ratelimit.ClassDefault {
 		key += ".limits"
@@ -120,27 +166,27 @@ func limitsOf(loaded config.Loaded, a *ratelimit.Assignment, d *ratelimit.Decisi
 }
 
 // Limits implements [admin.Inspector].
-func (i *inspector) Limits(ctx context.Context, s admin.Subject) admin.TokenLimits {
-	active := i.parts.current.Load()
+func (i *Inspector) Limits(ctx context.Context, s admin.Subject) admin.TokenLimits {
+	active := i.options.Active()
 	return admin.TokenLimits{
-		At: i.clock().UTC().Truncate(time.Millisecond), Version: active.version, Subject: s, TokenState: i.view(ctx, active, s).state,
+		At: i.options.Clock().UTC().Truncate(time.Millisecond), Version: active.Version, Subject: s, TokenState: i.view(ctx, active, s).state,
 	}
 }
 
 // Explain implements [admin.Inspector].
-func (i *inspector) Explain(ctx context.Context, q admin.Question) admin.Explanation {
-	active := i.parts.current.Load()
-	token, states := i.view(ctx, active, q.Subject), i.parts.dependencies()
+func (i *Inspector) Explain(ctx context.Context, q admin.Question) admin.Explanation {
+	active := i.options.Active()
+	token, states := i.view(ctx, active, q.Subject), i.Dependencies()
 	service := func(name string) admin.Service {
-		breaker := i.parts.clients.Breakers()[name]
+		breaker := i.options.Clients.Breakers()[name]
 		return admin.Service{
 			Name: name, State: states[name].State, Breaker: &admin.Breaker{State: breaker.State, Cause: breaker.Cause, Team: breaker.Team},
 		}
 	}
 	x := admin.Explanation{
-		At: i.clock().UTC().Truncate(time.Millisecond), Version: active.version, Question: q, TokenState: token.state,
+		At: i.options.Clock().UTC().Truncate(time.Millisecond), Version: active.Version, Question: q, TokenState: token.state,
 		Identity: service(dependencyIdentity),
-		Explanation: active.gateway.Explain(gateway.ExplainRequest{
+		Explanation: active.Gateway.Explain(gateway.ExplainRequest{
 			Method: q.Method, Path: q.Path,
 			Principal: token.principal, Revoked: token.revoked, Assignment: token.assignment, Decision: token.decision, LimiterErr: token.err,
 			ServiceErr: func(name string) error { return serviceErr(service(name), token.state.Token.TeamID) },
@@ -165,13 +211,13 @@ func serviceErr(s admin.Service, team string) error {
 }
 
 // Reset implements [admin.Inspector].
-func (i *inspector) Reset(ctx context.Context, tokenID string) error {
-	return i.parts.limiter.Reset(ctx, tokenID)
+func (i *Inspector) Reset(ctx context.Context, tokenID string) error {
+	return i.options.Limits.Reset(ctx, tokenID)
 }
 
 // Busiest implements [admin.Inspector].
-func (i *inspector) Busiest(n int) []admin.BusyToken {
-	top := i.parts.busiest.Top(n)
+func (i *Inspector) Busiest(n int) []admin.BusyToken {
+	top := i.options.Busiest.Top(n)
 	list := make([]admin.BusyToken, len(top))
 	for j, entry := range top {
 		list[j] = admin.BusyToken(entry)
@@ -179,20 +225,12 @@ func (i *inspector) Busiest(n int) []admin.BusyToken {
 	return list
 }
 
-// busyTokens counts the requests of each token.
-type busyTokens struct{ sketch *heavyhitters.Sketch }
-
-// Decided implements [gateway.DecisionObserver].
-func (b busyTokens) Decided(p *authn.Principal, _ *ratelimit.Assignment, d *ratelimit.Decision) {
-	b.sketch.Add(p.TokenID, p.TeamID, !d.Allowed)
-}
-
 // Configuration implements [admin.Inspector].
-func (i *inspector) Configuration() admin.Configuration {
-	active := i.parts.current.Load()
-	effective := active.loaded.Effective()
+func (i *Inspector) Configuration() admin.Configuration {
+	active := i.options.Active()
+	effective := active.Loaded.Effective()
 	c := admin.Configuration{
-		Version: active.version, Since: active.since, File: active.loaded.Path, LastReload: i.parts.lastReload.Load(),
+		Version: active.Version, Since: active.Since, File: active.Loaded.Path, LastReload: active.LastReload,
 		Values: make([]admin.Value, len(effective)),
 	}
 	for j, v := range effective {

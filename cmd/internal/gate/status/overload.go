@@ -1,4 +1,4 @@
-package wiring
+package status
 
 import (
 	"context"
@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/admin"
-	"opsgate/cmd/internal/gate/httpserver"
 	"opsgate/cmd/internal/kit/duration"
-	"opsgate/gateway"
 )
 
 const (
@@ -20,21 +18,24 @@ const (
 	recoveryPeriod = 10 * time.Second
 )
 
-// overload reports limits that are reached: it logs the beginning and the end, and sets the state on the readiness page. The gateway stays
-// ready, because load balancers would move its traffic to others and overload them too.
-type overload struct {
+// An Overload reports limits that are reached: it logs the beginning and the end, and provides the state for the readiness page. The gateway
+// stays ready, because load balancers would move its traffic to others and overload them too.
+type Overload struct {
 	logger *slog.Logger
 	clock  func() time.Time
 	limits []*monitoredLimit
-
-	capacity *gateway.Capacity
 }
 
-// A monitoredLimit is a limit past which requests or connections are refused.
+// A Limit is a maximum above which requests or connections are refused.
+type Limit struct {
+	Name     string                                      // on the readiness page; "" for none
+	Resource string                                      // what is limited, in words
+	Load     func() (current, limit int, refused uint64) // refused counts from the start of the process
+}
+
+// A monitoredLimit is a limit with its overload.
 type monitoredLimit struct {
-	name string                                      // on the readiness page; "" for none
-	unit string                                      // of current and limit, in words
-	load func() (current, limit int, refused uint64) // refused counts from the start of the process
+	Limit
 
 	mu            sync.Mutex
 	since         time.Time // beginning of the overload; zero for none
@@ -43,22 +44,22 @@ type monitoredLimit struct {
 	refusedBefore uint64 // at the beginning of the overload
 }
 
-func newOverload(logger *slog.Logger, clock func() time.Time, capacity *gateway.Capacity, public *httpserver.Server) *overload {
-	return &overload{logger: logger, clock: clock, capacity: capacity, limits: []*monitoredLimit{
-		{name: admin.DependencyCapacity, unit: "requests in flight", load: capacity.Load},
-		{name: admin.DependencyConnections, unit: "open connections", load: public.Connections},
-		{unit: "bytes of incomplete headers", load: public.Input},
-	}}
+// NewOverload returns an Overload of limits.
+func NewOverload(logger *slog.Logger, clock func() time.Time, limits ...Limit) *Overload {
+	o := &Overload{logger: logger, clock: clock}
+	for _, l := range limits {
+		o.limits = append(o.limits, &monitoredLimit{Limit: l})
+	}
+	return o
 }
 
-// run checks the limits, and cuts off responses that are overdue, until ctx ends. It returns nil.
-func (o *overload) run(ctx context.Context) error {
+// Run checks the limits until ctx ends. It returns nil.
+func (o *Overload) Run(ctx context.Context) error {
 	tick := time.NewTicker(overloadCheckEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case now := <-tick.C:
-			o.capacity.CutOffOverdue(now)
+		case <-tick.C:
 			for _, l := range o.limits {
 				l.check(o.logger, o.clock())
 			}
@@ -70,19 +71,19 @@ func (o *overload) run(ctx context.Context) error {
 
 // check starts or ends the overload, by what was refused since the last check.
 func (l *monitoredLimit) check(logger *slog.Logger, now time.Time) {
-	_, limit, refused := l.load()
+	_, limit, refused := l.Load()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if refused != l.refused {
 		if l.since.IsZero() {
 			l.since, l.refusedBefore = now, l.refused
-			logger.Warn("overloaded", slog.String("resource", l.unit), slog.Int("limit", limit))
+			logger.Warn("overloaded", slog.String("resource", l.Resource), slog.Int("limit", limit))
 		}
 		l.lastRefusal, l.refused = now, refused
 		return
 	}
 	if !l.since.IsZero() && now.Sub(l.lastRefusal) >= recoveryPeriod {
-		logger.Info("not overloaded any more", slog.String("resource", l.unit), slog.Uint64("refused", l.refused-l.refusedBefore),
+		logger.Info("not overloaded any more", slog.String("resource", l.Resource), slog.Uint64("refused", l.refused-l.refusedBefore),
 			slog.String("lasted", duration.Rounded(l.lastRefusal.Sub(l.since))))
 		l.since = time.Time{}
 	}
@@ -90,7 +91,7 @@ func (l *monitoredLimit) check(logger *slog.Logger, now time.Time) {
 
 // dependency returns the state of the limit for the readiness page.
 func (l *monitoredLimit) dependency(now time.Time) admin.Dependency {
-	current, limit, _ := l.load()
+	current, limit, _ := l.Load()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	load := &admin.Load{Current: current, Limit: limit}
@@ -99,6 +100,6 @@ func (l *monitoredLimit) dependency(now time.Time) admin.Dependency {
 	}
 	return admin.Dependency{
 		State: "overloaded", Since: l.since, Load: load,
-		Reason: fmt.Sprintf("more than %d %s for %s; %d now", limit, l.unit, duration.Rounded(now.Sub(l.since)), current),
+		Reason: fmt.Sprintf("more than %d %s for %s; %d now", limit, l.Resource, duration.Rounded(now.Sub(l.since)), current),
 	}
 }

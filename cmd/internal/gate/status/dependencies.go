@@ -1,0 +1,111 @@
+package status
+
+import (
+	"time"
+
+	"google.golang.org/grpc/connectivity"
+
+	"opsgate/backendclient"
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/kit/duration"
+	"opsgate/ratelimit"
+)
+
+// dependencyIdentity is the name of the identity service.
+const dependencyIdentity = "identity"
+
+// Dependencies returns the state of each dependency, with the reason if it is not OK. The readiness page publishes it without
+// authentication, so it contains no text of a service.
+//
+// It implements [console.Source].
+func (i *Inspector) Dependencies() map[string]admin.Dependency {
+	now := i.options.Clock()
+	list := make(map[string]admin.Dependency)
+	breakers, unreachable, endpoints := i.options.Clients.Breakers(), i.options.Clients.UnreachableSince(), i.options.Clients.Endpoints()
+	for service, state := range i.options.Clients.States() {
+		b := breakers[service]
+		d := serviceState(state, b, now)
+		if d.Since = b.TrippedAt; d.Since.IsZero() {
+			d.Since = unreachable[service]
+		}
+		d.Breaker, d.Endpoints = &b, endpoints[service]
+		list[service] = d
+	}
+	if brokenFor, err := i.options.Authenticator.ContractError(); err != nil && list[dependencyIdentity].OK {
+		d := invalidAnswers(brokenFor, now)
+		d.Breaker, d.Endpoints = list[dependencyIdentity].Breaker, list[dependencyIdentity].Endpoints
+		list[dependencyIdentity] = d
+	}
+	list[admin.DependencyRevocations] = revocations(i.options.Authenticator.DisconnectedFor(), now)
+	if i.options.Redis != nil {
+		list[admin.DependencyRedis] = i.options.Redis.dependency(now)
+	}
+	for _, l := range i.options.Overload.limits {
+		if l.Name != "" {
+			list[l.Name] = l.dependency(now)
+		}
+	}
+	return list
+}
+
+// serviceState returns the state of an internal service by its connection and its breaker.
+func serviceState(state connectivity.State, b backendclient.BreakerStatus, now time.Time) admin.Dependency {
+	states := map[connectivity.State]string{
+		connectivity.Idle:             "idle",
+		connectivity.Connecting:       "connecting",
+		connectivity.Ready:            "ready",
+		connectivity.TransientFailure: stateUnavailable,
+		connectivity.Shutdown:         "closed",
+	}
+	d := admin.Dependency{State: states[state], OK: state == connectivity.Ready && b.State == backendclient.BreakerClosed}
+	switch {
+	case b.State == backendclient.BreakerOpen:
+		d.State = "breaker open"
+		d.Reason = "no calls for " + duration.Rounded(now.Sub(b.Since)) + ", the next one in " + duration.Rounded(b.ProbesAt.Sub(now))
+	case b.State == backendclient.BreakerHalfOpen:
+		d.State, d.Reason = "breaker half-open", "only probes for "+duration.Rounded(now.Sub(b.Since))
+	case state != connectivity.Ready:
+		d.Reason = "no connection"
+	}
+	if cause := sanitizeCause(b.Cause); cause != "" && !d.OK {
+		d.Reason += ": " + cause
+	}
+	return d
+}
+
+// invalidAnswers is the state of an identity service whose answers break the contract.
+func invalidAnswers(brokenFor time.Duration, now time.Time) admin.Dependency {
+	return admin.Dependency{
+		State: "invalid answers", Since: now.Add(-brokenFor),
+		Reason: "for " + duration.Rounded(brokenFor) +
+			" it has returned token ids or team ids that are not UUIDs: tokens that are not cached get 500",
+	}
+}
+
+// revocations returns the state of the revocation stream.
+func revocations(disconnected time.Duration, now time.Time) admin.Dependency {
+	if disconnected == 0 {
+		return admin.Dependency{State: "ready", OK: true}
+	}
+	return admin.Dependency{
+		State: stateUnavailable, Since: now.Add(-disconnected),
+		Reason: "the stream has been disconnected for " + duration.Rounded(disconnected) + ": revocations take effect late",
+	}
+}
+
+// dependency returns the state of Redis for the readiness page; in an outage, State has the mode of the limits.
+func (r *Redis) dependency(now time.Time) admin.Dependency {
+	state := r.Limits.State()
+	b := &backendclient.BreakerStatus{State: backendclient.BreakerState(state.Breaker), TrippedAt: state.Since, Cause: state.Cause}
+	if state.Mode == ratelimit.ModeShared {
+		return admin.Dependency{State: "ready", OK: true, Breaker: b}
+	}
+	d := admin.Dependency{
+		State:  "unavailable, limits are " + string(state.Mode),
+		Reason: "not in use for " + duration.Rounded(now.Sub(state.Since)), Since: state.Since, Breaker: b,
+	}
+	if cause := redisCause(state.Cause); cause != "" {
+		d.Reason += ": " + cause
+	}
+	return d
+}

@@ -1,0 +1,205 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"opsgate/backendclient"
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/redisstore"
+)
+
+// Self returns the status of this gateway.
+func (i *Inspector) Self() admin.GatewayStatus {
+	o := i.options
+	active, store, rates, now := o.Active(), i.Store(), o.Rates(), o.Clock().UTC()
+	since := active.Since.UTC()
+	s := admin.GatewayStatus{
+		Host: o.Host, AdminListen: o.AdminListen, Version: o.Build.Version, Revision: o.Build.Revision,
+		ConfigVersion: active.Version, ConfigSince: &since,
+		ConfigRefused: active.LastReload != nil && active.LastReload.Outcome == admin.ReloadRefused,
+		Mode: string(store.Mode), Draining: o.Draining(), Breakers: []string{},
+		RPS: rates.All, FailedRPS: rates.Failed, LimitedRPS: rates.Limited,
+		Up: max(0, now.Sub(i.started).Seconds()), At: now.Truncate(time.Millisecond),
+	}
+	if store.Mode != ratelimit.ModeMemory && store.Since != nil {
+		modeSince := store.Since.UTC()
+		s.ModeSince = &modeSince
+	}
+	for service, b := range o.Clients.Breakers() {
+		if b.State != backendclient.BreakerClosed {
+			s.Breakers = append(s.Breakers, service)
+		}
+	}
+	slices.Sort(s.Breakers)
+	return s
+}
+
+// Run reads the other gateways each time that a page requests them, until ctx ends. It returns nil.
+func (i *Inspector) Run(ctx context.Context) error {
+	if i.peers == nil {
+		return nil
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-i.peers.requested:
+			i.peers.read(ctx, i.Self())
+		}
+	}
+}
+
+// Fleet implements [console.Source]. It does not wait for Redis.
+func (i *Inspector) Fleet() admin.Fleet {
+	if i.peers == nil {
+		return admin.Fleet{State: admin.FleetMemory, Gateways: []admin.Gateway{{Self: true, GatewayStatus: i.Self()}}}
+	}
+	i.peers.request()
+	return i.peers.view(i.Self())
+}
+
+// ReadFleet implements [admin.Inspector].
+func (i *Inspector) ReadFleet(ctx context.Context) admin.Fleet {
+	if i.peers == nil {
+		return i.Fleet()
+	}
+	i.peers.read(ctx, i.Self())
+	return i.peers.view(i.Self())
+}
+
+const (
+	// readEvery is the minimum interval between reads of the peers.
+	readEvery = 2 * time.Second
+	// shownFor is how long the result of a read is shown. A page that is open has the peers read again long before.
+	shownFor = 5 * readEvery
+	// maxGateways is the number of gateways that are shown.
+	maxGateways = 200
+)
+
+// peers are the other gateways with the same Redis, as last read.
+type peers struct {
+	replicas *redisstore.Replicas
+	clock    func() time.Time
+
+	requested chan struct{} // one element if the peers are to be read
+	reads     sync.Mutex    // serializes reads
+	last      atomic.Pointer[reading]
+}
+
+// A reading is a read of the peers.
+type reading struct {
+	triedAt time.Time
+	readAt  time.Time       // of the last successful read; zero for none
+	others  []admin.Gateway // as of readAt
+	omitted int
+	err     error // of the last attempt
+}
+
+func newPeers(replicas *redisstore.Replicas, clock func() time.Time) *peers {
+	return &peers{replicas: replicas, clock: clock, requested: make(chan struct{}, 1)}
+}
+
+// request has Inspector.Run read the peers. It does not wait.
+func (p *peers) request() {
+	select {
+	case p.requested <- struct{}{}:
+	default:
+	}
+}
+
+// read reads the peers, unless the last attempt is recent. self is this gateway.
+func (p *peers) read(ctx context.Context, self admin.GatewayStatus) {
+	p.reads.Lock()
+	defer p.reads.Unlock()
+	now, r := p.clock(), reading{}
+	if last := p.last.Load(); last != nil {
+		if age := now.Sub(last.triedAt); age >= 0 && age < readEvery {
+			return
+		}
+		r = *last
+	}
+	r.triedAt = now
+	var found []redisstore.Peer
+	if found, r.err = p.replicas.Peers(ctx); r.err == nil {
+		r.readAt = p.clock()
+		r.others, r.omitted = p.others(found, self, r.readAt)
+	}
+	p.last.Store(&r)
+}
+
+// others returns the gateways found without this one, and how many of them are left out.
+func (p *peers) others(found []redisstore.Peer, self admin.GatewayStatus, now time.Time) (list []admin.Gateway, omitted int) {
+	type address struct{ host, listen string }
+	newer := map[address]bool{{self.Host, self.AdminListen}: true} // those found are sorted by their last heartbeat, the most recent first
+	for _, peer := range found {
+		if peer.ID == p.replicas.ID() {
+			continue
+		}
+		heardAt := now.Add(-peer.Age).UTC().Truncate(time.Millisecond)
+		g := admin.Gateway{ID: printableID(peer.ID), HeardAt: &heardAt, Silent: peer.Silent}
+		var ok bool
+		if g.GatewayStatus, ok = admin.DecodeStatus(peer.Status, heardAt); !ok {
+			g.Unknown, g.Breakers = true, []string{}
+		}
+		at := address{g.Host, g.AdminListen}
+		if g.Silent && g.Host != "" && newer[at] { // it was killed, and another process was started in its place
+			continue
+		}
+		newer[at] = true
+		if len(list) == maxGateways-1 {
+			omitted++
+			continue
+		}
+		list = append(list, g)
+	}
+	return list, omitted
+}
+
+// view returns the gateways as last read, with the current status of this one.
+func (p *peers) view(self admin.GatewayStatus) admin.Fleet {
+	v := admin.Fleet{
+		State: admin.FleetReading, Gateways: []admin.Gateway{{Self: true, ID: printableID(p.replicas.ID()), GatewayStatus: self}},
+	}
+	last := p.last.Load()
+	if last == nil || p.clock().Sub(last.triedAt) >= shownFor {
+		return v
+	}
+	v.State, v.Omitted = admin.FleetCurrent, last.omitted
+	switch failed := p.replicas.StatusError(); {
+	case last.err != nil:
+		v.State, v.Error = admin.FleetStale, "the other gateways cannot be read: "+callCause(last.err)
+	case failed != nil:
+		v.Error = "the status of this gateway is not written: " + callCause(failed)
+	}
+	if !last.readAt.IsZero() {
+		at := last.readAt.UTC().Truncate(time.Millisecond)
+		v.ReadAt = &at
+	}
+	v.Gateways = append(v.Gateways, last.others...)
+	slices.SortFunc(v.Gateways, func(a, b admin.Gateway) int {
+		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.AdminListen, b.AdminListen), cmp.Compare(a.ID, b.ID))
+	})
+	return v
+}
+
+// callCause returns why a call of Redis failed, without other text of Redis.
+func callCause(err error) string { return cmp.Or(redisCause(err.Error()), "the call of Redis failed") }
+
+// shownID is the length of an id on the page. Eight hexadecimal digits are different among 200 gateways.
+const shownID = 8
+
+// printableID returns the beginning of an id, which another process may have written.
+func printableID(id string) string {
+	if len(id) < shownID || strings.Trim(id, "0123456789abcdef") != "" {
+		return hex.EncodeToString([]byte(id[:min(len(id), shownID/2)]))
+	}
+	return id[:shownID]
+}

@@ -1,0 +1,153 @@
+package wiring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/httpserver"
+	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/gateway"
+)
+
+// Options are the options of [Listen]. Loaded and Logger are required.
+type Options struct {
+	Loaded config.Loaded
+	// Load reads the configuration again from the sources of Loaded; nil disables reloads.
+	Load func() (config.Loaded, error)
+	// ReloadSignals trigger a reload. A change of a file triggers one too.
+	ReloadSignals <-chan os.Signal
+	// LogLevel is the level of Logger, set from the configuration; nil for a fixed level.
+	LogLevel  *slog.LevelVar
+	Logger    *slog.Logger
+	Build     buildinfo.Info
+	Clock     func() time.Time // wall clock; nil for time.Now
+	Lifecycle Lifecycle        // nil for none
+	// Listener is the bound public listener, closed with the gateway; nil to bind the address of Loaded.
+	Listener *net.TCPListener
+	// Wrap wraps the handler of the public listener; nil for none.
+	Wrap func(http.Handler) http.Handler
+}
+
+// common is what all parts are built with.
+type common struct {
+	Options
+
+	registry *prometheus.Registry
+	logs     *logLimits
+}
+
+func newCommon(o Options) (common, error) {
+	o = o.withDefaults()
+	registry := admin.NewRegistry(o.Build)
+	logs, err := newLogLimits(o, registry)
+	return common{o, registry, logs}, err
+}
+
+// withDefaults returns the options with defaults for those that are not set.
+func (o Options) withDefaults() Options {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
+	if o.Lifecycle == nil {
+		o.Lifecycle = noopLifecycle{}
+	}
+	if o.Wrap == nil {
+		o.Wrap = func(handler http.Handler) http.Handler { return handler }
+	}
+	return o
+}
+
+// A Gateway is a gateway with its listeners.
+type Gateway struct {
+	version       string // of the program
+	logger        *slog.Logger
+	lifecycle     Lifecycle
+	public, admin *httpserver.Server
+	api           http.Handler // of the public listener
+	reports       *reports
+	active        *active
+	reloader      *reloader
+	refunds       *gateway.Refunds
+	tasks         []func(context.Context) error // each ends with its context
+	opened        closers
+}
+
+// Listen builds a gateway and binds its listeners; connections wait until Run is called. It fails if an address is in use, the
+// configuration is invalid, or Options.Listener has another address than the configured one, and then releases what it has opened. It does
+// not wait for the internal services.
+func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
+	var opened closers
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("build the gateway: %w", err), opened.close())
+		}
+	}()
+	c, err := newCommon(o)
+	if err != nil {
+		return nil, err
+	}
+	public, adminServer, err := listen(ctx, c, &opened)
+	if err != nil {
+		return nil, err
+	}
+	dependencies, err := connect(c, &opened)
+	if err != nil {
+		return nil, err
+	}
+	requests, err := newRequests(c, dependencies)
+	if err != nil {
+		return nil, err
+	}
+	first, err := requests.snapshot(c.Loaded, c.Clock(), nil)
+	if err != nil {
+		return nil, err
+	}
+	active := newActive(first)
+	reports, err := newReports(c, dependencies, requests, active, public, adminServer)
+	if err != nil {
+		return nil, err
+	}
+	settings := newSettings(c, dependencies, requests, public, reports.pages)
+	reloader, err := newReloader(c, requests, active, settings)
+	if err != nil {
+		return nil, err
+	}
+	return &Gateway{
+		version: c.Build.Version, logger: c.Logger, lifecycle: c.Lifecycle, public: public, admin: adminServer, api: c.Wrap(active),
+		reports: reports, active: active, reloader: reloader, refunds: requests.refunds, opened: opened,
+		tasks: slices.Concat(dependencies.tasks(reports.inspector.Self), requests.tasks(), reports.tasks(), c.logs.tasks()),
+	}, nil
+}
+
+// Close releases the resources of Listen. It is for callers that do not call Run.
+func (g *Gateway) Close() error { return g.opened.close() }
+
+// Address returns the address of the public API, with the port in use.
+func (g *Gateway) Address() net.Addr { return g.public.Addr() }
+
+// AdminAddress returns the address of the admin listener, with the port in use.
+func (g *Gateway) AdminAddress() net.Addr { return g.admin.Addr() }
+
+// closers release what was opened, the last one first.
+type closers []func() error
+
+func (c *closers) add(closer func() error) { *c = append(*c, closer) }
+
+func (c *closers) close() error {
+	var errs []error
+	for _, closer := range slices.Backward(*c) {
+		errs = append(errs, closer())
+	}
+	return errors.Join(errs...)
+}

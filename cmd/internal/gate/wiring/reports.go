@@ -1,0 +1,60 @@
+package wiring
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/admin/console"
+	"opsgate/cmd/internal/gate/httpserver"
+	"opsgate/cmd/internal/gate/status"
+)
+
+// reports are the admin pages with what they show.
+type reports struct {
+	overload  *status.Overload
+	sampler   *console.Sampler
+	inspector *status.Inspector
+	pages     *admin.Admin
+}
+
+func newReports(c common, d *dependencies, r *requests, a *active, public, adminServer *httpserver.Server) (*reports, error) {
+	overload := status.NewOverload(c.Logger, c.Clock,
+		status.Limit{Name: admin.DependencyCapacity, Resource: "requests in flight", Load: r.capacity.Load},
+		status.Limit{Name: admin.DependencyConnections, Resource: "open connections", Load: public.Connections},
+		status.Limit{Resource: "bytes of incomplete headers", Load: public.Input},
+	)
+	sampler := console.NewSampler(c.registry, c.Clock)
+	host, _ := os.Hostname() // without a name the pages show none
+	inspector := status.New(status.Options{
+		Active: a.report, Clients: d.clients, Authenticator: d.authenticator, Limits: d.limiter, Redis: d.limiter.redis(), Busiest: r.busiest,
+		Overload: overload, Rates: sampler.Rates, Draining: public.Draining,
+		Host: host, AdminListen: adminServer.Addr().String(), Build: c.Build, Clock: c.Clock,
+	})
+	page := console.New(console.Options{Sampler: sampler, Source: inspector, Host: host, Version: c.Build.Version, Clock: c.Clock})
+	settings := c.Loaded.Admin
+	pages := admin.New(admin.Options{
+		Metrics:      c.registry,
+		Dependencies: inspector.Dependencies,
+		Inspector:    inspector,
+		Console:      page,
+		Access: admin.Access{
+			Token: settings.Token.Reveal(), MetricsToken: settings.MetricsToken.Reveal(),
+			ClientCertificates: settings.TLS.ClientCAFile != "", Listen: settings.Listen,
+		},
+		Hold:         httpserver.Hold,
+		TokenPrefix:  tokenPrefix(c.Loaded.Config),
+		Logger:       c.Logger,
+		RefusalLines: c.logs.admin,
+	})
+	if err := errors.Join(c.registry.Register(pages.Readiness()), c.registry.Register(pages.Refusals())); err != nil {
+		return nil, err
+	}
+	return &reports{overload, sampler, inspector, pages}, nil
+}
+
+// tasks returns the background tasks.
+func (r *reports) tasks() []func(context.Context) error {
+	return []func(context.Context) error{r.overload.Run, r.sampler.Run, r.inspector.Run}
+}

@@ -1,0 +1,82 @@
+package wiring
+
+import (
+	"context"
+	"time"
+
+	"opsgate/cmd/internal/gate/sizing"
+	"opsgate/cmd/internal/kit/tracing"
+	"opsgate/gateway"
+	"opsgate/ratelimit/heavyhitters"
+)
+
+// requests are the parts that all configurations use for their requests. They live as long as the process.
+type requests struct {
+	options  gateway.Options // without those of the configuration
+	traces   *tracing.Provider
+	capacity *gateway.Capacity
+	refunds  *gateway.Refunds
+	busiest  *heavyhitters.Sketch
+	denied   *deniedTokens
+}
+
+func newRequests(c common, d *dependencies) (*requests, error) {
+	capacity, err := gateway.NewCapacity(c.Loaded.HTTP.MaxInFlight, sizing.MaxUnwritten(c.Loaded.MemoryLimit), c.registry)
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := gateway.NewMetrics(c.registry)
+	if err != nil {
+		return nil, err
+	}
+	denied, err := newDeniedTokens(c.registry)
+	if err != nil {
+		return nil, err
+	}
+	busiest := heavyhitters.New()
+	decisions := observers{busyTokens{busiest}, denied}
+	if d.limiter.demand != nil {
+		decisions = append(decisions, demandObserver{d.limiter.demand})
+	}
+	refunds := gateway.NewRefunds(gateway.RefundsOptions{
+		Limiter: d.limiter, Metrics: metrics, Logger: c.Logger, Lines: c.logs.requests.Failed,
+	})
+	options := gateway.Options{
+		Fleet:         d.clients.Fleet,
+		Monitoring:    d.clients.Monitoring,
+		Incident:      d.clients.Incident,
+		Audit:         d.clients.Audit,
+		Authenticator: d.authenticator,
+		Limiter:       d.limiter,
+		Refunds:       refunds,
+		RetrySlots:    gateway.NewRetrySlots(d.limiter.gateways),
+		Capacity:      capacity,
+		Decisions:     decisions,
+		Logger:        c.Logger,
+		Lines:         c.logs.requests,
+		Metrics:       metrics,
+	}
+	return &requests{options, d.traces, capacity, refunds, busiest, denied}, nil
+}
+
+// tasks returns the background tasks, without the refunds, which end before the others.
+func (r *requests) tasks() []func(context.Context) error {
+	return []func(context.Context) error{r.busiest.Run, r.denied.Run, r.cutOffOverdue}
+}
+
+// cutOffEvery is the interval at which overdue responses are cut off.
+const cutOffEvery = 250 * time.Millisecond
+
+// cutOffOverdue cuts off responses that are overdue, until ctx ends. It returns nil.
+func (r *requests) cutOffOverdue(ctx context.Context) error {
+	tick := time.NewTicker(cutOffEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case now := <-tick.C:
+			r.capacity.CutOffOverdue(now)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
