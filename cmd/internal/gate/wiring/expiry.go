@@ -4,8 +4,23 @@ import (
 	"slices"
 	"time"
 
+	"opsgate/cmd/internal/gate/policies"
 	"opsgate/ratelimit"
 )
+
+// expire applies the active configuration again without its expired limits. The caller holds r.mu.
+func (r *reloader) expire() {
+	active, now := r.active.current.Load(), r.clock()
+	if first := policies.NextExpiry(active.policies); first.IsZero() || now.Before(first) {
+		return
+	}
+	next, err := r.requests.snapshot(active.loaded, now, active)
+	if err != nil {
+		_ = r.reportRefused(trigger{why: "limits expired", automatic: true, retry: true}, err)
+		return
+	}
+	r.apply(active, next)
+}
 
 // expired returns the expired assignments that are in the policies before but not in the policies after.
 func expired(before, after *ratelimit.Policies, now time.Time) (list []*ratelimit.Assignment) {

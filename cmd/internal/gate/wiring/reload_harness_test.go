@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -29,7 +28,6 @@ type reloading struct {
 	log     loggingtest.Buffer
 	ahead   atomic.Int64 // of the wall clock, in nanoseconds
 	loads   atomic.Int64
-	missing atomic.Int64 // number of reads that find no file
 }
 
 // reloadingGateway runs a gateway with additional configuration.
@@ -61,9 +59,6 @@ func (r *reloading) now() time.Time { return time.Now().Add(time.Duration(r.ahea
 
 func (r *reloading) load() (config.Loaded, error) {
 	r.loads.Add(1)
-	if r.missing.Add(-1) >= 0 {
-		return config.Loaded{}, fmt.Errorf("read the configuration: %w", fs.ErrNotExist)
-	}
 	return config.Load(config.Options{Path: r.file, Now: r.now})
 }
 
@@ -83,7 +78,7 @@ func (r *reloading) write(t *testing.T, text string) {
 func (r *reloading) reload(t *testing.T, text string) error {
 	t.Helper()
 	r.write(t, text)
-	return r.Reload(t.Context(), "test")
+	return r.Reload("test")
 }
 
 // limits returns a configuration of one limit per minute.

@@ -114,14 +114,14 @@ func TestConcurrentReloadsAreSerialized(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if err := r.Reload(t.Context(), "test"); err != nil {
+			if err := r.Reload("test"); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
 	r.write(t, "listen: x\n")
-	if _, ok := errors.AsType[config.Problems](r.Reload(t.Context(), "test")); !ok {
+	if _, ok := errors.AsType[config.Problems](r.Reload("test")); !ok {
 		t.Error("no problems")
 	}
 	if n := strings.Count(r.log.String(), "configuration unchanged"); n != 8 {

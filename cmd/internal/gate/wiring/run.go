@@ -31,7 +31,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	go func() { refunded <- g.refunds.Run(refundCtx) }()
 	reloadCtx, stopReloads := context.WithCancel(ctx) // reloads end when the shutdown starts
 	defer stopReloads()
-	tasks.Go(func() error { return g.reloader.watch(reloadCtx) })
+	tasks.Go(func() error { return g.reloader.run(reloadCtx) })
 	tasks.Go(func() error { return g.public.Serve(g.api) })
 	tasks.Go(func() error { return g.admin.Serve(g.reports.pages) })
 	g.reports.pages.Serving()

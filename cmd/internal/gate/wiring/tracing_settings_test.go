@@ -72,11 +72,11 @@ func TestReloadChangesTheTraceSample(t *testing.T) {
 	}
 	c.tracing = "sample: 100%"
 	c.write(t, c.configuration())
-	must(t, c.Reload(t.Context(), "the test"))
+	must(t, c.Reload("the test"))
 	c.do(t, "/v1/monitors", nil)
 	c.endpoint = byGRPC
 	c.write(t, c.configuration())
-	if err := c.Reload(t.Context(), "the test"); err == nil || !strings.Contains(err.Error(), "tracing.endpoint: a change needs a restart") {
+	if err := c.Reload("the test"); err == nil || !strings.Contains(err.Error(), "tracing.endpoint: a change needs a restart") {
 		t.Errorf("another endpoint: got %v", err)
 	}
 	if all := c.traces(t); len(all) != 1 || all[0][0].GetName() != "GET /v1/monitors" {

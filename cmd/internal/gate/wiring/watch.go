@@ -1,91 +1,59 @@
 package wiring
 
 import (
-	"context"
-	"time"
-
-	"opsgate/cmd/internal/gate/policies"
+	"crypto/sha256"
+	"io"
+	"os"
 )
 
-const (
-	// pollEvery is the interval of reading the files, which takes some 50 µs. Polling detects changes that kernel notifications miss:
-	// replaced links and network file systems.
-	pollEvery = 50 * time.Millisecond
-	// A changed file is read when it has not changed for stableFor, or after stableChecks checks.
-	stableFor    = 20 * time.Millisecond
-	stableChecks = 10
-	// retryEvery is the interval at which a refused configuration is read again without a change of its files: a file that was missing,
-	// for example of a secret, may exist by then.
-	retryEvery = 5 * time.Second
-)
-
-// watch reloads the configuration on signals and when its files change, and removes expired limits, until ctx ends. It returns nil.
-func (r *reloader) watch(ctx context.Context) error {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			r.poll(ctx)
-		case <-r.signals:
-			_ = r.reload(ctx, trigger{why: "SIGHUP"}) // reload logs its error
-		case <-ctx.Done():
-			return nil
-		}
-	}
+// A watcher detects changed files.
+type watcher struct {
+	latest fingerprint // of the last call of changed
+	loaded fingerprint // when the configuration was last read; zero if that is not known
 }
 
-// poll removes expired limits, and reloads the configuration if its files have changed or a retry is due.
-func (r *reloader) poll(ctx context.Context) {
-	r.expire()
-	if r.load == nil {
-		return
-	}
-	files := r.active.current.Load().files
-	last, retry := r.state()
-	switch {
-	case fingerprintOf(files) != last:
-		waitUntilStable(ctx, files)
-		_ = r.reload(ctx, trigger{why: "the files changed", automatic: true}) // reload logs its error
-	case retry:
-		_ = r.reload(ctx, trigger{why: "retry", automatic: true, retry: true})
-	}
+// changed reports whether the files differ from those that were loaded and are the same as at the last call. Files that change between two
+// calls are still being written.
+func (w *watcher) changed(files []string) bool {
+	before := w.latest
+	w.latest = fingerprintOf(files)
+	return w.latest == before && w.latest != w.loaded
 }
 
-// state returns the fingerprint of the files at the last read, and whether to retry a refused configuration.
-func (r *reloader) state() (files fingerprint, retry bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.files, r.lastErr != "" && r.clock().Sub(r.triedAt) >= retryEvery
+// maxHashedBytes is the maximum number of bytes of a file that are hashed. It is the maximum size of a configuration file.
+const maxHashedBytes = 1 << 20
+
+// A fingerprint is a hash of the contents of files, including which of them cannot be read.
+type fingerprint [sha256.Size]byte
+
+// fingerprintOf returns the fingerprint of files. It follows symbolic links, and reads regular files only: reading a pipe could block, and
+// would consume its content.
+func fingerprintOf(paths []string) (f fingerprint) {
+	sum := sha256.New()
+	for _, path := range paths {
+		content := contentSum(path)
+		_, _ = io.WriteString(sum, path+"\x00") // a hash never fails
+		_, _ = sum.Write(content[:])
+	}
+	sum.Sum(f[:0])
+	return f
 }
 
-// waitUntilStable waits until the files have not changed for stableFor, for stableChecks checks at most.
-func waitUntilStable(ctx context.Context, files []string) {
-	last := fingerprintOf(files)
-	for range stableChecks {
-		if !pause(ctx, stableFor) {
-			return
-		}
-		current := fingerprintOf(files)
-		if current == last {
-			return
-		}
-		last = current
+// contentSum returns the hash of a file, or zero if it cannot be read.
+func contentSum(path string) (content fingerprint) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return fingerprint{}
 	}
-}
-
-// expire applies the active configuration again without its expired limits.
-func (r *reloader) expire() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	active, now := r.active.current.Load(), r.clock()
-	if first := policies.NextExpiry(active.policies); first.IsZero() || now.Before(first) {
-		return
-	}
-	next, err := r.requests.snapshot(active.loaded, now, active)
+	file, err := os.Open(path)
 	if err != nil {
-		r.reportRefused(trigger{why: "limits expired", automatic: true, retry: true}, err)
-		return
+		return fingerprint{}
 	}
-	r.apply(active, next)
+	defer func() { _ = file.Close() }()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.LimitReader(file, maxHashedBytes)); err != nil {
+		return fingerprint{}
+	}
+	sum.Sum(content[:0])
+	return content
 }

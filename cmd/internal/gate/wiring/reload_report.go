@@ -1,0 +1,105 @@
+package wiring
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/config"
+)
+
+// A trigger is the reason of a reload.
+type trigger struct {
+	why       string
+	automatic bool // no operator requested the reload: it is logged only if something has changed
+	retry     bool // no file has changed since the last reload: a refusal with the same error is not reported again
+}
+
+// reportApplied logs and counts a successful reload. The caller holds r.mu.
+func (r *reloader) reportApplied(t trigger, before, after *snapshot) {
+	recovered := r.lastErr != ""
+	r.lastErr = ""
+	r.metrics.setActive(after.version, r.clock())
+	switch {
+	case after.version != before.version:
+		r.logger.Info("configuration reloaded", slog.String("why", t.why),
+			slog.String("config_version_before", before.version), slog.String("config_version", after.version),
+			slog.Any("changed", config.Changes(before.loaded, after.loaded)))
+		r.warn(after.loaded.Warnings)
+		r.record(t, admin.ReloadApplied, nil)
+	case recovered || !t.automatic:
+		r.logger.Info("configuration unchanged", slog.String("why", t.why), slog.String("config_version", after.version))
+		r.record(t, admin.ReloadUnchanged, nil)
+	}
+}
+
+func (r *reloader) warn(warnings config.Problems) {
+	for _, warning := range warnings {
+		r.logger.Warn("configuration", slog.String("warning", warning.Error()))
+	}
+}
+
+// reportRefused logs and counts a reload that failed, and returns its error. A retry with the same error as the last reload is not reported
+// again. The caller holds r.mu.
+func (r *reloader) reportRefused(t trigger, err error) error {
+	failure := fmt.Errorf("reload the configuration: %w", err)
+	if t.retry && err.Error() == r.lastErr {
+		return failure
+	}
+	r.lastErr = err.Error()
+	r.metrics.successful.Set(0)
+	version := r.active.current.Load().version
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok {
+		problems = config.Problems{{Text: err.Error()}}
+	}
+	var refused config.Problems
+	for _, p := range problems {
+		if p.Warning {
+			p.Warning = false // the log attribute already has this word
+			r.warn(config.Problems{p})
+			continue
+		}
+		refused = append(refused, p)
+		r.logger.Warn("configuration refused", append(position(p), slog.String("problem", p.Text),
+			slog.String("why", t.why), slog.String("config_version", version))...)
+	}
+	r.record(t, admin.ReloadRefused, refused)
+	return failure
+}
+
+// position returns the log attributes of a problem's position: file and line or another source, and the key.
+func position(p config.Problem) (attributes []any) {
+	switch {
+	case p.Line > 0:
+		file := strings.TrimSuffix(p.Where, fmt.Sprintf(":%d", p.Line))
+		attributes = append(attributes, slog.String("file", file), slog.Int("line", p.Line))
+	case p.Where != "":
+		attributes = append(attributes, slog.String("from", p.Where))
+	}
+	if p.Key != "" {
+		attributes = append(attributes, slog.String("key", p.Key))
+	}
+	return attributes
+}
+
+// record counts a reload and stores it for the admin listener.
+func (r *reloader) record(t trigger, outcome string, refused config.Problems) {
+	reload := admin.Reload{At: r.clock(), Why: t.why, Outcome: outcome}
+	var keys []string // of the schema
+	for _, p := range refused {
+		reload.Problems = append(reload.Problems, p.Error())
+		if p.Key != "" && !slices.Contains(reload.Keys, p.Key) {
+			reload.Keys = append(reload.Keys, p.Key)
+		}
+		if key := p.SchemaKey(); !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	r.metrics.count.WithLabelValues(outcome).Inc()
+	r.metrics.setRefused(keys)
+	r.active.lastReload.Store(&reload)
+}

@@ -1,0 +1,48 @@
+package wiring
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A file that is being written, or missing for a moment, is read once two readings agree.
+func TestFilesAreReadWhenTwoReadingsAgree(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	put := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove := func(string) {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep := func(string) {}
+	put("first")
+	files := []string{path}
+	w := watcher{loaded: fingerprintOf(files)}
+	for i, step := range []struct {
+		change func(text string)
+		text   string
+		want   bool
+	}{
+		{keep, "", false},
+		{put, "sec", false}, {put, "second", false}, {keep, "", true},
+		{keep, "", false},
+		{remove, "", false}, {put, "second", false}, {keep, "", false},
+		{remove, "", false}, {put, "third", false}, {keep, "", true},
+		{remove, "", false}, {keep, "", true},
+	} {
+		step.change(step.text)
+		got := w.changed(files)
+		if got {
+			w.loaded = fingerprintOf(files)
+		}
+		if got != step.want {
+			t.Errorf("step %d, %q: changed is %t", i, step.text, got)
+		}
+	}
+}
