@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	"opsgate/backendclient"
@@ -21,49 +20,13 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// A process is one of several instances of fleet and identity.
-type process struct {
-	server      *grpc.Server
-	checks      *health.Server
-	calls       atomic.Int64
-	replacement atomic.Pointer[func(context.Context) error] // replaces the response; nil for none
-}
-
-func (p *process) count(ctx context.Context, request any, _ *grpc.UnaryServerInfo, answer grpc.UnaryHandler) (any, error) {
-	p.calls.Add(1)
-	return answer(ctx, request)
-}
-
-func (p *process) getServer(ctx context.Context) (*fleetv1.GetServerResponse, error) {
-	if replacement := p.replacement.Load(); replacement != nil {
-		return nil, (*replacement)(ctx)
-	}
-	return &fleetv1.GetServerResponse{}, nil
-}
-
 // processes starts n processes, and returns connected clients of all of them.
-func processes(t *testing.T, n int) ([]*process, *backendclient.Clients) {
+func processes(t *testing.T, n int) ([]*place, *backendclient.Clients) {
 	t.Helper()
-	var addresses []string
-	all := make([]*process, n)
+	all, addresses := make([]*place, n), make([]string, n)
 	for i := range all {
-		p := &process{checks: health.NewServer()}
-		p.server = grpc.NewServer(grpc.UnaryInterceptor(p.count))
-		services := &backend{getServer: p.getServer, watchRevocations: func(_ *identityv1.WatchRevocationsRequest, stream watchServer) error {
-			return hang(stream.Context())
-		}}
-		fleetv1.RegisterFleetServiceServer(p.server, services)
-		identityv1.RegisterIdentityServiceServer(p.server, services)
-		healthv1.RegisterHealthServer(p.server, p.checks)
-		listener := listen(t, "127.0.0.1:0")
-		served := make(chan error)
-		go func() { served <- p.server.Serve(listener) }()
-		t.Cleanup(func() {
-			p.server.Stop()
-			<-served
-		})
-		addresses = append(addresses, listener.Addr().String())
-		all[i] = p
+		all[i] = startPlace(t)
+		addresses[i] = all[i].Address
 	}
 	clients := dial(t, at("static:///"+strings.Join(addresses, ",")))
 	for _, p := range all {
@@ -114,7 +77,7 @@ func TestReadsSurviveAKilledProcess(t *testing.T) {
 
 // mustRoundRobin makes calls in sequence, and checks that each process gets equally many. That may take a second: a call that failed while the
 // connections were made counts as in flight for the failurePenalty.
-func mustRoundRobin(t *testing.T, all []*process, call func() error) {
+func mustRoundRobin(t *testing.T, all []*place, call func() error) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; {
 		got := shares(all, call)
@@ -128,7 +91,7 @@ func mustRoundRobin(t *testing.T, all []*process, call func() error) {
 }
 
 // shares makes ten calls for each process, and returns the number of calls by process.
-func shares(all []*process, call func() error) []int64 {
+func shares(all []*place, call func() error) []int64 {
 	got := make([]int64, len(all))
 	for i, p := range all {
 		got[i] = -p.calls.Load()
@@ -174,7 +137,7 @@ func TestAFailingProcessGetsFewCalls(t *testing.T) {
 			t.Parallel()
 			const callers, calls = 4, 300
 			all, clients := processes(t, 3)
-			all[1].replacement.Store(&replacement)
+			all[1].answerWith(replacement)
 			before := all[1].calls.Load()
 			var wg sync.WaitGroup
 			for range callers {
@@ -189,7 +152,7 @@ func TestAFailingProcessGetsFewCalls(t *testing.T) {
 				t.Errorf("the failing process got %d of %d calls", n, callers*calls)
 			}
 			mustBe(t, clients, backendclient.BreakerClosed)
-			all[1].replacement.Store(nil)
+			all[1].answer.Store(nil)
 			after := all[1].calls.Load()
 			eventually(t, clients, func() bool { return all[1].calls.Load() > after+10 })
 		})
@@ -198,7 +161,7 @@ func TestAFailingProcessGetsFewCalls(t *testing.T) {
 
 func TestAnUnhealthyProcessGetsNoCalls(t *testing.T) {
 	all, clients := processes(t, 2)
-	serving := func(p *process, s healthv1.HealthCheckResponse_ServingStatus) { p.checks.SetServingStatus("", s) }
+	serving := func(p *place, s healthv1.HealthCheckResponse_ServingStatus) { p.checks.SetServingStatus("", s) }
 	count := func() int64 {
 		before := all[0].calls.Load()
 		for range 20 {

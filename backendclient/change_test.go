@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/stats"
 
 	"opsgate/backendclient"
@@ -39,9 +40,18 @@ type place struct {
 	backendclient.Upstream
 	connections
 
-	calls   atomic.Int64
-	answer  func(context.Context) error // nil for success
-	streams chan struct{}               // a value for each stream that began
+	server  *grpc.Server
+	checks  *health.Server
+	calls   atomic.Int64                                // unary ones
+	answer  atomic.Pointer[func(context.Context) error] // of GetServer; nil for success
+	streams chan struct{}                               // a value for each stream that began
+}
+
+func (p *place) answerWith(answer func(context.Context) error) { p.answer.Store(&answer) }
+
+func (p *place) count(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	p.calls.Add(1)
+	return handle(ctx, request)
 }
 
 func startPlace(t *testing.T) *place {
@@ -53,12 +63,14 @@ func startPlaceAt(t *testing.T, address string) *place {
 	t.Helper()
 	p := &place{
 		connections: connections{begun: make(chan struct{}, 100), ended: make(chan struct{}, 100)},
-		answer:      always(nil), streams: make(chan struct{}, 10),
+		streams:     make(chan struct{}, 10),
 	}
 	b := &backend{
 		getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
-			p.calls.Add(1)
-			return &fleetv1.GetServerResponse{}, p.answer(ctx)
+			if answer := p.answer.Load(); answer != nil {
+				return &fleetv1.GetServerResponse{}, (*answer)(ctx)
+			}
+			return &fleetv1.GetServerResponse{}, nil
 		},
 		watchRevocations: func(_ *identityv1.WatchRevocationsRequest, stream watchServer) error {
 			p.streams <- struct{}{}
@@ -67,7 +79,7 @@ func startPlaceAt(t *testing.T, address string) *place {
 	}
 	listener := listen(t, address)
 	p.Address = listener.Addr().String()
-	b.serve(t, listener, grpc.StatsHandler(p.connections))
+	p.server, p.checks = b.serve(t, listener, grpc.StatsHandler(p.connections), grpc.UnaryInterceptor(p.count))
 	return p
 }
 
@@ -91,11 +103,11 @@ func move(t *testing.T, clients *backendclient.Clients, to backendclient.Upstrea
 func TestAChangedAddressServesNewCallsAndTheOldOneEndsItsOwn(t *testing.T) {
 	before, after := startPlace(t), startPlace(t)
 	arrived, release := make(chan struct{}), make(chan struct{})
-	before.answer = func(context.Context) error {
+	before.answerWith(func(context.Context) error {
 		close(arrived)
 		<-release
 		return nil
-	}
+	})
 	clients := dial(t, before.only())
 	<-before.begun
 	inFlight := make(chan error)

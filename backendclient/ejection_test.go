@@ -21,7 +21,7 @@ import (
 // One of three endpoints fails while the others work. It gets no calls for a while, then it does.
 func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 	places := []*place{startPlace(t), startPlace(t), startPlace(t)}
-	places[1].answer = always(status.Error(codes.Internal, "disk full"))
+	places[1].answerWith(always(status.Error(codes.Internal, "disk full")))
 	registry, log := prometheus.NewRegistry(), make(lines, 100)
 	clients := dial(t, fleetAt("static:///"+places[0].Address+","+places[1].Address+","+places[2].Address), backendclient.Quicken,
 		func(o *backendclient.Options) {
@@ -92,7 +92,7 @@ func TestNoEndpointIsEjectedFor(t *testing.T) {
 			places := []*place{startPlace(t), startPlace(t)}
 			registry := prometheus.NewRegistry()
 			for i, p := range places {
-				p.answer = always(answers[i])
+				p.answerWith(always(answers[i]))
 			}
 			clients := dial(t, fleetAt("static:///"+places[0].Address+","+places[1].Address), backendclient.Quicken,
 				func(o *backendclient.Options) {
@@ -114,13 +114,13 @@ func TestNoEndpointIsEjectedForABrokenConnection(t *testing.T) {
 	var replaced atomic.Bool
 	var atSuccessor atomic.Int64
 	works := startPlace(t)
-	works.answer = func(context.Context) error {
+	works.answerWith(func(context.Context) error {
 		if !replaced.Load() {
 			arrived <- struct{}{}
 			<-release
 		}
 		return nil
-	}
+	})
 	listener, registry := &cutting{Listener: listen(t, "127.0.0.1:0")}, prometheus.NewRegistry()
 	(&backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
 		if !replaced.Load() {

@@ -40,10 +40,10 @@ func (b *backend) WatchRevocations(request *identityv1.WatchRevocationsRequest, 
 }
 
 // serve serves the backend on the listener until the test ends.
-func (b *backend) serve(t testing.TB, listener net.Listener, options ...grpc.ServerOption) {
+func (b *backend) serve(t testing.TB, listener net.Listener, options ...grpc.ServerOption) (*grpc.Server, *health.Server) {
 	t.Helper()
-	server := grpc.NewServer(options...)
-	healthv1.RegisterHealthServer(server, health.NewServer())
+	server, checks := grpc.NewServer(options...), health.NewServer()
+	healthv1.RegisterHealthServer(server, checks)
 	fleetv1.RegisterFleetServiceServer(server, b)
 	identityv1.RegisterIdentityServiceServer(server, b)
 	served := make(chan error)
@@ -54,6 +54,7 @@ func (b *backend) serve(t testing.TB, listener net.Listener, options ...grpc.Ser
 			t.Errorf("serve: %v", err)
 		}
 	})
+	return server, checks
 }
 
 // at returns the five services at one address.
