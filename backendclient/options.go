@@ -39,7 +39,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Exemplar returns the exemplar labels for the duration of a call, or nil; no exemplars by default.
 	Exemplar func(ctx context.Context) prometheus.Labels
-	// DialOptions are added to the package's own dial options and take precedence.
+	// DialOptions are added to the package's own dial options and take precedence. They must not add resolvers.
 	DialOptions []grpc.DialOption
 
 	intervals intervals // tests replace them
