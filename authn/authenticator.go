@@ -99,23 +99,23 @@ func (a *Authenticator) Authenticate(ctx context.Context, token string, from Sou
 	if !ok {
 		return a.awaitLookup(ctx, s, k, networkOf(from.ClientAddr()))
 	}
-	ttl := a.ttl(s, e)
-	if !a.fresh(ttl, e, now) {
+	limits := a.ageLimits(s, e)
+	if !a.fresh(limits, e, now) {
 		return a.awaitLookup(ctx, s, k, networkOf(from.ClientAddr()))
 	}
-	if now >= e.determinedAt+ttl.refreshAfter {
+	if now >= e.determinedAt+limits.refreshAfter {
 		a.refresh(ctx, s, k, e)
 	}
 	return a.result(e)
 }
 
 // fresh reports whether the entry may be used without a lookup.
-func (a *Authenticator) fresh(ttl ttl, e *entry, now time.Duration) bool {
-	return now < e.determinedAt+ttl.expireAfter && e.epoch == a.epoch.Load()
+func (a *Authenticator) fresh(limits ageLimits, e *entry, now time.Duration) bool {
+	return now < e.determinedAt+limits.expireAfter && e.epoch == a.epoch.Load()
 }
 
-// ttl returns the TTL of the entry, which is shorter for a confirmed one while the revocation stream is disconnected.
-func (a *Authenticator) ttl(s *settings, e *entry) ttl {
+// ageLimits returns the age limits of the entry, which are shorter for a confirmed one while the revocation stream is disconnected.
+func (a *Authenticator) ageLimits(s *settings, e *entry) ageLimits {
 	if e.state != confirmed {
 		return s.ttls.byState[e.state]
 	}
@@ -159,7 +159,7 @@ func (a *Authenticator) result(e *entry) (*Principal, error) {
 // awaitLookup starts or joins a lookup and waits for its outcome, until ctx ends.
 func (a *Authenticator) awaitLookup(ctx context.Context, s *settings, k key, network netip.Prefix) (*Principal, error) {
 	a.mu.Lock()
-	if e, now, ok := a.entries.peek(k); ok && a.fresh(a.ttl(s, e), e, now) {
+	if e, now, ok := a.entries.peek(k); ok && a.fresh(a.ageLimits(s, e), e, now) {
 		a.mu.Unlock() // another lookup has just completed
 		return a.result(e)
 	}

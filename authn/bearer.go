@@ -19,7 +19,7 @@ func BearerToken(authorization []string) (token string, sent bool) {
 		token, bearer = cutBearer(value)
 		sent = sent || bearer
 	}
-	if len(authorization) != 1 || len(token) > maxCredential || !isToken68(token) {
+	if len(authorization) != 1 || len(token) > maxCredential || !isB64Token(token) {
 		return "", sent
 	}
 	return token, sent
@@ -34,8 +34,8 @@ func cutBearer(value string) (token string, ok bool) {
 	return strings.Trim(rest, " "), true
 }
 
-// isToken68 reports whether s is a b64token of RFC 6750, section 2.1.
-func isToken68(s string) bool {
+// isB64Token reports whether s is a b64token of RFC 6750, section 2.1.
+func isB64Token(s string) bool {
 	body := strings.TrimRight(s, "=")
 	for i := range len(body) {
 		if c := body[i]; !isBase62(c) && strings.IndexByte("-._~+/", c) < 0 {

@@ -14,7 +14,7 @@ const (
 
 // A CachedToken is the cache entry of a token.
 type CachedToken struct {
-	// Freshness is one of the constants above, or "" for a revoked token.
+	// Freshness is "fresh", "stale" or "due", or "" for a revoked token.
 	Freshness string
 	// Principal is nil for a revoked token.
 	Principal *Principal
@@ -41,7 +41,7 @@ func (a *Authenticator) CachedToken(tokenID string) (CachedToken, bool) {
 
 func (a *Authenticator) freshness(e *entry) string {
 	switch {
-	case !a.fresh(a.ttl(a.settings.Load(), e), e, a.now()):
+	case !a.fresh(a.ageLimits(a.settings.Load(), e), e, a.now()):
 		return cachedDue
 	case e.state == unconfirmed:
 		return cachedStale

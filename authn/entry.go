@@ -21,17 +21,17 @@ const (
 	numStates
 )
 
-// A ttl is how long an entry is used after entry.determinedAt.
-type ttl struct {
+// ageLimits are the ages of an entry, since entry.determinedAt, at which it needs a lookup.
+type ageLimits struct {
 	refreshAfter time.Duration // from this age on, a use starts a lookup in the background
 	expireAfter  time.Duration // from this age on, a use waits for a lookup
 }
 
 // ttls are the TTLs of entries. They follow from the settings and not from the entry, so that changed settings apply at once.
 type ttls struct {
-	byState          [numStates]ttl
-	beforeDisconnect ttl // of a token that was confirmed before the revocation stream was disconnected
-	duringDisconnect ttl // of a token that was confirmed since
+	byState          [numStates]ageLimits
+	beforeDisconnect ageLimits // of a token that was confirmed before the revocation stream was disconnected
+	duringDisconnect ageLimits // of a token that was confirmed since
 }
 
 // settings are the current Settings and the TTLs that follow from them.
@@ -44,7 +44,7 @@ type settings struct {
 func (s Settings) ttls() ttls {
 	duringDisconnect := s.confirmedTTL(s.FreshFor / disconnectedDivisor)
 	return ttls{
-		byState: [numStates]ttl{
+		byState: [numStates]ageLimits{
 			confirmed:   s.confirmedTTL(s.FreshFor),
 			unconfirmed: {refreshAfter: retryInterval, expireAfter: retryInterval + 2*s.LookupTimeout},
 			notFound:    {refreshAfter: negativeTTL, expireAfter: negativeTTL},
@@ -53,16 +53,15 @@ func (s Settings) ttls() ttls {
 		},
 		// When the stream is disconnected, many tokens in use are older than the shorter TTL. They are refreshed in the background, so that none
 		// of their requests waits if the service hangs.
-		beforeDisconnect: ttl{refreshAfter: duringDisconnect.refreshAfter, expireAfter: s.FreshFor},
+		beforeDisconnect: ageLimits{refreshAfter: duringDisconnect.refreshAfter, expireAfter: s.FreshFor},
 		duringDisconnect: duringDisconnect,
 	}
 }
 
-// confirmedTTL returns the TTL of a confirmed token. A token in use is refreshed before it expires, so that its requests do not wait. The
-// refresh starts after two thirds of the TTL. It starts earlier if the last third is too short for two lookups that time out, but not in
-// the first third.
-func (s Settings) confirmedTTL(fresh time.Duration) ttl {
-	return ttl{refreshAfter: max(fresh/3, min(fresh*2/3, fresh-2*s.LookupTimeout)), expireAfter: fresh}
+// confirmedTTL returns the age limits of a confirmed token. A token in use is refreshed before it expires, so that its requests do not
+// wait. The refresh starts at 2/3 of the TTL, or earlier to leave time for two timeouts, but never before 1/3.
+func (s Settings) confirmedTTL(fresh time.Duration) ageLimits {
+	return ageLimits{refreshAfter: max(fresh/3, min(fresh*2/3, fresh-2*s.LookupTimeout)), expireAfter: fresh}
 }
 
 // An entry is the cached result of a lookup. Times are relative to the start of the Authenticator. An entry is immutable except for

@@ -18,7 +18,7 @@ const (
 //
 // Admission: a network may have as many requests waiting as there are free places, and a site siteFactor times as many. So one network
 // takes at most half of all places, a site three quarters, and n networks n/(n+1). A site without waiting requests is rejected only if no
-// place is free. Requests that share a lookup take one place each, as each holds a request slot of the gateway.
+// place is free. Requests that share a lookup take one place each, as each is in flight in the gateway.
 //
 // Order: queued lookups start round robin over the sites, within a site round robin over its networks, and within a network in order of
 // arrival. An IPv6 site is a /48, as one client may have all its networks; an IPv4 network is its own site.
@@ -55,8 +55,8 @@ func (q *fairQueue) find(network netip.Prefix) (*site, *sourceNetwork) {
 	return s, s.networks[network]
 }
 
-// admit adds a waiting request if a place is free for its network. Slots is the maximum number of lookups in flight.
-func (q *fairQueue) admit(network netip.Prefix, slots int) bool {
+// admit adds a waiting request if a place is free for its network. MaxInFlight is that of lookups.
+func (q *fairQueue) admit(network netip.Prefix, maxInFlight int) bool {
 	s, n := q.find(network)
 	if s == nil {
 		s = &site{networks: make(map[netip.Prefix]*sourceNetwork)}
@@ -64,7 +64,7 @@ func (q *fairQueue) admit(network netip.Prefix, slots int) bool {
 	if n == nil {
 		n = &sourceNetwork{}
 	}
-	if free := WaitersPerLookup*slots - q.waiting; n.waiting >= free || s.waiting >= siteFactor*free {
+	if free := WaitersPerLookup*maxInFlight - q.waiting; n.waiting >= free || s.waiting >= siteFactor*free {
 		return false
 	}
 	q.sites[siteOf(network)], s.networks[network] = s, n
@@ -97,9 +97,10 @@ func (q *fairQueue) push(f *flight) {
 	q.queued.Add(1)
 }
 
-// next removes the next lookup from the queue and counts it as in flight. It returns nil if none is queued or no slot is free.
-func (q *fairQueue) next(slots int) *flight {
-	if len(q.roundRobin) == 0 || q.inFlight.Load() >= int64(slots) {
+// next removes the next lookup from the queue and counts it as in flight. It returns nil if none is queued or maxInFlight are in
+// flight.
+func (q *fairQueue) next(maxInFlight int) *flight {
+	if len(q.roundRobin) == 0 || q.inFlight.Load() >= int64(maxInFlight) {
 		return nil
 	}
 	s := q.roundRobin[0]

@@ -108,8 +108,8 @@ func (a *Authenticator) startKnown(k key, f *flight) {
 
 // startQueued starts queued lookups while fewer than MaxLookups are in flight. The caller holds a.mu.
 func (a *Authenticator) startQueued() {
-	slots := a.settings.Load().MaxLookups
-	for f := a.unknownQueue.next(slots); f != nil; f = a.unknownQueue.next(slots) {
+	limit := a.settings.Load().MaxLookups
+	for f := a.unknownQueue.next(limit); f != nil; f = a.unknownQueue.next(limit) {
 		f.start()
 	}
 }

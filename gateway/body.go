@@ -28,8 +28,8 @@ func (r *Request) Body() *decode.Body {
 	return r.body
 }
 
-// readBody reads the body, up to the limit of its size, if it is JSON without an encoding. The body has its own timeout. The time spent on reading it extends the deadline of
-// the request.
+// readBody reads the body, up to the limit of its size, if it is JSON without an encoding. The body has its own timeout. The time spent on
+// reading it extends the deadline of the request.
 func (r *Request) readBody() ([]byte, error) {
 	header := r.http().Header
 	if !isJSON(header["Content-Type"]) {
@@ -65,8 +65,7 @@ func (r *Request) readBody() ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// isJSON returns whether the Content-Type is JSON. A missing one counts as JSON (docs/integrate/contract.md, "Bodies"). Parameters are
-// ignored.
+// isJSON reports whether the Content-Type is JSON. A missing one counts as JSON (docs/integrate/contract.md, "Bodies"). Parameters are ignored.
 func isJSON(contentType []string) bool {
 	if len(contentType) == 0 {
 		return true

@@ -189,8 +189,8 @@ func readBodyAgain(data []byte, rules map[string]fieldRule) (values map[string]a
 	return values, append(slices.Sorted(maps.Keys(bad)), others[:min(20, len(others))]...)
 }
 
-// isAmbiguous returns whether a document may have two errors of which either may be reported: it has more than 1000 values, and is not JSON or
-// is nested too deeply.
+// isAmbiguous reports whether a document may have two errors of which either may be reported: it has more than 1000 values, and is not JSON
+// or is nested too deeply.
 func isAmbiguous(data []byte) bool {
 	few := bytes.Count(data, []byte(","))+bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) < 1000
 	_, depth := valuesIn(data)
@@ -236,8 +236,8 @@ func textRule(most int) fieldRule {
 	}}
 }
 
-// unseen matches a text without visible characters. It lists Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt, then other
-// invisible characters.
+// unseen matches a text without visible characters. It lists Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt, then
+// other invisible characters.
 var unseen = regexp.MustCompile(`^[` + `\x{ad}\x{34f}\x{61c}\x{115f}-\x{1160}\x{17b4}-\x{17b5}\x{180b}-\x{180f}\x{200b}-\x{200f}\x{202a}-\x{202e}` +
 	`\x{2060}-\x{206f}\x{3164}\x{fe00}-\x{fe0f}\x{feff}\x{ffa0}\x{fff0}-\x{fff8}\x{1bca0}-\x{1bca3}\x{1d173}-\x{1d17a}\x{e0000}-\x{e0fff}` +
 	`\s\v\x{85}\pZ` + `\x{fff9}-\x{fffb}\x{13430}-\x{1343f}` + `\x{2800}\x{13441}\x{13442}\x{16fe4}\x{1d159}` + `]*$`)
@@ -293,7 +293,7 @@ func readIDs(raw json.RawMessage) (any, bool) {
 	return ids, true
 }
 
-// hasHalfPair returns whether a string literal has an escaped unpaired surrogate.
+// hasHalfPair reports whether a string literal has an escaped unpaired surrogate.
 func hasHalfPair(literal []byte) bool {
 	escape := regexp.MustCompile(`\\u[0-9a-fA-F]{4}|\\.|[^\\]+`)
 	var last rune // high half of a pair

@@ -194,7 +194,7 @@ func gatewayErrorCases() []errorCase {
 		{cause: "unavailable:limiter", status: 503, code: "unavailable", change: func(o *Options) {
 			o.Limiter = scriptedLimiter{err: errors.New("unavailable")}
 		}},
-		{cause: "overload", status: 503, code: "unavailable", change: func(o *Options) { o.Capacity.SetLimit(0) }},
+		{cause: "overload", status: 503, code: "unavailable", change: func(o *Options) { o.LoadLimit.SetLimit(0) }},
 		{cause: "client-gone", status: 499, code: "client_closed_request", request: func(r *http.Request) {
 			ctx, disconnect := context.WithCancel(r.Context())
 			disconnect()

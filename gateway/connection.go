@@ -5,9 +5,9 @@ import "context"
 // A Connection is the client connection of a request. The server prefers to close connections that serve no authenticated request. The
 // methods are safe for concurrent use.
 type Connection interface {
-	// Acquire marks the connection as serving an authenticated request until Release is called. Each such request calls both once.
-	Acquire()
-	Release()
+	// MarkBusy marks the connection as serving an authenticated request until MarkIdle is called. Each such request calls both once.
+	MarkBusy()
+	MarkIdle()
 	// CutOff closes a connection whose client does not read a response, and returns true. An HTTP/2 connection that serves an authenticated
 	// request stays open unless its writes make no progress, and CutOff returns false: the caller resets the stream.
 	CutOff(http2 bool) (closed bool)
@@ -26,11 +26,11 @@ func ConnectionOf(ctx context.Context) Connection {
 	return c
 }
 
-// AcquireConnection calls Acquire of the connection in ctx, and returns it for Release. It returns nil if there is none.
-func AcquireConnection(ctx context.Context) Connection {
+// MarkBusy calls MarkBusy of the connection in ctx, and returns it for MarkIdle. It returns nil if there is none.
+func MarkBusy(ctx context.Context) Connection {
 	c := ConnectionOf(ctx)
 	if c != nil {
-		c.Acquire()
+		c.MarkBusy()
 	}
 	return c
 }

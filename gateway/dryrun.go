@@ -16,8 +16,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// dryRun returns a copy of the gateway whose authenticator and limiter return what q states, whose clients call no service, and whose stages
-// change neither the metrics nor the capacity of g.
+// dryRun returns a copy of the gateway whose authenticator and limiter return what q states, whose clients call no service, and whose
+// stages change neither the metrics nor the load limit of g.
 func (g *Gateway) dryRun(q *ExplainRequest) (*Gateway, error) {
 	a, o := q.Assignment, g.options
 	if a == nil {
@@ -29,7 +29,7 @@ func (g *Gateway) dryRun(q *ExplainRequest) (*Gateway, error) {
 		return nil, internal(err)
 	}
 	o.Authenticator, o.Limiter, o.Policies = dryAuthenticator{q}, dryLimiter{q}, policies
-	o.Metrics, o.Capacity = newMetrics(), o.Capacity.snapshot()
+	o.Metrics, o.LoadLimit = newMetrics(), o.LoadLimit.snapshot()
 	o.RetrySlots, o.Decisions, o.Tracer = nil, nil, nil
 	var conn dryConn
 	handlers := &api{

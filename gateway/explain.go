@@ -116,8 +116,8 @@ type explainer struct {
 	result   Explanation
 }
 
-// serve returns the handler of a route. In place of [Gateway.serve], it runs all stages, also after one that fails, and the row's handler up
-// to its call of a service.
+// serve returns the handler of a route. In place of [Gateway.serve], it runs all stages, also after one that fails, and the row's handler
+// up to its call of a service.
 func (e *explainer) serve(rt *boundRoute) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		ctx := &requestContext{Context: c.Request.Context()}
@@ -148,11 +148,11 @@ func explainedRoute(row *Route) *ExplainedRoute {
 	}
 }
 
-// passed describes a stage that passed, and returns whether its result is known. The description is "" for a stage that is not reported.
+// passed describes a stage that passed, and reports whether its result is known. The description is "" for a stage that is not reported.
 func (e *explainer) passed(stage string, r *Request) (detail string, known bool) {
 	switch stage {
 	case stageCapacity:
-		inFlight, _, _ := e.gateway.options.Capacity.Load()
+		inFlight, _, _ := e.gateway.options.LoadLimit.Stats()
 		return fmt.Sprintf("%d requests are in flight", inFlight-1), true
 	case stageToken:
 		return fmt.Sprintf("token %s of team %s", r.principal.TokenID, r.principal.TeamID), true
@@ -189,7 +189,7 @@ func (e *explainer) handle(r *Request) {
 		e.service(r.route.Service, "")
 	case isUnknown:
 		e.add(request, decoded, true)
-		e.service(r.route.Service, ": "+unknown.detail)
+		e.service(r.route.Service, unknown.detail)
 	case err != nil:
 		e.refuse(request, err)
 	default:
@@ -205,7 +205,7 @@ func (e *explainer) handle(r *Request) {
 	}
 }
 
-// service adds the check of the service that the request would reach. The method is "" or follows a colon.
+// service adds the check of the service that the request would reach; method is "" if it is not known.
 func (e *explainer) service(name, method string) {
 	if e.question.ServiceErr != nil {
 		if err := e.question.ServiceErr(name); err != nil {
@@ -213,7 +213,11 @@ func (e *explainer) service(name, method string) {
 			return
 		}
 	}
-	e.add("service", name+" would be called"+method, false)
+	detail := name + " would be called"
+	if method != "" {
+		detail += ": " + method
+	}
+	e.add("service", detail, false)
 }
 
 // add adds a check that passed or whose result is not known.

@@ -59,7 +59,7 @@ type Options struct {
 	Limiter       Limiter
 	Policies      *ratelimit.Policies
 	Refunds       *Refunds    // shared with other Gateways of the process
-	RetrySlots    *RetrySlots // likewise; nil if clients that are denied together get the same Retry-After
+	RetrySlots    *RetrySlots // shared too; nil gives clients that are denied together the same Retry-After
 
 	Timeout         time.Duration            // of a whole request whose route has no timeout; 0 for defaultTimeout
 	Timeouts        map[string]time.Duration // by route id; they override those of the routes
@@ -73,7 +73,7 @@ type Options struct {
 	LogFailuresOnly bool                     // log 5xx and denials by shadow limits only
 	LogSkipFraction float64                  // fraction of the successes, 0 to 1, that are not logged
 
-	Capacity  *Capacity        // nil for no limit
+	LoadLimit *LoadLimit       // nil for no limit
 	Decisions DecisionObserver // nil for none
 	Tracer    Tracer           // nil for none
 	Clock     func() time.Time // nil for time.Now
@@ -146,8 +146,8 @@ func (o Options) withDefaults() Options {
 	if o.Metrics == nil {
 		o.Metrics = newMetrics()
 	}
-	if o.Capacity == nil {
-		o.Capacity = unlimitedCapacity()
+	if o.LoadLimit == nil {
+		o.LoadLimit = unlimitedLoadLimit()
 	}
 	return o
 }

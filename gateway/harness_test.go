@@ -133,7 +133,7 @@ func start(tb testing.TB, change ...func(*Options)) *harness {
 		tb.Fatal(err)
 	}
 	o.Metrics = metrics
-	if o.Capacity, err = NewCapacity(1000, 64<<20, h.registry); err != nil {
+	if o.LoadLimit, err = NewLoadLimit(1000, 64<<20, h.registry); err != nil {
 		tb.Fatal(err)
 	}
 	o.Logger = slog.New(slog.NewJSONHandler(h.log, nil))

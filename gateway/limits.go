@@ -23,7 +23,7 @@ type limitSet struct {
 type limitEntry struct {
 	ratelimit.Limit
 	cause         Cause
-	field         string // beginning of its member of the RateLimit field
+	itemPrefix    string // of its item in the RateLimit header, up to the number of remaining requests
 	deniedText    string // error text of a 429
 	nearThreshold int    // a request that leaves fewer is near the limit
 	counters      *limitCounters
@@ -47,7 +47,7 @@ func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 				counters[key] = m.limitCounters(a.Class, l.Name, l.Shadow)
 			}
 			limits[i] = limitEntry{
-				Limit: l, cause: limitCause(l.Name), field: quoted(l.Name, first) + ";r=", deniedText: deniedText(l),
+				Limit: l, cause: limitCause(l.Name), itemPrefix: listItem(l.Name, first) + ";r=", deniedText: deniedText(l),
 				nearThreshold: (l.Requests + nearDivisor - 1) / nearDivisor, counters: counters[key],
 			}
 			first = first && l.Shadow
@@ -57,8 +57,8 @@ func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 	return sets
 }
 
-// count counts a decision. A denied request counts once, for the limit that denies it. An allowed request counts for each limit; but if
-// a shadow limit would deny it, it counts as denied for that one and not at all for other shadow limits.
+// count counts a decision. A denied request counts for the limit that denies it. An allowed request counts for each limit. If a shadow
+// limit would deny it, it counts as denied for that one, and other shadow limits do not count it.
 func (s *limitSet) count(d *ratelimit.Decision) {
 	if !d.Allowed {
 		s.limits[d.DeniedBy].counters.denied.Inc()
@@ -69,7 +69,7 @@ func (s *limitSet) count(d *ratelimit.Decision) {
 		switch {
 		case d.ShadowDeniedBy == i:
 			l.counters.denied.Inc()
-		case d.ShadowDeniedBy >= 0 && l.Shadow: // if one shadow limit denies, the request counts in none of them
+		case d.ShadowDeniedBy >= 0 && l.Shadow: // another shadow limit would deny it
 		case d.Budgets[i].Remaining < l.nearThreshold:
 			l.counters.near.Inc()
 		default:
@@ -78,14 +78,14 @@ func (s *limitSet) count(d *ratelimit.Decision) {
 	}
 }
 
-// appendRemaining appends the RateLimit field: for each limit the remaining requests, and the seconds until that number grows.
+// appendRemaining appends the RateLimit header: for each limit the remaining requests, and the seconds until that number grows.
 func (s *limitSet) appendRemaining(b []byte, d *ratelimit.Decision) []byte {
 	for i := range s.limits {
 		l := &s.limits[i]
 		if l.Shadow {
 			continue
 		}
-		b = append(b, l.field...)
+		b = append(b, l.itemPrefix...)
 		b = strconv.AppendInt(b, int64(d.Budgets[i].Remaining), 10)
 		b = append(b, ";t="...)
 		b = strconv.AppendInt(b, wholeSeconds(d.Budgets[i].Reset), 10)
@@ -123,14 +123,14 @@ func (s *limitSet) applyRefund(d *ratelimit.Decision) {
 	}
 }
 
-// policyHeader returns the RateLimit-Policy field (draft-ietf-httpapi-ratelimit-headers): quota and window in seconds of each limit.
+// policyHeader returns the RateLimit-Policy header (draft-ietf-httpapi-ratelimit-headers): quota and window in seconds of each limit.
 func policyHeader(p *ratelimit.Policy) string {
 	var b strings.Builder
 	for _, limit := range p.Limits() {
 		if limit.Shadow {
 			continue
 		}
-		b.WriteString(quoted(limit.Name, b.Len() == 0))
+		b.WriteString(listItem(limit.Name, b.Len() == 0))
 		b.WriteString(";q=")
 		b.WriteString(strconv.Itoa(limit.Requests))
 		b.WriteString(";w=")
@@ -139,8 +139,9 @@ func policyHeader(p *ratelimit.Policy) string {
 	return b.String()
 }
 
-// quoted returns the name as a quoted string that begins a list member in a structured field (RFC 9651), after a comma unless it is first.
-func quoted(name string, first bool) string {
+// listItem returns the quoted name of a limit, which begins an item of a list in a structured field (RFC 9651), after a comma unless the
+// item is the first.
+func listItem(name string, first bool) string {
 	name = strings.ReplaceAll(strings.ReplaceAll(name, `\`, `\\`), `"`, `\"`)
 	if first {
 		return `"` + name + `"`

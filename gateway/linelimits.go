@@ -5,13 +5,13 @@ import (
 	"net/http"
 )
 
-// A LineLimit limits the number of log lines of one kind. Allow returns whether a line may be written now; otherwise the LineLimit counts
+// A LineLimit limits the number of log lines of one kind. Allow reports whether a line may be written now; otherwise the LineLimit counts
 // and reports the dropped line by cause. Allow must not block, and is safe for concurrent use.
 type LineLimit interface {
 	Allow(cause string) bool
 }
 
-// LineLimits limit the kinds of log lines whose number the rate limits of tokens do not bound. Nil means no limit.
+// LineLimits limit the log lines that clients can cause beyond their rate limits. Nil means no limit.
 type LineLimits struct {
 	Unauthenticated LineLimit // of unauthenticated requests: errors, and public documentation
 	RateLimited     LineLimit // of a 429 for an authenticated request
@@ -19,7 +19,7 @@ type LineLimits struct {
 	CutOff          LineLimit // of responses that were cut off
 }
 
-// allowsLine returns whether the access line of a request may be written.
+// allowsLine reports whether the access line of a request may be written.
 func (g *Gateway) allowsLine(r *Request, info responseInfo) bool {
 	var limit LineLimit
 	switch {

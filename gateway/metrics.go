@@ -76,8 +76,8 @@ func (m *Metrics) newLimitMetrics() {
 		Name: "opsgate_rate_limit_decisions_total",
 		Help: "Decisions by limit. An admitted request counts once for each limit: as near if less than a fifth of the limit remains," +
 			" else as admitted. A denied request counts once, as denied, for the limit with the longest wait. If shadow limits would deny" +
-			" an admitted request, it counts in no shadow limit except as shadow_denied for the one with the longest wait. Refunds are" +
-			" not subtracted.",
+			" an admitted request, the one with the longest wait counts it as shadow_denied, and other shadow limits do not count it." +
+			" Refunds are not subtracted.",
 	}, []string{"policy", "limit", "outcome"})
 	m.refunds = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_refunds_total",

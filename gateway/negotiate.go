@@ -20,7 +20,7 @@ func (r *Request) compress(body []byte) []byte {
 	return r.compressed.Bytes()
 }
 
-// acceptsGzip returns whether Accept-Encoding accepts gzip: by name, or by * if gzip is not named (RFC 9110, section 12.5.3).
+// acceptsGzip reports whether Accept-Encoding accepts gzip: by name, or by * if gzip is not named (RFC 9110, section 12.5.3).
 func acceptsGzip(header []string) bool {
 	wildcard := false
 	for _, line := range header {
@@ -37,14 +37,14 @@ func acceptsGzip(header []string) bool {
 	return wildcard
 }
 
-// zeroWeight returns whether the parameters have the weight zero, which means "not acceptable".
+// zeroWeight reports whether the parameters have the weight zero, which means "not acceptable".
 func zeroWeight(params string) bool {
 	const weight = "q="
 	params = strings.TrimSpace(params)
 	return len(params) >= len(weight) && strings.EqualFold(params[:len(weight)], weight) && strings.Trim(params[len(weight):], "0.") == ""
 }
 
-// matchesTag returns whether If-None-Match matches the tag by weak comparison (RFC 9110, section 13.1.2). The tag of the other encoding
+// matchesTag reports whether If-None-Match matches the tag by weak comparison (RFC 9110, section 13.1.2). The tag of the other encoding
 // also matches, because the content is the same.
 func matchesTag(header []string, tag string) bool {
 	want := contentTag(tag)

@@ -97,7 +97,7 @@ func (g *Gateway) observe(r *Request, info responseInfo) {
 	_ = series.log.Handle(r.ctx, line) // there is no place to report the error
 }
 
-// shouldLog returns whether a request is logged.
+// shouldLog reports whether a request is logged.
 func (g *Gateway) shouldLog(r *Request, info responseInfo) bool {
 	switch {
 	case !r.admitted: // a line for each would make an overload worse, and all of them are the same

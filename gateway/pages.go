@@ -44,11 +44,10 @@ func showPage(r *Request) (Reply, error) {
 }
 
 const (
-	// maxHostPages is the size in bytes from which a page for a further Host is kept only in place of others: clients can send any number of
-	// Hosts.
-	maxHostPages = 8 << 20
+	// maxHostPageBytes is the size of the kept pages from which a page for another Host replaces others: clients can send any number of Hosts.
+	maxHostPageBytes = 8 << 20
 	// minUnused is how long no request has used a page that is evicted for another. It bounds the pages compressed for invented Hosts, as
-	// compression takes several times as long as the rest of the request: to maxHostPages bytes in each minUnused.
+	// compression takes several times as long as the rest of the request: to maxHostPageBytes bytes in each minUnused.
 	minUnused = time.Second
 )
 
@@ -59,7 +58,7 @@ type documentation struct {
 	mu    sync.Mutex
 	kept  map[pageKey]*linked.Element // of byUse
 	byUse linked.List                 // of *keptPage, the most recently used first
-	size  int                         // of all
+	size  int                         // of all, in bytes
 }
 
 type pageKey struct{ base, path string }
@@ -76,21 +75,21 @@ func newDocumentation(publicURL string) *documentation {
 	return &documentation{publicURL: publicURL, kept: make(map[pageKey]*linked.Element)}
 }
 
-// forRequest returns the page at the path of a request with the base URL, and whether it depends on the Host of the request. If the Host is
-// not valid, the page has the placeholder.
-func (d *documentation) forRequest(r *Request, page *apidocs.Page) (shown *apidocs.Page, ofHost bool) {
+// forRequest returns the page at the path of a request with the base URL, and reports whether it depends on the Host.
+// If the Host is not valid, the page has the placeholder.
+func (d *documentation) forRequest(r *Request, page *apidocs.Page) (shown *apidocs.Page, perHost bool) {
 	if page.Gzip != nil { // it has no base URL
 		return page, false
 	}
 	req := r.http()
-	base, ofHost := d.publicURL, d.publicURL == ""
-	if ofHost {
+	base, perHost := d.publicURL, d.publicURL == ""
+	if perHost {
 		base = cmp.Or(baseurl.OfHost(req.Host, req.TLS != nil), baseurl.Placeholder)
 	}
 	key := pageKey{base, req.URL.Path}
 	shown, keep := d.find(key, r.start)
 	if shown != nil {
-		return shown, ofHost
+		return shown, perHost
 	}
 	made := *page
 	made.Body = bytes.ReplaceAll(page.Body, []byte(baseurl.Placeholder), []byte(base))
@@ -98,10 +97,10 @@ func (d *documentation) forRequest(r *Request, page *apidocs.Page) (shown *apido
 		made.Gzip = bytes.Clone(r.compress(made.Body))
 		d.keep(&keptPage{key, &made, r.start})
 	}
-	return &made, ofHost
+	return &made, perHost
 }
 
-// find returns the kept page. If there is none, it returns whether there is room for it, and evicts pages to make room.
+// find returns the kept page. If there is none, it reports whether there is room for it, and evicts pages to make room.
 func (d *documentation) find(key pageKey, now time.Time) (page *apidocs.Page, room bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +110,7 @@ func (d *documentation) find(key pageKey, now time.Time) (page *apidocs.Page, ro
 		d.byUse.MoveToFront(found)
 		return p.page, true
 	}
-	for d.size >= maxHostPages {
+	for d.size >= maxHostPageBytes {
 		oldest := d.byUse.Back()
 		p := pageOf(oldest)
 		if now.Sub(p.used) < minUnused {

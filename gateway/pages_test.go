@@ -153,10 +153,10 @@ func TestPagesOfManyHostsOccupyLimitedMemory(t *testing.T) {
 	}
 	flood := func(name string) {
 		t.Helper()
-		for i := range 4 * maxHostPages / len(embedded(t, "/openapi.json")) {
+		for i := range 4 * maxHostPageBytes / len(embedded(t, "/openapi.json")) {
 			getPage(t, address(h), "/openapi.json", fmt.Sprint(name, i))
 		}
-		if pages, size := kept(); pages < 10 || size < maxHostPages || size > maxHostPages+200_000 {
+		if pages, size := kept(); pages < 10 || size < maxHostPageBytes || size > maxHostPageBytes+200_000 {
 			t.Errorf("%d pages of %d bytes are kept", pages, size)
 		}
 	}
@@ -213,7 +213,7 @@ func BenchmarkPage(b *testing.B) {
 			w := &discardWriter{header: make(http.Header)}
 			req.Host = "kept.example"
 			g.ServeHTTP(w, req)
-			req.Host, g.documentation.size = c.host, maxHostPages
+			req.Host, g.documentation.size = c.host, maxHostPageBytes
 			b.ReportAllocs()
 			for b.Loop() {
 				clear(w.header)

@@ -90,7 +90,7 @@ func (g *Gateway) serve(rt *boundRoute) gin.HandlerFunc {
 		// time.Now and not the injected clock, because gRPC compares the deadline with the real time.
 		ctx := &requestContext{Context: g.beginTrace(c.Request.Context(), r), deadline: time.Now().Add(rt.Timeout)}
 		r.ctx, r.root = ctx, ctx
-		defer r.releaseConnection()
+		defer r.markIdle()
 		defer g.releaseSlot(r)
 
 		reply, err := r.run()
@@ -181,7 +181,7 @@ func (g *Gateway) authenticate(r *Request) error {
 		return err
 	}
 	r.principal = principal
-	r.connection = AcquireConnection(r.http().Context())
+	r.connection = MarkBusy(r.http().Context())
 	return nil
 }
 

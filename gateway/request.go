@@ -70,7 +70,7 @@ func (r *Request) PathID() (string, error) {
 	return id, nil
 }
 
-// clientGone returns whether the client has disconnected.
+// clientGone reports whether the client has disconnected.
 func (r *Request) clientGone() bool {
 	return r.gin.Request.Context().Err() != nil
 }

@@ -53,7 +53,7 @@ func (r *Request) respond(reply Reply, err error) responseInfo {
 	return r.successResponse(h, reply)
 }
 
-// commonHeaders sets the headers of every response. A small response has eight headers: a map of nine needs three times the memory, and
+// commonHeaders sets the headers of every response. Keep small responses at eight headers: a larger map needs three times the memory, and
 // net/http copies it.
 func (r *Request) commonHeaders(h http.Header) {
 	r.setHeader(h, "X-Request-Id", r.id)
@@ -115,9 +115,9 @@ func (r *Request) successResponse(h http.Header, reply Reply) responseInfo {
 
 // pageResponse returns the response of a page of the documentation.
 func (r *Request) pageResponse(h http.Header, page *apidocs.Page) responseInfo {
-	page, ofHost := r.gateway.documentation.forRequest(r, page)
+	page, perHost := r.gateway.documentation.forRequest(r, page)
 	r.setHeader(h, "Content-Type", page.ContentType)
-	if !ofHost { // a shared cache may ignore the Host, for example where a proxy sets it
+	if !perHost { // a shared cache may ignore the Host, for example where a proxy sets it
 		h["Cache-Control"] = cachePublic
 	}
 	if page.CSP != "" {

@@ -42,8 +42,8 @@ type slotSet struct {
 	tokens [tokensPerSet]tokenSlots
 }
 
-// tokenSlots counts the clients of one token by the second at which their wait ends. The first second is the one in which the limit
-// admits the token again. A wait is rounded up to whole seconds, so it ends at most maxSpread + 1 seconds after the first second.
+// tokenSlots counts the clients of one token by the second in which their wait ends, from the second on in which the limit admits the token
+// again. Rounding a wait up to whole seconds adds up to one second to maxSpread.
 type tokenSlots struct {
 	hash  uint64
 	first int64
@@ -71,8 +71,8 @@ func (s *RetrySlots) take(now time.Time, tokenID string, l ratelimit.Limit, retr
 	defer set.mu.Unlock()
 	t := set.token(hash)
 	t.advance(now.Add(retryAfter).Unix())
-	later := t.take(now.Add(wait).Unix(), rate)
-	return wait + time.Duration(later)*time.Second
+	delay := t.take(now.Add(wait).Unix(), rate)
+	return wait + time.Duration(delay)*time.Second
 }
 
 // token returns the slots of a token. A new token replaces the one whose slots expire first.
@@ -110,16 +110,16 @@ func (t *tokenSlots) advance(first int64) {
 // take reserves the first free slot from the given second to maxSpread seconds later, or a slot in the last second if none is free. It
 // returns the number of seconds after the given one. The rate is in slots per second. The first second has at least one slot, so a
 // client that is denied alone gets the shortest wait.
-func (t *tokenSlots) take(second int64, rate float64) (later int) {
+func (t *tokenSlots) take(second int64, rate float64) (delay int) {
 	start := int(second - t.first)
 	slots := t.taken[start : start+maxSpread+1]
 	var taken uint32
-	for later = range slots {
-		taken += slots[later]
-		if float64(taken) < math.Ceil(rate*float64(later+1)) {
+	for delay = range slots {
+		taken += slots[delay]
+		if float64(taken) < math.Ceil(rate*float64(delay+1)) {
 			break
 		}
 	}
-	slots[later]++
-	return later
+	slots[delay]++
+	return delay
 }

@@ -24,7 +24,7 @@ type Route struct {
 	Handle  Handler
 
 	// Deprecated and Sunset are the time from which the operation is deprecated and the time after which it may be removed, for the headers
-	// of the same names. They are set together, and zero for an operation that stays.
+	// of the same names. Both are zero for an operation that stays.
 	Deprecated, Sunset time.Time
 }
 
@@ -78,7 +78,7 @@ func checkRoutes(routes []Route) error {
 		case r.Scope != anyToken && !slices.Contains(authn.AllScopes(), r.Scope):
 			errs = append(errs, fmt.Errorf("route %s: unknown scope %q", r.ID, r.Scope))
 		case r.Deprecated.IsZero() != r.Sunset.IsZero() || r.Sunset.Before(r.Deprecated):
-			errs = append(errs, fmt.Errorf("route %s: a deprecated operation has a sunset, which is later", r.ID))
+			errs = append(errs, fmt.Errorf("route %s: Deprecated and Sunset must be set together, and Sunset must be later", r.ID))
 		case seen[key] || seen[r.ID]:
 			errs = append(errs, fmt.Errorf("route %s: %s is a duplicate", r.ID, key))
 		}

@@ -50,7 +50,7 @@ func (r *Request) send(info responseInfo) {
 	if r.principal == nil && len(info.body) <= maxSmallBytes {
 		r.pending.deadline = began.Add(anonymousWriteTimeout)
 	}
-	pending := r.gateway.options.Capacity.unwritten
+	pending := r.gateway.options.LoadLimit.unwritten
 	pending.begin(&r.pending, client{authn.SiteOf(from), r.tokenID()})
 	err := r.writeBody(info.body)
 	if req.ProtoMajor > 1 && err == nil {

@@ -46,7 +46,7 @@ func (s *stalled) SetWriteDeadline(time.Time) error {
 
 // withUnwritten sets the limit of unwritten responses.
 func withUnwritten(bytes int64) func(*Options) {
-	return func(o *Options) { o.Capacity.unwritten.limit = bytes }
+	return func(o *Options) { o.LoadLimit.unwritten.limit = bytes }
 }
 
 // requestFrom returns a request from an address.
@@ -66,13 +66,13 @@ func (s *services) largeList() {
 
 func TestUnreadResponseHoldsNoSlot(t *testing.T) {
 	for path, token := range map[string]string{"/v1/servers?limit=100": "full", "/openapi.yaml": ""} {
-		h := start(t, func(o *Options) { o.Capacity.SetLimit(1) })
+		h := start(t, func(o *Options) { o.LoadLimit.SetLimit(1) })
 		h.services.largeList()
 		w := newStalled()
 		var serving sync.WaitGroup
 		serving.Go(func() { h.gateway.ServeHTTP(w, requestFrom("10.0.0.1", path, token)) })
 		<-w.writing
-		if inFlight, _, _ := h.gateway.options.Capacity.Load(); inFlight != 0 {
+		if inFlight, _, _ := h.gateway.options.LoadLimit.Stats(); inFlight != 0 {
 			t.Errorf("%s: %d in flight", path, inFlight)
 		}
 		if got := h.get(t, "/v1/me"); got.StatusCode != 200 {
@@ -165,7 +165,7 @@ func TestHTTP2ClientThatReadsIsNotCutOff(t *testing.T) {
 			}
 		}
 	}
-	if bytes := h.gateway.options.Capacity.unwritten; bytes.open != 0 {
+	if bytes := h.gateway.options.LoadLimit.unwritten; bytes.open != 0 {
 		t.Errorf("%d bytes are unwritten", bytes.open)
 	}
 }
@@ -181,7 +181,7 @@ func TestUnreadHTTP2StreamIsResetAtItsDeadline(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	frames := startUnreadStream(t, conn)
-	accounted := h.gateway.options.Capacity.unwritten
+	accounted := h.gateway.options.LoadLimit.unwritten
 	isOpen := func() bool {
 		accounted.mu.Lock()
 		defer accounted.mu.Unlock()
@@ -192,9 +192,9 @@ func TestUnreadHTTP2StreamIsResetAtItsDeadline(t *testing.T) {
 			t.Fatal("no response is accounted within 10 s")
 		}
 	}
-	h.gateway.options.Capacity.CutOffOverdue(time.Now())
+	h.gateway.options.LoadLimit.CutOffOverdue(time.Now())
 	mustCount(t, h, "opsgate_http_responses_cut_off_total", map[string]float64{})
-	h.gateway.options.Capacity.CutOffOverdue(time.Now().Add(anonymousWriteTimeout))
+	h.gateway.options.LoadLimit.CutOffOverdue(time.Now().Add(anonymousWriteTimeout))
 	if got := <-frames; got != "RST_STREAM" {
 		t.Errorf("got %s", got)
 	}

@@ -122,7 +122,7 @@ func oddAnswers() []struct {
 	}
 }
 
-// keepsContract returns whether a message has all required fields, with values that the API can represent.
+// keepsContract reports whether a message has all required fields, with values that the API can represent.
 func keepsContract(m protoreflect.Message) bool {
 	for i := range m.Descriptor().Fields().Len() {
 		if !keepsField(m, m.Descriptor().Fields().Get(i)) {
@@ -258,7 +258,7 @@ func checkFailure(t *testing.T, route Route, st *spb.Status, x openapitest.Excha
 	}
 }
 
-// correctable returns whether each of the first hundred violations is of a field of the route.
+// correctable reports whether each of the first hundred violations is of a field of the route.
 func correctable(route Route, st *spb.Status) bool {
 	var names []string
 	for _, field := range route.Fields {

@@ -133,7 +133,8 @@ func (r *Request) decisionAttributes() []slog.Attr {
 	return attributes
 }
 
-// safePath returns the path of the request, and whether it matches a route exactly. Any other path may contain anything, even a token.
+// safePath returns the path of the request, and reports whether it matches a route exactly. Any other path may contain anything, even a
+// token.
 func (r *Request) safePath() (string, bool) {
 	path := r.http().URL.Path
 	if r.route.Path == path {

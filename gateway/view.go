@@ -55,7 +55,7 @@ func array[M any](w *jsonw.Writer, name string, ms []*M, encode encoder[M]) {
 	w.EndArray()
 }
 
-// isCursor returns whether the cursor has at most 512 characters, of the URL-safe base64 alphabet.
+// isCursor reports whether the cursor has at most 512 characters, of the URL-safe base64 alphabet.
 func isCursor(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {

@@ -30,8 +30,8 @@ func newWire(sent []byte) *wire {
 	return w
 }
 
-// Read returns EOF after the bytes that the client has sent. While a handler runs, net/http reads a single byte ahead to detect a disconnect;
-// such a read blocks.
+// Read returns EOF after the bytes that the client has sent. While a handler runs, net/http reads a single byte ahead to detect a
+// disconnect; such a read blocks.
 func (w *wire) Read(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,5 +157,5 @@ func (s *wireServer) serve(sent []byte) (requests []*wireRequest, answered *byte
 	return s.requests, &w.out
 }
 
-// panicked returns whether a handler panicked.
+// panicked reports whether a handler panicked.
 func (s *wireServer) panicked() bool { return strings.Contains(s.log.String(), "panic") }

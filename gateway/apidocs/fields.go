@@ -98,7 +98,7 @@ func (s *site) field(name string, of schema, at place) (field, error) {
 	return f, err
 }
 
-// values returns the values that a schema lists, and whether there may be others. For an array they are those of its elements.
+// values returns the values that a schema lists, and reports whether there may be others. For an array they are those of its elements.
 func (s *site) values(of schema) (values []string, open bool) {
 	if isArray(of) {
 		of, _ = s.document.resolve(*of.Items)
@@ -164,7 +164,7 @@ func (s *site) plural(of schema, component string) string {
 	return s.typeName(of) + "s"
 }
 
-// isArray returns whether a schema is of arrays, with a schema of their elements.
+// isArray reports whether a schema is of arrays, with a schema of their elements.
 func isArray(s schema) bool { return s.Items != nil && slices.Contains(s.Type, "array") }
 
 // limits returns the bounds and the default of a schema in words.

@@ -43,7 +43,7 @@ const maxHost = 255
 
 var hostPort = regexp.MustCompile(`^(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[([0-9A-Fa-f:.]+)\])(?::([0-9]{1,5}))?$`)
 
-// validHost returns whether a text is a name or an address, with a port or without.
+// validHost reports whether a text is a name or an address, with a port or without.
 func validHost(text string) bool {
 	if len(text) > maxHost {
 		return false

@@ -81,7 +81,7 @@ func FuzzOfHost(f *testing.F) {
 	})
 }
 
-// interpreted returns whether a character of a URL is not literal in HTML, JSON, YAML, Markdown code, a shell's quotes or a header.
+// interpreted reports whether a character of a URL is not literal in HTML, JSON, YAML, Markdown code, a shell's quotes or a header.
 func interpreted(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune("<>&\"'`\\$;|(){}!*?#%@,=+^~", r)
 }

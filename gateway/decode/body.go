@@ -14,8 +14,8 @@ const IdempotencyKeyHeader = "Idempotency-Key"
 
 const maxIdempotencyKeyLen = 255
 
-// A Body decodes the JSON object of a request. Fields that the route does not have are problems: otherwise a misspelled optional field would
-// count as absent. The zero Body is empty. A Body can be used for many requests, one after the other.
+// A Body decodes the JSON object of a request. Fields that the route does not have are problems: otherwise a misspelled optional field
+// would count as absent. The zero Body is empty. A Body can be used for many requests, one after the other.
 type Body struct {
 	reader    jsonReader
 	header    http.Header
@@ -67,7 +67,8 @@ func (b *Body) Err() error {
 	return err
 }
 
-// maxSpace is the maximal number of white space characters around a text. A string that must have more is rejected without decoding it.
+// maxSpace is the maximal number of white space characters around a text. A literal that is too long for the limit and maxSpace is rejected
+// undecoded.
 const maxSpace = 1000
 
 // Text returns a required text of 1 to limit characters (see textProblem), without the white space around it.
@@ -84,7 +85,7 @@ func (b *Body) Text(name string, limit int) string {
 	text, valid := textOf(literal)
 	text = strings.TrimSpace(text)
 	if !valid {
-		b.fail(name, "holds half of a surrogate pair")
+		b.fail(name, "contains an unpaired surrogate")
 	} else if problem := textProblem(text, limit); problem != "" {
 		b.fail(name, problem)
 	}
@@ -225,7 +226,7 @@ func (b *Body) value(name string, first byte, problem string) ([]byte, bool) {
 	return nil, false
 }
 
-// absent returns whether an optional field is absent or null.
+// absent reports whether an optional field is absent or null.
 func (b *Body) absent(name string) bool {
 	value := b.raw(name)
 	return value == nil || string(value) == "null"

@@ -60,7 +60,7 @@ func TestWhiteSpaceAroundTextsIsLimited(t *testing.T) {
 		`"x` + strings.Repeat(" ", 1255*12-2) + `"`:                                                        tooLong,
 		`"` + strings.Repeat(char, 1255) + `"`:                                                             tooLong,
 		`"` + strings.Repeat(`\n`, 1000) + `"`:                                                             "must have a character that can be seen",
-		`"` + strings.Repeat(`\n`, 1000) + `\ud83d\u0061"`:                                                 "holds half of a surrogate pair",
+		`"` + strings.Repeat(`\n`, 1000) + `\ud83d\u0061"`:                                                 "contains an unpaired surrogate",
 	} {
 		b := &Body{fields: []field{{name: "title", value: []byte(literal)}}}
 		if b.Text("title", 255); b.problems["title"] != want {

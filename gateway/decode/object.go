@@ -140,7 +140,7 @@ func detailName(literal []byte) string {
 	return FirstChars(string(text), maxDetailName)
 }
 
-// textOf returns the text of a string literal, and whether it is valid: an unpaired surrogate becomes U+FFFD.
+// textOf returns the text of a string literal, and reports whether it is valid: an unpaired surrogate becomes U+FFFD.
 func textOf(literal []byte) (text string, valid bool) {
 	if bytes.IndexByte(literal, '\\') < 0 {
 		return string(literal[1 : len(literal)-1]), true
@@ -255,7 +255,7 @@ func (r *jsonReader) mistake(err error) int {
 	return at
 }
 
-// nextToken returns the offset at which the next token must begin, and whether it must be a name.
+// nextToken returns the offset at which the next token must begin, and reports whether it must be a name.
 func (r *jsonReader) nextToken() (at int, isName bool) {
 	kind, n := r.decoder.StackIndex(r.decoder.StackDepth())
 	isName = kind == '{' && n%2 == 0

@@ -96,7 +96,7 @@ func (q *Query) Time(name string, def time.Time) time.Time {
 	return t.UTC()
 }
 
-// impossibleOffset returns whether a time that Parse accepts has an offset that RFC 3339 does not allow: 24 hours or 60 minutes.
+// impossibleOffset reports whether a time that Parse accepts has an offset that RFC 3339 does not allow: 24 hours or 60 minutes.
 func impossibleOffset(text string) bool {
 	offset := text[len(text)-len("+00:00"):]
 	return text[len(text)-1] != 'Z' && (offset[1:3] > "23" || offset[4:6] > "59")
@@ -131,7 +131,7 @@ func (q *Query) single(name string) (value string, given bool) {
 	return "", false
 }
 
-// values returns the first two values of a parameter, and whether one of them is malformed.
+// values returns the first two values of a parameter, and reports whether one of them is malformed.
 func (q *Query) values(name string) (values []string, malformed bool) {
 	for rest := q.raw; rest != "" && len(values) < 2; {
 		var pair string
@@ -149,7 +149,7 @@ func (q *Query) values(name string) (values []string, malformed bool) {
 	return values, malformed
 }
 
-// sameKey returns whether an encoded key is the given name. It stops at the first difference and does not allocate: a query may have
+// sameKey reports whether an encoded key is the given name. It stops at the first difference and does not allocate: a query may have
 // thousands of keys, and each parameter compares all of them.
 func sameKey(key, name string) bool {
 	for i := range len(name) {

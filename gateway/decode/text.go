@@ -31,11 +31,11 @@ func textProblem(text string, limit int) string {
 	return ""
 }
 
-// bidiControl returns whether r is an embedding, an override, an isolate, or the end of one: with those, a text is displayed in another
+// bidiControl reports whether r is an embedding, an override, an isolate, or the end of one: with those, a text is displayed in another
 // order. Marks (U+061C, U+200E, U+200F) do not reorder text and are allowed.
 func bidiControl(r rune) bool { return 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 }
 
-// visible returns whether a character by itself is visible. White space is not, and neither are the characters that Unicode calls
+// visible reports whether a character by itself is visible. White space is not, and neither are the characters that Unicode calls
 // default-ignorable: joiners, fillers, selectors, tags and other format characters.
 func visible(r rune) bool {
 	switch r {
@@ -49,12 +49,12 @@ func visible(r rune) bool {
 		(!unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Prepended_Concatenation_Mark, r))
 }
 
-// validText returns whether s is UTF-8 without NUL, which some stores cannot hold.
+// validText reports whether s is UTF-8 without NUL, which some stores cannot hold.
 func validText(s string) bool {
 	return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0
 }
 
-// VisibleASCII returns whether s has 1 to limit characters, all of them visible ASCII.
+// VisibleASCII reports whether s has 1 to limit characters, all of them visible ASCII.
 func VisibleASCII(s string, limit int) bool {
 	if s == "" || len(s) > limit {
 		return false

@@ -180,11 +180,11 @@ func (c *connection) idle() uint64 {
 	return seq
 }
 
-// Acquire implements [gateway.Connection].
-func (c *connection) Acquire() { c.requests.Add(1) }
+// MarkBusy implements [gateway.Connection].
+func (c *connection) MarkBusy() { c.requests.Add(1) }
 
-// Release implements [gateway.Connection].
-func (c *connection) Release() {
+// MarkIdle implements [gateway.Connection].
+func (c *connection) MarkIdle() {
 	c.idleSeq.Store(c.owner.sequence.Add(1))
 	c.requests.Add(-1)
 }
@@ -231,8 +231,8 @@ func underlying(conn net.Conn) *connection {
 
 // Hold exempts the connection of a request from eviction until release is called.
 func Hold(ctx context.Context) (release func()) {
-	if c := gateway.AcquireConnection(ctx); c != nil {
-		return c.Release
+	if c := gateway.MarkBusy(ctx); c != nil {
+		return c.MarkIdle
 	}
 	return func() {}
 }

@@ -35,7 +35,7 @@ func TestCutOffConnectionIsClosedUnlessItServesAnAuthenticatedRequest(t *testing
 	} {
 		c, client := accepted(t)
 		if test.authenticated {
-			c.Acquire()
+			c.MarkBusy()
 		}
 		if closed := c.CutOff(test.http2); closed != test.closed {
 			t.Errorf("%+v: closed %t", test, closed)
@@ -56,7 +56,7 @@ func TestCutOffConnectionIsClosedUnlessItServesAnAuthenticatedRequest(t *testing
 // A write on an HTTP/2 connection that makes no progress fails soon after a response on it was cut off.
 func TestCutOffEndsAStalledWrite(t *testing.T) {
 	c, _ := accepted(t)
-	c.Acquire()
+	c.MarkBusy()
 	stalled := make(chan error, 1)
 	go func() {
 		_, err := c.Write(make([]byte, 64<<20))

@@ -34,9 +34,9 @@ func (s *Server) trackFirstRequest(conn net.Conn, state http.ConnState) {
 
 // firstRequestStarted is called by the handler while the server drains.
 func (s *Server) firstRequestStarted(ctx context.Context) {
-	if c, ok := gateway.AcquireConnection(ctx).(*connection); ok {
+	if c, ok := gateway.MarkBusy(ctx).(*connection); ok {
 		s.firstRequestArrived(c)
-		c.Release()
+		c.MarkIdle()
 	}
 }
 

@@ -21,7 +21,7 @@ type reports struct {
 
 func newReports(c common, d *dependencies, r *requests, a *active, public, adminServer *httpserver.Server) (*reports, error) {
 	overload := status.NewOverload(c.Logger, c.Clock,
-		status.Limit{Name: admin.DependencyCapacity, Resource: "requests in flight", Load: r.capacity.Load},
+		status.Limit{Name: admin.DependencyCapacity, Resource: "requests in flight", Load: r.capacity.Stats},
 		status.Limit{Name: admin.DependencyConnections, Resource: "open connections", Load: public.Connections},
 		status.Limit{Resource: "bytes of incomplete headers", Load: public.Input},
 	)

@@ -14,14 +14,14 @@ import (
 type requests struct {
 	options  gateway.Options // without those of the configuration
 	traces   *tracing.Provider
-	capacity *gateway.Capacity
+	capacity *gateway.LoadLimit
 	refunds  *gateway.Refunds
 	busiest  *heavyhitters.Sketch
 	denied   *deniedTokens
 }
 
 func newRequests(c common, d *dependencies) (*requests, error) {
-	capacity, err := gateway.NewCapacity(c.Loaded.HTTP.MaxInFlight, sizing.MaxUnwritten(c.Loaded.MemoryLimit), c.registry)
+	capacity, err := gateway.NewLoadLimit(c.Loaded.HTTP.MaxInFlight, sizing.MaxUnwritten(c.Loaded.MemoryLimit), c.registry)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func newRequests(c common, d *dependencies) (*requests, error) {
 		Limiter:       d.limiter,
 		Refunds:       refunds,
 		RetrySlots:    gateway.NewRetrySlots(d.limiter.gateways),
-		Capacity:      capacity,
+		LoadLimit:     capacity,
 		Decisions:     decisions,
 		Logger:        c.Logger,
 		Lines:         c.logs.requests,

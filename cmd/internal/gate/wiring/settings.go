@@ -19,7 +19,7 @@ type settings struct {
 	clients       *backendclient.Clients
 	authenticator *authn.Authenticator
 	shared        *sharedLimits // nil if limits are counted in memory
-	capacity      *gateway.Capacity
+	capacity      *gateway.LoadLimit
 	public        *httpserver.Server
 	pages         *admin.Admin
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Capacity limits the number of requests in flight and the memory of responses that are being written. All Gateways of a process share
+// A LoadLimit limits the number of requests in flight and the memory of responses that are being written. All Gateways of a process share
 // one, so that the limits hold across reloads. It is safe for concurrent use.
-type Capacity struct {
+type LoadLimit struct {
 	limit     atomic.Int64
 	inFlight  atomic.Int64
 	shed      prometheus.Counter
@@ -20,9 +20,9 @@ type Capacity struct {
 	unwritten *unwritten
 }
 
-// NewCapacity returns a Capacity for the given number of requests and bytes of unwritten responses, and registers its metrics.
-func NewCapacity(limit int, unwrittenBytes int64, registry prometheus.Registerer) (*Capacity, error) {
-	c := newCapacity(limit, unwrittenBytes)
+// NewLoadLimit returns a LoadLimit for the given number of requests and bytes of unwritten responses, and registers its metrics.
+func NewLoadLimit(limit int, unwrittenBytes int64, registry prometheus.Registerer) (*LoadLimit, error) {
+	c := newLoadLimit(limit, unwrittenBytes)
 	inFlightGauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_requests_in_flight",
 		Help: "Requests in flight.",
@@ -36,13 +36,13 @@ func NewCapacity(limit int, unwrittenBytes int64, registry prometheus.Registerer
 		errs = append(errs, registry.Register(metric))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("register the metrics of the gateway's capacity: %w", err)
+		return nil, fmt.Errorf("register the metrics of the load limit: %w", err)
 	}
 	return c, nil
 }
 
-func newCapacity(limit int, unwrittenBytes int64) *Capacity {
-	c := &Capacity{unwritten: newUnwritten(unwrittenBytes), shed: prometheus.NewCounter(prometheus.CounterOpts{
+func newLoadLimit(limit int, unwrittenBytes int64) *LoadLimit {
+	c := &LoadLimit{unwritten: newUnwritten(unwrittenBytes), shed: prometheus.NewCounter(prometheus.CounterOpts{
 		Name:        "opsgate_http_requests_shed_total",
 		Help:        "Requests rejected before they were read, by cause. in_flight: the limit of requests in flight was reached.",
 		ConstLabels: prometheus.Labels{"cause": "in_flight"},
@@ -51,30 +51,30 @@ func newCapacity(limit int, unwrittenBytes int64) *Capacity {
 	return c
 }
 
-// unlimitedCapacity returns a Capacity that admits every request.
-func unlimitedCapacity() *Capacity { return newCapacity(math.MaxInt, math.MaxInt64) }
+// unlimitedLoadLimit returns a LoadLimit that admits every request.
+func unlimitedLoadLimit() *LoadLimit { return newLoadLimit(math.MaxInt, math.MaxInt64) }
 
 // SetLimit changes the limit of requests in flight. It does not affect requests that are already in flight.
-func (c *Capacity) SetLimit(limit int) { c.limit.Store(int64(limit)) }
+func (c *LoadLimit) SetLimit(limit int) { c.limit.Store(int64(limit)) }
 
-// Load returns the number of requests in flight, their limit, and the number of requests shed so far.
-func (c *Capacity) Load() (inFlight, limit int, shed uint64) {
+// Stats returns the number of requests in flight, their limit, and the number of requests shed so far.
+func (c *LoadLimit) Stats() (inFlight, limit int, shed uint64) {
 	return int(c.inFlight.Load()), int(c.limit.Load()), c.shedCount.Load()
 }
 
 // CutOffOverdue cuts off responses to anonymous requests that were not read in time. It must be called several times a second.
-func (c *Capacity) CutOffOverdue(now time.Time) { c.unwritten.overdue(now) }
+func (c *LoadLimit) CutOffOverdue(now time.Time) { c.unwritten.overdue(now) }
 
-// snapshot returns a Capacity with the same limit and requests in flight, independent of c and without registered metrics.
-func (c *Capacity) snapshot() *Capacity {
-	inFlight, limit, _ := c.Load()
-	s := newCapacity(limit, c.unwritten.limit)
+// snapshot returns a LoadLimit with the same limit and requests in flight, independent of c and without registered metrics.
+func (c *LoadLimit) snapshot() *LoadLimit {
+	inFlight, limit, _ := c.Stats()
+	s := newLoadLimit(limit, c.unwritten.limit)
 	s.inFlight.Store(int64(inFlight))
 	return s
 }
 
 // tryAcquire takes a slot, to be returned with release, or returns false if the limit is reached.
-func (c *Capacity) tryAcquire() bool {
+func (c *LoadLimit) tryAcquire() bool {
 	for n := c.inFlight.Load(); n < c.limit.Load(); n = c.inFlight.Load() {
 		if c.inFlight.CompareAndSwap(n, n+1) {
 			return true
@@ -85,11 +85,11 @@ func (c *Capacity) tryAcquire() bool {
 	return false
 }
 
-func (c *Capacity) release() { c.inFlight.Add(-1) }
+func (c *LoadLimit) release() { c.inFlight.Add(-1) }
 
 // admit takes an in-flight slot for the request.
 func (g *Gateway) admit(r *Request) error {
-	if !g.options.Capacity.tryAcquire() {
+	if !g.options.LoadLimit.tryAcquire() {
 		return g.overloaded
 	}
 	r.admitted, r.holdsSlot = true, true
@@ -100,14 +100,14 @@ func (g *Gateway) admit(r *Request) error {
 func (g *Gateway) releaseSlot(r *Request) {
 	if r.holdsSlot {
 		r.holdsSlot = false
-		g.options.Capacity.release()
+		g.options.LoadLimit.release()
 	}
 }
 
-// releaseConnection releases the connection of an authenticated request.
-func (r *Request) releaseConnection() {
+// markIdle marks the connection of an authenticated request as idle.
+func (r *Request) markIdle() {
 	if r.connection != nil {
-		r.connection.Release()
+		r.connection.MarkIdle()
 		r.connection = nil
 	}
 }

@@ -31,7 +31,7 @@ func (s *services) holding(arrived chan<- struct{}, release <-chan struct{}) {
 // full starts a gateway with the given limit of requests in flight and as many requests. The returned function ends the requests.
 func full(t *testing.T, limit int, change ...func(*Options)) (h *harness, empty func()) {
 	t.Helper()
-	h = start(t, append(change, func(o *Options) { o.Capacity.SetLimit(limit) })...)
+	h = start(t, append(change, func(o *Options) { o.LoadLimit.SetLimit(limit) })...)
 	arrived, release, answered := make(chan struct{}), make(chan struct{}), make(chan int, limit)
 	h.services.holding(arrived, release)
 	for range limit {
@@ -86,7 +86,7 @@ func TestRequestAboveTheInFlightLimitIsRejectedUnread(t *testing.T) {
 		}
 	}
 	mustCount(t, h, "opsgate_http_requests_shed_total", map[string]float64{"in_flight": 8})
-	if inFlight, limit, shed := h.gateway.options.Capacity.Load(); inFlight != 2 || limit != 2 || shed != 8 {
+	if inFlight, limit, shed := h.gateway.options.LoadLimit.Stats(); inFlight != 2 || limit != 2 || shed != 8 {
 		t.Errorf("%d of %d in flight, %d shed", inFlight, limit, shed)
 	}
 	if e := h.gateway.Explain(ExplainRequest{Path: "/v1/me"}); e.Answer.Status != 503 || e.Answer.FailedCheck != "capacity" || e.Answer.RetryAfter != 1 {
@@ -100,14 +100,14 @@ func TestRequestAboveTheInFlightLimitIsRejectedUnread(t *testing.T) {
 	if got := h.get(t, "/v1/me"); got.StatusCode != 200 {
 		t.Errorf("below the limit again: got %d", got.StatusCode)
 	}
-	if inFlight, _, _ := h.gateway.options.Capacity.Load(); inFlight != 0 {
+	if inFlight, _, _ := h.gateway.options.LoadLimit.Stats(); inFlight != 0 {
 		t.Errorf("%d are still in flight", inFlight)
 	}
 }
 
 func TestRaisedLimitAppliesImmediately(t *testing.T) {
 	h, empty := full(t, 1)
-	h.gateway.options.Capacity.SetLimit(2)
+	h.gateway.options.LoadLimit.SetLimit(2)
 	if got := h.get(t, "/v1/me"); got.StatusCode != 200 {
 		t.Errorf("got %d", got.StatusCode)
 	}
@@ -116,7 +116,7 @@ func TestRaisedLimitAppliesImmediately(t *testing.T) {
 
 func TestPanicReleasesItsSlot(t *testing.T) {
 	h := start(t, func(o *Options) {
-		o.Capacity.SetLimit(1)
+		o.LoadLimit.SetLimit(1)
 		o.Authenticator = panicking{}
 	})
 	for range 3 {
@@ -136,7 +136,7 @@ func (panicking) Authenticate(context.Context, string, authn.Source) (*authn.Pri
 func BenchmarkShed(b *testing.B) {
 	o := optionsWith(b, &services{})
 	o.Logger = slog.New(slog.NewJSONHandler(&discardWriter{}, nil))
-	o.Capacity = newCapacity(0, 64<<20)
+	o.LoadLimit = newLoadLimit(0, 64<<20)
 	g, err := New(o)
 	if err != nil {
 		b.Fatal(err)
