@@ -141,7 +141,7 @@ func (a *Authenticator) refresh(ctx context.Context, s *settings, k key, e *entr
 	if a.knownInFlight.Load() >= limit || !e.refreshing.CompareAndSwap(false, true) {
 		return
 	}
-	if _, ok := a.inFlight(k); !ok {
+	if _, ok := a.currentFlight(k); !ok {
 		a.startKnown(k, a.newFlight(ctx, k))
 	}
 }

@@ -21,8 +21,8 @@ type contractState struct {
 	nextLogAt time.Duration // the earliest time for the next line
 }
 
-// note records a response, with breach nil for a valid one.
-func (c *contractState) note(now time.Duration, breach error) {
+// record records a response, with breach nil for a valid one.
+func (c *contractState) record(now time.Duration, breach error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if breach != nil && c.breach == nil {

@@ -13,8 +13,8 @@ const (
 	siteFactor = 3
 )
 
-// A fairQueue divides the lookups of unknown tokens among source networks. Its capacity is WaitersPerLookup × MaxLookups places. A request
-// that waits for a lookup takes a place.
+// A fairQueue divides the lookups of unknown tokens among source networks. It has WaitersPerLookup × MaxLookups places. A request that
+// waits for a lookup takes one.
 //
 // Admission: a network may have as many requests waiting as there are free places, and a site siteFactor times as many. So one network
 // takes at most half of all places, a site three quarters, and n networks n/(n+1). A site without waiting requests is rejected only if no

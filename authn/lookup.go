@@ -47,8 +47,8 @@ type flight struct {
 	failure error
 }
 
-// inFlight returns the lookup of the token that is in flight or queued, unless it belongs to an earlier epoch. The caller holds a.mu.
-func (a *Authenticator) inFlight(k key) (*flight, bool) {
+// currentFlight returns the lookup of the token that is in flight or queued, unless it belongs to an earlier epoch. The caller holds a.mu.
+func (a *Authenticator) currentFlight(k key) (*flight, bool) {
 	f, ok := a.flights[k]
 	return f, ok && f.epoch == a.epoch.Load()
 }
@@ -56,7 +56,7 @@ func (a *Authenticator) inFlight(k key) (*flight, bool) {
 // join adds a request of the network to the lookup of the token. It starts or queues a lookup if there is none. It returns nil if the
 // token is unknown and no more requests of the network may wait. The caller holds a.mu.
 func (a *Authenticator) join(ctx context.Context, s *settings, k key, network netip.Prefix) *flight {
-	f, shared := a.inFlight(k)
+	f, shared := a.currentFlight(k)
 	if !shared {
 		f = a.newFlight(ctx, k)
 		f.unknown, f.network = !a.entries.known(k), network
@@ -153,7 +153,7 @@ func (a *Authenticator) interpret(s *settings, k key, response *identityv1.Resol
 		return nil, fmt.Errorf("%w: resolve a token: %w", ErrUnavailable, err)
 	}
 	principal, err := newPrincipal(response)
-	a.contract.note(now, err)
+	a.contract.record(now, err)
 	if err != nil {
 		a.metrics.invalid.Inc()
 		return nil, fmt.Errorf("resolve a token: %w", err)

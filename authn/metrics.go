@@ -55,7 +55,7 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 	limit.Set(float64(maxEntries + refusedCapacity(maxEntries)))
 	for _, c := range []prometheus.Collector{
 		uses, lookups, m.revocations, m.streamConnected, size, limit,
-		newInFlight("known", &a.knownInFlight), newInFlight("unknown", &a.unknownQueue.inFlight),
+		newInFlightGauge("known", &a.knownInFlight), newInFlightGauge("unknown", &a.unknownQueue.inFlight),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "opsgate_authn_lookups_queued",
 			Help: "Queued lookups of unknown tokens.",
@@ -68,7 +68,7 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 	return m, nil
 }
 
-func newInFlight(token string, lookups *atomic.Int64) prometheus.GaugeFunc {
+func newInFlightGauge(token string, lookups *atomic.Int64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "opsgate_authn_lookups_in_flight",
 		Help:        "Lookups in flight, of tokens that this gateway has confirmed (known) and of others (unknown).",

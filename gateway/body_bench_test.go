@@ -121,9 +121,9 @@ func requestWithBody(limit int64) *Request {
 	return r
 }
 
-// BenchmarkBody decodes bodies of the default maximal size and of four times that, each in turn with a valid body of the same size: the longest
-// message in escapes, and white space. The metric valid-bodies is the ratio of the two minimal times, which is least affected by other load
-// on the machine.
+// BenchmarkBody decodes bodies of the default maximal size and of four times that, each in turn with a valid body of the same size: the
+// longest message in escapes, and white space. The metric valid-bodies is the ratio of the two minimal times, which is least affected by
+// other load on the machine.
 func BenchmarkBody(b *testing.B) {
 	for _, size := range []int{defaultMaxBodyBytes, 4 * defaultMaxBodyBytes} {
 		for _, shape := range bodyShapes() {

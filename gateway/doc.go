@@ -5,5 +5,6 @@
 // docs/integrate/contract.md. The handler of the row decodes it, calls one internal service and returns a reply or an error, and respond.go
 // writes the response. Handlers do not access the response writer.
 //
-// The package decode reads queries and bodies. The packages authn, ratelimit and backendclient resolve tokens, decide limits and call services.
+// The package decode reads queries and bodies. The packages authn, ratelimit and backendclient resolve tokens, decide limits and call
+// services.
 package gateway

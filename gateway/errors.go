@@ -45,8 +45,8 @@ func problemOf(err error, row *Route, clientGone bool) *Problem {
 	return internal(err)
 }
 
-// callFailure returns the kind of a failed call and the response. It is the one table over the codes of gRPC. Codes that gRPC does not define
-// become a 500. Canceled does too, because problemOf has already handled disconnects.
+// callFailure returns the kind of a failed call and the response. It is the one table over the codes of gRPC. Codes that gRPC does not
+// define become a 500. Canceled does too, because problemOf has already handled disconnects.
 func callFailure(e *backendclient.Error, row *Route) (failureKind, *Problem) {
 	if e.TooLarge {
 		return failureTooLarge, internal(e)

@@ -17,7 +17,7 @@ type LoadLimit struct {
 	inFlight  atomic.Int64
 	shed      prometheus.Counter
 	shedCount atomic.Uint64 // same count as shed, readable in the process
-	unwritten *unwritten
+	unwritten *unwrittenResponses
 }
 
 // NewLoadLimit returns a LoadLimit for the given number of requests and bytes of unwritten responses, and registers its metrics.
@@ -63,7 +63,7 @@ func (c *LoadLimit) Stats() (inFlight, limit int, shed uint64) {
 }
 
 // CutOffOverdue cuts off responses to anonymous requests that were not read in time. It must be called several times a second.
-func (c *LoadLimit) CutOffOverdue(now time.Time) { c.unwritten.overdue(now) }
+func (c *LoadLimit) CutOffOverdue(now time.Time) { c.unwritten.cutOffOverdue(now) }
 
 // snapshot returns a LoadLimit with the same limit and requests in flight, independent of c and without registered metrics.
 func (c *LoadLimit) snapshot() *LoadLimit {

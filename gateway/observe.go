@@ -70,7 +70,7 @@ type responseInfo struct {
 
 	body   []byte // in a buffer of the request, unless shared is set
 	shared int    // memory to account for a body that is not in a buffer of the request
-	cause  Cause  // with the name of a limit; "" for a success
+	cause  Cause  // in full, unlike causeLabel; "" for a success
 	err    error  // nil for a success, and for errors whose cause is sufficient
 }
 

@@ -46,8 +46,8 @@ func showPage(r *Request) (Reply, error) {
 const (
 	// maxHostPageBytes is the size of the kept pages from which a page for another Host replaces others: clients can send any number of Hosts.
 	maxHostPageBytes = 8 << 20
-	// minUnused is how long no request has used a page that is evicted for another. It bounds the pages compressed for invented Hosts, as
-	// compression takes several times as long as the rest of the request: to maxHostPageBytes bytes in each minUnused.
+	// minUnused is the time without a request after which a page may be evicted. So clients that invent Hosts cause at most maxHostPageBytes
+	// to be compressed per minUnused; compression takes several times as long as the rest of a request.
 	minUnused = time.Second
 )
 

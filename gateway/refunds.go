@@ -137,8 +137,8 @@ func (f *Refunds) drop(r *refund, reason string, err error) {
 	}
 }
 
-// isRefunded reports whether a request that failed is given back: after each 5xx, except for a message that was too large, which a client
-// could otherwise repeat without limit.
+// isRefunded reports whether a failed request is refunded: after each 5xx, except for a message that was too large, which a client could
+// otherwise repeat without limit.
 func isRefunded(p *Problem) bool {
 	call, isCall := errors.AsType[*backendclient.Error](p.err)
 	return p.Status >= http.StatusInternalServerError && !(isCall && call.TooLarge)

@@ -17,20 +17,19 @@ const (
 	// responseCost is accounted for each unwritten response beside its buffers: the stack of its goroutine, the stream and the writer of
 	// net/http.
 	responseCost = 16 << 10
-	// socketCost is accounted at most for a body that responses share, which takes memory only in the socket of the connection.
+	// socketCost is the most that is accounted for a body that responses share: only its copy in the socket takes memory.
 	socketCost = 128 << 10
-	// maxUnusedBytes is the unused memory in the buffers of a request, beside as much as the body has, up to which they are kept while the
-	// response is written.
+	// maxUnusedBytes is added to twice the size of the body: trim drops buffers that are larger.
 	maxUnusedBytes = 256 << 10
 
-	// anonymousWriteTimeout is the time to write a response to an anonymous request, unless its body is larger than maxSmallBytes. Such
-	// responses fit into the buffers of any connection that is read.
+	// anonymousWriteTimeout is the time to write a response to an anonymous request whose body has at most maxSmallBytes. If the client
+	// reads at all, such a response fits into the buffers of its connection.
 	anonymousWriteTimeout = 5 * time.Second
 	maxSmallBytes         = 64 << 10
 )
 
-// send writes the response that respond has made. It accounts it until it is written, except an HTTP/1.1 response that net/http buffers and
-// writes after the handler: a connection has at most one of those.
+// send writes the response that respond has made, and accounts its memory until it is written. It does not account an HTTP/1.1 response
+// that net/http buffers and writes after the handler: a connection has at most one of those.
 func (r *Request) send(info responseInfo) {
 	req := r.http()
 	r.gin.Writer.WriteHeader(info.status)
@@ -90,7 +89,7 @@ func (r *Request) writeBody(body []byte) error {
 	return err
 }
 
-// trim drops the buffers of the request if they are much larger than the body.
+// trim drops the buffers of the request if they are much larger than the body, so that a client that reads slowly does not hold them.
 func (r *Request) trim(info *responseInfo) {
 	if r.out.Cap()+r.compressed.Cap() <= 2*len(info.body)+maxUnusedBytes {
 		return

@@ -65,20 +65,20 @@ func (r *Request) runStage(s *stage) error {
 		end(failure)
 	}()
 	err := s.check(r.gateway, r)
-	failure = r.failure(err)
+	failure = r.serverErrorCode(err)
 	return err
 }
 
-// failure returns the code of an error that is a 5xx, or "".
-func (r *Request) failure(err error) string {
+// serverErrorCode returns the code of an error that is a 5xx, or "".
+func (r *Request) serverErrorCode(err error) string {
 	if err == nil {
 		return ""
 	}
 	p := problemOf(err, &r.route.Route, r.clientGone())
-	return failureOf(outcome{status: p.Status, code: p.Code})
+	return serverErrorCode(outcome{status: p.Status, code: p.Code})
 }
 
-func failureOf(o outcome) string {
+func serverErrorCode(o outcome) string {
 	if o.status >= http.StatusInternalServerError {
 		return o.code
 	}
@@ -115,7 +115,7 @@ func (r *Request) endTrace(info responseInfo) {
 	if status == statusClientClosed {
 		status = 0
 	}
-	r.trace.End(status, failureOf(info.outcome), attributes...)
+	r.trace.End(status, serverErrorCode(info.outcome), attributes...)
 }
 
 // decisionAttributes returns the attributes of the rate limit decision.

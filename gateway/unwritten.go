@@ -8,11 +8,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Parts of the limit of unwritten responses that one client may hold.
+// The share of the limit that one network, token or anonymous client may hold is the limit divided by these.
 const (
-	networkPart   = 2
-	tokenPart     = 4
-	anonymousPart = 8 // anonymous requests of a network, whose responses are small
+	networkDivisor   = 2
+	tokenDivisor     = 4
+	anonymousDivisor = 8 // for the anonymous requests of a network, whose responses are small
 )
 
 // Causes of a response that was cut off.
@@ -24,16 +24,16 @@ const (
 	cutDeadline  = "deadline"
 )
 
-// unwritten accounts the memory of responses that are being written. A client that does not read would otherwise hold any amount of it.
-// Past the limit, a new response cuts off older ones:
+// unwrittenResponses accounts the memory of responses that are being written. A client that does not read would otherwise hold any amount
+// of it. Past the limit, a new response cuts off older ones:
 //
-//   - past the part of its token, the oldest of the token;
-//   - past the part of anonymous requests of its network, the oldest of those;
-//   - past the part of its network, the oldest of the token that holds the most there (anonymous requests count as one token);
+//   - past the share of its token, the oldest of the token;
+//   - past the share of anonymous requests of its network, the oldest of those;
+//   - past the share of its network, the oldest of the token that holds the most there (anonymous requests count as one token);
 //   - past the whole limit, the same in the network that holds the most.
 //
 // So a client that reads loses no response while another one holds more. A new response is never refused, and is not cut off by itself.
-type unwritten struct {
+type unwrittenResponses struct {
 	limit  int64
 	cutOff *prometheus.CounterVec
 
@@ -73,7 +73,7 @@ type group struct {
 // A pendingResponse is a response that is being written. Request has one, which is reused after end.
 type pendingResponse struct {
 	bytes    int64
-	deadline time.Time            // after which overdue cuts it off; zero for none; only of anonymous requests
+	deadline time.Time            // after which cutOffOverdue cuts it off; zero for none; only of anonymous requests
 	writer   interface{ abort() } // makes the write return; called once at most, before end returns
 
 	holder       *holder
@@ -84,8 +84,8 @@ type pendingResponse struct {
 	nextCut      *pendingResponse // cut off together with this one
 }
 
-func newUnwritten(limit int64) *unwritten {
-	u := &unwritten{
+func newUnwritten(limit int64) *unwrittenResponses {
+	u := &unwrittenResponses{
 		limit: limit, holders: make(map[client]*holder), networks: make(map[netip.Prefix]*group), tokens: make(map[string]*group),
 		cutOff: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_http_responses_cut_off_total",
@@ -99,7 +99,7 @@ func newUnwritten(limit int64) *unwritten {
 }
 
 // collectors returns the metrics.
-func (u *unwritten) collectors() []prometheus.Collector {
+func (u *unwrittenResponses) collectors() []prometheus.Collector {
 	return []prometheus.Collector{u.cutOff, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_unwritten_response_bytes",
 		Help: "Memory of responses that are being written.",
@@ -114,13 +114,13 @@ func (u *unwritten) collectors() []prometheus.Collector {
 }
 
 // begin accounts a response until end, and cuts off others if a bound is exceeded.
-func (u *unwritten) begin(p *pendingResponse, from client) { u.abort(u.add(p, from)) }
+func (u *unwrittenResponses) begin(p *pendingResponse, from client) { u.abort(u.add(p, from)) }
 
-// overdue cuts off the responses whose deadline is not after now.
-func (u *unwritten) overdue(now time.Time) { u.abort(u.expired(now)) }
+// cutOffOverdue cuts off the responses whose deadline has passed.
+func (u *unwrittenResponses) cutOffOverdue(now time.Time) { u.abort(u.markOverdue(now)) }
 
 // abort aborts a list of responses, without the lock, because it may wait for the server's goroutine of a connection.
-func (u *unwritten) abort(cut *pendingResponse) {
+func (u *unwrittenResponses) abort(cut *pendingResponse) {
 	for cut != nil {
 		p, next := cut, cut.nextCut
 		u.count(p.cause)
@@ -131,11 +131,11 @@ func (u *unwritten) abort(cut *pendingResponse) {
 }
 
 // count counts a response that was cut off.
-func (u *unwritten) count(cause string) { u.cutOff.WithLabelValues(cause).Inc() }
+func (u *unwrittenResponses) count(cause string) { u.cutOff.WithLabelValues(cause).Inc() }
 
 // end removes a response whose write has returned. It returns why the response was cut off, or "". Its abort is not running any more: a
 // response writer must not be used after its handler has returned.
-func (u *unwritten) end(p *pendingResponse) (cause string) {
+func (u *unwrittenResponses) end(p *pendingResponse) (cause string) {
 	u.mu.Lock()
 	if p.cause == "" {
 		u.remove(p)
@@ -146,9 +146,9 @@ func (u *unwritten) end(p *pendingResponse) (cause string) {
 	return p.cause
 }
 
-// add adds a response, and returns the list of those to be cut off for it. It does not allocate in general: under the lock, all other
-// responses would wait for the garbage collector.
-func (u *unwritten) add(p *pendingResponse, from client) (cut *pendingResponse) {
+// add adds a response, and returns the list of those to be cut off for it. It seldom allocates: all other responses
+// would wait for the lock meanwhile.
+func (u *unwrittenResponses) add(p *pendingResponse, from client) (cut *pendingResponse) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.sequence++
@@ -156,7 +156,7 @@ func (u *unwritten) add(p *pendingResponse, from client) (cut *pendingResponse) 
 	u.append(p, u.holder(from))
 	u.bytes += p.bytes
 	for {
-		oldest, cause := u.exceeding(p)
+		oldest, cause := u.nextToCut(p)
 		if oldest == nil {
 			return cut
 		}
@@ -164,8 +164,8 @@ func (u *unwritten) add(p *pendingResponse, from client) (cut *pendingResponse) 
 	}
 }
 
-// expired returns the list of responses whose deadline is not after now, to be cut off.
-func (u *unwritten) expired(now time.Time) (cut *pendingResponse) {
+// markOverdue removes the responses whose deadline has passed, and returns the list of them.
+func (u *unwrittenResponses) markOverdue(now time.Time) (cut *pendingResponse) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for from, h := range u.holders {
@@ -184,26 +184,26 @@ func (u *unwritten) expired(now time.Time) (cut *pendingResponse) {
 }
 
 // cut removes a response to be cut off, and adds it to a list.
-func (u *unwritten) cut(p *pendingResponse, cause string, list *pendingResponse) *pendingResponse {
+func (u *unwrittenResponses) cut(p *pendingResponse, cause string, list *pendingResponse) *pendingResponse {
 	u.remove(p)
 	p.cause, p.nextCut = cause, list
 	p.aborting.Add(1)
 	return p
 }
 
-// exceeding returns the next response to be cut off after a response was added, and the bound that is exceeded. It returns nil if none is,
-// or if only the added response exceeds it.
-func (u *unwritten) exceeding(added *pendingResponse) (oldest *pendingResponse, cause string) {
+// nextToCut returns the next response to be cut off after a response was added, and the bound that is exceeded. It returns nil if no bound
+// is exceeded, or if only the added response exceeds it.
+func (u *unwrittenResponses) nextToCut(added *pendingResponse) (oldest *pendingResponse, cause string) {
 	h := added.holder
-	if h.token == nil && h.bytes > u.limit/anonymousPart && h.oldest != added {
+	if h.token == nil && h.bytes > u.limit/anonymousDivisor && h.oldest != added {
 		return h.oldest, cutAnonymous
 	}
-	if h.token != nil && h.token.bytes > u.limit/tokenPart {
+	if h.token != nil && h.token.bytes > u.limit/tokenDivisor {
 		if oldest = h.token.oldest(); oldest != added {
 			return oldest, cutToken
 		}
 	}
-	if h.network.bytes > u.limit/networkPart {
+	if h.network.bytes > u.limit/networkDivisor {
 		if most := h.network.largest(added); most != nil {
 			return most.oldest, cutNetwork
 		}
@@ -218,7 +218,7 @@ func (u *unwritten) exceeding(added *pendingResponse) (oldest *pendingResponse, 
 
 // largest returns the holder with the most bytes in the network with the most bytes. It ignores holders and networks whose only response is
 // the given one. It takes time in proportion to the networks that do not read, and only past the limit.
-func (u *unwritten) largest(except *pendingResponse) (most *holder) {
+func (u *unwrittenResponses) largest(except *pendingResponse) (most *holder) {
 	bytes := int64(-1)
 	for _, network := range u.networks {
 		if network.bytes > bytes {

@@ -12,7 +12,7 @@ import (
 
 // writes are pending responses of a test, by name.
 type writes struct {
-	*unwritten
+	*unwrittenResponses
 
 	byName  map[string]*pendingResponse
 	aborted []string
@@ -26,7 +26,7 @@ type namedWriter struct {
 func (n namedWriter) abort() { n.writes.aborted = append(n.writes.aborted, n.name) }
 
 func newWrites(limit int64) *writes {
-	return &writes{unwritten: newUnwritten(limit), byName: make(map[string]*pendingResponse)}
+	return &writes{unwrittenResponses: newUnwritten(limit), byName: make(map[string]*pendingResponse)}
 }
 
 // write begins a response of a client in 10.0.network.0/24.
@@ -129,11 +129,11 @@ func TestOverdueAnonymousResponsesAreCutOff(t *testing.T) {
 	w.write("a", 1, "", 100, now.Add(time.Second))
 	w.write("b", 2, "", 100, now.Add(2*time.Second))
 	w.write("token", 1, "one", 100)
-	w.overdue(now)
+	w.cutOffOverdue(now)
 	w.mustAbort(t)
-	w.overdue(now.Add(time.Second))
+	w.cutOffOverdue(now.Add(time.Second))
 	w.mustAbort(t, "a")
-	w.overdue(now.Add(time.Minute))
+	w.cutOffOverdue(now.Add(time.Minute))
 	w.mustAbort(t, "a", "b")
 	if cause := w.end(w.byName["b"]); cause != cutDeadline {
 		t.Errorf("cause %q", cause)

@@ -3,7 +3,7 @@ package gateway
 import "slices"
 
 // append adds a response as the newest of a holder.
-func (u *unwritten) append(p *pendingResponse, h *holder) {
+func (u *unwrittenResponses) append(p *pendingResponse, h *holder) {
 	p.holder, p.older = h, h.newest
 	if h.newest == nil {
 		h.oldest = p
@@ -15,7 +15,7 @@ func (u *unwritten) append(p *pendingResponse, h *holder) {
 }
 
 // remove removes a response from its holder, and the holder if it has no other.
-func (u *unwritten) remove(p *pendingResponse) {
+func (u *unwrittenResponses) remove(p *pendingResponse) {
 	h := p.holder
 	if p.older == nil {
 		h.oldest = p.newer
@@ -35,7 +35,7 @@ func (u *unwritten) remove(p *pendingResponse) {
 }
 
 // account adds bytes to a holder and its groups.
-func (u *unwritten) account(h *holder, bytes int64) {
+func (u *unwrittenResponses) account(h *holder, bytes int64) {
 	u.open += bytes
 	h.bytes += bytes
 	h.network.bytes += bytes
@@ -45,7 +45,7 @@ func (u *unwritten) account(h *holder, bytes int64) {
 }
 
 // holder returns the holder of a client, which it creates if there is none.
-func (u *unwritten) holder(of client) *holder {
+func (u *unwrittenResponses) holder(of client) *holder {
 	if h := u.holders[of]; h != nil {
 		return h
 	}
@@ -63,7 +63,7 @@ func (u *unwritten) holder(of client) *holder {
 }
 
 // drop removes a holder without responses.
-func (u *unwritten) drop(h *holder) {
+func (u *unwrittenResponses) drop(h *holder) {
 	delete(u.holders, h.client)
 	leave(u, u.networks, h.client.network, h)
 	if h.token != nil {
@@ -74,7 +74,7 @@ func (u *unwritten) drop(h *holder) {
 }
 
 // join adds a holder to the group with a key, which it creates if there is none.
-func join[K comparable](u *unwritten, groups map[K]*group, key K, h *holder) *group {
+func join[K comparable](u *unwrittenResponses, groups map[K]*group, key K, h *holder) *group {
 	g := groups[key]
 	if g == nil {
 		if g, u.spareGroups = pop(u.spareGroups); g == nil {
@@ -87,7 +87,7 @@ func join[K comparable](u *unwritten, groups map[K]*group, key K, h *holder) *gr
 }
 
 // leave removes a holder from the group with a key, and the group if it has no other.
-func leave[K comparable](u *unwritten, groups map[K]*group, key K, h *holder) {
+func leave[K comparable](u *unwrittenResponses, groups map[K]*group, key K, h *holder) {
 	g := groups[key]
 	i := slices.Index(g.holders, h)
 	g.holders = slices.Delete(g.holders, i, i+1)

@@ -16,8 +16,8 @@ const maxViolationText = 200
 
 var errNoViolation = errors.New("the rejection names no field")
 
-// checkViolations returns an error if a service that rejects a request as invalid names no field, or one that is not the route's. The client
-// cannot correct that, and the description may contain internals, so the response is a 500.
+// checkViolations returns an error if a service that rejects a request as invalid names no field, or one that is not the route's. The
+// client cannot correct that, and the description may contain internals, so the response is a 500.
 func checkViolations(e *backendclient.Error, row *Route) error {
 	if len(e.Violations) == 0 {
 		return fmt.Errorf("%w: %w", e, errNoViolation)

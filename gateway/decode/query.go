@@ -131,7 +131,7 @@ func (q *Query) single(name string) (value string, given bool) {
 	return "", false
 }
 
-// values returns the first two values of a parameter, and reports whether one of them is malformed.
+// values returns the first two values of a parameter (two are a problem already), and reports whether one of them is malformed.
 func (q *Query) values(name string) (values []string, malformed bool) {
 	for rest := q.raw; rest != "" && len(values) < 2; {
 		var pair string
