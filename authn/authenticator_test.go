@@ -122,24 +122,6 @@ func TestARefusalIsCachedForFiveSeconds(t *testing.T) {
 	})
 }
 
-func TestConcurrentRequestsShareALookup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := newIdentity()
-		a, token := newAuthenticator(t, service), service.know(1)
-		release := service.hold()
-		var callers sync.WaitGroup
-		for range 100 {
-			callers.Go(func() { accepted(t, a, token) })
-		}
-		synctest.Wait()
-		release()
-		callers.Wait()
-		if n := service.lookups(); n != 1 {
-			t.Errorf("%d lookups, want 1", n)
-		}
-	})
-}
-
 // Without synctest: a request may miss the cache and join the lookup after it has completed.
 func TestConcurrentRequestsCauseOneLookup(t *testing.T) {
 	service := newIdentity()

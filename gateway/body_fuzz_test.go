@@ -35,6 +35,7 @@ func FuzzBody(f *testing.F) {
 		`{"` + strings.Repeat("long", 20) + `":1,"` + strings.Repeat(`\u0000`, 70) + `":2,"` + strings.Repeat("long", 30) + `":3}`,
 		`{"a":` + strings.Repeat(`[{"b":`, 32) + "0" + strings.Repeat("}]", 32) + "}", `{"a":` + strings.Repeat(`[`, 63) + strings.Repeat("]", 63) + "}",
 		`{"a":[-0.5e+7,1E5,0,-1,01,1.,.5,+1,1e,true,false,null,nul,tru]}`, `{"a" :[ ] ,"b":{ } , "c":"\/\b\f\n\r\t\"\\"}`,
+		`{"` + strings.Repeat("äöü😀", 16) + `more":1,"` + strings.Repeat("äöü😀", 16) + `":2}`, `{"message":"a\u2066b\u2069"}`, "\ufeff{}", `"x"`, "null",
 		`{"a":1,}`, `{"a"}`, `{"a":}`, `{,}`, `{"a":[1,]}`, `{"a":[1}`, `{"a":"` + "\n" + `"}`, `{"a":"\x"}`, `{"a":"\u12g4"}`, "{\"a\":1\x00}", "\x00{}",
 	} {
 		f.Add([]byte(s))

@@ -58,13 +58,6 @@ func TestErrorsForWorstCaseBodiesAreShort(t *testing.T) {
 	}
 }
 
-func TestByteOrderMarkIsNamed(t *testing.T) {
-	details := start(t).do(t, "full", "POST", "/v1/incidents", "\xef\xbb\xbf"+newIncident).mustFail(t, 422, "validation_error")
-	if len(details) != 1 || !strings.Contains(details["body"], "byte order mark (BOM)") {
-		t.Errorf("details = %v", details)
-	}
-}
-
 func TestBodyIsReadUpTo1000Values(t *testing.T) {
 	h := start(t)
 	const title, wrong = `"title":"t"`, `"status":"open"`

@@ -12,7 +12,7 @@ const (
 	// maxMessage is the size of the largest message from a service that the gateway accepts (upstream_calls.max_response_bytes).
 	maxMessage = 8 << 20
 	// maxResponse bounds each response: the texts of the largest message take at most half of maxMessage, and JSON at most doubles them
-	// (gateway.TestValidTextAtMostDoublesInAResponse).
+	// (decode.TestValidTextAtMostDoublesInAResponse).
 	maxResponse = maxMessage + maxMessage/8
 	// mostWrites is more than any bound allows.
 	mostWrites = 2500
