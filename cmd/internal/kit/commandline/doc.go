@@ -1,5 +1,6 @@
-// Package commandline parses and runs the command line of a program, and adds the commands that every program has: version, completion and
-// man. Completion and the manual page are generated from the model of the parser, so they match the commands and flags.
+// Package commandline runs the command line of a program: cobra with exit codes, short errors, suggestions for mistyped commands and flags,
+// and the commands that every program has.
 //
-// The shell scripts have no list of commands: they call the hidden command __complete for the candidates.
+// Nothing here sets a template of cobra: that would link text/template, which finds methods by name, and the linker would then keep every
+// exported method of the program.
 package commandline

@@ -10,34 +10,12 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Exit codes of programs.
-const (
-	exitDone   = 0
-	exitFailed = 1
-	exitUsage  = 2
-)
-
 // A Program is the name, description and output of a command line.
 type Program struct {
 	Name        string
 	Description string
 	About       About
 	Out, Err    io.Writer
-}
-
-// A UsageError is a mistake on the command line that the parser cannot detect.
-type UsageError struct{ Err error }
-
-// Error implements error.
-func (e UsageError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e UsageError) Unwrap() error { return e.Err }
-
-// A coded error has its own exit code.
-type coded interface {
-	error
-	ExitCode() int
 }
 
 // Run parses the arguments, without the program's name, by a grammar with kong's tags, and runs the command. The Run method of a command
@@ -73,13 +51,6 @@ func (p Program) Run(ctx context.Context, grammar any, arguments []string, bindi
 		return p.report(err, exitFailed)
 	}
 	return exitDone
-}
-
-// A listing is an error that is reported as it is, in lines: several problems, each of which begins with the name of a file, as editors
-// expect it, or a form for programs.
-type listing interface {
-	error
-	Lines() []string
 }
 
 func (p Program) report(err error, code int) int {
