@@ -11,10 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/authn"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
-	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/commandline"
 )
 
@@ -27,32 +28,56 @@ type Environment struct {
 	Random io.Reader
 }
 
-// commands is the grammar of the command line.
-type commands struct {
-	Serve serve      `cmd:"" help:"Serve the internal services over gRPC until SIGTERM."`
-	Team  teamGroup  `cmd:"" help:"Manage teams."`
-	Token tokenGroup `cmd:"" help:"Manage API tokens."`
-
-	Subscriber subscriberGroup `cmd:"" help:"Manage the subscribers of status pages."`
-	Delivery   deliveryGroup   `cmd:"" help:"Manage the deliveries of notifications to subscribers."`
-
-	commandline.Commands
-}
-
 // dataDir is the flag of every command that opens the database.
-type dataDir struct {
-	DataDir string `required:"" placeholder:"DIR" env:"OPSBACKEND_DATA_DIR" help:"Directory of the database. serve and team create create it."`
+type dataDir struct{ DataDir string }
+
+func (d *dataDir) addTo(c *cobra.Command) {
+	c.Flags().StringVar(&d.DataDir, "data-dir", "",
+		"`DIR` of the database ($OPSBACKEND_DATA_DIR). serve and team create create it")
+	commandline.Required(c, "data-dir")
+	commandline.Variable(c.Flags(), "data-dir", "OPSBACKEND_DATA_DIR")
 }
 
 // tokenFormat is the flag of every command that creates tokens.
-type tokenFormat struct {
-	TokenPrefix string `default:"ops_" env:"OPSBACKEND_TOKEN_PREFIX" help:"Prefix of tokens, before live_ (${default})."`
+type tokenFormat struct{ authn.TokenFormat }
+
+func (f *tokenFormat) addTo(c *cobra.Command) {
+	c.Flags().StringVar(&f.Prefix, "token-prefix", "ops_", "`PREFIX` of tokens, before live_ ($OPSBACKEND_TOKEN_PREFIX)")
+	commandline.Variable(c.Flags(), "token-prefix", "OPSBACKEND_TOKEN_PREFIX")
 }
 
-// Validate is called by the parser.
-func (f tokenFormat) Validate() error { return f.format().Validate() }
+// check returns a usage error for an invalid prefix.
+func (f tokenFormat) check() error {
+	if err := f.Validate(); err != nil {
+		return commandline.UsageError{Err: err}
+	}
+	return nil
+}
 
-func (f tokenFormat) format() authn.TokenFormat { return authn.TokenFormat{Prefix: f.TokenPrefix} }
+// New returns the command line of the program. Clock and Random must be set.
+func New(e Environment) *cobra.Command {
+	program := &cobra.Command{
+		Use: "opsbackend", Short: "The reference operations backend: all internal services on one SQLite file",
+		Long: `The reference operations backend: all internal services on one SQLite file.
+
+Exit codes: 0 done, 1 failed, with the reason on standard error, 2 wrong usage.`,
+	}
+	program.AddCommand(
+		serveCommand(e),
+		group("team", "Manage teams", teamCreateCommand(e), teamListCommand(e)),
+		group("token", "Manage API tokens", tokenCreateCommand(e), tokenMintCommand(e), tokenListCommand(e), tokenRevokeCommand(e)),
+		group("subscriber", "Manage the subscribers of status pages",
+			subscriberAddCommand(e), subscriberListCommand(e), subscriberRemoveCommand(e), rotateSecretCommand(e)),
+		group("delivery", "Manage the deliveries of notifications to subscribers", deliveryListCommand(e), deliveryRetryCommand(e)),
+	)
+	return program
+}
+
+func group(name, short string, commands ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: name, Short: short}
+	c.AddCommand(commands...)
+	return c
+}
 
 // Run runs the program with its arguments, without its name, and returns the exit code: 0 for success, 1 for failure, 2 for wrong usage.
 // It stops gracefully when ctx ends.
@@ -63,11 +88,7 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 	if environment.Random == nil {
 		environment.Random = rand.Reader
 	}
-	return commandline.Program{
-		Name:        "opsbackend",
-		Description: "The reference operations backend: all internal services on one SQLite file.",
-		About:       about(), Out: environment.Out, Err: environment.Err,
-	}.Run(ctx, new(commands), arguments, environment)
+	return commandline.Run(ctx, New(environment), arguments, environment.Out, environment.Err)
 }
 
 // use opens an existing database, calls fn and closes the backend.
@@ -93,15 +114,4 @@ func list(words []string) string {
 		return "-"
 	}
 	return strings.Join(words, ",")
-}
-
-// about returns the sections of the manual page other than the commands.
-func about() commandline.About {
-	return commandline.About{Build: buildinfo.Read(), Sections: []commandline.Section{
-		{Title: "EXIT STATUS", Items: []commandline.Item{
-			{Term: "0", Text: "Success."},
-			{Term: "1", Text: "Failure; standard error has the reason."},
-			{Term: "2", Text: "Wrong usage."},
-		}},
-	}}
 }

@@ -214,13 +214,13 @@ func TestExitCodes(t *testing.T) {
 		arguments string
 		output    string
 	}{
-		{0, "--help", "Usage: opsbackend"},
+		{0, "--help", "opsbackend [command]"},
 		{0, "serve --help", "--listen"},
 		{0, "version", "opsbackend "},
 		{0, "--version", "opsbackend "},
-		{2, "", "expected one of"},
+		{2, "", "expected a command"},
 		{2, "frobnicate", "frobnicate"},
-		{2, "serve", "--data-dir"},
+		{2, "serve", "\"data-dir\" not set"},
 		{2, "serve --data-dir " + dir + " --frobnicate", "--frobnicate"},
 		{2, "serve --data-dir " + dir + " --seed real", "real"},
 		{2, "serve --data-dir " + dir + " --services fleet,billing", "billing"},

@@ -7,25 +7,35 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/kit/commandline"
 )
 
-type deliveryGroup struct {
-	List  deliveryList  `cmd:"" help:"List deliveries, newest first."`
-	Retry deliveryRetry `cmd:"" help:"Send dead letters again, after the other messages of their subscribers."`
-}
-
 type deliveryList struct {
 	dataDir
 
-	State      string `enum:",waiting,dead,delivered" default:"" placeholder:"STATE" help:"Only those that are waiting, dead or delivered."`
-	Subscriber string `placeholder:"ID" help:"Only deliveries to this subscriber."`
-	Limit      int    `default:"100" placeholder:"N" help:"Maximum number of deliveries (${default})."`
+	State, Subscriber string // "" for all
+	Limit             int
 }
 
-// Run lists the deliveries.
-func (c *deliveryList) Run(ctx context.Context, e Environment) error {
+func deliveryListCommand(e Environment) *cobra.Command {
+	l := &deliveryList{}
+	c := &cobra.Command{
+		Use: "list", Short: "List deliveries, newest first",
+		RunE: func(c *cobra.Command, _ []string) error { return l.run(c.Context(), e) },
+	}
+	l.addTo(c)
+	commandline.Enum(c.Flags(), &l.State, "state", "", "only those in this `STATE`: waiting, dead or delivered",
+		"", "waiting", "dead", "delivered")
+	c.Flags().StringVar(&l.Subscriber, "subscriber", "", "only deliveries to the subscriber with this `ID`")
+	c.Flags().IntVar(&l.Limit, "limit", 100, "at most `N` deliveries")
+	return c
+}
+
+// run lists the deliveries.
+func (c *deliveryList) run(ctx context.Context, e Environment) error {
 	if c.Limit < 1 {
 		return commandline.UsageError{Err: errors.New("--limit must be at least 1")}
 	}
@@ -61,13 +71,29 @@ func oneLine(text string) string {
 type deliveryRetry struct {
 	dataDir
 
-	IDs        []string `arg:"" optional:"" name:"id" help:"Ids of dead letters."`
-	Dead       bool     `help:"All dead letters."`
-	Subscriber string   `placeholder:"ID" help:"With --dead: only those to this subscriber."`
+	IDs        []string // of dead letters
+	Dead       bool     // all of them
+	Subscriber string   // those to this subscriber; "" for all
 }
 
-// Run retries dead letters.
-func (c *deliveryRetry) Run(ctx context.Context, e Environment) error {
+func deliveryRetryCommand(e Environment) *cobra.Command {
+	r := &deliveryRetry{}
+	c := &cobra.Command{
+		Use: "retry [ID...]", Short: "Send dead letters again, after the other messages of their subscribers",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, ids []string) error {
+			r.IDs = ids
+			return r.run(c.Context(), e)
+		},
+	}
+	r.addTo(c)
+	c.Flags().BoolVar(&r.Dead, "dead", false, "all dead letters")
+	c.Flags().StringVar(&r.Subscriber, "subscriber", "", "with --dead: only those to the subscriber with this `ID`")
+	return c
+}
+
+// run retries dead letters.
+func (c *deliveryRetry) run(ctx context.Context, e Environment) error {
 	if c.Dead == (len(c.IDs) > 0) {
 		return commandline.UsageError{Err: errors.New("either ids or --dead")}
 	}

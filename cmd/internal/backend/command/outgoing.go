@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"opsgate/cmd/internal/backend/links"
 	"opsgate/cmd/internal/backend/mail"
 	"opsgate/cmd/internal/backend/outbound"
@@ -19,19 +21,44 @@ import (
 
 // outgoing are the flags of serve for what is sent to the subscribers of status pages.
 type outgoing struct {
-	SMTP             string `name:"smtp" placeholder:"ADDR" help:"SMTP server, host:port. Without it, emails wait."`
-	SMTPTLS          string `name:"smtp-tls" enum:"starttls,tls,none" default:"starttls" help:"starttls, tls or none (${default})."`
-	SMTPUser         string `name:"smtp-user" placeholder:"NAME" help:"User at the SMTP server."`
-	SMTPPasswordFile string `name:"smtp-password-file" placeholder:"FILE" help:"File with the password of the user."`
-	MailFrom         string `placeholder:"ADDR" help:"Sender of emails: 'Harbour <status@harbour.example>'."`
+	SMTP, SMTPUser, SMTPPasswordFile string
+	SMTPTLS                          mail.TLSMode
+	MailFrom                         string
 
-	LinksURL    string `name:"links-url" placeholder:"URL" help:"Public URL below which emails link to confirm and unsubscribe."`
-	LinksListen string `placeholder:"ADDR" help:"Address of the pages that these links open; plain HTTP, for a proxy with TLS."`
+	LinksURL, LinksListen string
+	LinksTrustedProxies   networks
 
-	LinksTrustedProxies []netip.Prefix `placeholder:"NETWORK" help:"Proxies in front of these pages, whose X-Forwarded-For has the client."`
+	AllowHTTPWebhooks, NoDelivery bool
+}
 
-	AllowHTTPWebhooks bool `name:"allow-http-webhooks" help:"Webhooks also over http, and to private addresses. For demos and tests."`
-	NoDelivery        bool `help:"Deliver nothing, because another process on the data directory does."`
+func (o *outgoing) addTo(flags *pflag.FlagSet) {
+	flags.StringVar(&o.SMTP, "smtp", "", "`ADDR` of the SMTP server, host:port. Without it, emails wait")
+	commandline.Enum(flags, &o.SMTPTLS, "smtp-tls", mail.StartTLS, "starttls, tls or none", mail.StartTLS, mail.ImplicitTLS, mail.NoTLS)
+	flags.StringVar(&o.SMTPUser, "smtp-user", "", "`NAME` of the user at the SMTP server")
+	flags.StringVar(&o.SMTPPasswordFile, "smtp-password-file", "", "`FILE` with the password of the user")
+	flags.StringVar(&o.MailFrom, "mail-from", "", "`ADDR` of the sender of emails: 'Harbour <status@harbour.example>'")
+	flags.StringVar(&o.LinksURL, "links-url", "", "public `URL` below which emails link to confirm and unsubscribe")
+	flags.StringVar(&o.LinksListen, "links-listen", "", "`ADDR` of the pages that these links open; plain HTTP, for a proxy with TLS")
+	commandline.Text(flags, &o.LinksTrustedProxies, "links-trusted-proxies", "",
+		"`NETWORKS` of proxies in front of these pages, whose X-Forwarded-For has the client")
+	flags.BoolVar(&o.AllowHTTPWebhooks, "allow-http-webhooks", false,
+		"webhooks also over http, and to private addresses. For demos and tests")
+	flags.BoolVar(&o.NoDelivery, "no-delivery", false, "deliver nothing, because another process on the data directory does")
+}
+
+// networks are separated by commas.
+type networks []netip.Prefix
+
+// UnmarshalText implements [encoding.TextUnmarshaler]. It appends, so that the flag can be repeated.
+func (n *networks) UnmarshalText(text []byte) error {
+	for part := range strings.SplitSeq(string(text), ",") {
+		network, err := netip.ParsePrefix(part)
+		if err != nil {
+			return err
+		}
+		*n = append(*n, network)
+	}
+	return nil
 }
 
 // check returns an error for settings that need each other. The form of the values is checked when they are used.
@@ -50,7 +77,7 @@ func (o outgoing) check() error {
 	add(!mailed && o.MailFrom != "", "--mail-from needs --smtp")
 	add(!mailed && o.SMTPUser != "", "--smtp-user needs --smtp")
 	add((o.SMTPUser == "") != (o.SMTPPasswordFile == ""), "--smtp-user and --smtp-password-file need each other")
-	add(o.SMTPUser != "" && o.SMTPTLS == string(mail.NoTLS) && !mail.IsLoopback(host), "--smtp-user needs TLS: the password would be readable")
+	add(o.SMTPUser != "" && o.SMTPTLS == mail.NoTLS && !mail.IsLoopback(host), "--smtp-user needs TLS: the password would be readable")
 	add(len(o.LinksTrustedProxies) > 0 && o.LinksListen == "", "--links-trusted-proxies needs --links-listen")
 	add(o.NoDelivery && mailed, "--no-delivery excludes --smtp")
 	return errors.Join(problems...)
@@ -78,7 +105,7 @@ func (o outgoing) mail() (*mail.Options, error) {
 		return nil, err
 	}
 	return &mail.Options{
-		Address: o.SMTP, TLS: mail.TLSMode(o.SMTPTLS), User: o.SMTPUser, Password: password, From: o.MailFrom, LinksURL: o.LinksURL,
+		Address: o.SMTP, TLS: o.SMTPTLS, User: o.SMTPUser, Password: password, From: o.MailFrom, LinksURL: o.LinksURL,
 	}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"opsgate/cmd/internal/backend/demo"
@@ -24,22 +25,42 @@ type serve struct {
 	dataDir
 	tokenFormat
 
-	Listen      string     `default:"127.0.0.1:9000" placeholder:"ADDR" help:"Address to listen on (${default}); port 0 selects a free port."`
-	AdminListen string     `placeholder:"ADDR" help:"Address of /metrics and /livez. Off by default."`
-	Services    []string   `placeholder:"NAME" help:"Services: fleet, monitoring, incident, audit, identity (all)."`
-	Seed        string     `enum:",demo" default:"" placeholder:"demo" help:"Data to insert into an empty database: demo."`
-	Reflection  bool       `help:"Serve gRPC reflection, which describes every method to any client."`
-	LogLevel    slog.Level `default:"info" placeholder:"LEVEL" help:"debug, which shows calls, info, warn or error (${default})."`
+	Listen, AdminListen string
+	Services            []string // nil for all
+	Seed                string
+	Reflection          bool
+	LogLevel            slog.Level
 
-	TLSCert     string `name:"tls-cert" placeholder:"FILE" and:"tls" help:"Certificate of the services, as PEM; without it, plaintext."`
-	TLSKey      string `name:"tls-key" placeholder:"FILE" and:"tls" help:"Key of the certificate. Changed files apply to new connections."`
-	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" help:"Roots of client certificates, which are then required."`
+	TLSCert, TLSKey, TLSClientCA string
 
-	Outgoing outgoing `embed:""`
+	Outgoing outgoing
 }
 
-// Run serves until ctx ends.
-func (c *serve) Run(ctx context.Context, e Environment) (err error) {
+func serveCommand(e Environment) *cobra.Command {
+	s := &serve{}
+	c := &cobra.Command{
+		Use: "serve", Short: "Serve the internal services over gRPC until SIGTERM",
+		RunE: func(c *cobra.Command, _ []string) error { return s.run(c.Context(), e) },
+	}
+	flags := c.Flags()
+	s.dataDir.addTo(c)
+	s.tokenFormat.addTo(c)
+	flags.StringVar(&s.Listen, "listen", "127.0.0.1:9000", "`ADDR` to listen on; port 0 selects a free port")
+	flags.StringVar(&s.AdminListen, "admin-listen", "", "`ADDR` of /metrics and /livez. Off by default")
+	flags.StringSliceVar(&s.Services, "services", nil, "services with these `NAMES`: fleet, monitoring, incident, audit, identity (all)")
+	commandline.Enum(flags, &s.Seed, "seed", "", "data to insert into an empty database: demo", "", "demo")
+	flags.BoolVar(&s.Reflection, "reflection", false, "serve gRPC reflection, which describes every method to any client")
+	commandline.Text(flags, &s.LogLevel, "log-level", "info", "`LEVEL` of the log: debug, which shows calls, info, warn or error")
+	flags.StringVar(&s.TLSCert, "tls-cert", "", "`FILE` with the certificate of the services, as PEM; without it, plaintext")
+	flags.StringVar(&s.TLSKey, "tls-key", "", "`FILE` with the key of the certificate. Changed files apply to new connections")
+	flags.StringVar(&s.TLSClientCA, "tls-client-ca", "", "`FILE` with the roots of client certificates, which are then required")
+	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
+	s.Outgoing.addTo(flags)
+	return c
+}
+
+// run serves until ctx ends.
+func (c *serve) run(ctx context.Context, e Environment) (err error) {
 	if err := c.check(); err != nil {
 		return commandline.UsageError{Err: err}
 	}
@@ -68,7 +89,7 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 	}
 	defer func() { err = errors.Join(err, backend.Close()) }()
 	if c.Seed == "demo" {
-		if err := demo.Seed(ctx, backend.Store(), c.format(), e.Clock()); err != nil {
+		if err := demo.Seed(ctx, backend.Store(), c.TokenFormat, e.Clock()); err != nil {
 			return fmt.Errorf("insert the demo data: %w", err)
 		}
 	}
@@ -78,7 +99,7 @@ func (c *serve) Run(ctx context.Context, e Environment) (err error) {
 
 // check returns an error for settings that need each other.
 func (c *serve) check() error {
-	errs := []error{service.CheckServices(c.Services), c.Outgoing.check()}
+	errs := []error{c.Validate(), service.CheckServices(c.Services), c.Outgoing.check()}
 	if c.TLSClientCA != "" && c.TLSCert == "" {
 		errs = append(errs, errors.New("--tls-client-ca needs --tls-cert and --tls-key"))
 	}

@@ -7,29 +7,43 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/kit/commandline"
 )
 
-type subscriberGroup struct {
-	Add          subscriberAdd    `cmd:"" help:"Subscribe an address to a status page. Print its id or, once, the secret of a webhook."`
-	List         subscriberList   `cmd:"" help:"List the subscribers with their numbers of waiting and dead deliveries."`
-	Remove       subscriberRemove `cmd:"" help:"Delete a subscriber with its address and its deliveries."`
-	RotateSecret subscriberRotate `cmd:"" help:"Give a webhook a new secret and print it. It is not shown again."`
-}
-
 type subscriberAdd struct {
 	dataDir
 
-	Page      string `required:"" placeholder:"ID|HOSTNAME" help:"Status page."`
-	Email     string `required:"" xor:"address" placeholder:"ADDRESS" help:"Email address. Its owner is asked to confirm."`
-	Confirmed bool   `help:"With --email: notify the address without asking its owner."`
-	Webhook   string `required:"" xor:"address" placeholder:"URL" help:"URL that messages are posted to."`
-	AllowHTTP bool   `help:"With --webhook: accept http and any host and port, for demos. Servers need --allow-http-webhooks."`
+	Page           string
+	Email, Webhook string // one of them
+	Confirmed      bool
+	AllowHTTP      bool
 }
 
-// Run adds the subscriber.
-func (c *subscriberAdd) Run(ctx context.Context, e Environment) error {
+func subscriberAddCommand(e Environment) *cobra.Command {
+	a := &subscriberAdd{}
+	c := &cobra.Command{
+		Use: "add", Short: "Subscribe an address to a status page. Print its id or, once, the secret of a webhook",
+		RunE: func(c *cobra.Command, _ []string) error { return a.run(c.Context(), e) },
+	}
+	a.addTo(c)
+	flags := c.Flags()
+	flags.StringVar(&a.Page, "page", "", "status page, as `ID|HOSTNAME`")
+	flags.StringVar(&a.Email, "email", "", "email `ADDRESS`. Its owner is asked to confirm")
+	flags.BoolVar(&a.Confirmed, "confirmed", false, "with --email: notify the address without asking its owner")
+	flags.StringVar(&a.Webhook, "webhook", "", "`URL` that messages are posted to")
+	flags.BoolVar(&a.AllowHTTP, "allow-http", false,
+		"with --webhook: accept http and any host and port, for demos. Servers need --allow-http-webhooks")
+	commandline.Required(c, "page")
+	c.MarkFlagsOneRequired("email", "webhook")
+	c.MarkFlagsMutuallyExclusive("email", "webhook")
+	return c
+}
+
+// run adds the subscriber.
+func (c *subscriberAdd) run(ctx context.Context, e Environment) error {
 	subscriber := service.NewSubscriber{
 		Page: c.Page, Channel: service.ChannelEmail, Address: c.Email, Confirmed: c.Confirmed, AllowHTTP: c.AllowHTTP,
 	}
@@ -67,16 +81,21 @@ func (c *subscriberAdd) checkFlags() error {
 	return nil
 }
 
-type subscriberList struct {
-	dataDir
-
-	Page string `placeholder:"ID|HOSTNAME" help:"Only the subscribers of this status page."`
+func subscriberListCommand(e Environment) *cobra.Command {
+	var dir dataDir
+	var page string
+	c := &cobra.Command{
+		Use: "list", Short: "List the subscribers with their numbers of waiting and dead deliveries",
+		RunE: func(c *cobra.Command, _ []string) error { return listSubscribers(c.Context(), e, dir, page) },
+	}
+	dir.addTo(c)
+	c.Flags().StringVar(&page, "page", "", "only the subscribers of this status page, as `ID|HOSTNAME`")
+	return c
 }
 
-// Run lists the subscribers.
-func (c *subscriberList) Run(ctx context.Context, e Environment) error {
-	return c.use(ctx, e, func(b *service.Backend) error {
-		subscribers, err := b.ListSubscribers(ctx, c.Page)
+func listSubscribers(ctx context.Context, e Environment, dir dataDir, page string) error {
+	return dir.use(ctx, e, func(b *service.Backend) error {
+		subscribers, err := b.ListSubscribers(ctx, page)
 		if err != nil {
 			return err
 		}
@@ -100,48 +119,55 @@ func shortAddress(s service.Subscriber) string {
 	return u.Scheme + "://" + u.Host + "/…"
 }
 
-type subscriberRemove struct {
-	dataDir
-
-	ID string `arg:"" help:"Id of the subscriber."`
-}
-
-// Run removes the subscriber.
-func (c *subscriberRemove) Run(ctx context.Context, e Environment) error {
-	return c.use(ctx, e, func(b *service.Backend) error {
-		if err := b.RemoveSubscriber(ctx, c.ID); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(e.Out, "%s\tremoved\n", c.ID)
-		return err
-	})
+func subscriberRemoveCommand(e Environment) *cobra.Command {
+	var dir dataDir
+	c := &cobra.Command{
+		Use: "remove ID", Short: "Delete a subscriber with its address and its deliveries", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			id := arguments[0]
+			return dir.use(c.Context(), e, func(b *service.Backend) error {
+				if err := b.RemoveSubscriber(c.Context(), id); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(e.Out, "%s\tremoved\n", id)
+				return err
+			})
+		},
+	}
+	dir.addTo(c)
+	return c
 }
 
 // maxOverlap bounds how long an old secret is used.
 const maxOverlap = 30 * 24 * time.Hour
 
-type subscriberRotate struct {
-	dataDir
-
-	ID      string         `arg:"" help:"Id of the subscriber."`
-	Overlap *time.Duration `xor:"overlap" placeholder:"DURATION" help:"How long messages are signed with the old secret too (24h)."`
-	Now     bool           `xor:"overlap" help:"Stop using the old secret at once, because it has leaked."`
+func rotateSecretCommand(e Environment) *cobra.Command {
+	var dir dataDir
+	var overlap time.Duration
+	var now bool
+	c := &cobra.Command{
+		Use: "rotate-secret ID", Short: "Give a webhook a new secret and print it. It is not shown again", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			if now {
+				overlap = 0
+			}
+			return rotateSecret(c.Context(), e, dir, arguments[0], overlap)
+		},
+	}
+	dir.addTo(c)
+	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "`DURATION` for which messages are signed with the old secret too")
+	c.Flags().BoolVar(&now, "now", false, "stop using the old secret at once, because it has leaked")
+	c.MarkFlagsMutuallyExclusive("overlap", "now")
+	return c
 }
 
-// Run rotates the secret and prints the new one.
-func (c *subscriberRotate) Run(ctx context.Context, e Environment) error {
-	overlap := 24 * time.Hour
-	switch {
-	case c.Now:
-		overlap = 0
-	case c.Overlap != nil:
-		overlap = *c.Overlap
-	}
+// rotateSecret rotates the secret of a subscriber and prints the new one.
+func rotateSecret(ctx context.Context, e Environment, dir dataDir, id string, overlap time.Duration) error {
 	if overlap < 0 || overlap > maxOverlap {
 		return commandline.UsageError{Err: fmt.Errorf("--overlap must be 0 to %v", maxOverlap)}
 	}
-	return c.use(ctx, e, func(b *service.Backend) error {
-		secret, err := b.RotateSecret(ctx, c.ID, overlap)
+	return dir.use(ctx, e, func(b *service.Backend) error {
+		secret, err := b.RotateSecret(ctx, id, overlap)
 		if err != nil {
 			return err
 		}
@@ -150,7 +176,7 @@ func (c *subscriberRotate) Run(ctx context.Context, e Environment) error {
 		if overlap > 0 {
 			note = "Messages are signed with the old one too until " + when(e.Clock().Add(overlap)) + "."
 		}
-		_, noted := fmt.Fprintf(e.Err, "New secret of subscriber %s. It is not shown again. %s\n", c.ID, note)
+		_, noted := fmt.Fprintf(e.Err, "New secret of subscriber %s. It is not shown again. %s\n", id, note)
 		return errors.Join(err, noted)
 	})
 }

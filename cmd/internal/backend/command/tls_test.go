@@ -91,8 +91,8 @@ func TestInvalidTLSFlags(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{[]string{"--tls-cert", files[0]}, 2, "--tls-key"},
-		{[]string{"--tls-key", files[1]}, 2, "--tls-cert"},
+		{[]string{"--tls-cert", files[0]}, 2, "missing [tls-key]"},
+		{[]string{"--tls-key", files[1]}, 2, "missing [tls-cert]"},
 		{[]string{"--tls-client-ca", files[0]}, 2, "--tls-client-ca needs --tls-cert and --tls-key"},
 		{[]string{"--tls-cert", files[0] + "x", "--tls-key", files[1]}, 1, "open " + files[0] + "x: no such file"},
 		{[]string{"--tls-cert", files[0], "--tls-key", files[0]}, 1, "read the certificate in " + files[0] + " with its key in " + files[0]},

@@ -9,40 +9,36 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/authn"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/kit/commandline"
 )
 
-type teamGroup struct {
-	Create teamCreate `cmd:"" help:"Create a team and print its id."`
-	List   teamList   `cmd:"" help:"List the teams."`
+func teamCreateCommand(e Environment) *cobra.Command {
+	var dir dataDir
+	var plan string
+	c := &cobra.Command{
+		Use: "create NAME", Short: "Create a team and print its id", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return dir.create(c.Context(), e, func(b *service.Backend) error {
+				team, err := b.CreateTeam(c.Context(), arguments[0], plan)
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(e.Out, team.ID)
+				return err
+			})
+		},
+	}
+	dir.addTo(c)
+	commandline.Enum(c.Flags(), &plan, "plan", "ai", "`PLAN`: ai, which has the public API, or basic", "ai", "basic")
+	return c
 }
 
-type teamCreate struct {
-	dataDir
-
-	Name string `arg:"" help:"Name of the team."`
-	Plan string `enum:"ai,basic" default:"ai" help:"Plan: ai, which has the public API, or basic (${default})."`
-}
-
-// Run creates the team.
-func (c *teamCreate) Run(ctx context.Context, e Environment) error {
-	return c.create(ctx, e, func(b *service.Backend) error {
-		team, err := b.CreateTeam(ctx, c.Name, c.Plan)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(e.Out, team.ID)
-		return err
-	})
-}
-
-type teamList struct{ dataDir }
-
-// Run lists the teams.
-func (c *teamList) Run(ctx context.Context, e Environment) error {
-	return c.use(ctx, e, func(b *service.Backend) error {
+func teamListCommand(e Environment) *cobra.Command {
+	return listCommand(e, "List the teams", func(ctx context.Context, b *service.Backend) error {
 		teams, err := b.Teams(ctx)
 		if err != nil {
 			return err
@@ -54,32 +50,55 @@ func (c *teamList) Run(ctx context.Context, e Environment) error {
 	})
 }
 
-type tokenGroup struct {
-	Create tokenCreate `cmd:"" help:"Create a token and print it. It is not shown again."`
-	Mint   tokenMint   `cmd:"" help:"Print a new token and its SHA-256, for the database of another identity service. Nothing is stored."`
-	List   tokenList   `cmd:"" help:"List the tokens, without their text."`
-	Revoke tokenRevoke `cmd:"" help:"Revoke a token. Running servers report it to gateways within a second."`
+// listCommand returns a command that only reads the database.
+func listCommand(e Environment, short string, list func(context.Context, *service.Backend) error) *cobra.Command {
+	var dir dataDir
+	c := &cobra.Command{Use: "list", Short: short, RunE: func(c *cobra.Command, _ []string) error {
+		return dir.use(c.Context(), e, func(b *service.Backend) error { return list(c.Context(), b) })
+	}}
+	dir.addTo(c)
+	return c
 }
 
 type tokenCreate struct {
 	dataDir
 	tokenFormat
 
-	Team   string        `required:"" placeholder:"ID|NAME" help:"Team that the token acts for."`
-	Scopes []authn.Scope `placeholder:"SCOPE,..." help:"Scopes of the token, for example servers:read; none by default."`
-	Name   string        `placeholder:"NAME" help:"Name of the token."`
+	Team, Name string
+	Scopes     []string
 }
 
-// Run creates a token, stores its hash and prints the token.
-func (c *tokenCreate) Run(ctx context.Context, e Environment) error {
-	scopes := make([]string, len(c.Scopes))
-	for i, scope := range c.Scopes {
-		if !slices.Contains(authn.AllScopes(), scope) {
+func tokenCreateCommand(e Environment) *cobra.Command {
+	t := &tokenCreate{}
+	c := &cobra.Command{
+		Use: "create", Short: "Create a token and print it. It is not shown again",
+		RunE: func(c *cobra.Command, _ []string) error { return t.run(c.Context(), e) },
+	}
+	t.dataDir.addTo(c)
+	t.tokenFormat.addTo(c)
+	c.Flags().StringVar(&t.Team, "team", "", "team that the token acts for, as `ID|NAME`")
+	c.Flags().StringSliceVar(&t.Scopes, "scopes", nil, "scopes of the token, as `SCOPE,...`, for example servers:read; none by default")
+	c.Flags().StringVar(&t.Name, "name", "", "`NAME` of the token")
+	commandline.Required(c, "team")
+	return c
+}
+
+// check returns a usage error for invalid flags.
+func (c *tokenCreate) check() error {
+	for _, scope := range c.Scopes {
+		if !slices.Contains(authn.AllScopes(), authn.Scope(scope)) {
 			return commandline.UsageError{Err: fmt.Errorf("no such scope: %q (there are %v)", scope, authn.AllScopes())}
 		}
-		scopes[i] = string(scope)
 	}
-	text, err := c.format().New(e.Random)
+	return c.tokenFormat.check()
+}
+
+// run creates a token, stores its hash and prints the token.
+func (c *tokenCreate) run(ctx context.Context, e Environment) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	text, err := c.TokenFormat.New(e.Random)
 	if err != nil {
 		return err
 	}
@@ -89,7 +108,7 @@ func (c *tokenCreate) Run(ctx context.Context, e Environment) error {
 			return err
 		}
 		token, err := b.CreateToken(ctx, service.NewToken{
-			TeamID: team.ID, Name: c.Name, SHA256: authn.Hash(text), Scopes: scopes,
+			TeamID: team.ID, Name: c.Name, SHA256: authn.Hash(text), Scopes: c.Scopes,
 		})
 		if err != nil {
 			return err
@@ -100,23 +119,30 @@ func (c *tokenCreate) Run(ctx context.Context, e Environment) error {
 	})
 }
 
-type tokenMint struct{ tokenFormat }
-
-// Run prints a new token and its hash to standard output.
-func (c *tokenMint) Run(e Environment) error {
-	text, err := c.format().New(e.Random)
-	if err != nil {
-		return err
+// tokenMintCommand prints a new token and its hash to standard output.
+func tokenMintCommand(e Environment) *cobra.Command {
+	var format tokenFormat
+	c := &cobra.Command{
+		Use:   "mint",
+		Short: "Print a new token and its SHA-256, for the database of another identity service. Nothing is stored",
+		RunE: func(*cobra.Command, []string) error {
+			if err := format.check(); err != nil {
+				return err
+			}
+			text, err := format.New(e.Random)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(e.Out, "token   %s\nsha256  %x\n", text, authn.Hash(text))
+			return err
+		},
 	}
-	_, err = fmt.Fprintf(e.Out, "token   %s\nsha256  %x\n", text, authn.Hash(text))
-	return err
+	format.addTo(c)
+	return c
 }
 
-type tokenList struct{ dataDir }
-
-// Run lists the tokens.
-func (c *tokenList) Run(ctx context.Context, e Environment) error {
-	return c.use(ctx, e, func(b *service.Backend) error {
+func tokenListCommand(e Environment) *cobra.Command {
+	return listCommand(e, "List the tokens, without their text", func(ctx context.Context, b *service.Backend) error {
 		tokens, err := b.Tokens(ctx)
 		if err != nil {
 			return err
@@ -129,22 +155,27 @@ func (c *tokenList) Run(ctx context.Context, e Environment) error {
 	})
 }
 
-type tokenRevoke struct {
-	dataDir
+func tokenRevokeCommand(e Environment) *cobra.Command {
+	var dir dataDir
+	c := &cobra.Command{
+		Use: "revoke ID", Short: "Revoke a token. Running servers report it to gateways within a second",
+		Long: `Revoke a token. Running servers report it to gateways within a second.
 
-	ID string `arg:"" help:"Id of the token from the list, not the token itself."`
-}
-
-// Run revokes the token.
-func (c *tokenRevoke) Run(ctx context.Context, e Environment) error {
-	return c.use(ctx, e, func(b *service.Backend) error {
-		token, err := b.RevokeToken(ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(e.Out, "%s\trevoked\t%s\n", token.ID, when(token.RevokedAt))
-		return err
-	})
+ID is that of the list, not the token itself.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return dir.use(c.Context(), e, func(b *service.Backend) error {
+				token, err := b.RevokeToken(c.Context(), arguments[0])
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(e.Out, "%s\trevoked\t%s\n", token.ID, when(token.RevokedAt))
+				return err
+			})
+		},
+	}
+	dir.addTo(c)
+	return c
 }
 
 // table writes rows of tab-separated cells as a table.
