@@ -8,8 +8,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/cmd/internal/dev/rehearsal"
-	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/commandline"
 )
 
@@ -20,48 +21,69 @@ type Environment struct {
 	Variables []string
 }
 
-// commands is the grammar of the command line. The flags belong to serve, the default command.
-type commands struct {
-	flags
+// flags are those of serve, the command without a name.
+type flags struct {
+	Listen, AdminListen, InboxListen string
+	DataDir, Config, Credentials     string
 
-	Serve serve `cmd:"" default:"1" help:"Serve the whole system until Ctrl-C. The default command."`
-
-	commandline.Commands
+	Still    bool
+	Speed    float64
+	Rehearse bool
+	Seed     uint64
 }
 
-type flags struct {
-	Listen      string `placeholder:"ADDR" help:"Address of the API (127.0.0.1:8080); port 0 takes a free one."`
-	AdminListen string `placeholder:"ADDR" help:"Address of the admin page, metrics and health (127.0.0.1:9090)."`
-	InboxListen string `placeholder:"ADDR" help:"Address of the inbox, which shows what subscribers get: a loopback address (a free port)."`
-	DataDir     string `placeholder:"DIR" help:"Keep the data here; an empty directory gets demo data. By default it is removed at the end."`
-	Config      string `placeholder:"FILE" help:"Configuration of the gateway. Its upstreams are replaced."`
-	Credentials string `placeholder:"FILE" help:"Write addresses and tokens to this file, as JSON, when the system is ready."`
+func (f *flags) addTo(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.Listen, "listen", "", "`ADDR` of the API (127.0.0.1:8080); port 0 takes a free one")
+	flags.StringVar(&f.AdminListen, "admin-listen", "", "`ADDR` of the admin page, metrics and health (127.0.0.1:9090)")
+	flags.StringVar(&f.InboxListen, "inbox-listen", "",
+		"`ADDR` of the inbox, which shows what subscribers get: a loopback address (a free port)")
+	flags.StringVar(&f.DataDir, "data-dir", "", "keep the data in `DIR`; an empty one gets demo data. By default it is removed at the end")
+	flags.StringVar(&f.Config, "config", "", "configuration `FILE` of the gateway. Its upstreams are replaced")
+	flags.StringVar(&f.Credentials, "credentials", "", "write addresses and tokens to this `FILE`, as JSON, when the system is ready")
+	flags.BoolVar(&f.Still, "still", false,
+		"keep the demo data as it was inserted. By default it moves: agents report, monitors change, incidents open")
+	flags.Float64Var(&f.Speed, "speed", 1, "move the demo data `N` times as fast, 0.1 to 600; as does its clock")
+	flags.BoolVar(&f.Rehearse, "rehearse", false,
+		"disturb the API on purpose, and score the client at the end. Exit code 1 if the client failed an item")
+	flags.Uint64Var(&f.Seed, "seed", 1, "seed `N` of the moving data and of --rehearse; the same seed has the same events and faults")
+}
 
-	Still bool    `help:"Keep the demo data as it was inserted. By default it moves: agents report, monitors change, incidents open."`
-	Speed float64 `default:"1" placeholder:"N" help:"Move the demo data N times as fast, 0.1 to 600 (${default}); as does its clock."`
+// New returns the command line of the program.
+func New(e Environment) *cobra.Command {
+	program := serveCommand(e)
+	program.Use, program.Short = "opsdev", "The whole operations platform on this machine, with demo data. Not for real data"
+	program.Long = program.Short + `.
 
-	Rehearse bool    `help:"Disturb the API on purpose, and score the client at the end. Exit code 1 if the client failed an item."`
-	Seed     *uint64 `placeholder:"N" help:"Seed of the moving data and of --rehearse (1); the same seed has the same events and faults."`
+Without a command it serves until Ctrl-C. Exit codes: 0 done, 1 failed, with the reason on standard error, 2 wrong usage.`
+	program.AddCommand(serveCommand(e), conformanceCommand(e))
+	return program
 }
 
 // Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. It shuts down
 // gracefully when ctx ends.
-func Run(ctx context.Context, arguments []string, environment Environment) int {
-	var grammar commands
-	return commandline.Program{
-		Name:        "opsdev",
-		Description: "The whole operations platform on this machine, with demo data. Not for real data.",
-		About:       commandline.About{Build: buildinfo.Read()}, Out: environment.Out, Err: environment.Err,
-	}.Run(ctx, &grammar, arguments, environment, &grammar.flags)
+func Run(ctx context.Context, arguments []string, e Environment) int {
+	return commandline.Run(ctx, New(e), arguments, e.Out, e.Err)
 }
 
-type serve struct{}
-
-// Run serves until ctx ends. SIGHUP reloads the configuration of --config; without one it ends the system, because the terminal was closed.
-func (serve) Run(ctx context.Context, e Environment, f *flags) error {
-	if err := f.check(); err != nil {
-		return err
+func serveCommand(e Environment) *cobra.Command {
+	f := &flags{}
+	c := &cobra.Command{
+		Use: "serve", Short: "Serve the whole system until Ctrl-C. The default command",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.check(c.Flags().Changed("seed")); err != nil {
+				return err
+			}
+			return f.serve(c.Context(), e)
+		},
 	}
+	f.addTo(c)
+	return c
+}
+
+// serve serves until ctx ends. SIGHUP reloads the configuration of --config; without one it ends the system, because the terminal was
+// closed.
+func (f *flags) serve(ctx context.Context, e Environment) error {
 	hangUps := make(chan os.Signal, 1)
 	if f.Config == "" {
 		var stop context.CancelFunc
@@ -75,7 +97,7 @@ func (serve) Run(ctx context.Context, e Environment, f *flags) error {
 	err := serveSystem(ctx, options{
 		Listen: f.Listen, AdminListen: f.AdminListen, InboxListen: f.InboxListen, DataDir: f.DataDir, Config: f.Config,
 		Log: e.Err, Variables: e.Variables, HangUps: hangUps,
-		Still: f.Still, Speed: f.Speed, Rehearse: f.Rehearse, Seed: f.seed(),
+		Still: f.Still, Speed: f.Speed, Rehearse: f.Rehearse, Seed: f.Seed,
 		Ready: func(s system) error {
 			rehearsed = s.Rehearsal
 			if f.Credentials != "" {

@@ -329,7 +329,7 @@ func TestCommandLine(t *testing.T) {
 		{"version", []string{"version"}, 0, "opsdev dev\nrevision: ", ""},
 		{"version by flag", []string{"--version"}, 0, "opsdev dev\nrevision: ", ""},
 		{"no such flag", []string{"--port=1"}, 2, "", "Try: opsdev --help"},
-		{"no such command", []string{"stop"}, 2, "", "unexpected argument stop"},
+		{"no such command", []string{"stop"}, 2, "", "unknown command \"stop\""},
 		{"a bad configuration", []string{"--config", bad}, 1, "", bad + ":1: listn: is not a key; did you mean listen?\n"},
 		{"no configuration", []string{"--config", bad + "!"}, 1, "", "no such file"},
 		{"a bad address", []string{"--listen", "8080"}, 1, "", "--listen: listen: must be an address"},

@@ -14,30 +14,20 @@ import (
 // Bounds of --speed. Beyond 600, the simulation would write all the time.
 const minSpeed, maxSpeed = 0.1, 600
 
-// defaultSeed is the seed without --seed: fixed, so that two runs are the same.
-const defaultSeed uint64 = 1
-
-// check returns a usage error for flags that are invalid or contradict each other.
-func (f *flags) check() error {
+// check returns a usage error for flags that are invalid or contradict each other. seeded is whether there is a --seed.
+func (f *flags) check(seeded bool) error {
 	var text string
 	switch {
 	case !(f.Speed >= minSpeed && f.Speed <= maxSpeed): // also refuses NaN
 		text = fmt.Sprintf("--speed must be from %v to %v", minSpeed, maxSpeed)
 	case f.Still && f.Speed != 1:
 		text = "--still and --speed exclude each other"
-	case f.Still && !f.Rehearse && f.Seed != nil:
+	case f.Still && !f.Rehearse && seeded:
 		text = "--seed has no effect with --still, except with --rehearse"
 	default:
 		return nil
 	}
 	return commandline.UsageError{Err: errors.New(text)}
-}
-
-func (f *flags) seed() uint64 {
-	if f.Seed == nil {
-		return defaultSeed
-	}
-	return *f.Seed
 }
 
 // simulate moves the data until ctx ends, unless it is still.

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/certs"
@@ -28,11 +30,7 @@ import (
 const maxResponse = 4 << 20
 
 // adminTLS has the flags for an admin listener with TLS.
-type adminTLS struct {
-	CA   string `name:"ca" placeholder:"FILE" help:"Roots of the admin listener's certificate; by default it must be the configured one."`
-	Cert string `placeholder:"FILE" and:"cert" help:"Client certificate, if the configuration has client_ca_file."`
-	Key  string `placeholder:"FILE" and:"cert" help:"Key of the client certificate."`
-}
+type adminTLS struct{ CA, Cert, Key string }
 
 // An adminClient sends requests to an admin listener.
 type adminClient struct {
@@ -48,7 +46,17 @@ type adminFlags struct {
 	configFile
 	adminTLS
 
-	Admin string `placeholder:"ADDR" xor:"admin" help:"Admin listener, as host:port or URL. A configuration is then read only with --config."`
+	Admin string
+}
+
+func (f *adminFlags) addTo(c *cobra.Command) {
+	flags := c.Flags()
+	f.configFile.addTo(flags)
+	flags.StringVar(&f.CA, "ca", "", "`FILE` with the roots of the admin listener's certificate; by default it must be the configured one")
+	flags.StringVar(&f.Cert, "cert", "", "`FILE` with the client certificate, if the configuration has client_ca_file")
+	flags.StringVar(&f.Key, "key", "", "`FILE` with the key of the client certificate")
+	flags.StringVar(&f.Admin, "admin", "", "`ADDR` of the admin listener, as host:port or URL. A configuration is then read only with --config")
+	c.MarkFlagsRequiredTogether("cert", "key")
 }
 
 // newClient returns a client of the listener at --admin, or else of the configured one. The settings override the configuration.

@@ -4,26 +4,37 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/ratelimit/demand"
 )
 
 type audit struct {
-	Demand []string `required:"" sep:"none" placeholder:"FILE" help:"Record of demand, with FILE.1 beside it; repeat for other gateways."`
-	Config string   `placeholder:"FILE" help:"Configuration whose limits are assumed for records of earlier versions, which have none."`
-	JSON   bool     `name:"json" help:"Print JSON."`
-	Top    int      `default:"10" placeholder:"N" help:"List the N tokens with the fullest windows, and all with violations (${default})."`
+	Demand []string
+	Config string
+	JSON   bool
+	Top    int
 }
 
-// Validate implements kong's check of a command's arguments.
-func (c *audit) Validate() error {
-	if c.Top < 0 {
-		return errors.New("--top must be 0 or more")
+func auditCommand(e Environment) *cobra.Command {
+	a := &audit{}
+	c := &cobra.Command{
+		Use: "audit", Short: "Prove from recorded demand that no token was admitted more than its limits; exit 1 if one was",
+		RunE: func(*cobra.Command, []string) error { return a.run(e) },
 	}
-	return nil
+	flags := c.Flags()
+	addDemand(c, &a.Demand)
+	flags.StringVar(&a.Config, "config", "", "configuration `FILE` whose limits are assumed for records of earlier versions, which have none")
+	flags.BoolVar(&a.JSON, "json", false, "print JSON")
+	flags.IntVar(&a.Top, "top", defaultTop, "list the `N` tokens with the fullest windows, and all with violations")
+	return c
 }
 
-// Run prints the fullest window of each token, and fails if one is above its limit.
-func (c *audit) Run(e Environment) error {
+// run prints the fullest window of each token, and fails if one is above its limit.
+func (c *audit) run(e Environment) error {
+	if err := checkTop(c.Top); err != nil {
+		return err
+	}
 	var assumed demand.PoliciesAt
 	if c.Config != "" {
 		loaded, err := configFile{Config: c.Config}.load(e, 0)

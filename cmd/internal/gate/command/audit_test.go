@@ -173,11 +173,11 @@ func TestAuditAndSuggestAreRefused(t *testing.T) {
 		code      int
 		err       string
 	}{
-		{"audit", 2, "missing flags: --demand=FILE"},
+		{"audit", 2, `required flag(s) "demand" not set`},
 		{"audit --demand=" + empty, 1, "has no requests"},
 		{"audit --demand=" + empty + ".x", 1, "no such file"},
 		{"audit --top=-1 --demand=" + empty, 2, "must be 0 or more"},
-		{"suggest", 2, "missing flags: --demand=FILE"},
+		{"suggest", 2, `required flag(s) "demand" not set`},
 		{"suggest --demand=" + empty, 1, "has no requests"},
 		{"suggest --top=-1 --demand=" + empty, 2, "must be 0 or more"},
 		{"suggest --deny-at-most=2 --demand=" + empty, 2, "must be 0% to 100%"},

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/commandline"
@@ -17,38 +20,40 @@ type Environment struct {
 	Variables []string
 }
 
-// commands is the grammar of the command line.
-type commands struct {
-	Serve       serve       `cmd:"" help:"Serve the public API until SIGTERM."`
-	Check       check       `cmd:"" help:"Validate a configuration and report every problem; exit 1 if there is one."`
-	Config      effective   `cmd:"" help:"Print every value of a configuration and where it is set."`
-	Schema      schema      `cmd:"" help:"Print the JSON Schema of the configuration file."`
-	Healthcheck healthcheck `cmd:"" help:"Report whether a gateway is ready; exit 1 if it is not."`
-	Explain     explain     `cmd:"" help:"Show how a running gateway would answer a request, and why."`
-	Limits      limits      `cmd:"" help:"Show what remains of a token's limits in a running gateway, or reset them."`
-	Size        size        `cmd:"" help:"Estimate the gateways, memory and Redis that a load needs, and what is exhausted first."`
-	Replay      replay      `cmd:"" help:"Replay recorded demand under a configuration; exit 1 if the result exceeds a bound."`
-	Audit       audit       `cmd:"" help:"Prove from recorded demand that no token was admitted more than its limits; exit 1 if one was."`
-	Suggest     suggest     `cmd:"" help:"Print the smallest limits that would have denied at most a part of the recorded demand."`
-	Conformance conform     `cmd:"" help:"Test internal services against the contract; exit 1 if one violates it."`
+// New returns the command line of the program.
+func New(e Environment) *cobra.Command {
+	program := &cobra.Command{
+		Use: "opsgate", Short: "The public HTTP edge of the operations platform",
+		Long: `The public HTTP edge of the operations platform.
 
-	commandline.Commands
+Each key of the configuration has an environment variable, which overrides the file: OPSGATE_RATE_LIMIT_STORE sets rate_limit.store.
+GOGC, GOMEMLIMIT and AUTOMEMLIMIT are Go's garbage collection target, its memory limit, and whether that follows the limit of the
+container (off: it does not). NOTIFY_SOCKET is the socket for notifications to systemd: see sd_notify(3).
+
+SIGTERM and SIGINT drain: /readyz fails, requests are served for shutdown.drain_wait so that load balancers notice, the listener is
+closed, and requests in flight may take up to shutdown.grace. A second signal ends the process at once. SIGHUP reloads the
+configuration, as does a change of its files; an invalid configuration changes nothing.
+
+Exit codes: 0 done, 1 failed, with the reason on standard error, 2 wrong usage.`,
+	}
+	program.AddCommand(
+		serveCommand(e), checkCommand(e), configCommand(e), schemaCommand(e), healthcheckCommand(e), explainCommand(e), limitsCommand(e),
+		sizeCommand(e), replayCommand(e), auditCommand(e), suggestCommand(e),
+	)
+	return program
 }
 
 // Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. The server drains
 // when ctx ends.
-func Run(ctx context.Context, arguments []string, environment Environment) int {
-	return commandline.Program{
-		Name: "opsgate",
-		Description: "The public HTTP edge of the operations platform. An environment variable can set each key of the configuration: " +
-			"OPSGATE_RATE_LIMIT_STORE sets rate_limit.store.",
-		About: about(), Out: environment.Out, Err: environment.Err,
-	}.Run(ctx, new(commands), arguments, environment)
+func Run(ctx context.Context, arguments []string, e Environment) int {
+	return commandline.Run(ctx, New(e), arguments, e.Out, e.Err)
 }
 
 // configFile is the flag of every command that reads the configuration.
-type configFile struct {
-	Config string `placeholder:"FILE" help:"Configuration file ($$OPSGATE_CONFIG, else /etc/opsgate/opsgate.yaml if there is one)."`
+type configFile struct{ Config string }
+
+func (f *configFile) addTo(flags *pflag.FlagSet) {
+	flags.StringVar(&f.Config, "config", "", "configuration `FILE` ($OPSGATE_CONFIG, else /etc/opsgate/opsgate.yaml if there is one)")
 }
 
 // load loads the configuration of a gateway with a memory limit; 0 for none. Flags override everything else.
@@ -77,7 +82,12 @@ func given(flags []config.Setting) []config.Setting {
 type gatewayFile struct {
 	configFile
 
-	Memory config.Bytes `placeholder:"SIZE" help:"Memory limit of the gateway's container; by default that of this process."`
+	Memory config.Bytes
+}
+
+func (f *gatewayFile) addTo(flags *pflag.FlagSet) {
+	f.configFile.addTo(flags)
+	commandline.Text(flags, &f.Memory, "memory", "", "memory limit of the gateway's container, as a `SIZE`; by default that of this process")
 }
 
 // load loads the configuration.
@@ -89,13 +99,19 @@ func (f gatewayFile) load(e Environment) (config.Loaded, error) {
 	return f.configFile.load(e, memory)
 }
 
-type check struct {
-	gatewayFile
+func checkCommand(e Environment) *cobra.Command {
+	var file gatewayFile
+	c := &cobra.Command{
+		Use: "check", Short: "Validate a configuration and report every problem; exit 1 if there is one",
+		RunE: func(*cobra.Command, []string) error { return check(e, file) },
+	}
+	file.addTo(c.Flags())
+	return c
 }
 
-// Run loads the configuration as serve does, without listening.
-func (c *check) Run(e Environment) error {
-	loaded, err := c.load(e)
+// check loads the configuration as serve does, without listening.
+func check(e Environment, file gatewayFile) error {
+	loaded, err := file.load(e)
 	if err != nil {
 		return err
 	}
@@ -110,30 +126,36 @@ func (c *check) Run(e Environment) error {
 	return nil
 }
 
-type effective struct {
-	gatewayFile
+// configCommand prints each value and its origin.
+func configCommand(e Environment) *cobra.Command {
+	var file gatewayFile
+	c := &cobra.Command{
+		Use: "config", Short: "Print every value of a configuration and where it is set",
+		RunE: func(*cobra.Command, []string) error {
+			loaded, err := file.load(e)
+			if err != nil {
+				return err
+			}
+			for _, value := range loaded.Effective() {
+				fmt.Fprintln(e.Out, admin.Value(value))
+			}
+			return nil
+		},
+	}
+	file.addTo(c.Flags())
+	return c
 }
 
-// Run prints each value and its origin.
-func (c *effective) Run(e Environment) error {
-	loaded, err := c.load(e)
-	if err != nil {
-		return err
+func schemaCommand(e Environment) *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of the configuration file",
+		RunE: func(*cobra.Command, []string) error {
+			text, err := config.Schema()
+			if err != nil {
+				return err
+			}
+			_, err = e.Out.Write(text)
+			return err
+		},
 	}
-	for _, value := range loaded.Effective() {
-		fmt.Fprintln(e.Out, admin.Value(value))
-	}
-	return nil
-}
-
-type schema struct{}
-
-// Run prints the schema.
-func (schema) Run(e Environment) error {
-	text, err := config.Schema()
-	if err != nil {
-		return err
-	}
-	_, err = e.Out.Write(text)
-	return err
 }

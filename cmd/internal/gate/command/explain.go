@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/cmd/internal/gate/admin"
 )
 
@@ -16,9 +18,16 @@ import (
 type queryFlags struct {
 	adminFlags
 
-	TokenFile string        `placeholder:"FILE" help:"File with the admin token; by default the configured token."`
-	Timeout   time.Duration `default:"10s" help:"Time to wait for the response (${default})."`
-	JSON      bool          `name:"json" help:"Print the response as JSON."`
+	TokenFile string
+	Timeout   time.Duration
+	JSON      bool
+}
+
+func (a *queryFlags) addTo(c *cobra.Command) {
+	a.adminFlags.addTo(c)
+	c.Flags().StringVar(&a.TokenFile, "token-file", "", "`FILE` with the admin token; by default the configured token")
+	c.Flags().DurationVar(&a.Timeout, "timeout", 10*time.Second, "`TIME` to wait for the response")
+	c.Flags().BoolVar(&a.JSON, "json", false, "print the response as JSON")
 }
 
 // client returns a client of the admin listener, and a context with the timeout of the response.
@@ -42,14 +51,33 @@ func (a *queryFlags) client(ctx context.Context, e Environment) (*adminClient, c
 type explain struct {
 	queryFlags
 
-	TokenID string `arg:"" help:"Id of the token, as in the access log; not the token itself."`
-	Method  string `arg:"" help:"Method of the request."`
-	Path    string `arg:"" help:"Path of the request, with its query if it has one."`
-	Team    string `placeholder:"ID" help:"Id of the token's team, if the gateway has not cached the token."`
+	TokenID, Method, Path string
+	Team                  string // "" if the gateway has cached the token
 }
 
-// Run prints the gateway's explanation of a request.
-func (c *explain) Run(ctx context.Context, e Environment) error {
+func explainCommand(e Environment) *cobra.Command {
+	x := &explain{}
+	c := &cobra.Command{
+		Use: "explain TOKEN_ID METHOD PATH", Short: "Show how a running gateway would answer a request, and why",
+		Long: `Show how a running gateway would answer a request, and why.
+
+TOKEN_ID is the id of the token, as in the access log; not the token itself. PATH has a query if the request has one.`,
+		Args: cobra.ExactArgs(3),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			x.TokenID, x.Method, x.Path = arguments[0], arguments[1], arguments[2]
+			return x.run(c.Context(), e)
+		},
+	}
+	x.addTo(c)
+	c.Flags().StringVar(&x.Team, "team", "", teamUsage)
+	return c
+}
+
+// teamUsage describes the flag --team.
+const teamUsage = "`ID` of the token's team, if the gateway has not cached the token"
+
+// run prints the gateway's explanation of a request.
+func (c *explain) run(ctx context.Context, e Environment) error {
 	client, ctx, done, err := c.client(ctx, e)
 	if err != nil {
 		return err

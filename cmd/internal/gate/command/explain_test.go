@@ -260,7 +260,7 @@ func TestInvalidExplainAndLimitsArguments(t *testing.T) {
 	}{
 		{"a token", g, []string{"explain", token, "GET", "/v1/me"}, 1, "that is a token; use its id, which is in the access log"},
 		{"a bad path", g, []string{"explain", tokenID, "GET", "v1"}, 1, "path: begins with /"},
-		{"no path", g, []string{"explain", tokenID, "GET"}, 2, "expected \"<path>\""},
+		{"no path", g, []string{"explain", tokenID, "GET"}, 2, "accepts 3 arg(s), received 2"},
 		{"no token", g, []string{"limits"}, 2, "expected a token's id, or --top"},
 		{"both", g, []string{"limits", tokenID, "--top", "5"}, 2, "--top cannot be combined"},
 		{"a reset without a token", g, []string{"limits", "--top", "5", "--reset"}, 2, "--top cannot be combined"},
@@ -345,7 +345,7 @@ func TestAdminCommandsOverTLS(t *testing.T) {
 		{"without a certificate", g, []string{"limits", tokenID}, 1, "answered 403: a client certificate is required"},
 		{"with one", g, append([]string{"limits", tokenID}, mine...), 0, "5000 per 1h"},
 		{"with a certificate of another authority", g, []string{"limits", tokenID, "--cert=" + files[6], "--key=" + files[7]}, 1, "get the limits"},
-		{"with a certificate alone", g, []string{"limits", tokenID, mine[0]}, 2, "--key"},
+		{"with a certificate alone", g, []string{"limits", tokenID, mine[0]}, 2, "missing [key]"},
 		{"with the key of another", g, []string{"limits", tokenID, mine[0], "--key=" + files[7]}, 1, "read the client certificate"},
 	} {
 		got := test.gateway.opsgate(t, test.arguments...)

@@ -7,18 +7,33 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/cmd/internal/gate/config"
 )
 
 type healthcheck struct {
 	adminFlags
 
-	AdminListen string        `placeholder:"ADDR" xor:"admin" help:"Address of the admin listener; overrides the file."`
-	Timeout     time.Duration `default:"2s" help:"Time to wait for the response (${default})."`
+	AdminListen string
+	Timeout     time.Duration
 }
 
-// Run prints the response of /readyz.
-func (c *healthcheck) Run(ctx context.Context, e Environment) error {
+func healthcheckCommand(e Environment) *cobra.Command {
+	h := &healthcheck{}
+	c := &cobra.Command{
+		Use: "healthcheck", Short: "Report whether a gateway is ready; exit 1 if it is not",
+		RunE: func(c *cobra.Command, _ []string) error { return h.run(c.Context(), e) },
+	}
+	h.addTo(c)
+	c.Flags().StringVar(&h.AdminListen, "admin-listen", "", "`ADDR` of the admin listener; overrides the file")
+	c.Flags().DurationVar(&h.Timeout, "timeout", 2*time.Second, "`TIME` to wait for the response")
+	c.MarkFlagsMutuallyExclusive("admin", "admin-listen")
+	return c
+}
+
+// run prints the response of /readyz.
+func (c *healthcheck) run(ctx context.Context, e Environment) error {
 	client, err := c.newClient(e, config.Setting{Key: "admin.listen", Value: c.AdminListen, From: "--admin-listen"})
 	if err != nil {
 		return err

@@ -10,31 +10,56 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/kit/commandline"
 )
 
 type limits struct {
 	queryFlags
 
-	TokenID string `arg:"" optional:"" help:"Id of the token, as in the access log; not the token itself."`
-	Team    string `placeholder:"ID" help:"Id of the token's team, if the gateway has not cached the token."`
-	Reset   bool   `help:"Reset the token's usage. The gateway logs the operator: $$USER, or the client certificate."`
-	Top     int    `placeholder:"N" help:"Instead of a token's limits, list the N tokens with the most requests."`
+	TokenID string // "" with Top
+	Team    string // "" if the gateway has cached the token
+	Reset   bool
+	Top     int
 }
 
-// Validate implements kong's check of a command's arguments.
-func (c *limits) Validate() error {
+func limitsCommand(e Environment) *cobra.Command {
+	l := &limits{}
+	c := &cobra.Command{
+		Use: "limits [TOKEN_ID]", Short: "Show what remains of a token's limits in a running gateway, or reset them",
+		Long: `Show what remains of a token's limits in a running gateway, or reset them.
+
+TOKEN_ID is the id of the token, as in the access log; not the token itself.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			l.TokenID = strings.Join(arguments, "")
+			return l.run(c.Context(), e)
+		},
+	}
+	l.addTo(c)
+	c.Flags().StringVar(&l.Team, "team", "", teamUsage)
+	c.Flags().BoolVar(&l.Reset, "reset", false, "reset the token's usage. The gateway logs the operator: $USER, or the client certificate")
+	c.Flags().IntVar(&l.Top, "top", 0, "instead of a token's limits, list the `N` tokens with the most requests")
+	return c
+}
+
+func (c *limits) check() error {
 	switch {
 	case c.TokenID == "" && c.Top == 0:
-		return errors.New("expected a token's id, or --top")
+		return commandline.UsageError{Err: errors.New("expected a token's id, or --top")}
 	case c.TokenID != "" && c.Top != 0, c.Reset && c.TokenID == "":
-		return errors.New("--top cannot be combined with a token's id or --reset")
+		return commandline.UsageError{Err: errors.New("--top cannot be combined with a token's id or --reset")}
 	}
 	return nil
 }
 
-// Run shows what remains of a token's limits, resets its usage, or lists the tokens with the most requests.
-func (c *limits) Run(ctx context.Context, e Environment) error {
+// run shows what remains of a token's limits, resets its usage, or lists the tokens with the most requests.
+func (c *limits) run(ctx context.Context, e Environment) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	client, ctx, done, err := c.client(ctx, e)
 	if err != nil {
 		return err

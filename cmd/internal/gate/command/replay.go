@@ -7,8 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/policies"
+	"opsgate/cmd/internal/kit/commandline"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
@@ -16,25 +19,56 @@ import (
 type replay struct {
 	configFile
 
-	Demand []string `required:"" sep:"none" placeholder:"FILE" help:"Record of demand, with FILE.1 beside it; repeat for other gateways."`
-	JSON   bool     `name:"json" help:"Print JSON."`
-	Top    int      `default:"10" placeholder:"N" help:"List the N tokens with the most newly denied requests (${default})."`
+	Demand []string
+	JSON   bool
+	Top    int
 
-	MaxDenied            percent `placeholder:"PERCENT" help:"Exit 1 if more requests would be denied, for example 5%."`
-	MaxNewlyDenied       bound   `placeholder:"BOUND" help:"Exit 1 if more requests would be newly denied, for example 0.1% or a number."`
-	MaxNewlyDeniedTokens *int    `placeholder:"N" help:"Exit 1 if more tokens would have newly denied requests."`
+	MaxDenied            percent
+	MaxNewlyDenied       bound
+	MaxNewlyDeniedTokens tokenBound
 }
 
-// Validate implements kong's check of a command's arguments.
-func (c *replay) Validate() error {
-	if c.Top < 0 || c.MaxNewlyDeniedTokens != nil && *c.MaxNewlyDeniedTokens < 0 {
-		return errors.New("--top and --max-newly-denied-tokens must be 0 or more")
+func replayCommand(e Environment) *cobra.Command {
+	r := &replay{}
+	c := &cobra.Command{
+		Use: "replay", Short: "Replay recorded demand under a configuration; exit 1 if the result exceeds a bound",
+		RunE: func(*cobra.Command, []string) error { return r.run(e) },
+	}
+	flags := c.Flags()
+	r.addTo(flags)
+	addDemand(c, &r.Demand)
+	flags.BoolVar(&r.JSON, "json", false, "print JSON")
+	flags.IntVar(&r.Top, "top", defaultTop, "list the `N` tokens with the most newly denied requests")
+	commandline.Text(flags, &r.MaxDenied, "max-denied", "", "exit 1 if more requests would be denied than `PERCENT`, for example 5%")
+	commandline.Text(flags, &r.MaxNewlyDenied, "max-newly-denied", "",
+		"exit 1 if more requests would be newly denied than `BOUND`, for example 0.1% or a number")
+	commandline.Text(flags, &r.MaxNewlyDeniedTokens, "max-newly-denied-tokens", "",
+		"exit 1 if more than `N` tokens would have newly denied requests")
+	return c
+}
+
+// defaultTop is the default of --top.
+const defaultTop = 10
+
+// checkTop returns an error for an invalid --top.
+func checkTop(top int) error {
+	if top < 0 {
+		return commandline.UsageError{Err: errors.New("--top must be 0 or more")}
 	}
 	return nil
 }
 
-// Run prints how the limits of the configuration would have decided the recorded requests. It fails if the result exceeds a bound.
-func (c *replay) Run(e Environment) error {
+// addDemand adds the flag with the records of demand.
+func addDemand(c *cobra.Command, files *[]string) {
+	c.Flags().StringArrayVar(files, "demand", nil, "record of demand in `FILE`, with FILE.1 beside it; repeat for other gateways")
+	commandline.Required(c, "demand")
+}
+
+// run prints how the limits of the configuration would have decided the recorded requests. It fails if the result exceeds a bound.
+func (c *replay) run(e Environment) error {
+	if err := checkTop(c.Top); err != nil {
+		return err
+	}
 	loaded, err := c.load(e, 0)
 	if err != nil {
 		return err
@@ -99,9 +133,9 @@ func (c *replay) exceeded(r *demand.Report) []error {
 		exceeded = append(exceeded, fmt.Errorf("--max-newly-denied=%s is exceeded: %d requests would be newly denied (%s)",
 			b.text, r.NewlyDenied, share(r.NewlyDenied, r.Requests)))
 	}
-	if tokens := newlyDeniedTokens(r); c.MaxNewlyDeniedTokens != nil && tokens > *c.MaxNewlyDeniedTokens {
+	if tokens, b := newlyDeniedTokens(r), c.MaxNewlyDeniedTokens; b.given && tokens > b.max {
 		exceeded = append(exceeded, fmt.Errorf("--max-newly-denied-tokens=%d is exceeded: %d tokens would have newly denied requests",
-			*c.MaxNewlyDeniedTokens, tokens))
+			b.max, tokens))
 	}
 	return exceeded
 }
@@ -172,6 +206,22 @@ func (b bound) exceededBy(n, all uint64) bool {
 		return false
 	}
 	return n > b.count
+}
+
+// A tokenBound bounds a number of tokens. The zero value is no bound.
+type tokenBound struct {
+	given bool
+	max   int
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (b *tokenBound) UnmarshalText(text []byte) error {
+	n, err := strconv.Atoi(string(text))
+	if err != nil || n < 0 {
+		return fmt.Errorf("must be a number of tokens, 0 or more, not %q", text)
+	}
+	*b = tokenBound{given: true, max: n}
+	return nil
 }
 
 // share returns n of all in percent.

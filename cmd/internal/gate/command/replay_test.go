@@ -180,16 +180,16 @@ func TestReplayIsRefused(t *testing.T) {
 		code      int
 		err       string
 	}{
-		{"no record", nil, 2, "missing flags: --demand=FILE"},
+		{"no record", nil, 2, `required flag(s) "demand" not set`},
 		{"a record that is not there", []string{"--demand", record + ".x"}, 1, "open a record of demand: open " + record + ".x: no such file"},
 		{"a bad record", []string{"--demand", bad}, 1, bad + ":2: "},
 		{"an empty record", []string{"--demand", empty}, 1, "has no requests"},
 		{"a bad configuration", []string{"--demand", record, "--config", write(t, good+"listn: 1\n")}, 1, "listn: is not a key"},
-		{"no percent", []string{"--demand", record, "--max-denied=5"}, 2, `--max-denied: must be 0% to 100%, not "5"`},
-		{"no number", []string{"--demand", record, "--max-denied=NaN%"}, 2, `--max-denied: must be 0% to 100%`},
-		{"too much", []string{"--demand", record, "--max-newly-denied=101%"}, 2, `--max-newly-denied: must be 0% to 100%`},
+		{"no percent", []string{"--demand", record, "--max-denied=5"}, 2, `for "--max-denied" flag: must be 0% to 100%, not "5"`},
+		{"no number", []string{"--demand", record, "--max-denied=NaN%"}, 2, `for "--max-denied" flag: must be 0% to 100%`},
+		{"too much", []string{"--demand", record, "--max-newly-denied=101%"}, 2, `for "--max-newly-denied" flag: must be 0% to 100%`},
 		{"no bound", []string{"--demand", record, "--max-newly-denied=many"}, 2, "must be a number of requests, or 0% to 100%"},
-		{"less than none", []string{"--demand", record, "--max-newly-denied-tokens=-1"}, 2, "must be 0 or more"},
+		{"less than none", []string{"--demand", record, "--max-newly-denied-tokens=-1"}, 2, "must be a number of tokens, 0 or more"},
 		{"less than no tokens", []string{"--demand", record, "--top=-1"}, 2, "must be 0 or more"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

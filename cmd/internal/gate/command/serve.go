@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/systemd"
 	"opsgate/cmd/internal/gate/wiring"
@@ -19,13 +21,24 @@ import (
 type serve struct {
 	configFile
 
-	Listen      string `placeholder:"ADDR" help:"Address of the public API; overrides the file. Port 0 takes a free one."`
-	AdminListen string `placeholder:"ADDR" help:"Address of the admin listener; overrides the file."`
-	LogLevel    string `placeholder:"LEVEL" help:"debug, info, warn or error; overrides the file."`
+	Listen, AdminListen, LogLevel string // override the configuration
 }
 
-// Run serves until ctx ends, and then drains.
-func (c *serve) Run(ctx context.Context, e Environment) (err error) {
+func serveCommand(e Environment) *cobra.Command {
+	s := &serve{}
+	c := &cobra.Command{
+		Use: "serve", Short: "Serve the public API until SIGTERM",
+		RunE: func(c *cobra.Command, _ []string) error { return s.run(c.Context(), e) },
+	}
+	s.addTo(c.Flags())
+	c.Flags().StringVar(&s.Listen, "listen", "", "`ADDR` of the public API; overrides the file. Port 0 takes a free one")
+	c.Flags().StringVar(&s.AdminListen, "admin-listen", "", "`ADDR` of the admin listener; overrides the file")
+	c.Flags().StringVar(&s.LogLevel, "log-level", "", "`LEVEL` of the log: debug, info, warn or error; overrides the file")
+	return c
+}
+
+// run serves until ctx ends, and then drains.
+func (c *serve) run(ctx context.Context, e Environment) (err error) {
 	memory, noLimit := limitMemory()
 	load := func() (config.Loaded, error) {
 		return c.load(e, memory,

@@ -5,65 +5,85 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/policies"
 	"opsgate/cmd/internal/gate/sizing"
 	"opsgate/cmd/internal/gate/wiring"
+	"opsgate/cmd/internal/kit/commandline"
 )
 
 type size struct {
-	RPS        float64      `name:"rps" required:"" placeholder:"N" help:"Requests per second, over all gateways."`
-	Tokens     int          `required:"" placeholder:"N" help:"Tokens in use within the longest window of the limits."`
-	Replicas   int          `placeholder:"N" help:"Gateways; by default as many as the processors need."`
-	Processors float64      `default:"2" placeholder:"N" help:"Processors of each gateway (${default})."`
-	Memory     config.Bytes `default:"512MiB" placeholder:"SIZE" help:"Memory limit of each gateway (${default})."`
-	Handshakes float64      `placeholder:"N" help:"New TLS connections per second, over all gateways (${default})." default:"0"`
-	Open       int          `name:"connections" placeholder:"N" help:"Open TLS connections, over all gateways (${default})." default:"0"`
-	Sticky     bool         `help:"The balancer sends all requests of a token to the same gateway."`
+	Demand sizing.Demand
+	Memory config.Bytes
+	Store  config.Store
+	Config string
+	JSON   bool
+}
 
-	Store        string `default:"redis" enum:"redis,memory" placeholder:"STORE" help:"Where limits are counted: redis, memory (${default})."`
-	RedisMasters int    `default:"1" placeholder:"N" help:"Servers that share the tokens: more than one in a cluster (${default})."`
-
-	ServiceTime time.Duration `default:"10ms" placeholder:"TIME" help:"Time in which the services answer (${default})."`
-	LookUpTime  time.Duration `default:"5ms" placeholder:"TIME" help:"Time in which the identity service answers (${default})."`
-
-	Config string `placeholder:"FILE" help:"Configuration with the limits and bounds; the defaults without it."`
-	JSON   bool   `name:"json" help:"Print JSON, with the costs that the estimate uses."`
+func sizeCommand(e Environment) *cobra.Command {
+	s := &size{}
+	c := &cobra.Command{
+		Use: "size", Short: "Estimate the gateways, memory and Redis that a load needs, and what is exhausted first",
+		RunE: func(*cobra.Command, []string) error { return s.run(e) },
+	}
+	flags, d := c.Flags(), &s.Demand
+	flags.Float64Var(&d.RPS, "rps", 0, "`N` requests per second, over all gateways")
+	flags.IntVar(&d.Tokens, "tokens", 0, "`N` tokens in use within the longest window of the limits")
+	flags.IntVar(&d.Gateways, "replicas", 0, "`N` gateways; by default as many as the processors need")
+	flags.Float64Var(&d.Processors, "processors", 2, "`N` processors of each gateway")
+	commandline.Text(flags, &s.Memory, "memory", "512MiB", "memory limit of each gateway, as a `SIZE`")
+	flags.Float64Var(&d.Handshakes, "handshakes", 0, "`N` new TLS connections per second, over all gateways")
+	flags.IntVar(&d.Open, "connections", 0, "`N` open TLS connections, over all gateways")
+	flags.BoolVar(&d.Sticky, "sticky", false, "the balancer sends all requests of a token to the same gateway")
+	commandline.Enum(flags, &s.Store, "store", config.StoreRedis, "`STORE` in which limits are counted: redis, memory",
+		config.StoreRedis, config.StoreMemory)
+	flags.IntVar(&d.RedisMasters, "redis-masters", 1, "`N` servers that share the tokens: more than one in a cluster")
+	flags.DurationVar(&d.ServiceTime, "service-time", 10*time.Millisecond, "`TIME` in which the services answer")
+	flags.DurationVar(&d.LookUpTime, "look-up-time", 5*time.Millisecond, "`TIME` in which the identity service answers")
+	flags.StringVar(&s.Config, "config", "", "configuration `FILE` with the limits and bounds; the defaults without it")
+	flags.BoolVar(&s.JSON, "json", false, "print JSON, with the costs that the estimate uses")
+	commandline.Required(c, "rps", "tokens")
+	return c
 }
 
 // maxSize bounds the numbers on the command line, so that no product of them overflows.
 const maxSize = 1e9
 
-// Validate implements kong's check of a command's arguments.
-func (c *size) Validate() error {
+// check returns a usage error for an invalid number.
+func (c *size) check() error {
+	d := c.Demand
 	for _, n := range []float64{
-		c.RPS, float64(c.Tokens), float64(c.Replicas), c.Processors, c.Handshakes, float64(c.Open), float64(c.RedisMasters),
+		d.RPS, float64(d.Tokens), float64(d.Gateways), d.Processors, d.Handshakes, float64(d.Open), float64(d.RedisMasters),
 	} {
 		if !(n >= 0 && n <= maxSize) { // also refuses NaN
-			return fmt.Errorf("numbers are 0 to %.0f", maxSize)
+			return commandline.UsageError{Err: fmt.Errorf("numbers are 0 to %.0f", maxSize)}
 		}
 	}
-	if c.RPS == 0 || c.Tokens == 0 || c.Processors == 0 || c.Memory <= 0 || c.RedisMasters == 0 {
-		return errors.New("--rps, --tokens, --processors, --memory and --redis-masters must be more than 0")
+	if d.RPS == 0 || d.Tokens == 0 || d.Processors == 0 || c.Memory <= 0 || d.RedisMasters == 0 {
+		return commandline.UsageError{
+			Err: errors.New("--rps, --tokens, --processors, --memory and --redis-masters must be more than 0"),
+		}
 	}
-	if c.ServiceTime < 0 || c.LookUpTime < 0 {
-		return errors.New("--service-time and --look-up-time must not be negative")
+	if d.ServiceTime < 0 || d.LookUpTime < 0 {
+		return commandline.UsageError{Err: errors.New("--service-time and --look-up-time must not be negative")}
 	}
 	return nil
 }
 
-// Run prints what the load needs, and what is exhausted first.
-func (c *size) Run(e Environment) error {
+// run prints what the load needs, and what is exhausted first.
+func (c *size) run(e Environment) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	settings, err := c.settings()
 	if err != nil {
 		return err
 	}
-	demand := sizing.Demand{
-		RPS: c.RPS, Tokens: c.Tokens, Handshakes: c.Handshakes, Open: c.Open, Sticky: c.Sticky,
-		Gateways: c.Replicas, Processors: c.Processors, Memory: int64(c.Memory), RedisMasters: c.RedisMasters,
-		ServiceTime: c.ServiceTime, LookUpTime: c.LookUpTime, Settings: settings,
-	}
-	if config.Store(c.Store) == config.StoreMemory {
+	demand := c.Demand
+	demand.Memory, demand.Settings = int64(c.Memory), settings
+	if c.Store == config.StoreMemory {
 		demand.RedisMasters = 0
 	}
 	costs := sizing.Measured()

@@ -6,7 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/kit/commandline"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
@@ -14,16 +17,30 @@ import (
 type suggest struct {
 	configFile
 
-	Demand     []string        `required:"" sep:"none" placeholder:"FILE" help:"Record of demand, with FILE.1 beside it; repeat for others."`
-	DenyAtMost percent         `default:"0.1%" placeholder:"PERCENT" help:"Part of each class's requests that may be denied (${default})."`
-	Per        []time.Duration `placeholder:"LENGTH" help:"Lengths of the limits, for example 1s,1h, instead of those in the configuration."`
-	Top        int             `default:"10" placeholder:"N" help:"Name N tokens of each class with the most denied requests (${default})."`
+	Demand     []string
+	DenyAtMost percent
+	Per        []time.Duration
+	Top        int
 }
 
-// Validate implements kong's check of a command's arguments.
-func (c *suggest) Validate() error {
-	if c.Top < 0 {
-		return errors.New("--top must be 0 or more")
+func suggestCommand(e Environment) *cobra.Command {
+	s := &suggest{}
+	c := &cobra.Command{
+		Use: "suggest", Short: "Print the smallest limits that would have denied at most a part of the recorded demand",
+		RunE: func(*cobra.Command, []string) error { return s.run(e) },
+	}
+	flags := c.Flags()
+	s.addTo(flags)
+	addDemand(c, &s.Demand)
+	commandline.Text(flags, &s.DenyAtMost, "deny-at-most", "0.1%", "`PERCENT` of each class's requests that may be denied")
+	flags.DurationSliceVar(&s.Per, "per", nil, "`LENGTH` of each limit, for example 1s,1h, instead of those in the configuration")
+	flags.IntVar(&s.Top, "top", defaultTop, "name `N` tokens of each class with the most denied requests")
+	return c
+}
+
+func (c *suggest) check() error {
+	if err := checkTop(c.Top); err != nil {
+		return err
 	}
 	if len(c.Per) == 0 {
 		return nil
@@ -33,13 +50,16 @@ func (c *suggest) Validate() error {
 		limits[i] = ratelimit.Limit{Name: strconv.Itoa(i), Requests: 1, Per: per}
 	}
 	if _, err := ratelimit.NewPolicy(limits); err != nil {
-		return fmt.Errorf("--per: %w", err)
+		return commandline.UsageError{Err: fmt.Errorf("--per: %w", err)}
 	}
 	return nil
 }
 
-// Run prints the smallest limits as a part of a configuration, with their effect as comments.
-func (c *suggest) Run(e Environment) error {
+// run prints the smallest limits as a part of a configuration, with their effect as comments.
+func (c *suggest) run(e Environment) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	loaded, err := c.load(e, 0)
 	if err != nil {
 		return err

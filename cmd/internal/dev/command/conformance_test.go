@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -13,8 +14,31 @@ import (
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
+	"opsgate/cmd/internal/dev/command"
 	"opsgate/proto/contract"
 )
+
+// A result is the exit code and the output of a run.
+type result struct {
+	code     int
+	out, err string
+}
+
+func opsdev(t *testing.T, variables []string, arguments ...string) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := command.Run(t.Context(), arguments, command.Environment{Out: &out, Err: &errs, Variables: variables})
+	return result{code, out.String(), errs.String()}
+}
+
+func write(t *testing.T, content string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "fixtures.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
 
 const twoTeams = `teams:
   - {id: 7c98a182-f51f-543f-b2eb-e5680506ac1b, token: "${A_TOKEN}"}
@@ -41,7 +65,7 @@ func TestConformanceReportsResults(t *testing.T) {
 	junit := filepath.Join(t.TempDir(), "junit.xml")
 	variables := []string{"A_TOKEN=ops_live_secret"}
 	run := func(arguments ...string) result {
-		return opsgate(t, variables, append([]string{"conformance", "--fleet", address, "--fixtures", fixtures}, arguments...)...)
+		return opsdev(t, variables, append([]string{"conformance", "--fleet", address, "--fixtures", fixtures}, arguments...)...)
 	}
 	good := run("--only", "*/Health/*", "--junit", junit)
 	services := len(contract.Services())
@@ -73,15 +97,15 @@ func TestConformanceUsageErrors(t *testing.T) {
 		want      string
 	}{
 		{"no address", []string{"--fixtures", fixtures}, "no address"},
-		{"no fixtures", []string{"--fleet", "127.0.0.1:1"}, "missing flags: --fixtures"},
+		{"no fixtures", []string{"--fleet", "127.0.0.1:1"}, "required flag(s) \"fixtures\" not set"},
 		{"fixtures that are not there", []string{"--fleet", "127.0.0.1:1", "--fixtures", fixtures + "x"}, "read the fixtures"},
 		{"a variable that is not set", []string{"--fleet", "127.0.0.1:1", "--fixtures", fixtures}, "A_TOKEN, which is not set"},
 		{"no such check", []string{"--fleet", "127.0.0.1:1", "--only", "flee/*", "--fixtures", fixtures}, `no check is called "flee/*"`},
 		{"no time", []string{"--fleet", "127.0.0.1:1", "--timeout", "0s", "--fixtures", fixtures}, "--timeout must be longer than 0"},
-		{"a key alone", []string{"--fleet", "127.0.0.1:1", "--key", fixtures, "--fixtures", fixtures}, "--cert and --key"},
+		{"a key alone", []string{"--fleet", "127.0.0.1:1", "--key", fixtures, "--fixtures", fixtures}, "[cert key]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := opsgate(t, nil, append([]string{"conformance"}, test.arguments...)...)
+			got := opsdev(t, nil, append([]string{"conformance"}, test.arguments...)...)
 			if got.code != 2 || !strings.Contains(got.err, test.want) {
 				t.Errorf("%+v", got)
 			}
@@ -93,7 +117,7 @@ func TestConformanceUsageErrors(t *testing.T) {
 		"contains none":               {"--tls", "--ca", fixtures},
 		"read the client certificate": {"--tls", "--cert", fixtures, "--key", fixtures},
 	} {
-		got := opsgate(t, variables, append([]string{"conformance", "--fleet", "127.0.0.1:1", "--fixtures", fixtures}, arguments...)...)
+		got := opsdev(t, variables, append([]string{"conformance", "--fleet", "127.0.0.1:1", "--fixtures", fixtures}, arguments...)...)
 		if got.code != 2 || !strings.Contains(got.err, want) {
 			t.Errorf("%v: %+v", arguments, got)
 		}
