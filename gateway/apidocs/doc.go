@@ -1,5 +1,6 @@
-// Package apidocs renders the documentation of the public API: the pages below /docs/, their Markdown forms, the search index and
-// llms.txt, from the OpenAPI document of package openapi and the guides in the folder guides.
+// Package apidocs has the documentation of the public API: the OpenAPI document, the pages below /docs/, their Markdown forms, the search
+// index and llms.txt. The command apidocsgen renders them, by package site, from the OpenAPI document of package openapi and the guides in
+// the folder guides.
 //
 // The pages can be read without a script. They load scripts and styles only from the host that serves them, and have no inline code, so
 // that a strict Content-Security-Policy holds. The base URL of the API is baseurl.Placeholder in all of them; the gateway replaces it.

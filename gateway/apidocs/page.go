@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"embed"
+	"encoding/json"
 	"fmt"
+	"path"
+	"slices"
 	"sync"
 
 	"opsgate/gateway/apidocs/tryit"
@@ -28,8 +31,20 @@ const (
 	typeHTML     = "text/html; charset=utf-8"
 	typeMarkdown = "text/markdown; charset=utf-8"
 	typeText     = "text/plain; charset=utf-8"
-	typeJSON     = "application/json; charset=utf-8"
 )
+
+// types has the content type of files by the end of their name. A path that ends with a slash is HTML.
+var types = map[string]string{
+	"": typeHTML, ".md": typeMarkdown, ".txt": typeText,
+	".json": "application/json; charset=utf-8", ".yaml": "application/yaml; charset=utf-8",
+	".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+// rendered is a JSON object of the pages by path, written by apidocsgen. Rendering when the gateway is built, not when it runs, keeps the
+// template packages out of it: they find methods by name, and with them the linker keeps every exported method.
+//
+//go:embed pages.json.gz
+var rendered []byte
 
 //go:embed static
 var staticFiles embed.FS
@@ -52,26 +67,25 @@ var pages = sync.OnceValue(func() map[string]Page {
 })
 
 func makePages() (map[string]Page, error) {
-	document := openapi.JSON()
-	made := map[string]Page{
-		"/openapi.json": {ContentType: typeJSON, Body: document},
-		"/openapi.yaml": {ContentType: "application/yaml; charset=utf-8", Body: openapi.YAML()},
+	bodies, err := readPages(rendered)
+	if err != nil {
+		return nil, err
 	}
-	for name, contentType := range map[string]string{
-		"docs.css": "text/css; charset=utf-8", "docs.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
-	} {
+	bodies["/openapi.yaml"] = string(openapi.YAML())
+	for _, name := range []string{"docs.css", "docs.js", "icon.svg"} {
 		body, err := staticFiles.ReadFile("static/" + name)
 		if err != nil {
 			return nil, err
 		}
-		made["/docs/"+name] = Page{ContentType: contentType, CSP: pageCSP, Body: body}
+		bodies["/docs/"+name] = string(body)
 	}
-	s, err := newSite(document)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.addTo(made); err != nil {
-		return nil, err
+	made := make(map[string]Page)
+	for p, body := range bodies {
+		page := Page{ContentType: types[path.Ext(p)], Body: []byte(body)}
+		if !slices.Contains([]string{".md", ".txt", ".json", ".yaml"}, path.Ext(p)) {
+			page.CSP = pageCSP
+		}
+		made[p] = page
 	}
 	files, err := tryit.Files()
 	if err != nil {
@@ -81,6 +95,18 @@ func makePages() (map[string]Page, error) {
 		made[f.Path] = Page{ContentType: f.ContentType, CSP: f.CSP, Body: f.Body, Gzip: f.Gzip}
 	}
 	return made, compress(made)
+}
+
+// readPages returns the rendered pages.
+func readPages(zipped []byte) (bodies map[string]string, err error) {
+	r, err := gzip.NewReader(bytes.NewReader(zipped))
+	if err != nil {
+		return nil, fmt.Errorf("reading the rendered pages: %w", err)
+	}
+	if err := json.NewDecoder(r).Decode(&bodies); err != nil {
+		return nil, fmt.Errorf("reading the rendered pages: %w", err)
+	}
+	return bodies, nil
 }
 
 // compress sets Gzip of each page that has none and no base URL. The gateway compresses the others after it has replaced that.

@@ -1,4 +1,4 @@
-package apidocs
+package site
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package apidocs
+package site
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"io/fs"
 	"strings"
 	texttemplate "text/template"
 
@@ -15,18 +16,26 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-//go:embed guides/*.md
-var guideFiles embed.FS
-
 // guideOrder is the order of the guides in the navigation. The page of the guide errors is /docs/errors/.
 var guideOrder = []string{
 	"quick-start", "authentication", "pagination", "rate-limits", "idempotency", "errors",
 	"incremental-sync", "fleet-metrics", "incidents-from-ci", "generated-clients", "versioning",
 }
 
+// Render returns the pages by path: those below /docs/ that are made from the OpenAPI document and the guides, their Markdown forms, the
+// search index and llms.txt. guides has a file for each guide.
+func Render(openAPI []byte, guides fs.FS) (map[string][]byte, error) {
+	s, err := newSite(openAPI, guides)
+	if err != nil {
+		return nil, err
+	}
+	return s.pages()
+}
+
 // A site makes the pages.
 type site struct {
 	document *document
+	files    fs.FS // the guides
 	markdown markdown
 	layout   *template.Template
 	plain    *texttemplate.Template
@@ -58,12 +67,12 @@ func (v *view) MarkdownPath() string {
 	return strings.TrimSuffix(v.Path, "/") + ".md"
 }
 
-func newSite(openAPI []byte) (*site, error) {
+func newSite(openAPI []byte, guides fs.FS) (*site, error) {
 	d, err := readDocument(openAPI)
 	if err != nil {
 		return nil, err
 	}
-	s := &site{document: d, markdown: newMarkdown(), Title: d.Info.Title, Summary: d.Info.Summary}
+	s := &site{document: d, files: guides, markdown: newMarkdown(), Title: d.Info.Title, Summary: d.Info.Summary}
 	base := func() string { return baseurl.Placeholder }
 	s.layout, err = template.New("").Funcs(template.FuncMap{"base": base}).ParseFS(templateFiles, "templates/*.html")
 	if err != nil {
@@ -122,7 +131,7 @@ func (s *site) addViews() error {
 }
 
 func (s *site) guide(name string) (*view, error) {
-	source, err := guideFiles.ReadFile("guides/" + name + ".md")
+	source, err := fs.ReadFile(s.files, name+".md")
 	if err != nil {
 		return nil, err
 	}
@@ -137,30 +146,30 @@ func (s *site) guide(name string) (*view, error) {
 	return v, nil
 }
 
-// addTo adds the pages, their Markdown forms, llms.txt and the search index.
-func (s *site) addTo(made map[string]Page) error {
+// pages returns the pages, their Markdown forms, llms.txt and the search index.
+func (s *site) pages() (map[string][]byte, error) {
+	made := make(map[string][]byte)
 	for _, v := range s.views {
 		html, err := render(s.layout, "page.html", v)
 		if err != nil {
-			return fmt.Errorf("%s: %w", v.Path, err)
+			return nil, fmt.Errorf("%s: %w", v.Path, err)
 		}
-		made[v.Path] = Page{ContentType: typeHTML, CSP: pageCSP, Body: html}
+		made[v.Path] = html
 		source := v.source
 		if source == nil {
 			if source, err = render(s.plain, v.Kind+".txt", v); err != nil {
-				return fmt.Errorf("%s: %w", v.MarkdownPath(), err)
+				return nil, fmt.Errorf("%s: %w", v.MarkdownPath(), err)
 			}
 		}
-		made[v.MarkdownPath()] = Page{ContentType: typeMarkdown, Body: source}
+		made[v.MarkdownPath()] = source
 	}
 	llms, err := render(s.plain, "llms.txt", s)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	made["/llms.txt"] = Page{ContentType: typeText, Body: llms}
-	index, err := s.searchIndex()
-	made["/docs/search.json"] = Page{ContentType: typeJSON, Body: index}
-	return err
+	made["/llms.txt"] = llms
+	made["/docs/search.json"], err = s.searchIndex()
+	return made, err
 }
 
 // render executes a template of html/template or text/template.
@@ -172,7 +181,7 @@ func render(t interface {
 	if err := t.ExecuteTemplate(&b, name, data); err != nil {
 		return nil, err
 	}
-	return bytes.Clone(b.Bytes()), nil // without the spare capacity of the buffer: the pages stay in memory
+	return b.Bytes(), nil
 }
 
 // Description returns the description of the API in Markdown.
