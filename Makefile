@@ -213,13 +213,12 @@ lint: ## Run golangci-lint, which includes go vet.
 		(cd $$module && GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAG)" $$linter run --config $(CURDIR)/.golangci.yml ./...); \
 	done
 
-generate: ## Generate code from the protos and the SQL, the OpenAPI document, its pages and the client of opsctl, the chart's schema of config, and the runbooks' HTML.
+generate: ## Generate code from the protos and the SQL, the OpenAPI document, its pages and the operations of opsctl, the chart's schema of config, and the runbooks' HTML.
 	@$(TOOL) buf generate
 	@$(TOOL) sqlc generate --file cmd/internal/backend/store/sqlc.yaml
 	@cd tools/edgebench && $(TOOL) buf generate
 	@go run ./gateway/openapi/openapigen
 	@go run ./gateway/apidocs/apidocsgen
-	@$(TOOL) oapi-codegen -config cmd/internal/ctl/apiclient/oapi-codegen.yaml gateway/openapi/openapi.yaml
 	@go run ./cmd/internal/ctl/apiclient/operationsgen
 	@go run ./cmd/internal/gate/config/chartgen
 	@go run ./cmd/internal/gate/admin/console/runbooksgen

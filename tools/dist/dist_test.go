@@ -160,7 +160,9 @@ func checkPrograms(t *testing.T, dir string) {
 		if err != nil || !strings.HasPrefix(string(output), want) {
 			t.Errorf("%s: %v, %s", name, err, output)
 		}
-		checkPage(t, filepath.Join(dir, "share", "man", "man1", name+".1"))
+		if name != "opsctl" {
+			checkPage(t, filepath.Join(dir, "share", "man", "man1", name+".1"))
+		}
 	}
 }
 

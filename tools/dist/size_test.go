@@ -21,7 +21,7 @@ func TestProgramsStaySmall(t *testing.T) {
 	if err := r.build(context.WithoutCancel(t.Context()), platform{"linux", "amd64"}, dir); err != nil {
 		t.Fatal(err)
 	}
-	bounds := map[string]int64{"opsgate": 40_200_000, "opsbackend": 25_700_000, "opsdev": 47_300_000, "opsctl": 11_800_000}
+	bounds := map[string]int64{"opsgate": 40_200_000, "opsbackend": 25_700_000, "opsdev": 47_300_000, "opsctl": 10_000_000}
 	for _, name := range programs() {
 		path := filepath.Join(dir, name)
 		info, err := os.Stat(path)

@@ -362,7 +362,7 @@ func TestSchemasUseOnlyEnforcedKeywords(t *testing.T) {
 	enforced := []string{
 		"additionalProperties", "enum", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minLength", "minProperties",
 		"minimum", "pattern", "properties", "required", "type", "uniqueItems",
-		"default", "description", "examples", "format", "$ref", "x-known-values", // these restrict nothing
+		"default", "description", "examples", "format", "$ref", "x-columns", "x-known-values", // these restrict nothing
 	}
 	var document map[string]any
 	if err := json.Unmarshal(openapi.JSON(), &document); err != nil {

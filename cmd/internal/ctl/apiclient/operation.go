@@ -1,8 +1,11 @@
 package apiclient
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
-// An Operation is an operation of the API, for programs that offer all of them.
+// An Operation is an operation of the API.
 type Operation struct {
 	ID      string
 	Method  string
@@ -16,7 +19,37 @@ type Operation struct {
 	// Input is the JSON Schema of an object with the parameters of the path and the query and the fields of the body. A write also has
 	// idempotencyKey.
 	Input string
+	// IsList reports whether the answer is an array, or a page of one. Answer then describes its items, else the answer.
+	IsList bool
+	Answer Object
 }
 
 // Writes reports whether the operation changes something.
 func (o Operation) Writes() bool { return o.Method != http.MethodGet }
+
+// An Object describes a JSON object.
+type Object struct {
+	Fields  []Field  // in the order of the description
+	Columns []string // the fields that a table of such objects shows
+}
+
+// ColumnFields returns the fields of the columns.
+func (o Object) ColumnFields() []Field {
+	columns := make([]Field, len(o.Columns))
+	for i, name := range o.Columns {
+		columns[i] = o.Fields[slices.IndexFunc(o.Fields, func(f Field) bool { return f.Name == name })]
+	}
+	return columns
+}
+
+// Texts returns the fields that are no columns, without the ID: texts that are too long for a table.
+func (o Object) Texts() []Field {
+	return slices.DeleteFunc(slices.Clone(o.Fields), func(f Field) bool { return f.Name == "id" || slices.Contains(o.Columns, f.Name) })
+}
+
+// A Field is a field of an object.
+type Field struct {
+	Name   string
+	IsTime bool
+	Items  *Object // what a list of objects contains; nil for other fields
+}

@@ -2,10 +2,13 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"time"
 
-	"opsgate/cmd/internal/kit/buildinfo"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"opsgate/cmd/internal/kit/commandline"
 )
 
@@ -21,31 +24,11 @@ type Environment struct {
 	Sleep func(context.Context, time.Duration) error
 }
 
-// commands is the grammar of the command line.
-type commands struct {
-	settings
-
-	Me           me               `cmd:"" help:"Verify the token and show its team and scopes."`
-	Servers      serverGroup      `cmd:"" help:"Servers and what their agents report."`
-	ServerGroups serverGroupGroup `cmd:"" help:"Groups of servers."`
-	Monitors     monitorGroup     `cmd:"" help:"Uptime monitors and the results of their checks."`
-	Incidents    incidentGroup    `cmd:"" help:"Incidents and their timelines."`
-	StatusPages  statusPageGroup  `cmd:"" help:"Status pages, their components and public incidents."`
-	Audit        auditGroup       `cmd:"" help:"The audit log."`
-	API          rawCall          `cmd:"" name:"api" help:"Call any path of the API and print the answer as it is."`
-	MCP          serveMCP         `cmd:"" name:"mcp" help:"Serve the Model Context Protocol, for AI agents, on standard input and output."`
-
-	commandline.Commands
-}
-
 // settings are the flags of all commands.
 type settings struct {
-	URL          string         `name:"url" placeholder:"URL" help:"URL of the API (else $$OPSCTL_URL), as https://api.example.com."`
-	TokenFile    string         `placeholder:"FILE" help:"File with the API token (else $$OPSCTL_TOKEN). Others must not be able to read it."`
-	Output       string         `short:"o" enum:"table,json,id" default:"table" help:"table for people, json for programs, or only each id."`
-	MaxWait      *time.Duration `placeholder:"DURATION" help:"Longest time to repeat a failed request (1m; mcp: 5s)."`
-	Timeout      time.Duration  `default:"30s" help:"Time for each attempt of a request (${default})."`
-	InsecureHTTP bool           `name:"insecure-http" help:"Send the token without encryption to a host that is not this machine."`
+	URL, TokenFile, Output string
+	MaxWait, Timeout       time.Duration
+	InsecureHTTP           bool
 }
 
 // Output formats.
@@ -57,7 +40,7 @@ const (
 
 // program is what commands run with.
 type program struct {
-	*settings
+	settings
 	Environment
 }
 
@@ -69,13 +52,39 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 	if environment.Sleep == nil {
 		environment.Sleep = sleep
 	}
-	var grammar commands
-	return commandline.Program{
-		Name: "opsctl",
-		Description: "The operations API from a terminal, from CI and for AI agents. The token is $$OPSCTL_TOKEN or in --token-file, " +
-			"the base URL is $$OPSCTL_URL or --url. Exit codes: " + exitCodeText() + ".",
-		About: about(), Out: environment.Out, Err: environment.Err,
-	}.Run(ctx, &grammar, arguments, &program{&grammar.settings, environment})
+	root, err := newRoot(&program{Environment: environment})
+	if err != nil {
+		fmt.Fprintln(environment.Err, "opsctl:", err)
+		return exitFailed
+	}
+	return commandline.Run(ctx, root, arguments, environment.Out, environment.Err)
+}
+
+// newRoot returns all commands.
+func newRoot(p *program) (*cobra.Command, error) {
+	root := &cobra.Command{
+		Use:   "opsctl",
+		Short: "The operations API from a terminal, from CI and for AI agents",
+		Long: "The operations API from a terminal, from CI and for AI agents.\n\n" +
+			"$OPSCTL_TOKEN or --token-file has the token, $OPSCTL_URL or --url the base URL. $HTTPS_PROXY, $HTTP_PROXY and $NO_PROXY name\n" +
+			"proxies, and $SSL_CERT_FILE the certificates to trust.\n\nExit codes:\n" + exitCodeText(),
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&p.URL, "url", "", "`URL` of the API (else $OPSCTL_URL), as https://api.example.com")
+	flags.StringVar(&p.TokenFile, "token-file", "", "`FILE` with the API token (else $OPSCTL_TOKEN); others must not be able to read it")
+	short := pflag.NewFlagSet("", pflag.ContinueOnError)
+	commandline.Enum(short, &p.Output, "output", asTable, "table for people, json for programs, or only each id", asTable, asJSON, asID)
+	short.Lookup("output").Shorthand = "o" // before the flag is added
+	flags.AddFlagSet(short)
+	flags.DurationVar(&p.MaxWait, "max-wait", time.Minute, "longest time to repeat a failed request")
+	flags.DurationVar(&p.Timeout, "timeout", 30*time.Second, "time for each attempt of a request")
+	flags.BoolVar(&p.InsecureHTTP, "insecure-http", false, "send the token without encryption to a host that is not this machine")
+	if err := addReads(root, p); err != nil {
+		return nil, err
+	}
+	subcommand(root, "incidents").AddCommand(newCreate(p), newUpdate(p), newResolve(p))
+	root.AddCommand(newRawCall(p), newServeMCP(p))
+	return root, nil
 }
 
 // sleep waits for d or until ctx ends.
@@ -88,21 +97,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// about returns the sections of the manual page after the commands.
-func about() commandline.About {
-	codes := commandline.Section{Title: "EXIT STATUS"}
-	for _, c := range exitCodes {
-		codes.Items = append(codes.Items, commandline.Item{Term: c.code(), Text: c.meaning + "."})
-	}
-	return commandline.About{Build: buildinfo.Read(), Sections: []commandline.Section{
-		{Title: "ENVIRONMENT", Items: []commandline.Item{
-			{Term: tokenVariable, Text: "The API token."},
-			{Term: urlVariable, Text: "Base URL of the API."},
-			{Term: "HTTPS_PROXY, HTTP_PROXY, NO_PROXY", Text: "Proxies, as curl reads them."},
-			{Term: "SSL_CERT_FILE", Text: "Certificates of the authorities to trust."},
-		}},
-		codes,
-	}}
 }

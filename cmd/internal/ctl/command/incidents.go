@@ -3,166 +3,126 @@ package command
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/spf13/cobra"
 
 	"opsgate/cmd/internal/ctl/apiclient"
+	"opsgate/cmd/internal/kit/commandline"
 )
 
-type incidentGroup struct {
-	List    incidentList    `cmd:"" help:"List the incidents, newest first."`
-	Get     incidentGet     `cmd:"" help:"Show an incident and its timeline."`
-	Create  incidentCreate  `cmd:"" help:"Create an incident. --output id prints its ID alone."`
-	Update  incidentUpdate  `cmd:"" help:"Post an update to an incident, which is public on its status page."`
-	Resolve incidentResolve `cmd:"" help:"Resolve an incident, by an update."`
+// operation returns the operation with an ID, which the API has.
+func operation(id string) apiclient.Operation {
+	all := apiclient.Operations()
+	return all[slices.IndexFunc(all, func(o apiclient.Operation) bool { return o.ID == id })]
 }
 
-// incidentID is the argument of commands about an incident.
-type incidentID struct {
-	ID uuid.UUID `arg:"" help:"ID of the incident."`
+// key is the idempotency key of a write; "" for a random one.
+type key struct{ text string }
+
+func (k *key) addFlag(command *cobra.Command) {
+	commandline.Text(command.Flags(), k, "idempotency-key", "",
+		"with the same `KEY` the command is executed once in 24 hours (default: a random key)")
 }
 
-func incidentColumns() []column[apiclient.Incident] {
-	return []column[apiclient.Incident]{
-		{columnID, func(i apiclient.Incident) any { return i.Id }},
-		{"CREATED", func(i apiclient.Incident) any { return i.CreatedAt }},
-		{"STATUS", func(i apiclient.Incident) any { return i.Status }},
-		{"IMPACT", func(i apiclient.Incident) any { return i.Impact }},
-		{"RESOLVED", func(i apiclient.Incident) any { return i.ResolvedAt }},
-		{"TITLE", func(i apiclient.Incident) any { return i.Title }},
-	}
-}
-
-type incidentList struct{ window }
-
-// Run prints the incidents.
-func (l incidentList) Run(ctx context.Context, p *program) error {
-	return printWalk(p, incidentColumns(), func(s *session) (json.RawMessage, error) {
-		return p.walkCursors(l.window, func(limit int32, cursor *string) (*http.Response, error) {
-			return s.V1ListIncidents(ctx, &apiclient.V1ListIncidentsParams{Limit: &limit, Cursor: cursor})
-		})
-	})
-}
-
-type incidentGet struct{ incidentID }
-
-// Run prints an incident and its timeline, oldest update first.
-func (g incidentGet) Run(ctx context.Context, p *program) error {
-	return printOne(p, []column[apiclient.IncidentWithUpdates]{
-		{columnID, func(i apiclient.IncidentWithUpdates) any { return i.Id }},
-		{"TITLE", func(i apiclient.IncidentWithUpdates) any { return i.Title }},
-		{"STATUS", func(i apiclient.IncidentWithUpdates) any { return i.Status }},
-		{"IMPACT", func(i apiclient.IncidentWithUpdates) any { return i.Impact }},
-		{"MAINTENANCE", func(i apiclient.IncidentWithUpdates) any { return i.IsMaintenance }},
-		{"STATUS PAGE", func(i apiclient.IncidentWithUpdates) any { return i.StatusPageId }},
-		{"STARTED", func(i apiclient.IncidentWithUpdates) any { return i.StartedAt }},
-		{"CREATED", func(i apiclient.IncidentWithUpdates) any { return i.CreatedAt }},
-		{"RESOLVED", func(i apiclient.IncidentWithUpdates) any { return i.ResolvedAt }},
-	}, func(w io.Writer, i apiclient.IncidentWithUpdates) {
-		for _, u := range i.Updates {
-			fmt.Fprintf(w, "\n%s  %s\n", cell(u.CreatedAt), cell(u.Status))
-			for line := range strings.Lines(u.Message) {
-				fmt.Fprintln(w, "  "+harmless(strings.TrimRight(line, "\r\n")))
-			}
-		}
-	}, func(c *apiclient.Client) (*http.Response, error) { return c.V1GetIncident(ctx, g.ID) })
-}
-
-// write has the flags of commands that write.
-type write struct {
-	IdempotencyKey *string `placeholder:"KEY" help:"With the same key the command is executed once in 24 hours (default: a random key)."`
-}
-
-// Validate is called by the parser. An empty key, of a variable that is not set, would not make a job safe to repeat.
-func (w write) Validate() error {
-	if w.IdempotencyKey != nil && *w.IdempotencyKey == "" {
-		return errors.New("--idempotency-key is empty")
+// UnmarshalText implements encoding.TextUnmarshaler. An empty key, of a variable that is not set, would not make a job safe to repeat.
+func (k *key) UnmarshalText(text []byte) error {
+	k.text = string(text)
+	if k.text == "" {
+		return errors.New("the key is empty")
 	}
 	return nil
 }
 
-type incidentCreate struct {
-	write
-
-	Title      string      `required:"" placeholder:"TEXT" help:"Short title."`
-	Status     string      `enum:"investigating,identified,monitoring,resolved" default:"investigating" help:"Status (${default}): ${enum}."`
-	Impact     string      `required:"" enum:"none,minor,major,critical" placeholder:"IMPACT" help:"Impact: ${enum}."`
-	Message    string      `required:"" placeholder:"TEXT" help:"The first update, for the public; - reads standard input."`
-	StatusPage *uuid.UUID  `placeholder:"ID" help:"Status page that shows it. The subscribers of the page are notified."`
-	Component  []uuid.UUID `placeholder:"ID" help:"A component that is affected. May be repeated."`
-}
-
-// Run creates the incident.
-func (c incidentCreate) Run(ctx context.Context, p *program) error {
-	message, err := p.readText(c.Message)
-	if err != nil {
-		return err
-	}
-	body := apiclient.NewIncident{
-		Title: c.Title, Status: apiclient.IncidentStatus(c.Status), Impact: apiclient.IncidentImpact(c.Impact), Message: message,
-		StatusPageId: c.StatusPage,
-	}
-	if len(c.Component) > 0 {
-		body.ComponentIds = &c.Component
-	}
-	return printOne(p, []column[apiclient.CreatedIncident]{
-		{columnID, func(i apiclient.CreatedIncident) any { return i.Id }},
-		{"TITLE", func(i apiclient.CreatedIncident) any { return i.Title }},
-		{"STATUS", func(i apiclient.CreatedIncident) any { return i.Status }},
-	}, nil, func(client *apiclient.Client) (*http.Response, error) {
-		return client.V1CreateIncident(ctx, &apiclient.V1CreateIncidentParams{IdempotencyKey: c.IdempotencyKey}, body)
-	})
-}
-
-// update has the flags of commands that post an update.
-type update struct {
-	incidentID
-	write
-
-	NoNotify bool `help:"Do not notify the subscribers of the status page."`
-}
-
-// post posts an update and prints it.
-func (u update) post(ctx context.Context, p *program, status, message string) error {
+// write calls an operation that writes, and prints its answer. A message of - is read from standard input.
+func (p *program) write(ctx context.Context, id, message string, in input, k key) error {
+	o := operation(id)
 	message, err := p.readText(message)
 	if err != nil {
 		return err
 	}
-	notify := !u.NoNotify
-	body := apiclient.NewIncidentUpdate{Status: apiclient.IncidentStatus(status), Message: message, NotifySubscribers: &notify}
-	return printOne(p, []column[apiclient.PostedUpdate]{
-		{columnID, func(u apiclient.PostedUpdate) any { return u.Id }},
-		{"STATUS", func(u apiclient.PostedUpdate) any { return u.Status }},
-	}, nil, func(client *apiclient.Client) (*http.Response, error) {
-		return client.V1AddIncidentUpdate(ctx, u.ID, &apiclient.V1AddIncidentUpdateParams{IdempotencyKey: u.IdempotencyKey}, body)
-	})
+	in["message"] = message
+	if k.text != "" {
+		in["idempotencyKey"] = k.text
+	}
+	s, err := p.connect()
+	if err != nil {
+		return err
+	}
+	text, err := p.body(s.call(ctx, o, in)) //nolint:bodyclose // body closes it
+	if err != nil {
+		return err
+	}
+	return p.printAnswer(o, text)
 }
 
-type incidentUpdate struct {
-	update
+// statuses are the statuses of incidents.
+func statuses() []string { return []string{"investigating", "identified", "monitoring", "resolved"} }
 
-	Status  string `required:"" enum:"investigating,identified,monitoring,resolved" placeholder:"STATUS" help:"New status: ${enum}."`
-	Message string `required:"" placeholder:"TEXT" help:"The update, for the public; - reads standard input."`
+func newCreate(p *program) *cobra.Command {
+	var k key
+	var title, status, impact, message string
+	var page uuid.UUID
+	var components []string
+	command := newCommand("create", operation("v1CreateIncident"))
+	command.RunE = func(c *cobra.Command, _ []string) error {
+		in := input{"title": title, "status": status, "impact": impact}
+		if page != uuid.Nil {
+			in["statusPageId"] = page
+		}
+		if len(components) > 0 {
+			in["componentIds"] = components
+		}
+		return p.write(c.Context(), "v1CreateIncident", message, in, k)
+	}
+	flags := command.Flags()
+	flags.StringVar(&title, "title", "", "short title")
+	commandline.Enum(command.Flags(), &status, "status", "investigating", "status: "+strings.Join(statuses(), ", "), statuses()...)
+	commandline.Enum(command.Flags(), &impact, "impact", "", "impact: none, minor, major, critical", "none", "minor", "major", "critical")
+	flags.StringVar(&message, "message", "", "the first update, for the public; - reads standard input")
+	commandline.Text(flags, &page, "status-page", "", "`ID` of the status page that shows it; its subscribers are notified")
+	flags.StringSliceVar(&components, "component", nil, "`ID` of a component that is affected; may be repeated")
+	k.addFlag(command)
+	commandline.Required(command, "title", "impact", "message")
+	return command
 }
 
-// Run posts the update.
-func (u incidentUpdate) Run(ctx context.Context, p *program) error {
-	return u.post(ctx, p, u.Status, u.Message)
+// newPost returns a command that posts an update to an incident. Its flags set status and message.
+func newPost(p *program, name, short string, status, message *string) *cobra.Command {
+	var k key
+	var silent bool
+	command := newCommand(name+" ID", operation("v1AddIncidentUpdate"))
+	command.Short = cmp.Or(short, command.Short)
+	command.Args = cobra.ExactArgs(1)
+	command.RunE = func(c *cobra.Command, arguments []string) error {
+		id, err := uuid.Parse(arguments[0])
+		if err != nil {
+			return commandline.UsageError{Err: fmt.Errorf("id: %w", err)}
+		}
+		in := input{"id": id, "status": *status, "notifySubscribers": !silent}
+		return p.write(c.Context(), "v1AddIncidentUpdate", *message, in, k)
+	}
+	command.Flags().BoolVar(&silent, "no-notify", false, "do not notify the subscribers of the status page")
+	k.addFlag(command)
+	return command
 }
 
-type incidentResolve struct {
-	update
-
-	Message string `placeholder:"TEXT" help:"The update, for the public (a sentence that it is resolved); - reads standard input."`
+func newUpdate(p *program) *cobra.Command {
+	var status, message string
+	command := newPost(p, "update", "", &status, &message)
+	commandline.Enum(command.Flags(), &status, "status", "", "new status: "+strings.Join(statuses(), ", "), statuses()...)
+	command.Flags().StringVar(&message, "message", "", "the update, for the public; - reads standard input")
+	commandline.Required(command, "status", "message")
+	return command
 }
 
-// Run resolves the incident.
-func (r incidentResolve) Run(ctx context.Context, p *program) error {
-	return r.post(ctx, p, "resolved", cmp.Or(r.Message, "This incident has been resolved."))
+func newResolve(p *program) *cobra.Command {
+	status, message := "resolved", ""
+	command := newPost(p, "resolve", "Resolve an incident, by an update", &status, &message)
+	command.Flags().StringVar(&message, "message", "This incident has been resolved.", "the update, for the public; - reads standard input")
+	return command
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
 
 	"opsgate/cmd/internal/ctl/apiclient"
 	"opsgate/cmd/internal/kit/buildinfo"
@@ -20,19 +21,30 @@ import (
 // maxToolWait is the default of --max-wait for a call of a tool. A longer wait is returned to the agent, which can do other work.
 const maxToolWait = 5 * time.Second
 
-type serveMCP struct{}
+func newServeMCP(p *program) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "mcp",
+		Short: "Serve the Model Context Protocol, for AI agents, on standard input and output",
+	}
+	wait := command.Flags().Duration("max-wait", maxToolWait, "longest time to repeat a failed request")
+	command.RunE = func(c *cobra.Command, _ []string) error {
+		p.MaxWait = *wait
+		return p.serveMCP(c.Context())
+	}
+	return command
+}
 
-// Run serves until the client closes standard input. The tools are those that the token may use at the start.
-func (serveMCP) Run(ctx context.Context, p *program) error {
-	s, err := p.connect(maxToolWait)
+// serveMCP serves until the client closes standard input. The tools are those that the token may use at the start.
+func (p *program) serveMCP(ctx context.Context) error {
+	s, err := p.connect()
 	if err != nil {
 		return err
 	}
-	text, err := p.body(s.V1Me(ctx)) //nolint:bodyclose // body closes it
+	text, err := s.walk(ctx, operation("v1Me"), nil, window{})
 	if err != nil {
 		return err
 	}
-	var identity apiclient.TokenIdentity
+	var identity struct{ Scopes []string }
 	if err := json.Unmarshal(text, &identity); err != nil {
 		return p.unexpected("the answer to GET /v1/me is not what opsctl expects: " + err.Error())
 	}
@@ -63,7 +75,7 @@ example with a smaller limit. "cursorIgnored": true means that the page is the f
 updates are public on status pages and can notify subscribers: write only what the user asked for.`
 
 // newServer returns a server with the tools that the scopes allow.
-func newServer(s *session, scopes []apiclient.Scope, log *slog.Logger) (*mcp.Server, error) {
+func newServer(s *session, scopes []string, log *slog.Logger) (*mcp.Server, error) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "opsctl", Title: "Operations API", Version: buildinfo.Read().Version},
 		&mcp.ServerOptions{Instructions: instructions, Logger: log, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
 	for _, o := range apiclient.Operations() {
@@ -90,7 +102,7 @@ func newTool(o apiclient.Operation) (*mcp.Tool, error) {
 	}
 	requireNotifySubscribers(schema)
 	return &mcp.Tool{
-		Name:        toolName(o.ID),
+		Name:        words(strings.TrimPrefix(o.ID, "v1"), "_"),
 		Title:       o.Summary,
 		Description: o.Summary + ".\n\n" + o.Description,
 		InputSchema: schema,
@@ -116,19 +128,4 @@ func requireNotifySubscribers(schema map[string]any) {
 	delete(property, "default")
 	required, _ := schema["required"].([]any)
 	schema["required"] = append(required, name)
-}
-
-// toolName returns the name of the tool for an operation: v1ListServers is list_servers.
-func toolName(id string) string {
-	var b strings.Builder
-	for i, r := range strings.TrimPrefix(id, "v1") {
-		if r >= 'A' && r <= 'Z' {
-			if i > 0 {
-				b.WriteByte('_')
-			}
-			r += 'a' - 'A'
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

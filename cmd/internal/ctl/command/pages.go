@@ -1,11 +1,19 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"opsgate/cmd/internal/ctl/apiclient"
+	"opsgate/cmd/internal/kit/commandline"
 )
 
 // maxPage is the largest page that the API returns.
@@ -16,34 +24,54 @@ const maxRestarts = 3
 
 // window selects how much of a long list is printed.
 type window struct {
-	Limit int  `default:"50" placeholder:"N" help:"Print the first N (${default}), from as many pages as that takes."`
-	All   bool `help:"Print all."`
+	limit int
+	all   bool
 }
 
-// Validate is called by the parser.
-func (w window) Validate() error {
-	if w.Limit < 1 {
-		return errors.New("--limit must be at least 1")
-	}
-	return nil
+func (w *window) addFlags(command *cobra.Command) {
+	command.Flags().IntVar(&w.limit, "limit", 50, "print the first `N`, from as many pages as that takes")
+	command.Flags().BoolVar(&w.all, "all", false, "print all")
 }
 
 // size returns the number of items to print.
 func (w window) size() int {
-	if w.All {
+	if w.all {
 		return math.MaxInt
 	}
-	return w.Limit
+	return w.limit
+}
+
+// walk calls an operation that reads, and returns its answer. If that is a page of a list, walk requests more, and returns the items as an
+// array.
+func (s *session) walk(ctx context.Context, o apiclient.Operation, in input, w window) (json.RawMessage, error) {
+	send := func(page input) (*http.Response, error) {
+		maps.Copy(page, in)
+		return s.call(ctx, o, page)
+	}
+	p := s.transport.program
+	switch {
+	case isPaged(o) && w.size() < 1:
+		return nil, commandline.UsageError{Err: errors.New("--limit must be at least 1")}
+	case slices.Contains(o.Query, "cursor"):
+		return p.walkCursors(w, send)
+	case slices.Contains(o.Query, "page"):
+		return p.walkNumbers(w, send)
+	}
+	return p.body(send(input{})) //nolint:bodyclose // body closes it
 }
 
 // walkCursors returns the items of a list with cursors, as an array. send requests a page.
 //
 // If the API ignores a cursor, it returns the first page: the walk then begins again with that page, so that the list has no item twice.
-func (p *program) walkCursors(w window, send func(limit int32, cursor *string) (*http.Response, error)) (json.RawMessage, error) {
-	items, cursor := []json.RawMessage{}, (*string)(nil)
+func (p *program) walkCursors(w window, send func(input) (*http.Response, error)) (json.RawMessage, error) {
+	items, cursor := []json.RawMessage{}, ""
 	used := map[string]bool{}
 	for restarts := 0; ; {
-		response, err := send(int32(min(w.size()-len(items), maxPage)), cursor) //nolint:bodyclose // body closes it
+		in := input{"limit": min(w.size()-len(items), maxPage)}
+		if cursor != "" {
+			in["cursor"] = cursor
+		}
+		response, err := send(in) //nolint:bodyclose // body closes it
 		text, err := p.body(response, err)
 		if err != nil {
 			return nil, err
@@ -55,7 +83,7 @@ func (p *program) walkCursors(w window, send func(limit int32, cursor *string) (
 		if err := json.Unmarshal(text, &page); err != nil {
 			return nil, p.unexpected("the answer is not a page of a list: " + err.Error())
 		}
-		if cursor != nil && isCursorIgnored(response) {
+		if cursor != "" && isCursorIgnored(response) {
 			restarts++
 			items, used = nil, map[string]bool{}
 		}
@@ -68,8 +96,8 @@ func (p *program) walkCursors(w window, send func(limit int32, cursor *string) (
 		case restarts > maxRestarts || used[*page.NextCursor]:
 			return nil, &problem{Code: codeIncomplete, Text: "the API ignores cursors, so the list cannot be completed", asJSON: p.Output == asJSON}
 		}
-		cursor = page.NextCursor
-		used[*cursor] = true
+		cursor = *page.NextCursor
+		used[cursor] = true
 	}
 }
 
@@ -80,11 +108,11 @@ func isCursorIgnored(response *http.Response) bool {
 
 // walkNumbers returns the items of a list with numbered pages, as an array. send requests a page. Items that were added during the walk
 // move others to later pages, so that an item may come twice: only the first is kept.
-func (p *program) walkNumbers(w window, send func(page, size int32) (*http.Response, error)) (json.RawMessage, error) {
+func (p *program) walkNumbers(w window, send func(input) (*http.Response, error)) (json.RawMessage, error) {
 	items, seen := []json.RawMessage{}, map[string]bool{}
 	size := min(w.size(), maxPage)
-	for number := int32(1); ; number++ {
-		text, err := p.body(send(number, int32(size))) //nolint:bodyclose // body closes it
+	for number := 1; ; number++ {
+		text, err := p.body(send(input{"page": number, "pageSize": size})) //nolint:bodyclose // body closes it
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +129,7 @@ func (p *program) walkNumbers(w window, send func(page, size int32) (*http.Respo
 				items, seen[identified.ID] = append(items, item), true
 			}
 		}
-		if len(page.Items) < size || int(number)*size >= page.Total || len(items) >= w.size() {
+		if len(page.Items) < size || number*size >= page.Total || len(items) >= w.size() {
 			return p.array(w, items, page.Total > len(items) && len(items) >= w.size())
 		}
 	}

@@ -7,33 +7,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"opsgate/cmd/internal/ctl/apiclient"
 	"opsgate/cmd/internal/kit/commandline"
 )
-
-// A column of a table: its title and its value.
-type column[T any] struct {
-	title string
-	value func(T) any
-}
-
-// columnID is the title of the column that --output id prints; it is the first one.
-const columnID = "ID"
-
-// A call sends a request.
-type call func(*apiclient.Client) (*http.Response, error)
-
-// receive sends a request and returns the JSON of the answer.
-func (p *program) receive(send call) (json.RawMessage, error) {
-	s, err := p.connect(defaultMaxWait)
-	if err != nil {
-		return nil, err
-	}
-	return p.body(send(s.Client)) //nolint:bodyclose // body closes it
-}
 
 // body returns the JSON of an answer.
 func (p *program) body(response *http.Response, err error) (json.RawMessage, error) {
@@ -58,70 +39,45 @@ func (p *program) unexpected(text string) *problem {
 	return &problem{Code: codeUnexpected, Text: text, asJSON: p.Output == asJSON}
 }
 
-// hasIDs returns a usage error if --output id cannot be served.
-func hasIDs[T any](p *program, columns []column[T]) error {
-	if p.Output == asID && columns[0].title != columnID {
+// requireIDs returns a usage error if --output id cannot be served.
+func (p *program) requireIDs(answer apiclient.Object) error {
+	if p.Output == asID && !slices.ContainsFunc(answer.Fields, func(f apiclient.Field) bool { return f.Name == fieldID }) {
 		return commandline.UsageError{Err: errors.New("--output id: what this command prints has no id")}
 	}
 	return nil
 }
 
-// printList prints the answer to a request, an array.
-func printList[T any](p *program, columns []column[T], send call) error {
-	if err := hasIDs(p, columns); err != nil {
-		return err
-	}
-	text, err := p.receive(send)
-	if err != nil {
-		return err
-	}
-	return printRows(p, columns, text)
-}
+// fieldID is the field that --output id prints.
+const fieldID = "id"
 
-// printRows prints an array.
-func printRows[T any](p *program, columns []column[T], text json.RawMessage) error {
+// object is a JSON object of an answer.
+type object = map[string]any
+
+// printAnswer prints the answer of an operation: an object, or an array of them.
+func (p *program) printAnswer(o apiclient.Operation, text json.RawMessage) error {
 	if p.Output == asJSON {
 		return p.printJSON(text)
 	}
-	var rows []T
-	if err := json.Unmarshal(text, &rows); err != nil {
+	rows := make([]object, 1)
+	to := any(&rows[0])
+	if o.IsList {
+		to = &rows
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(to); err != nil {
 		return p.unexpected("the answer is not what opsctl expects: " + err.Error())
 	}
 	out := new(bytes.Buffer)
-	if p.Output == asID {
+	switch {
+	case p.Output == asID:
 		for _, row := range rows {
-			fmt.Fprintln(out, cell(columns[0].value(row)))
+			fmt.Fprintln(out, cell(row[fieldID]))
 		}
-	} else {
-		writeTable(out, columns, rows)
-	}
-	return p.print(out)
-}
-
-// printOne prints the answer to a request, an object. more may add to the table; nil adds nothing.
-func printOne[T any](p *program, columns []column[T], more func(io.Writer, T), send call) error {
-	if err := hasIDs(p, columns); err != nil {
-		return err
-	}
-	text, err := p.receive(send)
-	if err != nil {
-		return err
-	}
-	if p.Output == asJSON {
-		return p.printJSON(text)
-	}
-	var object T
-	if err := json.Unmarshal(text, &object); err != nil {
-		return p.unexpected("the answer is not what opsctl expects: " + err.Error())
-	}
-	out := new(bytes.Buffer)
-	if p.Output == asID {
-		fmt.Fprintln(out, cell(columns[0].value(object)))
-		return p.print(out)
-	}
-	writeObject(out, columns, object)
-	if more != nil {
-		more(out, object)
+	case o.IsList:
+		writeTable(out, o.Answer, rows)
+	default:
+		writeObject(out, o.Answer, rows[0])
 	}
 	return p.print(out)
 }
@@ -139,27 +95,82 @@ func (p *program) print(text *bytes.Buffer) error {
 }
 
 // writeTable writes aligned columns with a heading.
-func writeTable[T any](w io.Writer, columns []column[T], rows []T) {
+func writeTable(w io.Writer, of apiclient.Object, rows []object) {
 	lines := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	columns := of.ColumnFields()
 	cells := make([]string, len(columns))
-	for i, c := range columns {
-		cells[i] = c.title
+	for i, f := range columns {
+		cells[i] = title(f)
 	}
 	fmt.Fprintln(lines, strings.Join(cells, "\t"))
 	for _, row := range rows {
-		for i, c := range columns {
-			cells[i] = short(cell(c.value(row)))
+		for i, f := range columns {
+			cells[i] = short(fieldCell(f, row))
 		}
 		fmt.Fprintln(lines, strings.Join(cells, "\t"))
 	}
 	_ = lines.Flush() // w is a buffer
 }
 
-// writeObject writes a line for each column.
-func writeObject[T any](w io.Writer, columns []column[T], object T) {
+// writeObject writes a line for each field, and below them the lists of objects.
+func writeObject(w io.Writer, of apiclient.Object, row object) {
 	lines := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, c := range columns {
-		fmt.Fprintf(lines, "%s\t%s\n", c.title, cell(c.value(object)))
+	for _, f := range of.Fields {
+		if f.Items == nil {
+			fmt.Fprintf(lines, "%s\t%s\n", title(f), fieldCell(f, row))
+		}
 	}
 	_ = lines.Flush()
+	for _, f := range of.Fields {
+		if f.Items == nil {
+			continue
+		}
+		list, _ := row[f.Name].([]any)
+		rows := make([]object, len(list))
+		for i := range list {
+			rows[i], _ = list[i].(object)
+		}
+		if len(f.Items.Texts()) > 0 {
+			writeBlocks(w, *f.Items, rows)
+			continue
+		}
+		fmt.Fprintln(w)
+		writeTable(w, *f.Items, rows)
+	}
+}
+
+// writeBlocks writes the columns of each object in a line, and below it in full the texts that are no columns.
+func writeBlocks(w io.Writer, of apiclient.Object, rows []object) {
+	for _, row := range rows {
+		var cells []string
+		for _, f := range of.ColumnFields() {
+			cells = append(cells, fieldCell(f, row))
+		}
+		fmt.Fprintf(w, "\n%s\n", strings.Join(cells, "  "))
+		for _, f := range of.Texts() {
+			text, _ := row[f.Name].(string)
+			for line := range strings.Lines(text) {
+				fmt.Fprintln(w, "  "+harmless(strings.TrimRight(line, "\r\n")))
+			}
+		}
+	}
+}
+
+// title returns the heading of a field: LAST SEEN for the time lastSeenAt.
+func title(f apiclient.Field) string {
+	text := strings.TrimPrefix(words(f.Name, " "), "is ")
+	if f.IsTime {
+		text = strings.TrimSuffix(text, " at")
+	}
+	return strings.ToUpper(text)
+}
+
+// fieldCell returns the field of an object as text in a line.
+func fieldCell(f apiclient.Field, row object) string {
+	if text, isText := row[f.Name].(string); isText && f.IsTime {
+		if at, err := time.Parse(time.RFC3339, text); err == nil {
+			return at.UTC().Format(time.RFC3339)
+		}
+	}
+	return cell(row[f.Name])
 }

@@ -30,8 +30,6 @@ type exitCode struct {
 	meaning string
 }
 
-func (c exitCode) code() string { return strconv.Itoa(c.value) }
-
 var exitCodes = []exitCode{
 	{exitOK, "done"},
 	{exitFailed, "another failure"},
@@ -44,13 +42,13 @@ var exitCodes = []exitCode{
 	{exitUnavailable, "the API is unavailable or fails: no connection, a timeout, a lost answer, or 5xx"},
 }
 
-// exitCodeText returns the table in a line.
+// exitCodeText returns the table in lines.
 func exitCodeText() string {
-	var list []string
+	var b strings.Builder
 	for _, c := range exitCodes {
-		list = append(list, c.code()+" "+c.meaning)
+		fmt.Fprintf(&b, "  %d  %s\n", c.value, c.meaning)
 	}
-	return strings.Join(list, "; ")
+	return b.String()
 }
 
 // Codes of problems that are not answers of the API. They have no HTTP status.

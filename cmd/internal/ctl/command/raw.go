@@ -10,40 +10,50 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"opsgate/cmd/internal/kit/commandline"
 )
 
-type rawCall struct {
-	write
-
-	Method string `arg:"" help:"The method, for example GET."`
-	Path   string `arg:"" help:"The path and the query, for example /v1/incidents?limit=10."`
-	Data   string `short:"d" placeholder:"JSON" help:"The body; - reads standard input."`
+func newRawCall(p *program) *cobra.Command {
+	var data string
+	var k key
+	command := &cobra.Command{
+		Use:   "api METHOD PATH",
+		Short: "Call any path of the API and print the answer as it is",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return p.callRaw(c.Context(), arguments[0], arguments[1], data, k)
+		},
+	}
+	command.Flags().StringVarP(&data, "data", "d", "", "the body, as `JSON`; - reads standard input")
+	k.addFlag(command)
+	return command
 }
 
-// Run sends the request and prints the body of the answer, whatever --output is. What is not JSON is harmless on a terminal, and otherwise
-// exact.
-func (c rawCall) Run(ctx context.Context, p *program) error {
-	s, err := p.connect(defaultMaxWait)
+// callRaw sends a request and prints the body of the answer, whatever --output is. What is not JSON is harmless on a terminal, and exact
+// otherwise.
+func (p *program) callRaw(ctx context.Context, method, path, data string, k key) error {
+	s, err := p.connect()
 	if err != nil {
 		return err
 	}
-	if !strings.HasPrefix(c.Path, "/") {
+	if !strings.HasPrefix(path, "/") {
 		return commandline.UsageError{Err: errors.New("the path must begin with /")}
 	}
-	data, err := p.readText(c.Data)
+	data, err = p.readText(data)
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, strings.ToUpper(c.Method), s.base+c.Path, strings.NewReader(data))
+	request, err := http.NewRequestWithContext(ctx, strings.ToUpper(method), s.base+path, strings.NewReader(data))
 	if err != nil {
-		return commandline.UsageError{Err: fmt.Errorf("%s %s: %w", c.Method, c.Path, err)}
+		return commandline.UsageError{Err: fmt.Errorf("%s %s: %w", method, path, err)}
 	}
 	if data != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	if c.IdempotencyKey != nil {
-		request.Header.Set(headerIdempotencyKey, *c.IdempotencyKey)
+	if k.text != "" {
+		request.Header.Set(headerIdempotencyKey, k.text)
 	}
 	response, err := s.transport.Do(request)
 	if err != nil {

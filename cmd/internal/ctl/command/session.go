@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"opsgate/cmd/internal/ctl/apiclient"
 	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/commandline"
 )
@@ -22,19 +21,14 @@ const (
 	urlVariable   = "OPSCTL_URL"
 )
 
-// defaultMaxWait is that of commands.
-const defaultMaxWait = time.Minute
-
 // session sends the requests of a command.
 type session struct {
-	*apiclient.Client
-
 	base      string // without a slash at its end
 	transport *transport
 }
 
 // connect returns a session with the settings. It sends nothing. Mistakes in the settings are usage errors.
-func (p *program) connect(maxWait time.Duration) (*session, error) {
+func (p *program) connect() (*session, error) {
 	base, err := p.baseURL()
 	if err != nil {
 		return nil, commandline.UsageError{Err: err}
@@ -43,14 +37,9 @@ func (p *program) connect(maxWait time.Duration) (*session, error) {
 	if err != nil {
 		return nil, commandline.UsageError{Err: err}
 	}
-	if p.MaxWait != nil {
-		maxWait = *p.MaxWait
-	}
-	sender := &transport{
-		client: newHTTPClient(), token: token, agent: "opsctl/" + buildinfo.Read().Version, maxWait: maxWait, program: p,
-	}
-	client, err := apiclient.NewClient(base, apiclient.WithHTTPClient(sender))
-	return &session{client, base, sender}, err
+	return &session{base, &transport{
+		client: newHTTPClient(), token: token, agent: "opsctl/" + buildinfo.Read().Version, maxWait: p.MaxWait, program: p,
+	}}, nil
 }
 
 // newHTTPClient returns a client that follows no redirect.
@@ -140,4 +129,20 @@ func (p *program) variable(name string) string {
 		}
 	}
 	return value
+}
+
+// readText returns a text of the command line; - stands for standard input.
+func (p *program) readText(text string) (string, error) {
+	if text != "-" {
+		return text, nil
+	}
+	const limit = 1 << 20
+	input, err := io.ReadAll(io.LimitReader(p.In, limit+1))
+	if err != nil {
+		return "", fmt.Errorf("read standard input: %w", err)
+	}
+	if len(input) > limit {
+		return "", commandline.UsageError{Err: errors.New("standard input is larger than 1 MiB")}
+	}
+	return string(input), nil
 }

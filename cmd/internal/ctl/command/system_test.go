@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"opsgate/cmd/internal/ctl/apiclient"
 	"opsgate/cmd/internal/test/devtest"
 	"opsgate/gateway/openapi"
 )
@@ -64,32 +65,32 @@ func TestEveryOperationHasACommandThatWorks(t *testing.T) {
 	s := startSystem(t, devtest.HighLimits)
 	rec, address := startRecorder(t, s.BaseURL)
 	u := user{url: address, token: s.Tokens["full"]}
-	id := func(list ...string) string {
-		text, _, _ := strings.Cut(u.must(t, append(list, "-o", "id")...), "\n")
+	id := func(resource string) string {
+		text, _, _ := strings.Cut(u.must(t, resource, "list", "-o", "id"), "\n")
 		return text
 	}
-	server, page, monitor, incident := id("servers", "list"), id("status-pages", "list"), id("monitors", "list"), id("incidents", "list")
-	rec.seen = nil
+	server, page, monitor, incident := id("servers"), id("status-pages"), id("monitors"), id("incidents")
 	commands := [][]string{
 		{"me"},
-		{"servers", "list"},
-		{"servers", "get", server},
 		{"servers", "metrics", server, "--range", "7d"},
-		{"servers", "commands", server},
-		{"servers", "scheduled-commands", server},
-		{"server-groups", "list"},
-		{"monitors", "list"},
 		{"monitors", "checks", monitor, "--since", "2026-01-02T03:04:05Z"},
-		{"incidents", "list"},
-		{"incidents", "get", incident},
 		{"incidents", "create", "--title", "a", "--impact", "none", "--message", "b", "--status-page", page},
 		{"incidents", "update", incident, "--status", "monitoring", "--message", "b", "--no-notify"},
 		{"incidents", "resolve", incident},
-		{"status-pages", "list"},
-		{"status-pages", "get", page},
-		{"status-pages", "incidents", page},
 		{"audit", "list", "--action", "incident."},
 	}
+	for _, o := range apiclient.Operations() {
+		switch path := strings.Split(strings.TrimPrefix(o.Path, "/v1/"), "/"); {
+		case o.Writes() || o.Path == "/v1/me":
+		case len(path) == 1:
+			commands = append(commands, []string{path[0], "list"})
+		case len(path) == 2:
+			commands = append(commands, []string{path[0], "get", id(path[0])})
+		default:
+			commands = append(commands, []string{path[0], path[2], id(path[0])})
+		}
+	}
+	rec.seen = nil
 	for _, command := range commands {
 		if text := u.must(t, command...); len(text) < 10 {
 			t.Errorf("%q printed %q", command, text)
@@ -122,7 +123,7 @@ func TestIncidentFromCreationToResolution(t *testing.T) {
 	u.must(t, "incidents", "update", id, "--status", "identified", "--message", "A faulty image.", "--no-notify")
 	u.must(t, "incidents", "resolve", id)
 	shown := u.must(t, "incidents", "get", id)
-	for _, want := range []string{"STATUS       resolved", "STATUS PAGE  " + page, "  We roll it back.\n", "identified\n  A faulty image.\n", "resolved\n  This incident has been resolved."} {
+	for _, want := range []string{"STATUS          resolved", "STATUS PAGE ID  " + page, "  We roll it back.\n", "identified\n  A faulty image.\n", "resolved\n  This incident has been resolved."} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("it lacks %q:\n%s", want, shown)
 		}
@@ -157,11 +158,11 @@ func TestExitCodesOfRealErrors(t *testing.T) {
 		{"full", "api DELETE /v1/servers", 6, "405 method_not_allowed"},
 		{"full", "api GET /v1/incidents?limit=0", 6, "limit: "},
 		{"full", "incidents create --title \x00 --impact none --message b", 6, "title: "},
-		{"full", "servers", 2, "expected one of"},
+		{"full", "servers", 2, "expected a command"},
 		{"full", "servers get 7", 2, "invalid UUID"},
 		{"full", "incidents list --limit 0", 2, "--limit"},
-		{"full", "monitors checks " + none + " --since yesterday", 2, `--since: "yesterday" is not a time like 2026-01-02T03:04:05Z`},
-		{"full", "incidents resolve " + none + " --idempotency-key=", 2, "--idempotency-key is empty"},
+		{"full", "monitors checks " + none + " --since yesterday", 2, `"--since" flag: "yesterday" is not a time like 2026-01-02T03:04:05Z`},
+		{"full", "incidents resolve " + none + " --idempotency-key=", 2, `"--idempotency-key" flag: the key is empty`},
 		{"full", "api GET v1/me", 2, "the path must begin with /"},
 		{"full", "me -o id", 2, "has no id"},
 	} {

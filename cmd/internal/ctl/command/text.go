@@ -3,11 +3,9 @@ package command
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf16"
 )
@@ -56,34 +54,38 @@ func replaceUnprintable(text string, replacement func(rune) string) string {
 	return b.String()
 }
 
-// cell returns a value as text in a line: - for null or an empty text, times in UTC, lists with commas.
+// cell returns a value of JSON as text in a line: - for null or an empty text, lists with commas.
 func cell(value any) string {
 	switch value := value.(type) {
-	case time.Time:
-		return value.UTC().Format(time.RFC3339)
+	case nil:
+		return "-"
 	case bool:
 		if value {
 			return "yes"
 		}
 		return "no"
-	case float64:
-		return strconv.FormatFloat(value, 'f', -1, 64)
-	}
-	v := reflect.ValueOf(value)
-	switch v.Kind() {
-	case reflect.Pointer:
-		if v.IsNil() {
-			return "-"
-		}
-		return cell(v.Elem().Interface())
-	case reflect.Slice:
-		list := make([]string, v.Len())
+	case []any:
+		list := make([]string, len(value))
 		for i := range list {
-			list[i] = cell(v.Index(i).Interface())
+			list[i] = cell(value[i])
 		}
-		value = strings.Join(list, ",")
+		return cmp.Or(strings.Join(list, ","), "-")
+	case object:
+		return jsonLine(value)
 	}
 	return cmp.Or(harmless(fmt.Sprint(value)), "-")
+}
+
+// words returns the words of a name in camel case, in lower case.
+func words(name, separator string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteString(separator)
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
 }
 
 // short returns a text that fits into a table.

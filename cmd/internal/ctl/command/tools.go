@@ -5,13 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 
 	"opsgate/cmd/internal/ctl/apiclient"
 )
@@ -27,12 +22,8 @@ type rateLimited struct {
 }
 
 // callTool calls an operation with the arguments of a tool, and returns the result and whether the call failed. The result is an object.
-func (s *session) callTool(ctx context.Context, o apiclient.Operation, input map[string]any) (result any, failed bool) {
-	request, err := s.request(ctx, o, input)
-	if err != nil {
-		return &problem{Code: codeUnexpected, Text: err.Error()}, true
-	}
-	response, err := s.transport.Do(request) //nolint:bodyclose // body closes it
+func (s *session) callTool(ctx context.Context, o apiclient.Operation, in input) (result any, failed bool) {
+	response, err := s.call(ctx, o, in) //nolint:bodyclose // body closes it
 	if p, ok := errors.AsType[*problem](err); ok {
 		if p.Status == http.StatusTooManyRequests {
 			return rateLimited{RateLimited: true, RetryAfter: p.RetryAfter, Text: p.Text}, false
@@ -48,52 +39,6 @@ func (s *session) callTool(ctx context.Context, o apiclient.Operation, input map
 		object["cursorIgnored"] = encode(true)
 	}
 	return object, false
-}
-
-// request returns the request of an operation. The arguments match its schema.
-func (s *session) request(ctx context.Context, o apiclient.Operation, input map[string]any) (*http.Request, error) {
-	path, query, body := o.Path, url.Values{}, map[string]any{}
-	for name, value := range input {
-		switch {
-		case strings.Contains(path, "{"+name+"}"):
-			path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(argument(value)))
-		case slices.Contains(o.Query, name):
-			query.Set(name, argument(value))
-		case slices.Contains(o.Body, name):
-			body[name] = value
-		}
-	}
-	target := s.base + path
-	if len(query) > 0 {
-		target += "?" + query.Encode()
-	}
-	content := io.Reader(http.NoBody)
-	if o.Writes() {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return nil, err
-		}
-		content = bytes.NewReader(text)
-	}
-	request, err := http.NewRequestWithContext(ctx, o.Method, target, content)
-	if err != nil {
-		return nil, err
-	}
-	if o.Writes() {
-		request.Header.Set("Content-Type", "application/json")
-		if key, given := input["idempotencyKey"].(string); given {
-			request.Header.Set(headerIdempotencyKey, key)
-		}
-	}
-	return request, nil
-}
-
-// argument returns an argument as the text of a parameter: 1000000 and not 1e+06.
-func argument(value any) string {
-	if number, ok := value.(float64); ok {
-		return strconv.FormatFloat(number, 'f', -1, 64)
-	}
-	return fmt.Sprint(value)
 }
 
 // truncation describes a list of a result that was shortened.

@@ -1,0 +1,201 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"opsgate/cmd/internal/ctl/apiclient"
+	"opsgate/cmd/internal/kit/commandline"
+)
+
+// addReads adds a command for each operation that reads.
+func addReads(root *cobra.Command, p *program) error {
+	for _, o := range apiclient.Operations() {
+		if o.Writes() {
+			continue
+		}
+		words := commandWords(o)
+		last := len(words) - 1
+		command, err := newRead(p, o, words[last])
+		if err != nil {
+			return fmt.Errorf("the command for %s: %w", o.ID, err)
+		}
+		group := root
+		for _, word := range words[:last] {
+			group = subcommand(group, word)
+		}
+		group.AddCommand(command)
+	}
+	return nil
+}
+
+// commandWords returns the names of the command for an operation and of the groups above it: `servers list` for /v1/servers, `servers get`
+// for /v1/servers/{id}, `servers metrics` for /v1/servers/{id}/metrics, and `me` for /v1/me, which is no list.
+func commandWords(o apiclient.Operation) []string {
+	var words []string
+	segments := strings.Split(o.Path, "/")[2:] // without the version
+	for _, segment := range segments {
+		if !isParameter(segment) {
+			words = append(words, segment)
+		}
+	}
+	switch {
+	case isParameter(segments[len(segments)-1]):
+		words = append(words, "get")
+	case len(words) == 1 && o.IsList:
+		words = append(words, "list")
+	}
+	return words
+}
+
+func isParameter(segment string) bool { return strings.HasPrefix(segment, "{") }
+
+// subcommand returns a command of a group, which it adds if there is none.
+func subcommand(group *cobra.Command, name string) *cobra.Command {
+	for _, c := range group.Commands() {
+		if c.Name() == name {
+			return c
+		}
+	}
+	c := &cobra.Command{Use: name, Short: "Commands on /v1/" + name}
+	group.AddCommand(c)
+	return c
+}
+
+// parameter is the JSON Schema of a parameter.
+type parameter struct {
+	Type, Format, Description string
+	Enum                      []string
+	Default                   any
+}
+
+// newRead returns the command for an operation that reads: an argument for each parameter of the path, and a flag for each of the query.
+// Those that select a page are replaced by the flags of a window.
+func newRead(p *program, o apiclient.Operation, name string) (*cobra.Command, error) {
+	var schema struct{ Properties map[string]parameter }
+	if err := json.Unmarshal([]byte(o.Input), &schema); err != nil {
+		return nil, err
+	}
+	var arguments []string
+	for segment := range strings.SplitSeq(o.Path, "/") {
+		if isParameter(segment) {
+			arguments = append(arguments, strings.Trim(segment, "{}"))
+		}
+	}
+	command := newCommand(name+" "+strings.ToUpper(strings.Join(arguments, " ")), o)
+	command.Args = cobra.ExactArgs(len(arguments))
+	var w window
+	query := o.Query
+	if isPaged(o) {
+		w.addFlags(command)
+		query = slices.DeleteFunc(slices.Clone(query), isPageParameter)
+	}
+	for _, name := range query {
+		addFlag(command, name, schema.Properties[name])
+	}
+	command.RunE = func(c *cobra.Command, values []string) error {
+		in := input{}
+		for i, name := range arguments {
+			value, err := schema.Properties[name].check(values[i])
+			if err != nil {
+				return commandline.UsageError{Err: fmt.Errorf("%s: %w", name, err)}
+			}
+			in[name] = value
+		}
+		for _, name := range query {
+			if flag := c.Flag(words(name, "-")); flag.Changed {
+				in[name] = flag.Value.String()
+			}
+		}
+		return p.read(c.Context(), o, in, w)
+	}
+	return command, nil
+}
+
+// newCommand returns a command with the description of an operation.
+func newCommand(use string, o apiclient.Operation) *cobra.Command {
+	return &cobra.Command{Use: use, Short: o.Summary, Long: o.Summary + ".\n\n" + o.Description}
+}
+
+// addFlag adds the flag for a parameter of the query.
+func addFlag(command *cobra.Command, name string, p parameter) {
+	name = words(name, "-")
+	usage := firstSentence(p.Description)
+	switch {
+	case len(p.Enum) > 0:
+		initial, _ := p.Default.(string)
+		commandline.Enum(command.Flags(), new(string), name, initial, usage+": "+strings.Join(p.Enum, ", "), p.Enum...)
+	case p.Type == "boolean":
+		command.Flags().Bool(name, false, usage)
+	case p.Type == "integer":
+		command.Flags().Int64(name, 0, usage)
+	default:
+		commandline.Text(command.Flags(), &argumentText{parameter: p}, name, "", usage)
+	}
+}
+
+// firstSentence returns the first sentence of a Markdown text, as the usage of a flag.
+func firstSentence(text string) string {
+	text, _, _ = strings.Cut(strings.Join(strings.Fields(text), " "), ". ")
+	return strings.ReplaceAll(strings.TrimSuffix(text, "."), "`", "") // pflag takes a quoted word for the placeholder
+}
+
+// argumentText is a text of the command line that has the format of its parameter.
+type argumentText struct {
+	parameter
+
+	text string
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (a *argumentText) UnmarshalText(text []byte) (err error) {
+	a.text, err = a.check(string(text))
+	return err
+}
+
+// check returns the text of a value for the parameter.
+func (p parameter) check(text string) (string, error) {
+	switch p.Format {
+	case "uuid":
+		id, err := uuid.Parse(text)
+		return id.String(), err
+	case "date-time":
+		if _, err := time.Parse(time.RFC3339, text); err != nil {
+			return "", fmt.Errorf("%q is not a time like 2026-01-02T03:04:05Z", text)
+		}
+	}
+	return text, nil
+}
+
+// read calls an operation and prints its answer.
+func (p *program) read(ctx context.Context, o apiclient.Operation, in input, w window) error {
+	if err := p.requireIDs(o.Answer); err != nil {
+		return err
+	}
+	s, err := p.connect()
+	if err != nil {
+		return err
+	}
+	text, err := s.walk(ctx, o, in, w)
+	if err != nil {
+		return err
+	}
+	return p.printAnswer(o, text)
+}
+
+// isPaged reports whether the answer of an operation is a page of a list.
+func isPaged(o apiclient.Operation) bool {
+	return slices.Contains(o.Query, "cursor") || slices.Contains(o.Query, "page")
+}
+
+// isPageParameter reports whether a parameter of a paged list selects a page.
+func isPageParameter(name string) bool {
+	return slices.Contains([]string{"cursor", "limit", "page", "pageSize"}, name)
+}
