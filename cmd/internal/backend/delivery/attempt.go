@@ -119,7 +119,7 @@ type loaded struct {
 // load reads a delivery just before its attempt, so that it has the present secrets. It returns sql.ErrNoRows if the delivery is not due.
 func (d *Dispatcher) load(ctx context.Context, sequence int64) (l loaded, err error) {
 	err = d.store.Read(ctx, func(q *query.Queries) error {
-		row, err := q.GetDueDelivery(ctx, sequence)
+		row, err := q.GetDueDeliveryAnyTeam(ctx, sequence)
 		if err != nil {
 			return fmt.Errorf("get the delivery: %w", err)
 		}
@@ -139,7 +139,7 @@ func (d *Dispatcher) load(ctx context.Context, sequence int64) (l loaded, err er
 
 // addEvent adds the notification's incident and update. Only parts that never change are added, so each attempt has the same message.
 func (l *loaded) addEvent(ctx context.Context, q *query.Queries, notification string) error {
-	row, err := q.GetNotifiedEvent(ctx, notification)
+	row, err := q.GetNotifiedEventAnyTeam(ctx, notification)
 	if err != nil {
 		return fmt.Errorf("get the notification: %w", err)
 	}

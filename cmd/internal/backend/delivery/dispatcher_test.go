@@ -90,7 +90,7 @@ func TestMessageIsTheSameAtEachAttempt(t *testing.T) {
 		f.subscribe("a", "one.example")
 		until := time.Now().Add(3 * time.Second).UnixNano()
 		f.write(func(ctx context.Context, q *query.Queries) error {
-			return q.SetSubscriberSecrets(ctx, query.SetSubscriberSecretsParams{
+			return q.SetSubscriberSecretsAnyTeam(ctx, query.SetSubscriberSecretsAnyTeamParams{
 				ID: "a", Secret: []byte("new"), PreviousSecret: []byte("old"), PreviousSecretUntil: &until,
 			})
 		})
@@ -137,7 +137,7 @@ func TestConfirmationIsRequestedFromAnUnconfirmedSubscriber(t *testing.T) {
 			testkit.Must(t, q.InsertSubscriber(ctx, query.InsertSubscriberParams{
 				ID: "a", TeamID: team, StatusPageID: page, Channel: delivery.Email, Address: "a@mail.example", LinkToken: "token", CreatedAt: 5,
 			}))
-			return q.InsertDelivery(ctx, query.InsertDeliveryParams{
+			return q.InsertDeliveryAnyTeam(ctx, query.InsertDeliveryAnyTeamParams{
 				ID: "delivery", SubscriberID: "a", Channel: delivery.Email, Now: time.Now().UnixNano(),
 			})
 		})

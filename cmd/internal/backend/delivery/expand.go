@@ -63,7 +63,7 @@ func signal(c chan<- struct{}) {
 func (d *Dispatcher) expandBatch(ctx context.Context) (found bool, err error) {
 	var n query.Notification
 	err = d.store.Read(ctx, func(q *query.Queries) error {
-		n, err = q.NextNotification(ctx)
+		n, err = q.NextNotificationAnyTeam(ctx)
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -73,7 +73,7 @@ func (d *Dispatcher) expandBatch(ctx context.Context) (found bool, err error) {
 		return false, fmt.Errorf("look for a notification: %w", err)
 	}
 	err = d.store.Write(ctx, func(q *query.Queries) error {
-		subscribers, err := q.ListConfirmedSubscribersAfter(ctx, query.ListConfirmedSubscribersAfterParams{
+		subscribers, err := q.ListConfirmedSubscribersAfterAnyTeam(ctx, query.ListConfirmedSubscribersAfterAnyTeamParams{
 			StatusPageID: n.StatusPageID, After: n.ExpandedTo, NotifiedAt: &n.CreatedAt, PageSize: expansionBatch,
 		})
 		if err != nil {
@@ -89,7 +89,7 @@ func (d *Dispatcher) expandBatch(ctx context.Context) (found bool, err error) {
 			now := d.options.BackendClock().UnixNano()
 			n.ExpandedAt = &now
 		}
-		err = q.SetNotificationExpanded(ctx, query.SetNotificationExpandedParams{
+		err = q.SetNotificationExpandedAnyTeam(ctx, query.SetNotificationExpandedAnyTeamParams{
 			ID: n.ID, ExpandedTo: n.ExpandedTo, ExpandedAt: n.ExpandedAt,
 		})
 		if err != nil {
@@ -101,13 +101,13 @@ func (d *Dispatcher) expandBatch(ctx context.Context) (found bool, err error) {
 }
 
 func (d *Dispatcher) insert(
-	ctx context.Context, q *query.Queries, n query.Notification, s query.ListConfirmedSubscribersAfterRow,
+	ctx context.Context, q *query.Queries, n query.Notification, s query.ListConfirmedSubscribersAfterAnyTeamRow,
 ) error {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return err
 	}
-	return q.InsertDelivery(ctx, query.InsertDeliveryParams{
+	return q.InsertDeliveryAnyTeam(ctx, query.InsertDeliveryAnyTeamParams{
 		ID: id.String(), SubscriberID: s.ID, Channel: s.Channel, Receiver: receiverOf(s.Channel, s.Address),
 		NotificationID: &n.ID, Now: d.now(),
 	})

@@ -216,10 +216,10 @@ func (f *fixture) due(subscriber string) int64 {
 }
 
 // deliveries returns the deliveries of a subscriber, the last first.
-func (f *fixture) deliveries(subscriber string) (rows []query.ListDeliveriesRow) {
+func (f *fixture) deliveries(subscriber string) (rows []query.ListDeliveriesAnyTeamRow) {
 	f.t.Helper()
 	testkit.Must(f.t, f.store.Read(context.Background(), func(q *query.Queries) (err error) {
-		rows, err = q.ListDeliveries(context.Background(), query.ListDeliveriesParams{SubscriberID: subscriber, PageSize: 100})
+		rows, err = q.ListDeliveriesAnyTeam(context.Background(), query.ListDeliveriesAnyTeamParams{SubscriberID: subscriber, PageSize: 100})
 		return err
 	}))
 	return rows

@@ -75,7 +75,7 @@ func (c *queueCollector) Collect(metrics chan<- prometheus.Metric) {
 	now := c.clock().UnixNano()
 	oldest := now
 	err := c.store.Read(ctx, func(q *query.Queries) error {
-		rows, err := q.CountWaitingDeliveries(ctx)
+		rows, err := q.CountWaitingDeliveriesAnyTeam(ctx)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (c *queueCollector) Collect(metrics chan<- prometheus.Metric) {
 			waiting[row.Channel] = row.Number
 			oldest = min(oldest, row.Oldest)
 		}
-		letters, err := q.CountDeadLetters(ctx)
+		letters, err := q.CountDeadLettersAnyTeam(ctx)
 		for _, row := range letters {
 			dead[row.Channel] = row.Number
 		}

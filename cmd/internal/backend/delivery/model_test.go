@@ -235,7 +235,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			}
 			id := w.drawSubscriber(t)
 			w.write(func(ctx context.Context, q *query.Queries) error {
-				_, err := q.DeleteSubscriber(ctx, id)
+				_, err := q.DeleteSubscriberAnyTeam(ctx, id)
 				return err
 			})
 			w.deleted[id] = true
@@ -281,10 +281,10 @@ func (w *world) step(d time.Duration) {
 
 func (w *world) retryDeadLetters() {
 	w.write(func(ctx context.Context, q *query.Queries) error {
-		ids, err := q.ListDeadLetters(ctx, query.ListDeadLettersParams{Last: 1 << 40, PageSize: 100})
+		ids, err := q.ListDeadLettersAnyTeam(ctx, query.ListDeadLettersAnyTeamParams{Last: 1 << 40, PageSize: 100})
 		testkit.Must(w.t, err)
 		for _, id := range ids {
-			testkit.Must(w.t, q.RetryDelivery(ctx, query.RetryDeliveryParams{ID: id, Now: w.clock().UnixNano()}))
+			testkit.Must(w.t, q.RetryDeliveryAnyTeam(ctx, query.RetryDeliveryAnyTeamParams{ID: id, Now: w.clock().UnixNano()}))
 			w.retried[id] = true
 		}
 		return nil

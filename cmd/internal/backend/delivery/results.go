@@ -141,7 +141,7 @@ func (d *Dispatcher) write(ctx context.Context, batch []outcome) error {
 func (d *Dispatcher) writeOne(ctx context.Context, q *query.Queries, o *outcome, now int64) error {
 	switch o.kind {
 	case failed:
-		err := q.SetDeliveryFailed(ctx, query.SetDeliveryFailedParams{
+		err := q.SetDeliveryFailedAnyTeam(ctx, query.SetDeliveryFailedAnyTeamParams{
 			Sequence: o.claim.sequence, LastError: o.cause, DueAt: &o.next,
 		})
 		if err != nil {
@@ -159,13 +159,13 @@ func (d *Dispatcher) writeOne(ctx context.Context, q *query.Queries, o *outcome,
 
 // finish ends the attempts of a delivery, and makes the next one of the subscriber due.
 func (d *Dispatcher) finish(ctx context.Context, q *query.Queries, o *outcome, now int64) error {
-	err := q.SetDeliveryFinished(ctx, query.SetDeliveryFinishedParams{
+	err := q.SetDeliveryFinishedAnyTeam(ctx, query.SetDeliveryFinishedAnyTeamParams{
 		Sequence: o.claim.sequence, State: o.kind, LastError: o.cause, FinishedAt: &now,
 	})
 	if err != nil {
 		return fmt.Errorf("write a finished delivery: %w", err)
 	}
-	changed, err := q.SetNextDeliveryDue(ctx, query.SetNextDeliveryDueParams{SubscriberID: o.claim.subscriber, Now: &now})
+	changed, err := q.SetNextDeliveryDueAnyTeam(ctx, query.SetNextDeliveryDueAnyTeamParams{SubscriberID: o.claim.subscriber, Now: &now})
 	if err != nil {
 		return fmt.Errorf("make the next delivery due: %w", err)
 	}
@@ -176,7 +176,7 @@ func (d *Dispatcher) finish(ctx context.Context, q *query.Queries, o *outcome, n
 // RemoveSubscriber deletes a subscriber of the team with its deliveries, and writes the audit entry. It does nothing if there is no such
 // subscriber.
 func RemoveSubscriber(ctx context.Context, q *query.Queries, clock func() time.Time, team, id string) error {
-	deleted, err := q.DeleteSubscriber(ctx, id)
+	deleted, err := q.DeleteSubscriberAnyTeam(ctx, id)
 	if err != nil {
 		return fmt.Errorf("delete subscriber %s: %w", id, err)
 	}

@@ -124,9 +124,9 @@ func (s *scheduler) claim(ctx context.Context, l *lane) error {
 	if l.repeated {
 		repeated = 1
 	}
-	var rows []query.ListDueDeliveriesRow
+	var rows []query.ListDueDeliveriesAnyTeamRow
 	err := s.store.Read(ctx, func(q *query.Queries) (err error) {
-		rows, err = q.ListDueDeliveries(ctx, query.ListDueDeliveriesParams{
+		rows, err = q.ListDueDeliveriesAnyTeam(ctx, query.ListDueDeliveriesAnyTeamParams{
 			Channel: l.channel, Repeated: repeated, Now: &now, Skipped: full, PageSize: size,
 		})
 		return err

@@ -35,7 +35,7 @@ func (t *teamSeeder) insertMetrics(ctx context.Context, s server) error {
 	for at := t.now.Add(-metricsAge).Truncate(time.Hour); at.Before(t.now); at = at.Add(sampleInterval(t.now.Sub(at))) {
 		row := load.At(at)
 		row.ServerID = serverID
-		if err := t.q.InsertServerMetric(ctx, row); err != nil {
+		if err := t.q.InsertServerMetricAnyTeam(ctx, row); err != nil {
 			return fmt.Errorf("insert metrics: %w", err)
 		}
 	}
@@ -76,7 +76,7 @@ func newLoad(r *rand.Rand, diskAt time.Time) *Load {
 }
 
 // At returns the sample of a time. A disk that is nearly full is cleaned up.
-func (l *Load) At(at time.Time) query.InsertServerMetricParams {
+func (l *Load) At(at time.Time) query.InsertServerMetricAnyTeamParams {
 	const busiestHour = 15
 	hour := float64(at.Hour()) + float64(at.Minute())/60
 	busy := math.Cos((hour - busiestHour) / 24 * 2 * math.Pi)
@@ -90,7 +90,7 @@ func (l *Load) At(at time.Time) query.InsertServerMetricParams {
 		disk = diskClean * l.diskTotal
 		l.disk, l.diskAt = disk, at
 	}
-	return query.InsertServerMetricParams{
+	return query.InsertServerMetricAnyTeamParams{
 		At:          at.UnixNano(),
 		CpuPercent:  round(min(100, max(0.3, cpu)), 10),
 		RamUsedMb:   round(l.ramTotal*min(0.98, ram), 1),

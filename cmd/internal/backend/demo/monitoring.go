@@ -43,7 +43,7 @@ func (t *teamSeeder) insertMonitor(ctx context.Context, m monitor) error {
 		return err
 	}
 	for _, check := range checks {
-		if err := t.q.InsertMonitorCheck(ctx, check); err != nil {
+		if err := t.q.InsertMonitorCheckAnyTeam(ctx, check); err != nil {
 			return fmt.Errorf("insert a check: %w", err)
 		}
 	}
@@ -58,7 +58,7 @@ func (t *teamSeeder) isPublic(m monitor) bool {
 }
 
 // checks returns a monitor's checks, oldest first.
-func (t *teamSeeder) checks(m monitor) []query.InsertMonitorCheckParams {
+func (t *teamSeeder) checks(m monitor) []query.InsertMonitorCheckAnyTeamParams {
 	r := t.random("checks", m.name)
 	interval := time.Duration(m.interval) * time.Second
 	until := t.now.Add(-Between(r, time.Second, interval))
@@ -70,7 +70,7 @@ func (t *teamSeeder) checks(m monitor) []query.InsertMonitorCheckParams {
 	changedAt := until.Add(-Between(r, 5*time.Minute, 8*time.Hour)).Add(-interval)
 	otherAt := changedAt.Add(-3 * interval)
 	statuses := newStatusSequence(r, m)
-	var checks []query.InsertMonitorCheckParams
+	var checks []query.InsertMonitorCheckAnyTeamParams
 	for at := t.now.Add(-checksAge).Add(Between(r, 0, interval)); !at.After(until); at = at.Add(interval) {
 		status := statuses.next()
 		switch {
@@ -80,7 +80,7 @@ func (t *teamSeeder) checks(m monitor) []query.InsertMonitorCheckParams {
 		case at.After(otherAt):
 			status = statusBefore(m.status)
 		}
-		checks = append(checks, query.InsertMonitorCheckParams{
+		checks = append(checks, query.InsertMonitorCheckAnyTeamParams{
 			MonitorID: t.id("monitor", m.name), CheckedAt: at.UnixNano(), Status: status,
 			LatencyMs: Latency(r, base, status).Milliseconds(),
 		})

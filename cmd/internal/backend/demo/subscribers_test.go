@@ -16,7 +16,7 @@ import (
 func listSubscribers(t *testing.T, data *store.Store) (list []query.Subscriber) {
 	t.Helper()
 	testkit.Must(t, data.Read(t.Context(), func(q *query.Queries) error {
-		rows, err := q.ListSubscribers(t.Context(), "")
+		rows, err := q.ListSubscribersAnyTeam(t.Context(), "")
 		for _, row := range rows {
 			list = append(list, row.Subscriber)
 		}

@@ -86,7 +86,7 @@ func insertTokens(ctx context.Context, q *query.Queries, tokens []Token, now tim
 		if row.RevokedAt == nil {
 			continue
 		}
-		err = q.InsertRevocation(ctx, query.InsertRevocationParams{
+		err = q.InsertRevocationAnyTeam(ctx, query.InsertRevocationAnyTeamParams{
 			TokenID: row.ID, TokenSha256: row.Sha256, RevokedAt: *row.RevokedAt,
 		})
 		if err != nil {

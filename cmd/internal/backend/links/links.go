@@ -149,7 +149,7 @@ type subscription struct {
 func (s subscription) isConfirmed() bool { return s.ConfirmedAt != nil }
 
 func find(ctx context.Context, q *query.Queries, r *http.Request) (subscription, error) {
-	row, err := q.GetSubscriberByLinkToken(ctx, r.PathValue("token"))
+	row, err := q.GetSubscriberByLinkTokenAnyTeam(ctx, r.PathValue("token"))
 	if errors.Is(err, sql.ErrNoRows) {
 		return subscription{}, errUnknown
 	}
@@ -211,7 +211,7 @@ func (p *Pages) showConfirm(ctx context.Context, r *http.Request) (page, error) 
 
 func (p *Pages) confirm(ctx context.Context, r *http.Request) (page, error) {
 	s, err := p.change(ctx, r, "subscriber.confirmed", subscription.isConfirmed, func(q *query.Queries, s subscription, now int64) error {
-		if err := q.ConfirmSubscriber(ctx, query.ConfirmSubscriberParams{ConfirmedAt: &now, ID: s.ID}); err != nil {
+		if err := q.ConfirmSubscriberAnyTeam(ctx, query.ConfirmSubscriberAnyTeamParams{ConfirmedAt: &now, ID: s.ID}); err != nil {
 			return fmt.Errorf("confirm the subscriber: %w", err)
 		}
 		return nil
@@ -236,7 +236,7 @@ func (p *Pages) showUnsubscribe(ctx context.Context, r *http.Request) (page, err
 func (p *Pages) unsubscribe(ctx context.Context, r *http.Request) (page, error) {
 	never := func(subscription) bool { return false } // a removed subscriber is not found
 	_, err := p.change(ctx, r, audit.SubscriberRemoved, never, func(q *query.Queries, s subscription, _ int64) error {
-		if _, err := q.DeleteSubscriber(ctx, s.ID); err != nil {
+		if _, err := q.DeleteSubscriberAnyTeam(ctx, s.ID); err != nil {
 			return fmt.Errorf("delete the subscriber: %w", err)
 		}
 		return nil

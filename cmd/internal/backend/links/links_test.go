@@ -86,7 +86,7 @@ func seed(ctx context.Context, q *query.Queries) error {
 func (s *site) row() (row *query.Subscriber) {
 	s.t.Helper()
 	testkit.Must(s.t, s.store.Read(s.t.Context(), func(q *query.Queries) error {
-		if found, err := q.GetSubscriber(s.t.Context(), subscriber); err == nil {
+		if found, err := q.GetSubscriberAnyTeam(s.t.Context(), subscriber); err == nil {
 			row = &found
 		}
 		return nil

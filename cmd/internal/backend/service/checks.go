@@ -33,7 +33,7 @@ func (b *Backend) RecordCheck(ctx context.Context, check Check) error {
 	}
 	posted := false
 	err := b.store.Write(ctx, func(q *query.Queries) error {
-		monitor, err := q.GetMonitor(ctx, check.MonitorID)
+		monitor, err := q.GetMonitorAnyTeam(ctx, check.MonitorID)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return fmt.Errorf("monitor %q: %w", check.MonitorID, ErrNotFound)
@@ -43,7 +43,7 @@ func (b *Backend) RecordCheck(ctx context.Context, check Check) error {
 			return fmt.Errorf("monitor %q: %w", check.MonitorID, ErrMonitorDisabled)
 		}
 		at := storedTime(check.At)
-		inserted, err := q.InsertNewMonitorCheck(ctx, query.InsertNewMonitorCheckParams{
+		inserted, err := q.InsertNewMonitorCheckAnyTeam(ctx, query.InsertNewMonitorCheckAnyTeamParams{
 			MonitorID: monitor.ID, CheckedAt: at, Status: check.Status, LatencyMs: check.Latency.Milliseconds(),
 		})
 		if err != nil {

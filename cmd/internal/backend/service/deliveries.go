@@ -48,7 +48,7 @@ func (b *Backend) ListDeliveries(ctx context.Context, filter DeliveryFilter, lim
 		if err := filter.check(ctx, q); err != nil {
 			return err
 		}
-		rows, err := q.ListDeliveries(ctx, query.ListDeliveriesParams{
+		rows, err := q.ListDeliveriesAnyTeam(ctx, query.ListDeliveriesAnyTeamParams{
 			State: filter.State, SubscriberID: filter.SubscriberID, PageSize: int64(limit),
 		})
 		if err != nil {
@@ -65,7 +65,7 @@ func (b *Backend) ListDeliveries(ctx context.Context, filter DeliveryFilter, lim
 func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
 	return b.store.Write(ctx, func(q *query.Queries) error {
 		for _, id := range ids {
-			row, err := q.GetDelivery(ctx, id)
+			row, err := q.GetDeliveryAnyTeam(ctx, id)
 			if errors.Is(err, sql.ErrNoRows) {
 				return fmt.Errorf("delivery %q: %w", id, ErrNotFound)
 			}
@@ -91,7 +91,7 @@ func (b *Backend) RetryDeadLetters(ctx context.Context, subscriber string) (retr
 		if err := (DeliveryFilter{SubscriberID: subscriber}).check(ctx, q); err != nil {
 			return err
 		}
-		if last, err = q.LastDelivery(ctx); err != nil {
+		if last, err = q.LastDeliveryAnyTeam(ctx); err != nil {
 			return fmt.Errorf("look for the last delivery: %w", err)
 		}
 		return nil
@@ -101,7 +101,7 @@ func (b *Backend) RetryDeadLetters(ctx context.Context, subscriber string) (retr
 	}
 	for batch := maintenanceBatch; batch == maintenanceBatch; {
 		err := b.store.Write(ctx, func(q *query.Queries) error {
-			ids, err := q.ListDeadLetters(ctx, query.ListDeadLettersParams{
+			ids, err := q.ListDeadLettersAnyTeam(ctx, query.ListDeadLettersAnyTeamParams{
 				Last: last, SubscriberID: subscriber, PageSize: maintenanceBatch,
 			})
 			if err != nil {
@@ -124,13 +124,13 @@ func (b *Backend) RetryDeadLetters(ctx context.Context, subscriber string) (retr
 }
 
 func (b *Backend) retry(ctx context.Context, q *query.Queries, id string) error {
-	if err := q.RetryDelivery(ctx, query.RetryDeliveryParams{ID: id, Now: b.wallClock().UnixNano()}); err != nil {
+	if err := q.RetryDeliveryAnyTeam(ctx, query.RetryDeliveryAnyTeamParams{ID: id, Now: b.wallClock().UnixNano()}); err != nil {
 		return fmt.Errorf("retry delivery %s: %w", id, err)
 	}
 	return nil
 }
 
-func deliveryOf(row query.ListDeliveriesRow) Delivery {
+func deliveryOf(row query.ListDeliveriesAnyTeamRow) Delivery {
 	event := row.Event
 	if row.NotificationID == nil {
 		event = delivery.ConfirmationRequested

@@ -25,7 +25,7 @@ func (s *system) deliver(subscriber string) (id string) {
 	s.t.Helper()
 	id = uuid.NewString()
 	s.insert(func(ctx context.Context, q *query.Queries) error {
-		return q.InsertDelivery(ctx, query.InsertDeliveryParams{
+		return q.InsertDeliveryAnyTeam(ctx, query.InsertDeliveryAnyTeamParams{
 			ID: id, SubscriberID: subscriber, Channel: "webhook", Now: s.clock.Now().UnixNano(),
 		})
 	})
@@ -36,18 +36,18 @@ func (s *system) deliver(subscriber string) (id string) {
 func (s *system) finish(id, state string) {
 	s.t.Helper()
 	s.insert(func(ctx context.Context, q *query.Queries) error {
-		row, err := q.GetDelivery(ctx, id)
+		row, err := q.GetDeliveryAnyTeam(ctx, id)
 		if err != nil {
 			return err
 		}
 		now := s.clock.Now().UnixNano()
-		err = q.SetDeliveryFinished(ctx, query.SetDeliveryFinishedParams{
+		err = q.SetDeliveryFinishedAnyTeam(ctx, query.SetDeliveryFinishedAnyTeamParams{
 			Sequence: row.Sequence, State: state, LastError: "status 500", FinishedAt: &now,
 		})
 		if err != nil {
 			return err
 		}
-		_, err = q.SetNextDeliveryDue(ctx, query.SetNextDeliveryDueParams{SubscriberID: row.SubscriberID, Now: &now})
+		_, err = q.SetNextDeliveryDueAnyTeam(ctx, query.SetNextDeliveryDueAnyTeamParams{SubscriberID: row.SubscriberID, Now: &now})
 		return err
 	})
 }
@@ -136,7 +136,7 @@ func TestRetriedLettersHaveNoSequenceOfADeletedDelivery(t *testing.T) {
 	testkit.Must(t, s.backend.RetryDeliveries(t.Context(), []string{letter}))
 	s.insert(func(ctx context.Context, q *query.Queries) error {
 		now := s.clock.Now().UnixNano()
-		return q.SetDeliveryFinished(ctx, query.SetDeliveryFinishedParams{Sequence: attempted, State: "delivered", FinishedAt: &now})
+		return q.SetDeliveryFinishedAnyTeam(ctx, query.SetDeliveryFinishedAnyTeamParams{Sequence: attempted, State: "delivered", FinishedAt: &now})
 	})
 	if list := s.deliveries(); len(list) != 1 || list[0].State != "waiting" {
 		t.Errorf("the result of another delivery was written: %v", list)

@@ -123,7 +123,7 @@ func TestCommandHistoryByPage(t *testing.T) {
 // A sample is a point whose values are all multiples of one number.
 func (s *system) sample(server string, at time.Time, value float64) {
 	s.insert(func(ctx context.Context, q *query.Queries) error {
-		return q.InsertServerMetric(ctx, query.InsertServerMetricParams{
+		return q.InsertServerMetricAnyTeam(ctx, query.InsertServerMetricAnyTeamParams{
 			ServerID: server, At: at.UnixNano(), CpuPercent: value, RamUsedMb: 2 * value, RamTotalMb: 3 * value,
 			DiskUsedGb: 4 * value, DiskTotalGb: 5 * value,
 		})

@@ -57,7 +57,7 @@ func (m *month) pass(hours int, maintain func()) {
 
 func (m *month) reportAll(ctx context.Context, q *query.Queries, at int64) error {
 	for i, server := range m.servers {
-		err := q.InsertServerMetric(ctx, query.InsertServerMetricParams{
+		err := q.InsertServerMetricAnyTeam(ctx, query.InsertServerMetricAnyTeamParams{
 			ServerID: server, At: at, CpuPercent: float64(at%997) / 10, RamUsedMb: float64(at%8191 + int64(i)), RamTotalMb: 8192,
 			DiskUsedGb: float64(at%7919) / 100, DiskTotalGb: 160,
 		})
@@ -66,7 +66,7 @@ func (m *month) reportAll(ctx context.Context, q *query.Queries, at int64) error
 		}
 	}
 	for _, monitor := range m.monitors {
-		err := q.InsertMonitorCheck(ctx, query.InsertMonitorCheckParams{MonitorID: monitor, CheckedAt: at, Status: "up", LatencyMs: at % 400})
+		err := q.InsertMonitorCheckAnyTeam(ctx, query.InsertMonitorCheckAnyTeamParams{MonitorID: monitor, CheckedAt: at, Status: "up", LatencyMs: at % 400})
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ func (s *identityService) ResolveToken(
 	}
 	response := &identityv1.ResolveTokenResponse{}
 	return response, s.store.ReadTokens(ctx, func(q *query.Queries) error {
-		row, err := q.ResolveToken(ctx, r.GetTokenSha256())
+		row, err := q.ResolveTokenAnyTeam(ctx, r.GetTokenSha256())
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return withReason(codes.NotFound, "no such token", "TOKEN_UNKNOWN", nil)

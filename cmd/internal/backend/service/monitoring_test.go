@@ -15,7 +15,7 @@ import (
 
 func (s *system) check(monitor string, at time.Time, status string) {
 	s.insert(func(ctx context.Context, q *query.Queries) error {
-		return q.InsertMonitorCheck(ctx, query.InsertMonitorCheckParams{
+		return q.InsertMonitorCheckAnyTeam(ctx, query.InsertMonitorCheckAnyTeamParams{
 			MonitorID: monitor, CheckedAt: at.UnixNano(), Status: status, LatencyMs: 12,
 		})
 	})

@@ -87,7 +87,7 @@ type maintenance struct {
 
 	now, wall time.Time
 	teams     []string
-	servers   []query.ListAllServersRow
+	servers   []query.ListServersAnyTeamRow
 	monitors  []string
 }
 
@@ -103,10 +103,10 @@ func (m *maintenance) listOwners(ctx context.Context, q *query.Queries) error {
 		return fmt.Errorf("list the teams: %w", err)
 	}
 	m.teams = convert(teams, func(t query.Team) string { return t.ID })
-	if m.servers, err = q.ListAllServers(ctx); err != nil {
+	if m.servers, err = q.ListServersAnyTeam(ctx); err != nil {
 		return fmt.Errorf("list the servers: %w", err)
 	}
-	if m.monitors, err = q.ListAllMonitors(ctx); err != nil {
+	if m.monitors, err = q.ListMonitorsAnyTeam(ctx); err != nil {
 		return fmt.Errorf("list the monitors: %w", err)
 	}
 	return nil
@@ -118,7 +118,7 @@ func (m *maintenance) rollUp(ctx context.Context) (written int64, err error) {
 	for _, server := range m.servers {
 		var hours []int64
 		err := m.store.Read(ctx, func(q *query.Queries) (err error) {
-			hours, err = q.ListHoursToRollUp(ctx, query.ListHoursToRollUpParams{ServerID: server.ID, Until: until})
+			hours, err = q.ListHoursToRollUpAnyTeam(ctx, query.ListHoursToRollUpAnyTeamParams{ServerID: server.ID, Until: until})
 			return err
 		})
 		if err != nil {
@@ -129,7 +129,7 @@ func (m *maintenance) rollUp(ctx context.Context) (written int64, err error) {
 			hours = hours[len(batch):]
 			err := m.store.Write(ctx, func(q *query.Queries) error {
 				for _, hour := range batch {
-					rows, err := q.InsertMetricHour(ctx, query.InsertMetricHourParams{ServerID: server.ID, At: hour})
+					rows, err := q.InsertMetricHourAnyTeam(ctx, query.InsertMetricHourAnyTeamParams{ServerID: server.ID, At: hour})
 					if err != nil {
 						return err
 					}
@@ -151,27 +151,27 @@ func (m *maintenance) purges() []maintenanceStep {
 	finished := func(state string, retention time.Duration) deletion {
 		until := m.wall.Add(-retention).UnixNano()
 		return func(ctx context.Context, q *query.Queries, batch int64) (int64, error) {
-			return q.DeleteDeliveries(ctx, query.DeleteDeliveriesParams{State: state, Until: &until, Batch: batch})
+			return q.DeleteDeliveriesAnyTeam(ctx, query.DeleteDeliveriesAnyTeamParams{State: state, Until: &until, Batch: batch})
 		}
 	}
 	return []maintenanceStep{
 		m.purge("raw_points_deleted", each(m.servers,
-			func(ctx context.Context, q *query.Queries, server query.ListAllServersRow, batch int64) (int64, error) {
-				return q.DeleteRolledUpMetrics(ctx,
-					query.DeleteRolledUpMetricsParams{ServerID: server.ID, Until: before(rawRetention), Batch: batch})
+			func(ctx context.Context, q *query.Queries, server query.ListServersAnyTeamRow, batch int64) (int64, error) {
+				return q.DeleteRolledUpMetricsAnyTeam(ctx,
+					query.DeleteRolledUpMetricsAnyTeamParams{ServerID: server.ID, Until: before(rawRetention), Batch: batch})
 			})...),
 		m.purge("rollups_deleted", each(m.servers,
-			func(ctx context.Context, q *query.Queries, server query.ListAllServersRow, batch int64) (int64, error) {
-				return q.DeleteMetricHours(ctx,
-					query.DeleteMetricHoursParams{ServerID: server.ID, Until: before(hourRetention), Batch: batch})
+			func(ctx context.Context, q *query.Queries, server query.ListServersAnyTeamRow, batch int64) (int64, error) {
+				return q.DeleteMetricHoursAnyTeam(ctx,
+					query.DeleteMetricHoursAnyTeamParams{ServerID: server.ID, Until: before(hourRetention), Batch: batch})
 			})...),
 		m.purge("checks_deleted", each(m.monitors,
 			func(ctx context.Context, q *query.Queries, monitor string, batch int64) (int64, error) {
-				return q.DeleteMonitorChecks(ctx,
-					query.DeleteMonitorChecksParams{MonitorID: monitor, Until: before(checkRetention), Batch: batch})
+				return q.DeleteMonitorChecksAnyTeam(ctx,
+					query.DeleteMonitorChecksAnyTeamParams{MonitorID: monitor, Until: before(checkRetention), Batch: batch})
 			})...),
 		m.purge("commands_deleted", each(m.servers,
-			func(ctx context.Context, q *query.Queries, server query.ListAllServersRow, batch int64) (int64, error) {
+			func(ctx context.Context, q *query.Queries, server query.ListServersAnyTeamRow, batch int64) (int64, error) {
 				return q.DeleteServerCommands(ctx, query.DeleteServerCommandsParams{
 					TeamID: server.TeamID, ServerID: server.ID, Until: before(commandRetention), Batch: batch,
 				})
@@ -243,7 +243,7 @@ func (m *maintenance) purge(name string, deletions ...deletion) maintenanceStep 
 // expireSubscribers deletes subscribers that did not confirm, with an audit entry each.
 func (m *maintenance) expireSubscribers(until int64) deletion {
 	return func(ctx context.Context, q *query.Queries, batch int64) (int64, error) {
-		expired, err := q.ListExpiredSubscribers(ctx, query.ListExpiredSubscribersParams{Until: until, Batch: batch})
+		expired, err := q.ListExpiredSubscribersAnyTeam(ctx, query.ListExpiredSubscribersAnyTeamParams{Until: until, Batch: batch})
 		if err != nil {
 			return 0, fmt.Errorf("list the expired subscribers: %w", err)
 		}
@@ -260,7 +260,7 @@ func (m *maintenance) expireSubscribers(until int64) deletion {
 func (m *maintenance) deleteSecrets(ctx context.Context) (deleted int64, err error) {
 	until := m.wall.UnixNano()
 	err = m.store.Write(ctx, func(q *query.Queries) error {
-		deleted, err = q.DeleteExpiredSecrets(ctx, &until)
+		deleted, err = q.DeleteExpiredSecretsAnyTeam(ctx, &until)
 		return err
 	})
 	return deleted, err

@@ -30,7 +30,7 @@ func (s *system) maintain() {
 func (s *system) report(server string, at time.Time, a, b, c float64) {
 	s.t.Helper()
 	s.insert(func(ctx context.Context, q *query.Queries) error {
-		return q.InsertServerMetric(ctx, query.InsertServerMetricParams{
+		return q.InsertServerMetricAnyTeam(ctx, query.InsertServerMetricAnyTeamParams{
 			ServerID: server, At: at.UnixNano(), CpuPercent: a, RamUsedMb: b, RamTotalMb: 4096, DiskUsedGb: c, DiskTotalGb: 80,
 		})
 	})
@@ -266,7 +266,7 @@ func TestMaintenanceRunsEachHour(t *testing.T) {
 		server := uuid.NewString()
 		testkit.Must(t, backend.Store().Write(ctx, func(q *query.Queries) error {
 			return firstError(q.InsertServer(ctx, query.InsertServerParams{ID: server, TeamID: made.ID, Tags: "[]"}),
-				q.InsertServerMetric(ctx, query.InsertServerMetricParams{ServerID: server, At: time.Now().UnixNano()}))
+				q.InsertServerMetricAnyTeam(ctx, query.InsertServerMetricAnyTeamParams{ServerID: server, At: time.Now().UnixNano()}))
 		}))
 		<-time.After(50*hour + time.Minute)
 		stop()

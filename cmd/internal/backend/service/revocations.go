@@ -64,7 +64,7 @@ func (s *identityService) startWatching(ctx context.Context, after string) (at p
 		if at.installation, err = q.GetInstallation(ctx); err != nil {
 			return fmt.Errorf("read the installation's id: %w", err)
 		}
-		if at.number, err = q.LastRevocation(ctx); err != nil {
+		if at.number, err = q.LastRevocationAnyTeam(ctx); err != nil {
 			return fmt.Errorf("read the last revocation: %w", err)
 		}
 		if after == "" {
@@ -85,8 +85,8 @@ func (s *identityService) sendRevocations(stream revocationStream, at position) 
 	for {
 		var rows []query.Revocation
 		err := s.store.ReadTokens(stream.Context(), func(q *query.Queries) (err error) {
-			rows, err = q.ListRevocationsAfter(stream.Context(),
-				query.ListRevocationsAfterParams{Position: at.number, PageSize: revocationBatch})
+			rows, err = q.ListRevocationsAfterAnyTeam(stream.Context(),
+				query.ListRevocationsAfterAnyTeamParams{Position: at.number, PageSize: revocationBatch})
 			return err
 		})
 		if err != nil {

@@ -83,7 +83,7 @@ func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added Add
 		if err != nil {
 			return err
 		}
-		existing, err := q.GetSubscriberByAddress(ctx, query.GetSubscriberByAddressParams{
+		existing, err := q.GetSubscriberByAddressAnyTeam(ctx, query.GetSubscriberByAddressAnyTeamParams{
 			StatusPageID: page.ID, Channel: n.Channel, Address: n.Address,
 		})
 		if errors.Is(err, sql.ErrNoRows) {
@@ -143,7 +143,7 @@ func (b *Backend) askAgain(ctx context.Context, q *query.Queries, row query.Subs
 	if n.Confirmed {
 		return fmt.Errorf("the page already has this address, not confirmed: remove subscriber %s first", row.ID)
 	}
-	last, err := q.GetLastConfirmation(ctx, row.ID)
+	last, err := q.GetLastConfirmationAnyTeam(ctx, row.ID)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 	case err != nil:
@@ -156,7 +156,7 @@ func (b *Backend) askAgain(ctx context.Context, q *query.Queries, row query.Subs
 	if err != nil {
 		return err
 	}
-	if err := q.SetSubscriberCreated(ctx, query.SetSubscriberCreatedParams{ID: row.ID, CreatedAt: now}); err != nil {
+	if err := q.SetSubscriberCreatedAnyTeam(ctx, query.SetSubscriberCreatedAnyTeamParams{ID: row.ID, CreatedAt: now}); err != nil {
 		return fmt.Errorf("restart the time to confirm: %w", err)
 	}
 	return b.askToConfirm(ctx, q, row.ID)
@@ -167,7 +167,7 @@ func (b *Backend) askToConfirm(ctx context.Context, q *query.Queries, subscriber
 	if err != nil {
 		return fmt.Errorf("create the id of a delivery: %w", err)
 	}
-	err = q.InsertDelivery(ctx, query.InsertDeliveryParams{
+	err = q.InsertDeliveryAnyTeam(ctx, query.InsertDeliveryAnyTeamParams{
 		ID: id, SubscriberID: subscriber, Channel: ChannelEmail, Now: b.wallClock().UnixNano(),
 	})
 	if err != nil {
@@ -188,7 +188,7 @@ func (b *Backend) ListSubscribers(ctx context.Context, page string) (subscribers
 			}
 			id = found.ID
 		}
-		rows, err := q.ListSubscribers(ctx, id)
+		rows, err := q.ListSubscribersAnyTeam(ctx, id)
 		if err != nil {
 			return fmt.Errorf("list the subscribers: %w", err)
 		}
@@ -228,12 +228,12 @@ func (b *Backend) RotateSecret(ctx context.Context, id string, overlap time.Dura
 		if err != nil {
 			return err
 		}
-		secrets := query.SetSubscriberSecretsParams{ID: row.ID, Secret: fresh}
+		secrets := query.SetSubscriberSecretsAnyTeamParams{ID: row.ID, Secret: fresh}
 		if overlap > 0 {
 			until := b.wallClock().Add(overlap).UnixNano()
 			secrets.PreviousSecret, secrets.PreviousSecretUntil = row.Secret, &until
 		}
-		if err := q.SetSubscriberSecrets(ctx, secrets); err != nil {
+		if err := q.SetSubscriberSecretsAnyTeam(ctx, secrets); err != nil {
 			return fmt.Errorf("write the secret: %w", err)
 		}
 		return audit.ServiceAction(row.TeamID, secretRotated, row.ID, now).Record(ctx, q)
@@ -246,7 +246,7 @@ func (b *Backend) RotateSecret(ctx context.Context, id string, overlap time.Dura
 
 // findSubscribedPage returns the status page with an id or a hostname.
 func findSubscribedPage(ctx context.Context, q *query.Queries, page string) (query.StatusPage, error) {
-	row, err := q.FindStatusPage(ctx, page)
+	row, err := q.FindStatusPageAnyTeam(ctx, page)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row, fmt.Errorf("status page %q: %w", page, ErrNotFound)
 	}
@@ -257,7 +257,7 @@ func findSubscribedPage(ctx context.Context, q *query.Queries, page string) (que
 }
 
 func findSubscriber(ctx context.Context, q *query.Queries, id string) (query.Subscriber, error) {
-	row, err := q.GetSubscriber(ctx, id)
+	row, err := q.GetSubscriberAnyTeam(ctx, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row, fmt.Errorf("subscriber %q: %w", id, ErrNotFound)
 	}
@@ -267,7 +267,7 @@ func findSubscriber(ctx context.Context, q *query.Queries, id string) (query.Sub
 	return row, nil
 }
 
-func subscriber(row query.ListSubscribersRow) Subscriber {
+func subscriber(row query.ListSubscribersAnyTeamRow) Subscriber {
 	s := row.Subscriber
 	return Subscriber{
 		ID: s.ID, TeamID: s.TeamID, PageID: s.StatusPageID, PageHostname: row.UniqueHostname, Channel: s.Channel, Address: s.Address,

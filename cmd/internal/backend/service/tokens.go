@@ -138,7 +138,7 @@ func (b *Backend) CreateToken(ctx context.Context, t NewToken) (Token, error) {
 // Tokens returns all tokens, including revoked ones, by team and then by age.
 func (b *Backend) Tokens(ctx context.Context) (tokens []Token, err error) {
 	err = b.store.Read(ctx, func(q *query.Queries) error {
-		rows, err := q.ListTokens(ctx)
+		rows, err := q.ListTokensAnyTeam(ctx)
 		if err != nil {
 			return fmt.Errorf("list the tokens: %w", err)
 		}
@@ -158,7 +158,7 @@ func (b *Backend) Tokens(ctx context.Context) (tokens []Token, err error) {
 // ErrNotFound if there is no such token.
 func (b *Backend) RevokeToken(ctx context.Context, id string) (revoked Token, err error) {
 	err = b.store.Write(ctx, func(q *query.Queries) error {
-		row, err := q.GetToken(ctx, id)
+		row, err := q.GetTokenAnyTeam(ctx, id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("token %q: %w", id, ErrNotFound)
 		}
@@ -185,11 +185,11 @@ func (b *Backend) revoke(ctx context.Context, q *query.Queries, row *query.ApiTo
 		return err
 	}
 	row.RevokedAt = &now
-	if err := q.SetTokenRevoked(ctx, query.SetTokenRevokedParams{ID: row.ID, RevokedAt: row.RevokedAt}); err != nil {
+	if err := q.SetTokenRevokedAnyTeam(ctx, query.SetTokenRevokedAnyTeamParams{ID: row.ID, RevokedAt: row.RevokedAt}); err != nil {
 		return fmt.Errorf("revoke the token: %w", err)
 	}
-	err = q.InsertRevocation(ctx,
-		query.InsertRevocationParams{TokenID: row.ID, TokenSha256: row.Sha256, RevokedAt: now})
+	err = q.InsertRevocationAnyTeam(ctx,
+		query.InsertRevocationAnyTeamParams{TokenID: row.ID, TokenSha256: row.Sha256, RevokedAt: now})
 	if err != nil {
 		return fmt.Errorf("write the revocation: %w", err)
 	}

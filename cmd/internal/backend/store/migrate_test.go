@@ -38,10 +38,10 @@ func TestUpgradeKeepsRowsAndCausesNothing(t *testing.T) {
 
 	s := open(t, dir)
 	testkit.Must(t, s.Read(t.Context(), func(q *query.Queries) error {
-		if n, err := q.NextNotification(t.Context()); !errors.Is(err, sql.ErrNoRows) {
+		if n, err := q.NextNotificationAnyTeam(t.Context()); !errors.Is(err, sql.ErrNoRows) {
 			t.Errorf("an old notification is sent: %v, %v", n, err)
 		}
-		monitor, err := q.GetMonitor(t.Context(), "monitor")
+		monitor, err := q.GetMonitorAnyTeam(t.Context(), "monitor")
 		if err != nil || monitor.OpensIncidents || monitor.IncidentID != nil || monitor.Status != "down" {
 			t.Errorf("the monitor is %+v, %v", monitor, err)
 		}

@@ -77,7 +77,7 @@ func (n *notifications) receive(ctx context.Context, s system) error {
 // subscribers returns the subscribers with an address, and their secrets that are valid by the wall clock.
 func (n *notifications) subscribers(ctx context.Context, channel, address string) (list []inbox.Subscriber, err error) {
 	err = n.backend.Store().Read(ctx, func(q *query.Queries) error {
-		rows, err := q.ListSubscribersByAddress(ctx, query.ListSubscribersByAddressParams{Channel: channel, Address: address})
+		rows, err := q.ListSubscribersByAddressAnyTeam(ctx, query.ListSubscribersByAddressAnyTeamParams{Channel: channel, Address: address})
 		if err != nil {
 			return fmt.Errorf("list the subscribers of an address: %w", err)
 		}

@@ -32,7 +32,7 @@ func (t *team) addAgents(ctx context.Context, q *query.Queries, start time.Time)
 		if server.LastSeenAt == nil {
 			continue
 		}
-		last, err := q.LastServerMetric(ctx, server.ID)
+		last, err := q.LastServerMetricAnyTeam(ctx, server.ID)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
@@ -77,7 +77,7 @@ func (a *agent) report(ctx context.Context, q *query.Queries, at time.Time) erro
 	}
 	row := a.load.At(at)
 	row.ServerID = a.server
-	if err := q.InsertServerMetric(ctx, row); err != nil {
+	if err := q.InsertServerMetricAnyTeam(ctx, row); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}
 	if err := q.SetServerSeen(ctx, query.SetServerSeenParams{TeamID: a.team, ID: a.server, LastSeenAt: &row.At}); err != nil {

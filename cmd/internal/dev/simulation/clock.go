@@ -22,7 +22,7 @@ func Clock(start time.Time, speed float64) func() time.Time {
 func Start(ctx context.Context, s *store.Store) (start time.Time, err error) {
 	start = time.Now()
 	return start, s.Read(ctx, func(q *query.Queries) error {
-		latest, err := q.LatestTime(ctx)
+		latest, err := q.LatestTimeAnyTeam(ctx)
 		if err != nil {
 			return fmt.Errorf("look for the latest time in the data: %w", err)
 		}

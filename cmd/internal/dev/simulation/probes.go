@@ -66,7 +66,7 @@ func (t *team) addTargets(ctx context.Context, q *query.Queries, start time.Time
 
 // setBase sets the latency to that of the checks before.
 func (x *target) setBase(ctx context.Context, q *query.Queries) error {
-	milliseconds, err := q.FastestCheck(ctx, x.monitor.ID)
+	milliseconds, err := q.FastestCheckAnyTeam(ctx, x.monitor.ID)
 	if err != nil {
 		return fmt.Errorf("get the latency of %s: %w", x.monitor.Name, err)
 	}

@@ -1,8 +1,8 @@
--- name: GetMonitor :one
+-- name: GetMonitorAnyTeam :one
 SELECT * FROM monitors
 WHERE id = sqlc.arg(id);
 
--- name: InsertNewMonitorCheck :execrows
+-- name: InsertNewMonitorCheckAnyTeam :execrows
 -- Inserts nothing if the monitor has a check of that time.
 INSERT INTO monitor_checks (monitor_id, checked_at, status, latency_ms) VALUES (?, ?, ?, ?)
 ON CONFLICT DO NOTHING;

@@ -76,7 +76,7 @@ INSERT INTO server_groups (id, team_id, name, color, position) VALUES (?, ?, ?, 
 INSERT INTO servers (id, team_id, group_id, name, host, os, tags, last_seen_at, created_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: InsertServerMetric :exec
+-- name: InsertServerMetricAnyTeam :exec
 INSERT INTO server_metrics (server_id, at, cpu_percent, ram_used_mb, ram_total_mb, disk_used_gb, disk_total_gb)
 VALUES (?, ?, ?, ?, ?, ?, ?);
 

@@ -19,31 +19,31 @@ WHERE name = sqlc.arg(name);
 -- name: InsertToken :exec
 INSERT INTO api_tokens (id, team_id, name, sha256, scopes, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?);
 
--- name: ResolveToken :one
+-- name: ResolveTokenAnyTeam :one
 SELECT t.id, t.team_id, t.scopes, t.revoked_at, team.plan
 FROM api_tokens t
 JOIN teams team ON team.id = t.team_id
 WHERE t.sha256 = sqlc.arg(sha256);
 
--- name: GetToken :one
+-- name: GetTokenAnyTeam :one
 SELECT * FROM api_tokens
 WHERE id = sqlc.arg(id);
 
--- name: ListTokens :many
+-- name: ListTokensAnyTeam :many
 SELECT * FROM api_tokens
 ORDER BY team_id, created_at, id;
 
--- name: SetTokenRevoked :exec
+-- name: SetTokenRevokedAnyTeam :exec
 UPDATE api_tokens SET revoked_at = sqlc.arg(revoked_at)
 WHERE id = sqlc.arg(id);
 
--- name: InsertRevocation :exec
+-- name: InsertRevocationAnyTeam :exec
 INSERT INTO revocations (token_id, token_sha256, revoked_at) VALUES (?, ?, ?);
 
--- name: LastRevocation :one
+-- name: LastRevocationAnyTeam :one
 SELECT CAST(coalesce(max(position), 0) AS INTEGER) FROM revocations;
 
--- name: ListRevocationsAfter :many
+-- name: ListRevocationsAfterAnyTeam :many
 SELECT * FROM revocations
 WHERE position > sqlc.arg(position)
 ORDER BY position

@@ -27,5 +27,5 @@ INSERT INTO monitors (id, team_id, name, type, target, status, enabled, interval
     last_status_change_at, opens_incidents)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: InsertMonitorCheck :exec
+-- name: InsertMonitorCheckAnyTeam :exec
 INSERT INTO monitor_checks (monitor_id, checked_at, status, latency_ms) VALUES (?, ?, ?, ?);

@@ -1,14 +1,14 @@
 -- Rollups, and the deletion of rows after their retention. A deletion is bounded by a batch size, so that other writers do not wait long.
 
--- name: ListAllServers :many
+-- name: ListServersAnyTeam :many
 SELECT team_id, id FROM servers
 ORDER BY team_id, id;
 
--- name: ListAllMonitors :many
+-- name: ListMonitorsAnyTeam :many
 SELECT id FROM monitors
 ORDER BY id;
 
--- name: ListHoursToRollUp :many
+-- name: ListHoursToRollUpAnyTeam :many
 -- The hours before a time that have raw points and no rollup.
 SELECT DISTINCT CAST(m.at / 3600000000000 * 3600000000000 AS INTEGER) AS at
 FROM server_metrics m
@@ -18,7 +18,7 @@ WHERE m.server_id = sqlc.arg(server_id) AND m.at < sqlc.arg(until)
       WHERE h.server_id = m.server_id AND h.at = m.at / 3600000000000 * 3600000000000)
 ORDER BY 1;
 
--- name: InsertMetricHour :execrows
+-- name: InsertMetricHourAnyTeam :execrows
 -- Another process may have written it since.
 INSERT INTO server_metric_hours (server_id, at, cpu_percent, ram_used_mb, ram_total_mb, disk_used_gb, disk_total_gb)
 SELECT m.server_id,
@@ -33,7 +33,7 @@ WHERE m.server_id = sqlc.arg(server_id) AND m.at >= sqlc.arg(at) AND m.at < sqlc
 GROUP BY m.at / 3600000000000
 ON CONFLICT (server_id, at) DO NOTHING;
 
--- name: DeleteRolledUpMetrics :execrows
+-- name: DeleteRolledUpMetricsAnyTeam :execrows
 DELETE FROM server_metrics
 WHERE server_metrics.server_id = sqlc.arg(server_id) AND server_metrics.at IN (
     SELECT m.at FROM server_metrics m
@@ -44,7 +44,7 @@ WHERE server_metrics.server_id = sqlc.arg(server_id) AND server_metrics.at IN (
     ORDER BY m.at
     LIMIT sqlc.arg(batch));
 
--- name: DeleteMetricHours :execrows
+-- name: DeleteMetricHoursAnyTeam :execrows
 DELETE FROM server_metric_hours
 WHERE server_metric_hours.server_id = sqlc.arg(server_id) AND server_metric_hours.at IN (
     SELECT h.at FROM server_metric_hours h
@@ -52,7 +52,7 @@ WHERE server_metric_hours.server_id = sqlc.arg(server_id) AND server_metric_hour
     ORDER BY h.at
     LIMIT sqlc.arg(batch));
 
--- name: DeleteMonitorChecks :execrows
+-- name: DeleteMonitorChecksAnyTeam :execrows
 DELETE FROM monitor_checks
 WHERE monitor_checks.monitor_id = sqlc.arg(monitor_id) AND monitor_checks.checked_at IN (
     SELECT c.checked_at FROM monitor_checks c
@@ -68,7 +68,7 @@ WHERE server_commands.id IN (
       AND c.finished_at IS NOT NULL
     LIMIT sqlc.arg(batch));
 
--- name: DeleteDeliveries :execrows
+-- name: DeleteDeliveriesAnyTeam :execrows
 DELETE FROM deliveries
 WHERE deliveries.sequence IN (
     SELECT d.sequence FROM deliveries d
@@ -99,7 +99,7 @@ WHERE audit_entries.id IN (
     WHERE a.team_id = sqlc.arg(team_id) AND a.created_at < sqlc.arg(until)
     LIMIT sqlc.arg(batch));
 
--- name: ListExpiredSubscribers :many
+-- name: ListExpiredSubscribersAnyTeam :many
 SELECT * FROM subscribers
 WHERE confirmed_at IS NULL AND created_at < sqlc.arg(until)
 LIMIT sqlc.arg(batch);

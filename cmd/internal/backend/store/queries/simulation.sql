@@ -1,4 +1,4 @@
--- name: LatestTime :one
+-- name: LatestTimeAnyTeam :one
 -- The latest time that agents, probes and actions left in the data; 0 for none.
 SELECT CAST(max(
     coalesce((SELECT max(last_seen_at) FROM servers), 0),
@@ -7,7 +7,7 @@ SELECT CAST(max(
     coalesce((SELECT max(created_at) FROM audit_entries), 0)
 ) AS INTEGER);
 
--- name: LastServerMetric :one
+-- name: LastServerMetricAnyTeam :one
 SELECT * FROM server_metrics
 WHERE server_id = sqlc.arg(server_id)
 ORDER BY at DESC
@@ -17,7 +17,7 @@ LIMIT 1;
 UPDATE servers SET last_seen_at = sqlc.arg(last_seen_at)
 WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id);
 
--- name: FastestCheck :one
+-- name: FastestCheckAnyTeam :one
 -- The lowest latency of a check that found the target up; 0 for none.
 SELECT CAST(coalesce(min(latency_ms), 0) AS INTEGER) FROM monitor_checks
 WHERE monitor_id = sqlc.arg(monitor_id) AND status = 'up';

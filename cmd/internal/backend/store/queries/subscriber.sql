@@ -3,15 +3,15 @@ INSERT INTO subscribers (id, team_id, status_page_id, channel, address, link_tok
     previous_secret_until, created_at, confirmed_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: GetSubscriber :one
+-- name: GetSubscriberAnyTeam :one
 SELECT * FROM subscribers
 WHERE id = sqlc.arg(id);
 
--- name: GetSubscriberByAddress :one
+-- name: GetSubscriberByAddressAnyTeam :one
 SELECT * FROM subscribers
 WHERE status_page_id = sqlc.arg(status_page_id) AND channel = sqlc.arg(channel) AND address = sqlc.arg(address);
 
--- name: ListSubscribers :many
+-- name: ListSubscribersAnyTeam :many
 -- All subscribers, or those of one page, with their numbers of waiting and dead deliveries.
 SELECT sqlc.embed(s), p.unique_hostname,
        CAST(coalesce(d.waiting, 0) AS INTEGER) AS waiting, CAST(coalesce(d.dead, 0) AS INTEGER) AS dead
@@ -26,35 +26,35 @@ LEFT JOIN (
 WHERE CAST(sqlc.arg(status_page_id) AS TEXT) = '' OR s.status_page_id = CAST(sqlc.arg(status_page_id) AS TEXT)
 ORDER BY p.unique_hostname, s.created_at, s.id;
 
--- name: SetSubscriberCreated :exec
+-- name: SetSubscriberCreatedAnyTeam :exec
 UPDATE subscribers SET created_at = sqlc.arg(created_at)
 WHERE id = sqlc.arg(id);
 
--- name: SetSubscriberSecrets :exec
+-- name: SetSubscriberSecretsAnyTeam :exec
 UPDATE subscribers SET secret = sqlc.arg(secret), previous_secret = sqlc.narg(previous_secret),
     previous_secret_until = sqlc.narg(previous_secret_until)
 WHERE id = sqlc.arg(id);
 
--- name: DeleteExpiredSecrets :execrows
+-- name: DeleteExpiredSecretsAnyTeam :execrows
 UPDATE subscribers SET previous_secret = NULL, previous_secret_until = NULL
 WHERE previous_secret_until <= sqlc.arg(until);
 
--- name: GetLastConfirmation :one
+-- name: GetLastConfirmationAnyTeam :one
 SELECT state, created_at FROM deliveries
 WHERE subscriber_id = sqlc.arg(subscriber_id) AND notification_id IS NULL
 ORDER BY sequence DESC
 LIMIT 1;
 
--- name: FindStatusPage :one
+-- name: FindStatusPageAnyTeam :one
 -- The page with the id or the hostname, of any team.
 SELECT * FROM status_pages
 WHERE id = sqlc.arg(id_or_hostname) OR unique_hostname = sqlc.arg(id_or_hostname);
 
--- name: GetDelivery :one
+-- name: GetDeliveryAnyTeam :one
 SELECT * FROM deliveries
 WHERE id = sqlc.arg(id);
 
--- name: ListDeliveries :many
+-- name: ListDeliveriesAnyTeam :many
 -- Newest first, optionally of one state or one subscriber. The event of a request to confirm a subscription is empty.
 SELECT d.*, CAST(coalesce(n.event, '') AS TEXT) AS event
 FROM deliveries d
@@ -64,10 +64,10 @@ WHERE (CAST(sqlc.arg(state) AS TEXT) = '' OR d.state = CAST(sqlc.arg(state) AS T
 ORDER BY d.sequence DESC
 LIMIT sqlc.arg(page_size);
 
--- name: LastDelivery :one
+-- name: LastDeliveryAnyTeam :one
 SELECT CAST(coalesce(max(sequence), 0) AS INTEGER) FROM deliveries;
 
--- name: ListDeadLetters :many
+-- name: ListDeadLettersAnyTeam :many
 -- Oldest first, up to a sequence, optionally of one subscriber. The second condition is that of the partial index deliveries_finished.
 SELECT id FROM deliveries
 WHERE state = 'dead' AND state <> 'waiting' AND sequence <= sqlc.arg(last)
@@ -75,7 +75,7 @@ WHERE state = 'dead' AND state <> 'waiting' AND sequence <= sqlc.arg(last)
 ORDER BY sequence
 LIMIT sqlc.arg(page_size);
 
--- name: RetryDelivery :exec
+-- name: RetryDeliveryAnyTeam :exec
 -- A dead letter waits again, as the last message of its subscriber. It is due at once if no other message of the subscriber waits. It is
 -- inserted anew, because only an insertion gets a sequence that no deleted delivery had, of which an attempt may be in progress.
 INSERT OR REPLACE INTO deliveries (id, subscriber_id, channel, receiver, notification_id, state, due_at, created_at, last_error)

@@ -35,13 +35,13 @@ func (q *Queries) CountActions(ctx context.Context, arg CountActionsParams) (int
 	return count, err
 }
 
-const getMonitor = `-- name: GetMonitor :one
+const getMonitorAnyTeam = `-- name: GetMonitorAnyTeam :one
 SELECT id, team_id, name, type, target, status, enabled, interval_seconds, last_check_at, last_status_change_at, opens_incidents, failed_checks, good_checks, incident_id FROM monitors
 WHERE id = ?1
 `
 
-func (q *Queries) GetMonitor(ctx context.Context, id string) (Monitor, error) {
-	row := q.queryRow(ctx, q.getMonitorStmt, getMonitor, id)
+func (q *Queries) GetMonitorAnyTeam(ctx context.Context, id string) (Monitor, error) {
+	row := q.queryRow(ctx, q.getMonitorAnyTeamStmt, getMonitorAnyTeam, id)
 	var i Monitor
 	err := row.Scan(
 		&i.ID,
@@ -62,12 +62,12 @@ func (q *Queries) GetMonitor(ctx context.Context, id string) (Monitor, error) {
 	return i, err
 }
 
-const insertNewMonitorCheck = `-- name: InsertNewMonitorCheck :execrows
+const insertNewMonitorCheckAnyTeam = `-- name: InsertNewMonitorCheckAnyTeam :execrows
 INSERT INTO monitor_checks (monitor_id, checked_at, status, latency_ms) VALUES (?, ?, ?, ?)
 ON CONFLICT DO NOTHING
 `
 
-type InsertNewMonitorCheckParams struct {
+type InsertNewMonitorCheckAnyTeamParams struct {
 	MonitorID string
 	CheckedAt int64
 	Status    string
@@ -75,8 +75,8 @@ type InsertNewMonitorCheckParams struct {
 }
 
 // Inserts nothing if the monitor has a check of that time.
-func (q *Queries) InsertNewMonitorCheck(ctx context.Context, arg InsertNewMonitorCheckParams) (int64, error) {
-	result, err := q.exec(ctx, q.insertNewMonitorCheckStmt, insertNewMonitorCheck,
+func (q *Queries) InsertNewMonitorCheckAnyTeam(ctx context.Context, arg InsertNewMonitorCheckAnyTeamParams) (int64, error) {
+	result, err := q.exec(ctx, q.insertNewMonitorCheckAnyTeamStmt, insertNewMonitorCheckAnyTeam,
 		arg.MonitorID,
 		arg.CheckedAt,
 		arg.Status,

@@ -24,14 +24,14 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
-	if q.confirmSubscriberStmt, err = db.PrepareContext(ctx, confirmSubscriber); err != nil {
-		return nil, fmt.Errorf("error preparing query ConfirmSubscriber: %w", err)
+	if q.confirmSubscriberAnyTeamStmt, err = db.PrepareContext(ctx, confirmSubscriberAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ConfirmSubscriberAnyTeam: %w", err)
 	}
 	if q.countActionsStmt, err = db.PrepareContext(ctx, countActions); err != nil {
 		return nil, fmt.Errorf("error preparing query CountActions: %w", err)
 	}
-	if q.countDeadLettersStmt, err = db.PrepareContext(ctx, countDeadLetters); err != nil {
-		return nil, fmt.Errorf("error preparing query CountDeadLetters: %w", err)
+	if q.countDeadLettersAnyTeamStmt, err = db.PrepareContext(ctx, countDeadLettersAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query CountDeadLettersAnyTeam: %w", err)
 	}
 	if q.countMonitorChecksStmt, err = db.PrepareContext(ctx, countMonitorChecks); err != nil {
 		return nil, fmt.Errorf("error preparing query CountMonitorChecks: %w", err)
@@ -42,47 +42,47 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countServerCommandsStmt, err = db.PrepareContext(ctx, countServerCommands); err != nil {
 		return nil, fmt.Errorf("error preparing query CountServerCommands: %w", err)
 	}
-	if q.countWaitingDeliveriesStmt, err = db.PrepareContext(ctx, countWaitingDeliveries); err != nil {
-		return nil, fmt.Errorf("error preparing query CountWaitingDeliveries: %w", err)
+	if q.countWaitingDeliveriesAnyTeamStmt, err = db.PrepareContext(ctx, countWaitingDeliveriesAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query CountWaitingDeliveriesAnyTeam: %w", err)
 	}
 	if q.deleteAuditEntriesStmt, err = db.PrepareContext(ctx, deleteAuditEntries); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteAuditEntries: %w", err)
 	}
-	if q.deleteDeliveriesStmt, err = db.PrepareContext(ctx, deleteDeliveries); err != nil {
-		return nil, fmt.Errorf("error preparing query DeleteDeliveries: %w", err)
+	if q.deleteDeliveriesAnyTeamStmt, err = db.PrepareContext(ctx, deleteDeliveriesAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteDeliveriesAnyTeam: %w", err)
 	}
 	if q.deleteExpiredIdempotencyKeysStmt, err = db.PrepareContext(ctx, deleteExpiredIdempotencyKeys); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteExpiredIdempotencyKeys: %w", err)
 	}
-	if q.deleteExpiredSecretsStmt, err = db.PrepareContext(ctx, deleteExpiredSecrets); err != nil {
-		return nil, fmt.Errorf("error preparing query DeleteExpiredSecrets: %w", err)
+	if q.deleteExpiredSecretsAnyTeamStmt, err = db.PrepareContext(ctx, deleteExpiredSecretsAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteExpiredSecretsAnyTeam: %w", err)
 	}
 	if q.deleteIdempotencyKeyIfExpiredStmt, err = db.PrepareContext(ctx, deleteIdempotencyKeyIfExpired); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteIdempotencyKeyIfExpired: %w", err)
 	}
-	if q.deleteMetricHoursStmt, err = db.PrepareContext(ctx, deleteMetricHours); err != nil {
-		return nil, fmt.Errorf("error preparing query DeleteMetricHours: %w", err)
+	if q.deleteMetricHoursAnyTeamStmt, err = db.PrepareContext(ctx, deleteMetricHoursAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteMetricHoursAnyTeam: %w", err)
 	}
-	if q.deleteMonitorChecksStmt, err = db.PrepareContext(ctx, deleteMonitorChecks); err != nil {
-		return nil, fmt.Errorf("error preparing query DeleteMonitorChecks: %w", err)
+	if q.deleteMonitorChecksAnyTeamStmt, err = db.PrepareContext(ctx, deleteMonitorChecksAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteMonitorChecksAnyTeam: %w", err)
 	}
 	if q.deleteNotificationsStmt, err = db.PrepareContext(ctx, deleteNotifications); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteNotifications: %w", err)
 	}
-	if q.deleteRolledUpMetricsStmt, err = db.PrepareContext(ctx, deleteRolledUpMetrics); err != nil {
-		return nil, fmt.Errorf("error preparing query DeleteRolledUpMetrics: %w", err)
+	if q.deleteRolledUpMetricsAnyTeamStmt, err = db.PrepareContext(ctx, deleteRolledUpMetricsAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteRolledUpMetricsAnyTeam: %w", err)
 	}
 	if q.deleteServerCommandsStmt, err = db.PrepareContext(ctx, deleteServerCommands); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteServerCommands: %w", err)
 	}
-	if q.deleteSubscriberStmt, err = db.PrepareContext(ctx, deleteSubscriber); err != nil {
-		return nil, fmt.Errorf("error preparing query DeleteSubscriber: %w", err)
+	if q.deleteSubscriberAnyTeamStmt, err = db.PrepareContext(ctx, deleteSubscriberAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query DeleteSubscriberAnyTeam: %w", err)
 	}
-	if q.fastestCheckStmt, err = db.PrepareContext(ctx, fastestCheck); err != nil {
-		return nil, fmt.Errorf("error preparing query FastestCheck: %w", err)
+	if q.fastestCheckAnyTeamStmt, err = db.PrepareContext(ctx, fastestCheckAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query FastestCheckAnyTeam: %w", err)
 	}
-	if q.findStatusPageStmt, err = db.PrepareContext(ctx, findStatusPage); err != nil {
-		return nil, fmt.Errorf("error preparing query FindStatusPage: %w", err)
+	if q.findStatusPageAnyTeamStmt, err = db.PrepareContext(ctx, findStatusPageAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query FindStatusPageAnyTeam: %w", err)
 	}
 	if q.getAuditEntryStmt, err = db.PrepareContext(ctx, getAuditEntry); err != nil {
 		return nil, fmt.Errorf("error preparing query GetAuditEntry: %w", err)
@@ -90,11 +90,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getComponentStmt, err = db.PrepareContext(ctx, getComponent); err != nil {
 		return nil, fmt.Errorf("error preparing query GetComponent: %w", err)
 	}
-	if q.getDeliveryStmt, err = db.PrepareContext(ctx, getDelivery); err != nil {
-		return nil, fmt.Errorf("error preparing query GetDelivery: %w", err)
+	if q.getDeliveryAnyTeamStmt, err = db.PrepareContext(ctx, getDeliveryAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query GetDeliveryAnyTeam: %w", err)
 	}
-	if q.getDueDeliveryStmt, err = db.PrepareContext(ctx, getDueDelivery); err != nil {
-		return nil, fmt.Errorf("error preparing query GetDueDelivery: %w", err)
+	if q.getDueDeliveryAnyTeamStmt, err = db.PrepareContext(ctx, getDueDeliveryAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query GetDueDeliveryAnyTeam: %w", err)
 	}
 	if q.getIdempotencyKeyStmt, err = db.PrepareContext(ctx, getIdempotencyKey); err != nil {
 		return nil, fmt.Errorf("error preparing query GetIdempotencyKey: %w", err)
@@ -105,14 +105,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getInstallationStmt, err = db.PrepareContext(ctx, getInstallation); err != nil {
 		return nil, fmt.Errorf("error preparing query GetInstallation: %w", err)
 	}
-	if q.getLastConfirmationStmt, err = db.PrepareContext(ctx, getLastConfirmation); err != nil {
-		return nil, fmt.Errorf("error preparing query GetLastConfirmation: %w", err)
+	if q.getLastConfirmationAnyTeamStmt, err = db.PrepareContext(ctx, getLastConfirmationAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query GetLastConfirmationAnyTeam: %w", err)
 	}
-	if q.getMonitorStmt, err = db.PrepareContext(ctx, getMonitor); err != nil {
-		return nil, fmt.Errorf("error preparing query GetMonitor: %w", err)
+	if q.getMonitorAnyTeamStmt, err = db.PrepareContext(ctx, getMonitorAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query GetMonitorAnyTeam: %w", err)
 	}
-	if q.getNotifiedEventStmt, err = db.PrepareContext(ctx, getNotifiedEvent); err != nil {
-		return nil, fmt.Errorf("error preparing query GetNotifiedEvent: %w", err)
+	if q.getNotifiedEventAnyTeamStmt, err = db.PrepareContext(ctx, getNotifiedEventAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query GetNotifiedEventAnyTeam: %w", err)
 	}
 	if q.getServerStmt, err = db.PrepareContext(ctx, getServer); err != nil {
 		return nil, fmt.Errorf("error preparing query GetServer: %w", err)
@@ -120,14 +120,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getStatusPageStmt, err = db.PrepareContext(ctx, getStatusPage); err != nil {
 		return nil, fmt.Errorf("error preparing query GetStatusPage: %w", err)
 	}
-	if q.getSubscriberStmt, err = db.PrepareContext(ctx, getSubscriber); err != nil {
-		return nil, fmt.Errorf("error preparing query GetSubscriber: %w", err)
+	if q.getSubscriberAnyTeamStmt, err = db.PrepareContext(ctx, getSubscriberAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query GetSubscriberAnyTeam: %w", err)
 	}
-	if q.getSubscriberByAddressStmt, err = db.PrepareContext(ctx, getSubscriberByAddress); err != nil {
-		return nil, fmt.Errorf("error preparing query GetSubscriberByAddress: %w", err)
+	if q.getSubscriberByAddressAnyTeamStmt, err = db.PrepareContext(ctx, getSubscriberByAddressAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query GetSubscriberByAddressAnyTeam: %w", err)
 	}
-	if q.getSubscriberByLinkTokenStmt, err = db.PrepareContext(ctx, getSubscriberByLinkToken); err != nil {
-		return nil, fmt.Errorf("error preparing query GetSubscriberByLinkToken: %w", err)
+	if q.getSubscriberByLinkTokenAnyTeamStmt, err = db.PrepareContext(ctx, getSubscriberByLinkTokenAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query GetSubscriberByLinkTokenAnyTeam: %w", err)
 	}
 	if q.getTeamStmt, err = db.PrepareContext(ctx, getTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query GetTeam: %w", err)
@@ -135,8 +135,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getTeamByNameStmt, err = db.PrepareContext(ctx, getTeamByName); err != nil {
 		return nil, fmt.Errorf("error preparing query GetTeamByName: %w", err)
 	}
-	if q.getTokenStmt, err = db.PrepareContext(ctx, getToken); err != nil {
-		return nil, fmt.Errorf("error preparing query GetToken: %w", err)
+	if q.getTokenAnyTeamStmt, err = db.PrepareContext(ctx, getTokenAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query GetTokenAnyTeam: %w", err)
 	}
 	if q.insertAuditEntryStmt, err = db.PrepareContext(ctx, insertAuditEntry); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertAuditEntry: %w", err)
@@ -144,8 +144,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertComponentStmt, err = db.PrepareContext(ctx, insertComponent); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertComponent: %w", err)
 	}
-	if q.insertDeliveryStmt, err = db.PrepareContext(ctx, insertDelivery); err != nil {
-		return nil, fmt.Errorf("error preparing query InsertDelivery: %w", err)
+	if q.insertDeliveryAnyTeamStmt, err = db.PrepareContext(ctx, insertDeliveryAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertDeliveryAnyTeam: %w", err)
 	}
 	if q.insertIdempotencyKeyStmt, err = db.PrepareContext(ctx, insertIdempotencyKey); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertIdempotencyKey: %w", err)
@@ -159,23 +159,23 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertIncidentUpdateStmt, err = db.PrepareContext(ctx, insertIncidentUpdate); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertIncidentUpdate: %w", err)
 	}
-	if q.insertMetricHourStmt, err = db.PrepareContext(ctx, insertMetricHour); err != nil {
-		return nil, fmt.Errorf("error preparing query InsertMetricHour: %w", err)
+	if q.insertMetricHourAnyTeamStmt, err = db.PrepareContext(ctx, insertMetricHourAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertMetricHourAnyTeam: %w", err)
 	}
 	if q.insertMonitorStmt, err = db.PrepareContext(ctx, insertMonitor); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertMonitor: %w", err)
 	}
-	if q.insertMonitorCheckStmt, err = db.PrepareContext(ctx, insertMonitorCheck); err != nil {
-		return nil, fmt.Errorf("error preparing query InsertMonitorCheck: %w", err)
+	if q.insertMonitorCheckAnyTeamStmt, err = db.PrepareContext(ctx, insertMonitorCheckAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertMonitorCheckAnyTeam: %w", err)
 	}
-	if q.insertNewMonitorCheckStmt, err = db.PrepareContext(ctx, insertNewMonitorCheck); err != nil {
-		return nil, fmt.Errorf("error preparing query InsertNewMonitorCheck: %w", err)
+	if q.insertNewMonitorCheckAnyTeamStmt, err = db.PrepareContext(ctx, insertNewMonitorCheckAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertNewMonitorCheckAnyTeam: %w", err)
 	}
 	if q.insertNotificationStmt, err = db.PrepareContext(ctx, insertNotification); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertNotification: %w", err)
 	}
-	if q.insertRevocationStmt, err = db.PrepareContext(ctx, insertRevocation); err != nil {
-		return nil, fmt.Errorf("error preparing query InsertRevocation: %w", err)
+	if q.insertRevocationAnyTeamStmt, err = db.PrepareContext(ctx, insertRevocationAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertRevocationAnyTeam: %w", err)
 	}
 	if q.insertScheduledCommandStmt, err = db.PrepareContext(ctx, insertScheduledCommand); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertScheduledCommand: %w", err)
@@ -189,8 +189,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertServerGroupStmt, err = db.PrepareContext(ctx, insertServerGroup); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertServerGroup: %w", err)
 	}
-	if q.insertServerMetricStmt, err = db.PrepareContext(ctx, insertServerMetric); err != nil {
-		return nil, fmt.Errorf("error preparing query InsertServerMetric: %w", err)
+	if q.insertServerMetricAnyTeamStmt, err = db.PrepareContext(ctx, insertServerMetricAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertServerMetricAnyTeam: %w", err)
 	}
 	if q.insertStatusPageStmt, err = db.PrepareContext(ctx, insertStatusPage); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertStatusPage: %w", err)
@@ -207,26 +207,20 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.lastAuditTimeStmt, err = db.PrepareContext(ctx, lastAuditTime); err != nil {
 		return nil, fmt.Errorf("error preparing query LastAuditTime: %w", err)
 	}
-	if q.lastDeliveryStmt, err = db.PrepareContext(ctx, lastDelivery); err != nil {
-		return nil, fmt.Errorf("error preparing query LastDelivery: %w", err)
+	if q.lastDeliveryAnyTeamStmt, err = db.PrepareContext(ctx, lastDeliveryAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query LastDeliveryAnyTeam: %w", err)
 	}
-	if q.lastRevocationStmt, err = db.PrepareContext(ctx, lastRevocation); err != nil {
-		return nil, fmt.Errorf("error preparing query LastRevocation: %w", err)
+	if q.lastRevocationAnyTeamStmt, err = db.PrepareContext(ctx, lastRevocationAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query LastRevocationAnyTeam: %w", err)
 	}
-	if q.lastServerMetricStmt, err = db.PrepareContext(ctx, lastServerMetric); err != nil {
-		return nil, fmt.Errorf("error preparing query LastServerMetric: %w", err)
+	if q.lastServerMetricAnyTeamStmt, err = db.PrepareContext(ctx, lastServerMetricAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query LastServerMetricAnyTeam: %w", err)
 	}
-	if q.latestTimeStmt, err = db.PrepareContext(ctx, latestTime); err != nil {
-		return nil, fmt.Errorf("error preparing query LatestTime: %w", err)
+	if q.latestTimeAnyTeamStmt, err = db.PrepareContext(ctx, latestTimeAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query LatestTimeAnyTeam: %w", err)
 	}
 	if q.listAffectedComponentsStmt, err = db.PrepareContext(ctx, listAffectedComponents); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAffectedComponents: %w", err)
-	}
-	if q.listAllMonitorsStmt, err = db.PrepareContext(ctx, listAllMonitors); err != nil {
-		return nil, fmt.Errorf("error preparing query ListAllMonitors: %w", err)
-	}
-	if q.listAllServersStmt, err = db.PrepareContext(ctx, listAllServers); err != nil {
-		return nil, fmt.Errorf("error preparing query ListAllServers: %w", err)
 	}
 	if q.listAuditEntriesStmt, err = db.PrepareContext(ctx, listAuditEntries); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAuditEntries: %w", err)
@@ -243,26 +237,26 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listComponentsStmt, err = db.PrepareContext(ctx, listComponents); err != nil {
 		return nil, fmt.Errorf("error preparing query ListComponents: %w", err)
 	}
-	if q.listConfirmedSubscribersAfterStmt, err = db.PrepareContext(ctx, listConfirmedSubscribersAfter); err != nil {
-		return nil, fmt.Errorf("error preparing query ListConfirmedSubscribersAfter: %w", err)
+	if q.listConfirmedSubscribersAfterAnyTeamStmt, err = db.PrepareContext(ctx, listConfirmedSubscribersAfterAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListConfirmedSubscribersAfterAnyTeam: %w", err)
 	}
-	if q.listDeadLettersStmt, err = db.PrepareContext(ctx, listDeadLetters); err != nil {
-		return nil, fmt.Errorf("error preparing query ListDeadLetters: %w", err)
+	if q.listDeadLettersAnyTeamStmt, err = db.PrepareContext(ctx, listDeadLettersAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListDeadLettersAnyTeam: %w", err)
 	}
-	if q.listDeliveriesStmt, err = db.PrepareContext(ctx, listDeliveries); err != nil {
-		return nil, fmt.Errorf("error preparing query ListDeliveries: %w", err)
+	if q.listDeliveriesAnyTeamStmt, err = db.PrepareContext(ctx, listDeliveriesAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListDeliveriesAnyTeam: %w", err)
 	}
-	if q.listDueDeliveriesStmt, err = db.PrepareContext(ctx, listDueDeliveries); err != nil {
-		return nil, fmt.Errorf("error preparing query ListDueDeliveries: %w", err)
+	if q.listDueDeliveriesAnyTeamStmt, err = db.PrepareContext(ctx, listDueDeliveriesAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListDueDeliveriesAnyTeam: %w", err)
 	}
-	if q.listExpiredSubscribersStmt, err = db.PrepareContext(ctx, listExpiredSubscribers); err != nil {
-		return nil, fmt.Errorf("error preparing query ListExpiredSubscribers: %w", err)
+	if q.listExpiredSubscribersAnyTeamStmt, err = db.PrepareContext(ctx, listExpiredSubscribersAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListExpiredSubscribersAnyTeam: %w", err)
 	}
 	if q.listHourlyMetricsStmt, err = db.PrepareContext(ctx, listHourlyMetrics); err != nil {
 		return nil, fmt.Errorf("error preparing query ListHourlyMetrics: %w", err)
 	}
-	if q.listHoursToRollUpStmt, err = db.PrepareContext(ctx, listHoursToRollUp); err != nil {
-		return nil, fmt.Errorf("error preparing query ListHoursToRollUp: %w", err)
+	if q.listHoursToRollUpAnyTeamStmt, err = db.PrepareContext(ctx, listHoursToRollUpAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListHoursToRollUpAnyTeam: %w", err)
 	}
 	if q.listIncidentUpdatesStmt, err = db.PrepareContext(ctx, listIncidentUpdates); err != nil {
 		return nil, fmt.Errorf("error preparing query ListIncidentUpdates: %w", err)
@@ -282,6 +276,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listMonitorsStmt, err = db.PrepareContext(ctx, listMonitors); err != nil {
 		return nil, fmt.Errorf("error preparing query ListMonitors: %w", err)
 	}
+	if q.listMonitorsAnyTeamStmt, err = db.PrepareContext(ctx, listMonitorsAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListMonitorsAnyTeam: %w", err)
+	}
 	if q.listNotificationsStmt, err = db.PrepareContext(ctx, listNotifications); err != nil {
 		return nil, fmt.Errorf("error preparing query ListNotifications: %w", err)
 	}
@@ -294,8 +291,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listRawMetricsStmt, err = db.PrepareContext(ctx, listRawMetrics); err != nil {
 		return nil, fmt.Errorf("error preparing query ListRawMetrics: %w", err)
 	}
-	if q.listRevocationsAfterStmt, err = db.PrepareContext(ctx, listRevocationsAfter); err != nil {
-		return nil, fmt.Errorf("error preparing query ListRevocationsAfter: %w", err)
+	if q.listRevocationsAfterAnyTeamStmt, err = db.PrepareContext(ctx, listRevocationsAfterAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListRevocationsAfterAnyTeam: %w", err)
 	}
 	if q.listScheduledCommandsStmt, err = db.PrepareContext(ctx, listScheduledCommands); err != nil {
 		return nil, fmt.Errorf("error preparing query ListScheduledCommands: %w", err)
@@ -309,23 +306,26 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listServersStmt, err = db.PrepareContext(ctx, listServers); err != nil {
 		return nil, fmt.Errorf("error preparing query ListServers: %w", err)
 	}
+	if q.listServersAnyTeamStmt, err = db.PrepareContext(ctx, listServersAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListServersAnyTeam: %w", err)
+	}
 	if q.listStatusPageIncidentsStmt, err = db.PrepareContext(ctx, listStatusPageIncidents); err != nil {
 		return nil, fmt.Errorf("error preparing query ListStatusPageIncidents: %w", err)
 	}
 	if q.listStatusPagesStmt, err = db.PrepareContext(ctx, listStatusPages); err != nil {
 		return nil, fmt.Errorf("error preparing query ListStatusPages: %w", err)
 	}
-	if q.listSubscribersStmt, err = db.PrepareContext(ctx, listSubscribers); err != nil {
-		return nil, fmt.Errorf("error preparing query ListSubscribers: %w", err)
+	if q.listSubscribersAnyTeamStmt, err = db.PrepareContext(ctx, listSubscribersAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListSubscribersAnyTeam: %w", err)
 	}
-	if q.listSubscribersByAddressStmt, err = db.PrepareContext(ctx, listSubscribersByAddress); err != nil {
-		return nil, fmt.Errorf("error preparing query ListSubscribersByAddress: %w", err)
+	if q.listSubscribersByAddressAnyTeamStmt, err = db.PrepareContext(ctx, listSubscribersByAddressAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListSubscribersByAddressAnyTeam: %w", err)
 	}
 	if q.listTeamsStmt, err = db.PrepareContext(ctx, listTeams); err != nil {
 		return nil, fmt.Errorf("error preparing query ListTeams: %w", err)
 	}
-	if q.listTokensStmt, err = db.PrepareContext(ctx, listTokens); err != nil {
-		return nil, fmt.Errorf("error preparing query ListTokens: %w", err)
+	if q.listTokensAnyTeamStmt, err = db.PrepareContext(ctx, listTokensAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListTokensAnyTeam: %w", err)
 	}
 	if q.listUnfinishedCommandsStmt, err = db.PrepareContext(ctx, listUnfinishedCommands); err != nil {
 		return nil, fmt.Errorf("error preparing query ListUnfinishedCommands: %w", err)
@@ -342,14 +342,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.nextActionStmt, err = db.PrepareContext(ctx, nextAction); err != nil {
 		return nil, fmt.Errorf("error preparing query NextAction: %w", err)
 	}
-	if q.nextNotificationStmt, err = db.PrepareContext(ctx, nextNotification); err != nil {
-		return nil, fmt.Errorf("error preparing query NextNotification: %w", err)
+	if q.nextNotificationAnyTeamStmt, err = db.PrepareContext(ctx, nextNotificationAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query NextNotificationAnyTeam: %w", err)
 	}
-	if q.resolveTokenStmt, err = db.PrepareContext(ctx, resolveToken); err != nil {
-		return nil, fmt.Errorf("error preparing query ResolveToken: %w", err)
+	if q.resolveTokenAnyTeamStmt, err = db.PrepareContext(ctx, resolveTokenAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ResolveTokenAnyTeam: %w", err)
 	}
-	if q.retryDeliveryStmt, err = db.PrepareContext(ctx, retryDelivery); err != nil {
-		return nil, fmt.Errorf("error preparing query RetryDelivery: %w", err)
+	if q.retryDeliveryAnyTeamStmt, err = db.PrepareContext(ctx, retryDeliveryAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query RetryDeliveryAnyTeam: %w", err)
 	}
 	if q.serverExistsStmt, err = db.PrepareContext(ctx, serverExists); err != nil {
 		return nil, fmt.Errorf("error preparing query ServerExists: %w", err)
@@ -360,11 +360,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setCommandStartedStmt, err = db.PrepareContext(ctx, setCommandStarted); err != nil {
 		return nil, fmt.Errorf("error preparing query SetCommandStarted: %w", err)
 	}
-	if q.setDeliveryFailedStmt, err = db.PrepareContext(ctx, setDeliveryFailed); err != nil {
-		return nil, fmt.Errorf("error preparing query SetDeliveryFailed: %w", err)
+	if q.setDeliveryFailedAnyTeamStmt, err = db.PrepareContext(ctx, setDeliveryFailedAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query SetDeliveryFailedAnyTeam: %w", err)
 	}
-	if q.setDeliveryFinishedStmt, err = db.PrepareContext(ctx, setDeliveryFinished); err != nil {
-		return nil, fmt.Errorf("error preparing query SetDeliveryFinished: %w", err)
+	if q.setDeliveryFinishedAnyTeamStmt, err = db.PrepareContext(ctx, setDeliveryFinishedAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query SetDeliveryFinishedAnyTeam: %w", err)
 	}
 	if q.setIncidentStatusStmt, err = db.PrepareContext(ctx, setIncidentStatus); err != nil {
 		return nil, fmt.Errorf("error preparing query SetIncidentStatus: %w", err)
@@ -372,11 +372,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setMonitorStateStmt, err = db.PrepareContext(ctx, setMonitorState); err != nil {
 		return nil, fmt.Errorf("error preparing query SetMonitorState: %w", err)
 	}
-	if q.setNextDeliveryDueStmt, err = db.PrepareContext(ctx, setNextDeliveryDue); err != nil {
-		return nil, fmt.Errorf("error preparing query SetNextDeliveryDue: %w", err)
+	if q.setNextDeliveryDueAnyTeamStmt, err = db.PrepareContext(ctx, setNextDeliveryDueAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query SetNextDeliveryDueAnyTeam: %w", err)
 	}
-	if q.setNotificationExpandedStmt, err = db.PrepareContext(ctx, setNotificationExpanded); err != nil {
-		return nil, fmt.Errorf("error preparing query SetNotificationExpanded: %w", err)
+	if q.setNotificationExpandedAnyTeamStmt, err = db.PrepareContext(ctx, setNotificationExpandedAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query SetNotificationExpandedAnyTeam: %w", err)
 	}
 	if q.setScheduledCommandRunStmt, err = db.PrepareContext(ctx, setScheduledCommandRun); err != nil {
 		return nil, fmt.Errorf("error preparing query SetScheduledCommandRun: %w", err)
@@ -384,14 +384,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setServerSeenStmt, err = db.PrepareContext(ctx, setServerSeen); err != nil {
 		return nil, fmt.Errorf("error preparing query SetServerSeen: %w", err)
 	}
-	if q.setSubscriberCreatedStmt, err = db.PrepareContext(ctx, setSubscriberCreated); err != nil {
-		return nil, fmt.Errorf("error preparing query SetSubscriberCreated: %w", err)
+	if q.setSubscriberCreatedAnyTeamStmt, err = db.PrepareContext(ctx, setSubscriberCreatedAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query SetSubscriberCreatedAnyTeam: %w", err)
 	}
-	if q.setSubscriberSecretsStmt, err = db.PrepareContext(ctx, setSubscriberSecrets); err != nil {
-		return nil, fmt.Errorf("error preparing query SetSubscriberSecrets: %w", err)
+	if q.setSubscriberSecretsAnyTeamStmt, err = db.PrepareContext(ctx, setSubscriberSecretsAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query SetSubscriberSecretsAnyTeam: %w", err)
 	}
-	if q.setTokenRevokedStmt, err = db.PrepareContext(ctx, setTokenRevoked); err != nil {
-		return nil, fmt.Errorf("error preparing query SetTokenRevoked: %w", err)
+	if q.setTokenRevokedAnyTeamStmt, err = db.PrepareContext(ctx, setTokenRevokedAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query SetTokenRevokedAnyTeam: %w", err)
 	}
 	if q.statusPageExistsStmt, err = db.PrepareContext(ctx, statusPageExists); err != nil {
 		return nil, fmt.Errorf("error preparing query StatusPageExists: %w", err)
@@ -401,9 +401,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
-	if q.confirmSubscriberStmt != nil {
-		if cerr := q.confirmSubscriberStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing confirmSubscriberStmt: %w", cerr)
+	if q.confirmSubscriberAnyTeamStmt != nil {
+		if cerr := q.confirmSubscriberAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing confirmSubscriberAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.countActionsStmt != nil {
@@ -411,9 +411,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing countActionsStmt: %w", cerr)
 		}
 	}
-	if q.countDeadLettersStmt != nil {
-		if cerr := q.countDeadLettersStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing countDeadLettersStmt: %w", cerr)
+	if q.countDeadLettersAnyTeamStmt != nil {
+		if cerr := q.countDeadLettersAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countDeadLettersAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.countMonitorChecksStmt != nil {
@@ -431,9 +431,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing countServerCommandsStmt: %w", cerr)
 		}
 	}
-	if q.countWaitingDeliveriesStmt != nil {
-		if cerr := q.countWaitingDeliveriesStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing countWaitingDeliveriesStmt: %w", cerr)
+	if q.countWaitingDeliveriesAnyTeamStmt != nil {
+		if cerr := q.countWaitingDeliveriesAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countWaitingDeliveriesAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.deleteAuditEntriesStmt != nil {
@@ -441,9 +441,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteAuditEntriesStmt: %w", cerr)
 		}
 	}
-	if q.deleteDeliveriesStmt != nil {
-		if cerr := q.deleteDeliveriesStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing deleteDeliveriesStmt: %w", cerr)
+	if q.deleteDeliveriesAnyTeamStmt != nil {
+		if cerr := q.deleteDeliveriesAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteDeliveriesAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.deleteExpiredIdempotencyKeysStmt != nil {
@@ -451,9 +451,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteExpiredIdempotencyKeysStmt: %w", cerr)
 		}
 	}
-	if q.deleteExpiredSecretsStmt != nil {
-		if cerr := q.deleteExpiredSecretsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing deleteExpiredSecretsStmt: %w", cerr)
+	if q.deleteExpiredSecretsAnyTeamStmt != nil {
+		if cerr := q.deleteExpiredSecretsAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteExpiredSecretsAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.deleteIdempotencyKeyIfExpiredStmt != nil {
@@ -461,14 +461,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteIdempotencyKeyIfExpiredStmt: %w", cerr)
 		}
 	}
-	if q.deleteMetricHoursStmt != nil {
-		if cerr := q.deleteMetricHoursStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing deleteMetricHoursStmt: %w", cerr)
+	if q.deleteMetricHoursAnyTeamStmt != nil {
+		if cerr := q.deleteMetricHoursAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteMetricHoursAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.deleteMonitorChecksStmt != nil {
-		if cerr := q.deleteMonitorChecksStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing deleteMonitorChecksStmt: %w", cerr)
+	if q.deleteMonitorChecksAnyTeamStmt != nil {
+		if cerr := q.deleteMonitorChecksAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteMonitorChecksAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.deleteNotificationsStmt != nil {
@@ -476,9 +476,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteNotificationsStmt: %w", cerr)
 		}
 	}
-	if q.deleteRolledUpMetricsStmt != nil {
-		if cerr := q.deleteRolledUpMetricsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing deleteRolledUpMetricsStmt: %w", cerr)
+	if q.deleteRolledUpMetricsAnyTeamStmt != nil {
+		if cerr := q.deleteRolledUpMetricsAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteRolledUpMetricsAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.deleteServerCommandsStmt != nil {
@@ -486,19 +486,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteServerCommandsStmt: %w", cerr)
 		}
 	}
-	if q.deleteSubscriberStmt != nil {
-		if cerr := q.deleteSubscriberStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing deleteSubscriberStmt: %w", cerr)
+	if q.deleteSubscriberAnyTeamStmt != nil {
+		if cerr := q.deleteSubscriberAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing deleteSubscriberAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.fastestCheckStmt != nil {
-		if cerr := q.fastestCheckStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing fastestCheckStmt: %w", cerr)
+	if q.fastestCheckAnyTeamStmt != nil {
+		if cerr := q.fastestCheckAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing fastestCheckAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.findStatusPageStmt != nil {
-		if cerr := q.findStatusPageStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing findStatusPageStmt: %w", cerr)
+	if q.findStatusPageAnyTeamStmt != nil {
+		if cerr := q.findStatusPageAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing findStatusPageAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.getAuditEntryStmt != nil {
@@ -511,14 +511,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getComponentStmt: %w", cerr)
 		}
 	}
-	if q.getDeliveryStmt != nil {
-		if cerr := q.getDeliveryStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing getDeliveryStmt: %w", cerr)
+	if q.getDeliveryAnyTeamStmt != nil {
+		if cerr := q.getDeliveryAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getDeliveryAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.getDueDeliveryStmt != nil {
-		if cerr := q.getDueDeliveryStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing getDueDeliveryStmt: %w", cerr)
+	if q.getDueDeliveryAnyTeamStmt != nil {
+		if cerr := q.getDueDeliveryAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getDueDeliveryAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.getIdempotencyKeyStmt != nil {
@@ -536,19 +536,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getInstallationStmt: %w", cerr)
 		}
 	}
-	if q.getLastConfirmationStmt != nil {
-		if cerr := q.getLastConfirmationStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing getLastConfirmationStmt: %w", cerr)
+	if q.getLastConfirmationAnyTeamStmt != nil {
+		if cerr := q.getLastConfirmationAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getLastConfirmationAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.getMonitorStmt != nil {
-		if cerr := q.getMonitorStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing getMonitorStmt: %w", cerr)
+	if q.getMonitorAnyTeamStmt != nil {
+		if cerr := q.getMonitorAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getMonitorAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.getNotifiedEventStmt != nil {
-		if cerr := q.getNotifiedEventStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing getNotifiedEventStmt: %w", cerr)
+	if q.getNotifiedEventAnyTeamStmt != nil {
+		if cerr := q.getNotifiedEventAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getNotifiedEventAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.getServerStmt != nil {
@@ -561,19 +561,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getStatusPageStmt: %w", cerr)
 		}
 	}
-	if q.getSubscriberStmt != nil {
-		if cerr := q.getSubscriberStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing getSubscriberStmt: %w", cerr)
+	if q.getSubscriberAnyTeamStmt != nil {
+		if cerr := q.getSubscriberAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getSubscriberAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.getSubscriberByAddressStmt != nil {
-		if cerr := q.getSubscriberByAddressStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing getSubscriberByAddressStmt: %w", cerr)
+	if q.getSubscriberByAddressAnyTeamStmt != nil {
+		if cerr := q.getSubscriberByAddressAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getSubscriberByAddressAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.getSubscriberByLinkTokenStmt != nil {
-		if cerr := q.getSubscriberByLinkTokenStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing getSubscriberByLinkTokenStmt: %w", cerr)
+	if q.getSubscriberByLinkTokenAnyTeamStmt != nil {
+		if cerr := q.getSubscriberByLinkTokenAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getSubscriberByLinkTokenAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.getTeamStmt != nil {
@@ -586,9 +586,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getTeamByNameStmt: %w", cerr)
 		}
 	}
-	if q.getTokenStmt != nil {
-		if cerr := q.getTokenStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing getTokenStmt: %w", cerr)
+	if q.getTokenAnyTeamStmt != nil {
+		if cerr := q.getTokenAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getTokenAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.insertAuditEntryStmt != nil {
@@ -601,9 +601,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertComponentStmt: %w", cerr)
 		}
 	}
-	if q.insertDeliveryStmt != nil {
-		if cerr := q.insertDeliveryStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing insertDeliveryStmt: %w", cerr)
+	if q.insertDeliveryAnyTeamStmt != nil {
+		if cerr := q.insertDeliveryAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertDeliveryAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.insertIdempotencyKeyStmt != nil {
@@ -626,9 +626,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertIncidentUpdateStmt: %w", cerr)
 		}
 	}
-	if q.insertMetricHourStmt != nil {
-		if cerr := q.insertMetricHourStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing insertMetricHourStmt: %w", cerr)
+	if q.insertMetricHourAnyTeamStmt != nil {
+		if cerr := q.insertMetricHourAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertMetricHourAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.insertMonitorStmt != nil {
@@ -636,14 +636,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertMonitorStmt: %w", cerr)
 		}
 	}
-	if q.insertMonitorCheckStmt != nil {
-		if cerr := q.insertMonitorCheckStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing insertMonitorCheckStmt: %w", cerr)
+	if q.insertMonitorCheckAnyTeamStmt != nil {
+		if cerr := q.insertMonitorCheckAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertMonitorCheckAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.insertNewMonitorCheckStmt != nil {
-		if cerr := q.insertNewMonitorCheckStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing insertNewMonitorCheckStmt: %w", cerr)
+	if q.insertNewMonitorCheckAnyTeamStmt != nil {
+		if cerr := q.insertNewMonitorCheckAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertNewMonitorCheckAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.insertNotificationStmt != nil {
@@ -651,9 +651,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertNotificationStmt: %w", cerr)
 		}
 	}
-	if q.insertRevocationStmt != nil {
-		if cerr := q.insertRevocationStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing insertRevocationStmt: %w", cerr)
+	if q.insertRevocationAnyTeamStmt != nil {
+		if cerr := q.insertRevocationAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertRevocationAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.insertScheduledCommandStmt != nil {
@@ -676,9 +676,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertServerGroupStmt: %w", cerr)
 		}
 	}
-	if q.insertServerMetricStmt != nil {
-		if cerr := q.insertServerMetricStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing insertServerMetricStmt: %w", cerr)
+	if q.insertServerMetricAnyTeamStmt != nil {
+		if cerr := q.insertServerMetricAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertServerMetricAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.insertStatusPageStmt != nil {
@@ -706,39 +706,29 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lastAuditTimeStmt: %w", cerr)
 		}
 	}
-	if q.lastDeliveryStmt != nil {
-		if cerr := q.lastDeliveryStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing lastDeliveryStmt: %w", cerr)
+	if q.lastDeliveryAnyTeamStmt != nil {
+		if cerr := q.lastDeliveryAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lastDeliveryAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.lastRevocationStmt != nil {
-		if cerr := q.lastRevocationStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing lastRevocationStmt: %w", cerr)
+	if q.lastRevocationAnyTeamStmt != nil {
+		if cerr := q.lastRevocationAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lastRevocationAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.lastServerMetricStmt != nil {
-		if cerr := q.lastServerMetricStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing lastServerMetricStmt: %w", cerr)
+	if q.lastServerMetricAnyTeamStmt != nil {
+		if cerr := q.lastServerMetricAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing lastServerMetricAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.latestTimeStmt != nil {
-		if cerr := q.latestTimeStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing latestTimeStmt: %w", cerr)
+	if q.latestTimeAnyTeamStmt != nil {
+		if cerr := q.latestTimeAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing latestTimeAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.listAffectedComponentsStmt != nil {
 		if cerr := q.listAffectedComponentsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listAffectedComponentsStmt: %w", cerr)
-		}
-	}
-	if q.listAllMonitorsStmt != nil {
-		if cerr := q.listAllMonitorsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listAllMonitorsStmt: %w", cerr)
-		}
-	}
-	if q.listAllServersStmt != nil {
-		if cerr := q.listAllServersStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listAllServersStmt: %w", cerr)
 		}
 	}
 	if q.listAuditEntriesStmt != nil {
@@ -766,29 +756,29 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listComponentsStmt: %w", cerr)
 		}
 	}
-	if q.listConfirmedSubscribersAfterStmt != nil {
-		if cerr := q.listConfirmedSubscribersAfterStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listConfirmedSubscribersAfterStmt: %w", cerr)
+	if q.listConfirmedSubscribersAfterAnyTeamStmt != nil {
+		if cerr := q.listConfirmedSubscribersAfterAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listConfirmedSubscribersAfterAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.listDeadLettersStmt != nil {
-		if cerr := q.listDeadLettersStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listDeadLettersStmt: %w", cerr)
+	if q.listDeadLettersAnyTeamStmt != nil {
+		if cerr := q.listDeadLettersAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listDeadLettersAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.listDeliveriesStmt != nil {
-		if cerr := q.listDeliveriesStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listDeliveriesStmt: %w", cerr)
+	if q.listDeliveriesAnyTeamStmt != nil {
+		if cerr := q.listDeliveriesAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listDeliveriesAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.listDueDeliveriesStmt != nil {
-		if cerr := q.listDueDeliveriesStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listDueDeliveriesStmt: %w", cerr)
+	if q.listDueDeliveriesAnyTeamStmt != nil {
+		if cerr := q.listDueDeliveriesAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listDueDeliveriesAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.listExpiredSubscribersStmt != nil {
-		if cerr := q.listExpiredSubscribersStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listExpiredSubscribersStmt: %w", cerr)
+	if q.listExpiredSubscribersAnyTeamStmt != nil {
+		if cerr := q.listExpiredSubscribersAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listExpiredSubscribersAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.listHourlyMetricsStmt != nil {
@@ -796,9 +786,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listHourlyMetricsStmt: %w", cerr)
 		}
 	}
-	if q.listHoursToRollUpStmt != nil {
-		if cerr := q.listHoursToRollUpStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listHoursToRollUpStmt: %w", cerr)
+	if q.listHoursToRollUpAnyTeamStmt != nil {
+		if cerr := q.listHoursToRollUpAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listHoursToRollUpAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.listIncidentUpdatesStmt != nil {
@@ -831,6 +821,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listMonitorsStmt: %w", cerr)
 		}
 	}
+	if q.listMonitorsAnyTeamStmt != nil {
+		if cerr := q.listMonitorsAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listMonitorsAnyTeamStmt: %w", cerr)
+		}
+	}
 	if q.listNotificationsStmt != nil {
 		if cerr := q.listNotificationsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listNotificationsStmt: %w", cerr)
@@ -851,9 +846,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listRawMetricsStmt: %w", cerr)
 		}
 	}
-	if q.listRevocationsAfterStmt != nil {
-		if cerr := q.listRevocationsAfterStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listRevocationsAfterStmt: %w", cerr)
+	if q.listRevocationsAfterAnyTeamStmt != nil {
+		if cerr := q.listRevocationsAfterAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listRevocationsAfterAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.listScheduledCommandsStmt != nil {
@@ -876,6 +871,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listServersStmt: %w", cerr)
 		}
 	}
+	if q.listServersAnyTeamStmt != nil {
+		if cerr := q.listServersAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listServersAnyTeamStmt: %w", cerr)
+		}
+	}
 	if q.listStatusPageIncidentsStmt != nil {
 		if cerr := q.listStatusPageIncidentsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listStatusPageIncidentsStmt: %w", cerr)
@@ -886,14 +886,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listStatusPagesStmt: %w", cerr)
 		}
 	}
-	if q.listSubscribersStmt != nil {
-		if cerr := q.listSubscribersStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listSubscribersStmt: %w", cerr)
+	if q.listSubscribersAnyTeamStmt != nil {
+		if cerr := q.listSubscribersAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listSubscribersAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.listSubscribersByAddressStmt != nil {
-		if cerr := q.listSubscribersByAddressStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listSubscribersByAddressStmt: %w", cerr)
+	if q.listSubscribersByAddressAnyTeamStmt != nil {
+		if cerr := q.listSubscribersByAddressAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listSubscribersByAddressAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.listTeamsStmt != nil {
@@ -901,9 +901,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listTeamsStmt: %w", cerr)
 		}
 	}
-	if q.listTokensStmt != nil {
-		if cerr := q.listTokensStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listTokensStmt: %w", cerr)
+	if q.listTokensAnyTeamStmt != nil {
+		if cerr := q.listTokensAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listTokensAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.listUnfinishedCommandsStmt != nil {
@@ -931,19 +931,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing nextActionStmt: %w", cerr)
 		}
 	}
-	if q.nextNotificationStmt != nil {
-		if cerr := q.nextNotificationStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing nextNotificationStmt: %w", cerr)
+	if q.nextNotificationAnyTeamStmt != nil {
+		if cerr := q.nextNotificationAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing nextNotificationAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.resolveTokenStmt != nil {
-		if cerr := q.resolveTokenStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing resolveTokenStmt: %w", cerr)
+	if q.resolveTokenAnyTeamStmt != nil {
+		if cerr := q.resolveTokenAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing resolveTokenAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.retryDeliveryStmt != nil {
-		if cerr := q.retryDeliveryStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing retryDeliveryStmt: %w", cerr)
+	if q.retryDeliveryAnyTeamStmt != nil {
+		if cerr := q.retryDeliveryAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing retryDeliveryAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.serverExistsStmt != nil {
@@ -961,14 +961,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setCommandStartedStmt: %w", cerr)
 		}
 	}
-	if q.setDeliveryFailedStmt != nil {
-		if cerr := q.setDeliveryFailedStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setDeliveryFailedStmt: %w", cerr)
+	if q.setDeliveryFailedAnyTeamStmt != nil {
+		if cerr := q.setDeliveryFailedAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setDeliveryFailedAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.setDeliveryFinishedStmt != nil {
-		if cerr := q.setDeliveryFinishedStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setDeliveryFinishedStmt: %w", cerr)
+	if q.setDeliveryFinishedAnyTeamStmt != nil {
+		if cerr := q.setDeliveryFinishedAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setDeliveryFinishedAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.setIncidentStatusStmt != nil {
@@ -981,14 +981,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setMonitorStateStmt: %w", cerr)
 		}
 	}
-	if q.setNextDeliveryDueStmt != nil {
-		if cerr := q.setNextDeliveryDueStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setNextDeliveryDueStmt: %w", cerr)
+	if q.setNextDeliveryDueAnyTeamStmt != nil {
+		if cerr := q.setNextDeliveryDueAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setNextDeliveryDueAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.setNotificationExpandedStmt != nil {
-		if cerr := q.setNotificationExpandedStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setNotificationExpandedStmt: %w", cerr)
+	if q.setNotificationExpandedAnyTeamStmt != nil {
+		if cerr := q.setNotificationExpandedAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setNotificationExpandedAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.setScheduledCommandRunStmt != nil {
@@ -1001,19 +1001,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setServerSeenStmt: %w", cerr)
 		}
 	}
-	if q.setSubscriberCreatedStmt != nil {
-		if cerr := q.setSubscriberCreatedStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setSubscriberCreatedStmt: %w", cerr)
+	if q.setSubscriberCreatedAnyTeamStmt != nil {
+		if cerr := q.setSubscriberCreatedAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setSubscriberCreatedAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.setSubscriberSecretsStmt != nil {
-		if cerr := q.setSubscriberSecretsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setSubscriberSecretsStmt: %w", cerr)
+	if q.setSubscriberSecretsAnyTeamStmt != nil {
+		if cerr := q.setSubscriberSecretsAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setSubscriberSecretsAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.setTokenRevokedStmt != nil {
-		if cerr := q.setTokenRevokedStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setTokenRevokedStmt: %w", cerr)
+	if q.setTokenRevokedAnyTeamStmt != nil {
+		if cerr := q.setTokenRevokedAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setTokenRevokedAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.statusPageExistsStmt != nil {
@@ -1058,261 +1058,261 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 }
 
 type Queries struct {
-	db                                DBTX
-	tx                                *sql.Tx
-	confirmSubscriberStmt             *sql.Stmt
-	countActionsStmt                  *sql.Stmt
-	countDeadLettersStmt              *sql.Stmt
-	countMonitorChecksStmt            *sql.Stmt
-	countOpenIncidentsStmt            *sql.Stmt
-	countServerCommandsStmt           *sql.Stmt
-	countWaitingDeliveriesStmt        *sql.Stmt
-	deleteAuditEntriesStmt            *sql.Stmt
-	deleteDeliveriesStmt              *sql.Stmt
-	deleteExpiredIdempotencyKeysStmt  *sql.Stmt
-	deleteExpiredSecretsStmt          *sql.Stmt
-	deleteIdempotencyKeyIfExpiredStmt *sql.Stmt
-	deleteMetricHoursStmt             *sql.Stmt
-	deleteMonitorChecksStmt           *sql.Stmt
-	deleteNotificationsStmt           *sql.Stmt
-	deleteRolledUpMetricsStmt         *sql.Stmt
-	deleteServerCommandsStmt          *sql.Stmt
-	deleteSubscriberStmt              *sql.Stmt
-	fastestCheckStmt                  *sql.Stmt
-	findStatusPageStmt                *sql.Stmt
-	getAuditEntryStmt                 *sql.Stmt
-	getComponentStmt                  *sql.Stmt
-	getDeliveryStmt                   *sql.Stmt
-	getDueDeliveryStmt                *sql.Stmt
-	getIdempotencyKeyStmt             *sql.Stmt
-	getIncidentStmt                   *sql.Stmt
-	getInstallationStmt               *sql.Stmt
-	getLastConfirmationStmt           *sql.Stmt
-	getMonitorStmt                    *sql.Stmt
-	getNotifiedEventStmt              *sql.Stmt
-	getServerStmt                     *sql.Stmt
-	getStatusPageStmt                 *sql.Stmt
-	getSubscriberStmt                 *sql.Stmt
-	getSubscriberByAddressStmt        *sql.Stmt
-	getSubscriberByLinkTokenStmt      *sql.Stmt
-	getTeamStmt                       *sql.Stmt
-	getTeamByNameStmt                 *sql.Stmt
-	getTokenStmt                      *sql.Stmt
-	insertAuditEntryStmt              *sql.Stmt
-	insertComponentStmt               *sql.Stmt
-	insertDeliveryStmt                *sql.Stmt
-	insertIdempotencyKeyStmt          *sql.Stmt
-	insertIncidentStmt                *sql.Stmt
-	insertIncidentComponentStmt       *sql.Stmt
-	insertIncidentUpdateStmt          *sql.Stmt
-	insertMetricHourStmt              *sql.Stmt
-	insertMonitorStmt                 *sql.Stmt
-	insertMonitorCheckStmt            *sql.Stmt
-	insertNewMonitorCheckStmt         *sql.Stmt
-	insertNotificationStmt            *sql.Stmt
-	insertRevocationStmt              *sql.Stmt
-	insertScheduledCommandStmt        *sql.Stmt
-	insertServerStmt                  *sql.Stmt
-	insertServerCommandStmt           *sql.Stmt
-	insertServerGroupStmt             *sql.Stmt
-	insertServerMetricStmt            *sql.Stmt
-	insertStatusPageStmt              *sql.Stmt
-	insertSubscriberStmt              *sql.Stmt
-	insertTeamStmt                    *sql.Stmt
-	insertTokenStmt                   *sql.Stmt
-	lastAuditTimeStmt                 *sql.Stmt
-	lastDeliveryStmt                  *sql.Stmt
-	lastRevocationStmt                *sql.Stmt
-	lastServerMetricStmt              *sql.Stmt
-	latestTimeStmt                    *sql.Stmt
-	listAffectedComponentsStmt        *sql.Stmt
-	listAllMonitorsStmt               *sql.Stmt
-	listAllServersStmt                *sql.Stmt
-	listAuditEntriesStmt              *sql.Stmt
-	listAuditEntriesAfterStmt         *sql.Stmt
-	listAuditEntriesOfActionStmt      *sql.Stmt
-	listAuditEntriesOfActionAfterStmt *sql.Stmt
-	listComponentsStmt                *sql.Stmt
-	listConfirmedSubscribersAfterStmt *sql.Stmt
-	listDeadLettersStmt               *sql.Stmt
-	listDeliveriesStmt                *sql.Stmt
-	listDueDeliveriesStmt             *sql.Stmt
-	listExpiredSubscribersStmt        *sql.Stmt
-	listHourlyMetricsStmt             *sql.Stmt
-	listHoursToRollUpStmt             *sql.Stmt
-	listIncidentUpdatesStmt           *sql.Stmt
-	listIncidentsStmt                 *sql.Stmt
-	listIncidentsAfterStmt            *sql.Stmt
-	listMonitorChecksStmt             *sql.Stmt
-	listMonitorComponentsStmt         *sql.Stmt
-	listMonitorsStmt                  *sql.Stmt
-	listNotificationsStmt             *sql.Stmt
-	listOpenIncidentsWithCreatorStmt  *sql.Stmt
-	listPageImpactsStmt               *sql.Stmt
-	listRawMetricsStmt                *sql.Stmt
-	listRevocationsAfterStmt          *sql.Stmt
-	listScheduledCommandsStmt         *sql.Stmt
-	listServerCommandsStmt            *sql.Stmt
-	listServerGroupsStmt              *sql.Stmt
-	listServersStmt                   *sql.Stmt
-	listStatusPageIncidentsStmt       *sql.Stmt
-	listStatusPagesStmt               *sql.Stmt
-	listSubscribersStmt               *sql.Stmt
-	listSubscribersByAddressStmt      *sql.Stmt
-	listTeamsStmt                     *sql.Stmt
-	listTokensStmt                    *sql.Stmt
-	listUnfinishedCommandsStmt        *sql.Stmt
-	listUnidentifiedOutagesStmt       *sql.Stmt
-	measureIncidentUpdatesStmt        *sql.Stmt
-	monitorExistsStmt                 *sql.Stmt
-	nextActionStmt                    *sql.Stmt
-	nextNotificationStmt              *sql.Stmt
-	resolveTokenStmt                  *sql.Stmt
-	retryDeliveryStmt                 *sql.Stmt
-	serverExistsStmt                  *sql.Stmt
-	setCommandFinishedStmt            *sql.Stmt
-	setCommandStartedStmt             *sql.Stmt
-	setDeliveryFailedStmt             *sql.Stmt
-	setDeliveryFinishedStmt           *sql.Stmt
-	setIncidentStatusStmt             *sql.Stmt
-	setMonitorStateStmt               *sql.Stmt
-	setNextDeliveryDueStmt            *sql.Stmt
-	setNotificationExpandedStmt       *sql.Stmt
-	setScheduledCommandRunStmt        *sql.Stmt
-	setServerSeenStmt                 *sql.Stmt
-	setSubscriberCreatedStmt          *sql.Stmt
-	setSubscriberSecretsStmt          *sql.Stmt
-	setTokenRevokedStmt               *sql.Stmt
-	statusPageExistsStmt              *sql.Stmt
+	db                                       DBTX
+	tx                                       *sql.Tx
+	confirmSubscriberAnyTeamStmt             *sql.Stmt
+	countActionsStmt                         *sql.Stmt
+	countDeadLettersAnyTeamStmt              *sql.Stmt
+	countMonitorChecksStmt                   *sql.Stmt
+	countOpenIncidentsStmt                   *sql.Stmt
+	countServerCommandsStmt                  *sql.Stmt
+	countWaitingDeliveriesAnyTeamStmt        *sql.Stmt
+	deleteAuditEntriesStmt                   *sql.Stmt
+	deleteDeliveriesAnyTeamStmt              *sql.Stmt
+	deleteExpiredIdempotencyKeysStmt         *sql.Stmt
+	deleteExpiredSecretsAnyTeamStmt          *sql.Stmt
+	deleteIdempotencyKeyIfExpiredStmt        *sql.Stmt
+	deleteMetricHoursAnyTeamStmt             *sql.Stmt
+	deleteMonitorChecksAnyTeamStmt           *sql.Stmt
+	deleteNotificationsStmt                  *sql.Stmt
+	deleteRolledUpMetricsAnyTeamStmt         *sql.Stmt
+	deleteServerCommandsStmt                 *sql.Stmt
+	deleteSubscriberAnyTeamStmt              *sql.Stmt
+	fastestCheckAnyTeamStmt                  *sql.Stmt
+	findStatusPageAnyTeamStmt                *sql.Stmt
+	getAuditEntryStmt                        *sql.Stmt
+	getComponentStmt                         *sql.Stmt
+	getDeliveryAnyTeamStmt                   *sql.Stmt
+	getDueDeliveryAnyTeamStmt                *sql.Stmt
+	getIdempotencyKeyStmt                    *sql.Stmt
+	getIncidentStmt                          *sql.Stmt
+	getInstallationStmt                      *sql.Stmt
+	getLastConfirmationAnyTeamStmt           *sql.Stmt
+	getMonitorAnyTeamStmt                    *sql.Stmt
+	getNotifiedEventAnyTeamStmt              *sql.Stmt
+	getServerStmt                            *sql.Stmt
+	getStatusPageStmt                        *sql.Stmt
+	getSubscriberAnyTeamStmt                 *sql.Stmt
+	getSubscriberByAddressAnyTeamStmt        *sql.Stmt
+	getSubscriberByLinkTokenAnyTeamStmt      *sql.Stmt
+	getTeamStmt                              *sql.Stmt
+	getTeamByNameStmt                        *sql.Stmt
+	getTokenAnyTeamStmt                      *sql.Stmt
+	insertAuditEntryStmt                     *sql.Stmt
+	insertComponentStmt                      *sql.Stmt
+	insertDeliveryAnyTeamStmt                *sql.Stmt
+	insertIdempotencyKeyStmt                 *sql.Stmt
+	insertIncidentStmt                       *sql.Stmt
+	insertIncidentComponentStmt              *sql.Stmt
+	insertIncidentUpdateStmt                 *sql.Stmt
+	insertMetricHourAnyTeamStmt              *sql.Stmt
+	insertMonitorStmt                        *sql.Stmt
+	insertMonitorCheckAnyTeamStmt            *sql.Stmt
+	insertNewMonitorCheckAnyTeamStmt         *sql.Stmt
+	insertNotificationStmt                   *sql.Stmt
+	insertRevocationAnyTeamStmt              *sql.Stmt
+	insertScheduledCommandStmt               *sql.Stmt
+	insertServerStmt                         *sql.Stmt
+	insertServerCommandStmt                  *sql.Stmt
+	insertServerGroupStmt                    *sql.Stmt
+	insertServerMetricAnyTeamStmt            *sql.Stmt
+	insertStatusPageStmt                     *sql.Stmt
+	insertSubscriberStmt                     *sql.Stmt
+	insertTeamStmt                           *sql.Stmt
+	insertTokenStmt                          *sql.Stmt
+	lastAuditTimeStmt                        *sql.Stmt
+	lastDeliveryAnyTeamStmt                  *sql.Stmt
+	lastRevocationAnyTeamStmt                *sql.Stmt
+	lastServerMetricAnyTeamStmt              *sql.Stmt
+	latestTimeAnyTeamStmt                    *sql.Stmt
+	listAffectedComponentsStmt               *sql.Stmt
+	listAuditEntriesStmt                     *sql.Stmt
+	listAuditEntriesAfterStmt                *sql.Stmt
+	listAuditEntriesOfActionStmt             *sql.Stmt
+	listAuditEntriesOfActionAfterStmt        *sql.Stmt
+	listComponentsStmt                       *sql.Stmt
+	listConfirmedSubscribersAfterAnyTeamStmt *sql.Stmt
+	listDeadLettersAnyTeamStmt               *sql.Stmt
+	listDeliveriesAnyTeamStmt                *sql.Stmt
+	listDueDeliveriesAnyTeamStmt             *sql.Stmt
+	listExpiredSubscribersAnyTeamStmt        *sql.Stmt
+	listHourlyMetricsStmt                    *sql.Stmt
+	listHoursToRollUpAnyTeamStmt             *sql.Stmt
+	listIncidentUpdatesStmt                  *sql.Stmt
+	listIncidentsStmt                        *sql.Stmt
+	listIncidentsAfterStmt                   *sql.Stmt
+	listMonitorChecksStmt                    *sql.Stmt
+	listMonitorComponentsStmt                *sql.Stmt
+	listMonitorsStmt                         *sql.Stmt
+	listMonitorsAnyTeamStmt                  *sql.Stmt
+	listNotificationsStmt                    *sql.Stmt
+	listOpenIncidentsWithCreatorStmt         *sql.Stmt
+	listPageImpactsStmt                      *sql.Stmt
+	listRawMetricsStmt                       *sql.Stmt
+	listRevocationsAfterAnyTeamStmt          *sql.Stmt
+	listScheduledCommandsStmt                *sql.Stmt
+	listServerCommandsStmt                   *sql.Stmt
+	listServerGroupsStmt                     *sql.Stmt
+	listServersStmt                          *sql.Stmt
+	listServersAnyTeamStmt                   *sql.Stmt
+	listStatusPageIncidentsStmt              *sql.Stmt
+	listStatusPagesStmt                      *sql.Stmt
+	listSubscribersAnyTeamStmt               *sql.Stmt
+	listSubscribersByAddressAnyTeamStmt      *sql.Stmt
+	listTeamsStmt                            *sql.Stmt
+	listTokensAnyTeamStmt                    *sql.Stmt
+	listUnfinishedCommandsStmt               *sql.Stmt
+	listUnidentifiedOutagesStmt              *sql.Stmt
+	measureIncidentUpdatesStmt               *sql.Stmt
+	monitorExistsStmt                        *sql.Stmt
+	nextActionStmt                           *sql.Stmt
+	nextNotificationAnyTeamStmt              *sql.Stmt
+	resolveTokenAnyTeamStmt                  *sql.Stmt
+	retryDeliveryAnyTeamStmt                 *sql.Stmt
+	serverExistsStmt                         *sql.Stmt
+	setCommandFinishedStmt                   *sql.Stmt
+	setCommandStartedStmt                    *sql.Stmt
+	setDeliveryFailedAnyTeamStmt             *sql.Stmt
+	setDeliveryFinishedAnyTeamStmt           *sql.Stmt
+	setIncidentStatusStmt                    *sql.Stmt
+	setMonitorStateStmt                      *sql.Stmt
+	setNextDeliveryDueAnyTeamStmt            *sql.Stmt
+	setNotificationExpandedAnyTeamStmt       *sql.Stmt
+	setScheduledCommandRunStmt               *sql.Stmt
+	setServerSeenStmt                        *sql.Stmt
+	setSubscriberCreatedAnyTeamStmt          *sql.Stmt
+	setSubscriberSecretsAnyTeamStmt          *sql.Stmt
+	setTokenRevokedAnyTeamStmt               *sql.Stmt
+	statusPageExistsStmt                     *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
-		db:                                tx,
-		tx:                                tx,
-		confirmSubscriberStmt:             q.confirmSubscriberStmt,
-		countActionsStmt:                  q.countActionsStmt,
-		countDeadLettersStmt:              q.countDeadLettersStmt,
-		countMonitorChecksStmt:            q.countMonitorChecksStmt,
-		countOpenIncidentsStmt:            q.countOpenIncidentsStmt,
-		countServerCommandsStmt:           q.countServerCommandsStmt,
-		countWaitingDeliveriesStmt:        q.countWaitingDeliveriesStmt,
-		deleteAuditEntriesStmt:            q.deleteAuditEntriesStmt,
-		deleteDeliveriesStmt:              q.deleteDeliveriesStmt,
-		deleteExpiredIdempotencyKeysStmt:  q.deleteExpiredIdempotencyKeysStmt,
-		deleteExpiredSecretsStmt:          q.deleteExpiredSecretsStmt,
-		deleteIdempotencyKeyIfExpiredStmt: q.deleteIdempotencyKeyIfExpiredStmt,
-		deleteMetricHoursStmt:             q.deleteMetricHoursStmt,
-		deleteMonitorChecksStmt:           q.deleteMonitorChecksStmt,
-		deleteNotificationsStmt:           q.deleteNotificationsStmt,
-		deleteRolledUpMetricsStmt:         q.deleteRolledUpMetricsStmt,
-		deleteServerCommandsStmt:          q.deleteServerCommandsStmt,
-		deleteSubscriberStmt:              q.deleteSubscriberStmt,
-		fastestCheckStmt:                  q.fastestCheckStmt,
-		findStatusPageStmt:                q.findStatusPageStmt,
-		getAuditEntryStmt:                 q.getAuditEntryStmt,
-		getComponentStmt:                  q.getComponentStmt,
-		getDeliveryStmt:                   q.getDeliveryStmt,
-		getDueDeliveryStmt:                q.getDueDeliveryStmt,
-		getIdempotencyKeyStmt:             q.getIdempotencyKeyStmt,
-		getIncidentStmt:                   q.getIncidentStmt,
-		getInstallationStmt:               q.getInstallationStmt,
-		getLastConfirmationStmt:           q.getLastConfirmationStmt,
-		getMonitorStmt:                    q.getMonitorStmt,
-		getNotifiedEventStmt:              q.getNotifiedEventStmt,
-		getServerStmt:                     q.getServerStmt,
-		getStatusPageStmt:                 q.getStatusPageStmt,
-		getSubscriberStmt:                 q.getSubscriberStmt,
-		getSubscriberByAddressStmt:        q.getSubscriberByAddressStmt,
-		getSubscriberByLinkTokenStmt:      q.getSubscriberByLinkTokenStmt,
-		getTeamStmt:                       q.getTeamStmt,
-		getTeamByNameStmt:                 q.getTeamByNameStmt,
-		getTokenStmt:                      q.getTokenStmt,
-		insertAuditEntryStmt:              q.insertAuditEntryStmt,
-		insertComponentStmt:               q.insertComponentStmt,
-		insertDeliveryStmt:                q.insertDeliveryStmt,
-		insertIdempotencyKeyStmt:          q.insertIdempotencyKeyStmt,
-		insertIncidentStmt:                q.insertIncidentStmt,
-		insertIncidentComponentStmt:       q.insertIncidentComponentStmt,
-		insertIncidentUpdateStmt:          q.insertIncidentUpdateStmt,
-		insertMetricHourStmt:              q.insertMetricHourStmt,
-		insertMonitorStmt:                 q.insertMonitorStmt,
-		insertMonitorCheckStmt:            q.insertMonitorCheckStmt,
-		insertNewMonitorCheckStmt:         q.insertNewMonitorCheckStmt,
-		insertNotificationStmt:            q.insertNotificationStmt,
-		insertRevocationStmt:              q.insertRevocationStmt,
-		insertScheduledCommandStmt:        q.insertScheduledCommandStmt,
-		insertServerStmt:                  q.insertServerStmt,
-		insertServerCommandStmt:           q.insertServerCommandStmt,
-		insertServerGroupStmt:             q.insertServerGroupStmt,
-		insertServerMetricStmt:            q.insertServerMetricStmt,
-		insertStatusPageStmt:              q.insertStatusPageStmt,
-		insertSubscriberStmt:              q.insertSubscriberStmt,
-		insertTeamStmt:                    q.insertTeamStmt,
-		insertTokenStmt:                   q.insertTokenStmt,
-		lastAuditTimeStmt:                 q.lastAuditTimeStmt,
-		lastDeliveryStmt:                  q.lastDeliveryStmt,
-		lastRevocationStmt:                q.lastRevocationStmt,
-		lastServerMetricStmt:              q.lastServerMetricStmt,
-		latestTimeStmt:                    q.latestTimeStmt,
-		listAffectedComponentsStmt:        q.listAffectedComponentsStmt,
-		listAllMonitorsStmt:               q.listAllMonitorsStmt,
-		listAllServersStmt:                q.listAllServersStmt,
-		listAuditEntriesStmt:              q.listAuditEntriesStmt,
-		listAuditEntriesAfterStmt:         q.listAuditEntriesAfterStmt,
-		listAuditEntriesOfActionStmt:      q.listAuditEntriesOfActionStmt,
-		listAuditEntriesOfActionAfterStmt: q.listAuditEntriesOfActionAfterStmt,
-		listComponentsStmt:                q.listComponentsStmt,
-		listConfirmedSubscribersAfterStmt: q.listConfirmedSubscribersAfterStmt,
-		listDeadLettersStmt:               q.listDeadLettersStmt,
-		listDeliveriesStmt:                q.listDeliveriesStmt,
-		listDueDeliveriesStmt:             q.listDueDeliveriesStmt,
-		listExpiredSubscribersStmt:        q.listExpiredSubscribersStmt,
-		listHourlyMetricsStmt:             q.listHourlyMetricsStmt,
-		listHoursToRollUpStmt:             q.listHoursToRollUpStmt,
-		listIncidentUpdatesStmt:           q.listIncidentUpdatesStmt,
-		listIncidentsStmt:                 q.listIncidentsStmt,
-		listIncidentsAfterStmt:            q.listIncidentsAfterStmt,
-		listMonitorChecksStmt:             q.listMonitorChecksStmt,
-		listMonitorComponentsStmt:         q.listMonitorComponentsStmt,
-		listMonitorsStmt:                  q.listMonitorsStmt,
-		listNotificationsStmt:             q.listNotificationsStmt,
-		listOpenIncidentsWithCreatorStmt:  q.listOpenIncidentsWithCreatorStmt,
-		listPageImpactsStmt:               q.listPageImpactsStmt,
-		listRawMetricsStmt:                q.listRawMetricsStmt,
-		listRevocationsAfterStmt:          q.listRevocationsAfterStmt,
-		listScheduledCommandsStmt:         q.listScheduledCommandsStmt,
-		listServerCommandsStmt:            q.listServerCommandsStmt,
-		listServerGroupsStmt:              q.listServerGroupsStmt,
-		listServersStmt:                   q.listServersStmt,
-		listStatusPageIncidentsStmt:       q.listStatusPageIncidentsStmt,
-		listStatusPagesStmt:               q.listStatusPagesStmt,
-		listSubscribersStmt:               q.listSubscribersStmt,
-		listSubscribersByAddressStmt:      q.listSubscribersByAddressStmt,
-		listTeamsStmt:                     q.listTeamsStmt,
-		listTokensStmt:                    q.listTokensStmt,
-		listUnfinishedCommandsStmt:        q.listUnfinishedCommandsStmt,
-		listUnidentifiedOutagesStmt:       q.listUnidentifiedOutagesStmt,
-		measureIncidentUpdatesStmt:        q.measureIncidentUpdatesStmt,
-		monitorExistsStmt:                 q.monitorExistsStmt,
-		nextActionStmt:                    q.nextActionStmt,
-		nextNotificationStmt:              q.nextNotificationStmt,
-		resolveTokenStmt:                  q.resolveTokenStmt,
-		retryDeliveryStmt:                 q.retryDeliveryStmt,
-		serverExistsStmt:                  q.serverExistsStmt,
-		setCommandFinishedStmt:            q.setCommandFinishedStmt,
-		setCommandStartedStmt:             q.setCommandStartedStmt,
-		setDeliveryFailedStmt:             q.setDeliveryFailedStmt,
-		setDeliveryFinishedStmt:           q.setDeliveryFinishedStmt,
-		setIncidentStatusStmt:             q.setIncidentStatusStmt,
-		setMonitorStateStmt:               q.setMonitorStateStmt,
-		setNextDeliveryDueStmt:            q.setNextDeliveryDueStmt,
-		setNotificationExpandedStmt:       q.setNotificationExpandedStmt,
-		setScheduledCommandRunStmt:        q.setScheduledCommandRunStmt,
-		setServerSeenStmt:                 q.setServerSeenStmt,
-		setSubscriberCreatedStmt:          q.setSubscriberCreatedStmt,
-		setSubscriberSecretsStmt:          q.setSubscriberSecretsStmt,
-		setTokenRevokedStmt:               q.setTokenRevokedStmt,
-		statusPageExistsStmt:              q.statusPageExistsStmt,
+		db:                                       tx,
+		tx:                                       tx,
+		confirmSubscriberAnyTeamStmt:             q.confirmSubscriberAnyTeamStmt,
+		countActionsStmt:                         q.countActionsStmt,
+		countDeadLettersAnyTeamStmt:              q.countDeadLettersAnyTeamStmt,
+		countMonitorChecksStmt:                   q.countMonitorChecksStmt,
+		countOpenIncidentsStmt:                   q.countOpenIncidentsStmt,
+		countServerCommandsStmt:                  q.countServerCommandsStmt,
+		countWaitingDeliveriesAnyTeamStmt:        q.countWaitingDeliveriesAnyTeamStmt,
+		deleteAuditEntriesStmt:                   q.deleteAuditEntriesStmt,
+		deleteDeliveriesAnyTeamStmt:              q.deleteDeliveriesAnyTeamStmt,
+		deleteExpiredIdempotencyKeysStmt:         q.deleteExpiredIdempotencyKeysStmt,
+		deleteExpiredSecretsAnyTeamStmt:          q.deleteExpiredSecretsAnyTeamStmt,
+		deleteIdempotencyKeyIfExpiredStmt:        q.deleteIdempotencyKeyIfExpiredStmt,
+		deleteMetricHoursAnyTeamStmt:             q.deleteMetricHoursAnyTeamStmt,
+		deleteMonitorChecksAnyTeamStmt:           q.deleteMonitorChecksAnyTeamStmt,
+		deleteNotificationsStmt:                  q.deleteNotificationsStmt,
+		deleteRolledUpMetricsAnyTeamStmt:         q.deleteRolledUpMetricsAnyTeamStmt,
+		deleteServerCommandsStmt:                 q.deleteServerCommandsStmt,
+		deleteSubscriberAnyTeamStmt:              q.deleteSubscriberAnyTeamStmt,
+		fastestCheckAnyTeamStmt:                  q.fastestCheckAnyTeamStmt,
+		findStatusPageAnyTeamStmt:                q.findStatusPageAnyTeamStmt,
+		getAuditEntryStmt:                        q.getAuditEntryStmt,
+		getComponentStmt:                         q.getComponentStmt,
+		getDeliveryAnyTeamStmt:                   q.getDeliveryAnyTeamStmt,
+		getDueDeliveryAnyTeamStmt:                q.getDueDeliveryAnyTeamStmt,
+		getIdempotencyKeyStmt:                    q.getIdempotencyKeyStmt,
+		getIncidentStmt:                          q.getIncidentStmt,
+		getInstallationStmt:                      q.getInstallationStmt,
+		getLastConfirmationAnyTeamStmt:           q.getLastConfirmationAnyTeamStmt,
+		getMonitorAnyTeamStmt:                    q.getMonitorAnyTeamStmt,
+		getNotifiedEventAnyTeamStmt:              q.getNotifiedEventAnyTeamStmt,
+		getServerStmt:                            q.getServerStmt,
+		getStatusPageStmt:                        q.getStatusPageStmt,
+		getSubscriberAnyTeamStmt:                 q.getSubscriberAnyTeamStmt,
+		getSubscriberByAddressAnyTeamStmt:        q.getSubscriberByAddressAnyTeamStmt,
+		getSubscriberByLinkTokenAnyTeamStmt:      q.getSubscriberByLinkTokenAnyTeamStmt,
+		getTeamStmt:                              q.getTeamStmt,
+		getTeamByNameStmt:                        q.getTeamByNameStmt,
+		getTokenAnyTeamStmt:                      q.getTokenAnyTeamStmt,
+		insertAuditEntryStmt:                     q.insertAuditEntryStmt,
+		insertComponentStmt:                      q.insertComponentStmt,
+		insertDeliveryAnyTeamStmt:                q.insertDeliveryAnyTeamStmt,
+		insertIdempotencyKeyStmt:                 q.insertIdempotencyKeyStmt,
+		insertIncidentStmt:                       q.insertIncidentStmt,
+		insertIncidentComponentStmt:              q.insertIncidentComponentStmt,
+		insertIncidentUpdateStmt:                 q.insertIncidentUpdateStmt,
+		insertMetricHourAnyTeamStmt:              q.insertMetricHourAnyTeamStmt,
+		insertMonitorStmt:                        q.insertMonitorStmt,
+		insertMonitorCheckAnyTeamStmt:            q.insertMonitorCheckAnyTeamStmt,
+		insertNewMonitorCheckAnyTeamStmt:         q.insertNewMonitorCheckAnyTeamStmt,
+		insertNotificationStmt:                   q.insertNotificationStmt,
+		insertRevocationAnyTeamStmt:              q.insertRevocationAnyTeamStmt,
+		insertScheduledCommandStmt:               q.insertScheduledCommandStmt,
+		insertServerStmt:                         q.insertServerStmt,
+		insertServerCommandStmt:                  q.insertServerCommandStmt,
+		insertServerGroupStmt:                    q.insertServerGroupStmt,
+		insertServerMetricAnyTeamStmt:            q.insertServerMetricAnyTeamStmt,
+		insertStatusPageStmt:                     q.insertStatusPageStmt,
+		insertSubscriberStmt:                     q.insertSubscriberStmt,
+		insertTeamStmt:                           q.insertTeamStmt,
+		insertTokenStmt:                          q.insertTokenStmt,
+		lastAuditTimeStmt:                        q.lastAuditTimeStmt,
+		lastDeliveryAnyTeamStmt:                  q.lastDeliveryAnyTeamStmt,
+		lastRevocationAnyTeamStmt:                q.lastRevocationAnyTeamStmt,
+		lastServerMetricAnyTeamStmt:              q.lastServerMetricAnyTeamStmt,
+		latestTimeAnyTeamStmt:                    q.latestTimeAnyTeamStmt,
+		listAffectedComponentsStmt:               q.listAffectedComponentsStmt,
+		listAuditEntriesStmt:                     q.listAuditEntriesStmt,
+		listAuditEntriesAfterStmt:                q.listAuditEntriesAfterStmt,
+		listAuditEntriesOfActionStmt:             q.listAuditEntriesOfActionStmt,
+		listAuditEntriesOfActionAfterStmt:        q.listAuditEntriesOfActionAfterStmt,
+		listComponentsStmt:                       q.listComponentsStmt,
+		listConfirmedSubscribersAfterAnyTeamStmt: q.listConfirmedSubscribersAfterAnyTeamStmt,
+		listDeadLettersAnyTeamStmt:               q.listDeadLettersAnyTeamStmt,
+		listDeliveriesAnyTeamStmt:                q.listDeliveriesAnyTeamStmt,
+		listDueDeliveriesAnyTeamStmt:             q.listDueDeliveriesAnyTeamStmt,
+		listExpiredSubscribersAnyTeamStmt:        q.listExpiredSubscribersAnyTeamStmt,
+		listHourlyMetricsStmt:                    q.listHourlyMetricsStmt,
+		listHoursToRollUpAnyTeamStmt:             q.listHoursToRollUpAnyTeamStmt,
+		listIncidentUpdatesStmt:                  q.listIncidentUpdatesStmt,
+		listIncidentsStmt:                        q.listIncidentsStmt,
+		listIncidentsAfterStmt:                   q.listIncidentsAfterStmt,
+		listMonitorChecksStmt:                    q.listMonitorChecksStmt,
+		listMonitorComponentsStmt:                q.listMonitorComponentsStmt,
+		listMonitorsStmt:                         q.listMonitorsStmt,
+		listMonitorsAnyTeamStmt:                  q.listMonitorsAnyTeamStmt,
+		listNotificationsStmt:                    q.listNotificationsStmt,
+		listOpenIncidentsWithCreatorStmt:         q.listOpenIncidentsWithCreatorStmt,
+		listPageImpactsStmt:                      q.listPageImpactsStmt,
+		listRawMetricsStmt:                       q.listRawMetricsStmt,
+		listRevocationsAfterAnyTeamStmt:          q.listRevocationsAfterAnyTeamStmt,
+		listScheduledCommandsStmt:                q.listScheduledCommandsStmt,
+		listServerCommandsStmt:                   q.listServerCommandsStmt,
+		listServerGroupsStmt:                     q.listServerGroupsStmt,
+		listServersStmt:                          q.listServersStmt,
+		listServersAnyTeamStmt:                   q.listServersAnyTeamStmt,
+		listStatusPageIncidentsStmt:              q.listStatusPageIncidentsStmt,
+		listStatusPagesStmt:                      q.listStatusPagesStmt,
+		listSubscribersAnyTeamStmt:               q.listSubscribersAnyTeamStmt,
+		listSubscribersByAddressAnyTeamStmt:      q.listSubscribersByAddressAnyTeamStmt,
+		listTeamsStmt:                            q.listTeamsStmt,
+		listTokensAnyTeamStmt:                    q.listTokensAnyTeamStmt,
+		listUnfinishedCommandsStmt:               q.listUnfinishedCommandsStmt,
+		listUnidentifiedOutagesStmt:              q.listUnidentifiedOutagesStmt,
+		measureIncidentUpdatesStmt:               q.measureIncidentUpdatesStmt,
+		monitorExistsStmt:                        q.monitorExistsStmt,
+		nextActionStmt:                           q.nextActionStmt,
+		nextNotificationAnyTeamStmt:              q.nextNotificationAnyTeamStmt,
+		resolveTokenAnyTeamStmt:                  q.resolveTokenAnyTeamStmt,
+		retryDeliveryAnyTeamStmt:                 q.retryDeliveryAnyTeamStmt,
+		serverExistsStmt:                         q.serverExistsStmt,
+		setCommandFinishedStmt:                   q.setCommandFinishedStmt,
+		setCommandStartedStmt:                    q.setCommandStartedStmt,
+		setDeliveryFailedAnyTeamStmt:             q.setDeliveryFailedAnyTeamStmt,
+		setDeliveryFinishedAnyTeamStmt:           q.setDeliveryFinishedAnyTeamStmt,
+		setIncidentStatusStmt:                    q.setIncidentStatusStmt,
+		setMonitorStateStmt:                      q.setMonitorStateStmt,
+		setNextDeliveryDueAnyTeamStmt:            q.setNextDeliveryDueAnyTeamStmt,
+		setNotificationExpandedAnyTeamStmt:       q.setNotificationExpandedAnyTeamStmt,
+		setScheduledCommandRunStmt:               q.setScheduledCommandRunStmt,
+		setServerSeenStmt:                        q.setServerSeenStmt,
+		setSubscriberCreatedAnyTeamStmt:          q.setSubscriberCreatedAnyTeamStmt,
+		setSubscriberSecretsAnyTeamStmt:          q.setSubscriberSecretsAnyTeamStmt,
+		setTokenRevokedAnyTeamStmt:               q.setTokenRevokedAnyTeamStmt,
+		statusPageExistsStmt:                     q.statusPageExistsStmt,
 	}
 }

@@ -9,27 +9,27 @@ import (
 	"context"
 )
 
-const countDeadLetters = `-- name: CountDeadLetters :many
+const countDeadLettersAnyTeam = `-- name: CountDeadLettersAnyTeam :many
 SELECT channel, count(*) AS number FROM deliveries
 WHERE state = 'dead' AND state <> 'waiting'
 GROUP BY channel
 `
 
-type CountDeadLettersRow struct {
+type CountDeadLettersAnyTeamRow struct {
 	Channel string
 	Number  int64
 }
 
 // The second condition is that of the partial index deliveries_finished, which SQLite does not derive from the first.
-func (q *Queries) CountDeadLetters(ctx context.Context) ([]CountDeadLettersRow, error) {
-	rows, err := q.query(ctx, q.countDeadLettersStmt, countDeadLetters)
+func (q *Queries) CountDeadLettersAnyTeam(ctx context.Context) ([]CountDeadLettersAnyTeamRow, error) {
+	rows, err := q.query(ctx, q.countDeadLettersAnyTeamStmt, countDeadLettersAnyTeam)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []CountDeadLettersRow
+	var items []CountDeadLettersAnyTeamRow
 	for rows.Next() {
-		var i CountDeadLettersRow
+		var i CountDeadLettersAnyTeamRow
 		if err := rows.Scan(&i.Channel, &i.Number); err != nil {
 			return nil, err
 		}
@@ -44,27 +44,27 @@ func (q *Queries) CountDeadLetters(ctx context.Context) ([]CountDeadLettersRow, 
 	return items, nil
 }
 
-const countWaitingDeliveries = `-- name: CountWaitingDeliveries :many
+const countWaitingDeliveriesAnyTeam = `-- name: CountWaitingDeliveriesAnyTeam :many
 SELECT channel, count(*) AS number, CAST(min(created_at) AS INTEGER) AS oldest FROM deliveries
 WHERE state = 'waiting'
 GROUP BY channel
 `
 
-type CountWaitingDeliveriesRow struct {
+type CountWaitingDeliveriesAnyTeamRow struct {
 	Channel string
 	Number  int64
 	Oldest  int64
 }
 
-func (q *Queries) CountWaitingDeliveries(ctx context.Context) ([]CountWaitingDeliveriesRow, error) {
-	rows, err := q.query(ctx, q.countWaitingDeliveriesStmt, countWaitingDeliveries)
+func (q *Queries) CountWaitingDeliveriesAnyTeam(ctx context.Context) ([]CountWaitingDeliveriesAnyTeamRow, error) {
+	rows, err := q.query(ctx, q.countWaitingDeliveriesAnyTeamStmt, countWaitingDeliveriesAnyTeam)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []CountWaitingDeliveriesRow
+	var items []CountWaitingDeliveriesAnyTeamRow
 	for rows.Next() {
-		var i CountWaitingDeliveriesRow
+		var i CountWaitingDeliveriesAnyTeamRow
 		if err := rows.Scan(&i.Channel, &i.Number, &i.Oldest); err != nil {
 			return nil, err
 		}
@@ -79,20 +79,20 @@ func (q *Queries) CountWaitingDeliveries(ctx context.Context) ([]CountWaitingDel
 	return items, nil
 }
 
-const deleteSubscriber = `-- name: DeleteSubscriber :execrows
+const deleteSubscriberAnyTeam = `-- name: DeleteSubscriberAnyTeam :execrows
 DELETE FROM subscribers WHERE id = ?1
 `
 
 // Its deliveries are deleted with it.
-func (q *Queries) DeleteSubscriber(ctx context.Context, id string) (int64, error) {
-	result, err := q.exec(ctx, q.deleteSubscriberStmt, deleteSubscriber, id)
+func (q *Queries) DeleteSubscriberAnyTeam(ctx context.Context, id string) (int64, error) {
+	result, err := q.exec(ctx, q.deleteSubscriberAnyTeamStmt, deleteSubscriberAnyTeam, id)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected()
 }
 
-const getDueDelivery = `-- name: GetDueDelivery :one
+const getDueDeliveryAnyTeam = `-- name: GetDueDeliveryAnyTeam :one
 SELECT d.sequence, d.id, d.subscriber_id, d.channel, d.receiver, d.notification_id, d.state, d.attempts, d.due_at, d.created_at, d.finished_at, d.last_error, s.id, s.team_id, s.status_page_id, s.channel, s.address, s.link_token, s.secret, s.previous_secret, s.previous_secret_until, s.created_at, s.confirmed_at, p.id, p.team_id, p.name, p.unique_hostname, p.slug, p.visibility, p.primary_color, p.description, p.suspended, p.created_at
 FROM deliveries d
 JOIN subscribers s ON s.id = d.subscriber_id
@@ -100,15 +100,15 @@ JOIN status_pages p ON p.id = s.status_page_id
 WHERE d.sequence = ?1 AND d.due_at IS NOT NULL
 `
 
-type GetDueDeliveryRow struct {
+type GetDueDeliveryAnyTeamRow struct {
 	Delivery   Delivery
 	Subscriber Subscriber
 	StatusPage StatusPage
 }
 
-func (q *Queries) GetDueDelivery(ctx context.Context, sequence int64) (GetDueDeliveryRow, error) {
-	row := q.queryRow(ctx, q.getDueDeliveryStmt, getDueDelivery, sequence)
-	var i GetDueDeliveryRow
+func (q *Queries) GetDueDeliveryAnyTeam(ctx context.Context, sequence int64) (GetDueDeliveryAnyTeamRow, error) {
+	row := q.queryRow(ctx, q.getDueDeliveryAnyTeamStmt, getDueDeliveryAnyTeam, sequence)
+	var i GetDueDeliveryAnyTeamRow
 	err := row.Scan(
 		&i.Delivery.Sequence,
 		&i.Delivery.ID,
@@ -147,7 +147,7 @@ func (q *Queries) GetDueDelivery(ctx context.Context, sequence int64) (GetDueDel
 	return i, err
 }
 
-const getNotifiedEvent = `-- name: GetNotifiedEvent :one
+const getNotifiedEventAnyTeam = `-- name: GetNotifiedEventAnyTeam :one
 SELECT n.id, n.team_id, n.status_page_id, n.incident_id, n.update_id, n.event, n.suppressed, n.created_at, n.expanded_to, n.expanded_at, n.traceparent, i.id, i.team_id, i.status_page_id, i.title, i.status, i.impact, i.is_maintenance, i.started_at, i.resolved_at, i.created_at, i.affects_page, u.id, u.team_id, u.incident_id, u.status, u.message, u.created_at
 FROM notifications n
 JOIN incidents i ON i.id = n.incident_id
@@ -155,15 +155,15 @@ JOIN incident_updates u ON u.id = n.update_id
 WHERE n.id = ?1
 `
 
-type GetNotifiedEventRow struct {
+type GetNotifiedEventAnyTeamRow struct {
 	Notification   Notification
 	Incident       Incident
 	IncidentUpdate IncidentUpdate
 }
 
-func (q *Queries) GetNotifiedEvent(ctx context.Context, id string) (GetNotifiedEventRow, error) {
-	row := q.queryRow(ctx, q.getNotifiedEventStmt, getNotifiedEvent, id)
-	var i GetNotifiedEventRow
+func (q *Queries) GetNotifiedEventAnyTeam(ctx context.Context, id string) (GetNotifiedEventAnyTeamRow, error) {
+	row := q.queryRow(ctx, q.getNotifiedEventAnyTeamStmt, getNotifiedEventAnyTeam, id)
+	var i GetNotifiedEventAnyTeamRow
 	err := row.Scan(
 		&i.Notification.ID,
 		&i.Notification.TeamID,
@@ -197,7 +197,7 @@ func (q *Queries) GetNotifiedEvent(ctx context.Context, id string) (GetNotifiedE
 	return i, err
 }
 
-const insertDelivery = `-- name: InsertDelivery :exec
+const insertDeliveryAnyTeam = `-- name: InsertDeliveryAnyTeam :exec
 INSERT INTO deliveries (id, subscriber_id, channel, receiver, notification_id, state, due_at, created_at)
 VALUES (?1, ?2, ?3, ?4, ?5, 'waiting',
     iif(EXISTS (SELECT 1 FROM deliveries d WHERE d.subscriber_id = ?2 AND d.state = 'waiting'),
@@ -206,7 +206,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, 'waiting',
 ON CONFLICT (notification_id, subscriber_id) DO NOTHING
 `
 
-type InsertDeliveryParams struct {
+type InsertDeliveryAnyTeamParams struct {
 	ID             string
 	SubscriberID   string
 	Channel        string
@@ -216,8 +216,8 @@ type InsertDeliveryParams struct {
 }
 
 // The delivery is due now unless an earlier one of the subscriber waits.
-func (q *Queries) InsertDelivery(ctx context.Context, arg InsertDeliveryParams) error {
-	_, err := q.exec(ctx, q.insertDeliveryStmt, insertDelivery,
+func (q *Queries) InsertDeliveryAnyTeam(ctx context.Context, arg InsertDeliveryAnyTeamParams) error {
+	_, err := q.exec(ctx, q.insertDeliveryAnyTeamStmt, insertDeliveryAnyTeam,
 		arg.ID,
 		arg.SubscriberID,
 		arg.Channel,
@@ -268,29 +268,29 @@ func (q *Queries) ListAffectedComponents(ctx context.Context, arg ListAffectedCo
 	return items, nil
 }
 
-const listConfirmedSubscribersAfter = `-- name: ListConfirmedSubscribersAfter :many
+const listConfirmedSubscribersAfterAnyTeam = `-- name: ListConfirmedSubscribersAfterAnyTeam :many
 SELECT id, channel, address FROM subscribers
 WHERE status_page_id = ?1 AND id > ?2 AND confirmed_at <= ?3
 ORDER BY id
 LIMIT ?4
 `
 
-type ListConfirmedSubscribersAfterParams struct {
+type ListConfirmedSubscribersAfterAnyTeamParams struct {
 	StatusPageID string
 	After        string
 	NotifiedAt   *int64
 	PageSize     int64
 }
 
-type ListConfirmedSubscribersAfterRow struct {
+type ListConfirmedSubscribersAfterAnyTeamRow struct {
 	ID      string
 	Channel string
 	Address string
 }
 
 // Those that were confirmed before the notification. Both times are in the order of the writes of the team.
-func (q *Queries) ListConfirmedSubscribersAfter(ctx context.Context, arg ListConfirmedSubscribersAfterParams) ([]ListConfirmedSubscribersAfterRow, error) {
-	rows, err := q.query(ctx, q.listConfirmedSubscribersAfterStmt, listConfirmedSubscribersAfter,
+func (q *Queries) ListConfirmedSubscribersAfterAnyTeam(ctx context.Context, arg ListConfirmedSubscribersAfterAnyTeamParams) ([]ListConfirmedSubscribersAfterAnyTeamRow, error) {
+	rows, err := q.query(ctx, q.listConfirmedSubscribersAfterAnyTeamStmt, listConfirmedSubscribersAfterAnyTeam,
 		arg.StatusPageID,
 		arg.After,
 		arg.NotifiedAt,
@@ -300,9 +300,9 @@ func (q *Queries) ListConfirmedSubscribersAfter(ctx context.Context, arg ListCon
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ListConfirmedSubscribersAfterRow
+	var items []ListConfirmedSubscribersAfterAnyTeamRow
 	for rows.Next() {
-		var i ListConfirmedSubscribersAfterRow
+		var i ListConfirmedSubscribersAfterAnyTeamRow
 		if err := rows.Scan(&i.ID, &i.Channel, &i.Address); err != nil {
 			return nil, err
 		}
@@ -317,7 +317,7 @@ func (q *Queries) ListConfirmedSubscribersAfter(ctx context.Context, arg ListCon
 	return items, nil
 }
 
-const listDueDeliveries = `-- name: ListDueDeliveries :many
+const listDueDeliveriesAnyTeam = `-- name: ListDueDeliveriesAnyTeam :many
 SELECT sequence, subscriber_id, receiver FROM deliveries
 WHERE channel = ?1 AND (attempts > 0) = ?2 AND due_at <= ?3
   AND instr(CAST(?4 AS TEXT), char(10) || receiver || char(10)) = 0
@@ -325,7 +325,7 @@ ORDER BY due_at
 LIMIT ?5
 `
 
-type ListDueDeliveriesParams struct {
+type ListDueDeliveriesAnyTeamParams struct {
 	Channel  string
 	Repeated int64
 	Now      *int64
@@ -333,15 +333,15 @@ type ListDueDeliveriesParams struct {
 	PageSize int64
 }
 
-type ListDueDeliveriesRow struct {
+type ListDueDeliveriesAnyTeamRow struct {
 	Sequence     int64
 	SubscriberID string
 	Receiver     string
 }
 
 // Skips receivers in the argument, a list in which a line break precedes and follows each name.
-func (q *Queries) ListDueDeliveries(ctx context.Context, arg ListDueDeliveriesParams) ([]ListDueDeliveriesRow, error) {
-	rows, err := q.query(ctx, q.listDueDeliveriesStmt, listDueDeliveries,
+func (q *Queries) ListDueDeliveriesAnyTeam(ctx context.Context, arg ListDueDeliveriesAnyTeamParams) ([]ListDueDeliveriesAnyTeamRow, error) {
+	rows, err := q.query(ctx, q.listDueDeliveriesAnyTeamStmt, listDueDeliveriesAnyTeam,
 		arg.Channel,
 		arg.Repeated,
 		arg.Now,
@@ -352,9 +352,9 @@ func (q *Queries) ListDueDeliveries(ctx context.Context, arg ListDueDeliveriesPa
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ListDueDeliveriesRow
+	var items []ListDueDeliveriesAnyTeamRow
 	for rows.Next() {
-		var i ListDueDeliveriesRow
+		var i ListDueDeliveriesAnyTeamRow
 		if err := rows.Scan(&i.Sequence, &i.SubscriberID, &i.Receiver); err != nil {
 			return nil, err
 		}
@@ -369,7 +369,7 @@ func (q *Queries) ListDueDeliveries(ctx context.Context, arg ListDueDeliveriesPa
 	return items, nil
 }
 
-const nextNotification = `-- name: NextNotification :one
+const nextNotificationAnyTeam = `-- name: NextNotificationAnyTeam :one
 SELECT id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at, expanded_to, expanded_at, traceparent FROM notifications
 WHERE expanded_at IS NULL AND suppressed = 0
 ORDER BY created_at, id
@@ -377,8 +377,8 @@ LIMIT 1
 `
 
 // The first notification that is not expanded into deliveries completely.
-func (q *Queries) NextNotification(ctx context.Context) (Notification, error) {
-	row := q.queryRow(ctx, q.nextNotificationStmt, nextNotification)
+func (q *Queries) NextNotificationAnyTeam(ctx context.Context) (Notification, error) {
+	row := q.queryRow(ctx, q.nextNotificationAnyTeamStmt, nextNotificationAnyTeam)
 	var i Notification
 	err := row.Scan(
 		&i.ID,
@@ -396,37 +396,37 @@ func (q *Queries) NextNotification(ctx context.Context) (Notification, error) {
 	return i, err
 }
 
-const setDeliveryFailed = `-- name: SetDeliveryFailed :exec
+const setDeliveryFailedAnyTeam = `-- name: SetDeliveryFailedAnyTeam :exec
 UPDATE deliveries SET attempts = attempts + 1, last_error = ?1, due_at = ?2
 WHERE sequence = ?3 AND state = 'waiting'
 `
 
-type SetDeliveryFailedParams struct {
+type SetDeliveryFailedAnyTeamParams struct {
 	LastError string
 	DueAt     *int64
 	Sequence  int64
 }
 
-func (q *Queries) SetDeliveryFailed(ctx context.Context, arg SetDeliveryFailedParams) error {
-	_, err := q.exec(ctx, q.setDeliveryFailedStmt, setDeliveryFailed, arg.LastError, arg.DueAt, arg.Sequence)
+func (q *Queries) SetDeliveryFailedAnyTeam(ctx context.Context, arg SetDeliveryFailedAnyTeamParams) error {
+	_, err := q.exec(ctx, q.setDeliveryFailedAnyTeamStmt, setDeliveryFailedAnyTeam, arg.LastError, arg.DueAt, arg.Sequence)
 	return err
 }
 
-const setDeliveryFinished = `-- name: SetDeliveryFinished :exec
+const setDeliveryFinishedAnyTeam = `-- name: SetDeliveryFinishedAnyTeam :exec
 UPDATE deliveries SET state = ?1, attempts = attempts + 1, last_error = ?2, due_at = NULL,
     finished_at = ?3
 WHERE sequence = ?4 AND state = 'waiting'
 `
 
-type SetDeliveryFinishedParams struct {
+type SetDeliveryFinishedAnyTeamParams struct {
 	State      string
 	LastError  string
 	FinishedAt *int64
 	Sequence   int64
 }
 
-func (q *Queries) SetDeliveryFinished(ctx context.Context, arg SetDeliveryFinishedParams) error {
-	_, err := q.exec(ctx, q.setDeliveryFinishedStmt, setDeliveryFinished,
+func (q *Queries) SetDeliveryFinishedAnyTeam(ctx context.Context, arg SetDeliveryFinishedAnyTeamParams) error {
+	_, err := q.exec(ctx, q.setDeliveryFinishedAnyTeamStmt, setDeliveryFinishedAnyTeam,
 		arg.State,
 		arg.LastError,
 		arg.FinishedAt,
@@ -435,7 +435,7 @@ func (q *Queries) SetDeliveryFinished(ctx context.Context, arg SetDeliveryFinish
 	return err
 }
 
-const setNextDeliveryDue = `-- name: SetNextDeliveryDue :execrows
+const setNextDeliveryDueAnyTeam = `-- name: SetNextDeliveryDueAnyTeam :execrows
 UPDATE deliveries SET due_at = ?1
 WHERE due_at IS NULL AND sequence = (
     SELECT d.sequence FROM deliveries d
@@ -444,32 +444,32 @@ WHERE due_at IS NULL AND sequence = (
     LIMIT 1)
 `
 
-type SetNextDeliveryDueParams struct {
+type SetNextDeliveryDueAnyTeamParams struct {
 	Now          *int64
 	SubscriberID string
 }
 
 // Makes the first waiting delivery of the subscriber due, unless it has a time already.
-func (q *Queries) SetNextDeliveryDue(ctx context.Context, arg SetNextDeliveryDueParams) (int64, error) {
-	result, err := q.exec(ctx, q.setNextDeliveryDueStmt, setNextDeliveryDue, arg.Now, arg.SubscriberID)
+func (q *Queries) SetNextDeliveryDueAnyTeam(ctx context.Context, arg SetNextDeliveryDueAnyTeamParams) (int64, error) {
+	result, err := q.exec(ctx, q.setNextDeliveryDueAnyTeamStmt, setNextDeliveryDueAnyTeam, arg.Now, arg.SubscriberID)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected()
 }
 
-const setNotificationExpanded = `-- name: SetNotificationExpanded :exec
+const setNotificationExpandedAnyTeam = `-- name: SetNotificationExpandedAnyTeam :exec
 UPDATE notifications SET expanded_to = ?1, expanded_at = ?2
 WHERE id = ?3
 `
 
-type SetNotificationExpandedParams struct {
+type SetNotificationExpandedAnyTeamParams struct {
 	ExpandedTo string
 	ExpandedAt *int64
 	ID         string
 }
 
-func (q *Queries) SetNotificationExpanded(ctx context.Context, arg SetNotificationExpandedParams) error {
-	_, err := q.exec(ctx, q.setNotificationExpandedStmt, setNotificationExpanded, arg.ExpandedTo, arg.ExpandedAt, arg.ID)
+func (q *Queries) SetNotificationExpandedAnyTeam(ctx context.Context, arg SetNotificationExpandedAnyTeamParams) error {
+	_, err := q.exec(ctx, q.setNotificationExpandedAnyTeamStmt, setNotificationExpandedAnyTeam, arg.ExpandedTo, arg.ExpandedAt, arg.ID)
 	return err
 }

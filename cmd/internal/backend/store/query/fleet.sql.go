@@ -180,12 +180,12 @@ func (q *Queries) InsertServerGroup(ctx context.Context, arg InsertServerGroupPa
 	return err
 }
 
-const insertServerMetric = `-- name: InsertServerMetric :exec
+const insertServerMetricAnyTeam = `-- name: InsertServerMetricAnyTeam :exec
 INSERT INTO server_metrics (server_id, at, cpu_percent, ram_used_mb, ram_total_mb, disk_used_gb, disk_total_gb)
 VALUES (?, ?, ?, ?, ?, ?, ?)
 `
 
-type InsertServerMetricParams struct {
+type InsertServerMetricAnyTeamParams struct {
 	ServerID    string
 	At          int64
 	CpuPercent  float64
@@ -195,8 +195,8 @@ type InsertServerMetricParams struct {
 	DiskTotalGb float64
 }
 
-func (q *Queries) InsertServerMetric(ctx context.Context, arg InsertServerMetricParams) error {
-	_, err := q.exec(ctx, q.insertServerMetricStmt, insertServerMetric,
+func (q *Queries) InsertServerMetricAnyTeam(ctx context.Context, arg InsertServerMetricAnyTeamParams) error {
+	_, err := q.exec(ctx, q.insertServerMetricAnyTeamStmt, insertServerMetricAnyTeam,
 		arg.ServerID,
 		arg.At,
 		arg.CpuPercent,

@@ -54,13 +54,13 @@ func (q *Queries) GetTeamByName(ctx context.Context, name string) (Team, error) 
 	return i, err
 }
 
-const getToken = `-- name: GetToken :one
+const getTokenAnyTeam = `-- name: GetTokenAnyTeam :one
 SELECT id, team_id, name, sha256, scopes, created_at, revoked_at FROM api_tokens
 WHERE id = ?1
 `
 
-func (q *Queries) GetToken(ctx context.Context, id string) (ApiToken, error) {
-	row := q.queryRow(ctx, q.getTokenStmt, getToken, id)
+func (q *Queries) GetTokenAnyTeam(ctx context.Context, id string) (ApiToken, error) {
+	row := q.queryRow(ctx, q.getTokenAnyTeamStmt, getTokenAnyTeam, id)
 	var i ApiToken
 	err := row.Scan(
 		&i.ID,
@@ -74,18 +74,18 @@ func (q *Queries) GetToken(ctx context.Context, id string) (ApiToken, error) {
 	return i, err
 }
 
-const insertRevocation = `-- name: InsertRevocation :exec
+const insertRevocationAnyTeam = `-- name: InsertRevocationAnyTeam :exec
 INSERT INTO revocations (token_id, token_sha256, revoked_at) VALUES (?, ?, ?)
 `
 
-type InsertRevocationParams struct {
+type InsertRevocationAnyTeamParams struct {
 	TokenID     string
 	TokenSha256 []byte
 	RevokedAt   int64
 }
 
-func (q *Queries) InsertRevocation(ctx context.Context, arg InsertRevocationParams) error {
-	_, err := q.exec(ctx, q.insertRevocationStmt, insertRevocation, arg.TokenID, arg.TokenSha256, arg.RevokedAt)
+func (q *Queries) InsertRevocationAnyTeam(ctx context.Context, arg InsertRevocationAnyTeamParams) error {
+	_, err := q.exec(ctx, q.insertRevocationAnyTeamStmt, insertRevocationAnyTeam, arg.TokenID, arg.TokenSha256, arg.RevokedAt)
 	return err
 }
 
@@ -137,31 +137,31 @@ func (q *Queries) InsertToken(ctx context.Context, arg InsertTokenParams) error 
 	return err
 }
 
-const lastRevocation = `-- name: LastRevocation :one
+const lastRevocationAnyTeam = `-- name: LastRevocationAnyTeam :one
 SELECT CAST(coalesce(max(position), 0) AS INTEGER) FROM revocations
 `
 
-func (q *Queries) LastRevocation(ctx context.Context) (int64, error) {
-	row := q.queryRow(ctx, q.lastRevocationStmt, lastRevocation)
+func (q *Queries) LastRevocationAnyTeam(ctx context.Context) (int64, error) {
+	row := q.queryRow(ctx, q.lastRevocationAnyTeamStmt, lastRevocationAnyTeam)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
 }
 
-const listRevocationsAfter = `-- name: ListRevocationsAfter :many
+const listRevocationsAfterAnyTeam = `-- name: ListRevocationsAfterAnyTeam :many
 SELECT position, token_id, token_sha256, revoked_at FROM revocations
 WHERE position > ?1
 ORDER BY position
 LIMIT ?2
 `
 
-type ListRevocationsAfterParams struct {
+type ListRevocationsAfterAnyTeamParams struct {
 	Position int64
 	PageSize int64
 }
 
-func (q *Queries) ListRevocationsAfter(ctx context.Context, arg ListRevocationsAfterParams) ([]Revocation, error) {
-	rows, err := q.query(ctx, q.listRevocationsAfterStmt, listRevocationsAfter, arg.Position, arg.PageSize)
+func (q *Queries) ListRevocationsAfterAnyTeam(ctx context.Context, arg ListRevocationsAfterAnyTeamParams) ([]Revocation, error) {
+	rows, err := q.query(ctx, q.listRevocationsAfterAnyTeamStmt, listRevocationsAfterAnyTeam, arg.Position, arg.PageSize)
 	if err != nil {
 		return nil, err
 	}
@@ -221,13 +221,13 @@ func (q *Queries) ListTeams(ctx context.Context) ([]Team, error) {
 	return items, nil
 }
 
-const listTokens = `-- name: ListTokens :many
+const listTokensAnyTeam = `-- name: ListTokensAnyTeam :many
 SELECT id, team_id, name, sha256, scopes, created_at, revoked_at FROM api_tokens
 ORDER BY team_id, created_at, id
 `
 
-func (q *Queries) ListTokens(ctx context.Context) ([]ApiToken, error) {
-	rows, err := q.query(ctx, q.listTokensStmt, listTokens)
+func (q *Queries) ListTokensAnyTeam(ctx context.Context) ([]ApiToken, error) {
+	rows, err := q.query(ctx, q.listTokensAnyTeamStmt, listTokensAnyTeam)
 	if err != nil {
 		return nil, err
 	}
@@ -257,14 +257,14 @@ func (q *Queries) ListTokens(ctx context.Context) ([]ApiToken, error) {
 	return items, nil
 }
 
-const resolveToken = `-- name: ResolveToken :one
+const resolveTokenAnyTeam = `-- name: ResolveTokenAnyTeam :one
 SELECT t.id, t.team_id, t.scopes, t.revoked_at, team.plan
 FROM api_tokens t
 JOIN teams team ON team.id = t.team_id
 WHERE t.sha256 = ?1
 `
 
-type ResolveTokenRow struct {
+type ResolveTokenAnyTeamRow struct {
 	ID        string
 	TeamID    string
 	Scopes    string
@@ -272,9 +272,9 @@ type ResolveTokenRow struct {
 	Plan      string
 }
 
-func (q *Queries) ResolveToken(ctx context.Context, sha256 []byte) (ResolveTokenRow, error) {
-	row := q.queryRow(ctx, q.resolveTokenStmt, resolveToken, sha256)
-	var i ResolveTokenRow
+func (q *Queries) ResolveTokenAnyTeam(ctx context.Context, sha256 []byte) (ResolveTokenAnyTeamRow, error) {
+	row := q.queryRow(ctx, q.resolveTokenAnyTeamStmt, resolveTokenAnyTeam, sha256)
+	var i ResolveTokenAnyTeamRow
 	err := row.Scan(
 		&i.ID,
 		&i.TeamID,
@@ -285,17 +285,17 @@ func (q *Queries) ResolveToken(ctx context.Context, sha256 []byte) (ResolveToken
 	return i, err
 }
 
-const setTokenRevoked = `-- name: SetTokenRevoked :exec
+const setTokenRevokedAnyTeam = `-- name: SetTokenRevokedAnyTeam :exec
 UPDATE api_tokens SET revoked_at = ?1
 WHERE id = ?2
 `
 
-type SetTokenRevokedParams struct {
+type SetTokenRevokedAnyTeamParams struct {
 	RevokedAt *int64
 	ID        string
 }
 
-func (q *Queries) SetTokenRevoked(ctx context.Context, arg SetTokenRevokedParams) error {
-	_, err := q.exec(ctx, q.setTokenRevokedStmt, setTokenRevoked, arg.RevokedAt, arg.ID)
+func (q *Queries) SetTokenRevokedAnyTeam(ctx context.Context, arg SetTokenRevokedAnyTeamParams) error {
+	_, err := q.exec(ctx, q.setTokenRevokedAnyTeamStmt, setTokenRevokedAnyTeam, arg.RevokedAt, arg.ID)
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"context"
 )
 
-const listSubscribersByAddress = `-- name: ListSubscribersByAddress :many
+const listSubscribersByAddressAnyTeam = `-- name: ListSubscribersByAddressAnyTeam :many
 SELECT p.name AS page, p.unique_hostname AS hostname, s.secret, s.previous_secret, s.previous_secret_until
 FROM subscribers s
 JOIN status_pages p ON p.team_id = s.team_id AND p.id = s.status_page_id
@@ -17,12 +17,12 @@ WHERE s.channel = ? AND s.address = ?
 ORDER BY s.id
 `
 
-type ListSubscribersByAddressParams struct {
+type ListSubscribersByAddressAnyTeamParams struct {
 	Channel string
 	Address string
 }
 
-type ListSubscribersByAddressRow struct {
+type ListSubscribersByAddressAnyTeamRow struct {
 	Page                string
 	Hostname            string
 	Secret              []byte
@@ -30,15 +30,15 @@ type ListSubscribersByAddressRow struct {
 	PreviousSecretUntil *int64
 }
 
-func (q *Queries) ListSubscribersByAddress(ctx context.Context, arg ListSubscribersByAddressParams) ([]ListSubscribersByAddressRow, error) {
-	rows, err := q.query(ctx, q.listSubscribersByAddressStmt, listSubscribersByAddress, arg.Channel, arg.Address)
+func (q *Queries) ListSubscribersByAddressAnyTeam(ctx context.Context, arg ListSubscribersByAddressAnyTeamParams) ([]ListSubscribersByAddressAnyTeamRow, error) {
+	rows, err := q.query(ctx, q.listSubscribersByAddressAnyTeamStmt, listSubscribersByAddressAnyTeam, arg.Channel, arg.Address)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ListSubscribersByAddressRow
+	var items []ListSubscribersByAddressAnyTeamRow
 	for rows.Next() {
-		var i ListSubscribersByAddressRow
+		var i ListSubscribersByAddressAnyTeamRow
 		if err := rows.Scan(
 			&i.Page,
 			&i.Hostname,

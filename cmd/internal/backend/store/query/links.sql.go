@@ -9,37 +9,37 @@ import (
 	"context"
 )
 
-const confirmSubscriber = `-- name: ConfirmSubscriber :exec
+const confirmSubscriberAnyTeam = `-- name: ConfirmSubscriberAnyTeam :exec
 UPDATE subscribers SET confirmed_at = ?1
 WHERE id = ?2 AND confirmed_at IS NULL
 `
 
-type ConfirmSubscriberParams struct {
+type ConfirmSubscriberAnyTeamParams struct {
 	ConfirmedAt *int64
 	ID          string
 }
 
-func (q *Queries) ConfirmSubscriber(ctx context.Context, arg ConfirmSubscriberParams) error {
-	_, err := q.exec(ctx, q.confirmSubscriberStmt, confirmSubscriber, arg.ConfirmedAt, arg.ID)
+func (q *Queries) ConfirmSubscriberAnyTeam(ctx context.Context, arg ConfirmSubscriberAnyTeamParams) error {
+	_, err := q.exec(ctx, q.confirmSubscriberAnyTeamStmt, confirmSubscriberAnyTeam, arg.ConfirmedAt, arg.ID)
 	return err
 }
 
-const getSubscriberByLinkToken = `-- name: GetSubscriberByLinkToken :one
+const getSubscriberByLinkTokenAnyTeam = `-- name: GetSubscriberByLinkTokenAnyTeam :one
 SELECT s.id, s.team_id, s.status_page_id, s.channel, s.address, s.link_token, s.secret, s.previous_secret, s.previous_secret_until, s.created_at, s.confirmed_at, p.name AS page_name
 FROM subscribers s
 JOIN status_pages p ON p.id = s.status_page_id
 WHERE s.link_token = ?1 AND s.channel = 'email'
 `
 
-type GetSubscriberByLinkTokenRow struct {
+type GetSubscriberByLinkTokenAnyTeamRow struct {
 	Subscriber Subscriber
 	PageName   string
 }
 
 // An email subscriber and its page. The tokens of webhooks are in no link.
-func (q *Queries) GetSubscriberByLinkToken(ctx context.Context, linkToken string) (GetSubscriberByLinkTokenRow, error) {
-	row := q.queryRow(ctx, q.getSubscriberByLinkTokenStmt, getSubscriberByLinkToken, linkToken)
-	var i GetSubscriberByLinkTokenRow
+func (q *Queries) GetSubscriberByLinkTokenAnyTeam(ctx context.Context, linkToken string) (GetSubscriberByLinkTokenAnyTeamRow, error) {
+	row := q.queryRow(ctx, q.getSubscriberByLinkTokenAnyTeamStmt, getSubscriberByLinkTokenAnyTeam, linkToken)
+	var i GetSubscriberByLinkTokenAnyTeamRow
 	err := row.Scan(
 		&i.Subscriber.ID,
 		&i.Subscriber.TeamID,

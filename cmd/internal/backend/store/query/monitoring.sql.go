@@ -89,19 +89,19 @@ func (q *Queries) InsertMonitor(ctx context.Context, arg InsertMonitorParams) er
 	return err
 }
 
-const insertMonitorCheck = `-- name: InsertMonitorCheck :exec
+const insertMonitorCheckAnyTeam = `-- name: InsertMonitorCheckAnyTeam :exec
 INSERT INTO monitor_checks (monitor_id, checked_at, status, latency_ms) VALUES (?, ?, ?, ?)
 `
 
-type InsertMonitorCheckParams struct {
+type InsertMonitorCheckAnyTeamParams struct {
 	MonitorID string
 	CheckedAt int64
 	Status    string
 	LatencyMs int64
 }
 
-func (q *Queries) InsertMonitorCheck(ctx context.Context, arg InsertMonitorCheckParams) error {
-	_, err := q.exec(ctx, q.insertMonitorCheckStmt, insertMonitorCheck,
+func (q *Queries) InsertMonitorCheckAnyTeam(ctx context.Context, arg InsertMonitorCheckAnyTeamParams) error {
+	_, err := q.exec(ctx, q.insertMonitorCheckAnyTeamStmt, insertMonitorCheckAnyTeam,
 		arg.MonitorID,
 		arg.CheckedAt,
 		arg.Status,

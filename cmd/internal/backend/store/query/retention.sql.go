@@ -31,7 +31,7 @@ func (q *Queries) DeleteAuditEntries(ctx context.Context, arg DeleteAuditEntries
 	return result.RowsAffected()
 }
 
-const deleteDeliveries = `-- name: DeleteDeliveries :execrows
+const deleteDeliveriesAnyTeam = `-- name: DeleteDeliveriesAnyTeam :execrows
 DELETE FROM deliveries
 WHERE deliveries.sequence IN (
     SELECT d.sequence FROM deliveries d
@@ -39,14 +39,14 @@ WHERE deliveries.sequence IN (
     LIMIT ?3)
 `
 
-type DeleteDeliveriesParams struct {
+type DeleteDeliveriesAnyTeamParams struct {
 	State string
 	Until *int64
 	Batch int64
 }
 
-func (q *Queries) DeleteDeliveries(ctx context.Context, arg DeleteDeliveriesParams) (int64, error) {
-	result, err := q.exec(ctx, q.deleteDeliveriesStmt, deleteDeliveries, arg.State, arg.Until, arg.Batch)
+func (q *Queries) DeleteDeliveriesAnyTeam(ctx context.Context, arg DeleteDeliveriesAnyTeamParams) (int64, error) {
+	result, err := q.exec(ctx, q.deleteDeliveriesAnyTeamStmt, deleteDeliveriesAnyTeam, arg.State, arg.Until, arg.Batch)
 	if err != nil {
 		return 0, err
 	}
@@ -75,7 +75,7 @@ func (q *Queries) DeleteExpiredIdempotencyKeys(ctx context.Context, arg DeleteEx
 	return result.RowsAffected()
 }
 
-const deleteMetricHours = `-- name: DeleteMetricHours :execrows
+const deleteMetricHoursAnyTeam = `-- name: DeleteMetricHoursAnyTeam :execrows
 DELETE FROM server_metric_hours
 WHERE server_metric_hours.server_id = ?1 AND server_metric_hours.at IN (
     SELECT h.at FROM server_metric_hours h
@@ -84,21 +84,21 @@ WHERE server_metric_hours.server_id = ?1 AND server_metric_hours.at IN (
     LIMIT ?3)
 `
 
-type DeleteMetricHoursParams struct {
+type DeleteMetricHoursAnyTeamParams struct {
 	ServerID string
 	Until    int64
 	Batch    int64
 }
 
-func (q *Queries) DeleteMetricHours(ctx context.Context, arg DeleteMetricHoursParams) (int64, error) {
-	result, err := q.exec(ctx, q.deleteMetricHoursStmt, deleteMetricHours, arg.ServerID, arg.Until, arg.Batch)
+func (q *Queries) DeleteMetricHoursAnyTeam(ctx context.Context, arg DeleteMetricHoursAnyTeamParams) (int64, error) {
+	result, err := q.exec(ctx, q.deleteMetricHoursAnyTeamStmt, deleteMetricHoursAnyTeam, arg.ServerID, arg.Until, arg.Batch)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected()
 }
 
-const deleteMonitorChecks = `-- name: DeleteMonitorChecks :execrows
+const deleteMonitorChecksAnyTeam = `-- name: DeleteMonitorChecksAnyTeam :execrows
 DELETE FROM monitor_checks
 WHERE monitor_checks.monitor_id = ?1 AND monitor_checks.checked_at IN (
     SELECT c.checked_at FROM monitor_checks c
@@ -107,14 +107,14 @@ WHERE monitor_checks.monitor_id = ?1 AND monitor_checks.checked_at IN (
     LIMIT ?3)
 `
 
-type DeleteMonitorChecksParams struct {
+type DeleteMonitorChecksAnyTeamParams struct {
 	MonitorID string
 	Until     int64
 	Batch     int64
 }
 
-func (q *Queries) DeleteMonitorChecks(ctx context.Context, arg DeleteMonitorChecksParams) (int64, error) {
-	result, err := q.exec(ctx, q.deleteMonitorChecksStmt, deleteMonitorChecks, arg.MonitorID, arg.Until, arg.Batch)
+func (q *Queries) DeleteMonitorChecksAnyTeam(ctx context.Context, arg DeleteMonitorChecksAnyTeamParams) (int64, error) {
+	result, err := q.exec(ctx, q.deleteMonitorChecksAnyTeamStmt, deleteMonitorChecksAnyTeam, arg.MonitorID, arg.Until, arg.Batch)
 	if err != nil {
 		return 0, err
 	}
@@ -146,7 +146,7 @@ func (q *Queries) DeleteNotifications(ctx context.Context, arg DeleteNotificatio
 	return result.RowsAffected()
 }
 
-const deleteRolledUpMetrics = `-- name: DeleteRolledUpMetrics :execrows
+const deleteRolledUpMetricsAnyTeam = `-- name: DeleteRolledUpMetricsAnyTeam :execrows
 DELETE FROM server_metrics
 WHERE server_metrics.server_id = ?1 AND server_metrics.at IN (
     SELECT m.at FROM server_metrics m
@@ -158,14 +158,14 @@ WHERE server_metrics.server_id = ?1 AND server_metrics.at IN (
     LIMIT ?3)
 `
 
-type DeleteRolledUpMetricsParams struct {
+type DeleteRolledUpMetricsAnyTeamParams struct {
 	ServerID string
 	Until    int64
 	Batch    int64
 }
 
-func (q *Queries) DeleteRolledUpMetrics(ctx context.Context, arg DeleteRolledUpMetricsParams) (int64, error) {
-	result, err := q.exec(ctx, q.deleteRolledUpMetricsStmt, deleteRolledUpMetrics, arg.ServerID, arg.Until, arg.Batch)
+func (q *Queries) DeleteRolledUpMetricsAnyTeam(ctx context.Context, arg DeleteRolledUpMetricsAnyTeamParams) (int64, error) {
+	result, err := q.exec(ctx, q.deleteRolledUpMetricsAnyTeamStmt, deleteRolledUpMetricsAnyTeam, arg.ServerID, arg.Until, arg.Batch)
 	if err != nil {
 		return 0, err
 	}
@@ -201,7 +201,7 @@ func (q *Queries) DeleteServerCommands(ctx context.Context, arg DeleteServerComm
 	return result.RowsAffected()
 }
 
-const insertMetricHour = `-- name: InsertMetricHour :execrows
+const insertMetricHourAnyTeam = `-- name: InsertMetricHourAnyTeam :execrows
 INSERT INTO server_metric_hours (server_id, at, cpu_percent, ram_used_mb, ram_total_mb, disk_used_gb, disk_total_gb)
 SELECT m.server_id,
        CAST(m.at / 3600000000000 * 3600000000000 AS INTEGER),
@@ -216,96 +216,33 @@ GROUP BY m.at / 3600000000000
 ON CONFLICT (server_id, at) DO NOTHING
 `
 
-type InsertMetricHourParams struct {
+type InsertMetricHourAnyTeamParams struct {
 	ServerID string
 	At       int64
 }
 
 // Another process may have written it since.
-func (q *Queries) InsertMetricHour(ctx context.Context, arg InsertMetricHourParams) (int64, error) {
-	result, err := q.exec(ctx, q.insertMetricHourStmt, insertMetricHour, arg.ServerID, arg.At)
+func (q *Queries) InsertMetricHourAnyTeam(ctx context.Context, arg InsertMetricHourAnyTeamParams) (int64, error) {
+	result, err := q.exec(ctx, q.insertMetricHourAnyTeamStmt, insertMetricHourAnyTeam, arg.ServerID, arg.At)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected()
 }
 
-const listAllMonitors = `-- name: ListAllMonitors :many
-SELECT id FROM monitors
-ORDER BY id
-`
-
-func (q *Queries) ListAllMonitors(ctx context.Context) ([]string, error) {
-	rows, err := q.query(ctx, q.listAllMonitorsStmt, listAllMonitors)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listAllServers = `-- name: ListAllServers :many
-
-SELECT team_id, id FROM servers
-ORDER BY team_id, id
-`
-
-type ListAllServersRow struct {
-	TeamID string
-	ID     string
-}
-
-// Rollups, and the deletion of rows after their retention. A deletion is bounded by a batch size, so that other writers do not wait long.
-func (q *Queries) ListAllServers(ctx context.Context) ([]ListAllServersRow, error) {
-	rows, err := q.query(ctx, q.listAllServersStmt, listAllServers)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ListAllServersRow
-	for rows.Next() {
-		var i ListAllServersRow
-		if err := rows.Scan(&i.TeamID, &i.ID); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listExpiredSubscribers = `-- name: ListExpiredSubscribers :many
+const listExpiredSubscribersAnyTeam = `-- name: ListExpiredSubscribersAnyTeam :many
 SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at FROM subscribers
 WHERE confirmed_at IS NULL AND created_at < ?1
 LIMIT ?2
 `
 
-type ListExpiredSubscribersParams struct {
+type ListExpiredSubscribersAnyTeamParams struct {
 	Until int64
 	Batch int64
 }
 
-func (q *Queries) ListExpiredSubscribers(ctx context.Context, arg ListExpiredSubscribersParams) ([]Subscriber, error) {
-	rows, err := q.query(ctx, q.listExpiredSubscribersStmt, listExpiredSubscribers, arg.Until, arg.Batch)
+func (q *Queries) ListExpiredSubscribersAnyTeam(ctx context.Context, arg ListExpiredSubscribersAnyTeamParams) ([]Subscriber, error) {
+	rows, err := q.query(ctx, q.listExpiredSubscribersAnyTeamStmt, listExpiredSubscribersAnyTeam, arg.Until, arg.Batch)
 	if err != nil {
 		return nil, err
 	}
@@ -339,7 +276,7 @@ func (q *Queries) ListExpiredSubscribers(ctx context.Context, arg ListExpiredSub
 	return items, nil
 }
 
-const listHoursToRollUp = `-- name: ListHoursToRollUp :many
+const listHoursToRollUpAnyTeam = `-- name: ListHoursToRollUpAnyTeam :many
 SELECT DISTINCT CAST(m.at / 3600000000000 * 3600000000000 AS INTEGER) AS at
 FROM server_metrics m
 WHERE m.server_id = ?1 AND m.at < ?2
@@ -349,14 +286,14 @@ WHERE m.server_id = ?1 AND m.at < ?2
 ORDER BY 1
 `
 
-type ListHoursToRollUpParams struct {
+type ListHoursToRollUpAnyTeamParams struct {
 	ServerID string
 	Until    int64
 }
 
 // The hours before a time that have raw points and no rollup.
-func (q *Queries) ListHoursToRollUp(ctx context.Context, arg ListHoursToRollUpParams) ([]int64, error) {
-	rows, err := q.query(ctx, q.listHoursToRollUpStmt, listHoursToRollUp, arg.ServerID, arg.Until)
+func (q *Queries) ListHoursToRollUpAnyTeam(ctx context.Context, arg ListHoursToRollUpAnyTeamParams) ([]int64, error) {
+	rows, err := q.query(ctx, q.listHoursToRollUpAnyTeamStmt, listHoursToRollUpAnyTeam, arg.ServerID, arg.Until)
 	if err != nil {
 		return nil, err
 	}
@@ -368,6 +305,69 @@ func (q *Queries) ListHoursToRollUp(ctx context.Context, arg ListHoursToRollUpPa
 			return nil, err
 		}
 		items = append(items, at)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listMonitorsAnyTeam = `-- name: ListMonitorsAnyTeam :many
+SELECT id FROM monitors
+ORDER BY id
+`
+
+func (q *Queries) ListMonitorsAnyTeam(ctx context.Context) ([]string, error) {
+	rows, err := q.query(ctx, q.listMonitorsAnyTeamStmt, listMonitorsAnyTeam)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listServersAnyTeam = `-- name: ListServersAnyTeam :many
+
+SELECT team_id, id FROM servers
+ORDER BY team_id, id
+`
+
+type ListServersAnyTeamRow struct {
+	TeamID string
+	ID     string
+}
+
+// Rollups, and the deletion of rows after their retention. A deletion is bounded by a batch size, so that other writers do not wait long.
+func (q *Queries) ListServersAnyTeam(ctx context.Context) ([]ListServersAnyTeamRow, error) {
+	rows, err := q.query(ctx, q.listServersAnyTeamStmt, listServersAnyTeam)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListServersAnyTeamRow
+	for rows.Next() {
+		var i ListServersAnyTeamRow
+		if err := rows.Scan(&i.TeamID, &i.ID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err

@@ -9,28 +9,28 @@ import (
 	"context"
 )
 
-const fastestCheck = `-- name: FastestCheck :one
+const fastestCheckAnyTeam = `-- name: FastestCheckAnyTeam :one
 SELECT CAST(coalesce(min(latency_ms), 0) AS INTEGER) FROM monitor_checks
 WHERE monitor_id = ?1 AND status = 'up'
 `
 
 // The lowest latency of a check that found the target up; 0 for none.
-func (q *Queries) FastestCheck(ctx context.Context, monitorID string) (int64, error) {
-	row := q.queryRow(ctx, q.fastestCheckStmt, fastestCheck, monitorID)
+func (q *Queries) FastestCheckAnyTeam(ctx context.Context, monitorID string) (int64, error) {
+	row := q.queryRow(ctx, q.fastestCheckAnyTeamStmt, fastestCheckAnyTeam, monitorID)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
 }
 
-const lastServerMetric = `-- name: LastServerMetric :one
+const lastServerMetricAnyTeam = `-- name: LastServerMetricAnyTeam :one
 SELECT server_id, at, cpu_percent, ram_used_mb, ram_total_mb, disk_used_gb, disk_total_gb FROM server_metrics
 WHERE server_id = ?1
 ORDER BY at DESC
 LIMIT 1
 `
 
-func (q *Queries) LastServerMetric(ctx context.Context, serverID string) (ServerMetric, error) {
-	row := q.queryRow(ctx, q.lastServerMetricStmt, lastServerMetric, serverID)
+func (q *Queries) LastServerMetricAnyTeam(ctx context.Context, serverID string) (ServerMetric, error) {
+	row := q.queryRow(ctx, q.lastServerMetricAnyTeamStmt, lastServerMetricAnyTeam, serverID)
 	var i ServerMetric
 	err := row.Scan(
 		&i.ServerID,
@@ -44,7 +44,7 @@ func (q *Queries) LastServerMetric(ctx context.Context, serverID string) (Server
 	return i, err
 }
 
-const latestTime = `-- name: LatestTime :one
+const latestTimeAnyTeam = `-- name: LatestTimeAnyTeam :one
 SELECT CAST(max(
     coalesce((SELECT max(last_seen_at) FROM servers), 0),
     coalesce((SELECT max(last_check_at) FROM monitors), 0),
@@ -54,8 +54,8 @@ SELECT CAST(max(
 `
 
 // The latest time that agents, probes and actions left in the data; 0 for none.
-func (q *Queries) LatestTime(ctx context.Context) (int64, error) {
-	row := q.queryRow(ctx, q.latestTimeStmt, latestTime)
+func (q *Queries) LatestTimeAnyTeam(ctx context.Context) (int64, error) {
+	row := q.queryRow(ctx, q.latestTimeAnyTeamStmt, latestTimeAnyTeam)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err

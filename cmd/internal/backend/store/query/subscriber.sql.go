@@ -9,27 +9,27 @@ import (
 	"context"
 )
 
-const deleteExpiredSecrets = `-- name: DeleteExpiredSecrets :execrows
+const deleteExpiredSecretsAnyTeam = `-- name: DeleteExpiredSecretsAnyTeam :execrows
 UPDATE subscribers SET previous_secret = NULL, previous_secret_until = NULL
 WHERE previous_secret_until <= ?1
 `
 
-func (q *Queries) DeleteExpiredSecrets(ctx context.Context, until *int64) (int64, error) {
-	result, err := q.exec(ctx, q.deleteExpiredSecretsStmt, deleteExpiredSecrets, until)
+func (q *Queries) DeleteExpiredSecretsAnyTeam(ctx context.Context, until *int64) (int64, error) {
+	result, err := q.exec(ctx, q.deleteExpiredSecretsAnyTeamStmt, deleteExpiredSecretsAnyTeam, until)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected()
 }
 
-const findStatusPage = `-- name: FindStatusPage :one
+const findStatusPageAnyTeam = `-- name: FindStatusPageAnyTeam :one
 SELECT id, team_id, name, unique_hostname, slug, visibility, primary_color, description, suspended, created_at FROM status_pages
 WHERE id = ?1 OR unique_hostname = ?1
 `
 
 // The page with the id or the hostname, of any team.
-func (q *Queries) FindStatusPage(ctx context.Context, idOrHostname string) (StatusPage, error) {
-	row := q.queryRow(ctx, q.findStatusPageStmt, findStatusPage, idOrHostname)
+func (q *Queries) FindStatusPageAnyTeam(ctx context.Context, idOrHostname string) (StatusPage, error) {
+	row := q.queryRow(ctx, q.findStatusPageAnyTeamStmt, findStatusPageAnyTeam, idOrHostname)
 	var i StatusPage
 	err := row.Scan(
 		&i.ID,
@@ -46,13 +46,13 @@ func (q *Queries) FindStatusPage(ctx context.Context, idOrHostname string) (Stat
 	return i, err
 }
 
-const getDelivery = `-- name: GetDelivery :one
+const getDeliveryAnyTeam = `-- name: GetDeliveryAnyTeam :one
 SELECT sequence, id, subscriber_id, channel, receiver, notification_id, state, attempts, due_at, created_at, finished_at, last_error FROM deliveries
 WHERE id = ?1
 `
 
-func (q *Queries) GetDelivery(ctx context.Context, id string) (Delivery, error) {
-	row := q.queryRow(ctx, q.getDeliveryStmt, getDelivery, id)
+func (q *Queries) GetDeliveryAnyTeam(ctx context.Context, id string) (Delivery, error) {
+	row := q.queryRow(ctx, q.getDeliveryAnyTeamStmt, getDeliveryAnyTeam, id)
 	var i Delivery
 	err := row.Scan(
 		&i.Sequence,
@@ -71,32 +71,32 @@ func (q *Queries) GetDelivery(ctx context.Context, id string) (Delivery, error) 
 	return i, err
 }
 
-const getLastConfirmation = `-- name: GetLastConfirmation :one
+const getLastConfirmationAnyTeam = `-- name: GetLastConfirmationAnyTeam :one
 SELECT state, created_at FROM deliveries
 WHERE subscriber_id = ?1 AND notification_id IS NULL
 ORDER BY sequence DESC
 LIMIT 1
 `
 
-type GetLastConfirmationRow struct {
+type GetLastConfirmationAnyTeamRow struct {
 	State     string
 	CreatedAt int64
 }
 
-func (q *Queries) GetLastConfirmation(ctx context.Context, subscriberID string) (GetLastConfirmationRow, error) {
-	row := q.queryRow(ctx, q.getLastConfirmationStmt, getLastConfirmation, subscriberID)
-	var i GetLastConfirmationRow
+func (q *Queries) GetLastConfirmationAnyTeam(ctx context.Context, subscriberID string) (GetLastConfirmationAnyTeamRow, error) {
+	row := q.queryRow(ctx, q.getLastConfirmationAnyTeamStmt, getLastConfirmationAnyTeam, subscriberID)
+	var i GetLastConfirmationAnyTeamRow
 	err := row.Scan(&i.State, &i.CreatedAt)
 	return i, err
 }
 
-const getSubscriber = `-- name: GetSubscriber :one
+const getSubscriberAnyTeam = `-- name: GetSubscriberAnyTeam :one
 SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at FROM subscribers
 WHERE id = ?1
 `
 
-func (q *Queries) GetSubscriber(ctx context.Context, id string) (Subscriber, error) {
-	row := q.queryRow(ctx, q.getSubscriberStmt, getSubscriber, id)
+func (q *Queries) GetSubscriberAnyTeam(ctx context.Context, id string) (Subscriber, error) {
+	row := q.queryRow(ctx, q.getSubscriberAnyTeamStmt, getSubscriberAnyTeam, id)
 	var i Subscriber
 	err := row.Scan(
 		&i.ID,
@@ -114,19 +114,19 @@ func (q *Queries) GetSubscriber(ctx context.Context, id string) (Subscriber, err
 	return i, err
 }
 
-const getSubscriberByAddress = `-- name: GetSubscriberByAddress :one
+const getSubscriberByAddressAnyTeam = `-- name: GetSubscriberByAddressAnyTeam :one
 SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at FROM subscribers
 WHERE status_page_id = ?1 AND channel = ?2 AND address = ?3
 `
 
-type GetSubscriberByAddressParams struct {
+type GetSubscriberByAddressAnyTeamParams struct {
 	StatusPageID string
 	Channel      string
 	Address      string
 }
 
-func (q *Queries) GetSubscriberByAddress(ctx context.Context, arg GetSubscriberByAddressParams) (Subscriber, error) {
-	row := q.queryRow(ctx, q.getSubscriberByAddressStmt, getSubscriberByAddress, arg.StatusPageID, arg.Channel, arg.Address)
+func (q *Queries) GetSubscriberByAddressAnyTeam(ctx context.Context, arg GetSubscriberByAddressAnyTeamParams) (Subscriber, error) {
+	row := q.queryRow(ctx, q.getSubscriberByAddressAnyTeamStmt, getSubscriberByAddressAnyTeam, arg.StatusPageID, arg.Channel, arg.Address)
 	var i Subscriber
 	err := row.Scan(
 		&i.ID,
@@ -181,18 +181,18 @@ func (q *Queries) InsertSubscriber(ctx context.Context, arg InsertSubscriberPara
 	return err
 }
 
-const lastDelivery = `-- name: LastDelivery :one
+const lastDeliveryAnyTeam = `-- name: LastDeliveryAnyTeam :one
 SELECT CAST(coalesce(max(sequence), 0) AS INTEGER) FROM deliveries
 `
 
-func (q *Queries) LastDelivery(ctx context.Context) (int64, error) {
-	row := q.queryRow(ctx, q.lastDeliveryStmt, lastDelivery)
+func (q *Queries) LastDeliveryAnyTeam(ctx context.Context) (int64, error) {
+	row := q.queryRow(ctx, q.lastDeliveryAnyTeamStmt, lastDeliveryAnyTeam)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
 }
 
-const listDeadLetters = `-- name: ListDeadLetters :many
+const listDeadLettersAnyTeam = `-- name: ListDeadLettersAnyTeam :many
 SELECT id FROM deliveries
 WHERE state = 'dead' AND state <> 'waiting' AND sequence <= ?1
   AND (CAST(?2 AS TEXT) = '' OR subscriber_id = CAST(?2 AS TEXT))
@@ -200,15 +200,15 @@ ORDER BY sequence
 LIMIT ?3
 `
 
-type ListDeadLettersParams struct {
+type ListDeadLettersAnyTeamParams struct {
 	Last         int64
 	SubscriberID string
 	PageSize     int64
 }
 
 // Oldest first, up to a sequence, optionally of one subscriber. The second condition is that of the partial index deliveries_finished.
-func (q *Queries) ListDeadLetters(ctx context.Context, arg ListDeadLettersParams) ([]string, error) {
-	rows, err := q.query(ctx, q.listDeadLettersStmt, listDeadLetters, arg.Last, arg.SubscriberID, arg.PageSize)
+func (q *Queries) ListDeadLettersAnyTeam(ctx context.Context, arg ListDeadLettersAnyTeamParams) ([]string, error) {
+	rows, err := q.query(ctx, q.listDeadLettersAnyTeamStmt, listDeadLettersAnyTeam, arg.Last, arg.SubscriberID, arg.PageSize)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func (q *Queries) ListDeadLetters(ctx context.Context, arg ListDeadLettersParams
 	return items, nil
 }
 
-const listDeliveries = `-- name: ListDeliveries :many
+const listDeliveriesAnyTeam = `-- name: ListDeliveriesAnyTeam :many
 SELECT d.sequence, d.id, d.subscriber_id, d.channel, d.receiver, d.notification_id, d.state, d.attempts, d.due_at, d.created_at, d.finished_at, d.last_error, CAST(coalesce(n.event, '') AS TEXT) AS event
 FROM deliveries d
 LEFT JOIN notifications n ON n.id = d.notification_id
@@ -240,13 +240,13 @@ ORDER BY d.sequence DESC
 LIMIT ?3
 `
 
-type ListDeliveriesParams struct {
+type ListDeliveriesAnyTeamParams struct {
 	State        string
 	SubscriberID string
 	PageSize     int64
 }
 
-type ListDeliveriesRow struct {
+type ListDeliveriesAnyTeamRow struct {
 	Sequence       int64
 	ID             string
 	SubscriberID   string
@@ -263,15 +263,15 @@ type ListDeliveriesRow struct {
 }
 
 // Newest first, optionally of one state or one subscriber. The event of a request to confirm a subscription is empty.
-func (q *Queries) ListDeliveries(ctx context.Context, arg ListDeliveriesParams) ([]ListDeliveriesRow, error) {
-	rows, err := q.query(ctx, q.listDeliveriesStmt, listDeliveries, arg.State, arg.SubscriberID, arg.PageSize)
+func (q *Queries) ListDeliveriesAnyTeam(ctx context.Context, arg ListDeliveriesAnyTeamParams) ([]ListDeliveriesAnyTeamRow, error) {
+	rows, err := q.query(ctx, q.listDeliveriesAnyTeamStmt, listDeliveriesAnyTeam, arg.State, arg.SubscriberID, arg.PageSize)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ListDeliveriesRow
+	var items []ListDeliveriesAnyTeamRow
 	for rows.Next() {
-		var i ListDeliveriesRow
+		var i ListDeliveriesAnyTeamRow
 		if err := rows.Scan(
 			&i.Sequence,
 			&i.ID,
@@ -300,7 +300,7 @@ func (q *Queries) ListDeliveries(ctx context.Context, arg ListDeliveriesParams) 
 	return items, nil
 }
 
-const listSubscribers = `-- name: ListSubscribers :many
+const listSubscribersAnyTeam = `-- name: ListSubscribersAnyTeam :many
 SELECT s.id, s.team_id, s.status_page_id, s.channel, s.address, s.link_token, s.secret, s.previous_secret, s.previous_secret_until, s.created_at, s.confirmed_at, p.unique_hostname,
        CAST(coalesce(d.waiting, 0) AS INTEGER) AS waiting, CAST(coalesce(d.dead, 0) AS INTEGER) AS dead
 FROM subscribers s
@@ -315,7 +315,7 @@ WHERE CAST(?1 AS TEXT) = '' OR s.status_page_id = CAST(?1 AS TEXT)
 ORDER BY p.unique_hostname, s.created_at, s.id
 `
 
-type ListSubscribersRow struct {
+type ListSubscribersAnyTeamRow struct {
 	Subscriber     Subscriber
 	UniqueHostname string
 	Waiting        int64
@@ -323,15 +323,15 @@ type ListSubscribersRow struct {
 }
 
 // All subscribers, or those of one page, with their numbers of waiting and dead deliveries.
-func (q *Queries) ListSubscribers(ctx context.Context, statusPageID string) ([]ListSubscribersRow, error) {
-	rows, err := q.query(ctx, q.listSubscribersStmt, listSubscribers, statusPageID)
+func (q *Queries) ListSubscribersAnyTeam(ctx context.Context, statusPageID string) ([]ListSubscribersAnyTeamRow, error) {
+	rows, err := q.query(ctx, q.listSubscribersAnyTeamStmt, listSubscribersAnyTeam, statusPageID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []ListSubscribersRow
+	var items []ListSubscribersAnyTeamRow
 	for rows.Next() {
-		var i ListSubscribersRow
+		var i ListSubscribersAnyTeamRow
 		if err := rows.Scan(
 			&i.Subscriber.ID,
 			&i.Subscriber.TeamID,
@@ -361,7 +361,7 @@ func (q *Queries) ListSubscribers(ctx context.Context, statusPageID string) ([]L
 	return items, nil
 }
 
-const retryDelivery = `-- name: RetryDelivery :exec
+const retryDeliveryAnyTeam = `-- name: RetryDeliveryAnyTeam :exec
 INSERT OR REPLACE INTO deliveries (id, subscriber_id, channel, receiver, notification_id, state, due_at, created_at, last_error)
 SELECT d.id, d.subscriber_id, d.channel, d.receiver, d.notification_id, 'waiting',
     iif(EXISTS (SELECT 1 FROM deliveries w WHERE w.subscriber_id = d.subscriber_id AND w.state = 'waiting'),
@@ -371,48 +371,48 @@ FROM deliveries d
 WHERE d.id = ?2 AND d.state = 'dead'
 `
 
-type RetryDeliveryParams struct {
+type RetryDeliveryAnyTeamParams struct {
 	Now int64
 	ID  string
 }
 
 // A dead letter waits again, as the last message of its subscriber. It is due at once if no other message of the subscriber waits. It is
 // inserted anew, because only an insertion gets a sequence that no deleted delivery had, of which an attempt may be in progress.
-func (q *Queries) RetryDelivery(ctx context.Context, arg RetryDeliveryParams) error {
-	_, err := q.exec(ctx, q.retryDeliveryStmt, retryDelivery, arg.Now, arg.ID)
+func (q *Queries) RetryDeliveryAnyTeam(ctx context.Context, arg RetryDeliveryAnyTeamParams) error {
+	_, err := q.exec(ctx, q.retryDeliveryAnyTeamStmt, retryDeliveryAnyTeam, arg.Now, arg.ID)
 	return err
 }
 
-const setSubscriberCreated = `-- name: SetSubscriberCreated :exec
+const setSubscriberCreatedAnyTeam = `-- name: SetSubscriberCreatedAnyTeam :exec
 UPDATE subscribers SET created_at = ?1
 WHERE id = ?2
 `
 
-type SetSubscriberCreatedParams struct {
+type SetSubscriberCreatedAnyTeamParams struct {
 	CreatedAt int64
 	ID        string
 }
 
-func (q *Queries) SetSubscriberCreated(ctx context.Context, arg SetSubscriberCreatedParams) error {
-	_, err := q.exec(ctx, q.setSubscriberCreatedStmt, setSubscriberCreated, arg.CreatedAt, arg.ID)
+func (q *Queries) SetSubscriberCreatedAnyTeam(ctx context.Context, arg SetSubscriberCreatedAnyTeamParams) error {
+	_, err := q.exec(ctx, q.setSubscriberCreatedAnyTeamStmt, setSubscriberCreatedAnyTeam, arg.CreatedAt, arg.ID)
 	return err
 }
 
-const setSubscriberSecrets = `-- name: SetSubscriberSecrets :exec
+const setSubscriberSecretsAnyTeam = `-- name: SetSubscriberSecretsAnyTeam :exec
 UPDATE subscribers SET secret = ?1, previous_secret = ?2,
     previous_secret_until = ?3
 WHERE id = ?4
 `
 
-type SetSubscriberSecretsParams struct {
+type SetSubscriberSecretsAnyTeamParams struct {
 	Secret              []byte
 	PreviousSecret      []byte
 	PreviousSecretUntil *int64
 	ID                  string
 }
 
-func (q *Queries) SetSubscriberSecrets(ctx context.Context, arg SetSubscriberSecretsParams) error {
-	_, err := q.exec(ctx, q.setSubscriberSecretsStmt, setSubscriberSecrets,
+func (q *Queries) SetSubscriberSecretsAnyTeam(ctx context.Context, arg SetSubscriberSecretsAnyTeamParams) error {
+	_, err := q.exec(ctx, q.setSubscriberSecretsAnyTeamStmt, setSubscriberSecretsAnyTeam,
 		arg.Secret,
 		arg.PreviousSecret,
 		arg.PreviousSecretUntil,
