@@ -214,14 +214,7 @@ lint: ## Run golangci-lint, which includes go vet.
 	done
 
 generate: ## Generate code from the protos and the SQL, the OpenAPI document, its pages and the operations of opsctl, the chart's schema of config, and the runbooks' HTML.
-	@$(TOOL) buf generate
-	@$(TOOL) sqlc generate --file cmd/internal/backend/store/sqlc.yaml
-	@cd tools/edgebench && $(TOOL) buf generate
-	@go run ./gateway/openapi/openapigen
-	@go run ./gateway/apidocs/apidocsgen
-	@go run ./cmd/internal/ctl/apiclient/operationsgen
-	@go run ./cmd/internal/gate/config/chartgen
-	@go run ./cmd/internal/gate/admin/console/runbooksgen
+	@tools/generate.sh
 
 outdated: ## List what is behind its newest version, with the days since: docs/develop/dependencies.md. Needs the network, and make test-packages.
 	@tools/outdated.sh $(MODULES)

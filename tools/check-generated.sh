@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that the generated files in the working tree are current: in a copy of the tree it removes all generated Go files, runs
-# `make generate`, and compares these files, the OpenAPI document and its pages, the README, which has a generated table, the HTML of the
+# Checks that the generated files in the working tree are current: in a copy of the tree it removes all generated Go files, runs the steps
+# of `make generate`, and compares these files, the OpenAPI document and its pages, the README, which has a generated table, the HTML of the
 # runbooks, and the generated files of the chart.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,7 +26,7 @@ git ls-files --cached --others --exclude-standard | while IFS= read -r file; do
 done | tar -cf - -T - | tar -xf - -C "$work/tree"
 
 move_generated "$work/tree" "$work/committed"
-make -C "$work/tree" generate
+"$work/tree/tools/generate.sh" here
 move_generated "$work/tree" "$work/generated"
 
 cd "$work"
