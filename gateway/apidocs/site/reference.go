@@ -2,7 +2,6 @@ package site
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
 	"slices"
@@ -129,25 +128,22 @@ func (s *site) operation(path, method string, shared []parameter, o *operation) 
 		}
 		v.Request = &request
 	}
-	if err := addSamples(&v); err != nil {
-		return v, err
-	}
+	v.addSamples()
 	return v, s.addResponses(&v, o.Responses)
 }
 
-func addSamples(v *operationView) error {
-	request, ok := samples.Requests()[v.ID]
+// addSamples adds the samples and the recorded answer. An operation that is being added may have none yet: a test requires them, and the
+// other pages do not depend on them.
+func (o *operationView) addSamples() {
+	request, ok := samples.Requests()[o.ID]
 	if !ok {
-		return errors.New("it has no sample request")
+		return
 	}
 	for _, language := range samples.Languages() {
-		v.Samples = append(v.Samples, sample{language, strings.TrimSpace(samples.Render(language.ID, request))})
+		o.Samples = append(o.Samples, sample{language, strings.TrimSpace(samples.Render(language.ID, request))})
 	}
-	if v.Answer, ok = answers.Lookup(v.ID); !ok {
-		return errors.New("it has no recorded response")
-	}
-	v.Answer = strings.TrimSpace(v.Answer)
-	return nil
+	answer, _ := answers.Lookup(o.ID)
+	o.Answer = strings.TrimSpace(answer)
 }
 
 func (s *site) addResponses(v *operationView, responses ordered[response]) error {

@@ -1,0 +1,37 @@
+package apidocs
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"opsgate/gateway/apidocs/answers"
+	"opsgate/gateway/apidocs/samples"
+	"opsgate/gateway/openapi"
+)
+
+func TestEveryOperationHasARecordedAnswer(t *testing.T) {
+	for id := range samples.Requests() {
+		if _, has := answers.Lookup(id); !has {
+			t.Errorf("%s has none: go test ./cmd/internal/test/docs -update", id)
+		}
+	}
+}
+
+// While an operation is being added, the gateway serves all pages.
+func TestPagesNeedNoSamplesAndAnswers(t *testing.T) {
+	document := bytes.ReplaceAll(openapi.JSON(), []byte(`"v1GetServer"`), []byte(`"v1GetNew"`))
+	s, err := newSite(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := map[string]Page{}
+	if err := s.addTo(made); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/docs/reference/servers/", "/docs/reference/servers.md"} {
+		if text := string(made[path].Body); !strings.Contains(text, "v1GetNew") && !strings.Contains(text, "Get a server") {
+			t.Errorf("%s lacks the operation", path)
+		}
+	}
+}
