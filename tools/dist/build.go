@@ -23,8 +23,8 @@ func programs() []string { return []string{"opsgate", "opsbackend", "opsdev", "o
 // program uses: gin's MessagePack and gRPC's pages of traces.
 const flagsFile = "deploy/build-flags"
 
-// build builds the programs for a platform into a folder, without local paths in them.
-func (r release) build(ctx context.Context, p platform, out string) error {
+// build builds the programs for a platform into a folder, without local paths in them. tags are added to those of flagsFile.
+func (r release) build(ctx context.Context, p platform, out string, tags ...string) error {
 	common, err := os.ReadFile(filepath.Join(r.source, filepath.FromSlash(flagsFile)))
 	if err != nil {
 		return err
@@ -36,7 +36,13 @@ func (r release) build(ctx context.Context, p platform, out string) error {
 	const info = "opsgate/cmd/internal/kit/buildinfo"
 	flags := fmt.Sprintf("-s -w -X %[1]s.version=%[2]s -X %[1]s.revision=%[3]s -X %[1]s.date=%[4]s",
 		info, r.version, r.revision, r.date.Format(time.RFC3339))
-	args := slices.Concat([]string{"build"}, strings.Fields(string(common)), []string{"-buildvcs=false", "-ldflags=" + flags, "-o", out + "/"})
+	shared := strings.Fields(string(common))
+	for i, flag := range shared {
+		if strings.HasPrefix(flag, "-tags=") {
+			shared[i] = strings.Join(append([]string{flag}, tags...), ",")
+		}
+	}
+	args := slices.Concat([]string{"build"}, shared, []string{"-buildvcs=false", "-ldflags=" + flags, "-o", out + "/"})
 	for _, name := range programs() {
 		args = append(args, "./cmd/"+name)
 	}
@@ -61,35 +67,39 @@ func (r release) toolchain() (string, error) {
 	return string(line[1]), nil
 }
 
-// generatedFiles builds the programs for this machine and returns the manual pages and completions that they print.
+// generatedFiles builds the programs for this machine, with the command that writes manual pages, and returns these and the completions.
 func (r release) generatedFiles(ctx context.Context, work string) ([]entry, error) {
 	host := platform{runtime.GOOS, runtime.GOARCH}
 	dir := filepath.Join(work, host.os+"_"+host.arch)
-	if err := r.build(ctx, host, dir); err != nil {
+	if err := r.build(ctx, host, dir, "manual"); err != nil {
+		return nil, err
+	}
+	pages := filepath.Join(work, "man")
+	if err := os.MkdirAll(pages, 0o755); err != nil {
 		return nil, err
 	}
 	var list []entry
 	for _, name := range programs() {
-		for _, text := range []struct {
-			path string
-			args []string
-		}{
-			{"share/man/man1/" + name + ".1", []string{"man"}},
-			{"share/bash-completion/completions/" + name, []string{"completion", "bash"}},
-			{"share/zsh/site-functions/_" + name, []string{"completion", "zsh"}},
-			{"share/fish/vendor_completions.d/" + name + ".fish", []string{"completion", "fish"}},
+		if err := exec.CommandContext(ctx, filepath.Join(dir, name), "man", pages).Run(); err != nil {
+			return nil, fmt.Errorf("%s man: %w", name, err)
+		}
+		for shell, path := range map[string]string{
+			"bash": "share/bash-completion/completions/" + name,
+			"zsh":  "share/zsh/site-functions/_" + name,
+			"fish": "share/fish/vendor_completions.d/" + name + ".fish",
 		} {
-			if name == "opsctl" && text.args[0] == "man" {
-				continue // its help has everything
-			}
-			output, err := exec.CommandContext(ctx, filepath.Join(dir, name), text.args...).Output()
+			output, err := exec.CommandContext(ctx, filepath.Join(dir, name), "completion", shell).Output()
 			if err != nil {
-				return nil, fmt.Errorf("%s %s: %w", name, strings.Join(text.args, " "), err)
+				return nil, fmt.Errorf("%s completion %s: %w", name, shell, err)
 			}
-			list = append(list, entry{path: text.path, content: output})
+			list = append(list, entry{path: path, content: output})
 		}
 	}
-	return list, nil
+	manual, err := folder(pages)
+	for _, page := range manual {
+		list = append(list, entry{path: "share/man/man1/" + page.path, content: page.content})
+	}
+	return list, err
 }
 
 // documents returns the repository's files in an archive: files to install, rules and dashboards, and all targets of links in the README

@@ -142,7 +142,7 @@ func checkArchive(t *testing.T, name string, content []byte) (dir string) {
 	for _, want := range []string{
 		"LICENSE", "README.md", "etc/opsgate.yaml", "lib/systemd/system/opsgate.service",
 		"lib/systemd/system/opsgate.socket", "bin/opsgate", "bin/opsbackend", "bin/opsdev", "bin/opsctl",
-		"share/man/man1/opsgate.1", "share/bash-completion/completions/opsgate", "share/zsh/site-functions/_opsgate",
+		"share/man/man1/opsgate.1", "share/man/man1/opsgate-serve.1", "share/bash-completion/completions/opsgate", "share/zsh/site-functions/_opsgate",
 		"share/fish/vendor_completions.d/opsgate.fish", "deploy/prometheus/rules/gateways.yaml", "deploy/grafana/dashboards/opsgate-overview.json",
 	} {
 		if !slices.Contains(paths, want) {
@@ -160,9 +160,13 @@ func checkPrograms(t *testing.T, dir string) {
 		if err != nil || !strings.HasPrefix(string(output), want) {
 			t.Errorf("%s: %v, %s", name, err, output)
 		}
-		if name != "opsctl" {
-			checkPage(t, filepath.Join(dir, "share", "man", "man1", name+".1"))
-		}
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "share", "man", "man1", "*.1"))
+	if err != nil || len(pages) < 20 {
+		t.Errorf("%d manual pages, %v", len(pages), err)
+	}
+	for _, page := range pages {
+		checkPage(t, page)
 	}
 }
 

@@ -24,7 +24,7 @@ func Run(ctx context.Context, program *cobra.Command, arguments []string, out, e
 	program.SilenceErrors, program.SilenceUsage = true, true
 	program.SetFlagErrorFunc(unknownFlag)
 	program.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
-	program.AddCommand(versionCommand())
+	program.AddCommand(append(releaseCommands(), versionCommand())...)
 	program.InitDefaultCompletionCmd(arguments...)
 	started := false
 	prepare(program, &started)
