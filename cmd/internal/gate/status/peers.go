@@ -25,7 +25,7 @@ func (i *Inspector) Self() admin.GatewayStatus {
 		Host: o.Host, AdminListen: o.AdminListen, Version: o.Build.Version, Revision: o.Build.Revision,
 		ConfigVersion: active.Version, ConfigSince: &since,
 		ConfigRefused: active.LastReload != nil && active.LastReload.Outcome == admin.ReloadRefused,
-		Mode: string(store.Mode), Draining: o.Draining(), Breakers: []string{},
+		Mode:          string(store.Mode), Draining: o.Draining(), Breakers: []string{},
 		RPS: rates.All, FailedRPS: rates.Failed, LimitedRPS: rates.Limited,
 		Up: max(0, now.Sub(i.started).Seconds()), At: now.Truncate(time.Millisecond),
 	}

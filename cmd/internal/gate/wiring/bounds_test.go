@@ -3,14 +3,11 @@ package wiring_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 )
 
 // closedWithoutResponse waits until the server closes the connection or sends something, and reports whether it has closed it.
@@ -191,51 +188,4 @@ func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 	if err := r.end(); err != nil {
 		t.Error(err)
 	}
-}
-
-// Clients connect one after the other during the shutdown. A connection that the kernel accepts between the last Accept and the close of the
-// listener is reset, so a few of the gateways may reset one.
-func TestConnectionsAcceptedDuringShutdownAreServed(t *testing.T) {
-	const gateways, maxResets = 5, 2
-	resets := 0
-	for range gateways {
-		resets += connectUntilRefused(t)
-	}
-	if resets > maxResets {
-		t.Errorf("%d of %d gateways reset a connection", resets, gateways)
-	}
-}
-
-// connectUntilRefused stops a gateway under load, and returns how many connections it reset: 0, or 1 for the last one.
-func connectUntilRefused(t *testing.T) (reset int) {
-	t.Helper()
-	services := startServices(t)
-	r := run(t, settings(services.address), services.token)
-	r.readiness(t, "ready")
-	for served := 1; ; served++ {
-		conn, err := net.Dial("tcp", r.Address().String())
-		if err != nil {
-			break // the listener is closed
-		}
-		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
-		_, err = fmt.Fprint(conn, "GET /v1/me HTTP/1.1\r\nHost: h\r\n\r\n")
-		if err == nil {
-			_, err = io.ReadAll(io.LimitReader(conn, 12))
-		}
-		_ = conn.Close()
-		switch {
-		case reset > 0:
-			t.Fatalf("request %d follows a reset connection: %v", served, err)
-		case errors.Is(err, syscall.ECONNRESET):
-			reset++
-		case err != nil:
-			t.Fatalf("request %d: %v", served, err)
-		case served == 50:
-			r.stop()
-		}
-	}
-	if err := <-r.ended; err != nil {
-		t.Error(err)
-	}
-	return reset
 }

@@ -2,7 +2,6 @@ package wiring_test
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -46,36 +45,4 @@ func (c *client) do(t *testing.T, more string) *http.Response {
 		t.Fatal(err)
 	}
 	return got
-}
-
-// closed waits until the server closes the connection or sends something, and reports whether it has closed it.
-func (c *client) closed(t *testing.T) bool {
-	t.Helper()
-	_, err := c.ReadByte()
-	return errors.Is(err, io.EOF)
-}
-
-func TestIdleConnectionsAreClosedWhenTheGatewayDrains(t *testing.T) {
-	services := startServices(t)
-	services.release = make(chan struct{})
-	r := reloadingGateway(t, services, "")
-	idle := r.connect(t)
-	idle.do(t, "")
-	held := r.hold(t, services)
-	r.stop()
-	if !idle.closed(t) {
-		t.Error("the idle connection is open")
-	}
-	select {
-	case err := <-r.ended:
-		t.Fatalf("the gateway ended with a request in flight: %v", err)
-	default:
-	}
-	close(services.release)
-	if got := <-held; got.status != 200 {
-		t.Errorf("the request in flight: got %+v", got)
-	}
-	if err := <-r.ended; err != nil {
-		t.Error(err)
-	}
 }

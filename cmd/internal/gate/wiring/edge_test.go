@@ -2,7 +2,6 @@ package wiring_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -132,27 +131,6 @@ func (r *running) readiness(t *testing.T, want string) response {
 	}
 }
 
-func TestRequestPassesAllParts(t *testing.T) {
-	services := startServices(t)
-	r := run(t, settings(services.address), services.token)
-	if got := r.readiness(t, "ready"); got.status != 200 {
-		t.Errorf("ready: got %d", got.status)
-	}
-	got := r.get(t, r.Address(), "/v1/servers")
-	if got.status != 200 || got.body != "[]" || !strings.Contains(got.header.Get("Ratelimit-Policy"), `"hour";q=5000;w=3600`) {
-		t.Errorf("got %+v", got)
-	}
-	if got := r.get(t, r.Address(), "/v1/monitors"); got.status != 403 { // the token's scopes are others
-		t.Errorf("got %+v", got)
-	}
-	if got := r.get(t, r.Address(), "/metrics"); got.status != 404 {
-		t.Errorf("the admin pages are public: %d", got.status)
-	}
-	if err := r.end(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestGatewayStartsWithoutServices(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -245,19 +223,6 @@ func TestHeaderSizeLimit(t *testing.T) {
 	r.finish(t)
 }
 
-func TestIncompleteHeaderTimesOut(t *testing.T) {
-	services := startServices(t)
-	c := settings(services.address)
-	c.HTTP.ReadHeaderTimeout = config.Duration(50 * time.Millisecond)
-	r := run(t, c, services.token)
-	if got := exchange(t, r.Address(), "GET /v1/servers HTTP/1.1\r\nHost: h\r\n"); got != "" {
-		t.Errorf("got %q", got)
-	}
-	if err := r.end(); err != nil {
-		t.Error(err)
-	}
-}
-
 // exchange sends bytes and returns the first line of the response, or "" if there is none.
 func exchange(t *testing.T, address net.Addr, send string) string {
 	t.Helper()
@@ -277,35 +242,4 @@ func exchange(t *testing.T, address net.Addr, send string) string {
 		t.Fatalf("after %q: %v", line, err)
 	}
 	return line
-}
-
-func TestListenAddressesAreLogged(t *testing.T) {
-	out := new(bytes.Buffer)
-	e, err := wiring.Listen(t.Context(), wiring.Options{
-		Loaded: config.Loaded{Config: settings("127.0.0.1:1")}, Logger: slog.New(slog.NewJSONHandler(out, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	stop() // Run logs the addresses even if it is stopped at once
-	if err := e.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(out.String()) {
-		var serving struct {
-			Msg, Listen string
-			AdminListen string `json:"admin_listen"`
-		}
-		if err := json.Unmarshal([]byte(line), &serving); err != nil {
-			t.Fatal(err)
-		}
-		if serving.Msg == "serving" {
-			if serving.Listen != e.Address().String() || serving.AdminListen != e.AdminAddress().String() {
-				t.Errorf("got %s", line)
-			}
-			return
-		}
-	}
-	t.Errorf("no line has the addresses: %s", out)
 }

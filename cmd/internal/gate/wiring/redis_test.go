@@ -37,60 +37,6 @@ func (r *reloading) store(t *testing.T) admin.Store {
 	return limits.Store
 }
 
-func TestGatewaysShareLimitsInRedis(t *testing.T) {
-	server := redistest.Start(t)
-	services := startServices(t)
-	first := reloadingGateway(t, services, inRedis(server.Addr(), 10, ""))
-	second := reloadingGateway(t, services, inRedis(server.Addr(), 10, ""))
-	for i, r := range []*reloading{first, second, first} {
-		got := r.get(t, r.Address(), "/v1/servers")
-		if want := fmt.Sprintf(`"minute";r=%d;`, 9-i); got.status != 200 || !strings.HasPrefix(got.header.Get("RateLimit"), want) {
-			t.Errorf("got %+v, want %s", got, want)
-		}
-	}
-	if store := first.store(t); store.Mode != "shared" || store.Since == nil || *store.Breaker != (admin.Breaker{State: "closed"}) {
-		t.Errorf("explained: %+v", store)
-	}
-	if status, state := first.redis(t); status != 200 || state != "ready" {
-		t.Errorf("redis is %q with %d", state, status)
-	}
-	first.finish(t)
-	second.finish(t)
-}
-
-func TestGatewaySurvivesARedisOutage(t *testing.T) {
-	server := redistest.Start(t)
-	services := startServices(t)
-	r := reloadingGateway(t, services, inRedis(server.Addr(), 1000, ""))
-	r.mustAdmit(t, 1000)
-	server.Kill()
-	eventually(t, "Redis is reported unavailable", func() bool {
-		if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 {
-			t.Errorf("got %+v", got)
-		}
-		status, state := r.redis(t)
-		return status == 200 && state == "unavailable, limits are local"
-	})
-	if store := r.store(t); store.Mode != "local" || store.Breaker.State == "closed" || store.Breaker.Cause == "" {
-		t.Errorf("explained: %+v", store)
-	}
-	if err := r.reload(t, inRedis(server.Addr(), 1000, "  on_store_failure: deny\n")); err != nil {
-		t.Fatal(err)
-	}
-	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 503 || got.header.Get("Retry-After") == "" {
-		t.Errorf("in deny mode: got %+v", got)
-	}
-	server.Restart()
-	eventually(t, "Redis is used again", func() bool {
-		_, state := r.redis(t)
-		return state == "ready" && r.get(t, r.Address(), "/v1/servers").status == 200
-	})
-	if err := r.reload(t, limits(1000)); err == nil || !strings.Contains(err.Error(), "rate_limit.store: a change needs a restart") {
-		t.Errorf("another store: got %v", err)
-	}
-	r.finish(t)
-}
-
 // Two gateways count each other in Redis, and each admits its half in an outage. A configured number overrides the count.
 func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	server := redistest.Start(t)

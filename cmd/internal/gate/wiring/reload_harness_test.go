@@ -23,11 +23,11 @@ import (
 type reloading struct {
 	*running
 
-	base    string // part of every configuration
-	file    string
-	log     loggingtest.Buffer
-	ahead   atomic.Int64 // of the wall clock, in nanoseconds
-	loads   atomic.Int64
+	base  string // part of every configuration
+	file  string
+	log   loggingtest.Buffer
+	ahead atomic.Int64 // of the wall clock, in nanoseconds
+	loads atomic.Int64
 }
 
 // reloadingGateway runs a gateway with additional configuration.

@@ -101,19 +101,6 @@ func TestReloadThatChangesAKeyFixedAtStartIsRefusedAsAWhole(t *testing.T) {
 	r.finish(t)
 }
 
-func TestChangedFileIsReloaded(t *testing.T) {
-	services := startServices(t)
-	r := reloadingGateway(t, services, limits(100))
-	r.write(t, limits(200))
-	eventually(t, "the change is active", func() bool {
-		return requests(r.get(t, r.Address(), "/v1/servers")) == 200
-	})
-	if line := r.await(t, "configuration reloaded"); line["why"] != "the files changed" {
-		t.Errorf("got %v", line)
-	}
-	r.finish(t)
-}
-
 // Kubernetes mounts opsgate.yaml as a link to ..data/opsgate.yaml, and ..data as a link to a directory. An update replaces the link ..data.
 func TestReplacedSymbolicLinkIsReloaded(t *testing.T) {
 	services := startServices(t)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"testing"
 
 	"opsgate/cmd/internal/gate/admin/admintest"
@@ -139,67 +138,4 @@ func TestPublicListenerRefusesCBCSuites(t *testing.T) {
 		}
 	}
 	s.finish(t)
-}
-
-func TestNewConnectionsGetTheRenewedCertificate(t *testing.T) {
-	services := startServices(t)
-	s := secureGateway(t, services, "")
-	kept := s.client(t, true)
-	shown := func(client *http.Transport) int64 {
-		t.Helper()
-		got, _, err := s.do(client, "GET", "/v1/me", nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got.TLS.PeerCertificates[0].SerialNumber.Int64()
-	}
-	if got := shown(kept); got != 1 {
-		t.Errorf("at first: %d", got)
-	}
-	renewed := s.authority.Server(t, 2)
-	for path, content := range map[string][]byte{s.cert: renewed.Certificate, s.key: renewed.Key} {
-		if err := os.WriteFile(path+".next", content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(path+".next", path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := shown(s.client(t, true)); got != 2 {
-		t.Errorf("a new connection: %d", got)
-	}
-	if got := shown(kept); got != 1 {
-		t.Errorf("a connection that is kept: %d", got)
-	}
-	if err := os.Remove(s.key); err != nil {
-		t.Fatal(err)
-	}
-	if got := shown(s.client(t, true)); got != 2 {
-		t.Errorf("without the key's file: %d", got)
-	}
-	s.finish(t)
-}
-
-func TestDrainOverHTTP2(t *testing.T) {
-	services := startServices(t)
-	services.release = make(chan struct{})
-	s := secureGateway(t, services, "")
-	client, held := s.client(t, true), make(chan error, 1)
-	go func() {
-		got, _, err := s.do(client, "GET", "/v1/servers", nil, nil)
-		if err == nil && got.StatusCode != 200 {
-			err = fmt.Errorf("status %d", got.StatusCode)
-		}
-		held <- err
-	}()
-	<-services.arrived
-	s.stop()
-	s.readiness(t, "draining")
-	close(services.release)
-	if err := <-held; err != nil {
-		t.Errorf("the request in flight: %v", err)
-	}
-	if err := <-s.ended; err != nil {
-		t.Error(err)
-	}
 }
