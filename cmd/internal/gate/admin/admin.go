@@ -110,7 +110,7 @@ func New(o Options) *Admin {
 		mux.HandleFunc("GET /admin/limits/{token_id}", a.limits)
 		mux.HandleFunc("DELETE /admin/limits/{token_id}", a.reset)
 		mux.HandleFunc("GET /admin/config", a.config)
-		mux.HandleFunc("GET /admin/fleet", a.fleet)
+		mux.HandleFunc("GET /admin/gateways", a.gateways)
 	}
 	if a.console != nil {
 		mux.HandleFunc("GET "+pathPage+"{$}", a.console.Page)

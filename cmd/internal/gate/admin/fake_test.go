@@ -62,8 +62,8 @@ func (g *fakeInspector) Configuration() admin.Configuration {
 	}
 }
 
-func (g *fakeInspector) ReadFleet(context.Context) admin.Fleet {
-	return admin.Fleet{State: admin.FleetMemory, Gateways: []admin.Gateway{{
+func (g *fakeInspector) ReadGateways(context.Context) admin.Gateways {
+	return admin.Gateways{State: admin.GatewaysMemory, Gateways: []admin.Gateway{{
 		Self: true, GatewayStatus: admin.GatewayStatus{Host: "gate-1", Mode: "memory", Breakers: []string{}, At: noon},
 	}}}
 }

@@ -101,7 +101,7 @@ func TestTokenForMetricsOpensMetricsAlone(t *testing.T) {
 	metricsOnly := admin.Access{MetricsToken: metricsToken}
 	certificates := admin.Access{MetricsToken: metricsToken, ClientCertificates: true}
 	requests := slices.Clone(paths)
-	for _, path := range []string{"/metrics/", "//metrics", "/metrics/../admin/config", "/METRICS", "/admin/fleet", "/debug/pprof/"} {
+	for _, path := range []string{"/metrics/", "//metrics", "/metrics/../admin/config", "/METRICS", "/admin/gateways", "/debug/pprof/"} {
 		requests = append(requests, struct {
 			method, path string
 			probe        bool

@@ -27,8 +27,8 @@ type Inspector interface {
 	Busiest(n int) []BusyToken
 	// Configuration returns the configuration in force.
 	Configuration() Configuration
-	// ReadFleet returns the gateways that share a Redis. It reads them if the last read is older than two seconds.
-	ReadFleet(ctx context.Context) Fleet
+	// ReadGateways returns the gateways that share a Redis. It reads them if the last read is older than two seconds.
+	ReadGateways(ctx context.Context) Gateways
 }
 
 // Subject identifies a token.
@@ -84,8 +84,8 @@ const Revoked = "revoked"
 
 // Token is the cache entry of a token.
 type Token struct {
-	Cached    bool     `json:"remembered"`
-	Freshness string   `json:"how,omitempty"` // freshness of the entry, or Revoked
+	Cached    bool     `json:"cached"`
+	Freshness string   `json:"freshness,omitempty"` // freshness of the entry, or Revoked
 	TeamID    string   `json:"team_id,omitempty"`
 	AIPlan    *bool    `json:"ai_plan,omitempty"` // null if unknown
 	Scopes    []string `json:"scopes,omitempty"`

@@ -65,7 +65,7 @@ func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {
 		slog.String("by", a.identity(r)),
 		slog.String("operator", operator(r)),
 		slog.String("remote", r.RemoteAddr),
-		slog.String("left_before", remainingText(before)),
+		slog.String("remaining_before", remainingText(before)),
 	}
 	if err := a.inspector.Reset(r.Context(), s.TokenID); err != nil {
 		a.logger.Warn("limits of a token were reset on this gateway only", append(attributes, slog.Any("error", err))...)
@@ -122,13 +122,13 @@ func remainingText(t TokenLimits) string {
 	return strings.Join(list, ", ")
 }
 
-func (a *Admin) fleet(w http.ResponseWriter, r *http.Request) {
+func (a *Admin) gateways(w http.ResponseWriter, r *http.Request) {
 	p := read(r)
 	if len(p.problems) > 0 {
 		invalid(w, p.problems)
 		return
 	}
-	Respond(w, http.StatusOK, a.inspector.ReadFleet(r.Context()))
+	Respond(w, http.StatusOK, a.inspector.ReadGateways(r.Context()))
 }
 
 func (a *Admin) config(w http.ResponseWriter, r *http.Request) {

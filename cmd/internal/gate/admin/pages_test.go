@@ -146,7 +146,7 @@ func TestResetLogsOperatorAndRemaining(t *testing.T) {
 			}
 			want := map[string]any{
 				"level": "INFO", "msg": "limits of a token were reset", "token_id": "tok-1", "by": test.by, "operator": test.operated,
-				"remote": "192.0.2.1:1234", "left_before": "second: 2 of 3, hour: an unknown number of 5000",
+				"remote": "192.0.2.1:1234", "remaining_before": "second: 2 of 3, hour: an unknown number of 5000",
 			}
 			if diff := cmp.Diff(want, line(t, log)); diff != "" {
 				t.Error(diff)

@@ -204,7 +204,7 @@ func TestExplainAndLimits(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	line := awaitLine(t, g.log, "limits of a token were reset")
-	if line["by"] != "admin token" || line["operator"] != "ada" || line["left_before"] != "few: 0 of 2" || line["token_id"] != tokenID {
+	if line["by"] != "admin token" || line["operator"] != "ada" || line["remaining_before"] != "few: 0 of 2" || line["token_id"] != tokenID {
 		t.Errorf("got %v", line)
 	}
 	if got := g.opsgate(t, "limits", tokenID); got.code != 0 || !strings.Contains(got.out, "few    2 per 1h  2     0s") {

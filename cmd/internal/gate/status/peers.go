@@ -57,19 +57,19 @@ func (i *Inspector) Run(ctx context.Context) error {
 	}
 }
 
-// Fleet implements [console.Source]. It does not wait for Redis.
-func (i *Inspector) Fleet() admin.Fleet {
+// Gateways implements [console.Source]. It does not wait for Redis.
+func (i *Inspector) Gateways() admin.Gateways {
 	if i.peers == nil {
-		return admin.Fleet{State: admin.FleetMemory, Gateways: []admin.Gateway{{Self: true, GatewayStatus: i.Self()}}}
+		return admin.Gateways{State: admin.GatewaysMemory, Gateways: []admin.Gateway{{Self: true, GatewayStatus: i.Self()}}}
 	}
 	i.peers.request()
 	return i.peers.view(i.Self())
 }
 
-// ReadFleet implements [admin.Inspector].
-func (i *Inspector) ReadFleet(ctx context.Context) admin.Fleet {
+// ReadGateways implements [admin.Inspector].
+func (i *Inspector) ReadGateways(ctx context.Context) admin.Gateways {
 	if i.peers == nil {
-		return i.Fleet()
+		return i.Gateways()
 	}
 	i.peers.read(ctx, i.Self())
 	return i.peers.view(i.Self())
@@ -164,18 +164,18 @@ func (p *peers) others(found []redisstore.Peer, self admin.GatewayStatus, now ti
 }
 
 // view returns the gateways as last read, with the current status of this one.
-func (p *peers) view(self admin.GatewayStatus) admin.Fleet {
-	v := admin.Fleet{
-		State: admin.FleetReading, Gateways: []admin.Gateway{{Self: true, ID: printableID(p.replicas.ID()), GatewayStatus: self}},
+func (p *peers) view(self admin.GatewayStatus) admin.Gateways {
+	v := admin.Gateways{
+		State: admin.GatewaysReading, Gateways: []admin.Gateway{{Self: true, ID: printableID(p.replicas.ID()), GatewayStatus: self}},
 	}
 	last := p.last.Load()
 	if last == nil || p.clock().Sub(last.triedAt) >= shownFor {
 		return v
 	}
-	v.State, v.Omitted = admin.FleetCurrent, last.omitted
+	v.State, v.Omitted = admin.GatewaysCurrent, last.omitted
 	switch failed := p.replicas.StatusError(); {
 	case last.err != nil:
-		v.State, v.Error = admin.FleetStale, "the other gateways cannot be read: "+callCause(last.err)
+		v.State, v.Error = admin.GatewaysStale, "the other gateways cannot be read: "+callCause(last.err)
 	case failed != nil:
 		v.Error = "the status of this gateway is not written: " + callCause(failed)
 	}

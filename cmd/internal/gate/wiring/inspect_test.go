@@ -345,7 +345,7 @@ func TestResetRestoresAllLimits(t *testing.T) {
 	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
 		t.Errorf("got %+v", got)
 	}
-	for _, want := range []string{`"by":"local"`, `"operator":"ada"`, `"remote":"127.0.0.1:`, `"left_before":"few: 0 of 2, trial: 0 of 1"`} {
+	for _, want := range []string{`"by":"local"`, `"operator":"ada"`, `"remote":"127.0.0.1:`, `"remaining_before":"few: 0 of 2, trial: 0 of 1"`} {
 		if !strings.Contains(i.log.String(), want) {
 			t.Errorf("no %s in %s", want, i.log)
 		}

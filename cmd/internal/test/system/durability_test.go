@@ -342,7 +342,7 @@ func TestRevokedTokenIsRefusedAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"cause":"token:revoked"`, `"how":"revoked"`} {
+	for _, want := range []string{`"cause":"token:revoked"`, `"freshness":"revoked"`} {
 		if !strings.Contains(string(explained.body), want) {
 			t.Errorf("no %s in %s", want, explained.body)
 		}

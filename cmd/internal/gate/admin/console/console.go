@@ -27,8 +27,8 @@ type Source interface {
 	Busiest(n int) []admin.BusyToken
 	// Configuration returns the configuration in force. The console does not use its Values.
 	Configuration() admin.Configuration
-	// Fleet returns the gateways that share a Redis as last read, and has them read again in the background.
-	Fleet() admin.Fleet
+	// Gateways returns the gateways that share a Redis as last read, and has them read again in the background.
+	Gateways() admin.Gateways
 }
 
 // Options configure a Console. Sampler and Source are required.

@@ -39,7 +39,7 @@ type snapshot struct {
 	store        admin.Store
 	reload       *admin.Reload // nil for none
 	failures     failures
-	fleet        admin.Fleet
+	gateways     admin.Gateways
 }
 
 // diagnose returns the problems of a gateway, the most severe first.
@@ -71,7 +71,7 @@ func diagnose(s snapshot) []Finding {
 				duration.Rounded(s.now.Sub(r.At)), refusedKeys(*r)),
 		})
 	}
-	list = append(list, diagnoseFleet(s.fleet, s.now)...)
+	list = append(list, diagnoseGateways(s.gateways, s.now)...)
 	slices.SortStableFunc(list, func(a, b Finding) int { return severity(b) - severity(a) })
 	return list
 }

@@ -50,7 +50,7 @@ func TestFindingsHaveRunbooks(t *testing.T) {
 	s := healthy()
 	s.store = admin.Store{Mode: "local", Breaker: &admin.Breaker{State: "open"}}
 	s.config.LastReload = &admin.Reload{Outcome: "refused"}
-	s.fleet = halfRolled()
+	s.gateways = halfRolled()
 	for _, name := range []string{"identity", "fleet", "redis", "revocations", "capacity", "connections"} {
 		s.dependencies[name] = admin.Dependency{State: "unavailable"}
 	}

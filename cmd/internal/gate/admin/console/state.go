@@ -31,7 +31,7 @@ type State struct {
 	Goroutines   float64             `json:"goroutines"`
 	Busiest      []admin.BusyToken   `json:"busiest"`
 	Config       admin.Configuration `json:"config"` // without Values
-	Fleet        admin.Fleet         `json:"fleet"`
+	Gateways     admin.Gateways      `json:"gateways"`
 }
 
 // DependencyView is a row of the page's table of dependencies.
@@ -78,7 +78,7 @@ func (c *Console) state() State {
 		At: now.UTC().Truncate(time.Millisecond), Host: c.options.Host, Version: c.options.Version, Draining: c.isDraining(),
 		Limiter: limiterView(store, now), Dependencies: []DependencyView{},
 		InFlight: r.gauges[metricInFlight], Memory: r.gauges[metricMemory], Goroutines: r.gauges[metricGoroutines],
-		Busiest: source.Busiest(busiestTokens), Config: config, Fleet: source.Fleet(),
+		Busiest: source.Busiest(busiestTokens), Config: config, Gateways: source.Gateways(),
 	}
 	if s.Busiest == nil {
 		s.Busiest = []admin.BusyToken{}
@@ -92,7 +92,7 @@ func (c *Console) state() State {
 	slices.SortStableFunc(s.Dependencies, func(a, b DependencyView) int { return place(a.Name) - place(b.Name) })
 	s.Findings = diagnose(snapshot{
 		now: now, draining: s.Draining, dependencies: dependencies, store: store, reload: config.LastReload,
-		failures: c.history.failures(), fleet: s.Fleet,
+		failures: c.history.failures(), gateways: s.Gateways,
 	})
 	s.Verdict = verdictWell
 	if len(s.Findings) > 0 {

@@ -15,7 +15,7 @@ type Traffic struct {
 	MaxPoints int            `json:"points_at_most"`
 	Total     RouteTraffic   `json:"total"`
 	Routes    []RouteTraffic `json:"routes"` // with requests, the busiest first
-	Omitted   int            `json:"routes_left_out,omitempty"`
+	Omitted   int            `json:"omitted,omitempty"`
 }
 
 // RouteTraffic is the history of one route, or of all routes. Each list has one number per point, the oldest first, or is null if

@@ -43,7 +43,7 @@ const explained = (x) => {
   ];
   if (limits.length) parts.push(table('Limits', ['Limit', 'Requests', 'Left', 'More in', 'Set at'], limits));
   parts.push(
-    line('Token', t.how === 'revoked' ? 'revoked' + (t.team_id ? ', of team ' + t.team_id : '') : t.remembered ? 'of team ' + t.team_id + (t.ai_plan ? ', with the AI plan' : ', without the AI plan') + '; scopes: ' + ((t.scopes || []).join(', ') || 'none') + ' (' + (freshness[t.how] || t.how) + ')' : 'not cached by this gateway'),
+    line('Token', t.freshness === 'revoked' ? 'revoked' + (t.team_id ? ', of team ' + t.team_id : '') : t.cached ? 'of team ' + t.team_id + (t.ai_plan ? ', with the AI plan' : ', without the AI plan') + '; scopes: ' + ((t.scopes || []).join(', ') || 'none') + ' (' + (freshness[t.freshness] || t.freshness) + ')' : 'not cached by this gateway'),
     line('Policy', p.class + ', set by ' + p.key + ' (' + p.origin + ')' + (p.owner ? ', owner: ' + p.owner : '') + (p.reason ? ', reason: ' + p.reason : '') +
       (p.expires ? ', until ' + moment(p.expires) : '') + (p.team_unknown ? '; the team is unknown and may have another policy' : '')),
     line('identity', serviceOf(x.identity)));

@@ -15,12 +15,12 @@ const outliers = (values) => {
 
 const sentence = (text = '') => text.slice(0, 1).toUpperCase() + text.slice(1) + '.';
 
-const fleetText = (f, n) => ({
+const gatewaysText = (f, n) => ({
   memory: 'Limits are counted in memory, so gateways do not know each other: this page shows only this one.',
   reading: 'Reading the other gateways from Redis.',
   current: n === 1 ? 'This is the only gateway that uses this Redis.' : n + ' gateways share a Redis.',
   stale: '\u2715 ' + sentence(f.error) + (f.read_at ? ' They are as they were ' + ago(f.read_at) + ' ago.' : ' They are unknown.'),
-})[f.state] + (f.error && f.state !== 'stale' ? ' ' + sentence(f.error) : '') + (f.gateways_left_out ? ' ' + f.gateways_left_out + ' more are not listed.' : '');
+})[f.state] + (f.error && f.state !== 'stale' ? ' ' + sentence(f.error) : '') + (f.omitted ? ' ' + f.omitted + ' more are not listed.' : '');
 
 // mark sets the text of a cell, with a remark that states what is wrong with it.
 const mark = (cell, text, remark, colour = 'warn') => {
@@ -30,7 +30,7 @@ const mark = (cell, text, remark, colour = 'warn') => {
 
 const renderGateways = (f) => {
   const list = f.gateways || [];
-  set($('gateways-note'), fleetText(f, list.length));
+  set($('gateways-note'), gatewaysText(f, list.length));
   attr($('gateways-note'), 'class', f.state === 'stale' ? 'bad' : f.error ? 'warn' : '');
   const reporting = list.filter((g) => !g.unknown && !g.silent), oddVersion = outliers(reporting.map((g) => g.version + g.revision)), oddConfig = outliers(reporting.map((g) => g.config_version));
   fill($('gateways'), f.state === 'memory' ? [] : list, (g) => g.id, gatewayRow, (cells, g) => {

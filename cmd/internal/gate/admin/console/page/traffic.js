@@ -108,7 +108,7 @@ const renderTraffic = (t) => {
       set(cells[6], latency(r.p50));
       set(cells[7], latency(r.p99));
     });
-  set($('quiet'), t.routes.length ? 'Routes without requests are not listed' + (t.routes_left_out ? ', nor are ' + t.routes_left_out + ' others' : '') + '.'
+  set($('quiet'), t.routes.length ? 'Routes without requests are not listed' + (t.omitted ? ', nor are ' + t.omitted + ' others' : '') + '.'
     : t.points ? 'No requests in the last ' + span + '.' : 'No data yet: the first point follows ' + t.every_seconds + 's after the start.');
   renderMinutes(t);
 };

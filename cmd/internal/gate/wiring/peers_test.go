@@ -18,9 +18,9 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-func (r *reloading) fleet(t *testing.T) (f admin.Fleet) {
+func (r *reloading) gateways(t *testing.T) (f admin.Gateways) {
 	t.Helper()
-	got := r.get(t, r.AdminAddress(), "/admin/fleet")
+	got := r.get(t, r.AdminAddress(), "/admin/gateways")
 	if err := json.Unmarshal([]byte(got.body), &f); err != nil || got.status != 200 {
 		t.Fatalf("got %+v, %v", got, err)
 	}
@@ -28,7 +28,7 @@ func (r *reloading) fleet(t *testing.T) (f admin.Fleet) {
 }
 
 // row returns the row of a gateway; zero for none.
-func (r *reloading) row(f admin.Fleet) (g admin.Gateway) {
+func (r *reloading) row(f admin.Gateways) (g admin.Gateway) {
 	for _, g := range f.Gateways {
 		if g.AdminListen == r.AdminAddress().String() {
 			return g
@@ -39,8 +39,8 @@ func (r *reloading) row(f admin.Fleet) (g admin.Gateway) {
 
 func TestGatewayInMemoryIsAlone(t *testing.T) {
 	r := reloadingGateway(t, startServices(t), limits(10))
-	f := r.fleet(t)
-	if len(f.Gateways) != 1 || f.State != admin.FleetMemory || f.ReadAt != nil || f.Error != "" {
+	f := r.gateways(t)
+	if len(f.Gateways) != 1 || f.State != admin.GatewaysMemory || f.ReadAt != nil || f.Error != "" {
 		t.Fatalf("got %+v", f)
 	}
 	if g := f.Gateways[0]; !g.Self || g.Host != hostname(t) || g.Version != "1.2.3" || g.ConfigVersion == "" || g.ConfigSince == nil || g.Mode != "memory" ||
@@ -73,12 +73,12 @@ func TestGatewaysShowEachOther(t *testing.T) {
 	second := reloadingGateway(t, services, inRedis(link.Listen, 1000, ""))
 	for _, r := range []*reloading{first, second} {
 		eventually(t, "both are shown", func() bool {
-			f := r.fleet(t)
-			return f.State == admin.FleetCurrent && f.Error == "" && f.ReadAt != nil && len(f.Gateways) == 2 &&
+			f := r.gateways(t)
+			return f.State == admin.GatewaysCurrent && f.Error == "" && f.ReadAt != nil && len(f.Gateways) == 2 &&
 				first.row(f).Mode == "shared" && second.row(f).Mode == "shared"
 		})
 	}
-	f := first.fleet(t)
+	f := first.gateways(t)
 	self, other := first.row(f), second.row(f)
 	if !self.Self || other.Self || other.HeardAt == nil || other.Silent || other.Unknown || self.ID == other.ID || len(other.ID) != 8 {
 		t.Errorf("got %+v", f)
@@ -93,36 +93,36 @@ func TestGatewaysShowEachOther(t *testing.T) {
 		t.Fatal("accepted")
 	}
 	eventually(t, "the new configuration and the refused one are shown", func() bool {
-		now := second.row(first.fleet(t))
+		now := second.row(first.gateways(t))
 		return now.ConfigVersion != other.ConfigVersion && now.ConfigRefused
 	})
 
 	link.Stop()
 	eventually(t, "it is silent", func() bool {
 		_ = second.get(t, second.Address(), "/v1/servers")
-		return second.row(first.fleet(t)).Silent
+		return second.row(first.gateways(t)).Silent
 	})
-	f = second.fleet(t)
-	if f.State != admin.FleetStale || f.Error == "" || f.ReadAt == nil || second.row(f).Mode != "local" || first.row(f).Mode != "shared" || first.row(f).Silent {
+	f = second.gateways(t)
+	if f.State != admin.GatewaysStale || f.Error == "" || f.ReadAt == nil || second.row(f).Mode != "local" || first.row(f).Mode != "shared" || first.row(f).Silent {
 		t.Errorf("the gateway without Redis shows %+v", f)
 	}
 	if err := link.Start(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it is heard", func() bool {
-		g := second.row(first.fleet(t))
-		return g.HeardAt != nil && !g.Silent && second.fleet(t).State == admin.FleetCurrent
+		g := second.row(first.gateways(t))
+		return g.HeardAt != nil && !g.Silent && second.gateways(t).State == admin.GatewaysCurrent
 	})
 	second.finish(t)
-	eventually(t, "it is not shown after it has ended", func() bool { return len(first.fleet(t).Gateways) == 1 })
+	eventually(t, "it is not shown after it has ended", func() bool { return len(first.gateways(t).Gateways) == 1 })
 	first.finish(t)
 }
 
 // pinged matches a subscription of at least two seconds, in CLIENT LIST. A gateway pings after half a second.
 var pinged = regexp.MustCompile(` age=([2-9]|\d\d+) .* sub=1 .* cmd=ping user=opsgate `)
 
-// The rule of docs/operate/limits.md is all that a gateway needs. With a rule from before there was a fleet, limits work, and the page
-// shows why there is none.
+// The rule of docs/operate/limits.md is all that a gateway needs. With a rule from before gateways shared their statuses, limits work, and the page shows why
+// others are not shown.
 func TestUserOfRedisNeedsTheDocumentedRule(t *testing.T) {
 	text, err := os.ReadFile(filepath.FromSlash("../../../../docs/operate/limits.md"))
 	if err != nil {
@@ -136,7 +136,7 @@ func TestUserOfRedisNeedsTheDocumentedRule(t *testing.T) {
 	before := slices.DeleteFunc(slices.Clone(documented), func(word string) bool {
 		return slices.Contains([]string{"+hset", "+hdel", "+hlen", "+hgetall", "+zrange"}, word)
 	})
-	for name, rule := range map[string][]string{"documented": documented, "before the fleet": before} {
+	for name, rule := range map[string][]string{"documented": documented, "before statuses were shared": before} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t, append([]string{"--user", "opsgate", "on", ">PASSWORD"}, rule...)...)
 			secret := filepath.Join(t.TempDir(), "redis")
@@ -158,9 +158,9 @@ func TestUserOfRedisNeedsTheDocumentedRule(t *testing.T) {
 			if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 || r.store(t).Mode != "shared" {
 				t.Errorf("got %+v, %+v", got, r.store(t))
 			}
-			f := r.fleet(t)
-			if name == "documented" && (f.State != admin.FleetCurrent || f.Error != "") ||
-				name != "documented" && (f.State != admin.FleetStale || !strings.Contains(f.Error, "the ACL of Redis denies")) {
+			f := r.gateways(t)
+			if name == "documented" && (f.State != admin.GatewaysCurrent || f.Error != "") ||
+				name != "documented" && (f.State != admin.GatewaysStale || !strings.Contains(f.Error, "the ACL of Redis denies")) {
 				t.Errorf("got %+v", f)
 			}
 			r.finish(t)

@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// FleetState is where the view of the fleet comes from.
-type FleetState string
+// GatewaysState is where the view of the gateways comes from.
+type GatewaysState string
 
-// The states of a fleet.
+// The states of the view.
 const (
-	FleetMemory  FleetState = "memory"  // limits are counted in memory: gateways have no common place, and only this one is listed
-	FleetReading FleetState = "reading" // the first read is under way: only this gateway is listed
-	FleetCurrent FleetState = "current" // as read from Redis within the last seconds
-	FleetStale   FleetState = "stale"   // Redis cannot be read: the other gateways are as last read
+	GatewaysMemory  GatewaysState = "memory"  // limits are counted in memory: gateways have no common place, and only this one is listed
+	GatewaysReading GatewaysState = "reading" // the first read is under way: only this gateway is listed
+	GatewaysCurrent GatewaysState = "current" // as read from Redis within the last seconds
+	GatewaysStale   GatewaysState = "stale"   // Redis cannot be read: the other gateways are as last read
 )
 
-// Fleet is the gateways that share a Redis, as one of them sees them.
-type Fleet struct {
-	State    FleetState `json:"state"`
-	ReadAt   *time.Time `json:"read_at"`         // of the last successful read; null for none
-	Error    string     `json:"error,omitempty"` // why Redis cannot be read, or why this gateway's status is not written; "" if all is well
-	Gateways []Gateway  `json:"gateways"`        // this one and others, by host
-	Omitted  int        `json:"gateways_left_out,omitempty"`
+// Gateways are the gateways that share a Redis, as one of them sees them.
+type Gateways struct {
+	State    GatewaysState `json:"state"`
+	ReadAt   *time.Time    `json:"read_at"`         // of the last successful read; null for none
+	Error    string        `json:"error,omitempty"` // why Redis cannot be read, or why this gateway's status is not written; "" if all is well
+	Gateways []Gateway     `json:"gateways"`        // this one and others, by host
+	Omitted  int           `json:"omitted,omitempty"`
 }
 
-// Gateway is one gateway of a fleet. Its times are on the clock of the gateway that shows them.
+// Gateway is one gateway of those that share a Redis. Its times are on the clock of the gateway that shows them.
 type Gateway struct {
 	ID      string     `json:"id"` // random, of one process
 	Self    bool       `json:"self"`

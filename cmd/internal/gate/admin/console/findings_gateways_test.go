@@ -12,8 +12,8 @@ import (
 )
 
 // fleetOf returns the current fleet of three gateways that have run for an hour, after changes of each.
-func fleetOf(changes ...func(g *admin.Gateway)) admin.Fleet {
-	f := admin.Fleet{State: admin.FleetCurrent, ReadAt: &noon}
+func sharing(changes ...func(g *admin.Gateway)) admin.Gateways {
+	f := admin.Gateways{State: admin.GatewaysCurrent, ReadAt: &noon}
 	for i := range 3 {
 		hour, heard := noon.Add(-time.Hour), noon.Add(-time.Second)
 		g := admin.Gateway{ID: fmt.Sprint("id-", i+1), Self: i == 0, HeardAt: &heard, GatewayStatus: admin.GatewayStatus{
@@ -29,8 +29,8 @@ func fleetOf(changes ...func(g *admin.Gateway)) admin.Fleet {
 }
 
 // allOf returns fleetOf with the same change of each gateway.
-func allOf(change func(g *admin.Gateway)) admin.Fleet {
-	f := fleetOf()
+func allOf(change func(g *admin.Gateway)) admin.Gateways {
+	f := sharing()
 	for i := range f.Gateways {
 		change(&f.Gateways[i])
 	}
@@ -62,18 +62,18 @@ func TestFindingsOfTheFleet(t *testing.T) {
 	}
 	const versions = "configuration.md#versions-differ"
 	for _, test := range []struct {
-		name  string
-		fleet admin.Fleet
-		want  []console.Finding
+		name     string
+		gateways admin.Gateways
+		want     []console.Finding
 	}{
-		{"nothing", fleetOf(), []console.Finding{}},
-		{"one has lost Redis", fleetOf(same, mode("local", 40*time.Second)), []console.Finding{{
-			Key: "fleet:cut-off:gate-2", Verdict: "impaired", Text: "gate-2: Redis not in use for 40s, while 2 gateways of the fleet use it",
+		{"nothing", sharing(), []console.Finding{}},
+		{"one has lost Redis", sharing(same, mode("local", 40*time.Second)), []console.Finding{{
+			Key: "gateways:cut-off:gate-2", Verdict: "impaired", Text: "gate-2: Redis not in use for 40s, while 2 gateways use it",
 			Detail: "rate limits there: local", Runbook: "gateways.md#one-gateway-has-lost-redis",
 		}}},
-		{"two have lost Redis, and one of them refuses all requests", fleetOf(same, mode("local", 40*time.Second), mode("deny", time.Minute)), []console.Finding{{
-			Key: "fleet:cut-off:gate-2 and gate-3", Verdict: "broken", Detail: "rate limits there: deny, local",
-			Text:    "gate-2 and gate-3: Redis not in use for 1m, while 1 gateway of the fleet uses it",
+		{"two have lost Redis, and one of them refuses all requests", sharing(same, mode("local", 40*time.Second), mode("deny", time.Minute)), []console.Finding{{
+			Key: "gateways:cut-off:gate-2 and gate-3", Verdict: "broken", Detail: "rate limits there: deny, local",
+			Text:    "gate-2 and gate-3: Redis not in use for 1m, while 1 gateway uses it",
 			Runbook: "gateways.md#one-gateway-has-lost-redis",
 		}}},
 		{
@@ -81,39 +81,39 @@ func TestFindingsOfTheFleet(t *testing.T) {
 		},
 		{
 			"Redis returns to one after the other",
-			fleetOf(mode("shared", 9*time.Second), local, mode("allow", time.Minute)), []console.Finding{},
+			sharing(mode("shared", 9*time.Second), local, mode("allow", time.Minute)), []console.Finding{},
 		},
-		{"one is silent", fleetOf(same, silent(14*time.Second)), []console.Finding{{
-			Key: "fleet:silent:gate-2", Verdict: "impaired", Text: "gate-2 has not been heard for 14s",
+		{"one is silent", sharing(same, silent(14*time.Second)), []console.Finding{{
+			Key: "gateways:silent:gate-2", Verdict: "impaired", Text: "gate-2 has not been heard for 14s",
 			Detail: "it was killed, hangs, or has lost Redis", Runbook: "gateways.md#a-gateway-is-not-heard",
 		}}},
-		{"two are silent", fleetOf(same, silent(14*time.Second), silent(time.Minute)), []console.Finding{{
-			Key: "fleet:silent:gate-2 and gate-3", Verdict: "impaired", Text: "gate-2 and gate-3 have not been heard",
+		{"two are silent", sharing(same, silent(14*time.Second), silent(time.Minute)), []console.Finding{{
+			Key: "gateways:silent:gate-2 and gate-3", Verdict: "impaired", Text: "gate-2 and gate-3 have not been heard",
 			Detail:  "they were killed, hang, or have lost Redis\ngate-2: last heard 14s ago\ngate-3: last heard 1m ago",
 			Runbook: "gateways.md#a-gateway-is-not-heard",
 		}}},
 		{"refused by this one and the others", allOf(refused), []console.Finding{{
-			Key: "fleet:refused:gate-2 and gate-3", Verdict: "impaired", Text: "gate-2 and gate-3 refused the configuration on disk",
+			Key: "gateways:refused:gate-2 and gate-3", Verdict: "impaired", Text: "gate-2 and gate-3 refused the configuration on disk",
 			Detail: "the page and the log there have the reason", Runbook: "configuration.md#a-reload-failed",
 		}}},
-		{"configurations differ", fleetOf(same, configured("bbb", time.Minute)), []console.Finding{{
-			Key: "fleet:configurations", Verdict: "impaired", Text: "2 configurations among 3 gateways for 1m",
+		{"configurations differ", sharing(same, configured("bbb", time.Minute)), []console.Finding{{
+			Key: "gateways:configurations", Verdict: "impaired", Text: "2 configurations among 3 gateways for 1m",
 			Detail: "aaa on gate-1 and gate-3\nbbb on gate-2", Runbook: versions,
 		}}},
-		{"a configuration is rolled out", fleetOf(same, configured("bbb", 59*time.Second)), []console.Finding{}},
-		{"a draining gateway has the old configuration", fleetOf(same, draining(configured("bbb", time.Hour))), []console.Finding{}},
-		{"builds differ", fleetOf(same, built(11*time.Minute)), []console.Finding{{
-			Key: "fleet:builds", Verdict: "impaired", Text: "2 builds among 3 gateways for 11m",
+		{"a configuration is rolled out", sharing(same, configured("bbb", 59*time.Second)), []console.Finding{}},
+		{"a draining gateway has the old configuration", sharing(same, draining(configured("bbb", time.Hour))), []console.Finding{}},
+		{"builds differ", sharing(same, built(11*time.Minute)), []console.Finding{{
+			Key: "gateways:builds", Verdict: "impaired", Text: "2 builds among 3 gateways for 11m",
 			Detail: "1.2.3 abc on gate-1 and gate-3\n1.2.4 abc on gate-2", Runbook: versions,
 		}}},
-		{"an upgrade", fleetOf(same, built(9*time.Minute)), []console.Finding{}},
+		{"an upgrade", sharing(same, built(9*time.Minute)), []console.Finding{}},
 		{
-			"an older version", fleetOf(same, func(g *admin.Gateway) { *g = admin.Gateway{ID: g.ID, Unknown: true} }), []console.Finding{},
+			"an older version", sharing(same, func(g *admin.Gateway) { *g = admin.Gateway{ID: g.ID, Unknown: true} }), []console.Finding{},
 		},
 		{
-			"several on one host", fleetOf(same, func(g *admin.Gateway) { g.Host, g.AdminListen, g.ConfigVersion = "gate-1", ":9091", "bbb" }),
+			"several on one host", sharing(same, func(g *admin.Gateway) { g.Host, g.AdminListen, g.ConfigVersion = "gate-1", ":9091", "bbb" }),
 			[]console.Finding{{
-				Key: "fleet:configurations", Verdict: "impaired", Text: "2 configurations among 3 gateways for 1h",
+				Key: "gateways:configurations", Verdict: "impaired", Text: "2 configurations among 3 gateways for 1h",
 				Detail: "aaa on gate-1 :9090 and gate-3\nbbb on gate-1 :9091", Runbook: versions,
 			}},
 		},
@@ -127,10 +127,10 @@ func TestFindingsOfTheFleet(t *testing.T) {
 					t.Error(diff)
 				}
 			}
-			s.fleet = test.fleet
+			s.gateways = test.gateways
 			check(test.want)
-			for _, state := range []admin.FleetState{admin.FleetStale, admin.FleetReading, admin.FleetMemory} {
-				s.fleet.State = state
+			for _, state := range []admin.GatewaysState{admin.GatewaysStale, admin.GatewaysReading, admin.GatewaysMemory} {
+				s.gateways.State = state
 				check([]console.Finding{})
 			}
 		})

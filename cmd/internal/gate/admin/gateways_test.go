@@ -79,18 +79,18 @@ func FuzzDecodeStatus(f *testing.F) {
 	})
 }
 
-func TestFleetIsServed(t *testing.T) {
+func TestGatewaysAreServed(t *testing.T) {
 	a := newAdmin(new(fakeInspector), admin.Access{Token: adminToken}, new(strings.Builder))
-	if got := send(a, "GET", "/admin/fleet"); got.Code != 401 {
+	if got := send(a, "GET", "/admin/gateways"); got.Code != 401 {
 		t.Errorf("without a token: got %d", got.Code)
 	}
 	bearer := header("Authorization", "Bearer "+adminToken)
-	if got := send(a, "GET", "/admin/fleet?x=1", bearer); got.Code != 400 {
+	if got := send(a, "GET", "/admin/gateways?x=1", bearer); got.Code != 400 {
 		t.Errorf("with a parameter: got %d", got.Code)
 	}
-	got := send(a, "GET", "/admin/fleet", bearer)
-	fleet := decode[admin.Fleet](t, got)
-	if got.Code != 200 || len(fleet.Gateways) != 1 || fleet.Gateways[0].Host != "gate-1" || fleet.Gateways[0].At != noon {
+	got := send(a, "GET", "/admin/gateways", bearer)
+	shown := decode[admin.Gateways](t, got)
+	if got.Code != 200 || len(shown.Gateways) != 1 || shown.Gateways[0].Host != "gate-1" || shown.Gateways[0].At != noon {
 		t.Errorf("got %d %s", got.Code, got.Body)
 	}
 }

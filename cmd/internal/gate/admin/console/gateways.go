@@ -29,9 +29,9 @@ const (
 	runbookVersions = "configuration.md#versions-differ"
 )
 
-// diagnoseFleet returns the problems that only a comparison of gateways shows. It does not judge a fleet that cannot be read now.
-func diagnoseFleet(f admin.Fleet, now time.Time) (list []Finding) {
-	if f.State != admin.FleetCurrent {
+// diagnoseGateways returns the problems that only a comparison of gateways shows. It does not compare gateways that cannot be read now.
+func diagnoseGateways(f admin.Gateways, now time.Time) (list []Finding) {
+	if f.State != admin.GatewaysCurrent {
 		return nil
 	}
 	var silent, serving []admin.Gateway
@@ -75,12 +75,12 @@ func diagnoseCutOff(gateways []admin.Gateway, now time.Time) []Finding {
 		return nil
 	}
 	slices.Sort(modes)
-	who, others := names(cut), counted(sharing, "gateway")+" of the fleet use"
+	who, others := names(cut), counted(sharing, "gateway")+" use"
 	if sharing == 1 {
 		others += "s"
 	}
 	return []Finding{{
-		Key: "fleet:cut-off:" + who, Verdict: verdict, Runbook: "gateways.md#one-gateway-has-lost-redis",
+		Key: "gateways:cut-off:" + who, Verdict: verdict, Runbook: "gateways.md#one-gateway-has-lost-redis",
 		Text:   fmt.Sprintf("%s: Redis not in use%s, while %s it", who, forTime(lost, now), others),
 		Detail: "rate limits there: " + strings.Join(slices.Compact(modes), ", "),
 	}}
@@ -99,7 +99,7 @@ func diagnoseSilent(silent []admin.Gateway, now time.Time) []Finding {
 		}
 	}
 	f := Finding{
-		Key: "fleet:silent:" + names(who), Verdict: verdictImpaired, Runbook: "gateways.md#a-gateway-is-not-heard",
+		Key: "gateways:silent:" + names(who), Verdict: verdictImpaired, Runbook: "gateways.md#a-gateway-is-not-heard",
 		Text:   names(who) + " have not been heard",
 		Detail: "they were killed, hang, or have lost Redis\n" + joined(lines),
 	}
@@ -124,7 +124,7 @@ func diagnoseRefused(gateways []admin.Gateway) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Key: "fleet:refused:" + names(who), Verdict: verdictImpaired, Text: names(who) + " refused the configuration on disk",
+		Key: "gateways:refused:" + names(who), Verdict: verdictImpaired, Text: names(who) + " refused the configuration on disk",
 		Detail: "the page and the log there have the reason", Runbook: "configuration.md#a-reload-failed",
 	}}
 }
@@ -172,7 +172,7 @@ func differences(gateways []admin.Gateway, what string, since, now time.Time, va
 		lines = append(lines, v+" on "+names(byValue[v]))
 	}
 	return []Finding{{
-		Key: "fleet:" + what + "s", Verdict: verdictImpaired, Runbook: runbookVersions,
+		Key: "gateways:" + what + "s", Verdict: verdictImpaired, Runbook: runbookVersions,
 		Text:   fmt.Sprintf("%s among %d gateways%s", counted(len(byValue), what), len(gateways), forTime(since, now)),
 		Detail: joined(lines),
 	}}
@@ -192,7 +192,7 @@ func named(gateways []admin.Gateway) []admin.Gateway {
 	return list
 }
 
-// joined returns the lines of a detail. Their number is bounded, because a fleet or a service may have hundreds of members.
+// joined returns the lines of a detail. Their number is bounded, because there may be hundreds of gateways, or of endpoints of a service.
 func joined(lines []string) string {
 	if more := len(lines) - maxLines; more > 0 {
 		lines = append(slices.Clone(lines[:maxLines]), fmt.Sprintf("and %d more", more))

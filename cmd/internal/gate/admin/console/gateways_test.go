@@ -9,8 +9,8 @@ import (
 	"opsgate/cmd/internal/gate/admin"
 )
 
-// halfRolled returns a fleet of five gateways: the configuration of one differs, one is silent, one reports no status, one counts alone.
-func halfRolled() admin.Fleet {
+// halfRolled returns five gateways: the configuration of one differs, one is silent, one reports no status, one counts alone.
+func halfRolled() admin.Gateways {
 	at := func(ago time.Duration) *time.Time {
 		moment := noon.Add(-ago)
 		return &moment
@@ -21,7 +21,7 @@ func halfRolled() admin.Fleet {
 			Mode: "shared", Breakers: []string{}, RPS: 120, Up: 3600, At: noon,
 		}
 	}
-	f := admin.Fleet{State: admin.FleetCurrent, ReadAt: at(time.Second), Gateways: []admin.Gateway{
+	f := admin.Gateways{State: admin.GatewaysCurrent, ReadAt: at(time.Second), Gateways: []admin.Gateway{
 		{ID: "1", Self: true, GatewayStatus: status("gate-1", "aaaa00000000")},
 		{ID: "2", HeardAt: at(time.Second), GatewayStatus: status("gate-2", "aaaa00000000")},
 		{ID: "3", HeardAt: at(2 * time.Second), GatewayStatus: status("gate-3", "bbbb00000000")},
@@ -42,7 +42,7 @@ func (s *browser) row(id string) string {
 
 func TestGatewaysAreShown(t *testing.T) {
 	source := healthy()
-	source.fleet = halfRolled()
+	source.gateways = halfRolled()
 	source.dependencies["capacity"] = admin.Dependency{State: "ready", OK: true, Load: &admin.Load{Current: 12, Limit: 1024}}
 	source.dependencies["connections"] = admin.Dependency{State: "ready", OK: true, Load: &admin.Load{Current: 80, Limit: 10_000}}
 	source.dependencies["revocations"] = admin.Dependency{State: "ready", OK: true}
@@ -75,15 +75,15 @@ func TestGatewaysAreShown(t *testing.T) {
 }
 
 func TestGatewaysThatCannotBeReadAreNamed(t *testing.T) {
-	for state, want := range map[admin.FleetState]string{
-		admin.FleetMemory: "Limits are counted in memory, so gateways do not know each other: this page shows only this one.",
-		admin.FleetStale:  "✕ The other gateways cannot be read: connection refused. They are as they were 12s ago.",
+	for state, want := range map[admin.GatewaysState]string{
+		admin.GatewaysMemory: "Limits are counted in memory, so gateways do not know each other: this page shows only this one.",
+		admin.GatewaysStale:  "✕ The other gateways cannot be read: connection refused. They are as they were 12s ago.",
 	} {
 		source, read := healthy(), noon.Add(-12*time.Second)
-		source.fleet = halfRolled()
-		source.fleet.State, source.fleet.ReadAt = state, &read
-		if state == admin.FleetStale {
-			source.fleet.Error = "the other gateways cannot be read: connection refused"
+		source.gateways = halfRolled()
+		source.gateways.State, source.gateways.ReadAt = state, &read
+		if state == admin.GatewaysStale {
+			source.gateways.Error = "the other gateways cannot be read: connection refused"
 		}
 		s := show(t, serveConsole(t, newAtNoon(newCounters(), source)))
 		s.eventually("the state is shown", fmt.Sprintf(`document.getElementById("gateways-note").innerText === %q`, want))
