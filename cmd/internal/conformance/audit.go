@@ -20,12 +20,10 @@ func prefixCases() []prefixCase {
 	return []prefixCase{
 		{name: "prefix", sentence: "ListAuditEntries returns the actions whose type begins with `action_prefix`.",
 			prefixes: func(action string) []string { return []string{action[:len(action)/2]} }},
-		{
-			name: "prefix-literal", sentence: "`action_prefix` is literal: no character is a wildcard.",
+		{name: "prefix-literal", sentence: "`action_prefix` is literal: no character is a wildcard.",
 			prefixes: func(action string) []string { // wildcards of SQL, globs and regular expressions
 				return []string{"%", "*", "_" + action[1:], action[:1] + "%", action[:1] + ".", "^" + action}
-			},
-		},
+			}},
 		{name: "prefix-case", sentence: "`action_prefix` is case-sensitive.",
 			prefixes: func(action string) []string { return []string{strings.ToUpper(action[:3])} }},
 	}

@@ -27,22 +27,14 @@ func TestBreachNamesTheFirstDifference(t *testing.T) {
 		{"another row", sameList("rows", []string{"a", "b"}, []string{"a", "c"}), `rows: "b" as row 2 of 2`, `"c" as row 2 of 2`},
 		{"a missing row", sameList("rows", []string{"a", "b"}, []string{"a"}), `rows: "b" as row 2 of 2`, `no row 2, only 1`},
 		{"one row too many", sameList("rows", []string{"a"}, []string{"a", "b"}), `rows: no row 2, only 1`, `"b" as row 2 of 2`},
-		{
-			"a text", sameMessage("it returns", same, incident(func(m *incidentv1.Incident) { m.Title = "A  title" })),
-			`it returns title "A title"`, `title "A  title"`,
-		},
-		{
-			"an enum", sameMessage("it returns", same, incident(func(m *incidentv1.Incident) { m.Status = monitoring })),
-			"it returns status INCIDENT_STATUS_RESOLVED", "status INCIDENT_STATUS_MONITORING",
-		},
-		{
-			"a time", sameMessage("it returns", same, incident(func(m *incidentv1.Incident) { m.StartedAt.Nanos = 1 })),
-			"it returns started_at 1970-01-01T00:00:01Z", "started_at 1970-01-01T00:00:01.000000001Z",
-		},
-		{
-			"an optional text", sameMessage("it returns", same, incident(func(m *incidentv1.Incident) { m.StatusPageId = new(string) })),
-			"it returns status_page_id absent", `status_page_id ""`,
-		},
+		{"a text", sameMessage("it returns", same, incident(func(m *incidentv1.Incident) { m.Title = "A  title" })),
+			`it returns title "A title"`, `title "A  title"`},
+		{"an enum", sameMessage("it returns", same, incident(func(m *incidentv1.Incident) { m.Status = monitoring })),
+			"it returns status INCIDENT_STATUS_RESOLVED", "status INCIDENT_STATUS_MONITORING"},
+		{"a time", sameMessage("it returns", same, incident(func(m *incidentv1.Incident) { m.StartedAt.Nanos = 1 })),
+			"it returns started_at 1970-01-01T00:00:01Z", "started_at 1970-01-01T00:00:01.000000001Z"},
+		{"an optional text", sameMessage("it returns", same, incident(func(m *incidentv1.Incident) { m.StatusPageId = new(string) })),
+			"it returns status_page_id absent", `status_page_id ""`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			breaches := breachesOf(test.err)

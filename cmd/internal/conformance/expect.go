@@ -25,11 +25,11 @@ func resultText(err error) string {
 
 // fullResultText returns how a call ended with all details of the error.
 func fullResultText(err error) string {
-	text := resultText(err)
-	for _, detail := range status.Convert(err).Details() {
-		text += fmt.Sprintf(", detail {%v}", detail)
+	parts := []string{resultText(err)}
+	for _, detail := range detailsOf[any](err) {
+		parts = append(parts, fmt.Sprintf("detail {%v}", detail))
 	}
-	return text
+	return strings.Join(parts, ", ")
 }
 
 // codeName returns the name of a code in the contract, such as NOT_FOUND.

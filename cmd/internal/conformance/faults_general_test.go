@@ -22,8 +22,7 @@ func generalFaults() []fault {
 	return []fault{
 		{name: "no health service", fails: []string{"*/Health/serving"}, noHealth: true},
 		{name: "deadlines are ignored", fails: []string{"*/deadline"}, noDeadlines: true},
-		{
-			name: "writes are executed after their deadline", noDeadlines: true,
+		{name: "writes are executed after their deadline", noDeadlines: true,
 			fails: []string{"incident/CreateIncident/deadline", "incident/AddIncidentUpdate/deadline"},
 			unary: func(c *intercepted) (proto.Message, error) {
 				response, err := c.pass(c.request)
@@ -31,83 +30,65 @@ func generalFaults() []fault {
 					return nil, status.Error(codes.DeadlineExceeded, "too late")
 				}
 				return response, err
-			},
-		},
-		{
-			name: "responses are malformed", fails: changedByMalform(),
-			unary: changeResponse(func(_ *intercepted, m proto.Message) { malform(m.ProtoReflect()) }),
-		},
+			}},
+		{name: "responses are malformed", fails: changedByMalform(),
+			unary: changeResponse(func(_ *intercepted, m proto.Message) { malform(m.ProtoReflect()) })},
 		{name: "lists are in the wrong order", fails: []string{"*/order"}, unary: reorderRows},
 		{name: "lists are incomplete", fails: []string{"*/complete"}, unary: omitFixtures},
 		{name: "another resource is returned", fails: []string{"*/the-one-asked-for"}, unary: returnAnother},
-		{
-			name: "any text is a team id", fails: []string{"*/team-id"},
-			unary: onCode(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
-				if slices.Contains(invalidFields(err), "team_id") {
-					return c.method.NewResponse(), nil
-				}
-				return nil, err
-			}),
-		},
+		{name: "any text is a team id", fails: []string{"*/team-id"},
+			unary: accept(codes.InvalidArgument, func(_ *intercepted, err error) bool { return slices.Contains(invalidFields(err), "team_id") })},
 		{name: "a team reads the other team's data too", fails: []string{"*/isolation"}, unary: leak},
-		{
-			name: "ids are valid for every team", fails: []string{"*/foreign-id"},
-			unary: onCode(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
-				if team(c) == "" {
-					return nil, err
-				}
-				return c.pass(with(c.request, "team_id", c.state.other(team(c)).ID))
-			}),
-		},
-		{
-			name: "errors differ for unknown ids and ids of another team", fails: []string{"*/foreign-id"},
-			unary: onCode(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
-				if team(c) == "" {
-					return nil, err
-				}
-				_, foreign := c.pass(with(c.request, "team_id", c.state.other(team(c)).ID))
-				if foreign == nil {
+		{name: "ids are valid for every team", fails: []string{"*/foreign-id"},
+			unary: ofTeams(func(c *intercepted, _ error) (proto.Message, error) { return c.pass(c.ofOtherTeam()) })},
+		{name: "errors differ for unknown ids and ids of another team", fails: []string{"*/foreign-id"},
+			unary: ofTeams(func(c *intercepted, err error) (proto.Message, error) {
+				if _, foreign := c.pass(c.ofOtherTeam()); foreign == nil {
 					return nil, status.Error(codes.NotFound, "belongs to another team")
 				}
 				return nil, err
-			}),
-		},
-		{
-			name: "unknown ids are INTERNAL", fails: []string{"*/unknown-id", "*/foreign-id"},
-			unary: onCode(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
-				if team(c) == "" {
-					return nil, err
-				}
+			})},
+		{name: "unknown ids are INTERNAL", fails: []string{"*/unknown-id", "*/foreign-id"},
+			unary: ofTeams(func(*intercepted, error) (proto.Message, error) {
 				return nil, status.Error(codes.Internal, "sql: no rows in result set")
-			}),
-		},
-		{
-			name: "errors name no field", unary: onCode(codes.InvalidArgument, func(_ *intercepted, err error) (proto.Message, error) {
-				return nil, status.Error(codes.InvalidArgument, status.Convert(err).Message())
-			}),
-			fails: slices.Concat(boundsOfRequests(), []string{"*/team-id", "*/idempotent-other-request", "*/idempotent-other-method"}),
-		},
-		{
-			name: "invalid fields are accepted", fails: append(boundsOfRequests(), "*/idempotent-failure"),
-			unary: onCode(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
-				if fields := invalidFields(err); slices.Contains(fields, "team_id") ||
-					slices.Contains(fields, "idempotency_key") && len(text(c.request, "idempotency_key")) == lengthOfKeys {
-					return nil, err
-				}
-				return c.method.NewResponse(), nil
-			}),
-		},
-		{
-			name: "only the first violation is returned", fails: []string{"*/all-violations"},
+			})},
+		{name: "errors name no field", unary: onCode(codes.InvalidArgument, func(_ *intercepted, err error) (proto.Message, error) {
+			return nil, status.Error(codes.InvalidArgument, status.Convert(err).Message())
+		}),
+			fails: slices.Concat(boundsOfRequests(), []string{"*/team-id", "*/idempotent-other-request", "*/idempotent-other-method"})},
+		{name: "invalid fields are accepted", fails: append(boundsOfRequests(), "*/idempotent-failure"),
+			unary: accept(codes.InvalidArgument, func(c *intercepted, err error) bool {
+				return !slices.Contains(invalidFields(err), "team_id") && !refusesKey(c, err)
+			})},
+		{name: "only the first violation is returned", fails: []string{"*/all-violations"},
 			unary: onCode(codes.InvalidArgument, func(_ *intercepted, err error) (proto.Message, error) {
 				return nil, invalidArgument(invalidFields(err)[0])
-			}),
-		},
+			})},
 	}
 }
 
 // lengthOfKeys is the length of the valid idempotency keys of the checks.
 const lengthOfKeys = 36
+
+// refusesKey reports whether an error is about a valid idempotency key.
+func refusesKey(c *intercepted, err error) bool {
+	return slices.Contains(invalidFields(err), "idempotency_key") && len(text(c.request, "idempotency_key")) == lengthOfKeys
+}
+
+// ofTeams handles NOT_FOUND of methods that act for a team.
+func ofTeams(handle func(c *intercepted, err error) (proto.Message, error)) handler {
+	return onCode(codes.NotFound, func(c *intercepted, err error) (proto.Message, error) {
+		if team(c) == "" {
+			return nil, err
+		}
+		return handle(c, err)
+	})
+}
+
+// ofOtherTeam returns the request for the other team.
+func (c *intercepted) ofOtherTeam() proto.Message {
+	return with(c.request, "team_id", c.state.other(team(c)).ID)
+}
 
 // passedDeadline reports whether a call is one of a deadline check, which has a short deadline. The server passes deadlines on as metadata.
 func passedDeadline(ctx context.Context) bool {

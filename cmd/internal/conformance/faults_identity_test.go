@@ -19,49 +19,33 @@ type (
 // identityFaults returns faults of the identity service.
 func identityFaults() []fault {
 	return append(streamFaults(), []fault{
-		{
-			name: "tokens belong to another team", fails: []string{"identity/ResolveToken/known"},
-			unary: changeResponse(func(c *intercepted, m *identityv1.ResolveTokenResponse) { m.TeamId = c.state.other(m.TeamId).ID }),
-		},
-		{
-			name: "token ids are not UUIDs", fails: []string{"identity/ResolveToken/well-formed"},
-			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.TokenId = "token-" + m.TokenId }),
-		},
-		{
-			name: "team ids of tokens are in upper case", fails: []string{"identity/ResolveToken/well-formed", "identity/ResolveToken/known"},
+		{name: "tokens belong to another team", fails: []string{"identity/ResolveToken/known"},
+			unary: changeResponse(func(c *intercepted, m *identityv1.ResolveTokenResponse) { m.TeamId = c.state.other(m.TeamId).ID })},
+		{name: "token ids are not UUIDs", fails: []string{"identity/ResolveToken/well-formed"},
+			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.TokenId = "token-" + m.TokenId })},
+		{name: "team ids of tokens are in upper case", fails: []string{"identity/ResolveToken/well-formed", "identity/ResolveToken/known"},
 			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) {
 				m.TeamId = strings.ToUpper("a" + m.TeamId[1:])
-			}),
-		},
-		{
-			name: "token_id of revoked tokens is not a UUID", fails: []string{"identity/ResolveToken/revoked-id"},
+			})},
+		{name: "token_id of revoked tokens is not a UUID", fails: []string{"identity/ResolveToken/revoked-id"},
 			unary: ofTokens(func(c *intercepted, err error) (proto.Message, error) {
 				if ofRevokedToken(c) {
 					return nil, revokedAs("not a UUID")
 				}
 				return nil, err
-			}),
-		},
-		{
-			name: "revoked tokens are resolved", fails: []string{"identity/ResolveToken/revoked"},
-			unary: ofTokens(func(c *intercepted, err error) (proto.Message, error) {
-				if ofRevokedToken(c) {
-					return c.method.NewResponse(), nil
-				}
-				return nil, err
-			}),
-		},
-		{
-			name: "unresolved tokens have no reason", fails: []string{"identity/ResolveToken/unknown", "identity/ResolveToken/revoked"},
+			})},
+		{name: "revoked tokens are resolved", fails: []string{"identity/ResolveToken/revoked"},
+			unary: accept(codes.NotFound, func(c *intercepted, _ error) bool { return ofRevokedToken(c) })},
+		{name: "unresolved tokens have no reason", fails: []string{"identity/ResolveToken/unknown", "identity/ResolveToken/revoked"},
 			unary: ofTokens(func(*intercepted, error) (proto.Message, error) {
 				return nil, status.Error(codes.NotFound, "no such token")
-			}),
-		},
+			})},
 	}...)
 }
 
 func ofRevokedToken(c *intercepted) bool {
-	return string(c.request.(*identityv1.ResolveTokenRequest).TokenSha256) == string(c.state.fixtures.RevokedToken)
+	r, ok := c.request.(*identityv1.ResolveTokenRequest)
+	return ok && string(r.TokenSha256) == string(c.state.fixtures.RevokedToken)
 }
 
 // revokedAs returns the error for a revoked token with the id.
@@ -86,37 +70,27 @@ func ofTokens(handle func(c *intercepted, err error) (proto.Message, error)) han
 
 func streamFaults() []fault {
 	return []fault{
-		{
-			name: "streams start without a position", fails: []string{"identity/WatchRevocations/first-message"},
+		{name: "streams start without a position", fails: []string{"identity/WatchRevocations/first-message"},
 			stream: func(_ *watchRequest, n int, m *watchResponse) bool {
 				if n == 0 {
 					m.Position = ""
 				}
 				return true
-			},
-		},
-		{
-			name: "streams have no heartbeats", fails: []string{"identity/WatchRevocations/heartbeats"},
-			stream: func(_ *watchRequest, n int, _ *watchResponse) bool { return n == 0 },
-		},
-		{
-			name: "streams have no messages", stream: func(*watchRequest, int, *watchResponse) bool { return false },
+			}},
+		{name: "streams have no heartbeats", fails: []string{"identity/WatchRevocations/heartbeats"},
+			stream: func(_ *watchRequest, n int, _ *watchResponse) bool { return n == 0 }},
+		{name: "streams have no messages", stream: func(*watchRequest, int, *watchResponse) bool { return false },
 			fails: []string{
 				"identity/WatchRevocations/first-message", "identity/WatchRevocations/heartbeats", "identity/WatchRevocations/resume",
-			},
-		},
-		{
-			name: "streams start from another position", fails: []string{"identity/WatchRevocations/resume"},
+			}},
+		{name: "streams start from another position", fails: []string{"identity/WatchRevocations/resume"},
 			stream: func(r *watchRequest, _ int, m *watchResponse) bool {
 				if r.AfterPosition != "" {
 					m.Position += "0"
 				}
 				return true
-			},
-		},
-		{
-			name: "unknown positions are accepted", fails: []string{"identity/WatchRevocations/unknown-position"},
-			ignorePosition: true,
-		},
+			}},
+		{name: "unknown positions are accepted", fails: []string{"identity/WatchRevocations/unknown-position"},
+			ignorePosition: true},
 	}
 }

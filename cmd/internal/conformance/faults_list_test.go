@@ -16,17 +16,14 @@ import (
 // listFaults returns faults of lists with cursors.
 func listFaults() []fault {
 	return append([]fault{
-		{
-			name: "pages are larger than page_size", fails: []string{"*/page-size-kept"},
+		{name: "pages are larger than page_size", fails: []string{"*/page-size-kept"},
 			unary: onLists(func(c *intercepted) (proto.Message, error) {
 				if size := pageSize(c.request); size > 0 && size < 100 {
 					setPageSize(c.request, size+1)
 				}
 				return c.pass(c.request)
-			}),
-		},
-		{
-			name: "pages start with the row that the cursor names", fails: []string{"*/walk", "*/walk-under-writes"},
+			})},
+		{name: "pages start with the row that the cursor names", fails: []string{"*/walk", "*/walk-under-writes"},
 			unary: onLists(func(c *intercepted) (proto.Message, error) {
 				response, err := c.pass(c.request)
 				if err != nil {
@@ -46,80 +43,63 @@ func listFaults() []fault {
 					c.state.rows[team(c)+c.method.String()+next] = rows.Get(rows.Len() - 1).Message().Interface()
 				}
 				return response, nil
-			}),
-		},
+			})},
 		{name: "cursors are offsets", fails: []string{"*/walk-under-writes"}, unary: onLists(byOffset)},
-		{
-			name: "cursors are not base64", fails: []string{"*/cursor-format"},
+		{name: "cursors are not base64", fails: []string{"*/cursor-format"},
 			unary: onLists(func(c *intercepted) (proto.Message, error) {
 				response, err := c.pass(with(c.request, "cursor", strings.TrimPrefix(text(c.request, "cursor"), "row:")))
 				if err != nil || text(response, "next_cursor") == "" {
 					return response, err
 				}
 				return with(response, "next_cursor", "row:"+text(response, "next_cursor")), nil
-			}),
-		},
-		{
-			name: "cursor_ignored is always set", fails: []string{"*/cursor-recognised"},
+			})},
+		{name: "cursor_ignored is always set", fails: []string{"*/cursor-recognised"},
 			unary: onLists(func(c *intercepted) (proto.Message, error) {
 				response, err := c.pass(c.request)
 				return ignored(response, true), err
-			}),
-		},
-		{
-			name: "malformed cursors are errors", fails: []string{"*/cursor-malformed"},
+			})},
+		{name: "malformed cursors are errors", fails: []string{"*/cursor-malformed"},
 			unary: ignoring(func(c *intercepted, response proto.Message, kind string) (proto.Message, error) {
 				if kind == "" {
 					return nil, status.Error(codes.InvalidArgument, "bad cursor")
 				}
 				return response, nil
-			}),
-		},
-		{
-			name: "cursors of other methods are recognised", fails: []string{"*/cursor-of-another-method"},
+			})},
+		{name: "cursors of other methods are recognised", fails: []string{"*/cursor-of-another-method"},
 			unary: ignoring(func(c *intercepted, response proto.Message, kind string) (proto.Message, error) {
 				if kind != "" && !ofMethod(c, kind) {
 					return ignored(response, false), nil
 				}
 				return response, nil
-			}),
-		},
-		{
-			name: "cursors of other teams are recognised", fails: []string{"*/cursor-of-another-team"},
+			})},
+		{name: "cursors of other teams are recognised", fails: []string{"*/cursor-of-another-team"},
 			unary: ignoring(func(c *intercepted, response proto.Message, kind string) (proto.Message, error) {
 				if ofMethod(c, kind) {
 					return ignored(response, false), nil
 				}
 				return response, nil
-			}),
-		},
+			})},
 	}, prefixFaults()...)
 }
 
 func prefixFaults() []fault {
 	return []fault{
-		{
-			name: "matching entries are missing", fails: []string{"audit/ListAuditEntries/prefix"},
+		{name: "matching entries are missing", fails: []string{"audit/ListAuditEntries/prefix"},
 			unary: changeResponse(func(c *intercepted, m *auditv1.ListAuditEntriesResponse) {
 				if text(c.request, "action_prefix") != "" && len(m.Entries) > 0 {
 					m.Entries = m.Entries[1:]
 				}
-			}),
-		},
-		{
-			name: "prefixes have wildcards", fails: []string{"audit/ListAuditEntries/prefix-literal"},
+			})},
+		{name: "prefixes have wildcards", fails: []string{"audit/ListAuditEntries/prefix-literal"},
 			unary: changeRequest(func(_ *intercepted, m *auditv1.ListAuditEntriesRequest) {
 				if at := strings.IndexAny(m.ActionPrefix, "%_"); at >= 0 {
 					m.ActionPrefix = m.ActionPrefix[:at]
 				}
-			}),
-		},
-		{
-			name: "prefixes ignore case", fails: []string{"audit/ListAuditEntries/prefix-case"},
+			})},
+		{name: "prefixes ignore case", fails: []string{"audit/ListAuditEntries/prefix-case"},
 			unary: changeRequest(func(_ *intercepted, m *auditv1.ListAuditEntriesRequest) {
 				m.ActionPrefix = strings.ToLower(m.ActionPrefix)
-			}),
-		},
+			})},
 	}
 }
 

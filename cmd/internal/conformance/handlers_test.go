@@ -85,6 +85,16 @@ func onCode(code codes.Code, handle func(c *intercepted, err error) (proto.Messa
 	}
 }
 
+// accept returns a handler that replaces errors with the code by empty responses.
+func accept(code codes.Code, when func(c *intercepted, err error) bool) handler {
+	return onCode(code, func(c *intercepted, err error) (proto.Message, error) {
+		if when(c, err) {
+			return c.method.NewResponse(), nil
+		}
+		return nil, err
+	})
+}
+
 // text returns a field of a message as text, or "".
 func text(m proto.Message, field protoreflect.Name) string {
 	if f := m.ProtoReflect().Descriptor().Fields().ByName(field); f != nil {

@@ -28,14 +28,12 @@ func identityRules() []rule {
 			check: func(p *probe) {
 				p.forEachToken(func(_ Team, response *identityv1.ResolveTokenResponse) { must(wellFormed(response)) })
 			}},
-		{
-			name: "unknown", on: token, sentence: "NOT_FOUND with the reason TOKEN_UNKNOWN if there is no such token.",
+		{name: "unknown", on: token, sentence: "NOT_FOUND with the reason TOKEN_UNKNOWN if there is no such token.",
 			check: func(p *probe) {
 				hash := make([]byte, sha256.Size)
 				_, _ = rand.Read(hash) // it never fails
 				p.expectNoToken(hash, "TOKEN_UNKNOWN", "an unknown token")
-			},
-		},
+			}},
 		{name: "revoked", on: token, sentence: "NOT_FOUND with the reason TOKEN_REVOKED if the token has been revoked.",
 			check: func(p *probe) { p.expectNoToken(p.revokedToken(), "TOKEN_REVOKED", "the revoked token") }},
 		{name: "revoked-id", on: token, check: idOfRevokedTokenIsValid,
@@ -46,13 +44,11 @@ func identityRules() []rule {
 			sentence: "After at most ten seconds without a message there is a heartbeat."},
 		{name: "resume", on: stream, check: streamResumes,
 			sentence: "With `after_position`, the stream starts from that position."},
-		{
-			name: "unknown-position", on: stream, sentence: "OUT_OF_RANGE if `after_position` is unknown.",
+		{name: "unknown-position", on: stream, sentence: "OUT_OF_RANGE if `after_position` is unknown.",
 			check: func(p *probe) {
 				_, _, err := p.watch("an unknown position")
 				must(expectCode(codes.OutOfRange, err, "an unknown position"))
-			},
-		},
+			}},
 	}
 }
 

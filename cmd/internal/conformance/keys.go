@@ -55,32 +55,24 @@ func keyCases() []keyCase {
 			sentence: "The same key with the same request changes nothing and returns the stored response, with `replayed` set."},
 		{name: "idempotent-actor", sentence: "Two requests are the same if all fields but `actor` are equal.", executions: 1,
 			calls: []keyCall{first, {what: "the same request of another actor", changes: fields{"actor": otherActor}, want: replayed}}},
-		{
-			name: "idempotent-other-request", executions: 1,
+		{name: "idempotent-other-request", executions: 1,
 			calls:    []keyCall{first, {what: "a key that was used with another message", changes: fields{"message": "Another."}, want: refused}},
-			sentence: "The same key with another request is INVALID_ARGUMENT naming `idempotency_key`.",
-		},
-		{
-			name: "idempotent-other-method", executions: 0,
+			sentence: "The same key with another request is INVALID_ARGUMENT naming `idempotency_key`."},
+		{name: "idempotent-other-method", executions: 0,
 			calls: []keyCall{
 				{what: "a new key", by: otherMethod, want: executed}, {what: "a key that was used with another method", want: refused},
 			},
-			sentence: "Keys are shared by all methods: the key of another method is INVALID_ARGUMENT naming `idempotency_key`.",
-		},
-		{
-			name: "idempotent-other-team", executions: 1, sentence: "Keys belong to the team.",
+			sentence: "Keys are shared by all methods: the key of another method is INVALID_ARGUMENT naming `idempotency_key`."},
+		{name: "idempotent-other-team", executions: 1, sentence: "Keys belong to the team.",
 			calls: []keyCall{
 				{what: "a new key", by: (*probe).ofOtherTeam, want: executed}, {what: "a key that another team has used", want: executed},
-			},
-		},
-		{
-			name: "idempotent-failure", executions: 1,
+			}},
+		{name: "idempotent-failure", executions: 1,
 			calls: []keyCall{
 				{what: "a request without a message", changes: fields{"message": ""}, want: invalid},
 				{what: "a key whose first call failed", want: executed},
 			},
-			sentence: "Failures are not stored: after one, the key can be used as if it were new.",
-		},
+			sentence: "Failures are not stored: after one, the key can be used as if it were new."},
 		{name: "without-key", calls: []keyCall{withoutKey, withoutKey}, executions: 2,
 			sentence: "Without a key, a call that is sent twice is executed twice."},
 	}

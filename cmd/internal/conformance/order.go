@@ -41,11 +41,12 @@ func lists() []list {
 
 func listRules() (rules []rule) {
 	for _, l := range lists() {
-		rules = append(rules, rule{name: "order", sentence: "Rows are ordered by " + l.orderText() + ".", on: named(l.method), check: l.isOrdered})
+		on := named(l.method)
+		rules = append(rules, rule{name: "order", sentence: "Rows are ordered by " + l.orderText() + ".", on: on, check: l.isOrdered})
 		if l.complete != "" {
 			rules = append(rules, rule{
-				name: "complete", sentence: "The list has every " + kindText(l.complete) + " of the team, or of the page.",
-				on: named(l.method), needs: []Kind{l.complete}, check: l.isComplete,
+				name: "complete", on: on, needs: []Kind{l.complete}, check: l.isComplete,
+				sentence: "The list has every " + kindText(l.complete) + " of the team, or of the page.",
 			})
 		}
 	}

@@ -94,8 +94,8 @@ func as[M proto.Message](m proto.Message) M {
 // ended is the panic with which a check ends early.
 type ended struct{ err error }
 
-// must ends the check if err is not nil, as testing.T.FailNow ends a test: [try] returns the error. It may only be called by checks, in their
-// own goroutine.
+// must ends the check if err is not nil, as testing.T.FailNow ends a test: [try] returns the error. Only checks may call it, in their own
+// goroutine.
 func must(err error) {
 	if err != nil {
 		panic(ended{err})

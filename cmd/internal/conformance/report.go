@@ -66,11 +66,12 @@ func (r Report) String() string {
 func (r Result) rule() string { return r.Name[len(r.Method)+1:] }
 
 // breachText returns the breaches, with an indent before each line.
-func (r Result) breachText(indent string) (text string) {
+func (r Result) breachText(indent string) string {
+	var text strings.Builder
 	for _, b := range r.Breaches {
-		text += indent + "expected: " + b.Expected + "\n" + indent + "got:      " + b.Got + "\n"
+		fmt.Fprintf(&text, "%[1]sexpected: %[2]s\n%[1]sgot:      %[3]s\n", indent, b.Expected, b.Got)
 	}
-	return text
+	return text.String()
 }
 
 // WriteText writes the results by method, and then the breaches.

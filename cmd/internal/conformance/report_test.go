@@ -16,10 +16,8 @@ func report() conformance.Report {
 		Passed: 1, Failed: 1, Skipped: 1,
 		Results: []conformance.Result{
 			{Name: "fleet/GetServer/deadline", Method: "fleet/GetServer", Sentence: "It ends.", Outcome: conformance.Pass, Seconds: 0.5},
-			{
-				Name: "fleet/GetServer/unknown-id", Method: "fleet/GetServer", Sentence: "It is not there.", Outcome: conformance.Fail,
-				Breaches: []conformance.Breach{{Expected: "NOT_FOUND", Got: "INTERNAL <\"oops\">"}}, Seconds: 0.25,
-			},
+			{Name: "fleet/GetServer/unknown-id", Method: "fleet/GetServer", Sentence: "It is not there.", Outcome: conformance.Fail,
+				Breaches: []conformance.Breach{{Expected: "NOT_FOUND", Got: "INTERNAL <\"oops\">"}}, Seconds: 0.25},
 			{Name: "audit/ListAuditEntries/walk", Method: "audit/ListAuditEntries", Sentence: "All.", Outcome: conformance.Skip, Reason: "no rows"},
 		},
 	}

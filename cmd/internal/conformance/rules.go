@@ -78,7 +78,7 @@ func isolates(p *probe) {
 	}
 }
 
-func refusesUnknownID(p *probe) { p.expectNotFound(uuid.NewString(), "an unknown id") }
+func refusesUnknownID(p *probe) { _ = p.expectNotFound(uuid.NewString(), "an unknown id") }
 
 // expectNotFound calls the method with the id of no resource of the team, and returns the error.
 func (p *probe) expectNotFound(id, what string) error {

@@ -82,14 +82,10 @@ func TestImpossibleChecksAreSkippedWithAReason(t *testing.T) {
 		{"writes", func(o *conformance.Options) { o.Writes = false }, "incident/CreateIncident/title", "not allowed without --writes"},
 		{"an address", func(o *conformance.Options) { o.Addresses["fleet"] = "" }, "fleet/ListServers/order", "no address of the fleet service"},
 		{"another address", func(o *conformance.Options) { o.Addresses["audit"] = "" }, "incident/CreateIncident/audited", "no address of the audit"},
-		{
-			"a resource", func(o *conformance.Options) { delete(o.Fixtures.Teams[1].Resources, conformance.Monitor) },
-			"monitoring/ListMonitorChecks/foreign-id", "the fixtures name no monitor of team",
-		},
-		{
-			"tokens", func(o *conformance.Options) { o.Fixtures.Teams[0].Token, o.Fixtures.Teams[1].Token = nil, nil },
-			"identity/ResolveToken/known", "no token",
-		},
+		{"a resource", func(o *conformance.Options) { delete(o.Fixtures.Teams[1].Resources, conformance.Monitor) },
+			"monitoring/ListMonitorChecks/foreign-id", "the fixtures name no monitor of team"},
+		{"tokens", func(o *conformance.Options) { o.Fixtures.Teams[0].Token, o.Fixtures.Teams[1].Token = nil, nil },
+			"identity/ResolveToken/known", "no token"},
 		{"the revoked token", func(o *conformance.Options) { o.Fixtures.RevokedToken = nil }, "identity/ResolveToken/revoked", "no revoked token"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

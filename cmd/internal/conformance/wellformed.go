@@ -62,7 +62,7 @@ func violatedForm(field protoreflect.FieldDescriptor, value protoreflect.Value) 
 		}
 	case protoreflect.DoubleKind:
 		switch number := value.Float(); {
-		case strings.HasSuffix(name, "_percent") && !(number >= 0 && number <= 100): //nolint:staticcheck // also true for NaN
+		case strings.HasSuffix(name, "_percent") && !(number >= 0 && number <= 100): // also for NaN
 			return "0 to 100"
 		case math.IsNaN(number) || math.IsInf(number, 0):
 			return "finite"

@@ -63,11 +63,9 @@ func TestMalformedResponsesAreBreaches(t *testing.T) {
 		{"an unknown status", check(&monitoringv1.MonitorCheck{CheckedAt: now, Status: unknown}), "MonitorCheck.status"},
 		{"an unknown plan", &identityv1.ResolveTokenResponse{TokenId: id, TeamId: id, Plan: unknown}, "plan"},
 		{"an unspecified plan", &identityv1.ResolveTokenResponse{TokenId: id, TeamId: id}, ""},
-		{
-			"no start of an incident",
+		{"no start of an incident",
 			&incidentv1.ListIncidentsResponse{Incidents: []*incidentv1.Incident{{Id: id, Status: 1, Impact: 1, CreatedAt: now}}},
-			"Incident.started_at",
-		},
+			"Incident.started_at"},
 		{"a resource without id", &auditv1.ListAuditEntriesResponse{Entries: []*auditv1.AuditEntry{{
 			Id: id, ActorId: id, CreatedAt: now,
 		}}}, "resource_id"},
