@@ -28,7 +28,7 @@ type bound struct {
 	field protoreflect.Name
 	// rule is the name of the rule; "" means the name of the field, with hyphens.
 	rule string
-	// valid describes the valid or the invalid values.
+	// valid is the end of the sentence, about the valid or the invalid values.
 	valid string
 	// on selects methods whose requests have the field; nil means all.
 	on    func(m contract.Method) bool
@@ -40,25 +40,25 @@ type bound struct {
 func bounds() []bound {
 	writes := contract.Method.Writes
 	return []bound{
-		{field: "page", valid: "if it is out of bounds: from 1, and page × page_size below 2^31", values: []any{0, -1, math.MaxInt32}},
-		{field: "page_size", valid: "if it is not 1 to 100", values: []any{0, -1, contract.MaxPageSize + 1}},
-		{field: "range", rule: "range-known", valid: "if it is unspecified or unknown", values: []any{0, unknownValue}},
-		{field: "since", rule: "since-required", valid: "if it is absent", values: []any{nil}},
-		{field: "token_sha256", rule: "hash-length", valid: "if it is not 32 bytes",
+		{field: "page", valid: " if it is out of bounds: from 1, and page × page_size below 2^31", values: []any{0, -1, math.MaxInt32}},
+		{field: "page_size", valid: " if it is not 1 to 100", values: []any{0, -1, contract.MaxPageSize + 1}},
+		{field: "range", rule: "range-known", valid: " if it is unspecified or unknown", values: []any{0, unknownValue}},
+		{field: "since", rule: "since-required", valid: " if it is absent", values: []any{nil}},
+		{field: "token_sha256", rule: "hash-length", valid: " if it is not 32 bytes",
 			values: []any{[]byte{}, make([]byte, sha256.Size-1), make([]byte, sha256.Size+1)}},
-		{field: "title", valid: "which has 1 to 255 characters", values: []any{"", strings.Repeat("x", maxTitle+1)}},
-		{field: "status", valid: "if it is not set or unknown", values: []any{0, unknownValue}},
-		{field: "impact", valid: "if it is not set or unknown", values: []any{0, unknownValue}},
-		{field: "message", valid: "which has 1 to 10,000 characters", values: []any{"", strings.Repeat("x", maxMessage+1)}},
-		{field: "idempotency_key", valid: "which is empty or has 1 to 255 visible ASCII characters",
+		{field: "title", valid: ", which has 1 to 255 characters", values: []any{"", strings.Repeat("x", maxTitle+1)}},
+		{field: "status", valid: " if it is not set or unknown", values: []any{0, unknownValue}},
+		{field: "impact", valid: " if it is not set or unknown", values: []any{0, unknownValue}},
+		{field: "message", valid: ", which has 1 to 10,000 characters", values: []any{"", strings.Repeat("x", maxMessage+1)}},
+		{field: "idempotency_key", valid: ", which is empty or has 1 to 255 visible ASCII characters",
 			values: []any{"a key", "schlüssel", strings.Repeat("k", maxKey+1)}},
-		{field: "status_page_id", rule: "unknown-page", valid: "if the team has no such page", on: writes, values: []any{uuid.NewString()}},
-		{field: "status_page_id", rule: "foreign-page", valid: "if the page belongs to another team", on: writes,
+		{field: "status_page_id", rule: "unknown-page", valid: " if the team has no such page", on: writes, values: []any{uuid.NewString()}},
+		{field: "status_page_id", rule: "foreign-page", valid: " if the page belongs to another team", on: writes,
 			needs: []Kind{StatusPage}, values: []any{ofOtherTeam(StatusPage)}},
-		{field: "component_ids", rule: "unknown-component", valid: "if the team has no such component", values: []any{uuid.NewString()}},
-		{field: "component_ids", rule: "foreign-component", valid: "if one belongs to another team",
+		{field: "component_ids", rule: "unknown-component", valid: " if the team has no such component", values: []any{uuid.NewString()}},
+		{field: "component_ids", rule: "foreign-component", valid: " if one belongs to another team",
 			needs: []Kind{Component}, values: []any{ofOtherTeam(Component)}},
-		{field: "component_ids", rule: "many-components", valid: "if there are more than 100", values: []any{newIDs(contract.MaxPageSize + 1)}},
+		{field: "component_ids", rule: "many-components", valid: " if there are more than 100", values: []any{newIDs(contract.MaxPageSize + 1)}},
 	}
 }
 
@@ -82,7 +82,7 @@ func boundRules() (rules []rule) {
 			name = strings.ReplaceAll(string(b.field), "_", "-")
 		}
 		rules = append(rules, rule{
-			name: name, sentence: "INVALID_ARGUMENT naming `" + string(b.field) + "`, " + b.valid + ".", needs: b.needs, check: b.isKept,
+			name: name, sentence: "INVALID_ARGUMENT naming `" + string(b.field) + "`" + b.valid + ".", needs: b.needs, check: b.isKept,
 			on: func(m contract.Method) bool { return m.HasRequestField(b.field) && (b.on == nil || b.on(m)) },
 		})
 	}

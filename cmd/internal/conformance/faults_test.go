@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,9 +12,9 @@ import (
 	"opsgate/cmd/internal/conformance"
 )
 
-// Each fault makes exactly its checks fail, and each check fails for at least one fault.
+// Each fault makes exactly its checks fail, and each check fails for at least one fault. Most of the time the checks wait, so the faults are
+// shared among several backends.
 func TestChecksFindEveryFault(t *testing.T) {
-	backend := startReference(t)
 	var mu sync.Mutex
 	found := map[string]bool{}
 	t.Cleanup(func() { // after the parallel tests
@@ -23,28 +24,47 @@ func TestChecksFindEveryFault(t *testing.T) {
 			}
 		}
 	})
-	for _, f := range slices.Concat(generalFaults(), readFaults(), listFaults(), writeFaults(), keyFaults(), identityFaults()) {
-		t.Run(f.name, func(t *testing.T) {
-			o := options(t, startFaulty(t, backend, f))
-			o.Checks = f.affectedChecks(o.Checks)
-			if f.stream != nil || f.noDeadlines { // some checks wait for as long as they may
-				o.HeartbeatTimeout, o.Grace = time.Second, time.Second
-				t.Parallel()
-			}
-			report, err := conformance.Run(t.Context(), o)
-			must(t, err)
-			mu.Lock()
-			defer mu.Unlock()
-			for _, r := range report.Results {
-				failed := r.Outcome == conformance.Fail
-				found[r.Name] = found[r.Name] || failed
-				if failed != f.names(r.Name) {
-					t.Errorf("%s: %s %s %+v", r.Name, r.Outcome, r.Reason, r.Breaches)
+	const backends = 4
+	for n := range backends {
+		t.Run(fmt.Sprint("backend", n), func(t *testing.T) {
+			t.Parallel()
+			backend := startReference(t)
+			for i, f := range slices.Concat(generalFaults(), readFaults(), listFaults(), writeFaults(), keyFaults(), identityFaults()) {
+				if i%backends != n {
+					continue
 				}
+				t.Run(f.name, func(t *testing.T) {
+					for _, name := range f.mustFail(t, backend) {
+						mu.Lock()
+						found[name] = true
+						mu.Unlock()
+					}
+				})
 			}
-			f.mustNameChecks(t)
 		})
 	}
+}
+
+// mustFail runs the checks against a backend with the fault, and returns the names of those that fail.
+func (f fault) mustFail(t *testing.T, backend string) (failed []string) {
+	t.Helper()
+	o := options(t, startFaulty(t, backend, f))
+	o.Checks = f.affectedChecks(o.Checks)
+	if f.stream != nil || f.noDeadlines { // some checks wait for as long as they may
+		o.HeartbeatTimeout, o.Grace = time.Second, time.Second
+	}
+	report, err := conformance.Run(t.Context(), o)
+	must(t, err)
+	for _, r := range report.Results {
+		if r.Outcome == conformance.Fail {
+			failed = append(failed, r.Name)
+		}
+		if (r.Outcome == conformance.Fail) != f.names(r.Name) {
+			t.Errorf("%s: %s %s %+v", r.Name, r.Outcome, r.Reason, r.Breaches)
+		}
+	}
+	f.mustNameChecks(t)
+	return failed
 }
 
 // affectedChecks returns the checks of the services that the fault affects.

@@ -78,6 +78,7 @@ func keyCases() []keyCase {
 	}
 }
 
+// hasKey reports whether requests have an idempotency key.
 func hasKey(m contract.Method) bool { return m.HasRequestField("idempotency_key") }
 
 // keyRules returns the rules for methods with idempotency keys.

@@ -30,6 +30,7 @@ func named(methods ...string) func(contract.Method) bool {
 	return func(m contract.Method) bool { return slices.Contains(methods, m.String()) }
 }
 
+// namesResource reports whether requests name a resource.
 func namesResource(m contract.Method) bool { return m.Resource() != "" }
 
 // generalRules returns the rules for all methods that act for a team.
@@ -102,6 +103,7 @@ func resourceField(m contract.Method) protoreflect.FieldDescriptor {
 	return m.NewResponse().ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(m.Resource()))
 }
 
+// returnsResource reports whether responses hold the resource that requests name.
 func returnsResource(m contract.Method) bool { return resourceField(m) != nil }
 
 func returnsTheOneAskedFor(p *probe) {
