@@ -116,8 +116,10 @@ type revocationStream struct {
 // watch opens a stream and returns its first message.
 func (p *probe) watch(after string) (revocationStream, *identityv1.WatchRevocationsResponse, error) {
 	ctx, cancel := context.WithCancel(p.ctx)
+	timer := time.AfterFunc(p.HeartbeatTimeout, cancel)
 	stream, err := identityv1.NewIdentityServiceClient(p.conns["identity"]).
 		WatchRevocations(ctx, &identityv1.WatchRevocationsRequest{AfterPosition: after})
+	timer.Stop()
 	must(err)
 	r := revocationStream{stream, cancel, p.HeartbeatTimeout}
 	first, err := r.next()
