@@ -94,12 +94,10 @@ func (u unenforced) Deadline() (time.Time, bool) { return time.Now().Add(u.timeo
 
 // wait waits for d or until ctx ends.
 func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	}
 }

@@ -100,9 +100,9 @@ func incidentIsCreated(p *probe) {
 	}, created))
 	state := p.timeline(created.GetId())
 	must(sameMessage("GetIncident returns", created, state.GetIncident()))
-	want := timelineText(&incidentv1.IncidentUpdate{Status: r.GetStatus(), Message: r.GetMessage()})
-	got := timelineText(state.GetUpdates()...)
-	require(want == got, want, "%s", got)
+	updates := state.GetUpdates()
+	require(len(updates) == 1, "1 update in the timeline", "%d", len(updates))
+	expectUpdate("the timeline is", r.GetStatus(), r.GetMessage(), updates[0])
 	n := strings.Count(strings.Join(messageIDs(p.of(listIncidents).call(nil)), " "), created.GetId())
 	require(n == 1, "the incident 1 time on the first page of ListIncidents", "%d times", n)
 	p.update(created.GetId(), nil)
@@ -144,16 +144,21 @@ func updateIsAdded(p *probe) {
 	incident := p.create(nil)
 	const message = "The second update."
 	added := p.update(incident.GetId(), fields{"status": monitoring, "message": message})
-	must(sameMessage("AddIncidentUpdate returns", &incidentv1.IncidentUpdate{
-		Id: added.GetId(), Status: monitoring, Message: message, CreatedAt: added.GetCreatedAt(),
-	}, added))
+	expectUpdate("AddIncidentUpdate returns", monitoring, message, added)
 	state := p.timeline(incident.GetId())
 	updates := state.GetUpdates()
-	require(len(updates) == 2, "2 updates in the timeline", "%s", timelineText(updates...))
+	require(len(updates) == 2, "2 updates in the timeline", "%d", len(updates))
 	must(sameMessage("the timeline ends with", added, updates[1]))
 	got := state.GetIncident().GetStatus()
 	require(got == monitoring, "the status "+monitoring.String()+" of the incident", "%v", got)
 	p.update(incident.GetId(), nil)
+}
+
+// expectUpdate checks the content of an update.
+func expectUpdate(what string, status incidentv1.IncidentStatus, message string, got *incidentv1.IncidentUpdate) {
+	must(sameMessage(what, &incidentv1.IncidentUpdate{
+		Id: got.GetId(), Status: status, Message: message, CreatedAt: got.GetCreatedAt(),
+	}, got))
 }
 
 // states creates an incident, adds an update with each status, and returns the incident after each.
