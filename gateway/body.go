@@ -65,7 +65,8 @@ func (r *Request) readBody() ([]byte, error) {
 	return data.Bytes(), nil
 }
 
-// isJSON reports whether the Content-Type is JSON. A missing one counts as JSON (docs/integrate/contract.md, "Bodies"). Parameters are ignored.
+// isJSON reports whether the Content-Type is JSON. A missing one counts as JSON (docs/integrate/contract.md, "Bodies"). Parameters are
+// ignored.
 func isJSON(contentType []string) bool {
 	if len(contentType) == 0 {
 		return true
