@@ -113,7 +113,7 @@ func (r release) documents() ([]entry, error) {
 		}
 		for _, e := range inner {
 			e.path = dir + "/" + e.path
-			if !strings.HasSuffix(e.path, ".go") {
+			if dir == "docs" || !strings.HasSuffix(e.path, ".go") {
 				list = append(list, e)
 			}
 		}

@@ -29,21 +29,14 @@ const (
 	python            = repository + "/tools/clients/python/.venv/bin/python"
 )
 
-// titled returns the blocks of the page by their titles.
-func titled(t *testing.T) map[string]string {
-	t.Helper()
+// The page shows a payload as the sender writes it.
+func TestNotificationsPageShowsAPayload(t *testing.T) {
 	page, err := os.ReadFile(notificationsPage)
 	testkit.Must(t, err)
 	blocks := make(map[string]string)
 	for _, block := range fences.FindAllStringSubmatch(string(page), -1) {
 		blocks[block[2]] = block[3]
 	}
-	return blocks
-}
-
-// The page shows a payload as the sender writes it.
-func TestNotificationsPageShowsAPayload(t *testing.T) {
-	blocks := titled(t)
 	encoded, err := json.Marshal(webhook.NewPayload(notification()))
 	testkit.Must(t, err)
 	var shown, sent any
@@ -54,17 +47,15 @@ func TestNotificationsPageShowsAPayload(t *testing.T) {
 	}
 }
 
-// TestReceiversOfNotificationsPage runs the receivers of the page. Each accepts deliveries of the real sender, also during a rotation,
-// processes a repeat only once, and refuses what is tampered, old, or signed with another key.
+// TestReceiversOfNotificationsPage runs the receivers that the page links. Each accepts deliveries of the real sender, also during a
+// rotation, processes a repeat only once, and refuses what is tampered, old, or signed with another key.
 func TestReceiversOfNotificationsPage(t *testing.T) {
-	blocks := titled(t)
 	for _, name := range []string{"receiver.py", "receiver.mts", "receiver.go"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if blocks[name] == "" {
-				t.Fatalf("%s has no %s", notificationsPage, name)
-			}
-			checkReceiver(t, startReceiver(t, name, blocks[name]))
+			program, err := os.ReadFile(filepath.Join(repository, "docs", "integrate", "receivers", name))
+			testkit.Must(t, err)
+			checkReceiver(t, startReceiver(t, name, string(program)))
 		})
 	}
 }
@@ -195,7 +186,7 @@ func nextSecond(seconds string) string {
 	return strconv.FormatInt(n+1, 10)
 }
 
-// startReceiver runs a program of the page.
+// startReceiver runs a receiver.
 func startReceiver(t *testing.T, name, text string) receiver {
 	t.Helper()
 	dir := t.TempDir()
