@@ -1,5 +1,5 @@
-// Command apidocsgen renders the pages of the documentation to gateway/apidocs/pages.json.gz, a JSON object of the pages by path. It runs in
-// the root of the repository, by `make generate`.
+// Command apidocsgen renders the pages of the documentation to gateway/apidocs/pages.json.gz, a JSON object of the pages by path. It runs
+// in the root of the repository, by `make generate`.
 package main
 
 import (

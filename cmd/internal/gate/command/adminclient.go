@@ -55,7 +55,7 @@ func (f *adminFlags) addTo(c *cobra.Command) {
 	flags.StringVar(&f.CA, "ca", "", "`FILE` with the roots of the admin listener's certificate; by default it must be the configured one")
 	flags.StringVar(&f.Cert, "cert", "", "`FILE` with the client certificate, if the configuration has client_ca_file")
 	flags.StringVar(&f.Key, "key", "", "`FILE` with the key of the client certificate")
-	flags.StringVar(&f.Admin, "admin", "", "`ADDR` of the admin listener, as host:port or URL. A configuration is then read only with --config")
+	flags.StringVar(&f.Admin, "admin", "", "`ADDR` of the admin listener, host:port or URL. A configuration is then read only with --config")
 	c.MarkFlagsRequiredTogether("cert", "key")
 }
 

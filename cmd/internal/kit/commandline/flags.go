@@ -78,21 +78,22 @@ func (t *text) String() string { return t.text }
 // Type implements pflag.Value.
 func (*text) Type() string { return "value" }
 
-// Variable sets a flag from an environment variable, unless that is empty. The flag on the command line overrides it.
+// Variable sets a flag that takes any text from an environment variable, unless that is empty. The flag on the command line overrides it.
 func Variable(flags *pflag.FlagSet, name, variable string) {
 	if value := os.Getenv(variable); value != "" {
 		must(flags.Set(name, value))
 	}
 }
 
-// Required requires flags of a command.
+// Required requires flags of a command, and adds that to their usage.
 func Required(command *cobra.Command, names ...string) {
 	for _, name := range names {
 		must(command.MarkFlagRequired(name))
+		command.Flags().Lookup(name).Usage += " (required)"
 	}
 }
 
-// completeValue adds the completion of a flag's value: by the values of an Enum, or by files or directories if the placeholder is FILE or DIR.
+// completeValue adds the completion of a flag's value: the values of an Enum, or files or directories if the placeholder is FILE or DIR.
 func completeValue(command *cobra.Command, flag *pflag.Flag) {
 	add := func(words []string, directive cobra.ShellCompDirective) {
 		_ = command.RegisterFlagCompletionFunc(flag.Name, cobra.FixedCompletions(words, directive)) // fails for a flag that commands share

@@ -47,6 +47,7 @@ func TestRun(t *testing.T) {
 		{"--help", 0, "A sample of a program", ""},
 		{"serve --help", 0, "--config FILE", ""},
 		{"serve --help", 0, "$SAMPLE_DATA", ""},
+		{"token create --help", 0, "--team ID   ID of the team (required)\n", ""},
 		{"version", 0, "sample dev\nrevision: ", ""},
 		{"--version", 0, "sample dev\nrevision: ", ""},
 		{"", 2, "", "sample: expected a command\nTry: sample --help\n"},
