@@ -17,9 +17,9 @@ const (
 	firstRequestPoll = 2 * time.Millisecond
 )
 
-// trackFirstRequest counts the connections whose first request has not arrived ([http.Server.ConnState]). A request has arrived when net/http
-// has read its header (StateActive). While the server drains, it has arrived when the handler is called: if Shutdown is called between the
-// two, net/http drops the request.
+// trackFirstRequest counts the connections whose first request has not arrived ([http.Server.ConnState]). A request has arrived when
+// net/http has read its header (StateActive). While the server drains, it has arrived when the handler is called: if Shutdown is called
+// between the two, net/http drops the request.
 func (s *Server) trackFirstRequest(conn net.Conn, state http.ConnState) {
 	c := underlying(conn)
 	switch {

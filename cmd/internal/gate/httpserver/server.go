@@ -98,8 +98,8 @@ func (s *Server) Connections() (open, limit int, closed uint64) {
 	return set.count(), int(set.limit.Load()), set.refused.Load() + set.evicted.Load()
 }
 
-// Input returns the bytes of incomplete headers and handshakes of all connections, the maximum, and how many connections were closed because
-// of it.
+// Input returns the bytes of incomplete headers and handshakes of all connections, the maximum, and how many connections were closed
+// because of it.
 func (s *Server) Input() (current, limit int, closed uint64) {
 	return s.listener.connections.loadInput()
 }

@@ -29,7 +29,7 @@ type Options struct {
 	Limits        ratelimit.Store
 	Redis         *Redis // nil if limits are counted in memory
 	Busiest       *heavyhitters.Sketch
-	Overload      *Overload
+	Overload      *OverloadMonitor
 	Rates         func() console.Rates // of the requests of this gateway
 	Draining      func() bool
 	Host          string // "" if unknown

@@ -18,9 +18,9 @@ const (
 	recoveryPeriod = 10 * time.Second
 )
 
-// An Overload reports limits that are reached: it logs the beginning and the end, and provides the state for the readiness page. The gateway
-// stays ready, because load balancers would move its traffic to others and overload them too.
-type Overload struct {
+// An OverloadMonitor reports limits that are exceeded: it logs the beginning and the end of each overload, and has the state for the
+// readiness page. The gateway stays ready, because load balancers would move its traffic to others and overload them too.
+type OverloadMonitor struct {
 	logger *slog.Logger
 	clock  func() time.Time
 	limits []*monitoredLimit
@@ -44,9 +44,9 @@ type monitoredLimit struct {
 	refusedBefore uint64 // at the beginning of the overload
 }
 
-// NewOverload returns an Overload of limits.
-func NewOverload(logger *slog.Logger, clock func() time.Time, limits ...Limit) *Overload {
-	o := &Overload{logger: logger, clock: clock}
+// NewOverloadMonitor returns a monitor of limits.
+func NewOverloadMonitor(logger *slog.Logger, clock func() time.Time, limits ...Limit) *OverloadMonitor {
+	o := &OverloadMonitor{logger: logger, clock: clock}
 	for _, l := range limits {
 		o.limits = append(o.limits, &monitoredLimit{Limit: l})
 	}
@@ -54,7 +54,7 @@ func NewOverload(logger *slog.Logger, clock func() time.Time, limits ...Limit) *
 }
 
 // Run checks the limits until ctx ends. It returns nil.
-func (o *Overload) Run(ctx context.Context) error {
+func (o *OverloadMonitor) Run(ctx context.Context) error {
 	tick := time.NewTicker(overloadCheckEvery)
 	defer tick.Stop()
 	for {

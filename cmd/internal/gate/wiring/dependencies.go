@@ -67,8 +67,8 @@ func (d *dependencies) tasks(status func() admin.GatewayStatus) []func(context.C
 		d.authenticator.Run,
 		func(ctx context.Context) error { return d.limiter.run(ctx, status) },
 	}
-	if d.limiter.demand != nil {
-		list = append(list, d.limiter.demand.Run)
+	if d.limiter.recorder != nil {
+		list = append(list, d.limiter.recorder.Run)
 	}
 	return list
 }

@@ -10,16 +10,16 @@ import (
 
 // expire applies the active configuration again without its expired limits. The caller holds r.mu.
 func (r *reloader) expire() {
-	active, now := r.active.current.Load(), r.clock()
-	if first := policies.NextExpiry(active.policies); first.IsZero() || now.Before(first) {
+	before, now := r.active.snapshot.Load(), r.clock()
+	if first := policies.NextExpiry(before.policies); first.IsZero() || now.Before(first) {
 		return
 	}
-	next, err := r.requests.snapshot(active.loaded, now, active)
+	next, err := r.builder.snapshot(before.loaded, now, before)
 	if err != nil {
 		_ = r.reportRefused(trigger{why: "limits expired", automatic: true, retry: true}, err)
 		return
 	}
-	r.apply(active, next)
+	r.apply(before, next)
 }
 
 // expired returns the expired assignments that are in the policies before but not in the policies after.

@@ -3,7 +3,6 @@ package wiring
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -90,7 +89,7 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 	var opened closers
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("build the gateway: %w", err), opened.close())
+			err = errors.Join(err, opened.close())
 		}
 	}()
 	c, err := newCommon(o)
@@ -105,28 +104,28 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	requests, err := newRequests(c, dependencies)
+	builder, err := newBuilder(c, dependencies)
 	if err != nil {
 		return nil, err
 	}
-	first, err := requests.snapshot(c.Loaded, c.Clock(), nil)
+	first, err := builder.snapshot(c.Loaded, c.Clock(), nil)
 	if err != nil {
 		return nil, err
 	}
 	active := newActive(first)
-	reports, err := newReports(c, dependencies, requests, active, public, adminServer)
+	reports, err := newReports(c, dependencies, builder, active, public, adminServer)
 	if err != nil {
 		return nil, err
 	}
-	settings := newSettings(c, dependencies, requests, public, reports.pages)
-	reloader, err := newReloader(c, requests, active, settings)
+	settings := newSettings(c, dependencies, builder, public, reports.pages)
+	reloader, err := newReloader(c, builder, active, settings)
 	if err != nil {
 		return nil, err
 	}
 	return &Gateway{
 		version: c.Build.Version, logger: c.Logger, lifecycle: c.Lifecycle, public: public, admin: adminServer, api: c.Wrap(active),
-		reports: reports, active: active, reloader: reloader, refunds: requests.refunds, opened: opened,
-		tasks: slices.Concat(dependencies.tasks(reports.inspector.Self), requests.tasks(), reports.tasks(), c.logs.tasks()),
+		reports: reports, active: active, reloader: reloader, refunds: builder.refunds, opened: opened,
+		tasks: slices.Concat(dependencies.tasks(reports.inspector.Self), builder.tasks(), reports.tasks(), c.logs.tasks()),
 	}, nil
 }
 

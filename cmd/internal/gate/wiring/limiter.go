@@ -17,9 +17,9 @@ import (
 type limiter struct {
 	ratelimit.Store // of the requests; it records their demand if that is configured
 
-	memory *ratelimit.Memory // nil if limits are counted in Redis
-	shared *sharedLimits     // nil if limits are counted in memory
-	demand *demand.Recorder  // nil if demand is not recorded
+	memory   *ratelimit.Memory // nil if limits are counted in Redis
+	shared   *sharedLimits     // nil if limits are counted in memory
+	recorder *demand.Recorder  // nil if demand is not recorded
 }
 
 // newLimiter creates the store of rate limits, and the recorder of demand if one is configured.
@@ -28,7 +28,7 @@ func newLimiter(c common, traces *tracing.Provider) (*limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &limiter{demand: recorder}
+	l := &limiter{recorder: recorder}
 	if c.Loaded.RateLimit.Store == config.StoreRedis {
 		if l.shared, err = newSharedLimits(c, traces); err != nil {
 			return nil, errors.Join(err, recorder.Close())
@@ -69,7 +69,7 @@ func (l *limiter) run(ctx context.Context, status func() admin.GatewayStatus) er
 }
 
 func (l *limiter) close() error {
-	err := l.demand.Close()
+	err := l.recorder.Close()
 	if l.shared != nil {
 		err = errors.Join(err, l.shared.close())
 	}

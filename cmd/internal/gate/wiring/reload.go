@@ -32,7 +32,7 @@ type reloader struct {
 	clock   func() time.Time
 
 	lifecycle Lifecycle // receives the requested reloads
-	requests  *requests // builds snapshots
+	builder   *builder
 	active    *active
 	settings  *settings
 	metrics   *configMetrics
@@ -43,16 +43,16 @@ type reloader struct {
 	triedAt time.Time
 }
 
-func newReloader(c common, r *requests, a *active, s *settings) (*reloader, error) {
+func newReloader(c common, b *builder, a *active, s *settings) (*reloader, error) {
 	metrics, err := newConfigMetrics(c.registry)
 	if err != nil {
 		return nil, err
 	}
-	first := a.current.Load()
+	first := a.snapshot.Load()
 	metrics.setActive(first.version, first.since)
 	return &reloader{
 		load: c.Load, signals: c.ReloadSignals, logger: c.logs.reloads, clock: c.Clock, lifecycle: c.Lifecycle,
-		requests: r, active: a, settings: s, metrics: metrics,
+		builder: b, active: a, settings: s, metrics: metrics,
 	}, nil
 }
 
@@ -79,7 +79,7 @@ func (r *reloader) poll() {
 	r.expire()
 	switch {
 	case r.load == nil:
-	case r.watcher.changed(r.active.current.Load().files):
+	case r.watcher.changed(r.active.snapshot.Load().files):
 		_ = r.reloadLocked(trigger{why: "the files changed", automatic: true})
 	case r.lastErr != "" && r.clock().Sub(r.triedAt) >= retryEvery:
 		_ = r.reloadLocked(trigger{why: "retry", automatic: true, retry: true})
@@ -103,35 +103,35 @@ func (r *reloader) reloadLocked(t trigger) error {
 		r.lifecycle.Reloading()
 		defer r.lifecycle.Serving()
 	}
-	active := r.active.current.Load()
-	files := fingerprintOf(active.files)
+	before := r.active.snapshot.Load()
+	read := fingerprintOf(before.files)
 	loaded, err := r.load()
-	if t.automatic && fingerprintOf(active.files) != files {
-		return nil // they are being written: a later poll reads them
+	if t.automatic && fingerprintOf(before.files) != read {
+		return nil // the files are being written: a later poll reads them
 	}
-	r.watcher.loaded, r.triedAt = files, r.clock()
+	r.watcher.loaded, r.triedAt = read, r.clock()
 	if err != nil {
 		return r.reportRefused(t, err)
 	}
-	next, upstreams, err := r.prepare(active, loaded)
+	next, upstreams, err := r.prepare(before, loaded)
 	if err != nil {
 		return r.reportRefused(t, err)
 	}
-	if !slices.Equal(next.files, active.files) {
+	if !slices.Equal(next.files, before.files) {
 		r.watcher.loaded = fingerprint{} // the fingerprint of the new files is not known
 	}
-	r.apply(active, next)
+	r.apply(before, next)
 	upstreams.Apply()
-	r.reportApplied(t, active, next)
+	r.reportApplied(t, before, next)
 	return nil
 }
 
 // prepare builds the snapshot of a configuration and the connections to changed upstreams.
-func (r *reloader) prepare(active *snapshot, loaded config.Loaded) (*snapshot, *backendclient.Change, error) {
-	if problems := config.RestartProblems(active.loaded, loaded); len(problems) > 0 {
+func (r *reloader) prepare(before *snapshot, loaded config.Loaded) (*snapshot, *backendclient.Change, error) {
+	if problems := config.RestartProblems(before.loaded, loaded); len(problems) > 0 {
 		return nil, nil, problems
 	}
-	next, err := r.requests.snapshot(loaded, r.clock(), active)
+	next, err := r.builder.snapshot(loaded, r.clock(), before)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -152,10 +152,10 @@ func upstreamProblems(loaded config.Loaded, err error) config.Problems {
 }
 
 // apply makes a snapshot active and applies the settings of the process. It cannot fail. The caller holds r.mu.
-func (r *reloader) apply(active, next *snapshot) {
-	r.active.current.Store(next)
+func (r *reloader) apply(before, next *snapshot) {
+	r.active.snapshot.Store(next)
 	r.settings.apply(next.loaded)
-	for _, a := range expired(active.policies, next.policies, r.clock()) {
+	for _, a := range expired(before.policies, next.policies, r.clock()) {
 		r.logger.Info("limits expired", slog.String("key", a.Key), slog.String("origin", a.Origin),
 			slog.Time("expires", a.Expires), slog.String("owner", a.Owner), slog.String("reason", a.Reason))
 	}

@@ -51,7 +51,7 @@ func (r *reloader) reportRefused(t trigger, err error) error {
 	}
 	r.lastErr = err.Error()
 	r.metrics.successful.Set(0)
-	version := r.active.current.Load().version
+	version := r.active.snapshot.Load().version
 	problems, ok := errors.AsType[config.Problems](err)
 	if !ok {
 		problems = config.Problems{{Text: err.Error()}}

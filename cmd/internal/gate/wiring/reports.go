@@ -13,22 +13,22 @@ import (
 
 // reports are the admin pages with what they show.
 type reports struct {
-	overload  *status.Overload
+	overload  *status.OverloadMonitor
 	sampler   *console.Sampler
 	inspector *status.Inspector
 	pages     *admin.Admin
 }
 
-func newReports(c common, d *dependencies, r *requests, a *active, public, adminServer *httpserver.Server) (*reports, error) {
-	overload := status.NewOverload(c.Logger, c.Clock,
-		status.Limit{Name: admin.DependencyCapacity, Resource: "requests in flight", Load: r.capacity.Stats},
+func newReports(c common, d *dependencies, b *builder, a *active, public, adminServer *httpserver.Server) (*reports, error) {
+	overload := status.NewOverloadMonitor(c.Logger, c.Clock,
+		status.Limit{Name: admin.DependencyCapacity, Resource: "requests in flight", Load: b.capacity.Stats},
 		status.Limit{Name: admin.DependencyConnections, Resource: "open connections", Load: public.Connections},
 		status.Limit{Resource: "bytes of incomplete headers", Load: public.Input},
 	)
 	sampler := console.NewSampler(c.registry, c.Clock)
 	host, _ := os.Hostname() // without a name the pages show none
 	inspector := status.New(status.Options{
-		Active: a.report, Clients: d.clients, Authenticator: d.authenticator, Limits: d.limiter, Redis: d.limiter.redis(), Busiest: r.busiest,
+		Active: a.report, Clients: d.clients, Authenticator: d.authenticator, Limits: d.limiter, Redis: d.limiter.redis(), Busiest: b.busiest,
 		Overload: overload, Rates: sampler.Rates, Draining: public.Draining,
 		Host: host, AdminListen: adminServer.Addr().String(), Build: c.Build, Clock: c.Clock,
 	})

@@ -35,7 +35,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	tasks.Go(func() error { return g.public.Serve(g.api) })
 	tasks.Go(func() error { return g.admin.Serve(g.reports.pages) })
 	g.reports.pages.Serving()
-	g.logger.Info("serving", slog.String("version", g.version), slog.String("config_version", g.active.current.Load().version),
+	g.logger.Info("serving", slog.String("version", g.version), slog.String("config_version", g.active.snapshot.Load().version),
 		slog.String("listen", g.Address().String()), slog.String("admin_listen", g.AdminAddress().String()))
 	g.lifecycle.Serving()
 
@@ -58,7 +58,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 func (g *Gateway) drain(failedCtx context.Context) error {
 	g.reports.pages.Draining()
 	g.public.Drain()
-	shutdown := g.active.current.Load().loaded.Shutdown
+	shutdown := g.active.snapshot.Load().loaded.Shutdown
 	g.lifecycle.Draining(time.Duration(shutdown.DrainWait) + time.Duration(shutdown.Grace) + adminGrace + gateway.RefundFlushTimeout)
 	g.logger.Info("draining", slog.String("wait", shutdown.DrainWait.String()), slog.String("grace", shutdown.Grace.String()))
 	wait := time.NewTimer(time.Duration(shutdown.DrainWait))

@@ -24,9 +24,9 @@ type settings struct {
 	pages         *admin.Admin
 }
 
-func newSettings(c common, d *dependencies, r *requests, public *httpserver.Server, pages *admin.Admin) *settings {
+func newSettings(c common, d *dependencies, b *builder, public *httpserver.Server, pages *admin.Admin) *settings {
 	return &settings{
-		logger: c.Logger, level: c.LogLevel, clients: d.clients, authenticator: d.authenticator, shared: d.limiter.shared, capacity: r.capacity,
+		logger: c.Logger, level: c.LogLevel, clients: d.clients, authenticator: d.authenticator, shared: d.limiter.shared, capacity: b.capacity,
 		public: public, pages: pages,
 	}
 }

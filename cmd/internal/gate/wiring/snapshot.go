@@ -27,9 +27,9 @@ type snapshot struct {
 	gateway  *gateway.Gateway
 }
 
-// snapshot builds the snapshot of a configuration. last is the active one; nil if there is none. It returns an error if a setting of any part
-// is invalid, and changes nothing.
-func (r *requests) snapshot(loaded config.Loaded, now time.Time, last *snapshot) (_ *snapshot, err error) {
+// snapshot builds the snapshot of a configuration. last is the active one; nil if there is none. It changes nothing, and returns an error if
+// a setting of any part is invalid.
+func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) (_ *snapshot, err error) {
 	s := &snapshot{loaded: loaded, files: loaded.Files(), version: loaded.Version(), since: now}
 	var before *ratelimit.Policies
 	if last != nil {
@@ -44,7 +44,7 @@ func (r *requests) snapshot(loaded config.Loaded, now time.Time, last *snapshot)
 	if err := errors.Join(callSettings(loaded.Config).Validate(), tokenSettings(loaded.Config).Validate()); err != nil {
 		return nil, err
 	}
-	options := r.options
+	options := b.options
 	options.Policies = s.policies
 	options.Timeout = time.Duration(loaded.HTTP.RequestTimeout)
 	options.Timeouts = timeouts(loaded.Routes)
@@ -57,32 +57,32 @@ func (r *requests) snapshot(loaded config.Loaded, now time.Time, last *snapshot)
 	options.TokenPrefix = tokenPrefix(loaded.Config)
 	options.LogFailuresOnly = !loaded.Log.Access
 	options.LogSkipFraction = 1 - loaded.Log.AccessSample.Fraction()
-	options.Tracer = newTracer(r.traces, loaded.Config)
+	options.Tracer = newTracer(b.traces, loaded.Config)
 	s.gateway, err = gateway.New(options)
 	return s, err
 }
 
 // active is the active configuration.
 type active struct {
-	// current is the active snapshot. A request loads it once, so it never sees parts of two configurations.
-	current    atomic.Pointer[snapshot]
+	// A request loads the snapshot once, so it never uses parts of two configurations.
+	snapshot   atomic.Pointer[snapshot]
 	lastReload atomic.Pointer[admin.Reload]
 }
 
 func newActive(first *snapshot) *active {
 	a := new(active)
-	a.current.Store(first)
+	a.snapshot.Store(first)
 	return a
 }
 
 // ServeHTTP handles a request of the public API under the active snapshot.
 func (a *active) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a.current.Load().gateway.ServeHTTP(w, r)
+	a.snapshot.Load().gateway.ServeHTTP(w, r)
 }
 
 // report returns the active configuration for the admin pages.
 func (a *active) report() status.Active {
-	s := a.current.Load()
+	s := a.snapshot.Load()
 	return status.Active{
 		Loaded: &s.loaded, Version: s.version, Since: s.since, Policies: s.policies, Gateway: s.gateway, LastReload: a.lastReload.Load(),
 	}

@@ -10,8 +10,8 @@ import (
 	"opsgate/ratelimit/heavyhitters"
 )
 
-// requests are the parts that all configurations use for their requests. They live as long as the process.
-type requests struct {
+// A builder builds snapshots: the parts that live as long as the process, for the requests under every configuration.
+type builder struct {
 	options  gateway.Options // without those of the configuration
 	traces   *tracing.Provider
 	capacity *gateway.LoadLimit
@@ -20,7 +20,7 @@ type requests struct {
 	denied   *deniedTokens
 }
 
-func newRequests(c common, d *dependencies) (*requests, error) {
+func newBuilder(c common, d *dependencies) (*builder, error) {
 	capacity, err := gateway.NewLoadLimit(c.Loaded.HTTP.MaxInFlight, sizing.MaxUnwritten(c.Loaded.MemoryLimit), c.registry)
 	if err != nil {
 		return nil, err
@@ -35,8 +35,8 @@ func newRequests(c common, d *dependencies) (*requests, error) {
 	}
 	busiest := heavyhitters.New()
 	decisions := observers{busyTokens{busiest}, denied}
-	if d.limiter.demand != nil {
-		decisions = append(decisions, demandObserver{d.limiter.demand})
+	if d.limiter.recorder != nil {
+		decisions = append(decisions, demandObserver{d.limiter.recorder})
 	}
 	refunds := gateway.NewRefunds(gateway.RefundsOptions{
 		Limiter: d.limiter, Metrics: metrics, Logger: c.Logger, Lines: c.logs.requests.Failed,
@@ -56,25 +56,25 @@ func newRequests(c common, d *dependencies) (*requests, error) {
 		Lines:         c.logs.requests,
 		Metrics:       metrics,
 	}
-	return &requests{options, d.traces, capacity, refunds, busiest, denied}, nil
+	return &builder{options, d.traces, capacity, refunds, busiest, denied}, nil
 }
 
 // tasks returns the background tasks, without the refunds, which end before the others.
-func (r *requests) tasks() []func(context.Context) error {
-	return []func(context.Context) error{r.busiest.Run, r.denied.Run, r.cutOffOverdue}
+func (b *builder) tasks() []func(context.Context) error {
+	return []func(context.Context) error{b.busiest.Run, b.denied.Run, b.cutOffOverdue}
 }
 
 // cutOffEvery is the interval at which overdue responses are cut off.
 const cutOffEvery = 250 * time.Millisecond
 
 // cutOffOverdue cuts off responses that are overdue, until ctx ends. It returns nil.
-func (r *requests) cutOffOverdue(ctx context.Context) error {
+func (b *builder) cutOffOverdue(ctx context.Context) error {
 	tick := time.NewTicker(cutOffEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case now := <-tick.C:
-			r.capacity.CutOffOverdue(now)
+			b.capacity.CutOffOverdue(now)
 		case <-ctx.Done():
 			return nil
 		}
