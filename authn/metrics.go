@@ -41,7 +41,7 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 		}),
 		streamConnected: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "opsgate_authn_revocation_stream_connected",
-			Help: "1 while the revocation stream is connected, else 0.",
+			Help: "1 while the revocation stream is connected. At 0, revocations take up to a third of authn.fresh_for, at first all of it.",
 		}),
 	}
 	size := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -50,7 +50,7 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 	}, func() float64 { return float64(a.entries.size()) })
 	limit := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "opsgate_authn_cache_entries_limit",
-		Help: "Maximum number of cached tokens, including refused ones.",
+		Help: "Maximum number of cached tokens: authn.max_entries, and an eighth as many refused ones.",
 	})
 	limit.Set(float64(maxEntries + refusedCapacity(maxEntries)))
 	for _, c := range []prometheus.Collector{
@@ -58,7 +58,7 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 		newInFlightGauge("known", &a.knownInFlight), newInFlightGauge("unknown", &a.unknownQueue.inFlight),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "opsgate_authn_lookups_queued",
-			Help: "Queued lookups of unknown tokens.",
+			Help: "Queued lookups of unknown tokens, beyond authn.max_look_ups.",
 		}, func() float64 { return float64(a.unknownQueue.queued.Load()) }),
 	} {
 		if err := registerer.Register(c); err != nil {

@@ -29,7 +29,7 @@ func NewLoadLimit(limit int, unwrittenBytes int64, registry prometheus.Registere
 	}, func() float64 { return float64(c.inFlight.Load()) })
 	limitGauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_requests_in_flight_limit",
-		Help: "Limit of requests in flight.",
+		Help: "Limit of requests in flight, http.max_in_flight.",
 	}, func() float64 { return float64(c.limit.Load()) })
 	var errs []error
 	for _, metric := range append(c.unwritten.collectors(), inFlightGauge, limitGauge, c.shed) {
@@ -44,7 +44,7 @@ func NewLoadLimit(limit int, unwrittenBytes int64, registry prometheus.Registere
 func newLoadLimit(limit int, unwrittenBytes int64) *LoadLimit {
 	c := &LoadLimit{unwritten: newUnwritten(unwrittenBytes), shed: prometheus.NewCounter(prometheus.CounterOpts{
 		Name:        "opsgate_http_requests_shed_total",
-		Help:        "Requests rejected before they were read, by cause. in_flight: the limit of requests in flight was reached.",
+		Help:        "Requests refused with 503 before they were read. in_flight: http.max_in_flight were in flight.",
 		ConstLabels: prometheus.Labels{"cause": "in_flight"},
 	})}
 	c.SetLimit(limit)

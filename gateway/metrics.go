@@ -45,7 +45,7 @@ func newMetrics() *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_http_requests_total",
-			Help: "Responses by operation, status, error code (ok for a success) and cause (empty for a" +
+			Help: "Responses by operation id, status, error code (ok for a success) and cause of the refusal or failure (empty for a" +
 				" success). Status 499: the client disconnected.",
 		}, []string{"route", "status", "code", "cause"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -74,10 +74,10 @@ func newMetrics() *Metrics {
 func (m *Metrics) newLimitMetrics() {
 	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_decisions_total",
-		Help: "Decisions by limit. An admitted request counts once for each limit: as near if less than a fifth of the limit remains," +
-			" else as admitted. A denied request counts once, as denied, for the limit with the longest wait. If shadow limits would deny" +
-			" an admitted request, the one with the longest wait counts it as shadow_denied, and other shadow limits do not count it." +
-			" Refunds are not subtracted.",
+		Help: "Decisions by policy (default, the name of a class, team or token) and limit. An admitted request counts once for each" +
+			" limit: as near if less than a fifth of the limit remains, else as admitted. A denied request counts once, as denied, for the" +
+			" limit with the longest wait. If shadow limits would deny an admitted request, the one with the longest wait counts it as" +
+			" shadow_denied, and other shadow limits do not count it. Refunds are not subtracted.",
 	}, []string{"policy", "limit", "outcome"})
 	m.refunds = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_refunds_total",
@@ -85,16 +85,16 @@ func (m *Metrics) newLimitMetrics() {
 	})
 	m.refundsDropped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_refunds_dropped_total",
-		Help: "Requests that failed with 5xx and were not refunded, by reason. queue_full: the queue of refunds was full. failed: the" +
-			" limiter returned an error. shutdown: the gateway shut down.",
+		Help: "Requests that failed with 5xx and were not refunded, by reason. queue_full: 4096 refunds were queued. failed: the" +
+			" limiter returned an error. shutdown: the gateway ended before it had sent them.",
 	}, []string{"reason"})
 	m.local = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_local_decisions_total",
-		Help: "Decisions by the local fallback, because the shared store was unavailable.",
+		Help: "Decisions that this gateway made by its share, because the shared store was unavailable or the call failed.",
 	})
 	m.cached = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_cached_refusals_total",
-		Help: "Denials from the cache, without a call to the store.",
+		Help: "Denials that were repeated from the cache, without a call to the store.",
 	})
 	for _, reason := range []string{refundQueueFull, refundFailed, refundShutdown} {
 		m.refundsDropped.WithLabelValues(reason)

@@ -89,7 +89,8 @@ func newUnwritten(limit int64) *unwrittenResponses {
 		limit: limit, holders: make(map[client]*holder), networks: make(map[netip.Prefix]*group), tokens: make(map[string]*group),
 		cutOff: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_http_responses_cut_off_total",
-			Help: "Responses that were cut off because their clients did not read them, by the bound that was exceeded.",
+			Help: "Responses that were cut off because their clients did not read them, by the bound that was exceeded: that of a token, of the" +
+				" anonymous requests of a network, of a network, of all responses (total), or a time (deadline).",
 		}, []string{"cause"}),
 	}
 	for _, cause := range []string{cutToken, cutAnonymous, cutNetwork, cutTotal, cutDeadline} {
@@ -102,14 +103,14 @@ func newUnwritten(limit int64) *unwrittenResponses {
 func (u *unwrittenResponses) collectors() []prometheus.Collector {
 	return []prometheus.Collector{u.cutOff, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_unwritten_response_bytes",
-		Help: "Memory of responses that are being written.",
+		Help: "Memory of responses that are being written: bodies, and a fixed part for each.",
 	}, func() float64 {
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		return float64(u.bytes)
 	}), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_unwritten_response_limit_bytes",
-		Help: "Limit of the memory of responses that are being written.",
+		Help: "Limit of the memory of responses that are being written: an eighth of the memory limit, if there is one.",
 	}, func() float64 { return float64(u.limit) })}
 }
 

@@ -9,6 +9,9 @@ tool() { go tool -modfile="$PWD/tools/go.mod" "$@"; }
 # run runs a generator of ours. Without -trimpath, Go would compile it anew in each copy of the tree.
 run() { go run -trimpath "$@"; }
 
+# table writes a generated table of a document, by the test that checks it.
+table() { go test -trimpath -count=1 "$1" -run "$2" -update; }
+
 # step NAME COMMAND... runs a step, and names it if it fails.
 step() {
   "${@:2}" || { echo "make generate: the step \"$1\" failed; no file was changed" >&2; exit 1; }
@@ -23,6 +26,8 @@ if [ "${1:-}" = here ]; then
   step "operations of opsctl" run ./cmd/internal/ctl/apiclient/operationsgen
   step "chart" run ./cmd/internal/gate/config/chartgen
   step "runbooks" run ./cmd/internal/gate/admin/console/runbooksgen
+  step "metrics of opsgate" table ./cmd/internal/gate/wiring EveryRegisteredMetric
+  step "metrics of opsbackend" table ./cmd/internal/backend/command EveryRegisteredMetric
   exit
 fi
 

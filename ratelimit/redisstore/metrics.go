@@ -45,7 +45,7 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 	}
 	subscribed := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_rate_limit_redis_refunds_subscribed",
-		Help: "Whether a subscription to refunds and resets by other gateways has lasted for 10 s without an interruption.",
+		Help: "1 once a subscription to refunds by other gateways has lasted for 10 s. At 0, cached denials are repeated for at most 1 s.",
 	}, func() float64 {
 		if s.steady.Load() {
 			return 1

@@ -81,7 +81,7 @@ func NewReplicas(o ReplicasOptions) (*Replicas, error) {
 	r.count.Store(1)
 	err := o.Registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_rate_limit_replicas",
-		Help: "Gateways that share the Redis, this one included, as last counted.",
+		Help: "Gateways that share the Redis, this one included, by their heartbeats; kept during an outage.",
 	}, func() float64 { return float64(r.Count()) }))
 	if err != nil {
 		return nil, fmt.Errorf("metric of the number of gateways: %w", err)

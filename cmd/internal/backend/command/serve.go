@@ -64,37 +64,44 @@ func (c *serve) run(ctx context.Context, e Environment) (err error) {
 	if err := c.check(); err != nil {
 		return commandline.UsageError{Err: err}
 	}
-	registry := newRegistry()
-	logger, limiter, err := logging.NewRepeated(slog.NewJSONHandler(e.Err, &slog.HandlerOptions{Level: c.LogLevel}), e.Clock, registry)
+	s, err := c.open(ctx, e)
 	if err != nil {
 		return err
 	}
-	encryption, err := c.tls(logger)
-	if err != nil {
-		return err
-	}
-	traces, err := tracing.New(tracing.Options{
-		Service: "opsbackend", Version: buildinfo.Read().Version, Logger: logger, Registerer: registry,
-	})
-	if err != nil {
-		return err
-	}
-	defer traces.Close()
-	backend, err := service.Open(ctx, service.Options{
-		DataDir: c.DataDir, Clock: e.Clock, Logger: logger, Reflection: c.Reflection, TracerProvider: traces.TracerProvider(),
-		TLS: encryption,
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, backend.Close()) }()
+	defer func() { err = errors.Join(err, s.close()) }()
 	if c.Seed == "demo" {
-		if err := demo.Seed(ctx, backend.Store(), c.TokenFormat, e.Clock()); err != nil {
+		if err := demo.Seed(ctx, s.backend.Store(), c.TokenFormat, e.Clock()); err != nil {
 			return fmt.Errorf("insert the demo data: %w", err)
 		}
 	}
-	s := server{serve: c, environment: e, backend: backend, logger: logger, logLines: limiter, registry: registry, traces: traces}
 	return s.run(ctx)
+}
+
+// open opens what a run of the command uses.
+func (c *serve) open(ctx context.Context, e Environment) (s server, err error) {
+	s = server{serve: c, environment: e, registry: newRegistry()}
+	handler := slog.NewJSONHandler(e.Err, &slog.HandlerOptions{Level: c.LogLevel})
+	if s.logger, s.logLines, err = logging.NewRepeated(handler, e.Clock, s.registry); err != nil {
+		return s, err
+	}
+	encryption, err := c.tls(s.logger)
+	if err != nil {
+		return s, err
+	}
+	s.traces, err = tracing.New(tracing.Options{
+		Service: "opsbackend", Version: buildinfo.Read().Version, Logger: s.logger, Registerer: s.registry,
+	})
+	if err != nil {
+		return s, err
+	}
+	s.backend, err = service.Open(ctx, service.Options{
+		DataDir: c.DataDir, Clock: e.Clock, Logger: s.logger, Reflection: c.Reflection, TracerProvider: s.traces.TracerProvider(),
+		TLS: encryption,
+	})
+	if err != nil {
+		s.traces.Close()
+	}
+	return s, err
 }
 
 // check returns an error for settings that need each other.
@@ -127,6 +134,13 @@ type server struct {
 	logLines    *logging.Limiter // of logger
 	registry    *prometheus.Registry
 	traces      *tracing.Provider
+}
+
+// close closes what open has opened.
+func (s server) close() error {
+	err := s.backend.Close()
+	s.traces.Close()
+	return err
 }
 
 // run runs all parts until ctx ends or one of them fails.

@@ -60,7 +60,7 @@ func (a *Admin) Readiness() prometheus.Collector {
 			"1 for the state on /readyz: starting, ready, degraded (it serves, but a dependency is not OK), or draining.",
 			[]string{"state"}, nil),
 		dependency: prometheus.NewDesc("opsgate_dependency_ok",
-			"Whether a dependency is OK, by its name on /readyz, which has the reason if it is not.",
+			"0 for a dependency with a problem, by its name on /readyz, which has the reason.",
 			[]string{"dependency"}, nil),
 	}
 }

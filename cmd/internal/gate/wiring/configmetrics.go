@@ -25,7 +25,7 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 	m := &configMetrics{
 		successful: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "opsgate_config_last_reload_successful",
-			Help: "1 if the last reload succeeded, 0 if it was refused.",
+			Help: "1 if the last reload succeeded, 0 if it was refused: a restart would fail too.",
 		}),
 		successAt: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "opsgate_config_last_reload_success_timestamp_seconds",
@@ -41,7 +41,8 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 		}, []string{"version"}),
 		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "opsgate_config_refused",
-			Help: "1 for each key that the last reload was refused for; no series after a successful reload.",
+			Help: "1 for each key that the last reload was refused for: one of the configuration, or the mapping around an unknown one;" +
+				" unknown for an unknown key at the top of the file; file for the file as a whole. No series after a success.",
 		}, []string{"key"}),
 	}
 	for _, outcome := range []string{admin.ReloadApplied, admin.ReloadUnchanged, admin.ReloadRefused} {

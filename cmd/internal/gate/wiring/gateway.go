@@ -71,6 +71,7 @@ func (o Options) withDefaults() Options {
 type Gateway struct {
 	version       string // of the program
 	logger        *slog.Logger
+	registry      *prometheus.Registry
 	lifecycle     Lifecycle
 	public, admin *httpserver.Server
 	api           http.Handler // of the public listener
@@ -123,8 +124,8 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 		return nil, err
 	}
 	return &Gateway{
-		version: c.Build.Version, logger: c.Logger, lifecycle: c.Lifecycle, public: public, admin: adminServer, api: c.Wrap(active),
-		reports: reports, active: active, reloader: reloader, refunds: builder.refunds, opened: opened,
+		version: c.Build.Version, logger: c.Logger, registry: c.registry, lifecycle: c.Lifecycle, public: public, admin: adminServer,
+		api: c.Wrap(active), reports: reports, active: active, reloader: reloader, refunds: builder.refunds, opened: opened,
 		tasks: slices.Concat(dependencies.tasks(reports.inspector.Self), builder.tasks(), reports.tasks(), c.logs.tasks()),
 	}, nil
 }

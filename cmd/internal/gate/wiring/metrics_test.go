@@ -1,11 +1,8 @@
 package wiring_test
 
 import (
-	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,25 +15,17 @@ import (
 	"opsgate/cmd/internal/gate/wiring"
 	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
+	"opsgate/cmd/internal/test/metricspage"
 	"opsgate/ratelimit/redisstore/redistest"
-)
-
-// Folders of the documents, and of dashboards and alerts.
-const (
-	docs   = "../../../../docs"
-	deploy = "../../../../deploy"
 )
 
 // scrape returns the metrics of a gateway with all features enabled.
 func scrape(t *testing.T) string {
 	t.Helper()
 	services := startServices(t)
-	c := settings(services.address)
-	c.RateLimit.Demand.File = filepath.Join(t.TempDir(), "demand.jsonl")
-	c.RateLimit.Store, c.RateLimit.Redis.Addresses = config.StoreRedis, []string{redistest.Start(t).Addr()}
-	c.Tracing.Endpoint = tracingtest.Start(t).HTTP
-	authority, files := newTLSFiles(t)
-	c.TLS = config.TLS{CertFile: config.File(files[0]), KeyFile: config.File(files[1])}
+	c, authority := everything(t, services.address)
+	c.RateLimit.Redis.Addresses, c.Tracing.Endpoint = []string{redistest.Start(t).Addr()}, tracingtest.Start(t).HTTP
+	c.Admin.TLS = config.AdminTLS{}
 	e, err := wiring.Listen(t.Context(), wiring.Options{
 		Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
 		Load: func() (config.Loaded, error) {
@@ -82,12 +71,9 @@ func TestMetricsMatchTheirDocumentation(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Errorf("the linter of Prometheus reports %v, %+v", err, problems)
 	}
-	page, err := os.ReadFile(filepath.Join(docs, "operate", "metrics.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := metricspage.Read(t)
 	exposed, values := familiesOf(metrics)
-	documented, labelValues := rowsOf(string(page))
+	documented, labelValues := rowsOf(page)
 	if diff := cmp.Diff(documented, exposed); diff != "" {
 		t.Errorf("documented (-), exposed (+): %s", diff)
 	}
@@ -101,7 +87,7 @@ func TestMetricsMatchTheirDocumentation(t *testing.T) {
 	if len(labelValues) < 20 {
 		t.Errorf("only %d labels have documented values: the table was not parsed", len(labelValues))
 	}
-	for _, word := range regexp.MustCompile(`\b(?:go|process)_[a-z_]+[a-z]`).FindAllString(string(page), -1) {
+	for _, word := range regexp.MustCompile(`\b(?:go|process)_[a-z_]+[a-z]`).FindAllString(page, -1) {
 		if !strings.Contains(metrics, "\n# TYPE "+word+" ") {
 			t.Errorf("there is no %s", word)
 		}
@@ -144,40 +130,4 @@ func rowsOf(page string) (families map[string]family, values map[string][]string
 		families[match[1]] = family{match[2], labels}
 	}
 	return families, values
-}
-
-func TestDocumentsAndQueriesNameExistingMetrics(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(docs, "operate", "metrics.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	existing, _ := rowsOf(string(page))
-	// A name with a colon is that of a recording rule.
-	name := regexp.MustCompile(`[:\w]*\bopsgate_(?:readiness|(?:admin_refused|log_lines|http|rate_limit|upstream|authn|config|tls|tracing|build|dependency)_[:a-z_]*[a-z])`)
-	suffix := regexp.MustCompile(`_(bucket|sum|count)$`)
-	found := 0
-	for _, folder := range []string{docs, deploy} {
-		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || !entry.Type().IsRegular() {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			for _, named := range name.FindAllString(string(text), -1) {
-				if strings.Contains(named, ":") {
-					continue
-				}
-				found++
-				if _, ok := existing[named]; !ok && existing[suffix.ReplaceAllString(named, "")].Kind != "histogram, s" {
-					t.Errorf("%s names %s", path, named)
-				}
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if found < 100 {
-		t.Errorf("only %d names were found: the search does not work", found)
-	}
 }

@@ -1,0 +1,31 @@
+package command
+
+import (
+	"flag"
+	"io"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/test/metricspage"
+)
+
+var update = flag.Bool("update", false, "write the table of the backend's metrics")
+
+func TestEveryRegisteredMetricIsDocumented(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // enables traces
+	c := serve{dataDir: dataDir{DataDir: t.TempDir()}, AdminListen: "127.0.0.1:0", Outgoing: outgoing{LinksListen: "127.0.0.1:0"}}
+	c.Outgoing.SMTP, c.Outgoing.SMTPTLS = "127.0.0.1:1", "none"
+	c.Outgoing.MailFrom, c.Outgoing.LinksURL = "status@harbour.example", "https://harbour.example"
+	s, err := c.open(t.Context(), Environment{Err: io.Discard, Clock: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.delivery(); err != nil {
+		t.Fatal(err)
+	}
+	s.pages()
+	metricspage.Check(t, "opsbackend", s.registry, *update)
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,51 @@
+package arch
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"opsgate/cmd/internal/test/metricspage"
+)
+
+// otherNames begin like metrics and are none: files of secrets, and a volume.
+var otherNames = []string{"opsgate_config", "opsgate_metrics_token", "opsgate_redis_password"}
+
+// Documents, dashboards and rules name only metrics in the tables of the page of metrics, which have all that are registered.
+func TestNamedMetricsAreRegistered(t *testing.T) {
+	registered := make(map[string]string) // the type by name
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+)").FindAllStringSubmatch(readPage(t, metricspage.Page), -1) {
+		registered[row[1]] = row[2]
+	}
+	name := regexp.MustCompile(`[:\w]*\b(?:opsgate|opsbackend)_[a-z0-9_:]*`)
+	part := regexp.MustCompile(`_(bucket|sum|count)$`)
+	found := 0
+	for _, folder := range []string{"docs", "deploy"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, named := range name.FindAllString(string(text), -1) {
+				if strings.Contains(named, ":") || strings.HasSuffix(named, "_") || slices.Contains(otherNames, named) {
+					continue // the name of a recording rule, or the start of several names
+				}
+				found++
+				if registered[named] == "" && registered[part.ReplaceAllString(named, "")] != "histogram" {
+					t.Errorf("%s names %s, which no program registers", path, named)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found < 100 {
+		t.Errorf("only %d names were found: the search does not work", found)
+	}
+}

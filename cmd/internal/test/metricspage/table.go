@@ -1,0 +1,198 @@
+package metricspage
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	diff "github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Page is the path of the page in the repository.
+const Page = "docs/operate/metrics.md"
+
+// Read returns the page.
+func Read(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile(path(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// path returns the path of the page from the folder of the test.
+func path(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, Page)); err == nil {
+			return filepath.Join(dir, Page)
+		}
+	}
+	t.Fatalf("there is no %s", Page)
+	return ""
+}
+
+// Check compares the table of a program, opsgate or opsbackend, with the metrics in its registry, or writes it.
+func Check(t *testing.T, program string, registry *prometheus.Registry, write bool) {
+	t.Helper()
+	begin, end := "<!-- metrics of "+program+" -->\n", "<!-- end of the metrics of "+program+" -->\n"
+	page := Read(t)
+	before, rest, begun := strings.Cut(page, begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !begun || !ended {
+		t.Fatalf("%s has no place for the metrics of %s", Page, program)
+	}
+	want := before + begin + table(t, program, registry) + end + after
+	switch {
+	case want == page:
+	case write:
+		if err := os.WriteFile(path(t), []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("the table in %s differs from the registered metrics: run `make generate`\n%s", Page, diff.Diff(page, want))
+	}
+}
+
+// A metric is a family of metrics: one row of the table.
+type metric struct {
+	name, help, kind string
+	labels           map[string]map[string]bool // values by label
+}
+
+// description matches the form of prometheus.Desc, which has no accessors.
+var description = regexp.MustCompile(
+	`^Desc\{fqName: "(\w+)", help: ("(?:[^"\\]|\\.)*"), unit: "\w*", constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
+
+var constLabel = regexp.MustCompile(`(\w+)=("(?:[^"\\]|\\.)*")`)
+
+// table returns the metrics of a program as Markdown, by name.
+func table(t *testing.T, program string, registry *prometheus.Registry) string {
+	t.Helper()
+	metrics := registered(t, program, registry)
+	addSeries(t, metrics, registry)
+	text := new(strings.Builder)
+	text.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(metrics)) {
+		m := metrics[name]
+		fmt.Fprintf(text, "| `%s` | %s | %s | %s |\n", name, m.typeText(), m.labelsText(), strings.ReplaceAll(m.help, "|", `\|`))
+	}
+	return text.String()
+}
+
+// registered returns the metrics of a program that its collectors describe.
+func registered(t *testing.T, program string, registry *prometheus.Registry) map[string]*metric {
+	t.Helper()
+	descriptions := make(chan *prometheus.Desc)
+	go func() {
+		defer close(descriptions)
+		registry.Describe(descriptions)
+	}()
+	metrics := make(map[string]*metric)
+	for d := range descriptions {
+		match := description.FindStringSubmatch(d.String())
+		if match == nil {
+			t.Fatalf("the form of a description is not that of the library's version before: %s", d)
+		}
+		name := match[1]
+		if !strings.HasPrefix(name, program+"_") {
+			continue // of the process
+		}
+		m := metrics[name]
+		if m == nil {
+			help, err := strconv.Unquote(match[2])
+			if err != nil || help == "" {
+				t.Fatalf("%s has no help: %v", name, err)
+			}
+			m = &metric{name: name, help: help, labels: make(map[string]map[string]bool)}
+			metrics[name] = m
+		}
+		for _, pair := range constLabel.FindAllStringSubmatch(match[3], -1) {
+			m.add(pair[1], strings.Trim(pair[2], `"`))
+		}
+		for label := range strings.SplitSeq(match[4], ",") {
+			if label != "" {
+				m.add(label)
+			}
+		}
+	}
+	return metrics
+}
+
+// addSeries adds types and values of labels from the series that a program has from its start.
+func addSeries(t *testing.T, metrics map[string]*metric, registry *prometheus.Registry) {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		m := metrics[family.GetName()]
+		if m == nil {
+			continue
+		}
+		m.kind = strings.ToLower(family.GetType().String())
+		for _, series := range family.GetMetric() {
+			for _, pair := range series.GetLabel() {
+				m.add(pair.GetName(), pair.GetValue())
+			}
+		}
+	}
+}
+
+func (m *metric) add(label string, values ...string) {
+	if m.labels[label] == nil {
+		m.labels[label] = make(map[string]bool)
+	}
+	for _, value := range values {
+		m.labels[label][value] = true
+	}
+}
+
+// typeText returns the type, with the unit of times. Without a series it follows from the name by the conventions of Prometheus; a test of a
+// gateway that has served requests checks it.
+func (m *metric) typeText() string {
+	byName := "gauge"
+	switch {
+	case strings.HasSuffix(m.name, "_total"):
+		byName = "counter"
+	case strings.HasSuffix(m.name, "_seconds"):
+		byName = "histogram"
+	}
+	kind := cmp.Or(m.kind, byName)
+	if strings.HasSuffix(m.name, "_seconds") {
+		kind += ", s"
+	}
+	return kind
+}
+
+// maxValues is the number of values of the largest label whose values are listed. Only the label of operations has more.
+const maxValues = 10
+
+// labelsText returns the labels, each with its values if it has several at the start. Values of limit and policy are names from the
+// configuration.
+func (m *metric) labelsText() string {
+	var labels []string
+	for _, label := range slices.Sorted(maps.Keys(m.labels)) {
+		text := "`" + label + "`"
+		values := slices.Sorted(maps.Keys(m.labels[label]))
+		if len(values) > 1 && len(values) <= maxValues && label != "limit" && label != "policy" {
+			text += " (`" + strings.Join(values, "`, `") + "`)"
+		}
+		labels = append(labels, text)
+	}
+	return strings.Join(labels, ", ")
+}
