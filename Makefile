@@ -213,7 +213,7 @@ lint: ## Run golangci-lint, which includes go vet.
 		(cd $$module && GOFLAGS="$$(go env GOFLAGS) $(RACE_FLAG)" $$linter run --config $(CURDIR)/.golangci.yml ./...); \
 	done
 
-generate: ## Generate code from the protos and the SQL, the OpenAPI document, its pages and the operations of opsctl, the chart's schema of config, the runbooks' HTML, and the tables of metrics.
+generate: ## Generate code from the protos and the SQL, the OpenAPI document, its pages and the operations of opsctl, the chart's schema of config, the runbooks' HTML, and the tables of keys and metrics.
 	@tools/generate.sh
 
 outdated: ## List what is behind its newest version, with the days since: docs/develop/dependencies.md. Needs the network, and make test-packages.

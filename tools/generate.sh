@@ -26,6 +26,7 @@ if [ "${1:-}" = here ]; then
   step "operations of opsctl" run ./cmd/internal/ctl/apiclient/operationsgen
   step "chart" run ./cmd/internal/gate/config/chartgen
   step "runbooks" run ./cmd/internal/gate/admin/console/runbooksgen
+  step "keys" table ./cmd/internal/gate/config DocumentationListsEveryKey
   step "metrics of opsgate" table ./cmd/internal/gate/wiring EveryRegisteredMetric
   step "metrics of opsbackend" table ./cmd/internal/backend/command EveryRegisteredMetric
   exit

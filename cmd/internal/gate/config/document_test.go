@@ -153,7 +153,7 @@ func describedEverywhere(t *testing.T, path string, schema any) {
 	}
 }
 
-// The table of keys is generated from the structs: go test ./cmd/internal/gate/config -run Documentation -update
+// The table of keys is generated from the structs by `make generate`.
 func TestDocumentationListsEveryKey(t *testing.T) {
 	const begin, end = "<!-- keys -->\n", "<!-- end of keys -->\n"
 	content, err := os.ReadFile(documentation)
@@ -173,7 +173,7 @@ func TestDocumentationListsEveryKey(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("the table in %s differs from the code; run this test with -update\n%s", documentation, cmp.Diff(want, string(content)))
+		t.Errorf("the table in %s differs from the code: run `make generate`\n%s", documentation, cmp.Diff(want, string(content)))
 	}
 }
 
