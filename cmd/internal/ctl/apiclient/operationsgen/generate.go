@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"go/format"
 	"maps"
@@ -179,12 +180,16 @@ func write(out *bytes.Buffer, path, method string, o operation) error {
 	if err := o.Responses["200"].json(&answer); err != nil {
 		return err
 	}
-	isList := answer.is("array")
+	if slices.Contains(query, "cursor") || slices.Contains(query, "page") { // the answer is a page
+		items := answer.property("items")
+		if items == nil {
+			return errors.New("its answer is a page without items")
+		}
+		answer = *items
+	}
+	isList := answer.is("array") && answer.Items != nil
 	if isList {
 		answer = *answer.Items
-	}
-	if slices.Contains(query, "cursor") || slices.Contains(query, "page") { // the answer is a page
-		isList, answer = true, *answer.property("items").Items
 	}
 	if o.Scope == "none" {
 		o.Scope = ""
@@ -220,8 +225,8 @@ func (o operation) input() (query, body []string, input string, err error) {
 			continue
 		}
 		var s object
-		if err := p.Schema.Decode(&s); err != nil {
-			return nil, nil, "", err
+		if err := p.Schema.Decode(&s); err != nil || s == nil {
+			return nil, nil, "", errors.Join(fmt.Errorf("the parameter %s has no schema", p.Name), err)
 		}
 		s["description"] = p.Description
 		properties[name] = s

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// described returns a document with an operation whose answer has a schema, and the schema Item.
+func described(parameters, answer, item string) []byte {
+	return []byte(`{paths: {/v1/items: {get: {operationId: v1ListItems, parameters: [` + parameters + `],
+		responses: {"200": {content: {application/json: {schema: ` + answer + `}}}}}}},
+		components: {schemas: {Item: {type: object, ` + item + `}, Time: {type: string, format: date-time}}}}`)
+}
+
+const (
+	item       = "{$ref: '#/components/schemas/Item'}"
+	properties = "properties: {id: {type: string}, at: {$ref: '#/components/schemas/Time'}, parts: {type: array, items: {type: object}}}"
+	fields     = `Fields: []Field{ {Name: "id"}, {Name: "at", IsTime: true}, {Name: "parts", Items: &Object{Fields: []Field{}, Columns: []string(nil)}}, }`
+)
+
+func TestAnswersAreDescribed(t *testing.T) {
+	for name, c := range map[string]struct{ parameters, answer, item, want string }{
+		"an object": {"", item, properties, `IsList: false, Answer: Object{` + fields + `, Columns: []string{"id", "at"}}`},
+		"a list":    {"", "{type: array, items: " + item + "}", properties, `IsList: true, Answer: Object{` + fields + `, Columns: []string{"id", "at"}}`},
+		"a page": {
+			"{name: cursor, in: query, schema: {type: string}}", "{type: object, properties: {items: {type: array, items: " + item + "}}}", properties,
+			`IsList: true, Answer: Object{` + fields + `, Columns: []string{"id", "at"}}`,
+		},
+		"chosen columns":       {"", item, "x-columns: [at], " + properties, `Columns: []string{"at"}}`},
+		"an unknown column":    {"", item, "x-columns: [nothing], " + properties, "x-columns: there is no property nothing"},
+		"a page without items": {"{name: page, in: query, schema: {type: integer}}", item, properties, "its answer is a page without items"},
+		"a bare parameter":     {"{name: page, in: query}", item, properties, "the parameter page has no schema"},
+		"an unknown reference": {"", "{$ref: '#/components/schemas/Nothing'}", properties, "there is no #/components/schemas/Nothing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table, err := generate(described(c.parameters, c.answer, c.item))
+			got := strings.Join(strings.Fields(string(table)), " ")
+			if err != nil {
+				got = err.Error()
+			}
+			if !strings.Contains(got, c.want) {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
