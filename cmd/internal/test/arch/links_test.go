@@ -52,7 +52,7 @@ func documents(t *testing.T) []string {
 	return pages
 }
 
-var fences = regexp.MustCompile("(?ms)^```.*?^```")
+var fences = regexp.MustCompile("(?ms)^```.*?\n```$")
 
 // prose returns a page without its blocks of code.
 func prose(t *testing.T, page string) string {
