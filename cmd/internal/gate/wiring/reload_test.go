@@ -139,20 +139,6 @@ func link(t *testing.T, to, path string) {
 	}
 }
 
-func TestReloadLogsChangedKeys(t *testing.T) {
-	services := startServices(t)
-	r := reloadingGateway(t, services, limits(100))
-	if err := r.reload(t, "rate_limit: {limits: [{requests: 100, per: 1m}], tokens: {tok-1: {limits: [{requests: 5, per: 1m}], owner: ada}}}\n"); err != nil {
-		t.Fatal(err)
-	}
-	const want = "[rate_limit.tokens.tok-1.limits[0].requests: now 5 rate_limit.tokens.tok-1.limits[0].per: now 1m " +
-		"rate_limit.tokens.tok-1.owner: now ada]"
-	if got := fmt.Sprint(r.await(t, "configuration reloaded")["changed"]); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	r.finish(t)
-}
-
 func TestRetriesOfARefusedConfigurationAreLoggedOnce(t *testing.T) {
 	services := startServices(t)
 	r := reloadingGateway(t, services, limits(100))

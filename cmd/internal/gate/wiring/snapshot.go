@@ -27,8 +27,8 @@ type snapshot struct {
 	gateway  *gateway.Gateway
 }
 
-// snapshot builds the snapshot of a configuration. last is the active one; nil if there is none. It changes nothing, and returns an error if
-// a setting of any part is invalid.
+// snapshot builds the snapshot of a configuration. last is the active one, or nil. It changes nothing. It returns an error if a setting of
+// any part is invalid.
 func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) (_ *snapshot, err error) {
 	s := &snapshot{loaded: loaded, files: loaded.Files(), version: loaded.Version(), since: now}
 	var before *ratelimit.Policies

@@ -3,7 +3,6 @@ package wiring_test
 import (
 	"cmp"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -81,25 +80,6 @@ func TestReloadChangesTheTraceSample(t *testing.T) {
 	}
 	if all := c.traces(t); len(all) != 1 || all[0][0].GetName() != "GET /v1/monitors" {
 		t.Errorf("got %v", all)
-	}
-}
-
-func TestUnavailableCollectorDoesNotAffectRequests(t *testing.T) {
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	must(t, dead.Close())
-	c := startTraced(t, tracedOptions{
-		endpoint: func(*tracingtest.Collector) string { return "http://" + dead.Addr().String() },
-		tracing:  "sample: 100%",
-	})
-	for range 200 { // some 1,000 spans, which are more than a batch
-		if got := c.do(t, "/v1/servers", nil); got.status != 200 {
-			t.Fatalf("got %+v", got)
-		}
-	}
-	c.finish(t)
-	if n := strings.Count(c.log.String(), `"msg":"traces are lost: the collector does not accept them"`); n != 1 {
-		t.Errorf("%d log lines", n)
 	}
 }
 
