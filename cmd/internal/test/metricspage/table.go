@@ -162,8 +162,8 @@ func (m *metric) add(label string, values ...string) {
 	}
 }
 
-// typeText returns the type, with the unit of times. Without a series it follows from the name by the conventions of Prometheus; a test of a
-// gateway that has served requests checks it.
+// typeText returns the type, with the unit of times. Without a series it follows from the name by the conventions of Prometheus; a test of
+// a gateway that has served requests checks it.
 func (m *metric) typeText() string {
 	byName := "gauge"
 	switch {
