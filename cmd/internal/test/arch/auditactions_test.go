@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // docs/integrate/audit-actions.md lists exactly the action types of the code and the demo data, and the API description lists the same.
@@ -96,8 +98,6 @@ func literals(t *testing.T, dir string, form *regexp.Regexp) map[string]bool {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return found
 }

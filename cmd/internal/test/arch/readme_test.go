@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // The README repeats rows of the table in docs/operate/performance.md.
@@ -40,8 +42,6 @@ func TestReadmeIsShort(t *testing.T) {
 func readPage(t *testing.T, name string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(page)
 }

@@ -88,14 +88,10 @@ func postIncident(t *testing.T, client *http.Client, g *gateway, body string) (s
 func postTo(t *testing.T, client *http.Client, url, body string) (status int, content []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	request.Header.Set("Authorization", "Bearer "+tokens(t)["full"].Text)
 	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	if content, err = io.ReadAll(response.Body); err != nil {
 		t.Fatal(err)
@@ -145,18 +141,12 @@ func TestAttackLateBodies(t *testing.T) {
 	}
 	expectNone(t, "28", "series of failed requests", failed)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+"/v1/incidents", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	request.Header.Set("Authorization", "Bearer "+tokens(t)["full"].Text)
 	response, err := newClient(t, nil).Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	newest, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	expectNone(t, "28", "incidents created", strings.Count(string(newest), "that must not be"))
 }

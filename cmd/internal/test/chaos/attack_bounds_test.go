@@ -71,9 +71,7 @@ type largestWriter struct {
 func (w *largestWriter) post(path string, body map[string]any) (id string, accepted bool) {
 	w.t.Helper()
 	text, err := json.Marshal(body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	status, answer := postTo(w.t, w.client, w.gateway.url+path, string(text))
 	w.statuses[status]++
 	var created struct{ ID string }

@@ -72,20 +72,14 @@ func (r teamResources) all(path string) (paths []string) {
 func sizeOf(t *testing.T, client *http.Client, url, token string) (status, size int) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("Accept-Encoding", "identity")
 	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n, err := io.Copy(io.Discard, response.Body)
 	_ = response.Body.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return response.StatusCode, int(n)
 }
 

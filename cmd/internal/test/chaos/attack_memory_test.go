@@ -109,9 +109,7 @@ func (g *gateway) peakMemory(t *testing.T) int {
 	_, after, _ := strings.Cut(string(status), "VmHWM:")
 	text, _, _ := strings.Cut(after, "kB")
 	kibi, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return kibi << 10
 }
 

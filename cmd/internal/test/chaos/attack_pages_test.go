@@ -18,9 +18,7 @@ func TestAttackAnonymousPages(t *testing.T) {
 	parallel(t)
 	b := start(t, "opsbackend", "serve", "--listen=127.0.0.1:0", "--links-listen=127.0.0.1:0", "--seed=demo", "--data-dir="+t.TempDir())
 	serving, err := b.Record("serving")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g := startGateway(t, everyService(fmt.Sprint(serving["address"])), unlimited)
 	team := callers{
 		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 50, number: 16, url: always(g.url + "/v1/incidents"),
@@ -61,9 +59,7 @@ func postUnknownLinks(t *testing.T, address string, source func(connection int) 
 	conns := make([]net.Conn, 2000)
 	for i := range conns {
 		conn, err := dialFrom(source(i), address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		conns[i] = conn
 	}
 	var mu sync.Mutex

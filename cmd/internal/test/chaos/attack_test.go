@@ -78,14 +78,10 @@ func TestAttackBodiesThatNeverArrive(t *testing.T) {
 func untilClosed(t *testing.T, address, head string) (status int, took time.Duration) {
 	t.Helper()
 	conn, err := dialFrom("", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close() }()
 	begun := time.Now()
-	if err := conn.SetDeadline(begun.Add(maxWait)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.SetDeadline(begun.Add(maxWait)))
 	if _, err := io.WriteString(conn, head); err != nil {
 		t.Fatal(err)
 	}

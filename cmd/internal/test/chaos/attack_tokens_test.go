@@ -64,9 +64,7 @@ func sendUnknownTokens(t *testing.T, address string, connections int, rate float
 	begun := time.Now()
 	for range connections {
 		conn, err := dialFrom(attackerAddress, address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		busy.Go(func() {
 			defer func() { _ = conn.Close() }()
 			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()

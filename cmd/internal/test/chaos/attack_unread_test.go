@@ -120,9 +120,7 @@ func TestAttackUnreadStreams(t *testing.T) {
 	attackers := make([]*nonreader, connections)
 	for i := range attackers {
 		n, err := newNonreader(g.socket(), public.roots())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(n.close)
 		attackers[i] = n
 	}
@@ -203,9 +201,7 @@ func TestAttackUnreadResponses(t *testing.T) {
 		"HTTP/2": func(t *testing.T, address, token string) func() error {
 			t.Helper()
 			n, err := newNonreader(address, public.roots())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			t.Cleanup(n.close)
 			header := headerBlock("/v1/servers", "authorization", "Bearer "+token)
 			return func() error { return n.request(header, 1) }

@@ -18,9 +18,7 @@ func TestBackendRequiresCertificatesOfGateways(t *testing.T) {
 	b := start(t, "opsbackend", "serve", "--listen=127.0.0.1:0", "--data-dir="+t.TempDir(), "--seed=demo",
 		"--tls-cert="+own.cert, "--tls-key="+own.key, "--tls-client-ca="+roots)
 	serving, err := b.Record("serving")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	services := everyService(fmt.Sprint(serving["address"]))
 	client, token := newClient(t, nil), tokens(t)["full"].Text
 	for serial := range int64(2) {

@@ -64,21 +64,15 @@ func putPair(t *testing.T, pair admintest.Pair, cert, key string) {
 
 func put(t *testing.T, file string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(file+".next", content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(file+".next", file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file+".next", content, 0o600))
+	must(t, os.Rename(file+".next", file))
 }
 
 // serial returns the serial number of the certificate on a new connection.
 func (p *publicTLS) serial(t *testing.T, address string) int64 {
 	t.Helper()
 	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: p.roots(), MinVersion: tls.VersionTLS12})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close() }()
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
@@ -137,9 +131,7 @@ func startTerminator(t *testing.T, files *publicTLS, at, to string) *terminator 
 		},
 	}
 	listener, err := tls.Listen("tcp", at, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o.address = listener.Addr().String()
 	var serving sync.WaitGroup
 	serving.Go(func() {

@@ -58,9 +58,7 @@ func TestEveryRowNamesItsTest(t *testing.T) {
 func readPage(t *testing.T, name string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(root, "docs", filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(page)
 }
 
@@ -84,8 +82,6 @@ func testsBelow(t *testing.T) map[string]bool {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return names
 }

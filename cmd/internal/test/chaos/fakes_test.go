@@ -32,9 +32,7 @@ func startFake(t *testing.T, do func(context.Context) error) (address string) {
 func serve(t *testing.T, server *grpc.Server) (address string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {

@@ -26,9 +26,7 @@ import (
 func tokens(t testing.TB) map[string]demo.Token {
 	t.Helper()
 	all, err := demo.Tokens(authn.TokenFormat{Prefix: "ops_"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	byName := make(map[string]demo.Token, len(all))
 	for _, token := range all {
 		byName[token.Name] = token
@@ -135,9 +133,7 @@ func newGateway(t *testing.T, program string, upstreams services, config string)
 func (g *gateway) waitUntilServing(t *testing.T) {
 	t.Helper()
 	serving, err := g.Record("serving")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g.url, g.admin = fmt.Sprint("http://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])
 }
 
@@ -152,15 +148,11 @@ func (g *gateway) waitUntilReady(t *testing.T) {
 func (g *gateway) restart(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile(g.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	anywhere := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}"
 	here := fmt.Sprintf("listen: %s\nadmin: {listen: %s}", strings.TrimPrefix(g.url, "http://"), strings.TrimPrefix(g.admin, "http://"))
 	g.base = strings.Replace(g.base, anywhere, here, 1)
-	if err := os.WriteFile(g.file, []byte(strings.Replace(string(text), anywhere, here, 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(g.file, []byte(strings.Replace(string(text), anywhere, here, 1)), 0o600))
 	g.Process = start(t, g.program, "serve", "--config="+g.file)
 	g.waitUntilReady(t)
 }
@@ -170,9 +162,7 @@ func (g *gateway) configure(t *testing.T, config string) {
 	t.Helper()
 	next := g.file + ".next"
 	text := g.base + strings.ReplaceAll(config, folder, filepath.Dir(g.file))
-	if err := errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, g.file)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, g.file)))
 }
 
 func (g *gateway) sighup(t *testing.T) {
@@ -184,21 +174,15 @@ func (g *gateway) sighup(t *testing.T) {
 func (g *gateway) get(t *testing.T, path string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.admin+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if g.tokenFile != "" {
 		request.Header.Set("Authorization", "Bearer "+secretIn(t, g.tokenFile))
 	}
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(body)
 }
 
@@ -208,9 +192,7 @@ func (g *gateway) metric(t *testing.T, series string) float64 {
 	for line := range strings.Lines(g.get(t, "/metrics")) {
 		if text, ok := strings.CutPrefix(line, series+" "); ok {
 			value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return value
 		}
 	}
@@ -253,15 +235,11 @@ func decisions(t *testing.T, gateways []*gateway) map[string]decisionTimes {
 		files = append(files, g.record())
 	}
 	events, err := demand.Open(files...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = events.Close() }()
 	byToken := map[string]decisionTimes{}
 	for e, err := range events.Events() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		d := byToken[e.TokenID]
 		if e.Allowed {
 			d.admitted = append(d.admitted, e.At)

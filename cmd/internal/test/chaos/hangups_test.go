@@ -27,14 +27,10 @@ func (s *slow) hold(ctx context.Context) error {
 func request(t *testing.T, g *gateway, method, path, body string) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: opsgate\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s",
 		method, path, texts(t, "full")["full"], len(body), body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return conn
 }
 

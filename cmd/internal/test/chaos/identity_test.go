@@ -93,9 +93,7 @@ func startIdentity(t *testing.T, address, data string) *backend {
 	t.Helper()
 	b := &backend{Process: start(t, "opsbackend", "serve", "--listen="+address, "--data-dir="+data, "--services=identity"), data: data}
 	serving, err := b.Record("serving")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.address = fmt.Sprint(serving["address"])
 	return b
 }

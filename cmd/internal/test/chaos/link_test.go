@@ -30,9 +30,7 @@ func (w *link) cut() { w.proxy.Stop() }
 
 func (w *link) reconnect(t *testing.T) {
 	t.Helper()
-	if err := w.proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.proxy.Start())
 }
 
 // addToxic impairs the link with a toxic of toxiproxy:

@@ -22,9 +22,7 @@ func TestLogReaderHangsOrIsClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			reader, g := startLoggingTo(t)
 			if closed {
-				if err := reader.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, reader.Close())
 			}
 			all := callers{
 				client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 400, number: 16, url: always(notFoundURL(g.url)),
@@ -47,9 +45,7 @@ func TestLogReaderHangsOrIsClosed(t *testing.T) {
 func startLoggingTo(t *testing.T) (*os.File, *gateway) {
 	t.Helper()
 	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = reader.Close() })
 	g := &gateway{file: filepath.Join(t.TempDir(), "opsgate.yaml"), base: everyService(shared.address).configuration() + "shutdown: {drain_wait: 0s}\n"}
 	g.configure(t, unlimited)
@@ -59,14 +55,10 @@ func startLoggingTo(t *testing.T) (*os.File, *gateway) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { g.End(t) })
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, writer.Close())
 	for lines := bufio.NewScanner(reader); lines.Scan(); {
 		var line map[string]any
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(lines.Bytes(), &line))
 		if line["msg"] == "serving" {
 			g.url, g.admin = fmt.Sprint("http://", line["listen"]), fmt.Sprint("http://", line["admin_listen"])
 			break

@@ -23,9 +23,7 @@ func port(t *testing.T, address string) string {
 func split(t *testing.T, address string) (host, port string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return host, port
 }
 

@@ -106,14 +106,10 @@ func resourcesOfToken(t *testing.T, g *gateway, token string) teamResources {
 	t.Helper()
 	r := listResources(func(path string, into any) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		request.Header.Set("Authorization", "Bearer "+tokens(t)[token].Text)
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer func() { _ = response.Body.Close() }()
 		if err := json.NewDecoder(response.Body).Decode(into); err != nil {
 			t.Fatalf("%s: %d: %v", path, response.StatusCode, err)

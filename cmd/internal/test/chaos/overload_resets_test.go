@@ -29,9 +29,7 @@ func newResetter(t *testing.T, address string, roots *x509.CertPool, token strin
 		{":method", "GET"}, {":scheme", "https"}, {":authority", "gateway"}, {":path", "/v1/servers/" + unknown},
 		{"authorization", "Bearer " + token},
 	} {
-		if err := encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1], Sensitive: true}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1], Sensitive: true}))
 	}
 	return &resetter{address: address, roots: roots, header: header.Bytes()}
 }
@@ -40,9 +38,7 @@ func newResetter(t *testing.T, address string, roots *x509.CertPool, token strin
 func (r *resetter) connection(t *testing.T, streams int) (done int) {
 	t.Helper()
 	conn, err := tls.Dial("tcp", r.address, &tls.Config{RootCAs: r.roots, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close() }()
 	out := bufio.NewWriter(conn)
 	framer := http2.NewFramer(out, bufio.NewReader(conn))

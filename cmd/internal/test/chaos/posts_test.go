@@ -86,14 +86,10 @@ func (c *poster) try(t *testing.T, p *post) (done bool) {
 func (c *poster) get(t *testing.T, path string, into any) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	request.Header.Set("Authorization", "Bearer "+c.token)
 	response, err := c.client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	if err := json.NewDecoder(response.Body).Decode(into); err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("%d: %v", response.StatusCode, err)

@@ -36,3 +36,9 @@ func sleep(t *testing.T, d time.Duration) {
 	case <-t.Context().Done():
 	}
 }
+
+// must ends a test that got an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	testkit.Must(t, err)
+}

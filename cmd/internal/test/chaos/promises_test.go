@@ -29,32 +29,24 @@ func newScenario(t *testing.T) *scenario {
 	client, err := redisstore.NewClient(redisstore.ClientOptions{
 		Addresses: []string{server.Addr()}, Timeout: maxWait, DialTimeout: maxWait, // a slow machine must not fail the test
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	s := &scenario{Clock: ratelimittest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))}
 	s.store, err = redisstore.New(redisstore.Options{
 		Client: client, Clock: s.Now, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.policy, err = ratelimit.NewPolicy([]ratelimit.Limit{
 		{Name: "second", Requests: 3, Per: time.Second}, {Name: "hour", Requests: 5000, Per: time.Hour},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
 func (s *scenario) request(t *testing.T) ratelimit.Decision {
 	t.Helper()
 	d, err := s.store.Decide(t.Context(), "token", s.policy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }
 

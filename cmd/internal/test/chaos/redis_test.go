@@ -16,9 +16,7 @@ func TestScriptFlushedFromRedisIsSentAgain(t *testing.T) {
 	wait := load{gateways: gateways, tokens: texts(t, "full", "read"), rate: 200, clients: 8, duration: duration}.start(t)
 	flushes := 0
 	for begun := time.Now(); time.Since(begun) < duration; sleep(t, 50*time.Millisecond) {
-		if err := server.Client().ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, server.Client().ScriptFlush(t.Context()).Err())
 		flushes++
 	}
 	all := wait()

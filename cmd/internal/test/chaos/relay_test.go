@@ -32,13 +32,9 @@ type relay struct {
 func startRelay(t *testing.T, to string, slow time.Duration) *relay {
 	t.Helper()
 	conn, err := grpc.NewClient(to, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := &relay{
 		address: listener.Addr().String(), backend: identityv1.NewIdentityServiceClient(conn), slow: slow, muted: make(chan struct{}),
 	}

@@ -23,9 +23,7 @@ type resolver struct {
 func startResolver(t *testing.T, addresses ...string) *resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := &resolver{address: conn.LocalAddr().String()}
 	r.addresses.Store(&addresses)
 	var answering sync.WaitGroup

@@ -202,23 +202,17 @@ func access(t *testing.T, g *gateway, token string) int {
 func secretIn(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.TrimSpace(string(content))
 }
 
 func acl(t *testing.T, server *redistest.Server, command ...any) {
 	t.Helper()
-	if err := server.Client().Do(t.Context(), append([]any{"ACL"}, command...)...).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Client().Do(t.Context(), append([]any{"ACL"}, command...)...).Err())
 }
 
 // disconnect closes the connections of the gateways to Redis.
 func disconnect(t *testing.T, server *redistest.Server) {
 	t.Helper()
-	if err := server.Client().Do(t.Context(), "CLIENT", "KILL", "USER", redisUser).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Client().Do(t.Context(), "CLIENT", "KILL", "USER", redisUser).Err())
 }

@@ -55,9 +55,7 @@ func TestNoTokenIsLeaked(t *testing.T) {
 	g.End(t)
 	backend.End(t)
 	demand, err := os.ReadFile(filepath.Join(filepath.Dir(g.file), record))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	outputs["demand"], outputs["spans"] = string(demand), fmt.Sprint(collector.Spans())
 	outputs["log of the gateway"], outputs["log of the backend"] = g.Log.String(), backend.Log.String()
 	size := 0
@@ -82,9 +80,7 @@ func startDebugBackend(t *testing.T) *backend {
 	data := filepath.Join(t.TempDir(), "data")
 	p := start(t, "opsbackend", "serve", "--listen=127.0.0.1:0", "--data-dir="+data, "--seed=demo", "--log-level=debug")
 	serving, err := p.Record("serving")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &backend{Process: p, address: fmt.Sprint(serving["address"])}
 }
 
@@ -99,9 +95,7 @@ func secrets(t *testing.T) []string {
 	format := authn.TokenFormat{Prefix: "ops_"}
 	for seed := range byte(10) {
 		invented, err := format.New(rand.NewChaCha8([32]byte{seed, 'x'}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		list = append(list, invented)
 	}
 	return list
@@ -239,14 +233,10 @@ func (c *leakyClient) sendToAdmin(t *testing.T) {
 		}
 		target := fmt.Sprint(c.gateway.admin, "/admin/limits/token-", i)
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, target, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		request.Header.Set("X-Operator", secret)
 		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, _ = io.Copy(&responses, response.Body)
 		_ = response.Body.Close()
 	}

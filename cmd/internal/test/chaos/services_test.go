@@ -55,9 +55,7 @@ func startBackend(t *testing.T) *backend {
 func startBackendAt(t *testing.T, address, data string) *backend {
 	t.Helper()
 	b, err := launchBackend(address, data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		b.End(t)
 		if t.Failed() {
@@ -71,9 +69,7 @@ func startBackendAt(t *testing.T, address, data string) *backend {
 func (b *backend) restart(t *testing.T) {
 	t.Helper()
 	again, err := launchBackend(b.address, b.data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b.Process, b.admin = again.Process, again.admin
 }
 

@@ -128,7 +128,5 @@ func (s *soak) fetch(t *testing.T, path string, into any) {
 	if o.err != nil || o.status != http.StatusOK {
 		t.Fatalf("GET %s: %d, error %v", path, o.status, o.err)
 	}
-	if err := json.Unmarshal(o.body, into); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(o.body, into))
 }

@@ -25,17 +25,13 @@ func BenchmarkStart(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			file := filepath.Join(b.TempDir(), "opsgate.yaml")
-			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-				b.Fatal(err)
-			}
+			must(b, os.WriteFile(file, []byte(config), 0o600))
 			var all []time.Duration
 			var processors time.Duration
 			for b.Loop() {
 				begun := time.Now()
 				p, err := launch("opsgate", "serve", "--config="+file)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				err = firstResponse(p)
 				all = append(all, time.Since(begun))
 				if err := errors.Join(err, p.Stop()); err != nil {

@@ -92,21 +92,15 @@ func (s *secured) client(resumes bool) *tls.Config {
 func rsaSecured(b *testing.B) secured {
 	b.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	root, err := x509.ParseCertificate(der)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	return secured{root: root, pair: admintest.Pair{
 		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		Key:         pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
@@ -125,22 +119,16 @@ func startMeasured(b *testing.B, certificate *secured) measured {
 		config, scheme = config+fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", files[0], files[1]), "https"
 	}
 	file := filepath.Join(b.TempDir(), "opsgate.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must(b, os.WriteFile(file, []byte(config), 0o600))
 	p, err := launch("opsgate", "serve", "--config="+file)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Cleanup(func() {
 		if err := p.Stop(); err != nil {
 			b.Error(err)
 		}
 	})
 	serving, err := p.Record("serving")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	return measured{
 		url: fmt.Sprint(scheme, "://", serving["listen"]), admin: fmt.Sprint("http://", serving["admin_listen"]),
 		token: tokens(b)["full"].Text,
@@ -169,19 +157,13 @@ func (m measured) request(b *testing.B, client *http.Transport) {
 func (m measured) cpuSeconds(b *testing.B) float64 {
 	b.Helper()
 	response, err := http.Get(m.admin + "/metrics")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	_, after, _ := strings.Cut(string(text), "\nprocess_cpu_seconds_total ")
 	value, _, _ := strings.Cut(after, "\n")
 	seconds, err := strconv.ParseFloat(value, 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	return seconds
 }

@@ -13,6 +13,7 @@ import (
 
 	"opsgate/cmd/internal/dev/command"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // HighLimits is a configuration whose rate limits no test reaches.
@@ -41,9 +42,7 @@ func StartMoving(t *testing.T, configuration string, arguments ...string) *Syste
 	t.Helper()
 	dir := t.TempDir()
 	config, credentials := filepath.Join(dir, "opsgate.yaml"), filepath.Join(dir, "credentials.json")
-	if err := os.WriteFile(config, []byte(configuration), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(config, []byte(configuration), 0o600))
 	arguments = append([]string{
 		"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--config=" + config, "--credentials=" + credentials,
 	}, arguments...)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // A faultyProxy forwards requests to a system, and answers some of them badly itself.
@@ -43,9 +45,7 @@ type fault struct {
 func newFaultyProxy(t *testing.T, system system, choose func(n int, r *http.Request) fault) (*faultyProxy, string) {
 	t.Helper()
 	target, err := url.Parse(system.BaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p := &faultyProxy{fault: choose, target: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}}
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)

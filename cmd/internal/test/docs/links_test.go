@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi"
 )
 
@@ -50,9 +51,7 @@ var contractRows = regexp.MustCompile("(?m)^\\| (\\d{3}) \\| `(\\w+)` \\|")
 func codes(t *testing.T) map[string]string {
 	t.Helper()
 	contract, err := os.ReadFile("../../../../docs/integrate/contract.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	statuses := make(map[string]string)
 	for _, row := range contractRows.FindAllStringSubmatch(string(contract), -1) {
 		statuses[row[2]] = row[1]

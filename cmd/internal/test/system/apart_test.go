@@ -40,9 +40,7 @@ type apart struct {
 func startApart(t *testing.T, config string) *apart {
 	t.Helper()
 	all, err := demo.Tokens(authn.TokenFormat{Prefix: "ops_"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	a := &apart{System: &System{Tokens: map[string]string{}}, config: config, data: filepath.Join(t.TempDir(), "data")}
 	for _, token := range all {
 		a.Tokens[token.Name] = token.Text
@@ -70,9 +68,7 @@ func (a *apart) startGateway(t *testing.T) {
 		fmt.Fprintf(&text, "  %s: {address: %q}\n", service, a.BackendAddr)
 	}
 	file := filepath.Join(t.TempDir(), "opsgate.yaml")
-	if err := os.WriteFile(file, []byte(text.String()+highLimits+a.config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(text.String()+highLimits+a.config), 0o600))
 	var serving map[string]any
 	a.gateway, serving = run(t, "opsgate", "serve", "--config="+file)
 	a.BaseURL, a.AdminURL = fmt.Sprint("http://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])

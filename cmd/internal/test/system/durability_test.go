@@ -307,9 +307,7 @@ func (a *apart) resolved(t *testing.T) string {
 func (a *apart) metric(t *testing.T, series string) string {
 	t.Helper()
 	page, err := client{system: &System{BaseURL: a.AdminURL}}.try(t.Context(), "GET", "/metrics", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for line := range strings.Lines(string(page.body)) {
 		if value, ok := strings.CutPrefix(line, series+" "); ok {
 			return strings.TrimSpace(value)
@@ -339,9 +337,7 @@ func TestRevokedTokenIsRefusedAtOnce(t *testing.T) {
 	s.as(t, "full").get(t, "/v1/me").must(t, 200)
 	operator := client{system: &System{BaseURL: s.AdminURL}}
 	explained, err := operator.try(t.Context(), "GET", "/admin/explain?method=GET&path=/v1/me&token_id="+id, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, want := range []string{`"cause":"token:revoked"`, `"freshness":"revoked"`} {
 		if !strings.Contains(string(explained.body), want) {
 			t.Errorf("no %s in %s", want, explained.body)

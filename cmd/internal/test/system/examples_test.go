@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi"
 )
 
@@ -28,9 +29,7 @@ func TestExamplesOfBodiesCanBeSent(t *testing.T) {
 			Parameters map[string]struct{ Example string }
 		}
 	}
-	if err := json.Unmarshal(openapi.JSON(), &document); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(openapi.JSON(), &document))
 	sent := 0
 	for path, item := range document.Paths {
 		for _, p := range item.Parameters {

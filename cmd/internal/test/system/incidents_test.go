@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func create(t *testing.T, c client, status string) string {
@@ -245,9 +247,7 @@ func TestConcurrentRepeatsAreExecutedOnce(t *testing.T) {
 		switch a.status {
 		case 200:
 			var o object
-			if err := json.Unmarshal(a.body, &o); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, json.Unmarshal(a.body, &o))
 			created[o.text("id")] = true
 			if a.header.Get("Idempotent-Replayed") == "" {
 				first++

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // Tokens are only in the start text and the credentials file of opsdev.
@@ -33,13 +35,9 @@ func TestTokensAreNeverReturnedOrLogged(t *testing.T) {
 		keep(client{s, token + "x", c.validator}.get(t, "/v1/me"))
 	}
 	metrics, err := client{system: &System{BaseURL: s.AdminURL}}.try(t.Context(), "GET", "/metrics", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	keep(metrics)
-	if err := s.process.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.process.Stop())
 	log := s.process.Log.String()
 	if strings.Count(log, "\n") < 100 {
 		t.Fatalf("the log has only %d lines", strings.Count(log, "\n"))

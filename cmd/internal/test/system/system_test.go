@@ -113,9 +113,7 @@ func start(t *testing.T, o launchOptions) *System {
 	t.Helper()
 	o.dir = t.TempDir()
 	s, err := launch(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(s.process.Kill)
 	return s
 }
@@ -148,13 +146,9 @@ type response struct {
 func (c client) do(t *testing.T, method, target, body string, headers ...string) response {
 	t.Helper()
 	r, err := c.try(t.Context(), method, target, body, headers...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	req, err := http.NewRequestWithContext(t.Context(), method, c.system.BaseURL+target, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c.validator.CheckResponse(t, openapitest.Exchange{Request: req, RequestBody: []byte(body), Status: r.status, Header: r.header, Body: r.body})
 	return r
 }

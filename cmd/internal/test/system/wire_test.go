@@ -16,17 +16,13 @@ import (
 func raw(t *testing.T, s *System, request string) *http.Response {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.BaseURL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(testkit.MaxWait))
 	go func() { _, _ = conn.Write([]byte(request)) }() // ends when the connection is closed
 	method, _, _ := strings.Cut(request, " ")
 	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = resp.Body.Close() })
 	return resp
 }
@@ -104,9 +100,7 @@ func TestAdminPathsAreServedByTheAdminListenerOnly(t *testing.T) {
 func TestStartTextHasACurlCommand(t *testing.T) {
 	s := start(t, launchOptions{config: highLimits})
 	s.as(t, "full").get(t, "/v1/servers").must(t, 200)
-	if err := s.process.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.process.Stop())
 	_, command, _ := strings.Cut(s.startText.String(), "curl ")
 	command, _, _ = strings.Cut(command, "\n")
 	if want := "-H 'Authorization: Bearer " + s.Tokens["full"] + "' " + s.BaseURL + "/v1/servers"; command != want {
