@@ -1,23 +1,15 @@
 package system
 
 import (
-	"context"
-	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
-	"opsgate/authn"
 	"opsgate/cmd/internal/test/testkit"
-	"opsgate/gateway/openapi/openapitest"
 )
 
 // Acknowledged incidents, their audit entries and the responses of idempotency keys survive SIGKILL.
@@ -131,72 +123,6 @@ func mustReplay(t *testing.T, first, second response) {
 	}
 }
 
-// The backend is killed during requests. A client without a response repeats its request with the same key until it gets one.
-func TestRepeatedRequestsAreExecutedOnceWhileTheBackendIsKilled(t *testing.T) {
-	const clients, each, kills = 8, 30, 3
-	s := startApart(t, "")
-	full := s.as(t, "full")
-	var answered, lost, replayed atomic.Int64
-	var wg sync.WaitGroup
-	for worker := range clients {
-		wg.Go(func() {
-			for i := range each {
-				title := fmt.Sprintf("Incident %d of client %d", i, worker)
-				if postOnce(t, full, title, &lost) {
-					replayed.Add(1)
-				}
-				answered.Add(1)
-			}
-		})
-	}
-	for kill := range kills {
-		at := int64(clients * each * (kill + 1) / (kills + 1))
-		testkit.Eventually(t, "requests are answered", func() bool { return answered.Load() >= at })
-		s.backend.Kill()
-		before := lost.Load()
-		testkit.Eventually(t, "requests fail", func() bool { return lost.Load() > before })
-		s.startBackend(t)
-	}
-	wg.Wait()
-	t.Logf("%d requests failed, %d responses were replays", lost.Load(), replayed.Load())
-
-	times := map[string]int{}
-	for _, incident := range walk(t, full, "/v1/incidents?limit=100", func() {}) {
-		times[incident.text("title")]++
-	}
-	for worker := range clients {
-		for i := range each {
-			title := fmt.Sprintf("Incident %d of client %d", i, worker)
-			if times[title] != 1 {
-				t.Errorf("%s was created %d times", title, times[title])
-			}
-		}
-	}
-}
-
-// postOnce creates an incident with a key, and repeats the request until it gets a response. It reports whether that is a replay.
-func postOnce(t *testing.T, c client, title string, lost *atomic.Int64) (replayed bool) {
-	t.Helper()
-	body := fmt.Sprintf(`{"title":%q,"status":"investigating","impact":"minor","message":"It hangs."}`, title)
-	headers := []string{"Content-Type: application/json", "Idempotency-Key: " + strings.ReplaceAll(title, " ", "-")}
-	again := time.NewTicker(50 * time.Millisecond)
-	defer again.Stop()
-	for end := time.Now().Add(testkit.MaxWait); time.Now().Before(end); <-again.C {
-		r, err := c.try(t.Context(), "POST", "/v1/incidents", body, headers...)
-		switch {
-		case err == nil && r.status == 200:
-			return r.header.Get("Idempotent-Replayed") == "true"
-		case err != nil || r.status >= 500 || r.status == 409: // 409: the first request is still in progress
-			lost.Add(1)
-		default:
-			t.Errorf("%s: got %d %s", title, r.status, r.body)
-			return false
-		}
-	}
-	t.Errorf("%s: no response within %v", title, testkit.MaxWait)
-	return false
-}
-
 // The gateway does not repeat lookups within 20 minutes, so that only the stream delivers the revocation.
 func TestRevocationIsDeliveredAfterTheStreamWasCut(t *testing.T) {
 	s := startApart(t, "authn: {fresh_for: 1h, stale_for: 2h}\n")
@@ -227,68 +153,6 @@ func TestRevocationIsDeliveredAfterTheStreamWasCut(t *testing.T) {
 	if n := s.resolved(t); n == lookups {
 		t.Error("a token was accepted without a lookup")
 	}
-}
-
-// The service is frozen. With max_in_flight 2, one lookup of an unknown token may be in flight, and four requests of a network may wait.
-func TestUnknownTokensAreShedAtTheLookupLimit(t *testing.T) {
-	const waiting = 4
-	s := startApart(t, "authn: {look_up_timeout: 15s, fresh_for: 10m}\nupstream_calls: {max_in_flight: 2}\n")
-	full := s.as(t, "full")
-	testkit.Eventually(t, "the stream is up", func() bool { return s.streamUp(t) })
-	full.get(t, "/v1/me").must(t, 200)
-	s.freezeBackend(t)
-	first := make(chan int, waiting)
-	for range waiting {
-		go func() {
-			r, _ := s.unknown(t).try(t.Context(), "GET", "/v1/me", "")
-			first <- r.status
-		}()
-	}
-	testkit.Eventually(t, "one lookup is in flight and the others are queued", func() bool {
-		return s.metric(t, `opsgate_authn_lookups_in_flight{token="unknown"}`) == "1" &&
-			s.metric(t, "opsgate_authn_lookups_queued") == strconv.Itoa(waiting-1)
-	})
-
-	r := s.unknown(t).get(t, "/v1/me")
-	if r.fails(t, 503, "unavailable"); r.header.Get("Retry-After") != "1" {
-		t.Errorf("retry-after %q", r.header.Get("Retry-After"))
-	}
-	if len(first) != 0 {
-		t.Error("the request was queued instead of shed")
-	}
-	full.get(t, "/v1/me").must(t, 200)
-	if n := s.metric(t, `opsgate_authn_lookups_total{outcome="shed"}`); n != "1" {
-		t.Errorf("%s counted as shed, want 1", n)
-	}
-	s.backend.Signal(t, syscall.SIGCONT)
-	for range waiting {
-		if status := <-first; status != 401 {
-			t.Errorf("a queued request got %d, want 401", status)
-		}
-	}
-}
-
-// freezeBackend sends SIGSTOP to the backend, and returns when all its threads are stopped.
-func (a *apart) freezeBackend(t *testing.T) {
-	t.Helper()
-	a.backend.Signal(t, syscall.SIGSTOP)
-	full := a.as(t, "full")
-	testkit.Eventually(t, "the backend is frozen", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := full.try(ctx, "GET", "/v1/incidents?limit=1", "")
-		return err != nil
-	})
-}
-
-// unknown returns a client with a well-formed token that does not exist.
-func (a *apart) unknown(t *testing.T) client {
-	t.Helper()
-	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
-	if err != nil {
-		t.Error(err)
-	}
-	return client{system: a.System, token: token, validator: openapitest.New(t)}
 }
 
 // streamUp reports whether the stream of revocations is connected.
@@ -323,24 +187,5 @@ func revoke(t *testing.T, data, tokenID string) {
 	command := exec.Command(filepath.Join(programs.dir, "opsbackend"), "token", "revoke", "--data-dir", data, tokenID)
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
-	}
-}
-
-// The gateway does not repeat lookups within 20 minutes, so that only the stream delivers the revocation. explain reports it.
-func TestRevokedTokenIsRefusedAtOnce(t *testing.T) {
-	data := t.TempDir()
-	s := start(t, launchOptions{config: highLimits + "authn: {fresh_for: 1h, stale_for: 2h}\n", dataDir: data})
-	read := s.as(t, "read")
-	id := read.get(t, "/v1/me").object(t).text("tokenId")
-	revoke(t, data, id)
-	testkit.Eventually(t, "the token is refused", func() bool { return read.get(t, "/v1/me").status == 401 })
-	s.as(t, "full").get(t, "/v1/me").must(t, 200)
-	operator := client{system: &System{BaseURL: s.AdminURL}}
-	explained, err := operator.try(t.Context(), "GET", "/admin/explain?method=GET&path=/v1/me&token_id="+id, "")
-	testkit.Must(t, err)
-	for _, want := range []string{`"cause":"token:revoked"`, `"freshness":"revoked"`} {
-		if !strings.Contains(string(explained.body), want) {
-			t.Errorf("no %s in %s", want, explained.body)
-		}
 	}
 }

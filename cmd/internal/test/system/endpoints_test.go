@@ -1,14 +1,11 @@
 package system
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"opsgate/authn"
 	"opsgate/gateway/openapi/openapitest"
@@ -170,50 +167,6 @@ func byID(os []object) map[string]bool {
 	return found
 }
 
-// ordered fails the test unless there are at least two items, in order.
-func ordered(t *testing.T, what string, items []object, before func(a, b object) int) {
-	t.Helper()
-	if len(items) < 2 {
-		t.Errorf("%s: %d items, want at least 2", what, len(items))
-	}
-	if !slices.IsSortedFunc(items, before) {
-		t.Errorf("%s are out of order", what)
-	}
-}
-
-func TestListsAreInTheDocumentedOrder(t *testing.T) {
-	full := programs.shared.as(t, "full")
-	byName := func(a, b object) int {
-		return cmp.Or(cmp.Compare(a.text("name"), b.text("name")), cmp.Compare(a.text("id"), b.text("id")))
-	}
-	byPosition := func(a, b object) int { return cmp.Compare(a["position"].(float64), b["position"].(float64)) }
-	newest := func(a, b object) int { return cmp.Compare(b.text("createdAt"), a.text("createdAt")) }
-
-	servers, pages := full.get(t, "/v1/servers").array(t), full.get(t, "/v1/status-pages").array(t)
-	ordered(t, "servers", servers, byName)
-	ordered(t, "status pages", pages, byName)
-	ordered(t, "monitors", full.get(t, "/v1/monitors").array(t), byName)
-	ordered(t, "server groups", full.get(t, "/v1/server-groups").array(t), byPosition)
-	ordered(t, "incidents", full.get(t, "/v1/incidents?limit=100").object(t).items("items"), newest)
-	ordered(t, "audit entries", full.get(t, "/v1/audit?limit=100").object(t).items("items"), newest)
-	ordered(t, "metric points", full.get(t, "/v1/servers/"+servers[0].text("id")+"/metrics").object(t).items("points"),
-		func(a, b object) int { return cmp.Compare(a.text("at"), b.text("at")) })
-	monitor := full.id(t, "/v1/monitors")
-	ordered(t, "checks", full.get(t, "/v1/monitors/"+monitor+"/checks").array(t),
-		func(a, b object) int { return cmp.Compare(b.text("checkedAt"), a.text("checkedAt")) })
-	components := 0
-	for _, p := range pages {
-		c := full.get(t, "/v1/status-pages/"+p.text("id")).object(t).items("components")
-		if len(c) > 1 {
-			ordered(t, "components", c, byPosition)
-			components++
-		}
-	}
-	if components == 0 {
-		t.Error("no page has components")
-	}
-}
-
 func TestMetricRangesHaveTheirResolution(t *testing.T) {
 	full := programs.shared.as(t, "full")
 	server := full.id(t, "/v1/servers")
@@ -226,50 +179,4 @@ func TestMetricRangesHaveTheirResolution(t *testing.T) {
 	if byDefault := full.get(t, "/v1/servers/"+server+"/metrics").object(t); byDefault.text("range") != "24h" {
 		t.Errorf("the default range is %s, want 24h", byDefault.text("range"))
 	}
-}
-
-func TestChecksSinceATimeAreReturned(t *testing.T) {
-	full := programs.shared.as(t, "full")
-	checks := "/v1/monitors/" + full.id(t, "/v1/monitors") + "/checks"
-	day := full.get(t, checks).array(t)
-	hour := full.get(t, checks+"?since="+url.QueryEscape(time.Now().Add(-time.Hour).Format(time.RFC3339))).array(t)
-	if len(day) <= len(hour) || len(hour) == 0 {
-		t.Errorf("%d checks of a day, %d of an hour", len(day), len(hour))
-	}
-	inclusive := full.get(t, checks+"?since="+day[0].text("checkedAt")).array(t)
-	if len(inclusive) == 0 {
-		t.Error("since is not inclusive")
-	}
-	if future := full.get(t, checks+"?since=2999-01-01T00:00:00Z").array(t); len(future) != 0 {
-		t.Errorf("%d checks since a time in the future, want 0", len(future))
-	}
-}
-
-func TestPagesOfCommandsAreComplete(t *testing.T) {
-	full := programs.shared.as(t, "full")
-	var server string
-	var total float64
-	for _, s := range full.get(t, "/v1/servers").array(t) {
-		if n := full.get(t, "/v1/servers/"+s.text("id")+"/commands").object(t)["total"].(float64); n > total {
-			server, total = s.text("id"), n
-		}
-	}
-	if total < 150 {
-		t.Fatalf("the longest history has %v entries", total)
-	}
-	var walked []object
-	for page := 1; ; page++ {
-		p := full.get(t, fmt.Sprintf("/v1/servers/%s/commands?page=%d&pageSize=40", server, page)).object(t)
-		if p["total"] != total || p["page"] != float64(page) || p["pageSize"] != 40.0 {
-			t.Errorf("page %d: total %v, page %v, pageSize %v", page, p["page"], p["total"], p["pageSize"])
-		}
-		if len(p.items("items")) == 0 {
-			break
-		}
-		walked = append(walked, p.items("items")...)
-	}
-	if len(walked) != int(total) || len(byID(walked)) != int(total) {
-		t.Errorf("%d entries, %d distinct, want %v", len(walked), len(byID(walked)), total)
-	}
-	ordered(t, "commands", walked, func(a, b object) int { return cmp.Compare(b.text("createdAt"), a.text("createdAt")) })
 }

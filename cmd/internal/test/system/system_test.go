@@ -45,10 +45,7 @@ func runTests(m *testing.M, dir string) int {
 	return code
 }
 
-const (
-	highLimits = "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"
-	demoLimits = "rate_limit: {limits: [{requests: 3, per: 1s}, {requests: 5000, per: 1h}]}\n"
-)
+const highLimits = "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"
 
 // A System is a running opsdev.
 type System struct {
