@@ -87,16 +87,8 @@ func postIncident(t *testing.T, client *http.Client, g *gateway, body string) (s
 // postTo sends a body with the token "full".
 func postTo(t *testing.T, client *http.Client, url, body string) (status int, content []byte) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	must(t, err)
-	request.Header.Set("Authorization", "Bearer "+tokens(t)["full"].Text)
-	response, err := client.Do(request)
-	must(t, err)
-	defer func() { _ = response.Body.Close() }()
-	if content, err = io.ReadAll(response.Body); err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, content
+	a := mustAsk(t, client, http.MethodPost, url, tokens(t)["full"].Text, body)
+	return a.status, a.body
 }
 
 // Row 28: a body whose last byte arrives too late gets 408, counts for the limit, and does not count as a failure of the service.
@@ -140,13 +132,6 @@ func TestAttackLateBodies(t *testing.T) {
 		}
 	}
 	expectNone(t, "28", "series of failed requests", failed)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+"/v1/incidents", http.NoBody)
-	must(t, err)
-	request.Header.Set("Authorization", "Bearer "+tokens(t)["full"].Text)
-	response, err := newClient(t, nil).Do(request)
-	must(t, err)
-	defer func() { _ = response.Body.Close() }()
-	newest, err := io.ReadAll(response.Body)
-	must(t, err)
+	newest := mustAsk(t, newClient(t, nil), http.MethodGet, g.url+"/v1/incidents", tokens(t)["full"].Text, "").body
 	expectNone(t, "28", "incidents created", strings.Count(string(newest), "that must not be"))
 }

@@ -30,19 +30,19 @@ func TestAttackConnectionFlood(t *testing.T) {
 	} {
 		t.Run(attack.name, func(t *testing.T) {
 			config := unlimited + fmt.Sprintf("http: {max_connections: %d}\n", limit)
-			client, scheme := newClient(t, nil), "http"
+			client := newClient(t, nil)
 			if attack.secure {
 				config += public.config()
-				client, scheme = newClient(t, public.roots()), "https"
+				client = newClient(t, public.roots())
 			}
 			g := startGateway(t, everyService(shared.address), config)
-			v := newVictim(t, g, client, scheme+strings.TrimPrefix(g.url, "http"))
+			v := newVictim(t, g, client)
 			v.row, v.maxFactor, v.maxFailed, v.maxMemory = "25", 3, .01, either(150, 1000)
 			v.checkDuring(t, fmt.Sprintf("%d connections, %s", 10*limit, attack.name), func() {
 				defer flood(t, g.socket(), 10*limit, attack.begin)()
 				sleep(t, either(3*time.Second, time.Second))
 				newcomer := &http.Client{Transport: withoutKeepAlives(client.Transport), Timeout: maxWait}
-				if status, _ := me(t.Context(), newcomer, scheme+strings.TrimPrefix(g.url, "http"), tokens(t)["full"].Text); status != http.StatusOK {
+				if status := me(t.Context(), newcomer, g.url, tokens(t)["full"].Text).status; status != http.StatusOK {
 					t.Errorf("a new client: got %d", status)
 				}
 			})

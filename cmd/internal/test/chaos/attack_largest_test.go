@@ -1,9 +1,7 @@
 package chaos
 
 import (
-	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -68,21 +66,6 @@ func (r teamResources) all(path string) (paths []string) {
 	return paths
 }
 
-// sizeOf returns the status and the size of a response without compression.
-func sizeOf(t *testing.T, client *http.Client, url, token string) (status, size int) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	must(t, err)
-	request.Header.Set("Authorization", "Bearer "+token)
-	request.Header.Set("Accept-Encoding", "identity")
-	response, err := client.Do(request)
-	must(t, err)
-	n, err := io.Copy(io.Discard, response.Body)
-	_ = response.Body.Close()
-	must(t, err)
-	return response.StatusCode, int(n)
-}
-
 // readEverything requests every path once, and returns the largest response of each operation, by path, and the numbers of responses.
 func readEverything(t *testing.T, g *gateway, token string, byOperation [][]string) (sizes map[string]int, statuses map[int]int) {
 	t.Helper()
@@ -91,13 +74,13 @@ func readEverything(t *testing.T, g *gateway, token string, byOperation [][]stri
 	for _, paths := range byOperation {
 		most, at := -1, ""
 		for _, path := range paths {
-			status, size := sizeOf(t, client, g.url+path, token)
-			statuses[status]++
-			if status >= http.StatusInternalServerError {
-				t.Errorf("%s: %d", path, status)
+			a := mustAsk(t, client, http.MethodGet, g.url+path, token, "", "Accept-Encoding: identity")
+			statuses[a.status]++
+			if a.status >= http.StatusInternalServerError {
+				t.Errorf("%s: %d", path, a.status)
 			}
-			if size > most {
-				most, at = size, path
+			if len(a.body) > most {
+				most, at = len(a.body), path
 			}
 		}
 		sizes[at] = most
@@ -113,13 +96,4 @@ func maxSize(sizes map[string]int) (path string, size int) {
 		}
 	}
 	return path, size
-}
-
-// prefixed returns base before each path.
-func prefixed(base string, paths []string) []string {
-	all := slices.Clone(paths)
-	for i := range all {
-		all[i] = base + all[i]
-	}
-	return all
 }

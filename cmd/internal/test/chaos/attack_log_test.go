@@ -19,9 +19,9 @@ func TestAttackLogFlood(t *testing.T) {
 	g := startGateway(t, everyService(shared.address), unlimited+public.config())
 	address := g.socket()
 
-	refused := callers{
-		client: newClient(t, public.roots()), token: unknownTokens(t), rate: either(10_000.0, 1000.0), number: mostClients,
-		url: inTurn(g.tlsURL()+"/v1/me", g.tlsURL()+"/elsewhere"),
+	refused := load{
+		gateways: []*gateway{g}, paths: []string{"/v1/me", "/elsewhere"}, client: newClient(t, public.roots()), token: unknownTokens(t),
+		rate: either(10_000.0, 1000.0), clients: mostClients,
 	}
 	stop := refused.start(t)
 	begun := time.Now()

@@ -49,16 +49,14 @@ func TestAttackMemoryOfConnections(t *testing.T) {
 				t.Fatalf("the limit is %d connections, not %d", limit, n)
 			}
 			client := newClient(t, public.roots())
-			other := callers{
-				client: client, token: always(tokens(t)["full"].Text), rate: either(100.0, 20.0), number: 4, url: always(notFoundURL(g.tlsURL())),
-			}
+			other := load{gateways: []*gateway{g}, client: client, rate: either(100.0, 20.0), clients: 4}
 			other.during(t, time.Second)
 			before := g.liveMemory(t)
 			stop := other.start(t)
 			attackers := attackWith(t, n, g.socket(), public.client(), attack.begin)
 			sleep(t, time.Second)
 			newcomer := &http.Client{Transport: withoutKeepAlives(client.Transport), Timeout: maxWait}
-			if status, _ := me(t.Context(), newcomer, g.tlsURL(), tokens(t)["full"].Text); status != http.StatusOK {
+			if status := me(t.Context(), newcomer, g.url, tokens(t)["full"].Text).status; status != http.StatusOK {
 				t.Errorf("a new client: got %d", status)
 			}
 			others := stop()

@@ -20,8 +20,8 @@ func TestAttackAnonymousPages(t *testing.T) {
 	serving, err := b.Record("serving")
 	must(t, err)
 	g := startGateway(t, everyService(fmt.Sprint(serving["address"])), unlimited)
-	team := callers{
-		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 50, number: 16, url: always(g.url + "/v1/incidents"),
+	team := load{
+		gateways: []*gateway{g}, paths: []string{"/v1/incidents"}, client: newClient(t, nil), rate: 50, clients: 16,
 		body: `{"title": "t", "status": "resolved", "impact": "none", "message": "m"}`,
 	}
 	team.during(t, time.Second)

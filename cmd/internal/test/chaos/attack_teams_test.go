@@ -41,16 +41,14 @@ func TestAttackSlowTeam(t *testing.T) {
 	behind.fleet = serve(t, server)
 	g := startGateway(t, behind, "upstream_calls: {max_in_flight: 40}\nroutes: {v1GetServer: {timeout: 1s}}\n"+unlimited)
 	other := load{gateways: []*gateway{g}, tokens: texts(t, "other_team"), rate: either(50.0, 20), clients: 8}
-	other.duration = either(5*time.Second, time.Second)
-	before := other.run(t)
+	before := other.during(t, either(5*time.Second, time.Second))
 	noneFailed(t, "33", before)
 	attack := load{gateways: []*gateway{g}, tokens: texts(t, "full"), rate: 400, clients: mostClients}
-	end := attack.begin(t)
+	end := attack.start(t)
 	sleep(t, either(3*time.Second, 2*time.Second))
-	other.duration = either(20*time.Second, 4*time.Second)
-	often := other.run(t)
-	other.rate, other.duration = .4, either(20*time.Second, 5*time.Second)
-	rare := other.run(t)
+	often := other.during(t, either(20*time.Second, 4*time.Second))
+	other.rate = .4
+	rare := other.during(t, either(20*time.Second, 5*time.Second))
 	attacked := end()
 
 	byStatus := map[int]int{}

@@ -55,8 +55,8 @@ func TestAttackTenantWithEverything(t *testing.T) {
 	stopOther, stopWatching := other.start(t), watch(t, b.admin)
 	own := load{
 		gateways: []*gateway{g}, tokens: map[string]string{"full": attacker}, paths: slow.paths(),
-		rate: 3, clients: mostClients, duration: either(30*time.Second, 3*time.Second),
-	}.run(t)
+		rate: 3, clients: mostClients,
+	}.during(t, either(30*time.Second, 3*time.Second))
 	during, seen := stopOther(), stopWatching()
 	baseline := max(calm.percentile(.99), other.during(t, either(10*time.Second, time.Second)).percentile(.99)) // the load of the machine varies
 	if seen.err != nil {
@@ -71,17 +71,16 @@ func TestAttackTenantWithEverything(t *testing.T) {
 	expectOpenIncidentRefused(t, g, page)
 }
 
-// newOtherTeam returns callers that read everything of the team of the token "other_team".
-func newOtherTeam(t *testing.T, g *gateway) callers {
+// newOtherTeam returns a load that reads everything of the team of the token "other_team".
+func newOtherTeam(t *testing.T, g *gateway) load {
 	t.Helper()
 	resources := resourcesOfToken(t, g, "other_team")
 	var paths []string
 	for _, path := range readable() {
 		paths = append(paths, resources.fill(path, first))
 	}
-	return callers{
-		client: newClient(t, nil), token: always(tokens(t)["other_team"].Text), rate: either(50.0, 20), number: 16,
-		url: inTurn(prefixed(g.url, paths)...),
+	return load{
+		gateways: []*gateway{g}, paths: paths, tokens: texts(t, "other_team"), client: newClient(t, nil), rate: either(50.0, 20), clients: 16,
 	}
 }
 

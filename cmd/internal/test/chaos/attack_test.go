@@ -45,7 +45,7 @@ func TestAttackBodiesThatNeverArrive(t *testing.T) {
 	g := startGateway(t, everyService(shared.address), unlimited)
 	full, read := tokens(t)["full"].Text, tokens(t)["read"].Text
 	strict := startGateway(t, everyService(shared.address), "rate_limit: {limits: [{requests: 1, per: 1h}]}\n")
-	if status, _ := me(t.Context(), newClient(t, nil), strict.url, full); status != http.StatusOK {
+	if status := me(t.Context(), newClient(t, nil), strict.url, full).status; status != http.StatusOK {
 		t.Fatalf("got %d", status)
 	}
 

@@ -115,7 +115,7 @@ func TestAttackUnreadStreams(t *testing.T) {
 	connections, streams := either(600, 20), either(100, 50)
 	public := newPublicTLS(t)
 	g := startLimited(t, memoryLimit, everyService(shared.address), unlimited+public.config())
-	v := newVictim(t, g, newClient(t, public.roots()), g.tlsURL())
+	v := newVictim(t, g, newClient(t, public.roots()))
 	v.row, v.maxFailed, v.maxFactor, v.maxMemory = "31", .01, 0, either(134, 1000)
 	attackers := make([]*nonreader, connections)
 	for i := range attackers {
@@ -209,9 +209,9 @@ func TestAttackUnreadResponses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := startLimited(t, memoryLimit, behind, unlimited+public.config())
-			v := newVictim(t, g, newClient(t, public.roots()), g.tlsURL())
+			v := newVictim(t, g, newClient(t, public.roots()))
 			v.row, v.maxFailed, v.maxFactor, v.maxMemory = "32", .01, 0, 1000 // most of it is for responses that are being made
-			v.other.url = always(g.tlsURL() + "/v1/me")                       // calls no service: the one of the lists is busy with them
+			v.other.paths = []string{"/v1/me"}                                // calls no service: the one of the lists is busy with them
 			senders := make([]func() error, len(texts))
 			for i, text := range texts {
 				senders[i] = sender(t, g.socket(), text)

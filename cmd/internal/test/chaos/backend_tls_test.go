@@ -26,7 +26,7 @@ func TestBackendRequiresCertificatesOfGateways(t *testing.T) {
 		putPair(t, own.authority.Client(t, pkix.Name{CommonName: "gateway"}, serial), cert, key)
 		setUpstreamTLS(t, map[string]string{"ENABLED": "true", "CA_FILE": roots, "CERT_FILE": cert, "KEY_FILE": key})
 		g := startGateway(t, services, unlimited)
-		if status, _ := me(t.Context(), client, g.url, token); status != http.StatusOK {
+		if status := me(t.Context(), client, g.url, token).status; status != http.StatusOK {
 			t.Errorf("with certificate %d: status %d", serial, status)
 		}
 	}
@@ -36,7 +36,7 @@ func TestBackendRequiresCertificatesOfGateways(t *testing.T) {
 	setUpstreamTLS(t, map[string]string{"CERT_FILE": "", "KEY_FILE": ""})
 	g := launchGateway(t, services, unlimited)
 	g.waitUntilServing(t)
-	if status, _ := me(t.Context(), client, g.url, token); status != http.StatusServiceUnavailable {
+	if status := me(t.Context(), client, g.url, token).status; status != http.StatusServiceUnavailable {
 		t.Errorf("without a certificate: status %d", status)
 	}
 }

@@ -54,7 +54,7 @@ func TestBackendKilledAndRestarted(t *testing.T) {
 	replicas, name := startReplicas(t, 3)
 	g := startGateway(t, everyService(name), unlimited)
 	rate := either(300.0, 100)
-	end := allReads(t, g, rate).begin(t)
+	end := allReads(t, g, rate).start(t)
 	sleep(t, either(3*time.Second, time.Second))
 	at := time.Now()
 	replicas[1].Kill()
@@ -66,7 +66,7 @@ func TestBackendKilledAndRestarted(t *testing.T) {
 	report(t, "10", fmt.Sprintf("p99 since then (%v before)", tenths(usual.percentile(.99))), tenths(since.percentile(.99)), "–")
 
 	replicas[1].restart(t)
-	end = allReads(t, g, rate).begin(t)
+	end = allReads(t, g, rate).start(t)
 	sleep(t, either(5*time.Second, 3*time.Second)) // long enough to reconnect
 	replicas[0].End(t)
 	sleep(t, either(3*time.Second, time.Second))
@@ -85,7 +85,7 @@ func TestBackendFrozen(t *testing.T) {
 	replicas, name := startReplicas(t, 3)
 	g := startGateway(t, everyService(name), fmt.Sprintf("http: {request_timeout: %v}\n", either(10*time.Second, 3*time.Second))+unlimited)
 	rate := either(300.0, 100)
-	end := allReads(t, g, rate).begin(t)
+	end := allReads(t, g, rate).start(t)
 	sleep(t, either(3*time.Second, time.Second))
 	at := time.Now()
 	replicas[1].Freeze(t)
@@ -98,7 +98,5 @@ func TestBackendFrozen(t *testing.T) {
 		usual := all.between(time.Time{}, at).percentile(.5)
 		within(t, "10", fmt.Sprintf("median during it (%v before)", tenths(usual)), all.between(at, time.Now()).percentile(.5), usual+2*time.Millisecond)
 	}
-	after := allReads(t, g, rate)
-	after.duration = either(3*time.Second, time.Second/2)
-	noneFailed(t, "10", after.run(t))
+	noneFailed(t, "10", allReads(t, g, rate).during(t, either(3*time.Second, time.Second/2)))
 }

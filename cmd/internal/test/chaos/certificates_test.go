@@ -81,10 +81,7 @@ func TestPublicCertificateReplacedUnderLoad(t *testing.T) {
 	parallel(t)
 	public := newPublicTLS(t)
 	g := startGateway(t, everyService(shared.address), unlimited+public.config())
-	rate := either(200.0, 50.0)
-	kept := callers{
-		client: newClient(t, public.roots()), token: always(tokens(t)["full"].Text), rate: rate, number: 16, url: always(notFoundURL(g.tlsURL())),
-	}
+	kept := load{gateways: []*gateway{g}, client: newClient(t, public.roots()), rate: either(200.0, 50.0), clients: 16}
 	fresh := kept
 	fresh.client = newClient(t, public.roots())
 	fresh.client.Transport = withoutKeepAlives(fresh.client.Transport)
@@ -217,9 +214,7 @@ func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 	roots := admintest.Write(t, o.authority.PEM)[0]
 	setUpstreamTLS(t, map[string]string{"ENABLED": "true", "CA_FILE": roots, "CERT_FILE": o.cert, "KEY_FILE": o.key, "SERVER_NAME": "127.0.0.1"})
 	g := startGateway(t, everyService(name), unlimited)
-	stop := callers{
-		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(notFoundURL(g.url)),
-	}.start(t)
+	stop := load{gateways: []*gateway{g}, rate: either(200.0, 50.0), clients: 16}.start(t)
 	for serial := int64(101); serial < either[int64](105, 103); serial++ {
 		sleep(t, either(time.Second, 500*time.Millisecond))
 		put(t, o.cert, []byte("half of a certif"))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,11 +25,11 @@ type target struct {
 }
 
 // newClientBalancer returns a balancer that polls every 50 ms until the test ends.
-func newClientBalancer(t *testing.T, gateways []*gateway, url func(*gateway) string) *clientBalancer {
+func newClientBalancer(t *testing.T, gateways []*gateway) *clientBalancer {
 	t.Helper()
 	c := &clientBalancer{}
 	for _, g := range gateways {
-		c.gateways = append(c.gateways, target{url: url(g), admin: g.admin, ready: &atomic.Bool{}})
+		c.gateways = append(c.gateways, target{url: g.url, admin: g.admin, ready: &atomic.Bool{}})
 	}
 	c.poll(t.Context())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -60,14 +59,14 @@ func (c *clientBalancer) poll(ctx context.Context) {
 	}
 }
 
-// url returns the URL of the next request.
+// url returns the URL of the gateway of the next request.
 func (c *clientBalancer) url() string {
 	for range c.gateways {
 		if g := c.gateways[int(c.turn.Add(1))%len(c.gateways)]; g.ready.Load() {
-			return notFoundURL(g.url)
+			return g.url
 		}
 	}
-	return notFoundURL(c.gateways[0].url)
+	return c.gateways[0].url
 }
 
 // shutdownTimes are the times of a shutdown since SIGTERM; 0 for not observed.
@@ -86,7 +85,7 @@ func shutDown(t *testing.T, g *gateway) (d shutdownTimes) {
 		if d.unready == 0 && fetch(t.Context(), http.DefaultClient, g.admin+"/readyz", "").status != http.StatusOK {
 			d.unready = time.Since(begun)
 		}
-		if d.closed == 0 && !acceptsConnections(t, strings.TrimPrefix(g.url, "http://")) {
+		if d.closed == 0 && !acceptsConnections(t, g.socket()) {
 			d.closed = time.Since(begun)
 		}
 		select {
@@ -122,19 +121,18 @@ func TestGatewaysRestartedUnderLoad(t *testing.T) {
 	parallel(t)
 	t.Run("over HTTP/1.1", func(t *testing.T) {
 		gateways := startTwo(t, unlimited+draining())
-		replaceEach(t, gateways, newClientBalancer(t, gateways, func(g *gateway) string { return g.url }), newClient(t, nil))
+		replaceEach(t, gateways, newClientBalancer(t, gateways), newClient(t, nil))
 	})
 	t.Run("over HTTP/2 and TLS", func(t *testing.T) {
 		public := newPublicTLS(t)
 		gateways := startTwo(t, unlimited+draining()+public.config())
-		replaceEach(t, gateways, newClientBalancer(t, gateways, (*gateway).tlsURL), newClient(t, public.roots()))
+		replaceEach(t, gateways, newClientBalancer(t, gateways), newClient(t, public.roots()))
 	})
 }
 
 func replaceEach(t *testing.T, gateways []*gateway, c *clientBalancer, client *http.Client) {
 	t.Helper()
-	each := callers{client: client, token: always(tokens(t)["full"].Text), rate: either(500.0, 100), number: 32, url: c.url}
-	stop := each.start(t)
+	stop := load{base: c.url, client: client, rate: either(500.0, 100), clients: 32}.start(t)
 	for _, g := range gateways {
 		sleep(t, either(2*time.Second, time.Second/2))
 		d := shutDown(t, g)

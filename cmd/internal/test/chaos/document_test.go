@@ -17,7 +17,7 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 	for _, page := range []struct {
 		name string
 		min  int // number of named tests
-	}{{"operate/reliability.md", 50}, {"operate/security.md", 50}, {"develop/adding-an-operation.md", 10}} {
+	}{{"operate/limits.md", 10}, {"operate/reliability.md", 50}, {"operate/security.md", 50}, {"develop/adding-an-operation.md", 10}} {
 		named := regexp.MustCompile("`(?:([a-z/]+)\\.)?(Test\\w+)`").FindAllStringSubmatch(readPage(t, page.name), -1)
 		for _, name := range named {
 			folder := name[1]

@@ -3,7 +3,6 @@ package chaos
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -49,6 +48,7 @@ type gateway struct {
 	*testkit.Process
 
 	program    string
+	scheme     string
 	url, admin string
 	file       string
 	base       string // start of each configuration
@@ -86,7 +86,7 @@ func startTwo(t *testing.T, config string) []*gateway {
 }
 
 // startGateway runs a gateway in front of the services, and returns when it is ready.
-func startGateway(t *testing.T, upstreams services, config string) *gateway {
+func startGateway(t testing.TB, upstreams services, config string) *gateway {
 	t.Helper()
 	g := launchGateway(t, upstreams, config)
 	g.waitUntilReady(t)
@@ -94,13 +94,13 @@ func startGateway(t *testing.T, upstreams services, config string) *gateway {
 }
 
 // launchGateway starts a gateway without waiting until it serves. Its drain wait is 0 unless config sets it.
-func launchGateway(t *testing.T, upstreams services, config string) *gateway {
+func launchGateway(t testing.TB, upstreams services, config string) *gateway {
 	t.Helper()
 	return launchProgram(t, "opsgate", upstreams, config)
 }
 
 // launchProgram is launchGateway for another build of the gateway.
-func launchProgram(t *testing.T, program string, upstreams services, config string) *gateway {
+func launchProgram(t testing.TB, program string, upstreams services, config string) *gateway {
 	t.Helper()
 	g := newGateway(t, program, upstreams, config)
 	g.Process = start(t, g.program, "serve", "--config="+g.file)
@@ -119,9 +119,12 @@ func startLimited(t *testing.T, memory string, upstreams services, config string
 }
 
 // newGateway writes the configuration of a gateway. Its drain wait is 0 unless config sets it.
-func newGateway(t *testing.T, program string, upstreams services, config string) *gateway {
+func newGateway(t testing.TB, program string, upstreams services, config string) *gateway {
 	t.Helper()
-	g := &gateway{program: program, file: filepath.Join(t.TempDir(), "opsgate.yaml"), base: upstreams.configuration()}
+	g := &gateway{program: program, scheme: "http", file: filepath.Join(t.TempDir(), "opsgate.yaml"), base: upstreams.configuration()}
+	if strings.Contains(config, "tls: {cert_file") {
+		g.scheme = "https"
+	}
 	if !strings.Contains(config, "shutdown:") {
 		g.base += "shutdown: {drain_wait: 0s}\n"
 	}
@@ -130,15 +133,15 @@ func newGateway(t *testing.T, program string, upstreams services, config string)
 }
 
 // waitUntilServing waits until the gateway listens, and reads its addresses from the log.
-func (g *gateway) waitUntilServing(t *testing.T) {
+func (g *gateway) waitUntilServing(t testing.TB) {
 	t.Helper()
 	serving, err := g.Record("serving")
 	must(t, err)
-	g.url, g.admin = fmt.Sprint("http://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])
+	g.url, g.admin = fmt.Sprint(g.scheme, "://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])
 }
 
 // waitUntilReady waits until the gateway is ready, with no degraded dependency.
-func (g *gateway) waitUntilReady(t *testing.T) {
+func (g *gateway) waitUntilReady(t testing.TB) {
 	t.Helper()
 	g.waitUntilServing(t)
 	eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
@@ -150,7 +153,7 @@ func (g *gateway) restart(t *testing.T) {
 	text, err := os.ReadFile(g.file)
 	must(t, err)
 	anywhere := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}"
-	here := fmt.Sprintf("listen: %s\nadmin: {listen: %s}", strings.TrimPrefix(g.url, "http://"), strings.TrimPrefix(g.admin, "http://"))
+	here := fmt.Sprintf("listen: %s\nadmin: {listen: %s}", g.socket(), strings.TrimPrefix(g.admin, "http://"))
 	g.base = strings.Replace(g.base, anywhere, here, 1)
 	must(t, os.WriteFile(g.file, []byte(strings.Replace(string(text), anywhere, here, 1)), 0o600))
 	g.Process = start(t, g.program, "serve", "--config="+g.file)
@@ -158,7 +161,7 @@ func (g *gateway) restart(t *testing.T) {
 }
 
 // configure replaces the configuration file atomically.
-func (g *gateway) configure(t *testing.T, config string) {
+func (g *gateway) configure(t testing.TB, config string) {
 	t.Helper()
 	next := g.file + ".next"
 	text := g.base + strings.ReplaceAll(config, folder, filepath.Dir(g.file))
@@ -171,23 +174,17 @@ func (g *gateway) sighup(t *testing.T) {
 }
 
 // get returns a page of the admin listener.
-func (g *gateway) get(t *testing.T, path string) string {
+func (g *gateway) get(t testing.TB, path string) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.admin+path, http.NoBody)
-	must(t, err)
+	token := ""
 	if g.tokenFile != "" {
-		request.Header.Set("Authorization", "Bearer "+secretIn(t, g.tokenFile))
+		token = secretIn(t, g.tokenFile)
 	}
-	response, err := http.DefaultClient.Do(request)
-	must(t, err)
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	must(t, err)
-	return string(body)
+	return string(mustAsk(t, http.DefaultClient, http.MethodGet, g.admin+path, token, "").body)
 }
 
 // metric returns the value of a series. It fails the test if the series does not exist.
-func (g *gateway) metric(t *testing.T, series string) float64 {
+func (g *gateway) metric(t testing.TB, series string) float64 {
 	t.Helper()
 	for line := range strings.Lines(g.get(t, "/metrics")) {
 		if text, ok := strings.CutPrefix(line, series+" "); ok {

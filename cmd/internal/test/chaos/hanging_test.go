@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-const soon, late = "/v1/servers/" + unknown, "/v1/server-groups"
+const soon, late = unknownServer, "/v1/server-groups"
 
 // deadline returns the deadline of a path. It is longer in the short form, so that a busy machine meets it.
 func deadline(path string) time.Duration {
@@ -30,9 +30,8 @@ func TestBackendHangs(t *testing.T) {
 	behind := everyService(shared.address)
 	behind.fleet = w.address()
 	g := startGateway(t, behind, hanging()+"upstream_calls: {breaker: {min_requests: 100000}}\n"+unlimited)
-	l := load{gateways: []*gateway{g}, tokens: texts(t, "full"), paths: []string{soon, late}, rate: 25, clients: mostClients}
-	l.duration = either(3*time.Second, time.Second/2)
-	noneFailed(t, "12", l.run(t))
+	l := load{gateways: []*gateway{g}, paths: []string{soon, late}, rate: 25, clients: mostClients}
+	noneFailed(t, "12", l.during(t, either(3*time.Second, time.Second/2)))
 	before := g.idleGoroutines(t)
 
 	w.addToxic(t, `{"type": "timeout", "attributes": {"timeout": 0}}`)
@@ -46,16 +45,14 @@ func TestBackendHangs(t *testing.T) {
 	eventually(t, "the number of goroutines is as before", func() bool { return g.metric(t, "go_goroutines") <= 1.05*before })
 	within(t, "12", fmt.Sprintf("until goroutines, %v before and %v at most, were within 5 %% of before", before, most),
 		time.Since(ended), 10*time.Second)
-	expectNone(t, "12", fmt.Sprintf("responses other than 504, of %d", len(all)), len(all.filter(func(a response) bool {
-		return a.status != http.StatusGatewayTimeout
-	})))
+	expectNone(t, "12", fmt.Sprintf("responses other than 504, of %d", len(all)), len(all.except(http.StatusGatewayTimeout)))
 	var furthest time.Duration
 	for _, a := range all {
 		furthest = max(furthest, (a.took - deadline(a.path)).Abs())
 	}
 	within(t, "12", fmt.Sprintf("largest difference from the deadline of %v or %v", deadline(soon), deadline(late)), furthest, 100*time.Millisecond)
 	eventually(t, "the service responds", func() bool {
-		return fetch(t.Context(), http.DefaultClient, g.url+late, l.tokens["full"]).status == http.StatusOK
+		return fetch(t.Context(), http.DefaultClient, g.url+late, tokens(t)["full"].Text).status == http.StatusOK
 	})
 }
 
@@ -81,8 +78,8 @@ func TestBreakerOpensOnTimeouts(t *testing.T) {
 	behind := everyService(shared.address)
 	behind.fleet = b.address
 	g := startGateway(t, behind, hanging()+unlimited)
-	l := load{gateways: []*gateway{g}, tokens: texts(t, "full"), paths: []string{soon, late}, rate: 25, clients: mostClients}
-	end := l.begin(t)
+	l := load{gateways: []*gateway{g}, paths: []string{soon, late}, rate: 25, clients: mostClients}
+	end := l.start(t)
 	sleep(t, either(3*time.Second, time.Second/2))
 	b.Freeze(t)
 	at := time.Now()

@@ -26,7 +26,7 @@ func (s *slow) hold(ctx context.Context) error {
 // request sends a request on a new connection and does not read the response.
 func request(t *testing.T, g *gateway, method, path, body string) net.Conn {
 	t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", g.socket())
 	must(t, err)
 	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: opsgate\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s",
 		method, path, texts(t, "full")["full"], len(body), body)

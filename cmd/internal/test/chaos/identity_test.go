@@ -23,14 +23,14 @@ func revokeInUse(t *testing.T, b *backend, gateways []*gateway, cut func()) (r r
 	t.Helper()
 	token := createToken(t, b.data)
 	client := newClient(t, nil)
-	stop := callers{client: client, token: always(token.Text), rate: 100, number: 16, url: notFoundURLs(gateways)}.start(t)
+	stop := load{gateways: gateways, tokens: map[string]string{"": token.Text}, client: client, rate: 100, clients: 16}.start(t)
 	sleep(t, time.Second/2)
 	cut()
 	revokeToken(t, b.data, token.ID)
 	r.at = time.Now()
 	eventually(t, "both refuse the token", func() bool {
 		return !slices.ContainsFunc(gateways, func(g *gateway) bool {
-			status, _ := me(t.Context(), client, g.url, token.Text)
+			status := me(t.Context(), client, g.url, token.Text).status
 			return status != http.StatusUnauthorized
 		})
 	})
@@ -42,8 +42,7 @@ func revokeInUse(t *testing.T, b *backend, gateways []*gateway, cut func()) (r r
 // check checks that the token was accepted before the revocation, and refused everywhere after the bound.
 func (r revocation) check(t *testing.T, what string, bound time.Duration) {
 	t.Helper()
-	wrong := r.responses.filter(func(a response) bool { return a.status != http.StatusNotFound && a.status != http.StatusUnauthorized })
-	expectNone(t, "18", "responses other than 404 and 401", len(wrong))
+	expectNone(t, "18", "responses other than 404 and 401", len(r.responses.except(http.StatusNotFound, http.StatusUnauthorized)))
 	accepted := r.responses.admitted()
 	if len(accepted) == 0 || len(accepted.between(time.Time{}, r.at)) == 0 {
 		t.Fatal("the token was never accepted")
@@ -105,13 +104,13 @@ func TestIdentityIsDown(t *testing.T) {
 	behind := everyService(rest.address)
 	behind.identity = identity.address
 	g := startGateway(t, behind, unlimited+"authn: {fresh_for: 1s}\n")
-	client, url := newClient(t, nil), always(notFoundURL(g.url))
-	known := callers{client: client, token: inTurn(tokens(t)["full"].Text, tokens(t)["read"].Text), rate: 200, number: 16, url: url}
+	client, only := newClient(t, nil), []*gateway{g}
+	known := load{gateways: only, tokens: texts(t, "full", "read"), client: client, rate: 200, clients: 16}
 	known.during(t, time.Second)
 	before := known.during(t, either(3*time.Second, 2*time.Second))
 
 	stopKnown := known.start(t)
-	stopUnknown := callers{client: newClient(t, nil), token: unknownTokens(t), rate: 50, number: 16, url: url}.start(t)
+	stopUnknown := load{gateways: only, token: unknownTokens(t), rate: 50, clients: 16}.start(t)
 	sleep(t, time.Second/2)
 	gone := time.Now()
 	identity.Kill()
@@ -120,11 +119,11 @@ func TestIdentityIsDown(t *testing.T) {
 	back := time.Now()
 	startIdentity(t, identity.address, identity.data)
 	recovery := eventually(t, "unknown tokens are looked up again", func() bool {
-		status, _ := me(t.Context(), client, g.url, unknownTokens(t)())
+		status := me(t.Context(), client, g.url, unknownTokens(t)()).status
 		return status == http.StatusUnauthorized
 	})
 	eventually(t, "a token that was not cached is accepted", func() bool {
-		status, _ := me(t.Context(), client, g.url, tokens(t)["audit:read"].Text)
+		status := me(t.Context(), client, g.url, tokens(t)["audit:read"].Text).status
 		return status == http.StatusOK
 	})
 	during, unknowns := stopKnown(), stopUnknown()
@@ -135,10 +134,8 @@ func TestIdentityIsDown(t *testing.T) {
 		during.between(gone, back).percentile(.99), baseline)
 	meanwhile := unknowns.between(killed, back)
 	expectNone(t, "19", fmt.Sprintf("responses to %d unknown tokens during the outage other than 503 with retry-after", len(meanwhile)),
-		len(meanwhile.filter(func(a response) bool { return a.status != http.StatusServiceUnavailable || a.retryAfter == "" })))
-	expectNone(t, "19", "responses to unknown tokens other than 503 and 401", len(unknowns.filter(func(a response) bool {
-		return a.status != http.StatusServiceUnavailable && a.status != http.StatusUnauthorized
-	})))
+		len(meanwhile)-len(meanwhile.unavailable()))
+	expectNone(t, "19", "responses to unknown tokens other than 503 and 401", len(unknowns.except(http.StatusServiceUnavailable, http.StatusUnauthorized)))
 	within(t, "19", "until unknown tokens were looked up again", recovery, 10*time.Second)
 }
 
@@ -151,11 +148,11 @@ func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 	behind := everyService(b.address)
 	behind.identity = identity.address
 	g := startGateway(t, behind, unlimited+fmt.Sprintf("authn: {fresh_for: 1s, max_look_ups: %d}\n", maxLookUps))
-	url := always(notFoundURL(g.url))
-	known := callers{client: newClient(t, nil), token: inTurn(tokens(t)["full"].Text, tokens(t)["read"].Text), rate: 100, number: 16, url: url}
+	only := []*gateway{g}
+	known := load{gateways: only, tokens: texts(t, "full", "read"), client: newClient(t, nil), rate: 100, clients: 16}
 	known.during(t, time.Second)
 	before := known.during(t, either(3*time.Second, 2*time.Second))
-	stop := callers{client: newClient(t, nil), token: unknownTokens(t), rate: either(1000.0, 300), number: mostClients, url: url}.start(t)
+	stop := load{gateways: only, token: unknownTokens(t), rate: either(1000.0, 300), clients: mostClients}.start(t)
 	meanwhile := known.during(t, either(8*time.Second, 3*time.Second))
 	flood := stop()
 
@@ -164,7 +161,7 @@ func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 	atMostDoubled(t, "19", fmt.Sprintf("p99 of cached tokens with %d unknown ones (%v without)", len(flood), tenths(baseline)),
 		meanwhile.percentile(.99), baseline)
 	atMost(t, "19", fmt.Sprintf("concurrent lookups, %d for unknown and as many for cached tokens", maxLookUps), int(identity.maxInFlight.Load()), 2*maxLookUps)
-	shed := flood.filter(func(a response) bool { return a.status == http.StatusServiceUnavailable && a.retryAfter != "" })
+	shed := flood.unavailable()
 	rejected := flood.filter(func(a response) bool { return a.status == http.StatusUnauthorized })
 	report(t, "19", "unknown tokens with 401, and with 503 without a lookup", []int{len(rejected), len(shed)}, "")
 	if len(rejected) == 0 || len(shed) == 0 || len(rejected)+len(shed) != len(flood) {

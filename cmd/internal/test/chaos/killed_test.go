@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +19,9 @@ func TestGatewayKilled(t *testing.T) {
 	limited := tokens(t)["read"]
 	gateways := startTwo(t, inRedis(server, fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n"+
 		"  tokens: {%s: {limits: [{requests: 40, per: 1h}]}}\n", limited.ID)))
-	c := newClientBalancer(t, gateways, func(g *gateway) string { return g.url })
-	limitedCalls := callers{client: newClient(t, nil), token: always(limited.Text), rate: 40, number: 4, url: c.url}
-	all := callers{client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 200, number: 16, url: c.url}
+	c := newClientBalancer(t, gateways)
+	limitedCalls := load{base: c.url, tokens: texts(t, "read"), rate: 40, clients: 4}
+	all := load{base: c.url, rate: 200, clients: 16}
 	stop, stopLimited := all.start(t), limitedCalls.start(t)
 	sleep(t, either(time.Second, time.Second/2))
 	killed := time.Now()
@@ -52,12 +51,10 @@ func TestRedisClusterMasterDown(t *testing.T) {
 	gateways := startTwo(t, fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n"+
 		"  redis: {addresses: [%s], timeout: %v}\n  limits: [{requests: 1000000, per: 1s}]\n",
 		strings.Join(addresses, ", "), timeout))
-	several := make([]string, 0)
-	for _, token := range texts(t, "full", "read", "servers:read", "metrics:read", "commands:read", "monitors:read", "incidents:read") {
-		several = append(several, token)
+	all := load{
+		gateways: gateways, rate: 100, clients: 16,
+		tokens: texts(t, "full", "read", "servers:read", "metrics:read", "commands:read", "monitors:read", "incidents:read"),
 	}
-	slices.Sort(several)
-	all := callers{client: newClient(t, nil), token: inTurn(several...), rate: 100, number: 16, url: notFoundURLs(gateways)}
 	stop := all.start(t)
 	sleep(t, either(time.Second, time.Second/2))
 	cluster.Servers[1].Kill()

@@ -16,7 +16,7 @@ func TestTwoGatewaysShareOneLimit(t *testing.T) {
 	server := redistest.Start(t)
 	gateways := startTwo(t, inRedis(server, "  limits: [{requests: 3, per: 1s}]\n"+recorded))
 	duration := either(20*time.Second, 3*time.Second)
-	all := load{gateways: gateways, tokens: texts(t, "full"), clients: 20, duration: duration}.run(t)
+	all := load{gateways: gateways, clients: 20}.during(t, duration)
 	noneFailed(t, "1", all)
 	d := decisions(t, gateways)[tokens(t)["full"].ID]
 	expectNone(t, "1", "admitted without Redis", d.local)
@@ -31,7 +31,7 @@ func TestTwoGatewaysShareOneLimit(t *testing.T) {
 // Two gateways without a shared store exceed the limit: TestTwoGatewaysShareOneLimit can fail.
 func TestTwoGatewaysWithoutRedisAdmitTwiceTheLimit(t *testing.T) {
 	gateways := startTwo(t, "rate_limit:\n  limits: [{requests: 3, per: 1s}]\n"+recorded)
-	all := load{gateways: gateways, tokens: texts(t, "full"), clients: 4, duration: 1500 * time.Millisecond}.run(t)
+	all := load{gateways: gateways, clients: 4}.during(t, 1500*time.Millisecond)
 	admitted := decisions(t, gateways)[tokens(t)["full"].ID].admitted
 	if n := maxIn(admitted, time.Second); n <= 3 || len(admitted) != len(all.admitted()) {
 		t.Errorf("%d admitted in a second; %d in all, %d seen by clients", n, len(admitted), len(all.admitted()))
@@ -47,13 +47,12 @@ func TestBusyTokenDoesNotAffectOthers(t *testing.T) {
 	others := texts(t, "read", "none", "servers:read", "metrics:read", "scheduled-commands:read", "commands:read", "monitors:read",
 		"incidents:read", "audit:read")
 	each := either(2.0, 1) // requests a second
-	usual := load{gateways: gateways, tokens: others, rate: each * float64(len(others)), clients: 16, duration: either(20*time.Second, 2*time.Second)}
-	warm := usual
-	warm.duration = time.Second
-	warm.run(t)
-	alone := usual.run(t)
-	stop := load{gateways: gateways, tokens: texts(t, "full"), rate: 500, clients: 32, duration: usual.duration}.start(t)
-	disturbed := usual.run(t)
+	usual := load{gateways: gateways, tokens: others, rate: each * float64(len(others)), clients: 16}
+	duration := either(20*time.Second, 2*time.Second)
+	usual.during(t, time.Second)
+	alone := usual.during(t, duration)
+	stop := load{gateways: gateways, rate: 500, clients: 32}.start(t)
+	disturbed := usual.during(t, duration)
 	busy := stop()
 	noneFailed(t, "5", append(busy, disturbed...))
 	expectNone(t, "5", "refusals of the others", len(disturbed.refused()))
@@ -80,7 +79,7 @@ func TestClientsThatHonorRetryAfterShareTheRate(t *testing.T) {
 	for i := range each {
 		running.Go(func() {
 			for admitted := 0; admitted < requests; {
-				a := fetch(t.Context(), client, notFoundURL(g.url), token)
+				a := fetch(t.Context(), client, g.url+unknownServer, token)
 				each[i] = append(each[i], a)
 				if a.isAdmitted() {
 					admitted++

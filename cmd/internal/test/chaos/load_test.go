@@ -2,6 +2,10 @@ package chaos
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"opsgate/authn"
 )
 
 // response is the result of a request, also without an HTTP response.
@@ -29,14 +35,18 @@ type response struct {
 // responses are the results of a load, ordered by sent.
 type responses []response
 
-// load sends requests for a limited time, with tokens, gateways and paths in turn.
+// load sends requests at an even rate, by a bounded number of clients, to gateways, with tokens and paths in turn.
 type load struct {
 	gateways []*gateway
-	tokens   map[string]string // by name
+	base     func() string     // URL of the gateway of the next request; nil for gateways in turn
+	tokens   map[string]string // by name; default: full
+	token    func() string     // of the next request; nil for tokens in turn
 	paths    []string          // default: one server
+	body     string            // of POSTs; "" for GETs
+	client   *http.Client      // default: one of its own
 	rate     float64           // requests per second, independent of responses; 0 for no limit
 	clients  int
-	duration time.Duration
+	duration time.Duration // 0 for until its end
 }
 
 const mostClients = 64
@@ -47,37 +57,52 @@ type turn struct {
 	due    time.Time // zero for at once
 }
 
-// run sends the load for its duration, or until the test ends.
-func (l load) run(t *testing.T) responses {
+// during sends the load for a time, or until the test ends.
+func (l load) during(t *testing.T, d time.Duration) responses {
 	t.Helper()
-	return l.send(t.Context())
+	l.duration = d
+	return l.start(t)()
 }
 
-func (l load) send(during context.Context) responses {
-	names := slices.Sorted(maps.Keys(l.tokens))
-	if len(l.paths) == 0 {
-		l.paths = []string{"/v1/servers/" + unknown}
+// start sends the load in the background for its duration, or until end is called, which returns the responses.
+func (l load) start(t *testing.T) (end func() responses) {
+	t.Helper()
+	if l.token == nil && l.tokens == nil {
+		l.tokens = texts(t, "full")
 	}
-	ctx, cancel := context.WithTimeout(during, l.duration)
-	defer cancel()
+	if len(l.paths) == 0 {
+		l.paths = []string{unknownServer}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	if l.duration > 0 {
+		ctx, stop = context.WithTimeout(t.Context(), l.duration)
+	}
+	t.Cleanup(stop)
+	done := make(chan responses, 1)
+	go func() { done <- l.send(ctx) }()
+	return func() responses {
+		if l.duration == 0 {
+			stop()
+		}
+		return <-done
+	}
+}
+
+// send sends the load until the context ends.
+func (l load) send(ctx context.Context) responses {
 	turns := l.schedule(ctx)
-	transport := &http.Transport{MaxIdleConnsPerHost: mostClients}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: maxWait}
+	if l.client == nil {
+		transport := &http.Transport{MaxIdleConnsPerHost: mostClients}
+		defer transport.CloseIdleConnections()
+		l.client = &http.Client{Transport: transport, Timeout: maxWait}
+	}
+	names := slices.Sorted(maps.Keys(l.tokens))
 	each := make([]responses, min(l.clients, mostClients))
 	var wg sync.WaitGroup
 	for c := range each {
 		wg.Go(func() {
 			for turn := range turns {
-				round, place := turn.number/len(names), turn.number%len(names)
-				name, g := names[place], l.gateways[(round+place)%len(l.gateways)]
-				path := l.paths[turn.number%len(l.paths)]
-				a := fetch(context.WithoutCancel(during), client, g.url+path, l.tokens[name])
-				a.token, a.path = name, path
-				if !turn.due.IsZero() {
-					a.took += a.sent.Sub(turn.due)
-				}
-				each[c] = append(each[c], a)
+				each[c] = append(each[c], l.request(context.WithoutCancel(ctx), turn, names))
 			}
 		})
 	}
@@ -87,25 +112,32 @@ func (l load) send(during context.Context) responses {
 	return all
 }
 
-// start sends the load in the background. The returned function waits for its responses.
-func (l load) start(t *testing.T) (wait func() responses) {
-	t.Helper()
-	done := make(chan responses, 1)
-	go func() { done <- l.send(t.Context()) }()
-	return func() responses { return <-done }
-}
-
-// begin sends the load in the background until the returned function is called.
-func (l load) begin(t *testing.T) (end func() responses) {
-	t.Helper()
-	l.duration = maxWait
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan responses, 1)
-	go func() { done <- l.send(ctx) }()
-	return func() responses {
-		stop()
-		return <-done
+// request sends the request of a turn.
+func (l load) request(ctx context.Context, turn turn, names []string) response {
+	var name, token, base string
+	round, place := turn.number, 0
+	if l.token != nil {
+		token = l.token()
+	} else {
+		round, place = turn.number/len(names), turn.number%len(names)
+		name, token = names[place], l.tokens[names[place]]
 	}
+	if l.base != nil {
+		base = l.base()
+	} else {
+		base = l.gateways[(round+place)%len(l.gateways)].url
+	}
+	method := http.MethodGet
+	if l.body != "" {
+		method = http.MethodPost
+	}
+	path := l.paths[turn.number%len(l.paths)]
+	a := exchange(ctx, l.client, method, base+path, token, l.body)
+	a.token, a.path = name, path
+	if !turn.due.IsZero() {
+		a.took += a.sent.Sub(turn.due)
+	}
+	return a
 }
 
 // schedule hands out turns when they are due.
@@ -140,24 +172,61 @@ func fetch(ctx context.Context, client *http.Client, url, token string) response
 	return exchange(ctx, client, http.MethodGet, url, token, "")
 }
 
-func exchange(ctx context.Context, client *http.Client, method, url, token, body string) (a response) {
+func exchange(ctx context.Context, client *http.Client, method, url, token, body string) response {
+	return ask(ctx, client, method, url, token, body).response
+}
+
+// A reply is a response with its header and body.
+type reply struct {
+	response
+
+	header http.Header
+	body   []byte
+}
+
+// ask sends a request with more header lines, such as "Accept-Encoding: identity".
+func ask(ctx context.Context, client *http.Client, method, url, token, body string, lines ...string) (a reply) {
+	a.sent = time.Now()
 	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
-		return response{sent: time.Now(), err: err}
+		a.err = err
+		return a
 	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	a.sent = time.Now()
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	for _, line := range lines {
+		name, value, _ := strings.Cut(line, ": ")
+		request.Header.Set(name, value)
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		a.err = err
 		return a
 	}
-	_, a.err = io.Copy(io.Discard, response.Body)
+	a.body, a.err = io.ReadAll(response.Body)
 	_ = response.Body.Close()
-	a.took, a.status = time.Since(a.sent), response.StatusCode
+	a.took, a.status, a.header = time.Since(a.sent), response.StatusCode, response.Header
 	a.policy, a.rateLimit = response.Header.Get("RateLimit-Policy"), response.Header.Get("RateLimit")
 	a.retryAfter = response.Header.Get("Retry-After")
 	return a
+}
+
+// mustAsk is ask for a request that needs a response.
+func mustAsk(t testing.TB, client *http.Client, method, url, token, body string, lines ...string) reply {
+	t.Helper()
+	a := ask(t.Context(), client, method, url, token, body, lines...)
+	must(t, a.err)
+	return a
+}
+
+// mustRead decodes the JSON of a successful response.
+func mustRead(t testing.TB, client *http.Client, url, token string, into any) {
+	t.Helper()
+	a := mustAsk(t, client, http.MethodGet, url, token, "")
+	if err := json.Unmarshal(a.body, into); err != nil || a.status != http.StatusOK {
+		t.Fatalf("%s: %d %.200s", url, a.status, a.body)
+	}
 }
 
 // filter returns the responses for which keep returns true.
@@ -192,6 +261,16 @@ func (all responses) admitted() responses { return all.filter(response.isAdmitte
 
 func (all responses) refused() responses { return all.filter(response.isRefused) }
 
+// except returns the responses without these statuses.
+func (all responses) except(statuses ...int) responses {
+	return all.filter(func(a response) bool { return !slices.Contains(statuses, a.status) })
+}
+
+// unavailable returns the responses with 503 and retry-after.
+func (all responses) unavailable() responses {
+	return all.filter(func(a response) bool { return a.status == http.StatusServiceUnavailable && a.retryAfter != "" })
+}
+
 // failed returns the responses that are neither admitted nor refused by a limit.
 func (all responses) failed() responses {
 	return all.filter(func(a response) bool { return !a.isAdmitted() && !a.isRefused() })
@@ -217,4 +296,34 @@ func noneFailed(t *testing.T, row string, all responses) {
 	if len(bad) > 0 || len(all) == 0 {
 		t.Fatalf("%d of %d failed: %+v", len(bad), len(all), bad[:min(len(bad), 3)])
 	}
+}
+
+// newClient returns a client with persistent connections; with roots, HTTP/2 over TLS.
+func newClient(t *testing.T, roots *x509.CertPool) *http.Client {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: mostClients}
+	if roots != nil {
+		transport.TLSClientConfig, transport.ForceAttemptHTTP2 = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, true
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: maxWait}
+}
+
+// unknownTokens returns a function that returns a new well-formed token that does not exist.
+func unknownTokens(t *testing.T) func() string {
+	t.Helper()
+	return func() string {
+		text, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
+		if err != nil {
+			t.Error(err)
+		}
+		return text
+	}
+}
+
+// withoutKeepAlives returns a transport with a new connection for each request.
+func withoutKeepAlives(of http.RoundTripper) http.RoundTripper {
+	transport := of.(*http.Transport).Clone()
+	transport.DisableKeepAlives = true
+	return transport
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,9 +23,7 @@ func TestLogReaderHangsOrIsClosed(t *testing.T) {
 			if closed {
 				must(t, reader.Close())
 			}
-			all := callers{
-				client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 400, number: 16, url: always(notFoundURL(g.url)),
-			}
+			all := load{gateways: []*gateway{g}, rate: 400, clients: 16}
 			noneFailed(t, otherRow, all.during(t, either(4*time.Second, 2*time.Second))) // long enough to fill the pipe
 			begun := time.Now()
 			g.Signal(t, syscall.SIGTERM)
@@ -47,8 +44,7 @@ func startLoggingTo(t *testing.T) (*os.File, *gateway) {
 	reader, writer, err := os.Pipe()
 	must(t, err)
 	t.Cleanup(func() { _ = reader.Close() })
-	g := &gateway{file: filepath.Join(t.TempDir(), "opsgate.yaml"), base: everyService(shared.address).configuration() + "shutdown: {drain_wait: 0s}\n"}
-	g.configure(t, unlimited)
+	g := newGateway(t, "opsgate", everyService(shared.address), unlimited)
 	command := exec.Command("sh", "-c", `exec "$0" "$@" 2>&3`, program("opsgate"), "serve", "--config="+g.file)
 	command.ExtraFiles = []*os.File{writer}
 	if g.Process, err = testkit.Launch(command); err != nil {

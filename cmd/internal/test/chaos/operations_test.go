@@ -13,6 +13,9 @@ import (
 // unknown is the ID of no resource. The gateway handles it as it handles an existing one, and the response is short.
 const unknown = "00000000-0000-4000-8000-000000000000"
 
+// unknownServer is the path of most requests.
+const unknownServer = "/v1/servers/" + unknown
+
 // reads returns a path of every operation that reads from a service. Together they call all services but identity.
 func reads() []string {
 	var paths []string
@@ -104,17 +107,7 @@ func resourcesOf(t *testing.T, g *gateway) teamResources {
 // resourcesOfToken returns the resources of the team of a demo token.
 func resourcesOfToken(t *testing.T, g *gateway, token string) teamResources {
 	t.Helper()
-	r := listResources(func(path string, into any) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.url+path, http.NoBody)
-		must(t, err)
-		request.Header.Set("Authorization", "Bearer "+tokens(t)[token].Text)
-		response, err := http.DefaultClient.Do(request)
-		must(t, err)
-		defer func() { _ = response.Body.Close() }()
-		if err := json.NewDecoder(response.Body).Decode(into); err != nil {
-			t.Fatalf("%s: %d: %v", path, response.StatusCode, err)
-		}
-	})
+	r := listResources(func(path string, into any) { mustRead(t, http.DefaultClient, g.url+path, tokens(t)[token].Text, into) })
 	for list, ids := range r {
 		if len(ids) == 0 {
 			t.Fatalf("%s is empty", list)

@@ -13,7 +13,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	parallel(t)
 	limit, n := either(1000, 100), either(10_001, 300)
 	g := startGateway(t, everyService(shared.address), unlimited+fmt.Sprintf("http: {max_connections: %d}\n", limit))
-	v := newVictim(t, g, newClient(t, nil), g.url)
+	v := newVictim(t, g, newClient(t, nil))
 	v.maxFailed = either(.01, .25) // on a busy machine its new connections may be closed, too
 	before := g.metric(t, "process_open_fds")
 	var held float64
@@ -58,9 +58,7 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 	const limit = 20
 	b := startBackend(t)
 	g := startGateway(t, everyService(b.address), unlimited+fmt.Sprintf("http: {max_in_flight: %d}\n", limit))
-	all := callers{
-		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: either(300.0, 100.0), number: mostClients, url: always(notFoundURL(g.url)),
-	}
+	all := load{gateways: []*gateway{g}, client: newClient(t, nil), rate: either(300.0, 100.0), clients: mostClients}
 	noneFailed(t, "17", all.during(t, time.Second))
 	v := &victim{gateway: g}
 	stop, stopWatching := all.start(t), watch(t, v.admin)
@@ -71,19 +69,17 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 	thawed := time.Now()
 	b.Thaw(t)
 	after := eventually(t, "requests are admitted again", func() bool {
-		status, _ := me(t.Context(), all.client, g.url, tokens(t)["full"].Text)
+		status := me(t.Context(), all.client, g.url, tokens(t)["full"].Text).status
 		return status == http.StatusOK
 	})
 	answered, seen := stop(), stopWatching()
-	shed := answered.between(busy, thawed).filter(func(a response) bool { return a.status == http.StatusServiceUnavailable && a.retryAfter != "" })
+	shed := answered.between(busy, thawed).unavailable()
 	if len(shed) == 0 {
 		t.Fatal("nothing was refused")
 	}
 	within(t, "17", fmt.Sprintf("p99 of %d requests refused while %d were in flight", len(shed), limit), shed.percentile(.99),
 		10*time.Millisecond)
-	expectNone(t, "17", "responses other than 404 and 503 with retry-after", len(answered.filter(func(a response) bool {
-		return !a.isAdmitted() && (a.status != http.StatusServiceUnavailable || a.retryAfter == "")
-	})))
+	expectNone(t, "17", "responses other than 404 and 503 with retry-after", len(answered)-len(answered.admitted())-len(answered.unavailable()))
 	within(t, "17", "slowest response of the admin listener during it", seen.slowest, time.Second)
 	within(t, "17", "until requests were admitted again", after, 5*time.Second)
 }

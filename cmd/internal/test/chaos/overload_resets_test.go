@@ -26,7 +26,7 @@ func newResetter(t *testing.T, address string, roots *x509.CertPool, token strin
 	var header bytes.Buffer
 	encoder := hpack.NewEncoder(&header)
 	for _, field := range [][2]string{
-		{":method", "GET"}, {":scheme", "https"}, {":authority", "gateway"}, {":path", "/v1/servers/" + unknown},
+		{":method", "GET"}, {":scheme", "https"}, {":authority", "gateway"}, {":path", unknownServer},
 		{"authorization", "Bearer " + token},
 	} {
 		must(t, encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1], Sensitive: true}))
@@ -83,7 +83,7 @@ func TestResetStreamsAreCheap(t *testing.T) {
 	parallel(t)
 	public := newPublicTLS(t)
 	g := startGateway(t, everyService(shared.address), unlimited+public.config())
-	v, n := newVictim(t, g, newClient(t, public.roots()), g.tlsURL()), either(50_000, 3000)
+	v, n := newVictim(t, g, newClient(t, public.roots())), either(50_000, 3000)
 	r := newResetter(t, g.socket(), public.roots(), tokens(t)["read"].Text)
 	connections := 0
 	v.checkDuring(t, fmt.Sprintf("%d stream resets", n), func() {

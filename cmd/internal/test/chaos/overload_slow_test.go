@@ -69,12 +69,14 @@ func (l *longest) add(d time.Duration) {
 }
 
 // socket returns the address of the public listener.
-func (g *gateway) socket() string { return strings.TrimPrefix(g.url, "http://") }
+func (g *gateway) socket() string {
+	return strings.TrimPrefix(strings.TrimPrefix(g.url, "http://"), "https://")
+}
 
 func TestSlowHeadersTimeOut(t *testing.T) {
 	parallel(t)
 	g := startGateway(t, everyService(shared.address), unlimited)
-	v, n := newVictim(t, g, newClient(t, nil), g.url), either(2000, 200)
+	v, n := newVictim(t, g, newClient(t, nil)), either(2000, 200)
 	var open longest
 	v.checkDuring(t, fmt.Sprintf("%d slow headers", n), func() {
 		onConnections(t, n, g.socket(), func(conn net.Conn) {
@@ -88,7 +90,7 @@ func TestSlowHeadersTimeOut(t *testing.T) {
 func TestSlowBodiesTimeOut(t *testing.T) {
 	parallel(t)
 	g := startGateway(t, everyService(shared.address), unlimited+"http: {body_timeout: 3s, read_header_timeout: 2s}\n")
-	v, n := newVictim(t, g, newClient(t, nil), g.url), either(1000, 100)
+	v, n := newVictim(t, g, newClient(t, nil)), either(1000, 100)
 	var open longest
 	responses := make(chan []byte, n)
 	v.checkDuring(t, fmt.Sprintf("%d slow bodies", n), func() {
@@ -117,7 +119,7 @@ func TestSlowReadersTimeOut(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
 	g := startGateway(t, everyService(shared.address), unlimited+"http: {write_timeout: 3s, request_timeout: 2s, body_timeout: 500ms}\n")
-	v, n := newVictim(t, g, newClient(t, nil), g.url), either(20, 10)
+	v, n := newVictim(t, g, newClient(t, nil)), either(20, 10)
 	request := "GET /openapi.yaml HTTP/1.1\r\nHost: slow\r\n\r\n"
 	var open longest
 	v.checkDuring(t, fmt.Sprintf("%d slow readers", n), func() {

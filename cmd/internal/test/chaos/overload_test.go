@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,7 +16,7 @@ import (
 type victim struct {
 	*gateway
 
-	other     callers
+	other     load
 	baseline  time.Duration // p99 of the other client without the attack
 	rss       float64
 	maxFailed float64 // ratio of the other client's requests
@@ -26,10 +25,10 @@ type victim struct {
 	maxFactor int // growth of the other client's p99; 0 for no bound of times
 }
 
-func newVictim(t *testing.T, g *gateway, client *http.Client, url string) *victim {
+func newVictim(t *testing.T, g *gateway, client *http.Client) *victim {
 	t.Helper()
-	v := &victim{gateway: g, row: "17", maxFactor: 2, maxMemory: maxMemoryGrowth(), other: callers{
-		client: client, token: always(tokens(t)["full"].Text), rate: either(200.0, 50.0), number: 16, url: always(notFoundURL(url)),
+	v := &victim{gateway: g, row: "17", maxFactor: 2, maxMemory: maxMemoryGrowth(), other: load{
+		gateways: []*gateway{g}, client: client, rate: either(200.0, 50.0), clients: 16,
 	}}
 	v.other.during(t, time.Second)
 	v.baseline = v.other.during(t, either(3*time.Second, time.Second)).percentile(.99)
@@ -94,20 +93,11 @@ func watch(t *testing.T, admin string) (stop func() observation) {
 }
 
 func residentMemory(ctx context.Context, admin string) (float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/metrics", http.NoBody)
-	if err != nil {
-		return 0, err
+	page := ask(ctx, http.DefaultClient, http.MethodGet, admin+"/metrics", "", "")
+	if page.err != nil {
+		return 0, page.err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(body)) {
+	for line := range strings.Lines(string(page.body)) {
 		if text, ok := strings.CutPrefix(line, "process_resident_memory_bytes "); ok {
 			return strconv.ParseFloat(strings.TrimSpace(text), 64)
 		}

@@ -1,12 +1,9 @@
 package chaos
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -60,40 +57,23 @@ func (c *poster) send(t *testing.T, p *post) {
 
 func (c *poster) try(t *testing.T, p *post) (done bool) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url+p.path, strings.NewReader(p.body))
-	if err != nil {
-		t.Error(err)
-		return false
-	}
-	request.Header.Set("Authorization", "Bearer "+c.token)
+	var key []string
 	if p.key != "" {
-		request.Header.Set("Idempotency-Key", p.key)
+		key = []string{"Idempotency-Key: " + p.key}
 	}
-	response, err := c.client.Do(request)
-	if err != nil {
+	a := ask(t.Context(), c.client, http.MethodPost, c.url+p.path, c.token, p.body, key...)
+	if a.err != nil {
 		return false
 	}
-	defer func() { _ = response.Body.Close() }()
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return false
-	}
-	p.done = response.StatusCode == http.StatusOK
-	p.replayed = response.Header.Get("Idempotent-Replayed") != ""
+	p.done = a.status == http.StatusOK
+	p.replayed = a.header.Get("Idempotent-Replayed") != ""
 	return p.done
 }
 
 // get reads JSON.
 func (c *poster) get(t *testing.T, path string, into any) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.url+path, http.NoBody)
-	must(t, err)
-	request.Header.Set("Authorization", "Bearer "+c.token)
-	response, err := c.client.Do(request)
-	must(t, err)
-	defer func() { _ = response.Body.Close() }()
-	if err := json.NewDecoder(response.Body).Decode(into); err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%d: %v", response.StatusCode, err)
-	}
+	mustRead(t, c.client, c.url+path, c.token, into)
 }
 
 // countMarks counts the marks in all incidents and in the updates of one.
@@ -139,7 +119,7 @@ func TestConnectionsCutWhileClientsPost(t *testing.T) {
 	s := everyService(b.address)
 	s.incident = upstream.address()
 	g := startGateway(t, s, "upstream_calls: {breaker: {min_requests: 100000}}\n"+unlimited)
-	before := newLink(t, strings.TrimPrefix(g.url, "http://"))
+	before := newLink(t, g.socket())
 	direct := &poster{client: http.DefaultClient, url: g.url, token: texts(t, "full")["full"]}
 	incident := direct.first(t)
 	all := posts(either(2000, 200), incident)

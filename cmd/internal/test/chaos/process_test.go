@@ -16,12 +16,12 @@ func launch(name string, args ...string) (*testkit.Process, error) {
 }
 
 // start runs a program for one test.
-func start(t *testing.T, name string, args ...string) *testkit.Process {
+func start(t testing.TB, name string, args ...string) *testkit.Process {
 	t.Helper()
 	return testkit.Start(t, exec.Command(program(name), args...))
 }
 
-func eventually(t *testing.T, what string, holds func() bool) time.Duration {
+func eventually(t testing.TB, what string, holds func() bool) time.Duration {
 	t.Helper()
 	return testkit.Eventually(t, what, holds)
 }

@@ -160,7 +160,7 @@ func TestTokensWithinTheirLimitsAreNotDeniedWhileRedisIsDown(t *testing.T) {
 	limits := "  limits: [{requests: 3, per: 1s}, {requests: 5000, per: 1h}]\n"
 	gateways := startTwo(t, inRedisWithin(server, either(50*time.Millisecond, time.Second/2), limits))
 	requests := load{gateways: gateways, tokens: createTokens(t, count), rate: count * each, clients: count}
-	end := requests.begin(t)
+	end := requests.start(t)
 	duration := either(6*time.Second, 2500*time.Millisecond)
 	outage := func(begin, end func()) {
 		sleep(t, duration)

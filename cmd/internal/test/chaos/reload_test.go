@@ -24,7 +24,7 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 	gateways := startTwo(t, limit(3))
 	const step = 4 * time.Second
 	brief := either(step, time.Second/2)
-	wait := load{gateways: gateways, tokens: texts(t, "full"), rate: 100, clients: 8, duration: 2*step + 4*brief}.start(t)
+	wait := load{gateways: gateways, rate: 100, clients: 8, duration: 2*step + 4*brief}.start(t)
 	change := func(after time.Duration, requests any) time.Time {
 		sleep(t, after)
 		at := time.Now()

@@ -55,16 +55,14 @@ func TestDNSUnavailable(t *testing.T) {
 	names := startResolver(t, host(t, b.address))
 	behind := everyService("dns://" + names.address + "/backend.test:" + port(t, b.address))
 	g := startGateway(t, behind, unlimited)
-	all := callers{
-		client: newClient(t, nil), token: always(tokens(t)["full"].Text), rate: 50, number: 8, url: always(notFoundURL(g.url)),
-	}
+	all := load{gateways: []*gateway{g}, client: newClient(t, nil), rate: 50, clients: 8}
 	stop := all.start(t)
 	sleep(t, time.Second/2)
 	names.silent.Store(true)
 	late := launchGateway(t, behind, unlimited)
 	late.waitUntilServing(t)
-	if status, header := me(t.Context(), all.client, late.url, tokens(t)["full"].Text); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
-		t.Errorf("a gateway without DNS answers %d, retry-after %q", status, header.Get("Retry-After"))
+	if a := me(t.Context(), all.client, late.url, tokens(t)["full"].Text); a.status != http.StatusServiceUnavailable || a.retryAfter == "" {
+		t.Errorf("a gateway without DNS answers %d, retry-after %q", a.status, a.retryAfter)
 	}
 	sleep(t, either(4*time.Second, time.Second))
 	noneFailed(t, dnsRow, stop())
@@ -85,11 +83,11 @@ func TestDNSNameWithoutAddress(t *testing.T) {
 	b.End(t)
 	client, token := newClient(t, nil), tokens(t)["full"].Text
 	eventually(t, "requests get 503", func() bool {
-		return fetch(t.Context(), client, notFoundURL(g.url), token).status == http.StatusServiceUnavailable
+		return fetch(t.Context(), client, g.url+unknownServer, token).status == http.StatusServiceUnavailable
 	})
 	b.restart(t)
 	names.addresses.Store(&[]string{host(t, b.address)})
 	begun := time.Now()
-	eventually(t, "requests succeed again", func() bool { return fetch(t.Context(), client, notFoundURL(g.url), token).isAdmitted() })
+	eventually(t, "requests succeed again", func() bool { return fetch(t.Context(), client, g.url+unknownServer, token).isAdmitted() })
 	within(t, dnsRow, "until requests succeeded, after the name had an address", time.Since(begun), 40*time.Second)
 }

@@ -155,7 +155,7 @@ func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 	for _, g := range gateways {
 		g.waitUntilReady(t)
 	}
-	end := load{gateways: gateways, tokens: texts(t, "full", "read"), rate: 100, clients: 16}.begin(t)
+	end := load{gateways: gateways, tokens: texts(t, "full", "read"), rate: 100, clients: 16}.start(t)
 	s.requireToken(t, gateways, config)
 	s.rotateToken(t, gateways, "the second token of operators")
 	s.rotatePassword(t, server, gateways, "second-password")
@@ -199,7 +199,7 @@ func access(t *testing.T, g *gateway, token string) int {
 	return fetch(t.Context(), http.DefaultClient, g.admin+"/admin/config", token).status
 }
 
-func secretIn(t *testing.T, file string) string {
+func secretIn(t testing.TB, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	must(t, err)

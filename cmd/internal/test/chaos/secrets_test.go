@@ -232,13 +232,7 @@ func (c *leakyClient) sendToAdmin(t *testing.T) {
 			responses.WriteString(c.gateway.get(t, target))
 		}
 		target := fmt.Sprint(c.gateway.admin, "/admin/limits/token-", i)
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, target, http.NoBody)
-		must(t, err)
-		request.Header.Set("X-Operator", secret)
-		response, err := http.DefaultClient.Do(request)
-		must(t, err)
-		_, _ = io.Copy(&responses, response.Body)
-		_ = response.Body.Close()
+		responses.Write(mustAsk(t, http.DefaultClient, http.MethodDelete, target, "", "", "X-Operator: "+secret).body)
 	}
 	expectNone(t, "21", "tokens in responses of the admin listener", countLeaks(t, map[string]string{"the admin listener": responses.String()}, c.secrets))
 }

@@ -56,7 +56,7 @@ func (r *replacement) run(t *testing.T) {
 	gateways := startTwo(t, r.configuration(t))
 	end := load{
 		gateways: gateways, tokens: texts(t, "full", "read", "servers:read", "monitors:read"), rate: 200, clients: 32,
-	}.begin(t)
+	}.start(t)
 	sleep(t, time.Second)
 	old, replica := r.sentinels.Roles()
 	r.failed = time.Now()

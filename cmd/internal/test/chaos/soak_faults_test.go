@@ -83,7 +83,7 @@ func (s *soak) revoke(t *testing.T) {
 	token := createToken(t, s.replicas[0].data)
 	all := func(status int) bool {
 		for _, g := range s.gateways {
-			if got, _ := me(t.Context(), s.client, g.tlsURL(), token.Text); got != status {
+			if got := me(t.Context(), s.client, g.url, token.Text).status; got != status {
 				return false
 			}
 		}

@@ -140,7 +140,7 @@ func (s *soak) send(ctx context.Context, client *http.Client, g *gateway, v soak
 		ctx, hangUp = context.WithTimeout(ctx, v.hangUpAfter)
 		defer hangUp()
 	}
-	o.request, o.err = http.NewRequestWithContext(ctx, v.method, g.tlsURL()+v.path, strings.NewReader(v.body))
+	o.request, o.err = http.NewRequestWithContext(ctx, v.method, g.url+v.path, strings.NewReader(v.body))
 	if o.err != nil {
 		return o
 	}

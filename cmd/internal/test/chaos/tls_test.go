@@ -11,11 +11,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +41,12 @@ func BenchmarkTLS(b *testing.B) {
 		{name: "new connection: RSA 2048", secured: &rsa2048, ends: true},
 	} {
 		b.Run(row.name, func(b *testing.B) {
-			m := startMeasured(b, row.secured)
+			config := unlimited
+			if row.secured != nil {
+				files := admintest.Write(b, row.secured.pair.Certificate, row.secured.pair.Key)
+				config += fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", files[0], files[1])
+			}
+			g := startGateway(b, everyService(shared.address), config)
 			client := func() *http.Transport {
 				own := &http.Transport{ForceAttemptHTTP2: row.http2, DisableKeepAlives: row.ends}
 				if row.secured != nil {
@@ -54,15 +55,15 @@ func BenchmarkTLS(b *testing.B) {
 				b.Cleanup(own.CloseIdleConnections)
 				return own
 			}
-			m.request(b, client())
-			before := m.cpuSeconds(b)
+			requestServers(b, g, client())
+			before := g.metric(b, "process_cpu_seconds_total")
 			b.SetParallelism(max(1, 16/runtime.GOMAXPROCS(0)))
 			b.RunParallel(func(pb *testing.PB) {
 				for own := client(); pb.Next(); {
-					m.request(b, own)
+					requestServers(b, g, own)
 				}
 			})
-			seconds := (m.cpuSeconds(b) - before) / float64(b.N)
+			seconds := (g.metric(b, "process_cpu_seconds_total") - before) / float64(b.N)
 			measured[row.name] = time.Duration(seconds * float64(time.Second))
 			b.ReportMetric(seconds*1e6, "gateway-µs/op")
 		})
@@ -107,41 +108,14 @@ func rsaSecured(b *testing.B) secured {
 	}}
 }
 
-// measured is a gateway with readable CPU time.
-type measured struct{ url, admin, token string }
-
-// startMeasured runs a gateway in front of the shared backend, with TLS unless certificate is nil.
-func startMeasured(b *testing.B, certificate *secured) measured {
-	b.Helper()
-	config, scheme := everyService(shared.address).configuration()+unlimited+"shutdown: {drain_wait: 0s}\n", "http"
-	if certificate != nil {
-		files := admintest.Write(b, certificate.pair.Certificate, certificate.pair.Key)
-		config, scheme = config+fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", files[0], files[1]), "https"
-	}
-	file := filepath.Join(b.TempDir(), "opsgate.yaml")
-	must(b, os.WriteFile(file, []byte(config), 0o600))
-	p, err := launch("opsgate", "serve", "--config="+file)
-	must(b, err)
-	b.Cleanup(func() {
-		if err := p.Stop(); err != nil {
-			b.Error(err)
-		}
-	})
-	serving, err := p.Record("serving")
-	must(b, err)
-	return measured{
-		url: fmt.Sprint(scheme, "://", serving["listen"]), admin: fmt.Sprint("http://", serving["admin_listen"]),
-		token: tokens(b)["full"].Text,
-	}
-}
-
-func (m measured) request(b *testing.B, client *http.Transport) {
-	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, m.url+"/v1/servers", http.NoBody)
+// requestServers lists the servers of the demo.
+func requestServers(b *testing.B, g *gateway, client *http.Transport) {
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, g.url+"/v1/servers", http.NoBody)
 	if err != nil {
 		b.Error(err)
 		return
 	}
-	request.Header.Set("Authorization", "Bearer "+m.token)
+	request.Header.Set("Authorization", "Bearer "+tokens(b)["full"].Text)
 	response, err := client.RoundTrip(request)
 	if err != nil {
 		b.Error(err)
@@ -151,19 +125,4 @@ func (m measured) request(b *testing.B, client *http.Transport) {
 		b.Errorf("%s, %v", response.Status, err)
 	}
 	_ = response.Body.Close()
-}
-
-// cpuSeconds returns the CPU time of the gateway's process.
-func (m measured) cpuSeconds(b *testing.B) float64 {
-	b.Helper()
-	response, err := http.Get(m.admin + "/metrics")
-	must(b, err)
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	must(b, err)
-	_, after, _ := strings.Cut(string(text), "\nprocess_cpu_seconds_total ")
-	value, _, _ := strings.Cut(after, "\n")
-	seconds, err := strconv.ParseFloat(value, 64)
-	must(b, err)
-	return seconds
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -79,18 +78,7 @@ func revokeToken(t *testing.T, data, id string) {
 	administer(t, data, "token", "revoke", id)
 }
 
-// me calls /v1/me, and returns the status, 0 without a response, and the headers.
-func me(ctx context.Context, client *http.Client, base, token string) (int, http.Header) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/me", http.NoBody)
-	if err != nil {
-		return 0, nil
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, nil
-	}
-	_, _ = io.Copy(io.Discard, response.Body)
-	_ = response.Body.Close()
-	return response.StatusCode, response.Header
+// me calls /v1/me.
+func me(ctx context.Context, client *http.Client, base, token string) response {
+	return fetch(ctx, client, base+"/v1/me", token)
 }

@@ -77,7 +77,7 @@ func Launch(command *exec.Cmd) (*Process, error) {
 
 // Start starts a command for one test, which stops it at its end and fails if it exits with an error. A test that fails shows the log of
 // the command without its requests.
-func Start(t *testing.T, command *exec.Cmd) *Process {
+func Start(t testing.TB, command *exec.Cmd) *Process {
 	t.Helper()
 	p, err := Launch(command)
 	Must(t, err)
@@ -106,7 +106,7 @@ func (p *Process) withoutRequests() string {
 func (p *Process) MayFail() { p.mayFail = true }
 
 // End is Stop for a test. It may be called more than once.
-func (p *Process) End(t *testing.T) {
+func (p *Process) End(t testing.TB) {
 	t.Helper()
 	if err := p.Stop(); err != nil {
 		t.Error(err)
