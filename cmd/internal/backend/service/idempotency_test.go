@@ -1,13 +1,10 @@
 package service_test
 
 import (
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	incidentv1 "opsgate/proto/ops/incident/v1"
@@ -22,7 +19,7 @@ func keyed(t team, key string) *incidentv1.CreateIncidentRequest {
 	return r
 }
 
-func TestRepeatedCreateReturnsTheStoredResponse(t *testing.T) {
+func TestKeysAreStoredForADay(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	r := keyed(own, "key-1")
@@ -32,7 +29,7 @@ func TestRepeatedCreateReturnsTheStoredResponse(t *testing.T) {
 	if first.GetReplayed() {
 		t.Error("the first response has replayed set")
 	}
-	s.clock.Move(23 * time.Hour)
+	s.clock.Move(24*time.Hour - time.Second)
 	s = s.restart() // keys survive a restart
 	again := proto.CloneOf(r)
 	again.Actor = &incidentv1.Actor{TokenId: own.id, IpAddress: "2001:db8::1", RequestId: "another"}
@@ -44,6 +41,10 @@ func TestRepeatedCreateReturnsTheStoredResponse(t *testing.T) {
 	}
 	if s.count("incidents") != 1 || s.count("notifications") != 1 || s.count("idempotency_keys") != 1 {
 		t.Error("the replay wrote rows")
+	}
+	s.clock.Move(2 * time.Second)
+	if later := s.create(r); later.GetId() == first.GetIncident().GetId() {
+		t.Error("the key has not expired after a day")
 	}
 }
 
@@ -64,20 +65,6 @@ func TestWritesButNotReplaysAreSignalled(t *testing.T) {
 				t.Error("a write was not signalled")
 			}
 		}
-	}
-}
-
-func TestRepeatedUpdateReturnsTheStoredResponse(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
-	u := newUpdate(own, s.create(newIncident(own, "Updated once")).GetId())
-	u.IdempotencyKey = "key-1"
-	first, err := s.incident.AddIncidentUpdate(t.Context(), u)
-	testkit.Must(t, err)
-	replay, err := s.incident.AddIncidentUpdate(t.Context(), u)
-	testkit.Must(t, err)
-	if !replay.GetReplayed() || !proto.Equal(replay.GetUpdate(), first.GetUpdate()) || s.count("incident_updates") != 2 {
-		t.Errorf("replay %v of %v", replay, first)
 	}
 }
 
@@ -112,66 +99,6 @@ func TestKeyWithAnotherRequestIsInvalid(t *testing.T) {
 	_, err = s.incident.AddIncidentUpdate(t.Context(), u)
 	if fields := violated(t, err); fields["idempotency_key"] != "was used with another request in the last 24 hours" {
 		t.Errorf("a key of an unknown method: %v", fields)
-	}
-}
-
-func TestTeamsMayUseTheSameKey(t *testing.T) {
-	s := startSystem(t)
-	ours, theirs := s.team("harbour"), s.team("lighthouse")
-	if a, b := s.create(keyed(ours, "key-1")), s.create(keyed(theirs, "key-1")); a.GetId() == b.GetId() {
-		t.Error("one team got the other team's response")
-	}
-}
-
-func TestKeyExpiresAfterADay(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
-	first := s.create(keyed(own, "key-1"))
-	s.clock.Move(24*time.Hour - time.Second)
-	if again := s.create(keyed(own, "key-1")); again.GetId() != first.GetId() {
-		t.Error("expired within the day")
-	}
-	s.clock.Move(2 * time.Second)
-	if again := s.create(keyed(own, "key-1")); again.GetId() == first.GetId() {
-		t.Error("not expired after a day")
-	}
-}
-
-func TestKeyCanBeReusedAfterAFailure(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
-	r := keyed(own, "key-1")
-	r.StatusPageId = new("0190a5c8-0000-7000-8000-000000000000")
-	_, err := s.incident.CreateIncident(t.Context(), r)
-	mustBe(t, err, codes.InvalidArgument)
-	s.create(keyed(own, "key-1")) // the corrected request may use the key
-}
-
-// Each concurrent call returns the one incident or ABORTED.
-func TestConcurrentCallsWithOneKeyCreateOneIncident(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
-	const calls = 16
-	var (
-		wg   sync.WaitGroup
-		mu   sync.Mutex
-		made []string
-	)
-	for range calls {
-		wg.Go(func() {
-			response, err := s.incident.CreateIncident(t.Context(), keyed(own, "key-1"))
-			mu.Lock()
-			defer mu.Unlock()
-			if err == nil {
-				made = append(made, response.GetIncident().GetId())
-			} else if status.Code(err) != codes.Aborted {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-	wg.Wait()
-	if len(made) == 0 || len(slices.Compact(made)) != 1 || s.count("incidents") != 1 {
-		t.Errorf("responses %v, %d incidents", made, s.count("incidents"))
 	}
 }
 

@@ -2,15 +2,12 @@ package service_test
 
 import (
 	"context"
-	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/cmd/internal/backend/store/query"
@@ -86,61 +83,5 @@ func TestResourcesOfAnotherTeamAreNotFound(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestListsHoldOnlyRowsOfTheTeam(t *testing.T) {
-	s := startSystem(t)
-	ours, own := s.fill("harbour")
-	_, foreign := s.fill("lighthouse")
-	for _, m := range teamScoped() {
-		if m.Resource() != "" || m.Writes() {
-			continue
-		}
-		t.Run(m.String(), func(t *testing.T) {
-			response, err := s.call(t, m, ours.id, "")
-			testkit.Must(t, err)
-			text := prototext.Format(response)
-			contains := func(id string) bool { return strings.Contains(text, id) }
-			if !slices.ContainsFunc(slices.Collect(maps.Values(own)), contains) {
-				t.Errorf("no resource of the team is in the response: %s", text)
-			}
-			if slices.ContainsFunc(slices.Collect(maps.Values(foreign)), contains) {
-				t.Errorf("a resource of another team is in the response: %s", text)
-			}
-		})
-	}
-}
-
-func TestIncidentCannotReferToAnotherTeam(t *testing.T) {
-	s := startSystem(t)
-	ours, theirs := s.team("harbour"), s.team("lighthouse")
-	r := newIncident(ours, "An incident")
-	r.StatusPageId = &theirs.page
-	r.ComponentIds = []string{theirs.component}
-	_, err := s.incident.CreateIncident(t.Context(), r)
-	fields := violated(t, err)
-	if len(fields) != 2 || fields["status_page_id"] == "" || fields["component_ids"] == "" {
-		t.Errorf("violations: %v", fields)
-	}
-	if s.count("incidents") != 0 {
-		t.Error("an incident was written")
-	}
-}
-
-func TestEveryMethodRequiresATeamID(t *testing.T) {
-	s := startSystem(t)
-	valid := uuid.NewString()
-	for _, m := range teamScoped() {
-		for _, id := range []string{"", "harbour", valid[:35], "{" + valid + "}", "A" + valid[1:35] + "F"} {
-			_, err := s.call(t, m, id, valid)
-			if fields := violated(t, err); fields["team_id"] == "" {
-				t.Errorf("%s, team %q: %v", m, id, fields)
-			}
-		}
-	}
-	_, err := s.incident.CreateIncident(t.Context(), newIncident(team{id: valid}, "An incident"))
-	if fields := violated(t, err); fields["team_id"] == "" {
-		t.Errorf("a team that does not exist: %v", fields)
 	}
 }

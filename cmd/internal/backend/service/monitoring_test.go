@@ -76,15 +76,3 @@ func TestChecksSinceATimeAreNewestFirst(t *testing.T) {
 		}
 	}
 }
-
-func TestSinceIsRequired(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
-	for _, since := range []*timestamppb.Timestamp{nil, {Nanos: -1}} {
-		_, err := s.monitoring.ListMonitorChecks(t.Context(),
-			&monitoringv1.ListMonitorChecksRequest{TeamId: own.id, MonitorId: own.monitor, Since: since})
-		if fields := violated(t, err); fields["since"] == "" {
-			t.Errorf("since %v: %v", since, fields)
-		}
-	}
-}

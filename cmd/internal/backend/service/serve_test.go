@@ -1,40 +1,23 @@
 package service_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/cmd/internal/test/testkit"
 	"opsgate/proto/contract"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
-
-func TestHealthIsServed(t *testing.T) {
-	s := startSystem(t)
-	services := []string{""}
-	for _, service := range contract.Services() {
-		services = append(services, service.FullName)
-	}
-	for _, service := range services {
-		response, err := healthv1.NewHealthClient(s.conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
-		testkit.Must(t, err)
-		if response.GetStatus() != healthv1.HealthCheckResponse_SERVING {
-			t.Errorf("service %q: %v", service, response.GetStatus())
-		}
-	}
-}
 
 // reflected returns the number of services that a server lists by reflection.
 func reflected(t *testing.T, conn *grpc.ClientConn) (int, error) {
@@ -52,24 +35,12 @@ func TestReflectionIsServedOnlyIfEnabled(t *testing.T) {
 	_, err := reflected(t, startSystem(t).conn)
 	mustBe(t, err, codes.Unimplemented)
 
-	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir(), Reflection: true})
-	testkit.Must(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- backend.Serve(ctx, listener) }()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	testkit.Must(t, err)
-	n, err := reflected(t, conn)
+	s := startWith(t, service.Options{DataDir: t.TempDir(), Reflection: true}, &clock{now: start()})
+	n, err := reflected(t, s.conn)
 	testkit.Must(t, err)
 	if n != len(contract.Services())+3 { // health, and reflection in two versions
 		t.Errorf("%d services", n)
 	}
-	testkit.Must(t, conn.Close())
-	stop()
-	testkit.Must(t, <-done)
-	testkit.Must(t, backend.Close())
 }
 
 func TestOnlyGivenServicesAreServed(t *testing.T) {
@@ -101,24 +72,6 @@ func TestUnknownServiceIsAnError(t *testing.T) {
 	}
 }
 
-// A buffer is safe for concurrent use.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // The transaction of the call is rolled back.
 func TestPanicEndsOnlyItsCall(t *testing.T) {
 	s := startSystem(t)
@@ -138,24 +91,13 @@ func TestPanicEndsOnlyItsCall(t *testing.T) {
 
 // The log has the method and the code of a call, and nothing of its request or response.
 func TestLogContainsNoPayload(t *testing.T) {
-	var log buffer
-	backend, err := service.Open(t.Context(), service.Options{
+	var log loggingtest.Buffer
+	s := startWith(t, service.Options{
 		DataDir: t.TempDir(), Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
-	testkit.Must(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- backend.Serve(ctx, listener) }()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	testkit.Must(t, err)
-	_, err = fleetv1.NewFleetServiceClient(conn).ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: "hunter2"})
+	}, &clock{now: start()})
+	_, err := s.fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: "hunter2"})
 	mustBe(t, err, codes.InvalidArgument)
-	testkit.Must(t, conn.Close())
-	stop()
-	testkit.Must(t, <-done)
-	testkit.Must(t, backend.Close())
+	s.close()
 	got := log.String()
 	if !strings.Contains(got, "ListServers") || !strings.Contains(got, "InvalidArgument") || strings.Contains(got, "hunter2") {
 		t.Errorf("log: %s", got)

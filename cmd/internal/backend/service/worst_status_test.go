@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,9 +14,12 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// worstOf returns the status of a page without components, computed from all its incidents.
-func worstOf(incidents []query.InsertIncidentParams, now int64) incidentv1.PublicStatus {
+// worstOf returns the status of a page, computed from all its components and incidents.
+func worstOf(components []string, incidents []query.InsertIncidentParams, now int64) incidentv1.PublicStatus {
 	found := map[incidentv1.PublicStatus]bool{}
+	for _, status := range components {
+		found[incidentv1.PublicStatus(incidentv1.PublicStatus_value["PUBLIC_STATUS_"+strings.ToUpper(status)])] = true
+	}
 	for _, i := range incidents {
 		switch {
 		case i.Status == "resolved":
@@ -38,12 +42,12 @@ func worstOf(incidents []query.InsertIncidentParams, now int64) incidentv1.Publi
 	return incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL
 }
 
-// The database computes the worst status of a page from any incidents.
-func TestPageHasTheStatusOfItsWorstIncident(t *testing.T) {
+// The database computes the worst status of a page from any components and incidents.
+func TestPageHasTheStatusOfItsWorstComponentOrIncident(t *testing.T) {
 	s := startSystem(t)
 	own := s.team("harbour")
 	other := s.addPage(own, "another page of the team")
-	now := start().UnixNano()
+	now, file := start().UnixNano(), s.file()
 	rapid.Check(t, func(rt *rapid.T) {
 		page := s.addPage(own, "page")
 		incident := rapid.Custom(func(rt *rapid.T) query.InsertIncidentParams {
@@ -60,9 +64,19 @@ func TestPageHasTheStatusOfItsWorstIncident(t *testing.T) {
 			return i
 		})
 		incidents := rapid.SliceOfN(incident, 0, 4).Draw(rt, "incidents")
+		statuses := rapid.SampledFrom([]string{"operational", "operational", "degraded", "outage", "maintenance"})
+		components := rapid.SliceOfN(statuses, 0, 3).Draw(rt, "components")
 		s.insert(func(ctx context.Context, q *query.Queries) error {
 			elsewhere := query.InsertIncidentParams{
 				ID: uuid.NewString(), TeamID: own.id, StatusPageID: &other, Title: "Elsewhere", Status: "identified", Impact: "critical", AffectsPage: true,
+			}
+			for i, status := range components {
+				err := q.InsertComponent(ctx, query.InsertComponentParams{
+					ID: uuid.NewString(), TeamID: own.id, StatusPageID: page, Position: int64(-i), Status: status,
+				})
+				if err != nil {
+					return err
+				}
 			}
 			for _, i := range append(incidents, elsewhere) {
 				if err := q.InsertIncident(ctx, i); err != nil {
@@ -71,12 +85,13 @@ func TestPageHasTheStatusOfItsWorstIncident(t *testing.T) {
 			}
 			return nil
 		})
-		if got, want := s.page(own, page).GetStatusPage().GetOverallStatus(), worstOf(incidents, now); got != want {
-			rt.Fatalf("%v, want %v", got, want)
+		got, want := s.page(own, page), worstOf(components, incidents, now)
+		if overall := got.GetStatusPage().GetOverallStatus(); overall != want {
+			rt.Fatalf("%v, want %v", overall, want)
 		}
-		_, err := s.file().Exec("DELETE FROM incidents WHERE status_page_id = ?", page)
-		testkit.Must(t, err)
-		_, err = s.file().Exec("DELETE FROM status_pages WHERE id = ?", page) // a team has a bounded number
-		testkit.Must(t, err)
+		for _, rows := range []string{"incidents WHERE status_page_id", "components WHERE status_page_id", "status_pages WHERE id"} {
+			_, err := file.Exec("DELETE FROM "+rows+" = ?", page) // a team has a bounded number
+			testkit.Must(t, err)
+		}
 	})
 }
