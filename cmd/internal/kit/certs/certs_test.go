@@ -17,18 +17,15 @@ import (
 	"opsgate/cmd/internal/gate/admin/admintest"
 	"opsgate/cmd/internal/kit/certs"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // put writes a file with a modification time in the past.
 func put(t *testing.T, path string, content []byte, age time.Duration) {
 	t.Helper()
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, content, 0o600))
 	when := time.Now().Add(-age)
-	if err := os.Chtimes(path, when, when); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chtimes(path, when, when))
 }
 
 // A listener with TLS that sends one byte on each connection.
@@ -54,12 +51,9 @@ func listen(t *testing.T) *listener {
 		Listener: "public", Files: l.files, Protocols: []string{"h2", "http/1.1"}, Registerer: l.registry,
 		Logger: slog.New(slog.NewJSONHandler(l.log, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l.Listener, err = tls.Listen("tcp", "127.0.0.1:0", config); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	l.Listener, err = tls.Listen("tcp", "127.0.0.1:0", config)
+	testkit.Must(t, err)
 	ended := make(chan struct{})
 	go l.serve(ended)
 	t.Cleanup(func() {
@@ -126,9 +120,7 @@ func TestChangedFilesApplyToTheNextHandshake(t *testing.T) {
 	l.mustShow(t, 2) // a client without a certificate still connects
 	put(t, l.files.ClientCA, l.users.PEM, 20*time.Minute)
 	l.mustShow(t, 2, ada...)
-	if err := os.Remove(l.files.Certificate); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(l.files.Certificate))
 	l.mustShow(t, 2, ada...)
 }
 
@@ -171,12 +163,8 @@ func TestAReplacedFileOfTheSameSizeAndTimeIsRead(t *testing.T) {
 		renewed := l.roots.Server(t, serial+2)
 		for path, content := range map[string][]byte{l.files.Certificate: renewed.Certificate, l.files.Key: renewed.Key} {
 			put(t, path+".next", content, time.Hour)
-			if err := os.Chtimes(path+".next", when, when); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(path+".next", path); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Chtimes(path+".next", when, when))
+			testkit.Must(t, os.Rename(path+".next", path))
 		}
 		l.mustShow(t, serial+2)
 	}
@@ -194,9 +182,7 @@ func TestFilesThatCouldNotBeReadAreReadAgain(t *testing.T) {
 		want int64
 	}{{invalid, 1}, {renewed.Key, 2}} {
 		put(t, l.files.Key, step.key, 0)
-		if err := os.Chtimes(l.files.Key, modified, modified); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Chtimes(l.files.Key, modified, modified))
 		l.mustShow(t, step.want)
 	}
 	if n := strings.Count(l.log.String(), "changed TLS files are not used"); n != 1 {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/cmd/internal/kit/logging"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // limited is a Limiter whose reports are recorded.
@@ -32,9 +33,7 @@ func newLimited(t *testing.T) *limited {
 	limiter, err := logging.NewLimiter(logging.LimiterOptions{
 		Logger: slog.New(slog.NewJSONHandler(l.out, nil)), Clock: time.Now, Registerer: l.registry, Service: "opsgate",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l.Limiter = limiter
 	return l
 }
@@ -265,9 +264,7 @@ func BenchmarkSuppressedLine(b *testing.B) {
 	limiter, err := logging.NewLimiter(logging.LimiterOptions{
 		Logger: slog.New(slog.DiscardHandler), Clock: time.Now, Registerer: prometheus.NewRegistry(), Service: "opsgate",
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	lines := limiter.Lines("kind", 10)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {

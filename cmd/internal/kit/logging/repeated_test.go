@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/cmd/internal/kit/logging"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // The database fails: the dispatcher of notifications logs each attempt, one per second.
@@ -19,9 +20,7 @@ func TestRepeatedLinesAreBoundedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		logger, limiter, err := logging.NewRepeated(slog.NewTextHandler(&out, nil), time.Now, prometheus.NewRegistry())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- limiter.Run(ctx) }()

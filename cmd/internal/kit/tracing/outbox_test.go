@@ -2,6 +2,7 @@ package tracing_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/cmd/internal/kit/tracing"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // batch is the number of spans that the processor sends without waiting for more.
@@ -36,9 +38,7 @@ func open(t testing.TB, endpoint string) recorder {
 	r.Provider, err = tracing.New(tracing.Options{
 		Endpoint: endpoint, Version: "1.2.3", Registerer: r.registry, Logger: slog.New(slog.NewJSONHandler(r.log, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return r
 }
 
@@ -54,29 +54,13 @@ func (r recorder) record(requests int) {
 // await waits until this number of spans has the outcome.
 func (r recorder) await(t *testing.T, outcome string, spans int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for {
-		got := r.spans(t)[outcome]
-		if got == float64(spans) {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%v spans are %s, want %d", got, outcome, spans)
-		}
-	}
+	testkit.Eventually(t, fmt.Sprintf("%d spans are %s", spans, outcome), func() bool { return r.spans(t)[outcome] == float64(spans) })
 }
 
 func (r recorder) spans(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := r.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	counts := make(map[string]float64)
 	for _, m := range families[0].GetMetric() {
 		counts[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
@@ -113,9 +97,7 @@ func TestAnOutageOfTheCollectorIsLoggedAtItsBeginningAndEnd(t *testing.T) {
 
 func TestACollectorThatHangsDelaysNoRequest(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // connections to it are never answered
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = listener.Close() }()
 	for _, scheme := range []string{"http://", "grpc://"} {
 		r := open(t, scheme+listener.Addr().String())
@@ -139,9 +121,7 @@ func TestMetricsAreWellFormed(t *testing.T) {
 	r := open(t, "http://127.0.0.1:1")
 	defer r.Close()
 	families, err := r.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {
 		t.Error(problems, err)
 	}
