@@ -22,16 +22,10 @@ import (
 	"opsgate/authn"
 	"opsgate/cmd/internal/backend/command"
 	"opsgate/cmd/internal/backend/demo"
+	"opsgate/cmd/internal/test/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // run runs the program to its end.
 func run(t *testing.T, arguments ...string) (code int, out, errs string) {
@@ -74,14 +68,14 @@ func serve(t *testing.T, arguments ...string) *server {
 	lines := json.NewDecoder(logs)
 	var record struct{ Msg, Address, Admin, Links string }
 	for record.Msg != "serving" {
-		must(t, lines.Decode(&record))
+		testkit.Must(t, lines.Decode(&record))
 	}
 	go io.Copy(io.Discard, logs) //nolint:errcheck // the program blocks if the log is not read
 	conn, err := grpc.NewClient(record.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	testkit.Must(t, err)
 	s := &server{t: t, conn: conn, admin: "http://" + record.Admin, links: "http://" + record.Links}
 	s.stop = sync.OnceValue(func() int {
-		must(t, conn.Close())
+		testkit.Must(t, conn.Close())
 		cancel()
 		return <-done
 	})
@@ -109,7 +103,7 @@ func TestTokenCreateResolveRevoke(t *testing.T) {
 	}
 	s := serve(t, "--data-dir", dir)
 	resolved, err := s.resolve(token)
-	must(t, err)
+	testkit.Must(t, err)
 	if resolved.GetTeamId() != team || strings.Join(resolved.GetScopes(), " ") != "audit:read servers:read" {
 		t.Errorf("resolved to %v", resolved)
 	}
@@ -118,12 +112,12 @@ func TestTokenCreateResolveRevoke(t *testing.T) {
 		t.Errorf("tokens:\n%s", list)
 	}
 	watch, err := identityv1.NewIdentityServiceClient(s.conn).WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{})
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = watch.Recv()
-	must(t, err)
+	testkit.Must(t, err)
 	succeed(t, "token", "revoke", "--data-dir", dir, resolved.GetTokenId())
 	message, err := watch.Recv() // before the first heartbeat, after ten seconds
-	must(t, err)
+	testkit.Must(t, err)
 	if message.GetRevocation().GetTokenId() != resolved.GetTokenId() {
 		t.Errorf("the running program reported %v", message)
 	}
@@ -162,10 +156,10 @@ func TestMintPrintsAValidTokenAndItsHash(t *testing.T) {
 func mustNotContain(t *testing.T, dir, text string) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, file := range files {
 		data, err := os.ReadFile(filepath.Join(dir, file.Name()))
-		must(t, err)
+		testkit.Must(t, err)
 		if bytes.Contains(data, []byte(text)) {
 			t.Errorf("%s contains the token", file.Name())
 		}
@@ -175,12 +169,12 @@ func mustNotContain(t *testing.T, dir, text string) {
 func TestServeWithDemoData(t *testing.T) {
 	s := serve(t, "--data-dir", t.TempDir(), "--seed", "demo", "--services", "fleet,identity", "--token-prefix", "acme_")
 	tokens, err := demo.Tokens(authn.TokenFormat{Prefix: "acme_"})
-	must(t, err)
+	testkit.Must(t, err)
 	resolved, err := s.resolve(tokens[0].Text)
-	must(t, err)
+	testkit.Must(t, err)
 	servers, err := fleetv1.NewFleetServiceClient(s.conn).ListServers(t.Context(),
 		&fleetv1.ListServersRequest{TeamId: resolved.GetTeamId()})
-	must(t, err)
+	testkit.Must(t, err)
 	if len(servers.GetServers()) == 0 {
 		t.Error("there are no servers")
 	}
@@ -193,7 +187,7 @@ func TestReflectionIsOffByDefault(t *testing.T) {
 	}{{nil, codes.Unimplemented}, {[]string{"--reflection"}, codes.OK}} {
 		s := serve(t, append([]string{"--data-dir", t.TempDir()}, test.arguments...)...)
 		stream, err := reflectionv1.NewServerReflectionClient(s.conn).ServerReflectionInfo(t.Context())
-		must(t, err)
+		testkit.Must(t, err)
 		_ = stream.Send(&reflectionv1.ServerReflectionRequest{ // Recv returns why it fails
 			MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{},
 		})
@@ -207,7 +201,7 @@ func TestReflectionIsOffByDefault(t *testing.T) {
 func TestExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	notADir := filepath.Join(dir, "file")
-	must(t, os.WriteFile(notADir, nil, 0o600))
+	testkit.Must(t, os.WriteFile(notADir, nil, 0o600))
 	const mailed = " --smtp 127.0.0.1:1 --mail-from status@a.example --links-url https://a.example"
 	for _, c := range []struct {
 		code      int

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestAdminListenerHasMetricsOfDeliveries(t *testing.T) {
@@ -33,16 +35,16 @@ func TestLinksOfEmailsAreServed(t *testing.T) {
 	s := serve(t, "--data-dir", dir, "--links-listen", "127.0.0.1:0")
 	succeed(t, "subscriber", "add", "--data-dir", dir, "--page", hostname, "--email", "ops@customer.example")
 	var token string
-	must(t, database(t, dir).QueryRow("SELECT link_token FROM subscribers WHERE address = 'ops@customer.example'").Scan(&token))
+	testkit.Must(t, database(t, dir).QueryRow("SELECT link_token FROM subscribers WHERE address = 'ops@customer.example'").Scan(&token))
 	link := s.links + "/subscriptions/" + token + "/confirm"
 	if status, _ := fetch(t, link); status != http.StatusOK {
 		t.Errorf("GET of a link: %d", status)
 	}
 	response, err := http.PostForm(link, nil)
-	must(t, err)
-	must(t, response.Body.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, response.Body.Close())
 	var confirmed bool
-	must(t, database(t, dir).QueryRow("SELECT confirmed_at IS NOT NULL FROM subscribers WHERE link_token = ?", token).Scan(&confirmed))
+	testkit.Must(t, database(t, dir).QueryRow("SELECT confirmed_at IS NOT NULL FROM subscribers WHERE link_token = ?", token).Scan(&confirmed))
 	if !confirmed {
 		t.Errorf("POST of a link: %d, and the subscriber is not confirmed", response.StatusCode)
 	}
@@ -55,7 +57,7 @@ func TestStopWithAnUnusedConnection(t *testing.T) {
 	}
 	s := serve(t, "--data-dir", t.TempDir(), "--links-listen", "127.0.0.1:0")
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.links, "http://"))
-	must(t, err)
+	testkit.Must(t, err)
 	defer conn.Close()
 	_, _ = fetch(t, s.links) // the server has accepted the connection before this one
 	if code := s.stop(); code != 0 {
@@ -77,9 +79,9 @@ func TestOnlyTheProcessThatServesIncidentsDelivers(t *testing.T) {
 func fetch(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	response, err := http.Get(url)
-	must(t, err)
+	testkit.Must(t, err)
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
-	must(t, err)
+	testkit.Must(t, err)
 	return response.StatusCode, string(content)
 }

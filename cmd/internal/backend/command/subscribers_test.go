@@ -10,6 +10,7 @@ import (
 
 	"opsgate/cmd/internal/backend/command"
 	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // secretURL has a secret in its path, as the URLs of chat services have.
@@ -27,15 +28,15 @@ func seeded(t *testing.T) (dir string) {
 func database(t *testing.T, dir string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, store.FileName)+"?_busy_timeout=5000")
-	must(t, err)
-	t.Cleanup(func() { must(t, db.Close()) })
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, db.Close()) })
 	return db
 }
 
 // page returns the hostname of a page, and its id.
 func page(t *testing.T, dir string) (hostname, id string) {
 	t.Helper()
-	must(t, database(t, dir).QueryRow("SELECT unique_hostname, id FROM status_pages ORDER BY id LIMIT 1").Scan(&hostname, &id))
+	testkit.Must(t, database(t, dir).QueryRow("SELECT unique_hostname, id FROM status_pages ORDER BY id LIMIT 1").Scan(&hostname, &id))
 	return hostname, id
 }
 
@@ -108,7 +109,7 @@ func TestSubscriberWithAnEmailAddress(t *testing.T) {
 		t.Errorf("asked again at once: exit code %d, printed %q", code, note)
 	}
 	_, err := database(t, dir).Exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, created_at = 0, finished_at = 0")
-	must(t, err)
+	testkit.Must(t, err)
 	code, out, note = add("--email", "ops@customer.example")
 	if code != 0 || strings.TrimSpace(out) != id || !strings.Contains(note, "asked again") {
 		t.Errorf("asked again later: exit code %d, printed %q and %q", code, out, note)
@@ -140,7 +141,7 @@ func letters(t *testing.T, dir, subscriber string, number int) (first string) {
 		INSERT INTO deliveries (id, subscriber_id, channel, state, attempts, created_at, finished_at, last_error)
 		SELECT 'letter-' || s.id || '-' || i, s.id, s.channel, 'dead', 15, 1, ?, 'status 500' || char(10) || char(27) || '[31m'
 		FROM n, subscribers s WHERE s.id = ?`, number, time.Now().UnixNano(), subscriber)
-	must(t, err)
+	testkit.Must(t, err)
 	return "letter-" + subscriber + "-1"
 }
 

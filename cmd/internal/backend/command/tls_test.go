@@ -17,14 +17,15 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/cmd/internal/gate/admin/admintest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // check makes a health check on a new connection and returns the code, and the serial number of the server's certificate.
 func (s *server) check(transport credentials.TransportCredentials) (code codes.Code, serial int64) {
 	s.t.Helper()
 	conn, err := grpc.NewClient(s.conn.Target(), grpc.WithTransportCredentials(transport))
-	must(s.t, err)
-	defer func() { must(s.t, conn.Close()) }()
+	testkit.Must(s.t, err)
+	defer func() { testkit.Must(s.t, conn.Close()) }()
 	var server peer.Peer
 	_, err = healthv1.NewHealthClient(conn).Check(s.t.Context(), &healthv1.HealthCheckRequest{}, grpc.Peer(&server))
 	if info, ok := server.AuthInfo.(credentials.TLSInfo); ok {
@@ -57,15 +58,15 @@ func TestServicesOverTLSRequireAClientCertificate(t *testing.T) {
 	if code, serial := s.check(gateway); code != codes.OK || serial != 1 {
 		t.Errorf("%v with certificate %d", code, serial)
 	}
-	must(t, os.WriteFile(files[0], second.Certificate, 0o600))
+	testkit.Must(t, os.WriteFile(files[0], second.Certificate, 0o600))
 	if code, serial := s.check(gateway); code != codes.OK || serial != 1 {
 		t.Errorf("with half of the new files: %v with certificate %d", code, serial)
 	}
-	must(t, os.WriteFile(files[1], second.Key, 0o600))
+	testkit.Must(t, os.WriteFile(files[1], second.Key, 0o600))
 	if code, serial := s.check(gateway); code != codes.OK || serial != 2 {
 		t.Errorf("with the new files: %v with certificate %d", code, serial)
 	}
-	must(t, os.WriteFile(files[2], authority.PEM, 0o600))
+	testkit.Must(t, os.WriteFile(files[2], authority.PEM, 0o600))
 	if code, _ := s.check(gateway); code != codes.Unavailable {
 		t.Errorf("with other roots: %v", code)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/webhook"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 //go:embed payload.schema.json
@@ -30,9 +31,7 @@ func schema(t *testing.T) *jsonschema.Schema {
 	document := must(jsonschema.UnmarshalJSON(strings.NewReader(schemaText)))(t)
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
-	if err := compiler.AddResource("payload.json", document); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, compiler.AddResource("payload.json", document))
 	return must(compiler.Compile("payload.json"))(t)
 }
 
@@ -72,13 +71,9 @@ func TestPayloadsFollowTheSchema(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := drawMessage(rt)
 		text, err := json.Marshal(webhook.NewPayload(m))
-		if err != nil {
-			rt.Fatal(err)
-		}
+		testkit.Must(rt, err)
 		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-		if err != nil {
-			rt.Fatal(err)
-		}
+		testkit.Must(rt, err)
 		for _, s := range []*jsonschema.Schema{valid, closed} {
 			if err := s.Validate(value); err != nil {
 				rt.Fatalf("%v\n%s", err, text)
@@ -89,9 +84,7 @@ func TestPayloadsFollowTheSchema(t *testing.T) {
 			rt.Fatalf("with unknown fields: %v", err)
 		}
 		var got webhook.Payload
-		if err := json.Unmarshal(text, &got); err != nil {
-			rt.Fatal(err)
-		}
+		testkit.Must(rt, json.Unmarshal(text, &got))
 		if got.Data.Incident.Title != m.Incident.Title || got.Data.Update.Message != m.Update.Message || got.Data.Incident.Status != m.Update.Status {
 			rt.Fatalf("got %+v of %+v", got, m)
 		}
@@ -121,9 +114,7 @@ func strictSchema(t *testing.T) *jsonschema.Schema {
 		}
 	})
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("strict.json", document); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, compiler.AddResource("strict.json", document))
 	return must(compiler.Compile("strict.json"))(t)
 }
 
@@ -186,9 +177,7 @@ func TestDialerOfTheCallerReplacesTheGuard(t *testing.T) {
 	dialed := make(chan string, 1)
 	sender := webhook.New(webhook.Options{AllowHTTP: true, DialContext: dialer(listener.Addr().String(), dialed)})
 	m := withAddress(exampleMessage(), "http://anything.example:8080/hook")
-	if err := sender.Send(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, sender.Send(t.Context(), m))
 	if r := <-requests; r.path != "/hook" {
 		t.Errorf("got %s", r.path)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/webhook"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -62,9 +63,7 @@ func newInternet(t testing.TB) *internet {
 func must[V any](v V, err error) func(testing.TB) V {
 	return func(t testing.TB) V {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return v
 	}
 }

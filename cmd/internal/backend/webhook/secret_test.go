@@ -14,6 +14,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"opsgate/cmd/internal/backend/webhook"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestNewSecretIs32RandomBytes(t *testing.T) {
@@ -31,26 +32,18 @@ func TestNewSecretIs32RandomBytes(t *testing.T) {
 func TestLibraryReadsFormattedSecrets(t *testing.T) {
 	for range 100 {
 		secret, err := webhook.NewSecret(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		text := webhook.FormatSecret(secret)
 		if !strings.HasPrefix(text, "whsec_") || len(text) != 50 {
 			t.Errorf("got %s", text)
 		}
 		signer, err := standardwebhooks.NewWebhookRaw(secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		verifier, err := standardwebhooks.NewWebhook(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		now := time.Now()
 		signature, err := signer.Sign("id", now, []byte("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		header := http.Header{}
 		header.Set("webhook-id", "id")
 		header.Set("webhook-timestamp", strconv.FormatInt(now.Unix(), 10))

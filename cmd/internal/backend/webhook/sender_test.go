@@ -18,6 +18,7 @@ import (
 
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/webhook"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // A request is what a receiver got.
@@ -43,9 +44,7 @@ func TestRequestHasTheDocumentedForm(t *testing.T) {
 	m, _ := n.receive(recorded(requests))
 	at := time.Date(2026, 11, 22, 10, 0, 0, 999_999_999, time.UTC)
 	sender := n.sender(webhook.Options{Clock: func() time.Time { return at }, Version: "1.4.0"}, 0, m)
-	if err := sender.Send(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, sender.Send(t.Context(), m))
 	r := <-requests
 	if r.method != http.MethodPost || r.path != "/"+secretPath+"?key="+secretQuery || r.proto != "HTTP/2.0" || r.length != int64(len(r.body)) {
 		t.Errorf("got %s %s %s with the length %d", r.method, r.path, r.proto, r.length)
@@ -256,9 +255,7 @@ func TestConnectionsAreClosedAfterEachMessage(t *testing.T) {
 		for i := range hosts {
 			name := fmt.Sprintf("hooks-%d.example", i)
 			n.resolve(name, []string{receiverAddress})
-			if err := sender.Send(t.Context(), withAddress(m, strings.Replace(m.Subscriber.Address, host, name, 1))); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, sender.Send(t.Context(), withAddress(m, strings.Replace(m.Subscriber.Address, host, name, 1))))
 		}
 		for range hosts {
 			<-opened
