@@ -15,6 +15,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	"opsgate/cmd/internal/dev/command"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/proto/contract"
 )
 
@@ -34,9 +35,7 @@ func opsdev(t *testing.T, variables []string, arguments ...string) result {
 func write(t *testing.T, content string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "fixtures.yaml")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -49,9 +48,7 @@ const twoTeams = `teams:
 func startHealthy(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	server, checks := grpc.NewServer(), health.NewServer()
 	checks.SetServingStatus("ops.fleet.v1.FleetService", healthv1.HealthCheckResponse_SERVING)
 	healthv1.RegisterHealthServer(server, checks)

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/dev/inbox"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi/browsertest"
 )
 
@@ -22,28 +22,18 @@ func (s *system) messages(t *testing.T) []inbox.Summary {
 	t.Helper()
 	_, body := s.call(t, http.MethodGet, s.InboxURL+"/messages", "", "")
 	var list struct{ Messages []inbox.Summary }
-	if err := json.Unmarshal([]byte(body), &list); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(body), &list))
 	return list.Messages
 }
 
 // awaitMessages waits until the inbox has n messages that are ready, and returns them.
-func (s *system) awaitMessages(t *testing.T, n int, ready func(inbox.Summary) bool) []inbox.Summary {
+func (s *system) awaitMessages(t *testing.T, n int, ready func(inbox.Summary) bool) (list []inbox.Summary) {
 	t.Helper()
-	limit, tick := time.After(time.Minute), time.NewTicker(20*time.Millisecond)
-	defer tick.Stop()
-	for {
-		list := slices.DeleteFunc(s.messages(t), func(m inbox.Summary) bool { return !ready(m) })
-		if len(list) >= n {
-			return list
-		}
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("%d messages of %d: %+v\n%s", len(list), n, s.messages(t), s.log.String())
-		}
-	}
+	testkit.Eventually(t, fmt.Sprintf("%d messages", n), func() bool {
+		list = slices.DeleteFunc(s.messages(t), func(m inbox.Summary) bool { return !ready(m) })
+		return len(list) >= n
+	})
+	return list
 }
 
 func (s *system) openIncident(t *testing.T, title string) {
@@ -58,9 +48,7 @@ func (s *system) openIncident(t *testing.T, title string) {
 func TestSubscribersGetAnIncidentInTheInbox(t *testing.T) {
 	s := start(t, "--still")
 	page, journal := browsertest.Start(t)
-	if err := chromedp.Do(page, chromedp.Navigate(s.InboxURL+"/")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, chromedp.Do(page, chromedp.Navigate(s.InboxURL+"/")))
 	s.openIncident(t, "Slow search")
 	list := s.awaitMessages(t, 7, func(m inbox.Summary) bool { return strings.Contains(m.Subject, "Slow search") && m.Attempt == 1 })
 	channels, ids := map[string]int{}, map[string]bool{}
@@ -91,12 +79,13 @@ func TestSubscribersGetAnIncidentInTheInbox(t *testing.T) {
 func (s *system) checkPage(t *testing.T, page context.Context, journal *browsertest.Journal) {
 	t.Helper()
 	read := chromedp.Evaluate[[]string](`[...document.querySelectorAll("#list li")].map((row) => row.innerText)`)
-	rows := browsertest.Read(page, t, read)
-	for limit := time.Now().Add(time.Minute); len(rows) < 8 && time.Now().Before(limit); {
+	var rows []string
+	testkit.Eventually(t, "the page shows all messages", func() bool {
 		rows = browsertest.Read(page, t, read)
-	}
+		return len(rows) >= 8
+	})
 	text := strings.Join(rows, "\n")
-	if len(rows) < 8 || !strings.Contains(rows[0], "repeat: arrival 2 of this id") || strings.Count(text, "✓ signature verified") < 5 ||
+	if !strings.Contains(rows[0], "repeat: arrival 2 of this id") || strings.Count(text, "✓ signature verified") < 5 ||
 		strings.Contains(text, "not verified") {
 		t.Errorf("the page shows %q", rows)
 	}
@@ -116,9 +105,7 @@ func (s *system) unsubscribe(t *testing.T, list []inbox.Summary) {
 	first := list[slices.IndexFunc(list, func(m inbox.Summary) bool { return m.Channel == "email" })]
 	_, body := s.call(t, http.MethodGet, fmt.Sprint(s.InboxURL, "/messages/", first.Number), "", "")
 	var detail inbox.Detail
-	if err := json.Unmarshal([]byte(body), &detail); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(body), &detail))
 	if status, answer := s.call(t, http.MethodPost, s.InboxURL+detail.Unsubscribe, "", "List-Unsubscribe=One-Click"); status != 200 {
 		t.Errorf("%s: got %d %s", detail.Unsubscribe, status, answer)
 	}
@@ -128,7 +115,7 @@ func (s *system) unsubscribe(t *testing.T, list []inbox.Summary) {
 			t.Errorf("%s is still notified", m.Address)
 		}
 	}
-	if strings.Contains(s.log.String(), detail.Unsubscribe) {
+	if strings.Contains(s.Log.String(), detail.Unsubscribe) {
 		t.Error("the link is in the log")
 	}
 }

@@ -158,7 +158,7 @@ func (c *client) scenario() {
 // results returns the results of the items by name.
 func (s *system) results() map[string]string {
 	found := make(map[string]string)
-	_, text, _ := strings.Cut(s.out.String(), "of them disturbed.\n\n")
+	_, text, _ := strings.Cut(s.Out.String(), "of them disturbed.\n\n")
 	for _, m := range regexp.MustCompile(`(?m)^(passed|failed|not exercised) +(\S+)  `).FindAllStringSubmatch(text, -1) {
 		found[m[2]] = m[1]
 	}
@@ -171,17 +171,14 @@ func TestRehearsalPassesACorrectClient(t *testing.T) {
 	c := &client{t: t, base: s.BaseURL, token: s.Tokens["full"]}
 	c.scenario()
 	c.http.CloseIdleConnections()
-	s.stop()
-	if code := <-s.code; code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.end(t)
 	for name, result := range s.results() {
 		if result != "passed" {
 			t.Errorf("%s: %s", name, result)
 		}
 	}
 	if t.Failed() || len(s.results()) != 10 {
-		t.Errorf("%s", s.out.String())
+		t.Errorf("%s", s.Out.String())
 	}
 }
 
@@ -191,9 +188,8 @@ func TestRehearsalFailsACarelessClient(t *testing.T) {
 	c := &client{t: t, base: s.BaseURL, token: s.Tokens["full"], careless: true}
 	c.scenario()
 	c.http.CloseIdleConnections()
-	s.stop()
-	if code := <-s.code; code != 1 || !strings.Contains(s.log.String(), "the client failed ") {
-		t.Errorf("exit code %d\n%s", code, s.log.String())
+	if code := s.Stop(); code != 1 || !strings.Contains(s.Log.String(), "the client failed ") {
+		t.Errorf("exit code %d\n%s", code, s.Log.String())
 	}
 	for _, name := range []string{"waits", "same-key", "pages"} {
 		if got := s.results()[name]; got != "failed" {
@@ -201,6 +197,6 @@ func TestRehearsalFailsACarelessClient(t *testing.T) {
 		}
 	}
 	if t.Failed() {
-		t.Logf("%s", s.out.String())
+		t.Logf("%s", s.Out.String())
 	}
 }

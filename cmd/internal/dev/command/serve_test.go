@@ -14,111 +14,59 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"opsgate/cmd/internal/dev/command"
 	"opsgate/cmd/internal/gate/admin/admintest"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/devtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A system is a running opsdev.
+// A system is a running opsdev with a client.
 type system struct {
-	BaseURL     string            `json:"baseUrl"`
-	AdminURL    string            `json:"adminUrl"`
-	InboxURL    string            `json:"inboxUrl"`
-	BackendAddr string            `json:"backendAddr"`
-	Tokens      map[string]string `json:"tokens"`
+	*devtest.System
 
-	out, log loggingtest.Buffer
-	stop     context.CancelFunc
-	code     chan int
-	http     http.Transport
+	http http.Transport
 }
 
-// start starts opsdev with still data and returns when it has written the credentials.
+// start runs opsdev with still data until it serves.
 func start(t *testing.T, arguments ...string) *system {
 	t.Helper()
 	return startMoving(t, append(arguments, "--still")...)
 }
 
-// startMoving starts opsdev with data that moves.
+// startMoving runs opsdev with data that moves.
 func startMoving(t *testing.T, arguments ...string) *system {
 	t.Helper()
-	s := &system{code: make(chan int, 1)}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	s.stop = stop
-	t.Cleanup(func() {
-		stop()
-		s.http.CloseIdleConnections()
-	})
-	file := filepath.Join(t.TempDir(), "credentials.json")
-	arguments = append([]string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials=" + file}, arguments...)
-	go func() { s.code <- command.Run(ctx, arguments, command.Environment{Out: &s.out, Err: &s.log}) }()
-	s.readCredentials(t, file)
+	s := &system{System: devtest.Run(t, arguments...)}
+	t.Cleanup(s.http.CloseIdleConnections)
 	return s
-}
-
-func (s *system) readCredentials(t *testing.T, file string) {
-	t.Helper()
-	limit := time.NewTimer(3 * time.Minute) // the demo data takes long under the race detector
-	defer limit.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if content, err := os.ReadFile(file); err == nil {
-			if err := json.Unmarshal(content, s); err != nil {
-				t.Fatalf("incomplete file: %v\n%s", err, content)
-			}
-			break
-		}
-		select {
-		case code := <-s.code:
-			t.Fatalf("ended with %d:\n%s", code, s.log.String())
-		case <-limit.C:
-			t.Fatalf("it is not ready:\n%s", s.log.String())
-		case <-tick.C:
-		}
-	}
-	info, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.Mode().Perm() != 0o600 {
-		t.Errorf("the credentials have mode %v", info.Mode())
-	}
 }
 
 // end stops the system and checks its exit code.
 func (s *system) end(t *testing.T) {
 	t.Helper()
-	s.stop()
-	if code := <-s.code; code != 0 {
-		t.Errorf("exit code %d:\n%s", code, s.log.String())
+	if code := s.Stop(); code != 0 {
+		t.Errorf("exit code %d:\n%s", code, s.Log.String())
 	}
 }
 
 func (s *system) call(t *testing.T, method, url, token, body string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := s.http.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return response.StatusCode, string(content)
 }
 
@@ -157,11 +105,10 @@ func TestOpsdevServesTheWholeSystem(t *testing.T) {
 	}
 	s.checkWelcome(t, names)
 	hangUp(t) // without --config it ends the system
-	if code := <-s.code; code != 0 {
-		t.Errorf("exit code %d:\n%s", code, s.log.String())
-	}
+	<-s.Exited
+	s.end(t)
 	for name, token := range s.Tokens {
-		if strings.Contains(s.log.String(), token) {
+		if strings.Contains(s.Log.String(), token) {
 			t.Errorf("the token %s is in the log", name)
 		}
 	}
@@ -174,7 +121,7 @@ func TestOpsdevServesTheWholeSystem(t *testing.T) {
 // checkWelcome checks the addresses and tokens in the output, and that the curl line works.
 func (s *system) checkWelcome(t *testing.T, names []string) {
 	t.Helper()
-	text := s.out.String()
+	text := s.Out.String()
 	if strings.Contains(text, "WARNING") {
 		t.Errorf("a warning on loopback:\n%s", text)
 	}
@@ -202,9 +149,7 @@ func TestKeptDataAndOwnConfiguration(t *testing.T) {
 	dir, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "opsgate.yaml")
 	const content = "token_prefix: acme_\nlog: {format: json}\nrate_limit: {limits: [{requests: 1, per: 1h}]}\n" +
 		"upstreams: {fleet: {address: 192.0.2.1:9}}\n" // must not be called
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(content), 0o600))
 	const incident = `{"title": "Kept", "status": "investigating", "impact": "minor", "message": "It stays."}`
 	s := start(t, "--data-dir", dir, "--config", file)
 	if !strings.HasPrefix(s.Tokens["full"], "acme_live_") {
@@ -215,19 +160,17 @@ func TestKeptDataAndOwnConfiguration(t *testing.T) {
 		t.Fatalf("got %d %s", status, body)
 	}
 	var created struct{ ID string }
-	if err := json.Unmarshal([]byte(body), &created); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(body), &created))
 	if status, body := s.call(t, http.MethodGet, s.BaseURL+"/v1/servers", s.Tokens["full"], ""); status != 429 {
 		t.Errorf("a second request in the hour: got %d %s", status, body)
 	}
 	s.changeLimits(t, file, strings.ReplaceAll(content, "requests: 1,", "requests: 100,"))
-	if !strings.Contains(s.out.String(), "kept in "+dir) {
-		t.Errorf("the output lacks the data directory:\n%s", s.out.String())
+	if !strings.Contains(s.Out.String(), "kept in "+dir) {
+		t.Errorf("the output lacks the data directory:\n%s", s.Out.String())
 	}
 	s.end(t)
-	if !strings.Contains(s.log.String(), `"msg":"serving"`) {
-		t.Errorf("the log is not JSON:\n%s", s.log.String())
+	if !strings.Contains(s.Log.String(), `"msg":"serving"`) {
+		t.Errorf("the log is not JSON:\n%s", s.Log.String())
 	}
 
 	guard(t, file, content)
@@ -254,9 +197,7 @@ func guard(t *testing.T, file, content string) {
 	files := admintest.Write(t, own.Certificate, own.Key, roots.PEM, []byte("a token of operators"))
 	content += fmt.Sprintf("admin: {token: \"${file:%s}\", tls: {cert_file: %s, key_file: %s, client_ca_file: %s}}\n",
 		files[3], files[0], files[1], files[2])
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(content), 0o600))
 }
 
 // checkGuarded checks that the admin listener has TLS and that the output names the credentials.
@@ -270,10 +211,10 @@ func (s *system) checkGuarded(t *testing.T) {
 		t.Errorf("without a certificate: got %d", status)
 	}
 	line := regexp.MustCompile(`\nThe admin page and the metrics need a client certificate of \S+, and the configuration's admin\.token\.\n`)
-	if text := s.out.String(); !line.MatchString(text) || !strings.Contains(text, "  "+s.AdminURL+"/\n") {
+	if text := s.Out.String(); !line.MatchString(text) || !strings.Contains(text, "  "+s.AdminURL+"/\n") {
 		t.Errorf("the output lacks the credentials of the admin listener:\n%s", text)
 	}
-	if strings.Contains(s.out.String()+s.log.String(), "a token of operators") {
+	if strings.Contains(s.Out.String()+s.Log.String(), "a token of operators") {
 		t.Error("the token is in the output or the log")
 	}
 }
@@ -281,11 +222,9 @@ func (s *system) checkGuarded(t *testing.T) {
 // changeLimits reloads the running system with a configuration that allows more requests.
 func (s *system) changeLimits(t *testing.T, file, content string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(content), 0o600))
 	hangUp(t)
-	s.awaitLine(t, `"msg":"configuration reloaded"`)
+	testkit.Eventually(t, "reload", func() bool { return strings.Contains(s.Log.String(), `"msg":"configuration reloaded"`) })
 	if status, body := s.call(t, http.MethodGet, s.BaseURL+"/v1/servers", s.Tokens["full"], ""); status != 200 {
 		t.Errorf("with more requests in the hour: got %d %s", status, body)
 	}
@@ -293,32 +232,12 @@ func (s *system) changeLimits(t *testing.T, file, content string) {
 
 func hangUp(t *testing.T) {
 	t.Helper()
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// awaitLine waits until the log contains the text.
-func (s *system) awaitLine(t *testing.T, text string) {
-	t.Helper()
-	limit := time.NewTimer(time.Minute)
-	defer limit.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !strings.Contains(s.log.String(), text) {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatalf("no %s in\n%s", text, s.log.String())
-		}
-	}
+	testkit.Must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 }
 
 func TestCommandLine(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
-	if err := os.WriteFile(bad, []byte("listn: 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(bad, []byte("listn: 1\n"), 0o600))
 	for _, test := range []struct {
 		name      string
 		arguments []string

@@ -11,6 +11,7 @@ import (
 
 	"opsgate/cmd/internal/dev/command"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // get decodes the response to a request with the token full.
@@ -20,43 +21,24 @@ func (s *system) get(t *testing.T, path string, into any) {
 	if status != 200 {
 		t.Fatalf("%s: got %d %s", path, status, body)
 	}
-	if err := json.Unmarshal([]byte(body), into); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// await calls seen until it returns true.
-func await(t *testing.T, what string, seen func() bool) {
-	t.Helper()
-	limit, tick := time.NewTimer(2*time.Minute), time.NewTicker(100*time.Millisecond)
-	defer limit.Stop()
-	defer tick.Stop()
-	for !seen() {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatalf("the demo data does not move: no %s", what)
-		}
-	}
+	testkit.Must(t, json.Unmarshal([]byte(body), into))
 }
 
 // What moves is visible over HTTP: metrics, checks, and an outage with its incident. A kept directory that ran ahead goes on.
 func TestMovingDemo(t *testing.T) {
 	t.Parallel()
 	dir, config := t.TempDir(), filepath.Join(t.TempDir(), "opsgate.yaml")
-	if err := os.WriteFile(config, []byte("rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(config, []byte("rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"), 0o600))
 	begun := time.Now()
 	s := startMoving(t, "--speed=60", "--config", config, "--data-dir", dir)
 	var servers []struct{ ID, Name string }
 	s.get(t, "/v1/servers", &servers)
-	await(t, "metric point", func() bool {
+	testkit.Eventually(t, "metric point", func() bool {
 		var metrics struct{ Points []struct{ At time.Time } }
 		s.get(t, "/v1/servers/"+servers[0].ID+"/metrics?range=1h", &metrics)
 		return metrics.Points[len(metrics.Points)-1].At.After(begun)
 	})
-	await(t, "check", func() bool {
+	testkit.Eventually(t, "check", func() bool {
 		var monitors []struct{ LastCheckAt *time.Time }
 		s.get(t, "/v1/monitors", &monitors)
 		return monitors[0].LastCheckAt.After(begun)
@@ -67,26 +49,26 @@ func TestMovingDemo(t *testing.T) {
 			CreatedAt time.Time
 		}
 	}
-	await(t, "incident", func() bool {
+	testkit.Eventually(t, "incident", func() bool {
 		s.get(t, "/v1/incidents", &incidents)
 		return strings.HasSuffix(incidents.Items[0].Title, " is down")
 	})
 	if newest := incidents.Items[0]; newest.CreatedAt.Before(begun.Add(3 * time.Minute)) {
 		t.Errorf("%s opened at %v, %v after the start", newest.Title, newest.CreatedAt, newest.CreatedAt.Sub(begun))
 	}
-	if !strings.Contains(s.out.String(), "moves 60 times as fast as time (--still stops it)\n") {
-		t.Errorf("the output lacks the speed:\n%s", s.out.String())
+	if !strings.Contains(s.Out.String(), "moves 60 times as fast as time (--still stops it)\n") {
+		t.Errorf("the output lacks the speed:\n%s", s.Out.String())
 	}
 	s.end(t)
-	if strings.Contains(s.log.String(), "part=simulation") {
-		t.Errorf("events failed:\n%s", s.log.String())
+	if strings.Contains(s.Log.String(), "part=simulation") {
+		t.Errorf("events failed:\n%s", s.Log.String())
 	}
 
 	again := startMoving(t, "--config", config, "--data-dir", dir)
-	await(t, "welcome", func() bool { return strings.Contains(again.out.String(), "Ctrl-C") })
-	if !strings.Contains(again.out.String(), "its time goes on from "+begun.UTC().Format("2006-01-02T")) &&
-		!strings.Contains(again.out.String(), "its time goes on from "+begun.Add(24*time.Hour).UTC().Format("2006-01-02T")) {
-		t.Errorf("the output lacks the time of the data:\n%s", again.out.String())
+	testkit.Eventually(t, "welcome", func() bool { return strings.Contains(again.Out.String(), "Ctrl-C") })
+	if !strings.Contains(again.Out.String(), "its time goes on from "+begun.UTC().Format("2006-01-02T")) &&
+		!strings.Contains(again.Out.String(), "its time goes on from "+begun.Add(24*time.Hour).UTC().Format("2006-01-02T")) {
+		t.Errorf("the output lacks the time of the data:\n%s", again.Out.String())
 	}
 	again.end(t)
 }

@@ -7,15 +7,14 @@ import (
 
 	"opsgate/cmd/internal/dev/inbox"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // The backend records to the collector of the gateway's configuration.
 func TestDeliveriesAreInTheTraceOfTheirRequest(t *testing.T) {
 	collector := tracingtest.Start(t)
 	file := filepath.Join(t.TempDir(), "opsgate.yaml")
-	if err := os.WriteFile(file, []byte("tracing: {endpoint: "+collector.HTTP+", sample: 100%}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte("tracing: {endpoint: "+collector.HTTP+", sample: 100%}\n"), 0o600))
 	s := start(t, "--config="+file)
 	s.openIncident(t, "Traced")
 	s.awaitMessages(t, 7, func(m inbox.Summary) bool { return m.Attempt == 1 })

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"opsgate/cmd/internal/dev/inbox"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi/browsertest"
 )
 
@@ -58,15 +59,7 @@ func (b *browser) text(id string) string {
 // eventually waits until an expression is true.
 func (b *browser) eventually(expression string) {
 	b.t.Helper()
-	tick, limit := time.NewTicker(20*time.Millisecond), time.After(20*time.Second)
-	defer tick.Stop()
-	for !read[bool](b, expression) {
-		select {
-		case <-tick.C:
-		case <-limit:
-			b.t.Fatalf("timeout: %s; the page:\n%s", expression, read[string](b, "document.body.innerText"))
-		}
-	}
+	testkit.Eventually(b.t, expression, func() bool { return read[bool](b, expression) })
 }
 
 // look sets the width of the window and the color scheme.
@@ -76,18 +69,14 @@ func (b *browser) look(width int64, scheme string) {
 	_, err := chromedp.Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	testkit.Must(b.t, err)
 }
 
 // keepPicture saves a picture of the page if the test runs with -artifacts.
 func (b *browser) keepPicture(name string) {
 	b.t.Helper()
 	picture := browsertest.Read(b, b.t, chromedp.FullScreenshot(100))
-	if err := os.WriteFile(filepath.Join(b.t.ArtifactDir(), name), picture, 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	testkit.Must(b.t, os.WriteFile(filepath.Join(b.t.ArtifactDir(), name), picture, 0o600))
 }
 
 // checkJournal checks that the page sent requests only to its inbox, and that the browser logged no errors.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/dev/inbox"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestEmailIsKeptWithItsParts(t *testing.T) {
@@ -160,9 +161,7 @@ func TestEventsFollowTheList(t *testing.T) {
 	s := start(t, inbox.Options{})
 	s.mustMail(ana, exampleMail(s.URL(), "01"))
 	response, err := s.client.Do(newRequest(t, http.MethodGet, s.URL()+"/events", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	lines := bufio.NewScanner(response.Body)
 	next := func() (n struct {
@@ -264,9 +263,7 @@ func TestRunEndsIfTheContextHasEnded(t *testing.T) {
 	stop()
 	for range 20 {
 		box, err := inbox.Listen(t.Context(), inbox.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if err := box.Run(ctx, new(system).system()); err != nil {
 			t.Error(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"opsgate/cmd/internal/dev/inbox"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,9 +45,7 @@ type system struct {
 func start(t *testing.T, o inbox.Options) *system {
 	t.Helper()
 	box, err := inbox.Listen(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s := &system{Inbox: box, t: t, unsubs: make(chan string, 10)}
 	s.receiver.Transport = &http.Transport{DialContext: box.DialContext}
 	s.client.Transport = new(http.Transport)
@@ -93,23 +92,17 @@ func (s *system) system() inbox.System {
 func do(t *testing.T, client *http.Client, request *http.Request) (int, string, http.Header) {
 	t.Helper()
 	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return response.StatusCode, string(body), response.Header
 }
 
 func newRequest(t *testing.T, method, url, body string) *http.Request {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return request
 }
 
@@ -150,9 +143,7 @@ func (s *system) mail(to string, text []byte) error {
 
 func (s *system) mustMail(to string, text []byte) {
 	s.t.Helper()
-	if err := s.mail(to, text); err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.Must(s.t, s.mail(to, text))
 }
 
 const payload = `{"type":"incident.created","data":{"statusPage":{"name":"Harbour"},"incident":{"title":"Slow search"}}}`
@@ -166,13 +157,9 @@ func signed(t *testing.T, url, id, body string, secret []byte) *http.Request {
 func signedAt(t *testing.T, url, id, body string, secret []byte, at time.Time) *http.Request {
 	t.Helper()
 	signer, err := standardwebhooks.NewWebhookRaw(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	signature, err := signer.Sign(id, at, []byte(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	request := newRequest(t, http.MethodPost, url, body)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Webhook-Id", id)

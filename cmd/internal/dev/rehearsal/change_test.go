@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi"
 )
 
@@ -95,9 +96,7 @@ func TestOpenSetsAreThoseOfTheDescription(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(openapi.JSON(), &document); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(openapi.JSON(), &document))
 	schemas := document.Components.Schemas
 	isOpen := func(p property) bool {
 		if p.Items != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/dev/rehearsal"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi/openapitest"
 )
 
@@ -26,9 +27,7 @@ func TestCutsOnTheWire(t *testing.T) {
 		send := func(method, target string) (string, error) {
 			body := strings.NewReader(writing)
 			r, err := http.NewRequestWithContext(t.Context(), method, server.URL+target, body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			r.Header.Set("Authorization", "Bearer "+token)
 			response, err := client.Do(r)
 			if err != nil {

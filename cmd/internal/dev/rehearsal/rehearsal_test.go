@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/dev/rehearsal"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 const (
@@ -276,9 +277,7 @@ func TestScoreIsServedAsJSON(t *testing.T) {
 		_, _ = c.try(newRequest("POST", "/v1/incidents", token)) // with a token as key, and without a repeat
 		answer, _ := c.try(httptest.NewRequest("GET", rehearsal.Path, http.NoBody))
 		var got rehearsal.Score
-		if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(answer.Body.Bytes(), &got))
 		if got.Seed != 9 || got.Requests < 40 || got.Disturbed < 10 || len(got.Items) != 10 {
 			t.Errorf("got %s", answer.Body)
 		}

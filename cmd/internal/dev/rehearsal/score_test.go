@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/dev/rehearsal"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // start is when the first request of each script arrives.
@@ -312,9 +313,7 @@ func TestPrint(t *testing.T) {
 	})
 	s.Seed, s.Requests, s.Disturbed = 7, 3, 2
 	var text strings.Builder
-	if err := s.Print(&text); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Print(&text))
 	for _, want := range []string{
 		"\nRehearsal with seed 7: 3 requests, 2 of them disturbed.\n",
 		"\nfailed         waits       1 of 1 case\n" +

@@ -249,16 +249,9 @@ func TestRun_MovesTheDataUntilItsContextEnds(t *testing.T) {
 		w.Run(ctx)
 	}()
 	w.now.Add(2 * time.Minute.Nanoseconds())
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	limit := time.After(time.Minute)
-	for w.count("SELECT count(*) FROM server_metrics WHERE at > ?", begin().UnixNano()) == 0 {
-		select {
-		case <-poll.C:
-		case <-limit:
-			t.Fatal("no metrics")
-		}
-	}
+	testkit.Eventually(t, "metrics", func() bool {
+		return w.count("SELECT count(*) FROM server_metrics WHERE at > ?", begin().UnixNano()) > 0
+	})
 	stop()
 	<-ended
 }

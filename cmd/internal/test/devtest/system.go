@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"opsgate/cmd/internal/dev/command"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
@@ -21,14 +20,19 @@ const HighLimits = "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"
 
 // A System is a running opsdev.
 type System struct {
-	BaseURL string            `json:"baseUrl"`
-	Tokens  map[string]string `json:"tokens"` // by name
+	BaseURL     string            `json:"baseUrl"`
+	AdminURL    string            `json:"adminUrl"`
+	InboxURL    string            `json:"inboxUrl"`
+	BackendAddr string            `json:"backendAddr"`
+	Tokens      map[string]string `json:"tokens"` // by name
 
 	// Out and Log are its standard output and standard error.
 	Out, Log loggingtest.Buffer
 
 	// Stop stops it and returns the exit code. It may be called repeatedly; the end of the test calls it too.
 	Stop func() int
+	// Exited is closed when it has ended.
+	Exited chan struct{}
 }
 
 // Start runs opsdev with still demo data, a gateway configuration and further arguments, and returns when it serves.
@@ -40,51 +44,52 @@ func Start(t *testing.T, configuration string, arguments ...string) *System {
 // StartMoving runs opsdev as Start does, with demo data that moves.
 func StartMoving(t *testing.T, configuration string, arguments ...string) *System {
 	t.Helper()
-	dir := t.TempDir()
-	config, credentials := filepath.Join(dir, "opsgate.yaml"), filepath.Join(dir, "credentials.json")
+	config := filepath.Join(t.TempDir(), "opsgate.yaml")
 	testkit.Must(t, os.WriteFile(config, []byte(configuration), 0o600))
-	arguments = append([]string{
-		"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--config=" + config, "--credentials=" + credentials,
-	}, arguments...)
-	s := new(System)
+	return Run(t, append([]string{"--config=" + config}, arguments...)...)
+}
+
+// Run runs opsdev on free ports, and returns when it serves.
+func Run(t *testing.T, arguments ...string) *System {
+	t.Helper()
+	credentials := filepath.Join(t.TempDir(), "credentials.json")
+	arguments = append([]string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials=" + credentials}, arguments...)
+	s := &System{Exited: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	exited, code := make(chan struct{}), 0
+	code := 0
 	go func() {
-		defer close(exited)
+		defer close(s.Exited)
 		code = command.Run(ctx, arguments, command.Environment{Out: &s.Out, Err: &s.Log})
 	}()
 	s.Stop = sync.OnceValue(func() int {
 		cancel()
-		<-exited
+		<-s.Exited
 		return code
 	})
 	t.Cleanup(func() { s.Stop() })
-	s.readCredentials(t, credentials, exited)
+	s.readCredentials(t, credentials)
 	return s
 }
 
 // readCredentials waits for the file, which opsdev writes when it serves.
-func (s *System) readCredentials(t *testing.T, path string, exited <-chan struct{}) {
+func (s *System) readCredentials(t *testing.T, path string) {
 	t.Helper()
-	limit, tick := time.After(3*time.Minute), time.NewTicker(10*time.Millisecond) // the demo data takes long under the race detector
-	defer tick.Stop()
-	for {
-		content, err := os.ReadFile(path)
-		if err == nil {
-			err = json.Unmarshal(content, s)
-		}
-		switch {
-		case err == nil:
-			return
-		case !errors.Is(err, fs.ErrNotExist):
-			t.Fatal(err)
-		}
+	testkit.Eventually(t, "opsdev serves", func() bool {
 		select {
-		case <-exited:
+		case <-s.Exited:
 			t.Fatalf("opsdev ended:\n%s", s.Log.String())
-		case <-limit:
-			t.Fatalf("opsdev is not ready:\n%s", s.Log.String())
-		case <-tick.C:
+		default:
 		}
+		content, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+		testkit.Must(t, errors.Join(err, json.Unmarshal(content, s)))
+		return true
+	})
+	info, err := os.Stat(path)
+	testkit.Must(t, err)
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("the credentials have mode %v", info.Mode())
 	}
 }
