@@ -27,6 +27,7 @@ func now() time.Time { return time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, tim
 // A system serves the demo data.
 type system struct {
 	t          *testing.T
+	dir        string
 	backend    *service.Backend
 	tokens     map[string]string
 	fleet      fleetv1.FleetServiceClient
@@ -44,8 +45,8 @@ func startSystem(t *testing.T) *system {
 // startSystemAt serves the demo data of now, at another time. The options are those of the connection of the clients.
 func startSystemAt(t *testing.T, at time.Time, options ...grpc.DialOption) *system {
 	t.Helper()
-	clock := func() time.Time { return at }
-	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir(), Clock: clock})
+	clock, dir := func() time.Time { return at }, t.TempDir()
+	backend, err := service.Open(t.Context(), service.Options{DataDir: dir, Clock: clock})
 	testkit.Must(t, err)
 	testkit.Must(t, demo.Seed(t.Context(), backend.Store(), format(), now()))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,7 +64,7 @@ func startSystemAt(t *testing.T, at time.Time, options ...grpc.DialOption) *syst
 		testkit.Must(t, backend.Close())
 	})
 	s := &system{
-		t: t, backend: backend, tokens: map[string]string{},
+		t: t, dir: dir, backend: backend, tokens: map[string]string{},
 		fleet:      fleetv1.NewFleetServiceClient(conn),
 		monitoring: monitoringv1.NewMonitoringServiceClient(conn),
 		incident:   incidentv1.NewIncidentServiceClient(conn),

@@ -15,8 +15,8 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-func checkTokens(t *testing.T, s *system) {
-	t.Helper()
+func (s *system) checkTokens() {
+	s.t.Helper()
 	all := authn.AllScopes()
 	want := map[string][]authn.Scope{"full": all, "none": nil, "other_team": all, "no_plan": all}
 	for _, scope := range all {
@@ -27,29 +27,29 @@ func checkTokens(t *testing.T, s *system) {
 	}
 	for name, scopes := range want {
 		if !format().Valid(s.tokens[name]) {
-			t.Errorf("%s is malformed", name)
+			s.t.Errorf("%s is malformed", name)
 		}
 		got, err := s.resolve(name)
-		testkit.Must(t, err)
+		testkit.Must(s.t, err)
 		var carried []authn.Scope
 		for _, scope := range got.GetScopes() {
 			carried = append(carried, authn.Scope(scope))
 		}
 		if !slices.Equal(carried, scopes) {
-			t.Errorf("%s carries %v, want %v", name, carried, scopes)
+			s.t.Errorf("%s carries %v, want %v", name, carried, scopes)
 		}
 		if hasPlan := got.GetPlan() == identityv1.Plan_PLAN_AI; hasPlan != (name != "no_plan") {
-			t.Errorf("%s has plan %v", name, got.GetPlan())
+			s.t.Errorf("%s has plan %v", name, got.GetPlan())
 		}
 		if ours := got.GetTeamId() == s.teamOf("full"); ours != (name != "other_team" && name != "no_plan") {
-			t.Errorf("%s acts for team %s", name, got.GetTeamId())
+			s.t.Errorf("%s acts for team %s", name, got.GetTeamId())
 		}
 	}
 	if _, err := s.resolve("revoked"); status.Code(err) != codes.NotFound || !format().Valid(s.tokens["revoked"]) {
-		t.Errorf("revoked: %v", err)
+		s.t.Errorf("revoked: %v", err)
 	}
 	if len(s.tokens) != len(want)+1 {
-		t.Errorf("tokens %v", slices.Sorted(maps.Keys(s.tokens)))
+		s.t.Errorf("tokens %v", slices.Sorted(maps.Keys(s.tokens)))
 	}
 }
 
