@@ -80,9 +80,7 @@ func TestHeaderInjection(t *testing.T) {
 		m.ID, m.Incident.ID = hostile(1).Draw(r, "id"), hostile(1).Draw(r, "incident id")
 		m.Subscriber.LinkToken = "t" + shorten(hostile(1).Draw(r, "token"), 40) // machines make them
 		m.Event = rapid.SampledFrom([]string{delivery.IncidentCreated, delivery.UpdatePosted}).Draw(r, "event")
-		if err := sender.Send(t.Context(), m); err != nil {
-			r.Fatal(err)
-		}
+		testkit.Must(r, sender.Send(t.Context(), m))
 		all := s.messages()
 		if seen++; len(all) != seen || s.sessionCount() != 1 {
 			r.Fatalf("%d messages in %d sessions for %d", len(all), s.sessionCount(), seen)
@@ -163,7 +161,10 @@ func checkMarkup(r *rapid.T, markup, title string) {
 
 // An address is either refused or the only recipient.
 func FuzzRecipient(f *testing.F) {
-	for _, seed := range []string{"ada@harbour.example", `"a b>\""@harbour.example`, "a@b.example>\r\nRCPT TO:<eve@b.example", "a@b.c,d@e.f"} {
+	for _, seed := range []string{
+		"ada@harbour.example", `"a b>\""@harbour.example`, "a@b.example>\r\nRCPT TO:<eve@b.example", "a@b.c,d@e.f", `"a> SIZE=1"@harbour.example`,
+		`"ada lovelace"@harbour.example`, `"a@b"@harbour.example`, `"\"\\"@harbour.example`,
+	} {
 		f.Add(seed)
 	}
 	s := start(f)

@@ -171,26 +171,6 @@ func TestAttemptsHaveTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestQuotedRecipientIsOneRecipient(t *testing.T) {
-	for _, address := range []string{`"ada lovelace"@harbour.example`, `"a> SIZE=1"@harbour.example`, `"a@b"@harbour.example`, `"\"\\"@harbour.example`} {
-		s := start(t)
-		m := message()
-		m.Subscriber.Address = address
-		testkit.Must(t, s.sender(t).Send(t.Context(), m))
-		got := s.only(t)
-		to, err := netmail.ParseAddressList(parse(t, got.text).Header.Get("To"))
-		testkit.Must(t, err)
-		want, err := netmail.ParseAddress(address)
-		testkit.Must(t, err)
-		if len(to) != 1 || to[0].Address != want.Address || to[0].Name != "" {
-			t.Errorf("%s: To is %v", address, to)
-		}
-		if unquoted := want.Address; got.to != unquoted && got.to != address {
-			t.Errorf("%s: the server's recipient is %s", address, got.to)
-		}
-	}
-}
-
 // A client shows an encoded-word in a title as the text that it is, not what it encodes.
 func TestEncodedWordInATitleIsText(t *testing.T) {
 	for _, title := range []string{"=?utf-8?q?=0D=0ABcc:_eve?=", "a =?UTF-8?B?DQo=?= b", "=?=?=?", strings.Repeat("=?x?q?y?= ", 12) + "end"} {
