@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/webhook"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 const (
@@ -134,36 +136,25 @@ func reset(c net.Conn) {
 func TestConnectionFailures(t *testing.T) {
 	t.Parallel()
 	n := newInternet(t)
-	t.Run("nothing listens", func(t *testing.T) {
-		listener := n.listen(receiverAddress)
-		m := messageTo(host, listener)
-		_ = listener.Close()
-		if got, _ := n.send(m, 0); got != "connection refused" {
-			t.Errorf("got %q", got)
+	n.resolve("empty.example", nil)
+	gone := n.listen(receiverAddress)
+	testkit.Must(t, gone.Close())
+	plain := func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 "+secretPath+"\r\n\r\n"); untilClosed(c) }
+	for name, c := range map[string]struct {
+		message delivery.Message
+		timeout time.Duration
+		want    string
+	}{
+		"nothing listens":        {messageTo(host, gone), 0, "connection refused"},
+		"unknown name":           {messageTo("unknown.example", gone), 0, "DNS: the name does not exist"},
+		"name without addresses": {messageTo("empty.example", gone), 0, "DNS: the name does not exist"},
+		"handshake hangs":        {n.receiveRaw(nil, untilClosed), soon, timedOut},
+		"no TLS":                 {n.receiveRaw(nil, plain), 0, "TLS: the handshake failed"},
+	} {
+		if got, _ := n.send(c.message, c.timeout); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
-	})
-	t.Run("unknown name", func(t *testing.T) {
-		if got, _ := n.send(messageTo("unknown.example", n.listen(receiverAddress)), 0); got != "DNS: the name does not exist" {
-			t.Errorf("got %q", got)
-		}
-	})
-	t.Run("name without addresses", func(t *testing.T) {
-		n.resolve("empty.example", nil)
-		if got, _ := n.send(messageTo("empty.example", n.listen(receiverAddress)), 0); got != "DNS: the name does not exist" {
-			t.Errorf("got %q", got)
-		}
-	})
-	t.Run("handshake hangs", func(t *testing.T) {
-		if got, _ := n.send(n.receiveRaw(nil, untilClosed), soon); got != timedOut {
-			t.Errorf("got %q", got)
-		}
-	})
-	t.Run("no TLS", func(t *testing.T) {
-		plain := func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 "+secretPath+"\r\n\r\n"); untilClosed(c) }
-		if got, _ := n.send(n.receiveRaw(nil, plain), 0); got != "TLS: the handshake failed" {
-			t.Errorf("got %q", got)
-		}
-	})
+	}
 }
 
 func TestCertificatesAreVerified(t *testing.T) {

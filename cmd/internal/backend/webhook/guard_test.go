@@ -111,6 +111,7 @@ func FuzzCheckURL(f *testing.F) {
 		"https://127.0.0.1.nip.example/", "https://hooks.example:443", "https://hooks.example:0443", "https://a@hooks.example",
 		"https://hooks.example\\@127.0.0.1/", "https://hooks.example%00.b.example/", "https:/\\/127.0.0.1", "https://[::1%25lo]/",
 		"https://１２７.0.0.1/", "https://hooks.example#@127.0.0.1", "https://127.0.0.0x1/", "https://localhost/", "https://a.b?c@d",
+		"http://hooks.example/", "https://hooks.example/\r\nX: y", "https://hooks.example/?long=" + strings.Repeat("a", 2000), "://secret",
 	} {
 		f.Add(seed)
 	}

@@ -73,7 +73,7 @@ func TestLibraryVerifiesSignatures(t *testing.T) {
 	t.Parallel()
 	n, requests := newInternet(t), make(chan request, 1)
 	m, _ := n.receive(recorded(requests))
-	current, previous, other := bytes.Repeat([]byte("c"), 32), bytes.Repeat([]byte("p"), 32), bytes.Repeat([]byte("o"), 32)
+	current, previous, other := bytes.Repeat([]byte("\xfb\xff"), 16), bytes.Repeat([]byte("p"), 32), bytes.Repeat([]byte("o"), 32)
 	m.Subscriber.Secrets = [][]byte{current, previous}
 	if _, err := n.send(m, 0); err != nil {
 		t.Fatal(err)
@@ -108,28 +108,23 @@ func TestLibraryVerifiesSignatures(t *testing.T) {
 	}
 }
 
-func TestOneSecretMakesOneSignature(t *testing.T) {
+func TestEachSecretMakesOneSignature(t *testing.T) {
 	t.Parallel()
 	n, requests := newInternet(t), make(chan request, 1)
 	m, _ := n.receive(recorded(requests))
-	for secrets := 1; secrets <= 2; secrets++ {
+	for secrets := range 3 {
 		m.Subscriber.Secrets = [][]byte{bytes.Repeat([]byte("c"), 32), bytes.Repeat([]byte("p"), 32)}[:secrets]
-		if _, err := n.send(m, 0); err != nil {
-			t.Fatal(err)
+		err := n.sender(webhook.Options{}, 0, m).Send(t.Context(), m)
+		if secrets == 0 {
+			if err == nil || len(requests) > 0 {
+				t.Errorf("without a secret: got %v and %d requests", err, len(requests))
+			}
+			continue
 		}
+		testkit.Must(t, err)
 		if got := strings.Fields((<-requests).header.Get("webhook-signature")); len(got) != secrets {
 			t.Errorf("got %d signatures with %d secrets", len(got), secrets)
 		}
-	}
-}
-
-func TestMessageWithoutSecretIsNotSent(t *testing.T) {
-	t.Parallel()
-	n, requests := newInternet(t), make(chan request, 1)
-	m, _ := n.receive(recorded(requests))
-	m.Subscriber.Secrets = nil
-	if err := n.sender(webhook.Options{}, 0, m).Send(t.Context(), m); err == nil || len(requests) > 0 {
-		t.Errorf("got %v and %d requests", err, len(requests))
 	}
 }
 
@@ -195,31 +190,6 @@ func TestOutcomeOfStatus(t *testing.T) {
 		if got != want || errors.Is(err, delivery.ErrPermanent) || errors.Is(err, delivery.ErrGone) != gone {
 			t.Errorf("status %d: got %v, want %q", status, err, want)
 		}
-	}
-}
-
-func TestInvalidURLIsPermanentAndNotCalled(t *testing.T) {
-	t.Parallel()
-	n, requests := newInternet(t), make(chan request, 10)
-	m, _ := n.receive(recorded(requests))
-	valid := m.Subscriber.Address
-	for _, address := range []string{
-		strings.Replace(valid, "https:", "http:", 1),
-		strings.Replace(valid, host, receiverAddress, 1),
-		strings.Replace(valid, host, "user:password@"+host, 1),
-		valid + "#fragment",
-		valid + "\r\nX-Injected: yes",
-		valid + "&long=" + strings.Repeat("a", 2000),
-		"://" + secretPath,
-	} {
-		m.Subscriber.Address = address
-		sender := n.sender(webhook.Options{}, 0, withAddress(m, valid))
-		if err := sender.Send(t.Context(), m); !errors.Is(err, delivery.ErrPermanent) || strings.Contains(err.Error(), secretPath) {
-			t.Errorf("%q: got %v", address, err)
-		}
-	}
-	if len(requests) > 0 {
-		t.Errorf("got %d requests", len(requests))
 	}
 }
 
