@@ -3,7 +3,6 @@ package links_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
@@ -52,17 +51,11 @@ func TestPagesInABrowser(t *testing.T) {
 	}
 }
 
-// waitForHeading waits for the page after a form was sent.
+// waitForHeading waits for the page after a form was sent. The page that is being left cannot be read.
 func waitForHeading(ctx context.Context, t *testing.T, want string) {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	got := ""
-	for deadline := time.Now().Add(20 * time.Second); got != want; <-tick.C {
-		// The page that is being left cannot be read.
-		got, _ = chromedp.Run(ctx, chromedp.Evaluate[string](`document.querySelector("h1").textContent`))
-		if time.Now().After(deadline) {
-			t.Fatalf("the heading is %q, want %q", got, want)
-		}
-	}
+	testkit.Eventually(t, "heading "+want, func() bool {
+		got, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`document.querySelector("h1").textContent`))
+		return got == want
+	})
 }

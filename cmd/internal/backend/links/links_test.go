@@ -207,24 +207,19 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 	s.expect("DELETE", remove, 405)
 	s.expect("GET", "/subscriptions/"+token, 404)
 	s.expect("GET", "/", 404)
+	const webhook = "WWWWWWWWWWWWWWWWWWWWWW" // the tokens of webhooks are in no link
+	testkit.Must(t, s.store.Write(t.Context(), func(q *query.Queries) error {
+		return q.InsertSubscriber(t.Context(), query.InsertSubscriberParams{
+			ID: "w", TeamID: team, StatusPageID: pageID, Channel: "webhook", Address: "https://hook.example/", LinkToken: webhook,
+		})
+	}))
+	s.expect("GET", "/subscriptions/"+webhook+"/unsubscribe", 404)
 	if status, _, _ := s.do("POST", remove, strings.Repeat("x", 4<<10+1)); status != 413 {
 		t.Errorf("status %d for a large body", status)
 	}
 	if row := s.row(); row == nil || row.ConfirmedAt != nil {
 		t.Errorf("the subscriber is %+v", row)
 	}
-}
-
-// The tokens of webhooks are in no link, so they are none.
-func TestWebhooksHaveNoPages(t *testing.T) {
-	s := start(t)
-	const other = "WWWWWWWWWWWWWWWWWWWWWW"
-	testkit.Must(t, s.store.Write(t.Context(), func(q *query.Queries) error {
-		return q.InsertSubscriber(t.Context(), query.InsertSubscriberParams{
-			ID: "w", TeamID: team, StatusPageID: pageID, Channel: "webhook", Address: "https://hook.example/", LinkToken: other,
-		})
-	}))
-	s.expect("GET", "/subscriptions/"+other+"/unsubscribe", 404)
 }
 
 func TestEveryResponseHasSecurityHeaders(t *testing.T) {
