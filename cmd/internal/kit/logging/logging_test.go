@@ -119,16 +119,6 @@ func TestCloseWritesBufferedLines(t *testing.T) {
 	}
 }
 
-func TestLinesBelowTheLevelAreNotWritten(t *testing.T) {
-	out := new(recorder)
-	log := logging.New(logging.Options{Writer: out})
-	log.Debug("below the level")
-	closed(t, log)
-	if got := out.all(); got != "" {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestCloseReturnsTheErrorOfTheWriter(t *testing.T) {
 	log := logging.New(logging.Options{Writer: &recorder{err: io.ErrShortWrite}})
 	log.Info("line")
@@ -274,6 +264,10 @@ func TestAChangedLevelAppliesToDerivedLoggers(t *testing.T) {
 		if got := derived.Enabled(t.Context(), slog.LevelInfo); got != step.want {
 			t.Errorf("%v: info is logged: %t", step.level, got)
 		}
+		derived.Log(t.Context(), step.level-1, "below the level")
 	}
 	closed(t, log)
+	if got := out.all(); got != "" {
+		t.Errorf("got %q", got)
+	}
 }
