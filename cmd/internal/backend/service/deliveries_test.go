@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/cmd/internal/test/testkit"
@@ -184,82 +181,5 @@ func TestMoreDeadLettersThanOneBatchAreRetried(t *testing.T) {
 	list := s.subscribers()
 	if retried != 1200 || list[0].ID != ours || list[0].Waiting != 1200 || list[0].Dead != 0 || list[1].ID != theirs || list[1].Dead != 1200 {
 		t.Errorf("%d retried, subscribers %v", retried, list)
-	}
-}
-
-// failingOnce refuses the first attempt to send each message, and accepts the next one.
-type failingOnce struct {
-	mu       sync.Mutex
-	attempts map[string]int
-	busy     map[string]bool // by subscriber
-	problems []string
-	sent     chan struct{}
-}
-
-func (f *failingOnce) Send(_ context.Context, m delivery.Message) error {
-	defer func() { f.sent <- struct{}{} }()
-	f.mu.Lock()
-	f.attempts[m.ID]++
-	attempt := f.attempts[m.ID]
-	if f.busy[m.Subscriber.ID] {
-		f.problems = append(f.problems, "two messages to one subscriber at once")
-	}
-	f.busy[m.Subscriber.ID] = true
-	f.mu.Unlock()
-	runtime.Gosched()
-	f.mu.Lock()
-	f.busy[m.Subscriber.ID] = false
-	f.mu.Unlock()
-	if attempt == 1 {
-		return delivery.ErrPermanent
-	}
-	return nil
-}
-
-// Dead letters are retried while the dispatcher makes letters dead and sends others.
-func TestLettersAreRetriedBesideADispatcher(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
-	const subscribers, messages = 3, 20
-	for i := range subscribers {
-		n := webhookOf(own)
-		n.Address += fmt.Sprint(i)
-		id := s.add(n).ID
-		for range messages {
-			s.deliver(id)
-		}
-	}
-	sender := &failingOnce{attempts: map[string]int{}, busy: map[string]bool{}, sent: make(chan struct{}, 2*subscribers*messages)}
-	dispatcher := delivery.New(s.backend.Store(), delivery.Options{
-		Senders: map[string]delivery.Sender{"webhook": sender}, Clock: s.clock.Now,
-	})
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	done := make(chan error, 1)
-	go func() { done <- dispatcher.Run(ctx) }()
-	retried := 0
-	for range 2 * subscribers * messages { // attempts
-		for waiting := true; waiting; {
-			select {
-			case <-sender.sent:
-				waiting = false
-			case <-ctx.Done():
-				t.Fatalf("not delivered: %v", s.deliveries())
-			case <-time.After(20 * time.Millisecond): // the result of the last attempt may have been written since
-			}
-			n, err := s.backend.RetryDeadLetters(t.Context(), "")
-			testkit.Must(t, err)
-			retried += n
-		}
-	}
-	stop()
-	testkit.Must(t, <-done)
-	for _, d := range s.deliveries() {
-		if d.State != "delivered" || sender.attempts[d.ID] != 2 {
-			t.Errorf("after %d attempts: %v", sender.attempts[d.ID], d)
-		}
-	}
-	if retried != subscribers*messages || len(sender.problems) > 0 {
-		t.Errorf("%d retried, %v", retried, sender.problems)
 	}
 }

@@ -182,50 +182,6 @@ func TestFlappingMonitorHasOneIncident(t *testing.T) {
 	}
 }
 
-func TestPersonResolvesTheIncident(t *testing.T) {
-	for name, c := range map[string]struct {
-		after     string // checks after the resolution
-		incidents int
-	}{
-		"then the monitor recovers":                       {"uuuuuuu", 1},
-		"then the monitor stays down":                     {"ddddddd", 1},
-		"then the monitor recovers and goes down":         {"uuddd", 2},
-		"then the monitor recovers and later goes down":   {"uuuuuuuuuuuuddd", 2},
-		"then the monitor goes down, recovers, goes down": {"uuddduuddd", 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := startSystem(t)
-			w := s.addMonitor(s.team("harbour"))
-			s.probes(w, "ddd")
-			first := s.incidents(w.team)[0].GetId()
-			s.post(w, first, resolved)
-			s.probes(w, c.after)
-			got := s.incidents(w.team)
-			if len(got) != c.incidents || len(s.get(w.team, first).GetUpdates()) != 2 {
-				t.Errorf("incidents %v, the first with %v", got, s.get(w.team, first).GetUpdates())
-			}
-		})
-	}
-}
-
-func TestPersonOpensTheIncidentAgain(t *testing.T) {
-	s := startSystem(t)
-	w := s.addMonitor(s.team("harbour"))
-	s.probes(w, "ddd")
-	id := s.incidents(w.team)[0].GetId()
-	s.post(w, id, resolved)
-	s.post(w, id, incidentv1.IncidentStatus_INCIDENT_STATUS_IDENTIFIED)
-	s.probes(w, "uuuuuuu")
-	if got := s.get(w.team, id); got.GetIncident().ResolvedAt == nil || len(got.GetUpdates()) != 4 {
-		t.Errorf("during the outage: %v", got)
-	}
-	s.post(w, id, incidentv1.IncidentStatus_INCIDENT_STATUS_IDENTIFIED)
-	s.probes(w, "uuuuuuuu")
-	if got := s.get(w.team, id); got.GetIncident().ResolvedAt != nil || len(got.GetUpdates()) != 5 {
-		t.Errorf("after the outage: %v", got)
-	}
-}
-
 func TestLateAndRepeatedChecksChangeNothing(t *testing.T) {
 	s := startSystem(t)
 	w := s.addMonitor(s.team("harbour"))

@@ -111,16 +111,6 @@ func TestAuditLogContainsNoPayload(t *testing.T) {
 	}
 }
 
-func TestAcknowledgedWritesSurviveARestart(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
-	incident := s.create(newIncident(own, "Kept"))
-	s = s.restart()
-	if got := s.get(own, incident.GetId()).GetIncident().GetTitle(); got != "Kept" {
-		t.Errorf("title %q", got)
-	}
-}
-
 func TestTwoBackendsShareOneDirectory(t *testing.T) {
 	one := startSystem(t)
 	two := startOn(t, one.dir, one.clock)
