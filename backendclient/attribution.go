@@ -15,13 +15,14 @@ import (
 type attribution struct {
 	window time.Duration
 
-	mu                sync.Mutex
-	succeeded, failed latest // failed: the failures that counted, with team "" for those of the service
+	mu        sync.Mutex
+	succeeded latest
+	failed    latest // failures that the breaker counted; the team of failures of the service is ""
 }
 
-// record records the result of an attempt, as classify returned it, and returns the result for the breaker. That is errInconclusive for a
-// timeout if an attempt of another team that began later succeeded, and the last failure was a timeout of the same team. So while other
-// teams' attempts succeed, the number of counted timeouts of one team is at most one more than that of all other failures.
+// record records the result of an attempt, as classify returned it, and returns the result for the breaker. The breaker does not count a
+// timeout (errInconclusive) if the last counted failure was a timeout of the same team, and an attempt of another team that began later has
+// succeeded. So while attempts of other teams succeed, a team's timeouts count only in turn with other failures.
 func (a *attribution) record(c *call, failure error) error {
 	if failure == errInconclusive { //nolint:errorlint // classify does not wrap it
 		return failure
@@ -43,8 +44,8 @@ func (a *attribution) record(c *call, failure error) error {
 	return failure
 }
 
-// onlyTeam returns the team whose timeouts are all the failures in the window; "" if there are others.
-func (a *attribution) onlyTeam() string {
+// onlyFailingTeam returns the team whose timeouts are all the failures in the window; "" if there are others.
+func (a *attribution) onlyFailingTeam() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if time.Since(a.failed.otherAt) <= a.window {
@@ -53,10 +54,11 @@ func (a *attribution) onlyTeam() string {
 	return a.failed.team
 }
 
-// latest is the start of the latest attempt of a kind, with its team, and of the latest one of any other team.
+// latest has the start times of two attempts of a kind: the latest one, and the latest one of another team than that one's.
 type latest struct {
-	team        string
-	at, otherAt time.Time
+	team    string    // of the latest attempt
+	at      time.Time // when the latest attempt started
+	otherAt time.Time // when the latest attempt of any other team started; zero for none
 }
 
 // add adds an attempt. Attempts can be added in any order.

@@ -21,7 +21,7 @@ const (
 )
 
 func init() { //nolint:gochecknoinits // gRPC looks balancers up by name and allows their registration in init only
-	balancer.Register(policy{})
+	balancer.Register(leastBusyBuilder{})
 }
 
 // endpointsKey is the key of the endpoints in the attributes of a resolver's state.
@@ -65,24 +65,25 @@ func (c attachedConn) UpdateState(s resolver.State) error {
 	return c.ClientConn.UpdateState(s)
 }
 
-// policy is the load-balancing policy of all connections.
-type policy struct{}
+// leastBusyBuilder builds the balancer of each connection. gRPC finds it by its name.
+type leastBusyBuilder struct{}
 
 // Name implements [balancer.Builder].
-func (policy) Name() string { return leastBusy }
+func (leastBusyBuilder) Name() string { return leastBusy }
 
 // Build implements [balancer.Builder].
-func (policy) Build(cc balancer.ClientConn, options balancer.BuildOptions) balancer.Balancer {
+func (leastBusyBuilder) Build(cc balancer.ClientConn, options balancer.BuildOptions) balancer.Balancer {
 	b := &leastBusyBalancer{ClientConn: cc}
 	b.Balancer = base.NewBalancerBuilder(leastBusy, b, base.Config{HealthCheck: true}).Build(b, options)
 	return b
 }
 
-// leastBusyBalancer wraps gRPC's base balancer, which connects to each address: it records the state of each endpoint, and makes calls use
-// the endpoints' picker. It is the balancer of the connection, and the connection of the base balancer.
+// leastBusyBalancer stands between a connection and gRPC's base balancer, which connects to each address. For the connection, it is the
+// balancer. For the base balancer, it is the connection, through which it records the state of each endpoint, and the builder of the
+// picker, which is that of the endpoints.
 type leastBusyBalancer struct {
-	balancer.Balancer
-	balancer.ClientConn
+	balancer.Balancer   // the base balancer
+	balancer.ClientConn // the connection
 
 	endpoints *endpoints // nil before the first addresses
 }
@@ -111,11 +112,11 @@ func (b *leastBusyBalancer) NewSubConn(addresses []resolver.Address, options bal
 		b.endpoints.update(e, s)
 		listen(s)
 	}
-	connection, err := b.ClientConn.NewSubConn(addresses, options) //nolint:staticcheck // deprecated for several addresses
+	subConn, err := b.ClientConn.NewSubConn(addresses, options) //nolint:staticcheck // deprecated for several addresses
 	if err == nil {
-		b.endpoints.add(e, connection)
+		b.endpoints.add(e, subConn)
 	}
-	return connection, err
+	return subConn, err
 }
 
 // Build implements [base.PickerBuilder].
@@ -148,11 +149,11 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	}
 	deadline, hasDeadline := info.Ctx.Deadline()
 	if !hasDeadline { // a stream, which lives for days without load
-		return balancer.PickResult{SubConn: picked.connection}, nil
+		return balancer.PickResult{SubConn: picked.subConn}, nil
 	}
 	picked.inFlight.Add(1)
-	if time.Until(deadline) < minAttemptTime {
-		return balancer.PickResult{SubConn: picked.connection, Done: picked.doneShort}, nil
+	if time.Until(deadline) < minAttemptTime { // see inconclusive
+		return balancer.PickResult{SubConn: picked.subConn, Done: picked.doneShortTimeout}, nil
 	}
-	return balancer.PickResult{SubConn: picked.connection, Done: picked.done}, nil
+	return balancer.PickResult{SubConn: picked.subConn, Done: picked.done}, nil
 }

@@ -83,7 +83,8 @@ func newBreaker(s BreakerSettings, changed func(b *breaker, state BreakerState, 
 
 // do makes an attempt, or returns a *refusal.
 func (b *breaker) do(c *call) error {
-	err, executeErr := b.circuit.Execute(func() (error, error) {
+	// The circuit counts the second result of the function, and returns both; the first one is the error for the caller.
+	err, countedErr := b.circuit.Execute(func() (error, error) {
 		ctx := c.ctx
 		if b.status.Load().State == BreakerHalfOpen { // a shorter timeout, because other calls fail until the probes have ended
 			var cancel context.CancelFunc
@@ -92,22 +93,23 @@ func (b *breaker) do(c *call) error {
 		}
 		return b.attempt(ctx, c)
 	})
-	var retryAfter time.Duration // 0 if all probes are in flight
-	switch {
-	case errors.Is(executeErr, gobreaker.ErrOpenState):
-		retryAfter = time.Until(b.status.Load().ProbesAt)
-	case !errors.Is(executeErr, gobreaker.ErrTooManyRequests):
+	open, probing := errors.Is(countedErr, gobreaker.ErrOpenState), errors.Is(countedErr, gobreaker.ErrTooManyRequests)
+	if !open && !probing {
 		return err
 	}
-	if team := b.attribution.onlyTeam(); team != "" && team != c.team {
+	if team := b.attribution.onlyFailingTeam(); team != "" && team != c.team { // the circuit does not count these attempts
 		err, _ := b.attempt(c.ctx, c)
 		return err
 	}
-	return newRefusal(ReasonBreakerOpen, retryAfter, executeErr.Error())
+	var retryAfter time.Duration // 0 while all probes are in flight
+	if open {
+		retryAfter = time.Until(b.status.Load().ProbesAt)
+	}
+	return newRefusal(ReasonBreakerOpen, retryAfter, countedErr.Error())
 }
 
-// attempt makes an attempt. It returns its error, and its result for the breaker.
-func (b *breaker) attempt(ctx context.Context, c *call) (err, result error) {
+// attempt makes an attempt. It returns the error for the caller, and the one that the circuit counts: nil, errInconclusive or a failure.
+func (b *breaker) attempt(ctx context.Context, c *call) (err, counted error) {
 	err = c.attempt(ctx)
 	return err, b.attribution.record(c, classify(ctx, c.attemptStart, err))
 }
@@ -116,7 +118,7 @@ func (b *breaker) attempt(ctx context.Context, c *call) (err, result error) {
 func (b *breaker) current() BreakerStatus {
 	s := *b.status.Load()
 	if s.State != BreakerClosed {
-		s.Team = b.attribution.onlyTeam()
+		s.Team = b.attribution.onlyFailingTeam()
 	}
 	return s
 }
@@ -174,27 +176,27 @@ func (b *breaker) shouldTrip(c gobreaker.Counts) bool {
 
 // onStateChange is the callback that records and reports a new state.
 func (b *breaker) onStateChange(to gobreaker.State) {
-	before, now := b.status.Load(), BreakerStatus{State: BreakerState(to.String()), Since: time.Now()}
+	before, next := b.status.Load(), BreakerStatus{State: BreakerState(to.String()), Since: time.Now()}
 	reason := "attempts succeed"
 	switch to {
 	case gobreaker.StateOpen:
-		now.TrippedAt = before.TrippedAt
-		if now.TrippedAt.IsZero() {
-			now.TrippedAt = now.Since
+		next.TrippedAt = before.TrippedAt
+		if next.TrippedAt.IsZero() {
+			next.TrippedAt = next.Since
 		}
-		now.ProbesAt = now.Since.Add(b.settings.OpenFor)
-		now.Cause = causeOf(b.lastFailure)
-		reason = now.Cause
-		if team := b.attribution.onlyTeam(); team != "" {
+		next.ProbesAt = next.Since.Add(b.settings.OpenFor)
+		next.Cause = causeOf(b.lastFailure)
+		reason = next.Cause
+		if team := b.attribution.onlyFailingTeam(); team != "" {
 			reason += "; only calls of team " + team + " are refused"
 		}
 	case gobreaker.StateHalfOpen:
-		now.TrippedAt, now.Cause = before.TrippedAt, before.Cause
+		next.TrippedAt, next.Cause = before.TrippedAt, before.Cause
 		reason = fmt.Sprintf("it was open for %v", b.settings.OpenFor)
 	case gobreaker.StateClosed:
 	}
-	b.status.Store(&now)
-	b.changed(b, now.State, reason)
+	b.status.Store(&next)
+	b.changed(b, next.State, reason)
 }
 
 // causeOf returns a failure as text for operators. It contains the service's own message.

@@ -120,8 +120,9 @@ func (c *Change) Apply() {
 // closeWhenUnused closes a replaced connection when its calls have ended, or at the end of ctx, which ends the calls.
 func (c *connection) closeWhenUnused(ctx context.Context, logger *slog.Logger) {
 	closeOnce := sync.OnceValue(c.grpc.Close)
-	defer context.AfterFunc(ctx, func() { _ = closeOnce() })()
-	c.calls.Lock()
+	stop := context.AfterFunc(ctx, func() { _ = closeOnce() })
+	defer stop()
+	c.calls.Lock() // waits for the calls; stays locked, so that acquire no longer returns the connection
 	if err := closeOnce(); err != nil {
 		logger.WarnContext(ctx, "close the connection to a former address", slog.Any("error", err))
 	}

@@ -77,10 +77,10 @@ func (u *upstream) interceptStream(c *connection) grpc.StreamClientInterceptor {
 		ctx context.Context, description *grpc.StreamDesc, cc *grpc.ClientConn, fullMethod string, open grpc.Streamer,
 		options ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
-		s := &stream{method: u.methods[methodName(fullMethod)], caller: ctx, connection: c}
+		s := &stream{method: u.methods[methodName(fullMethod)], callerCtx: ctx, connection: c}
 		ctx, s.cancel = context.WithCancel(ctx)
 		stop := context.AfterFunc(c.ctx, s.cancel)
-		context.AfterFunc(ctx, func() { stop() })
+		context.AfterFunc(ctx, func() { stop() }) // c.ctx does not keep streams that have ended
 		inner, err := open(ctx, description, cc, fullMethod, u.settings.Load().callOptions(options)...)
 		if err != nil {
 			return nil, s.fail(err)
@@ -94,7 +94,7 @@ type stream struct {
 	grpc.ClientStream
 
 	method     *method
-	caller     context.Context //nolint:containedctx // the stream's own context is done by the time of an error
+	callerCtx  context.Context //nolint:containedctx // the stream's own context is done by the time of an error
 	connection *connection
 	cancel     context.CancelFunc
 }
@@ -118,5 +118,5 @@ func (s *stream) fail(err error) error {
 		err = errReplaced
 	}
 	s.cancel()
-	return newError(s.caller.Err(), s.method, err)
+	return newError(s.callerCtx.Err(), s.method, err)
 }

@@ -38,6 +38,6 @@ func (u *upstream) watch(ctx context.Context) {
 			logged = state
 			u.logger.WarnContext(ctx, "internal service is unavailable", slog.String("service", u.service))
 		}
-		c.grpc.WaitForStateChange(c.ctx, state)
+		c.grpc.WaitForStateChange(c.ctx, state) // c.ctx also ends when the connection is replaced
 	}
 }

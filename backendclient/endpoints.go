@@ -50,11 +50,11 @@ type EndpointStatus struct {
 type endpoint struct {
 	history
 
-	address    string
-	connection balancer.SubConn
-	inFlight   atomic.Int32
-	done       func(balancer.DoneInfo) // ends a call
-	doneShort  func(balancer.DoneInfo) // ends a call that had little time from the start
+	address  string
+	subConn  balancer.SubConn
+	inFlight atomic.Int32
+	// done and doneShortTimeout end a call; doneShortTimeout is for calls whose timeout was less than minAttemptTime.
+	done, doneShortTimeout func(balancer.DoneInfo)
 
 	// Guarded by endpoints.mu, like the history.
 	state EndpointState // of the connection: not EndpointEjected
@@ -82,18 +82,18 @@ func newEndpoints(u *upstream, i intervals) *endpoints {
 	}
 }
 
-// newEndpoint returns an endpoint that is not one of the endpoints yet.
+// newEndpoint returns an endpoint for add, which needs its connection.
 func (s *endpoints) newEndpoint(address string) *endpoint {
 	e := &endpoint{address: address, state: EndpointConnecting, since: time.Now()}
 	e.done = func(info balancer.DoneInfo) { s.endCall(e, info, false) }
-	e.doneShort = func(info balancer.DoneInfo) { s.endCall(e, info, true) }
+	e.doneShortTimeout = func(info balancer.DoneInfo) { s.endCall(e, info, true) }
 	return e
 }
 
-func (s *endpoints) add(e *endpoint, connection balancer.SubConn) {
+func (s *endpoints) add(e *endpoint, subConn balancer.SubConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.connection = connection
+	e.subConn = subConn
 	s.all = append(s.all, e)
 }
 
@@ -104,8 +104,8 @@ func (s *endpoints) close() {
 	s.all, s.outliers.members = nil, nil
 }
 
-// healthFailure is how gRPC's errors of a failed health check begin.
-const healthFailure = "connection active but"
+// healthFailurePrefix is the prefix of gRPC's errors of a failed health check.
+const healthFailurePrefix = "connection active but"
 
 // update records the state of an endpoint's connection. A further attempt to connect does not change the state of an unavailable endpoint.
 func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
@@ -120,7 +120,7 @@ func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
 		if to.ConnectionError != nil {
 			cause = truncate(to.ConnectionError.Error(), maxMessage)
 		}
-		if strings.HasPrefix(cause, healthFailure) {
+		if strings.HasPrefix(cause, healthFailurePrefix) {
 			state = EndpointUnhealthy
 		}
 	case connectivity.Shutdown:
@@ -133,14 +133,14 @@ func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
 	changed := state != e.state
 	e.state = state
 	ready := slices.DeleteFunc(slices.Clone(s.all), func(e *endpoint) bool { return e.state != EndpointReady })
-	left, surplus := s.outliers.setMembers(ready, time.Now())
-	s.readmitted(left, "it is no longer connected")
-	s.readmitted(surplus, "too few others are available")
+	removed, tooMany := s.outliers.setMembers(ready, time.Now())
+	s.readmitted(removed, "it is no longer connected")
+	s.readmitted(tooMany, "too few others are available")
 	s.publish()
 	if changed {
 		e.since = time.Now()
 	}
-	e.cause = cause
+	e.cause = cause // after readmitted, which clears it
 }
 
 // publish makes the picker use the endpoints that are not ejected. The caller holds s.mu.
@@ -168,11 +168,11 @@ func (s *endpoints) readmitted(endpoints []*endpoint, because string) {
 }
 
 // endCall ends a call. A failure counts as in flight for the penalty: otherwise an endpoint that fails at once would seem the least busy.
-func (s *endpoints) endCall(e *endpoint, info balancer.DoneInfo, short bool) {
+func (s *endpoints) endCall(e *endpoint, info balancer.DoneInfo, shortTimeout bool) {
 	code := status.Code(info.Err)
 	if isFailure(code) {
 		time.AfterFunc(s.penalty, func() { e.inFlight.Add(-1) })
-		if !inconclusive(code, info.BytesReceived, short) {
+		if !inconclusive(code, info.BytesReceived, shortTimeout) {
 			s.failed(e, info.Err)
 		}
 		return
@@ -189,11 +189,12 @@ func (s *endpoints) endCall(e *endpoint, info balancer.DoneInfo, short bool) {
 	}
 }
 
-// inconclusive reports whether a failure is no sign of a bad endpoint: the call had little time from the start, or its connection broke. A
-// broken connection is recognized by the error, as calls may end before the state of the endpoint changes, and after its next connection is
-// ready.
-func inconclusive(code codes.Code, bytesReceived, short bool) bool {
-	return code == codes.DeadlineExceeded && short || code == codes.Unavailable && !bytesReceived
+// inconclusive reports whether a failure is no sign of a bad endpoint: the call's timeout was less than minAttemptTime, or its connection
+// broke. The state of the endpoint does not show that its connection broke: the call may end before the state changes, or after the next
+// connection is ready.
+func inconclusive(code codes.Code, bytesReceived, shortTimeout bool) bool {
+	timedOut, connectionBroke := code == codes.DeadlineExceeded, code == codes.Unavailable && !bytesReceived
+	return timedOut && shortTimeout || connectionBroke
 }
 
 // failed records a failed call, and ejects the endpoint if it is an outlier.

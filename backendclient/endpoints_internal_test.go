@@ -39,7 +39,7 @@ func TestFailuresThatEject(t *testing.T) {
 			s.outliers.setMembers([]*endpoint{bad, good}, time.Now())
 			end := bad.done
 			if test.short {
-				end = bad.doneShort
+				end = bad.doneShortTimeout
 			}
 			for range 2 * minFailures {
 				end(balancer.DoneInfo{Err: status.Error(test.code, "x"), BytesReceived: test.received})

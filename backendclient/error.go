@@ -15,13 +15,16 @@ import (
 
 // Limits of the error details that a service sends. They protect clients, whose responses contain violations, from bugs of a service.
 const (
-	maxViolations  = 100
+	maxViolations = 100
+
+	// Maximum lengths in bytes.
 	maxField       = 128
 	maxDescription = 512
 	maxReason      = 64
 	maxMessage     = 1024
-	minRetryAfter  = time.Second
-	maxRetryAfter  = time.Hour
+
+	minRetryAfter = time.Second
+	maxRetryAfter = time.Hour
 )
 
 // A Violation is an invalid field of a request (google.rpc.BadRequest).
@@ -46,7 +49,7 @@ type Error struct {
 	Violations []Violation
 	// RetryAfter is the wait that the service requests (google.rpc.RetryInfo) or the breaker imposes, 1 s to 1 h; 0 for none.
 	RetryAfter time.Duration
-	// Reason is the reason in google.rpc.ErrorInfo, or [ReasonBreakerOpen] or [ReasonOverloaded]; "" for none.
+	// Reason is the reason in google.rpc.ErrorInfo, or that of a call that was not made, such as [ReasonBreakerOpen]; "" for none.
 	Reason string
 
 	status *status.Status // the service's, with Code

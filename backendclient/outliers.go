@@ -100,15 +100,15 @@ func (h *history) readmit(now time.Time) {
 	h.failures.Store(0)
 }
 
-// setMembers replaces the members. It returns those whose ejection ends because they left, and those whose ejection ends because too many
-// would be ejected.
-func (s *outliers) setMembers(members []*endpoint, now time.Time) (left, surplus []*endpoint) {
+// setMembers replaces the members. It returns the endpoints whose ejection ends: those that are no members any more, and those because of
+// which more than half of the members would be ejected.
+func (s *outliers) setMembers(members []*endpoint, now time.Time) (removed, tooMany []*endpoint) {
 	for _, e := range s.members {
 		if slices.Contains(members, e) {
 			continue
 		}
 		if e.isEjected() {
-			left = append(left, e)
+			removed = append(removed, e)
 			e.readmit(now)
 		}
 		e.failures.Store(0) // the next connection may be to another process
@@ -117,9 +117,9 @@ func (s *outliers) setMembers(members []*endpoint, now time.Time) (left, surplus
 	for 2*s.numEjected() > len(members) {
 		first := s.firstToExpire()
 		first.readmit(now)
-		surplus = append(surplus, first)
+		tooMany = append(tooMany, first)
 	}
-	return left, surplus
+	return removed, tooMany
 }
 
 // expire ends the ejections whose time is over, and returns their endpoints.

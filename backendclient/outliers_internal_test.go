@@ -124,19 +124,19 @@ func TestOutliersAreEjectedExactly(t *testing.T) {
 			"change": func(t *rapid.T) {
 				before := ready
 				ready = slices.DeleteFunc(slices.Clone(all), func(*endpoint) bool { return rapid.IntRange(0, 9).Draw(t, "leaves") == 9 })
-				left, surplus := s.setMembers(slices.Clone(ready), h.now)
-				for _, e := range left {
+				removed, tooMany := s.setMembers(slices.Clone(ready), h.now)
+				for _, e := range removed {
 					if slices.Contains(ready, e) {
 						t.Fatal("an endpoint that did not leave")
 					}
 				}
-				ended(left...)
-				for i, e := range surplus {
+				ended(removed...)
+				for i, e := range tooMany {
 					if !slices.Contains(ready, e) || 2*(len(until)-i) <= len(ready) {
 						t.Fatal("an ejection ended early without need")
 					}
 				}
-				ended(surplus...)
+				ended(tooMany...)
 				begin(slices.DeleteFunc(slices.Clone(before), func(e *endpoint) bool { return slices.Contains(ready, e) })...)
 			},
 			"": func(t *rapid.T) {

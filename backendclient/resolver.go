@@ -34,7 +34,7 @@ func withResolvers(target Upstream, i intervals, s *endpoints) grpc.DialOption {
 	if target.TLS != nil {
 		static.serverName = target.TLS.ServerName
 	}
-	builders := []resolver.Builder{s.attachTo(static), s.attachTo(dnsBuilder{interval: i.lookup, min: i.minLookup})}
+	builders := []resolver.Builder{s.attachTo(static), s.attachTo(dnsBuilder{interval: i.lookup, minInterval: i.minLookup})}
 	scheme, _, _ := strings.Cut(target.Address, ":")
 	if registered := resolver.Get(scheme); registered != nil {
 		builders = append(builders, s.attachTo(registered))
@@ -58,7 +58,7 @@ func (b staticBuilder) Build(target resolver.Target, cc resolver.ClientConn, _ r
 			return nil, fmt.Errorf("address in a static list: %w", err)
 		}
 		a := resolver.Address{Addr: address}
-		if b.serverName == "" { // without a name of its own, gRPC would expect the whole list as name in the certificate
+		if b.serverName == "" { // else gRPC would expect the whole list as the name in the certificate
 			a.ServerName = address
 		}
 		addresses = append(addresses, a)
@@ -74,7 +74,7 @@ func (noResolver) Close()                                {}
 
 // dnsBuilder resolves a name. It differs from gRPC's resolver in three ways: a name is looked up regularly and not only after a connection
 // broke, at most every second and not every 30 seconds, and an answer without addresses does not close connections.
-type dnsBuilder struct{ interval, min time.Duration }
+type dnsBuilder struct{ interval, minInterval time.Duration }
 
 // Scheme implements [resolver.Builder].
 func (dnsBuilder) Scheme() string { return "dns" }
@@ -141,7 +141,7 @@ func (r *dnsResolver) Close() {
 
 func (r *dnsResolver) run(ctx context.Context) {
 	for {
-		earliest, next := time.After(r.min), time.After(r.interval) // from the start of the lookup
+		earliest, next := time.After(r.minInterval), time.After(r.interval) // from the start of the lookup
 		r.lookup(ctx)
 		select {
 		case <-earliest:

@@ -101,9 +101,11 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 }
 
 // A retryBudget limits retries to a ratio of calls, which avoids retry storms. It is full at first.
-type retryBudget struct{ spent atomic.Int64 }
+type retryBudget struct {
+	spent atomic.Int64 // 0 for a full budget, retryBurst for an empty one
+}
 
-// deposit adds a call. A concurrent deposit may be lost, which only lowers the number of retries.
+// deposit adds the share of a call to the budget. A concurrent deposit may be lost, which only lowers the number of retries.
 func (b *retryBudget) deposit(ratio float64) {
 	if spent := b.spent.Load(); spent > 0 {
 		b.spent.CompareAndSwap(spent, max(0, spent-int64(ratio*retryCost)))

@@ -48,7 +48,7 @@ func (s Settings) Validate() error {
 		return fmt.Errorf("maximum number of calls in flight is %d: must be greater than 0", s.MaxInFlight)
 	case s.Retries.Max < 0 || s.Retries.Max > maxRetries:
 		return fmt.Errorf("maximum number of retries is %d: must be 0 to %d", s.Retries.Max, maxRetries)
-	case !(s.Retries.Budget >= 0 && s.Retries.Budget <= 1):
+	case !(s.Retries.Budget >= 0 && s.Retries.Budget <= 1): // true for NaN too
 		return fmt.Errorf("retry budget is %v: must be 0 to 1", s.Retries.Budget)
 	}
 	return s.Breaker.validate()
@@ -70,11 +70,11 @@ type BreakerSettings struct {
 
 func (s BreakerSettings) validate() error {
 	switch {
-	case s.Window < windowBuckets:
+	case s.Window < windowBuckets: // a bucket would last less than 1 ns
 		return fmt.Errorf("breaker window is %v: must be at least %v", s.Window, time.Duration(windowBuckets))
 	case s.MinRequests <= 0:
 		return fmt.Errorf("breaker's minimum number of requests is %d: must be greater than 0", s.MinRequests)
-	case !(s.FailureRate > 0 && s.FailureRate <= 1):
+	case !(s.FailureRate > 0 && s.FailureRate <= 1): // true for NaN too
 		return fmt.Errorf("breaker's failure rate is %v: must be greater than 0 and at most 1", s.FailureRate)
 	case s.OpenFor < minAttemptTime: // a probe that times out would not count as a failure
 		return fmt.Errorf("breaker's open period is %v: must be at least %v", s.OpenFor, minAttemptTime)
@@ -86,14 +86,15 @@ func (s BreakerSettings) validate() error {
 type settings struct {
 	Settings
 
-	options []grpc.CallOption // for calls by generated clients, which pass only grpc.StaticMethod
+	options []grpc.CallOption // of a call by a generated client: grpc.StaticMethod and the maximum response size
 }
 
 func newSettings(s Settings) *settings {
 	return &settings{Settings: s, options: []grpc.CallOption{grpc.StaticMethod(), grpc.MaxCallRecvMsgSize(s.MaxResponseBytes)}}
 }
 
-// callOptions adds the maximum response size to the options of a call. It does not allocate for the options of a generated client.
+// callOptions adds the maximum response size to the options of a call. It does not allocate for those of a generated client, which are
+// grpc.StaticMethod only.
 func (s *settings) callOptions(options []grpc.CallOption) []grpc.CallOption {
 	if len(options) == 1 && options[0] == s.options[0] {
 		return s.options

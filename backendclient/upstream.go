@@ -26,7 +26,7 @@ const (
 	ReasonBreakerOpen = "BREAKER_OPEN" // the service failed too often; RetryAfter is the time until the next probe
 	ReasonOverloaded  = "OVERLOADED"   // too many calls to the service are in flight
 
-	// ReasonTeamOverloaded is for a call whose team has as many calls to the service in flight as there are free slots.
+	// ReasonTeamOverloaded is for a call whose team holds its share of the service's in-flight slots: at least as many as are free.
 	ReasonTeamOverloaded = "TEAM_OVERLOADED"
 )
 
@@ -61,19 +61,19 @@ type call struct {
 	fullMethod     string
 	request, reply any
 	team           string // "" for a call without a team
-	connection     *grpc.ClientConn
+	clientConn     *grpc.ClientConn
 	invoke         grpc.UnaryInvoker
 	options        []grpc.CallOption
 	attemptStart   time.Time
 }
 
 func (c *call) attempt(ctx context.Context) error {
-	return c.invoke(ctx, c.fullMethod, c.request, c.reply, c.connection, c.options...)
+	return c.invoke(ctx, c.fullMethod, c.request, c.reply, c.clientConn, c.options...)
 }
 
 // intercept is the [grpc.UnaryClientInterceptor] of the connection.
 func (u *upstream) intercept(
-	ctx context.Context, fullMethod string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	ctx context.Context, fullMethod string, request, reply any, clientConn *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	options ...grpc.CallOption,
 ) error {
 	start, m, s := time.Now(), u.methods[methodName(fullMethod)], u.settings.Load()
@@ -81,7 +81,7 @@ func (u *upstream) intercept(
 	defer cancel()
 	failure := u.callWithinLimit(&call{
 		ctx: attemptCtx, method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply, team: teamOf(request),
-		connection: connection, invoke: invoke, options: s.callOptions(options), attemptStart: start,
+		clientConn: clientConn, invoke: invoke, options: s.callOptions(options), attemptStart: start,
 	})
 	took := time.Since(start)
 	timings.FromContext(ctx).Add(timings.Service, took)
@@ -129,7 +129,7 @@ func (u *upstream) setBreaker(s BreakerSettings, reason string) {
 	}
 }
 
-// breakerChanged reports the state of a breaker, which is locked during the call. It ignores a replaced breaker, whose last calls may
+// breakerChanged reports the state of a breaker, which calls it with its own lock held. It ignores a replaced breaker, whose last calls may
 // still change its state.
 func (u *upstream) breakerChanged(b *breaker, state BreakerState, reason string) {
 	u.breakerMu.Lock()
