@@ -16,8 +16,7 @@ import (
 
 // A walk over the entries with a prefix is the walk over all entries without the others.
 func TestActionPrefixIsLiteral(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	actions := []string{"incident.created", "incident.update_posted", "incidents", "Incident.created", "i", "😀.created", "incident_", "incident/x", "100%.done", "%", "\x00", ""}
 	s.insert(func(ctx context.Context, q *query.Queries) error {
 		for i := range 66 {

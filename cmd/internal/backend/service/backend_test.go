@@ -147,6 +147,13 @@ func (s *system) file() *sql.DB {
 	return db
 }
 
+// exec executes a statement like another process.
+func (s *system) exec(statement string, arguments ...any) {
+	s.t.Helper()
+	_, err := s.file().Exec(statement, arguments...)
+	testkit.Must(s.t, err)
+}
+
 // count returns how many rows a table has.
 func (s *system) count(table string) (n int) {
 	s.t.Helper()
@@ -184,6 +191,13 @@ func (s *system) team(name string) team {
 
 func actor() *incidentv1.Actor {
 	return &incidentv1.Actor{TokenId: "6f2b8f0e-3f5c-4d1a-9b1e-0a7c5d3e2f10", IpAddress: "192.0.2.7", RequestId: "req-1"}
+}
+
+// startTeam is startSystem with a team.
+func startTeam(t testing.TB) (*system, team) {
+	t.Helper()
+	s := startSystem(t)
+	return s, s.team("harbour")
 }
 
 // newIncident returns a valid request.

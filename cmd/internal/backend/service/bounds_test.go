@@ -109,10 +109,8 @@ func TestOpenIncidentTooManyIsRefused(t *testing.T) {
 
 // A monitor that goes down has an incident, regardless of how many the team has.
 func TestMonitorOpensAnIncidentBeyondTheBound(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
-	_, err := s.file().Exec("UPDATE monitors SET opens_incidents = 1, enabled = 1")
-	testkit.Must(t, err)
+	s, own := startTeam(t)
+	s.exec("UPDATE monitors SET opens_incidents = 1, enabled = 1")
 	s.fillIncidents(own, openBound)
 	for range 3 {
 		s.clock.Move(time.Minute)
@@ -173,8 +171,7 @@ func TestUpdateTooManyIsRefused(t *testing.T) {
 
 // An incident from before the bounds has its newest updates, and can be resolved.
 func TestIncidentBeyondTheBoundsHasItsNewestUpdates(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	id := s.create(newIncident(own, "Very long")).GetId()
 	s.clock.Move(time.Second)
 	s.fillUpdates(own, id, 210, strings.Repeat("😀", 10_000))
@@ -197,8 +194,7 @@ func TestIncidentBeyondTheBoundsHasItsNewestUpdates(t *testing.T) {
 
 // What a dashboard creates is bounded, because lists return all of it.
 func TestDashboardCannotCreateTooMuch(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	server := query.InsertServerParams{TeamID: own.id, Tags: "[]"}
 	insert := func(n int, name string) error {
 		return s.backend.Store().Write(t.Context(), func(q *query.Queries) error {

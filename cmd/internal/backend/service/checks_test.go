@@ -50,6 +50,13 @@ func (s *system) addMonitor(t team) probed {
 	return w
 }
 
+// startProbed is startTeam with such a monitor.
+func startProbed(t testing.TB) (*system, probed) {
+	t.Helper()
+	s, own := startTeam(t)
+	return s, s.addMonitor(own)
+}
+
 // probe records a check of the present time.
 func (s *system) probe(w probed, result string) {
 	s.t.Helper()
@@ -144,8 +151,7 @@ func TestMonitorStatusFollowsConsecutiveChecks(t *testing.T) {
 }
 
 func TestInvalidChecksAreErrors(t *testing.T) {
-	s := startSystem(t)
-	w := s.addMonitor(s.team("harbour"))
+	s, w := startProbed(t)
 	disabled := s.team("lighthouse").monitor
 	valid := service.Check{MonitorID: w.monitor, At: start(), Status: "up"}
 	for name, c := range map[string]struct {

@@ -23,8 +23,7 @@ func TestDeliveriesHaveTimesOfTheWallClock(t *testing.T) {
 	if !asked.CreatedAt.Equal(wall.Now()) || !asked.DueAt.Equal(wall.Now()) || added.CreatedAt.Before(s.clock.Now()) {
 		t.Errorf("%v is asked to confirm by %v", added, asked)
 	}
-	_, err := s.file().Exec("UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = created_at")
-	testkit.Must(t, err)
+	s.exec("UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = created_at")
 	s.clock.Move(day)
 	if _, err := s.backend.AddSubscriber(t.Context(), emailOf(own)); err == nil {
 		t.Error("asked again within ten minutes of the wall clock")
@@ -41,9 +40,8 @@ func TestDeliveriesAndSecretsExpireByTheWallClock(t *testing.T) {
 	subscriber := s.add(webhookOf(s.team("harbour"))).ID
 	_, err := s.backend.RotateSecret(t.Context(), subscriber, day)
 	testkit.Must(t, err)
-	_, err = s.file().Exec(`INSERT INTO deliveries (id, subscriber_id, channel, state, created_at, finished_at)
+	s.exec(`INSERT INTO deliveries (id, subscriber_id, channel, state, created_at, finished_at)
 		VALUES ('delivered', ?1, 'webhook', 'delivered', ?2, ?2), ('dead', ?1, 'webhook', 'dead', ?2, ?2)`, subscriber, wall.Now().UnixNano())
-	testkit.Must(t, err)
 	for _, c := range []struct{ pass, ahead time.Duration }{
 		{day - 1, 40 * day}, {1, 0}, {6*day + 1, 0}, {23 * day, 0},
 	} {
@@ -70,8 +68,7 @@ func TestAddressIsAskedAgainBesideAFastClock(t *testing.T) {
 	s, wall := startFast(t)
 	own := s.team("harbour")
 	s.add(emailOf(own))
-	_, err := s.file().Exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
-	testkit.Must(t, err)
+	s.exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
 	wall.Move(10 * time.Minute)
 	s.clock.Move(6 * day)
 	s.create(newIncident(own, "Slow"))
@@ -89,8 +86,7 @@ func TestAddressIsAskedAgainBesideAFastClock(t *testing.T) {
 
 // The monitor follows its checks at once, and its outage ends after the usual time.
 func TestClockThatIsSetBack(t *testing.T) {
-	s := startSystem(t)
-	w := s.addMonitor(s.team("harbour"))
+	s, w := startProbed(t)
 	s.probes(w, "udd")
 	s.clock.Move(-24 * time.Hour)
 	s.probes(w, "d")

@@ -65,8 +65,7 @@ func (s *system) due(subscriber string) (due, waiting []string) {
 
 // At any time the first waiting message of a subscriber is due, and no other one is. Retried letters are last, in their order.
 func TestRetriedLettersKeepTheOrderOfTheQueue(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	checks := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		checks++
@@ -105,8 +104,7 @@ func TestRetriedLettersKeepTheOrderOfTheQueue(t *testing.T) {
 }
 
 func TestRetriedLettersHaveANewTime(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	id := s.deliver(s.add(webhookOf(own)).ID)
 	s.finish(id, "dead")
 	s.clock.Move(48 * time.Hour)
@@ -120,8 +118,7 @@ func TestRetriedLettersHaveANewTime(t *testing.T) {
 
 // The result of an attempt, which names the sequence of its delivery, may arrive after the subscriber was removed.
 func TestRetriedLettersHaveNoSequenceOfADeletedDelivery(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	letter := s.deliver(s.add(webhookOf(own)).ID)
 	s.finish(letter, "dead")
 	n := webhookOf(own)
@@ -141,8 +138,7 @@ func TestRetriedLettersHaveNoSequenceOfADeletedDelivery(t *testing.T) {
 }
 
 func TestOnlyDeadLettersAreRetried(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	subscriber := s.add(webhookOf(own)).ID
 	dead, delivered := s.deliver(subscriber), s.deliver(subscriber)
 	s.finish(dead, "dead")
@@ -172,10 +168,9 @@ func TestOnlyDeadLettersAreRetried(t *testing.T) {
 func TestMoreDeadLettersThanOneBatchAreRetried(t *testing.T) {
 	s := startSystem(t)
 	ours, theirs := s.add(webhookOf(s.team("harbour"))).ID, s.add(webhookOf(s.team("lighthouse"))).ID
-	_, err := s.file().Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
+	s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
 		INSERT INTO deliveries (id, subscriber_id, channel, state, created_at, finished_at)
 		SELECT i || s.id, s.id, 'webhook', 'dead', 0, 0 FROM n, subscribers s`)
-	testkit.Must(t, err)
 	retried, err := s.backend.RetryDeadLetters(t.Context(), ours)
 	testkit.Must(t, err)
 	list := s.subscribers()

@@ -78,8 +78,7 @@ func orderOf(t *testing.T, response proto.Message) (keys []string) {
 }
 
 func TestCommandHistoryByPage(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	const total = 23
 	var newestFirst []string
 	s.insert(func(ctx context.Context, q *query.Queries) error {
@@ -132,8 +131,7 @@ func (s *system) metrics(t team, r fleetv1.MetricRange) *fleetv1.GetServerMetric
 
 // The test computes the means itself.
 func TestRollupsAreMeansOfRawPoints(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	raw := map[time.Time][]float64{}
 	now := s.clock.Now()
@@ -175,8 +173,7 @@ func TestRollupsAreMeansOfRawPoints(t *testing.T) {
 }
 
 func TestRawPointsAreInRangeAndOldestFirst(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	now := s.clock.Now()
 	for i, ago := range []time.Duration{24*time.Hour + 1, 24 * time.Hour, time.Hour + 1, time.Hour, time.Minute, 0, -1} {
 		s.sample(own.server, now.Add(-ago), float64(i))

@@ -20,8 +20,7 @@ func keyed(t team, key string) *incidentv1.CreateIncidentRequest {
 }
 
 func TestKeysAreStoredForADay(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	r := keyed(own, "key-1")
 	r.StatusPageId = &own.page
 	first, err := s.incident.CreateIncident(t.Context(), r)
@@ -69,8 +68,7 @@ func TestWritesButNotReplaysAreSignalled(t *testing.T) {
 }
 
 func TestKeyWithAnotherRequestIsInvalid(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	incident := s.create(keyed(own, "key-1"))
 	changes := map[string]func(*incidentv1.CreateIncidentRequest){
 		"title":      func(r *incidentv1.CreateIncidentRequest) { r.Title = "Twice" },
@@ -104,8 +102,7 @@ func TestKeyWithAnotherRequestIsInvalid(t *testing.T) {
 
 // While another process has locked the file, one of two calls with a key waits, and the other is ABORTED at once.
 func TestSecondCallIsAbortedWhileTheFirstIsInProgress(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	release := s.holdFile()
 	answers := make(chan error, 2)
 	for range cap(answers) {

@@ -32,8 +32,7 @@ func (s *system) resolve(text string) (*identityv1.ResolveTokenResponse, error) 
 }
 
 func TestTokenIsResolvedByItsHash(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	kept := s.token(own, "one", "servers:read", "audit:read", "servers:read")
 	got, err := s.resolve("one")
 	testkit.Must(t, err)
@@ -72,8 +71,7 @@ func (s *system) watch(ctx context.Context, after string) (next func() *identity
 }
 
 func TestRevocationsAreStreamedAtOnce(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	before, _ := s.backend.RevokeToken(t.Context(), s.token(own, "before").ID)
 	next, _ := s.watch(t.Context(), "")
 	one := s.token(own, "one")
@@ -99,8 +97,7 @@ func TestRevocationsAreStreamedAtOnce(t *testing.T) {
 
 // A client that reconnects gets exactly the revocations that it missed, also after a restart of the service.
 func TestStreamResumesAtAPosition(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	tokens := []service.Token{s.token(own, "a"), s.token(own, "b"), s.token(own, "c")}
 	ctx, cancel := context.WithCancel(t.Context())
 	next, _ := s.watch(ctx, "")
@@ -151,8 +148,7 @@ func TestStreamEndsWithTheService(t *testing.T) {
 }
 
 func TestTeamsAndTokensAreFoundAndValidated(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	for _, name := range []string{"harbour", own.id} {
 		if found, err := s.backend.FindTeam(t.Context(), name); err != nil || found.ID != own.id {
 			t.Errorf("%s: %v, %v", name, found, err)

@@ -28,8 +28,7 @@ func (s *system) get(t team, id string) *incidentv1.GetIncidentResponse {
 
 // resolved_at is the time of the first of the resolved updates at the end of the timeline.
 func TestIncidentHasTheStatusOfItsLastUpdate(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	statuses := rapid.SampledFrom([]incidentv1.IncidentStatus{1, 2, 3, resolved, resolved})
 	rapid.Check(t, func(rt *rapid.T) {
 		first := statuses.Draw(rt, "first")
@@ -74,8 +73,7 @@ func TestIncidentHasTheStatusOfItsLastUpdate(t *testing.T) {
 }
 
 func TestGetReturnsTheCreatedIncident(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	r := newIncident(own, "  Elevated errors \n")
 	r.StatusPageId = &own.page
 	r.ComponentIds = []string{own.component, strings.ToUpper(own.component)}
@@ -101,8 +99,7 @@ func TestGetReturnsTheCreatedIncident(t *testing.T) {
 
 // Each request differs from a valid one in the field in its name. The conformance checks have the bounds that the contract states.
 func TestInvalidFieldsAreNamed(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	type request = incidentv1.CreateIncidentRequest
 	for name, c := range map[string]struct {
 		spoil func(*request)
@@ -136,8 +133,7 @@ func TestInvalidFieldsAreNamed(t *testing.T) {
 
 // Each write has an audit entry. It has a notification if the incident is on a page.
 func TestWritesHaveAuditEntriesAndNotifications(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	r := newIncident(own, "Attached")
 	r.StatusPageId = &own.page
 	attached := s.create(r)

@@ -45,8 +45,7 @@ func TestUptimeIsThePercentageOfChecksNotDown(t *testing.T) {
 }
 
 func TestChecksSinceATimeAreNewestFirst(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	now := s.clock.Now()
 	for i, status := range []string{"up", "degraded", "down"} {
 		s.check(own.monitor, now.Add(-time.Duration(i)*time.Minute), status)

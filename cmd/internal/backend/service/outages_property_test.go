@@ -141,21 +141,40 @@ func (r *run) late() {
 
 // refused makes a write of the next check fail, if the check has such a write, and records the check again.
 func (r *run) refused() {
-	table := rapid.SampledFrom([]string{"incidents", "incident_updates", "notifications", "audit_entries"}).Draw(r.rt, "table")
+	write := rapid.SampledFrom([]string{
+		"INSERT ON monitor_checks", "INSERT ON incidents", "INSERT ON incident_updates", "INSERT ON incident_components",
+		"INSERT ON notifications", "INSERT ON audit_entries", "UPDATE ON monitors",
+	}).Draw(r.rt, "write")
 	result := rapid.SampledFrom([]string{"up", "down"}).Draw(r.rt, "refused result")
 	r.clock.Move(time.Minute)
-	_, err := r.db.Exec("CREATE TRIGGER refuse BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'refused'); END")
+	_, err := r.db.Exec("CREATE TRIGGER refuse BEFORE " + write + " BEGIN SELECT RAISE(ABORT, 'refused'); END")
 	testkit.Must(r.t, err)
+	checks, written := r.checks(), r.backend.Written()
 	failure := r.backend.RecordCheck(r.t.Context(), service.Check{MonitorID: r.w.monitor, At: r.clock.Now(), Status: result})
 	_, err = r.db.Exec("DROP TRIGGER refuse")
 	testkit.Must(r.t, err)
 	if failure != nil {
 		r.compare() // with the model of before
+		select {
+		case <-written:
+			r.rt.Fatal("the dispatcher was woken")
+		default:
+		}
+		if after := r.checks(); after != checks {
+			r.rt.Fatalf("%d checks, %d before", after, checks)
+		}
 		r.record(result)
 	} else {
 		r.model.check(r.clock.Now(), result)
 	}
 	r.compare()
+}
+
+// checks returns the number of checks.
+func (r *run) checks() (n int) {
+	r.t.Helper()
+	testkit.Must(r.t, r.db.QueryRow("SELECT count(*) FROM monitor_checks").Scan(&n))
+	return n
 }
 
 // person posts an update to an incident.
@@ -203,8 +222,7 @@ func (r *run) compare() {
 
 // The monitor goes down as soon as its incident is resolved, with checks every ten seconds for three hours: the most notifications that it can cause.
 func TestFlappingMonitorCausesAtMostTenNotificationsAnHour(t *testing.T) {
-	s := startSystem(t)
-	w := s.addMonitor(s.team("harbour"))
+	s, w := startProbed(t)
 	for range 3 * 360 {
 		s.clock.Move(10 * time.Second)
 		result := "down"

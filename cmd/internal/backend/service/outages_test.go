@@ -2,16 +2,13 @@ package service_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/cmd/internal/test/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
@@ -63,8 +60,7 @@ func TestOutageIsAnIncidentFromDownToRecovery(t *testing.T) {
 		degraded    = incidentv1.PublicStatus_PUBLIC_STATUS_DEGRADED
 		outage      = incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE
 	)
-	s := startSystem(t)
-	w := s.addMonitor(s.team("harbour"))
+	s, w := startProbed(t)
 	s.probes(w, "udd")
 	s.wantOverall(w, degraded, degraded, degraded)
 	if got := s.incidents(w.team); len(got) != 0 {
@@ -115,8 +111,7 @@ func TestOutageIsAnIncidentFromDownToRecovery(t *testing.T) {
 
 // The entries are those of the service: no token, the loopback address, the monitor, its components and the incident.
 func TestAuditEntriesOfAnOutageNameTheirResources(t *testing.T) {
-	s := startSystem(t)
-	w := s.addMonitor(s.team("harbour"))
+	s, w := startProbed(t)
 	s.probes(w, "ddduuuuuuu")
 	incident := s.incidents(w.team)[0].GetId()
 	log := s.log(w.team)
@@ -137,10 +132,8 @@ func TestAuditEntriesOfAnOutageNameTheirResources(t *testing.T) {
 }
 
 func TestIncidentOfAMonitorOnNoPage(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
-	_, err := s.file().Exec("UPDATE monitors SET enabled = 1, opens_incidents = 1, name = ?", strings.Repeat("ü", 300))
-	testkit.Must(t, err)
+	s, own := startTeam(t)
+	s.exec("UPDATE monitors SET enabled = 1, opens_incidents = 1, name = ?", strings.Repeat("ü", 300))
 	s.probes(probed{team: own, monitor: own.monitor}, "ddd")
 	got := s.incidents(own)
 	if len(got) != 1 || got[0].StatusPageId != nil || len([]rune(got[0].GetTitle())) != 255 || !strings.HasSuffix(got[0].GetTitle(), "ü is down") {
@@ -152,137 +145,17 @@ func TestIncidentOfAMonitorOnNoPage(t *testing.T) {
 }
 
 func TestMonitorThatOpensNoIncidents(t *testing.T) {
-	s := startSystem(t)
-	w := s.addMonitor(s.team("harbour"))
-	_, err := s.file().Exec("UPDATE monitors SET opens_incidents = 0")
-	testkit.Must(t, err)
+	s, w := startProbed(t)
+	s.exec("UPDATE monitors SET opens_incidents = 0")
 	s.probes(w, "ddduuuuuuuu")
 	if got := s.incidents(w.team); len(got) != 0 || s.letter(w) != "u" {
 		t.Errorf("status %s, incidents %v", s.letter(w), got)
 	}
 }
 
-// Going down before the outage has ended continues it, and the next recovery has to last longer.
-func TestFlappingMonitorHasOneIncident(t *testing.T) {
-	s := startSystem(t)
-	w := s.addMonitor(s.team("harbour"))
-	s.probes(w, "ddd"+"uuuuuu"+"ddd"+"uuuuuuuuuuu")
-	got := s.incidents(w.team)
-	if len(got) != 1 || got[0].ResolvedAt != nil || len(s.outbox(w.team)) != 1 {
-		t.Fatalf("incidents %v, outbox %v", got, s.outbox(w.team))
-	}
-	s.probes(w, "u") // up for ten minutes, after two times down
-	if got := s.incidents(w.team); got[0].ResolvedAt == nil || len(s.outbox(w.team)) != 2 {
-		t.Errorf("incidents %v, outbox %v", got, s.outbox(w.team))
-	}
-	s.clock.Move(time.Hour)
-	s.probes(w, "ddduuuuuuu") // what happened more than an hour ago does not count
-	if got := s.incidents(w.team); len(got) != 2 || got[1].ResolvedAt == nil {
-		t.Errorf("incidents %v", got)
-	}
-}
-
-func TestLateAndRepeatedChecksChangeNothing(t *testing.T) {
-	s := startSystem(t)
-	w := s.addMonitor(s.team("harbour"))
-	s.probes(w, "udd")
-	before, log := s.state(w), s.log(w.team)
-	for i := range 4 {
-		testkit.Must(t, s.backend.RecordCheck(t.Context(), service.Check{ // late
-			MonitorID: w.monitor, At: s.clock.Now().Add(-time.Duration(i+1) * 10 * time.Second), Status: "down",
-		}))
-		s.probe(w, "down") // repeated
-		s.probe(w, "up")
-	}
-	after := s.state(w)
-	before.UptimePercent, after.UptimePercent = nil, nil // the history counts
-	if !after.GetLastCheckAt().AsTime().Equal(before.GetLastCheckAt().AsTime()) || after.GetStatus() != before.GetStatus() ||
-		len(s.log(w.team)) != len(log) {
-		t.Errorf("monitor %v, %v before", after, before)
-	}
-	if got := s.count("monitor_checks"); got != 7 {
-		t.Errorf("%d checks in the history", got)
-	}
-	s.probes(w, "d") // the third in a row
-	if s.letter(w) != "d" {
-		t.Errorf("status %s", s.letter(w))
-	}
-}
-
-// Each case makes one of the writes of a check fail: all of its rows are absent, and the same check can be recorded later.
-func TestFailedCheckLeavesNoRows(t *testing.T) {
-	for _, write := range []string{
-		"INSERT ON monitor_checks", "INSERT ON incidents", "INSERT ON incident_updates", "INSERT ON incident_components",
-		"INSERT ON notifications", "INSERT ON audit_entries", "UPDATE ON monitors",
-	} {
-		t.Run(write, func(t *testing.T) {
-			s := startSystem(t)
-			w := s.addMonitor(s.team("harbour"))
-			s.probes(w, "udd")
-			before := s.rows()
-			s.clock.Move(time.Minute)
-			_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE " + write + " BEGIN SELECT RAISE(ABORT, 'refused'); END")
-			testkit.Must(t, err)
-			check := service.Check{MonitorID: w.monitor, At: s.clock.Now(), Status: "down"}
-			written := s.backend.Written()
-			if err := s.backend.RecordCheck(t.Context(), check); err == nil {
-				t.Error("no error")
-			}
-			if diff := cmp.Diff(before, s.rows()); diff != "" {
-				t.Error(diff)
-			}
-			select {
-			case <-written:
-				t.Error("the dispatcher was woken")
-			default:
-			}
-			_, err = s.file().Exec("DROP TRIGGER refuse")
-			testkit.Must(t, err)
-			testkit.Must(t, s.backend.RecordCheck(t.Context(), check))
-			if s.letter(w) != "d" || len(s.incidents(w.team)) != 1 {
-				t.Errorf("status %s, incidents %v", s.letter(w), s.incidents(w.team))
-			}
-			<-written
-		})
-	}
-}
-
-// rows returns all rows that a check may change, as text.
-func (s *system) rows() (rows []string) {
-	s.t.Helper()
-	for _, table := range append(written(), "monitor_checks", "monitors") {
-		rows = append(rows, s.rowsOf(table)...)
-	}
-	return rows
-}
-
-func (s *system) rowsOf(table string) (rows []string) {
-	s.t.Helper()
-	found, err := s.file().Query("SELECT * FROM " + table)
-	testkit.Must(s.t, err)
-	defer found.Close()
-	columns, err := found.Columns()
-	testkit.Must(s.t, err)
-	for found.Next() {
-		values := make([]any, len(columns))
-		for i := range values {
-			values[i] = new(any)
-		}
-		testkit.Must(s.t, found.Scan(values...))
-		row := table
-		for _, value := range values {
-			row += fmt.Sprintf(" %v", *value.(*any))
-		}
-		rows = append(rows, row)
-	}
-	testkit.Must(s.t, found.Err())
-	return rows
-}
-
 // People post updates and probes report at the same time. Every write is whole, and in the order of the audit log.
 func TestChecksAndUpdatesAtTheSameTime(t *testing.T) {
-	s := startSystem(t)
-	w := s.addMonitor(s.team("harbour"))
+	s, w := startProbed(t)
 	s.probes(w, "ddd")
 	id := s.incidents(w.team)[0].GetId()
 	var people sync.WaitGroup
@@ -320,8 +193,7 @@ func TestChecksAndUpdatesAtTheSameTime(t *testing.T) {
 
 // A check of a monitor that was down before the backend counted checks.
 func TestMonitorWithoutCounts(t *testing.T) {
-	s := startSystem(t)
-	w := s.addMonitor(s.team("harbour"))
+	s, w := startProbed(t)
 	s.insert(func(ctx context.Context, q *query.Queries) error {
 		return q.SetMonitorState(ctx, query.SetMonitorStateParams{TeamID: w.id, ID: w.monitor, Status: "down"})
 	})

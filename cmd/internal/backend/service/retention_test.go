@@ -96,8 +96,7 @@ func (s *system) seriesOf(team, server string, r fleetv1.MetricRange) *fleetv1.G
 
 // A point of an hour that is rolled up already is in the raw series only.
 func TestLatePointsDoNotChangeRollups(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	began := s.clock.Now().Truncate(hour)
 	s.report(own.server, began, 10, 20, 30)
 	s.clock.Move(hour + 2*hour) // the hour ended two hours ago
@@ -114,8 +113,7 @@ func TestLatePointsDoNotChangeRollups(t *testing.T) {
 }
 
 func TestHoursAreRolledUpTwoHoursAfterTheirEnd(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	began := s.clock.Now().Truncate(hour)
 	s.report(own.server, began, 10, 20, 30)
 	s.clock.Move(began.Add(3*hour - 1).Sub(s.clock.Now()))
@@ -132,33 +130,27 @@ func TestHoursAreRolledUpTwoHoursAfterTheirEnd(t *testing.T) {
 
 // Each case inserts a row a minute before its retention ends, and one a minute after it ended.
 func TestRowsAreDeletedAfterTheirRetention(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	now := s.clock.Now()
 	incident := s.create(newIncident(own, "Old"))
-	exec := func(statement string, arguments ...any) {
-		t.Helper()
-		_, err := s.file().Exec(statement, arguments...)
-		testkit.Must(t, err)
-	}
 	id := uuid.NewString
 	subscriber := id()
-	exec(`INSERT INTO subscribers (id, team_id, status_page_id, channel, address, link_token, created_at, confirmed_at)
+	s.exec(`INSERT INTO subscribers (id, team_id, status_page_id, channel, address, link_token, created_at, confirmed_at)
 		VALUES (?, ?, ?, 'email', 'kept@customer.example', 'kept', 0, 0)`, subscriber, own.id, own.page)
 	var update string
 	testkit.Must(t, s.file().QueryRow("SELECT id FROM incident_updates").Scan(&update))
 	notification := func(at int64, suppressed bool, expanded *int64) string {
 		n := id()
-		exec(`INSERT INTO notifications (id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at, expanded_at)
+		s.exec(`INSERT INTO notifications (id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at, expanded_at)
 			VALUES (?, ?, ?, ?, ?, 'incident.created', ?, ?, ?)`, n, own.id, own.page, incident.GetId(), update, suppressed, at, expanded)
 		return n
 	}
 	deliver := func(state string, notification any, finished *int64) {
-		exec(`INSERT INTO deliveries (id, subscriber_id, channel, notification_id, state, created_at, finished_at)
+		s.exec(`INSERT INTO deliveries (id, subscriber_id, channel, notification_id, state, created_at, finished_at)
 			VALUES (?, ?, 'email', ?, ?, 0, ?)`, id(), subscriber, notification, state, finished)
 	}
 	command := func(at int64, finished *int64) {
-		exec(`INSERT INTO server_commands (id, team_id, server_id, command, source, status, created_at, finished_at)
+		s.exec(`INSERT INTO server_commands (id, team_id, server_id, command, source, status, created_at, finished_at)
 			VALUES (?, ?, ?, 'true', 'api', 'completed', ?, ?)`, id(), own.id, own.server, at, finished)
 	}
 	for _, c := range []struct {
@@ -169,15 +161,15 @@ func TestRowsAreDeletedAfterTheirRetention(t *testing.T) {
 	}{
 		{"monitor_checks", 31 * day, func(at int64) { s.check(own.monitor, time.Unix(0, at), "up") }, false},
 		{"server_metric_hours", 31 * day, func(at int64) {
-			exec("INSERT INTO server_metric_hours VALUES (?, ?, 1, 1, 1, 1, 1)", own.server, at)
+			s.exec("INSERT INTO server_metric_hours VALUES (?, ?, 1, 1, 1, 1, 1)", own.server, at)
 		}, false},
 		{"server_commands", 90 * day, func(at int64) { command(at, &at) }, false},
 		{"server_commands", 90 * day, func(at int64) { command(at, nil) }, true},
 		{"audit_entries", 400 * day, func(at int64) {
-			exec(`INSERT INTO audit_entries VALUES (?, ?, 'incident.created', 'incident', '', '', '', '', ?)`, id(), own.id, at)
+			s.exec(`INSERT INTO audit_entries VALUES (?, ?, 'incident.created', 'incident', '', '', '', '', ?)`, id(), own.id, at)
 		}, false},
 		{"idempotency_keys", day, func(at int64) {
-			exec(`INSERT INTO idempotency_keys (team_id, key, fingerprint, response, created_at) VALUES (?, ?, zeroblob(32), x'', ?)`, own.id, id(), at)
+			s.exec(`INSERT INTO idempotency_keys (team_id, key, fingerprint, response, created_at) VALUES (?, ?, zeroblob(32), x'', ?)`, own.id, id(), at)
 		}, false},
 		{"deliveries", 7 * day, func(at int64) { deliver("delivered", nil, &at) }, false},
 		{"deliveries", 30 * day, func(at int64) { deliver("dead", nil, &at) }, false},
@@ -187,11 +179,11 @@ func TestRowsAreDeletedAfterTheirRetention(t *testing.T) {
 		{"notifications", 30 * day, func(at int64) { notification(at, false, nil) }, true},
 		{"notifications", 30 * day, func(at int64) { deliver("waiting", notification(at, false, &at), nil) }, true},
 		{"subscribers", 7 * day, func(at int64) {
-			exec(`INSERT INTO subscribers (id, team_id, status_page_id, channel, address, link_token, created_at)
+			s.exec(`INSERT INTO subscribers (id, team_id, status_page_id, channel, address, link_token, created_at)
 				VALUES (?, ?, ?, 'email', ?, ?, ?)`, id(), own.id, own.page, id(), id(), at)
 		}, false},
 		{"subscribers", 7 * day, func(at int64) {
-			exec(`INSERT INTO subscribers (id, team_id, status_page_id, channel, address, link_token, created_at, confirmed_at)
+			s.exec(`INSERT INTO subscribers (id, team_id, status_page_id, channel, address, link_token, created_at, confirmed_at)
 				VALUES (?, ?, ?, 'email', ?, ?, ?, ?)`, id(), own.id, own.page, id(), id(), at, at)
 		}, true},
 	} {
@@ -218,9 +210,8 @@ func TestRowsAreDeletedAfterTheirRetention(t *testing.T) {
 func TestMaintenanceDeletesMoreThanOneBatch(t *testing.T) {
 	s := startSystem(t)
 	first, second := s.team("harbour"), s.team("lighthouse")
-	_, err := s.file().Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1750)
+	s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1750)
 		INSERT INTO monitor_checks SELECT m.id, i, 'up', 1 FROM n, monitors m`)
-	testkit.Must(t, err)
 	s.check(first.monitor, s.clock.Now(), "up")
 	s.check(second.monitor, s.clock.Now(), "up")
 	s.maintain()
@@ -230,8 +221,7 @@ func TestMaintenanceDeletesMoreThanOneBatch(t *testing.T) {
 }
 
 func TestExpiredSecretsAreDeleted(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	added, err := s.backend.AddSubscriber(t.Context(), webhookOf(own))
 	testkit.Must(t, err)
 	_, err = s.backend.RotateSecret(t.Context(), added.ID, hour)

@@ -74,8 +74,7 @@ func TestUnknownServiceIsAnError(t *testing.T) {
 
 // The transaction of the call is rolled back.
 func TestPanicEndsOnlyItsCall(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	s.clock.broken.Store(true)
 	_, err := s.incident.CreateIncident(t.Context(), keyed(own, "key-1"))
 	mustBe(t, err, codes.Internal)

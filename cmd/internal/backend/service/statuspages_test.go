@@ -46,8 +46,7 @@ func (s *system) page(t team, id string) *incidentv1.GetStatusPageResponse {
 }
 
 func TestPageReturnsItsNewestHundredIncidents(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	page := s.addPage(own, "suspended and behind a password")
 	s.create(newIncident(own, "Attached to none"))
 	var want []string

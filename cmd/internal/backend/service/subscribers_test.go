@@ -61,8 +61,7 @@ func (s *system) audited(team, resource string) (actions string) {
 }
 
 func TestWebhooksAreConfirmedAndGetASecret(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	added := s.add(webhookOf(own))
 	if !strings.HasPrefix(added.Secret, "whsec_") || added.AskedAgain {
 		t.Errorf("added %v", added)
@@ -80,8 +79,7 @@ func TestWebhooksAreConfirmedAndGetASecret(t *testing.T) {
 }
 
 func TestEmailAddressesAreAskedToConfirm(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	added := s.add(emailOf(own))
 	list, deliveries := s.subscribers(), s.deliveries()
 	if len(list) != 1 || !list[0].ConfirmedAt.IsZero() || list[0].Waiting != 1 || added.Secret != "" {
@@ -100,8 +98,7 @@ func TestEmailAddressesAreAskedToConfirm(t *testing.T) {
 }
 
 func TestUnconfirmedAddressesAreAskedAgainAfterTenMinutes(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	first := s.add(emailOf(own))
 	again := func() error {
 		added, err := s.backend.AddSubscriber(t.Context(), emailOf(own))
@@ -114,11 +111,9 @@ func TestUnconfirmedAddressesAreAskedAgainAfterTenMinutes(t *testing.T) {
 	if err := again(); err == nil || !strings.Contains(err.Error(), "already has this address") {
 		t.Errorf("asked again while the first request waits: %v", err)
 	}
-	_, err := s.file().Exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
-	testkit.Must(t, err)
+	s.exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
 	testkit.Must(t, again())
-	_, err = s.file().Exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
-	testkit.Must(t, err)
+	s.exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
 	s.clock.Move(10*time.Minute - 1)
 	if again() == nil {
 		t.Error("asked again within ten minutes")
@@ -162,8 +157,7 @@ func TestAnAddressIsOnAPageOnce(t *testing.T) {
 }
 
 func TestInvalidSubscribersAreRefused(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	for _, change := range []func(*service.NewSubscriber){
 		func(n *service.NewSubscriber) { n.Address = "http://hooks.customer.example/secret-path" },
 		func(n *service.NewSubscriber) { n.Address = "https://10.0.0.1/secret-path" },
@@ -184,8 +178,7 @@ func TestInvalidSubscribersAreRefused(t *testing.T) {
 }
 
 func TestRotatedSecretsOverlap(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	added := s.add(webhookOf(own))
 	secrets := func() (current, previous []byte, until *int64) {
 		testkit.Must(t, s.file().QueryRow("SELECT secret, previous_secret, previous_secret_until FROM subscribers").Scan(&current, &previous, &until))
@@ -218,8 +211,7 @@ func TestRotatedSecretsOverlap(t *testing.T) {
 }
 
 func TestRemovedSubscribersLeaveOnlyTheirID(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	added := s.add(emailOf(own))
 	testkit.Must(t, s.backend.RemoveSubscriber(t.Context(), added.ID))
 	if len(s.subscribers()) != 0 || len(s.deliveries()) != 0 {
@@ -235,11 +227,9 @@ func TestRemovedSubscribersLeaveOnlyTheirID(t *testing.T) {
 
 // Each change and its audit entry are one transaction.
 func TestFailedAuditEntriesUndoChangesOfSubscribers(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	added := s.add(webhookOf(own))
-	_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE INSERT ON audit_entries BEGIN SELECT RAISE(ABORT, 'refused'); END")
-	testkit.Must(t, err)
+	s.exec("CREATE TRIGGER refuse BEFORE INSERT ON audit_entries BEGIN SELECT RAISE(ABORT, 'refused'); END")
 	var before, after string
 	const rows = "SELECT group_concat(id || hex(secret)) FROM subscribers"
 	testkit.Must(t, s.file().QueryRow(rows).Scan(&before))

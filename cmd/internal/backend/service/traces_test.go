@@ -42,8 +42,7 @@ func (s *system) notify(own team, traceparents ...string) string {
 }
 
 func TestNotificationsHaveTheTraceOfTheirRequest(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	const recorded, notRecorded = "00-" + traceID + "-" + callerID + "-01", "00-" + traceID + "-" + callerID + "-00"
 	for _, c := range []struct {
 		sent []string
@@ -107,7 +106,6 @@ func TestSpanOfACallHasItsCode(t *testing.T) {
 	}
 	check("Recorded", codes.OK, "OK", otelcodes.Unset)
 	check("", codes.InvalidArgument, "INVALID_ARGUMENT", otelcodes.Unset)
-	_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE INSERT ON incidents BEGIN SELECT RAISE(ABORT, 'refused'); END")
-	testkit.Must(t, err)
+	s.exec("CREATE TRIGGER refuse BEFORE INSERT ON incidents BEGIN SELECT RAISE(ABORT, 'refused'); END")
 	check("Fails", codes.Internal, "INTERNAL", otelcodes.Error)
 }

@@ -30,33 +30,29 @@ func TestFailedWriteLeavesNoRows(t *testing.T) {
 			for _, name := range written() {
 				before[name] = s.count(name)
 			}
-			_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'refused'); END")
-			testkit.Must(t, err)
+			s.exec("CREATE TRIGGER refuse BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'refused'); END")
 			r := keyed(own, "key-1")
 			r.StatusPageId, r.ComponentIds = &own.page, []string{own.component}
-			_, err = s.incident.CreateIncident(t.Context(), r)
+			_, err := s.incident.CreateIncident(t.Context(), r)
 			mustBe(t, err, codes.Internal)
 			for _, name := range written() {
 				if after := s.count(name); after != before[name] {
 					t.Errorf("%s: %d rows, %d before", name, after, before[name])
 				}
 			}
-			_, err = s.file().Exec("DROP TRIGGER refuse")
-			testkit.Must(t, err)
+			s.exec("DROP TRIGGER refuse")
 			s.create(r) // the failure is not stored
 		})
 	}
 }
 
 func TestFailedUpdateDoesNotChangeTheIncident(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	incident := s.create(newIncident(own, "Untouched"))
-	_, err := s.file().Exec("CREATE TRIGGER refuse BEFORE INSERT ON audit_entries BEGIN SELECT RAISE(ABORT, 'refused'); END")
-	testkit.Must(t, err)
+	s.exec("CREATE TRIGGER refuse BEFORE INSERT ON audit_entries BEGIN SELECT RAISE(ABORT, 'refused'); END")
 	u := newUpdate(own, incident.GetId())
 	u.Status = resolved
-	_, err = s.incident.AddIncidentUpdate(t.Context(), u)
+	_, err := s.incident.AddIncidentUpdate(t.Context(), u)
 	mustBe(t, err, codes.Internal)
 	got := s.get(own, incident.GetId())
 	if len(got.GetUpdates()) != 1 || got.GetIncident().ResolvedAt != nil || got.GetIncident().GetStatus() != incident.GetStatus() {
@@ -66,8 +62,7 @@ func TestFailedUpdateDoesNotChangeTheIncident(t *testing.T) {
 
 // A call whose deadline passes while it waits for the writer ends then, and does not write later.
 func TestDeadlineEndsTheWaitForTheWriter(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	release := s.holdFile()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
@@ -84,8 +79,7 @@ func TestDeadlineEndsTheWaitForTheWriter(t *testing.T) {
 
 // The audit log has the actor, the action and the address, and no text of the write.
 func TestAuditLogContainsNoPayload(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	const secret = "hunter2-correct-horse"
 	r := newIncident(own, "Title "+secret)
 	r.Message, r.IdempotencyKey = "Message "+secret, secret

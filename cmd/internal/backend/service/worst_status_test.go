@@ -44,8 +44,7 @@ func worstOf(components []string, incidents []query.InsertIncidentParams, now in
 
 // The database computes the worst status of a page from any components and incidents.
 func TestPageHasTheStatusOfItsWorstComponentOrIncident(t *testing.T) {
-	s := startSystem(t)
-	own := s.team("harbour")
+	s, own := startTeam(t)
 	other := s.addPage(own, "another page of the team")
 	now, file := start().UnixNano(), s.file()
 	rapid.Check(t, func(rt *rapid.T) {
