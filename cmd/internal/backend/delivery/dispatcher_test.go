@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,31 +16,9 @@ import (
 	"opsgate/cmd/internal/test/testkit"
 )
 
-func TestNotificationsAreSentToEachSubscriberInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
-		f.subscribe("a", "one.example")
-		f.subscribe("b", "two.example")
-		first := f.notify(false)
-		f.notify(true)
-		got := &recorder{}
-		r := f.start(delivery.Options{Senders: webhooks(got)})
-		pass(2 * time.Second)
-		last := f.notify(false)
-		pass(2 * time.Second)
-		r.end(t)
-		for _, id := range []string{"a", "b"} {
-			if texts := got.received(id); !slices.Equal(texts, []string{first, last}) {
-				t.Errorf("%s received %q", id, texts)
-			}
-		}
-	})
-}
-
 // The notifications of before were written while no dispatcher ran.
 func TestSubscribersGetOnlyLaterEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	scenario(t, func(t *testing.T, f *fixture) {
 		f.notify(false)
 		f.notify(false)
 		second := int64(2)
@@ -54,9 +30,7 @@ func TestSubscribersGetOnlyLaterEvents(t *testing.T) {
 			})
 		})
 		got := &recorder{}
-		r := f.start(delivery.Options{Senders: webhooks(got)})
-		pass(2 * time.Second)
-		r.end(t)
+		f.runFor(2*time.Second, delivery.Options{Senders: webhooks(got)})
 		if first, later := len(got.received("first")), got.received("later"); first != 2 || len(later) != 1 || later[0] != "update 0002" {
 			t.Errorf("%d messages to the first subscriber, and %q to the later one", first, later)
 		}
@@ -64,8 +38,7 @@ func TestSubscribersGetOnlyLaterEvents(t *testing.T) {
 }
 
 func TestWakeStartsDeliveryAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	scenario(t, func(t *testing.T, f *fixture) {
 		f.subscribe("a", "one.example")
 		wake := make(chan struct{})
 		got := &recorder{}
@@ -85,8 +58,7 @@ func TestWakeStartsDeliveryAtOnce(t *testing.T) {
 
 // The incident is resolved between two attempts, and the rotation of the secret ends.
 func TestMessageIsTheSameAtEachAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	scenario(t, func(t *testing.T, f *fixture) {
 		f.subscribe("a", "one.example")
 		until := time.Now().Add(3 * time.Second).UnixNano()
 		f.write(func(ctx context.Context, q *query.Queries) error {
@@ -131,8 +103,7 @@ func TestMessageIsTheSameAtEachAttempt(t *testing.T) {
 }
 
 func TestConfirmationIsRequestedFromAnUnconfirmedSubscriber(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	scenario(t, func(t *testing.T, f *fixture) {
 		f.write(func(ctx context.Context, q *query.Queries) error {
 			testkit.Must(t, q.InsertSubscriber(ctx, query.InsertSubscriberParams{
 				ID: "a", TeamID: team, StatusPageID: page, Channel: delivery.Email, Address: "a@mail.example", LinkToken: "token", CreatedAt: 5,
@@ -143,9 +114,7 @@ func TestConfirmationIsRequestedFromAnUnconfirmedSubscriber(t *testing.T) {
 		})
 		f.notify(false)
 		got := &recorder{}
-		r := f.start(delivery.Options{Senders: map[string]delivery.Sender{delivery.Email: got}})
-		pass(2 * time.Second)
-		r.end(t)
+		f.runFor(2*time.Second, delivery.Options{Senders: map[string]delivery.Sender{delivery.Email: got}})
 		want := []delivery.Message{{
 			ID: "delivery", Event: delivery.ConfirmationRequested, CreatedAt: time.Unix(0, 5).UTC(), Attempt: 1,
 			Subscriber: delivery.Subscriber{ID: "a", Address: "a@mail.example", LinkToken: "token"},
@@ -157,33 +126,9 @@ func TestConfirmationIsRequestedFromAnUnconfirmedSubscriber(t *testing.T) {
 	})
 }
 
-// More subscribers than two batches.
-func TestEachOfManySubscribersGetsOneMessage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
-		const subscribers = 450
-		for i := range subscribers {
-			f.subscribe(fmt.Sprintf("s%03d", i), "one.example")
-		}
-		f.notify(false)
-		got := &recorder{}
-		r := f.start(delivery.Options{Senders: webhooks(got)})
-		pass(3 * time.Second)
-		r.end(t)
-		seen := map[string]bool{}
-		for _, m := range got.messages {
-			seen[m.Subscriber.ID] = true
-		}
-		if len(got.messages) != subscribers || len(seen) != subscribers {
-			t.Errorf("%d messages to %d subscribers", len(got.messages), len(seen))
-		}
-	})
-}
-
 // Many subscribers of servers that hang come first; all others get their messages at once.
 func TestHangingReceiversDelayNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	scenario(t, func(t *testing.T, f *fixture) {
 		const hosts, subscribers, others = 3, 300, 40
 		for i := range hosts * subscribers {
 			f.subscribe(fmt.Sprintf("a%04d", i), fmt.Sprintf("hangs%d.example", i%hosts))
@@ -214,8 +159,7 @@ func TestHangingReceiversDelayNoOther(t *testing.T) {
 
 // The number of attempts that start in an interval is bounded. Repeats take their part of it while a page with many subscribers is notified.
 func TestFirstAttemptsDoNotDelayRepeats(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	scenario(t, func(t *testing.T, f *fixture) {
 		const repeats, others = 20, 600
 		for i := range repeats {
 			f.subscribe(fmt.Sprintf("a%03d", i), "fails.example")
@@ -248,8 +192,7 @@ func TestFirstAttemptsDoNotDelayRepeats(t *testing.T) {
 }
 
 func TestConcurrencyIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	scenario(t, func(t *testing.T, f *fixture) {
 		for i := range 120 {
 			f.subscribe(fmt.Sprintf("w%03d", i), fmt.Sprintf("host%d.example", i%12))
 			f.subscribeBy(delivery.Email, fmt.Sprintf("e%03d", i))
@@ -290,8 +233,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 
 // Two processes share a data directory. The second takes over when the first ends.
 func TestOnlyOneDispatcherOfADirectorySends(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	scenario(t, func(t *testing.T, f *fixture) {
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		first, second := &recorder{}, &recorder{}

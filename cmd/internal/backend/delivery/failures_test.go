@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"opsgate/cmd/internal/backend/delivery"
@@ -24,8 +23,7 @@ func (c *steppedClock) now() time.Time { return time.Unix(0, c.nanoseconds.Load(
 // pauses fails all attempts, and returns the time from each attempt to the next.
 func pauses(t *testing.T, random float64) (between []time.Duration) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	scenario(t, func(t *testing.T, f *fixture) {
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		clock := &steppedClock{}
@@ -78,8 +76,7 @@ func TestFailedAttemptsAreRepeatedForADay(t *testing.T) {
 }
 
 func TestMessageRefusedForEverIsADeadLetterAndBlocksNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	scenario(t, func(t *testing.T, f *fixture) {
 		f.subscribe("a", "one.example")
 		first := f.notify(false)
 		last := f.notify(false)
@@ -90,9 +87,7 @@ func TestMessageRefusedForEverIsADeadLetterAndBlocksNoOther(t *testing.T) {
 			}
 			return nil
 		}}
-		r := f.start(delivery.Options{Senders: webhooks(got)})
-		pass(2 * time.Second)
-		r.end(t)
+		f.runFor(2*time.Second, delivery.Options{Senders: webhooks(got)})
 		cut := string([]rune(delivery.ErrPermanent.Error() + ": " + long)[:300])
 		if states := f.states("a"); !slices.Equal(states, []string{"dead 1 " + cut, "delivered 1 "}) {
 			t.Errorf("%q", states)
@@ -103,44 +98,13 @@ func TestMessageRefusedForEverIsADeadLetterAndBlocksNoOther(t *testing.T) {
 	})
 }
 
-func TestReceiverThatIsGoneIsRemoved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
-		f.subscribe("a", "one.example")
-		f.subscribe("b", "two.example")
-		f.notify(false)
-		f.notify(false)
-		got := &recorder{fail: func(_ context.Context, m delivery.Message) error {
-			if m.Subscriber.ID == "a" {
-				return delivery.ErrGone
-			}
-			return nil
-		}}
-		r := f.start(delivery.Options{Senders: webhooks(got)})
-		pass(2 * time.Second)
-		r.end(t)
-		if a, b := f.states("a"), f.states("b"); len(a) != 0 || len(b) != 2 || len(got.received("a")) != 1 {
-			t.Errorf("deliveries %q, %q; sent %q", a, b, got.received("a"))
-		}
-		if n := f.count("subscribers"); n != 1 {
-			t.Errorf("%d subscribers", n)
-		}
-		if n := f.count("audit_entries WHERE action_type = 'subscriber.removed' AND resource_id = 'a' AND ip_address = '127.0.0.1'"); n != 1 {
-			t.Errorf("%d audit entries", n)
-		}
-	})
-}
-
 func TestPanicOfASenderIsAFailedAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	scenario(t, func(t *testing.T, f *fixture) {
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		var log bytes.Buffer
 		got := &recorder{fail: func(_ context.Context, m delivery.Message) error { panic(m.Subscriber.Address) }}
-		r := f.start(delivery.Options{Senders: webhooks(got), Logger: slog.New(slog.NewJSONHandler(&log, nil))})
-		pass(2 * time.Second)
-		r.end(t)
+		f.runFor(2*time.Second, delivery.Options{Senders: webhooks(got), Logger: slog.New(slog.NewJSONHandler(&log, nil))})
 		if states := f.states("a"); !slices.Equal(states, []string{"waiting 1 the sender panicked"}) {
 			t.Errorf("%q", states)
 		}
@@ -151,8 +115,7 @@ func TestPanicOfASenderIsAFailedAttempt(t *testing.T) {
 }
 
 func TestFailuresAreLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	scenario(t, func(t *testing.T, f *fixture) {
 		for i := range 100 {
 			f.subscribe(fmt.Sprintf("s%03d", i), "one.example")
 		}

@@ -44,12 +44,14 @@ const (
 	page = "page"
 )
 
-// openFixture returns a fixture until the end of the test.
-func openFixture(t *testing.T) *fixture {
+// scenario runs a test in a bubble, with a fixture.
+func scenario(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Helper()
-	f := newFixture(t, t.TempDir())
-	t.Cleanup(f.close)
-	return f
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, t.TempDir())
+		t.Cleanup(f.close)
+		test(t, f)
+	})
 }
 
 func newFixture(t fataler, dir string) *fixture {
@@ -158,6 +160,14 @@ func (r *running) end(t fataler) {
 	t.Helper()
 	r.stop()
 	testkit.Must(t, <-r.done)
+}
+
+// runFor runs a dispatcher for some time.
+func (f *fixture) runFor(d time.Duration, options delivery.Options) {
+	f.t.Helper()
+	r := f.start(options)
+	pass(d)
+	r.end(f.t)
 }
 
 // A recorder is a sender that records all messages and accepts those that fail returns nil for.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,8 +19,7 @@ import (
 )
 
 func TestMetrics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	scenario(t, func(t *testing.T, f *fixture) {
 		f.subscribe("ok", "one.example")
 		f.subscribe("fails", "two.example")
 		f.subscribe("refuses", "three.example")
@@ -33,9 +31,7 @@ func TestMetrics(t *testing.T) {
 			}[m.Subscriber.ID]
 		}}
 		registry := prometheus.NewPedanticRegistry()
-		r := f.start(delivery.Options{Senders: webhooks(got), Registerer: registry})
-		pass(3 * time.Second)
-		r.end(t)
+		f.runFor(3*time.Second, delivery.Options{Senders: webhooks(got), Registerer: registry})
 		families, err := registry.Gather()
 		testkit.Must(t, err)
 		want := map[string]float64{
@@ -72,16 +68,13 @@ func values(families []*dto.MetricFamily) map[string]float64 {
 
 // The span of an attempt is in the trace of the request that caused the message.
 func TestSpanJoinsTheTraceOfTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	scenario(t, func(t *testing.T, f *fixture) {
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		spans := tracetest.NewSpanRecorder()
 		provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 		got := &recorder{fail: func(context.Context, delivery.Message) error { return errors.New("HTTP 500") }}
-		r := f.start(delivery.Options{Senders: webhooks(got), TracerProvider: provider})
-		pass(2 * time.Second)
-		r.end(t)
+		f.runFor(2*time.Second, delivery.Options{Senders: webhooks(got), TracerProvider: provider})
 		ended := spans.Ended()
 		if len(ended) != 1 {
 			t.Fatalf("%d spans", len(ended))

@@ -100,7 +100,7 @@ func (w *world) checkRemoved(alive []string) {
 	for s := range w.behaviour {
 		var audited int
 		testkit.Must(w.t, w.file.QueryRow("SELECT count(*) FROM audit_entries WHERE action_type = 'subscriber.removed' AND "+
-			"resource_type = 'subscriber' AND resource_id = ?", s).Scan(&audited))
+			"resource_type = 'subscriber' AND ip_address = '127.0.0.1' AND resource_id = ?", s).Scan(&audited))
 		want := 0
 		if !slices.Contains(alive, s) && !w.deleted[s] {
 			want = 1
