@@ -43,10 +43,10 @@ func (r *Request) readBody() ([]byte, error) {
 		return nil, tooLarge(limit)
 	}
 	// The error is ignored: only tests and dry runs have a writer without deadlines.
-	connection, began := http.NewResponseController(r.gin.Writer), time.Now()
-	_ = connection.SetReadDeadline(began.Add(r.gateway.options.BodyTimeout))
+	controller, began := http.NewResponseController(r.gin.Writer), time.Now()
+	_ = controller.SetReadDeadline(began.Add(r.gateway.options.BodyTimeout))
 	var data bytes.Buffer
-	data.Grow(int(max(0, r.http().ContentLength)) + bytes.MinRead)
+	data.Grow(int(max(0, r.http().ContentLength)) + bytes.MinRead) // ReadFrom needs MinRead of room to read the end
 	_, err := data.ReadFrom(http.MaxBytesReader(r.gin.Writer, r.http().Body, limit))
 	r.root.addBodyTime(time.Since(began))
 	if _, exceeded := errors.AsType[*http.MaxBytesError](err); exceeded {
@@ -61,7 +61,7 @@ func (r *Request) readBody() ([]byte, error) {
 		return nil, invalid(decode.Details(map[string]string{"body": "ended before it was complete"})).withCause(causeBody).withError(err)
 	}
 	// net/http continues to read, to detect a disconnect. An expired deadline would end that read and look like a disconnect.
-	_ = connection.SetReadDeadline(time.Time{})
+	_ = controller.SetReadDeadline(time.Time{})
 	return data.Bytes(), nil
 }
 

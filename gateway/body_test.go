@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -70,7 +72,7 @@ func TestBodyIsReadUpTo1000Values(t *testing.T) {
 		{"no JSON behind them", "{" + title + "," + wrong + `,"x":[` + strings.Repeat("0,", 1000) + "nonsense", "body status x"},
 	} {
 		details := h.do(t, "full", "POST", "/v1/incidents", c.body).mustFail(t, 422, "validation_error")
-		if got := strings.Join(sortedKeys(details), " "); got != c.fields {
+		if got := strings.Join(slices.Sorted(maps.Keys(details)), " "); got != c.fields {
 			t.Errorf("%s: details name %q, want %q", c.name, got, c.fields)
 		}
 	}

@@ -8,8 +8,9 @@ type Connection interface {
 	// MarkBusy marks the connection as serving an authenticated request until MarkIdle is called. Each such request calls both once.
 	MarkBusy()
 	MarkIdle()
-	// CutOff closes a connection whose client does not read a response, and returns true. An HTTP/2 connection that serves an authenticated
-	// request stays open unless its writes make no progress, and CutOff returns false: the caller resets the stream.
+	// CutOff closes a connection whose client does not read a response, and returns true. For an HTTP/2 connection that serves an
+	// authenticated request, it returns false, and the caller must reset the stream. That connection closes only if its writes make no
+	// progress.
 	CutOff(http2 bool) (closed bool)
 }
 
@@ -33,4 +34,12 @@ func MarkBusy(ctx context.Context) Connection {
 		c.MarkBusy()
 	}
 	return c
+}
+
+// markIdle marks the connection of an authenticated request as idle.
+func (r *Request) markIdle() {
+	if r.connection != nil {
+		r.connection.MarkIdle()
+		r.connection = nil
+	}
 }

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +48,7 @@ func TestInvalidQueryValuesAre422(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.target, func(t *testing.T) {
 			details := h.get(t, c.target).mustFail(t, 422, "validation_error")
-			if got := strings.Join(sortedKeys(details), " "); got != strings.Join(c.fields, " ") {
+			if got := strings.Join(slices.Sorted(maps.Keys(details)), " "); got != strings.Join(c.fields, " ") {
 				t.Errorf("details name %q, want %q", got, c.fields)
 			}
 		})
@@ -193,7 +195,7 @@ func TestInvalidBodiesAre422(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			details := h.do(t, "full", "POST", c.target, c.body).mustFail(t, 422, "validation_error")
-			if got := strings.Join(sortedKeys(details), " "); got != c.fields {
+			if got := strings.Join(slices.Sorted(maps.Keys(details)), " "); got != c.fields {
 				t.Errorf("details name %q, want %q", got, c.fields)
 			}
 		})

@@ -36,17 +36,17 @@ func (g *Gateway) newEngine(serve func(*boundRoute) gin.HandlerFunc) *gin.Engine
 	}
 	g.addPages(e, serve)
 
-	row := Route{ID: "unmatched"}
-	apiNotFound, publicNotFound := serve(g.bind(row, authenticatedStages)), serve(g.bind(row, publicStages))
-	notFound := func(c *gin.Context) {
+	row := Route{ID: "unmatched"} // without a handler: checkRoute returns a 404 or 405
+	apiUnmatched, publicUnmatched := serve(g.bind(row, authenticatedStages)), serve(g.bind(row, publicStages))
+	unmatched := func(c *gin.Context) {
 		if path := c.Request.URL.Path; path == "/v1" || strings.HasPrefix(path, "/v1/") {
-			apiNotFound(c)
+			apiUnmatched(c)
 		} else {
-			publicNotFound(c)
+			publicUnmatched(c)
 		}
 	}
-	e.NoRoute(notFound)
-	e.NoMethod(notFound)
+	e.NoRoute(unmatched)
+	e.NoMethod(unmatched)
 	return e
 }
 

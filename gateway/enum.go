@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"slices"
-
 	"opsgate/gateway/decode"
 	"opsgate/gateway/jsonw"
 )
@@ -47,13 +45,4 @@ func writeEnum[T comparable](w *jsonw.Writer, name string, values []enumValue[T]
 		}
 	}
 	w.Fail(name, "value is not in the enum")
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

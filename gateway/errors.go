@@ -20,6 +20,7 @@ func problemOf(err error, row *Route, clientGone bool) *Problem {
 		return invalid(input.Details).withCause(causeOfInput(input))
 	}
 	problem, ok := errors.AsType[*Problem](err)
+	// A Problem with 4xx or 500 is not an effect of the disconnect; one with 503 may be.
 	if clientGone && (!ok || problem.Status > http.StatusInternalServerError) {
 		return clientClosed(err)
 	}

@@ -80,11 +80,11 @@ func (g *Gateway) Explain(q ExplainRequest) Explanation {
 	e.result.Answer = Answer{Status: http.StatusOK, Code: "ok"}
 	req, err := q.request()
 	if err != nil {
-		e.refuse("target", err)
+		e.addError("target", err)
 		return e.result
 	}
 	if e.gateway, err = g.dryRun(&q); err != nil {
-		e.refuse("limits", err)
+		e.addError("limits", err)
 		return e.result
 	}
 	e.gateway.newEngine(e.serve).ServeHTTP(discardWriter{make(http.Header)}, req)
@@ -126,7 +126,7 @@ func (e *explainer) serve(rt *boundRoute) gin.HandlerFunc {
 		r.principal = &authn.Principal{AIPlan: true, Scopes: authn.NewScopes(authn.AllScopes()...)}
 		for _, s := range rt.stages {
 			if err := s.check(e.gateway, r); err != nil {
-				e.refuse(s.name, err)
+				e.addError(s.name, err)
 			} else if detail, known := e.passed(s.name, r); detail != "" {
 				e.add(s.name, detail, known)
 			}
@@ -153,7 +153,7 @@ func (e *explainer) passed(stage string, r *Request) (detail string, known bool)
 	switch stage {
 	case stageCapacity:
 		inFlight, _, _ := e.gateway.options.LoadLimit.Stats()
-		return fmt.Sprintf("%d requests are in flight", inFlight-1), true
+		return fmt.Sprintf("%d requests are in flight", inFlight-1), true // without this one, which the stage has just admitted
 	case stageToken:
 		return fmt.Sprintf("token %s of team %s", r.principal.TokenID, r.principal.TeamID), true
 	case stageLimits:
@@ -191,7 +191,7 @@ func (e *explainer) handle(r *Request) {
 		e.add(request, decoded, true)
 		e.service(r.route.Service, unknown.detail)
 	case err != nil:
-		e.refuse(request, err)
+		e.addError(request, err)
 	default:
 		e.add(request, decoded+"; no service is called", true)
 	}
@@ -209,7 +209,7 @@ func (e *explainer) handle(r *Request) {
 func (e *explainer) service(name, method string) {
 	if e.question.ServiceErr != nil {
 		if err := e.question.ServiceErr(name); err != nil {
-			e.refuse("service", err)
+			e.addError("service", err)
 			return
 		}
 	}
@@ -229,8 +229,9 @@ func (e *explainer) add(name, detail string, known bool) {
 	e.result.Checks = append(e.result.Checks, Check{Name: name, Outcome: outcome, Detail: detail})
 }
 
-// refuse adds a check that returned an error. The first one determines the answer.
-func (e *explainer) refuse(name string, err error) {
+// addError adds a check that returned an error: Unknown for an unknownResultError, else Refuses. The first that refuses determines the
+// answer.
+func (e *explainer) addError(name string, err error) {
 	if unknown, ok := errors.AsType[*unknownResultError](err); ok {
 		e.add(name, unknown.detail, false)
 		return

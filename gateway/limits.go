@@ -23,7 +23,7 @@ type limitSet struct {
 type limitEntry struct {
 	ratelimit.Limit
 	cause         Cause
-	itemPrefix    string // of its item in the RateLimit header, up to the number of remaining requests
+	itemPrefix    string // start of its item in the RateLimit header: "name";r=
 	deniedText    string // error text of a 429
 	nearThreshold int    // a request that leaves fewer is near the limit
 	counters      *limitCounters
@@ -50,7 +50,7 @@ func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 				Limit: l, cause: limitCause(l.Name), itemPrefix: listItem(l.Name, first) + ";r=", deniedText: deniedText(l),
 				nearThreshold: (l.Requests + nearDivisor - 1) / nearDivisor, counters: counters[key],
 			}
-			first = first && l.Shadow
+			first = first && l.Shadow // shadow limits are not in the header
 		}
 		sets[a.Index()] = limitSet{assignment: a, header: []string{policyHeader(a.Policy)}, limits: limits}
 	}

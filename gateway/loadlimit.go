@@ -22,70 +22,70 @@ type LoadLimit struct {
 
 // NewLoadLimit returns a LoadLimit for the given number of requests and bytes of unwritten responses, and registers its metrics.
 func NewLoadLimit(limit int, unwrittenBytes int64, registry prometheus.Registerer) (*LoadLimit, error) {
-	c := newLoadLimit(limit, unwrittenBytes)
+	l := newLoadLimit(limit, unwrittenBytes)
 	inFlightGauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_requests_in_flight",
 		Help: "Requests in flight.",
-	}, func() float64 { return float64(c.inFlight.Load()) })
+	}, func() float64 { return float64(l.inFlight.Load()) })
 	limitGauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_requests_in_flight_limit",
 		Help: "Limit of requests in flight, http.max_in_flight.",
-	}, func() float64 { return float64(c.limit.Load()) })
+	}, func() float64 { return float64(l.limit.Load()) })
 	var errs []error
-	for _, metric := range append(c.unwritten.collectors(), inFlightGauge, limitGauge, c.shed) {
+	for _, metric := range append(l.unwritten.collectors(), inFlightGauge, limitGauge, l.shed) {
 		errs = append(errs, registry.Register(metric))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("register the metrics of the load limit: %w", err)
 	}
-	return c, nil
+	return l, nil
 }
 
 func newLoadLimit(limit int, unwrittenBytes int64) *LoadLimit {
-	c := &LoadLimit{unwritten: newUnwritten(unwrittenBytes), shed: prometheus.NewCounter(prometheus.CounterOpts{
+	l := &LoadLimit{unwritten: newUnwritten(unwrittenBytes), shed: prometheus.NewCounter(prometheus.CounterOpts{
 		Name:        "opsgate_http_requests_shed_total",
 		Help:        "Requests refused with 503 before they were read. in_flight: http.max_in_flight were in flight.",
 		ConstLabels: prometheus.Labels{"cause": "in_flight"},
 	})}
-	c.SetLimit(limit)
-	return c
+	l.SetLimit(limit)
+	return l
 }
 
 // unlimitedLoadLimit returns a LoadLimit that admits every request.
 func unlimitedLoadLimit() *LoadLimit { return newLoadLimit(math.MaxInt, math.MaxInt64) }
 
 // SetLimit changes the limit of requests in flight. It does not affect requests that are already in flight.
-func (c *LoadLimit) SetLimit(limit int) { c.limit.Store(int64(limit)) }
+func (l *LoadLimit) SetLimit(limit int) { l.limit.Store(int64(limit)) }
 
 // Stats returns the number of requests in flight, their limit, and the number of requests shed so far.
-func (c *LoadLimit) Stats() (inFlight, limit int, shed uint64) {
-	return int(c.inFlight.Load()), int(c.limit.Load()), c.shedCount.Load()
+func (l *LoadLimit) Stats() (inFlight, limit int, shed uint64) {
+	return int(l.inFlight.Load()), int(l.limit.Load()), l.shedCount.Load()
 }
 
 // CutOffOverdue cuts off responses to anonymous requests that were not read in time. It must be called several times a second.
-func (c *LoadLimit) CutOffOverdue(now time.Time) { c.unwritten.cutOffOverdue(now) }
+func (l *LoadLimit) CutOffOverdue(now time.Time) { l.unwritten.cutOffOverdue(now) }
 
-// snapshot returns a LoadLimit with the same limit and requests in flight, independent of c and without registered metrics.
-func (c *LoadLimit) snapshot() *LoadLimit {
-	inFlight, limit, _ := c.Stats()
-	s := newLoadLimit(limit, c.unwritten.limit)
+// snapshot returns a LoadLimit with the same limit and requests in flight, independent of l and without registered metrics.
+func (l *LoadLimit) snapshot() *LoadLimit {
+	inFlight, limit, _ := l.Stats()
+	s := newLoadLimit(limit, l.unwritten.limit)
 	s.inFlight.Store(int64(inFlight))
 	return s
 }
 
 // tryAcquire takes a slot, to be returned with release, or returns false if the limit is reached.
-func (c *LoadLimit) tryAcquire() bool {
-	for n := c.inFlight.Load(); n < c.limit.Load(); n = c.inFlight.Load() {
-		if c.inFlight.CompareAndSwap(n, n+1) {
+func (l *LoadLimit) tryAcquire() bool {
+	for n := l.inFlight.Load(); n < l.limit.Load(); n = l.inFlight.Load() {
+		if l.inFlight.CompareAndSwap(n, n+1) {
 			return true
 		}
 	}
-	c.shedCount.Add(1)
-	c.shed.Inc()
+	l.shedCount.Add(1)
+	l.shed.Inc()
 	return false
 }
 
-func (c *LoadLimit) release() { c.inFlight.Add(-1) }
+func (l *LoadLimit) release() { l.inFlight.Add(-1) }
 
 // admit takes an in-flight slot for the request.
 func (g *Gateway) admit(r *Request) error {
@@ -101,13 +101,5 @@ func (g *Gateway) releaseSlot(r *Request) {
 	if r.holdsSlot {
 		r.holdsSlot = false
 		g.options.LoadLimit.release()
-	}
-}
-
-// markIdle marks the connection of an authenticated request as idle.
-func (r *Request) markIdle() {
-	if r.connection != nil {
-		r.connection.MarkIdle()
-		r.connection = nil
 	}
 }

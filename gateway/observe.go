@@ -68,10 +68,10 @@ func (rm *routeMetrics) series(o outcome) outcomeSeries {
 type responseInfo struct {
 	outcome
 
-	body   []byte // in a buffer of the request, unless shared is set
-	shared int    // memory to account for a body that is not in a buffer of the request
-	cause  Cause  // in full, unlike causeLabel; "" for a success
-	err    error  // nil for a success, and for errors whose cause is sufficient
+	body          []byte // in a buffer of the request, unless unpooledBytes is set
+	unpooledBytes int    // memory to account for a body that is not in a buffer of the request
+	cause         Cause  // in full, unlike causeLabel; "" for a success
+	err           error  // nil for a success, and for errors whose cause is sufficient
 }
 
 // observe counts the request and logs it.
@@ -102,7 +102,7 @@ func (g *Gateway) shouldLog(r *Request, info responseInfo) bool {
 	switch {
 	case !r.admitted: // a line for each would make an overload worse, and all of them are the same
 		return false
-	case info.status >= http.StatusInternalServerError, r.shadowDenied() != "":
+	case info.status >= http.StatusInternalServerError, r.shadowDeniedBy() != "":
 		return true
 	case g.options.LogFailuresOnly:
 		return false
@@ -128,7 +128,7 @@ func (r *Request) appendLine(attrs []slog.Attr, info responseInfo, elapsed time.
 	if tokenID != "" {
 		attrs = append(attrs, slog.String("token_id", tokenID))
 	}
-	if limit := r.shadowDenied(); limit != "" {
+	if limit := r.shadowDeniedBy(); limit != "" {
 		attrs = append(attrs, slog.String(shadowDeniedKey, limit))
 	}
 	if r.trace != nil {
@@ -180,8 +180,8 @@ const (
 // shadowDeniedKey is the key of the shadow limit that would have denied the request.
 const shadowDeniedKey = "shadow_denied"
 
-// shadowDenied returns the name of the shadow limit that would have denied the request, or "".
-func (r *Request) shadowDenied() string {
+// shadowDeniedBy returns the name of the shadow limit that would have denied the request, or "".
+func (r *Request) shadowDeniedBy() string {
 	if r.limitSet == nil || !r.decision.Allowed || r.decision.ShadowDeniedBy < 0 {
 		return ""
 	}

@@ -44,7 +44,8 @@ func showPage(r *Request) (Reply, error) {
 }
 
 const (
-	// maxHostPageBytes is the size of the kept pages from which a page for another Host replaces others: clients can send any number of Hosts.
+	// maxHostPageBytes is the size of all kept pages from which a new page is kept only if older ones are evicted: clients can send any
+	// number of Hosts.
 	maxHostPageBytes = 8 << 20
 	// minUnused is the time without a request after which a page may be evicted. So clients that invent Hosts cause at most maxHostPageBytes
 	// to be compressed per minUnused; compression takes several times as long as the rest of a request.
@@ -78,7 +79,7 @@ func newDocumentation(publicURL string) *documentation {
 // forRequest returns the page at the path of a request with the base URL, and reports whether it depends on the Host.
 // If the Host is not valid, the page has the placeholder.
 func (d *documentation) forRequest(r *Request, page *apidocs.Page) (shown *apidocs.Page, perHost bool) {
-	if page.Gzip != nil { // it has no base URL
+	if page.Gzip != nil { // compressed in advance, because it has no base URL
 		return page, false
 	}
 	req := r.http()

@@ -85,8 +85,8 @@ func (g *Gateway) bind(row Route, stages []stage) *boundRoute {
 // serve returns the handler of a route. It runs the stages and the row's handler, and writes the response.
 func (g *Gateway) serve(rt *boundRoute) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		r := g.acquire(c, rt)
-		defer g.release(r)
+		r := g.getRequest(c, rt)
+		defer g.putRequest(r)
 		// time.Now and not the injected clock, because gRPC compares the deadline with the real time.
 		ctx := &requestContext{Context: g.beginTrace(c.Request.Context(), r), deadline: time.Now().Add(rt.Timeout)}
 		r.ctx, r.root = ctx, ctx
@@ -110,8 +110,8 @@ func (g *Gateway) serve(rt *boundRoute) gin.HandlerFunc {
 	}
 }
 
-// A requestContext has the deadline of a request but no timer: each call of a service has its own, which ends earlier (backendclient),
-// and another one would cost as much as all stages together. It also collects the time that the request waited for other services.
+// A requestContext has the deadline of a request but no timer, which would cost as much as all stages together. Each call of a service has
+// a timer (backendclient) that ends before the deadline. The context also collects the time that the request waited for other services.
 type requestContext struct {
 	context.Context // of the connection; it ends when the client disconnects
 	deadline        time.Time
@@ -160,7 +160,7 @@ func (r *Request) run() (reply Reply, err error) {
 	if reply.View != nil {
 		reply.View(&r.out)
 	}
-	if err = r.out.Err(); err != nil && r.route.Service != "" {
+	if err = r.out.Err(); err != nil && r.route.Service != "" { // the service sent a value that the API cannot represent
 		err = internal(err).withCause(failureContract.cause(r.route.Service))
 	}
 	return reply, err
@@ -244,14 +244,16 @@ func (g *Gateway) checkScope(r *Request) error {
 // maxPooledBytes is the size of the largest buffer that is returned to the pool.
 const maxPooledBytes = 1 << 20
 
-func (g *Gateway) acquire(c *gin.Context, rt *boundRoute) *Request {
+// getRequest returns a Request from the pool.
+func (g *Gateway) getRequest(c *gin.Context, rt *boundRoute) *Request {
 	r, _ := g.requests.Get().(*Request) // the pool has no other type
 	r.gin, r.route, r.start = c, rt, g.options.Clock()
 	r.id = requestID(c.Request.Header["X-Request-Id"], g.options.TokenPrefix, r.start)
 	return r
 }
 
-func (g *Gateway) release(r *Request) {
+// putRequest returns a Request to the pool, with its buffers.
+func (g *Gateway) putRequest(r *Request) {
 	if r.out.Cap() > maxPooledBytes || r.compressed.Cap() > maxPooledBytes {
 		return
 	}

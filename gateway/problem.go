@@ -3,7 +3,9 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"opsgate/authn"
@@ -53,7 +55,7 @@ func (p *Problem) encode(w *jsonw.Writer) {
 	w.String("code", p.Code)
 	if p.Details != nil {
 		w.Object("details")
-		for _, name := range sortedKeys(p.Details) {
+		for _, name := range slices.Sorted(maps.Keys(p.Details)) {
 			w.Field(name, p.Details[name])
 		}
 		w.EndObject()

@@ -123,10 +123,11 @@ func (r *Request) pageResponse(h http.Header, page *apidocs.Page) responseInfo {
 	if page.CSP != "" {
 		r.setHeader(h, "Content-Security-Policy", page.CSP)
 	}
+	// A page that is not kept has no Gzip, and is not compressed for each request.
 	info := r.contentResponse(h, page.Body, page.Gzip, page.Gzip != nil)
-	info.shared = len(info.body)
+	info.unpooledBytes = len(info.body)
 	if page.Gzip != nil { // kept for all responses
-		info.shared = min(info.shared, socketCost)
+		info.unpooledBytes = min(info.unpooledBytes, socketCost)
 	}
 	return info
 }
@@ -162,7 +163,7 @@ const maxImplicitLength = 2 << 10
 
 // response returns a response with the status and the body.
 func (r *Request) response(status int, code string, body []byte) responseInfo {
-	// The length of an HTTP/2 response is not implicit, because send flushes it.
+	// The length of an HTTP/2 response is not implicit, because send flushes it. That of an error is explicit: it has fewer headers.
 	implicit := len(body) <= maxImplicitLength && r.http().ProtoMajor == 1
 	if status >= http.StatusBadRequest || status == http.StatusOK && !implicit {
 		r.setHeader(r.gin.Writer.Header(), "Content-Length", strconv.Itoa(len(body)))

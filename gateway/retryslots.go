@@ -113,10 +113,10 @@ func (t *tokenSlots) advance(first int64) {
 func (t *tokenSlots) take(second int64, rate float64) (delay int) {
 	start := int(second - t.first)
 	slots := t.taken[start : start+maxSpread+1]
-	var taken uint32
+	var clients uint32 // that return up to this second
 	for delay = range slots {
-		taken += slots[delay]
-		if float64(taken) < math.Ceil(rate*float64(delay+1)) {
+		clients += slots[delay]
+		if float64(clients) < math.Ceil(rate*float64(delay+1)) {
 			break
 		}
 	}

@@ -49,22 +49,22 @@ func (r *Request) send(info responseInfo) {
 	if r.principal == nil && len(info.body) <= maxSmallBytes {
 		r.pending.deadline = began.Add(anonymousWriteTimeout)
 	}
-	pending := r.gateway.options.LoadLimit.unwritten
-	pending.begin(&r.pending, client{authn.SiteOf(from), r.tokenID()})
+	unwritten := r.gateway.options.LoadLimit.unwritten
+	unwritten.begin(&r.pending, client{authn.SiteOf(from), r.tokenID()})
 	err := r.writeBody(info.body)
 	if req.ProtoMajor > 1 && err == nil {
 		// net/http would write the frames after the handler has returned, when they cannot be cut off and their end is not known.
 		err = http.NewResponseController(r.writer()).Flush()
 	}
-	cause := pending.end(&r.pending)
+	cause := unwritten.end(&r.pending)
 	if err == nil {
 		return
 	}
 	// After an error, an HTTP/2 connection may still read the body: its buffer must not be reused.
 	r.out, r.compressed = jsonw.Writer{}, bytes.Buffer{}
-	if cause == "" && errors.Is(err, os.ErrDeadlineExceeded) {
+	if cause == "" && errors.Is(err, os.ErrDeadlineExceeded) { // the server's write timeout, not abort
 		cause = cutDeadline
-		pending.count(cause)
+		unwritten.count(cause)
 	}
 	if cause != "" {
 		r.logCutOff(cause, from, r.gateway.options.Clock().Sub(began))
@@ -94,16 +94,16 @@ func (r *Request) trim(info *responseInfo) {
 	if r.out.Cap()+r.compressed.Cap() <= 2*len(info.body)+maxUnusedBytes {
 		return
 	}
-	if info.shared == 0 {
+	if info.unpooledBytes == 0 {
 		info.body = bytes.Clone(info.body)
-		info.shared = len(info.body)
+		info.unpooledBytes = len(info.body)
 	}
 	r.out, r.compressed = jsonw.Writer{}, bytes.Buffer{}
 }
 
 // cost returns the memory of a response until it is written.
 func (r *Request) cost(info responseInfo) int64 {
-	return int64(responseCost + len(r.http().RequestURI) + r.out.Cap() + r.compressed.Cap() + info.shared)
+	return int64(responseCost + len(r.http().RequestURI) + r.out.Cap() + r.compressed.Cap() + info.unpooledBytes)
 }
 
 // abort makes a write of the response return. It is called by the goroutine of another request.

@@ -165,8 +165,8 @@ func TestHTTP2ClientThatReadsIsNotCutOff(t *testing.T) {
 			}
 		}
 	}
-	if bytes := h.gateway.options.LoadLimit.unwritten; bytes.open != 0 {
-		t.Errorf("%d bytes are unwritten", bytes.open)
+	if bytes := h.gateway.options.LoadLimit.unwritten; bytes.openBytes != 0 {
+		t.Errorf("%d bytes are unwritten", bytes.openBytes)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestUnreadHTTP2StreamIsResetAtItsDeadline(t *testing.T) {
 	isOpen := func() bool {
 		accounted.mu.Lock()
 		defer accounted.mu.Unlock()
-		return accounted.open > 0
+		return accounted.openBytes > 0
 	}
 	for deadline := time.Now().Add(10 * time.Second); !isOpen(); runtime.Gosched() {
 		if time.Now().After(deadline) {

@@ -127,7 +127,7 @@ func (r *Request) decisionAttributes() []slog.Attr {
 	}
 	if !r.decision.Allowed {
 		attributes = append(attributes, slog.String(attrDeniedBy, r.limitSet.limits[r.decision.DeniedBy].Name))
-	} else if limit := r.shadowDenied(); limit != "" {
+	} else if limit := r.shadowDeniedBy(); limit != "" {
 		attributes = append(attributes, slog.String(attrShadowDenied, limit))
 	}
 	return attributes

@@ -37,13 +37,13 @@ type unwrittenResponses struct {
 	limit  int64
 	cutOff *prometheus.CounterVec
 
-	mu       sync.Mutex
-	bytes    int64  // of all responses whose handlers have not returned
-	open     int64  // of those that are not cut off; the bounds apply to them
-	sequence uint64 // of the last response
-	holders  map[client]*holder
-	networks map[netip.Prefix]*group
-	tokens   map[string]*group
+	mu        sync.Mutex
+	bytes     int64  // of all responses whose handlers have not returned
+	openBytes int64  // of those that are not cut off; the bounds apply to them
+	sequence  uint64 // of the last response
+	holders   map[client]*holder
+	networks  map[netip.Prefix]*group
+	tokens    map[string]*group
 
 	// Unused holders and groups, so that a response allocates none. There are at most as many as there were responses at once.
 	spareHolders []*holder
@@ -209,7 +209,7 @@ func (u *unwrittenResponses) nextToCut(added *pendingResponse) (oldest *pendingR
 			return most.oldest, cutNetwork
 		}
 	}
-	if u.open > u.limit {
+	if u.openBytes > u.limit {
 		if most := u.largest(added); most != nil {
 			return most.oldest, cutTotal
 		}

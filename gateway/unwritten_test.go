@@ -53,8 +53,8 @@ func (w *writes) endAll(t *testing.T) {
 	for _, p := range w.byName {
 		w.end(p)
 	}
-	if w.bytes != 0 || w.open != 0 || len(w.holders) != 0 || len(w.networks) != 0 || len(w.tokens) != 0 {
-		t.Errorf("after the end: %d bytes, %d open, %d holders", w.bytes, w.open, len(w.holders))
+	if w.bytes != 0 || w.openBytes != 0 || len(w.holders) != 0 || len(w.networks) != 0 || len(w.tokens) != 0 {
+		t.Errorf("after the end: %d bytes, %d open, %d holders", w.bytes, w.openBytes, len(w.holders))
 	}
 }
 

@@ -36,7 +36,7 @@ func (u *unwrittenResponses) remove(p *pendingResponse) {
 
 // account adds bytes to a holder and its groups.
 func (u *unwrittenResponses) account(h *holder, bytes int64) {
-	u.open += bytes
+	u.openBytes += bytes
 	h.bytes += bytes
 	h.network.bytes += bytes
 	if h.token != nil {

@@ -44,14 +44,14 @@ func detailsOf(violations []backendclient.Violation, row *Route) map[string]stri
 // fieldOf returns the field of a violation, or "" if the route has no such field. Path parameters are not fields, because an unknown id is
 // a 404, and neither is a cursor, which is never an error (docs/integrate/contract.md, "Lists and pages").
 func (r *Route) fieldOf(v backendclient.Violation) string {
-	path, _, _ := strings.Cut(v.Field, ".")
-	path, _, _ = strings.Cut(path, "[")
+	name, _, _ := strings.Cut(v.Field, ".")
+	name, _, _ = strings.Cut(name, "[")
 	for _, field := range r.Fields {
-		if field != "cursor" && (path == field || path == protoField(field)) {
+		if field != "cursor" && (name == field || name == protoField(field)) {
 			return field
 		}
 	}
-	if r.Method == http.MethodPost && (path == decode.IdempotencyKeyHeader || path == "idempotency_key") {
+	if r.Method == http.MethodPost && (name == decode.IdempotencyKeyHeader || name == "idempotency_key") {
 		return decode.IdempotencyKeyHeader
 	}
 	return ""

@@ -52,8 +52,8 @@ func (b *Body) Parse(data []byte) {
 	}
 }
 
-// Err returns nil, the error of Reject, or an *Error with all problems. It ends the decoding: a request that waits for its service or its
-// client does not hold the body.
+// Err returns nil, the error of Reject, or an *Error with all problems. It also drops the body, which is not needed while the request waits
+// for its service or its client. Nothing can be decoded after it.
 func (b *Body) Err() error {
 	err := b.err
 	if err == nil && len(b.problems)+len(b.unknown) > 0 {

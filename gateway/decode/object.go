@@ -87,7 +87,7 @@ func (b *Body) readFields() error {
 			break
 		}
 		if value, err = r.value(); err != nil {
-			b.addField(name, nil)
+			b.addField(name, nil) // has an effect only after errTooMany: for other errors the fields are not reported
 			return err
 		}
 		b.addField(name, value)
@@ -127,7 +127,7 @@ func (b *Body) field(literal []byte) *field {
 	return nil
 }
 
-// maxFieldLiteral is longer than any literal of a field's name: an escape of a letter has the length of \u0000.
+// maxFieldLiteral is longer than any literal of a route's field: the names have fewer than 32 letters, each of which may be escaped.
 const maxFieldLiteral = len(`""`) + 32*len(`\u0000`)
 
 // longestEscape is the longest literal form of a character.
@@ -149,10 +149,10 @@ func textOf(literal []byte) (text string, valid bool) {
 	return string(decoded), err == nil
 }
 
-// A jsonReader reads values within the limits of a body. A Decoder allocates, so both are reused.
+// A jsonReader reads values within the limits of a body. It is reused, because a Decoder allocates.
 type jsonReader struct {
 	decoder   jsontext.Decoder
-	input     bytes.Buffer // of data, which the Decoder does not copy
+	input     bytes.Buffer // over data; a Decoder does not copy the content of a bytes.Buffer
 	data      []byte
 	remaining int // values that may still be read
 }
@@ -199,8 +199,8 @@ func (r *jsonReader) nested() ([]byte, error) {
 			}
 			continue
 		case '"':
-			if object, n := d.StackIndex(depth); object == '{' && n%2 == 1 {
-				continue // a name
+			if container, n := d.StackIndex(depth); container == '{' && n%2 == 1 {
+				continue // the strings at odd positions of an object are names
 			}
 		}
 		if r.remaining--; r.remaining < 0 {
@@ -234,8 +234,8 @@ func (r *jsonReader) describe(err error) error {
 	return fmt.Errorf("%w: the mistake is at byte %d", errNotJSON, r.mistake(err)+1)
 }
 
-// mistake returns the offset of the first byte that is wrong. The Decoder reports the beginning of an escape, of a comma before the end of
-// an array or object, and of a number that is not complete.
+// mistake returns the offset of the first byte that is wrong. The offset in the Decoder's error may be an earlier one: that of the
+// backslash of a wrong escape, of a trailing comma, or of the beginning of an incomplete number.
 func (r *jsonReader) mistake(err error) int {
 	next, isName := r.nextToken()
 	if isName && byteAt(r.data, next) != '"' {
@@ -246,7 +246,7 @@ func (r *jsonReader) mistake(err error) int {
 		return len(r.data)
 	}
 	at := max(int(syntax.ByteOffset), next)
-	if byteAt(r.data, next) == '"' && byteAt(r.data, at) == '\\' {
+	if byteAt(r.data, next) == '"' && byteAt(r.data, at) == '\\' { // skip the valid part of the escape
 		if at++; byteAt(r.data, at) == 'u' {
 			for at++; isHexDigit(byteAt(r.data, at)); at++ {
 			}
@@ -260,8 +260,10 @@ func (r *jsonReader) nextToken() (at int, isName bool) {
 	kind, n := r.decoder.StackIndex(r.decoder.StackDepth())
 	isName = kind == '{' && n%2 == 0
 	at = skipSpace(r.data, int(r.decoder.InputOffset()))
-	switch c := byteAt(r.data, at); {
-	case c == ',' && n > 0 && (isName || kind == '['), c == ':' && kind == '{' && !isName:
+	c := byteAt(r.data, at)
+	comma := c == ',' && n > 0 && (isName || kind == '[') // before each element or name but the first
+	colon := c == ':' && kind == '{' && !isName           // before each value of an object
+	if comma || colon {
 		at = skipSpace(r.data, at+1)
 	}
 	return at, isName

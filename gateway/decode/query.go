@@ -171,14 +171,14 @@ func sameKey(key, name string) bool {
 	return key == ""
 }
 
-func isHexDigit(c byte) bool { return c-'0' <= 9 || (c|0x20)-'a' <= 'f'-'a' }
+func isHexDigit(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' } // 0x20: in lower case
 
 // hexValue returns the value of a hex digit.
 func hexValue(c byte) byte {
 	if c <= '9' {
 		return c - '0'
 	}
-	return c | 0x20 - 'a' + 10
+	return (c | 0x20) - 'a' + 10
 }
 
 // Fail records a problem of a parameter.
