@@ -79,7 +79,7 @@ func New(options Options) (*Authenticator, error) {
 // flight keeps the settings with which it started.
 func (a *Authenticator) Apply(s Settings) {
 	s = s.withDefaults()
-	a.settings.Store(&settings{Settings: s, ttls: s.ttls()})
+	a.settings.Store(&settings{Settings: s, limits: s.ageLimitTable()})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.startQueued() // more may be allowed in flight
@@ -117,15 +117,15 @@ func (a *Authenticator) fresh(limits ageLimits, e *entry, now time.Duration) boo
 // ageLimits returns the age limits of the entry, which are shorter for a confirmed one while the revocation stream is disconnected.
 func (a *Authenticator) ageLimits(s *settings, e *entry) ageLimits {
 	if e.state != confirmed {
-		return s.ttls.byState[e.state]
+		return s.limits.byState[e.state]
 	}
 	switch at := time.Duration(a.disconnectedAt.Load()); {
 	case at == 0:
-		return s.ttls.byState[confirmed]
+		return s.limits.byState[confirmed]
 	case e.determinedAt < at:
-		return s.ttls.beforeDisconnect
+		return s.limits.beforeDisconnect
 	default:
-		return s.ttls.duringDisconnect
+		return s.limits.duringDisconnect
 	}
 }
 
@@ -179,7 +179,7 @@ func (a *Authenticator) awaitLookup(ctx context.Context, s *settings, k key, net
 		return nil, err
 	}
 	if f.failure == nil && f.outcome.state == unconfirmed {
-		return a.result(f.outcome)
+		return a.result(f.outcome) // a cached result was used after all: not a miss
 	}
 	a.metrics.misses.Inc()
 	if f.failure != nil {
@@ -225,7 +225,7 @@ func queueTimeout(ctx context.Context, s *settings) time.Duration {
 	return s.LookupTimeout
 }
 
-// shed counts a request that is rejected without a lookup.
+// shed counts a request that is rejected without a lookup, and returns ErrBusy.
 func (a *Authenticator) shed(s *settings, network netip.Prefix) error {
 	a.metrics.shed.Inc()
 	a.shedLogger.shed(s.MaxLookups, network)

@@ -31,7 +31,7 @@ func cutBearer(value string) (token string, ok bool) {
 	if !strings.EqualFold(scheme, bearerScheme) || strings.Trim(rest, " \t") == "" {
 		return "", false
 	}
-	return strings.Trim(rest, " "), true
+	return strings.Trim(rest, " "), true // RFC 6750 allows no tab, so it stays and makes the token invalid
 }
 
 // isB64Token reports whether s is a b64token of RFC 6750, section 2.1.

@@ -28,7 +28,7 @@ func (a *Authenticator) CachedToken(tokenID string) (CachedToken, bool) {
 	if tokenID == "" {
 		return CachedToken{}, false
 	}
-	for e := range a.entries.confirmed.Values() {
+	for e := range a.entries.known.Values() {
 		if e.principal != nil && e.principal.TokenID == tokenID {
 			return CachedToken{Freshness: a.freshness(e), Principal: e.principal}, true
 		}

@@ -10,18 +10,18 @@ import (
 // attacker can invent any number of tokens and send each any number of times, so no eviction policy of a shared cache would protect
 // the tokens in use.
 type entries struct {
-	confirmed *otter.Cache[key, *entry] // tokens that were confirmed here, whatever their state, and revoked ones
-	refused   *otter.Cache[key, *entry] // other tokens; an entry in confirmed takes precedence
+	known   *otter.Cache[key, *entry] // tokens that were confirmed here, whatever their state is now, and revoked ones
+	refused *otter.Cache[key, *entry] // other tokens; an entry in known takes precedence
 }
 
-// refusedDivisor is the ratio of the capacities of confirmed and refused.
+// refusedDivisor is the ratio of the capacities of known and refused.
 const refusedDivisor = 8
 
 // refusedCapacity returns the capacity of refused.
 func refusedCapacity(maxEntries int) int { return maxEntries/refusedDivisor + 1 }
 
 func newEntries(maxEntries int, now func() time.Duration) (e entries, err error) {
-	if e.confirmed, err = newCache(maxEntries, now); err != nil {
+	if e.known, err = newCache(maxEntries, now); err != nil {
 		return entries{}, err
 	}
 	e.refused, err = newCache(refusedCapacity(maxEntries), now)
@@ -30,7 +30,7 @@ func newEntries(maxEntries int, now func() time.Duration) (e entries, err error)
 
 // get returns the entry of a token in use, and the time, which saves the caller a reading of the clock.
 func (e entries) get(k key) (_ *entry, now time.Duration, ok bool) {
-	found, ok := e.confirmed.GetEntry(k)
+	found, ok := e.known.GetEntry(k)
 	if !ok {
 		found, ok = e.refused.GetEntry(k)
 	}
@@ -39,29 +39,29 @@ func (e entries) get(k key) (_ *entry, now time.Duration, ok bool) {
 
 // peek is get without an effect on eviction.
 func (e entries) peek(k key) (_ *entry, now time.Duration, ok bool) {
-	found, ok := e.confirmed.GetEntryQuietly(k)
+	found, ok := e.known.GetEntryQuietly(k)
 	if !ok {
 		found, ok = e.refused.GetEntryQuietly(k)
 	}
 	return found.Value, time.Duration(found.SnapshotAtNano), ok
 }
 
-// known reports whether the token is cached as one that was confirmed here or revoked.
-func (e entries) known(k key) bool {
-	_, ok := e.confirmed.GetEntryQuietly(k)
+// isKnown reports whether the token is cached as one that was confirmed here or revoked.
+func (e entries) isKnown(k key) bool {
+	_, ok := e.known.GetEntryQuietly(k)
 	return ok
 }
 
 // set stores an entry. Calls must not be concurrent.
 func (e entries) set(k key, stored *entry) {
-	if stored.principal == nil && stored.state != revoked && !e.known(k) {
+	if stored.principal == nil && stored.state != revoked && !e.isKnown(k) {
 		e.refused.Set(k, stored)
 		return
 	}
-	e.confirmed.Set(k, stored)
+	e.known.Set(k, stored)
 }
 
-func (e entries) size() int { return e.confirmed.EstimatedSize() + e.refused.EstimatedSize() }
+func (e entries) size() int { return e.known.EstimatedSize() + e.refused.EstimatedSize() }
 
 // newCache makes a bounded cache that evicts entries at keepUntil, and the least frequently used ones when it is full.
 func newCache(maxEntries int, now func() time.Duration) (*otter.Cache[key, *entry], error) {

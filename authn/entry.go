@@ -27,25 +27,25 @@ type ageLimits struct {
 	expireAfter  time.Duration // from this age on, a use waits for a lookup
 }
 
-// ttls are the TTLs of entries. They follow from the settings and not from the entry, so that changed settings apply at once.
-type ttls struct {
+// ageLimitTable has the age limits by state. They follow from the settings and not from the entry, so that changed settings apply at once.
+type ageLimitTable struct {
 	byState          [numStates]ageLimits
 	beforeDisconnect ageLimits // of a token that was confirmed before the revocation stream was disconnected
 	duringDisconnect ageLimits // of a token that was confirmed since
 }
 
-// settings are the current Settings and the TTLs that follow from them.
+// settings are the current Settings and the age limits that follow from them.
 type settings struct {
 	Settings
 
-	ttls ttls
+	limits ageLimitTable
 }
 
-func (s Settings) ttls() ttls {
-	duringDisconnect := s.confirmedTTL(s.FreshFor / disconnectedDivisor)
-	return ttls{
+func (s Settings) ageLimitTable() ageLimitTable {
+	duringDisconnect := s.confirmedAgeLimits(s.FreshFor / disconnectedDivisor)
+	return ageLimitTable{
 		byState: [numStates]ageLimits{
-			confirmed:   s.confirmedTTL(s.FreshFor),
+			confirmed:   s.confirmedAgeLimits(s.FreshFor),
 			unconfirmed: {refreshAfter: retryInterval, expireAfter: retryInterval + 2*s.LookupTimeout},
 			notFound:    {refreshAfter: negativeTTL, expireAfter: negativeTTL},
 			// A revocation is final and must outlast an outage, so it is cached as long as a confirmed token.
@@ -58,9 +58,10 @@ func (s Settings) ttls() ttls {
 	}
 }
 
-// confirmedTTL returns the age limits of a confirmed token. A token in use is refreshed before it expires, so that its requests do not
-// wait. The refresh starts at 2/3 of the TTL, or earlier to leave time for two timeouts, but never before 1/3.
-func (s Settings) confirmedTTL(fresh time.Duration) ageLimits {
+// confirmedAgeLimits returns the age limits of a confirmed token that may be used for the given time without a lookup. A token in use is
+// refreshed before it expires, so that its requests do not wait. The refresh starts at 2/3 of that time, or earlier to leave time for two
+// timeouts, but never before 1/3.
+func (s Settings) confirmedAgeLimits(fresh time.Duration) ageLimits {
 	return ageLimits{refreshAfter: max(fresh/3, min(fresh*2/3, fresh-2*s.LookupTimeout)), expireAfter: fresh}
 }
 

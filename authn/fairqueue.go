@@ -55,7 +55,8 @@ func (q *fairQueue) find(network netip.Prefix) (*site, *sourceNetwork) {
 	return s, s.networks[network]
 }
 
-// admit adds a waiting request if a place is free for its network. MaxInFlight is that of lookups.
+// admit adds a waiting request if a place is free for its network. It returns false if none is. MaxInFlight is the maximum number of
+// lookups in flight.
 func (q *fairQueue) admit(network netip.Prefix, maxInFlight int) bool {
 	s, n := q.find(network)
 	if s == nil {

@@ -38,7 +38,7 @@ type flight struct {
 
 	// Guarded by Authenticator.mu.
 	queued  bool
-	waiters int    // requests that wait for it
+	waiters int    // requests that wait for it; maintained only if it is of an unknown token
 	start   func() // makes the call
 	revoked bool   // the token was revoked since the start
 
@@ -59,7 +59,7 @@ func (a *Authenticator) join(ctx context.Context, s *settings, k key, network ne
 	f, shared := a.currentFlight(k)
 	if !shared {
 		f = a.newFlight(ctx, k)
-		f.unknown, f.network = !a.entries.known(k), network
+		f.unknown, f.network = !a.entries.isKnown(k), network
 	}
 	if f.unknown && !a.unknownQueue.admit(network, s.MaxLookups) {
 		return nil
@@ -145,7 +145,7 @@ func (a *Authenticator) interpret(s *settings, k key, response *identityv1.Resol
 			a.metrics.revoked.Inc()
 			return a.revokedEntry(s, k, info.GetMetadata()[metadataTokenID]), nil
 		}
-		a.metrics.unknown.Inc()
+		a.metrics.notFound.Inc()
 		return newRefusal(notFound, ErrUnknown, now, negativeTTL), nil
 	}
 	if err != nil {
@@ -191,11 +191,11 @@ func (a *Authenticator) complete(s *settings, k key, f *flight, e *entry, err er
 	}
 	switch cached, _, ok := a.entries.peek(k); {
 	case f.revoked:
-		f.outcome = cached
-		if !ok {
-			f.outcome = newRefusal(notFound, &RevokedError{}, a.now(), negativeTTL)
+		f.outcome = cached // revoke has updated the cache
+		if !ok {           // the entry has been evicted since
+			f.outcome = a.revokedEntry(s, k, "")
 		}
-		return // revoke has updated the cache
+		return
 	case err == nil:
 		f.outcome = e
 	case ok && a.usableInOutage(s, cached):
@@ -227,7 +227,7 @@ func (e *entry) unconfirmed(now time.Duration) *entry {
 func (a *Authenticator) logAvailability(ctx context.Context, err error) {
 	down := errors.Is(err, ErrUnavailable)
 	switch {
-	case a.identityDown.Swap(down) == down:
+	case a.identityDown.Swap(down) == down: // no change
 	case down:
 		a.logger.WarnContext(ctx, "identity service is unavailable; cached tokens are accepted for a while", slog.Any("error", err))
 	default:

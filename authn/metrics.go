@@ -8,11 +8,11 @@ import (
 
 // metrics holds pre-resolved counters, so that requests do not look up labels.
 type metrics struct {
-	hits, misses, staleHits                 prometheus.Counter
-	resolved, unknown, revoked, unavailable prometheus.Counter
-	invalid, shed                           prometheus.Counter
-	revocations                             prometheus.Counter
-	streamConnected                         prometheus.Gauge
+	hits, misses, staleHits                  prometheus.Counter
+	resolved, notFound, revoked, unavailable prometheus.Counter
+	invalid, shed                            prometheus.Counter
+	revocations                              prometheus.Counter
+	streamConnected                          prometheus.Gauge
 }
 
 func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries int) (*metrics, error) {
@@ -30,7 +30,7 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 		misses:      uses.WithLabelValues("miss"),
 		staleHits:   uses.WithLabelValues("stale"),
 		resolved:    lookups.WithLabelValues("resolved"),
-		unknown:     lookups.WithLabelValues("unknown"),
+		notFound:    lookups.WithLabelValues("unknown"),
 		revoked:     lookups.WithLabelValues("revoked"),
 		unavailable: lookups.WithLabelValues("unavailable"),
 		invalid:     lookups.WithLabelValues("invalid"),
@@ -44,28 +44,33 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 			Help: "1 while the revocation stream is connected. At 0, revocations take up to a third of authn.fresh_for, at first all of it.",
 		}),
 	}
-	size := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "opsgate_authn_cache_entries",
-		Help: "Cached tokens, including refused ones.",
-	}, func() float64 { return float64(a.entries.size()) })
-	limit := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "opsgate_authn_cache_entries_limit",
-		Help: "Maximum number of cached tokens: authn.max_entries, and an eighth as many refused ones.",
-	})
-	limit.Set(float64(maxEntries + refusedCapacity(maxEntries)))
-	for _, c := range []prometheus.Collector{
-		uses, lookups, m.revocations, m.streamConnected, size, limit,
-		newInFlightGauge("known", &a.knownInFlight), newInFlightGauge("unknown", &a.unknownQueue.inFlight),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "opsgate_authn_lookups_queued",
-			Help: "Queued lookups of unknown tokens, beyond authn.max_look_ups.",
-		}, func() float64 { return float64(a.unknownQueue.queued.Load()) }),
-	} {
+	for _, c := range append(stateGauges(a, maxEntries), uses, lookups, m.revocations, m.streamConnected) {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
+}
+
+// stateGauges returns the gauges of the cache and of the lookups.
+func stateGauges(a *Authenticator, maxEntries int) []prometheus.Collector {
+	limit := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "opsgate_authn_cache_entries_limit",
+		Help: "Maximum number of cached tokens: authn.max_entries, and an eighth as many refused ones.",
+	})
+	limit.Set(float64(maxEntries + refusedCapacity(maxEntries)))
+	return []prometheus.Collector{
+		limit,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "opsgate_authn_cache_entries",
+			Help: "Cached tokens, including refused ones.",
+		}, func() float64 { return float64(a.entries.size()) }),
+		newInFlightGauge("known", &a.knownInFlight), newInFlightGauge("unknown", &a.unknownQueue.inFlight),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "opsgate_authn_lookups_queued",
+			Help: "Queued lookups of unknown tokens, beyond authn.max_look_ups.",
+		}, func() float64 { return float64(a.unknownQueue.queued.Load()) }),
+	}
 }
 
 func newInFlightGauge(token string, lookups *atomic.Int64) prometheus.GaugeFunc {

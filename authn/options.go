@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// negativeTTL is how long a refusal is cached. A token that was refused before it was created is accepted after at most this time.
+	// negativeTTL is how long the refusal of a token that does not exist is cached. If the token is created meanwhile, it is accepted after at
+	// most this time.
 	negativeTTL = 5 * time.Second
 	// disconnectedDivisor divides FreshFor for tokens that are confirmed while the revocation stream is disconnected.
 	disconnectedDivisor = 3
