@@ -44,7 +44,7 @@ func TestStillDataIsByteForByteTheSame(t *testing.T) {
 		s.readEverything(now().Add(later))
 		for _, method := range contract.Methods() {
 			if _, called := d[method.Path()]; !called && !method.Writes() && method.String() != "identity/WatchRevocations" {
-				t.Errorf("%s was not called", method)
+				t.Errorf("readEverything does not call %s", method)
 			}
 		}
 		got.WriteString(d.text(later))
