@@ -36,25 +36,28 @@ type connectionSet struct {
 	mu         sync.Mutex // locked when connections open and close, and for input above freeInput
 	open       map[*connection]struct{}
 	candidates []candidate // for eviction; the next one is the last
-	input      int64       // sum of counted
-	inputs     uint64      // sequence number of inputs
+	input      int64       // sum of the connections' countedInput
+
+	inputSequence uint64 // of the last connection whose input began to count
 }
 
 // A connection is one open TCP connection.
 type connection struct {
 	*net.TCPConn
 
-	owner    *connectionSet
-	requests atomic.Int64  // authenticated requests in flight
-	idleSeq  atomic.Uint64 // sequence number of the time since which it has had no authenticated request
+	owner                 *connectionSet
+	authenticatedRequests atomic.Int64  // in flight
+	idleSeq               atomic.Uint64 // sequence number of the time since which it has had no authenticated request
 
 	awaitsFirstRequest atomic.Bool // see Server.trackFirstRequest
 
 	serving     atomic.Int32 // requests in the handler
 	input       atomic.Int64 // bytes received since the last request reached the handler
 	awaitsHello bool         // the TLS ClientHello has not arrived; used by the goroutine that reads
-	counted     int64        // part of input in the sum of the owner, guarded by its mu
-	inputSince  uint64       // sequence number, guarded by the owner's mu
+
+	// Guarded by the owner's mu.
+	countedInput int64  // part of input in the sum of the owner
+	inputSeq     uint64 // sequence number of the time when its input began to count
 }
 
 var _ gateway.Connection = (*connection)(nil)
@@ -113,7 +116,7 @@ func (l *connectionSet) count() int {
 func (l *connectionSet) add(conn *net.TCPConn) *connection {
 	c := &connection{TCPConn: conn, owner: l}
 	c.idleSeq.Store(l.sequence.Add(1))
-	added, evicted := l.replace(c)
+	added, evicted := l.addOrReplace(c)
 	if evicted != nil {
 		l.evicted.Add(1)
 		_ = evicted.TCPConn.Close()
@@ -126,8 +129,8 @@ func (l *connectionSet) add(conn *net.TCPConn) *connection {
 	return c
 }
 
-// replace adds a connection below the limit. At the limit it replaces another one, which it returns for the caller to close.
-func (l *connectionSet) replace(c *connection) (added bool, evicted *connection) {
+// addOrReplace adds a connection below the limit. At the limit it replaces another one, which it returns for the caller to close.
+func (l *connectionSet) addOrReplace(c *connection) (added bool, evicted *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.open) >= int(l.limit.Load()) {
@@ -158,7 +161,7 @@ func (l *connectionSet) longestIdle() *connection {
 	}
 }
 
-// search selects the candidates.
+// search selects the candidates: the connections that have gone longest without an authenticated request, the longest of all last.
 func (l *connectionSet) search() {
 	l.candidates = l.candidates[:0]
 	for c := range l.open {
@@ -174,28 +177,30 @@ func (l *connectionSet) search() {
 // idle returns the sequence number since which the connection has had no authenticated request, or 0 while it serves one.
 func (c *connection) idle() uint64 {
 	seq := c.idleSeq.Load()
-	if c.requests.Load() > 0 {
+	if c.authenticatedRequests.Load() > 0 {
 		return 0
 	}
 	return seq
 }
 
 // MarkBusy implements [gateway.Connection].
-func (c *connection) MarkBusy() { c.requests.Add(1) }
+func (c *connection) MarkBusy() { c.authenticatedRequests.Add(1) }
 
 // MarkIdle implements [gateway.Connection].
 func (c *connection) MarkIdle() {
 	c.idleSeq.Store(c.owner.sequence.Add(1))
-	c.requests.Add(-1)
+	c.authenticatedRequests.Add(-1)
 }
 
 // stalledWrite is how long a write on an HTTP/2 connection may make no progress when a response on it is cut off.
 const stalledWrite = 100 * time.Millisecond
 
-// CutOff implements [gateway.Connection]. A stalled HTTP/2 connection on which nothing can be written would otherwise stay until
-// http.write_timeout, because a reset is a frame too. A closed connection is reset, so that the kernel drops what it has buffered.
+// CutOff implements [gateway.Connection]. It closes a connection with a TCP reset, so that the kernel drops what it has buffered.
+//
+// On an HTTP/2 connection with authenticated requests, it leaves the reset of the stream to the caller. That is a frame, which cannot be
+// written if the whole connection is stalled; so it shortens the time until net/http closes such a connection (http.write_timeout).
 func (c *connection) CutOff(http2 bool) (closed bool) {
-	if http2 && c.requests.Load() > 0 {
+	if http2 && c.authenticatedRequests.Load() > 0 {
 		_ = c.SetWriteDeadline(time.Now().Add(stalledWrite)) // net/http sets it again for each write
 		return false
 	}
@@ -212,7 +217,7 @@ func (c *connection) Close() error {
 	return c.TCPConn.Close()
 }
 
-// connectionContext adds a connection to the context of its requests ([http.Server.ConnContext]). Authenticated requests acquire it.
+// connectionContext adds a connection to the context of its requests ([http.Server.ConnContext]). Authenticated requests mark it busy.
 func connectionContext(ctx context.Context, conn net.Conn) context.Context {
 	if c := underlying(conn); c != nil {
 		return gateway.WithConnection(ctx, c)

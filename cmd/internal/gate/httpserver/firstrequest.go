@@ -18,8 +18,8 @@ const (
 )
 
 // trackFirstRequest counts the connections whose first request has not arrived ([http.Server.ConnState]). A request has arrived when
-// net/http has read its header (StateActive). While the server drains, it has arrived when the handler is called: if Shutdown is called
-// between the two, net/http drops the request.
+// net/http has read its header (StateActive). While the server drains, it arrives later, when the handler calls firstRequestInHandler: if
+// Shutdown is called between the two, net/http drops the request. In all other states, such as StateClosed, none is expected any more.
 func (s *Server) trackFirstRequest(conn net.Conn, state http.ConnState) {
 	c := underlying(conn)
 	switch {
@@ -32,8 +32,8 @@ func (s *Server) trackFirstRequest(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// firstRequestStarted is called by the handler while the server drains.
-func (s *Server) firstRequestStarted(ctx context.Context) {
+// firstRequestInHandler is called with each request while the server drains.
+func (s *Server) firstRequestInHandler(ctx context.Context) {
 	if c, ok := gateway.MarkBusy(ctx).(*connection); ok {
 		s.firstRequestArrived(c)
 		c.MarkIdle()

@@ -33,55 +33,56 @@ func (c *connection) Read(p []byte) (int, error) {
 			return 0, errLongHello
 		}
 		if received > freeInput {
-			c.owner.account(c)
+			c.owner.inputChanged(c)
 		}
 	}
 	return n, err
 }
 
-// consumed resets the input, which has become a request or a handshake.
-func (c *connection) consumed() {
+// resetInput sets the input to 0, as it has become a request or a handshake.
+func (c *connection) resetInput() {
 	if c.input.Swap(0) > freeInput {
-		c.owner.account(c)
+		c.owner.inputChanged(c)
 	}
 }
 
-// countInput ends the input of a connection with each request. While the handler runs, the bytes that arrive are a body.
-func countInput(next http.Handler) http.Handler {
+// resetInputAtRequest resets the input of a connection with each request. While the handler runs, the bytes that arrive are a body.
+func resetInputAtRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := gateway.ConnectionOf(r.Context()).(*connection); ok {
 			c.serving.Add(1)
 			defer c.serving.Add(-1)
-			c.consumed()
+			c.resetInput()
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// countHello returns a copy of a configuration with which the ClientHello of a connection ends its input.
-func countHello(config *tls.Config) *tls.Config {
+// resetInputAtHello returns a copy of a configuration that resets the input of a connection when its ClientHello has arrived.
+func resetInputAtHello(config *tls.Config) *tls.Config {
 	current := config.GetConfigForClient
-	counted := config.Clone()
-	counted.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	resetting := config.Clone()
+	resetting.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if c, ok := hello.Conn.(*connection); ok {
 			c.awaitsHello = false
-			c.consumed()
+			c.resetInput()
 		}
 		return current(hello)
 	}
-	return counted
+	return resetting
 }
 
-// account updates the sum of input after that of a connection has changed. Past the limit it closes connections.
-func (l *connectionSet) account(c *connection) {
-	for _, old := range l.recount(c) {
+// inputChanged updates the sum of input after that of a connection has changed. Past the limit it closes the connections whose input is
+// oldest.
+func (l *connectionSet) inputChanged(c *connection) {
+	for _, old := range l.removeOldestInputs(c) {
 		l.incomplete.Add(1)
 		_ = old.TCPConn.Close()
 	}
 }
 
-// recount is account without closing the connections that it removes.
-func (l *connectionSet) recount(c *connection) (removed []*connection) {
+// removeOldestInputs is inputChanged without closing the connections, which it removes from the set and returns.
+func (l *connectionSet) removeOldestInputs(c *connection) (removed []*connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.updateInput(c)
@@ -89,11 +90,11 @@ func (l *connectionSet) recount(c *connection) (removed []*connection) {
 		return nil
 	}
 	for other := range l.open {
-		if other.counted > 0 {
+		if other.countedInput > 0 {
 			removed = append(removed, other)
 		}
 	}
-	slices.SortFunc(removed, func(a, b *connection) int { return cmp.Compare(a.inputSince, b.inputSince) })
+	slices.SortFunc(removed, func(a, b *connection) int { return cmp.Compare(a.inputSeq, b.inputSeq) })
 	for i, oldest := range removed {
 		if l.input <= l.maxInput-l.maxInput/8 { // less than the limit, so that not each further byte needs a search
 			return removed[:i]
@@ -105,16 +106,16 @@ func (l *connectionSet) recount(c *connection) (removed []*connection) {
 
 // updateInput sets the input of a connection in the sum. The caller holds l.mu.
 func (l *connectionSet) updateInput(c *connection) {
-	var counted int64
+	var counted int64 // 0 for a connection that is not in the set
 	if _, open := l.open[c]; open {
 		counted = max(0, c.input.Load()-freeInput)
 	}
-	if c.counted == 0 && counted > 0 {
-		l.inputs++
-		c.inputSince = l.inputs
+	if c.countedInput == 0 && counted > 0 {
+		l.inputSequence++
+		c.inputSeq = l.inputSequence
 	}
-	l.input += counted - c.counted
-	c.counted = counted
+	l.input += counted - c.countedInput
+	c.countedInput = counted
 }
 
 // remove removes a connection from the set. The caller holds l.mu.
@@ -123,8 +124,8 @@ func (l *connectionSet) remove(c *connection) {
 	l.updateInput(c)
 }
 
-// loadInput returns the input of all connections, its limit, and how many connections were closed past it.
-func (l *connectionSet) loadInput() (current, limit int, closed uint64) {
+// inputStats returns the input of all connections, its limit, and how many connections were closed past it.
+func (l *connectionSet) inputStats() (current, limit int, closed uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int(l.input), int(l.maxInput), l.incomplete.Load()

@@ -64,7 +64,7 @@ func receive(t *testing.T, server *connection, client net.Conn, n int) error {
 
 func (l *limitedInput) mustHave(t *testing.T, input, closed int) {
 	t.Helper()
-	if got, _, n := l.loadInput(); got != input || n != uint64(closed) {
+	if got, _, n := l.inputStats(); got != input || n != uint64(closed) {
 		t.Errorf("input of %d bytes and %d closed, want %d and %d", got, n, input, closed)
 	}
 }
@@ -104,7 +104,7 @@ func TestARequestEndsTheInputOfItsConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.mustHave(t, 2*freeInput, 0)
-	handler := countInput(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	handler := resetInputAtRequest(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		l.mustHave(t, 0, 0)
 		if err := receive(t, server, client, 3*freeInput); err != nil { // a body
 			t.Error(err)
@@ -116,7 +116,7 @@ func TestARequestEndsTheInputOfItsConnection(t *testing.T) {
 
 func TestALongClientHelloIsRefused(t *testing.T) {
 	l := newLimitedInput(t, 1<<20)
-	config := countHello(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, nil }})
+	config := resetInputAtHello(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, nil }})
 	server, client := l.connect(t)
 	server.awaitsHello = true
 	if _, err := config.GetConfigForClient(&tls.ClientHelloInfo{Conn: server}); err != nil {

@@ -47,8 +47,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// bind returns a listener on the address: the bound one if there is one, which must have that address. Both accept connections with the
-// same keepalive and delay, because Go sets these for each connection and not for the listener.
+// bind returns a listener on the address: the bound one if there is one, which must have that address. Keepalive and TCP_NODELAY do not
+// depend on which of them it is, because Go sets both on each accepted connection.
 func bind(ctx context.Context, address string, bound *net.TCPListener) (*net.TCPListener, error) {
 	if bound != nil {
 		return bound, checkAddress(address, bound.Addr())
@@ -63,14 +63,15 @@ func bind(ctx context.Context, address string, bound *net.TCPListener) (*net.TCP
 }
 
 // checkAddress returns an error if the address of a bound listener is not the configured one. Checks, warnings and logs of the gateway
-// refer to the configured address, so it must be true. An address without a host is that of all addresses, as it is for net.Listen.
+// refer to the configured address, so it must be the real one. An address without a host is that of all addresses, as it is for net.Listen.
 func checkAddress(configured string, bound net.Addr) error {
 	want, err := net.ResolveTCPAddr("tcp", configured)
 	if err != nil {
 		return err
 	}
 	got, _ := bound.(*net.TCPAddr)
-	if want.Port != got.Port || !want.IP.Equal(got.IP) && (want.IP != nil || !got.IP.IsUnspecified()) {
+	sameIP := want.IP.Equal(got.IP) || want.IP == nil && got.IP.IsUnspecified()
+	if want.Port != got.Port || !sameIP {
 		return fmt.Errorf("the socket from systemd is on %s, but listen is %q: set listen to the address of ListenStream=", got, configured)
 	}
 	return nil

@@ -36,7 +36,7 @@ type Limits struct {
 	// The maximum times of one connection.
 	HeaderTimeout, WriteTimeout, IdleTimeout time.Duration
 	BodyTimeout                              time.Duration // 0 if the handler sets it for each request
-	// HeaderBytes is the maximum size of a header over HTTP/1.1 that is answered otherwise than with 431.
+	// HeaderBytes is the maximum size of a header over HTTP/1.1; a larger one gets 431.
 	HeaderBytes int
 }
 
@@ -66,7 +66,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("bind the %s listener: %w", o.Name, err)
 	}
 	if o.TLS != nil {
-		o.TLS = countHello(o.TLS)
+		o.TLS = resetInputAtHello(o.TLS)
 	}
 	s := &Server{
 		name: o.Name, listener: &listener{TCPListener: tcp, connections: set, tls: o.TLS}, bodyTimeout: o.Limits.BodyTimeout,
@@ -101,7 +101,7 @@ func (s *Server) Connections() (open, limit int, closed uint64) {
 // Input returns the bytes of incomplete headers and handshakes of all connections, the maximum, and how many connections were closed
 // because of it.
 func (s *Server) Input() (current, limit int, closed uint64) {
-	return s.listener.connections.loadInput()
+	return s.listener.connections.inputStats()
 }
 
 // Close closes the listener. It is for callers that do not call Serve; it returns nil if the listener is closed already.
@@ -115,7 +115,7 @@ func (s *Server) Close() error {
 // Serve handles the requests of the listener until ShutDown is called; then it returns nil. It may be called once.
 func (s *Server) Serve(handler http.Handler) error {
 	defer close(s.acceptEnded)
-	s.http.Handler = countInput(closeUnread(s.closeWhileDraining(handler), s.bodyTimeout))
+	s.http.Handler = resetInputAtRequest(closeUnread(s.closeWhileDraining(handler), s.bodyTimeout))
 	if err := s.http.Serve(s.listener); !errors.Is(err, errStopped) {
 		return fmt.Errorf("serve on the %s listener: %w", s.name, err)
 	}
@@ -128,7 +128,7 @@ func (s *Server) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
 			w.Header().Set("Connection", "close")
-			s.firstRequestStarted(r.Context())
+			s.firstRequestInHandler(r.Context())
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -156,8 +156,8 @@ func (s *Server) ShutDown(ctx context.Context) error {
 	<-s.acceptEnded
 	s.awaitFirstRequests(ctx)
 	for {
-		attempt, cancel := context.WithTimeout(ctx, shutdownRetry)
-		err := s.http.Shutdown(attempt)
+		attemptCtx, cancel := context.WithTimeout(ctx, shutdownRetry)
+		err := s.http.Shutdown(attemptCtx)
 		cancel()
 		if err == nil {
 			return nil

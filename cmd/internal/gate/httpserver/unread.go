@@ -20,39 +20,39 @@ func closeUnread(next http.Handler, timeout time.Duration) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		body := &watchedBody{ResponseWriter: w, body: r.Body}
-		r.Body = body
+		tracker := &bodyTracker{ResponseWriter: w, body: r.Body}
+		r.Body = tracker
 		if timeout > 0 {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout)) // fails if the client has closed the connection
 		}
-		next.ServeHTTP(body, r)
-		if !body.complete {
-			body.linger()
+		next.ServeHTTP(tracker, r)
+		if !tracker.complete {
+			tracker.linger()
 		}
 	})
 }
 
-// watchedBody is the body and the response writer of a request. It adds Connection: close unless the body was read to its end.
-type watchedBody struct {
+// bodyTracker is the body and the response writer of a request. It adds Connection: close unless the body was read to its end.
+type bodyTracker struct {
 	http.ResponseWriter
 
 	body        io.ReadCloser
-	complete    bool
+	complete    bool // the body was read to its end
 	wroteHeader bool
 }
 
 // Read implements [io.Reader].
-func (b *watchedBody) Read(p []byte) (int, error) {
+func (b *bodyTracker) Read(p []byte) (int, error) {
 	n, err := b.body.Read(p)
 	b.complete = b.complete || errors.Is(err, io.EOF)
 	return n, err
 }
 
 // Close implements [io.Closer].
-func (b *watchedBody) Close() error { return b.body.Close() }
+func (b *bodyTracker) Close() error { return b.body.Close() }
 
 // WriteHeader implements [http.ResponseWriter].
-func (b *watchedBody) WriteHeader(status int) {
+func (b *bodyTracker) WriteHeader(status int) {
 	if !b.complete {
 		b.Header().Set("Connection", "close") // net/http then sends the header without reading the body
 	}
@@ -61,7 +61,7 @@ func (b *watchedBody) WriteHeader(status int) {
 }
 
 // Write implements [http.ResponseWriter].
-func (b *watchedBody) Write(p []byte) (int, error) {
+func (b *bodyTracker) Write(p []byte) (int, error) {
 	if !b.wroteHeader {
 		b.WriteHeader(http.StatusOK)
 	}
@@ -69,11 +69,12 @@ func (b *watchedBody) Write(p []byte) (int, error) {
 }
 
 // Unwrap returns the writer for [http.ResponseController].
-func (b *watchedBody) Unwrap() http.ResponseWriter { return b.ResponseWriter }
+func (b *bodyTracker) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
 // linger makes net/http half-close the connection and wait half a second before closing it. Closing it at once while bytes of the body
 // arrive makes the kernel send a reset, and many clients lose the response (RFC 9112, section 9.6).
-func (b *watchedBody) linger() {
+func (b *bodyTracker) linger() {
+	// A deadline in the past: otherwise net/http would wait for up to 256 KiB of the body.
 	_ = http.NewResponseController(b.ResponseWriter).SetReadDeadline(time.Unix(1, 0))
 	// net/http lingers after a MaxBytesReader has been exceeded; it has no other API for it.
 	tooLarge := http.MaxBytesReader(b.ResponseWriter, io.NopCloser(strings.NewReader("x")), 0)

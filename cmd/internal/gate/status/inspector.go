@@ -84,8 +84,8 @@ type tokenView struct {
 	principal  *authn.Principal    // nil if the token is not cached
 	revoked    *authn.RevokedError // nil unless its revocation is cached
 	assignment *ratelimit.Assignment
-	decision   *ratelimit.Decision // nil if err is not
-	err        error
+	decision   *ratelimit.Decision // nil if the limits could not be read
+	err        error               // of reading the limits
 	state      admin.TokenState
 }
 
@@ -118,7 +118,7 @@ func (v *tokenView) setCached(a *authn.Authenticator, subject admin.Subject) (te
 	case p != nil:
 		v.principal, token.TeamID = p, p.TeamID
 		token.AIPlan, token.Scopes = &p.AIPlan, p.Scopes.Strings()
-	case cached:
+	case cached: // without a principal: as revoked
 		token.Freshness = admin.Revoked
 		v.revoked, token.TeamID = record.Revoked, cmp.Or(record.Revoked.TeamID, subject.TeamID)
 	}

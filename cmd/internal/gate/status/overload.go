@@ -30,7 +30,7 @@ type OverloadMonitor struct {
 type Limit struct {
 	Name     string                                      // on the readiness page; "" for none
 	Resource string                                      // what is limited, in words
-	Load     func() (current, limit int, refused uint64) // refused counts from the start of the process
+	Stats    func() (current, limit int, refused uint64) // refused counts from the start of the process
 }
 
 // A monitoredLimit is a limit with its overload.
@@ -71,7 +71,7 @@ func (o *OverloadMonitor) Run(ctx context.Context) error {
 
 // check starts or ends the overload, by what was refused since the last check.
 func (l *monitoredLimit) check(logger *slog.Logger, now time.Time) {
-	_, limit, refused := l.Load()
+	_, limit, refused := l.Stats()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if refused != l.refused {
@@ -91,7 +91,7 @@ func (l *monitoredLimit) check(logger *slog.Logger, now time.Time) {
 
 // dependency returns the state of the limit for the readiness page.
 func (l *monitoredLimit) dependency(now time.Time) admin.Dependency {
-	current, limit, _ := l.Load()
+	current, limit, _ := l.Stats()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	load := &admin.Load{Current: current, Limit: limit}

@@ -78,7 +78,7 @@ func (i *Inspector) ReadGateways(ctx context.Context) admin.Gateways {
 const (
 	// readEvery is the minimum interval between reads of the peers.
 	readEvery = 2 * time.Second
-	// shownFor is how long the result of a read is shown. A page that is open has the peers read again long before.
+	// shownFor is how long the result of a read is shown. A page that is open requests the next read long before that.
 	shownFor = 5 * readEvery
 	// maxGateways is the number of gateways that are shown.
 	maxGateways = 200
@@ -107,7 +107,7 @@ func newPeers(replicas *redisstore.Replicas, clock func() time.Time) *peers {
 	return &peers{replicas: replicas, clock: clock, requested: make(chan struct{}, 1)}
 }
 
-// request has Inspector.Run read the peers. It does not wait.
+// request makes Inspector.Run read the peers. It does not wait.
 func (p *peers) request() {
 	select {
 	case p.requested <- struct{}{}:
@@ -121,7 +121,7 @@ func (p *peers) read(ctx context.Context, self admin.GatewayStatus) {
 	defer p.reads.Unlock()
 	now, r := p.clock(), reading{}
 	if last := p.last.Load(); last != nil {
-		if age := now.Sub(last.triedAt); age >= 0 && age < readEvery {
+		if age := now.Sub(last.triedAt); age >= 0 && age < readEvery { // negative after the clock was set back
 			return
 		}
 		r = *last
@@ -138,7 +138,8 @@ func (p *peers) read(ctx context.Context, self admin.GatewayStatus) {
 // others returns the gateways found without this one, and how many of them are left out.
 func (p *peers) others(found []redisstore.Peer, self admin.GatewayStatus, now time.Time) (list []admin.Gateway, omitted int) {
 	type address struct{ host, listen string }
-	newer := map[address]bool{{self.Host, self.AdminListen}: true} // those found are sorted by their last heartbeat, the most recent first
+	// The addresses of gateways whose last heartbeat is more recent: found is sorted by it, the most recent first.
+	newer := map[address]bool{{self.Host, self.AdminListen}: true}
 	for _, peer := range found {
 		if peer.ID == p.replicas.ID() {
 			continue
@@ -154,7 +155,7 @@ func (p *peers) others(found []redisstore.Peer, self admin.GatewayStatus, now ti
 			continue
 		}
 		newer[at] = true
-		if len(list) == maxGateways-1 {
+		if len(list) == maxGateways-1 { // this gateway is shown too
 			omitted++
 			continue
 		}
@@ -193,13 +194,14 @@ func (p *peers) view(self admin.GatewayStatus) admin.Gateways {
 // callCause returns why a call of Redis failed, without other text of Redis.
 func callCause(err error) string { return cmp.Or(redisCause(err.Error()), "the call of Redis failed") }
 
-// shownID is the length of an id on the page. Eight hexadecimal digits are different among 200 gateways.
-const shownID = 8
+// shownDigits is the number of hexadecimal digits of an id on the page. Eight are different among 200 gateways.
+const shownDigits = 8
 
-// printableID returns the beginning of an id, which another process may have written.
+// printableID returns the first hexadecimal digits of an id. Another process may have written any bytes as id: those of an id without
+// enough digits are encoded.
 func printableID(id string) string {
-	if len(id) < shownID || strings.Trim(id, "0123456789abcdef") != "" {
-		return hex.EncodeToString([]byte(id[:min(len(id), shownID/2)]))
+	if len(id) < shownDigits || strings.Trim(id, "0123456789abcdef") != "" {
+		return hex.EncodeToString([]byte(id[:min(len(id), shownDigits/2)]))
 	}
-	return id[:shownID]
+	return id[:shownDigits]
 }

@@ -10,18 +10,18 @@ import (
 	"opsgate/ratelimit/heavyhitters"
 )
 
-// A builder builds snapshots: the parts that live as long as the process, for the requests under every configuration.
+// A builder builds snapshots. It has what the gateways of all snapshots share: the parts that live as long as the process.
 type builder struct {
-	options  gateway.Options // without those of the configuration
-	traces   *tracing.Provider
-	capacity *gateway.LoadLimit
-	refunds  *gateway.Refunds
-	busiest  *heavyhitters.Sketch
-	denied   *deniedTokens
+	options   gateway.Options // without those of the configuration
+	traces    *tracing.Provider
+	loadLimit *gateway.LoadLimit
+	refunds   *gateway.Refunds
+	busiest   *heavyhitters.Sketch
+	denied    *deniedTokens
 }
 
 func newBuilder(c common, d *dependencies) (*builder, error) {
-	capacity, err := gateway.NewLoadLimit(c.Loaded.HTTP.MaxInFlight, sizing.MaxUnwritten(c.Loaded.MemoryLimit), c.registry)
+	loadLimit, err := gateway.NewLoadLimit(c.Loaded.HTTP.MaxInFlight, sizing.MaxUnwritten(c.Loaded.MemoryLimit), c.registry)
 	if err != nil {
 		return nil, err
 	}
@@ -50,13 +50,13 @@ func newBuilder(c common, d *dependencies) (*builder, error) {
 		Limiter:       d.limiter,
 		Refunds:       refunds,
 		RetrySlots:    gateway.NewRetrySlots(d.limiter.gateways),
-		LoadLimit:     capacity,
+		LoadLimit:     loadLimit,
 		Decisions:     decisions,
 		Logger:        c.Logger,
 		Lines:         c.logs.requests,
 		Metrics:       metrics,
 	}
-	return &builder{options, d.traces, capacity, refunds, busiest, denied}, nil
+	return &builder{options, d.traces, loadLimit, refunds, busiest, denied}, nil
 }
 
 // tasks returns the background tasks, without the refunds, which end before the others.
@@ -74,7 +74,7 @@ func (b *builder) cutOffOverdue(ctx context.Context) error {
 	for {
 		select {
 		case now := <-tick.C:
-			b.capacity.CutOffOverdue(now)
+			b.loadLimit.CutOffOverdue(now)
 		case <-ctx.Done():
 			return nil
 		}

@@ -14,7 +14,7 @@ import (
 type configMetrics struct {
 	successful prometheus.Gauge
 	successAt  prometheus.Gauge
-	count      *prometheus.CounterVec
+	reloads    *prometheus.CounterVec
 	info       *prometheus.GaugeVec
 	refused    *prometheus.GaugeVec
 	version    string   // label value of info
@@ -31,7 +31,7 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 			Name: "opsgate_config_last_reload_success_timestamp_seconds",
 			Help: "Time of the last successful read of the configuration.",
 		}),
-		count: prometheus.NewCounterVec(prometheus.CounterOpts{
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_config_reloads_total",
 			Help: "Reloads by outcome: applied, unchanged, or refused.",
 		}, []string{"outcome"}),
@@ -46,10 +46,10 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 		}, []string{"key"}),
 	}
 	for _, outcome := range []string{admin.ReloadApplied, admin.ReloadUnchanged, admin.ReloadRefused} {
-		m.count.WithLabelValues(outcome) // a rate needs an initial zero
+		m.reloads.WithLabelValues(outcome) // a rate needs an initial zero
 	}
 	var errs []error
-	for _, c := range []prometheus.Collector{m.successful, m.successAt, m.count, m.info, m.refused} {
+	for _, c := range []prometheus.Collector{m.successful, m.successAt, m.reloads, m.info, m.refused} {
 		errs = append(errs, registry.Register(c))
 	}
 	return m, errors.Join(errs...)

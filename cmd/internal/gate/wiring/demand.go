@@ -8,14 +8,14 @@ import (
 	"opsgate/ratelimit/demand"
 )
 
-// newRecorder opens the record of demand. It returns nil if none is configured.
+// newRecorder opens the record of demand. It returns nil, which can be closed, if none is configured.
 func newRecorder(c common) (*demand.Recorder, error) {
-	file := c.Loaded.RateLimit.Demand
-	if file.File == "" {
+	record := c.Loaded.RateLimit.Demand
+	if record.File == "" {
 		return nil, nil
 	}
 	return demand.NewRecorder(demand.Options{
-		Path: file.File, Sample: file.Sample.Fraction(), MaxBytes: int64(file.MaxBytes), Logger: c.Logger, Registerer: c.registry,
+		Path: record.File, Sample: record.Sample.Fraction(), MaxBytes: int64(record.MaxBytes), Logger: c.Logger, Registerer: c.registry,
 	})
 }
 

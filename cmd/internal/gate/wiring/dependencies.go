@@ -12,20 +12,20 @@ import (
 
 // dependencies are what the gateway calls. They live as long as the process.
 type dependencies struct {
-	traces        *tracing.Provider // nil if traces are disabled
+	traces        *tracing.Provider // nil if traces are disabled; its methods do nothing then
 	limiter       *limiter
 	clients       *backendclient.Clients
 	authenticator *authn.Authenticator
 }
 
-// connect creates the dependencies, which connect when they are first used. It adds what closes them to opened.
-func connect(c common, opened *closers) (*dependencies, error) {
-	c.Logger = c.logs.dependencies
+// newDependencies creates the dependencies, and waits for none of them. It adds what closes them to opened.
+func newDependencies(c common, opened *closers) (*dependencies, error) {
+	c.Logger = c.logs.dependencies // in this copy of c: all dependencies log with its limit of lines
 	traces, err := NewTracing(c.Options, "", c.registry)
 	if err != nil {
 		return nil, err
 	}
-	opened.add(func() error { // last, so that traces include the calls of the others
+	opened.add(func() error { // added first, so closed last: traces include what the others do until then
 		traces.Close()
 		return nil
 	})

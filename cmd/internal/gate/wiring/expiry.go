@@ -16,6 +16,7 @@ func (r *reloader) expire() {
 	}
 	next, err := r.builder.snapshot(before.loaded, now, before)
 	if err != nil {
+		// A retry, because each poll calls expire again: the same error is reported once.
 		_ = r.reportRefused(trigger{why: "limits expired", automatic: true, retry: true}, err)
 		return
 	}

@@ -101,7 +101,7 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	dependencies, err := connect(c, &opened)
+	dependencies, err := newDependencies(c, &opened)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +118,8 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := newSettings(c, dependencies, builder, public, reports.pages)
-	reloader, err := newReloader(c, builder, active, settings)
+	parts := newReloadableParts(c, dependencies, builder, public, reports.pages)
+	reloader, err := newReloader(c, builder, active, parts)
 	if err != nil {
 		return nil, err
 	}

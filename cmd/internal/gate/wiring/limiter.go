@@ -15,7 +15,7 @@ import (
 // A limiter is the store of rate limits with what runs and records it. It lives as long as the process, so that a reload keeps the usage
 // of tokens.
 type limiter struct {
-	ratelimit.Store // of the requests; it records their demand if that is configured
+	ratelimit.Store // for requests; it also records refunds and resets if demand is recorded
 
 	memory   *ratelimit.Memory // nil if limits are counted in Redis
 	shared   *sharedLimits     // nil if limits are counted in memory

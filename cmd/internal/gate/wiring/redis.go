@@ -39,7 +39,7 @@ type sharedLimits struct {
 }
 
 func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err error) {
-	redisConfig, current := c.Loaded.RateLimit.Redis, new(atomic.Pointer[config.RateLimit])
+	redisConfig, current := c.Loaded.RateLimit.Redis, new(atomic.Pointer[config.RateLimit]) // current changes with reloads
 	current.Store(&c.Loaded.RateLimit)
 	tlsConfig, err := redisTLS(redisConfig.TLS, c.Logger)
 	if err != nil {
@@ -71,14 +71,14 @@ func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err e
 	if err != nil {
 		return nil, err
 	}
-	fallback, err := failover.New(failover.Options{
+	limits, err := failover.New(failover.Options{
 		Shared: store, Subscribed: store.Subscribed, Settings: failoverSettings(current.Load(), replicas.Count()),
 		Logger: c.Logger, Registerer: c.registry,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &sharedLimits{Store: fallback, redis: store, replicas: replicas, client: client, logger: c.Logger, config: current}, nil
+	return &sharedLimits{Store: limits, redis: store, replicas: replicas, client: client, logger: c.Logger, config: current}, nil
 }
 
 // newRedisClient returns a client, which connects when it is first used. New connections use the current user and password.
@@ -119,7 +119,7 @@ func (l *sharedLimits) updateFailover() {
 	l.Configure(failoverSettings(l.config.Load(), l.replicas.Count()))
 }
 
-// failoverSettings returns the settings of the failover if a number of gateways is counted.
+// failoverSettings returns the settings of the failover. counted is the number of gateways that use the same Redis.
 func failoverSettings(c *config.RateLimit, counted int) failover.Settings {
 	return failover.Settings{Mode: ratelimit.Mode(c.OnStoreFailure), Replicas: expectedReplicas(c, counted)}
 }
@@ -129,6 +129,7 @@ func (l *sharedLimits) expectedReplicas() int {
 	return expectedReplicas(l.config.Load(), l.replicas.Count())
 }
 
+// expectedReplicas returns the configured number of gateways, or the counted one if that is configured.
 func expectedReplicas(c *config.RateLimit, counted int) int {
 	if c.ExpectedReplicas != config.Auto {
 		return int(c.ExpectedReplicas)

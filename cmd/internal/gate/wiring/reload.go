@@ -34,7 +34,7 @@ type reloader struct {
 	lifecycle Lifecycle // receives the requested reloads
 	builder   *builder
 	active    *active
-	settings  *settings
+	parts     *reloadableParts
 	metrics   *configMetrics
 
 	mu      sync.Mutex // held during a change of the configuration
@@ -43,7 +43,7 @@ type reloader struct {
 	triedAt time.Time
 }
 
-func newReloader(c common, b *builder, a *active, s *settings) (*reloader, error) {
+func newReloader(c common, b *builder, a *active, p *reloadableParts) (*reloader, error) {
 	metrics, err := newConfigMetrics(c.registry)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func newReloader(c common, b *builder, a *active, s *settings) (*reloader, error
 	metrics.setActive(first.version, first.since)
 	return &reloader{
 		load: c.Load, signals: c.ReloadSignals, logger: c.logs.reloads, clock: c.Clock, lifecycle: c.Lifecycle,
-		builder: b, active: a, settings: s, metrics: metrics,
+		builder: b, active: a, parts: p, metrics: metrics,
 	}, nil
 }
 
@@ -65,7 +65,7 @@ func (r *reloader) run(ctx context.Context) error {
 		case <-tick.C:
 			r.poll()
 		case <-r.signals:
-			_ = r.reload(trigger{why: "SIGHUP"}) // reload logs its error
+			_ = r.reload(trigger{why: "SIGHUP"}) // a refusal is logged
 		case <-ctx.Done():
 			return nil
 		}
@@ -104,16 +104,16 @@ func (r *reloader) reloadLocked(t trigger) error {
 		defer r.lifecycle.Serving()
 	}
 	before := r.active.snapshot.Load()
-	read := fingerprintOf(before.files)
+	beforeLoad := fingerprintOf(before.files)
 	loaded, err := r.load()
-	if t.automatic && fingerprintOf(before.files) != read {
+	if t.automatic && fingerprintOf(before.files) != beforeLoad {
 		return nil // the files are being written: a later poll reads them
 	}
-	r.watcher.loaded, r.triedAt = read, r.clock()
+	r.watcher.loaded, r.triedAt = beforeLoad, r.clock()
 	if err != nil {
 		return r.reportRefused(t, err)
 	}
-	next, upstreams, err := r.prepare(before, loaded)
+	next, change, err := r.prepare(before, loaded)
 	if err != nil {
 		return r.reportRefused(t, err)
 	}
@@ -121,7 +121,7 @@ func (r *reloader) reloadLocked(t trigger) error {
 		r.watcher.loaded = fingerprint{} // the fingerprint of the new files is not known
 	}
 	r.apply(before, next)
-	upstreams.Apply()
+	change.Apply()
 	r.reportApplied(t, before, next)
 	return nil
 }
@@ -135,7 +135,7 @@ func (r *reloader) prepare(before *snapshot, loaded config.Loaded) (*snapshot, *
 	if err != nil {
 		return nil, nil, err
 	}
-	change, err := r.settings.clients.Prepare(upstreams(loaded.Upstreams)) // last, so that no other step has to discard it
+	change, err := r.parts.clients.Prepare(upstreams(loaded.Upstreams)) // last, so that no other step has to discard it
 	if err != nil {
 		return nil, nil, upstreamProblems(loaded, err)
 	}
@@ -151,10 +151,10 @@ func upstreamProblems(loaded config.Loaded, err error) config.Problems {
 	return config.Problems{loaded.Problem(key, text)}
 }
 
-// apply makes a snapshot active and applies the settings of the process. It cannot fail. The caller holds r.mu.
+// apply makes a snapshot active and applies its settings to the parts of the process. It cannot fail. The caller holds r.mu.
 func (r *reloader) apply(before, next *snapshot) {
 	r.active.snapshot.Store(next)
-	r.settings.apply(next.loaded)
+	r.parts.apply(next.loaded)
 	for _, a := range expired(before.policies, next.policies, r.clock()) {
 		r.logger.Info("limits expired", slog.String("key", a.Key), slog.String("origin", a.Origin),
 			slog.Time("expires", a.Expires), slog.String("owner", a.Owner), slog.String("reason", a.Reason))

@@ -99,7 +99,7 @@ func (r *reloader) record(t trigger, outcome string, refused config.Problems) {
 			keys = append(keys, key)
 		}
 	}
-	r.metrics.count.WithLabelValues(outcome).Inc()
+	r.metrics.reloads.WithLabelValues(outcome).Inc()
 	r.metrics.setRefused(keys)
 	r.active.lastReload.Store(&reload)
 }

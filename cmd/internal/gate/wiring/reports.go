@@ -21,9 +21,9 @@ type reports struct {
 
 func newReports(c common, d *dependencies, b *builder, a *active, public, adminServer *httpserver.Server) (*reports, error) {
 	overload := status.NewOverloadMonitor(c.Logger, c.Clock,
-		status.Limit{Name: admin.DependencyCapacity, Resource: "requests in flight", Load: b.capacity.Stats},
-		status.Limit{Name: admin.DependencyConnections, Resource: "open connections", Load: public.Connections},
-		status.Limit{Resource: "bytes of incomplete headers", Load: public.Input},
+		status.Limit{Name: admin.DependencyCapacity, Resource: "requests in flight", Stats: b.loadLimit.Stats},
+		status.Limit{Name: admin.DependencyConnections, Resource: "open connections", Stats: public.Connections},
+		status.Limit{Resource: "bytes of incomplete headers", Stats: public.Input},
 	)
 	sampler := console.NewSampler(c.registry, c.Clock)
 	host, _ := os.Hostname() // without a name the pages show none
@@ -44,7 +44,7 @@ func newReports(c common, d *dependencies, b *builder, a *active, public, adminS
 			ClientCertificates: settings.TLS.ClientCAFile != "", Listen: settings.Listen,
 		},
 		Hold:         httpserver.Hold,
-		TokenPrefix:  tokenPrefix(c.Loaded.Config),
+		TokenPrefix:  clientTokenPrefix(c.Loaded.Config),
 		Logger:       c.Logger,
 		RefusalLines: c.logs.admin,
 	})

@@ -22,7 +22,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer stopTasks()
 	tasks, failedCtx := errgroup.WithContext(taskCtx)
 	for _, task := range g.tasks {
-		tasks.Go(func() error { return task(taskCtx) })
+		tasks.Go(func() error { return task(taskCtx) }) // not failedCtx: the others run until the drain has ended, even if one fails
 	}
 	// Refunds end after the requests, and the limiter and the record of demand after the refunds.
 	refundCtx, stopRefunds := context.WithCancel(taskCtx)
@@ -67,12 +67,12 @@ func (g *Gateway) drain(failedCtx context.Context) error {
 	case <-wait.C:
 	case <-failedCtx.Done():
 	}
-	grace, cancel := context.WithTimeout(failedCtx, time.Duration(shutdown.Grace))
-	defer cancel()
-	err := g.public.ShutDown(grace)
+	publicCtx, cancelPublic := context.WithTimeout(failedCtx, time.Duration(shutdown.Grace))
+	defer cancelPublic()
+	err := g.public.ShutDown(publicCtx)
 
-	adminDone, cancelAdmin := context.WithTimeout(context.WithoutCancel(failedCtx), adminGrace)
+	adminCtx, cancelAdmin := context.WithTimeout(context.WithoutCancel(failedCtx), adminGrace)
 	defer cancelAdmin()
-	_ = g.admin.ShutDown(adminDone) // a profile in progress is not an error
+	_ = g.admin.ShutDown(adminCtx) // a profile in progress is not an error
 	return err
 }

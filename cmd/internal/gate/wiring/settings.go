@@ -12,55 +12,55 @@ import (
 	"opsgate/gateway"
 )
 
-// settings are the parts that live as long as the process and whose settings change with the configuration.
-type settings struct {
+// reloadableParts are the parts that live as long as the process and whose settings change with the configuration.
+type reloadableParts struct {
 	logger        *slog.Logger
 	level         *slog.LevelVar // nil if it does not change
 	clients       *backendclient.Clients
 	authenticator *authn.Authenticator
 	shared        *sharedLimits // nil if limits are counted in memory
-	capacity      *gateway.LoadLimit
+	loadLimit     *gateway.LoadLimit
 	public        *httpserver.Server
 	pages         *admin.Admin
 }
 
-func newSettings(c common, d *dependencies, b *builder, public *httpserver.Server, pages *admin.Admin) *settings {
-	return &settings{
-		logger: c.Logger, level: c.LogLevel, clients: d.clients, authenticator: d.authenticator, shared: d.limiter.shared, capacity: b.capacity,
-		public: public, pages: pages,
+func newReloadableParts(c common, d *dependencies, b *builder, public *httpserver.Server, pages *admin.Admin) *reloadableParts {
+	return &reloadableParts{
+		logger: c.Logger, level: c.LogLevel, clients: d.clients, authenticator: d.authenticator, shared: d.limiter.shared,
+		loadLimit: b.loadLimit, public: public, pages: pages,
 	}
 }
 
 // apply applies a configuration of which a snapshot was built, so it is valid. It cannot fail.
-func (s *settings) apply(c config.Loaded) {
-	s.clients.Apply(callSettings(c.Config))
-	s.authenticator.Apply(tokenSettings(c.Config))
-	s.capacity.SetLimit(c.HTTP.MaxInFlight)
-	s.public.SetMaxConnections(c.MaxConnections())
-	s.setAdminTokens(c.Admin)
-	if s.shared != nil {
-		s.shared.setConfig(c.RateLimit)
+func (p *reloadableParts) apply(c config.Loaded) {
+	p.clients.Apply(callSettings(c.Config))
+	p.authenticator.Apply(tokenSettings(c.Config))
+	p.loadLimit.SetLimit(c.HTTP.MaxInFlight)
+	p.public.SetMaxConnections(c.MaxConnections())
+	p.setAdminTokens(c.Admin)
+	if p.shared != nil {
+		p.shared.setConfig(c.RateLimit)
 	}
-	if s.level != nil {
-		s.level.Set(c.Log.Level.Slog())
+	if p.level != nil {
+		p.level.Set(c.Log.Level.Slog())
 	}
 }
 
 // setAdminTokens applies the tokens of the admin listener, and logs which of them changed.
-func (s *settings) setAdminTokens(c config.Admin) {
+func (p *reloadableParts) setAdminTokens(c config.Admin) {
 	operators, metrics := c.Token.Reveal(), c.MetricsToken.Reveal()
-	changed, metricsChanged := s.pages.SetTokens(operators, metrics)
+	operatorsChanged, metricsChanged := p.pages.SetTokens(operators, metrics)
 	switch {
-	case changed && operators == "":
-		s.logger.Warn("the admin token was removed: the admin listener requires none")
-	case changed:
-		s.logger.Info("the admin token changed: the previous one is refused")
+	case operatorsChanged && operators == "":
+		p.logger.Warn("the admin token was removed: the admin listener requires none")
+	case operatorsChanged:
+		p.logger.Info("the admin token changed: the previous one is refused")
 	}
 	switch {
 	case metricsChanged && metrics == "":
-		s.logger.Info("the token for metrics was removed: it is refused")
+		p.logger.Info("the token for metrics was removed: it is refused")
 	case metricsChanged:
-		s.logger.Info("the token for metrics changed: the previous one is refused")
+		p.logger.Info("the token for metrics changed: the previous one is refused")
 	}
 }
 
@@ -81,12 +81,11 @@ func callSettings(c config.Config) backendclient.Settings {
 	}
 }
 
-// requestsPerLookup is the number of requests in flight for which one lookup of an unknown token is allowed. At most half of these
-// requests can wait for the lookup.
+// requestsPerLookup divides the maximum number of requests in flight: the quotient is the maximum of concurrent lookups of unknown tokens.
+// As at most WaitersPerLookup requests wait for each of them, at most half of the requests in flight wait for lookups.
 const requestsPerLookup = 2 * authn.WaitersPerLookup
 
-// tokenSettings limits lookups of unknown tokens to half of the calls in flight, and the requests that wait for them to half of
-// the requests in flight.
+// tokenSettings returns the settings of the authenticator.
 func tokenSettings(c config.Config) authn.Settings {
 	return authn.Settings{
 		FreshFor:      time.Duration(c.Authn.FreshFor),
@@ -96,7 +95,8 @@ func tokenSettings(c config.Config) authn.Settings {
 	}
 }
 
-// MaxLookUps returns the effective maximum of concurrent lookups of unknown tokens.
+// MaxLookUps returns the effective maximum of concurrent lookups of unknown tokens: the configured one, but at most half of the calls in
+// flight, and so few that at most half of the requests in flight wait for them.
 func MaxLookUps(c config.Config) int {
 	return min(c.Authn.MaxLookUps, max(1, c.UpstreamCalls.MaxInFlight/2), max(1, c.HTTP.MaxInFlight/requestsPerLookup))
 }

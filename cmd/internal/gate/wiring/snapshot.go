@@ -54,7 +54,7 @@ func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) 
 	options.TrustedProxies = prefixes(loaded.TrustedProxies)
 	options.TLS = loaded.TLS.CertFile != ""
 	options.PublicURL = loaded.PublicURL
-	options.TokenPrefix = tokenPrefix(loaded.Config)
+	options.TokenPrefix = clientTokenPrefix(loaded.Config)
 	options.LogFailuresOnly = !loaded.Log.Access
 	options.LogSkipFraction = 1 - loaded.Log.AccessSample.Fraction()
 	options.Tracer = newTracer(b.traces, loaded.Config)
@@ -104,5 +104,5 @@ func prefixes(networks []config.Network) []netip.Prefix {
 	return list
 }
 
-// tokenPrefix returns the prefix of all tokens of clients.
-func tokenPrefix(c config.Config) string { return c.TokenPrefix + "live_" }
+// clientTokenPrefix returns the prefix of the tokens of clients. Config.TokenPrefix is only its beginning.
+func clientTokenPrefix(c config.Config) string { return c.TokenPrefix + "live_" }

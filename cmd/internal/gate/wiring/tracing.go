@@ -36,7 +36,7 @@ func NewTracing(o Options, service string, registry prometheus.Registerer) (*tra
 // library uses its default.
 func collectorTLS(c config.Tracing) (*tls.Config, error) {
 	endpoint, err := url.Parse(c.Endpoint)
-	if err != nil || c.TLS == (config.TracingTLS{}) || !strings.HasSuffix(endpoint.Scheme, "s") {
+	if err != nil || c.TLS == (config.TracingTLS{}) || !strings.HasSuffix(endpoint.Scheme, "s") { // https or grpcs
 		return nil, err
 	}
 	return tlsFiles(config.ClientTLS{CAFile: c.TLS.CAFile, CertFile: c.TLS.CertFile, KeyFile: c.TLS.KeyFile}).Read()
@@ -52,7 +52,7 @@ func newTracer(p *tracing.Provider, c config.Config) gateway.Tracer {
 	}
 	return tracer{p.Tracer(tracing.Settings{
 		Sample: c.Tracing.Sample.Fraction(), Trust: trust[c.Tracing.TrustParent], Proxies: prefixes(c.TrustedProxies),
-		TokenPrefix: tokenPrefix(c),
+		TokenPrefix: clientTokenPrefix(c),
 	})}
 }
 
