@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"opsgate/cmd/internal/backend/delivery"
@@ -23,7 +24,8 @@ func (c *steppedClock) now() time.Time { return time.Unix(0, c.nanoseconds.Load(
 // pauses fails all attempts, and returns the time from each attempt to the next.
 func pauses(t *testing.T, random float64) (between []time.Duration) {
 	t.Helper()
-	scenario(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		clock := &steppedClock{}
@@ -76,7 +78,8 @@ func TestFailedAttemptsAreRepeatedForADay(t *testing.T) {
 }
 
 func TestMessageRefusedForEverIsADeadLetterAndBlocksNoOther(t *testing.T) {
-	scenario(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.subscribe("a", "one.example")
 		first := f.notify(false)
 		last := f.notify(false)
@@ -99,7 +102,8 @@ func TestMessageRefusedForEverIsADeadLetterAndBlocksNoOther(t *testing.T) {
 }
 
 func TestPanicOfASenderIsAFailedAttempt(t *testing.T) {
-	scenario(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		var log bytes.Buffer
@@ -115,7 +119,8 @@ func TestPanicOfASenderIsAFailedAttempt(t *testing.T) {
 }
 
 func TestFailuresAreLogged(t *testing.T) {
-	scenario(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		for i := range 100 {
 			f.subscribe(fmt.Sprintf("s%03d", i), "one.example")
 		}

@@ -44,14 +44,12 @@ const (
 	page = "page"
 )
 
-// scenario runs a test in a bubble, with a fixture.
-func scenario(t *testing.T, test func(t *testing.T, f *fixture)) {
+// openFixture returns a fixture until the end of the test.
+func openFixture(t *testing.T) *fixture {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, t.TempDir())
-		t.Cleanup(f.close)
-		test(t, f)
-	})
+	f := newFixture(t, t.TempDir())
+	t.Cleanup(f.close)
+	return f
 }
 
 func newFixture(t fataler, dir string) *fixture {
