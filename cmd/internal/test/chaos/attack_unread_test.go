@@ -28,7 +28,7 @@ import (
 )
 
 // memoryLimit is the Go memory limit of a gateway in a container of 512 MiB.
-const memoryLimit = "460MiB"
+const memoryLimit = "GOMEMLIMIT=460MiB"
 
 // A nonreader is an HTTP/2 connection whose client reads frames but opens no flow control window, so no body can be sent to it.
 type nonreader struct {
@@ -114,7 +114,7 @@ func TestAttackUnreadStreams(t *testing.T) {
 	parallel(t)
 	connections, streams := either(600, 20), either(100, 50)
 	public := newPublicTLS(t)
-	g := startLimited(t, memoryLimit, everyService(shared.address), unlimited+public.config())
+	g := startGateway(t, everyService(shared.address), unlimited+public.config(), memoryLimit)
 	v := newVictim(t, g, newClient(t, public.roots()))
 	v.row, v.maxFailed, v.maxFactor, v.maxMemory = "31", .01, 0, either(134, 1000)
 	attackers := make([]*nonreader, connections)
@@ -208,7 +208,7 @@ func TestAttackUnreadResponses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := startLimited(t, memoryLimit, behind, unlimited+public.config())
+			g := startGateway(t, behind, unlimited+public.config(), memoryLimit)
 			v := newVictim(t, g, newClient(t, public.roots()))
 			v.row, v.maxFailed, v.maxFactor, v.maxMemory = "32", .01, 0, 1000 // most of it is for responses that are being made
 			v.other.paths = []string{"/v1/me"}                                // calls no service: the one of the lists is busy with them

@@ -54,27 +54,22 @@ func TestBackendKilledAndRestarted(t *testing.T) {
 	replicas, name := startReplicas(t, 3)
 	g := startGateway(t, everyService(name), unlimited)
 	rate := either(300.0, 100)
-	end := allReads(t, g, rate).start(t)
-	sleep(t, either(3*time.Second, time.Second))
-	at := time.Now()
-	replicas[1].Kill()
-	sleep(t, either(8*time.Second, time.Second))
-	all := end()
-	usual, since := all.between(time.Time{}, at), all.between(at, time.Now())
-	expectFewFailures(t, "reads that failed when one of three was killed", all)
-	within(t, "10", "until the last failure", since.timeToLastFailure(at), 5*time.Second)
-	report(t, "10", fmt.Sprintf("p99 since then (%v before)", tenths(usual.percentile(.99))), tenths(since.percentile(.99)), "–")
+	all := allReads(t, g, rate).through(t,
+		phase{"usual", nil, nil, either(3*time.Second, time.Second)},
+		phase{"killed", replicas[1].Kill, nil, either(8*time.Second, time.Second)},
+	)
+	expectFewFailures(t, "reads that failed when one of three was killed", all.responses)
+	within(t, "10", "until the last failure", all.since("killed").timeToLastFailure(all.began("killed")), 5*time.Second)
+	report(t, "10", fmt.Sprintf("p99 since then (%v before)", tenths(all.in("usual").percentile(.99))), tenths(all.since("killed").percentile(.99)), "–")
 
 	replicas[1].restart(t)
-	end = allReads(t, g, rate).start(t)
-	sleep(t, either(5*time.Second, 3*time.Second)) // long enough to reconnect
-	replicas[0].End(t)
-	sleep(t, either(3*time.Second, time.Second))
-	replicas[2].End(t)
-	sleep(t, either(3*time.Second, time.Second))
-	left := end()
-	report(t, "10", "reads while the other two stopped", len(left), "none fails")
-	noneFailed(t, "10", left)
+	left := allReads(t, g, rate).through(t,
+		phase{"reconnected", nil, nil, either(5*time.Second, 3*time.Second)},
+		phase{"one stopped", func() { replicas[0].End(t) }, nil, either(3*time.Second, time.Second)},
+		phase{"the other stopped", func() { replicas[2].End(t) }, nil, either(3*time.Second, time.Second)},
+	)
+	report(t, "10", "reads while the other two stopped", len(left.responses), "none fails")
+	noneFailed(t, "10", left.responses)
 }
 
 // A frozen process keeps its connection but does not respond. Only the calls that it received fail, at their deadline, until the
@@ -85,18 +80,16 @@ func TestBackendFrozen(t *testing.T) {
 	replicas, name := startReplicas(t, 3)
 	g := startGateway(t, everyService(name), fmt.Sprintf("http: {request_timeout: %v}\n", either(10*time.Second, 3*time.Second))+unlimited)
 	rate := either(300.0, 100)
-	end := allReads(t, g, rate).start(t)
-	sleep(t, either(3*time.Second, time.Second))
-	at := time.Now()
-	replicas[1].Freeze(t)
 	frozen := either(30*time.Second, 4*time.Second)
-	sleep(t, frozen)
-	all := end()
+	all := allReads(t, g, rate).through(t,
+		phase{"usual", nil, nil, either(3*time.Second, time.Second)},
+		phase{"frozen", func() { replicas[1].Freeze(t) }, nil, frozen},
+	)
 	replicas[1].Thaw(t)
-	expectFewFailures(t, fmt.Sprintf("reads that failed while one of three was frozen for %v", frozen), all)
+	expectFewFailures(t, fmt.Sprintf("reads that failed while one of three was frozen for %v", frozen), all.responses)
 	if *full {
-		usual := all.between(time.Time{}, at).percentile(.5)
-		within(t, "10", fmt.Sprintf("median during it (%v before)", tenths(usual)), all.between(at, time.Now()).percentile(.5), usual+2*time.Millisecond)
+		usual := all.in("usual").percentile(.5)
+		within(t, "10", fmt.Sprintf("median during it (%v before)", tenths(usual)), all.since("frozen").percentile(.5), usual+2*time.Millisecond)
 	}
 	noneFailed(t, "10", allReads(t, g, rate).during(t, either(3*time.Second, time.Second/2)))
 }

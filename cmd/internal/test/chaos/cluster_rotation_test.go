@@ -84,12 +84,7 @@ func newDrill(t *testing.T, program, limits string) *drill {
 	d.redis = d.startRedis(t)
 	d.backends, d.name = startReplicas(t, 3)
 	d.config = d.rotation.config(d.redis, limits+recorded) + fmt.Sprintf("shutdown: {drain_wait: %v}\n", drainWait) + d.public.config()
-	for range 2 {
-		d.gateways = append(d.gateways, launchProgram(t, program, everyService(d.name), d.config))
-	}
-	for _, g := range d.gateways {
-		g.waitUntilReady(t)
-	}
+	d.gateways = startPair(t, program, everyService(d.name), d.config)
 	roots := filepath.Join(t.TempDir(), "roots.pem")
 	put(t, roots, d.public.authority.PEM)
 	d.balancer = startBalancer(t, d.gateways, " ssl ca-file "+roots)

@@ -32,12 +32,7 @@ func startCluster(t *testing.T, limits string) *cluster {
 	var name string
 	c.backends, name = startReplicas(t, 3)
 	config := inRedis(c.redis, limits+recorded) + fmt.Sprintf("shutdown: {drain_wait: %v}\n", drainWait)
-	for range 2 {
-		c.gateways = append(c.gateways, launchGateway(t, everyService(name), config))
-	}
-	for _, g := range c.gateways {
-		g.waitUntilReady(t)
-	}
+	c.gateways = startPair(t, "opsgate", everyService(name), config)
 	c.balancer = startBalancer(t, c.gateways, "")
 	return c
 }
@@ -103,9 +98,9 @@ func TestRollingRestart(t *testing.T) {
 		{"while Redis restarts", func() {
 			redisGone = time.Now()
 			c.redis.Kill()
-			eventually(t, "both are in local mode", func() bool { _, none := storeModes(t, c.gateways); return none })
+			eventually(t, "both are in local mode", local(t, c.gateways))
 			c.redis.Restart()
-			eventually(t, "both count in Redis again", func() bool { all, _ := storeModes(t, c.gateways); return all })
+			eventually(t, "both count in Redis again", counted(t, c.gateways))
 		}},
 		{"after", func() {}},
 	} {

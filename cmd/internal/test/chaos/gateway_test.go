@@ -77,45 +77,43 @@ const (
 // startTwo runs two gateways in front of the shared backend, with additional configuration, and returns when both are ready.
 func startTwo(t *testing.T, config string) []*gateway {
 	t.Helper()
-	upstreams := everyService(shared.address)
-	gateways := []*gateway{launchGateway(t, upstreams, config), launchGateway(t, upstreams, config)}
-	for _, g := range gateways {
+	return startPair(t, "opsgate", everyService(shared.address), config)
+}
+
+// startPair is startTwo for other services and another build of the gateway.
+func startPair(t *testing.T, program string, upstreams services, config string) []*gateway {
+	t.Helper()
+	pair := []*gateway{newGateway(t, program, upstreams, config), newGateway(t, program, upstreams, config)}
+	for _, g := range pair {
+		g.launch(t)
+	}
+	for _, g := range pair {
 		g.waitUntilReady(t)
 	}
-	return gateways
+	return pair
 }
 
-// startGateway runs a gateway in front of the services, and returns when it is ready.
-func startGateway(t testing.TB, upstreams services, config string) *gateway {
+// startGateway runs a gateway in front of the services, with additional variables, and returns when it is ready.
+func startGateway(t testing.TB, upstreams services, config string, variables ...string) *gateway {
 	t.Helper()
-	g := launchGateway(t, upstreams, config)
+	g := launchGateway(t, upstreams, config, variables...)
 	g.waitUntilReady(t)
 	return g
 }
 
-// launchGateway starts a gateway without waiting until it serves. Its drain wait is 0 unless config sets it.
-func launchGateway(t testing.TB, upstreams services, config string) *gateway {
-	t.Helper()
-	return launchProgram(t, "opsgate", upstreams, config)
-}
-
-// launchProgram is launchGateway for another build of the gateway.
-func launchProgram(t testing.TB, program string, upstreams services, config string) *gateway {
-	t.Helper()
-	g := newGateway(t, program, upstreams, config)
-	g.Process = start(t, g.program, "serve", "--config="+g.file)
-	return g
-}
-
-// startLimited is startGateway under a memory limit (GOMEMLIMIT).
-func startLimited(t *testing.T, memory string, upstreams services, config string) *gateway {
+// launchGateway is startGateway without waiting until it serves.
+func launchGateway(t testing.TB, upstreams services, config string, variables ...string) *gateway {
 	t.Helper()
 	g := newGateway(t, "opsgate", upstreams, config)
-	cmd := exec.Command(program(g.program), "serve", "--config="+g.file)
-	cmd.Env = append(os.Environ(), "GOMEMLIMIT="+memory)
-	g.Process = testkit.Start(t, cmd)
-	g.waitUntilReady(t)
+	g.launch(t, variables...)
 	return g
+}
+
+func (g *gateway) launch(t testing.TB, variables ...string) {
+	t.Helper()
+	command := exec.Command(program(g.program), "serve", "--config="+g.file)
+	command.Env = append(os.Environ(), variables...)
+	g.Process = testkit.Start(t, command)
 }
 
 // newGateway writes the configuration of a gateway. Its drain wait is 0 unless config sets it.
@@ -156,7 +154,7 @@ func (g *gateway) restart(t *testing.T) {
 	here := fmt.Sprintf("listen: %s\nadmin: {listen: %s}", g.socket(), strings.TrimPrefix(g.admin, "http://"))
 	g.base = strings.Replace(g.base, anywhere, here, 1)
 	must(t, os.WriteFile(g.file, []byte(strings.Replace(string(text), anywhere, here, 1)), 0o600))
-	g.Process = start(t, g.program, "serve", "--config="+g.file)
+	g.launch(t)
 	g.waitUntilReady(t)
 }
 
@@ -206,12 +204,19 @@ func sum(t *testing.T, gateways []*gateway, series string) (n int) {
 	return n
 }
 
-// storeModes reports whether all gateways count in Redis, and whether none does.
-func storeModes(t *testing.T, gateways []*gateway) (all, none bool) {
+// local returns a function that reports whether no gateway counts in Redis.
+func local(t *testing.T, gateways []*gateway) func() bool {
 	t.Helper()
-	n := sum(t, gateways, `opsgate_rate_limit_store_mode{mode="shared"}`)
-	return n == len(gateways), n == 0
+	return func() bool { return sum(t, gateways, sharedMode) == 0 }
 }
+
+// counted returns a function that reports whether all gateways count in Redis.
+func counted(t *testing.T, gateways []*gateway) func() bool {
+	t.Helper()
+	return func() bool { return sum(t, gateways, sharedMode) == len(gateways) }
+}
+
+const sharedMode = `opsgate_rate_limit_store_mode{mode="shared"}`
 
 // decisionTimes has the recorded decisions for a token, by the clock of the gateway or of Redis.
 type decisionTimes struct {

@@ -79,22 +79,14 @@ func TestBreakerOpensOnTimeouts(t *testing.T) {
 	behind.fleet = b.address
 	g := startGateway(t, behind, hanging()+unlimited)
 	l := load{gateways: []*gateway{g}, paths: []string{soon, late}, rate: 25, clients: mostClients}
-	end := l.start(t)
-	sleep(t, either(3*time.Second, time.Second/2))
-	b.Freeze(t)
-	at := time.Now()
-	eventually(t, "the breaker is open", func() bool { return g.breakers(t, "open", "fleet") })
-	open := time.Now()
-	sleep(t, either(8*time.Second, time.Second))
-	b.Thaw(t)
-	thawed := time.Now()
-	eventually(t, "the breaker is closed", func() bool { return g.breakers(t, "closed", "fleet") })
-	closed := time.Now()
-	sleep(t, either(3*time.Second, time.Second/2))
-	all := end()
-	within(t, "12", "until the breaker of a frozen process was open", open.Sub(at), 3*time.Second)
-	during := all.between(open, thawed)
-	within(t, "12", fmt.Sprintf("median of %d requests from then on", len(during)), during.percentile(.5), 10*time.Millisecond)
-	within(t, "12", "until it was closed, after the process continued", closed.Sub(thawed), 10*time.Second)
-	noneFailed(t, "12", all.between(closed, time.Now()))
+	const open, closed = "the breaker is open", "the breaker is closed"
+	all := l.through(t,
+		phase{"usual", nil, nil, either(3*time.Second, time.Second/2)},
+		phase{open, func() { b.Freeze(t) }, func() bool { return g.breakers(t, "open", "fleet") }, either(8*time.Second, time.Second)},
+		phase{closed, func() { b.Thaw(t) }, func() bool { return g.breakers(t, "closed", "fleet") }, either(3*time.Second, time.Second/2)},
+	)
+	within(t, "12", "until the breaker of a frozen process was open", all.took(open), 3*time.Second)
+	within(t, "12", fmt.Sprintf("median of %d requests from then on", len(all.in(open))), all.in(open).percentile(.5), 10*time.Millisecond)
+	within(t, "12", "until it was closed, after the process continued", all.took(closed), 10*time.Second)
+	noneFailed(t, "12", all.in(closed))
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 )
@@ -19,24 +18,21 @@ type revocation struct {
 }
 
 // revokeInUse revokes a token in use, and continues until both gateways refuse it.
-func revokeInUse(t *testing.T, b *backend, gateways []*gateway, cut func()) (r revocation) {
+func revokeInUse(t *testing.T, b *backend, gateways []*gateway, cut func()) revocation {
 	t.Helper()
 	token := createToken(t, b.data)
 	client := newClient(t, nil)
-	stop := load{gateways: gateways, tokens: map[string]string{"": token.Text}, client: client, rate: 100, clients: 16}.start(t)
-	sleep(t, time.Second/2)
-	cut()
-	revokeToken(t, b.data, token.ID)
-	r.at = time.Now()
-	eventually(t, "both refuse the token", func() bool {
-		return !slices.ContainsFunc(gateways, func(g *gateway) bool {
-			status := me(t.Context(), client, g.url, token.Text).status
-			return status != http.StatusUnauthorized
-		})
-	})
-	sleep(t, time.Second/2)
-	r.responses = stop()
-	return r
+	const revoked = "both refuse the token"
+	r := load{gateways: gateways, tokens: map[string]string{"": token.Text}, client: client, rate: 100, clients: 16}.through(t,
+		phase{"usual", nil, nil, time.Second / 2},
+		phase{"cut", cut, nil, 0},
+		phase{revoked, func() { revokeToken(t, b.data, token.ID) }, func() bool {
+			return all(gateways, func(g *gateway) bool {
+				return me(t.Context(), client, g.url, token.Text).status == http.StatusUnauthorized
+			})
+		}, time.Second / 2},
+	)
+	return revocation{r.responses, r.times[revoked].done}
 }
 
 // check checks that the token was accepted before the revocation, and refused everywhere after the bound.
@@ -53,10 +49,7 @@ func (r revocation) check(t *testing.T, what string, bound time.Duration) {
 func TestRevokedTokenIsRefusedOnEveryGateway(t *testing.T) {
 	parallel(t)
 	b := startBackend(t)
-	gateways := []*gateway{launchGateway(t, everyService(b.address), unlimited), launchGateway(t, everyService(b.address), unlimited)}
-	for _, g := range gateways {
-		g.waitUntilReady(t)
-	}
+	gateways := startPair(t, "opsgate", everyService(b.address), unlimited)
 	r := revokeInUse(t, b, gateways, func() {})
 	r.check(t, "until a revoked token was refused on both", time.Second)
 }
@@ -71,7 +64,7 @@ func TestRevokedTokenIsRefusedWithoutTheStream(t *testing.T) {
 	if !*full {
 		config += "authn: {fresh_for: 2s}\n"
 	}
-	gateways := []*gateway{startGateway(t, behind, config), startGateway(t, behind, config)}
+	gateways := startPair(t, "opsgate", behind, config)
 	r := revokeInUse(t, b, gateways, func() {
 		identity.mute()
 		eventually(t, "both streams are disconnected", func() bool { return sum(t, gateways, streamConnected) == 0 })
@@ -109,34 +102,29 @@ func TestIdentityIsDown(t *testing.T) {
 	known.during(t, time.Second)
 	before := known.during(t, either(3*time.Second, 2*time.Second))
 
-	stopKnown := known.start(t)
+	const gone, again = "the identity service is killed", "unknown tokens are looked up again"
 	stopUnknown := load{gateways: only, token: unknownTokens(t), rate: 50, clients: 16}.start(t)
-	sleep(t, time.Second/2)
-	gone := time.Now()
-	identity.Kill()
-	killed := time.Now()
-	sleep(t, either(8*time.Second, 3*time.Second))
-	back := time.Now()
-	startIdentity(t, identity.address, identity.data)
-	recovery := eventually(t, "unknown tokens are looked up again", func() bool {
-		status := me(t.Context(), client, g.url, unknownTokens(t)()).status
-		return status == http.StatusUnauthorized
-	})
-	eventually(t, "a token that was not cached is accepted", func() bool {
-		status := me(t.Context(), client, g.url, tokens(t)["audit:read"].Text).status
-		return status == http.StatusOK
-	})
-	during, unknowns := stopKnown(), stopUnknown()
+	during := known.through(t,
+		phase{"usual", nil, nil, time.Second / 2},
+		phase{gone, identity.Kill, nil, either(8*time.Second, 3*time.Second)},
+		phase{again, func() { startIdentity(t, identity.address, identity.data) }, func() bool {
+			return me(t.Context(), client, g.url, unknownTokens(t)()).status == http.StatusUnauthorized
+		}, 0},
+		phase{"a token that was not cached is accepted", nil, func() bool {
+			return me(t.Context(), client, g.url, tokens(t)["audit:read"].Text).status == http.StatusOK
+		}, 0},
+	)
+	unknowns := stopUnknown()
 
-	noneFailed(t, "19", during)
+	noneFailed(t, "19", during.responses)
 	baseline := before.percentile(.99)
 	atMostDoubled(t, "19", fmt.Sprintf("p99 of cached tokens without the identity service (%v before)", tenths(baseline)),
-		during.between(gone, back).percentile(.99), baseline)
-	meanwhile := unknowns.between(killed, back)
+		during.all(gone).percentile(.99), baseline)
+	meanwhile := unknowns.between(during.times[gone].done, during.began(again))
 	expectNone(t, "19", fmt.Sprintf("responses to %d unknown tokens during the outage other than 503 with retry-after", len(meanwhile)),
 		len(meanwhile)-len(meanwhile.unavailable()))
 	expectNone(t, "19", "responses to unknown tokens other than 503 and 401", len(unknowns.except(http.StatusServiceUnavailable, http.StatusUnauthorized)))
-	within(t, "19", "until unknown tokens were looked up again", recovery, 10*time.Second)
+	within(t, "19", "until unknown tokens were looked up again", during.took(again), 10*time.Second)
 }
 
 // Clients send many unknown tokens while the identity service is slow. The gateway limits concurrent lookups.

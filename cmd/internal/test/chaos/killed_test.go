@@ -22,15 +22,14 @@ func TestGatewayKilled(t *testing.T) {
 	c := newClientBalancer(t, gateways)
 	limitedCalls := load{base: c.url, tokens: texts(t, "read"), rate: 40, clients: 4}
 	all := load{base: c.url, rate: 200, clients: 16}
-	stop, stopLimited := all.start(t), limitedCalls.start(t)
-	sleep(t, either(time.Second, time.Second/2))
-	killed := time.Now()
-	gateways[0].Kill()
-	sleep(t, either(3*time.Second, 2*time.Second))
-	answered, limitedAnswers := stop(), stopLimited()
-	lost := answered.failed()
-	atMost(t, otherRow, fmt.Sprintf("of %d requests to two gateways, lost when one was killed", len(answered)), len(lost), either(40, 200))
-	within(t, otherRow, "until the last loss", answered.timeToLastFailure(killed), time.Second)
+	stopLimited := limitedCalls.start(t)
+	answered := all.through(t,
+		phase{"usual", nil, nil, either(time.Second, time.Second/2)},
+		phase{"killed", gateways[0].Kill, nil, either(3*time.Second, 2*time.Second)},
+	)
+	limitedAnswers, lost := stopLimited(), answered.failed()
+	atMost(t, otherRow, fmt.Sprintf("of %d requests to two gateways, lost when one was killed", len(answered.responses)), len(lost), either(40, 200))
+	within(t, otherRow, "until the last loss", answered.timeToLastFailure(answered.began("killed")), time.Second)
 	atMost(t, otherRow, "admitted of a token with 40 an hour", len(limitedAnswers.admitted()), 40)
 	if len(limitedAnswers.refused()) == 0 || len(limitedAnswers.admitted()) < 20 {
 		t.Errorf("%d admitted and %d refused", len(limitedAnswers.admitted()), len(limitedAnswers.refused()))
@@ -55,18 +54,20 @@ func TestRedisClusterMasterDown(t *testing.T) {
 		gateways: gateways, rate: 100, clients: 16,
 		tokens: texts(t, "full", "read", "servers:read", "metrics:read", "commands:read", "monitors:read", "incidents:read"),
 	}
-	stop := all.start(t)
-	sleep(t, either(time.Second, time.Second/2))
-	cluster.Servers[1].Kill()
-	sleep(t, either(5*time.Second, 3*time.Second))
-	local := sum(t, gateways, "opsgate_rate_limit_local_decisions_total")
-	cluster.Servers[1].Restart()
-	back := eventually(t, "both count in the cluster again", func() bool { all, _ := storeModes(t, gateways); return all })
-	sleep(t, either(time.Second, time.Second/2))
-	noneFailed(t, otherRow, stop())
+	const down, back = "one of three masters is down", "both count in the cluster again"
+	var local int
+	during := all.through(t,
+		phase{"usual", nil, nil, either(time.Second, time.Second/2)},
+		phase{down, cluster.Servers[1].Kill, nil, either(5*time.Second, 3*time.Second)},
+		phase{back, func() {
+			local = sum(t, gateways, "opsgate_rate_limit_local_decisions_total")
+			cluster.Servers[1].Restart()
+		}, counted(t, gateways), either(time.Second, time.Second/2)},
+	)
+	noneFailed(t, otherRow, during.responses)
 	report(t, otherRow, "decided without the cluster, while one of three masters was down", local, "some")
 	if local == 0 {
 		t.Error("no decision was local")
 	}
-	within(t, otherRow, "until both counted in the cluster again", back, 15*time.Second)
+	within(t, otherRow, "until both counted in the cluster again", during.took(back), 15*time.Second)
 }

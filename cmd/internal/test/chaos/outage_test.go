@@ -34,31 +34,27 @@ func TestAllBackendsDown(t *testing.T) {
 	if known := fetch(t.Context(), http.DefaultClient, g.url+"/v1/me", limited.tokens["read"]); known.status != http.StatusOK {
 		t.Fatalf("%+v", known)
 	}
-	end := allReads(t, g, either(300.0, 100)).start(t)
-	sleep(t, either(3*time.Second, time.Second))
-	gone := time.Now()
-	b.Kill()
-	endLimited := limited.start(t)
-	eventually(t, "all breakers are open", func() bool { return g.breakers(t, "open", read()...) })
-	open := time.Now()
-	sleep(t, either(10*time.Second, 2*time.Second))
-	duringOutage, back := endLimited(), time.Now()
-	b.restart(t)
-	returned := time.Now()
-	eventually(t, "all breakers are closed", func() bool { return g.breakers(t, "closed", read()...) })
-	closed := time.Now()
-	sleep(t, either(3*time.Second, time.Second/2))
-	all := end()
+	const open, closed = "all breakers are open", "all breakers are closed"
+	var endLimited func() responses
+	var duringOutage responses
+	all := allReads(t, g, either(300.0, 100)).through(t,
+		phase{"usual", nil, nil, either(3*time.Second, time.Second)},
+		phase{open, func() {
+			b.Kill()
+			endLimited = limited.start(t)
+		}, func() bool { return g.breakers(t, "open", read()...) }, either(10*time.Second, 2*time.Second)},
+		phase{"back", func() { duringOutage = endLimited() }, nil, 0},
+		phase{closed, func() { b.restart(t) }, func() bool { return g.breakers(t, "closed", read()...) }, either(3*time.Second, time.Second/2)},
+	)
 
-	noneFailed(t, "11", all.filter(func(a response) bool { return a.sent.Add(a.took).Before(gone) }))
-	within(t, "11", "until all breakers were open", open.Sub(gone), time.Second)
-	during := all.between(open, back)
-	usual := all.between(time.Time{}, gone).percentile(.99)
-	within(t, "11", fmt.Sprintf("p99 of %d requests while the breakers were open (%v before)", len(during), tenths(usual)),
+	noneFailed(t, "11", all.filter(func(a response) bool { return a.sent.Add(a.took).Before(all.began(open)) }))
+	within(t, "11", "until all breakers were open", all.took(open), time.Second)
+	during := all.in(open)
+	within(t, "11", fmt.Sprintf("p99 of %d requests while the breakers were open (%v before)", len(during), tenths(all.in("usual").percentile(.99))),
 		during.percentile(.99), 10*time.Millisecond)
 	expectNone(t, "11", "responses other than 503 with retry-after while the breakers were open", len(during)-len(during.unavailable()))
-	within(t, "11", "until all breakers were closed, after the backend was back", closed.Sub(returned), 10*time.Second)
-	noneFailed(t, "11", all.between(closed, time.Now()))
+	within(t, "11", "until all breakers were closed, after the backend was back", all.took(closed), 10*time.Second)
+	noneFailed(t, "11", all.in(closed))
 	checkRefunds(t, g, duringOutage, len(all.failed()), hourly)
 }
 

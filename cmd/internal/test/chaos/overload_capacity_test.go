@@ -60,26 +60,22 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 	g := startGateway(t, everyService(b.address), unlimited+fmt.Sprintf("http: {max_in_flight: %d}\n", limit))
 	all := load{gateways: []*gateway{g}, client: newClient(t, nil), rate: either(300.0, 100.0), clients: mostClients}
 	noneFailed(t, "17", all.during(t, time.Second))
-	v := &victim{gateway: g}
-	stop, stopWatching := all.start(t), watch(t, v.admin)
-	b.Freeze(t)
-	eventually(t, "the maximum is in flight", func() bool { return g.metric(t, "opsgate_http_requests_in_flight") >= limit })
-	busy := time.Now()
-	sleep(t, either(3*time.Second, time.Second))
-	thawed := time.Now()
-	b.Thaw(t)
-	after := eventually(t, "requests are admitted again", func() bool {
-		status := me(t.Context(), all.client, g.url, tokens(t)["full"].Text).status
-		return status == http.StatusOK
-	})
-	answered, seen := stop(), stopWatching()
-	shed := answered.between(busy, thawed).unavailable()
+	const busy, back = "the maximum is in flight", "requests are admitted again"
+	stopWatching := watch(t, g.admin)
+	answered := all.through(t,
+		phase{busy, func() { b.Freeze(t) }, func() bool { return g.metric(t, "opsgate_http_requests_in_flight") >= limit }, either(3*time.Second, time.Second)},
+		phase{back, func() { b.Thaw(t) }, func() bool {
+			return me(t.Context(), all.client, g.url, tokens(t)["full"].Text).status == http.StatusOK
+		}, 0},
+	)
+	seen := stopWatching()
+	shed := answered.in(busy).unavailable()
 	if len(shed) == 0 {
 		t.Fatal("nothing was refused")
 	}
 	within(t, "17", fmt.Sprintf("p99 of %d requests refused while %d were in flight", len(shed), limit), shed.percentile(.99),
 		10*time.Millisecond)
-	expectNone(t, "17", "responses other than 404 and 503 with retry-after", len(answered)-len(answered.admitted())-len(answered.unavailable()))
+	expectNone(t, "17", "responses other than 404 and 503 with retry-after", len(answered.responses)-len(answered.admitted())-len(answered.unavailable()))
 	within(t, "17", "slowest response of the admin listener during it", seen.slowest, time.Second)
-	within(t, "17", "until requests were admitted again", after, 5*time.Second)
+	within(t, "17", "until requests were admitted again", answered.took(back), 5*time.Second)
 }

@@ -46,39 +46,33 @@ type outage struct {
 	begin, end func()
 	duration   time.Duration
 
-	responses responses
+	*trial
+
 	decisions map[string]decisionTimes
-	began     time.Time
-	ended     time.Time
-	detected  time.Duration // from began until both gateways had begun an outage
-	recovered time.Duration // from ended until both gateways used Redis again
 }
+
+// Phases of an outage.
+const without, again = "both gateways begin an outage", "both gateways use Redis again"
 
 // run runs the outage with requests of ten tokens, two of them with tight limits.
 func (o *outage) run(t *testing.T) {
 	t.Helper()
 	gateways := startTwo(t, withTightLimits(t, o.server))
-	before, after := either(5*time.Second, 2*time.Second), either(12*time.Second, 3*time.Second)
-	wait := load{
-		gateways: gateways, rate: 500, clients: 48, duration: before + o.duration + after,
+	o.trial = load{
+		gateways: gateways, rate: 500, clients: 48,
 		tokens: texts(t, "full", "read", "none", "servers:read", "metrics:read", "commands:read", "monitors:read", "incidents:read",
 			"audit:read", "other_team"),
-	}.start(t)
-	sleep(t, before)
-	o.began = time.Now()
-	o.begin()
-	o.detected = eventually(t, "both gateways begin an outage", func() bool { _, none := storeModes(t, gateways); return none })
-	sleep(t, o.duration-time.Since(o.began))
-	o.ended = time.Now()
-	o.end()
-	o.recovered = eventually(t, "both gateways use Redis again", func() bool { all, _ := storeModes(t, gateways); return all })
-	o.responses = wait()
+	}.through(t,
+		phase{"usual", nil, nil, either(5*time.Second, 2*time.Second)},
+		phase{without, o.begin, local(t, gateways), o.duration},
+		phase{again, o.end, counted(t, gateways), either(12*time.Second, 3*time.Second)},
+	)
 	o.decisions = decisions(t, gateways)
 }
 
 // usual returns the p99 before the outage, without the first second, in which connections are made.
 func (o *outage) usual() time.Duration {
-	return o.responses.between(o.responses[0].sent.Add(time.Second), o.began).percentile(.99)
+	return o.responses.between(o.responses[0].sent.Add(time.Second), o.began(without)).percentile(.99)
 }
 
 // checkAdmissions checks the tokens with tight limits. An outage may exceed a limit by a twentieth; in the short form by a quarter, as one
@@ -113,14 +107,14 @@ func (o *outage) checkAdmissions(t *testing.T, row string) {
 // checkRecovery checks the time until Redis decides on every token again, which is some time after both gateways use it again.
 func (o *outage) checkRecovery(t *testing.T, row string) {
 	t.Helper()
-	within(t, row, "until both gateways used Redis again", o.recovered, 5*time.Second)
+	within(t, row, "until both gateways used Redis again", o.took(again), 5*time.Second)
 	var last time.Time
 	for _, d := range o.decisions {
 		if d.lastLocal.After(last) {
 			last = d.lastLocal
 		}
 	}
-	within(t, row, "until it decided on every token again", last.Sub(o.ended), 5*time.Second)
+	within(t, row, "until it decided on every token again", last.Sub(o.began(again)), 5*time.Second)
 }
 
 func TestRedisIsKilledAndRestartedEmpty(t *testing.T) {
@@ -131,9 +125,9 @@ func TestRedisIsKilledAndRestartedEmpty(t *testing.T) {
 	noneFailed(t, "8", o.responses)
 	usual := o.usual()
 	within(t, "8", fmt.Sprintf("p99 in the first second (%v before)", tenths(usual)),
-		o.responses.between(o.began, o.began.Add(time.Second)).percentile(.99), usual+60*time.Millisecond)
-	within(t, "8", "p99 in the rest of the outage", o.responses.between(o.began.Add(time.Second), o.ended).percentile(.99), usual+2*time.Millisecond)
-	within(t, "8", "p99 after the outage", o.responses.between(o.ended, o.ended.Add(time.Hour)).percentile(.99), usual+2*time.Millisecond)
+		o.between(o.began(without), o.began(without).Add(time.Second)).percentile(.99), usual+60*time.Millisecond)
+	within(t, "8", "p99 in the rest of the outage", o.between(o.began(without).Add(time.Second), o.began(again)).percentile(.99), usual+2*time.Millisecond)
+	within(t, "8", "p99 after the outage", o.since(again).percentile(.99), usual+2*time.Millisecond)
 	o.checkAdmissions(t, "8")
 	o.checkRecovery(t, "8")
 }
@@ -146,8 +140,8 @@ func TestRedisHangs(t *testing.T) {
 	noneFailed(t, "9", o.responses)
 	usual := o.usual()
 	within(t, "9", fmt.Sprintf("slowest request while Redis hung (p99 %v before)", tenths(usual)),
-		o.responses.between(o.began, o.ended).percentile(1), usual+60*time.Millisecond)
-	within(t, "9", "until the breakers were open", o.detected, time.Second)
+		o.all(without).percentile(1), usual+60*time.Millisecond)
+	within(t, "9", "until the breakers were open", o.took(without), time.Second)
 	o.checkAdmissions(t, "9")
 	o.checkRecovery(t, "9")
 }
@@ -159,21 +153,14 @@ func TestTokensWithinTheirLimitsAreNotDeniedWhileRedisIsDown(t *testing.T) {
 	server := redistest.Start(t)
 	limits := "  limits: [{requests: 3, per: 1s}, {requests: 5000, per: 1h}]\n"
 	gateways := startTwo(t, inRedisWithin(server, either(50*time.Millisecond, time.Second/2), limits))
-	requests := load{gateways: gateways, tokens: createTokens(t, count), rate: count * each, clients: count}
-	end := requests.start(t)
-	duration := either(6*time.Second, 2500*time.Millisecond)
-	outage := func(begin, end func()) {
-		sleep(t, duration)
-		begin()
-		eventually(t, "both gateways begin an outage", func() bool { _, none := storeModes(t, gateways); return none })
-		sleep(t, duration)
-		end()
-		eventually(t, "both gateways use Redis again", func() bool { all, _ := storeModes(t, gateways); return all })
-	}
-	outage(server.Kill, server.Restart)
-	outage(server.Pause, server.Resume)
-	sleep(t, duration)
-	all := end()
+	lasts := either(6*time.Second, 2500*time.Millisecond)
+	all := load{gateways: gateways, tokens: createTokens(t, count), rate: count * each, clients: count}.through(t,
+		phase{"usual", nil, nil, lasts},
+		phase{"killed", server.Kill, local(t, gateways), lasts},
+		phase{"restarted", server.Restart, counted(t, gateways), lasts},
+		phase{"frozen", server.Pause, local(t, gateways), lasts},
+		phase{"thawed", server.Resume, counted(t, gateways), lasts},
+	).responses
 	noneFailed(t, "22", all)
 	expectNone(t, "22", fmt.Sprintf("denials of %d requests by %d tokens within their limits", len(all), count), len(all.refused()))
 	if local := sum(t, gateways, "opsgate_rate_limit_local_decisions_total"); local < count {

@@ -92,10 +92,10 @@ func (s *rotation) rotatePasswordOfRedisFirst(t *testing.T, server *redistest.Se
 	t.Helper()
 	acl(t, server, "SETUSER", redisUser, "resetpass", ">"+next)
 	disconnect(t, server)
-	eventually(t, "both gateways begin an outage", func() bool { _, none := storeModes(t, gateways); return none })
+	eventually(t, "both gateways begin an outage", local(t, gateways))
 	put(t, s.password, []byte(next+"\n"))
 	within(t, s.row, "until both used Redis, after the password changed in Redis and then in the file",
-		eventually(t, "both gateways use Redis", func() bool { all, _ := storeModes(t, gateways); return all }), time.Second)
+		eventually(t, "both gateways use Redis", counted(t, gateways)), time.Second)
 	s.decidesInRedis(t, gateways)
 }
 
@@ -104,10 +104,10 @@ func (s *rotation) rotatePasswordOfFileFirst(t *testing.T, server *redistest.Ser
 	t.Helper()
 	s.writePassword(t, gateways, next)
 	disconnect(t, server)
-	eventually(t, "both gateways begin an outage", func() bool { _, none := storeModes(t, gateways); return none })
+	eventually(t, "both gateways begin an outage", local(t, gateways))
 	acl(t, server, "SETUSER", redisUser, "resetpass", ">"+next)
 	within(t, s.row, "until both used Redis, after the password changed in the file and then in Redis",
-		eventually(t, "both gateways use Redis", func() bool { all, _ := storeModes(t, gateways); return all }), time.Second)
+		eventually(t, "both gateways use Redis", counted(t, gateways)), time.Second)
 	s.decidesInRedis(t, gateways)
 }
 
@@ -150,11 +150,7 @@ func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 	server, previous := s.startRedis(t), startBackend(t)
 	next := startBackendAt(t, "127.0.0.1:0", previous.data)
 	config := s.config(server, "  limits: [{requests: 1000000, per: 1s}]\n")
-	upstreams := everyService(previous.address)
-	gateways := []*gateway{launchGateway(t, upstreams, config), launchGateway(t, upstreams, config)}
-	for _, g := range gateways {
-		g.waitUntilReady(t)
-	}
+	gateways := startPair(t, "opsgate", everyService(previous.address), config)
 	end := load{gateways: gateways, tokens: texts(t, "full", "read"), rate: 100, clients: 16}.start(t)
 	s.requireToken(t, gateways, config)
 	s.rotateToken(t, gateways, "the second token of operators")

@@ -45,38 +45,33 @@ type replacement struct {
 	sentinels *redistest.SentinelGroup
 	fail      func(*redistest.SentinelGroup)
 
-	responses responses
+	*trial
+
 	decisions map[string]decisionTimes
-	failed    time.Time
-	recovered time.Duration // from failed until both gateways used Redis again
 }
 
 func (r *replacement) run(t *testing.T) {
 	t.Helper()
 	gateways := startTwo(t, r.configuration(t))
-	end := load{
-		gateways: gateways, tokens: texts(t, "full", "read", "servers:read", "monitors:read"), rate: 200, clients: 32,
-	}.start(t)
-	sleep(t, time.Second)
 	old, replica := r.sentinels.Roles()
-	r.failed = time.Now()
-	r.fail(r.sentinels)
-	eventually(t, "both gateways begin an outage", func() bool { _, none := storeModes(t, gateways); return none })
-	eventually(t, "both gateways use Redis again", func() bool { all, _ := storeModes(t, gateways); return all })
-	r.recovered = time.Since(r.failed)
-	eventually(t, "all sentinels name the former replica", func() bool { master, _ := r.sentinels.Roles(); return master == replica })
-	old.Restart() // empty: it would admit any request
-	calls := func() int {
-		return sum(t, gateways, `opsgate_rate_limit_redis_call_duration_seconds_count{operation="decide",outcome="ok"}`)
-	}
-	before := calls()
-	eventually(t, "Redis decides", func() bool { return calls() >= before+100 })
-	eventually(t, "both gateways are subscribed at the new master", func() bool {
-		const channel = "opsgate:refunds"
-		return replica.Client().PubSubNumSub(t.Context(), channel).Val()[channel] == int64(len(gateways))
-	})
-	sleep(t, either(5*time.Second, time.Second))
-	r.responses = end()
+	const decided = `opsgate_rate_limit_redis_call_duration_seconds_count{operation="decide",outcome="ok"}`
+	var before int
+	r.trial = load{
+		gateways: gateways, tokens: texts(t, "full", "read", "servers:read", "monitors:read"), rate: 200, clients: 32,
+	}.through(t,
+		phase{"usual", nil, nil, time.Second},
+		phase{without, func() { r.fail(r.sentinels) }, local(t, gateways), 0},
+		phase{again, nil, counted(t, gateways), 0},
+		phase{"all sentinels name the former replica", nil, func() bool { master, _ := r.sentinels.Roles(); return master == replica }, 0},
+		phase{"Redis decides", func() {
+			old.Restart() // empty: it would admit any request
+			before = sum(t, gateways, decided)
+		}, func() bool { return sum(t, gateways, decided) >= before+100 }, 0},
+		phase{"both gateways are subscribed at the new master", nil, func() bool {
+			const channel = "opsgate:refunds"
+			return replica.Client().PubSubNumSub(t.Context(), channel).Val()[channel] == int64(len(gateways))
+		}, either(5*time.Second, time.Second)},
+	)
 	r.decisions = decisions(t, gateways)
 }
 
@@ -95,11 +90,11 @@ func (r *replacement) configuration(t *testing.T) string {
 func (r *replacement) check(t *testing.T) {
 	t.Helper()
 	noneFailed(t, otherRow, r.responses)
-	usual := r.responses.between(time.Time{}, r.failed).percentile(.99)
+	usual := r.before(without).percentile(.99)
 	within(t, otherRow, fmt.Sprintf("slowest request after the master failed (p99 %v before)", tenths(usual)),
-		r.responses.between(r.failed, r.failed.Add(time.Hour)).percentile(1), usual+60*time.Millisecond)
+		r.since(without).percentile(1), usual+60*time.Millisecond)
 	// After a pause of two seconds, a sentinel ignores everything for 30 s (TILT mode).
-	within(t, otherRow, "until both gateways used the former replica", r.recovered, either(15*time.Second, 45*time.Second))
+	within(t, otherRow, "until both gateways used the former replica", r.times[again].reached.Sub(r.began(without)), either(15*time.Second, 45*time.Second))
 	limited := tokens(t)
 	ten, hundred := r.decisions[limited["full"].ID], r.decisions[limited["read"].ID]
 	for name, d := range map[string]decisionTimes{"full": ten, "read": hundred} {
@@ -108,7 +103,7 @@ func (r *replacement) check(t *testing.T) {
 			t.Errorf("%s: %d recorded of %d admitted, %d refused", name, len(d.admitted), len(all.admitted()), len(all.refused()))
 		}
 	}
-	before := len(during(hundred.admitted, time.Time{}, r.failed))
+	before := len(during(hundred.admitted, time.Time{}, r.began(without)))
 	report(t, otherRow, "100 per 1h: admitted before the master failed", before, "some")
 	if before == 0 || ten.local == 0 {
 		t.Errorf("%d of 100 admitted before the master failed, %d of 10 per second without Redis: the test checks nothing", before, ten.local)

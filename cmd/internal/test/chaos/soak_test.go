@@ -82,12 +82,7 @@ func newSoak(t *testing.T) *soak {
 	s.redisLink = newLink(t, s.redis.Addr())
 	var name string
 	s.replicas, s.links, name = startBehindLinks(t, 3)
-	for range 2 {
-		s.gateways = append(s.gateways, launchGateway(t, everyService(name), s.config(1_000_000, "")))
-	}
-	for _, g := range s.gateways {
-		g.waitUntilReady(t)
-	}
+	s.gateways = startPair(t, "opsgate", everyService(name), s.config(1_000_000, ""))
 	s.loadResources(t)
 	return s
 }

@@ -49,7 +49,7 @@ func TestKilledProcessLosesNoMessage(t *testing.T) {
 		s.killWithin(t, random, 20*time.Millisecond)
 	}
 	testkit.Eventually(t, "all messages arrive", func() bool { return len(firstArrivals(to.all())) >= expected })
-	stop(t, s.Process) // what has been sent twice is counted
+	s.End(t) // what has been sent twice is counted
 
 	arrivals := to.all()
 	checkAcknowledged(t, w, want)

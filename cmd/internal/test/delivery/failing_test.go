@@ -125,7 +125,7 @@ func createIncident(t *testing.T, p *page, mark string) {
 	_, err = incidentv1.NewIncidentServiceClient(conn).CreateIncident(t.Context(), p.incident(mark))
 	testkit.Must(t, err)
 	testkit.Must(t, conn.Close())
-	stop(t, api)
+	api.End(t)
 }
 
 // opsbackend runs opsbackend to its end, and returns its output.

@@ -33,7 +33,6 @@ func startGateway(t *testing.T, backend, token string, variables ...string) *cli
 	file := filepath.Join(t.TempDir(), "opsgate.yaml")
 	testkit.Must(t, os.WriteFile(file, []byte(config.String()), 0o600))
 	gateway := launch(t, "opsgate", variables, "serve", "--config="+file)
-	t.Cleanup(func() { stop(t, gateway) })
 	c := &client{
 		t: t, url: fmt.Sprint("http://", gateway.MustRecord(t, "serving")["listen"]), token: token, validator: openapitest.NewStrict(t),
 	}

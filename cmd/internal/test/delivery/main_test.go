@@ -21,21 +21,10 @@ func TestMain(m *testing.M) {
 	}, "opsbackend", "opsgate"))
 }
 
-// launch starts a program with additional variables.
+// launch starts a program with additional variables, until the end of the test.
 func launch(t *testing.T, name string, variables []string, arguments ...string) *testkit.Process {
 	t.Helper()
 	command := exec.Command(filepath.Join(programs, name), arguments...)
 	command.Env = append(os.Environ(), variables...)
-	p, err := testkit.Launch(command)
-	testkit.Must(t, err)
-	return p
-}
-
-// stop stops a program, and shows its log if the test has failed.
-func stop(t *testing.T, p *testkit.Process) {
-	t.Helper()
-	p.End(t)
-	if t.Failed() {
-		t.Logf("log of %s:\n%s", p.Cmd.Path, p.Log.String())
-	}
+	return testkit.Start(t, command)
 }

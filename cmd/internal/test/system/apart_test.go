@@ -16,14 +16,8 @@ import (
 // run starts a program, waits for its log record "serving", and returns both. The program is killed at the end of the test.
 func run(t *testing.T, name string, args ...string) (*testkit.Process, map[string]any) {
 	t.Helper()
-	p, err := testkit.Launch(exec.Command(filepath.Join(programs.dir, name), args...))
-	testkit.Must(t, err)
-	t.Cleanup(func() {
-		p.Kill()
-		if t.Failed() {
-			t.Logf("log of %s:\n%s", name, p.Log.String())
-		}
-	})
+	p := testkit.Start(t, exec.Command(filepath.Join(programs.dir, name), args...))
+	t.Cleanup(p.Kill)
 	return p, p.MustRecord(t, "serving")
 }
 
