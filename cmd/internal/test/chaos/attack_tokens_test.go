@@ -3,14 +3,19 @@ package chaos
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // In row 27 the attacker and the clients are in different networks.
@@ -91,5 +96,141 @@ func sendUnknownTokens(t *testing.T, address string, connections int, rate float
 		cancel()
 		busy.Wait()
 		return count.Load(), lasted
+	}
+}
+
+// Row 35: anonymous POSTs with unknown tokens to the pages that emails link to. A team's writes, which need the same database, are not
+// delayed.
+func TestAttackAnonymousPages(t *testing.T) {
+	parallel(t)
+	b := start(t, "opsbackend", "serve", "--listen=127.0.0.1:0", "--links-listen=127.0.0.1:0", "--seed=demo", "--data-dir="+t.TempDir())
+	serving, err := b.Record("serving")
+	must(t, err)
+	g := startGateway(t, everyService(fmt.Sprint(serving["address"])), unlimited)
+	team := load{
+		gateways: []*gateway{g}, paths: []string{"/v1/incidents"}, client: newClient(t, nil), rate: 50, clients: 16,
+		body: `{"title": "t", "status": "resolved", "impact": "none", "message": "m"}`,
+	}
+	team.during(t, time.Second)
+	calm := team.during(t, either(5*time.Second, time.Second))
+	noneFailed(t, "35", calm)
+	for _, attack := range []struct {
+		from   string
+		source func(connection int) string
+	}{
+		{"one network", func(int) string { return attackerAddress }},
+		{"100 networks", func(i int) string { return fmt.Sprintf("127.0.%d.1", i%100) }},
+	} {
+		stop := team.start(t)
+		rounds, byStatus := either(5, 1), map[int]int{}
+		var slowest time.Duration
+		for range rounds {
+			took := postUnknownLinks(t, fmt.Sprint(serving["links"]), attack.source, byStatus)
+			slowest = max(slowest, took)
+			sleep(t, max(0, time.Second-took))
+		}
+		during := stop()
+		what := fmt.Sprintf("2,000 POSTs over as many connections from %s, %d times: ", attack.from, rounds)
+		report(t, "35", what+"by status (0: closed)", byStatus, "")
+		report(t, "35", what+"slowest", tenths(slowest), "")
+		noneFailed(t, "35", during)
+		p99 := calm.percentile(.99)
+		atMostTimes(t, "35", what+fmt.Sprintf("p99 of a team's POSTs (%v without)", tenths(p99)), during.percentile(.99), p99, 3)
+	}
+}
+
+// postUnknownLinks opens 2,000 connections, sends one POST over each, up to 100 at a time, and adds their number by status, 0 for a closed
+// connection. It returns the time until the last response.
+func postUnknownLinks(t *testing.T, address string, source func(connection int) string, byStatus map[int]int) time.Duration {
+	t.Helper()
+	conns := make([]net.Conn, 2000)
+	for i := range conns {
+		conn, err := dialFrom(source(i), address)
+		must(t, err)
+		conns[i] = conn
+	}
+	var mu sync.Mutex
+	var sending errgroup.Group
+	sending.SetLimit(100) // 2,000 runnable goroutines would delay the requests of the team, which this process sends too
+	begun := time.Now()
+	for i, conn := range conns {
+		sending.Go(func() error {
+			defer func() { _ = conn.Close() }()
+			action := []string{"confirm", "unsubscribe"}[i%2]
+			_ = conn.SetDeadline(time.Now().Add(maxWait))
+			_, _ = fmt.Fprintf(conn, "POST /subscriptions/%s/%s HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", rand.Text(), action)
+			status := 0
+			if got, _, err := readResponse(bufio.NewReader(conn)); err == nil {
+				status = got.StatusCode
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			byStatus[status]++
+			return nil
+		})
+	}
+	_ = sending.Wait() // nil
+	return time.Since(begun)
+}
+
+// Row 29: clients without a valid token and connections without TLS cannot fill the log.
+func TestAttackLogFlood(t *testing.T) {
+	skipIfShort(t)
+	parallel(t)
+	public := newPublicTLS(t)
+	duration := either(10*time.Second, 2*time.Second)
+	g := startGateway(t, everyService(shared.address), unlimited+public.config())
+	address := g.socket()
+
+	refused := load{
+		gateways: []*gateway{g}, paths: []string{"/v1/me", "/elsewhere"}, client: newClient(t, public.roots()), token: unknownTokens(t),
+		rate: either(10_000.0, 1000.0), clients: mostClients,
+	}
+	stop := refused.start(t)
+	begun := time.Now()
+	var junk sync.WaitGroup
+	for range 200 {
+		junk.Go(func() {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			write("this is not a TLS handshake\r\n\r\n")(conn)
+			_, _ = conn.Read(make([]byte, 1)) // until the gateway closes it
+		})
+	}
+	junk.Wait()
+	sleep(t, duration)
+	answered := stop()
+	lasted := time.Since(begun)
+	sleep(t, 2*time.Second) // suppressed lines are reported with the next line, or a second later
+	g.End(t)
+
+	perSecond, suppressed := map[string]int{}, 0
+	for text := range strings.Lines(g.Log.String()) {
+		var line struct {
+			Time  time.Time
+			Msg   string
+			Lines int
+		}
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		perSecond[line.Time.Format(time.TimeOnly)]++
+		if line.Msg == "log lines suppressed" {
+			suppressed += line.Lines
+		}
+	}
+	most := 0
+	for _, n := range perSecond {
+		most = max(most, n)
+	}
+	report(t, "29", "refused requests a second", int(float64(len(answered))/lasted.Seconds()), either("10000", "not checked"))
+	atMost(t, "29", fmt.Sprintf("log lines in a second, with 200 connections without TLS and %d refused requests", len(answered)), most, 100)
+	report(t, "29", "suppressed lines, from the log", suppressed, "more than none")
+	if suppressed == 0 {
+		t.Error("the log does not report suppressed lines")
 	}
 }

@@ -1,9 +1,16 @@
 package chaos
 
 import (
+	"context"
 	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // unlimited configures limits that no test reaches.
@@ -92,4 +99,197 @@ func TestBackendFrozen(t *testing.T) {
 		within(t, "10", fmt.Sprintf("median during it (%v before)", tenths(usual)), all.since("frozen").percentile(.5), usual+2*time.Millisecond)
 	}
 	noneFailed(t, "10", allReads(t, g, rate).during(t, either(3*time.Second, time.Second/2)))
+}
+
+// breakers reports whether the breakers of all these services are in a state.
+func (g *gateway) breakers(t *testing.T, state string, services ...string) bool {
+	t.Helper()
+	for _, service := range services {
+		if g.metric(t, fmt.Sprintf("opsgate_upstream_breaker_state{service=%q,state=%q}", service, state)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// read returns the services of reads.
+func read() []string { return []string{"fleet", "monitoring", "incident", "audit"} }
+
+// All services are killed. A client with a limit of 20 per hour makes requests during the outage, and all of them are refunded.
+func TestAllBackendsDown(t *testing.T) {
+	parallel(t)
+	const hourly = 20
+	b := startBackend(t)
+	g := startGateway(t, everyService(b.address), fmt.Sprintf("upstream_calls: {breaker: {open_for: %v}}\nrate_limit:\n"+
+		"  limits: [{requests: 1000000, per: 1s}]\n  tokens: {%s: {limits: [{requests: %d, per: 1h}]}}\n",
+		either(3*time.Second, time.Second), tokens(t)["read"].ID, hourly))
+	limited := load{gateways: []*gateway{g}, tokens: texts(t, "read"), paths: reads(), rate: 20, clients: 4}
+	if known := fetch(t.Context(), http.DefaultClient, g.url+"/v1/me", limited.tokens["read"]); known.status != http.StatusOK {
+		t.Fatalf("%+v", known)
+	}
+	const open, closed = "all breakers are open", "all breakers are closed"
+	var endLimited func() responses
+	var duringOutage responses
+	all := allReads(t, g, either(300.0, 100)).through(t,
+		phase{"usual", nil, nil, either(3*time.Second, time.Second)},
+		phase{open, func() {
+			b.Kill()
+			endLimited = limited.start(t)
+		}, func() bool { return g.breakers(t, "open", read()...) }, either(10*time.Second, 2*time.Second)},
+		phase{"back", func() { duringOutage = endLimited() }, nil, 0},
+		phase{closed, func() { b.restart(t) }, func() bool { return g.breakers(t, "closed", read()...) }, either(3*time.Second, time.Second/2)},
+	)
+
+	noneFailed(t, "11", all.filter(func(a response) bool { return a.sent.Add(a.took).Before(all.began(open)) }))
+	within(t, "11", "until all breakers were open", all.took(open), time.Second)
+	during := all.in(open)
+	within(t, "11", fmt.Sprintf("p99 of %d requests while the breakers were open (%v before)", len(during), tenths(all.in("usual").percentile(.99))),
+		during.percentile(.99), 10*time.Millisecond)
+	expectNone(t, "11", "responses other than 503 with retry-after while the breakers were open", len(during)-len(during.unavailable()))
+	within(t, "11", "until all breakers were closed, after the backend was back", all.took(closed), 10*time.Second)
+	noneFailed(t, "11", all.in(closed))
+	checkRefunds(t, g, duringOutage, len(all.failed()), hourly)
+}
+
+// checkRefunds checks that every failed request was refunded, and that the limited token has its limit left.
+func checkRefunds(t *testing.T, g *gateway, limited responses, failed, hourly int) {
+	t.Helper()
+	expectNone(t, "11", fmt.Sprintf("of %d requests of a token with %d per hour, denied by its limit", len(limited), hourly), len(limited.refused()))
+	eventually(t, "all refunds have been sent", func() bool {
+		return int(g.metric(t, "opsgate_rate_limit_refunds_total")) >= failed+len(limited.failed())
+	})
+	report(t, "11", "refunds", g.metric(t, "opsgate_rate_limit_refunds_total"), failed+len(limited.failed()))
+	if refunds := int(g.metric(t, "opsgate_rate_limit_refunds_total")); refunds != failed+len(limited.failed()) {
+		t.Errorf("%d requests failed, %d were refunded", failed+len(limited.failed()), refunds)
+	}
+	if len(limited) <= hourly {
+		t.Errorf("only %d requests of a token with %d per hour", len(limited), hourly)
+	}
+	last := fetch(t.Context(), http.DefaultClient, g.url+"/v1/me", texts(t, "read")["read"])
+	want := fmt.Sprintf(`"hour";r=%d;`, hourly-2) // this one and the one before the outage
+	report(t, "11", "remaining of that token's hour, after one request before the outage and one after it", last.rateLimit, want)
+	if !strings.HasPrefix(last.rateLimit, want) {
+		t.Errorf("got %s, want %s", last.rateLimit, want)
+	}
+}
+
+const soon, late = unknownServer, "/v1/server-groups"
+
+// deadline returns the deadline of a path. It is longer in the short form, so that a busy machine meets it.
+func deadline(path string) time.Duration {
+	if path == soon {
+		return either(time.Second, 3*time.Second)
+	}
+	return either(2*time.Second, 4*time.Second)
+}
+
+// hanging configures the deadline of soon for its operation, and that of late for all others.
+func hanging() string {
+	return fmt.Sprintf("http: {request_timeout: %v}\nroutes: {v1GetServer: {timeout: %v}}\n", deadline(late), deadline(soon))
+}
+
+// A service does not respond, and the gateway has practically no breaker.
+func TestBackendHangs(t *testing.T) {
+	skipIfShort(t)
+	parallel(t)
+	w := newLink(t, shared.address)
+	behind := everyService(shared.address)
+	behind.fleet = w.address()
+	g := startGateway(t, behind, hanging()+"upstream_calls: {breaker: {min_requests: 100000}}\n"+unlimited)
+	l := load{gateways: []*gateway{g}, paths: []string{soon, late}, rate: 25, clients: mostClients}
+	noneFailed(t, "12", l.during(t, either(3*time.Second, time.Second/2)))
+	before := g.idleGoroutines(t)
+
+	w.addToxic(t, `{"type": "timeout", "attributes": {"timeout": 0}}`)
+	l.duration = either(15*time.Second, time.Second)
+	wait := l.start(t)
+	sleep(t, l.duration)
+	most := g.metric(t, "go_goroutines")
+	all := wait()
+	w.removeToxics(t)
+	ended := time.Now()
+	eventually(t, "the number of goroutines is as before", func() bool { return g.metric(t, "go_goroutines") <= 1.05*before })
+	within(t, "12", fmt.Sprintf("until goroutines, %v before and %v at most, were within 5 %% of before", before, most),
+		time.Since(ended), 10*time.Second)
+	expectNone(t, "12", fmt.Sprintf("responses other than 504, of %d", len(all)), len(all.except(http.StatusGatewayTimeout)))
+	var furthest time.Duration
+	for _, a := range all {
+		furthest = max(furthest, (a.took - deadline(a.path)).Abs())
+	}
+	within(t, "12", fmt.Sprintf("largest difference from the deadline of %v or %v", deadline(soon), deadline(late)), furthest, 100*time.Millisecond)
+	eventually(t, "the service responds", func() bool {
+		return fetch(t.Context(), http.DefaultClient, g.url+late, tokens(t)["full"].Text).status == http.StatusOK
+	})
+}
+
+// idleGoroutines returns the number of goroutines without requests.
+func (g *gateway) idleGoroutines(t *testing.T) (n float64) {
+	t.Helper()
+	eventually(t, "the number of goroutines is stable", func() bool {
+		before := n
+		n = g.metric(t, "go_goroutines")
+		if n != before {
+			sleep(t, 200*time.Millisecond)
+		}
+		return n == before
+	})
+	return n
+}
+
+// The only process of a service is frozen. Timeouts open the breaker; after that only probes wait.
+func TestBreakerOpensOnTimeouts(t *testing.T) {
+	skipIfShort(t)
+	parallel(t)
+	b := startBackend(t)
+	behind := everyService(shared.address)
+	behind.fleet = b.address
+	g := startGateway(t, behind, hanging()+unlimited)
+	l := load{gateways: []*gateway{g}, paths: []string{soon, late}, rate: 25, clients: mostClients}
+	const open, closed = "the breaker is open", "the breaker is closed"
+	all := l.through(t,
+		phase{"usual", nil, nil, either(3*time.Second, time.Second/2)},
+		phase{open, func() { b.Freeze(t) }, func() bool { return g.breakers(t, "open", "fleet") }, either(8*time.Second, time.Second)},
+		phase{closed, func() { b.Thaw(t) }, func() bool { return g.breakers(t, "closed", "fleet") }, either(3*time.Second, time.Second/2)},
+	)
+	within(t, "12", "until the breaker of a frozen process was open", all.took(open), 3*time.Second)
+	within(t, "12", fmt.Sprintf("median of %d requests from then on", len(all.in(open))), all.in(open).percentile(.5), 10*time.Millisecond)
+	within(t, "12", "until it was closed, after the process continued", all.took(closed), 10*time.Second)
+	noneFailed(t, "12", all.in(closed))
+}
+
+// A service returns Unavailable for 30 s, at several request rates, and without a breaker. The short form omits low rates, because
+// the initial burst of retries would dominate.
+func TestRetriesAreLimitedDuringOutage(t *testing.T) {
+	parallel(t)
+	cases := []struct {
+		rate         float64
+		what, config string
+		attempts     atomic.Int64
+		end          func() responses
+	}{
+		{rate: 300, what: "300 requests a second"},
+		{rate: 300, what: "the same without a breaker", config: "upstream_calls: {breaker: {min_requests: 100000}}\n"},
+		{rate: 10, what: "10 a second"},
+		{rate: 2, what: "2 a second"},
+	}
+	cases = cases[:either(4, 2)]
+	for i := range cases {
+		c := &cases[i]
+		l := allReads(t, startGateway(t, withSharedIdentity(startFake(t, func(context.Context) error {
+			c.attempts.Add(1)
+			return status.Error(codes.Unavailable, "unavailable")
+		})), c.config+unlimited), c.rate)
+		l.clients, l.duration = 16, either(30*time.Second, 4*time.Second)
+		c.end = l.start(t)
+	}
+	for i := range cases {
+		c := &cases[i]
+		all := c.end()
+		expectNone(t, "13", "responses other than 503", len(all.except(http.StatusServiceUnavailable)))
+		ratio := float64(c.attempts.Load()) / float64(len(all))
+		report(t, "13", "attempts ÷ requests, "+c.what, fmt.Sprintf("%d ÷ %d = %.2f", c.attempts.Load(), len(all), ratio), "at most 1.20")
+		if !(ratio > 0 && ratio <= 1.2) {
+			t.Errorf("%s: %.2f", c.what, ratio)
+		}
+	}
 }

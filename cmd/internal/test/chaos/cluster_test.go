@@ -154,3 +154,179 @@ func (c *cluster) load(t *testing.T) (wait func() responses) {
 		paths: reads(), rate: 200, clients: 32, duration: either(15*time.Second, 3*time.Second),
 	}.start(t)
 }
+
+// Before the first release, the previous release is this commit.
+const beforeFirstRelease = "22418eb"
+
+// Gateways of the previous release are upgraded one after the other, then each secret, the certificates and the address of all services
+// are rotated. No request fails, and two gateways of different releases share limits.
+func TestRollingUpgradeAndRotation(t *testing.T) {
+	if !*full {
+		t.Skip("it builds the previous release: make cluster runs it")
+	}
+	previous := buildPrevious(t)
+	limited := tokens(t)["full"]
+	d := newDrill(t, previous, fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n    %s: {limits: [{requests: 10, per: 1s}]}\n", limited.ID))
+	c, s := d.cluster, d.rotation
+	var upgraded time.Time
+	for _, phase := range []struct {
+		name string
+		run  func()
+	}{
+		{"under the previous release", func() {}},
+		{"while each gateway is upgraded", func() {
+			for _, g := range c.gateways {
+				g.End(t)
+				g.program = "opsgate"
+				g.restart(t)
+				sleep(t, 2*time.Second) // both releases count in one Redis
+			}
+			upgraded = time.Now()
+		}},
+		{"while the admin token changes", func() {
+			s.requireToken(t, c.gateways, d.config)
+			s.rotateToken(t, c.gateways, "the second token of operators")
+		}},
+		{"while the password of Redis changes", func() { s.rotatePassword(t, c.redis, c.gateways, "second-password") }},
+		{"while the certificate changes", func() {
+			d.public.replace(t, 2)
+			within(t, clusterRow, "until new connections had the new certificate", eventually(t, "the new certificate is used", func() bool {
+				return all(c.gateways, func(g *gateway) bool { return d.public.serial(t, g.socket()) == 2 })
+			}), time.Second)
+		}},
+		{"while the services move", func() {
+			first := c.backends[0].address
+			moveServices(t, clusterRow, c.gateways, d.config, d.name, first)
+			for _, b := range c.backends[1:] {
+				b.End(t)
+			}
+		}},
+		{"after", func() {}},
+	} {
+		c.underLoad(t, phase.name, phase.run)
+	}
+	admitted := decisions(t, c.gateways)[limited.ID].admitted
+	c.audit(t)
+	atMost(t, clusterRow, "admitted of one token in any second, of 10, until both gateways were upgraded",
+		maxIn(during(admitted, time.Time{}, upgraded), time.Second), 10)
+	atMost(t, clusterRow, "and in any second afterwards", maxIn(during(admitted, upgraded, time.Now()), time.Second), 12)
+}
+
+// drill is a cluster whose secrets are rotated.
+type drill struct {
+	*cluster
+	*rotation
+
+	public *publicTLS
+	config string
+	name   string // of the services
+}
+
+// newDrill starts a cluster whose gateways run another program, with TLS between the balancer and the gateways.
+func newDrill(t *testing.T, program, limits string) *drill {
+	t.Helper()
+	d := &drill{cluster: &cluster{}, rotation: newRotation(t, clusterRow), public: newPublicTLS(t)}
+	d.redis = d.startRedis(t)
+	d.backends, d.name = startReplicas(t, 3)
+	d.config = d.rotation.config(d.redis, limits+recorded) + fmt.Sprintf("shutdown: {drain_wait: %v}\n", drainWait) + d.public.config()
+	d.gateways = startPair(t, program, everyService(d.name), d.config)
+	roots := filepath.Join(t.TempDir(), "roots.pem")
+	put(t, roots, d.public.authority.PEM)
+	d.balancer = startBalancer(t, d.gateways, " ssl ca-file "+roots)
+	return d
+}
+
+// buildPrevious builds the gateway of the previous release: of the last tag, else of beforeFirstRelease. It returns the program's name.
+func buildPrevious(t *testing.T) string {
+	t.Helper()
+	git := func(arguments ...string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", root}, arguments...)...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	release, err := git("describe", "--tags", "--abbrev=0", "--match=v*")
+	if err != nil {
+		release = beforeFirstRelease
+	}
+	if _, err := git("cat-file", "-e", release+"^{commit}"); err != nil {
+		t.Skipf("the history does not have %s: %v", release, err)
+	}
+	archive, source := filepath.Join(t.TempDir(), "source.tar"), t.TempDir()
+	if _, err := git("archive", "--output="+archive, release); err != nil {
+		t.Fatal(err)
+	}
+	const name = "opsgate-previous"
+	unpack := exec.CommandContext(t.Context(), "tar", "-xf", archive, "-C", source)
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", filepath.Join(programs, name), "./cmd/opsgate")
+	build.Dir = source
+	for _, command := range []*exec.Cmd{unpack, build} {
+		command.Stderr = os.Stderr
+		if err := command.Run(); err != nil {
+			t.Fatalf("%v: %v", command.Args, err)
+		}
+	}
+	report(t, clusterRow, "the previous release", release, "")
+	return name
+}
+
+// otherRow is the row of results without a number in the table.
+const otherRow = "beyond"
+
+// One of two gateways is killed. Only its requests in flight are lost; the requests that it counted still count.
+func TestGatewayKilled(t *testing.T) {
+	parallel(t)
+	server := redistest.Start(t)
+	limited := tokens(t)["read"]
+	gateways := startTwo(t, inRedis(server, fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n"+
+		"  tokens: {%s: {limits: [{requests: 40, per: 1h}]}}\n", limited.ID)))
+	c := newClientBalancer(t, gateways)
+	limitedCalls := load{base: c.url, tokens: texts(t, "read"), rate: 40, clients: 4}
+	all := load{base: c.url, rate: 200, clients: 16}
+	stopLimited := limitedCalls.start(t)
+	answered := all.through(t,
+		phase{"usual", nil, nil, either(time.Second, time.Second/2)},
+		phase{"killed", gateways[0].Kill, nil, either(3*time.Second, 2*time.Second)},
+	)
+	limitedAnswers, lost := stopLimited(), answered.failed()
+	atMost(t, otherRow, fmt.Sprintf("of %d requests to two gateways, lost when one was killed", len(answered.responses)), len(lost), either(40, 200))
+	within(t, otherRow, "until the last loss", answered.timeToLastFailure(answered.began("killed")), time.Second)
+	atMost(t, otherRow, "admitted of a token with 40 an hour", len(limitedAnswers.admitted()), 40)
+	if len(limitedAnswers.refused()) == 0 || len(limitedAnswers.admitted()) < 20 {
+		t.Errorf("%d admitted and %d refused", len(limitedAnswers.admitted()), len(limitedAnswers.refused()))
+	}
+	gateways[0].restart(t)
+	eventually(t, "the gateway gets requests again", func() bool { return c.gateways[0].ready.Load() })
+}
+
+// A Redis cluster without one of its masters refuses all commands by default. No request fails.
+func TestRedisClusterMasterDown(t *testing.T) {
+	parallel(t)
+	cluster := redistest.StartCluster(t)
+	addresses := make([]string, 0, len(cluster.Servers))
+	for _, address := range cluster.Addrs() {
+		addresses = append(addresses, fmt.Sprintf("%q", address))
+	}
+	timeout := either(50*time.Millisecond, 2*time.Second)
+	gateways := startTwo(t, fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n"+
+		"  redis: {addresses: [%s], timeout: %v}\n  limits: [{requests: 1000000, per: 1s}]\n",
+		strings.Join(addresses, ", "), timeout))
+	all := load{
+		gateways: gateways, rate: 100, clients: 16,
+		tokens: texts(t, "full", "read", "servers:read", "metrics:read", "commands:read", "monitors:read", "incidents:read"),
+	}
+	const down, back = "one of three masters is down", "both count in the cluster again"
+	var local int
+	during := all.through(t,
+		phase{"usual", nil, nil, either(time.Second, time.Second/2)},
+		phase{down, cluster.Servers[1].Kill, nil, either(5*time.Second, 3*time.Second)},
+		phase{back, func() {
+			local = sum(t, gateways, "opsgate_rate_limit_local_decisions_total")
+			cluster.Servers[1].Restart()
+		}, counted(t, gateways), either(time.Second, time.Second/2)},
+	)
+	noneFailed(t, otherRow, during.responses)
+	report(t, otherRow, "decided without the cluster, while one of three masters was down", local, "some")
+	if local == 0 {
+		t.Error("no decision was local")
+	}
+	within(t, otherRow, "until both counted in the cluster again", during.took(back), 15*time.Second)
+}

@@ -1,0 +1,315 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"golang.org/x/net/dns/dnsmessage"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+// link is a TCP proxy that tests can cut, reconnect and impair.
+type link struct{ proxy *toxiproxy.Proxy }
+
+// newLink returns a link to an address.
+func newLink(t *testing.T, to string) *link {
+	t.Helper()
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
+	w := &link{proxy: toxiproxy.NewProxy(server, to, "127.0.0.1:0", to)}
+	w.reconnect(t)
+	t.Cleanup(w.cut)
+	return w
+}
+
+// address returns the address that clients connect to. It does not change when the link is cut and reconnected.
+func (w *link) address() string { return w.proxy.Listen }
+
+// cut closes all connections and refuses new ones.
+func (w *link) cut() { w.proxy.Stop() }
+
+func (w *link) reconnect(t *testing.T) {
+	t.Helper()
+	must(t, w.proxy.Start())
+}
+
+// addToxic impairs the link with a toxic of toxiproxy:
+//
+//	{"type": "latency", "attributes": {"latency": 100, "jitter": 20}}
+//	{"type": "limit_data", "stream": "upstream", "attributes": {"bytes": 100}}
+//	{"type": "reset_peer", "attributes": {"timeout": 0}}
+func (w *link) addToxic(t *testing.T, toxic string) {
+	t.Helper()
+	if _, err := w.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// removeToxics removes all impairments.
+func (w *link) removeToxics(t *testing.T) {
+	t.Helper()
+	w.proxy.Toxics.ResetToxics(t.Context())
+}
+
+// dnsRow is the row of DNS tests, which has no number.
+const dnsRow = "DNS"
+
+// resolver is a DNS server that can be silent, or without addresses.
+type resolver struct {
+	address   string
+	silent    atomic.Bool
+	addresses atomic.Pointer[[]string]
+}
+
+// startResolver runs a DNS server that returns the same IPv4 addresses for each name.
+func startResolver(t *testing.T, addresses ...string) *resolver {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	must(t, err)
+	r := &resolver{address: conn.LocalAddr().String()}
+	r.addresses.Store(&addresses)
+	var answering sync.WaitGroup
+	answering.Go(func() {
+		for buffer := make([]byte, 512); ; {
+			n, peer, err := conn.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			if r.silent.Load() {
+				continue
+			}
+			if response, err := answerQuestion(buffer[:n], *r.addresses.Load()); err == nil {
+				_, _ = conn.WriteTo(response, peer)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		_ = conn.Close()
+		answering.Wait()
+	})
+	return r
+}
+
+// Existing connections do not need DNS. A gateway that starts without DNS serves once DNS is available.
+func TestDNSUnavailable(t *testing.T) {
+	parallel(t)
+	b := startBackend(t)
+	names := startResolver(t, host(t, b.address))
+	behind := everyService("dns://" + names.address + "/backend.test:" + port(t, b.address))
+	g := startGateway(t, behind, unlimited)
+	all := load{gateways: []*gateway{g}, client: newClient(t, nil), rate: 50, clients: 8}
+	stop := all.start(t)
+	sleep(t, time.Second/2)
+	names.silent.Store(true)
+	late := launchGateway(t, behind, unlimited)
+	late.waitUntilServing(t)
+	if a := me(t.Context(), all.client, late.url, tokens(t)["full"].Text); a.status != http.StatusServiceUnavailable || a.retryAfter == "" {
+		t.Errorf("a gateway without DNS answers %d, retry-after %q", a.status, a.retryAfter)
+	}
+	sleep(t, either(4*time.Second, time.Second))
+	noneFailed(t, dnsRow, stop())
+
+	names.silent.Store(false)
+	begun := time.Now()
+	late.waitUntilReady(t)
+	within(t, dnsRow, "until a gateway that started without DNS was ready, after DNS was available", time.Since(begun), 30*time.Second)
+}
+
+// The name of a service has no address for some time, for example during a new deployment.
+func TestDNSNameWithoutAddress(t *testing.T) {
+	parallel(t)
+	b := startBackend(t)
+	names := startResolver(t, host(t, b.address))
+	g := startGateway(t, everyService("dns://"+names.address+"/backend.test:"+port(t, b.address)), unlimited)
+	names.addresses.Store(&[]string{})
+	b.End(t)
+	client, token := newClient(t, nil), tokens(t)["full"].Text
+	eventually(t, "requests get 503", func() bool {
+		return fetch(t.Context(), client, g.url+unknownServer, token).status == http.StatusServiceUnavailable
+	})
+	b.restart(t)
+	names.addresses.Store(&[]string{host(t, b.address)})
+	begun := time.Now()
+	eventually(t, "requests succeed again", func() bool { return fetch(t.Context(), client, g.url+unknownServer, token).isAdmitted() })
+	within(t, dnsRow, "until requests succeeded, after the name had an address", time.Since(begun), 40*time.Second)
+}
+
+func host(t *testing.T, address string) string {
+	t.Helper()
+	host, _ := split(t, address)
+	return host
+}
+
+func port(t *testing.T, address string) string {
+	t.Helper()
+	_, port := split(t, address)
+	return port
+}
+
+func split(t *testing.T, address string) (host, port string) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(address)
+	must(t, err)
+	return host, port
+}
+
+// answerQuestion answers a DNS query for A records with the addresses, and other queries with no records.
+func answerQuestion(message []byte, addresses []string) ([]byte, error) {
+	var query dnsmessage.Message
+	if err := query.Unpack(message); err != nil {
+		return nil, err
+	}
+	response := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true, RecursionAvailable: true},
+		Questions: query.Questions,
+	}
+	for _, q := range query.Questions {
+		if q.Type != dnsmessage.TypeA {
+			continue
+		}
+		for _, address := range addresses {
+			addr, err := netip.ParseAddr(address)
+			if err != nil {
+				return nil, err
+			}
+			response.Answers = append(response.Answers, dnsmessage.Resource{
+				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
+				Body:   &dnsmessage.AResource{A: addr.As4()},
+			})
+		}
+	}
+	return response.Pack()
+}
+
+// relay forwards calls to the identity service with a delay. After mute, it refuses the revocation stream.
+type relay struct {
+	identityv1.UnimplementedIdentityServiceServer
+
+	address string
+	backend identityv1.IdentityServiceClient
+	slow    time.Duration // delay of each lookup
+	muted   chan struct{}
+	mute    func()
+
+	inFlight, maxInFlight, lookUps atomic.Int64
+}
+
+func startRelay(t *testing.T, to string, slow time.Duration) *relay {
+	t.Helper()
+	conn, err := grpc.NewClient(to, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	r := &relay{
+		address: listener.Addr().String(), backend: identityv1.NewIdentityServiceClient(conn), slow: slow, muted: make(chan struct{}),
+	}
+	r.mute = sync.OnceFunc(func() { close(r.muted) })
+	server := grpc.NewServer()
+	identityv1.RegisterIdentityServiceServer(server, r)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	t.Cleanup(func() {
+		server.Stop()
+		serving.Wait()
+		_ = conn.Close()
+	})
+	return r
+}
+
+// ResolveToken forwards the call after the delay.
+func (r *relay) ResolveToken(ctx context.Context, request *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
+	r.lookUps.Add(1)
+	now := r.inFlight.Add(1)
+	defer r.inFlight.Add(-1)
+	for highest := r.maxInFlight.Load(); now > highest && !r.maxInFlight.CompareAndSwap(highest, now); highest = r.maxInFlight.Load() {
+	}
+	if r.slow > 0 {
+		select {
+		case <-time.After(r.slow):
+		case <-ctx.Done():
+		}
+	}
+	return r.backend.ResolveToken(ctx, request)
+}
+
+// WatchRevocations forwards the stream until the relay is muted.
+func (r *relay) WatchRevocations(
+	request *identityv1.WatchRevocationsRequest, to grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse],
+) error {
+	ctx, cancel := context.WithCancel(to.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-r.muted:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	from, err := r.backend.WatchRevocations(ctx, request)
+	for err == nil {
+		var message *identityv1.WatchRevocationsResponse
+		if message, err = from.Recv(); err == nil {
+			err = to.Send(message)
+		}
+	}
+	select {
+	case <-r.muted:
+		return status.Error(codes.Unavailable, "muted")
+	default:
+		return err
+	}
+}
+
+// startFake serves all internal services, calls do for each call, and returns its address. It has no health service, so clients treat it
+// as healthy.
+func startFake(t *testing.T, do func(context.Context) error) (address string) {
+	t.Helper()
+	return serve(t, grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		if method, _ := grpc.MethodFromServerStream(stream); strings.HasPrefix(method, "/grpc.") {
+			return status.Error(codes.Unimplemented, "unknown")
+		}
+		if err := stream.RecvMsg(new(emptypb.Empty)); err != nil {
+			return err
+		}
+		return do(stream.Context())
+	})))
+}
+
+// serve serves on loopback until the test ends, and returns the address.
+func serve(t *testing.T, server *grpc.Server) (address string) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// withSharedIdentity returns services at an address, with the identity service of the shared backend.
+func withSharedIdentity(address string) services {
+	s := everyService(address)
+	s.identity = shared.address
+	return s
+}
