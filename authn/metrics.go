@@ -68,7 +68,7 @@ func stateGauges(a *Authenticator, maxEntries int) []prometheus.Collector {
 		newInFlightGauge("known", &a.knownInFlight), newInFlightGauge("unknown", &a.unknownQueue.inFlight),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "opsgate_authn_lookups_queued",
-			Help: "Queued lookups of unknown tokens, beyond authn.max_look_ups.",
+			Help: "Queued lookups of unknown tokens, beyond authn.max_lookups.",
 		}, func() float64 { return float64(a.unknownQueue.queued.Load()) }),
 	}
 }

@@ -20,7 +20,7 @@ type shedLogger struct {
 func (s *shedLogger) shed(limit int, network netip.Prefix) {
 	if s.count.Add(1) == 1 {
 		s.logger.Warn("too many unknown tokens at once; some are rejected without a lookup",
-			slog.Int("max_look_ups", limit), slog.String("first_refused", network.String()))
+			slog.Int("max_lookups", limit), slog.String("first_refused", network.String()))
 		s.endAfterRecovery(1)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // Duration of each call in the tests below.
 const (
-	lookUp   = 30 * time.Millisecond
+	lookup   = 30 * time.Millisecond
 	deciding = 2 * time.Millisecond
 	calling  = 70 * time.Millisecond
 )
@@ -26,7 +26,7 @@ const (
 type slowAuthority struct{ of Authenticator }
 
 func (s slowAuthority) Authenticate(ctx context.Context, token string, from authn.Source) (*authn.Principal, error) {
-	timings.FromContext(ctx).Add(timings.Identity, lookUp)
+	timings.FromContext(ctx).Add(timings.Identity, lookup)
 	return s.of.Authenticate(ctx, token, from)
 }
 
@@ -61,7 +61,7 @@ func TestWaitTimesAreLoggedAndCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]time.Duration{"identity": lookUp, "limiter": deciding, "service": calling}
+	want := map[string]time.Duration{"identity": lookup, "limiter": deciding, "service": calling}
 	for _, f := range families {
 		if f.GetName() != "opsgate_http_request_wait_seconds" {
 			continue

@@ -205,7 +205,7 @@ func TestOldPodsKeepTheirConfiguration(t *testing.T) {
 }
 
 // The release must not go on without the ConfigMaps of old pods if Helm may not read them.
-func TestLookUpThatFailsStopsTheUpgrade(t *testing.T) {
+func TestLookupThatFailsStopsTheUpgrade(t *testing.T) {
 	loaded, err := loader.LoadDir(chartDir)
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ var errCosts = errors.New("the costs that opsgate size assumes are wrong")
 type assumed struct {
 	RequestNS   float64 `json:"request_ns"`
 	RedisCallNS float64 `json:"redis_call_ns"`
-	LookUpNS    float64 `json:"look_up_ns"`
+	LookupNS    float64 `json:"lookup_ns"`
 	DecisionNS  float64 `json:"decision_ns"`
 	Gateway     float64 `json:"gateway_bytes"`
 
@@ -73,7 +73,7 @@ func checkCosts(ctx context.Context, w io.Writer) error {
 	}{
 		{"list of 20, limits in memory", want.RequestNS / 1e3, micros(inMemory.cpu), "µs"},
 		{"list of 20, limits in Redis", (want.RequestNS + want.RedisCallNS) / 1e3, micros(inRedis.cpu), "µs"},
-		{"look-up of a token", want.LookUpNS / 1e3, micros(perToken.lookUp), "µs"},
+		{"lookup of a token", want.LookupNS / 1e3, micros(perToken.lookup), "µs"},
 		{"decision, in Redis", want.DecisionNS / 1e3, micros(inRedis.decision), "µs"},
 		{"gateway without tokens", want.Gateway / (1 << 20), float64(inRedis.resident) / (1 << 20), "MiB"},
 		{"token, in a gateway", want.tokenInGateway, perToken.inGateway, "bytes"},
@@ -158,11 +158,11 @@ func assumedBy(ctx context.Context, opsgate string) (assumed, error) {
 
 // perToken are costs of a token.
 type perToken struct {
-	lookUp             time.Duration // of the edge
+	lookup             time.Duration // of the edge
 	inGateway, inRedis float64       // bytes
 }
 
-// tokenCosts measures many tokens, each of which makes two requests under the default limits: the first needs a look-up.
+// tokenCosts measures many tokens, each of which makes two requests under the default limits: the first needs a lookup.
 func tokenCosts(ctx context.Context) (c perToken, err error) {
 	s, err := newTestbed(ctx, options{
 		backend: backendCanned, store: storeRedis, settings: costSettings, limits: "[{requests: 3, per: 1s}, {requests: 5000, per: 1h}]",
@@ -193,7 +193,7 @@ func tokenCosts(ctx context.Context) (c perToken, err error) {
 	}
 	n := float64(costTokens - costWorkers)
 	first, second := at[1].edge-at[0].edge, at[2].edge-at[1].edge
-	c.lookUp = time.Duration(float64(first-second) / n)
+	c.lookup = time.Duration(float64(first-second) / n)
 	c.inGateway = (at[2].heap - at[0].heap) / n
 	c.inRedis = float64(at[2].redisBytes-at[0].redisBytes) / n
 	return c, nil

@@ -35,7 +35,7 @@ func keyFaults() []fault {
 			unary: accept(codes.InvalidArgument, refusesKey)},
 		{name: "keys are shared by all teams", fails: []string{"*/idempotent-other-team"}, unary: onKeys(shareKeys)},
 		{name: "failures are stored", fails: []string{"*/idempotent-failure"}, unary: onKeys(storeFailures)},
-		{name: "keys are looked up before the transaction", fails: []string{"*/idempotent-concurrent"}, unary: onKeys(lookUpEarly)},
+		{name: "keys are looked up before the transaction", fails: []string{"*/idempotent-concurrent"}, unary: onKeys(lookupEarly)},
 		{name: "abandoned calls are executed without their key", fails: []string{"*/given-up"}, unary: onKeys(executeAbandoned)},
 		{name: "equal requests without key are executed once", fails: []string{"*/without-key"}, unary: executeOnce},
 	}
@@ -86,9 +86,9 @@ func storeFailures(c *intercepted, key string) (proto.Message, error) {
 	return response, err
 }
 
-// lookUpEarly executes each of several concurrent calls, because none of them finds the key. The first call waits for a second one for
+// lookupEarly executes each of several concurrent calls, because none of them finds the key. The first call waits for a second one for
 // some time, because most calls are not concurrent.
-func lookUpEarly(c *intercepted, key string) (proto.Message, error) {
+func lookupEarly(c *intercepted, key string) (proto.Message, error) {
 	c.state.mu.Lock()
 	second, running := c.state.inFlight[key]
 	if running {

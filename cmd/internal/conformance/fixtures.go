@@ -143,7 +143,7 @@ func (r tokenReference) hash(environment []string) ([]byte, error) {
 	if match == nil {
 		return nil, errors.New("must be a reference (${NAME} or ${file:PATH}) or a hash (sha256:DIGITS), not a token")
 	}
-	token, err := lookUp(match[1], match[2], environment)
+	token, err := lookup(match[1], match[2], environment)
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +151,8 @@ func (r tokenReference) hash(environment []string) ([]byte, error) {
 	return hash[:], nil
 }
 
-// lookUp returns the content of the file if path is not empty, or else the value of the variable.
-func lookUp(name, path string, environment []string) (string, error) {
+// lookup returns the content of the file if path is not empty, or else the value of the variable.
+func lookup(name, path string, environment []string) (string, error) {
 	if path != "" {
 		content, err := readFile(path)
 		value := strings.TrimRight(string(content), "\r\n") // editors end the line

@@ -25,7 +25,7 @@ func cause(err error) error {
 	case errors.As(err, &name) && name.IsNotFound:
 		return errors.New("DNS: the name does not exist")
 	case errors.As(err, &name):
-		return errors.New("DNS: the look-up failed")
+		return errors.New("DNS: the lookup failed")
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return errors.New("timeout: no answer in time")
 	case errors.As(err, &number):

@@ -45,9 +45,9 @@ func TestForbiddenAddressesAreNotConnectedTo(t *testing.T) {
 	}
 }
 
-// The address is checked at each connection: a name that changes from a public to a forbidden one between two look-ups is refused, and the
+// The address is checked at each connection: a name that changes from a public to a forbidden one between two lookups is refused, and the
 // receiver at the forbidden one is not reached.
-func TestSecondLookUpLeadsToLoopback(t *testing.T) {
+func TestSecondLookupLeadsToLoopback(t *testing.T) {
 	t.Parallel()
 	n := newInternet(t)
 	requests := make(chan request, 2)

@@ -43,7 +43,7 @@ type internet struct {
 	states    func(net.Conn, http.ConnState) // called by receivers that start; may be nil
 
 	mu      sync.Mutex
-	answers map[string][][]string // by name: the addresses at each look-up; the last entry stays
+	answers map[string][][]string // by name: the addresses at each lookup; the last entry stays
 	others  []string              // the addresses of all other names; nil if they do not exist
 }
 
@@ -86,11 +86,11 @@ func (n *internet) tlsConfig() *tls.Config {
 	return &tls.Config{Certificates: []tls.Certificate{n.certificate(host, -time.Hour, time.Hour)}}
 }
 
-// resolve sets the addresses of a name at each look-up.
-func (n *internet) resolve(name string, lookUps ...[]string) {
+// resolve sets the addresses of a name at each lookup.
+func (n *internet) resolve(name string, lookups ...[]string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.answers[name] = lookUps
+	n.answers[name] = lookups
 }
 
 // resolveAll makes every name exist, with the same address.
@@ -133,7 +133,7 @@ func (n *internet) answer(question []byte) ([]byte, error) {
 	m.Header = dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true, RecursionAvailable: true}
 	m.Additionals = nil
 	q := m.Questions[0]
-	addresses, exists := n.lookUp(strings.TrimSuffix(q.Name.String(), "."), q.Type)
+	addresses, exists := n.lookup(strings.TrimSuffix(q.Name.String(), "."), q.Type)
 	if !exists {
 		m.Header.RCode = dnsmessage.RCodeNameError
 	}
@@ -149,18 +149,18 @@ func (n *internet) answer(question []byte) ([]byte, error) {
 	return m.Pack()
 }
 
-// lookUp returns the addresses of a name. A question for AAAA records belongs to the look-up of the question for A records.
-func (n *internet) lookUp(name string, kind dnsmessage.Type) (addresses []string, exists bool) {
+// lookup returns the addresses of a name. A question for AAAA records belongs to the lookup of the question for A records.
+func (n *internet) lookup(name string, kind dnsmessage.Type) (addresses []string, exists bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	lookUps, exists := n.answers[name]
+	lookups, exists := n.answers[name]
 	if !exists {
 		return n.others, n.others != nil
 	}
-	if kind == dnsmessage.TypeA && len(lookUps) > 1 {
-		n.answers[name] = lookUps[1:]
+	if kind == dnsmessage.TypeA && len(lookups) > 1 {
+		n.answers[name] = lookups[1:]
 	}
-	return lookUps[0], true
+	return lookups[0], true
 }
 
 // listen returns a listener on a free port of the address.

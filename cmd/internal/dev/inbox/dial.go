@@ -8,7 +8,7 @@ import (
 )
 
 // DialContext connects to a receiver of webhooks without leaving the machine. Each host under .example is the inbox itself. Each other host
-// must have a loopback address, and only that address is connected to, so a second look-up with another result has no effect.
+// must have a loopback address, and only that address is connected to, so a second lookup with another result has no effect.
 func (i *Inbox) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -41,7 +41,7 @@ func sizeCommand(e Environment) *cobra.Command {
 		config.StoreRedis, config.StoreMemory)
 	flags.IntVar(&d.RedisMasters, "redis-masters", 1, "`N` servers that share the tokens: more than one in a cluster")
 	flags.DurationVar(&d.ServiceTime, "service-time", 10*time.Millisecond, "`TIME` in which the services answer")
-	flags.DurationVar(&d.LookUpTime, "look-up-time", 5*time.Millisecond, "`TIME` in which the identity service answers")
+	flags.DurationVar(&d.LookupTime, "lookup-time", 5*time.Millisecond, "`TIME` in which the identity service answers")
 	flags.StringVar(&s.Config, "config", "", "configuration `FILE` with the limits and bounds; the defaults without it")
 	flags.BoolVar(&s.JSON, "json", false, "print JSON, with the costs that the estimate uses")
 	commandline.Required(c, "rps", "tokens")
@@ -66,8 +66,8 @@ func (c *size) check() error {
 			Err: errors.New("--rps, --tokens, --processors, --memory and --redis-masters must be more than 0"),
 		}
 	}
-	if d.ServiceTime < 0 || d.LookUpTime < 0 {
-		return commandline.UsageError{Err: errors.New("--service-time and --look-up-time must not be negative")}
+	if d.ServiceTime < 0 || d.LookupTime < 0 {
+		return commandline.UsageError{Err: errors.New("--service-time and --lookup-time must not be negative")}
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (c *size) settings() (s sizing.Settings, err error) {
 		}
 	}
 	s = sizing.Settings{
-		FreshFor: time.Duration(loaded.Authn.FreshFor), MaxEntries: loaded.Authn.MaxEntries, MaxLookUps: wiring.MaxLookUps(loaded.Config),
+		FreshFor: time.Duration(loaded.Authn.FreshFor), MaxEntries: loaded.Authn.MaxEntries, MaxLookups: wiring.MaxLookups(loaded.Config),
 		MaxInFlight: loaded.HTTP.MaxInFlight, MaxOpen: loaded.MaxConnections(), MaxCalls: loaded.UpstreamCalls.MaxInFlight,
 		RedisPool: wiring.RedisConnections,
 	}

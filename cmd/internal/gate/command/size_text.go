@@ -17,7 +17,7 @@ func writePlan(w io.Writer, d sizing.Demand, p sizing.Plan) error {
 	t.row("processors", fmt.Sprintf("%s busy of %s", figure(p.Processors), figure(d.Processors*float64(p.Gateways))))
 	t.row("memory", fmt.Sprintf("%s in each gateway, for %s tokens",
 		sizeText(float64(p.GatewayMemory)), approximately(float64(p.TokensOfGateway))))
-	t.row("look-ups", approximately(p.LookUps)+" per second at the identity service")
+	t.row("lookups", approximately(p.Lookups)+" per second at the identity service")
 	if d.RedisMasters > 0 {
 		t.row("redis", fmt.Sprintf("%s operations per second and %s, on %d",
 			approximately(p.RedisOperations), sizeText(float64(p.RedisMemory)), d.RedisMasters))
@@ -39,7 +39,7 @@ var remedies = map[string]string{
 	sizing.GatewayProcessors: "more gateways (--replicas), or more --processors for each",
 	sizing.GatewayMemory:     "more --memory, or more gateways with a balancer that keeps each token on one of them (--sticky)",
 	sizing.CachedTokens:      "authn.max_entries, or a balancer that keeps each token on one gateway (--sticky)",
-	sizing.LookUpsInFlight:   "authn.max_look_ups, a longer authn.fresh_for, or a faster identity service (--look-up-time)",
+	sizing.LookupsInFlight:   "authn.max_lookups, a longer authn.fresh_for, or a faster identity service (--lookup-time)",
 	sizing.OpenConnections:   "http.max_connections, which follows --memory, or more gateways (--replicas)",
 	sizing.RequestsInFlight:  "http.max_in_flight, or faster services (--service-time)",
 	sizing.CallsInFlight:     "upstream_calls.max_in_flight, or faster services (--service-time)",

@@ -15,7 +15,7 @@ type Config struct {
 	TLS           TLS           `yaml:"tls" restart:"opened at start" doc:"TLS of the public listener; none without cert_file."`
 	HTTP          HTTP          `yaml:"http" doc:"Limits of the public listener."`
 	Routes        Routes        `yaml:"routes" doc:"Limits of single operations by operation id; they replace those of http."`
-	Authn         Authn         `yaml:"authn" doc:"The cache of tokens and look-ups by the identity service."`
+	Authn         Authn         `yaml:"authn" doc:"The cache of tokens and lookups by the identity service."`
 	RateLimit     RateLimit     `yaml:"rate_limit" doc:"The rate limits of each token."`
 	Upstreams     Upstreams     `yaml:"upstreams" doc:"Addresses of the internal services; all are required."`
 	UpstreamCalls UpstreamCalls `yaml:"upstream_calls" doc:"Limits of calls to the internal services."`
@@ -44,8 +44,8 @@ func Default() Config {
 		Authn: Authn{
 			FreshFor:      seconds(30),
 			StaleFor:      seconds(600),
-			LookUpTimeout: seconds(2),
-			MaxLookUps:    64,
+			LookupTimeout: seconds(2),
+			MaxLookups:    64,
 			MaxEntries:    100_000,
 		},
 		RateLimit:     defaultRateLimit(),

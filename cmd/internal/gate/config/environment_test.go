@@ -24,7 +24,7 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 		"rate_limit.tokens":          "\ntok_1:\n  limits: [{requests: 7, per: 1m}]\n", "rate_limit.demand.sample": "50%",
 		"rate_limit.demand.max_bytes": "1MiB", "rate_limit.expected_replicas": "3", "rate_limit.redis.database": "3",
 		"http.write_timeout": "40s", "http.body_timeout": "9s", "http.request_timeout": "17s",
-		"authn.stale_for": "20m", "authn.max_look_ups": "3", "shutdown.drain_wait": "1s",
+		"authn.stale_for": "20m", "authn.max_lookups": "3", "shutdown.drain_wait": "1s",
 		"http.max_connections": "300", "http.max_in_flight": "30",
 		"routes": "{v1Me: {timeout: 7s}}", "upstream_calls.max_in_flight": "3",
 		"upstream_calls.breaker.min_requests": "3", "upstream_calls.breaker.failure_rate": "30%", "upstream_calls.breaker.open_for": "7s",

@@ -21,9 +21,9 @@ func TestDerivedTimes(t *testing.T) {
 	if c.BreakerWindow() != 2*time.Minute {
 		t.Errorf("with a route of one minute: %v", c.BreakerWindow())
 	}
-	c.Authn.LookUpTimeout = config.Duration(2 * time.Minute)
+	c.Authn.LookupTimeout = config.Duration(2 * time.Minute)
 	if c.BreakerWindow() != 4*time.Minute {
-		t.Errorf("with look-ups of two minutes: %v", c.BreakerWindow())
+		t.Errorf("with lookups of two minutes: %v", c.BreakerWindow())
 	}
 }
 

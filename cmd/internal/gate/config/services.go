@@ -75,12 +75,12 @@ func (u Upstreams) all() iter.Seq2[string, Upstream] {
 	}
 }
 
-// Authn is the cache of tokens and its look-ups.
+// Authn is the cache of tokens and its lookups.
 type Authn struct {
-	FreshFor      Duration `yaml:"fresh_for" min:"1s" max:"1h" doc:"Time that a confirmed token is used without a new look-up."`
+	FreshFor      Duration `yaml:"fresh_for" min:"1s" max:"1h" doc:"Time that a confirmed token is used without a new lookup."`
 	StaleFor      Duration `yaml:"stale_for" min:"1s" max:"24h" doc:"The same while the identity service is unavailable."`
-	LookUpTimeout Duration `yaml:"look_up_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to respond."`
-	MaxLookUps    int      `yaml:"max_look_ups" min:"1" max:"100000" doc:"Concurrent look-ups of unknown tokens; others wait by network."`
+	LookupTimeout Duration `yaml:"lookup_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to respond."`
+	MaxLookups    int      `yaml:"max_lookups" min:"1" max:"100000" doc:"Concurrent lookups of unknown tokens; others wait by network."`
 	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Maximum tokens, of 400 bytes each."`
 }
 
@@ -100,7 +100,7 @@ func (c Config) longestTimeout() time.Duration {
 
 // BreakerWindow is how long a breaker counts a call: longer than every timeout, because a breaker drops results older than its window.
 func (c Config) BreakerWindow() time.Duration {
-	return max(minBreakerWindow, 2*c.longestTimeout(), 2*time.Duration(c.Authn.LookUpTimeout))
+	return max(minBreakerWindow, 2*c.longestTimeout(), 2*time.Duration(c.Authn.LookupTimeout))
 }
 
 // upstreams checks the form of the addresses as gRPC parses them, not whether a service responds.

@@ -6,10 +6,10 @@ import "time"
 // true.
 type Costs struct {
 	// Request is a list of 20 servers in a gateway, the most expensive of the common requests, with limits in memory, RedisCall what limits in
-	// Redis add to it, and LookUp what the look-up of its token adds.
+	// Redis add to it, and Lookup what the lookup of its token adds.
 	Request   time.Duration `json:"request_ns"`
 	RedisCall time.Duration `json:"redis_call_ns"`
-	LookUp    time.Duration `json:"look_up_ns"`
+	Lookup    time.Duration `json:"lookup_ns"`
 	// Handshake is a new TLS connection with a P-256 certificate, in a gateway.
 	Handshake time.Duration `json:"handshake_ns"`
 	// Decision is one call of the script in Redis, with reading the call and writing the answer, under two limits.
@@ -33,7 +33,7 @@ func Measured() Costs {
 	return Costs{
 		Request:   105 * time.Microsecond,
 		RedisCall: 40 * time.Microsecond,
-		LookUp:    80 * time.Microsecond,
+		Lookup:    80 * time.Microsecond,
 		Handshake: 600 * time.Microsecond,
 		Decision:  35 * time.Microsecond,
 

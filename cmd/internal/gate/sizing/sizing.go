@@ -33,7 +33,7 @@ type Demand struct {
 	RedisMasters int     // that share the tokens; 0 for limits in memory
 
 	ServiceTime time.Duration // from a request to the answer of the service
-	LookUpTime  time.Duration // from the look-up of a token to the answer of the identity service
+	LookupTime  time.Duration // from the lookup of a token to the answer of the identity service
 
 	Settings
 }
@@ -44,7 +44,7 @@ type Settings struct {
 	AccountBytes int           // of a token
 	FreshFor     time.Duration // authn.fresh_for
 	MaxEntries   int           // authn.max_entries
-	MaxLookUps   int           // authn.max_look_ups, as far as it is effective
+	MaxLookups   int           // authn.max_lookups, as far as it is effective
 	MaxInFlight  int           // http.max_in_flight
 	MaxOpen      int           // http.max_connections
 	MaxCalls     int           // upstream_calls.max_in_flight
@@ -72,7 +72,7 @@ type Plan struct {
 	Processors      float64 `json:"processors"`       // busy, over all gateways
 	GatewayMemory   int64   `json:"gateway_bytes"`    // live memory of each gateway
 	TokensOfGateway int     `json:"gateway_tokens"`   // that each gateway has served within the window
-	LookUps         float64 `json:"look_ups"`         // per second, over all gateways
+	Lookups         float64 `json:"lookups"`          // per second, over all gateways
 	RedisOperations float64 `json:"redis_operations"` // per second
 	RedisMemory     int64   `json:"redis_bytes"`      // over all masters
 	Uses            []Use   `json:"uses"`
@@ -83,7 +83,7 @@ const (
 	GatewayProcessors = "processors of a gateway"
 	GatewayMemory     = "memory of a gateway"
 	CachedTokens      = "cached tokens" //nolint:gosec // no credential
-	LookUpsInFlight   = "look-ups in flight"
+	LookupsInFlight   = "lookups in flight"
 	OpenConnections   = "open connections"
 	RequestsInFlight  = "requests in flight"
 	CallsInFlight     = "calls in flight to a service"
@@ -95,7 +95,7 @@ const (
 func Estimate(d Demand, c Costs) Plan {
 	n := max(1, d.Gateways)
 	p := estimate(d, c, n)
-	for d.Gateways == 0 && p.Uses[0].Strain() > 1 && n < maxGateways { // no division: the number of look-ups depends on n
+	for d.Gateways == 0 && p.Uses[0].Strain() > 1 && n < maxGateways { // no division: the number of lookups depends on n
 		n++
 		p = estimate(d, c, n)
 	}
@@ -110,7 +110,7 @@ func estimate(d Demand, c Costs, n int) Plan {
 	perToken := d.RPS / float64(d.Tokens) // requests per second
 	served := d.served(perToken, n)
 	p.TokensOfGateway = int(math.Ceil(served))
-	p.LookUps = d.lookUps(perToken, served, n)
+	p.Lookups = d.lookups(perToken, served, n)
 
 	request := c.Request
 	if d.RedisMasters > 0 {
@@ -118,7 +118,7 @@ func estimate(d Demand, c Costs, n int) Plan {
 		p.RedisOperations = d.RPS + heartbeatsPerSecond*float64(n)
 		p.RedisMemory = int64(d.Tokens) * (c.StoredAccount + int64(d.AccountBytes))
 	}
-	p.Processors = d.RPS*request.Seconds() + p.LookUps*c.LookUp.Seconds() + d.Handshakes*c.Handshake.Seconds()
+	p.Processors = d.RPS*request.Seconds() + p.Lookups*c.Lookup.Seconds() + d.Handshakes*c.Handshake.Seconds()
 	cached := math.Min(served, float64(d.MaxEntries))
 	each := 1 / float64(n)
 	open := float64(d.Open) * each
@@ -129,7 +129,7 @@ func estimate(d Demand, c Costs, n int) Plan {
 		{GatewayProcessors, p.Processors * each, d.Processors, safeProcessors, false},
 		{GatewayMemory, float64(p.GatewayMemory), float64(d.Memory), safeMemory, true},
 		{CachedTokens, served, float64(d.MaxEntries), 1, true},
-		{LookUpsInFlight, p.LookUps * each * d.LookUpTime.Seconds(), float64(d.MaxLookUps), safeBound, false},
+		{LookupsInFlight, p.Lookups * each * d.LookupTime.Seconds(), float64(d.MaxLookups), safeBound, false},
 		{OpenConnections, open, float64(d.MaxOpen), safeBound, false},
 		{RequestsInFlight, d.RPS * each * d.ServiceTime.Seconds(), float64(d.MaxInFlight), safeBound, false},
 		{CallsInFlight, d.RPS * each * d.ServiceTime.Seconds(), float64(d.MaxCalls), safeBound, false},
@@ -152,9 +152,9 @@ func (d Demand) served(perToken float64, n int) float64 {
 	return float64(d.Tokens) * -math.Expm1(-perToken*d.Window.Seconds()/float64(n))
 }
 
-// lookUps returns the look-ups per second over all gateways. A cached token is looked up again by its first request after two thirds of
+// lookups returns the lookups per second over all gateways. A cached token is looked up again by its first request after two thirds of
 // FreshFor; one that did not fit into the cache is looked up by each request.
-func (d Demand) lookUps(perToken, served float64, n int) float64 {
+func (d Demand) lookups(perToken, served float64, n int) float64 {
 	cached := math.Min(1, float64(d.MaxEntries)/served)
 	interval := 1 / perToken // of the requests of a token that reach the same gateway
 	places := float64(d.Tokens)

@@ -13,7 +13,7 @@ import (
 // costs are round, so that expected values can be computed by hand.
 func costs() sizing.Costs {
 	return sizing.Costs{
-		Request: 100 * time.Microsecond, RedisCall: 20 * time.Microsecond, LookUp: 50 * time.Microsecond, Handshake: time.Millisecond,
+		Request: 100 * time.Microsecond, RedisCall: 20 * time.Microsecond, Lookup: 50 * time.Microsecond, Handshake: time.Millisecond,
 		Decision: 20 * time.Microsecond, Gateway: 60e6, Connection: 40e3, WorstConnection: 100e3, Principal: 400, KeptAccount: 200, StoredAccount: 250,
 	}
 }
@@ -21,9 +21,9 @@ func costs() sizing.Costs {
 func demand() sizing.Demand {
 	return sizing.Demand{
 		RPS: 10_000, Tokens: 1_000_000, Open: 4000, Sticky: true, Gateways: 4, Processors: 2, Memory: 1e9, RedisMasters: 2,
-		ServiceTime: 20 * time.Millisecond, LookUpTime: 10 * time.Millisecond,
+		ServiceTime: 20 * time.Millisecond, LookupTime: 10 * time.Millisecond,
 		Settings: sizing.Settings{
-			Window: time.Hour, AccountBytes: 100, FreshFor: 30 * time.Second, MaxEntries: 500_000, MaxLookUps: 64, MaxInFlight: 1000, MaxOpen: 5000,
+			Window: time.Hour, AccountBytes: 100, FreshFor: 30 * time.Second, MaxEntries: 500_000, MaxLookups: 64, MaxInFlight: 1000, MaxOpen: 5000,
 			MaxCalls: 500, RedisPool: 32,
 		},
 	}
@@ -36,7 +36,7 @@ func TestEstimateOfOneExample(t *testing.T) {
 		name      string
 		got, want float64
 	}{
-		{"look-ups", p.LookUps, 1e6 / 120.},
+		{"lookups", p.Lookups, 1e6 / 120.},
 		{"tokens of a gateway", float64(p.TokensOfGateway), 250_000},
 		{"processors", p.Processors, 10_000*120e-6 + 1e6/120.*50e-6},
 		{"memory of a gateway", float64(p.GatewayMemory), 60e6 + 1000*40e3 + 250_000*(400+200+100)},
@@ -44,7 +44,7 @@ func TestEstimateOfOneExample(t *testing.T) {
 		{"memory of Redis", float64(p.RedisMemory), 1e6 * 350},
 		{"processor of a Redis", use(t, p, sizing.RedisProcessor).Used(), 10_002. / 2 * 20e-6},
 		{"requests in flight", use(t, p, sizing.RequestsInFlight).Needed, 50},
-		{"look-ups in flight", use(t, p, sizing.LookUpsInFlight).Needed, 1e6 / 120. / 4 * .01},
+		{"lookups in flight", use(t, p, sizing.LookupsInFlight).Needed, 1e6 / 120. / 4 * .01},
 		{"open connections", use(t, p, sizing.OpenConnections).Used(), .2},
 		{"cached tokens", use(t, p, sizing.CachedTokens).Used(), .5},
 	} {
@@ -62,7 +62,7 @@ func TestBottleneckFollowsTheScarcestResource(t *testing.T) {
 		sizing.GatewayProcessors: func(d *sizing.Demand) { d.Processors = .3 },
 		sizing.GatewayMemory:     func(d *sizing.Demand) { d.Memory = 100e6 },
 		sizing.CachedTokens:      func(d *sizing.Demand) { d.MaxEntries = 100_000 },
-		sizing.LookUpsInFlight:   func(d *sizing.Demand) { d.MaxLookUps = 1 },
+		sizing.LookupsInFlight:   func(d *sizing.Demand) { d.MaxLookups = 1 },
 		sizing.OpenConnections:   func(d *sizing.Demand) { d.MaxOpen = 10 },
 		sizing.RequestsInFlight:  func(d *sizing.Demand) { d.MaxInFlight = 10 },
 		sizing.CallsInFlight:     func(d *sizing.Demand) { d.MaxCalls = 10 },
@@ -105,21 +105,21 @@ func TestEstimatesGrowWithTheDemand(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := anyDemand(t)
 		p := sizing.Estimate(d, costs())
-		if p.LookUps > d.RPS*(1+1e-9) {
-			t.Fatalf("%v look-ups of %v requests", p.LookUps, d.RPS)
+		if p.Lookups > d.RPS*(1+1e-9) {
+			t.Fatalf("%v lookups of %v requests", p.Lookups, d.RPS)
 		}
 		if float64(p.TokensOfGateway) > float64(d.Tokens)+1 {
 			t.Fatalf("a gateway serves %d of %d tokens", p.TokensOfGateway, d.Tokens)
 		}
 		more := d
 		more.RPS *= 2
-		if q := sizing.Estimate(more, costs()); q.Processors <= p.Processors || q.RedisOperations <= p.RedisOperations || q.LookUps < p.LookUps {
+		if q := sizing.Estimate(more, costs()); q.Processors <= p.Processors || q.RedisOperations <= p.RedisOperations || q.Lookups < p.Lookups {
 			t.Fatalf("%+v needs more than %+v", p, q)
 		}
 		sticky := d
 		sticky.Sticky = true
-		if q := sizing.Estimate(sticky, costs()); q.LookUps > p.LookUps*(1+1e-9) {
-			t.Fatalf("a sticky balancer needs %v look-ups, not %v", q.LookUps, p.LookUps)
+		if q := sizing.Estimate(sticky, costs()); q.Lookups > p.Lookups*(1+1e-9) {
+			t.Fatalf("a sticky balancer needs %v lookups, not %v", q.Lookups, p.Lookups)
 		}
 	})
 }

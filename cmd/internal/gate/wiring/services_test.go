@@ -31,8 +31,8 @@ type services struct {
 	invalid atomic.Bool   // the identity service answers with a team id that is not a UUID
 	sends   bool          // the revocation stream sends a position
 
-	flaps    bool         // every second look-up of a token fails
-	resolved atomic.Int64 // look-ups of tokens
+	flaps    bool         // every second lookup of a token fails
+	resolved atomic.Int64 // lookups of tokens
 }
 
 func startServices(tb testing.TB) *services {

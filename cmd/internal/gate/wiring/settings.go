@@ -90,13 +90,13 @@ func tokenSettings(c config.Config) authn.Settings {
 	return authn.Settings{
 		FreshFor:      time.Duration(c.Authn.FreshFor),
 		StaleFor:      time.Duration(c.Authn.StaleFor),
-		LookupTimeout: time.Duration(c.Authn.LookUpTimeout),
-		MaxLookups:    MaxLookUps(c),
+		LookupTimeout: time.Duration(c.Authn.LookupTimeout),
+		MaxLookups:    MaxLookups(c),
 	}
 }
 
-// MaxLookUps returns the effective maximum of concurrent lookups of unknown tokens: the configured one, but at most half of the calls in
+// MaxLookups returns the effective maximum of concurrent lookups of unknown tokens: the configured one, but at most half of the calls in
 // flight, and so few that at most half of the requests in flight wait for them.
-func MaxLookUps(c config.Config) int {
-	return min(c.Authn.MaxLookUps, max(1, c.UpstreamCalls.MaxInFlight/2), max(1, c.HTTP.MaxInFlight/requestsPerLookup))
+func MaxLookups(c config.Config) int {
+	return min(c.Authn.MaxLookups, max(1, c.UpstreamCalls.MaxInFlight/2), max(1, c.HTTP.MaxInFlight/requestsPerLookup))
 }

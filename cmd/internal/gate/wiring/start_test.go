@@ -50,7 +50,7 @@ func TestGatewayStartsInAnOutage(t *testing.T) {
 	behind := &gate{Listener: listener}
 	services := serve(t, behind)
 	services.sends = true
-	// Without breakers: the breaker of identity would close after three look-ups, and the only token is cached after the first.
+	// Without breakers: the breaker of identity would close after three lookups, and the only token is cached after the first.
 	const noBreakers = "upstream_calls: {breaker: {min_requests: 100000}}\n"
 	r := reloadingGateway(t, services, inRedis(redis.Addr(), 1000, noBreakers))
 	for path, status := range map[string]int{"/openapi.json": 200, "/nowhere": 404, "/v1/servers": 503} {

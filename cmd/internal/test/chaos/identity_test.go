@@ -137,12 +137,12 @@ func TestIdentityIsDown(t *testing.T) {
 // Clients send many unknown tokens while the identity service is slow. The gateway limits concurrent lookups.
 func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 	parallel(t)
-	const maxLookUps = 8
+	const maxLookups = 8
 	b := startBackend(t)
 	identity := startRelay(t, b.address, either(50*time.Millisecond, 200*time.Millisecond))
 	behind := everyService(b.address)
 	behind.identity = identity.address
-	g := startGateway(t, behind, unlimited+fmt.Sprintf("authn: {fresh_for: 1s, max_look_ups: %d}\n", maxLookUps))
+	g := startGateway(t, behind, unlimited+fmt.Sprintf("authn: {fresh_for: 1s, max_lookups: %d}\n", maxLookups))
 	only := []*gateway{g}
 	known := load{gateways: only, tokens: texts(t, "full", "read"), client: newClient(t, nil), rate: 100, clients: 16}
 	known.during(t, time.Second)
@@ -155,7 +155,7 @@ func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 	baseline := before.percentile(.99)
 	atMostDoubled(t, "19", fmt.Sprintf("p99 of cached tokens with %d unknown ones (%v without)", len(flood), tenths(baseline)),
 		meanwhile.percentile(.99), baseline)
-	atMost(t, "19", fmt.Sprintf("concurrent lookups, %d for unknown and as many for cached tokens", maxLookUps), int(identity.maxInFlight.Load()), 2*maxLookUps)
+	atMost(t, "19", fmt.Sprintf("concurrent lookups, %d for unknown and as many for cached tokens", maxLookups), int(identity.maxInFlight.Load()), 2*maxLookups)
 	shed := flood.unavailable()
 	rejected := flood.filter(func(a response) bool { return a.status == http.StatusUnauthorized })
 	report(t, "19", "unknown tokens with 401, and with 503 without a lookup", []int{len(rejected), len(shed)}, "")

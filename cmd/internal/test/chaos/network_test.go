@@ -207,7 +207,7 @@ type relay struct {
 	muted   chan struct{}
 	mute    func()
 
-	inFlight, maxInFlight, lookUps atomic.Int64
+	inFlight, maxInFlight, lookups atomic.Int64
 }
 
 func startRelay(t *testing.T, to string, slow time.Duration) *relay {
@@ -234,7 +234,7 @@ func startRelay(t *testing.T, to string, slow time.Duration) *relay {
 
 // ResolveToken forwards the call after the delay.
 func (r *relay) ResolveToken(ctx context.Context, request *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
-	r.lookUps.Add(1)
+	r.lookups.Add(1)
 	now := r.inFlight.Add(1)
 	defer r.inFlight.Add(-1)
 	for highest := r.maxInFlight.Load(); now > highest && !r.maxInFlight.CompareAndSwap(highest, now); highest = r.maxInFlight.Load() {

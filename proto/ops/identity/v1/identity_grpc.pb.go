@@ -74,7 +74,7 @@ type IdentityServiceClient interface {
 	//   - A position covers all revocations before it. A revocation that becomes visible later has a later position, even if
 	//     its transaction began earlier: a number that is assigned before the commit is not enough.
 	//   - The service should accept a position for at least a day. An unknown position (expired, malformed, of another database, or
-	//     newer than the data of a restored backup) is OUT_OF_RANGE. That is always safe, but costs a look-up of every cached token.
+	//     newer than the data of a restored backup) is OUT_OF_RANGE. That is always safe, but costs a lookup of every cached token.
 	//   - A revocation may be sent more than once. Before the service sends it, ResolveToken must return TOKEN_REVOKED for the
 	//     token, because the gateway looks up tokens that are not in its cache.
 	//
@@ -150,7 +150,7 @@ type IdentityServiceServer interface {
 	//   - A position covers all revocations before it. A revocation that becomes visible later has a later position, even if
 	//     its transaction began earlier: a number that is assigned before the commit is not enough.
 	//   - The service should accept a position for at least a day. An unknown position (expired, malformed, of another database, or
-	//     newer than the data of a restored backup) is OUT_OF_RANGE. That is always safe, but costs a look-up of every cached token.
+	//     newer than the data of a restored backup) is OUT_OF_RANGE. That is always safe, but costs a lookup of every cached token.
 	//   - A revocation may be sent more than once. Before the service sends it, ResolveToken must return TOKEN_REVOKED for the
 	//     token, because the gateway looks up tokens that are not in its cache.
 	//
