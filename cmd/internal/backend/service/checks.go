@@ -92,7 +92,7 @@ type checkWrite struct {
 	posted  bool  // whether the write posted an update
 }
 
-// apply updates the monitor, and returns whether it posted an update of an incident.
+// apply updates the monitor, and reports whether it posted an update of an incident.
 func (w *checkWrite) apply(ctx context.Context, result string) (posted bool, err error) {
 	m := &w.monitor
 	before := monitorState{status: m.Status, failed: m.FailedChecks, good: m.GoodChecks}

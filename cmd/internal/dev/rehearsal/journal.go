@@ -44,7 +44,7 @@ type Entry struct {
 	More       bool // the answer is a page that is not the last of its list
 }
 
-// failed returns whether the client must repeat the request.
+// failed reports whether the client must repeat the request.
 func (e *Entry) failed() bool {
 	switch e.Status {
 	case 0, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests, http.StatusServiceUnavailable,
@@ -62,7 +62,7 @@ func (e *Entry) wait() time.Duration {
 	return e.RetryAfter
 }
 
-// repeats returns whether e sends the logical request of f again, possibly with another key or body.
+// repeats reports whether e sends the logical request of f again, possibly with another key or body.
 func (e *Entry) repeats(f *Entry) bool {
 	if e.Token != f.Token || e.Method != f.Method || e.Path != f.Path {
 		return false
@@ -73,7 +73,7 @@ func (e *Entry) repeats(f *Entry) bool {
 	return e.Body == f.Body || e.Key != "" && e.Key == f.Key
 }
 
-// same returns whether e is the request f without any difference.
+// same reports whether e is the request f without any difference.
 func (e *Entry) same(f *Entry) bool {
 	return e.repeats(f) && e.Query == f.Query && e.Page == f.Page && e.Key == f.Key && e.Body == f.Body
 }

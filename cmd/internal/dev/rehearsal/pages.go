@@ -34,7 +34,7 @@ func restarts(entries []Entry) (cases int, findings []Finding) {
 	return cases, findings
 }
 
-// reachesEnd returns whether an answer has the last page of the list of e.
+// reachesEnd reports whether an answer has the last page of the list of e.
 func reachesEnd(entries []Entry, e *Entry) bool {
 	for i := range entries {
 		if f := &entries[i]; f.Status == http.StatusOK && f.Method == http.MethodGet && f.list() == e.list() && !f.More {

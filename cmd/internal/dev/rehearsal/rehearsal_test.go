@@ -93,7 +93,7 @@ func newRequest(method, target, key string) *http.Request {
 	return r
 }
 
-// try sends a request once, and returns whether its connection was cut.
+// try sends a request once, and reports whether its connection was cut.
 func (c *caller) try(r *http.Request) (answer *httptest.ResponseRecorder, wasCut bool) {
 	answer = httptest.NewRecorder()
 	defer func() {

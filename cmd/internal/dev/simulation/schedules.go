@@ -66,7 +66,7 @@ func (c *scheduledCommand) run(ctx context.Context, r *rand.Rand, all []*schedul
 	return c.schedule.Next(at), nil
 }
 
-// fails returns whether the next run fails, mostly as the last one did. One command of those that fail keeps failing, and one that works
+// fails reports whether the next run fails, mostly as the last one did. One command of those that fail keeps failing, and one that works
 // keeps working.
 func (c *scheduledCommand) fails(r *rand.Rand, all []*scheduledCommand) bool {
 	failing := 0

@@ -100,7 +100,7 @@ func question(r *http.Request) (Question, map[string]string) {
 	return q, p.problems
 }
 
-// isTarget returns whether a request can have the path and query.
+// isTarget reports whether a request can have the path and query.
 func isTarget(path string) bool {
 	if !strings.HasPrefix(path, "/") || strings.ContainsFunc(path, func(c rune) bool { return c < '!' || c > '~' }) {
 		return false

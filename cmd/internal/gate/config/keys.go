@@ -59,7 +59,7 @@ func fields(t reflect.Type) []field {
 	return list
 }
 
-// isMapping returns whether a value of the type is a mapping in YAML: a struct that is not a scalar.
+// isMapping reports whether a value of the type is a mapping in YAML: a struct that is not a scalar.
 func isMapping(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct || t == reflect.TypeFor[Secret]() {
 		return false
@@ -67,10 +67,10 @@ func isMapping(t reflect.Type) bool {
 	return !reflect.PointerTo(t).Implements(reflect.TypeFor[scalar]())
 }
 
-// isList returns whether a value of the type is a list in YAML.
+// isList reports whether a value of the type is a list in YAML.
 func isList(t reflect.Type) bool { return t.Kind() == reflect.Slice }
 
-// isDictionary returns whether a value of the type is a mapping with free names.
+// isDictionary reports whether a value of the type is a mapping with free names.
 func isDictionary(t reflect.Type) bool { return t.Kind() == reflect.Map }
 
 // A dictionary is a mapping with names chosen by its author.
@@ -155,7 +155,7 @@ func keysOf(t reflect.Type, parent Key) []Key {
 	return keys
 }
 
-// isKey returns whether a key, or a mapping around keys, is among all.
+// isKey reports whether a key, or a mapping around keys, is among all.
 func isKey(all []Key, key string) bool {
 	return slices.ContainsFunc(all, func(k Key) bool { return k.Name == key || strings.HasPrefix(k.Name, key+".") })
 }
@@ -247,7 +247,7 @@ func walk(v reflect.Value, key string, yield func(leaf) bool) bool {
 	return yield(leaf{key, v})
 }
 
-// same returns whether two values of a key are equal, including secrets.
+// same reports whether two values of a key are equal, including secrets.
 func same(a, b reflect.Value) bool {
 	text := func(v reflect.Value) (texts []string) {
 		for leaf := range leaves(v) {

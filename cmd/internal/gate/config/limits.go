@@ -261,7 +261,7 @@ func (v *validator) limits(key string, limits []Limit) {
 	}
 }
 
-// hasProblem returns whether there is a problem with a list or its items.
+// hasProblem reports whether there is a problem with a list or its items.
 func (v *validator) hasProblem(list string) bool {
 	in := func(p Problem) bool { return p.Key == list || strings.HasPrefix(p.Key, list+"[") }
 	return slices.ContainsFunc(v.problems, in) || slices.ContainsFunc(v.refused, in)

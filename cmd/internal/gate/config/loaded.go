@@ -49,7 +49,7 @@ func (l Loaded) Effective() []Value {
 // entry of a dictionary has the origin of that item or entry.
 func (l Loaded) Origin(key string) string { return l.originAmong(Keys(), key) }
 
-// IsDefault returns whether the value of a key is the default.
+// IsDefault reports whether the value of a key is the default.
 func (l Loaded) IsDefault(key string) bool { return l.Origin(key) == byDefault }
 
 func (l Loaded) originAmong(all []Key, key string) string {
@@ -142,13 +142,13 @@ func Changes(before, after Loaded) (texts []string) {
 	return texts
 }
 
-// sets returns whether the key itself was set, not only a mapping or list around it.
+// sets reports whether the key itself was set, not only a mapping or list around it.
 func (l Loaded) sets(key string) bool {
 	_, given := l.origins[key]
 	return given
 }
 
-// isExplicit returns whether Changes reports a leaf that only this configuration has: the leaf was set, or belongs to a default entry.
+// isExplicit reports whether Changes reports a leaf that only this configuration has: the leaf was set, or belongs to a default entry.
 func (l Loaded) isExplicit(of leaf) bool {
 	if t := of.value.Type(); isList(t) || isDictionary(t) {
 		return false // it is empty; the other configuration has leaves under it

@@ -186,7 +186,7 @@ func (w *warner) plaintext() {
 	}
 }
 
-// isLocalTarget returns whether a gRPC target, which the validator has accepted, is a socket of this machine or on loopback.
+// isLocalTarget reports whether a gRPC target, which the validator has accepted, is a socket of this machine or on loopback.
 func isLocalTarget(target string) bool {
 	scheme, rest, found := strings.Cut(target, "://")
 	address := strings.TrimPrefix(target, "dns:")

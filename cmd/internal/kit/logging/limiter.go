@@ -122,7 +122,7 @@ type causeLines struct {
 	suppressed atomic.Uint64 // since the last report
 }
 
-// Allow returns whether a line may be logged now, and counts it as logged or as suppressed. Causes are a closed set: each takes memory for
+// Allow reports whether a line may be logged now, and counts it as logged or as suppressed. Causes are a closed set: each takes memory for
 // as long as the process lives. The cause is "" for lines that have none.
 func (n *Lines) Allow(cause string) bool {
 	if n == nil {

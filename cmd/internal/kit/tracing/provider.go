@@ -80,7 +80,7 @@ func New(o Options) (*Provider, error) {
 	return p, nil
 }
 
-// enabled returns whether traces are sent. It reads the variables of the process because the library does so too.
+// enabled reports whether traces are sent. It reads the variables of the process because the library does so too.
 func enabled(o Options) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false

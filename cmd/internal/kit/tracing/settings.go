@@ -29,7 +29,7 @@ type Settings struct {
 	TokenPrefix string
 }
 
-// trusts returns whether the trace context of the peer is continued.
+// trusts reports whether the trace context of the peer is continued.
 func (s *Settings) trusts(remote string) bool {
 	if s.Trust != TrustProxies {
 		return s.Trust == TrustAlways
@@ -51,7 +51,7 @@ func (s *Settings) withoutTokens(parent trace.SpanContext) trace.SpanContext {
 	return parent.WithTraceState(trace.TraceState{})
 }
 
-// draw returns whether a trace that starts here is recorded. The global generator takes no lock.
+// draw reports whether a trace that starts here is recorded. The global generator takes no lock.
 func (s *Settings) draw() bool {
 	return s.Sample > 0 && float64(rand.Uint64()) < s.Sample*math.MaxUint64
 }

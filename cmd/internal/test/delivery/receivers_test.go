@@ -34,7 +34,7 @@ type receivers struct {
 	httpPort string // on all addresses of the loopback interface
 
 	// fail is called for each message before it is accepted, with the subscriber's address. It may block; the context ends when the sender
-	// has closed the connection, or the test ends. It returns whether the message is refused for now.
+	// has closed the connection, or the test ends. It reports whether the message is refused for now.
 	fail func(ctx context.Context, subscriber string) bool
 
 	mu       sync.Mutex
