@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/conformance"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // Each fault makes exactly its checks fail, and each check fails for at least one fault. Most of the time the checks wait, so the faults are
@@ -54,7 +55,7 @@ func (f fault) mustFail(t *testing.T, backend string) (failed []string) {
 		o.HeartbeatTimeout, o.Grace = time.Second, time.Second
 	}
 	report, err := conformance.Run(t.Context(), o)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, r := range report.Results {
 		if r.Outcome == conformance.Fail {
 			failed = append(failed, r.Name)

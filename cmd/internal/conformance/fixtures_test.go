@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/conformance"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 func write(t *testing.T, content string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "fixtures.yaml")
-	must(t, os.WriteFile(path, []byte(content), 0o600))
+	testkit.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -39,7 +40,7 @@ teams:
 revoked_token: sha256:%x
 `, first, second, file, hash))
 	f, err := conformance.Load(path, []string{"A_TOKEN=" + token, "ANOTHER=x"})
-	must(t, err)
+	testkit.Must(t, err)
 	for _, got := range [][]byte{f.Teams[0].Token, f.Teams[1].Token, f.RevokedToken} {
 		if !bytes.Equal(got, hash[:]) {
 			t.Errorf("hash %x, want %x", got, hash)
@@ -84,7 +85,7 @@ func TestErrorsInFixturesAreReported(t *testing.T) {
 func FuzzFixtures(f *testing.F) {
 	const token = "ops_live_topsecret"
 	example, err := os.ReadFile(exampleFixtures)
-	must(f, err)
+	testkit.Must(f, err)
 	f.Add(string(example))
 	f.Add("teams: [{id: " + first + "}, {id: " + second + ", token: sha256:00}]\nrevoked_token: ${file:/dev/null}")
 	f.Add("teams: [{id: " + first + ", token: " + token + "}, {id: " + second + ", server: x}]")

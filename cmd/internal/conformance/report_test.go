@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/conformance"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // report has one check of each outcome.
@@ -25,7 +26,7 @@ func report() conformance.Report {
 
 func TestTextEndsWithFailures(t *testing.T) {
 	var text bytes.Buffer
-	must(t, report().WriteText(&text))
+	testkit.Must(t, report().WriteText(&text))
 	const want = `fleet/GetServer
   pass  deadline                  It ends.
   FAIL  unknown-id                It is not there.
@@ -46,9 +47,9 @@ FAILED  fleet/GetServer/unknown-id
 
 func TestJSONContainsAllResults(t *testing.T) {
 	var text bytes.Buffer
-	must(t, report().WriteJSON(&text))
+	testkit.Must(t, report().WriteJSON(&text))
 	var back conformance.Report
-	must(t, json.Unmarshal(text.Bytes(), &back))
+	testkit.Must(t, json.Unmarshal(text.Bytes(), &back))
 	if len(back.Results) != 3 || back.Results[1].Breaches[0] != report().Results[1].Breaches[0] || back.Failed != 1 {
 		t.Errorf("read back as %+v", back)
 	}
@@ -56,7 +57,7 @@ func TestJSONContainsAllResults(t *testing.T) {
 
 func TestJUnitHasASuiteForEachMethod(t *testing.T) {
 	var text bytes.Buffer
-	must(t, report().WriteJUnit(&text))
+	testkit.Must(t, report().WriteJUnit(&text))
 	var back struct {
 		Failures int `xml:"failures,attr"`
 		Suites   []struct {
@@ -72,7 +73,7 @@ func TestJUnitHasASuiteForEachMethod(t *testing.T) {
 			} `xml:"testcase"`
 		} `xml:"testsuite"`
 	}
-	must(t, xml.Unmarshal(text.Bytes(), &back))
+	testkit.Must(t, xml.Unmarshal(text.Bytes(), &back))
 	if back.Failures != 1 || len(back.Suites) != 2 || back.Suites[0].Tests != 2 || back.Suites[0].Time != "0.750" {
 		t.Fatalf("read back as %+v", back)
 	}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/cmd/internal/conformance"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/proto/contract"
 )
 
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestReferenceBackendPassesAllChecks(t *testing.T) {
 	report, err := conformance.Run(t.Context(), options(t, startReference(t)))
-	must(t, err)
+	testkit.Must(t, err)
 	for _, r := range report.Results {
 		if r.Outcome != conformance.Pass {
 			t.Errorf("%s: %s %+v %s", r.Name, r.Outcome, r.Breaches, r.Reason)
@@ -44,7 +45,7 @@ func TestServicesAreCalledOverTLS(t *testing.T) {
 	for name, settings := range map[string]*tls.Config{"known": {RootCAs: roots}, "unknown": {}, "none": nil} {
 		o.TLS = settings
 		report, err := conformance.Run(t.Context(), o)
-		must(t, err)
+		testkit.Must(t, err)
 		if good := report.Passed == len(o.Checks); good != (name == "known") || !good && report.Passed > 0 {
 			t.Errorf("%s: %v", name, report)
 		}
@@ -53,7 +54,7 @@ func TestServicesAreCalledOverTLS(t *testing.T) {
 
 func TestNoCheckPassesWithoutAServer(t *testing.T) {
 	report, err := conformance.Run(t.Context(), options(t, "127.0.0.1:1"))
-	must(t, err)
+	testkit.Must(t, err)
 	for _, r := range report.Results {
 		if r.Outcome != conformance.Fail || len(r.Breaches) == 0 {
 			t.Errorf("%s: %s %s", r.Name, r.Outcome, r.Reason)
@@ -65,7 +66,7 @@ func TestNoCheckPassesWithoutAServer(t *testing.T) {
 func TestEmptyResponsesAreBreaches(t *testing.T) {
 	empty := fault{unary: func(c *intercepted) (proto.Message, error) { return c.method.NewResponse(), nil }}
 	report, err := conformance.Run(t.Context(), options(t, startFaulty(t, startReference(t), empty)))
-	must(t, err)
+	testkit.Must(t, err)
 	if len(report.Results) != len(conformance.Checks()) || report.Failed < report.Passed {
 		t.Error(report)
 	}
@@ -93,9 +94,9 @@ func TestImpossibleChecksAreSkippedWithAReason(t *testing.T) {
 			test.change(&o)
 			var err error
 			o.Checks, err = conformance.Select(test.check)
-			must(t, err)
+			testkit.Must(t, err)
 			report, err := conformance.Run(t.Context(), o)
-			must(t, err)
+			testkit.Must(t, err)
 			if r := report.Results[0]; r.Outcome != conformance.Skip || !strings.Contains(r.Reason, test.why) || report.Skipped != 1 {
 				t.Errorf("%s %s %+v", r.Outcome, r.Reason, r.Breaches)
 			}
@@ -107,7 +108,7 @@ func TestChecksThatWriteNeedTheOption(t *testing.T) {
 	o := options(t, startReference(t))
 	o.Writes = false
 	report, err := conformance.Run(t.Context(), o)
-	must(t, err)
+	testkit.Must(t, err)
 	for i, r := range report.Results {
 		if o.Checks[i].Writes && r.Outcome != conformance.Skip {
 			t.Errorf("%s: %s", r.Name, r.Outcome)

@@ -16,6 +16,7 @@ import (
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/conformance"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -36,16 +37,16 @@ const exampleFixtures = "../../../deploy/conformance-fixtures.yaml"
 func startReference(t *testing.T) string {
 	t.Helper()
 	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir(), Heartbeat: heartbeat})
-	must(t, err)
-	must(t, demo.Seed(t.Context(), backend.Store(), tokenFormat(), time.Now()))
+	testkit.Must(t, err)
+	testkit.Must(t, demo.Seed(t.Context(), backend.Store(), tokenFormat(), time.Now()))
 	listener := listen(t)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- backend.Serve(ctx, listener) }()
 	t.Cleanup(func() {
 		stop()
-		must(t, <-done)
-		must(t, backend.Close())
+		testkit.Must(t, <-done)
+		testkit.Must(t, backend.Close())
 	})
 	return listener.Addr().String()
 }
@@ -56,7 +57,7 @@ func tokenFormat() authn.TokenFormat { return authn.TokenFormat{Prefix: "ops_"} 
 func fixtures(t *testing.T) conformance.Fixtures {
 	t.Helper()
 	f, err := conformance.Load(exampleFixtures, demoVariables(t))
-	must(t, err)
+	testkit.Must(t, err)
 	return f
 }
 
@@ -64,7 +65,7 @@ func fixtures(t *testing.T) conformance.Fixtures {
 func demoVariables(t *testing.T) (variables []string) {
 	t.Helper()
 	tokens, err := demo.Tokens(tokenFormat())
-	must(t, err)
+	testkit.Must(t, err)
 	for _, token := range tokens {
 		name, known := map[string]string{"full": "HARBOUR_TOKEN", "other_team": "LIGHTHOUSE_TOKEN", "revoked": "REVOKED_TOKEN"}[token.Name]
 		if known {
@@ -146,7 +147,7 @@ func (f fault) intercept(conn *grpc.ClientConn, s *state) grpc.UnaryServerInterc
 func startFaulty(t *testing.T, backend string, f fault, serving ...grpc.ServerOption) string {
 	t.Helper()
 	conn, err := grpc.NewClient(backend, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	testkit.Must(t, err)
 	server := grpc.NewServer(append(serving, grpc.UnaryInterceptor(f.intercept(conn, newState(fixtures(t)))))...)
 	fleetv1.RegisterFleetServiceServer(server, fleetv1.UnimplementedFleetServiceServer{})
 	monitoringv1.RegisterMonitoringServiceServer(server, monitoringv1.UnimplementedMonitoringServiceServer{})
@@ -160,7 +161,7 @@ func startFaulty(t *testing.T, backend string, f fault, serving ...grpc.ServerOp
 	stop := serve(t, server, listener, f.noDeadlines)
 	t.Cleanup(func() {
 		stop()
-		must(t, conn.Close())
+		testkit.Must(t, conn.Close())
 	})
 	return listener.Addr().String()
 }
@@ -187,7 +188,7 @@ func serve(t *testing.T, server *grpc.Server, listener net.Listener, noDeadlines
 	proxy.Protocols.SetUnencryptedHTTP2(true)
 	go proxy.Serve(listener) //nolint:errcheck // the test stops it
 	return func() {
-		must(t, proxy.Close())
+		testkit.Must(t, proxy.Close())
 		server.Stop()
 	}
 }
@@ -229,13 +230,6 @@ func (w *revocationProxy) WatchRevocations(
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	return listener
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

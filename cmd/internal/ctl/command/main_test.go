@@ -164,10 +164,3 @@ func cut(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, `{"id": "`)
 	panic(http.ErrAbortHandler)
 }
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

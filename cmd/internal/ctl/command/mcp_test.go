@@ -15,6 +15,7 @@ import (
 	"opsgate/cmd/internal/ctl/apiclient"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/cmd/internal/test/devtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // An agent is a client of `opsctl mcp`, which runs as a process.
@@ -27,7 +28,7 @@ type agent struct {
 func (u user) agent(t *testing.T, flags ...string) agent {
 	t.Helper()
 	self, err := os.Executable()
-	must(t, err)
+	testkit.Must(t, err)
 	cmd := exec.Command(self, append([]string{"mcp"}, flags...)...)
 	log := new(loggingtest.Buffer)
 	cmd.Stderr = log
@@ -52,7 +53,7 @@ func (u user) agent(t *testing.T, flags ...string) agent {
 func (a agent) tools(t *testing.T) map[string]*mcp.Tool {
 	t.Helper()
 	list, err := a.ListTools(t.Context(), nil)
-	must(t, err)
+	testkit.Must(t, err)
 	byName := map[string]*mcp.Tool{}
 	for _, tool := range list.Tools {
 		byName[tool.Name] = tool
@@ -64,15 +65,15 @@ func (a agent) tools(t *testing.T) map[string]*mcp.Tool {
 func (a agent) call(t *testing.T, name string, arguments map[string]any, into any) (failed bool) {
 	t.Helper()
 	result, err := a.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: arguments})
-	must(t, err)
+	testkit.Must(t, err)
 	text, isText := result.Content[0].(*mcp.TextContent)
 	if !isText {
 		t.Fatalf("%s: the content is %T", name, result.Content[0])
 	}
 	if result.StructuredContent != nil {
 		structured, err := json.Marshal(result.StructuredContent)
-		must(t, err)
-		must(t, json.Unmarshal(structured, into))
+		testkit.Must(t, err)
+		testkit.Must(t, json.Unmarshal(structured, into))
 		return result.IsError
 	}
 	if !result.IsError {

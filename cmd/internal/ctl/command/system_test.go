@@ -16,6 +16,7 @@ import (
 
 	"opsgate/cmd/internal/ctl/apiclient"
 	"opsgate/cmd/internal/test/devtest"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi"
 )
 
@@ -25,7 +26,7 @@ func describedOperations(t *testing.T) []string {
 	var document struct {
 		Paths map[string]map[string]json.RawMessage
 	}
-	must(t, json.Unmarshal(openapi.JSON(), &document))
+	testkit.Must(t, json.Unmarshal(openapi.JSON(), &document))
 	var list []string
 	for path, methods := range document.Paths {
 		for method := range methods {
@@ -47,7 +48,7 @@ type recorder struct {
 func startRecorder(t *testing.T, target string) (*recorder, string) {
 	t.Helper()
 	to, err := url.Parse(target)
-	must(t, err)
+	testkit.Must(t, err)
 	rec := &recorder{}
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	id := regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
@@ -131,7 +132,7 @@ func TestIncidentFromCreationToResolution(t *testing.T) {
 	var incident struct {
 		Updates []struct{ Status string }
 	}
-	must(t, json.Unmarshal([]byte(u.must(t, "incidents", "get", id, "-o", "json")), &incident))
+	testkit.Must(t, json.Unmarshal([]byte(u.must(t, "incidents", "get", id, "-o", "json")), &incident))
 	if len(incident.Updates) != 3 {
 		t.Errorf("got %d updates", len(incident.Updates))
 	}
@@ -201,8 +202,8 @@ func TestTokenFileAndConnectionSettings(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string, mode os.FileMode) string {
 		path := filepath.Join(dir, name)
-		must(t, os.WriteFile(path, []byte(content), 0o600))
-		must(t, os.Chmod(path, mode))
+		testkit.Must(t, os.WriteFile(path, []byte(content), 0o600))
+		testkit.Must(t, os.Chmod(path, mode))
 		return path
 	}
 	for _, c := range []struct {

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite testdata/tables.txt")
@@ -15,9 +17,9 @@ var rewrite = flag.Bool("rewrite", false, "rewrite testdata/tables.txt")
 // The tables of all commands for the answers in testdata/answers.json are in testdata/tables.txt: -rewrite rewrites it.
 func TestTables(t *testing.T) {
 	text, err := os.ReadFile("testdata/answers.json")
-	must(t, err)
+	testkit.Must(t, err)
 	var answers map[string]json.RawMessage // by method and path
-	must(t, json.Unmarshal(text, &answers))
+	testkit.Must(t, json.Unmarshal(text, &answers))
 	id := regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
 	s := startStub(t, func(w http.ResponseWriter, r *http.Request) {
 		answer(200, string(answers[r.Method+" "+id.ReplaceAllString(r.URL.Path, "{id}")]))(w, r)
@@ -34,10 +36,10 @@ func TestTables(t *testing.T) {
 	}
 	const file = "testdata/tables.txt"
 	if *rewrite {
-		must(t, os.WriteFile(file, []byte(got.String()), 0o600))
+		testkit.Must(t, os.WriteFile(file, []byte(got.String()), 0o600))
 	}
 	want, err := os.ReadFile(file)
-	must(t, err)
+	testkit.Must(t, err)
 	if got.String() != string(want) {
 		t.Errorf("got:\n%s", got.String())
 	}
@@ -65,7 +67,7 @@ func TestCompletionOffersCommandsAndValues(t *testing.T) {
 // The page about opsctl has the table of exit codes of the help.
 func TestDocumentedExitCodes(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/integrate/opsctl.md")
-	must(t, err)
+	testkit.Must(t, err)
 	_, list, _ := strings.Cut((user{}).must(t, "--help"), "Exit codes:\n")
 	list, _, found := strings.Cut(list, "\n\n")
 	for line := range strings.SplitSeq(list, "\n") {

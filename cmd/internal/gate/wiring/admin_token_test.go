@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // withAdminToken makes later configurations require the admin token in a file.
@@ -128,7 +130,7 @@ func TestTokenForMetricsChangesWithoutARestart(t *testing.T) {
 	} {
 		logged := len(r.lines(step.line))
 		step.change()
-		eventually(t, "the change is in force", func() bool {
+		testkit.Eventually(t, "the change is in force", func() bool {
 			return may(first, step.first)() && may(second, step.next)() && may(operators, 200)()
 		})
 		if n := len(r.lines(step.line)); n != logged+1 {
@@ -172,7 +174,7 @@ func TestAdminTokenChangesWithoutARestart(t *testing.T) {
 		ended := r.follow(t, old)
 		begun := time.Now()
 		change()
-		eventually(t, "the next token is in force", func() bool {
+		testkit.Eventually(t, "the next token is in force", func() bool {
 			return r.access(t, old) == http.StatusUnauthorized && r.access(t, next) == http.StatusOK
 		})
 		t.Logf("change %d: in force after %v", i, time.Since(begun).Round(time.Millisecond))

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // closedWithoutResponse waits until the server closes the connection or sends something, and reports whether it has closed it.
@@ -65,7 +67,7 @@ func TestLongestIdleConnectionIsEvictedAtTheLimit(t *testing.T) {
 			_, _ = io.WriteString(idle[i].Conn, "GET / HTTP/1.1\r\nHo") // an incomplete header
 		}
 	}
-	eventually(t, "all are accepted", func() bool { return r.metric(t, "opsgate_http_connections_open") == "10" })
+	testkit.Eventually(t, "all are accepted", func() bool { return r.metric(t, "opsgate_http_connections_open") == "10" })
 	token := "Authorization: Bearer " + services.token + "\r\n"
 	if got := used.do(t, token); got.StatusCode != 200 {
 		t.Fatalf("got %d", got.StatusCode)
@@ -165,7 +167,7 @@ func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 	var body struct {
 		Dependencies map[string]struct{ State, Reason string }
 	}
-	eventually(t, "the breaker is open", func() bool {
+	testkit.Eventually(t, "the breaker is open", func() bool {
 		r.get(t, r.Address(), "/v1/servers")
 		got := r.get(t, r.AdminAddress(), "/readyz")
 		if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.status != 200 {
@@ -182,7 +184,7 @@ func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 	if got := body.Dependencies["fleet"].Reason; got != "no connection" && !strings.Contains(got, "connection refused") {
 		t.Errorf("fleet: %q", got)
 	}
-	eventually(t, "revocations are missed", func() bool {
+	testkit.Eventually(t, "revocations are missed", func() bool {
 		return strings.Contains(r.get(t, r.AdminAddress(), "/readyz").body, "revocations take effect late")
 	})
 	if err := r.end(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/demand"
 )
 
@@ -28,7 +29,7 @@ func TestDemandRecordsRefundsAndResets(t *testing.T) {
 			t.Errorf("%s: got %+v", want.path, got)
 		}
 		if want.status == 501 {
-			eventually(t, "the request is refunded", func() bool {
+			testkit.Eventually(t, "the request is refunded", func() bool {
 				return strings.Contains(r.get(t, r.AdminAddress(), "/metrics").body, "opsgate_rate_limit_refunds_total 1\n")
 			})
 		}

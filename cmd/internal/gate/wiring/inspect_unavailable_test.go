@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestExplainAndResetWithAnUnavailableStore(t *testing.T) {
 	i := inspect(t, "rate_limit: {store: redis, on_store_failure: deny, redis: {addresses: [127.0.0.1:1]}}\n")
 	var x admin.Explanation
-	eventually(t, "the outage is noticed", func() bool {
+	testkit.Eventually(t, "the outage is noticed", func() bool {
 		x = i.explain(t, "GET", "/v1/servers")
 		return x.Answer.Status == 503
 	})

@@ -16,6 +16,7 @@ import (
 	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
 	"opsgate/cmd/internal/test/metricspage"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -45,7 +46,7 @@ func scrape(t *testing.T) string {
 	}
 	waits := regexp.MustCompile(`opsgate_http_request_wait_seconds_count\{part="(identity|limiter|service)"\} [1-9]`)
 	var metrics string
-	eventually(t, "both requests, their waits and a refused reload are counted", func() bool {
+	testkit.Eventually(t, "both requests, their waits and a refused reload are counted", func() bool {
 		metrics = r.get(t, r.AdminAddress(), "/metrics").body
 		return strings.Contains(metrics, `cause="route"`) && strings.Contains(metrics, "opsgate_config_refused{") &&
 			len(waits.FindAllString(metrics, -1)) == 3

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -72,7 +73,7 @@ func TestGatewaysShowEachOther(t *testing.T) {
 	first := reloadingGateway(t, services, inRedis(server.Addr(), 1000, ""))
 	second := reloadingGateway(t, services, inRedis(link.Listen, 1000, ""))
 	for _, r := range []*reloading{first, second} {
-		eventually(t, "both are shown", func() bool {
+		testkit.Eventually(t, "both are shown", func() bool {
 			f := r.gateways(t)
 			return f.State == admin.GatewaysCurrent && f.Error == "" && f.ReadAt != nil && len(f.Gateways) == 2 &&
 				first.row(f).Mode == "shared" && second.row(f).Mode == "shared"
@@ -92,13 +93,13 @@ func TestGatewaysShowEachOther(t *testing.T) {
 	if err := second.reload(t, "nonsense: 1\n"); err == nil {
 		t.Fatal("accepted")
 	}
-	eventually(t, "the new configuration and the refused one are shown", func() bool {
+	testkit.Eventually(t, "the new configuration and the refused one are shown", func() bool {
 		now := second.row(first.gateways(t))
 		return now.ConfigVersion != other.ConfigVersion && now.ConfigRefused
 	})
 
 	link.Stop()
-	eventually(t, "it is silent", func() bool {
+	testkit.Eventually(t, "it is silent", func() bool {
 		_ = second.get(t, second.Address(), "/v1/servers")
 		return second.row(first.gateways(t)).Silent
 	})
@@ -109,12 +110,12 @@ func TestGatewaysShowEachOther(t *testing.T) {
 	if err := link.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is heard", func() bool {
+	testkit.Eventually(t, "it is heard", func() bool {
 		g := second.row(first.gateways(t))
 		return g.HeardAt != nil && !g.Silent && second.gateways(t).State == admin.GatewaysCurrent
 	})
 	second.finish(t)
-	eventually(t, "it is not shown after it has ended", func() bool { return len(first.gateways(t).Gateways) == 1 })
+	testkit.Eventually(t, "it is not shown after it has ended", func() bool { return len(first.gateways(t).Gateways) == 1 })
 	first.finish(t)
 }
 
@@ -144,14 +145,14 @@ func TestUserOfRedisNeedsTheDocumentedRule(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := reloadingGateway(t, startServices(t), inRedisAs(server.Addr(), "opsgate", secret, ""))
-			eventually(t, "the first heartbeat is sent", func() bool { return server.Client().Exists(t.Context(), "opsgate:replicas").Val() == 1 })
+			testkit.Eventually(t, "the first heartbeat is sent", func() bool { return server.Client().Exists(t.Context(), "opsgate:replicas").Val() == 1 })
 			var subscriptions string
 			t.Cleanup(func() {
 				if t.Failed() {
 					t.Logf("subscriptions: %s", subscriptions)
 				}
 			})
-			eventually(t, "a subscription lasts longer than the interval of pings, and was pinged", func() bool {
+			testkit.Eventually(t, "a subscription lasts longer than the interval of pings, and was pinged", func() bool {
 				subscriptions = server.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "PUBSUB").String()
 				return pinged.MatchString(subscriptions)
 			})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -58,7 +59,7 @@ func TestRedisPasswordChangesUnderLoad(t *testing.T) {
 	do("ACL", "SETUSER", "gate", ">second-password")
 	write("second-password")
 	began := time.Now()
-	eventually(t, "the password is reloaded", func() bool { return changed() == 1 })
+	testkit.Eventually(t, "the password is reloaded", func() bool { return changed() == 1 })
 	took := time.Since(began)
 	t.Logf("active after %v", took.Round(time.Millisecond))
 	if took > time.Second {
@@ -69,7 +70,7 @@ func TestRedisPasswordChangesUnderLoad(t *testing.T) {
 		t.Errorf("Redis was not in use %d times", n)
 	}
 	do("CLIENT", "KILL", "USER", "gate") // new connections use the second password
-	eventually(t, "Redis is used with the second password", func() bool {
+	testkit.Eventually(t, "Redis is used with the second password", func() bool {
 		_, state := r.redis(t)
 		return state == "ready" && strings.Contains(server.Client().Do(t.Context(), "CLIENT", "LIST").String(), "user=gate")
 	})
@@ -80,7 +81,7 @@ func TestRedisPasswordChangesUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	do("ACL", "DELUSER", "gate") // closes its connections
-	eventually(t, "connections use the other user", func() bool {
+	testkit.Eventually(t, "connections use the other user", func() bool {
 		list := server.Client().Do(t.Context(), "CLIENT", "LIST").String()
 		_, state := r.redis(t)
 		return state == "ready" && strings.Contains(list, "user=other") && !strings.Contains(list, "user=gate")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -66,7 +67,7 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 				}
 			}
 			do(test.refuse)
-			eventually(t, "the readiness page has the reason", func() bool {
+			testkit.Eventually(t, "the readiness page has the reason", func() bool {
 				if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 {
 					t.Errorf("got %+v", got)
 				}
@@ -83,7 +84,7 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 				t.Errorf("got %q", reason)
 			}
 			do(test.heal)
-			eventually(t, "Redis is used again", func() bool {
+			testkit.Eventually(t, "Redis is used again", func() bool {
 				_, state := r.redis(t)
 				return state == "ready"
 			})

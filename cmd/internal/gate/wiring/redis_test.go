@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -48,12 +49,12 @@ func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	}
 	second := reloadingGateway(t, services, auto)
 	for _, r := range []*reloading{first, second} {
-		eventually(t, "both are counted", func() bool { return r.store(t).Replicas == 2 })
+		testkit.Eventually(t, "both are counted", func() bool { return r.store(t).Replicas == 2 })
 	}
 	server.Kill()
 	for _, r := range []*reloading{first, second} {
 		admitted := 0
-		eventually(t, "the gateway is in local mode", func() bool {
+		testkit.Eventually(t, "the gateway is in local mode", func() bool {
 			for range 10 {
 				if r.get(t, r.Address(), "/v1/servers").status == 200 {
 					admitted++

@@ -9,6 +9,7 @@ import (
 
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -25,7 +26,7 @@ func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
 		port, files.CAFile, files.CertFile, files.KeyFile))
 	decides := func() { // a restarted server has no account of the token
 		t.Helper()
-		eventually(t, "Redis decides", func() bool {
+		testkit.Eventually(t, "Redis decides", func() bool {
 			_, state := r.redis(t)
 			got := r.get(t, r.Address(), "/v1/servers")
 			n, err := server.Client().Exists(t.Context(), "opsgate:account:"+tokenID).Result()

@@ -1,7 +1,6 @@
 package wiring_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	"opsgate/cmd/internal/gate/wiring"
 	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // reloading is a running gateway with a configuration file and a clock that tests change.
@@ -101,22 +101,6 @@ func (r *reloading) mustAdmit(t *testing.T, want int) {
 	}
 }
 
-// eventually waits until a condition holds; it fails the test after 30 seconds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("not within half a minute: %s", what)
-		}
-	}
-}
-
 // lines returns the log lines with a message.
 func (r *reloading) lines(message string) (list []map[string]any) {
 	for text := range strings.Lines(r.log.String()) {
@@ -136,7 +120,7 @@ func (r *reloading) requested(message string) []map[string]any {
 // await waits for a log line with a message and returns it.
 func (r *reloading) await(t *testing.T, message string) map[string]any {
 	t.Helper()
-	eventually(t, "a line: "+message, func() bool { return len(r.lines(message)) > 0 })
+	testkit.Eventually(t, "a line: "+message, func() bool { return len(r.lines(message)) > 0 })
 	return r.lines(message)[0]
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // Each change of the files is logged, also one that leaves the same problem. The metric and the page name the keys until a reload succeeds.
@@ -15,9 +16,9 @@ func TestRefusedReloadIsLoggedAtEachChange(t *testing.T) {
 	const problems = "http: {max_body_bytes: 1}\nrate_limit: {tokens: {tok-1: {limits: [{requests: 0, per: 1m}]}}, typo: 1}\nlogs: {}\n"
 	for i := range 3 {
 		r.write(t, problems+fmt.Sprintf("# edit %d\n", i))
-		eventually(t, "the change is logged", func() bool { return len(r.lines("configuration refused")) == 4*(i+1) })
+		testkit.Eventually(t, "the change is logged", func() bool { return len(r.lines("configuration refused")) == 4*(i+1) })
 	}
-	eventually(t, "3 refusals are counted", func() bool { // just after the last log line
+	testkit.Eventually(t, "3 refusals are counted", func() bool { // just after the last log line
 		return r.metric(t, `opsgate_config_reloads_total{outcome="refused"}`) == "3"
 	})
 	refused := func() (keys []string) {
@@ -37,9 +38,9 @@ func TestRefusedReloadIsLoggedAtEachChange(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	r.write(t, limits(100)+"token_prefix: acme_\n")
-	eventually(t, "only the new key is named", func() bool { return fmt.Sprint(refused()) == `[token_prefix"} 1]` })
+	testkit.Eventually(t, "only the new key is named", func() bool { return fmt.Sprint(refused()) == `[token_prefix"} 1]` })
 	r.write(t, limits(200))
-	eventually(t, "a valid change is in force", func() bool { return len(refused()) == 0 })
+	testkit.Eventually(t, "a valid change is in force", func() bool { return len(refused()) == 0 })
 	r.mustAdmit(t, 200)
 	if got := r.configuration(t).LastReload; len(got.Keys) > 0 || got.Outcome != "applied" {
 		t.Errorf("got %+v", got)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestReloadOfALimitKeepsUsage(t *testing.T) {
@@ -118,11 +119,11 @@ func TestReplacedSymbolicLinkIsReloaded(t *testing.T) {
 	}
 	mount("first", limits(100))
 	link(t, "..data/opsgate.yaml", r.file)
-	eventually(t, "the file is a link", func() bool {
+	testkit.Eventually(t, "the file is a link", func() bool {
 		return requests(r.get(t, r.Address(), "/v1/servers")) == 100
 	})
 	mount("second", limits(200))
-	eventually(t, "the directory was replaced", func() bool {
+	testkit.Eventually(t, "the directory was replaced", func() bool {
 		return requests(r.get(t, r.Address(), "/v1/servers")) == 200
 	})
 	r.finish(t)
@@ -145,11 +146,11 @@ func TestRetriesOfARefusedConfigurationAreLoggedOnce(t *testing.T) {
 	if err := os.Remove(r.file); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the missing file is reported", func() bool { return len(r.lines("configuration refused")) == 1 })
+	testkit.Eventually(t, "the missing file is reported", func() bool { return len(r.lines("configuration refused")) == 1 })
 	for range 2 {
 		before := r.loads.Load()
 		r.ahead.Add(int64(10 * time.Second))
-		eventually(t, "a retry", func() bool { return r.loads.Load() > before })
+		testkit.Eventually(t, "a retry", func() bool { return r.loads.Load() > before })
 	}
 	if refused := r.lines("configuration refused"); len(refused) != 1 || !strings.Contains(fmt.Sprint(refused[0]["problem"]), "no such file") {
 		t.Errorf("got %v", refused)
@@ -159,7 +160,7 @@ func TestRetriesOfARefusedConfigurationAreLoggedOnce(t *testing.T) {
 	}
 	r.mustAdmit(t, 100)
 	r.write(t, limits(100))
-	eventually(t, "the file is back", func() bool { return r.metric(t, "opsgate_config_last_reload_successful") == "1" })
+	testkit.Eventually(t, "the file is back", func() bool { return r.metric(t, "opsgate_config_last_reload_successful") == "1" })
 	r.finish(t)
 }
 
@@ -174,7 +175,7 @@ func TestLimitsExpire(t *testing.T) {
 		t.Error("an invalid configuration: no error")
 	}
 	r.ahead.Store(int64(2 * time.Hour))
-	eventually(t, "the limits have expired", func() bool {
+	testkit.Eventually(t, "the limits have expired", func() bool {
 		return requests(r.get(t, r.Address(), "/v1/servers")) == 100
 	})
 	line := r.await(t, "limits expired")
@@ -206,7 +207,7 @@ func TestReloadChangesTheLogLevel(t *testing.T) {
 		before := len(r.lines("request"))
 		r.mustAdmit(t, 100)
 		if step.want {
-			eventually(t, "a line for the request", func() bool { return len(r.lines("request")) > before })
+			testkit.Eventually(t, "a line for the request", func() bool { return len(r.lines("request")) > before })
 			continue
 		}
 		r.mustAdmit(t, 100) // on the same connection, so the first request has been logged

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -58,12 +59,12 @@ func TestGatewayStartsInAnOutage(t *testing.T) {
 			t.Errorf("%s: got %+v", path, got)
 		}
 	}
-	eventually(t, "all are reported unavailable", func() bool {
+	testkit.Eventually(t, "all are reported unavailable", func() bool {
 		return r.unavailable(t) == "audit fleet identity incident monitoring redis revocations"
 	})
 
 	behind.opened.Store(true)
-	eventually(t, "only Redis is reported unavailable", func() bool { return r.unavailable(t) == "redis" })
+	testkit.Eventually(t, "only Redis is reported unavailable", func() bool { return r.unavailable(t) == "redis" })
 	r.mustAdmit(t, 1000)
 	if got := r.metric(t, `opsgate_readiness{state="degraded"}`); got != "1" {
 		t.Errorf("degraded in the metrics: %q", got)

@@ -20,6 +20,7 @@ import (
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -63,13 +64,13 @@ func startTraced(t *testing.T, o tracedOptions) *traced {
 		}
 	})
 	c.readiness(t, "ready")
-	eventually(t, "the revocation stream is connected, without which cached tokens are looked up again", func() bool {
+	testkit.Eventually(t, "the revocation stream is connected, without which cached tokens are looked up again", func() bool {
 		return strings.Contains(c.scrape(t, ""), "\nopsgate_authn_revocation_stream_connected 1\n")
 	})
-	eventually(t, "Redis was probed, after which it has the script", func() bool {
+	testkit.Eventually(t, "Redis was probed, after which it has the script", func() bool {
 		return strings.Contains(c.scrape(t, ""), `opsgate_rate_limit_redis_call_duration_seconds_count{operation="ping",outcome="ok"} 1`)
 	})
-	must(t, c.redis.Client().ScriptFlush(t.Context()).Err())
+	testkit.Must(t, c.redis.Client().ScriptFlush(t.Context()).Err())
 	return c
 }
 
@@ -90,46 +91,39 @@ type reference struct{ address, token string }
 func startReference(t *testing.T) *reference {
 	t.Helper()
 	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir()})
-	must(t, err)
+	testkit.Must(t, err)
 	format := authn.TokenFormat{Prefix: "ops_"}
-	must(t, demo.Seed(t.Context(), backend.Store(), format, time.Now()))
+	testkit.Must(t, demo.Seed(t.Context(), backend.Store(), format, time.Now()))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- backend.Serve(ctx, listener) }()
 	t.Cleanup(func() {
 		stop()
-		must(t, <-done)
-		must(t, backend.Close())
+		testkit.Must(t, <-done)
+		testkit.Must(t, backend.Close())
 	})
 	tokens, err := demo.Tokens(format)
-	must(t, err)
+	testkit.Must(t, err)
 	i := slices.IndexFunc(tokens, func(t demo.Token) bool { return t.Name == "full" })
 	return &reference{listener.Addr().String(), tokens[i].Text}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // do sends a request with additional headers.
 func (c *traced) do(t *testing.T, path string, headers map[string]string) response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+c.Address().String()+path, http.NoBody)
-	must(t, err)
+	testkit.Must(t, err)
 	request.Header.Set("Authorization", "Bearer "+c.token)
 	for name, value := range headers {
 		request.Header.Set(name, value)
 	}
 	got, err := c.http.RoundTrip(request)
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = got.Body.Close() }()
 	body, err := io.ReadAll(got.Body)
-	must(t, err)
+	testkit.Must(t, err)
 	return response{got.StatusCode, got.Header, string(body), got.Close}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestTrustInIncomingTraceContext(t *testing.T) {
@@ -71,7 +72,7 @@ func TestReloadChangesTheTraceSample(t *testing.T) {
 	}
 	c.tracing = "sample: 100%"
 	c.write(t, c.configuration())
-	must(t, c.Reload("the test"))
+	testkit.Must(t, c.Reload("the test"))
 	c.do(t, "/v1/monitors", nil)
 	c.endpoint = byGRPC
 	c.write(t, c.configuration())

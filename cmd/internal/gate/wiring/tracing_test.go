@@ -17,13 +17,14 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestTraceCoversEdgeLimiterAndService(t *testing.T) {
 	for name, endpoint := range map[string]func(*tracingtest.Collector) string{"grpc": byGRPC, "http": byHTTP} {
 		t.Run(name, func(t *testing.T) {
 			secret := filepath.Join(t.TempDir(), "secret")
-			must(t, os.WriteFile(secret, []byte("api-key=s3cret-of-the-collector"), 0o600))
+			testkit.Must(t, os.WriteFile(secret, []byte("api-key=s3cret-of-the-collector"), 0o600))
 			c := startTraced(t, tracedOptions{endpoint: endpoint, tracing: "sample: 100%, headers: \"${file:" + secret + "}\""})
 			for range 2 {
 				if got := c.do(t, "/v1/servers", nil); got.status != 200 {
@@ -156,7 +157,7 @@ func (c *traced) isLogged(t *testing.T, traces [][]tracingtest.Span) {
 			TraceID string `json:"trace_id"`
 			SpanID  string `json:"span_id"`
 		}
-		must(t, json.Unmarshal([]byte(line), &l))
+		testkit.Must(t, json.Unmarshal([]byte(line), &l))
 		if l.Msg == "request" {
 			got = append(got, l.TraceID+" "+l.SpanID)
 		}
@@ -173,13 +174,13 @@ func (c *traced) isLogged(t *testing.T, traces [][]tracingtest.Span) {
 func (c *traced) scrape(t *testing.T, accept string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+c.AdminAddress().String()+"/metrics", http.NoBody)
-	must(t, err)
+	testkit.Must(t, err)
 	request.Header.Set("Accept", accept)
 	got, err := c.http.RoundTrip(request)
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = got.Body.Close() }()
 	body, err := io.ReadAll(got.Body)
-	must(t, err)
+	testkit.Must(t, err)
 	return string(body)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi/openapitest"
 )
 
@@ -73,7 +74,7 @@ type largestWriter struct {
 func (w *largestWriter) post(path string, body map[string]any) (id string, accepted bool) {
 	w.t.Helper()
 	text, err := json.Marshal(body)
-	must(w.t, err)
+	testkit.Must(w.t, err)
 	status, answer := postTo(w.t, w.client, w.gateway.url+path, string(text))
 	w.statuses[status]++
 	var created struct{ ID string }

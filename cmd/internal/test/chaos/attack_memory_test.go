@@ -109,7 +109,7 @@ func (g *gateway) peakMemory(t *testing.T) int {
 	_, after, _ := strings.Cut(string(status), "VmHWM:")
 	text, _, _ := strings.Cut(after, "kB")
 	kibi, err := strconv.Atoi(strings.TrimSpace(text))
-	must(t, err)
+	testkit.Must(t, err)
 	return kibi << 10
 }
 

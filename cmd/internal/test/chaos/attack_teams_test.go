@@ -20,6 +20,7 @@ import (
 	_ "modernc.org/sqlite" // the test fills the database file of a stopped backend
 
 	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/test/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -171,7 +172,7 @@ func (all responses) paths() (paths []string) {
 func fillTeam(t *testing.T, data, team, page string, n int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(data, store.FileName))
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = db.Close() }()
 	const numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?3) "
 	const id = "printf('33333333-3333-4333-8333-%012x', i)"

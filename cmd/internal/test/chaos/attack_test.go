@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // The TestAttack tests are rows 24 to 29 and 31 to 36. Each attacks its own gateway while a well-behaved client uses it. All traffic is on loopback.
@@ -78,10 +80,10 @@ func TestAttackBodiesThatNeverArrive(t *testing.T) {
 func untilClosed(t *testing.T, address, head string) (status int, took time.Duration) {
 	t.Helper()
 	conn, err := dialFrom("", address)
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = conn.Close() }()
 	begun := time.Now()
-	must(t, conn.SetDeadline(begun.Add(maxWait)))
+	testkit.Must(t, conn.SetDeadline(begun.Add(maxWait)))
 	if _, err := io.WriteString(conn, head); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // In row 27 the attacker and the clients are in different networks.
@@ -69,7 +71,7 @@ func sendUnknownTokens(t *testing.T, address string, connections int, rate float
 	begun := time.Now()
 	for range connections {
 		conn, err := dialFrom(attackerAddress, address)
-		must(t, err)
+		testkit.Must(t, err)
 		busy.Go(func() {
 			defer func() { _ = conn.Close() }()
 			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -105,7 +107,7 @@ func TestAttackAnonymousPages(t *testing.T) {
 	parallel(t)
 	b := start(t, "opsbackend", "serve", "--listen=127.0.0.1:0", "--links-listen=127.0.0.1:0", "--seed=demo", "--data-dir="+t.TempDir())
 	serving, err := b.Record("serving")
-	must(t, err)
+	testkit.Must(t, err)
 	g := startGateway(t, everyService(fmt.Sprint(serving["address"])), unlimited)
 	team := load{
 		gateways: []*gateway{g}, paths: []string{"/v1/incidents"}, client: newClient(t, nil), rate: 50, clients: 16,
@@ -146,7 +148,7 @@ func postUnknownLinks(t *testing.T, address string, source func(connection int) 
 	conns := make([]net.Conn, 2000)
 	for i := range conns {
 		conn, err := dialFrom(source(i), address)
-		must(t, err)
+		testkit.Must(t, err)
 		conns[i] = conn
 	}
 	var mu sync.Mutex

@@ -25,6 +25,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	fleetv1 "opsgate/proto/ops/fleet/v1"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // memoryLimit is the Go memory limit of a gateway in a container of 512 MiB.
@@ -120,7 +122,7 @@ func TestAttackUnreadStreams(t *testing.T) {
 	attackers := make([]*nonreader, connections)
 	for i := range attackers {
 		n, err := newNonreader(g.socket(), public.roots())
-		must(t, err)
+		testkit.Must(t, err)
 		t.Cleanup(n.close)
 		attackers[i] = n
 	}
@@ -201,7 +203,7 @@ func TestAttackUnreadResponses(t *testing.T) {
 		"HTTP/2": func(t *testing.T, address, token string) func() error {
 			t.Helper()
 			n, err := newNonreader(address, public.roots())
-			must(t, err)
+			testkit.Must(t, err)
 			t.Cleanup(n.close)
 			header := headerBlock("/v1/servers", "authorization", "Bearer "+token)
 			return func() error { return n.request(header, 1) }

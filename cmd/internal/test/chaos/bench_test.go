@@ -36,13 +36,13 @@ func BenchmarkStart(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			file := filepath.Join(b.TempDir(), "opsgate.yaml")
-			must(b, os.WriteFile(file, []byte(config), 0o600))
+			testkit.Must(b, os.WriteFile(file, []byte(config), 0o600))
 			var all []time.Duration
 			var processors time.Duration
 			for b.Loop() {
 				begun := time.Now()
 				p, err := launch("opsgate", "serve", "--config="+file)
-				must(b, err)
+				testkit.Must(b, err)
 				err = firstResponse(p)
 				all = append(all, time.Since(begun))
 				if err := errors.Join(err, p.Stop()); err != nil {
@@ -162,15 +162,15 @@ func (s *secured) client(resumes bool) *tls.Config {
 func rsaSecured(b *testing.B) secured {
 	b.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	must(b, err)
+	testkit.Must(b, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(b, err)
+	testkit.Must(b, err)
 	root, err := x509.ParseCertificate(der)
-	must(b, err)
+	testkit.Must(b, err)
 	return secured{root: root, pair: admintest.Pair{
 		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		Key:         pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/admin/admintest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // certificatesRow is the row of certificates, which has no number.
@@ -65,15 +66,15 @@ func putPair(t *testing.T, pair admintest.Pair, cert, key string) {
 
 func put(t *testing.T, file string, content []byte) {
 	t.Helper()
-	must(t, os.WriteFile(file+".next", content, 0o600))
-	must(t, os.Rename(file+".next", file))
+	testkit.Must(t, os.WriteFile(file+".next", content, 0o600))
+	testkit.Must(t, os.Rename(file+".next", file))
 }
 
 // serial returns the serial number of the certificate on a new connection.
 func (p *publicTLS) serial(t *testing.T, address string) int64 {
 	t.Helper()
 	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: p.roots(), MinVersion: tls.VersionTLS12})
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = conn.Close() }()
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
 }
@@ -129,7 +130,7 @@ func startTerminator(t *testing.T, files *publicTLS, at, to string) *terminator 
 		},
 	}
 	listener, err := tls.Listen("tcp", at, config)
-	must(t, err)
+	testkit.Must(t, err)
 	o.address = listener.Addr().String()
 	var serving sync.WaitGroup
 	serving.Go(func() {
@@ -243,7 +244,7 @@ func TestBackendRequiresCertificatesOfGateways(t *testing.T) {
 	b := start(t, "opsbackend", "serve", "--listen=127.0.0.1:0", "--data-dir="+t.TempDir(), "--seed=demo",
 		"--tls-cert="+own.cert, "--tls-key="+own.key, "--tls-client-ca="+roots)
 	serving, err := b.Record("serving")
-	must(t, err)
+	testkit.Must(t, err)
 	services := everyService(fmt.Sprint(serving["address"]))
 	client, token := newClient(t, nil), tokens(t)["full"].Text
 	for serial := range int64(2) {

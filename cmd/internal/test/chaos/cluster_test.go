@@ -58,7 +58,7 @@ func startBalancer(t *testing.T, gateways []*gateway, options string) *gateway {
 		config += fmt.Sprintf("  server gateway%d %s port %s%s\n", i+1, g.socket(), port(t, strings.TrimPrefix(g.admin, "http://")), options)
 	}
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	must(t, os.WriteFile(file, []byte(config), 0o600))
+	testkit.Must(t, os.WriteFile(file, []byte(config), 0o600))
 	p := testkit.Start(t, exec.Command(program, "-db", "-f", file))
 	p.MayFail() // its exit code is not 0
 	balancer := &gateway{Process: p, url: "http://" + address}

@@ -162,7 +162,7 @@ func TestLogReaderHangsOrIsClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			reader, g := startLoggingTo(t)
 			if closed {
-				must(t, reader.Close())
+				testkit.Must(t, reader.Close())
 			}
 			all := load{gateways: []*gateway{g}, rate: 400, clients: 16}
 			noneFailed(t, otherRow, all.during(t, either(4*time.Second, 2*time.Second))) // long enough to fill the pipe
@@ -183,7 +183,7 @@ func TestLogReaderHangsOrIsClosed(t *testing.T) {
 func startLoggingTo(t *testing.T) (*os.File, *gateway) {
 	t.Helper()
 	reader, writer, err := os.Pipe()
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = reader.Close() })
 	g := newGateway(t, "opsgate", everyService(shared.address), unlimited)
 	command := exec.Command("sh", "-c", `exec "$0" "$@" 2>&3`, program("opsgate"), "serve", "--config="+g.file)
@@ -192,10 +192,10 @@ func startLoggingTo(t *testing.T) (*os.File, *gateway) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { g.End(t) })
-	must(t, writer.Close())
+	testkit.Must(t, writer.Close())
 	for lines := bufio.NewScanner(reader); lines.Scan(); {
 		var line map[string]any
-		must(t, json.Unmarshal(lines.Bytes(), &line))
+		testkit.Must(t, json.Unmarshal(lines.Bytes(), &line))
 		if line["msg"] == "serving" {
 			g.url, g.admin = fmt.Sprint("http://", line["listen"]), fmt.Sprint("http://", line["admin_listen"])
 			break

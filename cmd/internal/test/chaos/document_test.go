@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 const root = "../../../.."
@@ -58,7 +60,7 @@ func TestEveryRowNamesItsTest(t *testing.T) {
 func readPage(t *testing.T, name string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(root, "docs", filepath.FromSlash(name)))
-	must(t, err)
+	testkit.Must(t, err)
 	return string(page)
 }
 
@@ -82,6 +84,6 @@ func testsBelow(t *testing.T) map[string]bool {
 		}
 		return err
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	return names
 }

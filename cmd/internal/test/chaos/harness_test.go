@@ -170,12 +170,6 @@ func sleep(t *testing.T, d time.Duration) {
 	}
 }
 
-// must ends a test that got an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	testkit.Must(t, err)
-}
-
 // A phase is part of a trial: what begins it, what it waits for, and how long it lasts from then on.
 type phase struct {
 	name  string

@@ -13,6 +13,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/cmd/internal/backend/demo"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // streamConnected is 1 while the revocation stream is connected.
@@ -92,7 +93,7 @@ func startIdentity(t *testing.T, address, data string) *backend {
 	t.Helper()
 	b := &backend{Process: start(t, "opsbackend", "serve", "--listen="+address, "--data-dir="+data, "--services=identity"), data: data}
 	serving, err := b.Record("serving")
-	must(t, err)
+	testkit.Must(t, err)
 	b.address = fmt.Sprint(serving["address"])
 	return b
 }

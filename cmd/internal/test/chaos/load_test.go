@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"opsgate/authn"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // response is the result of a request, also without an HTTP response.
@@ -216,7 +217,7 @@ func ask(ctx context.Context, client *http.Client, method, url, token, body stri
 func mustAsk(t testing.TB, client *http.Client, method, url, token, body string, lines ...string) reply {
 	t.Helper()
 	a := ask(t.Context(), client, method, url, token, body, lines...)
-	must(t, a.err)
+	testkit.Must(t, a.err)
 	return a
 }
 

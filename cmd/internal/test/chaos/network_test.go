@@ -23,6 +23,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	identityv1 "opsgate/proto/ops/identity/v1"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // link is a TCP proxy that tests can cut, reconnect and impair.
@@ -46,7 +48,7 @@ func (w *link) cut() { w.proxy.Stop() }
 
 func (w *link) reconnect(t *testing.T) {
 	t.Helper()
-	must(t, w.proxy.Start())
+	testkit.Must(t, w.proxy.Start())
 }
 
 // addToxic impairs the link with a toxic of toxiproxy:
@@ -81,7 +83,7 @@ type resolver struct {
 func startResolver(t *testing.T, addresses ...string) *resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	r := &resolver{address: conn.LocalAddr().String()}
 	r.addresses.Store(&addresses)
 	var answering sync.WaitGroup
@@ -165,7 +167,7 @@ func port(t *testing.T, address string) string {
 func split(t *testing.T, address string) (host, port string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(address)
-	must(t, err)
+	testkit.Must(t, err)
 	return host, port
 }
 
@@ -213,9 +215,9 @@ type relay struct {
 func startRelay(t *testing.T, to string, slow time.Duration) *relay {
 	t.Helper()
 	conn, err := grpc.NewClient(to, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	testkit.Must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	r := &relay{
 		address: listener.Addr().String(), backend: identityv1.NewIdentityServiceClient(conn), slow: slow, muted: make(chan struct{}),
 	}
@@ -295,7 +297,7 @@ func startFake(t *testing.T, do func(context.Context) error) (address string) {
 func serve(t *testing.T, server *grpc.Server) (address string) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // Far more connections are opened than the gateway allows. It closes idle ones.
@@ -99,10 +101,10 @@ func (s *slow) hold(ctx context.Context) error {
 func request(t *testing.T, g *gateway, method, path, body string) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", g.socket())
-	must(t, err)
+	testkit.Must(t, err)
 	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: opsgate\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s",
 		method, path, texts(t, "full")["full"], len(body), body)
-	must(t, err)
+	testkit.Must(t, err)
 	return conn
 }
 

@@ -19,6 +19,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // victim is a gateway under attack, with another client that must not be affected.
@@ -279,7 +281,7 @@ func newResetter(t *testing.T, address string, roots *x509.CertPool, token strin
 		{":method", "GET"}, {":scheme", "https"}, {":authority", "gateway"}, {":path", unknownServer},
 		{"authorization", "Bearer " + token},
 	} {
-		must(t, encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1], Sensitive: true}))
+		testkit.Must(t, encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1], Sensitive: true}))
 	}
 	return &resetter{address: address, roots: roots, header: header.Bytes()}
 }
@@ -288,7 +290,7 @@ func newResetter(t *testing.T, address string, roots *x509.CertPool, token strin
 func (r *resetter) connection(t *testing.T, streams int) (done int) {
 	t.Helper()
 	conn, err := tls.Dial("tcp", r.address, &tls.Config{RootCAs: r.roots, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = conn.Close() }()
 	out := bufio.NewWriter(conn)
 	framer := http2.NewFramer(out, bufio.NewReader(conn))

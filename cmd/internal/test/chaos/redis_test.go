@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -17,7 +18,7 @@ func TestScriptFlushedFromRedisIsSentAgain(t *testing.T) {
 	wait := load{gateways: gateways, tokens: texts(t, "full", "read"), rate: 200, clients: 8, duration: duration}.start(t)
 	flushes := 0
 	for begun := time.Now(); time.Since(begun) < duration; sleep(t, 50*time.Millisecond) {
-		must(t, server.Client().ScriptFlush(t.Context()).Err())
+		testkit.Must(t, server.Client().ScriptFlush(t.Context()).Err())
 		flushes++
 	}
 	all := wait()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -198,17 +199,17 @@ func access(t *testing.T, g *gateway, token string) int {
 func secretIn(t testing.TB, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)
-	must(t, err)
+	testkit.Must(t, err)
 	return strings.TrimSpace(string(content))
 }
 
 func acl(t *testing.T, server *redistest.Server, command ...any) {
 	t.Helper()
-	must(t, server.Client().Do(t.Context(), append([]any{"ACL"}, command...)...).Err())
+	testkit.Must(t, server.Client().Do(t.Context(), append([]any{"ACL"}, command...)...).Err())
 }
 
 // disconnect closes the connections of the gateways to Redis.
 func disconnect(t *testing.T, server *redistest.Server) {
 	t.Helper()
-	must(t, server.Client().Do(t.Context(), "CLIENT", "KILL", "USER", redisUser).Err())
+	testkit.Must(t, server.Client().Do(t.Context(), "CLIENT", "KILL", "USER", redisUser).Err())
 }

@@ -22,6 +22,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi/openapitest"
 )
 
@@ -55,7 +56,7 @@ func TestNoTokenIsLeaked(t *testing.T) {
 	g.End(t)
 	backend.End(t)
 	demand, err := os.ReadFile(filepath.Join(filepath.Dir(g.file), record))
-	must(t, err)
+	testkit.Must(t, err)
 	outputs["demand"], outputs["spans"] = string(demand), fmt.Sprint(collector.Spans())
 	outputs["log of the gateway"], outputs["log of the backend"] = g.Log.String(), backend.Log.String()
 	size := 0
@@ -80,7 +81,7 @@ func startDebugBackend(t *testing.T) *backend {
 	data := filepath.Join(t.TempDir(), "data")
 	p := start(t, "opsbackend", "serve", "--listen=127.0.0.1:0", "--data-dir="+data, "--seed=demo", "--log-level=debug")
 	serving, err := p.Record("serving")
-	must(t, err)
+	testkit.Must(t, err)
 	return &backend{Process: p, address: fmt.Sprint(serving["address"])}
 }
 
@@ -95,7 +96,7 @@ func secrets(t *testing.T) []string {
 	format := authn.TokenFormat{Prefix: "ops_"}
 	for seed := range byte(10) {
 		invented, err := format.New(rand.NewChaCha8([32]byte{seed, 'x'}))
-		must(t, err)
+		testkit.Must(t, err)
 		list = append(list, invented)
 	}
 	return list

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // soakRequest is a request of the soak with the statuses that are allowed without a fault. During a fault 500, 503 and 504 are allowed
@@ -304,5 +306,5 @@ func (s *soak) fetch(t *testing.T, path string, into any) {
 	if o.err != nil || o.status != http.StatusOK {
 		t.Fatalf("GET %s: %d, error %v", path, o.status, o.err)
 	}
-	must(t, json.Unmarshal(o.body, into))
+	testkit.Must(t, json.Unmarshal(o.body, into))
 }

@@ -25,7 +25,7 @@ import (
 func tokens(t testing.TB) map[string]demo.Token {
 	t.Helper()
 	all, err := demo.Tokens(authn.TokenFormat{Prefix: "ops_"})
-	must(t, err)
+	testkit.Must(t, err)
 	byName := make(map[string]demo.Token, len(all))
 	for _, token := range all {
 		byName[token.Name] = token
@@ -134,7 +134,7 @@ func newGateway(t testing.TB, program string, upstreams services, config string)
 func (g *gateway) waitUntilServing(t testing.TB) {
 	t.Helper()
 	serving, err := g.Record("serving")
-	must(t, err)
+	testkit.Must(t, err)
 	g.url, g.admin = fmt.Sprint(g.scheme, "://", serving["listen"]), fmt.Sprint("http://", serving["admin_listen"])
 }
 
@@ -149,11 +149,11 @@ func (g *gateway) waitUntilReady(t testing.TB) {
 func (g *gateway) restart(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile(g.file)
-	must(t, err)
+	testkit.Must(t, err)
 	anywhere := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}"
 	here := fmt.Sprintf("listen: %s\nadmin: {listen: %s}", g.socket(), strings.TrimPrefix(g.admin, "http://"))
 	g.base = strings.Replace(g.base, anywhere, here, 1)
-	must(t, os.WriteFile(g.file, []byte(strings.Replace(string(text), anywhere, here, 1)), 0o600))
+	testkit.Must(t, os.WriteFile(g.file, []byte(strings.Replace(string(text), anywhere, here, 1)), 0o600))
 	g.launch(t)
 	g.waitUntilReady(t)
 }
@@ -163,7 +163,7 @@ func (g *gateway) configure(t testing.TB, config string) {
 	t.Helper()
 	next := g.file + ".next"
 	text := g.base + strings.ReplaceAll(config, folder, filepath.Dir(g.file))
-	must(t, errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, g.file)))
+	testkit.Must(t, errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, g.file)))
 }
 
 func (g *gateway) sighup(t *testing.T) {
@@ -187,7 +187,7 @@ func (g *gateway) metric(t testing.TB, series string) float64 {
 	for line := range strings.Lines(g.get(t, "/metrics")) {
 		if text, ok := strings.CutPrefix(line, series+" "); ok {
 			value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-			must(t, err)
+			testkit.Must(t, err)
 			return value
 		}
 	}
@@ -237,11 +237,11 @@ func decisions(t *testing.T, gateways []*gateway) map[string]decisionTimes {
 		files = append(files, g.record())
 	}
 	events, err := demand.Open(files...)
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = events.Close() }()
 	byToken := map[string]decisionTimes{}
 	for e, err := range events.Events() {
-		must(t, err)
+		testkit.Must(t, err)
 		d := byToken[e.TokenID]
 		if e.Allowed {
 			d.admitted = append(d.admitted, e.At)
@@ -317,7 +317,7 @@ func startBackend(t *testing.T) *backend {
 func startBackendAt(t *testing.T, address, data string) *backend {
 	t.Helper()
 	b, err := launchBackend(address, data)
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		b.End(t)
 		if t.Failed() {
@@ -331,7 +331,7 @@ func startBackendAt(t *testing.T, address, data string) *backend {
 func (b *backend) restart(t *testing.T) {
 	t.Helper()
 	again, err := launchBackend(b.address, b.data)
-	must(t, err)
+	testkit.Must(t, err)
 	b.Process, b.admin = again.Process, again.admin
 }
 
