@@ -15,12 +15,16 @@ import (
 
 	"go.uber.org/goleak"
 
+	"opsgate/backendclient"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
 	"opsgate/cmd/internal/kit/buildinfo"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	backendclient.DisableGRPCLog() // its lines about each connection hide failures
+	goleak.VerifyTestMain(m)
+}
 
 // settings returns the configuration of a gateway whose services are all at the address.
 func settings(address string) config.Config {
