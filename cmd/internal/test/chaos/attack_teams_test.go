@@ -100,7 +100,7 @@ func TestAttackTenantWithEverything(t *testing.T) {
 	fillTeam(t, b.data, team, page, n)
 	b.restart(t)
 	attacker, client := tokens(t)["full"].Text, newClient(t, nil)
-	eventually(t, "the gateway has reconnected to all services", func() bool {
+	testkit.Eventually(t, "the gateway has reconnected to all services", func() bool {
 		return !slices.ContainsFunc(reads(), func(path string) bool {
 			a := fetch(t.Context(), client, g.url+path, attacker)
 			return a.err != nil || a.status >= http.StatusInternalServerError

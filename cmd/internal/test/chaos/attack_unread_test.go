@@ -219,7 +219,7 @@ func TestAttackUnreadResponses(t *testing.T) {
 				senders[i] = sender(t, g.socket(), text)
 			}
 			v.checkDuring(t, fmt.Sprintf("%s: %d tokens", name, len(texts)), func() { sendThriceASecond(t, senders) })
-			took := eventually(t, "no request is in flight", func() bool { return g.metric(t, "opsgate_http_requests_in_flight") == 0 })
+			took := testkit.Eventually(t, "no request is in flight", func() bool { return g.metric(t, "opsgate_http_requests_in_flight") == 0 })
 			within(t, "32", name+": until no request is in flight, with all responses unread", took, 10*time.Second)
 			v.checkUnwritten(t, "32")
 		})

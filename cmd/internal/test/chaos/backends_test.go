@@ -11,6 +11,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // unlimited configures limits that no test reaches.
@@ -155,7 +157,7 @@ func TestAllBackendsDown(t *testing.T) {
 func checkRefunds(t *testing.T, g *gateway, limited responses, failed, hourly int) {
 	t.Helper()
 	expectNone(t, "11", fmt.Sprintf("of %d requests of a token with %d per hour, denied by its limit", len(limited), hourly), len(limited.refused()))
-	eventually(t, "all refunds have been sent", func() bool {
+	testkit.Eventually(t, "all refunds have been sent", func() bool {
 		return int(g.metric(t, "opsgate_rate_limit_refunds_total")) >= failed+len(limited.failed())
 	})
 	report(t, "11", "refunds", g.metric(t, "opsgate_rate_limit_refunds_total"), failed+len(limited.failed()))
@@ -208,7 +210,7 @@ func TestBackendHangs(t *testing.T) {
 	all := wait()
 	w.removeToxics(t)
 	ended := time.Now()
-	eventually(t, "the number of goroutines is as before", func() bool { return g.metric(t, "go_goroutines") <= 1.05*before })
+	testkit.Eventually(t, "the number of goroutines is as before", func() bool { return g.metric(t, "go_goroutines") <= 1.05*before })
 	within(t, "12", fmt.Sprintf("until goroutines, %v before and %v at most, were within 5 %% of before", before, most),
 		time.Since(ended), 10*time.Second)
 	expectNone(t, "12", fmt.Sprintf("responses other than 504, of %d", len(all)), len(all.except(http.StatusGatewayTimeout)))
@@ -217,7 +219,7 @@ func TestBackendHangs(t *testing.T) {
 		furthest = max(furthest, (a.took - deadline(a.path)).Abs())
 	}
 	within(t, "12", fmt.Sprintf("largest difference from the deadline of %v or %v", deadline(soon), deadline(late)), furthest, 100*time.Millisecond)
-	eventually(t, "the service responds", func() bool {
+	testkit.Eventually(t, "the service responds", func() bool {
 		return fetch(t.Context(), http.DefaultClient, g.url+late, tokens(t)["full"].Text).status == http.StatusOK
 	})
 }
@@ -225,7 +227,7 @@ func TestBackendHangs(t *testing.T) {
 // idleGoroutines returns the number of goroutines without requests.
 func (g *gateway) idleGoroutines(t *testing.T) (n float64) {
 	t.Helper()
-	eventually(t, "the number of goroutines is stable", func() bool {
+	testkit.Eventually(t, "the number of goroutines is stable", func() bool {
 		before := n
 		n = g.metric(t, "go_goroutines")
 		if n != before {

@@ -96,7 +96,7 @@ func TestPublicCertificateReplacedUnderLoad(t *testing.T) {
 			t.Errorf("with an incomplete file the certificate is number %d, want %d", shown, serial-1)
 		}
 		public.replace(t, serial)
-		within(t, certificatesRow, "until new connections had the new certificate", eventually(t, "the new certificate is used", func() bool {
+		within(t, certificatesRow, "until new connections had the new certificate", testkit.Eventually(t, "the new certificate is used", func() bool {
 			return public.serial(t, g.socket()) == serial
 		}), time.Second)
 	}
@@ -225,12 +225,12 @@ func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 		for _, one := range both { // one after the other
 			one.renew(t, serial)
 			one.cut()
-			within(t, certificatesRow, "until a service received the new certificate", eventually(t, "the new certificate is used", func() bool {
+			within(t, certificatesRow, "until a service received the new certificate", testkit.Eventually(t, "the new certificate is used", func() bool {
 				return one.has(serial)
 			}), time.Second)
 			sleep(t, time.Second/2) // until it passes its health check and gets calls
 		}
-		eventually(t, "the gateway is ready again", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
+		testkit.Eventually(t, "the gateway is ready again", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
 	}
 	noneFailed(t, certificatesRow, stop())
 }

@@ -62,7 +62,7 @@ func startBalancer(t *testing.T, gateways []*gateway, options string) *gateway {
 	p := testkit.Start(t, exec.Command(program, "-db", "-f", file))
 	p.MayFail() // its exit code is not 0
 	balancer := &gateway{Process: p, url: "http://" + address}
-	eventually(t, "the balancer serves", func() bool {
+	testkit.Eventually(t, "the balancer serves", func() bool {
 		return fetch(t.Context(), http.DefaultClient, balancer.url+"/openapi.json", "").status == http.StatusOK
 	})
 	return balancer
@@ -98,9 +98,9 @@ func TestRollingRestart(t *testing.T) {
 		{"while Redis restarts", func() {
 			redisGone = time.Now()
 			c.redis.Kill()
-			eventually(t, "both are in local mode", local(t, c.gateways))
+			testkit.Eventually(t, "both are in local mode", local(t, c.gateways))
 			c.redis.Restart()
-			eventually(t, "both count in Redis again", counted(t, c.gateways))
+			testkit.Eventually(t, "both count in Redis again", counted(t, c.gateways))
 		}},
 		{"after", func() {}},
 	} {
@@ -190,7 +190,7 @@ func TestRollingUpgradeAndRotation(t *testing.T) {
 		{"while the password of Redis changes", func() { s.rotatePassword(t, c.redis, c.gateways, "second-password") }},
 		{"while the certificate changes", func() {
 			d.public.replace(t, 2)
-			within(t, clusterRow, "until new connections had the new certificate", eventually(t, "the new certificate is used", func() bool {
+			within(t, clusterRow, "until new connections had the new certificate", testkit.Eventually(t, "the new certificate is used", func() bool {
 				return all(c.gateways, func(g *gateway) bool { return d.public.serial(t, g.socket()) == 2 })
 			}), time.Second)
 		}},
@@ -294,7 +294,7 @@ func TestGatewayKilled(t *testing.T) {
 		t.Errorf("%d admitted and %d refused", len(limitedAnswers.admitted()), len(limitedAnswers.refused()))
 	}
 	gateways[0].restart(t)
-	eventually(t, "the gateway gets requests again", func() bool { return c.gateways[0].ready.Load() })
+	testkit.Eventually(t, "the gateway gets requests again", func() bool { return c.gateways[0].ready.Load() })
 }
 
 // A Redis cluster without one of its masters refuses all commands by default. No request fails.

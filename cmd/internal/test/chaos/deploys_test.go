@@ -149,7 +149,7 @@ func replaceEach(t *testing.T, gateways []*gateway, c *clientBalancer, client *h
 		report(t, "16", "until a stopping gateway was not ready, and its listener closed", []time.Duration{tenths(d.unready), tenths(d.closed)}, "in this order")
 		within(t, "16", "until it had exited", d.exited, 30*time.Second)
 		g.restart(t)
-		eventually(t, "the gateway gets requests again", func() bool { return c.gateways[0].ready.Load() && c.gateways[1].ready.Load() })
+		testkit.Eventually(t, "the gateway gets requests again", func() bool { return c.gateways[0].ready.Load() && c.gateways[1].ready.Load() })
 	}
 	sleep(t, either(2*time.Second, time.Second/2))
 	noneFailed(t, "16", stop())
@@ -201,6 +201,6 @@ func startLoggingTo(t *testing.T) (*os.File, *gateway) {
 			break
 		}
 	}
-	eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
+	testkit.Eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
 	return reader, g
 }

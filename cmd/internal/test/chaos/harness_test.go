@@ -154,11 +154,6 @@ func start(t testing.TB, name string, args ...string) *testkit.Process {
 	return testkit.Start(t, exec.Command(program(name), args...))
 }
 
-func eventually(t testing.TB, what string, holds func() bool) time.Duration {
-	t.Helper()
-	return testkit.Eventually(t, what, holds)
-}
-
 // sleep waits for d or the end of the test.
 func sleep(t *testing.T, d time.Duration) {
 	t.Helper()
@@ -199,7 +194,7 @@ func (l load) through(t *testing.T, phases ...phase) *trial {
 		}
 		at.done = time.Now()
 		if p.until != nil {
-			eventually(t, p.name, p.until)
+			testkit.Eventually(t, p.name, p.until)
 		}
 		at.reached = time.Now()
 		sleep(t, p.lasts)

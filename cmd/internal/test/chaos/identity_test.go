@@ -75,7 +75,7 @@ func TestRevokedTokenIsRefusedWithoutTheStream(t *testing.T) {
 	gateways := startPair(t, "opsgate", behind, config)
 	r := revokeInUse(t, b, gateways, func() {
 		identity.mute()
-		eventually(t, "both streams are disconnected", func() bool { return sum(t, gateways, streamConnected) == 0 })
+		testkit.Eventually(t, "both streams are disconnected", func() bool { return sum(t, gateways, streamConnected) == 0 })
 	})
 	r.check(t, "the same without the revocation stream", either(30*time.Second, 2*time.Second))
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -132,10 +133,10 @@ func TestLimitsChangeUnderLoad(t *testing.T) {
 		return at
 	}
 	up, down, invalid := change(brief, 10), change(step, 3), change(step, "many")
-	eventually(t, "both refuse the invalid file", func() bool { return sum(t, gateways, lastReload) == 0 })
+	testkit.Eventually(t, "both refuse the invalid file", func() bool { return sum(t, gateways, lastReload) == 0 })
 	refused := time.Since(invalid)
 	change(brief, 3)
-	eventually(t, "both have applied the valid file", func() bool { return sum(t, gateways, lastReload) == 2 })
+	testkit.Eventually(t, "both have applied the valid file", func() bool { return sum(t, gateways, lastReload) == 2 })
 	all := wait()
 
 	noneFailed(t, "6", all)
@@ -243,6 +244,6 @@ func mistake(t *testing.T, gateways []*gateway, config string, hangUp bool) {
 	}
 	configure(t, gateways, config, hangUp)
 	for i, g := range gateways {
-		eventually(t, "a gateway refuses an invalid configuration", func() bool { return g.metric(t, refusals) > before[i] })
+		testkit.Eventually(t, "a gateway refuses an invalid configuration", func() bool { return g.metric(t, refusals) > before[i] })
 	}
 }

@@ -142,13 +142,13 @@ func TestDNSNameWithoutAddress(t *testing.T) {
 	names.addresses.Store(&[]string{})
 	b.End(t)
 	client, token := newClient(t, nil), tokens(t)["full"].Text
-	eventually(t, "requests get 503", func() bool {
+	testkit.Eventually(t, "requests get 503", func() bool {
 		return fetch(t.Context(), client, g.url+unknownServer, token).status == http.StatusServiceUnavailable
 	})
 	b.restart(t)
 	names.addresses.Store(&[]string{host(t, b.address)})
 	begun := time.Now()
-	eventually(t, "requests succeed again", func() bool { return fetch(t.Context(), client, g.url+unknownServer, token).isAdmitted() })
+	testkit.Eventually(t, "requests succeed again", func() bool { return fetch(t.Context(), client, g.url+unknownServer, token).isAdmitted() })
 	within(t, dnsRow, "until requests succeeded, after the name had an address", time.Since(begun), 40*time.Second)
 }
 

@@ -153,7 +153,7 @@ func TestClientsHangUp(t *testing.T) {
 	counted := func(route string) int {
 		return int(g.metric(t, fmt.Sprintf("opsgate_http_requests_total{cause=%q,code=%q,route=%q,status=%q}", "client-gone", "client_closed_request", route, "499")))
 	}
-	eventually(t, "all are counted", func() bool { return counted("v1ListServers")+counted("v1CreateIncident") == n })
+	testkit.Eventually(t, "all are counted", func() bool { return counted("v1ListServers")+counted("v1CreateIncident") == n })
 	report(t, "15", "counted as 499", n, n)
 	if !g.breakers(t, "closed", read()...) {
 		t.Error("a breaker counted disconnected clients")

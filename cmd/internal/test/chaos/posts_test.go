@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // post is a request that must not be executed twice. Its mark is in the resource that it creates.
@@ -131,7 +133,7 @@ func TestConnectionsCutWhileClientsPost(t *testing.T) {
 		all, []*link{upstream, before})
 	transport.CloseIdleConnections()
 	upstream.removeToxics(t)
-	eventually(t, "the service responds", func() bool {
+	testkit.Eventually(t, "the service responds", func() bool {
 		return fetch(t.Context(), http.DefaultClient, g.url+"/v1/incidents", direct.token).status == http.StatusOK
 	})
 	checkPosts(t, all, direct.countMarks(t, incident), cuts)

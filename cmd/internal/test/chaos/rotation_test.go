@@ -57,7 +57,7 @@ func (s *rotation) requireToken(t *testing.T, gateways []*gateway, config string
 		g.tokenFile = s.token
 		g.configure(t, config)
 	}
-	within(t, s.row, "until the admin token was required", eventually(t, "the admin token is required", func() bool {
+	within(t, s.row, "until the admin token was required", testkit.Eventually(t, "the admin token is required", func() bool {
 		return all(gateways, func(g *gateway) bool {
 			return access(t, g, "") == http.StatusUnauthorized && access(t, g, firstToken) == http.StatusOK
 		})
@@ -69,7 +69,7 @@ func (s *rotation) rotateToken(t *testing.T, gateways []*gateway, next string) {
 	t.Helper()
 	previous := secretIn(t, s.token)
 	put(t, s.token, []byte(next+"\n"))
-	within(t, s.row, "until the next admin token was accepted and the previous one refused", eventually(t, "the admin token changes", func() bool {
+	within(t, s.row, "until the next admin token was accepted and the previous one refused", testkit.Eventually(t, "the admin token changes", func() bool {
 		return all(gateways, func(g *gateway) bool {
 			return access(t, g, previous) == http.StatusUnauthorized && access(t, g, next) == http.StatusOK
 		})
@@ -93,10 +93,10 @@ func (s *rotation) rotatePasswordOfRedisFirst(t *testing.T, server *redistest.Se
 	t.Helper()
 	acl(t, server, "SETUSER", redisUser, "resetpass", ">"+next)
 	disconnect(t, server)
-	eventually(t, "both gateways begin an outage", local(t, gateways))
+	testkit.Eventually(t, "both gateways begin an outage", local(t, gateways))
 	put(t, s.password, []byte(next+"\n"))
 	within(t, s.row, "until both used Redis, after the password changed in Redis and then in the file",
-		eventually(t, "both gateways use Redis", counted(t, gateways)), time.Second)
+		testkit.Eventually(t, "both gateways use Redis", counted(t, gateways)), time.Second)
 	s.decidesInRedis(t, gateways)
 }
 
@@ -105,10 +105,10 @@ func (s *rotation) rotatePasswordOfFileFirst(t *testing.T, server *redistest.Ser
 	t.Helper()
 	s.writePassword(t, gateways, next)
 	disconnect(t, server)
-	eventually(t, "both gateways begin an outage", local(t, gateways))
+	testkit.Eventually(t, "both gateways begin an outage", local(t, gateways))
 	acl(t, server, "SETUSER", redisUser, "resetpass", ">"+next)
 	within(t, s.row, "until both used Redis, after the password changed in the file and then in Redis",
-		eventually(t, "both gateways use Redis", counted(t, gateways)), time.Second)
+		testkit.Eventually(t, "both gateways use Redis", counted(t, gateways)), time.Second)
 	s.decidesInRedis(t, gateways)
 }
 
@@ -117,7 +117,7 @@ func (s *rotation) writePassword(t *testing.T, gateways []*gateway, next string)
 	t.Helper()
 	reloaded := newLines(gateways, "the credentials of Redis changed: new connections use them")
 	put(t, s.password, []byte(next+"\n"))
-	within(t, s.row, "until new connections to Redis used the password", eventually(t, "the password is reloaded", reloaded), time.Second)
+	within(t, s.row, "until new connections to Redis used the password", testkit.Eventually(t, "the password is reloaded", reloaded), time.Second)
 }
 
 // decidesInRedis waits until each gateway has decided requests in Redis.
@@ -128,7 +128,7 @@ func (s *rotation) decidesInRedis(t *testing.T, gateways []*gateway) {
 			return g.metric(t, `opsgate_rate_limit_redis_call_duration_seconds_count{operation="decide",outcome="ok"}`)
 		}
 		before := calls()
-		eventually(t, "Redis decides", func() bool { return calls() >= before+20 })
+		testkit.Eventually(t, "Redis decides", func() bool { return calls() >= before+20 })
 	}
 }
 
@@ -140,7 +140,7 @@ func moveServices(t *testing.T, row string, gateways []*gateway, config, from, t
 		g.base = strings.ReplaceAll(g.base, fmt.Sprintf("%q", from), fmt.Sprintf("%q", to))
 		g.configure(t, config)
 	}
-	within(t, row, "until another address of all services was in force", eventually(t, "the address is in force", reloaded), time.Second)
+	within(t, row, "until another address of all services was in force", testkit.Eventually(t, "the address is in force", reloaded), time.Second)
 }
 
 // Everything that an operator rotates is rotated under load, in each order: no request fails, and later reloads work.
@@ -165,7 +165,7 @@ func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 	for _, g := range gateways {
 		g.configure(t, strings.Replace(config, "1000000", "999999", 1))
 	}
-	within(t, s.row, "until a limit that changed later was in force", eventually(t, "the limit is in force", reloaded), time.Second)
+	within(t, s.row, "until a limit that changed later was in force", testkit.Eventually(t, "the limit is in force", reloaded), time.Second)
 	sleep(t, time.Second/2)
 	changed := time.Now()
 	sleep(t, time.Second/2)

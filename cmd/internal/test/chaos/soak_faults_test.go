@@ -12,6 +12,8 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // fault is injected and repaired.
@@ -74,7 +76,7 @@ func (s *soak) restartAll(t *testing.T) {
 func (s *soak) restore(t *testing.T) {
 	t.Helper()
 	configure(t, s.gateways, s.config(1_000_000, ""), false)
-	eventually(t, "both have the valid configuration", func() bool { return sum(t, s.gateways, lastReload) == len(s.gateways) })
+	testkit.Eventually(t, "both have the valid configuration", func() bool { return sum(t, s.gateways, lastReload) == len(s.gateways) })
 }
 
 // revoke revokes a token in use, and measures how long gateways still accept it.
@@ -89,9 +91,9 @@ func (s *soak) revoke(t *testing.T) {
 		}
 		return true
 	}
-	eventually(t, "both accept a new token", func() bool { return all(http.StatusOK) })
+	testkit.Eventually(t, "both accept a new token", func() bool { return all(http.StatusOK) })
 	revokeToken(t, s.replicas[0].data, token.ID)
-	s.revoked = max(s.revoked, eventually(t, "both refuse a revoked token", func() bool { return all(http.StatusUnauthorized) }))
+	s.revoked = max(s.revoked, testkit.Eventually(t, "both refuse a revoked token", func() bool { return all(http.StatusUnauthorized) }))
 }
 
 // hangUpBurst sends requests on many new connections and cancels them before the response.
@@ -119,7 +121,7 @@ func (s *soak) run(t *testing.T, f fault, duration time.Duration) {
 	sleep(t, duration-time.Since(now.from))
 	f.repair()
 	now.repaired = time.Now()
-	eventually(t, "the system is healthy after "+f.name, func() bool { return s.isHealthy(t) })
+	testkit.Eventually(t, "the system is healthy after "+f.name, func() bool { return s.isHealthy(t) })
 	now.end = time.Now()
 	s.windows = append(s.windows, now)
 	t.Logf("%s  %-26s healthy after %v", now.from.Format(time.TimeOnly), f.name, tenths(now.end.Sub(now.repaired)))

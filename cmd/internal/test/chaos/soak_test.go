@@ -16,6 +16,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -164,7 +165,7 @@ func (s *soak) long(t *testing.T, duration time.Duration) {
 // checkResults checks the guarantees that hold during all faults.
 func (s *soak) checkResults(t *testing.T) {
 	t.Helper()
-	eventually(t, "the system is healthy at the end", func() bool { return s.isHealthy(t) })
+	testkit.Eventually(t, "the system is healthy at the end", func() bool { return s.isHealthy(t) })
 	lost, twice := s.journal.audit(t, s)
 	expectNone(t, soakRow, fmt.Sprintf("writes executed twice, of %d", len(s.journal.writes)), twice)
 	expectNone(t, soakRow, "writes acknowledged but lost, or with a key but never acknowledged", lost)

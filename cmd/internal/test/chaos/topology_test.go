@@ -142,7 +142,7 @@ func (g *gateway) waitUntilServing(t testing.TB) {
 func (g *gateway) waitUntilReady(t testing.TB) {
 	t.Helper()
 	g.waitUntilServing(t)
-	eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
+	testkit.Eventually(t, "the gateway is ready", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
 }
 
 // restart starts a stopped gateway again, with its addresses and configuration.
