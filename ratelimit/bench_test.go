@@ -13,8 +13,8 @@ import (
 
 const manyTokens = 100_000
 
-func tokenIDs() []string {
-	ids := make([]string, manyTokens)
+func tokenIDs(n int) []string {
+	ids := make([]string, n)
 	for i := range ids {
 		ids[i] = fmt.Sprintf("0b0b0b0b-0000-7000-8000-%012d", i)
 	}
@@ -61,11 +61,13 @@ func BenchmarkMemoryDecideDenial(b *testing.B) {
 	}
 }
 
-// BenchmarkMemoryDecideParallel measures decisions for 100,000 tokens, most of which are not in a cache of the processor.
+// BenchmarkMemoryDecideParallel measures decisions for a growing number of tokens, by eight goroutines. Of many tokens, most are not in a
+// cache of the processor.
 func BenchmarkMemoryDecideParallel(b *testing.B) {
-	ids := tokenIDs()
-	for name, p := range benchmarkPolicies(b) {
-		b.Run(name, func(b *testing.B) {
+	p := specified(b)
+	for _, tokens := range []int{1, 10_000, 1_000_000} {
+		b.Run(fmt.Sprint(tokens), func(b *testing.B) {
+			ids := tokenIDs(tokens)
 			m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
 			for _, id := range ids {
 				_, _ = m.Decide(b.Context(), id, p)
@@ -75,7 +77,7 @@ func BenchmarkMemoryDecideParallel(b *testing.B) {
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for i := uint32(0); pb.Next(); i += 7919 {
-					_, _ = m.Decide(context.Background(), ids[i%manyTokens], p)
+					_, _ = m.Decide(context.Background(), ids[i%uint32(tokens)], p)
 				}
 			})
 		})
@@ -84,7 +86,7 @@ func BenchmarkMemoryDecideParallel(b *testing.B) {
 
 // BenchmarkMemoryBytesPerToken measures the memory of a token, including its entry in the map, without its id.
 func BenchmarkMemoryBytesPerToken(b *testing.B) {
-	ids := tokenIDs()
+	ids := tokenIDs(manyTokens)
 	for name, p := range benchmarkPolicies(b) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
@@ -96,7 +98,7 @@ func BenchmarkMemoryBytesPerToken(b *testing.B) {
 
 // An account of the default policy takes at most 512 bytes with its entry in the map, and any other at most 2 KiB.
 func TestMemoryOfATokenIsBounded(t *testing.T) {
-	ids := tokenIDs()
+	ids := tokenIDs(manyTokens)
 	for name, p := range benchmarkPolicies(t) {
 		maxBytes := 2048.0
 		if name == "specified" {

@@ -7,16 +7,16 @@ import (
 
 // A Store keeps the accounts of tokens. Implementations are safe for concurrent use, and all pass the suite in ratelimittest.
 type Store interface {
-	// Decide admits a request of the token and records it in every limit of the policy, or denies it and records nothing. The policy
-	// may differ from that of earlier calls: usage is kept. An error means that the store could not decide.
+	// Decide admits a request of the token and records it in every window of the account, or denies it and records nothing. The policy may
+	// differ from that of other calls, by this gateway or others: usage is shared. An error means that the store could not decide.
 	Decide(ctx context.Context, tokenID string, p *Policy) (Decision, error)
 
-	// Refund removes the admission of d from each limit that still counts an admission with the same time. It must be called at most once for
-	// a decision. For a denial it does nothing.
+	// Refund removes the admission of d from each window that still counts an admission with the same time. It must be called at most once
+	// for a decision. For a denial it does nothing.
 	Refund(ctx context.Context, tokenID string, p *Policy, d Decision) error
 
 	// Peek returns the decision that Decide would make, and records nothing: its budgets do not include the request. Its decision must not be
-	// refunded.
+	// refunded. Its waits may be too short while the account lacks a window of the policy, which the next decision adds.
 	Peek(ctx context.Context, tokenID string, p *Policy) (Decision, error)
 
 	// Reset drops the token's account.
@@ -27,7 +27,7 @@ type Store interface {
 type Decision struct {
 	Allowed        bool
 	DeniedBy       int           // index of the full enforced limit with the longest wait; -1 when allowed
-	ShadowDeniedBy int           // index of the full limit in shadow with the longest wait, if the request was admitted; -1 for none
+	ShadowDeniedBy int           // index of the limit in shadow with the longest wait, of those that an admitted request exceeds; -1 for none
 	RetryAfter     time.Duration // until every enforced limit admits a request, if the token makes no other; 0 when allowed
 	At             time.Time     // time of the decision, by the store's clock
 	Budgets        [MaxLimits]Budget

@@ -8,9 +8,10 @@
 // Larger limits count admissions in buckets of a sixtieth of their window; a bucket counts until its end has left the window. So a larger
 // limit never admits too much, but an admission may count for up to a sixtieth of the window longer.
 //
-//   - account.go encodes accounts, usage.go decides on them.
-//   - convert.go converts accounts to another policy, and refunds admissions.
-//   - shared.go is for accounts that gateways share: it reads decisions, merges accounts, and decides by a share.
+//   - account.go has the bytes of accounts, window.go the operations of a window.
+//   - decide.go asks an account for the windows of a policy, and decides.
+//   - merge.go fills a window from others, and merges accounts.
+//   - shared.go is for accounts that gateways share: it reads decisions, and decides by a share.
 //   - memory.go is the store of a single gateway. Package redisstore is the store of several gateways, and package failover decides while
 //     Redis is not available.
 package ratelimit

@@ -30,15 +30,9 @@ type Memory struct {
 
 type shard struct {
 	mu     sync.Mutex
-	tokens map[string]*entry
+	tokens map[string]*Account
 	peak   int      // maximum number of tokens since the map was made
 	_      [40]byte // padding to a cache line
-}
-
-// An entry is the account of a token, and the policy of the account.
-type entry struct {
-	policy  *Policy
-	account Account
 }
 
 // NewMemory returns an empty store.
@@ -49,7 +43,7 @@ func NewMemory(o MemoryOptions) *Memory {
 	start := o.Clock()
 	m := &Memory{clock: o.Clock, start: start, origin: start.UnixMicro(), seed: maphash.MakeSeed()}
 	for i := range m.shards {
-		m.shards[i].tokens = make(map[string]*entry)
+		m.shards[i].tokens = make(map[string]*Account)
 	}
 	return m
 }
@@ -62,23 +56,20 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := m.now() // under the lock, so that the time of a token never decreases
-	e, ok := sh.tokens[tokenID]
+	a, ok := sh.tokens[tokenID]
 	if !ok {
-		e = &entry{p, p.newAccount(nil, now)}
-		sh.tokens[tokenID] = e
+		a = new(Account)
+		sh.tokens[tokenID] = a
 		sh.peak = max(sh.peak, len(sh.tokens))
 	}
-	if e.advance(now); e.policy != p {
-		e.policy, e.account = p, p.convert(e.account, now)
-	}
+	*a, _ = a.advance(now, 1)
+	*a, _ = p.ask(*a, now)
 	var d Decision
-	e.account, d = p.decide(e.account, now, false)
+	*a, d = p.decide(*a, now, false)
 	return d, nil
 }
 
-func (e *entry) advance(now int64) { e.account, _ = e.account.advance(e.policy.rules, now, 1) }
-
-// Refund implements [Store]. It never fails. If the policy has changed, the admission is removed from the new limits.
+// Refund implements [Store]. It never fails.
 func (m *Memory) Refund(_ context.Context, tokenID string, _ *Policy, d Decision) error {
 	if !d.Allowed {
 		return nil
@@ -86,8 +77,8 @@ func (m *Memory) Refund(_ context.Context, tokenID string, _ *Policy, d Decision
 	sh := m.shard(tokenID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e, ok := sh.tokens[tokenID]; ok { // else no admission counts
-		e.account = e.account.Refund(d.At, d.ShadowDeniedBy < 0)
+	if a, ok := sh.tokens[tokenID]; ok { // else no admission counts
+		*a = a.Refund(d.At)
 	}
 	return nil
 }
@@ -99,10 +90,11 @@ func (m *Memory) Peek(_ context.Context, tokenID string, p *Policy) (Decision, e
 	defer sh.mu.Unlock()
 	now := m.now()
 	var a Account
-	if e, ok := sh.tokens[tokenID]; ok {
-		a = e.account
+	if stored, ok := sh.tokens[tokenID]; ok {
+		a = stored.advanced(now)
 	}
-	_, d := p.decide(p.convert(a, now), now, true)
+	a, _ = p.ask(a, now)
+	_, d := p.decide(a, now, true)
 	return d, nil
 }
 
@@ -140,15 +132,15 @@ func (sh *shard) sweep(clock func() int64) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	now := clock() // under the lock, as in Decide
-	for id, e := range sh.tokens {
-		if e.advance(now); e.account.unused(e.policy.rules, now, 1) {
+	for id, a := range sh.tokens {
+		if *a, _ = a.advance(now, 1); a.Unused(time.UnixMicro(now), 1) {
 			delete(sh.tokens, id)
 		}
 	}
 	if len(sh.tokens) > sh.peak/4 {
 		return
 	}
-	smaller := make(map[string]*entry, len(sh.tokens)) // a map does not shrink
+	smaller := make(map[string]*Account, len(sh.tokens)) // a map does not shrink
 	maps.Copy(smaller, sh.tokens)
 	sh.tokens, sh.peak = smaller, len(smaller)
 }

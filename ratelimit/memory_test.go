@@ -26,7 +26,7 @@ func newClock() *ratelimittest.Clock {
 func TestMemory(t *testing.T) {
 	ratelimittest.Run(t, func(rapid.TB) ratelimittest.Subject {
 		c := newClock()
-		return ratelimittest.Subject{Store: ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now}), Now: c.Now, Advance: c.Advance}
+		return ratelimittest.Subject{Stores: []ratelimit.Store{ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})}, Now: c.Now, Advance: c.Advance}
 	})
 }
 

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,7 +24,7 @@ type Limit struct {
 	Name     string
 	Requests int
 	Per      time.Duration
-	// A limit in shadow never denies. It records a request only if every limit admits it, those in shadow included.
+	// A limit in shadow never denies. A decision says whether it would have.
 	Shadow bool
 }
 
@@ -31,8 +32,9 @@ type Limit struct {
 type Policy struct {
 	limits       []Limit
 	rules        []rule
-	header       []byte // of its accounts
-	accountBytes int    // capacity for an account
+	encoded      []byte
+	accountBytes int   // maximum, under this policy alone
+	longest      int64 // length, µs
 }
 
 // NewPolicy validates the limits and returns their policy. There must be 1 to [MaxLimits] limits, at least one of them enforced. Names must
@@ -55,14 +57,33 @@ func NewPolicy(limits []Limit) (*Policy, error) {
 		return nil, errors.New("every limit is in shadow: at least one must be enforced")
 	}
 	for _, l := range p.limits {
-		p.rules = append(p.rules, newRule(int64(l.Requests), micros(l.Per), l.Shadow))
+		r := rule{shape{micros(l.Per), l.Requests <= MaxExact}, int64(l.Requests), l.Shadow}
+		p.rules = append(p.rules, r)
+		p.encoded = r.append(p.encoded)
+		p.longest = max(p.longest, r.length)
 	}
-	p.header = header(p.rules)
-	p.accountBytes = statesAt(len(p.rules))
-	for i := range p.rules {
-		p.accountBytes += p.rules[i].fullBytes()
-	}
+	p.accountBytes = p.fullBytes()
 	return p, nil
+}
+
+// fullBytes returns the size of the largest account under the policy alone.
+func (p *Policy) fullBytes() int {
+	most := make(map[shape]int64) // admissions in each window: an enforced limit bounds them
+	for _, r := range p.rules {
+		if r.shadow && r.exact {
+			r.requests = maxTimes
+		} else if r.shadow {
+			r.requests = maxRequests
+		}
+		if n, found := most[r.shape]; !found || r.requests < n {
+			most[r.shape] = r.requests
+		}
+	}
+	size := headerBytes
+	for s, n := range most {
+		size += s.fullBytes(n)
+	}
+	return size
 }
 
 func (l Limit) check(others []Limit) error {
@@ -88,5 +109,20 @@ func (l Limit) check(others []Limit) error {
 // Limits returns the limits in their order. They must not be modified.
 func (p *Policy) Limits() []Limit { return p.limits }
 
-// MaxAccountBytes returns the size of the largest account of a token under the policy.
+// Encoded returns the limits as an argument of redisstore's script. It must not be modified.
+func (p *Policy) Encoded() []byte { return p.encoded }
+
+// append appends the rule for redisstore's script: the requests in 4 bytes, the length in 6, and 1 for a limit in shadow, else 0.
+func (r *rule) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(r.requests))
+	var length [6]byte
+	put48(length[:], uint64(r.length))
+	b = append(b, length[:]...)
+	if r.shadow {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// MaxAccountBytes returns the size of the largest account of a token under the policy alone.
 func (p *Policy) MaxAccountBytes() int { return p.accountBytes }

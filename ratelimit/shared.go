@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -12,8 +11,7 @@ type Outcome int
 // The outcomes.
 const (
 	Denied   Outcome = iota
-	Admitted         // recorded in every limit
-	Shadowed         // admitted and recorded in the enforced limits alone, as a limit in shadow would have denied it
+	Admitted         // recorded in every window
 	Peeked           // none: the request was a peek
 )
 
@@ -27,72 +25,81 @@ const (
 	OpMerge            // merge the upload
 )
 
-// An Exchange is a call to a shared store: an operation, and an upload of two accounts. An account may be nil; else it is of the policy of
-// the call.
+// An Exchange is a call to a shared store: an operation, and an upload of two accounts, which may be nil.
 type Exchange struct {
 	Op    Op
-	Known Account // the last account that the store returned, as the store may have lost it; merged by union
-	Own   Account // admissions of the gateway itself: added
+	Known Account // merged by union: the last account that the store returned, in case the store has lost it
+	Own   Account // merged by sum: admissions of the gateway itself
 }
+
+// A FollowError is the error of a call of a shared store that failed because others did: those of its batch, or those that it waited for.
+// It is no failure of its own.
+type FollowError struct {
+	Cause error
+	Sent  bool // else the store has not executed the call
+}
+
+// Error returns the cause for the log.
+func (e *FollowError) Error() string { return e.Cause.Error() }
+
+// Unwrap returns the cause.
+func (e *FollowError) Unwrap() error { return e.Cause }
 
 // instant returns a time as accounts encode it.
 func instant(at time.Time) int64 { return max(earliest, at.UnixMicro()) }
 
-// Header returns the header of accounts of the policy. It must not be modified.
-func (p *Policy) Header() []byte { return p.header }
-
-// Decision returns the decision on a request, from the account of the policy after it and the outcome, and reports whether the account is
-// of the policy and agrees with the outcome. It modifies the account.
-func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Decision, bool) {
+// Decision returns the decision on a request, from the outcome and the account after the request, and this account advanced to the time. It
+// reports false if the account is not valid, lacks a window of the policy, or contradicts the outcome. It may modify the account passed.
+func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Account, Decision, bool) {
 	now := instant(at)
-	if !p.valid(a) {
-		return Decision{}, false
+	if !a.valid() {
+		return nil, Decision{}, false
 	}
-	a, _ = a.advance(p.rules, now, 1)
-	t := p.tallies(a, now)
-	denied, shadowed := p.full(&t, false), -1
-	switch {
-	case o == Peeked && denied < 0, o == Shadowed:
-		denied, shadowed = -1, p.full(&t, true)
-	case o == Admitted:
-		denied = -1
-	case denied < 0:
-		return Decision{}, false
+	a, _ = a.advance(now, 1)
+	if !p.hasWindows(a) {
+		return nil, Decision{}, false
 	}
-	return p.decision(&t, now, denied, shadowed), true
+	var recorded int64
+	if o == Admitted {
+		recorded = 1
+	}
+	d := p.decision(a, now, recorded)
+	return a, d, o != Denied || !d.Allowed
 }
 
-// Exchange executes a call of a shared store on the stored account of a token, which may be nil or of another policy. It is the reference
-// for redisstore's script, and the shared store of tests. It returns the account after the call, whether the store writes it, and the
-// decision; for [OpMerge], the decision is that of a peek.
+// hasWindows reports whether the account has the windows that the policy asks for.
+func (p *Policy) hasWindows(a Account) bool {
+	return !slices.ContainsFunc(p.rules, func(r rule) bool { return a.find(r.shape) < 0 })
+}
+
+// Exchange executes a call of a shared store on the stored account of a token, which may be nil. It is the reference for redisstore's
+// script, and the shared store of tests. It returns the account after the call, whether the store writes it, and the decision; for
+// [OpMerge], the decision is that of a peek.
 func (p *Policy) Exchange(stored Account, x Exchange, at time.Time) (a Account, write bool, d Decision) {
 	now := instant(at)
-	if p.valid(stored) {
-		a, write = slices.Clone(stored).advance(p.rules, now, 1)
-	} else {
-		_, write = stored.rules()
-		a = p.newAccount(stored, now)
+	if stored.valid() {
+		a, write = slices.Clone(stored).advance(now, 1)
 	}
 	for i, uploaded := range []Account{x.Known, x.Own} {
 		if len(uploaded) > 0 {
-			a, write = p.Merge(a, uploaded, i == 0, at), true
+			a, write = Merge(a, uploaded, i == 0, at), true
 		}
 	}
+	a, changed := p.ask(a, now)
 	a, d = p.decide(a, now, x.Op != OpDecide)
-	return a, x.Op != OpPeek && (write || x.Op == OpDecide && d.Allowed), d
+	recorded := x.Op == OpDecide && d.Allowed
+	return a, x.Op != OpPeek && (write || changed || recorded), d
 }
 
-// Merge returns an account of the policy with the usage of two accounts, which may be of other policies and are not modified. With union,
-// admissions in both accounts count once: of the counts of a bucket, the larger one applies. Else counts are added.
-func (p *Policy) Merge(a, b Account, union bool, at time.Time) Account {
-	now := instant(at)
-	a, b = p.convert(a, now), p.convert(b, now)
-	merged := p.prefix(min(a.since(), b.since()))
-	as, bs := a.usages(p.rules), b.usages(p.rules)
-	for i := range p.rules {
-		merged = append(merged, p.rules[i].encode(merge(as[i].buckets(), bs[i].buckets(), union), now)...)
+// Refund removes one admission of a time from each window that has one, in place, and returns the account.
+func (a Account) Refund(at time.Time) Account {
+	if !a.valid() {
+		return a
 	}
-	return merged
+	for i := headerBytes; i < len(a); i += window(a[i:]).size() {
+		a = a.remove(i, instant(at))
+	}
+	return a
 }
 
 // A Share is the usage by which DecideShare computes the share of a gateway. The accounts may be nil or of other policies, and are not
@@ -108,24 +115,24 @@ type Share struct {
 // 1, each of three gateways would admit 1 per window. So a gateway also admits no more than one whole limit in a period of Replicas
 // windows.
 //
-// It returns own with the admission, unless the request is denied or a peek. Limits in shadow do not decide, and record no more than they
-// allow. own may be nil or of another policy, and may be modified.
+// It returns own with the admission, unless the request is denied or a peek. Limits in shadow do not decide. own may be nil, and may be
+// modified; a new one has the windows of the shared account too, so that its admissions can be added to them.
 func (p *Policy) DecideShare(from Share, own Account, at time.Time, peek bool) (Account, Decision) {
 	now := instant(at)
-	s := shareState{policy: p, replicas: int64(max(1, from.Replicas)), shared: p.usages(from.Shared, now), sent: p.usages(from.Sent, now)}
-	if !p.valid(own) {
-		own = p.newAccount(own, now)
+	s := shareState{policy: p, replicas: int64(max(1, from.Replicas)), shared: p.windows(from.Shared, now), sent: p.windows(from.Sent, now)}
+	if !own.valid() {
+		own = from.Shared.emptied(now)
 	}
-	own, _ = own.advance(p.rules, now, s.replicas)
-	s.own = p.usages(own, now)
+	own, _ = own.advance(now, s.replicas)
+	own, _ = p.ask(own, now)
+	s.own = p.windows(own, now)
 	d := Decision{Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, At: at.Truncate(time.Microsecond), Local: true}
 	for i := range p.rules {
 		d.Allowed = d.Allowed && (p.rules[i].shadow || s.remaining(i, now) > 0)
 	}
 	if d.Allowed && !peek {
-		t := p.tallies(own, now)
-		own = p.add(own, now, p.full(&t, true) < 0, &t)
-		s.own = p.usages(own, now)
+		own = own.record(now)
+		s.own = p.windows(own, now)
 	}
 	for i := range p.rules {
 		b := s.budget(i, now)
@@ -137,32 +144,48 @@ func (p *Policy) DecideShare(from Share, own Account, at time.Time, peek bool) (
 	return own, d
 }
 
-// usages returns the states of an account under the policy; zero for a nil account.
-func (p *Policy) usages(a Account, now int64) (list [MaxLimits]usage) {
+// emptied returns an account with the same windows and no admissions.
+func (a Account) emptied(now int64) (empty Account) {
+	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
+		if empty == nil {
+			empty = Account{form, a[1]}
+		}
+		w := window(a[at:])
+		empty = append(empty, w.shape().newWindow(w.asked(), now, now)...)
+	}
+	return empty
+}
+
+// windows returns the windows that the policy asks for, of an account that need not have them; nil for a nil account.
+func (p *Policy) windows(a Account, now int64) (list [MaxLimits]window) {
 	if len(a) == 0 {
 		return list
 	}
-	if !p.valid(a) {
-		a = p.newAccount(a, now)
+	if !p.hasWindows(a) {
+		a, _ = p.ask(a.advanced(now), now)
 	}
-	return a.usages(p.rules)
+	for i := range p.rules {
+		list[i] = window(a[a.find(p.rules[i].shape):])
+	}
+	return list
 }
 
 // A shareState is the usage from which the admissions of one gateway are computed.
 type shareState struct {
 	policy            *Policy
 	replicas          int64
-	shared, sent, own [MaxLimits]usage
+	shared, sent, own [MaxLimits]window
 }
 
 // remaining returns what remains of a limit at t, if nothing is admitted until then.
 func (s *shareState) remaining(i int, t int64) int64 {
 	r := &s.policy.rules[i]
-	longTerm := int64(math.MaxInt64) // what remains of the whole limit in a period of replicas windows
-	if s.replicas > 1 && r.exact() {
-		longTerm = r.requests - s.sent[i].count(t, s.replicas) - s.own[i].count(t, s.replicas)
+	share := s.divide(r, s.shared[i].within(t, 1)) - s.sent[i].within(t, 1) - s.own[i].within(t, 1)
+	if s.replicas == 1 || !r.exact { // rounding up exceeds a limit of that size by little, and its buckets reach back one window only
+		return max(0, share)
 	}
-	return max(0, min(longTerm, s.divide(r, s.shared[i].count(t, 1))-s.sent[i].count(t, 1)-s.own[i].count(t, 1)))
+	whole := r.requests - s.sent[i].within(t, s.replicas) - s.own[i].within(t, s.replicas) // limit, in a period of replicas windows
+	return max(0, min(share, whole))
 }
 
 // divide returns this gateway's share of what remains of a limit.
@@ -170,62 +193,18 @@ func (s *shareState) divide(r *rule, used int64) int64 {
 	return (max(0, r.requests-used) + s.replicas - 1) / s.replicas
 }
 
-// count returns the number of admissions in the given number of windows before t.
-func (u usage) count(t, windows int64) (n int64) {
-	if len(u.state) == 0 {
-		return 0
-	}
-	if u.state[0] < ringTag {
-		s := timestamps(u.state)
-		for i := s.len() - 1; i >= 0 && s.at(i)+u.per*windows > t; i-- {
-			n++
-		}
-		return n
-	}
-	s := newRing(u.rule, u.state)
-	newest, oldest := s.newest(), t/u.width-numBuckets+1
-	if oldest <= newest-numBuckets+1 {
-		return s.total()
-	}
-	for b := oldest; b <= newest; b++ {
-		n += s.get(b)
-	}
-	return n
-}
-
-// next returns the earliest time after t at which an admission leaves the given number of windows; MaxInt64 if there is none.
-func (u usage) next(t, windows int64) int64 {
-	if len(u.state) == 0 {
-		return math.MaxInt64
-	}
-	if u.state[0] < ringTag {
-		s := timestamps(u.state)
-		for i := range s.len() {
-			if expiry := s.at(i) + u.per*windows; expiry > t {
-				return expiry
-			}
-		}
-		return math.MaxInt64
-	}
-	s := newRing(u.rule, u.state)
-	for b := max(s.newest(), t/u.width) - numBuckets + 1; b <= s.newest(); b++ {
-		if s.get(b) > 0 && s.expires(b) > t {
-			return s.expires(b)
-		}
-	}
-	return math.MaxInt64
-}
-
+// budget returns what remains of a limit, and the time until more does. For that, it follows the admissions in the order in which they
+// expire.
 func (s *shareState) budget(i int, now int64) Budget {
 	remaining := s.remaining(i, now)
 	b := Budget{Remaining: int(remaining)}
-	if remaining == s.divide(&s.policy.rules[i], 0) {
+	if remaining == s.divide(&s.policy.rules[i], 0) { // the whole share
 		return b
 	}
 	t := now
 	for s.remaining(i, t) <= remaining {
 		next := min(s.shared[i].next(t, 1), s.sent[i].next(t, 1), s.own[i].next(t, 1))
-		if s.replicas > 1 && s.policy.rules[i].exact() {
+		if s.replicas > 1 && s.policy.rules[i].exact {
 			next = min(next, s.sent[i].next(t, s.replicas), s.own[i].next(t, s.replicas))
 		}
 		t = next
@@ -234,13 +213,16 @@ func (s *shareState) budget(i int, now int64) Budget {
 	return b
 }
 
-// Unused reports whether the account has no admission in the given number of windows before a time.
-func (a Account) Unused(at time.Time, windows int) bool {
-	rules, ok := a.rules()
-	return !ok || a.unused(rules, instant(at), int64(windows))
-}
-
-func (a Account) unused(rules []rule, t, windows int64) bool {
-	states := a.usages(rules)
-	return !slices.ContainsFunc(states[:len(rules)], func(u usage) bool { return u.count(t, windows) > 0 })
+// Unused reports whether no admission of the account counts at a time. Windows of times count those of the given number of lengths before
+// it, windows of buckets those of one length.
+func (a Account) Unused(at time.Time, lengths int) bool {
+	if !a.valid() {
+		return true
+	}
+	for i := headerBytes; i < len(a); i += window(a[i:]).size() {
+		if window(a[i:]).within(instant(at), int64(lengths)) > 0 {
+			return false
+		}
+	}
+	return true
 }

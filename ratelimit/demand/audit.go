@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"time"
 
 	"opsgate/ratelimit"
 )
@@ -90,7 +89,9 @@ func (a *audit) step(e *Event) error {
 		return err
 	}
 	t.request(e, policy)
-	a.count(e)
+	if a.report.Total.count(e.At); e.Local {
+		a.report.Local++
+	}
 	if !e.Allowed {
 		return nil
 	}
@@ -135,33 +136,9 @@ func (t *auditedToken) request(e *Event, p *ratelimit.Policy) {
 	}
 	if t.last != nil && t.last != p {
 		at := e.At.UnixMicro()
-		t.changes = append(t.changes, change{at, at - longestEnforced(t.last).Microseconds() + 1})
+		t.changes = append(t.changes, change{at, at - longest(t.last, true).Microseconds() + 1})
 	}
 	t.last = p
-}
-
-func longestEnforced(p *ratelimit.Policy) time.Duration {
-	var window time.Duration
-	for _, l := range p.Limits() {
-		if !l.Shadow {
-			window = max(window, l.Per)
-		}
-	}
-	return window
-}
-
-func (a *audit) count(e *Event) {
-	r := a.report
-	if r.Requests == 0 || e.At.Before(r.From) {
-		r.From = e.At
-	}
-	if e.At.After(r.To) {
-		r.To = e.At
-	}
-	r.Requests++
-	if e.Local {
-		r.Local++
-	}
 }
 
 // finish counts the windows of all tokens and returns the report.

@@ -10,27 +10,31 @@ import (
 
 // An AuditReport is the result of an audit.
 type AuditReport struct {
-	From, To time.Time // of the first and the last request
+	Total
 
-	Requests, Admitted, Refunded uint64
-	Local                        uint64 // requests that one gateway decided in place of the shared store
-	Assumed                      uint64 // requests with a policy that is assumed
-	Unknown                      uint64 // admissions without a policy: the windows that end with them are not counted
+	Admitted uint64 `json:"admitted"`
+	Refunded uint64 `json:"refunded"`
+	Local    uint64 `json:"local"`          // requests that one gateway decided in place of the shared store
+	Assumed  uint64 `json:"-"`              // requests with a policy that is assumed
+	Unknown  uint64 `json:"without_limits"` // admissions without a policy: the windows that end with them are not counted
 
-	Interruptions []Interruption
-	Periods       []Period
-	Tokens        []TokenAudit // with violations first, then with windows that are not proved, then by their fullest window
+	Interruptions []Interruption `json:"-"`
+	Periods       []Period       `json:"-"`
+	Tokens        []TokenAudit   `json:"-"` // with violations first, then with windows that are not proved, then by their fullest window
 }
 
 // A TokenAudit is the audit of a token.
 type TokenAudit struct {
-	TokenID, TeamID              string
-	Requests, Admitted, Refunded uint64
+	TokenID  string `json:"token_id"`
+	TeamID   string `json:"team_id"`
+	Requests uint64 `json:"requests"`
+	Admitted uint64 `json:"admitted"`
+	Refunded uint64 `json:"refunded"`
 
-	Worst      Window   // the fullest one; its Admitted is 0 for none
-	Above      []Window // the fullest one above each limit
-	Violations uint64   // admissions with which a window was above its limit
-	NotProved  []Window // the fullest one above each limit that the limiter does not promise to hold, by cause
+	Worst      Window   `json:"-"`                // the fullest one; its Admitted is 0 for none
+	Above      []Window `json:"-"`                // the fullest one above each limit
+	Violations uint64   `json:"admissions_above"` // admissions with which a window was above its limit
+	NotProved  []Window `json:"-"`                // the fullest one above each limit that the limiter does not promise to hold, by cause
 }
 
 // A Window is the admissions of a token in an interval of the limit's length, from the first to the last, both included.
@@ -59,9 +63,7 @@ const (
 func (r *AuditReport) Covered() (from, to time.Time, ok bool) {
 	from, to = r.From, r.To
 	for _, p := range r.Periods {
-		if p.From.After(from) {
-			from = p.From
-		}
+		from = later(from, p.From)
 		if p.To.Before(to) {
 			to = p.To // also of a record without requests
 		}

@@ -38,7 +38,7 @@ func (s *schedule) run(requests int) {
 		s.wait("pause", 500*time.Millisecond)
 		id := fmt.Sprintf("tok_%d", rapid.IntRange(0, 2).Draw(s.t, "token"))
 		d, _ := s.store.Decide(ctx, id, p)
-		s.recorder.Decided(id, "harbour", p, &d)
+		s.recorder.Decided("", id, "harbour", p, &d)
 		then := rapid.IntRange(0, 19).Draw(s.t, "then")
 		switch {
 		case then < 2:

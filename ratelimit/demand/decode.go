@@ -34,6 +34,10 @@ func decodeLine(text []byte) (line, error) {
 		return l, l.checkHeader()
 	case l.Dropped != 0:
 		return l, l.checkDropped()
+	case l.Gateways != nil:
+		return l, l.checkGateways()
+	case l.Started != nil || l.Ended != nil:
+		return l, l.checkBoundary()
 	case l.Limits != nil:
 		return l, l.checkPolicy()
 	}
@@ -104,6 +108,8 @@ func (l *line) checkEvent() error {
 		return errors.New("has a negative retry_after_ns, or one without denied")
 	case (l.Local || l.Cached) && !l.Allowed && l.Denied == "":
 		return errors.New("has local or cached but is not a request")
+	case l.Operation != "" && !l.Allowed && l.Denied == "":
+		return errors.New("has op but is not a request")
 	case l.Policy < 0 || l.Policy > 0 && !l.Allowed && l.Denied == "":
 		return errors.New("has a negative number in policy, or one that is not of a request")
 	case l.Sample != 0:
@@ -120,7 +126,7 @@ func isPlausible(t *time.Time) bool {
 
 func (l *line) event() Event {
 	e := Event{
-		At: l.At.UTC(), TokenID: l.TokenID, TeamID: l.TeamID, Allowed: l.Allowed, Denied: l.Denied,
+		At: l.At.UTC(), TokenID: l.TokenID, TeamID: l.TeamID, Operation: l.Operation, Allowed: l.Allowed, Denied: l.Denied,
 		RetryAfter: time.Duration(l.RetryAfter), Local: l.Local, Cached: l.Cached, Reset: l.Reset,
 	}
 	if l.RefundOf != nil {

@@ -7,6 +7,9 @@
 // A record is a ring of two files of JSON lines of bounded size, FILE and the older FILE.1. Recording never makes a request wait: events
 // that cannot be written are counted and dropped.
 //
+// A restart interrupts a record unless it is in order: nothing is lost of what the gateway decided and counted. That no gateway served
+// without a record in the short time between is assumed; the record cannot show it.
+//
 // An audit counts the recorded admissions in every window of the limits in force. A suggestion is the smallest limits that would have
 // denied at most a part of the recorded requests.
 //

@@ -12,6 +12,7 @@ import (
 type Event struct {
 	At              time.Time // of a request, by the clock of the store
 	TokenID, TeamID string
+	Operation       string // of a request, as its row of the route table is named; empty if the record does not have it
 
 	Allowed    bool
 	Denied     string            // name of the limit that denied it; empty when allowed
@@ -26,7 +27,23 @@ type Event struct {
 
 func (e *Event) isRequest() bool { return e.Allowed || e.Denied != "" }
 
-// A line is a line of a record: a header, a policy, an event, or a number of events that are missing.
+// A Total is a number of requests, and the times of the first and the last of them.
+type Total struct {
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"`
+	Requests uint64    `json:"requests"`
+}
+
+func (t *Total) count(at time.Time) {
+	if t.Requests == 0 || at.Before(t.From) {
+		t.From = at
+	}
+	t.To = later(t.To, at)
+	t.Requests++
+}
+
+// A line is a line of a record: a header, a start or an end of the gateway, the gateways, a policy, an event, or a number of events that
+// are missing.
 type line struct {
 	Format int     `json:"opsgate_demand,omitempty"`
 	Sample float64 `json:"sample,omitempty"` // 0 to 1
@@ -34,6 +51,7 @@ type line struct {
 	At         *time.Time `json:"at,omitempty"`
 	TokenID    string     `json:"token,omitempty"`
 	TeamID     string     `json:"team,omitempty"`
+	Operation  string     `json:"op,omitempty"`
 	Allowed    bool       `json:"allowed,omitempty"`
 	Denied     string     `json:"denied,omitempty"`
 	RetryAfter int64      `json:"retry_after_ns,omitempty"`
@@ -44,6 +62,10 @@ type line struct {
 
 	Policy int           `json:"policy,omitempty"` // number of the policy of a request, or of the policy with these limits
 	Limits *[]limitEntry `json:"limits,omitempty"`
+
+	Gateways *gatewaysEntry `json:"gateways,omitempty"`
+	Started  *boundary      `json:"started,omitempty"`
+	Ended    *boundary      `json:"ended,omitempty"`
 
 	Dropped uint64     `json:"dropped,omitempty"`
 	From    *time.Time `json:"from,omitempty"` // of the dropped events
@@ -84,7 +106,12 @@ func appendPolicy(b []byte, number int, p *ratelimit.Policy) []byte {
 	for i, l := range p.Limits() {
 		limits[i] = limitEntry(l)
 	}
-	text, _ := json.Marshal(line{Policy: number, Limits: &limits}) //nolint:errchkjson // strings and numbers never fail
+	return appendLine(b, &line{Policy: number, Limits: &limits})
+}
+
+// appendLine appends a line that is written rarely.
+func appendLine(b []byte, l *line) []byte {
+	text, _ := json.Marshal(l) //nolint:errchkjson // strings, numbers and times never fail
 	return append(append(b, text...), '\n')
 }
 
@@ -94,6 +121,9 @@ func appendEvent(b []byte, e *Event, policy int) []byte {
 	b = appendText(append(b, `,"token":`...), e.TokenID)
 	if e.TeamID != "" {
 		b = appendText(append(b, `,"team":`...), e.TeamID)
+	}
+	if e.Operation != "" {
+		b = appendText(append(b, `,"op":`...), e.Operation)
 	}
 	switch {
 	case e.Reset:

@@ -9,3 +9,6 @@ func (r *Recorder) Record(e Event) {
 
 // Sampled is sampled for tests.
 func (r *Recorder) Sampled(tokenID string) bool { return r.sampled(tokenID) }
+
+// Queued returns the queue.
+func (r *Recorder) Queued() chan Event { return r.queue }

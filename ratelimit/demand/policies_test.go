@@ -60,7 +60,7 @@ func TestEqualLimitsOfGatewaysAreOnePolicy(t *testing.T) {
 		p := path(t)
 		r := record(t, demand.Options{Path: p})
 		d := ratelimit.Decision{Allowed: true, DeniedBy: -1, At: noon().Add(time.Duration(i))}
-		r.Decided("tok_1", "harbour", policyOf(t, limit("second", 3, time.Second)), &d)
+		r.Decided("", "tok_1", "harbour", policyOf(t, limit("second", 3, time.Second)), &d)
 		r.stop()
 		paths = append(paths, p)
 	}

@@ -40,8 +40,9 @@ type shared struct {
 
 // A Summary describes the part of a record that has been read.
 type Summary struct {
-	MinSample, MaxSample float64 // parts of all tokens that were recorded, 0 to 1
-	Dropped              uint64  // events that are missing
+	MinSample float64 `json:"sample_least"` // part of all tokens that was recorded, 0 to 1
+	MaxSample float64 `json:"sample_most"`
+	Dropped   uint64  `json:"dropped"` // events that are missing
 }
 
 // A Kind is a kind of interruption.
@@ -56,10 +57,11 @@ const (
 
 // An Interruption is a time in which a record does not show what its gateway counted.
 type Interruption struct {
-	Kind     Kind
-	Path     string // of the record
-	From, To time.Time
-	Events   uint64 // that are missing; 0 for other kinds
+	Kind   Kind      `json:"kind"`
+	Path   string    `json:"file"` // of the record
+	From   time.Time `json:"from,omitzero"`
+	To     time.Time `json:"to,omitzero"`
+	Events uint64    `json:"events,omitempty"` // that are missing; 0 for other kinds
 }
 
 // Open opens the records at the paths, each with its older file.
@@ -70,7 +72,10 @@ func Open(paths ...string) (_ *Record, err error) {
 			err = errors.Join(err, r.Close())
 		}
 	}()
-	for _, path := range paths {
+	for i, path := range paths {
+		if slices.ContainsFunc(paths[:i], func(other string) bool { return isSameRecord(path, other) }) {
+			return nil, fmt.Errorf("open a record of demand: %s is named twice; a record includes its older file, %s", path, path+olderSuffix)
+		}
 		s := &source{shared: &r.shared, path: path, policies: make(map[int]*ratelimit.Policy)}
 		r.sources = append(r.sources, s)
 		if err := s.open(path); err != nil {
@@ -80,23 +85,36 @@ func Open(paths ...string) (_ *Record, err error) {
 	return r, nil
 }
 
+// isSameRecord reports whether two paths are of one record: of the same file, or of its newer and its older one.
+func isSameRecord(a, b string) bool {
+	for _, pair := range [][2]string{{a, b}, {a + olderSuffix, b}, {a, b + olderSuffix}} {
+		x, errX := os.Stat(pair[0])
+		y, errY := os.Stat(pair[1])
+		if errX == nil && errY == nil && os.SameFile(x, y) {
+			return true
+		}
+	}
+	return false
+}
+
 // Summary returns the summary. It is complete after all events have been read.
 func (r *Record) Summary() Summary { return r.shared.summary }
 
 // Interruptions returns what limits the evidence of the record. It is complete after all events have been read.
 func (r *Record) Interruptions() []Interruption { return r.shared.interruptions }
 
-// A Period is the time from the first to the last request of one gateway's record. Both are zero if it has none.
+// A Period is the requests of one gateway's record.
 type Period struct {
-	Path     string
-	From, To time.Time
+	Path        string `json:"file"`
+	Total       `json:"span,omitzero"`
+	Memberships []Membership `json:"-"` // in the order of their times
 }
 
 // Periods returns the period of each path. They are complete after all events have been read.
 func (r *Record) Periods() []Period {
 	periods := make([]Period, len(r.sources))
 	for i, s := range r.sources {
-		periods[i] = Period{s.path, s.oldest, s.newest}
+		periods[i] = Period{s.path, s.requests, s.memberships}
 	}
 	return periods
 }
@@ -126,7 +144,11 @@ func (r *Record) Events() iter.Seq2[Event, error] {
 					next = s
 				}
 			}
-			if next == nil || !yield(next.pop(), nil) {
+			if next == nil {
+				return
+			}
+			first := next.pending[0]
+			if next.pending = next.pending[1:]; !yield(first, nil) {
 				return
 			}
 		}
@@ -143,9 +165,12 @@ type source struct {
 	line    int           // last line read of the first file
 	pending []Event       // read ahead, sorted by time
 
-	policies       map[int]*ratelimit.Policy // by number
-	oldest, newest time.Time                 // of the requests
-	restarted      bool                      // the gateway has started after the newest request
+	policies    map[int]*ratelimit.Policy // by number
+	requests    Total
+	restarted   bool // the gateway has started after the newest request
+	memberships []Membership
+	counted     bool // a line after the last header has the gateways
+	restarts
 }
 
 // open opens both files, the newer one first: if a gateway rotates them meanwhile, both paths lead to that file.
@@ -184,13 +209,6 @@ func isSame(a, b *os.File) (bool, error) {
 	}
 	second, err := b.Stat()
 	return err == nil && os.SameFile(first, second), err
-}
-
-// pop removes and returns the first pending event.
-func (s *source) pop() Event {
-	e := s.pending[0]
-	s.pending = s.pending[1:]
-	return e
 }
 
 // fill reads until enough events are pending or all files are read.
@@ -243,7 +261,7 @@ func (s *source) add(l *line) error {
 			s.summary.MinSample = l.Sample
 		}
 		s.summary.MaxSample = max(s.summary.MaxSample, l.Sample)
-		s.restarted = s.line > 1
+		s.restarted, s.counted = s.restarted || s.line > 1, false
 	case l.Dropped != 0:
 		s.summary.Dropped += l.Dropped
 		missing := Interruption{Kind: EventsMissing, Path: s.path, Events: l.Dropped}
@@ -251,6 +269,15 @@ func (s *source) add(l *line) error {
 			missing.From, missing.To = l.From.UTC(), l.To.UTC()
 		}
 		s.interruptions = append(s.interruptions, missing)
+	case l.Gateways != nil:
+		g := l.Gateways
+		s.setGateways(g.At.UTC(), Gateways{g.ID, g.Count, g.IDs})
+	case l.Ended != nil:
+		if !s.restarted { // else that start is still to be shown by a request
+			s.ended = l.Ended
+		}
+	case l.Started != nil:
+		s.restarted = !s.continues(l.Started)
 	case l.Limits != nil:
 		return s.define(l)
 	default:
@@ -280,9 +307,29 @@ func (s *source) define(l *line) error {
 	return nil
 }
 
+// setGateways begins a membership, and ends the last one. Each file repeats the gateways that are current.
+func (s *source) setGateways(at time.Time, g Gateways) {
+	s.counted = true
+	if n := len(s.memberships); n > 0 {
+		last := &s.memberships[n-1]
+		if last.equal(g) {
+			return
+		}
+		if !last.From.Before(at) {
+			last.Gateways = g
+			return
+		}
+		last.To = at
+	}
+	s.memberships = append(s.memberships, Membership{Gateways: g, From: at})
+}
+
 // insert inserts an event into the pending ones.
 func (s *source) insert(e *Event) {
 	if e.isRequest() {
+		if !s.counted {
+			s.setGateways(e.At, Gateways{}) // an earlier version does not record them
+		}
 		s.interrupt(e)
 	}
 	at := len(s.pending)
@@ -294,21 +341,19 @@ func (s *source) insert(e *Event) {
 
 // interrupt adds the interruption that a request shows: a start of the gateway, or a clock that was set back.
 func (s *source) interrupt(e *Event) {
-	before := s.newest
-	if s.oldest.IsZero() || e.At.Before(s.oldest) {
-		s.oldest = e.At
-	}
-	if e.At.After(s.newest) {
-		s.newest = e.At
-	}
+	before := s.requests.To
+	s.requests.count(e.At)
 	if before.IsZero() {
 		s.restarted = false
-		return
+	}
+	if x, ok := s.restart(e, before); ok {
+		x.Path = s.path
+		s.interruptions = append(s.interruptions, x)
 	}
 	switch {
 	case s.restarted:
 		s.interruptions = append(s.interruptions, Interruption{Kind: GatewayStarted, Path: s.path, From: before, To: e.At})
-	case e.At.Before(before.Add(-maxDelay)) && !e.Cached:
+	case e.At.Before(before.Add(-maxDelay)) && !e.Cached: // not if before is zero
 		s.interruptions = append(s.interruptions, Interruption{Kind: ClockSetBack, Path: s.path, From: e.At, To: before})
 	}
 	s.restarted = false

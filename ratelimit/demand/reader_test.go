@@ -57,6 +57,8 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		{`{"opsgate_demand":1,"sample":1.5}` + "\n", 1, "has a sample of 1.5"},
 		{`{"opsgate_demand":1,"sample":1,"token":"tok_1"}` + "\n", 1, "has opsgate_demand and an event"},
 		{header + line(0, "tok_1") + "{}\n", 3, "has no token"},
+		{header + `{"ended":{"at":"2026-01-02T12:00:00Z"},"token":"tok_1"}` + "\n", 2, "has started or ended and other fields"},
+		{header + `{"started":{}}` + "\n", 2, "must have a time in at of started and ended"},
 		{header + "{\"at\":\n", 2, "is not a JSON object"},
 		{header + strings.TrimSpace(line(0, "tok_1")) + "{}\n", 2, "has text after the JSON object"},
 		{header + `{"dropped":1,"token":"tok_1"}` + "\n", 2, "has dropped and other fields"},
@@ -74,6 +76,11 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		{event(`,"denied":"second","retry_after_ns":-1`), 2, "has a negative retry_after_ns"},
 		{event(`,"reset":true,"local":true`), 2, "is not a request"},
 		{event(`,"allowed":true,"sample":1`), 2, "has a sample"},
+		{event(`,"reset":true,"op":"v1ListServers"`), 2, "has op but is not a request"},
+		{header + `{"gateways":{"at":"2026-01-02T12:00:00Z","id":"a","count":1},"token":"tok_1"}` + "\n", 2, "has gateways and other fields"},
+		{header + `{"gateways":{"id":"a","count":1}}` + "\n", 2, "must have a time between"},
+		{header + `{"gateways":{"at":"2026-01-02T12:00:00Z","id":"","count":1}}` + "\n", 2, "must have ids of 1 to 64 bytes"},
+		{header + `{"gateways":{"at":"2026-01-02T12:00:00Z","id":"a","count":1,"ids":["a","b"]}}` + "\n", 2, "must have a count of gateways"},
 		{event(`,"allowed":true,"policy":1`), 2, "has policy 1, which no line before it has"},
 		{event(`,"allowed":true,"policy":-1`), 2, "has a negative number in policy"},
 		{event(`,"reset":true,"policy":1`), 2, "has a negative number in policy, or one that is not of a request"},
@@ -144,6 +151,17 @@ func TestRecordRotatedWhileItIsOpenedIsReadOnce(t *testing.T) {
 func TestMissingRecordIsAnError(t *testing.T) {
 	good := path(t)
 	appendTo(t, good, header)
+	for _, twice := range []string{good, good + ".1"} {
+		if err := os.WriteFile(good+".1", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := demand.Open(good, twice); err == nil || !strings.Contains(err.Error(), "named twice") {
+			t.Errorf("%s again: got %v", twice, err)
+		}
+	}
+	if err := os.Remove(good + ".1"); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := demand.Open(good, good+".nowhere"); err == nil || !strings.Contains(err.Error(), "nowhere: no such file") {
 		t.Errorf("got %v", err)
 	}
@@ -209,7 +227,7 @@ func TestRecordsOfSeveralGatewaysAreMergedByTime(t *testing.T) {
 // A replay of any bytes ends with a report, or with an error that names the line.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
-		"", header, header + line(1, "a"), header + `{"policy":1,"limits":[{"name":"second","requests":1,"per_ns":1000000000}]}` + "\n" +
+		"", header, header + line(1, "a"), header + `{"gateways":{"at":"2026-01-02T12:00:00Z","id":"a","count":2,"ids":["a","b"]}}` + "\n" + line(1, "a"), header + `{"policy":1,"limits":[{"name":"second","requests":1,"per_ns":1000000000}]}` + "\n" +
 			`{"at":"2026-01-02T12:00:00Z","token":"a","allowed":true,"policy":1}` + "\n" + line(0, "a") + header + line(0, "a") +
 			`{"dropped":2,"from":"2026-01-02T12:00:00Z","to":"2026-01-02T12:00:01Z"}` + "\n", header + line(2, "a") + line(1, "b") + `{"dropped":3}` + "\n" + line(1, "a")[:20], "{}\n",
 		header + `{"at":"2026-01-02T12:00:00Z","token":"a","team":"b","denied":"second","retry_after_ns":5,"local":true,"cached":true}` + "\n" +

@@ -2,6 +2,7 @@ package demand
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -20,11 +21,13 @@ const (
 	maxID      = 1024 // bytes of an id; events with longer ones are dropped
 )
 
-// Options are the options of a Recorder. All but Clock are required.
+// Options are the options of a Recorder. All but Gateways, Store and Clock are required.
 type Options struct {
 	Path       string           // of the newer file; the older one is Path + ".1"
 	Sample     float64          // part of all tokens: more than 0, at most 1
 	MaxBytes   int64            // of both files together; at least MinBytes
+	Gateways   func() Gateways  // that share the limits, now; nil if they are not recorded
+	Store      string           // names the store that keeps usage while the gateway does not run; empty if none does
 	Clock      func() time.Time // of refunds, resets and log lines; nil for time.Now
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -36,7 +39,9 @@ type Recorder struct {
 	sample  sample
 	queue   chan Event
 	clock   func() time.Time
-	writer  *writer // used by Run alone, except overflowed
+	writer  *writer // used by Run alone, except overflowed; by End after it
+	counted counting
+	store   string
 	metrics *metrics
 }
 
@@ -57,23 +62,41 @@ func NewRecorder(o Options) (*Recorder, error) {
 	header := appendHeader(nil, o.Sample)
 	w := &writer{
 		ring:  &ring{path: o.Path, maxFileBytes: o.MaxBytes / 2, header: header},
-		clock: o.Clock, logger: o.Logger, metrics: m, headerBytes: len(header),
+		clock: o.Clock, logger: o.Logger, metrics: m, start: header, headerBytes: len(header),
 	}
+	r := &Recorder{
+		sample: newSample(o.Sample), queue: make(chan Event, queueSize), clock: o.Clock, writer: w, store: o.Store, metrics: m,
+		counted: counting{read: o.Gateways, started: o.Clock()},
+	}
+	r.count()
+	w.lines = w.lines[:0] // the header has them
 	if err := w.ring.open(); err != nil {
 		return nil, fmt.Errorf("open the record of demand: %w", err)
 	}
-	return &Recorder{sample: newSample(o.Sample), queue: make(chan Event, queueSize), clock: o.Clock, writer: w, metrics: m}, nil
+	if err := w.ring.write(appendLine(nil, &line{Started: &boundary{o.Clock().UTC(), o.Store}})); err != nil {
+		return nil, fmt.Errorf("write the record of demand: %w", errors.Join(err, w.ring.close()))
+	}
+	return r, nil
 }
 
 // sampled reports whether the token is in the sample.
 func (r *Recorder) sampled(tokenID string) bool { return r != nil && r.sample.contains(tokenID) }
 
-// Decided records a request and its decision under the policy. It never blocks.
-func (r *Recorder) Decided(tokenID, teamID string, p *ratelimit.Policy, d *ratelimit.Decision) {
+// count records the gateways that share the limits, if they have changed.
+func (r *Recorder) count() {
+	if at, g, changed := r.counted.next(r.clock()); changed {
+		r.writer.setGateways(at, g)
+	}
+}
+
+// Decided records a request of an operation and its decision under the policy. It never blocks.
+func (r *Recorder) Decided(operation, tokenID, teamID string, p *ratelimit.Policy, d *ratelimit.Decision) {
 	if !r.sampled(tokenID) {
 		return
 	}
-	e := Event{At: d.At, TokenID: tokenID, TeamID: teamID, Allowed: d.Allowed, Local: d.Local, Cached: d.Cached, Policy: p}
+	e := Event{
+		At: d.At, TokenID: tokenID, TeamID: teamID, Operation: operation, Allowed: d.Allowed, Local: d.Local, Cached: d.Cached, Policy: p,
+	}
 	if !d.Allowed {
 		e.Denied, e.RetryAfter = p.Limits()[d.DeniedBy].Name, d.RetryAfter
 	}
@@ -82,8 +105,8 @@ func (r *Recorder) Decided(tokenID, teamID string, p *ratelimit.Policy, d *ratel
 
 // Refunded records that an admission was refunded now. It never blocks.
 func (r *Recorder) Refunded(tokenID string, d *ratelimit.Decision) {
-	if d.Allowed && r.sampled(tokenID) {
-		r.record(&Event{At: r.notBefore(d.At), TokenID: tokenID, RefundOf: d.At})
+	if d.Allowed && r.sampled(tokenID) { // not before the admission, as the store's clock may be ahead
+		r.record(&Event{At: later(r.clock(), d.At), TokenID: tokenID, RefundOf: d.At})
 	}
 }
 
@@ -94,16 +117,8 @@ func (r *Recorder) Reset(tokenID string) {
 	}
 }
 
-// notBefore returns the current time, or t if it is later, as the store's clock may be ahead.
-func (r *Recorder) notBefore(t time.Time) time.Time {
-	if now := r.clock(); now.After(t) {
-		return now
-	}
-	return t
-}
-
 func (r *Recorder) record(e *Event) {
-	if len(e.TokenID) > maxID || len(e.TeamID) > maxID {
+	if len(e.TokenID) > maxID || len(e.TeamID) > maxID || len(e.Operation) > maxID {
 		r.metrics.unwritable.Inc()
 		return
 	}
@@ -124,16 +139,29 @@ func (r *Recorder) Run(ctx context.Context) error {
 		case e := <-r.queue:
 			r.writer.add(&e)
 		case <-tick.C:
+			r.count()
 			r.writer.flush()
 		case <-ctx.Done():
 			for range len(r.queue) {
 				e := <-r.queue
 				r.writer.add(&e)
 			}
+			r.count()
 			r.writer.flush()
 			return nil
 		}
 	}
+}
+
+// End records that the gateway has ended in order: all that it decided is in the record, and the store lacks no usage. A start within a
+// minute is then no interruption. Without a store that keeps usage, or with events that are not recorded, it does nothing. Run must have
+// ended.
+func (r *Recorder) End() {
+	if r == nil || r.store == "" || len(r.queue) > 0 || r.writer.overflowed.take().n+r.writer.unrecorded.n > 0 {
+		return
+	}
+	// If this fails, the next start is an interruption.
+	_ = r.writer.ring.write(appendLine(nil, &line{Ended: &boundary{r.clock().UTC(), r.store}}))
 }
 
 // Close closes the record. Run must have ended.

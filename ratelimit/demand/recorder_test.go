@@ -157,8 +157,8 @@ func TestDecisionsRefundsAndResetsAreRecorded(t *testing.T) {
 	admitted := ratelimit.Decision{Allowed: true, DeniedBy: -1, At: noon()}
 	denied := ratelimit.Decision{RetryAfter: time.Second, At: noon().Add(1), Local: true, Cached: true}
 	ahead := ratelimit.Decision{Allowed: true, At: noon().Add(2 * time.Hour)}
-	r.Decided("tok_1", "harbour", policy, &admitted)
-	r.Decided("tok_1", "harbour", policy, &denied)
+	r.Decided("", "tok_1", "harbour", policy, &admitted)
+	r.Decided("", "tok_1", "harbour", policy, &denied)
 	r.Refunded("tok_1", &denied) // was not an admission
 	r.Refunded("tok_1", &admitted)
 	r.Reset("tok_1")
@@ -228,7 +228,7 @@ func TestSampleIsTheSameInEveryVersion(t *testing.T) {
 func TestNilRecorderRecordsNothing(t *testing.T) {
 	var r *demand.Recorder
 	r.Record(request(1))
-	r.Decided("tok_1", "", nil, nil)
+	r.Decided("", "tok_1", "", nil, nil)
 	r.Reset("tok_1")
 	r.Refunded("tok_1", &ratelimit.Decision{Allowed: true})
 	if err := r.Close(); err != nil {
@@ -321,7 +321,7 @@ func BenchmarkRecord(b *testing.B) {
 			r := record(b, demand.Options{Path: path(b), Sample: share})
 			b.ReportAllocs()
 			for b.Loop() {
-				r.Decided("0b0b0b0b-0000-7000-8000-000000000001", "0b0b0b0b-0000-7000-8000-000000000002", policy, &d)
+				r.Decided("", "0b0b0b0b-0000-7000-8000-000000000001", "0b0b0b0b-0000-7000-8000-000000000002", policy, &d)
 			}
 			b.ReportMetric(r.counted(b, "opsgate_rate_limit_demand_dropped_total", "queue_full")/float64(b.N), "dropped/op")
 		})

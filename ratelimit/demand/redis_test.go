@@ -47,7 +47,7 @@ func ask(t *testing.T, store *redisstore.Store, r *recording, policies [2]*ratel
 			t.Error(err)
 			return
 		}
-		r.Decided(id, "harbour", p, &d)
+		r.Decided("", id, "harbour", p, &d)
 		switch rand.IntN(40) {
 		case 0, 1:
 			if store.Refund(ctx, id, p, d) == nil {
@@ -102,9 +102,7 @@ func TestAuditOfGatewaysThatShareARedis(t *testing.T) {
 	if alone := audited(t, one).Admitted; alone >= got.Admitted || both == 0 {
 		t.Errorf("%d admitted by one of two gateways, %d by both", alone, got.Admitted)
 	}
-	planted := events[len(events)/2]
-	planted.Allowed, planted.Denied, planted.RetryAfter = true, "", 0
-	planted.Policy = policies[1]
+	planted := demand.Event{At: events[len(events)/2].At, TeamID: "harbour", Allowed: true, Policy: policies[1]}
 	var extra []demand.Event
 	for i := range 60 {
 		planted.TokenID, planted.At = "tok_planted", planted.At.Add(time.Duration(i))

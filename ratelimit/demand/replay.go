@@ -96,7 +96,7 @@ func (r *replay) step(e *Event) error {
 	if err != nil {
 		return err
 	}
-	r.count(e, longest(t.assignment.Policy))
+	r.count(e, longest(t.assignment.Policy, false))
 	t.compare(e, &d)
 	r.countLimits(t.assignment, e, &d)
 	return nil
@@ -119,11 +119,13 @@ func (r *replay) refund(ctx context.Context, t *token, admittedAt time.Time) err
 	})
 }
 
-// longest returns the length of the policy's longest limit.
-func longest(p *ratelimit.Policy) time.Duration {
+// longest returns the length of the policy's longest limit, or of its longest enforced one.
+func longest(p *ratelimit.Policy, enforced bool) time.Duration {
 	var window time.Duration
 	for _, l := range p.Limits() {
-		window = max(window, l.Per)
+		if !enforced || !l.Shadow {
+			window = max(window, l.Per)
+		}
 	}
 	return window
 }
@@ -131,13 +133,7 @@ func longest(p *ratelimit.Policy) time.Duration {
 // count counts a request of the record. window is the length of the longest limit of its token.
 func (r *replay) count(e *Event, window time.Duration) {
 	report := r.report
-	if report.Requests == 0 || e.At.Before(report.From) {
-		report.From = e.At
-	}
-	if e.At.After(report.To) {
-		report.To = e.At
-	}
-	report.Requests++
+	report.Total.count(e.At)
 	report.Window = max(report.Window, window)
 	if e.At.Before(report.From.Add(window)) {
 		report.Uncertain++

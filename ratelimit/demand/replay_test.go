@@ -105,7 +105,7 @@ func TestReplayUnderTheSameLimitsDecidesTheSame(t *testing.T) {
 			team := map[string]string{"tok_0": "harbour", "tok_1": "lighthouse", "tok_2": "harbour"}[id]
 			a := p.For(team, id)
 			d, _ := store.Decide(t.Context(), id, a.Policy)
-			r.Decided(id, team, a.Policy, &d)
+			r.Decided("", id, team, a.Policy, &d)
 			if !d.Allowed {
 				denied++
 			}

@@ -10,23 +10,23 @@ import (
 
 // A Report compares the recorded decisions (Before) with those under other limits (After).
 type Report struct {
-	From, To time.Time // of the first and the last request
-	Requests uint64
+	Total
 
-	Before, After Denials // sums over all tokens; Longest is the maximum
-	NewlyDenied   uint64  // admitted in the record
-	NewlyAdmitted uint64  // denied in the record
-	Limits        []LimitReport
-	Tokens        []TokenReport // all, in descending order of NewlyDenied
+	Before        Denials       `json:"-"` // sums over all tokens, as After; Longest is the maximum
+	After         Denials       `json:"-"`
+	NewlyDenied   uint64        `json:"-"` // admitted in the record
+	NewlyAdmitted uint64        `json:"-"` // denied in the record
+	Limits        []LimitReport `json:"-"`
+	Tokens        []TokenReport `json:"-"` // all, in descending order of NewlyDenied
 
 	// Window is the length of the longest limit. Usage from before the record is not known, so in the first Window of the record the
 	// replay may admit too much. Uncertain is the number of requests in it.
-	Window    time.Duration
-	Uncertain uint64
+	Window    time.Duration `json:"-"`
+	Uncertain uint64        `json:"uncertain"`
 
-	Local  uint64 // requests that one gateway decided in place of the shared store
-	Cached uint64 // denials that were repeated from the cache
-	Late   uint64 // events out of order: recorded much later than a newer event, as a clock was set back
+	Local  uint64 `json:"local"`  // requests that one gateway decided in place of the shared store
+	Cached uint64 `json:"cached"` // denials that were repeated from the cache
+	Late   uint64 `json:"late"`   // events out of order: recorded much later than a newer event, as a clock was set back
 }
 
 // Denials are the number of denied requests, and the time in which tokens were denied: from a denial until its retry-after is over.
@@ -37,21 +37,26 @@ type Denials struct {
 
 // A LimitReport is the effect of a limit on the tokens that have it after the change.
 type LimitReport struct {
-	Key, Origin   string          // of the configuration
-	Name          string          // of the limit
-	Limit         ratelimit.Limit // zero if there is no limit of that name after the change
-	Before, After uint64          // requests denied by the limit of that name; of a limit in shadow, After is the number it would have denied
-	NewlyDenied   uint64
+	Key         string          `json:"key"` // of the configuration, as Origin
+	Origin      string          `json:"origin"`
+	Name        string          `json:"name"`          // of the limit
+	Limit       ratelimit.Limit `json:"-"`             // zero if there is no limit of that name after the change
+	Before      uint64          `json:"denied_before"` // requests denied by the limit of that name
+	After       uint64          `json:"denied_after"`  // the same; of a limit in shadow the number that it would have denied
+	NewlyDenied uint64          `json:"newly_denied"`
 }
 
 // A TokenReport is the effect on a token.
 type TokenReport struct {
-	TokenID, TeamID            string
-	Key                        string // of the assignment of its last request, in the configuration
-	Requests                   uint64
-	Before, After              Denials
-	NewlyDenied, NewlyAdmitted uint64
-	First                      time.Time // the first newly denied request; zero for none
+	TokenID       string    `json:"token_id"`
+	TeamID        string    `json:"team_id"`
+	Key           string    `json:"limits_of"` // of the assignment of its last request, in the configuration
+	Requests      uint64    `json:"-"`
+	Before        Denials   `json:"-"`
+	After         Denials   `json:"-"`
+	NewlyDenied   uint64    `json:"newly_denied"`
+	NewlyAdmitted uint64    `json:"newly_admitted"`
+	First         time.Time `json:"first_newly_denied_at"` // zero for none
 }
 
 // A limitKey names a limit of the configuration.

@@ -2,26 +2,37 @@ package demand
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"opsgate/ratelimit"
 )
 
-// simulate decides the requests of the class under its limits and returns the number of denied ones. It stops when they are more than
-// most. If tokens is not nil, it adds those with denied requests.
-func (c *class) simulate(most uint64, tokens *[]DeniedToken) (denied uint64, err error) {
+// rounding is larger than the rounding errors of a sum of parts, and smaller than a part.
+const rounding = 1e-9
+
+// simulate decides the requests of the class under its limits and returns the sum of the denied part of each token, without the largest
+// ones. It stops when that is more than most. If tokens is not nil, it adds those with denied requests.
+func (c *class) simulate(most float64, tokens *[]DeniedToken) (denied float64, err error) {
 	policy, err := ratelimit.NewPolicy(c.Limits)
 	if err != nil {
 		return 0, err
 	}
 	s := simulation{policy: policy, now: storeStart()}
 	s.store = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: func() time.Time { return s.now }})
+	leftOut := make([]float64, LeftOut(len(c.subjects))) // the largest parts so far, in ascending order
 	for _, t := range c.subjects {
-		n, err := s.run(t, most-denied)
+		n, err := s.run(t)
 		if err != nil {
 			return 0, err
 		}
-		if denied += n; denied > most {
+		part := float64(n) / float64(t.requests)
+		if at, _ := slices.BinarySearch(leftOut, part); at > 0 {
+			smallest := leftOut[0]
+			copy(leftOut, leftOut[1:at])
+			leftOut[at-1], part = part, smallest
+		}
+		if denied += part; denied > most+rounding {
 			break
 		}
 		if n > 0 && tokens != nil {
@@ -39,8 +50,8 @@ type simulation struct {
 	admitted []bool    // by the index of the request's step
 }
 
-// run decides the requests of a token and returns the number of denied ones. It stops when there are more than most.
-func (s *simulation) run(t *subject, most uint64) (denied uint64, err error) {
+// run decides the requests of a token and returns the number of denied ones.
+func (s *simulation) run(t *subject) (denied uint64, err error) {
 	ctx := context.Background() // a memory store does not use it
 	s.admitted = append(s.admitted[:0], make([]bool, len(t.steps))...)
 	for i, step := range t.steps {
@@ -61,7 +72,7 @@ func (s *simulation) run(t *subject, most uint64) (denied uint64, err error) {
 				denied++
 			}
 		}
-		if err != nil || denied > most {
+		if err != nil {
 			return denied, err
 		}
 	}

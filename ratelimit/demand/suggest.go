@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -14,17 +15,27 @@ import (
 // SuggestOptions are the options of a suggestion.
 type SuggestOptions struct {
 	Policies PoliciesAt // those at the end of the record decide to which class a token belongs
-	// DenyAtMost is the percentage of the requests of a class that its limits may deny: 0 to 100.
+	// DenyAtMost is the percentage of its requests that a token of a class is denied at most, on average: 0 to 100. All tokens weigh
+	// equally, and those of [LeftOut] that are denied the largest part are not in the average.
 	DenyAtMost float64
 	Per        []time.Duration // lengths of the limits; none for those of the enforced limits of each class
 }
 
-// A Suggestion is the smallest limits of each class that would have denied at most a part of its recorded requests.
+// LeftOut returns how many of a class's tokens cannot raise its limits, whatever they request: one of each hundred, and at least one of
+// ten.
+func LeftOut(tokens int) int {
+	if tokens < 10 {
+		return 0 // a customer with more requests than others would be one of few
+	}
+	return max(1, tokens/100)
+}
+
+// A Suggestion is the smallest limits of each class that would have denied its tokens at most a part of their requests.
 type Suggestion struct {
-	From, To time.Time // of the first and the last request
-	Requests uint64
-	Tokens   int
-	Window   time.Duration // length of the longest limit
+	Total
+
+	Tokens int
+	Window time.Duration // length of the longest limit
 
 	Classes []ClassSuggestion // in the order of the configuration
 }
@@ -86,16 +97,6 @@ func Suggest(events iter.Seq2[Event, error], o SuggestOptions) (*Suggestion, err
 		s.Classes = append(s.Classes, class.ClassSuggestion)
 	}
 	return s, nil
-}
-
-func (s *Suggestion) count(at time.Time) {
-	if s.Requests == 0 || at.Before(s.From) {
-		s.From = at
-	}
-	if at.After(s.To) {
-		s.To = at
-	}
-	s.Requests++
 }
 
 // A subject is the recorded events of a token.
@@ -184,10 +185,10 @@ func (c *class) suggest(o SuggestOptions) error {
 		return nil
 	}
 	c.Limits = c.lengths(o.Per)
-	most := allowed(o.DenyAtMost, c.Requests)
-	parts := uint64(len(c.Limits))
+	most := o.DenyAtMost / 100 * float64(c.Tokens-LeftOut(c.Tokens))
+	parts := len(c.Limits)
 	for i := range c.Limits {
-		if err := c.shrink(i, most*uint64(i+1)/parts); err != nil {
+		if err := c.shrink(i, most*float64(i+1)/float64(parts)); err != nil {
 			return err
 		}
 	}
@@ -200,7 +201,7 @@ func (c *class) suggest(o SuggestOptions) error {
 		}
 		changed = !slices.Equal(before, c.Limits)
 	}
-	_, err := c.simulate(c.Requests, &c.Denied)
+	_, err := c.simulate(math.Inf(1), &c.Denied)
 	slices.SortStableFunc(c.Denied, func(x, y DeniedToken) int { return cmp.Compare(y.Denied, x.Denied) })
 	return err
 }
@@ -228,15 +229,16 @@ func (c *class) lengths(per []time.Duration) []ratelimit.Limit {
 	return limits
 }
 
-// shrink makes a limit the smallest with which the limits deny at most that many requests, if the present one does. A larger limit denies
+// shrink makes a limit the smallest with which the sum of the tokens' denied parts is at most that, if the present one does.
+// A larger limit denies
 // no more, except that one of more than MaxExact may count an admission for longer than one of MaxExact does.
-func (c *class) shrink(i int, most uint64) (err error) {
+func (c *class) shrink(i int, most float64) (err error) {
 	requests := &c.Limits[i].Requests
 	suffices := func(n int) bool {
 		*requests = n
 		denied, failure := c.simulate(most, nil)
 		err = cmp.Or(err, failure)
-		return denied <= most
+		return denied <= most+rounding
 	}
 	low, high := 1, *requests // high suffices
 	if high > ratelimit.MaxExact {
@@ -248,16 +250,4 @@ func (c *class) shrink(i int, most uint64) (err error) {
 	}
 	*requests = low + sort.Search(high-low, func(n int) bool { return suffices(low + n) })
 	return err
-}
-
-// allowed returns the largest number of requests that is at most the percentage of all.
-func allowed(percent float64, all uint64) uint64 {
-	n := uint64(percent * float64(all) / 100)
-	for float64(n+1)*100 <= percent*float64(all) {
-		n++
-	}
-	for n > 0 && float64(n)*100 > percent*float64(all) {
-		n--
-	}
-	return n
 }

@@ -3,6 +3,7 @@ package demand
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ type writer struct {
 	lines  []byte  // buffered
 	events missing // in lines
 
+	start       []byte                    // of the header, which the gateways and the policies follow
 	policies    map[*ratelimit.Policy]int // numbers of the policies in the header
 	numbered    int                       // last number
 	headerBytes int                       // of the header without policies
@@ -39,15 +41,6 @@ type writer struct {
 // A span is the time from the first event to the last, both included.
 type span struct{ from, to time.Time }
 
-func (s *span) extend(by span) {
-	if s.from.IsZero() || by.from.Before(s.from) {
-		s.from = by.from
-	}
-	if by.to.After(s.to) {
-		s.to = by.to
-	}
-}
-
 // missing is a number of events and their span.
 type missing struct {
 	n  uint64
@@ -55,10 +48,13 @@ type missing struct {
 }
 
 func (m *missing) add(other missing) {
-	if other.n > 0 {
-		m.n += other.n
-		m.in.extend(other.in)
+	if other.n == 0 {
+		return
 	}
+	if m.n == 0 || other.in.from.Before(m.in.from) {
+		m.in.from = other.in.from
+	}
+	m.n, m.in.to = m.n+other.n, later(m.in.to, other.in.to)
 }
 
 // An overflow counts events that the queue has no space for. It is safe for concurrent use.
@@ -115,6 +111,14 @@ func (w *writer) number(p *ratelimit.Policy) int {
 	w.ring.header = append(w.ring.header, added...)
 	w.lines = append(w.lines, added...)
 	return w.numbered
+}
+
+// setGateways adds the gateways to the header of files to come and to the lines.
+func (w *writer) setGateways(at time.Time, g Gateways) {
+	added := appendGateways(nil, at, g)
+	w.ring.header = slices.Concat(w.start, added, w.ring.header[w.headerBytes:])
+	w.headerBytes = len(w.start) + len(added)
+	w.lines = append(w.lines, added...)
 }
 
 // flush writes the buffered lines. Lines that cannot be written are dropped, so that memory does not grow while a disk is full.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"opsgate/ratelimit"
 )
 
 // An outage begins after maxConsecutive consecutive failures, or when at least half of the calls within breakerWindow failed, and there
@@ -19,7 +22,10 @@ const (
 	probeTimeout   = 10 * time.Second // so long that the breaker ignores a probe that hangs: it ignores results after breakerWindow
 )
 
-// sweepEvery is the interval at which tokens without usage are dropped.
+// maxUnsent is the time until which a call that was not sent is repeated. It adds to the timeout of the repetition.
+const maxUnsent = 5 * time.Millisecond
+
+// sweepEvery is the interval at which tokens without usage are dropped, and the clocks are compared.
 const sweepEvery = 10 * time.Second
 
 func (s *Store) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
@@ -32,22 +38,32 @@ func (s *Store) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 			ended := c.TotalSuccesses + c.TotalFailures // c.Requests includes calls in flight
 			return s.consecutive.Load() >= maxConsecutive || ended >= minCalls && 2*c.TotalFailures >= ended
 		},
-		IsExcluded:    func(err error) bool { return err != nil && errors.As(err, new(*abandonedError)) },
+		IsExcluded:    func(err error) bool { return err != nil && errors.As(err, new(*excludedError)) },
 		OnStateChange: s.onStateChange,
 	})
 }
 
-// An abandonedError is the error of a call whose caller's context has ended.
-type abandonedError struct{ cause error }
+// An excludedError is the error of a call that is no failure of the shared store: its caller's context has ended, this process did not
+// run, or another call has failed for it. repeat reports whether it is repeated, as the account of its token may be as old as a stall.
+type excludedError struct {
+	cause  error
+	repeat bool
+}
 
-func (e *abandonedError) Error() string { return e.cause.Error() }
-func (e *abandonedError) Unwrap() error { return e.cause }
+func (e *excludedError) Error() string { return e.cause.Error() }
+func (e *excludedError) Unwrap() error { return e.cause }
+
+func isRepeated(err error) bool {
+	excluded, ok := errors.AsType[*excludedError](err)
+	return ok && excluded.repeat
+}
 
 // call makes a call to the shared store. The breaker counts its result.
-func (s *Store) call(ctx context.Context, do func() error) error {
+func (s *Store) call(ctx context.Context, start time.Duration, do func() error) error {
+	stalledBefore := s.stalls.total.Load()
 	_, err := s.breaker.Execute(func() (struct{}, error) {
 		if err := do(); err != nil {
-			return struct{}{}, s.recordFailure(ctx, err)
+			return struct{}{}, s.recordFailure(ctx, err, start, stalledBefore)
 		}
 		if s.consecutive.Load() != 0 {
 			s.consecutive.Store(0)
@@ -62,25 +78,48 @@ func (s *Store) callUnlessOutage(ctx context.Context, do func() error) error {
 	if ph := s.phase.Load(); ph.outage {
 		return ph.cause
 	}
-	return s.call(ctx, do)
+	return s.call(ctx, s.now(), do)
 }
 
 // recordFailure records a failure before the breaker counts it, and returns the error for the breaker.
-func (s *Store) recordFailure(ctx context.Context, err error) error {
+func (s *Store) recordFailure(ctx context.Context, err error, start time.Duration, stalledBefore int64) error {
 	if ctx.Err() != nil {
-		return &abandonedError{err}
+		return &excludedError{cause: err}
+	}
+	now, kind := s.now(), kindOf(err)
+	if follow, ok := errors.AsType[*ratelimit.FollowError](err); ok {
+		s.metrics.failures[kind].Inc()
+		return &excludedError{cause: err, repeat: !follow.Sent && now-start < maxUnsent}
+	}
+	if stall := s.stalls.until(now) - stalledBefore; kind == timeout && 2*stall > int64(now-start) && s.excuses(start, now) {
+		s.metrics.failures[stalled].Inc()
+		return &excludedError{cause: err, repeat: true}
 	}
 	s.consecutive.Add(1)
-	kind := kindOf(err)
 	s.metrics.failures[kind].Inc()
 	s.cause.Store(&err)
 	s.updatePhaseAfter(kind)
 	return err
 }
 
-// Run probes the shared store during outages, and drops tokens without usage, until ctx ends; then it returns nil. Without it, an outage
-// does not end.
+// excuses reports whether a call that timed out while this process did not run is no failure of the shared store. Calls at the same time
+// count as one. After the third in a row, without an answer between them, the shared store is at fault as well.
+func (s *Store) excuses(start, now time.Duration) bool {
+	s.phaseMu.Lock()
+	defer s.phaseMu.Unlock()
+	if start >= s.lastStall {
+		s.lastStall = now
+		s.consecutive.Add(1)
+	}
+	return s.consecutive.Load() < maxConsecutive
+}
+
+// Run probes the shared store during outages, drops tokens without usage, and watches the clocks, until ctx ends; then it returns nil.
+// Without it, an outage does not end.
 func (s *Store) Run(ctx context.Context) error {
+	var watching sync.WaitGroup
+	watching.Go(func() { s.stalls.run(ctx) })
+	defer watching.Wait()
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
 	probe := time.NewTimer(s.untilProbe())
@@ -91,6 +130,7 @@ func (s *Store) Run(ctx context.Context) error {
 			return nil
 		case <-sweep.C:
 			s.sweep()
+			s.reportClock()
 		case <-s.outages:
 			probe.Reset(s.untilProbe())
 		case <-probe.C:
@@ -123,7 +163,7 @@ func (s *Store) ProbeFirst(ctx context.Context) {
 func (s *Store) probe(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout) // a probe that hangs must not stop Run
 	defer cancel()
-	return s.call(ctx, func() error { return s.shared.Ping(bounded) })
+	return s.call(ctx, s.now(), func() error { return s.shared.Ping(bounded) })
 }
 
 // retryAfter returns the time until the next probe, at least a second.

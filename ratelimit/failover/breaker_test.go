@@ -3,6 +3,7 @@ package failover_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
+	"opsgate/ratelimit/ratelimittest"
 )
 
 func TestRequestsAreNotProbes(t *testing.T) {
@@ -41,6 +43,50 @@ func TestRequestsAreNotProbes(t *testing.T) {
 		e.endOutage()
 		if d := e.decide("t"); d.Local || e.store.State().Cause != "" || e.store.State().Breaker != "closed" {
 			t.Errorf("got %+v, %+v", d, e.store.State())
+		}
+	})
+}
+
+// A call that failed with others is no failure of its own.
+func TestCallsThatFailWithOthersBeginNoOutage(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want ratelimit.Mode
+	}{
+		"of their batch":   {&ratelimit.FollowError{Cause: io.EOF, Sent: true}, ratelimit.ModeShared},
+		"that were queued": {&ratelimit.FollowError{Cause: context.DeadlineExceeded}, ratelimit.ModeShared},
+		"their own":        {io.EOF, ratelimit.ModeLocal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEnv(t, failover.Settings{}, limit("minute", 100, time.Minute))
+				e.shared.breakBy(c.err)
+				for range 20 {
+					e.decide("t")
+				}
+				if st := e.store.State(); st.Mode != c.want {
+					t.Errorf("got %+v", st)
+				}
+			})
+		})
+	}
+}
+
+// Admissions whose calls were not sent are uploaded in full: those of two gateways in one bucket add up.
+func TestAdmissionsOfUnsentCallsAreAdded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared()
+		one, other := newStore(t, failover.Options{Shared: s}), newStore(t, failover.Options{Shared: s})
+		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+		s.breakBy(&ratelimit.FollowError{Cause: context.DeadlineExceeded})
+		for range 10 {
+			decide(t, one, "t", p)
+			decide(t, other, "t", p)
+		}
+		s.become(working)
+		decide(t, one, "t", p)
+		if d := decide(t, other, "t", p); d.Budgets[0].Remaining != 1000-22 {
+			t.Errorf("22 admitted, and %d remain", d.Budgets[0].Remaining)
 		}
 	})
 }
@@ -177,6 +223,22 @@ func TestFlappingStoreHasTheBeginningOfItsFirstOutage(t *testing.T) {
 		}
 		if n := e.metric("opsgate_rate_limit_store_outages_total"); n != 6 {
 			t.Errorf("%v outages", n)
+		}
+	})
+}
+
+// A gateway that ends after an outage may have usage that the shared store lacks, also when the store is in use again.
+func TestAccountsMayBeLostFromTheFirstOutageOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, failover.Settings{}, limit("minute", 100, time.Minute))
+		e.decide("t")
+		if e.store.MayHaveLostAccounts() {
+			t.Error("accounts may be lost before an outage")
+		}
+		e.beginOutage(refusing)
+		e.endOutage()
+		if !e.store.MayHaveLostAccounts() {
+			t.Error("no account may be lost after an outage")
 		}
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"github.com/sony/gobreaker/v2"
+
+	"opsgate/ratelimit"
 )
 
 // A failureKind is the metric label "cause" of a failure of the shared store.
@@ -16,11 +18,12 @@ type failureKind int
 const (
 	timeout failureKind = iota // no answer in time
 	refused                    // no server, or the connection broke: the store may have been restarted
+	stalled                    // no answer in time, as this process did not run: the breaker does not count it
 	other
 	failureKinds
 )
 
-func (k failureKind) String() string { return [...]string{"timeout", "refused", "other"}[k] }
+func (k failureKind) String() string { return [...]string{"timeout", "refused", "stalled", "other"}[k] }
 
 func kindOf(err error) failureKind {
 	var network net.Error
@@ -41,6 +44,9 @@ func mayHaveArrived(err error) bool {
 		dial   *net.OpError
 		answer interface{ RedisError() } // implemented by redis.Error, which is an answer
 	)
+	if follow, ok := errors.AsType[*ratelimit.FollowError](err); ok {
+		return follow.Sent
+	}
 	switch {
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests), errors.Is(err, syscall.ECONNREFUSED):
 		return false

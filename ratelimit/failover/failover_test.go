@@ -41,6 +41,7 @@ func newStore(t rapid.TB, o failover.Options) *failover.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.SetStallTick(time.Hour) // the clock of a bubble does not stall, and each tick costs
 	return s
 }
 
@@ -116,7 +117,7 @@ func TestStoreWithAWorkingSharedStoreConforms(t *testing.T) {
 		shared := newShared()
 		shared.clock = clock
 		s := newStore(t, failover.Options{Shared: shared, Clock: clock})
-		return ratelimittest.Subject{Store: s, Now: clock, Advance: func(d time.Duration) {
+		return ratelimittest.Subject{Stores: []ratelimit.Store{s}, Now: clock, Advance: func(d time.Duration) {
 			now = now.Add(d)
 			if d < 0 {
 				s.DropDenial("") // gateways have monotonic clocks, so cached denials need not survive this

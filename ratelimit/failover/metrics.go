@@ -21,7 +21,8 @@ type metrics struct {
 func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_store_failures_total",
-		Help: "Calls of the shared store of rate limits that failed, by cause (timeout, refused, other).",
+		Help: "Calls of the shared store of rate limits that failed, by cause (timeout, refused, other; stalled: " +
+			"the gateway did not run for half of the call, which is repeated and begins no outage).",
 	}, []string{"cause"})
 	m := &metrics{
 		uploads: prometheus.NewCounter(prometheus.CounterOpts{
@@ -40,7 +41,10 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	for k := range failureKinds {
 		m.failures[k] = failures.WithLabelValues(k.String())
 	}
-	collectors := slices.Concat([]prometheus.Collector{failures, m.uploads, m.refunds, m.outages},
+	collectors := slices.Concat([]prometheus.Collector{failures, m.uploads, m.refunds, m.outages, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "opsgate_rate_limit_store_clock_difference_seconds",
+		Help: "Time of the clock of the shared store of rate limits minus that of the gateway when it started.",
+	}, func() float64 { return s.clockDifference().Seconds() })},
 		oneOf("opsgate_rate_limit_store_mode",
 			"1 for the current mode of rate limits: shared, or during an outage of the shared store local, allow or deny.",
 			"mode", s.mode, ratelimit.ModeShared, ratelimit.ModeLocal, ratelimit.ModeAllow, ratelimit.ModeDeny),

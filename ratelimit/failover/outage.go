@@ -14,11 +14,11 @@ const steadyAfter = 10 * time.Second
 
 // A phase is the state of the shared store as requests read it. It is immutable.
 type phase struct {
-	outage     bool
-	since      time.Time     // when the store came into use, or when its outage began
-	cause      error         // of the outage
-	epoch      uint64        // incremented when the shared store may have lost accounts
-	localUntil time.Duration // by Store.now; until then this gateway decides, as other gateways may still have admissions to upload
+	outage      bool
+	since       time.Time     // when the store came into use, or when its outage began
+	cause       error         // of the outage
+	epoch       uint32        // incremented when the shared store may have lost accounts
+	pausedUntil time.Duration // by Store.now; until then this gateway decides, as other gateways may still have admissions to upload
 }
 
 // A State is the state of the shared store.
@@ -39,6 +39,10 @@ func (s *Store) State() State {
 	}
 	return state
 }
+
+// MayHaveLostAccounts reports whether the shared store may have lost accounts since this one was created. Then it may lack usage that only
+// this store has.
+func (s *Store) MayHaveLostAccounts() bool { return s.phase.Load().epoch > 0 }
 
 // updatePhaseAfter updates the phase after a failure of the shared store: the store may have lost accounts if it refused the call.
 func (s *Store) updatePhaseAfter(kind failureKind) {
@@ -89,7 +93,7 @@ func (s *Store) endOutage() {
 	defer s.phaseMu.Unlock()
 	now, before := s.clock(), s.phase.Load()
 	s.lastFailure = now
-	s.phase.Store(&phase{since: now, epoch: before.epoch, localUntil: s.now() + s.configured.Load().pause()})
+	s.phase.Store(&phase{since: now, epoch: before.epoch, pausedUntil: s.now() + s.configured.Load().pause()})
 	s.logger.Info("shared rate limit store in use again",
 		slog.String("lasted", now.Sub(s.outageStart).Round(time.Millisecond).String()), slog.Any("cause", before.cause))
 }

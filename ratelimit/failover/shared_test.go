@@ -68,6 +68,13 @@ func (s *sharedStore) become(c condition) {
 	}
 }
 
+// breakBy lets calls fail by an error.
+func (s *sharedStore) breakBy(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.condition, s.broken = refusing, err
+}
+
 // lose drops all accounts, as a restart does.
 func (s *sharedStore) lose() {
 	s.mu.Lock()
@@ -78,7 +85,7 @@ func (s *sharedStore) lose() {
 // do executes a call, or fails according to the condition. It does not end with the call's context, as redisstore does not.
 func (s *sharedStore) do(call func()) error {
 	s.mu.Lock()
-	condition := s.condition
+	condition, broken := s.condition, s.broken
 	switch condition {
 	case working:
 		call()
@@ -91,7 +98,7 @@ func (s *sharedStore) do(call func()) error {
 		return nil
 	case refusing:
 		s.refused.Add(1)
-		return fmt.Errorf("dial: %w", s.broken)
+		return fmt.Errorf("dial: %w", broken)
 	case failing:
 		return outOfMemory{errors.New("OOM command not allowed")}
 	default:
@@ -158,7 +165,7 @@ func (s *sharedStore) once(f *func()) {
 }
 
 func (s *sharedStore) Refund(_ context.Context, tokenID string, _ *ratelimit.Policy, d ratelimit.Decision) error {
-	return s.do(func() { s.accounts[tokenID] = s.accounts[tokenID].Refund(d.At, d.ShadowDeniedBy < 0) })
+	return s.do(func() { s.accounts[tokenID] = s.accounts[tokenID].Refund(d.At) })
 }
 
 func (s *sharedStore) Reset(_ context.Context, tokenID string) error {

@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -66,7 +65,10 @@ type Store struct {
 	firstOutageStart time.Time  // start of the first outage since the shared store was steady; zero for none
 	lastFailure      time.Time
 
-	clockOffset atomic.Int64 // time of the shared store's clock minus now, in µs
+	stalls      stallWatch
+	lastStall   time.Duration // when the last call failed that excuses counted; guarded by phaseMu
+	sharedClock sharedClock
+	difference  time.Duration // between the clocks, as last reported; of Run
 	seed        maphash.Seed
 	shards      [shards]shard
 }
@@ -88,8 +90,9 @@ func New(o Options) (*Store, error) {
 		shared: o.Shared, subscribed: o.Subscribed, clock: o.Clock, start: o.Clock(), logger: o.Logger,
 		outages: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 	}
-	s.phase.Store(&phase{since: s.start, localUntil: math.MinInt64})
-	s.clockOffset.Store(s.start.UnixMicro())
+	s.phase.Store(&phase{since: s.start, pausedUntil: math.MinInt64})
+	s.sharedClock.offset.Store(s.start.UnixMicro())
+	s.stalls.now, s.stalls.tick = s.now, stallTick
 	for i := range s.shards {
 		s.shards[i].tokens = make(map[string]*token)
 	}
@@ -108,115 +111,114 @@ func (s *Store) Configure(settings Settings) {
 
 // A request is a request for a decision or a peek.
 type request struct {
-	tokenID string
-	policy  *ratelimit.Policy
-	op      ratelimit.Op
+	tokenID  string
+	policy   *ratelimit.Policy
+	op       ratelimit.Op
+	repeated bool
 }
 
 // Decide implements [ratelimit.Store]. It fails in [ratelimit.ModeDeny] only, with a *[ratelimit.UnavailableError].
 func (s *Store) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
-	return s.serve(ctx, request{tokenID, p, ratelimit.OpDecide})
+	return s.serve(ctx, request{tokenID: tokenID, policy: p, op: ratelimit.OpDecide})
 }
 
 // Peek implements [ratelimit.Store]. It fails as Decide does.
 func (s *Store) Peek(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
-	return s.serve(ctx, request{tokenID, p, ratelimit.OpPeek})
+	return s.serve(ctx, request{tokenID: tokenID, policy: p, op: ratelimit.OpPeek})
 }
 
 // serve runs the state machine of a token for one request.
 func (s *Store) serve(ctx context.Context, r request) (ratelimit.Decision, error) {
-	ph, now := s.phase.Load(), s.now()
-	sh := s.shard(r.tokenID)
-	sh.mu.Lock()
-	t := sh.token(r.tokenID, ph.epoch)
-	var c exchangeCall
-	switch t.state(ph, now) {
-	case shared:
-		if d, ok := sh.denial(t, r.policy, now, s.subscribed); ok {
-			sh.mu.Unlock()
-			return d, nil
+	c, d, err := s.begin(r)
+	switch {
+	case c.token == nil: // decided without a call
+		return d, err
+	case c.op == ratelimit.OpMerge: // decided before the call, which uploads
+		_, _ = s.exchange(ctx, &c) // if it fails, the next request uploads
+		return d, err
+	default:
+		d, err = s.exchange(ctx, &c)
+		if !r.repeated && isRepeated(err) {
+			r.repeated = true
+			return s.serve(ctx, r)
 		}
-		c = t.begin(r.op, ph, now)
-	case local:
-		defer sh.mu.Unlock()
-		return s.decide(t, r, ph.cause, false)
-	case syncing:
-		switch {
-		case now < ph.localUntil: // other gateways may have admissions to upload
-			d, err := s.decide(t, r, errPause, false)
-			if t.uploading || now < t.nextUpload || t.epoch == ph.epoch && t.own == nil { // no upload now: one at a time, or nothing new
-				sh.mu.Unlock()
-				return d, err
-			}
-			c = t.upload(ratelimit.OpMerge, r.policy, ph, now, s.sharedTime(now))
-			sh.mu.Unlock()
-			_, _ = s.exchange(ctx, sh, t, r, &c) // if it fails, the next request uploads
-			return d, err
-		case t.uploading:
-			c = t.begin(r.op, ph, now)
-			c.complete = false
-		default:
-			c = t.upload(r.op, r.policy, ph, now, s.sharedTime(now))
-		}
+		return d, err
 	}
-	sh.mu.Unlock()
-	return s.exchange(ctx, sh, t, r, &c)
 }
 
 var errPause = errors.New("the shared store is in use again, and other gateways may still have admissions to upload")
 
-// exchange makes a call. If it fails, this gateway decides, except on OpMerge.
-func (s *Store) exchange(ctx context.Context, sh *shard, t *token, r request, c *exchangeCall) (d ratelimit.Decision, err error) {
+// begin decides a request, or begins a call that does; during the pause, it decides and may begin an upload.
+func (s *Store) begin(r request) (c call, d ratelimit.Decision, err error) {
+	ph, now := s.phase.Load(), s.now()
+	at := s.sharedClock.at(now)
+	sh := s.shard(r.tokenID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	t := sh.token(r.tokenID, ph.epoch)
+	switch t.state(ph, now) {
+	case shared:
+		if d, ok := sh.denial(t, r.policy, at, s.subscribed); ok {
+			return c, d, nil
+		}
+		t.epoch = ph.epoch
+		c = t.call(r, ph.epoch, now)
+	case local:
+		d, err = s.decide(t, &r, ph.cause, false)
+	case paused:
+		d, err = s.decide(t, &r, errPause, false)
+		if !t.uploading && now >= t.nextUpload && t.hasMissing(t.epoch != ph.epoch) {
+			r.op = ratelimit.OpMerge
+			c = t.upload(r, ph.epoch, now, at)
+		}
+	case syncing:
+		c = t.upload(r, ph.epoch, now, at)
+	}
+	c.shard = sh
+	return c, d, err
+}
+
+// exchange makes a call. If it fails, this gateway decides, except on a merge, and before a call that is repeated: a share of an account
+// as old as a stall may exceed the limit.
+func (s *Store) exchange(ctx context.Context, c *call) (d ratelimit.Decision, err error) {
 	if c.uploads {
 		ctx = context.WithoutCancel(ctx) // other requests depend on the upload
 	}
 	var a ratelimit.Account
-	err = s.call(ctx, func() (err error) {
-		d, a, err = s.shared.Exchange(ctx, r.tokenID, r.policy, c.Exchange)
+	err = s.call(ctx, c.start, func() (err error) {
+		d, a, err = s.shared.Exchange(ctx, c.tokenID, c.policy, c.Exchange)
 		return err
 	})
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
+	now := s.now()
+	c.shard.mu.Lock()
+	defer c.shard.mu.Unlock()
 	if err != nil {
 		mayBeExecuted := mayHaveArrived(err)
-		t.failed(c, r.policy, mayBeExecuted, s.sharedTime(s.now()))
-		if c.Op == ratelimit.OpMerge {
+		c.token.failed(c, mayBeExecuted, s.sharedClock.at(now))
+		if c.op == ratelimit.OpMerge || isRepeated(err) && !c.repeated {
 			return d, err
 		}
-		return s.decide(t, r, err, mayBeExecuted)
+		return s.decide(c.token, &c.request, err, mayBeExecuted)
 	}
 	if c.uploads {
 		s.metrics.uploads.Inc()
 	}
-	t.answered(c, r.policy, &d, a, s.phase.Load())
-	s.updateClockOffset(d.At.UnixMicro() - c.start.Microseconds())
+	s.sharedClock.observe(d.At, c.start, now)
+	c.token.answered(c, &d, a, s.phase.Load().epoch)
 	return d, nil
 }
 
 // decide decides a request in place of the shared store, which failed with the cause. counted reports whether the shared store may have
 // counted the request nevertheless.
-func (s *Store) decide(t *token, r request, cause error, counted bool) (ratelimit.Decision, error) {
-	c := s.configured.Load()
-	switch c.Mode {
+func (s *Store) decide(t *token, r *request, cause error, counted bool) (ratelimit.Decision, error) {
+	switch c := s.configured.Load(); c.Mode {
 	case ratelimit.ModeDeny:
 		return ratelimit.Decision{}, s.unavailable(cause)
 	case ratelimit.ModeAllow:
 		return s.admit(r.policy), nil
+	default:
+		return t.decide(r.policy, c.Replicas, s.sharedClock.at(s.now()), r.op == ratelimit.OpPeek, counted), nil
 	}
-	at := s.sharedTime(s.now())
-	share := ratelimit.Share{Replicas: c.Replicas, Shared: t.account, Sent: join(r.policy, t.sent, t.sending, at)}
-	if !counted || r.op == ratelimit.OpPeek {
-		own, d := r.policy.DecideShare(share, t.own, at, r.op == ratelimit.OpPeek)
-		if t.own != nil || d.Allowed && r.op != ratelimit.OpPeek {
-			t.own = own
-		}
-		return d, nil
-	}
-	_, d := r.policy.DecideShare(share, bytes.Clone(t.own), at, false)
-	if d.Allowed {
-		t.record(r.policy, at)
-	}
-	return d, nil
 }
 
 // admit returns the decision on a request that is not counted.
@@ -232,31 +234,20 @@ func (s *Store) admit(p *ratelimit.Policy) ratelimit.Decision {
 // store may have counted it. If the call fails, the refund is lost: a metric counts it, and Refund returns nil. Local admissions in other
 // modes than [ratelimit.ModeLocal] were not counted, so nothing is refunded.
 func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
-	if !d.Allowed || d.Local && (s.configured.Load().Mode != ratelimit.ModeLocal || !s.removeUnsent(tokenID, &d)) {
+	if !d.Allowed || d.Local && s.configured.Load().Mode != ratelimit.ModeLocal {
 		return nil
 	}
-	err := s.callUnlessOutage(ctx, func() error { return s.shared.Refund(ctx, tokenID, p, d) })
-	if err != nil {
+	counted := !d.Local
+	s.visit(tokenID, func(t *token) { counted = t.refund(&d) })
+	if !counted {
+		return nil
+	}
+	if err := s.callUnlessOutage(ctx, func() error { return s.shared.Refund(ctx, tokenID, p, d) }); err != nil {
 		s.metrics.refunds.Inc()
 		s.logger.DebugContext(ctx, "a refund was lost", slog.String("token_id", tokenID), slog.Any("cause", err))
 	}
-	s.visit(tokenID, func(t *token) { // after the call, so that a denial decided before the refund does not stay cached
-		t.dropDenial()
-		if !remove(&t.sent, &d) {
-			remove(&t.account, &d)
-		}
-	})
+	s.visit(tokenID, (*token).dropDenial) // after the call: a denial decided before the refund must not stay cached
 	return nil
-}
-
-// removeUnsent removes a local admission that was not uploaded, and reports whether the shared store may have counted the admission. An
-// admission of an upload in flight is also removed here, as the upload may fail and be repeated.
-func (s *Store) removeUnsent(tokenID string, d *ratelimit.Decision) (counted bool) {
-	s.visit(tokenID, func(t *token) {
-		sent, account := t.sent, t.account
-		counted = !remove(&t.own, d) && (remove(&t.sending, d) || remove(&sent, d) || remove(&account, d))
-	})
-	return counted
 }
 
 // Reset implements [ratelimit.Store]. During an outage, it drops the accounts of this gateway and fails with a
@@ -291,11 +282,11 @@ func (s *Store) DropDenial(tokenID string) {
 
 // sweep drops tokens without usage.
 func (s *Store) sweep() {
-	at, replicas := s.sharedTime(s.now()), s.configured.Load().Replicas
+	at, replicas := s.sharedClock.at(s.now()), s.configured.Load().Replicas
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.visitAll(func(id string, t *token) {
-			if t.unused(at, replicas) {
+			if t.calls == 0 && t.unused(at, replicas) {
 				delete(sh.tokens, id)
 			}
 		})
@@ -326,19 +317,6 @@ func (s *Store) shard(tokenID string) *shard {
 
 // now returns the time since New. It is monotonic if the clock is.
 func (s *Store) now() time.Duration { return s.clock().Sub(s.start) }
-
-// sharedTime returns an estimate of the time by the shared store's clock.
-func (s *Store) sharedTime(now time.Duration) time.Time {
-	return time.UnixMicro(now.Microseconds() + s.clockOffset.Load())
-}
-
-// updateClockOffset stores the offset of the shared store's clock, if it changed by more than 1 ms: a write for each answer would contend
-// between cores.
-func (s *Store) updateClockOffset(offset int64) {
-	if change := offset - s.clockOffset.Load(); change < -1000 || change > 1000 {
-		s.clockOffset.Store(offset)
-	}
-}
 
 func (s *Store) unavailable(cause error) error {
 	return &ratelimit.UnavailableError{RetryAfter: s.retryAfter(), Cause: cause}

@@ -283,7 +283,7 @@ func TestConcurrentRequestsUploadOnce(t *testing.T) {
 			t.Errorf("%d uploads, %d counted", n, e.used("t"))
 		}
 		families, err := e.metrics.Gather()
-		if err != nil || len(families) != 6 {
+		if err != nil || len(families) != 7 {
 			t.Errorf("%v, error %v", families, err)
 		}
 		if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {

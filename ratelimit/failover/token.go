@@ -1,8 +1,6 @@
 package failover
 
 import (
-	"bytes"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,27 +19,25 @@ type state int
 const (
 	shared  state = iota // the shared store
 	local                // this gateway: the shared store is not in use
-	syncing              // the shared store, after an upload; during the pause, this gateway
+	paused               // this gateway, which uploads beside: other gateways may have admissions to upload
+	syncing              // the shared store, after an upload
 )
 
-// A token is the state of one token in this gateway, protected by the lock of its shard. Accounts are immutable, except own.
+// A token is the state of one token in this gateway, protected by the lock of its shard.
 type token struct {
-	account ratelimit.Account // newest one of the shared store; nil for none
-	sent    ratelimit.Account // later admissions of this gateway that the shared store has counted or may have counted; nil for none
-	sending ratelimit.Account // admissions of this gateway in an upload in flight; nil for none
-	own     ratelimit.Account // admissions of this gateway that the shared store has not counted; nil for none
-	epoch   uint64            // of the last upload of the account
+	ledger
 
-	policy      *ratelimit.Policy // of the account
-	at          int64             // time of the account by the shared store's clock, in µs
-	start       time.Duration     // start of the call that returned the account
-	deniedUntil time.Duration     // end of the cached denial; 0 for none
+	// Of the call that returned the account. Times are by the shared store's clock, in µs.
+	policy      *ratelimit.Policy
+	at          int64
+	deniedUntil int64 // end of the cached denial; 0 for none
 
+	epoch       uint32        // in which the shared store had the account and all that was sent
 	answers     uint32        // accounts received
-	denialDrops uint32        // how often the cached denial was dropped
+	denialDrops uint16        // how often the cached denial was dropped
+	uploading   bool          // a call in flight uploads
 	calls       int32         // in flight
-	uploading   bool          // one of them uploads
-	nextUpload  time.Duration // earliest time of the next one during the pause
+	nextUpload  time.Duration // earliest time of the next upload during the pause
 }
 
 type shard struct {
@@ -51,8 +47,8 @@ type shard struct {
 	_       [24]byte          // padding to a cache line
 }
 
-// token returns the token. A new token has nothing to upload.
-func (sh *shard) token(id string, epoch uint64) *token {
+// token returns the token. The shared store lacks nothing of a new one.
+func (sh *shard) token(id string, epoch uint32) *token {
 	t, ok := sh.tokens[id]
 	if !ok {
 		t = &token{epoch: epoch}
@@ -65,65 +61,69 @@ func (t *token) state(ph *phase, now time.Duration) state {
 	switch {
 	case ph.outage:
 		return local
-	case t.epoch != ph.epoch, t.own != nil, now < ph.localUntil:
+	case now < ph.pausedUntil:
+		return paused
+	case t.hasMissing(t.epoch != ph.epoch):
 		return syncing
 	default:
 		return shared
 	}
 }
 
-// denial returns the cached denial, with its times as of now, if it applies to the policy.
-func (sh *shard) denial(t *token, p *ratelimit.Policy, now time.Duration, subscribed func() bool) (ratelimit.Decision, bool) {
-	age := now - t.start
-	if t.deniedUntil == 0 || now >= t.deniedUntil || age < 0 || t.policy != p || age > unsubscribedTTL && !subscribed() {
+// denial returns the cached denial, with its times as of now by the shared store's clock, if it applies to the policy.
+func (sh *shard) denial(t *token, p *ratelimit.Policy, now time.Time, subscribed func() bool) (ratelimit.Decision, bool) {
+	at := now.UnixMicro()
+	if at >= t.deniedUntil || at < t.at || t.policy != p || at-t.at > unsubscribedTTL.Microseconds() && !subscribed() {
 		return ratelimit.Decision{}, false
 	}
 	sh.scratch = append(sh.scratch[:0], t.account...)
-	d, ok := p.Decision(sh.scratch, time.UnixMicro(t.at).Add(age), ratelimit.Denied)
+	_, d, ok := p.Decision(sh.scratch, now, ratelimit.Denied)
 	d.Cached = true
 	return d, ok
 }
 
-// An exchangeCall is an exchange with the shared store, and the state of the token at its start.
-type exchangeCall struct {
+// A call is an exchange with the shared store for a request, and the state of its token at the start.
+type call struct {
+	request
 	ratelimit.Exchange
 
-	start                time.Duration
-	epoch                uint64
-	answers, denialDrops uint32
-	complete             bool // the shared store has all admissions of the token after it, so the account that it returns can be cached
-	uploads              bool // it has an upload, so other requests of the token do not upload meanwhile
+	shard *shard
+	token *token // nil for no call
+
+	start       time.Duration
+	epoch       uint32
+	answers     uint32
+	denialDrops uint16
+	uploads     bool // the shared store keeps what it uploads
+	partial     bool // the account that it returns is not cached: it may lack admissions, or the shared store does not keep it
 }
 
-// begin begins a call that uploads nothing.
-func (t *token) begin(op ratelimit.Op, ph *phase, now time.Duration) exchangeCall {
+// call begins a call.
+func (t *token) call(r request, epoch uint32, now time.Duration) call {
 	t.calls++
-	return exchangeCall{
-		Exchange: ratelimit.Exchange{Op: op}, start: now, epoch: ph.epoch, answers: t.answers, denialDrops: t.denialDrops, complete: true,
+	return call{
+		request: r, Exchange: ratelimit.Exchange{Op: r.op}, token: t, start: now, epoch: epoch, answers: t.answers, denialDrops: t.denialDrops,
 	}
 }
 
-// upload begins a call with all admissions that the shared store may lack. A peek sends them for its decision; the shared store does not
-// keep them.
-func (t *token) upload(op ratelimit.Op, p *ratelimit.Policy, ph *phase, now time.Duration, at time.Time) exchangeCall {
-	c := t.begin(op, ph, now)
-	if t.epoch != ph.epoch && (t.account != nil || t.sent != nil) {
-		c.Known = p.Merge(t.account, t.sent, false, at)
+// upload begins a call with what the shared store may lack, unless another call uploads that. A peek sends it for its decision, and the
+// shared store does not keep it. After a merge, other gateways may still have admissions to upload.
+func (t *token) upload(r request, epoch uint32, now time.Duration, at time.Time) call {
+	c := t.call(r, epoch, now)
+	c.partial = t.uploading || r.op != ratelimit.OpDecide
+	if t.uploading {
+		return c
 	}
-	if t.own != nil {
-		c.Own = p.Merge(t.own, nil, false, at)
-	}
-	c.complete = op != ratelimit.OpPeek
-	c.uploads = c.complete && (c.Known != nil || c.Own != nil)
-	if c.uploads {
-		t.uploading, t.nextUpload = true, now+uploadEvery
+	c.Known, c.Own = t.missing(t.epoch != epoch, at)
+	if r.op != ratelimit.OpPeek {
+		c.uploads, t.uploading, t.nextUpload = true, true, now+uploadEvery
 		t.sending, t.own = t.own, nil
 	}
 	return c
 }
 
 // end ends a call and returns the admissions of this gateway that it uploaded.
-func (t *token) end(c *exchangeCall) (uploaded ratelimit.Account) {
+func (t *token) end(c *call) (uploaded ratelimit.Account) {
 	t.calls--
 	if c.uploads {
 		uploaded, t.sending, t.uploading = t.sending, nil, false
@@ -133,74 +133,46 @@ func (t *token) end(c *exchangeCall) (uploaded ratelimit.Account) {
 
 // failed ends a call without an answer. mayBeExecuted reports whether the shared store may have executed it; else its upload must be
 // repeated.
-func (t *token) failed(c *exchangeCall, p *ratelimit.Policy, mayBeExecuted bool, at time.Time) {
+func (t *token) failed(c *call, mayBeExecuted bool, at time.Time) {
 	uploaded := t.end(c)
 	if mayBeExecuted {
-		t.sent = join(p, t.sent, uploaded, at)
+		t.sent = sum(t.sent, uploaded, at)
 	} else {
-		t.own = join(p, uploaded, t.own, at)
+		t.own = sum(uploaded, t.own, at)
 	}
 }
 
-// answered ends a call with the account that it returned. Answers can overtake each other, and may lack the upload of another call.
-func (t *token) answered(c *exchangeCall, p *ratelimit.Policy, d *ratelimit.Decision, a ratelimit.Account, current *phase) {
+// answered ends a call with the account that it returned.
+func (t *token) answered(c *call, d *ratelimit.Decision, a ratelimit.Account, epoch uint32) {
 	uploaded := t.end(c)
-	if c.complete {
+	if c.uploads {
 		t.epoch = max(t.epoch, c.epoch)
 	}
-	switch at := d.At.UnixMicro(); {
-	case t.answers != c.answers && at < t.at:
-		// The cached account is newer, and has the admission of this call.
-	case !c.complete, c.Op == ratelimit.OpMerge, c.epoch != current.epoch:
-		t.sent = join(p, t.sent, uploaded, d.At)
-		if c.Op == ratelimit.OpDecide && d.Allowed {
-			t.record(p, d.At)
+	switch {
+	case t.answers != c.answers && d.At.UnixMicro() < t.at: // a newer account overtook this one, and has all of it
+	case c.partial, c.epoch != epoch:
+		t.sent = sum(t.sent, uploaded, d.At)
+		if c.op == ratelimit.OpDecide && d.Allowed {
+			t.addSent(c.policy, d.At)
 		}
 	default:
-		t.account, t.sent, t.policy, t.at, t.start, t.deniedUntil = a, nil, p, at, c.start, 0
-		t.answers++
-		// A denial of a peek is not cached: if the clock was set back, a peek does not store the corrected times.
-		if !d.Allowed && t.denialDrops == c.denialDrops && c.Op == ratelimit.OpDecide {
-			t.deniedUntil = c.start + d.RetryAfter
-		}
+		t.replace(a)
+		t.cache(c, d)
 	}
 }
 
-// record adds to sent an admission that the shared store may have counted.
-func (t *token) record(p *ratelimit.Policy, at time.Time) {
-	admission, _ := p.DecideShare(ratelimit.Share{}, nil, at, false) // an account with the admission alone
-	t.sent = join(p, t.sent, admission, at)
+// cache caches the decision of the account.
+func (t *token) cache(c *call, d *ratelimit.Decision) {
+	t.answers++
+	t.policy, t.at, t.deniedUntil = c.policy, d.At.UnixMicro(), 0
+	// A denial of a peek is not cached: if the clock was set back, a peek does not store the corrected times.
+	if !d.Allowed && t.denialDrops == c.denialDrops && c.op == ratelimit.OpDecide {
+		t.deniedUntil = t.at + d.RetryAfter.Microseconds()
+	}
 }
 
 // dropDenial drops the cached denial, and that of calls in flight.
 func (t *token) dropDenial() {
 	t.denialDrops++
 	t.deniedUntil = 0
-}
-
-// unused reports whether the token can be dropped.
-func (t *token) unused(at time.Time, replicas int) bool {
-	return t.calls == 0 && t.account.Unused(at, 1) && t.sent.Unused(at, replicas) && t.own.Unused(at, replicas)
-}
-
-// join returns the sum of two accounts, which may be nil.
-func join(p *ratelimit.Policy, a, b ratelimit.Account, at time.Time) ratelimit.Account {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	default:
-		return p.Merge(a, b, false, at)
-	}
-}
-
-// remove removes an admission from an account, and reports whether the account had it.
-func remove(a *ratelimit.Account, d *ratelimit.Decision) bool {
-	refunded := slices.Clone(*a).Refund(d.At, d.ShadowDeniedBy < 0)
-	if bytes.Equal(refunded, *a) {
-		return false
-	}
-	*a = refunded
-	return true
 }

@@ -21,10 +21,9 @@ func decode(answer []byte, p *ratelimit.Policy) (d ratelimit.Decision, a ratelim
 	}
 	at := binary.LittleEndian.Uint64(answer) & (1<<(8*answerTimeBytes) - 1)
 	outcome := answer[answerTimeBytes]
-	a = answer[answerHeader:]
-	d, ok := p.Decision(a, time.UnixMicro(int64(at)), ratelimit.Outcome(outcome&^discardedBit))
+	a, d, ok := p.Decision(answer[answerHeader:], time.UnixMicro(int64(at)), ratelimit.Outcome(outcome&^discardedBit))
 	if !ok {
-		return d, nil, false, fmt.Errorf("the account of %d bytes contradicts the outcome %d", len(a), outcome)
+		return d, nil, false, fmt.Errorf("the account of %d bytes contradicts the outcome %d", len(answer)-answerHeader, outcome)
 	}
 	return d, a, outcome&discardedBit != 0, nil
 }

@@ -16,8 +16,8 @@ const (
 	defaultTimeout     = 50 * time.Millisecond
 	defaultDialTimeout = 100 * time.Millisecond
 
-	// bufferSize is the size of each connection's two buffers. It holds several decisions; go-redis's default is 32 KiB.
-	bufferSize = 4 << 10
+	// bufferSize is the size of each connection's two buffers. It holds a batch of decisions; go-redis's default is 32 KiB.
+	bufferSize = 8 << 10
 )
 
 // A Topology is the kind of servers at the addresses.
@@ -81,7 +81,8 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 		PoolSize:              o.PoolSize,
 		ReadBufferSize:        bufferSize,
 		WriteBufferSize:       bufferSize,
-		Protocol:              2, // version 3 searches each answer for push messages
+		PipelinePoolSize:      -1, // one pool, as batches and single calls take turns
+		Protocol:              2,  // version 3 searches each answer for push messages
 
 		DisableIdentity:          true, // older servers refuse CLIENT SETINFO
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	accountKey = "opsgate:account:t"
+	accountKey = "opsgate:account:3:t"
 	discarded  = "opsgate_rate_limit_store_discarded_accounts_total"
 )
 
@@ -33,12 +33,12 @@ func mixed(tb testing.TB) *ratelimit.Policy {
 	return ratelimittest.Policy(tb, limit("second", 3, time.Second), limit("hour", 5000, time.Hour), shadow(limit("tried", 100, time.Minute)))
 }
 
-// A request is decided with any bytes as the value of the token's key. Afterwards, the value is an account of the policy.
+// A request is decided with any bytes as the value of the token's key. Afterwards, the value is an account.
 func FuzzAccount(f *testing.F) {
 	server, c := redistest.Start(f), newClock()
 	client := newClient(f, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
 	s, p := newStore(f, redisstore.Options{Client: client, Clock: c.Now}), mixed(f)
-	for _, value := range []string{"", "x", "\x01\x02\x01", "\x02\x01", "\x03\x04", "\xff"} {
+	for _, value := range []string{"", "x", "\x01\x02\x01", "\x03\x01", "\x03\x04", "\xff"} {
 		f.Add([]byte(value))
 	}
 	for range 5 { // accounts, truncated, and with one byte changed
@@ -68,7 +68,7 @@ func FuzzAccount(f *testing.F) {
 		if err != nil || d.Allowed != (d.DeniedBy < 0) || d.RetryAfter < 0 {
 			t.Fatalf("%x: got %+v, %v", value, d, err)
 		}
-		if after, err := client.Get(t.Context(), accountKey).Bytes(); err != nil || d.Allowed && !bytes.HasPrefix(after, p.Header()) {
+		if after, err := client.Get(t.Context(), accountKey).Bytes(); err != nil || d.Allowed && after[0] != 3 {
 			t.Errorf("%x: Redis has %x afterwards, %v", value, after, err)
 		}
 	})
@@ -84,35 +84,38 @@ func TestValuesThatAreNotAccountsAreReplaced(t *testing.T) {
 		decide(t, s, "t", p)
 		c.Advance(time.Millisecond)
 		decide(t, s, "t", p)
-		return []byte(client.Get(t.Context(), "elsewhere:account:t").Val())
+		return []byte(client.Get(t.Context(), "elsewhere:account:3:t").Val())
 	}()
-	timesAt := len(p.Header()) + 7 + 1 // of two admissions, 7 bytes each
+	const window, times, buckets = 2, 2 + 21, 2 + 21 + 2*7 // offsets: of two times; of the next window
 	change := func(at int, to ...byte) []byte {
 		return append(append(bytes.Clone(account[:at]), to...), account[at+len(to):]...)
 	}
-	swapped := change(timesAt, append(bytes.Clone(account[timesAt+7:timesAt+14]), account[timesAt:timesAt+7]...)...)
+	swapped := change(times, append(bytes.Clone(account[times+7:times+14]), account[times:times+7]...)...)
 	set := func(value []byte) func() error {
 		return func() error { return client.Set(t.Context(), accountKey, value, 0).Err() }
 	}
 	for name, write := range map[string]func() error{
-		"a list":               func() error { return client.RPush(t.Context(), accountKey, "x").Err() },
-		"a hash":               func() error { return client.HSet(t.Context(), accountKey, "x", "y").Err() },
-		"random bytes":         set([]byte("not an account")),
-		"an older version":     set(change(0, 1)),
-		"a later version":      set(change(0, 3)),
-		"no limits":            set(change(1, 0)),
-		"five limits":          set(change(1, 5)),
-		"one byte":             set(account[:1]),
-		"a truncated header":   set(account[:20]),
-		"a truncated state":    set(account[:len(account)-1]),
-		"one byte too many":    set(append(bytes.Clone(account), 0)),
-		"a ring for times":     set(change(timesAt-1, 0x81)),
-		"more times than fit":  set(change(timesAt-1, 65)),
-		"times without order":  set(swapped),
-		"counts of three byte": set(change(timesAt+14, 0x83)),
-		"a time after 2255":    set(change(timesAt+13, 0x20)),
-		"since after 2255":     set(change(timesAt-2, 0x20)),
-		"a bucket after 2255":  set(change(timesAt+15, 0x34, 0xa6, 0xf2, 0x08, 0x00, 0x00)), // the first one after 2^53 µs
+		"a list":                  func() error { return client.RPush(t.Context(), accountKey, "x").Err() },
+		"a hash":                  func() error { return client.HSet(t.Context(), accountKey, "x", "y").Err() },
+		"random bytes":            set([]byte("not an account")),
+		"an older form":           set(change(0, 2)),
+		"a later form":            set(change(0, 4)),
+		"no windows, and bytes":   set(change(1, 0)),
+		"nine windows":            set(change(1, 9)),
+		"one byte":                set(account[:1]),
+		"a truncated window":      set(account[:20]),
+		"a truncated state":       set(account[:len(account)-1]),
+		"one byte too many":       set(append(bytes.Clone(account), 0)),
+		"buckets for times":       set(change(window, 0x81)),
+		"more times than fit":     set(change(window, 66)),
+		"a window without length": set(change(window+1, 0, 0, 0, 0, 0, 0)),
+		"two windows of one kind": set(append(append([]byte{3, 2}, account[window:buckets]...), account[window:buckets]...)),
+		"times without order":     set(swapped),
+		"counts of three byte":    set(change(buckets, 0x83)),
+		"a time after 2255":       set(change(times+13, 0x20)),
+		"asked after 2255":        set(change(window+13, 0x20)),
+		"since after 2255":        set(change(window+20, 0x20)),
+		"a bucket after 2255":     set(change(buckets+21, 0x34, 0xa6, 0xf2, 0x08, 0x00, 0x00)), // the first one after 2^53 µs
 	} {
 		t.Run(name, func(t *testing.T) {
 			server.Flush()

@@ -72,11 +72,10 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 
 // observe records the duration of a call since its start, in the metric and in the request's sum of time spent in the limiter.
 func (d *durations) observe(ctx context.Context, start time.Time, err error) {
-	var network net.Error
 	o := d.ok
 	switch {
 	case err == nil:
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+	case timedOut(err):
 		o = d.timedOut
 	default:
 		o = d.failed
@@ -84,6 +83,12 @@ func (d *durations) observe(ctx context.Context, start time.Time, err error) {
 	took := time.Since(start)
 	d.record(ctx, o, took)
 	timings.FromContext(ctx).Add(timings.Limiter, took)
+}
+
+// timedOut reports whether a call failed because there was no answer in time.
+func timedOut(err error) bool {
+	network, ok := errors.AsType[net.Error](err)
+	return ok && network.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }
 
 // record adds a duration to an observer, with an exemplar if there is one.

@@ -44,37 +44,18 @@ type Peer struct {
 func (r *Replicas) ID() string { return r.id }
 
 // StatusError returns why the last status was not written; nil if it was, or before the first heartbeat.
-func (r *Replicas) StatusError() error {
-	if failed := r.statusErr.Load(); failed != nil {
-		return *failed
-	}
-	return nil
-}
+func (r *Replicas) StatusError() error { return *r.statusErr.Load() }
 
-// queueStatus adds the write of the status to a pipeline; it returns nil without a status.
-func (r *Replicas) queueStatus(ctx context.Context, pipe redis.Pipeliner, status func() []byte) *redis.Cmd {
-	if status == nil {
-		return nil
-	}
-	clean := "0"
-	if !r.cleaned {
-		clean = "1"
-	}
-	return pipe.Eval(ctx, statusLua, []string{r.peersKey}, r.id, status(), statusKept.Milliseconds(), maxPeers, clean)
+// queueStatus adds the write of the status to a pipeline.
+func (r *Replicas) queueStatus(ctx context.Context, pipe redis.Pipeliner, status []byte) *redis.Cmd {
+	return pipe.Eval(ctx, statusLua, []string{r.peersKey}, r.id, status, statusKept.Milliseconds(), maxPeers, !r.cleaned)
 }
 
 // reportStatus records the result of queueStatus. The counting of gateways does not depend on it.
-func (r *Replicas) reportStatus(result *redis.Cmd) {
-	if result == nil {
-		return
-	}
-	err := result.Err()
-	if err == nil {
-		r.cleaned = true
-		r.statusErr.Store(nil)
-		return
-	}
-	if r.statusErr.Swap(&err) == nil && isReply(err) { // a failed call is reported by the heartbeat
+func (r *Replicas) reportStatus(err error) {
+	before := *r.statusErr.Swap(&err)
+	r.cleaned = r.cleaned || err == nil
+	if before == nil && isReply(err) { // a failed call is reported by the heartbeat
 		r.logger.Warn("the status of this gateway is not written: other gateways do not show it", slog.Any("error", err))
 	}
 }

@@ -23,10 +23,13 @@ const (
 	// missedHeartbeats is the number of intervals without a heartbeat after which a gateway is not counted.
 	missedHeartbeats = 3
 
-	// steadyHeartbeats is the number of consecutive heartbeats with fewer gateways after which the count is lowered. It keeps the
-	// count after a restart of Redis without data, or a change of its clock: all gateways send a heartbeat again within an interval.
+	// steadyHeartbeats is the number of consecutive heartbeats with fewer gateways after which the count is lowered. They begin again when
+	// Redis has lost the set, so a gateway that is not counted any more has missed as many heartbeats.
 	steadyHeartbeats = 3
 )
+
+// CountedFor is how long after its last heartbeat a gateway is counted, with the default interval.
+const CountedFor = missedHeartbeats * defaultInterval
 
 //go:embed lua/replicas.lua
 var replicasLua string
@@ -52,13 +55,19 @@ type Replicas struct {
 	logger   *slog.Logger
 
 	count     atomic.Int64
+	members   atomic.Pointer[Members]
 	beats     atomic.Int64          // consecutive successful heartbeats
-	statusErr atomic.Pointer[error] // of the last write of the status; nil for none
+	statusErr atomic.Pointer[error] // of the last write of the status
+
+	evicting, evictedKeys atomic.Int64 // see Eviction
 
 	// Used by Run alone.
-	recent  []int // counts of the last heartbeats, at most steadyHeartbeats; none after a failure
-	failing bool  // the last heartbeat failed
-	cleaned bool  // old statuses were removed
+	lower   []int            // the last counts, if each was lower than count
+	failing bool             // the last heartbeat failed
+	missed  int              // consecutive failed heartbeats
+	cleaned bool             // old statuses were removed
+	evicted map[string]int64 // keys that each process of Redis had evicted, as last read
+	refused bool             // the last read of them
 }
 
 // NewReplicas returns a Replicas whose count is 1, for this gateway. It does not call Redis yet.
@@ -77,14 +86,27 @@ func NewReplicas(o ReplicasOptions) (*Replicas, error) {
 	r := &Replicas{
 		client: o.Client, timeout: timeoutOf(o.Client), key: o.Prefix + "replicas", peersKey: o.Prefix + "gateways",
 		id: hex.EncodeToString(id), interval: o.Interval, logger: o.Logger,
+		evicted: make(map[string]int64),
 	}
 	r.count.Store(1)
-	err := o.Registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "opsgate_rate_limit_replicas",
-		Help: "Gateways that share the Redis, this one included, by their heartbeats; kept during an outage.",
-	}, func() float64 { return float64(r.Count()) }))
-	if err != nil {
-		return nil, fmt.Errorf("metric of the number of gateways: %w", err)
+	r.statusErr.Store(new(error))
+	for _, c := range []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "opsgate_rate_limit_replicas",
+			Help: "Gateways that share the Redis, this one included, by their heartbeats; kept during an outage.",
+		}, func() float64 { return float64(r.Count()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "opsgate_rate_limit_redis_evicting_servers",
+			Help: "Redis servers whose maxmemory-policy evicts keys; 0 if the gateway may not read it.",
+		}, func() float64 { return float64(r.evicting.Load()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "opsgate_rate_limit_redis_evicted_keys_total",
+			Help: "Keys that the Redis servers evicted, of any program, since the gateway first read their number.",
+		}, func() float64 { return float64(r.evictedKeys.Load()) }),
+	} {
+		if err := o.Registerer.Register(c); err != nil {
+			return nil, fmt.Errorf("metrics of the gateways and of Redis: %w", err)
+		}
 	}
 	return r, nil
 }
@@ -92,11 +114,28 @@ func NewReplicas(o ReplicasOptions) (*Replicas, error) {
 // Count returns the number of gateways, at least 1. It does not change during outages of Redis.
 func (r *Replicas) Count() int { return int(r.count.Load()) }
 
+// maxMembers bounds the ids of [Members].
+const maxMembers = 64
+
+// Members are the gateways in the set of heartbeats.
+type Members struct {
+	Count int      // 0 if they are not known
+	IDs   []string // in ascending order, at most 64; none if the user of Redis may not read them
+}
+
+// Members returns the gateways, as Count does with their number, but they are not known before the first heartbeat, and when three have
+// failed: another gateway may have started since.
+func (r *Replicas) Members() Members {
+	if m := r.members.Load(); m != nil {
+		return *m
+	}
+	return Members{}
+}
+
 // Run sends heartbeats with the status of this gateway, at most [MaxStatus] bytes, the first one at once, until ctx ends. Then it removes
-// this gateway from the count, within the timeout of a call, and returns nil. It calls changed after each change of the count. If status is
-// nil, it sends none.
+// this gateway from the count, within the timeout of a call, and returns nil. It calls changed after each change of the count.
 func (r *Replicas) Run(ctx context.Context, status func() []byte, changed func(before, after int)) error {
-	defer r.unregister(ctx, status != nil)
+	defer r.unregister(ctx)
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for {
@@ -105,7 +144,7 @@ func (r *Replicas) Run(ctx context.Context, status func() []byte, changed func(b
 			return nil
 		case <-next.C:
 			before := r.Count()
-			r.heartbeat(ctx, status)
+			r.heartbeat(ctx, status())
 			if after := r.Count(); after != before {
 				changed(before, after)
 			}
@@ -114,52 +153,77 @@ func (r *Replicas) Run(ctx context.Context, status func() []byte, changed func(b
 	}
 }
 
-// heartbeat sends the status and a heartbeat, and updates the count. They are two commands of one pipeline, because their keys may be on
+// sendHeartbeat sends the status and a heartbeat, and reads the gateways. They are commands of one pipeline, because their keys may be on
 // different servers of a cluster. The status is first: a gateway that is counted has a status.
-func (r *Replicas) heartbeat(ctx context.Context, status func() []byte) {
+func (r *Replicas) sendHeartbeat(ctx context.Context, status []byte) (written, beat *redis.Cmd, ids *redis.StringSliceCmd) {
 	callCtx, cancel := r.callContext(ctx)
 	defer cancel()
-	expiry := missedHeartbeats * r.interval.Milliseconds()
+	kept := missedHeartbeats * r.interval.Milliseconds()
 	pipe := r.client.Pipeline()
-	written := r.queueStatus(callCtx, pipe, status)
-	beat := pipe.Eval(callCtx, replicasLua, []string{r.key}, r.id, expiry)
+	written = r.queueStatus(callCtx, pipe, status)
+	beat = pipe.Eval(callCtx, replicasLua, []string{r.key}, r.id, kept)
+	ids = pipe.ZRange(callCtx, r.key, 0, maxMembers-1)
 	_, _ = pipe.Exec(callCtx) // each command has its error
-	r.reportStatus(written)
-	counted, err := beat.Int()
-	if err != nil {
+	return written, beat, ids
+}
+
+// heartbeat sends a heartbeat, and updates the count.
+func (r *Replicas) heartbeat(ctx context.Context, status []byte) {
+	written, beat, ids := r.sendHeartbeat(ctx, status)
+	r.reportStatus(written.Err())
+	answer, err := beat.Int64Slice()
+	if err != nil || len(answer) != 2 {
 		r.beats.Store(0)
 		if !r.failing {
 			r.logger.Warn("gateways cannot be counted: the last count is kept", slog.Int("replicas", r.Count()), slog.Any("error", err))
 		}
-		r.failing, r.recent = true, nil
+		r.failing, r.lower = true, nil
+		if r.missed++; r.missed >= missedHeartbeats {
+			r.members.Store(nil)
+		}
 		return
 	}
-	r.failing = false
-	r.beats.Add(1)
-	r.update(counted)
+	r.failing, r.missed = false, 0
+	if r.update(int(answer[0]), answer[1] != 0); int(answer[0]) >= r.Count() { // else a set may be lost, and those in it still run
+		r.members.Store(membersOf(int(answer[0]), ids.Val()))
+	}
+	if r.beats.Add(1)%evictionEvery == 1 {
+		_ = r.readEviction(ctx) // limits do not depend on it
+	}
 }
 
-// update raises the count at once, and lowers it only after steadyHeartbeats lower counts, to the largest of them.
-func (r *Replicas) update(counted int) {
-	r.recent = append(r.recent, max(1, counted))
-	r.recent = r.recent[max(0, len(r.recent)-steadyHeartbeats):]
-	before, after := r.Count(), slices.Max(r.recent)
-	if after == before || after < before && len(r.recent) < steadyHeartbeats {
+func membersOf(count int, ids []string) *Members {
+	ids = slices.DeleteFunc(ids, func(id string) bool { return len(id) > maxIDLength })
+	slices.Sort(ids)
+	return &Members{Count: max(count, len(ids)), IDs: ids}
+}
+
+// update raises the count at once, and lowers it only after steadyHeartbeats lower counts in a row, to the largest of them. If Redis has
+// lost the set since the last heartbeat, the other gateways may not be in it yet: a lower count begins such a row with the next heartbeat.
+func (r *Replicas) update(counted int, lost bool) {
+	before, after := r.Count(), counted
+	switch {
+	case counted == before, counted < before && lost:
+		r.lower = nil
 		return
+	case counted < before:
+		if r.lower = append(r.lower, counted); len(r.lower) < steadyHeartbeats {
+			return
+		}
+		after = slices.Max(r.lower)
 	}
+	r.lower = nil
 	r.logger.Info("number of gateways changed", slog.Int("old", before), slog.Int("new", after))
 	r.count.Store(int64(after))
 }
 
 // unregister removes this gateway from the count. If the call fails, the gateway is not counted after three intervals.
-func (r *Replicas) unregister(ctx context.Context, reported bool) {
+func (r *Replicas) unregister(ctx context.Context) {
 	callCtx, cancel := r.callContext(ctx)
 	defer cancel()
 	pipe := r.client.Pipeline()
 	removed := pipe.ZRem(callCtx, r.key, r.id)
-	if reported {
-		pipe.HDel(callCtx, r.peersKey, r.id)
-	}
+	pipe.HDel(callCtx, r.peersKey, r.id)
 	_, _ = pipe.Exec(callCtx) // a status that is not removed expires
 	if err := removed.Err(); err != nil {
 		r.logger.Debug("this gateway is counted for some seconds more", slog.Any("error", err))

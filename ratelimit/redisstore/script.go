@@ -35,12 +35,12 @@ func (call) NoRetry() bool { return true }
 func (s *Store) run(ctx context.Context, key string, args ...any) ([]byte, error) {
 	args = append([]any{"evalsha", s.scriptHash, "1", key}, args...)
 	c := newCall(ctx, args)
-	err := s.client.Process(ctx, c)
+	err := s.process(ctx, c)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		s.metrics.reloads.Inc()
 		args[0], args[1] = "eval", script
 		c = newCall(ctx, args)
-		err = s.client.Process(ctx, c)
+		err = s.process(ctx, c)
 	}
 	if err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func TestAccountExpiresWithItsUsage(t *testing.T) {
 	}
 	d := decide(t, s, "t", p)
 	for range 2 {
-		if left := server.Client().PTTL(t.Context(), "opsgate:account:t").Val(); left < time.Hour || left > 61*time.Minute+time.Second {
+		if left := server.Client().PTTL(t.Context(), "opsgate:account:3:t").Val(); left < time.Hour || left > 61*time.Minute+time.Second {
 			t.Errorf("expires in %v", left)
 		}
 		if err := s.Refund(t.Context(), "t", p, d); err != nil {
@@ -106,7 +106,7 @@ func TestAccountExpiresWithItsUsage(t *testing.T) {
 	}
 	brief := ratelimittest.Policy(t, limit("brief", 1, 10*time.Millisecond))
 	decide(t, s, "brief", brief)
-	eventually(t, "the account expires", func() bool { return server.Client().Exists(t.Context(), "opsgate:account:brief").Val() == 0 })
+	eventually(t, "the account expires", func() bool { return server.Client().Exists(t.Context(), "opsgate:account:3:brief").Val() == 0 })
 }
 
 // A call to a server that hangs ends after its timeout, also where it makes a new connection. By default, go-redis waits for seconds.
@@ -152,7 +152,7 @@ func tokenOn(t *testing.T, server *redistest.Server, s *redisstore.Store, p *rat
 	for i := range 1000 {
 		token := strings.Repeat("t", i+1)
 		_, _ = s.Decide(t.Context(), token, p)
-		if server.Client().Exists(t.Context(), "opsgate:account:"+token).Val() == 1 {
+		if server.Client().Exists(t.Context(), "opsgate:account:3:"+token).Val() == 1 {
 			return token
 		}
 	}
@@ -176,9 +176,23 @@ func TestAccountMovesWithItsSlot(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})})
 	p := hourly(t, 1000)
+	token := tokenOn(t, cluster.Servers[0], s, p)
+	want := 999
+	for _, step := range append([]func(){func() {}}, moveSlot(t, cluster, "opsgate:account:3:"+token)...) {
+		step()
+		for range 3 {
+			want--
+			if d := decide(t, s, token, p); d.Budgets[0].Remaining != want {
+				t.Fatalf("%d remain, want %d", d.Budgets[0].Remaining, want)
+			}
+		}
+	}
+}
+
+// moveSlot returns the steps that move the slot of a key from the first master to the second.
+func moveSlot(t *testing.T, cluster *redistest.Cluster, key string) []func() {
+	t.Helper()
 	from, to := cluster.Servers[0], cluster.Servers[1]
-	token := tokenOn(t, from, s, p)
-	key := "opsgate:account:" + token
 	do := func(server *redistest.Server, args ...any) any {
 		reply, err := server.Client().Do(t.Context(), args...).Result()
 		if err != nil {
@@ -192,21 +206,11 @@ func TestAccountMovesWithItsSlot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := 999
-	for _, step := range []func(){
-		func() {},
+	return []func(){
 		func() { do(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID) },
 		func() { do(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID) },
 		func() { do(from, "MIGRATE", host, port, key, 0, 5000) },
 		func() { do(to, "CLUSTER", "SETSLOT", slot, "NODE", toID) },
 		func() { do(from, "CLUSTER", "SETSLOT", slot, "NODE", toID) },
-	} {
-		step()
-		for range 3 {
-			want--
-			if d := decide(t, s, token, p); d.Budgets[0].Remaining != want {
-				t.Fatalf("%d remain, want %d", d.Budgets[0].Remaining, want)
-			}
-		}
 	}
 }

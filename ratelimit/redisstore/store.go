@@ -34,6 +34,7 @@ type Options struct {
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
+	Hook       redis.Hook // of each call of the script, for which hooks of the client may see a pipeline; nil for none
 	// Exemplar returns the labels of an exemplar for the duration of a call, or nil; none by default.
 	Exemplar func(ctx context.Context) prometheus.Labels
 }
@@ -42,7 +43,7 @@ type Options struct {
 type Store struct {
 	client      redis.UniversalClient
 	timeout     time.Duration
-	keyPrefix   string // of the tokens' keys
+	keyPrefix   string // of the tokens' keys; it names the form of accounts, so that gateways of two forms do not replace each other's
 	channel     string // where refunded and reset tokens are published
 	clock       func() time.Time
 	steadyAfter time.Duration
@@ -53,6 +54,7 @@ type Store struct {
 	warned      atomic.Int64 // time of the last warning about a value that is not an account, ns since 1970
 
 	scriptHash string
+	process    redis.ProcessHook // sends a call of the script
 
 	pingKey    string
 	pingPolicy *ratelimit.Policy
@@ -60,6 +62,9 @@ type Store struct {
 }
 
 var _ ratelimit.Store = (*Store)(nil)
+
+// AccountPrefix returns the prefix of the keys of accounts: prefix is that of all keys. It names the form of accounts.
+func AccountPrefix(prefix string) string { return prefix + "account:3:" }
 
 // New returns a store. It does not connect to Redis yet.
 func New(o Options) (*Store, error) {
@@ -74,9 +79,13 @@ func New(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		client: o.Client, timeout: timeoutOf(o.Client), keyPrefix: o.Prefix + "account:", channel: o.Prefix + "refunds", clock: o.Clock,
+		client: o.Client, timeout: timeoutOf(o.Client), keyPrefix: AccountPrefix(o.Prefix), channel: o.Prefix + "refunds", clock: o.Clock,
 		steadyAfter: cmp.Or(o.SteadyAfter, defaultSteadyAfter), logger: o.Logger,
 		scriptHash: hashOf(script), pingKey: o.Prefix + "ping:", pingPolicy: ping,
+	}
+	b := &batcher{client: o.Client, minTime: timeoutOf(o.Client) / 4, servers: make(map[redis.UniversalClient]*server)}
+	if s.process = b.process; o.Hook != nil {
+		s.process = o.Hook.ProcessHook(b.process)
 	}
 	s.metrics, err = s.newMetrics(o.Registerer, o.Exemplar)
 	return s, err
@@ -109,7 +118,7 @@ func (s *Store) Exchange(
 	case ratelimit.OpMerge:
 		m, op = &s.metrics.merge, "merge"
 	}
-	d, a, err := s.exchange(ctx, m, s.keyPrefix+tokenID, p, []any{op, s.scriptTime(), p.Header(), []byte(x.Known), []byte(x.Own)})
+	d, a, err := s.exchange(ctx, m, s.keyPrefix+tokenID, p, []any{op, s.scriptTime(), p.Encoded(), []byte(x.Known), []byte(x.Own)})
 	if err != nil {
 		return d, nil, fmt.Errorf("redis: %s: %w", op, err)
 	}
@@ -163,14 +172,10 @@ func (s *Store) Refund(ctx context.Context, tokenID string, _ *ratelimit.Policy,
 	if !d.Allowed {
 		return nil
 	}
-	inShadow := "0"
-	if d.ShadowDeniedBy < 0 {
-		inShadow = "1"
-	}
 	start := time.Now()
 	callCtx, cancel := s.callContext(ctx)
 	defer cancel()
-	_, err := s.run(callCtx, s.keyPrefix+tokenID, "refund", s.scriptTime(), d.At.UnixMicro(), inShadow, s.channel, tokenID)
+	_, err := s.run(callCtx, s.keyPrefix+tokenID, "refund", s.scriptTime(), d.At.UnixMicro(), s.channel, tokenID)
 	s.metrics.refund.observe(ctx, start, err)
 	if err != nil {
 		return fmt.Errorf("redis: refund: %w", err)
@@ -200,7 +205,7 @@ const pingKeys = 16
 // Ping decides and records a request on an account for pings. It fails if the store cannot do so.
 func (s *Store) Ping(ctx context.Context) error {
 	key := s.pingKey + strconv.Itoa(int(s.pings.Add(1)%pingKeys))
-	d, _, err := s.exchange(ctx, &s.metrics.ping, key, s.pingPolicy, []any{"decide", s.scriptTime(), s.pingPolicy.Header(), "", ""})
+	d, _, err := s.exchange(ctx, &s.metrics.ping, key, s.pingPolicy, []any{"decide", s.scriptTime(), s.pingPolicy.Encoded(), "", ""})
 	switch {
 	case err != nil:
 		return fmt.Errorf("redis: ping: %w", err)

@@ -1,306 +1,362 @@
 -- account.lua decides a request on a token's account, merges accounts, and refunds an admission. It is the same algorithm as in package
--- ratelimit, in functions of the same names (account.go, usage.go, convert.go, shared.go). TestScriptDecidesAsThePackageDoes compares both,
--- byte by byte. docs/develop/rate-limiter.md describes the bytes and the rules.
+-- ratelimit, in functions of the same names (account.go, window.go, decide.go, merge.go, shared.go). TestScriptDecidesAsThePackageDoes
+-- compares both, byte by byte. docs/develop/rate-limiter.md describes the bytes and the rules.
 --
 -- KEYS[1]  the token's account
 -- ARGV[1]  decide, peek, merge or refund;  ARGV[2] the time in µs since 1970, '' for the time of the server
--- refund:  ARGV[3] time of the admission in µs, ARGV[4] '1' if limits in shadow recorded it, ARGV[5] channel, ARGV[6] token id to publish
---          Returns '1' if it changed the account, else '0'.
--- others:  ARGV[3] header of the policy, ARGV[4] account to merge by union, ARGV[5] account to add; '' for none
---          Return the time (7 bytes), the outcome (1 byte: 0 denied, 1 admitted, 2 admitted by the enforced limits alone, 3 peek or
---          merge; plus 128 if the value of the key was not an account), and the account.
+-- refund:  ARGV[3] time of the admission in µs, ARGV[4] channel, ARGV[5] token id to publish. Returns '1' if it changed the account, else '0'.
+-- others:  ARGV[3] limits of the policy, ARGV[4] account to merge by union, ARGV[5] account to add; '' for none
+--          Returns the time (7 bytes), the outcome (1 byte: 0 denied, 1 admitted, 2 peek or merge; plus 128 if the value of the key was
+--          not an account), and the account, which the reader advances to the time.
+--
+-- A window is a table: length, exact, asked, since, and either times (oldest first) or newest (number of the newest bucket), size (bytes of a
+-- count) and counts (of bucket b at b % 61 + 1).
 --
 -- Lua: indexes begin at 1, a string is bytes, # is the length, .. concatenates, ~= is "not equal", {} is a table: an array or a record.
 -- Numbers are doubles, exact up to 2^53. struct.unpack returns the values, then the next index; '<I7' is an unsigned integer of 7 bytes.
-local VERSION, MAX_LIMITS, MAX_EXACT, BUCKETS, RING, EARLIEST, LATEST = 2, 4, 64, 61, 128, 2 ^ 43, 2 ^ 53
+local FORM, MAX_WINDOWS, MAX_EXACT, MAX_TIMES, BUCKETS, TAG, EARLIEST, LATEST = 3, 8, 64, 65, 61, 128, 2 ^ 43, 2 ^ 53
 local byte, char, rep, sub, pack, struct_unpack = string.byte, string.char, string.rep, string.sub, struct.pack, struct.unpack
-local min, max = math.min, math.max
-local policy -- of the call: {header, rules}
+local min, max, insert, table_remove = math.min, math.max, table.insert, table.remove
 
 local function quotient(a, b) return (a - a % b) / b end
 
+local function width(w) return quotient(w.length + BUCKETS - 2, BUCKETS - 1) end
+
 local function count_bytes(n) return n < 256 and 1 or n < 65536 and 2 or 4 end
 
--- rules_of decodes the limits of a header; nil if it is not a header.
-local function rules_of(header)
-  local version, n = byte(header, 1, 2)
-  if version ~= VERSION or not n or n < 1 or n > MAX_LIMITS or #header ~= 2 + 11 * n then return nil end
-  local fields, rules = {struct_unpack('<' .. rep('I4I6B', n), header, 3)}, {}
-  for i = 1, n do
-    local requests, per, shadow = fields[3 * i - 2], fields[3 * i - 1], fields[3 * i]
-    if requests < 1 or requests > 1e9 or per < 1 or shadow > 1 then return nil end
-    local width = quotient(per + BUCKETS - 2, BUCKETS - 1)
-    rules[i] = {requests = requests, per = per, width = width, shadow = shadow == 1, exact = requests <= MAX_EXACT}
+-- find returns a window and its index; nil if the account does not have it.
+local function find(a, shape)
+  for i, w in ipairs(a) do
+    if w.length == shape.length and w.exact == shape.exact then return w, i end
   end
-  return rules
 end
 
--- decode_state decodes the state of a limit at an index. It returns the state, {times = {oldest, ...}} or a ring {newest = number of the
--- newest bucket, size = bytes of a count, counts = string}, and the next index; nil if the state is not valid.
-local function decode_state(r, value, at)
-  local tag = byte(value, at) or RING
-  local size = tag - RING -- bytes of a count; negative for times
-  local next_at = at + (size < 0 and 1 + 7 * tag or 7 + BUCKETS * size)
-  if next_at > #value + 1 or size < 0 and not (tag <= MAX_EXACT and r.exact) then return nil end
-  if size < 0 then
-    local times = {struct_unpack('<' .. rep('I7', tag), value, at + 1)}
-    times[tag + 1] = nil -- the next index
-    for k = 2, tag do
-      if times[k] < times[k - 1] then return nil end
+-- decode_window decodes the window at an index, and returns it and the next index; nil if it is not valid.
+local function decode_window(value, at)
+  local tag = byte(value, at)
+  if not tag or #value < at + 20 then return nil end
+  local w = {exact = tag < TAG}
+  w.length, w.asked, w.since, at = struct_unpack('<I6I7I7', value, at + 1)
+  if w.length < 1 or w.asked >= LATEST or w.since >= LATEST then return nil end
+  if w.exact then
+    if tag > MAX_TIMES or #value < at + 7 * tag - 1 then return nil end
+    w.times = {struct_unpack('<' .. rep('I7', tag), value, at)}
+    at = table_remove(w.times) -- the last value is the next index
+    for i, t in ipairs(w.times) do
+      if t >= LATEST or i > 1 and t < w.times[i - 1] then return nil end
     end
-    if tag > 0 and times[tag] >= LATEST then return nil end
-    return {times = times}, next_at
+    return w, at
   end
-  if size ~= 1 and size ~= 2 and size ~= 4 or size < count_bytes(r.requests) then return nil end
-  local newest = struct_unpack('<I6', value, at + 1)
-  if newest * r.width >= LATEST then return nil end
-  return {newest = newest, size = size, counts = sub(value, at + 7, next_at - 1)}, next_at
+  w.size = tag - TAG
+  if w.size ~= 1 and w.size ~= 2 and w.size ~= 4 or #value < at + 5 + BUCKETS * w.size then return nil end
+  w.newest, at = struct_unpack('<I6', value, at)
+  w.counts = {struct_unpack('<' .. rep('I' .. w.size, BUCKETS), value, at)}
+  at = table_remove(w.counts)
+  return w.newest <= quotient(LATEST - 1, width(w)) and w or nil, at
 end
 
--- decode returns the account as a table; nil if the value is not an account.
+-- decode returns an account, a list of windows; nil if the value is not an account.
 local function decode(value)
-  local at = 3 + 11 * (byte(value, 2) or 0)
-  local header = sub(value, 1, at - 1)
-  local rules = policy and header == policy.header and policy.rules or rules_of(header)
-  if not rules or #value < at + 6 then return nil end
-  local a = {header = header, rules = rules, states = {}, since = struct_unpack('<I7', value, at)}
-  if a.since >= LATEST then return nil end
-  at = at + 7
-  for i, r in ipairs(rules) do
-    a.states[i], at = decode_state(r, value, at)
-    if not at then return nil end
+  local form, n = byte(value, 1, 2)
+  if form ~= FORM or not n or n > MAX_WINDOWS then return nil end
+  local a, at = {}, 3
+  for i = 1, n do
+    local w
+    w, at = decode_window(value, at)
+    if not w or find(a, w) then return nil end
+    a[i] = w
   end
   return at == #value + 1 and a or nil
 end
 
 local function encode(a)
-  local value = a.header .. pack('<I7', a.since)
-  for _, s in ipairs(a.states) do
-    if s.times then
-      value = value .. char(#s.times) .. pack('<' .. rep('I7', #s.times), unpack(s.times))
+  local parts = {char(FORM, #a)}
+  for i, w in ipairs(a) do
+    local tag = w.exact and #w.times or TAG + w.size
+    local head = pack('<BI6I7I7', tag, w.length, w.asked, w.since)
+    if w.exact then
+      parts[i + 1] = head .. pack('<' .. rep('I7', tag), unpack(w.times))
     else
-      value = value .. char(RING + s.size) .. pack('<I6', s.newest) .. s.counts
+      parts[i + 1] = head .. pack('<I6' .. rep('I' .. w.size, BUCKETS), w.newest, unpack(w.counts))
     end
   end
-  return value
+  return table.concat(parts)
 end
 
-local function get(ring, b) return (struct_unpack('<I' .. ring.size, ring.counts, b % BUCKETS * ring.size + 1)) end
-
-local function set(ring, b, n)
-  local at, size = b % BUCKETS * ring.size, ring.size
-  ring.counts = sub(ring.counts, 1, at) .. pack('<I' .. size, min(n, 256 ^ size - 1)) .. sub(ring.counts, at + size + 1)
+local function new_window(shape, asked, since, now)
+  local w = {length = shape.length, exact = shape.exact, asked = asked, since = since}
+  if w.exact then
+    w.times = {}
+  else
+    w.newest, w.size, w.counts = quotient(now, width(w)), 1, {}
+    for i = 1, BUCKETS do w.counts[i] = 0 end
+  end
+  return w
 end
 
--- clear sets the counts of the buckets from after + 1 to last to zero.
-local function clear(ring, after, last)
-  local n, from, size, counts = min(BUCKETS, last - after), (after + 1) % BUCKETS, ring.size, ring.counts
-  local wrapped = max(0, from + n - BUCKETS) -- the last ones of these n buckets are at the beginning of counts: their number
-  ring.counts = rep('\0', wrapped * size) .. sub(counts, wrapped * size + 1, from * size) .. rep('\0', (n - wrapped) * size)
-    .. sub(counts, (from + n - wrapped) * size + 1)
-end
+local function holds(w, b) return b <= w.newest and b > w.newest - BUCKETS end
 
--- add adds n to the bucket of t, and reports whether it did: it changes nothing if the ring does not have the bucket, or the count would be
--- negative.
-local function add(ring, width, t, n)
-  local b = quotient(t, width)
-  local sum = b <= ring.newest and b > ring.newest - BUCKETS and get(ring, b) + n or -1
-  if sum >= 0 then set(ring, b, sum) end
-  return sum >= 0
-end
-
--- count returns the number of admissions that count in a state.
-local function count(s)
-  if s.times then return #s.times end
-  local one = 'I' .. s.size
-  local counts, n = {struct_unpack('<' .. rep(rep(one, 10), 6) .. one, s.counts)}, 0
-  for i = 1, BUCKETS do n = n + counts[i] end
-  return n
-end
-
--- advance drops admissions that left their window, and moves admissions in the future to now. It reports whether it moved any.
-local function advance(a, now)
-  local moved = a.since > now
-  a.since = min(a.since, now)
-  for i, r in ipairs(a.rules) do
-    local s = a.states[i]
-    if s.times then
-      local kept = {}
-      for _, t in ipairs(s.times) do
-        if t + r.per > now then kept[#kept + 1], moved = min(t, now), moved or t > now end
-      end
-      s.times = kept
-    else
-      local newest, present, future = s.newest, quotient(now, r.width), 0
-      if newest < present then clear(s, newest, present) end
-      for b = max(present, newest - BUCKETS) + 1, newest do
-        future = future + get(s, b)
-        set(s, b, 0)
-      end
-      s.newest = present
-      if future > 0 then moved = add(s, r.width, now, future) end
+-- add adds n admissions at t. No time in the window may be later.
+local function add(w, t, n)
+  if w.exact then
+    for _ = 1, min(n, MAX_TIMES) do
+      if #w.times == MAX_TIMES then table_remove(w.times, 1) end
+      insert(w.times, t)
     end
+    return
+  end
+  local b = quotient(t, width(w))
+  if holds(w, b) then
+    local sum = min(w.counts[b % BUCKETS + 1] + n, 2 ^ 32 - 1)
+    w.counts[b % BUCKETS + 1], w.size = sum, max(w.size, count_bytes(sum))
+  end
+end
+
+-- remove removes an admission at t, and reports whether there was one.
+local function remove(w, t)
+  if not w.exact then
+    local b = quotient(t, width(w))
+    local at = b % BUCKETS + 1
+    if t < w.since or not holds(w, b) or w.counts[at] == 0 then return false end
+    w.counts[at] = w.counts[at] - 1
+    return true
+  end
+  local i = #w.times
+  while i > 0 and w.times[i] ~= t do i = i - 1 end
+  if i == 0 then return false end
+  if #w.times == MAX_TIMES then -- an older one may have been dropped: a copy of the oldest takes its place
+    insert(w.times, 1, w.times[1])
+    i = i + 1
+  end
+  table_remove(w.times, i)
+  return true
+end
+
+-- advance_times drops times that have left the window, and moves times in the future to now. It reports whether it moved any.
+local function advance_times(w, now)
+  local kept, moved = {}, false
+  for _, t in ipairs(w.times) do
+    if t > now then t, moved = now, true end
+    if t + w.length > now then kept[#kept + 1] = t end
+  end
+  w.times = kept
+  return moved
+end
+
+-- advance_buckets clears the buckets that have left the window, and moves the admissions of those in the future to now.
+local function advance_buckets(w, now)
+  local newest, present, future = w.newest, quotient(now, width(w)), 0
+  if newest == present then return false end
+  for b = max(present, newest - BUCKETS) + 1, newest do
+    future = future + w.counts[b % BUCKETS + 1]
+    w.counts[b % BUCKETS + 1] = 0
+  end
+  for b = max(newest, present - BUCKETS) + 1, present do w.counts[b % BUCKETS + 1] = 0 end
+  w.newest = present
+  if future > 0 then add(w, now, future) end
+  return future > 0
+end
+
+-- advance brings the account to now. It reports whether it moved a time.
+local function advance(a, now)
+  local moved = false
+  for _, w in ipairs(a) do
+    local some = w.asked > now or w.since > now
+    w.asked, w.since = min(w.asked, now), min(w.since, now)
+    if w.exact then some = advance_times(w, now) or some else some = advance_buckets(w, now) or some end
+    moved = moved or some
   end
   return moved
 end
 
--- buckets returns the admissions of a state up to latest, with those of the whole bucket that contains it, oldest first: n admissions, the
--- last one at to or before.
-local function buckets(r, s, latest)
+-- admissions returns the admissions from before a time, oldest first, as entries of n at a time; those of a bucket count as of its last
+-- instant. They include the whole bucket that contains the time.
+local function admissions(w, before)
   local list = {}
-  for _, t in ipairs(s.times or {}) do
-    list[#list + 1] = t <= latest and {to = t, n = 1} or nil
+  if w.exact then
+    for i, t in ipairs(w.times) do
+      if t < before then list[i] = {at = t, n = 1} end
+    end
+    return list
   end
-  for b = s.counts and s.newest - BUCKETS + 1 or 0, s.newest or -1 do -- none for times
-    local n = b * r.width <= latest and get(s, b) or 0
-    list[#list + 1] = n > 0 and {to = (b + 1) * r.width - 1, n = n} or nil
+  for b = w.newest - BUCKETS + 1, w.newest do
+    local n = b * width(w) < before and w.counts[b % BUCKETS + 1] or 0
+    if n > 0 then list[#list + 1] = {at = (b + 1) * width(w) - 1, n = n} end
   end
   return list
 end
 
--- merge merges two lists in the order of time. With union, admissions in both lists count once.
-local function merge(a, b, union)
-  local list, i, k, none = {}, 1, 1, {to = math.huge}
+-- filled returns an empty window with the admissions of a list, which has the oldest first.
+local function filled(w, list, now)
+  for _, e in ipairs(list) do
+    local at = min(e.at, now)
+    if not w.exact or at + w.length > now then add(w, at, e.n) end -- expired buckets are ignored by add
+  end
+  return w
+end
+
+-- reach returns for how many µs before now the window has all admissions.
+local function reach(w, now) return w.exact and #w.times == MAX_TIMES and now - w.times[1] or w.length end
+
+-- source returns the admissions before a time for a window that the account does not have. They are those of one window: of those that reach
+-- back as far as the new one, one with times, or else the shortest; if none does, the one that reaches back furthest.
+local function source(a, shape, now, before)
+  local best, reached
+  for _, w in ipairs(a) do
+    local r = reach(w, now)
+    local better = not best or r > reached
+    if best and reached >= shape.length then -- the best reaches back far enough
+      better = r >= shape.length and (w.exact and not best.exact or w.exact == best.exact and r < reached)
+    end
+    if better then best, reached = w, r end
+  end
+  return best and admissions(best, before) or {}
+end
+
+-- merge_lists merges two lists in the order of time. With union, admissions in both lists count once.
+local function merge_lists(a, b, union)
+  local list, i, k = {}, 1, 1
   while a[i] or b[k] do
-    local x, y = a[i] or none, b[k] or none
-    local xn, yn = x.to <= y.to and x.n or 0, y.to <= x.to and y.n or 0
-    list[#list + 1] = {to = min(x.to, y.to), n = union and max(xn, yn) or xn + yn}
-    i, k = i + min(xn, 1), k + min(yn, 1) -- past the entries that were merged
+    local x, y = a[i], b[k]
+    if not y or x and x.at < y.at then
+      list[#list + 1], i = x, i + 1
+    elseif not x or x.at > y.at then
+      list[#list + 1], k = y, k + 1
+    else
+      list[#list + 1] = {at = x.at, n = union and max(x.n, y.n) or x.n + y.n}
+      i, k = i + 1, k + 1
+    end
   end
   return list
 end
 
--- state returns the state of a limit with the admissions of a list.
-local function state(r, list, now)
-  local n, counted, times = 0, {}, {}
-  for _, b in ipairs(list) do
-    if not r.exact or b.to + r.per > now then counted[#counted + 1], n = b, n + b.n end
+-- merge_window returns a window of two accounts, of which at least one has it.
+local function merge_window(shape, a, b, union, now)
+  local merged, lists, accounts = new_window(shape, 0, now, now), {}, {a, b}
+  for i, account in ipairs(accounts) do
+    local w = find(account, shape)
+    if w then lists[i], merged.asked, merged.since = admissions(w, math.huge), max(merged.asked, w.asked), min(merged.since, w.since) end
   end
-  local size = count_bytes(max(n, r.requests))
-  local ring = {newest = quotient(now, r.width), size = size, counts = rep('\0', BUCKETS * size)}
-  for _, b in ipairs(counted) do
-    if r.exact and n <= MAX_EXACT then
-      for _ = 1, b.n do times[#times + 1] = min(b.to, now) end
-    else
-      add(ring, r.width, min(b.to, now), b.n)
+  local before = union and merged.since or math.huge
+  for i, account in ipairs(accounts) do
+    if not lists[i] then
+      lists[i] = source(account, shape, now, before)
+      merged.since = now -- a window that is filled from others is made now
     end
   end
-  return r.exact and n <= MAX_EXACT and {times = times} or ring
+  return filled(merged, merge_lists(lists[1], lists[2], union), now)
 end
 
--- best returns the index of the limit with the shortest window that is at least per, or else with the longest window; nil if there is none.
-local function best(rules, per, shadow)
-  local found
-  for i, r in ipairs(rules) do
-    local f = rules[found]
-    if r.shadow == shadow and (not f or f.per < per and r.per > f.per or r.per >= per and r.per < f.per) then found = i end
-  end
-  return found
-end
-
--- fill returns the admissions of another policy's account for the state of a limit, and the time from which on none is missing.
-local function fill(r, old, now)
-  local list, latest = {}, now
-  for _, shadow in ipairs({r.shadow, not r.shadow}) do
-    local i = best(old.rules, r.per, shadow)
-    local from, s = old.rules[i], old.states[i]
-    local complete = from and (s.times and now - from.per + 1 or (s.newest - BUCKETS + 1) * from.width)
-    if from and complete <= latest then
-      list, latest = merge(buckets(from, s, latest), list, false), complete - 1
-      if from.per >= r.per then
-        return list, r.exact and 0 or latest + 1 -- an exact limit has every admission that counts
-      end
+local function merge(a, value, union, now)
+  local b = decode(value) or {}
+  advance(b, now)
+  if #a == 0 or #b == 0 then return #a == 0 and b or a end
+  local merged = {}
+  for _, account in ipairs({a, b}) do
+    for _, w in ipairs(account) do
+      if #merged < MAX_WINDOWS and not find(merged, w) then merged[#merged + 1] = merge_window(w, a, b, union, now) end
     end
   end
-  return list, latest + 1
+  return merged
 end
 
--- convert returns the account of a value under the policy of the call, advanced to now; whether it must be written; and whether the value
--- is not an account.
-local function convert(value, now)
-  local old = decode(value)
-  local moved = old and advance(old, now)
-  if old and old.header == policy.header then return old, moved end
-  local from = old or {rules = {}, states = {}, since = now}
-  local a = {header = policy.header, rules = policy.rules, states = {}, since = from.since}
-  for i, r in ipairs(a.rules) do
-    local list, since = fill(r, from, now)
-    a.states[i], a.since = state(r, list, now), max(a.since, min(since, now))
+-- decode_policy decodes the limits of a policy.
+local function decode_policy(value)
+  local fields, p = {struct_unpack('<' .. rep('I4I6B', #value / 11), value)}, {}
+  for i = 1, #value / 11 do
+    p[i] = {requests = fields[3 * i - 2], length = fields[3 * i - 1], shadow = fields[3 * i] == 1, exact = fields[3 * i - 2] <= MAX_EXACT}
   end
-  return a, old ~= nil, not old and value ~= ''
+  return p
 end
 
-local function refund(a, t, in_shadow)
-  local changed = false
-  for i, r in ipairs(a and a.rules or {}) do
-    local s = a.states[i]
-    if r.shadow and not in_shadow then -- it was not recorded
-    elseif s.counts then
-      changed = t >= a.since and add(s, r.width, t, -1) or changed
-    else
-      local k = #s.times
-      while k > 0 and s.times[k] ~= t do k = k - 1 end
-      if k > 0 then changed = table.remove(s.times, k) ~= nil end
+-- make_room drops a window if there is no room for another one: of those that the policy does not ask for, the one asked for longest ago.
+local function make_room(a, policy)
+  if #a < MAX_WINDOWS then return end
+  local oldest
+  for i, w in ipairs(a) do
+    if not find(policy, w) and (not oldest or w.asked < a[oldest].asked) then oldest = i end
+  end
+  table_remove(a, oldest)
+end
+
+-- ask renews the windows that the policy asks for, adds those that are missing, and drops those that no decision has asked for during twice
+-- the longest length. It reports whether the account must be written.
+local function ask(a, policy, now)
+  local changed, longest, before = false, 0, {unpack(a)} -- missing ones are not filled from one another, as roundings would add up
+  for _, w in ipairs(a) do longest = max(longest, w.length) end
+  for _, r in ipairs(policy) do longest = max(longest, r.length) end
+  for _, r in ipairs(policy) do
+    local w = find(a, r)
+    if not w then
+      w = filled(new_window(r, now, now, now), source(before, r, now, math.huge), now)
+      make_room(a, policy)
+      a[#a + 1], changed = w, true
+    elseif now - w.asked > quotient(longest, 4) then
+      w.asked, changed = now, true
+    end
+  end
+  for i = #a, 1, -1 do
+    if a[i].asked + 2 * longest <= now then
+      table_remove(a, i)
+      changed = true
     end
   end
   return changed
 end
 
--- decide returns the outcome of a request, and records an admission.
-local function decide(a, now)
-  local full, shadow_full = false, false
-  for i, r in ipairs(a.rules) do
-    if count(a.states[i]) >= r.requests then full, shadow_full = full or not r.shadow, shadow_full or r.shadow end
-  end
-  if full then return 0 end
-  for i, r in ipairs(a.rules) do
-    local s = a.states[i]
-    if r.shadow and shadow_full then -- not recorded
-    elseif s.times then
-      s.times[#s.times + 1] = now
-    elseif r.exact then -- the limit was lowered and is no longer full: its state becomes times again
-      a.states[i] = state(r, merge(buckets(r, s, now), {{to = now, n = 1}}), now)
-    else
-      add(s, r.width, now, 1)
-    end
-  end
-  return shadow_full and 2 or 1
+-- total returns the number of admissions in a window.
+local function total(w)
+  if w.exact then return #w.times end
+  local n, counts = 0, w.counts
+  for i = 1, BUCKETS do n = n + counts[i] end
+  return n
 end
 
-local op, now, value = ARGV[1], tonumber(ARGV[2]), redis.pcall('GET', KEYS[1]) or ''
+-- admits reports whether every enforced limit admits a request.
+local function admits(a, policy)
+  for _, r in ipairs(policy) do
+    if not r.shadow and total(find(a, r)) >= r.requests then return false end
+  end
+  return true
+end
+
+local value = redis.pcall('GET', KEYS[1]) or '' -- GET returns false if the key has no value
+if type(value) == 'table' then -- an error; a value of another type is treated as one that is not an account
+  if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
+  value = 'not an account'
+end
+local op, now = ARGV[1], tonumber(ARGV[2])
 if not now then
   local t = redis.call('TIME')
   now = t[1] * 1000000 + t[2]
 end
 now = max(now, EARLIEST)
-if type(value) == 'table' then
-  if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
-  value = 'not an account'
-end
+local a = decode(value)
 if op == 'refund' then
-  local a = decode(value)
-  if not refund(a, tonumber(ARGV[3]), ARGV[4] == '1') then return '0' end
+  local changed = false
+  for _, w in ipairs(a or {}) do changed = remove(w, tonumber(ARGV[3])) or changed end
+  if not changed then return '0' end
   redis.call('SET', KEYS[1], encode(a), 'KEEPTTL')
-  redis.call('PUBLISH', ARGV[5], ARGV[6])
+  redis.call('PUBLISH', ARGV[4], ARGV[5])
   return '1'
 end
 
-policy = {header = ARGV[3], rules = rules_of(ARGV[3])}
-local a, write, discarded = convert(value, now)
+local policy, discarded = decode_policy(ARGV[3]), not a and value ~= ''
+a = a or {}
+local changed = advance(a, now)
 for arg = 4, 5 do
-  if ARGV[arg] ~= '' then
-    local b = convert(ARGV[arg], now)
-    for i, r in ipairs(a.rules) do
-      a.states[i] = state(r, merge(buckets(r, a.states[i], now), buckets(r, b.states[i], now), arg == 4), now)
-    end
-    a.since, write = min(a.since, b.since), true
-  end
+  if ARGV[arg] ~= '' then a, changed = merge(a, ARGV[arg], arg == 4, now), true end
 end
-local outcome = op == 'decide' and decide(a, now) or 3
-value = encode(a)
-if op ~= 'peek' and (write or outcome == 1 or outcome == 2) then
+changed = ask(a, policy, now) or changed
+local outcome = op ~= 'decide' and 2 or admits(a, policy) and 1 or 0
+if outcome == 1 then
+  for _, w in ipairs(a) do add(w, now, 1) end
+  changed = true
+end
+if changed then value = encode(a) end
+if changed and op ~= 'peek' then
   local keep = 0
-  for _, r in ipairs(a.rules) do keep = max(keep, r.per + r.width) end
+  for _, w in ipairs(a) do keep = max(keep, w.length + width(w)) end
   if ARGV[2] == '' then
     redis.call('SET', KEYS[1], value, 'PX', math.ceil(keep / 1000))
   else -- a test sets the time

@@ -1,12 +1,13 @@
 -- Records a heartbeat of a gateway, and counts the gateways with the same prefix.
 -- KEYS[1]: sorted set of ids of gateways; the score is the server's time of the last heartbeat, in ms.
 -- ARGV[1]: id of this gateway. ARGV[2]: ms without a heartbeat after which a gateway is not counted.
--- Returns the number of gateways, this one included.
+-- Returns the number of gateways, this one included, and 1 if the set did not have this one, as after its loss; else 0.
 local t = redis.call('TIME')
 local now, kept = t[1] * 1000 + math.floor(t[2] / 1000), tonumber(ARGV[2])
-redis.call('ZADD', KEYS[1], now, ARGV[1])
+local added = redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - kept)
 -- Scores in the future are from before the clock was set back.
 redis.call('ZREMRANGEBYSCORE', KEYS[1], now + kept, '+inf')
-redis.call('PEXPIRE', KEYS[1], kept)
-return redis.call('ZCARD', KEYS[1])
+-- 31 days, as long as the longest window: the policy volatile-ttl evicts what expires first.
+redis.call('PEXPIRE', KEYS[1], 2678400000)
+return {redis.call('ZCARD', KEYS[1]), added}

@@ -9,7 +9,7 @@ if redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
   redis.call('DEL', KEYS[1]) -- too many entries, from gateways in a crash loop: drop all, and running gateways write theirs again
 end
 redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f ', now) .. ARGV[2])
-redis.call('PEXPIRE', KEYS[1], kept)
+redis.call('PEXPIRE', KEYS[1], 2678400000) -- 31 days, see replicas.lua
 if ARGV[5] == '1' then
   local all = redis.call('HGETALL', KEYS[1])
   for i = 1, #all, 2 do

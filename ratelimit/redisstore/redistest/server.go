@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -183,6 +184,26 @@ func (s *Server) signal(signal syscall.Signal) {
 	if err := s.process.Signal(signal); err != nil {
 		s.t.Fatalf("redis-server: %v: %v", signal, err)
 	}
+}
+
+// CPUTime returns the processor time of the server.
+func (s *Server) CPUTime() (total time.Duration) {
+	s.t.Helper()
+	info, err := s.Client().Info(context.Background(), "cpu").Result()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_sys" || name == "used_cpu_user" {
+			used, err := time.ParseDuration(value + "s")
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			total += used
+		}
+	}
+	return total
 }
 
 // Flush empties the server.

@@ -1,0 +1,133 @@
+package ratelimit
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// A rule is a limit, and the window that it asks for.
+type rule struct {
+	shape
+
+	requests int64
+	shadow   bool
+}
+
+// ask asks for the windows of the policy: it renews them, and adds those that are missing. Then it drops windows that no decision has asked
+// for during twice the longest length in the account. All windows live as long as the longest one: for up to one length, a gateway may
+// repeat a cached denial without asking, and a short window that was dropped then would be filled from the coarse buckets of a longer one.
+// ask works in place, and returns the account and whether it must be written. The account must be advanced to now.
+func (p *Policy) ask(a Account, now int64) (_ Account, changed bool) {
+	if len(a) == 0 {
+		a = append(make(Account, 0, p.accountBytes), form, 0)
+	}
+	longest := max(a.longest(), p.longest)
+	before := a // not filled from one another, as roundings would add up
+	for i := range p.rules {
+		r := &p.rules[i]
+		at := a.find(r.shape)
+		if at < 0 {
+			w := r.newWindow(now, now, now).filled(before.source(r.shape, now, math.MaxInt64), now)
+			a = append(p.makeRoom(a), w...)
+			a[1]++
+			changed = true
+		} else if w := window(a[at:]); now-w.asked() > longest/4 { // not each time, as a denial writes nothing else
+			w.setAsked(now)
+			changed = true
+		}
+	}
+	for at := headerBytes; at < len(a); {
+		w := window(a[at:])
+		if w.asked()+2*longest > now {
+			at += w.size()
+			continue
+		}
+		a, changed = a.drop(at), true
+	}
+	return a, changed
+}
+
+// longest returns the length of the longest window.
+func (a Account) longest() (length int64) {
+	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
+		length = max(length, window(a[at:]).length())
+	}
+	return length
+}
+
+// drop removes the window at an offset.
+func (a Account) drop(at int) Account {
+	a[1]--
+	return slices.Delete(a, at, at+window(a[at:]).size())
+}
+
+// makeRoom drops a window if there is no room for another one: of those that the policy does not ask for, the one that was asked for
+// longest ago.
+func (p *Policy) makeRoom(a Account) Account {
+	if a[1] < maxWindows {
+		return a
+	}
+	oldest := -1
+	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
+		w := window(a[at:])
+		asks := slices.ContainsFunc(p.rules, func(r rule) bool { return r.shape == w.shape() })
+		if !asks && (oldest < 0 || w.asked() < window(a[oldest:]).asked()) {
+			oldest = at
+		}
+	}
+	return slices.Clone(a).drop(oldest)
+}
+
+// decide decides a request at now. It returns the account with the admission, unless the request is denied or a peek. The account must be
+// advanced to now and have the windows of the policy.
+func (p *Policy) decide(a Account, now int64, peek bool) (Account, Decision) {
+	var recorded int64
+	if !peek && p.admits(a) {
+		a, recorded = a.record(now), 1
+	}
+	return a, p.decision(a, now, recorded)
+}
+
+// admits reports whether every enforced limit admits a request.
+func (p *Policy) admits(a Account) bool {
+	return !slices.ContainsFunc(p.rules, func(r rule) bool {
+		return !r.shadow && window(a[a.find(r.shape):]).total() >= r.requests
+	})
+}
+
+// decision returns the decision on a request, from the account after it and the number of admissions, 0 or 1, that it recorded.
+func (p *Policy) decision(a Account, now, recorded int64) Decision {
+	d := Decision{DeniedBy: -1, ShadowDeniedBy: -1, At: time.UnixMicro(now)}
+	var tallies [MaxLimits]tally
+	for i := range p.rules {
+		r := &p.rules[i]
+		t := window(a[a.find(r.shape):]).tally(r.requests, now)
+		tallies[i] = t
+		d.Budgets[i] = Budget{Remaining: int(max(0, r.requests-t.count)), Reset: duration(t.reset)}
+	}
+	if recorded == 0 {
+		d.DeniedBy = p.full(&tallies, false, 0)
+	}
+	if d.Allowed = d.DeniedBy < 0; d.Allowed {
+		d.ShadowDeniedBy = p.full(&tallies, true, recorded)
+	} else {
+		d.RetryAfter = d.Budgets[d.DeniedBy].Reset
+	}
+	return d
+}
+
+// full returns the index of a limit, in shadow or enforced, that was full before the admissions that the decision recorded: that with the
+// longest wait, or -1 if none was full.
+func (p *Policy) full(t *[MaxLimits]tally, shadow bool, recorded int64) int {
+	longest := -1
+	for i := range p.rules {
+		r := &p.rules[i]
+		if r.shadow == shadow && t[i].count-recorded >= r.requests && (longest < 0 || t[i].reset > t[longest].reset) {
+			longest = i
+		}
+	}
+	return longest
+}
+
+func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }

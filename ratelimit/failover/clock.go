@@ -1,0 +1,47 @@
+package failover
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+)
+
+// A sharedClock estimates the time of the shared store's clock. It is safe for concurrent use.
+//
+// The shared store reads its clock between the start of a call and the answer, so each answer bounds the offset. The estimate stays within
+// the bounds of the last answer, and moves no more than it has to: a call that waited in a queue has wide bounds, and moves nothing. The
+// fastest calls set the upper bound, so the estimate is ahead by at most the time that the fastest call takes to the shared store. A client
+// that waits as long as the estimate requires arrives at the shared store late enough.
+type sharedClock struct {
+	offset atomic.Int64 // from a time of this gateway to the time of the shared store, in µs
+}
+
+func (c *sharedClock) at(now time.Duration) time.Time {
+	return time.UnixMicro(now.Microseconds() + c.offset.Load())
+}
+
+// observe adjusts the estimate to an answer with the time of the shared store.
+func (c *sharedClock) observe(at time.Time, start, end time.Duration) {
+	before := c.offset.Load()
+	offset := min(max(before, at.UnixMicro()-end.Microseconds()), at.UnixMicro()-start.Microseconds())
+	if offset != before { // rare: a write for each answer would contend between cores
+		c.offset.Store(offset)
+	}
+}
+
+// maxClockStep is the largest change of the difference between the clocks that is not reported.
+const maxClockStep = 100 * time.Millisecond
+
+// clockDifference returns the time of the shared store's clock minus that of this gateway, which is monotonic since New.
+func (s *Store) clockDifference() time.Duration { return s.sharedClock.at(0).Sub(s.start) }
+
+// reportClock logs a change of the difference between the clocks. After a step of the shared store's clock, limits are not exact.
+func (s *Store) reportClock() {
+	before, now := s.difference, s.clockDifference()
+	if (now - before).Abs() <= maxClockStep {
+		return
+	}
+	s.difference = now
+	s.logger.Warn("the clocks of the gateway and of the shared rate limit store moved against each other",
+		slog.String("difference", now.Round(time.Millisecond).String()), slog.String("before", before.Round(time.Millisecond).String()))
+}

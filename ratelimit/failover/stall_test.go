@@ -1,0 +1,94 @@
+package failover_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/failover"
+	"opsgate/ratelimit/ratelimittest"
+)
+
+// A stalledLink is the connection to a shared store of a gateway that stops for a second when it has several calls in flight, which time
+// out. On its clock, time passes that does not pass in the bubble.
+type stalledLink struct {
+	*sharedStore
+
+	remaining atomic.Int32   // calls until it stops
+	calls     sync.WaitGroup // the same calls
+	stopped   atomic.Int64
+}
+
+func (l *stalledLink) clock() time.Time { return time.Now().Add(time.Duration(l.stopped.Load())) }
+
+func (l *stalledLink) Exchange(
+	ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
+) (ratelimit.Decision, ratelimit.Account, error) {
+	if l.remaining.Add(-1) < 0 {
+		return l.sharedStore.Exchange(ctx, tokenID, p, x)
+	}
+	l.calls.Done()
+	l.calls.Wait()
+	l.stopped.CompareAndSwap(0, int64(time.Second))
+	return ratelimit.Decision{}, nil, context.DeadlineExceeded
+}
+
+// A gateway stops for a second with twenty calls in flight. No outage begins, and the calls are made again: meanwhile, another gateway
+// has admitted what the limit allows.
+func TestStoppedGatewayBeginsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared()
+		l := &stalledLink{sharedStore: s}
+		s.clock = l.clock
+		store := newStore(t, failover.Options{Shared: l, Settings: failover.Settings{Replicas: 2}, Clock: l.clock})
+		store.SetStallTick(10 * time.Millisecond)
+		t.Cleanup(run(t, store))
+		other := newStore(t, failover.Options{Shared: s, Clock: l.clock})
+		p := ratelimittest.Policy(t, limit("minute", 10, time.Minute))
+		decide(t, store, "t", p)
+		admitted(t, other, "t", p, 10)
+		synctest.Wait()
+		var all sync.WaitGroup
+		l.remaining.Store(20)
+		l.calls.Add(20)
+		for range 20 {
+			all.Go(func() {
+				if d := decide(t, store, "t", p); d.Allowed || d.Local {
+					t.Errorf("after ten of ten: %+v", d)
+				}
+			})
+		}
+		all.Wait()
+		if st := store.State(); st.Mode != ratelimit.ModeShared {
+			t.Errorf("got %+v", st)
+		}
+	})
+}
+
+// A gateway that stalls in every call notices nevertheless that the shared store does not answer.
+func TestStalledGatewayNoticesAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared()
+		s.become(unreachable)
+		var stopped atomic.Int64
+		clock := func() time.Time { return time.Now().Add(time.Duration(stopped.Load())) }
+		store := newStore(t, failover.Options{Shared: s, Clock: clock})
+		store.SetStallTick(10 * time.Millisecond)
+		t.Cleanup(run(t, store))
+		p := ratelimittest.Policy(t, limit("minute", 10, time.Minute))
+		for range 2 { // each makes two calls
+			if st := store.State(); st.Mode != ratelimit.ModeShared {
+				t.Fatalf("got %+v", st)
+			}
+			s.before = func() { stopped.Add(int64(time.Second)) }
+			decide(t, store, "t", p)
+		}
+		if st := store.State(); st.Mode == ratelimit.ModeShared {
+			t.Errorf("got %+v", st)
+		}
+	})
+}

@@ -1,0 +1,162 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"opsgate/ratelimit"
+)
+
+// A server that hangs executes the calls in flight when it resumes, so the product of these bounds what clients do not learn of. More lanes
+// cost processor time, fewer add waits if the server is far away.
+const (
+	lanes    = 4
+	maxBatch = 8
+)
+
+var errNotSent = &ratelimit.FollowError{
+	Cause: fmt.Errorf("not sent, as earlier calls were not answered: %w", context.DeadlineExceeded),
+}
+
+// A batcher sends the calls of concurrent callers in batches, because a write and a read cost more than a call. Each server has lanes. A
+// call for which a lane is free is sent at once, by its caller. Else it waits, and the caller that has waited longest gets the next lane
+// and sends the calls that have gathered, within its own deadline. So a batch ends before the deadline of any call in it or behind it.
+type batcher struct {
+	client  redis.UniversalClient
+	minTime time.Duration // that a call must have left to be sent: else it would fail, and its batch with it
+
+	mu      sync.Mutex
+	servers map[redis.UniversalClient]*server // with calls in flight
+}
+
+type server struct {
+	inFlight int       // lanes in use
+	ended    int       // calls and batches that did not time out
+	waiting  []waiting // by deadline; none while a lane is free
+}
+
+// A waiting call waits for a lane.
+type waiting struct {
+	redis.Cmder
+
+	deadline time.Time
+	turn     chan bool // receives true if the caller has a lane, or false if the call has its result
+}
+
+// process sends a call to the server of its key, the third argument, within the deadline of ctx. It returns the error of the call.
+func (b *batcher) process(ctx context.Context, c redis.Cmder) error {
+	cluster, is := b.client.(*redis.ClusterClient)
+	if !is {
+		b.send(ctx, b.client, c)
+		return c.Err()
+	}
+	key, _ := c.Args()[3].(string)
+	master, err := cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return fmt.Errorf("find the server of a key: %w", err)
+	}
+	b.send(ctx, master, c)
+	if err := c.Err(); !isElsewhere(err) {
+		return err
+	}
+	return cluster.Process(ctx, c) // follows redirects
+}
+
+// isElsewhere reports whether a server has not executed a call because it does not have the key, or has left the cluster.
+func isElsewhere(err error) bool {
+	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "READONLY") ||
+		errors.Is(err, redis.ErrClosed)
+}
+
+// send sends a call, and sets its result.
+func (b *batcher) send(ctx context.Context, client redis.UniversalClient, c redis.Cmder) {
+	s, turn := b.enter(ctx, client, c)
+	if turn != nil && !<-turn {
+		return
+	}
+	others, ended := b.take(s)
+	defer func() {
+		for _, w := range others {
+			w.turn <- false
+		}
+		b.release(client, s, !timedOut(c.Err()), ended)
+	}()
+	if len(others) == 0 {
+		_ = client.Process(ctx, c)
+		return
+	}
+	batch, calls := client.Pipeline(), []redis.Cmder{c}
+	for _, w := range others {
+		calls = append(calls, w.Cmder)
+	}
+	_ = batch.BatchProcess(ctx, calls...)
+	_, _ = batch.Exec(ctx) // each call has its error
+	broken := false
+	for _, call := range calls {
+		if err := call.Err(); err != nil && !isReply(err) {
+			if broken {
+				call.SetErr(&ratelimit.FollowError{Cause: err, Sent: true})
+			}
+			broken = true
+		}
+	}
+}
+
+// enter takes a lane of the server, or, if none is free, adds the call to the waiting ones and returns its turn.
+func (b *batcher) enter(ctx context.Context, client redis.UniversalClient, c redis.Cmder) (*server, <-chan bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.servers[client]
+	if s == nil {
+		s = new(server)
+		b.servers[client] = s
+	}
+	if s.inFlight < lanes {
+		s.inFlight++
+		return s, nil
+	}
+	w := waiting{Cmder: c, turn: make(chan bool, 1)}
+	w.deadline, _ = ctx.Deadline()
+	i, _ := slices.BinarySearchFunc(s.waiting, w.deadline, func(w waiting, t time.Time) int { return w.deadline.Compare(t) })
+	s.waiting = slices.Insert(s.waiting, i, w)
+	return s, w.turn
+}
+
+// take returns the waiting calls that the caller who has a lane sends too, and how many calls and batches have ended.
+func (b *batcher) take(s *server) (others []waiting, ended int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(s.waiting), maxBatch-1)
+	others, s.waiting = s.waiting[:n:n], s.waiting[n:]
+	return others, s.ended
+}
+
+// release passes a lane on, or frees it. ended is the count of when the calls were sent: if nothing has ended since, the server hangs, and
+// the waiting calls fail unsent.
+func (b *batcher) release(client redis.UniversalClient, s *server, ok bool, ended int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if ok {
+		s.ended++
+	}
+	hangs := s.ended == ended
+	for len(s.waiting) > 0 {
+		w := s.waiting[0]
+		s.waiting = s.waiting[1:]
+		if !hangs && time.Until(w.deadline) >= b.minTime {
+			w.turn <- true
+			return
+		}
+		w.SetErr(errNotSent)
+		w.turn <- false
+	}
+	if s.inFlight--; s.inFlight == 0 {
+		delete(b.servers, client)
+	}
+}

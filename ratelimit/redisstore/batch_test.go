@@ -1,0 +1,256 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"opsgate/ratelimit"
+	"opsgate/ratelimit/redisstore"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+// concurrently calls a function once for each caller, and waits.
+func concurrently(callers int, call func(caller int)) {
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() { call(i) })
+	}
+	wg.Wait()
+}
+
+// used returns the number of admissions of a token.
+func used(t *testing.T, s *redisstore.Store, token string, p *ratelimit.Policy) int {
+	t.Helper()
+	d, err := s.Peek(t.Context(), token, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Limits()[0].Requests - d.Budgets[0].Remaining
+}
+
+// Callers that wait for a server that hangs get an error by their deadline. When it resumes, the server executes only the calls that were
+// in flight, because those that waited are not sent.
+func TestServerThatResumesExecutesFewCallsThatTimedOut(t *testing.T) {
+	server := redistest.Start(t)
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{
+		Addresses: []string{server.Addr()}, Timeout: 500 * time.Millisecond, DialTimeout: time.Second,
+	})})
+	p := hourly(t, 1_000_000)
+	var decided, longest atomic.Int64
+	concurrently(200, func(int) {
+		for {
+			start := time.Now()
+			if _, err := s.Decide(t.Context(), "t", p); err != nil {
+				if took := int64(time.Since(start)); took > longest.Load() {
+					longest.Store(took)
+				}
+				return
+			}
+			if decided.Add(1) == 2000 {
+				server.Pause()
+			}
+		}
+	})
+	server.Resume()
+	eventually(t, "the server answers again", func() bool { return s.Ping(t.Context()) == nil })
+	late := used(t, s, "t", p) - int(decided.Load())
+	t.Logf("%d decided, %d executed late, the longest call took %v", decided.Load(), late, time.Duration(longest.Load()))
+	if late < 0 || late > 32 {
+		t.Errorf("%d calls executed late, want at most 32", late)
+	}
+	if took := time.Duration(longest.Load()); took > 2*time.Second { // 501 ms on an idle machine
+		t.Errorf("a call took %v", took)
+	}
+}
+
+// Calls of a batch whose keys Redis denies fail, and no other call does, although the script is flushed all the time.
+func TestErrorOfACallAffectsNoOther(t *testing.T) {
+	server := redistest.Start(t)
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})})
+	if err := server.Client().LPush(t.Context(), "opsgate:account:3:ok1", "of another type").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "resetkeys", "~opsgate:account:3:ok*").Err(); err != nil {
+		t.Fatal(err)
+	}
+	p := hourly(t, 1000)
+	concurrently(60, func(caller int) {
+		for n := range 50 {
+			if caller == 1 {
+				if err := server.Client().ScriptFlush(t.Context()).Err(); err != nil {
+					t.Error(err)
+				}
+			}
+			if caller%3 == 0 {
+				if _, err := s.Decide(t.Context(), "denied", p); !redis.HasErrorPrefix(errors.Unwrap(err), "NOPERM") {
+					t.Errorf("call %d of caller %d: got %v", n, caller, err)
+					return
+				}
+				continue
+			}
+			if d, err := s.Decide(t.Context(), fmt.Sprint("ok", caller), p); err != nil || d.Budgets[0].Remaining != 999-n {
+				t.Errorf("call %d of caller %d: got %+v, %v", n, caller, d, err)
+				return
+			}
+		}
+	})
+}
+
+// Calls whose connection breaks fail at once, and no call is executed twice.
+func TestBrokenConnectionsFailTheirCalls(t *testing.T) {
+	server := redistest.Start(t)
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})})
+	p := hourly(t, 1_000_000)
+	var decided, failed atomic.Int64
+	concurrently(100, func(caller int) {
+		for n := range 50 {
+			if caller == 0 && n%5 == 0 {
+				server.Client().ClientKillByFilter(t.Context(), "TYPE", "normal")
+			}
+			if _, err := s.Decide(t.Context(), "t", p); err != nil {
+				failed.Add(1)
+			} else {
+				decided.Add(1)
+			}
+		}
+	})
+	got := used(t, s, "t", p)
+	t.Logf("%d decided, %d failed, %d executed", decided.Load(), failed.Load(), got)
+	if d := int(decided.Load()); got < d || got > d+int(failed.Load()) {
+		t.Errorf("%d executed: %d decided, %d failed", got, d, failed.Load())
+	}
+	server.Kill()
+	start := time.Now()
+	concurrently(100, func(int) {
+		if _, err := s.Decide(t.Context(), "t", p); err == nil {
+			t.Error("decided without a server")
+		}
+	})
+	if took := time.Since(start); took > 4*time.Second { // less than the timeout of a call
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestCallsOfAClosedClientFail(t *testing.T) {
+	server := redistest.Start(t)
+	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	s := newStore(t, redisstore.Options{Client: client})
+	p := hourly(t, 1_000_000)
+	concurrently(100, func(caller int) {
+		for n := 0; ; n++ {
+			if caller == 0 && n == 20 {
+				_ = client.Close()
+			}
+			if _, err := s.Decide(t.Context(), "t", p); err != nil {
+				return
+			}
+		}
+	})
+}
+
+// While a cluster moves a slot, concurrent requests are decided and count once.
+func TestAccountsMoveWithTheirSlotUnderLoad(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})})
+	p := hourly(t, 1_000_000)
+	token := tokenOn(t, cluster.Servers[0], s, p)
+	before := used(t, s, token, p)
+	const callers = 60
+	var wg sync.WaitGroup
+	var decided atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	for i := range callers {
+		wg.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				if i%2 == 0 { // of the slot that moves
+					if _, err := s.Decide(t.Context(), token, p); err != nil {
+						t.Error(err)
+					}
+					decided.Add(1)
+				} else if d, err := s.Decide(t.Context(), fmt.Sprint(i), p); err != nil || d.Budgets[0].Remaining != 999_999-n {
+					t.Errorf("%d of caller %d: %+v, %v", n, i, d, err)
+				}
+			}
+		})
+	}
+	for _, step := range moveSlot(t, cluster, "opsgate:account:3:"+token) {
+		step()
+		goal := decided.Load() + 200
+		eventually(t, "more are decided", func() bool { return decided.Load() > goal })
+	}
+	stop()
+	wg.Wait()
+	if got := used(t, s, token, p) - before; got != int(decided.Load()) {
+		t.Errorf("%d executed, %d decided", got, decided.Load())
+	}
+}
+
+// Calls to a node of a cluster that hangs fail, and calls to other nodes do not.
+func TestHangingNodeAffectsNoOther(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{
+		Addresses: cluster.Addrs(), Timeout: time.Second, DialTimeout: 2 * time.Second,
+	})})
+	p := hourly(t, 1_000_000)
+	hanging, well := tokenOn(t, cluster.Servers[0], s, p), tokenOn(t, cluster.Servers[1], s, p)
+	cluster.Servers[0].Pause()
+	concurrently(80, func(caller int) {
+		if caller%2 == 0 {
+			if _, err := s.Decide(t.Context(), well, p); err != nil {
+				t.Error(err)
+			}
+		} else if _, err := s.Decide(t.Context(), hanging, p); err == nil {
+			t.Error("decided by a node that hangs")
+		}
+	})
+}
+
+// The hook is called for each call, also for those in batches, and a server gets a connection for each batch in flight only.
+func TestConcurrentCallsShareConnections(t *testing.T) {
+	server := redistest.Start(t)
+	hook := &countingHook{}
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Hook: hook})
+	p := hourly(t, 1_000_000)
+	decide(t, s, "t", p) // loads the script
+	hook.calls.Store(0)
+	concurrently(100, func(int) {
+		for range 20 {
+			if _, err := s.Decide(t.Context(), "t", p); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if got := hook.calls.Load(); got != 2000 {
+		t.Errorf("%d calls of the hook", got)
+	}
+	clients, err := server.Client().ClientList(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(clients, "cmd=evalsha"); n > 4 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+type countingHook struct{ calls atomic.Int64 }
+
+func (*countingHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*countingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *countingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, c redis.Cmder) error {
+		h.calls.Add(1)
+		return next(ctx, c)
+	}
+}

@@ -1,0 +1,69 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+
+	"opsgate/ratelimit"
+)
+
+// Check does once what a gateway does with Redis, and reports each result; limits are right without what is optional. It counts a token and
+// a gateway of its own: their keys begin with the prefix and "check:", are removed at the end, and expire otherwise. ctx must have a
+// deadline.
+func Check(ctx context.Context, client redis.UniversalClient, prefix string, report func(what string, err error, optional bool)) {
+	prefix = fmt.Sprintf("%scheck:%d:", prefix, time.Now().UnixNano())
+	registry, logger := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
+	s, err := New(Options{Client: client, Prefix: prefix, Logger: logger, Registerer: registry})
+	r, errReplicas := NewReplicas(ReplicasOptions{Client: client, Prefix: prefix, Logger: logger, Registerer: registry})
+	err = errors.Join(err, errReplicas)
+	if ping := client.Ping(ctx).Err(); err == nil && !redis.HasErrorPrefix(ping, "NOPERM") {
+		err = ping
+	}
+	if err != nil {
+		report("connection", err, false)
+		return
+	}
+	defer r.unregister(ctx)
+	written, beat, _ := r.sendHeartbeat(ctx, []byte("check"))
+	_, read := r.Peers(ctx)
+	eviction := r.readEviction(ctx)
+	if eviction == nil && r.evicting.Load() > 0 {
+		eviction = errors.New("its maxmemory-policy evicts keys, and with them the usage of tokens")
+	}
+	report("counting requests", s.check(ctx), false)
+	report("counting gateways", beat.Err(), false)
+	report("subscription to refunds", s.checkSubscription(ctx), false)
+	report("table of gateways", errors.Join(written.Err(), read), true)
+	report("no eviction", eviction, true)
+}
+
+// check counts, refunds and resets requests of a token.
+func (s *Store) check(ctx context.Context) error {
+	const token = "check"
+	d, err := s.Decide(ctx, token, s.pingPolicy)
+	if err != nil {
+		return err
+	}
+	_, _, merged := s.Exchange(ctx, token, s.pingPolicy, ratelimit.Exchange{Op: ratelimit.OpMerge})
+	return errors.Join(merged, s.Refund(ctx, token, s.pingPolicy, d), s.Reset(ctx, token))
+}
+
+// checkSubscription subscribes to refunds, and pings as a gateway does.
+func (s *Store) checkSubscription(ctx context.Context) error {
+	sub := s.client.Subscribe(ctx, s.channel)
+	defer func() { _ = sub.Close() }()
+	_, err := sub.Receive(ctx)
+	if err == nil {
+		err = sub.Ping(ctx)
+	}
+	if err == nil {
+		_, err = sub.Receive(ctx)
+	}
+	return err
+}

@@ -1,0 +1,56 @@
+package redisstore
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// evictionEvery is the number of heartbeats of which one reads the eviction. INFO returns 5 KB, and takes 40 µs of Redis.
+const evictionEvery = 15
+
+// Eviction returns the number of servers whose maxmemory-policy evicts keys, and how many keys of any program were evicted since the first
+// read. With an account, the usage of a token is lost. Both are 0 if the user of Redis may not read them.
+func (r *Replicas) Eviction() (servers, keys int64) { return r.evicting.Load(), r.evictedKeys.Load() }
+
+// readEviction asks the server, or the masters of a cluster that it reaches.
+func (r *Replicas) readEviction(ctx context.Context) error {
+	callCtx, cancel := r.callContext(ctx)
+	defer cancel()
+	var mu sync.Mutex // masters are asked concurrently
+	evicting := int64(0)
+	ask := func(ctx context.Context, server *redis.Client) error {
+		info := server.InfoMap(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		if policy := info.Item("Memory", "maxmemory_policy"); policy != "" && policy != "noeviction" && info.Item("Memory", "maxmemory") != "0" {
+			evicting++
+		}
+		run := info.Item("Server", "run_id") // the number begins again in another process
+		if keys, err := strconv.ParseInt(info.Item("Stats", "evicted_keys"), 10, 64); err == nil {
+			if before, known := r.evicted[run]; known {
+				r.evictedKeys.Add(max(0, keys-before)) // below 0 after CONFIG RESETSTAT
+			}
+			r.evicted[run] = keys
+		}
+		return info.Err()
+	}
+	var err error
+	switch c := r.client.(type) {
+	case *redis.Client:
+		err = ask(callCtx, c)
+	case *redis.ClusterClient:
+		err = c.ForEachMaster(callCtx, ask)
+	}
+	if err == nil || evicting > 0 {
+		r.evicting.Store(evicting)
+	}
+	if isReply(err) && !r.refused { // a failed call is reported by the heartbeat
+		r.logger.Warn("whether redis evicts keys is not known: its user may not read INFO", slog.Any("error", err))
+	}
+	r.refused = isReply(err)
+	return err
+}

@@ -1,0 +1,217 @@
+package ratelimit
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+)
+
+// advance brings the account to now, in place. It drops admissions that have left their window, and moves admissions in the future to now:
+// if the clock was set back, they count for one window at most. Windows of times keep those of the given number of lengths: 1, but more for
+// DecideShare, which also counts a longer period. moved reports whether a time was moved.
+func (a Account) advance(now, lengths int64) (_ Account, moved bool) {
+	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
+		w := window(a[at:])
+		if w.asked() > now || w.since() > now {
+			w.setAsked(min(w.asked(), now))
+			w.setSince(min(w.since(), now))
+			moved = true
+		}
+		if w.exact() {
+			expired, some := w.advanceTimes(now, lengths)
+			a = slices.Delete(a, at+stateAt, at+stateAt+expired*timeBytes)
+			a[at+tagAt] -= byte(expired)
+			moved = moved || some
+		} else if future := w.advanceBuckets(now); future > 0 {
+			a = a.add(at, now, future)
+			moved = true
+		}
+	}
+	return a, moved
+}
+
+// advanceTimes moves times in the future to now, and returns how many of the oldest have expired.
+func (w window) advanceTimes(now, lengths int64) (expired int, moved bool) {
+	for i := w.times() - 1; i >= 0 && w.time(i) > now; i-- {
+		w.setTime(i, now)
+		moved = true
+	}
+	for expired < w.times() && w.time(expired)+w.length()*lengths <= now {
+		expired++
+	}
+	return expired, moved
+}
+
+// advanceBuckets clears the buckets that have left the window and those in the future, and returns the admissions of the latter.
+func (w window) advanceBuckets(now int64) (future int64) {
+	newest, present := w.newest(), now/w.width()
+	for b := max(present, newest-numBuckets) + 1; b <= newest; b++ {
+		future += w.count(b)
+		w.setCount(b, 0)
+	}
+	for b := max(newest, present-numBuckets) + 1; b <= present; b++ {
+		w.setCount(b, 0)
+	}
+	w.setNewest(present)
+	return future
+}
+
+// record records an admission at now in every window, and returns the account. It must be advanced to now.
+func (a Account) record(now int64) Account {
+	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
+		a = a.add(at, now, 1)
+	}
+	return a
+}
+
+// add adds n admissions at t to the window at an offset, in place, and returns the account. No time in the window may be later.
+func (a Account) add(at int, t, n int64) Account {
+	w := window(a[at:])
+	if !w.exact() {
+		b := t / w.width()
+		if !w.holds(b) {
+			return a
+		}
+		sum := min(w.count(b)+n, math.MaxUint32)
+		for window(a[at:]).countBytes() < countBytes(sum) {
+			a = a.widen(at)
+		}
+		window(a[at:]).setCount(b, sum)
+		return a
+	}
+	for range min(n, maxTimes) {
+		if w.times() < maxTimes {
+			a = slices.Insert(a, at+w.size(), make([]byte, timeBytes)...)
+			a[at+tagAt]++
+			w = window(a[at:])
+		} else {
+			copy(w[stateAt:w.size()], w[stateAt+timeBytes:w.size()])
+		}
+		w.setTime(w.times()-1, t)
+	}
+	return a
+}
+
+// remove removes an admission at t from the window at an offset, in place, if it has one, and returns the account.
+func (a Account) remove(at int, t int64) Account {
+	w := window(a[at:])
+	if !w.exact() {
+		if b := t / w.width(); t >= w.since() && w.holds(b) && w.count(b) > 0 {
+			w.setCount(b, w.count(b)-1)
+		}
+		return a
+	}
+	i := w.times() - 1
+	for i >= 0 && w.time(i) != t {
+		i--
+	}
+	if i < 0 {
+		return a
+	}
+	from := at + stateAt
+	if w.times() == maxTimes { // an older one may have been dropped: a copy of the oldest takes its place
+		copy(a[from+timeBytes:], a[from:from+i*timeBytes])
+		return a
+	}
+	a[at+tagAt]--
+	return slices.Delete(a, from+i*timeBytes, from+(i+1)*timeBytes)
+}
+
+// A tally is the number of admissions in a window, and the µs until a limit has more requests remaining: until the count falls, or, if the
+// limit is full, until the count is less than the limit. They are 0 if there are none.
+type tally struct{ count, reset int64 }
+
+// tally counts the admissions for a limit of a number of requests. The window must be advanced to now.
+func (w window) tally(requests, now int64) tally {
+	if w.exact() {
+		n := int64(w.times())
+		if n == 0 {
+			return tally{}
+		}
+		awaited := n - min(n, requests) // the oldest, or, if the limit is full, the requests-th newest
+		return tally{n, w.time(int(awaited)) + w.length() - now}
+	}
+	counts := w.counts()
+	var t tally
+	for _, n := range counts {
+		t.count += int64(n)
+	}
+	rest := t.count // when this and all older buckets have expired
+	for i, n := range counts {
+		if rest -= int64(n); n > 0 && rest < requests {
+			t.reset = w.expires(w.newest()-numBuckets+1+int64(i)) - now
+			break
+		}
+	}
+	return t
+}
+
+// counts returns the counts of all buckets, the oldest first.
+func (w window) counts() (list [numBuckets]uint32) {
+	b := int((w.newest() + 1) % numBuckets)
+	encoded := w[countsAt:]
+	for i := range list {
+		switch w[tagAt] {
+		case bucketsTag | 1:
+			list[i] = uint32(encoded[b])
+		case bucketsTag | 2:
+			list[i] = uint32(binary.LittleEndian.Uint16(encoded[2*b:]))
+		default:
+			list[i] = binary.LittleEndian.Uint32(encoded[4*b:])
+		}
+		if b++; b == numBuckets {
+			b = 0
+		}
+	}
+	return list
+}
+
+// total returns the number of admissions. The window must be advanced to now.
+func (w window) total() (n int64) {
+	if w.exact() {
+		return int64(w.times())
+	}
+	for _, c := range w.counts() {
+		n += int64(c)
+	}
+	return n
+}
+
+// within returns the number of admissions in the window at t, which may be later than the time that the window was advanced to; 0 for a nil
+// window. Of times it counts those of the given number of lengths before t; buckets reach back one length only.
+func (w window) within(t, lengths int64) (n int64) {
+	if w == nil {
+		return 0
+	}
+	if w.exact() {
+		for i := w.times() - 1; i >= 0 && w.time(i)+w.length()*lengths > t; i-- {
+			n++
+		}
+		return n
+	}
+	for b := max(w.newest(), t/w.width()) - numBuckets + 1; b <= w.newest(); b++ {
+		n += w.count(b)
+	}
+	return n
+}
+
+// next returns the earliest time after t at which within counts an admission no longer; MaxInt64 if there is none.
+func (w window) next(t, lengths int64) int64 {
+	if w == nil {
+		return math.MaxInt64
+	}
+	if w.exact() {
+		for i := range w.times() {
+			if expiry := w.time(i) + w.length()*lengths; expiry > t {
+				return expiry
+			}
+		}
+		return math.MaxInt64
+	}
+	for b := max(w.newest(), t/w.width()) - numBuckets + 1; b <= w.newest(); b++ {
+		if w.count(b) > 0 && w.expires(b) > t {
+			return w.expires(b)
+		}
+	}
+	return math.MaxInt64
+}
