@@ -33,9 +33,9 @@ type Authenticator struct {
 	// has failed.
 	disconnectedAt atomic.Int64
 
-	identityDown atomic.Bool // the last lookup failed; for the log
-	contract     contractState
-	shedLogger   shedLogger
+	outage     outage
+	contract   contractState
+	shedLogger shedLogger
 
 	knownInFlight atomic.Int64 // lookups of known tokens
 

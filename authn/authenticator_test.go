@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
-	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
 func TestATokenIsResolvedToItsPrincipal(t *testing.T) {
@@ -28,17 +27,6 @@ func TestATokenIsResolvedToItsPrincipal(t *testing.T) {
 	}
 }
 
-func TestATeamWithoutThePlan(t *testing.T) {
-	for _, plan := range []identityv1.Plan{identityv1.Plan_PLAN_UNSPECIFIED, identityv1.Plan_PLAN_BASIC, 99} {
-		service := newIdentity()
-		token := service.know(1)
-		service.tokens[authn.Hash(token)].Plan = plan
-		if accepted(t, newAuthenticator(t, service), token).AIPlan {
-			t.Errorf("plan %v includes the public API", plan)
-		}
-	}
-}
-
 func TestAMalformedTokenIsRefusedWithoutACall(t *testing.T) {
 	service := newIdentity()
 	a := newAuthenticator(t, service)
@@ -49,20 +37,6 @@ func TestAMalformedTokenIsRefusedWithoutACall(t *testing.T) {
 	if n := service.lookups(); n != 0 {
 		t.Errorf("%d lookups", n)
 	}
-}
-
-func TestAFreshTokenIsNotLookedUpAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := newIdentity()
-		a, token := newAuthenticator(t, service), service.know(1)
-		for range 19 {
-			accepted(t, a, token)
-			time.Sleep(time.Second)
-		}
-		if n := service.lookups(); n != 1 {
-			t.Errorf("%d lookups, want 1", n)
-		}
-	})
 }
 
 func TestATokenInUseIsRefreshedInTheBackground(t *testing.T) {
@@ -91,19 +65,6 @@ func TestATokenInUseIsRefreshedInTheBackground(t *testing.T) {
 	})
 }
 
-func TestWithoutTheStreamARevokedTokenIsRefusedAfterFreshFor(t *testing.T) {
-	for _, rest := range []time.Duration{30 * time.Second, 9 * time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
-			service := newIdentity()
-			a, token := newAuthenticator(t, service), service.know(1)
-			accepted(t, a, token)
-			service.revoke(token)
-			time.Sleep(rest)
-			refused(t, a, token, authn.ErrRevoked)
-		})
-	}
-}
-
 func TestARefusalIsCachedForFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
@@ -118,7 +79,12 @@ func TestARefusalIsCachedForFiveSeconds(t *testing.T) {
 		service.know(1)
 		refused(t, a, token, authn.ErrUnknown)
 		time.Sleep(5 * time.Second)
-		accepted(t, a, token)
+		for range 3 {
+			accepted(t, a, token)
+		}
+		if n := service.lookups(); n != 2 {
+			t.Errorf("%d lookups, want 2: the token is cached after its refusal", n)
+		}
 	})
 }
 
@@ -297,19 +263,4 @@ func BenchmarkAuthenticateHit(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-}
-
-func BenchmarkAuthenticateHitParallel(b *testing.B) {
-	service := newIdentity()
-	a, token := newAuthenticator(b, service), service.know(1)
-	ctx := b.Context()
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			if _, err := a.Authenticate(ctx, token, office); err != nil {
-				b.Error(err)
-				return
-			}
-		}
-	})
 }

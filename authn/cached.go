@@ -1,6 +1,10 @@
 package authn
 
-import "errors"
+import (
+	"errors"
+	"iter"
+	"time"
+)
 
 // The values of CachedToken.Freshness.
 const (
@@ -22,26 +26,62 @@ type CachedToken struct {
 	Revoked *RevokedError
 }
 
-// CachedToken returns the cache entry of a token by its id, a UUID in lower case. It calls no service: only a token that was used here,
-// or was refused here as revoked, is found. It scans the whole cache and is meant for operators, not for requests.
+// An Identity has the ids and the names of a token and its team; "" for what is not known.
+type Identity struct {
+	TokenID, TeamID     string
+	TokenName, TeamName string
+}
+
+// Identity returns the ids and names of the token.
+func (t CachedToken) Identity() Identity {
+	switch {
+	case t.Principal != nil:
+		return Identity{t.Principal.TokenID, t.Principal.TeamID, t.Principal.TokenName, t.Principal.TeamName()}
+	case t.Revoked != nil:
+		return Identity(*t.Revoked)
+	default:
+		return Identity{}
+	}
+}
+
+// CachedTokens returns the cache entries of tokens that were used here or refused here as revoked, in no order. It scans the whole cache,
+// which delays no request, and is meant for operators.
+func (a *Authenticator) CachedTokens() iter.Seq[CachedToken] {
+	return func(yield func(CachedToken) bool) {
+		s, now := a.settings.Load(), a.now()
+		for e := range a.entries.known.Values() {
+			t := CachedToken{Principal: e.principal}
+			if e.principal != nil {
+				t.Freshness = a.freshness(s, e, now)
+			} else if ids, ok := errors.AsType[*RevokedError](e.refusal); ok {
+				t.Revoked = ids
+			} else {
+				continue // the token does not exist any more
+			}
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// CachedToken returns the cache entry of a token by its id, a UUID in lower case. It calls no service: only the tokens of
+// [Authenticator.CachedTokens] are found.
 func (a *Authenticator) CachedToken(tokenID string) (CachedToken, bool) {
 	if tokenID == "" {
 		return CachedToken{}, false
 	}
-	for e := range a.entries.known.Values() {
-		if e.principal != nil && e.principal.TokenID == tokenID {
-			return CachedToken{Freshness: a.freshness(e), Principal: e.principal}, true
-		}
-		if ids, ok := errors.AsType[*RevokedError](e.refusal); ok && ids.TokenID == tokenID {
-			return CachedToken{Revoked: ids}, true
+	for t := range a.CachedTokens() {
+		if t.Identity().TokenID == tokenID {
+			return t, true
 		}
 	}
 	return CachedToken{}, false
 }
 
-func (a *Authenticator) freshness(e *entry) string {
+func (a *Authenticator) freshness(s *settings, e *entry, now time.Duration) string {
 	switch {
-	case !a.fresh(a.ageLimits(a.settings.Load(), e), e, a.now()):
+	case !a.fresh(a.ageLimits(s, e), e, now):
 		return cachedDue
 	case e.state == unconfirmed:
 		return cachedStale

@@ -54,14 +54,6 @@ func TestAResponseThatBreaksTheContractIsErrContract(t *testing.T) {
 	}
 }
 
-func TestIDsAreConvertedToLowerCase(t *testing.T) {
-	service, token := newIdentity(), mint(1)
-	service.answer(token, &identityv1.ResolveTokenResponse{TokenId: strings.ToUpper(idOf(token)), TeamId: strings.ToUpper(teamID)})
-	if p := accepted(t, newAuthenticator(t, service), token); p.TokenID != idOf(token) || p.TeamID != teamID {
-		t.Errorf("got %+v", p)
-	}
-}
-
 // As in an outage, cached tokens are accepted for a limited time.
 func TestConfirmedTokensSurviveABrokenContract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

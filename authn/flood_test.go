@@ -349,24 +349,3 @@ func TestInventedTokensDoNotEvictConfirmedOnes(t *testing.T) {
 		t.Errorf("%d of %d confirmed tokens were evicted", n, len(confirmed))
 	}
 }
-
-func TestATokenCreatedAfterItsRefusalIsCached(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := newIdentity()
-		a, token := newAuthenticator(t, service), mint(1)
-		refused(t, a, token, authn.ErrUnknown)
-		time.Sleep(5 * time.Second)
-		service.know(1)
-		for range 3 {
-			accepted(t, a, token)
-		}
-		service.revoke(token)
-		time.Sleep(30 * time.Second)
-		for range 3 {
-			refused(t, a, token, authn.ErrRevoked)
-		}
-		if n := service.lookups(); n != 3 {
-			t.Errorf("%d lookups, want 3", n)
-		}
-	})
-}

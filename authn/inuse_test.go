@@ -70,4 +70,7 @@ func use(t *testing.T, u usage) {
 		}
 		time.Sleep(pace)
 	}
+	if n := service.lookups(); n > int(u.lasts/time.Second) {
+		t.Errorf("%d lookups in %v: more than one a second", n, u.lasts)
+	}
 }

@@ -38,7 +38,7 @@ type flight struct {
 
 	// Guarded by Authenticator.mu.
 	queued  bool
-	waiters int    // requests that wait for it; maintained only if it is of an unknown token
+	waiters int    // requests that wait for it; not decremented for a known token, where it is not used
 	start   func() // makes the call
 	revoked bool   // the token was revoked since the start
 
@@ -122,7 +122,7 @@ func (a *Authenticator) lookup(ctx context.Context, k key, f *flight) {
 	defer cancel()
 	response, err := a.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: k[:]})
 	e, err := a.interpret(s, k, response, err)
-	a.logAvailability(ctx, err)
+	a.recordAvailability(ctx, err)
 
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -159,6 +159,7 @@ func (a *Authenticator) interpret(s *settings, k key, response *identityv1.Resol
 		return nil, fmt.Errorf("resolve a token: %w", err)
 	}
 	a.metrics.resolved.Inc()
+	a.outage.confirmed(now)
 	return &entry{principal: principal, determinedAt: now, confirmedAt: now, keepUntil: now + s.StaleFor}, nil
 }
 
@@ -174,7 +175,7 @@ func (a *Authenticator) revokedEntry(s *settings, k key, tokenID string) *entry 
 		if known, ok := errors.AsType[*RevokedError](cached.refusal); ok {
 			*ids = *known
 		} else if cached.principal != nil {
-			ids.TokenID, ids.TeamID = cached.principal.TokenID, cached.principal.TeamID
+			*ids = RevokedError(CachedToken{Principal: cached.principal}.Identity())
 		}
 	}
 	if id, ok := CanonicalUUID(tokenID); ok {
@@ -191,15 +192,15 @@ func (a *Authenticator) complete(s *settings, k key, f *flight, e *entry, err er
 	}
 	switch cached, _, ok := a.entries.peek(k); {
 	case f.revoked:
-		f.outcome = cached // revoke has updated the cache
-		if !ok {           // the entry has been evicted since
-			f.outcome = a.revokedEntry(s, k, "")
+		if !ok { // revoke stored the refusal, but it has been evicted since
+			cached = a.revokedEntry(s, k, "")
 		}
+		f.outcome = cached
 		return
 	case err == nil:
 		f.outcome = e
 	case ok && a.usableInOutage(s, cached):
-		f.outcome = cached.unconfirmed(a.now())
+		f.outcome = cached.unconfirmed(a.now(), s.StaleFor)
 	default:
 		f.failure = err
 		return
@@ -215,19 +216,24 @@ func (a *Authenticator) usableInOutage(s *settings, e *entry) bool {
 	return e.principal == nil || a.now() < e.confirmedAt+s.StaleFor
 }
 
-// unconfirmed returns the entry for further use while the identity service is unavailable.
-func (e *entry) unconfirmed(now time.Duration) *entry {
+// unconfirmed returns the entry for further use while the identity service is unavailable. A StaleFor that was raised since its
+// confirmation keeps a principal for longer.
+func (e *entry) unconfirmed(now, staleFor time.Duration) *entry {
+	keepUntil := e.keepUntil
+	if e.principal != nil {
+		keepUntil = max(keepUntil, e.confirmedAt+staleFor)
+	}
 	return &entry{
 		state: unconfirmed, principal: e.principal, refusal: e.refusal,
-		determinedAt: now, confirmedAt: e.confirmedAt, keepUntil: e.keepUntil,
+		determinedAt: now, confirmedAt: e.confirmedAt, keepUntil: keepUntil,
 	}
 }
 
-// logAvailability logs when the identity service becomes unavailable and when it is available again.
-func (a *Authenticator) logAvailability(ctx context.Context, err error) {
+// recordAvailability records the result of a lookup, and logs when the identity service becomes unavailable and when it is available again.
+func (a *Authenticator) recordAvailability(ctx context.Context, err error) {
 	down := errors.Is(err, ErrUnavailable)
 	switch {
-	case a.identityDown.Swap(down) == down: // no change
+	case !a.outage.record(a.now(), down): // no change
 	case down:
 		a.logger.WarnContext(ctx, "identity service is unavailable; cached tokens are accepted for a while", slog.Any("error", err))
 	default:

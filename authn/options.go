@@ -29,7 +29,7 @@ type Options struct {
 	Identity identityv1.IdentityServiceClient
 	// Settings are the initial settings; [Authenticator.Apply] replaces them.
 	Settings
-	// MaxEntries is the maximum number of cached tokens; 100,000 by default, some 40 MB. An eighth as many refusals are cached in addition.
+	// MaxEntries is the maximum number of cached tokens; 100,000 by default, some 48 MB. An eighth as many refusals are cached in addition.
 	MaxEntries int
 	// Clock returns the time; [time.Now] by default.
 	Clock func() time.Time

@@ -3,7 +3,11 @@ package authn
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+	"unique"
 
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
@@ -18,6 +22,18 @@ type Principal struct {
 	Scopes Scopes
 	// AIPlan reports whether the team's plan includes the public API.
 	AIPlan bool
+	// TokenName is the token's name, for operators; "" if it has none. It has at most 100 printable characters.
+	TokenName string
+
+	teamName unique.Handle[string] // many tokens have the same
+}
+
+// TeamName returns the name of the team, for operators; "" if it has none. It has at most 100 printable characters.
+func (p *Principal) TeamName() string {
+	if p.teamName == (unique.Handle[string]{}) {
+		return ""
+	}
+	return p.teamName.Value()
 }
 
 // newPrincipal converts a response, or returns an [ErrContract]. It checks that the ids are UUIDs: other services reject an invalid team
@@ -40,7 +56,31 @@ func newPrincipal(r *identityv1.ResolveTokenResponse) (*Principal, error) {
 		TeamID:  teamID,
 		Scopes:  NewScopes(scopes...),
 		AIPlan:  r.GetPlan() == identityv1.Plan_PLAN_AI,
+
+		TokenName: displayName(r.GetTokenName()),
+		teamName:  unique.Make(displayName(r.GetTeamName())),
 	}, nil
+}
+
+// maxName is the maximum number of characters of a displayed name, which bounds the memory of a cached token.
+const maxName = 100
+
+// displayName returns a name as operators may read it on a page or a terminal: characters that cannot be seen or that change the text
+// around them are escaped, and what follows the first maxName characters is cut.
+func displayName(name string) string {
+	var b strings.Builder
+	left := maxName
+	for _, c := range strings.TrimSpace(name) {
+		shown := string(c)
+		if !unicode.IsPrint(c) {
+			shown = strings.Trim(strconv.QuoteRuneToASCII(c), "'")
+		}
+		if left -= utf8.RuneCountInString(shown); left < 0 {
+			break
+		}
+		b.WriteString(shown)
+	}
+	return b.String()
 }
 
 // CanonicalUUID returns s in lower case if it is a UUID of the form 8-4-4-4-12, with digits in upper or lower case.
@@ -86,6 +126,8 @@ var (
 type RevokedError struct {
 	// TokenID is the id of the token and TeamID that of its team, UUIDs in lower case; "" if they are not known.
 	TokenID, TeamID string
+	// TokenName and TeamName are the names, as in [Principal]; "" if they are not known.
+	TokenName, TeamName string
 }
 
 // Error returns the text of [ErrRevoked].

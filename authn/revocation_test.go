@@ -54,8 +54,11 @@ func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
 		w.revocation("2", token)
 		w.revocation("3", mint(3)) // not cached
 		synctest.Wait()
-		refused(t, a, token, authn.ErrRevoked)
-		refused(t, a, token, authn.ErrInvalidToken)
+		want := authn.RevokedError{TokenID: idOf(token), TeamID: teamID}
+		mustBeCached(t, a, want)
+		if got := idsOf(t, a, token); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
 		accepted(t, a, other)
 		if n := service.lookups(); n != 2 {
 			t.Errorf("%d lookups, want 2: a revocation causes none", n)
@@ -63,21 +66,6 @@ func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
 		if n := metric(t, registry, "opsgate_authn_revocations_total"); n != 2 {
 			t.Errorf("%v revocations counted, want 2", n)
 		}
-	})
-}
-
-func TestARevocationOutlastsAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := newIdentity()
-		a, w := following(t, service)
-		token := service.know(1)
-		accepted(t, a, token)
-		service.fail(errUnavailable)
-		w.revocation("2", token)
-		synctest.Wait()
-		w.fail(status.Error(codes.OutOfRange, "position expired"))
-		time.Sleep(9 * time.Minute)
-		refused(t, a, token, authn.ErrRevoked)
 	})
 }
 

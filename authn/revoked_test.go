@@ -74,25 +74,6 @@ func TestTheRefusalOfARevokedTokenHasItsIDs(t *testing.T) {
 	}
 }
 
-func TestATokenRevokedByTheStreamIsCachedByItsID(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := newIdentity()
-		a, w := following(t, service)
-		token := service.know(1)
-		accepted(t, a, token)
-		w.revocation("2", token)
-		synctest.Wait()
-		want := authn.RevokedError{TokenID: idOf(token), TeamID: teamID}
-		mustBeCached(t, a, want)
-		if got := idsOf(t, a, token); got != want {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-		if n := service.lookups(); n != 1 {
-			t.Errorf("%d lookups, want 1", n)
-		}
-	})
-}
-
 // A revocation is final: one that a lookup finds is cached as long as one from the stream, and outlasts an outage.
 func TestARevocationFoundByALookupIsCachedForStaleFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -64,13 +64,24 @@ func TestAppliedSettingsHoldInAnOutage(t *testing.T) {
 	})
 }
 
-func TestInvalidSettings(t *testing.T) {
-	if err := (authn.Settings{}).Validate(); err != nil {
-		t.Error(err)
-	}
-	if (authn.Settings{FreshFor: time.Hour, StaleFor: time.Minute}).Validate() == nil {
-		t.Error("no error")
-	}
+// An operator raises StaleFor in an outage: tokens in use are accepted for the new time.
+func TestALongerStaleForAppliesToTokensInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, token := newAuthenticator(t, service), service.know(1)
+		accepted(t, a, token)
+		service.fail(errUnavailable)
+		a.Apply(authn.Settings{StaleFor: time.Hour})
+		for range 59 {
+			time.Sleep(time.Minute)
+			accepted(t, a, token)
+		}
+		if _, acceptedFor := a.LookupsFailing(); acceptedFor != time.Minute {
+			t.Errorf("tokens are accepted for %v more, want 1m", acceptedFor)
+		}
+		time.Sleep(time.Minute)
+		refused(t, a, token, authn.ErrUnavailable)
+	})
 }
 
 func TestCachedTokenCallsNoService(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"hash/crc32"
-	"math/big"
 	randv2 "math/rand/v2"
 	"regexp"
 	"strings"
@@ -47,27 +46,14 @@ func TestMintedTokensAreWellFormed(t *testing.T) {
 	}
 }
 
-// The checksum is part of the contract with secret scanners and with other programs that make tokens. The test computes it in another way.
+// The checksum is part of the contract with secret scanners and with other programs that make tokens.
 func TestChecksumIsTheCRCInBase62(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		body := "ops_live_" + rapid.StringMatching(`[0-9A-Za-z]{30}`).Draw(t, "secret")
-		sum := big.NewInt(int64(crc32.ChecksumIEEE([]byte(body)))).Text(62)
-		sum = strings.Map(swapCase, sum) // the digits of math/big are in the order 0-9a-zA-Z
-		token := body + strings.Repeat("0", 6-len(sum)) + sum
-		if !format.Valid(token) {
+		if token := body + digitsOf(crc32.ChecksumIEEE([]byte(body))); !format.Valid(token) {
 			t.Fatalf("%q is not valid", token)
 		}
 	})
-}
-
-func swapCase(r rune) rune {
-	switch {
-	case 'a' <= r && r <= 'z':
-		return r - 'a' + 'A'
-	case 'A' <= r && r <= 'Z':
-		return r - 'A' + 'a'
-	}
-	return r
 }
 
 func TestAnyChangedCharacterIsDetected(t *testing.T) {
@@ -80,25 +66,6 @@ func TestAnyChangedCharacterIsDetected(t *testing.T) {
 			t.Fatalf("%q is as valid as %q", changed, token)
 		}
 	})
-}
-
-func TestTokensOfAnotherShapeAreNotValid(t *testing.T) {
-	token := mint(1)
-	for name, bad := range map[string]string{
-		"empty":          "",
-		"prefix alone":   "ops_live_",
-		"cut":            token[:len(token)-1],
-		"longer":         token + "0",
-		"other prefix":   "dev_" + strings.TrimPrefix(token, "ops_"),
-		"not live":       strings.Replace(token, "live", "test", 1),
-		"space in front": " " + token,
-		"line break":     token + "\n",
-		"not base62":     token[:12] + "é" + token[14:],
-	} {
-		if format.Valid(bad) {
-			t.Errorf("%s: %q is valid", name, bad)
-		}
-	}
 }
 
 func TestNewReturnsTheErrorOfItsRandomSource(t *testing.T) {
@@ -128,10 +95,14 @@ func TestPrefixes(t *testing.T) {
 }
 
 func FuzzTokenFormatValid(f *testing.F) {
-	f.Add(mint(1))
-	f.Add(mint(2)[:44])
-	f.Add("ops_live_000000000000000000000000000000000000")
-	f.Add("")
+	token := mint(1)
+	for _, text := range []string{
+		token, token[:44], token + "0", "", "ops_live_", "ops_live_000000000000000000000000000000000000",
+		"dev_" + strings.TrimPrefix(token, "ops_"),
+		strings.Replace(token, "live", "test", 1), " " + token, token + "\n", token[:12] + "é" + token[14:],
+	} {
+		f.Add(text)
+	}
 	shape := regexp.MustCompile(`^ops_live_[0-9A-Za-z]{36}$`)
 	f.Fuzz(func(t *testing.T, token string) {
 		valid := format.Valid(token)

@@ -66,22 +66,6 @@ func TestATokenConfirmedBeforeTheDisconnectIsRefreshedInTheBackground(t *testing
 	})
 }
 
-func TestAnUnusedTokenIsAcceptedForFreshForAtMost(t *testing.T) {
-	for _, broken := range []time.Duration{0, time.Second, 15 * time.Second, 29 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			service := newIdentity()
-			a, w := following(t, service)
-			token := service.know(1)
-			accepted(t, a, token)
-			time.Sleep(broken)
-			cut(service, w)
-			service.revoke(token)
-			time.Sleep(30*time.Second - broken)
-			refused(t, a, token, authn.ErrRevoked)
-		})
-	}
-}
-
 func TestAReconnectRestoresFreshFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()

@@ -152,7 +152,12 @@ type ResolveTokenResponse struct {
 	// Scopes of the token, such as `servers:read`. The gateway ignores unknown scopes.
 	Scopes []string `protobuf:"bytes,3,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// Plan of the team.
-	Plan          Plan `protobuf:"varint,4,opt,name=plan,proto3,enum=ops.identity.v1.Plan" json:"plan,omitempty"`
+	Plan Plan `protobuf:"varint,4,opt,name=plan,proto3,enum=ops.identity.v1.Plan" json:"plan,omitempty"`
+	// Name of the token, for operators: the gateway shows it beside the id, and never to clients. Optional; it need not be unique. At most
+	// 100 characters are shown; control and bidirectional characters are escaped.
+	TokenName string `protobuf:"bytes,5,opt,name=token_name,json=tokenName,proto3" json:"token_name,omitempty"`
+	// Name of the team, like token_name.
+	TeamName      string `protobuf:"bytes,6,opt,name=team_name,json=teamName,proto3" json:"team_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -213,6 +218,20 @@ func (x *ResolveTokenResponse) GetPlan() Plan {
 		return x.Plan
 	}
 	return Plan_PLAN_UNSPECIFIED
+}
+
+func (x *ResolveTokenResponse) GetTokenName() string {
+	if x != nil {
+		return x.TokenName
+	}
+	return ""
+}
+
+func (x *ResolveTokenResponse) GetTeamName() string {
+	if x != nil {
+		return x.TeamName
+	}
+	return ""
 }
 
 // Request of WatchRevocations.
@@ -386,12 +405,15 @@ const file_ops_identity_v1_identity_proto_rawDesc = "" +
 	"\n" +
 	"\x1eops/identity/v1/identity.proto\x12\x0fops.identity.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"8\n" +
 	"\x13ResolveTokenRequest\x12!\n" +
-	"\ftoken_sha256\x18\x01 \x01(\fR\vtokenSha256\"\x8d\x01\n" +
+	"\ftoken_sha256\x18\x01 \x01(\fR\vtokenSha256\"\xc9\x01\n" +
 	"\x14ResolveTokenResponse\x12\x19\n" +
 	"\btoken_id\x18\x01 \x01(\tR\atokenId\x12\x17\n" +
 	"\ateam_id\x18\x02 \x01(\tR\x06teamId\x12\x16\n" +
 	"\x06scopes\x18\x03 \x03(\tR\x06scopes\x12)\n" +
-	"\x04plan\x18\x04 \x01(\x0e2\x15.ops.identity.v1.PlanR\x04plan\"@\n" +
+	"\x04plan\x18\x04 \x01(\x0e2\x15.ops.identity.v1.PlanR\x04plan\x12\x1d\n" +
+	"\n" +
+	"token_name\x18\x05 \x01(\tR\ttokenName\x12\x1b\n" +
+	"\tteam_name\x18\x06 \x01(\tR\bteamName\"@\n" +
 	"\x17WatchRevocationsRequest\x12%\n" +
 	"\x0eafter_position\x18\x01 \x01(\tR\rafterPosition\"s\n" +
 	"\x18WatchRevocationsResponse\x12\x1a\n" +
