@@ -22,7 +22,7 @@ type attribution struct {
 
 // record records the result of an attempt, as classify returned it, and returns the result for the breaker. The breaker does not count a
 // timeout (errInconclusive) if the last counted failure was a timeout of the same team, and an attempt of another team that began later has
-// succeeded. So while attempts of other teams succeed, a team's timeouts count only in turn with other failures.
+// succeeded. So while attempts of other teams succeed, no two timeouts of one team count without another failure in between.
 func (a *attribution) record(c *call, failure error) error {
 	if failure == errInconclusive { //nolint:errorlint // classify does not wrap it
 		return failure

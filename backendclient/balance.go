@@ -61,8 +61,15 @@ type attachedConn struct {
 
 // UpdateState implements [resolver.ClientConn].
 func (c attachedConn) UpdateState(s resolver.State) error {
+	c.endpoints.lookups.succeeded()
 	s.Attributes = s.Attributes.WithValue(endpointsKey{}, c.endpoints)
 	return c.ClientConn.UpdateState(s)
+}
+
+// ReportError implements [resolver.ClientConn].
+func (c attachedConn) ReportError(err error) {
+	c.endpoints.lookups.failed(err)
+	c.ClientConn.ReportError(err)
 }
 
 // leastBusyBuilder builds the balancer of each connection. gRPC finds it by its name.
@@ -79,8 +86,8 @@ func (leastBusyBuilder) Build(cc balancer.ClientConn, options balancer.BuildOpti
 }
 
 // leastBusyBalancer stands between a connection and gRPC's base balancer, which connects to each address. For the connection, it is the
-// balancer. For the base balancer, it is the connection, through which it records the state of each endpoint, and the builder of the
-// picker, which is that of the endpoints.
+// balancer. For the base balancer, it is the connection, so that it records the state of each endpoint, and the builder of pickers, which
+// always returns the one picker of its endpoints.
 type leastBusyBalancer struct {
 	balancer.Balancer   // the base balancer
 	balancer.ClientConn // the connection
@@ -148,7 +155,10 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		}
 	}
 	deadline, hasDeadline := info.Ctx.Deadline()
-	if !hasDeadline { // a stream, which lives for days without load
+	if !hasDeadline { // a stream, which lives for days without load, or a probe
+		if probed, _ := info.Ctx.Value(probedKey{}).(*endpoint); probed != nil {
+			picked = probed
+		}
 		return balancer.PickResult{SubConn: picked.subConn}, nil
 	}
 	picked.inFlight.Add(1)

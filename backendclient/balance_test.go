@@ -105,11 +105,6 @@ func shares(all []*place, call func() error) []int64 {
 	return got
 }
 
-func TestEquallyBusyProcessesGetCallsRoundRobin(t *testing.T) {
-	all, clients := processes(t, 3)
-	mustRoundRobin(t, all, func() error { return getServer(t, clients) })
-}
-
 // A stream lives for days. If it counted, its process would get fewer calls all that time.
 func TestAStreamDoesNotCountAsInFlight(t *testing.T) {
 	all, clients := processes(t, 2)

@@ -25,8 +25,8 @@ const (
 const (
 	// windowBuckets is the number of steps in which the window moves.
 	windowBuckets = 10
-	// minOutage is how long all attempts must fail to open the breaker regardless of earlier successes in the window. It is longer than it
-	// takes to replace an instance, and short enough that the breaker opens within a second of an outage.
+	// minOutage is the time after which the breaker opens if all attempts fail, regardless of earlier successes in the window. It is longer
+	// than it takes to replace an instance, and short enough that the breaker opens within a second of an outage.
 	minOutage = 500 * time.Millisecond
 	// minAttemptTime is the minimum timeout of an attempt for which DeadlineExceeded counts as a failure of the service. A request that has
 	// less time left was delayed elsewhere, for instance by a slow upload: slow clients must not open the breaker.
@@ -35,7 +35,7 @@ const (
 	probes = 3
 )
 
-// A BreakerStatus is the status of one service's breaker.
+// A BreakerStatus is the status of the breakers of a service: of the one that refuses most.
 type BreakerStatus struct {
 	State BreakerState
 	// Since is when the state began.
@@ -46,12 +46,14 @@ type BreakerStatus struct {
 	ProbesAt time.Time
 	// Cause is the failure that opened the breaker; "" while it is closed.
 	Cause string
-	// Team is the only team whose calls a breaker that is not closed refuses; "" if it refuses those of all teams.
+	// Team is the team whose calls are refused, if the breaker refuses those of one team only; "" if it refuses those of all teams or of none.
 	Team string
+	// Methods are the methods whose breakers are not closed, in order, such as "CreateIncident".
+	Methods []string
 }
 
-// A breaker counts the failures of a service's attempts, and allows no attempts for a while after too many. If all failures were timeouts
-// of one team, it allows the attempts of other teams.
+// A breaker counts the failed attempts of a method. After too many failures, it allows no attempts for a while. If all failures were
+// timeouts of one team, it still allows the attempts of other teams.
 type breaker struct {
 	settings    BreakerSettings
 	circuit     *gobreaker.CircuitBreaker[error]
@@ -93,15 +95,15 @@ func (b *breaker) do(c *call) error {
 		}
 		return b.attempt(ctx, c)
 	})
-	open, probing := errors.Is(countedErr, gobreaker.ErrOpenState), errors.Is(countedErr, gobreaker.ErrTooManyRequests)
-	if !open && !probing {
+	open, probesTaken := errors.Is(countedErr, gobreaker.ErrOpenState), errors.Is(countedErr, gobreaker.ErrTooManyRequests)
+	if !open && !probesTaken { // the function was called
 		return err
 	}
 	if team := b.attribution.onlyFailingTeam(); team != "" && team != c.team { // the circuit does not count these attempts
 		err, _ := b.attempt(c.ctx, c)
 		return err
 	}
-	var retryAfter time.Duration // 0 while all probes are in flight
+	var retryAfter time.Duration // 0 if probesTaken
 	if open {
 		retryAfter = time.Until(b.status.Load().ProbesAt)
 	}

@@ -3,6 +3,7 @@ package backendclient_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -91,9 +93,7 @@ func TestAnOpenBreakerRefusesUntilItProbes(t *testing.T) {
 		time.Sleep(2500*time.Millisecond + 1)
 		w.answer = always(nil)
 		for range 3 {
-			if err := call(t, clients); err != nil {
-				t.Fatal(err)
-			}
+			must(t, call(t, clients))
 		}
 		mustBe(t, clients, backendclient.BreakerClosed)
 		if s := breakerOf(clients); s.Cause != "" || !s.ProbesAt.IsZero() || !s.TrippedAt.IsZero() {
@@ -259,6 +259,79 @@ func TestShortDeadlinesAreNotCounted(t *testing.T) {
 	}
 }
 
+// A method fails, as writes do when a disk is full. Its breaker opens; the other methods of the service lose no call.
+func TestAMethodThatFailsOpensItsOwnBreakerOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		clients := broken(t, w)
+		if s := breakerOf(clients); !slices.Equal(s.Methods, []string{"GetServer"}) {
+			t.Errorf("the breakers of %v are not closed", s.Methods)
+		}
+		w.answer = always(nil)
+		for range 100 {
+			if _, err := clients.Fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{}); err != nil {
+				t.Fatalf("another method: %v", err)
+			}
+		}
+		if !isRefused(t, call(t, clients), backendclient.ReasonBreakerOpen) {
+			t.Error("successful calls of another method closed the breaker")
+		}
+	})
+}
+
+func TestTheStatusIsOfTheBreakerThatRefusesMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		clients := broken(t, w)
+		time.Sleep(2 * time.Second)
+		for range backendclient.DefaultSettings().Breaker.MinRequests {
+			_, _ = clients.Fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{})
+		}
+		first := breakerOf(clients)
+		if both := []string{"GetServer", "ListServers"}; !slices.Equal(first.Methods, both) || time.Since(first.TrippedAt) != 2*time.Second {
+			t.Errorf("tripped %v ago: %v", time.Since(first.TrippedAt), first.Methods)
+		}
+		time.Sleep(time.Second + 1)
+		w.answer = always(nil)
+		must(t, call(t, clients))
+		if s := breakerOf(clients); s.State != backendclient.BreakerOpen || !s.TrippedAt.After(first.TrippedAt) {
+			t.Errorf("one is open and one half-open, but the status is %+v", s)
+		}
+	})
+}
+
+// A method that is rarely called does not stay the cause of an alert until its next call.
+func TestABreakerWithoutCallsCloses(t *testing.T) {
+	for name, half := range map[string]bool{"open": false, "half-open": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, log, registry := new(wire), make(lines, 100), prometheus.NewRegistry()
+				clients := broken(t, w, func(o *backendclient.Options) { o.Logger, o.Registerer = slog.New(log), registry })
+				s := backendclient.DefaultSettings().Breaker
+				if half {
+					w.answer = always(nil)
+					time.Sleep(s.OpenFor + 1)
+					must(t, call(t, clients))
+				}
+				time.Sleep(s.OpenFor + s.Window - time.Millisecond)
+				if breakerOf(clients).State == backendclient.BreakerClosed {
+					t.Error("it closed before its window ended")
+				}
+				time.Sleep(2 * time.Millisecond)
+				synctest.Wait()
+				mustBe(t, clients, backendclient.BreakerClosed)
+				if series(t, registry, "opsgate_upstream_breaker_state")["opsgate_upstream_breaker_state service=fleet state=closed"] != 1 {
+					t.Error("the metric has another state")
+				}
+				const want = "circuit breaker is closed service=fleet method=GetServer because=no call came to probe the service"
+				if line := lastLine(log); line != want {
+					t.Errorf("logged %q", line)
+				}
+			})
+		})
+	}
+}
+
 func TestChangedBreakerSettingsCloseTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, log, registry := new(wire), make(lines, 100), prometheus.NewRegistry()
@@ -276,7 +349,7 @@ func TestChangedBreakerSettingsCloseTheBreaker(t *testing.T) {
 		if series(t, registry, "opsgate_upstream_breaker_state")[closed] != 1 {
 			t.Error("the metric has another state")
 		}
-		if line := lastLine(log); !strings.Contains(line, "circuit breaker is closed service=fleet because=its settings were changed") {
+		if line := lastLine(log); !strings.Contains(line, "circuit breaker is closed service=fleet method=GetServer because=its settings were changed") {
 			t.Errorf("logged %q", line)
 		}
 		w.answer = always(nil)
@@ -321,7 +394,7 @@ func TestABreakersChangesAreLoggedAndMeasured(t *testing.T) {
 		w, log, registry := new(wire), make(lines, 100), prometheus.NewRegistry()
 		is := func(state backendclient.BreakerState, because string) {
 			t.Helper()
-			if got, want := lastLine(log), "circuit breaker is "+string(state)+" service=fleet because="+because; got != want {
+			if got, want := lastLine(log), "circuit breaker is "+string(state)+" service=fleet method=GetServer because="+because; got != want {
 				t.Errorf("logged %q, want %q", got, want)
 			}
 			for series, value := range series(t, registry, "opsgate_upstream_breaker_state") {

@@ -2,6 +2,7 @@ package backendclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -33,8 +34,8 @@ func (e *ChangeError) Error() string { return e.Err.Error() }
 func (e *ChangeError) Unwrap() error { return e.Err }
 
 // Prepare makes connections to the upstreams whose address or TLS files differ from those in use, and waits up to half a second until they
-// are ready. Its error is a [ChangeError]: an address cannot be parsed, TLS files cannot be read, or the new address does not respond while
-// the one in use does. If neither responds, the change can be applied.
+// are ready. Its error is a [ChangeError]: an address cannot be parsed, TLS files cannot be read, the new address does not respond while
+// the one in use does, or another service is at the new address. If neither responds, the change can be applied.
 func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	change, err := c.build(upstreams)
 	if err != nil {
@@ -48,7 +49,22 @@ func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 			return nil, &ChangeError{u.service, err}
 		}
 	}
+	if err := change.probe(); err != nil {
+		change.Discard()
+		return nil, err
+	}
 	return change, nil
+}
+
+// probe returns the ChangeError of a service that is not at its new address. An endpoint that does not answer is no error.
+func (c *Change) probe() error {
+	for u, conn := range c.connections {
+		errs := u.probeAll(c.clients.ctx, conn, conn.endpoints.connected())
+		if wrong, ok := errors.AsType[*WrongServiceError](errors.Join(errs...)); ok {
+			return &ChangeError{u.service, wrong}
+		}
+	}
+	return nil
 }
 
 // awaitReady connects, and waits until all connections are ready, at most for readyTimeout.
@@ -59,9 +75,7 @@ func (c *Change) awaitReady() {
 		conn.grpc.Connect()
 	}
 	for _, conn := range c.connections {
-		for state := conn.grpc.GetState(); state != connectivity.Ready && conn.grpc.WaitForStateChange(ctx, state); {
-			state = conn.grpc.GetState()
-		}
+		conn.await(ctx, func(s connectivity.State) bool { return s == connectivity.Ready })
 	}
 }
 
@@ -101,8 +115,8 @@ func (c *Change) Discard() {
 }
 
 // Apply replaces the connections. New calls use the new ones from then on; calls in flight end on the old ones, which then close. Streams
-// on the old ones end with Unavailable. The breaker of each changed service is closed. Apply must not be concurrent with other methods that
-// change the Clients.
+// on the old ones end with Unavailable. The breakers of each changed service are closed. Apply must not be concurrent with other methods
+// that change the Clients.
 func (c *Change) Apply() {
 	for u, conn := range c.connections {
 		conn.grpc.Connect() // gRPC would wait for the first call
@@ -111,7 +125,8 @@ func (c *Change) Apply() {
 		if old == nil {
 			continue
 		}
-		u.setBreaker(c.clients.settings.Load().Breaker, "the address of the service was changed")
+		u.requestProbes()
+		u.setBreakers(c.clients.settings.Load().Breaker, "the address of the service was changed")
 		old.cancel()
 		c.clients.running.Go(func() { old.closeWhenUnused(c.clients.ctx, u.logger.With(slog.String("service", u.service))) })
 	}

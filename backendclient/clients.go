@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc/connectivity"
 
+	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
@@ -50,13 +51,21 @@ func Dial(options Options) (*Clients, error) {
 	for _, s := range services() {
 		u := &upstream{
 			service: s.name, methods: newMethods(s, metrics.durations, o.Exemplar), settings: &c.settings, slots: newSlots(),
-			metrics: metrics.forService(s.name), logger: o.Logger,
+			metrics: metrics.forService(s.name), logger: o.Logger, probesDue: make(chan struct{}, 1),
 		}
-		u.setBreaker(o.Breaker, "")
+		for _, m := range s.description.Methods {
+			u.unary = append(u.unary, u.methods[m.MethodName])
+		}
+		u.setBreakers(o.Breaker, "")
 		if err := metrics.registerInFlight(u); err != nil {
 			return nil, fmt.Errorf("backend client metrics: %w", err)
 		}
 		c.upstreams[s.name] = u
+	}
+	for _, m := range contract.Methods() {
+		if m.Proves() {
+			c.upstreams[m.Service()].probeMethod = m.Path()
+		}
 	}
 	change, err := c.build(o.Upstreams)
 	if err != nil {
@@ -86,7 +95,7 @@ func (c *Clients) Apply(s Settings) {
 		return
 	}
 	for _, u := range c.upstreams {
-		u.setBreaker(s.Breaker, "its settings were changed")
+		u.setBreakers(s.Breaker, "its settings were changed")
 	}
 }
 
@@ -110,6 +119,17 @@ func (c *Clients) Endpoints() map[string][]EndpointStatus {
 	return all
 }
 
+// FailedLookups returns the current failure to look up the name of each service that has one, by the service's short name.
+func (c *Clients) FailedLookups() map[string]FailedLookup {
+	failed := make(map[string]FailedLookup)
+	for service, u := range c.upstreams {
+		if f := u.connection.Load().endpoints.lookups.failing.Load(); f != nil {
+			failed[service] = *f
+		}
+	}
+	return failed
+}
+
 // UnreachableSince returns the start of the downtime of each service that is not available, by its short name.
 func (c *Clients) UnreachableSince() map[string]time.Time {
 	since := make(map[string]time.Time)
@@ -121,11 +141,11 @@ func (c *Clients) UnreachableSince() map[string]time.Time {
 	return since
 }
 
-// Breakers returns the status of the breakers by the service's short name.
+// Breakers returns the status of the breakers of each service by its short name.
 func (c *Clients) Breakers() map[string]BreakerStatus {
 	states := make(map[string]BreakerStatus, len(c.upstreams))
 	for service, u := range c.upstreams {
-		states[service] = u.breaker.Load().current()
+		states[service] = u.breakerStatus()
 	}
 	return states
 }

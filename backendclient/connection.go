@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 )
 
@@ -54,6 +55,13 @@ func (u *upstream) acquire() *connection {
 	}
 }
 
+// await waits until the state of the connection meets the condition, at most until ctx ends.
+func (c *connection) await(ctx context.Context, condition func(connectivity.State) bool) {
+	for state := c.grpc.GetState(); !condition(state) && c.grpc.WaitForStateChange(ctx, state); {
+		state = c.grpc.GetState()
+	}
+}
+
 // Invoke implements [grpc.ClientConnInterface].
 func (u *upstream) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
 	c := u.acquire()
@@ -80,7 +88,7 @@ func (u *upstream) interceptStream(c *connection) grpc.StreamClientInterceptor {
 		s := &stream{method: u.methods[methodName(fullMethod)], callerCtx: ctx, connection: c}
 		ctx, s.cancel = context.WithCancel(ctx)
 		stop := context.AfterFunc(c.ctx, s.cancel)
-		context.AfterFunc(ctx, func() { stop() }) // c.ctx does not keep streams that have ended
+		context.AfterFunc(ctx, func() { stop() }) // so that c.ctx, which outlives the stream, does not keep it in memory
 		inner, err := open(ctx, description, cc, fullMethod, u.settings.Load().callOptions(options)...)
 		if err != nil {
 			return nil, s.fail(err)

@@ -44,6 +44,8 @@ type EndpointStatus struct {
 	// EjectedUntil is the end of the ejection, and Ejections is how many there were in a row; zero unless it is ejected.
 	EjectedUntil time.Time
 	Ejections    int
+	// WrongSince is when a probe found that the endpoint is of another service; zero unless it is.
+	WrongSince time.Time
 }
 
 // An endpoint is an address of a service with its connection.
@@ -60,6 +62,9 @@ type endpoint struct {
 	state EndpointState // of the connection: not EndpointEjected
 	since time.Time     // of the state or of the ejection
 	cause string
+
+	proved     atomic.Bool // by a probe since it was connected
+	wrongSince time.Time   // guarded by endpoints.mu; see EndpointStatus
 }
 
 // endpoints are the endpoints of a connection to a service.
@@ -67,7 +72,9 @@ type endpoints struct {
 	service   string
 	logger    *slog.Logger
 	ejections prometheus.Counter
+	lookups   lookups // of the name
 	penalty   time.Duration
+	onReady   func() // called, with mu held, when an endpoint becomes ready
 	picker    picker // of those that are ready and not ejected
 
 	mu       sync.Mutex
@@ -79,6 +86,8 @@ type endpoints struct {
 func newEndpoints(u *upstream, i intervals) *endpoints {
 	return &endpoints{
 		service: u.service, logger: u.logger, ejections: u.metrics.ejections, penalty: i.penalty, outliers: outliers{unit: i.ejection},
+		onReady: u.requestProbes,
+		lookups: lookups{service: u.service, logger: u.logger, failures: u.metrics.failedLookups},
 	}
 }
 
@@ -140,6 +149,10 @@ func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
 	if changed {
 		e.since = time.Now()
 	}
+	if changed && state == EndpointReady {
+		e.proved.Store(false)
+		s.onReady()
+	}
 	e.cause = cause // after readmitted, which clears it
 }
 
@@ -179,10 +192,10 @@ func (s *endpoints) endCall(e *endpoint, info balancer.DoneInfo, shortTimeout bo
 	}
 	e.inFlight.Add(-1)
 	if code == codes.Canceled || !info.BytesReceived {
-		return // no answer: gRPC reports no error for a pick whose connection broke before the call
+		return // nor a success: gRPC reports no error, and no bytes, for a pick whose connection broke before the call
 	}
 	s.outliers.successes.Add(1)
-	if e.failures.Load() > 0 {
+	if e.needsSuccess() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.outliers.succeeded(e)
@@ -220,6 +233,7 @@ func (s *endpoints) statuses() []EndpointStatus {
 	for _, e := range s.all {
 		status := EndpointStatus{
 			Address: e.address, State: e.state, Since: e.since, InFlight: int(e.inFlight.Load()), Cause: e.cause,
+			WrongSince: e.wrongSince,
 		}
 		if e.isEjected() {
 			status.State, status.EjectedUntil, status.Ejections = EndpointEjected, e.ejectedUntil, e.ejections

@@ -42,8 +42,8 @@ type Error struct {
 	// Code is the service's code, but Canceled if the caller canceled, and Internal if TooLarge. A service may return Canceled as well: only
 	// if the caller canceled, the error wraps context.Canceled.
 	Code codes.Code
-	// TooLarge is true if the response was larger than Settings.MaxResponseBytes, or a message larger than a limit of the service: its size
-	// depends on the caller's data, so it is no failure of the service. Code is Internal then.
+	// TooLarge is true if the response was larger than Settings.MaxResponseBytes, or the service reports that a message is larger than its
+	// limit. This is no failure of the service, as the size depends on the caller's data. Code is Internal then.
 	TooLarge bool
 	// Violations are the invalid fields of the request, at most 100.
 	Violations []Violation

@@ -18,7 +18,10 @@ func ConnectionOf(c *Clients, fullName string) *grpc.ClientConn {
 
 // Quicken shortens the intervals of clients.
 func Quicken(o *Options) {
-	o.intervals = intervals{ejection: 200 * time.Millisecond, penalty: time.Millisecond, lookup: 50 * time.Millisecond, minLookup: 5 * time.Millisecond}
+	o.intervals = intervals{
+		ejection: 200 * time.Millisecond, penalty: time.Millisecond, lookup: 50 * time.Millisecond, minLookup: 5 * time.Millisecond,
+		probe: 20 * time.Millisecond,
+	}
 }
 
 // LookupEvery replaces the interval of lookups.

@@ -53,9 +53,7 @@ type connection struct{}
 func message(t *testing.T, size int) []byte {
 	t.Helper()
 	body, err := proto.Marshal(&fleetv1.GetServerResponse{Server: &fleetv1.Server{Name: strings.Repeat("x", size)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body))), body...)
 }
 

@@ -17,6 +17,7 @@ const numCodes = int(codes.Unauthenticated) + 1
 type method struct {
 	service, name string
 	readOnly      bool
+	breaker       atomic.Pointer[breaker] // nil for a stream
 
 	exemplar  func(context.Context) prometheus.Labels // see Options
 	durations *prometheus.HistogramVec

@@ -15,6 +15,7 @@ type metrics struct {
 	retries    *prometheus.CounterVec
 	withheld   *prometheus.CounterVec
 	ejections  *prometheus.CounterVec
+	lookups    *prometheus.CounterVec
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -27,7 +28,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		}, []string{"service", "method", "code"}),
 		breakers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "opsgate_upstream_breaker_state",
-			Help: "1 for the state that the circuit breaker of an internal service is in: closed, open or half-open.",
+			Help: "1 for the state of the breaker that refuses most, of those of the methods of an internal service: closed, open or half-open.",
 		}, []string{"service", "state"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_upstream_refused_requests_total",
@@ -45,8 +46,12 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Name: "opsgate_upstream_ejections_total",
 			Help: "How often an endpoint of an internal service was ejected because its calls failed while those of others succeeded.",
 		}, []string{"service"}),
+		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "opsgate_upstream_dns_failures_total",
+			Help: "Lookups of the name of an internal service that failed or returned no address.",
+		}, []string{"service"}),
 	}
-	for _, c := range []prometheus.Collector{m.durations, m.breakers, m.refused, m.retries, m.withheld, m.ejections} {
+	for _, c := range []prometheus.Collector{m.durations, m.breakers, m.refused, m.retries, m.withheld, m.ejections, m.lookups} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -59,6 +64,7 @@ type upstreamMetrics struct {
 	breakers                     *prometheus.GaugeVec          // by state
 	refused                      map[string]prometheus.Counter // by reason of an Error
 	retries, withheld, ejections prometheus.Counter
+	failedLookups                prometheus.Counter
 }
 
 func (m *metrics) forService(service string) upstreamMetrics {
@@ -69,9 +75,10 @@ func (m *metrics) forService(service string) upstreamMetrics {
 			ReasonTeamOverloaded: m.refused.WithLabelValues(service, "team_overloaded"),
 			ReasonBreakerOpen:    m.refused.WithLabelValues(service, "breaker_open"),
 		},
-		retries:   m.retries.WithLabelValues(service),
-		withheld:  m.withheld.WithLabelValues(service),
-		ejections: m.ejections.WithLabelValues(service),
+		retries:       m.retries.WithLabelValues(service),
+		withheld:      m.withheld.WithLabelValues(service),
+		ejections:     m.ejections.WithLabelValues(service),
+		failedLookups: m.lookups.WithLabelValues(service),
 	}
 }
 

@@ -44,9 +44,7 @@ func TestCallsAreMeasuredByServiceMethodAndCode(t *testing.T) {
 func series(t testing.TB, registry *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := make(map[string]float64)
 	for _, f := range families {
 		if f.GetName() != name {
@@ -84,9 +82,7 @@ func BenchmarkInterceptors(b *testing.B) {
 		}
 	}
 	connection, err := grpc.NewClient("passthrough:///x", plainCredentials(), wire)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Cleanup(func() { _ = connection.Close() })
 	b.Run("bare", run(fleetv1.NewFleetServiceClient(connection)))
 	clients := dial(b, at("passthrough:///x"), func(o *backendclient.Options) { o.DialOptions = []grpc.DialOption{wire} })

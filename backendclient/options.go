@@ -50,6 +50,7 @@ type intervals struct {
 	ejection          time.Duration // length of a first ejection
 	penalty           time.Duration // see failurePenalty
 	lookup, minLookup time.Duration // see lookupInterval
+	probe             time.Duration // see probeInterval
 }
 
 func (o Options) withDefaults() Options {
@@ -57,6 +58,7 @@ func (o Options) withDefaults() Options {
 	o.Version = cmp.Or(o.Version, "dev")
 	o.intervals = cmp.Or(o.intervals, intervals{
 		ejection: ejectionUnit, penalty: failurePenalty, lookup: lookupInterval, minLookup: minLookupInterval,
+		probe: probeInterval,
 	})
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

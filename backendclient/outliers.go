@@ -11,6 +11,8 @@ const (
 	// minFailures is the number of calls in a row that must fail. A single failed call, or a request that always fails, is no sign of a bad
 	// endpoint.
 	minFailures = 5
+	// minFailuresAgain is that number for an endpoint that has not answered since its ejection was over: it failed before.
+	minFailuresAgain = 1
 	// minSuccesses is the number of calls that the other endpoints must have answered meanwhile: if they fail as well, the service fails as a
 	// whole.
 	minSuccesses = 5
@@ -18,14 +20,15 @@ const (
 	maxFailureRatio = 0.1
 	// ejectionUnit is the length of a first ejection. Each further one in a row is longer by that much.
 	ejectionUnit = 10 * time.Second
-	// maxEjections is the number of ejections in a row from which on they do not become longer: 5 minutes.
+	// maxEjections limits the length of an ejection: further ones in a row are as long as this one, 5 minutes.
 	maxEjections = 30
 )
 
 // outliers decides which endpoints are ejected: those whose calls all fail while the calls of others succeed. A member is in one of two
 // states, in use or ejected:
 //
-//	in use  → ejected  its last minFailures calls failed, the others work, and at most half of the members are ejected afterwards
+//	in use  → ejected  its last minFailures calls failed (minFailuresAgain after an ejection whose time was over), the others work, and at
+//	                   most half of the members are ejected afterwards
 //	ejected → in use   its time is over, it loses its connection, or others do and more than half of the members would be ejected
 //
 // Members are the endpoints that are connected and healthy. The methods are not safe for concurrent use.
@@ -34,14 +37,15 @@ type outliers struct {
 	members []*endpoint
 
 	successes         atomic.Int64 // of all endpoints
-	recoveredFailures int64        // failures of endpoints that have succeeded again
+	recoveredFailures int64        // failures of all endpoints that were followed by a success of the same endpoint
 }
 
 // A history is what outliers records of an endpoint.
 type history struct {
 	failures         atomic.Int32 // in a row
-	successesBefore  int64        // outliers.successes at the first of these failures
-	recoveriesBefore int64        // outliers.recoveredFailures at the first of these failures
+	onProbation      atomic.Bool  // its ejection is over, and it has not answered since
+	successesBefore  int64        // outliers.successes at the first of these failures, or at the end of the ejection
+	recoveriesBefore int64        // outliers.recoveredFailures at that time
 
 	ejectedUntil time.Time // zero while in use
 	ejectedFor   time.Duration
@@ -51,10 +55,14 @@ type history struct {
 
 func (h *history) isEjected() bool { return !h.ejectedUntil.IsZero() }
 
-// succeeded records a successful call that followed a failed one.
+// needsSuccess reports whether a successful call changes the history.
+func (h *history) needsSuccess() bool { return h.failures.Load() > 0 || h.onProbation.Load() }
+
+// succeeded records a successful call that followed a failed one, or an ejection.
 func (s *outliers) succeeded(e *endpoint) {
 	if !e.isEjected() { // else the call began before the ejection
 		s.recoveredFailures += int64(e.failures.Swap(0))
+		e.onProbation.Store(false)
 	}
 }
 
@@ -63,10 +71,13 @@ func (s *outliers) failed(e *endpoint, now time.Time) (ejected bool) {
 	if e.isEjected() || !slices.Contains(s.members, e) {
 		return false // the call began before the ejection, or on a former connection
 	}
-	if e.failures.Load() == 0 {
-		e.successesBefore, e.recoveriesBefore = s.successes.Load(), s.recoveredFailures
+	needed := int32(minFailures)
+	if e.onProbation.Load() {
+		needed = minFailuresAgain
+	} else if e.failures.Load() == 0 {
+		s.observeOthers(e)
 	}
-	if e.failures.Add(1) < minFailures || !s.othersWork(e) || 2*(s.numEjected()+1) > len(s.members) {
+	if e.failures.Add(1) < needed || !s.othersWork(e) || 2*(s.numEjected()+1) > len(s.members) {
 		return false
 	}
 	if now.Sub(e.readmittedAt) >= e.ejectedFor { // it was in use for as long as it had been ejected
@@ -78,8 +89,13 @@ func (s *outliers) failed(e *endpoint, now time.Time) (ejected bool) {
 	return true
 }
 
-// othersWork reports whether calls to other endpoints succeeded since the first of the endpoint's failures in a row. Endpoints that only
-// fail do not count: they may be outliers as well.
+// observeOthers begins the time of which othersWork reports.
+func (s *outliers) observeOthers(e *endpoint) {
+	e.successesBefore, e.recoveriesBefore = s.successes.Load(), s.recoveredFailures
+}
+
+// othersWork reports whether calls to other endpoints succeeded since observeOthers. Failures of endpoints
+// that have not succeeded since do not count (see recoveredFailures): these endpoints may be outliers as well.
 func (s *outliers) othersWork(e *endpoint) bool {
 	successes, failures := s.successes.Load()-e.successesBefore, s.recoveredFailures-e.recoveriesBefore
 	return successes >= minSuccesses && float64(failures) <= maxFailureRatio*float64(successes)
@@ -98,10 +114,11 @@ func (s *outliers) numEjected() (n int) {
 func (h *history) readmit(now time.Time) {
 	h.ejectedUntil, h.readmittedAt = time.Time{}, now
 	h.failures.Store(0)
+	h.onProbation.Store(false)
 }
 
-// setMembers replaces the members. It returns the endpoints whose ejection ends: those that are no members any more, and those because of
-// which more than half of the members would be ejected.
+// setMembers replaces the members. It returns the endpoints whose ejection ends: those that are no longer members, and those that it
+// readmits until at most half of the new members are ejected.
 func (s *outliers) setMembers(members []*endpoint, now time.Time) (removed, tooMany []*endpoint) {
 	for _, e := range s.members {
 		if slices.Contains(members, e) {
@@ -112,6 +129,7 @@ func (s *outliers) setMembers(members []*endpoint, now time.Time) (removed, tooM
 			e.readmit(now)
 		}
 		e.failures.Store(0) // the next connection may be to another process
+		e.onProbation.Store(false)
 	}
 	s.members = members
 	for 2*s.numEjected() > len(members) {
@@ -126,6 +144,8 @@ func (s *outliers) setMembers(members []*endpoint, now time.Time) (removed, tooM
 func (s *outliers) expire(now time.Time) (readmitted []*endpoint) {
 	for e := s.firstToExpire(); e != nil && !now.Before(e.ejectedUntil); e = s.firstToExpire() {
 		e.readmit(now)
+		e.onProbation.Store(true)
+		s.observeOthers(e)
 		readmitted = append(readmitted, e)
 	}
 	return readmitted

@@ -16,15 +16,18 @@ type callLog struct {
 
 type callOf struct {
 	endpoint int
-	kind     string // "ok", "failed", or "new" when the endpoint begins anew
+	kind     string // "ok", "failed", "new" when the endpoint begins anew, or "over" when its ejection ends in time
 }
 
 // isOutlier reports whether the last calls of an endpoint failed while those of others succeeded.
 func (h *callLog) isOutlier(endpoint int) bool {
-	failures, first := 0, len(h.calls)
+	failures, needed, first := 0, 5, len(h.calls)
 	for i, c := range slices.Backward(h.calls) {
 		if c.endpoint != endpoint {
 			continue
+		}
+		if c.kind == "over" {
+			needed, first = 1, i
 		}
 		if c.kind != "failed" {
 			break
@@ -42,11 +45,11 @@ func (h *callLog) isOutlier(endpoint int) bool {
 			runs[c.endpoint] = 0
 		case "failed":
 			runs[c.endpoint]++
-		case "new":
+		case "new", "over":
 			runs[c.endpoint] = 0
 		}
 	}
-	return failures >= 5 && successes >= 5 && interrupted*10 <= successes
+	return failures >= needed && successes >= 5 && interrupted*10 <= successes
 }
 
 func TestOutliersAreEjectedExactly(t *testing.T) {
@@ -60,14 +63,14 @@ func TestOutliersAreEjectedExactly(t *testing.T) {
 		}
 		ready := slices.Clone(all)
 		s.setMembers(ready, h.now)
-		begin := func(endpoints ...*endpoint) {
+		begin := func(kind string, endpoints ...*endpoint) {
 			for _, e := range endpoints {
-				h.calls = append(h.calls, callOf{slices.Index(all, e), "new"})
+				h.calls = append(h.calls, callOf{slices.Index(all, e), kind})
 			}
 		}
 		until := make(map[*endpoint]time.Time) // of the ejections
 		inARow, last := make(map[*endpoint]int), make(map[*endpoint]time.Time)
-		ended := func(endpoints ...*endpoint) {
+		ended := func(kind string, endpoints ...*endpoint) {
 			for _, e := range endpoints {
 				if until[e].IsZero() {
 					t.Fatal("an endpoint that was not ejected is in use again")
@@ -75,7 +78,7 @@ func TestOutliersAreEjectedExactly(t *testing.T) {
 				delete(until, e)
 				last[e] = h.now
 			}
-			begin(endpoints...)
+			begin(kind, endpoints...)
 		}
 		bad := rapid.SliceOfNDistinct(rapid.IntRange(0, len(all)-1), 0, len(all), rapid.ID).Draw(t, "bad")
 		call := func(t *rapid.T) {
@@ -119,7 +122,7 @@ func TestOutliersAreEjectedExactly(t *testing.T) {
 			},
 			"wait": func(t *rapid.T) {
 				h.now = h.now.Add(rapid.SampledFrom([]time.Duration{time.Second, 9 * time.Second, unit, time.Minute}).Draw(t, "wait"))
-				ended(s.expire(h.now)...)
+				ended("over", s.expire(h.now)...)
 			},
 			"change": func(t *rapid.T) {
 				before := ready
@@ -130,14 +133,14 @@ func TestOutliersAreEjectedExactly(t *testing.T) {
 						t.Fatal("an endpoint that did not leave")
 					}
 				}
-				ended(removed...)
+				ended("new", removed...)
 				for i, e := range tooMany {
 					if !slices.Contains(ready, e) || 2*(len(until)-i) <= len(ready) {
 						t.Fatal("an ejection ended early without need")
 					}
 				}
-				ended(tooMany...)
-				begin(slices.DeleteFunc(slices.Clone(before), func(e *endpoint) bool { return slices.Contains(ready, e) })...)
+				ended("new", tooMany...)
+				begin("new", slices.DeleteFunc(slices.Clone(before), func(e *endpoint) bool { return slices.Contains(ready, e) })...)
 			},
 			"": func(t *rapid.T) {
 				for _, e := range all {

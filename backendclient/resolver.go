@@ -58,7 +58,7 @@ func (b staticBuilder) Build(target resolver.Target, cc resolver.ClientConn, _ r
 			return nil, fmt.Errorf("address in a static list: %w", err)
 		}
 		a := resolver.Address{Addr: address}
-		if b.serverName == "" { // else gRPC would expect the whole list as the name in the certificate
+		if b.serverName == "" { // without a name here, gRPC would expect the whole list as the name in the certificate
 			a.ServerName = address
 		}
 		addresses = append(addresses, a)
@@ -162,9 +162,12 @@ func (r *dnsResolver) run(ctx context.Context) {
 
 // lookup looks the name up, and passes its addresses to gRPC. A failed lookup, or one without addresses, changes no address.
 func (r *dnsResolver) lookup(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, r.interval)
+	lookupCtx, cancel := context.WithTimeout(ctx, r.interval)
 	defer cancel()
-	hosts, err := r.dns.LookupHost(ctx, r.host)
+	hosts, err := r.dns.LookupHost(lookupCtx, r.host)
+	if ctx.Err() != nil {
+		return // closed
+	}
 	if err != nil || len(hosts) == 0 {
 		r.cc.ReportError(cmp.Or(err, errors.New("the name has no address")))
 		return

@@ -2,15 +2,18 @@ package backendclient_test
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/dns/dnsmessage"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -32,9 +35,7 @@ type nameServer struct {
 func startNameServer(t *testing.T, addresses ...string) *nameServer {
 	t.Helper()
 	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &nameServer{address: conn.LocalAddr().String()}
 	s.addresses.Store(&addresses)
 	var running sync.WaitGroup
@@ -134,20 +135,24 @@ func TestANameThatGainsAddressesIsUsedAtAllOfThem(t *testing.T) {
 
 func TestFailedLookupsKeepTheAddresses(t *testing.T) {
 	port, places := samePort(t, "127.0.0.1")
+	const metric = "opsgate_upstream_dns_failures_total"
 	for name, fail := range map[string]func(*nameServer){
 		"no address":     func(s *nameServer) { s.addresses.Store(new([]string)) },
 		"no such name":   func(s *nameServer) { s.code.Store(uint32(dnsmessage.RCodeNameError)) },
 		"server failure": func(s *nameServer) { s.code.Store(uint32(dnsmessage.RCodeServerFailure)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			names := startNameServer(t, "127.0.0.1")
-			o := backendclient.Options{Upstreams: fleetAt("dns://" + names.address + "/fleet.example:" + port)}
+			names, registry, log := startNameServer(t, "127.0.0.1"), prometheus.NewRegistry(), make(lines, 100)
+			o := backendclient.Options{
+				Upstreams: fleetAt("dns://" + names.address + "/fleet.example:" + port), Registerer: registry, Logger: slog.New(log),
+			}
 			backendclient.Quicken(&o)
 			clients, err := backendclient.Dial(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			<-places[0].begun
+			if n := series(t, registry, metric)[metric+" service=fleet"]; n != 0 || len(clients.FailedLookups()) > 0 {
+				t.Errorf("%v failures, %v", n, clients.FailedLookups())
+			}
 			fail(names)
 			before := names.lookups.Load()
 			eventually(t, clients, func() bool { return names.lookups.Load() > before+5 })
@@ -156,6 +161,26 @@ func TestFailedLookupsKeepTheAddresses(t *testing.T) {
 			}
 			if len(places[0].begun)+len(places[0].ended) > 0 {
 				t.Error("the connection was closed")
+			}
+			f, failing := clients.FailedLookups()["fleet"]
+			if !failing || f.Since.IsZero() || !strings.Contains(f.Cause, "fleet.example") {
+				t.Fatalf("fails: %v, %+v", failing, f)
+			}
+			if n := series(t, registry, metric)[metric+" service=fleet"]; n < 2 {
+				t.Errorf("%v failures are counted", n)
+			}
+			names.code.Store(uint32(dnsmessage.RCodeSuccess))
+			names.addresses.Store(&[]string{"127.0.0.1"})
+			eventually(t, clients, func() bool { return len(clients.FailedLookups()) == 0 })
+			const fails = "the name of an internal service does not resolve service=fleet error=lookup fleet.example"
+			for _, want := range []string{fails, "the name of an internal service resolves again service=fleet"} {
+				line := <-log
+				for !strings.HasPrefix(line, "the name") {
+					line = <-log
+				}
+				if !strings.HasPrefix(line, want) {
+					t.Errorf("logged %q, want %q", line, want)
+				}
 			}
 			if err := clients.Close(); err != nil {
 				t.Error(err)
@@ -183,40 +208,17 @@ func TestABrokenConnectionLooksTheNameUpAtOnce(t *testing.T) {
 	<-places[1].begun
 }
 
-func TestAStaticListIsUsedAtAllAddresses(t *testing.T) {
-	a, b := startPlace(t), startPlace(t)
-	gone := listen(t, "127.0.0.1:0")
-	_ = gone.Close()
-	clients := dial(t, fleetAt("static:///"+a.Address+","+gone.Addr().String()+","+b.Address))
-	<-a.begun
-	<-b.begun
-	want := map[string]backendclient.EndpointState{a.Address: "ready", b.Address: "ready", gone.Addr().String(): "unavailable"}
-	eventually(t, clients, func() bool { return maps.Equal(states(clients), want) })
-	for range 10 {
-		if err := getServer(t, clients); err != nil {
-			t.Error(err)
-		}
-	}
-	if a.calls.Load() == 0 || b.calls.Load() == 0 {
-		t.Errorf("%d and %d calls", a.calls.Load(), b.calls.Load())
-	}
-}
-
 func TestAUnixSocketIsCalledAsLocalhost(t *testing.T) {
 	path := t.TempDir() + "/fleet.sock"
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	authorities := make(chan []string, 1)
 	(&backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
 		authorities <- md.Get(":authority")
 		return &fleetv1.GetServerResponse{}, nil
 	}}).serve(t, listener)
-	if err := getServer(t, dial(t, fleetAt("unix://"+path))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, getServer(t, dial(t, fleetAt("unix://"+path))))
 	if got := <-authorities; !slices.Equal(got, []string{"localhost"}) {
 		t.Errorf("authority %q", got)
 	}
@@ -251,17 +253,13 @@ func TestTheServerNameOfAStaticListIsThatOfEachAddress(t *testing.T) {
 // A name server that does not answer must not delay the end of a gateway.
 func TestClosingDoesNotWaitForTheNameServer(t *testing.T) {
 	silent, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
 	name := backendclient.Upstream{Address: "dns://" + silent.LocalAddr().String() + "/fleet.example:9000"}
 	clients, err := backendclient.Dial(backendclient.Options{Upstreams: backendclient.Upstreams{
 		Fleet: name, Monitoring: name, Incident: name, Audit: name, Identity: name,
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, _, err := silent.ReadFrom(make([]byte, 512)); err != nil { // a lookup is in progress
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ const (
 // gRPC itself immediately retries calls of any method that never reached a server. Such a retry belongs to the same attempt here.
 func (u *upstream) callWithRetries(c *call) error {
 	u.budget.deposit(c.settings.Retries.Budget)
-	err := u.breaker.Load().do(c)
+	err := c.method.breaker.Load().do(c)
 	for n := 0; err != nil && n < c.settings.Retries.Max && c.retryable(err); n++ {
 		if !u.budget.withdraw() {
 			u.metrics.withheld.Inc()
@@ -43,7 +43,7 @@ func (u *upstream) callWithRetries(c *call) error {
 		u.metrics.retries.Inc()
 		timings.FromContext(c.ctx).AddRetry()
 		c.attemptStart = time.Now()
-		next := u.breaker.Load().do(c)
+		next := c.method.breaker.Load().do(c)
 		if status.Code(next) == codes.Aborted {
 			return err // the service is still working on the first attempt, so that attempt's error is returned
 		}

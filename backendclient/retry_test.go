@@ -49,9 +49,7 @@ func TestRetryableCalls(t *testing.T) {
 		return err
 	}
 	busy, err := status.New(codes.Unavailable, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, test := range []struct {
 		name     string
 		call     func(context.Context, *backendclient.Clients) error

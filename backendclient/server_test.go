@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
@@ -19,6 +20,14 @@ import (
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
+
+// must ends a test that got an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // backend implements one unary method and one stream with functions of the test.
 type backend struct {
@@ -39,9 +48,21 @@ func (b *backend) WatchRevocations(request *identityv1.WatchRevocationsRequest, 
 	return b.watchRevocations(request, stream)
 }
 
-// serve serves the backend on the listener until the test ends.
+// errProbed is the contract's answer to a request without fields.
+var errProbed = status.Error(codes.InvalidArgument, "a field is missing")
+
+func (b *backend) ListServers(context.Context, *fleetv1.ListServersRequest) (*fleetv1.ListServersResponse, error) {
+	return nil, errProbed
+}
+
+func (b *backend) ResolveToken(context.Context, *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
+	return nil, errProbed
+}
+
+// serve serves the backend on the listener until the test ends. The services that it does not implement answer errProbed.
 func (b *backend) serve(t testing.TB, listener net.Listener, options ...grpc.ServerOption) (*grpc.Server, *health.Server) {
 	t.Helper()
+	options = append(options, grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return errProbed }))
 	server, checks := grpc.NewServer(options...), health.NewServer()
 	healthv1.RegisterHealthServer(server, checks)
 	fleetv1.RegisterFleetServiceServer(server, b)
@@ -71,9 +92,7 @@ func dial(t testing.TB, upstreams backendclient.Upstreams, change ...func(*backe
 		c(&o)
 	}
 	clients, err := backendclient.Dial(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := clients.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -105,9 +124,7 @@ func overTCP(t testing.TB, b *backend, change ...func(*backendclient.Options)) *
 func listen(t testing.TB, address string) net.Listener {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return listener
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,24 +34,28 @@ const (
 // An upstream makes the calls to one service. Its typed client uses it as a [grpc.ClientConnInterface].
 //
 // One interceptor does everything, because each interceptor costs an allocation per call. All attempts of a call share its deadline and its
-// in-flight slot. The duration metric is of calls; the breaker counts attempts.
+// in-flight slot. The duration metric is of calls; the breaker of a method counts attempts.
 //
 // Streams have no deadline, duration metric or breaker, as they live for days.
 //
-// A change of the address replaces the connection. The metrics, the retry budget and the calls in flight stay; the breaker is closed.
+// A change of the address replaces the connection. The metrics, the retry budget and the calls in flight stay; the breakers are closed.
 type upstream struct {
 	service    string
 	connection atomic.Pointer[connection] // to the current address
 	methods    map[string]*method         // by name: "GetServer"
+	unary      []*method                  // those with a breaker
 	settings   *atomic.Pointer[settings]
-	breaker    atomic.Pointer[breaker]
 	budget     retryBudget
 	slots      slots
 	downtime   downtime
 	metrics    upstreamMetrics
 	logger     *slog.Logger
 
-	breakerMu sync.Mutex // serializes reports of the breaker's state and its replacement
+	probeMethod string        // its path, set before the first connection
+	probesDue   chan struct{} // see requestProbes
+	proved      atomic.Bool   // an endpoint was proved since the process started
+
+	breakersMu sync.Mutex // serializes reports of the breakers' states and their replacement
 }
 
 // A call is a unary call with all its attempts.
@@ -116,35 +121,76 @@ func (u *upstream) callWithinLimit(c *call) error {
 	return u.callWithRetries(c)
 }
 
-// setBreaker replaces the breaker by a closed one with the settings. The reason is logged if it was not closed before.
-func (u *upstream) setBreaker(s BreakerSettings, reason string) {
-	u.breakerMu.Lock()
-	defer u.breakerMu.Unlock()
-	before := u.breaker.Swap(newBreaker(s, u.breakerChanged))
-	if before == nil || before.status.Load().State != BreakerClosed {
-		u.metrics.setBreakerState(BreakerClosed)
+// setBreakers replaces the breakers by closed ones with the settings. The reason is logged for each that was not closed before.
+func (u *upstream) setBreakers(s BreakerSettings, reason string) {
+	u.breakersMu.Lock()
+	defer u.breakersMu.Unlock()
+	for _, m := range u.unary {
+		u.setBreaker(m, s, reason)
 	}
-	if before != nil && before.status.Load().State != BreakerClosed {
-		u.logBreaker(BreakerClosed, reason)
+	u.metrics.setBreakerState(BreakerClosed)
+}
+
+// setBreaker is setBreakers for one method, without the metric. The caller holds breakersMu.
+func (u *upstream) setBreaker(m *method, s BreakerSettings, reason string) {
+	changed := func(b *breaker, state BreakerState, reason string) { u.breakerChanged(m, b, state, reason) }
+	if before := m.breaker.Swap(newBreaker(s, changed)); before != nil && before.status.Load().State != BreakerClosed {
+		u.logBreaker(m, BreakerClosed, reason)
 	}
 }
 
-// breakerChanged reports the state of a breaker, which calls it with its own lock held. It ignores a replaced breaker, whose last calls may
-// still change its state.
-func (u *upstream) breakerChanged(b *breaker, state BreakerState, reason string) {
-	u.breakerMu.Lock()
-	defer u.breakerMu.Unlock()
-	if b == u.breaker.Load() {
-		u.metrics.setBreakerState(state)
-		u.logBreaker(state, reason)
+// breakerChanged is called by the breaker of a method when its state changes, with the breaker's own lock held. It logs the state and sets
+// the metric. It ignores a breaker that was replaced: the last calls may still change its state.
+func (u *upstream) breakerChanged(m *method, b *breaker, state BreakerState, reason string) {
+	u.breakersMu.Lock()
+	defer u.breakersMu.Unlock()
+	if b != m.breaker.Load() {
+		return
+	}
+	u.metrics.setBreakerState(u.breakerStatus().State)
+	u.logBreaker(m, state, reason)
+	if s := b.status.Load(); state != BreakerClosed {
+		time.AfterFunc(b.settings.OpenFor+b.settings.Window, func() { u.closeUnused(m, b, s) })
 	}
 }
 
-func (u *upstream) logBreaker(state BreakerState, reason string) {
+// closeUnused closes a breaker that no call has reached since it got the status: its failures are older than its window. Else a method that
+// is rarely called would be reported as failing until its next call.
+func (u *upstream) closeUnused(m *method, b *breaker, s *BreakerStatus) {
+	u.breakersMu.Lock()
+	defer u.breakersMu.Unlock()
+	if b == m.breaker.Load() && s == b.status.Load() && u.connection.Load().ctx.Err() == nil {
+		u.setBreaker(m, b.settings, "no call came to probe the service")
+		u.metrics.setBreakerState(u.breakerStatus().State)
+	}
+}
+
+func (u *upstream) logBreaker(m *method, state BreakerState, reason string) {
 	level := slog.LevelInfo
 	if state == BreakerOpen {
 		level = slog.LevelWarn
 	}
 	u.logger.Log(context.Background(), level, "circuit breaker is "+string(state),
-		slog.String("service", u.service), slog.String("because", reason))
+		slog.String("service", u.service), slog.String("method", m.name), slog.String("because", reason))
+}
+
+// breakerStatus returns the status of the breaker that refuses most, with the methods of all that are not closed. Of two in the same state
+// it is the one that left the closed state first.
+func (u *upstream) breakerStatus() BreakerStatus {
+	worst := BreakerStatus{State: BreakerClosed}
+	var tripped []string
+	for _, m := range u.unary {
+		s := m.breaker.Load().current()
+		if s.State == BreakerClosed {
+			continue
+		}
+		tripped = append(tripped, m.name)
+		if worst.State == BreakerClosed || worst.State == BreakerHalfOpen && s.State == BreakerOpen ||
+			worst.State == s.State && s.TrippedAt.Before(worst.TrippedAt) {
+			worst = s
+		}
+	}
+	slices.Sort(tripped)
+	worst.Methods = tripped
+	return worst
 }

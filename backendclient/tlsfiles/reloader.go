@@ -3,12 +3,10 @@ package tlsfiles
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"os"
 	"sync"
-	"time"
 )
 
 // Paths are the paths of PEM files; "" for no file.
@@ -73,11 +71,7 @@ func (r *Reloader) Config(ctx context.Context) *tls.Config {
 	err := r.reload()
 	switch {
 	case err == nil && (r.failure != nil || r.config != before):
-		var attrs []any
-		if expiry := Expiry(r.config); !expiry.IsZero() {
-			attrs = append(attrs, slog.Time("expires", expiry))
-		}
-		r.logger.InfoContext(ctx, "changed TLS files are in use", attrs...)
+		r.logger.InfoContext(ctx, "changed TLS files are in use")
 	case err != nil && (r.failure == nil || r.failure.Error() != err.Error()):
 		r.logger.WarnContext(ctx, "changed TLS files are not used", slog.Any("error", err))
 	}
@@ -97,17 +91,4 @@ func (r *Reloader) reload() error {
 	}
 	r.pem, r.config = contents, config
 	return nil
-}
-
-// Expiry returns the earliest expiry of the certificates in the chain of a configuration; zero without certificates.
-func Expiry(config *tls.Config) (first time.Time) {
-	for _, chain := range config.Certificates {
-		for _, der := range chain.Certificate {
-			certificate, err := x509.ParseCertificate(der)
-			if err == nil && (first.IsZero() || certificate.NotAfter.Before(first)) {
-				first = certificate.NotAfter
-			}
-		}
-	}
-	return first
 }

@@ -20,65 +20,104 @@ import (
 
 // An Authority issues certificates that are valid for an hour.
 type Authority struct {
-	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
+	Root *x509.Certificate
+	PEM  []byte // of Root
+
+	key *ecdsa.PrivateKey
 }
+
+// Pair is a certificate and its key, in PEM.
+type Pair struct{ Certificate, Key []byte }
 
 // NewAuthority makes an Authority.
 func NewAuthority(t testing.TB, name string) *Authority {
 	t.Helper()
 	a := new(Authority)
-	a.certificate, a.key = issue(t, &x509.Certificate{
+	a.Root, a.key = issue(t, &x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}, nil)
+	a.PEM = encode("CERTIFICATE", a.Root.Raw)
 	return a
 }
 
+// issue issues a certificate, with defaults for its serial number and its end.
 func issue(t testing.TB, template *x509.Certificate, by *Authority) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
+	must(t, err)
+	if template.SerialNumber == nil {
+		template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	}
-	template.SerialNumber, template.NotAfter = big.NewInt(time.Now().UnixNano()), time.Now().Add(time.Hour)
+	if template.NotAfter.IsZero() {
+		template.NotAfter = time.Now().Add(time.Hour)
+	}
 	parent, signer := template, key
 	if by != nil {
-		parent, signer = by.certificate, by.key
+		parent, signer = by.Root, by.key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return certificate, key
+}
+
+func (a *Authority) pair(t testing.TB, template *x509.Certificate) Pair {
+	t.Helper()
+	leaf, private := issue(t, template, a)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	must(t, err)
+	return Pair{encode("CERTIFICATE", leaf.Raw), encode("PRIVATE KEY", der)}
 }
 
 // Pair returns a certificate of a server or client with that name, at 127.0.0.1, and its key, in PEM.
 func (a *Authority) Pair(t testing.TB, name string) (certificate, key []byte) {
 	t.Helper()
-	leaf, private := issue(t, &x509.Certificate{
+	p := a.pair(t, &x509.Certificate{
 		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, a)
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return encode("CERTIFICATE", leaf.Raw), encode("PRIVATE KEY", der)
+	})
+	return p.Certificate, p.Key
+}
+
+// Server issues a certificate for a listener at 127.0.0.1, which cannot be used by a client.
+func (a *Authority) Server(t testing.TB, serial int64) Pair {
+	t.Helper()
+	return a.Valid(t, serial, time.Time{}, time.Time{})
+}
+
+// Valid is Server with the times of the certificate.
+func (a *Authority) Valid(t testing.TB, serial int64, begins, ends time.Time) Pair {
+	t.Helper()
+	return a.pair(t, &x509.Certificate{
+		SerialNumber: big.NewInt(serial), NotBefore: begins, NotAfter: ends,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+}
+
+// Client issues a certificate that only a client can use.
+func (a *Authority) Client(t testing.TB, subject pkix.Name, serial int64) Pair {
+	t.Helper()
+	return a.pair(t, &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+}
+
+// TLS returns the pair for a tls.Config.
+func (p Pair) TLS(t testing.TB) []tls.Certificate {
+	t.Helper()
+	certificate, err := tls.X509KeyPair(p.Certificate, p.Key)
+	must(t, err)
+	return []tls.Certificate{certificate}
 }
 
 // Config returns the configuration of a server or client with that name that trusts only the authority.
 func (a *Authority) Config(t testing.TB, name string) *tls.Config {
 	t.Helper()
 	own, err := tls.X509KeyPair(a.Pair(t, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	roots := x509.NewCertPool()
-	roots.AddCert(a.certificate)
+	roots.AddCert(a.Root)
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{own},
 		RootCAs: roots, ClientCAs: roots, ClientAuth: tls.RequireAndVerifyClientCert,
@@ -91,16 +130,30 @@ func (a *Authority) Write(t testing.TB, folder, name string) tlsfiles.Files {
 	certificate, key := a.Pair(t, name)
 	path := func(name string, content []byte) string {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, content, 0o600))
 		return path
 	}
-	return tlsfiles.Files{
-		CAFile: path("ca.pem", encode("CERTIFICATE", a.certificate.Raw)), CertFile: path("cert.pem", certificate), KeyFile: path("key.pem", key),
+	return tlsfiles.Files{CAFile: path("ca.pem", a.PEM), CertFile: path("cert.pem", certificate), KeyFile: path("key.pem", key)}
+}
+
+// Write writes each content to a file in a new directory, and returns the paths in order.
+func Write(t testing.TB, contents ...[]byte) []string {
+	t.Helper()
+	dir, paths := t.TempDir(), make([]string, len(contents))
+	for i, content := range contents {
+		paths[i] = filepath.Join(dir, string(rune('a'+i))+".pem")
+		must(t, os.WriteFile(paths[i], content, 0o600))
 	}
+	return paths
 }
 
 func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

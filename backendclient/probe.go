@@ -1,0 +1,198 @@
+package backendclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+)
+
+const (
+	// probeTimeout is the timeout of one probe, and of the connection before it.
+	probeTimeout = 2 * time.Second
+	// probeInterval is the time between probes of endpoints that are not proved.
+	probeInterval = 10 * time.Second
+)
+
+// A WrongServiceError is the error of a probe that was answered by another service, or by a server that has none.
+type WrongServiceError struct {
+	Service string // the one that is expected, by its short name
+	Method  string // to which the answer was Unimplemented
+	Address string // of the endpoint
+}
+
+// Error implements error.
+func (e *WrongServiceError) Error() string {
+	return fmt.Sprintf("wrong service at this address: %s answers Unimplemented to %s.%s", e.Address, e.Service, e.Method)
+}
+
+// Probe finds out whether the endpoints of a service, by its short name, are of that service: it sends each endpoint that is connected a
+// request without fields, which a service answers with InvalidArgument without reading data. It waits up to two seconds for a connection.
+//
+// It returns nil if all endpoints are proved: each answered, other than with Unimplemented. It returns a *[WrongServiceError] if one
+// answered Unimplemented, and else the error of a call that could not be made. Unavailable and a timeout are such errors, because proxies
+// and gRPC itself return them too. A probe counts neither in metrics nor for breakers, ejections or calls in flight, and is not retried.
+func (c *Clients) Probe(ctx context.Context, service string) error {
+	u, ok := c.upstreams[service]
+	if !ok {
+		return fmt.Errorf("no service %q", service)
+	}
+	conn := u.acquire()
+	defer conn.calls.RUnlock()
+	waitCtx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	conn.await(waitCtx, func(s connectivity.State) bool { return s == connectivity.Ready || s == connectivity.TransientFailure })
+	targets := conn.endpoints.connected()
+	if len(targets) == 0 {
+		return u.probe(ctx, conn, nil) // its error states why there is no connection
+	}
+	all := errors.Join(u.probeAll(ctx, conn, targets)...)
+	if wrong, ok := errors.AsType[*WrongServiceError](all); ok {
+		return wrong
+	}
+	return all
+}
+
+// probeAll probes endpoints at the same time, and returns the error of each.
+func (u *upstream) probeAll(ctx context.Context, conn *connection, targets []*endpoint) []error {
+	errs := make([]error, len(targets))
+	var running sync.WaitGroup
+	for i, e := range targets {
+		running.Go(func() { errs[i] = u.probe(ctx, conn, e) })
+	}
+	running.Wait()
+	return errs
+}
+
+// probedKey is the key of the endpoint in the context of a probe.
+type probedKey struct{}
+
+// probe calls the method that proves the service; e is nil for any endpoint. The call is a stream without a deadline, so that neither the
+// interceptor of calls nor the picker counts it.
+func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoint) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	callCtx, cancelCall := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), probedKey{}, e))
+	defer cancelCall()
+	defer context.AfterFunc(ctx, cancelCall)()
+	stream, err := conn.grpc.NewStream(callCtx, &grpc.StreamDesc{}, u.probeMethod)
+	if err == nil {
+		_ = stream.SendMsg(&emptypb.Empty{}) // RecvMsg returns the error of the call
+		_ = stream.CloseSend()
+		err = stream.RecvMsg(&emptypb.Empty{})
+	}
+	switch code := status.Code(err); {
+	case ctx.Err() != nil:
+		return fmt.Errorf("probe %s: no answer: %w", u.service, ctx.Err())
+	case code == codes.Unimplemented:
+		wrong := &WrongServiceError{Service: u.service, Method: methodName(u.probeMethod), Address: conn.target.Address}
+		if e != nil {
+			wrong.Address = e.address
+		}
+		return wrong
+	case code == codes.Unavailable, code == codes.Canceled, code == codes.DeadlineExceeded:
+		return fmt.Errorf("probe %s: %w", u.service, err)
+	}
+	return nil
+}
+
+// RunProbes probes each endpoint after it was connected, and every ten seconds until it is proved; see [Clients.WrongServices]. It returns
+// nil when ctx ends. It must be called at most once.
+func (c *Clients) RunProbes(ctx context.Context) error {
+	var running sync.WaitGroup
+	for _, u := range c.upstreams {
+		running.Go(func() { u.runProbes(ctx, c.options.intervals.probe) })
+	}
+	running.Wait()
+	return nil
+}
+
+func (u *upstream) runProbes(ctx context.Context, interval time.Duration) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		conn := u.acquire()
+		due := slices.DeleteFunc(conn.endpoints.connected(), func(e *endpoint) bool { return e.proved.Load() })
+		for i, err := range u.probeAll(ctx, conn, due) {
+			u.recordProbe(ctx, conn.endpoints, due[i], err)
+		}
+		conn.calls.RUnlock()
+		select {
+		case <-u.probesDue:
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// requestProbes makes runProbes probe the endpoints that are not proved.
+func (u *upstream) requestProbes() {
+	select {
+	case u.probesDue <- struct{}{}:
+	default:
+	}
+}
+
+// recordProbe records the result of a probe for the endpoint, and logs a change.
+func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, err error) {
+	_, wrong := errors.AsType[*WrongServiceError](err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wasWrong := !e.wrongSince.IsZero()
+	line := u.logger.With(slog.String("service", u.service), slog.String("address", e.address))
+	switch {
+	case wrong && !wasWrong:
+		e.wrongSince = time.Now()
+		line.ErrorContext(ctx, "wrong service at this address", slog.Any("error", err))
+	case err == nil:
+		e.wrongSince = time.Time{}
+		e.proved.Store(true)
+		u.proved.Store(true)
+		if wasWrong {
+			line.InfoContext(ctx, "the right service is at this address now")
+		}
+	}
+}
+
+// connected returns the endpoints that are connected and healthy, also ejected ones.
+func (s *endpoints) connected() []*endpoint {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.all), func(e *endpoint) bool { return e.state != EndpointReady })
+}
+
+// A WrongService is a service some of whose endpoints are of another service.
+type WrongService struct {
+	Since     time.Time
+	Addresses []string // of these endpoints
+	// Proved is true if an endpoint of the service was proved since the process started: the gateway has served its requests.
+	Proved bool
+}
+
+// WrongServices returns the services with endpoints of another service, by short name, as [Clients.RunProbes] found them.
+func (c *Clients) WrongServices() map[string]WrongService {
+	all := make(map[string]WrongService)
+	for service, u := range c.upstreams {
+		for _, e := range u.connection.Load().endpoints.statuses() {
+			if e.WrongSince.IsZero() {
+				continue
+			}
+			w := all[service]
+			if w.Addresses = append(w.Addresses, e.Address); w.Since.IsZero() || e.WrongSince.Before(w.Since) {
+				w.Since = e.WrongSince
+			}
+			w.Proved = u.proved.Load()
+			all[service] = w
+		}
+	}
+	return all
+}

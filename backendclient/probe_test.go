@@ -1,0 +1,160 @@
+package backendclient_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
+
+	"opsgate/backendclient"
+)
+
+// answering serves all methods of all services, except health checks, with a status, at a new address.
+func answering(t *testing.T, answer func(method string, request []byte) error) (address string) {
+	t.Helper()
+	listener := listen(t, "127.0.0.1:0")
+	serveAnswers(t, listener, answer)
+	return listener.Addr().String()
+}
+
+func serveAnswers(t *testing.T, listener net.Listener, answer func(method string, request []byte) error) (stop func()) {
+	t.Helper()
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		method, _ := grpc.MethodFromServerStream(stream)
+		if method == healthv1.Health_Watch_FullMethodName {
+			return status.Error(codes.Unimplemented, "no health checks")
+		}
+		request := new(emptypb.Empty)
+		if err := stream.RecvMsg(request); err != nil {
+			return err
+		}
+		return answer(method, request.ProtoReflect().GetUnknown())
+	}))
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return server.Stop
+}
+
+func unimplemented(string, []byte) error { return status.Error(codes.Unimplemented, "unknown service") }
+
+func TestEachServiceIsProbedByAMethodOfItsOwn(t *testing.T) {
+	var called atomic.Pointer[string]
+	clients := dial(t, at(answering(t, func(method string, request []byte) error {
+		if len(request) > 0 {
+			t.Errorf("%s: a probe sends fields: %x", method, request)
+		}
+		called.Store(&method)
+		return errProbed
+	})))
+	for service, want := range map[string]string{
+		"fleet":      "/ops.fleet.v1.FleetService/ListServers",
+		"monitoring": "/ops.monitoring.v1.MonitoringService/ListMonitors",
+		"incident":   "/ops.incident.v1.IncidentService/ListIncidents",
+		"audit":      "/ops.audit.v1.AuditService/ListAuditEntries",
+		"identity":   "/ops.identity.v1.IdentityService/ResolveToken",
+	} {
+		must(t, clients.Probe(t.Context(), service))
+		if got := *called.Load(); got != want {
+			t.Errorf("%s: the probe calls %s, want %s", service, got, want)
+		}
+	}
+}
+
+// A probe has no effect on metrics, the breaker or ejections, whatever the answer.
+func TestAProbeIsNoCall(t *testing.T) {
+	for code, want := range map[codes.Code]string{
+		codes.NotFound: "", codes.PermissionDenied: "", codes.Internal: "", codes.Unavailable: "the answer",
+		codes.Unimplemented: "wrong service at this address: 127.0.0.1:",
+	} {
+		registry := prometheus.NewRegistry()
+		answer := func(string, []byte) error { return status.Error(code, "the answer") }
+		clients := dial(t, at("static:///"+answering(t, answer)+","+answering(t, answer)), func(o *backendclient.Options) {
+			o.Registerer = registry
+		})
+		for range 50 {
+			err := clients.Probe(t.Context(), "fleet")
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Fatalf("%v: Probe returned %v, want %q", code, err, want)
+			}
+		}
+		if got := series(t, registry, "opsgate_upstream_request_duration_seconds"); len(got) > 0 {
+			t.Errorf("%v: probes are measured: %v", code, got)
+		}
+		if b := clients.Breakers()["fleet"]; b.State != backendclient.BreakerClosed {
+			t.Errorf("%v: the breaker is %s", code, b.State)
+		}
+		for _, e := range clients.Endpoints()["fleet"] {
+			if e.State == backendclient.EndpointEjected || e.InFlight > 0 {
+				t.Errorf("%v: endpoint %+v", code, e)
+			}
+		}
+	}
+}
+
+func TestAProbeOfAnAddressWithoutAServerReturnsTheReason(t *testing.T) {
+	listener := listen(t, "127.0.0.1:0")
+	must(t, listener.Close())
+	err := dial(t, at(listener.Addr().String())).Probe(t.Context(), "audit")
+	if err == nil || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("Probe returned %v", err)
+	}
+}
+
+// One of two endpoints is of another service, is found, and is replaced by the right one and again by another.
+func TestAnEndpointOfAnotherServiceIsFoundUntilItIsReplaced(t *testing.T) {
+	right := func(string, []byte) error { return errProbed }
+	listener := listen(t, "127.0.0.1:0")
+	address := listener.Addr().String()
+	stop := serveAnswers(t, listener, unimplemented)
+	upstreams := at(answering(t, right))
+	upstreams.Incident.Address = "static:///" + upstreams.Audit.Address + "," + address
+	clients := dial(t, upstreams, backendclient.Quicken)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- clients.RunProbes(ctx) }()
+	defer func() {
+		cancel()
+		must(t, <-ended)
+	}()
+	eventually(t, clients, func() bool { return clients.WrongServices()["incident"].Proved })
+	all := clients.WrongServices()
+	if w := all["incident"]; len(all) != 1 || !slices.Equal(w.Addresses, []string{address}) || w.Since.IsZero() {
+		t.Errorf("wrong services: %+v", all)
+	}
+	stop()
+	stop = serveAnswers(t, listen(t, address), right)
+	eventually(t, clients, func() bool { return len(clients.WrongServices()) == 0 })
+	stop()
+	serveAnswers(t, listen(t, address), unimplemented)
+	eventually(t, clients, func() bool { return len(clients.WrongServices()) == 1 })
+}
+
+func TestAnAddressOfAnotherServiceIsRefused(t *testing.T) {
+	here := startPlace(t)
+	clients := dial(t, here.only())
+	to := here.only()
+	to.Audit.Address = answering(t, unimplemented)
+	_, err := clients.Prepare(to)
+	refused, _ := errors.AsType[*backendclient.ChangeError](err)
+	wrong, _ := errors.AsType[*backendclient.WrongServiceError](err)
+	if refused == nil || refused.Service != "audit" || wrong == nil || wrong.Address != to.Audit.Address {
+		t.Errorf("Prepare returned %v", err)
+	}
+	must(t, getServer(t, clients))
+}
