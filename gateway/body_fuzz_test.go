@@ -136,9 +136,7 @@ func jsonSize(t *testing.T, details map[string]string) int {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(details); err != nil {
-		t.Fatal(err)
-	}
+	must(t, encoder.Encode(details))
 	return b.Len() - len("\n")
 }
 

@@ -30,13 +30,9 @@ func (h *harness) send(t *testing.T, conn net.Conn, request string) answer {
 func (h *harness) connect(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", h.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 	return conn
 }
 
@@ -85,9 +81,7 @@ func TestLateBodyOverHTTP2KeepsTheConnection(t *testing.T) {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/incidents", body)
 		req.Header.Set("Authorization", "Bearer full")
 		resp, err := server.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = body.Close()
 		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusRequestTimeout || resp.ProtoMajor != 2 {
@@ -144,13 +138,9 @@ func nextAnswer(t *testing.T, conn net.Conn) answer {
 	t.Helper()
 	// A new reader loses nothing, because a server sends only responses.
 	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = got.Body.Close() }()
 	body, err := io.ReadAll(got.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer{got, string(body)}
 }

@@ -120,7 +120,7 @@ func causeOfIdentity(err error) Cause {
 	if !isCall {
 		return failureInternal.cause("identity")
 	}
-	switch kind, _ := callFailure(call, &Route{}); kind { // without a route: only the kind is used
+	switch kind, _ := callFailure(call, &Route{}); kind { // these kinds do not depend on the route
 	case failureUnavailable, failureBreaker, failureOverload, failureTimeout:
 		return kind.cause(call.Service)
 	}

@@ -276,9 +276,7 @@ func TestEveryCauseIsLoggedAndCounted(t *testing.T) {
 func onlyRequest(t *testing.T, h *harness) map[string]string {
 	t.Helper()
 	families, err := h.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	labels := make(map[string]string)
 	for _, f := range families {
 		if f.GetName() != "opsgate_http_requests_total" {
@@ -300,9 +298,7 @@ type row struct{ cause, status string }
 // docs/operate/errors.md lists all causes with their status.
 func TestEveryCauseIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/operate/errors.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	documented, actual := map[row]bool{}, map[row]bool{}
 	for _, match := range regexp.MustCompile("(?m)^\\| `([\\w:-]+)` \\| (\\d{3}) \\|").FindAllStringSubmatch(string(page), -1) {
 		documented[row{match[1], match[2]}] = true
@@ -337,9 +333,7 @@ func documentedAs(cause string) string {
 func declared(t *testing.T) []string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "cause.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := make(map[string]bool)
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)

@@ -12,6 +12,9 @@ type Connection interface {
 	// authenticated request, it returns false, and the caller must reset the stream. That connection closes only if its writes make no
 	// progress.
 	CutOff(http2 bool) (closed bool)
+	// WriteAtOnce calls a function that writes a response, and then sends that with one write. It returns the error of either. The request
+	// must have come over HTTP/1.1 without TLS: no other goroutine may write to the connection.
+	WriteAtOnce(write func() error) error
 }
 
 type connectionKey struct{}

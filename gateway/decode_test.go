@@ -146,12 +146,47 @@ func TestInvalidCursorsAreIgnored(t *testing.T) {
 	}
 }
 
+func TestUnknownParametersAreNamed(t *testing.T) {
+	h := start(t)
+	h.services.reply("ListIncidents", &incidentv1.ListIncidentsResponse{})
+	h.services.reply("CreateIncident", &incidentv1.CreateIncidentResponse{Incident: fullIncident()})
+	for query, want := range map[string]string{
+		"":                            "",
+		"?%6cimit=1&cursor=":          "",
+		"?status=open":                `"status"`,
+		"?sort=a&limit=5&status=b":    `"sort", "status"`,
+		"?a=1&b&a=2&%61=3&c=":         `"a", "b", "c"`,
+		"?LIMIT=1":                    `"LIMIT"`,
+		"?a+b%20c":                    `"a b c"`,
+		`?a"b=1&a%5Cb=1&a,b`:          `"a\"b", "a\\b", "a,b"`,
+		"?a%0d%0ab=1&%00&%7f&%c3%a4":  "",
+		"?&&=&=1&%zz=1&%=1&%4":        "",
+		"?" + strings.Repeat("n", 64): `"` + strings.Repeat("n", 64) + `"`,
+		"?" + strings.Repeat("n", 65): "",
+		"?a&b&c&d&e&f&g&h&i&j&k&l":    `"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"`,
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			got := h.do(t, "full", method, "/v1/incidents"+query, "").mustBe(t, 200)
+			if ignored := got.Header.Values("Ignored-Parameters"); strings.Join(ignored, "|") != want {
+				t.Errorf("%s %s: Ignored-Parameters %q, want %q", method, query, ignored, want)
+			}
+		}
+	}
+	posted := h.do(t, "full", "POST", "/v1/incidents?notifySubscribers=false&title=x", validBody(rowOf("v1CreateIncident").Route)).mustBe(t, 200)
+	if got := posted.Header.Get("Ignored-Parameters"); got != `"notifySubscribers", "title"` {
+		t.Errorf("POST: Ignored-Parameters %q: its fields are no parameters", got)
+	}
+	if got := h.do(t, "full", "OPTIONS", "/v1/incidents?x=1", "").mustBe(t, 204).Header.Get("Ignored-Parameters"); got != "" {
+		t.Errorf("OPTIONS: Ignored-Parameters %q", got)
+	}
+}
+
 func TestNotModifiedPageOmitsItsHeaders(t *testing.T) {
 	h := start(t)
 	h.services.reply("ListIncidents", &incidentv1.ListIncidentsResponse{NextCursor: "next-1", CursorIgnored: true})
-	page := h.get(t, "/v1/incidents").mustBe(t, 200)
-	again := h.get(t, "/v1/incidents", "If-None-Match: "+page.Header.Get("ETag")).mustBe(t, 304)
-	for _, name := range []string{"Content-Type", "Cursor-Status", "Link"} {
+	page := h.get(t, "/v1/incidents?x").mustBe(t, 200)
+	again := h.get(t, "/v1/incidents?x", "If-None-Match: "+page.Header.Get("ETag")).mustBe(t, 304)
+	for _, name := range []string{"Content-Type", "Cursor-Status", "Ignored-Parameters", "Link"} {
 		if page.Header.Get(name) == "" || again.Header.Get(name) != "" {
 			t.Errorf("%s: %q, and with 304 %q", name, page.Header.Get(name), again.Header.Get(name))
 		}
@@ -271,9 +306,7 @@ func TestTooLargeBodiesAre413(t *testing.T) {
 	req, _ := http.NewRequestWithContext(t.Context(), "POST", h.URL+"/v1/incidents", struct{ *strings.Reader }{strings.NewReader(big)})
 	req.Header.Set("Authorization", "Bearer full")
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != 413 {
 		t.Errorf("chunked: %d, want 413", resp.StatusCode)

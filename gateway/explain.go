@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -22,12 +23,13 @@ type ExplainRequest struct {
 	Method string // "" for GET
 	Path   string // as a client sends it, including the query
 
-	Principal  *authn.Principal           // of the token; nil if it is unknown
-	Revoked    *authn.RevokedError        // set if the token is revoked
-	Assignment *ratelimit.Assignment      // policy of the decision; nil for the principal's
-	Decision   *ratelimit.Decision        // result of a Peek of the limiter; nil if it is unknown
-	LimiterErr error                      // returned in place of a decision
-	ServiceErr func(service string) error // returns the error of a service that cannot be called, else nil; may be nil
+	Principal  *authn.Principal      // of the token; nil if it is unknown
+	Revoked    *authn.RevokedError   // set if the token is revoked
+	Assignment *ratelimit.Assignment // policy of the decision; nil for the principal's
+	Decision   *ratelimit.Decision   // result of a Peek of the limiter; nil if it is unknown
+	LimiterErr error                 // returned in place of a decision
+	// ServiceErr returns the error of a method such as "GetServer" of a service that cannot be called, else nil; may be nil.
+	ServiceErr func(service, method string) error
 }
 
 // An Explanation is the response to a described request, and the result of each check.
@@ -186,10 +188,10 @@ func (e *explainer) handle(r *Request) {
 	switch {
 	case errors.Is(err, errUnknownBody):
 		e.add(request, decoded+"; the body is not known", false)
-		e.service(r.route.Service, "")
+		e.service(r.route.Service, strings.TrimPrefix(r.route.ID, "v1"), "") // a write is named after its method
 	case isUnknown:
 		e.add(request, decoded, true)
-		e.service(r.route.Service, unknown.detail)
+		e.service(r.route.Service, path.Base(unknown.detail), unknown.detail)
 	case err != nil:
 		e.addError(request, err)
 	default:
@@ -205,17 +207,17 @@ func (e *explainer) handle(r *Request) {
 	}
 }
 
-// service adds the check of the service that the request would reach; method is "" if it is not known.
-func (e *explainer) service(name, method string) {
+// service adds the check of the method of a service that the request would reach, with the call in words if it is known.
+func (e *explainer) service(name, method, call string) {
 	if e.question.ServiceErr != nil {
-		if err := e.question.ServiceErr(name); err != nil {
+		if err := e.question.ServiceErr(name, method); err != nil {
 			e.addError("service", err)
 			return
 		}
 	}
 	detail := name + " would be called"
-	if method != "" {
-		detail += ": " + method
+	if call != "" {
+		detail += ": " + call
 	}
 	e.add("service", detail, false)
 }

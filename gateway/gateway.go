@@ -43,9 +43,10 @@ type Limiter interface {
 	Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error
 }
 
-// A DecisionObserver is called once for each decision, before the response. Decided must not block and must not keep the decision.
+// A DecisionObserver is called once for each decision, before the response, with the id of the route. Decided must not block and must not
+// keep the decision.
 type DecisionObserver interface {
-	Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision)
+	Decided(operation string, p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision)
 }
 
 // Options are the options of a Gateway. The service clients, Authenticator, Limiter, Policies and Refunds are required.
@@ -69,6 +70,7 @@ type Options struct {
 	TrustedProxies  []netip.Prefix           // peers whose X-Forwarded-For is used; none by default
 	TLS             bool                     // responses have Strict-Transport-Security
 	PublicURL       string                   // base URL in documentation pages (baseurl.Check); "" for that of the request
+	SecurityContact string                   // URI in security.txt (RFC 9116); "" for no security.txt
 	TokenPrefix     string                   // prefix of live tokens; an X-Request-Id that contains it is replaced
 	LogFailuresOnly bool                     // log 5xx and denials by shadow limits only
 	LogSkipFraction float64                  // fraction of the successes, 0 to 1, that are not logged

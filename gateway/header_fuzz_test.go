@@ -50,7 +50,10 @@ func FuzzForwardedFor(f *testing.F) {
 }
 
 func FuzzAcceptEncoding(f *testing.F) {
-	for _, s := range []string{"gzip;q=0.5, *", "", "*;q=0", "identity, X-GZIP ; Q=1.000", "br,gzip;q=0.000", ",;,", "gzip;q=1;q=0", "*\t;\tq=0.001", "*;\tq=0"} {
+	for _, s := range []string{
+		"gzip;q=0.5, *", "", "*;q=0", "identity, X-GZIP ; Q=1.000", "br,gzip;q=0.000", ",;,", "gzip;q=1;q=0", "*\t;\tq=0.001", "*;\tq=0",
+		"gzip", "GZIP", "gzip;q=0", "gzip; q=0.000", "*", "gzip;q=0, *", "identity", "br;q=1.0, *;q=0.1",
+	} {
 		f.Add(s)
 	}
 	item := regexp.MustCompile(`^([!#$%&'*+.^_|~0-9A-Za-z-]+)[ \t]*(?:;[ \t]*[qQ]=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?))?$`)
@@ -164,8 +167,8 @@ func FuzzRequestID(f *testing.F) {
 		if want := sent.MatchString(s) && !strings.Contains(s, live); want && got != s || !want && !made.MatchString(got) {
 			t.Errorf("%q became %q", s, got)
 		}
-		if got := requestID([]string{s, s}, live, time.UnixMilli(millis)); !made.MatchString(got) {
-			t.Errorf("%q twice became %q", s, got)
+		if twice := requestID([]string{s, s}, live, time.UnixMilli(millis)); !made.MatchString(twice) || twice == got {
+			t.Errorf("%q became %q, and twice %q", s, got, twice)
 		}
 	})
 }
@@ -185,9 +188,7 @@ func FuzzLimitHeaders(f *testing.F) {
 			return
 		}
 		all, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: p})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		set := newLimitSets(all, newMetrics())[0]
 		d := &ratelimit.Decision{Budgets: [ratelimit.MaxLimits]ratelimit.Budget{0: {Remaining: remaining, Reset: time.Duration(reset)}, 2: {Remaining: 5, Reset: 9e9}}}
 		seconds := func(ns int64) int64 { return (ns + 1e9 - 1) / 1e9 }

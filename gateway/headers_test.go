@@ -1,12 +1,12 @@
 package gateway
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -66,6 +66,51 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 	}
 }
 
+// The reader of an error finds what its code means.
+func TestErrorsLinkToTheirExplanation(t *testing.T) {
+	h := start(t)
+	guide := h.get(t, "/docs/errors/").mustBe(t, 200).body
+	seen := make(map[string]bool)
+	for _, m := range errorCases(t) {
+		if m.status == statusClientClosed {
+			continue
+		}
+		var change []func(*Options)
+		if m.change != nil {
+			change = append(change, m.change)
+		}
+		got := m.send(t, start(t, change...))
+		var e struct{ Code string }
+		must(t, json.Unmarshal(got.Body.Bytes(), &e))
+		if link, want := got.Header().Get("Link"), "</docs/errors/#"+e.Code+`>; rel="help"`; link != want {
+			t.Errorf("%s: Link %s, want %s", m.cause, link, want)
+		}
+		if !strings.Contains(guide, ` id="`+e.Code+`"`) {
+			t.Errorf("the guide has no anchor %s", e.Code)
+		}
+		seen[e.Code] = true
+	}
+	if len(seen) < 15 {
+		t.Errorf("only the codes %v were checked", seen)
+	}
+}
+
+func TestMissingScopeIsAChallenge(t *testing.T) {
+	h := start(t)
+	for _, r := range h.gateway.rows {
+		want := `Bearer error="insufficient_scope", scope="` + string(r.Scope) + `"`
+		if r.Scope == anyToken {
+			continue
+		}
+		if got := h.do(t, "none", r.Method, target(r), "").mustBe(t, 403).Header.Get("WWW-Authenticate"); got != want {
+			t.Errorf("%s: %s, want %s", r.ID, got, want)
+		}
+		if got := h.do(t, "no_plan", r.Method, target(r), "").mustBe(t, 403).Header.Get("WWW-Authenticate"); got != "" {
+			t.Errorf("%s without the plan: %s", r.ID, got)
+		}
+	}
+}
+
 // A map of nine headers needs three times the memory (BenchmarkOverHTTP).
 func TestSmallResponsesHaveEightHeaders(t *testing.T) {
 	h := start(t)
@@ -76,6 +121,13 @@ func TestSmallResponsesHaveEightHeaders(t *testing.T) {
 		h.gateway.ServeHTTP(w, r)
 		if len(w.Header()) > 8 {
 			t.Errorf("%s: %d fields: %v", target, len(w.Header()), w.Header())
+		}
+	}
+	for _, m := range errorCases(t) {
+		if m.cause == "limit:hour" {
+			if got := m.send(t, start(t, m.change)).Header(); len(got) > 8 {
+				t.Errorf("%s: %d fields: %v", m.cause, len(got), got)
+			}
 		}
 	}
 }
@@ -108,7 +160,7 @@ func TestConcurrentRequestsKeepTheirHeadersAndLogLines(t *testing.T) {
 		wg.Go(func() {
 			for i := range requests {
 				id := fmt.Sprintf("request-%d-%d", client, i)
-				req := httptest.NewRequest(http.MethodGet, "/v1/nothing", nil)
+				req := httptest.NewRequest(http.MethodGet, "/v1/me?"+id, nil)
 				req.Header.Set("Authorization", "Bearer full")
 				req.Header.Set("X-Request-Id", id)
 				w := httptest.NewRecorder()
@@ -117,8 +169,8 @@ func TestConcurrentRequestsKeepTheirHeadersAndLogLines(t *testing.T) {
 				if got := w.Header().Get("X-Request-Id"); got != id {
 					t.Errorf("X-Request-Id %q, want %q", got, id)
 				}
-				if got, want := w.Header().Get("Content-Length"), strconv.Itoa(w.Body.Len()); got != want {
-					t.Errorf("Content-Length %q, want %q", got, want)
+				if got := w.Header().Get("Ignored-Parameters"); got != `"`+id+`"` {
+					t.Errorf("Ignored-Parameters %s of %s", got, id)
 				}
 				if n := strings.Count(h.log.String(), `"request_id":"`+id+`"`); n != 1 {
 					t.Errorf("%d log lines of %s, want 1", n, id)

@@ -45,9 +45,7 @@ func newModelled(tb testing.TB, m *model, change ...func(*Options)) *Gateway {
 		c(&o)
 	}
 	g, err := New(o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return g
 }
 

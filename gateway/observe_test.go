@@ -58,9 +58,7 @@ func TestWaitTimesAreLoggedAndCounted(t *testing.T) {
 		}
 	}
 	families, err := h.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string]time.Duration{"identity": lookup, "limiter": deciding, "service": calling}
 	for _, f := range families {
 		if f.GetName() != "opsgate_http_request_wait_seconds" {

@@ -14,13 +14,20 @@ import (
 	"opsgate/gateway/baseurl"
 )
 
-const docsPath = "/docs/"
+const (
+	docsPath   = "/docs/"
+	errorsPath = docsPath + "errors/" // each code has an anchor there
 
-// addPages registers the OpenAPI document, the documentation, llms.txt, and the redirects to the documentation (docs/integrate/contract.md,
-// "Requests"); serve returns the handler of each. They need no token. The redirect of / is temporary, so that / can become a page later.
+	wellKnownPath = "/.well-known" // RFC 8615
+)
+
+// addPages registers the OpenAPI document, the documentation, llms.txt, the well-known URIs, and the redirects to the documentation
+// (docs/integrate/contract.md, "Order of checks"); serve returns the handler of each. They need no token. The redirect of / is temporary,
+// so that / can become a page later.
 func (g *Gateway) addPages(e *gin.Engine, serve func(*boundRoute) gin.HandlerFunc) {
 	for path, handle := range map[string]Handler{
-		"/openapi.json": showPage, "/openapi.yaml": showPage, "/llms.txt": showPage, docsPath + "*asset": showPage,
+		"/openapi.json": showPage, "/openapi.yaml": showPage, "/llms.txt": showPage, "/llms-full.txt": showPage, docsPath + "*asset": showPage,
+		apidocs.CatalogPath: showPage, wellKnownPath + "/security.txt": showSecurityContact,
 		"/docs": redirectToDocs(http.StatusPermanentRedirect), "/": redirectToDocs(http.StatusTemporaryRedirect),
 	} {
 		row := Route{ID: "documentation", Method: http.MethodGet, Path: path, Scope: anyToken, Handle: handle}
@@ -36,15 +43,30 @@ func redirectToDocs(status int) Handler {
 }
 
 func showPage(r *Request) (Reply, error) {
-	page, ok := apidocs.Lookup(r.http().URL.Path)
+	path := r.http().URL.Path
+	page, ok := apidocs.Lookup(path)
 	if !ok {
-		return Reply{}, noRoute()
+		return Reply{}, noRoute(path)
 	}
 	return Reply{page: &page}, nil
 }
 
+// contactExpiry is the time for which security.txt is valid. RFC 9116 recommends less than a year. The contact is that of the current
+// configuration, so the time begins anew each day.
+const contactExpiry = 90 * 24 * time.Hour
+
+// showSecurityContact returns the contact for reports of vulnerabilities (RFC 9116), or a 404 if there is none.
+func showSecurityContact(r *Request) (Reply, error) {
+	contact := r.gateway.options.SecurityContact
+	if contact == "" {
+		return Reply{}, noRoute(r.http().URL.Path)
+	}
+	expires := r.start.UTC().Truncate(24 * time.Hour).Add(contactExpiry)
+	return Reply{text: "Contact: " + contact + "\nExpires: " + expires.Format(time.RFC3339) + "\n"}, nil
+}
+
 const (
-	// maxHostPageBytes is the size of all kept pages from which a new page is kept only if older ones are evicted: clients can send any
+	// maxHostPageBytes is the size of all kept pages at which older ones must be evicted before a new page is kept: clients can send any
 	// number of Hosts.
 	maxHostPageBytes = 8 << 20
 	// minUnused is the time without a request after which a page may be evicted. So clients that invent Hosts cause at most maxHostPageBytes

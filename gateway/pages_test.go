@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -21,18 +22,14 @@ import (
 func getPage(tb testing.TB, address, path, host string, headers ...string) (*http.Response, string) {
 	tb.Helper()
 	conn, err := (&net.Dialer{}).DialContext(tb.Context(), "tcp", address)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	defer func() { _ = conn.Close() }()
 	lines := append([]string{"GET " + path + " HTTP/1.1", "Host: " + host, "Connection: close"}, headers...)
 	if _, err := io.WriteString(conn, strings.Join(lines, "\r\n")+"\r\n\r\n"); err != nil {
 		tb.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	body := io.Reader(resp.Body)
 	if resp.Header.Get("Content-Encoding") == "gzip" {
 		if body, err = gzip.NewReader(resp.Body); err != nil {
@@ -40,9 +37,7 @@ func getPage(tb testing.TB, address, path, host string, headers ...string) (*htt
 		}
 	}
 	text, err := io.ReadAll(body)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	return resp, string(text)
 }
 
@@ -90,14 +85,86 @@ func TestPagesHaveHTTPSIfTheConnectionHasTLS(t *testing.T) {
 	server := httptest.NewTLSServer(start(t).gateway)
 	defer server.Close()
 	resp, err := server.Client().Get(server.URL + "/openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if want := strings.ReplaceAll(embedded(t, "/openapi.yaml"), baseurl.Placeholder, server.URL); err != nil || string(body) != want {
 		t.Errorf("the page does not have %s: %v", server.URL, err)
 	}
+}
+
+// Tools in a browser read what is public. Tokens do not belong there, so the API itself allows no origin.
+func TestOnlyPublicPagesAllowAnyOrigin(t *testing.T) {
+	h := start(t, func(o *Options) { o.SecurityContact = "mailto:security@acme.example" })
+	for target, want := range map[string]string{
+		"/openapi.json": "*", "/openapi.yaml": "*", "/llms.txt": "*", "/llms-full.txt": "*", "/docs/": "*", "/docs/errors/": "*", "/docs/docs.css": "*",
+		"/.well-known/api-catalog": "*", "/.well-known/security.txt": "*",
+		"/v1/me": "", "/v1/nothing": "",
+	} {
+		for _, method := range []string{"GET", "HEAD", "OPTIONS"} {
+			got := h.do(t, "full", method, target, "", "Origin: https://elsewhere.example")
+			allowed := got.Header.Values("Access-Control-Allow-Origin")
+			if strings.Join(allowed, "|") != want && method != "OPTIONS" || len(got.Header.Values("Access-Control-Allow-Credentials")) > 0 {
+				t.Errorf("%s %s: %v", method, target, got.Header)
+			}
+		}
+		page := h.get(t, target)
+		if tag := page.Header.Get("Etag"); tag != "" {
+			if again := h.get(t, target, "If-None-Match: "+tag).mustBe(t, 304); again.Header.Get("Access-Control-Allow-Origin") != want {
+				t.Errorf("%s, not modified: %v", target, again.Header)
+			}
+		}
+	}
+}
+
+func TestCatalogLinksToTheDescriptions(t *testing.T) {
+	h := start(t)
+	got := h.get(t, "/.well-known/api-catalog").mustBe(t, 200)
+	const mediaType = `application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`
+	if got.Header.Get("Content-Type") != mediaType || got.Header.Get("Link") != `</.well-known/api-catalog>; rel="api-catalog"` {
+		t.Errorf("%v", got.Header)
+	}
+	if head := h.do(t, "", "HEAD", "/.well-known/api-catalog", "").mustBe(t, 200); head.Header.Get("Link") != got.Header.Get("Link") {
+		t.Errorf("HEAD: %v", head.Header)
+	}
+	type target struct{ Href, Type string }
+	var catalog struct {
+		Linkset []struct {
+			Anchor string
+			Desc   []target `json:"service-desc"`
+			Doc    []target `json:"service-doc"`
+		}
+	}
+	decoder := json.NewDecoder(strings.NewReader(got.body))
+	decoder.DisallowUnknownFields()
+	must(t, decoder.Decode(&catalog))
+	if len(catalog.Linkset) != 1 || catalog.Linkset[0].Anchor != h.URL+"/v1" || len(catalog.Linkset[0].Desc) != 2 {
+		t.Fatal(got.body)
+	}
+	for _, link := range append(catalog.Linkset[0].Desc, catalog.Linkset[0].Doc...) {
+		path, ok := strings.CutPrefix(link.Href, h.URL)
+		if found := h.get(t, path); !ok || found.StatusCode != 200 || !strings.HasPrefix(found.Header.Get("Content-Type"), link.Type) {
+			t.Errorf("%+v: %d, %v", link, found.StatusCode, found.Header)
+		}
+	}
+}
+
+func TestSecurityContactExpires(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	h := start(t, func(o *Options) {
+		o.SecurityContact, o.Clock = "mailto:security@acme.example", func() time.Time { return now }
+	})
+	for _, expires := range []string{"2026-04-02", "2026-04-03"} {
+		got := h.do(t, "", "GET", "/.well-known/security.txt", "").mustBe(t, 200)
+		if want := "Contact: mailto:security@acme.example\nExpires: " + expires + "T00:00:00Z\n"; got.body != want {
+			t.Errorf("%s, want %s", got.body, want)
+		}
+		if got.Header.Get("Content-Type") != "text/plain; charset=utf-8" || got.Header.Get("Cache-Control") != "public, no-cache" {
+			t.Errorf("%v", got.Header)
+		}
+		now = now.Add(24 * time.Hour)
+	}
+	start(t).do(t, "", "GET", "/.well-known/security.txt", "").mustFail(t, 404, "not_found")
 }
 
 // A client cannot put its text into a page, although the Host of a request is under its control.
@@ -190,24 +257,22 @@ func TestPagesOfManyHostsOccupyLimitedMemory(t *testing.T) {
 	if pagesNow, _ := kept(); pagesNow != pages {
 		t.Errorf("%d pages are kept, before %d", pagesNow, pages)
 	}
-	largest, _ := getPage(t, address(h), "/docs/try/swagger-ui-bundle.js", "new", "Accept-Encoding: gzip")
-	if largest.Header.Get("Content-Encoding") != "gzip" || largest.Header.Get("Cache-Control") != "public, no-cache" {
-		t.Errorf("a page without the base URL has %v", largest.Header)
+	style, _ := getPage(t, address(h), "/docs/docs.css", "new", "Accept-Encoding: gzip")
+	if style.Header.Get("Content-Encoding") != "gzip" || style.Header.Get("Cache-Control") != "public, no-cache" {
+		t.Errorf("a page without the base URL has %v", style.Header)
 	}
 }
 
-// BenchmarkPage measures a page with the base URL: kept, made for a request, and the largest page, which has none.
+// BenchmarkPage measures a page with the base URL: kept, made for a request, and the largest page that has none.
 func BenchmarkPage(b *testing.B) {
 	for _, c := range []struct{ name, path, host string }{
-		{"kept", "/openapi.json", "kept.example"}, {"made", "/openapi.json", "new.example"}, {"without", "/docs/try/swagger-ui-bundle.js", "new.example"},
+		{"kept", "/openapi.json", "kept.example"}, {"made", "/openapi.json", "new.example"}, {"without", "/docs/schemas/", "new.example"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			o, now := optionsWith(b, &services{}), time.Now()
 			o.Clock = func() time.Time { return now } // so that the kept page stays
 			g, err := New(o)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			req := httptest.NewRequest("GET", c.path, nil)
 			req.Header.Set("Accept-Encoding", "gzip")
 			w := &discardWriter{header: make(http.Header)}

@@ -214,8 +214,9 @@ func limiterUnavailable(err error) *Problem {
 // checkRoute rejects requests that match no row. It also rejects paths with dot segments, empty segments or unnecessary escapes, for
 // example an encoded slash, which a path parameter would accept (docs/integrate/contract.md, "Requests").
 func (g *Gateway) checkRoute(r *Request) error {
-	if u := r.http().URL; u.RawPath != "" || strings.Contains(u.Path, "//") || strings.Contains(u.Path, "/.") {
-		return noRoute()
+	u := r.http().URL
+	if u.RawPath != "" || strings.Contains(u.Path, "//") || strings.Contains(strings.TrimPrefix(u.Path, wellKnownPath), "/.") {
+		return noRoute(u.Path)
 	}
 	if r.route.Handle != nil {
 		return nil
@@ -224,7 +225,7 @@ func (g *Gateway) checkRoute(r *Request) error {
 	if allowed := r.gin.Writer.Header().Get("Allow"); allowed != "" {
 		return methodNotAllowed(allowValue(strings.Split(allowed, ", ")))
 	}
-	return noRoute()
+	return noRoute(u.Path)
 }
 
 func (g *Gateway) checkPlan(r *Request) error {

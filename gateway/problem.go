@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"opsgate/authn"
@@ -84,9 +85,10 @@ func unauthorized(sent bool, err error) *Problem {
 }
 
 func missingScope(scope authn.Scope) *Problem {
+	challenge := `Bearer error="insufficient_scope", scope="` + string(scope) + `"` // RFC 6750, section 3
 	return &Problem{
 		Status: http.StatusForbidden, Code: "forbidden", Text: "this token lacks the scope " + string(scope),
-		Details: map[string]string{"required": string(scope)}, Cause: causeScope,
+		Details: map[string]string{"required": string(scope)}, Header: http.Header{"Www-Authenticate": {challenge}}, Cause: causeScope,
 	}
 }
 
@@ -109,9 +111,12 @@ func notFound(err error) *Problem {
 }
 
 // noRoute is the response to an unknown path. Its text differs from that of a missing resource.
-func noRoute() *Problem {
+func noRoute(path string) *Problem {
 	p := notFound(errNoRoute).withCause(causeRoute)
 	p.Text = "no such path"
+	if strings.HasPrefix(path, "/v1/v1/") {
+		p.Text += ": it has /v1 twice, so the base URL of the client must not end in /v1"
+	}
 	return p
 }
 

@@ -142,9 +142,7 @@ func TestShutdownDoesNotWaitForALimiterThatHangs(t *testing.T) {
 		l := &refundLimiter{release: make(chan struct{})}
 		registry := prometheus.NewRegistry()
 		m, err := NewMetrics(registry)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f := NewRefunds(RefundsOptions{Limiter: l, Metrics: m})
 		for range refundWorkers + 3 {
 			f.add(&refund{})

@@ -16,8 +16,10 @@ import (
 // Header values that are the same in all responses. net/http does not modify them.
 var (
 	contentTypeJSON = []string{"application/json; charset=utf-8"}
+	contentTypeText = []string{"text/plain; charset=utf-8"}
 	cacheControl    = []string{"private, no-cache"}
 	cachePublic     = []string{"public, no-cache"}
+	anyOrigin       = []string{"*"}
 	noSniff         = []string{"nosniff"}
 	transportSecure = []string{"max-age=31536000"}
 	varyEncoding    = []string{"Accept-Encoding"}
@@ -43,6 +45,8 @@ func (r *Request) respond(reply Reply, err error) responseInfo {
 		return r.problemResponse(h, problem)
 	case reply.page != nil:
 		return r.pageResponse(h, reply.page)
+	case reply.text != "":
+		return r.textResponse(h, reply.text)
 	case reply.redirect != 0:
 		r.setHeader(h, "Location", docsPath)
 		return r.response(reply.redirect, "ok", nil)
@@ -88,6 +92,7 @@ func (r *Request) setHeader(h http.Header, name, value string) {
 func (r *Request) problemResponse(h http.Header, p *Problem) responseInfo {
 	delete(h, "Allow") // set by Gin; only a 405 has it
 	maps.Copy(h, p.Header)
+	r.setHeader(h, "Link", "<"+errorsPath+"#"+p.Code+`>; rel="help"`)
 	if p.RetryAfter > 0 {
 		r.setHeader(h, "Retry-After", strconv.FormatInt(wholeSeconds(p.RetryAfter), 10))
 	}
@@ -107,6 +112,9 @@ func (r *Request) successResponse(h http.Header, reply Reply) responseInfo {
 	if reply.Replayed {
 		h["Idempotent-Replayed"] = headerTrue
 	}
+	if ignored := r.Query().Unknown(r.route.parameters()); ignored != "" {
+		r.setHeader(h, "Ignored-Parameters", ignored)
+	}
 	if reply.NextCursor != "" {
 		r.setHeader(h, "Link", r.nextLink(reply.NextCursor))
 	}
@@ -116,6 +124,7 @@ func (r *Request) successResponse(h http.Header, reply Reply) responseInfo {
 // pageResponse returns the response of a page of the documentation.
 func (r *Request) pageResponse(h http.Header, page *apidocs.Page) responseInfo {
 	page, perHost := r.gateway.documentation.forRequest(r, page)
+	h["Access-Control-Allow-Origin"] = anyOrigin
 	r.setHeader(h, "Content-Type", page.ContentType)
 	if !perHost { // a shared cache may ignore the Host, for example where a proxy sets it
 		h["Cache-Control"] = cachePublic
@@ -123,13 +132,22 @@ func (r *Request) pageResponse(h http.Header, page *apidocs.Page) responseInfo {
 	if page.CSP != "" {
 		r.setHeader(h, "Content-Security-Policy", page.CSP)
 	}
+	if page.Link != "" {
+		r.setHeader(h, "Link", page.Link)
+	}
 	// A page that is not kept has no Gzip, and is not compressed for each request.
 	info := r.contentResponse(h, page.Body, page.Gzip, page.Gzip != nil)
 	info.unpooledBytes = len(info.body)
-	if page.Gzip != nil { // kept for all responses
+	if page.Gzip != nil { // all responses share the kept body, so each one costs only its copy in the socket
 		info.unpooledBytes = min(info.unpooledBytes, socketCost)
 	}
 	return info
+}
+
+// textResponse returns the response of a public text.
+func (r *Request) textResponse(h http.Header, text string) responseInfo {
+	h["Access-Control-Allow-Origin"], h["Cache-Control"], h["Content-Type"] = anyOrigin, cachePublic, contentTypeText
+	return r.contentResponse(h, []byte(text), nil, true)
 }
 
 // contentResponse returns the response of a body, with conditional requests and, if it may be compressed, with gzip; compressed is the body
@@ -142,7 +160,7 @@ func (r *Request) contentResponse(h http.Header, body, compressed []byte, mayCom
 		tag := entityTag(body, useGzip)
 		r.setHeader(h, "Etag", tag)
 		if matchesTag(r.http().Header["If-None-Match"], tag) {
-			for _, name := range []string{"Content-Type", "Cursor-Status", "Link"} {
+			for _, name := range []string{"Content-Type", "Cursor-Status", "Ignored-Parameters", "Link"} {
 				delete(h, name) // the response that the client has cached includes them (RFC 9110, section 15.4.5)
 			}
 			return r.response(http.StatusNotModified, "ok", nil)
@@ -163,9 +181,9 @@ const maxImplicitLength = 2 << 10
 
 // response returns a response with the status and the body.
 func (r *Request) response(status int, code string, body []byte) responseInfo {
-	// The length of an HTTP/2 response is not implicit, because send flushes it. That of an error is explicit: it has fewer headers.
+	// Over HTTP/2, net/http does not add the length, because send flushes.
 	implicit := len(body) <= maxImplicitLength && r.http().ProtoMajor == 1
-	if status >= http.StatusBadRequest || status == http.StatusOK && !implicit {
+	if (status >= http.StatusBadRequest || status == http.StatusOK) && !implicit {
 		r.setHeader(r.gin.Writer.Header(), "Content-Length", strconv.Itoa(len(body)))
 	}
 	return responseInfo{outcome: outcome{status: status, code: code}, body: body}

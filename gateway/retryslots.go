@@ -42,8 +42,9 @@ type slotSet struct {
 	tokens [tokensPerSet]tokenSlots
 }
 
-// tokenSlots counts the clients of one token by the second in which their wait ends, from the second on in which the limit admits the token
-// again. Rounding a wait up to whole seconds adds up to one second to maxSpread.
+// tokenSlots counts the clients of one token by the second in which their wait ends: taken[i] is the count of the second first+i, where
+// first is the second in which the limit admits the token again. There is one second more than the spread needs, because a wait is rounded
+// up to whole seconds and so may end a second after first.
 type tokenSlots struct {
 	hash  uint64
 	first int64

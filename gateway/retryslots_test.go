@@ -155,16 +155,6 @@ func TestClientsDeniedTogetherAreSpreadAtTheRateOfTheLimit(t *testing.T) {
 	}
 }
 
-func TestPassedSlotsAreFree(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	limit := ratelimit.Limit{Requests: 1, Per: time.Second}
-	s := NewRetrySlots(oneGateway)
-	mustWait(t, []int{1, 1, 2, 3, 3, 4, 5}, takeAll(s, now, tokenID, limit, time.Second, 7))
-	mustWait(t, []int{3, 4, 5}, takeAll(s, now.Add(2*time.Second), tokenID, limit, time.Second, 3)) // seconds 8 and 9 are full
-	mustWait(t, []int{1}, takeAll(s, now.Add(10*time.Second), tokenID, limit, time.Second, 1))
-	mustWait(t, []int{1}, takeAll(s, now.Add(-time.Hour), tokenID, limit, time.Second, 1)) // the clock was set back
-}
-
 // Tokens above the capacity replace each other, and never use each other's slots.
 func TestTokensDoNotShareSlots(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -198,9 +188,7 @@ func TestOnlyRetryAfterIsSpread(t *testing.T) {
 			o := optionsWith(t, h.services)
 			o.RetrySlots, o.Limiter, o.Policies, o.Clock = h.gateway.options.RetrySlots, h.gateway.options.Limiter, h.gateway.options.Policies, h.gateway.options.Clock
 			next, err := New(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			h.Config.Handler = next
 		}
 		got := h.get(t, "/v1/me").mustBe(t, 429)
@@ -211,9 +199,7 @@ func TestOnlyRetryAfterIsSpread(t *testing.T) {
 	}
 	p := h.gateway.options.Policies.All()[0]
 	d, err := h.gateway.options.Limiter.(*ratelimit.Memory).Peek(t.Context(), tokenID, p.Policy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e := h.gateway.Explain(ExplainRequest{Path: "/v1/me", Principal: &authn.Principal{TokenID: tokenID, TeamID: teamID, AIPlan: true}, Decision: &d})
 	if e.Answer.Status != 429 || e.Answer.RetryAfter != 1 {
 		t.Errorf("explained: %d, retry after %d s", e.Answer.Status, e.Answer.RetryAfter)
@@ -239,9 +225,7 @@ func TestWaitsAreSufficientAndLimited(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(rt, "requests") {
 			now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, 20, 300, 7000}).Draw(rt, "ms later")) * time.Millisecond)
 			before, err := store.Peek(t.Context(), tokenID, g.options.Policies.All()[0].Policy)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			must(rt, err)
 			status, wait := request(t, g)
 			if status == http.StatusOK {
 				continue

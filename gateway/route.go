@@ -46,6 +46,7 @@ type Reply struct {
 
 	allow    string        // Allow header of a response to OPTIONS
 	page     *apidocs.Page // documentation page, instead of a view
+	text     string        // public plain text, instead of a view
 	redirect int           // status of a redirect to the documentation, instead of a view
 }
 
@@ -54,6 +55,14 @@ func show(v View) (Reply, error) { return Reply{View: v}, nil }
 // routes returns the route table.
 func (a *api) routes() []Route {
 	return slices.Concat(a.identityRoutes(), a.fleetRoutes(), a.monitoringRoutes(), a.incidentRoutes(), a.statusPageRoutes(), a.auditRoutes())
+}
+
+// parameters returns the names of the query parameters.
+func (r *Route) parameters() []string {
+	if r.Method != http.MethodGet {
+		return nil
+	}
+	return r.Fields
 }
 
 // deprecation returns the values of the headers Deprecation (RFC 9745) and Sunset (RFC 8594), or nil if the operation stays.

@@ -19,13 +19,16 @@ const (
 	responseCost = 16 << 10
 	// socketCost is the most that is accounted for a body that responses share: only its copy in the socket takes memory.
 	socketCost = 128 << 10
-	// maxUnusedBytes is added to twice the size of the body: trim drops buffers that are larger.
+	// maxUnusedBytes is the size of the buffers, beyond twice that of the body, from which trim drops them.
 	maxUnusedBytes = 256 << 10
 
 	// anonymousWriteTimeout is the time to write a response to an anonymous request whose body has at most maxSmallBytes. If the client
 	// reads at all, such a response fits into the buffers of its connection.
 	anonymousWriteTimeout = 5 * time.Second
 	maxSmallBytes         = 64 << 10
+
+	// maxGathered is the size of a body up to which a response without TLS is copied to send it with one write.
+	maxGathered = 32 << 10
 )
 
 // send writes the response that respond has made, and accounts its memory until it is written. It does not account an HTTP/1.1 response
@@ -37,7 +40,8 @@ func (r *Request) send(info responseInfo) {
 		_ = r.writeBody(info.body) // fails only if the client has disconnected
 		return
 	}
-	// The response to a reset stream must not cut off others. Over HTTP/1.1, a client that closed its sending side may still read.
+	// The client has reset the HTTP/2 stream: accounting this response could cut off others for nothing. Over HTTP/1.1, the client may have
+	// closed only its sending side and still read.
 	if req.ProtoMajor > 1 && r.clientGone() {
 		return
 	}
@@ -51,18 +55,14 @@ func (r *Request) send(info responseInfo) {
 	}
 	unwritten := r.gateway.options.LoadLimit.unwritten
 	unwritten.begin(&r.pending, client{authn.SiteOf(from), r.tokenID()})
-	err := r.writeBody(info.body)
-	if req.ProtoMajor > 1 && err == nil {
-		// net/http would write the frames after the handler has returned, when they cannot be cut off and their end is not known.
-		err = http.NewResponseController(r.writer()).Flush()
-	}
+	err := r.writeAll(info.body)
 	cause := unwritten.end(&r.pending)
 	if err == nil {
 		return
 	}
 	// After an error, an HTTP/2 connection may still read the body: its buffer must not be reused.
 	r.out, r.compressed = jsonw.Writer{}, bytes.Buffer{}
-	if cause == "" && errors.Is(err, os.ErrDeadlineExceeded) { // the server's write timeout, not abort
+	if cause == "" && errors.Is(err, os.ErrDeadlineExceeded) { // without a cause it was not abort, but the server's write timeout
 		cause = cutDeadline
 		unwritten.count(cause)
 	}
@@ -77,6 +77,29 @@ func (r *Request) writer() http.ResponseWriter {
 		return gin.Unwrap()
 	}
 	return r.gin.Writer
+}
+
+// writeAll writes the header and the body to the connection: net/http would write the end after the handler has returned, when it cannot
+// be cut off and its end is not known.
+func (r *Request) writeAll(body []byte) error {
+	write := func() error {
+		if err := r.writeBody(body); err != nil {
+			return err
+		}
+		return http.NewResponseController(r.writer()).Flush()
+	}
+	if c := r.gatherer(body); c != nil {
+		return c.WriteAtOnce(write)
+	}
+	return write()
+}
+
+// gatherer returns the connection if it copies the response to send it with one write, else nil. By itself, net/http writes after 4 KiB.
+func (r *Request) gatherer(body []byte) Connection {
+	if r.http().TLS != nil || len(body) > maxGathered {
+		return nil
+	}
+	return ConnectionOf(r.http().Context())
 }
 
 // writeBody writes the header and the body in one write. net/http drops the body of a response to HEAD.
@@ -103,7 +126,11 @@ func (r *Request) trim(info *responseInfo) {
 
 // cost returns the memory of a response until it is written.
 func (r *Request) cost(info responseInfo) int64 {
-	return int64(responseCost + len(r.http().RequestURI) + r.out.Cap() + r.compressed.Cap() + info.unpooledBytes)
+	bytes := responseCost + len(r.http().RequestURI) + r.out.Cap() + r.compressed.Cap() + info.unpooledBytes
+	if r.gatherer(info.body) != nil {
+		bytes += len(info.body)
+	}
+	return int64(bytes)
 }
 
 // abort makes a write of the response return. It is called by the goroutine of another request.

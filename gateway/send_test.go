@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,7 +90,7 @@ func TestUnreadDownloadsAreSharedByNetwork(t *testing.T) {
 	var serving sync.WaitGroup
 	begin := func(address string) *stalled {
 		w := newStalled()
-		serving.Go(func() { h.gateway.ServeHTTP(w, requestFrom(address, "/docs/try/swagger-ui-bundle.js", "")) })
+		serving.Go(func() { h.gateway.ServeHTTP(w, requestFrom(address, "/openapi.yaml", "")) })
 		<-w.writing
 		return w
 	}
@@ -150,9 +151,7 @@ func TestHTTP2ClientThatReadsIsNotCutOff(t *testing.T) {
 			request := requestFrom("", url+path, "full")
 			request.RequestURI = ""
 			response, err := client.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			body, err := io.ReadAll(response.Body)
 			if err != nil || response.StatusCode != 200 || response.ContentLength != int64(len(body)) && !response.Uncompressed {
 				t.Fatalf("%s: %v, %d, %d of %d bytes", path, err, response.StatusCode, len(body), response.ContentLength)
@@ -176,9 +175,7 @@ func TestUnreadHTTP2StreamIsResetAtItsDeadline(t *testing.T) {
 	_, url := serveHTTP2(t, h)
 	address := strings.TrimPrefix(url, "https://")
 	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close() }()
 	frames := startUnreadStream(t, conn)
 	accounted := h.gateway.options.LoadLimit.unwritten
@@ -215,9 +212,7 @@ func startUnreadStream(t *testing.T, conn net.Conn) <-chan string {
 	_, err := io.WriteString(conn, http2.ClientPreface)
 	errs = append(errs, err, framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}),
 		framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}))
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(errs...))
 	frames := make(chan string, 1)
 	go func() {
 		for {
@@ -233,4 +228,50 @@ func startUnreadStream(t *testing.T, conn net.Conn) <-chan string {
 		}
 	}()
 	return frames
+}
+
+// gathering is a Connection that counts the responses that are sent with one write.
+type gathering struct{ responses atomic.Int32 }
+
+func (*gathering) MarkBusy()        {}
+func (*gathering) MarkIdle()        {}
+func (*gathering) CutOff(bool) bool { return false }
+
+func (c *gathering) WriteAtOnce(write func() error) error {
+	c.responses.Add(1)
+	return write()
+}
+
+func TestResponsesThatNetHTTPSplitsAreSentWithOneWrite(t *testing.T) {
+	for _, test := range []struct {
+		servers, want int
+		tls           bool
+	}{{1, 0, false}, {20, 1, false}, {20, 0, true}, {200, 0, false}} {
+		h, c := start(t), new(gathering)
+		h.services.answers["ListServers"] = func(context.Context, proto.Message) (proto.Message, error) { return manyServers(test.servers), nil }
+		server := httptest.NewUnstartedServer(h.gateway)
+		server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return WithConnection(ctx, c) }
+		if test.tls {
+			server.StartTLS()
+		} else {
+			server.Start()
+		}
+		t.Cleanup(server.Close)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/v1/servers", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer full")
+		req.Header.Set("Accept-Encoding", "identity")
+		res, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if got := c.responses.Load(); int(got) != test.want || err != nil || int64(len(body)) != res.ContentLength {
+			t.Errorf("%d servers, TLS %v: %d responses of %d bytes, of which the client read %d, %v",
+				test.servers, test.tls, got, res.ContentLength, len(body), err)
+		}
+	}
 }

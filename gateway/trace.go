@@ -140,6 +140,7 @@ func (r *Request) safePath() (string, bool) {
 	if r.route.Path == path {
 		return path, true
 	}
+	// The only parameter must be a UUID, and no escape may hide other text.
 	_, isID := authn.CanonicalUUID(r.gin.Param("id"))
 	return path, isID && len(r.gin.Params) == 1 && r.http().URL.RawPath == ""
 }

@@ -218,7 +218,8 @@ func (u *unwrittenResponses) nextToCut(added *pendingResponse) (oldest *pendingR
 }
 
 // largest returns the holder with the most bytes in the network with the most bytes. It ignores holders and networks whose only response is
-// the given one. It takes time in proportion to the networks that do not read, and only past the limit.
+// the given one. It runs only past the limit, and visits each network that has open
+// responses.
 func (u *unwrittenResponses) largest(except *pendingResponse) (most *holder) {
 	bytes := int64(-1)
 	for _, network := range u.networks {

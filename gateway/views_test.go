@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"opsgate/authn"
 	"opsgate/gateway/openapi/openapitest"
 	"opsgate/proto/contract"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -71,9 +70,7 @@ func viewOf(t *testing.T, h *harness, route Route) string {
 	if err := json.Compact(&compact, []byte(got.body)); err != nil || compact.String() != got.body {
 		t.Errorf("%s: the body is not compact JSON (%v): %s", route.ID, err, got.body)
 	}
-	if err := json.Indent(&indented, []byte(got.body), "", "  "); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Indent(&indented, []byte(got.body), "", "  "))
 	openapitest.New(t).CheckResponse(t, openapitest.Exchange{
 		Request: got.Request, RequestBody: []byte(validBody(route)), Status: got.StatusCode, Header: got.Header, Body: []byte(got.body),
 	})
@@ -120,18 +117,14 @@ func writeGoldenViews(t *testing.T, titles []string, views map[string]string) {
 	for _, title := range titles {
 		fmt.Fprintf(&file, "== %s\n%s\n", title, views[title])
 	}
-	if err := os.WriteFile(viewsFile, []byte(file.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(viewsFile, []byte(file.String()), 0o600))
 }
 
 // goldenViews returns the recorded views by their titles.
 func goldenViews(t *testing.T) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile(viewsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	views := make(map[string]string)
 	for section := range strings.SplitSeq("\n"+string(data), "\n== ") {
 		title, body, _ := strings.Cut(section, "\n")
@@ -139,28 +132,6 @@ func goldenViews(t *testing.T) map[string]string {
 	}
 	delete(views, "")
 	return views
-}
-
-func TestMeReturnsTheCallingToken(t *testing.T) {
-	got := start(t).do(t, tokenOf(authn.IncidentsWrite), "GET", "/v1/me", "").mustBe(t, 200)
-	want := fmt.Sprintf(`{"teamId":%q,"tokenId":%q,"scopes":["incidents:write"]}`, teamID, tokenID)
-	if got.body != want {
-		t.Errorf("got %s, want %s", got.body, want)
-	}
-	if got := start(t).do(t, "none", "GET", "/v1/me", "").body; got != fmt.Sprintf(`{"teamId":%q,"tokenId":%q,"scopes":[]}`, teamID, tokenID) {
-		t.Errorf("without scopes: %s", got)
-	}
-}
-
-func TestReplayedPostsAreMarked(t *testing.T) {
-	h := start(t)
-	for header, replayed := range map[string]bool{"true": true, "": false} {
-		h.services.reply("CreateIncident", &incidentv1.CreateIncidentResponse{Incident: fullIncident(), Replayed: replayed})
-		got := h.do(t, "full", "POST", "/v1/incidents", `{"title":"t","status":"resolved","impact":"none","message":"m"}`).mustBe(t, 200)
-		if got.Header.Get("Idempotent-Replayed") != header {
-			t.Errorf("replayed %v: Idempotent-Replayed %q", replayed, got.Header.Get("Idempotent-Replayed"))
-		}
-	}
 }
 
 func fullServer() *fleetv1.Server { return sample[*fleetv1.Server](0) }

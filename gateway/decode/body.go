@@ -67,8 +67,8 @@ func (b *Body) Err() error {
 	return err
 }
 
-// maxSpace is the maximal number of white space characters around a text. A literal that is too long for the limit and maxSpace is rejected
-// undecoded.
+// maxSpace is the number of white space characters that may surround a text in addition to its limit. A literal too long to hold both is
+// rejected before it is decoded.
 const maxSpace = 1000
 
 // Text returns a required text of 1 to limit characters (see textProblem), without the white space around it.

@@ -20,6 +20,7 @@ import (
 // Forms of valid input.
 var (
 	timeForm = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$`)
+	nameForm = regexp.MustCompile(`^[\x20-\x7e]{1,64}$`)
 	keyForm  = regexp.MustCompile(`^[\x21-\x7e]{1,255}$`)
 )
 
@@ -30,6 +31,7 @@ func FuzzQuery(f *testing.F) {
 		"limit", "limit=1.0", "limit=99999999999999999999", "limit=1&%6Cimit=2", "limit=%ff", "range=1H", "range=1h&range=1h",
 		"since=2026-01-02", "since=2026-01-02T03:04:05", "since=2026-02-30T03:04:05Z", "since=2026-01-02+03:04:05Z",
 		"since=2026-01-01T00:00:00%2B24:00", "since=2026-01-01T00:00:00-02:60", "limit=-0", "page=+1", "limit=%2b1", "range=7D", "a;b=c&limit=5", "since=2026-1-01T00:00:00Z", "since=2026-01-01T00:00:00,5Z",
+		`a"b\c=1&a+b&%61&a&limit&LIMIT&%`, "a&b&c&d&e&f&g&h&i&j&k&%0a",
 	} {
 		f.Add(q)
 	}
@@ -50,6 +52,9 @@ func FuzzQuery(f *testing.F) {
 		if err := timestamppb.New(got.since).CheckValid(); err != nil {
 			t.Error(err)
 		}
+		if unknown, want := q.Unknown([]string{"limit", "action"}), unknownAgain(raw, "limit", "action"); unknown != want {
+			t.Errorf("%q: unknown parameters %s, want %s", raw, unknown, want)
+		}
 		values, err := url.ParseQuery(raw)
 		if err != nil {
 			return // the standard library skips a pair that it cannot decode, and Query does not
@@ -58,6 +63,20 @@ func FuzzQuery(f *testing.F) {
 			t.Errorf("%q: %s", raw, diff)
 		}
 	})
+}
+
+// unknownAgain returns the unknown parameters by the rules of the standard library.
+func unknownAgain(raw string, known ...string) string {
+	var names []string
+	for pair := range strings.SplitSeq(raw, "&") {
+		key, _, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(key)
+		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"`
+		if err == nil && nameForm.MatchString(name) && !slices.Contains(known, name) && !slices.Contains(names, quoted) {
+			names = append(names, quoted)
+		}
+	}
+	return strings.Join(names[:min(10, len(names))], ", ")
 }
 
 // readings are the decoded parameters of a query.

@@ -87,7 +87,7 @@ func (b *Body) readFields() error {
 			break
 		}
 		if value, err = r.value(); err != nil {
-			b.addField(name, nil) // has an effect only after errTooMany: for other errors the fields are not reported
+			b.addField(name, nil) // the client sees this problem only after errTooMany; other errors replace all problems
 			return err
 		}
 		b.addField(name, value)

@@ -13,8 +13,14 @@ import (
 // MaxCursorLen is the maximal length of a cursor in the contract with the services.
 const MaxCursorLen = 512
 
-// A Query decodes the parameters of a route and collects all problems. Unknown parameters are ignored (docs/integrate/contract.md,
-// "Requests").
+// Bounds of Query.Unknown.
+const (
+	maxUnknown        = 10
+	maxUnknownNameLen = 64
+)
+
+// A Query decodes the parameters of a route and collects all problems. Unknown parameters are ignored, and Unknown returns their names
+// (docs/integrate/contract.md, "Requests").
 type Query struct {
 	raw      string
 	problems map[string]string
@@ -29,6 +35,44 @@ func (q *Query) Err() error {
 		return nil
 	}
 	return &Error{Part: PartQuery, Details: Details(q.problems)}
+}
+
+// Unknown returns the names of the parameters that are not in known, each once, as a list of strings (RFC 9651); "" if there are none. It
+// returns the first maxUnknown, without those that are empty, longer than maxUnknownNameLen, malformed or not printable ASCII. It allocates
+// only for the names that it returns.
+func (q *Query) Unknown(known []string) string {
+	var names []string
+	for rest := q.raw; rest != "" && len(names) < maxUnknown; {
+		var pair string
+		pair, rest, _ = strings.Cut(rest, "&")
+		key, _, _ := strings.Cut(pair, "=")
+		if slices.ContainsFunc(known, func(name string) bool { return sameKey(key, name) }) {
+			continue
+		}
+		var buffer [2*maxUnknownNameLen + len(`""`)]byte
+		name, ok := appendString(buffer[:0], key)
+		if ok && !slices.ContainsFunc(names, func(other string) bool { return other == string(name) }) {
+			names = append(names, string(name))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// appendString appends an encoded key as a string of RFC 9651, and reports whether Unknown returns it.
+func appendString(b []byte, key string) ([]byte, bool) {
+	b = append(b, '"')
+	length := 0
+	for key != "" {
+		c, rest, ok := nextByte(key)
+		if length++; !ok || c < ' ' || c > '~' || length > maxUnknownNameLen {
+			return nil, false
+		}
+		if c == '"' || c == '\\' {
+			b = append(b, '\\')
+		}
+		b, key = append(b, c), rest
+	}
+	return append(b, '"'), length > 0
 }
 
 // Int returns an integer from low to high, or def if the parameter is absent.
@@ -156,19 +200,27 @@ func sameKey(key, name string) bool {
 		if key == "" {
 			return false
 		}
-		c, rest := key[0], key[1:]
-		if c == '%' {
-			if len(rest) < 2 || !isHexDigit(rest[0]) || !isHexDigit(rest[1]) {
-				return false
-			}
-			c, rest = hexValue(rest[0])<<4|hexValue(rest[1]), rest[2:]
-		}
-		if c != name[i] {
+		c, rest, ok := nextByte(key)
+		if !ok || c != name[i] {
 			return false
 		}
 		key = rest
 	}
 	return key == ""
+}
+
+// nextByte returns the first byte of an encoded key that is not empty, and the rest. If the key is malformed, ok is false.
+func nextByte(key string) (c byte, rest string, ok bool) {
+	c, rest = key[0], key[1:]
+	switch {
+	case c == '+':
+		return ' ', rest, true
+	case c != '%':
+		return c, rest, true
+	case len(rest) < 2 || !isHexDigit(rest[0]) || !isHexDigit(rest[1]):
+		return 0, "", false
+	}
+	return hexValue(rest[0])<<4 | hexValue(rest[1]), rest[2:], true
 }
 
 func isHexDigit(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' } // 0x20: in lower case
