@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"opsgate/gateway/openapi/browsertest"
+	"opsgate/gateway/openapi/openapitest"
 )
 
 const (
@@ -128,6 +129,7 @@ func TestPagesFitTheWindow(t *testing.T) {
 	for _, path := range readable() {
 		for _, width := range []int64{wide, phone} {
 			b.open(path, width, light)
+			read[int](b, openForms)
 			if got := read[int64](b, `document.documentElement.scrollWidth`); got > width {
 				t.Errorf("%s is %d pixels wide in a window of %d", path, got, width)
 			}
@@ -142,8 +144,8 @@ func TestPagesFitTheWindow(t *testing.T) {
 	}
 }
 
-// TestPagesAreAccessible runs axe-core on every page, and on one page of each kind in both widths and both color schemes. The short form
-// checks one page of each kind once.
+// TestPagesAreAccessible runs axe-core on every page, on one page of each kind in both widths and both color schemes, and so on every page
+// with the forms open. The short form checks one page of each kind once.
 func TestPagesAreAccessible(t *testing.T) {
 	axe, err := os.ReadFile(axeScript)
 	if err != nil {
@@ -154,8 +156,10 @@ func TestPagesAreAccessible(t *testing.T) {
 	}
 	b := startBrowser(t)
 	kinds := []string{"/docs/", "/docs/guides/pagination/", "/docs/errors/", "/docs/reference/incidents/", "/docs/schemas/"}
-	check := func(path string, width int64, scheme string) {
+	forms := 0
+	check := func(path string, width int64, scheme string, prepare string) {
 		b.open(path, width, scheme)
+		forms += read[int](b, prepare)
 		b.do(chromedp.Evaluate[chromedp.Void](string(axe)))
 		if violations := read[string](b, `axe.run().then((result) => result.violations.flatMap((violation) => violation.nodes.slice(0, 3).map((node) =>
 			violation.id + ": " + node.html.slice(0, 120) + ": " + node.failureSummary)).join("\n"))`); violations != "" {
@@ -169,11 +173,26 @@ func TestPagesAreAccessible(t *testing.T) {
 			scheme string
 		}{{wide, light}, {phone, dark}, {wide, dark}, {phone, light}} {
 			if isKind && !testing.Short() || (isKind || !testing.Short()) && j == i%4 {
-				check(path, look.width, look.scheme)
+				check(path, look.width, look.scheme, "0")
+			}
+			if strings.HasPrefix(path, "/docs/reference/") && (!testing.Short() || isKind && j == 0) {
+				check(path, look.width, look.scheme, openForms)
 			}
 		}
 	}
+	if all := len(openapitest.Operations()); !testing.Short() && forms != 4*all {
+		t.Errorf("%d forms were checked, want each of %d four times", forms, all)
+	}
 }
+
+// openForms opens the forms of a page and fills in what appears after a refused request. Its value is the number of forms.
+const openForms = `[...document.querySelectorAll(".try form")].map((form) => {
+	form.parentElement.open = true;
+	form.querySelector("[role=status]").className = "bad";
+	form.querySelector("[role=status]").textContent = "404 in 1 ms";
+	showAnswer(form, new Response(null, { status: 404, headers: { RateLimit: "r=1", "Retry-After": "1" } }),
+		'{"error": "no such resource", "code": "not_found", "nextCursor": "x"}');
+}).length`
 
 // TestDeepLinksOpenAtTheirPlace goes to every place that the search index, the navigation or a link in a page names. The short form does so
 // on a phone only.
@@ -186,7 +205,7 @@ func TestDeepLinksOpenAtTheirPlace(t *testing.T) {
 			if target == "" {
 				target = path
 			}
-			if e.name == "a" && fragment != "" && target != "/docs/try/" && !slices.Contains(places[target], fragment) {
+			if e.name == "a" && fragment != "" && !slices.Contains(places[target], fragment) {
 				places[target] = append(places[target], fragment)
 			}
 		}
@@ -254,33 +273,21 @@ func TestSearchByKeyboard(t *testing.T) {
 	}
 }
 
-// The search must find what a reader has in front of them: an error code, a field, a header, an operation's ID, the name of a guide.
-func TestSearchFindsTheBestPlaceFirst(t *testing.T) {
-	b := startBrowser(t)
-	b.open("/docs/", wide, light)
-	for query, want := range map[string]string{
-		"rate_limited":     "/docs/errors/#rate_limited",
-		"pagination":       "/docs/guides/pagination/",
-		"v1ListAudit":      "/docs/reference/audit-log/#v1ListAudit",
-		"/v1/status-pages": "/docs/reference/status-pages/#v1ListStatusPages",
-		"uptimepercent":    "/docs/schemas/#Monitor.uptimePercent",
-		"quick start":      "/docs/guides/quick-start/",
-	} {
-		got := read[string](b, fmt.Sprintf(`fetch("/docs/search.json").then((r) => r.json()).then((entries) => find(entries, %q)[0]?.u ?? "")`, query))
-		if got != want {
-			t.Errorf("the first result of %q is %s, want %s", query, got, want)
-		}
-	}
-}
-
-// A reader's words are not always those of the title.
-func TestSearchFindsByOtherWords(t *testing.T) {
+// The search must find what a reader has in front of them: an error code, a field, a header, an operation's ID, the name of a guide. A
+// reader's words are not always those of the title.
+func TestSearchFindsThePlace(t *testing.T) {
 	b := startBrowser(t)
 	b.open("/docs/", wide, light)
 	for _, c := range []struct {
 		query, want string
 		within      int
 	}{
+		{"rate_limited", "/docs/errors/#rate_limited", 1},
+		{"pagination", "/docs/guides/pagination/", 1},
+		{"v1ListAudit", "/docs/reference/audit-log/#v1ListAudit", 1},
+		{"/v1/status-pages", "/docs/reference/status-pages/#v1ListStatusPages", 1},
+		{"uptimepercent", "/docs/schemas/#Monitor.uptimePercent", 1},
+		{"quick start", "/docs/guides/quick-start/", 1},
 		{"retry", "/docs/guides/rate-limits/", 3},
 		{"retry", "/docs/errors/#rate_limited", 3},
 		{"retrying", "/docs/guides/rate-limits/", 3},
@@ -293,6 +300,9 @@ func TestSearchFindsByOtherWords(t *testing.T) {
 		{"client", "/docs/guides/generated-clients/", 3},
 		{"ETag", "/docs/reference/token/#v1Me.response-etag", 3},
 		{"api key", "/docs/guides/authentication/", 1},
+		{"mcp", "/docs/guides/agents/", 1},
+		{"webhook", "/docs/guides/webhooks/", 1},
+		{"changelog", "/docs/guides/changelog/", 1},
 		{"server", "/docs/reference/servers/", 3},
 		{"Idempotent-Replayed", "/docs/reference/incidents/#v1CreateIncident.response-idempotent-replayed", 1},
 	} {
@@ -398,8 +408,8 @@ func TestScriptNeedsNoStorage(t *testing.T) {
 	b.open("/docs/reference/token/", wide, light)
 	b.eventually("the script has run", `document.getElementById("theme").checkVisibility()`)
 	b.do(chromedp.Click(chromedp.CSS("#theme")), chromedp.Click(chromedp.CSS(`label[for="v1Me-go"]`)))
-	if got := read[string](b, `document.documentElement.dataset.theme + " " + document.querySelectorAll(".copy").length`); got != "dark 5" {
-		t.Errorf("theme and buttons to copy: %s, want dark 5", got)
+	if got := read[string](b, `document.documentElement.dataset.theme + " " + document.querySelectorAll(".copy").length`); got != "dark 6" {
+		t.Errorf("theme and buttons to copy: %s, want dark 6", got)
 	}
 }
 
@@ -436,6 +446,87 @@ func TestPrint(t *testing.T) {
 		if cut := read[int](b, `[...document.querySelectorAll("pre")].filter((e) => e.checkVisibility() &&
 			(e.scrollWidth > e.clientWidth || e.scrollHeight > e.clientHeight)).length`); cut > 0 {
 			t.Errorf("%s prints %d blocks of code incompletely", path, cut)
+		}
+	}
+}
+
+// A page that a link opens replaces the content of the one before, which keeps what the reader has entered in memory. To the reader it is
+// the same as loading the page: title, place, focus, navigation, and the way back.
+func TestLinksKeepThePageLoaded(t *testing.T) {
+	b := startBrowser(t)
+	for _, width := range []int64{wide, phone} {
+		b.open("/docs/", width, light)
+		b.do(chromedp.Evaluate[chromedp.Void](`loaded = "once"`))
+		b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("main a[href='/docs/errors/']").click()`))
+		at := func(path, title, current string) {
+			t.Helper()
+			b.eventually(path+" is open", fmt.Sprintf(`location.pathname === %q && document.title === %q &&
+				document.querySelector(".side [aria-current=page]")?.textContent === %q`, path, title, current))
+			if got := read[string](b, `loaded + " " + document.querySelector("link[rel=alternate]").getAttribute("href") + " " +
+				document.querySelectorAll("main").length`); got != "once "+strings.TrimSuffix(path, "/")+".md 1" && path != "/docs/" {
+				t.Errorf("%s: %s", path, got)
+			}
+		}
+		at("/docs/errors/", "Errors · Team Operations API", "Errors")
+		if got := read[string](b, `document.activeElement.id + " " + scrollY`); got != "content 0" {
+			t.Errorf("the focus and the place are %s", got)
+		}
+		b.do(chromedp.Evaluate[chromedp.Void](`scrollTo(0, 1500)`))
+		b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".side a[href$='#v1AddIncidentUpdate']").click()`))
+		at("/docs/reference/incidents/", "Incidents · Team Operations API", "Incidents")
+		b.eventually("the operation is at the top", `document.getElementById("v1AddIncidentUpdate").matches(":target") &&
+			Math.abs(document.getElementById("v1AddIncidentUpdate").getBoundingClientRect().top - 76) < 40`)
+		b.eventually("the navigation shows it", `document.querySelector(".side [aria-current=true]")?.getAttribute("href").endsWith("#v1AddIncidentUpdate")`)
+		if got := read[int](b, `document.querySelectorAll(".try:not([hidden])").length + document.querySelectorAll(".tabs > .code > .copy").length`); got != 4+4*5 {
+			t.Errorf("the page has %d forms and buttons to copy", got)
+		}
+		b.do(chromedp.Evaluate[chromedp.Void](`history.back()`))
+		at("/docs/errors/", "Errors · Team Operations API", "Errors")
+		b.eventually("the place is restored", `Math.abs(scrollY - 1500) < 5`)
+		b.do(chromedp.Evaluate[chromedp.Void](`history.back()`))
+		at("/docs/", "Team Operations API", "Overview")
+		b.do(chromedp.Evaluate[chromedp.Void](`history.forward()`))
+		at("/docs/errors/", "Errors · Team Operations API", "Errors")
+	}
+}
+
+func TestLinksWorkWithoutTheNavigationAPI(t *testing.T) {
+	b := startBrowser(t)
+	if _, err := chromedp.Call(b, page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: `delete window.navigation`}); err != nil {
+		t.Fatal(err)
+	}
+	b.open("/docs/", wide, light)
+	b.do(chromedp.Evaluate[chromedp.Void](`loaded = "once"`), chromedp.Click(chromedp.CSS(`.side a[href="/docs/errors/"]`)))
+	b.eventually("the page is loaded", `location.pathname === "/docs/errors/" && typeof loaded === "undefined" && document.readyState === "complete"`)
+	if got := read[string](b, `typeof navigation`); got != "undefined" {
+		t.Errorf("the browser has the API: %s", got)
+	}
+}
+
+// The form is used by keyboard alone: it opens without moving, each field is reached in order and says what it is.
+func TestFormIsUsedByKeyboard(t *testing.T) {
+	b := startBrowser(t)
+	for _, width := range []int64{wide, phone} {
+		b.open("/docs/reference/incidents/", width, light)
+		b.do(chromedp.Focus(chromedp.CSS("#v1AddIncidentUpdate-try summary")))
+		const top = `Math.round(document.activeElement.getBoundingClientRect().top)`
+		before := read[int](b, top)
+		b.press(kb.Enter)
+		if after := read[int](b, top); max(after-before, before-after) > 1 || !read[bool](b, `document.getElementById("v1AddIncidentUpdate-try").open`) {
+			t.Errorf("%d pixels: Enter does not open the form, or moves it from %d to %d", width, before, after)
+		}
+		var names []string
+		for range 5 {
+			b.press(kb.Tab)
+			names = append(names, read[string](b, `(document.activeElement.labels?.[0] ?? document.activeElement).textContent.replace(/\s+/g, " ").trim()`))
+		}
+		if got := strings.Join(names, ", "); got != "API token, id UUID required, Idempotency-Key string, Request body JSON, Send" {
+			t.Errorf("the stops are %s", got)
+		}
+		b.press(kb.Enter)
+		if got := read[string](b, `document.activeElement.dataset.name + " " + document.activeElement.validity.valueMissing`); got != "id true" {
+			t.Errorf("%d pixels: Send without an id leads to %s", width, got)
 		}
 	}
 }

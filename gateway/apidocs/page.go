@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 
-	"opsgate/gateway/apidocs/tryit"
 	"opsgate/gateway/baseurl"
 	"opsgate/gateway/openapi"
 )
@@ -19,11 +18,13 @@ import (
 type Page struct {
 	ContentType string
 	CSP         string // Content-Security-Policy; empty if the page cannot run scripts
+	Link        string // Link header; empty for none
 	Body        []byte
-	Gzip        []byte // Body compressed in advance, as the largest page takes too long for each request; nil if Body has the base URL
+	Gzip        []byte // Body compressed in advance; nil if Body has the base URL
 }
 
-// pageCSP allows a page to load its script, its style, its icon and the search index from its own host.
+// pageCSP allows a page to load its scripts, its style, its icon, other pages and the search index from its own host, and to call the API
+// there.
 const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
@@ -31,6 +32,7 @@ const (
 	typeHTML     = "text/html; charset=utf-8"
 	typeMarkdown = "text/markdown; charset=utf-8"
 	typeText     = "text/plain; charset=utf-8"
+	typeCatalog  = `application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`
 )
 
 // types has the content type of files by the end of their name. A path that ends with a slash is HTML.
@@ -49,7 +51,11 @@ var rendered []byte
 //go:embed static
 var staticFiles embed.FS
 
-// Lookup returns the page at a path: /openapi.json, /openapi.yaml, /llms.txt, or one below /docs/. ok is false if there is none.
+// CatalogPath is the path of the API catalog (RFC 9727), a set of links (RFC 9264).
+const CatalogPath = "/.well-known/api-catalog"
+
+// Lookup returns the page at a path: /openapi.json, /openapi.yaml, /llms.txt, /llms-full.txt, CatalogPath, or one below /docs/. ok is false
+// if there is none.
 func Lookup(path string) (page Page, ok bool) {
 	page, ok = pages()[path]
 	return page, ok
@@ -72,7 +78,7 @@ func makePages() (map[string]Page, error) {
 		return nil, err
 	}
 	bodies["/openapi.yaml"] = string(openapi.YAML())
-	for _, name := range []string{"docs.css", "docs.js", "icon.svg"} {
+	for _, name := range []string{"docs.css", "docs.js", "try.js", "icon.svg"} {
 		body, err := staticFiles.ReadFile("static/" + name)
 		if err != nil {
 			return nil, err
@@ -87,12 +93,12 @@ func makePages() (map[string]Page, error) {
 		}
 		made[p] = page
 	}
-	files, err := tryit.Files()
+	catalog, err := staticFiles.ReadFile("static/api-catalog.json")
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range files {
-		made[f.Path] = Page{ContentType: f.ContentType, CSP: f.CSP, Body: f.Body, Gzip: f.Gzip}
+	made[CatalogPath] = Page{
+		ContentType: typeCatalog, Link: "<" + CatalogPath + `>; rel="api-catalog"`, Body: catalog,
 	}
 	return made, compress(made)
 }
@@ -109,14 +115,14 @@ func readPages(zipped []byte) (bodies map[string]string, err error) {
 	return bodies, nil
 }
 
-// compress sets Gzip of each page that has none and no base URL. The gateway compresses the others after it has replaced that.
+// compress sets Gzip of each page without the base URL. The gateway compresses the others after it has replaced that.
 func compress(made map[string]Page) error {
 	w, err := gzip.NewWriterLevel(nil, gzip.BestCompression)
 	if err != nil {
 		return err
 	}
 	for path, page := range made {
-		if page.Gzip != nil || bytes.Contains(page.Body, []byte(baseurl.Placeholder)) {
+		if bytes.Contains(page.Body, []byte(baseurl.Placeholder)) {
 			continue
 		}
 		var b bytes.Buffer

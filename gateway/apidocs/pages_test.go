@@ -23,7 +23,7 @@ import (
 func TestEveryPageHasItsTypePolicyAndGzip(t *testing.T) {
 	types := map[string]string{
 		".json": "application/json; charset=utf-8", ".yaml": "application/yaml; charset=utf-8", ".md": typeMarkdown, ".txt": typeText,
-		"/": typeHTML, ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
+		"/": typeHTML, "/api-catalog": typeCatalog, ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 	}
 	for path, page := range pages() {
 		suffix := path[max(strings.LastIndexByte(path, '.'), strings.LastIndexByte(path, '/')):]
@@ -79,7 +79,7 @@ func unzip(zipped []byte) ([]byte, error) {
 func TestOnlyPagesAreFound(t *testing.T) {
 	for _, path := range []string{
 		"", "/", "/docs", "/docs/index.html", "/docs/../openapi.yaml", "/docs//docs.js", "/openapi", "/docs/guides/", "/docs/guides",
-		"/docs/reference/", "/docs/errors", "/docs/try/swagger-ui.css.gz", "/docs/templates/page.html", "/docs/guides/errors/",
+		"/docs/reference/", "/docs/errors", "/docs/try/", "/docs/templates/page.html", "/docs/guides/errors/",
 	} {
 		if _, ok := Lookup(path); ok {
 			t.Errorf("%q is a page", path)
@@ -107,11 +107,11 @@ func elements(body []byte) []element {
 	return found
 }
 
-// readable returns the paths of the pages in HTML, except that of Swagger UI, in order.
+// readable returns the paths of the pages in HTML, in order.
 func readable() []string {
 	var paths []string
 	for _, path := range slices.Sorted(maps.Keys(pages())) {
-		if strings.HasSuffix(path, "/") && path != "/docs/try/" {
+		if strings.HasSuffix(path, "/") {
 			paths = append(paths, path)
 		}
 	}
@@ -179,10 +179,6 @@ func TestLinksResolve(t *testing.T) {
 		switch {
 		case !ok:
 			t.Errorf("%s links to %s, which is not a page", from, link)
-		case target == "/docs/try/":
-			if operation := u.Fragment[strings.LastIndexByte(u.Fragment, '/')+1:]; !bytes.Contains(openapi.JSON(), []byte(`"operationId":"`+operation)) {
-				t.Errorf("%s links to %s, which is not an operation", from, link)
-			}
 		case u.Fragment != "" && page.ContentType == typeHTML && !all[target][u.Fragment]:
 			t.Errorf("%s links to %s, and there is no such place", from, link)
 		}
@@ -330,7 +326,7 @@ func TestEveryOperationFieldAndErrorCodeHasAnAnchor(t *testing.T) {
 		}
 	}
 	errors := ids(t, "/docs/errors/")
-	codes, _ := document.get("components", "schemas", "Error", "properties", "code")["x-known-values"].([]any)
+	codes, _ := document.get("components", "schemas", "ErrorBody", "properties", "code")["x-known-values"].([]any)
 	for _, code := range codes {
 		if name, _ := code.(string); !errors[name] {
 			t.Errorf("the page of errors has no anchor %s", code)
@@ -359,6 +355,9 @@ func TestMarkdownFormsHaveWhatThePagesHave(t *testing.T) {
 		}
 		if llms, _ := Lookup("/llms.txt"); !bytes.Contains(llms.Body, []byte("("+baseurl.Placeholder+name+"): ")) {
 			t.Errorf("llms.txt does not list %s", name)
+		}
+		if full, _ := Lookup("/llms-full.txt"); !bytes.Contains(full.Body, form.Body) {
+			t.Errorf("llms-full.txt does not contain %s", name)
 		}
 		if strings.HasPrefix(path, "/docs/reference/") {
 			reference.Write(form.Body)

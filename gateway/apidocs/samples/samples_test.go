@@ -70,7 +70,7 @@ func TestEverySampleHasWhatACallNeeds(t *testing.T) {
 	for id, r := range Requests() {
 		for _, l := range Languages() {
 			sample := Render(l.ID, r)
-			if !strings.Contains(sample, r.URL()) || !strings.Contains(sample, "OPS_TOKEN") || !strings.Contains(sample, "Authorization") {
+			if !strings.Contains(sample, r.URL()) || !strings.Contains(sample, "OPSCTL_TOKEN") || !strings.Contains(sample, "Authorization") {
 				t.Errorf("%s in %s:\n%s", id, l.Name, sample)
 			}
 			if strings.Contains(sample, "Idempotency-Key") != (r.Method == "POST") {

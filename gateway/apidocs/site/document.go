@@ -12,7 +12,7 @@ import (
 // allOf, which openapigen merges, and no oneOf or anyOf.
 type document struct {
 	Info struct {
-		Title, Version, Summary, Description string
+		Title, Summary string
 	} `json:"info"`
 	Tags       []tag             `json:"tags"`
 	Paths      ordered[pathItem] `json:"paths"`
@@ -51,7 +51,7 @@ type parameter struct {
 	Required    bool
 	Description string
 	Schema      schema
-	Example     json.RawMessage
+	Example     any
 }
 
 type header struct {

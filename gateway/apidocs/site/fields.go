@@ -16,6 +16,7 @@ type field struct {
 	Type         string // for example "string or null", "array of strings"
 	Schema       string // component with the fields of this object or of the elements of this array
 	Note         string // "required" or "may be absent", if it is not as usual for its place
+	Example      string // of a parameter
 	Deprecated   bool
 	Depth        int      // 0 for a field of the outermost object
 	Limits       []string // for example "1 to 255 characters"

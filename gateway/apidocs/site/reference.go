@@ -1,7 +1,9 @@
 package site
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"slices"
@@ -27,6 +29,7 @@ type operationView struct {
 	HTML                           template.HTML
 	Parameters                     []field
 	Request                        *shape
+	Body                           string // shortest example of the request body, indented
 	Response                       responseView
 	Errors                         []errorView
 	Samples                        []sample
@@ -115,7 +118,7 @@ func (s *site) operation(path, method string, shared []parameter, o *operation) 
 		if err != nil {
 			return v, err
 		}
-		f.In, f.Note, f.Text = p.In, sent.note(p.Required), strings.TrimSpace(p.Description)
+		f.In, f.Note, f.Example, f.Text = p.In, sent.note(p.Required), s.exampleOf(p), strings.TrimSpace(p.Description)
 		if f.HTML, err = s.markdown.text(f.Text); err != nil {
 			return v, err
 		}
@@ -128,22 +131,39 @@ func (s *site) operation(path, method string, shared []parameter, o *operation) 
 		}
 		v.Request = &request
 	}
-	v.addSamples()
-	return v, s.addResponses(&v, o.Responses)
+	return v, errors.Join(v.addSamples(), s.addResponses(&v, o.Responses))
 }
 
-// addSamples adds the samples and the recorded answer. An operation that is being added may have none yet: a test requires them, and the
-// other pages do not depend on them.
-func (o *operationView) addSamples() {
+// exampleOf returns the example of a parameter, empty if there is none.
+func (s *site) exampleOf(p parameter) string {
+	if p.Example != nil {
+		return fmt.Sprint(p.Example)
+	}
+	if resolved, _ := s.document.resolve(p.Schema); len(resolved.Examples) > 0 {
+		return fmt.Sprint(resolved.Examples[0])
+	}
+	return ""
+}
+
+// addSamples adds the samples, the body of the form, and the recorded answer. An operation that is being added may have none yet: a test
+// requires them, and the other pages do not depend on them.
+func (o *operationView) addSamples() error {
 	request, ok := samples.Requests()[o.ID]
 	if !ok {
-		return
+		return nil
 	}
 	for _, language := range samples.Languages() {
 		o.Samples = append(o.Samples, sample{language, strings.TrimSpace(samples.Render(language.ID, request))})
 	}
 	answer, _ := answers.Lookup(o.ID)
 	o.Answer = strings.TrimSpace(answer)
+	if request.Body == "" {
+		return nil
+	}
+	var body bytes.Buffer
+	err := json.Indent(&body, []byte(request.Body), "", "  ")
+	o.Body = body.String()
+	return err
 }
 
 func (s *site) addResponses(v *operationView, responses ordered[response]) error {

@@ -30,6 +30,9 @@ const maxEntryText = 2000
 func otherWords() map[string]string {
 	return map[string]string{
 		"/docs/guides/authentication/":                   "login bearer api key secret",
+		"/docs/guides/agents/":                           "mcp opsctl cli llm assistant",
+		"/docs/guides/webhooks/":                         "callback hook notification hmac",
+		"/docs/guides/changelog/":                        "release news",
 		"/docs/guides/rate-limits/":                      "429 throttling backoff retry-after",
 		"/docs/guides/idempotency/":                      "duplicate replay twice",
 		"/docs/guides/generated-clients/":                "sdk library codegen",

@@ -16,10 +16,11 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// guideOrder is the order of the guides in the navigation. The page of the guide errors is /docs/errors/.
+// guideOrder is the order of the guides in the navigation. The page of the guide errors is /docs/errors/; overview.md is /docs/.
 var guideOrder = []string{
 	"quick-start", "authentication", "pagination", "rate-limits", "idempotency", "errors",
-	"incremental-sync", "fleet-metrics", "incidents-from-ci", "generated-clients", "versioning",
+	"incremental-sync", "webhooks", "fleet-metrics", "incidents-from-ci", "agents", "generated-clients",
+	"versioning", "changelog",
 }
 
 // Render returns the pages by path: those below /docs/ that are made from the OpenAPI document and the guides, their Markdown forms, the
@@ -41,6 +42,7 @@ type site struct {
 	plain    *texttemplate.Template
 	Title    string
 	Summary  string
+	Overview string // in Markdown
 	Guides   []*view
 	Groups   []group
 	views    []*view
@@ -93,10 +95,15 @@ func newSite(openAPI []byte, guides fs.FS) (*site, error) {
 
 // addViews makes the list of all pages, in their order.
 func (s *site) addViews() error {
-	overview, err := s.markdown.article([]byte(s.document.Info.Description))
+	text, err := fs.ReadFile(s.files, "overview.md")
 	if err != nil {
 		return err
 	}
+	overview, err := s.markdown.article(text)
+	if err != nil {
+		return err
+	}
+	s.Overview = strings.TrimSpace(string(text))
 	s.views = []*view{{Kind: "overview", Path: "/docs/", Title: s.Title, Summary: s.Summary, Article: overview}}
 	for _, name := range guideOrder {
 		guide, err := s.guide(name)
@@ -146,9 +153,9 @@ func (s *site) guide(name string) (*view, error) {
 	return v, nil
 }
 
-// pages returns the pages, their Markdown forms, llms.txt and the search index.
+// pages returns the pages, their Markdown forms, llms.txt, all Markdown forms as llms-full.txt, and the search index.
 func (s *site) pages() (map[string][]byte, error) {
-	made := make(map[string][]byte)
+	made, full := make(map[string][]byte), new(bytes.Buffer)
 	for _, v := range s.views {
 		html, err := render(s.layout, "page.html", v)
 		if err != nil {
@@ -162,12 +169,14 @@ func (s *site) pages() (map[string][]byte, error) {
 			}
 		}
 		made[v.MarkdownPath()] = source
+		full.Write(source)
+		full.WriteByte('\n')
 	}
 	llms, err := render(s.plain, "llms.txt", s)
 	if err != nil {
 		return nil, err
 	}
-	made["/llms.txt"] = llms
+	made["/llms.txt"], made["/llms-full.txt"] = llms, full.Bytes()
 	made["/docs/search.json"], err = s.searchIndex()
 	return made, err
 }
@@ -183,9 +192,6 @@ func render(t interface {
 	}
 	return b.Bytes(), nil
 }
-
-// Description returns the description of the API in Markdown.
-func (s *site) Description() string { return strings.TrimSpace(s.document.Info.Description) }
 
 // Views returns the pages in their order.
 func (s *site) Views() []*view { return s.views }

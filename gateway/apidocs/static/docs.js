@@ -7,14 +7,21 @@ if (theme) root.dataset.theme = theme; // before the page is shown
 
 document.addEventListener("DOMContentLoaded", () => {
   offerTheme(document.getElementById("theme"));
+  offerSearch(document.getElementById("search"), document.getElementById("results"));
+  const side = document.getElementById("nav");
+  side.addEventListener("click", () => { if (side.matches(":popover-open")) side.hidePopover(); });
+  offerContent(side);
+});
+
+// offerContent adds what the script offers to the content of the page.
+function offerContent(side) {
   document.querySelectorAll("[data-copy]").forEach(offerCopy);
   keepLanguage([...document.querySelectorAll(".tabs input")]);
-  offerSearch(document.getElementById("search"), document.getElementById("results"));
-  const current = document.querySelector(".side [aria-current]"), side = current.closest(".side");
+  const current = side.querySelector("[aria-current]");
   side.scrollTop = current.offsetTop - side.clientHeight / 3;
-  side.addEventListener("click", () => { if (side.matches(":popover-open")) side.hidePopover(); });
   followReading([...document.querySelectorAll(".operation")], side);
-});
+  offerCalls([...document.querySelectorAll(".try")]);
+}
 
 // stored returns a value of the local storage, null if there is none or the browser blocks the storage.
 function stored(key) {
@@ -73,16 +80,19 @@ function keepLanguage(choices) {
   }));
 }
 
+let reading; // the observer of the sections
+
 // followReading marks the operation that is on the screen in the navigation.
 function followReading(sections, side) {
   const visible = new Set();
-  const observer = new IntersectionObserver((changes) => {
+  reading?.disconnect();
+  reading = new IntersectionObserver((changes) => {
     for (const change of changes) visible[change.isIntersecting ? "add" : "delete"](change.target);
     const current = sections.find((section) => visible.has(section));
     for (const link of side.querySelectorAll("[aria-current=true]")) link.removeAttribute("aria-current");
     if (current) side.querySelector(`[href$="#${current.getAttribute("aria-labelledby")}"]`).setAttribute("aria-current", "true");
   }, { rootMargin: "-25% 0px -60% 0px" });
-  sections.forEach((section) => observer.observe(section));
+  sections.forEach((section) => reading.observe(section));
 }
 
 function offerSearch(input, list) {

@@ -47,6 +47,7 @@ func complete(document *yaml.Node) ([]operation, error) {
 		addHeaders(response, commonHeaders(status))
 	}
 	describeKnownValues(document)
+	addExamples(document, get(components, "schemas"))
 	for _, schema := range entries(get(components, "schemas")) {
 		mergeAllOf(schema, get(components, "schemas"))
 	}
@@ -95,7 +96,7 @@ func (o *operation) complete() {
 // statuses returns the status of each response under components/responses.
 func statuses() map[string]string {
 	return map[string]string{
-		"NotModified": "304", "Unauthorized": "401", "Forbidden": "403", "PlanRequired": "403", "NotFound": "404", "MethodNotAllowed": "405",
+		"NotModified": "304", "Unauthorized": "401", "Forbidden": "403", "PlanRequired": "403", "NotFound": "404",
 		"RequestTimeout": "408", "Conflict": "409", "PayloadTooLarge": "413", "UnsupportedMediaType": "415", "InvalidQuery": "422",
 		"InvalidBody": "422", "RateLimited": "429", "HeadersTooLarge": "431", "InternalError": "500", "NotImplemented": "501",
 		"Unavailable": "503", "Timeout": "504",
@@ -127,7 +128,7 @@ func (o *operation) errors() []string {
 
 // headers returns the names of the headers of a success.
 func (o *operation) headers() []string {
-	names := commonHeaders("200")
+	names := append(commonHeaders("200"), "Ignored-Parameters")
 	if o.method == "post" {
 		names = append(names, "Vary", "Idempotent-Replayed")
 	} else {
@@ -142,6 +143,9 @@ func (o *operation) headers() []string {
 // commonHeaders returns the component names of the headers that every response with a status has.
 func commonHeaders(status string) []string {
 	names := []string{"X-Request-Id", "Cache-Control"}
+	if status >= "400" {
+		names = append(names, "Link-If-Error")
+	}
 	switch {
 	case status == "401" || status == "431": // precede the rate limit decision
 		return names
@@ -161,7 +165,7 @@ func addHeaders(response *yaml.Node, components []string) {
 	own := headers.Content
 	headers.Content = nil
 	for _, component := range components {
-		name := strings.TrimSuffix(component, "-If-Known")
+		name, _, _ := strings.Cut(component, "-If-")
 		if get(&yaml.Node{Kind: yaml.MappingNode, Content: own}, name) == nil {
 			set(headers, name, reference("headers", component))
 		}

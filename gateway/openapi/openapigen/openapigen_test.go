@@ -90,9 +90,9 @@ components:
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{
-		"Unauthorized": {"X-Request-Id", "Cache-Control", "WWW-Authenticate"},
-		"Conflict":     {"X-Request-Id", "Cache-Control", "RateLimit-Policy", "RateLimit"},
-		"Timeout":      {"X-Request-Id", "Cache-Control", "RateLimit-Policy", "RateLimit"},
+		"Unauthorized": {"X-Request-Id", "Cache-Control", "Link", "WWW-Authenticate"},
+		"Conflict":     {"X-Request-Id", "Cache-Control", "Link", "RateLimit-Policy", "RateLimit"},
+		"Timeout":      {"X-Request-Id", "Cache-Control", "Link", "RateLimit-Policy", "RateLimit"},
 	} {
 		var got []string
 		for header := range entries(get(get(get(get(document, "components"), "responses"), name), "headers")) {

@@ -29,6 +29,24 @@ func describeKnownValues(node *yaml.Node) {
 	}
 }
 
+// addExamples gives each parameter without an example the first one of its schema. Programs that import the document send the examples of
+// parameters, and random texts without them.
+func addExamples(node, schemas *yaml.Node) {
+	for _, child := range node.Content {
+		addExamples(child, schemas)
+	}
+	schema := get(node, "schema")
+	if get(node, "in") == nil || schema == nil || get(node, "example") != nil {
+		return
+	}
+	if ref := get(schema, "$ref"); ref != nil && get(schema, "examples") == nil {
+		schema = get(schemas, strings.TrimPrefix(ref.Value, schemaRef))
+	}
+	if examples := sequence(get(schema, "examples")); len(examples) > 0 {
+		set(node, "example", examples[0])
+	}
+}
+
 // mergeAllOf replaces the allOf of a schema by the properties of its parts. Generators make an anonymous type of each part otherwise.
 func mergeAllOf(schema, schemas *yaml.Node) {
 	parts := get(schema, "allOf")

@@ -35,7 +35,7 @@ func closeSchemas(document []byte) ([]byte, error) {
 func ownValues() [][]string {
 	return [][]string{
 		{"components", "schemas", "Scope"},
-		{"components", "schemas", "Error", "properties", "code"},
+		{"components", "schemas", "ErrorBody", "properties", "code"},
 		{"components", "schemas", "ForbiddenDetails", "properties", "requiredPlan"},
 	}
 }

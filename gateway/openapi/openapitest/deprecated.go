@@ -27,7 +27,7 @@ func sunsetOf(spec *openapi3.Operation) (string, error) {
 }
 
 // headers returns the headers of a response of the operation. Responses of a deprecated one also have Deprecation (RFC 9745) and Sunset
-// (RFC 8594), which the document describes in its introduction.
+// (RFC 8594), which the overview describes.
 func (o *operation) headers(described openapi3.Headers) openapi3.Headers {
 	if o.Sunset == "" {
 		return described

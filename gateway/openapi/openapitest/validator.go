@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -241,7 +242,6 @@ func undescribed(status int) (component string, ok bool) {
 	component, ok = map[int]string{
 		http.StatusUnauthorized:                "Unauthorized",
 		http.StatusNotFound:                    "NotFound",
-		http.StatusMethodNotAllowed:            "MethodNotAllowed",
 		http.StatusTooManyRequests:             "RateLimited",
 		http.StatusRequestHeaderFieldsTooLarge: "HeadersTooLarge",
 		http.StatusInternalServerError:         "InternalError",
@@ -249,6 +249,16 @@ func undescribed(status int) (component string, ok bool) {
 		http.StatusGatewayTimeout:              "Timeout",
 	}[status]
 	return component, ok
+}
+
+// methodNotAllowed describes the response to a method that a path does not support. The document has none, as no operation has it.
+func (v *Validator) methodNotAllowed() *openapi3.Response {
+	other := v.doc.Components.Responses["NotFound"].Value
+	headers := maps.Clone(other.Headers)
+	headers["Allow"] = requiredHeader(&openapi3.Schema{Type: &openapi3.Types{"string"}, Pattern: `^[A-Z]+(, [A-Z]+)*$`})
+	media := *other.Content.Get("application/json")
+	media.Examples = openapi3.Examples{"": {Value: &openapi3.Example{Value: map[string]any{"code": "method_not_allowed"}}}}
+	return &openapi3.Response{Headers: headers, Content: openapi3.Content{"application/json": &media}}
 }
 
 // checkUndescribed validates the response to a request that matches no operation.
@@ -261,10 +271,13 @@ func (v *Validator) checkUndescribed(x Exchange) error {
 		return nil
 	}
 	name, ok := undescribed(x.Status)
-	if !ok {
+	if !ok && x.Status != http.StatusMethodNotAllowed {
 		return fmt.Errorf("status %d is not allowed for a request that matches no operation", x.Status)
 	}
-	response := v.doc.Components.Responses[name].Value
+	response := v.methodNotAllowed()
+	if ok {
+		response = v.doc.Components.Responses[name].Value
+	}
 	var optional []string
 	if !inAPI { // without authentication there are no limits to report
 		optional = []string{"RateLimit", "RateLimit-Policy"}

@@ -1,2 +1,0 @@
-// Package tryit embeds the page /docs/try/, on which a reader calls the API: Swagger UI with the OpenAPI document of this host.
-package tryit
