@@ -23,6 +23,7 @@ import (
 	"opsgate/cmd/internal/backend/command"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/test/testkit"
+	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
@@ -94,6 +95,9 @@ func TestTokenCreateResolveRevoke(t *testing.T) {
 	team := strings.TrimSpace(succeed(t, "team", "create", "--data-dir", dir, "Harbour"))
 	if list := succeed(t, "team", "list", "--data-dir", dir); !strings.Contains(list, team) || !strings.Contains(list, "Harbour") {
 		t.Errorf("teams:\n%s", list)
+	}
+	if code, _, errs := run(t, "team", "create", "--data-dir", dir, "Harbour"); code != 1 || !strings.Contains(errs, "Harbour") {
+		t.Errorf("a second team with the name: exit code %d, %s", code, errs)
 	}
 	code, out, note := run(t, "token", "create", "--data-dir", dir, "--team", "Harbour", "--token-prefix", "acme_",
 		"--scopes", "servers:read,audit:read", "--name", "reader")
@@ -178,9 +182,13 @@ func TestServeWithDemoData(t *testing.T) {
 	if len(servers.GetServers()) == 0 {
 		t.Error("there are no servers")
 	}
+	_, err = auditv1.NewAuditServiceClient(s.conn).ListAuditEntries(t.Context(), &auditv1.ListAuditEntriesRequest{})
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("a service that is not named: %v", err)
+	}
 }
 
-func TestReflectionIsOffByDefault(t *testing.T) {
+func TestReflectionIsServedOnlyIfEnabled(t *testing.T) {
 	for _, test := range []struct {
 		arguments []string
 		want      codes.Code

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"opsgate/cmd/internal/gate/admin/admintest"
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/test/testkit"
 )
 
@@ -35,9 +35,9 @@ func (s *server) check(transport credentials.TransportCredentials) (code codes.C
 }
 
 func TestServicesOverTLSRequireAClientCertificate(t *testing.T) {
-	authority, clients := admintest.NewAuthority(t), admintest.NewAuthority(t)
+	authority, clients := tlsfilestest.NewAuthority(t, "root"), tlsfilestest.NewAuthority(t, "root")
 	first, second := authority.Server(t, 1), authority.Server(t, 2)
-	files := admintest.Write(t, first.Certificate, first.Key, clients.PEM)
+	files := tlsfilestest.Write(t, first.Certificate, first.Key, clients.PEM)
 	s := serve(t, "--data-dir", t.TempDir(), "--tls-cert", files[0], "--tls-key", files[1], "--tls-client-ca", files[2])
 	roots := x509.NewCertPool()
 	roots.AddCert(authority.Root)
@@ -73,9 +73,9 @@ func TestServicesOverTLSRequireAClientCertificate(t *testing.T) {
 }
 
 func TestWithoutRootsNoClientCertificateIsRequired(t *testing.T) {
-	authority := admintest.NewAuthority(t)
+	authority := tlsfilestest.NewAuthority(t, "root")
 	own := authority.Server(t, 1)
-	files := admintest.Write(t, own.Certificate, own.Key)
+	files := tlsfilestest.Write(t, own.Certificate, own.Key)
 	s := serve(t, "--data-dir", t.TempDir(), "--tls-cert", files[0], "--tls-key", files[1])
 	roots := x509.NewCertPool()
 	roots.AddCert(authority.Root)
@@ -85,8 +85,8 @@ func TestWithoutRootsNoClientCertificateIsRequired(t *testing.T) {
 }
 
 func TestInvalidTLSFlags(t *testing.T) {
-	own := admintest.NewAuthority(t).Server(t, 1)
-	files := admintest.Write(t, own.Certificate, own.Key)
+	own := tlsfilestest.NewAuthority(t, "root").Server(t, 1)
+	files := tlsfilestest.Write(t, own.Certificate, own.Key)
 	for _, c := range []struct {
 		flags []string
 		code  int

@@ -13,11 +13,7 @@ import (
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/test/testkit"
-	auditv1 "opsgate/proto/ops/audit/v1"
-	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
-	incidentv1 "opsgate/proto/ops/incident/v1"
-	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
 func format() authn.TokenFormat { return authn.TokenFormat{Prefix: "ops_"} }
@@ -26,15 +22,10 @@ func now() time.Time { return time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, tim
 
 // A system serves the demo data.
 type system struct {
-	t          *testing.T
-	dir        string
-	backend    *service.Backend
-	tokens     map[string]string
-	fleet      fleetv1.FleetServiceClient
-	monitoring monitoringv1.MonitoringServiceClient
-	incident   incidentv1.IncidentServiceClient
-	audit      auditv1.AuditServiceClient
-	identity   identityv1.IdentityServiceClient
+	t       *testing.T
+	backend *service.Backend
+	tokens  map[string]string
+	conn    *grpc.ClientConn
 }
 
 func startSystem(t *testing.T) *system {
@@ -45,8 +36,8 @@ func startSystem(t *testing.T) *system {
 // startSystemAt serves the demo data of now, at another time. The options are those of the connection of the clients.
 func startSystemAt(t *testing.T, at time.Time, options ...grpc.DialOption) *system {
 	t.Helper()
-	clock, dir := func() time.Time { return at }, t.TempDir()
-	backend, err := service.Open(t.Context(), service.Options{DataDir: dir, Clock: clock})
+	clock := func() time.Time { return at }
+	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir(), Clock: clock})
 	testkit.Must(t, err)
 	testkit.Must(t, demo.Seed(t.Context(), backend.Store(), format(), now()))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,14 +54,7 @@ func startSystemAt(t *testing.T, at time.Time, options ...grpc.DialOption) *syst
 		testkit.Must(t, <-done)
 		testkit.Must(t, backend.Close())
 	})
-	s := &system{
-		t: t, dir: dir, backend: backend, tokens: map[string]string{},
-		fleet:      fleetv1.NewFleetServiceClient(conn),
-		monitoring: monitoringv1.NewMonitoringServiceClient(conn),
-		incident:   incidentv1.NewIncidentServiceClient(conn),
-		audit:      auditv1.NewAuditServiceClient(conn),
-		identity:   identityv1.NewIdentityServiceClient(conn),
-	}
+	s := &system{t: t, backend: backend, tokens: map[string]string{}, conn: conn}
 	tokens, err := demo.Tokens(format())
 	testkit.Must(t, err)
 	for _, token := range tokens {
@@ -81,7 +65,7 @@ func startSystemAt(t *testing.T, at time.Time, options ...grpc.DialOption) *syst
 
 func (s *system) resolve(name string) (*identityv1.ResolveTokenResponse, error) {
 	hash := authn.Hash(s.tokens[name])
-	return s.identity.ResolveToken(s.t.Context(), &identityv1.ResolveTokenRequest{TokenSha256: hash[:]})
+	return identityv1.NewIdentityServiceClient(s.conn).ResolveToken(s.t.Context(), &identityv1.ResolveTokenRequest{TokenSha256: hash[:]})
 }
 
 // teamOf returns the team that a demo token acts for.

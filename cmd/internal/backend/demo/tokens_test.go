@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -15,8 +16,8 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-func (s *system) checkTokens() {
-	s.t.Helper()
+func TestDemoTokensHaveTheirScopesTeamsAndPlans(t *testing.T) {
+	s := startSystem(t)
 	all := authn.AllScopes()
 	want := map[string][]authn.Scope{"full": all, "none": nil, "other_team": all, "no_plan": all}
 	for _, scope := range all {
@@ -27,29 +28,29 @@ func (s *system) checkTokens() {
 	}
 	for name, scopes := range want {
 		if !format().Valid(s.tokens[name]) {
-			s.t.Errorf("%s is malformed", name)
+			t.Errorf("%s is malformed", name)
 		}
 		got, err := s.resolve(name)
-		testkit.Must(s.t, err)
+		testkit.Must(t, err)
 		var carried []authn.Scope
 		for _, scope := range got.GetScopes() {
 			carried = append(carried, authn.Scope(scope))
 		}
 		if !slices.Equal(carried, scopes) {
-			s.t.Errorf("%s carries %v, want %v", name, carried, scopes)
+			t.Errorf("%s carries %v, want %v", name, carried, scopes)
 		}
 		if hasPlan := got.GetPlan() == identityv1.Plan_PLAN_AI; hasPlan != (name != "no_plan") {
-			s.t.Errorf("%s has plan %v", name, got.GetPlan())
+			t.Errorf("%s has plan %v", name, got.GetPlan())
 		}
 		if ours := got.GetTeamId() == s.teamOf("full"); ours != (name != "other_team" && name != "no_plan") {
-			s.t.Errorf("%s acts for team %s", name, got.GetTeamId())
+			t.Errorf("%s acts for team %s", name, got.GetTeamId())
 		}
 	}
 	if _, err := s.resolve("revoked"); status.Code(err) != codes.NotFound || !format().Valid(s.tokens["revoked"]) {
-		s.t.Errorf("revoked: %v", err)
+		t.Errorf("revoked: %v", err)
 	}
 	if len(s.tokens) != len(want)+1 {
-		s.t.Errorf("tokens %v", slices.Sorted(maps.Keys(s.tokens)))
+		t.Errorf("tokens %v", slices.Sorted(maps.Keys(s.tokens)))
 	}
 }
 
@@ -65,5 +66,18 @@ func TestTokensAreTheSameAtEveryStart(t *testing.T) {
 	testkit.Must(t, err)
 	if !strings.HasPrefix(other[0].Text, "acme_live_") {
 		t.Error("the prefix is not that of the format")
+	}
+}
+
+// The second call finds a team.
+func TestSeedingAgainChangesNothing(t *testing.T) {
+	s := startSystem(t)
+	before, err := s.backend.Tokens(t.Context())
+	testkit.Must(t, err)
+	testkit.Must(t, demo.Seed(t.Context(), s.backend.Store(), format(), now().Add(time.Hour)))
+	after, err := s.backend.Tokens(t.Context())
+	testkit.Must(t, err)
+	if len(before) != len(after) || !before[0].CreatedAt.Equal(after[0].CreatedAt) {
+		t.Error("the second call changed the data")
 	}
 }

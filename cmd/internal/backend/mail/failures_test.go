@@ -75,24 +75,6 @@ func TestRepliesOfTheServer(t *testing.T) {
 	}
 }
 
-func TestInvalidMessagesArePermanentErrors(t *testing.T) {
-	s := start(t)
-	for _, change := range []func(*delivery.Message){
-		func(m *delivery.Message) { m.Subscriber.Address = "ada@harbour.example\r\nBcc: eve@harbour.example" },
-		func(m *delivery.Message) { m.Event = "incident.deleted" },
-	} {
-		m := message()
-		change(&m)
-		err := s.sender(t).Send(t.Context(), m)
-		if !errors.Is(err, delivery.ErrPermanent) || strings.Contains(err.Error(), "ada") {
-			t.Errorf("got %v", err)
-		}
-	}
-	if s.sessionCount() != 0 {
-		t.Error("the sender connected")
-	}
-}
-
 func TestSTARTTLS(t *testing.T) {
 	serverTLS, clientTLS := certificate()
 	offers := func(b *smtp.Server, _ *server) { b.TLSConfig = serverTLS }
@@ -283,17 +265,6 @@ func TestServerThatIsNotThere(t *testing.T) {
 	err = (&server{address: address}).sender(t).Send(t.Context(), message())
 	if err == nil || errors.Is(err, delivery.ErrPermanent) || !strings.HasPrefix(err.Error(), "connect: dial tcp") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestConnectionIsReused(t *testing.T) {
-	s := start(t)
-	sender := s.sender(t)
-	for range 10 {
-		testkit.Must(t, sender.Send(t.Context(), message()))
-	}
-	if n := s.sessionCount(); n != 1 {
-		t.Errorf("%d sessions", n)
 	}
 }
 

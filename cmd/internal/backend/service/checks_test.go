@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -117,36 +116,6 @@ func (s *system) log(t team) (entries []*auditv1.AuditEntry) {
 			slices.Reverse(entries)
 			return entries[1:]
 		}
-	}
-}
-
-func TestMonitorStatusFollowsConsecutiveChecks(t *testing.T) {
-	for _, c := range []struct{ checks, statuses string }{
-		{"uuu", "uuu"},
-		{"dddd", "ggdd"},
-		{"gggd", "gggg"},
-		{"ddg" + "dd" + "d", "ggg" + "gg" + "d"},
-		{"ddu" + "dd" + "d", "ggg" + "gg" + "d"},
-		{"duu", "ggu"},
-		{"gugu" + "u", "gggg" + "u"},
-		{"ddd" + "uu" + "u", "ggd" + "du" + "u"},
-		{"ddd" + "udu" + "u", "ggd" + "ddd" + "u"},
-		{"ddd" + "gg" + "uu", "ggd" + "dg" + "gu"},
-		{"ddd" + "gu" + "u", "ggd" + "dg" + "u"},
-		{"ddd" + "ug" + "ddd", "ggd" + "dg" + "ggd"},
-		{"ddd" + "gdgdd", "ggd" + "ddddd"},
-	} {
-		s := startSystem(t)
-		w := s.addMonitor(s.team("harbour"))
-		var got strings.Builder
-		for _, check := range c.checks {
-			s.probes(w, string(check))
-			got.WriteString(s.letter(w))
-		}
-		if got.String() != c.statuses {
-			t.Errorf("checks %s: status %s, want %s", c.checks, &got, c.statuses)
-		}
-		s.close()
 	}
 }
 

@@ -2,17 +2,13 @@ package service_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/cmd/internal/test/testkit"
 )
@@ -103,19 +99,6 @@ func TestRetriedLettersKeepTheOrderOfTheQueue(t *testing.T) {
 	})
 }
 
-func TestRetriedLettersHaveANewTime(t *testing.T) {
-	s, own := startTeam(t)
-	id := s.deliver(s.add(webhookOf(own)).ID)
-	s.finish(id, "dead")
-	s.clock.Move(48 * time.Hour)
-	testkit.Must(t, s.backend.RetryDeliveries(t.Context(), []string{id}))
-	d := s.deliveries()[0]
-	if now := s.clock.Now(); d.ID != id || d.Attempts != 0 || !d.CreatedAt.Equal(now) || !d.DueAt.Equal(now) || !d.FinishedAt.IsZero() ||
-		d.State != "waiting" {
-		t.Errorf("retried to %v", d)
-	}
-}
-
 // The result of an attempt, which names the sequence of its delivery, may arrive after the subscriber was removed.
 func TestRetriedLettersHaveNoSequenceOfADeletedDelivery(t *testing.T) {
 	s, own := startTeam(t)
@@ -134,34 +117,6 @@ func TestRetriedLettersHaveNoSequenceOfADeletedDelivery(t *testing.T) {
 	})
 	if list := s.deliveries(); len(list) != 1 || list[0].State != "waiting" {
 		t.Errorf("the result of another delivery was written: %v", list)
-	}
-}
-
-func TestOnlyDeadLettersAreRetried(t *testing.T) {
-	s, own := startTeam(t)
-	subscriber := s.add(webhookOf(own)).ID
-	dead, delivered := s.deliver(subscriber), s.deliver(subscriber)
-	s.finish(dead, "dead")
-	s.finish(delivered, "delivered")
-	waiting := s.deliver(subscriber)
-	for id, want := range map[string]string{delivered: "is delivered", waiting: "is waiting"} {
-		if err := s.backend.RetryDeliveries(t.Context(), []string{dead, id}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", want, err)
-		}
-	}
-	if err := s.backend.RetryDeliveries(t.Context(), []string{dead, "42"}); !errors.Is(err, service.ErrNotFound) {
-		t.Errorf("an unknown id: %v", err)
-	}
-	unknown := service.DeliveryFilter{SubscriberID: "42"}
-	if list, err := s.backend.ListDeliveries(t.Context(), unknown, 10); !errors.Is(err, service.ErrNotFound) {
-		t.Errorf("an unknown subscriber: %v, %v", list, err)
-	}
-	for filter, want := range map[service.DeliveryFilter]int{
-		{State: "dead"}: 1, {State: "delivered"}: 1, {State: "waiting", SubscriberID: subscriber}: 1, {}: 3,
-	} {
-		if list, err := s.backend.ListDeliveries(t.Context(), filter, 10); err != nil || len(list) != want {
-			t.Errorf("%v: %v, %v", filter, list, err)
-		}
 	}
 }
 

@@ -124,11 +124,8 @@ func (w keyedWrite) replay(ctx context.Context, q *query.Queries) (found bool, e
 
 // difference describes how the request differs from the first request of its key.
 func (w keyedWrite) difference(first query.IdempotencyKey) string {
-	switch first.Request {
-	case w.kind():
+	if first.Request == w.kind() {
 		return "with another body or path"
-	case "": // of a version that did not store it
-		return "with another request"
 	}
 	return "for another operation"
 }

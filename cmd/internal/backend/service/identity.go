@@ -43,6 +43,7 @@ func (s *identityService) ResolveToken(
 			return fmt.Errorf("decode the scopes of token %s: %w", row.ID, err)
 		}
 		response.TokenId, response.TeamId, response.Plan = row.ID, row.TeamID, planMessage(row.Plan)
+		response.TokenName, response.TeamName = row.Name, row.TeamName
 		return nil
 	})
 }

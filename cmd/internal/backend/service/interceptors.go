@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -11,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"opsgate/cmd/internal/backend/store"
 )
 
 // unaryInterceptors returns the interceptors of unary calls, outermost first: the log records the code that the client gets, also after
@@ -52,7 +55,8 @@ func requireTeam(ctx context.Context, request any, _ *grpc.UnaryServerInfo, hand
 	return handle(ctx, request)
 }
 
-// statusOf converts an error to a status: DEADLINE_EXCEEDED or CANCELLED if the context has ended, or else INTERNAL.
+// statusOf converts an error to a status: DEADLINE_EXCEEDED or CANCELLED if the context has ended, UNAVAILABLE if the disk is full, so that
+// clients try again later, or else INTERNAL.
 func statusOf(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -62,6 +66,9 @@ func statusOf(ctx context.Context, err error) error {
 	}
 	if cause := ctx.Err(); cause != nil {
 		return status.FromContextError(cause).Err()
+	}
+	if full, ok := errors.AsType[*store.FullError](err); ok {
+		return status.Error(codes.Unavailable, full.Error())
 	}
 	return status.Error(codes.Internal, err.Error())
 }

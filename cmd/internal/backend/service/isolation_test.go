@@ -63,16 +63,16 @@ func TestResourcesOfAnotherTeamAreNotFound(t *testing.T) {
 	ours, _ := s.fill("harbour")
 	theirs, ids := s.fill("lighthouse")
 	for _, m := range teamScoped() {
-		if m.Resource() == "" {
-			continue
-		}
 		t.Run(m.String(), func(t *testing.T) {
 			id := ids[m.Resource()]
-			if id == "" {
+			if id == "" && m.Resource() != "" {
 				t.Fatalf("the teams of the test have no %s: add one to fill", m.Resource())
 			}
 			_, err := s.call(t, m, theirs.id, id)
 			testkit.Must(t, err)
+			if id == "" {
+				return
+			}
 			_, foreign := s.call(t, m, ours.id, id)
 			mustBe(t, foreign, codes.NotFound)
 			for _, unknown := range []string{uuid.NewString(), "", "42", "{" + id + "}", "urn:uuid:" + id, id + "x"} {

@@ -1,7 +1,6 @@
 package service_test
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -9,10 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/cmd/internal/test/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
-	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
 // kinds returns the action types of the team's audit log, oldest first.
@@ -93,6 +90,16 @@ func TestOutageIsAnIncidentFromDownToRecovery(t *testing.T) {
 	if diff := cmp.Diff(want, s.kinds(w.team)); diff != "" {
 		t.Error(diff)
 	}
+	// The entries are those of the service: no token, and the loopback address.
+	for i, entry := range s.log(w.team) {
+		kind, _, _ := strings.Cut(entry.GetActionType(), ".")
+		ids := map[string][]string{"monitor": {w.monitor}, "component": w.components, "incident": {incident.GetIncident().GetId()}}[kind]
+		if entry.GetActorId() != "00000000-0000-0000-0000-000000000000" || entry.GetIpAddress() != "127.0.0.1" ||
+			entry.GetResourceType() != kind || !slices.Contains(ids, entry.GetResourceId()) ||
+			i > 0 && !entry.GetCreatedAt().AsTime().After(s.log(w.team)[i-1].GetCreatedAt().AsTime()) {
+			t.Errorf("entry %d: %v", i, entry)
+		}
+	}
 	if got := s.outbox(w.team); !slices.Equal(got, []string{"incident.created false", "incident.update_posted false"}) {
 		t.Errorf("outbox %v", got)
 	}
@@ -106,28 +113,6 @@ func TestOutageIsAnIncidentFromDownToRecovery(t *testing.T) {
 	testkit.Must(t, rows.Err())
 	if want := slices.Sorted(slices.Values(w.components[:2])); !slices.Equal(affected, want) {
 		t.Errorf("affected components %v, want %v", affected, want)
-	}
-}
-
-// The entries are those of the service: no token, the loopback address, the monitor, its components and the incident.
-func TestAuditEntriesOfAnOutageNameTheirResources(t *testing.T) {
-	s, w := startProbed(t)
-	s.probes(w, "ddduuuuuuu")
-	incident := s.incidents(w.team)[0].GetId()
-	log := s.log(w.team)
-	for i, entry := range log {
-		kind, _, _ := strings.Cut(entry.GetActionType(), ".")
-		ids := map[string][]string{"monitor": {w.monitor}, "component": w.components, "incident": {incident}}[kind]
-		if entry.GetActorId() != "00000000-0000-0000-0000-000000000000" || entry.GetIpAddress() != "127.0.0.1" ||
-			entry.GetResourceType() != kind || !slices.Contains(ids, entry.GetResourceId()) {
-			t.Errorf("entry %v", entry)
-		}
-		if i > 0 && !entry.GetCreatedAt().AsTime().After(log[i-1].GetCreatedAt().AsTime()) {
-			t.Errorf("entry %d is not after the one before", i)
-		}
-	}
-	if len(log) != 14 {
-		t.Errorf("%d entries", len(log))
 	}
 }
 
@@ -188,21 +173,5 @@ func TestChecksAndUpdatesAtTheSameTime(t *testing.T) {
 		len(updates) < 41 || len(updates) > 42 || len(s.outbox(w.team)) != len(updates) {
 		t.Errorf("status %v after %v; %d updates, %d in the audit log, %d in the outbox",
 			got.GetIncident().GetStatus(), last, len(updates), posted, len(s.outbox(w.team)))
-	}
-}
-
-// A check of a monitor that was down before the backend counted checks.
-func TestMonitorWithoutCounts(t *testing.T) {
-	s, w := startProbed(t)
-	s.insert(func(ctx context.Context, q *query.Queries) error {
-		return q.SetMonitorState(ctx, query.SetMonitorStateParams{TeamID: w.id, ID: w.monitor, Status: "down"})
-	})
-	s.probes(w, "d")
-	if got := s.state(w).GetStatus(); got != monitoringv1.MonitorStatus_MONITOR_STATUS_DOWN || len(s.incidents(w.team)) != 0 {
-		t.Errorf("status %v, incidents %v", got, s.incidents(w.team))
-	}
-	s.probes(w, "uu")
-	if got := s.state(w).GetStatus(); got != monitoringv1.MonitorStatus_MONITOR_STATUS_UP {
-		t.Errorf("status %v", got)
 	}
 }

@@ -64,6 +64,7 @@ func TestNotificationsHaveTheTraceOfTheirRequest(t *testing.T) {
 	}
 }
 
+// The span has the code of its call.
 func TestCallsThatBelongToATraceHaveASpan(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	s := startWith(t, service.Options{
@@ -84,14 +85,6 @@ func TestCallsThatBelongToATraceHaveASpan(t *testing.T) {
 	if want := "00-" + traceID + "-" + got[0].SpanContext.SpanID().String() + "-01"; stored != want {
 		t.Errorf("the notification has %s, not the span of the call %s", stored, want)
 	}
-}
-
-func TestSpanOfACallHasItsCode(t *testing.T) {
-	spans := tracetest.NewInMemoryExporter()
-	s := startWith(t, service.Options{
-		DataDir: t.TempDir(), TracerProvider: sdk.NewTracerProvider(sdk.WithSyncer(spans)),
-	}, &clock{now: start()})
-	own := s.team("harbour")
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", "00-"+traceID+"-"+callerID+"-01")
 	check := func(title string, code codes.Code, name string, failed otelcodes.Code) {
 		t.Helper()

@@ -1,14 +1,10 @@
 package service_test
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
-
-	fleetv1 "opsgate/proto/ops/fleet/v1"
 
 	"opsgate/cmd/internal/test/testkit"
 )
@@ -43,37 +39,6 @@ func TestFailedWriteLeavesNoRows(t *testing.T) {
 			s.exec("DROP TRIGGER refuse")
 			s.create(r) // the failure is not stored
 		})
-	}
-}
-
-func TestFailedUpdateDoesNotChangeTheIncident(t *testing.T) {
-	s, own := startTeam(t)
-	incident := s.create(newIncident(own, "Untouched"))
-	s.exec("CREATE TRIGGER refuse BEFORE INSERT ON audit_entries BEGIN SELECT RAISE(ABORT, 'refused'); END")
-	u := newUpdate(own, incident.GetId())
-	u.Status = resolved
-	_, err := s.incident.AddIncidentUpdate(t.Context(), u)
-	mustBe(t, err, codes.Internal)
-	got := s.get(own, incident.GetId())
-	if len(got.GetUpdates()) != 1 || got.GetIncident().ResolvedAt != nil || got.GetIncident().GetStatus() != incident.GetStatus() {
-		t.Errorf("the incident is %v", got)
-	}
-}
-
-// A call whose deadline passes while it waits for the writer ends then, and does not write later.
-func TestDeadlineEndsTheWaitForTheWriter(t *testing.T) {
-	s, own := startTeam(t)
-	release := s.holdFile()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err := s.incident.CreateIncident(ctx, newIncident(own, "Too late"))
-	mustBe(t, err, codes.DeadlineExceeded)
-	_, err = s.fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{TeamId: own.id, ServerId: own.server})
-	testkit.Must(t, err) // readers do not wait
-	release()
-	s.create(newIncident(own, "In time"))
-	if got := s.count("incidents"); got != 1 {
-		t.Errorf("%d incidents", got)
 	}
 }
 

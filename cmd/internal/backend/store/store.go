@@ -141,8 +141,13 @@ func read(ctx context.Context, db *sql.DB, prepared *query.Queries, fn func(*que
 }
 
 // Write runs fn in a write transaction, commits it if fn returns nil and rolls it back otherwise. One write transaction runs at a time,
-// over all processes; others wait until their contexts end. Write returns an error of fn unchanged.
+// over all processes; others wait until their contexts end. Write returns an error of fn unchanged, but for one of SQLite
+// that space is missing: that is a *[FullError].
 func (s *Store) Write(ctx context.Context, fn func(*query.Queries) error) error {
+	return s.withoutSpace(s.transact(ctx, fn))
+}
+
+func (s *Store) transact(ctx context.Context, fn func(*query.Queries) error) error {
 	tx, err := s.begin(ctx)
 	if err != nil {
 		return err
@@ -183,9 +188,12 @@ func retryBusy[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	}
 }
 
+// primaryCode masks the primary code of SQLite's extended ones.
+const primaryCode = 0xff
+
 // isBusy reports whether another process had locked the file.
 func isBusy(err error) bool {
-	const sqliteBusy, primaryCode = 5, 0xff
+	const sqliteBusy = 5
 	failure, ok := errors.AsType[*sqlite.Error](err)
 	return ok && failure.Code()&primaryCode == sqliteBusy
 }

@@ -8,7 +8,8 @@ import (
 	"opsgate/cmd/internal/backend/delivery"
 )
 
-// A Payload is the body of a request. Its fields have the names and forms of the public API; payload.schema.json describes them.
+// A Payload is the body of a request. Its fields have the names and forms of the public API, whose document describes it as
+// WebhookMessage.
 type Payload struct {
 	Type      string `json:"type"`
 	Timestamp string `json:"timestamp"` // of the event

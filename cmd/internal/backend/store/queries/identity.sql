@@ -20,7 +20,7 @@ WHERE name = sqlc.arg(name);
 INSERT INTO api_tokens (id, team_id, name, sha256, scopes, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: ResolveTokenAnyTeam :one
-SELECT t.id, t.team_id, t.scopes, t.revoked_at, team.plan
+SELECT t.id, t.name, t.team_id, team.name AS team_name, t.scopes, t.revoked_at, team.plan
 FROM api_tokens t
 JOIN teams team ON team.id = t.team_id
 WHERE t.sha256 = sqlc.arg(sha256);

@@ -258,7 +258,7 @@ func (q *Queries) ListTokensAnyTeam(ctx context.Context) ([]ApiToken, error) {
 }
 
 const resolveTokenAnyTeam = `-- name: ResolveTokenAnyTeam :one
-SELECT t.id, t.team_id, t.scopes, t.revoked_at, team.plan
+SELECT t.id, t.name, t.team_id, team.name AS team_name, t.scopes, t.revoked_at, team.plan
 FROM api_tokens t
 JOIN teams team ON team.id = t.team_id
 WHERE t.sha256 = ?1
@@ -266,7 +266,9 @@ WHERE t.sha256 = ?1
 
 type ResolveTokenAnyTeamRow struct {
 	ID        string
+	Name      string
 	TeamID    string
+	TeamName  string
 	Scopes    string
 	RevokedAt *int64
 	Plan      string
@@ -277,7 +279,9 @@ func (q *Queries) ResolveTokenAnyTeam(ctx context.Context, sha256 []byte) (Resol
 	var i ResolveTokenAnyTeamRow
 	err := row.Scan(
 		&i.ID,
+		&i.Name,
 		&i.TeamID,
+		&i.TeamName,
 		&i.Scopes,
 		&i.RevokedAt,
 		&i.Plan,

@@ -1,0 +1,77 @@
+package service_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/test/testkit"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+)
+
+// smallDisk mounts a file system of 4 MiB. It needs the right to mount.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); errors.Is(err, os.ErrPermission) {
+		t.Skip("it mounts a file system: run it as root")
+	} else {
+		testkit.Must(t, err)
+	}
+	t.Cleanup(func() { testkit.Must(t, syscall.Unmount(dir, 0)) })
+	return dir
+}
+
+// A full disk refuses writes as UNAVAILABLE, and leaves reads alone. Nothing that was acknowledged is lost, and writes work as soon as
+// there is space.
+func TestFullDiskRefusesWritesOnly(t *testing.T) {
+	dir := smallDisk(t)
+	var log bytes.Buffer
+	s := startWith(t, service.Options{DataDir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))}, &clock{now: start()})
+	team := s.team("harbour")
+	ballast := filepath.Join(dir, "ballast")
+	fill := func() {
+		f, err := os.Create(ballast)
+		testkit.Must(t, err)
+		for err == nil {
+			_, err = f.Write(make([]byte, 4096))
+		}
+		testkit.Must(t, f.Close())
+	}
+	s.create(newIncident(team, "before"))
+	fill()
+	var refused error
+	created := 1
+	for refused == nil && created < 1000 { // the log of SQLite may have space for some
+		if _, refused = s.incident.CreateIncident(t.Context(), newIncident(team, fmt.Sprint("incident ", created))); refused == nil {
+			created++
+		}
+	}
+	if status.Code(refused) != codes.Unavailable || !strings.Contains(refused.Error(), filepath.Join(dir, store.FileName)) {
+		t.Errorf("a write with a full disk: %v", refused)
+	}
+	list, err := s.incident.ListIncidents(t.Context(), &incidentv1.ListIncidentsRequest{TeamId: team.id, PageSize: 100})
+	if err != nil || len(list.GetIncidents()) != min(created, 100) {
+		t.Errorf("%d incidents, %v; %d were created", len(list.GetIncidents()), err, created)
+	}
+	testkit.Must(t, os.Remove(ballast))
+	s.create(newIncident(team, "after"))
+	if n := s.count("incidents"); n != created+1 {
+		t.Errorf("%d incidents are stored, %d were acknowledged", n, created+1)
+	}
+	s.close()
+	if !strings.Contains(log.String(), "no space to write to "+filepath.Join(dir, store.FileName)) {
+		t.Errorf("logged:\n%s", log.String())
+	}
+}
