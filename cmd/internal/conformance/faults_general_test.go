@@ -21,6 +21,14 @@ import (
 func generalFaults() []fault {
 	return []fault{
 		{name: "no health service", fails: []string{"*/Health/serving"}, noHealth: true},
+		{name: "a request without fields is of no method",
+			fails: []string{"*/probe", "fleet/ListServers/team-id", "monitoring/ListMonitors/team-id", "identity/ResolveToken/hash-length"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				if c.method.Proves() && proto.Size(c.request) == 0 {
+					return nil, status.Error(codes.Unimplemented, "unknown method")
+				}
+				return c.pass(c.request)
+			}},
 		{name: "deadlines are ignored", fails: []string{"*/deadline"}, noDeadlines: true},
 		{name: "writes are executed after their deadline", noDeadlines: true,
 			fails: []string{"incident/CreateIncident/deadline", "incident/AddIncidentUpdate/deadline"},

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"opsgate/proto/contract"
 )
@@ -40,6 +41,8 @@ func generalRules() []rule {
 			sentence: "Required fields are set, ids are UUIDs in lower case, enums have known values, numbers are finite."},
 		{name: "team-id", on: contract.Method.TeamScoped, check: requiresTeam,
 			sentence: "`team_id` is required: INVALID_ARGUMENT names it if it is not a UUID."},
+		{name: "probe", on: contract.Method.Proves, check: answersProbe,
+			sentence: "A request without fields is answered, and not with UNIMPLEMENTED: the gateway finds out by it whether an address is right."},
 		{name: "deadline", on: func(contract.Method) bool { return true }, check: endsAtDeadline,
 			sentence: "A call whose deadline has passed ends at once, without side effects."},
 		{name: "isolation", check: isolates, sentence: "A method reads data of the team `team_id` only.",
@@ -66,6 +69,12 @@ func requiresTeam(p *probe) {
 			must(expectViolations(err, valueText("team_id", team), "team_id"))
 		}
 	}
+}
+
+func answersProbe(p *probe) {
+	_, err := p.send(p.ctx, &emptypb.Empty{})
+	code := status.Code(err)
+	require(code != codes.Unimplemented && code != codes.Unavailable, "INVALID_ARGUMENT for a request without fields", "%s", resultText(err))
 }
 
 func isolates(p *probe) {

@@ -104,21 +104,6 @@ func TestImpossibleChecksAreSkippedWithAReason(t *testing.T) {
 	}
 }
 
-func TestChecksThatWriteNeedTheOption(t *testing.T) {
-	o := options(t, startReference(t))
-	o.Writes = false
-	report, err := conformance.Run(t.Context(), o)
-	testkit.Must(t, err)
-	for i, r := range report.Results {
-		if o.Checks[i].Writes && r.Outcome != conformance.Skip {
-			t.Errorf("%s: %s", r.Name, r.Outcome)
-		}
-	}
-	if report.Failed != 0 || report.Passed == 0 || report.Skipped == 0 {
-		t.Error(report)
-	}
-}
-
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
