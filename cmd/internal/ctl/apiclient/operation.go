@@ -14,11 +14,15 @@ type Operation struct {
 	Summary string
 	// Description is Markdown.
 	Description string
+	// Task describes the operation to an AI agent: what it is for, without HTTP.
+	Task string
 	// Query and Body are the names of query parameters and of the fields of the body.
 	Query, Body []string
 	// Input is the JSON Schema of an object with the parameters of the path and the query and the fields of the body. A write also has
 	// idempotencyKey.
 	Input string
+	// Output is the JSON Schema of the answer, an object; a list is in its field items.
+	Output string
 	// IsList reports whether the answer is an array, or a page of one. Answer then describes its items, else the answer.
 	IsList bool
 	Answer Object

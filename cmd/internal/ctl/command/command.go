@@ -29,6 +29,7 @@ type settings struct {
 	URL, TokenFile, Output string
 	MaxWait, Timeout       time.Duration
 	InsecureHTTP           bool
+	JQ                     expression
 }
 
 // Output formats.
@@ -42,6 +43,7 @@ const (
 type program struct {
 	settings
 	Environment
+	pacer pacer // of all sessions: an agent's calls have one each
 }
 
 // Run runs the program with its arguments, without its name, and returns the exit code: see exitCodes.
@@ -76,6 +78,7 @@ func newRoot(p *program) (*cobra.Command, error) {
 	commandline.Enum(short, &p.Output, "output", asTable, "table for people, json for programs, or only each id", asTable, asJSON, asID)
 	short.Lookup("output").Shorthand = "o" // before the flag is added
 	flags.AddFlagSet(short)
+	commandline.Text(flags, &p.JQ, "jq", "", "print what this jq `EXPRESSION` returns for the JSON, whatever --output is")
 	flags.DurationVar(&p.MaxWait, "max-wait", time.Minute, "longest time to repeat a failed request")
 	flags.DurationVar(&p.Timeout, "timeout", 30*time.Second, "time for each attempt of a request")
 	flags.BoolVar(&p.InsecureHTTP, "insecure-http", false, "send the token without encryption to a host that is not this machine")

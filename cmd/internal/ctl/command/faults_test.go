@@ -101,6 +101,17 @@ func TestFailedWriteReportsItsKey(t *testing.T) {
 	}
 }
 
+func TestIgnoredParametersAreNoted(t *testing.T) {
+	s := startStub(t, answer(200, `[]`, "Ignored-Parameters", `"state", "`+testToken+`"`), answer(200, identity))
+	r := s.run(t, "api", "GET", "/v1/servers?state=up&"+testToken)
+	if r.code != 0 || r.out != "[]\n" || !strings.Contains(r.err, `ignored them: "state", "[token]"`) {
+		t.Errorf("%+v", r)
+	}
+	if r := s.run(t, "me"); r.err != "" {
+		t.Errorf("without ignored parameters: %s", r.err)
+	}
+}
+
 func TestDeprecatedOperationIsNoted(t *testing.T) {
 	s := startStub(t, answer(200, identity, "Deprecation", "@1798761600", "Sunset", "Sat, 01 Jan 2028 00:00:00 GMT"), answer(200, identity))
 	if r := s.run(t, "me"); r.code != 0 || !strings.Contains(r.err, `deprecated; it may be removed after: "Sat, 01 Jan 2028 00:00:00 GMT"`) {

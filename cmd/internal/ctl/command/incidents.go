@@ -57,11 +57,16 @@ func (p *program) write(ctx context.Context, id, message string, in input, k key
 	if err != nil {
 		return err
 	}
-	return p.printAnswer(o, text)
+	return p.printAnswer(ctx, o, text)
 }
 
+// statusResolved is the status of incidents that are over.
+const statusResolved = "resolved"
+
 // statuses are the statuses of incidents.
-func statuses() []string { return []string{"investigating", "identified", "monitoring", "resolved"} }
+func statuses() []string {
+	return []string{"investigating", "identified", "monitoring", statusResolved}
+}
 
 func newCreate(p *program) *cobra.Command {
 	var k key
@@ -121,7 +126,7 @@ func newUpdate(p *program) *cobra.Command {
 }
 
 func newResolve(p *program) *cobra.Command {
-	status, message := "resolved", ""
+	status, message := statusResolved, ""
 	command := newPost(p, "resolve", "Resolve an incident, by an update", &status, &message)
 	command.Flags().StringVar(&message, "message", "This incident has been resolved.", "the update, for the public; - reads standard input")
 	return command

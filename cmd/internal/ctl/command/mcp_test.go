@@ -6,11 +6,14 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"opsgate/cmd/internal/ctl/apiclient"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
@@ -22,9 +25,11 @@ import (
 type agent struct {
 	*mcp.ClientSession
 
-	log *loggingtest.Buffer
+	tools   map[string]*mcp.Tool
+	results map[string]*jsonschema.Schema // the output schemas of the tools
 }
 
+// agent starts the program, whose first request is GET /v1/me.
 func (u user) agent(t *testing.T, flags ...string) agent {
 	t.Helper()
 	self, err := os.Executable()
@@ -42,218 +47,242 @@ func (u user) agent(t *testing.T, flags ...string) agent {
 		if err := session.Close(); err != nil {
 			t.Errorf("the program ended with %v:\n%s", err, log.String())
 		}
-		if strings.Contains(log.String(), u.token) {
+		if u.token != "" && strings.Contains(log.String(), u.token) {
 			t.Error("the log has the token")
 		}
 	})
-	return agent{session, log}
-}
-
-// tools returns the tools by name.
-func (a agent) tools(t *testing.T) map[string]*mcp.Tool {
-	t.Helper()
+	a := agent{session, map[string]*mcp.Tool{}, map[string]*jsonschema.Schema{}}
 	list, err := a.ListTools(t.Context(), nil)
 	testkit.Must(t, err)
-	byName := map[string]*mcp.Tool{}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
 	for _, tool := range list.Tools {
-		byName[tool.Name] = tool
+		a.tools[tool.Name] = tool
+		testkit.Must(t, compiler.AddResource(tool.Name, tool.OutputSchema))
+		a.results[tool.Name], err = compiler.Compile(tool.Name)
+		testkit.Must(t, err)
 	}
-	return byName
+	return a
 }
 
-// call calls a tool and decodes its result.
+// call calls a tool and decodes its result, which must match its output schema and be in the text too.
 func (a agent) call(t *testing.T, name string, arguments map[string]any, into any) (failed bool) {
 	t.Helper()
 	result, err := a.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: arguments})
 	testkit.Must(t, err)
+	if err := a.results[name].Validate(result.StructuredContent); err != nil {
+		t.Errorf("%s: the result does not match: %v", name, err)
+	}
+	structured, err := json.Marshal(result.StructuredContent)
+	testkit.Must(t, err)
+	var again any
 	text, isText := result.Content[0].(*mcp.TextContent)
-	if !isText {
-		t.Fatalf("%s: the content is %T", name, result.Content[0])
+	if !isText || json.Unmarshal([]byte(text.Text), &again) != nil || string(must(json.Marshal(again))) != string(structured) {
+		t.Errorf("%s: the content is %v", name, result.Content[0])
 	}
-	if result.StructuredContent != nil {
-		structured, err := json.Marshal(result.StructuredContent)
-		testkit.Must(t, err)
-		testkit.Must(t, json.Unmarshal(structured, into))
-		return result.IsError
-	}
-	if !result.IsError {
-		t.Errorf("%s: a result without structure: %s", name, text.Text)
-	}
-	*(into.(*string)) = text.Text
-	return true
+	testkit.Must(t, json.Unmarshal(structured, into))
+	return result.IsError
 }
 
-func TestAgentWithReadTokenHasNoWriteTools(t *testing.T) {
-	a := startSystem(t, devtest.HighLimits).as("read").agent(t)
-	tools := a.tools(t)
-	for _, o := range apiclient.Operations() {
-		named := func(tool *mcp.Tool) bool { return tool.Title == o.Summary }
-		var tool *mcp.Tool
-		for _, candidate := range tools {
-			if named(candidate) {
-				tool = candidate
+// failed is the result of a call that failed.
+type failed struct {
+	Error, Code, Action, RequestID, IdempotencyKey string
+	Details                                        map[string]string
+	RetryAfterSeconds, WaitedSeconds               float64
+	Status                                         any // which no failure has
+}
+
+// fails calls a tool, which must fail.
+func (a agent) fails(t *testing.T, name string, arguments map[string]any) failed {
+	t.Helper()
+	var f failed
+	if !a.call(t, name, arguments, &f) || f.Error == "" || f.Action == "" || f.Status != nil {
+		t.Errorf("%s: %+v", name, f)
+	}
+	return f
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// The server starts and lists its tools whatever the settings and the API are; the calls return the problem and what to do.
+func TestAgentGetsProblemsOfTheConnectionAsResults(t *testing.T) {
+	s := startSystem(t, devtest.HighLimits)
+	missing := filepath.Join(t.TempDir(), "none")
+	hangs := startStub(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	for name, c := range map[string]struct {
+		user
+		flags        []string
+		code, action string
+	}{
+		"no token":        {user{url: s.BaseURL}, nil, "invalid_settings", "correct the environment"},
+		"no token file":   {s.as("full"), []string{"--token-file", missing}, "invalid_settings", "correct the environment"},
+		"no URL":          {user{token: testToken}, nil, "invalid_settings", "correct the environment"},
+		"a revoked token": {s.as("revoked"), nil, "unauthorized", "valid API token"},
+		"no plan":         {s.as("no_plan"), nil, "forbidden", "that details names"},
+		"no API":          {user{url: "http://127.0.0.1:1", token: testToken}, nil, "no_connection", "is at the address"},
+		"an API that hangs": {
+			user{url: hangs.url, token: testToken}, []string{"--timeout", "100ms"}, "no_connection", "is at the address",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := c.agent(t, append(c.flags, "--max-wait", "100ms")...)
+			if len(a.tools) != len(apiclient.Operations()) {
+				t.Errorf("%d tools", len(a.tools))
+			}
+			if f := a.fails(t, "list_servers", nil); f.Code != c.code || !strings.Contains(f.Action, c.action) {
+				t.Errorf("got %+v", f)
+			}
+		})
+	}
+}
+
+func TestAgentUsesANewTokenInTheFile(t *testing.T) {
+	s := startSystem(t, devtest.HighLimits)
+	file := filepath.Join(t.TempDir(), "token")
+	testkit.Must(t, os.WriteFile(file, []byte(s.Tokens["revoked"]), 0o600))
+	a := user{url: s.BaseURL}.agent(t, "--token-file", file)
+	a.fails(t, "me", nil)
+	testkit.Must(t, os.WriteFile(file, []byte(s.Tokens["read"]), 0o600))
+	var identity struct{ TeamID string }
+	if a.call(t, "me", nil, &identity) || identity.TeamID == "" {
+		t.Errorf("got %+v", identity)
+	}
+}
+
+func TestAgentWithoutWriteAccessHasNoWriteTools(t *testing.T) {
+	s := startSystem(t, devtest.HighLimits)
+	for name, a := range map[string]agent{"a read token": s.as("read").agent(t), "--read-only": s.as("full").agent(t, "--read-only")} {
+		for _, o := range apiclient.Operations() {
+			var tool *mcp.Tool
+			for _, candidate := range a.tools {
+				if candidate.Title == o.Summary {
+					tool = candidate
+				}
+			}
+			if (tool == nil) != o.Writes() {
+				t.Errorf("%s: the tool for %s is %v", name, o.ID, tool)
 			}
 		}
-		switch {
-		case o.Writes() && tool != nil:
-			t.Errorf("there is a tool for %s", o.ID)
-		case !o.Writes() && tool == nil:
-			t.Errorf("there is no tool for %s", o.ID)
-		case tool != nil && (!tool.Annotations.ReadOnlyHint || *tool.Annotations.DestructiveHint || *tool.Annotations.OpenWorldHint):
-			t.Errorf("%s has annotations %+v", tool.Name, tool.Annotations)
+		if _, err := a.CallTool(t.Context(), &mcp.CallToolParams{Name: "create_incident"}); name == "--read-only" && err == nil {
+			t.Error("a tool that is not offered was called")
 		}
-	}
-	var servers struct{ Items []struct{ ID, Name string } }
-	if a.call(t, "list_servers", nil, &servers) || len(servers.Items) < 25 {
-		t.Fatalf("got %v", servers)
-	}
-	var server struct{ Name string }
-	if a.call(t, "get_server", map[string]any{"id": servers.Items[0].ID}, &server) || server.Name != servers.Items[0].Name {
-		t.Errorf("got %v", server)
-	}
-	type page struct {
-		Items         []any
-		NextCursor    string
-		CursorIgnored bool
-	}
-	var first, restarted, beyond page
-	if a.call(t, "list_incidents", map[string]any{"limit": 2}, &first) || len(first.Items) != 2 || first.NextCursor == "" || first.CursorIgnored {
-		t.Errorf("got %v", first)
-	}
-	if a.call(t, "list_incidents", map[string]any{"cursor": "unknown"}, &restarted) || !restarted.CursorIgnored {
-		t.Errorf("with an unknown cursor: %v", restarted)
-	}
-	commands := map[string]any{"id": servers.Items[0].ID, "page": 1_000_000}
-	if a.call(t, "list_server_commands", commands, &beyond) || len(beyond.Items) > 0 {
-		t.Errorf("a page beyond the end: %v", beyond)
-	}
-	var unknown struct{ Code, Error, RequestID string }
-	if !a.call(t, "get_server", map[string]any{"id": "01234567-89ab-7def-8123-456789abcdef"}, &unknown) || unknown.Code != "not_found" || unknown.RequestID == "" {
-		t.Errorf("an unknown server: %+v", unknown)
-	}
-	var text string
-	if !a.call(t, "get_server", map[string]any{"id": "../me"}, &text) || !strings.Contains(text, "pattern") {
-		t.Errorf("an invalid id: %s", text)
 	}
 }
 
-func TestAgentCreatesAndResolvesAnIncident(t *testing.T) {
+func TestToolsAreDescribed(t *testing.T) {
 	a := startSystem(t, devtest.HighLimits).as("full").agent(t)
-	tools := a.tools(t)
-	if len(tools) != len(apiclient.Operations()) {
-		t.Errorf("%d tools", len(tools))
+	if len(a.tools) != len(apiclient.Operations()) {
+		t.Errorf("%d tools", len(a.tools))
 	}
-	for _, name := range []string{"create_incident", "add_incident_update"} {
-		hints := tools[name].Annotations
-		if hints.ReadOnlyHint || hints.IdempotentHint || !*hints.DestructiveHint || !*hints.OpenWorldHint {
+	ofHTTP := regexp.MustCompile("HTTP|GET|POST|/v1|[Hh]eader|Idempotency-Key|If-None-Match|`[2-5][0-9][0-9]`")
+	for name, tool := range a.tools {
+		hints, writes := tool.Annotations, name == "create_incident" || name == "add_incident_update"
+		if hints.Title != tool.Title || hints.ReadOnlyHint == writes || hints.IdempotentHint == writes ||
+			*hints.DestructiveHint != writes || *hints.OpenWorldHint != writes {
 			t.Errorf("%s has annotations %+v", name, hints)
 		}
+		described := tool.Title + tool.Description + string(must(json.Marshal(tool.InputSchema)))
+		if found := ofHTTP.FindString(described); found != "" {
+			t.Errorf("the description of %s has %q", name, found)
+		}
 	}
-	schema := tools["add_incident_update"].InputSchema.(map[string]any)
+	schema := a.tools["add_incident_update"].InputSchema.(map[string]any)
 	if required, _ := schema["required"].([]any); !slices.Contains(required, any("notifySubscribers")) {
 		t.Errorf("required: %v", required)
 	}
+}
 
-	newIncident := map[string]any{"title": "a", "status": "investigating", "impact": "none", "message": "b"}
-	var first, second, repeated struct{ ID string }
-	if a.call(t, "create_incident", newIncident, &first) || a.call(t, "create_incident", newIncident, &second) || first.ID == second.ID {
-		t.Errorf("two calls created %q and %q", first.ID, second.ID)
+// The official inspector, whose client validates what it lists and calls.
+func TestInspectorFindsNoFault(t *testing.T) {
+	folder, err := filepath.Abs("../../../../tools/npm/node_modules/@modelcontextprotocol/inspector-cli/build")
+	testkit.Must(t, err)
+	if _, err := os.Stat(folder); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("npm packages are needed: 'make test-packages' installs them")
+		}
+		t.Skip("npm packages are not installed: 'make test-packages' installs them")
 	}
-	newIncident["idempotencyKey"] = "agent-1"
-	if a.call(t, "create_incident", newIncident, &first) || a.call(t, "create_incident", newIncident, &repeated) || first.ID != repeated.ID {
-		t.Errorf("a repeated call created %q and %q", first.ID, repeated.ID)
-	}
-
-	update := map[string]any{"id": first.ID, "status": "resolved", "message": "done"}
-	var text string
-	if !a.call(t, "add_incident_update", update, &text) || !strings.Contains(text, "notifySubscribers") {
-		t.Errorf("without notifySubscribers: %s", text)
-	}
-	update["notifySubscribers"] = false
-	var posted, incident struct {
-		ID, Status string
-		Updates    []any
-	}
-	if a.call(t, "add_incident_update", update, &posted) || posted.Status != "resolved" {
-		t.Errorf("posted %+v", posted)
-	}
-	if a.call(t, "get_incident", map[string]any{"id": first.ID}, &incident) || incident.Status != "resolved" || len(incident.Updates) != 2 {
-		t.Errorf("got %+v", incident)
-	}
-	var invalid struct {
-		Code    string
-		Details map[string]string
-	}
-	newIncident["title"] = "\x07"
-	if !a.call(t, "create_incident", newIncident, &invalid) || invalid.Code != "validation_error" || invalid.Details["title"] == "" {
-		t.Errorf("an invalid title: %+v", invalid)
+	s := startSystem(t, devtest.HighLimits)
+	self, err := os.Executable()
+	testkit.Must(t, err)
+	for _, c := range []struct {
+		token, method string
+		want          string
+	}{
+		{"full", "tools/list", `"name": "create_incident"`},
+		{"full", "tools/call --tool-name list_servers", `"structuredContent"`},
+		{"full", "tools/call --tool-name create_incident --tool-arg title=a status=identified impact=none message=b", `"status": "identified"`},
+		{"full", "tools/call --tool-name list_incidents --tool-arg limit=500", "500 does not match: format int32, maximum 100"},
+		{"revoked", "tools/call --tool-name me", `"code": "unauthorized"`},
+	} {
+		cmd := exec.CommandContext(t.Context(), "node", append([]string{"index.js", self, "mcp", "--method"}, strings.Fields(c.method)...)...)
+		cmd.Dir = folder // its package.json is searched for from here
+		cmd.Env = append(os.Environ(), asProgram+"=1", "OPSCTL_URL="+s.BaseURL, "OPSCTL_TOKEN="+s.Tokens[c.token])
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %v\n%s", c.method, err, out)
+		}
 	}
 }
 
-func TestAgentIsToldTheSecondsToWait(t *testing.T) {
-	a := startSystem(t, oneAMinute).as("read").agent(t) // GET /v1/me used the only request
-	var limited struct {
-		RateLimited       bool
-		RetryAfterSeconds int
-	}
-	if a.call(t, "list_servers", nil, &limited) || !limited.RateLimited || limited.RetryAfterSeconds < 10 || limited.RetryAfterSeconds > 70 {
-		t.Errorf("got %+v", limited)
-	}
-}
-
-// The repeats of a call have the key of the call, and a failed write has it in its result.
-func TestAgentGetsTheKeyOfAFailedWrite(t *testing.T) {
-	s := startStub(t, answer(200, strings.Replace(identity, "new:scope", "incidents:write", 1)), cut)
-	var lost struct{ Code, IdempotencyKey string }
-	newIncident := map[string]any{"title": "a", "status": "investigating", "impact": "none", "message": "b"}
-	if !s.agent(t, "--max-wait", "700ms").call(t, "create_incident", newIncident, &lost) || lost.Code != "no_connection" || len(lost.IdempotencyKey) != 36 {
-		t.Errorf("got %+v", lost)
-	}
-	if len(s.seen()) < 3 {
-		t.Errorf("%d requests", len(s.seen()))
-	}
-	for _, r := range s.seen()[1:] {
-		if r.Header.Get("Idempotency-Key") != lost.IdempotencyKey {
-			t.Errorf("sent the key %q", r.Header.Get("Idempotency-Key"))
+func TestAgentCanCallEveryTool(t *testing.T) {
+	a := startSystem(t, devtest.HighLimits).as("read").agent(t)
+	type list struct{ Items []struct{ ID string } }
+	for _, o := range apiclient.Operations() {
+		if o.Writes() {
+			continue
+		}
+		arguments := map[string]any{}
+		if segments := strings.Split(o.Path, "/"); len(segments) > 3 {
+			var parents list
+			if a.call(t, "list_"+strings.ReplaceAll(segments[2], "-", "_"), nil, &parents) {
+				t.Fatalf("%s: got %v", o.Path, parents)
+			}
+			arguments["id"] = parents.Items[0].ID
+		}
+		for name, tool := range a.tools {
+			var result map[string]any
+			if tool.Title == o.Summary && (a.call(t, name, arguments, &result) || len(result) == 0) {
+				t.Errorf("%s: %v", name, result)
+			}
 		}
 	}
 }
 
 func TestResultsForAgentsAreBounded(t *testing.T) {
-	scopes := strings.Replace(identity, `"new:scope"`, `"servers:read", "metrics:read"`, 1)
 	points := make([]string, 5000)
 	for i := range points {
-		points[i] = fmt.Sprintf(`{"at": %d, "cpuPercent": 12.5}`, i)
+		points[i] = fmt.Sprintf(`{"at": "2026-01-02T03:04:05.%03dZ", "cpuPercent": %d, "ramUsedMb": 1, "ramTotalMb": 2, "diskUsedGb": 1, "diskTotalGb": 2}`, i%1000, i/1000)
 	}
+	group := `{"id": "01234567-89ab-7def-8123-456789abcdef", "name": "a", "color": "#ff0000", "position": 1}`
 	s := startStub(t,
-		answer(200, scopes),
-		answer(200, `{"resolution": "raw", "points": [`+strings.Join(points, ",")+`]}`),
-		answer(200, `[`+strings.Join(points, ",")+`]`),
+		failure(503, "unavailable"),
+		answer(200, `{"resolution": "raw", "range": "24h", "points": [`+strings.Join(points, ",")+`]}`),
+		answer(200, `[`+group+strings.Repeat(","+group, 2000)+`]`),
 	)
-	a := s.agent(t)
-	type point struct{ At int }
-	var series struct {
-		Points, Items []point
-		Truncated     struct {
+	a := s.agent(t, "--max-wait", "0s")
+	var result struct {
+		Points    []struct{ CPUPercent int }
+		Items     []any
+		Truncated struct {
 			Field     string
 			Shown, Of int
 		}
 	}
-	if a.call(t, "get_server_metrics", map[string]any{"id": "01234567-89ab-7def-8123-456789abcdef"}, &series) || series.Truncated.Field != "points" ||
-		series.Truncated.Of != 5000 || series.Truncated.Shown != len(series.Points) || len(series.Points) < 1000 || len(series.Points) > 2500 {
-		t.Fatalf("got %d points, %+v", len(series.Points), series.Truncated)
+	if a.call(t, "get_server_metrics", map[string]any{"id": "01234567-89ab-7def-8123-456789abcdef"}, &result) || result.Truncated.Field != "points" ||
+		result.Truncated.Of != 5000 || result.Truncated.Shown != len(result.Points) || len(result.Points) < 400 || len(result.Points) > 2500 {
+		t.Fatalf("got %d points, %+v", len(result.Points), result.Truncated)
 	}
-	if newest := series.Points[len(series.Points)-1]; newest.At != 4999 {
+	if newest := result.Points[len(result.Points)-1]; newest.CPUPercent != 4 {
 		t.Errorf("the last point is %+v", newest)
 	}
-	if a.call(t, "list_servers", nil, &series) || series.Truncated.Field != "items" || series.Items[0].At != 0 {
-		t.Errorf("got %+v", series.Truncated)
-	}
-}
-
-func TestAgentProgramNeedsAValidToken(t *testing.T) {
-	s := startStub(t, failure(http.StatusUnauthorized, "unauthorized"))
-	if r := s.run(t, "mcp"); r.code != 3 || r.out != "" || !strings.Contains(r.err, "401 unauthorized") {
-		t.Errorf("got %+v", r)
+	if a.call(t, "list_server_groups", nil, &result) || result.Truncated.Field != "items" || result.Truncated.Of != 2001 {
+		t.Errorf("got %+v", result.Truncated)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,15 +23,46 @@ const maxPage = 100
 // maxRestarts bounds how often a walk begins again because the API ignored its cursor.
 const maxRestarts = 3
 
-// window selects how much of a long list is printed.
+// window selects what of a long list is printed.
 type window struct {
-	limit int
-	all   bool
+	limit  int
+	all    bool
+	status string // of incidents, or statusOpen; "" for any
 }
+
+// statusOpen selects the incidents that are not resolved.
+const statusOpen = "open"
 
 func (w *window) addFlags(command *cobra.Command) {
 	command.Flags().IntVar(&w.limit, "limit", 50, "print the first `N`, from as many pages as that takes")
 	command.Flags().BoolVar(&w.all, "all", false, "print all")
+}
+
+// addStatusFlag adds the flag that selects incidents, which the API cannot do.
+func (w *window) addStatusFlag(command *cobra.Command) {
+	all := append([]string{statusOpen}, statuses()...)
+	commandline.Enum(command.Flags(), &w.status, "status", "",
+		"print only incidents with this status, open for all but resolved: "+strings.Join(all, ", "), all...)
+}
+
+// selects reports whether an item is printed.
+func (w window) selects(item json.RawMessage) bool {
+	var incident struct{ Status string }
+	switch _ = json.Unmarshal(item, &incident); w.status { // without a status it matches none
+	case "":
+		return true
+	case statusOpen:
+		return incident.Status != statusResolved
+	}
+	return incident.Status == w.status
+}
+
+// pageSize returns how many items to request after some were found.
+func (w window) pageSize(found int) int {
+	if w.status != "" {
+		return maxPage
+	}
+	return min(w.size()-found, maxPage)
 }
 
 // size returns the number of items to print.
@@ -67,7 +99,7 @@ func (p *program) walkCursors(w window, send func(input) (*http.Response, error)
 	items, cursor := []json.RawMessage{}, ""
 	used := map[string]bool{}
 	for restarts := 0; ; {
-		in := input{"limit": min(w.size()-len(items), maxPage)}
+		in := input{"limit": w.pageSize(len(items))}
 		if cursor != "" {
 			in["cursor"] = cursor
 		}
@@ -87,7 +119,7 @@ func (p *program) walkCursors(w window, send func(input) (*http.Response, error)
 			restarts++
 			items, used = nil, map[string]bool{}
 		}
-		items = append(items, page.Items...)
+		items = append(items, slices.DeleteFunc(page.Items, func(item json.RawMessage) bool { return !w.selects(item) })...)
 		switch {
 		case page.NextCursor == nil:
 			return p.array(w, items, false)

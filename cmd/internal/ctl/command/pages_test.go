@@ -85,6 +85,47 @@ func TestListsAreWalkedToTheirEnd(t *testing.T) {
 	}
 }
 
+// The API has no parameter for the status of incidents.
+func TestIncidentsAreSelectedByStatus(t *testing.T) {
+	statuses := []string{"investigating", "resolved", "identified", "resolved"}
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		from, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
+		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+		var items []string
+		for i := from; i < from+limit; i++ {
+			items = append(items, fmt.Sprintf(`{"id": "%d", "status": %q}`, i, statuses[i%len(statuses)]))
+		}
+		next := "null"
+		if from+limit < 250 {
+			next = fmt.Sprintf(`"%d"`, from+limit)
+		}
+		_, _ = fmt.Fprintf(w, `{"items": [%s], "nextCursor": %s}`, strings.Join(items, ","), next)
+	}
+	for _, c := range []struct {
+		arguments          string
+		ids, requests      int
+		first, second, end string
+	}{
+		{"--status open --limit 60", 60, 2, "0", "2", "118"},
+		{"--status resolved --limit 3", 3, 1, "1", "3", "5"},
+		{"--status identified --all", 75, 3, "2", "6", "298"},
+		{"--status monitoring --all", 0, 3, "", "", ""},
+		{"--limit 3", 3, 1, "0", "1", "2"},
+	} {
+		s := startStub(t, serve)
+		ids := strings.Fields(s.must(t, append([]string{"incidents", "list", "-o", "id"}, strings.Fields(c.arguments)...)...))
+		if len(ids) != c.ids || len(s.seen()) != c.requests || len(ids) > 0 && (ids[0] != c.first || ids[1] != c.second || ids[len(ids)-1] != c.end) {
+			t.Errorf("%s: %d requests, %v", c.arguments, len(s.seen()), ids)
+		}
+		if query := s.seen()[0].URL.Query(); query.Has("status") {
+			t.Errorf("%s: the API got %v", c.arguments, query)
+		}
+	}
+	if r := startStub(t, serve).run(t, "incidents", "list", "--status", "closed"); r.code != 2 || !strings.Contains(r.err, "investigating") {
+		t.Errorf("an unknown status: %+v", r)
+	}
+}
+
 // Each page has one item that was on the page before, because a command was added in between.
 func TestNumberedPagesKeepEachItemOnce(t *testing.T) {
 	serve := func(w http.ResponseWriter, r *http.Request) {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,10 +30,15 @@ func (p *program) body(response *http.Response, err error) (json.RawMessage, err
 	if !json.Valid(text) {
 		return nil, p.unexpected("the answer is not JSON: is this the URL of the API?")
 	}
-	if response.Header.Get("Idempotent-Replayed") == "true" {
+	if isReplayed(response) {
 		p.note(note{Text: "an earlier request with this idempotency key did it; nothing was done now"})
 	}
 	return text, nil
+}
+
+// isReplayed reports whether an answer is that of an earlier request with the same idempotency key.
+func isReplayed(response *http.Response) bool {
+	return response.Header.Get("Idempotent-Replayed") == "true"
 }
 
 func (p *program) unexpected(text string) *problem {
@@ -54,9 +60,9 @@ const fieldID = "id"
 type object = map[string]any
 
 // printAnswer prints the answer of an operation: an object, or an array of them.
-func (p *program) printAnswer(o apiclient.Operation, text json.RawMessage) error {
-	if p.Output == asJSON {
-		return p.printJSON(text)
+func (p *program) printAnswer(ctx context.Context, o apiclient.Operation, text json.RawMessage) error {
+	if p.Output == asJSON || p.JQ.code != nil {
+		return p.printJSON(ctx, text)
 	}
 	rows := make([]object, 1)
 	to := any(&rows[0])
@@ -82,8 +88,11 @@ func (p *program) printAnswer(o apiclient.Operation, text json.RawMessage) error
 	return p.print(out)
 }
 
-// printJSON prints JSON as it is, but for characters that a terminal would not print: those are escaped.
-func (p *program) printJSON(text json.RawMessage) error {
+// printJSON prints the results of --jq, or without it JSON as it is, but for characters that a terminal would not print: those are escaped.
+func (p *program) printJSON(ctx context.Context, text json.RawMessage) error {
+	if p.JQ.code != nil {
+		return p.printResults(ctx, text)
+	}
 	return p.print(bytes.NewBufferString(harmlessJSON(string(bytes.TrimSpace(text))) + "\n"))
 }
 

@@ -22,6 +22,7 @@ const (
 	exitInvalid
 	exitRateLimited
 	exitUnavailable
+	exitExpression
 )
 
 // exitCode is a row of the table of exit codes.
@@ -40,6 +41,7 @@ var exitCodes = []exitCode{
 	{exitInvalid, "the request is invalid (any other 4xx)"},
 	{exitRateLimited, "rate limited for longer than --max-wait (429)"},
 	{exitUnavailable, "the API is unavailable or fails: no connection, a timeout, a lost answer, or 5xx"},
+	{exitExpression, "the request succeeded, but the expression of --jq failed on its answer"},
 }
 
 // exitCodeText returns the table in lines.
@@ -58,6 +60,7 @@ const (
 	codeUnexpected   = "unexpected_answer" // an answer that the API would not send
 	codeInterrupted  = "interrupted"
 	codeIncomplete   = "incomplete_list"
+	codeExpression   = "failed_expression"
 )
 
 // A problem is why a request failed: an error of the API, or one of the codes above.
@@ -71,8 +74,9 @@ type problem struct {
 	// Key is the idempotency key of a write that may have been executed.
 	Key string `json:"idempotencyKey,omitempty"`
 
-	asJSON  bool // for Lines
-	repeats bool // whether repeating the request can help
+	asJSON  bool          // for Lines
+	repeats bool          // whether repeating the request can help
+	waited  time.Duration // between attempts
 }
 
 // Error returns the status, code and text.
@@ -96,6 +100,8 @@ func (p *problem) ExitCode() int {
 		return exitRateLimited
 	case p.Status >= 500, p.Status == http.StatusRequestTimeout, p.Code == codeNoConnection:
 		return exitUnavailable
+	case p.Code == codeExpression:
+		return exitExpression
 	case p.Status >= 400:
 		return exitInvalid
 	}

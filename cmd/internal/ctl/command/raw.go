@@ -64,8 +64,8 @@ func (p *program) callRaw(ctx context.Context, method, path, data string, k key)
 	if err != nil {
 		return err
 	}
-	if json.Valid(text) {
-		return p.printJSON(text)
+	if p.JQ.code != nil || json.Valid(text) {
+		return p.printJSON(ctx, text)
 	}
 	if p.Terminal {
 		text = []byte(harmless(string(text), '\n', '\t'))

@@ -95,6 +95,9 @@ func newRead(p *program, o apiclient.Operation, name string) (*cobra.Command, er
 	query := o.Query
 	if isPaged(o) {
 		w.addFlags(command)
+		if o.ID == "v1ListIncidents" {
+			w.addStatusFlag(command)
+		}
 		query = slices.DeleteFunc(slices.Clone(query), isPageParameter)
 	}
 	for _, name := range query {
@@ -187,7 +190,7 @@ func (p *program) read(ctx context.Context, o apiclient.Operation, in input, w w
 	if err != nil {
 		return err
 	}
-	return p.printAnswer(o, text)
+	return p.printAnswer(ctx, o, text)
 }
 
 // isPaged reports whether the answer of an operation is a page of a list.

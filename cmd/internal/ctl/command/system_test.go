@@ -188,15 +188,6 @@ func TestExitCodesOfRealErrors(t *testing.T) {
 	}
 }
 
-func TestRateLimitEndsWithItsExitCode(t *testing.T) {
-	u := startSystem(t, oneAMinute).as("read")
-	u.must(t, "me")
-	r := u.run(t, "me", "--max-wait", "1s")
-	if r.code != 7 || !strings.Contains(r.err, "429 rate_limited") || !strings.Contains(r.err, "retry after: ") || len(r.waited) > 0 {
-		t.Errorf("got %+v", r)
-	}
-}
-
 func TestTokenFileAndConnectionSettings(t *testing.T) {
 	s := startStub(t, answer(200, `{"teamId": "01234567-89ab-7def-8123-456789abcdef", "tokenId": "01234567-89ab-7def-8123-456789abcdef", "scopes": []}`))
 	dir := t.TempDir()

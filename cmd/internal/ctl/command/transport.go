@@ -53,17 +53,22 @@ func (t *transport) Do(r *http.Request) (*http.Response, error) {
 		r.Header.Set(headerIdempotencyKey, uuid.NewString())
 	}
 	started, pause := t.program.Clock(), firstPause
+	var wait, waited time.Duration // before the next attempt, and before all of them
 	for {
+		if t.pace(r.Context(), wait) != nil {
+			return nil, t.final(r, &problem{Code: codeInterrupted, Text: "interrupted while waiting"})
+		}
 		response, failure := t.try(r)
 		if failure == nil {
-			t.noteDeprecation(response.Header)
+			t.noteHeaders(response.Header)
 			return response, nil
 		}
-		wait := time.Duration(failure.RetryAfter) * time.Second
+		wait = time.Duration(failure.RetryAfter) * time.Second
 		if wait == 0 {
 			wait = time.Duration(float64(pause) * (0.5 + rand.Float64()))
 			pause = min(2*pause, maxPause)
 		}
+		failure.waited = waited
 		if !failure.repeats || t.program.Clock().Sub(started)+wait > t.maxWait {
 			return nil, t.final(r, failure)
 		}
@@ -71,9 +76,7 @@ func (t *transport) Do(r *http.Request) (*http.Response, error) {
 			Text: fmt.Sprintf("%v; repeating it in %v", failure, wait.Round(time.Millisecond)),
 			Wait: int((wait + time.Second - 1) / time.Second),
 		})
-		if t.program.Sleep(r.Context(), wait) != nil {
-			return nil, t.final(r, &problem{Code: codeInterrupted, Text: "interrupted while waiting after " + failure.Error()})
-		}
+		waited += wait
 	}
 }
 
@@ -81,10 +84,14 @@ func isRead(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// noteDeprecation notes that the operation is going to be removed (RFC 9745, RFC 8594).
-func (t *transport) noteDeprecation(h http.Header) {
+// noteHeaders notes that the operation is going to be removed (RFC 9745, RFC 8594), and parameters that had no effect.
+func (t *transport) noteHeaders(h http.Header) {
 	if h.Get("Deprecation") != "" {
 		t.program.note(note{Text: fmt.Sprintf("this operation of the API is deprecated; it may be removed after: %q", h.Get("Sunset"))})
+	}
+	if names := h.Get("Ignored-Parameters"); names != "" {
+		names = strings.ReplaceAll(names, t.token, "[token]")
+		t.program.note(note{Text: "the operation does not have these parameters, and ignored them: " + names})
 	}
 }
 
@@ -114,6 +121,9 @@ func (t *transport) try(r *http.Request) (*http.Response, *problem) {
 		return nil, t.lost(r.Context(), err)
 	}
 	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusTooManyRequests { // that has a Retry-After
+		t.program.pacer.observe(response.Header, t.program.Clock())
+	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err != nil {
 		return nil, t.lost(r.Context(), fmt.Errorf("the answer was cut off: %w", err))

@@ -22,6 +22,7 @@ type operation struct {
 	Summary     string
 	Description string
 	Scope       string `yaml:"x-required-scope"`
+	Task        string `yaml:"x-task"`
 	Parameters  []parameter
 	RequestBody message `yaml:"requestBody"`
 	Responses   map[string]message
@@ -45,13 +46,30 @@ func (m message) json(to any) error {
 	return node.Decode(to)
 }
 
-// schema is the part of a JSON schema that commands need.
+// output returns the JSON schema of the JSON as an object: a list is in items.
+func (m message) output() (string, error) {
+	var s object
+	if err := m.json(&s); err != nil {
+		return "", err
+	}
+	if s["type"] == "array" {
+		s = object{"type": "object", "properties": object{"items": s}, "required": []string{"items"}}
+	}
+	text, err := json.Marshal(s)
+	return string(text), err
+}
+
+// schema is the part of a JSON schema that commands and client packages need.
 type schema struct {
-	Type       any
-	Format     string
-	Properties ordered[schema]
-	Items      *schema
-	Columns    []string `yaml:"x-columns"`
+	Name        string `yaml:"x-name"` // of describe
+	Description string
+	Type        any
+	Format      string
+	Enum        []string
+	Required    []string
+	Properties  ordered[schema]
+	Items       *schema
+	Columns     []string `yaml:"x-columns"`
 }
 
 // is reports whether the values have a type, beside null.
@@ -64,16 +82,16 @@ func (s schema) is(name string) bool {
 type ordered[T any] []entry[T]
 
 type entry[T any] struct {
-	name  string
-	value T
+	Name  string
+	Value T
 }
 
 // UnmarshalYAML implements yaml.Unmarshaler.
 func (o *ordered[T]) UnmarshalYAML(node *yaml.Node) error {
 	*o = make(ordered[T], len(node.Content)/2)
 	for i := range *o {
-		(*o)[i].name = node.Content[2*i].Value
-		if err := node.Content[2*i+1].Decode(&(*o)[i].value); err != nil {
+		(*o)[i].Name = node.Content[2*i].Value
+		if err := node.Content[2*i+1].Decode(&(*o)[i].Value); err != nil {
 			return err
 		}
 	}
@@ -176,6 +194,13 @@ func write(out *bytes.Buffer, path, method string, o operation) error {
 	if err != nil {
 		return err
 	}
+	output, err := o.Responses["200"].output()
+	if err != nil {
+		return err
+	}
+	if o.Task == "" {
+		return errors.New("it has no x-task")
+	}
 	var answer schema
 	if err := o.Responses["200"].json(&answer); err != nil {
 		return err
@@ -196,7 +221,8 @@ func write(out *bytes.Buffer, path, method string, o operation) error {
 	}
 	fmt.Fprintf(out, "{\nID: %q, Method: %q, Path: %q, Scope: %q,\nSummary: %q,\nDescription: %q,\n", o.OperationID, method, path,
 		o.Scope, o.Summary, strings.TrimSpace(o.Description))
-	fmt.Fprintf(out, "Query: %#v, Body: %#v,\nInput: %q,\nIsList: %v, Answer: ", query, body, input, isList)
+	fmt.Fprintf(out, "Task: %q,\nQuery: %#v, Body: %#v,\nInput: %q,\nOutput: %q,\nIsList: %v, Answer: ", strings.TrimSpace(o.Task), query,
+		body, input, output, isList)
 	if err := writeSchema(out, answer); err != nil {
 		return err
 	}
@@ -236,11 +262,11 @@ func (o operation) input() (query, body []string, input string, err error) {
 	}
 	for _, p := range fields.Properties {
 		var s object
-		if err := p.value.Decode(&s); err != nil {
+		if err := p.Value.Decode(&s); err != nil {
 			return nil, nil, "", err
 		}
-		properties[p.name] = s
-		body = append(body, p.name)
+		properties[p.Name] = s
+		body = append(body, p.Name)
 	}
 	text, err := json.Marshal(object{
 		"type": "object", "properties": properties, "required": append([]string{}, required...), "additionalProperties": false,
@@ -251,8 +277,8 @@ func (o operation) input() (query, body []string, input string, err error) {
 // property returns the schema of a property, or nil.
 func (s schema) property(name string) *schema {
 	for _, p := range s.Properties {
-		if p.name == name {
-			return &p.value
+		if p.Name == name {
+			return &p.Value
 		}
 	}
 	return nil
@@ -268,17 +294,17 @@ func writeSchema(out *bytes.Buffer, s schema) error {
 	}
 	out.WriteString("Object{Fields: []Field{\n")
 	for _, p := range s.Properties {
-		fmt.Fprintf(out, "{Name: %q", p.name)
-		if p.value.Format == "date-time" {
+		fmt.Fprintf(out, "{Name: %q", p.Name)
+		if p.Value.Format == "date-time" {
 			out.WriteString(", IsTime: true")
 		}
-		if p.value.Items != nil && p.value.Items.is("object") {
+		if p.Value.Items != nil && p.Value.Items.is("object") {
 			out.WriteString(", Items: &")
-			if err := writeSchema(out, *p.value.Items); err != nil {
+			if err := writeSchema(out, *p.Value.Items); err != nil {
 				return err
 			}
-		} else if !p.value.is("object") && s.Columns == nil {
-			columns = append(columns, p.name)
+		} else if !p.Value.is("object") && s.Columns == nil {
+			columns = append(columns, p.Name)
 		}
 		out.WriteString("},\n")
 	}

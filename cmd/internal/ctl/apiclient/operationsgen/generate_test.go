@@ -7,7 +7,7 @@ import (
 
 // described returns a document with an operation whose answer has a schema, and the schema Item.
 func described(parameters, answer, item string) []byte {
-	return []byte(`{paths: {/v1/items: {get: {operationId: v1ListItems, parameters: [` + parameters + `],
+	return []byte(`{paths: {/v1/items: {get: {operationId: v1ListItems, x-task: Find items., parameters: [` + parameters + `],
 		responses: {"200": {content: {application/json: {schema: ` + answer + `}}}}}}},
 		components: {schemas: {Item: {type: object, ` + item + `}, Time: {type: string, format: date-time}}}}`)
 }
@@ -26,6 +26,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 			"{name: cursor, in: query, schema: {type: string}}", "{type: object, properties: {items: {type: array, items: " + item + "}}}", properties,
 			`IsList: true, Answer: Object{` + fields + `, Columns: []string{"id", "at"}}`,
 		},
+		"a list as an object":  {"", "{type: array, items: {type: string}}", properties, `Output: "{\"properties\":{\"items\":{\"items\":{\"type\":\"string\"},\"type\":\"array\"}},\"required\":[\"items\"],`},
 		"chosen columns":       {"", item, "x-columns: [at], " + properties, `Columns: []string{"at"}}`},
 		"an unknown column":    {"", item, "x-columns: [nothing], " + properties, "x-columns: there is no property nothing"},
 		"a page without items": {"{name: page, in: query, schema: {type: integer}}", item, properties, "its answer is a page without items"},
@@ -42,5 +43,12 @@ func TestAnswersAreDescribed(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 		})
+	}
+}
+
+func TestOperationNeedsATask(t *testing.T) {
+	document := strings.Replace(string(described("", item, properties)), "x-task: Find items., ", "", 1)
+	if _, err := generate([]byte(document)); err == nil || !strings.Contains(err.Error(), "it has no x-task") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Command operationsgen generates the table of operations of package apiclient from the OpenAPI document. It runs in the root of the
-// repository, by `make generate`.
+// Command operationsgen generates the table of operations of package apiclient, and the types and operations of the client packages in
+// tools/clients, from the OpenAPI document. It runs in the root of the repository, by `make generate`.
 package main
 
 import (
@@ -28,5 +28,20 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", documentFile, err)
 	}
-	return os.WriteFile(tableFile, table, 0o644) //nolint:gosec // sources are public
+	described, err := describe(document)
+	if err != nil {
+		return fmt.Errorf("%s: %w", documentFile, err)
+	}
+	files := map[string][]byte{tableFile: table}
+	for name, l := range languages() {
+		if files[l.file], err = render(name, l, described); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for name, content := range files {
+		if err := os.WriteFile(name, content, 0o644); err != nil { //nolint:gosec // sources are public
+			return err
+		}
+	}
+	return nil
 }

@@ -1,0 +1,90 @@
+package command_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/test/testkit"
+)
+
+// One process sends many requests to a gateway with small limits: none is denied, because it waits before.
+func TestNoRequestOfAPacedProcessIsDenied(t *testing.T) {
+	t.Parallel()
+	s := startSystem(t, "rate_limit: {limits: [{name: short, requests: 6, per: 1s}, {name: long, requests: 30, per: 5s}]}\n")
+	to, err := url.Parse(s.BaseURL)
+	testkit.Must(t, err)
+	var answered, denied atomic.Int32
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		answered.Add(1)
+		if r.StatusCode == http.StatusTooManyRequests {
+			denied.Add(1)
+		}
+		return nil
+	}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	agent := user{url: server.URL, token: s.Tokens["full"]}.agent(t)
+	for range 60 {
+		var me struct{ TokenID string }
+		if agent.call(t, "me", nil, &me) || me.TokenID == "" {
+			t.Fatalf("got %+v", me)
+		}
+	}
+	if answered.Load() != 61 || denied.Load() != 0 { // with that at the start
+		t.Errorf("%d requests, of which %d were denied", answered.Load(), denied.Load())
+	}
+}
+
+func TestWalkOfPagesFollowsTheRateLimitHeaders(t *testing.T) {
+	const ms, s = time.Millisecond, time.Second
+	for name, c := range map[string]struct {
+		limit, policy string
+		wait          time.Duration // 0 for none
+		note          string
+	}{
+		"enough requests":         {`"a";r=4;t=9`, `"a";q=10;w=60`, 0, ""},
+		"no request":              {`"a";r=0;t=3`, `"a";q=10;w=60`, 3 * s, ""},
+		"the slowest of several":  {`"a";r=0;t=2, "b";r=0;t=4, "c";r=900;t=50`, `"a";q=3;w=1, "b";q=9;w=9, "c";q=1000;w=60`, 4 * s, ""},
+		"the last tenth":          {`"a";r=9;t=5`, `"a";q=100;w=60`, 500 * ms, ""},
+		"before the last tenth":   {`"a";r=11;t=5`, `"a";q=100;w=60`, 0, ""},
+		"a noted wait":            {`"a";r=0;t=60`, `"a";q=10;w=60`, 60 * s, "waiting 1m0s for the rate limit"},
+		"longer than max-wait":    {`"a";r=0;t=61`, `"a";q=10;w=60`, 0, ""},
+		"a wait without end":      {`"a";r=0;t=999999999999999`, `"a";q=10;w=60`, 0, ""},
+		"without a policy":        {`"a";r=0;t=3`, ``, 3 * s, ""},
+		"malformed":               {`"a";r=0;t=3,,`, `=`, 0, ""},
+		"numbers of other types":  {`"a";r="x";t=1.5, ("b");r=1`, `"a";q=?1`, 0, ""},
+		"negative":                {`"a";r=-1;t=-5`, `"a";q=10;w=60`, 0, ""},
+		"a name that is no text":  {`:YQ==:;r=0;t=3, 5;r=0;t=3`, `:YQ==:;q=3`, 0, ""},
+		"another name and policy": {`"a";r=1;t=30`, `"b";q=1000;w=60`, 0, ""},
+	} {
+		page := cursors(250, nil)
+		stub := startStub(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("RateLimit", c.limit)
+			w.Header().Set("RateLimit-Policy", c.policy)
+			page(w, r)
+		})
+		r := stub.run(t, "audit", "list", "--all", "-o", "id")
+		var want []time.Duration
+		if c.wait > 0 {
+			want = []time.Duration{c.wait, c.wait} // before the second and the third page
+		}
+		if r.code != 0 || strings.Count(r.out, "\n") != 250 || !slices.Equal(r.waited, want) || !strings.Contains(r.err, c.note) || (c.note == "") != (r.err == "") {
+			t.Errorf("%s: exit code %d, waited %v, want %v; %q", name, r.code, r.waited, want, r.err)
+		}
+	}
+}
+
+func TestRepeatAfterADenialWaitsOnce(t *testing.T) {
+	s := startStub(t, failure(429, "rate_limited", "Retry-After", "2", "RateLimit", `"a";r=0;t=9`), answer(200, identity))
+	if r := s.run(t, "me"); r.code != 0 || !slices.Equal(r.waited, []time.Duration{2 * time.Second}) {
+		t.Errorf("got %+v", r)
+	}
+}
