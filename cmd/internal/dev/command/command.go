@@ -30,6 +30,7 @@ type flags struct {
 	Speed    float64
 	Rehearse bool
 	Seed     uint64
+	JUnit    string
 }
 
 func (f *flags) addTo(c *cobra.Command) {
@@ -46,6 +47,7 @@ func (f *flags) addTo(c *cobra.Command) {
 	flags.Float64Var(&f.Speed, "speed", 1, "move the demo data `N` times as fast, 0.1 to 600; as does its clock")
 	flags.BoolVar(&f.Rehearse, "rehearse", false,
 		"disturb the API on purpose, and score the client at the end. Exit code 1 if the client failed an item")
+	flags.StringVar(&f.JUnit, "junit", "", "write the score of --rehearse to `FILE` at the end, as a JUnit report")
 	flags.Uint64Var(&f.Seed, "seed", 1, "seed `N` of the moving data and of --rehearse; the same seed has the same events and faults")
 }
 
@@ -115,5 +117,5 @@ func (f *flags) serve(ctx context.Context, e Environment) error {
 	if rehearsed == nil {
 		return err
 	}
-	return errors.Join(err, report(rehearsed.Score(), e.Out))
+	return errors.Join(err, report(rehearsed.Score(), e.Out, f.JUnit))
 }

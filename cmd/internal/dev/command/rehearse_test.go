@@ -19,7 +19,8 @@ func TestRehearsalFailsACarelessClient(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "opsgate.yaml")
 	testkit.Must(t, os.WriteFile(config, []byte(devtest.HighLimits), 0o600))
-	s := start(t, "--rehearse", "--seed=7", "--config="+config)
+	junit := filepath.Join(t.TempDir(), "junit.xml")
+	s := start(t, "--rehearse", "--seed=7", "--config="+config, "--junit="+junit)
 	const incident = `{"title": "Rehearsed", "status": "resolved", "impact": "none", "message": "It is a test."}`
 	for i := range 30 {
 		for _, each := range [][3]string{{"GET", "/v1/me", ""}, {"GET", "/v1/audit?limit=100", ""}, {"POST", "/v1/incidents", incident}} {
@@ -40,5 +41,8 @@ func TestRehearsalFailsACarelessClient(t *testing.T) {
 		if !regexp.MustCompile(`(?m)^failed +` + name + "  ").MatchString(s.Out.String()) {
 			t.Errorf("%s is not failed:\n%s", name, s.Out.String())
 		}
+	}
+	if text, err := os.ReadFile(junit); err != nil || !strings.Contains(string(text), `name="same-key"><failure>`) {
+		t.Errorf("the JUnit report: %v\n%s", err, text)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -120,6 +121,9 @@ func listenGateway(ctx context.Context, o wiring.Options) (*wiring.Gateway, *tra
 	gateway, err := wiring.Listen(ctx, o)
 	if err != nil {
 		traces.Close()
+		if errors.Is(err, syscall.EADDRINUSE) {
+			err = fmt.Errorf("%w; --listen and --admin-listen choose other addresses, port 0 a free one", err)
+		}
 		return nil, nil, fmt.Errorf("start the gateway: %w", err)
 	}
 	return gateway, traces, nil

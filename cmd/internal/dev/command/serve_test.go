@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,8 +18,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/dev/command"
-	"opsgate/cmd/internal/gate/admin/admintest"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/cmd/internal/test/devtest"
 	"opsgate/cmd/internal/test/testkit"
@@ -192,9 +193,9 @@ func TestKeptDataAndOwnConfiguration(t *testing.T) {
 // guard rewrites a configuration to require a client certificate and a token on the admin listener.
 func guard(t *testing.T, file, content string) {
 	t.Helper()
-	roots := admintest.NewAuthority(t)
+	roots := tlsfilestest.NewAuthority(t, "root")
 	own := roots.Server(t, 1)
-	files := admintest.Write(t, own.Certificate, own.Key, roots.PEM, []byte("a token of operators"))
+	files := tlsfilestest.Write(t, own.Certificate, own.Key, roots.PEM, []byte("a token of operators"))
 	content += fmt.Sprintf("admin: {token: \"${file:%s}\", tls: {cert_file: %s, key_file: %s, client_ca_file: %s}}\n",
 		files[3], files[0], files[1], files[2])
 	testkit.Must(t, os.WriteFile(file, []byte(content), 0o600))
@@ -238,6 +239,9 @@ func hangUp(t *testing.T) {
 func TestCommandLine(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
 	testkit.Must(t, os.WriteFile(bad, []byte("listn: 1\n"), 0o600))
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	defer func() { _ = busy.Close() }()
 	for _, test := range []struct {
 		name      string
 		arguments []string
@@ -253,7 +257,13 @@ func TestCommandLine(t *testing.T) {
 		{"no configuration", []string{"--config", bad + "!"}, 1, "", "no such file"},
 		{"a bad address", []string{"--listen", "8080"}, 1, "", "--listen: listen: must be an address"},
 		{"an address of another machine", []string{"--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
+		{"an address in use", []string{"--listen", busy.Addr().String()}, 1, "", "--listen and --admin-listen choose other addresses"},
 		{"an inbox that others could read", []string{"--inbox-listen", "0.0.0.0:0"}, 1, "", "0.0.0.0:0 is not a loopback address"},
+		{"no speed", []string{"--speed=0"}, 2, "", "--speed must be from 0.1 to 600"},
+		{"a high speed", []string{"--speed=601"}, 2, "", "--speed must be from 0.1 to 600"},
+		{"a speed that is no number", []string{"--speed=NaN"}, 2, "", "--speed must be from 0.1 to 600"},
+		{"a speed of still data", []string{"--still", "--speed=2"}, 2, "", "--still and --speed exclude each other"},
+		{"a seed of still data", []string{"--still", "--seed=2"}, 2, "", "--seed has no effect with --still"},
 		{"a data directory that is a file", []string{"--data-dir", bad}, 1, "", "opsdev: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -24,6 +24,8 @@ func (f *flags) check(seeded bool) error {
 		text = "--still and --speed exclude each other"
 	case f.Still && !f.Rehearse && seeded:
 		text = "--seed has no effect with --still, except with --rehearse"
+	case f.JUnit != "" && !f.Rehearse:
+		text = "--junit has no effect without --rehearse"
 	default:
 		return nil
 	}

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/dev/command"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/cmd/internal/test/testkit"
 )
 
@@ -71,21 +69,4 @@ func TestMovingDemo(t *testing.T) {
 		t.Errorf("the output lacks the time of the data:\n%s", again.Out.String())
 	}
 	again.end(t)
-}
-
-func TestFlagsOfMovingData(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct{ arguments, message string }{
-		{"--speed=0", "--speed must be from 0.1 to 600"},
-		{"--speed=601", "--speed must be from 0.1 to 600"},
-		{"--speed=NaN", "--speed must be from 0.1 to 600"},
-		{"--still --speed=2", "--still and --speed exclude each other"},
-		{"--still --seed=2", "--seed has no effect with --still"},
-	} {
-		var out, log loggingtest.Buffer
-		code := command.Run(t.Context(), strings.Fields(test.arguments), command.Environment{Out: &out, Err: &log})
-		if code != 2 || !strings.Contains(log.String(), test.message) {
-			t.Errorf("%s: got %d\n%s", test.arguments, code, log.String())
-		}
-	}
 }

@@ -18,7 +18,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if len(s.pending) > maxPending {
 		t.Errorf("%d plans", len(s.pending))
 	}
-	for _, item := range Evaluate(j.entries).Items {
+	for _, item := range Evaluate(j.entries, nil).Items {
 		if len(item.Findings) > maxFindings || item.Name == "repeats" && item.Failures != maxEntries {
 			t.Errorf("%s has %d findings of %d failures", item.Name, len(item.Findings), item.Failures)
 		}

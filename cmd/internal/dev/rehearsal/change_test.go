@@ -11,20 +11,6 @@ import (
 	"opsgate/gateway/openapi"
 )
 
-func TestAddFieldsToEveryObject(t *testing.T) {
-	for _, test := range []struct{ body, want string }{
-		{`{}`, `{N}`},
-		{`[]`, `[]`},
-		{`{"a":1}`, `{N,"a":1}`},
-		{`[{"a":{}},{"b":[{"c":2}]}]`, `[{N,"a":{N}},{N,"b":[{N,"c":2}]}]`},
-		{`{"a":"{\"b\":\\{}","c":"\\"}`, `{N,"a":"{\"b\":\\{}","c":"\\"}`},
-	} {
-		if got, want := string(addFields([]byte(test.body))), strings.ReplaceAll(test.want, "N", newField); got != want {
-			t.Errorf("%s: got %s, want %s", test.body, got, want)
-		}
-	}
-}
-
 func FuzzAddFields(f *testing.F) {
 	f.Add(`{"a":[{"b":"}\"{"},{}],"c":null}`)
 	f.Fuzz(func(t *testing.T, body string) {
@@ -107,7 +93,7 @@ func TestOpenSetsAreThoseOfTheDescription(t *testing.T) {
 	got := make(map[string]bool)
 	for name, schema := range schemas {
 		for field, facts := range schema.Properties {
-			if isOpen(facts) && name != "Error" && !strings.HasPrefix(name, "Forbidden") {
+			if isOpen(facts) && name != "ErrorBody" && !strings.HasPrefix(name, "Forbidden") && !strings.HasPrefix(name, "Webhook") {
 				got[name+"."+field] = true
 			}
 		}

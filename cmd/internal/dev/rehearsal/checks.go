@@ -7,182 +7,181 @@ import (
 )
 
 const (
-	// timerSlack is how much earlier than it should a timer of a client may fire.
-	timerSlack = 20 * time.Millisecond
-	// inFlight is how long after an answer a request may arrive that the client sent before it had read the answer.
-	inFlight = 250 * time.Millisecond
+	enoughTries   = 4                // after which a client may give up
+	longWait      = 30 * time.Second // a client need not wait longer, but may give up
+	rewriteWithin = 5 * time.Second  // of a replay: the same write is then a repeat of it
 )
 
 // waits checks that the client waits as long as answers tell it.
-func waits(entries []Entry) (cases int, findings []Finding) {
-	waited := waited(entries)
-	for i := range entries {
-		e := &entries[i]
+func waits(r *run) (o outcome) {
+	for i, e := range r.tries {
 		if e.wait() == 0 {
 			continue
 		}
-		early, obeyed := firstAfter(entries[i+1:], waited[i+1:], e)
-		switch {
-		case early != nil:
-			cases++
-			findings = append(findings, find(early, fmt.Sprintf("sent %s after a %d with retry-after: %d",
-				milliseconds(early.Arrived.Sub(e.Answered)), e.Status, int(e.wait().Seconds()))))
-		case obeyed:
-			cases++
+		early, obeyed := r.firstAfter(i)
+		if early != nil {
+			o.fail(early, fmt.Sprintf("sent %s after a %d with retry-after: %d",
+				milliseconds(early.Arrived.Sub(e.Answered)), e.Status, int(e.wait().Seconds())))
+		}
+		if early != nil || obeyed {
+			o.cases++
 		}
 	}
-	return cases, findings
+	return o
 }
 
-// firstAfter looks for the next request of the client after the answer of e: early is a request that came too early, and obeyed is whether
-// one came in time. Requests that are denied together get different waits, so a request that obeyed a wait of its own is not too early.
-func firstAfter(later []Entry, waited []bool, e *Entry) (early *Entry, obeyed bool) {
-	due := e.Answered.Add(e.wait() - timerSlack)
-	for i := range later {
-		f := &later[i]
+// firstAfter looks for the next request of the client after an answer: early is a request that came too early, and obeyed is whether one
+// came in time. Requests that are denied together get different waits, so a request that obeyed a wait of its own is not too early. If the
+// client sends requests in parallel, a request that looks like an early repeat is one only if none follows in time.
+func (r *run) firstAfter(index int) (early *try, obeyed bool) {
+	e := r.tries[index]
+	limited, parallel := e.Status == http.StatusTooManyRequests, r.parallel[e.Token] && e.Method == http.MethodGet
+	for _, f := range r.tries[index+1:] {
+		waited := f.before != nil && f.before.wait() > 0 && !f.Arrived.Before(f.before.due())
 		switch {
 		case f.Token != e.Token || f.Arrived.Before(e.Answered):
-		case !f.Arrived.Before(due):
-			return nil, true
-		case f.same(e), e.Status == http.StatusTooManyRequests && f.Arrived.Sub(e.Answered) > inFlight && !waited[i]:
+		case !f.Arrived.Before(e.due()):
+			if f.repeats(e.Entry) || limited && early == nil {
+				return nil, true
+			}
+		case f.same(e.Entry) && !parallel, limited && f.Arrived.Sub(e.Answered) > inFlight && !waited:
 			return f, false
+		case f.same(e.Entry) && early == nil:
+			early = f
 		}
 	}
-	return nil, false
-}
-
-// waited returns for each request whether it is a repeat that came after the wait of its last try.
-func waited(entries []Entry) []bool {
-	list := make([]bool, len(entries))
-	last := make(map[string]*Entry)
-	for i := range entries {
-		e := &entries[i]
-		if f := last[e.id()]; f != nil && f.wait() > 0 {
-			list[i] = !e.Arrived.Before(f.Answered.Add(f.wait() - timerSlack))
-		}
-		last[e.id()] = e
-	}
-	return list
+	return early, false
 }
 
 // repeats checks that the client sends failed requests again.
-func repeats(entries []Entry) (cases int, findings []Finding) {
-	for i := range entries {
-		e := &entries[i]
+func repeats(r *run) (o outcome) {
+	for i, e := range r.tries {
 		if !e.failed() || e.Abandoned {
 			continue
 		}
-		cases++
-		if !sentAgain(entries[i+1:], e) {
-			findings = append(findings, find(e, "not sent again after "+e.outcome()))
+		switch again := first(r.tries[i+1:], func(f *try) bool { return f.repeats(e.Entry) }); {
+		case again != nil:
+			o.cases++
+		case e.number < enoughTries && e.RetryAfter <= longWait && !(r.parallel[e.Token] && e.failures >= enoughTries):
+			o.cases++
+			o.fail(e, "not sent again after "+e.outcome())
 		}
 	}
-	return cases, findings
-}
-
-func sentAgain(later []Entry, e *Entry) bool {
-	for i := range later {
-		if later[i].repeats(e) {
-			return true
-		}
-	}
-	return false
+	return o
 }
 
 // sameKey checks the keys of writes that were executed or failed.
-func sameKey(entries []Entry) (cases int, findings []Finding) {
-	for i := range entries {
-		e := &entries[i]
-		if e.Method != http.MethodPost || !e.failed() && e.Status != http.StatusOK {
+func sameKey(r *run) (o outcome) {
+	for i, e := range r.tries {
+		if e.Method != http.MethodPost || !e.failed() && (e.Status != http.StatusOK || e.Key != "") {
 			continue
 		}
-		if e.Key == "" {
-			cases++
-			findings = append(findings, find(e, "a write without an Idempotency-Key, and "+e.outcome()))
-			continue
+		wrong, later := "", r.tries[i+1:]
+		repeat := first(later, func(f *try) bool { return f.same(e.Entry) })
+		if repeat == nil {
+			repeat = first(later, func(f *try) bool { return f.repeats(e.Entry) })
 		}
-		if e.failed() {
-			cases++
-			if text := wrongRepeat(entries[i+1:], e); text != "" {
-				findings = append(findings, find(e, text))
-			}
-		}
-	}
-	return cases, findings
-}
-
-// wrongRepeat returns what is wrong with the repeat of a write; "" if nothing is, or if there is no repeat.
-func wrongRepeat(later []Entry, e *Entry) (text string) {
-	for i := range later {
-		f := &later[i]
 		switch {
-		case f.same(e):
-			return ""
-		case text != "" || !f.repeats(e):
-		case f.Key != e.Key:
-			text = "sent again with another Idempotency-Key after " + e.outcome()
-		default:
-			text = "sent again with the same Idempotency-Key and another body after " + e.outcome()
+		case e.Key == "":
+			wrong = "a write without an Idempotency-Key, and " + e.outcome()
+		case repeat == nil:
+			continue
+		case repeat.Key != e.Key:
+			wrong = "sent again with another Idempotency-Key after " + e.outcome()
+		case repeat.Body != e.Body:
+			wrong = "sent again with the same Idempotency-Key and another body after " + e.outcome()
+		}
+		o.cases++
+		if wrong != "" {
+			o.fail(e, wrong)
 		}
 	}
-	return text
+	return o
 }
 
-// replays checks that the client does not write again what a replay confirmed.
-func replays(entries []Entry) (cases int, findings []Finding) {
-	for i := range entries {
-		e := &entries[i]
-		if !e.Replayed || e.Status != http.StatusOK {
+// replays checks that the client does not write again what a replay confirmed. A client that writes alike after other answers too does so
+// on purpose.
+func replays(r *run) (o outcome) {
+	onPurpose := false
+	for i, e := range r.tries {
+		if e.Method != http.MethodPost || e.Status != http.StatusOK {
 			continue
 		}
-		cases++
-		for j := i + 1; j < len(entries); j++ {
-			if f := &entries[j]; f.repeats(e) && f.Body == e.Body && f.Key != e.Key {
-				findings = append(findings, find(f, "the same write with another Idempotency-Key, after an answer with idempotent-replayed: true"))
-				break
-			}
+		again := first(r.tries[i+1:], func(f *try) bool { return f.repeats(e.Entry) && f.Body == e.Body && f.Key != e.Key })
+		if !e.Replayed {
+			onPurpose = onPurpose || again != nil
+			continue
+		}
+		o.cases++
+		if again != nil && again.Arrived.Sub(e.Answered) < rewriteWithin {
+			o.fail(again, "the same write with another Idempotency-Key, after an answer with idempotent-replayed: true")
 		}
 	}
-	return cases, findings
+	if onPurpose {
+		o.cases, o.findings = o.cases-len(o.findings), nil
+	}
+	return o
 }
 
 // patience checks that the client waits for slow answers.
-func patience(entries []Entry) (cases int, findings []Finding) {
-	for i := range entries {
-		e := &entries[i]
+func patience(r *run) (o outcome) {
+	for _, e := range r.tries {
 		if e.Fault != Slow {
 			continue
 		}
-		cases++
+		o.cases++
 		if e.Abandoned {
-			findings = append(findings, find(e, "the client closed the connection after "+milliseconds(e.Answered.Sub(e.Arrived))))
+			o.fail(e, "the client closed the connection after "+milliseconds(e.Answered.Sub(e.Arrived)))
 		}
 	}
-	return cases, findings
+	return o
 }
 
-// continues returns a check that the client sends another request after an answer with this change.
+// continues returns a check that the client sends another request after an answer with this change. An answer after which there may be
+// nothing left to request is no case: only a page that is not the last proves that the client stopped too early.
 func continues(change Fault) check {
-	return func(entries []Entry) (cases int, findings []Finding) {
-		var first *Entry
-		continued := false
-		for i := range entries {
-			e := &entries[i]
-			if first != nil && !e.same(first) {
-				continued = true
+	return func(r *run) (o outcome) {
+		for i, e := range r.tries {
+			if e.Fault != change || !r.goesOn(i) && !e.More {
+				continue
 			}
-			if e.Fault == change {
-				cases++
-				if first == nil {
-					first = e
-				}
+			o.cases++
+			if !r.goesOn(i) {
+				o.fail(e, "no other request followed an answer with a "+string(change)+", and its list has more pages")
 			}
 		}
-		if first != nil && !continued {
-			findings = []Finding{find(first, "no other request followed an answer with a "+string(change))}
-		}
-		return cases, findings
+		return o
 	}
+}
+
+// goesOn reports whether another request follows, or the same again of a client that also repeats it after an answer without a change.
+func (r *run) goesOn(index int) bool {
+	e := r.tries[index]
+	again, polls, succeeded := false, false, false
+	for i, f := range r.tries {
+		switch {
+		case f.same(e.Entry):
+			again, polls = again || i > index, polls || succeeded
+			succeeded = f.Status == http.StatusOK && f.Fault != e.Fault
+		case i > index:
+			return true
+		}
+	}
+	return again && polls
+}
+
+// parameters checks that the operations know the query parameters that the client sends.
+func parameters(r *run) (o outcome) {
+	for _, e := range r.tries {
+		if e.Status != http.StatusOK || e.Query == "" && e.Page == "" {
+			continue
+		}
+		o.cases++
+		if e.Ignored != "" {
+			o.fail(e, "the operation ignores parameters: "+e.Ignored)
+		}
+	}
+	return o
 }
 
 // outcome describes the answer for people.

@@ -56,12 +56,16 @@ func (x *exchange) record(a *recorder) {
 	e := x.entry
 	e.Status, e.RequestID, e.RetryAfter = a.status, a.header.Get("X-Request-Id"), retryAfter(a.header)
 	e.Replayed = a.header.Get("Idempotent-Replayed") != ""
+	e.Ignored, e.Exhausted = clip(a.header.Get("Ignored-Parameters")), exhausted(a.header.Get("RateLimit"))
+	e.First = e.Cursor == "" || a.header.Get("Cursor-Status") == "ignored"
 	var page struct {
-		NextCursor            *string
+		Items                 []json.RawMessage
+		NextCursor            string // "" for null
 		Total, Page, PageSize int
 	}
 	if a.succeeded() && json.Unmarshal(a.body, &page) == nil {
-		e.More = page.NextCursor != nil || page.Page*page.PageSize < page.Total
+		e.More = page.NextCursor != "" || page.Page*page.PageSize < page.Total
+		e.Items, e.NextCursor = len(page.Items), clip(page.NextCursor)
 	}
 	e.Abandoned = x.r.Context().Err() != nil
 }
@@ -78,11 +82,9 @@ func (x *exchange) keepFailure() {
 
 // refuse sends a 429 or 503 as the gateway does for a limit or an outage of the service behind it.
 func (x *exchange) refuse() {
-	body := `{"error":"the service is unavailable for the moment","code":"unavailable"}`
-	status := http.StatusServiceUnavailable
+	text, code, status := "the service is unavailable for the moment", "unavailable", http.StatusServiceUnavailable
 	if x.failure == RateLimited {
-		body = `{"error":"the service takes no more requests for the moment","code":"rate_limited"}`
-		status = http.StatusTooManyRequests
+		text, code, status = "the service takes no more requests for the moment", "rate_limited", http.StatusTooManyRequests
 	}
 	e := x.entry
 	e.Status, e.Fault, e.RequestID = status, x.failure, requestID(x.r)
@@ -91,11 +93,12 @@ func (x *exchange) refuse() {
 	for name, value := range map[string]string{
 		"Content-Type": "application/json; charset=utf-8", "Retry-After": strconv.Itoa(x.plan.retryAfter), "X-Request-Id": e.RequestID,
 		"Cache-Control": "private, no-cache", "X-Content-Type-Options": "nosniff",
+		"Link": "</docs/errors/#" + code + `>; rel="help"`,
 	} {
 		header.Set(name, value)
 	}
 	x.h.answered(x, nil)
-	(&recorder{ResponseWriter: x.w, header: header, status: status, body: []byte(body)}).send()
+	(&recorder{ResponseWriter: x.w, header: header, status: status, body: fmt.Appendf(nil, `{"error":%q,"code":%q}`, text, code)}).send()
 }
 
 // requestID returns the client's request id if it can be one, else a new one. It is stricter than the gateway: only letters, digits and
@@ -125,6 +128,11 @@ func (x *exchange) cut(a *recorder) {
 // change changes the answer as planned. A change that does not apply to this answer is dropped.
 func (x *exchange) change(a *recorder) {
 	e, change := x.entry, x.plan.change
+	if e.More && x.caller != nil && change != IgnoredCursor {
+		x.h.mu.Lock()
+		change = x.caller.schedule.onPage(change, len(openSets(e.Path)) > 0)
+		x.h.mu.Unlock()
+	}
 	switch change {
 	case NewField:
 		if !a.replace(addFields(a.body)) {
@@ -191,6 +199,9 @@ func (a *recorder) Write(p []byte) (int, error) {
 	a.body = append(a.body, p...)
 	return len(p), nil
 }
+
+// FlushError does nothing: send sends the answer when it is complete, and perhaps changed.
+func (a *recorder) FlushError() error { return nil }
 
 // Unwrap returns the client's writer for [http.ResponseController].
 func (a *recorder) Unwrap() http.ResponseWriter { return a.ResponseWriter }

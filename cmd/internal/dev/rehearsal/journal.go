@@ -32,7 +32,8 @@ type Entry struct {
 	Page      string // the parameters that select a page
 	RequestID string
 	Key       string // Idempotency-Key
-	Body      string // hash of the body; "" for none
+	Body      string // hash of the body as a JSON value; "" for none
+	Cursor    string
 	Arrived   time.Time
 	Answered  time.Time
 	Status    int // 0 if the connection was cut
@@ -42,6 +43,11 @@ type Entry struct {
 	Abandoned  bool // the client closed the connection before the answer
 	Replayed   bool // the answer was marked as a replay
 	More       bool // the answer is a page that is not the last of its list
+	First      bool // the answer is the first page of its list
+	Items      int  // of the page
+	NextCursor string
+	Ignored    string        // Ignored-Parameters: names of query parameters that the operation does not know
+	Exhausted  time.Duration // how long RateLimit announced that a limit has no request remaining
 }
 
 // failed reports whether the client must repeat the request.

@@ -7,84 +7,81 @@ import (
 )
 
 const (
-	maxTries = 6
+	maxTries = 8
 	// minPause is the shortest pause before the second repeat and later ones. The first may follow at once, as in many libraries.
 	minPause = 100 * time.Millisecond
-	// maxRefused is how often in a row the same request may be sent that is refused for good.
-	maxRefused = 2
+	// maxRefused is how often in a row the same request may be sent that is refused for good, unless it is a poll.
+	maxRefused    = 2
+	refusedWithin = 10 * time.Second
 )
 
-// tries are the tries of a request that were sent one after the other.
-type tries struct {
-	last  *Entry
-	count int
-	pause time.Duration // before the last try
-}
-
 // pauses checks how often and how fast the client repeats a request.
-func pauses(entries []Entry) (cases int, findings []Finding) {
-	running := make(map[string]*tries)
-	for i := range entries {
-		e := &entries[i]
-		t := running[e.id()]
-		if t == nil || !t.last.failed() {
-			running[e.id()] = &tries{last: e, count: 1}
+func pauses(r *run) (o outcome) {
+	for _, e := range r.tries {
+		if e.before == nil || r.parallel[e.Token] && e.Method == http.MethodGet {
 			continue
 		}
-		if e.Arrived.Before(t.last.Answered) {
-			continue // not a repeat: the client sent both at the same time
-		}
-		cases++
-		if text := t.add(e); text != "" {
-			findings = append(findings, find(e, text))
+		pause := e.Arrived.Sub(e.before.Answered)
+		switch {
+		case e.number == maxTries+1:
+			o.cases++
+			o.fail(e, fmt.Sprintf("try %d of the same request", e.number))
+		case e.number >= 3 && e.before.wait() == 0 && !e.byLibrary && (pause < minPause || e.before.Exhausted == 0): // else it may have paced
+			o.cases++
+			if pause < minPause {
+				o.fail(e, fmt.Sprintf("try %d followed after %s; expected at least %s", e.number, milliseconds(pause), milliseconds(minPause)))
+			}
 		}
 	}
-	again := refused(entries)
-	return cases + len(again), append(findings, again...)
+	o.refused(r.tries)
+	return o
 }
 
-// add adds a repeat, and returns what is wrong with it.
-func (t *tries) add(e *Entry) (wrong string) {
-	pause := e.Arrived.Sub(t.last.Answered)
-	if t.last.Fault == CutBefore && pause < minPause {
-		// Not by the client: HTTP libraries repeat a request at once if a connection that they have used before ends without an answer.
-		t.last = e
-		return ""
+// refused adds the requests that were sent again and again although they were refused for good.
+func (o *outcome) refused(tries []*try) {
+	inRow := make(map[string][]*try) // by token
+	for _, e := range tries {
+		row := inRow[e.Token]
+		isRefused := e.Status >= http.StatusBadRequest && e.Status < http.StatusInternalServerError && !e.failed()
+		if !isRefused || len(row) > 0 && (!e.same(row[0].Entry) || e.Arrived.Sub(row[0].Arrived) > refusedWithin) {
+			row = nil
+		}
+		if isRefused {
+			row = append(row, e)
+		}
+		inRow[e.Token] = row
+		if len(row) == maxRefused+1 && isRefused {
+			o.cases++
+			o.fail(e, fmt.Sprintf("the same request %d times in a row, each with status %d", len(row), e.Status))
+		}
 	}
-	t.count++
-	switch {
-	case t.count == maxTries+1:
-		wrong = fmt.Sprintf("try %d of the same request", t.count)
-	case t.count < 3 || t.last.wait() > 0:
-	case pause < minPause:
-		wrong = fmt.Sprintf("try %d followed after %s; expected at least %s", t.count, milliseconds(pause), milliseconds(minPause))
-	case pause < t.pause/2:
-		wrong = fmt.Sprintf("try %d followed after %s, and the try before after %s; expected a growing pause",
-			t.count, milliseconds(pause), milliseconds(t.pause))
-	}
-	t.pause = 0
-	if t.last.wait() == 0 {
-		t.pause = pause
-	}
-	t.last = e
-	return wrong
 }
 
-// refused returns findings of requests that were sent again and again although they were refused for good.
-func refused(entries []Entry) (findings []Finding) {
-	inRow := make(map[string]int)     // by token
-	before := make(map[string]*Entry) // by token
-	for i := range entries {
-		e := &entries[i]
-		last := before[e.Token]
-		before[e.Token] = e
-		if last == nil || !e.same(last) || e.Status < http.StatusBadRequest || e.Status >= http.StatusInternalServerError || e.failed() {
-			inRow[e.Token] = 1
+// pacing checks that the client does not run into limits that the answers before have announced, or waits more often than that. Requests in
+// parallel do not fail it: each is sent without the answers of the others.
+func pacing(r *run) (o outcome) {
+	waited := 0
+	for i, e := range r.tries {
+		if e.Exhausted == 0 || e.Status != http.StatusOK || e.Fault == Slow { // a slow answer is out of date
 			continue
 		}
-		if inRow[e.Token]++; inRow[e.Token] == maxRefused+1 {
-			findings = append(findings, find(e, fmt.Sprintf("the same request %d times in a row, each with status %d", maxRefused+1, e.Status)))
+		f := first(r.tries[i+1:], func(f *try) bool { return f.Token == e.Token && !f.Arrived.Before(e.Answered) })
+		switch {
+		case f == nil:
+			continue
+		case f.Arrived.Sub(e.Answered) >= e.Exhausted-timerSlack:
+			waited++
+		case f.Status == http.StatusTooManyRequests && f.Fault == "":
+			if r.parallel[e.Token] {
+				continue
+			}
+			o.fail(f, fmt.Sprintf("refused with a 429, %s after an answer with r=0;t=%d in ratelimit",
+				milliseconds(f.Arrived.Sub(e.Answered)), int(e.Exhausted.Seconds())))
 		}
+		o.cases++
 	}
-	return findings
+	if len(o.findings) <= waited {
+		o.findings = nil
+	}
+	return o
 }

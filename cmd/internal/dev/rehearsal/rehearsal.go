@@ -7,14 +7,18 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Path is where the score is served as JSON while the rehearsal runs. It needs no token.
+// Path is where the score is served as JSON while the rehearsal runs, and where a client reports how many items of a list it has read. It
+// needs no token.
 const Path = "/rehearsal"
+
+const maxCounts = 100 // that clients report
 
 // Options are the options of [New]. Logger is required.
 type Options struct {
@@ -32,6 +36,7 @@ type Rehearsal struct {
 	mu      sync.Mutex
 	callers map[string]*caller // by token name; only of tokens that the gateway has accepted
 	journal journal
+	counts  []Count // the last ones that the client has reported
 }
 
 // A caller is a token that the gateway has accepted.
@@ -55,8 +60,9 @@ func (h *Rehearsal) Seed() uint64 { return h.options.Seed }
 func (h *Rehearsal) Score() Score {
 	h.mu.Lock()
 	entries, requests, disturbed := h.journal.inOrder(), h.journal.requests, h.journal.disturbed
+	counts := slices.Clone(h.counts)
 	h.mu.Unlock()
-	s := Evaluate(entries)
+	s := Evaluate(entries, counts)
 	s.Seed, s.Requests, s.Disturbed = h.options.Seed, requests, disturbed
 	return s
 }
@@ -72,12 +78,28 @@ func (h *Rehearsal) Wrap(next http.Handler) http.Handler {
 		case r.URL.Path == Path && r.Method == http.MethodGet:
 			w.Header().Set("Content-Type", "application/json; charset=utf-8")
 			_ = json.NewEncoder(w).Encode(h.Score()) // fails only if the client has disconnected
+		case r.URL.Path == Path && r.Method == http.MethodPost:
+			h.count(w, r)
 		case strings.HasPrefix(r.URL.Path, "/v1/"):
 			h.begin(w, r).serve(next)
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+// count records how many items of a list the client has read.
+func (h *Rehearsal) count(w http.ResponseWriter, r *http.Request) {
+	c := Count{Path: r.FormValue("list")}
+	var err error
+	if c.Items, err = strconv.Atoi(r.FormValue("items")); err != nil || !strings.HasPrefix(c.Path, "/v1/") {
+		http.Error(w, "list must be a path under /v1/, and items a number", http.StatusBadRequest)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.counts = append(h.counts[max(0, len(h.counts)-maxCounts+1):], c)
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // begin reads what the rehearsal needs of the request and plans its disturbance. The first request of a token has none, because only the
@@ -151,6 +173,17 @@ func (h *Rehearsal) limits(c *caller) http.Header {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return c.limits.Clone()
+}
+
+// exhausted returns how long a RateLimit header announces that a limit has no request remaining; 0 if all have.
+func exhausted(limits string) (longest time.Duration) {
+	for limit := range strings.SplitSeq(limits, ",") {
+		if _, text, ok := strings.Cut(limit, ";r=0;t="); ok {
+			seconds, _ := strconv.Atoi(strings.TrimSpace(text))
+			longest = max(longest, time.Duration(seconds)*time.Second)
+		}
+	}
+	return longest
 }
 
 // retryAfter returns the time that an answer tells the client to wait; 0 if it states none.

@@ -194,8 +194,13 @@ func TestEverySeedDisturbsAScenarioInAllWays(t *testing.T) {
 			if !slices.Contains(c.faults, "before") && !slices.Contains(c.faults, "inside") {
 				t.Errorf("seed %d: nothing was cut in %v", seed, c.faults)
 			}
+			report := httptest.NewRequest("POST", rehearsal.Path+"?list=/v1/audit&items=2", http.NoBody)
+			if answer, _ := c.try(report); answer.Code != http.StatusNoContent {
+				t.Fatalf("seed %d: the count is refused: %d %s", seed, answer.Code, answer.Body)
+			}
+			unjudged := []string{"replays", "pacing"} // a replay of a cut write is the gateway's, and limits
 			for _, item := range c.h.Score().Items {
-				if item.Result != rehearsal.Passed && item.Name != "replays" { // a replay of a cut write is the gateway's
+				if item.Result != rehearsal.Passed && !slices.Contains(unjudged, item.Name) {
 					t.Errorf("seed %d: %s %s %+v", seed, item.Name, item.Result, item.Findings)
 				}
 			}
@@ -262,14 +267,6 @@ func TestRefusalsOfTheGatewayDoNotShiftThePlan(t *testing.T) {
 	}
 }
 
-func TestWithoutRehearsalTheHandlerIsNotWrapped(t *testing.T) {
-	var none *rehearsal.Rehearsal
-	handler := http.NewServeMux()
-	if got := none.Wrap(handler); got != http.Handler(handler) {
-		t.Errorf("got %v", got)
-	}
-}
-
 func TestScoreIsServedAsJSON(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCaller(t, 9)
@@ -278,11 +275,20 @@ func TestScoreIsServedAsJSON(t *testing.T) {
 		answer, _ := c.try(httptest.NewRequest("GET", rehearsal.Path, http.NoBody))
 		var got rehearsal.Score
 		testkit.Must(t, json.Unmarshal(answer.Body.Bytes(), &got))
-		if got.Seed != 9 || got.Requests < 40 || got.Disturbed < 10 || len(got.Items) != 10 {
+		if got.Seed != 9 || got.Requests < 40 || got.Disturbed < 10 || len(got.Items) != 12 {
 			t.Errorf("got %s", answer.Body)
 		}
 		if strings.Contains(answer.Body.String(), token) {
 			t.Errorf("it has a token: %s", answer.Body)
 		}
 	})
+}
+
+func TestInvalidCountsAreRefused(t *testing.T) {
+	c := newCaller(t, 1)
+	for _, query := range []string{"", "?list=/v1/audit", "?list=/v1/audit&items=x", "?list=/docs&items=1"} {
+		if answer, _ := c.try(httptest.NewRequest("POST", rehearsal.Path+query, http.NoBody)); answer.Code != http.StatusBadRequest {
+			t.Errorf("%q: got %d", query, answer.Code)
+		}
+	}
 }

@@ -7,7 +7,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 const (
@@ -26,7 +29,7 @@ func newEntry(r *http.Request, token string, now time.Time) *Entry {
 			delete(query, name)
 		}
 	}
-	e.Query, e.Page = clip(query.Encode()), clip(page.Encode())
+	e.Query, e.Page, e.Cursor = clip(query.Encode()), clip(page.Encode()), clip(page.Get("cursor"))
 	return e
 }
 
@@ -43,8 +46,8 @@ func hash(content []byte) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// readBody returns the hash of the body of a POST, and "" if the body is empty, too long or incomplete. The gateway reads the body again,
-// and gets the same error at the same place: it must not wait a second time for a body that is late.
+// readBody returns the hash of the JSON value of a POST, and "" if the body is empty, too long or incomplete. The gateway reads the body
+// again, and gets the same error at the same place: it must not wait a second time for a body that is late.
 func readBody(w http.ResponseWriter, r *http.Request) string {
 	if r.Method != http.MethodPost {
 		return ""
@@ -60,6 +63,9 @@ func readBody(w http.ResponseWriter, r *http.Request) string {
 	r.Body = readCloser{io.MultiReader(bytes.NewReader(content), rest), r.Body}
 	if err != nil || len(content) == 0 || len(content) == maxBody {
 		return ""
+	}
+	if value := jsontext.Value(slices.Clone(content)); value.Canonicalize() == nil {
+		return hash(value)
 	}
 	return hash(content)
 }

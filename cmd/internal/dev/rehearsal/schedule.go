@@ -4,12 +4,14 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"time"
 )
 
 const (
 	// failEvery is how many logical requests without a write there are for each one that fails.
 	failEvery = 3
+	anywhere  = 20 // plans, after which not only pages of a list with more pages get new fields and values
 	// maxPending bounds the plans that are kept for repeats that may never arrive.
 	maxPending = 64
 
@@ -61,6 +63,8 @@ type schedule struct {
 	changes  deck
 	phase    int // of the reads that fail
 	numReads int
+	numPlans int
+	onPages  []Fault          // that pages have not got yet
 	pending  map[string]*plan // by logical request, of those that await a repeat
 	walked   map[string]bool  // lists with an ignored cursor
 }
@@ -71,6 +75,7 @@ func newSchedule(seed uint64, token string) *schedule {
 	_, _ = hash.Write([]byte(token)) // never fails
 	random := rand.New(rand.NewPCG(seed, hash.Sum64()))
 	s := &schedule{random: random, phase: random.IntN(failEvery), pending: make(map[string]*plan), walked: make(map[string]bool)}
+	s.onPages = []Fault{NewField, NewValue}
 	s.reads = deck{random: random, all: []Fault{RateLimited, Unavailable, CutBefore, CutInside, cutTwice}}
 	s.writes = deck{random: random, all: []Fault{RateLimited, Unavailable, CutBefore, CutInside, cutTwice, ""}}
 	s.changes = deck{random: random, all: []Fault{NewField, NewField, NewValue, Slow, Replay, "", ""}}
@@ -88,6 +93,7 @@ func (s *schedule) plan(r request) *plan {
 		retryAfter: 1 + s.random.IntN(maxRetryAfter),
 		delay:      minDelay + time.Duration(s.random.Int64N(int64(maxDelay-minDelay))),
 	}
+	s.numPlans++
 	switch {
 	case r.method == http.MethodPost:
 		p.fail(s.writes.next(always))
@@ -104,14 +110,27 @@ func (s *schedule) plan(r request) *plan {
 	}
 	p.change = s.changes.next(func(f Fault) bool {
 		switch f {
+		case NewField:
+			return s.numPlans > anywhere
 		case NewValue:
-			return r.method == http.MethodGet && len(openSets(r.path)) > 0
+			return s.numPlans > anywhere && r.method == http.MethodGet && len(openSets(r.path)) > 0
 		case Replay:
 			return r.method == http.MethodPost && r.key
 		}
 		return true
 	})
 	return p
+}
+
+// onPage returns the change of a page that is not the last. A client that goes on after a new field or value requests the next page.
+func (s *schedule) onPage(planned Fault, openSet bool) Fault {
+	for i, change := range s.onPages {
+		if change == NewField || openSet {
+			s.onPages = slices.Delete(s.onPages, i, i+1)
+			return change
+		}
+	}
+	return planned
 }
 
 func (p *plan) fail(f Fault) {
