@@ -4,13 +4,14 @@ import "time"
 
 // A Config is the whole configuration of a gateway. Tags: doc is the description; min and max are the range, in the notation of the value;
 // chars is the maximum length of a text; restart is the reason why a change of the key, or of a key under it, needs a restart, or "-" if
-// it needs none.
+// it needs none; of is "gateway" if gateways with the same configuration may have other values, as for every File.
 type Config struct {
-	Listen         string    `yaml:"listen" restart:"opened at start" doc:"Address of the public API. Port 0 selects a free port."`
-	PublicURL      string    `yaml:"public_url" doc:"Base URL of the API in its documentation; by default that of each request."`
-	Admin          Admin     `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not be public."`
-	TokenPrefix    string    `yaml:"token_prefix" restart:"tokens in use would fail" doc:"Prefix of API tokens, before live_."`
-	TrustedProxies []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is trusted."`
+	Listen          string    `yaml:"listen" of:"gateway" restart:"opened at start" doc:"Address of the public API. Port 0 picks a free one."`
+	PublicURL       string    `yaml:"public_url" doc:"Base URL of the API in its documentation; by default that of each request."`
+	SecurityContact string    `yaml:"security_contact" chars:"255" doc:"URI for reports of vulnerabilities, in security.txt; none by default."`
+	Admin           Admin     `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not be public."`
+	TokenPrefix     string    `yaml:"token_prefix" restart:"tokens in use would fail" doc:"Prefix of API tokens, before live_."`
+	TrustedProxies  []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is trusted."`
 
 	TLS           TLS           `yaml:"tls" restart:"opened at start" doc:"TLS of the public listener; none without cert_file."`
 	HTTP          HTTP          `yaml:"http" doc:"Limits of the public listener."`

@@ -92,10 +92,10 @@ func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 		return
 	}
 	known := fields(v.Type())
-	d.pairs(n, func(name string) string { return join(key, name) }, func(name, child *yaml.Node, childKey string) {
+	d.pairs(n, key, join, func(name, child *yaml.Node, childKey string) {
 		at := slices.IndexFunc(known, func(f field) bool { return f.name == name.Value })
 		if at < 0 || name.Kind != yaml.ScalarNode {
-			d.refuse(name, childKey, "is not a key%s", suggestion(name.Value, known))
+			d.refuse(name, named(key, name.Value), "is not a key%s", suggestion(name.Value, known))
 			return
 		}
 		d.value(v.FieldByIndex(known[at].Index), childKey, child)
@@ -104,11 +104,11 @@ func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 }
 
 // pairs calls use for each name in a mapping with its value and key. Repeated names are problems.
-func (d *decoder) pairs(n *yaml.Node, keyOf func(name string) string, use func(name, child *yaml.Node, childKey string)) {
+func (d *decoder) pairs(n *yaml.Node, key string, keyOf func(key, name string) string, use func(name, child *yaml.Node, childKey string)) {
 	seen := make(map[string]int)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, child := n.Content[i], n.Content[i+1]
-		childKey := keyOf(name.Value)
+		childKey := keyOf(key, name.Value)
 		if first, ok := seen[name.Value]; ok {
 			d.refuse(name, childKey, "is given twice, first in line %d", first)
 			continue
@@ -141,7 +141,7 @@ func (d *decoder) dictionary(v reflect.Value, key string, n *yaml.Node) {
 		return
 	}
 	form, result := namesOf(v.Type()), reflect.MakeMap(v.Type())
-	d.pairs(n, func(name string) string { return named(key, name) }, func(name, child *yaml.Node, childKey string) {
+	d.pairs(n, key, named, func(name, child *yaml.Node, childKey string) {
 		if tag := name.ShortTag(); name.Kind != yaml.ScalarNode || tag == "!!merge" || tag == "!!null" {
 			d.refuse(name, childKey, "has no name; quote a name that YAML would read as another type")
 			return

@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 var update = flag.Bool("update", false, "rewrite the table in docs/operate/configuration.md")
@@ -30,9 +31,7 @@ const (
 // The example has every key with its default, because users copy it.
 func TestTheExampleHasEveryDefault(t *testing.T) {
 	got, err := load(exampleFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := config.Default()
 	want.Upstreams = got.Upstreams // these have no defaults
 	if diff := cmp.Diff(want, got.Config, compareSecrets()); diff != "" {
@@ -104,9 +103,7 @@ func TestExamplesDoNotExpireSoon(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 	if seen == 0 {
 		t.Error("there is no example")
@@ -125,13 +122,9 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 		names[key.Variable] = true
 	}
 	schema, err := config.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var decoded any
-	if err := json.Unmarshal(schema, &decoded); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(schema, &decoded))
 	describedEverywhere(t, "", decoded)
 }
 
@@ -157,9 +150,7 @@ func describedEverywhere(t *testing.T, path string, schema any) {
 func TestDocumentationListsEveryKey(t *testing.T) {
 	const begin, end = "<!-- keys -->\n", "<!-- end of keys -->\n"
 	content, err := os.ReadFile(documentation)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	before, rest, begun := strings.Cut(string(content), begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !begun || !ended {
@@ -169,9 +160,7 @@ func TestDocumentationListsEveryKey(t *testing.T) {
 	switch {
 	case want == string(content):
 	case *update:
-		if err := os.WriteFile(documentation, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(documentation, []byte(want), 0o600))
 	default:
 		t.Errorf("the table in %s differs from the code: run `make generate`\n%s", documentation, cmp.Diff(want, string(content)))
 	}
@@ -180,9 +169,7 @@ func TestDocumentationListsEveryKey(t *testing.T) {
 func keyTable(t *testing.T) string {
 	t.Helper()
 	schema, err := config.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	table := new(strings.Builder)
 	table.WriteString("| key | default | bounds | restart | meaning |\n|---|---|---|---|---|\n")
 	for _, key := range config.Keys() {
@@ -208,9 +195,7 @@ func keyTable(t *testing.T) string {
 func defaultOf(t *testing.T, schema []byte, key string) string {
 	t.Helper()
 	var at map[string]any
-	if err := json.Unmarshal(schema, &at); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(schema, &at))
 	for name := range strings.SplitSeq(key, ".") {
 		at = at["properties"].(map[string]any)[name].(map[string]any)
 	}
@@ -251,30 +236,20 @@ func flow(value any) string {
 func compileSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	text, err := config.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("opsgate.json", document); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, compiler.AddResource("opsgate.json", document))
 	schema, err := compiler.Compile("opsgate.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return schema
 }
 
 func readYAML(t *testing.T, file string, into any) {
 	t.Helper()
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := yaml.Unmarshal(content, into); err != nil {
 		t.Fatal(file, err)
 	}
@@ -284,12 +259,8 @@ func readYAML(t *testing.T, file string, into any) {
 func asJSON(t *testing.T, value any) any {
 	t.Helper()
 	text, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	decoded, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return decoded
 }

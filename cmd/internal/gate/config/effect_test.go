@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // configPath is the import path of package config.
@@ -32,9 +33,7 @@ func TestEveryKeyIsRead(t *testing.T) {
 			continue
 		}
 		files, info, err := p.check(l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, file := range files {
 			if path := p.files.Position(file.Pos()).Filename; !strings.HasSuffix(l.ImportPath, "/command") || filepath.Base(path) == "serve.go" {
 				p.uses(info, file, used)
@@ -88,16 +87,12 @@ func loadProgram(t *testing.T) *program {
 	command := exec.CommandContext(t.Context(), "go", "list", "-deps", fields, "opsgate/cmd/opsgate")
 	command.Stderr = os.Stderr
 	output, err := command.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p := &program{listed: make(map[string]listed), files: token.NewFileSet(), checked: make(map[string]*types.Package)}
 	p.goRoot = importer.ForCompiler(p.files, "source", nil)
 	for decoder := json.NewDecoder(strings.NewReader(string(output))); decoder.More(); {
 		var l listed
-		if err := decoder.Decode(&l); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, decoder.Decode(&l))
 		p.listed[l.ImportPath] = l
 	}
 	return p
@@ -186,9 +181,7 @@ var derived = []string{"Load", "BreakerWindow"}
 func (p *program) addUsesOfFunctions(t *testing.T, used map[string]bool) {
 	t.Helper()
 	files, info, err := p.check(p.listed[configPath])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for before := -1; before != len(used); {
 		before = len(used)
 		for _, file := range files {

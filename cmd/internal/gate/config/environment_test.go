@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestEveryVariableSetsItsKey(t *testing.T) {
@@ -19,9 +20,9 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 		"rate_limit.store": "redis", "rate_limit.on_store_failure": "allow", "rate_limit.redis.mode": "cluster",
 		"rate_limit.redis.addresses": `["redis:1", "redis:2"]`,
 		"rate_limit.limits":          "[{requests: 7, per: 1m}]",
-		"rate_limit.classes":         "{partner: {limits: [{requests: 7, per: 1m}], teams: [team_1]}}",
-		"rate_limit.teams":           "{team_1: {limits: [{requests: 7, per: 1m}]}}",
-		"rate_limit.tokens":          "\ntok_1:\n  limits: [{requests: 7, per: 1m}]\n", "rate_limit.demand.sample": "50%",
+		"rate_limit.classes":         "{partner: {limits: [{requests: 7, per: 1m}], teams: [10000000-0000-4000-8000-000000000001]}}",
+		"rate_limit.teams":           "{10000000-0000-4000-8000-000000000001: {limits: [{requests: 7, per: 1m}]}}",
+		"rate_limit.tokens":          "\n00000000-0000-4000-8000-000000000001:\n  limits: [{requests: 7, per: 1m}]\n", "rate_limit.demand.sample": "50%",
 		"rate_limit.demand.max_bytes": "1MiB", "rate_limit.expected_replicas": "3", "rate_limit.redis.database": "3",
 		"http.write_timeout": "40s", "http.body_timeout": "9s", "http.request_timeout": "17s",
 		"authn.stale_for": "20m", "authn.max_lookups": "3", "shutdown.drain_wait": "1s",
@@ -31,6 +32,7 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 		"upstream_calls.retries.max": "1", "upstream_calls.retries.budget": "3%",
 		"tracing.endpoint": "http://collector:4318", "tracing.headers": "api-key=hunter2",
 		"tracing.sample": "3%", "tracing.trust_parent": "never", "public_url": "https://api.acme.example",
+		"security_contact": "mailto:security@acme.example",
 	}
 	for _, key := range config.Keys() {
 		value := values[key.Name]
@@ -52,13 +54,9 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 		t.Run(key.Variable, func(t *testing.T) {
 			defaults := append(upstreams(), companions(key.Name)...)
 			before, err := config.Load(config.Options{NoFile: true, Defaults: defaults})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			after, err := config.Load(config.Options{NoFile: true, Defaults: defaults, Environment: []string{key.Variable + "=" + value}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			revealed := after.RateLimit.Redis.Password.Reveal() + after.RateLimit.Redis.SentinelPassword.Reveal() + after.Admin.Token.Reveal() +
 				after.Admin.MetricsToken.Reveal() + after.Tracing.Headers.Reveal()
 			if cmp.Equal(before.Config, after.Config, compareSecrets()) && revealed == "" {
@@ -73,7 +71,7 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 
 // companions returns the settings that a key requires. Its files differ from those of the test, so that a change is detected.
 func companions(key string) []config.Setting {
-	const other = "testdata/full.good.yaml"
+	const other = "testdata/../testdata/certificate.pem"
 	setting := func(key, value string) config.Setting {
 		return config.Setting{Key: key, Value: value, From: "the test"}
 	}
@@ -100,9 +98,7 @@ func TestAVariableOfAnUnknownKeyIsAWarning(t *testing.T) {
 		"OPSGATE_LISTN=:1", "OPSGATE_SERVICE_HOST=10.0.0.1", "OPSGATE_SERVICE_PORT_HTTP=80", "OPSGATE_PORT=tcp://10.0.0.1:80",
 		"OPSGATE_ADMIN_PORT_9090_TCP_ADDR=10.0.0.1",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if want := "OPSGATE_LISTN: sets no key of the configuration"; got.Warnings.Error() != want {
 		t.Errorf("got %q, want %q", got.Warnings, want)
 	}
@@ -112,9 +108,7 @@ func TestAVariableOfAnUnknownKeyIsAWarning(t *testing.T) {
 func TestWarningsAreReportedBesideProblems(t *testing.T) {
 	for name, text := range map[string]string{"a value": "log: {level: loud}", "the syntax": "log: ["} {
 		file := filepath.Join(t.TempDir(), "opsgate.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
 		_, err := config.Load(config.Options{Path: file, Defaults: upstreams(), Environment: []string{"OPSGATE_LOG_LEVL=info"}})
 		problems, ok := errors.AsType[config.Problems](err)
 		if !ok || len(problems) != 2 || problems[0].Warning || problems[1].Error() != "warning: OPSGATE_LOG_LEVL: sets no key of the configuration" {

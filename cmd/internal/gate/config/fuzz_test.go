@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // FuzzDecode checks that the decoder does not panic, that every problem has an origin, and that documents that the YAML library refuses
@@ -22,9 +24,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	for _, file := range files {
 		content, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testkit.Must(f, err)
 		f.Add(content)
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {

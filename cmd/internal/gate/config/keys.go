@@ -19,6 +19,8 @@ type field struct {
 	min, max string // bounds in the notation of the value; "" for none
 	chars    string // the maximum length of a text; "" for none
 	restart  string // why a change needs a restart; "" for the reason of the mapping around it
+
+	ofOneGateway bool // see leaf
 }
 
 // rangeText returns the bounds as text.
@@ -54,6 +56,7 @@ func fields(t reflect.Type) []field {
 			StructField: f,
 			name:        f.Tag.Get("yaml"), doc: f.Tag.Get("doc"),
 			min: f.Tag.Get("min"), max: f.Tag.Get("max"), chars: f.Tag.Get("chars"), restart: f.Tag.Get("restart"),
+			ofOneGateway: f.Tag.Get("of") == "gateway" || f.Type == reflect.TypeFor[File](),
 		}
 	}
 	return list
@@ -130,6 +133,7 @@ type Key struct {
 	Doc      string // its description, a sentence
 	Min, Max string // bounds in the notation of the value; "" for none
 	Restart  string // why a change needs a restart; "" if it does not
+	Secret   bool
 
 	index []int
 }
@@ -143,7 +147,8 @@ func keysOf(t reflect.Type, parent Key) []Key {
 	for _, f := range fields(t) {
 		key := Key{
 			Name: join(parent.Name, f.name), Doc: f.doc, Min: f.min, Max: f.max, Restart: f.restartReason(parent.Restart),
-			index: append(append([]int(nil), parent.index...), f.Index...),
+			Secret: f.Type == reflect.TypeFor[Secret](),
+			index:  append(append([]int(nil), parent.index...), f.Index...),
 		}
 		if isMapping(f.Type) {
 			keys = append(keys, keysOf(f.Type, key)...)
@@ -173,12 +178,18 @@ func join(parent, name string) string {
 	return parent + "." + name
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var (
+	plainName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+	likeToken = regexp.MustCompile(`live_[0-9A-Za-z]{8}`) // also with another prefix, mistyped or cut off
+)
 
-// named returns the key of an entry with a free name: rate_limit.tokens.tok_1, or rate_limit.tokens."a.b" for a name that is ambiguous in
-// a key.
+// named returns the key of an entry with a free name: rate_limit.classes.partner, or rate_limit.classes."a.b" for a name that is ambiguous
+// in a key. A name that looks like a token is hidden: keys are printed.
 func named(mapping, name string) string {
-	if !plainName.MatchString(name) {
+	switch {
+	case likeToken.MatchString(name):
+		name = hidden
+	case !plainName.MatchString(name):
 		name = strconv.Quote(name)
 	}
 	return join(mapping, name)
@@ -189,8 +200,9 @@ func parentKey(key string) string { return key[:max(strings.LastIndexAny(key, ".
 
 // A leaf is a value without values under it.
 type leaf struct {
-	key   string
-	value reflect.Value
+	key          string
+	value        reflect.Value
+	ofOneGateway bool // gateways with the same configuration may have other values: two on one machine have
 }
 
 // String returns the value as in a file, or a placeholder for a secret.
@@ -216,35 +228,35 @@ func (l leaf) revealed() string {
 
 // leaves returns the values under a value in the order of the keys, and of the names in a dictionary. Their keys are relative to the value.
 func leaves(v reflect.Value) iter.Seq[leaf] {
-	return func(yield func(leaf) bool) { walk(v, "", yield) }
+	return func(yield func(leaf) bool) { walk(v, "", false, yield) }
 }
 
 // walk yields the leaves under a value until yield returns false.
-func walk(v reflect.Value, key string, yield func(leaf) bool) bool {
+func walk(v reflect.Value, key string, ofOneGateway bool, yield func(leaf) bool) bool {
 	switch t := v.Type(); {
 	case isMapping(t):
 		for _, f := range fields(t) {
-			if !walk(v.FieldByIndex(f.Index), join(key, f.name), yield) {
+			if !walk(v.FieldByIndex(f.Index), join(key, f.name), f.ofOneGateway, yield) {
 				return false
 			}
 		}
 		return true
 	case isList(t) && v.Len() > 0:
 		for i := range v.Len() {
-			if !walk(v.Index(i), fmt.Sprintf("%s[%d]", key, i), yield) {
+			if !walk(v.Index(i), fmt.Sprintf("%s[%d]", key, i), ofOneGateway, yield) {
 				return false
 			}
 		}
 		return true
 	case isDictionary(t) && v.Len() > 0:
 		for name, entry := range entries(v) {
-			if !walk(entry, named(key, name), yield) {
+			if !walk(entry, named(key, name), ofOneGateway, yield) {
 				return false
 			}
 		}
 		return true
 	}
-	return yield(leaf{key, v})
+	return yield(leaf{key, v, ofOneGateway})
 }
 
 // same reports whether two values of a key are equal, including secrets.

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"regexp"
@@ -14,7 +16,7 @@ import (
 // RateLimit is the limits of tokens and where requests are counted.
 type RateLimit struct {
 	Store            Store        `yaml:"store" restart:"chosen at start" doc:"Where requests are counted: in each process, or in Redis."`
-	OnStoreFailure   StoreFailure `yaml:"on_store_failure" doc:"While Redis is unavailable: apply a share, admit all, or answer 503."`
+	OnStoreFailure   StoreFailure `yaml:"on_store_failure" doc:"While Redis fails: apply a share, admit all, or answer 503 and be not ready."`
 	ExpectedReplicas Number       `yaml:"expected_replicas" min:"1" max:"10000" doc:"Gateways that share the limits in an outage, or auto."`
 
 	Redis Redis `yaml:"redis" restart:"connected at start" doc:"The Redis for store: redis."`
@@ -75,12 +77,12 @@ type Class struct {
 
 var (
 	className = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,32}$`)
-	visibleID = regexp.MustCompile(`^[\x21-\x7e]{1,128}$`)
+	id        = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 )
 
 const (
 	classNameWords = "1 to 32 characters of a-z, A-Z, 0-9, ., _ and -"
-	visibleIDWords = "1 to 128 visible ASCII characters"
+	idWords        = "an id, which is a UUID in lower case"
 )
 
 // names reserves the words that metrics use for other assignments than classes.
@@ -100,11 +102,11 @@ type Override struct {
 	Expires Time    `yaml:"expires" doc:"When the override ends, as 2026-01-31T12:00:00Z; never by default."`
 }
 
-func (Overrides) names() nameForm { return nameForm{pattern: visibleID, words: visibleIDWords} }
+func (Overrides) names() nameForm { return nameForm{pattern: id, words: idWords} }
 
 // Demand is the record of requests and decisions.
 type Demand struct {
-	File     string  `yaml:"file" doc:"Path of the record; empty for none."`
+	File     string  `yaml:"file" of:"gateway" doc:"Path of the record; empty for none."`
 	Sample   Percent `yaml:"sample" min:"0.0001%" max:"100%" doc:"Fraction of tokens that are recorded, each with all of its requests."`
 	MaxBytes Bytes   `yaml:"max_bytes" min:"1MiB" max:"10GiB" doc:"Size of the record; past it the oldest requests are removed."`
 }
@@ -168,6 +170,19 @@ func (c RateLimit) Assignments() []Assignment {
 	return list
 }
 
+// LimitsVersion returns a hash of which limits each team and token has, in 12 hex digits. It does not depend on names, owners and reasons.
+func (c RateLimit) LimitsVersion() string {
+	sum := sha256.New()
+	for _, a := range c.Assignments() {
+		fmt.Fprintf(sum, "%q %q %d", slices.Sorted(slices.Values(a.Teams)), slices.Sorted(slices.Values(a.Tokens)), a.Expires.Unix())
+		for _, l := range a.Limits {
+			fmt.Fprintf(sum, " %d/%d %t", l.Requests, l.Per, l.Shadow)
+		}
+		fmt.Fprintln(sum, a.Class == ratelimit.ClassTeam || a.Class == ratelimit.ClassToken) // a class is less specific
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:12]
+}
+
 // PolicyLimits converts limits for [ratelimit.NewPolicy].
 func PolicyLimits(limits []Limit) []ratelimit.Limit {
 	list := make([]ratelimit.Limit, len(limits))
@@ -216,14 +231,14 @@ func (v *validator) rateLimit() {
 
 // members checks the ids of a class and adds them to others, the keys of the ids of all classes.
 func (v *validator) members(key string, ids []string, others map[string]string) {
-	for i, id := range ids {
+	for i, member := range ids {
 		at := fmt.Sprintf("%s[%d]", key, i)
-		if !visibleID.MatchString(id) {
-			v.refuse(at, "must be %s, not %q", visibleIDWords, id)
-		} else if other, taken := others[id]; taken {
-			v.refuse(at, "is %s, as is %s (%s): a team or token can be in one class only", id, other, v.loaded.where(other))
+		if !id.MatchString(member) {
+			v.refuse(at, "must be %s", idWords) // without the value, which may be a token
+		} else if other, taken := others[member]; taken {
+			v.refuse(at, "is %s, as is %s (%s): a team or token can be in one class only", member, other, v.loaded.where(other))
 		} else {
-			others[id] = at
+			others[member] = at
 		}
 	}
 }

@@ -78,7 +78,7 @@ func Load(o Options) (Loaded, error) {
 		}
 		d.source, d.inFile = loaded.Path, true
 		if !d.file(&loaded.Config, content) {
-			return Loaded{}, d.problems.withWarnings(warnings) // further problems would only be consequences
+			return Loaded{}, d.problems.With(warnings) // further problems would only be consequences
 		}
 		d.inFile = false
 	}
@@ -88,15 +88,17 @@ func Load(o Options) (Loaded, error) {
 	loaded.Warnings = warnings
 	loaded.RateLimit.nameLimits()
 	loaded.origins = d.origins
-	v := &validator{loaded: &loaded, refused: d.problems}
+	v := &validator{loaded: &loaded, refused: d.problems, partly: o.Under != ""}
 	d.problems = append(d.problems, v.validate()...).under(o.Under)
 	if len(d.problems) > 0 {
 		if loaded.Path == "" && !o.NoFile {
 			loaded.Warnings = append(loaded.Warnings, Problem{Text: NoFileText})
 		}
-		return Loaded{}, d.problems.withWarnings(loaded.Warnings)
+		return Loaded{}, d.problems.With(loaded.Warnings)
 	}
-	loaded.warn(o.Now)
+	if o.Under == "" { // else other keys may have problems
+		loaded.warn(o.Now)
+	}
 	return loaded, nil
 }
 
@@ -148,6 +150,9 @@ func (d *decoder) file(c *Config, content []byte) bool {
 	return (root.Kind == yaml.MappingNode || isNull(root)) && d.values < maxValues
 }
 
+// badStart is the error for a tab in the indentation, and for three characters that a plain value cannot begin with.
+const badStart = "found character that cannot start any token"
+
 var (
 	syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 	// grammarError matches the errors for which the YAML library counts lines from zero, without printing a zero.
@@ -163,6 +168,9 @@ func syntaxProblem(file string, err error) Problem {
 	}
 	if grammarError.MatchString(text) {
 		at.line++
+	}
+	if text == badStart {
+		text = "a tab where YAML has spaces, or a value that begins with @, ` or % and is not quoted"
 	}
 	return problem(at, "", "is not YAML: %s", text)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // now is the clock of the tests.
@@ -58,9 +59,7 @@ func TestBadFiles(t *testing.T) {
 func wanted(t *testing.T, file string) []string {
 	t.Helper()
 	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var want []string
 	for line := range strings.Lines(string(content)) {
 		text, ok := strings.CutPrefix(strings.TrimSpace(line), "# want: ")
@@ -84,9 +83,7 @@ func matches(got, want string) bool {
 
 func TestAnEmptyFileKeepsTheDefaults(t *testing.T) {
 	got, err := load("testdata/minimal.good.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := config.Default()
 	want.Upstreams = got.Upstreams
 	if diff := cmp.Diff(want, got.Config, compareSecrets()); diff != "" {
@@ -100,9 +97,7 @@ func TestAnEmptyFileKeepsTheDefaults(t *testing.T) {
 // The file sets every kind of value; TestEveryVariableSetsItsKey sets every key.
 func TestEveryKindOfValueCanBeSetInAFile(t *testing.T) {
 	got, err := load("testdata/full.good.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	limits := got.RateLimit
 	limits = config.RateLimit{Limits: limits.Limits, Classes: limits.Classes, Teams: limits.Teams, Tokens: limits.Tokens}
 	if diff := cmp.Diff(fullLimits(), limits, compareSecrets()); diff != "" {
@@ -149,16 +144,16 @@ func fullLimits() config.RateLimit {
 		Classes: config.Classes{
 			"partner": {
 				Limits: []config.Limit{{Name: "second", Requests: 10, Per: second}},
-				Teams:  []string{"team_1", "team_2"}, Tokens: []string{"tok:3"}, Owner: "Partner team", Reason: "Contract 12",
+				Teams:  []string{"10000000-0000-4000-8000-000000000001", "10000000-0000-4000-8000-000000000002"}, Tokens: []string{"00000000-0000-4000-8000-000000000003"}, Owner: "Partner team", Reason: "Contract 12",
 				Expires: config.Time{Time: time.Date(2126, 1, 31, 12, 0, 0, 0, time.UTC)},
 			},
-			"trial.2": {Limits: []config.Limit{{Name: "second", Requests: 1, Per: second}}, Tokens: []string{"tok_4"}},
+			"trial.2": {Limits: []config.Limit{{Name: "second", Requests: 1, Per: second}}, Tokens: []string{"00000000-0000-4000-8000-000000000004"}},
 		},
-		Teams: config.Overrides{"7d1f": {
+		Teams: config.Overrides{"10000000-0000-4000-8000-000000000007": {
 			Limits: []config.Limit{{Name: "second", Requests: 20, Per: second}}, Owner: "ops", Reason: "Migration",
 			Expires: config.Time{Time: time.Date(2126, 2, 1, 0, 0, 0, 0, time.UTC)},
 		}},
-		Tokens: config.Overrides{"tok.[5]": {
+		Tokens: config.Overrides{"00000000-0000-4000-8000-000000000005": {
 			Limits: []config.Limit{{Name: "minute", Requests: 1, Per: minute}}, Owner: "ops", Reason: "It floods us",
 		}},
 	}
@@ -176,9 +171,7 @@ func compareSecrets() cmp.Option {
 // A limit in shadow evaluates another number of requests for an interval whose limit is enforced.
 func TestShadowLimitMayHaveTheIntervalOfAnother(t *testing.T) {
 	got, err := load("testdata/shadow.good.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if l := got.RateLimit.Limits; len(l) != 2 || l[0].Per != l[1].Per || l[0].Shadow || !l[1].Shadow {
 		t.Errorf("got %+v", l)
 	}
@@ -186,9 +179,7 @@ func TestShadowLimitMayHaveTheIntervalOfAnother(t *testing.T) {
 
 func TestAnchorsAreAccepted(t *testing.T) {
 	got, err := load("testdata/shared-address.good.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if want := (config.Upstream{Address: "backend.internal:9000"}); got.Upstreams.Fleet != want || got.Upstreams.Identity != want {
 		t.Errorf("got %+v", got.Upstreams)
 	}
@@ -209,22 +200,6 @@ func TestAliasesCannotDelayALoad(t *testing.T) {
 	t.Logf("refused in %s", time.Since(began))
 }
 
-func TestTenThousandTokenOverridesLoad(t *testing.T) {
-	text := new(strings.Builder)
-	text.WriteString("rate_limit:\n  tokens:\n")
-	for i := range 10_000 {
-		fmt.Fprintf(text, "    tok_%d: {limits: [{requests: 1, per: 1s}, {requests: 2, per: 1m}]}\n", i)
-	}
-	began := time.Now()
-	got, err := config.Load(config.Options{Path: write(t, text.String()), Defaults: upstreams()})
-	if err != nil || len(got.RateLimit.Tokens) != 10_000 {
-		t.Fatal(len(got.RateLimit.Tokens), err)
-	}
-	t.Logf("loaded in %s", time.Since(began))
-	began = time.Now()
-	t.Logf("%d values, version %s, listed in %s", len(got.Effective()), got.Version(), time.Since(began))
-}
-
 func TestLayersOverrideEachOther(t *testing.T) {
 	file := write(t, "listen: 127.0.0.1:1\nadmin: {listen: 127.0.0.1:1001}\nlog: {level: warn}\n")
 	options := config.Options{
@@ -236,9 +211,7 @@ func TestLayersOverrideEachOther(t *testing.T) {
 		Overrides: []config.Setting{{Key: "listen", Value: "127.0.0.1:3", From: "--listen"}},
 	}
 	got, err := config.Load(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, c := range []struct{ what, got, want string }{
 		{"a flag over a variable", got.Listen, "127.0.0.1:3"},
 		{"a variable over the file", got.Admin.Listen, "127.0.0.1:2002"},
@@ -320,8 +293,6 @@ func upstreams() []config.Setting {
 func write(t *testing.T, content string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "opsgate.yaml")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 )
 
 // Loaded is a valid configuration with its warnings and origins.
@@ -18,6 +20,8 @@ type Loaded struct {
 	MemoryLimit int64    // of the gateway in bytes; 0 for none
 	Warnings    Problems // probable mistakes
 
+	Certificates []Certificate // of the files, in the order of the keys
+
 	origins map[string]origin // by key
 }
 
@@ -26,9 +30,18 @@ const byDefault = "default"
 
 // A Value is the value of a key.
 type Value struct {
-	Key    string // "rate_limit.limits[0].requests"
-	Value  string // as in a file; a placeholder for a secret; the number for auto, if it does not change while the gateway runs
-	Origin string // "opsgate.yaml:12", "OPSGATE_LOG_LEVEL", "--listen" or "default"; for auto with what the number depends on
+	Key    string `json:"key"`    // "rate_limit.limits[0].requests"
+	Value  string `json:"value"`  // as in a file; a placeholder for a secret; the number for auto, if it is constant while the gateway runs
+	Origin string `json:"origin"` // "opsgate.yaml:12", "OPSGATE_LOG_LEVEL", "--listen" or "default"; for auto with what the number depends on
+}
+
+// String returns the value as a line of text.
+func (v Value) String() string {
+	text := v.Value
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		text = strconv.Quote(text)
+	}
+	return fmt.Sprintf("%s: %s  # %s", v.Key, text, v.Origin)
 }
 
 // Effective returns all values in the order of the keys. An empty list or dictionary is a value too.
@@ -74,11 +87,17 @@ func (l Loaded) where(key string) origin {
 	return origin{name: l.Path}
 }
 
-// Version returns a hash of all values except secrets, in 12 hex digits. It does not depend on their origins or the layout of the file.
+// Version returns a hash of the values that gateways with the same Redis and services should share, in 12 hex digits: all but secrets, the
+// addresses to listen on and the paths of files, of which only it matters whether there is one. It does not depend on the origins of values
+// or the layout of the file.
 func (l Loaded) Version() string {
 	sum := sha256.New()
 	for leaf := range leaves(reflect.ValueOf(l.Config)) {
-		if !leaf.isSecret() {
+		switch {
+		case leaf.isSecret():
+		case leaf.ofOneGateway:
+			fmt.Fprintf(sum, "%s=%t\n", leaf.key, leaf.String() != "")
+		default:
 			fmt.Fprintf(sum, "%s=%q\n", leaf.key, leaf)
 		}
 	}

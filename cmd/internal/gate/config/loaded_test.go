@@ -11,21 +11,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // loadText loads the text as opsgate.yaml in a new working directory.
 func loadText(t *testing.T, text string, environment ...string) config.Loaded {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("opsgate.yaml", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile("opsgate.yaml", []byte(text), 0o600))
 	got, err := config.Load(config.Options{
 		Path: "opsgate.yaml", Defaults: upstreams(), Environment: environment, Now: func() time.Time { return now },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return got
 }
 
@@ -39,32 +36,32 @@ rate_limit:
     - requests: 100
       per: 1m
   tokens:
-    a.b:
+    00000000-0000-4000-8000-000000000009:
       limits: [{requests: 1, per: 1s}]
       owner: ops
 `
 
 func TestEveryValueHasAnOrigin(t *testing.T) {
-	got := loadText(t, limited, "OPSGATE_LOG_LEVEL=debug", "OPSGATE_RATE_LIMIT_TEAMS={t: {limits: [{requests: 1, per: 1s}]}}")
+	got := loadText(t, limited, "OPSGATE_LOG_LEVEL=debug", "OPSGATE_RATE_LIMIT_TEAMS={20000000-0000-4000-8000-000000000001: {limits: [{requests: 1, per: 1s}]}}")
 	for key, want := range map[string]string{
-		"listen":                           "opsgate.yaml:1",
-		"http":                             "opsgate.yaml:2",
-		"http.idle_timeout":                "opsgate.yaml:3",
-		"http.body_timeout":                "default",
-		"admin":                            "default",
-		"admin.tls.cert_file":              "default",
-		"log.level":                        "OPSGATE_LOG_LEVEL",
-		"upstreams.fleet.address":          "the test",
-		"rate_limit.limits[0].requests":    "opsgate.yaml:7",
-		"rate_limit.limits[1]":             "opsgate.yaml:8",
-		"rate_limit.limits[1].per":         "opsgate.yaml:9",
-		"rate_limit.limits[1].name":        "opsgate.yaml:8",
-		`rate_limit.tokens."a.b"`:          "opsgate.yaml:11",
-		`rate_limit.tokens."a.b".owner`:    "opsgate.yaml:13",
-		`rate_limit.tokens."a.b".reason`:   "opsgate.yaml:11",
-		"rate_limit.teams.t.limits[0].per": "OPSGATE_RATE_LIMIT_TEAMS",
-		"rate_limit.classes":               "default",
-		"no.such.key":                      "default",
+		"listen":                        "opsgate.yaml:1",
+		"http":                          "opsgate.yaml:2",
+		"http.idle_timeout":             "opsgate.yaml:3",
+		"http.body_timeout":             "default",
+		"admin":                         "default",
+		"admin.tls.cert_file":           "default",
+		"log.level":                     "OPSGATE_LOG_LEVEL",
+		"upstreams.fleet.address":       "the test",
+		"rate_limit.limits[0].requests": "opsgate.yaml:7",
+		"rate_limit.limits[1]":          "opsgate.yaml:8",
+		"rate_limit.limits[1].per":      "opsgate.yaml:9",
+		"rate_limit.limits[1].name":     "opsgate.yaml:8",
+		`rate_limit.tokens.00000000-0000-4000-8000-000000000009`:              "opsgate.yaml:11",
+		`rate_limit.tokens.00000000-0000-4000-8000-000000000009.owner`:        "opsgate.yaml:13",
+		`rate_limit.tokens.00000000-0000-4000-8000-000000000009.reason`:       "opsgate.yaml:11",
+		"rate_limit.teams.20000000-0000-4000-8000-000000000001.limits[0].per": "OPSGATE_RATE_LIMIT_TEAMS",
+		"rate_limit.classes": "default",
+		"no.such.key":        "default",
 	} {
 		if origin := got.Origin(key); origin != want {
 			t.Errorf("%s: got %s, want %s", key, origin, want)
@@ -100,8 +97,8 @@ func TestEffectiveReturnsEveryValue(t *testing.T) {
 		{Key: "rate_limit.redis.addresses[0]", Value: "127.0.0.1:6379", Origin: "default"},
 		{Key: "rate_limit.limits[1].name", Value: "minute", Origin: "opsgate.yaml:8"},
 		{Key: "rate_limit.demand.sample", Value: "1%", Origin: "default"},
-		{Key: `rate_limit.tokens."a.b".limits[0].requests`, Value: "1", Origin: "opsgate.yaml:12"},
-		{Key: `rate_limit.tokens."a.b".expires`, Origin: "opsgate.yaml:11"},
+		{Key: `rate_limit.tokens.00000000-0000-4000-8000-000000000009.limits[0].requests`, Value: "1", Origin: "opsgate.yaml:12"},
+		{Key: `rate_limit.tokens.00000000-0000-4000-8000-000000000009.expires`, Origin: "opsgate.yaml:11"},
 	} {
 		if diff := cmp.Diff(want, values[want.Key]); diff != "" {
 			t.Error(diff)
@@ -123,11 +120,12 @@ func TestTheVersionDependsOnlyOnValues(t *testing.T) {
 		t.Errorf("got %q", version)
 	}
 	for name, same := range map[string]config.Loaded{
-		"another place":  loadText(t, strings.Replace(limited, "listen: 127.0.0.1:1", "", 1), "OPSGATE_LISTEN=127.0.0.1:1"),
-		"a comment":      loadText(t, "# nothing\n"+limited),
-		"another order":  loadText(t, strings.Replace(limited, "- {requests: 3, per: 1s}", "- {per: 1000ms, name: second, requests: 3}", 1)),
-		"a default":      loadText(t, limited+"authn: {fresh_for: 30s}\n"),
-		"another secret": loadText(t, limited, "OPSGATE_ADMIN_TOKEN=correct horse battery"),
+		"another place":   loadText(t, strings.Replace(limited, "listen: 127.0.0.1:1", "", 1), "OPSGATE_LISTEN=127.0.0.1:1"),
+		"a comment":       loadText(t, "# nothing\n"+limited),
+		"another order":   loadText(t, strings.Replace(limited, "- {requests: 3, per: 1s}", "- {per: 1000ms, name: second, requests: 3}", 1)),
+		"a default":       loadText(t, limited+"authn: {fresh_for: 30s}\n"),
+		"other addresses": loadText(t, limited, "OPSGATE_LISTEN=127.0.0.1:3", "OPSGATE_ADMIN_LISTEN=127.0.0.1:4"),
+		"another secret":  loadText(t, limited, "OPSGATE_ADMIN_TOKEN=correct horse battery"),
 	} {
 		if got := same.Version(); got != version {
 			t.Errorf("%s: got %s, want %s", name, got, version)
@@ -135,7 +133,7 @@ func TestTheVersionDependsOnlyOnValues(t *testing.T) {
 	}
 	seen := map[string]string{version: "itself"}
 	for _, change := range [][2]string{
-		{"127.0.0.1:1", "127.0.0.1:2"}, {"requests: 3,", "requests: 4,"}, {"a.b", "a"}, {"owner: ops", "owner: sre"},
+		{"requests: 3,", "requests: 4,"}, {"00000000-0000-4000-8000-000000000009", "00000000-0000-4000-8000-000000000008"}, {"owner: ops", "owner: sre"},
 		{"owner: ops", "reason: ops"}, {"per: 1m", "per: 1m\n      shadow: true"}, {"owner: ops", "expires: 2126-01-31T12:00:00Z"},
 		{"level: info", "access: false"},
 	} {
@@ -149,15 +147,23 @@ func TestTheVersionDependsOnlyOnValues(t *testing.T) {
 
 func TestFilesReturnsEveryFileOfAConfiguration(t *testing.T) {
 	dir := t.TempDir()
+	content, err := os.ReadFile("testdata/certificate.pem")
+	testkit.Must(t, err)
 	for _, name := range []string{"password", "ca.pem"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("correct horse battery\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	password, ca := filepath.Join(dir, "password"), filepath.Join(dir, "ca.pem")
 	got := loadText(t, "admin: {token: \"${file:"+password+"}\"}\nrate_limit: {redis: {password: \"${file:"+password+"}\", tls: {enabled: true, ca_file: "+ca+"}}}\n")
 	if diff := cmp.Diff([]string{"opsgate.yaml", password, ca}, got.Files()); diff != "" {
 		t.Error(diff)
+	}
+	elsewhere := got
+	elsewhere.RateLimit.Redis.TLS.CAFile = config.File(password)
+	if elsewhere.Version() != got.Version() {
+		t.Error("the version depends on a path")
+	}
+	if elsewhere.RateLimit.Redis.TLS.CAFile = ""; elsewhere.Version() == got.Version() {
+		t.Error("the version does not depend on whether there is a file")
 	}
 	without, err := config.Load(config.Options{NoFile: true, Defaults: upstreams()})
 	if err != nil || len(without.Files()) != 0 {
@@ -232,19 +238,19 @@ func TestWarningsOfLimitsWithoutEffect(t *testing.T) {
     unused: {limits: [{requests: 1, per: 1s}]}
     partner:
       limits: [{requests: 1, per: 1s}]
-      teams: [team_1]
+      teams: [10000000-0000-4000-8000-000000000001]
       expires: 2026-01-31T13:00:00+01:00
   teams:
-    team_1: {limits: [{requests: 1, per: 1s}], expires: 2026-01-31T12:00:01Z}
+    10000000-0000-4000-8000-000000000001: {limits: [{requests: 1, per: 1s}], expires: 2026-01-31T12:00:01Z}
   tokens:
-    tok_1:
+    00000000-0000-4000-8000-000000000001:
       limits: [{requests: 1, per: 1s}]
       expires: 2025-12-31T00:00:00Z
 `)
 	want := `opsgate.yaml:3: rate_limit.expected_replicas: is 1: in an outage of Redis, each gateway admits the full limits; auto counts the gateways
 opsgate.yaml:5: rate_limit.classes.unused: has neither teams nor tokens: it limits no request
 opsgate.yaml:9: rate_limit.classes.partner.expires: was 2026-01-31T12:00:00Z: the limits of this key have no effect any more
-opsgate.yaml:15: rate_limit.tokens.tok_1.expires: was 2025-12-31T00:00:00Z: the limits of this key have no effect any more`
+opsgate.yaml:15: rate_limit.tokens.00000000-0000-4000-8000-000000000001.expires: was 2025-12-31T00:00:00Z: the limits of this key have no effect any more`
 	if got.Warnings.Error() != want {
 		t.Errorf("got\n%s\nwant\n%s", got.Warnings, want)
 	}
@@ -264,7 +270,7 @@ rate_limit:
     - {requests: 181, per: 1m}
     - {requests: 10800, per: 1h}
   tokens:
-    tok_1: {limits: [{requests: 3, per: 1s, shadow: true}, {requests: 5, per: 2s}, {requests: 16, per: 5s}]}
+    00000000-0000-4000-8000-000000000001: {limits: [{requests: 3, per: 1s, shadow: true}, {requests: 5, per: 2s}, {requests: 16, per: 5s}]}
 `, "ADMIN_TOKEN=0123456789abcdef")
 	want := `opsgate.yaml:1: trusted_proxies[1]: is every address: any client can claim any address in the audit log
 opsgate.yaml:3: admin.token: goes over the network in plaintext: set admin.tls.cert_file and key_file
@@ -272,14 +278,14 @@ opsgate.yaml:4: authn.stale_for: is 2h: a revoked token may be accepted for that
 opsgate.yaml:6: shutdown.drain_wait: is 0s: load balancers have no time to stop sending requests before the listener closes
 opsgate.yaml:7: shutdown.grace: is 5s, less than http.request_timeout of 10s: slow requests are cut off
 opsgate.yaml:11: rate_limit.limits[1].requests: is 181, which no token reaches: 3 per 1s admit 180 in 1m
-opsgate.yaml:14: rate_limit.tokens.tok_1.limits[2].requests: is 16, which no token reaches: 5 per 2s admit 15 in 5s`
+opsgate.yaml:14: rate_limit.tokens.00000000-0000-4000-8000-000000000001.limits[2].requests: is 16, which no token reaches: 5 per 2s admit 15 in 5s`
 	if got.Warnings.Error() != want {
 		t.Errorf("got\n%s\nwant\n%s", got.Warnings, want)
 	}
 }
 
 func TestChangesOmitDerivedValues(t *testing.T) {
-	const one = "rate_limit:\n  tokens:\n    tok-1: {limits: [{requests: 5, per: 1m}], owner: ada}\n"
+	const one = "rate_limit:\n  tokens:\n    00000000-0000-4000-8000-000000000001: {limits: [{requests: 5, per: 1m}], owner: ada}\n"
 	for _, test := range []struct {
 		name          string
 		before, after string
@@ -292,12 +298,12 @@ func TestChangesOmitDerivedValues(t *testing.T) {
 		{"the default in words", "", "log: {level: info}", nil},
 		{"a text that is emptied", "rate_limit: {demand: {file: /tmp/a}}", "", []string{`rate_limit.demand.file: /tmp/a, now ""`}},
 		{"the first entry", "rate_limit: {tokens: {}}", one, []string{
-			"rate_limit.tokens.tok-1.limits[0].requests: now 5", "rate_limit.tokens.tok-1.limits[0].per: now 1m",
-			"rate_limit.tokens.tok-1.owner: now ada",
+			"rate_limit.tokens.00000000-0000-4000-8000-000000000001.limits[0].requests: now 5", "rate_limit.tokens.00000000-0000-4000-8000-000000000001.limits[0].per: now 1m",
+			"rate_limit.tokens.00000000-0000-4000-8000-000000000001.owner: now ada",
 		}},
 		{"the last entry", one, "", []string{
-			"rate_limit.tokens.tok-1.limits[0].requests: 5, now removed", "rate_limit.tokens.tok-1.limits[0].per: 1m, now removed",
-			"rate_limit.tokens.tok-1.owner: ada, now removed",
+			"rate_limit.tokens.00000000-0000-4000-8000-000000000001.limits[0].requests: 5, now removed", "rate_limit.tokens.00000000-0000-4000-8000-000000000001.limits[0].per: 1m, now removed",
+			"rate_limit.tokens.00000000-0000-4000-8000-000000000001.owner: ada, now removed",
 		}},
 		{"an interval, which names its limit", "rate_limit: {limits: [{requests: 5, per: 1m}]}", "rate_limit: {limits: [{requests: 5, per: 1h}]}", []string{
 			"rate_limit.limits[0].per: 1m, now 1h",

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,9 +89,9 @@ func (ps Problems) sorted() Problems {
 	return slices.Compact(ps)
 }
 
-// withWarnings returns the problems and the warnings.
-func (ps Problems) withWarnings(warnings Problems) Problems {
-	all := slices.Clone(warnings)
+// With returns the problems and the warnings, in the order of the report.
+func (ps Problems) With(warnings Problems) Problems {
+	all := slices.DeleteFunc(slices.Clone(warnings), func(w Problem) bool { return slices.Contains(ps, w) })
 	for i := range all {
 		all[i].Warning = true
 	}
@@ -116,6 +117,7 @@ func problem(at origin, key, format string, args ...any) Problem {
 type validator struct {
 	loaded   *Loaded
 	refused  Problems // of the decoder; their keys get no further problem
+	partly   bool     // for a command that calls a running gateway, which may use earlier contents of its files
 	problems Problems
 }
 
@@ -128,6 +130,9 @@ func (v *validator) refuse(key, format string, args ...any) {
 	v.problems = append(v.problems, problem(v.loaded.where(key), key, format, args...))
 }
 
+// contactForm is the form of a contact of RFC 9116: a URI for mail, the web or the phone.
+var contactForm = regexp.MustCompile(`^(mailto:[\x21-\x7e]+@|https://|tel:)[\x21-\x7e]+$`)
+
 func (v *validator) validate() Problems {
 	c := v.loaded
 	v.bounds(reflect.ValueOf(c.Config), "")
@@ -136,6 +141,9 @@ func (v *validator) validate() Problems {
 		if err := baseurl.Check(c.PublicURL); err != nil {
 			v.refuse("public_url", "%v", err) // without the value, which may have a password
 		}
+	}
+	if c.SecurityContact != "" && !contactForm.MatchString(c.SecurityContact) {
+		v.refuse("security_contact", "must be a URI like mailto:security@example.com or https://example.com/security")
 	}
 	v.pair("tls", c.TLS.CertFile, c.TLS.KeyFile)
 	v.admin()
@@ -153,17 +161,6 @@ func (v *validator) validate() Problems {
 	v.tracing()
 	v.files()
 	return v.problems
-}
-
-// files checks that the files of certificates and keys can be read.
-func (v *validator) files() {
-	for leaf := range leaves(reflect.ValueOf(v.loaded.Config)) {
-		if path, ok := reflect.TypeAssert[File](leaf.value); ok && path != "" {
-			if err := path.check(); err != nil {
-				v.refuse(leaf.key, "%v", err)
-			}
-		}
-	}
 }
 
 // bounds checks every value of a mapping against the bounds of its field.
@@ -271,6 +268,7 @@ func (l *Loaded) warn(now func() time.Time) {
 	w.tracing()
 	w.shutdown()
 	w.memory()
+	w.certificates()
 	l.Warnings = append(l.Warnings, w.warnings...).sorted()
 }
 

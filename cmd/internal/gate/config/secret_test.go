@@ -11,15 +11,14 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestASecretComesFromAVariableOrAFile(t *testing.T) {
 	dir := t.TempDir()
 	secretFile, empty := filepath.Join(dir, "secret"), filepath.Join(dir, "empty")
 	for file, content := range map[string]string{secretFile: "from a file\n", empty: "\n"} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, []byte(content), 0o600))
 	}
 	for _, test := range []struct{ name, text, want, problem string }{
 		{"a variable", "${REDIS_PASSWORD}", "from a variable", ""},
@@ -64,17 +63,13 @@ func TestNothingPrintsASecret(t *testing.T) {
 	loaded, err := config.Load(config.Options{
 		NoFile: true, Defaults: upstreams(), Environment: []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	secret, out := loaded.RateLimit.Redis.Password, new(bytes.Buffer)
 	fmt.Fprintf(out, "%v %+v %#v %s %q\n", secret, secret, secret, secret, secret)
 	fmt.Fprintf(out, "%v %+v %#v\n", loaded, loaded, loaded.RateLimit.Redis)
 	slog.New(slog.NewJSONHandler(out, nil)).Info("loaded", "secret", secret, "redis", loaded.RateLimit.Redis)
 	slog.New(slog.NewTextHandler(out, nil)).Info("loaded", "secret", secret, "redis", loaded.RateLimit.Redis)
-	if err := json.NewEncoder(out).Encode(loaded); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.NewEncoder(out).Encode(loaded))
 	if strings.Contains(out.String(), "hunter2") {
 		t.Errorf("the secret is in %s", out)
 	}

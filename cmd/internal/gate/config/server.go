@@ -66,7 +66,7 @@ type Shutdown struct {
 
 // Admin is the listener for operators.
 type Admin struct {
-	Listen string `yaml:"listen" doc:"Address of the admin listener. One that is not loopback needs token or tls.client_ca_file."`
+	Listen string `yaml:"listen" of:"gateway" doc:"Address of the admin listener. One that is not loopback needs token or tls.client_ca_file."`
 	Token  Secret `yaml:"token" restart:"-" doc:"Token of operators, 16 characters or more; none by default. As ${NAME} or ${file:PATH}."`
 
 	MetricsToken Secret `yaml:"metrics_token" restart:"-" doc:"Token for GET /metrics alone, as token but not the same; none by default."`

@@ -10,6 +10,7 @@ import (
 
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/sizing"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestDerivedTimes(t *testing.T) {
@@ -36,9 +37,7 @@ func loadWithin(t *testing.T, limit int64, maxConnections string) config.Loaded 
 		NoFile: true, MemoryLimit: limit,
 		Overrides: append(upstreams(), config.Setting{Key: "http.max_connections", Value: maxConnections, From: "--here"}),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return loaded
 }
 
@@ -89,9 +88,7 @@ func TestWarningOfMoreConnectionsThanFitIntoTheMemoryLimit(t *testing.T) {
 
 func TestWarningOfAPublicListenerWithoutTLS(t *testing.T) {
 	pem, err := filepath.Abs("testdata/certificate.pem") // loadText changes the working directory
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, test := range []struct{ text, want string }{
 		{"listen: localhost:8080\n", ""},
 		{"{listen: \":8080\", trusted_proxies: [10.0.0.0/8]}\n", ""},

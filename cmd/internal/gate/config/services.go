@@ -81,7 +81,7 @@ type Authn struct {
 	StaleFor      Duration `yaml:"stale_for" min:"1s" max:"24h" doc:"The same while the identity service is unavailable."`
 	LookupTimeout Duration `yaml:"lookup_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to respond."`
 	MaxLookups    int      `yaml:"max_lookups" min:"1" max:"100000" doc:"Concurrent lookups of unknown tokens; others wait by network."`
-	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Maximum tokens, of 400 bytes each."`
+	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Maximum tokens, of 480 bytes each."`
 }
 
 // maxStaleFor is the longest authn.stale_for without a warning.

@@ -8,15 +8,14 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // FuzzSetting checks that a flag and a variable give the same result, that problems name them, and that secrets are not reported.
 func FuzzSetting(f *testing.F) {
 	defaults := map[string]string{}
 	loaded, err := config.Load(config.Options{NoFile: true, Defaults: upstreams()})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, err)
 	for _, v := range loaded.Effective() {
 		defaults[v.Key] = v.Value
 	}

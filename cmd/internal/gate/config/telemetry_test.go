@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestTracingEndpoints(t *testing.T) {
@@ -38,9 +39,7 @@ func TestTracingEndpoints(t *testing.T) {
 
 func TestHeadersOfTheCollector(t *testing.T) {
 	got, err := load("testdata/full.good.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	headers, err := got.Tracing.HeaderValues()
 	if diff := cmp.Diff(map[string]string{"api-key": "hunter2", "tenant": "a,b"}, headers); diff != "" || err != nil {
 		t.Error(diff, err)

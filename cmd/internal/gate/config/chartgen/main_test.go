@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 const root = "../../../../../"
@@ -11,23 +13,15 @@ const root = "../../../../../"
 // The files of the chart are current: writing them again changes nothing.
 func TestChartIsCurrent(t *testing.T) {
 	chart := t.TempDir()
-	if err := os.Mkdir(filepath.Join(chart, filepath.Dir(restartFile)), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(filepath.Join(chart, filepath.Dir(restartFile)), 0o700))
 	current := map[string]string{}
 	for _, name := range []string{schemaFile, restartFile} {
 		content, err := os.ReadFile(filepath.Join(root, chartDir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		current[name] = string(content)
-		if err := os.WriteFile(filepath.Join(chart, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(chart, name), content, 0o600))
 	}
-	if err := write(chart); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, write(chart))
 	for name, want := range current {
 		if got, err := os.ReadFile(filepath.Join(chart, name)); err != nil || string(got) != want {
 			t.Errorf("%s is not current, run 'go run ./cmd/internal/gate/config/chartgen', which 'make generate' does too: %v", name, err)

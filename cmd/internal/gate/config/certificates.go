@@ -1,0 +1,109 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"opsgate/cmd/internal/kit/duration"
+)
+
+// A Certificate is a file of certificates, and when it is valid: a chain while all of its certificates are, a file of roots from the first
+// to the last.
+type Certificate struct {
+	Key    string    `json:"key"`    // of the configuration: "upstreams.fleet.tls.cert_file"
+	Begins time.Time `json:"begins"` // in UTC
+	Ends   time.Time `json:"ends"`   // in UTC
+}
+
+// renewBefore is how long before its end a certificate should have been renewed.
+const renewBefore = 30 * 24 * time.Hour
+
+// files checks that the files of certificates and keys can be read and fit together, and sets Loaded.Certificates.
+func (v *validator) files() {
+	content := make(map[string][]byte) // by key
+	for leaf := range leaves(reflect.ValueOf(v.loaded.Config)) {
+		if path, ok := reflect.TypeAssert[File](leaf.value); ok && path != "" {
+			if err := path.check(); err != nil {
+				v.refuse(leaf.key, "%v", err)
+				continue
+			}
+			content[leaf.key], _ = readFile(string(path), maxFile) // without content it has no certificate
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(content)) {
+		if !v.partly && !strings.HasSuffix(key, ".key_file") {
+			v.certificate(key, content)
+		}
+	}
+}
+
+// certificate checks the file of a certificate or of roots.
+func (v *validator) certificate(key string, content map[string][]byte) {
+	list := parseCertificates(content[key])
+	if len(list) == 0 {
+		v.refuse(key, "names a file without a certificate")
+		return
+	}
+	group, isChain := strings.CutSuffix(key, ".cert_file")
+	if private := content[group+".key_file"]; isChain && private != nil {
+		if _, err := tls.X509KeyPair(content[key], private); err != nil {
+			v.refuse(group+".key_file", "does not fit cert_file: %v", err)
+		}
+	}
+	begins, ends := validity(list, isChain)
+	v.loaded.Certificates = append(v.loaded.Certificates, Certificate{key, begins, ends})
+}
+
+// parseCertificates returns the certificates of a PEM file, without those that cannot be parsed.
+func parseCertificates(content []byte) (list []*x509.Certificate) {
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && block.Type == "CERTIFICATE" {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// validity returns when a file of certificates is valid. Of roots, one is enough: a file has the old and the new root during a change.
+func validity(list []*x509.Certificate, isChain bool) (begins, ends time.Time) {
+	begins, ends = list[0].NotBefore, list[0].NotAfter
+	for _, c := range list {
+		if c.NotAfter.Before(ends) == isChain {
+			ends = c.NotAfter
+		}
+		if c.NotBefore.After(begins) == isChain {
+			begins = c.NotBefore
+		}
+	}
+	return begins.UTC(), ends.UTC()
+}
+
+// InvalidCertificates returns a problem for each certificate that is not valid at a time. A gateway serves with one, because the rest of
+// the API works.
+func (l Loaded) InvalidCertificates(now time.Time) (problems Problems) {
+	for _, c := range l.Certificates {
+		switch {
+		case !c.Ends.After(now):
+			problems = append(problems, l.Problem(c.Key, "has expired, at "+Time{c.Ends}.String()))
+		case c.Begins.After(now):
+			problems = append(problems, l.Problem(c.Key, "is not valid before "+Time{c.Begins}.String()))
+		}
+	}
+	return problems.sorted()
+}
+
+// certificates warns of certificates that should have been renewed.
+func (w *warner) certificates() {
+	w.warnings = append(w.warnings, w.loaded.InvalidCertificates(w.now)...)
+	for _, c := range w.loaded.Certificates {
+		if left := c.Ends.Sub(w.now); left > 0 && left < renewBefore {
+			w.warn(c.Key, "expires in %s, at %s: renew it", duration.Rounded(left), Time{c.Ends})
+		}
+	}
+}
