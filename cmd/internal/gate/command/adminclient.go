@@ -144,8 +144,8 @@ func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminCl
 func (c *adminClient) close() { c.transport.CloseIdleConnections() }
 
 // do sends a request and returns the status and the body of the response.
-func (c *adminClient) do(ctx context.Context, method, target string, header http.Header) (int, []byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, c.base+target, http.NoBody)
+func (c *adminClient) do(ctx context.Context, method, target string, header http.Header, content io.Reader) (int, []byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.base+target, content)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -178,7 +178,7 @@ func (c *adminClient) explain(err error) error {
 
 // get returns the body of a successful response to GET.
 func (c *adminClient) get(ctx context.Context, target string) ([]byte, error) {
-	return c.check(c.do(ctx, http.MethodGet, target, nil))
+	return c.check(c.do(ctx, http.MethodGet, target, nil, nil))
 }
 
 // check returns the body, or an error for an unsuccessful response.
@@ -195,4 +195,13 @@ func (c *adminClient) check(status int, body []byte, err error) ([]byte, error) 
 		texts = append(texts, name+": "+failure.Details[name])
 	}
 	return nil, fmt.Errorf("%s answered %d: %s", c.base, status, strings.Join(texts, "; "))
+}
+
+// read reads a response as JSON.
+func (c *adminClient) read(ctx context.Context, target string, into any) error {
+	body, err := c.get(ctx, target)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, into)
 }

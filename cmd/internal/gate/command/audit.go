@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -10,9 +11,9 @@ import (
 )
 
 type audit struct {
+	queryFlags // Config is that of the records
+
 	Demand []string
-	Config string
-	JSON   bool
 	Top    int
 }
 
@@ -20,18 +21,17 @@ func auditCommand(e Environment) *cobra.Command {
 	a := &audit{}
 	c := &cobra.Command{
 		Use: "audit", Short: "Prove from recorded demand that no token was admitted more than its limits; exit 1 if one was",
-		RunE: func(*cobra.Command, []string) error { return a.run(e) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.run(c.Context(), e) },
 	}
-	flags := c.Flags()
 	addDemand(c, &a.Demand)
-	flags.StringVar(&a.Config, "config", "", "configuration `FILE` whose limits are assumed for records of earlier versions, which have none")
-	flags.BoolVar(&a.JSON, "json", false, "print JSON")
-	flags.IntVar(&a.Top, "top", defaultTop, "list the `N` tokens with the fullest windows, and all with violations")
+	a.addForNames(c)
+	c.Flags().Lookup("config").Usage = "configuration `FILE` whose limits are assumed for records of earlier versions, which have none"
+	c.Flags().IntVar(&a.Top, "top", defaultTop, "list the `N` tokens with the fullest windows, and all with violations")
 	return c
 }
 
 // run prints the fullest window of each token, and fails if one is above its limit.
-func (c *audit) run(e Environment) error {
+func (c *audit) run(ctx context.Context, e Environment) error {
 	if err := checkTop(c.Top); err != nil {
 		return err
 	}
@@ -43,7 +43,9 @@ func (c *audit) run(e Environment) error {
 		}
 		assumed = policiesAt(loaded)
 	}
-	report, about, err := auditRecords(assumed, c.Demand)
+	report, about, err := readRecords(c.Demand, func(r *demand.Record) (*demand.AuditReport, error) {
+		return demand.Audit(r.Events(), demand.AuditOptions{Assumed: assumed, Interruptions: r.Interruptions, Periods: r.Periods})
+	})
 	if err != nil {
 		return err
 	}
@@ -54,6 +56,15 @@ func (c *audit) run(e Environment) error {
 		return errors.New("the record has no limits, as earlier versions wrote it: give the configuration of its time as --config")
 	}
 	view := viewAudit(report, about, c.Top)
+	var rows []namedRow
+	for i := range view.Tokens {
+		t := &view.Tokens[i]
+		rows = append(rows, namedRow{t.TokenID, t.TeamID, &t.tokenNames})
+	}
+	c.Config = "" // its admin token may be another one now
+	if err := c.addNames(ctx, e, rows); err != nil {
+		return err
+	}
 	if c.JSON {
 		err = writeJSON(e.Out, view)
 	} else {
@@ -63,17 +74,4 @@ func (c *audit) run(e Environment) error {
 		return errors.Join(err, fmt.Errorf("%d tokens were admitted more than their limits", n))
 	}
 	return err
-}
-
-// auditRecords audits the records with the policies that are assumed, if any, for requests without a policy.
-func auditRecords(assumed demand.PoliciesAt, files []string) (_ *demand.AuditReport, _ demand.Summary, err error) {
-	record, err := demand.Open(files...)
-	if err != nil {
-		return nil, demand.Summary{}, err
-	}
-	defer func() { err = errors.Join(err, record.Close()) }()
-	report, err := demand.Audit(record.Events(), demand.AuditOptions{
-		Assumed: assumed, Interruptions: record.Interruptions, Periods: record.Periods,
-	})
-	return report, record.Summary(), err
 }

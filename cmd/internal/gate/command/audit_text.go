@@ -14,14 +14,10 @@ import (
 func writeAudit(w io.Writer, v *auditView) error {
 	fmt.Fprintf(w, "%s\n\n", auditResult(v))
 	t := newTable(w)
-	t.row("record", periodText(v.Record.From, v.Record.To))
-	t.row("of", fmt.Sprintf("%d requests of %d tokens, a sample of %s", v.Record.Requests, v.Record.Tokens,
-		sampleText(v.Record.SampleLeast, v.Record.SampleMost)))
+	writeRecorded(t, v.Record.Total, v.Record.Tokens, v.Record.Summary)
 	t.row("counted", fmt.Sprintf("%d admissions, and not %d that were refunded", v.Record.Admitted-v.Record.Refunded, v.Record.Refunded))
-	for _, p := range v.Records {
-		if text := outsideText(p, v.Record); text != "" {
-			t.row("not proved", text)
-		}
+	for _, text := range missingTexts(v.Records, v.Missing, v.Record.From, v.Record.To) {
+		t.row("not proved", text)
 	}
 	for _, x := range v.Interruptions {
 		t.row("not proved", interruptionText(x))
@@ -47,6 +43,8 @@ func auditResult(v *auditView) string {
 	}
 	span := spanText(v.Covered.From, v.Covered.To)
 	switch {
+	case len(v.Missing) > 0:
+		return fmt.Sprintf("no violation found from %s; not proved: %s", span, incompleteText(v))
 	case v.NotProved > 0:
 		return fmt.Sprintf("no violation found from %s; not proved for %d of %d tokens, for the cause under RESULT", span,
 			v.NotProved, v.Record.Tokens)
@@ -56,46 +54,84 @@ func auditResult(v *auditView) string {
 	return fmt.Sprintf("proved from %s: no window held more than its limit, of %d tokens", span, v.Record.Tokens)
 }
 
-// outsideText returns when a record does not cover the time of all records; empty if it does, to a second. No two gateways get their
-// first request at the same time, nor their last.
-func outsideText(p periodView, all auditedRecord) string {
-	var parts []string
-	if p.Span == nil {
-		return "the record has no requests: " + p.File
+// missingTexts returns which records do not cover a time, to a second, and the gaps: no two gateways get their first request at the same
+// time, nor their last.
+func missingTexts(records []demand.Period, gaps []demand.Gap, from, to time.Time) (texts []string) {
+	for _, p := range records {
+		var parts []string
+		if p.Requests == 0 {
+			parts = append(parts, "has no requests")
+		} else {
+			if p.From.Sub(from) >= time.Second {
+				parts = append(parts, "begins only at "+instantText(p.From))
+			}
+			if to.Sub(p.To) >= time.Second {
+				parts = append(parts, "ends at "+instantText(p.To))
+			}
+		}
+		if len(parts) > 0 {
+			texts = append(texts, "the record "+strings.Join(parts, " and ")+": "+p.Path)
+		}
 	}
-	if p.Span.From.Sub(all.From) >= time.Second {
-		parts = append(parts, "begins only at "+instantText(p.Span.From))
+	for _, g := range gaps {
+		texts = append(texts, gapText(g))
 	}
-	if all.To.Sub(p.Span.To) >= time.Second {
-		parts = append(parts, "ends at "+instantText(p.Span.To))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "the record " + strings.Join(parts, " and ") + ": " + p.File
+	return texts
 }
 
-func interruptionText(x interruptionView) string {
-	text := x.Kind
+// incompleteText describes the records that are missing.
+func incompleteText(v *auditView) string {
+	missing := 0
+	for _, m := range v.Missing {
+		missing += m.Missing
+	}
+	if missing == 0 {
+		return "it is not known how many gateways shared the limits"
+	}
+	return fmt.Sprintf("%s missing, of up to %d gateways at a time", plural(missing, "record is", "records are"), v.Gateways)
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}
+
+func gapText(m demand.Gap) string {
+	var what string
+	switch {
+	case m.Path != "":
+		return "it is not known how many gateways shared the limits, " + spanText(m.From, m.To) + ": " + m.Path
+	case m.Gateway != "":
+		what = "gateway " + m.Gateway + " has no record"
+	default:
+		what = plural(m.Missing, "more gateway has", "more gateways have") + " no record"
+	}
+	return what + ", " + spanText(m.From, m.To)
+}
+
+func interruptionText(x demand.Interruption) string {
+	text := string(x.Kind)
 	switch {
 	case x.Events > 0:
 		text = fmt.Sprintf("%d events are missing", x.Events)
-	case x.Kind == string(demand.GatewayStarted):
+	case x.Kind == demand.GatewayStarted:
 		text = "the gateway restarted"
-	case x.Kind == string(demand.ClockSetBack):
+	case x.Kind == demand.ClockSetBack:
 		text = "the clock was set back"
 	}
-	if x.From == nil {
-		return text + " at an unknown time: " + x.File
+	if x.From.IsZero() {
+		return text + " at an unknown time: " + x.Path
 	}
-	return fmt.Sprintf("%s, %s: %s", text, spanText(*x.From, *x.To), x.File)
+	return fmt.Sprintf("%s, %s: %s", text, spanText(x.From, x.To), x.Path)
 }
 
 // writeAuditedToken writes the windows of a token above a limit, or its fullest one.
 func writeAuditedToken(t table, k *auditedToken) {
 	row := func(w *windowView, result string) {
-		t.row(k.TokenID, k.TeamID, number(k.Admitted-k.Refunded), fmt.Sprintf("%d per %s", w.Requests, secondsText(w.Per)),
-			strconv.Itoa(w.Admitted), instantText(w.From), instantText(w.To), result)
+		t.row(named(k.TokenID, k.TokenName), named(k.TeamID, k.TeamName), number(k.Admitted-k.Refunded),
+			fmt.Sprintf("%d per %s", w.Requests, secondsText(w.Per)), strconv.Itoa(w.Admitted), instantText(w.From), instantText(w.To), result)
 	}
 	for i := range k.Above {
 		result := "above the limit"

@@ -9,38 +9,25 @@ import (
 
 // An auditView is the JSON of an audit.
 type auditView struct {
-	Record        auditedRecord      `json:"record"`
-	Violations    int                `json:"tokens_above"`      // tokens with a window above its limit
-	NotProved     int                `json:"tokens_not_proved"` // tokens with windows above a limit that have a cause, and no other
-	Covered       *spanView          `json:"covered,omitempty"` // the time in which all records have requests
-	Records       []periodView       `json:"records"`
-	Interruptions []interruptionView `json:"interruptions"`
-	Warnings      []string           `json:"warnings"`
-	Tokens        []auditedToken     `json:"tokens"`
+	Record        auditedRecord         `json:"record"`
+	Violations    int                   `json:"tokens_above"`      // tokens with a window above its limit
+	NotProved     int                   `json:"tokens_not_proved"` // tokens with windows above a limit that have a cause, and no other
+	Proved        bool                  `json:"proved"`            // no window in Covered held more than its limit
+	Covered       *spanView             `json:"covered,omitempty"` // the time in which all records have requests
+	Gateways      int                   `json:"gateways"`          // largest number that the records count in Covered; 0 if it is not known
+	Missing       []demand.Gap          `json:"missing"`           // what Covered lacks
+	Records       []demand.Period       `json:"records"`
+	Interruptions []demand.Interruption `json:"interruptions"`
+	Warnings      []string              `json:"warnings"`
+	Tokens        []auditedToken        `json:"tokens"`
 }
 
 // An auditedRecord describes the record.
 type auditedRecord struct {
-	From        time.Time `json:"from"`
-	To          time.Time `json:"to"`
-	Requests    uint64    `json:"requests"`
-	Admitted    uint64    `json:"admitted"`
-	Refunded    uint64    `json:"refunded"`
-	Local       uint64    `json:"local"`
-	Unknown     uint64    `json:"without_limits"`
-	Tokens      int       `json:"tokens"`
-	SampleLeast float64   `json:"sample_least"` // fractions of all tokens, 0 to 1
-	SampleMost  float64   `json:"sample_most"`
-	Dropped     uint64    `json:"dropped"`
-}
+	*demand.AuditReport
+	demand.Summary
 
-// An interruptionView is a time in which the record does not show what a gateway counted.
-type interruptionView struct {
-	Kind   string     `json:"kind"`
-	File   string     `json:"file"`
-	From   *time.Time `json:"from,omitempty"`
-	To     *time.Time `json:"to,omitempty"`
-	Events uint64     `json:"events,omitempty"`
+	Tokens int `json:"tokens"`
 }
 
 // A spanView is the time between two requests.
@@ -49,23 +36,14 @@ type spanView struct {
 	To   time.Time `json:"to"`
 }
 
-// A periodView is the time from the first to the last request of a gateway's record, if it has any.
-type periodView struct {
-	File string    `json:"file"`
-	Span *spanView `json:"span,omitempty"`
-}
-
 // An auditedToken is a token with its fullest window.
 type auditedToken struct {
-	TokenID    string       `json:"token_id"`
-	TeamID     string       `json:"team_id"`
-	Requests   uint64       `json:"requests"`
-	Admitted   uint64       `json:"admitted"`
-	Refunded   uint64       `json:"refunded"`
-	Violations uint64       `json:"admissions_above"`
-	Worst      *windowView  `json:"worst,omitempty"`
-	Above      []windowView `json:"above"`      // the fullest one for each limit
-	NotProved  []windowView `json:"not_proved"` // the fullest one for each limit and cause
+	demand.TokenAudit
+	tokenNames
+
+	Worst     *windowView  `json:"worst,omitempty"`
+	Above     []windowView `json:"above"`      // the fullest one for each limit
+	NotProved []windowView `json:"not_proved"` // the fullest one for each limit and cause
 }
 
 // A windowView is an interval of the length of a limit, from its first to its last admission.
@@ -81,36 +59,20 @@ type windowView struct {
 
 // viewAudit returns the view of a report, with all tokens that have a window above a limit, and others up to top.
 func viewAudit(r *demand.AuditReport, about demand.Summary, top int) auditView {
+	gaps, gateways := r.Gaps()
 	v := auditView{
-		Record: auditedRecord{
-			From: r.From, To: r.To, Requests: r.Requests, Admitted: r.Admitted, Refunded: r.Refunded, Local: r.Local, Unknown: r.Unknown,
-			Tokens: len(r.Tokens), SampleLeast: about.MinSample, SampleMost: about.MaxSample, Dropped: about.Dropped,
-		},
-		Violations: r.Violations(), NotProved: r.NotProved(), Warnings: auditWarnings(r, about),
-		Interruptions: make([]interruptionView, len(r.Interruptions)), Records: make([]periodView, len(r.Periods)),
+		Record: auditedRecord{r, about, len(r.Tokens)}, Violations: r.Violations(), NotProved: r.NotProved(), Gateways: gateways,
+		Missing: append([]demand.Gap{}, gaps...), Records: r.Periods, Interruptions: append([]demand.Interruption{}, r.Interruptions...),
+		Warnings: auditWarnings(r, about),
 	}
 	if from, to, ok := r.Covered(); ok {
 		v.Covered = &spanView{from, to}
 	}
-	for i, p := range r.Periods {
-		v.Records[i] = periodView{File: p.Path}
-		if !p.From.IsZero() {
-			v.Records[i].Span = &spanView{p.From, p.To}
-		}
-	}
-	for i, x := range r.Interruptions {
-		v.Interruptions[i] = interruptionView{Kind: string(x.Kind), File: x.Path, Events: x.Events}
-		if !x.From.IsZero() {
-			v.Interruptions[i].From, v.Interruptions[i].To = &x.From, &x.To
-		}
-	}
+	v.Proved = v.Covered != nil && v.Violations+v.NotProved+len(r.Interruptions)+len(gaps) == 0
 	v.Tokens = make([]auditedToken, min(len(r.Tokens), max(top, v.Violations+v.NotProved)))
 	for i := range v.Tokens {
 		t := &r.Tokens[i]
-		v.Tokens[i] = auditedToken{
-			TokenID: t.TokenID, TeamID: t.TeamID, Requests: t.Requests, Admitted: t.Admitted, Refunded: t.Refunded,
-			Violations: t.Violations, Above: viewWindows(t.Above), NotProved: viewWindows(t.NotProved),
-		}
+		v.Tokens[i] = auditedToken{TokenAudit: *t, Above: viewWindows(t.Above), NotProved: viewWindows(t.NotProved)}
 		if t.Worst.Admitted > 0 {
 			v.Tokens[i].Worst = &viewWindows([]demand.Window{t.Worst})[0]
 		}
@@ -150,8 +112,7 @@ func instantText(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z
 func auditWarnings(r *demand.AuditReport, about demand.Summary) []string {
 	warnings := []string{}
 	if about.MinSample < 1 {
-		warnings = append(warnings, fmt.Sprintf("a sample of %s of the tokens is audited: other tokens are not",
-			sampleText(about.MinSample, about.MaxSample)))
+		warnings = append(warnings, fmt.Sprintf("a sample of %s of the tokens is audited: other tokens are not", sampleText(about)))
 	}
 	return append(warnings, countedTexts(
 		countedText{r.Assumed, "requests are recorded without their limits: those of --config are assumed"},

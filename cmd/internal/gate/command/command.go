@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/commandline"
 )
@@ -37,8 +36,8 @@ configuration, as does a change of its files; an invalid configuration changes n
 Exit codes: 0 done, 1 failed, with the reason on standard error, 2 wrong usage.`,
 	}
 	program.AddCommand(
-		serveCommand(e), checkCommand(e), configCommand(e), schemaCommand(e), healthcheckCommand(e), explainCommand(e), limitsCommand(e),
-		sizeCommand(e), replayCommand(e), auditCommand(e), suggestCommand(e),
+		serveCommand(e), checkCommand(e), configCommand(e), diffCommand(e), schemaCommand(e), healthcheckCommand(e),
+		explainCommand(e), limitsCommand(e), sizeCommand(e), replayCommand(e), auditCommand(e), suggestCommand(e), usageCommand(e),
 	)
 	return program
 }
@@ -99,33 +98,6 @@ func (f gatewayFile) load(e Environment) (config.Loaded, error) {
 	return f.configFile.load(e, memory)
 }
 
-func checkCommand(e Environment) *cobra.Command {
-	var file gatewayFile
-	c := &cobra.Command{
-		Use: "check", Short: "Validate a configuration and report every problem; exit 1 if there is one",
-		RunE: func(*cobra.Command, []string) error { return check(e, file) },
-	}
-	file.addTo(c.Flags())
-	return c
-}
-
-// check loads the configuration as serve does, without listening.
-func check(e Environment, file gatewayFile) error {
-	loaded, err := file.load(e)
-	if err != nil {
-		return err
-	}
-	for _, warning := range loaded.Warnings {
-		fmt.Fprintln(e.Err, "warning:", warning)
-	}
-	if loaded.Path == "" {
-		fmt.Fprintf(e.Out, "the configuration of defaults and OPSGATE_ variables is valid; %s\n", config.NoFileText)
-		return nil
-	}
-	fmt.Fprintf(e.Out, "the configuration from %s is valid\n", loaded.Path)
-	return nil
-}
-
 // configCommand prints each value and its origin.
 func configCommand(e Environment) *cobra.Command {
 	var file gatewayFile
@@ -137,7 +109,7 @@ func configCommand(e Environment) *cobra.Command {
 				return err
 			}
 			for _, value := range loaded.Effective() {
-				fmt.Fprintln(e.Out, admin.Value(value))
+				fmt.Fprintln(e.Out, value)
 			}
 			return nil
 		},

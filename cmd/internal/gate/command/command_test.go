@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"opsgate/cmd/internal/gate/command"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,12 +49,28 @@ func opsgate(t *testing.T, variables []string, arguments ...string) result {
 	return result{code, out.String(), err.String()}
 }
 
+// serve runs opsgate serve until stop is called or the test ends. Its exit code must be 0.
+func serve(t *testing.T, variables []string, arguments ...string) (log *loggingtest.Buffer, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	log, ended := new(loggingtest.Buffer), make(chan int, 1)
+	go func() {
+		ended <- command.Run(ctx, append([]string{"serve"}, arguments...), command.Environment{Out: log, Err: log, Variables: variables})
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if got := <-ended; got != 0 {
+			t.Errorf("exit code %d; the log:\n%s", got, log)
+		}
+	})
+	t.Cleanup(stop)
+	return log, stop
+}
+
 func write(t *testing.T, content string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "opsgate.yaml")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
@@ -138,19 +156,10 @@ func TestAMissingConfigurationFileIsReported(t *testing.T) {
 	if got := opsgate(t, variables, "check"); got.code != 0 || !strings.Contains(got.out, "OPSGATE_ variables is valid; "+config.NoFileText) {
 		t.Errorf("got %+v", got)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	log, code := new(loggingtest.Buffer), make(chan int, 1)
-	go func() {
-		code <- command.Run(ctx, []string{"serve"}, command.Environment{Out: log, Err: log, Variables: variables})
-	}()
+	log, _ := serve(t, variables)
 	awaitLine(t, log, "serving")
 	if line := awaitLine(t, log, "no configuration file: serving with defaults, variables and flags"); line["why"] != config.NoFileText {
 		t.Errorf("got %v", line)
-	}
-	stop()
-	if got := <-code; got != 0 {
-		t.Errorf("exit code %d; the log:\n%s", got, log)
 	}
 }
 
@@ -184,13 +193,7 @@ func TestHealthcheck(t *testing.T) {
 }
 
 func TestServeLogsItsAddressesAndDrains(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	log, code := new(loggingtest.Buffer), make(chan int, 1)
-	go func() {
-		code <- command.Run(ctx, []string{"serve", "--config", write(t, good), "--log-level", "debug"},
-			command.Environment{Out: log, Err: log, Variables: []string{"GOGC=100", "OPSGATE_LISTN=1"}})
-	}()
+	log, stop := serve(t, []string{"GOGC=100", "OPSGATE_LISTN=1"}, "--config", write(t, good), "--log-level", "debug")
 	line := awaitLine(t, log, "serving")
 	if !strings.HasPrefix(fmt.Sprint(line["listen"]), "127.0.0.1:") {
 		t.Errorf("got %v", line)
@@ -201,9 +204,6 @@ func TestServeLogsItsAddressesAndDrains(t *testing.T) {
 	}
 	awaitLine(t, log, "configuration") // the warning
 	stop()
-	if got := <-code; got != 0 {
-		t.Errorf("exit code %d; the log:\n%s", got, log)
-	}
 	awaitLine(t, log, "stopped")
 }
 

@@ -58,10 +58,11 @@ type explain struct {
 func explainCommand(e Environment) *cobra.Command {
 	x := &explain{}
 	c := &cobra.Command{
-		Use: "explain TOKEN_ID METHOD PATH", Short: "Show how a running gateway would answer a request, and why",
+		Use: "explain TOKEN METHOD PATH", Short: "Show how a running gateway would answer a request, and why",
 		Long: `Show how a running gateway would answer a request, and why.
 
-TOKEN_ID is the id of the token, as in the access log; not the token itself. PATH has a query if the request has one.`,
+TOKEN is the id of the token, as in the access log, or a part of its name or its team's name that only one token has which the gateway
+has cached. It is not the token itself. METHOD is in capitals, as HTTP has it. PATH has a query if the request has one.`,
 		Args: cobra.ExactArgs(3),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			x.TokenID, x.Method, x.Path = arguments[0], arguments[1], arguments[2]
@@ -83,7 +84,11 @@ func (c *explain) run(ctx context.Context, e Environment) error {
 		return err
 	}
 	defer done()
-	query := url.Values{"token_id": {c.TokenID}, "method": {strings.ToUpper(c.Method)}, "path": {c.Path}}
+	tokenID, err := client.tokenID(ctx, c.TokenID)
+	if err != nil {
+		return err
+	}
+	query := url.Values{"token_id": {tokenID}, "method": {c.Method}, "path": {c.Path}}
 	if c.Team != "" {
 		query.Set("team_id", c.Team)
 	}

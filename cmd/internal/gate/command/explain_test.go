@@ -1,89 +1,32 @@
 package command_test
 
 import (
-	"context"
-	"crypto/rand"
 	"crypto/x509/pkix"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
-	"opsgate/authn"
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/admin"
-	"opsgate/cmd/internal/gate/admin/admintest"
-	"opsgate/cmd/internal/gate/command"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
-	identityv1 "opsgate/proto/ops/identity/v1"
+	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 const (
-	tokenID    = "0b8e3a0e-7c5e-4f57-9d0c-0d7f2a8f2a11"
-	teamID     = "5d6f0f8a-2f5b-4b52-8a41-8f8b4a1f7c01"
+	tokenID    = servicestest.TokenID
+	teamID     = servicestest.TeamID
 	adminToken = "a token of operators"
+	otherID    = "01a206d5-5071-7a3c-8c11-3f0f7f2a8f2a" // of a token that is not cached
 )
-
-// identity is an identity service with one token.
-type identity struct {
-	identityv1.UnimplementedIdentityServiceServer
-
-	address, token string
-	revoked        atomic.Bool // the token
-}
-
-func startIdentity(t *testing.T) *identity {
-	t.Helper()
-	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &identity{address: listener.Addr().String(), token: token}
-	server := grpc.NewServer()
-	identityv1.RegisterIdentityServiceServer(server, s)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
-func (s *identity) ResolveToken(_ context.Context, r *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
-	if [32]byte(r.GetTokenSha256()) != authn.Hash(s.token) {
-		return nil, status.Error(codes.NotFound, "no such token")
-	}
-	if s.revoked.Load() {
-		refusal, err := status.New(codes.NotFound, "no such token").WithDetails(
-			&errdetails.ErrorInfo{Reason: "TOKEN_REVOKED", Metadata: map[string]string{"token_id": tokenID}})
-		if err != nil {
-			return nil, err
-		}
-		return nil, refusal.Err()
-	}
-	return &identityv1.ResolveTokenResponse{
-		TokenId: tokenID, TeamId: teamID, Scopes: []string{"servers:read"}, Plan: identityv1.Plan_PLAN_AI,
-	}, nil
-}
 
 // A gateway is a running gateway and its configuration.
 type gateway struct {
-	identity        *identity
+	services        *servicestest.Services
 	address, config string
 	variables       []string
 	log             *loggingtest.Buffer
@@ -93,25 +36,14 @@ type gateway struct {
 func serveGateway(t *testing.T, more string) *gateway {
 	t.Helper()
 	g := &gateway{
-		identity: startIdentity(t), log: new(loggingtest.Buffer),
+		services:  servicestest.Start(t),
 		variables: []string{"ADMIN_TOKEN=" + adminToken, "USER=ada", "OPSGATE_LISTEN=127.0.0.1:0"},
 	}
 	for _, service := range []string{"IDENTITY", "FLEET"} { // calls of fleet fail, but it can be connected
-		g.variables = append(g.variables, "OPSGATE_UPSTREAMS_"+service+"_ADDRESS="+g.identity.address)
+		g.variables = append(g.variables, "OPSGATE_UPSTREAMS_"+service+"_ADDRESS="+g.services.Address)
 	}
 	g.config = write(t, strings.Replace(good, "admin: {listen: 127.0.0.1:0}\n", "", 1)+more)
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	code := make(chan int, 1)
-	go func() {
-		code <- command.Run(ctx, []string{"serve", "--config", g.config, "--admin-listen", "127.0.0.1:0"},
-			command.Environment{Out: g.log, Err: g.log, Variables: g.variables})
-	}()
-	t.Cleanup(func() {
-		stop()
-		if got := <-code; got != 0 {
-			t.Errorf("exit code %d; the log:\n%s", got, g.log)
-		}
-	})
+	g.log, _ = serve(t, g.variables, "--config", g.config, "--admin-listen", "127.0.0.1:0")
 	line := awaitLine(t, g.log, "serving")
 	g.address = fmt.Sprint(line["listen"])
 	g.variables = append(g.variables, "OPSGATE_ADMIN_LISTEN="+fmt.Sprint(line["admin_listen"]))
@@ -134,15 +66,11 @@ func (g *gateway) admin(t *testing.T) string {
 func (g *gateway) get(t *testing.T, path string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+g.address+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+g.identity.token)
+	testkit.Must(t, err)
+	request.Header.Set("Authorization", "Bearer "+g.services.Token)
 	transport := http.Transport{DisableKeepAlives: true}
 	response, err := transport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_ = response.Body.Close()
 	return response.StatusCode
 }
@@ -166,7 +94,7 @@ func TestExplainAndLimits(t *testing.T) {
 		}
 		return line
 	}
-	before := first(g.opsgate(t, "explain", tokenID, "get", "/v1/servers"))
+	before := first(g.opsgate(t, "explain", tokenID, "GET", "/v1/servers"))
 	if want := "GET /v1/servers: not refused by what is known, reaches fleet ("; !strings.HasPrefix(before, want) || !strings.HasSuffix(before, "; unknown: token, plan, scope") {
 		t.Errorf("before any request: %s", before)
 	}
@@ -190,7 +118,7 @@ func TestExplainAndLimits(t *testing.T) {
 	for _, want := range []string{
 		"limits", "refuses", "few    2 per 1h", g.config + ":14\n", "team, set by rate_limit.teams." + teamID, "owner: ada, reason: they asked for it",
 		tokenID + " of team " + teamID, "with the AI plan, scopes: servers:read (fresh)",
-		"v1ListServers (GET /v1/servers), scope servers:read", "store     memory", "config    version ",
+		"v1ListServers (GET /v1/servers), scope servers:read", "store     memory", "config    version ", "scope     this gateway only",
 	} {
 		if !strings.Contains(refused.out, want) {
 			t.Errorf("there is no %q in\n%s", want, refused.out)
@@ -210,17 +138,17 @@ func TestExplainAndLimits(t *testing.T) {
 	if got := g.opsgate(t, "limits", tokenID); got.code != 0 || !strings.Contains(got.out, "few    2 per 1h  2     0s") {
 		t.Errorf("got %+v", got)
 	}
-	if got := g.opsgate(t, "limits", "--top", "5"); got.code != 0 || !strings.HasPrefix(got.out, "TOKEN ") || !strings.Contains(got.out, tokenID+"  "+teamID+"  3         1       0") {
+	if got := g.opsgate(t, "limits", "--top", "5"); got.code != 0 || !strings.HasPrefix(got.out, "requests at this gateway only\n\nTOKEN ") || !strings.Contains(got.out, tokenID+"  "+teamID+"  3         1       0") {
 		t.Errorf("got %+v", got)
 	}
-	if strings.Contains(g.log.String(), g.identity.token) || strings.Contains(g.log.String(), adminToken) {
+	if strings.Contains(g.log.String(), g.services.Token) || strings.Contains(g.log.String(), adminToken) {
 		t.Error("a token is in the log")
 	}
 }
 
 func TestExplainRevokedToken(t *testing.T) {
 	g := serveGateway(t, explained)
-	g.identity.revoked.Store(true)
+	g.services.Revoked.Store(true)
 	if got := g.get(t, "/v1/me"); got != 401 {
 		t.Fatalf("got %d", got)
 	}
@@ -234,21 +162,64 @@ func TestExplainRevokedToken(t *testing.T) {
 
 func TestTeamFlagSelectsThePolicyOfUncachedToken(t *testing.T) {
 	g := serveGateway(t, explained)
-	without, with := g.opsgate(t, "limits", "tok-1"), g.opsgate(t, "limits", "tok-1", "--team", teamID)
+	without, with := g.opsgate(t, "limits", otherID), g.opsgate(t, "limits", otherID, "--team", teamID)
 	if !strings.Contains(without.out, "another may hold, as the team is not known") || !strings.Contains(without.out, "1000 per 1h") {
 		t.Errorf("got %+v", without)
 	}
 	if strings.Contains(with.out, "not known") || !strings.Contains(with.out, "2 per 1h") {
 		t.Errorf("got %+v", with)
 	}
-	if got := g.opsgate(t, "explain", "tok-1", "GET", "/v1/servers", "--team", teamID); !strings.Contains(got.out, "2 per 1h") {
+	if got := g.opsgate(t, "explain", otherID, "GET", "/v1/servers", "--team", teamID); !strings.Contains(got.out, "2 per 1h") {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestTokenIsNamedByAPartOfItsName(t *testing.T) {
+	g := serveGateway(t, explained)
+	g.services.Names = [2]string{"Deploy bot", "Harbour"}
+	if got := g.opsgate(t, "limits", "deploy"); got.code != 1 || !strings.Contains(got.err, `has cached no token with "deploy" in its name or its team's name; use its id`) {
+		t.Errorf("before any request: %+v", got)
+	}
+	g.get(t, "/v1/me")
+	for _, arguments := range [][]string{
+		{"limits", "deploy BOT"}, {"limits", "harb"}, {"limits", tokenID}, {"explain", "deploy", "GET", "/v1/me"},
+	} {
+		got := g.opsgate(t, arguments...)
+		if want := tokenID + " (Deploy bot) of team " + teamID + " (Harbour), with the AI plan"; got.code != 0 || !strings.Contains(got.out, want) {
+			t.Errorf("%q: got %+v", arguments, got)
+		}
+	}
+	if got := g.opsgate(t, "limits", "--top", "5"); !strings.Contains(got.out, tokenID+" (Deploy bot)  "+teamID+" (Harbour)  1 ") {
+		t.Errorf("got %+v", got)
+	}
+	if got := g.opsgate(t, "limits", "deploy", "--reset"); got.code != 2 || !strings.Contains(got.err, "--reset needs the token's id") {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAmbiguousNameListsTheTokens(t *testing.T) {
+	var targets []string
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		targets = append(targets, r.URL.String())
+		answer := admin.FoundTokens{Total: 21, Tokens: []admin.TokenIdentity{
+			{TokenID: tokenID, TokenName: "bot 1", TeamID: teamID, TeamName: "harbour"}, {TokenID: otherID, TeamID: teamID},
+		}}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer gateway.Close()
+	got := opsgate(t, nil, "explain", "har bour", "GET", "/v1/me", "--admin", gateway.Listener.Addr().String())
+	want := `21 cached tokens have "har bour" in their name or their team's name; use one of these ids:` + "\n  " +
+		tokenID + " (bot 1) of team " + teamID + " (harbour)\n  " + otherID + " of team " + teamID + "\n  and 19 more\n"
+	if got.code != 1 || !strings.HasSuffix(got.err, want) || !slices.Equal(targets, []string{"/admin/tokens?q=har+bour"}) {
+		t.Errorf("got %+v, %q", got, targets)
 	}
 }
 
 func TestInvalidExplainAndLimitsArguments(t *testing.T) {
 	g := serveGateway(t, explained)
-	token := g.identity.token
+	token := g.services.Token
 	wrong := *g
 	wrong.variables = append([]string{"OPSGATE_ADMIN_TOKEN=${OTHER_TOKEN}", "OTHER_TOKEN=another token of operators"}, g.variables...)
 	for _, test := range []struct {
@@ -260,6 +231,7 @@ func TestInvalidExplainAndLimitsArguments(t *testing.T) {
 	}{
 		{"a token", g, []string{"explain", token, "GET", "/v1/me"}, 1, "that is a token; use its id, which is in the access log"},
 		{"a bad path", g, []string{"explain", tokenID, "GET", "v1"}, 1, "path: begins with /"},
+		{"a method in small letters", g, []string{"explain", tokenID, "get", "/v1/me"}, 1, "method: is a method, for example GET, in capitals"},
 		{"no path", g, []string{"explain", tokenID, "GET"}, 2, "accepts 3 arg(s), received 2"},
 		{"no token", g, []string{"limits"}, 2, "expected a token's id, or --top"},
 		{"both", g, []string{"limits", tokenID, "--top", "5"}, 2, "--top cannot be combined"},
@@ -321,9 +293,9 @@ func TestExplainShowsOpenBreakerOnce(t *testing.T) {
 }
 
 func TestAdminCommandsOverTLS(t *testing.T) {
-	roots, users := admintest.NewAuthority(t), admintest.NewAuthority(t)
+	roots, users := tlsfilestest.NewAuthority(t, "root"), tlsfilestest.NewAuthority(t, "root")
 	own, ada, other := roots.Server(t, 1), users.Client(t, pkix.Name{CommonName: "ada"}, 2), roots.Server(t, 3)
-	files := admintest.Write(t, own.Certificate, own.Key, users.PEM, roots.PEM, ada.Certificate, ada.Key, other.Certificate, other.Key)
+	files := tlsfilestest.Write(t, own.Certificate, own.Key, users.PEM, roots.PEM, ada.Certificate, ada.Key, other.Certificate, other.Key)
 	g := serveGateway(t, fmt.Sprintf("admin: {tls: {cert_file: %s, key_file: %s, client_ca_file: %s}}\n", files[0], files[1], files[2]))
 	elsewhere := *g
 	elsewhere.config = write(t, strings.Replace(good, "admin: {listen: 127.0.0.1:0}", fmt.Sprintf(
@@ -355,10 +327,19 @@ func TestAdminCommandsOverTLS(t *testing.T) {
 	}
 }
 
+// awaitOutage waits until the gateway has noticed that there is no Redis.
+func (g *gateway) awaitOutage(t *testing.T) {
+	t.Helper()
+	testkit.Eventually(t, "the outage of Redis begins", func() bool {
+		return strings.Contains(g.opsgate(t, "limits", tokenID).out, "store   local")
+	})
+}
+
 func TestLimitsNamesTheOnlyGatewayWithoutRedis(t *testing.T) {
 	g := serveGateway(t, `admin: {token: "${ADMIN_TOKEN}"}
 rate_limit: {store: redis, expected_replicas: 1, redis: {addresses: ["127.0.0.1:1"]}}
 `)
+	g.awaitOutage(t)
 	if got := g.opsgate(t, "limits", tokenID); got.code != 0 || !strings.Contains(got.out, "store   local: this is the only gateway, breaker open (") {
 		t.Errorf("got %+v", got)
 	}
@@ -373,6 +354,7 @@ rate_limit:
   redis: {addresses: ["127.0.0.1:1"]}
   limits: [{requests: 1000, per: 1h}]
 `)
+	g.awaitOutage(t)
 	const want = "store   local: each of 3 gateways admits ceil(remaining/3), LEFT is the share of this one, breaker open ("
 	if got := g.opsgate(t, "limits", tokenID); got.code != 0 || !strings.Contains(got.out, want) || !strings.Contains(got.out, "hour   1000 per 1h  334 ") {
 		t.Errorf("got %+v", got)

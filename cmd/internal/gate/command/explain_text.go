@@ -37,6 +37,7 @@ func writeExplanation(w io.Writer, x admin.Explanation) error {
 	}
 	t.row("identity", serviceText(x.Identity))
 	t.row("config", "version "+x.Version)
+	t.row("scope", admin.ThisGateway)
 	return t.Flush()
 }
 
@@ -157,28 +158,29 @@ func shareText(s admin.Store) string {
 }
 
 func tokenText(id string, k admin.Token) string {
+	id = named(id, k.TokenName)
 	if !k.Cached {
 		return id + ", which this gateway has not cached"
 	}
 	if k.Freshness == admin.Revoked {
-		return id + ", revoked" + ofTeam(k.TeamID)
+		return id + ", revoked" + ofTeam(k)
 	}
 	plan := "without the AI plan"
 	if k.AIPlan != nil && *k.AIPlan {
 		plan = "with the AI plan"
 	}
-	text := fmt.Sprintf("%s of team %s, %s, scopes: %s", id, k.TeamID, plan, cmp.Or(strings.Join(k.Scopes, " "), "none"))
+	text := fmt.Sprintf("%s of team %s, %s, scopes: %s", id, named(k.TeamID, k.TeamName), plan, cmp.Or(strings.Join(k.Scopes, " "), "none"))
 	if k.Freshness != "" {
 		text += " (" + k.Freshness + ")"
 	}
 	return text
 }
 
-func ofTeam(id string) string {
-	if id == "" {
+func ofTeam(k admin.Token) string {
+	if k.TeamID == "" {
 		return ""
 	}
-	return ", of team " + id
+	return ", of team " + named(k.TeamID, k.TeamName)
 }
 
 // serviceText describes the state of a service. If that is the state of its breaker, it is not repeated.
@@ -194,6 +196,9 @@ func breakerText(b *admin.Breaker) string {
 		return ""
 	}
 	text := ", breaker " + string(b.State)
+	if len(b.Methods) > 0 {
+		text += " for " + strings.Join(b.Methods, ", ")
+	}
 	if b.Cause != "" {
 		text += " (" + b.Cause + ")"
 	}

@@ -1,7 +1,6 @@
 package command_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/signal"
@@ -9,8 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"opsgate/cmd/internal/gate/command"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
@@ -21,13 +19,7 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 
 	const mistyped = "OPSGATE_HTTP_MAX_BODY_BITES"
 	file := write(t, good)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	log, code := new(loggingtest.Buffer), make(chan int, 1)
-	go func() {
-		code <- command.Run(ctx, []string{"serve", "--config", file, "--log-level", "info"},
-			command.Environment{Out: log, Err: log, Variables: []string{mistyped + "=1"}})
-	}()
+	log, stop := serve(t, []string{mistyped + "=1"}, "--config", file, "--log-level", "info")
 	before := fmt.Sprint(awaitLine(t, log, "serving")["config_version"])
 	hangUp(t)
 	line := awaitLine(t, log, "configuration unchanged")
@@ -51,9 +43,6 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 		t.Errorf("got %v", line)
 	}
 	stop()
-	if got := <-code; got != 0 {
-		t.Errorf("exit code %d; the log:\n%s", got, log)
-	}
 	if strings.Count(log.String(), mistyped) == warned {
 		t.Errorf("the refusal is logged without its warnings:\n%s", log)
 	}
@@ -61,15 +50,11 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 
 func hangUp(t *testing.T) {
 	t.Helper()
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 }
 
 // rewrite replaces a file in one step.
 func rewrite(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.Rename(write(t, content), path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(write(t, content), path))
 }

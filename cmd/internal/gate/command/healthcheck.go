@@ -42,7 +42,7 @@ func (c *healthcheck) run(ctx context.Context, e Environment) error {
 	client.timeout = c.Timeout
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	status, body, err := client.do(ctx, http.MethodGet, "/readyz", nil)
+	status, body, err := client.do(ctx, http.MethodGet, "/readyz", nil, nil)
 	if err != nil {
 		return fmt.Errorf("get the readiness: %w", err)
 	}

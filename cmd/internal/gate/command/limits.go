@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opsgate/authn"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/kit/commandline"
 )
@@ -19,7 +20,7 @@ import (
 type limits struct {
 	queryFlags
 
-	TokenID string // "" with Top
+	TokenID string // or a part of a name; "" with Top
 	Team    string // "" if the gateway has cached the token
 	Reset   bool
 	Top     int
@@ -28,10 +29,11 @@ type limits struct {
 func limitsCommand(e Environment) *cobra.Command {
 	l := &limits{}
 	c := &cobra.Command{
-		Use: "limits [TOKEN_ID]", Short: "Show what remains of a token's limits in a running gateway, or reset them",
+		Use: "limits [TOKEN]", Short: "Show what remains of a token's limits in a running gateway, or reset them",
 		Long: `Show what remains of a token's limits in a running gateway, or reset them.
 
-TOKEN_ID is the id of the token, as in the access log; not the token itself.`,
+TOKEN is the id of the token, as in the access log, or a part of its name or its team's name that only one token has which the gateway
+has cached. It is not the token itself.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			l.TokenID = strings.Join(arguments, "")
@@ -52,6 +54,9 @@ func (c *limits) check() error {
 	case c.TokenID != "" && c.Top != 0, c.Reset && c.TokenID == "":
 		return commandline.UsageError{Err: errors.New("--top cannot be combined with a token's id or --reset")}
 	}
+	if _, isID := authn.CanonicalUUID(c.TokenID); c.Reset && !isID { // another gateway may have cached another token with the name
+		return commandline.UsageError{Err: errors.New("--reset needs the token's id: its name may not be unique")}
+	}
 	return nil
 }
 
@@ -65,6 +70,11 @@ func (c *limits) run(ctx context.Context, e Environment) error {
 		return err
 	}
 	defer done()
+	if c.TokenID != "" {
+		if c.TokenID, err = client.tokenID(ctx, c.TokenID); err != nil {
+			return err
+		}
+	}
 	target := "/admin/limits/" + url.PathEscape(c.TokenID)
 	if c.Team != "" {
 		target += "?" + url.Values{"team_id": {c.Team}}.Encode()
@@ -87,7 +97,7 @@ func resetLimits(ctx context.Context, client *adminClient, target string, e Envi
 			header.Set("X-Operator", user)
 		}
 	}
-	if _, err := client.check(client.do(ctx, http.MethodDelete, target, header)); err != nil {
+	if _, err := client.check(client.do(ctx, http.MethodDelete, target, header, nil)); err != nil {
 		return fmt.Errorf("reset the limits: %w", err)
 	}
 	fmt.Fprintln(e.Out, "the usage of the token is reset")
@@ -120,8 +130,11 @@ func writeTokenLimits(t table, l admin.TokenLimits) {
 }
 
 func writeBusy(t table, b admin.Busy) {
+	t.row("requests at " + admin.ThisGateway)
+	t.row()
 	t.row("TOKEN", "TEAM", "REQUESTS", "DENIED", "TOO HIGH BY AT MOST")
 	for _, k := range b.Tokens {
-		t.row(k.TokenID, k.TeamID, strconv.FormatUint(k.Requests, 10), strconv.FormatUint(k.Denied, 10), strconv.FormatUint(k.Error, 10))
+		t.row(named(k.TokenID, k.TokenName), named(k.TeamID, k.TeamName),
+			strconv.FormatUint(k.Requests, 10), strconv.FormatUint(k.Denied, 10), strconv.FormatUint(k.Error, 10))
 	}
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ type replay struct {
 
 	MaxDenied            percent
 	MaxNewlyDenied       bound
-	MaxNewlyDeniedTokens tokenBound
+	MaxNewlyDeniedTokens int
 }
 
 func replayCommand(e Environment) *cobra.Command {
@@ -42,8 +43,8 @@ func replayCommand(e Environment) *cobra.Command {
 	commandline.Text(flags, &r.MaxDenied, "max-denied", "", "exit 1 if more requests would be denied than `PERCENT`, for example 5%")
 	commandline.Text(flags, &r.MaxNewlyDenied, "max-newly-denied", "",
 		"exit 1 if more requests would be newly denied than `BOUND`, for example 0.1% or a number")
-	commandline.Text(flags, &r.MaxNewlyDeniedTokens, "max-newly-denied-tokens", "",
-		"exit 1 if more than `N` tokens would have newly denied requests")
+	flags.IntVar(&r.MaxNewlyDeniedTokens, "max-newly-denied-tokens", math.MaxInt, "exit 1 if more than `N` tokens have newly denied requests")
+	flags.Lookup("max-newly-denied-tokens").DefValue = "0" // not shown
 	return c
 }
 
@@ -69,6 +70,9 @@ func (c *replay) run(e Environment) error {
 	if err := checkTop(c.Top); err != nil {
 		return err
 	}
+	if c.MaxNewlyDeniedTokens < 0 {
+		return commandline.UsageError{Err: errors.New("--max-newly-denied-tokens must be a number of tokens, 0 or more")}
+	}
 	loaded, err := c.load(e, 0)
 	if err != nil {
 		return err
@@ -76,7 +80,9 @@ func (c *replay) run(e Environment) error {
 	for _, warning := range loaded.Warnings {
 		fmt.Fprintln(e.Err, "warning:", warning)
 	}
-	report, about, err := simulate(loaded, c.Demand)
+	report, about, err := readRecords(c.Demand, func(r *demand.Record) (*demand.Report, error) {
+		return demand.Replay(r.Events(), policiesAt(loaded))
+	})
 	if err != nil {
 		return err
 	}
@@ -94,14 +100,14 @@ func (c *replay) run(e Environment) error {
 	return errors.Join(append([]error{err}, exceeded...)...)
 }
 
-// simulate replays the records under the policies of the configuration.
-func simulate(loaded config.Loaded, files []string) (_ *demand.Report, _ demand.Summary, err error) {
+// readRecords returns the report on the records at the paths.
+func readRecords[T any](files []string, read func(*demand.Record) (T, error)) (report T, about demand.Summary, err error) {
 	record, err := demand.Open(files...)
 	if err != nil {
-		return nil, demand.Summary{}, err
+		return report, about, err
 	}
 	defer func() { err = errors.Join(err, record.Close()) }()
-	report, err := demand.Replay(record.Events(), policiesAt(loaded))
+	report, err = read(record)
 	return report, record.Summary(), err
 }
 
@@ -125,7 +131,7 @@ func policiesAt(loaded config.Loaded) demand.PoliciesAt {
 // exceeded returns an error for each bound that the report exceeds.
 func (c *replay) exceeded(r *demand.Report) []error {
 	var exceeded []error
-	if p := c.MaxDenied; p.given && p.exceededBy(r.After.Denied, r.Requests) {
+	if p := c.MaxDenied; p.exceededBy(r.After.Denied, r.Requests) {
 		exceeded = append(exceeded, fmt.Errorf("--max-denied=%s is exceeded: %s of the requests would be denied",
 			p.text, share(r.After.Denied, r.Requests)))
 	}
@@ -133,9 +139,9 @@ func (c *replay) exceeded(r *demand.Report) []error {
 		exceeded = append(exceeded, fmt.Errorf("--max-newly-denied=%s is exceeded: %d requests would be newly denied (%s)",
 			b.text, r.NewlyDenied, share(r.NewlyDenied, r.Requests)))
 	}
-	if tokens, b := newlyDeniedTokens(r), c.MaxNewlyDeniedTokens; b.given && tokens > b.max {
+	if tokens, most := newlyDeniedTokens(r), c.MaxNewlyDeniedTokens; tokens > most {
 		exceeded = append(exceeded, fmt.Errorf("--max-newly-denied-tokens=%d is exceeded: %d tokens would have newly denied requests",
-			b.max, tokens))
+			most, tokens))
 	}
 	return exceeded
 }
@@ -159,9 +165,8 @@ func texts(errs []error) []string {
 
 // A percent bounds a fraction of all requests. The zero value is no bound.
 type percent struct {
-	given bool
-	text  string
-	max   float64 // 0 to 100
+	text string  // "" for no bound
+	max  float64 // 0 to 100
 }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
@@ -171,57 +176,39 @@ func (p *percent) UnmarshalText(text []byte) error {
 	if !ok || err != nil || !(limit >= 0 && limit <= 100) { // also refuses NaN
 		return fmt.Errorf("must be 0%% to 100%%, not %q", text)
 	}
-	*p = percent{given: true, text: string(text), max: limit}
+	*p = percent{string(text), limit}
 	return nil
 }
 
-func (p percent) exceededBy(n, all uint64) bool { return float64(n)*100 > p.max*float64(all) }
+func (p percent) exceededBy(n, all uint64) bool {
+	return p.text != "" && float64(n)*100 > p.max*float64(all)
+}
 
 // A bound is a percent or a number of requests. The zero value is no bound.
 type bound struct {
 	percent
 
-	count uint64 // if no percent is given
+	count *uint64 // nil if a percent is given
 }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (b *bound) UnmarshalText(text []byte) error {
-	if strings.HasSuffix(string(text), "%") {
-		b.count = 0
+	if *b = (bound{}); strings.HasSuffix(string(text), "%") {
 		return b.percent.UnmarshalText(text)
 	}
 	count, err := strconv.ParseUint(string(text), 10, 64)
 	if err != nil {
 		return fmt.Errorf("must be a number of requests, or 0%% to 100%%, not %q", text)
 	}
-	*b = bound{percent: percent{text: string(text)}, count: count}
+	*b = bound{percent{text: string(text)}, &count}
 	return nil
 }
 
 func (b bound) exceededBy(n, all uint64) bool {
-	switch {
-	case b.given:
-		return b.percent.exceededBy(n, all)
-	case b.text == "":
-		return false
+	if b.count != nil {
+		return n > *b.count
 	}
-	return n > b.count
-}
-
-// A tokenBound bounds a number of tokens. The zero value is no bound.
-type tokenBound struct {
-	given bool
-	max   int
-}
-
-// UnmarshalText implements [encoding.TextUnmarshaler].
-func (b *tokenBound) UnmarshalText(text []byte) error {
-	n, err := strconv.Atoi(string(text))
-	if err != nil || n < 0 {
-		return fmt.Errorf("must be a number of tokens, 0 or more, not %q", text)
-	}
-	*b = tokenBound{given: true, max: n}
-	return nil
+	return b.percent.exceededBy(n, all)
 }
 
 // share returns n of all in percent.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
@@ -22,7 +23,7 @@ import (
 const stricter = good + `rate_limit:
   limits: [{requests: 3, per: 1s}]
   teams:
-    lighthouse: {limits: [{requests: 2, per: 1m}, {requests: 1, per: 1h, shadow: true}], expires: 2026-01-02T12:30:00Z}
+    20000000-0000-4000-8000-000000000001: {limits: [{requests: 2, per: 1m}, {requests: 1, per: 1h, shadow: true}], expires: 2026-01-02T12:30:00Z}
 `
 
 // recorded writes a record: two tokens with five admitted requests each at 12:00 and at 12:45, and a third token with a denied request.
@@ -32,30 +33,22 @@ func recorded(t *testing.T) (path string) {
 	r, err := demand.NewRecorder(demand.Options{
 		Path: path, Sample: 1, MaxBytes: demand.MinBytes, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	day, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: "day", Requests: 1, Per: 24 * time.Hour}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for _, at := range []time.Time{noon, noon.Add(45 * time.Minute)} {
 		for i := range 5 {
-			for token, team := range map[string]string{"tok_1": "harbour", "tok_2": "lighthouse"} {
-				r.Decided(token, team, day, &ratelimit.Decision{At: at.Add(time.Duration(i) * time.Millisecond), Allowed: true, Local: i == 4})
+			for token, team := range map[string]string{"00000000-0000-4000-8000-000000000001": "20000000-0000-4000-8000-000000000002", "00000000-0000-4000-8000-000000000002": "20000000-0000-4000-8000-000000000001"} {
+				r.Decided("", token, team, day, &ratelimit.Decision{At: at.Add(time.Duration(i) * time.Millisecond), Allowed: true, Local: i == 4})
 			}
 		}
 	}
-	r.Decided("tok_3", "harbour", day, &ratelimit.Decision{At: noon.Add(time.Hour), RetryAfter: time.Minute})
+	r.Decided("", "00000000-0000-4000-8000-000000000003", "20000000-0000-4000-8000-000000000002", day, &ratelimit.Decision{At: noon.Add(time.Hour), RetryAfter: time.Minute})
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.Run(ended); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.Run(ended))
+	testkit.Must(t, r.Close())
 	return path
 }
 
@@ -71,9 +64,9 @@ func TestReplayPrintsTheEffectOfEachLimit(t *testing.T) {
 		"before 20 1 4.762% 1m 1m",
 		"rate_limit.limits second 3 per 1s 0 6 6 FILE:11",
 		"rate_limit.limits day no longer there 1 0 0 FILE:11",
-		"rate_limit.teams.lighthouse minute 2 per 1m 0 3 3 FILE:13",
-		"rate_limit.teams.lighthouse hour (shadow) 1 per 1h 0 1 0 FILE:13",
-		"tok_2 lighthouse 10 0 5 5 1m0.995s 59.998s 2026-01-02T12:00:00Z rate_limit.limits",
+		"rate_limit.teams.20000000-0000-4000-8000-000000000001 minute 2 per 1m 0 3 3 FILE:13",
+		"rate_limit.teams.20000000-0000-4000-8000-000000000001 hour (shadow) 1 per 1h 0 1 0 FILE:13",
+		"00000000-0000-4000-8000-000000000002 20000000-0000-4000-8000-000000000001 10 0 5 5 1m0.995s 59.998s 2026-01-02T12:00:00Z rate_limit.limits",
 	} {
 		if !slices.ContainsFunc(lines, func(line string) bool { return words(line) == want }) {
 			t.Errorf("no line %q in\n%s", want, got.out)
@@ -147,9 +140,7 @@ func TestReplayPrintsJSON(t *testing.T) {
 		Warnings     []string
 		BoundsPassed []string `json:"bounds_passed"`
 	}
-	if err := json.Unmarshal([]byte(got.out), &result); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(got.out), &result))
 	if len(result.Version) != 12 || result.Record.Requests != 21 || result.Record.Tokens != 3 || result.Record.Local != 4 || result.Record.Sample != 1 ||
 		result.After.Denied != 9 || result.After.Admitted != 12 || result.Newly != 9 || len(result.Limits) != 4 || len(result.Tokens) != 1 ||
 		len(result.Warnings) != 2 || len(result.BoundsPassed) != 1 || got.code != 1 {
@@ -167,13 +158,9 @@ func TestReplayOfSeveralGatewaysIsByTime(t *testing.T) {
 func TestReplayIsRefused(t *testing.T) {
 	config, record := write(t, stricter), recorded(t)
 	bad := filepath.Join(t.TempDir(), "bad")
-	if err := os.WriteFile(bad, []byte("{\"opsgate_demand\":1,\"sample\":1}\n{\"at\":7}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(bad, []byte("{\"opsgate_demand\":1,\"sample\":1}\n{\"at\":7}\n"), 0o600))
 	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, []byte("{\"opsgate_demand\":1,\"sample\":1}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(empty, []byte("{\"opsgate_demand\":1,\"sample\":1}\n"), 0o600))
 	for _, test := range []struct {
 		name      string
 		arguments []string
@@ -203,7 +190,7 @@ func TestReplayIsRefused(t *testing.T) {
 
 func TestReplayPrintsWarningsOfTheConfiguration(t *testing.T) {
 	got := opsgate(t, nil, "replay", "--config", write(t, strings.Replace(stricter, "2026-01-02T12:30", "2020-01-02T12:30", 1)), "--demand", recorded(t))
-	if !strings.Contains(got.err, "warning: ") || !strings.Contains(got.err, fmt.Sprintf("rate_limit.teams.%s.expires", "lighthouse")) {
+	if !strings.Contains(got.err, "warning: ") || !strings.Contains(got.err, fmt.Sprintf("rate_limit.teams.%s.expires", "20000000-0000-4000-8000-000000000001")) {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/kit/duration"
+	"opsgate/ratelimit/demand"
 )
 
 // writeReplay prints the changes in the first line, then the record, and then the results by limit and token.
@@ -36,8 +37,7 @@ func writeReplay(w io.Writer, v replayView) error {
 
 func writeRecord(t table, v replayView) {
 	r := v.Record
-	t.row("record", periodText(r.From, r.To))
-	t.row("of", fmt.Sprintf("%d requests of %d tokens, a sample of %s", r.Requests, r.Tokens, sampleText(r.SampleLeast, r.SampleMost)))
+	writeRecorded(t, r.Total, r.Tokens, r.Summary)
 	t.row("config", "version "+v.Version)
 	for _, warning := range v.Warnings {
 		t.row("warning", warning)
@@ -73,12 +73,18 @@ func periodText(from, to time.Time) string {
 	return fmt.Sprintf("%s to %s (%s)", from.Format(time.RFC3339), to.Format(time.RFC3339), duration.Text(to.Sub(from)))
 }
 
+// writeRecorded describes the requests of a record.
+func writeRecorded(t table, r demand.Total, tokens int, about demand.Summary) {
+	t.row("record", periodText(r.From, r.To))
+	t.row("of", fmt.Sprintf("%d requests of %d tokens, a sample of %s", r.Requests, tokens, sampleText(about)))
+}
+
 // sampleText returns the part of the tokens that is recorded.
-func sampleText(least, most float64) string {
-	if least != most {
-		return percentText(least) + " to " + percentText(most)
+func sampleText(about demand.Summary) string {
+	if about.MinSample != about.MaxSample {
+		return percentText(about.MinSample) + " to " + percentText(about.MaxSample)
 	}
-	return percentText(most)
+	return percentText(about.MaxSample)
 }
 
 func number(n uint64) string { return strconv.FormatUint(n, 10) }

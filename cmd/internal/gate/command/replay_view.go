@@ -24,18 +24,11 @@ type replayView struct {
 
 // A recordView describes the record.
 type recordView struct {
-	From        time.Time `json:"from"`
-	To          time.Time `json:"to"`
-	Requests    uint64    `json:"requests"`
-	Tokens      int       `json:"tokens"`
-	SampleLeast float64   `json:"sample_least"` // fractions of all tokens, 0 to 1
-	SampleMost  float64   `json:"sample_most"`
-	Dropped     uint64    `json:"dropped"`
-	Local       uint64    `json:"local"`
-	Cached      uint64    `json:"cached"`
-	Late        uint64    `json:"late"`
-	Window      float64   `json:"longest_window_seconds"`
-	Uncertain   uint64    `json:"uncertain"` // requests inside the first window
+	*demand.Report
+	demand.Summary
+
+	Tokens int     `json:"tokens"`
+	Window float64 `json:"longest_window_seconds"`
 }
 
 // A refusalsView is the number of denied requests and the time during which tokens were denied.
@@ -48,54 +41,35 @@ type refusalsView struct {
 
 // A limitResult is the effect of a limit.
 type limitResult struct {
-	Key         string  `json:"key"`
-	Origin      string  `json:"origin"`
-	Name        string  `json:"name"`
-	Requests    int     `json:"requests,omitempty"` // 0 if the configuration has no such limit
-	Per         float64 `json:"per_seconds,omitempty"`
-	Shadow      bool    `json:"shadow,omitempty"`
-	Before      uint64  `json:"denied_before"`
-	After       uint64  `json:"denied_after"`
-	NewlyDenied uint64  `json:"newly_denied"`
+	demand.LimitReport
+
+	Requests int     `json:"requests,omitempty"` // 0 if the configuration has no such limit
+	Per      float64 `json:"per_seconds,omitempty"`
+	Shadow   bool    `json:"shadow,omitempty"`
 }
 
 // A tokenResult is the effect on a token.
 type tokenResult struct {
-	TokenID       string       `json:"token_id"`
-	TeamID        string       `json:"team_id"`
-	Key           string       `json:"limits_of"`
-	Before        refusalsView `json:"before"`
-	After         refusalsView `json:"after"`
-	NewlyDenied   uint64       `json:"newly_denied"`
-	NewlyAdmitted uint64       `json:"newly_admitted"`
-	First         time.Time    `json:"first_newly_denied_at"`
+	demand.TokenReport
+
+	Before refusalsView `json:"before"`
+	After  refusalsView `json:"after"`
 }
 
 func viewReplay(r *demand.Report, about demand.Summary, top int) replayView {
 	v := replayView{
-		Record: recordView{
-			From: r.From, To: r.To, Requests: r.Requests, Tokens: len(r.Tokens),
-			SampleLeast: about.MinSample, SampleMost: about.MaxSample, Dropped: about.Dropped,
-			Local: r.Local, Cached: r.Cached, Late: r.Late, Window: r.Window.Seconds(), Uncertain: r.Uncertain,
-		},
+		Record: recordView{r, about, len(r.Tokens), r.Window.Seconds()},
 		Before: viewRefusals(r.Before, r.Requests), After: viewRefusals(r.After, r.Requests),
 		NewlyDenied: r.NewlyDenied, NewlyAdmitted: r.NewlyAdmitted, NewlyDeniedTokens: newlyDeniedTokens(r),
 		Limits: make([]limitResult, len(r.Limits)), Warnings: replayWarnings(r, about),
 	}
 	for i, l := range r.Limits {
-		v.Limits[i] = limitResult{
-			Key: l.Key, Origin: l.Origin, Name: l.Name, Requests: l.Limit.Requests, Per: l.Limit.Per.Seconds(), Shadow: l.Limit.Shadow,
-			Before: l.Before, After: l.After, NewlyDenied: l.NewlyDenied,
-		}
+		v.Limits[i] = limitResult{l, l.Limit.Requests, l.Limit.Per.Seconds(), l.Limit.Shadow}
 	}
 	v.Tokens = make([]tokenResult, min(top, v.NewlyDeniedTokens))
 	for i := range v.Tokens {
-		t := &r.Tokens[i]
-		v.Tokens[i] = tokenResult{
-			TokenID: t.TokenID, TeamID: t.TeamID, Key: t.Key,
-			Before: viewRefusals(t.Before, t.Requests), After: viewRefusals(t.After, t.Requests),
-			NewlyDenied: t.NewlyDenied, NewlyAdmitted: t.NewlyAdmitted, First: t.First,
-		}
+		t := r.Tokens[i]
+		v.Tokens[i] = tokenResult{t, viewRefusals(t.Before, t.Requests), viewRefusals(t.After, t.Requests)}
 	}
 	return v
 }

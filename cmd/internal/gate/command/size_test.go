@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestSizePrintsWhatALoadNeeds(t *testing.T) {
@@ -17,7 +19,7 @@ func TestSizePrintsWhatALoadNeeds(t *testing.T) {
 	lines := strings.Split(got.out, "\n")
 	for _, want := range []string{
 		"gateways 2 of 2 processors and 512 MiB",
-		"redis 2,000 operations per second and 19.17 MiB, on 1",
+		"redis 2,000 operations per second and 19.69 MiB, on 1",
 		"cached tokens 50,000 100,000 50% 100%",
 		"requests in flight 10 1,024 1% 80%",
 	} {
@@ -53,8 +55,8 @@ func TestSizeUsesTheConfiguration(t *testing.T) {
 			t.Fatalf("%v, %+v", err, got)
 		}
 	}
-	// An account has 2 bytes, 11 for each limit, 7, and the states: 7 bytes for each of 64 requests and 1; by default 22 and 129.
-	larger := (2 + 33 + 7 + 3*(1+64*7)) - (2 + 22 + 7 + 22 + 129)
+	// An account has 2 bytes, and windows of 21 bytes and 7 for each of 64 requests; by default 3 requests, and a window of 149 bytes.
+	larger := 3*(21+64*7) - (21 + 3*7 + 149)
 	if got := (configured.RedisBytes - byDefault.RedisBytes) / 6000; got != larger {
 		t.Errorf("an account is larger by %d bytes, not %d", got, larger)
 	}
@@ -89,9 +91,7 @@ func TestSizeRefusesWrongNumbers(t *testing.T) {
 // Each example of docs/operate/scaling.md prints what the page shows.
 func TestSizePrintsTheExamplesOfTheDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/operate/scaling.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	examples := regexp.MustCompile("(?s)```console\n\\$ opsgate (size [^\n]*)\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	if len(examples) != 1 {
 		t.Fatalf("there are %d examples", len(examples))

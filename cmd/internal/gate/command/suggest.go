@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/commandline"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
@@ -27,12 +26,17 @@ func suggestCommand(e Environment) *cobra.Command {
 	s := &suggest{}
 	c := &cobra.Command{
 		Use: "suggest", Short: "Print the smallest limits that would have denied at most a part of the recorded demand",
+		Long: `Print the smallest limits that would have denied at most a part of the recorded demand.
+
+Each token weighs equally, however many requests it has. In a class of ten tokens or more, the 1 % of tokens (at least one) that the limits
+would deny the largest part of their requests cannot raise them.`,
 		RunE: func(*cobra.Command, []string) error { return s.run(e) },
 	}
 	flags := c.Flags()
 	s.addTo(flags)
 	addDemand(c, &s.Demand)
-	commandline.Text(flags, &s.DenyAtMost, "deny-at-most", "0.1%", "`PERCENT` of each class's requests that may be denied")
+	commandline.Text(flags, &s.DenyAtMost, "deny-at-most", "0.1%",
+		"`PERCENT` of its requests that a token of a class may be denied, on average")
 	flags.DurationSliceVar(&s.Per, "per", nil, "`LENGTH` of each limit, for example 1s,1h, instead of those in the configuration")
 	flags.IntVar(&s.Top, "top", defaultTop, "name `N` tokens of each class with the most denied requests")
 	return c
@@ -67,7 +71,9 @@ func (c *suggest) run(e Environment) error {
 	for _, warning := range loaded.Warnings {
 		fmt.Fprintln(e.Err, "warning:", warning)
 	}
-	suggestion, about, err := c.suggestion(loaded)
+	suggestion, about, err := readRecords(c.Demand, func(r *demand.Record) (*demand.Suggestion, error) {
+		return demand.Suggest(r.Events(), demand.SuggestOptions{Policies: policiesAt(loaded), DenyAtMost: c.DenyAtMost.max, Per: c.Per})
+	})
 	if err != nil {
 		return err
 	}
@@ -76,16 +82,4 @@ func (c *suggest) run(e Environment) error {
 	}
 	_, err = e.Out.Write(suggestionText{suggestion, about, c}.yaml())
 	return err
-}
-
-func (c *suggest) suggestion(loaded config.Loaded) (_ *demand.Suggestion, _ demand.Summary, err error) {
-	record, err := demand.Open(c.Demand...)
-	if err != nil {
-		return nil, demand.Summary{}, err
-	}
-	defer func() { err = errors.Join(err, record.Close()) }()
-	s, err := demand.Suggest(record.Events(), demand.SuggestOptions{
-		Policies: policiesAt(loaded), DenyAtMost: c.DenyAtMost.max, Per: c.Per,
-	})
-	return s, record.Summary(), err
 }

@@ -1,7 +1,6 @@
 package command_test
 
 import (
-	"context"
 	"net"
 	"os"
 	"os/signal"
@@ -12,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/gate/command"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestSystemdIsNotifiedOfStartReloadAndStop(t *testing.T) {
@@ -23,19 +21,12 @@ func TestSystemdIsNotifiedOfStartReloadAndStop(t *testing.T) {
 
 	address := filepath.Join(t.TempDir(), "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = manager.Close() }()
 	t.Setenv("NOTIFY_SOCKET", address)
 
 	file := write(t, good)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	log, code := new(loggingtest.Buffer), make(chan int, 1)
-	go func() {
-		code <- command.Run(ctx, []string{"serve", "--config", file}, command.Environment{Out: log, Err: log})
-	}()
+	_, stop := serve(t, nil, "--config", file)
 	notification(t, manager, "READY=1")
 	rewrite(t, file, "listn: 1\n")
 	hangUp(t)
@@ -44,22 +35,18 @@ func TestSystemdIsNotifiedOfStartReloadAndStop(t *testing.T) {
 		t.Errorf("got %v: systemd needs the monotonic time to match a reload", reloading)
 	}
 	notification(t, manager, "READY=1") // after the refusal
-	stop()
+	go stop()
 	stopping := notification(t, manager, "STOPPING=1")
 	if got, want := stopping["EXTEND_TIMEOUT_USEC"], "28000000"; got != want { // no drain wait, 20 s of grace, 2 s for refunds, and the rest to stop
 		t.Errorf("got %s µs, want %s", got, want)
 	}
-	if got := <-code; got != 0 {
-		t.Errorf("exit code %d; the log:\n%s", got, log)
-	}
+	stop()
 }
 
 // notification returns the fields of the next message, which must begin with the state.
 func notification(t *testing.T, manager *net.UnixConn, state string) map[string]string {
 	t.Helper()
-	if err := manager.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, manager.SetReadDeadline(time.Now().Add(time.Minute)))
 	buffer := make([]byte, 4096)
 	n, err := manager.Read(buffer)
 	if err != nil {
@@ -79,18 +66,8 @@ func notification(t *testing.T, manager *net.UnixConn, state string) map[string]
 
 func TestServeStartsWithoutAReachableSystemd(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "missing"))
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	log, code := new(loggingtest.Buffer), make(chan int, 1)
-	file := write(t, good)
-	go func() {
-		code <- command.Run(ctx, []string{"serve", "--config", file}, command.Environment{Out: log, Err: log})
-	}()
+	log, _ := serve(t, nil, "--config", write(t, good))
 	if line := awaitLine(t, log, "systemd notification failed"); line["level"] != "WARN" {
 		t.Errorf("got %v", line)
-	}
-	stop()
-	if got := <-code; got != 0 {
-		t.Errorf("exit code %d; the log:\n%s", got, log)
 	}
 }

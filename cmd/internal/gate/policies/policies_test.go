@@ -9,6 +9,7 @@ import (
 
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/policies"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit"
 )
 
@@ -23,14 +24,14 @@ rate_limit:
   classes:
     partner:
       limits: [{requests: 30, per: 1s}, {requests: 10, per: 1m, shadow: true}]
-      teams: [harbour]
-      tokens: [tok_1]
+      teams: [20000000-0000-4000-8000-000000000002]
+      tokens: [00000000-0000-4000-8000-000000000001]
       owner: the partners' desk
       reason: contract
   teams:
-    lighthouse: {limits: [{requests: 5, per: 1s}], owner: ann, reason: migration, expires: 2026-02-01T00:00:00Z}
+    20000000-0000-4000-8000-000000000001: {limits: [{requests: 5, per: 1s}], owner: ann, reason: migration, expires: 2026-02-01T00:00:00Z}
   tokens:
-    tok_2: {limits: [{requests: 1, per: 1s}], expires: 2026-01-01T00:00:00Z}
+    00000000-0000-4000-8000-000000000002: {limits: [{requests: 1, per: 1s}], expires: 2026-01-01T00:00:00Z}
 `
 
 // load loads the configuration after replacing words in it.
@@ -38,22 +39,16 @@ func load(t *testing.T, replaced ...string) config.Loaded {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "opsgate.yaml")
 	content := strings.NewReplacer(replaced...).Replace(configured)
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	loaded, err := config.Load(config.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return loaded
 }
 
 func made(t *testing.T, loaded config.Loaded, at time.Time, previous *ratelimit.Policies) *ratelimit.Policies {
 	t.Helper()
 	p, err := policies.New(loaded, at, previous)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return p
 }
 
@@ -68,13 +63,13 @@ func TestTheMostSpecificLimitsApplyUntilTheyExpire(t *testing.T) {
 		team, token string
 		class, key  string
 	}{
-		{day(2025, 12, 1), "other", "tok_9", "default", "rate_limit.limits"},
-		{day(2025, 12, 1), "harbour", "tok_9", "partner", "rate_limit.classes.partner"},
-		{day(2025, 12, 1), "other", "tok_1", "partner", "rate_limit.classes.partner"},
-		{day(2025, 12, 1), "lighthouse", "tok_1", "team", "rate_limit.teams.lighthouse"},
-		{day(2025, 12, 1), "lighthouse", "tok_2", "token", "rate_limit.tokens.tok_2"},
-		{day(2026, 1, 1), "lighthouse", "tok_2", "team", "rate_limit.teams.lighthouse"},
-		{day(2026, 2, 1), "lighthouse", "tok_2", "default", "rate_limit.limits"},
+		{day(2025, 12, 1), "other", "00000000-0000-4000-8000-000000000009", "default", "rate_limit.limits"},
+		{day(2025, 12, 1), "20000000-0000-4000-8000-000000000002", "00000000-0000-4000-8000-000000000009", "partner", "rate_limit.classes.partner"},
+		{day(2025, 12, 1), "other", "00000000-0000-4000-8000-000000000001", "partner", "rate_limit.classes.partner"},
+		{day(2025, 12, 1), "20000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000001", "team", "rate_limit.teams.20000000-0000-4000-8000-000000000001"},
+		{day(2025, 12, 1), "20000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002", "token", "rate_limit.tokens.00000000-0000-4000-8000-000000000002"},
+		{day(2026, 1, 1), "20000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002", "team", "rate_limit.teams.20000000-0000-4000-8000-000000000001"},
+		{day(2026, 2, 1), "20000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002", "default", "rate_limit.limits"},
 	} {
 		a := made(t, loaded, test.at, nil).For(test.team, test.token)
 		if a.Class != test.class || a.Key != test.key || a.Origin != loaded.Origin(test.key) || !strings.Contains(a.Origin, ".yaml:") {
@@ -85,10 +80,10 @@ func TestTheMostSpecificLimitsApplyUntilTheyExpire(t *testing.T) {
 
 func TestAnAssignmentHasItsOwnerAndReason(t *testing.T) {
 	p := made(t, load(t), day(2025, 12, 1), nil)
-	if a := p.For("lighthouse", ""); a.Owner != "ann" || a.Reason != "migration" || !a.Expires.Equal(day(2026, 2, 1)) {
+	if a := p.For("20000000-0000-4000-8000-000000000001", ""); a.Owner != "ann" || a.Reason != "migration" || !a.Expires.Equal(day(2026, 2, 1)) {
 		t.Errorf("got %+v", a)
 	}
-	a := p.For("harbour", "")
+	a := p.For("20000000-0000-4000-8000-000000000002", "")
 	if limits := a.Policy.Limits(); a.Owner != "the partners' desk" || a.Reason != "contract" || len(limits) != 2 || !limits[1].Shadow {
 		t.Errorf("got %+v with %+v", a, limits)
 	}
@@ -112,7 +107,7 @@ func TestUnchangedLimitsKeepTheirPolicy(t *testing.T) {
 	for _, test := range []struct {
 		team, token string
 		same        bool
-	}{{"", "", true}, {"harbour", "", true}, {"", "tok_2", true}, {"lighthouse", "", false}} {
+	}{{"", "", true}, {"20000000-0000-4000-8000-000000000002", "", true}, {"", "00000000-0000-4000-8000-000000000002", true}, {"20000000-0000-4000-8000-000000000001", "", false}} {
 		if same := before.For(test.team, test.token).Policy == after.For(test.team, test.token).Policy; same != test.same {
 			t.Errorf("%+v: same: %v", test, same)
 		}

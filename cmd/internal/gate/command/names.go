@@ -1,0 +1,110 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/gate/admin"
+)
+
+// tokenID returns the id of the token that an operator named by its id, or by a text that is in the names of only one cached token.
+func (c *adminClient) tokenID(ctx context.Context, text string) (string, error) {
+	if _, isID := authn.CanonicalUUID(text); isID {
+		return text, nil
+	}
+	var found admin.FoundTokens
+	if err := c.read(ctx, "/admin/tokens?"+url.Values{"q": {text}}.Encode(), &found); err != nil {
+		return "", fmt.Errorf("search the token: %w", err)
+	}
+	switch len(found.Tokens) {
+	case 0:
+		return "", fmt.Errorf("%s has cached no token with %q in its name or its team's name; use its id", c.base, text)
+	case 1:
+		return found.Tokens[0].TokenID, nil
+	}
+	lines := []string{fmt.Sprintf("%d cached tokens have %q in their name or their team's name; use one of these ids:", found.Total, text)}
+	for _, t := range found.Tokens {
+		lines = append(lines, named(t.TokenID, t.TokenName)+" of team "+named(t.TeamID, t.TeamName))
+	}
+	if more := found.Total - len(found.Tokens); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return "", fmt.Errorf("%s", strings.Join(lines, "\n  "))
+}
+
+// named returns an id with its name, if that is known.
+func named(id, name string) string {
+	if name == "" {
+		return id
+	}
+	return id + " (" + name + ")"
+}
+
+// tokenNames are the names of a token and its team; "" if they are not known.
+type tokenNames struct {
+	TokenName string `json:"token_name,omitempty"`
+	TeamName  string `json:"team_name,omitempty"`
+}
+
+// A namedRow is the ids of a row, and where their names belong. An id may be empty.
+type namedRow struct {
+	tokenID, teamID string
+	names           *tokenNames
+}
+
+// addForNames adds the flags of a command that needs no gateway, but asks the one at --admin for names.
+func (a *queryFlags) addForNames(c *cobra.Command) {
+	a.addTo(c)
+	c.Flags().Lookup("admin").Usage = "`ADDR` of the admin listener of a gateway, host:port or URL, to ask for the names of tokens and teams"
+}
+
+// addNames adds the names that the gateway at --admin has cached. Without its answer the rows have none.
+func (a *queryFlags) addNames(ctx context.Context, e Environment, rows []namedRow) error {
+	var ids []string
+	for _, row := range rows {
+		ids = append(ids, row.tokenID, row.teamID)
+	}
+	slices.Sort(ids)
+	if ids = slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" }); a.Admin == "" || len(ids) == 0 {
+		return nil
+	}
+	client, ctx, done, err := a.client(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if more := len(ids) - admin.MaxNames; more > 0 {
+		fmt.Fprintf(e.Err, "note: %d ids are shown without names\n", more)
+		ids = ids[:admin.MaxNames]
+	}
+	names, err := client.names(ctx, ids)
+	if err != nil {
+		fmt.Fprintln(e.Err, "note: ids are shown without names:", err)
+	}
+	for _, row := range rows {
+		*row.names = tokenNames{TokenName: names[row.tokenID], TeamName: names[row.teamID]}
+	}
+	return nil
+}
+
+// names returns the names of ids in one request.
+func (c *adminClient) names(ctx context.Context, ids []string) (names map[string]string, err error) {
+	text, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	body, err := c.check(c.do(ctx, http.MethodPost, "/admin/names", nil, bytes.NewReader(text)))
+	if err != nil {
+		return nil, err
+	}
+	return names, json.Unmarshal(body, &names)
+}
