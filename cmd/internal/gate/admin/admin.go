@@ -33,6 +33,14 @@ type Dependency struct {
 	Breaker *backendclient.BreakerStatus `json:"-"` // nil for a dependency without a breaker
 	Load    *Load                        `json:"-"` // nil for a dependency that is not a limit
 
+	TeamName string                      `json:"-"` // of the team whose calls alone the breaker refuses; "" if unknown
+	NotReady bool                        `json:"-"` // the gateway must not get requests
+	Wrong    *backendclient.WrongService `json:"-"` // nil unless another service is at an address of this one
+	// TokensUntil is when the last cached token ends; zero unless lookups of the identity service fail.
+	TokensUntil time.Time `json:"-"`
+
+	FailedLookup *backendclient.FailedLookup `json:"-"` // nil unless the name of the service does not resolve now
+
 	Endpoints []backendclient.EndpointStatus `json:"-"` // addresses of an internal service, which unauthenticated clients must not see
 }
 
@@ -109,6 +117,8 @@ func New(o Options) *Admin {
 		mux.HandleFunc("GET /admin/limits", a.busiest)
 		mux.HandleFunc("GET /admin/limits/{token_id}", a.limits)
 		mux.HandleFunc("DELETE /admin/limits/{token_id}", a.reset)
+		mux.HandleFunc("GET /admin/tokens", a.tokens)
+		mux.HandleFunc("POST /admin/names", a.names)
 		mux.HandleFunc("GET /admin/config", a.config)
 		mux.HandleFunc("GET /admin/gateways", a.gateways)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/gateway"
 )
@@ -23,6 +24,7 @@ type fakeInspector struct {
 	resetErr  error
 	busy      []admin.BusyToken
 	n         int // of Busiest
+	searches  []string
 }
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
@@ -50,11 +52,21 @@ func (g *fakeInspector) Busiest(n int) []admin.BusyToken {
 	return g.busy
 }
 
+func (g *fakeInspector) FindTokens(text string) admin.FoundTokens {
+	g.searches = append(g.searches, text)
+	return admin.FoundTokens{Tokens: []admin.TokenIdentity{}}
+}
+
+func (g *fakeInspector) Names(ids []string) map[string]string {
+	g.searches = append(g.searches, ids...)
+	return map[string]string{"tok-1": "Deploy bot"}
+}
+
 func (g *fakeInspector) Configuration() admin.Configuration {
 	return admin.Configuration{
 		Version: "0123456789ab", Since: noon, File: "opsgate.yaml",
 		LastReload: &admin.Reload{At: noon, Why: "SIGHUP", Outcome: "refused", Problems: []string{"opsgate.yaml:3: listn: is not a key"}},
-		Values: []admin.Value{
+		Values: []config.Value{
 			{Key: "listen", Value: "127.0.0.1:8080", Origin: "default"},
 			{Key: "admin.token", Value: "(hidden)", Origin: "opsgate.yaml:2"},
 			{Key: "rate_limit.classes.partner.reason", Value: "two\nlines", Origin: "opsgate.yaml:9"},

@@ -12,9 +12,9 @@ type GatewaysState string
 // The states of the view.
 const (
 	GatewaysMemory  GatewaysState = "memory"  // limits are counted in memory: gateways have no common place, and only this one is listed
-	GatewaysReading GatewaysState = "reading" // the first read is under way: only this gateway is listed
+	GatewaysReading GatewaysState = "reading" // a read is under way: the other gateways are as last read, or not listed
 	GatewaysCurrent GatewaysState = "current" // as read from Redis within the last seconds
-	GatewaysStale   GatewaysState = "stale"   // Redis cannot be read: the other gateways are as last read
+	GatewaysStale   GatewaysState = "stale"   // Redis cannot be read: the other gateways are as last read within an hour
 )
 
 // Gateways are the gateways that share a Redis, as one of them sees them.
@@ -46,9 +46,11 @@ type GatewayStatus struct {
 	ConfigVersion string     `json:"config_version"`
 	ConfigSince   *time.Time `json:"config_since"` // when that configuration came into force
 	ConfigRefused bool       `json:"config_refused"`
-	Mode          string     `json:"mode"`       // of the limiter: shared, local, allow, deny; memory for the gateway itself
-	ModeSince     *time.Time `json:"mode_since"` // null for memory
+	LimitsVersion string     `json:"limits_version"` // of the limits of all tokens in the configuration; "" from an older version
+	Mode          string     `json:"mode"`           // of the limiter: shared, local, allow, deny; memory for the gateway itself
+	ModeSince     *time.Time `json:"mode_since"`     // null for memory
 	Draining      bool       `json:"draining"`
+	Ready         *bool      `json:"ready"`    // it takes requests, as on /readyz; null from an older version
 	Breakers      []string   `json:"breakers"` // services whose breaker is not closed; never null
 	RPS           float64    `json:"rps"`      // requests per second in the last point of the traffic history
 	FailedRPS     float64    `json:"failed_rps"`
@@ -96,7 +98,7 @@ func shifted(moment *time.Time, at, heardAt time.Time) *time.Time {
 
 // bound limits the fields to what is shown.
 func (s *GatewayStatus) bound() {
-	for _, text := range []*string{&s.Host, &s.AdminListen, &s.Version, &s.Revision, &s.ConfigVersion, &s.Mode} {
+	for _, text := range []*string{&s.Host, &s.AdminListen, &s.Version, &s.Revision, &s.ConfigVersion, &s.LimitsVersion, &s.Mode} {
 		*text = printable(*text, maxStatusText)
 	}
 	breakers := make([]string, min(len(s.Breakers), maxBreakers)) // not nil

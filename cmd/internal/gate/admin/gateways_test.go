@@ -15,8 +15,8 @@ import (
 func fullStatus(text string) admin.GatewayStatus {
 	since := noon.Add(-time.Hour)
 	s := admin.GatewayStatus{
-		Host: text, AdminListen: text, Version: text, Revision: text, ConfigVersion: text, ConfigSince: &since, ConfigRefused: true, Mode: text,
-		ModeSince: &since, Draining: true, RPS: 1234.5, FailedRPS: 1.1, LimitedRPS: .1, Up: 3600, At: noon,
+		Host: text, AdminListen: text, Version: text, Revision: text, ConfigVersion: text, ConfigSince: &since, ConfigRefused: true,
+		LimitsVersion: text, Mode: text, ModeSince: &since, Draining: true, Ready: new(bool), RPS: 1234.5, FailedRPS: 1.1, LimitedRPS: .1, Up: 3600, At: noon,
 	}
 	for range 20 {
 		s.Breakers = append(s.Breakers, text)

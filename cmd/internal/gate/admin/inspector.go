@@ -2,14 +2,11 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"opsgate/backendclient"
+	"opsgate/cmd/internal/gate/config"
 	"opsgate/gateway"
 	"opsgate/ratelimit"
 )
@@ -25,6 +22,10 @@ type Inspector interface {
 	Reset(ctx context.Context, tokenID string) error
 	// Busiest returns at most n tokens with the most requests, in descending order.
 	Busiest(n int) []BusyToken
+	// FindTokens returns cached tokens with a text in their name or in that of their team, in either case, or at the beginning of an id.
+	FindTokens(text string) FoundTokens
+	// Names returns the names of cached tokens and their teams, by those of the ids that have one.
+	Names(ids []string) map[string]string
 	// Configuration returns the configuration in force.
 	Configuration() Configuration
 	// ReadGateways returns the gateways that share a Redis. It reads them if the last read is older than two seconds.
@@ -45,9 +46,13 @@ type Question struct {
 	Path   string `json:"path"` // as a client sends it, including the query
 }
 
+// ThisGateway is the scope of what one gateway has counted or cached: others may have another state.
+const ThisGateway = "this gateway only"
+
 // An Explanation is the response that a described request would get now, and the state that it depends on.
 type Explanation struct {
 	At      time.Time `json:"at"`
+	Scope   string    `json:"scope"` // ThisGateway
 	Version string    `json:"config_version"`
 	Question
 	gateway.Explanation
@@ -68,7 +73,14 @@ type Service struct {
 type Breaker struct {
 	State backendclient.BreakerState `json:"state"`
 	Cause string                     `json:"cause,omitempty"`
-	Team  string                     `json:"team,omitempty"` // the only team whose calls it refuses; "" for all
+	// Methods are those whose breakers are not closed.
+	Methods []string `json:"methods,omitempty"`
+	Team    string   `json:"team,omitempty"` // the only team whose calls it refuses; "" for all
+}
+
+// BreakerOf returns the state of the breakers of a service.
+func BreakerOf(s backendclient.BreakerStatus) Breaker {
+	return Breaker{State: s.State, Cause: s.Cause, Methods: s.Methods, Team: s.Team}
 }
 
 // TokenState is the state of a token and its limits in this gateway.
@@ -86,7 +98,9 @@ const Revoked = "revoked"
 type Token struct {
 	Cached    bool     `json:"cached"`
 	Freshness string   `json:"freshness,omitempty"` // freshness of the entry, or Revoked
+	TokenName string   `json:"token_name,omitempty"`
 	TeamID    string   `json:"team_id,omitempty"`
+	TeamName  string   `json:"team_name,omitempty"`
 	AIPlan    *bool    `json:"ai_plan,omitempty"` // null if unknown
 	Scopes    []string `json:"scopes,omitempty"`
 }
@@ -119,9 +133,14 @@ type Store struct {
 	Mode  ratelimit.Mode `json:"mode"`
 	Since *time.Time     `json:"since,omitempty"` // when the mode began
 	// Replicas is the number of gateways that divide the limits in mode local; 0 for mode memory.
-	Replicas int      `json:"replicas,omitempty"`
-	Breaker  *Breaker `json:"breaker"`         // of Redis; null for mode memory
-	Error    string   `json:"error,omitempty"` // why the limits' state is unknown
+	Replicas int `json:"replicas,omitempty"`
+	// EvictingServers is the number of Redis servers whose maxmemory-policy evicts keys, as far as the gateway may read it. EvictedKeys were
+	// evicted since the gateway started.
+	EvictingServers int64 `json:"evicting_servers,omitempty"`
+	EvictedKeys     int64 `json:"evicted_keys,omitempty"`
+
+	Breaker *Breaker `json:"breaker"`         // of Redis; null for mode memory
+	Error   string   `json:"error,omitempty"` // why the limits' state is unknown
 }
 
 // TokenLimits is the response of /admin/limits/{token_id}.
@@ -134,11 +153,27 @@ type TokenLimits struct {
 
 // BusyToken is a token with many recent requests. Older requests count less.
 type BusyToken struct {
-	TokenID  string `json:"token_id"`
-	TeamID   string `json:"team_id"`
-	Requests uint64 `json:"requests"`
-	Denied   uint64 `json:"denied"`
-	Error    uint64 `json:"error"` // maximum overestimate of Requests
+	TokenID   string `json:"token_id"`
+	TeamID    string `json:"team_id"`
+	TokenName string `json:"token_name,omitempty"` // "" if the token is not cached or has none, like TeamName
+	TeamName  string `json:"team_name,omitempty"`
+	Requests  uint64 `json:"requests"`
+	Denied    uint64 `json:"denied"`
+	Error     uint64 `json:"error"` // maximum overestimate of Requests
+}
+
+// TokenIdentity has the ids and names of a cached token and its team.
+type TokenIdentity struct {
+	TokenID   string `json:"token_id"`
+	TeamID    string `json:"team_id"`
+	TokenName string `json:"token_name,omitempty"`
+	TeamName  string `json:"team_name,omitempty"`
+}
+
+// FoundTokens is the response of /admin/tokens: the first 20 tokens by team and name.
+type FoundTokens struct {
+	Tokens []TokenIdentity `json:"tokens"`
+	Total  int             `json:"total"`
 }
 
 // Configuration is the configuration in force.
@@ -147,7 +182,9 @@ type Configuration struct {
 	Since      time.Time `json:"since"`
 	File       string    `json:"file"` // "" for none
 	LastReload *Reload   `json:"last_reload"`
-	Values     []Value   `json:"values,omitempty"` // all keys; nil in events of the console
+
+	Certificates []config.Certificate `json:"certificates,omitempty"` // in use
+	Values       []config.Value       `json:"values,omitempty"`       // all keys; nil in events of the console
 }
 
 // The outcomes of a reload.
@@ -164,22 +201,6 @@ type Reload struct {
 	Outcome  string    `json:"outcome"`
 	Keys     []string  `json:"keys,omitempty"` // that were refused
 	Problems []string  `json:"problems,omitempty"`
-}
-
-// Value is the value of a key and where it was set. The value of a secret is hidden.
-type Value struct {
-	Key    string `json:"key"`
-	Value  string `json:"value"`
-	Origin string `json:"origin"`
-}
-
-// String returns the value as a line of text.
-func (v Value) String() string {
-	text := v.Value
-	if strings.ContainsFunc(text, unicode.IsControl) {
-		text = strconv.Quote(text)
-	}
-	return fmt.Sprintf("%s: %s  # %s", v.Key, text, v.Origin)
 }
 
 // Seconds returns a duration in seconds, rounded up to milliseconds so that waiting for it is enough.

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,39 +14,43 @@ import (
 
 func (a *Admin) explain(w http.ResponseWriter, r *http.Request) {
 	q, problems := question(r)
-	if len(problems) > 0 {
-		invalid(w, problems)
-		return
-	}
-	Respond(w, http.StatusOK, a.inspector.Explain(r.Context(), q))
+	respond(w, problems, func() any { return a.inspector.Explain(r.Context(), q) })
 }
 
 func (a *Admin) limits(w http.ResponseWriter, r *http.Request) {
 	s, problems := subjectOf(r)
-	if len(problems) > 0 {
-		invalid(w, problems)
-		return
-	}
-	Respond(w, http.StatusOK, a.inspector.Limits(r.Context(), s))
+	respond(w, problems, func() any { return a.inspector.Limits(r.Context(), s) })
 }
 
 // Busy is the response of /admin/limits.
 type Busy struct {
+	Scope  string      `json:"scope"` // ThisGateway
 	Tokens []BusyToken `json:"tokens"`
 }
 
 func (a *Admin) busiest(w http.ResponseWriter, r *http.Request) {
 	p := read(r, "n")
 	n := p.count("n", busyDefault, busyMax)
-	if len(p.problems) > 0 {
-		invalid(w, p.problems)
-		return
+	respond(w, p.problems, func() any {
+		return Busy{Scope: ThisGateway, Tokens: append([]BusyToken{}, a.inspector.Busiest(n)...)}
+	})
+}
+
+func (a *Admin) tokens(w http.ResponseWriter, r *http.Request) {
+	p := read(r, "q")
+	text := p.text("q", maxName)
+	respond(w, p.problems, func() any { return a.inspector.FindTokens(text) })
+}
+
+// names returns the names of the tokens and teams whose ids are in the body.
+func (a *Admin) names(w http.ResponseWriter, r *http.Request) {
+	p := read(r)
+	var ids []string
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxNamesBody)).Decode(&ids)
+	if err != nil || len(ids) > MaxNames {
+		p.problems["body"] = fmt.Sprintf("is a JSON array of at most %d ids", MaxNames)
 	}
-	answer := Busy{Tokens: a.inspector.Busiest(n)}
-	if answer.Tokens == nil {
-		answer.Tokens = []BusyToken{}
-	}
-	Respond(w, http.StatusOK, answer)
+	respond(w, p.problems, func() any { return a.inspector.Names(ids) })
 }
 
 // resetLocally explains a reset while Redis is unavailable.
@@ -123,17 +128,11 @@ func remainingText(t TokenLimits) string {
 }
 
 func (a *Admin) gateways(w http.ResponseWriter, r *http.Request) {
-	p := read(r)
-	if len(p.problems) > 0 {
-		invalid(w, p.problems)
-		return
-	}
-	Respond(w, http.StatusOK, a.inspector.ReadGateways(r.Context()))
+	respond(w, read(r).problems, func() any { return a.inspector.ReadGateways(r.Context()) })
 }
 
 func (a *Admin) config(w http.ResponseWriter, r *http.Request) {
-	p := read(r)
-	if len(p.problems) > 0 {
+	if p := read(r); len(p.problems) > 0 {
 		invalid(w, p.problems)
 		return
 	}

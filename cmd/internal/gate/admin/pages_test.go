@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -53,6 +54,8 @@ func TestInvalidParametersAreNamed(t *testing.T) {
 		{"no number", "/admin/limits?n=many", []string{"n"}},
 		{"none", "/admin/limits?n=0", []string{"n"}},
 		{"too many", "/admin/limits?n=1001", []string{"n"}},
+		{"no name", "/admin/tokens", []string{"q"}},
+		{"a long name", "/admin/tokens?q=" + long[:401], []string{"q"}},
 		{"a parameter of the configuration", "/admin/config?x=1", []string{"query"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -62,7 +65,7 @@ func TestInvalidParametersAreNamed(t *testing.T) {
 			if got.Code != 400 || failure.Code != "validation_error" || !slices.Equal(slices.Sorted(maps.Keys(failure.Details)), test.problems) {
 				t.Errorf("got %d %+v", got.Code, failure)
 			}
-			if g.questions != nil || g.subjects != nil {
+			if g.questions != nil || g.subjects != nil || g.searches != nil {
 				t.Error("the inspector was called")
 			}
 		})
@@ -78,6 +81,7 @@ func TestTokenInURLIsRejectedAndNotRepeated(t *testing.T) {
 		"/admin/explain?method=GET&token_id=t&path=/&" + token,
 		"/admin/explain?%zz;" + token,
 		"/admin/limits/" + token,
+		"/admin/tokens?q=" + token,
 		"/admin/limits/ops%5Flive_" + token[len(tokenPrefix):],
 		"/admin/nothing/../" + token,
 	} {
@@ -106,13 +110,37 @@ func TestLimitsOfAToken(t *testing.T) {
 func TestBusiestTokens(t *testing.T) {
 	g := new(fakeInspector)
 	a := newAdmin(g, admin.Access{}, io.Discard)
-	if got := send(a, "GET", "/admin/limits"); got.Body.String() != `{"tokens":[]}`+"\n" || g.n != 20 {
+	if got := send(a, "GET", "/admin/limits"); got.Body.String() != `{"scope":"this gateway only","tokens":[]}`+"\n" || g.n != 20 {
 		t.Errorf("got %s of %d", got.Body, g.n)
 	}
 	g.busy = []admin.BusyToken{{TokenID: "tok-1", TeamID: "team-1", Requests: 7, Denied: 3, Error: 1}}
 	got := decode[admin.Busy](t, send(a, "GET", "/admin/limits?n=1000"))
 	if diff := cmp.Diff(g.busy, got.Tokens); diff != "" || g.n != 1000 {
 		t.Errorf("%d: %s", g.n, diff)
+	}
+}
+
+func TestNamesOfIDs(t *testing.T) {
+	post := func(a http.Handler, body string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/admin/names", strings.NewReader(body)))
+		return w
+	}
+	g := new(fakeInspector)
+	a := newAdmin(g, admin.Access{}, io.Discard)
+	if got := post(a, `["tok-1","tok-2"]`); got.Body.String() != `{"tok-1":"Deploy bot"}`+"\n" || !slices.Equal(g.searches, []string{"tok-1", "tok-2"}) {
+		t.Errorf("got %s of %q", got.Body, g.searches)
+	}
+	for name, body := range map[string]string{
+		"not JSON": "tok-1", "not ids": `[{}]`, "too many": `[""` + strings.Repeat(`,""`, admin.MaxNames) + `]`,
+		"too large": `["` + strings.Repeat("x", 2<<20) + `"]`,
+	} {
+		if got := post(a, body); got.Code != 400 || !strings.Contains(got.Body.String(), `"body":"is a JSON array of at most 10000 ids"`) {
+			t.Errorf("%s: got %d %s", name, got.Code, got.Body)
+		}
+	}
+	if len(g.searches) != 2 {
+		t.Error("the inspector was called")
 	}
 }
 

@@ -12,8 +12,13 @@ const (
 	maxID       = 128 // of a token or team, as in the configuration
 	maxMethod   = 32
 	maxTarget   = 4 << 10
+	maxName     = 400
 	busyDefault = 20
 	busyMax     = 1000
+
+	// MaxNames is the maximum number of ids that a request for names has.
+	MaxNames     = 10_000
+	maxNamesBody = MaxNames * (maxID + 3)
 )
 
 // parameters are the decoded parameters of a request, and their problems by name.

@@ -17,7 +17,8 @@ const (
 const (
 	statusStarting = "starting"
 	statusReady    = "ready"
-	statusDegraded = "degraded" // it serves, but a dependency is not OK
+	statusDegraded = "degraded"  // it serves, but a dependency is not OK
+	statusNotReady = "not_ready" // a dependency makes it unfit for requests
 	statusDraining = "draining"
 )
 
@@ -31,7 +32,10 @@ type readiness struct {
 func (a *Admin) readiness() readiness {
 	r := readiness{Status: statusReady, Dependencies: a.dependencies()}
 	for _, d := range r.Dependencies {
-		if !d.OK {
+		switch {
+		case d.NotReady:
+			r.Status = statusNotReady
+		case !d.OK && r.Status == statusReady:
 			r.Status = statusDegraded
 		}
 	}
@@ -45,9 +49,9 @@ func (a *Admin) readiness() readiness {
 }
 
 func (a *Admin) readyz(w http.ResponseWriter, _ *http.Request) {
-	state, status := a.readiness(), http.StatusOK
-	if state.Status == statusStarting || state.Status == statusDraining {
-		status = http.StatusServiceUnavailable
+	state, status := a.readiness(), http.StatusServiceUnavailable
+	if state.Status == statusReady || state.Status == statusDegraded {
+		status = http.StatusOK
 	}
 	Respond(w, status, state)
 }
@@ -57,7 +61,8 @@ func (a *Admin) Readiness() prometheus.Collector {
 	return &readinessMetrics{
 		current: a.readiness,
 		state: prometheus.NewDesc("opsgate_readiness",
-			"1 for the state on /readyz: starting, ready, degraded (it serves, but a dependency is not OK), or draining.",
+			"1 for the state on /readyz: starting, ready, degraded (it serves, but a dependency is not OK), not_ready (a dependency makes it "+
+				"unfit), or draining.",
 			[]string{"state"}, nil),
 		dependency: prometheus.NewDesc("opsgate_dependency_ok",
 			"0 for a dependency with a problem, by its name on /readyz, which has the reason.",
@@ -80,7 +85,7 @@ func (m *readinessMetrics) Describe(descriptions chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (m *readinessMetrics) Collect(metrics chan<- prometheus.Metric) {
 	now := m.current()
-	for _, state := range []string{statusStarting, statusReady, statusDegraded, statusDraining} {
+	for _, state := range []string{statusStarting, statusReady, statusDegraded, statusNotReady, statusDraining} {
 		metrics <- boolGauge(m.state, now.Status == state, state)
 	}
 	for name, d := range now.Dependencies {

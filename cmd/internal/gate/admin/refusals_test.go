@@ -13,6 +13,7 @@ import (
 
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/kit/logging"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // refused returns the number of counted refusals by reason.
@@ -104,9 +105,7 @@ func TestRefusalLogIsLimitedAndCounterIsNot(t *testing.T) {
 	limiter, err := logging.NewLimiter(logging.LimiterOptions{
 		Logger: slog.New(slog.DiscardHandler), Clock: time.Now, Registerer: prometheus.NewRegistry(), Service: "opsgate",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	a := admin.New(admin.Options{
 		Access: admin.Access{Token: adminToken}, Logger: slog.New(slog.NewJSONHandler(log, nil)), RefusalLines: limiter.Lines("admin", 3),
 		Metrics: prometheus.NewRegistry(),

@@ -21,6 +21,15 @@ func Respond(w http.ResponseWriter, status int, body any) {
 	_ = encoder.Encode(body)     // fails only if the client has disconnected
 }
 
+// respond writes the response of a request without problems.
+func respond(w http.ResponseWriter, problems map[string]string, body func() any) {
+	if len(problems) > 0 {
+		invalid(w, problems)
+		return
+	}
+	Respond(w, http.StatusOK, body())
+}
+
 func setHeader(w http.ResponseWriter, contentType string) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "no-store")

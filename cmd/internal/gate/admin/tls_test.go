@@ -12,10 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/admin"
-	"opsgate/cmd/internal/gate/admin/admintest"
 	"opsgate/cmd/internal/kit/certs"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // tlsServer is an admin listener with TLS.
@@ -23,20 +24,18 @@ type tlsServer struct {
 	*httptest.Server
 
 	log   *loggingtest.Buffer
-	roots *admintest.Authority // signed the certificate of the listener
-	users *admintest.Authority // signs client certificates
+	roots *tlsfilestest.Authority // signed the certificate of the listener
+	users *tlsfilestest.Authority // signs client certificates
 }
 
 func serveTLS(t *testing.T) *tlsServer {
 	t.Helper()
-	s := &tlsServer{log: new(loggingtest.Buffer), roots: admintest.NewAuthority(t), users: admintest.NewAuthority(t)}
+	s := &tlsServer{log: new(loggingtest.Buffer), roots: tlsfilestest.NewAuthority(t, "root"), users: tlsfilestest.NewAuthority(t, "root")}
 	own := s.roots.Server(t, 1)
-	paths := admintest.Write(t, own.Certificate, own.Key, s.users.PEM)
+	paths := tlsfilestest.Write(t, own.Certificate, own.Key, s.users.PEM)
 	files := certs.Files{Certificate: paths[0], Key: paths[1], ClientCA: paths[2]}
 	settings, err := certs.New(certs.Options{Listener: "admin", Files: files})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.Server = httptest.NewUnstartedServer(newAdmin(new(fakeInspector), admin.Access{ClientCertificates: true, Listen: "127.0.0.1:0"}, s.log))
 	s.TLS = settings
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
@@ -54,9 +53,7 @@ func (s *tlsServer) send(t *testing.T, method, path string, certificates []tls.C
 		TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certificates}, DisableKeepAlives: true,
 	}
 	request, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	got, err := transport.RoundTrip(request)
 	if err != nil {
 		return 0, 0, err
@@ -77,7 +74,7 @@ func TestClientCertificateIsRequired(t *testing.T) {
 		{"a probe without a certificate", "/readyz", nil, 503},
 		{"a page without a certificate", "/admin/config", nil, 403},
 		{"of the client authority", "/admin/config", s.users.Client(t, ada, 7).TLS(t), 200},
-		{"of an unknown authority", "/readyz", admintest.NewAuthority(t).Client(t, ada, 7).TLS(t), 0},
+		{"of an unknown authority", "/readyz", tlsfilestest.NewAuthority(t, "root").Client(t, ada, 7).TLS(t), 0},
 		{"of the listener's own authority", "/admin/config", s.roots.Client(t, ada, 7).TLS(t), 0},
 		{"a server certificate", "/admin/config", s.users.Server(t, 7).TLS(t), 0},
 	} {

@@ -11,6 +11,7 @@ import (
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/admin/console"
 	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // busyMetrics returns the metrics of a process and of a gateway with requests of each route and status.
@@ -35,9 +36,7 @@ func BenchmarkSample(b *testing.B) {
 	cancel() // a canceled Run still takes its first sample
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := c.Run(ended); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, c.Run(ended))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"opsgate/cmd/internal/gate/admin/console"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi/browsertest"
 )
 
@@ -124,6 +125,10 @@ func TestPageShowsBreakerState(t *testing.T) {
 	if got := read[string](s, "document.getElementById('verdict').dataset.verdict"); got != "broken" {
 		t.Errorf("the verdict is %s", got)
 	}
+	if got := s.text("headline-advice"); got != "Impact\nrequests that need fleet (/v1/servers, /v1/server-groups) get 503 at once; the rest of the API works\n"+
+		"Gets worse\nnot by itself\nDo first\nread the log of fleet, and see what was deployed last" {
+		t.Errorf("the advice is %q", got)
+	}
 	s.screenshot("outage.png")
 	g.startFleet(t)
 	s.eventually("fleet is healthy", `!document.body.innerText.includes("fleet: ")`, func() { g.servers(t) })
@@ -139,7 +144,7 @@ func TestPageShowsTraffic(t *testing.T) {
 	for range 7 {
 		g.servers(t)
 	}
-	g.get(t, g.api+"/v1/monitors", g.token)
+	g.get(t, g.api+"/v1/monitors", g.Token)
 	g.get(t, g.api+"/v1/servers", "invalid")
 	s.eventually("there is a first point", `document.querySelector("[data-key=v1ListServers]") !== null`)
 	if got := strings.Join(strings.Fields(s.text("routes")), " "); !strings.Contains(got, "v1ListServers 8 1 0 0 ") || !strings.Contains(got, "v1ListMonitors 1 1 0 0 ") {
@@ -151,6 +156,28 @@ func TestPageShowsTraffic(t *testing.T) {
 	}
 	if got := s.text("busy"); !strings.Contains(got, tokenID) || !strings.Contains(got, teamID) {
 		t.Errorf("the page: %s", got)
+	}
+	s.checkJournal(g)
+}
+
+// Names are from another system: the page shows them as text, and finds tokens by them.
+func TestPageShowsAndFindsNames(t *testing.T) {
+	g := start(t, "")
+	g.Names = [2]string{"<b>Deploy</b> bot", "שלום"}
+	s := show(t, g)
+	s.headline("Everything is well")
+	search := func(text string) {
+		t.Helper()
+		s.do(chromedp.SetValue(chromedp.CSS("#token-id"), text), chromedp.Click(chromedp.CSS("#explain [type=submit]")))
+	}
+	search("deploy")
+	s.eventually("nothing is found", `document.getElementById("answer").innerText === "This gateway has cached no such token"`)
+	g.servers(t)
+	s.eventually("the names are among the busiest", `document.getElementById("busy").innerText.includes("<b>Deploy</b> bot\n`+tokenID+`\nשלום `+teamID+`")`)
+	search("שלום")
+	s.eventually("the token is found", `document.getElementById("answer").innerText.includes("<b>Deploy</b> bot of team שלום `+teamID+`, with")`)
+	if id := read[string](s, `document.getElementById("token-id").value`); id != tokenID {
+		t.Errorf("the form has %q", id)
 	}
 	s.checkJournal(g)
 }
@@ -190,34 +217,22 @@ func TestRequestIsExplainedByKeyboard(t *testing.T) {
 	if text := s.text("announce"); !strings.HasPrefix(text, "GET /v1/monitors: 403 forbidden") {
 		t.Errorf("the announcement is %q", text)
 	}
-	s.do(chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent(g.token), chromedp.KeyEvent(kb.Enter))
+	s.do(chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent(g.Token), chromedp.KeyEvent(kb.Enter))
 	s.eventually("the form rejects a token", `document.getElementById("answer").innerText.includes("That is a token")`)
 	for _, u := range s.journal.URLs() {
-		if strings.Contains(u.String(), g.token) {
+		if strings.Contains(u.String(), g.Token) {
 			t.Errorf("the token is in %s", u)
 		}
 	}
 	s.screenshot("explained.png")
-	s.checkJournal(g)
-}
 
-func TestPageExplainsRevokedToken(t *testing.T) {
-	g := start(t, "")
-	g.servers(t)
-	s := show(t, g)
-	s.headline("Everything is well")
-	close(g.revoke)
-	for deadline := time.Now().Add(timeout); g.servers(t) != 401; {
-		if time.Now().After(deadline) {
-			t.Fatal("the token is not refused")
-		}
-	}
-	s.do(chromedp.Focus(chromedp.CSS("#path")), chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent("/v1/servers"),
-		chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(tokenID), chromedp.KeyEvent(kb.Enter))
+	close(g.Revoke)
+	testkit.Eventually(t, "the token is refused", func() bool { return g.servers(t) == 401 })
+	s.do(chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent(tokenID), chromedp.KeyEvent(kb.Enter))
 	s.eventually("there is an answer", `document.getElementById("answer").innerText.includes("401")`)
-	got := s.text("answer")
+	got = s.text("answer")
 	for _, want := range []string{
-		"GET /v1/servers: 401 unauthorized, because of token: the token was revoked", ". token\t✕ refuses", "revoked, of team " + teamID,
+		"401 unauthorized, because of token: the token was revoked", ". token\t✕ refuses", "revoked, of team " + teamID,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %s", want, got)
@@ -281,6 +296,9 @@ func TestPausedPageDoesNotChange(t *testing.T) {
 	g := start(t, "")
 	s := show(t, g)
 	s.headline("Everything is well")
+	if n := read[int](s, "document.getAnimations().length"); n != 0 {
+		t.Errorf("%d animations", n)
+	}
 	s.do(chromedp.Click(chromedp.CSS("#pause")))
 	s.eventually("it is paused", `document.getElementById("link-text").innerText.startsWith("paused at")`)
 	g.servers(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"opsgate/cmd/internal/gate/admin/console"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // sample takes one sample of the metrics.
@@ -17,9 +18,7 @@ func sample(t *testing.T, c *console.Console) {
 	t.Helper()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel() // a canceled Run still takes its first sample
-	if err := c.Run(ended); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Run(ended))
 }
 
 // serveConsole serves a console without a gateway.

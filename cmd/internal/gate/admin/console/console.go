@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/http"
 	"sync"
 	"time"
@@ -25,6 +26,8 @@ type Source interface {
 	Store() admin.Store
 	// Busiest returns at most n tokens with the most requests, in descending order.
 	Busiest(n int) []admin.BusyToken
+	// Names returns the names of cached tokens and their teams, by those of the ids that have one.
+	Names(ids []string) map[string]string
 	// Configuration returns the configuration in force. The console does not use its Values.
 	Configuration() admin.Configuration
 	// Gateways returns the gateways that share a Redis as last read, and has them read again in the background.
@@ -62,8 +65,8 @@ func New(o Options) *Console {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	o.StateEvery = orDefault(o.StateEvery, defaultStateEvery)
-	o.WriteTimeout = orDefault(o.WriteTimeout, defaultWriteTimeout)
+	o.StateEvery = cmp.Or(o.StateEvery, defaultStateEvery)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
 	return &Console{
 		Sampler: o.Sampler,
 		options: o,
@@ -71,13 +74,6 @@ func New(o Options) *Console {
 		streams: make(chan struct{}, maxStreams),
 		drained: make(chan struct{}),
 	}
-}
-
-func orDefault(d, def time.Duration) time.Duration {
-	if d == 0 {
-		return def
-	}
-	return d
 }
 
 // Drain sends a last state event on each stream, closes the streams, and rejects new ones.

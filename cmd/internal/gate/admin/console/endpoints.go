@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,9 @@ func endpointViews(list []backendclient.EndpointStatus) []EndpointView {
 		v := EndpointView{
 			Address: e.Address, State: e.State, Since: e.Since.UTC().Truncate(time.Millisecond), InFlight: e.InFlight, Cause: e.Cause,
 		}
+		if !e.WrongSince.IsZero() {
+			v.Cause = "wrong service at this address"
+		}
 		if !e.EjectedUntil.IsZero() {
 			until := e.EjectedUntil.UTC().Truncate(time.Millisecond)
 			v.Until = &until
@@ -36,9 +40,25 @@ func endpointViews(list []backendclient.EndpointStatus) []EndpointView {
 	return views
 }
 
+// diagnoseLookup returns the finding that the name of a service does not resolve.
+func diagnoseLookup(name string, d admin.Dependency, now time.Time) *Finding {
+	if d.FailedLookup == nil {
+		return nil
+	}
+	f := &Finding{
+		Key: "dns:" + name, Verdict: verdictImpaired, Runbook: "services.md#the-name-of-a-service-does-not-resolve",
+		Text: name + ": its name does not resolve" + forTime(d.FailedLookup.Since, now), Detail: d.FailedLookup.Cause,
+	}
+	if !hasReadyEndpoint(d) {
+		lost := adviceFor("connection:" + name)
+		f.Verdict, f.Impact, f.Deadline = verdictBroken, lost.impact, cmp.Or(lost.deadline, "it stays so until the name resolves")
+	}
+	return f
+}
+
 // diagnoseEndpoints returns the finding that some endpoints of a service that is available do not get calls. An endpoint that has not been
 // connected for connectTimeout counts: shorter interruptions belong to every deployment of a service.
-func diagnoseEndpoints(name string, d admin.Dependency, now time.Time) (f Finding, wrong bool) {
+func diagnoseEndpoints(name string, d admin.Dependency, now time.Time) *Finding {
 	count := make(map[backendclient.EndpointState]int)
 	var details []string
 	for _, e := range d.Endpoints {
@@ -53,7 +73,7 @@ func diagnoseEndpoints(name string, d admin.Dependency, now time.Time) (f Findin
 		details = append(details, detail)
 	}
 	if !d.OK || len(details) == 0 {
-		return Finding{}, false
+		return nil
 	}
 	var states []string
 	for _, state := range backendclient.EndpointStates() {
@@ -62,9 +82,14 @@ func diagnoseEndpoints(name string, d admin.Dependency, now time.Time) (f Findin
 		}
 	}
 	slices.Sort(details)
-	return Finding{
+	return &Finding{
 		Key: "endpoints:" + name, Verdict: verdictImpaired, Detail: joined(details),
 		Text:    fmt.Sprintf("%s: of %s, %s", name, counted(len(d.Endpoints), "endpoint"), strings.Join(states, ", ")),
 		Runbook: "services.md#one-endpoint-of-a-service-fails",
-	}, true
+	}
+}
+
+// hasReadyEndpoint reports whether a service has an endpoint that gets calls.
+func hasReadyEndpoint(d admin.Dependency) bool {
+	return slices.ContainsFunc(d.Endpoints, func(e backendclient.EndpointStatus) bool { return e.State == backendclient.EndpointReady })
 }

@@ -15,6 +15,7 @@ import (
 
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/admin/console"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 const (
@@ -58,14 +59,10 @@ func connectTo(t *testing.T, url string) *client {
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	transport := &http.Transport{DisableKeepAlives: true}
 	response, err := transport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
 	return &client{response, bufio.NewReader(response.Body), cancel}
 }
@@ -183,9 +180,7 @@ func TestStreamEndsWhenTheGatewayStops(t *testing.T) {
 	if _, _, err := nextEvent(r.events); !errors.Is(err, io.EOF) {
 		t.Errorf("the stream was cut off, or does not end: %v", err)
 	}
-	if err := <-g.ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, <-g.ended)
 }
 
 // A client that does not read blocks the writer once the buffers of the connection are full.
@@ -201,9 +196,7 @@ func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 	t.Cleanup(server.Close)
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = conn.Close() }()
 	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n")); err != nil {
 		t.Fatal(err)

@@ -38,11 +38,13 @@ type fakeSource struct {
 	busiest      []admin.BusyToken
 	config       admin.Configuration
 	gateways     admin.Gateways
+	teams        map[string]string // names by id
 }
 
 func (s *fakeSource) Dependencies() map[string]admin.Dependency { return s.dependencies }
 func (s *fakeSource) Store() admin.Store                        { return s.store }
 func (s *fakeSource) Busiest(n int) []admin.BusyToken           { return s.busiest[:min(n, len(s.busiest))] }
+func (s *fakeSource) Names([]string) map[string]string          { return s.teams }
 func (s *fakeSource) Configuration() admin.Configuration        { return s.config }
 func (s *fakeSource) Gateways() admin.Gateways                  { return s.gateways }
 
@@ -71,6 +73,7 @@ type counters struct {
 
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
+	calls     *prometheus.HistogramVec
 }
 
 func newCounters() *counters {
@@ -81,7 +84,10 @@ func newCounters() *counters {
 			Name: "opsgate_http_request_duration_seconds", Buckets: []float64{.01, .1, 1},
 		}, []string{"route"}),
 	}
-	c.MustRegister(c.requests, c.durations)
+	c.calls = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "opsgate_upstream_request_duration_seconds", Buckets: []float64{.01, .1, 1, 10},
+	}, []string{"service", "code"})
+	c.MustRegister(c.requests, c.durations, c.calls)
 	return c
 }
 
@@ -90,6 +96,13 @@ func (c *counters) count(route, status string, n int, took time.Duration) {
 	c.requests.WithLabelValues(route, status, "some").Add(float64(n))
 	for range n {
 		c.durations.WithLabelValues(route).Observe(took.Seconds())
+	}
+}
+
+// call counts n calls to a service with a duration.
+func (c *counters) call(service, code string, n int, took time.Duration) {
+	for range n {
+		c.calls.WithLabelValues(service, code).Observe(took.Seconds())
 	}
 }
 

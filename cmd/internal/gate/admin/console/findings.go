@@ -11,6 +11,7 @@ import (
 
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/duration"
 	"opsgate/ratelimit"
 )
@@ -28,7 +29,12 @@ type Finding struct {
 	Verdict string `json:"verdict"`
 	Text    string `json:"text"`
 	Detail  string `json:"detail,omitempty"`
-	Runbook string `json:"runbook"` // page and section in docs/operate/runbooks, such as "limits.md#redis-is-unavailable"
+
+	// What an operator reads first, a line each.
+	Impact   string `json:"impact"`   // what clients see: "requests of incidents get 503; the rest of the API works"
+	Deadline string `json:"deadline"` // when it becomes worse, and what happens then; "" if it stays as it is
+	Action   string `json:"action"`   // the first thing to do: a command, a query, or where to look
+	Runbook  string `json:"runbook"`  // page and section in docs/operate/runbooks, such as "limits.md#redis-is-unavailable"
 }
 
 // snapshot is the input of diagnose.
@@ -38,8 +44,11 @@ type snapshot struct {
 	dependencies map[string]admin.Dependency
 	store        admin.Store
 	reload       *admin.Reload // nil for none
+	certificates []config.Certificate
 	failures     failures
+	latencies    map[string]Latencies // of services
 	gateways     admin.Gateways
+	staleFor     string // staleForKey, with its value
 }
 
 // diagnose returns the problems of a gateway, the most severe first.
@@ -52,26 +61,40 @@ func diagnose(s snapshot) []Finding {
 		})
 	}
 	list = append(list, diagnoseLimiter(s.store, s.now)...)
+	list = append(list, diagnoseEviction(s.store)...)
 	for _, name := range slices.Sorted(maps.Keys(s.dependencies)) {
 		if name == admin.DependencyRedis {
 			continue // diagnoseLimiter reports its consequence
 		}
-		if f, wrong := diagnoseDependency(name, s.dependencies[name], s.now); wrong {
-			list = append(list, f)
-		}
-		if f, wrong := diagnoseEndpoints(name, s.dependencies[name], s.now); wrong {
-			list = append(list, f)
+		d := s.dependencies[name]
+		for _, f := range []*Finding{
+			diagnoseDependency(name, d, s.now), diagnoseEndpoints(name, d, s.now), diagnoseLookup(name, d, s.now),
+			diagnoseLatency(name, s.latencies[name]),
+		} {
+			if f != nil {
+				list = append(list, *f)
+			}
 		}
 	}
 	list = append(list, diagnoseFailures(s.failures)...)
 	if r := s.reload; r != nil && r.Outcome == admin.ReloadRefused {
-		list = append(list, Finding{
+		f := Finding{
 			Key: "reload", Verdict: verdictImpaired, Detail: strings.Join(r.Problems, "\n"), Runbook: "configuration.md#a-reload-failed",
 			Text: fmt.Sprintf("The configuration on disk was refused %s ago (%s)",
 				duration.Rounded(s.now.Sub(r.At)), refusedKeys(*r)),
-		})
+		}
+		if isOfCertificates(r.Keys) {
+			f.Text = strings.Replace(f.Text, "configuration", "certificate", 1)
+			f.Impact, f.Runbook = "the certificates from before are used; no change of the configuration applies", runbookRefusedCertificate
+		}
+		list = append(list, f)
 	}
+	list = append(list, diagnoseCertificates(s.certificates, s.now)...)
 	list = append(list, diagnoseGateways(s.gateways, s.now)...)
+	for i := range list {
+		list[i].advise()
+		list[i].Deadline = strings.ReplaceAll(list[i].Deadline, staleForKey, s.staleFor)
+	}
 	slices.SortStableFunc(list, func(a, b Finding) int { return severity(b) - severity(a) })
 	return list
 }
@@ -101,17 +124,29 @@ func severity(f Finding) int {
 const connectTimeout = 5 * time.Second
 
 // diagnoseDependency returns the problem of a dependency, if it has one. The finding's key does not change with each probe.
-func diagnoseDependency(name string, d admin.Dependency, now time.Time) (f Finding, wrong bool) {
+func diagnoseDependency(name string, d admin.Dependency, now time.Time) (f *Finding) {
+	defer func() { f.setTokensUntil(d.TokensUntil, now) }()
+	if d.Wrong != nil {
+		return wrongService(name, d, now)
+	}
 	if b := d.Breaker; b != nil && b.State != backendclient.BreakerClosed {
-		return Finding{
-			Key: "breaker:" + name, Verdict: verdictBroken, Text: name + ": breaker " + breakerText(*b, now), Detail: b.Cause,
+		f = &Finding{
+			Key: "breaker:" + name, Verdict: verdictBroken, Text: name + ": breaker " + breakerText(d, now), Detail: b.Cause,
 			Runbook: cmp.Or(dependencyRunbooks[name], "services.md#a-breaker-is-open"),
-		}, true
+		}
+		switch {
+		case len(b.Methods) > 0 && b.Team == "" && hasReadyEndpoint(d):
+			f.Impact = fmt.Sprintf("requests that call %s of %s get 503 at once; others are served", strings.Join(b.Methods, ", "), name)
+		case b.Team != "":
+			f.Impact = fmt.Sprintf("requests of team %s that need %s get 503 at once; other teams are served",
+				strings.TrimSpace(d.TeamName+" "+b.Team), name)
+		}
+		return f
 	}
 	if d.OK {
-		return Finding{}, false
+		return nil
 	}
-	f = Finding{
+	f = &Finding{
 		Key: "connection:" + name, Verdict: verdictBroken, Text: name + ": " + d.State + forTime(d.Since, now), Detail: d.Reason,
 		Runbook: cmp.Or(dependencyRunbooks[name], "gateways.md#a-gateway-is-degraded"),
 	}
@@ -122,7 +157,31 @@ func diagnoseDependency(name string, d admin.Dependency, now time.Time) (f Findi
 	case (d.State == "connecting" || d.State == "idle") && now.Sub(d.Since) < connectTimeout: // requests wait for the connection
 		f.Verdict = verdictImpaired
 	}
-	return f, true
+	return f
+}
+
+// wrongService is the finding of a service with endpoints of another service.
+func wrongService(name string, d admin.Dependency, now time.Time) *Finding {
+	f := &Finding{
+		Key: "wrong:" + name, Verdict: verdictBroken, Text: name + ": wrong service at its address" + forTime(d.Since, now),
+		Detail:  strings.Join(d.Wrong.Addresses, ", ") + ": answers as another service",
+		Runbook: "services.md#wrong-service-at-an-address",
+	}
+	if d.NotReady {
+		f.Impact = "this gateway is not ready, and balancers send it no requests"
+	}
+	return f
+}
+
+// setTokensUntil sets the deadline of a finding while lookups of tokens fail; until is when the last cached token ends.
+func (f *Finding) setTokensUntil(until, now time.Time) {
+	switch {
+	case f == nil || until.IsZero():
+	case until.After(now):
+		f.Deadline = "known tokens work until " + until.UTC().Format("15:04:05") + " UTC at most; then all requests get 503"
+	default:
+		f.Impact, f.Deadline = "all requests get 503: no token is cached any more", "it stays so until lookups succeed"
+	}
 }
 
 // dependencyRunbooks has the runbooks of dependencies whose outage has a section of its own.
@@ -155,6 +214,49 @@ func diagnoseLimiter(s admin.Store, now time.Time) []Finding {
 	return []Finding{f}
 }
 
+// diagnoseEviction finds a Redis that deletes accounts when its memory is full. A token then gets its limits anew.
+func diagnoseEviction(s admin.Store) []Finding {
+	if s.EvictingServers == 0 {
+		return nil
+	}
+	f := Finding{
+		Key: "eviction", Verdict: verdictImpaired, Text: "redis: its maxmemory-policy evicts keys, and with them the usage of tokens",
+		Runbook: "limits.md#redis-evicts-keys",
+	}
+	if s.EvictedKeys > 0 {
+		f.Detail = counted(int(s.EvictedKeys), "key") + " evicted since this gateway started"
+	}
+	return []Finding{f}
+}
+
+const (
+	// slowLatency is the latency that 99 % of the requests of operations are promised: deploy/prometheus/rules/objectives.yaml.
+	slowLatency = .5
+	// minSlowCalls is the number of calls in ten seconds from which their 99th percentile is a finding.
+	minSlowCalls = 20
+)
+
+// diagnoseLatency finds a service that is so slow that requests miss the objective of their latency.
+func diagnoseLatency(name string, l Latencies) *Finding {
+	if l.P99 == nil || l.P99.Seconds < slowLatency || l.Calls < minSlowCalls {
+		return nil
+	}
+	text := func(l *Latency) string {
+		if l.Over {
+			return "more than " + duration.Text(seconds(l.Seconds))
+		}
+		return duration.Text(seconds(l.Seconds))
+	}
+	return &Finding{
+		Key: "slow:" + name, Verdict: verdictImpaired, Runbook: "services.md#a-service-is-slow",
+		Text:   fmt.Sprintf("%s: slow, half of its calls take %s and one in a hundred %s in the last 10s", name, text(l.P50), text(l.P99)),
+		Detail: fmt.Sprintf("in the last 5m: %s and %s", text(l.P50Of5m), text(l.P99Of5m)),
+	}
+}
+
+// seconds returns a time in whole milliseconds.
+func seconds(s float64) time.Duration { return time.Duration(s*1e3) * time.Millisecond }
+
 const (
 	// brokenFailureRatio is the ratio of failed requests from which the gateway counts as broken.
 	brokenFailureRatio = .05
@@ -168,11 +270,13 @@ func diagnoseFailures(f failures) []Finding {
 	}
 	text := fmt.Sprintf("%d of %s in the last minute failed (5xx)", f.failed, counted(int(f.all), "request"))
 	verdict := verdictImpaired
-	switch {
-	case f.quietFor > 0:
+	if f.quietFor > 0 {
 		text += ", none in the last " + duration.Rounded(f.quietFor)
-	case float64(f.failed) >= brokenFailureRatio*float64(f.all):
-		verdict = verdictBroken
+	} else {
+		text += fmt.Sprintf(", %d of %d in the last 10s", f.lastFailed, f.lastAll)
+		if float64(f.failed) >= brokenFailureRatio*float64(f.all) || float64(f.lastFailed) >= brokenFailureRatio*float64(f.lastAll) {
+			verdict = verdictBroken
+		}
 	}
 	routes := slices.SortedFunc(maps.Keys(f.byRoute), func(a, b string) int {
 		return cmp.Or(cmp.Compare(f.byRoute[b], f.byRoute[a]), cmp.Compare(a, b))

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/admin/console"
 )
@@ -48,6 +46,9 @@ func TestFindingsOfTheFleet(t *testing.T) {
 	}
 	configured := func(version string, since time.Duration) func(*admin.Gateway) {
 		return func(g *admin.Gateway) { g.ConfigVersion, g.ConfigSince = version, ago(since) }
+	}
+	limited := func(version string, since time.Duration) func(*admin.Gateway) {
+		return func(g *admin.Gateway) { configured("with "+version, since)(g); g.LimitsVersion = version }
 	}
 	built := func(up time.Duration) func(*admin.Gateway) {
 		return func(g *admin.Gateway) { g.Version, g.Up = "1.2.4", up.Seconds() }
@@ -100,6 +101,17 @@ func TestFindingsOfTheFleet(t *testing.T) {
 			Key: "gateways:configurations", Verdict: "impaired", Text: "2 configurations among 3 gateways for 1m",
 			Detail: "aaa on gate-1 and gate-3\nbbb on gate-2", Runbook: versions,
 		}}},
+		{"limits differ", sharing(same, limited("111", time.Minute), limited("222", time.Hour)), []console.Finding{
+			{
+				Key: "gateways:configurations", Verdict: "impaired", Text: "3 configurations among 3 gateways for 1m",
+				Detail: "aaa on gate-1\nwith 111 on gate-2\nwith 222 on gate-3", Runbook: versions,
+			},
+			{
+				Key: "gateways:sets of limits", Verdict: "impaired", Text: "2 sets of limits among 3 gateways for 1m",
+				Detail: "111 on gate-2\n222 on gate-3", Runbook: versions, // gate-1 has an older version
+			},
+		}},
+		{"limits are rolled out", sharing(same, limited("111", 59*time.Second), limited("222", time.Hour)), []console.Finding{}},
 		{"a configuration is rolled out", sharing(same, configured("bbb", 59*time.Second)), []console.Finding{}},
 		{"a draining gateway has the old configuration", sharing(same, draining(configured("bbb", time.Hour))), []console.Finding{}},
 		{"builds differ", sharing(same, built(11*time.Minute)), []console.Finding{{
@@ -123,7 +135,7 @@ func TestFindingsOfTheFleet(t *testing.T) {
 			check := func(want []console.Finding) {
 				t.Helper()
 				got, _ := firstEvents(t, newAtNoon(newCounters(), s))
-				if diff := cmp.Diff(want, got.Findings); diff != "" {
+				if diff := diffFindings(t, want, got.Findings); diff != "" {
 					t.Error(diff)
 				}
 			}
@@ -134,5 +146,15 @@ func TestFindingsOfTheFleet(t *testing.T) {
 				check([]console.Finding{})
 			}
 		})
+	}
+}
+
+func TestGatewayThatDeniesAllIsToLeaveTheBalancer(t *testing.T) {
+	s := healthy()
+	s.gateways = sharing(func(*admin.Gateway) {}, func(g *admin.Gateway) { g.Mode = "deny" })
+	got, _ := firstEvents(t, newAtNoon(newCounters(), s))
+	if len(got.Findings) != 1 || got.Findings[0].Impact != "with the mode deny, every request there gets 503" ||
+		got.Findings[0].Action != "remove it from the balancer; then run redis-cli ping from that machine" {
+		t.Errorf("got %+v", got.Findings)
 	}
 }

@@ -2,16 +2,128 @@ package console_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/admin/console"
+	"opsgate/cmd/internal/gate/config"
 )
+
+// diffFindings compares findings without their advice, which each must have.
+func diffFindings(t *testing.T, want, got []console.Finding) string {
+	t.Helper()
+	for _, f := range got {
+		if f.Impact == "" || f.Action == "" || f.Runbook == "" {
+			t.Errorf("%s has impact %q, action %q and runbook %q", f.Key, f.Impact, f.Action, f.Runbook)
+		}
+		if text := f.Impact + f.Deadline + f.Action; strings.ContainsAny(text, "\n%") || strings.Contains(text, "NAME") {
+			t.Errorf("%s advises %q", f.Key, text)
+		}
+	}
+	return cmp.Diff(want, got, cmpopts.IgnoreFields(console.Finding{}, "Impact", "Deadline", "Action"))
+}
+
+// Known tokens end at the same time whatever the problem of identity is.
+func TestFindingOfIdentitySaysWhenKnownTokensEnd(t *testing.T) {
+	wrong := &backendclient.WrongService{Addresses: []string{"10.0.0.1:9000"}}
+	for _, test := range []struct {
+		d                admin.Dependency
+		impact, deadline string
+	}{
+		{
+			admin.Dependency{State: "lookups fail", TokensUntil: noon.Add(10 * time.Minute)},
+			"requests with a token that is not cached get 503; cached tokens work",
+			"known tokens work until 12:10:00 UTC at most; then all requests get 503",
+		},
+		{
+			admin.Dependency{Wrong: wrong, TokensUntil: noon.Add(time.Second)},
+			"requests with a token that is not cached get 503; cached tokens work",
+			"known tokens work until 12:00:01 UTC at most; then all requests get 503",
+		},
+		{
+			admin.Dependency{Breaker: &backendclient.BreakerStatus{State: "open"}, TokensUntil: noon},
+			"all requests get 503: no token is cached any more", "it stays so until lookups succeed",
+		},
+		{
+			admin.Dependency{Wrong: wrong, NotReady: true},
+			"this gateway is not ready, and balancers send it no requests",
+			"cached tokens end authn.stale_for after their last lookup; then all requests get 503",
+		},
+	} {
+		s := healthy()
+		s.dependencies["identity"] = test.d
+		got, _ := firstEvents(t, newAtNoon(newCounters(), s))
+		if f := got.Findings[0]; f.Impact != test.impact || f.Deadline != test.deadline {
+			t.Errorf("%+v: impact %q, deadline %q", test.d, f.Impact, f.Deadline)
+		}
+	}
+}
+
+func TestRowsHaveTheVerdictOfTheirFindings(t *testing.T) {
+	s := healthy()
+	s.dependencies["revocations"] = admin.Dependency{State: "unavailable"}
+	s.dependencies["identity"] = admin.Dependency{State: "unavailable"}
+	s.dependencies["redis"] = admin.Dependency{State: "ready", OK: true}
+	s.store.EvictingServers = 1
+	got, _ := firstEvents(t, newAtNoon(newCounters(), s))
+	verdicts := make(map[string]string)
+	for _, d := range got.Dependencies {
+		verdicts[d.Name] = d.Verdict
+	}
+	want := map[string]string{"fleet": "well", "identity": "broken", "redis": "impaired", "revocations": "impaired"}
+	if diff := cmp.Diff(want, verdicts); diff != "" || got.Verdict != "broken" || !got.Quiet {
+		t.Errorf("%s: %+v", diff, got)
+	}
+}
+
+func TestFindingsSayImpactDeadlineAndAction(t *testing.T) {
+	s := healthy()
+	s.dependencies["identity"] = admin.Dependency{State: "unavailable"}
+	s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{State: "open", Team: "a"})
+	s.dependencies["incident"] = breaker(backendclient.BreakerStatus{State: "open"})
+	s.config.Values = []config.Value{{Key: "authn.stale_for", Value: "20m"}}
+	s.config.Certificates = []config.Certificate{{Key: "upstreams.fleet.tls.cert_file", Ends: noon.Add(5 * 24 * time.Hour)}}
+	s.gateways = sharing(func(*admin.Gateway) {}, func(g *admin.Gateway) { g.Silent = true })
+	got, _ := firstEvents(t, newAtNoon(newCounters(), s))
+	var advice [][4]string
+	for _, f := range got.Findings {
+		advice = append(advice, [4]string{f.Key, f.Impact, f.Deadline, f.Action})
+	}
+	want := [][4]string{
+		{
+			"breaker:fleet", "requests of team a that need fleet get 503 at once; other teams are served", "",
+			"read the log of fleet, and see what was deployed last",
+		},
+		{
+			"connection:identity", "requests with a token that is not cached get 503; cached tokens work",
+			"cached tokens end authn.stale_for (20m) after their last lookup; then all requests get 503",
+			"see whether identity runs and answers at upstreams.identity.address",
+		},
+		{
+			"breaker:incident", "requests that need incident (/v1/incidents, /v1/status-pages) get 503 at once; the rest of the API works", "",
+			"read the log of incident, and see what was deployed last",
+		},
+		{
+			"certificate:upstreams.fleet.tls.cert_file", "none until it expires",
+			"2026-03-09 12:00:00 UTC: then new connections to fleet fail, and requests that need it get 503",
+			"renew it and replace its file; a restart is not needed",
+		},
+		{
+			"gateways:silent:gate-2", "if it runs without Redis, its limits are not shared", "after ten minutes it is no longer listed",
+			"open its own page; else see whether its process runs",
+		},
+	}
+	if diff := cmp.Diff(want, advice); diff != "" {
+		t.Error(diff)
+	}
+}
 
 func breaker(b backendclient.BreakerStatus) admin.Dependency {
 	return admin.Dependency{State: "ready", OK: true, Breaker: &b}
@@ -40,12 +152,21 @@ func TestFindings(t *testing.T) {
 			Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 1h, the next call is a probe",
 			Runbook: "services.md#a-breaker-is-open",
 		}}},
+		{"a breaker is open for one method", func(s *fakeSource) {
+			s.dependencies["incident"] = breaker(backendclient.BreakerStatus{
+				State: "open", TrippedAt: ago(40 * time.Second), ProbesAt: noon.Add(2 * time.Second), Methods: []string{"CreateIncident"},
+			})
+		}, []console.Finding{{
+			Key: "breaker:incident", Verdict: "broken", Text: "incident: breaker open for 40s, for CreateIncident, next probe in 2s",
+			Runbook: "services.md#a-breaker-is-open",
+		}}},
 		{"a breaker is open for one team", func(s *fakeSource) {
 			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{
 				State: "open", TrippedAt: ago(40 * time.Second), ProbesAt: noon.Add(2 * time.Second), Team: "a",
 			})
+			s.teams = map[string]string{"a": "harbour"}
 		}, []console.Finding{{
-			Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 40s, only for team a, next probe in 2s",
+			Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 40s, only for team harbour a, next probe in 2s",
 			Runbook: "services.md#a-breaker-is-open",
 		}}},
 		{"a breaker is half-open", func(s *fakeSource) {
@@ -80,17 +201,46 @@ func TestFindings(t *testing.T) {
 		}, []console.Finding{{
 			Key: "connection:identity", Verdict: "broken", Text: "identity: invalid answers", Runbook: "identity.md#tokens-are-served-stale",
 		}}},
+		{"lookups of tokens fail", func(s *fakeSource) {
+			s.dependencies["identity"] = admin.Dependency{State: "lookups fail", Since: ago(time.Minute)}
+		}, []console.Finding{{
+			Key: "connection:identity", Verdict: "broken", Text: "identity: lookups fail for 1m", Runbook: "identity.md#tokens-are-served-stale",
+		}}},
 		{"too many connections are open", func(s *fakeSource) {
 			s.dependencies["connections"] = admin.Dependency{State: "overloaded"}
 		}, []console.Finding{{
 			Key: "connection:connections", Verdict: "broken", Text: "connections: overloaded",
 			Runbook: "gateways.md#a-gateway-has-too-many-connections",
 		}}},
+		{"another service is at an address", func(s *fakeSource) {
+			d := breaker(backendclient.BreakerStatus{State: "open"})
+			d.Since, d.NotReady, d.Wrong = ago(time.Minute), true, &backendclient.WrongService{Addresses: []string{"10.0.0.1:9000", "10.0.0.2:9000"}}
+			s.dependencies["fleet"] = d
+		}, []console.Finding{{
+			Key: "wrong:fleet", Verdict: "broken", Text: "fleet: wrong service at its address for 1m",
+			Detail:  "10.0.0.1:9000, 10.0.0.2:9000: answers as another service",
+			Runbook: "services.md#wrong-service-at-an-address",
+		}}},
 		{"the capacity is exceeded", func(s *fakeSource) {
 			s.dependencies["capacity"] = admin.Dependency{State: "overloaded", Reason: "more than 8 requests", Since: ago(time.Second)}
 		}, []console.Finding{{
 			Key: "connection:capacity", Verdict: "broken", Text: "capacity: overloaded for 1s", Detail: "more than 8 requests",
 			Runbook: "gateways.md#a-gateway-is-full",
+		}}},
+		{"the name of a service does not resolve", func(s *fakeSource) {
+			d := s.dependencies["fleet"]
+			d.FailedLookup = &backendclient.FailedLookup{Since: lost, Cause: "lookup fleet.example: no such host"}
+			d.Endpoints = []backendclient.EndpointStatus{{Address: "10.0.0.1:9000", State: "ready"}}
+			s.dependencies["fleet"] = d
+		}, []console.Finding{{
+			Key: "dns:fleet", Verdict: "impaired", Text: "fleet: its name does not resolve for 1m30s",
+			Detail: "lookup fleet.example: no such host", Runbook: "services.md#the-name-of-a-service-does-not-resolve",
+		}}},
+		{"the name of a service does not resolve, and no address is known", func(s *fakeSource) {
+			s.dependencies["fleet"] = admin.Dependency{OK: true, FailedLookup: &backendclient.FailedLookup{Since: lost}}
+		}, []console.Finding{{
+			Key: "dns:fleet", Verdict: "broken", Text: "fleet: its name does not resolve for 1m30s",
+			Runbook: "services.md#the-name-of-a-service-does-not-resolve",
 		}}},
 		{"endpoints are not ready", func(s *fakeSource) {
 			d := breaker(backendclient.BreakerStatus{State: "closed"})
@@ -151,6 +301,15 @@ func TestFindings(t *testing.T) {
 			Key: "limiter:deny", Verdict: "broken", Text: "redis: unavailable for 1m30s; limits are not counted, every request is refused",
 			Runbook: "limits.md#redis-is-unavailable",
 		}}},
+		{"Redis may evict keys", func(s *fakeSource) { s.store.EvictingServers = 1 }, []console.Finding{{
+			Key: "eviction", Verdict: "impaired", Text: "redis: its maxmemory-policy evicts keys, and with them the usage of tokens",
+			Runbook: "limits.md#redis-evicts-keys",
+		}}},
+		{"Redis has evicted keys", func(s *fakeSource) { s.store.EvictingServers, s.store.EvictedKeys = 3, 1234 }, []console.Finding{{
+			Key: "eviction", Verdict: "impaired", Text: "redis: its maxmemory-policy evicts keys, and with them the usage of tokens",
+			Detail: "1234 keys evicted since this gateway started", Runbook: "limits.md#redis-evicts-keys",
+		}}},
+		{"the policy of a Redis that evicted keys was corrected", func(s *fakeSource) { s.store.EvictedKeys = 1234 }, []console.Finding{}},
 		{"a reload was refused", func(s *fakeSource) {
 			s.config.LastReload = &admin.Reload{At: ago(26 * time.Hour), Outcome: "refused", Problems: []string{"a:1: x", "a:2: y"}}
 		}, []console.Finding{{
@@ -169,6 +328,32 @@ func TestFindings(t *testing.T) {
 			Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 1h ago (1 problem: a, b, c and 2 more)", Detail: "x",
 			Runbook: "configuration.md#a-reload-failed",
 		}}},
+		{"a certificate was refused", func(s *fakeSource) {
+			s.config.LastReload = &admin.Reload{At: ago(time.Hour), Outcome: "refused", Keys: []string{"tls.key_file"}, Problems: []string{"x"}}
+		}, []console.Finding{{
+			Key: "reload", Verdict: "impaired", Text: "The certificate on disk was refused 1h ago (1 problem: tls.key_file)", Detail: "x",
+			Runbook: "configuration.md#a-certificate-is-refused",
+		}}},
+		{"certificates expire", func(s *fakeSource) {
+			s.config.Certificates = []config.Certificate{
+				{Key: "tls.cert_file", Ends: noon.Add(31 * 24 * time.Hour)}, {Key: "upstreams.fleet.tls.ca_file", Ends: noon.Add(5 * 24 * time.Hour)},
+				{Key: "admin.tls.cert_file", Ends: ago(time.Hour)},
+				{Key: "tls.ca_file", Begins: noon.Add(2 * time.Hour), Ends: noon.Add(99 * 24 * time.Hour)},
+			}
+		}, []console.Finding{
+			{
+				Key: "certificate:admin.tls.cert_file", Verdict: "broken", Text: "admin.tls.cert_file expired 1h ago",
+				Runbook: "configuration.md#a-certificate-expires",
+			},
+			{
+				Key: "certificate:tls.ca_file", Verdict: "broken", Text: "tls.ca_file is not valid for another 2h",
+				Runbook: "configuration.md#a-certificate-expires",
+			},
+			{
+				Key: "certificate:upstreams.fleet.tls.ca_file", Verdict: "impaired", Text: "upstreams.fleet.tls.ca_file expires in 5d",
+				Runbook: "configuration.md#a-certificate-expires",
+			},
+		}},
 		{"a reload was applied", func(s *fakeSource) { s.config.LastReload = &admin.Reload{At: noon, Outcome: "applied"} }, []console.Finding{}},
 		{"the most severe finding is first", func(s *fakeSource) {
 			s.config.LastReload = &admin.Reload{At: ago(11 * time.Minute), Outcome: "refused", Problems: []string{"x"}}
@@ -185,7 +370,7 @@ func TestFindings(t *testing.T) {
 			s := healthy()
 			test.change(s)
 			got, _ := firstEvents(t, newAtNoon(newCounters(), s))
-			if diff := cmp.Diff(test.want, got.Findings); diff != "" {
+			if diff := diffFindings(t, test.want, got.Findings); diff != "" {
 				t.Error(diff)
 			}
 			want := "well"
@@ -206,7 +391,7 @@ func TestFindingsOfFailedRequests(t *testing.T) {
 		check := func(verdict string, findings ...console.Finding) {
 			t.Helper()
 			got, _ := firstEvents(t, c)
-			if diff := cmp.Diff(findings, got.Findings); got.Verdict != verdict || len(findings)+len(got.Findings) > 0 && diff != "" {
+			if diff := diffFindings(t, findings, got.Findings); got.Verdict != verdict || len(findings)+len(got.Findings) > 0 && diff != "" {
 				t.Errorf("%s, %s", got.Verdict, diff)
 			}
 		}
@@ -214,7 +399,7 @@ func TestFindingsOfFailedRequests(t *testing.T) {
 		metrics.count("a", "500", 1, 0)
 		waitSamples(1)
 		check("impaired", console.Finding{
-			Key: "failures:impaired", Verdict: "impaired", Text: "1 of 991 requests in the last minute failed (5xx)", Detail: "a: 1",
+			Key: "failures:impaired", Verdict: "impaired", Text: "1 of 991 requests in the last minute failed (5xx), 1 of 991 in the last 10s", Detail: "a: 1",
 			Runbook: "promises.md#clients-read-5xx",
 		})
 		for route, n := range map[string]int{"b": 30, "c": 20, "d": 10, "e": 2} {
@@ -222,7 +407,7 @@ func TestFindingsOfFailedRequests(t *testing.T) {
 		}
 		waitSamples(1)
 		check("broken", console.Finding{
-			Key: "failures:broken", Verdict: "broken", Text: "63 of 1053 requests in the last minute failed (5xx)", Detail: "b: 30, c: 20, d: 10, 2 more routes",
+			Key: "failures:broken", Verdict: "broken", Text: "63 of 1053 requests in the last minute failed (5xx), 62 of 62 in the last 10s", Detail: "b: 30, c: 20, d: 10, 2 more routes",
 			Runbook: "promises.md#clients-read-5xx",
 		})
 		waitSamples(2)
@@ -232,5 +417,42 @@ func TestFindingsOfFailedRequests(t *testing.T) {
 		})
 		waitSamples(4)
 		check("well")
+	})
+}
+
+func TestFindingsOfSlowServices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		metrics := newCounters()
+		c := startSampling(t, metrics)
+		check := func(want ...console.Finding) (latencies *console.Latencies) {
+			t.Helper()
+			got, _ := firstEvents(t, c)
+			if diff := diffFindings(t, append([]console.Finding{}, want...), got.Findings); diff != "" {
+				t.Error(diff)
+			}
+			return got.Dependencies[0].Latencies
+		}
+		if l := check(); l != nil {
+			t.Errorf("got %+v before the first call", l)
+		}
+		metrics.call("fleet", "OK", 19, 5*time.Second)
+		waitSamples(1)
+		check() // too few calls
+		metrics.call("fleet", "OK", 60, time.Millisecond)
+		metrics.call("fleet", "DeadlineExceeded", 40, 5*time.Second)
+		waitSamples(1)
+		l := check(console.Finding{
+			Key: "slow:fleet", Verdict: "impaired", Runbook: "services.md#a-service-is-slow",
+			Text:   "fleet: slow, half of its calls take 8ms and one in a hundred 9.775s in the last 10s",
+			Detail: "in the last 5m: 9ms and 9.818s",
+		})
+		if l.Calls != 100 || l.P99.Seconds != 9.775 {
+			t.Errorf("got %+v", l)
+		}
+		metrics.call("fleet", "OK", 100, time.Millisecond)
+		waitSamples(1)
+		if l := check(); l.P99.Seconds > .01 || l.P99Of5m.Seconds < 9 {
+			t.Errorf("got %+v after the slow calls", l)
+		}
 	})
 }

@@ -79,11 +79,16 @@ func diagnoseCutOff(gateways []admin.Gateway, now time.Time) []Finding {
 	if sharing == 1 {
 		others += "s"
 	}
-	return []Finding{{
+	f := Finding{
 		Key: "gateways:cut-off:" + who, Verdict: verdict, Runbook: "gateways.md#one-gateway-has-lost-redis",
 		Text:   fmt.Sprintf("%s: Redis not in use%s, while %s it", who, forTime(lost, now), others),
 		Detail: "rate limits there: " + strings.Join(slices.Compact(modes), ", "),
-	}}
+	}
+	if verdict == verdictBroken {
+		f.Impact = "with the mode deny, every request there gets 503"
+		f.Action = "remove it from the balancer; then run redis-cli ping from that machine"
+	}
+	return []Finding{f}
 }
 
 // diagnoseSilent finds gateways that are not heard, and did not end in order.
@@ -129,7 +134,7 @@ func diagnoseRefused(gateways []admin.Gateway) []Finding {
 	}}
 }
 
-// diagnoseConfigurations finds configurations that differ, and have not changed for rolloutTime.
+// diagnoseConfigurations finds configurations that differ, and limits in them, and have not changed for rolloutTime.
 func diagnoseConfigurations(gateways []admin.Gateway, now time.Time) []Finding {
 	var last time.Time
 	for _, g := range gateways {
@@ -140,7 +145,10 @@ func diagnoseConfigurations(gateways []admin.Gateway, now time.Time) []Finding {
 	if now.Sub(last) < rolloutTime {
 		return nil
 	}
-	return differences(gateways, "configuration", last, now, func(g admin.Gateway) string { return g.ConfigVersion })
+	return append(
+		differences(gateways, "configurations", last, now, func(g admin.Gateway) string { return g.ConfigVersion }),
+		differences(gateways, "sets of limits", last, now, func(g admin.Gateway) string { return g.LimitsVersion })...,
+	)
 }
 
 // diagnoseBuilds finds builds that differ, if no gateway has started for upgradeTime.
@@ -153,17 +161,19 @@ func diagnoseBuilds(gateways []admin.Gateway, now time.Time) []Finding {
 	if up < upgradeTime {
 		return nil
 	}
-	return differences(gateways, "build", now.Add(-up), now, func(g admin.Gateway) string {
+	return differences(gateways, "builds", now.Add(-up), now, func(g admin.Gateway) string {
 		return strings.TrimSpace(g.Version + " " + g.Revision)
 	})
 }
 
-// differences returns a finding if a value is not the same on all gateways. The text has the number of values, the detail who has which.
+// differences returns a finding if a value is not the same on all gateways that report it. The text has the number of values, the detail
+// which gateway has which.
 func differences(gateways []admin.Gateway, what string, since, now time.Time, value func(admin.Gateway) string) []Finding {
 	byValue := make(map[string][]string)
 	for _, g := range gateways {
 		byValue[value(g)] = append(byValue[value(g)], g.Host)
 	}
+	delete(byValue, "")
 	if len(byValue) < 2 {
 		return nil
 	}
@@ -172,8 +182,8 @@ func differences(gateways []admin.Gateway, what string, since, now time.Time, va
 		lines = append(lines, v+" on "+names(byValue[v]))
 	}
 	return []Finding{{
-		Key: "gateways:" + what + "s", Verdict: verdictImpaired, Runbook: runbookVersions,
-		Text:   fmt.Sprintf("%s among %d gateways%s", counted(len(byValue), what), len(gateways), forTime(since, now)),
+		Key: "gateways:" + what, Verdict: verdictImpaired, Runbook: runbookVersions,
+		Text:   fmt.Sprintf("%d %s among %d gateways%s", len(byValue), what, len(gateways), forTime(since, now)),
 		Detail: joined(lines),
 	}}
 }

@@ -18,7 +18,8 @@ func halfRolled() admin.Gateways {
 	status := func(host, config string) admin.GatewayStatus {
 		return admin.GatewayStatus{
 			Host: host, AdminListen: "10.0.0.1:9090", Version: "1.2.3", Revision: "22418eb0d417", ConfigVersion: config, ConfigSince: at(time.Hour),
-			Mode: "shared", Breakers: []string{}, RPS: 120, Up: 3600, At: noon,
+			LimitsVersion: "1111" + config,
+			Mode:          "shared", Breakers: []string{}, RPS: 120, Up: 3600, At: noon,
 		}
 	}
 	f := admin.Gateways{State: admin.GatewaysCurrent, ReadAt: at(time.Second), Gateways: []admin.Gateway{
@@ -30,7 +31,8 @@ func halfRolled() admin.Gateways {
 	}}
 	alone := &f.Gateways[1]
 	alone.Mode, alone.ModeSince, alone.Breakers, alone.FailedRPS, alone.LimitedRPS = "local", at(12*time.Second), []string{"fleet"}, 3, 1.5
-	alone.Draining, alone.ConfigRefused = true, true
+	alone.Draining, alone.ConfigRefused, alone.Ready = true, true, new(bool)
+	f.Gateways[0].Ready = new(true)
 	return f
 }
 
@@ -52,9 +54,9 @@ func TestGatewaysAreShown(t *testing.T) {
 	s := show(t, g)
 	s.eventually("the gateways are shown", `document.querySelectorAll("#gateways tbody tr").length === 5`)
 	for id, want := range map[string]string{
-		"1": "gate-1 this gateway · 10.0.0.1:9090 ✓ live 1.2.3 aaaa00000000 ✓ shared closed 120 0 0",
-		"2": "gate-2 10.0.0.1:9090 · draining ✓ 1s ago 1.2.3 aaaa00000000 ✕ refused the file ! local for 12s ✕ fleet 120 3 1.5",
-		"3": "gate-3 10.0.0.1:9090 ✓ 2s ago 1.2.3 bbbb00000000 ≠ differs ✓ shared closed 120 0 0",
+		"1": "gate-1 this gateway · 10.0.0.1:9090 ✓ live ✓ ready 1.2.3 aaaa00000000 ✓ shared closed 120 0 0",
+		"2": "gate-2 10.0.0.1:9090 · draining ✓ 1s ago ✕ not ready 1.2.3 aaaa00000000 ✕ refused the file ! local for 12s ✕ fleet 120 3 1.5",
+		"3": "gate-3 10.0.0.1:9090 ✓ 2s ago 1.2.3 bbbb00000000 ≠ differs, ≠ limits differ ✓ shared closed 120 0 0",
 		"4": "gate-4 10.0.0.1:9090 ✕ silent, last heard 42s ago 1.2.3 aaaa00000000 ✓ shared closed 120 0 0",
 		"5": "5 ? reports no status",
 	} {
@@ -87,5 +89,16 @@ func TestGatewaysThatCannotBeReadAreNamed(t *testing.T) {
 		}
 		s := show(t, serveConsole(t, newAtNoon(newCounters(), source)))
 		s.eventually("the state is shown", fmt.Sprintf(`document.getElementById("gateways-note").innerText === %q`, want))
+		if state != admin.GatewaysStale {
+			continue
+		}
+		for id, want := range map[string]string{ // old values are not compared
+			"1": "gate-1 this gateway · 10.0.0.1:9090 ✓ live ✓ ready 1.2.3 aaaa00000000 ✓ shared closed 120 0 0",
+			"3": "gate-3 10.0.0.1:9090 ? 2s ago 1.2.3 bbbb00000000 ✓ shared closed 120 0 0",
+		} {
+			if got := s.row(id); got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+		}
 	}
 }

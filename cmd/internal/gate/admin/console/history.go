@@ -14,7 +14,8 @@ const (
 	latencyPoints   = 5 * pointsPerMinute // points with latencies; points is a multiple of it
 )
 
-// history holds the requests between samples as a ring of points for each route. It is safe for concurrent use.
+// history holds the requests between samples as a ring of points for each route, or the calls for each service. It is safe for concurrent
+// use.
 type history struct {
 	every time.Duration
 
@@ -37,8 +38,8 @@ func newHistory(every time.Duration) *history {
 	return &history{every: every, routes: make(map[string]*series)}
 }
 
-// add adds a point: the difference between r and the previous readings.
-func (h *history) add(r readings, now time.Time) {
+// add adds a point: the difference between the totals and the previous ones.
+func (h *history) add(r measured, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	first := h.samples == 0

@@ -20,13 +20,17 @@ var (
 	scriptFiles embed.FS
 )
 
-// script returns the script of the page. Its parts share the scope of one function.
+// script returns the script of the page, without lines that are comments. Its parts share the scope of one function.
 func script() string {
 	var b strings.Builder
 	b.WriteString("'use strict';\n(() => {\n")
 	for _, part := range []string{"dom", "state", "gateways", "traffic", "explain", "events"} {
 		text, _ := scriptFiles.ReadFile("page/" + part + ".js") // embedded: it exists
-		b.Write(text)
+		for line := range strings.Lines(string(text)) {
+			if !strings.HasPrefix(strings.TrimSpace(line), "//") {
+				b.WriteString(line)
+			}
+		}
 	}
 	b.WriteString("})();\n")
 	return b.String()

@@ -12,6 +12,7 @@ const (
 	metricDuration   = "opsgate_http_request_duration_seconds"
 	metricInFlight   = "opsgate_http_requests_in_flight"
 	metricCalls      = "opsgate_upstream_requests_in_flight"
+	metricCallTimes  = "opsgate_upstream_request_duration_seconds"
 	metricStart      = "process_start_time_seconds"
 	metricMemory     = "process_resident_memory_bytes"
 	metricGoroutines = "go_goroutines"
@@ -41,22 +42,32 @@ func classOf(status string) class {
 	}
 }
 
-// totals are the counters of one route since the process started.
+// totals are the counters of one route or service since the process started.
 type totals struct {
 	requests [classes]float64
 	buckets  []uint64 // cumulative, with +Inf at the end; nil if unknown
 }
 
+// measured are the counters of all routes or services.
+type measured struct {
+	routes map[string]*totals // or services
+	bounds []float64          // of the buckets, in seconds
+}
+
 // readings are the values of the metrics at one moment.
 type readings struct {
-	routes   map[string]*totals
-	bounds   []float64 // of the buckets, in seconds
+	measured
+
+	services measured
 	gauges   map[string]float64
 	inFlight map[string]float64 // calls in flight, by service
 }
 
 func newReadings(families []*dto.MetricFamily) readings {
-	r := readings{routes: make(map[string]*totals), gauges: make(map[string]float64), inFlight: make(map[string]float64)}
+	r := readings{
+		measured: measured{routes: make(map[string]*totals)}, services: measured{routes: make(map[string]*totals)},
+		gauges: make(map[string]float64), inFlight: make(map[string]float64),
+	}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			r.add(family.GetName(), m)
@@ -69,9 +80,11 @@ func newReadings(families []*dto.MetricFamily) readings {
 func (r *readings) add(name string, m *dto.Metric) {
 	switch name {
 	case metricRequests:
-		r.route(m).requests[classOf(label(m, "status"))] += m.GetCounter().GetValue()
+		r.of(label(m, "route")).requests[classOf(label(m, "status"))] += m.GetCounter().GetValue()
 	case metricDuration:
-		r.addDurations(m)
+		r.addDurations(label(m, "route"), m.GetHistogram())
+	case metricCallTimes:
+		r.services.addDurations(label(m, "service"), m.GetHistogram())
 	case metricCalls:
 		r.inFlight[label(m, "service")] = m.GetGauge().GetValue()
 	case metricInFlight, metricStart, metricMemory, metricGoroutines:
@@ -79,9 +92,8 @@ func (r *readings) add(name string, m *dto.Metric) {
 	}
 }
 
-// addDurations adds the buckets of a histogram. All routes have the same bounds.
-func (r *readings) addDurations(m *dto.Metric) {
-	h := m.GetHistogram()
+// addDurations adds the buckets of a histogram. All have the same bounds.
+func (r *measured) addDurations(name string, h *dto.Histogram) {
 	bounds, counts := make([]float64, 0, len(h.GetBucket())), make([]uint64, 0, len(h.GetBucket())+1)
 	for _, b := range h.GetBucket() {
 		bounds, counts = append(bounds, b.GetUpperBound()), append(counts, b.GetCumulativeCount())
@@ -90,13 +102,17 @@ func (r *readings) addDurations(m *dto.Metric) {
 	if r.bounds == nil {
 		r.bounds = bounds
 	}
-	if len(bounds) > 0 && slices.Equal(bounds, r.bounds) {
-		r.route(m).buckets = counts
+	if len(bounds) == 0 || !slices.Equal(bounds, r.bounds) {
+		return
 	}
+	t := r.of(name)
+	for i, n := range t.buckets {
+		counts[i] += n
+	}
+	t.buckets = counts
 }
 
-func (r *readings) route(m *dto.Metric) *totals {
-	name := label(m, "route")
+func (r *measured) of(name string) *totals {
 	t, ok := r.routes[name]
 	if !ok {
 		t = new(totals)

@@ -11,6 +11,7 @@ import (
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/admin/console"
+	"opsgate/cmd/internal/gate/config"
 )
 
 // getRunbook returns the response for a page such as "limits.html".
@@ -50,11 +51,13 @@ func TestFindingsHaveRunbooks(t *testing.T) {
 	s := healthy()
 	s.store = admin.Store{Mode: "local", Breaker: &admin.Breaker{State: "open"}}
 	s.config.LastReload = &admin.Reload{Outcome: "refused"}
+	s.config.Certificates = []config.Certificate{{Key: "tls.cert_file"}}
 	s.gateways = halfRolled()
 	for _, name := range []string{"identity", "fleet", "redis", "revocations", "capacity", "connections"} {
 		s.dependencies[name] = admin.Dependency{State: "unavailable"}
 	}
 	s.dependencies["audit"] = breaker(backendclient.BreakerStatus{State: "open"})
+	s.dependencies["monitoring"] = admin.Dependency{Wrong: &backendclient.WrongService{}}
 	metrics := newCounters()
 	c := newConsole(metrics, s)
 	sample(t, c)
@@ -65,7 +68,8 @@ func TestFindingsHaveRunbooks(t *testing.T) {
 	if len(got.Findings) < 9 {
 		t.Errorf("there are only %+v", got.Findings)
 	}
-	for _, f := range append(got.Findings, console.Finding{Key: "draining", Runbook: "gateways.md#a-gateway-is-draining"}) {
+	for _, f := range append(got.Findings, console.Finding{Key: "draining", Runbook: "gateways.md#a-gateway-is-draining"},
+		console.Finding{Key: "reload", Runbook: "configuration.md#a-certificate-is-refused"}) {
 		page, anchor, _ := strings.Cut(f.Runbook, "#")
 		html := getRunbook(t, strings.Replace(page, ".md", ".html", 1)).Body.String()
 		if anchor == "" || !strings.Contains(html, `<h2 id="`+anchor+`">`) {

@@ -10,19 +10,20 @@ import (
 // sampleEvery is the interval of the traffic history, which therefore covers 15 minutes.
 const sampleEvery = 10 * time.Second
 
-// A Sampler keeps the traffic history, which it samples from the metrics of the process.
+// A Sampler keeps the history of traffic and of calls to services, which it samples from the metrics of the process.
 type Sampler struct {
-	metrics prometheus.Gatherer
-	clock   func() time.Time
-	history *history
+	metrics  prometheus.Gatherer
+	clock    func() time.Time
+	history  *history
+	services *history
 }
 
-// NewSampler returns a Sampler with an empty history. clock is the wall clock; nil for time.Now.
+// NewSampler returns a Sampler without a history. clock is the wall clock; nil for time.Now.
 func NewSampler(metrics prometheus.Gatherer, clock func() time.Time) *Sampler {
 	if clock == nil {
 		clock = time.Now
 	}
-	return &Sampler{metrics: metrics, clock: clock, history: newHistory(sampleEvery)}
+	return &Sampler{metrics: metrics, clock: clock, history: newHistory(sampleEvery), services: newHistory(sampleEvery)}
 }
 
 // Run samples the metrics until ctx ends, then returns nil.
@@ -30,7 +31,9 @@ func (s *Sampler) Run(ctx context.Context) error {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {
-		s.history.add(s.read(), s.clock())
+		r, now := s.read(), s.clock()
+		s.history.add(r.measured, now)
+		s.services.add(r.services, now)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/duration"
 	"opsgate/ratelimit"
 )
@@ -23,6 +25,7 @@ type State struct {
 	Up           float64             `json:"up_seconds"` // 0 if unknown
 	Draining     bool                `json:"draining"`
 	Verdict      string              `json:"verdict"`  // of the first finding, or "well"
+	Quiet        bool                `json:"quiet"`    // no request was counted in the last minute
 	Findings     []Finding           `json:"findings"` // the most severe first
 	Dependencies []DependencyView    `json:"dependencies"`
 	Limiter      LimiterView         `json:"limiter"`
@@ -41,11 +44,13 @@ type DependencyView struct {
 	OK       bool         `json:"ok"`
 	Since    *time.Time   `json:"since"` // when OK became false; null if OK or unknown
 	Reason   string       `json:"reason,omitempty"`
+	Verdict  string       `json:"verdict"`   // of its most severe finding, or "well"
 	Breaker  *BreakerView `json:"breaker"`   // null for a dependency without a breaker
 	InFlight *float64     `json:"in_flight"` // calls; null if not counted
 	Load     *admin.Load  `json:"load"`      // null for a dependency that is not a limit
 
 	Endpoints []EndpointView `json:"endpoints,omitempty"` // addresses of an internal service
+	Latencies *Latencies     `json:"latencies"`           // null for a dependency that has not been called
 }
 
 // place returns the place of a dependency in the table: services first.
@@ -72,13 +77,23 @@ type LimiterView struct {
 // state reads the state of the gateway.
 func (c *Console) state() State {
 	now, r, source := c.options.Clock(), c.read(), c.options.Source
-	config, dependencies, store := source.Configuration(), source.Dependencies(), source.Store()
-	config.Since, config.Values = config.Since.UTC(), nil
+	active, dependencies, store := source.Configuration(), maps.Clone(source.Dependencies()), source.Store()
+	staleFor := staleForKey
+	if i := slices.IndexFunc(active.Values, func(v config.Value) bool { return v.Key == staleForKey }); i >= 0 {
+		staleFor = fmt.Sprintf("%s (%s)", staleForKey, active.Values[i].Value)
+	}
+	active.Since, active.Values = active.Since.UTC(), nil
+	for name, d := range dependencies {
+		if d.Breaker != nil && d.Breaker.Team != "" {
+			d.TeamName = source.Names([]string{d.Breaker.Team})[d.Breaker.Team]
+			dependencies[name] = d
+		}
+	}
 	s := State{
 		At: now.UTC().Truncate(time.Millisecond), Host: c.options.Host, Version: c.options.Version, Draining: c.isDraining(),
 		Limiter: limiterView(store, now), Dependencies: []DependencyView{},
 		InFlight: r.gauges[metricInFlight], Memory: r.gauges[metricMemory], Goroutines: r.gauges[metricGoroutines],
-		Busiest: source.Busiest(busiestTokens), Config: config, Gateways: source.Gateways(),
+		Busiest: source.Busiest(busiestTokens), Config: active, Gateways: source.Gateways(),
 	}
 	if s.Busiest == nil {
 		s.Busiest = []admin.BusyToken{}
@@ -86,19 +101,37 @@ func (c *Console) state() State {
 	if start := r.gauges[metricStart]; start > 0 {
 		s.Up = max(0, now.Sub(time.Unix(int64(start), 0)).Seconds())
 	}
+	latencies := c.services.latencies()
 	for _, name := range slices.Sorted(maps.Keys(dependencies)) {
-		s.Dependencies = append(s.Dependencies, dependencyView(name, dependencies[name], r, now))
+		v := dependencyView(name, dependencies[name], r, now)
+		if l, called := latencies[name]; called {
+			v.Latencies = &l
+		}
+		s.Dependencies = append(s.Dependencies, v)
 	}
 	slices.SortStableFunc(s.Dependencies, func(a, b DependencyView) int { return place(a.Name) - place(b.Name) })
+	failures := c.history.failures()
+	s.Quiet = failures.all == 0
 	s.Findings = diagnose(snapshot{
-		now: now, draining: s.Draining, dependencies: dependencies, store: store, reload: config.LastReload,
-		failures: c.history.failures(), gateways: s.Gateways,
+		now: now, draining: s.Draining, dependencies: dependencies, store: store, reload: active.LastReload, certificates: active.Certificates,
+		failures: failures, latencies: latencies, gateways: s.Gateways, staleFor: staleFor,
 	})
-	s.Verdict = verdictWell
-	if len(s.Findings) > 0 {
-		s.Verdict = s.Findings[0].Verdict
+	s.Verdict = s.verdictOf("")
+	for i := range s.Dependencies {
+		s.Dependencies[i].Verdict = s.verdictOf(s.Dependencies[i].Name)
 	}
 	return s
+}
+
+// verdictOf returns the verdict of the first finding about a dependency, "" for all, or "well".
+func (s *State) verdictOf(dependency string) string {
+	for _, f := range s.Findings {
+		kind, about, _ := strings.Cut(f.Key, ":")
+		if dependency == "" || about == dependency || dependency == admin.DependencyRedis && (kind == "limiter" || kind == "eviction") {
+			return f.Verdict
+		}
+	}
+	return verdictWell
 }
 
 func dependencyView(name string, d admin.Dependency, r readings, now time.Time) DependencyView {
@@ -111,19 +144,23 @@ func dependencyView(name string, d admin.Dependency, r readings, now time.Time) 
 		v.InFlight = &n
 	}
 	if b := d.Breaker; b != nil {
-		v.Breaker = &BreakerView{Breaker: admin.Breaker{State: b.State, Cause: b.Cause, Team: b.Team}, Text: breakerText(*b, now)}
+		v.Breaker = &BreakerView{Breaker: admin.BreakerOf(*b), Text: breakerText(d, now)}
 	}
 	return v
 }
 
-// breakerText returns the state of a breaker, for how long, and what follows.
-func breakerText(b backendclient.BreakerStatus, now time.Time) string {
+// breakerText returns the state of the breaker of a dependency, for how long, and what follows.
+func breakerText(d admin.Dependency, now time.Time) string {
+	b := d.Breaker
 	text := string(b.State)
 	if b.State != backendclient.BreakerClosed {
 		text += forTime(b.TrippedAt, now)
 	}
+	if len(b.Methods) > 0 {
+		text += ", for " + strings.Join(b.Methods, ", ")
+	}
 	if b.Team != "" {
-		text += ", only for team " + b.Team
+		text += ", only for team " + strings.TrimSpace(d.TeamName+" "+b.Team)
 	}
 	switch {
 	case b.State == backendclient.BreakerHalfOpen:

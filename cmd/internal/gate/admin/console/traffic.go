@@ -88,17 +88,46 @@ func (h *history) routeTraffic(name string, s *series) RouteTraffic {
 		}
 		return numbers
 	}
-	times := h.recentTimes(s)
+	times := h.recentTimes(s, latencyPoints)
 	return RouteTraffic{
 		Name: name, Answered: list(answered), Rejected: list(rejected), Limited: list(limited), Failed: list(failed),
 		P50: quantile(.5, h.bounds, times), P99: quantile(.99, h.bounds, times),
 	}
 }
 
-// recentTimes returns the requests of the last five minutes by bucket.
-func (h *history) recentTimes(s *series) []uint32 {
+// Latencies are the latencies of the calls to a service.
+type Latencies struct {
+	Calls uint64   `json:"calls"` // in the last point
+	P50   *Latency `json:"p50"`   // of the last point; null without calls
+	P99   *Latency `json:"p99"`
+
+	P50Of5m *Latency `json:"p50_of_5m"` // of the last five minutes
+	P99Of5m *Latency `json:"p99_of_5m"`
+}
+
+// latencies returns the latencies of each service.
+func (h *history) latencies() map[string]Latencies {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make(map[string]Latencies, len(h.routes))
+	for name, s := range h.routes {
+		last, longer := h.recentTimes(s, 1), h.recentTimes(s, latencyPoints)
+		l := Latencies{
+			P50: quantile(.5, h.bounds, last), P99: quantile(.99, h.bounds, last),
+			P50Of5m: quantile(.5, h.bounds, longer), P99Of5m: quantile(.99, h.bounds, longer),
+		}
+		for _, n := range last {
+			l.Calls += uint64(n)
+		}
+		all[name] = l
+	}
+	return all
+}
+
+// recentTimes returns the requests of the latest n points by bucket.
+func (h *history) recentTimes(s *series, n int) []uint32 {
 	var sum []uint32
-	for _, at := range h.latest(latencyPoints) {
+	for _, at := range h.latest(n) {
 		sum = addCounts(sum, s.times[at%latencyPoints])
 	}
 	return sum
@@ -178,11 +207,12 @@ func (h *history) rates() (r Rates) {
 	return r
 }
 
-// failures counts the requests of the last minute.
+// failures counts the requests of the last minute, and of its last point.
 type failures struct {
-	failed, all uint64
-	byRoute     map[string]uint64 // failed
-	quietFor    time.Duration     // minimum time since the last failure, in whole points
+	failed, all         uint64
+	lastFailed, lastAll uint64
+	byRoute             map[string]uint64 // failed
+	quietFor            time.Duration     // minimum time since the last failure, in whole points
 }
 
 func (h *history) failures() failures {
@@ -191,12 +221,15 @@ func (h *history) failures() failures {
 	f := failures{byRoute: make(map[string]uint64)}
 	for _, at := range h.latest(pointsPerMinute) {
 		f.quietFor += h.every
+		f.lastFailed, f.lastAll = 0, 0
 		for name, s := range h.routes {
 			for _, n := range s.requests[at] {
 				f.all += uint64(n)
+				f.lastAll += uint64(n)
 			}
 			if n := uint64(s.requests[at][failed]); n > 0 {
 				f.failed += n
+				f.lastFailed += n
 				f.byRoute[name] += n
 				f.quietFor = 0
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -24,9 +25,7 @@ func TestGatewayWithoutRedisIsShownByBoth(t *testing.T) {
 	server := redistest.Start(t)
 	link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()),
 		"redis", "127.0.0.1:0", server.Addr())
-	if err := link.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, link.Start())
 	t.Cleanup(link.Stop)
 	counting := func(redis string) *gateway {
 		return startCounting(t, fmt.Sprintf("store: redis, redis: {addresses: [%q]}, ", redis), "")
@@ -63,9 +62,7 @@ func TestGatewayWithoutRedisIsShownByBoth(t *testing.T) {
 	s.checkAxe(t)
 	s.screenshot("without-redis.png")
 
-	if err := link.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, link.Start())
 	s.eventually("both share Redis again", has(second, "✓ live", "✓ shared")+" && "+has(first, "s ago", "✓ shared"))
 	if complaints := s.journal.Complaints(); len(complaints) > 0 {
 		t.Errorf("the browser logged %q", complaints)

@@ -6,7 +6,8 @@ const table = (caption, heads, rows) => {
   fill(t, rows, (r) => r.key, (r) => r.cells, (cells, r) => { if (r.decides) attr(cells[0].parentNode, 'class', 'decides'); });
   return t;
 };
-const line = (name, text) => el('p', {}, el('strong', {}, name + ' '), text);
+const bdi = (name = '') => el('bdi', {}, name);
+const line = (name, ...parts) => el('p', {}, el('strong', {}, name + ' '), ...parts);
 
 const summaryOf = (x) => {
   const a = x.answer, decides = x.checks.find((c) => c.name === a.failed_check), unknown = x.checks.filter((c) => c.outcome === 'unknown' && c.name !== 'service').map((c) => c.name);
@@ -26,7 +27,7 @@ const explained = (x) => {
     const b = s.breaker && s.breaker.state !== 'closed' ? s.breaker : null, breaker = b ? 'breaker ' + b.state : '';
     return s.state + (b && s.state !== breaker ? ', ' + breaker : '') + (b && b.cause ? ' (' + b.cause + ')' : '');
   };
-  const t = x.token, p = x.policy;
+  const t = x.token, p = x.policy, team = t.team_id ? ['of team ', bdi(t.team_name), ' ' + t.team_id] : [];
   const checks = x.checks.map((c, i) => ({
     key: String(i), decides: c.name === x.answer.failed_check,
     cells: [el('th', { scope: 'row', class: 'still' }, (i + 1) + '. ' + c.name), el('td', { class: 'still ' + outcome[c.outcome][1] }, outcome[c.outcome][0]), el('td', { class: 'full' }, (c.detail || '') + (c.name === x.answer.failed_check ? ' \u2013 decisive' : ''))],
@@ -43,7 +44,7 @@ const explained = (x) => {
   ];
   if (limits.length) parts.push(table('Limits', ['Limit', 'Requests', 'Left', 'More in', 'Set at'], limits));
   parts.push(
-    line('Token', t.freshness === 'revoked' ? 'revoked' + (t.team_id ? ', of team ' + t.team_id : '') : t.cached ? 'of team ' + t.team_id + (t.ai_plan ? ', with the AI plan' : ', without the AI plan') + '; scopes: ' + ((t.scopes || []).join(', ') || 'none') + ' (' + (freshness[t.freshness] || t.freshness) + ')' : 'not cached by this gateway'),
+    line('Token', bdi(t.token_name), ' ', ...t.freshness === 'revoked' ? ['revoked, ', ...team] : t.cached ? [...team, (t.ai_plan ? ', with the AI plan' : ', without the AI plan') + '; scopes: ' + ((t.scopes || []).join(', ') || 'none') + ' (' + (freshness[t.freshness] || t.freshness) + ')'] : ['not cached by this gateway']),
     line('Policy', p.class + ', set by ' + p.key + ' (' + p.origin + ')' + (p.owner ? ', owner: ' + p.owner : '') + (p.reason ? ', reason: ' + p.reason : '') +
       (p.expires ? ', until ' + moment(p.expires) : '') + (p.team_unknown ? '; the team is unknown and may have another policy' : '')),
     line('identity', serviceOf(x.identity)));
@@ -53,6 +54,20 @@ const explained = (x) => {
 
 const failedExplanation = (f) => [el('p', { class: 'bad' }, f.error), ...Object.entries(f.details || {}).map(([name, text]) => el('p', {}, name + ' ' + text))];
 
+// find fills in the id of the only token with a name, or returns a list to choose from.
+const find = async (q) => {
+  const response = await request('/admin/tokens?' + new URLSearchParams({ q }));
+  if (!response.ok) return failedExplanation(await refusal(response));
+  const { tokens, total } = await response.json();
+  const choose = (t) => { $('token-id').value = t.token_id; };
+  if (total === 1) return choose(tokens[0]);
+  return [el('h3', {}, total ? total + ' cached tokens match' : 'This gateway has cached no such token'), ...tokens.map((t) => {
+    const button = el('button', { class: 'small' }, t.token_id);
+    button.addEventListener('click', () => { choose(t); $('explain').requestSubmit(); });
+    return el('p', {}, button, ' ', bdi(t.token_name), ' of team ', bdi(t.team_name), ' ' + t.team_id);
+  })];
+};
+
 $('explain').addEventListener('submit', async (event) => {
   event.preventDefault();
   const id = $('token-id').value.trim(), team = $('team-id').value.trim();
@@ -61,11 +76,14 @@ $('explain').addEventListener('submit', async (event) => {
     $('token-id').value = '';
     parts = failedExplanation({ error: 'That is a token. It was not sent. Use its id, which is in the access log.' });
   } else {
-    const query = new URLSearchParams({ method: $('method').value, path: $('path').value.trim(), token_id: id });
-    if (team) query.set('team_id', team);
     try {
-      const response = await request('/admin/explain?' + query);
-      parts = response.ok ? explained(await response.json()) : failedExplanation(await refusal(response));
+      parts = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id) ? undefined : await find(id);
+      if (!parts) {
+        const query = new URLSearchParams({ method: $('method').value, path: $('path').value.trim(), token_id: $('token-id').value.trim() });
+        if (team) query.set('team_id', team);
+        const response = await request('/admin/explain?' + query);
+        parts = response.ok ? explained(await response.json()) : failedExplanation(await refusal(response));
+      }
     } catch { parts = failedExplanation({ error: 'No response from the gateway.' }); }
   }
   $('answer').replaceChildren(...parts);

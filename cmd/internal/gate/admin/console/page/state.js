@@ -21,21 +21,36 @@ const linkRunbook = (link, runbook) => {
 };
 $('headline-runbook').append(runbookLink());
 
-// showVerdict updates the headline, with the runbook of the first finding. Screen readers hear it only when the key changes, not with each change of a duration.
-const showVerdict = (verdict, headline, detail, more, key, runbook) => {
+// showAdvice fills a list with what an operator reads first about a finding.
+const showAdvice = (list, f) => {
+  const lines = f.impact ? [['Impact', f.impact], ['Gets worse', f.deadline || 'not by itself'], ['Do first', f.action]] : [];
+  while (list.children.length > lines.length) list.lastChild.remove();
+  lines.forEach(([name, text], i) => {
+    const line = list.children[i] || list.appendChild(el('div', {}, el('dt'), ' ', el('dd')));
+    set(line.firstChild, name);
+    set(line.lastChild, text);
+  });
+  show(list, lines.length > 0);
+};
+
+// showVerdict updates the headline, with the advice and the runbook of the first finding. Screen readers hear it only when the key changes, not with each change of a duration.
+const showVerdict = (verdict, headline, detail, more, key, first = {}) => {
   attr($('verdict'), 'data-verdict', verdict);
   set($('mark'), marks[verdict]);
   set($('headline'), headline);
   set($('headline-detail'), detail || '');
   show($('headline-detail'), !!detail);
-  show($('headline-runbook'), !!runbook);
-  linkRunbook($('headline-runbook').firstChild, runbook);
+  showAdvice($('headline-advice'), first);
+  show($('headline-runbook'), !!first.runbook);
+  linkRunbook($('headline-runbook').firstChild, first.runbook);
   const list = $('more');
   while (list.children.length > more.length) list.lastChild.remove();
   more.forEach((f, i) => {
-    const item = list.children[i] || list.appendChild(el('li', {}, el('span'), ' ', runbookLink()));
-    set(item.firstChild, f.text + (f.detail ? ' \u2013 ' + f.detail : ''));
-    linkRunbook(item.lastChild, f.runbook);
+    const item = list.children[i] || list.appendChild(el('li', {}, el('span'), ' ', runbookLink(), el('dl')));
+    const [text, link, advice] = item.children;
+    set(text, f.text + (f.detail ? ' \u2013 ' + f.detail : ''));
+    linkRunbook(link, f.runbook);
+    showAdvice(advice, f);
   });
   show(list, more.length > 0);
   document.title = headline + ' \u2013 opsgate';
@@ -50,14 +65,22 @@ const showVerdict = (verdict, headline, detail, more, key, runbook) => {
 
 const dependencyRow = (cells, d) => {
   set(cells[1], (d.ok ? '\u2713 ' : '\u2715 ') + d.state + (d.since ? ' for ' + ago(d.since) : ''));
-  attr(cells[1], 'class', 'still ' + (d.ok ? 'well' : 'bad'));
+  attr(cells[1], 'class', 'still ' + ({ well: 'well', impaired: 'warn', broken: 'bad' })[d.ok || d.verdict !== 'well' ? d.verdict : 'broken']);
   const b = d.breaker;
   set(cells[2], b ? b.text : '');
   attr(cells[2], 'class', !b || b.state === 'closed' ? 'zero' : b.state === 'open' ? 'bad' : 'warn');
   count(cells[3], d.in_flight, '');
   if (d.load) set(cells[3], d.load.current.toLocaleString('en') + ' of ' + d.load.limit.toLocaleString('en'));
-  endpoints(cells[4], d.endpoints || []);
-  set(cells[5], b && b.cause || d.reason || '');
+  set(cells[4], latencies(d.latencies));
+  endpoints(cells[5], d.endpoints || []);
+  set(cells[6], b && b.cause || d.reason || '');
+};
+
+// latencies returns the latencies of a service in the last ten seconds and five minutes.
+const latencies = (l) => {
+  if (!l || !l.p99_of_5m) return '';
+  const pair = (p50, p99) => (p99 ? latency(p50) + '; ' + latency(p99) : 'no calls').replaceAll(' ', '\u00a0');
+  return pair(l.p50, l.p99) + '\n(' + pair(l.p50_of_5m, l.p99_of_5m) + ')';
 };
 
 // endpoints shows the endpoints of a service as a summary that opens.
@@ -84,16 +107,18 @@ const ago = (text) => duration(Math.max(0, now - new Date(text)) / 1000);
 const renderState = (s) => {
   now = new Date(s.at).getTime();
   const [first, ...more] = s.findings;
-  showVerdict(s.verdict, first ? first.text : 'Everything is well', first && first.detail, more, s.findings.map((f) => f.key).join(' '), first && first.runbook);
+  showVerdict(s.verdict, first ? first.text : 'Everything is well' + (s.quiet ? '; no traffic in the last minute' : ''), first && first.detail, more, s.findings.map((f) => f.key).join(' '), first);
   set($('who'), [s.host, s.version, 'up ' + duration(s.up_seconds)].filter(Boolean).join(' \u00b7 '));
   fill($('needs'), s.dependencies, (d) => d.name,
-    (d) => [el('th', { scope: 'row', class: 'side' }, d.name), el('td'), el('td', { 'data-label': 'breaker' }), number('in use'), el('td', { class: 'endpoints', 'data-label': 'endpoints' }), el('td', { class: 'detail full' })], dependencyRow);
+    (d) => [el('th', { scope: 'row', class: 'side' }, d.name), el('td'), el('td', { 'data-label': 'breaker' }), number('in use'), el('td', { class: 'lines', 'data-label': 'latency' }), el('td', { class: 'endpoints', 'data-label': 'endpoints' }), el('td', { class: 'detail full' })], dependencyRow);
   renderGateways(s.gateways);
   set($('limiter'), s.limiter.text);
   attr($('limiter'), 'class', s.limiter.ok ? '' : 'bad');
   set($('f-flight'), short(s.in_flight));
   fill($('busy'), s.busiest, (b) => b.token_id, busyRow, (cells, b) => {
-    set(cells[0].lastChild, b.team_id);
+    const [name, , team] = cells[0].children;
+    set(name, b.token_name || '');
+    set(team.firstChild, b.team_name || '');
     count(cells[1], b.requests, '');
     count(cells[2], b.denied, 'warn');
   });
@@ -107,11 +132,11 @@ const busyRow = (b) => {
   button.addEventListener('click', () => {
     $('token-id').value = b.token_id;
     $('team-id').value = '';
-    $('path').focus();
+    $('explain').requestSubmit();
     $('t-explain').scrollIntoView({ block: 'start' });
   });
-  const head = rowHead(b.token_id, true);
-  head.append(el('small'));
+  const head = rowHead('', true);
+  head.append(el('bdi'), el('span', {}, b.token_id), el('small', {}, el('bdi'), ' ' + b.team_id));
   return [head, number('requests'), number('refused'), el('td', { class: 'act' }, button)];
 };
 
@@ -127,4 +152,10 @@ const renderConfig = (c) => {
   while (list.children.length > problems.length) list.lastChild.remove();
   problems.forEach((text, i) => set(list.children[i] || list.appendChild(el('li')), text));
   show(list, problems.length > 0);
+  fill($('certificates'), c.certificates || [], (e) => e.key, (e) => [rowHead(e.key, true), el('td', { 'data-label': 'expires' })], ([, cell], e) => {
+    const left = (new Date(e.ends) - now) / 1000;
+    const early = new Date(e.begins) > now;
+    set(cell, moment(e.ends) + (left > 0 ? ', in ' + duration(left) : ': \u2715 expired') + (early ? ': \u2715 not valid before ' + moment(e.begins) : ''));
+    attr(cell, 'class', early || left < 7 * 86400 ? 'bad' : left < 30 * 86400 ? 'warn' : '');
+  });
 };

@@ -79,7 +79,7 @@ const renderFigures = (t) => {
   const n = requests(total, last), seconds = Math.min(last, t.points) * t.every_seconds;
   set($('f-rate'), seconds ? short(n / seconds) : '\u2013');
   for (const [id, c, bad] of [['f-failed', 'failed', 'bad'], ['f-limited', 'limited', 'warn']]) {
-    set($(id), percent(sum(total[c], last), n));
+    set($(id), percent(sum(total[c], 1), requests(total, 1)) + '; ' + percent(sum(total[c], last), n));
     attr($(id), 'class', sum(total[c], last) ? bad : '');
   }
   set($('f-p50'), latency(total.p50));

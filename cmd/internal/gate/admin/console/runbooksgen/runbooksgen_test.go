@@ -7,19 +7,17 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	const root = "../../../../../.."
 	files, err := generate(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name, want := range files {
 		got, err := os.ReadFile(filepath.Join(root, outDir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("%s differs from the output for its runbook: run `make generate`\n%s", name, diff)
 		}
@@ -41,9 +39,7 @@ func TestLinksLeadToServedPagesOnly(t *testing.T) {
 		"<b>x</b>":                     `there is HTML in the page`,
 	} {
 		p, err := parse("a.md", []byte("# A\n\n"+source+"\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		got, err := p.render(map[string]bool{"a.md": true, "b.md": true})
 		if err != nil {
 			got = err.Error()

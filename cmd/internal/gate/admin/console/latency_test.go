@@ -1,0 +1,70 @@
+package console_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"opsgate/cmd/internal/gate/admin/console"
+	"opsgate/cmd/internal/test/testkit"
+)
+
+func TestSlowServiceIsShown(t *testing.T) {
+	g := start(t, "")
+	g.servers(t) // the token is cached
+	g.Takes.Store(int64(700 * time.Millisecond))
+	var requests sync.WaitGroup
+	for range 30 {
+		requests.Go(func() {
+			if code := g.servers(t); code != 200 {
+				t.Errorf("got %d", code)
+			}
+		})
+	}
+	requests.Wait()
+	events := connectTo(t, g.admin+"/admin/events")
+	for {
+		s, ok := events.state(t)
+		if !ok {
+			t.Fatal("the stream ended without the finding")
+		}
+		i := slices.IndexFunc(s.Findings, func(f console.Finding) bool { return f.Key == "slow:fleet" })
+		if i < 0 {
+			continue
+		}
+		f := s.Findings[i]
+		if f.Verdict != "impaired" || !strings.HasPrefix(f.Text, "fleet: slow, ") || !strings.Contains(f.Impact, "fleet") {
+			t.Errorf("the finding is %+v", f)
+		}
+		for _, d := range s.Dependencies {
+			l := d.Latencies
+			switch {
+			case d.Name == "fleet":
+				if l == nil || l.Calls < 20 || l.P50.Seconds < .5 || l.P99.Seconds > 1 || l.P99Of5m.Seconds < .5 {
+					t.Errorf("the latencies of fleet are %+v", l)
+				}
+			case l != nil && l.P99 != nil && l.P99.Seconds > .5:
+				t.Errorf("the latencies of %s are %+v", d.Name, l)
+			}
+		}
+		return
+	}
+}
+
+// The page and the alerts have the same objective by default.
+func TestObjectiveOfLatencyIsThatOfAlerts(t *testing.T) {
+	rules, err := os.ReadFile("../../../../../deploy/prometheus/rules/objectives.yaml")
+	testkit.Must(t, err)
+	match := regexp.MustCompile(`record: opsgate:objective:latency_seconds\s+expr: vector\((.+)\)`).FindSubmatch(rules)
+	if match == nil {
+		t.Fatal("there is no rule")
+	}
+	if of, err := strconv.ParseFloat(string(match[1]), 64); err != nil || of != console.SlowLatency {
+		t.Errorf("alerts have %s, the page has %v", match[1], console.SlowLatency)
+	}
+}
