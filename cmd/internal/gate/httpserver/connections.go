@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -39,6 +40,8 @@ type connectionSet struct {
 	input      int64       // sum of the connections' countedInput
 
 	inputSequence uint64 // of the last connection whose input began to count
+
+	buffers sync.Pool // of *bytes.Buffer, for WriteAtOnce
 }
 
 // A connection is one open TCP connection.
@@ -55,6 +58,8 @@ type connection struct {
 	input       atomic.Int64 // bytes received since the last request reached the handler
 	awaitsHello bool         // the TLS ClientHello has not arrived; used by the goroutine that reads
 
+	gathered *bytes.Buffer // while WriteAtOnce runs; used by the goroutine that writes
+
 	// Guarded by the owner's mu.
 	countedInput int64  // part of input in the sum of the owner
 	inputSeq     uint64 // sequence number of the time when its input began to count
@@ -70,6 +75,7 @@ type candidate struct {
 
 func newConnectionSet(limit int, maxInput int64) *connectionSet {
 	l := &connectionSet{maxInput: maxInput, open: make(map[*connection]struct{})}
+	l.buffers.New = func() any { return new(bytes.Buffer) }
 	l.limit.Store(int64(limit))
 	return l
 }
@@ -207,6 +213,31 @@ func (c *connection) CutOff(http2 bool) (closed bool) {
 	_ = c.SetLinger(0)
 	_ = c.Close()
 	return true
+}
+
+// Write implements [net.Conn].
+func (c *connection) Write(p []byte) (int, error) {
+	if c.gathered != nil {
+		return c.gathered.Write(p)
+	}
+	return c.TCPConn.Write(p)
+}
+
+// WriteAtOnce implements [gateway.Connection]. It closes the connection if it fails, because net/http has seen no error.
+func (c *connection) WriteAtOnce(write func() error) error {
+	buffer, _ := c.owner.buffers.Get().(*bytes.Buffer)
+	c.gathered = buffer
+	err := write()
+	c.gathered = nil
+	if err == nil {
+		_, err = c.TCPConn.Write(buffer.Bytes())
+	}
+	if err != nil {
+		_ = c.Close()
+	}
+	buffer.Reset()
+	c.owner.buffers.Put(buffer)
+	return err
 }
 
 // Close closes the connection and removes it from the set.

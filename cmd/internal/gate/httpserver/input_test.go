@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // limitedInput is a set of connections on loopback with a limit of their input.
@@ -20,9 +22,7 @@ func newLimitedInput(t *testing.T, limit int64) *limitedInput {
 	t.Helper()
 	set := newConnectionSet(100, limit)
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	return &limitedInput{set, listener}
 }
@@ -31,13 +31,9 @@ func newLimitedInput(t *testing.T, limit int64) *limitedInput {
 func (l *limitedInput) connect(t *testing.T) (*connection, net.Conn) {
 	t.Helper()
 	client, err := net.Dial("tcp", l.listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	accepted, err := l.listener.AcceptTCP()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	server := l.add(accepted)
 	t.Cleanup(func() {
 		_ = client.Close()
@@ -73,16 +69,12 @@ func TestConnectionsWithTheOldestInputAreClosedPastTheLimit(t *testing.T) {
 	const each = 4 << 10
 	l := newLimitedInput(t, 4*each)
 	idle, idleClient := l.connect(t)
-	if err := receive(t, idle, idleClient, freeInput); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, receive(t, idle, idleClient, freeInput))
 	var servers []*connection
 	for range 5 {
 		server, client := l.connect(t)
 		servers = append(servers, server)
-		if err := receive(t, server, client, freeInput+each); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, receive(t, server, client, freeInput+each))
 	}
 	l.mustHave(t, 3*each, 2)
 	for i, server := range append(servers, idle) {
@@ -100,9 +92,7 @@ func TestConnectionsWithTheOldestInputAreClosedPastTheLimit(t *testing.T) {
 func TestARequestEndsTheInputOfItsConnection(t *testing.T) {
 	l := newLimitedInput(t, 1<<20)
 	server, client := l.connect(t)
-	if err := receive(t, server, client, 3*freeInput); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, receive(t, server, client, 3*freeInput))
 	l.mustHave(t, 2*freeInput, 0)
 	handler := resetInputAtRequest(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		l.mustHave(t, 0, 0)

@@ -9,20 +9,18 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // passed returns a listener as it arrives from systemd: made of a file.
 func passed(t *testing.T, l *net.TCPListener) *net.TCPListener {
 	t.Helper()
 	file, err := l.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = file.Close() }()
 	copied, err := net.FileListener(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = copied.Close() })
 	return copied.(*net.TCPListener)
 }
@@ -30,9 +28,7 @@ func passed(t *testing.T, l *net.TCPListener) *net.TCPListener {
 func bound(t *testing.T, address string) *net.TCPListener {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l.(*net.TCPListener)
 }
@@ -71,19 +67,13 @@ func TestPassedListenerMustHaveTheConfiguredAddress(t *testing.T) {
 func optionsOf(t *testing.T, address string, l *net.TCPListener) map[string]int {
 	t.Helper()
 	s, err := listenOn(t, address, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = s.Close() }()
 	client, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = client.Close() }()
 	accepted, err := s.listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = accepted.Close() }()
 	return socketOptions(underlying(accepted))
 }

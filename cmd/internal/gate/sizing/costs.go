@@ -21,7 +21,7 @@ type Costs struct {
 	// that of past handshakes until the next garbage collection. `make attack` measures both.
 	Connection      int64 `json:"connection_bytes"`
 	WorstConnection int64 `json:"worst_connection_bytes"`
-	// Principal is a cached token in a gateway.
+	// Principal is a cached token in a gateway, with names of usual length.
 	Principal int64 `json:"principal_bytes"`
 	// KeptAccount is what the account of a token takes in a gateway, and StoredAccount in Redis, in addition to the bytes of the account.
 	KeptAccount   int64 `json:"kept_account_bytes"`
@@ -40,7 +40,7 @@ func Measured() Costs {
 		Gateway:         70 << 20,
 		Connection:      40 << 10,
 		WorstConnection: 76 << 10,
-		Principal:       420,
+		Principal:       480,
 		KeptAccount:     320,
 		StoredAccount:   220,
 	}

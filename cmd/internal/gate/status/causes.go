@@ -10,7 +10,7 @@ const causeACL = "the ACL of Redis denies the user a command or key of the gatew
 
 // redisCauses maps the prefixes of error replies of Redis to reasons.
 var redisCauses = []struct{ prefix, reason string }{
-	{"OOM ", "Redis is out of memory (maxmemory, and its policy evicts nothing)"},
+	{"OOM ", "Redis is out of memory (maxmemory)"},
 	{"NOAUTH ", "Redis requires a password, and none is configured"},
 	{"WRONGPASS ", "Redis refuses the user or the password"},
 	{"ERR AUTH ", "Redis has no password, and one is configured"},

@@ -7,17 +7,19 @@ import (
 	"opsgate/cmd/internal/gate/admin"
 )
 
-func TestExplainKnowsABreakerThatIsOpenForOneTeam(t *testing.T) {
+func TestExplainKnowsForWhatABreakerIsOpen(t *testing.T) {
 	for _, c := range []struct {
 		breaker admin.Breaker
-		refused bool // a call of team a
+		refused bool // a call of ListServers for team a
 	}{
-		{admin.Breaker{State: backendclient.BreakerOpen}, true},
-		{admin.Breaker{State: backendclient.BreakerOpen, Team: "a"}, true},
-		{admin.Breaker{State: backendclient.BreakerOpen, Team: "b"}, false},
+		{admin.Breaker{State: backendclient.BreakerOpen, Methods: []string{"GetServer", "ListServers"}}, true},
+		{admin.Breaker{State: backendclient.BreakerOpen, Methods: []string{"GetServer"}}, false},
+		{admin.Breaker{State: backendclient.BreakerOpen, Methods: []string{"ListServers"}, Team: "a"}, true},
+		{admin.Breaker{State: backendclient.BreakerOpen, Methods: []string{"ListServers"}, Team: "b"}, false},
+		{admin.Breaker{State: backendclient.BreakerHalfOpen, Methods: []string{"ListServers"}}, false},
 		{admin.Breaker{State: backendclient.BreakerClosed}, false},
 	} {
-		if err := serviceErr(admin.Service{Name: "fleet", Breaker: &c.breaker}, "a"); (err != nil) != c.refused {
+		if err := serviceErr(admin.Service{Name: "fleet", Breaker: &c.breaker}, "ListServers", "a"); (err != nil) != c.refused {
 			t.Errorf("%+v: %v", c.breaker, err)
 		}
 	}
@@ -27,7 +29,7 @@ func TestExplainKnowsABreakerThatIsOpenForOneTeam(t *testing.T) {
 func TestReasonsOfRedisErrors(t *testing.T) {
 	for cause, want := range map[string]string{
 		"": "",
-		"deciding by redis: OOM command not allowed when used memory > 'maxmemory'. script: 3f55, on @user_script:1.": "Redis is out of memory (maxmemory, and its policy evicts nothing)",
+		"deciding by redis: OOM command not allowed when used memory > 'maxmemory'. script: 3f55, on @user_script:1.": "Redis is out of memory (maxmemory)",
 		"asking redis: NOAUTH Authentication required.":                                                               "Redis requires a password, and none is configured",
 		"asking redis: WRONGPASS invalid username-password pair or user is disabled.":                                 "Redis refuses the user or the password",
 		"asking redis: ERR AUTH <password> called without any password configured for the default user.":              "Redis has no password, and one is configured",

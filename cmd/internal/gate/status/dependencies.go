@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc/connectivity"
@@ -22,6 +23,7 @@ func (i *Inspector) Dependencies() map[string]admin.Dependency {
 	now := i.options.Clock()
 	list := make(map[string]admin.Dependency)
 	breakers, unreachable, endpoints := i.options.Clients.Breakers(), i.options.Clients.UnreachableSince(), i.options.Clients.Endpoints()
+	lookups := i.options.Clients.FailedLookups()
 	for service, state := range i.options.Clients.States() {
 		b := breakers[service]
 		d := serviceState(state, b, now)
@@ -29,11 +31,21 @@ func (i *Inspector) Dependencies() map[string]admin.Dependency {
 			d.Since = unreachable[service]
 		}
 		d.Breaker, d.Endpoints = &b, endpoints[service]
+		if f, failing := lookups[service]; failing {
+			d.FailedLookup = &f
+		}
 		list[service] = d
+	}
+	for service, wrong := range i.options.Clients.WrongServices() {
+		list[service] = wrongService(service, list[service], wrong)
+	}
+	if failingFor, acceptedFor := i.options.Authenticator.LookupsFailing(); failingFor > 0 {
+		list[dependencyIdentity] = lookupsFail(list[dependencyIdentity], failingFor, acceptedFor, now)
 	}
 	if brokenFor, err := i.options.Authenticator.ContractError(); err != nil && list[dependencyIdentity].OK {
 		d := invalidAnswers(brokenFor, now)
 		d.Breaker, d.Endpoints = list[dependencyIdentity].Breaker, list[dependencyIdentity].Endpoints
+		d.FailedLookup = list[dependencyIdentity].FailedLookup
 		list[dependencyIdentity] = d
 	}
 	list[admin.DependencyRevocations] = revocations(i.options.Authenticator.DisconnectedFor(), now)
@@ -73,6 +85,25 @@ func serviceState(state connectivity.State, b backendclient.BreakerStatus, now t
 	return d
 }
 
+// wrongService is the state of a service with endpoints of another service. A gateway that never had the right one is not ready: a rollout
+// stops. Another one stays ready, as an error of one service must not take all gateways out of a balancer.
+func wrongService(name string, d admin.Dependency, wrong backendclient.WrongService) admin.Dependency {
+	d.State, d.OK, d.Since, d.Wrong, d.NotReady = "wrong service", false, wrong.Since, &wrong, !wrong.Proved
+	d.Reason = fmt.Sprintf("%d of %d addresses of upstreams.%s.address answer as another service",
+		len(wrong.Addresses), len(d.Endpoints), name)
+	return d
+}
+
+// lookupsFail is the state of an identity service that resolves no token. If it has another problem too, that is the state.
+func lookupsFail(d admin.Dependency, failingFor, acceptedFor time.Duration, now time.Time) admin.Dependency {
+	d.TokensUntil = now.Add(acceptedFor)
+	if d.OK {
+		d.OK, d.State, d.Since = false, "lookups fail", now.Add(-failingFor)
+		d.Reason = "for " + duration.Rounded(failingFor) + " no lookup of a token has succeeded: tokens that are not cached get 503"
+	}
+	return d
+}
+
 // invalidAnswers is the state of an identity service whose answers break the contract.
 func invalidAnswers(brokenFor time.Duration, now time.Time) admin.Dependency {
 	return admin.Dependency{
@@ -93,7 +124,8 @@ func revocations(disconnected time.Duration, now time.Time) admin.Dependency {
 	}
 }
 
-// dependency returns the state of Redis for the readiness page; in an outage, State has the mode of the limits.
+// dependency returns the state of Redis for the readiness page; in an outage, State has the mode of the limits. A gateway that denies all
+// requests is not ready, so that balancers send them to gateways that reach Redis.
 func (r *Redis) dependency(now time.Time) admin.Dependency {
 	state := r.Limits.State()
 	b := &backendclient.BreakerStatus{State: backendclient.BreakerState(state.Breaker), TrippedAt: state.Since, Cause: state.Cause}
@@ -103,6 +135,7 @@ func (r *Redis) dependency(now time.Time) admin.Dependency {
 	d := admin.Dependency{
 		State:  "unavailable, limits are " + string(state.Mode),
 		Reason: "not in use for " + duration.Rounded(now.Sub(state.Since)), Since: state.Since, Breaker: b,
+		NotReady: state.Mode == ratelimit.ModeDeny,
 	}
 	if cause := redisCause(state.Cause); cause != "" {
 		d.Reason += ": " + cause

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -40,12 +41,13 @@ type Options struct {
 
 // Active is the active configuration with what was built from it.
 type Active struct {
-	Loaded     *config.Loaded
-	Version    string
-	Since      time.Time // when the version became active
-	Policies   *ratelimit.Policies
-	Gateway    *gateway.Gateway
-	LastReload *admin.Reload // nil if there was none
+	Loaded        *config.Loaded
+	Version       string
+	LimitsVersion string    // of the limits in it
+	Since         time.Time // when the version became active
+	Policies      *ratelimit.Policies
+	Gateway       *gateway.Gateway
+	LastReload    *admin.Reload // nil if there was none
 }
 
 // Redis is the part of the limiter that counts in Redis.
@@ -60,6 +62,7 @@ type Inspector struct {
 	options Options
 	started time.Time
 	peers   *peers // nil if limits are counted in memory
+	busy    busyNames
 }
 
 var (
@@ -112,15 +115,14 @@ func (i *Inspector) view(ctx context.Context, active Active, subject admin.Subje
 // not cached.
 func (v *tokenView) setCached(a *authn.Authenticator, subject admin.Subject) (teamID string) {
 	record, cached := a.CachedToken(subject.TokenID)
-	token := &v.state.Token
-	token.Cached, token.Freshness, token.TeamID = cached, record.Freshness, subject.TeamID
+	token, id := &v.state.Token, record.Identity()
+	token.Cached, token.Freshness, token.TeamID = cached, record.Freshness, cmp.Or(id.TeamID, subject.TeamID)
+	token.TokenName, token.TeamName = id.TokenName, id.TeamName
 	switch p := record.Principal; {
 	case p != nil:
-		v.principal, token.TeamID = p, p.TeamID
-		token.AIPlan, token.Scopes = &p.AIPlan, p.Scopes.Strings()
+		v.principal, token.AIPlan, token.Scopes = p, &p.AIPlan, p.Scopes.Strings()
 	case cached: // without a principal: as revoked
-		token.Freshness = admin.Revoked
-		v.revoked, token.TeamID = record.Revoked, cmp.Or(record.Revoked.TeamID, subject.TeamID)
+		token.Freshness, v.revoked = admin.Revoked, record.Revoked
 	}
 	return token.TeamID
 }
@@ -132,8 +134,9 @@ func (i *Inspector) Store() admin.Store {
 		return admin.Store{Mode: ratelimit.ModeMemory}
 	}
 	state := redis.Limits.State()
+	evicting, evicted := redis.Replicas.Eviction()
 	return admin.Store{
-		Mode: state.Mode, Since: &state.Since, Replicas: redis.Expected(),
+		Mode: state.Mode, Since: &state.Since, Replicas: redis.Expected(), EvictingServers: evicting, EvictedKeys: evicted,
 		Breaker: &admin.Breaker{State: backendclient.BreakerState(state.Breaker), Cause: state.Cause},
 	}
 }
@@ -178,18 +181,17 @@ func (i *Inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 	active := i.options.Active()
 	token, states := i.view(ctx, active, q.Subject), i.Dependencies()
 	service := func(name string) admin.Service {
-		breaker := i.options.Clients.Breakers()[name]
-		return admin.Service{
-			Name: name, State: states[name].State, Breaker: &admin.Breaker{State: breaker.State, Cause: breaker.Cause, Team: breaker.Team},
-		}
+		breaker := admin.BreakerOf(i.options.Clients.Breakers()[name])
+		return admin.Service{Name: name, State: states[name].State, Breaker: &breaker}
 	}
 	x := admin.Explanation{
-		At: i.options.Clock().UTC().Truncate(time.Millisecond), Version: active.Version, Question: q, TokenState: token.state,
+		At: i.options.Clock().UTC().Truncate(time.Millisecond), Scope: admin.ThisGateway, Version: active.Version,
+		Question: q, TokenState: token.state,
 		Identity: service(dependencyIdentity),
 		Explanation: active.Gateway.Explain(gateway.ExplainRequest{
 			Method: q.Method, Path: q.Path,
 			Principal: token.principal, Revoked: token.revoked, Assignment: token.assignment, Decision: token.decision, LimiterErr: token.err,
-			ServiceErr: func(name string) error { return serviceErr(service(name), token.state.Token.TeamID) },
+			ServiceErr: func(name, method string) error { return serviceErr(service(name), method, token.state.Token.TeamID) },
 		}),
 	}
 	if x.Route != nil && x.Route.Service != "" {
@@ -199,10 +201,11 @@ func (i *Inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 	return x
 }
 
-// serviceErr returns the error with which a call of the service for a team fails at once, or nil if a call would be sent.
-func serviceErr(s admin.Service, team string) error {
+// serviceErr returns the error with which a call of a method of the service for a team fails at once, or nil if a call would be sent.
+func serviceErr(s admin.Service, method, team string) error {
+	b := s.Breaker
 	switch {
-	case s.Breaker.State == backendclient.BreakerOpen && (s.Breaker.Team == "" || s.Breaker.Team == team):
+	case b.State == backendclient.BreakerOpen && slices.Contains(b.Methods, method) && (b.Team == "" || b.Team == team):
 		return &backendclient.Error{Service: s.Name, Code: codes.Unavailable, Reason: backendclient.ReasonBreakerOpen}
 	case s.State == stateUnavailable:
 		return &backendclient.Error{Service: s.Name, Code: codes.Unavailable}
@@ -215,26 +218,11 @@ func (i *Inspector) Reset(ctx context.Context, tokenID string) error {
 	return i.options.Limits.Reset(ctx, tokenID)
 }
 
-// Busiest implements [admin.Inspector].
-func (i *Inspector) Busiest(n int) []admin.BusyToken {
-	top := i.options.Busiest.Top(n)
-	list := make([]admin.BusyToken, len(top))
-	for j, entry := range top {
-		list[j] = admin.BusyToken(entry)
-	}
-	return list
-}
-
 // Configuration implements [admin.Inspector].
 func (i *Inspector) Configuration() admin.Configuration {
 	active := i.options.Active()
-	effective := active.Loaded.Effective()
-	c := admin.Configuration{
+	return admin.Configuration{
 		Version: active.Version, Since: active.Since, File: active.Loaded.Path, LastReload: active.LastReload,
-		Values: make([]admin.Value, len(effective)),
+		Certificates: active.Loaded.Certificates, Values: active.Loaded.Effective(),
 	}
-	for j, v := range effective {
-		c.Values[j] = admin.Value(v)
-	}
-	return c
 }

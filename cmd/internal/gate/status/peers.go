@@ -23,7 +23,7 @@ func (i *Inspector) Self() admin.GatewayStatus {
 	since := active.Since.UTC()
 	s := admin.GatewayStatus{
 		Host: o.Host, AdminListen: o.AdminListen, Version: o.Build.Version, Revision: o.Build.Revision,
-		ConfigVersion: active.Version, ConfigSince: &since,
+		ConfigVersion: active.Version, ConfigSince: &since, LimitsVersion: active.LimitsVersion,
 		ConfigRefused: active.LastReload != nil && active.LastReload.Outcome == admin.ReloadRefused,
 		Mode:          string(store.Mode), Draining: o.Draining(), Breakers: []string{},
 		RPS: rates.All, FailedRPS: rates.Failed, LimitedRPS: rates.Limited,
@@ -39,21 +39,30 @@ func (i *Inspector) Self() admin.GatewayStatus {
 		}
 	}
 	slices.Sort(s.Breakers)
+	ready := !s.Draining
+	for _, d := range i.Dependencies() {
+		ready = ready && !d.NotReady
+	}
+	s.Ready = &ready
 	return s
 }
 
-// Run reads the other gateways each time that a page requests them, until ctx ends. It returns nil.
+// Run reads the other gateways each time that a page requests them, and every keptFor, so that a page that is opened in an outage of Redis
+// has a last reading. It returns nil when ctx ends.
 func (i *Inspector) Run(ctx context.Context) error {
 	if i.peers == nil {
 		return nil
 	}
+	tick := time.NewTicker(keptFor)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-i.peers.requested:
-			i.peers.read(ctx, i.Self())
+		case <-tick.C:
 		}
+		i.peers.read(ctx, i.Self())
 	}
 }
 
@@ -78,8 +87,12 @@ func (i *Inspector) ReadGateways(ctx context.Context) admin.Gateways {
 const (
 	// readEvery is the minimum interval between reads of the peers.
 	readEvery = 2 * time.Second
-	// shownFor is how long the result of a read is shown. A page that is open requests the next read long before that.
-	shownFor = 5 * readEvery
+	// keptFor is the interval of reads without a page. A read of 200 gateways takes Redis 0.4 ms.
+	keptFor = 30 * time.Second
+	// currentFor is how long the result of a read is current. A page that is open requests the next read long before that.
+	currentFor = 5 * readEvery
+	// shownFor is how long the result of a read is shown, with its age.
+	shownFor = time.Hour
 	// maxGateways is the number of gateways that are shown.
 	maxGateways = 200
 )
@@ -164,27 +177,29 @@ func (p *peers) others(found []redisstore.Peer, self admin.GatewayStatus, now ti
 	return list, omitted
 }
 
-// view returns the gateways as last read, with the current status of this one.
+// view returns the gateways as last read, however long ago up to shownFor, with the current status of this one.
 func (p *peers) view(self admin.GatewayStatus) admin.Gateways {
 	v := admin.Gateways{
 		State: admin.GatewaysReading, Gateways: []admin.Gateway{{Self: true, ID: printableID(p.replicas.ID()), GatewayStatus: self}},
 	}
-	last := p.last.Load()
-	if last == nil || p.clock().Sub(last.triedAt) >= shownFor {
+	last, now := p.last.Load(), p.clock()
+	if last == nil {
 		return v
 	}
-	v.State, v.Omitted = admin.GatewaysCurrent, last.omitted
 	switch failed := p.replicas.StatusError(); {
+	case now.Sub(last.triedAt) >= currentFor: // the first read of a page is under way
 	case last.err != nil:
 		v.State, v.Error = admin.GatewaysStale, "the other gateways cannot be read: "+callCause(last.err)
 	case failed != nil:
-		v.Error = "the status of this gateway is not written: " + callCause(failed)
+		v.State, v.Error = admin.GatewaysCurrent, "the status of this gateway is not written: "+callCause(failed)
+	default:
+		v.State = admin.GatewaysCurrent
 	}
-	if !last.readAt.IsZero() {
-		at := last.readAt.UTC().Truncate(time.Millisecond)
-		v.ReadAt = &at
+	if last.readAt.IsZero() || now.Sub(last.readAt) >= shownFor {
+		return v
 	}
-	v.Gateways = append(v.Gateways, last.others...)
+	at := last.readAt.UTC().Truncate(time.Millisecond)
+	v.ReadAt, v.Omitted, v.Gateways = &at, last.omitted, append(v.Gateways, last.others...)
 	slices.SortFunc(v.Gateways, func(a, b admin.Gateway) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.AdminListen, b.AdminListen), cmp.Compare(a.ID, b.ID))
 	})

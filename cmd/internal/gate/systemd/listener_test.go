@@ -36,17 +36,13 @@ func TestMain(m *testing.M) {
 func socket(t *testing.T) (file *os.File, address string) {
 	t.Helper()
 	opened, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	tcp, _ := opened.(*net.TCPListener)
 	if file, err = tcp.File(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = file.Close() })
-	if err := tcp.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, tcp.Close())
 	return file, tcp.Addr().String()
 }
 
@@ -64,9 +60,7 @@ upstreams:
   identity: *away
 shutdown: {drain_wait: 0s}
 `
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -137,9 +131,7 @@ func TestRestartUnderLoadRefusesNoConnection(t *testing.T) {
 	passed, address := socket(t)
 	path := configuration(t, address)
 	gateway, err := start(path, "public", passed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() {
 		if err := gateway.Stop(); err != nil {
 			t.Errorf("%v\n%s", err, &gateway.Log)
@@ -192,19 +184,13 @@ func TestRestartUnderLoadRefusesNoConnection(t *testing.T) {
 func TestOtherSocketsEndTheStart(t *testing.T) {
 	tcp, address := socket(t)
 	unix, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(t.TempDir(), "socket"), Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = unix.Close() }()
 	local, err := unix.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = local.Close() }()
 	plain, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = plain.Close() }()
 	for _, test := range []struct {
 		name, listen, names string
@@ -219,9 +205,7 @@ func TestOtherSocketsEndTheStart(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p, err := start(configuration(t, test.listen), test.names, test.sockets...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			err = p.Wait()
 			var exit *exec.ExitError
 			if log := p.Log.String(); !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(log, test.want) {

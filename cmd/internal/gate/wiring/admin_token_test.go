@@ -11,35 +11,31 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/cmd/internal/test/testkit"
 )
 
 // withAdminToken makes later configurations require the admin token in a file.
 func (r *reloading) withAdminToken(file string) {
-	r.withAdminKeys(fmt.Sprintf(", token: \"${file:%s}\"", file))
+	r.withAdminKeys(fmt.Sprintf("token: \"${file:%s}\"", file))
 }
 
-// withAdminKeys adds keys to the section admin of later configurations.
+// withAdminKeys sets the section admin of later configurations.
 func (r *reloading) withAdminKeys(keys string) {
-	before, after, _ := strings.Cut(r.base, "admin: {")
-	_, after, _ = strings.Cut(after, "\n")
-	r.base = before + "admin: {listen: 127.0.0.1:0" + keys + "}\n" + after
+	r.base, _, _ = strings.Cut(r.base, "admin: {")
+	r.base += "admin: {" + keys + "}\n"
 }
 
 // operate sends a request with an admin token, "" for none, to the admin listener.
 func (r *reloading) operate(t *testing.T, token, path string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.AdminAddress().String()+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
 	got, err := r.http.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return got
 }
 
@@ -90,12 +86,8 @@ func secrets(t *testing.T) func(name, secret string) string {
 	return func(name, secret string) string {
 		t.Helper()
 		file := filepath.Join(dir, name)
-		if err := os.WriteFile(file+".next", []byte(secret+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".next", file); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file+".next", []byte(secret+"\n"), 0o600))
+		testkit.Must(t, os.Rename(file+".next", file))
 		return file
 	}
 }
@@ -104,12 +96,10 @@ func secrets(t *testing.T) func(name, secret string) string {
 func TestTokenForMetricsChangesWithoutARestart(t *testing.T) {
 	const operators, first, second = "the token of the operators", "the first token of Prometheus", "the second token of Prometheus"
 	secret := secrets(t)
-	r := reloadingGateway(t, startServices(t), limits(100))
-	admin := fmt.Sprintf(", token: \"${file:%s}\"", secret("operators", operators))
+	r := reloadingGateway(t, servicestest.Start(t), limits(100))
+	admin := fmt.Sprintf("token: \"${file:%s}\"", secret("operators", operators))
 	r.withAdminKeys(admin)
-	if err := r.reload(t, limits(100)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.reload(t, limits(100)))
 	may := func(token string, metrics int) func() bool {
 		return func() bool {
 			return r.statusOf(t, token, "/metrics") == metrics && (token == operators) == (r.statusOf(t, token, "/admin/config") == http.StatusOK) &&
@@ -154,7 +144,7 @@ func TestTokenForMetricsChangesWithoutARestart(t *testing.T) {
 func TestAdminTokenChangesWithoutARestart(t *testing.T) {
 	tokens := []string{"", "the first token of operators", "the second token of operators", "the third token of operators"}
 	secret := secrets(t)
-	r := reloadingGateway(t, startServices(t), limits(100))
+	r := reloadingGateway(t, servicestest.Start(t), limits(100))
 	withoutToken := r.base
 	for i, change := range []func(){
 		func() {
@@ -186,17 +176,13 @@ func TestAdminTokenChangesWithoutARestart(t *testing.T) {
 			t.Errorf("change %d: %d changes are logged", i, n)
 		}
 	}
-	if err := r.reload(t, limits(200)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.reload(t, limits(200)))
 	r.mustAdmit(t, 200)
 	if got := r.access(t, tokens[3]); got != http.StatusOK {
 		t.Errorf("after a reload that does not change the token: got %d", got)
 	}
 	r.base = withoutToken
-	if err := r.reload(t, limits(300)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.reload(t, limits(300)))
 	if got := r.access(t, ""); got != http.StatusOK {
 		t.Errorf("after the token was removed: got %d without one", got)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/cmd/internal/test/testkit"
 )
 
@@ -20,8 +21,8 @@ func closedWithoutResponse(c *client) bool {
 }
 
 func TestConnectionsOverTheLimitAreClosed(t *testing.T) {
-	services := startServices(t)
-	services.release = make(chan struct{})
+	services := servicestest.Start(t)
+	services.Release = make(chan struct{})
 	r := reloadingGateway(t, services, "http: {max_connections: 10}\n"+limits(100))
 	var held []<-chan response // each connection has a request in flight
 	for range 10 {
@@ -40,13 +41,11 @@ func TestConnectionsOverTheLimitAreClosed(t *testing.T) {
 	if got := r.metric(t, "opsgate_http_connections_open"); got != "10" {
 		t.Errorf("%s are open", got)
 	}
-	if err := r.reload(t, "http: {max_connections: 11}\n"+limits(100)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.reload(t, "http: {max_connections: 11}\n"+limits(100)))
 	if got := r.connect(t).do(t, ""); got.StatusCode != 401 {
 		t.Errorf("below the new limit: got %d", got.StatusCode)
 	}
-	close(services.release)
+	close(services.Release)
 	for _, h := range held {
 		if got := <-h; got.status != 200 {
 			t.Errorf("a request in flight: got %+v", got)
@@ -56,8 +55,8 @@ func TestConnectionsOverTheLimitAreClosed(t *testing.T) {
 }
 
 func TestLongestIdleConnectionIsEvictedAtTheLimit(t *testing.T) {
-	services := startServices(t)
-	services.release = make(chan struct{})
+	services := servicestest.Start(t)
+	services.Release = make(chan struct{})
 	r := reloadingGateway(t, services, "http: {max_connections: 10, read_header_timeout: 1m}\n"+limits(100))
 	held := r.hold(t, services)
 	used, idle := r.connect(t), make([]*client, 8)
@@ -68,7 +67,7 @@ func TestLongestIdleConnectionIsEvictedAtTheLimit(t *testing.T) {
 		}
 	}
 	testkit.Eventually(t, "all are accepted", func() bool { return r.metric(t, "opsgate_http_connections_open") == "10" })
-	token := "Authorization: Bearer " + services.token + "\r\n"
+	token := "Authorization: Bearer " + services.Token + "\r\n"
 	if got := used.do(t, token); got.StatusCode != 200 {
 		t.Fatalf("got %d", got.StatusCode)
 	}
@@ -89,7 +88,7 @@ func TestLongestIdleConnectionIsEvictedAtTheLimit(t *testing.T) {
 	if got := r.metric(t, `opsgate_http_connections_shed_total{cause="evicted"}`); got != "8" {
 		t.Errorf("evicted: %q", got)
 	}
-	close(services.release)
+	close(services.Release)
 	if got := <-held; got.status != 200 {
 		t.Errorf("the request in flight: got %+v", got)
 	}
@@ -97,17 +96,13 @@ func TestLongestIdleConnectionIsEvictedAtTheLimit(t *testing.T) {
 }
 
 func TestAdminListenerLimitsConnections(t *testing.T) {
-	r := reloadingGateway(t, startServices(t), "")
+	r := reloadingGateway(t, servicestest.Start(t), "")
 	limit, err := strconv.Atoi(r.metric(t, "opsgate_admin_connections_limit"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	idle := make([]*client, limit)
 	for i := range idle {
 		conn, err := net.Dial("tcp", r.AdminAddress().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		idle[i] = newClient(conn)
 	}
@@ -121,8 +116,8 @@ func TestAdminListenerLimitsConnections(t *testing.T) {
 }
 
 func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
-	services := startServices(t)
-	services.release = make(chan struct{})
+	services := servicestest.Start(t)
+	services.Release = make(chan struct{})
 	r := reloadingGateway(t, services, "http: {max_in_flight: 2}\n"+limits(100))
 	held := []<-chan response{r.hold(t, services), r.hold(t, services)}
 	if err := r.reload(t, "http: {max_in_flight: 2}\n"+limits(200)); err != nil { // both requests are still in flight
@@ -134,13 +129,11 @@ func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
 	if got := r.readiness(t, "degraded"); got.status != 200 || !strings.Contains(got.body, "more than 2 requests in flight") {
 		t.Errorf("got %+v", got)
 	}
-	if err := r.reload(t, "http: {max_in_flight: 3}\n"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.reload(t, "http: {max_in_flight: 3}\n"))
 	if got := r.get(t, r.Address(), "/v1/me"); got.status != 200 {
 		t.Errorf("below the new limit: got %+v", got)
 	}
-	close(services.release)
+	close(services.Release)
 	for _, h := range held {
 		if got := <-h; got.status != 200 {
 			t.Errorf("an admitted request: got %+v", got)
@@ -155,15 +148,11 @@ func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
 // The readiness page needs no token, so it must not contain text of a service.
 func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	services := startServices(t)
-	r := run(t, settings(address), services.token)
+	testkit.Must(t, listener.Close())
+	services := servicestest.Start(t)
+	r := run(t, settings(address), services.Token)
 	var body struct {
 		Dependencies map[string]struct{ State, Reason string }
 	}
@@ -187,7 +176,5 @@ func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 	testkit.Eventually(t, "revocations are missed", func() bool {
 		return strings.Contains(r.get(t, r.AdminAddress(), "/readyz").body, "revocations take effect late")
 	})
-	if err := r.end(); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, r.end())
 }

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // A client is one connection to the public listener.
@@ -19,13 +21,9 @@ type client struct {
 func (r *reloading) connect(t *testing.T) *client {
 	t.Helper()
 	conn, err := net.Dial("tcp", r.Address().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 	return newClient(conn)
 }
 
@@ -38,9 +36,7 @@ func (c *client) do(t *testing.T, more string) *http.Response {
 		t.Fatal(err)
 	}
 	got, err := http.ReadResponse(c.Reader, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := io.Copy(io.Discard, got.Body); err != nil {
 		t.Fatal(err)
 	}

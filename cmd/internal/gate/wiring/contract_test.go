@@ -4,13 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway"
 )
 
 func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
 	i := inspect(t, overrides)
 	i.readiness(t, "ready")
-	i.services.invalid.Store(true)
+	i.services.Invalid.Store(true)
 	got := i.get(t, i.Address(), "/v1/servers")
 	if got.status != 500 || !strings.Contains(got.body, `"code":"internal_error"`) || strings.Contains(got.body, "hunter2") {
 		t.Errorf("got %+v", got)
@@ -25,7 +26,7 @@ func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
 	if x := i.explain(t, "GET", "/v1/servers"); x.Identity.State != "invalid answers" {
 		t.Errorf("explained with identity %+v", x.Identity)
 	}
-	i.services.invalid.Store(false)
+	i.services.Invalid.Store(false)
 	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
 		t.Errorf("after a good answer: got %+v", got)
 	}
@@ -33,4 +34,27 @@ func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
 	if x := i.explain(t, "GET", "/v1/servers"); x.Identity.State != "ready" || outcomes(x)["token"] != gateway.Passes {
 		t.Errorf("explained with identity %+v", x.Identity)
 	}
+}
+
+// Lookups that fail without opening the breaker are reported, with the time until known tokens end on the admin page.
+func TestFailingLookupsOfTokensAreReported(t *testing.T) {
+	i := inspect(t, overrides+"authn: {fresh_for: 1s}\n")
+	if got := i.get(t, i.Address(), "/v1/me"); got.status != 200 {
+		t.Fatalf("got %+v", got)
+	}
+	i.services.Fails.Store(true)
+	var ready response
+	testkit.Eventually(t, "failing lookups are on the readiness page", func() bool {
+		i.get(t, i.Address(), "/v1/me") // has the token looked up
+		ready = i.get(t, i.AdminAddress(), "/readyz")
+		return strings.Contains(ready.body, "no lookup of a token has succeeded")
+	})
+	if ready.status != 200 || !strings.Contains(ready.body, `"status":"degraded"`) || !strings.Contains(ready.body, `"state":"lookups fail"`) {
+		t.Errorf("got %+v", ready)
+	}
+	i.services.Fails.Store(false)
+	testkit.Eventually(t, "the identity service is ready again", func() bool {
+		i.get(t, i.Address(), "/v1/me")
+		return !strings.Contains(i.get(t, i.AdminAddress(), "/readyz").body, "lookups fail")
+	})
 }

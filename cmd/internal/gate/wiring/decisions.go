@@ -13,9 +13,9 @@ type observers []gateway.DecisionObserver
 var _ gateway.DecisionObserver = observers(nil)
 
 // Decided implements [gateway.DecisionObserver].
-func (o observers) Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
+func (o observers) Decided(operation string, p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
 	for _, observer := range o {
-		observer.Decided(p, a, d)
+		observer.Decided(operation, p, a, d)
 	}
 }
 
@@ -23,6 +23,6 @@ func (o observers) Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratel
 type busyTokens struct{ sketch *heavyhitters.Sketch }
 
 // Decided implements [gateway.DecisionObserver].
-func (b busyTokens) Decided(p *authn.Principal, _ *ratelimit.Assignment, d *ratelimit.Decision) {
+func (b busyTokens) Decided(_ string, p *authn.Principal, _ *ratelimit.Assignment, d *ratelimit.Decision) {
 	b.sketch.Add(p.TokenID, p.TeamID, !d.Allowed)
 }

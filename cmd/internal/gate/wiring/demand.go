@@ -2,29 +2,47 @@ package wiring
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
 
 	"opsgate/authn"
+	"opsgate/cmd/internal/gate/config"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
+	"opsgate/ratelimit/redisstore"
 )
 
 // newRecorder opens the record of demand. It returns nil, which can be closed, if none is configured.
-func newRecorder(c common) (*demand.Recorder, error) {
+func newRecorder(c common, gateways func() demand.Gateways) (*demand.Recorder, error) {
 	record := c.Loaded.RateLimit.Demand
 	if record.File == "" {
 		return nil, nil
 	}
 	return demand.NewRecorder(demand.Options{
-		Path: record.File, Sample: record.Sample.Fraction(), MaxBytes: int64(record.MaxBytes), Logger: c.Logger, Registerer: c.registry,
+		Path: record.File, Sample: record.Sample.Fraction(), MaxBytes: int64(record.MaxBytes), Gateways: gateways,
+		Store: storeName(&c.Loaded.RateLimit), Logger: c.Logger, Registerer: c.registry,
 	})
+}
+
+// storeName returns a hash of the place of accounts in Redis; "" if limits are counted in memory, which ends with the gateway.
+func storeName(c *config.RateLimit) string {
+	if c.Store != config.StoreRedis {
+		return ""
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []any{
+		c.Redis.Addresses, c.Redis.Mode, c.Redis.MasterName, strconv.Itoa(c.Redis.Database), redisstore.AccountPrefix(c.Redis.KeyPrefix),
+	}))
+	return hex.EncodeToString(sum[:6])
 }
 
 // A demandObserver records decisions.
 type demandObserver struct{ recorder *demand.Recorder }
 
 // Decided implements [gateway.DecisionObserver].
-func (o demandObserver) Decided(p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
-	o.recorder.Decided(p.TokenID, p.TeamID, a.Policy, d)
+func (o demandObserver) Decided(operation string, p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
+	o.recorder.Decided(operation, p.TokenID, p.TeamID, a.Policy, d)
 }
 
 // A recordingStore records refunds and resets.

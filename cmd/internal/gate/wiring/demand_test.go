@@ -8,12 +8,14 @@ import (
 	"sync"
 	"testing"
 
+	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/demand"
+	"opsgate/ratelimit/redisstore/redistest"
 )
 
 func TestDemandRecordsRefundsAndResets(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	file := filepath.Join(t.TempDir(), "demand.jsonl")
 	r := reloadingGateway(t, services, "rate_limit:\n  limits: [{requests: 2, per: 1m}]\n  demand: {file: "+file+", sample: 100%}\n")
 	for _, want := range []struct {
@@ -21,7 +23,7 @@ func TestDemandRecordsRefundsAndResets(t *testing.T) {
 		status int
 	}{
 		{"/v1/servers", 200},
-		{"/v1/servers/" + tokenID, 501}, // the service does not implement the call, so the request is refunded
+		{"/v1/servers/" + servicestest.TokenID, 501}, // the service does not implement the call, so the request is refunded
 		{"/v1/servers", 200},
 		{"/v1/servers", 429},
 	} {
@@ -34,14 +36,10 @@ func TestDemandRecordsRefundsAndResets(t *testing.T) {
 			})
 		}
 	}
-	reset, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+r.AdminAddress().String()+"/admin/limits/"+tokenID, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reset, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "http://"+r.AdminAddress().String()+"/admin/limits/"+servicestest.TokenID, http.NoBody)
+	testkit.Must(t, err)
 	got, err := r.http.RoundTrip(reset)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_ = got.Body.Close()
 	r.finish(t)
 	events := eventsIn(t, file)
@@ -52,13 +50,13 @@ func TestDemandRecordsRefundsAndResets(t *testing.T) {
 
 func TestDrainSendsQueuedRefunds(t *testing.T) {
 	const requests = 40
-	services := startServices(t)
+	services := servicestest.Start(t)
 	file := filepath.Join(t.TempDir(), "demand.jsonl")
 	r := reloadingGateway(t, services, "rate_limit:\n  limits: [{requests: 1000, per: 1m}]\n  demand: {file: "+file+", sample: 100%}\n")
 	var clients sync.WaitGroup
 	for range requests {
 		clients.Go(func() {
-			if got, err := r.try(r.Address(), "/v1/servers/"+tokenID); err != nil || got.status != 501 {
+			if got, err := r.try(r.Address(), "/v1/servers/"+servicestest.TokenID); err != nil || got.status != 501 {
 				t.Errorf("got %+v, %v", got, err)
 			}
 		})
@@ -76,19 +74,46 @@ func TestDrainSendsQueuedRefunds(t *testing.T) {
 	}
 }
 
+// A restart in order interrupts a record only where the counts end with the gateway.
+func TestRestartInOrderContinuesTheRecordWithRedis(t *testing.T) {
+	server, services := redistest.Start(t), servicestest.Start(t)
+	demandIn := func(file string) string { return "  demand: {file: " + file + ", sample: 100%}\n" }
+	for name, test := range map[string]struct {
+		text string
+		want int
+	}{
+		"redis":  {strings.Replace(inRedis(server.Addr(), 1000, ""), "expected_replicas: 2", "expected_replicas: auto", 1), 0},
+		"memory": {"rate_limit:\n  limits: [{requests: 1000, per: 1m}]\n", 1},
+	} {
+		file := filepath.Join(t.TempDir(), "demand.jsonl")
+		for range 2 {
+			r := reloadingGateway(t, services, test.text+demandIn(file))
+			if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 {
+				t.Errorf("got %+v", got)
+			}
+			r.finish(t)
+		}
+		record, err := demand.Open(file)
+		testkit.Must(t, err)
+		for _, err := range record.Events() {
+			testkit.Must(t, err)
+		}
+		if got := record.Interruptions(); len(got) != test.want {
+			t.Errorf("%s: got %+v", name, got)
+		}
+		testkit.Must(t, record.Close())
+	}
+}
+
 // eventsIn returns the events of a record as text.
 func eventsIn(t *testing.T, file string) (events []string) {
 	t.Helper()
 	record, err := demand.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = record.Close() }()
 	for event, err := range record.Events() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if event.TokenID != tokenID {
+		testkit.Must(t, err)
+		if event.TokenID != servicestest.TokenID {
 			t.Errorf("got %+v", event)
 		}
 		events = append(events, text(event))

@@ -44,7 +44,7 @@ func newDeniedTokens(registry prometheus.Registerer) (*deniedTokens, error) {
 }
 
 // Decided implements [gateway.DecisionObserver].
-func (t *deniedTokens) Decided(p *authn.Principal, _ *ratelimit.Assignment, d *ratelimit.Decision) {
+func (t *deniedTokens) Decided(_ string, p *authn.Principal, _ *ratelimit.Assignment, d *ratelimit.Decision) {
 	if d.Allowed {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/authn"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit"
 )
 
@@ -19,7 +20,7 @@ func deny(d *deniedTokens, name string, tokens int) {
 	for i := range tokens {
 		p := &authn.Principal{TokenID: fmt.Sprint(name, i)}
 		for range 2 {
-			d.Decided(p, nil, &ratelimit.Decision{})
+			d.Decided("", p, nil, &ratelimit.Decision{})
 		}
 	}
 }
@@ -28,11 +29,9 @@ func TestEstimateOfDistinctDeniedTokens(t *testing.T) {
 	for _, tokens := range []int{0, 1, 10, 1_000, 50_000} {
 		registry := prometheus.NewRegistry()
 		d, err := newDeniedTokens(registry)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		deny(d, "", tokens)
-		d.Decided(&authn.Principal{TokenID: "admitted"}, nil, &ratelimit.Decision{Allowed: true})
+		d.Decided("", &authn.Principal{TokenID: "admitted"}, nil, &ratelimit.Decision{Allowed: true})
 		families, err := registry.Gather()
 		if err != nil || len(families) != 1 {
 			t.Fatalf("got %v, %v", families, err)
@@ -43,11 +42,9 @@ func TestEstimateOfDistinctDeniedTokens(t *testing.T) {
 		}
 	}
 	d, err := newDeniedTokens(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p, decision := &authn.Principal{TokenID: "t"}, new(ratelimit.Decision)
-	if n := testing.AllocsPerRun(100, func() { d.Decided(p, nil, decision) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { d.Decided("", p, nil, decision) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -55,9 +52,7 @@ func TestEstimateOfDistinctDeniedTokens(t *testing.T) {
 func TestOldDeniedTokensAreNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, err := newDeniedTokens(prometheus.NewRegistry())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- d.Run(ctx) }()

@@ -18,9 +18,9 @@ type dependencies struct {
 	authenticator *authn.Authenticator
 }
 
-// newDependencies creates the dependencies, and waits for none of them. It adds what closes them to opened.
+// newDependencies creates the dependencies, and waits for none of them. It adds their Close functions to opened.
 func newDependencies(c common, opened *closers) (*dependencies, error) {
-	c.Logger = c.logs.dependencies // in this copy of c: all dependencies log with its limit of lines
+	c.Logger = c.logs.dependencies // in this copy of c only: it limits the lines of all dependencies
 	traces, err := NewTracing(c.Options, "", c.registry)
 	if err != nil {
 		return nil, err
@@ -65,6 +65,7 @@ func newDependencies(c common, opened *closers) (*dependencies, error) {
 func (d *dependencies) tasks(status func() admin.GatewayStatus) []func(context.Context) error {
 	list := []func(context.Context) error{
 		d.authenticator.Run,
+		d.clients.RunProbes,
 		func(ctx context.Context) error { return d.limiter.run(ctx, status) },
 	}
 	if d.limiter.recorder != nil {

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/test/servicestest"
 )
 
-// hold starts a request that the fleet service does not answer before services.release is closed. It returns once the call has arrived; the
+// hold starts a request that the fleet service does not answer before services.Release is closed. It returns once the call has arrived; the
 // channel gets the response.
-func (r *running) hold(t *testing.T, services *services) <-chan response {
+func (r *running) hold(t *testing.T, services *servicestest.Services) <-chan response {
 	t.Helper()
 	held := make(chan response, 1)
 	go func() {
@@ -20,16 +21,16 @@ func (r *running) hold(t *testing.T, services *services) <-chan response {
 		}
 		held <- got
 	}()
-	<-services.arrived
+	<-services.Arrived
 	return held
 }
 
 func TestDrainServesUntilRequestsInFlightHaveEnded(t *testing.T) {
-	services := startServices(t)
-	services.release = make(chan struct{})
-	c := settings(services.address)
+	services := servicestest.Start(t)
+	services.Release = make(chan struct{})
+	c := settings(services.Address)
 	c.Shutdown.DrainWait = config.Duration(3 * time.Second) // long enough for two requests on a busy machine
-	r := run(t, c, services.token)
+	r := run(t, c, services.Token)
 	r.readiness(t, "ready")
 	held := r.hold(t, services)
 
@@ -46,7 +47,7 @@ func TestDrainServesUntilRequestsInFlightHaveEnded(t *testing.T) {
 		t.Fatalf("ended with a request in flight: %v", err)
 	default:
 	}
-	close(services.release)
+	close(services.Release)
 	if got := <-held; got.status != 200 {
 		t.Errorf("the request in flight: got %+v", got)
 	}
@@ -62,11 +63,11 @@ func TestDrainServesUntilRequestsInFlightHaveEnded(t *testing.T) {
 }
 
 func TestRequestsPastTheGracePeriodAreCutOff(t *testing.T) {
-	services := startServices(t)
-	services.release = make(chan struct{})
-	c := settings(services.address)
+	services := servicestest.Start(t)
+	services.Release = make(chan struct{})
+	c := settings(services.Address)
 	c.Shutdown.Grace = config.Duration(50 * time.Millisecond)
-	r := run(t, c, services.token)
+	r := run(t, c, services.Token)
 	held := r.hold(t, services)
 	if err := r.end(); err == nil || !strings.Contains(err.Error(), "requests on the public listener were cut off") {
 		t.Errorf("got %v", err)

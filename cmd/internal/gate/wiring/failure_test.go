@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // listenWithoutServices returns a gateway with default settings whose services are unreachable.
@@ -16,9 +17,7 @@ func listenWithoutServices(t *testing.T) *Gateway {
 	upstream := config.Upstream{Address: "127.0.0.1:1"}
 	c.Upstreams = config.Upstreams{Fleet: upstream, Monitoring: upstream, Incident: upstream, Audit: upstream, Identity: upstream}
 	e, err := Listen(t.Context(), Options{Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return e
 }
 

@@ -80,6 +80,7 @@ type Gateway struct {
 	reloader      *reloader
 	refunds       *gateway.Refunds
 	tasks         []func(context.Context) error // each ends with its context
+	ended         func()                        // called when requests and tasks have ended in order
 	opened        closers
 }
 
@@ -114,6 +115,9 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 		return nil, err
 	}
 	active := newActive(first)
+	if err := c.registry.Register(active); err != nil {
+		return nil, err
+	}
 	reports, err := newReports(c, dependencies, builder, active, public, adminServer)
 	if err != nil {
 		return nil, err
@@ -126,6 +130,7 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 	return &Gateway{
 		version: c.Build.Version, logger: c.Logger, registry: c.registry, lifecycle: c.Lifecycle, public: public, admin: adminServer,
 		api: c.Wrap(active), reports: reports, active: active, reloader: reloader, refunds: builder.refunds, opened: opened,
+		ended: dependencies.limiter.end,
 		tasks: slices.Concat(dependencies.tasks(reports.inspector.Self), builder.tasks(), reports.tasks(), c.logs.tasks()),
 	}, nil
 }

@@ -19,6 +19,8 @@ import (
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
 	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -48,17 +50,20 @@ type running struct {
 
 func listen(t *testing.T, c config.Config) (*wiring.Gateway, error) {
 	t.Helper()
+	return listenLoaded(t, config.Loaded{Config: c})
+}
+
+func listenLoaded(t *testing.T, loaded config.Loaded) (*wiring.Gateway, error) {
+	t.Helper()
 	return wiring.Listen(t.Context(), wiring.Options{
-		Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
+		Loaded: loaded, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
 	})
 }
 
 func run(t *testing.T, c config.Config, token string) *running {
 	t.Helper()
 	e, err := listen(t, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return runEdge(t, e, token)
 }
 
@@ -90,9 +95,7 @@ type response struct {
 func (r *running) get(t *testing.T, address net.Addr, path string) response {
 	t.Helper()
 	got, err := r.try(address, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return got
 }
 
@@ -135,33 +138,9 @@ func (r *running) readiness(t *testing.T, want string) response {
 	}
 }
 
-func TestGatewayStartsWithoutServices(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	unused := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	services := startServices(t) // for a well-formed token
-	r := run(t, settings(unused), services.token)
-	if got := r.readiness(t, "degraded"); got.status != 200 {
-		t.Errorf("degraded: got %d", got.status)
-	}
-	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 503 || !strings.Contains(got.body, `"unavailable"`) {
-		t.Errorf("got %+v", got)
-	}
-	if err := r.end(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestListenOnAnAddressInUseReleasesResources(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = taken.Close() }()
 	for _, which := range []string{"public", "admin"} {
 		c := settings("127.0.0.1:1")
@@ -173,16 +152,6 @@ func TestListenOnAnAddressInUseReleasesResources(t *testing.T) {
 		if _, err := listen(t, c); err == nil || !strings.Contains(err.Error(), "bind the "+which+" listener") {
 			t.Errorf("got %v", err)
 		}
-	}
-}
-
-func TestCloseWithoutRun(t *testing.T) {
-	e, err := listen(t, settings("127.0.0.1:1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Close(); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -201,7 +170,7 @@ func TestListenRefusesInvalidConfigurations(t *testing.T) {
 }
 
 func TestHeaderSizeLimit(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	r := reloadingGateway(t, services, "http: {max_header_bytes: 4KiB}\n")
 	padded := func(n int) string { // a request whose line and header are n bytes
 		const request = "GET /elsewhere HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: \r\n\r\n"
@@ -231,13 +200,9 @@ func TestHeaderSizeLimit(t *testing.T) {
 func exchange(t *testing.T, address net.Addr, send string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
 	if _, err := io.WriteString(conn, send); err != nil {
 		t.Fatal(err)
 	}

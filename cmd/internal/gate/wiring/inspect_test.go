@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,62 +16,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"opsgate/cmd/internal/gate/admin"
-	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/gate/wiring"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway"
 )
 
-// Token and team in the answers of the identity service.
-const (
-	tokenID = "0b8e3a0e-7c5e-4f57-9d0c-0d7f2a8f2a11"
-	teamID  = "5d6f0f8a-2f5b-4b52-8a41-8f8b4a1f7c01"
-)
-
-// inspection is a running gateway with a configuration file, and an operator who sends requests to its admin listener.
+// inspection is a running gateway, and an operator who sends requests to its admin listener.
 type inspection struct {
-	*running
+	*reloading
 
-	services *services
-	file     string
-	log      *loggingtest.Buffer
+	services *servicestest.Services
 	scheme   string
 	header   http.Header
 }
 
-// inspect runs a gateway with additional configuration and environment variables.
+// inspect runs a gateway with additional configuration and environment variables until the end of the test.
 func inspect(t *testing.T, more string, variables ...string) *inspection {
 	t.Helper()
-	s := startServices(t)
-	i := &inspection{
-		services: s, file: filepath.Join(t.TempDir(), "opsgate.yaml"), log: new(loggingtest.Buffer), scheme: "http://", header: http.Header{},
-	}
-	text := "listen: 127.0.0.1:0\nshutdown: {drain_wait: 0s}\nupstreams:\n"
-	for _, name := range []string{"fleet", "monitoring", "incident", "audit", "identity"} {
-		text += fmt.Sprintf("  %s: {address: %q}\n", name, s.address)
-	}
-	if err := os.WriteFile(i.file, []byte(text+more), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	loaded, err := config.Load(config.Options{
-		Path: i.file, Environment: variables, Overrides: []config.Setting{{Key: "admin.listen", Value: "127.0.0.1:0", From: "--admin-listen"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := wiring.Listen(t.Context(), wiring.Options{Loaded: loaded, Logger: slog.New(slog.NewJSONHandler(i.log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	i.running = &running{Gateway: e, token: s.token, stop: stop, ended: make(chan error, 1), http: &http.Transport{}}
-	go func() { i.ended <- e.Run(ctx) }()
-	t.Cleanup(func() {
-		i.http.CloseIdleConnections()
-		if err := i.end(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := servicestest.Start(t)
+	i := &inspection{reloadingGateway(t, s, more, variables...), s, "http://", http.Header{}}
+	t.Cleanup(func() { i.finish(t) })
 	return i
 }
 
@@ -82,19 +43,13 @@ func inspect(t *testing.T, more string, variables ...string) *inspection {
 func (i *inspection) do(t *testing.T, method, target string) (status int, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, i.scheme+i.AdminAddress().String()+target, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	request.Header = i.header
 	got, err := i.http.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = got.Body.Close() }()
 	text, err := io.ReadAll(got.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return got.StatusCode, string(text)
 }
 
@@ -112,7 +67,7 @@ func getJSON[T any](t *testing.T, i *inspection, target string) (answer T) {
 
 func (i *inspection) explain(t *testing.T, method, path string, more ...string) admin.Explanation {
 	t.Helper()
-	query := url.Values{"token_id": {tokenID}, "method": {method}, "path": {path}}
+	query := url.Values{"token_id": {servicestest.TokenID}, "method": {method}, "path": {path}}
 	for j := 0; j < len(more); j += 2 {
 		query.Set(more[j], more[j+1])
 	}
@@ -163,7 +118,7 @@ func TestExplainAdmittedRequest(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	x := i.explain(t, "GET", "/v1/servers")
-	if want := (gateway.Answer{Status: 200, Code: "ok"}); !cmp.Equal(x.Answer, want) || x.TokenID != tokenID || x.At.IsZero() || len(x.Version) != 12 {
+	if want := (gateway.Answer{Status: 200, Code: "ok"}); !cmp.Equal(x.Answer, want) || x.TokenID != servicestest.TokenID || x.At.IsZero() || len(x.Version) != 12 {
 		t.Errorf("got %+v", x)
 	}
 	if x.Route == nil || *x.Route != (gateway.ExplainedRoute{ID: "v1ListServers", Method: "GET", Path: "/v1/servers", Scope: "servers:read", Service: "fleet", Timeout: 10}) {
@@ -190,8 +145,8 @@ func TestExplainAdmittedRequest(t *testing.T) {
 		x.Limits[j].Reset = nil
 	}
 	want := admin.TokenState{
-		Token:  admin.Token{Cached: true, Freshness: "fresh", TeamID: teamID, AIPlan: &plan, Scopes: []string{"servers:read"}},
-		Policy: admin.Policy{Class: "token", Key: "rate_limit.tokens." + tokenID, Origin: line(17), Owner: "ada", Reason: "on trial"},
+		Token:  admin.Token{Cached: true, Freshness: "fresh", TeamID: servicestest.TeamID, AIPlan: &plan, Scopes: []string{"servers:read"}},
+		Policy: admin.Policy{Class: "token", Key: "rate_limit.tokens." + servicestest.TokenID, Origin: line(17), Owner: "ada", Reason: "on trial"},
 		Limits: []admin.Limit{
 			{Name: "few", Requests: 2, Per: 3600, Remaining: &one, Origin: line(19)},
 			{Name: "trial", Requests: 1, Per: 1800, Shadow: true, Remaining: &none, Origin: line(20)},
@@ -200,48 +155,6 @@ func TestExplainAdmittedRequest(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, x.TokenState); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestExplainRefusedRequests(t *testing.T) {
-	i := inspect(t, overrides)
-	i.get(t, i.Address(), "/v1/servers")
-	for _, test := range []struct {
-		name, method, path string
-		status             int
-		code, because      string
-		route              string
-	}{
-		{"admitted", "GET", "/v1/servers?limit=5", 200, "ok", "", "v1ListServers"},
-		{"a missing scope", "GET", "/v1/monitors", 403, "forbidden", "scope", "v1ListMonitors"},
-		{"no route", "GET", "/v1/nothing", 404, "not_found", "route", ""},
-		{"another method", "DELETE", "/v1/servers", 405, "method_not_allowed", "route", ""},
-		{"a missing scope, before the query", "GET", "/v1/audit?limit=0", 403, "forbidden", "scope", "v1ListAudit"},
-		{"an invalid id", "GET", "/v1/servers/7", 404, "not_found", "request", "v1GetServer"},
-		{"outside the API", "GET", "/openapi.json", 200, "ok", "", ""},
-	} {
-		x := i.explain(t, test.method, test.path)
-		if x.Answer.Status != test.status || x.Answer.Code != test.code || x.Answer.FailedCheck != test.because {
-			t.Errorf("%s: got %+v, %+v", test.name, x.Answer, x.Checks)
-		}
-		if route := x.Route; test.route != "" && (route == nil || route.ID != test.route) {
-			t.Errorf("%s: route %+v", test.name, route)
-		}
-		if test.because != "" && outcomes(x)[test.because] != gateway.Refuses {
-			t.Errorf("%s: %+v", test.name, x.Checks)
-		}
-	}
-	i.get(t, i.Address(), "/v1/servers")
-	x := i.explain(t, "GET", "/v1/servers")
-	got := i.get(t, i.Address(), "/v1/servers")
-	if x.Answer.Status != 429 || x.Answer.Code != "rate_limited" || x.Answer.FailedCheck != "limits" || outcomes(x)["limits"] != gateway.Refuses {
-		t.Errorf("got %+v", x.Answer)
-	}
-	if answered, _ := strconv.ParseInt(got.header.Get("Retry-After"), 10, 64); got.status != 429 || x.Answer.RetryAfter-answered > 1 || answered > x.Answer.RetryAfter {
-		t.Errorf("explained %+v, answered %+v", x.Answer, got)
-	}
-	if !strings.Contains(got.body, x.Answer.Text) || x.Answer.Text == "" {
-		t.Errorf("explained %q, answered %s", x.Answer.Text, got.body)
 	}
 }
 
@@ -267,32 +180,13 @@ func TestExplainWithAnUnavailableService(t *testing.T) {
 	}
 }
 
-func TestExplainUncachedToken(t *testing.T) {
-	i := inspect(t, overrides)
-	x := i.explain(t, "GET", "/v1/servers", "token_id", "tok-1")
-	if x.Token.Cached || x.Token.AIPlan != nil || x.Policy.Class != "default" || !x.Policy.TeamUnknown || *x.Limits[0].Remaining != 100 {
-		t.Errorf("got %+v", x)
-	}
-	for name, want := range map[string]string{"token": gateway.Unknown, "plan": gateway.Unknown, "scope": gateway.Unknown, "limits": gateway.Passes} {
-		if got := outcomes(x)[name]; got != want {
-			t.Errorf("%s: got %s, want %s", name, got, want)
-		}
-	}
-	if x = i.explain(t, "GET", "/v1/servers", "token_id", "tok-1", "team_id", teamID); x.Policy.Class != "partner" || x.Policy.TeamUnknown || x.Limits[0].Requests != 50 {
-		t.Errorf("with its team: %+v", x)
-	}
-	if x := i.explain(t, "GET", "/v1/servers"); x.Policy.Class != "token" || x.Policy.TeamUnknown || x.Token.Cached {
-		t.Errorf("with limits of the token: %+v", x)
-	}
-}
-
 func TestExplainUsesTheTeamOfACachedToken(t *testing.T) {
 	classes, _, _ := strings.Cut(overrides, "  tokens:\n")
 	i := inspect(t, classes)
 	i.get(t, i.Address(), "/v1/servers")
 	for _, team := range []string{"", "another"} {
 		x := i.explain(t, "GET", "/v1/servers", "team_id", team)
-		if x.Policy.Class != "partner" || x.Policy.TeamUnknown || x.Token.TeamID != teamID || *x.Limits[0].Remaining != 49 {
+		if x.Policy.Class != "partner" || x.Policy.TeamUnknown || x.Token.TeamID != servicestest.TeamID || *x.Limits[0].Remaining != 49 {
 			t.Errorf("with team %q: got %+v", team, x.TokenState)
 		}
 	}
@@ -301,14 +195,14 @@ func TestExplainUsesTheTeamOfACachedToken(t *testing.T) {
 func TestExplainMakesNoCallsAndCountsNoRequests(t *testing.T) {
 	i := inspect(t, overrides)
 	i.get(t, i.Address(), "/v1/servers")
-	target := "/admin/limits/" + tokenID
+	target := "/admin/limits/" + servicestest.TokenID
 	before, calls := getJSON[admin.TokenLimits](t, i, target), i.calls(t)
 	if calls == 0 {
 		t.Fatal("no call was counted")
 	}
 	for range 20 {
 		i.explain(t, "GET", "/v1/servers")
-		i.explain(t, "GET", "/v1/servers/"+teamID)
+		i.explain(t, "GET", "/v1/servers/"+servicestest.TeamID)
 		i.explain(t, "POST", "/v1/incidents")
 		i.explain(t, "GET", "/v1/me", "token_id", "tok-1")
 		i.do(t, http.MethodGet, "/admin/limits/tok-1")
@@ -325,43 +219,5 @@ func TestExplainMakesNoCallsAndCountsNoRequests(t *testing.T) {
 	}
 	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
 		t.Errorf("the second request: got %+v", got)
-	}
-}
-
-func TestResetRestoresAllLimits(t *testing.T) {
-	i := inspect(t, overrides)
-	for _, want := range []int{200, 200, 429} {
-		if got := i.get(t, i.Address(), "/v1/servers"); got.status != want {
-			t.Fatalf("got %+v, want %d", got, want)
-		}
-	}
-	i.header.Set("X-Operator", "ada")
-	if status, body := i.do(t, http.MethodDelete, "/admin/limits/"+tokenID); status != 204 {
-		t.Fatalf("got %d %s", status, body)
-	}
-	if got := getJSON[admin.TokenLimits](t, i, "/admin/limits/"+tokenID); *got.Limits[0].Remaining != 2 || *got.Limits[1].Remaining != 1 {
-		t.Errorf("got %+v", got)
-	}
-	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
-		t.Errorf("got %+v", got)
-	}
-	for _, want := range []string{`"by":"local"`, `"operator":"ada"`, `"remote":"127.0.0.1:`, `"remaining_before":"few: 0 of 2, trial: 0 of 1"`} {
-		if !strings.Contains(i.log.String(), want) {
-			t.Errorf("no %s in %s", want, i.log)
-		}
-	}
-}
-
-func TestBusiestTokens(t *testing.T) {
-	i := inspect(t, overrides)
-	if got := getJSON[admin.Busy](t, i, "/admin/limits"); len(got.Tokens) != 0 {
-		t.Errorf("before any request: got %+v", got)
-	}
-	for range 5 {
-		i.get(t, i.Address(), "/v1/servers")
-	}
-	want := []admin.BusyToken{{TokenID: tokenID, TeamID: teamID, Requests: 5, Denied: 3}}
-	if diff := cmp.Diff(want, getJSON[admin.Busy](t, i, "/admin/limits?n=3").Tokens); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 
 	"opsgate/cmd/internal/gate/admin"
@@ -24,22 +25,26 @@ type limiter struct {
 
 // newLimiter creates the store of rate limits, and the recorder of demand if one is configured.
 func newLimiter(c common, traces *tracing.Provider) (*limiter, error) {
-	recorder, err := newRecorder(c)
-	if err != nil {
-		return nil, err
-	}
-	l := &limiter{recorder: recorder}
+	l := &limiter{}
+	id := rand.Text()
+	counted := func() demand.Gateways { return demand.Gateways{ID: id, Count: 1, IDs: []string{id}} }
 	if c.Loaded.RateLimit.Store == config.StoreRedis {
+		var err error
 		if l.shared, err = newSharedLimits(c, traces); err != nil {
-			return nil, errors.Join(err, recorder.Close())
+			return nil, err
 		}
 		l.Store = l.shared
+		counted = l.shared.gateways
 	} else {
 		l.memory = ratelimit.NewMemory(ratelimit.MemoryOptions{})
 		l.Store = l.memory
 	}
+	recorder, err := newRecorder(c, counted)
+	if err != nil {
+		return nil, errors.Join(err, l.close())
+	}
 	if recorder != nil {
-		l.Store = recordingStore{l.Store, recorder}
+		l.recorder, l.Store = recorder, recordingStore{l.Store, recorder}
 	}
 	return l, nil
 }
@@ -60,12 +65,19 @@ func (l *limiter) redis() *status.Redis {
 	return &status.Redis{Limits: l.shared.Store, Replicas: l.shared.replicas, Expected: l.shared.expectedReplicas}
 }
 
-// run runs the background tasks of the store until ctx ends. It shares the status of this gateway with those that use the same Redis.
+// run runs the background tasks of the store until ctx ends. With Redis, they send the status of this gateway to the other gateways.
 func (l *limiter) run(ctx context.Context, status func() admin.GatewayStatus) error {
 	if l.shared == nil {
 		return l.memory.Run(ctx)
 	}
 	return l.shared.run(ctx, status)
+}
+
+// end records that the gateway ended in order: all requests and tasks have.
+func (l *limiter) end() {
+	if l.shared != nil && !l.shared.MayHaveLostAccounts() {
+		l.recorder.End()
+	}
 }
 
 func (l *limiter) close() error {

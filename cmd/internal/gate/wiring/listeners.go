@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/httpserver"
 	"opsgate/cmd/internal/gate/sizing"
@@ -21,10 +19,10 @@ const (
 	adminIdleTimeout    = 2 * time.Minute
 	adminMaxHeaderBytes = 20 << 10
 	adminMaxConnections = 256     // enough for probes, scrapes and operators
-	adminMaxInput       = 1 << 20 // including the chains of client certificates
+	adminMaxInput       = 1 << 20 // bytes of incomplete headers and handshakes on all connections; handshakes contain client certificates
 )
 
-// listen binds both listeners. It adds what closes them to opened.
+// listen binds both listeners. It adds their Close functions to opened.
 func listen(ctx context.Context, c common, opened *closers) (public, adminServer *httpserver.Server, err error) {
 	if public, err = listenPublic(ctx, c); err != nil {
 		return nil, nil, err
@@ -38,7 +36,7 @@ func listen(ctx context.Context, c common, opened *closers) (public, adminServer
 }
 
 func listenPublic(ctx context.Context, c common) (*httpserver.Server, error) {
-	tlsConfig, err := publicTLS(c.Loaded.TLS, c.logs.dependencies, c.registry)
+	tlsConfig, err := publicTLS(c.Loaded.TLS, c.logs.dependencies)
 	if err != nil {
 		return nil, err
 	}
@@ -50,14 +48,14 @@ func listenPublic(ctx context.Context, c common) (*httpserver.Server, error) {
 			HeaderTimeout: time.Duration(c.Loaded.HTTP.ReadHeaderTimeout),
 			WriteTimeout:  time.Duration(c.Loaded.HTTP.WriteTimeout),
 			IdleTimeout:   time.Duration(c.Loaded.HTTP.IdleTimeout),
-			HeaderBytes:   2 * int(c.Loaded.HTTP.MaxHeaderBytes), // so that the gateway itself answers 431 to most larger headers
+			HeaderBytes:   2 * int(c.Loaded.HTTP.MaxHeaderBytes), // twice, so that most headers that are too large get the gateway's own 431
 		},
 		Errors: c.logs.connections.Handler(c.Logger.Handler()), Registerer: c.registry, MetricPrefix: "opsgate_http",
 	})
 }
 
 func listenAdmin(ctx context.Context, c common) (*httpserver.Server, error) {
-	tlsConfig, err := adminTLS(c.Loaded.Admin.TLS, c.logs.dependencies, c.registry)
+	tlsConfig, err := adminTLS(c.Loaded.Admin.TLS, c.logs.dependencies)
 	if err != nil {
 		return nil, err
 	}
@@ -77,24 +75,24 @@ func listenAdmin(ctx context.Context, c common) (*httpserver.Server, error) {
 }
 
 // publicTLS returns the TLS configuration of the public listener, or nil for plain HTTP.
-func publicTLS(c config.TLS, logger *slog.Logger, registry prometheus.Registerer) (*tls.Config, error) {
+func publicTLS(c config.TLS, logger *slog.Logger) (*tls.Config, error) {
 	if c.CertFile == "" {
 		return nil, nil
 	}
 	return certs.New(certs.Options{
 		Listener: "public", Files: certs.Files{Certificate: string(c.CertFile), Key: string(c.KeyFile)},
-		Protocols: []string{"h2", "http/1.1"}, Logger: logger, Registerer: registry,
+		Protocols: []string{"h2", "http/1.1"}, Logger: logger,
 	})
 }
 
 // adminTLS returns the TLS configuration of the admin listener, or nil for plain HTTP. It offers no HTTP/2.
-func adminTLS(c config.AdminTLS, logger *slog.Logger, registry prometheus.Registerer) (*tls.Config, error) {
+func adminTLS(c config.AdminTLS, logger *slog.Logger) (*tls.Config, error) {
 	if c.CertFile == "" {
 		return nil, nil
 	}
 	return certs.New(certs.Options{
 		Listener: "admin",
 		Files:    certs.Files{Certificate: string(c.CertFile), Key: string(c.KeyFile), ClientCA: string(c.ClientCAFile)},
-		Logger:   logger, Registerer: registry,
+		Logger:   logger,
 	})
 }

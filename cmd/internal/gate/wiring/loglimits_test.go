@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"opsgate/authn"
+	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // A logLine has the fields of a log line that tests need.
@@ -37,14 +39,12 @@ func (r *reloading) logLines(t *testing.T) (lines []logLine) {
 // A client could cause two lines per request while the identity service fails and works in turn.
 func TestLinesOfAFlappingDependencyAreBounded(t *testing.T) {
 	const requests, most = 100, 20
-	services := startServices(t)
-	services.flaps = true
+	services := servicestest.Start(t)
+	services.Flaps = true
 	r := reloadingGateway(t, services, "")
 	for range requests {
 		token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		r.token = token
 		if got := r.get(t, r.Address(), "/v1/servers"); got.status != http.StatusUnauthorized && got.status != http.StatusServiceUnavailable {
 			t.Fatalf("got %+v", got)
@@ -64,7 +64,7 @@ func TestLinesOfAFlappingDependencyAreBounded(t *testing.T) {
 
 func TestFileWithManyMistakesLogsFewLines(t *testing.T) {
 	const mistakes, most = 300, 100
-	r := reloadingGateway(t, startServices(t), limits(100))
+	r := reloadingGateway(t, servicestest.Start(t), limits(100))
 	var text strings.Builder
 	for i := range mistakes {
 		fmt.Fprintf(&text, "unknown_%d: 1\n", i)

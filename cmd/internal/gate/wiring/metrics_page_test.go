@@ -5,15 +5,16 @@ import (
 	"path/filepath"
 	"testing"
 
-	"opsgate/cmd/internal/gate/admin/admintest"
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/test/metricspage"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 var update = flag.Bool("update", false, "write the table of the gateway's metrics")
 
 // everything returns a configuration with all optional parts, whose services, Redis and collector are all at one address.
-func everything(t *testing.T, address string) (config.Config, *admintest.Authority) {
+func everything(t *testing.T, address string) (config.Loaded, *tlsfilestest.Authority) {
 	t.Helper()
 	c := settings(address)
 	c.RateLimit.Demand.File = filepath.Join(t.TempDir(), "demand.jsonl")
@@ -23,17 +24,13 @@ func everything(t *testing.T, address string) (config.Config, *admintest.Authori
 	authority, files := newTLSFiles(t)
 	c.TLS = config.TLS{CertFile: config.File(files[0]), KeyFile: config.File(files[1])}
 	c.Admin.TLS = config.AdminTLS{CertFile: config.File(files[0]), KeyFile: config.File(files[1])}
-	return c, authority
+	return config.Loaded{Config: c, Certificates: []config.Certificate{{Key: "tls.cert_file"}}}, authority
 }
 
 func TestEveryRegisteredMetricIsDocumented(t *testing.T) {
 	c, _ := everything(t, "127.0.0.1:1")
-	e, err := listen(t, c) // no part waits for what it connects to
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, err := listenLoaded(t, c) // no part waits for what it connects to
+	testkit.Must(t, err)
 	metricspage.Check(t, "opsgate", e.Registry(), *update)
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, e.Close())
 }

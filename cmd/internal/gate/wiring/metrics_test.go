@@ -16,6 +16,7 @@ import (
 	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
 	"opsgate/cmd/internal/test/metricspage"
+	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -23,20 +24,18 @@ import (
 // scrape returns the metrics of a gateway with all features enabled.
 func scrape(t *testing.T) string {
 	t.Helper()
-	services := startServices(t)
-	c, authority := everything(t, services.address)
+	services := servicestest.Start(t)
+	c, authority := everything(t, services.Address)
 	c.RateLimit.Redis.Addresses, c.Tracing.Endpoint = []string{redistest.Start(t).Addr()}, tracingtest.Start(t).HTTP
 	c.Admin.TLS = config.AdminTLS{}
 	e, err := wiring.Listen(t.Context(), wiring.Options{
-		Loaded: config.Loaded{Config: c}, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
+		Loaded: c, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
 		Load: func() (config.Loaded, error) {
 			return config.Loaded{}, config.Problems{{Key: "listen", Text: "is refused"}}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := runEdge(t, e, services.token)
+	testkit.Must(t, err)
+	r := runEdge(t, e, services.Token)
 	s := &secure{reloading: &reloading{running: r}, authority: authority}
 	client := s.client(t, true)
 	for _, path := range []string{"/v1/servers", "/v1/nothing"} {
@@ -51,12 +50,10 @@ func scrape(t *testing.T) string {
 		return strings.Contains(metrics, `cause="route"`) && strings.Contains(metrics, "opsgate_config_refused{") &&
 			len(waits.FindAllString(metrics, -1)) == 3
 	})
-	if strings.Contains(metrics, services.token) {
+	if strings.Contains(metrics, services.Token) {
 		t.Error("the token is in the metrics")
 	}
-	if err := r.end(); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, r.end())
 	return metrics
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -39,7 +40,7 @@ func (r *reloading) row(f admin.Gateways) (g admin.Gateway) {
 }
 
 func TestGatewayInMemoryIsAlone(t *testing.T) {
-	r := reloadingGateway(t, startServices(t), limits(10))
+	r := reloadingGateway(t, servicestest.Start(t), limits(10))
 	f := r.gateways(t)
 	if len(f.Gateways) != 1 || f.State != admin.GatewaysMemory || f.ReadAt != nil || f.Error != "" {
 		t.Fatalf("got %+v", f)
@@ -54,21 +55,17 @@ func TestGatewayInMemoryIsAlone(t *testing.T) {
 func hostname(t *testing.T) string {
 	t.Helper()
 	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return host
 }
 
 // Each of two gateways shows both: a changed configuration and a refused one of the other, that the other alone has lost Redis, and that it
 // has ended.
 func TestGatewaysShowEachOther(t *testing.T) {
-	server, services := redistest.Start(t), startServices(t)
+	server, services := redistest.Start(t), servicestest.Start(t)
 	link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()),
 		"redis", "127.0.0.1:0", server.Addr())
-	if err := link.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, link.Start())
 	t.Cleanup(link.Stop)
 	first := reloadingGateway(t, services, inRedis(server.Addr(), 1000, ""))
 	second := reloadingGateway(t, services, inRedis(link.Listen, 1000, ""))
@@ -87,15 +84,16 @@ func TestGatewaysShowEachOther(t *testing.T) {
 	if self.ConfigVersion == other.ConfigVersion || other.Version != "1.2.3" || other.ModeSince == nil || other.Host != hostname(t) || self.Up <= 0 {
 		t.Errorf("got %+v and %+v", self, other)
 	}
-	if err := second.reload(t, inRedis(link.Listen, 2000, "")); err != nil {
-		t.Fatal(err)
+	if self.LimitsVersion == "" || self.LimitsVersion != other.LimitsVersion { // only the address of Redis differs
+		t.Errorf("limits %q and %q", self.LimitsVersion, other.LimitsVersion)
 	}
+	testkit.Must(t, second.reload(t, inRedis(link.Listen, 2000, "")))
 	if err := second.reload(t, "nonsense: 1\n"); err == nil {
 		t.Fatal("accepted")
 	}
 	testkit.Eventually(t, "the new configuration and the refused one are shown", func() bool {
 		now := second.row(first.gateways(t))
-		return now.ConfigVersion != other.ConfigVersion && now.ConfigRefused
+		return now.ConfigVersion != other.ConfigVersion && now.LimitsVersion != other.LimitsVersion && now.ConfigRefused
 	})
 
 	link.Stop()
@@ -107,9 +105,7 @@ func TestGatewaysShowEachOther(t *testing.T) {
 	if f.State != admin.GatewaysStale || f.Error == "" || f.ReadAt == nil || second.row(f).Mode != "local" || first.row(f).Mode != "shared" || first.row(f).Silent {
 		t.Errorf("the gateway without Redis shows %+v", f)
 	}
-	if err := link.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, link.Start())
 	testkit.Eventually(t, "it is heard", func() bool {
 		g := second.row(first.gateways(t))
 		return g.HeardAt != nil && !g.Silent && second.gateways(t).State == admin.GatewaysCurrent
@@ -126,25 +122,23 @@ var pinged = regexp.MustCompile(` age=([2-9]|\d\d+) .* sub=1 .* cmd=ping user=op
 // others are not shown.
 func TestUserOfRedisNeedsTheDocumentedRule(t *testing.T) {
 	text, err := os.ReadFile(filepath.FromSlash("../../../../docs/operate/limits.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	found := regexp.MustCompile(`(?s)ACL SETUSER opsgate on >PASSWORD (.*?)\n\n`).FindSubmatch(text)
 	if found == nil {
 		t.Fatal("no rule in docs/operate/limits.md")
 	}
 	documented := strings.Fields(string(found[1]))
 	before := slices.DeleteFunc(slices.Clone(documented), func(word string) bool {
-		return slices.Contains([]string{"+hset", "+hdel", "+hlen", "+hgetall", "+zrange"}, word)
+		return slices.Contains([]string{"+hset", "+hdel", "+hlen", "+hgetall", "+zrange", "+info"}, word)
 	})
 	for name, rule := range map[string][]string{"documented": documented, "before statuses were shared": before} {
 		t.Run(name, func(t *testing.T) {
-			server := redistest.Start(t, append([]string{"--user", "opsgate", "on", ">PASSWORD"}, rule...)...)
+			server := redistest.Start(t, append([]string{
+				"--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru", "--user", "opsgate", "on", ">PASSWORD",
+			}, rule...)...)
 			secret := filepath.Join(t.TempDir(), "redis")
-			if err := os.WriteFile(secret, []byte("PASSWORD"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			r := reloadingGateway(t, startServices(t), inRedisAs(server.Addr(), "opsgate", secret, ""))
+			testkit.Must(t, os.WriteFile(secret, []byte("PASSWORD"), 0o600))
+			r := reloadingGateway(t, servicestest.Start(t), inRedisAs(server.Addr(), "opsgate", secret, ""))
 			testkit.Eventually(t, "the first heartbeat is sent", func() bool { return server.Client().Exists(t.Context(), "opsgate:replicas").Val() == 1 })
 			var subscriptions string
 			t.Cleanup(func() {
@@ -158,6 +152,9 @@ func TestUserOfRedisNeedsTheDocumentedRule(t *testing.T) {
 			})
 			if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 || r.store(t).Mode != "shared" {
 				t.Errorf("got %+v, %+v", got, r.store(t))
+			}
+			if n := r.store(t).EvictingServers; (n == 1) != (name == "documented") {
+				t.Errorf("%d servers evict keys", n)
 			}
 			f := r.gateways(t)
 			if name == "documented" && (f.State != admin.GatewaysCurrent || f.Error != "") ||

@@ -18,6 +18,7 @@ import (
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/ratelimit"
+	"opsgate/ratelimit/demand"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/redisstore"
 )
@@ -35,7 +36,7 @@ type sharedLimits struct {
 	logger   *slog.Logger
 
 	config   *atomic.Pointer[config.RateLimit]
-	updating sync.Mutex // held by updateFailover, which reloads and changes of the number of gateways call
+	updating sync.Mutex // held by updateFailover: a reload may call it while the number of gateways changes
 }
 
 func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err error) {
@@ -56,11 +57,9 @@ func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err e
 			err = errors.Join(err, client.Close())
 		}
 	}()
-	if hook := traces.RedisHook(redisConfig.Addresses); hook != nil {
-		client.AddHook(hook)
-	}
 	store, err := redisstore.New(redisstore.Options{
 		Client: client, Prefix: redisConfig.KeyPrefix, Logger: c.Logger, Registerer: c.registry, Exemplar: traces.Exemplar(),
+		Hook: traces.RedisHook(redisConfig.Addresses),
 	})
 	if err != nil {
 		return nil, err
@@ -121,16 +120,22 @@ func (l *sharedLimits) updateFailover() {
 
 // failoverSettings returns the settings of the failover. counted is the number of gateways that use the same Redis.
 func failoverSettings(c *config.RateLimit, counted int) failover.Settings {
-	return failover.Settings{Mode: ratelimit.Mode(c.OnStoreFailure), Replicas: expectedReplicas(c, counted)}
+	return failover.Settings{Mode: ratelimit.Mode(c.OnStoreFailure), Replicas: configuredOrCounted(c, counted)}
 }
 
 // expectedReplicas returns the number of gateways that divide the limits in an outage.
 func (l *sharedLimits) expectedReplicas() int {
-	return expectedReplicas(l.config.Load(), l.replicas.Count())
+	return configuredOrCounted(l.config.Load(), l.replicas.Count())
 }
 
-// expectedReplicas returns the configured number of gateways, or the counted one if that is configured.
-func expectedReplicas(c *config.RateLimit, counted int) int {
+// gateways returns the gateways that the record of demand names.
+func (l *sharedLimits) gateways() demand.Gateways {
+	m := l.replicas.Members()
+	return demand.Gateways{ID: l.replicas.ID(), Count: m.Count, IDs: m.IDs}
+}
+
+// configuredOrCounted returns the configured number of gateways, or the counted one if the configuration is "auto".
+func configuredOrCounted(c *config.RateLimit, counted int) int {
 	if c.ExpectedReplicas != config.Auto {
 		return int(c.ExpectedReplicas)
 	}

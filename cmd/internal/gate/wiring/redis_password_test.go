@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -28,17 +29,13 @@ func TestRedisPasswordChangesUnderLoad(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "redis")
 	write := func(password string) {
 		t.Helper()
-		if err := os.WriteFile(secret, []byte(password+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(secret, []byte(password+"\n"), 0o600))
 	}
 	write("first-password")
-	r := reloadingGateway(t, startServices(t), inRedisAs(server.Addr(), "gate", secret, ""))
+	r := reloadingGateway(t, servicestest.Start(t), inRedisAs(server.Addr(), "gate", secret, ""))
 	do := func(command ...any) {
 		t.Helper()
-		if err := server.Client().Do(t.Context(), command...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, server.Client().Do(t.Context(), command...).Err())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var load sync.WaitGroup
@@ -77,9 +74,7 @@ func TestRedisPasswordChangesUnderLoad(t *testing.T) {
 
 	// The user changes with the configuration file.
 	do("ACL", "SETUSER", "other", "on", ">second-password", "~opsgate:*", "&opsgate:*", "+@all")
-	if err := r.reload(t, inRedisAs(server.Addr(), "other", secret, "log: {level: debug}\n")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.reload(t, inRedisAs(server.Addr(), "other", secret, "log: {level: debug}\n")))
 	do("ACL", "DELUSER", "gate") // closes its connections
 	testkit.Eventually(t, "connections use the other user", func() bool {
 		list := server.Client().Do(t.Context(), "CLIENT", "LIST").String()

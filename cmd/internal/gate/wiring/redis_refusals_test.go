@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -15,9 +16,7 @@ import (
 func (r *reloading) redisReason(t *testing.T) string {
 	t.Helper()
 	var body struct{ Dependencies map[string]admin.Dependency }
-	if err := json.Unmarshal([]byte(r.get(t, r.AdminAddress(), "/readyz").body), &body); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(r.get(t, r.AdminAddress(), "/readyz").body), &body))
 	return body.Dependencies["redis"].Reason
 }
 
@@ -56,7 +55,7 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			r := reloadingGateway(t, startServices(t), inRedis(server.Addr(), 1_000_000, ""))
+			r := reloadingGateway(t, servicestest.Start(t), inRedis(server.Addr(), 1_000_000, ""))
 			r.mustAdmit(t, 1_000_000)
 			do := func(commands [][]any) {
 				t.Helper()
@@ -91,4 +90,30 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 			r.finish(t)
 		})
 	}
+}
+
+// A gateway that cannot reach Redis denies all requests with on_store_failure: deny. Balancers then send them to the other gateways.
+func TestGatewayThatDeniesAllRequestsIsNotReady(t *testing.T) {
+	server := redistest.Start(t)
+	r := reloadingGateway(t, servicestest.Start(t), inRedis(server.Addr(), 1_000_000, "  on_store_failure: deny\n"))
+	if got := r.readiness(t, "ready"); got.status != 200 {
+		t.Errorf("got %+v", got)
+	}
+	server.Kill()
+	testkit.Eventually(t, "requests have met the outage", func() bool {
+		r.get(t, r.Address(), "/v1/servers")
+		return r.store(t).Mode == "deny"
+	})
+	got := r.readiness(t, "not_ready")
+	if got.status != 503 || !strings.Contains(got.body, `"state":"unavailable, limits are deny","reason":"not in use for `) {
+		t.Errorf("got %+v", got)
+	}
+	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 503 {
+		t.Errorf("a request got %+v", got)
+	}
+	server.Restart()
+	if got := r.readiness(t, "ready"); got.status != 200 {
+		t.Errorf("got %+v", got)
+	}
+	r.finish(t)
 }

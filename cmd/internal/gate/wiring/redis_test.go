@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -22,9 +23,7 @@ func (r *reloading) redis(t *testing.T) (status int, state string) {
 	t.Helper()
 	got := r.get(t, r.AdminAddress(), "/readyz")
 	var body struct{ Dependencies map[string]admin.Dependency }
-	if err := json.Unmarshal([]byte(got.body), &body); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(got.body), &body))
 	return got.status, body.Dependencies["redis"].State
 }
 
@@ -32,16 +31,14 @@ func (r *reloading) redis(t *testing.T) (status int, state string) {
 func (r *reloading) store(t *testing.T) admin.Store {
 	t.Helper()
 	var limits admin.TokenLimits
-	if err := json.Unmarshal([]byte(r.get(t, r.AdminAddress(), "/admin/limits/"+tokenID).body), &limits); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(r.get(t, r.AdminAddress(), "/admin/limits/"+servicestest.TokenID).body), &limits))
 	return limits.Store
 }
 
 // Two gateways count each other in Redis, and each admits its half in an outage. A configured number overrides the count.
 func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	server := redistest.Start(t)
-	services := startServices(t)
+	services := servicestest.Start(t)
 	auto := strings.Replace(inRedis(server.Addr(), 10, ""), "expected_replicas: 2", "expected_replicas: auto", 1)
 	first := reloadingGateway(t, services, auto)
 	if n := first.store(t).Replicas; n != 1 {
@@ -66,9 +63,7 @@ func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 			t.Errorf("%d of 10 admitted, %+v", admitted, store)
 		}
 	}
-	if err := first.reload(t, strings.Replace(auto, "expected_replicas: auto", "expected_replicas: 5", 1)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, first.reload(t, strings.Replace(auto, "expected_replicas: auto", "expected_replicas: 5", 1)))
 	if n := first.store(t).Replicas; n != 5 {
 		t.Errorf("configured: %d gateways", n)
 	}

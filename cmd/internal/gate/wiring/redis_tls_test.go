@@ -9,6 +9,7 @@ import (
 
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -21,7 +22,7 @@ func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
 	files, its := first.Write(t, ours, "gateway"), first.Write(t, theirs, "redis")
 	port := strconv.Itoa(redistest.FreePort(t))
 	server := redistest.Start(t, "--tls-port", port, "--tls-ca-cert-file", its.CAFile, "--tls-cert-file", its.CertFile, "--tls-key-file", its.KeyFile)
-	r := reloadingGateway(t, startServices(t), fmt.Sprintf("rate_limit:\n  store: redis\n  redis:\n    addresses: [\"127.0.0.1:%s\"]\n"+
+	r := reloadingGateway(t, servicestest.Start(t), fmt.Sprintf("rate_limit:\n  store: redis\n  redis:\n    addresses: [\"127.0.0.1:%s\"]\n"+
 		"    timeout: 5s\n    tls: {enabled: true, ca_file: %s, cert_file: %s, key_file: %s}\n",
 		port, files.CAFile, files.CertFile, files.KeyFile))
 	decides := func() { // a restarted server has no account of the token
@@ -29,15 +30,13 @@ func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
 		testkit.Eventually(t, "Redis decides", func() bool {
 			_, state := r.redis(t)
 			got := r.get(t, r.Address(), "/v1/servers")
-			n, err := server.Client().Exists(t.Context(), "opsgate:account:"+tokenID).Result()
+			n, err := server.Client().Exists(t.Context(), "opsgate:account:3:"+servicestest.TokenID).Result()
 			return got.status == 200 && state == "ready" && n == 1 && err == nil
 		})
 	}
 	decides()
 
-	if err := os.WriteFile(files.KeyFile, []byte("half of"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(files.KeyFile, []byte("half of"), 0o600))
 	for range 2 {
 		server.Restart()
 		decides()

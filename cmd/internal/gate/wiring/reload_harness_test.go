@@ -16,6 +16,7 @@ import (
 	"opsgate/cmd/internal/gate/wiring"
 	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/cmd/internal/test/testkit"
 )
 
@@ -25,33 +26,30 @@ type reloading struct {
 
 	base  string // part of every configuration
 	file  string
+	env   []string
 	log   loggingtest.Buffer
 	ahead atomic.Int64 // of the wall clock, in nanoseconds
 	loads atomic.Int64
 }
 
-// reloadingGateway runs a gateway with additional configuration.
-func reloadingGateway(t *testing.T, services *services, text string) *reloading {
+// reloadingGateway runs a gateway with additional configuration and environment variables.
+func reloadingGateway(t *testing.T, services *servicestest.Services, text string, variables ...string) *reloading {
 	t.Helper()
 	r := &reloading{
-		file: filepath.Join(t.TempDir(), "opsgate.yaml"),
-		base: fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nshutdown: {drain_wait: 0s}\nupstreams:\n"+
-			"  fleet: &all {address: %q}\n  monitoring: *all\n  incident: *all\n  audit: *all\n  identity: *all\n", services.address),
+		file: filepath.Join(t.TempDir(), "opsgate.yaml"), env: variables,
+		base: fmt.Sprintf("listen: 127.0.0.1:0\nshutdown: {drain_wait: 0s}\nupstreams:\n"+
+			"  fleet: &all {address: %q}\n  monitoring: *all\n  incident: *all\n  audit: *all\n  identity: *all\n", services.Address),
 	}
 	r.write(t, text)
 	loaded, err := r.load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	level := new(slog.LevelVar)
 	e, err := wiring.Listen(t.Context(), wiring.Options{
 		Loaded: loaded, Load: r.load, LogLevel: level, Build: buildinfo.Info{Version: "1.2.3"}, Clock: r.now,
 		Logger: slog.New(slog.NewJSONHandler(&r.log, &slog.HandlerOptions{Level: level})),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.running = runEdge(t, e, services.token)
+	testkit.Must(t, err)
+	r.running = runEdge(t, e, services.Token)
 	return r
 }
 
@@ -59,19 +57,18 @@ func (r *reloading) now() time.Time { return time.Now().Add(time.Duration(r.ahea
 
 func (r *reloading) load() (config.Loaded, error) {
 	r.loads.Add(1)
-	return config.Load(config.Options{Path: r.file, Now: r.now})
+	return config.Load(config.Options{
+		Path: r.file, Environment: r.env, Now: r.now,
+		Overrides: []config.Setting{{Key: "admin.listen", Value: "127.0.0.1:0", From: "--admin-listen"}},
+	})
 }
 
 // write replaces the file in one step.
 func (r *reloading) write(t *testing.T, text string) {
 	t.Helper()
 	next := r.file + ".next"
-	if err := os.WriteFile(next, []byte(r.base+text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, r.file); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(next, []byte(r.base+text), 0o600))
+	testkit.Must(t, os.Rename(next, r.file))
 }
 
 // reload replaces the file and reloads it.
@@ -138,7 +135,5 @@ func (r *reloading) metric(t *testing.T, series string) string {
 // finish stops the gateway, and fails the test if Run returns an error.
 func (r *reloading) finish(t *testing.T) {
 	t.Helper()
-	if err := r.end(); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, r.end())
 }

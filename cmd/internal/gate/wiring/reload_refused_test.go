@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/cmd/internal/test/testkit"
 )
 
 // Each change of the files is logged, also one that leaves the same problem. The metric and the page name the keys until a reload succeeds.
 func TestRefusedReloadIsLoggedAtEachChange(t *testing.T) {
-	r := reloadingGateway(t, startServices(t), limits(100))
-	const problems = "http: {max_body_bytes: 1}\nrate_limit: {tokens: {tok-1: {limits: [{requests: 0, per: 1m}]}}, typo: 1}\nlogs: {}\n"
+	r := reloadingGateway(t, servicestest.Start(t), limits(100))
+	const problems = "http: {max_body_bytes: 1}\nrate_limit: {tokens: {00000000-0000-4000-8000-000000000001: {limits: [{requests: 0, per: 1m}]}}, typo: 1}\nlogs: {}\n"
 	for i := range 3 {
 		r.write(t, problems+fmt.Sprintf("# edit %d\n", i))
 		testkit.Eventually(t, "the change is logged", func() bool { return len(r.lines("configuration refused")) == 4*(i+1) })
@@ -33,7 +34,7 @@ func TestRefusedReloadIsLoggedAtEachChange(t *testing.T) {
 	if got := fmt.Sprint(refused()); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	const keys = "[http.max_body_bytes rate_limit.typo rate_limit.tokens.tok-1.limits[0].requests logs]"
+	const keys = "[http.max_body_bytes rate_limit.typo rate_limit.tokens.00000000-0000-4000-8000-000000000001.limits[0].requests logs]"
 	if got := r.configuration(t).LastReload; fmt.Sprint(got.Keys) != keys || len(got.Problems) != 4 {
 		t.Errorf("got %+v", got)
 	}
@@ -52,8 +53,6 @@ func TestRefusedReloadIsLoggedAtEachChange(t *testing.T) {
 func (r *reloading) configuration(t *testing.T) (c admin.Configuration) {
 	t.Helper()
 	got := r.get(t, r.AdminAddress(), "/admin/config")
-	if err := json.Unmarshal([]byte(got.body), &c); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(got.body), &c))
 	return c
 }

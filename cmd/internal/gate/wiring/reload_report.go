@@ -23,11 +23,12 @@ func (r *reloader) reportApplied(t trigger, before, after *snapshot) {
 	recovered := r.lastErr != ""
 	r.lastErr = ""
 	r.metrics.setActive(after.version, r.clock())
+	changed := config.Changes(before.loaded, after.loaded)
 	switch {
-	case after.version != before.version:
+	case len(changed) > 0:
 		r.logger.Info("configuration reloaded", slog.String("why", t.why),
 			slog.String("config_version_before", before.version), slog.String("config_version", after.version),
-			slog.Any("changed", config.Changes(before.loaded, after.loaded)))
+			slog.Any("changed", changed))
 		r.warn(after.loaded.Warnings)
 		r.record(t, admin.ReloadApplied, nil)
 	case recovered || !t.automatic:
@@ -89,17 +90,17 @@ func position(p config.Problem) (attributes []any) {
 // record counts a reload and stores it for the admin listener.
 func (r *reloader) record(t trigger, outcome string, refused config.Problems) {
 	reload := admin.Reload{At: r.clock(), Why: t.why, Outcome: outcome}
-	var keys []string // of the schema
+	var schemaKeys []string // labels of the metric, which must be few: only keys of the schema
 	for _, p := range refused {
 		reload.Problems = append(reload.Problems, p.Error())
 		if p.Key != "" && !slices.Contains(reload.Keys, p.Key) {
 			reload.Keys = append(reload.Keys, p.Key)
 		}
-		if key := p.SchemaKey(); !slices.Contains(keys, key) {
-			keys = append(keys, key)
+		if key := p.SchemaKey(); !slices.Contains(schemaKeys, key) {
+			schemaKeys = append(schemaKeys, key)
 		}
 	}
 	r.metrics.reloads.WithLabelValues(outcome).Inc()
-	r.metrics.setRefused(keys)
+	r.metrics.setRefused(schemaKeys)
 	r.active.lastReload.Store(&reload)
 }

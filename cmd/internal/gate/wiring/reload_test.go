@@ -10,17 +10,16 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestReloadOfALimitKeepsUsage(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	r := reloadingGateway(t, services, limits(3))
 	r.mustAdmit(t, 3)
 	for _, step := range []struct{ requests, remaining int }{{10, 8}, {4, 1}, {3, 0}} {
-		if err := r.reload(t, limits(step.requests)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, r.reload(t, limits(step.requests)))
 		got := r.get(t, r.Address(), "/v1/servers")
 		if !strings.HasPrefix(got.header.Get("RateLimit"), fmt.Sprintf(`"minute";r=%d;`, step.remaining)) || requests(got) != step.requests {
 			t.Errorf("%+v: got %+v", step, got)
@@ -42,17 +41,15 @@ func TestReloadOfALimitKeepsUsage(t *testing.T) {
 }
 
 func TestRequestEndsUnderTheConfigurationThatItStartedWith(t *testing.T) {
-	services := startServices(t)
-	services.release = make(chan struct{})
+	services := servicestest.Start(t)
+	services.Release = make(chan struct{})
 	r := reloadingGateway(t, services, limits(100))
 	held := r.hold(t, services)
-	if err := r.reload(t, limits(200)+"http: {request_timeout: 50ms}\n"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.reload(t, limits(200)+"http: {request_timeout: 50ms}\n"))
 	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 504 || requests(got) != 200 {
 		t.Errorf("a later request: got %+v", got)
 	}
-	close(services.release)
+	close(services.Release)
 	if got := <-held; got.status != 200 || requests(got) != 100 {
 		t.Errorf("got %+v", got)
 	}
@@ -60,7 +57,7 @@ func TestRequestEndsUnderTheConfigurationThatItStartedWith(t *testing.T) {
 }
 
 func TestInvalidConfigurationChangesNothing(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	r := reloadingGateway(t, services, limits(100))
 	err := r.reload(t, limits(200)+"http: {max_body_bytes: 1}\nlogs: {}\n")
 	problems, ok := errors.AsType[config.Problems](err)
@@ -68,7 +65,7 @@ func TestInvalidConfigurationChangesNothing(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	refused := r.requested("configuration refused")
-	if len(refused) != 2 || refused[0]["file"] != r.file || refused[0]["line"] != 11.0 || refused[0]["key"] != "http.max_body_bytes" ||
+	if len(refused) != 2 || refused[0]["file"] != r.file || refused[0]["line"] != 10.0 || refused[0]["key"] != "http.max_body_bytes" ||
 		refused[0]["problem"] != "must be 1KiB to 16MiB, not 1" || refused[1]["key"] != "logs" {
 		t.Errorf("got %v", refused)
 	}
@@ -76,9 +73,7 @@ func TestInvalidConfigurationChangesNothing(t *testing.T) {
 		t.Errorf("successful: %s", got)
 	}
 	r.mustAdmit(t, 100)
-	if err := r.reload(t, limits(100)); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, r.reload(t, limits(100)))
 	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "1" || len(r.requested("configuration unchanged")) != 1 {
 		t.Errorf("after the correction: successful %s", got)
 	}
@@ -86,14 +81,14 @@ func TestInvalidConfigurationChangesNothing(t *testing.T) {
 }
 
 func TestReloadThatChangesAKeyFixedAtStartIsRefusedAsAWhole(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	r := reloadingGateway(t, services, limits(100))
 	for _, test := range []struct{ key, text, reason string }{
 		{"token_prefix", "token_prefix: acme_\n", "tokens in use would fail"},
 		{"http.idle_timeout", "http: {idle_timeout: 1m}\n", "set at start"},
 	} {
 		err := r.reload(t, limits(200)+test.text)
-		want := fmt.Sprintf("%s:11: %s: a change needs a restart (%s)", r.file, test.key, test.reason)
+		want := fmt.Sprintf("%s:10: %s: a change needs a restart (%s)", r.file, test.key, test.reason)
 		if err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -104,17 +99,13 @@ func TestReloadThatChangesAKeyFixedAtStartIsRefusedAsAWhole(t *testing.T) {
 
 // Kubernetes mounts opsgate.yaml as a link to ..data/opsgate.yaml, and ..data as a link to a directory. An update replaces the link ..data.
 func TestReplacedSymbolicLinkIsReloaded(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	r := reloadingGateway(t, services, "")
 	dir := filepath.Dir(r.file)
 	mount := func(directory, text string) {
 		t.Helper()
-		if err := os.Mkdir(filepath.Join(dir, directory), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, directory, "opsgate.yaml"), []byte(r.base+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(filepath.Join(dir, directory), 0o700))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, directory, "opsgate.yaml"), []byte(r.base+text), 0o600))
 		link(t, directory, filepath.Join(dir, "..data"))
 	}
 	mount("first", limits(100))
@@ -132,20 +123,14 @@ func TestReplacedSymbolicLinkIsReloaded(t *testing.T) {
 // link creates or replaces a symbolic link in one step.
 func link(t *testing.T, to, path string) {
 	t.Helper()
-	if err := os.Symlink(to, path+".next"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".next", path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(to, path+".next"))
+	testkit.Must(t, os.Rename(path+".next", path))
 }
 
 func TestRetriesOfARefusedConfigurationAreLoggedOnce(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	r := reloadingGateway(t, services, limits(100))
-	if err := os.Remove(r.file); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(r.file))
 	testkit.Eventually(t, "the missing file is reported", func() bool { return len(r.lines("configuration refused")) == 1 })
 	for range 2 {
 		before := r.loads.Load()
@@ -165,10 +150,10 @@ func TestRetriesOfARefusedConfigurationAreLoggedOnce(t *testing.T) {
 }
 
 func TestLimitsExpire(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	expires := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
 	r := reloadingGateway(t, services, fmt.Sprintf("rate_limit:\n  limits: [{requests: 100, per: 1m}]\n  tokens:\n    %s:\n"+
-		"      {limits: [{requests: 500, per: 1m}], owner: sre@example.com, reason: migration, expires: %s}\n", tokenID, expires))
+		"      {limits: [{requests: 500, per: 1m}], owner: sre@example.com, reason: migration, expires: %s}\n", servicestest.TokenID, expires))
 	r.mustAdmit(t, 500)
 	version := r.await(t, "serving")["config_version"]
 	if err := r.reload(t, "listn: 1\n"); err == nil {
@@ -179,7 +164,7 @@ func TestLimitsExpire(t *testing.T) {
 		return requests(r.get(t, r.Address(), "/v1/servers")) == 100
 	})
 	line := r.await(t, "limits expired")
-	if line["key"] != "rate_limit.tokens."+tokenID || line["origin"] != r.file+":13" || line["owner"] != "sre@example.com" ||
+	if line["key"] != "rate_limit.tokens."+servicestest.TokenID || line["origin"] != r.file+":12" || line["owner"] != "sre@example.com" ||
 		line["reason"] != "migration" {
 		t.Errorf("got %v", line)
 	}
@@ -193,7 +178,7 @@ func TestLimitsExpire(t *testing.T) {
 }
 
 func TestReloadChangesTheLogLevel(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	r := reloadingGateway(t, services, limits(100))
 	for _, step := range []struct {
 		text string
@@ -201,9 +186,7 @@ func TestReloadChangesTheLogLevel(t *testing.T) {
 	}{
 		{"", true}, {"log: {level: error}\n", false}, {"log: {level: debug}\n", true}, {"log: {access: false}\n", false},
 	} {
-		if err := r.reload(t, limits(100)+step.text); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, r.reload(t, limits(100)+step.text))
 		before := len(r.lines("request"))
 		r.mustAdmit(t, 100)
 		if step.want {
@@ -218,30 +201,27 @@ func TestReloadChangesTheLogLevel(t *testing.T) {
 	r.finish(t)
 }
 
-func TestReloadChangesThePublicURL(t *testing.T) {
-	services := startServices(t)
+func TestReloadChangesPublicPages(t *testing.T) {
+	services := servicestest.Start(t)
 	r := reloadingGateway(t, services, limits(100))
 	if page := r.get(t, r.Address(), "/openapi.yaml").body; !strings.Contains(page, "http://"+r.Address().String()) {
 		t.Error("the page does not have the host of the request")
 	}
-	if err := r.reload(t, limits(100)+"public_url: https://api.acme.example\n"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.reload(t, limits(100)+"public_url: https://api.acme.example\nsecurity_contact: tel:+1-555-0100\n"))
 	if page := r.get(t, r.Address(), "/openapi.yaml").body; !strings.Contains(page, "https://api.acme.example") || strings.Contains(page, r.Address().String()) {
 		t.Error("the page does not have the public URL")
+	}
+	if text := r.get(t, r.Address(), "/.well-known/security.txt").body; !strings.Contains(text, "Contact: tel:+1-555-0100\n") {
+		t.Errorf("security.txt is %s", text)
 	}
 	r.finish(t)
 }
 
 func TestReloadWithoutLoadFails(t *testing.T) {
 	e, err := listen(t, settings("127.0.0.1:1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := e.Reload("test"); err == nil {
 		t.Error("no error")
 	}
-	if err := e.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, e.Close())
 }

@@ -8,35 +8,36 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // The address of all services changes to services that answer. Requests in flight end at the old address. An address that does not answer is
 // refused.
 func TestReloadChangesTheAddressesOfServices(t *testing.T) {
-	before, after := startServices(t), startServices(t)
-	before.release, after.token = make(chan struct{}), before.token
+	before, after := servicestest.Start(t), servicestest.Start(t)
+	before.Release, after.Token = make(chan struct{}), before.Token
 	r := reloadingGateway(t, before, limits(1_000_000))
 	inFlight := make(chan response)
 	go func() {
 		got, _ := r.try(r.Address(), "/v1/servers")
 		inFlight <- got
 	}()
-	<-before.arrived
+	<-before.Arrived
 
 	base := r.base
-	at := func(address string) string { return strings.ReplaceAll(base, before.address, address) }
-	r.base = at(after.address)
-	if err := r.reload(t, limits(1_000_000)); err != nil {
-		t.Fatal(err)
-	}
+	at := func(address string) string { return strings.ReplaceAll(base, before.Address, address) }
+	r.base = at(after.Address)
+	testkit.Must(t, r.reload(t, limits(1_000_000)))
 	if got := r.get(t, r.Address(), "/v1/servers"); got.status != http.StatusOK {
 		t.Errorf("at the new address: %+v", got)
 	}
 	line := r.await(t, "configuration reloaded")
-	if want := fmt.Sprintf("upstreams.fleet.address: %s, now %s", before.address, after.address); !strings.Contains(fmt.Sprint(line["changed"]), want) {
+	if want := fmt.Sprintf("upstreams.fleet.address: %s, now %s", before.Address, after.Address); !strings.Contains(fmt.Sprint(line["changed"]), want) {
 		t.Errorf("logged %v, want %q", line["changed"], want)
 	}
-	close(before.release)
+	close(before.Release)
 	if got := <-inFlight; got.status != http.StatusOK {
 		t.Errorf("the request in flight: %+v", got)
 	}
@@ -50,9 +51,7 @@ func TestReloadChangesTheAddressesOfServices(t *testing.T) {
 		t.Errorf("after a refused address: %+v", got)
 	}
 	r.base = base
-	if err := r.reload(t, limits(1_000_000)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.reload(t, limits(1_000_000)))
 	if got := r.get(t, r.Address(), "/v1/servers"); got.status != http.StatusOK {
 		t.Errorf("back at the first address: %+v", got)
 	}
@@ -61,22 +60,18 @@ func TestReloadChangesTheAddressesOfServices(t *testing.T) {
 
 // Files that cannot be read refuse the whole configuration.
 func TestReloadRefusesUnreadableTLSFilesOfServices(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	r := reloadingGateway(t, services, limits(100))
 	good, path := r.base, filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(path, []byte("no certificate"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r.base = strings.Replace(good, fmt.Sprintf("address: %q", services.address),
-		fmt.Sprintf("address: %q, tls: {enabled: true, ca_file: %q}", services.address, path), 1)
-	if err := r.reload(t, limits(200)); err == nil || !strings.Contains(err.Error(), "no certificate in") {
+	testkit.Must(t, os.WriteFile(path, []byte("no certificate"), 0o600))
+	r.base = strings.Replace(good, fmt.Sprintf("address: %q", services.Address),
+		fmt.Sprintf("address: %q, tls: {enabled: true, ca_file: %q}", services.Address, path), 1)
+	if err := r.reload(t, limits(200)); err == nil || !strings.Contains(err.Error(), "upstreams.fleet.tls.ca_file: names a file without a certificate") {
 		t.Errorf("got %v", err)
 	}
 	r.mustAdmit(t, 100)
 	r.base = good
-	if err := r.reload(t, limits(200)); err != nil {
-		t.Error(err)
-	}
+	testkit.Must(t, r.reload(t, limits(200)))
 	r.mustAdmit(t, 200)
 	r.finish(t)
 }

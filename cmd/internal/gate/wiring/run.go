@@ -48,13 +48,16 @@ func (g *Gateway) Run(ctx context.Context) error {
 	stopRefunds()
 	err = errors.Join(<-refunded, err)
 	stopTasks()
-	err = errors.Join(tasks.Wait(), err, g.opened.close())
+	if err = errors.Join(tasks.Wait(), err); err == nil {
+		g.ended()
+	}
+	err = errors.Join(err, g.opened.close())
 	g.logger.Info("stopped")
 	return err
 }
 
-// drain ends the listeners: the public one after the drain wait, within the grace period. failedCtx ends if a part fails; then drain does
-// not wait.
+// drain reports that the gateway drains, serves for the drain wait, and then ends the public listener, whose requests have the grace period
+// to end, and the admin listener. failedCtx ends if a part fails; then drain does not wait.
 func (g *Gateway) drain(failedCtx context.Context) error {
 	g.reports.pages.Draining()
 	g.public.Drain()

@@ -81,8 +81,8 @@ func callSettings(c config.Config) backendclient.Settings {
 	}
 }
 
-// requestsPerLookup divides the maximum number of requests in flight: the quotient is the maximum of concurrent lookups of unknown tokens.
-// As at most WaitersPerLookup requests wait for each of them, at most half of the requests in flight wait for lookups.
+// requestsPerLookup is the number of requests in flight that must be allowed for each concurrent lookup of an unknown token. As at most
+// WaitersPerLookup requests wait for each lookup, at most half of the requests in flight wait for lookups.
 const requestsPerLookup = 2 * authn.WaitersPerLookup
 
 // tokenSettings returns the settings of the authenticator.

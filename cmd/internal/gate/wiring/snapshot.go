@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/policies"
@@ -23,6 +25,8 @@ type snapshot struct {
 	version string
 	since   time.Time // when the version became active
 
+	limitsVersion string // of the limits alone
+
 	policies *ratelimit.Policies
 	gateway  *gateway.Gateway
 }
@@ -30,7 +34,9 @@ type snapshot struct {
 // snapshot builds the snapshot of a configuration. last is the active one, or nil. It changes nothing. It returns an error if a setting of
 // any part is invalid.
 func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) (_ *snapshot, err error) {
-	s := &snapshot{loaded: loaded, files: loaded.Files(), version: loaded.Version(), since: now}
+	s := &snapshot{
+		loaded: loaded, files: loaded.Files(), version: loaded.Version(), limitsVersion: loaded.RateLimit.LimitsVersion(), since: now,
+	}
 	var before *ratelimit.Policies
 	if last != nil {
 		before = last.policies
@@ -53,7 +59,7 @@ func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) 
 	options.MaxHeaderBytes = int64(loaded.HTTP.MaxHeaderBytes)
 	options.TrustedProxies = prefixes(loaded.TrustedProxies)
 	options.TLS = loaded.TLS.CertFile != ""
-	options.PublicURL = loaded.PublicURL
+	options.PublicURL, options.SecurityContact = loaded.PublicURL, loaded.SecurityContact
 	options.TokenPrefix = clientTokenPrefix(loaded.Config)
 	options.LogFailuresOnly = !loaded.Log.Access
 	options.LogSkipFraction = 1 - loaded.Log.AccessSample.Fraction()
@@ -84,7 +90,25 @@ func (a *active) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *active) report() status.Active {
 	s := a.snapshot.Load()
 	return status.Active{
-		Loaded: &s.loaded, Version: s.version, Since: s.since, Policies: s.policies, Gateway: s.gateway, LastReload: a.lastReload.Load(),
+		Loaded: &s.loaded, Version: s.version, LimitsVersion: s.limitsVersion, Since: s.since, Policies: s.policies, Gateway: s.gateway,
+		LastReload: a.lastReload.Load(),
+	}
+}
+
+// certificateDesc describes the metric of the ends of the certificates.
+func certificateDesc() *prometheus.Desc {
+	return prometheus.NewDesc("opsgate_tls_certificate_expiry_timestamp_seconds",
+		"When the certificate in use expires, by the key of its file: the first one of a chain, the last one of a file of roots.",
+		[]string{"key"}, nil)
+}
+
+// Describe implements [prometheus.Collector].
+func (a *active) Describe(descs chan<- *prometheus.Desc) { descs <- certificateDesc() }
+
+// Collect implements [prometheus.Collector]: it collects the ends of the certificates.
+func (a *active) Collect(metrics chan<- prometheus.Metric) {
+	for _, c := range a.snapshot.Load().loaded.Certificates {
+		metrics <- prometheus.MustNewConstMetric(certificateDesc(), prometheus.GaugeValue, float64(c.Ends.Unix()), c.Key)
 	}
 }
 

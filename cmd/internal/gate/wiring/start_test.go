@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -45,12 +46,10 @@ func TestGatewayStartsInAnOutage(t *testing.T) {
 	redis := redistest.Start(t)
 	redis.Kill()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	behind := &gate{Listener: listener}
-	services := serve(t, behind)
-	services.sends = true
+	services := servicestest.StartOn(t, behind)
+	services.Sends = true
 	// Without breakers: the breaker of identity would close after three lookups, and the only token is cached after the first.
 	const noBreakers = "upstream_calls: {breaker: {min_requests: 100000}}\n"
 	r := reloadingGateway(t, services, inRedis(redis.Addr(), 1000, noBreakers))

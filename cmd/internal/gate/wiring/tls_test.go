@@ -1,27 +1,37 @@
 package wiring_test
 
 import (
+	"bufio"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
-	"opsgate/cmd/internal/gate/admin/admintest"
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/cmd/internal/gate/admin/console"
+	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // secure is a gateway with TLS on its public listener.
 type secure struct {
 	*reloading
 
-	authority *admintest.Authority
+	authority *tlsfilestest.Authority
 	cert, key string
 }
 
 // secureGateway runs a gateway with TLS and additional configuration.
-func secureGateway(t *testing.T, services *services, text string) *secure {
+func secureGateway(t *testing.T, services *servicestest.Services, text string) *secure {
 	t.Helper()
 	authority, files := newTLSFiles(t)
 	s := &secure{authority: authority, cert: files[0], key: files[1]}
@@ -30,11 +40,11 @@ func secureGateway(t *testing.T, services *services, text string) *secure {
 }
 
 // newTLSFiles returns an authority and the paths of a certificate and its key.
-func newTLSFiles(t *testing.T) (*admintest.Authority, []string) {
+func newTLSFiles(t *testing.T) (*tlsfilestest.Authority, []string) {
 	t.Helper()
-	authority := admintest.NewAuthority(t)
+	authority := tlsfilestest.NewAuthority(t, "root")
 	own := authority.Server(t, 1)
-	return authority, admintest.Write(t, own.Certificate, own.Key)
+	return authority, tlsfilestest.Write(t, own.Certificate, own.Key)
 }
 
 func (s *secure) files() string {
@@ -75,13 +85,11 @@ func (s *secure) do(client http.RoundTripper, method, path string, header http.H
 }
 
 func TestPublicListenerProtocols(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	s := secureGateway(t, services, "")
 	for proto, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
 		got, _, err := s.do(s.client(t, http2), "GET", "/v1/servers", nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if got.StatusCode != 200 || got.Proto != proto {
 			t.Errorf("got %s over %s, want %s", got.Status, got.Proto, proto)
 		}
@@ -98,7 +106,7 @@ func TestPublicListenerProtocols(t *testing.T) {
 }
 
 func TestTLSResponsesHaveSecurityHeaders(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	s := secureGateway(t, services, "rate_limit: {limits: [{requests: 1000, per: 1m}]}\n")
 	for _, http2 := range []bool{false, true} {
 		client := s.client(t, http2)
@@ -113,11 +121,11 @@ func TestTLSResponsesHaveSecurityHeaders(t *testing.T) {
 			{"GET", "/v1/nothing", "Bearer " + s.token, 404},
 			{"GET", "/docs/", "", 200},
 			{"GET", "/docs", "", 308},
+			{"PUT", "/v1/servers", "Bearer " + s.token, 405},
+			{"POST", "/v1/incidents", "Bearer " + s.token, 403},
 		} {
 			got, _, err := s.do(client, c.method, c.path, http.Header{"Authorization": {c.credential}}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			sniff, secure := got.Header.Get("X-Content-Type-Options"), got.Header.Get("Strict-Transport-Security")
 			if got.StatusCode != c.status || sniff != "nosniff" || secure != "max-age=31536000" {
 				t.Errorf("%s %s over %s: %s, %q, %q", c.method, c.path, got.Proto, got.Status, sniff, secure)
@@ -127,8 +135,58 @@ func TestTLSResponsesHaveSecurityHeaders(t *testing.T) {
 	s.finish(t)
 }
 
+// A renewed certificate whose key does not fit is not used, and a restart would fail.
+func TestRefusedCertificateIsReportedWhileRunning(t *testing.T) {
+	s := secureGateway(t, servicestest.Start(t), "")
+	soon, renewed := time.Now().Add(5*24*time.Hour), time.Now().Add(90*24*time.Hour)
+	const expires = "certificate:tls.cert_file configuration.md#a-certificate-expires"
+	write := func(pair tlsfilestest.Pair, key []byte) {
+		t.Helper()
+		testkit.Must(t, os.WriteFile(s.cert, pair.Certificate, 0o600))
+		testkit.Must(t, os.WriteFile(s.key, key, 0o600))
+	}
+	is := func(what string, end time.Time, refused string, findings ...string) {
+		t.Helper()
+		testkit.Eventually(t, what, func() bool {
+			value, err := strconv.ParseFloat(s.metric(t, `opsgate_tls_certificate_expiry_timestamp_seconds{key="tls.cert_file"}`), 64)
+			return err == nil && int64(value) == end.Unix() && s.metric(t, `opsgate_config_refused{key="tls.key_file"}`) == refused &&
+				slices.Equal(s.findings(t), findings)
+		})
+	}
+	first := s.authority.Valid(t, 2, time.Time{}, soon)
+	write(first, first.Key)
+	is("a certificate of 5 days is a finding", soon, "", expires)
+	next := s.authority.Valid(t, 3, time.Time{}, renewed)
+	write(next, first.Key)
+	is("a refused certificate is a finding", soon, "1", "reload configuration.md#a-certificate-is-refused", expires)
+	write(next, next.Key)
+	is("the findings end", renewed, "")
+	s.finish(t)
+}
+
+// findings returns the findings of the admin page, with their runbooks.
+func (r *reloading) findings(t *testing.T) (list []string) {
+	t.Helper()
+	stream := r.operate(t, "", "/admin/events")
+	defer func() { _ = stream.Body.Close() }()
+	for lines := bufio.NewScanner(stream.Body); lines.Scan(); {
+		data, found := strings.CutPrefix(lines.Text(), "data: ")
+		if !found {
+			continue
+		}
+		var state console.State
+		testkit.Must(t, json.Unmarshal([]byte(data), &state))
+		for _, f := range state.Findings {
+			list = append(list, f.Key+" "+f.Runbook)
+		}
+		return list
+	}
+	t.Error("there is no event")
+	return nil
+}
+
 func TestPublicListenerRefusesCBCSuites(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	s := secureGateway(t, services, "")
 	for _, suite := range []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA} {
 		config := &tls.Config{RootCAs: s.roots(), MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite}}

@@ -20,6 +20,7 @@ import (
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
+	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -57,7 +58,7 @@ func startTraced(t *testing.T, o tracedOptions) *traced {
 		tracedOptions: o,
 		collector:     tracingtest.Start(t), relay: tracingtest.StartRelay(t, o.reference.address), redis: redistest.Start(t),
 	}
-	c.reloading = reloadingGateway(t, &services{address: c.relay.Address, token: o.reference.token}, c.configuration())
+	c.reloading = reloadingGateway(t, &servicestest.Services{Address: c.relay.Address, Token: o.reference.token}, c.configuration())
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(c.log.String())

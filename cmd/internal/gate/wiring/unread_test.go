@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // refuse sends the start of a request whose body never arrives, and returns the response. It fails the test unless the connection is
@@ -22,9 +25,7 @@ func (c *client) refuse(t *testing.T, request string) *http.Response {
 		t.Fatal(err)
 	}
 	got, err := http.ReadResponse(c.Reader, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := io.Copy(io.Discard, got.Body); err != nil {
 		t.Fatal(err)
 	}
@@ -35,9 +36,9 @@ func (c *client) refuse(t *testing.T, request string) *http.Response {
 }
 
 func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	r := reloadingGateway(t, services, "http: {max_body_bytes: 1KiB}\n"+limits(6))
-	token := "Authorization: Bearer " + services.token + "\r\n"
+	token := "Authorization: Bearer " + services.Token + "\r\n"
 	for _, test := range []struct {
 		method, path, header string
 		status               int
@@ -67,10 +68,10 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 }
 
 func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
-	services := startServices(t)
-	services.scopes = []string{"incidents:write"}
+	services := servicestest.Start(t)
+	services.Scopes = []string{"incidents:write"}
 	r := reloadingGateway(t, services, "http: {max_body_bytes: 1KiB, body_timeout: 100ms}\n"+limits(100))
-	token := "Authorization: Bearer " + services.token + "\r\n"
+	token := "Authorization: Bearer " + services.Token + "\r\n"
 	for _, test := range []struct {
 		header, body string
 		status       int
@@ -90,13 +91,11 @@ func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
 }
 
 func TestAdminListenerDoesNotWaitForBodies(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	r := reloadingGateway(t, services, "")
 	for path, want := range map[string]int{"/livez": 405, "/no-such": 404} {
 		conn, err := net.Dial("tcp", r.AdminAddress().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		c := newClient(conn)
 		if got := c.refuse(t, "POST "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\n\r\n"); got.StatusCode != want {
@@ -108,7 +107,7 @@ func TestAdminListenerDoesNotWaitForBodies(t *testing.T) {
 
 // A client that sends a whole body before it reads gets the response and not a reset.
 func TestClientThatSendsItsWholeBodyGetsTheRefusal(t *testing.T) {
-	services := startServices(t)
+	services := servicestest.Start(t)
 	r := reloadingGateway(t, services, "")
 	body := strings.Repeat("x", 100_000)
 	for range 20 {
@@ -117,9 +116,7 @@ func TestClientThatSendsItsWholeBodyGetsTheRefusal(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := http.ReadResponse(c.Reader, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		text, err := io.ReadAll(got.Body)
 		if err != nil || got.StatusCode != 401 || !strings.Contains(string(text), "unauthorized") {
 			t.Fatalf("got %d %s, %v", got.StatusCode, text, err)
@@ -130,19 +127,15 @@ func TestClientThatSendsItsWholeBodyGetsTheRefusal(t *testing.T) {
 
 // A connection stays open after a body that was read, and over HTTP/2 also after one that was not.
 func TestConnectionSurvivesBodiesThatWereRead(t *testing.T) {
-	services := startServices(t)
-	services.scopes = []string{"incidents:write"}
+	services := servicestest.Start(t)
+	services.Scopes = []string{"incidents:write"}
 	r := reloadingGateway(t, services, limits(100))
 	c := r.connect(t)
 	for range 3 {
-		_, err := fmt.Fprintf(c.Conn, "POST /v1/incidents HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: 2\r\n\r\n{}", services.token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, err := fmt.Fprintf(c.Conn, "POST /v1/incidents HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: 2\r\n\r\n{}", services.Token)
+		testkit.Must(t, err)
 		got, err := http.ReadResponse(c.Reader, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		_, _ = io.Copy(io.Discard, got.Body)
 		if got.StatusCode != 422 || got.Close {
 			t.Errorf("got %d, closing: %t", got.StatusCode, got.Close)

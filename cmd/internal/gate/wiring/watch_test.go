@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // A file that is being written, or missing for a moment, is read once two readings agree.
@@ -11,14 +13,10 @@ func TestFilesAreReadWhenTwoReadingsAgree(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	put := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	remove := func(string) {
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Remove(path))
 	}
 	keep := func(string) {}
 	put("first")

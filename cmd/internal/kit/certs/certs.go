@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"opsgate/backendclient/tlsfiles"
 )
 
@@ -19,18 +17,16 @@ type Files struct {
 
 // Options are the options of [New]. Listener and Files are required.
 type Options struct {
-	Listener  string // the name in log lines, errors and the metric: public, admin
+	Listener  string // the name in log lines and errors: public, admin
 	Files     Files
 	Protocols []string // for ALPN, in order of preference; HTTP/1.1 by default
 	// RequireClient makes the handshake fail for a client without a certificate of ClientCA.
 	RequireClient bool
 	Logger        *slog.Logger
-	// Registerer registers the metric; nil for none.
-	Registerer prometheus.Registerer
 }
 
 // New returns the TLS configuration of a listener. It reads the files, and again before each handshake. It returns an error if they
-// cannot be used, or if the listener's metric is already registered.
+// cannot be used.
 //
 // With a ClientCA, the handshake fails for a client with a certificate that ClientCA did not issue. A client without a certificate can
 // connect, for probes, unless RequireClient is set; authorization is left to the HTTP handler.
@@ -45,9 +41,6 @@ func New(o Options) (*tls.Config, error) {
 	reloader, err := tlsfiles.NewReloader(paths, o.config, o.Logger.With(slog.String("listener", o.Listener)))
 	if err != nil {
 		return nil, fmt.Errorf("TLS of the %s listener: %w", o.Listener, err)
-	}
-	if err := o.register(reloader); err != nil {
-		return nil, err
 	}
 	config := reloader.Config(context.Background()).Clone()
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) { return reloader.Config(hello.Context()), nil }
@@ -76,21 +69,4 @@ func (o Options) config(contents tlsfiles.PEM) (*tls.Config, error) {
 		return nil, fmt.Errorf("read the roots: there is none in %s", o.Files.ClientCA)
 	}
 	return config, nil
-}
-
-// register registers the expiry of the certificate in use. A scrape reads the files, so that the metric of a listener without traffic is
-// up to date.
-func (o Options) register(reloader *tlsfiles.Reloader) error {
-	if o.Registerer == nil {
-		return nil
-	}
-	err := o.Registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name:        "opsgate_tls_certificate_expiry_timestamp_seconds",
-		Help:        "When the certificate that a listener uses expires.",
-		ConstLabels: prometheus.Labels{"listener": o.Listener},
-	}, func() float64 { return float64(tlsfiles.Expiry(reloader.Config(context.Background())).Unix()) }))
-	if err != nil {
-		return fmt.Errorf("register the metric of the %s listener's certificate: %w", o.Listener, err)
-	}
-	return nil
 }

@@ -12,9 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"opsgate/cmd/internal/gate/admin/admintest"
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/kit/certs"
 	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/cmd/internal/test/testkit"
@@ -32,23 +30,22 @@ func put(t *testing.T, path string, content []byte, age time.Duration) {
 type listener struct {
 	net.Listener
 
-	files    certs.Files
-	log      *loggingtest.Buffer
-	registry *prometheus.Registry
-	roots    *admintest.Authority // issues its certificate
-	users    *admintest.Authority // issues the certificates of its clients
+	files certs.Files
+	log   *loggingtest.Buffer
+	roots *tlsfilestest.Authority // issues its certificate
+	users *tlsfilestest.Authority // issues the certificates of its clients
 }
 
 func listen(t *testing.T) *listener {
 	t.Helper()
 	l := &listener{
-		log: new(loggingtest.Buffer), registry: prometheus.NewRegistry(), roots: admintest.NewAuthority(t), users: admintest.NewAuthority(t),
+		log: new(loggingtest.Buffer), roots: tlsfilestest.NewAuthority(t, "root"), users: tlsfilestest.NewAuthority(t, "root"),
 	}
 	own := l.roots.Server(t, 1)
-	paths := admintest.Write(t, own.Certificate, own.Key, l.users.PEM)
+	paths := tlsfilestest.Write(t, own.Certificate, own.Key, l.users.PEM)
 	l.files = certs.Files{Certificate: paths[0], Key: paths[1], ClientCA: paths[2]}
 	config, err := certs.New(certs.Options{
-		Listener: "public", Files: l.files, Protocols: []string{"h2", "http/1.1"}, Registerer: l.registry,
+		Listener: "public", Files: l.files, Protocols: []string{"h2", "http/1.1"},
 		Logger: slog.New(slog.NewJSONHandler(l.log, nil)),
 	})
 	testkit.Must(t, err)
@@ -115,7 +112,7 @@ func TestChangedFilesApplyToTheNextHandshake(t *testing.T) {
 	}
 	put(t, l.files.Key, renewed.Key, 40*time.Minute)
 	l.mustShow(t, 2, ada...)
-	put(t, l.files.ClientCA, admintest.NewAuthority(t).PEM, 30*time.Minute)
+	put(t, l.files.ClientCA, tlsfilestest.NewAuthority(t, "root").PEM, 30*time.Minute)
 	l.mustShow(t, 0, ada...)
 	l.mustShow(t, 2) // a client without a certificate still connects
 	put(t, l.files.ClientCA, l.users.PEM, 20*time.Minute)
@@ -190,25 +187,8 @@ func TestFilesThatCouldNotBeReadAreReadAgain(t *testing.T) {
 	}
 }
 
-// The metric is right without a handshake too.
-func TestTheMetricHasTheExpiryOfTheCertificateInUse(t *testing.T) {
-	l := listen(t)
-	end := time.Now().Add(30 * time.Minute)
-	renewed := l.roots.Expiring(t, 2, end)
-	put(t, l.files.Certificate, renewed.Certificate, 50*time.Minute)
-	put(t, l.files.Key, renewed.Key, 50*time.Minute)
-	families, err := l.registry.Gather()
-	if err != nil || len(families) != 1 || families[0].GetName() != "opsgate_tls_certificate_expiry_timestamp_seconds" {
-		t.Fatal(families, err)
-	}
-	metric := families[0].GetMetric()[0]
-	if got := metric.GetGauge().GetValue(); got != float64(end.Unix()) || metric.GetLabel()[0].GetValue() != "public" {
-		t.Errorf("got %v, want %d", metric, end.Unix())
-	}
-}
-
 func TestInvalidFilesAreRefused(t *testing.T) {
-	a := admintest.NewAuthority(t)
+	a := tlsfilestest.NewAuthority(t, "root")
 	own, other := a.Server(t, 1), a.Server(t, 2)
 	for _, test := range []struct {
 		name                 string
@@ -219,7 +199,7 @@ func TestInvalidFilesAreRefused(t *testing.T) {
 		{"no certificate", nil, own.Key, a.PEM, "TLS of the admin listener: read the certificate"},
 		{"no roots", own.Certificate, own.Key, []byte("nothing"), "there is none in"},
 	} {
-		paths := admintest.Write(t, test.certificate, test.key, test.ca)
+		paths := tlsfilestest.Write(t, test.certificate, test.key, test.ca)
 		_, err := certs.New(certs.Options{
 			Listener: "admin", Files: certs.Files{Certificate: paths[0], Key: paths[1], ClientCA: paths[2]},
 		})
@@ -227,7 +207,7 @@ func TestInvalidFilesAreRefused(t *testing.T) {
 			t.Errorf("%s: got %v", test.name, err)
 		}
 	}
-	paths := admintest.Write(t, own.Certificate, own.Key)
+	paths := tlsfilestest.Write(t, own.Certificate, own.Key)
 	_, err := certs.New(certs.Options{
 		Listener: "admin", Files: certs.Files{Certificate: paths[0], Key: paths[1], ClientCA: paths[0] + "x"},
 	})

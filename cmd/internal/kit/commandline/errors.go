@@ -55,7 +55,7 @@ func report(w io.Writer, command *cobra.Command, err error) int {
 		return code
 	}
 	fmt.Fprintf(w, "%s: %v\n", command.Root().Name(), err)
-	if code == exitUsage {
+	if _, isUsage := errors.AsType[UsageError](err); isUsage {
 		fmt.Fprintf(w, "Try: %s --help\n", command.CommandPath())
 	}
 	return code

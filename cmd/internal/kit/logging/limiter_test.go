@@ -151,19 +151,6 @@ func TestSuppressedLinesAreReportedOnceByKindAndCause(t *testing.T) {
 	})
 }
 
-func TestRunReportsSuppressedLinesWhenItEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimited(t)
-		lines := l.Lines("kind", 1)
-		stop := l.run(t)
-		allowed(lines, "cause", 3)
-		stop()
-		if got := l.reports(t); len(got) != 1 || got[0]["lines"] != 2.0 {
-			t.Errorf("got %v", got)
-		}
-	})
-}
-
 func TestSuppressedLinesAreCountedByKindFromZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimited(t)
@@ -256,20 +243,6 @@ func TestTheBoundAppliesAcrossGoroutines(t *testing.T) {
 		}
 		if got := l.reports(t); total != bound || len(got) != 1 || got[0]["lines"] != float64(writers*each-bound) {
 			t.Errorf("%d lines were admitted, reported %v", total, got)
-		}
-	})
-}
-
-func BenchmarkSuppressedLine(b *testing.B) {
-	limiter, err := logging.NewLimiter(logging.LimiterOptions{
-		Logger: slog.New(slog.DiscardHandler), Clock: time.Now, Registerer: prometheus.NewRegistry(), Service: "opsgate",
-	})
-	testkit.Must(b, err)
-	lines := limiter.Lines("kind", 10)
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			lines.Allow("token:missing")
 		}
 	})
 }

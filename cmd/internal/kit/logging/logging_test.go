@@ -241,17 +241,6 @@ func TestCloseWaitsOneSecondForAReaderThatHangs(t *testing.T) {
 	})
 }
 
-func BenchmarkAccessLine(b *testing.B) {
-	log := logging.New(logging.Options{Writer: io.Discard})
-	defer func() { _ = log.Close() }()
-	b.ReportAllocs()
-	for b.Loop() {
-		log.LogAttrs(b.Context(), slog.LevelInfo, "request",
-			slog.String("request_id", "0198f6a0-7c3b-7d1e-8a55-3f0c9b1d2e4f"), slog.String("method", "GET"),
-			slog.String("route", "v1ListServers"), slog.Int("status", 200), slog.String("code", "ok"), slog.Float64("latency_ms", 1.234))
-	}
-}
-
 func TestAChangedLevelAppliesToDerivedLoggers(t *testing.T) {
 	out, level := new(recorder), new(slog.LevelVar)
 	log := logging.New(logging.Options{Writer: out, Level: level})

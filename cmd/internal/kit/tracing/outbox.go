@@ -17,6 +17,7 @@ type outbox struct {
 	exporter sdk.SpanExporter
 	logger   *slog.Logger
 	waiting  atomic.Int64
+	dropped  atomic.Int64 // spans since the queue was full
 
 	sent, failed, full prometheus.Counter
 
@@ -46,6 +47,9 @@ func (o *outbox) OnEnd(span sdk.ReadOnlySpan) {
 	if o.waiting.Add(1) > maxWaiting {
 		o.waiting.Add(-1)
 		o.full.Inc()
+		if o.dropped.Add(1) == 1 {
+			o.logger.Warn("traces are lost: more spans end than the collector accepts, and the queue is full", slog.Int("queue", maxWaiting))
+		}
 		return
 	}
 	o.SpanProcessor.OnEnd(span)
@@ -57,7 +61,11 @@ type sender struct{ *outbox }
 // ExportSpans sends a batch. It logs the first failure and the recovery, and returns no error because the library would log each one.
 func (s sender) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := s.exporter.ExportSpans(ctx, spans)
-	s.waiting.Add(-int64(len(spans)))
+	if waiting := s.waiting.Add(-int64(len(spans))); waiting <= maxWaiting/2 { // not sooner: it may be full again at once
+		if dropped := s.dropped.Swap(0); dropped > 0 {
+			s.logger.Info("the queue of spans is no longer full", slog.Int64("spans_lost", dropped))
+		}
+	}
 	if err == nil {
 		s.sent.Add(float64(len(spans)))
 		if s.failing {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/cmd/internal/kit/tracing"
@@ -117,13 +116,21 @@ func TestACollectorThatHangsDelaysNoRequest(t *testing.T) {
 	}
 }
 
-func TestMetricsAreWellFormed(t *testing.T) {
-	r := open(t, "http://127.0.0.1:1")
-	defer r.Close()
-	families, err := r.registry.Gather()
-	testkit.Must(t, err)
-	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {
-		t.Error(problems, err)
+func TestSpansLostToAFullQueueAreLogged(t *testing.T) {
+	release := make(chan struct{})
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer collector.Close()
+	r := open(t, collector.URL)
+	const most, more = 2048, 1000
+	r.record(most + more)
+	close(release)
+	r.await(t, "sent", most)
+	r.await(t, "queue_full", more)
+	r.Close()
+	lines := strings.Split(strings.TrimSpace(r.log.String()), "\n")
+	if len(lines) != 2 || !strings.Contains(lines[0], `"msg":"traces are lost: more spans end than the collector accepts, and the queue is full"`) ||
+		!strings.Contains(lines[1], `"msg":"the queue of spans is no longer full","spans_lost":1000`) {
+		t.Errorf("the log says\n%s", r.log.String())
 	}
 }
 

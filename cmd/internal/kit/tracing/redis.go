@@ -34,7 +34,7 @@ type redisHook struct {
 // DialHook implements [redis.Hook].
 func (redisHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessPipelineHook implements [redis.Hook]. Requests send no pipelines.
+// ProcessPipelineHook implements [redis.Hook]. ProcessHook is called for each command of a request, also for those sent in pipelines.
 func (redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }

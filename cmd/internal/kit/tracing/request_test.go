@@ -1,7 +1,6 @@
 package tracing_test
 
 import (
-	"context"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -50,34 +49,5 @@ func TestATraceStateWithATokenIsDropped(t *testing.T) {
 				request.End(http.StatusOK, "")
 			}
 		}
-	}
-}
-
-// BenchmarkUnrecorded measures a request that is not recorded.
-func BenchmarkUnrecorded(b *testing.B) {
-	r := open(b, "http://127.0.0.1:1")
-	defer r.Close()
-	tracer := r.Tracer(tracing.Settings{Sample: 1e-9})
-	req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
-	b.ReportAllocs()
-	for b.Loop() {
-		tracer.Trace(context.Background(), req, "/v1/servers")
-	}
-}
-
-// BenchmarkRecorded measures a recorded request with two steps.
-func BenchmarkRecorded(b *testing.B) {
-	r := open(b, "http://127.0.0.1:1")
-	defer r.Close()
-	tracer := r.Tracer(tracing.Settings{Sample: 1})
-	req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
-	b.ReportAllocs()
-	for b.Loop() {
-		ctx, request := tracer.Trace(context.Background(), req, "/v1/servers")
-		for range 2 {
-			_, end := request.StartSpan(ctx, "limits")
-			end("")
-		}
-		request.End(http.StatusOK, "")
 	}
 }

@@ -59,7 +59,7 @@ func (r *Relay) Fail(method string, times int) {
 	r.failing[method] = times
 }
 
-// Calls returns the calls of a method, in the order that they came in.
+// Calls returns the calls of a method, without probes, in the order that they came in.
 func (r *Relay) Calls(method string) (calls []Call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,15 +76,19 @@ func (r *Relay) handle(_ any, caller grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(caller)
 	headers, _ := metadata.FromIncomingContext(caller.Context())
 	first := func(name string) string { return strings.Join(headers.Get(name), "|") }
-	if r.note(Call{method, first("traceparent"), first("tracestate"), first("x-request-id")}) {
+	var message []byte
+	if err := caller.RecvMsg(&message); err != nil {
+		return err
+	}
+	probe := len(message) == 0
+	if !probe && r.note(Call{method, first("traceparent"), first("tracestate"), first("x-request-id")}) {
 		return status.Error(codes.Unavailable, "going away")
 	}
 	service, err := r.service.NewStream(caller.Context(), &grpc.StreamDesc{ServerStreams: true}, method)
 	if err != nil {
 		return err
 	}
-	var message []byte
-	if err := errors.Join(caller.RecvMsg(&message), service.SendMsg(&message), service.CloseSend()); err != nil {
+	if err := errors.Join(service.SendMsg(&message), service.CloseSend()); err != nil {
 		return err
 	}
 	for {

@@ -1,0 +1,140 @@
+package wiring
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/config"
+	"opsgate/ratelimit/redisstore"
+)
+
+// A Check finds what a configuration needs outside its files and does not get.
+type Check struct {
+	Loaded config.Loaded
+	OK     func(key, what string) // called for what works, one call at a time
+
+	mu       sync.Mutex
+	problems config.Problems
+}
+
+// report records the result of something that the value of a key is for. A gateway serves right without what is optional.
+func (c *Check) report(key, what string, err error, optional bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.OK(key, what)
+		return
+	}
+	p := c.Loaded.Problem(key, what+": "+strings.ReplaceAll(err.Error(), "\n", "; "))
+	p.Warning = optional
+	c.problems = append(c.problems, p)
+}
+
+// Machine returns what keeps [Listen] from starting on this machine: addresses that cannot be bound, and a record of demand that cannot be
+// written.
+func (c *Check) Machine(ctx context.Context) config.Problems {
+	for _, l := range [][2]string{{"listen", c.Loaded.Listen}, {"admin.listen", c.Loaded.Admin.Listen}} {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l[1])
+		if err == nil {
+			err = listener.Close()
+		}
+		// The gateway that runs may have the address, and a socket of systemd needs no right to bind it.
+		c.report(l[0], "binding the address", err, errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES))
+	}
+	if path := c.Loaded.RateLimit.Demand.File; path != "" {
+		c.report("rate_limit.demand.file", "writing the record", checkWritable(path), false)
+	}
+	return c.problems
+}
+
+// checkWritable returns an error if a file cannot be written, or its folder does not allow to replace it.
+func checkWritable(path string) error {
+	other, err := os.CreateTemp(filepath.Dir(path), ".opsgate-check-*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(other.Close(), os.Remove(other.Name()))
+	if file, openErr := os.OpenFile(path, os.O_WRONLY, 0); openErr == nil {
+		err = errors.Join(err, file.Close())
+	} else if !errors.Is(openErr, os.ErrNotExist) {
+		err = errors.Join(err, openErr)
+	}
+	return err
+}
+
+// Live calls every dependency of a gateway once, and returns the problems. ctx must have a deadline.
+func (c *Check) Live(ctx context.Context) (_ config.Problems, err error) {
+	loaded := c.Loaded
+	loaded.RateLimit.Demand.File = "" // a gateway that runs may have it open
+	shared, err := newCommon(Options{Loaded: loaded, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	var opened closers
+	defer func() { err = errors.Join(err, opened.close()) }()
+	d, err := newDependencies(shared, &opened)
+	if err != nil {
+		return nil, err
+	}
+	var calls sync.WaitGroup
+	for service := range d.clients.States() {
+		calls.Go(func() { c.report("upstreams."+service+".address", "connection", d.clients.Probe(ctx, service), false) })
+	}
+	if limits := d.limiter.shared; limits != nil {
+		calls.Go(func() { c.redis(ctx, limits) })
+	}
+	if loaded.Tracing.Endpoint != "" {
+		calls.Go(func() { c.report("tracing.endpoint", "connection", dialCollector(ctx, loaded.Tracing), false) })
+	}
+	calls.Wait()
+	return c.problems, nil
+}
+
+// redis does with Redis what a gateway does, and compares the limits of the gateways that use it.
+func (c *Check) redis(ctx context.Context, limits *sharedLimits) {
+	redisstore.Check(ctx, limits.client, c.Loaded.RateLimit.Redis.KeyPrefix, func(what string, err error, optional bool) {
+		c.report("rate_limit.redis", what, err, optional)
+	})
+	own := c.Loaded.RateLimit.LimitsVersion()
+	peers, _ := limits.replicas.Peers(ctx) // redisstore.Check reports the error
+	for _, peer := range peers {
+		g, ok := admin.DecodeStatus(peer.Status, time.Now())
+		if ok && peer.Age < redisstore.CountedFor && g.LimitsVersion != own {
+			err := fmt.Errorf("%s %s has other limits than this file", g.Host, g.AdminListen)
+			c.report("rate_limit", "gateways with the same limits", err, true)
+		}
+	}
+}
+
+// dialCollector connects to the collector of traces.
+func dialCollector(ctx context.Context, c config.Tracing) error {
+	endpoint, err := url.Parse(c.Endpoint)
+	settings, tlsErr := collectorTLS(c)
+	if err := errors.Join(err, tlsErr); err != nil {
+		return err
+	}
+	dial, address := new(net.Dialer).DialContext, endpoint.Host
+	if endpoint.Port() == "" {
+		address = net.JoinHostPort(endpoint.Hostname(), endpoint.Scheme)
+	}
+	if strings.HasSuffix(endpoint.Scheme, "s") {
+		dial = (&tls.Dialer{Config: settings}).DialContext
+	}
+	connection, err := dial(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return connection.Close()
+}
