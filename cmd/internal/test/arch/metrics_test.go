@@ -12,8 +12,8 @@ import (
 	"opsgate/cmd/internal/test/metricspage"
 )
 
-// otherNames begin like metrics and are none: files of secrets, and a volume.
-var otherNames = []string{"opsgate_config", "opsgate_metrics_token", "opsgate_redis_password"}
+// otherNames begin like metrics and are none: files of secrets, a volume, and the Python package of the client.
+var otherNames = []string{"opsgate_client", "opsgate_config", "opsgate_metrics_token", "opsgate_redis_password"}
 
 // Documents, dashboards and rules name only metrics in the tables of the page of metrics, which have all that are registered.
 func TestNamedMetricsAreRegistered(t *testing.T) {

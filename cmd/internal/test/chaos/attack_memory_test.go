@@ -29,7 +29,7 @@ func TestAttackMemoryOfConnections(t *testing.T) {
 	memory := either(460, 160) * mebi // the limit of a container of 512 MiB
 	n := sizing.MaxConnections(int64(memory), sizing.Measured())
 	public := newPublicTLS(t)
-	for _, attack := range []struct {
+	for _, attack := range someOf([]struct {
 		name  string
 		begin func(*attacker) error
 		most  int64 // live memory of a connection; 0 if the connections are closed because they are too large together
@@ -43,7 +43,7 @@ func TestAttackMemoryOfConnections(t *testing.T) {
 		{"half headers of short fields, HTTP/1.1", (*attacker).manyFields, 0},
 		{"half headers, HTTP/2", (*attacker).halfHeader2, 0},
 		{"half a handshake message of 64 KiB", (*attacker).longHello, 0},
-	} {
+	}) {
 		t.Run(attack.name, func(t *testing.T) {
 			config := unlimited + public.config() + "http: {read_header_timeout: 1m}\n"
 			g := startGateway(t, everyService(shared.address), config, fmt.Sprint("GOMEMLIMIT=", memory))

@@ -31,6 +31,11 @@ type slowTeam struct {
 	team string
 }
 
+// ListServers answers probes.
+func (*slowTeam) ListServers(context.Context, *fleetv1.ListServersRequest) (*fleetv1.ListServersResponse, error) {
+	return nil, status.Error(codes.InvalidArgument, "no team")
+}
+
 // GetServer implements [fleetv1.FleetServiceServer].
 func (s *slowTeam) GetServer(ctx context.Context, r *fleetv1.GetServerRequest) (*fleetv1.GetServerResponse, error) {
 	if r.GetTeamId() == s.team {
@@ -43,6 +48,7 @@ func (s *slowTeam) GetServer(ctx context.Context, r *fleetv1.GetServerRequest) (
 // Row 33: all calls of one team run into their deadline, more of them than may be in flight. Another team uses the same service, at first
 // often, and then so rarely that the timeouts are the only recent calls.
 func TestAttackSlowTeam(t *testing.T) {
+	skipIfShort(t)
 	parallel(t)
 	fleet := &slowTeam{team: teamOf(t, administer(t, shared.data, "token", "list"))}
 	behind := everyService(shared.address)

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/gate/admin/admintest"
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/sizing"
 	"opsgate/cmd/internal/test/testkit"
 )
@@ -91,35 +91,35 @@ func firstResponse(p *testkit.Process) error {
 // BenchmarkTLS measures the CPU time of the gateway per request, by kind of connection: 16 clients list the demo's servers. The cost of
 // a handshake is the difference of two rows; it checks the one that `opsgate size` assumes.
 func BenchmarkTLS(b *testing.B) {
-	authority := admintest.NewAuthority(b)
-	p256 := secured{pair: authority.Server(b, 1), root: authority.Root}
-	rsa2048 := rsaSecured(b)
+	p256, rsa2048 := newPublicTLS(b), newRSA(b)
 	measured := map[string]time.Duration{}
 	for _, row := range []struct {
 		name           string
-		secured        *secured
+		public         *publicTLS
 		http2, resumes bool
 		ends           bool // one request per connection
 	}{
 		{name: "kept connection: no TLS"},
-		{name: "kept connection: HTTP 1.1", secured: &p256},
-		{name: "kept connection: HTTP 2", secured: &p256, http2: true},
+		{name: "kept connection: HTTP 1.1", public: p256},
+		{name: "kept connection: HTTP 2", public: p256, http2: true},
 		{name: "new connection: no TLS", ends: true},
-		{name: "new connection: P-256", secured: &p256, ends: true},
-		{name: "new connection: P-256 resumed", secured: &p256, ends: true, resumes: true},
-		{name: "new connection: RSA 2048", secured: &rsa2048, ends: true},
+		{name: "new connection: P-256", public: p256, ends: true},
+		{name: "new connection: P-256 resumed", public: p256, ends: true, resumes: true},
+		{name: "new connection: RSA 2048", public: rsa2048, ends: true},
 	} {
 		b.Run(row.name, func(b *testing.B) {
 			config := unlimited
-			if row.secured != nil {
-				files := admintest.Write(b, row.secured.pair.Certificate, row.secured.pair.Key)
-				config += fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", files[0], files[1])
+			if row.public != nil {
+				config += row.public.config()
 			}
 			g := startGateway(b, everyService(shared.address), config)
 			client := func() *http.Transport {
 				own := &http.Transport{ForceAttemptHTTP2: row.http2, DisableKeepAlives: row.ends}
-				if row.secured != nil {
-					own.TLSClientConfig = row.secured.client(row.resumes)
+				if row.public != nil {
+					own.TLSClientConfig = row.public.client()
+				}
+				if row.resumes {
+					own.TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 				}
 				b.Cleanup(own.CloseIdleConnections)
 				return own
@@ -143,23 +143,8 @@ func BenchmarkTLS(b *testing.B) {
 	}
 }
 
-// secured is the certificate of a listener and the root that its clients trust.
-type secured struct {
-	pair admintest.Pair
-	root *x509.Certificate
-}
-
-func (s *secured) client(resumes bool) *tls.Config {
-	c := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
-	c.RootCAs.AddCert(s.root)
-	if resumes {
-		c.ClientSessionCache = tls.NewLRUClientSessionCache(1)
-	}
-	return c
-}
-
-// rsaSecured returns a self-signed certificate with an RSA key.
-func rsaSecured(b *testing.B) secured {
+// newRSA returns a self-signed certificate with an RSA key.
+func newRSA(b *testing.B) *publicTLS {
 	b.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	testkit.Must(b, err)
@@ -171,10 +156,9 @@ func rsaSecured(b *testing.B) secured {
 	testkit.Must(b, err)
 	root, err := x509.ParseCertificate(der)
 	testkit.Must(b, err)
-	return secured{root: root, pair: admintest.Pair{
-		Certificate: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		Key:         pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
-	}}
+	files := tlsfilestest.Write(b, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
+	return &publicTLS{authority: &tlsfilestest.Authority{Root: root}, cert: files[0], key: files[1]}
 }
 
 // requestServers lists the servers of the demo.

@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/gate/admin/admintest"
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/test/testkit"
 )
 
@@ -23,15 +22,15 @@ const certificatesRow = "certificates"
 
 // publicTLS is the certificate of public listeners, in files that tests replace.
 type publicTLS struct {
-	authority *admintest.Authority
+	authority *tlsfilestest.Authority
 	cert, key string
 }
 
-func newPublicTLS(t *testing.T) *publicTLS {
+func newPublicTLS(t testing.TB) *publicTLS {
 	t.Helper()
-	p := &publicTLS{authority: admintest.NewAuthority(t)}
+	p := &publicTLS{authority: tlsfilestest.NewAuthority(t, "root")}
 	pair := p.authority.Server(t, 1)
-	files := admintest.Write(t, pair.Certificate, pair.Key)
+	files := tlsfilestest.Write(t, pair.Certificate, pair.Key)
 	p.cert, p.key = files[0], files[1]
 	return p
 }
@@ -58,7 +57,7 @@ func (p *publicTLS) replace(t *testing.T, serial int64) {
 }
 
 // putPair replaces the files one after the other, like renewal tools.
-func putPair(t *testing.T, pair admintest.Pair, cert, key string) {
+func putPair(t *testing.T, pair tlsfilestest.Pair, cert, key string) {
 	t.Helper()
 	put(t, cert, pair.Certificate)
 	put(t, key, pair.Key)
@@ -213,7 +212,7 @@ func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 	both := []*terminator{o, startTerminator(t, files, "127.0.0.2:"+port(t, o.address), shared.address)}
 	name := "dns://" + startResolver(t, "127.0.0.1", "127.0.0.2").address + "/backend.test:" + port(t, o.address)
 	o.client(t, 100)
-	roots := admintest.Write(t, o.authority.PEM)[0]
+	roots := tlsfilestest.Write(t, o.authority.PEM)[0]
 	setUpstreamTLS(t, map[string]string{"ENABLED": "true", "CA_FILE": roots, "CERT_FILE": o.cert, "KEY_FILE": o.key, "SERVER_NAME": "127.0.0.1"})
 	g := startGateway(t, everyService(name), unlimited)
 	stop := load{gateways: []*gateway{g}, rate: either(200.0, 50.0), clients: 16}.start(t)
@@ -233,38 +232,6 @@ func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 		testkit.Eventually(t, "the gateway is ready again", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
 	}
 	noneFailed(t, certificatesRow, stop())
-}
-
-// The reference backend with TLS: a gateway with a client certificate works, one without is not ready, and replaced files are used for the
-// connections of the next gateway.
-func TestBackendRequiresCertificatesOfGateways(t *testing.T) {
-	own := newPublicTLS(t)
-	files := admintest.Write(t, own.authority.PEM, nil, nil)
-	roots, cert, key := files[0], files[1], files[2]
-	b := start(t, "opsbackend", "serve", "--listen=127.0.0.1:0", "--data-dir="+t.TempDir(), "--seed=demo",
-		"--tls-cert="+own.cert, "--tls-key="+own.key, "--tls-client-ca="+roots)
-	serving, err := b.Record("serving")
-	testkit.Must(t, err)
-	services := everyService(fmt.Sprint(serving["address"]))
-	client, token := newClient(t, nil), tokens(t)["full"].Text
-	for serial := range int64(2) {
-		own.replace(t, serial)
-		putPair(t, own.authority.Client(t, pkix.Name{CommonName: "gateway"}, serial), cert, key)
-		setUpstreamTLS(t, map[string]string{"ENABLED": "true", "CA_FILE": roots, "CERT_FILE": cert, "KEY_FILE": key})
-		g := startGateway(t, services, unlimited)
-		if status := me(t.Context(), client, g.url, token).status; status != http.StatusOK {
-			t.Errorf("with certificate %d: status %d", serial, status)
-		}
-	}
-	if _, err := b.Record("changed TLS files are in use"); err != nil {
-		t.Error(err)
-	}
-	setUpstreamTLS(t, map[string]string{"CERT_FILE": "", "KEY_FILE": ""})
-	g := launchGateway(t, services, unlimited)
-	g.waitUntilServing(t)
-	if status := me(t.Context(), client, g.url, token).status; status != http.StatusServiceUnavailable {
-		t.Errorf("without a certificate: status %d", status)
-	}
 }
 
 // setUpstreamTLS sets keys of the TLS of every service, for gateways that start from then on.

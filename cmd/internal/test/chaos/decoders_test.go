@@ -1,41 +1,43 @@
 package chaos
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
+	"net/textproto"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/dunglas/httpsfv"
+	"golang.org/x/net/http/httpguts"
 
 	"opsgate/gateway/openapi/openapitest"
 )
 
-// A decoder is a part of a gateway that decodes input of clients or operators.
+// A decoder is a part of a gateway that decodes input of clients or operators: what follows a target, a body, or a header field.
 type decoder struct {
-	name  string
-	token string   // name of the token in its requests
-	seeds []string // inputs that are mutated
-	// request returns a request with the text as the input of the decoder.
-	request func(text string) string
-	admin   bool // on the admin listener
+	name   string
+	token  string   // name of the token in its requests
+	seeds  []string // inputs that are mutated
+	admin  bool     // on the admin listener
+	target string
+	body   string // "" for a GET
+	header string // name of the field that has the input
+	inBody bool   // the input is the body
 }
 
-// Every decoder gets random bytes and mutations of valid inputs, all decoders at the same time.
+// Every decoder gets random bytes and mutations of valid inputs, all decoders at the same time. gateway.FuzzRequest sends what is no valid
+// HTTP.
 func TestMalformedInputIsAnsweredByTheContract(t *testing.T) {
 	parallel(t)
 	g := startGateway(t, everyService(startBackend(t).address), unlimited+"trusted_proxies: [127.0.0.0/8]\n")
@@ -46,10 +48,21 @@ func TestMalformedInputIsAnsweredByTheContract(t *testing.T) {
 	wrong := new(findings)
 	for i, d := range decoders(resourcesOf(t, g)) {
 		running.Go(func() {
-			m := mutator{rand.New(rand.NewPCG(uint64(i), uint64(time.Now().UnixNano())))}
-			s := &sender{decoder: d, secret: known[d.token].Text, gateway: g, validator: validator, wrong: wrong, responses: map[int]int{}}
-			s.run(ctx, m)
-			s.report(t)
+			m, client := mutator{rand.New(rand.NewPCG(uint64(i), uint64(time.Now().UnixNano())))}, newClient(t, nil)
+			client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+			responses, total := map[int]int{}, 0
+			for ; ctx.Err() == nil; total++ {
+				text := m.text(d.seeds)
+				status, err := d.send(t.Context(), client, g, known[d.token].Text, validator, text)
+				if err != nil {
+					wrong.add("%s: %q: %v", d.name, text, err)
+				}
+				responses[status]++
+			}
+			report(t, "20", d.name, fmt.Sprintf("%d sent, responses %v", total, responses), "no 5xx")
+			if *full && len(responses) < 2 { // equal responses to all mean that the input was not decoded
+				t.Errorf("%s: responses %v", d.name, responses)
+			}
 		})
 	}
 	for name, run := range map[string]func(context.Context, *findings, string) int{
@@ -81,104 +94,49 @@ func (f *findings) add(format string, args ...any) {
 	f.list = append(f.list, fmt.Sprintf(format, args...))
 }
 
+// send sends a request with the text, and returns an error if the response violates the contract. The status is 0 for a text that cannot be
+// in a request.
+func (d decoder) send(
+	ctx context.Context, client *http.Client, g *gateway, token string, validator *openapitest.Validator, text string,
+) (status int, err error) {
+	base, target, body, lines := g.url, d.target, d.body, []string{}
+	switch {
+	case d.admin:
+		base, target = g.admin, target+text
+	case d.header != "":
+		if !httpguts.ValidHeaderFieldValue(text) {
+			return 0, nil
+		}
+		lines = append(lines, d.header+": "+textproto.TrimString(text))
+	case d.inBody:
+		body = text
+	default:
+		target += text
+	}
+	if _, err := url.ParseRequestURI(base + target); err != nil || strings.ContainsAny(target, " \x00\x7f#") {
+		return 0, nil //nolint:nilerr // not a target
+	}
+	method := http.MethodGet
+	if d.body != "" {
+		method = http.MethodPost
+	}
+	a := ask(ctx, client, method, base+target, token, body, lines...)
+	switch {
+	case a.err != nil && len(text) > maxHeaderBytes:
+		return 0, nil // the kernel may drop the response if the gateway did not read all of a header that is too large
+	case a.err != nil:
+		return 0, a.err
+	case a.status >= http.StatusInternalServerError:
+		return a.status, fmt.Errorf("%d %s", a.status, a.body)
+	case d.admin || a.header.Get("X-Request-Id") == "" && slices.Contains([]int{http.StatusBadRequest, http.StatusRequestHeaderFieldsTooLarge}, a.status):
+		return a.status, nil // of net/http
+	}
+	x := openapitest.Exchange{Request: a.request, RequestBody: []byte(body), Status: a.status, Header: a.header, Body: a.body}
+	return a.status, errors.Join(validator.Check(x), checkList(a.header["Ratelimit"]), checkList(a.header["Ratelimit-Policy"]))
+}
+
 // maxHeaderBytes is the default of http.max_header_bytes.
 const maxHeaderBytes = 16 << 10
-
-// A sender sends requests to one decoder.
-type sender struct {
-	decoder
-	secret    string // text of the token; "" for none
-	gateway   *gateway
-	validator *openapitest.Validator
-	wrong     *findings
-
-	conn      net.Conn
-	from      *bufio.Reader
-	responses map[int]int // by status; 0 for responses of net/http itself
-}
-
-// run sends requests until the context ends.
-func (s *sender) run(ctx context.Context, m mutator) {
-	defer s.closeConn()
-	for ctx.Err() == nil {
-		text := s.request(m.text(s.seeds))
-		more := "Host: localhost\r\n"
-		if s.secret != "" {
-			more += "Authorization: Bearer " + s.secret + "\r\n"
-		}
-		text = strings.Replace(text, " HTTP/1.1\r\n", " HTTP/1.1\r\n"+more, 1)
-		if err := s.send(text); err != nil {
-			s.wrong.add("%s: %q: %v", s.name, text, err)
-			s.closeConn()
-		}
-	}
-}
-
-// send sends a request, and returns an error if the response violates the contract.
-func (s *sender) send(text string) error {
-	if err := s.connect(); err != nil {
-		return err
-	}
-	_, sendErr := io.WriteString(s.conn, text) // the gateway may respond before all is sent
-	request, requestErr := http.ReadRequest(bufio.NewReader(strings.NewReader(text)))
-	response, err := http.ReadResponse(s.from, request)
-	if len(text) > maxHeaderBytes && (errors.Is(err, syscall.ECONNRESET) || errors.Is(sendErr, syscall.ECONNRESET)) {
-		s.responses[0]++ // the kernel may drop the response if the gateway did not read all of a header that is too large
-		s.closeConn()
-		return nil
-	}
-	if err != nil {
-		return errors.Join(err, sendErr)
-	}
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return errors.Join(err, sendErr)
-	}
-	if response.Close {
-		s.closeConn()
-	}
-	if !s.admin && response.Header.Get("X-Request-Id") == "" {
-		s.responses[0]++
-		return checkServerError(response, requestErr)
-	}
-	s.responses[response.StatusCode]++
-	switch {
-	case response.StatusCode >= http.StatusInternalServerError:
-		return fmt.Errorf("%d %s", response.StatusCode, body)
-	case s.admin:
-		return nil
-	case requestErr != nil:
-		return fmt.Errorf("%d for a malformed request: %w", response.StatusCode, requestErr)
-	}
-	_, sent, _ := strings.Cut(text, "\r\n\r\n")
-	x := openapitest.Exchange{Request: request, RequestBody: []byte(sent), Status: response.StatusCode, Header: response.Header, Body: body}
-	return errors.Join(s.validator.Check(x), checkList(response.Header["Ratelimit"]), checkList(response.Header["Ratelimit-Policy"]))
-}
-
-// connect connects unless there is a connection.
-func (s *sender) connect() error {
-	if s.conn == nil {
-		address := s.gateway.url
-		if s.admin {
-			address = s.gateway.admin
-		}
-		conn, err := net.Dial("tcp", strings.TrimPrefix(address, "http://"))
-		if err != nil {
-			return err
-		}
-		s.conn, s.from = conn, bufio.NewReader(conn)
-	}
-	return s.conn.SetDeadline(time.Now().Add(maxWait))
-}
-
-// checkServerError returns an error unless net/http itself may have sent the response: to a malformed or too large request.
-func checkServerError(response *http.Response, requestErr error) error {
-	refusals := []int{http.StatusBadRequest, http.StatusRequestHeaderFieldsTooLarge}
-	if requestErr == nil && !slices.Contains(refusals, response.StatusCode) || !response.Close {
-		return fmt.Errorf("net/http responded %d", response.StatusCode)
-	}
-	return nil
-}
 
 // checkList returns an error unless a header is a list by RFC 9651.
 func checkList(lines []string) error {
@@ -186,111 +144,62 @@ func checkList(lines []string) error {
 	return err
 }
 
-func (s *sender) closeConn() {
-	if s.conn != nil {
-		_ = s.conn.Close()
-		s.conn = nil
-	}
-}
-
-// report reports the number of requests. Equal responses to all of them mean that the input was not decoded.
-func (s *sender) report(t *testing.T) {
-	t.Helper()
-	total := 0
-	for _, n := range s.responses {
-		total += n
-	}
-	report(t, "20", s.name, fmt.Sprintf("%d sent, responses %v", total, s.responses), "no 5xx")
-	if total == 0 || *full && len(s.responses) < 2 {
-		t.Errorf("%s: responses %v", s.name, s.responses)
-	}
-}
-
 // decoders returns the decoders that a client or an operator reaches over HTTP.
 func decoders(r teamResources) []decoder {
-	all := append(headerDecoders(r), decoder{
-		name: "a query of an operator", admin: true, request: getRequest("/admin/"),
-		seeds: []string{"explain?token_id=t&method=GET&path=/v1/me", "limits/t?team_id=x", "limits?n=5", "config"},
-	})
-	path := decoder{name: "a path", token: "read", request: getRequest("/v1/"), seeds: []string{"incidents/x", "me/"}}
+	const incident = `{"title":"t","status":"resolved","impact":"none","message":"m","statusPageId":null,"componentIds":[]}`
+	all := []decoder{
+		{
+			name: "a query of an operator", admin: true, target: "/admin/",
+			seeds: []string{"explain?token_id=t&method=GET&path=/v1/me", "limits/t?team_id=x", "limits?n=5", "config"},
+		},
+		{
+			name: "a content type", token: "incidents:write", header: "Content-Type", target: "/v1/incidents", body: "{}",
+			seeds: []string{"application/json", "text/plain; charset=x"},
+		},
+		{
+			name: "a token", header: "Authorization", target: "/v1/me",
+			seeds: []string{"Bearer ops_live_000000000000000000000000000000000000", "Basic x", ""},
+		},
+		{
+			name: "forwarding headers", token: "other_team", header: "X-Forwarded-For", target: "/v1/incidents", body: incident,
+			seeds: []string{"1.2.3.4, 127.0.0.1", "[2001:db8::1%eth0]:80"},
+		},
+		{
+			name: "an idempotency key", token: "full", header: "Idempotency-Key", target: "/v1/incidents", body: incident,
+			seeds: []string{"7c9e2f60-3b1d-4a58-8e90-d2f6a1b4c705", "k", strings.Repeat("k", 255)},
+		},
+		{
+			name: "a request id", token: "servers:read", header: "X-Request-Id", target: "/v1/server-groups",
+			seeds: []string{"abc", strings.Repeat("x", 128)},
+		},
+		{
+			name: "an encoding", token: "scheduled-commands:read", header: "Accept-Encoding",
+			target: r.fill("/v1/servers/{id}/scheduled-commands", first), seeds: []string{"gzip;q=0.5, *", "identity"},
+		},
+		{
+			name: "a condition", token: "status-pages:read", header: "If-None-Match", target: "/v1/status-pages",
+			seeds: []string{`W/"a", "b"`, "*"},
+		},
+		{
+			name: "a trace", token: "monitors:read", header: "traceparent", target: "/v1/monitors",
+			seeds: []string{"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
+		},
+	}
+	path := decoder{name: "a path", token: "read", target: "/v1/", seeds: []string{"incidents/x", "me/"}}
 	for _, o := range openapitest.Operations() {
 		target := r.fill(o.Path, first)
 		path.seeds = append(path.seeds, strings.TrimPrefix(target, "/v1/"))
 		if len(o.Query) > 0 {
-			all = append(all, decoder{
-				name: "the query of " + o.ID, token: o.Scope, request: getRequest(target + "?"), seeds: append(slices.Clone(o.Query), strings.Join(o.Query, "&")),
-			})
+			seeds := append(slices.Clone(o.Query), strings.Join(o.Query, "&"))
+			all = append(all, decoder{name: "the query of " + o.ID, token: o.Scope, target: target + "?", seeds: seeds})
 		}
 		if o.Body != "" {
-			all = append(all, decoder{
-				name: "the body of " + o.ID, token: o.Scope, seeds: []string{o.Body, "[]", `{"a":{"b":[1,null]}}`},
-				request: func(text string) string { return postRequest(target, "", text) },
-			})
+			seeds := []string{o.Body, "[]", `{"a":{"b":[1,null]}}`}
+			all = append(all, decoder{name: "the body of " + o.ID, token: o.Scope, target: target, body: o.Body, inBody: true, seeds: seeds})
 		}
 	}
 	return append(all, path)
 }
-
-// postRequest returns a request with a body and additional header lines.
-func postRequest(target, headers, body string) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", target, headers, len(body), body)
-}
-
-// getRequest returns a function that puts a text at the end of a target.
-func getRequest(target string) func(text string) string {
-	return func(text string) string { return "GET " + target + oneLine(text) + " HTTP/1.1\r\n\r\n" }
-}
-
-// headerDecoders returns the decoders of headers, each on an operation that accepts a valid text.
-func headerDecoders(r teamResources) []decoder {
-	const incident = `{"title":"t","status":"resolved","impact":"none","message":"m","statusPageId":null,"componentIds":[]}`
-	header := func(name, target string) func(string) string {
-		return func(text string) string {
-			return "GET " + target + " HTTP/1.1\r\n" + name + ": " + oneLine(text) + "\r\n\r\n"
-		}
-	}
-	posted := func(name, body string) func(string) string {
-		return func(text string) string { return postRequest("/v1/incidents", name+": "+oneLine(text)+"\r\n", body) }
-	}
-	return []decoder{
-		{
-			name: "a content type", token: "incidents:write", seeds: []string{"application/json", "text/plain; charset=x"},
-			request: posted("Content-Type", "{}"),
-		},
-		{
-			name: "a token", request: header("Authorization", "/v1/me"),
-			seeds: []string{"Bearer ops_live_000000000000000000000000000000000000", "Basic x", ""},
-		},
-		{
-			name: "forwarding headers", token: "other_team", seeds: []string{"1.2.3.4, 127.0.0.1", "[2001:db8::1%eth0]:80"},
-			request: posted("X-Forwarded-For", incident),
-		},
-		{
-			name: "an idempotency key", token: "full", seeds: []string{"7c9e2f60-3b1d-4a58-8e90-d2f6a1b4c705", "k", strings.Repeat("k", 255)},
-			request: posted("Idempotency-Key", incident),
-		},
-		{
-			name: "a request id", token: "servers:read", request: header("X-Request-Id", "/v1/server-groups"),
-			seeds: []string{"abc", strings.Repeat("x", 128)},
-		},
-		{
-			name: "an encoding", token: "scheduled-commands:read",
-			request: header("Accept-Encoding", r.fill("/v1/servers/{id}/scheduled-commands", first)),
-			seeds:   []string{"gzip;q=0.5, *", "identity"},
-		},
-		{
-			name: "a condition", token: "status-pages:read", request: header("If-None-Match", "/v1/status-pages"),
-			seeds: []string{`W/"a", "b"`, "*"},
-		},
-		{
-			name: "a trace", token: "monitors:read", request: header("traceparent", "/v1/monitors"),
-			seeds: []string{"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
-		},
-	}
-}
-
-// oneLine removes line breaks.
-func oneLine(text string) string { return strings.NewReplacer("\r", "", "\n", "").Replace(text) }
 
 // A mutator generates malformed texts.
 type mutator struct{ *rand.Rand }

@@ -39,6 +39,9 @@ const stormRow = "storm"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if testing.Short() && !*full { // the tests wait most of the time
+		_ = flag.Set("test.parallel", "6") // cannot fail
+	}
 	os.Exit(testkit.Run(func(dir string) int { return runTests(m, dir) }, "opsgate", "opsbackend"))
 }
 
@@ -131,6 +134,14 @@ func skipIfShort(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long: make test-all runs it")
 	}
+}
+
+// someOf returns the rows of a table, with go test -short only the first.
+func someOf[T any](rows []T) []T {
+	if testing.Short() {
+		return rows[:1]
+	}
+	return rows
 }
 
 // either returns inFull in the full form, and inShort in the short form.

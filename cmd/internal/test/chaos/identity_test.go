@@ -64,6 +64,7 @@ func TestRevokedTokenIsRefusedOnEveryGateway(t *testing.T) {
 
 // The stream does not report the revocation; the lookup does.
 func TestRevokedTokenIsRefusedWithoutTheStream(t *testing.T) {
+	skipIfShort(t)
 	parallel(t)
 	b := startBackend(t)
 	identity := startRelay(t, b.address, 0)
@@ -137,6 +138,7 @@ func TestIdentityIsDown(t *testing.T) {
 
 // Clients send many unknown tokens while the identity service is slow. The gateway limits concurrent lookups.
 func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
+	skipIfShort(t)
 	parallel(t)
 	const maxLookups = 8
 	b := startBackend(t)

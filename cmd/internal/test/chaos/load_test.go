@@ -93,12 +93,12 @@ func (l load) start(t *testing.T) (end func() responses) {
 func (l load) send(ctx context.Context) responses {
 	turns := l.schedule(ctx)
 	if l.client == nil {
-		transport := &http.Transport{MaxIdleConnsPerHost: mostClients}
+		transport := &http.Transport{MaxIdleConnsPerHost: l.clients}
 		defer transport.CloseIdleConnections()
 		l.client = &http.Client{Transport: transport, Timeout: maxWait}
 	}
 	names := slices.Sorted(maps.Keys(l.tokens))
-	each := make([]responses, min(l.clients, mostClients))
+	each := make([]responses, l.clients)
 	var wg sync.WaitGroup
 	for c := range each {
 		wg.Go(func() {
@@ -177,12 +177,18 @@ func exchange(ctx context.Context, client *http.Client, method, url, token, body
 	return ask(ctx, client, method, url, token, body).response
 }
 
-// A reply is a response with its header and body.
+// A reply is a response with its header and body, and its request.
 type reply struct {
 	response
 
-	header http.Header
-	body   []byte
+	request *http.Request
+	header  http.Header
+	body    []byte
+}
+
+// isFailure reports whether the gateway answered that it, or a service, failed.
+func (a reply) isFailure() bool {
+	return slices.Contains([]int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, a.status)
 }
 
 // ask sends a request with more header lines, such as "Accept-Encoding: identity".
@@ -200,6 +206,7 @@ func ask(ctx context.Context, client *http.Client, method, url, token, body stri
 		name, value, _ := strings.Cut(line, ": ")
 		request.Header.Set(name, value)
 	}
+	a.request = request
 	response, err := client.Do(request)
 	if err != nil {
 		a.err = err

@@ -1,10 +1,8 @@
 package chaos
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -18,7 +16,6 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
 	"opsgate/cmd/internal/test/testkit"
 )
@@ -155,11 +152,10 @@ func onConnections(t *testing.T, n int, address string, do func(net.Conn)) {
 	busy.Wait()
 }
 
-// drip sends a byte every 500 ms until the server closes the connection. It returns the time until then and the response.
-func drip(conn net.Conn, begin string) (time.Duration, []byte) {
-	begun := time.Now()
+// drip sends a byte every 500 ms until the server closes the connection, and returns what it received.
+func drip(conn net.Conn, begin string) []byte {
 	if _, err := io.WriteString(conn, begin); err != nil {
-		return 0, nil
+		return nil
 	}
 	ended := make(chan []byte, 1)
 	go func() {
@@ -168,27 +164,15 @@ func drip(conn net.Conn, begin string) (time.Duration, []byte) {
 	}()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	for time.Since(begun) < maxWait {
+	for end := time.Now().Add(maxWait); time.Now().Before(end); {
 		select {
 		case response := <-ended:
-			return time.Since(begun), response
+			return response
 		case <-tick.C:
 			_, _ = io.WriteString(conn, "x") // the reader returns when the connection is closed
 		}
 	}
-	return time.Since(begun), nil
-}
-
-// longest is the maximum of durations. It is safe for concurrent use.
-type longest struct {
-	sync.Mutex
-	time.Duration
-}
-
-func (l *longest) add(d time.Duration) {
-	l.Lock()
-	defer l.Unlock()
-	l.Duration = max(l.Duration, d)
+	return nil
 }
 
 // socket returns the address of the public listener.
@@ -196,139 +180,100 @@ func (g *gateway) socket() string {
 	return strings.TrimPrefix(strings.TrimPrefix(g.url, "http://"), "https://")
 }
 
-func TestSlowHeadersTimeOut(t *testing.T) {
-	parallel(t)
-	g := startGateway(t, everyService(shared.address), unlimited)
-	v, n := newVictim(t, g, newClient(t, nil)), either(2000, 200)
-	var open longest
-	v.checkDuring(t, fmt.Sprintf("%d slow headers", n), func() {
-		onConnections(t, n, g.socket(), func(conn net.Conn) {
-			lasted, _ := drip(conn, "GET /v1/me HTTP/1.1\r\nHost: slow\r\nX-Slow: ")
-			open.add(lasted)
+// slowClients are connections whose clients send or read slowly.
+type slowClients struct {
+	what   string
+	n      int
+	config string
+	// do uses a connection until the gateway closes it, and returns what it received.
+	do func(net.Conn) []byte
+}
+
+// check checks that the gateway closes the connections in time, and that another client is not affected. It returns what they received, by
+// first line.
+func (s slowClients) check(t *testing.T) (received map[string]int) {
+	t.Helper()
+	g := startGateway(t, everyService(shared.address), unlimited+s.config)
+	v := newVictim(t, g, newClient(t, nil))
+	var mu sync.Mutex
+	var longest time.Duration
+	received = map[string]int{}
+	v.checkDuring(t, fmt.Sprint(s.n, " ", s.what), func() {
+		onConnections(t, s.n, g.socket(), func(conn net.Conn) {
+			begun := time.Now()
+			line, _, _ := bytes.Cut(s.do(conn), []byte("\r\n"))
+			mu.Lock()
+			defer mu.Unlock()
+			longest = max(longest, time.Since(begun))
+			received[string(line)]++
 		})
 	})
-	within(t, "17", "until the last connection with a slow header was closed", open.Duration, 10*time.Second)
+	within(t, "17", "until the last connection was closed: "+s.what, longest, 10*time.Second)
+	return received
+}
+
+func TestSlowHeadersTimeOut(t *testing.T) {
+	skipIfShort(t)
+	parallel(t)
+	slowClients{"slow headers", either(2000, 200), "", func(conn net.Conn) []byte {
+		return drip(conn, "GET /v1/me HTTP/1.1\r\nHost: slow\r\nX-Slow: ")
+	}}.check(t)
 }
 
 func TestSlowBodiesTimeOut(t *testing.T) {
 	parallel(t)
-	g := startGateway(t, everyService(shared.address), unlimited+"http: {body_timeout: 3s, read_header_timeout: 2s}\n")
-	v, n := newVictim(t, g, newClient(t, nil)), either(1000, 100)
-	var open longest
-	responses := make(chan []byte, n)
-	v.checkDuring(t, fmt.Sprintf("%d slow bodies", n), func() {
-		onConnections(t, n, g.socket(), func(conn net.Conn) {
-			lasted, response := drip(conn, "POST /v1/incidents HTTP/1.1\r\nHost: slow\r\nAuthorization: Bearer "+tokens(t)["full"].Text+
-				"\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n{")
-			open.add(lasted)
-			responses <- response
-		})
-	})
-	close(responses)
-	byStatus := map[string]int{}
-	for response := range responses {
-		line, _, _ := bytes.Cut(response, []byte("\r\n"))
-		byStatus[string(line)]++
-	}
-	report(t, "17", "responses to slow bodies", byStatus, "")
-	if late := byStatus["HTTP/1.1 408 Request Timeout"]; late != n {
+	n, head := either(1000, 100), posting(tokens(t)["full"].Text, 10_000)+"\r\n{"
+	received := slowClients{"slow bodies, 3 s by configuration", n, "http: {body_timeout: 3s, read_header_timeout: 2s}\n", func(conn net.Conn) []byte {
+		return drip(conn, head)
+	}}.check(t)
+	report(t, "17", "responses to slow bodies", received, "")
+	if late := received["HTTP/1.1 408 Request Timeout"]; late != n {
 		t.Errorf("%d of %d slow bodies were answered 408", late, n)
 	}
-	within(t, "17", "until the last connection with a slow body was closed (3 s by configuration)", open.Duration, 10*time.Second)
 }
 
 // Clients send requests and do not read the responses.
 func TestSlowReadersTimeOut(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
-	g := startGateway(t, everyService(shared.address), unlimited+"http: {write_timeout: 3s, request_timeout: 2s, body_timeout: 500ms}\n")
-	v, n := newVictim(t, g, newClient(t, nil)), either(20, 10)
-	request := "GET /openapi.yaml HTTP/1.1\r\nHost: slow\r\n\r\n"
-	var open longest
-	v.checkDuring(t, fmt.Sprintf("%d slow readers", n), func() {
-		onConnections(t, n, g.socket(), func(conn net.Conn) { open.add(sendWithoutReading(t, conn, request)) })
-	})
-	within(t, "17", "until the last slow reader's connection was closed (3 s by configuration)", open.Duration, 10*time.Second)
+	const config = "http: {write_timeout: 3s, request_timeout: 2s, body_timeout: 500ms}\n"
+	slowClients{"slow readers, 3 s by configuration", either(20, 10), config, func(conn net.Conn) []byte {
+		sendWithoutReading(t, conn, "GET /openapi.yaml HTTP/1.1\r\nHost: slow\r\n\r\n")
+		return nil
+	}}.check(t)
 }
 
-// sendWithoutReading sends requests without reading the responses, and returns the time until the server closed the connection.
-func sendWithoutReading(t *testing.T, conn net.Conn, request string) time.Duration {
+// sendWithoutReading sends requests without reading the responses, until the server closes the connection.
+func sendWithoutReading(t *testing.T, conn net.Conn, request string) {
 	t.Helper()
-	begun := time.Now()
 	if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
 		t.Error(err)
 	}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for err := error(nil); err == nil && time.Since(begun) < maxWait; <-tick.C {
+	end := time.Now().Add(maxWait)
+	for err := error(nil); err == nil && time.Now().Before(end); <-tick.C {
 		_, err = io.WriteString(conn, request)
 	}
-	return time.Since(begun)
 }
 
-// resetter sends HTTP/2 requests and resets their streams at once.
-type resetter struct {
-	address string
-	roots   *x509.CertPool
-	header  []byte // of each request, encoded without the dynamic table
-}
-
-func newResetter(t *testing.T, address string, roots *x509.CertPool, token string) *resetter {
+// resetStreams sends requests over a new connection and resets their streams at once. It returns how many it sent before the connection
+// was closed.
+func resetStreams(t *testing.T, address string, roots *x509.CertPool, header []byte, streams int) (done int) {
 	t.Helper()
-	var header bytes.Buffer
-	encoder := hpack.NewEncoder(&header)
-	for _, field := range [][2]string{
-		{":method", "GET"}, {":scheme", "https"}, {":authority", "gateway"}, {":path", unknownServer},
-		{"authorization", "Bearer " + token},
-	} {
-		testkit.Must(t, encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1], Sensitive: true}))
-	}
-	return &resetter{address: address, roots: roots, header: header.Bytes()}
-}
-
-// connection resets streams of a new connection, and returns how many it sent before the connection was closed.
-func (r *resetter) connection(t *testing.T, streams int) (done int) {
-	t.Helper()
-	conn, err := tls.Dial("tcp", r.address, &tls.Config{RootCAs: r.roots, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
+	n, err := newNonreader(address, roots)
 	testkit.Must(t, err)
-	defer func() { _ = conn.Close() }()
-	out := bufio.NewWriter(conn)
-	framer := http2.NewFramer(out, bufio.NewReader(conn))
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		awaitPing(framer)
-	}()
-	_, err = out.WriteString(http2.ClientPreface)
-	err = errors.Join(err, framer.WriteSettings())
-	for ; err == nil && done < streams; done++ {
-		id := uint32(2*done + 1)
-		err = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: r.header, EndStream: true, EndHeaders: true})
-		err = errors.Join(err, framer.WriteRSTStream(id, http2.ErrCodeCancel))
-		if done%10 == 0 {
-			err = errors.Join(err, out.Flush())
-		}
+	defer n.close()
+	for err = nil; err == nil && done < streams; done++ {
+		err = n.request(header, 1, func(stream uint32) error { return n.framer.WriteRSTStream(stream, http2.ErrCodeCancel) })
 		if done%500 == 0 {
 			sleep(t, 100*time.Millisecond) // leaves CPU time to the gateway
 		}
 	}
-	if err == nil && framer.WritePing(false, [8]byte{}) == nil && out.Flush() == nil {
-		<-over // all frames are processed, or the connection is closed
+	if err == nil {
+		n.awaitPing() // all frames are processed, or the connection is closed
 	}
 	return done
-}
-
-// awaitPing reads until a ping is acknowledged or the connection is closed.
-func awaitPing(framer *http2.Framer) {
-	for {
-		frame, err := framer.ReadFrame()
-		if err != nil {
-			return
-		}
-		if ping, ok := frame.(*http2.PingFrame); ok && ping.IsAck() {
-			return
-		}
-	}
 }
 
 func TestResetStreamsAreCheap(t *testing.T) {
@@ -336,11 +281,11 @@ func TestResetStreamsAreCheap(t *testing.T) {
 	public := newPublicTLS(t)
 	g := startGateway(t, everyService(shared.address), unlimited+public.config())
 	v, n := newVictim(t, g, newClient(t, public.roots())), either(50_000, 3000)
-	r := newResetter(t, g.socket(), public.roots(), tokens(t)["read"].Text)
+	header := headerBlock(unknownServer, "authorization", "Bearer "+tokens(t)["read"].Text)
 	connections := 0
 	v.checkDuring(t, fmt.Sprintf("%d stream resets", n), func() {
 		for done := 0; done < n; connections++ {
-			done += r.connection(t, n-done)
+			done += resetStreams(t, g.socket(), public.roots(), header, n-done)
 		}
 	})
 	report(t, "17", "connections used, because the gateway closed them", connections, "")

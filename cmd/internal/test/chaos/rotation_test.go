@@ -14,9 +14,11 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
+// rotationRow is the row of rotations.
+const rotationRow = "30"
+
 // rotation has the secrets of gateways that a test rotates, in files.
 type rotation struct {
-	row             string // of the table
 	token, password string // files of the admin token and of the password of Redis
 }
 
@@ -26,10 +28,10 @@ const (
 	firstToken    = "the first token of operators"
 )
 
-func newRotation(t *testing.T, row string) *rotation {
+func newRotation(t *testing.T) *rotation {
 	t.Helper()
 	dir := t.TempDir()
-	s := &rotation{row: row, token: filepath.Join(dir, "admin-token"), password: filepath.Join(dir, "redis-password")}
+	s := &rotation{token: filepath.Join(dir, "admin-token"), password: filepath.Join(dir, "redis-password")}
 	put(t, s.token, []byte(firstToken+"\n"))
 	put(t, s.password, []byte(firstPassword+"\n"))
 	return s
@@ -57,7 +59,7 @@ func (s *rotation) requireToken(t *testing.T, gateways []*gateway, config string
 		g.tokenFile = s.token
 		g.configure(t, config)
 	}
-	within(t, s.row, "until the admin token was required", testkit.Eventually(t, "the admin token is required", func() bool {
+	within(t, rotationRow, "until the admin token was required", testkit.Eventually(t, "the admin token is required", func() bool {
 		return all(gateways, func(g *gateway) bool {
 			return access(t, g, "") == http.StatusUnauthorized && access(t, g, firstToken) == http.StatusOK
 		})
@@ -69,7 +71,7 @@ func (s *rotation) rotateToken(t *testing.T, gateways []*gateway, next string) {
 	t.Helper()
 	previous := secretIn(t, s.token)
 	put(t, s.token, []byte(next+"\n"))
-	within(t, s.row, "until the next admin token was accepted and the previous one refused", testkit.Eventually(t, "the admin token changes", func() bool {
+	within(t, rotationRow, "until the next admin token was accepted and the previous one refused", testkit.Eventually(t, "the admin token changes", func() bool {
 		return all(gateways, func(g *gateway) bool {
 			return access(t, g, previous) == http.StatusUnauthorized && access(t, g, next) == http.StatusOK
 		})
@@ -95,7 +97,7 @@ func (s *rotation) rotatePasswordOfRedisFirst(t *testing.T, server *redistest.Se
 	disconnect(t, server)
 	testkit.Eventually(t, "both gateways begin an outage", local(t, gateways))
 	put(t, s.password, []byte(next+"\n"))
-	within(t, s.row, "until both used Redis, after the password changed in Redis and then in the file",
+	within(t, rotationRow, "until both used Redis, after the password changed in Redis and then in the file",
 		testkit.Eventually(t, "both gateways use Redis", counted(t, gateways)), time.Second)
 	s.decidesInRedis(t, gateways)
 }
@@ -107,7 +109,7 @@ func (s *rotation) rotatePasswordOfFileFirst(t *testing.T, server *redistest.Ser
 	disconnect(t, server)
 	testkit.Eventually(t, "both gateways begin an outage", local(t, gateways))
 	acl(t, server, "SETUSER", redisUser, "resetpass", ">"+next)
-	within(t, s.row, "until both used Redis, after the password changed in the file and then in Redis",
+	within(t, rotationRow, "until both used Redis, after the password changed in the file and then in Redis",
 		testkit.Eventually(t, "both gateways use Redis", counted(t, gateways)), time.Second)
 	s.decidesInRedis(t, gateways)
 }
@@ -117,7 +119,7 @@ func (s *rotation) writePassword(t *testing.T, gateways []*gateway, next string)
 	t.Helper()
 	reloaded := newLines(gateways, "the credentials of Redis changed: new connections use them")
 	put(t, s.password, []byte(next+"\n"))
-	within(t, s.row, "until new connections to Redis used the password", testkit.Eventually(t, "the password is reloaded", reloaded), time.Second)
+	within(t, rotationRow, "until new connections to Redis used the password", testkit.Eventually(t, "the password is reloaded", reloaded), time.Second)
 }
 
 // decidesInRedis waits until each gateway has decided requests in Redis.
@@ -133,21 +135,21 @@ func (s *rotation) decidesInRedis(t *testing.T, gateways []*gateway) {
 }
 
 // moveServices changes the address of all services.
-func moveServices(t *testing.T, row string, gateways []*gateway, config, from, to string) {
+func moveServices(t *testing.T, gateways []*gateway, config, from, to string) {
 	t.Helper()
 	reloaded := newLines(gateways, "configuration reloaded")
 	for _, g := range gateways {
 		g.base = strings.ReplaceAll(g.base, fmt.Sprintf("%q", from), fmt.Sprintf("%q", to))
 		g.configure(t, config)
 	}
-	within(t, row, "until another address of all services was in force", testkit.Eventually(t, "the address is in force", reloaded), time.Second)
+	within(t, rotationRow, "until another address of all services was in force", testkit.Eventually(t, "the address is in force", reloaded), time.Second)
 }
 
 // Everything that an operator rotates is rotated under load, in each order: no request fails, and later reloads work.
 func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
-	s := newRotation(t, "30")
+	s := newRotation(t)
 	server, previous := s.startRedis(t), startBackend(t)
 	next := startBackendAt(t, "127.0.0.1:0", previous.data)
 	config := s.config(server, "  limits: [{requests: 1000000, per: 1s}]\n")
@@ -158,20 +160,20 @@ func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 	s.rotatePassword(t, server, gateways, "second-password")
 	s.rotatePasswordOfRedisFirst(t, server, gateways, "third-password")
 	s.rotatePasswordOfFileFirst(t, server, gateways, "fourth-password")
-	moveServices(t, s.row, gateways, config, previous.address, next.address)
+	moveServices(t, gateways, config, previous.address, next.address)
 	previous.End(t)
 	s.rotateToken(t, gateways, "the third token of operators")
 	reloaded := newLines(gateways, "configuration reloaded")
 	for _, g := range gateways {
 		g.configure(t, strings.Replace(config, "1000000", "999999", 1))
 	}
-	within(t, s.row, "until a limit that changed later was in force", testkit.Eventually(t, "the limit is in force", reloaded), time.Second)
+	within(t, rotationRow, "until a limit that changed later was in force", testkit.Eventually(t, "the limit is in force", reloaded), time.Second)
 	sleep(t, time.Second/2)
 	changed := time.Now()
 	sleep(t, time.Second/2)
 	answers := end()
-	noneFailed(t, s.row, answers)
-	expectNone(t, s.row, "responses with the previous limit afterwards", len(answers.between(changed, time.Now()).filter(func(a response) bool {
+	noneFailed(t, rotationRow, answers)
+	expectNone(t, rotationRow, "responses with the previous limit afterwards", len(answers.between(changed, time.Now()).filter(func(a response) bool {
 		return a.policy != `"second";q=999999;w=1`
 	})))
 }

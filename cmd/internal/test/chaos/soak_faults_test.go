@@ -9,10 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Shopify/toxiproxy/v2"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
-
 	"opsgate/cmd/internal/test/testkit"
 )
 
@@ -164,14 +160,4 @@ func startBehindLinks(t *testing.T, n int) (replicas []*backend, links []*link, 
 		replicas, links, hosts = append(replicas, b), append(links, w), append(hosts, host(t, w.address()))
 	}
 	return replicas, links, "dns://" + startResolver(t, hosts...).address + "/backend.test:" + near
-}
-
-// newLinkAt returns a link from one address to another.
-func newLinkAt(t *testing.T, from, to string) *link {
-	t.Helper()
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	w := &link{proxy: toxiproxy.NewProxy(server, to, from, to)}
-	w.reconnect(t)
-	t.Cleanup(w.cut)
-	return w
 }

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // soakRequest is a request of the soak with the statuses that are allowed without a fault. During a fault 500, 503 and 504 are allowed
@@ -259,8 +257,12 @@ func (b *journal) acknowledge(v soakRequest, body []byte) {
 	}
 }
 
-// audit compares the writes with the stored resources: lost are acknowledged writes without a result, twice are writes with two.
-func (b *journal) audit(t *testing.T, s *soak) (lost, twice int) {
+// An audit has the numbers of writes that were executed twice, of those that were acknowledged and have no result or have a key and were
+// never acknowledged, and of those that were executed and not acknowledged.
+type audit struct{ twice, lost, unreported int }
+
+// audit compares the writes with the stored resources.
+func (b *journal) audit(t *testing.T, s *soak) (found audit) {
 	t.Helper()
 	done := map[string]int{}
 	for cursor := ""; ; {
@@ -290,21 +292,20 @@ func (b *journal) audit(t *testing.T, s *soak) (lost, twice int) {
 	}
 	for mark, w := range b.writes {
 		if w.acknowledged && done[mark] == 0 || w.keyed && !w.acknowledged {
-			lost++
+			found.lost++
 		}
 		if done[mark] > 1 {
-			twice++
+			found.twice++
+		}
+		if done[mark] == 1 && !w.acknowledged {
+			found.unreported++
 		}
 	}
-	return lost, twice
+	return found
 }
 
 // fetch reads an existing resource from the first gateway.
 func (s *soak) fetch(t *testing.T, path string, into any) {
 	t.Helper()
-	o := s.send(t.Context(), s.client, s.gateways[0], soakRequest{method: http.MethodGet, path: path, token: s.tokens["full"]})
-	if o.err != nil || o.status != http.StatusOK {
-		t.Fatalf("GET %s: %d, error %v", path, o.status, o.err)
-	}
-	testkit.Must(t, json.Unmarshal(o.body, into))
+	mustRead(t, s.client, s.gateways[0].url+path, s.tokens["full"], into)
 }

@@ -53,6 +53,7 @@ type soak struct {
 	random  *rand.Rand // of faults; clients have their own
 	journal *journal
 	results results
+	again   time.Duration // between the attempts of a request with a key
 
 	pause   sync.RWMutex // read-locked by requests, locked by whilePaused
 	part    atomic.Int64
@@ -66,7 +67,7 @@ type soak struct {
 // newSoak starts two gateways, three backends behind one DNS name, and Redis, with links between them.
 func newSoak(t *testing.T) *soak {
 	t.Helper()
-	s := &soak{redis: redistest.Start(t), tokens: map[string]string{}, seed: *soakSeed, public: newPublicTLS(t)}
+	s := &soak{redis: redistest.Start(t), tokens: map[string]string{}, seed: *soakSeed, public: newPublicTLS(t), again: time.Second}
 	s.client = s.newClient(0)
 	switch {
 	case s.seed != 0:
@@ -166,9 +167,9 @@ func (s *soak) long(t *testing.T, duration time.Duration) {
 func (s *soak) checkResults(t *testing.T) {
 	t.Helper()
 	testkit.Eventually(t, "the system is healthy at the end", func() bool { return s.isHealthy(t) })
-	lost, twice := s.journal.audit(t, s)
-	expectNone(t, soakRow, fmt.Sprintf("writes executed twice, of %d", len(s.journal.writes)), twice)
-	expectNone(t, soakRow, "writes acknowledged but lost, or with a key but never acknowledged", lost)
+	found := s.journal.audit(t, s)
+	expectNone(t, soakRow, fmt.Sprintf("writes executed twice, of %d", len(s.journal.writes)), found.twice)
+	expectNone(t, soakRow, "writes acknowledged but lost, or with a key but never acknowledged", found.lost)
 	unexpected := slices.DeleteFunc(s.results.failures, func(f failure) bool { return slices.ContainsFunc(s.windows, f.during) })
 	for _, f := range unexpected[:min(len(unexpected), 10)] {
 		t.Errorf("%s %s: %d, without a fault", f.sent.Format(time.TimeOnly), f.kind, f.status)

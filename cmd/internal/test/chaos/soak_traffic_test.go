@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -26,17 +25,7 @@ const (
 	validateEvery = 4
 )
 
-// outcome is the result of a request.
-type outcome struct {
-	request    *http.Request
-	sent, done time.Time
-	status     int
-	header     http.Header
-	body       []byte
-	err        error
-}
-
-// results counts outcomes and collects unexpected ones.
+// results counts replies and collects unexpected ones.
 type results struct {
 	sync.Mutex
 	responses  map[string]int // by kind and status
@@ -72,7 +61,7 @@ func (c *results) addError(format string, args ...any) {
 	}
 }
 
-// total returns the number of outcomes, and of those with a status.
+// total returns the number of replies, and of those with a status.
 func (c *results) total(status string) (all, matching int) {
 	for kind, n := range c.responses {
 		all += n
@@ -115,86 +104,70 @@ func (s *soak) newClient(number int) *http.Client {
 	}
 }
 
-// make sends a request. With an idempotency key it retries until success.
-func (s *soak) make(ctx context.Context, client *http.Client, g *gateway, v soakRequest, validator *openapitest.Validator) {
+// make sends a request, and returns the last reply. With an idempotency key it repeats the request until success.
+func (s *soak) make(ctx context.Context, client *http.Client, g *gateway, v soakRequest, validator *openapitest.Validator) (a reply) {
 	if v.mark != "" {
 		s.journal.addWrite(v)
 	}
-	again := time.NewTicker(time.Second)
+	again := time.NewTicker(s.again)
 	defer again.Stop()
 	for begun := time.Now(); ; <-again.C {
-		o := s.send(ctx, client, g, v)
-		s.check(v, o, validator)
-		if v.mark != "" && o.status == http.StatusOK {
-			s.journal.acknowledge(v, o.body)
+		a = s.send(ctx, client, g, v)
+		s.check(v, a, validator)
+		if v.mark != "" && a.status == http.StatusOK && a.err == nil {
+			s.journal.acknowledge(v, a.body)
 		}
-		if v.headers["Idempotency-Key"] == "" || o.status != http.StatusConflict && !o.isFailure() || time.Since(begun) > maxWait {
-			return
+		unfinished := a.err != nil || a.status == http.StatusConflict || a.isFailure()
+		if v.headers["Idempotency-Key"] == "" || !unfinished || time.Since(begun) > maxWait {
+			return a
 		}
 	}
 }
 
-func (s *soak) send(ctx context.Context, client *http.Client, g *gateway, v soakRequest) (o outcome) {
+func (s *soak) send(ctx context.Context, client *http.Client, g *gateway, v soakRequest) reply {
 	if v.hangUpAfter > 0 {
 		var hangUp context.CancelFunc
 		ctx, hangUp = context.WithTimeout(ctx, v.hangUpAfter)
 		defer hangUp()
 	}
-	o.request, o.err = http.NewRequestWithContext(ctx, v.method, g.url+v.path, strings.NewReader(v.body))
-	if o.err != nil {
-		return o
-	}
+	var lines []string
 	for name, value := range v.headers {
-		o.request.Header.Set(name, value)
+		lines = append(lines, name+": "+value)
 	}
-	if v.token != "" {
-		o.request.Header.Set("Authorization", "Bearer "+v.token)
+	if v.fresh {
+		lines = append(lines, "Connection: close")
 	}
-	o.request.Close = v.fresh
-	o.sent = time.Now()
-	defer func() { o.done = time.Now() }()
-	response, err := client.Do(o.request)
-	if err != nil {
-		o.err = err
-		return o
-	}
-	defer func() { _ = response.Body.Close() }()
-	o.status, o.header = response.StatusCode, response.Header
-	o.body, o.err = io.ReadAll(response.Body)
-	return o
+	return ask(ctx, client, v.method, g.url+v.path, v.token, v.body, lines...)
 }
 
-// check counts an outcome and records unexpected ones.
-func (s *soak) check(v soakRequest, o outcome, validator *openapitest.Validator) {
+// check counts a reply and records unexpected ones.
+func (s *soak) check(v soakRequest, a reply, validator *openapitest.Validator) {
 	where := fmt.Sprintf("%s: %s %s", v.kind, v.method, v.path)
-	if o.err != nil {
+	if a.err != nil {
 		if v.hangUpAfter == 0 && len(v.body) <= maxBody { // the connection may be closed while a large body is sent
-			s.results.addError("%s: no response: %v", where, o.err)
+			s.results.addError("%s: no response: %v", where, a.err)
 		}
 		s.results.count(v.kind, 0)
 		return
 	}
-	s.results.count(v.kind, o.status)
-	if tag := o.header.Get("ETag"); o.status == http.StatusOK && tag != "" {
+	s.results.count(v.kind, a.status)
+	if tag := a.header.Get("ETag"); a.status == http.StatusOK && tag != "" {
 		s.journal.setTag(v.path, tag)
 	}
+	done := a.sent.Add(a.took)
 	switch {
-	case o.isFailure():
-		s.results.fail(failure{kind: where, sent: o.sent, done: o.done, status: o.status})
-	case !slices.Contains(v.allowed, o.status):
-		s.results.addError("%s: %d, not one of %v: %.200s", where, o.status, v.allowed, o.body)
+	case a.isFailure():
+		s.results.fail(failure{kind: where, sent: a.sent, done: done, status: a.status})
+	case !slices.Contains(v.allowed, a.status):
+		s.results.addError("%s: %d, not one of %v: %.200s", where, a.status, v.allowed, a.body)
 	}
-	if o.status < http.StatusBadRequest && o.done.UnixNano()%validateEvery != 0 || len(v.body) > maxBody {
+	if a.status < http.StatusBadRequest && done.UnixNano()%validateEvery != 0 || len(v.body) > maxBody {
 		return
 	}
-	x := openapitest.Exchange{Request: o.request, RequestBody: []byte(v.body), Status: o.status, Header: o.header, Body: o.body}
+	x := openapitest.Exchange{Request: a.request, RequestBody: []byte(v.body), Status: a.status, Header: a.header, Body: a.body}
 	if err := validator.Check(x); err != nil {
-		s.results.addError("%s: %d: %v", where, o.status, err)
+		s.results.addError("%s: %d: %v", where, a.status, err)
 	}
-}
-
-func (o outcome) isFailure() bool {
-	return slices.Contains([]int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, o.status)
 }
 
 // unknownTokens returns an unknown token.

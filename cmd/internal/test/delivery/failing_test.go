@@ -4,64 +4,17 @@ import (
 	"bytes"
 	"context"
 	"net"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"opsgate/cmd/internal/backend/command"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/webhook"
 	"opsgate/cmd/internal/test/testkit"
-	incidentv1 "opsgate/proto/ops/incident/v1"
 )
-
-// Of 50 receivers, one hangs, and two fail at first. The others get all messages before the first attempt at the one that hangs has ended,
-// and those that fail get all messages later, in order.
-func TestReceiverThatFailsDelaysNoOther(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for the first retry: make test-all runs it")
-	}
-	const subscribers, hangs = 50, 1
-	failing := map[string]bool{}
-	var failures atomic.Int64
-	var timedOut, recovered atomic.Bool
-	to := startReceivers(t, func(ctx context.Context, subscriber string) bool {
-		switch {
-		case strings.HasSuffix(subscriber, "/hooks/1"):
-			<-ctx.Done()
-			timedOut.Store(true)
-			return true
-		case failing[subscriber] && !recovered.Load():
-			failures.Add(1)
-			return true
-		}
-		return false
-	})
-	p := newPage(t, to, subscribers)
-	failing[p.subscribers[0]], failing[p.subscribers[3]] = true, true // an email and a webhook
-	s := startService(t, p.data, to)
-	want := []string{"mark-1-0", "mark-2-0", "mark-3-0"}
-	for _, mark := range want {
-		_, err := s.incident.CreateIncident(t.Context(), p.incident(mark))
-		testkit.Must(t, err)
-	}
-	healthy := subscribers - hangs - len(failing)
-	testkit.Eventually(t, "all messages to the others arrive", func() bool { return to.count() >= healthy*len(want) })
-	if timedOut.Load() {
-		t.Error("messages to the others waited for the receiver that hangs")
-	}
-	testkit.Eventually(t, "both failed", func() bool { return failures.Load() >= int64(len(failing)) })
-	recovered.Store(true)
-	testkit.Eventually(t, "all messages to those that failed arrive", func() bool { return to.count() >= (subscribers-hangs)*len(want) })
-	p.subscribers = slices.Delete(p.subscribers, hangs, hangs+1)
-	checkArrivals(t, p, want, to.all())
-}
 
 // A message that fails for a day becomes a dead letter. After opsbackend delivery retry it arrives, with the same id.
 func TestDeadLetterIsSentAgain(t *testing.T) {
@@ -120,11 +73,8 @@ func createIncident(t *testing.T, p *page, mark string) {
 	t.Helper()
 	api := launch(t, "opsbackend", nil, "serve", "--listen=127.0.0.1:0", "--data-dir="+p.data, "--no-delivery")
 	address, _ := api.MustRecord(t, "serving")["address"].(string)
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	_, err := newIncidentService(t, address).CreateIncident(t.Context(), p.incident(mark))
 	testkit.Must(t, err)
-	_, err = incidentv1.NewIncidentServiceClient(conn).CreateIncident(t.Context(), p.incident(mark))
-	testkit.Must(t, err)
-	testkit.Must(t, conn.Close())
 	api.End(t)
 }
 

@@ -29,15 +29,21 @@ func startService(t *testing.T, data string, to *receivers, variables ...string)
 	t.Helper()
 	s := &backendProcess{address: fmt.Sprint("127.0.0.1:", redistest.FreePort(t)), variables: variables}
 	s.arguments = serveArguments(s.address, data, to)
+	s.incident = newIncidentService(t, s.address)
+	s.start(t)
+	return s
+}
+
+// newIncidentService returns a client of the incident service at an address.
+func newIncidentService(t *testing.T, address string) incidentv1.IncidentServiceClient {
+	t.Helper()
 	// The service is away for short times: the default of the delay between connection attempts is a second and more.
 	reconnect := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 50 * time.Millisecond}
-	conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: time.Second}))
 	testkit.Must(t, err)
-	s.incident = incidentv1.NewIncidentServiceClient(conn)
-	s.start(t)
 	t.Cleanup(func() { testkit.Must(t, conn.Close()) })
-	return s
+	return incidentv1.NewIncidentServiceClient(conn)
 }
 
 // serveArguments returns the arguments for an opsbackend that sends to the receivers.

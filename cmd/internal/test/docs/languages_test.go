@@ -16,17 +16,18 @@ const npm = "../../../../tools/npm/node_modules"
 // A toolchain builds samples, by the name of each, in a directory, and returns the command that runs the sample with a name.
 type toolchain struct {
 	programs []string // that it needs
+	compiles bool
 	build    func(t *testing.T, dir string, code map[string]string) (command func(name string) []string)
 }
 
 // toolchains returns the toolchain of each language. Each builds all samples at once, because compilers start slowly.
 func toolchains() map[string]toolchain {
 	return map[string]toolchain{
-		"curl":       {[]string{"sh", "curl", "openssl"}, interpreted("sh", "sh")},
-		"python":     {[]string{"python3"}, interpreted("python3", "py")},
-		"typescript": {[]string{"node"}, buildTypeScript},
-		"go":         {[]string{"go"}, buildGo},
-		"java":       {[]string{"java", "javac"}, buildJava},
+		"curl":       {[]string{"sh", "curl", "openssl"}, false, interpreted("sh", "sh")},
+		"python":     {[]string{"python3"}, false, interpreted("python3", "py")},
+		"typescript": {[]string{"node"}, true, buildTypeScript},
+		"go":         {[]string{"go"}, true, buildGo},
+		"java":       {[]string{"java", "javac"}, true, buildJava},
 	}
 }
 
@@ -99,6 +100,14 @@ func runIn(t *testing.T, dir string, variables []string, command ...string) (out
 	c.Dir, c.Env, c.Stdout, c.Stderr = dir, append(os.Environ(), variables...), &output, &problems
 	err = c.Run()
 	return output.String(), problems.String(), err
+}
+
+// skipIfShort skips a test that compiles a program or opens a page with go test -short.
+func skipIfShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes long: make test-all runs it")
+	}
 }
 
 // need skips the test if a program is missing, or fails it in CI.

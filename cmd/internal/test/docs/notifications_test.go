@@ -24,40 +24,46 @@ import (
 )
 
 const (
-	repository        = "../../../.."
-	notificationsPage = repository + "/docs/integrate/notifications.md"
-	python            = repository + "/tools/clients/python/.venv/bin/python"
+	repository = "../../../.."
+	python     = repository + "/tools/clients/python/.venv/bin/python"
+
+	webhooksGuide = "webhooks" // whose programs wait for messages and do not call the API
 )
 
-// The page shows a payload as the sender writes it.
-func TestNotificationsPageShowsAPayload(t *testing.T) {
-	page, err := os.ReadFile(notificationsPage)
-	testkit.Must(t, err)
-	blocks := make(map[string]string)
-	for _, block := range fences.FindAllStringSubmatch(string(page), -1) {
-		blocks[block[2]] = block[3]
-	}
+// The guide shows a payload as the sender writes it.
+func TestWebhooksGuideShowsAPayload(t *testing.T) {
 	encoded, err := json.Marshal(webhook.NewPayload(notification()))
 	testkit.Must(t, err)
 	var shown, sent any
-	decode(t, []byte(blocks["payload.json"]), &shown)
+	decode(t, []byte(blocksOf(t, webhooksGuide)["payload.json"]), &shown)
 	decode(t, encoded, &sent)
 	if !reflect.DeepEqual(shown, sent) {
 		t.Errorf("the payload of the example is\n%s", encoded)
 	}
 }
 
-// TestReceiversOfNotificationsPage runs the receivers that the page links. Each accepts deliveries of the real sender, also during a
-// rotation, processes a repeat only once, and refuses what is tampered, old, or signed with another key.
-func TestReceiversOfNotificationsPage(t *testing.T) {
+// TestReceiversOfWebhooksGuide runs the receivers of the guide. Each accepts deliveries of the real sender, also during a rotation,
+// processes a repeat only once, and refuses what is tampered, old, or signed with another key.
+func TestReceiversOfWebhooksGuide(t *testing.T) {
+	programs := blocksOf(t, webhooksGuide)
 	for _, name := range []string{"receiver.py", "receiver.mts", "receiver.go"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			program, err := os.ReadFile(filepath.Join(repository, "docs", "integrate", "receivers", name))
-			testkit.Must(t, err)
-			checkReceiver(t, startReceiver(t, name, string(program)))
+			checkReceiver(t, startReceiver(t, name, programs[name]+"\n"))
 		})
 	}
+}
+
+// blocksOf returns the blocks of a guide by title.
+func blocksOf(t *testing.T, guide string) map[string]string {
+	t.Helper()
+	texts := make(map[string]string)
+	for _, block := range blocks(t) {
+		if block.guide == guide {
+			texts[block.title] = block.text
+		}
+	}
+	return texts
 }
 
 var (
@@ -65,7 +71,7 @@ var (
 	otherSecret    = bytes.Repeat([]byte("o"), 32)
 )
 
-// notification is the message of the page's example.
+// notification is the message of the guide's example.
 func notification() delivery.Message {
 	at := time.Date(2026, 11, 22, 9, 41, 7, 123_000_000, time.UTC)
 	return delivery.Message{
@@ -83,7 +89,7 @@ func notification() delivery.Message {
 	}
 }
 
-// A receiver is a running program of the page.
+// A receiver is a running program of the guide.
 type receiver struct {
 	address string
 	stop    func() (lines []string) // returns what it printed after its start
@@ -231,6 +237,7 @@ func receiverCommand(t *testing.T, dir, name string) []string {
 	case ".py":
 		return []string{installed(t, python), file}
 	case ".mts":
+		skipIfShort(t)
 		need(t, []string{"node"})
 		testkit.Must(t, os.Symlink(installed(t, npm), filepath.Join(dir, "node_modules")))
 		run(t, dir, "node", installed(t, npm+"/typescript/bin/tsc"), "--noEmit", "--strict", "--target", "es2023", "--module", "nodenext",

@@ -68,7 +68,7 @@ func (p *program) wantContains(output string, parts ...string) {
 // fails runs the program and returns its output if it ends with an error, else fails the test.
 func (p *program) fails(token string) string {
 	p.Helper()
-	output, stderr, err := runIn(p.T, filepath.Dir(p.file), []string{"OPS_TOKEN=" + token}, interpreter(p.T, p.file)...)
+	output, stderr, err := runIn(p.T, filepath.Dir(p.file), []string{"OPSCTL_TOKEN=" + token}, interpreter(p.T, p.file)...)
 	if err == nil {
 		p.Errorf("it did not fail:\n%s%s", output, stderr)
 	}
@@ -99,7 +99,7 @@ func checkCheckToken(p *program) {
 
 func checkTwoTokens(p *program) {
 	output := p.runWith([]string{
-		"OPS_READ_TOKEN=" + p.system.Tokens["incidents:read"], "OPS_WRITE_TOKEN=" + p.system.Tokens["incidents:write"],
+		"OPSCTL_READ_TOKEN=" + p.system.Tokens["incidents:read"], "OPSCTL_WRITE_TOKEN=" + p.system.Tokens["incidents:write"],
 	})
 	want := "read token: can list incidents\n" +
 		"read token: opening an incident is 403, needs incidents:write\n" +
@@ -128,7 +128,7 @@ func checkAllCommands(p *program) {
 
 func checkOpenOnceShell(p *program) {
 	run := func(build string) string {
-		return p.runWith([]string{"OPS_TOKEN=" + p.system.Tokens["incidents:write"], "BUILD_ID=" + build})
+		return p.runWith([]string{"OPSCTL_TOKEN=" + p.system.Tokens["incidents:write"], "BUILD_ID=" + build})
 	}
 	first, second := run("4711"), run("4711")
 	if first != second || !idForm.MatchString(first) {
@@ -203,7 +203,7 @@ func checkCIIncident(p *program) {
 	}
 	run := func(attempt, command string) string {
 		return p.runWith([]string{
-			"OPS_TOKEN=" + p.system.Tokens["incidents:write"], "RUN_ID=1", "RUN_ATTEMPT=" + attempt, "PATH=" + path,
+			"OPSCTL_TOKEN=" + p.system.Tokens["incidents:write"], "RUN_ID=1", "RUN_ATTEMPT=" + attempt, "PATH=" + path,
 		}, command)
 	}
 	if got := run("1", "resolve"); got != "no incident is open\n" {

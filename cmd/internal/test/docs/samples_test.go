@@ -22,7 +22,7 @@ import (
 )
 
 // Every sample runs as a reader would run it, but with the address of opsdev, and prints the recorded response. go test -short runs three
-// operations in each language.
+// operations, in the languages that are not compiled.
 func TestSamplesRun(t *testing.T) {
 	s := start(t, devtest.HighLimits)
 	operations := readsFirst()
@@ -43,7 +43,7 @@ func TestSamplesRun(t *testing.T) {
 				continue
 			}
 			t.Run(o.ID+"/"+l.ID, func(t *testing.T) {
-				out, stderr, err := runIn(t, "", []string{"OPS_TOKEN=" + s.Tokens["full"]}, command(o.ID)...)
+				out, stderr, err := runIn(t, "", []string{"OPSCTL_TOKEN=" + s.Tokens["full"]}, command(o.ID)...)
 				if err != nil || stderr != "" {
 					t.Fatalf("%v\n%s", err, stderr)
 				}
@@ -69,6 +69,9 @@ func examples(operations []openapitest.Operation) map[string]samples.Request {
 func build(t *testing.T, language, dir, baseURL string, requests map[string]samples.Request) func(string) []string {
 	t.Helper()
 	tools := toolchains()[language]
+	if tools.compiles {
+		skipIfShort(t)
+	}
 	need(t, tools.programs)
 	code := make(map[string]string)
 	for name, r := range requests {
@@ -107,7 +110,7 @@ func TestAnyBodyArrives(t *testing.T) {
 	t.Cleanup(e.Close)
 	hard := samples.Request{Method: http.MethodPost, Path: "/v1/incidents", Query: "a=%27%22%24HOME&b=2", Body: hardBody(t)}
 	requests := map[string]samples.Request{"hard": hard, "fails": {Method: http.MethodGet, Path: "/v1/fails"}}
-	token := []string{"OPS_TOKEN=ops_live_text"}
+	token := []string{"OPSCTL_TOKEN=ops_live_text"}
 	for _, l := range samples.Languages() {
 		t.Run(l.ID, func(t *testing.T) {
 			command := build(t, l.ID, t.TempDir(), e.URL, requests)

@@ -3,254 +3,268 @@ package docs
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
-	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
+	"opsgate/cmd/internal/test/devtest"
 	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/apidocs/samples"
 	"opsgate/gateway/openapi/browsertest"
-	"opsgate/gateway/openapi/openapitest"
 )
 
-// A tryPage is the page /docs/try/ in a browser.
+// A tryPage is a page of the reference in a browser, with the form of one operation open.
 type tryPage struct {
 	system
 
 	ctx  context.Context //nolint:containedctx // the browser
 	seen *browsertest.Journal
+	id   string // of the operation
 }
 
-// try opens a link below /docs/try/.
-func try(t *testing.T, link string) tryPage {
+// try opens the form of an operation.
+func try(t *testing.T, configuration, id string) *tryPage {
 	t.Helper()
 	ctx, seen := browsertest.Start(t)
-	p := tryPage{system: start(t, ""), ctx: ctx, seen: seen}
-	p.open(t, link)
+	p := &tryPage{system: start(t, configuration), ctx: ctx, seen: seen, id: "v1Me"}
+	testkit.Must(t, chromedp.Do(p.ctx, chromedp.Navigate(p.BaseURL+"/docs/reference/token/#v1Me-try"), chromedp.WaitVisible(chromedp.CSS(p.field("token")))))
+	if id != p.id {
+		p.follow(t, id)
+	}
 	return p
 }
 
-func (p tryPage) open(t *testing.T, link string) {
+// follow opens the form of another operation by the navigation of the page.
+func (p *tryPage) follow(t *testing.T, id string) {
 	t.Helper()
-	testkit.Must(t, chromedp.Do(p.ctx, chromedp.Navigate("about:blank"))) // so that a new fragment loads the page again
-	testkit.Must(t, chromedp.Do(p.ctx, chromedp.Navigate(p.BaseURL+"/docs/try/"+link), chromedp.WaitVisible(chromedp.CSS(".opblock"))))
+	p.id = id
+	p.evaluate(t, fmt.Sprintf(`document.querySelector('.side a[href$="#%s"]').click(); ""`, id))
+	p.await(t, fmt.Sprintf(`document.querySelector("#%s-try:not([hidden])") !== null`, id))
+	p.evaluate(t, fmt.Sprintf(`document.querySelector("#%s-try:not([open]) > summary")?.click(); ""`, id))
+	testkit.Must(t, chromedp.Do(p.ctx, chromedp.WaitVisible(chromedp.CSS(p.field("token")))))
 }
 
-// authorize pastes a demo token.
-func (p tryPage) authorize(t *testing.T, token string) {
+func (p *tryPage) field(name string) string { return "#" + p.id + "-try-" + name }
+
+// enter replaces the value of a field, as with a keyboard.
+func (p *tryPage) enter(t *testing.T, name, value string) {
 	t.Helper()
-	testkit.Must(t, chromedp.Do(p.ctx,
-		chromedp.Click(chromedp.CSS(".auth-wrapper .authorize")),
-		chromedp.SendKeys(chromedp.CSS(".auth-container input"), p.Tokens[token]),
-	))
-	if typed := browsertest.Read(p.ctx, t, chromedp.Value(chromedp.CSS(".auth-container input"))); typed != p.Tokens[token] {
-		t.Fatalf("the field of the token has %d characters, want %d", len(typed), len(p.Tokens[token]))
-	}
-	testkit.Must(t, chromedp.Do(p.ctx,
-		chromedp.Click(chromedp.CSS(".auth-btn-wrapper .authorize")),
-		chromedp.Click(chromedp.CSS(".auth-btn-wrapper .btn-done")),
-	))
+	p.evaluate(t, fmt.Sprintf(`document.querySelector(%q).focus(); document.activeElement.select(); ""`, p.field(name)))
+	testkit.Must(t, chromedp.Do(p.ctx, chromedp.KeyEvent(value), chromedp.KeyEvent(kb.Tab)))
 }
 
-// execute calls the open operation and returns the status and the body that the page shows.
-func (p tryPage) execute(t *testing.T) (status, body string) {
+// send presses Send and returns what the form shows.
+func (p *tryPage) send(t *testing.T) (status, body string) {
 	t.Helper()
-	testkit.Must(t, chromedp.Do(p.ctx, chromedp.Click(chromedp.CSS(".opblock.is-open .execute"))))
-	status = browsertest.Read(p.ctx, t, chromedp.Text(chromedp.CSS(".opblock.is-open .live-responses-table tbody .response-col_status")))
-	body = browsertest.Read(p.ctx, t, chromedp.Evaluate[string](
-		`document.querySelector(".opblock.is-open .live-responses-table .highlight-code pre").textContent`))
-	status, _, _ = strings.Cut(strings.TrimSpace(status), "\n")
-	return status, body
+	form := fmt.Sprintf(`document.querySelector("#%s-try form")`, p.id)
+	p.evaluate(t, form+`.querySelector(".result").replaceChildren(); `+form+`.querySelector("[type=submit]").click(); ""`)
+	p.await(t, form+`.querySelector(".result pre") !== null && `+form+`.ariaBusy === "false"`)
+	return p.evaluate(t, form+`.querySelector("[role=status]").textContent`), p.evaluate(t, form+`.querySelector(".result pre").textContent`)
 }
 
-// id returns the value of the field id of the open operation.
-func (p tryPage) id(t *testing.T) string {
+// text returns the text of the elements that a selector finds in the form.
+func (p *tryPage) text(t *testing.T, selector string) string {
 	t.Helper()
-	return browsertest.Read(p.ctx, t, chromedp.Value(chromedp.CSS(`.opblock.is-open tr[data-param-name="id"] input`)))
+	return p.evaluate(t, fmt.Sprintf(`[...document.querySelectorAll("#%s-try " + %q)].map((e) => e.textContent.trim()).join("\n")`, p.id, selector))
 }
 
-// awaitID waits until the field id of the open operation has a value.
-func (p tryPage) awaitID(t *testing.T, want string) {
+func (p *tryPage) value(t *testing.T, name string) string {
 	t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); p.id(t) != want; <-tick.C {
-		if time.Now().After(deadline) {
-			t.Fatalf("the field has %s, want %s; errors in the browser: %q", p.id(t), want, p.seen.Complaints())
-		}
+	return p.evaluate(t, fmt.Sprintf(`document.querySelector(%q).value`, p.field(name)))
+}
+
+func (p *tryPage) await(t *testing.T, condition string) {
+	t.Helper()
+	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](condition)); err != nil {
+		t.Fatalf("waiting for %s: %v; errors in the browser: %q", condition, err, p.seen.Complaints())
 	}
 }
 
-func (p tryPage) evaluate(t *testing.T, expression string) string {
+func (p *tryPage) evaluate(t *testing.T, expression string) string {
 	t.Helper()
-	return browsertest.Read(p.ctx, t, chromedp.Evaluate[string](expression))
+	return browsertest.Read(p.ctx, t, chromedp.Evaluate[string](expression, func(e *runtime.EvaluateParams) { e.AwaitPromise = new(true) }))
 }
 
-// checkQuiet checks that the page stored nothing, used no other host, and caused no error in the browser.
-func (p tryPage) checkQuiet(t *testing.T) {
+// checkQuiet checks that the pages stored nothing, used no other host, and caused no error in the browser but for refused requests.
+func (p *tryPage) checkQuiet(t *testing.T) {
 	t.Helper()
-	if stored := p.evaluate(t, `JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie`); stored != "{}{}" {
+	if stored := p.evaluate(t, `Promise.all([indexedDB.databases(), caches.keys(), navigator.serviceWorker.getRegistrations()]).then((found) =>
+		JSON.stringify([localStorage, sessionStorage, document.cookie, history.state, ...found]))`); stored != `[{},{},"",null,[],[],[]]` {
 		t.Errorf("the page stored %s in the browser", stored)
 	}
 	own := strings.TrimPrefix(p.BaseURL, "http://")
 	if hosts := p.seen.Hosts(); len(hosts) < 6 || slices.ContainsFunc(hosts, func(host string) bool { return host != own }) {
 		t.Errorf("requests to %v, want only %s", hosts, own)
 	}
-	if complaints := p.seen.Complaints(); len(complaints) > 0 {
-		t.Errorf("errors in the browser: %q", complaints)
+	for _, u := range p.seen.URLs() {
+		for _, token := range p.Tokens {
+			if strings.Contains(u.String(), token) {
+				t.Errorf("the token is in the address %s", u)
+			}
+		}
+	}
+	for _, complaint := range p.seen.Complaints() {
+		if !strings.HasPrefix(complaint, "log: Failed to load resource: the server responded with a status of 4") {
+			t.Errorf("error in the browser: %q", complaint)
+		}
 	}
 }
 
-func (p tryPage) ids(t *testing.T, list, token string) (ids []string) {
-	t.Helper()
-	_, body := p.call(t, samples.Request{Method: http.MethodGet, Path: list}, token)
-	var items []struct{ ID string }
-	testkit.Must(t, json.Unmarshal(body, &items))
-	for _, item := range items {
-		ids = append(ids, item.ID)
+// One loaded page and one pasted token are enough for every operation: the token stays in memory from page to page. The command of each form
+// does what the form did.
+func TestTryItSendsEveryOperation(t *testing.T) {
+	p := try(t, devtest.HighLimits, "v1Me")
+	p.enter(t, "token", p.Tokens["full"])
+	documents := func() (count int) {
+		for _, u := range p.seen.URLs() {
+			if u.Path == "/docs/try.js" {
+				count++
+			}
+		}
+		return count
 	}
-	return ids
-}
-
-func TestTryItHasEveryOperation(t *testing.T) {
-	p := try(t, "")
-	browsertest.KeepPicture(p.ctx, t, "try.jpg")
-	shown := browsertest.Read(p.ctx, t, chromedp.Evaluate[int](`document.querySelectorAll(".opblock").length`))
-	if all := len(openapitest.Operations()); shown != all {
-		t.Errorf("the page shows %d operations, the document has %d", shown, all)
+	operations := readsFirst()
+	if testing.Short() {
+		operations = operations[len(operations)-2:]
 	}
-	if back := p.evaluate(t, `document.querySelector("header a").href`); back != p.BaseURL+"/docs/" {
-		t.Errorf("it links to %s", back)
+	for _, o := range operations {
+		p.follow(t, o.ID)
+		if strings.Contains(o.Path, "{") {
+			p.await(t, fmt.Sprintf(`document.querySelector(%q).value !== ""`, p.field("id")))
+		}
+		status, body := p.send(t)
+		if !strings.HasPrefix(status, "200 OK in ") || !json.Valid([]byte(body)) {
+			t.Errorf("%s: %s\n%s", o.ID, status, body)
+		}
+		if headers := p.text(t, ".result dt"); !strings.HasPrefix(headers, "RateLimit\n") || !strings.Contains(headers, "X-Request-Id") {
+			t.Errorf("%s: it shows the headers %s", o.ID, headers)
+		}
+		command := p.text(t, ".curl")
+		if strings.Contains(command, p.Tokens["full"]) {
+			t.Fatalf("%s: the command has the token", o.ID)
+		}
+		need(t, []string{"curl"})
+		out, stderr, err := runIn(t, "", []string{"OPSCTL_TOKEN=" + p.Tokens["full"]}, "sh", "-c", command)
+		if got, want := masked(o.Method, shorten(t, []byte(out))), masked(o.Method, shorten(t, []byte(body))); err != nil || got != want {
+			t.Errorf("%s: %s\nprints\n%s\nthe form shows\n%s\n%v %s", o.ID, command, got, want, err, stderr)
+		}
 	}
-	testkit.Must(t, chromedp.Do(p.ctx, chromedp.Click(chromedp.CSS("#operations-Token-v1Me .opblock-summary-control"))))
-	p.authorize(t, "full")
-	if status, body := p.execute(t); status != "200" || !strings.Contains(body, `"audit:read"`) {
-		t.Errorf("GET /v1/me: status %s\n%s", status, body)
-	}
-	p.checkQuiet(t)
-}
-
-func TestTryItLinkOpensARequest(t *testing.T) {
-	p := try(t, "#/Token/v1Me")
-	servers := p.ids(t, "/v1/servers", "servers:read")
-	linked := servers[3]
-	p.open(t, "?id="+linked+"&range=1h#/Servers/v1GetServerMetrics")
-	if got := p.id(t); got != linked {
-		t.Errorf("the field has %s, the link %s", got, linked)
-	}
-	if open := p.evaluate(t, `[...document.querySelectorAll(".opblock.is-open")].map((o) => o.id).join()`); open != "operations-Servers-v1GetServerMetrics" {
-		t.Errorf("open: %s", open)
-	}
-	p.authorize(t, "full")
-	status, body := p.execute(t)
-	browsertest.KeepPicture(p.ctx, t, "linked.jpg")
-	if status != "200" || !strings.Contains(body, `"range": "1h"`) {
-		t.Errorf("status %s\n%s", status, body)
-	}
-	const field = `.opblock.is-open tr[data-param-name="id"] input`
-	p.evaluate(t, "document.querySelector('"+field+"').select(); ''")
-	testkit.Must(t, chromedp.Do(p.ctx, chromedp.SendKeys(chromedp.CSS(field), servers[5])))
-	testkit.Must(t, chromedp.Do(p.ctx, chromedp.Click(chromedp.CSS("#operations-Servers-v1GetServer .opblock-summary-control"))))
-	address, err := url.Parse(p.evaluate(t, `location.href`))
-	testkit.Must(t, err)
-	if q := address.Query(); q.Get("id") != servers[5] || q.Get("range") != "1h" || address.Fragment != "/Servers/v1GetServer" {
-		t.Errorf("after a change of the field and a click on another operation the address is %s", address)
-	}
-	p.checkQuiet(t)
-}
-
-func TestTryItUsesTheIDsOfTheReadersTeam(t *testing.T) {
-	p := try(t, "#/Servers/v1GetServer")
-	example := p.id(t)
-	if !slices.Contains(p.ids(t, "/v1/servers", "full"), example) {
-		t.Errorf("the example %s is not in the demo data", example)
-	}
-	p.authorize(t, "other_team")
-	own := p.ids(t, "/v1/servers", "other_team")[0]
-	p.awaitID(t, own)
-	if status, body := p.execute(t); status != "200" || !strings.Contains(body, own) {
-		t.Errorf("status %s\n%s", status, body)
+	if got := documents(); got != 1 {
+		t.Errorf("%d pages were loaded, want 1", got)
 	}
 	p.checkQuiet(t)
 }
 
 func TestTryItCreatesAnIncidentFromTheSmallestBody(t *testing.T) {
-	p := try(t, "#/Incidents/v1CreateIncident")
-	p.authorize(t, "incidents:write")
-	status, body := p.execute(t)
+	p := try(t, devtest.HighLimits, "v1CreateIncident")
+	p.enter(t, "token", p.Tokens["incidents:write"])
+	status, body := p.send(t)
 	var created struct{ ID, Title string }
-	if err := json.Unmarshal([]byte(body), &created); err != nil || status != "200" {
-		t.Fatalf("status %s: %v\n%s", status, err, body)
+	if err := json.Unmarshal([]byte(body), &created); err != nil || !strings.HasPrefix(status, "200 ") {
+		t.Fatalf("%s: %v\n%s", status, err, body)
 	}
 	_, kept := p.call(t, samples.Request{Method: http.MethodGet, Path: "/v1/incidents/" + created.ID}, "full")
 	if !strings.Contains(samples.Requests()["v1CreateIncident"].Body, created.Title) || !strings.Contains(string(kept), created.Title) {
 		t.Errorf("the page shows %s, the API has %s", body, kept)
 	}
-	const curl = `document.querySelector(".opblock.is-open .curl-command").textContent`
-	if command := p.evaluate(t, curl); !strings.Contains(command, "Idempotency-Key: ") {
-		t.Errorf("the request has no Idempotency-Key: %s", command)
-	} else if strings.Contains(command, p.Tokens["incidents:write"]) || !strings.Contains(command, `-H "Authorization: Bearer $OPS_TOKEN"`) {
-		t.Error("the command has the token and not the variable OPS_TOKEN")
-	}
 	browsertest.KeepPicture(p.ctx, t, "created.jpg")
-	if field := p.evaluate(t, `document.querySelector('.opblock.is-open tr[data-param-name="Idempotency-Key"]').textContent`); !strings.Contains(field,
-		"sends a new random key") {
-		t.Errorf("the field does not tell what an empty key means: %s", field)
+
+	// The same request again is a replay. Another body gets another key, unless the reader has chosen the key.
+	if _, again := p.send(t); again != body || !strings.Contains(p.text(t, ".result dt"), "Idempotent-Replayed") {
+		t.Errorf("the second answer is %s, with the headers %s", again, p.text(t, ".result dt"))
+	}
+	key := p.value(t, "Idempotency-Key")
+	p.enter(t, "body", `{"title": "It's late", "status": "identified", "impact": "minor", "message": "Backups run at noon."}`)
+	if next := p.value(t, "Idempotency-Key"); next == key || !strings.Contains(p.text(t, ".curl"), "Idempotency-Key: "+next) {
+		t.Errorf("the key of another body is %s, the command is\n%s", next, p.text(t, ".curl"))
+	}
+	if status, other := p.send(t); !strings.HasPrefix(status, "200 ") || !strings.Contains(other, "It's late") {
+		t.Errorf("%s\n%s", status, other)
+	}
+	p.enter(t, "Idempotency-Key", key)
+	if status, problem := p.send(t); !strings.HasPrefix(status, "422 ") || p.value(t, "Idempotency-Key") != key {
+		t.Errorf("a key of another body: %s\n%s", status, problem)
 	}
 	p.checkQuiet(t)
 }
 
-func TestTryItHasTheThemeOfTheDocumentation(t *testing.T) {
-	p := try(t, "")
-	const filter = `getComputedStyle(document.documentElement).filter`
-	if got := p.evaluate(t, filter); got != "none" {
-		t.Errorf("the light page has the filter %s", got)
+func TestTryItUsesTheIDsOfTheReadersTeam(t *testing.T) {
+	p := try(t, devtest.HighLimits, "v1GetServer")
+	if !strings.Contains(p.text(t, ".curl"), "/v1/servers/{id}'") {
+		t.Errorf("without a token the command is %s", p.text(t, ".curl"))
 	}
-	p.evaluate(t, `localStorage.setItem("theme", "dark"); ""`)
-	p.open(t, "#/Incidents/v1CreateIncident")
-	browsertest.KeepPicture(p.ctx, t, "dark.jpg")
-	if got := p.evaluate(t, filter); !strings.HasPrefix(got, "invert(0.9)") {
-		t.Errorf("the dark page has the filter %s", got)
+	p.enter(t, "token", p.Tokens["other_team"])
+	_, list := p.call(t, samples.Request{Method: http.MethodGet, Path: "/v1/servers"}, "other_team")
+	var own []struct{ ID, Name string }
+	testkit.Must(t, json.Unmarshal(list, &own))
+	p.await(t, fmt.Sprintf(`document.querySelector(%q).value === %q`, p.field("id"), own[0].ID))
+	if names := p.text(t, "datalist option"); !strings.HasPrefix(names, own[0].Name+"\n"+own[1].Name) {
+		t.Errorf("suggested are %s", names)
 	}
+	p.enter(t, "id", own[1].ID)
+	if status, body := p.send(t); !strings.HasPrefix(status, "200 ") || !strings.Contains(body, own[1].ID) {
+		t.Errorf("%s\n%s", status, body)
+	}
+	p.checkQuiet(t)
 }
 
-func TestTryItFitsAPhone(t *testing.T) {
-	p := try(t, "")
-	testkit.Must(t, chromedp.Do(p.ctx, chromedp.EmulateViewport(390, 844)))
-	p.open(t, "#/Incidents/v1CreateIncident")
-	const top = `document.querySelector(".opblock.is-open").getBoundingClientRect().top`
-	browsertest.Read(p.ctx, t, chromedp.Poll[bool](top+" > -50 && "+top+" < innerHeight / 2")) // it scrolls there
-	browsertest.KeepPicture(p.ctx, t, "phone.jpg")
-	if width := browsertest.Read(p.ctx, t, chromedp.Evaluate[int](`document.documentElement.scrollWidth`)); width > 390 {
-		t.Errorf("the page is %d pixels wide", width)
-	}
-}
-
-// knownViolations lists the rules that parts of Swagger UI break which a style sheet cannot correct (docs/develop/api-docs.md, "Try it").
-func knownViolations() []string {
-	return []string{"heading-order", "label", "nested-interactive", "select-name"}
-}
-
-func TestTryItIsAccessible(t *testing.T) {
-	axe, err := os.ReadFile(npm + "/axe-core/axe.min.js")
-	if err != nil {
-		missing(t, "the packages of tools/npm are not installed: make test-packages")
-	}
-	p := try(t, "#/Incidents/v1CreateIncident")
-	browsertest.Read(p.ctx, t, chromedp.EvaluateAsDevTools[any](string(axe)+";0"))
-	found := browsertest.Read(p.ctx, t, chromedp.Evaluate[[]string](
-		`axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.nodes.map((n) => n.target)))`,
-		func(e *runtime.EvaluateParams) { e.AwaitPromise = new(true) }))
-	for _, violation := range found {
-		if id, _, _ := strings.Cut(violation, ":"); !slices.Contains(knownViolations(), id) {
-			t.Error(violation)
+func TestTryItExplainsErrors(t *testing.T) {
+	p := try(t, devtest.HighLimits, "v1CreateIncident")
+	for _, c := range []struct{ token, body, code string }{
+		{"", "{}", "unauthorized"},
+		{p.Tokens["servers:read"], "{}", "forbidden"},
+		{p.Tokens["full"], "{}", "validation_error"},
+	} {
+		p.enter(t, "token", c.token+kb.Delete) // the key removes an old token if there is no new one
+		p.enter(t, "body", c.body)
+		_, body := p.send(t)
+		var problem struct{ Error, Code string }
+		testkit.Must(t, json.Unmarshal([]byte(body), &problem))
+		said := p.text(t, ".problem")
+		link := p.evaluate(t, `document.querySelector(".problem a").getAttribute("href")`)
+		if problem.Code != c.code || !strings.HasPrefix(said, problem.Error) || len(said) < len(problem.Error)+60 || link != "/docs/errors/#"+c.code {
+			t.Errorf("%s: explained by %q with a link to %s", body, said, link)
 		}
 	}
+	browsertest.KeepPicture(p.ctx, t, "refused.jpg")
+	p.evaluate(t, `document.querySelector(".problem a").click(); ""`)
+	p.await(t, `document.title.startsWith("Errors") && document.querySelector("#validation_error")?.matches(":target")`)
+	p.checkQuiet(t)
+}
+
+func TestTryItTurnsPagesOfAList(t *testing.T) {
+	p := try(t, devtest.HighLimits, "v1ListIncidents")
+	p.enter(t, "token", p.Tokens["full"])
+	p.enter(t, "limit", "2")
+	_, first := p.send(t)
+	p.evaluate(t, `document.querySelector(".result .button").click(); ""`)
+	p.await(t, fmt.Sprintf(`(document.querySelector("#v1ListIncidents-try .result pre")?.textContent ?? %q) !== %q`, first, first))
+	var page struct{ Items []struct{ ID string } }
+	testkit.Must(t, json.Unmarshal([]byte(p.text(t, ".result pre")), &page))
+	if len(page.Items) != 2 || strings.Contains(first, page.Items[0].ID) || !strings.Contains(p.text(t, ".curl"), "/v1/incidents?limit=2&cursor=") {
+		t.Errorf("after %s the next page is %v, by\n%s", first, page, p.text(t, ".curl"))
+	}
+	p.checkQuiet(t)
+}
+
+// A reload loses the token, as the hint at its field says.
+func TestTryItForgetsTheTokenWithThePage(t *testing.T) {
+	p := try(t, "", "v1Me")
+	p.enter(t, "token", p.Tokens["full"])
+	p.follow(t, "v1ListServers")
+	if p.value(t, "token") != p.Tokens["full"] || !strings.Contains(p.text(t, ".hint"), "after a reload, paste it") {
+		t.Errorf("on the next page the field does not have the token, or the hint is %s", p.text(t, ".hint"))
+	}
+	testkit.Must(t, chromedp.Do(p.ctx, chromedp.Reload()))
+	p.follow(t, "v1ListServers")
+	if got := p.value(t, "token"); got != "" {
+		t.Error("after a reload the field still has the token")
+	}
+	p.checkQuiet(t)
 }

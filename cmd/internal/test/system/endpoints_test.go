@@ -166,17 +166,3 @@ func byID(os []object) map[string]bool {
 	}
 	return found
 }
-
-func TestMetricRangesHaveTheirResolution(t *testing.T) {
-	full := programs.shared.as(t, "full")
-	server := full.id(t, "/v1/servers")
-	for span, resolution := range map[string]string{"1h": "raw", "24h": "raw", "7d": "hourly", "30d": "hourly"} {
-		m := full.get(t, "/v1/servers/"+server+"/metrics?range="+span).object(t)
-		if m.text("range") != span || m.text("resolution") != resolution || len(m.items("points")) == 0 {
-			t.Errorf("%s: range %q, resolution %q, %d points", span, m.text("range"), m.text("resolution"), len(m.items("points")))
-		}
-	}
-	if byDefault := full.get(t, "/v1/servers/"+server+"/metrics").object(t); byDefault.text("range") != "24h" {
-		t.Errorf("the default range is %s, want 24h", byDefault.text("range"))
-	}
-}

@@ -7,11 +7,6 @@ import (
 	"testing"
 )
 
-func create(t *testing.T, c client, status string) string {
-	t.Helper()
-	return c.post(t, "/v1/incidents", `{"title":"T","status":"`+status+`","impact":"none","message":"m"}`).object(t).text("id")
-}
-
 func TestAllInvalidFieldsAreReportedTogether(t *testing.T) {
 	full := programs.shared.as(t, "full")
 	details := full.post(t, "/v1/incidents", `{"title":"","status":"open","impact":7,"statusPageId":"x","componentIds":"y","notifySubscribers":true}`).
@@ -52,15 +47,6 @@ func walk(t *testing.T, c client, target string, between func()) []object {
 			t.Errorf("Link = %q", link)
 		}
 		between()
-	}
-}
-
-func TestCreatingAnIncidentIsAudited(t *testing.T) {
-	full := programs.shared.as(t, "full")
-	id := create(t, full, "identified")
-	entry := full.get(t, "/v1/audit?limit=1").object(t).items("items")[0]
-	if entry.text("actionType") != "incident.created" || entry.text("resourceId") != id || entry.text("ipAddress") != "127.0.0.1" {
-		t.Errorf("the newest entry is %v", entry)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi/openapitest"
 )
@@ -54,8 +53,7 @@ type System struct {
 	BackendAddr string            `json:"backendAddr"`
 	Tokens      map[string]string `json:"tokens"`
 
-	process   *testkit.Process
-	startText loggingtest.Buffer // standard output, tokens included
+	process *testkit.Process
 }
 
 type launchOptions struct {
@@ -80,7 +78,6 @@ func launch(o launchOptions) (*System, error) {
 	}
 	s := new(System)
 	command := exec.Command(filepath.Join(programs.dir, "opsdev"), args...)
-	command.Stdout = &s.startText
 	if s.process, err = testkit.Launch(command); err != nil {
 		return nil, err
 	}

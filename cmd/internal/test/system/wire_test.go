@@ -96,14 +96,3 @@ func TestAdminPathsAreServedByTheAdminListenerOnly(t *testing.T) {
 		s.as(t, "full").get(t, path).fails(t, 404, "not_found")
 	}
 }
-
-func TestStartTextHasACurlCommand(t *testing.T) {
-	s := start(t, launchOptions{config: highLimits})
-	s.as(t, "full").get(t, "/v1/servers").must(t, 200)
-	testkit.Must(t, s.process.Stop())
-	_, command, _ := strings.Cut(s.startText.String(), "curl ")
-	command, _, _ = strings.Cut(command, "\n")
-	if want := "-H 'Authorization: Bearer " + s.Tokens["full"] + "' " + s.BaseURL + "/v1/servers"; command != want {
-		t.Errorf("the start text is\n%s", s.startText.String())
-	}
-}
