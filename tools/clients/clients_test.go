@@ -3,11 +3,14 @@ package clients
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -35,18 +38,20 @@ var clients = []client{
 
 // Every operation of the description is called by every client. Each reads all pages, waits and repeats requests as opsdev --rehearse scores
 // it, and gets the incident of the first request when it repeats a request with its key. The errors that a client can cause are decoded.
+// Short tests run the client that needs neither packages nor another compiler.
 func TestClients(t *testing.T) {
 	reference := start(t, highLimits)
 	document := filepath.Join(t.TempDir(), "openapi.json")
-	if err := os.WriteFile(document, get(t, reference.BaseURL+"/openapi.json", ""), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(document, get(t, reference.BaseURL+"/openapi.json", ""), 0o600))
 	operations := operationsOf(t, document)
 	want := expectedTour(t, reference)
 	lowLimit := fmt.Sprintf("rate_limit: {limits: [{requests: 1000000, per: 1s}], tokens: {%s: {limits: [{requests: 3, per: 5s}]}}}\n",
 		reference.tokenID(t, "read"))
 	for _, c := range clients {
 		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && len(c.needs) > 0 {
+				t.Skip("takes long: make test-all runs it")
+			}
 			t.Parallel()
 			c.require(t)
 			dir := t.TempDir()
@@ -55,7 +60,9 @@ func TestClients(t *testing.T) {
 			for seed := 1; seed <= rehearsals(); seed++ {
 				t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 					s := start(t, highLimits, "--rehearse", fmt.Sprint("--seed=", seed))
-					checkTour(t, runProgram(t, s, dir, append(program, "tour")), want)
+					tour := runProgram(t, s, dir, append(program, "tour"))
+					checkTour(t, tour, want)
+					reportCounts(t, s, tour)
 					checkCalled(t, s, operations)
 					if err := s.stop(); err != nil {
 						_, score, _ := strings.Cut(s.output.String(), "\nRehearsal with seed")
@@ -83,6 +90,21 @@ func checkTour(t *testing.T, output []byte, want map[string]any) {
 	for name, value := range want {
 		if tour[name] != value {
 			t.Errorf("%s: %v, want %v", name, tour[name], value)
+		}
+	}
+}
+
+// reportCounts reports to the rehearsal how many items a client has counted.
+func reportCounts(t *testing.T, s *system, output []byte) {
+	t.Helper()
+	var tour struct{ Incidents, AuditEntries int }
+	decode(t, output, &tour)
+	for path, items := range map[string]int{"/v1/incidents": tour.Incidents, "/v1/audit": tour.AuditEntries} {
+		response, err := http.PostForm(s.BaseURL+"/rehearsal", url.Values{"list": {path}, "items": {strconv.Itoa(items)}})
+		must(t, err)
+		must(t, response.Body.Close())
+		if response.StatusCode != http.StatusNoContent {
+			t.Errorf("the count of %s: %s", path, response.Status)
 		}
 	}
 }
@@ -162,9 +184,7 @@ func countPages(t *testing.T, s *system, path string) (n int) {
 func operationsOf(t *testing.T, document string) (ids []string) {
 	t.Helper()
 	data, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var api struct {
 		Paths map[string]map[string]json.RawMessage
 	}
@@ -213,7 +233,7 @@ func (c client) require(t *testing.T) {
 func runProgram(t *testing.T, s *system, dir string, argv []string) []byte {
 	t.Helper()
 	return run(t, dir, []string{
-		"OPS_URL=" + s.BaseURL, "OPS_TOKEN=" + s.Tokens["full"],
-		"OPS_READ_TOKEN=" + s.Tokens["read"], "OPS_NO_PLAN_TOKEN=" + s.Tokens["no_plan"],
+		"OPSCTL_URL=" + s.BaseURL, "OPSCTL_TOKEN=" + s.Tokens["full"],
+		"OPSCTL_READ_TOKEN=" + s.Tokens["read"], "OPSCTL_NO_PLAN_TOKEN=" + s.Tokens["no_plan"],
 	}, argv...)
 }

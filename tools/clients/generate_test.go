@@ -34,6 +34,14 @@ func absolute(path string) string {
 	return absolute
 }
 
+// must ends a test that got an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // run runs a program in a directory with more variables, and returns its output.
 func run(t *testing.T, dir string, variables []string, argv ...string) []byte {
 	t.Helper()
@@ -56,14 +64,10 @@ func generateGo(t *testing.T, document, dir string) []string {
 	t.Helper()
 	generated, overlay := filepath.Join(dir, "ops.gen.go"), filepath.Join(dir, "overlay.json")
 	run(t, ".", nil, "go", "tool", "-modfile="+absolute("../go.mod"), "oapi-codegen",
-		"-generate=types,client", "-package=ops", "-o="+generated, document)
+		"-generate=types,client,skip-prune", "-package=ops", "-o="+generated, document)
 	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{absolute("go/ops/ops.gen.go"): generated}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(overlay, replace, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(overlay, replace, 0o600))
 	program := filepath.Join(dir, "program")
 	run(t, ".", nil, "go", "vet", "-tags=generated", "-overlay="+overlay, "./go")
 	run(t, ".", nil, "go", "build", "-tags=generated", "-overlay="+overlay, "-o="+program, "./go")
@@ -89,23 +93,23 @@ func generateHey(t *testing.T, document, dir string) []string {
 // prepareTypeScript copies a program, whose imports are resolved in node_modules beside it.
 func prepareTypeScript(t *testing.T, dir, program string) {
 	t.Helper()
-	for _, name := range []string{program, "retry.ts", "package.json", "tsconfig.json"} {
+	for _, name := range []string{program, "pages.ts", "package.json", "tsconfig.json"} {
 		copyFile(t, filepath.Join("typescript", name), dir)
 	}
-	if err := os.Symlink(nodeModules, filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(filepath.Join(dir, "opsgate-client"), os.DirFS("typescript/opsgate-client")))
+	must(t, os.Symlink(nodeModules, filepath.Join(dir, "node_modules")))
 }
 
 func generatePython(t *testing.T, document, dir string) []string {
 	t.Helper()
 	path := []string{"PATH=" + filepath.Dir(ruff) + string(os.PathListSeparator) + os.Getenv("PATH")} // the generator runs ruff
 	run(t, dir, path, pythonGenerator, "generate", "--path", document, "--output-path", "ops", "--meta", "none", "--fail-on-warning")
-	for _, name := range []string{"scenario.py", "retry.py", "ruff.toml"} {
+	for _, name := range []string{"scenario.py", "ruff.toml"} {
 		copyFile(t, filepath.Join("python", name), dir)
 	}
-	run(t, dir, nil, ruff, "check", "scenario.py", "retry.py")
-	run(t, dir, nil, ruff, "format", "--check", "scenario.py", "retry.py")
+	must(t, os.CopyFS(filepath.Join(dir, "opsgate_client"), os.DirFS("python/opsgate_client")))
+	run(t, dir, nil, ruff, "check", "scenario.py", "opsgate_client")
+	run(t, dir, nil, ruff, "format", "--check", "--exclude=operations.py", "scenario.py", "opsgate_client")
 	return []string{python, "scenario.py"}
 }
 
@@ -122,9 +126,7 @@ func generateJava(t *testing.T, document, dir string) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	libraries := filepath.Join(javaLibraries, "*")
 	run(t, dir, nil, append([]string{"javac", "-nowarn", "-d", "classes", "-cp", libraries}, sources...)...)
 	classPath := libraries + string(os.PathListSeparator) + filepath.Join(dir, "classes")
@@ -136,10 +138,6 @@ func generateJava(t *testing.T, document, dir string) []string {
 func copyFile(t *testing.T, from, dir string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, filepath.Base(from)), data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, filepath.Base(from)), data, 0o600))
 }

@@ -71,11 +71,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// buildOpsdev builds the program once for all tests and returns its path. It uses the flags of releases: then the build cache has most of it,
+// buildOpsdev builds the program and opsbackend once for all tests and returns its path. It uses the flags of releases: then the build cache has most of it,
 // because the tests of releases use them too.
 var buildOpsdev = sync.OnceValues(func() (string, error) {
 	program := filepath.Join(programs, "opsdev")
-	build := exec.Command("sh", "-c", `CGO_ENABLED=0 GOFLAGS= go build $(cat deploy/build-flags) -buildvcs=false -o "$0" ./cmd/opsdev`, program)
+	build := exec.Command("sh", "-c", `CGO_ENABLED=0 GOFLAGS= go build $(cat deploy/build-flags) -buildvcs=false -o "$0" ./cmd/opsdev ./cmd/opsbackend`, programs)
 	build.Dir = filepath.Join("..", "..")
 	out, err := build.CombinedOutput()
 	if err != nil {
@@ -88,22 +88,16 @@ var buildOpsdev = sync.OnceValues(func() (string, error) {
 func start(t *testing.T, config string, flags ...string) *system {
 	t.Helper()
 	program, err := buildOpsdev()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	configFile, credentials := filepath.Join(dir, "opsgate.yaml"), filepath.Join(dir, "credentials.json")
-	if err := os.WriteFile(configFile, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(configFile, []byte(config), 0o600))
 	s := &system{exited: make(chan error, 1)}
 	s.process = exec.Command(program, append([]string{
 		"--still", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--config=" + configFile, "--credentials=" + credentials,
 	}, flags...)...)
 	s.process.Stdout, s.process.Stderr = &s.output, &s.output
-	if err := s.process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.process.Start())
 	go func() { s.exited <- s.process.Wait() }()
 	t.Cleanup(func() { _ = s.stop() })
 	s.awaitCredentials(t, credentials)
@@ -117,9 +111,7 @@ func (s *system) awaitCredentials(t *testing.T, path string) {
 	timeout := time.After(patience)
 	for {
 		if data, err := os.ReadFile(path); err == nil {
-			if err := json.Unmarshal(data, s); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(data, s))
 			return
 		}
 		select {
@@ -145,16 +137,12 @@ func (s *system) stop() error {
 func get(t *testing.T, url, token string) []byte {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {

@@ -123,7 +123,6 @@ func (r release) documents() ([]entry, error) {
 		{"README.md", "README.md"},
 		{"CHANGELOG.md", "CHANGELOG.md"},
 		{"SECURITY.md", "SECURITY.md"},
-		{"cmd/internal/backend/webhook/payload.schema.json", "cmd/internal/backend/webhook/payload.schema.json"},
 		{"deploy/conformance-fixtures.yaml", "deploy/conformance-fixtures.yaml"},
 		{"deploy/helm/opsgate/README.md", "deploy/helm/opsgate/README.md"},
 		{"deploy/opsgate.yaml", "deploy/opsgate.yaml"},
@@ -145,7 +144,9 @@ func (r release) documents() ([]entry, error) {
 // clientPrograms returns the programs to copy in tools/clients, without the packages that may be installed beside them.
 func (r release) clientPrograms() ([]entry, error) {
 	var list []entry
-	for _, language := range []string{"go/*.go", "java/*.java", "python/*.py", "typescript/*.ts"} {
+	for _, language := range []string{
+		"go/*.go", "go/client/*.*", "java/*.java", "python/*.py", "python/opsgate_client/*.*", "typescript/*.ts", "typescript/opsgate-client/*.*",
+	} {
 		files, err := filepath.Glob(filepath.Join(r.source, "tools", "clients", filepath.FromSlash(language)))
 		if err != nil {
 			return nil, err
@@ -161,7 +162,7 @@ func (r release) clientPrograms() ([]entry, error) {
 	return list, nil
 }
 
-// makeArchive writes the archive of a platform and its bill of materials, and returns their names. It builds the programs in dir.
+// makeArchive builds the programs of a platform in dir, and writes their archive, bill of materials and packages. It returns the names.
 func (r release) makeArchive(ctx context.Context, p platform, dir string, generated []entry) ([]string, error) {
 	if err := r.build(ctx, p, dir); err != nil {
 		return nil, err
@@ -187,7 +188,8 @@ func (r release) makeArchive(ctx context.Context, p platform, dir string, genera
 		return nil, fmt.Errorf("the bill of materials: %w", err)
 	}
 	err = os.WriteFile(filepath.Join(r.out, name+".cdx.json"), bill, 0o644)
-	return []string{name + ".tar.gz", name + ".cdx.json"}, err
+	packages, failure := r.makePackages(p, filepath.Join(dir, "files"), entries)
+	return append(packages, name+".tar.gz", name+".cdx.json"), errors.Join(err, failure)
 }
 
 // makeChart writes the archive of the chart with its version.

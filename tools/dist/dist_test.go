@@ -27,9 +27,7 @@ const (
 func copies(t *testing.T) (first, second string) {
 	t.Helper()
 	first, second = t.TempDir(), filepath.Join(t.TempDir(), "somewhere", "else")
-	if err := os.MkdirAll(second, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(second, 0o700))
 	const copyAll = `cd "$0"
 		git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T - | tar -xf - -C "$1"
 		cp -R "$1/." "$2"`
@@ -47,14 +45,10 @@ func dist(t *testing.T, source string, args ...string) map[string][]byte {
 		"-source", source, "-out", out, "-platforms", runtime.GOOS + "/" + runtime.GOARCH,
 		"-version", "v1.2.3", "-revision", revision, "-date", "2026-01-31T12:00:00+02:00",
 	}, args...), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	made := map[string][]byte{}
 	list, err := os.ReadDir(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range list {
 		if made[file.Name()], err = os.ReadFile(filepath.Join(out, file.Name())); err != nil {
 			t.Fatal(err)
@@ -67,7 +61,11 @@ func TestBuildsAreReproducible(t *testing.T) {
 	here, there := copies(t)
 	key, path := newKey(t)
 	first, second := dist(t, here), dist(t, there, "-key", path)
-	if len(first) != 5 || len(second) != 5+2 { // the signatures
+	files := 8
+	if runtime.GOOS == "linux" {
+		files += 2 * len(packages)
+	}
+	if len(first) != files || len(second) != files+2 { // the signatures
 		t.Fatalf("made %d and %d files", len(first), len(second))
 	}
 	checkSignatures(t, key, second)
@@ -84,39 +82,32 @@ func TestBuildsAreReproducible(t *testing.T) {
 	checkBill(t, first[name+".cdx.json"])
 	checkProvenance(t, first, name)
 	checkSums(t, first)
+	if runtime.GOOS == "linux" {
+		checkPackages(t, first)
+	}
 }
 
 // unpack extracts an archive and returns the folder and the headers.
 func unpack(t *testing.T, content []byte) (dir string, headers []*tar.Header) {
 	t.Helper()
 	packed, err := gzip.NewReader(bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir = t.TempDir()
 	for all := tar.NewReader(packed); ; {
 		header, err := all.Next()
 		if errors.Is(err, io.EOF) {
 			return dir, headers
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		headers = append(headers, header)
 		path := filepath.Join(dir, filepath.FromSlash(header.Name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, header.FileInfo().Mode())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := io.Copy(file, all); err != nil {
 			t.Fatal(err)
 		}
-		if err := file.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, file.Close())
 	}
 }
 
@@ -177,14 +168,10 @@ func checkLinks(t *testing.T, dir string) {
 	seen := 0
 	for _, pattern := range []string{"README.md", "SECURITY.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md"} {
 		pages, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, page := range pages {
 			content, err := os.ReadFile(page)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, found := range link.FindAllStringSubmatch(string(content), -1) {
 				if strings.Contains(found[1], "://") {
 					continue
@@ -224,9 +211,7 @@ func checkChart(t *testing.T, content []byte) {
 	t.Helper()
 	dir, headers := unpack(t, content)
 	chart, err := os.ReadFile(filepath.Join(dir, "opsgate", "Chart.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, want := range []string{
 		"\nversion: 1.2.3\n", "\nappVersion: \"1.2.3\"\n", "\nannotations: {revision: \"" + revision + "\", date: \"2026-01-31T10:00:00Z\"}\n",
 	} {
@@ -244,9 +229,7 @@ func checkChart(t *testing.T, content []byte) {
 func checkBill(t *testing.T, content []byte) {
 	t.Helper()
 	var bill document
-	if err := json.Unmarshal(content, &bill); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(content, &bill))
 	known := map[string]bool{bill.Metadata.Component.Ref: true}
 	for _, c := range bill.Components {
 		if known[c.Ref] {
@@ -276,9 +259,7 @@ func checkSums(t *testing.T, made map[string][]byte) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range made {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	cmd := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", sumsName)
 	cmd.Dir = dir
@@ -327,16 +308,20 @@ func TestRevisionWithUntrackedFilesIsMarkedAsModified(t *testing.T) {
 		modified  bool
 	}{{"", false}, {"extra.go", true}} {
 		if test.untracked != "" {
-			if err := os.WriteFile(filepath.Join(dir, test.untracked), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, test.untracked), nil, 0o600))
 		}
 		r, err := parse(t.Context(), []string{"-source", dir})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := strings.HasSuffix(r.revision, "-modified"); got != test.modified {
 			t.Errorf("with %q: revision %s", test.untracked, r.revision)
 		}
+	}
+}
+
+// must ends a test that got an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -12,13 +12,9 @@ const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef01234567
 func TestSignedChecksumsIncludeTheDigestsOfImages(t *testing.T) {
 	key, path := newKey(t)
 	r := release{source: root, out: t.TempDir(), version: "1.2.3", revision: revision}
-	if err := r.useKey(path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.useKey(path))
 	opsgate, opsbackend := "registry.example:5000/team/opsgate"+digest, "registry.example:5000/team/opsbackend:1.2.3"+digest
-	if err := r.useImages([]string{opsgate, opsbackend, opsgate}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.useImages([]string{opsgate, opsbackend, opsgate}))
 	made := attested(t, r)
 	const name = "opsgate_1.2.3.images.txt"
 	if want := opsbackend + "\n" + opsgate + "\n"; string(made[name]) != want {
@@ -39,13 +35,9 @@ func TestSignedChecksumsIncludeTheDigestsOfImages(t *testing.T) {
 func attested(t *testing.T, r release) map[string][]byte {
 	t.Helper()
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	names, err := r.attest(nil, program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	made := map[string][]byte{}
 	for _, name := range names {
 		if made[name], err = os.ReadFile(filepath.Join(r.out, name)); err != nil {

@@ -35,6 +35,7 @@ type release struct {
 	builder   string             // URI of the build platform
 	key       ed25519.PrivateKey // nil for a release that is not signed
 	images    []string           // references to the published images, by digest; none if they are not released
+	clients   bool               // whether to build the client packages only
 }
 
 // name returns the common prefix of the names of the release's files.
@@ -57,11 +58,17 @@ func run(ctx context.Context, args []string, progress io.Writer) error {
 	}
 	defer func() { _ = os.RemoveAll(work) }()
 	fmt.Fprintf(progress, "opsgate %s, revision %s, into %s\n", r.version, r.revision, r.out)
+	files, err := r.makeClients()
+	if err != nil {
+		return fmt.Errorf("the client packages: %w", err)
+	}
+	if r.clients {
+		return r.list(progress, files)
+	}
 	generated, err := r.generatedFiles(ctx, work)
 	if err != nil {
 		return err
 	}
-	var files []string
 	for _, p := range r.platforms {
 		fmt.Fprintf(progress, "building %s for %s/%s\n", strings.Join(programs(), ", "), p.os, p.arch)
 		names, err := r.makeArchive(ctx, p, filepath.Join(work, p.os+"_"+p.arch), generated)
@@ -96,7 +103,9 @@ func (r release) list(progress io.Writer, files []string) error {
 // kind returns what a file of a release is.
 func kind(name string) string {
 	for _, k := range [][2]string{
-		{".tar.gz", "archive"}, {".cdx.json", "bill of materials"}, {".tgz", "Helm chart"}, {".provenance.json", "provenance"},
+		{".whl", "Python package"}, {"_npm.tgz", "npm package"}, {"_go.tar.gz", "Go module"},
+		{".tar.gz", "archive"}, {".deb", "Debian package"}, {".rpm", "RPM package"}, {".cdx.json", "bill of materials"},
+		{".tgz", "Helm chart"}, {".provenance.json", "provenance"},
 		{".images.txt", "images by digest"}, {".intoto.jsonl", "signed provenance"}, {".sig", "signature"}, {sumsName, "checksums"},
 	} {
 		if strings.HasSuffix(name, k[0]) {
@@ -146,6 +155,7 @@ func parse(ctx context.Context, args []string) (release, error) {
 	flags.StringVar(&r.builder, "builder", builderID, "URI of the build platform, for the provenance")
 	flags.StringVar(&key, "key", "", "file with an Ed25519 key (PKCS #8, PEM) to sign checksums and provenance with")
 	flags.StringVar(&images, "images", "", "published images of this version as NAME@sha256:DIGEST, with spaces, to list in the checksums")
+	flags.BoolVar(&r.clients, "clients", false, "build the client packages only")
 	if err := flags.Parse(args); err != nil {
 		return r, err
 	}

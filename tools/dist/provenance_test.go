@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -16,11 +17,20 @@ import (
 func checkProvenance(t *testing.T, made map[string][]byte, name string) {
 	t.Helper()
 	var s statement
-	if err := json.Unmarshal(made["opsgate_1.2.3.provenance.json"], &s); err != nil {
-		t.Fatal(err)
+	must(t, json.Unmarshal(made["opsgate_1.2.3.provenance.json"], &s))
+	files := []string{"opsgate-chart_1.2.3.tgz", name + ".cdx.json", name + ".tar.gz"}
+	if runtime.GOOS == "linux" {
+		arch := "_1.2.3_linux_" + runtime.GOARCH
+		files = append(files, "opsctl"+arch+".deb", "opsctl"+arch+".rpm", "opsgate"+arch+".deb", "opsgate"+arch+".rpm")
 	}
+	for file := range made {
+		if strings.Contains(file, "client") {
+			files = append(files, file)
+		}
+	}
+	slices.Sort(files)
 	var subjects []resource
-	for _, file := range []string{"opsgate-chart_1.2.3.tgz", name + ".cdx.json", name + ".tar.gz"} {
+	for _, file := range files {
 		sum := sha256.Sum256(made[file])
 		subjects = append(subjects, resource{Name: file, Digest: map[string]string{"sha256": hex.EncodeToString(sum[:])}})
 	}
@@ -35,9 +45,7 @@ func checkProvenance(t *testing.T, made map[string][]byte, name string) {
 		t.Errorf("the parameters are %+v", definition.ExternalParameters)
 	}
 	modules, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sum := sha256.Sum256(modules)
 	dependencies := []resource{
 		{Name: "source", Digest: map[string]string{"gitCommit": revision}},
@@ -57,9 +65,7 @@ func checkProvenance(t *testing.T, made map[string][]byte, name string) {
 func releasedWith(t *testing.T) string {
 	t.Helper()
 	name, err := release{source: root}.toolchain()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.TrimPrefix(name, "go")
 }
 
@@ -70,9 +76,7 @@ func isURI(text string) bool {
 
 func TestProvenanceOfModifiedSourcesHasNoCommit(t *testing.T) {
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for text, dependencies := range map[string]int{revision: 3, revision + "-modified": 2, revision[:8]: 2} {
 		got, err := release{source: root, revision: text}.dependencies(program)
 		if err != nil || len(got) != dependencies {

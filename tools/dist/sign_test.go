@@ -24,26 +24,20 @@ import (
 func writeKey(t *testing.T, dir string, key any) string {
 	t.Helper()
 	encoded, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return writePEM(t, filepath.Join(dir, "key.pem"), "PRIVATE KEY", encoded)
 }
 
 func writePEM(t *testing.T, path, kind string, content []byte) string {
 	t.Helper()
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600))
 	return path
 }
 
 func newKey(t *testing.T) (ed25519.PrivateKey, string) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return key, writeKey(t, t.TempDir(), key)
 }
 
@@ -74,14 +68,10 @@ func checkByOpenSSL(t *testing.T, public ed25519.PublicKey, made map[string][]by
 	}
 	dir := t.TempDir()
 	encoded, err := x509.MarshalPKIXPublicKey(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	writePEM(t, filepath.Join(dir, "opsgate-release.pem"), "PUBLIC KEY", encoded)
 	for _, name := range []string{sumsName, signatureName} {
-		if err := os.WriteFile(filepath.Join(dir, name), made[name], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name), made[name], 0o600))
 	}
 	verify := func() (string, error) {
 		cmd := exec.CommandContext(t.Context(), program, "pkeyutl", "-verify", "-rawin", "-pubin", "-inkey", "opsgate-release.pem",
@@ -93,9 +83,7 @@ func checkByOpenSSL(t *testing.T, public ed25519.PublicKey, made map[string][]by
 	if output, err := verify(); err != nil || !strings.Contains(output, "Signature Verified Successfully") {
 		t.Errorf("%v\n%s", err, output)
 	}
-	if err := os.WriteFile(filepath.Join(dir, sumsName), append(made[sumsName], '\n'), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, sumsName), append(made[sumsName], '\n'), 0o600))
 	if output, err := verify(); err == nil {
 		t.Errorf("changed checksums are verified:\n%s", output)
 	}
@@ -104,9 +92,7 @@ func checkByOpenSSL(t *testing.T, public ed25519.PublicKey, made map[string][]by
 func checkEnvelope(t *testing.T, public ed25519.PublicKey, made map[string][]byte) {
 	t.Helper()
 	var sealed signedPayload
-	if err := json.Unmarshal(made["opsgate_1.2.3.intoto.jsonl"], &sealed); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(made["opsgate_1.2.3.intoto.jsonl"], &sealed))
 	payload, err := base64.StdEncoding.DecodeString(sealed.Payload)
 	if err != nil || !bytes.Equal(payload, made["opsgate_1.2.3.provenance.json"]) {
 		t.Errorf("%v: the envelope holds %s", err, payload)
@@ -134,9 +120,7 @@ func TestPreAuthEncodingOfDSSE(t *testing.T) {
 
 func TestInvalidKeysAreRefusedAndNotRepeated(t *testing.T) {
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	for name, path := range map[string]string{
 		"another kind of key": writeKey(t, t.TempDir(), other),
@@ -157,9 +141,7 @@ func TestKeyInReleasedFolderIsRefused(t *testing.T) {
 	source, out := t.TempDir(), t.TempDir()
 	link := filepath.Join(t.TempDir(), "link.pem")
 	inSource := writeKey(t, source, key)
-	if err := os.Symlink(inSource, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(inSource, link))
 	for path, refused := range map[string]bool{elsewhere: false, inSource: true, writeKey(t, out, key): true, link: true} {
 		r := release{source: source, out: out}
 		if err := r.useKey(path); (err != nil) != refused || (r.key == nil) != refused {
@@ -175,9 +157,7 @@ func TestKeyInReleasedFolderIsRefused(t *testing.T) {
 func TestUnsignedReleaseRemovesOldSignatures(t *testing.T) {
 	key, _ := newKey(t)
 	r := release{out: t.TempDir(), version: "1.2.3", key: key}
-	if err := writeSums(r.out, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, writeSums(r.out, nil))
 	names, err := r.sign([]byte("{}"))
 	if err != nil || len(names) != 2 {
 		t.Fatalf("wrote %q, %v", names, err)

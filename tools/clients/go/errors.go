@@ -20,18 +20,18 @@ import (
 // provoke returns the code of each error that a client can cause, with the details that belong to it.
 func provoke(ctx context.Context) ([]string, error) {
 	plain := &http.Client{}
-	client := newClient(os.Getenv("OPS_TOKEN"), plain)
+	client := newClient(os.Getenv("OPSCTL_TOKEN"), plain)
 	body := ops.NewIncident{Title: "T", Status: ops.Resolved, Impact: ops.None, Message: "M"}
 
 	unknown, err := newClient("ops_live_unknown", plain).V1MeWithResponse(ctx)
 	if err != nil {
 		return nil, err
 	}
-	reader, err := newClient(os.Getenv("OPS_READ_TOKEN"), plain).V1CreateIncidentWithResponse(ctx, nil, body)
+	reader, err := newClient(os.Getenv("OPSCTL_READ_TOKEN"), plain).V1CreateIncidentWithResponse(ctx, nil, body)
 	if err != nil {
 		return nil, err
 	}
-	noPlan, err := newClient(os.Getenv("OPS_NO_PLAN_TOKEN"), plain).V1MeWithResponse(ctx)
+	noPlan, err := newClient(os.Getenv("OPSCTL_NO_PLAN_TOKEN"), plain).V1MeWithResponse(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func provoke(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	retryAfter, err := exceed(ctx, newClient(os.Getenv("OPS_READ_TOKEN"), plain))
+	retryAfter, err := exceed(ctx, newClient(os.Getenv("OPSCTL_READ_TOKEN"), plain))
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,9 @@
 
 // Command go calls every operation of the API with the client that oapi-codegen generates.
 //
-// "tour" uses all operations; "errors" provokes errors and decodes each. Both print what they found as JSON. OPS_URL is the address of the
-// API, OPS_TOKEN a token with all scopes, OPS_READ_TOKEN one without incidents:write, OPS_NO_PLAN_TOKEN one of a team without the plan.
+// "tour" uses all operations; "errors" provokes errors and decodes each. Both print what they found as JSON. OPSCTL_URL is the address of
+// the API, OPSCTL_TOKEN a token with all scopes, OPSCTL_READ_TOKEN one without incidents:write, OPSCTL_NO_PLAN_TOKEN one of a team without
+// the plan.
 package main
 
 import (
@@ -13,6 +14,7 @@ import (
 	"net/http"
 	"os"
 
+	"opsgate/tools/clients/go/client"
 	"opsgate/tools/clients/go/ops"
 )
 
@@ -29,7 +31,7 @@ func run(ctx context.Context, commands ...string) error {
 		var err error
 		switch command {
 		case "tour":
-			found, err = tour(ctx, newClient(os.Getenv("OPS_TOKEN"), &retrier{}))
+			found, err = tour(ctx, newClient(os.Getenv("OPSCTL_TOKEN"), &client.Retrier{}))
 		case "errors":
 			found, err = provoke(ctx)
 		default:
@@ -51,9 +53,9 @@ func newClient(token string, doer ops.HttpRequestDoer) *ops.ClientWithResponses 
 		req.Header.Set("Authorization", "Bearer "+token)
 		return nil
 	}
-	client, err := ops.NewClientWithResponses(os.Getenv("OPS_URL"), ops.WithHTTPClient(doer), ops.WithRequestEditorFn(authorize))
+	generated, err := ops.NewClientWithResponses(os.Getenv("OPSCTL_URL"), ops.WithHTTPClient(doer), ops.WithRequestEditorFn(authorize))
 	if err != nil {
 		panic(err) // no option fails
 	}
-	return client
+	return generated
 }

@@ -66,7 +66,7 @@ func (f *found) fleet(ctx context.Context, client *ops.ClientWithResponses) erro
 	}
 	id := server.JSON200.Id
 	f.Server = server.JSON200.Name
-	lastHour := ops.N1h
+	lastHour := ops.LASTHOUR
 	metrics, err := client.V1GetServerMetricsWithResponse(ctx, id, &ops.V1GetServerMetricsParams{Range: &lastHour})
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import ops.ApiResponse;
 
 /** Repeats calls until they succeed, and reads all pages of a list. */
 final class Retry {
-  private static final int ATTEMPTS = 6;
+  private static final int ATTEMPTS = 8;
   private static final long FIRST_BACKOFF = 250; // milliseconds
   private static final Set<Integer> TEMPORARY = Set.of(408, 409, 429, 502, 503, 504);
 

@@ -15,7 +15,7 @@ import ops.api.ServersApi;
 import ops.api.StatusPagesApi;
 import ops.api.TokenApi;
 import ops.model.Command;
-import ops.model.Error;
+import ops.model.ErrorBody;
 import ops.model.Forbidden;
 import ops.model.IncidentImpact;
 import ops.model.IncidentStatus;
@@ -27,16 +27,16 @@ import ops.model.NewIncidentUpdate;
 /**
  * Calls every operation of the API with the client that openapi-generator generates.
  *
- * <p>"tour" uses all operations; "errors" provokes errors and decodes each. Both print what they found as JSON. OPS_URL is the address of
- * the API, OPS_TOKEN a token with all scopes, OPS_READ_TOKEN one without incidents:write, OPS_NO_PLAN_TOKEN one of a team without the
- * plan.
+ * <p>"tour" uses all operations; "errors" provokes errors and decodes each. Both print what they found as JSON. OPSCTL_URL is the address
+ * of the API, OPSCTL_TOKEN a token with all scopes, OPSCTL_READ_TOKEN one without incidents:write, OPSCTL_NO_PLAN_TOKEN one of a team
+ * without the plan.
  */
 final class Scenario {
   private Scenario() {}
 
   public static void main(String[] commands) throws Exception {
     for (String command : commands) {
-      Object found = command.equals("tour") ? tour(newClient(System.getenv("OPS_TOKEN"))) : errors();
+      Object found = command.equals("tour") ? tour(newClient(System.getenv("OPSCTL_TOKEN"))) : errors();
       System.out.println(ApiClient.createDefaultObjectMapper().writeValueAsString(found));
     }
   }
@@ -44,7 +44,7 @@ final class Scenario {
   /** Returns a client that sends the token with each request. */
   private static ApiClient newClient(String token) {
     var client = new ApiClient();
-    client.updateBaseUri(System.getenv("OPS_URL"));
+    client.updateBaseUri(System.getenv("OPSCTL_URL"));
     client.setReadTimeout(Retry.ATTEMPT_TIMEOUT);
     client.setRequestInterceptor(request -> request.setHeader("Authorization", "Bearer " + token));
     return client;
@@ -61,7 +61,7 @@ final class Scenario {
     found.put("groups", Retry.call(fleet::v1ListServerGroups).size());
     UUID id = servers.stream().filter(server -> server.getName().equals("db-primary")).findFirst().orElseThrow().getId();
     found.put("server", Retry.call(() -> fleet.v1GetServer(id)).getName());
-    var points = Retry.call(() -> fleet.v1GetServerMetrics(id, MetricsRange._1H)).getPoints();
+    var points = Retry.call(() -> fleet.v1GetServerMetrics(id, MetricsRange.LAST_HOUR)).getPoints();
     found.put("scheduledCommands", Retry.call(() -> fleet.v1ListServerScheduledCommands(id)).size());
     var commands = new ArrayList<Command>();
     for (int page = 1, total = 1; commands.size() < total; page++) {
@@ -121,23 +121,23 @@ final class Scenario {
   }
 
   private static List<String> errors() throws JsonProcessingException {
-    var client = newClient(System.getenv("OPS_TOKEN"));
-    var reader = newClient(System.getenv("OPS_READ_TOKEN"));
-    var noPlan = newClient(System.getenv("OPS_NO_PLAN_TOKEN"));
+    var client = newClient(System.getenv("OPSCTL_TOKEN"));
+    var reader = newClient(System.getenv("OPSCTL_READ_TOKEN"));
+    var noPlan = newClient(System.getenv("OPSCTL_NO_PLAN_TOKEN"));
     var texter = newClient(null);
     texter.setRequestInterceptor(client.getRequestInterceptor().andThen(request -> request.setHeader("Content-Type", "text/plain")));
     var body = newIncident("T", "M");
 
-    var unknown = refused(Error.class, () -> new TokenApi(newClient("ops_live_unknown")).v1Me());
+    var unknown = refused(ErrorBody.class, () -> new TokenApi(newClient("ops_live_unknown")).v1Me());
     var noScope = refused(Forbidden.class, () -> new IncidentsApi(reader).v1CreateIncident(body, null));
     var unpaid = refused(Forbidden.class, () -> new TokenApi(noPlan).v1Me());
-    var missing = refused(Error.class, () -> new ServersApi(client).v1GetServer(UUID.randomUUID()));
-    var large = refused(Error.class, () -> new IncidentsApi(client).v1CreateIncident(newIncident("T", "M".repeat(200_000)), null));
-    var text = refused(Error.class, () -> new IncidentsApi(texter).v1CreateIncident(body, null));
+    var missing = refused(ErrorBody.class, () -> new ServersApi(client).v1GetServer(UUID.randomUUID()));
+    var large = refused(ErrorBody.class, () -> new IncidentsApi(client).v1CreateIncident(newIncident("T", "M".repeat(200_000)), null));
+    var text = refused(ErrorBody.class, () -> new IncidentsApi(texter).v1CreateIncident(body, null));
     var invalid = refused(Invalid.class, () -> new IncidentsApi(client).v1CreateIncident(newIncident("", ""), null));
-    Refusal<Error> limited;
+    Refusal<ErrorBody> limited;
     do {
-      limited = refused(Error.class, () -> new TokenApi(reader).v1Me());
+      limited = refused(ErrorBody.class, () -> new TokenApi(reader).v1Me());
     } while (limited == null);
     return List.of(
         unknown.body().getCode(),

@@ -1,13 +1,15 @@
 """Calls every operation of the API with the client that openapi-python-client generates.
 
-"tour" uses all operations; "errors" provokes errors and decodes each. Both print what they found as JSON. OPS_URL is the address of the
-API, OPS_TOKEN a token with all scopes, OPS_READ_TOKEN one without incidents:write, OPS_NO_PLAN_TOKEN one of a team without the plan.
+"tour" uses all operations; "errors" provokes errors and decodes each. Both print what they found as JSON. OPSCTL_URL is the address of the
+API, OPSCTL_TOKEN a token with all scopes, OPSCTL_READ_TOKEN one without incidents:write, OPSCTL_NO_PLAN_TOKEN one of a team without the
+plan.
 """
 
 import json
 import os
 import sys
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,24 +34,51 @@ from ops.api.status_pages import v_1_list_status_pages as list_pages
 from ops.api.token import v_1_me as get_me
 from ops.client import AuthenticatedClient
 from ops.models import IncidentImpact, IncidentStatus, MetricsRange, NewIncident, NewIncidentUpdate
-from retry import ATTEMPT_TIMEOUT, RetryingTransport, all_pages, ok
+from ops.types import UNSET, Response, Unset
+from opsgate_client.retry import ATTEMPT_TIMEOUT, RetryingTransport
+
+
+class Refused(Exception):
+    """The API refused a request."""
+
+
+def ok(response: Response[Any]) -> Any:
+    """Returns the decoded body of a response."""
+    if response.status_code != 200:
+        raise Refused(f"{response.status_code}: {response.content.decode(errors='replace')}")
+    return response.parsed
+
+
+def all_pages(page: Callable[[str | Unset], Response[Any]]) -> list[Any]:
+    """Returns the items of all pages. A cursor that the API ignores restarts the list at its first page."""
+    items: list[Any] = []
+    cursor: str | Unset = UNSET
+    while True:
+        response = page(cursor)
+        body = ok(response)
+        if cursor and response.headers.get("Cursor-Status") == "ignored":
+            items = []
+        items += body.items
+        if body.next_cursor is None:
+            return items
+        cursor = body.next_cursor
 
 
 def new_client(token: str, **httpx_args: Any) -> AuthenticatedClient:
     """Returns a client that sends the token with each request."""
     timeout = httpx.Timeout(ATTEMPT_TIMEOUT)
-    return AuthenticatedClient(base_url=os.environ["OPS_URL"], token=token, timeout=timeout, httpx_args=httpx_args)
+    return AuthenticatedClient(base_url=os.environ["OPSCTL_URL"], token=token, timeout=timeout, httpx_args=httpx_args)
 
 
 def tour() -> dict[str, Any]:
-    client = new_client(os.environ["OPS_TOKEN"], transport=RetryingTransport())
+    client = new_client(os.environ["OPSCTL_TOKEN"], transport=RetryingTransport())
     me = ok(get_me.sync_detailed(client=client))
 
     servers = ok(list_servers.sync_detailed(client=client))
     groups = ok(list_groups.sync_detailed(client=client))
     database = next(server for server in servers if server.name == "db-primary")
     server = ok(get_server.sync_detailed(database.id, client=client))
-    metrics = ok(get_metrics.sync_detailed(server.id, client=client, range_=MetricsRange("1h")))
+    metrics = ok(get_metrics.sync_detailed(server.id, client=client, range_=MetricsRange.LAST_HOUR))
     scheduled = ok(list_scheduled.sync_detailed(server.id, client=client))
     commands: list[Any] = []
     page, total = 1, 1
@@ -105,8 +134,8 @@ def as_text(request: httpx.Request) -> None:
 
 
 def errors() -> list[str]:
-    token = os.environ["OPS_TOKEN"]
-    client, reader = new_client(token), new_client(os.environ["OPS_READ_TOKEN"])
+    token = os.environ["OPSCTL_TOKEN"]
+    client, reader = new_client(token), new_client(os.environ["OPSCTL_READ_TOKEN"])
     texter = new_client(token, event_hooks={"request": [as_text]})
     status, impact = IncidentStatus.RESOLVED, IncidentImpact.NONE
     body = NewIncident(title="T", status=status, impact=impact, message="M")
@@ -115,7 +144,7 @@ def errors() -> list[str]:
 
     unknown: Any = get_me.sync(client=new_client("ops_live_unknown"))
     no_scope: Any = create_incident.sync(client=reader, body=body)
-    no_plan: Any = get_me.sync(client=new_client(os.environ["OPS_NO_PLAN_TOKEN"]))
+    no_plan: Any = get_me.sync(client=new_client(os.environ["OPSCTL_NO_PLAN_TOKEN"]))
     missing: Any = get_server.sync(uuid.uuid4(), client=client)
     large: Any = create_incident.sync(client=client, body=long_body)
     text: Any = create_incident.sync(client=texter, body=body)

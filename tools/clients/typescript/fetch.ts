@@ -1,21 +1,23 @@
 /**
  * Calls every operation of the API by openapi-fetch, with the types of openapi-typescript.
  *
- * "tour" uses all operations; "errors" provokes errors and decodes each. Both print what they found as JSON. OPS_URL is the address of the
- * API, OPS_TOKEN a token with all scopes, OPS_READ_TOKEN one without incidents:write, OPS_NO_PLAN_TOKEN one of a team without the plan.
+ * "tour" uses all operations; "errors" provokes errors and decodes each. Both print what they found as JSON. OPSCTL_URL is the address of
+ * the API, OPSCTL_TOKEN a token with all scopes, OPSCTL_READ_TOKEN one without incidents:write, OPSCTL_NO_PLAN_TOKEN one of a team without
+ * the plan.
  */
 import { randomUUID } from "node:crypto";
 import createClient from "openapi-fetch";
 import type { components, paths } from "./api";
-import { allPages, ok, retryingFetch } from "./retry";
+import { newRetryingFetch } from "./opsgate-client/retry.js";
+import { allPages, ok } from "./pages";
 
-const { OPS_URL, OPS_TOKEN, OPS_READ_TOKEN, OPS_NO_PLAN_TOKEN } = process.env;
+const { OPSCTL_URL, OPSCTL_TOKEN, OPSCTL_READ_TOKEN, OPSCTL_NO_PLAN_TOKEN } = process.env;
 
 const newClient = (token: string | undefined, fetch = globalThis.fetch) =>
-  createClient<paths>({ baseUrl: OPS_URL, headers: { Authorization: `Bearer ${token}` }, fetch });
+  createClient<paths>({ baseUrl: OPSCTL_URL, headers: { Authorization: `Bearer ${token}` }, fetch });
 
 async function tour() {
-  const client = newClient(OPS_TOKEN, retryingFetch);
+  const client = newClient(OPSCTL_TOKEN, newRetryingFetch());
   const me = await ok(client.GET("/v1/me"));
 
   const servers = await ok(client.GET("/v1/servers"));
@@ -80,20 +82,20 @@ async function tour() {
 }
 
 async function errors() {
-  const client = newClient(OPS_TOKEN);
+  const client = newClient(OPSCTL_TOKEN);
   const body = { title: "T", status: "resolved", impact: "none", message: "M" } as const;
   const id = randomUUID();
 
   const unknown = await newClient("ops_live_unknown").GET("/v1/me");
-  const reader = await newClient(OPS_READ_TOKEN).POST("/v1/incidents", { body });
-  const noPlan = await newClient(OPS_NO_PLAN_TOKEN).GET("/v1/me");
+  const reader = await newClient(OPSCTL_READ_TOKEN).POST("/v1/incidents", { body });
+  const noPlan = await newClient(OPSCTL_NO_PLAN_TOKEN).GET("/v1/me");
   const missing = await client.GET("/v1/servers/{id}", { params: { path: { id } } });
   const large = await client.POST("/v1/incidents", { body: { ...body, message: "M".repeat(200_000) } });
   const text = await client.POST("/v1/incidents", { body, headers: { "Content-Type": "text/plain" } });
   const invalid = await client.POST("/v1/incidents", { body: { ...body, title: "", message: "" } });
-  let limited = await newClient(OPS_READ_TOKEN).GET("/v1/me");
+  let limited = await newClient(OPSCTL_READ_TOKEN).GET("/v1/me");
   while (limited.data) {
-    limited = await newClient(OPS_READ_TOKEN).GET("/v1/me");
+    limited = await newClient(OPSCTL_READ_TOKEN).GET("/v1/me");
   }
   // The type of an error is the union of all errors of the operation: `code` tells them apart for people, `in` for the compiler.
   const scope = reader.error && "details" in reader.error ? reader.error.details : {};

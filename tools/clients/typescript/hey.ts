@@ -1,20 +1,22 @@
 /**
  * Calls every operation of the API with the client that @hey-api/openapi-ts generates.
  *
- * "tour" uses all operations; "errors" provokes errors and decodes each. Both print what they found as JSON. OPS_URL is the address of the
- * API, OPS_TOKEN a token with all scopes, OPS_READ_TOKEN one without incidents:write, OPS_NO_PLAN_TOKEN one of a team without the plan.
+ * "tour" uses all operations; "errors" provokes errors and decodes each. Both print what they found as JSON. OPSCTL_URL is the address of
+ * the API, OPSCTL_TOKEN a token with all scopes, OPSCTL_READ_TOKEN one without incidents:write, OPSCTL_NO_PLAN_TOKEN one of a team without
+ * the plan.
  */
 import { randomUUID } from "node:crypto";
 import * as ops from "./ops";
 import { createClient } from "./ops/client";
-import { allPages, ok, retryingFetch } from "./retry";
+import { newRetryingFetch } from "./opsgate-client/retry.js";
+import { allPages, ok } from "./pages";
 
-const { OPS_URL, OPS_TOKEN, OPS_READ_TOKEN, OPS_NO_PLAN_TOKEN } = process.env;
+const { OPSCTL_URL, OPSCTL_TOKEN, OPSCTL_READ_TOKEN, OPSCTL_NO_PLAN_TOKEN } = process.env;
 
-const newClient = (token: string | undefined, fetch = globalThis.fetch) => createClient({ baseUrl: OPS_URL, auth: token, fetch });
+const newClient = (token: string | undefined, fetch = globalThis.fetch) => createClient({ baseUrl: OPSCTL_URL, auth: token, fetch });
 
 async function tour() {
-  const client = newClient(OPS_TOKEN, retryingFetch);
+  const client = newClient(OPSCTL_TOKEN, newRetryingFetch());
   const me = await ok(ops.v1Me({ client }));
 
   const servers = await ok(ops.v1ListServers({ client }));
@@ -79,20 +81,20 @@ async function tour() {
 }
 
 async function errors() {
-  const client = newClient(OPS_TOKEN);
+  const client = newClient(OPSCTL_TOKEN);
   const body = { title: "T", status: "resolved", impact: "none", message: "M" } as const;
   const id = randomUUID();
 
   const unknown = await ops.v1Me({ client: newClient("ops_live_unknown") });
-  const reader = await ops.v1CreateIncident({ client: newClient(OPS_READ_TOKEN), body });
-  const noPlan = await ops.v1Me({ client: newClient(OPS_NO_PLAN_TOKEN) });
+  const reader = await ops.v1CreateIncident({ client: newClient(OPSCTL_READ_TOKEN), body });
+  const noPlan = await ops.v1Me({ client: newClient(OPSCTL_NO_PLAN_TOKEN) });
   const missing = await ops.v1GetServer({ client, path: { id } });
   const large = await ops.v1CreateIncident({ client, body: { ...body, message: "M".repeat(200_000) } });
   const text = await ops.v1CreateIncident({ client, body, headers: { "Content-Type": "text/plain" } as Record<string, string> });
   const invalid = await ops.v1CreateIncident({ client, body: { ...body, title: "", message: "" } });
-  let limited = await ops.v1Me({ client: newClient(OPS_READ_TOKEN) });
+  let limited = await ops.v1Me({ client: newClient(OPSCTL_READ_TOKEN) });
   while (limited.data) {
-    limited = await ops.v1Me({ client: newClient(OPS_READ_TOKEN) });
+    limited = await ops.v1Me({ client: newClient(OPSCTL_READ_TOKEN) });
   }
   // The type of an error is the union of all errors of the operation: `code` tells them apart for people, `in` for the compiler.
   const scope = reader.error && "details" in reader.error ? reader.error.details : {};

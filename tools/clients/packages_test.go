@@ -1,0 +1,292 @@
+package clients
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// packages are the packages that a release contains. generate installs one into an empty project, without a package registry.
+var packages = []client{
+	{name: "python", needs: []string{python}, generate: installWheel},
+	{name: "typescript", needs: []string{"npm", tsc, tsx}, generate: installNPM},
+	{name: "go", generate: installModule},
+}
+
+// buildPackages builds all packages once for all tests, as make dist does, and returns their folder.
+var buildPackages = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(programs, "packages")
+	out, err := exec.Command("go", "-C", "../dist", "run", ".", "-source", "../..", "-out", dir, "-clients",
+		"-version=0", "-revision=0", "-date=2026-01-31T12:00:00Z").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("build packages: %w\n%s", err, out)
+	}
+	return dir, err
+})
+
+// Each package calls every operation and passes a rehearsal, decodes errors, stays within the limits of a token with requests that are sent
+// at once, and verifies webhooks.
+func TestPackages(t *testing.T) {
+	reference := start(t, highLimits)
+	want := expectedTour(t, reference)
+	operations := slices.Collect(func(yield func(string) bool) {
+		for _, id := range regexp.MustCompile(`"operationId":\s*"(v1\w+)"`).FindAllSubmatch(get(t, reference.BaseURL+"/openapi.json", ""), -1) {
+			if !yield(string(id[1])) {
+				return
+			}
+		}
+	})
+	deniedForAnHour := fmt.Sprintf("rate_limit: {limits: [{requests: 1000000, per: 1s}], tokens: {%s: {limits: [{requests: 1, per: 1h}]}}}\n",
+		reference.tokenID(t, "read"))
+	for _, p := range packages {
+		t.Run(p.name, func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("takes long: make test-all runs it")
+			}
+			t.Parallel()
+			p.require(t)
+			dir := t.TempDir()
+			readSources(t)
+			built, err := buildPackages()
+			must(t, err)
+			program := p.generate(t, built, dir)
+			checkPackageErrors(t, runProgram(t, start(t, deniedForAnHour), dir, append(program, "errors")))
+			checkPace(t, start(t, ""), dir, program)
+			checkWebhooks(t, dir, program)
+			checkExample(t, p.name, dir, program)
+			s := start(t, highLimits, "--rehearse", "--seed=1")
+			checkTour(t, runProgram(t, s, dir, append(program, "tour")), want)
+			if len(operations) != 17 {
+				t.Errorf("the description has the operations %q", operations)
+			}
+			checkCalled(t, s, operations)
+			if err := s.stop(); err != nil {
+				t.Errorf("%v\n%s", err, s.output.String())
+			}
+		})
+	}
+}
+
+// readSources reads what packages are built from: go test repeats a cached result unless a file that the test itself reads has changed.
+func readSources(t *testing.T) {
+	t.Helper()
+	for _, dir := range []string{"python/opsgate_client", "typescript/opsgate-client", "go/client", "../dist", "testdata"} {
+		files, err := filepath.Glob(dir + "/*.*")
+		must(t, err)
+		for _, file := range files {
+			_, err := os.ReadFile(file)
+			must(t, err)
+		}
+	}
+}
+
+func checkPackageErrors(t *testing.T, output []byte) {
+	t.Helper()
+	want := []string{
+		"401 unauthorized", "403 forbidden required=incidents:write", "403 forbidden requiredPlan=ai", "404 not_found",
+		"413 payload_too_large", "422 validation_error message,title", "429 rate_limited retry-after=3600",
+	}
+	var errs []string
+	decode(t, output, &errs)
+	for i := range errs {
+		var with bool
+		if errs[i], with = strings.CutSuffix(errs[i], " with a request id"); !with {
+			t.Errorf("%s has no request id", errs[i])
+		}
+	}
+	if last := len(errs) - 1; last >= 0 { // the first request was sent some seconds ago
+		errs[last] = regexp.MustCompile(`3[56]\d\d$`).ReplaceAllString(errs[last], "3600")
+	}
+	if !slices.Equal(errs, want) {
+		t.Errorf("errors are decoded as\n%q, want\n%q", errs, want)
+	}
+}
+
+// checkPace runs a program that sends 60 requests, several at a time, with the limits of the demo.
+func checkPace(t *testing.T, s *system, dir string, program []string) {
+	t.Helper()
+	runProgram(t, s, dir, append(program, "pace"))
+	counts := map[string]string{}
+	series := regexp.MustCompile(`(?m)^opsgate_http_requests_total\{.*route="v1Me",status="(\d+)"\} (\d+)$`)
+	for _, match := range series.FindAllStringSubmatch(string(get(t, s.AdminURL+"/metrics", "")), -1) {
+		counts[match[1]] = match[2]
+	}
+	if fmt.Sprint(counts) != "map[200:60]" {
+		t.Errorf("requests by status: %v", counts)
+	}
+}
+
+// checkExample runs the program of the README of a package, which the guide also has.
+func checkExample(t *testing.T, name, dir string, program []string) {
+	t.Helper()
+	example := map[string]struct {
+		readme, file string
+		argv         []string
+	}{
+		"python":     {"python/opsgate_client/README.md", "example.py", []string{program[0], "example.py"}},
+		"typescript": {"typescript/opsgate-client/README.md", "example.ts", []string{tsx, "example.ts"}},
+		"go":         {"go/client/README.md", "example/main.go", []string{"go", "run", "-mod=mod", "./example"}},
+	}[name]
+	readme, err := os.ReadFile(example.readme)
+	must(t, err)
+	guide, err := os.ReadFile("../../gateway/apidocs/guides/generated-clients.md")
+	must(t, err)
+	block := regexp.MustCompile("(?s)```\\w+\n(.*?)```\n").FindSubmatch(readme)
+	if !bytes.Contains(guide, block[0]) {
+		t.Errorf("the guide does not have the example of %s", example.readme)
+	}
+	s := start(t, highLimits)
+	file := filepath.Join(dir, example.file)
+	must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	must(t, os.WriteFile(file, bytes.ReplaceAll(block[1], []byte("https://api.example.com"), []byte(s.BaseURL)), 0o600))
+	before := countPages(t, s, "/v1/incidents?limit=100")
+	if lines := bytes.Count(runProgram(t, s, dir, example.argv), []byte("\n")); lines != before {
+		t.Errorf("the example printed %d lines, want %d", lines, before)
+	}
+	if after := countPages(t, s, "/v1/incidents?limit=100"); after != before+1 {
+		t.Errorf("after the example there are %d incidents, before it %d", after, before)
+	}
+}
+
+// A hook is a request of a webhook, as the programs read it.
+type hook struct {
+	Headers map[string]string `json:"headers"`
+	Body    string            `json:"body"`
+}
+
+// checkWebhooks has the backend send a webhook, and gives it to a program as it came, and changed.
+func checkWebhooks(t *testing.T, dir string, program []string) {
+	t.Helper()
+	secret, sent := receive(t)
+	tampered, late, rotated := sent.clone(), sent.clone(), sent.clone()
+	tampered.Body = strings.Replace(sent.Body, "minor", "major", 1)
+	late.Headers["webhook-timestamp"] = strconv.FormatInt(time.Now().Add(-10*time.Minute).Unix(), 10)
+	late.sign(t, secret)
+	rotated.Headers["Webhook-Signature"] = "v1," + strings.Repeat("A", 43) + "= " + sent.Headers["webhook-signature"]
+	delete(rotated.Headers, "webhook-signature")
+	var files []string
+	for i, h := range []hook{sent, tampered, late, rotated} {
+		data, err := json.Marshal(h)
+		must(t, err)
+		files = append(files, filepath.Join(dir, fmt.Sprintf("webhook%d.json", i)))
+		must(t, os.WriteFile(files[i], data, 0o600))
+	}
+	output := run(t, dir, []string{"WEBHOOK_SECRET=" + secret}, slices.Concat(program, []string{"webhook"}, files)...)
+	var got []string
+	decode(t, output, &got)
+	if want := []string{"incident.created Été", "refused", "refused", "incident.created Été"}; !slices.Equal(got, want) {
+		t.Errorf("webhooks: got %q, want %q", got, want)
+	}
+}
+
+func (h hook) clone() hook {
+	return hook{maps.Clone(h.Headers), h.Body}
+}
+
+func (h hook) sign(t *testing.T, secret string) {
+	t.Helper()
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	must(t, err)
+	mac := hmac.New(sha256.New, key)
+	_, _ = fmt.Fprintf(mac, "%s.%s.%s", h.Headers["webhook-id"], h.Headers["webhook-timestamp"], h.Body)
+	h.Headers["webhook-signature"] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// receive returns the secret of a new webhook, and what it got when an incident was created.
+func receive(t *testing.T) (secret string, h hook) {
+	t.Helper()
+	received := make(chan hook, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		headers := map[string]string{}
+		for name := range r.Header {
+			headers[strings.ToLower(name)] = r.Header.Get(name)
+		}
+		received <- hook{headers, string(body)}
+	}))
+	defer receiver.Close()
+	data := t.TempDir()
+	s := start(t, highLimits, "--data-dir="+data)
+	page := read[[]struct{ ID, UniqueHostname string }](t, s, "/v1/status-pages")[0]
+	added := run(t, data, nil, filepath.Join(programs, "opsbackend"), "subscriber", "add", "--data-dir="+data, "--page="+page.UniqueHostname,
+		"--allow-http", "--webhook="+receiver.URL)
+	secret = string(regexp.MustCompile(`whsec_[A-Za-z0-9+/=]+`).Find(added))
+	body := fmt.Sprintf(`{"title": "Été", "status": "investigating", "impact": "minor", "message": "M", "statusPageId": %q}`, page.ID)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.BaseURL+"/v1/incidents", bytes.NewBufferString(body))
+	must(t, err)
+	req.Header.Set("Authorization", "Bearer "+s.Tokens["full"])
+	res, err := http.DefaultClient.Do(req)
+	must(t, err)
+	must(t, res.Body.Close())
+	select {
+	case h = <-received:
+		return secret, h
+	case <-time.After(patience):
+		t.Fatalf("no webhook came\n%s\n%s", added, s.output.String())
+		return "", hook{}
+	}
+}
+
+// installWheel makes a virtual environment with the wheel. Its requirements are those of the environment that make test-packages makes.
+func installWheel(t *testing.T, built, dir string) []string {
+	t.Helper()
+	environment := filepath.Join(dir, "environment")
+	run(t, dir, nil, python, "-m", "venv", environment)
+	libraries, err := filepath.Glob(filepath.Join(filepath.Dir(python), "..", "lib", "*", "site-packages"))
+	must(t, err)
+	own, err := filepath.Glob(filepath.Join(environment, "lib", "*", "site-packages"))
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(own[0], "libraries.pth"), []byte(libraries[0]+"\n"), 0o600))
+	wheels, err := filepath.Glob(filepath.Join(built, "*.whl"))
+	must(t, err)
+	interpreter := filepath.Join(environment, "bin", "python")
+	run(t, dir, nil, interpreter, "-m", "pip", "install", "--quiet", "--no-index", wheels[0])
+	copyFile(t, "testdata/tour.py", dir)
+	return []string{interpreter, "tour.py"}
+}
+
+func installNPM(t *testing.T, built, dir string) []string {
+	t.Helper()
+	must(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type": "module", "private": true}`), 0o600))
+	tarballs, err := filepath.Glob(filepath.Join(built, "*_npm.tgz"))
+	must(t, err)
+	run(t, dir, nil, "npm", "install", "--offline", "--no-audit", "--no-fund", tarballs[0])
+	must(t, os.Symlink(filepath.Join(nodeModules, "@types"), filepath.Join(dir, "node_modules", "@types")))
+	must(t, os.Symlink(filepath.Join(nodeModules, "undici-types"), filepath.Join(dir, "node_modules", "undici-types")))
+	copyFile(t, "typescript/tsconfig.json", dir)
+	copyFile(t, "testdata/tour.ts", dir)
+	run(t, dir, nil, tsc, "--project", ".", "--skipLibCheck", "false", "--module", "nodenext", "--moduleResolution", "nodenext")
+	return []string{tsx, "tour.ts"}
+}
+
+func installModule(t *testing.T, built, dir string) []string {
+	t.Helper()
+	modules, err := filepath.Glob(filepath.Join(built, "*_go.tar.gz"))
+	must(t, err)
+	run(t, dir, nil, "tar", "-xzf", modules[0])
+	must(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example\n\ngo 1.26\n"), 0o600))
+	copyFile(t, "testdata/tour.go", dir)
+	offline := []string{"GOPROXY=off", "GOFLAGS=-mod=mod"}
+	run(t, dir, offline, "go", "mod", "edit", "-require=opsgate/client@v0.0.0", "-replace=opsgate/client=./opsgate-client")
+	run(t, dir, offline, "go", "vet", ".")
+	program := filepath.Join(dir, "program")
+	run(t, dir, offline, "go", "build", "-o="+program, ".")
+	return []string{program}
+}

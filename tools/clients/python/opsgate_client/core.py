@@ -1,0 +1,117 @@
+"""What all operations share: requests, errors and pages."""
+
+import re
+import types
+import uuid
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, Self, get_args, get_origin, get_type_hints
+from urllib.parse import quote
+
+import httpx
+
+from .retry import ATTEMPT_TIMEOUT, RetryingTransport
+
+RESTARTS = 3
+
+
+class APIError(Exception):
+    """The API refused a request, also after repeats. `code` is stable, `message` is not.
+
+    `details` has a text for each invalid field of a 422, and what is missing of a 403. `retry_after` is in seconds.
+    """
+
+    def __init__(self, response: httpx.Response) -> None:
+        try:
+            body = response.json()
+        except ValueError:  # not from the API, but from a proxy before it
+            body = None
+        if not isinstance(body, dict):
+            body = {"error": response.text}
+        after = response.headers.get("Retry-After", "")
+        self.status: int = response.status_code
+        self.code: str = body.get("code", "")
+        self.message: str = body.get("error", "")
+        self.details: dict[str, str] = body.get("details", {})
+        self.request_id: str | None = response.headers.get("X-Request-Id")
+        self.retry_after: int | None = int(after) if after.isdecimal() else None
+        super().__init__(f"{self.status} {self.code}: {self.message} {self.details or ''} (request {self.request_id})")
+
+
+class Core:
+    """Sends requests with a token to the API at a URL without path. Lost connections raise httpx.TransportError after repeats.
+
+    A transport of your own is for proxies and certificates: `RetryingTransport(proxy=..., verify=...)`.
+    """
+
+    def __init__(self, base_url: str, token: str, *, transport: httpx.BaseTransport | None = None) -> None:
+        self._http = httpx.Client(
+            base_url=base_url,
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=ATTEMPT_TIMEOUT,
+            transport=transport or RetryingTransport(),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def _call(self, kind: Any, method: str, path: str, **request: Any) -> Any:
+        return decode(kind, self._send(method, path, **request).json())
+
+    def _send(self, method: str, path: str, *, id: str = "", query: Any = None, body: Any = None, key: str | None = None) -> httpx.Response:
+        headers = {"Idempotency-Key": key or str(uuid.uuid4())} if body is not None else {}
+        params = {k: v.isoformat() if isinstance(v, datetime) else v for k, v in (query or {}).items() if v is not None}
+        content = {k: v for k, v in body.items() if v is not None} if body is not None else None
+        response = self._http.request(method, path.replace("{id}", quote(id, safe="")), params=params, json=content, headers=headers)
+        if response.status_code != 200:
+            raise APIError(response)
+        return response
+
+    def _all(self, kind: Any, path: str, *, query: dict[str, Any], id: str = "") -> Iterator[Any]:
+        """Yields each item once. A cursor that the API ignores restarts the list at its first page."""
+        seen: set[str] = set()
+        restarts = 0
+        while True:
+            response = self._send("GET", path, id=id, query=query)
+            page = response.json()
+            restarts += response.headers.get("Cursor-Status") == "ignored"
+            if restarts > RESTARTS:
+                raise RuntimeError("the API accepts no cursor")
+            for item in page["items"]:
+                if item["id"] not in seen:
+                    seen.add(item["id"])
+                    yield decode(kind, item)
+            if "nextCursor" in page:
+                query["cursor"] = page["nextCursor"]
+            else:
+                query["page"] = page["page"] + 1 if page["page"] * page["pageSize"] < page["total"] else None
+            if None in (query.get("cursor", ""), query.get("page", "")):
+                return
+
+
+fields = cache(get_type_hints)
+
+
+def decode(kind: Any, value: Any) -> Any:
+    """Returns a JSON value as a type of the API. It ignores unknown fields."""
+    if value is None:
+        return None
+    if isinstance(kind, types.UnionType):
+        return decode(get_args(kind)[0], value)
+    if get_origin(kind) is list:
+        return [decode(get_args(kind)[0], item) for item in value]
+    if kind is datetime:
+        return datetime.fromisoformat(value)
+    if is_dataclass(kind):
+        camel = {name: re.sub("_(.)", lambda match: match[1].upper(), name) for name in fields(kind)}
+        return kind(**{name: decode(hint, value.get(camel[name])) for name, hint in fields(kind).items()})
+    return value

@@ -1,0 +1,91 @@
+"""Uses the package opsgate-client: "tour" calls every operation, "errors" provokes errors, "pace" sends many requests, "webhook" verifies."""
+
+import json
+import os
+import sys
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+from opsgate_client import APIError, Client, WebhookError, verify_webhook
+
+
+def new_client(token: str = "OPSCTL_TOKEN") -> Client:
+    return Client(os.environ["OPSCTL_URL"], os.environ.get(token, token))
+
+
+def tour() -> dict[str, object]:
+    with new_client() as client:
+        scopes = client.me().scopes  # first: the first answer of a rehearsal has no unknown value
+        servers = client.list_servers()
+        server = client.get_server(next(server for server in servers if server.name == "db-primary").id)
+        an_hour_ago = datetime.now(UTC) - timedelta(hours=1)
+        monitors = client.list_monitors()
+        checks = client.list_monitor_checks(monitors[0].id, since=an_hour_ago)
+        page = client.get_status_page(client.list_status_pages()[0].id)
+        opened = dict(title="Deployment failed", status="investigating", impact="minor", message="M", idempotency_key=str(uuid.uuid4()))
+        created = client.create_incident(**opened)
+        again = client.create_incident(**opened)
+        client.add_incident_update(created.id, status="resolved", message="The deployment succeeded.", notify_subscribers=False)
+        incident = client.get_incident(created.id)
+        return {
+            "scopes": len(scopes),
+            "servers": len(servers),
+            "server": server.name,
+            "groups": len(client.list_server_groups()),
+            "scheduledCommands": len(client.list_server_scheduled_commands(server.id)),
+            "commands": len(list(client.all_server_commands(server.id, page_size=10))),
+            "monitors": len(monitors),
+            "pages": len(client.list_status_pages()),
+            "components": len(page.components),
+            "pageIncidents": len(client.list_status_page_incidents(page.id)),
+            "incidents": len(list(client.all_incidents(limit=50))),
+            "auditEntries": len(list(client.all_audit(action="incident.", limit=50))),
+            "updates": len(incident.updates),
+            "replayed": again.id == created.id,
+            "resolved": incident.status == "resolved" and incident.resolved_at >= incident.created_at,
+            "recent": client.get_server_metrics(server.id, range="1h").points[-1].at > an_hour_ago and checks[0].checked_at > an_hour_ago,
+        }
+
+
+def errors() -> list[str]:
+    client, reader = new_client(), new_client("OPSCTL_READ_TOKEN")
+    incident = dict(title="T", status="resolved", impact="none", message="M")
+    found = []
+    for call in (
+        lambda: new_client("ops_live_unknown").me(),
+        lambda: reader.create_incident(**incident),
+        lambda: new_client("OPSCTL_NO_PLAN_TOKEN").me(),
+        lambda: client.get_server(str(uuid.uuid4())),
+        lambda: client.create_incident(**{**incident, "message": "M" * 200_000}),
+        lambda: client.create_incident(title="", status="resolved", impact="none", message=""),
+        lambda: reader.me(),
+    ):
+        try:
+            call()
+        except APIError as error:
+            text = {403: ",".join(f"{k}={v}" for k, v in error.details.items()), 429: f"retry-after={error.retry_after}"}
+            details = text.get(error.status, ",".join(sorted(error.details)))
+            found.append(f"{error.status} {error.code} {details}".strip() + (" with a request id" if error.request_id else ""))
+    return found
+
+
+def pace() -> int:
+    with new_client() as client, ThreadPoolExecutor(6) as pool:
+        return len(list(pool.map(lambda _: client.me(), range(60))))
+
+
+def webhook() -> list[str]:
+    found = []
+    for path in sys.argv[2:]:
+        with open(path, encoding="utf-8") as file:
+            sent = json.load(file)
+        try:
+            payload = verify_webhook(os.environ["WEBHOOK_SECRET"], sent["headers"], sent["body"].encode())
+            found.append(f"{payload['type']} {payload['data']['incident']['title']}")
+        except WebhookError:
+            found.append("refused")
+    return found
+
+
+print(json.dumps({"tour": tour, "errors": errors, "pace": pace, "webhook": webhook}[sys.argv[1]]()))

@@ -1,0 +1,98 @@
+const attempts = 8;
+const attemptTimeout = 5_000; // milliseconds
+const firstBackoff = 250;
+const longestWait = 60_000;
+const temporary = [408, 409, 429, 502, 503, 504];
+
+export function newRetryingFetch() {
+  const pacer = new Pacer();
+  return async (input, init) => {
+    const request = new Request(input, init);
+    const repeatable = request.method === "GET" || request.headers.has("Idempotency-Key");
+    for (let attempt = 1, backoff = firstBackoff; ; attempt++, backoff *= 2) {
+      let wait = backoff * (0.5 + Math.random());
+      try {
+        const response = await pacer.run(() => fetchWhole(request.clone()), request.signal);
+        const seconds = Number(response.headers.get("Retry-After") ?? NaN);
+        wait = Number.isNaN(seconds) ? wait : seconds * 1000;
+        if (!repeatable || attempt === attempts || !temporary.includes(response.status) || wait > longestWait) {
+          return response;
+        }
+      } catch (error) {
+        if (!repeatable || attempt === attempts || request.signal.aborted) {
+          throw error;
+        }
+      }
+      await sleep(wait, request.signal);
+    }
+  };
+}
+
+/** Reads the whole response, so that a cut response is an error here, where it is repeated. */
+async function fetchWhole(request) {
+  const response = await fetch(request, { signal: AbortSignal.any([request.signal, AbortSignal.timeout(attemptTimeout)]) });
+  const { status, statusText, headers } = response;
+  return new Response(await response.arrayBuffer(), { status, statusText, headers });
+}
+
+/** Waits, at most until the signal is aborted. */
+async function sleep(milliseconds, signal) {
+  signal.throwIfAborted();
+  await new Promise((resolve, reject) => {
+    const stop = () => (clearTimeout(timer), reject(signal.reason));
+    const timer = setTimeout(() => (signal.removeEventListener("abort", stop), resolve()), milliseconds);
+    signal.addEventListener("abort", stop, { once: true });
+  });
+}
+
+/** Delays requests so that none exceeds a limit, by the RateLimit header of each response. */
+class Pacer {
+  #inFlight = 0;
+  #free = 0; // requests that may be sent beside those in flight; the first request is sent alone
+  #remaining = 0; // least of the responses since no request was in flight
+  #notBefore = 0;
+  #waiting = [];
+
+  async run(send, signal) {
+    await this.#admit(signal);
+    let response;
+    try {
+      return (response = await send());
+    } finally {
+      this.#done(response);
+    }
+  }
+
+  async #admit(signal) {
+    for (;;) {
+      const wait = this.#notBefore - performance.now();
+      if (wait > 0 && wait <= longestWait) {
+        await sleep(wait, signal);
+      } else if (this.#free > 0 || this.#inFlight === 0) {
+        this.#remaining = this.#inFlight === 0 ? Infinity : this.#remaining;
+        this.#inFlight++;
+        this.#free--;
+        return;
+      } else {
+        await new Promise((resolve) => this.#waiting.push(resolve));
+        signal.throwIfAborted();
+      }
+    }
+  }
+
+  #done(response) {
+    const limits = [...(response?.headers.get("RateLimit") ?? "").matchAll(/r=(\d+);t=(\d+)/g)].map(([, r, t]) => [Number(r), Number(t)]);
+    if (response?.status === 429) {
+      limits.push([0, Number(response.headers.get("Retry-After"))]);
+    }
+    this.#inFlight--;
+    this.#remaining = Math.min(this.#remaining, ...limits.map(([remaining]) => remaining));
+    this.#free = this.#remaining - this.#inFlight;
+    for (const [remaining, seconds] of limits) {
+      if (remaining === 0) {
+        this.#notBefore = Math.max(this.#notBefore, performance.now() + seconds * 1000);
+      }
+    }
+    this.#waiting.splice(0).forEach((resolve) => resolve());
+  }
+}
