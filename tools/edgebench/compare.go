@@ -32,6 +32,9 @@ type outcome struct {
 	cpuRatio, p99Ratio, floorRatio      float64 // CPU and p99 of the edge and CPU of the floor, divided by those of the bare gateway
 }
 
+// holdTime is longer than a comparison takes.
+const holdTime = time.Hour
+
 var errBarMissed = errors.New("the edge misses a bar")
 
 // compare runs the whole comparison and prints it.
@@ -48,6 +51,13 @@ func compare(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	release, err := load.Hold(ctx, load.Options{
+		Address: s.edge.address, Request: scenarios[0].edge, Connections: o.idle, Duration: holdTime,
+	})
+	if err != nil {
+		return err
+	}
+	defer release()
 	outcomes := make([]outcome, 0, len(scenarios))
 	for _, sc := range scenarios {
 		out, err := s.rounds(ctx, o, sc)

@@ -99,6 +99,7 @@ type options struct {
 	rounds      int           // repetitions of each measurement
 	duration    time.Duration // length of one measurement
 	connections int           // keep-alive connections of the load
+	idle        int           // further connections of the edge, each with one request before the load
 	enforce     bool          // fail if a bar is missed
 	limits      string        // of the edge; "" for unlimited
 	settings    string        // additional configuration of the edge
@@ -113,6 +114,7 @@ func parseOptions(args []string) (options, error) {
 	fs.IntVar(&o.rounds, "rounds", 5, "repetitions of each measurement; the result is their median")
 	fs.DurationVar(&o.duration, "duration", 1500*time.Millisecond, "length of one measurement")
 	fs.IntVar(&o.connections, "connections", 32, "keep-alive connections of the load")
+	fs.IntVar(&o.idle, "idle", 0, "further connections of the edge, which have made one request")
 	fs.BoolVar(&o.enforce, "enforce", false, "exit 1 if a bar is missed")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -127,8 +129,8 @@ func parseOptions(args []string) (options, error) {
 		return o, fmt.Errorf("%w: -backend is canned or reference, not %q", errUsage, o.backend)
 	case o.store != storeMemory && o.store != storeRedis:
 		return o, fmt.Errorf("%w: -store is memory or redis, not %q", errUsage, o.store)
-	case o.rounds < 1 || o.connections < 1 || o.duration <= 0:
-		return o, fmt.Errorf("%w: -rounds, -connections and -duration are positive", errUsage)
+	case o.rounds < 1 || o.connections < 1 || o.idle < 0 || o.duration <= 0:
+		return o, fmt.Errorf("%w: -rounds, -connections and -duration are positive, and -idle is not negative", errUsage)
 	}
 	return o, nil
 }

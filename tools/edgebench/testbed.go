@@ -224,11 +224,16 @@ func (s *testbed) startRedis(ctx context.Context) (string, error) {
 	return address, err
 }
 
-// build compiles a program of the main module and returns the path of the binary.
+// build compiles a program of the main module as releases do, and returns the path of the binary.
 func (s *testbed) build(ctx context.Context, program string) (string, error) {
+	flags, err := os.ReadFile(filepath.Join(s.module, "deploy", "build-flags"))
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", program, err)
+	}
 	binary := filepath.Join(s.dir, program)
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/"+program)
-	cmd.Dir = s.module
+	args := slices.Concat([]string{"build"}, strings.Fields(string(flags)), []string{"-o", binary, "./cmd/" + program})
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = s.module, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", program, err, out)
 	}

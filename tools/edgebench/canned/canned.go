@@ -2,11 +2,14 @@ package canned
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/authn"
@@ -105,6 +108,9 @@ type identity struct {
 // ResolveToken resolves every token, each with an id of its own.
 func (identity) ResolveToken(_ context.Context, r *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
 	h := r.GetTokenSha256()
+	if len(h) != sha256.Size {
+		return nil, status.Error(codes.InvalidArgument, "token_sha256 is not 32 bytes") // the gateway's probe
+	}
 	return &identityv1.ResolveTokenResponse{
 		TokenId: fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16]),
 		TeamId:  id(0x500),

@@ -71,6 +71,25 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return Result{Elapsed: elapsed, latencies: all}, nil
 }
 
+// Hold opens the connections, sends the request once on each, and keeps them open until release is called.
+func Hold(ctx context.Context, o Options) (release func(), err error) {
+	conns, err := dial(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, conn := range conns {
+		if _, err := conn.Write(o.Request); err != nil {
+			conns.close()
+			return nil, fmt.Errorf("send: %w", err)
+		}
+		if err := skipResponse(bufio.NewReader(conn)); err != nil {
+			conns.close()
+			return nil, fmt.Errorf("hold connections of %s: %w", o.Address, err)
+		}
+	}
+	return conns.close, nil
+}
+
 // connections are the connections of one run.
 type connections []net.Conn
 
