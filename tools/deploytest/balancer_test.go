@@ -12,10 +12,6 @@ import (
 	"testing"
 )
 
-func TestBalancerConfigurationIsValid(t *testing.T) {
-	run(t, exec.CommandContext(t.Context(), need(t, "haproxy"), "-c", "-f", composeDir+"/balancer/haproxy.cfg"))
-}
-
 // Gateways trust the load balancer with the client's address and the trace headers, so clients cannot write them.
 func TestBalancerReplacesHeadersThatGatewaysTrust(t *testing.T) {
 	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,9 +52,7 @@ func balancer(t *testing.T, gateway string) (address string) {
 	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	log := new(strings.Builder)
 	server.Stdout, server.Stderr = log, log
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Start())
 	t.Cleanup(func() {
 		_ = server.Process.Kill()
 		_ = server.Wait()

@@ -47,9 +47,7 @@ func (e *dockerEngine) importImage(t *testing.T, name string, add func(*rootfs),
 	add(files)
 	_ = files.archive.Close()
 	_ = writer.Close()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-ended)
 }
 
 // file adds a file of this machine under another path.
@@ -61,14 +59,10 @@ func (r *rootfs) file(source, target string) {
 	}
 	r.written[target] = true
 	content, err := os.Open(source)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	defer func() { _ = content.Close() }()
 	info, err := content.Stat()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	r.header(&tar.Header{Typeflag: tar.TypeReg, Name: target, Mode: int64(info.Mode().Perm()), Size: info.Size()})
 	if _, err := io.Copy(r.archive, content); err != nil {
 		r.t.Fatal(err)
@@ -83,9 +77,7 @@ func (r *rootfs) dir(target string, mode int64, owner int) {
 
 func (r *rootfs) header(h *tar.Header) {
 	r.t.Helper()
-	if err := r.archive.WriteHeader(h); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, r.archive.WriteHeader(h))
 }
 
 // tree adds a folder of this machine.
@@ -97,9 +89,7 @@ func (r *rootfs) tree(source, target string) {
 		}
 		return err
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 }
 
 // programs adds programs of this machine to /bin, with their libraries.
@@ -150,9 +140,7 @@ func (r *rootfs) modules(downloads string) {
 	list := json.NewDecoder(strings.NewReader(inModule(r.t, nil, "mod", "download", "-json")))
 	for list.More() {
 		var module struct{ Zip, Info, GoMod string }
-		if err := list.Decode(&module); err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.t, list.Decode(&module))
 		add(module.Zip)
 		add(module.Info)
 		add(module.GoMod)
@@ -182,9 +170,7 @@ func (r *rootfs) cache(folder string) {
 		}
 		name := hex.EncodeToString(prefix)
 		entries, err := filepath.Glob(filepath.Join(folder, name[:2], name+"*-a"))
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must(r.t, err)
 		for _, file := range append(entries, output) {
 			r.file(file, "/cache"+strings.TrimPrefix(file, folder))
 		}
@@ -202,9 +188,7 @@ func inModule(t *testing.T, into any, args ...string) string {
 		t.Fatalf("%v: %v", cmd.Args, err)
 	}
 	if into != nil {
-		if err := json.Unmarshal(out, into); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(out, into))
 	}
 	return string(out)
 }

@@ -31,9 +31,7 @@ func TestPodsHaveTimeToEnd(t *testing.T) {
 					Grace     time.Duration
 				}
 			}
-			if err := yaml.Unmarshal([]byte(r.configuration(t)), &config); err != nil {
-				t.Fatal(err)
-			}
+			must(t, yaml.Unmarshal([]byte(r.configuration(t)), &config))
 			pod := only[*appsv1.Deployment](t, r).Spec.Template.Spec
 			var sleep time.Duration
 			if hook := pod.Containers[0].Lifecycle; hook != nil {
@@ -57,37 +55,25 @@ func timeToExit(t *testing.T) time.Duration {
 	t.Helper()
 	dir := t.TempDir()
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = socket.Close() }()
 	config := filepath.Join(dir, "opsgate.yaml")
 	write(t, config, strings.NewReplacer("drain_wait: 0s", "drain_wait: 0s, grace: 0s", "ADMIN", "0").Replace(standalone))
 	gateway := exec.CommandContext(t.Context(), filepath.Join(programs, "opsgate"), "serve", "--config", config)
 	gateway.Env = append(os.Environ(), "NOTIFY_SOCKET="+socket.LocalAddr().String())
-	if err := gateway.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, gateway.Start())
 	message := make([]byte, 4096)
 	for {
-		if err := socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, socket.SetReadDeadline(time.Now().Add(time.Minute)))
 		n, err := socket.Read(message)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if strings.Contains(string(message[:n]), "READY=1") {
-			if err := gateway.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			must(t, gateway.Process.Signal(syscall.SIGTERM))
 		}
 		if found := regexp.MustCompile(`EXTEND_TIMEOUT_USEC=(\d+)`).FindStringSubmatch(string(message[:n])); found != nil {
 			_ = gateway.Wait()
 			micros, err := strconv.Atoi(found[1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			return time.Duration(micros) * time.Microsecond
 		}
 	}

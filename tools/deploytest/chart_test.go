@@ -32,13 +32,9 @@ type release struct {
 func render(t *testing.T, values chartutil.Values) release {
 	t.Helper()
 	loaded, err := loader.LoadDir(chartDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rendered, err := files(loaded, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return parse(t, rendered)
 }
 
@@ -78,9 +74,7 @@ func decode(t *testing.T, document string) runtime.Object {
 	t.Helper()
 	known := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, monitoringv1.AddToScheme, gatewayv1.Install} {
-		if err := add(known); err != nil {
-			t.Fatal(err)
-		}
+		must(t, add(known))
 	}
 	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, known, known, json.SerializerOptions{Yaml: true, Strict: true})
 	object, _, err := strict.Decode([]byte(document), nil, nil)
@@ -119,9 +113,7 @@ func eachValues(t *testing.T) map[string]chartutil.Values {
 	each := map[string]chartutil.Values{}
 	for _, path := range paths {
 		values, err := chartutil.ReadValuesFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		each[strings.TrimSuffix(filepath.Base(path), ".yaml")] = values
 	}
 	return each
@@ -141,9 +133,7 @@ func TestChartPassesLint(t *testing.T) {
 
 func TestREADMEDocumentsEachValue(t *testing.T) {
 	values, err := chartutil.ReadValuesFile(chartDir + "/values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	readme := read(t, chartDir+"/README.md")
 	for name, value := range values {
 		if !strings.Contains(readme, "`"+name) {

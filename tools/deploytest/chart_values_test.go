@@ -16,9 +16,7 @@ type refusal struct{ wrong, want, right string }
 func mustRefuse(t *testing.T, cases map[string]refusal) {
 	t.Helper()
 	loaded, err := loader.LoadDir(chartDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
 			if _, err := files(loaded, values(t, test.wrong)); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -40,9 +38,15 @@ func TestInvalidValuesAreRefused(t *testing.T) {
 		"another reserved name":   {"secrets: [{name: admin-metrics, secretName: x}]", "name", "secrets: [{name: metrics, secretName: x}]"},
 		"a job with a quote":      {"prometheusRule: {job: 'a\"b'}", "job", "prometheusRule: {job: 'a/b'}"},
 		"a prefix without scheme": {"prometheusRule: {runbookPrefix: docs}", "runbookPrefix", "prometheusRule: {runbookPrefix: https://git.example/}"},
-		"an invalid digest":       {"image: {digest: latest}", "digest", "image: {digest: 'sha256:" + strings.Repeat("0", 64) + "'}"},
-		"no replicas":             {"replicaCount: 0", "replicaCount", "replicaCount: 1"},
-		"a volume of the chart":   {"extraVolumes: [{name: config, emptyDir: {}}]", "name", "extraVolumes: [{name: scratch, emptyDir: {}}]"},
+		"an objective without failures": {
+			"prometheusRule: {objectives: {availability: 1}}", "availability", "prometheusRule: {objectives: {availability: 0.9995}}",
+		},
+		"a latency between two buckets": {
+			"prometheusRule: {objectives: {latencySeconds: 0.3}}", "latencySeconds", "prometheusRule: {objectives: {latencySeconds: 1}}",
+		},
+		"an invalid digest":     {"image: {digest: latest}", "digest", "image: {digest: 'sha256:" + strings.Repeat("0", 64) + "'}"},
+		"no replicas":           {"replicaCount: 0", "replicaCount", "replicaCount: 1"},
+		"a volume of the chart": {"extraVolumes: [{name: config, emptyDir: {}}]", "name", "extraVolumes: [{name: scratch, emptyDir: {}}]"},
 		"a mount over the configuration": {
 			"extraVolumeMounts: [{name: a, mountPath: /etc/opsgate/}]", "mountPath", "extraVolumeMounts: [{name: a, mountPath: /etc/opsgate-trust}]",
 		},
@@ -117,7 +121,7 @@ func TestInvalidConfigurationIsRefusedByTheSchema(t *testing.T) {
 	})
 }
 
-// What the schema of the chart accepts of single keys, the program accepts: numbers keep their notation, free names are kept.
+// What the schema of the chart accepts of single keys, the program accepts: numbers keep their notation.
 func TestAcceptedConfigurationIsAcceptedByTheProgram(t *testing.T) {
 	r := render(t, values(t, `
 config:
@@ -128,8 +132,8 @@ config:
   upstreams: {fleet: {tls: {enabled: true, server_name: fleet.example}}}
   rate_limit:
     limits: [{requests: 1000, per: 1m}, {name: busy-hour, requests: 1000000, per: 1h, shadow: true}]
-    classes: {trial.2: {limits: [{requests: 1, per: 1s}], tokens: ["tok:3"]}}
-    tokens: {"tok.[5]": {limits: [{requests: 1, per: 1m}], owner: ops, reason: Migration, expires: 2126-02-01T00:00:00Z}}
+    classes: {trial.2: {limits: [{requests: 1, per: 1s}], tokens: [4f7c2b1a-0d3e-4a5b-9c6d-7e8f90a1b2c3]}}
+    tokens: {4f7c2b1a-0d3e-4a5b-9c6d-7e8f90a1b2c4: {limits: [{requests: 1, per: 1m}], owner: ops, reason: Migration, expires: 2126-02-01T00:00:00Z}}
 `))
 	mustCheck(t, r)
 	if config := r.configuration(t); !strings.Contains(config, "max_connections: 1000000\n") {
@@ -155,16 +159,20 @@ func mustCheck(t *testing.T, r release) (outputs []string) {
 func runCheck(t *testing.T, r release, pod checkPod, secrets bool) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
-	paths := mountPaths(&pod.spec)
+	paths, certificate := mountPaths(&pod.spec), read(t, root+"/cmd/internal/gate/config/testdata/certificate.pem")
 	for _, v := range pod.spec.Volumes {
 		if v.Secret == nil || !secrets {
 			continue
 		}
 		for _, item := range v.Secret.Items {
-			write(t, filepath.Join(dir, paths[v.Name], item.Path), "the content of "+item.Path+" of "+v.Name)
+			content := "the content of " + item.Path + " of " + v.Name
+			if strings.HasPrefix(item.Path, "tls.") {
+				content = certificate
+			}
+			write(t, filepath.Join(dir, paths[v.Name], item.Path), content)
 		}
 		if len(v.Secret.Items) == 0 {
-			write(t, filepath.Join(dir, paths[v.Name], "ca.crt"), "read at the first connection")
+			write(t, filepath.Join(dir, paths[v.Name], "ca.crt"), certificate)
 		}
 	}
 	config := filepath.Join(dir, paths["config"], "opsgate.yaml")

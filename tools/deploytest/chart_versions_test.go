@@ -78,9 +78,7 @@ func TestConfigurationIsNotMountedWithSubPath(t *testing.T) {
 func template(t *testing.T, r release) string {
 	t.Helper()
 	text, err := json.Marshal(only[*appsv1.Deployment](t, r).Spec.Template)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -96,9 +94,7 @@ func TestRestartKeysAreThoseOfTheProgram(t *testing.T) {
 		listed[key[1]] = true
 	}
 	var file any
-	if err := json.Unmarshal([]byte(run(t, exec.CommandContext(t.Context(), filepath.Join(programs, "opsgate"), "schema"))), &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(run(t, exec.CommandContext(t.Context(), filepath.Join(programs, "opsgate"), "schema"))), &file))
 	documented := map[string]bool{}
 	restartKeys(file, "", documented)
 	if !maps.Equal(listed, documented) || len(listed) < 10 {
@@ -138,17 +134,11 @@ func (c cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableRes
 func renderIn(t *testing.T, c cluster, values chartutil.Values) release {
 	t.Helper()
 	loaded, err := loader.LoadDir(chartDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all, err := renderValues(loaded, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rendered, err := engine.RenderWithClientProvider(loaded, all, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return parse(t, rendered)
 }
 
@@ -207,13 +197,9 @@ func TestOldPodsKeepTheirConfiguration(t *testing.T) {
 // The release must not go on without the ConfigMaps of old pods if Helm may not read them.
 func TestLookupThatFailsStopsTheUpgrade(t *testing.T) {
 	loaded, err := loader.LoadDir(chartDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all, err := renderValues(loaded, chartutil.Values{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := engine.RenderWithClientProvider(loaded, all, cluster{err: errors.New("forbidden")}); err == nil {
 		t.Error("it goes on")
 	}

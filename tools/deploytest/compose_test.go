@@ -22,13 +22,9 @@ const composeDir = root + "/deploy/compose"
 func compose(t *testing.T) *types.Project {
 	t.Helper()
 	options, err := cli.NewProjectOptions([]string{composeDir + "/compose.yaml"}, cli.WithWorkingDirectory(composeDir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	project, err := options.LoadProject(context.WithoutCancel(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return project
 }
 
@@ -121,46 +117,11 @@ func TestPrometheusConfigurationIsValid(t *testing.T) {
 	write(t, filepath.Join(secrets, "metrics_token"), "0123456789abcdef")
 	config := read(t, composeDir+"/prometheus/prometheus.yml")
 	rules, err := filepath.Abs(root + "/deploy/prometheus/rules")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config = strings.NewReplacer("/run/secrets", secrets, "/etc/prometheus-rules", rules).Replace(config)
 	path := filepath.Join(dir, "prometheus.yml")
 	write(t, path, config)
 	run(t, exec.CommandContext(t.Context(), need(t, "promtool"), "check", "config", path))
-}
-
-// The command of the compose file starts a Redis that requires its password.
-func TestRedisRequiresItsPassword(t *testing.T) {
-	need(t, "redis-server")
-	cli := need(t, "redis-cli")
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "redis_password"), "0123456789abcdef")
-	service := compose(t).Services["redis"]
-	config, err := filepath.Abs(composeDir + "/redis")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := freePort(t)
-	line := strings.NewReplacer("/etc/redis", config, "/run/secrets", dir, "/tmp", dir).Replace(service.Command[2])
-	line = strings.Replace(line, "{ cat", "{ echo port "+port+"; echo bind 127.0.0.1; cat", 1)
-	server := exec.CommandContext(t.Context(), service.Command[0], service.Command[1], line)
-	log := new(strings.Builder)
-	server.Stdout, server.Dir = log, dir
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
-	ping := func(env ...string) string {
-		cmd := exec.CommandContext(t.Context(), cli, "-p", port, "ping")
-		cmd.Env = append(os.Environ(), env...)
-		out, _ := cmd.CombinedOutput() // Redis may not have started yet
-		return strings.TrimSpace(string(out))
-	}
-	await(t, func() bool { return ping("REDISCLI_AUTH=0123456789abcdef") == "PONG" })
-	if got := ping(); !strings.HasPrefix(got, "NOAUTH") {
-		t.Errorf("without a password: %q", got)
-	}
 }
 
 func TestGrafanaUsesThePrometheusService(t *testing.T) {

@@ -126,9 +126,7 @@ func (e *dockerEngine) testCheck(t *testing.T) {
 		"opsgate:%s check --config /etc/opsgate/opsgate.yaml", dir, version)
 	e.sh(t, check)
 	path := filepath.Join(dir, "opsgate.yaml")
-	if err := os.WriteFile(path, []byte(read(t, path)+"nonsense: 1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(read(t, path)+"nonsense: 1\n"), 0o600))
 	out, err := e.command(t.Context(), check+" 2>&1").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "nonsense") {
 		t.Errorf("an unknown key: %v\n%s", err, out)

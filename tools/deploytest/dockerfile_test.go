@@ -66,9 +66,7 @@ func commands[T any](stage instructions.Stage) (list []T) {
 func image(t *testing.T, name string) instructions.Stage {
 	t.Helper()
 	file, err := readDockerfile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(file.warnings) > 0 {
 		t.Errorf("BuildKit warns: %q", file.warnings)
 	}
@@ -116,9 +114,7 @@ func TestImages(t *testing.T) {
 
 func TestDefaultImageIsOpsgateWithHealthCheck(t *testing.T) {
 	file, err := readDockerfile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	last := file.stages[len(file.stages)-1]
 	if last.Name != "opsgate" {
 		t.Errorf("the default target is %s", last.Name)
@@ -142,9 +138,7 @@ func TestBuildImageIsPinned(t *testing.T) {
 // The golang image has GOTOOLCHAIN=local, which ignores the toolchain of go.mod.
 func TestImagesAreBuiltWithTheToolchainOfReleases(t *testing.T) {
 	file, err := readDockerfile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var toolchain string
 	for _, env := range commands[*instructions.EnvCommand](file.stages[0]) {
 		for _, pair := range env.Env {
@@ -172,9 +166,7 @@ func TestImagesAreBuiltWithTheToolchainOfReleases(t *testing.T) {
 func TestBuildContextIsComplete(t *testing.T) {
 	ignored := read(t, filepath.Join(root, "deploy", "Dockerfile.dockerignore"))
 	needed, err := goList(t, "-deps", "./cmd/opsgate", "./cmd/opsbackend")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, path := range append(needed, "go.mod", "go.sum", "deploy/build-flags") {
 		top, _, _ := strings.Cut(path, "/")
 		if lines := strings.Split(ignored, "\n"); !slices.Contains(lines, "!"+top) && !slices.Contains(lines, "!"+path) {

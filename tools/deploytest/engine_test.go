@@ -42,9 +42,7 @@ func startEngine(t *testing.T) *dockerEngine {
 		`ip link set lo up && exec dockerd --host "unix://$0/sock" --data-root "$0/data" --exec-root "$0/exec" --pidfile "$0/pid"`, e.dir)
 	daemon.Stdout, daemon.Stderr = log, log
 	daemon.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if err := daemon.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, daemon.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Wait() }()
 	t.Cleanup(func() {

@@ -43,6 +43,14 @@ func goList(t *testing.T, args ...string) ([]string, error) {
 	return folders, nil
 }
 
+// must ends a test that got an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // await waits until is returns true.
 func await(t *testing.T, is func() bool) {
 	t.Helper()

@@ -1,6 +1,7 @@
 package deploytest
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -14,9 +15,7 @@ import (
 func values(t *testing.T, text string) chartutil.Values {
 	t.Helper()
 	v, err := chartutil.ReadValues([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v
 }
 
@@ -89,6 +88,24 @@ func TestRunbookPrefix(t *testing.T) {
 	}
 	if want := prefix + strings.ReplaceAll(strings.TrimSpace(inside), "\n", "\n"+prefix) + "\n"; outside != want {
 		t.Errorf("got\n%s\nwant\n%s", outside, want)
+	}
+}
+
+// Each rule but those that record the objectives refers to them.
+func TestObjectivesAreValues(t *testing.T) {
+	for changed, want := range map[string]string{
+		"": "vector(0.999) vector(0.99) vector(0.5)",
+		", objectives: {availability: 0.99, latency: 0.95, latencySeconds: 0.25}": "vector(0.99) vector(0.95) vector(0.25)",
+		", objectives: {availability: 0.9995, latencySeconds: 1}":                 "vector(0.9995) vector(0.99) vector(1)",
+	} {
+		queries, _ := rules(t, render(t, values(t, "prometheusRule: {enabled: true"+changed+"}")))
+		got := strings.Join(regexp.MustCompile(`vector\([\d.]+\)`).FindAllString(queries, -1), " ")
+		if got != want {
+			t.Errorf("%s: the objectives are %s, want %s", changed, got, want)
+		}
+		if strings.Contains(queries, `le="`) {
+			t.Errorf("a rule selects a bucket itself:\n%s", queries)
+		}
 	}
 }
 

@@ -55,9 +55,7 @@ func mountPaths(pod *corev1.PodSpec) map[string]string {
 
 func TestPodsAreRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, values := range eachValues(t) {
 		t.Run(name, func(t *testing.T) {
 			r := render(t, values)
@@ -154,9 +152,7 @@ func mustSelect(t *testing.T, name string, s *metav1.LabelSelector, pod map[stri
 func selects(t *testing.T, s *metav1.LabelSelector, podLabels map[string]string) bool {
 	t.Helper()
 	selector, err := metav1.LabelSelectorAsSelector(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return !selector.Empty() && selector.Matches(labels.Set(podLabels))
 }
 
@@ -175,9 +171,7 @@ func TestAdminListenerIsNotPublished(t *testing.T) {
 
 func TestFullReleaseHasAllObjects(t *testing.T) {
 	values, err := chartutil.ReadValuesFile("testdata/values/full.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := render(t, values)
 	for kind, n := range map[string]int{
 		"Deployment": len(all[*appsv1.Deployment](r)), "Service": len(all[*corev1.Service](r)),
@@ -214,8 +208,6 @@ func TestFullReleaseHasAllObjects(t *testing.T) {
 func count(t *testing.T, pattern string) int {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(root, "deploy", pattern))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return len(paths)
 }

@@ -53,9 +53,7 @@ func TestGatewayServesTheSocketOfSystemd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "opsgate.yaml")
 	write(t, path, strings.NewReplacer("listen: 127.0.0.1:0", "listen: "+address, "ADMIN", "0").Replace(standalone))
 	gateway := exec.Command(program, "--listen="+address, "--fdname="+name[1], filepath.Join(programs, "opsgate"), "serve", "--config", path)
-	if err := gateway.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, gateway.Start())
 	defer func() {
 		_ = gateway.Process.Signal(syscall.SIGTERM)
 		if err := gateway.Wait(); err != nil {
@@ -85,9 +83,7 @@ func TestUnitWaitsForTheDrain(t *testing.T) {
 		}
 	}
 	printed := run(t, exec.CommandContext(t.Context(), filepath.Join(programs, "opsgate"), "schema"))
-	if err := json.Unmarshal([]byte(printed), &schema); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(printed), &schema))
 	keys := schema.Properties.Shutdown.Properties
 	drain := duration(t, keys["drain_wait"].Default) + duration(t, keys["grace"].Default)
 	stop := regexp.MustCompile(`(?m)^TimeoutStopSec=(.*)$`).FindStringSubmatch(read(t, unit(t)))
@@ -99,8 +95,6 @@ func TestUnitWaitsForTheDrain(t *testing.T) {
 func duration(t *testing.T, text string) time.Duration {
 	t.Helper()
 	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return d
 }

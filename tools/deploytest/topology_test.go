@@ -47,6 +47,9 @@ func (s *system) test(t *testing.T) {
 	s.awaitServed()
 	s.awaitScraped()
 	s.checkAudited()
+	if got := s.sh(t, s.enter+"docker compose exec -T redis redis-cli ping 2>&1 || true"); !strings.HasPrefix(got, "NOAUTH") {
+		t.Errorf("Redis without its password: %q", got)
+	}
 
 	s.run("$EDITOR")
 	s.awaitBurst("a changed configuration applies on both", 5, 5)
@@ -84,9 +87,7 @@ type system struct {
 func (e *dockerEngine) composeSystem(t *testing.T) *system {
 	t.Helper()
 	source, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dir := t.TempDir()
 	run(t, exec.CommandContext(t.Context(), "cp", "-R", filepath.Join(root, "deploy"), dir))
 	readable(t, filepath.Join(dir, "deploy"))
@@ -121,9 +122,7 @@ func (e *dockerEngine) get(t *testing.T, url, token string) answer {
 func fetch(t *testing.T, client *http.Client, method, url string, headers http.Header, body string) answer {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	request.Header = headers
 	response, err := client.Do(request)
 	if err != nil {

@@ -77,7 +77,7 @@ func (s *system) openBreaker(t *testing.T) {
 // refuseReload makes the configuration on disk invalid.
 func (s *system) refuseReload(t *testing.T) {
 	t.Helper()
-	write(t, s.file, read(t, s.file)+"listn: x\n")
+	write(t, s.file, strings.Replace(read(t, s.file), "/key.pem", "/missing.pem", 1)+"listn: x\n")
 	await(t, "the configuration is refused", func() bool {
 		return strings.Contains(get(t, s.client, s.admin+"/metrics", ""), "opsgate_config_refused{")
 	})

@@ -18,6 +18,7 @@ func withoutData() map[string]string {
 		"opsgate-gateway/Memory C":              "no memory limit is set",
 		"opsgate-gateway/Alerts":                firing,
 		"opsgate-overview/Alerts":               firing,
+		"opsgate-tenants/Alerts":                firing,
 	}
 }
 
