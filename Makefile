@@ -9,12 +9,12 @@ TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod
 
 # The modules of this repository, and those with code of the product. The main module comes first: the others follow its versions.
-MODULES        := . tools tools/lint tools/compose tools/openapi tools/clients tools/edgebench tools/deploytest tools/dist tools/monitortest
-CODE_MODULES   := . tools/clients tools/edgebench
+MODULES        := . tools tools/lint tools/compose tools/openapi tools/clients tools/edgebench tools/limiterbench tools/deploytest tools/dist tools/monitortest
+CODE_MODULES   := . tools/clients tools/edgebench tools/limiterbench
 DEPLOY_MODULES := tools/deploytest tools/dist tools/monitortest
 
 # Programs that some tests run, each with its Debian package if that has another name. Tests that need a missing one are skipped.
-TEST_PROGRAMS := chromium curl dockerd/docker.io fish groff/groff-base haproxy ip/iproute2 jq promtool/prometheus redis-server systemd-analyze/systemd zsh
+TEST_PROGRAMS := chromium curl dockerd/docker.io fish groff/groff-base haproxy ip/iproute2 jq promtool/prometheus redis-server rpm systemd-analyze/systemd zsh
 
 # These tests measure latency while processes are killed and frozen, so no other package is tested at the same time.
 ALONE := cmd/internal/test/chaos
@@ -63,8 +63,8 @@ VET_FLAG := -vet=off
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all explore cover flakes fuzz chaos attack cluster soak bench check check-deploy check-generated check-format check-modules \
-	check-openapi check-proto check-rules check-tests lint generate outdated format tidy test-programs test-packages tools dist image
+.PHONY: help run build test test-all explore cover flakes fuzz chaos attack cluster soak bench bench-limiters check check-deploy check-generated \
+	check-format check-modules check-openapi check-proto check-rules check-tests lint generate outdated format tidy test-programs test-packages tools dist image
 
 help: ## List what can be done.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -75,17 +75,22 @@ run: ## Run the whole system here, with demo data. ARGS="--listen 127.0.0.1:8081
 build: ## Build the programs into bin, as released but with the symbols for debuggers.
 	go build $$(cat deploy/build-flags) -buildvcs=auto -o bin/ ./cmd/opsgate ./cmd/opsbackend ./cmd/opsdev ./cmd/opsctl
 
-# $(call tests,FLAGS) runs the tests of all modules with FLAGS.
+# Everyday tests wait more than they compute: more packages are tested at a time than the usual one per processor. Those of SLOW are among
+# them.
+SHORT := -short -p=4
+
+# $(call tests,FLAGS,SLOW) runs the tests of all modules with FLAGS, and those of SLOW one after the other. The slowest packages are among the
+# last of the alphabet: they begin first, so that the others fill the time in which they wait.
 define tests
 	@run() { \
 		echo "== tests of $$1"; \
 		(cd $$1 && $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $(TEST_FLAGS) $(VET_FLAG) $(1) \
 			-timeout="$$2" "$${@:3}"); \
 	}; \
-	for module in $(filter-out $(SLOW),$(CODE_MODULES)); do \
-		run $$module $(TEST_TIMEOUT) $$(go -C $$module list ./... | grep -vF $(patsubst %,-e %,$(ALONE) $(SLOW))); \
+	for module in $(filter-out $(2),$(CODE_MODULES)); do \
+		run $$module $(if $(2),$(TEST_TIMEOUT),$(SLOW_TIMEOUT)) $$(go -C $$module list ./... | grep -vF $(patsubst %,-e %,$(ALONE) $(2)) | sort -r); \
 	done; \
-	for folder in $(SLOW); do run $$folder $(SLOW_TIMEOUT) ./...; done; \
+	for folder in $(2); do run $$folder $(SLOW_TIMEOUT) ./...; done; \
 	run $(ALONE) $(ALONE_TIMEOUT)
 	@for program in $(TEST_PROGRAMS); do \
 		program=$${program%/*}; \
@@ -93,11 +98,12 @@ define tests
 	done
 endef
 
-test: ## Run the tests of everyday work (go test -short), and list what is missing. RACE=1 adds the race detector.
-	$(call tests,-short)
+test: export RAPID_CHECKS ?= 25
+test: ## Run the tests of everyday work (go test -short, 25 cases of each property), and list what is missing. RACE=1 adds the race detector.
+	$(call tests,$(SHORT))
 
 test-all: ## Run all tests, as CI does: longer schedules, and the slow rows of docs/operate/reliability.md.
-	$(call tests,)
+	$(call tests,,$(SLOW))
 
 explore: ## Check CHECKS (1000) random cases of each property. It prints its seed; SEED=N repeats a run.
 	@seed=$${SEED:-$$(date +%s)}; echo "to repeat this run: make explore SEED=$$seed CHECKS=$(CHECKS)"; \
@@ -139,16 +145,20 @@ chaos: ## Break each dependency, and print each figure beside its bound: docs/op
 attack: ## Attack a gateway while another client uses it, and print each figure beside its bound: docs/operate/security.md. ATTACK="Bodies" selects.
 	@go test -count=1 -v -timeout=15m ./cmd/internal/test/chaos -full -run 'Attack.*$(ATTACK)'
 
-cluster: ## Two gateways, three backends and Redis behind a balancer under load: restart each, upgrade from the last release, rotate: docs/operate/scaling.md.
+cluster: ## Two gateways, three backends and Redis behind a balancer under load: restart each, upgrade from the last release: docs/operate/scaling.md.
 	@go test -count=1 -v -run Rolling ./cmd/internal/test/chaos -full
 
 soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateways leak nothing: docs/operate/reliability.md.
 	@go test -count=1 -v -timeout=0 -run Soak ./cmd/internal/test/chaos -soak $(SOAKTIME)
 
 bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway and with its own parts. EDGEBENCH="-enforce" passes flags.
-	@grep -rlE '^func Benchmark' --include='*_test.go' . | xargs -n1 dirname | sort -u | \
+	@grep -rlE '^func Benchmark' --include='*_test.go' --exclude-dir=limiterbench . | xargs -n1 dirname | sort -u | \
 		xargs go test -run '^$$' -bench . -benchmem
 	@go -C tools/edgebench run . $(EDGEBENCH)
+
+bench-limiters: ## Compare the limiter with others that share a Redis: docs/operate/performance.md.
+	@go -C tools/limiterbench test -run '^$$' -bench Decision -benchtime 20000x .
+	@go -C tools/limiterbench test -run '^$$' -bench 'WorstSecond|Bytes' -benchtime 1x .
 
 dist: ## Build a release into dist, the same bytes each time. PLATFORMS=linux/amd64 limits it, DIST_KEY=FILE signs it, IMAGES=… lists images, ARGS=-help flags.
 	@go -C tools/dist run . -source $(CURDIR) -out $(CURDIR)/dist $(if $(PLATFORMS),-platforms $(PLATFORMS)) \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks that the generated files in the working tree are current: in a copy of the tree it removes all generated Go files, runs the steps
-# of `make generate`, and compares these files, the OpenAPI document and its pages, the README and the pages of keys and metrics,
+# of `make generate`, and compares these files, the OpenAPI document, its pages and its clients, the README and the pages of keys and metrics,
 # which have generated tables, the HTML of the runbooks, and the generated files of the chart.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ mkdir "$work/tree" "$work/committed" "$work/generated"
 move_generated() {
   local list
   (cd "$1" && tar -cf - README.md docs/operate/configuration.md docs/operate/metrics.md gateway/openapi/openapi.yaml \
-    gateway/apidocs/pages.json.gz cmd/internal/gate/admin/console/runbooks \
+    gateway/apidocs/pages.json.gz tools/clients/*/opsgate*client/operations.* cmd/internal/gate/admin/console/runbooks \
     "$chart/values.schema.json" "$chart/files/restart-keys.yaml") | tar -xf - -C "$2"
   list=$(cd "$1" && grep -rlE --include='*.go' '^// Code generated .* DO NOT EDIT\.$' . || true)
   [ -n "$list" ] || return 0

@@ -216,7 +216,7 @@ func TestGateAcceptsCompatibleChanges(t *testing.T) {
 		}},
 		"an open set grows": {nil, func(d document) {
 			add(d.schema("Scope"), "x-known-values", "servers:write")
-			add(d.property("Error", "code"), "x-known-values", "gone")
+			add(d.property("ErrorBody", "code"), "x-known-values", "gone")
 		}},
 		"a description changes":                    {nil, func(d document) { d.schema("Server")["description"] = "A machine." }},
 		"an operation is deprecated a year before": {nil, deprecate(400)},
