@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -72,7 +73,7 @@ func TestConfirmedTokensSurviveABrokenContract(t *testing.T) {
 
 func TestABrokenContractIsReportedUntilAValidResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log logText
+		var log testkit.Buffer
 		service := newIdentity()
 		a := newAuthenticator(t, service, func(o *authn.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		good, bad := service.know(1), mint(2)

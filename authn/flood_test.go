@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 )
 
 // invent returns a well-formed token that mint does not return.
@@ -50,30 +51,11 @@ func flood(t *testing.T, a *authn.Authenticator, source authn.Source, first, tok
 	return shed
 }
 
-// A logText is a concurrent buffer of log lines.
-type logText struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text = append(l.text, p...)
-	return len(p), nil
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return string(l.text)
-}
-
 func TestUnknownTokensDoNotFloodTheService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		registry := prometheus.NewRegistry()
-		var log logText
+		var log testkit.Buffer
 		a := newAuthenticator(t, service, func(o *authn.Options) {
 			o.Registerer, o.Logger = registry, slog.New(slog.NewTextHandler(&log, nil))
 		})
@@ -324,9 +306,7 @@ func TestInventedTokensDoNotEvictConfirmedOnes(t *testing.T) {
 	random := randv2.NewChaCha8([32]byte{1})
 	made := func() string {
 		token, err := format.New(random)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return token
 	}
 	confirmed := make([]string, room*9/10)

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -212,9 +213,7 @@ func newAuthenticator(t testing.TB, service identityv1.IdentityServiceClient, ch
 		c(&o)
 	}
 	a, err := authn.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return a
 }
 
@@ -241,9 +240,7 @@ func refused(t testing.TB, a *authn.Authenticator, token string, want error) {
 func metric(t testing.TB, gatherer prometheus.Gatherer, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := gatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == name && slices.Equal(labelValues(m), labels) {

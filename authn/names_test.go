@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -54,9 +55,7 @@ func BenchmarkScanOfCachedTokens(b *testing.B) {
 	a := newAuthenticator(b, service)
 	for range 100_000 {
 		token, err := format.New(rand.Reader)
-		if err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, err)
 		service.tokens[authn.Hash(token)] = &identityv1.ResolveTokenResponse{TokenId: idOf(token), TeamId: teamID}
 		accepted(b, a, token)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"opsgate/backendclient/testkit"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -21,9 +22,7 @@ func FuzzPrincipal(f *testing.F) {
 		{TokenId: team, TeamId: token, Plan: 9},
 	} {
 		wire, err := proto.Marshal(answer)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testkit.Must(f, err)
 		f.Add(wire)
 	}
 	canonical := regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 )
 
 // A scenario that causes every log line.
@@ -47,9 +48,7 @@ func TestLogsAndMetricsContainNoTokensOrHashes(t *testing.T) {
 		(<-service.watches).heartbeat("3")
 		synctest.Wait()
 		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		fmt.Fprintln(&output, families)
 
 		for _, token := range []string{live, unknown, malformed, mint(3)} {

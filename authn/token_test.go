@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 )
 
 var format = authn.TokenFormat{Prefix: "ops_"}
@@ -33,9 +34,7 @@ func TestMintedTokensAreWellFormed(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 100 {
 		token, err := format.New(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if !shape.MatchString(token) || !format.Valid(token) {
 			t.Errorf("New = %q", token)
 		}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 )
 
 // cut disconnects the stream and fails all attempts to reconnect. Time passes, so that later lookups are after the disconnect.
@@ -157,9 +158,7 @@ func (s *schedule) run(t *testing.T, steps []string) (problem string) {
 		switch name {
 		case "wait":
 			d, err := time.ParseDuration(argument)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			s.wait(d)
 		case "revoke":
 			s.revoke()

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
@@ -93,7 +94,7 @@ func TestAnOpenBreakerRefusesUntilItProbes(t *testing.T) {
 		time.Sleep(2500*time.Millisecond + 1)
 		w.answer = always(nil)
 		for range 3 {
-			must(t, call(t, clients))
+			testkit.Must(t, call(t, clients))
 		}
 		mustBe(t, clients, backendclient.BreakerClosed)
 		if s := breakerOf(clients); s.Cause != "" || !s.ProbesAt.IsZero() || !s.TrippedAt.IsZero() {
@@ -293,7 +294,7 @@ func TestTheStatusIsOfTheBreakerThatRefusesMost(t *testing.T) {
 		}
 		time.Sleep(time.Second + 1)
 		w.answer = always(nil)
-		must(t, call(t, clients))
+		testkit.Must(t, call(t, clients))
 		if s := breakerOf(clients); s.State != backendclient.BreakerOpen || !s.TrippedAt.After(first.TrippedAt) {
 			t.Errorf("one is open and one half-open, but the status is %+v", s)
 		}
@@ -311,7 +312,7 @@ func TestABreakerWithoutCallsCloses(t *testing.T) {
 				if half {
 					w.answer = always(nil)
 					time.Sleep(s.OpenFor + 1)
-					must(t, call(t, clients))
+					testkit.Must(t, call(t, clients))
 				}
 				time.Sleep(s.OpenFor + s.Window - time.Millisecond)
 				if breakerOf(clients).State == backendclient.BreakerClosed {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
@@ -96,7 +97,7 @@ func (p *place) only() backendclient.Upstreams {
 func move(t *testing.T, clients *backendclient.Clients, to backendclient.Upstreams) {
 	t.Helper()
 	change, err := clients.Prepare(to)
-	must(t, err)
+	testkit.Must(t, err)
 	change.Apply()
 }
 
@@ -137,7 +138,7 @@ func TestAStreamMovesToTheNewAddressAtOnce(t *testing.T) {
 	clients := dial(t, upstreams)
 	open := func() grpc.ServerStreamingClient[identityv1.WatchRevocationsResponse] {
 		stream, err := clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{}, grpc.WaitForReady(true))
-		must(t, err)
+		testkit.Must(t, err)
 		return stream
 	}
 	stream := open()
@@ -217,7 +218,7 @@ func nowhere(t *testing.T) backendclient.Upstreams {
 func TestAnAddressThatDoesNotRespondIsRefusedWhileTheOneInUseDoes(t *testing.T) {
 	b := startPlace(t)
 	clients := dial(t, b.only())
-	must(t, getServer(t, clients))
+	testkit.Must(t, getServer(t, clients))
 	wrong := nowhere(t)
 	_, err := clients.Prepare(wrong)
 	refused, is := errors.AsType[*backendclient.ChangeError](err)
@@ -258,7 +259,7 @@ func TestARefusedOrDiscardedChangeChangesNothing(t *testing.T) {
 	clients := dial(t, before.only())
 	<-before.begun
 	change, err := clients.Prepare(after.only())
-	must(t, err)
+	testkit.Must(t, err)
 	<-after.begun
 	change.Discard()
 	<-after.ended

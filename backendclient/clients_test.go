@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -70,7 +71,7 @@ func TestTheUserAgentHasTheVersion(t *testing.T) {
 		agent = strings.Join(md.Get("user-agent"), ",")
 		return &fleetv1.GetServerResponse{}, nil
 	}}
-	must(t, getServer(t, over(t, b, func(o *backendclient.Options) { o.Version = "1.2.3" })))
+	testkit.Must(t, getServer(t, over(t, b, func(o *backendclient.Options) { o.Version = "1.2.3" })))
 	if !strings.HasPrefix(agent, "opsgate/1.2.3 ") {
 		t.Errorf("user agent %q", agent)
 	}
@@ -240,7 +241,7 @@ func TestAStreamHasNoDeadlineAndReturnsErrors(t *testing.T) {
 	}}
 	clients := overTCP(t, b)
 	stream, err := clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{})
-	must(t, err)
+	testkit.Must(t, err)
 	if m, err := stream.Recv(); err != nil || m.GetPosition() != "1" {
 		t.Fatalf("Recv = %v, %v", m, err)
 	}
@@ -250,7 +251,7 @@ func TestAStreamHasNoDeadlineAndReturnsErrors(t *testing.T) {
 	}
 
 	stream, err = clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{AfterPosition: "end"})
-	must(t, err)
+	testkit.Must(t, err)
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("a stream that ended well: %v, want io.EOF", err)
 	}
@@ -286,8 +287,8 @@ func TestDialRefusesInvalidOptions(t *testing.T) {
 
 func TestClosedClientsFailAtOnce(t *testing.T) {
 	clients, err := backendclient.Dial(backendclient.Options{Upstreams: at("passthrough:///x")})
-	must(t, err)
-	must(t, clients.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, clients.Close())
 	if e := failure(t, getServer(t, clients)); e.Code != codes.Canceled || errors.Is(e, context.Canceled) {
 		t.Errorf("code %v, error %v", e.Code, e)
 	}

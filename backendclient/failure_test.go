@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
@@ -53,7 +54,7 @@ type connection struct{}
 func message(t *testing.T, size int) []byte {
 	t.Helper()
 	body, err := proto.Marshal(&fleetv1.GetServerResponse{Server: &fleetv1.Server{Name: strings.Repeat("x", size)}})
-	must(t, err)
+	testkit.Must(t, err)
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body))), body...)
 }
 

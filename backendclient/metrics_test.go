@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -44,7 +45,7 @@ func TestCallsAreMeasuredByServiceMethodAndCode(t *testing.T) {
 func series(t testing.TB, registry *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
-	must(t, err)
+	testkit.Must(t, err)
 	got := make(map[string]float64)
 	for _, f := range families {
 		if f.GetName() != name {
@@ -82,7 +83,7 @@ func BenchmarkInterceptors(b *testing.B) {
 		}
 	}
 	connection, err := grpc.NewClient("passthrough:///x", plainCredentials(), wire)
-	must(b, err)
+	testkit.Must(b, err)
 	b.Cleanup(func() { _ = connection.Close() })
 	b.Run("bare", run(fleetv1.NewFleetServiceClient(connection)))
 	clients := dial(b, at("passthrough:///x"), func(o *backendclient.Options) { o.DialOptions = []grpc.DialOption{wire} })

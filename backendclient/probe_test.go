@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 )
 
 // answering serves all methods of all services, except health checks, with a status, at a new address.
@@ -69,7 +70,7 @@ func TestEachServiceIsProbedByAMethodOfItsOwn(t *testing.T) {
 		"audit":      "/ops.audit.v1.AuditService/ListAuditEntries",
 		"identity":   "/ops.identity.v1.IdentityService/ResolveToken",
 	} {
-		must(t, clients.Probe(t.Context(), service))
+		testkit.Must(t, clients.Probe(t.Context(), service))
 		if got := *called.Load(); got != want {
 			t.Errorf("%s: the probe calls %s, want %s", service, got, want)
 		}
@@ -109,7 +110,7 @@ func TestAProbeIsNoCall(t *testing.T) {
 
 func TestAProbeOfAnAddressWithoutAServerReturnsTheReason(t *testing.T) {
 	listener := listen(t, "127.0.0.1:0")
-	must(t, listener.Close())
+	testkit.Must(t, listener.Close())
 	err := dial(t, at(listener.Addr().String())).Probe(t.Context(), "audit")
 	if err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("Probe returned %v", err)
@@ -130,7 +131,7 @@ func TestAnEndpointOfAnotherServiceIsFoundUntilItIsReplaced(t *testing.T) {
 	go func() { ended <- clients.RunProbes(ctx) }()
 	defer func() {
 		cancel()
-		must(t, <-ended)
+		testkit.Must(t, <-ended)
 	}()
 	eventually(t, clients, func() bool { return clients.WrongServices()["incident"].Proved })
 	all := clients.WrongServices()
@@ -156,5 +157,5 @@ func TestAnAddressOfAnotherServiceIsRefused(t *testing.T) {
 	if refused == nil || refused.Service != "audit" || wrong == nil || wrong.Address != to.Audit.Address {
 		t.Errorf("Prepare returned %v", err)
 	}
-	must(t, getServer(t, clients))
+	testkit.Must(t, getServer(t, clients))
 }

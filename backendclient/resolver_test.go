@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
@@ -35,7 +36,7 @@ type nameServer struct {
 func startNameServer(t *testing.T, addresses ...string) *nameServer {
 	t.Helper()
 	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	s := &nameServer{address: conn.LocalAddr().String()}
 	s.addresses.Store(&addresses)
 	var running sync.WaitGroup
@@ -148,7 +149,7 @@ func TestFailedLookupsKeepTheAddresses(t *testing.T) {
 			}
 			backendclient.Quicken(&o)
 			clients, err := backendclient.Dial(o)
-			must(t, err)
+			testkit.Must(t, err)
 			<-places[0].begun
 			if n := series(t, registry, metric)[metric+" service=fleet"]; n != 0 || len(clients.FailedLookups()) > 0 {
 				t.Errorf("%v failures, %v", n, clients.FailedLookups())
@@ -211,14 +212,14 @@ func TestABrokenConnectionLooksTheNameUpAtOnce(t *testing.T) {
 func TestAUnixSocketIsCalledAsLocalhost(t *testing.T) {
 	path := t.TempDir() + "/fleet.sock"
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
-	must(t, err)
+	testkit.Must(t, err)
 	authorities := make(chan []string, 1)
 	(&backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
 		authorities <- md.Get(":authority")
 		return &fleetv1.GetServerResponse{}, nil
 	}}).serve(t, listener)
-	must(t, getServer(t, dial(t, fleetAt("unix://"+path))))
+	testkit.Must(t, getServer(t, dial(t, fleetAt("unix://"+path))))
 	if got := <-authorities; !slices.Equal(got, []string{"localhost"}) {
 		t.Errorf("authority %q", got)
 	}
@@ -253,13 +254,13 @@ func TestTheServerNameOfAStaticListIsThatOfEachAddress(t *testing.T) {
 // A name server that does not answer must not delay the end of a gateway.
 func TestClosingDoesNotWaitForTheNameServer(t *testing.T) {
 	silent, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
 	name := backendclient.Upstream{Address: "dns://" + silent.LocalAddr().String() + "/fleet.example:9000"}
 	clients, err := backendclient.Dial(backendclient.Options{Upstreams: backendclient.Upstreams{
 		Fleet: name, Monitoring: name, Incident: name, Audit: name, Identity: name,
 	}})
-	must(t, err)
+	testkit.Must(t, err)
 	if _, _, err := silent.ReadFrom(make([]byte, 512)); err != nil { // a lookup is in progress
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
@@ -49,7 +50,7 @@ func TestRetryableCalls(t *testing.T) {
 		return err
 	}
 	busy, err := status.New(codes.Unavailable, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
-	must(t, err)
+	testkit.Must(t, err)
 	for _, test := range []struct {
 		name     string
 		call     func(context.Context, *backendclient.Clients) error

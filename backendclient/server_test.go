@@ -17,17 +17,10 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
-
-// must ends a test that got an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // backend implements one unary method and one stream with functions of the test.
 type backend struct {
@@ -92,7 +85,7 @@ func dial(t testing.TB, upstreams backendclient.Upstreams, change ...func(*backe
 		c(&o)
 	}
 	clients, err := backendclient.Dial(o)
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := clients.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -124,7 +117,7 @@ func overTCP(t testing.TB, b *backend, change ...func(*backendclient.Options)) *
 func listen(t testing.TB, address string) net.Listener {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
-	must(t, err)
+	testkit.Must(t, err)
 	return listener
 }
 

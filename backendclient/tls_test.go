@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -114,7 +115,7 @@ func TestCertificatesAreReloaded(t *testing.T) {
 	clients := service.dial(t, write(t, folder, first, "gateway-1"), slog.New(log))
 	calledAs := func(want string) {
 		t.Helper()
-		must(t, getServer(t, clients))
+		testkit.Must(t, getServer(t, clients))
 		if got := <-service.clients; got != want {
 			t.Errorf("called as %s, want %s", got, want)
 		}
@@ -128,7 +129,7 @@ func TestCertificatesAreReloaded(t *testing.T) {
 	service.listener.cut()
 	calledAs("gateway-2")
 
-	must(t, os.WriteFile(filepath.Join(folder, "key.pem"), []byte("half of"), 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(folder, "key.pem"), []byte("half of"), 0o600))
 	service.listener.cut()
 	calledAs("gateway-2")
 	for line := range log {

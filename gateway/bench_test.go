@@ -16,6 +16,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/jsonw"
 	"opsgate/ratelimit"
 )
@@ -42,7 +43,7 @@ func benchmarkMiddleware(b *testing.B, tracer Tracer) {
 	o.Tracer = tracer
 	o.Logger = slog.New(slog.NewJSONHandler(&discardWriter{}, nil))
 	g, err := New(o)
-	must(b, err)
+	testkit.Must(b, err)
 	row := Route{ID: "bench", Method: "GET", Path: "/v1/bench/:id", Scope: "servers:read", Handle: func(*Request) (Reply, error) {
 		return show(func(w *jsonw.Writer) { w.BeginObject(); w.EndObject() })
 	}}
@@ -74,14 +75,14 @@ func BenchmarkOverHTTP(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			g, err := New(optionsWith(b, &services{}))
-			must(b, err)
+			testkit.Must(b, err)
 			row := Route{ID: "bench", Method: "GET", Path: "/v1/bench", Scope: anyToken, Handle: func(*Request) (Reply, error) { return show(view) }}
 			g.engine = gin.New()
 			g.engine.GET(row.Path, g.serve(g.bind(row, apiStages)))
 			server := httptest.NewServer(g)
 			defer server.Close()
 			conn, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", server.Listener.Addr().String())
-			must(b, err)
+			testkit.Must(b, err)
 			defer func() { _ = conn.Close() }()
 			answer := bufio.NewReader(conn)
 			b.ReportAllocs()
@@ -101,7 +102,7 @@ func skipAnswer(b *testing.B, r *bufio.Reader) {
 	length := 0
 	for {
 		line, err := r.ReadSlice('\n')
-		must(b, err)
+		testkit.Must(b, err)
 		if len(line) <= len("\r\n") {
 			break
 		}
@@ -131,7 +132,7 @@ func BenchmarkEncode20Servers(b *testing.B) {
 // BenchmarkDecodeIncident decodes a body with every field.
 func BenchmarkDecodeIncident(b *testing.B) {
 	g, err := New(optionsWith(b, &services{}))
-	must(b, err)
+	testkit.Must(b, err)
 	const body = `{"title":"Checkout is slow","status":"investigating","impact":"minor","message":"Requests take ten seconds. We are looking.",` +
 		`"statusPageId":"` + someID + `","componentIds":["` + someID + `","` + otherID + `"]}`
 	principal, _ := g.options.Authenticator.Authenticate(b.Context(), "full", nil)
@@ -161,7 +162,7 @@ func BenchmarkNew(b *testing.B) {
 		}
 	}
 	all, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: policy(b, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second})}, overrides...)
-	must(b, err)
+	testkit.Must(b, err)
 	o.Policies, o.Metrics = all, newMetrics()
 	for b.Loop() {
 		if _, err := New(o); err != nil {
@@ -176,6 +177,6 @@ func BenchmarkDenied(b *testing.B) {
 	o.Policies = policies(b, ratelimit.Limit{Name: "hour", Requests: 1, Per: time.Hour})
 	o.Logger = slog.New(slog.NewJSONHandler(&discardWriter{}, nil))
 	g, err := New(o)
-	must(b, err)
+	testkit.Must(b, err)
 	serveInParallel(b, g, "/v1/me")
 }

@@ -17,6 +17,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/google/go-cmp/cmp"
+
+	"opsgate/backendclient/testkit"
 )
 
 func FuzzBody(f *testing.F) {
@@ -136,7 +138,7 @@ func jsonSize(t *testing.T, details map[string]string) int {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	must(t, encoder.Encode(details))
+	testkit.Must(t, encoder.Encode(details))
 	return b.Len() - len("\n")
 }
 

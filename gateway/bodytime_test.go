@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 )
 
@@ -30,9 +31,9 @@ func (h *harness) send(t *testing.T, conn net.Conn, request string) answer {
 func (h *harness) connect(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", h.Listener.Addr().String())
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	testkit.Must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 	return conn
 }
 
@@ -81,7 +82,7 @@ func TestLateBodyOverHTTP2KeepsTheConnection(t *testing.T) {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/incidents", body)
 		req.Header.Set("Authorization", "Bearer full")
 		resp, err := server.Client().Do(req)
-		must(t, err)
+		testkit.Must(t, err)
 		_ = body.Close()
 		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusRequestTimeout || resp.ProtoMajor != 2 {
@@ -138,9 +139,9 @@ func nextAnswer(t *testing.T, conn net.Conn) answer {
 	t.Helper()
 	// A new reader loses nothing, because a server sends only responses.
 	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = got.Body.Close() }()
 	body, err := io.ReadAll(got.Body)
-	must(t, err)
+	testkit.Must(t, err)
 	return answer{got, string(body)}
 }

@@ -29,6 +29,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	"opsgate/ratelimit"
 )
@@ -276,7 +277,7 @@ func TestEveryCauseIsLoggedAndCounted(t *testing.T) {
 func onlyRequest(t *testing.T, h *harness) map[string]string {
 	t.Helper()
 	families, err := h.registry.Gather()
-	must(t, err)
+	testkit.Must(t, err)
 	labels := make(map[string]string)
 	for _, f := range families {
 		if f.GetName() != "opsgate_http_requests_total" {
@@ -298,7 +299,7 @@ type row struct{ cause, status string }
 // docs/operate/errors.md lists all causes with their status.
 func TestEveryCauseIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/operate/errors.md")
-	must(t, err)
+	testkit.Must(t, err)
 	documented, actual := map[row]bool{}, map[row]bool{}
 	for _, match := range regexp.MustCompile("(?m)^\\| `([\\w:-]+)` \\| (\\d{3}) \\|").FindAllStringSubmatch(string(page), -1) {
 		documented[row{match[1], match[2]}] = true
@@ -333,7 +334,7 @@ func documentedAs(cause string) string {
 func declared(t *testing.T) []string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "cause.go", nil, 0)
-	must(t, err)
+	testkit.Must(t, err)
 	found := make(map[string]bool)
 	ast.Inspect(file, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)

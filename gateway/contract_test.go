@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi/openapitest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
@@ -61,7 +62,7 @@ func TestRouteTableMatchesOpenAPI(t *testing.T) {
 func TestInvalidRouteTableIsRejected(t *testing.T) {
 	handle := func(*Request) (Reply, error) { return Reply{}, nil }
 	good := Route{ID: "a", Method: "GET", Path: "/v1/a", Scope: anyToken, Handle: handle}
-	must(t, checkRoutes([]Route{good}))
+	testkit.Must(t, checkRoutes([]Route{good}))
 	for name, change := range map[string]func(*Route){
 		"no scope decision": func(r *Route) { r.Scope = "" },
 		"unknown scope":     func(r *Route) { r.Scope = "servers:write" },
@@ -324,7 +325,7 @@ func TestChunkedBodiesCloseTheConnection(t *testing.T) {
 	req, _ := http.NewRequestWithContext(t.Context(), "POST", h.URL+"/v1/incidents", struct{ *strings.Reader }{strings.NewReader(`{}`)})
 	req.Header.Set("Authorization", "Bearer full")
 	resp, err := http.DefaultClient.Do(req)
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != 422 || !resp.Close {
 		t.Errorf("status %s, close %v", strconv.Itoa(resp.StatusCode), resp.Close)

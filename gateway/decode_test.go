@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"opsgate/backendclient/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
@@ -306,7 +307,7 @@ func TestTooLargeBodiesAre413(t *testing.T) {
 	req, _ := http.NewRequestWithContext(t.Context(), "POST", h.URL+"/v1/incidents", struct{ *strings.Reader }{strings.NewReader(big)})
 	req.Header.Set("Authorization", "Bearer full")
 	resp, err := http.DefaultClient.Do(req)
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != 413 {
 		t.Errorf("chunked: %d, want 413", resp.StatusCode)

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi/openapitest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	"opsgate/ratelimit"
@@ -113,14 +114,14 @@ func refusal(t *testing.T, code codes.Code, text string, fields ...string) error
 			&errdetails.BadRequest_FieldViolation{Field: field, Description: "is wrong"})
 	}
 	st, err := status.New(code, text).WithDetails(violations)
-	must(t, err)
+	testkit.Must(t, err)
 	return st.Err()
 }
 
 func withDetails(t *testing.T, code codes.Code, details ...protoadapt.MessageV1) error {
 	t.Helper()
 	st, err := status.New(code, "internal words").WithDetails(details...)
-	must(t, err)
+	testkit.Must(t, err)
 	return st.Err()
 }
 
@@ -227,11 +228,11 @@ func TestHalfClosedRequestGetsNoSuccess(t *testing.T) {
 		return nil, ctx.Err()
 	})
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", h.Listener.Addr().String())
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = conn.Close() }()
 	body := `{"title":"t","status":"resolved","impact":"none","message":"m"}`
 	_, _ = fmt.Fprintf(conn, "POST /v1/incidents HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer full\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-	must(t, conn.(*net.TCPConn).CloseWrite())
+	testkit.Must(t, conn.(*net.TCPConn).CloseWrite())
 	if answer, _ := io.ReadAll(conn); len(answer) > 0 {
 		t.Errorf("the client reads %q", answer)
 	}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 )
 
@@ -124,7 +125,7 @@ func mustMatch(t *testing.T, e Explanation, got answer) {
 		Error, Code string
 		Details     map[string]string
 	}
-	must(t, json.Unmarshal([]byte(got.body), &body))
+	testkit.Must(t, json.Unmarshal([]byte(got.body), &body))
 	if body.Code != wantCode {
 		t.Errorf("explained as %s; got %s", wantCode, got.body)
 	}
@@ -163,7 +164,7 @@ func TestExplanationOfLimits(t *testing.T) {
 	store, p := h.gateway.options.Limiter.(*ratelimit.Memory), h.gateway.options.Policies.All()[0].Policy
 	peek := func() Explanation {
 		d, err := store.Peek(t.Context(), tokenID, p)
-		must(t, err)
+		testkit.Must(t, err)
 		principal := h.gateway.options.Authenticator.(tokens)["none"]
 		return h.gateway.Explain(ExplainRequest{Path: "/v1/servers", Principal: principal, Decision: &d})
 	}
@@ -237,7 +238,7 @@ func TestExplanationInJSON(t *testing.T) {
 	h := start(t)
 	scope := h.explain("none", "GET", "/v1/servers/"+someID)
 	got, err := json.Marshal(scope)
-	must(t, err)
+	testkit.Must(t, err)
 	want := `{"answer":{"status":403,"code":"forbidden","cause":"scope","text":"this token lacks the scope servers:read",` +
 		`"details":{"required":"servers:read"},"failed_check":"scope"},` +
 		`"checks":[{"name":"capacity","outcome":"passes","detail":"0 requests are in flight"},` +
@@ -269,7 +270,7 @@ func FuzzExplain(f *testing.F) {
 	s := &services{answers: map[string]func(context.Context, proto.Message) (proto.Message, error){}}
 	s.fail("", status.Error(codes.Aborted, "reached the service"))
 	g, err := New(optionsWith(f, s))
-	must(f, err)
+	testkit.Must(f, err)
 	full, _ := g.options.Authenticator.Authenticate(f.Context(), "full", nil)
 	f.Fuzz(func(t *testing.T, method, path string) {
 		e := g.Explain(ExplainRequest{Method: method, Path: path, Principal: full})

@@ -22,6 +22,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
@@ -35,19 +36,6 @@ const (
 	someID  = "0c0c0c0c-0000-7000-8000-000000000001"
 	otherID = "0d0d0d0d-0000-7000-8000-000000000002"
 )
-
-// must ends a test, or a property of rapid, that got an error.
-func must(
-	tb interface {
-		Helper()
-		Fatal(args ...any)
-	}, err error,
-) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
-}
 
 // services implements all gRPC calls of a test: by the function set for the method, or with an empty message.
 type services struct {
@@ -142,7 +130,7 @@ func start(tb testing.TB, change ...func(*Options)) *harness {
 	}
 	o := optionsWith(tb, h.services)
 	metrics, err := NewMetrics(h.registry)
-	must(tb, err)
+	testkit.Must(tb, err)
 	o.Metrics = metrics
 	if o.LoadLimit, err = NewLoadLimit(1000, 64<<20, h.registry); err != nil {
 		tb.Fatal(err)
@@ -156,7 +144,7 @@ func start(tb testing.TB, change ...func(*Options)) *harness {
 		o.Refunds = NewRefunds(RefundsOptions{Limiter: o.Limiter, Metrics: metrics, Logger: o.Logger, Lines: o.Lines.Failed})
 	}
 	gateway, err := New(o)
-	must(tb, err)
+	testkit.Must(tb, err)
 	h.gateway = gateway
 	h.Server = httptest.NewServer(gateway)
 	tb.Cleanup(h.Close)
@@ -198,7 +186,7 @@ func optionsWith(tb testing.TB, s *services) Options {
 			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
 		},
 	})
-	must(tb, err)
+	testkit.Must(tb, err)
 	tb.Cleanup(func() { _ = clients.Close() })
 
 	principal := func(scopes ...authn.Scope) *authn.Principal {
@@ -223,14 +211,14 @@ func optionsWith(tb testing.TB, s *services) Options {
 func policies(tb testing.TB, limits ...ratelimit.Limit) *ratelimit.Policies {
 	tb.Helper()
 	p, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: policy(tb, limits...)})
-	must(tb, err)
+	testkit.Must(tb, err)
 	return p
 }
 
 func policy(tb testing.TB, limits ...ratelimit.Limit) *ratelimit.Policy {
 	tb.Helper()
 	p, err := ratelimit.NewPolicy(limits)
-	must(tb, err)
+	testkit.Must(tb, err)
 	return p
 }
 
@@ -247,7 +235,7 @@ type answer struct {
 func (h *harness) do(tb testing.TB, token, method, target, body string, headers ...string) answer {
 	tb.Helper()
 	req, err := http.NewRequestWithContext(tb.Context(), method, h.URL+target, strings.NewReader(body))
-	must(tb, err)
+	testkit.Must(tb, err)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -256,10 +244,10 @@ func (h *harness) do(tb testing.TB, token, method, target, body string, headers 
 		req.Header.Add(name, value)
 	}
 	resp, err := (&http.Transport{DisableCompression: true, DisableKeepAlives: true}).RoundTrip(req)
-	must(tb, err)
+	testkit.Must(tb, err)
 	defer func() { _ = resp.Body.Close() }()
 	data, err := io.ReadAll(resp.Body)
-	must(tb, err)
+	testkit.Must(tb, err)
 	return answer{resp, string(data)}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/decode"
 	"opsgate/ratelimit"
 )
@@ -188,7 +189,7 @@ func FuzzLimitHeaders(f *testing.F) {
 			return
 		}
 		all, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: p})
-		must(t, err)
+		testkit.Must(t, err)
 		set := newLimitSets(all, newMetrics())[0]
 		d := &ratelimit.Decision{Budgets: [ratelimit.MaxLimits]ratelimit.Budget{0: {Remaining: remaining, Reset: time.Duration(reset)}, 2: {Remaining: 5, Reset: 9e9}}}
 		seconds := func(ns int64) int64 { return (ns + 1e9 - 1) / 1e9 }

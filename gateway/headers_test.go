@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -81,7 +82,7 @@ func TestErrorsLinkToTheirExplanation(t *testing.T) {
 		}
 		got := m.send(t, start(t, change...))
 		var e struct{ Code string }
-		must(t, json.Unmarshal(got.Body.Bytes(), &e))
+		testkit.Must(t, json.Unmarshal(got.Body.Bytes(), &e))
 		if link, want := got.Header().Get("Link"), "</docs/errors/#"+e.Code+`>; rel="help"`; link != want {
 			t.Errorf("%s: Link %s, want %s", m.cause, link, want)
 		}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 )
 
@@ -121,7 +122,7 @@ func TestTokenPolicyPrecedesTeamPolicy(t *testing.T) {
 		of("partner", "partner", 30, []string{otherID}, nil),
 		of(ratelimit.ClassToken, "own", 40, []string{tokenID}, nil),
 	)
-	must(t, err)
+	testkit.Must(t, err)
 	h := start(t, func(o *Options) {
 		o.Policies = all
 		o.Authenticator = tokens{
@@ -200,7 +201,7 @@ func TestRefundIsVisibleInTheResponse(t *testing.T) {
 	got.mustFail(t, 500, "internal_error")
 	h.sendRefunds(t)
 	left, err := h.gateway.options.Limiter.(*ratelimit.Memory).Peek(t.Context(), tokenID, h.gateway.options.Policies.All()[0].Policy)
-	must(t, err)
+	testkit.Must(t, err)
 	var want []limitMember
 	for i, name := range []string{"second", "minute", "hour"} {
 		want = append(want, budgetOf(name, int64(left.Budgets[i].Remaining), wholeSeconds(left.Budgets[i].Reset)))

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	"opsgate/ratelimit"
 )
@@ -76,7 +77,7 @@ func TestRequestAboveTheInFlightLimitIsRejectedUnread(t *testing.T) {
 		{"full", "PUT", "/v1/me"}, {"full", "GET", "/v1/no-such"}, {"", "GET", "/"}, {"", "GET", "/openapi.json"},
 	} {
 		got, err := h.try(test.token, test.method, test.path)
-		must(t, err)
+		testkit.Must(t, err)
 		_ = got.Body.Close()
 		header := got.Header
 		if got.StatusCode != 503 || header.Get("Retry-After") != "1" || header.Get("X-Request-Id") == "" || header.Get("Ratelimit") != "" {
@@ -127,6 +128,6 @@ func BenchmarkShed(b *testing.B) {
 	o.Logger = slog.New(slog.NewJSONHandler(&discardWriter{}, nil))
 	o.LoadLimit = newLoadLimit(0, 64<<20)
 	g, err := New(o)
-	must(b, err)
+	testkit.Must(b, err)
 	serveInParallel(b, g, "/v1/servers")
 }

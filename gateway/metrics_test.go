@@ -6,13 +6,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/backendclient/testkit"
 )
 
 // mustCount compares the counters of one name that are not zero with want, by their label values.
 func mustCount(t *testing.T, h *harness, name string, want map[string]float64) {
 	t.Helper()
 	families, err := h.registry.Gather()
-	must(t, err)
+	testkit.Must(t, err)
 	counts, found := map[string]float64{}, false
 	for _, f := range families {
 		if f.GetName() != name {
@@ -57,7 +59,7 @@ func TestMetricsContinueAfterReload(t *testing.T) {
 	o := optionsWith(t, h.services)
 	o.Metrics = h.gateway.options.Metrics
 	next, err := New(o)
-	must(t, err)
+	testkit.Must(t, err)
 	h.Config.Handler = next
 	h.get(t, "/v1/me")
 	mustCount(t, h, "opsgate_http_requests_total", map[string]float64{" ok v1Me 200": 2})

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
@@ -45,7 +46,7 @@ func newModelled(tb testing.TB, m *model, change ...func(*Options)) *Gateway {
 		c(&o)
 	}
 	g, err := New(o)
-	must(tb, err)
+	testkit.Must(tb, err)
 	return g
 }
 

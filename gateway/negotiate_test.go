@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -68,7 +69,7 @@ func TestLargeBodiesAreCompressed(t *testing.T) {
 		t.Fatalf("header %v", zipped.Header)
 	}
 	reader, err := gzip.NewReader(strings.NewReader(zipped.body))
-	must(t, err)
+	testkit.Must(t, err)
 	if data, err := io.ReadAll(reader); err != nil || string(data) != plain.body || len(zipped.body) >= len(plain.body) {
 		t.Errorf("%d bytes of gzip hold %d, error %v", len(zipped.body), len(data), err)
 	}

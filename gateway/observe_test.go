@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/timings"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	"opsgate/ratelimit"
@@ -58,7 +59,7 @@ func TestWaitTimesAreLoggedAndCounted(t *testing.T) {
 		}
 	}
 	families, err := h.registry.Gather()
-	must(t, err)
+	testkit.Must(t, err)
 	want := map[string]time.Duration{"identity": lookup, "limiter": deciding, "service": calling}
 	for _, f := range families {
 		if f.GetName() != "opsgate_http_request_wait_seconds" {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/apidocs"
 	"opsgate/gateway/baseurl"
 )
@@ -22,14 +23,14 @@ import (
 func getPage(tb testing.TB, address, path, host string, headers ...string) (*http.Response, string) {
 	tb.Helper()
 	conn, err := (&net.Dialer{}).DialContext(tb.Context(), "tcp", address)
-	must(tb, err)
+	testkit.Must(tb, err)
 	defer func() { _ = conn.Close() }()
 	lines := append([]string{"GET " + path + " HTTP/1.1", "Host: " + host, "Connection: close"}, headers...)
 	if _, err := io.WriteString(conn, strings.Join(lines, "\r\n")+"\r\n\r\n"); err != nil {
 		tb.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	must(tb, err)
+	testkit.Must(tb, err)
 	body := io.Reader(resp.Body)
 	if resp.Header.Get("Content-Encoding") == "gzip" {
 		if body, err = gzip.NewReader(resp.Body); err != nil {
@@ -37,7 +38,7 @@ func getPage(tb testing.TB, address, path, host string, headers ...string) (*htt
 		}
 	}
 	text, err := io.ReadAll(body)
-	must(tb, err)
+	testkit.Must(tb, err)
 	return resp, string(text)
 }
 
@@ -85,7 +86,7 @@ func TestPagesHaveHTTPSIfTheConnectionHasTLS(t *testing.T) {
 	server := httptest.NewTLSServer(start(t).gateway)
 	defer server.Close()
 	resp, err := server.Client().Get(server.URL + "/openapi.yaml")
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if want := strings.ReplaceAll(embedded(t, "/openapi.yaml"), baseurl.Placeholder, server.URL); err != nil || string(body) != want {
@@ -137,7 +138,7 @@ func TestCatalogLinksToTheDescriptions(t *testing.T) {
 	}
 	decoder := json.NewDecoder(strings.NewReader(got.body))
 	decoder.DisallowUnknownFields()
-	must(t, decoder.Decode(&catalog))
+	testkit.Must(t, decoder.Decode(&catalog))
 	if len(catalog.Linkset) != 1 || catalog.Linkset[0].Anchor != h.URL+"/v1" || len(catalog.Linkset[0].Desc) != 2 {
 		t.Fatal(got.body)
 	}
@@ -272,7 +273,7 @@ func BenchmarkPage(b *testing.B) {
 			o, now := optionsWith(b, &services{}), time.Now()
 			o.Clock = func() time.Time { return now } // so that the kept page stays
 			g, err := New(o)
-			must(b, err)
+			testkit.Must(b, err)
 			req := httptest.NewRequest("GET", c.path, nil)
 			req.Header.Set("Accept-Encoding", "gzip")
 			w := &discardWriter{header: make(http.Header)}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 )
 
@@ -142,7 +143,7 @@ func TestShutdownDoesNotWaitForALimiterThatHangs(t *testing.T) {
 		l := &refundLimiter{release: make(chan struct{})}
 		registry := prometheus.NewRegistry()
 		m, err := NewMetrics(registry)
-		must(t, err)
+		testkit.Must(t, err)
 		f := NewRefunds(RefundsOptions{Limiter: l, Metrics: m})
 		for range refundWorkers + 3 {
 			f.add(&refund{})

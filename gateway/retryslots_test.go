@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 )
 
@@ -188,7 +189,7 @@ func TestOnlyRetryAfterIsSpread(t *testing.T) {
 			o := optionsWith(t, h.services)
 			o.RetrySlots, o.Limiter, o.Policies, o.Clock = h.gateway.options.RetrySlots, h.gateway.options.Limiter, h.gateway.options.Policies, h.gateway.options.Clock
 			next, err := New(o)
-			must(t, err)
+			testkit.Must(t, err)
 			h.Config.Handler = next
 		}
 		got := h.get(t, "/v1/me").mustBe(t, 429)
@@ -199,7 +200,7 @@ func TestOnlyRetryAfterIsSpread(t *testing.T) {
 	}
 	p := h.gateway.options.Policies.All()[0]
 	d, err := h.gateway.options.Limiter.(*ratelimit.Memory).Peek(t.Context(), tokenID, p.Policy)
-	must(t, err)
+	testkit.Must(t, err)
 	e := h.gateway.Explain(ExplainRequest{Path: "/v1/me", Principal: &authn.Principal{TokenID: tokenID, TeamID: teamID, AIPlan: true}, Decision: &d})
 	if e.Answer.Status != 429 || e.Answer.RetryAfter != 1 {
 		t.Errorf("explained: %d, retry after %d s", e.Answer.Status, e.Answer.RetryAfter)
@@ -225,7 +226,7 @@ func TestWaitsAreSufficientAndLimited(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(rt, "requests") {
 			now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, 20, 300, 7000}).Draw(rt, "ms later")) * time.Millisecond)
 			before, err := store.Peek(t.Context(), tokenID, g.options.Policies.All()[0].Policy)
-			must(rt, err)
+			testkit.Must(rt, err)
 			status, wait := request(t, g)
 			if status == http.StatusOK {
 				continue

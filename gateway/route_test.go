@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/jsonw"
 )
 
@@ -27,7 +28,7 @@ func TestDeprecatedOperationHasDeprecationAndSunset(t *testing.T) {
 		},
 		Deprecated: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), Sunset: time.Date(2028, 1, 1, 1, 0, 0, 0, time.FixedZone("", 3600)),
 	}
-	must(t, checkRoutes([]Route{row}))
+	testkit.Must(t, checkRoutes([]Route{row}))
 	h.gateway.engine.GET(row.Path, h.gateway.serve(h.gateway.bind(row, apiStages)))
 	old := "/v1/old/" + someID
 	tag := h.get(t, old).Header.Get("Etag")

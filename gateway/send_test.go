@@ -19,6 +19,8 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/protobuf/proto"
+
+	"opsgate/backendclient/testkit"
 )
 
 // A stalled response is one whose client reads nothing until it is cut off.
@@ -151,7 +153,7 @@ func TestHTTP2ClientThatReadsIsNotCutOff(t *testing.T) {
 			request := requestFrom("", url+path, "full")
 			request.RequestURI = ""
 			response, err := client.Do(request)
-			must(t, err)
+			testkit.Must(t, err)
 			body, err := io.ReadAll(response.Body)
 			if err != nil || response.StatusCode != 200 || response.ContentLength != int64(len(body)) && !response.Uncompressed {
 				t.Fatalf("%s: %v, %d, %d of %d bytes", path, err, response.StatusCode, len(body), response.ContentLength)
@@ -175,7 +177,7 @@ func TestUnreadHTTP2StreamIsResetAtItsDeadline(t *testing.T) {
 	_, url := serveHTTP2(t, h)
 	address := strings.TrimPrefix(url, "https://")
 	conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = conn.Close() }()
 	frames := startUnreadStream(t, conn)
 	accounted := h.gateway.options.LoadLimit.unwritten
@@ -212,7 +214,7 @@ func startUnreadStream(t *testing.T, conn net.Conn) <-chan string {
 	_, err := io.WriteString(conn, http2.ClientPreface)
 	errs = append(errs, err, framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}),
 		framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}))
-	must(t, errors.Join(errs...))
+	testkit.Must(t, errors.Join(errs...))
 	frames := make(chan string, 1)
 	go func() {
 		for {
@@ -258,15 +260,11 @@ func TestResponsesThatNetHTTPSplitsAreSentWithOneWrite(t *testing.T) {
 		}
 		t.Cleanup(server.Close)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/v1/servers", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		req.Header.Set("Authorization", "Bearer full")
 		req.Header.Set("Accept-Encoding", "identity")
 		res, err := server.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		body, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		if got := c.responses.Load(); int(got) != test.want || err != nil || int64(len(body)) != res.ContentLength {

@@ -25,6 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi/openapitest"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -64,13 +65,13 @@ func FuzzAnswer(f *testing.F) {
 		g.ServeHTTP(httptest.NewRecorder(), requestTo(routes[i]))
 		for _, answer := range []proto.Message{usual, empty} {
 			wire, err := proto.Marshal(answer)
-			must(f, err)
+			testkit.Must(f, err)
 			f.Add(uint8(i), wire)
 		}
 	}
 	for _, odd := range oddAnswers() {
 		wire, err := proto.Marshal(odd.answer)
-		must(f, err)
+		testkit.Must(f, err)
 		f.Add(uint8(slices.IndexFunc(routes, func(r Route) bool { return r.ID == odd.route })), wire)
 	}
 	validator := openapitest.NewLoose(f)
@@ -175,7 +176,7 @@ func FuzzFailure(f *testing.F) {
 	}})
 	s := &services{answers: map[string]func(context.Context, proto.Message) (proto.Message, error){}}
 	g, err := New(optionsWith(f, s))
-	must(f, err)
+	testkit.Must(f, err)
 	routes := slices.DeleteFunc(slices.Clone(g.rows), func(r Route) bool { return r.Service == "" })
 	post := uint8(slices.IndexFunc(routes, func(r Route) bool { return r.ID == "v1CreateIncident" }))
 	f.Add(post, int32(3), "words", "status_page_id", "is not a page of this team", int64(0), "", []byte{})
@@ -203,7 +204,7 @@ func FuzzFailure(f *testing.F) {
 			&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Duration(after))},
 		} {
 			packed, err := anypb.New(d)
-			must(t, err)
+			testkit.Must(t, err)
 			st.Details = append(st.Details, packed)
 		}
 		s.fail("", status.FromProto(st).Err())
@@ -228,7 +229,7 @@ func checkFailure(t *testing.T, route Route, st *spb.Status, x openapitest.Excha
 		Code    string
 		Details map[string]string
 	}
-	must(t, json.Unmarshal(x.Body, &body))
+	testkit.Must(t, json.Unmarshal(x.Body, &body))
 	wantStatus, wantCode := http.StatusInternalServerError, "internal_error"
 	for _, row := range everyCode {
 		tooLarge := row.code == codes.ResourceExhausted && strings.Contains(st.Message, "larger than max")

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi/openapitest"
 	"opsgate/proto/contract"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -70,7 +71,7 @@ func viewOf(t *testing.T, h *harness, route Route) string {
 	if err := json.Compact(&compact, []byte(got.body)); err != nil || compact.String() != got.body {
 		t.Errorf("%s: the body is not compact JSON (%v): %s", route.ID, err, got.body)
 	}
-	must(t, json.Indent(&indented, []byte(got.body), "", "  "))
+	testkit.Must(t, json.Indent(&indented, []byte(got.body), "", "  "))
 	openapitest.New(t).CheckResponse(t, openapitest.Exchange{
 		Request: got.Request, RequestBody: []byte(validBody(route)), Status: got.StatusCode, Header: got.Header, Body: []byte(got.body),
 	})
@@ -117,14 +118,14 @@ func writeGoldenViews(t *testing.T, titles []string, views map[string]string) {
 	for _, title := range titles {
 		fmt.Fprintf(&file, "== %s\n%s\n", title, views[title])
 	}
-	must(t, os.WriteFile(viewsFile, []byte(file.String()), 0o600))
+	testkit.Must(t, os.WriteFile(viewsFile, []byte(file.String()), 0o600))
 }
 
 // goldenViews returns the recorded views by their titles.
 func goldenViews(t *testing.T) map[string]string {
 	t.Helper()
 	data, err := os.ReadFile(viewsFile)
-	must(t, err)
+	testkit.Must(t, err)
 	views := make(map[string]string)
 	for section := range strings.SplitSeq("\n"+string(data), "\n== ") {
 		title, body, _ := strings.Cut(section, "\n")

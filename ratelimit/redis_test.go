@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/ratelimittest"
 	"opsgate/ratelimit/redisstore"
@@ -129,16 +130,12 @@ func (c *comparison) actions() map[string]func(*rapid.T) {
 				t.Skip("nothing was admitted")
 			}
 			d := rapid.SampledFrom(c.admitted).Draw(t, "decision")
-			if err := c.redis.Refund(context.Background(), "t", c.policy, d); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, c.redis.Refund(context.Background(), "t", c.policy, d))
 			c.account = slices.Clone(c.account).Refund(d.At)
 			c.checkStored(t)
 		},
 		"lose the account": func(t *rapid.T) {
-			if err := c.client.Del(context.Background(), c.key).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, c.client.Del(context.Background(), c.key).Err())
 			c.account = nil
 		},
 		"wait":          func(t *rapid.T) { advance(rapid.Int64Range(0, 20_000_000).Draw(t, "µs")) },
@@ -152,9 +149,7 @@ func (c *comparison) actions() map[string]func(*rapid.T) {
 func TestScriptDecidesAsThePackageDoes(t *testing.T) {
 	server := redistest.Start(t)
 	client, err := redisstore.NewClient(redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: 5 * time.Second, DialTimeout: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	var n atomic.Int64
 	rapid.Check(t, func(t *rapid.T) {
@@ -163,9 +158,7 @@ func TestScriptDecidesAsThePackageDoes(t *testing.T) {
 		c.redis, err = redisstore.New(redisstore.Options{
 			Client: client, Prefix: prefix, Clock: c.clock.Now, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Repeat(c.actions())
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 )
@@ -33,9 +34,7 @@ func newScenario(t *testing.T, files tlsfiles.Files) *scenario {
 	s := &scenario{files: files}
 	var err error
 	s.Reloader, err = files.Reloader(slog.New(slog.NewTextHandler(&s.log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return s
 }
 
@@ -48,9 +47,7 @@ func (s *scenario) mustBe(t *testing.T, name string, lines ...string) *tls.Confi
 		t.Error("unchanged files were parsed again")
 	}
 	leaf, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if leaf.Subject.CommonName != name {
 		t.Errorf("certificate of %s, want %s", leaf.Subject.CommonName, name)
 	}
@@ -77,9 +74,7 @@ func TestValidChangedFilesAreUsed(t *testing.T) {
 
 	put := func(path, content string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	}
 	second.Write(t, folder, "b")
 	if s.mustBe(t, "b", used) == before {
@@ -90,9 +85,7 @@ func TestValidChangedFilesAreUsed(t *testing.T) {
 	s.mustBe(t, "b") // it is logged already
 	put(s.files.CAFile, "nothing")
 	s.mustBe(t, "b", unused) // for another reason
-	if err := os.Remove(s.files.CertFile); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(s.files.CertFile))
 	s.mustBe(t, "b", unused+`" error="read the certificate: open `+s.files.CertFile)
 	first.Write(t, folder, "c")
 	s.mustBe(t, "c", used)
@@ -103,9 +96,7 @@ func TestServersWithCBCSuitesOnlyAreRefused(t *testing.T) {
 	files := authority.Write(t, t.TempDir(), "client")
 	files.ServerName = "server"
 	config, err := files.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, offer := range []struct {
 		suite uint16
 		taken bool
@@ -131,13 +122,9 @@ func TestServersWithCBCSuitesOnlyAreRefused(t *testing.T) {
 
 func TestRecoveryOfAMissingFileIsLogged(t *testing.T) {
 	s := newScenario(t, tlsfilestest.NewAuthority(t, "known").Write(t, t.TempDir(), "a"))
-	if err := os.Rename(s.files.CAFile, s.files.CAFile+".moved"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(s.files.CAFile, s.files.CAFile+".moved"))
 	s.mustBe(t, "a", unused)
-	if err := os.Rename(s.files.CAFile+".moved", s.files.CAFile); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(s.files.CAFile+".moved", s.files.CAFile))
 	s.mustBe(t, "a", used)
 }
 
@@ -163,9 +150,7 @@ func TestInvalidFilesAreRefused(t *testing.T) {
 
 func TestNoFilesMeansSystemRoots(t *testing.T) {
 	config, err := tlsfiles.Files{ServerName: "redis.example"}.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if config.RootCAs != nil || config.Certificates != nil || config.ServerName != "redis.example" || config.MinVersion != tls.VersionTLS12 {
 		t.Errorf("%+v", config)
 	}

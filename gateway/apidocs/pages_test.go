@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/apidocs/site"
 	"opsgate/gateway/baseurl"
 	"opsgate/gateway/openapi"
@@ -57,9 +58,7 @@ func TestEveryPageHasItsTypePolicyAndGzip(t *testing.T) {
 // The rendered pages are embedded: a change of their sources has no effect without the generator.
 func TestPagesAreCurrent(t *testing.T) {
 	want, err := site.Render(openapi.JSON(), os.DirFS("guides"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want["/openapi.json"] = openapi.JSON()
 	for path, body := range want {
 		if !bytes.Equal(pages()[path].Body, body) {
@@ -214,9 +213,7 @@ type entry struct {
 
 func index(t *testing.T) (entries []entry) {
 	t.Helper()
-	if err := json.Unmarshal(pages()["/docs/search.json"].Body, &entries); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(pages()["/docs/search.json"].Body, &entries))
 	return entries
 }
 
@@ -274,9 +271,7 @@ func (l loose) properties(schema loose) (paths []string) {
 func readLoose(t *testing.T) loose {
 	t.Helper()
 	document := loose{}
-	if err := json.Unmarshal(openapi.JSON(), &document); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(openapi.JSON(), &document))
 	return document
 }
 

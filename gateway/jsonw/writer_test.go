@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"opsgate/backendclient/testkit"
 )
 
 func TestDocumentWithEveryType(t *testing.T) {
@@ -103,9 +105,7 @@ func TestTimeRange(t *testing.T) {
 		"9999-12-31T23:59:59.999Z",
 	} {
 		at, err := time.Parse(time.RFC3339, want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var w Writer
 		w.Time("at", timestamppb.New(at))
 		if got := string(w.Bytes()); got != `"at":"`+want+`"` {

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
@@ -15,9 +16,7 @@ import (
 func audited(t rapid.TB, events []demand.Event, interruptions ...demand.Interruption) *demand.AuditReport {
 	t.Helper()
 	report, err := demand.Audit(sequence(events...), demand.AuditOptions{Interruptions: func() []demand.Interruption { return interruptions }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return report
 }
 

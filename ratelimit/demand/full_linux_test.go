@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/demand"
 )
 
@@ -17,19 +18,13 @@ func TestFullDiskLeavesNoIncompleteLine(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
 	defer signal.Reset(syscall.SIGXFSZ)
 	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
 	full := before
 	full.Cur = uint64(size(t, p)) + 1000
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full))
 	restored := false
 	restore := func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before))
 		restored = true
 	}
 	defer func() {

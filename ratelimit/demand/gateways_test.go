@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
@@ -32,9 +33,7 @@ func TestEachFileOfARecordHasTheGateways(t *testing.T) {
 	r.Record(demand.Event{At: now, TokenID: "tok_1", TeamID: "harbour", Allowed: true})
 	r.stop()
 	opened, err := demand.Open(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = opened.Close() }()
 	report, err := demand.Audit(opened.Events(), demand.AuditOptions{Periods: opened.Periods})
 	if err != nil || report.Requests >= 8000 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
@@ -76,14 +77,10 @@ func TestInterruptionsOfARecordAreRead(t *testing.T) {
 		`{"dropped":3,"from":"2026-01-02T12:00:02Z","to":"2026-01-02T12:00:04Z"}`+"\n"+
 		line(5, "a")+header+line(8, "b")+line(7, "a")+line(6, "c"))
 	opened, err := demand.Open(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = opened.Close() }()
 	for _, err := range opened.Events() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 	at := func(second int) time.Time { return noon().Add(time.Duration(second) * time.Second) }
 	want := []demand.Interruption{
@@ -106,15 +103,11 @@ func TestDroppedEventsHaveTheirTime(t *testing.T) {
 	}
 	m.write(t)
 	opened, err := demand.Open(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = opened.Close() }()
 	kept := 0
 	for _, err := range opened.Events() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		kept++
 	}
 	want := []demand.Interruption{{

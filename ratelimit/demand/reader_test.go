@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
@@ -140,9 +141,7 @@ func TestReadersSkipIncompleteLinesAndSort(t *testing.T) {
 func TestRecordRotatedWhileItIsOpenedIsReadOnce(t *testing.T) {
 	p := path(t)
 	appendTo(t, p, header+line(1, "a"))
-	if err := os.Link(p, p+".1"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Link(p, p+".1"))
 	if events, _ := read(t, p); len(events) != 1 {
 		t.Errorf("got %+v", events)
 	}
@@ -152,16 +151,12 @@ func TestMissingRecordIsAnError(t *testing.T) {
 	good := path(t)
 	appendTo(t, good, header)
 	for _, twice := range []string{good, good + ".1"} {
-		if err := os.WriteFile(good+".1", nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(good+".1", nil, 0o600))
 		if _, err := demand.Open(good, twice); err == nil || !strings.Contains(err.Error(), "named twice") {
 			t.Errorf("%s again: got %v", twice, err)
 		}
 	}
-	if err := os.Remove(good + ".1"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(good+".1"))
 	if _, err := demand.Open(good, good+".nowhere"); err == nil || !strings.Contains(err.Error(), "nowhere: no such file") {
 		t.Errorf("got %v", err)
 	}
@@ -171,9 +166,7 @@ func TestIterationCanStopEarly(t *testing.T) {
 	p := path(t)
 	appendTo(t, p, header+line(1, "a")+line(2, "b"))
 	opened, err := demand.Open(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = opened.Close() }()
 	for e, err := range opened.Events() {
 		if err != nil || e.TokenID != "a" {
@@ -243,9 +236,7 @@ func FuzzRead(f *testing.F) {
 		p := path(t)
 		appendTo(t, p, string(content))
 		opened, err := demand.Open(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer func() { _ = opened.Close() }()
 		report, err := demand.Replay(opened.Events(), func(time.Time) (*ratelimit.Policies, error) { return policies, nil })
 		if err != nil {
@@ -258,9 +249,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("got %+v", report)
 		}
 		again, err := demand.Open(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer func() { _ = again.Close() }()
 		proof, err := demand.Audit(again.Events(), demand.AuditOptions{Assumed: always(policies), Interruptions: again.Interruptions})
 		if err != nil || proof.Requests != report.Requests || proof.Admitted != report.Requests-report.Before.Denied {

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
@@ -40,9 +41,7 @@ func newRecording(t testing.TB, o demand.Options) *recording {
 	o.Registerer, o.Logger = r.registry, slog.New(slog.NewTextHandler(r.log, nil))
 	o.Sample, o.MaxBytes = cmp.Or(o.Sample, 1), cmp.Or(o.MaxBytes, demand.MinBytes)
 	recorder, err := demand.NewRecorder(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r.Recorder = recorder
 	return r
 }
@@ -69,9 +68,7 @@ func record(t testing.TB, o demand.Options) *recording {
 func (r *recording) counted(t testing.TB, name, label string) float64 {
 	t.Helper()
 	families, err := r.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			if family.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
@@ -87,15 +84,11 @@ func (r *recording) counted(t testing.TB, name, label string) float64 {
 func read(t testing.TB, paths ...string) ([]demand.Event, demand.Summary) {
 	t.Helper()
 	opened, err := demand.Open(paths...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = opened.Close() }()
 	var events []demand.Event
 	for e, err := range opened.Events() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		events = append(events, e)
 	}
 	return events, opened.Summary()
@@ -151,9 +144,7 @@ func TestDecisionsRefundsAndResetsAreRecorded(t *testing.T) {
 	p := path(t)
 	r := record(t, demand.Options{Path: p, Clock: clock})
 	policy, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: "second", Requests: 1, Per: time.Second}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	admitted := ratelimit.Decision{Allowed: true, DeniedBy: -1, At: noon()}
 	denied := ratelimit.Decision{RetryAfter: time.Second, At: noon().Add(1), Local: true, Cached: true}
 	ahead := ratelimit.Decision{Allowed: true, At: noon().Add(2 * time.Hour)}
@@ -261,9 +252,7 @@ func TestMetricsAreRegisteredOnce(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	families, err := r.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {
 		t.Errorf("got %v %v", problems, err)
 	}
@@ -275,18 +264,14 @@ func TestFullQueueDropsAndCountsEvents(t *testing.T) {
 	recorder, err := demand.NewRecorder(demand.Options{
 		Path: p, Sample: 1, MaxBytes: 2 * demand.MinBytes, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	const n = 10_000
 	for i := range n {
 		recorder.Record(request(i))
 	}
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := errors.Join(recorder.Run(done), recorder.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(recorder.Run(done), recorder.Close()))
 	events, summary := read(t, p)
 	if summary.Dropped == 0 || len(events)+int(summary.Dropped) != n {
 		t.Errorf("%d events and %d dropped of %d", len(events), summary.Dropped, n)
@@ -312,9 +297,7 @@ func TestEventsAreWrittenWithinASecond(t *testing.T) {
 
 func BenchmarkRecord(b *testing.B) {
 	policy, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: "second", Requests: 1, Per: time.Second}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	d := ratelimit.Decision{Allowed: true, DeniedBy: -1, At: noon()}
 	for name, share := range map[string]float64{"unsampled": 1e-9, "sampled": 1} {
 		b.Run(name, func(b *testing.B) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 	"opsgate/ratelimit/redisstore"
@@ -23,16 +24,12 @@ func redisStore(t *testing.T, server *redistest.Server) *redisstore.Store {
 	client, err := redisstore.NewClient(redisstore.ClientOptions{
 		Addresses: []string{server.Addr()}, PoolSize: 8, Timeout: 5 * time.Second, DialTimeout: 5 * time.Second,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	store, err := redisstore.New(redisstore.Options{
 		Client: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return store
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
@@ -21,9 +22,7 @@ func limit(name string, requests int, per time.Duration) ratelimit.Limit {
 func policyOf(t rapid.TB, limits ...ratelimit.Limit) *ratelimit.Policy {
 	t.Helper()
 	p, err := ratelimit.NewPolicy(limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return p
 }
 
@@ -32,9 +31,7 @@ func policies(t rapid.TB, def, harbour *ratelimit.Policy) *ratelimit.Policies {
 	t.Helper()
 	p, err := ratelimit.NewPolicies(ratelimit.Assignment{Key: "rate_limit.limits", Policy: def},
 		ratelimit.Assignment{Class: "partner", Key: "rate_limit.classes.partner", Policy: harbour, Teams: []string{"harbour"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return p
 }
 
@@ -55,9 +52,7 @@ func sequence(events ...demand.Event) iter.Seq2[demand.Event, error] {
 func replayed(t rapid.TB, p *ratelimit.Policies, events iter.Seq2[demand.Event, error]) *demand.Report {
 	t.Helper()
 	report, err := demand.Replay(events, always(p))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return report
 }
 
@@ -121,9 +116,7 @@ func TestReplayUnderTheSameLimitsDecidesTheSame(t *testing.T) {
 		}
 		r.stop()
 		opened, err := demand.Open(path)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		testkit.Must(rt, err)
 		defer func() { _ = opened.Close() }()
 		got := replayed(rt, p, opened.Events())
 		if got.NewlyDenied != 0 || got.NewlyAdmitted != 0 || got.Before != got.After || got.Before.Denied != denied || got.Requests != uint64(requests) {

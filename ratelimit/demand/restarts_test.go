@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
@@ -13,14 +14,10 @@ import (
 func startsIn(t *testing.T, path string) (starts []demand.Interruption) {
 	t.Helper()
 	opened, err := demand.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = opened.Close() }()
 	for _, err := range opened.Events() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 	for _, x := range opened.Interruptions() {
 		if x.Kind != demand.GatewayStarted {
@@ -122,9 +119,7 @@ func TestWindowsAcrossAStartInOrderAreAudited(t *testing.T) {
 		_ = m.Close()
 	}
 	opened, err := demand.Open(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = opened.Close() }()
 	report, err := demand.Audit(opened.Events(), demand.AuditOptions{Interruptions: opened.Interruptions})
 	if err != nil || report.Violations() != 1 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/demand"
 )
 
@@ -36,9 +37,7 @@ func (m *manual) write(t testing.TB) {
 	t.Helper()
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := m.Run(ended); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Run(ended))
 }
 
 // recordAll records and writes the requests with numbers from (inclusive) to (exclusive).
@@ -61,9 +60,7 @@ func size(t testing.TB, path string) int64 {
 	if os.IsNotExist(err) {
 		return 0
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return info.Size()
 }
 
@@ -96,9 +93,7 @@ func TestRestartAppendsToTheRecord(t *testing.T) {
 	for i := range 3 {
 		m := newManual(t, demand.Options{Path: p, Sample: []float64{1, 0.999, 0.9999}[i]})
 		m.recordAll(t, 10*i, 10*i+5)
-		if err := m.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, m.Close())
 		appendTo(t, p, `{"at":"2026-01-02T12`) // killed while writing the next line
 	}
 	events, summary := read(t, p)
@@ -113,15 +108,11 @@ func TestRestartAppendsToTheRecord(t *testing.T) {
 func appendTo(t testing.TB, path, text string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := f.WriteString(text); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, f.Close())
 }
 
 func TestRecordLargerThanItsBoundIsReplaced(t *testing.T) {
@@ -130,9 +121,7 @@ func TestRecordLargerThanItsBoundIsReplaced(t *testing.T) {
 	for i := range 8 {
 		m.recordAll(t, 6000*i, 6000*(i+1))
 	}
-	if err := m.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Close())
 	if size(t, p) < demand.MinBytes {
 		t.Fatal("the record is small")
 	}
@@ -175,9 +164,7 @@ func TestRemovedFileIsCreatedAgain(t *testing.T) {
 	p := path(t)
 	m := newManual(t, demand.Options{Path: p})
 	m.recordAll(t, 0, 3)
-	if err := os.Remove(p); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(p))
 	m.recordAll(t, 3, 7)
 	if events, _ := read(t, p); len(events) != 4 || m.dropped(t) != 0 {
 		t.Errorf("got %+v", events)
@@ -188,12 +175,8 @@ func TestRemovedFileIsCreatedAgain(t *testing.T) {
 func TestWriteFailureIsCountedLoggedOnceAMinuteAndRepaired(t *testing.T) {
 	p := path(t)
 	m := newManual(t, demand.Options{Path: p})
-	if err := os.Remove(p); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(p, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(p))
+	testkit.Must(t, os.Mkdir(p, 0o700))
 	for i := range 121 { // seconds
 		m.recordAll(t, i, i+1)
 		m.now = m.now.Add(time.Second)
@@ -205,9 +188,7 @@ func TestWriteFailureIsCountedLoggedOnceAMinuteAndRepaired(t *testing.T) {
 	if len(lines) != 3 || !strings.Contains(lines[1], "dropped=60") || !strings.Contains(lines[2], "not a regular file") {
 		t.Errorf("the log has\n%s", m.log)
 	}
-	if err := os.Remove(p); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(p))
 	m.recordAll(t, 200, 203)
 	m.recordAll(t, 203, 206)
 	if events, summary := read(t, p); len(events) != 6 || summary.Dropped != 121 {

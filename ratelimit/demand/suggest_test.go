@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
@@ -15,9 +16,7 @@ import (
 func suggested(t rapid.TB, events []demand.Event, o demand.SuggestOptions) *demand.Suggestion {
 	t.Helper()
 	s, err := demand.Suggest(sequence(events...), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return s
 }
 

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/ratelimittest"
@@ -38,9 +39,7 @@ func newStore(t rapid.TB, o failover.Options) *failover.Store {
 		o.Registerer = prometheus.NewRegistry()
 	}
 	s, err := failover.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.SetStallTick(time.Hour) // the clock of a bubble does not stall, and each tick costs
 	return s
 }
@@ -70,9 +69,7 @@ func start(t *testing.T, s *sharedStore, settings failover.Settings) *failover.S
 func decide(t rapid.TB, s *failover.Store, token string, p *ratelimit.Policy) ratelimit.Decision {
 	t.Helper()
 	d, err := s.Decide(context.Background(), token, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return d
 }
 

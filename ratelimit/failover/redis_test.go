@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/ratelimittest"
@@ -25,14 +26,10 @@ func gateway(t *testing.T, server *redistest.Server, replicas int, timeout time.
 	client, err := redisstore.NewClient(redisstore.ClientOptions{
 		Addresses: []string{server.Addr()}, PoolSize: 16, Timeout: timeout, DialTimeout: 2 * timeout,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	shared, err := redisstore.New(redisstore.Options{Client: client, Logger: log, Registerer: registry})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	store := newStore(t, failover.Options{
 		Shared: shared, Settings: failover.Settings{Replicas: replicas, ProbeEvery: 100 * time.Millisecond}, Logger: log, Registerer: registry,
 	})
@@ -48,26 +45,10 @@ func gateway(t *testing.T, server *redistest.Server, replicas int, timeout time.
 	return store
 }
 
-// eventually waits for a condition to hold.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	again := time.NewTicker(2 * time.Millisecond)
-	defer again.Stop()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("timed out: %s", what)
-		case <-again.C:
-		}
-	}
-}
-
 // awaitShared waits until the shared store decides on the token.
 func awaitShared(t *testing.T, s *failover.Store, token string, p *ratelimit.Policy) {
 	t.Helper()
-	eventually(t, "redis decides", func() bool {
+	testkit.Eventually(t, "redis decides", func() bool {
 		d, err := s.Peek(t.Context(), token, p)
 		return err == nil && !d.Local
 	})
@@ -182,7 +163,7 @@ func TestBusyTokenKeepsItsLimitThroughAnOutage(t *testing.T) {
 	server.Restart()
 	load(2 * time.Second)
 	for _, g := range gateways {
-		eventually(t, "redis is in use again", func() bool { return g.State().Mode == ratelimit.ModeShared })
+		testkit.Eventually(t, "redis is in use again", func() bool { return g.State().Mode == ratelimit.ModeShared })
 	}
 	allowed := 10 * (time.Since(began).Seconds()*10 + 1)
 	t.Logf("%d admitted, of %.0f", n, allowed)

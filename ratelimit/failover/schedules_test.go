@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/ratelimittest"
@@ -18,9 +19,7 @@ import (
 func checkInBubbles(t *testing.T, property func(t *rapid.T)) {
 	t.Helper()
 	checks, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	made := 0
 	for made < checks && !t.Failed() {
 		synctest.Test(t, func(t *testing.T) {

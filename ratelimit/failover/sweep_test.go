@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 )
 
@@ -36,13 +37,9 @@ func TestSweepDropsTokensWithoutUsage(t *testing.T) {
 	clock := func() time.Time { return now }
 	f := &statelessStore{now: clock}
 	s, err := New(Options{Shared: f, Clock: clock, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: "minute", Requests: 100, Per: time.Minute}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	request := func(tokenID string) {
 		t.Helper()
 		if _, err := s.Decide(t.Context(), tokenID, p); err != nil {

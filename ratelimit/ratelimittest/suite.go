@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 )
 
@@ -49,9 +50,7 @@ func Run(t *testing.T, newSubject Factory) {
 func Policy(t rapid.TB, limits ...ratelimit.Limit) *ratelimit.Policy {
 	t.Helper()
 	p, err := ratelimit.NewPolicy(limits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return p
 }
 
@@ -66,33 +65,25 @@ func (s Subject) gateway() ratelimit.Store { return s.Stores[rand.IntN(len(s.Sto
 func (s Subject) decide(t rapid.TB, token string, p *ratelimit.Policy) ratelimit.Decision {
 	t.Helper()
 	d, err := s.gateway().Decide(context.Background(), token, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return d
 }
 
 func (s Subject) peek(t rapid.TB, token string, p *ratelimit.Policy) ratelimit.Decision {
 	t.Helper()
 	d, err := s.gateway().Peek(context.Background(), token, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return d
 }
 
 func (s Subject) reset(t rapid.TB, token string) {
 	t.Helper()
-	if err := s.gateway().Reset(context.Background(), token); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.gateway().Reset(context.Background(), token))
 }
 
 func (s Subject) refund(t rapid.TB, token string, p *ratelimit.Policy, d ratelimit.Decision) {
 	t.Helper()
-	if err := s.gateway().Refund(context.Background(), token, p, d); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.gateway().Refund(context.Background(), token, p, d))
 }
 
 // policies returns the policies of schedules. They have the eight windows of an account: 0.1, 1, 7 and 60 s, of times and of buckets but for

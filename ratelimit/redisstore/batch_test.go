@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
@@ -30,9 +31,7 @@ func concurrently(callers int, call func(caller int)) {
 func used(t *testing.T, s *redisstore.Store, token string, p *ratelimit.Policy) int {
 	t.Helper()
 	d, err := s.Peek(t.Context(), token, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return p.Limits()[0].Requests - d.Budgets[0].Remaining
 }
 
@@ -60,7 +59,7 @@ func TestServerThatResumesExecutesFewCallsThatTimedOut(t *testing.T) {
 		}
 	})
 	server.Resume()
-	eventually(t, "the server answers again", func() bool { return s.Ping(t.Context()) == nil })
+	testkit.Eventually(t, "the server answers again", func() bool { return s.Ping(t.Context()) == nil })
 	late := used(t, s, "t", p) - int(decided.Load())
 	t.Logf("%d decided, %d executed late, the longest call took %v", decided.Load(), late, time.Duration(longest.Load()))
 	if late < 0 || late > 32 {
@@ -75,12 +74,8 @@ func TestServerThatResumesExecutesFewCallsThatTimedOut(t *testing.T) {
 func TestErrorOfACallAffectsNoOther(t *testing.T) {
 	server := redistest.Start(t)
 	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})})
-	if err := server.Client().LPush(t.Context(), "opsgate:account:3:ok1", "of another type").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "resetkeys", "~opsgate:account:3:ok*").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, server.Client().LPush(t.Context(), "opsgate:account:3:ok1", "of another type").Err())
+	testkit.Must(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "resetkeys", "~opsgate:account:3:ok*").Err())
 	p := hourly(t, 1000)
 	concurrently(60, func(caller int) {
 		for n := range 50 {
@@ -184,7 +179,7 @@ func TestAccountsMoveWithTheirSlotUnderLoad(t *testing.T) {
 	for _, step := range moveSlot(t, cluster, "opsgate:account:3:"+token) {
 		step()
 		goal := decided.Load() + 200
-		eventually(t, "more are decided", func() bool { return decided.Load() > goal })
+		testkit.Eventually(t, "more are decided", func() bool { return decided.Load() > goal })
 	}
 	stop()
 	wg.Wait()
@@ -232,9 +227,7 @@ func TestConcurrentCallsShareConnections(t *testing.T) {
 		t.Errorf("%d calls of the hook", got)
 	}
 	clients, err := server.Client().ClientList(t.Context()).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if n := strings.Count(clients, "cmd=evalsha"); n > 4 {
 		t.Errorf("%d connections", n)
 	}

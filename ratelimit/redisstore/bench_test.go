@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/ratelimittest"
 	"opsgate/ratelimit/redisstore"
@@ -48,9 +49,7 @@ func BenchmarkDecide(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			if err := server.Client().ConfigResetStat(b.Context()).Err(); err != nil {
-				b.Fatal(err)
-			}
+			testkit.Must(b, server.Client().ConfigResetStat(b.Context()).Err())
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				if _, err := s.Decide(b.Context(), ids[i%len(ids)], c.p); err != nil {
@@ -77,17 +76,13 @@ func usage(p *ratelimit.Policy, past int) (own ratelimit.Account) {
 func scriptTime(tb testing.TB, server *redistest.Server) float64 {
 	tb.Helper()
 	stats, err := server.Client().Info(tb.Context(), "commandstats").Result()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	for line := range strings.Lines(stats) {
 		if calls, found := strings.CutPrefix(line, "cmdstat_evalsha:"); found {
 			_, after, _ := strings.Cut(calls, "usec_per_call=")
 			value, _, _ := strings.Cut(after, ",")
 			micros, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				tb.Fatal(err)
-			}
+			testkit.Must(tb, err)
 			return micros
 		}
 	}

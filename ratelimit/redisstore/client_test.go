@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -54,5 +55,5 @@ func TestMasterBehindASentinel(t *testing.T) {
 	if d := decide(t, s, "t", specified(t)); !d.Allowed {
 		t.Errorf("%+v", d)
 	}
-	eventually(t, "it is subscribed to refunds", s.Subscribed)
+	testkit.Eventually(t, "it is subscribed to refunds", s.Subscribed)
 }

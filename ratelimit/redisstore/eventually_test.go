@@ -1,33 +1,16 @@
 package redisstore_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
-
-// eventually waits for a condition to hold.
-func eventually(tb testing.TB, what string, holds func() bool) {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
-	defer cancel()
-	again := time.NewTicker(2 * time.Millisecond)
-	defer again.Stop()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			tb.Fatalf("timed out: %s", what)
-		case <-again.C:
-		}
-	}
-}
 
 // decideConcurrently makes one request of each of many tokens, by 16 clients.
 func decideConcurrently(tb testing.TB, s *redisstore.Store, p *ratelimit.Policy, tokens int) {
@@ -50,9 +33,7 @@ func decideConcurrently(tb testing.TB, s *redisstore.Store, p *ratelimit.Policy,
 func usedMemory(tb testing.TB, server *redistest.Server) int {
 	tb.Helper()
 	stats, err := server.Client().Info(tb.Context(), "memory").Result()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	var used int
 	for line := range strings.Lines(stats) {
 		_, _ = fmt.Sscanf(line, "used_memory:%d", &used)

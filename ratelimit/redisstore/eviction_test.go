@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -28,9 +29,7 @@ func configure(t *testing.T, client redis.UniversalClient, name, value string) {
 	} else {
 		err = set(t.Context(), client.(*redis.Client))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }
 
 func TestServersThatMayEvictAreCounted(t *testing.T) {

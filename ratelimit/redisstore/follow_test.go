@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/ratelimittest"
 	"opsgate/ratelimit/redisstore"
@@ -44,9 +45,7 @@ func newFollowing(t *testing.T, o redisstore.Options, onRefund func(tokenID stri
 func decide(t testing.TB, s ratelimit.Store, token string, p *ratelimit.Policy) ratelimit.Decision {
 	t.Helper()
 	d, err := s.Decide(t.Context(), token, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return d
 }
 
@@ -67,16 +66,12 @@ func TestRefundsAndResetsArePublished(t *testing.T) {
 		if got := <-refunded; got != "" {
 			t.Errorf("round %d: %q refunded, want all after subscribing", round, got)
 		}
-		eventually(t, "it is subscribed", here.Subscribed)
+		testkit.Eventually(t, "it is subscribed", here.Subscribed)
 		admitted := decide(t, there, "t", p)
 		for range 2 { // the second refund changes nothing
-			if err := there.Refund(t.Context(), "t", p, admitted); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, there.Refund(t.Context(), "t", p, admitted))
 		}
-		if err := there.Reset(t.Context(), "other"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, there.Reset(t.Context(), "other"))
 		if first, second := <-refunded, <-refunded; first != "t" || second != "other" {
 			t.Errorf("round %d: %q and %q refunded", round, first, second)
 		}
@@ -99,9 +94,7 @@ func (l lines) Write(line []byte) (int, error) {
 func valueOf(t *testing.T, metrics *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, f := range families {
 		if m := f.GetMetric()[0]; f.GetName() == name {
 			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
@@ -124,18 +117,16 @@ func TestBrokenSubscriptionIsReplaced(t *testing.T) {
 			return s.Subscribed() == want && (valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_subscribed") == 1) == want
 		}
 	}
-	eventually(t, "it is subscribed", subscribed(true))
-	if err := server.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Eventually(t, "it is subscribed", subscribed(true))
+	testkit.Must(t, server.Client().Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub").Err())
 	if line := <-log; !strings.Contains(line, "no subscription") { // the metric is 0 for a short time only
 		t.Errorf("logged %q", line)
 	}
-	eventually(t, "it is subscribed again", subscribed(true))
+	testkit.Eventually(t, "it is subscribed again", subscribed(true))
 	server.Pause()
-	eventually(t, "the hang is detected", subscribed(false))
+	testkit.Eventually(t, "the hang is detected", subscribed(false))
 	server.Resume()
-	eventually(t, "it is subscribed after the hang", subscribed(true))
+	testkit.Eventually(t, "it is subscribed after the hang", subscribed(true))
 }
 
 // A user that may not execute PING loses each subscription at its first ping. That is one interruption for the log and the metric.
@@ -143,19 +134,17 @@ func TestRepeatedInterruptionsAreLoggedOnce(t *testing.T) {
 	server := redistest.Start(t)
 	mayPing := func(rule string) {
 		t.Helper()
-		if err := server.Client().Do(t.Context(), "ACL", "SETUSER", "default", rule).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "default", rule).Err())
 	}
 	mayPing("-ping")
 	var subscriptions atomic.Int64
-	metrics, log := prometheus.NewRegistry(), new(lockedBuffer)
+	metrics, log := prometheus.NewRegistry(), new(testkit.Buffer)
 	subscribed := func() float64 { return valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_subscribed") }
 	newFollowing(t, redisstore.Options{
 		Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Registerer: metrics,
 		Logger: slog.New(slog.NewTextHandler(log, nil)), SteadyAfter: time.Second,
 	}, func(string) { subscriptions.Add(1) })
-	eventually(t, "three subscriptions have ended", func() bool {
+	testkit.Eventually(t, "three subscriptions have ended", func() bool {
 		if subscribed() != 0 {
 			t.Fatalf("the subscription is reported as working after %d subscriptions", subscriptions.Load())
 		}
@@ -165,8 +154,8 @@ func TestRepeatedInterruptionsAreLoggedOnce(t *testing.T) {
 		t.Errorf("logged %s", text)
 	}
 	mayPing("+ping")
-	eventually(t, "a subscription lasts", func() bool { return subscribed() == 1 })
-	eventually(t, "the recovery is logged", func() bool { return strings.Contains(log.String(), "received again") })
+	testkit.Eventually(t, "a subscription lasts", func() bool { return subscribed() == 1 })
+	testkit.Eventually(t, "the recovery is logged", func() bool { return strings.Contains(log.String(), "received again") })
 	if text := log.String(); strings.Count(text, "\n") != 2 || !regexp.MustCompile(`interruptions=([3-9]|\d\d)`).MatchString(text) {
 		t.Errorf("logged %s", text)
 	}

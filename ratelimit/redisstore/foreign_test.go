@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/ratelimittest"
 	"opsgate/ratelimit/redisstore"
@@ -45,9 +46,7 @@ func FuzzAccount(f *testing.F) {
 		decide(f, s, "t", p)
 		c.Advance(700 * time.Millisecond)
 		value, err := client.Get(f.Context(), accountKey).Bytes()
-		if err != nil {
-			f.Fatal(err)
-		}
+		testkit.Must(f, err)
 		f.Add(value)
 		f.Add(value[:len(value)-1])
 		f.Add(append(bytes.Clone(value), 0))
@@ -58,9 +57,7 @@ func FuzzAccount(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		if err := client.Set(t.Context(), accountKey, value, 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, client.Set(t.Context(), accountKey, value, 0).Err())
 		if err := s.Refund(t.Context(), "t", p, ratelimit.Decision{Allowed: true, At: c.Now(), ShadowDeniedBy: -1}); err != nil {
 			t.Error(err)
 		}
@@ -119,9 +116,7 @@ func TestValuesThatAreNotAccountsAreReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server.Flush()
-			if err := write(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, write())
 			metrics, log := prometheus.NewRegistry(), make(lines, 10)
 			s := newStore(t, redisstore.Options{
 				Client: client, Clock: c.Now, Registerer: metrics, Logger: slog.New(slog.NewTextHandler(log, nil)),
@@ -173,9 +168,7 @@ func TestErrorsOfRedisAreReturnedAndNothingIsCounted(t *testing.T) {
 	}
 	owner := secured("secret")
 	configure := func(name, value string) {
-		if err := owner.ConfigSet(context.Background(), name, value).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, owner.ConfigSet(context.Background(), name, value).Err())
 	}
 	p := specified(t)
 	decide(t, newStore(t, redisstore.Options{Client: owner}), "t", p)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -22,9 +23,7 @@ func statusOf(name string) func() []byte { return func() []byte { return []byte(
 func peers(t *testing.T, g *gateway) (list []string) {
 	t.Helper()
 	all, err := g.Peers(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, p := range all {
 		text := "?"
 		if p.Status != nil {
@@ -41,7 +40,7 @@ func peers(t *testing.T, g *gateway) (list []string) {
 
 func awaitPeers(t *testing.T, g *gateway, want ...string) {
 	t.Helper()
-	eventually(t, fmt.Sprint("the peers are ", want), func() bool { return slices.Equal(peers(t, g), want) })
+	testkit.Eventually(t, fmt.Sprint("the peers are ", want), func() bool { return slices.Equal(peers(t, g), want) })
 }
 
 func TestGatewaysReadTheStatusesOfAll(t *testing.T) {
@@ -86,7 +85,7 @@ func TestPreviousVersionIsCountedAndHasNoStatus(t *testing.T) {
 	if got := peers(t, g); !slices.Equal(got, []string{"?", "new"}) {
 		t.Errorf("the peers are %q", got)
 	}
-	eventually(t, "the new version counts both", func() bool {
+	testkit.Eventually(t, "the new version counts both", func() bool {
 		_ = server.Client().Eval(t.Context(), previousReplicasLua, []string{replicasKey}, "old", 60_000).Err()
 		return g.Count() == 2
 	})
@@ -101,9 +100,7 @@ func TestGatewayThatIsNotHeardIsSilent(t *testing.T) {
 	write := func(name string, ago time.Duration) {
 		t.Helper()
 		at := server.Client().Time(t.Context()).Val().Add(-ago).UnixMilli()
-		if err := server.Client().HSet(t.Context(), gatewaysKey, "id of "+name, fmt.Sprint(at, " ", name)).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, server.Client().HSet(t.Context(), gatewaysKey, "id of "+name, fmt.Sprint(at, " ", name)).Err())
 	}
 	write("b", 4*heartbeat)
 	awaitPeers(t, g, "a", "b silent")
@@ -119,15 +116,15 @@ func TestGatewayThatIsNotHeardIsSilent(t *testing.T) {
 		}
 	}
 	startReporting(t, client, statusOf("f"))
-	eventually(t, "a new gateway removes what is too old", func() bool { return server.Client().HLen(t.Context(), gatewaysKey).Val() == 4 })
+	testkit.Eventually(t, "a new gateway removes what is too old", func() bool { return server.Client().HLen(t.Context(), gatewaysKey).Val() == 4 })
 	server.Pause()
-	eventually(t, "heartbeats fail", func() bool { return strings.Contains(g.log.String(), "gateways cannot be counted") })
+	testkit.Eventually(t, "heartbeats fail", func() bool { return strings.Contains(g.log.String(), "gateways cannot be counted") })
 	server.Resume()
-	eventually(t, "a read succeeds", func() bool { _, err := g.Peers(t.Context()); return err == nil })
+	testkit.Eventually(t, "a read succeeds", func() bool { _, err := g.Peers(t.Context()); return err == nil })
 	if got := strings.Join(peers(t, g), ","); strings.Contains(got, "silent") {
 		t.Errorf("right after an outage: %s", got)
 	}
-	eventually(t, "it is found again", func() bool { return strings.Contains(strings.Join(peers(t, g), ","), "b silent") })
+	testkit.Eventually(t, "it is found again", func() bool { return strings.Contains(strings.Join(peers(t, g), ","), "b silent") })
 }
 
 // What another process wrote is bounded and skipped, and does not fail the read.
@@ -140,9 +137,7 @@ func TestEntriesThatAreNotStatusesAreLeftOut(t *testing.T) {
 		"1": "", "2": "no time", "3": "-5 x", "4": "99999999999999999999 x", "5": fmt.Sprint(now), "6": bytes.Repeat([]byte("x"), 4<<10),
 		"7": fmt.Sprint(now, " ", strings.Repeat("x", redisstore.MaxStatus+100)), strings.Repeat("8", 65): fmt.Sprint(now, " x"),
 	} {
-		if err := server.Client().HSet(t.Context(), gatewaysKey, id, value).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, server.Client().HSet(t.Context(), gatewaysKey, id, value).Err())
 	}
 	if got := peers(t, g); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("the peers are %.100q", got)
@@ -157,7 +152,7 @@ func TestEntriesThatAreNotStatusesAreLeftOut(t *testing.T) {
 	if _, err := g.Peers(t.Context()); err != nil && !strings.Contains(err.Error(), "more gateways than can be read") {
 		t.Error(err)
 	}
-	eventually(t, "the next heartbeat removes them", func() bool { return server.Client().HLen(t.Context(), gatewaysKey).Val() == 1 })
+	testkit.Eventually(t, "the next heartbeat removes them", func() bool { return server.Client().HLen(t.Context(), gatewaysKey).Val() == 1 })
 	awaitPeers(t, g, "a")
 }
 
@@ -175,7 +170,7 @@ func TestCountingDoesNotNeedThePermissionForStatuses(t *testing.T) {
 			}
 			first, second := startReporting(t, newClient(t, o), statusOf("a")), startReporting(t, newClient(t, o), statusOf("b"))
 			for _, g := range []*gateway{first, second} {
-				eventually(t, "both are counted", func() bool { return g.Count() == 2 })
+				testkit.Eventually(t, "both are counted", func() bool { return g.Count() == 2 })
 				_, err := g.Peers(t.Context())
 				for _, err := range []error{err, g.StatusError()} {
 					if err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "ACL failure") &&
@@ -183,13 +178,13 @@ func TestCountingDoesNotNeedThePermissionForStatuses(t *testing.T) {
 						t.Errorf("got %v", err)
 					}
 				}
-				eventually(t, "both are logged", func() bool {
+				testkit.Eventually(t, "both are logged", func() bool {
 					return strings.Count(g.log.String(), "the status of this gateway is not written") == 1 &&
 						strings.Count(g.log.String(), "whether redis evicts keys is not known") == 1
 				})
 			}
 			second.stop()
-			eventually(t, "one is counted", func() bool { return first.Count() == 1 })
+			testkit.Eventually(t, "one is counted", func() bool { return first.Count() == 1 })
 			if strings.Contains(first.log.String(), "cannot be counted") {
 				t.Error(first.log.String())
 			}
@@ -207,9 +202,7 @@ func BenchmarkPeers(b *testing.B) {
 			status := strings.Repeat("x", 500)
 			for i := range gateways {
 				at := server.Client().Time(b.Context()).Val().UnixMilli()
-				if err := server.Client().HSet(context.Background(), gatewaysKey, fmt.Sprintf("%032x", i), fmt.Sprint(at, " ", status)).Err(); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Must(b, server.Client().HSet(context.Background(), gatewaysKey, fmt.Sprintf("%032x", i), fmt.Sprint(at, " ", status)).Err())
 			}
 			perGateway := (usedMemory(b, server) - before) / gateways
 			for b.Loop() {

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -29,29 +29,11 @@ type gateway struct {
 	*redisstore.Replicas
 
 	registry *prometheus.Registry
-	log      *lockedBuffer
+	log      *testkit.Buffer
 	beats    atomic.Int64 // heartbeats
 	stop     func()       // ends Run; idempotent
 	changed  func(before, after int)
 	changes  func() [][2]int
-}
-
-// A lockedBuffer is written to by one goroutine and read by another.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // startReporting starts a gateway with a status.
@@ -79,14 +61,12 @@ func newGateway(t testing.TB, client redis.UniversalClient) *gateway {
 	t.Helper()
 	var mu sync.Mutex
 	var changes [][2]int
-	g := &gateway{registry: prometheus.NewRegistry(), log: new(lockedBuffer)}
+	g := &gateway{registry: prometheus.NewRegistry(), log: new(testkit.Buffer)}
 	var err error
 	g.Replicas, err = redisstore.NewReplicas(redisstore.ReplicasOptions{
 		Client: client, Interval: heartbeat, Logger: slog.New(slog.NewTextHandler(g.log, nil)), Registerer: g.registry,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	g.changed = func(before, after int) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -108,7 +88,7 @@ func startGateways(t *testing.T, n int, o redisstore.ClientOptions) []*gateway {
 		gateways[i] = startReporting(t, newClient(t, o), statusOf("a"))
 	}
 	for _, g := range gateways {
-		eventually(t, "all gateways are counted", func() bool {
+		testkit.Eventually(t, "all gateways are counted", func() bool {
 			changes := g.changes() // the last one is reported after the count has changed
 			return g.Count() == n && (n == 1 || len(changes) > 0 && changes[len(changes)-1][1] == n)
 		})
@@ -143,10 +123,10 @@ func TestGatewaysAreCounted(t *testing.T) {
 			}
 			want := []string{first.ID(), gateways[1].ID(), gateways[2].ID()}
 			slices.Sort(want)
-			eventually(t, "all are members", func() bool { return slices.Equal(first.Members().IDs, want) && first.Members().Count == 3 })
+			testkit.Eventually(t, "all are members", func() bool { return slices.Equal(first.Members().IDs, want) && first.Members().Count == 3 })
 			gateways[1].stop()
 			gateways[2].stop()
-			eventually(t, "gateways that ended are not counted", func() bool { return first.Count() == 1 })
+			testkit.Eventually(t, "gateways that ended are not counted", func() bool { return first.Count() == 1 })
 			if log := first.log.String(); !strings.Contains(log, `msg="number of gateways changed" old=`) || !strings.Contains(log, "new=1") {
 				t.Errorf("got\n%s", log)
 			}
@@ -172,11 +152,9 @@ func TestCrashedGatewayIsNotCounted(t *testing.T) {
 	now := server.Client().Time(t.Context()).Val()
 	err := server.Client().ZAdd(t.Context(), replicasKey, redis.Z{Score: float64(now.Add(time.Hour).UnixMilli()), Member: "in the future"},
 		redis.Z{Score: float64(now.UnixMilli()), Member: "crashed"}).Err()
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "both are removed", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == 1 })
-	eventually(t, "one gateway is counted", func() bool { return g.Count() == 1 })
+	testkit.Must(t, err)
+	testkit.Eventually(t, "both are removed", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == 1 })
+	testkit.Eventually(t, "one gateway is counted", func() bool { return g.Count() == 1 })
 	if left := server.Client().PTTL(t.Context(), replicasKey).Val(); left <= 30*24*time.Hour {
 		t.Errorf("the key expires in %v: before accounts of the longest window", left)
 	}
@@ -193,12 +171,12 @@ func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	}
 	server.Kill()
 	for _, g := range gateways {
-		eventually(t, "a heartbeat fails", func() bool { return strings.Contains(g.log.String(), "gateways cannot be counted") })
+		testkit.Eventually(t, "a heartbeat fails", func() bool { return strings.Contains(g.log.String(), "gateways cannot be counted") })
 	}
-	eventually(t, "the members are not known", func() bool { return gateways[0].Members().Count == 0 })
+	testkit.Eventually(t, "the members are not known", func() bool { return gateways[0].Members().Count == 0 })
 	server.Restart()
-	eventually(t, "all gateways are in Redis", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == n })
-	eventually(t, "the members are known", func() bool { return gateways[0].Members().Count == n })
+	testkit.Eventually(t, "all gateways are in Redis", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == n })
+	testkit.Eventually(t, "the members are known", func() bool { return gateways[0].Members().Count == n })
 	server.Flush() // no heartbeat fails
 	afterHeartbeats(t, gateways, 5, func() {
 		if m := gateways[0].Members(); m.Count != n {
@@ -231,7 +209,7 @@ func TestLostHeartbeatsAreNotFewerGateways(t *testing.T) {
 		}
 	})
 	gateways[2].stop()
-	eventually(t, "one is removed from a set that is not lost", func() bool { return gateways[0].Count() == 2 && gateways[1].Count() == 2 })
+	testkit.Eventually(t, "one is removed from a set that is not lost", func() bool { return gateways[0].Count() == 2 && gateways[1].Count() == 2 })
 }
 
 // afterHeartbeats returns when each gateway has sent n more heartbeats. It calls do again and again until then.
@@ -241,7 +219,7 @@ func afterHeartbeats(t *testing.T, gateways []*gateway, n int64, do func()) {
 	for i, g := range gateways {
 		until[i] = g.beats.Load() + n
 	}
-	eventually(t, "heartbeats are sent", func() bool {
+	testkit.Eventually(t, "heartbeats are sent", func() bool {
 		do()
 		for i, g := range gateways {
 			if g.beats.Load() < until[i] {
@@ -255,17 +233,13 @@ func afterHeartbeats(t *testing.T, gateways []*gateway, n int64, do func()) {
 func TestKeyOfAnotherTypeIsNotOverwritten(t *testing.T) {
 	server := redistest.Start(t)
 	g := startGateways(t, 2, redisstore.ClientOptions{Addresses: []string{server.Addr()}})[0]
-	if err := server.Client().Set(t.Context(), replicasKey, "not a set", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "it is logged", func() bool { return strings.Contains(g.log.String(), "WRONGTYPE") })
+	testkit.Must(t, server.Client().Set(t.Context(), replicasKey, "not a set", 0).Err())
+	testkit.Eventually(t, "it is logged", func() bool { return strings.Contains(g.log.String(), "WRONGTYPE") })
 	if g.Count() != 2 || server.Client().Get(t.Context(), replicasKey).Val() != "not a set" {
 		t.Errorf("counts %d", g.Count())
 	}
-	if err := server.Client().Del(t.Context(), replicasKey).Err(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "it is counted again", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == 2 })
+	testkit.Must(t, server.Client().Del(t.Context(), replicasKey).Err())
+	testkit.Eventually(t, "it is counted again", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == 2 })
 	if n := strings.Count(g.log.String(), "WRONGTYPE"); n != 1 || g.Count() != 2 {
 		t.Errorf("%d lines, counts %d", n, g.Count())
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/ratelimittest"
 	"opsgate/ratelimit/redisstore"
@@ -71,9 +72,7 @@ func TestFlushedScriptIsSentAgain(t *testing.T) {
 	p := hourly(t, 1000)
 	for i := range 50 {
 		if i%2 == 0 {
-			if err := server.Client().ScriptFlush(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, server.Client().ScriptFlush(t.Context()).Err())
 		}
 		if d := decide(t, s, "t", p); d.Budgets[0].Remaining != 999-i {
 			t.Fatalf("request %d: %+v", i, d)
@@ -100,13 +99,11 @@ func TestAccountExpiresWithItsUsage(t *testing.T) {
 		if left := server.Client().PTTL(t.Context(), "opsgate:account:3:t").Val(); left < time.Hour || left > 61*time.Minute+time.Second {
 			t.Errorf("expires in %v", left)
 		}
-		if err := s.Refund(t.Context(), "t", p, d); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, s.Refund(t.Context(), "t", p, d))
 	}
 	brief := ratelimittest.Policy(t, limit("brief", 1, 10*time.Millisecond))
 	decide(t, s, "brief", brief)
-	eventually(t, "the account expires", func() bool { return server.Client().Exists(t.Context(), "opsgate:account:3:brief").Val() == 0 })
+	testkit.Eventually(t, "the account expires", func() bool { return server.Client().Exists(t.Context(), "opsgate:account:3:brief").Val() == 0 })
 }
 
 // A call to a server that hangs ends after its timeout, also where it makes a new connection. By default, go-redis waits for seconds.
@@ -141,7 +138,7 @@ func TestCallToAHangingServerTimesOut(t *testing.T) {
 			}
 			wg.Wait()
 			server.Resume()
-			eventually(t, "the server answers again", func() bool { return s.Ping(t.Context()) == nil })
+			testkit.Eventually(t, "the server answers again", func() bool { return s.Ping(t.Context()) == nil })
 		})
 	}
 }
@@ -203,9 +200,7 @@ func moveSlot(t *testing.T, cluster *redistest.Cluster, key string) []func() {
 	slot := do(from, "CLUSTER", "KEYSLOT", key)
 	fromID, toID := do(from, "CLUSTER", "MYID"), do(to, "CLUSTER", "MYID")
 	host, port, err := net.SplitHostPort(to.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return []func(){
 		func() { do(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", fromID) },
 		func() { do(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", toID) },

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/ratelimittest"
 	"opsgate/ratelimit/redisstore"
@@ -34,9 +35,7 @@ func newClient(t testing.TB, o redisstore.ClientOptions) redis.UniversalClient {
 		o.Timeout, o.DialTimeout = 5*time.Second, 5*time.Second // a slow machine must not fail the test
 	}
 	client, err := redisstore.NewClient(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -50,9 +49,7 @@ func newStore(t rapid.TB, o redisstore.Options) *redisstore.Store {
 		o.Registerer = prometheus.NewRegistry()
 	}
 	s, err := redisstore.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
@@ -52,7 +53,7 @@ func TestServerWithTLSAndPassword(t *testing.T) {
 	if err := s.Refund(t.Context(), "t", specified(t), d); err != nil || !d.Allowed {
 		t.Errorf("%+v, error %v", d, err)
 	}
-	eventually(t, "it is subscribed to refunds", s.Subscribed)
+	testkit.Eventually(t, "it is subscribed to refunds", s.Subscribed)
 	o.Credentials = func() (string, string) { return "gate", "guess" }
 	if d, err := newStore(t, redisstore.Options{Client: newClient(t, o)}).Decide(t.Context(), "t", specified(t)); err == nil || strings.Contains(err.Error(), "guess") {
 		t.Errorf("a wrong password: %+v, error %v", d, err)
@@ -71,18 +72,14 @@ func TestNewConnectionsUseTheCurrentCertificates(t *testing.T) {
 			t.Helper()
 			server := startSecured(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(redistest.FreePort(t)),
 				"--cluster-announce-ip", "127.0.0.1", "--tls-cluster", "yes")
-			if err := server.Client().ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, server.Client().ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
 			return server, redisstore.ClientOptions{Addresses: []string{server.address()}, Topology: redisstore.Cluster}
 		},
 		"sentinel": func(t *testing.T) (*secured, redisstore.ClientOptions) {
 			t.Helper()
 			server := startSecured(t)
 			sentinel := redistest.StartSentinel(t, "unsecured", server.Server)
-			if err := sentinel.Client().Do(t.Context(), "SENTINEL", "MONITOR", "main", "127.0.0.1", server.port, 1).Err(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, sentinel.Client().Do(t.Context(), "SENTINEL", "MONITOR", "main", "127.0.0.1", server.port, 1).Err())
 			address := terminate(t, server.authority.Config(t, "sentinel"), sentinel.Addr())
 			return server, redisstore.ClientOptions{Addresses: []string{address}, MasterName: "main"}
 		},
@@ -103,8 +100,8 @@ func TestNewConnectionsUseTheCurrentCertificates(t *testing.T) {
 				}
 			}
 			current.Store(trusted)
-			eventually(t, "a connection is made with the right certificates", func() bool { return s.Ping(t.Context()) == nil })
-			eventually(t, "it is subscribed to refunds", s.Subscribed)
+			testkit.Eventually(t, "a connection is made with the right certificates", func() bool { return s.Ping(t.Context()) == nil })
+			testkit.Eventually(t, "it is subscribed to refunds", s.Subscribed)
 			current.Store(other)
 			if err := s.Ping(t.Context()); err != nil {
 				t.Errorf("the connection was closed: %v", err)
@@ -117,9 +114,7 @@ func TestNewConnectionsUseTheCurrentCertificates(t *testing.T) {
 func terminate(t *testing.T, config *tls.Config, to string) string {
 	t.Helper()
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -157,9 +152,7 @@ func proxy(conn net.Conn, to string) {
 // A server without TLS may accept a connection and send nothing.
 func TestHandshakeEndsAfterTheDialTimeout(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = listener.Close() }()
 	client := newClient(t, redisstore.ClientOptions{
 		Addresses: []string{listener.Addr().String()}, TLS: always(tlsfilestest.NewAuthority(t, "redis").Config(t, "gateway")),

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles"
 )
 
@@ -44,7 +45,7 @@ func NewAuthority(t testing.TB, name string) *Authority {
 func issue(t testing.TB, template *x509.Certificate, by *Authority) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	testkit.Must(t, err)
 	if template.SerialNumber == nil {
 		template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	}
@@ -56,9 +57,9 @@ func issue(t testing.TB, template *x509.Certificate, by *Authority) (*x509.Certi
 		parent, signer = by.Root, by.key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	must(t, err)
+	testkit.Must(t, err)
 	certificate, err := x509.ParseCertificate(der)
-	must(t, err)
+	testkit.Must(t, err)
 	return certificate, key
 }
 
@@ -66,7 +67,7 @@ func (a *Authority) pair(t testing.TB, template *x509.Certificate) Pair {
 	t.Helper()
 	leaf, private := issue(t, template, a)
 	der, err := x509.MarshalPKCS8PrivateKey(private)
-	must(t, err)
+	testkit.Must(t, err)
 	return Pair{encode("CERTIFICATE", leaf.Raw), encode("PRIVATE KEY", der)}
 }
 
@@ -107,7 +108,7 @@ func (a *Authority) Client(t testing.TB, subject pkix.Name, serial int64) Pair {
 func (p Pair) TLS(t testing.TB) []tls.Certificate {
 	t.Helper()
 	certificate, err := tls.X509KeyPair(p.Certificate, p.Key)
-	must(t, err)
+	testkit.Must(t, err)
 	return []tls.Certificate{certificate}
 }
 
@@ -115,7 +116,7 @@ func (p Pair) TLS(t testing.TB) []tls.Certificate {
 func (a *Authority) Config(t testing.TB, name string) *tls.Config {
 	t.Helper()
 	own, err := tls.X509KeyPair(a.Pair(t, name))
-	must(t, err)
+	testkit.Must(t, err)
 	roots := x509.NewCertPool()
 	roots.AddCert(a.Root)
 	return &tls.Config{
@@ -130,7 +131,7 @@ func (a *Authority) Write(t testing.TB, folder, name string) tlsfiles.Files {
 	certificate, key := a.Pair(t, name)
 	path := func(name string, content []byte) string {
 		path := filepath.Join(folder, name)
-		must(t, os.WriteFile(path, content, 0o600))
+		testkit.Must(t, os.WriteFile(path, content, 0o600))
 		return path
 	}
 	return tlsfiles.Files{CAFile: path("ca.pem", a.PEM), CertFile: path("cert.pem", certificate), KeyFile: path("key.pem", key)}
@@ -142,18 +143,11 @@ func Write(t testing.TB, contents ...[]byte) []string {
 	dir, paths := t.TempDir(), make([]string, len(contents))
 	for i, content := range contents {
 		paths[i] = filepath.Join(dir, string(rune('a'+i))+".pem")
-		must(t, os.WriteFile(paths[i], content, 0o600))
+		testkit.Must(t, os.WriteFile(paths[i], content, 0o600))
 	}
 	return paths
 }
 
 func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/conformance"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // Each fault makes exactly its checks fail, and each check fails for at least one fault. Most of the time the checks wait, so the faults are

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/conformance"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/conformance"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // report has one check of each outcome.

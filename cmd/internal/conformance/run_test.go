@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/proto"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/conformance"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/proto/contract"
 )
 

@@ -13,10 +13,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/conformance"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"

@@ -15,6 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi/openapitest"
 )
 
@@ -137,9 +138,7 @@ func drawBody(t *rapid.T) string {
 	body, err := json.Marshal(map[string]any{
 		"title": text.Draw(t, "title"), "list": rapid.SliceOf(text).Draw(t, "list"), text.Draw(t, "key"): 1.5, "yes": true, "no": false, "none": nil,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(body)
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/apidocs/answers"
 	"opsgate/gateway/apidocs/samples"
 	"opsgate/gateway/openapi"
@@ -23,9 +24,7 @@ func TestEveryOperationHasARecordedAnswer(t *testing.T) {
 func TestPagesNeedNoSamplesAndAnswers(t *testing.T) {
 	document := bytes.ReplaceAll(openapi.JSON(), []byte(`"v1GetServer"`), []byte(`"v1GetNew"`))
 	made, err := Render(document, os.DirFS("../guides"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, path := range []string{"/docs/reference/servers/", "/docs/reference/servers.md"} {
 		if text := string(made[path]); !strings.Contains(text, "v1GetNew") && !strings.Contains(text, "Get a server") {
 			t.Errorf("%s lacks the operation", path)

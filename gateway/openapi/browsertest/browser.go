@@ -18,6 +18,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"opsgate/backendclient/testkit"
 )
 
 // timeout limits how long a test uses the browser.
@@ -136,7 +138,5 @@ func Read[T any](ctx context.Context, t *testing.T, action chromedp.Action[T]) T
 // KeepPicture saves a picture of the whole page if the test runs with -artifacts.
 func KeepPicture(ctx context.Context, t *testing.T, name string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), name), Read(ctx, t, chromedp.FullScreenshot(90)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(t.ArtifactDir(), name), Read(ctx, t, chromedp.FullScreenshot(90)), 0o600))
 }

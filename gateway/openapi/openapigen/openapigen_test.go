@@ -8,19 +8,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
+
+	"opsgate/backendclient/testkit"
 )
 
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	const root = "../../.."
 	files, err := generate(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name, want := range files {
 		got, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("%s differs from the output for %s: run `make generate`\n%s", name, sourceFile, diff)
 		}
@@ -71,9 +69,7 @@ func TestReadmeWithoutMarksIsRejected(t *testing.T) {
 func parse(t *testing.T, text string) *yaml.Node {
 	t.Helper()
 	var document yaml.Node
-	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, yaml.Unmarshal([]byte(text), &document))
 	return document.Content[0]
 }
 
@@ -122,9 +118,7 @@ components:
 		t.Fatal(err)
 	}
 	var got any
-	if err := get(get(get(document, "components"), "schemas"), "Larger").Decode(&got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, get(get(get(document, "components"), "schemas"), "Larger").Decode(&got))
 	text := map[string]any{"type": "string", "description": "x"}
 	want := map[string]any{
 		"description": "x", "type": "object", "required": []any{"a", "b"}, "properties": map[string]any{"a": text, "b": text},
@@ -138,9 +132,7 @@ func TestKnownValuesAreDescribed(t *testing.T) {
 	schema := parse(t, "{type: string, description: Kind., x-known-values: [a, b]}")
 	describeKnownValues(schema)
 	var got any
-	if err := schema.Decode(&got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, schema.Decode(&got))
 	want := map[string]any{
 		"type": "string", "description": "Kind. Known values: `a`, `b`. Values may be added.",
 		"x-known-values": []any{"a", "b"}, "examples": []any{"a"},
@@ -154,9 +146,7 @@ func TestKnownValuesAreDescribed(t *testing.T) {
 // has that choice.
 func TestFirstExampleOfABodyHasOnlyRequiredFields(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join("..", "..", "..", sourceFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	document := parse(t, string(source))
 	schemas := get(get(document, "components"), "schemas")
 	checked := 0
@@ -165,9 +155,7 @@ func TestFirstExampleOfABodyHasOnlyRequiredFields(t *testing.T) {
 		for _, example := range entries(get(media, "examples")) {
 			var required, fields []string
 			ref := get(get(media, "schema"), "$ref").Value
-			if err := get(get(schemas, strings.TrimPrefix(ref, schemaRef)), "required").Decode(&required); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, get(get(schemas, strings.TrimPrefix(ref, schemaRef)), "required").Decode(&required))
 			for field := range entries(get(example, "value")) {
 				if field != "notifySubscribers" {
 					fields = append(fields, field)

@@ -15,6 +15,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi"
 )
 
@@ -22,9 +23,7 @@ import (
 func published(t *testing.T) *openapi3.T {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromData(openapi.JSON())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return doc
 }
 
@@ -41,17 +40,11 @@ func TestDocumentIsValidOpenAPI31(t *testing.T) {
 
 func TestYAMLAndJSONAreTheSameDocument(t *testing.T) {
 	fromYAML, err := openapi3.NewLoader().LoadFromData(openapi.YAML())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	a, err := fromYAML.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	b, err := published(t).MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !bytes.Equal(a, b) {
 		t.Error("openapi.yaml and openapi.json differ")
 	}
@@ -260,9 +253,7 @@ func TestOperationsDescribeTheirScope(t *testing.T) {
 // A token that may call an operation must still be able to after an upgrade. The check of compatibility ignores extensions.
 func TestOperationsKeepTheScopeOfTheLastRelease(t *testing.T) {
 	released, err := openapi3.NewLoader().LoadFromFile("../released.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	checked := 0
 	for _, o := range New(t).operations {
 		item := released.Paths.Value(o.Path)
@@ -308,9 +299,7 @@ func TestEveryPropertyOfAResponseIsRequired(t *testing.T) {
 
 func TestEveryErrorCodeIsInTheTable(t *testing.T) {
 	overview, err := os.ReadFile("../../apidocs/guides/overview.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	codes := knownValues(published(t).Components.Schemas["ErrorBody"].Value.Properties["code"].Value)
 	if len(codes) == 0 {
 		t.Error("the schema ErrorBody lists no codes")
@@ -375,9 +364,7 @@ func TestSchemasUseOnlyEnforcedKeywords(t *testing.T) {
 		"default", "description", "examples", "format", "$ref", "x-columns", "x-enum-varnames", "x-known-values", // these restrict nothing
 	}
 	var document map[string]any
-	if err := json.Unmarshal(openapi.JSON(), &document); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(openapi.JSON(), &document))
 	schemas := 0
 	var schema func(where string, s map[string]any)
 	schema = func(where string, s map[string]any) {

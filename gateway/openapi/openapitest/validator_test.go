@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi"
 )
 
@@ -87,9 +88,7 @@ func zipped(t *testing.T, text string) string {
 	if _, err := w.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.Close())
 	return b.String()
 }
 
@@ -275,9 +274,7 @@ func TestDeprecatedOperationNeedsItsHeaders(t *testing.T) {
 		return bytes.Replace(openapi.JSON(), []byte(operation), []byte(operation+with), 1)
 	}
 	v, err := newValidator(deprecated(`,"deprecated":true,"x-sunset":"2028-01-01"`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	const sunset = "Sat, 01 Jan 2028 00:00:00 GMT"
 	for name, c := range map[string]struct{ path, deprecation, sunset, want string }{
 		"both":              {"/v1/servers", "@1798761600", sunset, ""},

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -19,9 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestServerIsEmptyAfterARestart(t *testing.T) {
 	s := redistest.Start(t)
 	ctx, c := t.Context(), s.Client()
-	if err := c.Set(ctx, "k", "v", 0).Err(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Set(ctx, "k", "v", 0).Err())
 	before := s.Addr()
 	s.Restart()
 	if n, err := c.Exists(ctx, "k").Result(); err != nil || n != 0 || s.Addr() != before {
@@ -52,9 +51,7 @@ func TestClusterAcceptsEveryKey(t *testing.T) {
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
 	defer func() { _ = client.Close() }()
 	for i := range 100 {
-		if err := client.Set(t.Context(), fmt.Sprint("key-", i), "v", 0).Err(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, client.Set(t.Context(), fmt.Sprint("key-", i), "v", 0).Err())
 	}
 	for _, s := range c.Servers {
 		if n := s.Client().DBSize(t.Context()).Val(); n == 0 {
@@ -67,9 +64,7 @@ func TestReplicaBecomesTheMaster(t *testing.T) {
 	w := redistest.StartSentinelGroup(t, "main")
 	master, replica := w.Roles()
 	ctx := t.Context()
-	if err := errors.Join(master.Client().Set(ctx, "k", "v", 0).Err(), master.Client().Wait(ctx, 1, 0).Err()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(master.Client().Set(ctx, "k", "v", 0).Err(), master.Client().Wait(ctx, 1, 0).Err()))
 	if n := replica.Client().DBSize(ctx).Val(); n != 1 {
 		t.Fatalf("the replica has %d keys", n)
 	}

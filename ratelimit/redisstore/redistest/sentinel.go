@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"opsgate/backendclient/testkit"
 )
 
 const (
@@ -32,9 +34,7 @@ func startSentinel(t testing.TB, name, settings string) *Server {
 	s := newServer(t)
 	file := filepath.Join(s.dir, "sentinel.conf") // the sentinel rewrites it
 	settings = fmt.Sprintf("port %d\nbind %s\ndir %s\n", s.port, host, s.dir) + settings
-	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(settings), 0o600))
 	s.args = []string{file, "--sentinel"}
 	s.Restart()
 	s.await("the sentinel has the master", func(ctx context.Context) bool {

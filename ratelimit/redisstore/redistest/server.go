@@ -1,14 +1,12 @@
 package redistest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,12 +15,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"opsgate/backendclient/testkit"
 )
 
 const (
-	host      = "127.0.0.1"
-	timeout   = time.Minute
-	pollEvery = 5 * time.Millisecond
+	host    = "127.0.0.1"
+	timeout = time.Minute
 )
 
 // A Server is a redis-server. Its methods fail the test on errors.
@@ -34,14 +33,8 @@ type Server struct {
 	args   []string
 	client *redis.Client
 
-	process *process // nil when killed
-}
-
-// A process is a child process. On Linux, it is killed if the thread that started it ends; see start.
-type process struct {
-	*os.Process
-	ended  chan struct{}
-	output *bytes.Buffer // read after it has ended
+	process *testkit.Process // nil when killed
+	output  *testkit.Buffer  // of process
 }
 
 // Start runs a server with further arguments: "--requirepass", "secret".
@@ -101,39 +94,20 @@ func (s *Server) Addr() string { return net.JoinHostPort(host, strconv.Itoa(s.po
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
-	p, err := start(exec.Command(s.binary, s.args...))
-	if err != nil {
-		s.t.Fatalf("starting redis-server: %v", err)
-	}
-	s.process = p
+	s.output = new(testkit.Buffer)
+	command := exec.Command(s.binary, s.args...)
+	command.Stdout = s.output
+	var err error
+	s.process, err = testkit.Launch(command)
+	testkit.Must(s.t, err)
 	s.await("redis-server listens", s.listens)
-}
-
-// start runs the command on a thread of its own. The kernel kills the child when this thread ends, so a killed test leaves no server.
-func start(cmd *exec.Cmd) (*process, error) {
-	p := &process{ended: make(chan struct{}), output: new(bytes.Buffer)}
-	cmd.Stdout, cmd.Stderr = p.output, p.output
-	cmd.SysProcAttr = endsWithParent()
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer close(p.ended)
-		err := cmd.Start()
-		p.Process = cmd.Process
-		started <- err
-		if err == nil {
-			_ = cmd.Wait() // it is always killed
-		}
-	}()
-	return p, <-started
 }
 
 // listens reports whether the server accepts connections. It sends no command, as the server may require a password or TLS.
 func (s *Server) listens(ctx context.Context) bool {
 	select {
-	case <-s.process.ended:
-		s.t.Fatalf("redis-server ended:\n%s", s.process.output)
+	case <-s.process.Exited:
+		s.t.Fatalf("redis-server ended:\n%s%s", s.output, &s.process.Log)
 	default:
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr())
@@ -147,17 +121,9 @@ func (s *Server) listens(ctx context.Context) bool {
 // await waits for a condition to hold.
 func (s *Server) await(what string, holds func(context.Context) bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.MaxWait)
 	defer cancel()
-	again := time.NewTicker(pollEvery)
-	defer again.Stop()
-	for !holds(ctx) {
-		select {
-		case <-ctx.Done():
-			s.t.Fatalf("timed out: %s", what)
-		case <-again.C:
-		}
-	}
+	testkit.Eventually(s.t, what, func() bool { return holds(ctx) })
 }
 
 // Kill ends the server as a crash does. It does nothing if the server is not running.
@@ -165,8 +131,7 @@ func (s *Server) Kill() {
 	if s.process == nil {
 		return
 	}
-	_ = s.process.Kill()
-	<-s.process.ended
+	s.process.Kill()
 	s.process = nil
 }
 
@@ -181,25 +146,19 @@ func (s *Server) signal(signal syscall.Signal) {
 	if s.process == nil {
 		s.t.Fatal("redis-server is not running")
 	}
-	if err := s.process.Signal(signal); err != nil {
-		s.t.Fatalf("redis-server: %v: %v", signal, err)
-	}
+	s.process.Signal(s.t, signal)
 }
 
 // CPUTime returns the processor time of the server.
 func (s *Server) CPUTime() (total time.Duration) {
 	s.t.Helper()
 	info, err := s.Client().Info(context.Background(), "cpu").Result()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.Must(s.t, err)
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if name == "used_cpu_sys" || name == "used_cpu_user" {
 			used, err := time.ParseDuration(value + "s")
-			if err != nil {
-				s.t.Fatal(err)
-			}
+			testkit.Must(s.t, err)
 			total += used
 		}
 	}
@@ -209,9 +168,7 @@ func (s *Server) CPUTime() (total time.Duration) {
 // Flush empties the server.
 func (s *Server) Flush() {
 	s.t.Helper()
-	if err := s.Client().FlushAll(context.Background()).Err(); err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.Must(s.t, s.Client().FlushAll(context.Background()).Err())
 }
 
 // Client returns a client with long timeouts, without password or TLS. It is closed with the test.

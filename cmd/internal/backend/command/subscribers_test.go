@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/command"
 	"opsgate/cmd/internal/backend/store"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // secretURL has a secret in its path, as the URLs of chat services have.

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // check makes a health check on a new connection and returns the code, and the serial number of the server's certificate.

@@ -15,9 +15,9 @@ import (
 	_ "modernc.org/sqlite" // the test reads the file directly
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store/query"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // Behaviours of receivers.

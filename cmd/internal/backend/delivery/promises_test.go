@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // check compares the table and the attempts so far with the rules.

@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store/query"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // One attempt ends within the grace period, the other is cancelled and is not counted.

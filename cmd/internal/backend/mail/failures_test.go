@@ -12,9 +12,9 @@ import (
 
 	"github.com/emersion/go-smtp"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // replies returns a hook that returns one error at each call, and then none.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // alternatives returns the decoded text and HTML of a message, and fails if it has other parts.

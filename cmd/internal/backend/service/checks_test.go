@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
-	"opsgate/cmd/internal/test/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"

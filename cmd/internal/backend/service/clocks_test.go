@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // startFast serves with a clock that is two months ahead of the wall clock, as after a day of opsdev --speed 60.

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store/query"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // deliver writes a delivery to a subscriber like the dispatcher, with a notification each.

@@ -9,7 +9,7 @@ import (
 
 	incidentv1 "opsgate/proto/ops/incident/v1"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // keyed returns a valid request with an idempotency key.

@@ -13,7 +13,7 @@ import (
 	auditv1 "opsgate/proto/ops/audit/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 const resolved = incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
-	"opsgate/cmd/internal/test/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 

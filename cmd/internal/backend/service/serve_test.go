@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -30,7 +30,7 @@ func TestPanicEndsOnlyItsCall(t *testing.T) {
 
 // The log has the method and the code of a call, and nothing of its request or response.
 func TestLogContainsNoPayload(t *testing.T) {
-	var log loggingtest.Buffer
+	var log testkit.Buffer
 	s := startWith(t, service.Options{
 		DataDir: t.TempDir(), Logger: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}, &clock{now: start()})

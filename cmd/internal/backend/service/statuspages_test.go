@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store/query"
-	"opsgate/cmd/internal/test/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 

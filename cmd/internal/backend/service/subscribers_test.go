@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func webhookOf(t team) service.NewSubscriber {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // modes returns the modes of the files of an open database.

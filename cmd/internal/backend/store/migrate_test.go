@@ -9,9 +9,9 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // rowsOfVersion2 are an open incident with a notification, and a monitor that is down.

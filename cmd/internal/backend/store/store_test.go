@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func open(t *testing.T, dir string) *store.Store {

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/webhook"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 const (

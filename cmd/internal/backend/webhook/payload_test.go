@@ -15,9 +15,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/webhook"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // drawMessage returns a message with any values that the backend stores.

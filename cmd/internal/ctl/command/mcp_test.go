@@ -15,10 +15,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/ctl/apiclient"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/cmd/internal/test/devtest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // An agent is a client of `opsctl mcp`, which runs as a process.
@@ -35,7 +34,7 @@ func (u user) agent(t *testing.T, flags ...string) agent {
 	self, err := os.Executable()
 	testkit.Must(t, err)
 	cmd := exec.Command(self, append([]string{"mcp"}, flags...)...)
-	log := new(loggingtest.Buffer)
+	log := new(testkit.Buffer)
 	cmd.Stderr = log
 	cmd.Env = append(os.Environ(), asProgram+"=1", "OPSCTL_URL="+u.url, "OPSCTL_TOKEN="+u.token)
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)

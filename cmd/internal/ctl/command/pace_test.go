@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // One process sends many requests to a gateway with small limits: none is denied, because it waits before.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // opsdev disturbs the API on purpose and scores the client: opsctl must pass whatever the seed, with real pauses.

@@ -14,9 +14,9 @@ import (
 	"sync"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/ctl/apiclient"
 	"opsgate/cmd/internal/test/devtest"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi"
 )
 

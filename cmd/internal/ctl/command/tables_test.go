@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite testdata/tables.txt")

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/dev/inbox"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // messages returns the messages in the inbox, newest first.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // The client does not wait as told, has a new key for each try, and reads first pages only. The tests of opsctl rehearse a correct one.

@@ -18,11 +18,10 @@ import (
 
 	"go.uber.org/goleak"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/dev/command"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/cmd/internal/test/devtest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -182,7 +181,7 @@ func TestKeptDataAndOwnConfiguration(t *testing.T) {
 	}
 	again.end(t)
 
-	var out, log loggingtest.Buffer
+	var out, log testkit.Buffer
 	arguments := []string{"--still", "--data-dir", dir, "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials", file + "/x"}
 	code := command.Run(t.Context(), arguments, command.Environment{Out: &out, Err: &log})
 	if code != 1 || !strings.Contains(log.String(), "write the credentials") {
@@ -267,7 +266,7 @@ func TestCommandLine(t *testing.T) {
 		{"a data directory that is a file", []string{"--data-dir", bad}, 1, "", "opsdev: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var out, log loggingtest.Buffer
+			var out, log testkit.Buffer
 			code := command.Run(t.Context(), test.arguments, command.Environment{Out: &out, Err: &log})
 			if code != test.code || !strings.Contains(out.String(), test.out) || !strings.Contains(log.String(), test.err) {
 				t.Errorf("got %d\n%s\n%s", code, out.String(), log.String())
@@ -279,7 +278,7 @@ func TestCommandLine(t *testing.T) {
 func TestInterruptBeforeItIsReady(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	var out, log loggingtest.Buffer
+	var out, log testkit.Buffer
 	arguments := []string{"--still", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"}
 	if code := command.Run(ctx, arguments, command.Environment{Out: &out, Err: &log}); code != 0 || strings.Contains(out.String(), "curl") {
 		t.Errorf("got %d\n%s\n%s", code, out.String(), log.String())

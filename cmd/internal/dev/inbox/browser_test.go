@@ -15,8 +15,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/dev/inbox"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi/browsertest"
 )
 

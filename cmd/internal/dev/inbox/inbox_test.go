@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/dev/inbox"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestEmailIsKeptWithItsParts(t *testing.T) {

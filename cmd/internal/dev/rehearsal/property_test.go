@@ -18,8 +18,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/dev/rehearsal"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // An api is a gateway with a limit of requests in a second, two lists of 25 items, and writes that are executed once.

@@ -15,8 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/dev/rehearsal"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 const (

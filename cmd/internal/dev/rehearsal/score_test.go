@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/dev/rehearsal"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // start is when the first request of each script arrives.

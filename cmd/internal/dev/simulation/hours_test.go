@@ -8,7 +8,7 @@ import (
 
 	incidentv1 "opsgate/proto/ops/incident/v1"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // simulated is how long TestHoursOfTheDemo moves the data.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/kit/buildinfo"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // start returns an Admin with dependencies that a test may change.

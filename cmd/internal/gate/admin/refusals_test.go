@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/kit/logging"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // refused returns the number of counted refusals by reason.

@@ -12,25 +12,24 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/kit/certs"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // tlsServer is an admin listener with TLS.
 type tlsServer struct {
 	*httptest.Server
 
-	log   *loggingtest.Buffer
+	log   *testkit.Buffer
 	roots *tlsfilestest.Authority // signed the certificate of the listener
 	users *tlsfilestest.Authority // signs client certificates
 }
 
 func serveTLS(t *testing.T) *tlsServer {
 	t.Helper()
-	s := &tlsServer{log: new(loggingtest.Buffer), roots: tlsfilestest.NewAuthority(t, "root"), users: tlsfilestest.NewAuthority(t, "root")}
+	s := &tlsServer{log: new(testkit.Buffer), roots: tlsfilestest.NewAuthority(t, "root"), users: tlsfilestest.NewAuthority(t, "root")}
 	own := s.roots.Server(t, 1)
 	paths := tlsfilestest.Write(t, own.Certificate, own.Key, s.users.PEM)
 	files := certs.Files{Certificate: paths[0], Key: paths[1], ClientCA: paths[2]}

@@ -16,10 +16,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/command"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,10 +49,10 @@ func opsgate(t *testing.T, variables []string, arguments ...string) result {
 }
 
 // serve runs opsgate serve until stop is called or the test ends. Its exit code must be 0.
-func serve(t *testing.T, variables []string, arguments ...string) (log *loggingtest.Buffer, stop func()) {
+func serve(t *testing.T, variables []string, arguments ...string) (log *testkit.Buffer, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	log, ended := new(loggingtest.Buffer), make(chan int, 1)
+	log, ended := new(testkit.Buffer), make(chan int, 1)
 	go func() {
 		ended <- command.Run(ctx, append([]string{"serve"}, arguments...), command.Environment{Out: log, Err: log, Variables: variables})
 	}()
@@ -208,7 +207,7 @@ func TestServeLogsItsAddressesAndDrains(t *testing.T) {
 }
 
 // awaitLine returns the first line of the log with the message.
-func awaitLine(t *testing.T, log *loggingtest.Buffer, message string) map[string]any {
+func awaitLine(t *testing.T, log *testkit.Buffer, message string) map[string]any {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 func TestDiffOfTwoFiles(t *testing.T) {

@@ -10,11 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/admin"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 const (
@@ -29,7 +28,7 @@ type gateway struct {
 	services        *servicestest.Services
 	address, config string
 	variables       []string
-	log             *loggingtest.Buffer
+	log             *testkit.Buffer
 }
 
 // serveGateway runs a gateway with the configuration good and more, and with a free port for the admin listener.

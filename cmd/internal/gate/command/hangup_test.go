@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 func TestSIGHUPReloadsTheConfiguration(t *testing.T) {

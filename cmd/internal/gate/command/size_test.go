@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 func TestSizePrintsWhatALoadNeeds(t *testing.T) {

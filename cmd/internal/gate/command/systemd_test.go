@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 func TestSystemdIsNotifiedOfStartReloadAndStop(t *testing.T) {

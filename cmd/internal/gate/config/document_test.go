@@ -17,8 +17,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 var update = flag.Bool("update", false, "rewrite the table in docs/operate/configuration.md")

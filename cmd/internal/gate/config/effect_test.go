@@ -16,8 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // configPath is the import path of package config.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestEffectiveValuesAreAConfiguration(t *testing.T) {
@@ -19,9 +19,7 @@ trusted_proxies: [10.0.0.0/8, 192.168.0.0/16]
 public_url: https://api.example.com
 `, "OPSGATE_ADMIN_TOKEN=correct horse battery", "OPSGATE_HTTP_MAX_CONNECTIONS=auto")
 	got, err := config.FromEffective(want.Effective(), want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if changes := config.Changes(want, got); len(changes) > 0 || got.Version() != want.Version() {
 		t.Errorf("it changes %q", changes)
 	}
@@ -44,13 +42,9 @@ func TestVariablesOfAGatewayOverrideAFile(t *testing.T) {
 		"OPSGATE_HTTP_MAX_CONNECTIONS=auto", "OPSGATE_ADMIN_TOKEN=correct horse battery").Effective()
 	file := loadText(t, strings.Replace(limited, "level: info", "level: warn", 1))
 	after, err := file.WithOverrides(running)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	before, err := config.FromEffective(running, after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if diff := cmp.Diff([]string{`admin.token: (hidden), now ""`, "log.level: info, now warn"}, config.Changes(before, after)); diff != "" {
 		t.Error(diff)
 	}

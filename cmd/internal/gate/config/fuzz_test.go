@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // FuzzDecode checks that the decoder does not panic, that every problem has an origin, and that documents that the YAML library refuses

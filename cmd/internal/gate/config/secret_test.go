@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestASecretComesFromAVariableOrAFile(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/sizing"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestDerivedTimes(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 func TestCutOffConnectionIsClosedUnlessItServesAnAuthenticatedRequest(t *testing.T) {

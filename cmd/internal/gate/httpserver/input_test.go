@@ -8,7 +8,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // limitedInput is a set of connections on loopback with a limit of their input.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"opsgate/backendclient/testkit"
 )
 
 // connect returns a connection and its client.
@@ -14,14 +16,10 @@ func connect(t *testing.T) (*connection, net.Conn) {
 	t.Helper()
 	l := &listener{TCPListener: bound(t, "127.0.0.1:0"), connections: newConnectionSet(1, 1<<20)}
 	client, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	accepted, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = accepted.Close() })
 	return underlying(accepted), client
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/policies"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit"
 )
 

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"opsgate/authn"
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 	identityv1 "opsgate/proto/ops/identity/v1"
 	"opsgate/ratelimit/heavyhitters"
 )

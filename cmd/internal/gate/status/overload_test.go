@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/backendclient/testkit"
 )
 
 func TestFlappingOverloadIsLoggedOnce(t *testing.T) {
-	var log loggingtest.Buffer
+	var log testkit.Buffer
 	logger, refused := slog.New(slog.NewTextHandler(&log, nil)), uint64(5)
 	l := &monitoredLimit{
 		Limit:   Limit{Name: "capacity", Resource: "requests in flight", Stats: func() (int, int, uint64) { return 7, 8, refused }},

@@ -8,8 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )

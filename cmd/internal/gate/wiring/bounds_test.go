@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // closedWithoutResponse waits until the server closes the connection or sends something, and reports whether it has closed it.

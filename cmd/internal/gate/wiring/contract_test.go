@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway"
 )
 

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/demand"
 	"opsgate/ratelimit/redisstore/redistest"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/authn"
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // listenWithoutServices returns a gateway with default settings whose services are unreachable.

@@ -16,11 +16,11 @@ import (
 	"go.uber.org/goleak"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
 	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestMain(m *testing.M) {

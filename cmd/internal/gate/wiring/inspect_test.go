@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway"
 )
 

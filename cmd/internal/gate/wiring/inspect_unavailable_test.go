@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestExplainAndResetWithAnUnavailableStore(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // A logLine has the fields of a log line that tests need.

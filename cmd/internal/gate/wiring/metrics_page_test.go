@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/test/metricspage"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 var update = flag.Bool("update", false, "write the table of the gateway's metrics")

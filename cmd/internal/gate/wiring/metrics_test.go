@@ -11,13 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
 	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
 	"opsgate/cmd/internal/test/metricspage"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 

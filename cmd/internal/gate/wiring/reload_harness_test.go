@@ -12,12 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
 	"opsgate/cmd/internal/kit/buildinfo"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // reloading is a running gateway with a configuration file and a clock that tests change.
@@ -27,7 +26,7 @@ type reloading struct {
 	base  string // part of every configuration
 	file  string
 	env   []string
-	log   loggingtest.Buffer
+	log   testkit.Buffer
 	ahead atomic.Int64 // of the wall clock, in nanoseconds
 	loads atomic.Int64
 }

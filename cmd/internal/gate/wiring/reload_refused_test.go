@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // Each change of the files is logged, also one that leaves the same problem. The metric and the page name the keys until a reload succeeds.

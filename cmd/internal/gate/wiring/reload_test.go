@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestReloadOfALimitKeepsUsage(t *testing.T) {

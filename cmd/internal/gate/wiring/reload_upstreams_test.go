@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // The address of all services changes to services that answer. Requests in flight end at the old address. An address that does not answer is

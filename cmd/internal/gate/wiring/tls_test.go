@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/admin/console"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // secure is a gateway with TLS on its public listener.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestTrustInIncomingTraceContext(t *testing.T) {

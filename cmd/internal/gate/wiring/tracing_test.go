@@ -16,8 +16,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestTraceCoversEdgeLimiterAndService(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // refuse sends the start of a request whose body never arrives, and returns the response. It fails the test unless the connection is

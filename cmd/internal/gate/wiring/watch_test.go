@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // A file that is being written, or missing for a moment, is read once two readings agree.

@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/servicestest"
-	"opsgate/cmd/internal/test/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 

@@ -12,10 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/kit/certs"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // put writes a file with a modification time in the past.
@@ -31,7 +30,7 @@ type listener struct {
 	net.Listener
 
 	files certs.Files
-	log   *loggingtest.Buffer
+	log   *testkit.Buffer
 	roots *tlsfilestest.Authority // issues its certificate
 	users *tlsfilestest.Authority // issues the certificates of its clients
 }
@@ -39,7 +38,7 @@ type listener struct {
 func listen(t *testing.T) *listener {
 	t.Helper()
 	l := &listener{
-		log: new(loggingtest.Buffer), roots: tlsfilestest.NewAuthority(t, "root"), users: tlsfilestest.NewAuthority(t, "root"),
+		log: new(testkit.Buffer), roots: tlsfilestest.NewAuthority(t, "root"), users: tlsfilestest.NewAuthority(t, "root"),
 	}
 	own := l.roots.Server(t, 1)
 	paths := tlsfilestest.Write(t, own.Certificate, own.Key, l.users.PEM)

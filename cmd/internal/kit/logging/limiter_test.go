@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/kit/logging"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // limited is a Limiter whose reports are recorded.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/kit/logging"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // The database fails: the dispatcher of notifications logs each attempt, one per second.

@@ -14,9 +14,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/kit/tracing"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // batch is the number of spans that the processor sends without waiting for more.
@@ -27,12 +26,12 @@ type recorder struct {
 	*tracing.Provider
 
 	registry *prometheus.Registry
-	log      *loggingtest.Buffer
+	log      *testkit.Buffer
 }
 
 func open(t testing.TB, endpoint string) recorder {
 	t.Helper()
-	r := recorder{registry: prometheus.NewRegistry(), log: new(loggingtest.Buffer)}
+	r := recorder{registry: prometheus.NewRegistry(), log: new(testkit.Buffer)}
 	var err error
 	r.Provider, err = tracing.New(tracing.Options{
 		Endpoint: endpoint, Version: "1.2.3", Registerer: r.registry, Logger: slog.New(slog.NewJSONHandler(r.log, nil)),

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // docs/integrate/audit-actions.md lists exactly the action types of the code and the demo data, and the API description lists the same.

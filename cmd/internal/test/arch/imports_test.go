@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // root is the root folder of the module.

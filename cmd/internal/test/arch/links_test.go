@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"opsgate/backendclient/testkit"
 )
 
 // Every relative link of the documents leads to a file of the repository, and to a heading if it has an anchor.
@@ -46,9 +48,7 @@ func documents(t *testing.T) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return pages
 }
 
@@ -58,9 +58,7 @@ var fences = regexp.MustCompile("(?ms)^```.*?\n```$")
 func prose(t *testing.T, page string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return fences.ReplaceAllString(string(text), "")
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/metricspage"
 )
 
@@ -41,9 +42,7 @@ func TestNamedMetricsAreRegistered(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 	if found < 100 {
 		t.Errorf("only %d names were found: the search does not work", found)

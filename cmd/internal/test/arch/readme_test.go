@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // The README repeats rows of the table in docs/operate/performance.md.

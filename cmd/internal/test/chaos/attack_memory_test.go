@@ -17,8 +17,8 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/sizing"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // Row 36: as many connections as http.max_connections is by default, whose clients make each of them as large as they can, fit into the

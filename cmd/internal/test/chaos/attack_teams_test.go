@@ -19,8 +19,8 @@ import (
 	"google.golang.org/grpc/status"
 	_ "modernc.org/sqlite" // the test fills the database file of a stopped backend
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store"
-	"opsgate/cmd/internal/test/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // The TestAttack tests are rows 24 to 27, 29 and 31 to 36. Each attacks its own gateway while a well-behaved client uses it. All traffic is on loopback.

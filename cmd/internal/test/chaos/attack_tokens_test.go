@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // In row 27 the attacker and the clients are in different networks.

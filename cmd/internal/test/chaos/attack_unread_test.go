@@ -26,7 +26,7 @@ import (
 
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // memoryLimit is the Go memory limit of a gateway in a container of 512 MiB.

@@ -21,9 +21,9 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/sizing"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // BenchmarkStart measures the time from starting the gateway to its first response, with all dependencies unavailable, and its CPU time

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // certificatesRow is the row of certificates, which has no number.

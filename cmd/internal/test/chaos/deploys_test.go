@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // clientBalancer polls /readyz of each gateway and distributes requests to the ready ones in turn.

@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 var (

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/demo"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // streamConnected is 1 while the revocation stream is connected.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"opsgate/authn"
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // response is the result of a request, also without an HTTP response.

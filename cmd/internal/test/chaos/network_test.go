@@ -24,7 +24,7 @@ import (
 
 	identityv1 "opsgate/proto/ops/identity/v1"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // link is a TCP proxy that tests can cut, reconnect and impair.

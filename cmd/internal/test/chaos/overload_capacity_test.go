@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // A backend does not respond for some time. Requests beyond the maximum in flight are refused at once.

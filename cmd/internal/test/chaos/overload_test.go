@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // victim is a gateway under attack, with another client that must not be affected.

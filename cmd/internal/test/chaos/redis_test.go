@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 

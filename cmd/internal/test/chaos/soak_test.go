@@ -16,7 +16,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 

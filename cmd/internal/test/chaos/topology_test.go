@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/demo"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/demand"
 	"opsgate/ratelimit/redisstore/redistest"
 )

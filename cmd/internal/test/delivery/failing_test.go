@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/command"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/webhook"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // A message that fails for a day becomes a dead letter. After opsbackend delivery retry it arrives, with the same id.

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 const maxWait = testkit.MaxWait

@@ -15,11 +15,10 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/command"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // A clock is moved by a test.
@@ -125,7 +124,7 @@ func newToken(t *testing.T, backend *service.Backend, p *page) string {
 func startInProcess(t *testing.T, c *clock, arguments []string) (address string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	log, ended := new(loggingtest.Buffer), make(chan int, 1)
+	log, ended := new(testkit.Buffer), make(chan int, 1)
 	go func() {
 		ended <- command.Run(ctx, arguments, command.Environment{Out: log, Err: log, Clock: c.Now})
 	}()

@@ -15,7 +15,7 @@ import (
 
 	incidentv1 "opsgate/proto/ops/incident/v1"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 var many = flag.Int("subscribers", 2000, "subscribers of the page in TestManySubscribers")

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 	"opsgate/ratelimit/redisstore/redistest"
 )

@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // A request, the call that it made, and the deliveries that it caused are one trace.

@@ -10,9 +10,8 @@ import (
 	"sync"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/dev/command"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // HighLimits is a configuration whose rate limits no test reaches.
@@ -27,7 +26,7 @@ type System struct {
 	Tokens      map[string]string `json:"tokens"` // by name
 
 	// Out and Log are its standard output and standard error.
-	Out, Log loggingtest.Buffer
+	Out, Log testkit.Buffer
 
 	// Stop stops it and returns the exit code. It may be called repeatedly; the end of the test calls it too.
 	Stop func() int

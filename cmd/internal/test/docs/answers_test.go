@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/apidocs/answers"
 	"opsgate/gateway/apidocs/samples"
 	"opsgate/gateway/openapi/openapitest"

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // changingProxy returns the URL of a proxy that changes the requests to a system and its responses.

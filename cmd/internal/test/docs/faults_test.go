@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // A faultyProxy forwards requests to a system, and answers some of them badly itself.

@@ -14,8 +14,8 @@ import (
 	"sync"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/baseurl"
 )
 

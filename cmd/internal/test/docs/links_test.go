@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi"
 	"opsgate/gateway/openapi/openapitest"
 )

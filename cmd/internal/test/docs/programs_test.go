@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // A programCheck runs a program and checks what it did.

@@ -13,8 +13,8 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/apidocs/answers"
 	"opsgate/gateway/apidocs/samples"
 	"opsgate/gateway/baseurl"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/apidocs/samples"
 	"opsgate/gateway/baseurl"
 )

@@ -13,8 +13,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/apidocs/samples"
 	"opsgate/gateway/openapi/browsertest"
 )

@@ -14,6 +14,8 @@ import (
 
 	diff "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/backendclient/testkit"
 )
 
 // Page is the path of the page in the repository.
@@ -23,9 +25,7 @@ const Page = "docs/operate/metrics.md"
 func Read(t *testing.T) string {
 	t.Helper()
 	content, err := os.ReadFile(path(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(content)
 }
 
@@ -33,9 +33,7 @@ func Read(t *testing.T) string {
 func path(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, Page)); err == nil {
 			return filepath.Join(dir, Page)
@@ -59,9 +57,7 @@ func Check(t *testing.T, program string, registry *prometheus.Registry, write bo
 	switch {
 	case want == page:
 	case write:
-		if err := os.WriteFile(path(t), []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path(t), []byte(want), 0o600))
 	default:
 		t.Errorf("the table in %s differs from the registered metrics: run `make generate`\n%s", Page, diff.Diff(page, want))
 	}
@@ -136,9 +132,7 @@ func registered(t *testing.T, program string, registry *prometheus.Registry) map
 func addSeries(t *testing.T, metrics map[string]*metric, registry *prometheus.Registry) {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, family := range families {
 		m := metrics[family.GetName()]
 		if m == nil {

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"

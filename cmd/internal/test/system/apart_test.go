@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/demo"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // run starts a program, waits for its log record "serving", and returns both. The program is killed at the end of the test.

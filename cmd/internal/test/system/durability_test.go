@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // Acknowledged incidents, their audit entries and the responses of idempotency keys survive SIGKILL.

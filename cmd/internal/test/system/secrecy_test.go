@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 // Tokens are only in the start text and the credentials file of opsdev.

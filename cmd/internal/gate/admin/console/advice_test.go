@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin/console"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // literalKeys returns the beginnings of the keys of all findings in the package: the string literals that the field Key starts with.

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/admin/console"
 	"opsgate/cmd/internal/kit/buildinfo"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // busyMetrics returns the metrics of a process and of a gateway with requests of each route and status.

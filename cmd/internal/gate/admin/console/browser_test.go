@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin/console"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/gateway/openapi/browsertest"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin/console"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // sample takes one sample of the metrics.

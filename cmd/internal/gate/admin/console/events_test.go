@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/admin/console"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 const (

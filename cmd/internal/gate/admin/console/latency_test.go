@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin/console"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func TestSlowServiceIsShown(t *testing.T) {

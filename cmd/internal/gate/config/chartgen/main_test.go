@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 )
 
 const root = "../../../../../"

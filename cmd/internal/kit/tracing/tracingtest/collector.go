@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
+
+	"opsgate/backendclient/testkit"
 )
 
 // A Collector takes spans. It is safe for concurrent use.
@@ -59,9 +61,7 @@ func (c *Collector) serveHTTP(t testing.TB) string {
 func listen(t testing.TB) net.Listener {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return listener
 }
 
@@ -149,9 +149,7 @@ func (c *Collector) Contains(t testing.TB, text string) bool {
 	defer c.mu.Unlock()
 	for i, request := range c.requests {
 		sent, err := proto.Marshal(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if bytes.Contains(sent, []byte(text)) || bytes.Contains(fmt.Append(nil, c.headers[i]), []byte(text)) {
 			return true
 		}

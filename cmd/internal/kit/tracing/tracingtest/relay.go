@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"opsgate/backendclient/testkit"
 )
 
 // A Relay hands calls on to an internal service, or fails them in its place. It is safe for concurrent use.
@@ -38,9 +40,7 @@ func StartRelay(t testing.TB, address string) *Relay {
 	t.Helper()
 	service, err := grpc.NewClient(address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(asIs{})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r := &Relay{service: service, failing: make(map[string]int)}
 	listener := listen(t)
 	r.Address = listener.Addr().String()

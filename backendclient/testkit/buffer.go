@@ -1,4 +1,4 @@
-package loggingtest
+package testkit
 
 import (
 	"bytes"

@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"opsgate/cmd/internal/kit/logging/loggingtest"
 )
 
 // Run builds programs, by their names in cmd, for the tests of a package, runs the tests, and returns their exit code. The tests are given
@@ -50,8 +48,8 @@ func build(dir string, programs []string) error {
 // A Process is a program that a test started.
 type Process struct {
 	Cmd    *exec.Cmd
-	Log    loggingtest.Buffer // standard error
-	Exited chan struct{}      // closed when it has exited
+	Log    Buffer        // standard error
+	Exited chan struct{} // closed when it has exited
 
 	err     error // result of Wait; read after Exited is closed
 	mayFail bool
@@ -155,7 +153,7 @@ func (p *Process) Thaw(t *testing.T) {
 }
 
 // Signal sends a signal.
-func (p *Process) Signal(t *testing.T, s syscall.Signal) {
+func (p *Process) Signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
 	Must(t, p.Cmd.Process.Signal(s))
 }

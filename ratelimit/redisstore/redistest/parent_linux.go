@@ -1,5 +1,0 @@
-package redistest
-
-import "syscall"
-
-func endsWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
