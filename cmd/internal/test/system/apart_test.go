@@ -75,18 +75,3 @@ func (a *apart) awaitAnswers(t *testing.T) {
 	full := a.as(t, "full")
 	testkit.Eventually(t, "the gateway answers", func() bool { return full.get(t, "/v1/incidents?limit=1").status == 200 })
 }
-
-// restartBackend kills the backend and starts it again.
-func (a *apart) restartBackend(t *testing.T) {
-	t.Helper()
-	a.backend.Kill()
-	a.startBackend(t)
-	a.awaitAnswers(t)
-}
-
-// restartGateway kills the gateway and starts another.
-func (a *apart) restartGateway(t *testing.T) {
-	t.Helper()
-	a.gateway.Kill()
-	a.startGateway(t)
-}
