@@ -1,14 +1,11 @@
 package authn_test
 
 import (
-	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"pgregory.net/rapid"
 
 	"opsgate/authn"
 )
@@ -81,64 +78,5 @@ func TestTheEndOfAnOutageIsDetectedWithinTwoSeconds(t *testing.T) {
 		accepted(t, a, token) // stale, and refreshed in the background
 		synctest.Wait()
 		refused(t, a, token, authn.ErrRevoked)
-	})
-}
-
-// The invariants hold at each step of a random schedule of requests, waits, revocations and outages, without the stream.
-func TestStaleTokensAreAcceptedForALimitedTime(t *testing.T) {
-	const (
-		freshFor = 30 * time.Second
-		staleFor = 10 * time.Minute
-		grace    = 5 * time.Second // after an outage
-	)
-	rapid.Check(t, func(rt *rapid.T) {
-		service := newIdentity()
-		var clock atomic.Int64 // the cache reads it in the background too
-		clock.Store(1_800_000_000)
-		a := newAuthenticator(t, service, func(o *authn.Options) {
-			o.Clock = func() time.Time { return time.Unix(clock.Load(), 0) }
-		})
-		token := service.know(1)
-		var revokedAt, downUntil int64 // 0: never
-		down := false
-		since := func(event int64) time.Duration { return time.Duration(clock.Load()-event) * time.Second }
-		rt.Repeat(map[string]func(*rapid.T){
-			"wait": func(t *rapid.T) {
-				clock.Add(rapid.Int64Range(1, 200).Draw(t, "seconds"))
-			},
-			"revoke": func(*rapid.T) {
-				if revokedAt == 0 {
-					service.revoke(token)
-					revokedAt = clock.Load()
-				}
-			},
-			"fail": func(*rapid.T) {
-				service.fail(errUnavailable)
-				down = true
-			},
-			"mend": func(*rapid.T) {
-				if down {
-					down, downUntil = false, clock.Load()
-				}
-				service.fail(nil)
-			},
-			"request": func(t *rapid.T) {
-				p, err := a.Authenticate(t.Context(), token, office)
-				a.Settle()
-				revoked := revokedAt != 0
-				switch {
-				case err == nil && p == nil:
-					t.Fatal("neither a principal nor an error")
-				case err != nil && !down && !revoked:
-					t.Fatalf("a live token is refused: %v", err)
-				case err != nil && !revoked && !errors.Is(err, authn.ErrUnavailable):
-					t.Fatalf("ErrInvalidToken for a live token: %v", err)
-				case err == nil && revoked && down && since(revokedAt) >= staleFor:
-					t.Fatalf("accepted %v after its revocation", since(revokedAt))
-				case err == nil && revoked && !down && since(revokedAt) >= freshFor && since(downUntil) >= grace:
-					t.Fatalf("accepted %v after its revocation, %v after the outage", since(revokedAt), since(downUntil))
-				}
-			},
-		})
 	})
 }
