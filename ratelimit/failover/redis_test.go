@@ -139,35 +139,3 @@ func useHangingRedis(t *testing.T) (counted, admissions, late int) {
 	d := decide(t, store, "t", p)
 	return 100_000 - d.Budgets[0].Remaining, admissions + 1, late
 }
-
-// A token makes requests all the time, at two gateways, before, during and after an outage. The limits are exceeded by a fifth at most:
-// one gateway may begin the outage long after the other.
-func TestBusyTokenKeepsItsLimitThroughAnOutage(t *testing.T) {
-	server := redistest.Start(t)
-	gateways := []*failover.Store{gateway(t, server, 2, longTimeout), gateway(t, server, 2, longTimeout)}
-	p := ratelimittest.Policy(t, limit("tenth", 10, 100*time.Millisecond), limit("hour", 500_000, time.Hour))
-	n := 0
-	load := func(d time.Duration) {
-		every := time.NewTicker(time.Millisecond)
-		defer every.Stop()
-		for began := time.Now(); time.Since(began) < d; <-every.C {
-			for _, g := range gateways {
-				n += admitted(t, g, "t", p, 1)
-			}
-		}
-	}
-	began := time.Now()
-	load(time.Second)
-	server.Kill()
-	load(2 * time.Second)
-	server.Restart()
-	load(2 * time.Second)
-	for _, g := range gateways {
-		testkit.Eventually(t, "redis is in use again", func() bool { return g.State().Mode == ratelimit.ModeShared })
-	}
-	allowed := 10 * (time.Since(began).Seconds()*10 + 1)
-	t.Logf("%d admitted, of %.0f", n, allowed)
-	if float64(n) > 1.2*allowed || float64(n) < 0.5*allowed {
-		t.Errorf("%d admitted, of %.0f", n, allowed)
-	}
-}
