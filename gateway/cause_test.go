@@ -212,7 +212,12 @@ func (m errorCase) run(t *testing.T, h *harness) (line map[string]any) {
 	t.Helper()
 	before := len(h.log.String())
 	m.send(t, h)
-	if log := h.log.String()[before:]; log != "" {
+	return lineIn(t, h.log.String()[before:])
+}
+
+func lineIn(t *testing.T, log string) (line map[string]any) {
+	t.Helper()
+	if log != "" {
 		if err := json.Unmarshal([]byte(log), &line); err != nil {
 			t.Fatalf("%s: %v", log, err)
 		}
@@ -244,15 +249,18 @@ func (m errorCase) send(t *testing.T, h *harness) *httptest.ResponseRecorder {
 	return w
 }
 
-func TestEveryCauseIsLoggedAndCounted(t *testing.T) {
+// The reader of an error finds what its code means.
+func TestEveryCauseIsLoggedCountedAndExplained(t *testing.T) {
+	guide := start(t).get(t, "/docs/errors/").mustBe(t, 200).body
+	codes := make(map[string]bool)
 	for _, m := range errorCases(t) {
 		t.Run(m.cause, func(t *testing.T) {
-			var change []func(*Options)
-			if m.change != nil {
-				change = append(change, m.change)
+			h := start(t, m.change, func(o *Options) { o.TLS = true })
+			if got := m.send(t, h); m.status != statusClientClosed {
+				checkError(t, m, got, guide)
+				codes[m.code] = true
 			}
-			h := start(t, change...)
-			line := m.run(t, h)
+			line := lineIn(t, h.log.String())
 			label := m.cause
 			if strings.HasPrefix(label, "limit:") {
 				label = "limit"
@@ -270,6 +278,26 @@ func TestEveryCauseIsLoggedAndCounted(t *testing.T) {
 				t.Errorf("logged: %v", line)
 			}
 		})
+	}
+	if len(codes) < 15 {
+		t.Errorf("only the codes %v were checked", codes)
+	}
+}
+
+// checkError checks the body of an error over TLS, and that it links to the guide.
+func checkError(t *testing.T, m errorCase, got *httptest.ResponseRecorder, guide string) {
+	t.Helper()
+	var e struct{ Code string }
+	testkit.Must(t, json.Unmarshal(got.Body.Bytes(), &e))
+	if link, want := got.Header().Get("Link"), "</docs/errors/#"+e.Code+`>; rel="help"`; e.Code != m.code || link != want {
+		t.Errorf("code %s, Link %s, want %s", e.Code, link, want)
+	}
+	if !strings.Contains(guide, ` id="`+e.Code+`"`) {
+		t.Errorf("the guide has no anchor %s", e.Code)
+	}
+	mustBeSecure(t, m.cause, got.Header(), true)
+	if m.cause == "limit:hour" && len(got.Header()) > 9 { // with Strict-Transport-Security
+		t.Errorf("%d fields: %v", len(got.Header()), got.Header())
 	}
 }
 

@@ -101,32 +101,15 @@ type harness struct {
 	services *services
 	gateway  *Gateway
 	registry *prometheus.Registry
-	log      *syncBuffer
+	log      *testkit.Buffer
 }
 
-type syncBuffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
-// start runs a gateway with real gRPC services and a real HTTP server.
+// start runs a gateway with real gRPC services and a real HTTP server. A change may be nil.
 func start(tb testing.TB, change ...func(*Options)) *harness {
 	tb.Helper()
 	h := &harness{
 		services: &services{answers: map[string]func(context.Context, proto.Message) (proto.Message, error){}},
-		registry: prometheus.NewRegistry(), log: &syncBuffer{},
+		registry: prometheus.NewRegistry(), log: new(testkit.Buffer),
 	}
 	o := optionsWith(tb, h.services)
 	metrics, err := NewMetrics(h.registry)
@@ -138,7 +121,9 @@ func start(tb testing.TB, change ...func(*Options)) *harness {
 	o.Logger = slog.New(slog.NewJSONHandler(h.log, nil))
 	o.Refunds = nil
 	for _, c := range change {
-		c(&o)
+		if c != nil {
+			c(&o)
+		}
 	}
 	if o.Refunds == nil {
 		o.Refunds = NewRefunds(RefundsOptions{Limiter: o.Limiter, Metrics: metrics, Logger: o.Logger, Lines: o.Lines.Failed})

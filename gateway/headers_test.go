@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -32,6 +30,7 @@ func mustBeSecure(t *testing.T, what string, header http.Header, overTLS bool) {
 	}
 }
 
+// TestEveryCauseIsLoggedCountedAndExplained checks those of errors over TLS.
 func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 	for _, overTLS := range []bool{false, true} {
 		h := start(t, func(o *Options) { o.TLS = overTLS })
@@ -55,44 +54,6 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 			got := h.do(t, "full", c.method, c.target, "", c.headers...).mustBe(t, c.status)
 			mustBeSecure(t, c.method+" "+c.target, got.Header, overTLS)
 		}
-		for _, m := range errorCases(t) {
-			change := []func(*Options){func(o *Options) { o.TLS = overTLS }}
-			if m.change != nil {
-				change = append(change, m.change)
-			}
-			if m.status != statusClientClosed {
-				mustBeSecure(t, m.cause, m.send(t, start(t, change...)).Header(), overTLS)
-			}
-		}
-	}
-}
-
-// The reader of an error finds what its code means.
-func TestErrorsLinkToTheirExplanation(t *testing.T) {
-	h := start(t)
-	guide := h.get(t, "/docs/errors/").mustBe(t, 200).body
-	seen := make(map[string]bool)
-	for _, m := range errorCases(t) {
-		if m.status == statusClientClosed {
-			continue
-		}
-		var change []func(*Options)
-		if m.change != nil {
-			change = append(change, m.change)
-		}
-		got := m.send(t, start(t, change...))
-		var e struct{ Code string }
-		testkit.Must(t, json.Unmarshal(got.Body.Bytes(), &e))
-		if link, want := got.Header().Get("Link"), "</docs/errors/#"+e.Code+`>; rel="help"`; link != want {
-			t.Errorf("%s: Link %s, want %s", m.cause, link, want)
-		}
-		if !strings.Contains(guide, ` id="`+e.Code+`"`) {
-			t.Errorf("the guide has no anchor %s", e.Code)
-		}
-		seen[e.Code] = true
-	}
-	if len(seen) < 15 {
-		t.Errorf("only the codes %v were checked", seen)
 	}
 }
 
@@ -122,13 +83,6 @@ func TestSmallResponsesHaveEightHeaders(t *testing.T) {
 		h.gateway.ServeHTTP(w, r)
 		if len(w.Header()) > 8 {
 			t.Errorf("%s: %d fields: %v", target, len(w.Header()), w.Header())
-		}
-	}
-	for _, m := range errorCases(t) {
-		if m.cause == "limit:hour" {
-			if got := m.send(t, start(t, m.change)).Header(); len(got) > 8 {
-				t.Errorf("%s: %d fields: %v", m.cause, len(got), got)
-			}
 		}
 	}
 }

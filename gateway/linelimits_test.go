@@ -49,9 +49,6 @@ func TestErrorLinesAreLimited(t *testing.T) {
 	for _, m := range errorCases(t) {
 		t.Run(m.cause, func(t *testing.T) {
 			change, calls := suppressed()
-			if m.change == nil {
-				m.change = func(*Options) {}
-			}
 			h := start(t, m.change, change)
 			line := m.run(t, h)
 			var want []string

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"opsgate/backendclient/testkit"
 )
 
 // A wire is a connection whose client has sent all its bytes, and reads the responses after the server has closed it.
@@ -81,7 +83,7 @@ func (*wire) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv
 // A wireServer serves wires with net/http.
 type wireServer struct {
 	arrivals chan net.Conn
-	log      syncBuffer
+	log      testkit.Buffer
 
 	mu       sync.Mutex
 	requests []*wireRequest // of the current wire, as passed to the handler
