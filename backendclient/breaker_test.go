@@ -324,7 +324,7 @@ func TestABreakerWithoutCallsCloses(t *testing.T) {
 				if series(t, registry, "opsgate_upstream_breaker_state")["opsgate_upstream_breaker_state service=fleet state=closed"] != 1 {
 					t.Error("the metric has another state")
 				}
-				const want = "circuit breaker is closed service=fleet method=GetServer because=no call came to probe the service"
+				const want = "circuit breaker is closed service=fleet method=GetServer reason=no call came to probe the service"
 				if line := lastLine(log); line != want {
 					t.Errorf("logged %q", line)
 				}
@@ -350,7 +350,7 @@ func TestChangedBreakerSettingsCloseTheBreaker(t *testing.T) {
 		if series(t, registry, "opsgate_upstream_breaker_state")[closed] != 1 {
 			t.Error("the metric has another state")
 		}
-		if line := lastLine(log); !strings.Contains(line, "circuit breaker is closed service=fleet method=GetServer because=its settings were changed") {
+		if line := lastLine(log); !strings.Contains(line, "circuit breaker is closed service=fleet method=GetServer reason=its settings were changed") {
 			t.Errorf("logged %q", line)
 		}
 		w.answer = always(nil)
@@ -393,9 +393,9 @@ func lastLine(log lines) (last string) {
 func TestABreakersChangesAreLoggedAndMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, log, registry := new(wire), make(lines, 100), prometheus.NewRegistry()
-		is := func(state backendclient.BreakerState, because string) {
+		is := func(state backendclient.BreakerState, reason string) {
 			t.Helper()
-			if got, want := lastLine(log), "circuit breaker is "+string(state)+" service=fleet method=GetServer because="+because; got != want {
+			if got, want := lastLine(log), "circuit breaker is "+string(state)+" service=fleet method=GetServer reason="+reason; got != want {
 				t.Errorf("logged %q, want %q", got, want)
 			}
 			for series, value := range series(t, registry, "opsgate_upstream_breaker_state") {

@@ -248,7 +248,7 @@ func TestAnAddressThatDoesNotRespondCanBeChanged(t *testing.T) {
 		t.Error(err)
 	}
 	for line := range log {
-		if line == "circuit breaker is closed service=fleet method=GetServer because=the address of the service was changed" {
+		if line == "circuit breaker is closed service=fleet method=GetServer reason=the address of the service was changed" {
 			break
 		}
 	}

@@ -69,8 +69,8 @@ func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 	}
 	address := places[1].Address
 	for _, want := range []string{
-		fmt.Sprintf("endpoint is ejected service=fleet address=%s for=200ms in_a_row=1 because=Internal: disk full", address),
-		fmt.Sprintf("endpoint is no longer ejected service=fleet address=%s because=its time is over", address),
+		fmt.Sprintf("endpoint is ejected service=fleet address=%s for=200ms in_a_row=1 reason=Internal: disk full", address),
+		fmt.Sprintf("endpoint is no longer ejected service=fleet address=%s reason=its time is over", address),
 	} {
 		line := <-log
 		for strings.HasPrefix(line, "internal service") || strings.HasPrefix(line, "circuit") {

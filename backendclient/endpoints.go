@@ -172,11 +172,11 @@ func (s *endpoints) expire() {
 }
 
 // readmitted records that the endpoints get calls again. The caller holds s.mu.
-func (s *endpoints) readmitted(endpoints []*endpoint, because string) {
+func (s *endpoints) readmitted(endpoints []*endpoint, reason string) {
 	for _, e := range endpoints {
 		e.since, e.cause = time.Now(), ""
 		s.logger.Info("endpoint is no longer ejected", slog.String("service", s.service), slog.String("address", e.address),
-			slog.String("because", because))
+			slog.String("reason", reason))
 	}
 }
 
@@ -220,7 +220,7 @@ func (s *endpoints) failed(e *endpoint, err error) {
 	e.since, e.cause = time.Now(), causeOf(err)
 	s.ejections.Inc()
 	s.logger.Warn("endpoint is ejected", slog.String("service", s.service), slog.String("address", e.address),
-		slog.String("for", e.ejectedFor.String()), slog.Int("in_a_row", e.ejections), slog.String("because", e.cause))
+		slog.String("for", e.ejectedFor.String()), slog.Int("in_a_row", e.ejections), slog.String("reason", e.cause))
 	s.publish()
 	time.AfterFunc(e.ejectedFor, s.expire)
 }

@@ -171,7 +171,7 @@ func (u *upstream) logBreaker(m *method, state BreakerState, reason string) {
 		level = slog.LevelWarn
 	}
 	u.logger.Log(context.Background(), level, "circuit breaker is "+string(state),
-		slog.String("service", u.service), slog.String("method", m.name), slog.String("because", reason))
+		slog.String("service", u.service), slog.String("method", m.name), slog.String("reason", reason))
 }
 
 // breakerStatus returns the status of the breaker that refuses most, with the methods of all that are not closed. Of two in the same state

@@ -24,7 +24,7 @@ type Limit struct {
 	Name     string
 	Requests int
 	Per      time.Duration
-	// A limit in shadow never denies. A decision says whether it would have.
+	// A limit in shadow never denies. A decision reports whether it would have.
 	Shadow bool
 }
 

@@ -31,7 +31,7 @@
 //     by all methods and all replicas of the service. They survive a restart. A call with the key and the request of an
 //     earlier call that succeeded (all fields equal but `actor`) changes nothing and returns the stored response, with
 //     `replayed` set. A call with the key but another request is INVALID_ARGUMENT naming `idempotency_key`; its description
-//     says whether the first request was of another method. While the first call is in progress, others with its key are
+//     reports whether the first request was of another method. While the first call is in progress, others with its key are
 //     ABORTED. Failures are not stored: after one, the key can be used as if it were new.
 
 package incidentv1

@@ -142,7 +142,7 @@ func (c *Collector) Headers() []map[string][]string {
 	return c.headers
 }
 
-// Contains tells whether the bytes are anywhere in what was taken.
+// Contains reports whether the bytes are anywhere in what was taken.
 func (c *Collector) Contains(t testing.TB, text string) bool {
 	t.Helper()
 	c.mu.Lock()

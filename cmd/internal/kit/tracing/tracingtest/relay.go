@@ -104,7 +104,7 @@ func (r *Relay) handle(_ any, caller grpc.ServerStream) error {
 	}
 }
 
-// note notes a call, and tells whether it is to fail.
+// note records a call, and reports whether it is to fail.
 func (r *Relay) note(c Call) (fail bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
