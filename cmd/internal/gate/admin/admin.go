@@ -150,9 +150,6 @@ func (a *Admin) Draining() {
 	}
 }
 
-// IsDraining reports whether Draining was called.
-func (a *Admin) IsDraining() bool { return a.phase.Load() == draining }
-
 func livez(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("ok\n"))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"strings"
 )
 
 // Values of a release, set by -ldflags "-X opsgate/cmd/internal/kit/buildinfo.version=1.2.3" and so on. They replace those that -buildvcs
@@ -60,13 +59,4 @@ func describe(build *debug.BuildInfo, release linked) Info {
 // String returns the lines that a version command prints after the program's name.
 func (i Info) String() string {
 	return fmt.Sprintf("%s\nrevision: %s\ndate: %s\ngo: %s\n", i.Version, i.Revision, i.Date, i.GoVersion)
-}
-
-// Day returns the date without its time, or "".
-func (i Info) Day() string {
-	day, _, dated := strings.Cut(i.Date, "T")
-	if !dated {
-		return ""
-	}
-	return day
 }

@@ -45,11 +45,3 @@ func TestStringHasALineForEachValue(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
-
-func TestDay(t *testing.T) {
-	for date, want := range map[string]string{"2026-01-31T12:00:00Z": "2026-01-31", "unknown": ""} {
-		if got := (Info{Date: date}).Day(); got != want {
-			t.Errorf("%s: got %q", date, got)
-		}
-	}
-}

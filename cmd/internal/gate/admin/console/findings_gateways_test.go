@@ -9,7 +9,7 @@ import (
 	"opsgate/cmd/internal/gate/admin/console"
 )
 
-// gatewaysOf returns the statuses of three gateways that have run for an hour, after changes of each.
+// sharing returns the statuses of three gateways that have run for an hour, after changes of each.
 func sharing(changes ...func(g *admin.Gateway)) admin.Gateways {
 	f := admin.Gateways{State: admin.GatewaysCurrent, ReadAt: &noon}
 	for i := range 3 {
@@ -26,7 +26,7 @@ func sharing(changes ...func(g *admin.Gateway)) admin.Gateways {
 	return f
 }
 
-// allOf returns gatewaysOf with the same change of each gateway.
+// allOf returns sharing with the same change of each gateway.
 func allOf(change func(g *admin.Gateway)) admin.Gateways {
 	f := sharing()
 	for i := range f.Gateways {
