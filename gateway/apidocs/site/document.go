@@ -177,42 +177,19 @@ func readDocument(data []byte) (*document, error) {
 // target returns the last element of a reference, for example Server of #/components/schemas/Server.
 func target(ref string) string { return ref[strings.LastIndexByte(ref, '/')+1:] }
 
-func (d *document) parameter(p parameter) parameter {
-	if p.Ref != "" {
-		return d.Components.Parameters[target(p.Ref)]
+// deref returns the component that a value with a reference refers to, and any other value itself.
+func deref[T any](v T, ref string, components map[string]T) T {
+	if ref != "" {
+		return components[target(ref)]
 	}
-	return p
-}
-
-func (d *document) header(h header) header {
-	if h.Ref != "" {
-		return d.Components.Headers[target(h.Ref)]
-	}
-	return h
-}
-
-func (d *document) response(r response) response {
-	if r.Ref != "" {
-		return d.Components.Responses[target(r.Ref)]
-	}
-	return r
-}
-
-func (d *document) body(b body) body {
-	if b.Ref != "" {
-		return d.Components.Bodies[target(b.Ref)]
-	}
-	return b
+	return v
 }
 
 // example returns the first example of a media type, nil if there is none.
 func (d *document) example(m media) json.RawMessage {
 	if len(m.Examples) > 0 {
 		e := m.Examples[0].Value
-		if e.Ref != "" {
-			e = d.Components.Examples[target(e.Ref)]
-		}
-		return e.Value
+		return deref(e, e.Ref, d.Components.Examples).Value
 	}
 	return m.Example
 }

@@ -113,7 +113,7 @@ func (s *site) operation(path, method string, shared []parameter, o *operation) 
 	v.HTML = html
 	sent := place{prefix: v.ID, sent: true}
 	for _, p := range slices.Concat(shared, o.Parameters) {
-		p = s.document.parameter(p)
+		p = deref(p, p.Ref, s.document.Components.Parameters)
 		f, err := s.field(p.Name, p.Schema, sent)
 		if err != nil {
 			return v, err
@@ -125,7 +125,7 @@ func (s *site) operation(path, method string, shared []parameter, o *operation) 
 		v.Parameters = append(v.Parameters, f)
 	}
 	if o.RequestBody != nil {
-		request, err := s.shape(s.document.body(*o.RequestBody).Content["application/json"].Schema, sent)
+		request, err := s.shape(deref(*o.RequestBody, o.RequestBody.Ref, s.document.Components.Bodies).Content["application/json"].Schema, sent)
 		if err != nil {
 			return v, err
 		}
@@ -168,7 +168,7 @@ func (o *operationView) addSamples() error {
 
 func (s *site) addResponses(v *operationView, responses ordered[response]) error {
 	for _, r := range responses {
-		resp := s.document.response(r.Value)
+		resp := deref(r.Value, r.Value.Ref, s.document.Components.Responses)
 		html, err := s.markdown.text(resp.Description)
 		if err != nil {
 			return err
@@ -202,7 +202,7 @@ func (s *site) fillResponse(v *responseView, resp response, at place) error {
 	}
 	v.Body = body
 	for _, h := range resp.Headers {
-		text := strings.TrimSpace(s.document.header(h.Value).Description)
+		text := strings.TrimSpace(deref(h.Value, h.Value.Ref, s.document.Components.Headers).Description)
 		html, err := s.markdown.text(text)
 		if err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"embed"
 	"fmt"
 	"go/format"
-	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -28,10 +27,10 @@ type description struct {
 // call is an operation of a client.
 type call struct {
 	operation
-	Name, Method, Path string
-	Query              []input
-	Body, Answer       schema
-	Item               *schema // of a page; nil for other answers
+	Name         string
+	Query        []input
+	Body, Answer schema
+	Item         *schema // of a page; nil for other answers
 }
 
 // input is a query parameter.
@@ -66,27 +65,19 @@ func describe(text []byte) (*description, error) {
 		}
 		schemas[i+1].Content = append(schemas[i+1].Content, named, schemas[i])
 	}
-	inlined, err := inline(&root, &root)
+	all, err := operations(&root)
 	if err != nil {
 		return nil, err
 	}
-	var document document
-	if err := inlined.Decode(&document); err != nil {
-		return nil, err
-	}
-	for _, path := range slices.Sorted(maps.Keys(document.Paths)) {
-		item := document.Paths[path]
-		for _, method := range slices.Sorted(maps.Keys(item.Operations)) {
-			o := item.Operations[method]
-			c := call{operation: o, Name: strings.TrimPrefix(o.OperationID, "v1"), Method: strings.ToUpper(method), Path: path}
-			if err := c.read(); err != nil {
-				return nil, fmt.Errorf("%s %s: %w", method, path, err)
-			}
-			d.Calls = append(d.Calls, c)
-			d.Types = d.add(d.Types, c.Answer)
-			for _, q := range c.Query {
-				d.Types = d.add(d.Types, q.Schema)
-			}
+	for _, o := range all {
+		c := call{operation: o, Name: strings.TrimPrefix(o.OperationID, "v1")}
+		if err := c.read(); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", o.Method, o.Path, err)
+		}
+		d.Calls = append(d.Calls, c)
+		d.Types = d.add(d.Types, c.Answer)
+		for _, q := range c.Query {
+			d.Types = d.add(d.Types, q.Schema)
 		}
 	}
 	for _, c := range d.Calls {
