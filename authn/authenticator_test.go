@@ -34,9 +34,7 @@ func TestAMalformedTokenIsRefusedWithoutACall(t *testing.T) {
 		refused(t, a, token, authn.ErrMalformed)
 		refused(t, a, token, authn.ErrInvalidToken)
 	}
-	if n := service.lookups(); n != 0 {
-		t.Errorf("%d lookups", n)
-	}
+	service.mustHaveLookups(t, 0)
 }
 
 func TestATokenInUseIsRefreshedInTheBackground(t *testing.T) {
@@ -59,9 +57,7 @@ func TestATokenInUseIsRefreshedInTheBackground(t *testing.T) {
 		time.Sleep(19 * time.Second) // 40 s after the first lookup, 19 s after the second
 		accepted(t, a, token)
 		synctest.Wait()
-		if n := service.lookups(); n != 2 {
-			t.Errorf("%d lookups, want 2", n)
-		}
+		service.mustHaveLookups(t, 2)
 	})
 }
 
@@ -73,18 +69,14 @@ func TestARefusalIsCachedForFiveSeconds(t *testing.T) {
 			refused(t, a, token, authn.ErrUnknown)
 			refused(t, a, token, authn.ErrInvalidToken)
 		}
-		if n := service.lookups(); n != 1 {
-			t.Errorf("%d lookups, want 1", n)
-		}
+		service.mustHaveLookups(t, 1)
 		service.know(1)
 		refused(t, a, token, authn.ErrUnknown)
 		time.Sleep(5 * time.Second)
 		for range 3 {
 			accepted(t, a, token)
 		}
-		if n := service.lookups(); n != 2 {
-			t.Errorf("%d lookups, want 2: the token is cached after its refusal", n)
-		}
+		service.mustHaveLookups(t, 2)
 	})
 }
 
@@ -105,9 +97,7 @@ func TestConcurrentRequestsCauseOneLookup(t *testing.T) {
 		close(start)
 		callers.Wait()
 	}
-	if n := service.lookups(); n != 200 {
-		t.Errorf("%d lookups, want 200", n)
-	}
+	service.mustHaveLookups(t, 200)
 }
 
 func TestAHitAllocatesNothing(t *testing.T) {

@@ -64,9 +64,7 @@ func TestUnknownTokensDoNotFloodTheService(t *testing.T) {
 		if shed := flood(t, a, office, 0, 600); shed != 600-256 || time.Since(begin) != 0 {
 			t.Errorf("%d refused after %v, want 344 at once", shed, time.Since(begin))
 		}
-		if n := service.lookups(); n != 64 {
-			t.Errorf("%d lookups, want 64", n)
-		}
+		service.mustHaveLookups(t, 64)
 		inFlight := func() float64 { return metric(t, registry, "opsgate_authn_lookups_in_flight", "unknown") }
 		queued := func() float64 { return metric(t, registry, "opsgate_authn_lookups_queued") }
 		if inFlight() != 64 || queued() != 192 {
@@ -80,9 +78,7 @@ func TestUnknownTokensDoNotFloodTheService(t *testing.T) {
 		if inFlight() != 0 || queued() != 0 {
 			t.Errorf("%v lookups counted as in flight and %v as queued after all have ended", inFlight(), queued())
 		}
-		if n := service.lookups(); n != 256 {
-			t.Errorf("%d lookups, want 256", n)
-		}
+		service.mustHaveLookups(t, 256)
 		accepted(t, a, service.know(250))
 
 		time.Sleep(5 * time.Second)
@@ -195,9 +191,7 @@ func TestAQueuedRequestWaitsForLookupTimeoutAtMost(t *testing.T) {
 		}
 		release()
 		synctest.Wait()
-		if n := service.lookups(); n != 64 {
-			t.Errorf("%d lookups, want 64: lookups of canceled requests are dropped", n)
-		}
+		service.mustHaveLookups(t, 64)
 	})
 }
 
@@ -228,9 +222,7 @@ func TestQueuedLookupsOfCanceledRequestsAreDropped(t *testing.T) {
 		}
 		release()
 		synctest.Wait()
-		if n := service.lookups(); n != 64 {
-			t.Errorf("%d lookups, want 64", n)
-		}
+		service.mustHaveLookups(t, 64)
 	})
 }
 
@@ -258,9 +250,7 @@ func TestKnownTokensAreLookedUpDuringAFlood(t *testing.T) {
 			result <- err
 		}()
 		synctest.Wait()
-		if n := service.lookups(); n != 2+64+2 {
-			t.Errorf("%d lookups, want 68: two of them of known tokens", n)
-		}
+		service.mustHaveLookups(t, 2+64+2)
 		release()
 		if err := <-result; !errors.Is(err, authn.ErrRevoked) {
 			t.Errorf("the unused token: %v", err)
@@ -281,13 +271,11 @@ func TestRefreshesAreBounded(t *testing.T) {
 		}
 		all()
 		time.Sleep(21 * time.Second)
-		for round, want := range []int{13, 16, 19, 20, 20} {
+		for _, want := range []int{13, 16, 19, 20, 20} {
 			release := service.hold()
 			all()
 			synctest.Wait()
-			if n := service.lookups(); n != want {
-				t.Errorf("round %d: %d lookups, want %d", round, n, want)
-			}
+			service.mustHaveLookups(t, want)
 			release()
 			synctest.Wait()
 		}

@@ -116,6 +116,13 @@ func (i *identity) lookups() int {
 	return i.lookupCount
 }
 
+func (i *identity) mustHaveLookups(t *testing.T, want int) {
+	t.Helper()
+	if n := i.lookups(); n != want {
+		t.Errorf("%d lookups, want %d", n, want)
+	}
+}
+
 func (i *identity) ResolveToken(
 	ctx context.Context, request *identityv1.ResolveTokenRequest, _ ...grpc.CallOption,
 ) (*identityv1.ResolveTokenResponse, error) {

@@ -43,7 +43,5 @@ func TestConcurrentRefreshesAreBounded(t *testing.T) {
 	clients.Wait()
 	release()
 	a.Settle()
-	if n := service.lookups(); n != tokens+1 {
-		t.Errorf("%d refreshes in flight, want 1", n-tokens)
-	}
+	service.mustHaveLookups(t, tokens+1)
 }

@@ -60,9 +60,7 @@ func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
 		accepted(t, a, other)
-		if n := service.lookups(); n != 2 {
-			t.Errorf("%d lookups, want 2: a revocation causes none", n)
-		}
+		service.mustHaveLookups(t, 2)
 		if n := metric(t, registry, "opsgate_authn_revocations_total"); n != 2 {
 			t.Errorf("%v revocations counted, want 2", n)
 		}
@@ -88,9 +86,7 @@ func TestALookupInFlightDoesNotRestoreARevokedToken(t *testing.T) {
 			t.Errorf("the waiting request returned %v", err)
 		}
 		refused(t, a, token, authn.ErrRevoked)
-		if n := service.lookups(); n != 1 {
-			t.Errorf("%d lookups, want 1", n)
-		}
+		service.mustHaveLookups(t, 1)
 	})
 }
 
@@ -124,9 +120,7 @@ func TestTheStreamResumesAtItsLastPosition(t *testing.T) {
 			t.Error("the stream does not count as connected again")
 		}
 		refused(t, a, token, authn.ErrRevoked)
-		if n := service.lookups(); n != 1 {
-			t.Errorf("%d lookups, want 1: no revocation was missed", n)
-		}
+		service.mustHaveLookups(t, 1)
 	})
 }
 
@@ -170,9 +164,7 @@ func TestMissedRevocationsInvalidateAllTokens(t *testing.T) {
 		synctest.Wait()
 		refused(t, a, revoked, authn.ErrRevoked)
 		accepted(t, a, token)
-		if n := service.lookups(); n != 4 {
-			t.Errorf("%d lookups, want 4", n)
-		}
+		service.mustHaveLookups(t, 4)
 		if w = <-service.watches; w.after != "" {
 			t.Errorf("watched again after %q, want from now", w.after)
 		}

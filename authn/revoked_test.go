@@ -93,9 +93,7 @@ func TestARevocationFoundByALookupIsCachedForStaleFor(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		}
-		if n := service.lookups(); n != 1 {
-			t.Errorf("%d lookups, want 1", n)
-		}
+		service.mustHaveLookups(t, 1)
 		w.fail(status.Error(codes.OutOfRange, "position expired"))
 		synctest.Wait()
 		mustBeCached(t, a, want)

@@ -51,9 +51,7 @@ func TestATokenConfirmedBeforeTheDisconnectIsRefreshedInTheBackground(t *testing
 		accepted(t, a, token)
 		time.Sleep(15 * time.Second)
 		accepted(t, a, token)
-		if n := service.lookups(); n != 1 {
-			t.Fatalf("%d lookups while the stream is connected, want 1", n)
-		}
+		service.mustHaveLookups(t, 1)
 		service.revoke(token)
 		cut(service, w)
 		release := service.hold()
@@ -80,9 +78,7 @@ func TestAReconnectRestoresFreshFor(t *testing.T) {
 		synctest.Wait()
 		accepted(t, a, token)
 		synctest.Wait()
-		if n := service.lookups(); n != 1 {
-			t.Errorf("%d lookups, want 1", n)
-		}
+		service.mustHaveLookups(t, 1)
 	})
 }
 
@@ -98,16 +94,12 @@ func TestADisconnectRefreshesOnlyTokensInUse(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		cut(service, w)
 		time.Sleep(time.Second)
-		if n := service.lookups(); n != 100 {
-			t.Errorf("%d lookups of unused tokens", n-100)
-		}
+		service.mustHaveLookups(t, 100)
 		for range 5 {
 			accepted(t, a, tokens[0])
 			synctest.Wait()
 		}
-		if n := service.lookups(); n != 101 {
-			t.Errorf("%d lookups of one token in use, want 1", n-100)
-		}
+		service.mustHaveLookups(t, 101)
 	})
 }
 
