@@ -136,7 +136,6 @@ func TestTokenForMetricsChangesWithoutARestart(t *testing.T) {
 			t.Error("the log has a token")
 		}
 	}
-	r.finish(t)
 }
 
 // The admin token is set, its file changes, the configuration names another file, and then none. The previous token is refused at once, and
@@ -194,5 +193,4 @@ func TestAdminTokenChangesWithoutARestart(t *testing.T) {
 			t.Error("the log has a token")
 		}
 	}
-	r.finish(t)
 }

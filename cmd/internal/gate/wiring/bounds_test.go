@@ -31,16 +31,12 @@ func TestConnectionsOverTheLimitAreClosed(t *testing.T) {
 	if !closedWithoutResponse(r.connect(t)) {
 		t.Error("an eleventh connection is accepted")
 	}
-	if got := r.metric(t, `opsgate_http_connections_shed_total{cause="refused"}`); got != "1" {
-		t.Errorf("refused: %s", got)
-	}
+	r.mustHaveMetric(t, `opsgate_http_connections_shed_total{cause="refused"}`, "1")
 	r.await(t, "overloaded")
 	if got := r.readiness(t, "degraded"); got.status != 200 || !strings.Contains(got.body, "more than 10 open connections") {
 		t.Errorf("got %+v", got)
 	}
-	if got := r.metric(t, "opsgate_http_connections_open"); got != "10" {
-		t.Errorf("%s are open", got)
-	}
+	r.mustHaveMetric(t, "opsgate_http_connections_open", "10")
 	testkit.Must(t, r.reload(t, "http: {max_connections: 11}\n"+limits(100)))
 	if got := r.connect(t).do(t, ""); got.StatusCode != 401 {
 		t.Errorf("below the new limit: got %d", got.StatusCode)
@@ -51,7 +47,6 @@ func TestConnectionsOverTheLimitAreClosed(t *testing.T) {
 			t.Errorf("a request in flight: got %+v", got)
 		}
 	}
-	r.finish(t)
 }
 
 func TestLongestIdleConnectionIsEvictedAtTheLimit(t *testing.T) {
@@ -85,14 +80,11 @@ func TestLongestIdleConnectionIsEvictedAtTheLimit(t *testing.T) {
 	if got := used.do(t, token); got.StatusCode != 200 {
 		t.Errorf("the connection with an authenticated request: got %d", got.StatusCode)
 	}
-	if got := r.metric(t, `opsgate_http_connections_shed_total{cause="evicted"}`); got != "8" {
-		t.Errorf("evicted: %q", got)
-	}
+	r.mustHaveMetric(t, `opsgate_http_connections_shed_total{cause="evicted"}`, "8")
 	close(services.Release)
 	if got := <-held; got.status != 200 {
 		t.Errorf("the request in flight: got %+v", got)
 	}
-	r.finish(t)
 }
 
 func TestAdminListenerLimitsConnections(t *testing.T) {
@@ -112,7 +104,6 @@ func TestAdminListenerLimitsConnections(t *testing.T) {
 	if !closedWithoutResponse(idle[0]) {
 		t.Error("the oldest connection is open")
 	}
-	r.finish(t)
 }
 
 func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
@@ -130,9 +121,7 @@ func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	testkit.Must(t, r.reload(t, "http: {max_in_flight: 3}\n"))
-	if got := r.get(t, r.Address(), "/v1/me"); got.status != 200 {
-		t.Errorf("below the new limit: got %+v", got)
-	}
+	r.mustGet(t, "/v1/me", 200) // below the new limit
 	close(services.Release)
 	for _, h := range held {
 		if got := <-h; got.status != 200 {
@@ -142,7 +131,6 @@ func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
 	if lines := r.lines("overloaded"); len(lines) != 1 || lines[0]["resource"] != "requests in flight" {
 		t.Errorf("got %v", lines)
 	}
-	r.finish(t)
 }
 
 // The readiness page needs no token, so it must not contain text of a service.

@@ -27,9 +27,7 @@ func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
 		t.Errorf("explained with identity %+v", x.Identity)
 	}
 	i.services.Invalid.Store(false)
-	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
-		t.Errorf("after a good answer: got %+v", got)
-	}
+	i.mustGet(t, "/v1/servers", 200) // after a good answer
 	i.readiness(t, "ready")
 	if x := i.explain(t, "GET", "/v1/servers"); x.Identity.State != "ready" || outcomes(x)["token"] != gateway.Passes {
 		t.Errorf("explained with identity %+v", x.Identity)
@@ -39,9 +37,7 @@ func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
 // Lookups that fail without opening the breaker are reported, with the time until known tokens end on the admin page.
 func TestFailingLookupsOfTokensAreReported(t *testing.T) {
 	i := inspect(t, overrides+"authn: {fresh_for: 1s}\n")
-	if got := i.get(t, i.Address(), "/v1/me"); got.status != 200 {
-		t.Fatalf("got %+v", got)
-	}
+	i.mustGet(t, "/v1/me", 200)
 	i.services.Fails.Store(true)
 	var ready response
 	testkit.Eventually(t, "failing lookups are on the readiness page", func() bool {

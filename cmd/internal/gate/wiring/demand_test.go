@@ -27,9 +27,7 @@ func TestDemandRecordsRefundsAndResets(t *testing.T) {
 		{"/v1/servers", 200},
 		{"/v1/servers", 429},
 	} {
-		if got := r.get(t, r.Address(), want.path); got.status != want.status {
-			t.Errorf("%s: got %+v", want.path, got)
-		}
+		r.mustGet(t, want.path, want.status)
 		if want.status == 501 {
 			testkit.Eventually(t, "the request is refunded", func() bool {
 				return strings.Contains(r.get(t, r.AdminAddress(), "/metrics").body, "opsgate_rate_limit_refunds_total 1\n")
@@ -88,9 +86,7 @@ func TestRestartInOrderContinuesTheRecordWithRedis(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "demand.jsonl")
 		for range 2 {
 			r := reloadingGateway(t, services, test.text+demandIn(file))
-			if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 {
-				t.Errorf("got %+v", got)
-			}
+			r.mustGet(t, "/v1/servers", 200)
 			r.finish(t)
 		}
 		record, err := demand.Open(file)

@@ -79,10 +79,12 @@ func runEdge(t *testing.T, e *wiring.Gateway, token string) *running {
 	return r
 }
 
-// end stops the gateway and returns the error of Run.
+// end stops the gateway and returns the error of Run, each time.
 func (r *running) end() error {
 	r.stop()
-	return <-r.ended
+	err := <-r.ended
+	r.ended <- err
+	return err
 }
 
 type response struct {
@@ -97,6 +99,14 @@ func (r *running) get(t *testing.T, address net.Addr, path string) response {
 	got, err := r.try(address, path)
 	testkit.Must(t, err)
 	return got
+}
+
+// mustGet sends a request to the public listener, and checks the status of the response.
+func (r *running) mustGet(t *testing.T, path string, status int) {
+	t.Helper()
+	if got := r.get(t, r.Address(), path); got.status != status {
+		t.Errorf("%s: got %+v, want %d", path, got, status)
+	}
 }
 
 func (r *running) try(address net.Addr, path string) (response, error) {
@@ -190,10 +200,7 @@ func TestHeaderSizeLimit(t *testing.T) {
 		})
 	}
 	refused := `opsgate_http_requests_total{cause="input:header",code="headers_too_large",route="unmatched",status="431"}`
-	if got := r.metric(t, refused); got != "2" {
-		t.Errorf("the gateway itself refused %q headers", got)
-	}
-	r.finish(t)
+	r.mustHaveMetric(t, refused, "2") // by the gateway itself
 }
 
 // exchange sends bytes and returns the first line of the response, or "" if there is none.

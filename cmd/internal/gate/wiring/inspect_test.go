@@ -35,7 +35,6 @@ func inspect(t *testing.T, more string, variables ...string) *inspection {
 	t.Helper()
 	s := servicestest.Start(t)
 	i := &inspection{reloadingGateway(t, s, more, variables...), s, "http://", http.Header{}}
-	t.Cleanup(func() { i.finish(t) })
 	return i
 }
 
@@ -114,9 +113,7 @@ const overrides = `rate_limit:
 func TestExplainAdmittedRequest(t *testing.T) {
 	i := inspect(t, overrides)
 	i.readiness(t, "ready")
-	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
-		t.Fatalf("got %+v", got)
-	}
+	i.mustGet(t, "/v1/servers", 200)
 	x := i.explain(t, "GET", "/v1/servers")
 	if want := (gateway.Answer{Status: 200, Code: "ok"}); !cmp.Equal(x.Answer, want) || x.TokenID != servicestest.TokenID || x.At.IsZero() || len(x.Version) != 12 {
 		t.Errorf("got %+v", x)
@@ -217,7 +214,5 @@ func TestExplainMakesNoCallsAndCountsNoRequests(t *testing.T) {
 	if again := i.calls(t); again != calls {
 		t.Errorf("%d calls, before %d", again, calls)
 	}
-	if got := i.get(t, i.Address(), "/v1/servers"); got.status != 200 {
-		t.Errorf("the second request: got %+v", got)
-	}
+	i.mustGet(t, "/v1/servers", 200) // the second request
 }

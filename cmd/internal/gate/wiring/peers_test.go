@@ -49,7 +49,6 @@ func TestGatewayInMemoryIsAlone(t *testing.T) {
 		g.AdminListen != r.AdminAddress().String() || g.HeardAt != nil || g.Breakers == nil {
 		t.Errorf("got %+v", g)
 	}
-	r.finish(t)
 }
 
 func hostname(t *testing.T) string {
@@ -112,7 +111,6 @@ func TestGatewaysShowEachOther(t *testing.T) {
 	})
 	second.finish(t)
 	testkit.Eventually(t, "it is not shown after it has ended", func() bool { return len(first.gateways(t).Gateways) == 1 })
-	first.finish(t)
 }
 
 // pinged matches a subscription of at least two seconds, in CLIENT LIST. A gateway pings after half a second.

@@ -67,9 +67,7 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 			}
 			do(test.refuse)
 			testkit.Eventually(t, "the readiness page has the reason", func() bool {
-				if got := r.get(t, r.Address(), "/v1/servers"); got.status != 200 {
-					t.Errorf("got %+v", got)
-				}
+				r.mustGet(t, "/v1/servers", 200)
 				return strings.Contains(r.redisReason(t), test.reason)
 			})
 			since := *r.store(t).Since
@@ -87,7 +85,6 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 				_, state := r.redis(t)
 				return state == "ready"
 			})
-			r.finish(t)
 		})
 	}
 }
@@ -108,12 +105,9 @@ func TestGatewayThatDeniesAllRequestsIsNotReady(t *testing.T) {
 	if got.status != 503 || !strings.Contains(got.body, `"state":"unavailable, limits are deny","reason":"not in use for `) {
 		t.Errorf("got %+v", got)
 	}
-	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 503 {
-		t.Errorf("a request got %+v", got)
-	}
+	r.mustGet(t, "/v1/servers", 503)
 	server.Restart()
 	if got := r.readiness(t, "ready"); got.status != 200 {
 		t.Errorf("got %+v", got)
 	}
-	r.finish(t)
 }

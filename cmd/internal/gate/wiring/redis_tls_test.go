@@ -53,7 +53,6 @@ func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
 	if len(r.lines("changed TLS files are in use")) == 0 {
 		t.Error("no line reports the changed files")
 	}
-	r.finish(t)
 }
 
 func TestListenRefusesInvalidRedisTLSFiles(t *testing.T) {

@@ -31,7 +31,8 @@ type reloading struct {
 	loads atomic.Int64
 }
 
-// reloadingGateway runs a gateway with additional configuration and environment variables.
+// reloadingGateway runs a gateway with additional configuration and environment variables until the end of the test, which fails if Run
+// returns an error.
 func reloadingGateway(t *testing.T, services *servicestest.Services, text string, variables ...string) *reloading {
 	t.Helper()
 	r := &reloading{
@@ -49,6 +50,7 @@ func reloadingGateway(t *testing.T, services *servicestest.Services, text string
 	})
 	testkit.Must(t, err)
 	r.running = runEdge(t, e, services.Token)
+	t.Cleanup(func() { r.finish(t) })
 	return r
 }
 
@@ -129,6 +131,13 @@ func (r *reloading) metric(t *testing.T, series string) string {
 		}
 	}
 	return ""
+}
+
+func (r *reloading) mustHaveMetric(t *testing.T, series, want string) {
+	t.Helper()
+	if got := r.metric(t, series); got != want {
+		t.Errorf("%s is %q, want %s", series, got, want)
+	}
 }
 
 // finish stops the gateway, and fails the test if Run returns an error.

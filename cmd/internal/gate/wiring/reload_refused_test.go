@@ -46,7 +46,6 @@ func TestRefusedReloadIsLoggedAtEachChange(t *testing.T) {
 	if got := r.configuration(t).LastReload; len(got.Keys) > 0 || got.Outcome != "applied" {
 		t.Errorf("got %+v", got)
 	}
-	r.finish(t)
 }
 
 // configuration returns the configuration on the admin listener.

@@ -34,10 +34,7 @@ func TestReloadOfALimitKeepsUsage(t *testing.T) {
 	if r.metric(t, `opsgate_config_info{version="`+version+`"}`) != "" {
 		t.Error("the old version is in the metrics")
 	}
-	if got := r.metric(t, `opsgate_config_reloads_total{outcome="applied"}`); got != "3" {
-		t.Errorf("%q reloads applied", got)
-	}
-	r.finish(t)
+	r.mustHaveMetric(t, `opsgate_config_reloads_total{outcome="applied"}`, "3")
 }
 
 func TestRequestEndsUnderTheConfigurationThatItStartedWith(t *testing.T) {
@@ -53,7 +50,6 @@ func TestRequestEndsUnderTheConfigurationThatItStartedWith(t *testing.T) {
 	if got := <-held; got.status != 200 || requests(got) != 100 {
 		t.Errorf("got %+v", got)
 	}
-	r.finish(t)
 }
 
 func TestInvalidConfigurationChangesNothing(t *testing.T) {
@@ -69,15 +65,12 @@ func TestInvalidConfigurationChangesNothing(t *testing.T) {
 		refused[0]["problem"] != "must be 1KiB to 16MiB, not 1" || refused[1]["key"] != "logs" {
 		t.Errorf("got %v", refused)
 	}
-	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "0" {
-		t.Errorf("successful: %s", got)
-	}
+	r.mustHaveMetric(t, "opsgate_config_last_reload_successful", "0")
 	r.mustAdmit(t, 100)
 	testkit.Must(t, r.reload(t, limits(100)))
 	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "1" || len(r.requested("configuration unchanged")) != 1 {
 		t.Errorf("after the correction: successful %s", got)
 	}
-	r.finish(t)
 }
 
 func TestReloadThatChangesAKeyFixedAtStartIsRefusedAsAWhole(t *testing.T) {
@@ -94,7 +87,6 @@ func TestReloadThatChangesAKeyFixedAtStartIsRefusedAsAWhole(t *testing.T) {
 		}
 		r.mustAdmit(t, 100)
 	}
-	r.finish(t)
 }
 
 // Kubernetes mounts opsgate.yaml as a link to ..data/opsgate.yaml, and ..data as a link to a directory. An update replaces the link ..data.
@@ -117,7 +109,6 @@ func TestReplacedSymbolicLinkIsReloaded(t *testing.T) {
 	testkit.Eventually(t, "the directory was replaced", func() bool {
 		return requests(r.get(t, r.Address(), "/v1/servers")) == 200
 	})
-	r.finish(t)
 }
 
 // link creates or replaces a symbolic link in one step.
@@ -140,13 +131,10 @@ func TestRetriesOfARefusedConfigurationAreLoggedOnce(t *testing.T) {
 	if refused := r.lines("configuration refused"); len(refused) != 1 || !strings.Contains(fmt.Sprint(refused[0]["problem"]), "no such file") {
 		t.Errorf("got %v", refused)
 	}
-	if got := r.metric(t, `opsgate_config_reloads_total{outcome="refused"}`); got != "1" {
-		t.Errorf("%s refusals counted", got)
-	}
+	r.mustHaveMetric(t, `opsgate_config_reloads_total{outcome="refused"}`, "1")
 	r.mustAdmit(t, 100)
 	r.write(t, limits(100))
 	testkit.Eventually(t, "the file is back", func() bool { return r.metric(t, "opsgate_config_last_reload_successful") == "1" })
-	r.finish(t)
 }
 
 func TestLimitsExpire(t *testing.T) {
@@ -168,13 +156,8 @@ func TestLimitsExpire(t *testing.T) {
 		line["reason"] != "migration" {
 		t.Errorf("got %v", line)
 	}
-	if got := r.metric(t, fmt.Sprintf("opsgate_config_info{version=%q}", version)); got != "1" {
-		t.Error("the expiry changed the version")
-	}
-	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "0" {
-		t.Error("the file is still invalid, but the last reload is reported successful")
-	}
-	r.finish(t)
+	r.mustHaveMetric(t, fmt.Sprintf("opsgate_config_info{version=%q}", version), "1") // the expiry does not change the version
+	r.mustHaveMetric(t, "opsgate_config_last_reload_successful", "0")                 // the file is still invalid
 }
 
 func TestReloadChangesTheLogLevel(t *testing.T) {
@@ -198,7 +181,6 @@ func TestReloadChangesTheLogLevel(t *testing.T) {
 			t.Errorf("%q: a request is logged", step.text)
 		}
 	}
-	r.finish(t)
 }
 
 func TestReloadChangesPublicPages(t *testing.T) {
@@ -214,7 +196,6 @@ func TestReloadChangesPublicPages(t *testing.T) {
 	if text := r.get(t, r.Address(), "/.well-known/security.txt").body; !strings.Contains(text, "Contact: tel:+1-555-0100\n") {
 		t.Errorf("security.txt is %s", text)
 	}
-	r.finish(t)
 }
 
 func TestReloadWithoutLoadFails(t *testing.T) {

@@ -30,9 +30,7 @@ func TestReloadChangesTheAddressesOfServices(t *testing.T) {
 	at := func(address string) string { return strings.ReplaceAll(base, before.Address, address) }
 	r.base = at(after.Address)
 	testkit.Must(t, r.reload(t, limits(1_000_000)))
-	if got := r.get(t, r.Address(), "/v1/servers"); got.status != http.StatusOK {
-		t.Errorf("at the new address: %+v", got)
-	}
+	r.mustGet(t, "/v1/servers", http.StatusOK) // at the new address
 	line := r.await(t, "configuration reloaded")
 	if want := fmt.Sprintf("upstreams.fleet.address: %s, now %s", before.Address, after.Address); !strings.Contains(fmt.Sprint(line["changed"]), want) {
 		t.Errorf("logged %v, want %q", line["changed"], want)
@@ -47,15 +45,10 @@ func TestReloadChangesTheAddressesOfServices(t *testing.T) {
 	if err := r.reload(t, limits(1_000_000)); err == nil || !refused.MatchString(err.Error()) {
 		t.Errorf("got %v", err)
 	}
-	if got := r.get(t, r.Address(), "/v1/servers"); got.status != http.StatusOK {
-		t.Errorf("after a refused address: %+v", got)
-	}
+	r.mustGet(t, "/v1/servers", http.StatusOK) // after a refused address
 	r.base = base
 	testkit.Must(t, r.reload(t, limits(1_000_000)))
-	if got := r.get(t, r.Address(), "/v1/servers"); got.status != http.StatusOK {
-		t.Errorf("back at the first address: %+v", got)
-	}
-	r.finish(t)
+	r.mustGet(t, "/v1/servers", http.StatusOK) // back at the first address
 }
 
 // Files that cannot be read refuse the whole configuration.
@@ -73,5 +66,4 @@ func TestReloadRefusesUnreadableTLSFilesOfServices(t *testing.T) {
 	r.base = good
 	testkit.Must(t, r.reload(t, limits(200)))
 	r.mustAdmit(t, 200)
-	r.finish(t)
 }

@@ -54,9 +54,7 @@ func TestGatewayStartsInAnOutage(t *testing.T) {
 	const noBreakers = "upstream_calls: {breaker: {min_requests: 100000}}\n"
 	r := reloadingGateway(t, services, inRedis(redis.Addr(), 1000, noBreakers))
 	for path, status := range map[string]int{"/openapi.json": 200, "/nowhere": 404, "/v1/servers": 503} {
-		if got := r.get(t, r.Address(), path); got.status != status {
-			t.Errorf("%s: got %+v", path, got)
-		}
+		r.mustGet(t, path, status)
 	}
 	testkit.Eventually(t, "all are reported unavailable", func() bool {
 		return r.unavailable(t) == "audit fleet identity incident monitoring redis revocations"
@@ -65,14 +63,11 @@ func TestGatewayStartsInAnOutage(t *testing.T) {
 	behind.opened.Store(true)
 	testkit.Eventually(t, "only Redis is reported unavailable", func() bool { return r.unavailable(t) == "redis" })
 	r.mustAdmit(t, 1000)
-	if got := r.metric(t, `opsgate_readiness{state="degraded"}`); got != "1" {
-		t.Errorf("degraded in the metrics: %q", got)
-	}
+	r.mustHaveMetric(t, `opsgate_readiness{state="degraded"}`, "1")
 
 	redis.Restart()
 	r.readiness(t, "ready")
 	if missing, ready := r.unavailable(t), r.metric(t, `opsgate_readiness{state="ready"}`); missing != "" || ready != "1" {
 		t.Errorf("ready in the metrics: %q, unavailable: %q", ready, missing)
 	}
-	r.finish(t)
 }

@@ -94,9 +94,7 @@ func TestPublicListenerProtocols(t *testing.T) {
 			t.Errorf("got %s over %s, want %s: %v", got.Status, got.Proto, proto, got.Header)
 		}
 	}
-	if got := s.get(t, s.Address(), "/v1/servers"); got.status != 400 {
-		t.Errorf("in plain HTTP: got %+v", got)
-	}
+	s.mustGet(t, "/v1/servers", 400) // in plain HTTP
 	for what, old := range map[string]*tls.Config{
 		"TLS 1.1": {RootCAs: s.roots(), MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10},
 		"CBC": {
@@ -109,7 +107,6 @@ func TestPublicListenerProtocols(t *testing.T) {
 			t.Errorf("%s is accepted", what)
 		}
 	}
-	s.finish(t)
 }
 
 // A renewed certificate whose key does not fit is not used, and a restart would fail.
@@ -138,7 +135,6 @@ func TestRefusedCertificateIsReportedWhileRunning(t *testing.T) {
 	is("a refused certificate is a finding", soon, "1", "reload configuration.md#a-certificate-is-refused", expires)
 	write(next, next.Key)
 	is("the findings end", renewed, "")
-	s.finish(t)
 }
 
 // findings returns the findings of the admin page, with their runbooks.

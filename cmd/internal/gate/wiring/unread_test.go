@@ -64,7 +64,6 @@ func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 			}
 		}
 	}
-	r.finish(t)
 }
 
 func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
@@ -87,7 +86,6 @@ func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
 			t.Errorf("%q: got %d, want %d", test.header, got.StatusCode, test.status)
 		}
 	}
-	r.finish(t)
 }
 
 func TestAdminListenerDoesNotWaitForBodies(t *testing.T) {
@@ -102,7 +100,6 @@ func TestAdminListenerDoesNotWaitForBodies(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", path, got.StatusCode, want)
 		}
 	}
-	r.finish(t)
 }
 
 // A client that sends a whole body before it reads gets the response and not a reset.
@@ -122,7 +119,6 @@ func TestClientThatSendsItsWholeBodyGetsTheRefusal(t *testing.T) {
 			t.Fatalf("got %d %s, %v", got.StatusCode, text, err)
 		}
 	}
-	r.finish(t)
 }
 
 // A connection stays open after a body that was read, and over HTTP/2 also after one that was not.
@@ -141,7 +137,6 @@ func TestConnectionSurvivesBodiesThatWereRead(t *testing.T) {
 			t.Errorf("got %d, closing: %t", got.StatusCode, got.Close)
 		}
 	}
-	r.finish(t)
 
 	s := secureGateway(t, services, limits(100)+"http: {max_body_bytes: 1KiB}\n")
 	overHTTP2 := s.client(t, true)
@@ -151,8 +146,5 @@ func TestConnectionSurvivesBodiesThatWereRead(t *testing.T) {
 			t.Errorf("got %v %s, %v", got, text, err)
 		}
 	}
-	if got := s.metric(t, "opsgate_http_connections_open"); got != "1" {
-		t.Errorf("%s connections are open, want 1", got)
-	}
-	s.finish(t)
+	s.mustHaveMetric(t, "opsgate_http_connections_open", "1")
 }

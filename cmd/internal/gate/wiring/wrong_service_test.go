@@ -52,7 +52,6 @@ func TestGatewayThatStartsWithAWrongServiceIsNotReady(t *testing.T) {
 	testkit.Must(t, r.reload(t, limits(200)))
 	r.readiness(t, "ready")
 	r.mustAdmit(t, 200)
-	r.finish(t)
 }
 
 // The address of another service is refused with its key. A service that is replaced by another one while the gateway runs is reported, and
@@ -86,5 +85,4 @@ func TestReloadRefusesTheAddressOfAnotherService(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	r.mustAdmit(t, 200)
-	r.finish(t)
 }
