@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/tools/edgebench/bare"
 	"opsgate/tools/edgebench/canned"
 )
@@ -18,9 +19,7 @@ import (
 func listen(t *testing.T, part func(context.Context, net.Listener) error) string {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- part(ctx, lis) }()
@@ -63,18 +62,12 @@ func mustServe(t *testing.T, gateway string, requests []request) {
 	for _, r := range requests {
 		t.Run(r.method+" "+r.path, func(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), r.method, "http://"+gateway+r.path, strings.NewReader(r.body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			res, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer func() { _ = res.Body.Close() }()
 			body, err := io.ReadAll(res.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if res.StatusCode != http.StatusOK || !json.Valid(body) || !strings.Contains(string(body), r.want) {
 				t.Errorf("got %s %s, want 200 and JSON with %s", res.Status, body, r.want)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -84,9 +85,7 @@ func flood(b *testing.B, allow allow) (admitted []time.Time) {
 	request := func() {
 		sent := time.Now()
 		ok, err := allow(b.Context(), "flooded")
-		if err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, err)
 		if ok {
 			admitted = append(admitted, sent)
 		}

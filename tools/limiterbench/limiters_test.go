@@ -12,6 +12,7 @@ import (
 	"github.com/ulule/limiter/v3"
 	ulule "github.com/ulule/limiter/v3/drivers/store/redis"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
@@ -43,18 +44,12 @@ func opsgate(tb testing.TB, server *redistest.Server, limits []limit) allow {
 		list[i] = ratelimit.Limit{Name: l.per.String(), Requests: l.requests, Per: l.per}
 	}
 	p, err := ratelimit.NewPolicy(list)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	client, err := redisstore.NewClient(redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: 5 * time.Second})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	tb.Cleanup(func() { _ = client.Close() })
 	s, err := redisstore.New(redisstore.Options{Client: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	testkit.Must(tb, err)
 	return func(ctx context.Context, token string) (bool, error) {
 		d, err := s.Decide(ctx, token, p)
 		return d.Allowed, err
@@ -108,9 +103,7 @@ func fixedWindows(tb testing.TB, server *redistest.Server, limits []limit) allow
 	var list []*limiter.Limiter
 	for _, l := range limits {
 		store, err := ulule.NewStoreWithOptions(server.Client(), limiter.StoreOptions{Prefix: l.per.String()})
-		if err != nil {
-			tb.Fatal(err)
-		}
+		testkit.Must(tb, err)
 		list = append(list, limiter.New(store, limiter.Rate{Period: l.per, Limit: int64(l.requests)}))
 	}
 	return func(ctx context.Context, token string) (bool, error) {

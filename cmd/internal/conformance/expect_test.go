@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"opsgate/backendclient/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -51,9 +52,7 @@ func TestBreachNamesTheFirstDifference(t *testing.T) {
 func TestErrorsThatDifferInDetailsDifferInTheReport(t *testing.T) {
 	plain := status.New(codes.NotFound, "no such server")
 	detailed, err := plain.WithDetails(&errdetails.ErrorInfo{Reason: "OTHER_TEAM"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got := fullResultText(plain.Err()); got != `NOT_FOUND "no such server"` {
 		t.Errorf("without details: %s", got)
 	}

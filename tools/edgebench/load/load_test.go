@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/tools/edgebench/load"
 )
 
@@ -45,9 +46,7 @@ func TestResponsesOfEveryFramingAreReadToTheEnd(t *testing.T) {
 				answer(w, r)
 			})
 			got, err := load.Run(t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			// Each connection sent more than one request, so that it found the end of the first response.
 			if n := got.Requests(); n <= o.Connections || int64(n) != requests.Load() {
 				t.Errorf("counted %d responses to %d requests on %d connections", n, requests.Load(), o.Connections)
@@ -75,9 +74,7 @@ func TestOfferReturnsResultsByStatus(t *testing.T) {
 	})
 	o.Duration = 100 * time.Millisecond
 	got, err := load.Offer(t.Context(), o, 400)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if ok, refused := got[200].Requests(), got[503].Requests(); len(got) != 2 || ok != 20 || refused != 20 || got[200].Percentile(1) <= 0 {
 		t.Errorf("%d answered, %d refused, statuses %v", ok, refused, len(got))
 	}
@@ -95,9 +92,7 @@ func TestCanceledRunReturnsAnError(t *testing.T) {
 func TestPercentilesAreOrdered(t *testing.T) {
 	o := serve(t, func(http.ResponseWriter, *http.Request) {})
 	got, err := load.Run(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	low, mid, high := got.Percentile(0), got.Percentile(0.5), got.Percentile(1)
 	if low <= 0 || low > mid || mid > high || high > got.Elapsed {
 		t.Errorf("percentiles 0, 50, 100 are %v, %v, %v of a run of %v", low, mid, high, got.Elapsed)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/metricspage"
 )
 
@@ -17,9 +18,7 @@ func TestEveryRegisteredMetricIsDocumented(t *testing.T) {
 	c.Outgoing.SMTP, c.Outgoing.SMTPTLS = "127.0.0.1:1", "none"
 	c.Outgoing.MailFrom, c.Outgoing.LinksURL = "status@harbour.example", "https://harbour.example"
 	s, err := c.open(t.Context(), Environment{Err: io.Discard, Clock: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := s.delivery(); err != nil {
 		t.Fatal(err)
 	}

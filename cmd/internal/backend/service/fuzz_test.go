@@ -4,15 +4,15 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"opsgate/backendclient/testkit"
 )
 
 // Parsers of opaque texts accept only the text that the encoder returns for the result.
 
 func FuzzCursor(f *testing.F) {
 	own, err := incidentCursor.encode("0190a5c8-1234-7000-8000-0123456789ab")
-	if err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, err)
 	for _, text := range []string{"", own, own + "=", own[:len(own)-1] + "_", own + "A", strings.Repeat("A", 600), "aQ\n"} {
 		f.Add(text)
 	}
