@@ -45,6 +45,20 @@ func build(dir string, programs []string) error {
 	return nil
 }
 
+// Find returns the path of a program of this system. Without it the test is skipped, or fails in CI.
+func Find(t testing.TB, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	switch {
+	case err == nil:
+	case os.Getenv("CI") != "":
+		t.Fatalf("%s is needed: %v", program, err)
+	default:
+		t.Skipf("%s is not installed", program)
+	}
+	return path
+}
+
 // A Process is a program that a test started.
 type Process struct {
 	Cmd    *exec.Cmd

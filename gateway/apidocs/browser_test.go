@@ -1,19 +1,15 @@
 package apidocs
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/page"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -24,102 +20,55 @@ import (
 const (
 	wide, phone = 1280, 390
 	light, dark = "light", "dark"
-	axeScript   = "../../tools/npm/node_modules/axe-core/axe.min.js"
 )
 
 // A browser shows the pages of a host.
 type browser struct {
-	context.Context
+	*browsertest.Page
 
-	t       *testing.T
-	host    *host
-	journal *browsertest.Journal
+	host *host
 }
 
 // startBrowser starts a host and a browser. At the end of the test it checks that the pages loaded only from this host and that the browser
 // logged no error.
-func startBrowser(t *testing.T) *browser {
+func startBrowser(t *testing.T) browser {
 	t.Helper()
 	h := startHost(t)
-	ctx, journal := browsertest.Start(t)
-	b := &browser{ctx, t, h, journal}
+	b := browser{browsertest.Start(t), h}
 	t.Cleanup(func() {
-		own := strings.TrimPrefix(h.URL, "http://")
-		if hosts := journal.Hosts(); len(hosts) < 3 || slices.ContainsFunc(hosts, func(host string) bool { return host != own }) {
-			t.Errorf("requests to %v, want only %s", hosts, own)
-		}
+		b.CheckJournal(h.URL)
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if complaints := journal.Complaints(); len(complaints) > 0 || len(h.missing) > 0 {
-			t.Errorf("errors in the browser: %q; missing: %v", complaints, h.missing)
+		if len(h.missing) > 0 {
+			t.Errorf("missing: %v", h.missing)
 		}
 	})
 	return b
 }
 
-func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
-	b.t.Helper()
-	if err := chromedp.Do(b, actions...); err != nil {
-		b.t.Fatalf("using the page: %v", err)
-	}
-}
-
 // open opens a page in a window of this width and in this color scheme.
-func (b *browser) open(path string, width int64, scheme string) {
-	b.t.Helper()
-	b.media("screen", scheme)
-	b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(b.host.URL+path))
-}
-
-func (b *browser) media(media, scheme string) {
-	b.t.Helper()
-	_, err := chromedp.Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Media: media, Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+func (b browser) open(path string, width int64, scheme string) {
+	b.T.Helper()
+	b.Media("screen", scheme)
+	b.Do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(b.host.URL+path))
 }
 
 // read evaluates a JavaScript expression, and waits if it is a promise.
-func read[T any](b *browser, expression string) T {
-	b.t.Helper()
-	return browsertest.Read(b, b.t, chromedp.Evaluate[T](expression, func(p *runtime.EvaluateParams) { wait := true; p.AwaitPromise = &wait }))
-}
-
-// eventually waits until an expression is true. A page that is being left cannot evaluate it, so errors count as false.
-func (b *browser) eventually(what, expression string) {
-	b.t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
-		is, err := chromedp.Run(b, chromedp.Evaluate[bool](expression))
-		if err == nil && is {
-			return
-		}
-		if time.Now().After(deadline) {
-			b.t.Fatalf("timeout: %s; at %s: %v", what, read[string](b, `location.href`), err)
-		}
-	}
-}
-
-func (b *browser) press(keys ...string) {
-	b.t.Helper()
-	for _, key := range keys {
-		b.do(chromedp.KeyEvent(key))
-	}
+func read[T any](b browser, expression string) T {
+	b.T.Helper()
+	return browsertest.Read[T](b.Page, expression)
 }
 
 // slash presses the key / as a keyboard does. KeyEvent sends the character even if the page has handled the key.
-func (b *browser) slash() {
-	b.t.Helper()
+func (b browser) slash() {
+	b.T.Helper()
 	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
 		params := input.DispatchKeyEventParams{Type: kind, Key: "/", Code: "Slash", WindowsVirtualKeyCode: 191}
 		if kind == input.DispatchKeyEventTypeKeyDown {
 			params.Text = "/"
 		}
 		if _, err := chromedp.Call(b, input.DispatchKeyEvent, params); err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 	}
 }
@@ -147,24 +96,13 @@ func TestPagesFitTheWindow(t *testing.T) {
 // TestPagesAreAccessible runs axe-core on every page, on one page of each kind in both widths and both color schemes, and so on every page
 // with the forms open. The short form checks one page of each kind once.
 func TestPagesAreAccessible(t *testing.T) {
-	axe, err := os.ReadFile(axeScript)
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skipf("axe-core is not installed; npm ci in tools/npm installs it: %v", err)
-	}
 	b := startBrowser(t)
 	kinds := []string{"/docs/", "/docs/guides/pagination/", "/docs/errors/", "/docs/reference/incidents/", "/docs/schemas/"}
 	forms := 0
 	check := func(path string, width int64, scheme string, prepare string) {
 		b.open(path, width, scheme)
 		forms += read[int](b, prepare)
-		b.do(chromedp.Evaluate[chromedp.Void](string(axe)))
-		if violations := read[string](b, `axe.run().then((result) => result.violations.flatMap((violation) => violation.nodes.slice(0, 3).map((node) =>
-			violation.id + ": " + node.html.slice(0, 120) + ": " + node.failureSummary)).join("\n"))`); violations != "" {
-			t.Errorf("%s at %d pixels, %s:\n%s", path, width, scheme, violations)
-		}
+		b.CheckAxe("../..", fmt.Sprintf("%s at %d pixels, %s", path, width, scheme))
 	}
 	for i, path := range readable() {
 		isKind := slices.Contains(kinds, path)
@@ -249,27 +187,28 @@ func TestSearchByKeyboard(t *testing.T) {
 		if focus := read[string](b, `document.activeElement.id + document.activeElement.value`); focus != "search" {
 			t.Fatalf("%d pixels: after / the focus is on %q", width, focus)
 		}
-		b.press("create incident")
-		b.eventually("there are results", `document.querySelectorAll("#results [role=option]").length > 0`)
+		b.Press("create incident")
+		b.Eventually("there are results", `document.querySelectorAll("#results [role=option]").length > 0`)
 		if first := read[string](b, `document.querySelector("#results [aria-selected=true] b").textContent`); first != "Create an incident" {
 			t.Errorf("the first result is %q", first)
 		}
-		b.press(kb.ArrowDown, kb.ArrowUp)
+		b.Press(kb.ArrowDown, kb.ArrowUp)
 		if at := read[string](b, `document.getElementById("search").getAttribute("aria-activedescendant")`); at != "result-0" {
 			t.Errorf("the active result is %q", at)
 		}
-		b.press(kb.Enter)
-		b.eventually("the operation is open", `location.pathname + location.hash === "/docs/reference/incidents/#v1CreateIncident" && document.readyState === "complete"`)
+		b.Press(kb.Enter)
+		b.Eventually("the operation is open", `location.pathname + location.hash === "/docs/reference/incidents/#v1CreateIncident" &&
+			document.title === "Incidents · Team Operations API" && document.readyState === "complete"`)
 
 		b.slash()
-		b.press("retry-after")
-		b.eventually("there are results", `document.querySelectorAll("#results [role=option]").length > 0`)
-		b.press(kb.Escape)
+		b.Press("retry-after")
+		b.Eventually("there are results", `document.querySelectorAll("#results [role=option]").length > 0`)
+		b.Press(kb.Escape)
 		if open := read[bool](b, `!document.getElementById("results").hidden || document.getElementById("search").value !== ""`); open {
 			t.Error("Escape does not close the results")
 		}
-		b.press("no such word anywhere")
-		b.eventually("nothing is found", `document.getElementById("results").textContent === "Nothing found"`)
+		b.Press("no such word anywhere")
+		b.Eventually("nothing is found", `document.getElementById("results").textContent === "Nothing found"`)
 	}
 }
 
@@ -320,18 +259,18 @@ func TestSearchFindsThePlace(t *testing.T) {
 func TestPageIsUsedByKeyboard(t *testing.T) {
 	b := startBrowser(t)
 	b.open("/docs/reference/incidents/", wide, light)
-	b.press(kb.Tab)
+	b.Press(kb.Tab)
 	if at := read[string](b, `document.activeElement.textContent`); at != "Skip to content" {
 		t.Errorf("the first stop is %q", at)
 	}
-	b.press(kb.Enter)
+	b.Press(kb.Enter)
 	if at := read[string](b, `document.activeElement.id`); at != "content" {
 		t.Errorf("after the skip link the focus is on %q", at)
 	}
 
 	// The sample in another language, by its radio buttons; every operation then has that language, and the next page too.
-	b.do(chromedp.Focus(chromedp.CSS("#v1CreateIncident-curl")))
-	b.press(kb.ArrowRight)
+	b.Do(chromedp.Focus(chromedp.CSS("#v1CreateIncident-curl")))
+	b.Press(kb.ArrowRight)
 	shown := `[...document.querySelectorAll(".tabs")].map((tabs) => [...tabs.querySelectorAll(".code")].findIndex((code) => code.checkVisibility())).join()`
 	if got := read[string](b, shown); got != "1,1,1,1" {
 		t.Errorf("after the arrow key the samples shown are %s", got)
@@ -342,9 +281,9 @@ func TestPageIsUsedByKeyboard(t *testing.T) {
 	}
 
 	// The navigation has every page; a link in it is followed by Enter.
-	b.do(chromedp.Focus(chromedp.CSS(`.side a[href="/docs/errors/"]`)))
-	b.press(kb.Enter)
-	b.eventually("the page is open", `location.pathname === "/docs/errors/" && document.querySelector(".side [aria-current=page]")?.textContent === "Errors"`)
+	b.Do(chromedp.Focus(chromedp.CSS(`.side a[href="/docs/errors/"]`)))
+	b.Press(kb.Enter)
+	b.Eventually("the page is open", `location.pathname === "/docs/errors/" && document.querySelector(".side [aria-current=page]")?.textContent === "Errors"`)
 	if hidden := read[int](b, `[...document.querySelectorAll(".side a")].filter((a) => !a.checkVisibility()).length`); hidden > 0 {
 		t.Errorf("%d links of the navigation are not visible", hidden)
 	}
@@ -357,18 +296,18 @@ func TestMenuOnAPhone(t *testing.T) {
 	if read[bool](b, visible) {
 		t.Fatal("the navigation covers the page")
 	}
-	b.do(chromedp.Focus(chromedp.CSS(".menu")))
-	b.press(kb.Enter)
-	b.eventually("the menu is open", visible)
-	b.press(kb.Escape)
-	b.eventually("the menu is closed", "!"+visible)
-	b.press(kb.Enter, kb.Tab, kb.Tab, kb.Enter)
-	b.eventually("the first guide is open", `location.pathname === "/docs/guides/quick-start/"`)
+	b.Do(chromedp.Focus(chromedp.CSS(".menu")))
+	b.Press(kb.Enter)
+	b.Eventually("the menu is open", visible)
+	b.Press(kb.Escape)
+	b.Eventually("the menu is closed", "!"+visible)
+	b.Press(kb.Enter, kb.Tab, kb.Tab, kb.Enter)
+	b.Eventually("the first guide is open", `location.pathname === "/docs/guides/quick-start/"`)
 
 	// A link to another place in the same page must uncover it.
 	b.open("/docs/reference/token/", phone, light)
-	b.do(chromedp.Click(chromedp.CSS(".menu")), chromedp.Click(chromedp.CSS(`.side a[href$="#v1Me"]`)))
-	b.eventually("the menu is closed", "!"+visible)
+	b.Do(chromedp.Click(chromedp.CSS(".menu")), chromedp.Click(chromedp.CSS(`.side a[href$="#v1Me"]`)))
+	b.Eventually("the menu is closed", "!"+visible)
 }
 
 func TestThemeAndCopy(t *testing.T) {
@@ -376,7 +315,7 @@ func TestThemeAndCopy(t *testing.T) {
 	b.open("/docs/", wide, light)
 	background := `getComputedStyle(document.body).backgroundColor`
 	before := read[string](b, background)
-	b.do(chromedp.Click(chromedp.CSS("#theme")))
+	b.Do(chromedp.Click(chromedp.CSS("#theme")))
 	after := read[string](b, background)
 	if before != "rgb(255, 255, 255)" || after == before {
 		t.Errorf("the background is %s, and after the button %s", before, after)
@@ -385,15 +324,15 @@ func TestThemeAndCopy(t *testing.T) {
 	if got := read[string](b, background); got != after {
 		t.Errorf("on the next page the background is %s", got)
 	}
-	b.do(chromedp.Click(chromedp.CSS("#theme")))
+	b.Do(chromedp.Click(chromedp.CSS("#theme")))
 	if got := read[string](b, background); got != before {
 		t.Errorf("after the second press the background is %s", got)
 	}
 
 	b.open("/docs/reference/token/", wide, light)
-	b.do(chromedp.Evaluate[chromedp.Void](`navigator.clipboard.writeText = (text) => { copied = text; return Promise.resolve(); }`))
-	b.do(chromedp.Click(chromedp.CSS(".copy")))
-	b.eventually("the button confirms it", `[...document.querySelectorAll(".copy")].some((button) => button.textContent === "Copied")`)
+	b.Do(chromedp.Evaluate[chromedp.Void](`navigator.clipboard.writeText = (text) => { copied = text; return Promise.resolve(); }`))
+	b.Do(chromedp.Click(chromedp.CSS(".copy")))
+	b.Eventually("the button confirms it", `[...document.querySelectorAll(".copy")].some((button) => button.textContent === "Copied")`)
 	if copied := read[string](b, `copied`); !strings.HasPrefix(copied, "curl ") || !strings.Contains(copied, b.host.URL+"/v1/me") {
 		t.Errorf("copied %q", copied)
 	}
@@ -406,8 +345,8 @@ func TestScriptNeedsNoStorage(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.open("/docs/reference/token/", wide, light)
-	b.eventually("the script has run", `document.getElementById("theme").checkVisibility()`)
-	b.do(chromedp.Click(chromedp.CSS("#theme")), chromedp.Click(chromedp.CSS(`label[for="v1Me-go"]`)))
+	b.Eventually("the script has run", `document.getElementById("theme").checkVisibility()`)
+	b.Do(chromedp.Click(chromedp.CSS("#theme")), chromedp.Click(chromedp.CSS(`label[for="v1Me-go"]`)))
 	if got := read[string](b, `document.documentElement.dataset.theme + " " + document.querySelectorAll(".copy").length`); got != "dark 6" {
 		t.Errorf("theme and buttons to copy: %s, want dark 6", got)
 	}
@@ -423,20 +362,20 @@ func TestPagesNeedNoScript(t *testing.T) {
 		e.textContent).join()`); got != "Menu" {
 		t.Errorf("controls without a script: %q", got)
 	}
-	b.do(chromedp.Click(chromedp.CSS(`label[for="v1ListServers-go"]`)))
+	b.Do(chromedp.Click(chromedp.CSS(`label[for="v1ListServers-go"]`)))
 	if got := read[string](b, `[...document.querySelectorAll(".tabs")][0].querySelector(".code:nth-of-type(4)").checkVisibility() + " " +
 		[...document.querySelectorAll(".tabs")][0].querySelector(".code").checkVisibility()`); got != "true false" {
 		t.Errorf("after the choice of Go, Go and curl are shown: %s", got)
 	}
-	b.do(chromedp.Click(chromedp.CSS(".menu")), chromedp.Click(chromedp.CSS(`.side a[href="/docs/schemas/"]`)))
-	b.eventually("the link of the menu is open", `location.pathname === "/docs/schemas/"`)
+	b.Do(chromedp.Click(chromedp.CSS(".menu")), chromedp.Click(chromedp.CSS(`.side a[href="/docs/schemas/"]`)))
+	b.Eventually("the link of the menu is open", `location.pathname === "/docs/schemas/"`)
 }
 
 func TestPrint(t *testing.T) {
 	b := startBrowser(t)
 	for _, path := range []string{"/docs/guides/pagination/", "/docs/reference/incidents/"} {
 		b.open(path, wide, dark)
-		b.media("print", dark)
+		b.Media("print", dark)
 		if got := read[string](b, `[".top", ".side", ".around", ".copy"].filter((s) => document.querySelector(s)?.checkVisibility()).join()`); got != "" {
 			t.Errorf("%s prints %s", path, got)
 		}
@@ -456,11 +395,11 @@ func TestLinksKeepThePageLoaded(t *testing.T) {
 	b := startBrowser(t)
 	for _, width := range []int64{wide, phone} {
 		b.open("/docs/", width, light)
-		b.do(chromedp.Evaluate[chromedp.Void](`loaded = "once"`))
-		b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("main a[href='/docs/errors/']").click()`))
+		b.Do(chromedp.Evaluate[chromedp.Void](`loaded = "once"`))
+		b.Do(chromedp.Evaluate[chromedp.Void](`document.querySelector("main a[href='/docs/errors/']").click()`))
 		at := func(path, title, current string) {
 			t.Helper()
-			b.eventually(path+" is open", fmt.Sprintf(`location.pathname === %q && document.title === %q &&
+			b.Eventually(path+" is open", fmt.Sprintf(`location.pathname === %q && document.title === %q &&
 				document.querySelector(".side [aria-current=page]")?.textContent === %q`, path, title, current))
 			if got := read[string](b, `loaded + " " + document.querySelector("link[rel=alternate]").getAttribute("href") + " " +
 				document.querySelectorAll("main").length`); got != "once "+strings.TrimSuffix(path, "/")+".md 1" && path != "/docs/" {
@@ -471,21 +410,21 @@ func TestLinksKeepThePageLoaded(t *testing.T) {
 		if got := read[string](b, `document.activeElement.id + " " + scrollY`); got != "content 0" {
 			t.Errorf("the focus and the place are %s", got)
 		}
-		b.do(chromedp.Evaluate[chromedp.Void](`scrollTo(0, 1500)`))
-		b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".side a[href$='#v1AddIncidentUpdate']").click()`))
+		b.Do(chromedp.Evaluate[chromedp.Void](`scrollTo(0, 1500)`))
+		b.Do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".side a[href$='#v1AddIncidentUpdate']").click()`))
 		at("/docs/reference/incidents/", "Incidents · Team Operations API", "Incidents")
-		b.eventually("the operation is at the top", `document.getElementById("v1AddIncidentUpdate").matches(":target") &&
+		b.Eventually("the operation is at the top", `document.getElementById("v1AddIncidentUpdate").matches(":target") &&
 			Math.abs(document.getElementById("v1AddIncidentUpdate").getBoundingClientRect().top - 76) < 40`)
-		b.eventually("the navigation shows it", `document.querySelector(".side [aria-current=true]")?.getAttribute("href").endsWith("#v1AddIncidentUpdate")`)
+		b.Eventually("the navigation shows it", `document.querySelector(".side [aria-current=true]")?.getAttribute("href").endsWith("#v1AddIncidentUpdate")`)
 		if got := read[int](b, `document.querySelectorAll(".try:not([hidden])").length + document.querySelectorAll(".tabs > .code > .copy").length`); got != 4+4*5 {
 			t.Errorf("the page has %d forms and buttons to copy", got)
 		}
-		b.do(chromedp.Evaluate[chromedp.Void](`history.back()`))
+		b.Do(chromedp.Evaluate[chromedp.Void](`history.back()`))
 		at("/docs/errors/", "Errors · Team Operations API", "Errors")
-		b.eventually("the place is restored", `Math.abs(scrollY - 1500) < 5`)
-		b.do(chromedp.Evaluate[chromedp.Void](`history.back()`))
+		b.Eventually("the place is restored", `Math.abs(scrollY - 1500) < 5`)
+		b.Do(chromedp.Evaluate[chromedp.Void](`history.back()`))
 		at("/docs/", "Team Operations API", "Overview")
-		b.do(chromedp.Evaluate[chromedp.Void](`history.forward()`))
+		b.Do(chromedp.Evaluate[chromedp.Void](`history.forward()`))
 		at("/docs/errors/", "Errors · Team Operations API", "Errors")
 	}
 }
@@ -497,8 +436,8 @@ func TestLinksWorkWithoutTheNavigationAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.open("/docs/", wide, light)
-	b.do(chromedp.Evaluate[chromedp.Void](`loaded = "once"`), chromedp.Click(chromedp.CSS(`.side a[href="/docs/errors/"]`)))
-	b.eventually("the page is loaded", `location.pathname === "/docs/errors/" && typeof loaded === "undefined" && document.readyState === "complete"`)
+	b.Do(chromedp.Evaluate[chromedp.Void](`loaded = "once"`), chromedp.Click(chromedp.CSS(`.side a[href="/docs/errors/"]`)))
+	b.Eventually("the page is loaded", `location.pathname === "/docs/errors/" && typeof loaded === "undefined" && document.readyState === "complete"`)
 	if got := read[string](b, `typeof navigation`); got != "undefined" {
 		t.Errorf("the browser has the API: %s", got)
 	}
@@ -509,22 +448,22 @@ func TestFormIsUsedByKeyboard(t *testing.T) {
 	b := startBrowser(t)
 	for _, width := range []int64{wide, phone} {
 		b.open("/docs/reference/incidents/", width, light)
-		b.do(chromedp.Focus(chromedp.CSS("#v1AddIncidentUpdate-try summary")))
+		b.Do(chromedp.Focus(chromedp.CSS("#v1AddIncidentUpdate-try summary")))
 		const top = `Math.round(document.activeElement.getBoundingClientRect().top)`
 		before := read[int](b, top)
-		b.press(kb.Enter)
+		b.Press(kb.Enter)
 		if after := read[int](b, top); max(after-before, before-after) > 1 || !read[bool](b, `document.getElementById("v1AddIncidentUpdate-try").open`) {
 			t.Errorf("%d pixels: Enter does not open the form, or moves it from %d to %d", width, before, after)
 		}
 		var names []string
 		for range 5 {
-			b.press(kb.Tab)
+			b.Press(kb.Tab)
 			names = append(names, read[string](b, `(document.activeElement.labels?.[0] ?? document.activeElement).textContent.replace(/\s+/g, " ").trim()`))
 		}
 		if got := strings.Join(names, ", "); got != "API token, id UUID required, Idempotency-Key string, Request body JSON, Send" {
 			t.Errorf("the stops are %s", got)
 		}
-		b.press(kb.Enter)
+		b.Press(kb.Enter)
 		if got := read[string](b, `document.activeElement.dataset.name + " " + document.activeElement.validity.valueMissing`); got != "id true" {
 			t.Errorf("%d pixels: Send without an id leads to %s", width, got)
 		}

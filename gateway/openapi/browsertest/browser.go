@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -30,17 +27,6 @@ type Journal struct {
 	mu         sync.Mutex
 	urls       []*url.URL
 	complaints []string
-}
-
-// Hosts returns the host and port of each request.
-func (j *Journal) Hosts() []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	hosts := make([]string, len(j.urls))
-	for i, u := range j.urls {
-		hosts[i] = u.Host
-	}
-	return hosts
 }
 
 // URLs returns the URL of each request.
@@ -85,19 +71,11 @@ func (j *Journal) record(event any) {
 }
 
 // Start starts a browser with a new profile until the end of the test, and records its requests and errors. Without Chromium it
-// skips the test, or fails it if $CI is true.
-func Start(t *testing.T) (context.Context, *Journal) {
+// skips the test, or fails it in CI.
+func Start(t *testing.T) *Page {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		const how = "chromium is not installed; on Debian: apt-get install -y chromium"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(how)
-		}
-		t.Skip(how)
-	}
 	options := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 1600),
+		chromedp.ExecPath(testkit.Find(t, "chromium")), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 1600),
 	}
 	for _, flag := range []string{
 		"headless", "no-sandbox", "disable-gpu", "disable-background-networking", "disable-component-update", "disable-sync", "no-first-run",
@@ -122,21 +100,5 @@ func Start(t *testing.T) (context.Context, *Journal) {
 	if err := errors.Join(networkErr, runtimeErr, logErr, auditsErr); err != nil {
 		t.Fatalf("enabling the events of the browser: %v", err)
 	}
-	return ctx, seen
-}
-
-// Read returns the result of an action on the page.
-func Read[T any](ctx context.Context, t *testing.T, action chromedp.Action[T]) T {
-	t.Helper()
-	value, err := chromedp.Run(ctx, action)
-	if err != nil {
-		t.Fatalf("reading the page: %v", err)
-	}
-	return value
-}
-
-// KeepPicture saves a picture of the whole page if the test runs with -artifacts.
-func KeepPicture(ctx context.Context, t *testing.T, name string) {
-	t.Helper()
-	testkit.Must(t, os.WriteFile(filepath.Join(t.ArtifactDir(), name), Read(ctx, t, chromedp.FullScreenshot(90)), 0o600))
+	return &Page{Context: ctx, Journal: seen, T: t}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -50,23 +49,9 @@ func Start(t testing.TB, args ...string) *Server {
 
 func newServer(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t, binary: find(t), port: FreePort(t), dir: t.TempDir()} // removed after Kill
+	s := &Server{t: t, binary: testkit.Find(t, "redis-server"), port: FreePort(t), dir: t.TempDir()} // removed after Kill
 	t.Cleanup(s.Kill)
 	return s
-}
-
-// find returns the path of redis-server, or skips the test.
-func find(t testing.TB) string {
-	t.Helper()
-	binary, err := exec.LookPath("redis-server")
-	switch {
-	case err == nil:
-	case os.Getenv("CI") != "":
-		t.Fatalf("redis-server is needed: %v", err)
-	default:
-		t.Skip("redis-server is not installed")
-	}
-	return binary
 }
 
 // FreePort returns a free port of the loopback interface. It is below the range of ephemeral ports, so that no other test gets it before

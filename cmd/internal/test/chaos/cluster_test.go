@@ -42,14 +42,7 @@ func startCluster(t *testing.T, program, limited string) *cluster {
 // startBalancer runs HAProxy in front of gateways. It checks /readyz, and retries failed connections on another gateway.
 func startBalancer(t *testing.T, gateways []*gateway) *gateway {
 	t.Helper()
-	program, err := exec.LookPath("haproxy")
-	switch {
-	case err == nil:
-	case os.Getenv("CI") != "":
-		t.Fatalf("haproxy is needed: %v", err)
-	default:
-		t.Skip("haproxy is not installed")
-	}
+	program := testkit.Find(t, "haproxy")
 	address := fmt.Sprint("127.0.0.1:", redistest.FreePort(t))
 	config := "defaults\n  mode http\n  timeout connect 5s\n  timeout check 10s\n  timeout client 30s\n  timeout server 30s\n" +
 		"frontend public\n  bind " + address + "\n  default_backend gateways\n" +

@@ -1,15 +1,12 @@
 package docs
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -22,18 +19,16 @@ import (
 // A tryPage is a page of the reference in a browser, with the form of one operation open.
 type tryPage struct {
 	system
+	*browsertest.Page
 
-	ctx  context.Context //nolint:containedctx // the browser
-	seen *browsertest.Journal
-	id   string // of the operation
+	id string // of the operation
 }
 
 // try opens the form of an operation.
 func try(t *testing.T, configuration, id string) *tryPage {
 	t.Helper()
-	ctx, seen := browsertest.Start(t)
-	p := &tryPage{system: start(t, configuration), ctx: ctx, seen: seen, id: "v1Me"}
-	testkit.Must(t, chromedp.Do(p.ctx, chromedp.Navigate(p.BaseURL+"/docs/reference/token/#v1Me-try"), chromedp.WaitVisible(chromedp.CSS(p.field("token")))))
+	p := &tryPage{start(t, configuration), browsertest.Start(t), "v1Me"}
+	p.Do(chromedp.Navigate(p.BaseURL+"/docs/reference/token/#v1Me-try"), chromedp.WaitVisible(chromedp.CSS(p.field("token"))))
 	if id != p.id {
 		p.follow(t, id)
 	}
@@ -47,7 +42,7 @@ func (p *tryPage) follow(t *testing.T, id string) {
 	p.evaluate(t, fmt.Sprintf(`document.querySelector('.side a[href$="#%s"]').click(); ""`, id))
 	p.await(t, fmt.Sprintf(`document.querySelector("#%s-try:not([hidden])") !== null`, id))
 	p.evaluate(t, fmt.Sprintf(`document.querySelector("#%s-try:not([open]) > summary")?.click(); ""`, id))
-	testkit.Must(t, chromedp.Do(p.ctx, chromedp.WaitVisible(chromedp.CSS(p.field("token")))))
+	p.Do(chromedp.WaitVisible(chromedp.CSS(p.field("token"))))
 }
 
 func (p *tryPage) field(name string) string { return "#" + p.id + "-try-" + name }
@@ -56,7 +51,7 @@ func (p *tryPage) field(name string) string { return "#" + p.id + "-try-" + name
 func (p *tryPage) enter(t *testing.T, name, value string) {
 	t.Helper()
 	p.evaluate(t, fmt.Sprintf(`document.querySelector(%q).focus(); document.activeElement.select(); ""`, p.field(name)))
-	testkit.Must(t, chromedp.Do(p.ctx, chromedp.KeyEvent(value), chromedp.KeyEvent(kb.Tab)))
+	p.Do(chromedp.KeyEvent(value), chromedp.KeyEvent(kb.Tab))
 }
 
 // send presses Send and returns what the form shows.
@@ -81,14 +76,12 @@ func (p *tryPage) value(t *testing.T, name string) string {
 
 func (p *tryPage) await(t *testing.T, condition string) {
 	t.Helper()
-	if _, err := chromedp.Run(p.ctx, chromedp.Poll[bool](condition)); err != nil {
-		t.Fatalf("waiting for %s: %v; errors in the browser: %q", condition, err, p.seen.Complaints())
-	}
+	p.Eventually(condition, condition)
 }
 
 func (p *tryPage) evaluate(t *testing.T, expression string) string {
 	t.Helper()
-	return browsertest.Read(p.ctx, t, chromedp.Evaluate[string](expression, func(e *runtime.EvaluateParams) { e.AwaitPromise = new(true) }))
+	return browsertest.Read[string](p.Page, expression)
 }
 
 // checkQuiet checks that the pages stored nothing, used no other host, and caused no error in the browser but for refused requests.
@@ -98,18 +91,15 @@ func (p *tryPage) checkQuiet(t *testing.T) {
 		JSON.stringify([localStorage, sessionStorage, document.cookie, history.state, ...found]))`); stored != `[{},{},"",null,[],[],[]]` {
 		t.Errorf("the page stored %s in the browser", stored)
 	}
-	own := strings.TrimPrefix(p.BaseURL, "http://")
-	if hosts := p.seen.Hosts(); len(hosts) < 6 || slices.ContainsFunc(hosts, func(host string) bool { return host != own }) {
-		t.Errorf("requests to %v, want only %s", hosts, own)
-	}
-	for _, u := range p.seen.URLs() {
+	p.CheckOrigin(p.BaseURL, 6)
+	for _, u := range p.URLs() {
 		for _, token := range p.Tokens {
 			if strings.Contains(u.String(), token) {
 				t.Errorf("the token is in the address %s", u)
 			}
 		}
 	}
-	for _, complaint := range p.seen.Complaints() {
+	for _, complaint := range p.Complaints() {
 		if !strings.HasPrefix(complaint, "log: Failed to load resource: the server responded with a status of 4") {
 			t.Errorf("error in the browser: %q", complaint)
 		}
@@ -122,7 +112,7 @@ func TestTryItSendsEveryOperation(t *testing.T) {
 	p := try(t, devtest.HighLimits, "v1Me")
 	p.enter(t, "token", p.Tokens["full"])
 	documents := func() (count int) {
-		for _, u := range p.seen.URLs() {
+		for _, u := range p.URLs() {
 			if u.Path == "/docs/try.js" {
 				count++
 			}
@@ -173,7 +163,7 @@ func TestTryItCreatesAnIncidentFromTheSmallestBody(t *testing.T) {
 	if !strings.Contains(samples.Requests()["v1CreateIncident"].Body, created.Title) || !strings.Contains(string(kept), created.Title) {
 		t.Errorf("the page shows %s, the API has %s", body, kept)
 	}
-	browsertest.KeepPicture(p.ctx, t, "created.jpg")
+	p.KeepPicture("created.jpg")
 
 	// The same request again is a replay. Another body gets another key, unless the reader has chosen the key.
 	if _, again := p.send(t); again != body || !strings.Contains(p.text(t, ".result dt"), "Idempotent-Replayed") {
@@ -232,7 +222,7 @@ func TestTryItExplainsErrors(t *testing.T) {
 			t.Errorf("%s: explained by %q with a link to %s", body, said, link)
 		}
 	}
-	browsertest.KeepPicture(p.ctx, t, "refused.jpg")
+	p.KeepPicture("refused.jpg")
 	p.evaluate(t, `document.querySelector(".problem a").click(); ""`)
 	p.await(t, `document.title.startsWith("Errors") && document.querySelector("#validation_error")?.matches(":target")`)
 	p.checkQuiet(t)
@@ -261,7 +251,7 @@ func TestTryItForgetsTheTokenWithThePage(t *testing.T) {
 	if p.value(t, "token") != p.Tokens["full"] || !strings.Contains(p.text(t, ".hint"), "after a reload, paste it") {
 		t.Errorf("on the next page the field does not have the token, or the hint is %s", p.text(t, ".hint"))
 	}
-	testkit.Must(t, chromedp.Do(p.ctx, chromedp.Reload()))
+	p.Do(chromedp.Reload())
 	p.follow(t, "v1ListServers")
 	if got := p.value(t, "token"); got != "" {
 		t.Error("after a reload the field still has the token")

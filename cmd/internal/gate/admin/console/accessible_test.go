@@ -3,17 +3,13 @@ package console_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/accessibility"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-
-	"opsgate/gateway/openapi/browsertest"
 )
 
 // lowContrast returns the texts with a contrast below 4.5, and the bars of plots with a contrast below 3 (WCAG 2.2, 1.4.3 and 1.4.11).
@@ -49,17 +45,17 @@ const lowContrast = `(() => {
 })()`
 
 // showBroken shows the page of a gateway with refused and failed requests, with an explanation open.
-func showBroken(t *testing.T) *browser {
+func showBroken(t *testing.T) browser {
 	t.Helper()
 	g := start(t, "")
 	s := show(t, g)
 	g.servers(t)
 	g.get(t, g.api+"/v1/monitors", g.Token)
 	g.stopFleet()
-	s.eventually("the breaker is open", `document.getElementById("headline").innerText.startsWith("fleet: breaker open for ")`, func() { g.servers(t) })
-	s.eventually("there is a first point", `document.querySelector("[data-key=v1ListServers]") !== null`)
-	s.do(chromedp.Click(chromedp.CSS("#busy button")), chromedp.Click(chromedp.CSS("#explain [type=submit]")), chromedp.Click(chromedp.CSS("figure + details summary")))
-	s.eventually("there is an answer", `document.getElementById("answer").innerText.includes("GET /v1/servers: ")`)
+	s.Eventually("the breaker is open", `document.getElementById("headline").innerText.startsWith("fleet: breaker open for ")`, func() { g.servers(t) })
+	s.Eventually("there is a first point", `document.querySelector("[data-key=v1ListServers]") !== null`)
+	s.Do(chromedp.Click(chromedp.CSS("#busy button")), chromedp.Click(chromedp.CSS("#explain [type=submit]")), chromedp.Click(chromedp.CSS("figure + details summary")))
+	s.Eventually("there is an answer", `document.getElementById("answer").innerText.includes("GET /v1/servers: ")`)
 	return s
 }
 
@@ -69,39 +65,39 @@ const tooWide = `[...document.querySelectorAll("section")].filter((s) => s.scrol
 
 func TestPageIsAccessible(t *testing.T) {
 	s := showBroken(t)
-	if got := s.text("answer"); strings.Count(got, "breaker open") != 1 || !strings.Contains(got, "fleet cannot be reached – decisive") {
+	if got := s.Text("answer"); strings.Count(got, "breaker open") != 1 || !strings.Contains(got, "fleet cannot be reached – decisive") {
 		t.Errorf("the explanation is %s", got)
 	}
-	if got := s.text("top"); !regexp.MustCompile(`^maximum [1-9]\d*(\.\d+)? per second$`).MatchString(got) {
+	if got := s.Text("top"); !regexp.MustCompile(`^maximum [1-9]\d*(\.\d+)? per second$`).MatchString(got) {
 		t.Errorf("the plot's axis is %s", got)
 	}
 	s.onEachScreen("broken", func(width int64) { s.checkTree(t, width) })
 	color := `getComputedStyle(document.body).backgroundColor`
-	s.colorScheme("light")
+	s.Media("", "light")
 	light := read[string](s, color)
-	s.colorScheme("dark")
+	s.Media("", "dark")
 	if dark := read[string](s, color); dark == light {
 		t.Errorf("the light and the dark page are both %s", dark)
 	}
 }
 
 // onEachScreen checks the contrast and the width of the page on screens of three widths, and calls check on each.
-func (s *browser) onEachScreen(name string, check func(width int64)) {
-	s.t.Helper()
+func (s browser) onEachScreen(name string, check func(width int64)) {
+	s.T.Helper()
 	for _, width := range []int64{1280, 768, 360} {
-		s.do(chromedp.EmulateViewport(width, 800))
+		s.Do(chromedp.EmulateViewport(width, 800))
 		for _, scheme := range []string{"light", "dark"} {
-			s.colorScheme(scheme)
+			s.Media("", scheme)
 			if got := read[[]string](s, lowContrast); len(got) > 0 {
-				s.t.Errorf("%d pixels, %s: low contrast: %q", width, scheme, got)
+				s.T.Errorf("%d pixels, %s: low contrast: %q", width, scheme, got)
 			}
-			s.screenshot(fmt.Sprintf("%s-%d-%s.png", name, width, scheme))
+			s.KeepPicture(fmt.Sprintf("%s-%d-%s.png", name, width, scheme))
 		}
 		if got := read[int64](s, "document.documentElement.scrollWidth"); got > width {
-			s.t.Errorf("the page is %d wide on a screen of %d", got, width)
+			s.T.Errorf("the page is %d wide on a screen of %d", got, width)
 		}
 		if got := read[[]string](s, tooWide); len(got) > 0 {
-			s.t.Errorf("%d pixels: wider than their section: %q", width, got)
+			s.T.Errorf("%d pixels: wider than their section: %q", width, got)
 		}
 		check(width)
 	}
@@ -110,11 +106,11 @@ func (s *browser) onEachScreen(name string, check func(width int64)) {
 // axNode is a node of the accessibility tree.
 type axNode struct{ role, name string }
 
-func (s *browser) tree() (list []axNode) {
-	s.t.Helper()
+func (s browser) tree() (list []axNode) {
+	s.T.Helper()
 	got, err := chromedp.Call(s, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{})
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	for _, node := range got.Nodes {
 		if node.Ignored || node.Role == nil {
@@ -131,7 +127,7 @@ func (s *browser) tree() (list []axNode) {
 }
 
 // checkTree checks the accessibility tree: landmarks, headings, tables, and a name for each control.
-func (s *browser) checkTree(t *testing.T, width int64) {
+func (s browser) checkTree(t *testing.T, width int64) {
 	t.Helper()
 	named := map[string]bool{
 		"button": true, "textbox": true, "combobox": true, "image": true, "table": true, "region": true, "form": true, "heading": true, "link": true,
@@ -157,24 +153,5 @@ func (s *browser) checkTree(t *testing.T, width int64) {
 	}
 	if !slices.Contains(byRole["rowheader"], "fleet") || len(byRole["cell"]) < 20 {
 		t.Errorf("%d pixels: the tables lack row headers or cells: %q", width, byRole["rowheader"])
-	}
-}
-
-// checkAxe runs axe-core on the page. Without axe-core it only logs that, or fails in CI.
-func (s *browser) checkAxe(t *testing.T) {
-	t.Helper()
-	axe, err := os.ReadFile("../../../../../tools/npm/node_modules/axe-core/axe.min.js")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Logf("axe-core is not installed; npm ci in tools/npm installs it: %v", err)
-		return
-	}
-	browsertest.Read(s, t, chromedp.EvaluateAsDevTools[any](string(axe)+";0"))
-	for _, violation := range browsertest.Read(s, t, chromedp.EvaluateAsDevTools[[]string](
-		`axe.run().then((r) => r.violations.flatMap((v) => v.nodes.map((n) => v.id + ": " + n.html + ": " + n.failureSummary)))`,
-		func(e *runtime.EvaluateParams) { e.AwaitPromise = new(true) })) {
-		t.Error(violation)
 	}
 }

@@ -1,14 +1,11 @@
 package console_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -18,87 +15,24 @@ import (
 )
 
 // browser is a browser that shows the page of a gateway.
-type browser struct {
-	context.Context
+type browser struct{ *browsertest.Page }
 
-	t       *testing.T
-	journal *browsertest.Journal
-}
-
-func show(t *testing.T, g *gateway) *browser {
+func show(t *testing.T, g *gateway) browser {
 	t.Helper()
-	ctx, journal := browsertest.Start(t)
-	s := &browser{ctx, t, journal}
-	s.do(chromedp.Navigate(g.admin + "/"))
+	s := browser{browsertest.Start(t)}
+	s.Do(chromedp.Navigate(g.admin + "/"))
 	return s
 }
 
-func (s *browser) do(actions ...chromedp.Action[chromedp.Void]) {
-	s.t.Helper()
-	if err := chromedp.Do(s, actions...); err != nil {
-		s.t.Fatalf("using the page: %v", err)
-	}
-}
-
 // read evaluates a JavaScript expression.
-func read[T any](s *browser, expression string) T {
-	s.t.Helper()
-	return browsertest.Read(s, s.t, chromedp.Evaluate[T](expression))
+func read[T any](s browser, expression string) T {
+	s.T.Helper()
+	return browsertest.Read[T](s.Page, expression)
 }
 
-// text returns the visible text of an element.
-func (s *browser) text(id string) string {
-	s.t.Helper()
-	return read[string](s, fmt.Sprintf("document.getElementById(%q).innerText", id))
-}
-
-// eventually waits until an expression is true, and calls the functions while it waits.
-func (s *browser) eventually(what, expression string, poll ...func()) {
-	s.t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.Now().Add(timeout)
-	for !read[bool](s, expression) {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("timeout: %s; the page:\n%s", what, read[string](s, "document.body.innerText"))
-		}
-		for _, f := range poll {
-			f()
-		}
-		<-tick.C
-	}
-}
-
-func (s *browser) headline(prefix string) {
-	s.t.Helper()
-	s.eventually("the headline is "+prefix, fmt.Sprintf("document.getElementById('headline').innerText.startsWith(%q)", prefix))
-}
-
-func (s *browser) colorScheme(scheme string) {
-	s.t.Helper()
-	_, err := chromedp.Call(s, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *browser) screenshot(name string) {
-	s.t.Helper()
-	saveArtifact(s.t, name, browsertest.Read(s, s.t, chromedp.FullScreenshot(100)))
-}
-
-// checkJournal checks that the page sent requests only to its gateway, and that the browser logged no errors.
-func (s *browser) checkJournal(g *gateway) {
-	s.t.Helper()
-	own := strings.TrimPrefix(g.admin, "http://")
-	if hosts := s.journal.Hosts(); len(hosts) < 2 || slices.ContainsFunc(hosts, func(host string) bool { return host != own }) {
-		s.t.Errorf("requests went to %v", hosts)
-	}
-	if complaints := s.journal.Complaints(); len(complaints) > 0 {
-		s.t.Errorf("the browser logged %q", complaints)
-	}
+func (s browser) headline(prefix string) {
+	s.T.Helper()
+	s.Eventually("the headline is "+prefix, fmt.Sprintf("document.getElementById('headline').innerText.startsWith(%q)", prefix))
 }
 
 func TestPageShowsBreakerState(t *testing.T) {
@@ -109,33 +43,33 @@ func TestPageShowsBreakerState(t *testing.T) {
 	if code := g.servers(t); code != 200 {
 		t.Fatalf("got %d", code)
 	}
-	got := s.text("needs")
+	got := s.Text("needs")
 	for _, service := range []string{"audit", "fleet", "identity", "incident", "monitoring"} {
 		if !strings.Contains(got, service+"\t✓ ready\tclosed\t0") {
 			t.Errorf("no %s in %s", service, got)
 		}
 	}
 	g.stopFleet()
-	s.eventually("the breaker is open", `document.getElementById("headline").innerText.startsWith("fleet: breaker open for ")`, func() { g.servers(t) })
-	s.eventually("the next probe is announced", `/next probe in \ds$/.test(document.getElementById("headline").innerText)`)
-	s.eventually("the title says so", `document.title.startsWith("fleet: breaker ")`)
-	if got := s.text("announce"); !strings.HasPrefix(got, "fleet: breaker open") {
+	s.Eventually("the breaker is open", `document.getElementById("headline").innerText.startsWith("fleet: breaker open for ")`, func() { g.servers(t) })
+	s.Eventually("the next probe is announced", `/next probe in \ds$/.test(document.getElementById("headline").innerText)`)
+	s.Eventually("the title says so", `document.title.startsWith("fleet: breaker ")`)
+	if got := s.Text("announce"); !strings.HasPrefix(got, "fleet: breaker open") {
 		t.Errorf("the announcement is %q", got)
 	}
 	if got := read[string](s, "document.getElementById('verdict').dataset.verdict"); got != "broken" {
 		t.Errorf("the verdict is %s", got)
 	}
-	if got := s.text("headline-advice"); got != "Impact\nrequests that need fleet (/v1/servers, /v1/server-groups) get 503 at once; the rest of the API works\n"+
+	if got := s.Text("headline-advice"); got != "Impact\nrequests that need fleet (/v1/servers, /v1/server-groups) get 503 at once; the rest of the API works\n"+
 		"Gets worse\nnot by itself\nDo first\nread the log of fleet, and see what was deployed last" {
 		t.Errorf("the advice is %q", got)
 	}
-	s.screenshot("outage.png")
+	s.KeepPicture("outage.png")
 	g.startFleet(t)
-	s.eventually("fleet is healthy", `!document.body.innerText.includes("fleet: ")`, func() { g.servers(t) })
+	s.Eventually("fleet is healthy", `!document.body.innerText.includes("fleet: ")`, func() { g.servers(t) })
 	if !read[bool](s, "window.sameDocument") {
 		t.Error("the page was reloaded")
 	}
-	s.checkJournal(g)
+	s.CheckJournal(g.admin)
 }
 
 func TestPageShowsTraffic(t *testing.T) {
@@ -146,18 +80,18 @@ func TestPageShowsTraffic(t *testing.T) {
 	}
 	g.get(t, g.api+"/v1/monitors", g.Token)
 	g.get(t, g.api+"/v1/servers", "invalid")
-	s.eventually("there is a first point", `document.querySelector("[data-key=v1ListServers]") !== null`)
-	if got := strings.Join(strings.Fields(s.text("routes")), " "); !strings.Contains(got, "v1ListServers 8 1 0 0 ") || !strings.Contains(got, "v1ListMonitors 1 1 0 0 ") {
+	s.Eventually("there is a first point", `document.querySelector("[data-key=v1ListServers]") !== null`)
+	if got := strings.Join(strings.Fields(s.Text("routes")), " "); !strings.Contains(got, "v1ListServers 8 1 0 0 ") || !strings.Contains(got, "v1ListMonitors 1 1 0 0 ") {
 		t.Errorf("the page: %s", got)
 	}
 	label := read[string](s, `document.querySelector("#plot svg").getAttribute("aria-label")`)
 	if !strings.Contains(label, "9 requests in the last 15m: 2 were client errors, 0 over the limit, 0 failed") {
 		t.Errorf("the plot's label is %q", label)
 	}
-	if got := s.text("busy"); !strings.Contains(got, tokenID) || !strings.Contains(got, teamID) {
+	if got := s.Text("busy"); !strings.Contains(got, tokenID) || !strings.Contains(got, teamID) {
 		t.Errorf("the page: %s", got)
 	}
-	s.checkJournal(g)
+	s.CheckJournal(g.admin)
 }
 
 // Names are from another system: the page shows them as text, and finds tokens by them.
@@ -168,18 +102,18 @@ func TestPageShowsAndFindsNames(t *testing.T) {
 	s.headline("Everything is well")
 	search := func(text string) {
 		t.Helper()
-		s.do(chromedp.SetValue(chromedp.CSS("#token-id"), text), chromedp.Click(chromedp.CSS("#explain [type=submit]")))
+		s.Do(chromedp.SetValue(chromedp.CSS("#token-id"), text), chromedp.Click(chromedp.CSS("#explain [type=submit]")))
 	}
 	search("deploy")
-	s.eventually("nothing is found", `document.getElementById("answer").innerText === "This gateway has cached no such token"`)
+	s.Eventually("nothing is found", `document.getElementById("answer").innerText === "This gateway has cached no such token"`)
 	g.servers(t)
-	s.eventually("the names are among the busiest", `document.getElementById("busy").innerText.includes("<b>Deploy</b> bot\n`+tokenID+`\nשלום `+teamID+`")`)
+	s.Eventually("the names are among the busiest", `document.getElementById("busy").innerText.includes("<b>Deploy</b> bot\n`+tokenID+`\nשלום `+teamID+`")`)
 	search("שלום")
-	s.eventually("the token is found", `document.getElementById("answer").innerText.includes("<b>Deploy</b> bot of team שלום `+teamID+`, with")`)
+	s.Eventually("the token is found", `document.getElementById("answer").innerText.includes("<b>Deploy</b> bot of team שלום `+teamID+`, with")`)
 	if id := read[string](s, `document.getElementById("token-id").value`); id != tokenID {
 		t.Errorf("the form has %q", id)
 	}
-	s.checkJournal(g)
+	s.CheckJournal(g.admin)
 }
 
 func TestRequestIsExplainedByKeyboard(t *testing.T) {
@@ -189,7 +123,7 @@ func TestRequestIsExplainedByKeyboard(t *testing.T) {
 	s.headline("Everything is well")
 	reached := []string{}
 	for range 20 {
-		s.do(chromedp.KeyEvent(kb.Tab))
+		s.Do(chromedp.KeyEvent(kb.Tab))
 		id := read[string](s, "document.activeElement.id || document.activeElement.textContent.trim()")
 		reached = append(reached, id)
 		if width := read[string](s, "getComputedStyle(document.activeElement).outlineWidth"); width != "3px" {
@@ -203,10 +137,10 @@ func TestRequestIsExplainedByKeyboard(t *testing.T) {
 	if !slices.Equal(slices.Compact(reached), want) { // each service has its endpoints
 		t.Fatalf("the keyboard reaches %q", reached)
 	}
-	s.do(chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent("/v1/monitors"),
+	s.Do(chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent("/v1/monitors"),
 		chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(tokenID), chromedp.KeyEvent(kb.Enter))
-	s.eventually("there is an answer", `document.getElementById("answer").innerText.includes("403")`)
-	got := s.text("answer")
+	s.Eventually("there is an answer", `document.getElementById("answer").innerText.includes("403")`)
+	got := s.Text("answer")
 	for _, want := range []string{
 		"GET /v1/monitors: 403 forbidden, because of scope", ". token\t✓ passes", ". scope\t✕ refuses", "decisive", "of team " + teamID,
 	} {
@@ -214,23 +148,23 @@ func TestRequestIsExplainedByKeyboard(t *testing.T) {
 			t.Errorf("no %q in %s", want, got)
 		}
 	}
-	if text := s.text("announce"); !strings.HasPrefix(text, "GET /v1/monitors: 403 forbidden") {
+	if text := s.Text("announce"); !strings.HasPrefix(text, "GET /v1/monitors: 403 forbidden") {
 		t.Errorf("the announcement is %q", text)
 	}
-	s.do(chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent(g.Token), chromedp.KeyEvent(kb.Enter))
-	s.eventually("the form rejects a token", `document.getElementById("answer").innerText.includes("That is a token")`)
-	for _, u := range s.journal.URLs() {
+	s.Do(chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent(g.Token), chromedp.KeyEvent(kb.Enter))
+	s.Eventually("the form rejects a token", `document.getElementById("answer").innerText.includes("That is a token")`)
+	for _, u := range s.URLs() {
 		if strings.Contains(u.String(), g.Token) {
 			t.Errorf("the token is in %s", u)
 		}
 	}
-	s.screenshot("explained.png")
+	s.KeepPicture("explained.png")
 
 	close(g.Revoke)
 	testkit.Eventually(t, "the token is refused", func() bool { return g.servers(t) == 401 })
-	s.do(chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent(tokenID), chromedp.KeyEvent(kb.Enter))
-	s.eventually("there is an answer", `document.getElementById("answer").innerText.includes("401")`)
-	got = s.text("answer")
+	s.Do(chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent(tokenID), chromedp.KeyEvent(kb.Enter))
+	s.Eventually("there is an answer", `document.getElementById("answer").innerText.includes("401")`)
+	got = s.Text("answer")
 	for _, want := range []string{
 		"401 unauthorized, because of token: the token was revoked", ". token\t✕ refuses", "revoked, of team " + teamID,
 	} {
@@ -238,7 +172,7 @@ func TestRequestIsExplainedByKeyboard(t *testing.T) {
 			t.Errorf("no %q in %s", want, got)
 		}
 	}
-	s.checkJournal(g)
+	s.CheckJournal(g.admin)
 }
 
 const adminToken = "the operators' token"
@@ -248,11 +182,11 @@ func TestAdminTokenStaysInPage(t *testing.T) {
 	s := show(t, g)
 	s.headline("This gateway requires its admin token")
 	enter := func(token string) {
-		s.eventually("the field has the focus", `document.activeElement.id === "token"`)
-		s.do(chromedp.KeyEvent(token), chromedp.KeyEvent(kb.Enter))
+		s.Eventually("the field has the focus", `document.activeElement.id === "token"`)
+		s.Do(chromedp.KeyEvent(token), chromedp.KeyEvent(kb.Enter))
 	}
 	enter("another")
-	s.eventually("it is refused", `document.getElementById("door-error").innerText.includes("not the admin token")`)
+	s.Eventually("it is refused", `document.getElementById("door-error").innerText.includes("not the admin token")`)
 	if read[bool](s, `!document.getElementById("all").hidden`) {
 		t.Error("the page shows data without the token")
 	}
@@ -262,12 +196,12 @@ func TestAdminTokenStaysInPage(t *testing.T) {
 	if n := read[int](s, stored); n != 0 || strings.Contains(read[string](s, "document.documentElement.outerHTML + document.getElementById('token').value"), adminToken) {
 		t.Error("the page stores the token")
 	}
-	for _, u := range s.journal.URLs() {
+	for _, u := range s.URLs() {
 		if u.RawQuery != "" || u.Fragment != "" || strings.Contains(u.String(), "operators") {
 			t.Errorf("requested %s", u)
 		}
 	}
-	s.do(chromedp.Reload())
+	s.Do(chromedp.Reload())
 	s.headline("This gateway requires its admin token")
 }
 
@@ -278,13 +212,13 @@ func TestPageReconnects(t *testing.T) {
 	g.stop()
 	<-g.ended
 	s.headline("Connection lost")
-	if read[string](s, "document.getElementById('verdict').dataset.verdict") != "unknown" || !strings.Contains(s.text("as-of"), "when the gateway was draining") {
-		t.Errorf("the page: %s", s.text("verdict"))
+	if read[string](s, "document.getElementById('verdict').dataset.verdict") != "unknown" || !strings.Contains(s.Text("as-of"), "when the gateway was draining") {
+		t.Errorf("the page: %s", s.Text("verdict"))
 	}
-	if s.text("link-text") != "connection lost" || !read[bool](s, "document.getElementById('all').classList.contains('stale')") {
-		t.Errorf("the page: %s", s.text("link-text"))
+	if s.Text("link-text") != "connection lost" || !read[bool](s, "document.getElementById('all').classList.contains('stale')") {
+		t.Errorf("the page: %s", s.Text("link-text"))
 	}
-	s.screenshot("lost.png")
+	s.KeepPicture("lost.png")
 	g.run(t)
 	s.headline("Everything is well")
 	if read[bool](s, "document.getElementById('all').classList.contains('stale')") {
@@ -299,12 +233,12 @@ func TestPausedPageDoesNotChange(t *testing.T) {
 	if n := read[int](s, "document.getAnimations().length"); n != 0 {
 		t.Errorf("%d animations", n)
 	}
-	s.do(chromedp.Click(chromedp.CSS("#pause")))
-	s.eventually("it is paused", `document.getElementById("link-text").innerText.startsWith("paused at")`)
+	s.Do(chromedp.Click(chromedp.CSS("#pause")))
+	s.Eventually("it is paused", `document.getElementById("link-text").innerText.startsWith("paused at")`)
 	g.servers(t)
-	paused := s.text("all")
-	s.do(chromedp.Click(chromedp.CSS("#pause")))
-	s.eventually("it has resumed", `document.getElementById("busy").innerText.includes("`+tokenID+`")`)
+	paused := s.Text("all")
+	s.Do(chromedp.Click(chromedp.CSS("#pause")))
+	s.Eventually("it has resumed", `document.getElementById("busy").innerText.includes("`+tokenID+`")`)
 	if strings.Contains(paused, tokenID) {
 		t.Error("the page changed while it was paused")
 	}

@@ -57,7 +57,7 @@ func TestOldFloodDoesNotHideOutage(t *testing.T) {
 	points(5, map[string]int{"200": 500, "503": 500})
 	g := serveConsole(t, c)
 	s := show(t, g)
-	s.eventually("there is a plot", `document.querySelector("#plot path") !== null`)
+	s.Eventually("there is a plot", `document.querySelector("#plot path") !== null`)
 	failed := read[[]float64](s, "("+heights+")('failed')")
 	if len(failed) != 6 || failed[5] < .15 || failed[0] >= failed[5] {
 		t.Errorf("the failed bars are %v of the height", failed)
@@ -66,26 +66,26 @@ func TestOldFloodDoesNotHideOutage(t *testing.T) {
 	if got := answered[len(answered)-1]; got < .1 || answered[0] < 1.5*got {
 		t.Errorf("the answered bars are %v and %v of the height", answered[0], got)
 	}
-	if got := s.text("top"); got != "maximum 150,000 per second; bars with a gap are cut at 125 per second above the line, 62.5 per second below it" {
+	if got := s.Text("top"); got != "maximum 150,000 per second; bars with a gap are cut at 125 per second above the line, 62.5 per second below it" {
 		t.Errorf("the axis is %q", got)
 	}
-	if up, down := s.text("cuts-up"), s.text("cuts-down"); up != "100,000 per second" || down != "50,000 per second" {
+	if up, down := s.Text("cuts-up"), s.Text("cuts-down"); up != "100,000 per second" || down != "50,000 per second" {
 		t.Errorf("the cut bars have the numbers %q and %q", up, down)
 	}
 	if got := read[int](s, `document.querySelector("#plot path.cut").getAttribute("d").split("M").length - 1`); got != 18 {
 		t.Errorf("%d bars have a gap", got)
 	}
 	for _, width := range []int64{1280, 360} {
-		s.do(chromedp.EmulateViewport(width, 800))
+		s.Do(chromedp.EmulateViewport(width, 800))
 		for _, scheme := range []string{"light", "dark"} {
-			s.colorScheme(scheme)
-			s.screenshot(strings.Join([]string{"flood", scheme, map[int64]string{1280: "wide", 360: "narrow"}[width]}, "-") + ".png")
+			s.Media("", scheme)
+			s.KeepPicture(strings.Join([]string{"flood", scheme, map[int64]string{1280: "wide", 360: "narrow"}[width]}, "-") + ".png")
 		}
 		if got := read[int64](s, "document.documentElement.scrollWidth"); got > width {
 			t.Errorf("the page is %d wide on a screen of %d", got, width)
 		}
 	}
-	s.checkJournal(g)
+	s.CheckJournal(g.admin)
 }
 
 // Without failures, traffic that stops is still seen as a step down, and ordinary peaks are not cut.
@@ -102,8 +102,8 @@ func TestOrdinaryTrafficIsNotCut(t *testing.T) {
 		sample(t, c)
 	}
 	s := show(t, serveConsole(t, c))
-	s.eventually("there is a plot", `document.querySelector("#plot path") !== null`)
-	if got := s.text("top"); got != "maximum 180 per second" || s.text("cuts-up")+s.text("cuts-down") != "" {
+	s.Eventually("there is a plot", `document.querySelector("#plot path") !== null`)
+	if got := s.Text("top"); got != "maximum 180 per second" || s.Text("cuts-up")+s.Text("cuts-down") != "" {
 		t.Errorf("the axis is %q", got)
 	}
 }

@@ -126,9 +126,3 @@ func (g *gateway) servers(t *testing.T) (code int) {
 	code, _ = g.get(t, g.api+"/v1/servers", g.Token)
 	return code
 }
-
-// saveArtifact writes a file that go test -artifacts keeps.
-func saveArtifact(t *testing.T, name string, content []byte) {
-	t.Helper()
-	testkit.Must(t, os.WriteFile(filepath.Join(t.ArtifactDir(), name), content, 0o600))
-}

@@ -37,8 +37,8 @@ func halfRolled() admin.Gateways {
 }
 
 // row returns the text of the row of a gateway.
-func (s *browser) row(id string) string {
-	s.t.Helper()
+func (s browser) row(id string) string {
+	s.T.Helper()
 	return strings.Join(strings.Fields(read[string](s, fmt.Sprintf(`document.querySelector("#gateways [data-key='%s']").innerText`, id))), " ")
 }
 
@@ -52,7 +52,7 @@ func TestGatewaysAreShown(t *testing.T) {
 	sample(t, c)
 	g := serveConsole(t, c)
 	s := show(t, g)
-	s.eventually("the gateways are shown", `document.querySelectorAll("#gateways tbody tr").length === 5`)
+	s.Eventually("the gateways are shown", `document.querySelectorAll("#gateways tbody tr").length === 5`)
 	for id, want := range map[string]string{
 		"1": "gate-1 this gateway · 10.0.0.1:9090 ✓ live ✓ ready 1.2.3 aaaa00000000 ✓ shared closed 120 0 0",
 		"2": "gate-2 10.0.0.1:9090 · draining ✓ 1s ago ✕ not ready 1.2.3 aaaa00000000 ✕ refused the file ! local for 12s ✕ fleet 120 3 1.5",
@@ -64,16 +64,16 @@ func TestGatewaysAreShown(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	if got := s.text("gateways-note"); got != "5 gateways share a Redis." {
+	if got := s.Text("gateways-note"); got != "5 gateways share a Redis." {
 		t.Errorf("the note is %q", got)
 	}
 	for _, want := range []string{"capacity\t✓ ready\t\t12 of 1,024", "connections\t✓ ready\t\t80 of 10,000", "revocations\t✓ ready"} {
-		if got := s.text("needs"); !strings.Contains(got, want) {
+		if got := s.Text("needs"); !strings.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
 	}
-	s.onEachScreen("gateways", func(int64) { s.checkAxe(t) })
-	s.checkJournal(g)
+	s.onEachScreen("gateways", func(int64) { s.CheckAxe("../../../../..", "page") })
+	s.CheckJournal(g.admin)
 }
 
 func TestGatewaysThatCannotBeReadAreNamed(t *testing.T) {
@@ -88,7 +88,7 @@ func TestGatewaysThatCannotBeReadAreNamed(t *testing.T) {
 			source.gateways.Error = "the other gateways cannot be read: connection refused"
 		}
 		s := show(t, serveConsole(t, newAtNoon(newCounters(), source)))
-		s.eventually("the state is shown", fmt.Sprintf(`document.getElementById("gateways-note").innerText === %q`, want))
+		s.Eventually("the state is shown", fmt.Sprintf(`document.getElementById("gateways-note").innerText === %q`, want))
 		if state != admin.GatewaysStale {
 			continue
 		}

@@ -83,32 +83,32 @@ func TestFindingLeadsToItsRunbook(t *testing.T) {
 	s := show(t, g)
 	g.stopFleet()
 	s.headline("fleet: ")
-	s.eventually("the runbook is linked", `document.querySelector("#headline-runbook a").innerText.startsWith("Runbook: a ")`, func() { g.servers(t) })
+	s.Eventually("the runbook is linked", `document.querySelector("#headline-runbook a").innerText.startsWith("Runbook: a ")`, func() { g.servers(t) })
 	link := read[string](s, `document.querySelector("#headline-runbook a").href`)
-	s.do(chromedp.Navigate(link)) // the link opens a tab, because the page would lose its token
+	s.Do(chromedp.Navigate(link)) // the link opens a tab, because the page would lose its token
 	anchor := link[strings.Index(link, "#")+1:]
 	if got := read[string](s, `document.querySelector(":target").id`); got != anchor {
 		t.Errorf("%s leads to %q", link, got)
 	}
-	s.do(chromedp.Click(chromedp.CSS("nav a[href='limits.html']")))
-	s.eventually("another runbook is shown", `document.title.startsWith("Runbook: limits")`)
-	s.do(chromedp.Click(chromedp.CSS("a[href='#redis-is-unavailable']")))
-	s.eventually("its section is shown", `location.hash === "#redis-is-unavailable"`)
+	s.Do(chromedp.Click(chromedp.CSS("nav a[href='limits.html']")))
+	s.Eventually("another runbook is shown", `document.title.startsWith("Runbook: limits")`)
+	s.Do(chromedp.Click(chromedp.CSS("a[href='#redis-is-unavailable']")))
+	s.Eventually("its section is shown", `location.hash === "#redis-is-unavailable"`)
 	for _, width := range []int64{1280, 360} {
-		s.do(chromedp.EmulateViewport(width, 800))
+		s.Do(chromedp.EmulateViewport(width, 800))
 		if got := read[int64](s, "document.documentElement.scrollWidth"); got > width {
 			t.Errorf("the runbook is %d wide on a screen of %d", got, width)
 		}
 		for _, scheme := range []string{"light", "dark"} {
-			s.colorScheme(scheme)
+			s.Media("", scheme)
 			if got := read[[]string](s, lowContrast); len(got) > 0 {
 				t.Errorf("%d pixels, %s: low contrast: %q", width, scheme, got)
 			}
 		}
-		s.checkAxe(t)
+		s.CheckAxe("../../../../..", "page")
 		if width == 360 {
-			s.screenshot("runbook-360-dark.png")
+			s.KeepPicture("runbook-360-dark.png")
 		}
 	}
-	s.checkJournal(g)
+	s.CheckJournal(g.admin)
 }

@@ -39,32 +39,32 @@ func TestGatewayWithoutRedisIsShownByBoth(t *testing.T) {
 		return strings.Join(conditions, " && ")
 	}
 	s := show(t, second)
-	s.eventually("the first gateway is shown", has(first, "s ago", "✓ shared"))
-	s.do(chromedp.Navigate(first.admin + "/"))
-	s.eventually("this gateway is shown", has(first, "this gateway", "✓ live", "✓ shared", "≠ differs"))
-	s.eventually("the other gateway is shown", has(second, "s ago", "✓ shared", "≠ differs"))
-	if got := s.text("gateways-note"); got != "2 gateways share a Redis." {
+	s.Eventually("the first gateway is shown", has(first, "s ago", "✓ shared"))
+	s.Do(chromedp.Navigate(first.admin + "/"))
+	s.Eventually("this gateway is shown", has(first, "this gateway", "✓ live", "✓ shared", "≠ differs"))
+	s.Eventually("the other gateway is shown", has(second, "s ago", "✓ shared", "≠ differs"))
+	if got := s.Text("gateways-note"); got != "2 gateways share a Redis." {
 		t.Errorf("the note is %q", got)
 	}
 
 	link.Stop()
-	s.eventually("the other gateway is silent", has(second, "✕ silent, last heard "), func() { second.servers(t) })
-	s.eventually("this gateway is not affected", has(first, "✓ live", "✓ shared"))
-	s.eventually("a finding has a runbook", `document.querySelector("#verdict a:not([hidden])")?.href.includes("/runbooks/")`)
-	s.do(chromedp.Navigate(second.admin + "/"))
-	s.eventually("the gateway shows that it counts alone", has(second, "this gateway", "✓ live", "! local for "))
-	s.eventually("it shows the age of the others", `document.getElementById("gateways-note").innerText.includes(". They are as they were ")`)
-	s.eventually("it shows the other as last read", has(first, "✓ shared"))
-	s.do(chromedp.EmulateViewport(360, 800))
+	s.Eventually("the other gateway is silent", has(second, "✕ silent, last heard "), func() { second.servers(t) })
+	s.Eventually("this gateway is not affected", has(first, "✓ live", "✓ shared"))
+	s.Eventually("a finding has a runbook", `document.querySelector("#verdict a:not([hidden])")?.href.includes("/runbooks/")`)
+	s.Do(chromedp.Navigate(second.admin + "/"))
+	s.Eventually("the gateway shows that it counts alone", has(second, "this gateway", "✓ live", "! local for "))
+	s.Eventually("it shows the age of the others", `document.getElementById("gateways-note").innerText.includes(". They are as they were ")`)
+	s.Eventually("it shows the other as last read", has(first, "✓ shared"))
+	s.Do(chromedp.EmulateViewport(360, 800))
 	if got := read[int64](s, "document.documentElement.scrollWidth"); got > 360 {
 		t.Errorf("the page is %d wide", got)
 	}
-	s.checkAxe(t)
-	s.screenshot("without-redis.png")
+	s.CheckAxe("../../../../..", "page")
+	s.KeepPicture("without-redis.png")
 
 	testkit.Must(t, link.Start())
-	s.eventually("both share Redis again", has(second, "✓ live", "✓ shared")+" && "+has(first, "s ago", "✓ shared"))
-	if complaints := s.journal.Complaints(); len(complaints) > 0 {
+	s.Eventually("both share Redis again", has(second, "✓ live", "✓ shared")+" && "+has(first, "s ago", "✓ shared"))
+	if complaints := s.Complaints(); len(complaints) > 0 {
 		t.Errorf("the browser logged %q", complaints)
 	}
 }
