@@ -42,8 +42,9 @@ var clients = []client{
 func TestClients(t *testing.T) {
 	reference := start(t, highLimits)
 	document := filepath.Join(t.TempDir(), "openapi.json")
-	must(t, os.WriteFile(document, get(t, reference.BaseURL+"/openapi.json", ""), 0o600))
-	operations := operationsOf(t, document)
+	description := get(t, reference.BaseURL+"/openapi.json", "")
+	must(t, os.WriteFile(document, description, 0o600))
+	operations := operationsOf(t, description)
 	want := expectedTour(t, reference)
 	lowLimit := fmt.Sprintf("rate_limit: {limits: [{requests: 1000000, per: 1s}], tokens: {%s: {limits: [{requests: 3, per: 5s}]}}}\n",
 		reference.tokenID(t, "read"))
@@ -181,14 +182,12 @@ func countPages(t *testing.T, s *system, path string) (n int) {
 }
 
 // operationsOf returns the ids of all operations of the description.
-func operationsOf(t *testing.T, document string) (ids []string) {
+func operationsOf(t *testing.T, description []byte) (ids []string) {
 	t.Helper()
-	data, err := os.ReadFile(document)
-	must(t, err)
 	var api struct {
 		Paths map[string]map[string]json.RawMessage
 	}
-	decode(t, data, &api)
+	decode(t, description, &api)
 	for _, item := range api.Paths {
 		for method, raw := range item {
 			if method == "get" || method == "post" {

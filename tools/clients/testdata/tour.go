@@ -1,5 +1,5 @@
-// Command tour uses the package opsgate/client: "tour" calls every operation, "errors" provokes errors, "pace" sends many requests, "webhook"
-// verifies.
+// Command tour uses the package opsgate/client: "tour" calls every operation, "errors" provokes errors, "answers" meets unusual answers, "pace"
+// sends many requests, "webhook" verifies.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 func main() {
-	commands := map[string]func(context.Context) any{"tour": tour, "errors": provoke, "pace": pace, "webhook": webhook}
+	commands := map[string]func(context.Context) any{"tour": tour, "errors": provoke, "answers": answers, "pace": pace, "webhook": webhook}
 	if err := json.NewEncoder(os.Stdout).Encode(commands[os.Args[1]](context.Background())); err != nil {
 		log.Fatal(err)
 	}
@@ -118,6 +118,24 @@ func provoke(ctx context.Context) any {
 			text += " with a request id"
 		}
 		found = append(found, text)
+	}
+	return found
+}
+
+func answers(ctx context.Context) any {
+	c := newClient(os.Getenv("OPSCTL_TOKEN"))
+	hasty := c.WithHTTP(http.Client{Timeout: time.Second / 2})
+	found := []string{must(c.Me(ctx)).TokenID, fmt.Sprint(len(must(hasty.ListServerGroups(ctx))))}
+	incidents := c.AllIncidents(ctx, client.ListIncidentsParams{})
+	found = append(found, fmt.Sprintf("[%d, %d]", count(incidents), count(incidents)))
+	var refused *client.Error
+	if _, err := c.ListServers(ctx); errors.As(err, &refused) {
+		found = append(found, fmt.Sprintf("%d %s %s", refused.Status, refused.Message, refused.RequestID))
+	}
+	conditional := must(http.NewRequestWithContext(ctx, http.MethodGet, os.Getenv("OPSCTL_URL")+"/v1/monitors", nil))
+	conditional.Header.Set("If-None-Match", `"a"`)
+	if _, err := new(client.Retrier).Do(conditional); errors.As(err, &refused) {
+		found = append(found, fmt.Sprint(refused.Status))
 	}
 	return found
 }

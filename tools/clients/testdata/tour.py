@@ -1,4 +1,7 @@
-"""Uses the package opsgate-client: "tour" calls every operation, "errors" provokes errors, "pace" sends many requests, "webhook" verifies."""
+"""Uses the package opsgate-client.
+
+"tour" calls every operation, "errors" provokes errors, "answers" meets unusual answers, "pace" sends many requests, "webhook" verifies.
+"""
 
 import json
 import os
@@ -7,7 +10,8 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
-from opsgate_client import APIError, Client, WebhookError, verify_webhook
+import httpx
+from opsgate_client import APIError, Client, RetryingTransport, WebhookError, verify_webhook
 
 
 def new_client(token: str = "OPSCTL_TOKEN") -> Client:
@@ -70,6 +74,19 @@ def errors() -> list[str]:
     return found
 
 
+def answers() -> list[str]:
+    url, token = os.environ["OPSCTL_URL"], os.environ["OPSCTL_TOKEN"]
+    with new_client() as client, Client(url, token, timeout=0.5) as hasty:
+        found = [client.me().token_id, str(len(hasty.list_server_groups())), str([len(list(client.all_incidents())) for _ in range(2)])]
+        try:
+            client.list_servers()
+        except APIError as error:
+            found.append(f"{error.status} {error.message} {error.request_id}")
+    with httpx.Client(transport=RetryingTransport(proxy=os.environ["HTTP_PROXY"])) as conditional:
+        found.append(str(conditional.get(url + "/v1/monitors", headers={"If-None-Match": '"a"'}).status_code))
+    return found
+
+
 def pace() -> int:
     with new_client() as client, ThreadPoolExecutor(6) as pool:
         return len(list(pool.map(lambda _: client.me(), range(60))))
@@ -88,4 +105,4 @@ def webhook() -> list[str]:
     return found
 
 
-print(json.dumps({"tour": tour, "errors": errors, "pace": pace, "webhook": webhook}[sys.argv[1]]()))
+print(json.dumps({"tour": tour, "errors": errors, "answers": answers, "pace": pace, "webhook": webhook}[sys.argv[1]]()))

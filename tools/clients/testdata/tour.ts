@@ -1,7 +1,8 @@
-// Uses the package opsgate-client: "tour" calls every operation, "errors" provokes errors, "pace" sends many requests, "webhook" verifies.
+// Uses the package opsgate-client. "tour" calls every operation, "errors" provokes errors, "answers" meets unusual answers, "pace" sends many
+// requests, "webhook" verifies.
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { APIError, Client, type NewIncident, WebhookError, verifyWebhook } from "opsgate-client";
+import { APIError, Client, type NewIncident, WebhookError, newRetryingFetch, verifyWebhook } from "opsgate-client";
 
 const { OPSCTL_URL, OPSCTL_TOKEN, OPSCTL_READ_TOKEN, OPSCTL_NO_PLAN_TOKEN, WEBHOOK_SECRET } = process.env;
 
@@ -74,6 +75,18 @@ async function errors() {
   return found;
 }
 
+async function answers() {
+  const client = newClient();
+  const hasty = new Client({ baseUrl: OPSCTL_URL!, token: OPSCTL_TOKEN!, timeout: 0.5 });
+  const found = [(await client.me()).tokenId, String((await hasty.listServerGroups()).length)];
+  found.push(`[${await count(client.allIncidents())}, ${await count(client.allIncidents())}]`);
+  const error: unknown = await client.listServers().catch((error: unknown) => error);
+  if (!(error instanceof APIError)) throw error;
+  found.push(`${error.status} a proxy ${error.requestId}`);
+  const conditional = await newRetryingFetch()(OPSCTL_URL + "/v1/monitors", { headers: { "If-None-Match": '"a"' } });
+  return [...found, String(conditional.status)];
+}
+
 async function pace() {
   const client = newClient();
   return (await Promise.all(Array.from({ length: 60 }, () => client.me()))).length;
@@ -92,5 +105,5 @@ function webhook(...paths: string[]) {
   });
 }
 
-const commands: Record<string, (...paths: string[]) => unknown> = { tour, errors, pace, webhook };
+const commands: Record<string, (...paths: string[]) => unknown> = { tour, errors, answers, pace, webhook };
 console.log(JSON.stringify(await commands[process.argv[2]](...process.argv.slice(3))));

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -30,19 +31,20 @@ type Client struct {
 // New returns a client of the API at a URL without path.
 func New(url, token string) *Client { return &Client{strings.TrimSuffix(url, "/"), token, &Retrier{}} }
 
-// WithHTTP returns a client that uses another HTTP client, for example one with a proxy.
+// WithHTTP returns a client that uses another HTTP client, for example with a proxy or with the timeout of an attempt, 30
+// seconds if it is 0.
 func (c *Client) WithHTTP(http http.Client) *Client {
 	return &Client{c.url, c.token, &Retrier{HTTP: http}}
 }
 
 // An Error is a request that the API refused, also after repeats. Code is stable, Message is not.
 type Error struct {
-	Status     int
+	Status     int               `json:"-"`
 	Code       string            `json:"code"`
 	Message    string            `json:"error"`
 	Details    map[string]string `json:"details"` // a text for each invalid field of a 422, and what is missing of a 403
-	RequestID  string
-	RetryAfter time.Duration
+	RequestID  string        `json:"-"`
+	RetryAfter time.Duration `json:"-"`
 }
 
 func (e *Error) Error() string {
@@ -94,6 +96,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 func all[T any](ctx context.Context, c *Client, path string, query url.Values) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
+		query := maps.Clone(query) // the iterator can be used again
 		seen := map[string]bool{}
 		for left := restarts; ; {
 			var page page[T]
@@ -128,12 +131,15 @@ type page[T any] struct {
 
 // next sets the parameters of the next page, if there is one.
 func (p page[T]) next(query url.Values) bool {
-	if p.NextCursor != "" {
+	switch {
+	case p.NextCursor != "":
 		query.Set("cursor", p.NextCursor)
-		return true
+	case p.Page*p.PageSize < p.Total:
+		query.Set("page", strconv.Itoa(p.Page+1))
+	default:
+		return false
 	}
-	query.Set("page", strconv.Itoa(p.Page+1))
-	return p.Page*p.PageSize < p.Total
+	return true
 }
 
 type item[T any] struct {

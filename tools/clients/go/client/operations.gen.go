@@ -452,6 +452,7 @@ func (c *Client) ListAudit(ctx context.Context, params ListAuditParams) (*AuditP
 }
 
 // AllAudit yields the items of all pages: GET /v1/audit. It ends after an error.
+// Limit is the size of a page, 100 by default.
 func (c *Client) AllAudit(ctx context.Context, params ListAuditParams) iter.Seq2[AuditEntry, error] {
 	params.Limit = cmp.Or(params.Limit, 100)
 	return all[AuditEntry](ctx, c, "/v1/audit", params.query())
@@ -480,6 +481,7 @@ func (c *Client) ListIncidents(ctx context.Context, params ListIncidentsParams) 
 }
 
 // AllIncidents yields the items of all pages: GET /v1/incidents. It ends after an error.
+// Limit is the size of a page, 100 by default.
 func (c *Client) AllIncidents(ctx context.Context, params ListIncidentsParams) iter.Seq2[Incident, error] {
 	params.Limit = cmp.Or(params.Limit, 100)
 	return all[Incident](ctx, c, "/v1/incidents", params.query())
@@ -566,6 +568,7 @@ func (c *Client) ListServerCommands(ctx context.Context, id string, params ListS
 }
 
 // AllServerCommands yields the items of all pages: GET /v1/servers/{id}/commands. It ends after an error.
+// PageSize is the size of a page, 100 by default.
 func (c *Client) AllServerCommands(ctx context.Context, id string, params ListServerCommandsParams) iter.Seq2[Command, error] {
 	params.PageSize = cmp.Or(params.PageSize, 100)
 	return all[Command](ctx, c, withID("/v1/servers/{id}/commands", id), params.query())

@@ -68,7 +68,7 @@ func (p *pacer) done(res *http.Response) {
 	if res != nil {
 		for _, limit := range limits.FindAllStringSubmatch(res.Header.Get("RateLimit"), -1) {
 			remaining, _ := strconv.Atoi(limit[1]) // digits
-			seconds, _ := strconv.Atoi(limit[2])
+			seconds, _ := strconv.ParseUint(limit[2], 10, 31)
 			p.limit(remaining, time.Duration(seconds)*time.Second)
 		}
 		if res.StatusCode == http.StatusTooManyRequests {

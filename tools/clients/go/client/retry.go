@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,7 +15,7 @@ import (
 
 const (
 	attempts       = 8
-	attemptTimeout = 5 * time.Second
+	attemptTimeout = 30 * time.Second
 	firstBackoff   = 250 * time.Millisecond
 	longestWait    = time.Minute // a request that a limit denies for longer fails
 )
@@ -31,7 +32,7 @@ func temporary() []int {
 // has an Idempotency-Key. It waits for Retry-After, or else twice as long after each attempt, and before each attempt until the limits
 // allow a request. The zero value is ready; goroutines may share it.
 type Retrier struct {
-	HTTP  http.Client
+	HTTP  http.Client // its Timeout is that of an attempt; 30 seconds if it is 0
 	pacer pacer
 }
 
@@ -70,7 +71,7 @@ func (r *Retrier) once(req *http.Request) (res *http.Response, body []byte, err 
 		return nil, nil, err
 	}
 	defer func() { r.pacer.done(res) }()
-	ctx, cancel := context.WithTimeout(req.Context(), attemptTimeout)
+	ctx, cancel := context.WithTimeout(req.Context(), cmp.Or(r.HTTP.Timeout, attemptTimeout))
 	defer cancel()
 	attempt := req.Clone(ctx)
 	if req.GetBody != nil {
@@ -95,8 +96,12 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// retryAfter returns the header's time, or 0.
+// retryAfter returns the header's time, which may be a date; 0 for none.
 func retryAfter(header http.Header) time.Duration {
-	seconds, _ := strconv.Atoi(header.Get("Retry-After"))
+	text := header.Get("Retry-After")
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at))
+	}
+	seconds, _ := strconv.ParseUint(text, 10, 31) // 0 if malformed, and the maximum if it is larger
 	return time.Duration(seconds) * time.Second
 }

@@ -9,10 +9,11 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Self, get_args, get_origin, get_type_hints
 from urllib.parse import quote
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from .retry import ATTEMPT_TIMEOUT, RetryingTransport
+from .retry import ATTEMPT_TIMEOUT, RetryingTransport, retry_after
 
 RESTARTS = 3
 
@@ -30,28 +31,30 @@ class APIError(Exception):
             body = None
         if not isinstance(body, dict):
             body = {"error": response.text}
-        after = response.headers.get("Retry-After", "")
         self.status: int = response.status_code
         self.code: str = body.get("code", "")
         self.message: str = body.get("error", "")
         self.details: dict[str, str] = body.get("details", {})
         self.request_id: str | None = response.headers.get("X-Request-Id")
-        self.retry_after: int | None = int(after) if after.isdecimal() else None
+        self.retry_after: int | None = retry_after(response)
         super().__init__(f"{self.status} {self.code}: {self.message} {self.details or ''} (request {self.request_id})")
 
 
 class Core:
     """Sends requests with a token to the API at a URL without path. Lost connections raise httpx.TransportError after repeats.
 
-    A transport of your own is for proxies and certificates: `RetryingTransport(proxy=..., verify=...)`.
+    An attempt fails if nothing comes for `timeout` seconds. A proxy is taken from the environment (HTTPS_PROXY, NO_PROXY). A transport of
+    your own is for another proxy and for certificates: `RetryingTransport(proxy=..., verify=...)`.
     """
 
-    def __init__(self, base_url: str, token: str, *, transport: httpx.BaseTransport | None = None) -> None:
+    def __init__(
+        self, base_url: str, token: str, *, timeout: float = ATTEMPT_TIMEOUT, transport: httpx.BaseTransport | None = None
+    ) -> None:
         self._http = httpx.Client(
             base_url=base_url,
             headers={"Authorization": f"Bearer {token}"},
-            timeout=ATTEMPT_TIMEOUT,
-            transport=transport or RetryingTransport(),
+            timeout=timeout,
+            transport=transport or RetryingTransport(proxy=environment_proxy(httpx.URL(base_url))),
         )
 
     def __enter__(self) -> Self:
@@ -96,6 +99,13 @@ class Core:
                 query["page"] = page["page"] + 1 if page["page"] * page["pageSize"] < page["total"] else None
             if None in (query.get("cursor", ""), query.get("page", "")):
                 return
+
+
+def environment_proxy(url: httpx.URL) -> str | None:
+    """Returns the proxy for a URL. httpx looks for it only if it makes the transport itself."""
+    proxies = {} if proxy_bypass(url.host) else getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all")
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
 fields = cache(get_type_hints)

@@ -415,7 +415,7 @@ class Client(Core):
         )
 
     def all_audit(self, *, action: str | None = None, limit: int = 100, ) -> Iterator[AuditEntry]:
-        """List audit entries, all pages: GET /v1/audit."""
+        """List audit entries, all pages: GET /v1/audit. `limit` is the size of a page."""
         return self._all(AuditEntry, "/v1/audit", query={"action": action, "limit": limit, })
 
     def list_incidents(
@@ -433,7 +433,7 @@ class Client(Core):
         )
 
     def all_incidents(self, *, limit: int = 100, ) -> Iterator[Incident]:
-        """List incidents, all pages: GET /v1/incidents."""
+        """List incidents, all pages: GET /v1/incidents. `limit` is the size of a page."""
         return self._all(Incident, "/v1/incidents", query={"limit": limit, })
 
     def create_incident(
@@ -571,7 +571,7 @@ class Client(Core):
         )
 
     def all_server_commands(self, id: str, *, page_size: int = 100, ) -> Iterator[Command]:
-        """List a server's command history, all pages: GET /v1/servers/{id}/commands."""
+        """List a server's command history, all pages: GET /v1/servers/{id}/commands. `page_size` is the size of a page."""
         return self._all(Command, "/v1/servers/{id}/commands", id=id, query={"pageSize": page_size, })
 
     def get_server_metrics(

@@ -1,15 +1,17 @@
 """Sends requests as fast as the limits of the token allow, and repeats them until they succeed."""
 
+import math
 import random
 import re
 import threading
 import time
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
 
 ATTEMPTS = 8
-ATTEMPT_TIMEOUT = 5.0  # seconds
+ATTEMPT_TIMEOUT = 30.0  # seconds
 FIRST_BACKOFF = 0.25
 LONGEST_WAIT = 60.0  # a request that a limit denies for longer fails
 TEMPORARY = {408, 409, 429, 502, 503, 504}
@@ -34,8 +36,8 @@ class RetryingTransport(httpx.HTTPTransport):
             wait = backoff * random.uniform(0.5, 1.5)
             try:
                 response = self._whole(request)
-                after = response.headers.get("Retry-After", "")
-                wait = float(after) if after.isdecimal() else wait
+                after = retry_after(response)
+                wait = wait if after is None else after
                 if last or response.status_code not in TEMPORARY or wait > LONGEST_WAIT:
                     return response
             except httpx.TransportError:
@@ -58,6 +60,17 @@ class RetryingTransport(httpx.HTTPTransport):
             return response
         finally:
             self._pacer.done(response)
+
+
+def retry_after(response: httpx.Response) -> int | None:
+    """Returns the seconds of Retry-After, which may be a date."""
+    text = response.headers.get("Retry-After", "")
+    if re.fullmatch("[0-9]{1,9}", text):
+        return int(text)
+    try:
+        return max(0, math.ceil(parsedate_to_datetime(text).timestamp() - time.time()))
+    except (ValueError, OverflowError):
+        return None
 
 
 class Pacer:
@@ -89,13 +102,13 @@ class Pacer:
     def done(self, response: httpx.Response | None) -> None:
         """Must be called after each request."""
         headers = response.headers if response is not None else {}
-        limits = re.findall(r"r=(\d+);t=(\d+)", headers.get("RateLimit", ""))
+        found = re.findall(r"r=(\d{1,9});t=(\d{1,9})", headers.get("RateLimit", ""))
+        limits = [(int(remaining), int(seconds)) for remaining, seconds in found]
         if response is not None and response.status_code == 429:
-            limits.append(("0", headers.get("Retry-After", "0")))
+            limits.append((0, retry_after(response) or 0))
         with self._changed:
             self._in_flight -= 1
-            self._remaining = min([self._remaining, *(float(remaining) for remaining, _ in limits)])
+            self._remaining = min([self._remaining, *(remaining for remaining, _ in limits)])
             self._free = self._remaining - self._in_flight
-            waits = [float(seconds) for remaining, seconds in limits if remaining == "0"]
-            self._not_before = max([self._not_before, *(time.monotonic() + wait for wait in waits)])
+            self._not_before = max([self._not_before, *(time.monotonic() + seconds for remaining, seconds in limits if remaining == 0)])
             self._changed.notify_all()

@@ -20,5 +20,6 @@ export interface WriteOptions extends CallOptions {
 
 /** Sends requests with a token to the API at a URL without path. Iterators restart a list if the API ignores their cursor. */
 export class Core {
-  constructor(options: { baseUrl: string; token: string; fetch?: typeof globalThis.fetch });
+  /** @param options `timeout`: seconds for each attempt, 30 by default. `fetch`: replaces that of {@link newRetryingFetch}. */
+  constructor(options: { baseUrl: string; token: string; timeout?: number; fetch?: typeof globalThis.fetch });
 }

@@ -1,4 +1,4 @@
-import { newRetryingFetch } from "./retry.js";
+import { newRetryingFetch, retryAfter } from "./retry.js";
 
 const restarts = 3;
 
@@ -11,8 +11,8 @@ export class APIError extends Error {
     } catch {} // not from the API, but from a proxy before it
     const { code = "", error = text, details = {} } = body ?? {};
     super(`${response.status} ${code}: ${error} ${JSON.stringify(details)} (request ${requestId})`);
-    const after = response.headers.get("Retry-After");
-    Object.assign(this, { name: "APIError", status: response.status, code, details, requestId, retryAfter: after === null ? null : Number(after) });
+    const after = retryAfter(response.headers);
+    Object.assign(this, { name: "APIError", status: response.status, code, details, requestId, retryAfter: Number.isNaN(after) ? null : after });
   }
 }
 
@@ -21,7 +21,7 @@ export class Core {
   #token;
   #fetch;
 
-  constructor({ baseUrl, token, fetch = newRetryingFetch() }) {
+  constructor({ baseUrl, token, timeout, fetch = newRetryingFetch({ timeout }) }) {
     this.#base = baseUrl;
     this.#token = token;
     this.#fetch = fetch;

@@ -379,11 +379,11 @@ characters other than line breaks and tabs, and no bidirectional controls (U+202
 export class Client extends Core {
   /** List audit entries: GET /v1/audit. */
   listAudit(options?: { action?: string; limit?: number; cursor?: string; } & CallOptions): Promise<AuditPage>;
-  /** List audit entries, all pages: GET /v1/audit. */
+  /** List audit entries, all pages: GET /v1/audit. `limit` is the size of a page, 100 by default. */
   allAudit(options?: { action?: string; limit?: number; } & CallOptions): AsyncGenerator<AuditEntry, void>;
   /** List incidents: GET /v1/incidents. */
   listIncidents(options?: { limit?: number; cursor?: string; } & CallOptions): Promise<IncidentPage>;
-  /** List incidents, all pages: GET /v1/incidents. */
+  /** List incidents, all pages: GET /v1/incidents. `limit` is the size of a page, 100 by default. */
   allIncidents(options?: { limit?: number; } & CallOptions): AsyncGenerator<Incident, void>;
   /** Create an incident: POST /v1/incidents. */
   createIncident(body: NewIncident, options?: WriteOptions): Promise<CreatedIncident>;
@@ -405,7 +405,7 @@ export class Client extends Core {
   getServer(id: string, options?: CallOptions): Promise<Server>;
   /** List a server's command history: GET /v1/servers/{id}/commands. */
   listServerCommands(id: string, options?: { page?: number; pageSize?: number; } & CallOptions): Promise<CommandPage>;
-  /** List a server's command history, all pages: GET /v1/servers/{id}/commands. */
+  /** List a server's command history, all pages: GET /v1/servers/{id}/commands. `pageSize` is the size of a page, 100 by default. */
   allServerCommands(id: string, options?: { pageSize?: number; } & CallOptions): AsyncGenerator<Command, void>;
   /** Get a server's metrics: GET /v1/servers/{id}/metrics. */
   getServerMetrics(id: string, options?: { range?: MetricsRange; } & CallOptions): Promise<MetricSeries>;

@@ -1,10 +1,10 @@
 const attempts = 8;
-const attemptTimeout = 5_000; // milliseconds
+const attemptTimeout = 30; // seconds
 const firstBackoff = 250;
 const longestWait = 60_000;
 const temporary = [408, 409, 429, 502, 503, 504];
 
-export function newRetryingFetch() {
+export function newRetryingFetch({ timeout = attemptTimeout } = {}) {
   const pacer = new Pacer();
   return async (input, init) => {
     const request = new Request(input, init);
@@ -12,8 +12,8 @@ export function newRetryingFetch() {
     for (let attempt = 1, backoff = firstBackoff; ; attempt++, backoff *= 2) {
       let wait = backoff * (0.5 + Math.random());
       try {
-        const response = await pacer.run(() => fetchWhole(request.clone()), request.signal);
-        const seconds = Number(response.headers.get("Retry-After") ?? NaN);
+        const response = await pacer.run(() => fetchWhole(request.clone(), timeout), request.signal);
+        const seconds = retryAfter(response.headers);
         wait = Number.isNaN(seconds) ? wait : seconds * 1000;
         if (!repeatable || attempt === attempts || !temporary.includes(response.status) || wait > longestWait) {
           return response;
@@ -29,10 +29,17 @@ export function newRetryingFetch() {
 }
 
 /** Reads the whole response, so that a cut response is an error here, where it is repeated. */
-async function fetchWhole(request) {
-  const response = await fetch(request, { signal: AbortSignal.any([request.signal, AbortSignal.timeout(attemptTimeout)]) });
+async function fetchWhole(request, timeout) {
+  const response = await fetch(request, { signal: AbortSignal.any([request.signal, AbortSignal.timeout(timeout * 1000)]) });
   const { status, statusText, headers } = response;
-  return new Response(await response.arrayBuffer(), { status, statusText, headers });
+  const body = await response.arrayBuffer();
+  return new Response(body.byteLength > 0 ? body : null, { status, statusText, headers }); // a 304 must not have a body
+}
+
+/** Returns the seconds of Retry-After, which may be a date; NaN for none. */
+export function retryAfter(headers) {
+  const text = headers.get("Retry-After") ?? "";
+  return /^\d+$/.test(text) ? Number(text) : Math.max(0, Math.ceil((Date.parse(text) - Date.now()) / 1000));
 }
 
 /** Waits, at most until the signal is aborted. */
@@ -83,7 +90,7 @@ class Pacer {
   #done(response) {
     const limits = [...(response?.headers.get("RateLimit") ?? "").matchAll(/r=(\d+);t=(\d+)/g)].map(([, r, t]) => [Number(r), Number(t)]);
     if (response?.status === 429) {
-      limits.push([0, Number(response.headers.get("Retry-After"))]);
+      limits.push([0, retryAfter(response.headers) || 0]);
     }
     this.#inFlight--;
     this.#remaining = Math.min(this.#remaining, ...limits.map(([remaining]) => remaining));
