@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,7 +44,7 @@ const (
 type program struct {
 	settings
 	Environment
-	pacer pacer // of all sessions: an agent's calls have one each
+	pacers sync.Map // *pacer by token, of all sessions: an agent's calls have one each, and the token file may get another token
 }
 
 // Run runs the program with its arguments, without its name, and returns the exit code: see exitCodes.

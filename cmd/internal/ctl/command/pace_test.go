@@ -5,8 +5,11 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,7 +17,7 @@ import (
 	"opsgate/backendclient/testkit"
 )
 
-// One process sends many requests to a gateway with small limits: none is denied, because it waits before.
+// One process sends many requests, several at a time, to a gateway with small limits: none is denied, because it waits before.
 func TestNoRequestOfAPacedProcessIsDenied(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, "rate_limit: {limits: [{name: short, requests: 6, per: 1s}, {name: long, requests: 30, per: 5s}]}\n")
@@ -31,13 +34,19 @@ func TestNoRequestOfAPacedProcessIsDenied(t *testing.T) {
 	}
 	server := httptest.NewServer(proxy)
 	t.Cleanup(server.Close)
-	agent := user{url: server.URL, token: s.Tokens["full"]}.agent(t)
-	for range 60 {
-		var me struct{ TokenID string }
-		if agent.call(t, "me", nil, &me) || me.TokenID == "" {
-			t.Fatalf("got %+v", me)
-		}
+	agent := user{url: server.URL, token: s.Tokens["full"]}.agent(t, "--max-wait", "1m")
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			for range 10 {
+				var me struct{ TokenID string }
+				if agent.call(t, "me", nil, &me) || me.TokenID == "" {
+					t.Errorf("got %+v", me)
+				}
+			}
+		})
 	}
+	all.Wait()
 	if answered.Load() != 61 || denied.Load() != 0 { // with that at the start
 		t.Errorf("%d requests, of which %d were denied", answered.Load(), denied.Load())
 	}
@@ -79,6 +88,53 @@ func TestWalkOfPagesFollowsTheRateLimitHeaders(t *testing.T) {
 		if r.code != 0 || strings.Count(r.out, "\n") != 250 || !slices.Equal(r.waited, want) || !strings.Contains(r.err, c.note) || (c.note == "") != (r.err == "") {
 			t.Errorf("%s: exit code %d, waited %v, want %v; %q", name, r.code, r.waited, want, r.err)
 		}
+	}
+}
+
+func TestWaitForALimitIsNoTimeOfRepeats(t *testing.T) {
+	page := cursors(200, nil)
+	exhausted := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("RateLimit", `"a";r=0;t=50`)
+		page(w, r)
+	}
+	s := startStub(t, exhausted, failure(429, "rate_limited", "Retry-After", "20"), page)
+	r := s.run(t, "audit", "list", "--all", "-o", "id")
+	if r.code != 0 || !slices.Equal(r.waited, []time.Duration{50 * time.Second, 20 * time.Second}) {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// A denied call of an agent delays the others, until they may be sent.
+func TestDenialHoldsForAllRequests(t *testing.T) {
+	var denied, early atomic.Int64
+	s := startStub(t, answer(200, identity, "RateLimit", `"a";r=1;t=1`), func(w http.ResponseWriter, r *http.Request) {
+		denied.Store(time.Now().UnixNano())
+		failure(429, "rate_limited", "Retry-After", "1")(w, r)
+	}, func(w http.ResponseWriter, r *http.Request) {
+		if time.Since(time.Unix(0, denied.Load())) < time.Second {
+			early.Add(1)
+		}
+		answer(200, identity)(w, r)
+	})
+	agent := s.agent(t)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() { agent.call(t, "me", nil, new(any)) })
+	}
+	all.Wait()
+	if len(s.seen()) != 6 || early.Load() > 0 {
+		t.Errorf("%d requests, %d of them early", len(s.seen()), early.Load())
+	}
+}
+
+func TestAnotherTokenHasItsOwnLimits(t *testing.T) {
+	s := startStub(t, answer(200, identity, "RateLimit", `"a";r=0;t=3600`), answer(200, identity))
+	file := filepath.Join(t.TempDir(), "token")
+	testkit.Must(t, os.WriteFile(file, []byte("ops_live_first"), 0o600))
+	agent := s.agent(t, "--token-file", file, "--max-wait", "2h")
+	testkit.Must(t, os.WriteFile(file, []byte("ops_live_second"), 0o600))
+	if agent.call(t, "me", nil, new(any)) || s.seen()[1].Header.Get("Authorization") != "Bearer ops_live_second" {
+		t.Error("the call with the second token failed")
 	}
 }
 

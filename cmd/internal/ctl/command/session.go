@@ -37,9 +37,10 @@ func (p *program) connect() (*session, error) {
 	if err != nil {
 		return nil, commandline.UsageError{Err: err}
 	}
-	return &session{base, &transport{
-		client: newHTTPClient(), token: token, agent: "opsctl/" + buildinfo.Read().Version, maxWait: p.MaxWait, program: p,
-	}}, nil
+	t := &transport{client: newHTTPClient(), token: token, agent: "opsctl/" + buildinfo.Read().Version, maxWait: p.MaxWait, program: p}
+	shared, _ := p.pacers.LoadOrStore(token, new(pacer))
+	t.pacer, _ = shared.(*pacer)
+	return &session{base, t}, nil
 }
 
 // newHTTPClient returns a client that follows no redirect.

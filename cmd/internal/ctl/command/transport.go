@@ -42,21 +42,27 @@ type transport struct {
 	agent   string
 	maxWait time.Duration
 	program *program
+	pacer   *pacer
 }
 
 // Do sends a request with the token, and a write with an idempotency key. The body of the response is in memory. Any status but 2xx is an
-// error, a *problem. Do repeats the request if that can help, until maxWait has passed since the first attempt.
+// error, a *problem. Do repeats the request if that can help, until maxWait has passed since the first attempt. Waits for rate limits before
+// that do not count.
 func (t *transport) Do(r *http.Request) (*http.Response, error) {
 	r.Header.Set("Authorization", "Bearer "+t.token)
 	r.Header.Set("User-Agent", t.agent)
 	if !isRead(r.Method) && r.Header.Get(headerIdempotencyKey) == "" {
 		r.Header.Set(headerIdempotencyKey, uuid.NewString())
 	}
-	started, pause := t.program.Clock(), firstPause
+	var started time.Time
+	pause := firstPause
 	var wait, waited time.Duration // before the next attempt, and before all of them
 	for {
 		if t.pace(r.Context(), wait) != nil {
 			return nil, t.final(r, &problem{Code: codeInterrupted, Text: "interrupted while waiting"})
+		}
+		if started.IsZero() {
+			started = t.program.Clock()
 		}
 		response, failure := t.try(r)
 		if failure == nil {
@@ -104,8 +110,10 @@ func (t *transport) final(r *http.Request, p *problem) *problem {
 	return p
 }
 
-// try sends a request once.
+// try sends a request once, which the pacer has admitted.
 func (t *transport) try(r *http.Request) (*http.Response, *problem) {
+	var response *http.Response
+	defer func() { t.pacer.done(response, t.program.Clock()) }()
 	ctx, cancel := context.WithTimeout(r.Context(), t.program.Timeout)
 	defer cancel()
 	attempt := r.Clone(ctx)
@@ -116,14 +124,11 @@ func (t *transport) try(r *http.Request) (*http.Response, *problem) {
 		}
 		attempt.Body = body
 	}
-	response, err := t.client.Do(attempt)
-	if err != nil {
+	var err error
+	if response, err = t.client.Do(attempt); err != nil {
 		return nil, t.lost(r.Context(), err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusTooManyRequests { // that has a Retry-After
-		t.program.pacer.observe(response.Header, t.program.Clock())
-	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err != nil {
 		return nil, t.lost(r.Context(), fmt.Errorf("the answer was cut off: %w", err))
