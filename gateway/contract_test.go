@@ -265,7 +265,9 @@ func TestUnknownPathAndMissingResourceHaveDifferentTexts(t *testing.T) {
 	for target, text := range map[string]string{
 		"/v1/nothing": "no such path", "/v1/servers/": "no such path", "/elsewhere": "no such path", "/docs/nothing.js": "no such path",
 		"/v1/v1/servers": "no such path: it has /v1 twice, so the base URL of the client must not end in /v1", "/v1/v1": "no such path",
-		"/v1/servers/x": "no such resource", "/v1/servers/" + someID: "no such resource",
+		"/v1//v1/servers": "no such path: it has /v1 twice, so the base URL of the client must not end in /v1",
+		"//v1/servers":    "no such path: it has two slashes, so the base URL of the client must not end in a slash",
+		"/v1/servers/x":   "no such resource", "/v1/servers/" + someID: "no such resource",
 	} {
 		got := h.get(t, target)
 		got.mustFail(t, 404, "not_found")
@@ -275,13 +277,17 @@ func TestUnknownPathAndMissingResourceHaveDifferentTexts(t *testing.T) {
 	}
 }
 
-// The id is repeated in the response, in logs, in traces and in calls of services.
-func TestRequestIDThatContainsATokenIsReplaced(t *testing.T) {
+// The id is repeated in the response, in logs, in traces and in calls of services, and names of parameters in the response.
+func TestTextsOfTheClientThatContainATokenAreNotRepeated(t *testing.T) {
 	h := start(t, func(o *Options) { o.TokenPrefix = "ops_live_" })
 	for sent, taken := range map[string]bool{"ops_live_abc": false, "x-ops_live_abc-y": false, "ops_test_abc": true} {
 		if got := h.get(t, "/v1/me", "X-Request-Id: "+sent).Header.Get("X-Request-Id"); (got == sent) != taken {
 			t.Errorf("sent %q, got %q", sent, got)
 		}
+	}
+	const query = "?ops_live_abc&x%6fps%5flive_abc=1&ops_test_abc"
+	if got := h.get(t, "/v1/me"+query).Header.Get("Ignored-Parameters"); got != `"ops_test_abc"` {
+		t.Errorf("%s: Ignored-Parameters %s", query, got)
 	}
 }
 

@@ -71,7 +71,7 @@ type Options struct {
 	TLS             bool                     // responses have Strict-Transport-Security
 	PublicURL       string                   // base URL in documentation pages (baseurl.Check); "" for that of the request
 	SecurityContact string                   // URI in security.txt (RFC 9116); "" for no security.txt
-	TokenPrefix     string                   // prefix of live tokens; an X-Request-Id that contains it is replaced
+	TokenPrefix     string                   // prefix of live tokens; an X-Request-Id that contains it is replaced, and no parameter named
 	LogFailuresOnly bool                     // log 5xx and denials by shadow limits only
 	LogSkipFraction float64                  // fraction of the successes, 0 to 1, that are not logged
 

@@ -24,7 +24,7 @@ func TestHeaderParsingDoesNotAllocatePerElement(t *testing.T) {
 			q := decode.NewQuery(lines[0])
 			_, _ = q.Int("limit", 1, 100, 50), q.Text("action")
 		}},
-		{"unknown parameters", "a%5c=1&%c3%a4&", func(lines []string) { decode.NewQuery(lines[0]).Unknown([]string{"limit"}) }},
+		{"unknown parameters", "a%5c=1&%c3%a4&", func(lines []string) { decode.NewQuery(lines[0]).Unknown([]string{"limit"}, "ops_live_") }},
 		{"empty hops", ",", forwarded},
 		{"trusted hops", "10.0.0.1,", forwarded},
 		{"hops that are not addresses", "10.0.0,", forwarded},

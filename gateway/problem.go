@@ -114,8 +114,11 @@ func notFound(err error) *Problem {
 func noRoute(path string) *Problem {
 	p := notFound(errNoRoute).withCause(causeRoute)
 	p.Text = "no such path"
-	if strings.HasPrefix(path, "/v1/v1/") {
+	switch {
+	case strings.HasPrefix(path, "/v1/v1/"), strings.HasPrefix(path, "/v1//v1/"):
 		p.Text += ": it has /v1 twice, so the base URL of the client must not end in /v1"
+	case strings.HasPrefix(path, "//v1/"):
+		p.Text += ": it has two slashes, so the base URL of the client must not end in a slash"
 	}
 	return p
 }

@@ -112,7 +112,7 @@ func (r *Request) successResponse(h http.Header, reply Reply) responseInfo {
 	if reply.Replayed {
 		h["Idempotent-Replayed"] = headerTrue
 	}
-	if ignored := r.Query().Unknown(r.route.parameters()); ignored != "" {
+	if ignored := r.Query().Unknown(r.route.parameters(), r.gateway.options.TokenPrefix); ignored != "" {
 		r.setHeader(h, "Ignored-Parameters", ignored)
 	}
 	if reply.NextCursor != "" {

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"net/url"
@@ -38,9 +39,9 @@ func (q *Query) Err() error {
 }
 
 // Unknown returns the names of the parameters that are not in known, each once, as a list of strings (RFC 9651); "" if there are none. It
-// returns the first maxUnknown, without those that are empty, longer than maxUnknownNameLen, malformed or not printable ASCII. It allocates
-// only for the names that it returns.
-func (q *Query) Unknown(known []string) string {
+// returns the first maxUnknown, without those that are empty, longer than maxUnknownNameLen, malformed, not printable ASCII, or with the
+// prefix of tokens in them. It allocates only for the names that it returns.
+func (q *Query) Unknown(known []string, tokenPrefix string) string {
 	var names []string
 	for rest := q.raw; rest != "" && len(names) < maxUnknown; {
 		var pair string
@@ -51,7 +52,8 @@ func (q *Query) Unknown(known []string) string {
 		}
 		var buffer [2*maxUnknownNameLen + len(`""`)]byte
 		name, ok := appendString(buffer[:0], key)
-		if ok && !slices.ContainsFunc(names, func(other string) bool { return other == string(name) }) {
+		isToken := tokenPrefix != "" && bytes.Contains(name, []byte(tokenPrefix))
+		if ok && !isToken && !slices.ContainsFunc(names, func(other string) bool { return other == string(name) }) {
 			names = append(names, string(name))
 		}
 	}

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import httpx
+
 from opsgate_client import APIError, Client, RetryingTransport, WebhookError, verify_webhook
 
 
