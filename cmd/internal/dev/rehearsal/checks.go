@@ -31,22 +31,21 @@ func waits(r *run) (o outcome) {
 }
 
 // firstAfter looks for the next request of the client after an answer: early is a request that came too early, and obeyed is whether one
-// came in time. Requests that are denied together get different waits, so a request that obeyed a wait of its own is not too early. If the
-// client sends requests in parallel, a request that looks like an early repeat is one only if none follows in time.
+// came in time. Processes may share a token and nothing else. So another request after a 429 is too early only of a client that sends one
+// request at a time, and does not repeat the denied one in time. If requests are sent in parallel, so is one that looks like an early repeat.
 func (r *run) firstAfter(index int) (early *try, obeyed bool) {
 	e := r.tries[index]
-	limited, parallel := e.Status == http.StatusTooManyRequests, r.parallel[e.Token] && e.Method == http.MethodGet
+	limited, parallel := e.Status == http.StatusTooManyRequests, r.parallel[e.Token]
 	for _, f := range r.tries[index+1:] {
-		waited := f.before != nil && f.before.wait() > 0 && !f.Arrived.Before(f.before.due())
 		switch {
 		case f.Token != e.Token || f.Arrived.Before(e.Answered):
 		case !f.Arrived.Before(e.due()):
 			if f.repeats(e.Entry) || limited && early == nil {
 				return nil, true
 			}
-		case f.same(e.Entry) && !parallel, limited && f.Arrived.Sub(e.Answered) > inFlight && !waited:
+		case f.same(e.Entry) && !(parallel && e.Method == http.MethodGet):
 			return f, false
-		case f.same(e.Entry) && early == nil:
+		case early == nil && (f.same(e.Entry) || limited && !parallel):
 			early = f
 		}
 	}

@@ -19,8 +19,10 @@ import (
 	"opsgate/cmd/internal/dev/rehearsal"
 )
 
-// A program is a client of the API that runs in a bubble, where time costs nothing. It is correct but for its fault.
+// A program is a client of the API that runs in a bubble, where time costs nothing. It is correct but for its fault. Several with a token
+// are processes that share nothing else.
 type program struct {
+	name   string // unique
 	fault  string // the rule that it breaks
 	http   *http.Client
 	random *rand.Rand // under mu
@@ -86,7 +88,7 @@ func (p *program) newKey() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.numWrites++
-	return fmt.Sprint("key-", p.numWrites)
+	return fmt.Sprint(p.name, "-key-", p.numWrites)
 }
 
 // shuffled returns a JSON object with its members in any order.

@@ -159,7 +159,7 @@ func run(t *testing.T, seed uint64, fault string, runs func(p *program)) (score 
 			listener.accepted <- there
 			return here, nil
 		}}
-		runs(&program{fault: fault, http: &http.Client{Transport: transport}, random: rand.New(rand.NewPCG(seed, 2))})
+		runs(&program{name: "first", fault: fault, http: &http.Client{Transport: transport}, random: rand.New(rand.NewPCG(seed, 2))})
 		synctest.Wait() // until the last answers are recorded
 		score = h.Score()
 		transport.CloseIdleConnections()
@@ -185,21 +185,30 @@ func seeds(t *testing.T) uint64 {
 	return 1000
 }
 
-// Steps in any order, one after the other or in parallel, of one kind or of all: a correct client fails no item.
+// Steps in any order, one after the other or in parallel, of one kind or of all, by one program or by processes that share only the token: a
+// correct client fails no item.
 func TestCorrectClientsFailNothing(t *testing.T) {
 	passed := make(map[string]int)
 	for seed := range seeds(t) {
 		kind := ""
 		score := run(t, seed, "", func(p *program) {
 			workers, steps, kinds := 1+p.number(2)*p.number(5), 1+p.number(30), numSteps
+			programs := []*program{p}
+			if p.number(2) == 0 {
+				programs = append(programs, &program{name: "second", http: p.http, random: rand.New(rand.NewPCG(seed, 3))},
+					&program{name: "third", http: p.http, random: rand.New(rand.NewPCG(seed, 4))})
+			}
 			only := p.number(numSteps)
 			if p.number(3) == 0 {
 				kinds = 1
 			}
-			kind = fmt.Sprintf("%d workers, %d steps of %d kinds from %d", workers, steps, kinds, only)
+			kind = fmt.Sprintf("%d workers of %d programs, %d steps of %d kinds from %d", workers, len(programs), steps, kinds, only)
 			var done sync.WaitGroup
-			for range max(1, workers) {
+			for worker := range max(1, workers) {
+				p := programs[worker%len(programs)]
+				start := time.Duration(worker*p.number(9000)) * time.Millisecond
 				done.Go(func() {
+					time.Sleep(start)
 					for range steps {
 						if err := p.step((only + p.number(kinds)) % numSteps); err != nil {
 							kind += ": " + err.Error()
@@ -234,7 +243,11 @@ func TestCarelessClientsFail(t *testing.T) {
 	for _, rule := range rehearsal.Evaluate(nil, nil).Items {
 		t.Run(rule.Name, func(t *testing.T) {
 			for seed := range 1 + seeds(t)/20 {
-				score := run(t, seed, rule.Name, careless)
+				runs := careless
+				if rule.Name == "waits" && seed%2 == 1 {
+					runs = carelessThrice
+				}
+				score := run(t, seed, rule.Name, runs)
 				for _, item := range score.Items {
 					wrong := item.Result == rehearsal.Failed
 					if wrong != (item.Name == rule.Name) && !(wrong && strings.Contains(also[rule.Name], item.Name)) {
@@ -259,4 +272,13 @@ func careless(p *program) {
 			return
 		}
 	}
+}
+
+// carelessThrice does all steps three times at the same time.
+func carelessThrice(p *program) {
+	var done sync.WaitGroup
+	for range 3 {
+		done.Go(func() { careless(p) })
+	}
+	done.Wait()
 }

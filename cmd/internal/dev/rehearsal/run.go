@@ -2,12 +2,8 @@ package rehearsal
 
 import "time"
 
-const (
-	// timerSlack is how much earlier than it should a timer of a client may fire.
-	timerSlack = 20 * time.Millisecond
-	// inFlight is how long after an answer a request may arrive that the client sent before it had read the answer.
-	inFlight = 250 * time.Millisecond
-)
+// timerSlack is how much earlier than it should a timer of a client may fire.
+const timerSlack = 20 * time.Millisecond
 
 // A Count is the number of items of a list that the client has read, as it reports it.
 type Count struct {
