@@ -2,6 +2,7 @@ package apidocs
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -15,6 +16,7 @@ type host struct {
 	*httptest.Server
 	mu      sync.Mutex
 	missing []string // requested paths that do not exist
+	broken  string   // path that a proxy answers with an error
 }
 
 func startHost(t *testing.T) *host {
@@ -28,6 +30,12 @@ func startHost(t *testing.T) *host {
 func (s *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if r.URL.Path == s.broken {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusBadGateway)
+		_, _ = io.WriteString(w, "<title>Bad gateway</title>")
+		return
+	}
 	page, ok := Lookup(r.URL.Path)
 	if !ok {
 		s.missing = append(s.missing, r.URL.Path)

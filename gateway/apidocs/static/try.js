@@ -68,24 +68,19 @@ async function useToken(form) {
   showCommand(form);
 }
 
-const lists = new Map(); // the items of each list, by its path and the token
+const lists = new Map(); // the items of each list that could be read, by its path and the token
 
 function itemsOf(path, bearer) {
   const key = path + " " + bearer;
-  if (!lists.has(key)) lists.set(key, readItems(path, bearer));
+  if (!lists.has(key)) lists.set(key, readItems(path, bearer).catch(() => (lists.delete(key), [])));
   return lists.get(key);
 }
 
-// readItems returns the objects of a list, or none if the token may not read it.
 async function readItems(path, bearer) {
-  try {
-    const response = await fetch(path, { headers: { Authorization: "Bearer " + bearer }, credentials: "omit" });
-    if (!response.ok) return [];
-    const body = await response.json();
-    return body.items ?? body;
-  } catch {
-    return [];
-  }
+  const response = await fetch(path, { headers: { Authorization: "Bearer " + bearer }, credentials: "omit" });
+  if (!response.ok) throw new Error(response.statusText);
+  const body = await response.json();
+  return body.items ?? body;
 }
 
 // requestOf returns the request that a form describes, without the token.
@@ -110,8 +105,8 @@ function showCommand(form) {
     `curl --fail-with-body -sS${method === "GET" ? "" : " -X " + method} ${quote(form.dataset.base + path)}`,
     '-H "Authorization: Bearer $OPSCTL_TOKEN"', ...Object.entries(headers).map(([name, value]) => "-H " + quote(name + ": " + value)),
   ];
-  if (body !== undefined) lines.push("--data @- <<'JSON'");
-  form.querySelector(".curl code").textContent = lines.join(" \\\n  ") + (body === undefined ? "" : `\n${body}\nJSON`);
+  if (body !== undefined) lines.push("--data-raw " + quote(body));
+  form.querySelector(".curl code").textContent = lines.join(" \\\n  ");
 }
 
 async function send(form) {
@@ -214,9 +209,10 @@ async function show(path, signal) {
   let page;
   try {
     const response = await fetch(path, { signal });
+    if (!response.ok || !response.headers.get("Content-Type")?.startsWith("text/html")) throw new Error(response.statusText);
     page = new DOMParser().parseFromString(await response.text(), "text/html");
   } catch {
-    if (!signal.aborted) location.reload(); // to show the browser's explanation
+    if (!signal.aborted) location.reload(); // to show the explanation of the browser or of a proxy
     return;
   }
   const side = document.getElementById("nav"), main = page.querySelector("main");

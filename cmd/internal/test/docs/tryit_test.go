@@ -174,6 +174,9 @@ func TestTryItCreatesAnIncidentFromTheSmallestBody(t *testing.T) {
 	if next := p.value(t, "Idempotency-Key"); next == key || !strings.Contains(p.text(t, ".curl"), "Idempotency-Key: "+next) {
 		t.Errorf("the key of another body is %s, the command is\n%s", next, p.text(t, ".curl"))
 	}
+	if command := p.text(t, ".curl"); !strings.HasSuffix(command, `--data-raw '{"title": "It'\''s late", "status": "identified", "impact": "minor", "message": "Backups run at noon."}'`) {
+		t.Errorf("the command is\n%s", command)
+	}
 	if status, other := p.send(t); !strings.HasPrefix(status, "200 ") || !strings.Contains(other, "It's late") {
 		t.Errorf("%s\n%s", status, other)
 	}
@@ -189,7 +192,19 @@ func TestTryItUsesTheIDsOfTheReadersTeam(t *testing.T) {
 	if !strings.Contains(p.text(t, ".curl"), "/v1/servers/{id}'") {
 		t.Errorf("without a token the command is %s", p.text(t, ".curl"))
 	}
+	// A list that could not be read is read again when the form is opened again.
+	p.evaluate(t, `{
+		const real = globalThis.fetch;
+		globalThis.failed = false;
+		globalThis.fetch = async () => { globalThis.fetch = real; globalThis.failed = true; return new Response("", { status: 503 }); };
+	} ""`)
 	p.enter(t, "token", p.Tokens["other_team"])
+	p.await(t, `globalThis.failed`)
+	if got := p.value(t, "id"); got != "" {
+		t.Errorf("without a list the id is %s", got)
+	}
+	p.evaluate(t, `document.querySelector("#v1GetServer-try").open = false; ""`)
+	p.evaluate(t, `document.querySelector("#v1GetServer-try").open = true; ""`)
 	_, list := p.call(t, samples.Request{Method: http.MethodGet, Path: "/v1/servers"}, "other_team")
 	var own []struct{ ID, Name string }
 	testkit.Must(t, json.Unmarshal(list, &own))
@@ -248,7 +263,7 @@ func TestTryItForgetsTheTokenWithThePage(t *testing.T) {
 	p := try(t, "", "v1Me")
 	p.enter(t, "token", p.Tokens["full"])
 	p.follow(t, "v1ListServers")
-	if p.value(t, "token") != p.Tokens["full"] || !strings.Contains(p.text(t, ".hint"), "after a reload, paste it") {
+	if p.value(t, "token") != p.Tokens["full"] || !strings.Contains(p.text(t, ".hint"), "after a reload, and in an") {
 		t.Errorf("on the next page the field does not have the token, or the hint is %s", p.text(t, ".hint"))
 	}
 	p.Do(chromedp.Reload())
