@@ -89,6 +89,10 @@ func TestPagesFitTheWindow(t *testing.T) {
 			if cut := read[int](b, `[...document.querySelectorAll("pre")].filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth).length`); cut > 0 {
 				t.Errorf("%s at %d pixels: %d blocks of code are wider than their boxes", path, width, cut)
 			}
+			// A table scrolls only for what must not be broken: names in its first column, and words.
+			if wide := read[int](b, `[...document.querySelectorAll("main .scroll")].filter((e) => e.scrollWidth > e.clientWidth + 60).length`); wide > 0 {
+				t.Errorf("%s at %d pixels: %d tables are cut off", path, width, wide)
+			}
 		}
 	}
 }
