@@ -75,7 +75,7 @@ func TestTimeoutOfAttemptsIsThatOfTheGuide(t *testing.T) {
 	} {
 		text, err := os.ReadFile(file)
 		must(t, err)
-		if found := regexp.MustCompile(timeout).FindSubmatch(text); found == nil || string(found[1]) != "30" {
+		if found := regexp.MustCompile(timeout).FindSubmatch(text); len(found) != 2 || string(found[1]) != "30" {
 			t.Errorf("%s has the timeout %q, want 30 seconds", file, found)
 		}
 	}

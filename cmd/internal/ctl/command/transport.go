@@ -46,8 +46,8 @@ type transport struct {
 }
 
 // Do sends a request with the token, and a write with an idempotency key. The body of the response is in memory. Any status but 2xx is an
-// error, a *problem. Do repeats the request if that can help, until maxWait has passed since the first attempt. Waits for rate limits before
-// that do not count.
+// error, a *problem. Do repeats the request if that can help, until maxWait has passed since the first attempt; a wait for limits before it
+// does not count.
 func (t *transport) Do(r *http.Request) (*http.Response, error) {
 	r.Header.Set("Authorization", "Bearer "+t.token)
 	r.Header.Set("User-Agent", t.agent)

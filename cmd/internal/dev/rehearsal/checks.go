@@ -32,7 +32,7 @@ func waits(r *run) (o outcome) {
 
 // firstAfter looks for the next request of the client after an answer: early is a request that came too early, and obeyed is whether one
 // came in time. Processes may share a token and nothing else. So another request after a 429 is too early only of a client that sends one
-// request at a time, and does not repeat the denied one in time. If requests are sent in parallel, so is one that looks like an early repeat.
+// request at a time, and does not repeat the denied one in time. If reads are sent in parallel, so is one that looks like an early repeat.
 func (r *run) firstAfter(index int) (early *try, obeyed bool) {
 	e := r.tries[index]
 	limited, parallel := e.Status == http.StatusTooManyRequests, r.parallel[e.Token]

@@ -120,7 +120,7 @@ func items() []item {
 		{"new-values", continues(NewValue), "the client goes on after a value that it does not know, in a set that the description calls open",
 			"an answer with a new value, and another request after it or a next page",
 			"Decode open sets as plain text, and treat unknown values as other."},
-		{"patience", patience, "a slow answer is awaited", "a slow answer", "Set the timeout of a request to 10 seconds or more."},
+		{"patience", patience, "a slow answer is awaited", "a slow answer", "Set the timeout of a request to 30 seconds."},
 		{"parameters", parameters, "the operation knows each query parameter", "a request with query parameters that succeeds",
 			"Remove the parameters that Ignored-Parameters names, or correct their names: they select nothing."},
 		{"pacing", pacing, "no 429 after an answer with r=0 in ratelimit", "an answer with r=0 in ratelimit, and a request after it",

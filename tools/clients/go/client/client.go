@@ -43,8 +43,8 @@ type Error struct {
 	Code       string            `json:"code"`
 	Message    string            `json:"error"`
 	Details    map[string]string `json:"details"` // a text for each invalid field of a 422, and what is missing of a 403
-	RequestID  string        `json:"-"`
-	RetryAfter time.Duration `json:"-"`
+	RequestID  string            `json:"-"`
+	RetryAfter time.Duration     `json:"-"`
 }
 
 func (e *Error) Error() string {
