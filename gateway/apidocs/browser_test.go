@@ -436,14 +436,14 @@ func TestLinksKeepThePageLoaded(t *testing.T) {
 // What is not a page of the documentation does not replace the content of one.
 func TestAnswerThatIsNoPageIsShown(t *testing.T) {
 	h := startHost(t)
-	ctx, journal := browsertest.Start(t)
-	b := &browser{ctx, t, h, journal}
+	b := browser{browsertest.Start(t), h}
 	b.open("/docs/", wide, light)
 	h.mu.Lock()
 	h.broken = "/docs/errors/"
 	h.mu.Unlock()
-	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("main a[href='/docs/errors/']").click()`))
-	b.eventually("the answer of the proxy is shown", `location.pathname === "/docs/errors/" && document.title === "Bad gateway" && document.querySelector("main") === null`)
+	b.Do(chromedp.Evaluate[chromedp.Void](`document.querySelector("main a[href='/docs/errors/']").click()`))
+	b.Eventually("the answer of the proxy is shown", `location.pathname === "/docs/errors/" &&
+		document.title === "Bad gateway" && document.querySelector("main") === null`)
 }
 
 func TestLinksWorkWithoutTheNavigationAPI(t *testing.T) {
