@@ -32,6 +32,11 @@ func TestChartConfigurationIsValid(t *testing.T) {
 			for _, out := range mustCheck(t, r) {
 				mustNotWarn(t, out)
 			}
+			for name, pod := range checks(t, r) {
+				if !slices.Contains(pod.container.Args, "--allow-expired") {
+					t.Errorf("%s: an expired certificate would keep gateways from starting: %q", name, pod.container.Args)
+				}
+			}
 		})
 	}
 }

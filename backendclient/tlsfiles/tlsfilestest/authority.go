@@ -34,11 +34,35 @@ type Pair struct{ Certificate, Key []byte }
 func NewAuthority(t testing.TB, name string) *Authority {
 	t.Helper()
 	a := new(Authority)
-	a.Root, a.key = issue(t, &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}, nil)
+	a.Root, a.key = issue(t, caTemplate(name, time.Time{}, time.Time{}), nil)
 	a.PEM = encode("CERTIFICATE", a.Root.Raw)
 	return a
+}
+
+// Intermediate returns an Authority whose certificate a issues.
+func (a *Authority) Intermediate(t testing.TB, name string, begins, ends time.Time) *Authority {
+	t.Helper()
+	i := new(Authority)
+	i.Root, i.key = issue(t, caTemplate(name, begins, ends), a)
+	i.PEM = encode("CERTIFICATE", i.Root.Raw)
+	return i
+}
+
+// Cross issues another certificate for the key of an Authority, in PEM: its root, signed by a.
+func (a *Authority) Cross(t testing.TB, other *Authority, begins, ends time.Time) []byte {
+	t.Helper()
+	template := caTemplate(other.Root.Subject.CommonName, begins, ends)
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	der, err := x509.CreateCertificate(rand.Reader, template, a.Root, other.Root.PublicKey, a.key)
+	must(t, err)
+	return encode("CERTIFICATE", der)
+}
+
+func caTemplate(name string, begins, ends time.Time) *x509.Certificate {
+	return &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: begins, NotAfter: ends,
+	}
 }
 
 // issue issues a certificate, with defaults for its serial number and its end.

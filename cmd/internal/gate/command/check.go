@@ -15,8 +15,8 @@ import (
 type check struct {
 	gatewayFile
 
-	Live    bool
-	Timeout time.Duration
+	Live, AllowExpired bool
+	Timeout            time.Duration
 }
 
 func checkCommand(e Environment) *cobra.Command {
@@ -26,11 +26,13 @@ func checkCommand(e Environment) *cobra.Command {
 		Long: `Validate a configuration and report every problem; exit 1 if there is one.
 
 It reports what keeps a gateway from starting on this machine, and certificates that are not valid now; run it as the user of the gateway.
+A gateway starts with such a certificate, because the rest of the API works: --allow-expired only warns of it, so that it stops no restart.
 --live also connects to everything that a gateway calls, and does once what a gateway does with Redis, with keys that expire.`,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), e) },
 	}
 	o.addTo(c.Flags())
 	c.Flags().BoolVar(&o.Live, "live", false, "connect to the services, Redis and the trace collector")
+	c.Flags().BoolVar(&o.AllowExpired, "allow-expired", false, "only warn of certificates that are not valid now")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 10*time.Second, "`TIME` for all connections of --live")
 	return c
 }
@@ -50,11 +52,11 @@ func (o *check) run(ctx context.Context, e Environment) error {
 	if o.Live {
 		ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 		defer cancel()
-		if found, err = outside.Live(ctx); err != nil {
-			return err
-		}
+		found = outside.Live(ctx)
 	}
-	found = append(found, loaded.InvalidCertificates(time.Now())...)
+	if !o.AllowExpired { // else they are among the warnings
+		found = append(found, loaded.InvalidCertificates(time.Now())...)
+	}
 	if slices.ContainsFunc(found, func(p config.Problem) bool { return !p.Warning }) {
 		return found.With(loaded.Warnings)
 	}

@@ -61,6 +61,13 @@ func TestCheckFindsWhatServeWouldRefuse(t *testing.T) {
 			if want := strings.ReplaceAll(test.want, "FILE", file); got.code != test.code || !strings.Contains(got.err, want) {
 				t.Errorf("got %+v, want %q", got, want)
 			}
+			if allowed := opsgate(t, nil, "check", "--allow-expired", "--config", file); strings.Contains(test.name, "a certificate of") || strings.Contains(test.name, "expired") {
+				if allowed.code != 0 || !strings.Contains(allowed.err, "warning: "+strings.TrimPrefix(strings.ReplaceAll(test.want, "FILE", file), "warning: ")) {
+					t.Errorf("--allow-expired: got %+v", allowed)
+				}
+			} else if allowed.code != 1 {
+				t.Errorf("--allow-expired: got %+v", allowed)
+			}
 			if n := strings.Count(got.err, "\n"); n > 1 && !strings.HasPrefix(test.more, "listen:") {
 				t.Errorf("%d lines: %s", n, got.err)
 			}
@@ -75,6 +82,17 @@ func TestCheckWarnsOfAnAddressInUse(t *testing.T) {
 	got := opsgate(t, []string{"OPSGATE_LISTEN=" + running.Addr().String()}, "check", "--config", write(t, good))
 	if got.code != 0 || !strings.Contains(got.err, "warning: OPSGATE_LISTEN: listen: binding the address: ") {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestCheckLiveReportsAllProblemsIfItCannotBuildTheClients(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	file := write(t, good+"rate_limit: {demand: {file: "+missing+"/demand}}\n")
+	got := opsgate(t, []string{"OPSGATE_UPSTREAMS_AUDIT_ADDRESS=unix:///%zz"}, "check", "--live", "--config", file)
+	for _, want := range []string{"rate_limit.demand.file: writing the record: open " + missing, "dial audit at "} {
+		if got.code != 1 || !strings.Contains(got.err, want) {
+			t.Errorf("got %+v, want %q", got, want)
+		}
 	}
 }
 

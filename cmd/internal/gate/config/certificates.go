@@ -13,16 +13,16 @@ import (
 	"opsgate/cmd/internal/kit/duration"
 )
 
-// A Certificate is a file of certificates, and when it is valid: a chain while all of its certificates are, a file of roots from the first
-// to the last.
+// A Certificate is a file of certificates, and when it is valid: a chain while the first one and the issuers that it needs are, a file of
+// roots from the first to the last.
 type Certificate struct {
 	Key    string    `json:"key"`    // of the configuration: "upstreams.fleet.tls.cert_file"
 	Begins time.Time `json:"begins"` // in UTC
 	Ends   time.Time `json:"ends"`   // in UTC
 }
 
-// renewBefore is how long before its end a certificate should have been renewed.
-const renewBefore = 30 * 24 * time.Hour
+// RenewBefore is how long before its end a certificate should have been renewed.
+const RenewBefore = 30 * 24 * time.Hour
 
 // files checks that the files of certificates and keys can be read and fit together, and sets Loaded.Certificates.
 func (v *validator) files() {
@@ -72,6 +72,9 @@ func parseCertificates(content []byte) (list []*x509.Certificate) {
 
 // validity returns when a file of certificates is valid. Of roots, one is enough: a file has the old and the new root during a change.
 func validity(list []*x509.Certificate, isChain bool) (begins, ends time.Time) {
+	if isChain {
+		list = needed(list)
+	}
 	begins, ends = list[0].NotBefore, list[0].NotAfter
 	for _, c := range list {
 		if c.NotAfter.Before(ends) == isChain {
@@ -82,6 +85,25 @@ func validity(list []*x509.Certificate, isChain bool) (begins, ends time.Time) {
 		}
 	}
 	return begins.UTC(), ends.UTC()
+}
+
+// needed returns the first certificate of a chain and the issuers in it, of several for the same key that which ends last. It omits roots,
+// which clients have, and an issuer that had ended before the first certificate began, such as an old cross-signed root, with those above.
+func needed(chain []*x509.Certificate) []*x509.Certificate {
+	list := chain[:1:1]
+	for range chain {
+		var issuer *x509.Certificate
+		for _, c := range chain[1:] {
+			if list[len(list)-1].CheckSignatureFrom(c) == nil && (issuer == nil || c.NotAfter.After(issuer.NotAfter)) {
+				issuer = c
+			}
+		}
+		if issuer == nil || issuer.CheckSignatureFrom(issuer) == nil || issuer.NotAfter.Before(chain[0].NotBefore) {
+			break
+		}
+		list = append(list, issuer)
+	}
+	return list
 }
 
 // InvalidCertificates returns a problem for each certificate that is not valid at a time. A gateway serves with one, because the rest of
@@ -102,7 +124,7 @@ func (l Loaded) InvalidCertificates(now time.Time) (problems Problems) {
 func (w *warner) certificates() {
 	w.warnings = append(w.warnings, w.loaded.InvalidCertificates(w.now)...)
 	for _, c := range w.loaded.Certificates {
-		if left := c.Ends.Sub(w.now); left > 0 && left < renewBefore {
+		if left := c.Ends.Sub(w.now); left > 0 && left < RenewBefore {
 			w.warn(c.Key, "expires in %s, at %s: renew it", duration.Rounded(left), Time{c.Ends})
 		}
 	}

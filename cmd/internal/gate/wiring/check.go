@@ -74,19 +74,26 @@ func checkWritable(path string) error {
 	return err
 }
 
-// Live calls every dependency of a gateway once, and returns the problems. ctx must have a deadline.
-func (c *Check) Live(ctx context.Context) (_ config.Problems, err error) {
+// Live calls every dependency of a gateway once, and returns all problems found so far. ctx must have a deadline.
+func (c *Check) Live(ctx context.Context) config.Problems {
+	if err := c.live(ctx); err != nil {
+		c.problems = append(c.problems, config.Problem{Text: err.Error()})
+	}
+	return c.problems
+}
+
+func (c *Check) live(ctx context.Context) (err error) {
 	loaded := c.Loaded
 	loaded.RateLimit.Demand.File = "" // a gateway that runs may have it open
 	shared, err := newCommon(Options{Loaded: loaded, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var opened closers
 	defer func() { err = errors.Join(err, opened.close()) }()
 	d, err := newDependencies(shared, &opened)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var calls sync.WaitGroup
 	for service := range d.clients.States() {
@@ -99,7 +106,7 @@ func (c *Check) Live(ctx context.Context) (_ config.Problems, err error) {
 		calls.Go(func() { c.report("tracing.endpoint", "connection", dialCollector(ctx, loaded.Tracing), false) })
 	}
 	calls.Wait()
-	return c.problems, nil
+	return nil
 }
 
 // redis does with Redis what a gateway does, and compares the limits of the gateways that use it.

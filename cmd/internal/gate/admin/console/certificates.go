@@ -9,9 +9,6 @@ import (
 	"opsgate/cmd/internal/kit/duration"
 )
 
-// renewBefore is how long before its end a certificate should have been renewed.
-const renewBefore = 30 * 24 * time.Hour
-
 const runbookRefusedCertificate = "configuration.md#a-certificate-is-refused"
 
 // isOfCertificates reports whether all keys that a reload was refused for are of certificates and keys.
@@ -24,7 +21,7 @@ func diagnoseCertificates(list []config.Certificate, now time.Time) (findings []
 	for _, c := range list {
 		left := c.Ends.Sub(now)
 		wait := c.Begins.Sub(now)
-		if left >= renewBefore && wait <= 0 {
+		if left >= config.RenewBefore && wait <= 0 {
 			continue
 		}
 		f := Finding{

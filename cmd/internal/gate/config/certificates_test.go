@@ -1,0 +1,46 @@
+package config_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
+)
+
+// A chain ends with its first certificate or an issuer that this needs, not with a certificate that clients do not use.
+func TestAChainEndsWithTheCertificatesThatItNeeds(t *testing.T) {
+	day := func(n int) time.Time { return time.Now().AddDate(0, 0, n).UTC().Truncate(time.Second) }
+	root, old, other := tlsfilestest.NewAuthority(t, "root"), tlsfilestest.NewAuthority(t, "old root"), tlsfilestest.NewAuthority(t, "other")
+	crossed := old.Cross(t, root, day(-99), day(-2))
+	issuer := root.Intermediate(t, "issuer", day(-98), day(50))
+	leaf := issuer.Valid(t, 1, day(-1), day(60))
+	short := issuer.Valid(t, 2, day(-1), day(40))
+	for _, test := range []struct {
+		name  string
+		leaf  tlsfilestest.Pair
+		chain [][]byte
+		want  time.Time
+	}{
+		{"the issuer ends first", leaf, [][]byte{issuer.PEM}, day(50)},
+		{"the leaf ends first", short, [][]byte{issuer.PEM}, day(40)},
+		{"an expired cross-signed root", leaf, [][]byte{issuer.PEM, crossed}, day(50)},
+		{"in another order", leaf, [][]byte{crossed, issuer.PEM}, day(50)},
+		{"a renewed issuer beside the old one", leaf, [][]byte{issuer.PEM, root.Cross(t, issuer, day(-1), day(99))}, day(60)},
+		{"a root and a certificate of nothing here", leaf, [][]byte{issuer.PEM, root.PEM, other.PEM}, day(50)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			chain, key := filepath.Join(dir, "chain.pem"), filepath.Join(dir, "key.pem")
+			testkit.Must(t, os.WriteFile(chain, bytes.Join(append([][]byte{test.leaf.Certificate}, test.chain...), nil), 0o600))
+			testkit.Must(t, os.WriteFile(key, test.leaf.Key, 0o600))
+			got := loadText(t, "tls: {cert_file: "+chain+", key_file: "+key+"}\n").Certificates
+			if len(got) != 1 || !got[0].Ends.Equal(test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
