@@ -116,13 +116,11 @@ func (c *diff) loadBoth(e Environment, values []config.Value) (before, after con
 	variables := slices.DeleteFunc(slices.Clone(e.Variables), func(v string) bool {
 		return strings.HasPrefix(v, "OPSGATE_") && !strings.HasPrefix(v, config.PathVariable+"=")
 	})
-	if after, err = c.load(Environment{Variables: variables}, 0); err != nil {
+	after, err = config.Load(config.Options{Path: c.Config, Environment: variables, Running: values})
+	if err != nil {
 		return before, after, err
 	}
-	if after, err = after.WithOverrides(values); err == nil {
-		before, err = config.FromEffective(values, after)
-	}
-	if err != nil {
+	if before, err = config.FromEffective(values, after); err != nil {
 		err = fmt.Errorf("read the configuration of the gateway: %w", err)
 	}
 	return before, after, err

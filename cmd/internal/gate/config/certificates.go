@@ -28,7 +28,8 @@ const RenewBefore = 30 * 24 * time.Hour
 func (v *validator) files() {
 	content := make(map[string][]byte) // by key
 	for leaf := range leaves(reflect.ValueOf(v.loaded.Config)) {
-		if path, ok := reflect.TypeAssert[File](leaf.value); ok && path != "" {
+		isElsewhere := slices.ContainsFunc(v.elsewhere, func(s Setting) bool { return s.Key == leaf.key })
+		if path, ok := reflect.TypeAssert[File](leaf.value); ok && path != "" && !isElsewhere {
 			if err := path.check(); err != nil {
 				v.refuse(leaf.key, "%v", err)
 				continue

@@ -10,31 +10,49 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// WithOverrides returns the configuration with the values that a running gateway has from variables and flags. The whole list or mapping
-// of such a value is that of the gateway.
-func (l Loaded) WithOverrides(running []Value) (Loaded, error) {
-	var merged []Value
-	keys := Keys()
-	overridden := make(map[string]bool)
+// overridesOf returns the values that a running gateway has from its variables and flags. The whole list or mapping of such a value is that
+// of the gateway. A secret is a placeholder, with the form that each secret may have.
+func overridesOf(running []Value) (settings []Setting, err error) {
+	keys, root := Keys(), new(yaml.Node)
 	for _, v := range running {
 		key, ok := keyOf(keys, v.Key)
 		from, _, _ := strings.Cut(v.Origin, ":") // that of auto has more
-		if ok && !key.Secret && (strings.HasPrefix(from, "--") || from == key.Variable) {
-			overridden[key.Name] = true
-			merged = append(merged, v)
+		if !ok || !strings.HasPrefix(from, "--") && from != key.Variable {
+			continue
+		}
+		if key.Secret {
+			v.Value = key.Name + "=" + unknownSecret
+		}
+		if len(settings) == 0 || settings[len(settings)-1].Key != key.Name {
+			settings = append(settings, Setting{Key: key.Name, From: from})
+		}
+		if isUnset(v) {
+			continue
+		}
+		if err := insert(root, keys, v); err != nil {
+			return nil, err
 		}
 	}
-	if len(merged) == 0 {
-		return l, nil
-	}
-	for _, v := range l.Effective() {
-		if key, _ := keyOf(keys, v.Key); !overridden[key.Name] {
-			merged = append(merged, v)
+	for i, s := range settings {
+		n := root
+		for rest := s.Key; rest != ""; {
+			var name string
+			if name, rest, err = cutKey(rest); err != nil {
+				return nil, err
+			}
+			n = child(n, name)
 		}
+		settings[i].node = n
 	}
-	with, err := FromEffective(merged, l)
-	with.origins = l.origins
-	return with, err
+	return settings, nil
+}
+
+// unknownSecret stands for a secret of a running gateway, which is not shown.
+const unknownSecret = "not known here"
+
+// isUnset reports whether a value in a list or under a free name is that of a key that was not written.
+func isUnset(v Value) bool {
+	return strings.Contains(v.Key, "[") && (v.Value == "" || v.Value == "false")
 }
 
 // keyOf returns the key of the schema that a value belongs to.
@@ -60,15 +78,11 @@ func FromEffective(values []Value, like Loaded) (Loaded, error) {
 		}
 	}
 	for _, v := range values {
-		if v.Key == maxConnectionsKey && strings.Contains(v.Origin, ": "+autoText) {
-			v.Value = autoText
-		}
 		if hidden[v.Key] {
 			set[v.Key] = v.Value != ""
 			continue
 		}
-		inList := strings.Contains(v.Key, "[")
-		if v.Value == defaults[v.Key] || inList && v.Value == "false" { // the former is "" in lists and under free names
+		if isUnset(v) || v.Value == defaults[v.Key] { // the latter is "" under free names
 			continue
 		}
 		if err := insert(root, keys, v); err != nil {
@@ -85,7 +99,7 @@ func FromEffective(values []Value, like Loaded) (Loaded, error) {
 		}
 		secret := reflect.ValueOf(like.Config).FieldByIndex(key.index)
 		if secret.IsZero() {
-			secret = reflect.ValueOf(Secret{value: "not known"})
+			secret = reflect.ValueOf(Secret{value: unknownSecret})
 		}
 		reflect.ValueOf(&loaded.Config).Elem().FieldByIndex(key.index).Set(secret)
 		d.origins[key.Name] = origin{name: d.source}
@@ -105,6 +119,9 @@ func insert(n *yaml.Node, keys []Key, v Value) error {
 			n.Kind = yaml.SequenceNode
 		}
 		n = child(n, name)
+	}
+	if v.Key == maxConnectionsKey && strings.Contains(v.Origin, ": "+autoText) {
+		v.Value = autoText
 	}
 	name := v.Key[strings.LastIndexByte(v.Key, '.')+1:]
 	key, _ := keyOf(keys, v.Key)

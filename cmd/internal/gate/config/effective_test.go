@@ -36,17 +36,44 @@ public_url: https://api.example.com
 	}
 }
 
-// A file is compared with a running gateway as it would be in it: with the gateway's own variables and flags.
+// A file is compared with a running gateway as it would be in it: with the gateway's own variables, flags and secrets. It is valid with them.
 func TestVariablesOfAGatewayOverrideAFile(t *testing.T) {
-	running := loadText(t, limited, "OPSGATE_RATE_LIMIT_LIMITS=[{requests: 7, per: 1h}, {requests: 9, per: 1s}]", "OPSGATE_TRUSTED_PROXIES=10.1.0.0/16",
-		"OPSGATE_HTTP_MAX_CONNECTIONS=auto", "OPSGATE_ADMIN_TOKEN=correct horse battery").Effective()
-	file := loadText(t, strings.Replace(limited, "level: info", "level: warn", 1))
-	after, err := file.WithOverrides(running)
+	const token, headers = "OPSGATE_ADMIN_TOKEN=correct horse battery", "OPSGATE_TRACING_HEADERS=a=b"
+	certificate, err := filepath.Abs("testdata/certificate.pem")
 	testkit.Must(t, err)
-	before, err := config.FromEffective(running, after)
-	testkit.Must(t, err)
-	if diff := cmp.Diff([]string{`admin.token: (hidden), now ""`, "log.level: info, now warn"}, config.Changes(before, after)); diff != "" {
-		t.Error(diff)
+	running := loadText(t, limited, "OPSGATE_RATE_LIMIT_LIMITS=[{requests: 7, per: 1h, shadow: true}, {requests: 9, per: 1s}]", "OPSGATE_TRUSTED_PROXIES=10.1.0.0/16",
+		"OPSGATE_HTTP_MAX_CONNECTIONS=auto", "OPSGATE_ADMIN_LISTEN=0.0.0.0:9090", "OPSGATE_LOG_ACCESS=true", token, headers,
+		"OPSGATE_ADMIN_METRICS_TOKEN=another horse battery", "OPSGATE_TRACING_ENDPOINT=https://t:4318", "OPSGATE_TRACING_TLS_CA_FILE="+certificate).Effective()
+	for i, v := range running {
+		if v.Key == "tracing.tls.ca_file" {
+			running[i].Value = "/on/another/machine"
+		}
+	}
+	file := filepath.Join(t.TempDir(), "opsgate.yaml")
+	compare := func(text string) (changes []string, err error) {
+		testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
+		after, err := config.Load(config.Options{Path: file, Running: running, Defaults: upstreams()})
+		if err != nil {
+			return nil, err
+		}
+		before, err := config.FromEffective(running, after)
+		testkit.Must(t, err)
+		for _, p := range config.RestartProblems(before, after) {
+			changes = append(changes, p.Error())
+		}
+		return append(changes, config.Changes(before, after)...), nil
+	}
+	changes, err := compare(strings.Replace(limited, "level: info", "level: warn, access: false", 1))
+	if diff := cmp.Diff([]string{"log.level: info, now warn"}, changes); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	if _, err := compare(limited + "public_url: \"://\"\n"); err == nil || !strings.Contains(err.Error(), "public_url") {
+		t.Errorf("a file that is not valid: %v", err)
+	}
+	// It is valid alone, but not with the variables of the gateway.
+	_, err = compare(strings.Replace(limited, "listen: 127.0.0.1:1", "listen: 0.0.0.0:9090", 1))
+	if err == nil || !strings.Contains(err.Error(), "OPSGATE_ADMIN_LISTEN: admin.listen: is the address of the public API") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -37,6 +37,8 @@ type Setting struct {
 	Key   string // "admin.listen"
 	Value string // as in the file; a list may also have commas between its items
 	From  string // its name in problems: "--admin-listen"
+
+	node *yaml.Node // instead of Value, if it is not nil
 }
 
 // Options are the sources of a configuration.
@@ -51,6 +53,9 @@ type Options struct {
 	Defaults []Setting
 	// Overrides override everything else.
 	Overrides []Setting
+	// Running is the effective values of a running gateway: those that it has from variables and flags override everything else, and files
+	// that these name are not read, as they may be on another machine.
+	Running []Value
 	// Under limits the problems to those of a key, for example "admin"; "" for all.
 	Under string
 	// MemoryLimit of the gateway in bytes; 0 for none.
@@ -84,11 +89,16 @@ func Load(o Options) (Loaded, error) {
 	}
 	d.settings(&loaded.Config, settings)
 	d.settings(&loaded.Config, o.Overrides)
+	running, err := overridesOf(o.Running)
+	if err != nil {
+		return Loaded{}, fmt.Errorf("read the configuration of the gateway: %w", err)
+	}
+	d.settings(&loaded.Config, running)
 
 	loaded.Warnings = warnings
 	loaded.RateLimit.nameLimits()
 	loaded.origins = d.origins
-	v := &validator{loaded: &loaded, refused: d.problems, partly: o.Under != ""}
+	v := &validator{loaded: &loaded, refused: d.problems, partly: o.Under != "", elsewhere: running}
 	d.problems = append(d.problems, v.validate()...).under(o.Under)
 	if len(d.problems) > 0 {
 		if loaded.Path == "" && !o.NoFile {
@@ -220,7 +230,10 @@ func (d *decoder) settings(c *Config, settings []Setting) {
 			continue
 		}
 		v := reflect.ValueOf(c).Elem().FieldByIndex(keys[i].index)
-		n, err := settingNode(v.Type(), s.Value)
+		n, err := s.node, error(nil)
+		if n == nil {
+			n, err = settingNode(v.Type(), s.Value)
+		}
 		if err != nil {
 			d.refuse(nil, s.Key, "is not YAML: %v", err)
 			continue

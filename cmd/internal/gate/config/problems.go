@@ -119,6 +119,8 @@ type validator struct {
 	refused  Problems // of the decoder; their keys get no further problem
 	partly   bool     // for a command that calls a running gateway, which may use earlier contents of its files
 	problems Problems
+
+	elsewhere []Setting // of a gateway that may run on another machine: their files are not read
 }
 
 func (v *validator) refuse(key, format string, args ...any) {
