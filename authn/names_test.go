@@ -21,6 +21,7 @@ func TestNamesAreBoundedAndPrintable(t *testing.T) {
 		"more":               {long + "é!", strings.Repeat("x", 1<<20), long + "é", strings.Repeat("x", 100)},
 		"control characters": {"a\x1b[31mb\r\n\u0085c\x00", "'", `a\x1b[31mb\r\n\u0085c\x00`, "'"},
 		"bidirectional":      {"a\u202egnp.exe", "\u2066x\u200f\U000e0041", `a\u202egnp.exe`, `\u2066x\u200f\U000e0041`},
+		"invisible":          {"a\u3164\u115f", "\u2800b\ufe0f\u034f", `a\u3164\u115f`, `\u2800b\ufe0f\u034f`},
 		"no half of escapes": {long + "\u202e", strings.Repeat("\u202e", 50), long, strings.Repeat(`\u202e`, 16)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -65,6 +65,9 @@ func newPrincipal(r *identityv1.ResolveTokenResponse) (*Principal, error) {
 // maxName is the maximum number of characters of a displayed name, which bounds the memory of a cached token.
 const maxName = 100
 
+// brailleBlank is a symbol that looks like a space.
+const brailleBlank = '\u2800'
+
 // displayName returns a name as operators may read it on a page or a terminal: characters that cannot be seen or that change the text
 // around them are escaped, and what follows the first maxName characters is cut.
 func displayName(name string) string {
@@ -72,7 +75,7 @@ func displayName(name string) string {
 	left := maxName
 	for _, c := range strings.TrimSpace(name) {
 		shown := string(c)
-		if !unicode.IsPrint(c) {
+		if !unicode.IsPrint(c) || c == brailleBlank || unicode.In(c, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
 			shown = strings.Trim(strconv.QuoteRuneToASCII(c), "'")
 		}
 		if left -= utf8.RuneCountInString(shown); left < 0 {

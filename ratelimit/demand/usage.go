@@ -26,7 +26,7 @@ type UsageKey struct {
 type UsageReport struct {
 	Total
 
-	Rows []UsageRow // in descending order of requests
+	Rows []UsageRow `json:"-"` // in descending order of requests
 }
 
 // A UsageRow is the requests with a key.

@@ -54,7 +54,7 @@ func (a *Authority) Cross(t testing.TB, other *Authority, begins, ends time.Time
 	template := caTemplate(other.Root.Subject.CommonName, begins, ends)
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	der, err := x509.CreateCertificate(rand.Reader, template, a.Root, other.Root.PublicKey, a.key)
-	must(t, err)
+	testkit.Must(t, err)
 	return encode("CERTIFICATE", der)
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 type audit struct {
-	queryFlags // Config is that of the records
+	queryFlags
 
 	Demand []string
 	Top    int
@@ -25,6 +25,7 @@ func auditCommand(e Environment) *cobra.Command {
 	}
 	addDemand(c, &a.Demand)
 	a.addForNames(c)
+	c.Flags().BoolVar(&a.JSON, "json", false, "print JSON")
 	c.Flags().Lookup("config").Usage = "configuration `FILE` whose limits are assumed for records of earlier versions, which have none"
 	c.Flags().IntVar(&a.Top, "top", defaultTop, "list the `N` tokens with the fullest windows, and all with violations")
 	return c
@@ -61,7 +62,6 @@ func (c *audit) run(ctx context.Context, e Environment) error {
 		t := &view.Tokens[i]
 		rows = append(rows, namedRow{t.TokenID, t.TeamID, &t.tokenNames})
 	}
-	c.Config = "" // its admin token may be another one now
 	if err := c.addNames(ctx, e, rows); err != nil {
 		return err
 	}

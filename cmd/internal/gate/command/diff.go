@@ -1,10 +1,13 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -71,13 +74,16 @@ type diffReport struct {
 	Restart []string `json:"restart"`
 	Limits  []string `json:"limits"`
 	Over    []string `json:"over"`
-	Unknown int      `json:"tokens_unknown"` // tokens with a new limit of a length of which no usage is known
+	Unknown []string `json:"usage_unknown"` // tokens with a new limit of a length of which no usage is known
+	Unread  []string `json:"usage_unread"`  // tokens that the gateway did not return in time, with the first error
+
+	names, teams map[string]string // names by id, and the teams of tokens; both may lack some
 }
 
 func (r *diffReport) empty() bool { return len(r.Keys)+len(r.Restart)+len(r.Limits) == 0 }
 
 func (c *diff) run(ctx context.Context, e Environment) (r diffReport, err error) {
-	r = diffReport{Keys: []string{}, Restart: []string{}, Limits: []string{}, Over: []string{}}
+	r = diffReport{Keys: []string{}, Restart: []string{}, Limits: []string{}, Over: []string{}, Unknown: []string{}, Unread: []string{}}
 	if c.With != "" {
 		before, err := configFile{Config: c.With}.load(e, 0)
 		if err != nil {
@@ -103,11 +109,15 @@ func (c *diff) run(ctx context.Context, e Environment) (r diffReport, err error)
 	if err != nil {
 		return r, err
 	}
-	next, err := r.compare(before, after)
+	both, err := r.compare(before, after)
 	if err != nil || len(r.Limits) == 0 {
 		return r, err
 	}
-	return r, c.findOver(ctx, client, &r, next, namedTokens(before, after))
+	if err := c.findOver(ctx, client, &r, both); err != nil {
+		return r, err
+	}
+	r.setLimits(both) // now with names and teams
+	return r, nil
 }
 
 // loadBoth returns the configuration of the gateway, and that which it would have with the file: with its own variables and flags, not
@@ -126,34 +136,56 @@ func (c *diff) loadBoth(e Environment, values []config.Value) (before, after con
 	return before, after, err
 }
 
-// compare compares two configurations, and returns the new policies.
-func (r *diffReport) compare(before, after config.Loaded) (*ratelimit.Policies, error) {
+// A limitsChange is the policies before and after, with the teams and tokens that either configuration names.
+type limitsChange struct {
+	old, next     *ratelimit.Policies
+	teams, tokens []string
+}
+
+// compare compares two configurations.
+func (r *diffReport) compare(before, after config.Loaded) (both limitsChange, err error) {
 	r.Keys = append(r.Keys, config.Changes(before, after)...)
 	for _, problem := range config.RestartProblems(before, after) {
 		r.Restart = append(r.Restart, problem.Error())
 	}
 	now := time.Now()
-	old, err := policies.New(before, now, nil)
-	if err != nil {
-		return nil, err
+	both = limitsChange{teams: namedTeams(before, after), tokens: namedTokens(before, after)}
+	if both.old, err = policies.New(before, now, nil); err != nil {
+		return both, err
 	}
-	next, err := policies.New(after, now, nil)
-	if err != nil {
-		return nil, err
+	if both.next, err = policies.New(after, now, nil); err != nil {
+		return both, err
 	}
-	line := func(what string, was, is *ratelimit.Assignment) {
+	r.setLimits(both)
+	return both, nil
+}
+
+// setLimits sets Limits. Those of a team precede those of a class, so that the team of a token matters, if it is known.
+func (r *diffReport) setLimits(both limitsChange) {
+	r.Limits = []string{}
+	line := func(what, team, token, more string) {
+		was, is := both.old.For(team, token), both.next.For(team, token)
 		if a, b := assignmentText(was), assignmentText(is); a != b {
+			if was.Class != ratelimit.ClassToken {
+				a += more
+			}
+			if is.Class != ratelimit.ClassToken {
+				b += more
+			}
 			r.Limits = append(r.Limits, what+": "+a+", now "+b)
 		}
 	}
-	line("by default", old.For("", ""), next.For("", ""))
-	for _, team := range namedTeams(before, after) {
-		line("team "+team, old.For(team, ""), next.For(team, ""))
+	line("by default", "", "", "")
+	for _, team := range both.teams {
+		line("team "+named(team, r.names[team]), team, "", "")
 	}
-	for _, token := range namedTokens(before, after) {
-		line("token "+token, old.For("", token), next.For("", token))
+	for _, token := range both.tokens {
+		more := ""
+		if r.teams[token] == "" && len(both.teams) > 0 {
+			more = " or those of its team"
+		}
+		line("token "+named(token, r.names[token]), r.teams[token], token, more)
 	}
-	return next, nil
 }
 
 func assignmentText(a *ratelimit.Assignment) string {
@@ -187,32 +219,51 @@ func namedIn(configs []config.Loaded, ids func(config.Assignment) []string) (lis
 	return slices.Compact(list)
 }
 
-// findOver adds the tokens that have used more than their new limits.
-func (c *diff) findOver(ctx context.Context, client *adminClient, r *diffReport, next *ratelimit.Policies, tokens []string) error {
+// findOver adds the tokens that have used more than their new limits, and sets the names and teams that the gateway has cached. It reads
+// only tokens whose limits change, and stops at the end of ctx: each read scans the gateway's cache.
+func (c *diff) findOver(ctx context.Context, client *adminClient, r *diffReport, both limitsChange) error {
 	var busy admin.Busy
 	if err := client.read(ctx, "/admin/limits?n="+strconv.Itoa(c.Top), &busy); err != nil {
 		return fmt.Errorf("get the busiest tokens: %w", err)
 	}
-	teams := make(map[string]string)
+	ids := slices.Concat(both.teams, both.tokens)
+	names, err := client.names(ctx, ids[:min(len(ids), admin.MaxNames)])
+	if err != nil {
+		return fmt.Errorf("get the names: %w", err)
+	}
+	r.names, r.teams = make(map[string]string), make(map[string]string)
+	maps.Copy(r.names, names)
+	tokens := both.tokens
 	for _, b := range busy.Tokens {
-		tokens, teams[b.TokenID] = append(tokens, b.TokenID), b.TeamID
+		tokens, r.teams[b.TokenID] = append(tokens, b.TokenID), b.TeamID
+		r.names[b.TokenID] = b.TokenName
 	}
 	slices.Sort(tokens)
 	for _, token := range slices.Compact(tokens) {
+		team := r.teams[token]
+		if team != "" && assignmentText(both.old.For(team, token)) == assignmentText(both.next.For(team, token)) {
+			continue
+		}
 		target := "/admin/limits/" + url.PathEscape(token)
-		if team := teams[token]; team != "" {
+		if team != "" {
 			target += "?" + url.Values{"team_id": {team}}.Encode()
 		}
 		var now admin.TokenLimits
-		if err := client.read(ctx, target, &now); err != nil {
-			return fmt.Errorf("get the limits of token %s: %w", token, err)
+		err := client.read(ctx, target, &now)
+		switch who := "token " + named(token, r.names[token]); {
+		case err == nil:
+			r.teams[token] = now.Token.TeamID
+			r.addOver(who, now, both.next.For(now.Token.TeamID, token))
+		case len(r.Unread) == 0:
+			r.Unread = append(r.Unread, who+": "+err.Error())
+		default:
+			r.Unread = append(r.Unread, who)
 		}
-		r.addOver(token, now, next.For(now.Token.TeamID, token))
 	}
 	return nil
 }
 
-func (r *diffReport) addOver(token string, now admin.TokenLimits, next *ratelimit.Assignment) {
+func (r *diffReport) addOver(who string, now admin.TokenLimits, next *ratelimit.Assignment) {
 	unknown := false
 	for _, l := range next.Policy.Limits() {
 		used, known, held := -1, false, false // held: the token could not send more before either
@@ -224,22 +275,26 @@ func (r *diffReport) addOver(token string, now admin.TokenLimits, next *ratelimi
 		}
 		unknown = unknown || !known
 		if !l.Shadow && !held && used >= l.Requests {
-			r.Over = append(r.Over, fmt.Sprintf("token %s: %d used of %d in %s", token, used, l.Requests, duration.Text(l.Per)))
+			r.Over = append(r.Over, fmt.Sprintf("%s: %d used of %d in %s", who, used, l.Requests, duration.Text(l.Per)))
 		}
 	}
 	if unknown {
-		r.Unknown++
+		r.Unknown = append(r.Unknown, who)
 	}
 }
 
-// print prints the report. It returns errChanges if there are changes.
+// print prints the report. It returns errChanges if there are changes, and a refusedError if it cannot be written.
 func (c *diff) print(e Environment, r diffReport) error {
+	var text bytes.Buffer
 	if c.JSON {
-		if err := writeJSON(e.Out, r); err != nil {
-			return err
+		if err := writeJSON(&text, r); err != nil {
+			return refusedError{err}
 		}
 	} else {
-		r.write(e)
+		r.write(&text)
+	}
+	if _, err := text.WriteTo(e.Out); err != nil {
+		return refusedError{err}
 	}
 	if r.empty() {
 		return nil
@@ -247,9 +302,9 @@ func (c *diff) print(e Environment, r diffReport) error {
 	return errChanges
 }
 
-func (r *diffReport) write(e Environment) {
+func (r *diffReport) write(w io.Writer) {
 	if r.empty() {
-		fmt.Fprintln(e.Out, "nothing changes")
+		fmt.Fprintln(w, "nothing changes")
 		return
 	}
 	for _, part := range []struct {
@@ -257,12 +312,10 @@ func (r *diffReport) write(e Environment) {
 		lines []string
 	}{
 		{"Changed keys", r.Keys}, {"Needs a restart", r.Restart}, {"Other limits", r.Limits}, {"Already over their new limits", r.Over},
+		{"Usage of a limit with a new length is not known", r.Unknown}, {"Usage was not read; see --timeout and --top", r.Unread},
 	} {
 		if len(part.lines) > 0 {
-			fmt.Fprintf(e.Out, "%s:\n  %s\n", part.title, strings.Join(part.lines, "\n  "))
+			fmt.Fprintf(w, "%s:\n  %s\n", part.title, strings.Join(part.lines, "\n  "))
 		}
-	}
-	if r.Unknown > 0 {
-		fmt.Fprintf(e.Out, "For %d tokens, usage of a limit with a new length is not known.\n", r.Unknown)
 	}
 }

@@ -1,11 +1,21 @@
 package command_test
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/command"
+	"opsgate/cmd/internal/gate/config"
 )
 
 func TestDiffOfTwoFiles(t *testing.T) {
@@ -25,7 +35,7 @@ func TestDiffOfTwoFiles(t *testing.T) {
 				"  rate_limit.classes.partner.limits[0].per: 1s, now removed\n" +
 				"  rate_limit.classes.partner.teams[0]: 20000000-0000-4000-8000-000000000001, now removed\n  rate_limit.classes.partner.tokens[0]: 00000000-0000-4000-8000-000000000009, now removed\n" +
 				"Other limits:\n  team 20000000-0000-4000-8000-000000000001: partner (9 in 1s), now default (3 in 1s, 5000 in 1h)\n" +
-				"  token 00000000-0000-4000-8000-000000000009: partner (9 in 1s), now default (3 in 1s, 5000 in 1h)\n"},
+				"  token 00000000-0000-4000-8000-000000000009: partner (9 in 1s) or those of its team, now default (3 in 1s, 5000 in 1h) or those of its team\n"},
 		{"a file that is refused", "listn: 1\n", 2, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -65,7 +75,8 @@ Other limits:
   by default: default (50 in 1s, 100 in 1h), now default (50 in 1s, 3 in 1m, 2 in 1h)
 Already over their new limits:
   token ` + tokenID + `: 3 used of 2 in 1h
-For 1 tokens, usage of a limit with a new length is not known.
+Usage of a limit with a new length is not known:
+  token ` + tokenID + `
 `
 	if got.code != 1 || got.out != want || strings.Contains(got.out, adminToken) {
 		t.Errorf("got %d\n%s\nwant\n%s\n%s", got.code, got.out, want, got.err)
@@ -81,3 +92,96 @@ For 1 tokens, usage of a limit with a new length is not known.
 		t.Errorf("without a gateway: got %d\n%s%s", got.code, got.out, got.err)
 	}
 }
+
+// A gatewayOf serves the admin pages that diff reads, of a gateway with a configuration. The usage of the third token is never returned.
+func gatewayOf(t *testing.T, text string) (address string) {
+	t.Helper()
+	loaded, err := config.Load(config.Options{Path: write(t, text)})
+	testkit.Must(t, err)
+	serve := func(body any) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.PathValue("id") == tokenOf(3) {
+				<-r.Context().Done()
+				return
+			}
+			if limits, ok := body.(admin.TokenLimits); ok {
+				limits.Token.TeamID = teamOf(1)
+				admin.Respond(w, http.StatusOK, limits)
+				return
+			}
+			admin.Respond(w, http.StatusOK, body)
+		}
+	}
+	remaining := 2
+	mux := http.NewServeMux()
+	mux.HandleFunc("/admin/config", serve(admin.Configuration{Values: loaded.Effective()}))
+	mux.HandleFunc("/admin/limits", serve(admin.Busy{Tokens: []admin.BusyToken{
+		{TokenID: tokenOf(2), TeamID: teamOf(2)}, {TokenID: tokenOf(3), TokenName: "robot", TeamID: teamOf(1)},
+	}}))
+	mux.HandleFunc("/admin/limits/{id}", serve(admin.TokenLimits{TokenState: admin.TokenState{Limits: []admin.Limit{{Requests: 9, Per: 1, Remaining: &remaining}}}}))
+	mux.HandleFunc("/admin/names", serve(map[string]string{tokenOf(1): "nightly", teamOf(1): "harbour"}))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func tokenOf(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
+func teamOf(n int) string  { return fmt.Sprintf("20000000-0000-4000-8000-%012d", n) }
+
+// A token has the limits of its team, which precede those of a class. A token whose limits do not change is not read, and what was read is reported even
+// if a later response does not arrive.
+func TestDiffReportsWhatWasReadInTime(t *testing.T) {
+	rates := func(partner, team int) string {
+		text := fmt.Sprintf("rate_limit: {limits: [{requests: 99, per: 1s}], teams: {%s: {limits: [{requests: %d, per: 1s}]}}", teamOf(1), team)
+		if partner > 0 {
+			text += fmt.Sprintf(", classes: {partner: {limits: [{requests: %d, per: 1s}], tokens: [%s]}}", partner, tokenOf(1))
+		}
+		return good + text + "}\n"
+	}
+	address := gatewayOf(t, rates(9, 8))
+	got := opsgate(t, nil, "diff", "--config", write(t, rates(0, 7)), "--admin", address, "--timeout", "1s")
+	_, limits, _ := strings.Cut(got.out, "Other limits:\n")
+	want := `  team ` + teamOf(1) + ` (harbour): team (8 in 1s), now team (7 in 1s)
+  token ` + tokenOf(1) + ` (nightly): team (8 in 1s), now team (7 in 1s)
+Already over their new limits:
+  token ` + tokenOf(1) + ` (nightly): 7 used of 7 in 1s
+Usage was not read; see --timeout and --top:
+  token ` + tokenOf(3) + ` (robot): ` + address + ` did not respond within 1s (--timeout)
+`
+	if got.code != 1 || limits != want {
+		t.Errorf("got %d\n%s\nwant\n%s\n%s", got.code, limits, want, got.err)
+	}
+	got = opsgate(t, nil, "diff", "--config", write(t, rates(0, 7)), "--with", write(t, rates(9, 8)))
+	if want := ": partner (9 in 1s) or those of its team, now default (99 in 1s) or those of its team\n"; !strings.Contains(got.out, want) {
+		t.Errorf("there is no %q in %s", want, got.out)
+	}
+}
+
+// The secrets that a gateway has from variables apply to the file, whose admin listener needs one. The operator has the token in a file.
+func TestDiffAppliesTheSecretsOfAGateway(t *testing.T) {
+	file := write(t, strings.Replace(good, "admin: {listen: 127.0.0.1:0}", "admin: {listen: \"0.0.0.0:0\"}", 1))
+	log, _ := serve(t, []string{"OPSGATE_ADMIN_TOKEN=" + adminToken, "OPSGATE_TRACING_HEADERS=a=b"}, "--config", file)
+	_, port, err := net.SplitHostPort(fmt.Sprint(awaitLine(t, log, "serving")["admin_listen"]))
+	testkit.Must(t, err)
+	token := filepath.Join(t.TempDir(), "token")
+	testkit.Must(t, os.WriteFile(token, []byte(adminToken+"\n"), 0o600))
+	got := opsgate(t, nil, "diff", "--config", file, "--admin", "127.0.0.1:"+port, "--token-file", token)
+	if got.code != 0 || got.out != "nothing changes\n" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// Exit code 1 means changes, so that a report that cannot be written has another.
+func TestDiffThatCannotBeWritten(t *testing.T) {
+	file := write(t, good)
+	for _, flags := range [][]string{nil, {"--json"}} {
+		e := command.Environment{Out: failingWriter{}, Err: io.Discard}
+		if code := command.Run(t.Context(), append([]string{"diff", "--config", file, "--with", file}, flags...), e); code != 2 {
+			t.Errorf("%v: exit code %d", flags, code)
+		}
+	}
+}
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("no space left") }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/cmd/internal/gate/config"
 )
 
 // queryFlags has the flags of commands that send a request to the admin listener of a running gateway.
@@ -24,25 +26,33 @@ type queryFlags struct {
 }
 
 func (a *queryFlags) addTo(c *cobra.Command) {
+	a.addGateway(c)
+	c.Flags().BoolVar(&a.JSON, "json", false, "print the response as JSON")
+}
+
+// addGateway adds the flags that select a gateway.
+func (a *queryFlags) addGateway(c *cobra.Command) {
 	a.adminFlags.addTo(c)
 	c.Flags().StringVar(&a.TokenFile, "token-file", "", "`FILE` with the admin token; by default the configured token")
 	c.Flags().DurationVar(&a.Timeout, "timeout", 10*time.Second, "`TIME` to wait for the response")
-	c.Flags().BoolVar(&a.JSON, "json", false, "print the response as JSON")
 }
 
 // client returns a client of the admin listener, and a context with the timeout of the response.
 func (a *queryFlags) client(ctx context.Context, e Environment) (*adminClient, context.Context, context.CancelFunc, error) {
-	client, err := a.newClient(e)
-	if err != nil {
-		return nil, nil, nil, err
-	}
+	var token config.Setting
 	if a.TokenFile != "" {
-		token, err := os.ReadFile(a.TokenFile)
+		content, err := os.ReadFile(a.TokenFile)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("read the admin token: %w", err)
 		}
-		client.token = strings.TrimRight(string(token), "\r\n") // editors add a line end
+		// Editors add a line end.
+		token = config.Setting{Key: "admin.token", Value: strings.TrimRight(string(content), "\r\n"), From: "--token-file"}
 	}
+	client, err := a.newClient(e, token)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	client.token = cmp.Or(token.Value, client.token)
 	client.timeout = a.Timeout
 	limited, cancel := context.WithTimeout(ctx, a.Timeout)
 	return client, limited, func() { cancel(); client.close() }, nil

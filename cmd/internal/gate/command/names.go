@@ -41,12 +41,21 @@ func (c *adminClient) tokenID(ctx context.Context, text string) (string, error) 
 	return "", fmt.Errorf("%s", strings.Join(lines, "\n  "))
 }
 
-// named returns an id with its name, if that is known.
+// named returns an id with its name, if that is known. A name with letters from right to left is isolated, so that it does not change the
+// order of the text after it.
 func named(id, name string) string {
 	if name == "" {
 		return id
 	}
+	if strings.ContainsFunc(name, isRightToLeft) {
+		name = "\u2068" + name + "\u2069" // first strong isolate, pop directional isolate
+	}
 	return id + " (" + name + ")"
+}
+
+// isRightToLeft reports whether a character is in a block of letters that are written from right to left.
+func isRightToLeft(c rune) bool {
+	return c >= 0x590 && c < 0x900 || c >= 0xfb1d && c < 0xfe00 || c >= 0xfe70 && c < 0xff00 || c >= 0x10800 && c < 0x11000 || c >= 0x1e800 && c < 0x1f000
 }
 
 // tokenNames are the names of a token and its team; "" if they are not known.
@@ -63,12 +72,13 @@ type namedRow struct {
 
 // addForNames adds the flags of a command that needs no gateway, but asks the one at --admin for names.
 func (a *queryFlags) addForNames(c *cobra.Command) {
-	a.addTo(c)
+	a.addGateway(c)
 	c.Flags().Lookup("admin").Usage = "`ADDR` of the admin listener of a gateway, host:port or URL, to ask for the names of tokens and teams"
 }
 
-// addNames adds the names that the gateway at --admin has cached. Without its answer the rows have none.
-func (a *queryFlags) addNames(ctx context.Context, e Environment, rows []namedRow) error {
+// addNames adds the names that the gateway at --admin has cached. Without its answer the rows have none. The configuration at --config is
+// that of the records: the gateway's admin token may be another one.
+func (a queryFlags) addNames(ctx context.Context, e Environment, rows []namedRow) error {
 	var ids []string
 	for _, row := range rows {
 		ids = append(ids, row.tokenID, row.teamID)
@@ -77,6 +87,7 @@ func (a *queryFlags) addNames(ctx context.Context, e Environment, rows []namedRo
 	if ids = slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" }); a.Admin == "" || len(ids) == 0 {
 		return nil
 	}
+	a.Config = ""
 	client, ctx, done, err := a.client(ctx, e)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -18,10 +19,9 @@ import (
 )
 
 type replay struct {
-	configFile
+	queryFlags
 
 	Demand []string
-	JSON   bool
 	Top    int
 
 	MaxDenied            percent
@@ -33,10 +33,10 @@ func replayCommand(e Environment) *cobra.Command {
 	r := &replay{}
 	c := &cobra.Command{
 		Use: "replay", Short: "Replay recorded demand under a configuration; exit 1 if the result exceeds a bound",
-		RunE: func(*cobra.Command, []string) error { return r.run(e) },
+		RunE: func(c *cobra.Command, _ []string) error { return r.run(c.Context(), e) },
 	}
 	flags := c.Flags()
-	r.addTo(flags)
+	r.addForNames(c)
 	addDemand(c, &r.Demand)
 	flags.BoolVar(&r.JSON, "json", false, "print JSON")
 	flags.IntVar(&r.Top, "top", defaultTop, "list the `N` tokens with the most newly denied requests")
@@ -66,7 +66,7 @@ func addDemand(c *cobra.Command, files *[]string) {
 }
 
 // run prints how the limits of the configuration would have decided the recorded requests. It fails if the result exceeds a bound.
-func (c *replay) run(e Environment) error {
+func (c *replay) run(ctx context.Context, e Environment) error {
 	if err := checkTop(c.Top); err != nil {
 		return err
 	}
@@ -92,6 +92,14 @@ func (c *replay) run(e Environment) error {
 	exceeded := c.exceeded(report)
 	view := viewReplay(report, about, c.Top)
 	view.Version, view.Exceeded = loaded.Version(), texts(exceeded)
+	var rows []namedRow
+	for i := range view.Tokens {
+		t := &view.Tokens[i]
+		rows = append(rows, namedRow{t.TokenID, t.TeamID, &t.tokenNames})
+	}
+	if err := c.addNames(ctx, e, rows); err != nil {
+		return err
+	}
 	if c.JSON {
 		err = writeJSON(e.Out, view)
 	} else {

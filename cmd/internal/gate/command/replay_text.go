@@ -61,7 +61,7 @@ func writeLimitResults(t table, limits []limitResult) {
 func writeTokenResults(t table, tokens []tokenResult) {
 	t.row("TOKEN", "TEAM", "REQUESTS", "DENIED BEFORE", "AFTER", "NEWLY", "KEPT OUT", "LONGEST", "FIRST", "LIMITS")
 	for _, k := range tokens {
-		t.row(k.TokenID, k.TeamID, number(k.After.Admitted+k.After.Denied),
+		t.row(named(k.TokenID, k.TokenName), named(k.TeamID, k.TeamName), number(k.After.Admitted+k.After.Denied),
 			number(k.Before.Denied), number(k.After.Denied), number(k.NewlyDenied),
 			secondsText(k.After.DeniedFor), secondsText(k.After.Longest), k.First.Format(time.RFC3339), k.Key)
 	}

@@ -51,6 +51,7 @@ type limitResult struct {
 // A tokenResult is the effect on a token.
 type tokenResult struct {
 	demand.TokenReport
+	tokenNames
 
 	Before refusalsView `json:"before"`
 	After  refusalsView `json:"after"`
@@ -69,7 +70,7 @@ func viewReplay(r *demand.Report, about demand.Summary, top int) replayView {
 	v.Tokens = make([]tokenResult, min(top, v.NewlyDeniedTokens))
 	for i := range v.Tokens {
 		t := r.Tokens[i]
-		v.Tokens[i] = tokenResult{t, viewRefusals(t.Before, t.Requests), viewRefusals(t.After, t.Requests)}
+		v.Tokens[i] = tokenResult{t, tokenNames{}, viewRefusals(t.Before, t.Requests), viewRefusals(t.After, t.Requests)}
 	}
 	return v
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 )
 
 type suggest struct {
-	configFile
+	queryFlags
 
 	Demand     []string
 	DenyAtMost percent
@@ -30,10 +31,10 @@ func suggestCommand(e Environment) *cobra.Command {
 
 Each token weighs equally, however many requests it has. In a class of ten tokens or more, the 1 % of tokens (at least one) that the limits
 would deny the largest part of their requests cannot raise them.`,
-		RunE: func(*cobra.Command, []string) error { return s.run(e) },
+		RunE: func(c *cobra.Command, _ []string) error { return s.run(c.Context(), e) },
 	}
 	flags := c.Flags()
-	s.addTo(flags)
+	s.addForNames(c)
 	addDemand(c, &s.Demand)
 	commandline.Text(flags, &s.DenyAtMost, "deny-at-most", "0.1%",
 		"`PERCENT` of its requests that a token of a class may be denied, on average")
@@ -60,7 +61,7 @@ func (c *suggest) check() error {
 }
 
 // run prints the smallest limits as a part of a configuration, with their effect as comments.
-func (c *suggest) run(e Environment) error {
+func (c *suggest) run(ctx context.Context, e Environment) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -80,6 +81,17 @@ func (c *suggest) run(e Environment) error {
 	if suggestion.Requests == 0 {
 		return errors.New("the record has no requests")
 	}
-	_, err = e.Out.Write(suggestionText{suggestion, about, c}.yaml())
+	text := suggestionText{suggestion, about, c, make(map[string]*tokenNames)}
+	var rows []namedRow
+	for _, class := range suggestion.Classes {
+		for _, t := range class.Denied[:min(len(class.Denied), c.Top)] {
+			text.names[t.TokenID] = new(tokenNames)
+			rows = append(rows, namedRow{t.TokenID, t.TeamID, text.names[t.TokenID]})
+		}
+	}
+	if err := c.addNames(ctx, e, rows); err != nil {
+		return err
+	}
+	_, err = e.Out.Write(text.yaml())
 	return err
 }

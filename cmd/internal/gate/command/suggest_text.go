@@ -21,6 +21,7 @@ type suggestionText struct {
 
 	about   demand.Summary
 	command *suggest
+	names   map[string]*tokenNames // by the id of a token
 }
 
 // yaml returns the limits, classes, teams and tokens of rate_limit, with their effect as comments.
@@ -103,7 +104,9 @@ func (s suggestionText) class(b *bytes.Buffer, c *demand.ClassSuggestion, indent
 			share(denied, c.Requests), len(c.Denied), c.Tokens, limitsText(inForce))
 	}
 	for _, t := range c.Denied[:min(len(c.Denied), s.command.Top)] {
-		fmt.Fprintf(b, "%s#   token %s of team %s: %d of %d requests denied\n", indent, quoted(t.TokenID), quoted(t.TeamID), t.Denied, t.Requests)
+		names := s.names[t.TokenID]
+		fmt.Fprintf(b, "%s#   token %s of team %s: %d of %d requests denied\n", indent, quoted(named(t.TokenID, names.TokenName)),
+			quoted(named(t.TeamID, names.TeamName)), t.Denied, t.Requests)
 	}
 	if n := len(c.Denied) - s.command.Top; n > 0 {
 		fmt.Fprintf(b, "%s#   and %d more\n", indent, n)

@@ -38,6 +38,7 @@ The numbers are of the recorded tokens alone and never scaled: a sample has all 
 	flags := c.Flags()
 	addDemand(c, &u.Demand)
 	u.addForNames(c)
+	c.Flags().BoolVar(&u.JSON, "json", false, "print JSON")
 	flags.StringVar(&u.By, "by", "team", "count by `KEY`: team, token or operation")
 	flags.StringVar(&u.Since, "since", "", "count requests since `TIME`: 2026-01-31, 2026-01-31T12:00:00Z, or a duration until now: 24h")
 	flags.StringVar(&u.Until, "until", "", "count requests before `TIME`")
@@ -199,11 +200,19 @@ func writeUsageCSV(w io.Writer, v usageView, withNames bool) error {
 	for _, line := range v.Rows {
 		rows = append(rows, append(usageLine{UsageRow: line.UsageRow}.cells(), percentText(v.MinSample)))
 		if withNames {
-			rows[len(rows)-1] = append(rows[len(rows)-1], line.TeamName, line.TokenName)
+			rows[len(rows)-1] = append(rows[len(rows)-1], plainCell(line.TeamName), plainCell(line.TokenName))
 		}
 	}
 	if withNames {
 		rows[0] = append(rows[0], "team_name", "token_name")
 	}
 	return csv.NewWriter(w).WriteAll(rows)
+}
+
+// plainCell returns a name as a cell that spreadsheets do not read as a formula.
+func plainCell(name string) string {
+	if name != "" && strings.Contains("=+-@\t\r", name[:1]) {
+		return "'" + name
+	}
+	return name
 }

@@ -107,9 +107,35 @@ func TestUsageAndAuditShowNamesOfAGateway(t *testing.T) {
 			t.Errorf("%s: got %+v", arguments, got)
 		}
 	}
+	burst := recordOf(t, threeASecond, event, strings.Replace(event, ":01Z", ":01.1Z", 1), strings.Replace(event, ":01Z", ":01.2Z", 1))
+	low := write(t, good+"rate_limit: {limits: [{requests: 1, per: 1s}]}\n")
+	for arguments, want := range map[string]string{
+		"replay":                     "\n" + token + " " + team + " 3 0 2 2 ",
+		"replay --json":              `"token_name": "Deploy bot"`,
+		"suggest --deny-at-most=70%": `token "` + token + `" of team "` + team + `": 2 of 3 requests denied`,
+	} {
+		got := opsgate(t, nil, append(strings.Fields(arguments), "--config="+low, "--demand="+burst, at[1], at[2])...)
+		if got.code != 0 || got.err != "" || !strings.Contains(lineWords(got.out), want) {
+			t.Errorf("%s: got %+v", arguments, got)
+		}
+	}
 	without := opsgate(t, nil, "usage", "--by=token", at[0], "--admin=127.0.0.1:1")
 	if want := "note: ids are shown without names: "; without.code != 0 || !strings.HasPrefix(without.err, want) || !strings.Contains(without.out, tokenID) {
 		t.Errorf("without the gateway: %+v", without)
+	}
+	hebrew := serveGateway(t, explained)
+	hebrew.services.Names = [2]string{"\u05d0\u05d1", "=Harbour()"}
+	hebrew.get(t, "/v1/me")
+	got := opsgate(t, nil, "usage", "--by=token", at[0], "--admin="+hebrew.admin(t), at[2])
+	if want := tokenID + " (\u2068\u05d0\u05d1\u2069)"; !strings.Contains(got.out, want) {
+		t.Errorf("there is no isolated name %q: %+v", want, got)
+	}
+	got = opsgate(t, nil, "usage", "--by=team", "--csv", at[0], "--admin="+hebrew.admin(t), at[2])
+	if !strings.Contains(got.out, ",'=Harbour(),") {
+		t.Errorf("a name is a formula: %+v", got)
+	}
+	if got := opsgate(t, nil, "usage", "--json", at[0]); strings.Contains(got.out, `"Rows"`) || !strings.Contains(got.out, `"rows"`) {
+		t.Errorf("JSON has the rows twice, or not: %s", got.out)
 	}
 	if got := opsgate(t, nil, "usage", at[0], "--admin=harbour"); got.code != 2 {
 		t.Errorf("not an address: %+v", got)
