@@ -20,7 +20,7 @@ func (c *class) simulate(most float64, tokens *[]DeniedToken) (denied float64, e
 	}
 	s := simulation{policy: policy, now: storeStart()}
 	s.store = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: func() time.Time { return s.now }})
-	leftOut := make([]float64, LeftOut(len(c.subjects))) // the largest parts so far, in ascending order
+	leftOut := make([]float64, c.leftOut()) // the largest parts so far, in ascending order
 	for _, t := range c.subjects {
 		n, err := s.run(t)
 		if err != nil {

@@ -16,18 +16,24 @@ import (
 type SuggestOptions struct {
 	Policies PoliciesAt // those at the end of the record decide to which class a token belongs
 	// DenyAtMost is the percentage of its requests that a token of a class is denied at most, on average: 0 to 100. All tokens weigh
-	// equally, and those of [LeftOut] that are denied the largest part are not in the average.
+	// equally, and and a few that are denied the largest part are not in the average.
 	DenyAtMost float64
 	Per        []time.Duration // lengths of the limits; none for those of the enforced limits of each class
 }
 
-// LeftOut returns how many of a class's tokens cannot raise its limits, whatever they request: one of each hundred, and at least one of
-// ten.
-func LeftOut(tokens int) int {
-	if tokens < 10 {
-		return 0 // a customer with more requests than others would be one of few
+// outlier is how many times the requests of the next token one has that cannot raise the limits of a small class.
+const outlier = 10
+
+// leftOut returns how many tokens cannot raise the limits, whatever they request: one of each hundred, and at least one of ten. Of three to
+// nine, a customer with more requests than others would be one of few: one is left out only if it is an outlier.
+func (c *class) leftOut() int {
+	switch {
+	case c.Tokens >= 10:
+		return max(1, c.Tokens/100)
+	case c.Tokens >= 3 && c.busiest > outlier*c.second:
+		return 1
 	}
-	return max(1, tokens/100)
+	return 0
 }
 
 // A Suggestion is the smallest limits of each class that would have denied its tokens at most a part of their requests.
@@ -154,6 +160,7 @@ type class struct {
 	ClassSuggestion
 	subjects []*subject
 	busiest  uint64 // requests of the token with the most
+	second   uint64 // of the next one
 }
 
 // classes returns the classes in the order of the configuration, each with its tokens in the order of their ids.
@@ -170,6 +177,7 @@ func classes(subjects map[string]*subject, policies *ratelimit.Policies) []*clas
 		c.subjects = append(c.subjects, t)
 		c.Requests += t.requests
 		c.Tokens++
+		c.second = max(c.second, min(c.busiest, t.requests))
 		c.busiest = max(c.busiest, t.requests)
 	}
 	for _, c := range list {
@@ -185,7 +193,7 @@ func (c *class) suggest(o SuggestOptions) error {
 		return nil
 	}
 	c.Limits = c.lengths(o.Per)
-	most := o.DenyAtMost / 100 * float64(c.Tokens-LeftOut(c.Tokens))
+	most := o.DenyAtMost / 100 * float64(c.Tokens-c.leftOut())
 	parts := len(c.Limits)
 	for i := range c.Limits {
 		if err := c.shrink(i, most*float64(i+1)/float64(parts)); err != nil {

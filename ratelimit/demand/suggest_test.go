@@ -79,23 +79,29 @@ func meanDenied(t rapid.TB, events []demand.Event, class int, limits []ratelimit
 	return percent / float64(tokens), denied
 }
 
-// Of 101 tokens, one floods. The limits are those of the others.
+// Of 101 or 9 tokens, one floods. The limits are those of the others. A busy customer among few sets them.
 func TestAFlooderDoesNotRaiseTheSuggestedLimits(t *testing.T) {
 	p := policies(t, policyOf(t, limit("second", 3, time.Second)), policyOf(t, limit("minute", 2, time.Minute)))
-	var calm []demand.Event
-	for i := range 100 {
-		calm = append(calm, burst(fmt.Sprintf("tok_%d", i), "lighthouse", noon(), 3)...)
-	}
 	flood := burst("tok_flood", "lighthouse", noon(), 2000)
-	for _, percent := range []float64{0, 0.1, 5} {
-		before := suggested(t, calm, demand.SuggestOptions{Policies: always(p), DenyAtMost: percent}).Classes[0]
-		after := suggested(t, slices.Concat(calm, flood), demand.SuggestOptions{Policies: always(p), DenyAtMost: percent}).Classes[0]
-		if !slices.Equal(before.Limits, after.Limits) || after.Limits[0].Requests != 3 {
-			t.Errorf("%v %%: %v became %v", percent, before.Limits, after.Limits)
+	for _, tokens := range []int{100, 8} {
+		var calm []demand.Event
+		for i := range tokens {
+			calm = append(calm, burst(fmt.Sprintf("tok_%d", i), "lighthouse", noon(), 3)...)
 		}
-		if d := after.Denied; len(d) != 1 || d[0].TokenID != "tok_flood" || d[0].Denied != 1997 {
-			t.Errorf("%v %%: got %+v", percent, d)
+		for _, percent := range []float64{0, 0.1, 5} {
+			before := suggested(t, calm, demand.SuggestOptions{Policies: always(p), DenyAtMost: percent}).Classes[0]
+			after := suggested(t, slices.Concat(calm, flood), demand.SuggestOptions{Policies: always(p), DenyAtMost: percent}).Classes[0]
+			if !slices.Equal(before.Limits, after.Limits) || after.Limits[0].Requests != 3 {
+				t.Errorf("%v %% of %d: %v became %v", percent, tokens, before.Limits, after.Limits)
+			}
+			if d := after.Denied; len(d) != 1 || d[0].TokenID != "tok_flood" || d[0].Denied != 1997 {
+				t.Errorf("%v %% of %d: got %+v", percent, tokens, d)
+			}
 		}
+	}
+	few := slices.Concat(burst("tok_1", "lighthouse", noon(), 3), burst("tok_2", "lighthouse", noon(), 3), burst("tok_3", "lighthouse", noon(), 30))
+	if got := suggested(t, few, demand.SuggestOptions{Policies: always(p)}).Classes[0].Limits[0].Requests; got != 30 {
+		t.Errorf("with a busy customer: %d", got)
 	}
 }
 

@@ -30,7 +30,7 @@ func suggestCommand(e Environment) *cobra.Command {
 		Long: `Print the smallest limits that would have denied at most a part of the recorded demand.
 
 Each token weighs equally, however many requests it has. In a class of ten tokens or more, the 1 % of tokens (at least one) that the limits
-would deny the largest part of their requests cannot raise them.`,
+would deny the largest part of their requests cannot raise them; in one of three to nine, one that has ten times the requests of the next.`,
 		RunE: func(c *cobra.Command, _ []string) error { return s.run(c.Context(), e) },
 	}
 	flags := c.Flags()
