@@ -56,18 +56,28 @@ func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	return change, nil
 }
 
-// probe returns the ChangeError of a service that is not at its new address. An endpoint that does not answer is no error.
+// probe returns the ChangeError of a service that is not at its new address. An endpoint that does not answer is no error. All are probed at
+// the same time, because the caller may hold a lock.
 func (c *Change) probe() error {
+	var mu sync.Mutex
+	var refused error
+	var running sync.WaitGroup
 	for u, conn := range c.connections {
-		errs := u.probeAll(c.clients.ctx, conn, conn.endpoints.connected())
-		if wrong, ok := errors.AsType[*WrongServiceError](errors.Join(errs...)); ok {
-			return &ChangeError{u.service, wrong}
-		}
+		running.Go(func() {
+			errs := u.probeAll(c.clients.ctx, conn, conn.endpoints.connected())
+			if wrong, ok := errors.AsType[*WrongServiceError](errors.Join(errs...)); ok {
+				mu.Lock()
+				defer mu.Unlock()
+				refused = &ChangeError{u.service, wrong}
+			}
+		})
 	}
-	return nil
+	running.Wait()
+	return refused
 }
 
-// awaitReady connects, and waits until all connections are ready, at most for readyTimeout.
+// awaitReady connects, and waits until all connections are ready and each of their endpoints is connected or cannot be, at most for
+// readyTimeout.
 func (c *Change) awaitReady() {
 	ctx, cancel := context.WithTimeout(c.clients.ctx, readyTimeout)
 	defer cancel()
@@ -76,6 +86,7 @@ func (c *Change) awaitReady() {
 	}
 	for _, conn := range c.connections {
 		conn.await(ctx, func(s connectivity.State) bool { return s == connectivity.Ready })
+		conn.endpoints.awaitAttempts(ctx)
 	}
 }
 

@@ -2,6 +2,7 @@ package backendclient
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"slices"
 	"strings"
@@ -64,7 +65,8 @@ type endpoint struct {
 	cause string
 
 	proved     atomic.Bool // by a probe since it was connected
-	wrongSince time.Time   // guarded by endpoints.mu; see EndpointStatus
+	wrongSince time.Time   // guarded by endpoints.mu, like connected; see EndpointStatus
+	connected  int         // how many times it was
 }
 
 // endpoints are the endpoints of a connection to a service.
@@ -78,6 +80,7 @@ type endpoints struct {
 	picker    picker // of those that are ready and not ejected
 
 	mu       sync.Mutex
+	updated  chan struct{} // closed and replaced at each change of a state
 	all      []*endpoint
 	outliers outliers
 }
@@ -86,7 +89,7 @@ type endpoints struct {
 func newEndpoints(u *upstream, i intervals) *endpoints {
 	return &endpoints{
 		service: u.service, logger: u.logger, ejections: u.metrics.ejections, penalty: i.penalty, outliers: outliers{unit: i.ejection},
-		onReady: u.requestProbes,
+		onReady: u.requestProbes, updated: make(chan struct{}),
 		lookups: lookups{service: u.service, logger: u.logger, failures: u.metrics.failedLookups},
 	}
 }
@@ -150,10 +153,31 @@ func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
 		e.since = time.Now()
 	}
 	if changed && state == EndpointReady {
+		e.connected++
 		e.proved.Store(false)
 		s.onReady()
 	}
 	e.cause = cause // after readmitted, which clears it
+	close(s.updated)
+	s.updated = make(chan struct{})
+}
+
+// awaitAttempts waits until each endpoint has been connected or an attempt to connect has failed, at most until ctx ends.
+func (s *endpoints) awaitAttempts(ctx context.Context) {
+	for {
+		s.mu.Lock()
+		updated := s.updated
+		tried := !slices.ContainsFunc(s.all, func(e *endpoint) bool { return e.state == EndpointConnecting })
+		s.mu.Unlock()
+		if tried {
+			return
+		}
+		select {
+		case <-updated:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // publish makes the picker use the endpoints that are not ejected. The caller holds s.mu.

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 )
 
@@ -76,5 +77,25 @@ func TestAPickWithoutAnAnswerIsNoSuccess(t *testing.T) {
 				t.Errorf("%d successes, %d failures, %d in flight", got, e.failures.Load(), e.inFlight.Load())
 			}
 		})
+	}
+}
+
+// A probe that ends after its endpoint was connected again may have been answered by another program.
+func TestALateProbeProvesNothing(t *testing.T) {
+	u := &upstream{service: "audit", logger: slog.New(slog.DiscardHandler)}
+	s := &endpoints{logger: u.logger, onReady: func() {}, updated: make(chan struct{}), outliers: outliers{unit: time.Minute}}
+	e := s.newEndpoint("a")
+	s.add(e, nil)
+	connect := func() int {
+		s.update(e, balancer.SubConnState{ConnectivityState: connectivity.TransientFailure})
+		s.update(e, balancer.SubConnState{ConnectivityState: connectivity.Ready})
+		return s.timesConnected(e)
+	}
+	first, second := connect(), connect()
+	for connected, want := range map[int]bool{first: false, second: true} {
+		e.proved.Store(false)
+		if u.recordProbe(t.Context(), s, e, connected, nil); e.proved.Load() != want {
+			t.Errorf("a probe of connection %d of 2 proves: %t", connected, !want)
+		}
 	}
 }

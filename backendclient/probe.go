@@ -121,10 +121,13 @@ func (u *upstream) runProbes(ctx context.Context, interval time.Duration) {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		conn := u.acquire()
-		due := slices.DeleteFunc(conn.endpoints.connected(), func(e *endpoint) bool { return e.proved.Load() })
-		for i, err := range u.probeAll(ctx, conn, due) {
-			u.recordProbe(ctx, conn.endpoints, due[i], err)
+		var running sync.WaitGroup
+		for _, e := range conn.endpoints.connected() {
+			if connected := conn.endpoints.timesConnected(e); !e.proved.Load() {
+				running.Go(func() { u.recordProbe(ctx, conn.endpoints, e, connected, u.probe(ctx, conn, e)) })
+			}
 		}
+		running.Wait()
 		conn.calls.RUnlock()
 		select {
 		case <-u.probesDue:
@@ -142,11 +145,15 @@ func (u *upstream) requestProbes() {
 	}
 }
 
-// recordProbe records the result of a probe for the endpoint, and logs a change.
-func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, err error) {
+// recordProbe records the result of a probe for the endpoint, and logs a change. connected is how many times the endpoint had been connected
+// before the probe: a result for an earlier connection may be that of another program.
+func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, connected int, err error) {
 	_, wrong := errors.AsType[*WrongServiceError](err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if e.connected != connected {
+		return // a probe of the new connection follows
+	}
 	wasWrong := !e.wrongSince.IsZero()
 	line := u.logger.With(slog.String("service", u.service), slog.String("address", e.address))
 	switch {
@@ -161,6 +168,12 @@ func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, e
 			line.InfoContext(ctx, "the right service is at this address now")
 		}
 	}
+}
+
+func (s *endpoints) timesConnected(e *endpoint) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return e.connected
 }
 
 // connected returns the endpoints that are connected and healthy, also ejected ones.

@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
@@ -28,9 +32,11 @@ func answering(t *testing.T, answer func(method string, request []byte) error) (
 	return listener.Addr().String()
 }
 
-func serveAnswers(t *testing.T, listener net.Listener, answer func(method string, request []byte) error) (stop func()) {
+func serveAnswers(
+	t *testing.T, listener net.Listener, answer func(method string, request []byte) error, options ...grpc.ServerOption,
+) (stop func()) {
 	t.Helper()
-	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+	server := grpc.NewServer(append(options, grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		method, _ := grpc.MethodFromServerStream(stream)
 		if method == healthv1.Health_Watch_FullMethodName {
 			return status.Error(codes.Unimplemented, "no health checks")
@@ -40,7 +46,7 @@ func serveAnswers(t *testing.T, listener net.Listener, answer func(method string
 			return err
 		}
 		return answer(method, request.ProtoReflect().GetUnknown())
-	}))
+	}))...)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -158,4 +164,105 @@ func TestAnAddressOfAnotherServiceIsRefused(t *testing.T) {
 		t.Errorf("Prepare returned %v", err)
 	}
 	testkit.Must(t, getServer(t, clients))
+}
+
+// A gatedListener accepts connections only after open is closed.
+type gatedListener struct {
+	net.Listener
+
+	open <-chan struct{}
+}
+
+func (l gatedListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	<-l.open
+	return conn, err
+}
+
+// answers calls a function when the first call of a server has ended: that of health.
+type answers struct {
+	connections
+
+	first func()
+}
+
+func (a answers) HandleConn(context.Context, stats.ConnStats) {}
+func (a answers) HandleRPC(_ context.Context, s stats.RPCStats) {
+	if _, ended := s.(*stats.End); ended {
+		a.first()
+	}
+}
+
+// One of two endpoints of a new address is of another service, and is connected after the other one is ready.
+func TestAnAddressIsRefusedForAnEndpointThatConnectsLater(t *testing.T) {
+	here := startPlace(t)
+	clients := dial(t, here.only())
+	open := make(chan struct{})
+	right, wrong := listen(t, "127.0.0.1:0"), gatedListener{listen(t, "127.0.0.1:0"), open}
+	serveAnswers(t, right, func(string, []byte) error { return errProbed }, grpc.StatsHandler(answers{first: sync.OnceFunc(func() { close(open) })}))
+	serveAnswers(t, wrong, unimplemented)
+	to := here.only()
+	to.Audit.Address = "static:///" + right.Addr().String() + "," + wrong.Addr().String()
+	_, err := clients.Prepare(to)
+	if refused, _ := errors.AsType[*backendclient.WrongServiceError](err); refused == nil || refused.Address != wrong.Addr().String() {
+		t.Errorf("Prepare returned %v", err)
+	}
+}
+
+// The probes of two changed services wait for each other.
+func TestChangedServicesAreProbedAtTheSameTime(t *testing.T) {
+	here := startPlace(t)
+	clients := dial(t, here.only())
+	both := make(chan struct{}, 2)
+	var arrived atomic.Int32
+	meet := func(string, []byte) error {
+		if arrived.Add(1) == 2 {
+			both <- struct{}{}
+			both <- struct{}{}
+		}
+		<-both
+		return errProbed
+	}
+	to := here.only()
+	to.Audit.Address, to.Incident.Address = answering(t, meet), answering(t, func(method string, request []byte) error {
+		_ = meet(method, request)
+		return status.Error(codes.Unimplemented, "unknown service")
+	})
+	_, err := clients.Prepare(to)
+	refused, _ := errors.AsType[*backendclient.ChangeError](err)
+	if refused == nil || refused.Service != "incident" {
+		t.Errorf("Prepare returned %v", err)
+	}
+	for range 2 { // ends the calls if only one was made
+		select {
+		case both <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// The result of a probe does not wait for those of other endpoints.
+func TestAWrongEndpointIsFoundWhileAnotherDoesNotAnswer(t *testing.T) {
+	release := make(chan struct{})
+	hanging := answering(t, func(string, []byte) error { <-release; return errProbed })
+	defer close(release)
+	upstreams := at("passthrough:///x")
+	upstreams.Audit.Address = "static:///" + hanging + "," + answering(t, unimplemented)
+	clients := dial(t, upstreams)
+	eventually(t, clients, func() bool {
+		all := clients.Endpoints()["audit"]
+		return len(all) == 2 && all[0].State == backendclient.EndpointReady && all[1].State == backendclient.EndpointReady
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less than the timeout of a probe
+	defer cancel()
+	ended := make(chan error)
+	go func() { ended <- clients.RunProbes(ctx) }()
+	for ctx.Err() == nil && len(clients.WrongServices()) == 0 {
+		runtime.Gosched()
+	}
+	if len(clients.WrongServices()) != 1 {
+		t.Error("the wrong endpoint was not found while the other one did not answer")
+	}
+	cancel()
+	must(t, <-ended)
 }
