@@ -61,6 +61,35 @@ func (v *validator) certificate(key string, content map[string][]byte) {
 	v.loaded.Certificates = append(v.loaded.Certificates, Certificate{key, begins, ends})
 }
 
+// Reread returns the certificates that are in use if the files of the configuration are read again, by key: those of a group of files that
+// fit together, and else those of inUse.
+func (l Loaded) Reread(inUse []Certificate) []Certificate {
+	v := &validator{loaded: &Loaded{Config: l.Config}}
+	v.files()
+	isRefused := func(c Certificate) bool {
+		return slices.ContainsFunc(v.problems, func(p Problem) bool { return parentKey(p.Key) == parentKey(c.Key) })
+	}
+	list := slices.DeleteFunc(v.loaded.Certificates, isRefused)
+	for _, c := range inUse {
+		if isRefused(c) {
+			list = append(list, c)
+		}
+	}
+	return sortedByKey(list)
+}
+
+// WithFirst returns the certificates, with those of connections that are made only at the start as they were then.
+func WithFirst(now, first []Certificate) []Certificate {
+	atStart := func(c Certificate) bool { return strings.HasPrefix(c.Key, "tracing.") }
+	list := slices.DeleteFunc(slices.Clone(now), atStart)
+	return sortedByKey(append(list, slices.DeleteFunc(slices.Clone(first), func(c Certificate) bool { return !atStart(c) })...))
+}
+
+func sortedByKey(list []Certificate) []Certificate {
+	slices.SortFunc(list, func(a, b Certificate) int { return strings.Compare(a.Key, b.Key) })
+	return list
+}
+
 // parseCertificates returns the certificates of a PEM file, without those that cannot be parsed.
 func parseCertificates(content []byte) (list []*x509.Certificate) {
 	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {

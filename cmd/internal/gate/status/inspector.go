@@ -48,6 +48,7 @@ type Active struct {
 	Policies      *ratelimit.Policies
 	Gateway       *gateway.Gateway
 	LastReload    *admin.Reload // nil if there was none
+	Certificates  []config.Certificate
 }
 
 // Redis is the part of the limiter that counts in Redis.
@@ -223,6 +224,6 @@ func (i *Inspector) Configuration() admin.Configuration {
 	active := i.options.Active()
 	return admin.Configuration{
 		Version: active.Version, Since: active.Since, File: active.Loaded.Path, LastReload: active.LastReload,
-		Certificates: active.Loaded.Certificates, Values: active.Loaded.Effective(),
+		Certificates: active.Certificates, Values: active.Loaded.Effective(),
 	}
 }

@@ -110,11 +110,13 @@ func (r *reloader) reloadLocked(t trigger) error {
 		return nil // the files are being written: a later poll reads them
 	}
 	r.watcher.loaded, r.triedAt = beforeLoad, r.clock()
-	if err != nil {
-		return r.reportRefused(t, err)
+	var next *snapshot
+	var change *backendclient.Change
+	if err == nil {
+		next, change, err = r.prepare(before, loaded)
 	}
-	next, change, err := r.prepare(before, loaded)
 	if err != nil {
+		r.active.setCertificates(before.loaded.Reread(*r.active.certificates.Load()))
 		return r.reportRefused(t, err)
 	}
 	if !slices.Equal(next.files, before.files) {
@@ -154,6 +156,7 @@ func upstreamProblems(loaded config.Loaded, err error) config.Problems {
 // apply makes a snapshot active and applies its settings to the parts of the process. It cannot fail. The caller holds r.mu.
 func (r *reloader) apply(before, next *snapshot) {
 	r.active.snapshot.Store(next)
+	r.active.setCertificates(next.loaded.Certificates)
 	r.parts.apply(next.loaded)
 	for _, a := range expired(before.policies, next.policies, r.clock()) {
 		r.logger.Info("limits expired", slog.String("key", a.Key), slog.String("origin", a.Origin),

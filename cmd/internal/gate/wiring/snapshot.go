@@ -71,14 +71,22 @@ func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) 
 // active is the active configuration.
 type active struct {
 	// A request loads the snapshot once, so it never uses parts of two configurations.
-	snapshot   atomic.Pointer[snapshot]
-	lastReload atomic.Pointer[admin.Reload]
+	snapshot     atomic.Pointer[snapshot]
+	lastReload   atomic.Pointer[admin.Reload]
+	certificates atomic.Pointer[[]config.Certificate] // in use: files are read for each connection, also while a reload is refused
 }
 
 func newActive(first *snapshot) *active {
 	a := new(active)
 	a.snapshot.Store(first)
+	a.certificates.Store(&first.loaded.Certificates)
 	return a
+}
+
+// setCertificates sets the certificates that were read last.
+func (a *active) setCertificates(list []config.Certificate) {
+	list = config.WithFirst(list, *a.certificates.Load())
+	a.certificates.Store(&list)
 }
 
 // ServeHTTP handles a request of the public API under the active snapshot.
@@ -91,7 +99,7 @@ func (a *active) report() status.Active {
 	s := a.snapshot.Load()
 	return status.Active{
 		Loaded: &s.loaded, Version: s.version, LimitsVersion: s.limitsVersion, Since: s.since, Policies: s.policies, Gateway: s.gateway,
-		LastReload: a.lastReload.Load(),
+		LastReload: a.lastReload.Load(), Certificates: *a.certificates.Load(),
 	}
 }
 
@@ -107,7 +115,7 @@ func (a *active) Describe(descs chan<- *prometheus.Desc) { descs <- certificateD
 
 // Collect implements [prometheus.Collector]: it collects the ends of the certificates.
 func (a *active) Collect(metrics chan<- prometheus.Metric) {
-	for _, c := range a.snapshot.Load().loaded.Certificates {
+	for _, c := range *a.certificates.Load() {
 		metrics <- prometheus.MustNewConstMetric(certificateDesc(), prometheus.GaugeValue, float64(c.Ends.Unix()), c.Key)
 	}
 }
