@@ -438,3 +438,18 @@ func TestStreamsAreNotCounted(t *testing.T) {
 		t.Errorf("the breaker is %s", s.State)
 	}
 }
+
+// The breaker of the service is that which refuses most, and those of its other methods may be closed.
+func TestEachMethodHasItsOwnBreaker(t *testing.T) {
+	clients := broken(t, &wire{})
+	for method, want := range map[string]backendclient.BreakerState{
+		"GetServer": backendclient.BreakerOpen, "ListServers": backendclient.BreakerClosed, "NoSuch": backendclient.BreakerClosed,
+	} {
+		if got := clients.MethodBreaker("fleet", method).State; got != want {
+			t.Errorf("the breaker of %s is %s, want %s", method, got, want)
+		}
+	}
+	if got := clients.MethodBreaker("identity", "WatchRevocations").State; got != backendclient.BreakerClosed {
+		t.Errorf("a stream has the breaker %s", got)
+	}
+}

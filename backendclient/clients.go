@@ -150,6 +150,16 @@ func (c *Clients) Breakers() map[string]BreakerStatus {
 	return states
 }
 
+// MethodBreaker returns the status of the breaker of a method, such as "GetServer"; closed if there is none.
+func (c *Clients) MethodBreaker(service, method string) BreakerStatus {
+	if u := c.upstreams[service]; u != nil && u.methods[method] != nil {
+		if b := u.methods[method].breaker.Load(); b != nil {
+			return b.current()
+		}
+	}
+	return BreakerStatus{State: BreakerClosed}
+}
+
 // Close closes the connections and ends the calls on them.
 func (c *Clients) Close() error {
 	c.stop()

@@ -9,17 +9,16 @@ import (
 
 func TestExplainKnowsForWhatABreakerIsOpen(t *testing.T) {
 	for _, c := range []struct {
-		breaker admin.Breaker
-		refused bool // a call of ListServers for team a
+		breaker backendclient.BreakerStatus
+		refused bool // a call for team a
 	}{
-		{admin.Breaker{State: backendclient.BreakerOpen, Methods: []string{"GetServer", "ListServers"}}, true},
-		{admin.Breaker{State: backendclient.BreakerOpen, Methods: []string{"GetServer"}}, false},
-		{admin.Breaker{State: backendclient.BreakerOpen, Methods: []string{"ListServers"}, Team: "a"}, true},
-		{admin.Breaker{State: backendclient.BreakerOpen, Methods: []string{"ListServers"}, Team: "b"}, false},
-		{admin.Breaker{State: backendclient.BreakerHalfOpen, Methods: []string{"ListServers"}}, false},
-		{admin.Breaker{State: backendclient.BreakerClosed}, false},
+		{backendclient.BreakerStatus{State: backendclient.BreakerOpen}, true},
+		{backendclient.BreakerStatus{State: backendclient.BreakerOpen, Team: "a"}, true},
+		{backendclient.BreakerStatus{State: backendclient.BreakerOpen, Team: "b"}, false},
+		{backendclient.BreakerStatus{State: backendclient.BreakerHalfOpen}, false},
+		{backendclient.BreakerStatus{State: backendclient.BreakerClosed}, false},
 	} {
-		if err := serviceErr(admin.Service{Name: "fleet", Breaker: &c.breaker}, "ListServers", "a"); (err != nil) != c.refused {
+		if err := serviceErr(admin.Service{Name: "fleet"}, c.breaker, "a"); (err != nil) != c.refused {
 			t.Errorf("%+v: %v", c.breaker, err)
 		}
 	}

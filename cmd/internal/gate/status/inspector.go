@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -192,7 +191,9 @@ func (i *Inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 		Explanation: active.Gateway.Explain(gateway.ExplainRequest{
 			Method: q.Method, Path: q.Path,
 			Principal: token.principal, Revoked: token.revoked, Assignment: token.assignment, Decision: token.decision, LimiterErr: token.err,
-			ServiceErr: func(name, method string) error { return serviceErr(service(name), method, token.state.Token.TeamID) },
+			ServiceErr: func(name, method string) error {
+				return serviceErr(service(name), i.options.Clients.MethodBreaker(name, method), token.state.Token.TeamID)
+			},
 		}),
 	}
 	if x.Route != nil && x.Route.Service != "" {
@@ -202,11 +203,11 @@ func (i *Inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 	return x
 }
 
-// serviceErr returns the error with which a call of a method of the service for a team fails at once, or nil if a call would be sent.
-func serviceErr(s admin.Service, method, team string) error {
-	b := s.Breaker
+// serviceErr returns the error with which a call of a service for a team fails at once, or nil if a call would be sent. The breaker is that
+// of the method.
+func serviceErr(s admin.Service, b backendclient.BreakerStatus, team string) error {
 	switch {
-	case b.State == backendclient.BreakerOpen && slices.Contains(b.Methods, method) && (b.Team == "" || b.Team == team):
+	case b.State == backendclient.BreakerOpen && (b.Team == "" || b.Team == team):
 		return &backendclient.Error{Service: s.Name, Code: codes.Unavailable, Reason: backendclient.ReasonBreakerOpen}
 	case s.State == stateUnavailable:
 		return &backendclient.Error{Service: s.Name, Code: codes.Unavailable}

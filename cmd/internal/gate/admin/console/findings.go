@@ -232,13 +232,14 @@ func diagnoseEviction(s admin.Store) []Finding {
 const (
 	// slowLatency is the latency that 99 % of the requests of operations are promised: deploy/prometheus/rules/objectives.yaml.
 	slowLatency = .5
-	// minSlowCalls is the number of calls in ten seconds from which their 99th percentile is a finding.
-	minSlowCalls = 20
+	// minCalls is the number of calls in ten seconds from which their 99th percentile is a finding, and minSlowCalls how many of them are
+	// slow: of fewer than a hundred, the percentile is the slowest one.
+	minCalls, minSlowCalls = 20, 2
 )
 
 // diagnoseLatency finds a service that is so slow that requests miss the objective of their latency.
 func diagnoseLatency(name string, l Latencies) *Finding {
-	if l.P99 == nil || l.P99.Seconds < slowLatency || l.Calls < minSlowCalls {
+	if l.P99 == nil || l.P99.Seconds < slowLatency || l.Calls < minCalls || l.slow < minSlowCalls {
 		return nil
 	}
 	text := func(l *Latency) string {

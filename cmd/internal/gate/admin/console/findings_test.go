@@ -438,13 +438,17 @@ func TestFindingsOfSlowServices(t *testing.T) {
 		metrics.call("fleet", "OK", 19, 5*time.Second)
 		waitSamples(1)
 		check() // too few calls
+		metrics.call("fleet", "OK", 1, 5*time.Second)
+		metrics.call("fleet", "OK", 19, time.Millisecond)
+		waitSamples(1)
+		check() // one slow call of twenty
 		metrics.call("fleet", "OK", 60, time.Millisecond)
 		metrics.call("fleet", "DeadlineExceeded", 40, 5*time.Second)
 		waitSamples(1)
 		l := check(console.Finding{
 			Key: "slow:fleet", Verdict: "impaired", Runbook: "services.md#a-service-is-slow",
 			Text:   "fleet: slow, half of its calls take 8ms and one in a hundred 9.775s in the last 10s",
-			Detail: "in the last 5m: 9ms and 9.818s",
+			Detail: "in the last 5m: 8ms and 9.791s",
 		})
 		if l.Calls != 100 || l.P99.Seconds != 9.775 {
 			t.Errorf("got %+v", l)

@@ -103,6 +103,8 @@ type Latencies struct {
 
 	P50Of5m *Latency `json:"p50_of_5m"` // of the last five minutes
 	P99Of5m *Latency `json:"p99_of_5m"`
+
+	slow uint64 // calls in the last point that took slowLatency or longer
 }
 
 // latencies returns the latencies of each service.
@@ -116,8 +118,10 @@ func (h *history) latencies() map[string]Latencies {
 			P50: quantile(.5, h.bounds, last), P99: quantile(.99, h.bounds, last),
 			P50Of5m: quantile(.5, h.bounds, longer), P99Of5m: quantile(.99, h.bounds, longer),
 		}
-		for _, n := range last {
-			l.Calls += uint64(n)
+		for bucket, n := range last {
+			if l.Calls += uint64(n); bucket > 0 && h.bounds[bucket-1] >= slowLatency {
+				l.slow += uint64(n)
+			}
 		}
 		all[name] = l
 	}
