@@ -146,7 +146,7 @@ func (s browser) checkTree(t *testing.T, width int64) {
 			t.Errorf("%d pixels: %d of role %s, want %d: %q", width, len(got), role, want, got)
 		}
 	}
-	for _, want := range []string{"Dependencies", "Busiest tokens", "Explain a request", "Configuration"} {
+	for _, want := range []string{"Dependencies", "Busiest tokens at this gateway only", "Explain a request as this gateway only would answer it", "Configuration"} {
 		if !slices.Contains(byRole["region"], want) || !slices.Contains(byRole["heading"], want) {
 			t.Errorf("%d pixels: there is no region %q with its heading: %q, %q", width, want, byRole["region"], byRole["heading"])
 		}

@@ -8,7 +8,7 @@ import (
 // An advice is what an operator reads first about a kind of finding, a line each. NAME stands for the dependency.
 type advice struct {
 	impact   string // what clients see
-	deadline string // when it becomes worse, and what happens then; "" if it stays as it is
+	deadline string // when it becomes worse, and what happens then, or when it ends
 	action   string // the first thing to do
 }
 
@@ -16,6 +16,8 @@ const (
 	uncachedTokens  = "requests with a token that is not cached get 503; cached tokens work"
 	staleForKey     = "authn.stale_for"
 	uncachedLater   = "cached tokens end " + staleForKey + " after their last lookup; then all requests get 503"
+	untilRedis      = "it stays so until Redis answers"
+	untilOne        = "it stays so until all gateways have the same"
 	oldConfig       = "requests are served with the configuration from before"
 	restartFails    = "a restart may fail, or begin with the new configuration"
 	findRedis       = "run redis-cli ping from this machine; then read the log of Redis"
@@ -29,14 +31,20 @@ var advices = map[string]advice{
 		"nothing during a deployment; else find in its log what stopped it",
 	},
 	"breaker": {
-		"requests that need NAME get 503 at once; the rest of the API works", "", "read the log of NAME, and see what was deployed last",
+		"requests that need NAME get 503 at once; the rest of the API works",
+		"when the breakers of more methods open; it ends when the probes of NAME succeed",
+		"read the log of NAME, and see what was deployed last",
 	},
 	"breaker:identity": {uncachedTokens, uncachedLater, "read the log of identity, and see what was deployed last"},
 	"connection": {
-		"requests that need NAME get 503; the rest of the API works", "", "see whether NAME runs and answers at upstreams.NAME.address",
+		"requests that need NAME get 503; the rest of the API works",
+		"it stays so until NAME answers",
+		"see whether NAME runs and answers at upstreams.NAME.address",
 	},
 	"wrong": {
-		"requests that need NAME and go to these addresses get 501", "", "set upstreams.NAME.address to the address of NAME, and reload",
+		"requests that need NAME and go to these addresses get 501",
+		"it stays so until NAME is at its addresses",
+		"set upstreams.NAME.address to the address of NAME, and reload",
 	},
 	"wrong:identity":      {uncachedTokens, uncachedLater, "set upstreams.identity.address to the address of identity, and reload"},
 	"connection:identity": {uncachedTokens, uncachedLater, "see whether identity runs and answers at upstreams.identity.address"},
@@ -45,16 +53,23 @@ var advices = map[string]advice{
 		"if lookups fail too, revoked tokens work for up to " + staleForKey, "see in the log of identity why it ends the stream",
 	},
 	"connection:capacity": {
-		"some requests get 503 at once and are not counted", "", "find the slow service below; else add gateways",
+		"some requests get 503 at once and are not counted",
+		"with more or slower requests, more of them get 503",
+		"find the slow service below; else add gateways",
 	},
 	"connection:connections": {
-		"idle connections are closed; if none is idle, new ones are refused", "", "see in the access log who opens them; else add gateways",
+		"idle connections are closed; if none is idle, new ones are refused",
+		"as clients open more, more are refused",
+		"see in the access log who opens them; else add gateways",
 	},
-	"limiter:local": {"requests are served; each gateway enforces its share of the limits", "", findRedis},
-	"limiter:allow": {"requests are served without limits; services get all that clients send", "", findRedis},
-	"limiter:deny":  {"every request gets 503", "", findRedis},
+	"limiter:local": {"requests are served; each gateway enforces its share of the limits", untilRedis, findRedis},
+	"limiter:allow": {
+		"requests are served without limits; services get all that clients send",
+		"if that is more than services bear, they fail; " + untilRedis, findRedis,
+	},
+	"limiter:deny": {"every request gets 503", untilRedis, findRedis},
 	"eviction": {
-		"a token whose usage was evicted may send as much again", "",
+		"a token whose usage was evicted may send as much again", "with each key that Redis evicts while its memory is full",
 		"raise maxmemory to what opsgate size computes, then set maxmemory-policy noeviction",
 	},
 	"slow": {
@@ -63,12 +78,16 @@ var advices = map[string]advice{
 		"see what NAME waits for, usually its database, and what was deployed last",
 	},
 	"failures": {
-		"500, 503 or 504 on these routes", "", "see the dependencies below; else search the log for these routes",
+		"500, 503 or 504 on these routes",
+		"if a service is the cause and its breaker opens, all requests that need it get 503",
+		"see the dependencies below; else search the log for these routes",
 	},
 	"certificate": {action: "renew it and replace its file; a restart is not needed"},
 	"reload":      {oldConfig, restartFails, "read its problems; then run opsgate check --live and opsgate diff with its file"},
 	"gateways:cut-off": {
-		"limits there are not shared with the other gateways", "", "run redis-cli ping from that machine; then check its network",
+		"limits there are not shared with the other gateways",
+		"it stays so until that gateway reaches Redis",
+		"run redis-cli ping from that machine; then check its network",
 	},
 	"gateways:silent": {
 		"if it runs without Redis, its limits are not shared", "after ten minutes it is no longer listed",
@@ -77,9 +96,9 @@ var advices = map[string]advice{
 	"gateways:refused": {
 		oldConfig + " there", restartFails + " there", "read its problems there; then run opsgate check --live with its file",
 	},
-	"gateways:configurations": {"gateways may answer the same request differently", "", compareGateways},
-	"gateways:sets of limits": {"a token has other limits at another gateway; its usage is shared", "", compareGateways},
-	"gateways:builds":         {"clients meet two versions of the gateway", "", "finish or roll back the upgrade"},
+	"gateways:configurations": {"gateways may answer the same request differently", untilOne, compareGateways},
+	"gateways:sets of limits": {"a token has other limits at another gateway; its usage is shared", untilOne, compareGateways},
+	"gateways:builds":         {"clients meet two versions of the gateway", untilOne, "finish or roll back the upgrade"},
 	"dns": {
 		"none while the addresses from before answer", "once these addresses have changed, requests that need NAME get 503",
 		"look up the host of upstreams.NAME.address with dig on this machine, and restore its record or the name server",

@@ -31,7 +31,7 @@ func diagnoseCertificates(list []config.Certificate, now time.Time) (findings []
 		}
 		if left <= 0 {
 			f.Verdict, f.Text = verdictBroken, c.Key+" expired "+duration.Rounded(-left)+" ago"
-			f.Impact, f.Deadline = withoutCertificate(c.Key), ""
+			f.Impact, f.Deadline = withoutCertificate(c.Key), "it stays so until it is renewed"
 		} else if wait > 0 {
 			f.Verdict, f.Text = verdictBroken, c.Key+" is not valid for another "+duration.Rounded(wait)
 			f.Impact, f.Deadline = withoutCertificate(c.Key), "it stays so until "+c.Begins.Format(time.DateTime)+" UTC"

@@ -139,8 +139,16 @@ func TestStreamsEndWhenTheGatewayDrains(t *testing.T) {
 	c.Drain()
 	c.Drain() // has no effect
 	for _, r := range clients {
-		if s, ok := r.state(t); !ok || !s.Draining || s.Findings[0].Key != "draining" {
-			t.Errorf("the last state is %+v", s)
+		s, ok := r.state(t)
+		if !ok || !s.Draining {
+			t.Fatalf("the last state is %+v", s)
+		}
+		want := []console.Finding{{
+			Key: "draining", Verdict: "impaired", Text: "This gateway is draining: it will stop, and load balancers send it no more requests",
+			Runbook: "gateways.md#a-gateway-is-draining",
+		}}
+		if diff := diffFindings(t, want, s.Findings); diff != "" {
+			t.Error(diff)
 		}
 		if _, ok := r.state(t); ok {
 			t.Error("the stream does not end")

@@ -32,7 +32,7 @@ type Finding struct {
 
 	// What an operator reads first, a line each.
 	Impact   string `json:"impact"`   // what clients see: "requests of incidents get 503; the rest of the API works"
-	Deadline string `json:"deadline"` // when it becomes worse, and what happens then; "" if it stays as it is
+	Deadline string `json:"deadline"` // when it becomes worse, and what happens then; or when it ends
 	Action   string `json:"action"`   // the first thing to do: a command, a query, or where to look
 	Runbook  string `json:"runbook"`  // page and section in docs/operate/runbooks, such as "limits.md#redis-is-unavailable"
 }

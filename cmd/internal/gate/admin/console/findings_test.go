@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,8 +21,8 @@ import (
 func diffFindings(t *testing.T, want, got []console.Finding) string {
 	t.Helper()
 	for _, f := range got {
-		if f.Impact == "" || f.Action == "" || f.Runbook == "" {
-			t.Errorf("%s has impact %q, action %q and runbook %q", f.Key, f.Impact, f.Action, f.Runbook)
+		if slices.Contains([]string{f.Impact, f.Deadline, f.Action, f.Runbook}, "") {
+			t.Errorf("%s lacks a line: %+v", f.Key, f)
 		}
 		if text := f.Impact + f.Deadline + f.Action; strings.ContainsAny(text, "\n%") || strings.Contains(text, "NAME") {
 			t.Errorf("%s advises %q", f.Key, text)
@@ -98,7 +99,8 @@ func TestFindingsSayImpactDeadlineAndAction(t *testing.T) {
 	}
 	want := [][4]string{
 		{
-			"breaker:fleet", "requests of team a that need fleet get 503 at once; other teams are served", "",
+			"breaker:fleet", "requests of team a that need fleet get 503 at once; other teams are served",
+			"when the breakers of more methods open; it ends when the probes of fleet succeed",
 			"read the log of fleet, and see what was deployed last",
 		},
 		{
@@ -107,7 +109,8 @@ func TestFindingsSayImpactDeadlineAndAction(t *testing.T) {
 			"see whether identity runs and answers at upstreams.identity.address",
 		},
 		{
-			"breaker:incident", "requests that need incident (/v1/incidents, /v1/status-pages) get 503 at once; the rest of the API works", "",
+			"breaker:incident", "requests that need incident (/v1/incidents, /v1/status-pages) get 503 at once; the rest of the API works",
+			"when the breakers of more methods open; it ends when the probes of incident succeed",
 			"read the log of incident, and see what was deployed last",
 		},
 		{
@@ -293,6 +296,12 @@ func TestFindings(t *testing.T) {
 		}, []console.Finding{{
 			Key: "limiter:local", Verdict: "impaired",
 			Text:    "redis: unavailable for 1m30s; limits are counted by each gateway separately, with a share of 1/3 each",
+			Runbook: "limits.md#redis-is-unavailable",
+		}}},
+		{"Redis is unavailable, and all requests are admitted", func(s *fakeSource) {
+			s.store = admin.Store{Mode: "allow", Since: &lost}
+		}, []console.Finding{{
+			Key: "limiter:allow", Verdict: "impaired", Text: "redis: unavailable for 1m30s; limits are not counted, every request is admitted",
 			Runbook: "limits.md#redis-is-unavailable",
 		}}},
 		{"Redis is unavailable, and all requests are denied", func(s *fakeSource) {
