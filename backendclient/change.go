@@ -56,8 +56,8 @@ func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	return change, nil
 }
 
-// probe returns the ChangeError of a service that is not at its new address. An endpoint that does not answer is no error. All are probed at
-// the same time, because the caller may hold a lock.
+// probe returns the ChangeError of a service that is not at its new address. An endpoint that does not answer is no error. All are probed
+// at the same time, because the caller may hold a lock.
 func (c *Change) probe() error {
 	var mu sync.Mutex
 	var refused error

@@ -145,8 +145,8 @@ func (u *upstream) requestProbes() {
 	}
 }
 
-// recordProbe records the result of a probe for the endpoint, and logs a change. connected is how many times the endpoint had been connected
-// before the probe: a result for an earlier connection may be that of another program.
+// recordProbe records the result of a probe for the endpoint, and logs a change. connected is how many times the endpoint had been
+// connected before the probe: a result for an earlier connection may be that of another program.
 func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, connected int, err error) {
 	_, wrong := errors.AsType[*WrongServiceError](err)
 	s.mu.Lock()

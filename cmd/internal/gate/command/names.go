@@ -55,7 +55,8 @@ func named(id, name string) string {
 
 // isRightToLeft reports whether a character is in a block of letters that are written from right to left.
 func isRightToLeft(c rune) bool {
-	return c >= 0x590 && c < 0x900 || c >= 0xfb1d && c < 0xfe00 || c >= 0xfe70 && c < 0xff00 || c >= 0x10800 && c < 0x11000 || c >= 0x1e800 && c < 0x1f000
+	return c >= 0x590 && c < 0x900 || c >= 0xfb1d && c < 0xfe00 || c >= 0xfe70 && c < 0xff00 ||
+		c >= 0x10800 && c < 0x11000 || c >= 0x1e800 && c < 0x1f000
 }
 
 // tokenNames are the names of a token and its team; "" if they are not known.

@@ -28,7 +28,8 @@ type suggestionText struct {
 func (s suggestionText) yaml() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# The smallest limits that would have denied the tokens of each class at most %s of their requests on average, "+
-		"without the\n# 1%% of tokens that they would have denied most (at least one of ten, or an outlier of three), computed from\n", s.command.DenyAtMost.text)
+		"without the\n# 1%% of tokens that they would have denied most (at least one of ten, or an outlier of three), computed from\n",
+		s.command.DenyAtMost.text)
 	fmt.Fprintf(&b, "# %d requests of %d tokens, a sample of %s,\n", s.Requests, s.Tokens, sampleText(s.about))
 	fmt.Fprintf(&b, "# %s.\n", periodText(s.From, s.To))
 	for _, warning := range s.warnings() {

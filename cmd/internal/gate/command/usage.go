@@ -211,7 +211,7 @@ func writeUsageCSV(w io.Writer, v usageView, withNames bool) error {
 
 // plainCell returns a name as a cell that spreadsheets do not read as a formula.
 func plainCell(name string) string {
-	if name != "" && strings.Contains("=+-@\t\r", name[:1]) {
+	if strings.IndexAny(name, "=+-@\t\r") == 0 {
 		return "'" + name
 	}
 	return name

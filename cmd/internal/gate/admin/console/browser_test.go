@@ -60,7 +60,7 @@ func TestPageShowsBreakerState(t *testing.T) {
 		t.Errorf("the verdict is %s", got)
 	}
 	if got := s.text("headline-advice"); got != "Impact\nrequests that need fleet (/v1/servers, /v1/server-groups) get 503 at once; the rest of the API works\n"+
-		"Gets worse\nwhen the breakers of more methods open; it ends when the probes of fleet succeed\nDo first\nread the log of fleet, and see what was deployed last" {
+		"Later\nwhen the breakers of more methods open; it ends when the probes of fleet succeed\nDo first\nread the log of fleet, and see what was deployed last" {
 		t.Errorf("the advice is %q", got)
 	}
 	s.KeepPicture("outage.png")

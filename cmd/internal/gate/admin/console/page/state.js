@@ -23,7 +23,7 @@ $('headline-runbook').append(runbookLink());
 
 // showAdvice fills a list with what an operator reads first about a finding.
 const showAdvice = (list, f) => {
-  const lines = f.impact ? [['Impact', f.impact], ['Gets worse', f.deadline], ['Do first', f.action]] : [];
+  const lines = f.impact ? [['Impact', f.impact], ['Later', f.deadline], ['Do first', f.action]] : [];
   while (list.children.length > lines.length) list.lastChild.remove();
   lines.forEach(([name, text], i) => {
     const line = list.children[i] || list.appendChild(el('div', {}, el('dt'), ' ', el('dd')));

@@ -1,0 +1,88 @@
+package console_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"google.golang.org/grpc"
+
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/cmd/internal/test/testkit"
+	"opsgate/ratelimit/redisstore/redistest"
+)
+
+// startWith starts a gateway with another line of upstreams, in which FLEET and OTHERS stand for the addresses of the services.
+func startWith(t *testing.T, upstreams, more string) *gateway {
+	t.Helper()
+	g := &gateway{services: startServices(t), file: filepath.Join(t.TempDir(), "opsgate.yaml"), listen: "127.0.0.1:0"}
+	text := "listen: 127.0.0.1:0\nshutdown: {drain_wait: 0s}\nupstreams: {" + upstreams + "}\n" + more
+	text = strings.NewReplacer("FLEET", g.fleet, "OTHERS", g.Address).Replace(text)
+	testkit.Must(t, os.WriteFile(g.file, []byte(text), 0o600))
+	g.run(t)
+	return g
+}
+
+// The headline, what clients see, and the first action are on the page in each state that operators meet first.
+func TestPageShowsCauseImpactAndAction(t *testing.T) {
+	const usual = `fleet: {address: "FLEET"}, monitoring: &others {address: "OTHERS"}, incident: *others, audit: *others, identity: *others`
+	wrong := grpc.NewServer()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	go func() { _ = wrong.Serve(listener) }()
+	defer wrong.Stop()
+	soon := tlsfilestest.NewAuthority(t, "root").Valid(t, 1, time.Time{}, time.Now().Add(5*24*time.Hour))
+	files := tlsfilestest.Write(t, soon.Certificate, soon.Key)
+	for _, test := range []struct {
+		name, upstreams, more, headline string
+		use                             func(*gateway)
+	}{
+		{"calm", usual, "", "Everything is well", func(g *gateway) { g.servers(t) }},
+		{"wrong-address", strings.Replace(usual, "incident: *others", fmt.Sprintf("incident: {address: %q}", listener.Addr()), 1), "",
+			"incident: wrong service at its address", func(g *gateway) { g.servers(t) }},
+		{"slow-service", usual, "rate_limit: {limits: [{requests: 1000, per: 1s}]}\n", "fleet: slow", func(g *gateway) {
+			g.Takes.Store(int64(700 * time.Millisecond))
+			var requests sync.WaitGroup
+			for range 30 {
+				requests.Go(func() { g.servers(t) })
+			}
+			requests.Wait()
+		}},
+		{"certificate", usual, fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", files[0], files[1]), "tls.cert_file expires in ", func(*gateway) {}},
+		{"lost-redundancy", strings.Replace(usual, `"FLEET"`, `"static:///FLEET,127.0.0.1:1"`, 1), "", "fleet: ", func(g *gateway) { g.servers(t) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := startWith(t, test.upstreams, test.more)
+			test.use(g)
+			s := show(t, g)
+			s.headline(test.headline)
+			if test.name != "calm" {
+				s.eventually("there is advice", `/^Impact\n.+\nLater\n.+\nDo first\n.+/.test(document.getElementById("headline-advice").innerText)`)
+			}
+			s.screenshot(test.name + ".png")
+		})
+	}
+}
+
+func TestPageOfTwoGatewaysWithoutRedis(t *testing.T) {
+	server := redistest.Start(t)
+	link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "redis", "127.0.0.1:0", server.Addr())
+	testkit.Must(t, link.Start())
+	t.Cleanup(link.Stop)
+	keys := fmt.Sprintf("store: redis, redis: {addresses: [%q]}, ", link.Listen)
+	first, second := startCounting(t, keys, ""), startCounting(t, keys, "")
+	s := show(t, first)
+	s.eventually("both are shown", rowOf(second)+".includes('✓ shared')")
+	link.Stop()
+	s.eventually("Redis is gone", `document.getElementById("headline").innerText.startsWith("redis: unavailable")`, func() { first.servers(t); second.servers(t) })
+	s.eventually("the age of the others is shown", `document.getElementById("gateways-note").innerText.includes(". They are as they were ")`)
+	s.screenshot("redis-dead.png")
+}
