@@ -264,5 +264,5 @@ func TestAWrongEndpointIsFoundWhileAnotherDoesNotAnswer(t *testing.T) {
 		t.Error("the wrong endpoint was not found while the other one did not answer")
 	}
 	cancel()
-	must(t, <-ended)
+	testkit.Must(t, <-ended)
 }

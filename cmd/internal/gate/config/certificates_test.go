@@ -9,7 +9,6 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
-	"opsgate/backendclient/testkit"
 )
 
 // A chain ends with its first certificate or an issuer that this needs, not with a certificate that clients do not use.

@@ -15,8 +15,8 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
-	"opsgate/cmd/internal/test/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -65,9 +65,9 @@ func TestPageShowsCauseImpactAndAction(t *testing.T) {
 			s := show(t, g)
 			s.headline(test.headline)
 			if test.name != "calm" {
-				s.eventually("there is advice", `/^Impact\n.+\nLater\n.+\nDo first\n.+/.test(document.getElementById("headline-advice").innerText)`)
+				s.Eventually("there is advice", `/^Impact\n.+\nLater\n.+\nDo first\n.+/.test(document.getElementById("headline-advice").innerText)`)
 			}
-			s.screenshot(test.name + ".png")
+			s.KeepPicture(test.name + ".png")
 		})
 	}
 }
@@ -80,9 +80,9 @@ func TestPageOfTwoGatewaysWithoutRedis(t *testing.T) {
 	keys := fmt.Sprintf("store: redis, redis: {addresses: [%q]}, ", link.Listen)
 	first, second := startCounting(t, keys, ""), startCounting(t, keys, "")
 	s := show(t, first)
-	s.eventually("both are shown", rowOf(second)+".includes('✓ shared')")
+	s.Eventually("both are shown", rowOf(second)+".includes('✓ shared')")
 	link.Stop()
-	s.eventually("Redis is gone", `document.getElementById("headline").innerText.startsWith("redis: unavailable")`, func() { first.servers(t); second.servers(t) })
-	s.eventually("the age of the others is shown", `document.getElementById("gateways-note").innerText.includes(". They are as they were ")`)
-	s.screenshot("redis-dead.png")
+	s.Eventually("Redis is gone", `document.getElementById("headline").innerText.startsWith("redis: unavailable")`, func() { first.servers(t); second.servers(t) })
+	s.Eventually("the age of the others is shown", `document.getElementById("gateways-note").innerText.includes(". They are as they were ")`)
+	s.KeepPicture("redis-dead.png")
 }
