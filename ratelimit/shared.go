@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"errors"
 	"slices"
 	"time"
 )
@@ -32,18 +33,18 @@ type Exchange struct {
 	Own   Account // merged by sum: admissions of the gateway itself
 }
 
-// A FollowError is the error of a call of a shared store that failed because others did: those of its batch, or those that it waited for.
-// It is no failure of its own.
-type FollowError struct {
-	Cause error
-	Sent  bool // else the store has not executed the call
-}
+// ErrNotSent is in the error of a call that a shared store has not received.
+var ErrNotSent = errors.New("not sent")
+
+// A BatchError is the error of a call of a shared store that failed with its batch, or was not sent as earlier calls were not answered.
+// Another call reports the failure.
+type BatchError struct{ Cause error }
 
 // Error returns the cause for the log.
-func (e *FollowError) Error() string { return e.Cause.Error() }
+func (e *BatchError) Error() string { return e.Cause.Error() }
 
 // Unwrap returns the cause.
-func (e *FollowError) Unwrap() error { return e.Cause }
+func (e *BatchError) Unwrap() error { return e.Cause }
 
 // instant returns a time as accounts encode it.
 func instant(at time.Time) int64 { return max(earliest, at.UnixMicro()) }

@@ -43,8 +43,8 @@ func (s *Store) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 	})
 }
 
-// An excludedError is the error of a call that is no failure of the shared store: its caller's context has ended, this process did not
-// run, or another call has failed for it. repeat reports whether it is repeated, as the account of its token may be as old as a stall.
+// An excludedError is the error of a call that the breaker does not count: this process did not run, or another call reports the failure.
+// repeat reports whether the call is repeated, as the account of its token may be as old as a stall.
 type excludedError struct {
 	cause  error
 	repeat bool
@@ -59,11 +59,11 @@ func isRepeated(err error) bool {
 }
 
 // call makes a call to the shared store. The breaker counts its result.
-func (s *Store) call(ctx context.Context, start time.Duration, do func() error) error {
+func (s *Store) call(start time.Duration, do func() error) error {
 	stalledBefore := s.stalls.total.Load()
 	_, err := s.breaker.Execute(func() (struct{}, error) {
 		if err := do(); err != nil {
-			return struct{}{}, s.recordFailure(ctx, err, start, stalledBefore)
+			return struct{}{}, s.recordFailure(err, start, stalledBefore)
 		}
 		if s.consecutive.Load() != 0 {
 			s.consecutive.Store(0)
@@ -74,26 +74,23 @@ func (s *Store) call(ctx context.Context, start time.Duration, do func() error) 
 }
 
 // callUnlessOutage makes a call if the shared store is in use, and else returns the cause of the outage.
-func (s *Store) callUnlessOutage(ctx context.Context, do func() error) error {
+func (s *Store) callUnlessOutage(do func() error) error {
 	if ph := s.phase.Load(); ph.outage {
 		return ph.cause
 	}
-	return s.call(ctx, s.now(), do)
+	return s.call(s.now(), do)
 }
 
 // recordFailure records a failure before the breaker counts it, and returns the error for the breaker.
-func (s *Store) recordFailure(ctx context.Context, err error, start time.Duration, stalledBefore int64) error {
-	if ctx.Err() != nil {
-		return &excludedError{cause: err}
-	}
+func (s *Store) recordFailure(err error, start time.Duration, stalledBefore int64) error {
 	now, kind := s.now(), kindOf(err)
-	if follow, ok := errors.AsType[*ratelimit.FollowError](err); ok {
-		s.metrics.failures[kind].Inc()
-		return &excludedError{cause: err, repeat: !follow.Sent && now-start < maxUnsent}
-	}
-	if stall := s.stalls.until(now) - stalledBefore; kind == timeout && 2*stall > int64(now-start) && s.excuses(start, now) {
+	if stall := s.stalls.until(now) - stalledBefore; kind == timeout && 2*stall > int64(now-start) && s.recordStall(start, now) {
 		s.metrics.failures[stalled].Inc()
 		return &excludedError{cause: err, repeat: true}
+	}
+	if errors.As(err, new(*ratelimit.BatchError)) {
+		s.metrics.failures[kind].Inc()
+		return &excludedError{cause: err, repeat: kind == timeout && errors.Is(err, ratelimit.ErrNotSent) && now-start < maxUnsent}
 	}
 	s.consecutive.Add(1)
 	s.metrics.failures[kind].Inc()
@@ -102,9 +99,9 @@ func (s *Store) recordFailure(ctx context.Context, err error, start time.Duratio
 	return err
 }
 
-// excuses reports whether a call that timed out while this process did not run is no failure of the shared store. Calls at the same time
-// count as one. After the third in a row, without an answer between them, the shared store is at fault as well.
-func (s *Store) excuses(start, now time.Duration) bool {
+// recordStall records a call that timed out while this process did not run; calls at the same time count as one. It reports whether the
+// call is no failure of the shared store: after the third in a row, without an answer between them, it is one.
+func (s *Store) recordStall(start, now time.Duration) (excluded bool) {
 	s.phaseMu.Lock()
 	defer s.phaseMu.Unlock()
 	if start >= s.lastStall {
@@ -163,7 +160,7 @@ func (s *Store) ProbeFirst(ctx context.Context) {
 func (s *Store) probe(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout) // a probe that hangs must not stop Run
 	defer cancel()
-	return s.call(ctx, s.now(), func() error { return s.shared.Ping(bounded) })
+	return s.call(s.now(), func() error { return s.shared.Ping(bounded) })
 }
 
 // retryAfter returns the time until the next probe, at least a second.

@@ -2,6 +2,7 @@ package failover_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -53,8 +54,8 @@ func TestCallsThatFailWithOthersBeginNoOutage(t *testing.T) {
 		err  error
 		want ratelimit.Mode
 	}{
-		"of their batch":   {&ratelimit.FollowError{Cause: io.EOF, Sent: true}, ratelimit.ModeShared},
-		"that were queued": {&ratelimit.FollowError{Cause: context.DeadlineExceeded}, ratelimit.ModeShared},
+		"of their batch":   {&ratelimit.BatchError{Cause: io.EOF}, ratelimit.ModeShared},
+		"that were queued": {&ratelimit.BatchError{Cause: errors.Join(ratelimit.ErrNotSent, context.DeadlineExceeded)}, ratelimit.ModeShared},
 		"their own":        {io.EOF, ratelimit.ModeLocal},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,19 +75,44 @@ func TestCallsThatFailWithOthersBeginNoOutage(t *testing.T) {
 
 // Admissions whose calls were not sent are uploaded in full: those of two gateways in one bucket add up.
 func TestAdmissionsOfUnsentCallsAreAdded(t *testing.T) {
+	for name, err := range map[string]error{
+		"queued":  &ratelimit.BatchError{Cause: errors.Join(ratelimit.ErrNotSent, context.DeadlineExceeded)},
+		"refused": &ratelimit.BatchError{Cause: errRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShared()
+				one, other := newStore(t, failover.Options{Shared: s}), newStore(t, failover.Options{Shared: s})
+				p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+				s.breakBy(err)
+				for range 10 {
+					decide(t, one, "t", p)
+					decide(t, other, "t", p)
+				}
+				s.become(working)
+				decide(t, one, "t", p)
+				if d := decide(t, other, "t", p); d.Budgets[0].Remaining != 1000-22 {
+					t.Errorf("22 admitted, and %d remain", d.Budgets[0].Remaining)
+				}
+			})
+		})
+	}
+}
+
+// The shared store does not answer, and the clients hang up meanwhile.
+func TestFailuresCountAlthoughClientsHangUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShared()
-		one, other := newStore(t, failover.Options{Shared: s}), newStore(t, failover.Options{Shared: s})
-		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
-		s.breakBy(&ratelimit.FollowError{Cause: context.DeadlineExceeded})
-		for range 10 {
-			decide(t, one, "t", p)
-			decide(t, other, "t", p)
+		e := newEnv(t, failover.Settings{}, limit("second", 1000, time.Second))
+		e.shared.become(unreachable)
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			if _, err := e.store.Decide(ctx, "t", e.policy); err != nil {
+				t.Error(err)
+			}
+			cancel()
 		}
-		s.become(working)
-		decide(t, one, "t", p)
-		if d := decide(t, other, "t", p); d.Budgets[0].Remaining != 1000-22 {
-			t.Errorf("22 admitted, and %d remain", d.Budgets[0].Remaining)
+		if e.store.State().Mode == ratelimit.ModeShared {
+			t.Errorf("got %+v", e.store.State())
 		}
 	})
 }
@@ -185,12 +211,12 @@ func TestCanceledRequestsAreNotFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, failover.Settings{}, limit("second", 1000, time.Second))
 		e.shared.become(unreachable)
-		for range 20 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			if _, err := e.store.Decide(ctx, "t", e.policy); err != nil {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for i := range 20 {
+			if _, err := e.store.Decide(ctx, fmt.Sprint(i), e.policy); err != nil {
 				t.Error(err)
 			}
-			cancel()
 		}
 		if e.store.State().Mode != ratelimit.ModeShared {
 			t.Errorf("got %+v", e.store.State())

@@ -40,19 +40,7 @@ func kindOf(err error) failureKind {
 
 // mayHaveArrived reports whether the shared store may have executed a call that failed.
 func mayHaveArrived(err error) bool {
-	var (
-		dial   *net.OpError
-		answer interface{ RedisError() } // implemented by redis.Error, which is an answer
-	)
-	if follow, ok := errors.AsType[*ratelimit.FollowError](err); ok {
-		return follow.Sent
-	}
-	switch {
-	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests), errors.Is(err, syscall.ECONNREFUSED):
-		return false
-	case errors.As(err, &dial) && dial.Op == "dial", errors.As(err, &answer):
-		return false
-	default:
-		return true
-	}
+	var answer interface{ RedisError() } // implemented by redis.Error, which is an answer
+	unsent := errors.Is(err, ratelimit.ErrNotSent) || errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests)
+	return !unsent && !errors.As(err, &answer)
 }

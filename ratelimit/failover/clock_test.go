@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -122,6 +123,50 @@ func TestPartitionedGatewayAdmitsItsShareInAddition(t *testing.T) {
 		t.Logf("at most %d admitted in a second", worst)
 		if worst > 15 {
 			t.Errorf("%d admitted in a second, of a limit and a share of 15", worst)
+		}
+	})
+}
+
+// An overloadedLink is a connection whose calls wait too long to be sent, at random.
+type overloadedLink struct{ *sharedStore }
+
+func (l overloadedLink) Exchange(
+	ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
+) (ratelimit.Decision, ratelimit.Account, error) {
+	if time.Sleep(rand.N(callTimeout)); rand.IntN(2) == 0 {
+		return ratelimit.Decision{}, nil, &ratelimit.BatchError{Cause: ratelimit.ErrNotSent}
+	}
+	return l.sharedStore.Exchange(ctx, tokenID, p, x)
+}
+
+// Gateways whose calls are not sent, as too many wait, admit their shares in addition to the limit, and no more.
+func TestOverloadedGatewaysAdmitTheirSharesInAddition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := newShared(), ratelimittest.Policy(t, limit("second", 10, time.Second))
+		var mu sync.Mutex
+		var times []time.Time
+		var all sync.WaitGroup
+		end := time.Now().Add(time.Minute)
+		for range 2 {
+			store := newStore(t, failover.Options{Shared: overloadedLink{s}, Settings: failover.Settings{Replicas: 2}})
+			for range 8 {
+				all.Go(func() {
+					for time.Now().Before(end) {
+						if d := decide(t, store, "t", p); d.Allowed {
+							mu.Lock()
+							times = append(times, time.Now())
+							mu.Unlock()
+						}
+						time.Sleep(rand.N(200 * time.Millisecond))
+					}
+				})
+			}
+		}
+		all.Wait()
+		n := most(times, time.Second)
+		t.Logf("at most %d admitted in a second", n)
+		if n > 20 {
+			t.Errorf("%d admitted in a second, of a limit and two shares of 20", n)
 		}
 	})
 }

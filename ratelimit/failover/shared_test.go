@@ -31,6 +31,8 @@ type outOfMemory struct{ error }
 
 func (outOfMemory) RedisError() {}
 
+var errRefused = fmt.Errorf("%w: %w", ratelimit.ErrNotSent, syscall.ECONNREFUSED)
+
 // A sharedStore is a shared store in memory whose condition a test sets. Unless it works, it must be in a bubble of synctest.
 type sharedStore struct {
 	clock func() time.Time
@@ -50,7 +52,7 @@ type sharedStore struct {
 }
 
 func newShared() *sharedStore {
-	s := &sharedStore{clock: time.Now, late: map[string][]time.Time{}, broken: syscall.ECONNREFUSED}
+	s := &sharedStore{clock: time.Now, late: map[string][]time.Time{}, broken: errRefused}
 	s.lose()
 	return s
 }
@@ -108,11 +110,8 @@ func (s *sharedStore) do(call func()) error {
 }
 
 func (s *sharedStore) Exchange(
-	ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
+	_ context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
 ) (ratelimit.Decision, ratelimit.Account, error) {
-	if err := ctx.Err(); err != nil {
-		return ratelimit.Decision{}, nil, err
-	}
 	var (
 		d          ratelimit.Decision
 		a          ratelimit.Account

@@ -2,6 +2,7 @@ package failover_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ type stalledLink struct {
 
 	remaining atomic.Int32   // calls until it stops
 	calls     sync.WaitGroup // the same calls
+	errors    []error        // of the calls, in turn
 	stopped   atomic.Int64
 }
 
@@ -28,21 +30,33 @@ func (l *stalledLink) clock() time.Time { return time.Now().Add(time.Duration(l.
 func (l *stalledLink) Exchange(
 	ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
 ) (ratelimit.Decision, ratelimit.Account, error) {
-	if l.remaining.Add(-1) < 0 {
+	i := l.remaining.Add(-1)
+	if i < 0 {
 		return l.sharedStore.Exchange(ctx, tokenID, p, x)
 	}
 	l.calls.Done()
 	l.calls.Wait()
 	l.stopped.CompareAndSwap(0, int64(time.Second))
-	return ratelimit.Decision{}, nil, context.DeadlineExceeded
+	return ratelimit.Decision{}, nil, l.errors[int(i)%len(l.errors)]
 }
 
-// A gateway stops for a second with twenty calls in flight. No outage begins, and the calls are made again: meanwhile, another gateway
-// has admitted what the limit allows.
+// A gateway stops for a second with twenty calls in flight, or in batches. No outage begins, and the calls are made again: meanwhile,
+// another gateway has admitted what the limit allows.
 func TestStoppedGatewayBeginsNoOutage(t *testing.T) {
+	late := context.DeadlineExceeded
+	for name, errs := range map[string][]error{
+		"calls":   {late},
+		"batches": {late, &ratelimit.BatchError{Cause: late}, &ratelimit.BatchError{Cause: late}},
+		"queue":   {late, &ratelimit.BatchError{Cause: errors.Join(ratelimit.ErrNotSent, late)}},
+	} {
+		t.Run(name, func(t *testing.T) { stopGateway(t, errs) })
+	}
+}
+
+func stopGateway(t *testing.T, errs []error) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared()
-		l := &stalledLink{sharedStore: s}
+		l := &stalledLink{sharedStore: s, errors: errs}
 		s.clock = l.clock
 		store := newStore(t, failover.Options{Shared: l, Settings: failover.Settings{Replicas: 2}, Clock: l.clock})
 		store.SetStallTick(10 * time.Millisecond)

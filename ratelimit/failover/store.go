@@ -19,7 +19,8 @@ import (
 // Shared is a rate limit store that gateways share. Its calls have their own timeouts, and are not retried.
 type Shared interface {
 	// Exchange executes an operation. It returns the decision, and the account after it, which the caller keeps. For [ratelimit.OpMerge],
-	// the caller uses only the time of the decision. It must not modify or keep the accounts passed.
+	// the caller uses only the time of the decision. It must not modify or keep the accounts passed. It does not end with ctx: an error is a
+	// failure of the store, except a [ratelimit.BatchError]. The error contains [ratelimit.ErrNotSent] if the store has not received the call.
 	Exchange(ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange) (ratelimit.Decision, ratelimit.Account, error)
 
 	// Refund is as in [ratelimit.Store].
@@ -66,7 +67,7 @@ type Store struct {
 	lastFailure      time.Time
 
 	stalls      stallWatch
-	lastStall   time.Duration // when the last call failed that excuses counted; guarded by phaseMu
+	lastStall   time.Duration // end of the last call that recordStall counted; guarded by phaseMu
 	sharedClock sharedClock
 	difference  time.Duration // between the clocks, as last reported; of Run
 	seed        maphash.Seed
@@ -181,14 +182,13 @@ func (s *Store) begin(r request) (c call, d ratelimit.Decision, err error) {
 // exchange makes a call. If it fails, this gateway decides, except on a merge, and before a call that is repeated: a share of an account
 // as old as a stall may exceed the limit.
 func (s *Store) exchange(ctx context.Context, c *call) (d ratelimit.Decision, err error) {
-	if c.uploads {
-		ctx = context.WithoutCancel(ctx) // other requests depend on the upload
-	}
 	var a ratelimit.Account
-	err = s.call(ctx, c.start, func() (err error) {
-		d, a, err = s.shared.Exchange(ctx, c.tokenID, c.policy, c.Exchange)
-		return err
-	})
+	if err = ratelimit.ErrNotSent; c.uploads || ctx.Err() == nil { // other requests depend on an upload
+		err = s.call(c.start, func() (err error) {
+			d, a, err = s.shared.Exchange(ctx, c.tokenID, c.policy, c.Exchange)
+			return err
+		})
+	}
 	now := s.now()
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
@@ -242,7 +242,7 @@ func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy,
 	if !counted {
 		return nil
 	}
-	if err := s.callUnlessOutage(ctx, func() error { return s.shared.Refund(ctx, tokenID, p, d) }); err != nil {
+	if err := s.callUnlessOutage(func() error { return s.shared.Refund(ctx, tokenID, p, d) }); err != nil {
 		s.metrics.refunds.Inc()
 		s.logger.DebugContext(ctx, "a refund was lost", slog.String("token_id", tokenID), slog.Any("cause", err))
 	}
@@ -254,7 +254,7 @@ func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy,
 // *[ratelimit.UnavailableError], because the account in the shared store is not deleted.
 func (s *Store) Reset(ctx context.Context, tokenID string) error {
 	s.drop(tokenID)
-	if err := s.callUnlessOutage(ctx, func() error { return s.shared.Reset(ctx, tokenID) }); err != nil {
+	if err := s.callUnlessOutage(func() error { return s.shared.Reset(ctx, tokenID) }); err != nil {
 		return s.unavailable(err)
 	}
 	s.drop(tokenID) // again, for requests during the call

@@ -20,9 +20,7 @@ const (
 	maxBatch = 8
 )
 
-var errNotSent = &ratelimit.FollowError{
-	Cause: fmt.Errorf("not sent, as earlier calls were not answered: %w", context.DeadlineExceeded),
-}
+var errQueued = &ratelimit.BatchError{Cause: fmt.Errorf("earlier calls were not answered: %w", context.DeadlineExceeded)}
 
 // A batcher sends the calls of concurrent callers in batches, because a write and a read cost more than a call. Each server has lanes. A
 // call for which a lane is free is sent at once, by its caller. Else it waits, and the caller that has waited longest gets the next lane
@@ -49,15 +47,14 @@ type waiting struct {
 	turn     chan bool // receives true if the caller has a lane, or false if the call has its result
 }
 
-// process sends a call to the server of its key, the third argument, within the deadline of ctx. It returns the error of the call.
+// process sends a call to the server of its key within the deadline of ctx. It returns the error of the call.
 func (b *batcher) process(ctx context.Context, c redis.Cmder) error {
 	cluster, is := b.client.(*redis.ClusterClient)
 	if !is {
 		b.send(ctx, b.client, c)
 		return c.Err()
 	}
-	key, _ := c.Args()[3].(string)
-	master, err := cluster.MasterForKey(ctx, key)
+	master, err := cluster.MasterForKey(ctx, c.(*call).key)
 	if err != nil {
 		return fmt.Errorf("find the server of a key: %w", err)
 	}
@@ -97,13 +94,13 @@ func (b *batcher) send(ctx context.Context, client redis.UniversalClient, c redi
 	}
 	_ = batch.BatchProcess(ctx, calls...)
 	_, _ = batch.Exec(ctx) // each call has its error
-	broken := false
+	reported := false
 	for _, call := range calls {
 		if err := call.Err(); err != nil && !isReply(err) {
-			if broken {
-				call.SetErr(&ratelimit.FollowError{Cause: err, Sent: true})
+			if reported {
+				call.SetErr(&ratelimit.BatchError{Cause: err})
 			}
-			broken = true
+			reported = true
 		}
 	}
 }
@@ -153,7 +150,7 @@ func (b *batcher) release(client redis.UniversalClient, s *server, ok bool, ende
 			w.turn <- true
 			return
 		}
-		w.SetErr(errNotSent)
+		w.SetErr(errQueued)
 		w.turn <- false
 	}
 	if s.inFlight--; s.inFlight == 0 {

@@ -247,3 +247,42 @@ func (h *countingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		return next(ctx, c)
 	}
 }
+
+// Calls that Redis has not received, alone and in batches, are told from calls that it may have executed.
+func TestErrorsTellUnsentCalls(t *testing.T) {
+	closed := redistest.Start(t)
+	closed.Kill()
+	hanging := redistest.Start(t)
+	for name, c := range map[string]struct {
+		o    redisstore.ClientOptions
+		sent bool
+	}{
+		"refused":      {redisstore.ClientOptions{Addresses: []string{closed.Addr()}}, false},
+		"hangs":        {redisstore.ClientOptions{Addresses: []string{hanging.Addr()}}, true},
+		"AUTH hangs":   {redisstore.ClientOptions{Addresses: []string{hanging.Addr()}, Credentials: func() (string, string) { return "", "x" }}, false},
+		"queue":        {redisstore.ClientOptions{Addresses: []string{hanging.Addr()}, PoolSize: 1, Credentials: func() (string, string) { return "", "x" }}, false},
+		"of a cluster": {redisstore.ClientOptions{Addresses: []string{closed.Addr()}, Topology: redisstore.Cluster}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.o.Timeout, c.o.DialTimeout = 200*time.Millisecond, 400*time.Millisecond
+			s := newStore(t, redisstore.Options{Client: newClient(t, c.o)})
+			p := hourly(t, 1000)
+			if c.sent {
+				decide(t, s, "t", p) // connects
+			}
+			hanging.Pause()
+			defer hanging.Resume()
+			var unsent atomic.Int64
+			concurrently(40, func(int) {
+				if _, err := s.Decide(t.Context(), "t", p); err == nil {
+					t.Error("decided")
+				} else if errors.Is(err, ratelimit.ErrNotSent) {
+					unsent.Add(1)
+				}
+			})
+			if n := unsent.Load(); (n < 40) != c.sent {
+				t.Errorf("%d of 40 calls were not sent", n)
+			}
+		})
+	}
+}

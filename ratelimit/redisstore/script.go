@@ -5,8 +5,11 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis identifies scripts by SHA-1
 	_ "embed"
 	"encoding/hex"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"opsgate/ratelimit"
 )
 
 //go:embed lua/account.lua
@@ -19,31 +22,43 @@ func hashOf(script string) string {
 }
 
 // A call is a command that is sent once. A cluster client would repeat a command that timed out, though Redis may have executed it.
-type call struct{ *redis.StringCmd }
+type call struct {
+	*redis.StringCmd
 
-func newCall(ctx context.Context, args []any) call {
-	c := call{redis.NewStringCmd(ctx, args...)}
-	c.SetFirstKeyPos(3)
-	return c
+	key  string
+	sent bool // perhaps
 }
 
 // NoRetry implements a part of [redis.Cmder].
-func (call) NoRetry() bool { return true }
+func (*call) NoRetry() bool { return true }
+
+// Args implements a part of [redis.Cmder]. The client calls it when it writes the command to a connection.
+func (c *call) Args() []any {
+	c.sent = true
+	return c.StringCmd.Args()
+}
 
 // run runs the script on a key and returns its answer. If Redis does not have the script, it has executed nothing, and run repeats the call
 // with the script.
 func (s *Store) run(ctx context.Context, key string, args ...any) ([]byte, error) {
-	args = append([]any{"evalsha", s.scriptHash, "1", key}, args...)
-	c := newCall(ctx, args)
-	err := s.process(ctx, c)
+	answer, err := s.send(ctx, key, append([]any{"evalsha", s.scriptHash, "1", key}, args...))
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		s.metrics.reloads.Inc()
-		args[0], args[1] = "eval", script
-		c = newCall(ctx, args)
-		err = s.process(ctx, c)
+		return s.send(ctx, key, append([]any{"eval", script, "1", key}, args...))
 	}
-	if err != nil {
+	return answer, err
+}
+
+func (s *Store) send(ctx context.Context, key string, command []any) ([]byte, error) {
+	c := &call{StringCmd: redis.NewStringCmd(ctx, command...), key: key}
+	c.SetFirstKeyPos(3)
+	err := s.process(ctx, c)
+	switch {
+	case err == nil:
+		return c.Bytes()
+	case c.sent:
 		return nil, err
+	default:
+		return nil, fmt.Errorf("%w: %w", ratelimit.ErrNotSent, err)
 	}
-	return c.Bytes()
 }

@@ -107,7 +107,7 @@ func (s *Store) callContext(ctx context.Context) (context.Context, context.Cance
 
 // Exchange executes an operation on the token's account in Redis, by one call that is executed at most once. It returns the decision, and
 // the account after it, which the caller may keep. The decision of [ratelimit.OpMerge] is that of a peek. An error that Redis returned is a
-// [redis.Error]; after any other error, Redis may have executed the call.
+// [redis.Error]; after any other error but [ratelimit.ErrNotSent], Redis may have executed the call. It does not end with ctx.
 func (s *Store) Exchange(
 	ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
 ) (ratelimit.Decision, ratelimit.Account, error) {
@@ -128,9 +128,6 @@ func (s *Store) Exchange(
 func (s *Store) exchange(
 	ctx context.Context, m *durations, key string, p *ratelimit.Policy, args []any,
 ) (ratelimit.Decision, ratelimit.Account, error) {
-	if err := ctx.Err(); err != nil {
-		return ratelimit.Decision{}, nil, err
-	}
 	start := time.Now()
 	callCtx, cancel := s.callContext(ctx)
 	defer cancel()
