@@ -18,14 +18,14 @@ type Account []byte
 const (
 	form        = 3 // first byte of every account: the form of its bytes
 	headerBytes = 2 // form, number of windows
-	maxWindows  = 8 // those of two policies
-	// maxTimes is the maximum number of times in a window. A window drops older ones, and has those of MaxExact admissions after a refund.
+	maxWindows  = 8 // of two policies of MaxLimits limits
+	// maxTimes is the maximum number of times in a window, which keeps the newest ones. It is one more than a limit needs, for a refund.
 	maxTimes = MaxExact + 1
 
 	// The fields of a window.
 	tagAt     = 0 // number of times, or bucketsTag | bytes of a count
 	lengthAt  = 1
-	askedAt   = 7
+	usedAt    = 7
 	sinceAt   = 14
 	stateAt   = 21
 	countsAt  = stateAt + 6 // after the number of the newest bucket
@@ -38,7 +38,7 @@ const (
 	latest   = 1 << 53 // in 2255, exclusive: the numbers of account.lua are exact up to here
 )
 
-// A shape identifies a window of an account.
+// A shape, the length and the kind of a window, identifies it in an account.
 type shape struct {
 	length int64 // µs
 	exact  bool  // times, not buckets
@@ -54,9 +54,9 @@ func (w window) exact() bool   { return w[tagAt] < bucketsTag }
 func (w window) length() int64 { return int64(get48(w[lengthAt:])) }
 func (w window) shape() shape  { return shape{w.length(), w.exact()} }
 
-// asked returns when a decision last asked for the window. It is not renewed each time.
-func (w window) asked() int64     { return getTime(w[askedAt:]) }
-func (w window) setAsked(t int64) { putTime(w[askedAt:], t) }
+// lastUsed returns when a decision last used the window. ensureWindows does not renew it each time.
+func (w window) lastUsed() int64     { return getTime(w[usedAt:]) }
+func (w window) setLastUsed(t int64) { putTime(w[usedAt:], t) }
 
 // since returns when the window was made. It was filled then: an earlier admission may be missing, or be in a later bucket than its own.
 func (w window) since() int64     { return getTime(w[sinceAt:]) }
@@ -130,10 +130,10 @@ func (s shape) fullBytes(n int64) int {
 }
 
 // newWindow returns a window without admissions.
-func (s shape) newWindow(asked, since, now int64) window {
+func (s shape) newWindow(lastUsed, since, now int64) window {
 	w := make(window, s.fullBytes(0))
 	put48(w[lengthAt:], uint64(s.length))
-	w.setAsked(asked)
+	w.setLastUsed(lastUsed)
 	w.setSince(since)
 	if !s.exact {
 		w[tagAt] = bucketsTag | 1
@@ -168,7 +168,7 @@ func (a Account) valid() bool {
 }
 
 func (w window) valid() bool {
-	if len(w) < stateAt || len(w) < w.size() || w.length() < 1 || w.asked() >= latest || w.since() >= latest {
+	if len(w) < stateAt || len(w) < w.size() || w.length() < 1 || w.lastUsed() >= latest || w.since() >= latest {
 		return false
 	}
 	if !w.exact() {

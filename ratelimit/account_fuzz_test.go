@@ -28,7 +28,7 @@ func FuzzAccount(f *testing.F) {
 			}
 			own, d := p.DecideShare(ratelimit.Share{Replicas: 2, Shared: value}, append(ratelimit.Account{}, value...), now, false)
 			checkDecision(t, p, &d)
-			if merged := ratelimit.Merge(value, own, true, now); !merged.Refund(now).Unused(now.Add(62*24*time.Hour), 1) {
+			if merged := ratelimit.Merge(value, own, true, 1, now); !merged.Refund(now).Unused(now.Add(62*24*time.Hour), 1) {
 				t.Errorf("%x has usage after the longest window", merged)
 			}
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A rule is a limit, and the window that it asks for.
+// A rule is a limit, and the shape of its window.
 type rule struct {
 	shape
 
@@ -14,46 +14,43 @@ type rule struct {
 	shadow   bool
 }
 
-// ask asks for the windows of the policy: it renews them, and adds those that are missing. Then it drops windows that no decision has asked
-// for during twice the longest length in the account. All windows live as long as the longest one: for up to one length, a gateway may
-// repeat a cached denial without asking, and a short window that was dropped then would be filled from the coarse buckets of a longer one.
-// ask works in place, and returns the account and whether it must be written. The account must be advanced to now.
-func (p *Policy) ask(a Account, now int64) (_ Account, changed bool) {
+// ensureWindows adds the windows of the policy that are missing, and renews lastUsed of the others if it is older than a quarter of the
+// longest length in the account, or than that of another window: a denial writes nothing else. Then it drops windows that no decision has
+// used during twice the longest length. All windows live as long as the longest one: for up to one length, a gateway may repeat a cached
+// denial without a decision, and a short window that was dropped then would be filled from the coarse buckets of a longer one. It works in
+// place, and returns the account and whether it must be written. The account must be advanced to now.
+func (p *Policy) ensureWindows(a Account, now int64) (_ Account, changed bool) {
 	if len(a) == 0 {
 		a = append(make(Account, 0, p.accountBytes), form, 0)
 	}
-	longest := max(a.longest(), p.longest)
-	before := a // not filled from one another, as roundings would add up
+	longest, newest := p.longest, int64(0)
+	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
+		longest, newest = max(longest, window(a[at:]).length()), max(newest, window(a[at:]).lastUsed())
+	}
+	if !slices.ContainsFunc(p.rules, func(r rule) bool {
+		at := a.find(r.shape)
+		return at < 0 || window(a[at:]).lastUsed() < max(newest, now-longest/4)
+	}) {
+		return a, false
+	}
+	original := a // a missing window is not filled from another one that was missing, as roundings would add up
 	for i := range p.rules {
 		r := &p.rules[i]
-		at := a.find(r.shape)
-		if at < 0 {
-			w := r.newWindow(now, now, now).filled(before.source(r.shape, now, math.MaxInt64), now)
-			a = append(p.makeRoom(a), w...)
-			a[1]++
-			changed = true
-		} else if w := window(a[at:]); now-w.asked() > longest/4 { // not each time, as a denial writes nothing else
-			w.setAsked(now)
-			changed = true
-		}
-	}
-	for at := headerBytes; at < len(a); {
-		w := window(a[at:])
-		if w.asked()+2*longest > now {
-			at += w.size()
+		if at := a.find(r.shape); at >= 0 {
+			window(a[at:]).setLastUsed(now)
 			continue
 		}
-		a, changed = a.drop(at), true
+		a = append(p.makeRoom(a), r.newWindow(now, now, now).filled(original.source(r.shape, now, math.MaxInt64), now, 1)...)
+		a[1]++
 	}
-	return a, changed
-}
-
-// longest returns the length of the longest window.
-func (a Account) longest() (length int64) {
-	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
-		length = max(length, window(a[at:]).length())
+	for at := headerBytes; at < len(a); {
+		if w := window(a[at:]); w.lastUsed()+2*longest > now {
+			at += w.size()
+		} else {
+			a = a.drop(at)
+		}
 	}
-	return length
+	return a, true
 }
 
 // drop removes the window at an offset.
@@ -62,8 +59,7 @@ func (a Account) drop(at int) Account {
 	return slices.Delete(a, at, at+window(a[at:]).size())
 }
 
-// makeRoom drops a window if there is no room for another one: of those that the policy does not ask for, the one that was asked for
-// longest ago.
+// makeRoom drops a window if there is no room for another one: of those that the policy does not have, the least recently used.
 func (p *Policy) makeRoom(a Account) Account {
 	if a[1] < maxWindows {
 		return a
@@ -71,8 +67,8 @@ func (p *Policy) makeRoom(a Account) Account {
 	oldest := -1
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
 		w := window(a[at:])
-		asks := slices.ContainsFunc(p.rules, func(r rule) bool { return r.shape == w.shape() })
-		if !asks && (oldest < 0 || w.asked() < window(a[oldest:]).asked()) {
+		ofPolicy := slices.ContainsFunc(p.rules, func(r rule) bool { return r.shape == w.shape() })
+		if !ofPolicy && (oldest < 0 || w.lastUsed() < window(a[oldest:]).lastUsed()) {
 			oldest = at
 		}
 	}
@@ -117,8 +113,8 @@ func (p *Policy) decision(a Account, now, recorded int64) Decision {
 	return d
 }
 
-// full returns the index of a limit, in shadow or enforced, that was full before the admissions that the decision recorded: that with the
-// longest wait, or -1 if none was full.
+// full returns the index of a limit, in shadow or enforced, that is full without the admission just recorded: that with the longest wait, or
+// -1 if none is.
 func (p *Policy) full(t *[MaxLimits]tally, shadow bool, recorded int64) int {
 	longest := -1
 	for i := range p.rules {

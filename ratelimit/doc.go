@@ -9,7 +9,7 @@
 // limit never admits too much, but an admission may count for up to a sixtieth of the window longer.
 //
 //   - account.go has the bytes of accounts, window.go the operations of a window.
-//   - decide.go asks an account for the windows of a policy, and decides.
+//   - decide.go ensures that an account has the windows of a policy, and decides.
 //   - merge.go fills a window from others, and merges accounts.
 //   - shared.go is for accounts that gateways share: it reads decisions, and decides by a share.
 //   - memory.go is the store of a single gateway. Package redisstore is the store of several gateways, and package failover decides while

@@ -63,7 +63,7 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 		sh.peak = max(sh.peak, len(sh.tokens))
 	}
 	*a, _ = a.advance(now, 1)
-	*a, _ = p.ask(*a, now)
+	*a, _ = p.ensureWindows(*a, now)
 	var d Decision
 	*a, d = p.decide(*a, now, false)
 	return d, nil
@@ -91,9 +91,9 @@ func (m *Memory) Peek(_ context.Context, tokenID string, p *Policy) (Decision, e
 	now := m.now()
 	var a Account
 	if stored, ok := sh.tokens[tokenID]; ok {
-		a = stored.advanced(now)
+		a = stored.advanced(now, 1)
 	}
-	a, _ = p.ask(a, now)
+	a, _ = p.ensureWindows(a, now)
 	_, d := p.decide(a, now, true)
 	return d, nil
 }

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// An entry is n admissions at a time; those of a bucket count as of its last instant.
+// An entry is n admissions at a time.
 type entry struct{ at, n int64 }
 
-// admissions returns the admissions from before a time, oldest first. They include the whole bucket that contains the time.
+// admissions returns the admissions from before a time, oldest first. Those of a bucket count as of its last instant, or as of the time if
+// the bucket contains it.
 func (w window) admissions(before int64) (list []entry) {
 	if w.exact() {
 		for i := 0; i < w.times() && w.time(i) < before; i++ {
@@ -19,18 +20,18 @@ func (w window) admissions(before int64) (list []entry) {
 	}
 	for b := w.newest() - numBuckets + 1; b <= w.newest() && b*w.width() < before; b++ {
 		if n := w.count(b); n > 0 {
-			list = append(list, entry{(b+1)*w.width() - 1, n})
+			list = append(list, entry{min((b+1)*w.width()-1, before), n})
 		}
 	}
 	return list
 }
 
 // filled returns an empty window with the admissions of a list, which has the oldest first.
-func (w window) filled(list []entry, now int64) window {
+func (w window) filled(list []entry, now, lengths int64) window {
 	a := Account(w)
 	for _, e := range list {
 		at := min(e.at, now)
-		if w.exact() && at+w.length() <= now {
+		if w.exact() && at+w.length()*lengths <= now {
 			continue // it has expired; expired buckets are ignored by add
 		}
 		a = a.add(0, at, e.n)
@@ -38,8 +39,8 @@ func (w window) filled(list []entry, now int64) window {
 	return window(a)
 }
 
-// reach returns for how many µs before now the window has all admissions.
-func (w window) reach(now int64) int64 {
+// coverage returns for how many µs before now the window has all admissions.
+func (w window) coverage(now int64) int64 {
 	if w.exact() && w.times() == maxTimes {
 		return now - w.time(0)
 	}
@@ -47,19 +48,19 @@ func (w window) reach(now int64) int64 {
 }
 
 // source returns the admissions before a time for a window that the account does not have. They are those of one window: of those that
-// reach back as far as the new one, one with times, or else the shortest; if none does, the one that reaches back furthest.
+// cover the new one, one with times, or else the shortest; if none does, the one that covers most.
 func (a Account) source(s shape, now, before int64) []entry {
 	var best window
-	var reach int64
+	var covered int64
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
 		w := window(a[at:])
-		r := w.reach(now)
-		better := best == nil || r > reach
-		if reach >= s.length { // the best reaches back far enough
-			better = r >= s.length && (w.exact() && !best.exact() || w.exact() == best.exact() && r < reach)
+		c := w.coverage(now)
+		better := best == nil || c > covered
+		if covered >= s.length { // the best covers the new one
+			better = c >= s.length && (w.exact() && !best.exact() || w.exact() == best.exact() && c < covered)
 		}
 		if better {
-			best, reach = w, r
+			best, covered = w, c
 		}
 	}
 	if best == nil {
@@ -69,20 +70,21 @@ func (a Account) source(s shape, now, before int64) []entry {
 }
 
 // advanced returns a copy, advanced to now; nil if the value is not an account.
-func (a Account) advanced(now int64) Account {
+func (a Account) advanced(now, lengths int64) Account {
 	if !a.valid() {
 		return nil
 	}
-	a, _ = slices.Clone(a).advance(now, 1)
+	a, _ = slices.Clone(a).advance(now, lengths)
 	return a
 }
 
-// Merge returns an account with the usage of two accounts, which may be nil and are not modified. With union, admissions in both accounts
-// count once: of the counts of a bucket, the larger one applies. Else counts are added. To a window that only one account has, the other
-// account adds the admissions of one of its own; with union, only those from before the window was made, as the window has all later ones.
-func Merge(a, b Account, union bool, at time.Time) Account {
+// Merge returns an account with the usage of two accounts, which may be nil and are not modified; a is that of a store. Windows of times
+// keep admissions for a number of lengths. With union, an admission in both accounts counts once: of the counts of a bucket, the larger one
+// applies. Else counts are added. To a window that only one account has, the other account adds the admissions of one of its own; with
+// union, b adds only those from before the window was made, as the store has recorded all later ones in it.
+func Merge(a, b Account, union bool, lengths int, at time.Time) Account {
 	now := instant(at)
-	a, b = a.advanced(now), b.advanced(now)
+	a, b = a.advanced(now, int64(lengths)), b.advanced(now, int64(lengths))
 	if len(a) <= headerBytes {
 		return b
 	}
@@ -93,7 +95,7 @@ func Merge(a, b Account, union bool, at time.Time) Account {
 	for _, account := range []Account{a, b} {
 		for at := headerBytes; at < len(account) && merged[1] < maxWindows; at += window(account[at:]).size() {
 			if s := window(account[at:]).shape(); merged.find(s) < 0 {
-				merged = append(merged, s.mergeWindow(a, b, union, now)...)
+				merged = append(merged, s.mergeWindow(a, b, union, int64(lengths), now)...)
 				merged[1]++
 			}
 		}
@@ -102,28 +104,27 @@ func Merge(a, b Account, union bool, at time.Time) Account {
 }
 
 // mergeWindow returns a window of two accounts, of which at least one has it.
-func (s shape) mergeWindow(a, b Account, union bool, now int64) window {
-	merged := s.newWindow(0, now, now)
+func (s shape) mergeWindow(a, b Account, union bool, lengths, now int64) window {
+	merged, before := s.newWindow(0, now, now), int64(math.MaxInt64)
 	var lists [2][]entry
 	for i, account := range []Account{a, b} {
 		if at := account.find(s); at >= 0 {
 			w := window(account[at:])
 			lists[i] = w.admissions(math.MaxInt64)
-			merged.setAsked(max(merged.asked(), w.asked()))
+			merged.setLastUsed(max(merged.lastUsed(), w.lastUsed()))
 			merged.setSince(min(merged.since(), w.since()))
+			if i == 0 && union {
+				before = w.since()
+			}
 		}
 	}
-	before := int64(math.MaxInt64)
-	if union {
-		before = merged.since()
-	}
 	for i, account := range []Account{a, b} {
-		if account.find(s) < 0 {
-			lists[i] = account.source(s, now, before)
+		if account.find(s) < 0 { // rounded as the other one is, so that a union counts admissions in both once
+			lists[i] = s.newWindow(0, now, now).filled(account.source(s, now, before), now, lengths).admissions(math.MaxInt64)
 			merged.setSince(now) // a window that is filled from others is made now
 		}
 	}
-	return merged.filled(mergeLists(lists[0], lists[1], union), now)
+	return merged.filled(mergeLists(lists[0], lists[1], union), now, lengths)
 }
 
 // mergeLists merges two lists in the order of time. With union, admissions in both lists count once.

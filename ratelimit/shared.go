@@ -68,7 +68,7 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Account, Decision
 	return a, d, o != Denied || !d.Allowed
 }
 
-// hasWindows reports whether the account has the windows that the policy asks for.
+// hasWindows reports whether the account has the windows of the policy.
 func (p *Policy) hasWindows(a Account) bool {
 	return !slices.ContainsFunc(p.rules, func(r rule) bool { return a.find(r.shape) < 0 })
 }
@@ -83,10 +83,10 @@ func (p *Policy) Exchange(stored Account, x Exchange, at time.Time) (a Account, 
 	}
 	for i, uploaded := range []Account{x.Known, x.Own} {
 		if len(uploaded) > 0 {
-			a, write = Merge(a, uploaded, i == 0, at), true
+			a, write = Merge(a, uploaded, i == 0, 1, at), true
 		}
 	}
-	a, changed := p.ask(a, now)
+	a, changed := p.ensureWindows(a, now)
 	a, d = p.decide(a, now, x.Op != OpDecide)
 	recorded := x.Op == OpDecide && d.Allowed
 	return a, x.Op != OpPeek && (write || changed || recorded), d
@@ -125,7 +125,7 @@ func (p *Policy) DecideShare(from Share, own Account, at time.Time, peek bool) (
 		own = from.Shared.emptied(now)
 	}
 	own, _ = own.advance(now, s.replicas)
-	own, _ = p.ask(own, now)
+	own, _ = p.ensureWindows(own, now)
 	s.own = p.windows(own, now)
 	d := Decision{Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, At: at.Truncate(time.Microsecond), Local: true}
 	for i := range p.rules {
@@ -152,18 +152,18 @@ func (a Account) emptied(now int64) (empty Account) {
 			empty = Account{form, a[1]}
 		}
 		w := window(a[at:])
-		empty = append(empty, w.shape().newWindow(w.asked(), now, now)...)
+		empty = append(empty, w.shape().newWindow(w.lastUsed(), now, now)...)
 	}
 	return empty
 }
 
-// windows returns the windows that the policy asks for, of an account that need not have them; nil for a nil account.
+// windows returns the windows of the policy, of an account that need not have them; nil for a nil account.
 func (p *Policy) windows(a Account, now int64) (list [MaxLimits]window) {
 	if len(a) == 0 {
 		return list
 	}
 	if !p.hasWindows(a) {
-		a, _ = p.ask(a.advanced(now), now)
+		a, _ = p.ensureWindows(a.advanced(now, 1), now)
 	}
 	for i := range p.rules {
 		list[i] = window(a[a.find(p.rules[i].shape):])

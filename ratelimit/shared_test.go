@@ -46,12 +46,12 @@ func TestMergeWithUnionCountsOnceAndWithoutTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, _ := drawAccount(t, p, now)
 		b, _ := drawAccount(t, p, now)
-		same := ratelimit.Merge(a, a, true, now)
-		union, reversed := ratelimit.Merge(a, b, true, now), ratelimit.Merge(b, a, true, now)
-		sum := ratelimit.Merge(a, b, false, now)
-		again := ratelimit.Merge(union, b, true, now)
+		same := ratelimit.Merge(a, a, true, 1, now)
+		union, reversed := ratelimit.Merge(a, b, true, 1, now), ratelimit.Merge(b, a, true, 1, now)
+		sum := ratelimit.Merge(a, b, false, 1, now)
+		again := ratelimit.Merge(union, b, true, 1, now)
 		for i := range p.Limits() {
-			ofA, ofB := used(p, ratelimit.Merge(a, nil, true, now), i, now), used(p, ratelimit.Merge(b, nil, true, now), i, now)
+			ofA, ofB := used(p, ratelimit.Merge(a, nil, true, 1, now), i, now), used(p, ratelimit.Merge(b, nil, true, 1, now), i, now)
 			if n := used(p, same, i, now); n != ofA {
 				t.Fatalf("limit %d: %d used, and %d after a union with itself", i, ofA, n)
 			}
@@ -64,6 +64,91 @@ func TestMergeWithUnionCountsOnceAndWithoutTwice(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Two gateways with different limits use a store, which may lose the account. After their uploads, a window counts every admission that
+// an account with that window had, and every later one, and none more than twice: roundings of two windows may differ.
+func TestUploadsOfDifferentWindowsCountEveryAdmission(t *testing.T) {
+	limit := func(requests int, per time.Duration) ratelimit.Limit {
+		return ratelimit.Limit{Name: per.String(), Requests: requests, Per: per}
+	}
+	policies := []*ratelimit.Policy{
+		ratelimittest.Policy(t, limit(64, time.Minute), limit(5000, time.Hour)),
+		ratelimittest.Policy(t, limit(300, time.Minute)),
+		ratelimittest.Policy(t, limit(64, time.Minute)),
+		ratelimittest.Policy(t, limit(5000, time.Hour)),
+		ratelimittest.Policy(t, limit(700, 10*time.Minute), limit(9000, 2*time.Hour)),
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		g := exchanging{now: time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)}
+		for i := range g.policies {
+			g.policies[i] = rapid.SampledFrom(policies).Draw(t, "policy")
+		}
+		g.request(t, 1, rapid.IntRange(0, 40).Draw(t, "requests of the second gateway"))
+		g.request(t, 0, rapid.IntRange(0, 60).Draw(t, "requests of the first gateway"))
+		g.now = g.now.Add(2 * time.Minute) // admissions before and after a loss are in different buckets
+		before, known := slices.Clone(g.times), g.seen
+		if rapid.Bool().Draw(t, "lost") {
+			g.stored = nil
+		}
+		g.upload[0], g.upload[1] = true, true
+		g.request(t, 1, rapid.IntRange(1, 60).Draw(t, "requests of the second gateway"))
+		g.request(t, 0, 1)
+		for _, p := range g.policies {
+			for i, l := range p.Limits() {
+				least := within(g.times, g.now, l.Per)
+				if !slices.ContainsFunc(known[:], func(a ratelimit.Account) bool { return hasWindow(a, l) }) {
+					least -= within(before, g.now, l.Per)
+				}
+				if n := used(p, g.stored, i, g.now); n < least || n > 2*len(g.times) {
+					t.Fatalf("limit %s of %d: %d counted, want %d to %d", l.Name, l.Requests, n, least, 2*len(g.times))
+				}
+			}
+		}
+	})
+}
+
+// exchanging is two gateways with a shared store.
+type exchanging struct {
+	policies [2]*ratelimit.Policy
+	stored   ratelimit.Account
+	seen     [2]ratelimit.Account // last answers
+	upload   [2]bool              // before the next request
+	now      time.Time
+	times    []time.Time
+}
+
+// request makes requests of a gateway, two in a second at the fastest, for 30 s at most.
+func (g *exchanging) request(t *rapid.T, gateway, requests int) {
+	t.Helper()
+	for range requests {
+		g.now = g.now.Add(time.Duration(rapid.IntRange(1, 500).Draw(t, "gap")) * time.Millisecond)
+		x := ratelimit.Exchange{Op: ratelimit.OpDecide}
+		if g.upload[gateway] {
+			x.Known, g.upload[gateway] = g.seen[gateway], false
+		}
+		a, _, d := g.policies[gateway].Exchange(g.stored, x, g.now)
+		if d.Allowed {
+			g.times = append(g.times, g.now)
+		}
+		g.stored, g.seen[gateway] = slices.Clone(a), slices.Clone(a)
+	}
+}
+
+func within(times []time.Time, now time.Time, per time.Duration) (n int) {
+	for _, at := range times {
+		if at.Add(per).After(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// hasWindow reports whether an account has the window of a limit: a decision on it adds none.
+func hasWindow(a ratelimit.Account, l ratelimit.Limit) bool {
+	p, err := ratelimit.NewPolicy([]ratelimit.Limit{l})
+	_, _, ok := p.Decision(slices.Clone(a), time.Time{}, ratelimit.Peeked)
+	return err == nil && ok
 }
 
 func TestDecisionRefusesContradictingAccounts(t *testing.T) {

@@ -6,14 +6,13 @@ import (
 	"slices"
 )
 
-// advance brings the account to now, in place. It drops admissions that have left their window, and moves admissions in the future to now:
-// if the clock was set back, they count for one window at most. Windows of times keep those of the given number of lengths: 1, but more for
-// DecideShare, which also counts a longer period. moved reports whether a time was moved.
+// advance drops admissions that have left their window at now, in place. Admissions in the future are from before the clock was set back:
+// it moves them to now, and reports that. Windows of times keep admissions for a number of lengths: 1, or more for DecideShare.
 func (a Account) advance(now, lengths int64) (_ Account, moved bool) {
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
 		w := window(a[at:])
-		if w.asked() > now || w.since() > now {
-			w.setAsked(min(w.asked(), now))
+		if w.lastUsed() > now || w.since() > now {
+			w.setLastUsed(min(w.lastUsed(), now))
 			w.setSince(min(w.since(), now))
 			moved = true
 		}
@@ -117,8 +116,8 @@ func (a Account) remove(at int, t int64) Account {
 	return slices.Delete(a, from+i*timeBytes, from+(i+1)*timeBytes)
 }
 
-// A tally is the number of admissions in a window, and the µs until a limit has more requests remaining: until the count falls, or, if the
-// limit is full, until the count is less than the limit. They are 0 if there are none.
+// A tally is the number of admissions in a window, and the µs until a limit has more requests remaining. If the limit is full, that is when
+// the count is less than the limit, else when it is less than now. Both are 0 for an empty window.
 type tally struct{ count, reset int64 }
 
 // tally counts the admissions for a limit of a number of requests. The window must be advanced to now.
@@ -128,8 +127,8 @@ func (w window) tally(requests, now int64) tally {
 		if n == 0 {
 			return tally{}
 		}
-		awaited := n - min(n, requests) // the oldest, or, if the limit is full, the requests-th newest
-		return tally{n, w.time(int(awaited)) + w.length() - now}
+		next := n - min(n, requests) // the first one whose expiry leaves less than the limit
+		return tally{n, w.time(int(next)) + w.length() - now}
 	}
 	counts := w.counts()
 	var t tally

@@ -73,6 +73,9 @@ func (l *ledger) unused(at time.Time, replicas int) bool {
 	return l.account.Unused(at, 1) && l.sent.Unused(at, replicas) && l.sending == nil && l.own.Unused(at, replicas)
 }
 
+// lengths is the number of lengths for which the ledger keeps times, one for each gateway: a count of gateways does not change it.
+const lengths = 1000
+
 // sum returns the sum of two accounts, which may be nil.
 func sum(a, b ratelimit.Account, at time.Time) ratelimit.Account {
 	switch {
@@ -81,7 +84,7 @@ func sum(a, b ratelimit.Account, at time.Time) ratelimit.Account {
 	case b == nil:
 		return a
 	default:
-		return ratelimit.Merge(a, b, false, at)
+		return ratelimit.Merge(a, b, false, lengths, at)
 	}
 }
 

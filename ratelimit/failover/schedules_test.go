@@ -104,16 +104,16 @@ func restart(t rapid.TB, s *sharedStore, p *ratelimit.Policy, gateways ...*failo
 
 // A pair is two gateways that share a store, and the times at which either admitted a token.
 type pair struct {
-	stores [2]*failover.Store
-	policy *ratelimit.Policy
-	times  []time.Time
-	stop   func()
+	stores   [2]*failover.Store
+	policies [2]*ratelimit.Policy
+	times    []time.Time
+	stop     func()
 }
 
-func startPair(t *rapid.T, s *sharedStore, p *ratelimit.Policy) *pair {
+func startPair(t *rapid.T, s *sharedStore, policies ...*ratelimit.Policy) *pair {
 	t.Helper()
 	o := failover.Options{Shared: s, Settings: failover.Settings{Replicas: 2}}
-	g := &pair{stores: [2]*failover.Store{newStore(t, o), newStore(t, o)}, policy: p}
+	g := &pair{stores: [2]*failover.Store{newStore(t, o), newStore(t, o)}, policies: [2]*ratelimit.Policy(policies)}
 	one, other := run(t, g.stores[0]), run(t, g.stores[1])
 	g.stop = func() {
 		one()
@@ -125,8 +125,14 @@ func startPair(t *rapid.T, s *sharedStore, p *ratelimit.Policy) *pair {
 // request makes requests, forty per second, at both gateways in turn.
 func (g *pair) request(t *rapid.T, requests int) {
 	t.Helper()
+	g.requestAt(t, requests, 0, 1)
+}
+
+func (g *pair) requestAt(t *rapid.T, requests int, gateways ...int) {
+	t.Helper()
 	for i := range requests {
-		if decide(t, g.stores[i%2], "t", g.policy).Allowed {
+		gateway := gateways[i%len(gateways)]
+		if decide(t, g.stores[gateway], "t", g.policies[gateway]).Allowed {
 			g.times = append(g.times, time.Now())
 		}
 		time.Sleep(25 * time.Millisecond)
@@ -147,7 +153,7 @@ func TestTwoGatewaysKeepALimitInAnyOutage(t *testing.T) {
 	p := ratelimittest.Policy(t, limit("second", 10, time.Second), limit("minute", 240, time.Minute))
 	checkInBubbles(t, func(t *rapid.T) {
 		s := newShared()
-		g := startPair(t, s, p)
+		g := startPair(t, s, p, p)
 		defer g.stop()
 		for range rapid.IntRange(1, 2).Draw(t, "outages") {
 			g.request(t, rapid.IntRange(120, 1000).Draw(t, "requests before")) // at least three seconds
@@ -169,12 +175,42 @@ func TestTwoGatewaysKeepALimitInAnyOutage(t *testing.T) {
 	})
 }
 
+// The limits of two gateways differ, and the token may use one of them alone. After any outage, the hour of one of them has the admissions of
+// both.
+func TestAdmissionsOfAnOutageCountWhileLimitsDiffer(t *testing.T) {
+	minute, hour := ratelimittest.Policy(t, limit("minute", 300, time.Minute)), ratelimittest.Policy(t, limit("hour", 100_000, time.Hour))
+	gateways := rapid.SampledFrom([][]int{{0, 1}, {0}, {1}})
+	checkInBubbles(t, func(t *rapid.T) {
+		s := newShared()
+		g := startPair(t, s, minute, hour)
+		defer g.stop()
+		g.request(t, 3) // both know of the windows of both
+		g.requestAt(t, rapid.IntRange(1, 1000).Draw(t, "requests before"), gateways.Draw(t, "at")...)
+		time.Sleep(2 * time.Minute) // of the counts of one bucket, before and after a loss, the larger one applies
+		s.become(rapid.SampledFrom([]condition{refusing, hanging}).Draw(t, "condition"))
+		g.requestAt(t, rapid.IntRange(1, 1000).Draw(t, "requests during the outage"), gateways.Draw(t, "at")...)
+		time.Sleep(2 * time.Minute)
+		if rapid.Bool().Draw(t, "lost") {
+			restart(t, s, minute, g.stores[:]...)
+		}
+		s.become(working)
+		awaitRecovery(t, g.stores[0])
+		awaitRecovery(t, g.stores[1])
+		g.requestAt(t, rapid.IntRange(1, 1000).Draw(t, "requests after"), gateways.Draw(t, "at")...)
+		g.requestAt(t, 2, 0, 1)
+		n, late := s.used("t", hour), s.lateSince("t", time.Time{})
+		if n < len(g.times) || n > len(g.times)+late && s.lateUploads == 0 {
+			t.Fatalf("%d counted, %d admitted, %d late", n, len(g.times), late)
+		}
+	})
+}
+
 // One gateway may use the shared store again earlier than the other.
 func TestTwoGatewaysKeepAShortLimitAfterAnyOutage(t *testing.T) {
 	p := ratelimittest.Policy(t, limit("second", 10, time.Second))
 	checkInBubbles(t, func(t *rapid.T) {
 		s := newShared()
-		g := startPair(t, s, p)
+		g := startPair(t, s, p, p)
 		defer g.stop()
 		g.request(t, 120)
 		s.become(rapid.SampledFrom([]condition{refusing, hanging}).Draw(t, "condition"))

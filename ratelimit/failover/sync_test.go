@@ -134,6 +134,24 @@ func TestCallThatTimesOutCountsOnce(t *testing.T) {
 	})
 }
 
+// Two a second, by three gateways: in three seconds, one of them admits two. Its calls time out and begin no outage.
+func TestCallsThatTimeOutCountInTheLongerPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, failover.Settings{Replicas: 3}, limit("second", 2, time.Second))
+		n := 0
+		for range 3 {
+			e.shared.become(unreachable)
+			n += e.admitted("t", 1)
+			e.shared.become(working)
+			e.decide("other")
+			time.Sleep(980 * time.Millisecond)
+		}
+		if n != 2 {
+			t.Errorf("%d admitted in three seconds", n)
+		}
+	})
+}
+
 // Calls and uploads that were not executed are uploaded by the next request.
 func TestRefusedUploadIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -103,11 +103,10 @@ func clockAtTheEpoch(t *testing.T, s Subject) {
 
 // alternate makes requests of one token at an even rate to gateways with different limits, turn by turn, each compared with the oracle. It
 // returns the number that each gateway admitted.
-func alternate(t *testing.T, s Subject, total, gap time.Duration, policies ...*ratelimit.Policy) (admitted [2]int, requests int) {
-	var o oracle
+func alternate(t *testing.T, s Subject, o *oracle, total, gap time.Duration, policies ...*ratelimit.Policy) (admitted [2]int, requests int) {
 	for ; time.Duration(requests)*gap < total; requests++ {
 		gateway := requests % len(policies)
-		if d := check(t, s, gateway, "t", &o, policies[gateway]); d.Allowed {
+		if d := check(t, s, gateway, "t", o, policies[gateway]); d.Allowed {
 			admitted[gateway]++
 		}
 		s.Advance(gap)
@@ -122,7 +121,7 @@ func differentLimits(t *testing.T, newSubject Factory) {
 	}
 	second, hour := limit(3, time.Second), limit(5000, time.Hour)
 	t.Run("OneHasAnHourAsWell", func(t *testing.T) {
-		n, _ := alternate(t, newSubject(t), time.Hour, 334*time.Millisecond, Policy(t, second, hour), Policy(t, second))
+		n, _ := alternate(t, newSubject(t), new(oracle), time.Hour, 334*time.Millisecond, Policy(t, second, hour), Policy(t, second))
 		if n[0] > 2600 || n[0]+n[1] < 7800 {
 			t.Errorf("the gateway with 5000 an hour admitted %d, the other one %d", n[0], n[1])
 		}
@@ -138,12 +137,26 @@ func differentLimits(t *testing.T, newSubject Factory) {
 		"ShadowBesideEnforcement": {800 * time.Millisecond, Policy(t, second, shadow(hour)), Policy(t, second, hour)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, requests := alternate(t, newSubject(t), 2*time.Minute, c.gap, c.a, c.b)
+			n, requests := alternate(t, newSubject(t), new(oracle), 2*time.Minute, c.gap, c.a, c.b)
 			if n[0]+n[1] != requests {
 				t.Errorf("%d of %d requests within the limits of both gateways were denied", requests-n[0]-n[1], requests)
 			}
 			t.Logf("none of %d requests within the limits of both gateways denied", requests)
 		})
+		t.Run("Before"+name, func(t *testing.T) { startLater(t, newSubject(t), c.gap, c.a, c.b) })
+	}
+}
+
+// The gateway with the finer limits starts two minutes later. It denies a client within the limits of both for at most its window, whose
+// buckets count a sixtieth longer.
+func startLater(t *testing.T, s Subject, gap time.Duration, finer, coarser *ratelimit.Policy) {
+	var o oracle
+	alternate(t, s, &o, 2*time.Minute, gap, coarser)
+	per := finer.Limits()[0].Per * 61 / 60
+	n, requests := alternate(t, s, &o, per, gap, finer, coarser)
+	t.Logf("%d of %d requests denied in the first %v", requests-n[0]-n[1], requests, per)
+	if n, requests := alternate(t, s, &o, 2*time.Minute, gap, finer, coarser); n[0]+n[1] != requests {
+		t.Errorf("%d of %d requests within the limits of both gateways were denied later", requests-n[0]-n[1], requests)
 	}
 }
 
@@ -165,13 +178,13 @@ func leaveShadow(t *testing.T, s Subject) {
 	t.Logf("%d admitted before the limit was enforced, and as many counted", admitted)
 }
 
-// One gateway has 500 an hour. At another one, operators try limits of ten lengths, one after the other.
+// One gateway has 500 a day. At another one, operators try limits of ten lengths, one after the other.
 func tryManyLengths(t *testing.T, s Subject) {
 	second := ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}
-	limited := Policy(t, second, ratelimit.Limit{Name: "hour", Requests: 500, Per: time.Hour})
+	limited := Policy(t, second, ratelimit.Limit{Name: "day", Requests: 500, Per: 24 * time.Hour})
 	var o oracle
 	for i := range 10 {
-		tried := Policy(t, second, shadow(ratelimit.Limit{Name: "tried", Requests: 1000, Per: time.Duration(i+2) * time.Hour}))
+		tried := Policy(t, second, shadow(ratelimit.Limit{Name: "tried", Requests: 1000, Per: time.Duration(i+2) * time.Minute}))
 		for range 100 {
 			check(t, s, 0, "t", &o, limited)
 			check(t, s, 1, "t", &o, tried)

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
 	"net"
 	"slices"
 	"strings"
@@ -139,17 +138,6 @@ func tokenOn(t *testing.T, server *redistest.Server, s *redisstore.Store, p *rat
 	}
 	t.Fatal("no token in 1000")
 	return ""
-}
-
-func TestCanceledRequestIsNotDecided(t *testing.T) {
-	server := redistest.Start(t)
-	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
-	s := newStore(t, redisstore.Options{Client: client})
-	canceled, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := s.Decide(canceled, "t", specified(t)); err == nil {
-		t.Error("decided for a canceled request")
-	}
 }
 
 // moveSlot returns the steps that move the slot of a key from the first master to the second.

@@ -9,8 +9,8 @@
 --          Returns the time (7 bytes), the outcome (1 byte: 0 denied, 1 admitted, 2 peek or merge; plus 128 if the value of the key was
 --          not an account), and the account, which the reader advances to the time.
 --
--- A window is a table: length, exact, asked, since, and either times (oldest first) or newest (number of the newest bucket), size (bytes of a
--- count) and counts (of bucket b at b % 61 + 1).
+-- A window is a table: length, exact, last_used, since, and either times (oldest first) or newest (number of the newest bucket), count_bytes
+-- (of each count) and counts (of bucket b at b % 61 + 1).
 --
 -- Lua: indexes begin at 1, a string is bytes, # is the length, .. concatenates, ~= is "not equal", {} is a table: an array or a record.
 -- Numbers are doubles, exact up to 2^53. struct.unpack returns the values, then the next index; '<I7' is an unsigned integer of 7 bytes.
@@ -36,8 +36,8 @@ local function decode_window(value, at)
   local tag = byte(value, at)
   if not tag or #value < at + 20 then return nil end
   local w = {exact = tag < TAG}
-  w.length, w.asked, w.since, at = struct_unpack('<I6I7I7', value, at + 1)
-  if w.length < 1 or w.asked >= LATEST or w.since >= LATEST then return nil end
+  w.length, w.last_used, w.since, at = struct_unpack('<I6I7I7', value, at + 1)
+  if w.length < 1 or w.last_used >= LATEST or w.since >= LATEST then return nil end
   if w.exact then
     if tag > MAX_TIMES or #value < at + 7 * tag - 1 then return nil end
     w.times = {struct_unpack('<' .. rep('I7', tag), value, at)}
@@ -47,12 +47,13 @@ local function decode_window(value, at)
     end
     return w, at
   end
-  w.size = tag - TAG
-  if w.size ~= 1 and w.size ~= 2 and w.size ~= 4 or #value < at + 5 + BUCKETS * w.size then return nil end
+  w.count_bytes = tag - TAG
+  if w.count_bytes ~= 1 and w.count_bytes ~= 2 and w.count_bytes ~= 4 or #value < at + 5 + BUCKETS * w.count_bytes then return nil end
   w.newest, at = struct_unpack('<I6', value, at)
-  w.counts = {struct_unpack('<' .. rep('I' .. w.size, BUCKETS), value, at)}
+  w.counts = {struct_unpack('<' .. rep('I' .. w.count_bytes, BUCKETS), value, at)}
   at = table_remove(w.counts)
-  return w.newest <= quotient(LATEST - 1, width(w)) and w or nil, at
+  if w.newest > quotient(LATEST - 1, width(w)) then return nil end
+  return w, at
 end
 
 -- decode returns an account, a list of windows; nil if the value is not an account.
@@ -72,23 +73,23 @@ end
 local function encode(a)
   local parts = {char(FORM, #a)}
   for i, w in ipairs(a) do
-    local tag = w.exact and #w.times or TAG + w.size
-    local head = pack('<BI6I7I7', tag, w.length, w.asked, w.since)
+    local tag = w.exact and #w.times or TAG + w.count_bytes
+    local head = pack('<BI6I7I7', tag, w.length, w.last_used, w.since)
     if w.exact then
       parts[i + 1] = head .. pack('<' .. rep('I7', tag), unpack(w.times))
     else
-      parts[i + 1] = head .. pack('<I6' .. rep('I' .. w.size, BUCKETS), w.newest, unpack(w.counts))
+      parts[i + 1] = head .. pack('<I6' .. rep('I' .. w.count_bytes, BUCKETS), w.newest, unpack(w.counts))
     end
   end
   return table.concat(parts)
 end
 
-local function new_window(shape, asked, since, now)
-  local w = {length = shape.length, exact = shape.exact, asked = asked, since = since}
+local function new_window(shape, last_used, since, now)
+  local w = {length = shape.length, exact = shape.exact, last_used = last_used, since = since}
   if w.exact then
     w.times = {}
   else
-    w.newest, w.size, w.counts = quotient(now, width(w)), 1, {}
+    w.newest, w.count_bytes, w.counts = quotient(now, width(w)), 1, {}
     for i = 1, BUCKETS do w.counts[i] = 0 end
   end
   return w
@@ -108,7 +109,7 @@ local function add(w, t, n)
   local b = quotient(t, width(w))
   if holds(w, b) then
     local sum = min(w.counts[b % BUCKETS + 1] + n, 2 ^ 32 - 1)
-    w.counts[b % BUCKETS + 1], w.size = sum, max(w.size, count_bytes(sum))
+    w.counts[b % BUCKETS + 1], w.count_bytes = sum, max(w.count_bytes, count_bytes(sum))
   end
 end
 
@@ -161,16 +162,16 @@ end
 local function advance(a, now)
   local moved = false
   for _, w in ipairs(a) do
-    local some = w.asked > now or w.since > now
-    w.asked, w.since = min(w.asked, now), min(w.since, now)
+    local some = w.last_used > now or w.since > now
+    w.last_used, w.since = min(w.last_used, now), min(w.since, now)
     if w.exact then some = advance_times(w, now) or some else some = advance_buckets(w, now) or some end
     moved = moved or some
   end
   return moved
 end
 
--- admissions returns the admissions from before a time, oldest first, as entries of n at a time; those of a bucket count as of its last
--- instant. They include the whole bucket that contains the time.
+-- admissions returns the admissions from before a time, oldest first, as entries of n at a time. Those of a bucket count as of its last
+-- instant, or as of the time if the bucket contains it.
 local function admissions(w, before)
   local list = {}
   if w.exact then
@@ -181,7 +182,7 @@ local function admissions(w, before)
   end
   for b = w.newest - BUCKETS + 1, w.newest do
     local n = b * width(w) < before and w.counts[b % BUCKETS + 1] or 0
-    if n > 0 then list[#list + 1] = {at = (b + 1) * width(w) - 1, n = n} end
+    if n > 0 then list[#list + 1] = {at = min((b + 1) * width(w) - 1, before), n = n} end
   end
   return list
 end
@@ -195,20 +196,20 @@ local function filled(w, list, now)
   return w
 end
 
--- reach returns for how many µs before now the window has all admissions.
-local function reach(w, now) return w.exact and #w.times == MAX_TIMES and now - w.times[1] or w.length end
+-- coverage returns for how many µs before now the window has all admissions.
+local function coverage(w, now) return w.exact and #w.times == MAX_TIMES and now - w.times[1] or w.length end
 
--- source returns the admissions before a time for a window that the account does not have. They are those of one window: of those that reach
--- back as far as the new one, one with times, or else the shortest; if none does, the one that reaches back furthest.
+-- source returns the admissions before a time for a window that the account does not have. They are those of one window: of those that cover
+-- the new one, one with times, or else the shortest; if none does, the one that covers most.
 local function source(a, shape, now, before)
-  local best, reached
+  local best, covered
   for _, w in ipairs(a) do
-    local r = reach(w, now)
-    local better = not best or r > reached
-    if best and reached >= shape.length then -- the best reaches back far enough
-      better = r >= shape.length and (w.exact and not best.exact or w.exact == best.exact and r < reached)
+    local c = coverage(w, now)
+    local better = not best or c > covered
+    if best and covered >= shape.length then -- the best covers the new one
+      better = c >= shape.length and (w.exact and not best.exact or w.exact == best.exact and c < covered)
     end
-    if better then best, reached = w, r end
+    if better then best, covered = w, c end
   end
   return best and admissions(best, before) or {}
 end
@@ -230,17 +231,21 @@ local function merge_lists(a, b, union)
   return list
 end
 
--- merge_window returns a window of two accounts, of which at least one has it.
+-- merge_window returns a window of two accounts, of which at least one has it; a is that of the store. With union, b adds to a window of a
+-- only admissions from before it was made.
 local function merge_window(shape, a, b, union, now)
-  local merged, lists, accounts = new_window(shape, 0, now, now), {}, {a, b}
+  local merged, before, lists, accounts = new_window(shape, 0, now, now), math.huge, {}, {a, b}
   for i, account in ipairs(accounts) do
     local w = find(account, shape)
-    if w then lists[i], merged.asked, merged.since = admissions(w, math.huge), max(merged.asked, w.asked), min(merged.since, w.since) end
+    if w then
+      lists[i] = admissions(w, math.huge)
+      merged.last_used, merged.since = max(merged.last_used, w.last_used), min(merged.since, w.since)
+      if i == 1 and union then before = w.since end
+    end
   end
-  local before = union and merged.since or math.huge
   for i, account in ipairs(accounts) do
-    if not lists[i] then
-      lists[i] = source(account, shape, now, before)
+    if not lists[i] then -- rounded as the other one is, so that a union counts admissions in both once
+      lists[i] = admissions(filled(new_window(shape, 0, now, now), source(account, shape, now, before), now), math.huge)
       merged.since = now -- a window that is filled from others is made now
     end
   end
@@ -269,39 +274,43 @@ local function decode_policy(value)
   return p
 end
 
--- make_room drops a window if there is no room for another one: of those that the policy does not ask for, the one asked for longest ago.
+-- make_room drops a window if there is no room for another one: of those that the policy does not have, the least recently used.
 local function make_room(a, policy)
   if #a < MAX_WINDOWS then return end
   local oldest
   for i, w in ipairs(a) do
-    if not find(policy, w) and (not oldest or w.asked < a[oldest].asked) then oldest = i end
+    if not find(policy, w) and (not oldest or w.last_used < a[oldest].last_used) then oldest = i end
   end
   table_remove(a, oldest)
 end
 
--- ask renews the windows that the policy asks for, adds those that are missing, and drops those that no decision has asked for during twice
--- the longest length. It reports whether the account must be written.
-local function ask(a, policy, now)
-  local changed, longest, before = false, 0, {unpack(a)} -- missing ones are not filled from one another, as roundings would add up
-  for _, w in ipairs(a) do longest = max(longest, w.length) end
+-- ensure_windows adds the windows of the policy that are missing, and renews last_used of the others if it is older than a quarter of the
+-- longest length, or than that of another window. Then it drops windows that no decision has used during twice the longest length. It
+-- reports whether the account must be written.
+local function ensure_windows(a, policy, now)
+  local longest, newest, changed = 0, 0, false
+  for _, w in ipairs(a) do longest, newest = max(longest, w.length), max(newest, w.last_used) end
   for _, r in ipairs(policy) do longest = max(longest, r.length) end
   for _, r in ipairs(policy) do
     local w = find(a, r)
-    if not w then
-      w = filled(new_window(r, now, now, now), source(before, r, now, math.huge), now)
+    changed = changed or not w or w.last_used < max(newest, now - quotient(longest, 4))
+  end
+  if not changed then return false end
+  local original = {unpack(a)} -- a missing window is not filled from another one that was missing, as roundings would add up
+  for _, r in ipairs(policy) do
+    local w = find(a, r)
+    if w then
+      w.last_used = now
+    else
+      w = filled(new_window(r, now, now, now), source(original, r, now, math.huge), now)
       make_room(a, policy)
-      a[#a + 1], changed = w, true
-    elseif now - w.asked > quotient(longest, 4) then
-      w.asked, changed = now, true
+      a[#a + 1] = w
     end
   end
   for i = #a, 1, -1 do
-    if a[i].asked + 2 * longest <= now then
-      table_remove(a, i)
-      changed = true
-    end
+    if a[i].last_used + 2 * longest <= now then table_remove(a, i) end
   end
-  return changed
+  return true
 end
 
 -- total returns the number of admissions in a window.
@@ -347,7 +356,7 @@ local changed = advance(a, now)
 for arg = 4, 5 do
   if ARGV[arg] ~= '' then a, changed = merge(a, ARGV[arg], arg == 4, now), true end
 end
-changed = ask(a, policy, now) or changed
+changed = ensure_windows(a, policy, now) or changed
 local outcome = op ~= 'decide' and 2 or admits(a, policy) and 1 or 0
 if outcome == 1 then
   for _, w in ipairs(a) do add(w, now, 1) end
