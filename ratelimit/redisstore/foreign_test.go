@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -110,7 +111,7 @@ func TestValuesThatAreNotAccountsAreReplaced(t *testing.T) {
 		"times without order":     set(swapped),
 		"counts of three byte":    set(change(buckets, 0x83)),
 		"a time after 2255":       set(change(times+13, 0x20)),
-		"asked after 2255":        set(change(window+13, 0x20)),
+		"last used after 2255":    set(change(window+13, 0x20)),
 		"since after 2255":        set(change(window+20, 0x20)),
 		"a bucket after 2255":     set(change(buckets+21, 0x34, 0xa6, 0xf2, 0x08, 0x00, 0x00)), // the first one after 2^53 µs
 	} {
@@ -138,6 +139,25 @@ func TestValuesThatAreNotAccountsAreReplaced(t *testing.T) {
 				t.Errorf("logged %q", line)
 			}
 		})
+	}
+}
+
+// Gateways of another form of accounts use the same Redis: pings of neither replace those of the other.
+func TestPingsDoNotReplaceAnotherForm(t *testing.T) {
+	server, metrics := redistest.Start(t), prometheus.NewRegistry()
+	s := newStore(t, redisstore.Options{Client: server.Client(), Registerer: metrics})
+	for i := range 16 {
+		if err := server.Client().Set(t.Context(), fmt.Sprint("opsgate:ping:", i), "of another form", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 16 {
+		if err := s.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := valueOf(t, metrics, discarded); n != 0 {
+		t.Errorf("%v accounts discarded", n)
 	}
 }
 

@@ -81,7 +81,7 @@ func New(o Options) (*Store, error) {
 	s := &Store{
 		client: o.Client, timeout: timeoutOf(o.Client), keyPrefix: AccountPrefix(o.Prefix), channel: o.Prefix + "refunds", clock: o.Clock,
 		steadyAfter: cmp.Or(o.SteadyAfter, defaultSteadyAfter), logger: o.Logger,
-		scriptHash: hashOf(script), pingKey: o.Prefix + "ping:", pingPolicy: ping,
+		scriptHash: hashOf(script), pingKey: AccountPrefix(o.Prefix + "ping:"), pingPolicy: ping,
 	}
 	b := &batcher{client: o.Client, minTime: timeoutOf(o.Client) / 4, servers: make(map[redis.UniversalClient]*server)}
 	if s.process = b.process; o.Hook != nil {

@@ -168,13 +168,15 @@ func TestCheckLiveNamesGatewaysWithOtherLimits(t *testing.T) {
 	shared := "rate_limit: {store: redis, redis: {addresses: [\"" + server.Addr() + "\"], timeout: 5s}, limits: [{requests: %d, per: 1s}]}\n"
 	serve(t, nil, "--config", write(t, text+fmt.Sprintf(shared, 7)))
 	testkit.Eventually(t, "the gateway reports its limits", func() bool { return server.Client().Exists(t.Context(), "opsgate:gateways").Val() == 1 })
+	older := fmt.Sprint(time.Now().UnixMilli(), ` {"host": "older", "at": "2026-01-02T03:04:05Z"}`) // without a version of limits
+	testkit.Must(t, server.Client().HSet(t.Context(), "opsgate:gateways", "older", older).Err())
 	for limit, warns := range map[int]bool{7: false, 8: true} {
 		file := write(t, text+fmt.Sprintf(shared, limit))
 		got := opsgate(t, nil, "check", "--live", "--config", file)
 		host, err := os.Hostname()
 		testkit.Must(t, err)
 		warning := "warning: " + file + ":10: rate_limit: gateways with the same limits: " + host + " 127.0.0.1:"
-		if got.code != 0 || strings.Contains(got.err, warning) != warns {
+		if got.code != 0 || strings.Contains(got.err, warning) != warns || strings.Contains(got.err, "older") {
 			t.Errorf("%d per second: got %+v", limit, got)
 		}
 		if n := server.Client().ZCard(t.Context(), "opsgate:replicas").Val(); n != 1 {

@@ -118,7 +118,7 @@ func (c *Check) redis(ctx context.Context, limits *sharedLimits) {
 	peers, _ := limits.replicas.Peers(ctx) // redisstore.Check reports the error
 	for _, peer := range peers {
 		g, ok := admin.DecodeStatus(peer.Status, time.Now())
-		if ok && peer.Age < redisstore.CountedFor && g.LimitsVersion != own {
+		if ok && peer.Age < redisstore.CountedFor && g.LimitsVersion != "" && g.LimitsVersion != own { // "" from an older version
 			err := fmt.Errorf("%s %s has other limits than this file", g.Host, g.AdminListen)
 			c.report("rate_limit", "gateways with the same limits", err, true)
 		}
