@@ -121,9 +121,9 @@ func (c *comparison) actions() map[string]func(*rapid.T) {
 				c.exchange(t, ratelimit.Exchange{Op: ratelimit.OpDecide})
 			}
 		},
-		"merge a former account": func(t *rapid.T) { c.exchange(t, ratelimit.Exchange{Op: op.Draw(t, "op"), Known: known(t)}) },
+		"merge a former account": func(t *rapid.T) { c.exchange(t, ratelimit.Exchange{Op: op.Draw(t, "op"), LastSeen: known(t)}) },
 		"merge a former account and local admissions": func(t *rapid.T) {
-			c.exchange(t, ratelimit.Exchange{Op: op.Draw(t, "op"), Known: known(t), Own: c.own(t)})
+			c.exchange(t, ratelimit.Exchange{Op: op.Draw(t, "op"), LastSeen: known(t), Own: c.own(t)})
 		},
 		"refund": func(t *rapid.T) {
 			if len(c.admitted) == 0 {

@@ -28,9 +28,9 @@ const (
 
 // An Exchange is a call to a shared store: an operation, and an upload of two accounts, which may be nil.
 type Exchange struct {
-	Op    Op
-	Known Account // merged by union: the last account that the store returned, in case the store has lost it
-	Own   Account // merged by sum: admissions of the gateway itself
+	Op       Op
+	LastSeen Account // merged by union: the last account that the store returned, in case the store has lost it
+	Own      Account // merged by sum: admissions of the gateway itself
 }
 
 // ErrNotSent is in the error of a call that a shared store has not received.
@@ -81,7 +81,7 @@ func (p *Policy) Exchange(stored Account, x Exchange, at time.Time) (a Account, 
 	if stored.valid() {
 		a, write = slices.Clone(stored).advance(now, 1)
 	}
-	for i, uploaded := range []Account{x.Known, x.Own} {
+	for i, uploaded := range []Account{x.LastSeen, x.Own} {
 		if len(uploaded) > 0 {
 			a, write = Merge(a, uploaded, i == 0, 1, at), true
 		}

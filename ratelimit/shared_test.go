@@ -125,7 +125,7 @@ func (g *exchanging) request(t *rapid.T, gateway, requests int) {
 		g.now = g.now.Add(time.Duration(rapid.IntRange(1, 500).Draw(t, "gap")) * time.Millisecond)
 		x := ratelimit.Exchange{Op: ratelimit.OpDecide}
 		if g.upload[gateway] {
-			x.Known, g.upload[gateway] = g.seen[gateway], false
+			x.LastSeen, g.upload[gateway] = g.seen[gateway], false
 		}
 		a, _, d := g.policies[gateway].Exchange(g.stored, x, g.now)
 		if d.Allowed {

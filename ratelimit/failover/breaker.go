@@ -58,8 +58,8 @@ func isRepeated(err error) bool {
 	return ok && excluded.repeat
 }
 
-// call makes a call to the shared store. The breaker counts its result.
-func (s *Store) call(start time.Duration, do func() error) error {
+// callThroughBreaker makes a call to the shared store. The breaker counts its result.
+func (s *Store) callThroughBreaker(start time.Duration, do func() error) error {
 	stalledBefore := s.stalls.total.Load()
 	_, err := s.breaker.Execute(func() (struct{}, error) {
 		if err := do(); err != nil {
@@ -78,7 +78,7 @@ func (s *Store) callUnlessOutage(do func() error) error {
 	if ph := s.phase.Load(); ph.outage {
 		return ph.cause
 	}
-	return s.call(s.now(), do)
+	return s.callThroughBreaker(s.now(), do)
 }
 
 // recordFailure records a failure before the breaker counts it, and returns the error for the breaker.
@@ -160,7 +160,7 @@ func (s *Store) ProbeFirst(ctx context.Context) {
 func (s *Store) probe(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout) // a probe that hangs must not stop Run
 	defer cancel()
-	return s.call(s.now(), func() error { return s.shared.Ping(bounded) })
+	return s.callThroughBreaker(s.now(), func() error { return s.shared.Ping(bounded) })
 }
 
 // retryAfter returns the time until the next probe, at least a second.

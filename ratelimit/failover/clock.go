@@ -8,10 +8,10 @@ import (
 
 // A sharedClock estimates the time of the shared store's clock. It is safe for concurrent use.
 //
-// The shared store reads its clock between the start of a call and the answer, so each answer bounds the offset. The estimate stays within
-// the bounds of the last answer, and moves no more than it has to: a call that waited in a queue has wide bounds, and moves nothing. The
-// fastest calls set the upper bound, so the estimate is ahead by at most the time that the fastest call takes to the shared store. A client
-// that waits as long as the estimate requires arrives at the shared store late enough.
+// The shared store reads its clock between the start of a call and the answer, so each answer has a lower and an upper bound of the offset.
+// The estimate moves into these bounds and no further. A call that waited in a queue has wide bounds, and moves nothing; the fastest calls
+// have the narrowest. So the estimate is ahead by at most the time that the fastest call takes to the shared store, and a client that waits
+// until a time of the estimate is not early.
 type sharedClock struct {
 	offset atomic.Int64 // from a time of this gateway to the time of the shared store, in µs
 }

@@ -44,11 +44,11 @@ func (l *ledger) addSent(p *ratelimit.Policy, at time.Time) {
 }
 
 // missing returns what the shared store may lack: its account, if it may have lost that, and the admissions of this gateway.
-func (l *ledger) missing(lost bool, at time.Time) (known, own ratelimit.Account) {
+func (l *ledger) missing(lost bool, at time.Time) (lastSeen, own ratelimit.Account) {
 	if lost {
-		known = bytes.Clone(sum(l.account, l.sent, at))
+		lastSeen = bytes.Clone(sum(l.account, l.sent, at))
 	}
-	return known, bytes.Clone(l.own)
+	return lastSeen, bytes.Clone(l.own)
 }
 
 // hasMissing reports whether missing returns an account.

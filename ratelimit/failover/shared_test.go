@@ -118,7 +118,7 @@ func (s *sharedStore) Exchange(
 		unanswered bool
 	)
 	s.once(&s.before)
-	uploads := x.Known != nil || x.Own != nil
+	uploads := x.LastSeen != nil || x.Own != nil
 	if uploads {
 		s.uploads.Add(1)
 	}

@@ -163,12 +163,12 @@ func (s *Store) begin(r request) (c call, d ratelimit.Decision, err error) {
 			return c, d, nil
 		}
 		t.epoch = ph.epoch
-		c = t.call(r, ph.epoch, now)
+		c = t.newCall(r, ph.epoch, now)
 	case local:
 		d, err = s.decide(t, &r, ph.cause, false)
 	case paused:
 		d, err = s.decide(t, &r, errPause, false)
-		if !t.uploading && now >= t.nextUpload && t.hasMissing(t.epoch != ph.epoch) {
+		if !t.uploadInFlight && now >= t.nextUpload && t.hasMissing(t.epoch != ph.epoch) {
 			r.op = ratelimit.OpMerge
 			c = t.upload(r, ph.epoch, now, at)
 		}
@@ -179,12 +179,12 @@ func (s *Store) begin(r request) (c call, d ratelimit.Decision, err error) {
 	return c, d, err
 }
 
-// exchange makes a call. If it fails, this gateway decides, except on a merge, and before a call that is repeated: a share of an account
-// as old as a stall may exceed the limit.
+// exchange makes a call. If it fails, this gateway decides, unless the request is decided already (by a merge), or the call is repeated: the
+// account may be as old as a stall, and a share of it would exceed the limit.
 func (s *Store) exchange(ctx context.Context, c *call) (d ratelimit.Decision, err error) {
 	var a ratelimit.Account
-	if err = ratelimit.ErrNotSent; c.uploads || ctx.Err() == nil { // other requests depend on an upload
-		err = s.call(c.start, func() (err error) {
+	if err = ratelimit.ErrNotSent; c.keepsUpload || ctx.Err() == nil { // other requests depend on an upload
+		err = s.callThroughBreaker(c.start, func() (err error) {
 			d, a, err = s.shared.Exchange(ctx, c.tokenID, c.policy, c.Exchange)
 			return err
 		})
@@ -194,17 +194,17 @@ func (s *Store) exchange(ctx context.Context, c *call) (d ratelimit.Decision, er
 	defer c.shard.mu.Unlock()
 	if err != nil {
 		mayBeExecuted := mayHaveArrived(err)
-		c.token.failed(c, mayBeExecuted, s.sharedClock.at(now))
+		c.token.endUnanswered(c, mayBeExecuted, s.sharedClock.at(now))
 		if c.op == ratelimit.OpMerge || isRepeated(err) && !c.repeated {
 			return d, err
 		}
 		return s.decide(c.token, &c.request, err, mayBeExecuted)
 	}
-	if c.uploads {
+	if c.keepsUpload {
 		s.metrics.uploads.Inc()
 	}
 	s.sharedClock.observe(d.At, c.start, now)
-	c.token.answered(c, &d, a, s.phase.Load().epoch)
+	c.token.endAnswered(c, &d, a, s.phase.Load().epoch)
 	return d, nil
 }
 

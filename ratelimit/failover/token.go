@@ -32,12 +32,12 @@ type token struct {
 	at          int64
 	deniedUntil int64 // end of the cached denial; 0 for none
 
-	epoch       uint32        // in which the shared store had the account and all that was sent
-	answers     uint32        // accounts received
-	denialDrops uint16        // how often the cached denial was dropped
-	uploading   bool          // a call in flight uploads
-	calls       int32         // in flight
-	nextUpload  time.Duration // earliest time of the next upload during the pause
+	epoch          uint32        // in which the shared store had the account and all that was sent
+	answers        uint32        // accounts received
+	denialDrops    uint16        // how often the cached denial was dropped
+	uploadInFlight bool          // the shared store keeps what a call in flight uploads
+	calls          int32         // in flight
+	nextUpload     time.Duration // earliest time of the next upload during the pause
 }
 
 type shard struct {
@@ -94,12 +94,13 @@ type call struct {
 	epoch       uint32
 	answers     uint32
 	denialDrops uint16
-	uploads     bool // the shared store keeps what it uploads
-	partial     bool // the account that it returns is not cached: it may lack admissions, or the shared store does not keep it
+
+	keepsUpload  bool // the shared store keeps what it uploads
+	notCacheable bool // the account that it returns may lack admissions, or the shared store does not keep it
 }
 
-// call begins a call.
-func (t *token) call(r request, epoch uint32, now time.Duration) call {
+// newCall begins a call.
+func (t *token) newCall(r request, epoch uint32, now time.Duration) call {
 	t.calls++
 	return call{
 		request: r, Exchange: ratelimit.Exchange{Op: r.op}, token: t, start: now, epoch: epoch, answers: t.answers, denialDrops: t.denialDrops,
@@ -109,14 +110,14 @@ func (t *token) call(r request, epoch uint32, now time.Duration) call {
 // upload begins a call with what the shared store may lack, unless another call uploads that. A peek sends it for its decision, and the
 // shared store does not keep it. After a merge, other gateways may still have admissions to upload.
 func (t *token) upload(r request, epoch uint32, now time.Duration, at time.Time) call {
-	c := t.call(r, epoch, now)
-	c.partial = t.uploading || r.op != ratelimit.OpDecide
-	if t.uploading {
+	c := t.newCall(r, epoch, now)
+	c.notCacheable = t.uploadInFlight || r.op != ratelimit.OpDecide
+	if t.uploadInFlight {
 		return c
 	}
-	c.Known, c.Own = t.missing(t.epoch != epoch, at)
+	c.LastSeen, c.Own = t.missing(t.epoch != epoch, at)
 	if r.op != ratelimit.OpPeek {
-		c.uploads, t.uploading, t.nextUpload = true, true, now+uploadEvery
+		c.keepsUpload, t.uploadInFlight, t.nextUpload = true, true, now+uploadEvery
 		t.sending, t.own = t.own, nil
 	}
 	return c
@@ -125,15 +126,15 @@ func (t *token) upload(r request, epoch uint32, now time.Duration, at time.Time)
 // end ends a call and returns the admissions of this gateway that it uploaded.
 func (t *token) end(c *call) (uploaded ratelimit.Account) {
 	t.calls--
-	if c.uploads {
-		uploaded, t.sending, t.uploading = t.sending, nil, false
+	if c.keepsUpload {
+		uploaded, t.sending, t.uploadInFlight = t.sending, nil, false
 	}
 	return uploaded
 }
 
-// failed ends a call without an answer. mayBeExecuted reports whether the shared store may have executed it; else its upload must be
+// endUnanswered ends a call without an answer. mayBeExecuted reports whether the shared store may have executed it; else its upload must be
 // repeated.
-func (t *token) failed(c *call, mayBeExecuted bool, at time.Time) {
+func (t *token) endUnanswered(c *call, mayBeExecuted bool, at time.Time) {
 	uploaded := t.end(c)
 	if mayBeExecuted {
 		t.sent = sum(t.sent, uploaded, at)
@@ -142,15 +143,15 @@ func (t *token) failed(c *call, mayBeExecuted bool, at time.Time) {
 	}
 }
 
-// answered ends a call with the account that it returned.
-func (t *token) answered(c *call, d *ratelimit.Decision, a ratelimit.Account, epoch uint32) {
+// endAnswered ends a call with the account that it returned.
+func (t *token) endAnswered(c *call, d *ratelimit.Decision, a ratelimit.Account, epoch uint32) {
 	uploaded := t.end(c)
-	if c.uploads {
+	if c.keepsUpload {
 		t.epoch = max(t.epoch, c.epoch)
 	}
 	switch {
-	case t.answers != c.answers && d.At.UnixMicro() < t.at: // a newer account overtook this one, and has all of it
-	case c.partial, c.epoch != epoch:
+	case t.answers != c.answers && d.At.UnixMicro() < t.at: // the token has a later account already, with all that is in this one
+	case c.notCacheable, c.epoch != epoch:
 		t.sent = sum(t.sent, uploaded, d.At)
 		if c.op == ratelimit.OpDecide && d.Allowed {
 			t.addSent(c.policy, d.At)
@@ -165,7 +166,7 @@ func (t *token) answered(c *call, d *ratelimit.Decision, a ratelimit.Account, ep
 func (t *token) cache(c *call, d *ratelimit.Decision) {
 	t.answers++
 	t.policy, t.at, t.deniedUntil = c.policy, d.At.UnixMicro(), 0
-	// A denial of a peek is not cached: if the clock was set back, a peek does not store the corrected times.
+	// A denial of a peek is not cached: if the clock was set back, its wait is by times that a decision moves, and a peek does not store.
 	if !d.Allowed && t.denialDrops == c.denialDrops && c.op == ratelimit.OpDecide {
 		t.deniedUntil = t.at + d.RetryAfter.Microseconds()
 	}

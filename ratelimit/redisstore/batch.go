@@ -13,8 +13,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A server that hangs executes the calls in flight when it resumes, so the product of these bounds what clients do not learn of. More lanes
-// cost processor time, fewer add waits if the server is far away.
+// A server that hangs executes the calls in flight when it resumes: at most as many as the product of these, after their callers got an
+// error. More lanes cost processor time, fewer add waits if the server is far away.
 const (
 	lanes    = 4
 	maxBatch = 8
@@ -34,9 +34,9 @@ type batcher struct {
 }
 
 type server struct {
-	inFlight int       // lanes in use
-	ended    int       // calls and batches that did not time out
-	waiting  []waiting // by deadline; none while a lane is free
+	inFlight  int       // lanes in use
+	completed int       // calls and batches that did not time out
+	waiting   []waiting // by deadline; none while a lane is free
 }
 
 // A waiting call waits for a lane.
@@ -77,12 +77,12 @@ func (b *batcher) send(ctx context.Context, client redis.UniversalClient, c redi
 	if turn != nil && !<-turn {
 		return
 	}
-	others, ended := b.take(s)
+	others, completed := b.take(s)
 	defer func() {
 		for _, w := range others {
 			w.turn <- false
 		}
-		b.release(client, s, !timedOut(c.Err()), ended)
+		b.release(client, s, !timedOut(c.Err()), completed)
 	}()
 	if len(others) == 0 {
 		_ = client.Process(ctx, c)
@@ -125,24 +125,24 @@ func (b *batcher) enter(ctx context.Context, client redis.UniversalClient, c red
 	return s, w.turn
 }
 
-// take returns the waiting calls that the caller who has a lane sends too, and how many calls and batches have ended.
-func (b *batcher) take(s *server) (others []waiting, ended int) {
+// take returns the waiting calls that the caller who has a lane sends too, and how many calls and batches of the server have completed.
+func (b *batcher) take(s *server) (others []waiting, completed int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(len(s.waiting), maxBatch-1)
 	others, s.waiting = s.waiting[:n:n], s.waiting[n:]
-	return others, s.ended
+	return others, s.completed
 }
 
-// release passes a lane on, or frees it. ended is the count of when the calls were sent: if nothing has ended since, the server hangs, and
-// the waiting calls fail unsent.
-func (b *batcher) release(client redis.UniversalClient, s *server, ok bool, ended int) {
+// release passes a lane on, or frees it. If the server has completed no more than when the calls were sent, it hangs, and the waiting calls
+// fail unsent.
+func (b *batcher) release(client redis.UniversalClient, s *server, completed bool, completedBefore int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if ok {
-		s.ended++
+	if completed {
+		s.completed++
 	}
-	hangs := s.ended == ended
+	hangs := s.completed == completedBefore
 	for len(s.waiting) > 0 {
 		w := s.waiting[0]
 		s.waiting = s.waiting[1:]

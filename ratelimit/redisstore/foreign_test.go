@@ -62,7 +62,7 @@ func FuzzAccount(f *testing.F) {
 		if err := s.Refund(t.Context(), "t", p, ratelimit.Decision{Allowed: true, At: c.Now(), ShadowDeniedBy: -1}); err != nil {
 			t.Error(err)
 		}
-		d, _, err := s.Exchange(t.Context(), "t", p, ratelimit.Exchange{Known: value, Own: value})
+		d, _, err := s.Exchange(t.Context(), "t", p, ratelimit.Exchange{LastSeen: value, Own: value})
 		if err != nil || d.Allowed != (d.DeniedBy < 0) || d.RetryAfter < 0 {
 			t.Fatalf("%x: got %+v, %v", value, d, err)
 		}

@@ -184,8 +184,10 @@ func (r *Replicas) heartbeat(ctx context.Context, status []byte) {
 		return
 	}
 	r.failing, r.missed = false, 0
-	if r.update(int(answer[0]), answer[1] != 0); int(answer[0]) >= r.Count() { // else a set may be lost, and those in it still run
-		r.members.Store(membersOf(int(answer[0]), ids.Val()))
+	counted := int(answer[0])
+	r.update(counted, answer[1] != 0)
+	if counted >= r.Count() { // else Redis may have lost the set, and gateways that were in it still run
+		r.members.Store(membersOf(counted, ids.Val()))
 	}
 	if r.beats.Add(1)%evictionEvery == 1 {
 		_ = r.readEviction(ctx) // limits do not depend on it

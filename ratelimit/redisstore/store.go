@@ -118,7 +118,7 @@ func (s *Store) Exchange(
 	case ratelimit.OpMerge:
 		m, op = &s.metrics.merge, "merge"
 	}
-	d, a, err := s.exchange(ctx, m, s.keyPrefix+tokenID, p, []any{op, s.scriptTime(), p.Encoded(), []byte(x.Known), []byte(x.Own)})
+	d, a, err := s.exchange(ctx, m, s.keyPrefix+tokenID, p, []any{op, s.scriptTime(), p.Encoded(), []byte(x.LastSeen), []byte(x.Own)})
 	if err != nil {
 		return d, nil, fmt.Errorf("redis: %s: %w", op, err)
 	}
