@@ -113,8 +113,8 @@ func (p *Policy) decision(a Account, now, recorded int64) Decision {
 	return d
 }
 
-// full returns the index of a limit, in shadow or enforced, that is full without the admission just recorded: that with the longest wait, or
-// -1 if none is.
+// full returns the index of a limit, in shadow or enforced, that is full without the admission just recorded: that with the longest wait,
+// or -1 if none is.
 func (p *Policy) full(t *[MaxLimits]tally, shadow bool, recorded int64) int {
 	longest := -1
 	for i := range p.rules {

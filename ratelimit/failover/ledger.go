@@ -73,19 +73,12 @@ func (l *ledger) unused(at time.Time, replicas int) bool {
 	return l.account.Unused(at, 1) && l.sent.Unused(at, replicas) && l.sending == nil && l.own.Unused(at, replicas)
 }
 
-// lengths is the number of lengths for which the ledger keeps times, one for each gateway: a count of gateways does not change it.
+// lengths is for how many lengths windows keep times: a share reads one for each gateway.
 const lengths = 1000
 
 // sum returns the sum of two accounts, which may be nil.
 func sum(a, b ratelimit.Account, at time.Time) ratelimit.Account {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	default:
-		return ratelimit.Merge(a, b, false, lengths, at)
-	}
+	return ratelimit.Merge(a, b, false, lengths, at)
 }
 
 // remove removes an admission from an account, and reports whether the account had it.

@@ -54,6 +54,7 @@ func TestStoppedGatewayBeginsNoOutage(t *testing.T) {
 }
 
 func stopGateway(t *testing.T, errs []error) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared()
 		l := &stalledLink{sharedStore: s, errors: errs}

@@ -179,8 +179,8 @@ func (s *Store) begin(r request) (c call, d ratelimit.Decision, err error) {
 	return c, d, err
 }
 
-// exchange makes a call. If it fails, this gateway decides, unless the request is decided already (by a merge), or the call is repeated: the
-// account may be as old as a stall, and a share of it would exceed the limit.
+// exchange makes a call. If it fails, this gateway decides, unless the request is decided already (by a merge), or the call is repeated:
+// the account may be as old as a stall, and a share of it would exceed the limit.
 func (s *Store) exchange(ctx context.Context, c *call) (d ratelimit.Decision, err error) {
 	var a ratelimit.Account
 	if err = ratelimit.ErrNotSent; c.keepsUpload || ctx.Err() == nil { // other requests depend on an upload

@@ -18,23 +18,23 @@ import (
 //   - A refund may leave the admission in a window that was made later, or that has more than 64.
 type oracle struct {
 	admitted []int64 // sorted
-	windows  map[kind]*window
+	windows  map[shape]*window
 	last     int64 // time of the last request
 	stale    int   // so many of admitted may be missing in a new window: their window's end was before the clock was set back, and is not now
 }
 
-// A kind is what distinguishes windows.
-type kind struct {
+// A shape identifies a window.
+type shape struct {
 	per   int64
 	exact bool
 }
 
-func kindOf(l ratelimit.Limit) kind {
-	return kind{l.Per.Microseconds(), l.Requests <= ratelimit.MaxExact}
+func shapeOf(l ratelimit.Limit) shape {
+	return shape{l.Per.Microseconds(), l.Requests <= ratelimit.MaxExact}
 }
 
 // width returns the µs by which admissions may count too long.
-func (k kind) width() int64 {
+func (k shape) width() int64 {
 	if k.exact {
 		return 0
 	}
@@ -54,12 +54,12 @@ type window struct {
 // ask notes that a decision asks for the windows of a policy. A store keeps another one until no decision has asked for it during twice the
 // longest length of the token's windows, by a time that may be a quarter of that length old.
 func (o *oracle) ask(p *ratelimit.Policy, now int64) {
-	made := map[kind]*window{}
+	made := map[shape]*window{}
 	for _, l := range p.Limits() {
-		if w, ok := o.windows[kindOf(l)]; ok && !w.dropped {
+		if w, ok := o.windows[shapeOf(l)]; ok && !w.dropped {
 			w.asked = now
 		} else {
-			made[kindOf(l)] = o.fill(kindOf(l), now)
+			made[shapeOf(l)] = o.fill(shapeOf(l), now)
 		}
 	}
 	if o.windows == nil {
@@ -78,7 +78,7 @@ func (o *oracle) ask(p *ratelimit.Policy, now int64) {
 }
 
 // fill returns a window that is made now. A store fills it from one that has the time of each admission, if there is one.
-func (o *oracle) fill(of kind, now int64) *window {
+func (o *oracle) fill(of shape, now int64) *window {
 	made := &window{asked: now, made: now, from: len(o.admitted)}
 	exact, exactSlack := false, int64(0)
 	for k, w := range o.windows {
@@ -100,7 +100,7 @@ func (o *oracle) fill(of kind, now int64) *window {
 }
 
 // older returns the time of the newest admission that a window need not have, as it has 65 later ones; 0 if there is none.
-func (o *oracle) older(k kind, w *window) int64 {
+func (o *oracle) older(k shape, w *window) int64 {
 	all := slices.Concat(o.admitted, w.refunded)
 	if n := len(all) - ratelimit.MaxExact - 1; k.exact && n >= 0 {
 		slices.Sort(all)
@@ -111,13 +111,13 @@ func (o *oracle) older(k kind, w *window) int64 {
 
 // least returns the number of admissions that a store must count in a limit.
 func (o *oracle) least(l ratelimit.Limit, now int64) int {
-	k := kindOf(l)
+	k := shapeOf(l)
 	return len(o.admitted) - max(o.windows[k].from, after(o.admitted, now-k.per))
 }
 
 // most returns the number of admissions that a store may count in a limit.
 func (o *oracle) most(l ratelimit.Limit, now int64) (n int) {
-	k := kindOf(l)
+	k := shapeOf(l)
 	w, start := o.windows[k], now-k.per-k.width()
 	for _, list := range [][]int64{o.admitted, w.refunded} {
 		made := after(list, w.made)

@@ -49,12 +49,14 @@ type waiting struct {
 
 // process sends a call to the server of its key within the deadline of ctx. It returns the error of the call.
 func (b *batcher) process(ctx context.Context, c redis.Cmder) error {
+	command := c.(*call) //nolint:forcetypeassert // of Store.send
+	command.sent = false // a hook may have read the arguments
 	cluster, is := b.client.(*redis.ClusterClient)
 	if !is {
 		b.send(ctx, b.client, c)
 		return c.Err()
 	}
-	master, err := cluster.MasterForKey(ctx, c.(*call).key)
+	master, err := cluster.MasterForKey(ctx, command.key)
 	if err != nil {
 		return fmt.Errorf("find the server of a key: %w", err)
 	}

@@ -49,16 +49,16 @@ func (s *Store) run(ctx context.Context, key string, args ...any) ([]byte, error
 	return answer, err
 }
 
+// send sends a command on a key and returns its answer.
 func (s *Store) send(ctx context.Context, key string, command []any) ([]byte, error) {
 	c := &call{StringCmd: redis.NewStringCmd(ctx, command...), key: key}
 	c.SetFirstKeyPos(3)
 	err := s.process(ctx, c)
-	switch {
-	case err == nil:
+	if err == nil {
 		return c.Bytes()
-	case c.sent:
-		return nil, err
-	default:
-		return nil, fmt.Errorf("%w: %w", ratelimit.ErrNotSent, err)
 	}
+	if !c.sent {
+		err = fmt.Errorf("%w: %w", ratelimit.ErrNotSent, err)
+	}
+	return nil, err
 }
