@@ -90,11 +90,10 @@ type call struct {
 	shard *shard
 	token *token // nil for no call
 
-	start       time.Duration
-	epoch       uint32
-	answers     uint32
-	denialDrops uint16
-
+	start        time.Duration
+	epoch        uint32
+	answers      uint32
+	denialDrops  uint16
 	keepsUpload  bool // the shared store keeps what it uploads
 	notCacheable bool // the account that it returns may lack admissions, or the shared store does not keep it
 }
