@@ -82,6 +82,13 @@ func (t *teamSeeder) insertScheduled(ctx context.Context, s server) error {
 	return nil
 }
 
+// The lateCommand newest command of a server waited until the server was connected again, so the order by the times of start differs from
+// that by the times of creation.
+const (
+	lateCommand = 20
+	lateBy      = 8 * time.Hour
+)
+
 // insertHistory inserts a server's commands. The newest are queued or running.
 func (t *teamSeeder) insertHistory(ctx context.Context, s server) error {
 	r := t.random("history", s.name)
@@ -92,6 +99,10 @@ func (t *teamSeeder) insertHistory(ctx context.Context, s server) error {
 			Command: Pick(r, CommandTexts()), Source: Pick(r, Sources()), CreatedAt: t.ago(age), Status: commandStatus(r, i),
 		}
 		runCommand(r, &row)
+		if i == lateCommand {
+			*row.StartedAt += lateBy.Nanoseconds()
+			*row.FinishedAt += lateBy.Nanoseconds()
+		}
 		if err := t.q.InsertServerCommand(ctx, row); err != nil {
 			return fmt.Errorf("insert command %d: %w", i, err)
 		}
