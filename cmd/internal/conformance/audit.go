@@ -33,21 +33,42 @@ func auditRules() (rules []rule) {
 	for _, c := range prefixCases() {
 		rules = append(rules, rule{name: c.name, sentence: c.sentence, on: named(listAuditEntries), check: c.check})
 	}
-	return rules
+	return append(rules, rule{
+		name: "prefix-paged", on: named(listAuditEntries), writes: true, check: prefixAppliesBeforePaging,
+		sentence: "The pages are those of the entries that have the prefix.",
+	})
+}
+
+// prefixAppliesBeforePaging reads a page of one entry with a prefix that the newest entry does not have.
+func prefixAppliesBeforePaging(p *probe) {
+	p.update(p.create(nil).GetId(), nil)
+	retryOnChange(func() []string { return idsOf(p.entries("")) }, func([]string) {
+		all := p.entries("")
+		require(len(all) > 0, "audit entries", "none")
+		other := slices.IndexFunc(all, func(e *auditv1.AuditEntry) bool { return !strings.HasPrefix(e.GetActionType(), all[0].GetActionType()) })
+		if other < 0 {
+			must(lacks("audit entries of team %s with two types of actions", p.own.ID))
+		}
+		prefix := all[other].GetActionType()
+		first := call[*auditv1.ListAuditEntriesResponse](p, listAuditEntries, fields{"action_prefix": prefix, "page_size": 1})
+		ids := idsOf(first.GetEntries())
+		must(sameList(fmt.Sprintf("on the first page of 1, of actions that begin with %q", prefix),
+			[]string{all[other].GetId()}, ids[:min(1, len(ids))]))
+	})
 }
 
 // check compares the list for each prefix with the entries of the whole list that have the prefix.
 func (c prefixCase) check(p *probe) {
 	action := p.recordedAction()
 	for _, prefix := range c.prefixes(action) {
-		retryOnChange(func() []string { return entryIDs(p.entries("")) }, func([]string) {
+		retryOnChange(func() []string { return idsOf(p.entries("")) }, func([]string) {
 			what := fmt.Sprintf("actions that begin with %q", prefix)
 			lacksPrefix := func(e *auditv1.AuditEntry) bool { return !strings.HasPrefix(e.GetActionType(), prefix) }
 			want, got := slices.DeleteFunc(p.entries(""), lacksPrefix), p.entries(prefix)
 			if i := slices.IndexFunc(got, lacksPrefix); i >= 0 {
 				must(expected(what, "%q", got[i].GetActionType()))
 			}
-			must(sameList("all "+what, entryIDs(want), entryIDs(got[:min(len(got), len(want))])))
+			must(sameList("all "+what, idsOf(want), idsOf(got[:min(len(got), len(want))])))
 		})
 	}
 }
@@ -59,18 +80,10 @@ func (p *probe) recordedAction() string {
 			return action
 		}
 	}
-	must(skip("team %s has no audit entries", p.own.ID))
+	must(lacks("audit entries of team %s", p.own.ID))
 	return ""
 }
 
 func (p *probe) entries(prefix string) []*auditv1.AuditEntry {
 	return call[*auditv1.ListAuditEntriesResponse](p, listAuditEntries, fields{"action_prefix": prefix}).GetEntries()
-}
-
-func entryIDs(entries []*auditv1.AuditEntry) []string {
-	ids := make([]string, len(entries))
-	for i, e := range entries {
-		ids[i] = e.GetId()
-	}
-	return ids
 }

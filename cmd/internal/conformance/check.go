@@ -23,8 +23,8 @@ type Check struct {
 	Needs []Kind
 
 	method contract.Method
-	// run ends with a *breach if the service breaks the sentence, and with a *notApplicable if the check is impossible. Any other error is
-	// the error of a call that had to succeed.
+	// run ends with a *breach if the service breaks the sentence, and with an *undecided if the check is impossible. Any other error is the
+	// error of a call that had to succeed.
 	run func(p *probe)
 }
 
@@ -96,13 +96,22 @@ func expected(want, format string, args ...any) error {
 	return &breach{want: want, got: fmt.Sprintf(format, args...)}
 }
 
-// A notApplicable is the reason why a check is skipped.
-type notApplicable struct{ reason string }
+// An undecided ends a check that neither passes nor fails: Skip or Unproved, with the reason.
+type undecided struct {
+	outcome Outcome
+	reason  string
+}
 
-func (n *notApplicable) Error() string { return n.reason }
+func (u *undecided) Error() string { return u.reason }
 
+// skip ends a check that was not asked for, or is about something optional.
 func skip(format string, args ...any) error {
-	return &notApplicable{reason: fmt.Sprintf(format, args...)}
+	return &undecided{outcome: Skip, reason: fmt.Sprintf(format, args...)}
+}
+
+// lacks ends a check that has no evidence. The text names the data that would prove the sentence.
+func lacks(format string, args ...any) error {
+	return &undecided{outcome: Unproved, reason: "needs " + fmt.Sprintf(format, args...)}
 }
 
 // breachesOf returns the breaches of a check's error. The error of a call that had to succeed is a breach too.
@@ -114,7 +123,7 @@ func breachesOf(err error) []Breach {
 		}
 		return list
 	}
-	if _, ok := errors.AsType[*notApplicable](err); ok || err == nil {
+	if _, ok := errors.AsType[*undecided](err); ok || err == nil {
 		return nil
 	}
 	if b, ok := errors.AsType[*breach](err); ok {

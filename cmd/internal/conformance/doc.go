@@ -12,8 +12,9 @@
 //
 // A check uses a probe, which builds requests from the fixtures of two teams and calls the services. It needs no access to their data, so
 // the implementation may be in any language. A check ends at its first breach, as a test ends with FailNow: the functions must and require
-// panic, and the runner recovers. A check without the data that it needs is skipped with a reason.
+// panic, and the runner recovers.
 //
-// Some sentences cannot be checked from outside: that a write and its notifications are one transaction, that idempotency keys survive
-// a restart and expire after a day, that a revocation stream is complete.
+// A check passes only with evidence: if the service or the fixtures lack the data that would show a breach, it is not proved, and its
+// reason names that data ([lacks]). What the fixtures state and the service lacks is a breach. A check is skipped only if it was not asked
+// for, or is about something optional. Sentences that no client can judge are rows of [limits].
 package conformance

@@ -126,6 +126,7 @@ func fieldText(m proto.Message, field protoreflect.FieldDescriptor) string {
 		if t, ok := value.Message().Interface().(*timestamppb.Timestamp); ok {
 			return timeText(t)
 		}
+		return fmt.Sprintf("{%.300v}", value.Message().Interface())
 	}
 	return value.String()
 }

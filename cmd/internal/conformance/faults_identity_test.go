@@ -36,7 +36,8 @@ func identityFaults() []fault {
 			})},
 		{name: "revoked tokens are resolved", fails: []string{"identity/ResolveToken/revoked"},
 			unary: accept(codes.NotFound, func(c *intercepted, _ error) bool { return ofRevokedToken(c) })},
-		{name: "unresolved tokens have no reason", fails: []string{"identity/ResolveToken/unknown", "identity/ResolveToken/revoked"},
+		{name: "unresolved tokens have no reason",
+			fails: []string{"identity/ResolveToken/unknown", "identity/ResolveToken/revoked", "identity/WatchRevocations/revocation"},
 			unary: ofTokens(func(*intercepted, error) (proto.Message, error) {
 				return nil, status.Error(codes.NotFound, "no such token")
 			})},
@@ -50,8 +51,13 @@ func ofRevokedToken(c *intercepted) bool {
 
 // revokedAs returns the error for a revoked token with the id.
 func revokedAs(id string) error {
-	detailed, err := status.New(codes.NotFound, "no such token").WithDetails(
-		&errdetails.ErrorInfo{Reason: "TOKEN_REVOKED", Metadata: map[string]string{"token_id": id}})
+	return noToken(&errdetails.ErrorInfo{Reason: "TOKEN_REVOKED", Metadata: map[string]string{"token_id": id}})
+}
+
+func unknownToken() error { return noToken(&errdetails.ErrorInfo{Reason: "TOKEN_UNKNOWN"}) }
+
+func noToken(info *errdetails.ErrorInfo) error {
+	detailed, err := status.New(codes.NotFound, "no such token").WithDetails(info)
 	if err != nil {
 		panic(err)
 	}
@@ -70,18 +76,20 @@ func ofTokens(handle func(c *intercepted, err error) (proto.Message, error)) han
 
 func streamFaults() []fault {
 	return []fault{
-		{name: "streams start without a position", fails: []string{"identity/WatchRevocations/first-message"},
+		{name: "streams start without a position",
+			fails: []string{"identity/WatchRevocations/first-message", "identity/WatchRevocations/revocation"},
 			stream: func(_ *watchRequest, n int, m *watchResponse) bool {
 				if n == 0 {
 					m.Position = ""
 				}
 				return true
 			}},
-		{name: "streams have no heartbeats", fails: []string{"identity/WatchRevocations/heartbeats"},
+		{name: "streams have no heartbeats", fails: []string{"identity/WatchRevocations/heartbeats", "identity/WatchRevocations/revocation"},
 			stream: func(_ *watchRequest, n int, _ *watchResponse) bool { return n == 0 }},
 		{name: "streams have no messages", stream: func(*watchRequest, int, *watchResponse) bool { return false },
 			fails: []string{
 				"identity/WatchRevocations/first-message", "identity/WatchRevocations/heartbeats", "identity/WatchRevocations/resume",
+				"identity/WatchRevocations/revocation",
 			}},
 		{name: "streams start from another position", fails: []string{"identity/WatchRevocations/resume"},
 			stream: func(r *watchRequest, _ int, m *watchResponse) bool {
@@ -90,7 +98,8 @@ func streamFaults() []fault {
 				}
 				return true
 			}},
-		{name: "unknown positions are accepted", fails: []string{"identity/WatchRevocations/unknown-position"},
+		{name: "unknown positions are accepted",
+			fails:          []string{"identity/WatchRevocations/unknown-position", "identity/WatchRevocations/revocation"},
 			ignorePosition: true},
 	}
 }

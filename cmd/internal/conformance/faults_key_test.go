@@ -20,7 +20,7 @@ func keyFaults() []fault {
 		}),
 			fails: []string{
 				"*/idempotent-replay", "*/idempotent-actor", "*/idempotent-other-request", "*/idempotent-other-method", "*/idempotent-concurrent",
-				"*/given-up",
+				"*/idempotent-replay-later", "*/given-up",
 			}},
 		{name: "keys depend on the actor", fails: []string{"*/idempotent-actor"},
 			unary: onKeys(func(c *intercepted, key string) (proto.Message, error) {

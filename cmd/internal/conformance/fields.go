@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
@@ -107,6 +108,22 @@ func rowsOf(m contract.Method, response proto.Message) []protoreflect.Message {
 		rows[i] = list.Get(i).Message()
 	}
 	return rows
+}
+
+// idsOf returns the ids of messages of one type.
+func idsOf[M interface{ GetId() string }](messages []M) []string {
+	ids := make([]string, len(messages))
+	for i, m := range messages {
+		ids[i] = m.GetId()
+	}
+	return ids
+}
+
+// find returns the message with the id, which has to be there.
+func find[M interface{ GetId() string }](messages []M, id string) M {
+	at := slices.Index(idsOf(messages), id)
+	require(at >= 0, "a row with the id "+id, "%d others", len(messages))
+	return messages[at]
 }
 
 // idField returns the field in which requests name a resource. If they name none, there is no such field.

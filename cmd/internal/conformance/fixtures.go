@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"opsgate/cmd/internal/kit/yamlerror"
+	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
 // A Kind is a kind of resource. Fixtures name one resource of each kind for each team.
@@ -29,13 +32,42 @@ const (
 	Incident   Kind = "incident"
 	StatusPage Kind = "status_page"
 	Component  Kind = "component" // on the status page
+
+	DisabledMonitor  Kind = "disabled_monitor"
+	SuspendedPage    Kind = "suspended_page"
+	ResolvedIncident Kind = "resolved_incident" // on the status page
+	LinkedComponent  Kind = "linked_component"  // on the status page
+	LinkedMonitor    Kind = "linked_monitor"    // of the linked component, and not up
 )
+
+func kinds() []Kind {
+	return []Kind{
+		Server, Monitor, Incident, StatusPage, Component, DisabledMonitor, SuspendedPage, ResolvedIncident, LinkedComponent, LinkedMonitor,
+	}
+}
 
 // Fixtures are the data of the services that the checks use.
 type Fixtures struct {
 	Teams [2]Team
 	// RevokedToken is the SHA-256 of a revoked token, or nil.
 	RevokedToken []byte
+	// Tokens are tokens whose scopes and plan are known.
+	Tokens []Token
+	// Revocable is a live token that a check revokes.
+	Revocable Revocable
+}
+
+// A Token is what ResolveToken has to return for a hash.
+type Token struct {
+	Hash   []byte
+	Scopes []string
+	Plan   identityv1.Plan
+}
+
+// A Revocable is a token, as its SHA-256, and a function that revokes it; nil if the fixtures have none.
+type Revocable struct {
+	Token  []byte
+	Revoke func(context.Context) error
 }
 
 // A Team is the fixtures of one team.
@@ -43,6 +75,8 @@ type Team struct {
 	ID string
 	// Token is the SHA-256 of a live token of the team, or nil.
 	Token []byte
+	// MetricsDays is the age of the oldest metrics of the server in days; 0 if it is not known.
+	MetricsDays int
 	// Resources are the ids of the team's resources, by kind. Kinds may be missing.
 	Resources map[Kind]string
 }
@@ -50,18 +84,32 @@ type Team struct {
 // document is the content of the file.
 type document struct {
 	Teams []struct {
-		ID        string            `yaml:"id"`
-		Token     tokenReference    `yaml:"token"`
-		Resources map[string]string `yaml:",inline"`
+		ID          string            `yaml:"id"`
+		Token       tokenReference    `yaml:"token"`
+		MetricsDays int               `yaml:"metrics_days"`
+		Resources   map[string]string `yaml:",inline"`
 	} `yaml:"teams"`
 	RevokedToken tokenReference `yaml:"revoked_token"`
+	Tokens       []struct {
+		Token  tokenReference `yaml:"token"`
+		Scopes []string       `yaml:"scopes"`
+		Plan   string         `yaml:"plan"`
+	} `yaml:"tokens"`
+	Revoke struct {
+		Token   tokenReference `yaml:"token"`
+		Command []string       `yaml:"command"`
+	} `yaml:"revoke"`
 }
 
 // A tokenReference names the source of a token, or is its hash.
 type tokenReference string
 
-// maxFile is the maximum size of fixtures and token files.
-const maxFile = 64 << 10
+const (
+	// maxFile is the maximum size of fixtures and token files.
+	maxFile = 64 << 10
+	// maxMetricsDays is the length of the longest range of metrics.
+	maxMetricsDays = 30
+)
 
 // Load reads fixtures from a YAML file, and the tokens that it names from the environment (in the form of os.Environ) or from other files.
 // Its error reports all problems, and contains no token.
@@ -91,8 +139,8 @@ func (d document) fixtures(environment []string) (f Fixtures, err error) {
 	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	keys := map[string]string{} // by id
 	add := func(key, id string) {
-		if keys[id] != "" {
-			refuse("%s: is also the id of %s", key, keys[id])
+		if other := keys[id]; other != "" && other[:len("teams[0]")] != key[:len("teams[0]")] { // one team may use an id for several kinds
+			refuse("%s: is also the id of %s", key, other)
 		} else if !isID(id) {
 			refuse("%s: must be a UUID in lower case", key)
 		}
@@ -105,10 +153,13 @@ func (d document) fixtures(environment []string) (f Fixtures, err error) {
 		} else {
 			add(at+".id", t.ID)
 		}
-		f.Teams[i] = Team{ID: t.ID, Resources: map[Kind]string{}}
+		if t.MetricsDays < 0 || t.MetricsDays > maxMetricsDays {
+			refuse("%s.metrics_days: must be 0 to %d", at, maxMetricsDays)
+		}
+		f.Teams[i] = Team{ID: t.ID, MetricsDays: t.MetricsDays, Resources: map[Kind]string{}}
 		for _, name := range slices.Sorted(maps.Keys(t.Resources)) {
 			kind, id := Kind(name), t.Resources[name]
-			if !slices.Contains([]Kind{Server, Monitor, Incident, StatusPage, Component}, kind) {
+			if !slices.Contains(kinds(), kind) {
 				refuse("%s: field %s not found", at, name)
 			} else if id != "" {
 				add(at+"."+name, id)
@@ -122,7 +173,46 @@ func (d document) fixtures(environment []string) (f Fixtures, err error) {
 	if f.RevokedToken, err = d.RevokedToken.hash(environment); err != nil {
 		refuse("revoked_token: %w", err)
 	}
+	f.addTokens(d, environment, refuse)
 	return f, errors.Join(problems...)
+}
+
+// addTokens adds the tokens with known properties, and the token to revoke.
+func (f *Fixtures) addTokens(d document, environment []string, refuse func(format string, args ...any)) {
+	for i, t := range d.Tokens {
+		at := fmt.Sprintf("tokens[%d]", i)
+		hash, err := t.Token.hash(environment)
+		plan, known := identityv1.Plan_value["PLAN_"+strings.ToUpper(t.Plan)]
+		switch {
+		case err != nil:
+			refuse("%s.token: %w", at, err)
+		case hash == nil:
+			refuse("%s.token: is missing", at)
+		case !known:
+			refuse("%s.plan: must be basic or ai", at)
+		}
+		f.Tokens = append(f.Tokens, Token{Hash: hash, Scopes: t.Scopes, Plan: identityv1.Plan(plan)})
+	}
+	hash, err := d.Revoke.Token.hash(environment)
+	if err != nil {
+		refuse("revoke.token: %w", err)
+	}
+	if (hash == nil) != (len(d.Revoke.Command) == 0) {
+		refuse("revoke: token and command must both be set, or none")
+	} else if hash != nil {
+		f.Revocable = Revocable{Token: hash, Revoke: runner(d.Revoke.Command)}
+	}
+}
+
+// runner returns a function that runs a command, and returns its output as the error if it fails.
+func runner(command []string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		output, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput() //nolint:gosec // the operator's own fixtures
+		if err != nil {
+			return fmt.Errorf("run %s: %w: %s", command[0], err, bytes.TrimSpace(output))
+		}
+		return nil
+	}
 }
 
 var reference = regexp.MustCompile(`^\$\{(?:([A-Za-z_][A-Za-z0-9_]*)|file:([^}]+))\}$`)

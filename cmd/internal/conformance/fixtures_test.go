@@ -14,6 +14,8 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/conformance"
+	"opsgate/backendclient/testkit"
+	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
 const (
@@ -38,16 +40,25 @@ teams:
   - {id: %s, token: "${A_TOKEN}", server: 0b411d95-7d62-5ca5-9268-573f3d300034}
   - {id: %s, token: "${file:%s}"}
 revoked_token: sha256:%x
+tokens:
+  - {token: "${A_TOKEN}", plan: basic, scopes: [servers:read]}
+revoke: {token: "${A_TOKEN}", command: ["false"]}
 `, first, second, file, hash))
 	f, err := conformance.Load(path, []string{"A_TOKEN=" + token, "ANOTHER=x"})
 	testkit.Must(t, err)
-	for _, got := range [][]byte{f.Teams[0].Token, f.Teams[1].Token, f.RevokedToken} {
+	for _, got := range [][]byte{f.Teams[0].Token, f.Teams[1].Token, f.RevokedToken, f.Tokens[0].Hash, f.Revocable.Token} {
 		if !bytes.Equal(got, hash[:]) {
 			t.Errorf("hash %x, want %x", got, hash)
 		}
 	}
 	if f.Teams[0].ID != first || len(f.Teams[0].Resources) != 1 || f.Teams[0].Resources[conformance.Server] == "" || len(f.Teams[1].Resources) != 0 {
 		t.Errorf("teams %+v", f.Teams)
+	}
+	if f.Tokens[0].Plan != identityv1.Plan_PLAN_BASIC || !slices.Equal(f.Tokens[0].Scopes, []string{"servers:read"}) {
+		t.Errorf("tokens %+v", f.Tokens)
+	}
+	if err := f.Revocable.Revoke(t.Context()); err == nil || !strings.Contains(err.Error(), "run false: exit status 1") {
+		t.Errorf("a command that fails: %v", err)
 	}
 }
 
@@ -68,6 +79,13 @@ func TestErrorsInFixturesAreReported(t *testing.T) {
 		{"a file that is not there", fmt.Sprintf(two, `, token: "${file:/nowhere/at/all}"`), "teams[1].token: names a file that cannot be read"},
 		{"a short hash", fmt.Sprintf(two, ", token: sha256:00ff"), "teams[1].token: must be sha256: and 64 hexadecimal digits"},
 		{"a revoked token", fmt.Sprintf(two, "") + "revoked_token: " + secret, "revoked_token: must be a reference"},
+		{"an unknown plan", fmt.Sprintf(two, "") + "tokens: [{token: sha256:" + strings.Repeat("00", 32) + ", plan: gold}]",
+			"tokens[0].plan: must be basic or ai"},
+		{"no token", fmt.Sprintf(two, "") + "tokens: [{plan: ai}]", "tokens[0].token: is missing"},
+		{"a token in the tokens", fmt.Sprintf(two, "") + "tokens: [{plan: ai, token: " + secret + "}]", "tokens[0].token: must be a reference"},
+		{"a token to revoke", fmt.Sprintf(two, "") + "revoke: {token: " + secret + "}", "revoke.token: must be a reference"},
+		{"a command without a token", fmt.Sprintf(two, "") + "revoke: {command: [x]}", "revoke: token and command must both be set, or none"},
+		{"a year of metrics", fmt.Sprintf(two, ", metrics_days: 365"), "teams[1].metrics_days: must be 0 to 30"},
 		{"too much", strings.Repeat("#", 65<<10), "is larger than 65536 bytes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -100,16 +118,16 @@ func FuzzFixtures(f *testing.F) {
 			}
 			return
 		}
-		seen := map[string]bool{}
+		teams := map[string]string{} // by id
 		for _, team := range loaded.Teams {
 			for _, id := range append(slices.Collect(maps.Values(team.Resources)), team.ID) {
-				if !form.MatchString(id) || seen[id] {
+				if !form.MatchString(id) || teams[id] != "" && teams[id] != team.ID {
 					t.Errorf("loaded %+v", loaded)
 				}
-				seen[id] = true
+				teams[id] = team.ID
 			}
 		}
-		for _, hash := range [][]byte{loaded.Teams[0].Token, loaded.Teams[1].Token, loaded.RevokedToken} {
+		for _, hash := range [][]byte{loaded.Teams[0].Token, loaded.Teams[1].Token, loaded.RevokedToken, loaded.Revocable.Token} {
 			if len(hash) != 0 && len(hash) != sha256.Size {
 				t.Errorf("hash %x", hash)
 			}

@@ -15,9 +15,10 @@ const (
 )
 
 const (
-	lastHour = fleetv1.MetricRange_METRIC_RANGE_LAST_1H
-	lastDay  = fleetv1.MetricRange_METRIC_RANGE_LAST_24H
-	lastWeek = fleetv1.MetricRange_METRIC_RANGE_LAST_7D
+	lastHour  = fleetv1.MetricRange_METRIC_RANGE_LAST_1H
+	lastDay   = fleetv1.MetricRange_METRIC_RANGE_LAST_24H
+	lastWeek  = fleetv1.MetricRange_METRIC_RANGE_LAST_7D
+	lastMonth = fleetv1.MetricRange_METRIC_RANGE_LAST_30D
 )
 
 func fleetRules() []rule {
@@ -28,9 +29,14 @@ func fleetRules() []rule {
 		{name: "resolution", on: metrics, check: resolutionFollowsRange,
 			sentence: "Ranges of up to 24 hours consist of raw points, longer ranges of hourly rollups at the start of the hour."},
 		{name: "rollup", on: metrics, check: rollupsAreMeans, sentence: "An hourly point is the mean of the hour's raw points."},
+		{name: "month", on: metrics, check: monthIsComplete,
+			sentence: "The last 30 days have a point for each hour in which the server has reported."},
 		{name: "pages", on: commands, check: pagesMatchOneLargePage,
 			sentence: "ListServerCommands returns one page, and the total number of entries on all pages."},
 		{name: "beyond", on: commands, check: pageBeyondIsEmpty, sentence: "A page beyond the end is empty, with the true total."},
+		{name: "total", on: commands, check: totalCountsAllRows, sentence: "The total is the number of entries on all pages."},
+		{name: "of-the-server", on: named(listServerCommands, "fleet/ListScheduledCommands"), check: rowsAreOfOneServer,
+			sentence: "The method returns the entries of one server."},
 	}
 }
 
@@ -47,6 +53,7 @@ func spans() []span {
 		{lastHour, time.Hour, fleetv1.MetricResolution_METRIC_RESOLUTION_RAW},
 		{lastDay, day, fleetv1.MetricResolution_METRIC_RESOLUTION_RAW},
 		{lastWeek, 7 * day, fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY},
+		{lastMonth, 30 * day, fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY},
 	}
 }
 
@@ -69,7 +76,7 @@ func pointsAreWithinRange(p *probe) {
 		}
 	}
 	if seen == 0 {
-		must(skip("the server has no metrics"))
+		must(lacks("a server with metrics"))
 	}
 }
 
@@ -77,6 +84,9 @@ func resolutionFollowsRange(p *probe) {
 	for _, span := range spans() {
 		response := p.metrics(span.of)
 		require(response.GetResolution() == span.resolution, span.resolution.String()+" for "+span.of.String(), "%v", response.GetResolution())
+		if len(response.GetPoints()) == 0 {
+			must(lacks("a server with metrics in the last hour"))
+		}
 		for _, point := range response.GetPoints() {
 			at := point.GetAt().AsTime()
 			hour := at.Truncate(time.Hour)
@@ -109,7 +119,29 @@ func rollupsAreMeans(p *probe) {
 			"cpu_percent %v", point.GetCpuPercent())
 	}
 	if compared == 0 {
-		must(skip("the server has no metrics of a complete hour in the last day"))
+		must(lacks("a server with metrics of a complete hour in the last day"))
+	}
+}
+
+// monthIsComplete compares the last 30 days with the age of the metrics in the fixtures, and with the last seven days.
+func monthIsComplete(p *probe) {
+	if p.own.MetricsDays == 0 {
+		must(lacks("metrics_days of team %s in the fixtures", p.own.ID))
+	}
+	hours := map[time.Time]bool{}
+	oldest := p.Clock()
+	for _, point := range p.metrics(lastMonth).GetPoints() {
+		hours[point.GetAt().AsTime()] = true
+		if point.GetAt().AsTime().Before(oldest) {
+			oldest = point.GetAt().AsTime()
+		}
+	}
+	want := p.Clock().AddDate(0, 0, 1-p.own.MetricsDays)
+	require(oldest.Before(want), "a point before "+want.Format(time.RFC3339), "%s as the oldest", oldest.Format(time.RFC3339))
+	for _, point := range p.metrics(lastWeek).GetPoints() {
+		at := point.GetAt()
+		require(hours[at.AsTime()] || at.AsTime().After(p.Clock().Add(-time.Hour)),
+			"the point of the last seven days at "+timeText(at)+" in the last 30 days too", "none")
 	}
 }
 
@@ -129,7 +161,7 @@ func (p *probe) newestCommands() []string {
 func pagesMatchOneLargePage(p *probe) {
 	retryOnChange(p.newestCommands, func(all []string) {
 		if len(all) < 2 {
-			must(skip("the server has fewer than two commands"))
+			must(lacks("a server with two commands"))
 		}
 		size := (len(all) + 2) / 3
 		var walked []string
@@ -147,9 +179,45 @@ func pagesMatchOneLargePage(p *probe) {
 func pageBeyondIsEmpty(p *probe) {
 	retryOnChange(p.newestCommands, func([]string) {
 		_, want := p.commands(1, contract.MaxPageSize)
+		if want == 0 {
+			must(lacks("a server with commands"))
+		}
 		const far = 1_000_000
 		beyond, total := p.commands(far, contract.MaxPageSize)
 		require(len(beyond) == 0 && total == want,
 			fmt.Sprintf("0 commands and a total of %d", want), "%d commands and a total of %d", len(beyond), total)
 	})
+}
+
+// totalCountsAllRows reads all pages.
+func totalCountsAllRows(p *probe) {
+	retryOnChange(p.newestCommands, func([]string) {
+		_, total := p.commands(1, contract.MaxPageSize)
+		if total <= contract.MaxPageSize {
+			must(lacks("a server with more than 100 commands"))
+		}
+		rows := 0
+		for page := range total/contract.MaxPageSize + 1 {
+			ids, _ := p.commands(page+1, contract.MaxPageSize)
+			rows += len(ids)
+		}
+		require(rows == total, fmt.Sprintf("%d rows on all pages, as the total", total), "%d", rows)
+	})
+}
+
+// rowsAreOfOneServer compares the rows of the servers of the team.
+func rowsAreOfOneServer(p *probe) {
+	servers := map[string]string{} // by row
+	withRows := 0
+	for _, server := range messageIDs(p.of("fleet/ListServers").call(nil)) {
+		ids := messageIDs(p.call(fields{"server_id": server}))
+		withRows += min(1, len(ids))
+		for _, id := range ids {
+			require(servers[id] == "", "no row of server "+servers[id]+" for server "+server, "%s", id)
+			servers[id] = server
+		}
+	}
+	if withRows < 2 {
+		must(lacks("two servers of team %s with rows", p.own.ID))
+	}
 }

@@ -39,6 +39,11 @@ func (s *state) other(team string) conformance.Team {
 	return s.fixtures.Teams[0]
 }
 
+// team returns the team with the id.
+func (s *state) team(id string) conformance.Team {
+	return s.other(s.other(id).ID)
+}
+
 // known reports whether an id is in the fixtures.
 func (s *state) known(id string) bool {
 	for _, team := range s.fixtures.Teams {

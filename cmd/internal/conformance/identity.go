@@ -1,10 +1,12 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -35,7 +37,13 @@ func identityRules() []rule {
 				p.expectNoToken(hash, "TOKEN_UNKNOWN", "an unknown token")
 			}},
 		{name: "revoked", on: token, sentence: "NOT_FOUND with the reason TOKEN_REVOKED if the token has been revoked.",
-			check: func(p *probe) { p.expectNoToken(p.revokedToken(), "TOKEN_REVOKED", "the revoked token") }},
+			check: func(p *probe) {
+				for range 2 { // a revocation is final
+					p.expectNoToken(p.revokedToken(), "TOKEN_REVOKED", "the revoked token")
+				}
+			}},
+		{name: "scopes", on: token, check: scopesAreThoseOfTheFixtures, sentence: "ResolveToken returns the scopes of the token."},
+		{name: "plan", on: token, check: planIsThatOfTheFixtures, sentence: "ResolveToken returns the plan of the team."},
 		{name: "revoked-id", on: token, check: idOfRevokedTokenIsValid,
 			sentence: "The metadata `token_id` of a revoked token, if there is any, is a UUID in lower case."},
 		{name: "first-message", on: stream, check: streamStartsWithHeartbeat,
@@ -44,6 +52,8 @@ func identityRules() []rule {
 			sentence: "After at most ten seconds without a message there is a heartbeat."},
 		{name: "resume", on: stream, check: streamResumes,
 			sentence: "With `after_position`, the stream starts from that position."},
+		{name: "revocation", on: stream, writes: true, check: revocationIsSent,
+			sentence: "The stream has each revocation, and after it ResolveToken returns TOKEN_REVOKED."},
 		{name: "unknown-position", on: stream, sentence: "OUT_OF_RANGE if `after_position` is unknown.",
 			check: func(p *probe) {
 				_, _, err := p.watch("an unknown position")
@@ -61,7 +71,7 @@ func (p *probe) resolve(hash []byte) (*identityv1.ResolveTokenResponse, error) {
 // forEachToken resolves the tokens of the fixtures, and calls check with each response.
 func (p *probe) forEachToken(check func(Team, *identityv1.ResolveTokenResponse)) {
 	if p.own.Token == nil && p.other.Token == nil {
-		must(skip("the fixtures name no token"))
+		must(lacks("a token in the fixtures"))
 	}
 	for _, team := range []Team{p.own, p.other} {
 		if team.Token != nil {
@@ -79,10 +89,40 @@ func tokensAreResolved(p *probe) {
 	})
 }
 
+func scopesAreThoseOfTheFixtures(p *probe) {
+	p.compareTokens("scopes", func(t Token) string { return setText(t.Scopes) },
+		func(r *identityv1.ResolveTokenResponse) string { return setText(r.GetScopes()) })
+}
+
+// setText returns a text that is equal for the same scopes in another order.
+func setText(scopes []string) string {
+	return fmt.Sprint(slices.Compact(slices.Sorted(slices.Values(scopes))))
+}
+
+func planIsThatOfTheFixtures(p *probe) {
+	p.compareTokens("plans", func(t Token) string { return t.Plan.String() },
+		func(r *identityv1.ResolveTokenResponse) string { return r.GetPlan().String() })
+}
+
+// compareTokens compares a property of the tokens with that in the fixtures. Two different values are evidence.
+func (p *probe) compareTokens(what string, of func(Token) string, in func(*identityv1.ResolveTokenResponse) string) {
+	values := map[string]bool{}
+	for _, token := range p.Fixtures.Tokens {
+		response, err := p.resolve(token.Hash)
+		must(err)
+		got, want := in(response), of(token)
+		require(got == want, what+" "+want+" of the token "+response.GetTokenId(), "%s", got)
+		values[want] = true
+	}
+	if len(values) < 2 {
+		must(lacks("two tokens with different %s under tokens in the fixtures", what))
+	}
+}
+
 // revokedToken returns the hash of the revoked token of the fixtures.
 func (p *probe) revokedToken() []byte {
 	if p.Fixtures.RevokedToken == nil {
-		must(skip("the fixtures name no revoked token"))
+		must(lacks("revoked_token in the fixtures"))
 	}
 	return p.Fixtures.RevokedToken
 }
@@ -164,4 +204,40 @@ func streamResumes(p *probe) {
 	require(err == nil, fmt.Sprintf("a stream from the position %q", first.GetPosition()), "%s", resultText(err))
 	want := messageText(&identityv1.WatchRevocationsResponse{Position: first.GetPosition()})
 	require(messageText(resumed) == want, want, "%s", messageText(resumed))
+}
+
+// revocationIsSent revokes a token, and expects the revocation on an open stream, and on one that resumes from before.
+func revocationIsSent(p *probe) {
+	r, tokens := p.Fixtures.Revocable, p.of(resolveToken)
+	if r.Revoke == nil {
+		must(lacks("revoke in the fixtures: a live token, and the command that revokes it"))
+	}
+	_, err := tokens.resolve(r.Token)
+	if infoOf(err).GetReason() == "TOKEN_REVOKED" {
+		must(lacks("a token under revoke in the fixtures that is not revoked yet"))
+	}
+	must(err)
+	stream, first, err := p.watch("")
+	must(err)
+	if err := r.Revoke(p.ctx); err != nil {
+		must(lacks("a command under revoke in the fixtures that succeeds: %v", err))
+	}
+	stream.expectRevocation(p.Clock, r.Token)
+	tokens.expectNoToken(r.Token, "TOKEN_REVOKED", "a token whose revocation was sent")
+	resumed, _, err := p.watch(first.GetPosition())
+	must(err)
+	resumed.expectRevocation(p.Clock, r.Token)
+}
+
+// expectRevocation reads the stream until the revocation of the token, which must arrive within the timeout.
+func (r revocationStream) expectRevocation(clock func() time.Time, token []byte) {
+	until := clock().Add(r.timeout)
+	for {
+		m, err := r.next()
+		must(err)
+		if bytes.Equal(m.GetRevocation().GetTokenSha256(), token) {
+			return
+		}
+		require(clock().Before(until), fmt.Sprintf("the revocation within %v", r.timeout), "%s", messageText(m))
+	}
 }

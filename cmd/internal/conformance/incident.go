@@ -3,10 +3,12 @@ package conformance
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
@@ -25,6 +27,7 @@ const (
 
 const (
 	investigating = incidentv1.IncidentStatus_INCIDENT_STATUS_INVESTIGATING
+	identified    = incidentv1.IncidentStatus_INCIDENT_STATUS_IDENTIFIED
 	monitoring    = incidentv1.IncidentStatus_INCIDENT_STATUS_MONITORING
 	resolved      = incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED
 )
@@ -58,14 +61,18 @@ func incidentRules() []rule {
 	return []rule{
 		{name: "of-the-page", on: named(listStatusPageIncidents), check: incidentsAreOfThePage,
 			sentence: "ListStatusPageIncidents returns the incidents that are attached to the page, at most 100."},
+		{name: "linked-component", on: named(getStatusPage), check: componentFollowsMonitor,
+			sentence: "The status of a component is that of its monitor, if it is linked to one."},
+		{name: "overall-status", on: named(getStatusPage), writes: true, check: overallStatusFollowsIncidents,
+			sentence: "The overall status of a page follows its open incidents."},
 		{name: "creates", on: create, check: incidentIsCreated,
 			sentence: "CreateIncident creates an incident and its first update. `started_at` is the time of the call."},
 		{name: "resolved", on: create, check: createdAsResolved,
 			sentence: "With the status resolved, `resolved_at` is the time of the call."},
 		{name: "attached", on: create, needs: []Kind{StatusPage, Component}, check: incidentIsAttached,
 			sentence: "The incident is attached to the given status page."},
-		{name: "longest", on: create, check: longestIsAccepted,
-			sentence: "A title has up to 255 characters, and a message up to 10,000."},
+		{name: "longest", on: contract.Method.Writes, check: longestIsStored,
+			sentence: "A title has up to 255 characters, and a message up to 10,000. They are returned as they were sent."},
 		{name: "component-elsewhere", on: create, needs: []Kind{StatusPage}, check: componentIsOnThePage,
 			sentence: "INVALID_ARGUMENT naming `component_ids` if one is not on the given page."},
 		{name: "adds", on: update, check: updateIsAdded,
@@ -79,13 +86,38 @@ func incidentRules() []rule {
 	}
 }
 
+// incidentsAreOfThePage compares the incidents of the page with those of the whole list that are attached to it.
 func incidentsAreOfThePage(p *probe) {
-	incidents := call[*incidentv1.ListStatusPageIncidentsResponse](p, listStatusPageIncidents, nil).GetIncidents()
-	require(len(incidents) <= contract.MaxPageSize, "at most 100 incidents", "%d incidents", len(incidents))
-	page := p.own.Resources[StatusPage]
-	for _, incident := range incidents {
-		require(incident.GetStatusPageId() == page, "the status_page_id "+page,
-			"%q in incident %s", incident.GetStatusPageId(), incident.GetId())
+	var got []*incidentv1.Incident
+	retryOnChange(func() []string {
+		got = call[*incidentv1.ListStatusPageIncidentsResponse](p, listStatusPageIncidents, nil).GetIncidents()
+		return texts(got)
+	}, func([]string) {
+		require(len(got) <= contract.MaxPageSize, "at most 100 incidents", "%d incidents", len(got))
+		want := p.attached(p.own.Resources[StatusPage])
+		must(sameList("the incidents in ListIncidents that are attached to the page", idsOf(want), idsOf(got)))
+		for i := range want {
+			must(sameMessage("as in ListIncidents, incident "+want[i].GetId()+" has", want[i], got[i]))
+		}
+		known := p.stated(ResolvedIncident)
+		require(len(got) == contract.MaxPageSize || slices.Contains(idsOf(got), known),
+			"the resolved incident "+known, "%d others", len(got))
+	})
+}
+
+// attached returns the newest incidents of the whole list that are attached to a page, at most 100.
+func (p *probe) attached(page string) (attached []*incidentv1.Incident) {
+	cursor := ""
+	for {
+		response := call[*incidentv1.ListIncidentsResponse](p, listIncidents, fields{"cursor": cursor})
+		for _, incident := range response.GetIncidents() {
+			if incident.GetStatusPageId() == page {
+				attached = append(attached, incident)
+			}
+		}
+		if cursor = response.GetNextCursor(); cursor == "" || len(attached) >= contract.MaxPageSize {
+			return attached[:min(len(attached), contract.MaxPageSize)]
+		}
 	}
 }
 
@@ -119,10 +151,26 @@ func incidentIsAttached(p *probe) {
 	expectID(page, p.create(fields{"status_page_id": page, "component_ids": p.own.Resources[Component]}).GetStatusPageId())
 }
 
-// longestIsAccepted uses characters of more than one byte.
-func longestIsAccepted(p *probe) {
-	_, err := p.attempt(fields{"title": strings.Repeat("ü", maxTitle), "message": strings.Repeat("ü", maxMessage)})
-	require(err == nil, "an incident with a title of 255 and a message of 10,000 characters", "%s", resultText(err))
+// longestIsStored uses characters of more than one byte.
+func longestIsStored(p *probe) {
+	longest := fields{"message": strings.Repeat("ü", maxMessage)}
+	first := fields{}
+	if p.method.HasRequestField("title") {
+		longest["title"] = strings.Repeat("ü", maxTitle)
+		first = longest
+	}
+	id := p.create(first).GetId()
+	if p.method.Resource() != "" {
+		p.update(id, longest)
+	}
+	state := p.timeline(id)
+	require(len(state.GetUpdates()) > 0, "a timeline with updates", "none")
+	for name, got := range map[protoreflect.Name]string{
+		"title": state.GetIncident().GetTitle(), "message": state.GetUpdates()[len(state.GetUpdates())-1].GetMessage(),
+	} {
+		want, sent := longest[name].(string)
+		require(!sent || got == want, valueText(name, want)+", as sent", "%s", valueText(name, got))
+	}
 }
 
 // componentIsOnThePage uses a component of another page of the team.
@@ -137,7 +185,7 @@ func componentIsOnThePage(p *probe) {
 		must(expectViolations(err, fmt.Sprintf("the component %s of the page %s", components[0].GetId(), page), "component_ids"))
 		return
 	}
-	must(skip("team %s has no component on another page", p.own.ID))
+	must(lacks("a component of team %s on another page", p.own.ID))
 }
 
 func updateIsAdded(p *probe) {
@@ -184,18 +232,29 @@ func anotherStatusReopens(p *probe) {
 		"the status "+investigating.String()+" and resolved_at absent", "%v and resolved_at %s", open.GetStatus(), timeText(open.GetResolvedAt()))
 }
 
-// writeIsAudited also counts the audit entry of the incident that an update is added to.
+// writeIsAudited writes with each status.
 func writeIsAudited(p *probe) {
-	incident, want := p.create(nil).GetId(), 1
-	if p.method.Resource() != "" {
-		p.call(fields{idField(p.method): incident})
-		want++
+	for _, status := range []incidentv1.IncidentStatus{investigating, identified, monitoring, resolved} {
+		incident, want := p.create(fields{"status": status}).GetId(), 1
+		if p.method.Resource() != "" {
+			p.update(incident, fields{"status": status})
+			want++
+		}
+		err := try(func() { p.expectAudited(incident, want, status) })
+		if status != resolved {
+			p.update(incident, nil)
+		}
+		must(err)
 	}
+}
+
+// expectAudited checks the number of the audit entries of an incident.
+func (p *probe) expectAudited(incident string, want int, status incidentv1.IncidentStatus) {
 	n := 0
 	for _, e := range call[*auditv1.ListAuditEntriesResponse](p, listAuditEntries, nil).GetEntries() {
 		if e.GetResourceId() == incident && e.GetActorId() == p.actor.GetTokenId() && e.GetIpAddress() == p.actor.GetIpAddress() {
 			n++
 		}
 	}
-	require(n == want, fmt.Sprintf("%d audit entries of the actor on the incident", want), "%d", n)
+	require(n == want, fmt.Sprintf("%d audit entries of the actor on the incident, with the status %v", want, status), "%d", n)
 }

@@ -89,6 +89,10 @@ func keyRules() []rule {
 		{name: "given-up", on: hasKey, check: abandonedCallsAreExecutedOnce,
 			sentence: "A call that ended by its deadline or was cancelled, and is repeated with its key, is executed once."},
 	}
+	rules = append(rules, rule{
+		name: "idempotent-replay-later", on: hasKey, check: replayIsTheStoredResponse,
+		sentence: "A replay is the stored response, also after the incident has changed.",
+	})
 	for _, c := range keyCases() {
 		rules = append(rules, rule{name: c.name, sentence: c.sentence, on: hasKey, check: c.check})
 	}
@@ -110,6 +114,24 @@ func (c keyCase) check(p *probe) {
 		ids = append(ids, id)
 	}
 	last.expectExecutions(c.executions)
+}
+
+// replayIsTheStoredResponse adds an update between a call and its repetition.
+func replayIsTheStoredResponse(p *probe) {
+	request := p.request(fields{"idempotency_key": uuid.NewString()})
+	first, err := p.send(p.ctx, request)
+	must(err)
+	incident, ids := text(request.ProtoReflect(), "incident_id"), messageIDs(first)
+	require(len(ids) == 1, "1 id in the response", "%d ids: %q", len(ids), ids)
+	if incident == "" {
+		incident = ids[0]
+	}
+	p.update(incident, fields{"status": investigating})
+	second, err := p.send(p.ctx, request)
+	p.update(incident, nil)
+	must(err)
+	set(first, "replayed", true)
+	must(sameMessage("the replay has", first, second))
 }
 
 // breach returns a breach if the response is not the wanted one. The ids are those of the calls before.

@@ -14,8 +14,10 @@ type list struct {
 	method string
 	// order is the fields that rows are ordered by, each with a minus if it is descending.
 	order []string
-	// complete is the kind of resource of which the list has all of the team, or "".
-	complete Kind
+	// unlike is the order that the list does not have: evidence is a list in which the two differ.
+	unlike []string
+	// complete are the kinds of resources of which the list has all of the team. The second team need not have those after the first.
+	complete []Kind
 	// requests are the changes of the requests whose lists are checked; nil means one request without changes.
 	requests []fields
 }
@@ -23,17 +25,17 @@ type list struct {
 func lists() []list {
 	byName, byPosition, newestFirst := []string{"name", "id"}, []string{"position", "id"}, []string{"-created_at", "-id"}
 	return []list{
-		{method: "fleet/ListServers", order: byName, complete: Server},
+		{method: "fleet/ListServers", order: byName, complete: []Kind{Server}},
 		{method: "fleet/ListServerGroups", order: byPosition},
-		{method: getServerMetrics, order: []string{"at"}, requests: []fields{{"range": lastDay}, {"range": lastWeek}}},
+		{method: getServerMetrics, order: []string{"at"}, requests: []fields{{"range": lastDay}, {"range": lastMonth}}},
 		{method: "fleet/ListScheduledCommands", order: byName},
-		{method: listServerCommands, order: []string{"-created_at"}},
-		{method: "monitoring/ListMonitors", order: byName, complete: Monitor},
+		{method: listServerCommands, order: []string{"-created_at"}, unlike: []string{"-started_at"}},
+		{method: "monitoring/ListMonitors", order: byName, complete: []Kind{Monitor, DisabledMonitor}},
 		{method: listMonitorChecks, order: []string{"-checked_at"}},
 		{method: listIncidents, order: newestFirst},
 		{method: getIncident, order: []string{"created_at"}},
-		{method: listStatusPages, order: byName, complete: StatusPage},
-		{method: getStatusPage, order: byPosition, complete: Component},
+		{method: listStatusPages, order: byName, complete: []Kind{StatusPage, SuspendedPage}},
+		{method: getStatusPage, order: byPosition, complete: []Kind{Component, LinkedComponent}},
 		{method: listStatusPageIncidents, order: []string{"-created_at"}},
 		{method: listAuditEntries, order: newestFirst},
 	}
@@ -43,40 +45,66 @@ func listRules() (rules []rule) {
 	for _, l := range lists() {
 		on := named(l.method)
 		rules = append(rules, rule{name: "order", sentence: "Rows are ordered by " + l.orderText() + ".", on: on, check: l.isOrdered})
-		if l.complete != "" {
+		if len(l.complete) > 0 {
 			rules = append(rules, rule{
-				name: "complete", on: on, needs: []Kind{l.complete}, check: l.isComplete,
-				sentence: "The list has every " + kindText(l.complete) + " of the team, or of the page.",
+				name: "complete", on: on, needs: l.complete[:1], check: l.isComplete,
+				sentence: "The list has every " + kindText(l.complete[0]) + " of the team, or of the page.",
 			})
 		}
 	}
 	return rules
 }
 
-// isOrdered skips lists with fewer than two rows.
+// isOrdered needs two rows or more.
 func (l list) isOrdered(p *probe) {
 	if l.requests == nil {
 		l.requests = []fields{nil}
 	}
 	for _, changes := range l.requests {
-		must(l.ordered(rowsOf(p.method, p.call(changes))))
+		rows := rowsOf(p.method, p.call(changes))
+		must(l.ordered(rows))
+		must(l.differs(rows))
 	}
 }
 
-// isComplete checks that the resource of the fixtures is in the list.
+// differs returns an error if the rows are also in the order that the list does not have. It ignores those without the fields of that.
+func (l list) differs(rows []protoreflect.Message) error {
+	other := list{order: l.unlike}
+	for name := range other.keys() {
+		rows = slices.DeleteFunc(rows, func(row protoreflect.Message) bool { return !row.Has(row.Descriptor().Fields().ByName(name)) })
+	}
+	if l.unlike != nil && slices.IsSortedFunc(rows, func(a, b protoreflect.Message) int { return other.compare(a, b, false) }) {
+		return lacks("rows whose order by %s differs", other.orderText())
+	}
+	return nil
+}
+
+// isComplete checks that the resources of the fixtures are in the list, and that a disabled monitor and a suspended page are shown as such.
 func (l list) isComplete(p *probe) {
 	p.forBothTeams(func(p *probe) {
-		id, ids := p.own.Resources[l.complete], messageIDs(p.call(nil))
-		require(slices.Contains(ids, id), "the "+kindText(l.complete)+" "+id+" in the list of team "+p.own.ID,
-			"%d others: %.200q", len(ids), ids)
+		rows := rowsOf(p.method, p.call(nil))
+		for _, kind := range l.complete {
+			id := p.own.Resources[kind]
+			if id == "" {
+				continue
+			}
+			what := "the " + kindText(kind) + " " + id + " in the list of team " + p.own.ID
+			at := slices.IndexFunc(rows, func(row protoreflect.Message) bool { return text(row, "id") == id })
+			require(at >= 0, what, "%d others", len(rows))
+			require(kind != DisabledMonitor || !get(rows[at], "enabled").Bool(), what, "an enabled monitor")
+			require(kind != SuspendedPage || get(rows[at], "suspended").Bool(), what, "a page that is not suspended")
+		}
 	})
+	for _, kind := range l.complete {
+		_ = p.stated(kind)
+	}
 }
 
 // ordered returns a breach if two neighbours are in the wrong order. It accepts names in the order of their bytes, and names in the order
 // of their letters regardless of case: the contract allows both, because databases differ.
 func (l list) ordered(rows []protoreflect.Message) error {
 	if len(rows) < 2 {
-		return skip("the list has fewer than two rows")
+		return lacks("two rows in the list")
 	}
 	byBytes := func(a, b protoreflect.Message) int { return l.compare(a, b, false) }
 	byLetters := func(a, b protoreflect.Message) int { return l.compare(a, b, true) }

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"opsgate/proto/contract"
 )
 
@@ -21,6 +24,8 @@ func pagingRules() []rule {
 		{name: "walk", check: walkReturnsAllRows, sentence: "`next_cursor` names the next page, and is empty on the last page."},
 		{name: "walk-under-writes", check: walkIgnoresNewRows, writes: true,
 			sentence: "A cursor names a row: rows that are created during a walk never shift its later pages."},
+		{name: "walk-one-millisecond", check: walkReturnsRowsOfOneMillisecond, writes: true,
+			sentence: "A cursor names a row, at the full precision of the store: a walk returns all rows of a millisecond."},
 		{name: "cursor-format", check: cursorsAreBase64,
 			sentence: "A cursor is at most 512 characters of the URL-safe base64 alphabet."},
 		{name: "cursor-recognised", check: cursorsAreRecognised,
@@ -64,12 +69,13 @@ func (p *probe) page(size int, cursor string) page {
 func (p *probe) cursor() string {
 	next := p.page(1, "").next
 	if next == "" {
-		must(skip("%s of team %s has no second page, and therefore no cursor", p.method, p.own.ID))
+		must(lacks("a second row in %s of team %s, and therefore a cursor", p.method, p.own.ID))
 	}
 	return next
 }
 
 func pageSizeIsKept(p *probe) {
+	_ = p.cursor() // there are two rows or more
 	for _, size := range []int{1, 7, contract.MaxPageSize} {
 		n := len(p.page(size, "").ids)
 		require(n <= size, fmt.Sprint("at most ", size, " rows"), "%d rows", n)
@@ -99,6 +105,9 @@ func ignores(cursors func(p *probe) []string) func(p *probe) {
 		for _, cursor := range cursors(p) {
 			what := fmt.Sprintf("for the cursor %.40q", cursor)
 			retryOnChange(func() []string { return p.page(size, "").ids }, func(first []string) {
+				if len(first) == 0 {
+					must(lacks("a row in the list of team %s", p.own.ID))
+				}
 				var got page
 				err := try(func() { got = p.page(size, cursor) })
 				require(err == nil, "the first page "+what, "%s", resultText(err))
@@ -128,7 +137,7 @@ func (p *probe) walk(size, pages int, between func()) (walked []string, complete
 func walkReturnsAllRows(p *probe) {
 	retryOnChange(func() []string { return p.page(contract.MaxPageSize, "").ids }, func(all []string) {
 		if len(all) < 2 {
-			must(skip("team %s has fewer than two rows in the list", p.own.ID))
+			must(lacks("two rows in the list of team %s", p.own.ID))
 		}
 		size := (len(all) + 4) / 5
 		walked, complete := p.walk(size, 6, func() {})
@@ -158,4 +167,53 @@ func walkIgnoresNewRows(p *probe) {
 	n := min(len(walked), len(want))
 	require(n >= size, "a walk of several pages", "%d rows", n)
 	must(sameList("the rows that existed when the walk began", want[:n], walked[:n]))
+}
+
+// walkReturnsRowsOfOneMillisecond ends a page between two rows with times in one millisecond, and requests the next page after others were
+// created at once. If the service has no such rows, it creates some.
+func walkReturnsRowsOfOneMillisecond(p *probe) {
+	const rounds, calls, pages = 5, 20, 10
+	for range rounds {
+		cursor := ""
+		for range pages {
+			response := p.call(fields{"cursor": cursor})
+			ids, at := messageIDs(response), secondOfMillisecond(rowsOf(p.method, response))
+			if at > 0 {
+				first := p.page(at, cursor)
+				if cursor == "" && !slices.Equal(first.ids[:min(at, len(first.ids))], ids[:at]) { // another client wrote
+					break
+				}
+				p.createAtOnce(calls)
+				must(sameList("the row after a row with a time in the same millisecond", ids[at:at+1], p.page(1, first.next).ids))
+				return
+			}
+			if cursor = text(response.ProtoReflect(), "next_cursor"); cursor == "" {
+				break
+			}
+		}
+		p.createAtOnce(calls)
+	}
+	must(lacks("two rows with times in one millisecond, which %d calls at once do not create", calls))
+}
+
+// secondOfMillisecond returns the position of the second row with a time in the same millisecond, after the first two rows, or 0.
+func secondOfMillisecond(rows []protoreflect.Message) int {
+	millisecond := func(row protoreflect.Message) int64 {
+		return timestamp(row, row.Descriptor().Fields().ByName("created_at")).AsTime().UnixMilli()
+	}
+	for i := 2; i < len(rows); i++ {
+		if millisecond(rows[i]) == millisecond(rows[i-1]) {
+			return i
+		}
+	}
+	return 0
+}
+
+// createAtOnce creates incidents by concurrent calls.
+func (p *probe) createAtOnce(calls int) {
+	var group errgroup.Group
+	for range calls {
+		group.Go(func() error { return try(func() { p.create(nil) }) })
+	}
+	must(group.Wait())
 }

@@ -47,6 +47,15 @@ func (p *probe) resource() string {
 	return p.create(nil).GetId()
 }
 
+// stated returns the id of a resource of the own team that only some fixtures name.
+func (p *probe) stated(kind Kind) string {
+	id := p.own.Resources[kind]
+	if id == "" {
+		must(lacksFixture(kind, p.own))
+	}
+	return id
+}
+
 // request returns a valid request of the own team with the changes.
 func (p *probe) request(changes fields) proto.Message {
 	target := contract.Target{Team: p.own.ID, Since: p.Clock().Add(-24 * time.Hour)}

@@ -16,6 +16,8 @@ const (
 	Pass Outcome = "pass"
 	Fail Outcome = "fail"
 	Skip Outcome = "skip"
+	// Unproved is the outcome of a check for which the service or the fixtures have too little data.
+	Unproved Outcome = "not proved"
 )
 
 // A Result is the result of a check.
@@ -26,7 +28,7 @@ type Result struct {
 	Outcome  Outcome `json:"outcome"`
 	// Breaches are set if the check failed.
 	Breaches []Breach `json:"breaches,omitempty"`
-	// Reason is set if the check was skipped.
+	// Reason is set if the check was skipped, or names the data that would prove it.
 	Reason  string  `json:"why,omitempty"`
 	Seconds float64 `json:"seconds"`
 }
@@ -39,10 +41,13 @@ type Breach struct {
 
 // A Report holds the results of all checks.
 type Report struct {
-	Passed  int      `json:"passed"`
-	Failed  int      `json:"failed"`
-	Skipped int      `json:"skipped"`
-	Results []Result `json:"results"`
+	Passed   int      `json:"passed"`
+	Failed   int      `json:"failed"`
+	Unproved int      `json:"not_proved"`
+	Skipped  int      `json:"skipped"`
+	Results  []Result `json:"results"`
+	// NotChecked are the sentences of the contract that no check can judge.
+	NotChecked []Limit `json:"not_checked"`
 }
 
 func (r *Report) add(result Result) {
@@ -54,12 +59,15 @@ func (r *Report) add(result Result) {
 		r.Failed++
 	case Skip:
 		r.Skipped++
+	case Unproved:
+		r.Unproved++
 	}
 }
 
 // String returns the numbers of checks by outcome.
 func (r Report) String() string {
-	return fmt.Sprintf("%d checks: %d passed, %d failed, %d skipped", len(r.Results), r.Passed, r.Failed, r.Skipped)
+	return fmt.Sprintf("%d checks: %d passed, %d failed, %d not proved, %d skipped",
+		len(r.Results), r.Passed, r.Failed, r.Unproved, r.Skipped)
 }
 
 // rule returns the last part of the check's name.
@@ -74,9 +82,9 @@ func (r Result) breachText(indent string) string {
 	return text.String()
 }
 
-// WriteText writes the results by method, and then the breaches.
+// WriteText writes the results by method, and then the breaches, the missing evidence and what no check can judge.
 func (r Report) WriteText(w io.Writer) error {
-	var text, failures strings.Builder
+	var text, failures, unproved, limits strings.Builder
 	method := ""
 	for _, result := range r.Results {
 		if result.Method != method {
@@ -90,11 +98,20 @@ func (r Report) WriteText(w io.Writer) error {
 			fmt.Fprintf(&failures, "\nFAILED  %s\n  contract: %s\n%s", result.Name, result.Sentence, result.breachText("  "))
 		case Skip:
 			shown = result.Reason
+		case Unproved:
+			shown = result.Reason
+			fmt.Fprintf(&unproved, "\nNOT PROVED  %s\n  contract: %s\n  %s\n", result.Name, result.Sentence, result.Reason)
 		case Pass:
 		}
 		fmt.Fprintf(&text, "  %s  %-24s  %s\n", label, result.rule(), shown)
 	}
-	_, err := fmt.Fprintf(w, "%s%s\n%s\n", &text, &failures, r)
+	if len(r.NotChecked) > 0 {
+		limits.WriteString("\nNot checked, because a client cannot observe it:\n")
+	}
+	for _, l := range r.NotChecked {
+		fmt.Fprintf(&limits, "  %s\n    %s\n", l.What, l.Why)
+	}
+	_, err := fmt.Fprintf(w, "%s%s%s%s\n%s\n", &text, &failures, &unproved, &limits, r)
 	return err
 }
 
@@ -143,7 +160,7 @@ func (s junitSeconds) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%
 
 // WriteJUnit writes the report as JUnit XML, with a suite for each method.
 func (r Report) WriteJUnit(w io.Writer) error {
-	all := junitSuites{junitCounts: junitCounts{Tests: len(r.Results), Failures: r.Failed, Skipped: r.Skipped}}
+	all := junitSuites{junitCounts: junitCounts{Tests: len(r.Results), Failures: r.Failed, Skipped: r.Skipped + r.Unproved}}
 	for _, result := range r.Results {
 		if n := len(all.Suites); n == 0 || all.Suites[n-1].Name != result.Method {
 			all.Suites = append(all.Suites, junitSuite{Name: result.Method})
@@ -164,7 +181,7 @@ func (s *junitSuite) add(r Result) {
 	case Fail:
 		s.Failures++
 		c.Failure = &junitMessage{Message: r.Sentence, Text: r.breachText("")}
-	case Skip:
+	case Skip, Unproved:
 		s.Skipped++
 		c.Skipped = &junitMessage{Message: r.Reason}
 	case Pass:

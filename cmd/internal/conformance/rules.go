@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -53,13 +54,25 @@ func generalRules() []rule {
 			sentence: "NOT_FOUND for the id of another team's resource, with the same message and details as for an unknown id."},
 		{name: "the-one-asked-for", on: returnsResource, check: returnsTheOneAskedFor,
 			sentence: "The method returns the resource with the given id."},
+		{name: "same-as-list", on: returnsResource, check: agreesWithList,
+			sentence: "A resource has the same fields in the list of the team and alone."},
 	}
 }
 
 func kindText(kind Kind) string { return strings.ReplaceAll(string(kind), "_", " ") }
 
 func returnsWellFormed(p *probe) {
-	p.forBothTeams(func(p *probe) { must(wellFormed(p.call(nil))) })
+	rows := 0
+	p.forBothTeams(func(p *probe) {
+		response := p.call(nil)
+		must(wellFormed(response))
+		if p.method.Rows() != nil {
+			rows += len(rowsOf(p.method, response))
+		}
+	})
+	if rows == 0 && p.method.Rows() != nil {
+		must(lacks("a row in the list of either team"))
+	}
 }
 
 // requiresTeam also accepts NOT_FOUND if the request names a resource: a team that does not exist does not have it.
@@ -80,7 +93,11 @@ func answersProbe(p *probe) {
 func isolates(p *probe) {
 	owners := map[string]string{}
 	for _, p := range []*probe{p, p.ofOtherTeam()} {
-		for _, id := range messageIDs(p.call(nil)) {
+		ids := messageIDs(p.call(nil))
+		if len(ids) == 0 {
+			must(lacks("a row in the list of team %s", p.own.ID))
+		}
+		for _, id := range ids {
 			owner := owners[id]
 			require(owner == "" || owner == p.own.ID, "no id of team "+owner+" in the response for team "+p.own.ID, "%s in both responses", id)
 			owners[id] = p.own.ID
@@ -118,6 +135,38 @@ func returnsResource(m contract.Method) bool { return resourceField(m) != nil }
 func returnsTheOneAskedFor(p *probe) {
 	returned := p.call(nil).ProtoReflect().Get(resourceField(p.method)).Message()
 	expectID(p.own.Resources[p.kind()], text(returned, "id"))
+}
+
+// agreesWithList compares rows of the list of all resources with the resource that the method returns for each.
+func agreesWithList(p *probe) {
+	const compared = 20
+	resource := resourceField(p.method)
+	all := slices.DeleteFunc(contract.Methods(), func(m contract.Method) bool {
+		return m.Resource() != "" || m.Rows() == nil || m.Rows().Message() != resource.Message()
+	})
+	list := p.of(all[0].String())
+	var rows []protoreflect.Message
+	retryOnChange(func() []string {
+		rows = rowsOf(list.method, list.call(nil))
+		return texts(rows)
+	}, func([]string) {
+		for _, row := range rows[:min(len(rows), compared)] {
+			alone := p.call(fields{idField(p.method): text(row, "id")}).ProtoReflect().Get(resource).Message()
+			must(sameMessage("as in the list, "+label(row)+" has", row.Interface(), alone.Interface()))
+		}
+	})
+	if len(rows) == 0 {
+		must(lacks("a row in %s of team %s", list.method, p.own.ID))
+	}
+}
+
+// texts returns a text of each message, to compare states.
+func texts[M any](messages []M) []string {
+	all := make([]string, len(messages))
+	for i, m := range messages {
+		all[i] = fmt.Sprint(m)
+	}
+	return all
 }
 
 func expectID(want, got string) { require(want == got, "the id "+want, "%q", got) }

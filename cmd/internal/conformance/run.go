@@ -49,6 +49,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	report.NotChecked = limits()
 	for _, check := range o.Checks {
 		result := check.result(ctx, s)
 		if err := context.Cause(ctx); err != nil {
@@ -72,15 +73,19 @@ func (c Check) result(ctx context.Context, s *subject) Result {
 	}
 	r.Seconds = s.Clock().Sub(started).Seconds()
 	r.Breaches = slices.Compact(breachesOf(err)) // both teams may have the same breach
-	if skipped, ok := errors.AsType[*notApplicable](err); ok && len(r.Breaches) == 0 {
-		r.Outcome, r.Reason = Skip, skipped.reason
+	if u, ok := errors.AsType[*undecided](err); ok && len(r.Breaches) == 0 {
+		r.Outcome, r.Reason = u.outcome, u.reason
 	} else if err != nil {
 		r.Outcome = Fail
 	}
 	return r
 }
 
-// checkPreconditions returns a *notApplicable if the check has to be skipped.
+func lacksFixture(kind Kind, team Team) error {
+	return lacks("a %s of team %s in the fixtures", kind, team.ID)
+}
+
+// checkPreconditions returns an *undecided if the check cannot run.
 func (c Check) checkPreconditions(o Options) error {
 	if o.Addresses[c.Service()] == "" {
 		return noConn{c.Service()}.skip()
@@ -91,7 +96,7 @@ func (c Check) checkPreconditions(o Options) error {
 	for _, kind := range c.Needs {
 		for _, team := range o.Fixtures.Teams {
 			if team.Resources[kind] == "" {
-				return skip("the fixtures name no %s of team %s", kind, team.ID)
+				return lacksFixture(kind, team)
 			}
 		}
 	}

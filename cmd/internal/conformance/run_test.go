@@ -23,7 +23,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestReferenceBackendPassesAllChecks(t *testing.T) {
-	report, err := conformance.Run(t.Context(), options(t, startReference(t)))
+	backend := startReference(t)
+	report, err := conformance.Run(t.Context(), options(t, backend, backend.address))
 	testkit.Must(t, err)
 	for _, r := range report.Results {
 		if r.Outcome != conformance.Pass {
@@ -39,11 +40,12 @@ func TestServicesAreCalledOverTLS(t *testing.T) {
 	known := httptest.NewTLSServer(http.NotFoundHandler()) // only its certificate is used
 	defer known.Close()
 	secured := grpc.Creds(credentials.NewServerTLSFromCert(&known.TLS.Certificates[0]))
-	o := options(t, startFaulty(t, startReference(t), fault{}, secured))
+	backend := startReference(t)
+	o := options(t, backend, startFaulty(t, backend, fault{}, secured))
 	roots := x509.NewCertPool()
 	roots.AddCert(known.Certificate())
 	for name, settings := range map[string]*tls.Config{"known": {RootCAs: roots}, "unknown": {}, "none": nil} {
-		o.TLS = settings
+		o.TLS, o.Fixtures.Revocable = settings, backend.revocable(t)
 		report, err := conformance.Run(t.Context(), o)
 		testkit.Must(t, err)
 		if good := report.Passed == len(o.Checks); good != (name == "known") || !good && report.Passed > 0 {
@@ -53,7 +55,7 @@ func TestServicesAreCalledOverTLS(t *testing.T) {
 }
 
 func TestNoCheckPassesWithoutAServer(t *testing.T) {
-	report, err := conformance.Run(t.Context(), options(t, "127.0.0.1:1"))
+	report, err := conformance.Run(t.Context(), options(t, startReference(t), "127.0.0.1:1"))
 	testkit.Must(t, err)
 	for _, r := range report.Results {
 		if r.Outcome != conformance.Fail || len(r.Breaches) == 0 {
@@ -65,39 +67,62 @@ func TestNoCheckPassesWithoutAServer(t *testing.T) {
 // A response may lack everything that a check reads: the check fails, and the run goes on.
 func TestEmptyResponsesAreBreaches(t *testing.T) {
 	empty := fault{unary: func(c *intercepted) (proto.Message, error) { return c.method.NewResponse(), nil }}
-	report, err := conformance.Run(t.Context(), options(t, startFaulty(t, startReference(t), empty)))
+	backend := startReference(t)
+	report, err := conformance.Run(t.Context(), options(t, backend, startFaulty(t, backend, empty)))
 	testkit.Must(t, err)
 	if len(report.Results) != len(conformance.Checks()) || report.Failed < report.Passed {
 		t.Error(report)
 	}
 }
 
-func TestImpossibleChecksAreSkippedWithAReason(t *testing.T) {
+func TestImpossibleChecksHaveAReason(t *testing.T) {
 	backend := startReference(t)
+	const skipped, unproved = conformance.Skip, conformance.Unproved
 	for _, test := range []struct {
 		name   string
 		change func(o *conformance.Options)
 		check  string
+		want   conformance.Outcome
 		why    string
 	}{
-		{"writes", func(o *conformance.Options) { o.Writes = false }, "incident/CreateIncident/title", "not allowed without --writes"},
-		{"an address", func(o *conformance.Options) { o.Addresses["fleet"] = "" }, "fleet/ListServers/order", "no address of the fleet service"},
-		{"another address", func(o *conformance.Options) { o.Addresses["audit"] = "" }, "incident/CreateIncident/audited", "no address of the audit"},
+		{"writes", func(o *conformance.Options) { o.Writes = false }, "incident/CreateIncident/title", skipped,
+			"not allowed without --writes"},
+		{"an address", func(o *conformance.Options) { o.Addresses["fleet"] = "" }, "fleet/ListServers/order", skipped,
+			"no address of the fleet service"},
+		{"another address", func(o *conformance.Options) { o.Addresses["audit"] = "" }, "incident/CreateIncident/audited", skipped,
+			"no address of the audit"},
 		{"a resource", func(o *conformance.Options) { delete(o.Fixtures.Teams[1].Resources, conformance.Monitor) },
-			"monitoring/ListMonitorChecks/foreign-id", "the fixtures name no monitor of team"},
+			"monitoring/ListMonitorChecks/foreign-id", unproved, "needs a monitor of team " + second},
+		{"a resource of the first team", func(o *conformance.Options) { delete(o.Fixtures.Teams[0].Resources, conformance.SuspendedPage) },
+			"incident/ListStatusPages/complete", unproved, "needs a suspended_page of team " + first},
+		{"a resolved incident", func(o *conformance.Options) { delete(o.Fixtures.Teams[0].Resources, conformance.ResolvedIncident) },
+			"incident/ListStatusPageIncidents/of-the-page", unproved, "needs a resolved_incident of team " + first},
+		{"the age of metrics", func(o *conformance.Options) { o.Fixtures.Teams[0].MetricsDays = 0 },
+			"fleet/GetServerMetrics/month", unproved, "needs metrics_days of team " + first},
+		{"tokens of two plans", func(o *conformance.Options) { o.Fixtures.Tokens = o.Fixtures.Tokens[:2] },
+			"identity/ResolveToken/plan", unproved, "needs two tokens with different plans"},
+		{"a token to revoke", func(o *conformance.Options) { o.Fixtures.Revocable = conformance.Revocable{} },
+			"identity/WatchRevocations/revocation", unproved, "needs revoke in the fixtures"},
+		{"a command that revokes", func(o *conformance.Options) {
+			o.Fixtures.Revocable.Revoke = func(context.Context) error { return errors.New("no such file") }
+		}, "identity/WatchRevocations/revocation", unproved, "that succeeds: no such file"},
+		{"a token that is not revoked", func(o *conformance.Options) { o.Fixtures.Revocable.Token = o.Fixtures.RevokedToken },
+			"identity/WatchRevocations/revocation", unproved, "not revoked yet"},
 		{"tokens", func(o *conformance.Options) { o.Fixtures.Teams[0].Token, o.Fixtures.Teams[1].Token = nil, nil },
-			"identity/ResolveToken/known", "no token"},
-		{"the revoked token", func(o *conformance.Options) { o.Fixtures.RevokedToken = nil }, "identity/ResolveToken/revoked", "no revoked token"},
+			"identity/ResolveToken/known", unproved, "needs a token"},
+		{"the revoked token", func(o *conformance.Options) { o.Fixtures.RevokedToken = nil }, "identity/ResolveToken/revoked", unproved,
+			"needs revoked_token"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			o := options(t, backend)
+			o := options(t, backend, backend.address)
 			test.change(&o)
 			var err error
 			o.Checks, err = conformance.Select(test.check)
 			testkit.Must(t, err)
 			report, err := conformance.Run(t.Context(), o)
 			testkit.Must(t, err)
-			if r := report.Results[0]; r.Outcome != conformance.Skip || !strings.Contains(r.Reason, test.why) || report.Skipped != 1 {
+			counted := map[conformance.Outcome]int{skipped: report.Skipped, unproved: report.Unproved}
+			if r := report.Results[0]; r.Outcome != test.want || !strings.Contains(r.Reason, test.why) || counted[test.want] != 1 {
 				t.Errorf("%s %s %+v", r.Outcome, r.Reason, r.Breaches)
 			}
 		})
@@ -107,7 +132,8 @@ func TestImpossibleChecksAreSkippedWithAReason(t *testing.T) {
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := conformance.Run(ctx, options(t, startReference(t))); !errors.Is(err, context.Canceled) {
+	backend := startReference(t)
+	if _, err := conformance.Run(ctx, options(t, backend, backend.address)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

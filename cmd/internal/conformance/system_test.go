@@ -2,11 +2,13 @@ package conformance_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"net"
 	"net/http"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
@@ -33,8 +35,14 @@ const (
 // exampleFixtures is the example in the repository.
 const exampleFixtures = "../../../deploy/conformance-fixtures.yaml"
 
-// startReference serves the reference backend with demo data, and returns its address.
-func startReference(t *testing.T) string {
+// A reference is a running reference backend with demo data.
+type reference struct {
+	*service.Backend
+
+	address string
+}
+
+func startReference(t *testing.T) reference {
 	t.Helper()
 	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir(), Heartbeat: heartbeat})
 	testkit.Must(t, err)
@@ -48,7 +56,20 @@ func startReference(t *testing.T) string {
 		testkit.Must(t, <-done)
 		testkit.Must(t, backend.Close())
 	})
-	return listener.Addr().String()
+	return reference{backend, listener.Addr().String()}
+}
+
+// revocable creates a live token, which a check may revoke.
+func (r reference) revocable(t *testing.T) conformance.Revocable {
+	t.Helper()
+	text := []byte(uuid.NewString())
+	hash := sha256.Sum256(text)
+	token, err := r.CreateToken(t.Context(), service.NewToken{TeamID: fixtures(t).Teams[0].ID, Name: string(text), SHA256: hash})
+	testkit.Must(t, err)
+	return conformance.Revocable{Token: hash[:], Revoke: func(ctx context.Context) error {
+		_, err := r.RevokeToken(ctx, token.ID)
+		return err
+	}}
 }
 
 func tokenFormat() authn.TokenFormat { return authn.TokenFormat{Prefix: "ops_"} }
@@ -75,13 +96,14 @@ func demoVariables(t *testing.T) (variables []string) {
 	return variables
 }
 
-// options returns the options of a run with all checks against one address.
-func options(t *testing.T, address string) conformance.Options {
+// options returns the options of a run with all checks of the backend, or of a faulty one before it.
+func options(t *testing.T, backend reference, address string) conformance.Options {
 	t.Helper()
 	o := conformance.Options{
 		Addresses: map[string]string{}, Fixtures: fixtures(t), Checks: conformance.Checks(), Writes: true,
 		HeartbeatTimeout: timeout, Grace: timeout,
 	}
+	o.Fixtures.Revocable = backend.revocable(t)
 	for _, service := range contract.Services() {
 		o.Addresses[service.Name] = address
 	}
@@ -91,8 +113,8 @@ func options(t *testing.T, address string) conformance.Options {
 // A fault changes requests or responses between the checks and the reference backend.
 type fault struct {
 	name string
-	// fails are patterns of the checks that have to fail. All others have to pass.
-	fails []string
+	// fails and unproved are patterns of the checks that have to fail, and of those that must not be proved. All others have to pass.
+	fails, unproved []string
 	// unary handles calls; nil passes them on.
 	unary func(c *intercepted) (proto.Message, error)
 	// stream may change a message, and reports whether to send it; nil sends all.
@@ -144,9 +166,9 @@ func (f fault) intercept(conn *grpc.ClientConn, s *state) grpc.UnaryServerInterc
 }
 
 // startFaulty serves the backend with a fault, and returns the address.
-func startFaulty(t *testing.T, backend string, f fault, serving ...grpc.ServerOption) string {
+func startFaulty(t *testing.T, backend reference, f fault, serving ...grpc.ServerOption) string {
 	t.Helper()
-	conn, err := grpc.NewClient(backend, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(backend.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	testkit.Must(t, err)
 	server := grpc.NewServer(append(serving, grpc.UnaryInterceptor(f.intercept(conn, newState(fixtures(t)))))...)
 	fleetv1.RegisterFleetServiceServer(server, fleetv1.UnimplementedFleetServiceServer{})

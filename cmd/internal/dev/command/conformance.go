@@ -32,17 +32,17 @@ type conform struct {
 func conformanceCommand(e Environment) *cobra.Command {
 	f := &conform{addresses: make(map[string]*string)}
 	c := &cobra.Command{
-		Use: "conformance", Short: "Test internal services against the contract; exit 1 if one violates it",
+		Use: "conformance", Short: "Test internal services against the contract; exit 1 if one violates it, 3 if it is not proved",
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), e) },
 	}
 	flags := c.Flags()
 	for _, service := range []string{"fleet", "monitoring", "incident", "audit", "identity"} {
 		f.addresses[service] = flags.String(service, "", "`ADDR` of the "+service+" service")
 	}
-	flags.StringVar(&f.fixtures, "fixtures", "", "`FILE` with ids and tokens of two teams; deploy/conformance-fixtures.yaml is an example")
+	flags.StringVar(&f.fixtures, "fixtures", "", "`FILE` with ids and tokens of teams; deploy/conformance-fixtures.yaml is an example")
 	flags.StringVar(&f.only, "only", "*", "run only checks with names that match `PATTERN`: * is any text, as in 'incident/*'")
 	flags.BoolVar(&f.Writes, "writes", false,
-		"run checks that create incidents too. The incidents remain. Without it, these checks are skipped")
+		"run checks that create incidents or revoke a token too. The incidents remain. Without it, these checks are skipped")
 	flags.DurationVar(&f.Timeout, "timeout", 10*time.Second, "`TIME` for each call")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.StringVar(&f.junit, "junit", "", "also write JUnit XML to `FILE`")
@@ -108,7 +108,17 @@ func (c *conform) encryption() (*tls.Config, error) {
 	return settings, nil
 }
 
-// run runs the checks and prints the report. It returns an error if a check fails.
+// A notProvedError reports that checks lack evidence, and none failed.
+type notProvedError struct{ report conformance.Report }
+
+func (e notProvedError) Error() string {
+	return fmt.Sprintf("the contract is not proved: %v", e.report)
+}
+
+// ExitCode returns 3.
+func (notProvedError) ExitCode() int { return 3 }
+
+// run runs the checks and prints the report. It returns an error unless all checks pass or are skipped.
 func (c *conform) run(ctx context.Context, e Environment) error {
 	if err := c.read(e); err != nil {
 		return commandline.UsageError{Err: err}
@@ -126,6 +136,9 @@ func (c *conform) run(ctx context.Context, e Environment) error {
 	}
 	if report.Failed > 0 {
 		return fmt.Errorf("the contract is broken: %v", report)
+	}
+	if report.Unproved > 0 {
+		return notProvedError{report}
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func TestConformanceReportsResults(t *testing.T) {
 	}
 	good := run("--only", "*/Health/*", "--junit", junit)
 	services := len(contract.Services())
-	counts := fmt.Sprintf("%d checks: 1 passed, 0 failed, %d skipped", services, services-1)
+	counts := fmt.Sprintf("%d checks: 1 passed, 0 failed, 0 not proved, %d skipped", services, services-1)
 	if good.code != 0 || !strings.Contains(good.out, "pass  serving") || !strings.Contains(good.out, counts) {
 		t.Errorf("%+v", good)
 	}
@@ -80,6 +80,11 @@ func TestConformanceReportsResults(t *testing.T) {
 	}
 	if !strings.Contains(bad.err, "the contract is broken") || strings.Contains(bad.out+bad.err, "secret") {
 		t.Errorf("got %s", bad.err)
+	}
+	unproved := run("--only", "fleet/GetServer/unknown-id")
+	if unproved.code != 3 || !strings.Contains(unproved.out, "NOT PROVED  fleet/GetServer/unknown-id") ||
+		!strings.Contains(unproved.err, "the contract is not proved: 1 checks") {
+		t.Errorf("a check without fixtures: %+v", unproved)
 	}
 	if unwritable := run("--only", "*/Health/*", "--junit", filepath.Join(junit, "x")); unwritable.code != 1 {
 		t.Errorf("a report that cannot be written: %+v", unwritable)
