@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"opsgate/cmd/internal/conformance"
 	"opsgate/backendclient/testkit"
+	"opsgate/cmd/internal/conformance"
 	"opsgate/proto/contract"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )

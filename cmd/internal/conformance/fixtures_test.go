@@ -14,7 +14,6 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/conformance"
-	"opsgate/backendclient/testkit"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
