@@ -79,6 +79,7 @@ type Options struct {
 	Decisions DecisionObserver // nil for none
 	Tracer    Tracer           // nil for none
 	Clock     func() time.Time // nil for time.Now
+	DataClock func() time.Time // of the internal services, if theirs runs at another speed, as in opsdev; nil for Clock
 	Random    func() float64   // in [0, 1), for LogSkipFraction; nil for rand.Float64
 	Logger    *slog.Logger     // its handler must not retain records; nil for none
 	Lines     LineLimits       // for lines of the Logger
@@ -138,6 +139,9 @@ func (o Options) withDefaults() Options {
 	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, defaultMaxHeaderBytes)
 	if o.Clock == nil {
 		o.Clock = time.Now
+	}
+	if o.DataClock == nil {
+		o.DataClock = o.Clock
 	}
 	if o.Random == nil {
 		o.Random = rand.Float64

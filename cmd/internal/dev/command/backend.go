@@ -52,14 +52,34 @@ func openBackend(
 	if err != nil {
 		return nil, errors.Join(err, b.remove())
 	}
-	if err := demo.SeedWithSubscribers(ctx, b.Store(), format, time.Now()); err != nil {
-		return nil, errors.Join(fmt.Errorf("create the demo data: %w", err), b.close())
-	}
-	if b.start, err = simulation.Start(ctx, b.Store()); err != nil {
+	if b.start, err = b.seed(ctx, o.Start, format); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	b.clock = simulation.Clock(b.start, o.Speed)
 	return b, nil
+}
+
+// seed inserts the demo data of a time, if there is no data, and returns the time from which the data goes on. The zero time is the
+// present; any other is refused if there is data, which would have later times.
+func (b *backend) seed(ctx context.Context, at time.Time, format authn.TokenFormat) (start time.Time, err error) {
+	teams, err := b.Teams(ctx)
+	switch {
+	case err != nil:
+		return start, err
+	case at.IsZero():
+		at = time.Now()
+	case len(teams) > 0:
+		return start, errors.New("--start sets the time of new demo data, but --data-dir has data: leave --start out, or use an empty directory")
+	default:
+		start = at
+	}
+	if err := demo.SeedWithSubscribers(ctx, b.Store(), format, at); err != nil {
+		return start, fmt.Errorf("create the demo data: %w", err)
+	}
+	if !start.IsZero() {
+		return start, nil
+	}
+	return simulation.Start(ctx, b.Store())
 }
 
 // close closes the backend and removes temporary data.

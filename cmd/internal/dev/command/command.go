@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +29,7 @@ type flags struct {
 
 	Still    bool
 	Speed    float64
+	Start    string
 	Rehearse bool
 	Seed     uint64
 	JUnit    string
@@ -45,6 +47,8 @@ func (f *flags) addTo(c *cobra.Command) {
 	flags.BoolVar(&f.Still, "still", false,
 		"keep the demo data as it was inserted. By default it moves: agents report, monitors change, incidents open")
 	flags.Float64Var(&f.Speed, "speed", 1, "move the demo data `N` times as fast, 0.1 to 600; as does its clock")
+	flags.StringVar(&f.Start, "start", "",
+		"`TIME` (RFC 3339) of the demo data and of its clock at the start, so that a run repeats exactly; only without kept data")
 	flags.BoolVar(&f.Rehearse, "rehearse", false,
 		"disturb the API on purpose, and score the client at the end. Exit code 1 if the client failed an item")
 	flags.StringVar(&f.JUnit, "junit", "", "write the score of --rehearse to `FILE` at the end, as a JUnit report")
@@ -73,10 +77,11 @@ func serveCommand(e Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the whole system until Ctrl-C. The default command",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(c.Flags().Changed("seed")); err != nil {
+			start, err := f.check(c.Flags().Changed("seed"))
+			if err != nil {
 				return err
 			}
-			return f.serve(c.Context(), e)
+			return f.serve(c.Context(), e, start)
 		},
 	}
 	f.addTo(c)
@@ -85,7 +90,7 @@ func serveCommand(e Environment) *cobra.Command {
 
 // serve serves until ctx ends. SIGHUP reloads the configuration of --config; without one it ends the system, because the terminal was
 // closed.
-func (f *flags) serve(ctx context.Context, e Environment) error {
+func (f *flags) serve(ctx context.Context, e Environment, start time.Time) error {
 	hangUps := make(chan os.Signal, 1)
 	if f.Config == "" {
 		var stop context.CancelFunc
@@ -99,7 +104,7 @@ func (f *flags) serve(ctx context.Context, e Environment) error {
 	err := serveSystem(ctx, options{
 		Listen: f.Listen, AdminListen: f.AdminListen, InboxListen: f.InboxListen, DataDir: f.DataDir, Config: f.Config,
 		Log: e.Err, Variables: e.Variables, HangUps: hangUps,
-		Still: f.Still, Speed: f.Speed, Rehearse: f.Rehearse, Seed: f.Seed,
+		Still: f.Still, Speed: f.Speed, Start: start, Rehearse: f.Rehearse, Seed: f.Seed,
 		Ready: func(s system) error {
 			rehearsed = s.Rehearsal
 			if f.Credentials != "" {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -35,8 +36,9 @@ type options struct {
 	// Ready is called when the system is ready. Its error ends the system.
 	Ready func(system) error
 
-	Still    bool    // keep the demo data as it is
-	Speed    float64 // of the clock of the backend
+	Still    bool      // keep the demo data as it is
+	Speed    float64   // of the clock of the backend
+	Start    time.Time // of that clock and of new demo data; zero for the present
 	Rehearse bool
 	Seed     uint64 // of the moving data and of the rehearsal
 }
@@ -76,16 +78,17 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		return err
 	}
 	rehearsed := newRehearsal(o, tokens, log.Logger)
+	var backend *backend
 	// The gateway listens first, so that an address in use is reported before the demo data is created.
 	gateway, traces, err := listenGateway(ctx, wiring.Options{
 		Loaded: loaded, Load: load, ReloadSignals: o.HangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
-		Wrap: rehearsed.Wrap,
+		Wrap: rehearsed.Wrap, DataClock: func() time.Time { return backend.clock() }, // set before the gateway serves
 	})
 	if err != nil {
 		return err
 	}
 	defer traces.Close()
-	backend, err := openBackend(ctx, o, format, log.Logger, traces.TracerProvider())
+	backend, err = openBackend(ctx, o, format, log.Logger, traces.TracerProvider())
 	if err != nil {
 		return errors.Join(err, gateway.Close())
 	}

@@ -261,6 +261,8 @@ func TestCommandLine(t *testing.T) {
 		{"no speed", []string{"--speed=0"}, 2, "", "--speed must be from 0.1 to 600"},
 		{"a high speed", []string{"--speed=601"}, 2, "", "--speed must be from 0.1 to 600"},
 		{"a speed that is no number", []string{"--speed=NaN"}, 2, "", "--speed must be from 0.1 to 600"},
+		{"a start without a time", []string{"--start=2026-03-10"}, 2, "", "--start must be an RFC 3339 time"},
+		{"a start that cannot be stored", []string{"--start=0001-01-01T00:00:00Z"}, 2, "", "of the years 1980 to 2200"},
 		{"a speed of still data", []string{"--still", "--speed=2"}, 2, "", "--still and --speed exclude each other"},
 		{"a seed of still data", []string{"--still", "--seed=2"}, 2, "", "--seed has no effect with --still"},
 		{"a data directory that is a file", []string{"--data-dir", bad}, 1, "", "opsdev: "},

@@ -14,10 +14,19 @@ import (
 // Bounds of --speed. Beyond 600, the simulation would write all the time.
 const minSpeed, maxSpeed = 0.1, 600
 
-// check returns a usage error for flags that are invalid or contradict each other. seeded is whether there is a --seed.
-func (f *flags) check(seeded bool) error {
+// Bounds of --start: the database stores nanoseconds since 1970 in 64 bits, and demo data is up to two years older.
+const minYear, maxYear = 1980, 2200
+
+// check returns the time of --start, zero for none, or a usage error for flags that are invalid or contradict each other. seeded is whether
+// there is a --seed.
+func (f *flags) check(seeded bool) (start time.Time, err error) {
 	var text string
+	if f.Start != "" {
+		start, err = time.Parse(time.RFC3339, f.Start)
+	}
 	switch {
+	case f.Start != "" && (err != nil || start.Year() < minYear || start.Year() > maxYear):
+		text = fmt.Sprintf("--start must be an RFC 3339 time of the years %d to %d, for example 2026-03-10T09:30:00Z", minYear, maxYear)
 	case !(f.Speed >= minSpeed && f.Speed <= maxSpeed): // also refuses NaN
 		text = fmt.Sprintf("--speed must be from %v to %v", minSpeed, maxSpeed)
 	case f.Still && f.Speed != 1:
@@ -27,9 +36,9 @@ func (f *flags) check(seeded bool) error {
 	case f.JUnit != "" && !f.Rehearse:
 		text = "--junit has no effect without --rehearse"
 	default:
-		return nil
+		return start, nil
 	}
-	return commandline.UsageError{Err: errors.New(text)}
+	return time.Time{}, commandline.UsageError{Err: errors.New(text)}
 }
 
 // simulate moves the data until ctx ends, unless it is still.
@@ -57,7 +66,10 @@ func motion(o options, start time.Time) string {
 	case o.Speed == 1:
 		text = "moves: agents report, monitors fail and recover (--still stops it, --speed 60 hurries)"
 	}
-	if time.Until(start) > 0 {
+	switch {
+	case !o.Start.IsZero():
+		text += "; its time started at " + start.UTC().Format(time.RFC3339)
+	case time.Until(start) > 0:
 		text += "; its time goes on from " + start.UTC().Format(time.RFC3339) + ", because it ran ahead before"
 	}
 	return text

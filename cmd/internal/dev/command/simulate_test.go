@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/cmd/internal/dev/command"
+	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/backendclient/testkit"
 )
 
@@ -20,6 +22,34 @@ func (s *system) get(t *testing.T, path string, into any) {
 		t.Fatalf("%s: got %d %s", path, status, body)
 	}
 	testkit.Must(t, json.Unmarshal([]byte(body), into))
+}
+
+// A run with a start repeats exactly, apart from ids, and the default window of checks follows its clock.
+func TestStartOfTheDemoData(t *testing.T) {
+	t.Parallel()
+	begun := time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
+	dir := t.TempDir()
+	s := start(t, "--start="+begun.Format(time.RFC3339), "--data-dir", dir)
+	var monitors []struct {
+		ID          string
+		LastCheckAt time.Time
+	}
+	s.get(t, "/v1/monitors", &monitors)
+	var checks []struct{ CheckedAt time.Time }
+	s.get(t, "/v1/monitors/"+monitors[0].ID+"/checks", &checks)
+	if len(checks) < 50 || monitors[0].LastCheckAt.After(begun) || monitors[0].LastCheckAt.Before(begun.Add(-time.Hour)) {
+		t.Errorf("%d checks, the last at %v", len(checks), monitors[0].LastCheckAt)
+	}
+	if want := "its time started at 2024-02-29T12:00:00Z"; !strings.Contains(s.Out.String(), want) {
+		t.Errorf("the output lacks %q", want)
+	}
+	s.end(t)
+	var log loggingtest.Buffer
+	arguments := []string{"--start=2024-02-29T12:00:00Z", "--data-dir", dir, "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"}
+	code := command.Run(t.Context(), arguments, command.Environment{Out: &log, Err: &log})
+	if code != 1 || !strings.Contains(log.String(), "use an empty directory") {
+		t.Errorf("with kept data: exit code %d\n%s", code, log.String())
+	}
 }
 
 // What moves is visible over HTTP: metrics, checks, and an outage with its incident. A kept directory that ran ahead goes on.

@@ -31,6 +31,7 @@ type Options struct {
 	Logger    *slog.Logger
 	Build     buildinfo.Info
 	Clock     func() time.Time // wall clock; nil for time.Now
+	DataClock func() time.Time // of the internal services; nil for Clock
 	Lifecycle Lifecycle        // nil for none
 	// Listener is the bound public listener, closed with the gateway; nil to bind the address of Loaded.
 	Listener *net.TCPListener
