@@ -54,16 +54,21 @@ func (a Action) Record(ctx context.Context, q *query.Queries) error {
 	return nil
 }
 
+// MaxAhead is how far ahead of the clock the times of later writes follow an earlier one. A write further ahead is from a clock that was
+// set forward by mistake: it is not followed, because all times of the team would stand still until then.
+const MaxAhead = 24 * time.Hour
+
 // TimeOfWrite returns the current time, or one nanosecond after the team's last write if that is later (the clock may be coarse, or was
-// set back). So the order of a team's rows by time is the order of the writes. The last audit entry has the time of the last write,
-// because every write has an audit entry.
+// set back), by at most [MaxAhead]. So the order of a team's rows by time is the order of the writes. The last audit entry has the time
+// of the last write, because every write has an audit entry.
 func TimeOfWrite(ctx context.Context, q *query.Queries, clock func() time.Time, team string) (int64, error) {
-	last, err := q.LastAuditTime(ctx, team)
+	now := clock()
+	last, err := q.LastAuditTime(ctx, query.LastAuditTimeParams{TeamID: team, Bound: now.Add(MaxAhead).UnixNano()})
 	if errors.Is(err, sql.ErrNoRows) {
-		return clock().UnixNano(), nil
+		return now.UnixNano(), nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("look up the last write: %w", err)
 	}
-	return max(clock().UnixNano(), last+1), nil
+	return max(now.UnixNano(), last+1), nil
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/backend/store/query"
 )
 
 // Defaults of the options.
@@ -25,6 +27,8 @@ type Options struct {
 	DataDir string
 	// Clock returns the time; nil means time.Now.
 	Clock func() time.Time
+	// ClockRunsAhead marks the database: times of its rows may be far ahead of other clocks, and are followed nevertheless.
+	ClockRunsAhead bool
 	// WallClock returns the time for deliveries and the expiry of webhook secrets, which do not follow a Clock that runs fast; nil means
 	// time.Now.
 	WallClock func() time.Time
@@ -63,6 +67,11 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 	data, err := store.Open(ctx, options.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("open the backend's store: %w", err)
+	}
+	if options.ClockRunsAhead {
+		if err := data.Write(ctx, func(q *query.Queries) error { return q.SetClockRunsAhead(ctx) }); err != nil {
+			return nil, errors.Join(fmt.Errorf("mark the database: %w", err), data.Close())
+		}
 	}
 	b := &Backend{
 		store:          data,

@@ -1,18 +1,23 @@
 package service_test
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/backendclient/testkit"
+	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
 // startFast serves with a clock that is two months ahead of the wall clock, as after a day of opsdev --speed 60.
 func startFast(t *testing.T) (s *system, wall *clock) {
 	t.Helper()
 	wall = &clock{now: start()}
-	return startWith(t, service.Options{DataDir: t.TempDir(), WallClock: wall.Now}, &clock{now: start().Add(60 * day)}), wall
+	return startWith(t, service.Options{DataDir: t.TempDir(), WallClock: wall.Now, ClockRunsAhead: true}, &clock{now: start().Add(60 * day)}), wall
 }
 
 func TestDeliveriesHaveTimesOfTheWallClock(t *testing.T) {
@@ -82,6 +87,48 @@ func TestAddressIsAskedAgainBesideAFastClock(t *testing.T) {
 	if len(s.subscribers()) != 1 {
 		t.Error("the subscriber expired before its time")
 	}
+}
+
+// A clock that was days ahead for a while does not hold the team's times back, and the repair moves what it left to the present.
+func TestClockThatWasSetForward(t *testing.T) {
+	var log loggingtest.Buffer
+	s := startWith(t, service.Options{DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil))}, &clock{now: start()})
+	own := s.team("harbour")
+	s.clock.Move(10 * day)
+	s.create(newIncident(own, "ahead 1"))
+	s.create(newIncident(own, "ahead 2"))
+	s.clock.Move(-10*day + time.Second)
+	for _, title := range []string{"now 1", "now 2"} {
+		if created := s.create(newIncident(own, title)).GetCreatedAt().AsTime(); created.Sub(s.clock.Now()) > time.Second {
+			t.Errorf("%s is of %v, at %v", title, created, s.clock.Now())
+		}
+	}
+	s.maintain()
+	faults := func() int {
+		found, err := s.backend.Store().Verify(t.Context(), s.clock.Now())
+		testkit.Must(t, err)
+		return len(found)
+	}
+	if !strings.Contains(log.String(), "verify --repair-times --data-dir "+s.dir) || faults() != 1 {
+		t.Errorf("%d faults, log:\n%s", faults(), log.String())
+	}
+	s.clock.Move(time.Second)
+	changed, err := s.backend.Store().RepairTimes(t.Context(), s.clock.Now())
+	testkit.Must(t, err)
+	s.create(newIncident(own, "after"))
+	titles := titlesOf(s.incidents(own))
+	newest := s.incidents(own)[4].GetCreatedAt().AsTime()
+	if titles != "now 1, now 2, ahead 1, ahead 2, after" || faults() != 0 || changed == 0 || newest.Sub(s.clock.Now()) > time.Second {
+		t.Errorf("%d changed: %s, the last of %v; %d faults", changed, titles, newest, faults())
+	}
+}
+
+func titlesOf(incidents []*incidentv1.Incident) string {
+	var titles []string
+	for _, incident := range incidents {
+		titles = append(titles, incident.GetTitle())
+	}
+	return strings.Join(titles, ", ")
 }
 
 // The monitor follows its checks at once, and its outage ends after the usual time.

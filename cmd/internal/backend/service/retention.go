@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"opsgate/cmd/internal/backend/audit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store/query"
 )
@@ -63,6 +64,10 @@ func (b *Backend) Maintain(ctx context.Context) error {
 	if err := b.store.Read(ctx, func(q *query.Queries) error { return m.listOwners(ctx, q) }); err != nil {
 		return err
 	}
+	for _, team := range m.fromTheFuture {
+		b.logger.ErrorContext(ctx, "a team has rows from the future, because the clock was set forward: later rows are listed below them",
+			"team", team, "repair", "opsbackend verify --repair-times --data-dir "+b.store.Dir())
+	}
 	// Points of hours without a rollup are not deleted, so the rollups are first.
 	attributes := []slog.Attr{}
 	for _, step := range append([]maintenanceStep{{"rollups_written", m.rollUp}}, m.purges()...) {
@@ -89,6 +94,8 @@ type maintenance struct {
 	teams     []string
 	servers   []query.ListServersAnyTeamRow
 	monitors  []string
+
+	fromTheFuture []string // teams
 }
 
 // A maintenanceStep returns how many rows it wrote or deleted, for the log.
@@ -101,6 +108,9 @@ func (m *maintenance) listOwners(ctx context.Context, q *query.Queries) error {
 	teams, err := q.ListTeams(ctx)
 	if err != nil {
 		return fmt.Errorf("list the teams: %w", err)
+	}
+	if m.fromTheFuture, err = q.ListTeamsFromTheFutureAnyTeam(ctx, m.now.Add(audit.MaxAhead).UnixNano()); err != nil {
+		return fmt.Errorf("look for rows from the future: %w", err)
 	}
 	m.teams = convert(teams, func(t query.Team) string { return t.ID })
 	if m.servers, err = q.ListServersAnyTeam(ctx); err != nil {

@@ -62,7 +62,8 @@ func TestQueriesOfTheAPIAreBounded(t *testing.T) {
 				t.Errorf("%s returns equal rows in any order", name)
 			}
 			for _, step := range plan(t, db, q.text) {
-				if strings.HasPrefix(step, "SCAN ") && !strings.HasPrefix(step, "SCAN CONSTANT") && !strings.HasPrefix(step, "SCAN (subquery") {
+				if strings.HasPrefix(step, "SCAN ") && !strings.HasPrefix(step, "SCAN CONSTANT") && !strings.HasPrefix(step, "SCAN (subquery") &&
+					step != "SCAN installation" { // a table of one row
 					t.Errorf("%s: %s", name, step)
 				}
 				if strings.Contains(step, "TEMP B-TREE FOR ORDER BY") && !sorting[name] {

@@ -47,7 +47,8 @@ func openBackend(
 	}
 	b.Backend, err = service.Open(ctx, service.Options{
 		DataDir: dir, Logger: b.logger.With(slog.String("part", "backend")), TracerProvider: traces,
-		Clock: func() time.Time { return b.clock() }, // set below: its start depends on the data
+		ClockRunsAhead: true,
+		Clock:          func() time.Time { return b.clock() }, // set below: its start depends on the data
 	})
 	if err != nil {
 		return nil, errors.Join(err, b.remove())

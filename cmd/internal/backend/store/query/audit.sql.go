@@ -72,12 +72,19 @@ func (q *Queries) InsertAuditEntry(ctx context.Context, arg InsertAuditEntryPara
 const lastAuditTime = `-- name: LastAuditTime :one
 SELECT created_at FROM audit_entries
 WHERE team_id = ?1
+  AND created_at <= iif((SELECT runs_ahead FROM installation), 9223372036854775807, CAST(?2 AS INTEGER))
 ORDER BY created_at DESC, id DESC
 LIMIT 1
 `
 
-func (q *Queries) LastAuditTime(ctx context.Context, teamID string) (int64, error) {
-	row := q.queryRow(ctx, q.lastAuditTimeStmt, lastAuditTime, teamID)
+type LastAuditTimeParams struct {
+	TeamID string
+	Bound  int64
+}
+
+// The time of the team's last entry that is not after the bound. Where the clock runs ahead on purpose, there is no bound.
+func (q *Queries) LastAuditTime(ctx context.Context, arg LastAuditTimeParams) (int64, error) {
+	row := q.queryRow(ctx, q.lastAuditTimeStmt, lastAuditTime, arg.TeamID, arg.Bound)
 	var created_at int64
 	err := row.Scan(&created_at)
 	return created_at, err

@@ -324,6 +324,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listTeamsStmt, err = db.PrepareContext(ctx, listTeams); err != nil {
 		return nil, fmt.Errorf("error preparing query ListTeams: %w", err)
 	}
+	if q.listTeamsFromTheFutureAnyTeamStmt, err = db.PrepareContext(ctx, listTeamsFromTheFutureAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListTeamsFromTheFutureAnyTeam: %w", err)
+	}
 	if q.listTokensAnyTeamStmt, err = db.PrepareContext(ctx, listTokensAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query ListTokensAnyTeam: %w", err)
 	}
@@ -353,6 +356,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.serverExistsStmt, err = db.PrepareContext(ctx, serverExists); err != nil {
 		return nil, fmt.Errorf("error preparing query ServerExists: %w", err)
+	}
+	if q.setClockRunsAheadStmt, err = db.PrepareContext(ctx, setClockRunsAhead); err != nil {
+		return nil, fmt.Errorf("error preparing query SetClockRunsAhead: %w", err)
 	}
 	if q.setCommandFinishedStmt, err = db.PrepareContext(ctx, setCommandFinished); err != nil {
 		return nil, fmt.Errorf("error preparing query SetCommandFinished: %w", err)
@@ -901,6 +907,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listTeamsStmt: %w", cerr)
 		}
 	}
+	if q.listTeamsFromTheFutureAnyTeamStmt != nil {
+		if cerr := q.listTeamsFromTheFutureAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listTeamsFromTheFutureAnyTeamStmt: %w", cerr)
+		}
+	}
 	if q.listTokensAnyTeamStmt != nil {
 		if cerr := q.listTokensAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listTokensAnyTeamStmt: %w", cerr)
@@ -949,6 +960,11 @@ func (q *Queries) Close() error {
 	if q.serverExistsStmt != nil {
 		if cerr := q.serverExistsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing serverExistsStmt: %w", cerr)
+		}
+	}
+	if q.setClockRunsAheadStmt != nil {
+		if cerr := q.setClockRunsAheadStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setClockRunsAheadStmt: %w", cerr)
 		}
 	}
 	if q.setCommandFinishedStmt != nil {
@@ -1160,6 +1176,7 @@ type Queries struct {
 	listSubscribersAnyTeamStmt               *sql.Stmt
 	listSubscribersByAddressAnyTeamStmt      *sql.Stmt
 	listTeamsStmt                            *sql.Stmt
+	listTeamsFromTheFutureAnyTeamStmt        *sql.Stmt
 	listTokensAnyTeamStmt                    *sql.Stmt
 	listUnfinishedCommandsStmt               *sql.Stmt
 	listUnidentifiedOutagesStmt              *sql.Stmt
@@ -1170,6 +1187,7 @@ type Queries struct {
 	resolveTokenAnyTeamStmt                  *sql.Stmt
 	retryDeliveryAnyTeamStmt                 *sql.Stmt
 	serverExistsStmt                         *sql.Stmt
+	setClockRunsAheadStmt                    *sql.Stmt
 	setCommandFinishedStmt                   *sql.Stmt
 	setCommandStartedStmt                    *sql.Stmt
 	setDeliveryFailedAnyTeamStmt             *sql.Stmt
@@ -1290,6 +1308,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listSubscribersAnyTeamStmt:               q.listSubscribersAnyTeamStmt,
 		listSubscribersByAddressAnyTeamStmt:      q.listSubscribersByAddressAnyTeamStmt,
 		listTeamsStmt:                            q.listTeamsStmt,
+		listTeamsFromTheFutureAnyTeamStmt:        q.listTeamsFromTheFutureAnyTeamStmt,
 		listTokensAnyTeamStmt:                    q.listTokensAnyTeamStmt,
 		listUnfinishedCommandsStmt:               q.listUnfinishedCommandsStmt,
 		listUnidentifiedOutagesStmt:              q.listUnidentifiedOutagesStmt,
@@ -1300,6 +1319,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		resolveTokenAnyTeamStmt:                  q.resolveTokenAnyTeamStmt,
 		retryDeliveryAnyTeamStmt:                 q.retryDeliveryAnyTeamStmt,
 		serverExistsStmt:                         q.serverExistsStmt,
+		setClockRunsAheadStmt:                    q.setClockRunsAheadStmt,
 		setCommandFinishedStmt:                   q.setCommandFinishedStmt,
 		setCommandStartedStmt:                    q.setCommandStartedStmt,
 		setDeliveryFailedAnyTeamStmt:             q.setDeliveryFailedAnyTeamStmt,

@@ -91,7 +91,8 @@ type IncidentUpdate struct {
 }
 
 type Installation struct {
-	ID string
+	ID        string
+	RunsAhead int64
 }
 
 type Monitor struct {

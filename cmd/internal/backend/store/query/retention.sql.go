@@ -344,7 +344,6 @@ func (q *Queries) ListMonitorsAnyTeam(ctx context.Context) ([]string, error) {
 }
 
 const listServersAnyTeam = `-- name: ListServersAnyTeam :many
-
 SELECT team_id, id FROM servers
 ORDER BY team_id, id
 `
@@ -354,7 +353,6 @@ type ListServersAnyTeamRow struct {
 	ID     string
 }
 
-// Rollups, and the deletion of rows after their retention. A deletion is bounded by a batch size, so that other writers do not wait long.
 func (q *Queries) ListServersAnyTeam(ctx context.Context) ([]ListServersAnyTeamRow, error) {
 	rows, err := q.query(ctx, q.listServersAnyTeamStmt, listServersAnyTeam)
 	if err != nil {
@@ -376,4 +374,46 @@ func (q *Queries) ListServersAnyTeam(ctx context.Context) ([]ListServersAnyTeamR
 		return nil, err
 	}
 	return items, nil
+}
+
+const listTeamsFromTheFutureAnyTeam = `-- name: ListTeamsFromTheFutureAnyTeam :many
+
+SELECT id FROM teams
+WHERE NOT (SELECT runs_ahead FROM installation)
+  AND EXISTS (SELECT 1 FROM audit_entries a WHERE a.team_id = teams.id AND a.created_at > ?1)
+ORDER BY id
+`
+
+// Rollups, and the deletion of rows after their retention. A deletion is bounded by a batch size, so that other writers do not wait long.
+// The teams with entries after the bound, unless the clock runs ahead on purpose.
+func (q *Queries) ListTeamsFromTheFutureAnyTeam(ctx context.Context, bound int64) ([]string, error) {
+	rows, err := q.query(ctx, q.listTeamsFromTheFutureAnyTeamStmt, listTeamsFromTheFutureAnyTeam, bound)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const setClockRunsAhead = `-- name: SetClockRunsAhead :exec
+UPDATE installation SET runs_ahead = 1 WHERE runs_ahead = 0
+`
+
+func (q *Queries) SetClockRunsAhead(ctx context.Context) error {
+	_, err := q.exec(ctx, q.setClockRunsAheadStmt, setClockRunsAhead)
+	return err
 }
