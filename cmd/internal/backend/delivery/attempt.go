@@ -28,7 +28,7 @@ var errPanic = errors.New("the sender panicked")
 // attempt sends a claimed delivery once.
 func (d *Dispatcher) attempt(ctx context.Context, c claim) {
 	o := outcome{claim: c, kind: dropped}
-	if l, err := d.load(ctx, c.sequence); err == nil {
+	if l, err := d.load(ctx, c.Sequence); err == nil {
 		o = d.try(ctx, c, l)
 	} else if !errors.Is(err, sql.ErrNoRows) && ctx.Err() == nil { // no row: the subscriber was removed meanwhile
 		d.options.Logger.ErrorContext(ctx, "loading a delivery failed", "cause", err)
@@ -93,8 +93,8 @@ func (d *Dispatcher) log(ctx context.Context, o outcome, m Message) {
 		slog.String("delivery", m.ID), slog.String("subscriber", m.Subscriber.ID), slog.String("channel", o.claim.lane.channel),
 		slog.Int("attempt", m.Attempt), slog.String("cause", o.cause),
 	}
-	if o.claim.receiver != "" {
-		attributes = append(attributes, slog.String("receiver", o.claim.receiver))
+	if o.claim.Receiver != "" {
+		attributes = append(attributes, slog.String("receiver", o.claim.Receiver))
 	}
 	level, text := slog.LevelWarn, "an attempt to deliver a message failed"
 	switch {

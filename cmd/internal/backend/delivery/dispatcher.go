@@ -60,7 +60,6 @@ type Dispatcher struct {
 	metrics *metrics
 	now     func() int64 // of deliveries
 
-	expanded chan struct{}  // has an element after an expansion
 	outcomes chan outcome   // of attempts that have ended
 	ended    chan claim     // attempts that no longer use a slot
 	released chan []outcome // whose results are in the database
@@ -94,8 +93,6 @@ func New(data *store.Store, options Options) *Dispatcher {
 		tracer:  options.TracerProvider.Tracer("opsgate/cmd/internal/backend/delivery"),
 		metrics: newMetrics(data, options),
 		now:     func() int64 { return options.Clock().UnixNano() },
-
-		expanded: make(chan struct{}, 1),
 	}
 	return d
 }
@@ -119,7 +116,6 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.outcomes, d.ended, d.released = make(chan outcome, resultBatch), make(chan claim), make(chan []outcome)
 
 	var group sync.WaitGroup
-	group.Go(func() { d.expandAll(ctx) })
 	group.Go(func() { d.writeResults(work) })
 	d.schedule(ctx, work)
 	group.Wait()

@@ -7,56 +7,14 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
 	"opsgate/cmd/internal/backend/store/query"
 )
 
-const (
-	// expansionBatch is the number of deliveries that one transaction inserts. A transaction of the API waits for it.
-	expansionBatch = 50
-	// expansionPause leaves the database to the API between two batches.
-	expansionPause = 25 * time.Millisecond
-)
-
-// expandAll expands notifications until ctx ends, and signals expanded after each batch.
-func (d *Dispatcher) expandAll(ctx context.Context) {
-	poll := time.NewTicker(pollInterval)
-	defer poll.Stop()
-	for {
-		wake := d.options.Wake() // before the query, so that no notification after it is missed
-		for ctx.Err() == nil {
-			found, err := d.expandBatch(ctx)
-			if err != nil && ctx.Err() == nil {
-				d.options.Logger.ErrorContext(ctx, "expanding a notification into deliveries failed", "cause", err)
-			}
-			if !found || err != nil {
-				break
-			}
-			signal(d.expanded)
-			select {
-			case <-ctx.Done():
-			case <-time.After(expansionPause):
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-wake:
-			signal(d.expanded) // the process may also have inserted deliveries
-		case <-poll.C:
-		}
-	}
-}
-
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+// expansionBatch is the number of deliveries that one transaction inserts. A transaction of the API waits for it.
+const expansionBatch = 50
 
 // expandBatch inserts deliveries to the next subscribers of the first notification. It returns false if there is no notification. The
 // position is stored in the same transaction, so a batch that is repeated after a crash inserts nothing twice.

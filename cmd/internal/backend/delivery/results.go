@@ -44,12 +44,11 @@ const (
 
 // An outcome is the result of an attempt.
 type outcome struct {
-	claim     claim
-	kind      string
-	team      string
-	cause     string // why it failed
-	next      int64  // time of the next attempt, for failed
-	unblocked bool   // the next delivery of the subscriber became due
+	claim claim
+	kind  string
+	team  string
+	cause string // why it failed
+	next  int64  // time of the next attempt, for failed
 }
 
 // judge returns the outcome of an attempt of a delivery that ended with err.
@@ -142,7 +141,7 @@ func (d *Dispatcher) writeOne(ctx context.Context, q *query.Queries, o *outcome,
 	switch o.kind {
 	case failed:
 		err := q.SetDeliveryFailedAnyTeam(ctx, query.SetDeliveryFailedAnyTeamParams{
-			Sequence: o.claim.sequence, LastError: o.cause, DueAt: &o.next,
+			Sequence: o.claim.Sequence, LastError: o.cause, DueAt: &o.next,
 		})
 		if err != nil {
 			return fmt.Errorf("write a failed attempt: %w", err)
@@ -151,7 +150,7 @@ func (d *Dispatcher) writeOne(ctx context.Context, q *query.Queries, o *outcome,
 	case delivered, dead:
 		return d.finish(ctx, q, o, now)
 	case removed:
-		return RemoveSubscriber(ctx, q, d.options.BackendClock, o.team, o.claim.subscriber)
+		return RemoveSubscriber(ctx, q, d.options.BackendClock, o.team, o.claim.SubscriberID)
 	default:
 		return nil
 	}
@@ -160,16 +159,15 @@ func (d *Dispatcher) writeOne(ctx context.Context, q *query.Queries, o *outcome,
 // finish ends the attempts of a delivery, and makes the next one of the subscriber due.
 func (d *Dispatcher) finish(ctx context.Context, q *query.Queries, o *outcome, now int64) error {
 	err := q.SetDeliveryFinishedAnyTeam(ctx, query.SetDeliveryFinishedAnyTeamParams{
-		Sequence: o.claim.sequence, State: o.kind, LastError: o.cause, FinishedAt: &now,
+		Sequence: o.claim.Sequence, State: o.kind, LastError: o.cause, FinishedAt: &now,
 	})
 	if err != nil {
 		return fmt.Errorf("write a finished delivery: %w", err)
 	}
-	changed, err := q.SetNextDeliveryDueAnyTeam(ctx, query.SetNextDeliveryDueAnyTeamParams{SubscriberID: o.claim.subscriber, Now: &now})
+	_, err = q.SetNextDeliveryDueAnyTeam(ctx, query.SetNextDeliveryDueAnyTeamParams{SubscriberID: o.claim.SubscriberID, Now: &now})
 	if err != nil {
 		return fmt.Errorf("make the next delivery due: %w", err)
 	}
-	o.unblocked = changed > 0
 	return nil
 }
 

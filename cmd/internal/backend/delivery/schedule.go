@@ -15,7 +15,8 @@ const (
 	paceInterval = 25 * time.Millisecond
 )
 
-// A scheduler starts the attempts of a dispatcher. Which deliveries are in progress is only in memory: after a restart they are sent again.
+// A scheduler expands notifications and starts the attempts of a dispatcher. Which deliveries are in progress is only in memory: after a
+// restart they are sent again.
 type scheduler struct {
 	*Dispatcher
 	lanes []*lane
@@ -23,15 +24,21 @@ type scheduler struct {
 	claimed  map[string]struct{}
 	turn     int // counts the turns of the lanes
 	running  int
+	quota    int // of attempts that may still start in this interval
 	attempts sync.WaitGroup
-	// quota is the number of attempts that may still start before refill, which is nil until the quota is used up.
-	quota  int
-	refill <-chan time.Time
+	// step begins the next interval; idle is whether nothing started in the last one, so that the next waits for an event.
+	step *time.Timer
+	idle bool
+	// wake is closed after a write of this process; expand is whether there may be a notification.
+	wake   <-chan struct{}
+	expand bool
 }
 
-// schedule sends due deliveries until ctx ends and all attempts have ended and their results are written. Attempts end when work does.
+// schedule expands notifications and sends due deliveries until ctx ends and all attempts have ended and their results are written.
+// Attempts end when work does.
 func (d *Dispatcher) schedule(ctx, work context.Context) {
-	s := &scheduler{Dispatcher: d, claimed: map[string]struct{}{}, quota: paceBatch}
+	s := &scheduler{Dispatcher: d, claimed: map[string]struct{}{}, step: time.NewTimer(0), wake: d.options.Wake(), expand: true}
+	defer s.step.Stop()
 	for channel := range d.options.Senders {
 		s.lanes = append(s.lanes, lanesOf(channel)...)
 	}
@@ -40,113 +47,120 @@ func (d *Dispatcher) schedule(ctx, work context.Context) {
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
 	for ctx.Err() == nil {
-		s.fill(ctx, attempts)
 		select {
 		case <-ctx.Done():
+		case <-s.step.C:
+			s.run(ctx, attempts)
 		case <-poll.C:
-			s.refresh()
-		case <-d.expanded:
-			s.refresh()
-		case <-s.refill:
-			s.quota, s.refill = paceBatch, nil
+			s.expand = true
+			s.resume()
+		case <-s.wake:
+			s.wake = d.options.Wake() // before the query, so that no notification after it is missed
+			s.expand = true
+			s.resume()
 		case c := <-d.ended:
-			s.end(c)
+			if s.end(c); !s.idle {
+				s.start(attempts) // another delivery may use the slot
+			}
+			s.resume()
 		case batch := <-d.released:
 			s.release(batch)
+			s.resume()
 		}
 	}
 	s.drain(cancel)
 }
 
-// refresh makes the lanes look for due deliveries.
-func (s *scheduler) refresh() {
-	for _, l := range s.lanes {
-		l.stale = true
+// run is an interval: it expands a part of a notification, reads what is due, and starts attempts.
+func (s *scheduler) run(ctx, attempts context.Context) {
+	s.step.Reset(paceInterval)
+	expanded := s.expand && s.expandNext(ctx)
+	if err := s.read(ctx); err != nil && ctx.Err() == nil {
+		s.options.Logger.ErrorContext(ctx, "looking for due deliveries failed", "cause", err)
+	}
+	s.quota = paceBatch
+	if s.idle = !s.start(attempts) && !expanded; s.idle {
+		s.step.Stop()
 	}
 }
 
+// resume begins an interval at once, if nothing started in the last one.
+func (s *scheduler) resume() {
+	if s.idle {
+		s.idle = false
+		s.step.Reset(0)
+	}
+}
+
+// expandNext expands a part of the next notification. It returns false if there is none, or if that failed: until the next poll.
+func (s *scheduler) expandNext(ctx context.Context) bool {
+	found, err := s.expandBatch(ctx)
+	if err != nil && ctx.Err() == nil {
+		s.options.Logger.ErrorContext(ctx, "expanding a notification into deliveries failed", "cause", err)
+	}
+	s.expand = found && err == nil
+	return s.expand
+}
+
+// read reads as many due deliveries of each lane as can start in an interval.
+func (s *scheduler) read(ctx context.Context) error {
+	now := s.now()
+	return s.store.Read(ctx, func(q *query.Queries) error {
+		for _, l := range s.lanes {
+			if l.due = nil; l.running == l.slots {
+				continue
+			}
+			repeated := int64(0)
+			if l.repeated {
+				repeated = 1
+			}
+			rows, err := q.ListDueDeliveriesAnyTeam(ctx, query.ListDueDeliveriesAnyTeamParams{
+				Channel: l.channel, Repeated: repeated, Now: &now, Skipped: l.full(),
+				PageSize: int64(l.claims + paceBatch), // claimed deliveries are still due in the table
+			})
+			if err != nil {
+				return fmt.Errorf("list the due deliveries: %w", err)
+			}
+			for _, row := range rows {
+				if _, ok := s.claimed[row.SubscriberID]; !ok {
+					l.due = append(l.due, row)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// start starts attempts as slots and the quota allow, and reports whether there was one. The lanes take turns, so that none uses the whole
+// quota while another has work.
+func (s *scheduler) start(attempts context.Context) (started bool) {
+	for idle := 0; idle < len(s.lanes) && s.quota > 0; s.turn++ {
+		c, ok := s.lanes[s.turn%len(s.lanes)].next()
+		if !ok {
+			idle++
+			continue
+		}
+		idle, started = 0, true
+		s.claimed[c.SubscriberID] = struct{}{}
+		s.quota--
+		s.running++
+		s.attempts.Go(func() { s.attempt(attempts, c) })
+	}
+	return started
+}
+
+// end returns the slot of an attempt.
 func (s *scheduler) end(c claim) {
 	c.lane.end(c)
 	s.running--
 }
 
+// release ends claims whose results are stored. The next deliveries of their subscribers may be due.
 func (s *scheduler) release(batch []outcome) {
 	for _, o := range batch {
-		o.claim.lane.release(o.claim)
-		delete(s.claimed, o.claim.subscriber)
-		if o.unblocked {
-			for _, l := range s.lanes { // the next delivery of the subscriber is due
-				l.stale = l.stale || l.channel == o.claim.lane.channel
-			}
-		}
+		o.claim.lane.claims--
+		delete(s.claimed, o.claim.SubscriberID)
 	}
-}
-
-// fill starts attempts as slots and the quota allow. The lanes take turns, so that none uses the whole quota while another has work.
-func (s *scheduler) fill(ctx, attempts context.Context) {
-	for idle := 0; idle < len(s.lanes) && s.quota > 0; s.turn++ {
-		c, ok := s.next(ctx, s.lanes[s.turn%len(s.lanes)])
-		if !ok {
-			idle++
-			continue
-		}
-		idle = 0
-		s.quota--
-		s.running++
-		s.attempts.Go(func() { s.attempt(attempts, c) })
-	}
-	if s.quota == 0 && s.refill == nil {
-		s.refill = time.After(paceInterval)
-	}
-}
-
-// next returns the next delivery of a lane that can start now. It reads more from the database if the lane has a slot but no delivery.
-func (s *scheduler) next(ctx context.Context, l *lane) (c claim, ok bool) {
-	for {
-		if c, ok := l.next(); ok || !l.wants() {
-			return c, ok
-		}
-		if err := s.claim(ctx, l); err != nil {
-			if ctx.Err() == nil {
-				s.options.Logger.ErrorContext(ctx, "looking for due deliveries failed", "cause", err)
-			}
-			l.stale = false // until the next poll
-			return claim{}, false
-		}
-	}
-}
-
-// claim reads the next due deliveries of a lane.
-func (s *scheduler) claim(ctx context.Context, l *lane) error {
-	claims, full := l.claims()
-	size := int64(claims + claimBatch) // claimed deliveries are still due in the database
-	now, repeated := s.now(), int64(0)
-	if l.repeated {
-		repeated = 1
-	}
-	var rows []query.ListDueDeliveriesAnyTeamRow
-	err := s.store.Read(ctx, func(q *query.Queries) (err error) {
-		rows, err = q.ListDueDeliveriesAnyTeam(ctx, query.ListDueDeliveriesAnyTeamParams{
-			Channel: l.channel, Repeated: repeated, Now: &now, Skipped: full, PageSize: size,
-		})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("list the due deliveries: %w", err)
-	}
-	free := false
-	for _, row := range rows {
-		if _, ok := s.claimed[row.SubscriberID]; ok {
-			continue
-		}
-		free = true
-		c := claim{sequence: row.Sequence, subscriber: row.SubscriberID, receiver: row.Receiver, lane: l}
-		if l.add(c) {
-			s.claimed[c.subscriber] = struct{}{}
-		}
-	}
-	l.stale = free && int64(len(rows)) == size
-	return nil
 }
 
 // drain waits until all attempts have ended and their results are written. It starts none.
