@@ -17,12 +17,6 @@ import (
 	"opsgate/cmd/internal/backend/store/query"
 )
 
-// Bounds of one attempt, which senders cannot exceed.
-const (
-	webhookTimeout = 15 * time.Second
-	emailTimeout   = time.Minute
-)
-
 var errPanic = errors.New("the sender panicked")
 
 // attempt sends a claimed delivery once.
@@ -39,16 +33,10 @@ func (d *Dispatcher) attempt(ctx context.Context, c claim) {
 
 // try sends a message and judges the result.
 func (d *Dispatcher) try(ctx context.Context, c claim, l loaded) outcome {
-	timeout := webhookTimeout
-	if c.lane.channel == Email {
-		timeout = emailTimeout
-	}
-	bounded, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	bounded, span := d.start(bounded, c, l)
+	traced, span := d.start(ctx, c, l)
 	defer span.End()
 	begin := d.options.Clock()
-	err := d.send(bounded, c.lane.channel, l.message)
+	err := d.send(traced, c.lane.channel, l.message)
 	d.metrics.duration.WithLabelValues(c.lane.channel).Observe(d.options.Clock().Sub(begin).Seconds())
 	if err != nil && ctx.Err() != nil {
 		return outcome{claim: c, kind: dropped} // the dispatcher stopped: not the receiver's failure

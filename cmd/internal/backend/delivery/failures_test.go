@@ -86,12 +86,12 @@ func TestMessageRefusedForEverIsADeadLetterAndBlocksNoOther(t *testing.T) {
 		long := strings.Repeat("ä", 400)
 		got := &recorder{fail: func(_ context.Context, m delivery.Message) error {
 			if m.Update.Message == first {
-				return fmt.Errorf("%w: %s", delivery.ErrPermanent, long)
+				return &delivery.Failure{Kind: delivery.Permanent, Reason: long}
 			}
 			return nil
 		}}
 		f.runFor(2*time.Second, delivery.Options{Senders: webhooks(got)})
-		cut := string([]rune(delivery.ErrPermanent.Error() + ": " + long)[:300])
+		cut := string([]rune(long)[:300])
 		if states := f.states("a"); !slices.Equal(states, []string{"dead 1 " + cut, "delivered 1 "}) {
 			t.Errorf("%q", states)
 		}
@@ -129,7 +129,7 @@ func TestFailuresAreLogged(t *testing.T) {
 		logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		got := &recorder{fail: func(_ context.Context, m delivery.Message) error {
 			if m.Update.Message == "update 0002" {
-				return delivery.ErrPermanent
+				return &delivery.Failure{Kind: delivery.Permanent}
 			}
 			return errors.New("HTTP 500")
 		}}

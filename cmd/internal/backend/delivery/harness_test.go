@@ -168,6 +168,9 @@ func (f *fixture) runFor(d time.Duration, options delivery.Options) {
 	r.end(f.t)
 }
 
+// attemptTimeout is the time that the senders of tests give an attempt.
+const attemptTimeout = 15 * time.Second
+
 // A recorder is a sender that records all messages and accepts those that fail returns nil for.
 type recorder struct {
 	fail func(ctx context.Context, m delivery.Message) error
@@ -183,6 +186,8 @@ func (r *recorder) Send(ctx context.Context, m delivery.Message) error {
 	if r.fail == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
 	return r.fail(ctx, m)
 }
 

@@ -57,16 +57,37 @@ type Update struct {
 
 // A Sender sends messages over one channel. Its methods are safe for concurrent use.
 type Sender interface {
-	// Send returns nil once the receiver has accepted the message. Its error has no secret, and says why the attempt failed. An error
-	// that is [ErrPermanent] ends the attempts; after any other error, the message is sent again later. Send returns soon after ctx has
-	// ended, because a stop waits for it.
+	// Send returns nil once the receiver has accepted the message. Its error has no secret, and says why the attempt failed: a [Failure]
+	// says what that means for further attempts, and after any other error the message is sent again later. Send bounds the time of an
+	// attempt, and returns soon after ctx has ended, because a stop waits for it.
 	Send(ctx context.Context, m Message) error
 }
 
-// Errors of senders, to be wrapped.
-var (
-	// ErrPermanent means that the message is not sent again: the receiver refused it, or its address is not allowed.
-	ErrPermanent = errors.New("cannot be delivered")
-	// ErrGone means that the receiver wants no further messages: the subscriber is removed. It is permanent.
-	ErrGone = errors.New("the receiver is gone")
+// A Failure is the error of an attempt.
+type Failure struct {
+	Kind   Kind
+	Reason string // one line without secrets, which is stored and logged
+}
+
+func (f *Failure) Error() string { return f.Reason }
+
+// A Kind is what a failed attempt means for further ones.
+type Kind int
+
+// Kinds of failures.
+const (
+	// Again means that the message is sent again later.
+	Again Kind = iota
+	// Permanent means that the message is not sent again: the receiver refused it, or its address is not allowed.
+	Permanent
+	// Gone means that the receiver wants no further messages: the subscriber is removed.
+	Gone
 )
+
+// KindOf returns the kind of the error of a sender. An error that is not a [Failure] is Again.
+func KindOf(err error) Kind {
+	if failure, ok := errors.AsType[*Failure](err); ok {
+		return failure.Kind
+	}
+	return Again
+}

@@ -99,12 +99,14 @@ func (w *world) Send(ctx context.Context, m delivery.Message) (err error) {
 	case accepts:
 		return nil
 	case refuses:
-		return fmt.Errorf("HTTP 404: %w", delivery.ErrPermanent)
+		return &delivery.Failure{Kind: delivery.Permanent, Reason: "HTTP 404"}
 	case isGone:
-		return fmt.Errorf("HTTP 410: %w", delivery.ErrGone)
+		return &delivery.Failure{Kind: delivery.Gone, Reason: "HTTP 410"}
 	case hangs:
-		<-ctx.Done()
-		return ctx.Err()
+		bounded, cancel := context.WithTimeout(ctx, attemptTimeout)
+		defer cancel()
+		<-bounded.Done()
+		return bounded.Err()
 	case panics:
 		panic("a defect of a sender")
 	default:
@@ -150,9 +152,9 @@ func (w *world) finish(m delivery.Message, err error) {
 	switch {
 	case err == nil && w.behaviour[m.Subscriber.ID] == accepts:
 		w.accepted[m.ID] = true
-	case errors.Is(err, delivery.ErrPermanent):
+	case delivery.KindOf(err) == delivery.Permanent:
 		w.refused[m.ID] = true
-	case errors.Is(err, delivery.ErrGone):
+	case delivery.KindOf(err) == delivery.Gone:
 		w.gone[m.Subscriber.ID] = true
 	}
 }

@@ -29,7 +29,7 @@ func TestMetrics(t *testing.T) {
 		f.notify(false)
 		got := &recorder{fail: func(_ context.Context, m delivery.Message) error {
 			return map[string]error{
-				"fails": errors.New("HTTP 500"), "refuses": delivery.ErrPermanent, "gone": delivery.ErrGone,
+				"fails": errors.New("HTTP 500"), "refuses": &delivery.Failure{Kind: delivery.Permanent}, "gone": &delivery.Failure{Kind: delivery.Gone},
 			}[m.Subscriber.ID]
 		}}
 		registry := prometheus.NewPedanticRegistry()

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -57,9 +56,9 @@ func (d *Dispatcher) judge(row query.Delivery, err error) (kind string, next int
 	switch {
 	case err == nil:
 		return delivered, 0
-	case errors.Is(err, ErrGone):
+	case KindOf(err) == Gone:
 		return removed, 0
-	case errors.Is(err, ErrPermanent), now >= end:
+	case KindOf(err) == Permanent, now >= end:
 		return dead, 0
 	}
 	const jitter = 0.2
@@ -150,7 +149,7 @@ func (d *Dispatcher) writeOne(ctx context.Context, q *query.Queries, o *outcome,
 	case delivered, dead:
 		return d.finish(ctx, q, o, now)
 	case removed:
-		return RemoveSubscriber(ctx, q, d.options.BackendClock, o.team, o.claim.SubscriberID)
+		return RemoveSubscriber(ctx, q, d.options.BackendClock, o.team, o.claim.SubscriberID, audit.ServiceAddress)
 	default:
 		return nil
 	}
@@ -171,9 +170,9 @@ func (d *Dispatcher) finish(ctx context.Context, q *query.Queries, o *outcome, n
 	return nil
 }
 
-// RemoveSubscriber deletes a subscriber of the team with its deliveries, and writes the audit entry. It does nothing if there is no such
-// subscriber.
-func RemoveSubscriber(ctx context.Context, q *query.Queries, clock func() time.Time, team, id string) error {
+// RemoveSubscriber deletes a subscriber of the team with its deliveries, and writes the audit entry with the address of who removed it. It
+// does nothing if there is no such subscriber.
+func RemoveSubscriber(ctx context.Context, q *query.Queries, clock func() time.Time, team, id, address string) error {
 	deleted, err := q.DeleteSubscriberAnyTeam(ctx, id)
 	if err != nil {
 		return fmt.Errorf("delete subscriber %s: %w", id, err)
@@ -185,5 +184,7 @@ func RemoveSubscriber(ctx context.Context, q *query.Queries, clock func() time.T
 	if err != nil {
 		return err
 	}
-	return audit.ServiceAction(team, audit.SubscriberRemoved, id, at).Record(ctx, q)
+	action := audit.ServiceAction(team, "subscriber.removed", id, at)
+	action.IPAddress = address
+	return action.Record(ctx, q)
 }

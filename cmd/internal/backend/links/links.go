@@ -18,6 +18,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/cmd/internal/backend/audit"
+	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
 )
@@ -167,32 +168,18 @@ func (p *Pages) read(ctx context.Context, r *http.Request) (s subscription, err 
 	return s, err
 }
 
-// change executes one change of a subscriber, with its audit entry, unless it is done. Only a known token begins a write transaction: those
-// of all teams wait for each other.
-func (p *Pages) change(
-	ctx context.Context, r *http.Request, kind string, isDone func(subscription) bool,
-	do func(q *query.Queries, s subscription, now int64) error,
-) (s subscription, err error) {
-	if s, err = p.read(ctx, r); err != nil || isDone(s) {
-		return s, err
+// change executes one change of a subscriber. Only a known token begins a write transaction: those of all teams wait for each other.
+func (p *Pages) change(ctx context.Context, r *http.Request, do func(*query.Queries, subscription) error) error {
+	if _, err := p.read(ctx, r); err != nil {
+		return err
 	}
-	err = p.store.Write(ctx, func(q *query.Queries) error {
-		if s, err = find(ctx, q, r); err != nil || isDone(s) {
-			return err
-		}
-		now, err := audit.TimeOfWrite(ctx, q, p.clock, s.TeamID)
+	return p.store.Write(ctx, func(q *query.Queries) error {
+		s, err := find(ctx, q, r)
 		if err != nil {
 			return err
 		}
-		if err := do(q, s, now); err != nil {
-			return err
-		}
-		entry := audit.Action{
-			Team: s.TeamID, Kind: kind, ResourceID: s.ID, Actor: audit.ServiceActor, IPAddress: p.auditAddress(r), At: now,
-		}
-		return entry.Record(ctx, q)
+		return do(q, s)
 	})
-	return s, err
 }
 
 func (p *Pages) showConfirm(ctx context.Context, r *http.Request) (page, error) {
@@ -210,16 +197,31 @@ func (p *Pages) showConfirm(ctx context.Context, r *http.Request) (page, error) 
 }
 
 func (p *Pages) confirm(ctx context.Context, r *http.Request) (page, error) {
-	s, err := p.change(ctx, r, "subscriber.confirmed", subscription.isConfirmed, func(q *query.Queries, s subscription, now int64) error {
-		if err := q.ConfirmSubscriberAnyTeam(ctx, query.ConfirmSubscriberAnyTeamParams{ConfirmedAt: &now, ID: s.ID}); err != nil {
-			return fmt.Errorf("confirm the subscriber: %w", err)
-		}
-		return nil
-	})
+	s, err := p.read(ctx, r)
+	if err == nil && !s.isConfirmed() {
+		err = p.change(ctx, r, func(q *query.Queries, s subscription) error { return p.setConfirmed(ctx, q, s, p.auditAddress(r)) })
+	}
 	if err != nil {
 		return page{}, err
 	}
 	return s.confirmed(), nil
+}
+
+// setConfirmed confirms a subscriber, with the audit entry, unless another request has.
+func (p *Pages) setConfirmed(ctx context.Context, q *query.Queries, s subscription, address string) error {
+	if s.isConfirmed() {
+		return nil
+	}
+	now, err := audit.TimeOfWrite(ctx, q, p.clock, s.TeamID)
+	if err != nil {
+		return err
+	}
+	if err := q.ConfirmSubscriberAnyTeam(ctx, query.ConfirmSubscriberAnyTeamParams{ConfirmedAt: &now, ID: s.ID}); err != nil {
+		return fmt.Errorf("confirm the subscriber: %w", err)
+	}
+	action := audit.ServiceAction(s.TeamID, "subscriber.confirmed", s.ID, now)
+	action.IPAddress = address
+	return action.Record(ctx, q)
 }
 
 func (p *Pages) showUnsubscribe(ctx context.Context, r *http.Request) (page, error) {
@@ -234,14 +236,10 @@ func (p *Pages) showUnsubscribe(ctx context.Context, r *http.Request) (page, err
 }
 
 func (p *Pages) unsubscribe(ctx context.Context, r *http.Request) (page, error) {
-	never := func(subscription) bool { return false } // a removed subscriber is not found
-	_, err := p.change(ctx, r, audit.SubscriberRemoved, never, func(q *query.Queries, s subscription, _ int64) error {
-		if _, err := q.DeleteSubscriberAnyTeam(ctx, s.ID); err != nil {
-			return fmt.Errorf("delete the subscriber: %w", err)
-		}
-		return nil
+	err := p.change(ctx, r, func(q *query.Queries, s subscription) error {
+		return delivery.RemoveSubscriber(ctx, q, p.clock, s.TeamID, s.ID, p.auditAddress(r))
 	})
-	if err != nil && !errors.Is(err, errUnknown) {
+	if err != nil && !errors.Is(err, errUnknown) { // a removed subscriber is not found
 		return page{}, err
 	}
 	return page{Heading: "Unsubscribed", Text: "You will get no further notifications. Your address has been deleted."}, nil

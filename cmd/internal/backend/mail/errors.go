@@ -10,9 +10,6 @@ import (
 	"opsgate/cmd/internal/backend/delivery"
 )
 
-// maxReason is the length of an error in characters, without the text of delivery.ErrPermanent.
-const maxReason = 300
-
 // Steps whose 5xx replies are about the recipient or the message.
 const (
 	stepRecipient = "RCPT TO"
@@ -32,8 +29,6 @@ func (e stepError) Error() string {
 	return e.step + ": " + e.err.Error()
 }
 
-func (e stepError) Unwrap() error { return e.err }
-
 // permanent reports whether the server will not accept the message at a further attempt either. Replies to other steps, and replies that
 // ask for authentication (RFC 4954), are about the operator's settings.
 func (e stepError) permanent() bool {
@@ -47,15 +42,6 @@ func (e stepError) permanent() bool {
 	}
 	return 500 <= reply.Code && reply.Code <= 599
 }
-
-// A failure is an error with a text that can be stored and logged.
-type failure struct {
-	text  string
-	cause error
-}
-
-func (f failure) Error() string { return f.text }
-func (f failure) Unwrap() error { return f.cause }
 
 // describe returns the error of an attempt: one line without credentials, in which addresses have only their domains. The text of a
 // reply comes from the server, and often repeats the recipient, or a link that a filter refused.
@@ -74,15 +60,9 @@ func (s *Sender) describe(err error, e email) error {
 	text = strings.ReplaceAll(text, local+"@", "…@")
 	text = regexp.MustCompile(`[^\s<>]+@`).ReplaceAllString(text, "…@")
 	text = regexp.MustCompile(`(?i)(^|[\s<"':;,(])`+regexp.QuoteMeta(local)+`($|[\s>"':;,.)])`).ReplaceAllString(text, "$1…$2")
-	described := failure{text: truncate(text, maxReason), cause: err}
+	failure := &delivery.Failure{Reason: text}
 	if step, ok := errors.AsType[stepError](err); ok && step.permanent() {
-		return permanentError{described}
+		failure.Kind = delivery.Permanent
 	}
-	return described
+	return failure
 }
-
-// A permanentError is a failure that is [delivery.ErrPermanent].
-type permanentError struct{ failure }
-
-func (e permanentError) Error() string        { return delivery.ErrPermanent.Error() + ": " + e.text }
-func (e permanentError) Is(target error) bool { return target == delivery.ErrPermanent }

@@ -40,19 +40,18 @@ func TestRepliesOfTheServer(t *testing.T) {
 		permanent  bool
 		want       string
 	}{
-		{"unknown recipient", reply(550, "no such user"), nil, true, "cannot be delivered: RCPT TO: 550 no such user"},
-		{"refused content", nil, reply(554, "spam"), true, "cannot be delivered: DATA: 554 spam"},
+		{"unknown recipient", reply(550, "no such user"), nil, true, "RCPT TO: 550 no such user"},
+		{"refused content", nil, reply(554, "spam"), true, "DATA: 554 spam"},
 		{"greylisting", reply(450, "try later"), nil, false, "RCPT TO: 450 try later"},
 		{"full disk", nil, reply(452, "no space"), false, "DATA: 452 no space"},
 		{"shutdown", reply(421, "bye"), nil, false, "RCPT TO: 421 bye"},
 		{"authentication required", reply(530, "authenticate first"), nil, false, "RCPT TO: 530 authenticate first"},
 		{"repeated address", reply(550, "<ada@harbour.example>: user ada unknown"), nil, true,
-			"cannot be delivered: RCPT TO: 550 <…@harbour.example>: user … unknown"},
+			"RCPT TO: 550 <…@harbour.example>: user … unknown"},
 		{"other address", reply(550, "x=bob@harbour.example is (ADA)"), nil, true,
-			"cannot be delivered: RCPT TO: 550 …@harbour.example is (…)"},
+			"RCPT TO: 550 …@harbour.example is (…)"},
 		{"refused link", nil, reply(554, "https://links.harbour.example/base/subscriptions/dG9rZW4_-x/unsubscribe is listed"), true,
-			"cannot be delivered: DATA: 554 https://links.harbour.example/base/subscriptions/…/unsubscribe is listed"},
-		{"bounded length", reply(450, strings.Repeat("long ", 200)), nil, false, ("RCPT TO: 450 " + strings.Repeat("long ", 200))[:299] + "…"},
+			"DATA: 554 https://links.harbour.example/base/subscriptions/…/unsubscribe is listed"},
 		{"control characters", reply(450, "a\x1b[31m\u202eb"), nil, false, "RCPT TO: 450 a [31mb"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -66,8 +65,8 @@ func TestRepliesOfTheServer(t *testing.T) {
 			})
 			sender := s.sender(t)
 			err := sender.Send(t.Context(), message())
-			if err == nil || err.Error() != c.want || errors.Is(err, delivery.ErrPermanent) != c.permanent {
-				t.Errorf("got %v, permanent %t", err, errors.Is(err, delivery.ErrPermanent))
+			if err == nil || err.Error() != c.want || (delivery.KindOf(err) == delivery.Permanent) != c.permanent {
+				t.Errorf("got %v, permanent %t", err, delivery.KindOf(err) == delivery.Permanent)
 			}
 			testkit.Must(t, sender.Send(t.Context(), message()))
 			s.only(t)
@@ -114,7 +113,7 @@ func notSent(t *testing.T, s *server, err error, want string) {
 	if len(s.messages()) != 0 {
 		t.Error("the message was sent")
 	}
-	if err == nil || errors.Is(err, delivery.ErrPermanent) || !strings.HasPrefix(err.Error(), want) {
+	if err == nil || delivery.KindOf(err) == delivery.Permanent || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %s…", err, want)
 	}
 }
@@ -211,7 +210,7 @@ func TestServerThatHangs(t *testing.T) {
 				called = ctx
 			}
 			err := (&server{address: script(t, c.serve)}).sender(t, c.limits).Send(called, message())
-			if !errors.Is(err, c.want) || errors.Is(err, delivery.ErrPermanent) {
+			if err == nil || !strings.HasSuffix(err.Error(), c.want.Error()) || delivery.KindOf(err) == delivery.Permanent {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -245,7 +244,7 @@ func TestLostReplyIsNotPermanent(t *testing.T) {
 		sender := (&server{address: address}).sender(t)
 		for range 2 {
 			err := sender.Send(t.Context(), message())
-			if err == nil || errors.Is(err, delivery.ErrPermanent) || !strings.HasPrefix(err.Error(), "DATA: ") {
+			if err == nil || delivery.KindOf(err) == delivery.Permanent || !strings.HasPrefix(err.Error(), "DATA: ") {
 				t.Errorf("complete %t: got %v", complete, err)
 			}
 		}
@@ -263,7 +262,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 	address := listener.Addr().String()
 	testkit.Must(t, listener.Close())
 	err = (&server{address: address}).sender(t).Send(t.Context(), message())
-	if err == nil || errors.Is(err, delivery.ErrPermanent) || !strings.HasPrefix(err.Error(), "connect: dial tcp") {
+	if err == nil || delivery.KindOf(err) == delivery.Permanent || !strings.HasPrefix(err.Error(), "connect: dial tcp") {
 		t.Errorf("got %v", err)
 	}
 }

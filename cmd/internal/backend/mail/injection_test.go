@@ -1,7 +1,6 @@
 package mail_test
 
 import (
-	"errors"
 	"maps"
 	netmail "net/mail"
 	"slices"
@@ -176,7 +175,7 @@ func FuzzRecipient(f *testing.F) {
 		before := len(s.messages())
 		err := sender.Send(t.Context(), m)
 		if mail.CheckAddress(address) != nil {
-			if !errors.Is(err, delivery.ErrPermanent) || len(s.messages()) != before {
+			if delivery.KindOf(err) != delivery.Permanent || len(s.messages()) != before {
 				t.Fatalf("%q: %v", address, err)
 			}
 			return

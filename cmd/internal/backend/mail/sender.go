@@ -56,7 +56,7 @@ type Options struct {
 	LinksURL string
 	// ConnectTimeout bounds connecting, the TLS handshake and authentication together; 0 means 10 s.
 	ConnectTimeout time.Duration
-	// SendTimeout bounds one transaction; 0 means a minute. A server that is slower may get the message twice.
+	// SendTimeout bounds one call of Send; 0 means a minute. A server that is slower may get the message twice.
 	SendTimeout time.Duration
 	// IdleTimeout is the time after which an unused connection is closed; 0 means 30 s.
 	IdleTimeout time.Duration
@@ -179,15 +179,17 @@ type email struct {
 	text      []byte
 }
 
-// Send sends the message. An error is [delivery.ErrPermanent] if the server refuses the recipient or the message with a 5xx reply, or if
+// Send sends the message. A failure is [delivery.Permanent] if the server refuses the recipient or the message with a 5xx reply, or if
 // the address or the event is not valid. Any other failure, also of authentication and of TLS, can be repaired and is not permanent. If
 // the connection is lost after the message was sent and before the reply, the server may have accepted it: the next attempt sends the
 // same Message-ID.
 func (s *Sender) Send(ctx context.Context, m delivery.Message) error {
 	e, err := s.compose(m)
 	if err != nil {
-		return fmt.Errorf("%w: %w", delivery.ErrPermanent, err)
+		return &delivery.Failure{Kind: delivery.Permanent, Reason: err.Error()}
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.options.SendTimeout)
+	defer cancel()
 	if c := s.take(); c != nil {
 		unused, err := s.transact(ctx, c, e)
 		if !unused || ctx.Err() != nil {
@@ -206,8 +208,6 @@ func (s *Sender) Send(ctx context.Context, m delivery.Message) error {
 // transact sends one message over a connection, and then keeps the connection if the session can continue, or closes it. It returns true
 // if the connection was of no use: the session cannot continue, and the server has no part of the message.
 func (s *Sender) transact(ctx context.Context, c *connection, e email) (unused bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.options.SendTimeout)
-	defer cancel()
 	started := false
 	err = c.during(ctx, func() error {
 		started, err = c.send(s.from, e)

@@ -203,7 +203,7 @@ func (b *Backend) RemoveSubscriber(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		return delivery.RemoveSubscriber(ctx, q, b.clock, row.TeamID, row.ID)
+		return delivery.RemoveSubscriber(ctx, q, b.clock, row.TeamID, row.ID, audit.ServiceAddress)
 	})
 }
 

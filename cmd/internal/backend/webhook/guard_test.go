@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -39,7 +38,7 @@ func TestForbiddenAddressesAreNotConnectedTo(t *testing.T) {
 		m.Subscriber.Address = "https://inside.example/" + secretPath
 		got, err := n.send(m, 0)
 		connected := netip.MustParseAddr(address).Unmap().String() // Go connects to 4in6 addresses with IPv4
-		if want := "address " + net.JoinHostPort(connected, "443") + " is not allowed"; got != want || errors.Is(err, delivery.ErrPermanent) {
+		if want := "address " + net.JoinHostPort(connected, "443") + " is not allowed"; got != want || delivery.KindOf(err) == delivery.Permanent {
 			t.Errorf("%s: got %q, want %q", address, got, want)
 		}
 	}
@@ -98,7 +97,7 @@ func TestOnlyPort443IsConnectedTo(t *testing.T) {
 	_, server := n.receive(func(http.ResponseWriter, *http.Request) {})
 	m := messageTo(host, server.Listener)
 	err := n.sender(webhook.Options{}, 0).Send(t.Context(), m) // its policy has no other port
-	if !errors.Is(err, delivery.ErrPermanent) {
+	if delivery.KindOf(err) != delivery.Permanent {
 		t.Errorf("got %v", err)
 	}
 }
@@ -124,7 +123,7 @@ func FuzzCheckURL(f *testing.F) {
 		refused := webhook.CheckURL(text, false)
 		err := sender.Send(t.Context(), m)
 		if refused != nil {
-			if !errors.Is(err, delivery.ErrPermanent) || len(text) > 12 && strings.Contains(refused.Error(), text) {
+			if delivery.KindOf(err) != delivery.Permanent || len(text) > 12 && strings.Contains(refused.Error(), text) {
 				t.Fatalf("CheckURL: %v; Send: %v", refused, err)
 			}
 			return

@@ -122,7 +122,7 @@ func (s *sender) Send(ctx context.Context, m delivery.Message) error {
 // request returns the signed request of the message.
 func (s *sender) request(ctx context.Context, m delivery.Message) (*http.Request, error) {
 	if err := s.policy.checkURL(m.Subscriber.Address); err != nil {
-		return nil, fmt.Errorf("%w: %w", delivery.ErrPermanent, err)
+		return nil, &delivery.Failure{Kind: delivery.Permanent, Reason: err.Error()}
 	}
 	payload, err := body(m)
 	if err != nil {
@@ -169,7 +169,7 @@ func outcome(status int) error {
 	case status >= 200 && status <= 299:
 		return nil
 	case status == http.StatusGone:
-		return fmt.Errorf("%w: HTTP 410", delivery.ErrGone)
+		return &delivery.Failure{Kind: delivery.Gone, Reason: "HTTP 410"}
 	case status >= 300 && status <= 399:
 		return fmt.Errorf("HTTP %d: redirects are not followed", status)
 	}
