@@ -64,6 +64,7 @@ Exit codes: 0 done, 1 failed, with the reason on standard error, 2 wrong usage.`
 	}
 	program.AddCommand(
 		serveCommand(e),
+		backupCommand(e),
 		verifyCommand(e),
 		group("team", "Manage teams", teamCreateCommand(e), teamListCommand(e)),
 		group("token", "Manage API tokens", tokenCreateCommand(e), tokenMintCommand(e), tokenListCommand(e), tokenRevokeCommand(e)),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -60,6 +61,7 @@ type Backend struct {
 	revoked        *signal
 	written        *signal // raised after each transaction that writes notifications
 	inFlight       *keySet
+	damageReported atomic.Int64 // when, in nanoseconds
 }
 
 // Open opens the database, and creates it if it does not exist.

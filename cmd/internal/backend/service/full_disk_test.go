@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,6 +18,8 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/kit/logging/loggingtest"
+	"opsgate/backendclient/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -74,4 +77,44 @@ func TestFullDiskRefusesWritesOnly(t *testing.T) {
 	if !strings.Contains(log.String(), "no space to write to "+filepath.Join(dir, store.FileName)) {
 		t.Errorf("logged:\n%s", log.String())
 	}
+}
+
+// A damaged page fails the calls that read it, and is logged once a minute, with the file and what to do.
+func TestDamagedPageIsReportedOnceAMinute(t *testing.T) {
+	var log loggingtest.Buffer
+	wall := &clock{now: start()}
+	dir := t.TempDir()
+	first := startWith(t, service.Options{DataDir: dir}, &clock{now: start()})
+	team := first.team("harbour")
+	for i := range 50 {
+		first.create(newIncident(team, fmt.Sprint("incident ", i)))
+	}
+	var page, size int64
+	file := first.file()
+	testkit.Must(t, file.QueryRow("SELECT rootpage FROM sqlite_master WHERE name = 'incidents'").Scan(&page))
+	testkit.Must(t, file.QueryRow("PRAGMA page_size").Scan(&size))
+	first.exec("PRAGMA wal_checkpoint(TRUNCATE)")
+	first.close()
+	path := filepath.Join(dir, store.FileName)
+	database, err := os.OpenFile(path, os.O_WRONLY, 0)
+	testkit.Must(t, err)
+	_, err = database.WriteAt(bytes.Repeat([]byte{0xff}, int(size)), (page-1)*size)
+	testkit.Must(t, errors.Join(err, database.Close()))
+
+	s := startWith(t, service.Options{DataDir: dir, WallClock: wall.Now, Logger: slog.New(slog.NewTextHandler(&log, nil))}, &clock{now: start()})
+	call := func() {
+		_, err := s.incident.ListIncidents(t.Context(), &incidentv1.ListIncidentsRequest{TeamId: team.id, PageSize: 10})
+		if status.Code(err) != codes.DataLoss || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "restore the last backup") {
+			t.Errorf("got %v", err)
+		}
+	}
+	for range 5 {
+		call()
+	}
+	wall.Move(time.Minute)
+	call()
+	if n := strings.Count(log.String(), "level=ERROR"); n != 2 {
+		t.Errorf("%d lines:\n%s", n, log.String())
+	}
+	s.close()
 }

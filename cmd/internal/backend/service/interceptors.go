@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"time"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/logging"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
@@ -26,7 +27,7 @@ func (b *Backend) unaryInterceptors() []grpc.UnaryServerInterceptor {
 		requireTeam,
 		func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			response, err := handle(ctx, request)
-			return response, statusOf(ctx, err)
+			return response, b.statusOf(ctx, err)
 		},
 	}
 }
@@ -38,7 +39,7 @@ func (b *Backend) streamInterceptors() []grpc.StreamServerInterceptor {
 		logging.StreamServerInterceptor(logCall(b.logger), logOptions(logging.LevelDebug)...),
 		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(b.recovered)),
 		func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-			return statusOf(stream.Context(), handle(service, stream))
+			return b.statusOf(stream.Context(), handle(service, stream))
 		},
 	}
 }
@@ -56,8 +57,8 @@ func requireTeam(ctx context.Context, request any, _ *grpc.UnaryServerInfo, hand
 }
 
 // statusOf converts an error to a status: DEADLINE_EXCEEDED or CANCELLED if the context has ended, UNAVAILABLE if the disk is full, so that
-// clients try again later, or else INTERNAL.
-func statusOf(ctx context.Context, err error) error {
+// clients try again later, DATA_LOSS if the database is damaged, or else INTERNAL.
+func (b *Backend) statusOf(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -67,10 +68,22 @@ func statusOf(ctx context.Context, err error) error {
 	if cause := ctx.Err(); cause != nil {
 		return status.FromContextError(cause).Err()
 	}
-	if full, ok := errors.AsType[*store.FullError](err); ok {
-		return status.Error(codes.Unavailable, full.Error())
+	switch file, ok := errors.AsType[*store.FileError](err); {
+	case ok && file.Full:
+		return status.Error(codes.Unavailable, file.Error())
+	case ok && file.Damaged:
+		b.reportDamage(ctx, file)
+		return status.Error(codes.DataLoss, file.Error())
 	}
 	return status.Error(codes.Internal, err.Error())
+}
+
+// reportDamage logs that the database is damaged, at most once a minute: each call may find that.
+func (b *Backend) reportDamage(ctx context.Context, damage error) {
+	now, last := b.wallClock().UnixNano(), b.damageReported.Load()
+	if now-last >= time.Minute.Nanoseconds() && b.damageReported.CompareAndSwap(last, now) {
+		b.logger.ErrorContext(ctx, "the database is damaged", "cause", damage)
+	}
 }
 
 func (b *Backend) recovered(ctx context.Context, panicked any) error {
@@ -86,13 +99,13 @@ func logCall(logger *slog.Logger) logging.Logger {
 }
 
 // logOptions returns options for one record of each finished call, without request and response. Calls that succeed, or fail because of
-// the caller, have the level debug; UNAVAILABLE has the given level.
+// the caller, have the level debug, as has DATA_LOSS, which reportDamage logs; UNAVAILABLE has the given level.
 func logOptions(unavailable logging.Level) []logging.Option {
 	return []logging.Option{
 		logging.WithLogOnEvents(logging.FinishCall),
 		logging.WithLevels(func(code codes.Code) logging.Level {
 			switch code {
-			case codes.Internal, codes.Unknown, codes.DataLoss:
+			case codes.Internal, codes.Unknown:
 				return logging.LevelError
 			case codes.Unavailable:
 				return unavailable

@@ -51,7 +51,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	}
 	s := &Store{dir: filepath.Dir(path)}
 	if err := s.open(ctx, path); err != nil {
-		return nil, errors.Join(err, s.Close())
+		return nil, errors.Join(s.withFile(err), s.Close())
 	}
 	return s, nil
 }
@@ -121,14 +121,15 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Read runs fn in a read transaction: all queries of fn use one snapshot. It returns an error of fn unchanged.
+// Read runs fn in a read transaction: all queries of fn use one snapshot. It returns an error of fn unchanged, but for one of SQLite about
+// its file: that is a *[FileError].
 func (s *Store) Read(ctx context.Context, fn func(*query.Queries) error) error {
-	return read(ctx, s.readers, s.read, fn)
+	return s.withFile(read(ctx, s.readers, s.read, fn))
 }
 
 // ReadTokens is Read on connections that only ReadTokens uses. It is for the identity service: reads of other data do not delay it.
 func (s *Store) ReadTokens(ctx context.Context, fn func(*query.Queries) error) error {
-	return read(ctx, s.identity, s.tokens, fn)
+	return s.withFile(read(ctx, s.identity, s.tokens, fn))
 }
 
 func read(ctx context.Context, db *sql.DB, prepared *query.Queries, fn func(*query.Queries) error) error {
@@ -142,9 +143,9 @@ func read(ctx context.Context, db *sql.DB, prepared *query.Queries, fn func(*que
 
 // Write runs fn in a write transaction, commits it if fn returns nil and rolls it back otherwise. One write transaction runs at a time,
 // over all processes; others wait until their contexts end. Write returns an error of fn unchanged, but for one of SQLite
-// that space is missing: that is a *[FullError].
+// about its file: that is a *[FileError].
 func (s *Store) Write(ctx context.Context, fn func(*query.Queries) error) error {
-	return s.withoutSpace(s.transact(ctx, fn))
+	return s.withFile(s.transact(ctx, fn))
 }
 
 func (s *Store) transact(ctx context.Context, fn func(*query.Queries) error) error {

@@ -40,7 +40,7 @@ func (s *Store) Verify(ctx context.Context, now time.Time) (found []string, err 
 			found, err = appendTexts(found, rows)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("verify the database: %w", err)
+			return nil, s.withFile(fmt.Errorf("verify the database: %w", err))
 		}
 	}
 	return found, nil
@@ -112,7 +112,7 @@ func (s *Store) RepairTimes(ctx context.Context, now time.Time) (changed int64, 
 		err = tx.Commit()
 	}
 	if err != nil {
-		return 0, s.withoutSpace(fmt.Errorf("repair the times: %w", err))
+		return 0, s.withFile(fmt.Errorf("repair the times: %w", err))
 	}
 	return repaired, nil
 }
