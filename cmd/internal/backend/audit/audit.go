@@ -20,6 +20,9 @@ const (
 	ServiceAddress = "127.0.0.1"
 )
 
+// SubscriberRemoved is the action type of the removal of a subscriber.
+const SubscriberRemoved = "subscriber.removed"
+
 // An Action is one change in a team. Its kind is `<resource>.<verb>`.
 type Action struct {
 	Team, Kind, ResourceID      string

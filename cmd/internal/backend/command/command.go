@@ -66,7 +66,7 @@ Exit codes: 0 done, 1 failed, with the reason on standard error, 2 wrong usage.`
 		serveCommand(e),
 		backupCommand(e),
 		verifyCommand(e),
-		group("team", "Manage teams", teamCreateCommand(e), teamListCommand(e)),
+		group("team", "Manage teams", teamCreateCommand(e), teamListCommand(e), teamSetPlanCommand(e)),
 		group("token", "Manage API tokens", tokenCreateCommand(e), tokenMintCommand(e), tokenListCommand(e), tokenRevokeCommand(e)),
 		group("subscriber", "Manage the subscribers of status pages",
 			subscriberAddCommand(e), subscriberListCommand(e), subscriberRemoveCommand(e), rotateSecretCommand(e)),

@@ -259,3 +259,26 @@ func TestExitCodes(t *testing.T) {
 		}
 	}
 }
+
+func TestTeamSetPlan(t *testing.T) {
+	dir := t.TempDir()
+	team := strings.TrimSpace(succeed(t, "team", "create", "--data-dir", dir, "Harbour"))
+	for _, plan := range []string{"basic", "basic", "ai"} {
+		succeed(t, "team", "set-plan", "--data-dir", dir, "Harbour", plan)
+		if list := succeed(t, "team", "list", "--data-dir", dir); !strings.Contains(list, " "+plan+" ") {
+			t.Errorf("want %s:\n%s", plan, list)
+		}
+	}
+	for arguments, want := range map[string]string{"Harbour gold": "unknown plan", "Nowhere ai": "not found"} {
+		words := append([]string{"team", "set-plan", "--data-dir", dir}, strings.Fields(arguments)...)
+		if code, _, errs := run(t, words...); code != 1 || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit code %d, %s", arguments, code, errs)
+		}
+	}
+	response, err := auditv1.NewAuditServiceClient(serve(t, "--data-dir", dir).conn).ListAuditEntries(t.Context(),
+		&auditv1.ListAuditEntriesRequest{TeamId: team, PageSize: 10})
+	testkit.Must(t, err)
+	if n := len(response.GetEntries()); n != 3 || response.GetEntries()[0].GetActionType() != "team.updated" {
+		t.Errorf("%d entries: %v", n, response.GetEntries())
+	}
+}

@@ -71,7 +71,7 @@ func oneLine(text string) string {
 type deliveryRetry struct {
 	dataDir
 
-	IDs        []string // of dead letters
+	IDs        []string // of dead letters, and of messages that wait
 	Dead       bool     // all of them
 	Subscriber string   // those to this subscriber; "" for all
 }
@@ -79,7 +79,7 @@ type deliveryRetry struct {
 func deliveryRetryCommand(e Environment) *cobra.Command {
 	r := &deliveryRetry{}
 	c := &cobra.Command{
-		Use: "retry [ID...]", Short: "Send dead letters again, after the other messages of their subscribers",
+		Use: "retry [ID...]", Short: "Send dead letters again, after the other messages of their subscribers, or waiting messages now",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, ids []string) error {
 			r.IDs = ids

@@ -37,6 +37,29 @@ func teamCreateCommand(e Environment) *cobra.Command {
 	return c
 }
 
+func teamSetPlanCommand(e Environment) *cobra.Command {
+	var dir dataDir
+	c := &cobra.Command{
+		Use: "set-plan ID|NAME ai|basic", Short: "Change the plan of a team. Gateways follow when they resolve its tokens again",
+		Args: cobra.ExactArgs(2), //nolint:mnd // a team and its plan
+		RunE: func(c *cobra.Command, arguments []string) error {
+			return dir.use(c.Context(), e, func(b *service.Backend) error {
+				team, err := b.FindTeam(c.Context(), arguments[0])
+				if err != nil {
+					return err
+				}
+				if err := b.SetTeamPlan(c.Context(), team.ID, arguments[1]); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(e.Out, "%s\t%s\n", team.ID, arguments[1])
+				return err
+			})
+		},
+	}
+	dir.addTo(c)
+	return c
+}
+
 func teamListCommand(e Environment) *cobra.Command {
 	return listCommand(e, "List the teams", func(ctx context.Context, b *service.Backend) error {
 		teams, err := b.Teams(ctx)

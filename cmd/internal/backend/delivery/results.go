@@ -184,7 +184,7 @@ func RemoveSubscriber(ctx context.Context, q *query.Queries, clock func() time.T
 	if err != nil {
 		return err
 	}
-	action := audit.ServiceAction(team, "subscriber.removed", id, at)
+	action := audit.ServiceAction(team, audit.SubscriberRemoved, id, at)
 	action.IPAddress = address
 	return action.Record(ctx, q)
 }

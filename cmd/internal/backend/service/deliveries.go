@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"opsgate/cmd/internal/backend/audit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store/query"
 )
@@ -60,8 +61,9 @@ func (b *Backend) ListDeliveries(ctx context.Context, filter DeliveryFilter, lim
 	return deliveries, err
 }
 
-// RetryDeliveries sends dead letters again, all or none of them: each becomes the last message of its subscriber, with the same id, no
-// attempts and the present as its time of creation. A delivery that is not dead is an error, and an unknown id is ErrNotFound.
+// RetryDeliveries sends messages again, all or none of them. A dead letter becomes the last message of its subscriber, with the same id, no
+// attempts and the present as its time of creation. A message that waits is due now, if no other of its subscriber is before it. Any other
+// delivery is an error, and an unknown id is ErrNotFound.
 func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
 	return b.store.Write(ctx, func(q *query.Queries) error {
 		for _, id := range ids {
@@ -72,10 +74,15 @@ func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
 			if err != nil {
 				return fmt.Errorf("look for the delivery: %w", err)
 			}
-			if row.State != stateDead {
-				return fmt.Errorf("delivery %s is %s: only dead letters can be retried", id, row.State)
+			switch row.State {
+			case stateDead:
+				err = b.retry(ctx, q, id)
+			case stateWaiting:
+				err = b.hurry(ctx, q, row)
+			default:
+				err = fmt.Errorf("delivery %s is %s: only dead letters and messages that wait can be retried", id, row.State)
 			}
-			if err := b.retry(ctx, q, id); err != nil {
+			if err != nil {
 				return err
 			}
 		}
@@ -127,7 +134,39 @@ func (b *Backend) retry(ctx context.Context, q *query.Queries, id string) error 
 	if err := q.RetryDeliveryAnyTeam(ctx, query.RetryDeliveryAnyTeamParams{ID: id, Now: b.wallClock().UnixNano()}); err != nil {
 		return fmt.Errorf("retry delivery %s: %w", id, err)
 	}
-	return nil
+	return b.recordRetry(ctx, q, id)
+}
+
+// hurry makes the first waiting delivery of a subscriber due.
+func (b *Backend) hurry(ctx context.Context, q *query.Queries, row query.Delivery) error {
+	first, err := q.FirstWaitingDeliveryAnyTeam(ctx, row.SubscriberID)
+	if err != nil {
+		return fmt.Errorf("look for the first delivery of the subscriber: %w", err)
+	}
+	if first != row.ID {
+		return fmt.Errorf("delivery %s waits for delivery %s of the same subscriber, which is sent before it: retry that one", row.ID, first)
+	}
+	now := b.wallClock().UnixNano()
+	if err := q.SetDeliveryDueAnyTeam(ctx, query.SetDeliveryDueAnyTeamParams{DueAt: &now, ID: row.ID}); err != nil {
+		return fmt.Errorf("make delivery %s due: %w", row.ID, err)
+	}
+	return b.recordRetry(ctx, q, row.ID)
+}
+
+func (b *Backend) recordRetry(ctx context.Context, q *query.Queries, id string) error {
+	row, err := q.GetDeliveryAnyTeam(ctx, id)
+	if err != nil {
+		return fmt.Errorf("look for the delivery: %w", err)
+	}
+	owner, err := q.GetSubscriberAnyTeam(ctx, row.SubscriberID)
+	if err != nil {
+		return fmt.Errorf("look for the subscriber: %w", err)
+	}
+	now, err := audit.TimeOfWrite(ctx, q, b.clock, owner.TeamID)
+	if err != nil {
+		return err
+	}
+	return audit.ServiceAction(owner.TeamID, "delivery.retried", id, now).Record(ctx, q)
 }
 
 func deliveryOf(row query.ListDeliveriesAnyTeamRow) Delivery {

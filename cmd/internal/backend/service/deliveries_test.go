@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -131,5 +132,30 @@ func TestMoreDeadLettersThanOneBatchAreRetried(t *testing.T) {
 	list := s.subscribers()
 	if retried != 1200 || list[0].ID != ours || list[0].Waiting != 1200 || list[0].Dead != 0 || list[1].ID != theirs || list[1].Dead != 1200 {
 		t.Errorf("%d retried, subscribers %v", retried, list)
+	}
+}
+
+// A message that waits for its next attempt is due at once, those behind it are not, and the audit log has the retry.
+func TestWaitingMessageIsDueAtOnce(t *testing.T) {
+	s, own := startTeam(t)
+	subscriber := s.add(webhookOf(own)).ID
+	first, second := s.deliver(subscriber), s.deliver(subscriber)
+	s.exec("UPDATE deliveries SET attempts = 7, due_at = due_at + 3600000000000 WHERE id = ?", first)
+	err := s.backend.RetryDeliveries(t.Context(), []string{second})
+	if err == nil || !strings.Contains(err.Error(), "waits for delivery "+first) {
+		t.Errorf("the second one: %v", err)
+	}
+	testkit.Must(t, s.backend.RetryDeliveries(t.Context(), []string{first}))
+	for _, d := range s.deliveries() {
+		if d.ID == first && (!d.DueAt.Equal(s.clock.Now()) || d.Attempts != 7) || d.ID == second && !d.DueAt.IsZero() {
+			t.Errorf("%+v", d)
+		}
+	}
+	if got := s.audited(own.id, first); got != "delivery.retried delivery" {
+		t.Error(got)
+	}
+	s.finish(first, "delivered")
+	if err := s.backend.RetryDeliveries(t.Context(), []string{first}); err == nil || !strings.Contains(err.Error(), "is delivered") {
+		t.Errorf("a delivered message: %v", err)
 	}
 }

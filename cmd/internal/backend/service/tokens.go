@@ -51,8 +51,8 @@ func (b *Backend) CreateTeam(ctx context.Context, name, plan string) (Team, erro
 	if name = strings.TrimSpace(name); name == "" {
 		return Team{}, errors.New("a team needs a name")
 	}
-	if plan != PlanBasic && plan != PlanAI {
-		return Team{}, fmt.Errorf("unknown plan %q: must be %s or %s", plan, PlanBasic, PlanAI)
+	if err := checkPlan(plan); err != nil {
+		return Team{}, err
 	}
 	id, err := newID()
 	if err != nil {
@@ -72,6 +72,37 @@ func (b *Backend) CreateTeam(ctx context.Context, name, plan string) (Team, erro
 		return audit.ServiceAction(id, "team.created", id, row.CreatedAt).Record(ctx, q)
 	})
 	return team(row), err
+}
+
+func checkPlan(plan string) error {
+	if plan != PlanBasic && plan != PlanAI {
+		return fmt.Errorf("unknown plan %q: must be %s or %s", plan, PlanBasic, PlanAI)
+	}
+	return nil
+}
+
+// SetTeamPlan changes the plan of the team with an id. It changes nothing if the team has the plan.
+func (b *Backend) SetTeamPlan(ctx context.Context, id, plan string) error {
+	if err := checkPlan(plan); err != nil {
+		return err
+	}
+	return b.store.Write(ctx, func(q *query.Queries) error {
+		row, err := q.GetTeam(ctx, id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("team %q: %w", id, ErrNotFound)
+		}
+		if err != nil || row.Plan == plan {
+			return err
+		}
+		now, err := audit.TimeOfWrite(ctx, q, b.clock, id)
+		if err != nil {
+			return err
+		}
+		if err := q.SetTeamPlan(ctx, query.SetTeamPlanParams{Plan: plan, ID: id}); err != nil {
+			return fmt.Errorf("write the plan: %w", err)
+		}
+		return audit.ServiceAction(id, "team.updated", id, now).Record(ctx, q)
+	})
 }
 
 // Teams returns all teams, by name.

@@ -5,9 +5,9 @@ import type { CallOptions, Core, WriteOptions } from "./core.js";
 export interface AuditEntry {
   /** ID of the entry. */
   id: string;
-  /** The action, as resource and verb. Known values: `api_token.created`, `api_token.revoked`, `command.executed`, `component.status_changed`, `component.updated`, `incident.created`, `incident.update_posted`, `incident.updated`, `member.invited`, `member.removed`, `monitor.created`, `monitor.degraded`, `monitor.down`, `monitor.paused`, `monitor.recovered`, `monitor.updated`, `scheduled_command.created`, `scheduled_command.updated`, `server.created`, `server.updated`, `server_group.created`, `status_page.created`, `status_page.updated`, `subscriber.added`, `subscriber.confirmed`, `subscriber.removed`, `subscriber.secret_rotated`, `team.created`, `team.updated`, `vault.unlocked`. Values may be added. */
+  /** The action, as resource and verb. Known values: `api_token.created`, `api_token.revoked`, `command.executed`, `component.status_changed`, `component.updated`, `delivery.retried`, `incident.created`, `incident.update_posted`, `incident.updated`, `member.invited`, `member.removed`, `monitor.created`, `monitor.degraded`, `monitor.down`, `monitor.paused`, `monitor.recovered`, `monitor.updated`, `scheduled_command.created`, `scheduled_command.updated`, `server.created`, `server.updated`, `server_group.created`, `status_page.created`, `status_page.updated`, `subscriber.added`, `subscriber.confirmed`, `subscriber.removed`, `subscriber.secret_rotated`, `team.created`, `team.updated`, `vault.unlocked`. Values may be added. */
   actionType: string;
-  /** Kind of the affected resource, the part of `actionType` before the dot. Known values: `api_token`, `command`, `component`, `incident`, `member`, `monitor`, `scheduled_command`, `server`, `server_group`, `status_page`, `subscriber`, `team`, `vault`. Values may be added. */
+  /** Kind of the affected resource, the part of `actionType` before the dot. Known values: `api_token`, `command`, `component`, `delivery`, `incident`, `member`, `monitor`, `scheduled_command`, `server`, `server_group`, `status_page`, `subscriber`, `team`, `vault`. Values may be added. */
   resourceType: string;
   /** ID of the affected resource. */
   resourceId: string;

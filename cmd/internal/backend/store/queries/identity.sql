@@ -16,6 +16,10 @@ WHERE id = sqlc.arg(id);
 SELECT * FROM teams
 WHERE name = sqlc.arg(name);
 
+-- name: SetTeamPlan :exec
+UPDATE teams SET plan = sqlc.arg(plan)
+WHERE id = sqlc.arg(id);
+
 -- name: InsertToken :exec
 INSERT INTO api_tokens (id, team_id, name, sha256, scopes, created_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?);
 

@@ -54,6 +54,17 @@ WHERE id = sqlc.arg(id_or_hostname) OR unique_hostname = sqlc.arg(id_or_hostname
 SELECT * FROM deliveries
 WHERE id = sqlc.arg(id);
 
+-- name: FirstWaitingDeliveryAnyTeam :one
+-- The delivery that a subscriber gets before all others.
+SELECT id FROM deliveries
+WHERE subscriber_id = sqlc.arg(subscriber_id) AND state = 'waiting'
+ORDER BY sequence
+LIMIT 1;
+
+-- name: SetDeliveryDueAnyTeam :exec
+UPDATE deliveries SET due_at = sqlc.arg(due_at)
+WHERE id = sqlc.arg(id) AND state = 'waiting';
+
 -- name: ListDeliveriesAnyTeam :many
 -- Newest first, optionally of one state or one subscriber. The event of a request to confirm a subscription is empty.
 SELECT d.*, CAST(coalesce(n.event, '') AS TEXT) AS event

@@ -84,6 +84,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.findStatusPageAnyTeamStmt, err = db.PrepareContext(ctx, findStatusPageAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query FindStatusPageAnyTeam: %w", err)
 	}
+	if q.firstWaitingDeliveryAnyTeamStmt, err = db.PrepareContext(ctx, firstWaitingDeliveryAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query FirstWaitingDeliveryAnyTeam: %w", err)
+	}
 	if q.getAuditEntryStmt, err = db.PrepareContext(ctx, getAuditEntry); err != nil {
 		return nil, fmt.Errorf("error preparing query GetAuditEntry: %w", err)
 	}
@@ -366,6 +369,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setCommandStartedStmt, err = db.PrepareContext(ctx, setCommandStarted); err != nil {
 		return nil, fmt.Errorf("error preparing query SetCommandStarted: %w", err)
 	}
+	if q.setDeliveryDueAnyTeamStmt, err = db.PrepareContext(ctx, setDeliveryDueAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query SetDeliveryDueAnyTeam: %w", err)
+	}
 	if q.setDeliveryFailedAnyTeamStmt, err = db.PrepareContext(ctx, setDeliveryFailedAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query SetDeliveryFailedAnyTeam: %w", err)
 	}
@@ -395,6 +401,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.setSubscriberSecretsAnyTeamStmt, err = db.PrepareContext(ctx, setSubscriberSecretsAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query SetSubscriberSecretsAnyTeam: %w", err)
+	}
+	if q.setTeamPlanStmt, err = db.PrepareContext(ctx, setTeamPlan); err != nil {
+		return nil, fmt.Errorf("error preparing query SetTeamPlan: %w", err)
 	}
 	if q.setTokenRevokedAnyTeamStmt, err = db.PrepareContext(ctx, setTokenRevokedAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query SetTokenRevokedAnyTeam: %w", err)
@@ -505,6 +514,11 @@ func (q *Queries) Close() error {
 	if q.findStatusPageAnyTeamStmt != nil {
 		if cerr := q.findStatusPageAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing findStatusPageAnyTeamStmt: %w", cerr)
+		}
+	}
+	if q.firstWaitingDeliveryAnyTeamStmt != nil {
+		if cerr := q.firstWaitingDeliveryAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing firstWaitingDeliveryAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.getAuditEntryStmt != nil {
@@ -977,6 +991,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setCommandStartedStmt: %w", cerr)
 		}
 	}
+	if q.setDeliveryDueAnyTeamStmt != nil {
+		if cerr := q.setDeliveryDueAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setDeliveryDueAnyTeamStmt: %w", cerr)
+		}
+	}
 	if q.setDeliveryFailedAnyTeamStmt != nil {
 		if cerr := q.setDeliveryFailedAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setDeliveryFailedAnyTeamStmt: %w", cerr)
@@ -1025,6 +1044,11 @@ func (q *Queries) Close() error {
 	if q.setSubscriberSecretsAnyTeamStmt != nil {
 		if cerr := q.setSubscriberSecretsAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setSubscriberSecretsAnyTeamStmt: %w", cerr)
+		}
+	}
+	if q.setTeamPlanStmt != nil {
+		if cerr := q.setTeamPlanStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setTeamPlanStmt: %w", cerr)
 		}
 	}
 	if q.setTokenRevokedAnyTeamStmt != nil {
@@ -1096,6 +1120,7 @@ type Queries struct {
 	deleteSubscriberAnyTeamStmt              *sql.Stmt
 	fastestCheckAnyTeamStmt                  *sql.Stmt
 	findStatusPageAnyTeamStmt                *sql.Stmt
+	firstWaitingDeliveryAnyTeamStmt          *sql.Stmt
 	getAuditEntryStmt                        *sql.Stmt
 	getComponentStmt                         *sql.Stmt
 	getDeliveryAnyTeamStmt                   *sql.Stmt
@@ -1190,6 +1215,7 @@ type Queries struct {
 	setClockRunsAheadStmt                    *sql.Stmt
 	setCommandFinishedStmt                   *sql.Stmt
 	setCommandStartedStmt                    *sql.Stmt
+	setDeliveryDueAnyTeamStmt                *sql.Stmt
 	setDeliveryFailedAnyTeamStmt             *sql.Stmt
 	setDeliveryFinishedAnyTeamStmt           *sql.Stmt
 	setIncidentStatusStmt                    *sql.Stmt
@@ -1200,6 +1226,7 @@ type Queries struct {
 	setServerSeenStmt                        *sql.Stmt
 	setSubscriberCreatedAnyTeamStmt          *sql.Stmt
 	setSubscriberSecretsAnyTeamStmt          *sql.Stmt
+	setTeamPlanStmt                          *sql.Stmt
 	setTokenRevokedAnyTeamStmt               *sql.Stmt
 	statusPageExistsStmt                     *sql.Stmt
 }
@@ -1228,6 +1255,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteSubscriberAnyTeamStmt:              q.deleteSubscriberAnyTeamStmt,
 		fastestCheckAnyTeamStmt:                  q.fastestCheckAnyTeamStmt,
 		findStatusPageAnyTeamStmt:                q.findStatusPageAnyTeamStmt,
+		firstWaitingDeliveryAnyTeamStmt:          q.firstWaitingDeliveryAnyTeamStmt,
 		getAuditEntryStmt:                        q.getAuditEntryStmt,
 		getComponentStmt:                         q.getComponentStmt,
 		getDeliveryAnyTeamStmt:                   q.getDeliveryAnyTeamStmt,
@@ -1322,6 +1350,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setClockRunsAheadStmt:                    q.setClockRunsAheadStmt,
 		setCommandFinishedStmt:                   q.setCommandFinishedStmt,
 		setCommandStartedStmt:                    q.setCommandStartedStmt,
+		setDeliveryDueAnyTeamStmt:                q.setDeliveryDueAnyTeamStmt,
 		setDeliveryFailedAnyTeamStmt:             q.setDeliveryFailedAnyTeamStmt,
 		setDeliveryFinishedAnyTeamStmt:           q.setDeliveryFinishedAnyTeamStmt,
 		setIncidentStatusStmt:                    q.setIncidentStatusStmt,
@@ -1332,6 +1361,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setServerSeenStmt:                        q.setServerSeenStmt,
 		setSubscriberCreatedAnyTeamStmt:          q.setSubscriberCreatedAnyTeamStmt,
 		setSubscriberSecretsAnyTeamStmt:          q.setSubscriberSecretsAnyTeamStmt,
+		setTeamPlanStmt:                          q.setTeamPlanStmt,
 		setTokenRevokedAnyTeamStmt:               q.setTokenRevokedAnyTeamStmt,
 		statusPageExistsStmt:                     q.statusPageExistsStmt,
 	}

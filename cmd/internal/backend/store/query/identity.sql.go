@@ -289,6 +289,21 @@ func (q *Queries) ResolveTokenAnyTeam(ctx context.Context, sha256 []byte) (Resol
 	return i, err
 }
 
+const setTeamPlan = `-- name: SetTeamPlan :exec
+UPDATE teams SET plan = ?1
+WHERE id = ?2
+`
+
+type SetTeamPlanParams struct {
+	Plan string
+	ID   string
+}
+
+func (q *Queries) SetTeamPlan(ctx context.Context, arg SetTeamPlanParams) error {
+	_, err := q.exec(ctx, q.setTeamPlanStmt, setTeamPlan, arg.Plan, arg.ID)
+	return err
+}
+
 const setTokenRevokedAnyTeam = `-- name: SetTokenRevokedAnyTeam :exec
 UPDATE api_tokens SET revoked_at = ?1
 WHERE id = ?2

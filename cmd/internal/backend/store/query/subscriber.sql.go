@@ -46,6 +46,21 @@ func (q *Queries) FindStatusPageAnyTeam(ctx context.Context, idOrHostname string
 	return i, err
 }
 
+const firstWaitingDeliveryAnyTeam = `-- name: FirstWaitingDeliveryAnyTeam :one
+SELECT id FROM deliveries
+WHERE subscriber_id = ?1 AND state = 'waiting'
+ORDER BY sequence
+LIMIT 1
+`
+
+// The delivery that a subscriber gets before all others.
+func (q *Queries) FirstWaitingDeliveryAnyTeam(ctx context.Context, subscriberID string) (string, error) {
+	row := q.queryRow(ctx, q.firstWaitingDeliveryAnyTeamStmt, firstWaitingDeliveryAnyTeam, subscriberID)
+	var id string
+	err := row.Scan(&id)
+	return id, err
+}
+
 const getDeliveryAnyTeam = `-- name: GetDeliveryAnyTeam :one
 SELECT sequence, id, subscriber_id, channel, receiver, notification_id, state, attempts, due_at, created_at, finished_at, last_error FROM deliveries
 WHERE id = ?1
@@ -380,6 +395,21 @@ type RetryDeliveryAnyTeamParams struct {
 // inserted anew, because only an insertion gets a sequence that no deleted delivery had, of which an attempt may be in progress.
 func (q *Queries) RetryDeliveryAnyTeam(ctx context.Context, arg RetryDeliveryAnyTeamParams) error {
 	_, err := q.exec(ctx, q.retryDeliveryAnyTeamStmt, retryDeliveryAnyTeam, arg.Now, arg.ID)
+	return err
+}
+
+const setDeliveryDueAnyTeam = `-- name: SetDeliveryDueAnyTeam :exec
+UPDATE deliveries SET due_at = ?1
+WHERE id = ?2 AND state = 'waiting'
+`
+
+type SetDeliveryDueAnyTeamParams struct {
+	DueAt *int64
+	ID    string
+}
+
+func (q *Queries) SetDeliveryDueAnyTeam(ctx context.Context, arg SetDeliveryDueAnyTeamParams) error {
+	_, err := q.exec(ctx, q.setDeliveryDueAnyTeamStmt, setDeliveryDueAnyTeam, arg.DueAt, arg.ID)
 	return err
 }
 
