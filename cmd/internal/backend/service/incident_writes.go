@@ -202,10 +202,15 @@ func (p postedUpdate) write(ctx context.Context, q *query.Queries) (query.Incide
 	return update, done.Record(ctx, q)
 }
 
-// notifySubscribers puts a notification into the outbox if the incident is on a status page. A suppressed notification is marked.
+// notifySubscribers puts a notification into the outbox if the incident is on a status page. A suppressed notification is marked; those of a
+// suspended page are, so that nothing is sent late when it is resumed.
 func (p postedUpdate) notifySubscribers(ctx context.Context, q *query.Queries, update query.IncidentUpdate) error {
 	if p.incident.StatusPageID == nil {
 		return nil
+	}
+	page, err := q.GetStatusPage(ctx, query.GetStatusPageParams{TeamID: p.incident.TeamID, ID: *p.incident.StatusPageID})
+	if err != nil {
+		return fmt.Errorf("look for the status page: %w", err)
 	}
 	id, err := newID()
 	if err != nil {
@@ -213,7 +218,7 @@ func (p postedUpdate) notifySubscribers(ctx context.Context, q *query.Queries, u
 	}
 	err = q.InsertNotification(ctx, query.InsertNotificationParams{
 		ID: id, TeamID: p.incident.TeamID, StatusPageID: *p.incident.StatusPageID, IncidentID: p.incident.ID,
-		UpdateID: update.ID, Event: p.event, Suppressed: !p.notify, CreatedAt: update.CreatedAt,
+		UpdateID: update.ID, Event: p.event, Suppressed: !p.notify || page.Suspended, CreatedAt: update.CreatedAt,
 		Traceparent: traceparentOf(ctx),
 	})
 	if err != nil {

@@ -19,7 +19,7 @@ func (s *system) addPage(t team, name string) string {
 	id := uuid.NewString()
 	s.insert(func(ctx context.Context, q *query.Queries) error {
 		return q.InsertStatusPage(ctx, query.InsertStatusPageParams{
-			ID: id, TeamID: t.id, Name: name, UniqueHostname: id, Visibility: "password", Suspended: true,
+			ID: id, TeamID: t.id, Name: name, UniqueHostname: id, Visibility: "password",
 		})
 	})
 	return id
@@ -45,9 +45,26 @@ func (s *system) page(t team, id string) *incidentv1.GetStatusPageResponse {
 	return response
 }
 
+// A suspended page notifies nobody, also not later when it is resumed.
+func TestSuspendedPageNotifiesNobody(t *testing.T) {
+	s, own := startTeam(t)
+	page := s.addPage(own, "suspended")
+	s.exec("UPDATE status_pages SET suspended = 1 WHERE id = ?", page)
+	r := newIncident(own, "While it is suspended")
+	r.StatusPageId = &page
+	incident := s.create(r).GetId()
+	s.exec("UPDATE status_pages SET suspended = 0 WHERE id = ?", page)
+	_, err := s.incident.AddIncidentUpdate(t.Context(), newUpdate(own, incident))
+	testkit.Must(t, err)
+	if got := s.outbox(own); !slices.Equal(got, []string{"incident.created true", "incident.update_posted false"}) {
+		t.Errorf("event and whether it is suppressed: %q", got)
+	}
+}
+
 func TestPageReturnsItsNewestHundredIncidents(t *testing.T) {
 	s, own := startTeam(t)
 	page := s.addPage(own, "suspended and behind a password")
+	s.exec("UPDATE status_pages SET suspended = 1 WHERE id = ?", page)
 	s.create(newIncident(own, "Attached to none"))
 	var want []string
 	for i := range 101 {
