@@ -23,7 +23,7 @@ import (
 type outgoing struct {
 	SMTP, SMTPUser, SMTPPasswordFile string
 	SMTPTLS                          mail.TLSMode
-	MailFrom                         string
+	MailFrom, PageURL                string
 
 	LinksURL, LinksListen string
 	LinksTrustedProxies   networks
@@ -37,6 +37,8 @@ func (o *outgoing) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.SMTPUser, "smtp-user", "", "`NAME` of the user at the SMTP server")
 	flags.StringVar(&o.SMTPPasswordFile, "smtp-password-file", "", "`FILE` with the password of the user")
 	flags.StringVar(&o.MailFrom, "mail-from", "", "`ADDR` of the sender of emails: 'Harbour <status@harbour.example>'")
+	flags.StringVar(&o.PageURL, "page-url", "https://{hostname}/",
+		"`URL` of a status page, with {hostname}, {slug} or {id}, to which emails link; empty for no link")
 	flags.StringVar(&o.LinksURL, "links-url", "", "public `URL` below which emails link to confirm and unsubscribe")
 	flags.StringVar(&o.LinksListen, "links-listen", "", "`ADDR` of the pages that these links open; plain HTTP, for a proxy with TLS")
 	commandline.Text(flags, &o.LinksTrustedProxies, "links-trusted-proxies", "",
@@ -106,6 +108,7 @@ func (o outgoing) mail() (*mail.Options, error) {
 	}
 	return &mail.Options{
 		Address: o.SMTP, TLS: o.SMTPTLS, User: o.SMTPUser, Password: password, From: o.MailFrom, LinksURL: o.LinksURL,
+		PageURL: o.PageURL,
 	}, nil
 }
 

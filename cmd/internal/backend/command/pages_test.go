@@ -50,6 +50,30 @@ func TestLinksOfEmailsAreServed(t *testing.T) {
 	}
 }
 
+// The client of a trusted proxy is that of X-Forwarded-For, and that of any other peer is the peer.
+func TestTrustedProxiesOfTheLinks(t *testing.T) {
+	for flag, want := range map[string]string{"127.0.0.0/8,10.0.0.0/8": "203.0.113.7", "10.0.0.0/8": "127.0.0.1"} {
+		dir := seeded(t)
+		hostname, _ := page(t, dir)
+		s := serve(t, "--data-dir", dir, "--links-listen", "127.0.0.1:0", "--links-trusted-proxies", flag)
+		succeed(t, "subscriber", "add", "--data-dir", dir, "--page", hostname, "--email", "ops@customer.example")
+		var token string
+		testkit.Must(t, database(t, dir).QueryRow("SELECT link_token FROM subscribers WHERE address = 'ops@customer.example'").Scan(&token))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.links+"/subscriptions/"+token+"/confirm", nil)
+		testkit.Must(t, err)
+		request.Header.Set("X-Forwarded-For", "203.0.113.7")
+		response, err := http.DefaultClient.Do(request)
+		testkit.Must(t, err)
+		testkit.Must(t, response.Body.Close())
+		var address string
+		testkit.Must(t, database(t, dir).QueryRow("SELECT ip_address FROM audit_entries WHERE action_type = 'subscriber.confirmed'").Scan(&address))
+		if address != want {
+			t.Errorf("%s: the audit log has %s, want %s", flag, address, want)
+		}
+		s.stop()
+	}
+}
+
 // Browsers and load balancers open connections before they need them.
 func TestStopWithAnUnusedConnection(t *testing.T) {
 	if testing.Short() {

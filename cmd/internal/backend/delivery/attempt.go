@@ -115,7 +115,7 @@ func (d *Dispatcher) load(ctx context.Context, sequence int64) (l loaded, err er
 		l.message = Message{
 			ID: row.Delivery.ID, Event: ConfirmationRequested, CreatedAt: at(row.Subscriber.CreatedAt),
 			Attempt: int(row.Delivery.Attempts) + 1, Subscriber: d.subscriber(row.Subscriber),
-			Page: Page{ID: row.StatusPage.ID, Name: row.StatusPage.Name, Hostname: row.StatusPage.UniqueHostname},
+			Page: Page{ID: row.StatusPage.ID, Name: row.StatusPage.Name, Hostname: row.StatusPage.UniqueHostname, Slug: row.StatusPage.Slug},
 		}
 		if row.Delivery.NotificationID == nil {
 			return nil

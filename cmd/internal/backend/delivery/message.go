@@ -36,7 +36,7 @@ type Subscriber struct {
 }
 
 // A Page is the status page of a message.
-type Page struct{ ID, Name, Hostname string }
+type Page struct{ ID, Name, Hostname, Slug string }
 
 // An Incident has the parts of an incident that do not change. Its status at the time of the event is that of the update.
 type Incident struct {

@@ -45,7 +45,7 @@ func parseBody(name string) body {
 
 // A view is what templates read. All of it is visible text.
 type view struct {
-	Page, Hostname                       string
+	Page, Hostname, PageURL              string
 	Heading, Title, Status, Impact, Time string
 	Components, Message                  []string
 	Confirm, Unsubscribe                 string
@@ -112,6 +112,7 @@ func (s *Sender) view(m delivery.Message) view {
 	v := view{
 		Page:        line(m.Page.Name, noLimit),
 		Hostname:    line(m.Page.Hostname, noLimit),
+		PageURL:     pageURL(s.options.PageURL, m.Page),
 		Title:       line(m.Incident.Title, noLimit),
 		Status:      word(m.Update.Status),
 		Impact:      word(m.Incident.Impact),

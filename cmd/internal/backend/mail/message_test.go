@@ -13,6 +13,8 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/mail"
+	"opsgate/backendclient/testkit"
 )
 
 // alternatives returns the decoded text and HTML of a message, and fails if it has other parts.
@@ -46,6 +48,30 @@ func decoded(t testing.TB, header string) string {
 	text, err := new(mime.WordDecoder).DecodeHeader(header)
 	testkit.Must(t, err)
 	return text
+}
+
+// A message of an incident links to its status page.
+func TestMessageLinksToTheStatusPage(t *testing.T) {
+	for template, want := range map[string]string{
+		"https://{hostname}/":                     "https://status.harbour.example/",
+		"https://status.example/{slug}?page={id}": "https://status.example/har%2Fbour?page=" + message().Page.ID,
+		"": "",
+	} {
+		s := start(t)
+		m := message()
+		m.Page.Slug = "har/bour"
+		testkit.Must(t, s.sender(t, func(o *mail.Options) { o.PageURL = template }).Send(t.Context(), m))
+		text, html := alternatives(t, parse(t, s.only(t).text))
+		if strings.Contains(text, "Status page: "+want+"\n") != (want != "") || strings.Contains(html, `<a href="`+want+`">Status page</a>`) != (want != "") {
+			t.Errorf("%s: want %q in\n%s\n%s", template, want, text, html)
+		}
+	}
+	for _, template := range []string{"{hostname}/", "https://{host}/", "mailto:{id}", "https://{hostname"} {
+		_, err := mail.New(mail.Options{Address: "mail.example:25", From: "a@b.example", LinksURL: "https://b.example", PageURL: template})
+		if err == nil || !strings.Contains(err.Error(), "the URL of a status page") {
+			t.Errorf("%s: %v", template, err)
+		}
+	}
 }
 
 func TestIncidentMessage(t *testing.T) {

@@ -54,6 +54,8 @@ type Options struct {
 	// LinksURL is the public base URL of package links, https except on the loopback interface. It is required: a subscription cannot be
 	// confirmed without it, and receivers treat bulk mail without List-Unsubscribe as spam.
 	LinksURL string
+	// PageURL is the URL of a status page, in which {hostname}, {slug} and {id} are replaced; without it, emails do not link to the page.
+	PageURL string
 	// ConnectTimeout bounds connecting, the TLS handshake and authentication together; 0 means 10 s.
 	ConnectTimeout time.Duration
 	// SendTimeout bounds one call of Send; 0 means a minute. A server that is slower may get the message twice.
@@ -90,6 +92,9 @@ func New(o Options) (*Sender, error) {
 		return nil, err
 	}
 	if s.links, err = parseLinks(o.LinksURL); err != nil {
+		return nil, err
+	}
+	if err := checkPageURL(o.PageURL); err != nil {
 		return nil, err
 	}
 	if o.TLS == "" {
@@ -134,6 +139,22 @@ func parseLinks(text string) (*url.URL, error) {
 		return nil, errors.New("the URL of the links in emails must be https, except on the loopback interface")
 	}
 	return links, nil
+}
+
+func checkPageURL(template string) error {
+	location, err := url.Parse(pageURL(template, delivery.Page{ID: "id", Hostname: "page.example", Slug: "slug"}))
+	if template != "" && (err != nil || location.Host == "" || location.Scheme != "https" && location.Scheme != "http" ||
+		strings.ContainsAny(location.String(), "{}") || strings.Contains(location.String(), "%7B")) {
+		return errors.New("the URL of a status page must be absolute, with {hostname}, {slug} or {id} where these belong")
+	}
+	return nil
+}
+
+// pageURL returns the URL of a status page.
+func pageURL(template string, p delivery.Page) string {
+	return strings.NewReplacer(
+		"{hostname}", url.PathEscape(p.Hostname), "{slug}", url.PathEscape(p.Slug), "{id}", url.PathEscape(p.ID),
+	).Replace(template)
 }
 
 // IsLoopback reports whether a host is this machine, so that a connection needs no TLS.
