@@ -28,7 +28,7 @@ func (d *Dispatcher) attempt(ctx context.Context, c claim) {
 		d.options.Logger.ErrorContext(ctx, "loading a delivery failed", "cause", err)
 	}
 	d.outcomes <- o
-	d.ended <- c
+	d.ended <- o
 }
 
 // try sends a message and judges the result.
@@ -46,7 +46,9 @@ func (d *Dispatcher) try(ctx context.Context, c claim, l loaded) outcome {
 	if err != nil {
 		o.cause = cut(err.Error())
 		span.SetStatus(codes.Error, o.cause)
-		d.log(ctx, o, l.message)
+		if o.kind != postponed { // the scheduler logs the pause
+			d.log(ctx, o, l.message)
+		}
 	}
 	return o
 }

@@ -61,7 +61,7 @@ type Dispatcher struct {
 	now     func() int64 // of deliveries
 
 	outcomes chan outcome   // of attempts that have ended
-	ended    chan claim     // attempts that no longer use a slot
+	ended    chan outcome   // of attempts that no longer use a slot
 	released chan []outcome // whose results are in the database
 	// abandon ends attempts and writes at once, for tests: what a kill of the process does.
 	abandon context.CancelFunc
@@ -113,7 +113,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	d.abandon = abandon
-	d.outcomes, d.ended, d.released = make(chan outcome, resultBatch), make(chan claim), make(chan []outcome)
+	d.outcomes, d.ended, d.released = make(chan outcome, resultBatch), make(chan outcome), make(chan []outcome)
 
 	var group sync.WaitGroup
 	group.Go(func() { d.writeResults(work) })

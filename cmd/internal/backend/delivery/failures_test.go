@@ -155,3 +155,61 @@ func TestFailuresAreLogged(t *testing.T) {
 		}
 	})
 }
+
+// While the relay of emails is down, the channel pauses and tries one message at a time. No attempt is counted, none is a dead letter after
+// a day, and webhooks are not affected.
+func TestRelayThatIsDownPausesItsChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
+		const subscribers = 20
+		for i := range subscribers {
+			f.subscribeBy(delivery.Email, fmt.Sprintf("e%02d", i))
+		}
+		f.subscribeBy(delivery.Webhook, "w")
+		f.notify(false)
+		var log bytes.Buffer
+		var down atomic.Bool
+		clock := &steppedClock{}
+		down.Store(true)
+		emails, hooks := &recorder{fail: func(context.Context, delivery.Message) error {
+			if down.Load() {
+				return &delivery.Failure{Kind: delivery.Relay, Reason: "connect: refused"}
+			}
+			return nil
+		}}, &recorder{}
+		r := f.start(delivery.Options{
+			Senders: map[string]delivery.Sender{delivery.Email: emails, delivery.Webhook: hooks}, Clock: clock.now,
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		pass(4 * time.Second)
+		if len(hooks.messages) != 1 || len(emails.messages) > 4 {
+			t.Errorf("%d webhooks, %d emails", len(hooks.messages), len(emails.messages))
+		}
+		first := len(emails.messages)
+		const steps = 150 // 25 hours
+		for range steps {
+			clock.nanoseconds.Add((10 * time.Minute).Nanoseconds())
+			pass(1500 * time.Millisecond)
+		}
+		if probes := len(emails.messages) - first; probes != steps {
+			t.Errorf("%d attempts in %d pauses", probes, steps)
+		}
+		for i := range subscribers {
+			if states := f.states(fmt.Sprintf("e%02d", i)); !slices.Equal(states, []string{"waiting 0 "}) {
+				t.Fatalf("%q", states)
+			}
+		}
+		down.Store(false)
+		clock.nanoseconds.Add((10 * time.Minute).Nanoseconds())
+		pass(10 * time.Second)
+		r.end(t)
+		for i := range subscribers {
+			if states := f.states(fmt.Sprintf("e%02d", i)); !slices.Equal(states, []string{"delivered 1 "}) {
+				t.Fatalf("%q", states)
+			}
+		}
+		if lines := strings.Count(log.String(), "the relay of a channel fails"); lines != steps+1 || strings.Contains(log.String(), "level=WARN") {
+			t.Errorf("%d lines", lines)
+		}
+	})
+}

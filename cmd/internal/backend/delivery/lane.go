@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"strings"
+	"time"
 
 	"opsgate/cmd/internal/backend/store/query"
 )
@@ -27,12 +28,41 @@ type claim struct {
 	lane *lane
 }
 
+// A relay is the server that all messages of a channel go through. While it fails, the channel pauses, and then makes one attempt at a time.
+type relay struct {
+	failures int64 // in a row
+	until    int64 // the end of the pause
+	running  int   // attempts of the channel
+}
+
+// maxPause is the longest pause of a relay.
+const maxPause = 10 * time.Minute
+
+// pauses reports whether no attempt may start now.
+func (r *relay) pauses(now int64) bool { return r.failures > 0 && (now < r.until || r.running > 0) }
+
+// record records the outcome of an attempt, and returns the length of the pause that it begins, or 0.
+func (r *relay) record(kind string, now int64) time.Duration {
+	switch {
+	case kind == dropped:
+	case kind != postponed:
+		r.failures = 0
+	case now >= r.until: // not those that ran beside the first
+		r.failures++
+		pause := min(backOff(r.failures), maxPause)
+		r.until = now + pause.Nanoseconds()
+		return pause
+	}
+	return 0
+}
+
 // A lane bounds the attempts of a channel that run at once. The table of deliveries is its queue.
 type lane struct {
 	channel     string
 	repeated    bool // further attempts, otherwise first attempts
 	slots       int
 	perReceiver int
+	relay       *relay // of the channel
 
 	running   int
 	receivers map[string]int                      // attempts that run, by receiver
@@ -41,9 +71,11 @@ type lane struct {
 }
 
 func lanesOf(channel string) []*lane {
-	first := &lane{channel: channel, slots: webhookSlots, perReceiver: webhookReceiverSlots, receivers: map[string]int{}}
+	shared := &relay{}
+	first := &lane{channel: channel, slots: webhookSlots, perReceiver: webhookReceiverSlots, relay: shared, receivers: map[string]int{}}
 	repeated := &lane{
-		channel: channel, slots: webhookRepeatedSlots, perReceiver: webhookRepeatedPerServer, receivers: map[string]int{}, repeated: true,
+		channel: channel, slots: webhookRepeatedSlots, perReceiver: webhookRepeatedPerServer, relay: shared, receivers: map[string]int{},
+		repeated: true,
 	}
 	if channel == Email {
 		first.slots, first.perReceiver = emailSlots, emailSlots
@@ -52,9 +84,12 @@ func lanesOf(channel string) []*lane {
 	return []*lane{first, repeated}
 }
 
+// free reports whether an attempt may start now.
+func (l *lane) free(now int64) bool { return l.running < l.slots && !l.relay.pauses(now) }
+
 // next takes a slot for the first due delivery whose receiver has one, if there is one.
-func (l *lane) next() (c claim, ok bool) {
-	if l.running == l.slots {
+func (l *lane) next(now int64) (c claim, ok bool) {
+	if !l.free(now) {
 		return claim{}, false
 	}
 	for i, row := range l.due {
@@ -62,6 +97,7 @@ func (l *lane) next() (c claim, ok bool) {
 			l.due = append(l.due[:i], l.due[i+1:]...)
 			l.receivers[row.Receiver]++
 			l.running++
+			l.relay.running++
 			l.claims++
 			return claim{row, l}, true
 		}
@@ -72,6 +108,7 @@ func (l *lane) next() (c claim, ok bool) {
 // end returns the slot of a delivery.
 func (l *lane) end(c claim) {
 	l.running--
+	l.relay.running--
 	if l.receivers[c.Receiver]--; l.receivers[c.Receiver] == 0 {
 		delete(l.receivers, c.Receiver)
 	}

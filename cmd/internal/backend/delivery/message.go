@@ -80,6 +80,9 @@ const (
 	Again Kind = iota
 	// Permanent means that the message is not sent again: the receiver refused it, or its address is not allowed.
 	Permanent
+	// Relay means that the relay of the whole channel fails, whatever the receiver is: the channel pauses, and the message is not counted as
+	// sent.
+	Relay
 	// Gone means that the receiver wants no further messages: the subscriber is removed.
 	Gone
 )

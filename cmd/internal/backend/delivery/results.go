@@ -37,6 +37,8 @@ const (
 	failed    = "failed"
 	dead      = "dead"
 	removed   = "removed"
+	// postponed: the relay of the channel failed.
+	postponed = "postponed"
 	// dropped: the delivery was no longer due, or the dispatcher stopped before the end of the attempt.
 	dropped = "dropped"
 )
@@ -58,6 +60,8 @@ func (d *Dispatcher) judge(row query.Delivery, err error) (kind string, next int
 		return delivered, 0
 	case KindOf(err) == Gone:
 		return removed, 0
+	case KindOf(err) == Relay:
+		return postponed, 0
 	case KindOf(err) == Permanent, now >= end:
 		return dead, 0
 	}
@@ -117,7 +121,7 @@ func (d *Dispatcher) collect(first outcome) []outcome {
 
 func (d *Dispatcher) count(batch []outcome) {
 	for _, o := range batch {
-		if o.kind != dropped {
+		if o.kind != dropped && o.kind != postponed {
 			d.metrics.total.WithLabelValues(o.claim.lane.channel, o.kind).Inc()
 		}
 	}

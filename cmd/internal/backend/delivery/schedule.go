@@ -58,8 +58,8 @@ func (d *Dispatcher) schedule(ctx, work context.Context) {
 			s.wake = d.options.Wake() // before the query, so that no notification after it is missed
 			s.expand = true
 			s.resume()
-		case c := <-d.ended:
-			if s.end(c); !s.idle {
+		case o := <-d.ended:
+			if s.end(o); !s.idle {
 				s.start(attempts) // another delivery may use the slot
 			}
 			s.resume()
@@ -107,7 +107,7 @@ func (s *scheduler) read(ctx context.Context) error {
 	now := s.now()
 	return s.store.Read(ctx, func(q *query.Queries) error {
 		for _, l := range s.lanes {
-			if l.due = nil; l.running == l.slots {
+			if l.due = nil; !l.free(now) {
 				continue
 			}
 			repeated := int64(0)
@@ -134,8 +134,9 @@ func (s *scheduler) read(ctx context.Context) error {
 // start starts attempts as slots and the quota allow, and reports whether there was one. The lanes take turns, so that none uses the whole
 // quota while another has work.
 func (s *scheduler) start(attempts context.Context) (started bool) {
+	now := s.now()
 	for idle := 0; idle < len(s.lanes) && s.quota > 0; s.turn++ {
-		c, ok := s.lanes[s.turn%len(s.lanes)].next()
+		c, ok := s.lanes[s.turn%len(s.lanes)].next(now)
 		if !ok {
 			idle++
 			continue
@@ -149,10 +150,14 @@ func (s *scheduler) start(attempts context.Context) (started bool) {
 	return started
 }
 
-// end returns the slot of an attempt.
-func (s *scheduler) end(c claim) {
-	c.lane.end(c)
+// end returns the slot of an attempt. A relay that failed begins a pause.
+func (s *scheduler) end(o outcome) {
+	o.claim.lane.end(o.claim)
 	s.running--
+	if pause := o.claim.lane.relay.record(o.kind, s.now()); pause > 0 {
+		s.options.Logger.Error("the relay of a channel fails: its messages wait, and none is counted as an attempt",
+			"channel", o.claim.lane.channel, "cause", o.cause, "pause", pause.String())
+	}
 }
 
 // release ends claims whose results are stored. The next deliveries of their subscribers may be due.
@@ -170,8 +175,8 @@ func (s *scheduler) drain(cancel context.CancelFunc) {
 	defer writes.Stop()
 	for s.running > 0 {
 		select {
-		case c := <-s.ended:
-			s.end(c)
+		case o := <-s.ended:
+			s.end(o)
 		case batch := <-s.released:
 			s.release(batch)
 		}

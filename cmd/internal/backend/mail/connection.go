@@ -125,7 +125,7 @@ func (c *connection) send(from *netmail.Address, e email) (started bool, err err
 	c.usable = false
 	path := func(a *netmail.Address) string { return "<" + bare(a) + ">" }
 	if err := c.client.Mail(path(from)); err != nil {
-		return false, c.refused("MAIL FROM", err)
+		return false, c.refused(stepSender, err)
 	}
 	if err := c.client.Rcpt(path(e.to)); err != nil {
 		return false, c.refused(stepRecipient, err)
@@ -152,9 +152,11 @@ func (c *connection) refused(step string, err error) error {
 	return stepError{step, err}
 }
 
+// shuttingDown is the code of a reply to any command, after which the server closes the session.
+const shuttingDown = 421
+
 // isReply reports whether the error is a reply of a server that continues the session.
 func isReply(err error) bool {
-	const shuttingDown = 421
 	reply, ok := errors.AsType[*textproto.Error](err)
 	return ok && reply.Code != shuttingDown
 }

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"net/textproto"
 	"regexp"
+	"slices"
 	"strings"
 
 	"opsgate/cmd/internal/backend/delivery"
 )
 
-// Steps whose 5xx replies are about the recipient or the message.
+// Steps of a transaction. 5xx replies to the last two are about the recipient or the message.
 const (
+	stepSender    = "MAIL FROM"
 	stepRecipient = "RCPT TO"
 	stepData      = "DATA"
 )
@@ -29,18 +31,30 @@ func (e stepError) Error() string {
 	return e.step + ": " + e.err.Error()
 }
 
-// permanent reports whether the server will not accept the message at a further attempt either. Replies to other steps, and replies that
-// ask for authentication (RFC 4954), are about the operator's settings.
-func (e stepError) permanent() bool {
+// kind returns Permanent if the server will not accept the message at a further attempt either, and Relay if it accepts no message at all:
+// there is no session, or it refuses the sender for now, or shuts down. Replies that ask for authentication (RFC 4954) are about the
+// operator's settings.
+func (e stepError) kind() delivery.Kind {
 	reply, ok := errors.AsType[*textproto.Error](e.err)
-	if !ok || e.step != stepRecipient && e.step != stepData {
-		return false
+	switch e.step {
+	case stepSender:
+		if ok && reply.Code <= 499 {
+			return delivery.Relay
+		}
+		return delivery.Again
+	case stepRecipient, stepData:
+	default: // the session was not opened
+		return delivery.Relay
 	}
-	switch reply.Code {
-	case 530, 534, 535, 538:
-		return false
+	switch {
+	case !ok:
+		return delivery.Again
+	case reply.Code == shuttingDown:
+		return delivery.Relay
+	case slices.Contains([]int{530, 534, 535, 538}, reply.Code), reply.Code < 500:
+		return delivery.Again
 	}
-	return 500 <= reply.Code && reply.Code <= 599
+	return delivery.Permanent
 }
 
 // describe returns the error of an attempt: one line without credentials, in which addresses have only their domains. The text of a
@@ -61,8 +75,8 @@ func (s *Sender) describe(err error, e email) error {
 	text = regexp.MustCompile(`[^\s<>]+@`).ReplaceAllString(text, "…@")
 	text = regexp.MustCompile(`(?i)(^|[\s<"':;,(])`+regexp.QuoteMeta(local)+`($|[\s>"':;,.)])`).ReplaceAllString(text, "$1…$2")
 	failure := &delivery.Failure{Reason: text}
-	if step, ok := errors.AsType[stepError](err); ok && step.permanent() {
-		failure.Kind = delivery.Permanent
+	if step, ok := errors.AsType[stepError](err); ok {
+		failure.Kind = step.kind()
 	}
 	return failure
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -71,6 +72,30 @@ func TestRepliesOfTheServer(t *testing.T) {
 			testkit.Must(t, sender.Send(t.Context(), message()))
 			s.only(t)
 		})
+	}
+}
+
+// A relay that accepts no message at all is not a failure of the message.
+func TestFailuresOfTheRelay(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rcpt *smtp.SMTPError
+		want delivery.Kind
+	}{
+		{"shutdown", reply(421, "bye"), delivery.Relay},
+		{"greylisting", reply(450, "try later"), delivery.Again},
+		{"unknown recipient", reply(550, "no such user"), delivery.Permanent},
+	} {
+		s := start(t, func(_ *smtp.Server, s *server) { s.rcpt = replies(c.rcpt) })
+		if got := delivery.KindOf(s.sender(t).Send(t.Context(), message())); got != c.want {
+			t.Errorf("%s: kind %d, want %d", c.name, got, c.want)
+		}
+	}
+	for name, greeting := range map[string]string{"a refused session": "554 no", "a busy server": "421 later"} {
+		address := script(t, func(conn net.Conn, _ *bufio.Scanner) { fmt.Fprintf(conn, "%s\r\n", greeting) })
+		if err := (&server{address: address}).sender(t).Send(t.Context(), message()); delivery.KindOf(err) != delivery.Relay {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
@@ -262,7 +287,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 	address := listener.Addr().String()
 	testkit.Must(t, listener.Close())
 	err = (&server{address: address}).sender(t).Send(t.Context(), message())
-	if err == nil || delivery.KindOf(err) == delivery.Permanent || !strings.HasPrefix(err.Error(), "connect: dial tcp") {
+	if delivery.KindOf(err) != delivery.Relay || !strings.HasPrefix(err.Error(), "connect: dial tcp") {
 		t.Errorf("got %v", err)
 	}
 }
