@@ -20,8 +20,11 @@ const (
 	ServiceAddress = "127.0.0.1"
 )
 
-// SubscriberRemoved is the action type of the removal of a subscriber.
-const SubscriberRemoved = "subscriber.removed"
+// Action types of subscribers that package delivery writes.
+const (
+	SubscriberRemoved = "subscriber.removed"
+	SubscriberStopped = "subscriber.stopped"
+)
 
 // An Action is one change in a team. Its kind is `<resource>.<verb>`.
 type Action struct {

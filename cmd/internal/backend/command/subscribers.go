@@ -63,6 +63,8 @@ func (c *subscriberAdd) run(ctx context.Context, e Environment) error {
 			_, err = fmt.Fprintln(e.Out, added.Secret)
 			_, noted := fmt.Fprintf(e.Err, "Secret of subscriber %s. It is not shown again.\n", added.ID)
 			return errors.Join(err, noted)
+		case added.Restarted:
+			fmt.Fprintln(e.Err, "The page already has this address, which was stopped: it gets messages again.")
 		case added.AskedAgain:
 			fmt.Fprintln(e.Err, "The page already has this address: its owner is asked again to confirm.")
 		}
@@ -99,10 +101,10 @@ func listSubscribers(ctx context.Context, e Environment, dir dataDir, page strin
 		if err != nil {
 			return err
 		}
-		return table(e.Out, "ID\tPAGE\tCHANNEL\tADDRESS\tADDED\tCONFIRMED\tWAITING\tDEAD", len(subscribers), func(i int) string {
+		return table(e.Out, "ID\tPAGE\tCHANNEL\tADDRESS\tADDED\tCONFIRMED\tWAITING\tDEAD\tNOTE", len(subscribers), func(i int) string {
 			s := subscribers[i]
-			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d",
-				s.ID, s.PageHostname, s.Channel, shortAddress(s), when(s.CreatedAt), when(s.ConfirmedAt), s.Waiting, s.Dead)
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s",
+				s.ID, s.PageHostname, s.Channel, shortAddress(s), when(s.CreatedAt), when(s.ConfirmedAt), s.Waiting, s.Dead, oneLine(s.Note))
 		})
 	})
 }

@@ -41,7 +41,7 @@ func (d *Dispatcher) try(ctx context.Context, c claim, l loaded) outcome {
 	if err != nil && ctx.Err() != nil {
 		return outcome{claim: c, kind: dropped} // the dispatcher stopped: not the receiver's failure
 	}
-	o := outcome{claim: c, team: l.team}
+	o := outcome{claim: c, team: l.team, bounced: KindOf(err) == Bounced}
 	o.kind, o.next = d.judge(l.delivery, err)
 	if err != nil {
 		o.cause = cut(err.Error())

@@ -213,3 +213,42 @@ func TestRelayThatIsDownPausesItsChannel(t *testing.T) {
 		}
 	})
 }
+
+// Three hard bounces in a row stop a subscriber: waiting messages are dead letters, and no further ones are made. An accepted message
+// begins the count anew.
+func TestHardBouncesStopASubscriber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
+		f.subscribeBy(delivery.Email, "a")
+		f.subscribeBy(delivery.Email, "b")
+		accepted := map[string]bool{"update 0003": true}
+		got := &recorder{fail: func(_ context.Context, m delivery.Message) error {
+			if m.Subscriber.ID == "b" || accepted[m.Update.Message] {
+				return nil
+			}
+			return &delivery.Failure{Kind: delivery.Bounced, Reason: "RCPT TO: 550 no such user"}
+		}}
+		for range 8 {
+			f.notify(false)
+		}
+		r := f.start(delivery.Options{Senders: map[string]delivery.Sender{delivery.Email: got}})
+		pass(5 * time.Second)
+		f.notify(false)
+		pass(5 * time.Second)
+		r.end(t)
+		const bounce, note = "dead 1 RCPT TO: 550 no such user", "stopped after 3 hard bounces: RCPT TO: 550 no such user"
+		want := []string{bounce, bounce, "delivered 1 ", bounce, bounce, bounce, "dead 0 " + note, "dead 0 " + note}
+		if states := f.states("a"); !slices.Equal(states, want) {
+			t.Errorf("%q", states)
+		}
+		if n := len(got.received("b")); n != 9 {
+			t.Errorf("%d messages to the other", n)
+		}
+		if n := f.count("subscribers WHERE id = 'a' AND stopped_at IS NOT NULL AND note = '" + note + "'"); n != 1 {
+			t.Error("the subscriber has no note")
+		}
+		if n := f.count("audit_entries WHERE action_type = 'subscriber.stopped' AND resource_id = 'a'"); n != 1 {
+			t.Errorf("%d audit entries", n)
+		}
+	})
+}

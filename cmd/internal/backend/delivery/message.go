@@ -80,6 +80,8 @@ const (
 	Again Kind = iota
 	// Permanent means that the message is not sent again: the receiver refused it, or its address is not allowed.
 	Permanent
+	// Bounced is Permanent, and means that the receiver does not exist. After [maxBounces] in a row, the subscriber is stopped.
+	Bounced
 	// Relay means that the relay of the whole channel fails, whatever the receiver is: the channel pauses, and the message is not counted as
 	// sent.
 	Relay

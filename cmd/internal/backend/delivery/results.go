@@ -2,6 +2,8 @@ package delivery
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -19,6 +21,8 @@ const (
 	writeRetry = time.Second
 	// lifetime is how long a message is sent again. The last attempt is at its end.
 	lifetime = 24 * time.Hour
+	// maxBounces is the number of hard bounces in a row that stops a subscriber.
+	maxBounces = 3
 	// maxError is the number of characters of a stored error.
 	maxError = 300
 )
@@ -50,6 +54,8 @@ type outcome struct {
 	team  string
 	cause string // why it failed
 	next  int64  // time of the next attempt, for failed
+
+	bounced bool // the receiver does not exist
 }
 
 // judge returns the outcome of an attempt of a delivery that ended with err.
@@ -62,7 +68,7 @@ func (d *Dispatcher) judge(row query.Delivery, err error) (kind string, next int
 		return removed, 0
 	case KindOf(err) == Relay:
 		return postponed, 0
-	case KindOf(err) == Permanent, now >= end:
+	case KindOf(err) == Permanent, KindOf(err) == Bounced, now >= end:
 		return dead, 0
 	}
 	const jitter = 0.2
@@ -171,7 +177,43 @@ func (d *Dispatcher) finish(ctx context.Context, q *query.Queries, o *outcome, n
 	if err != nil {
 		return fmt.Errorf("make the next delivery due: %w", err)
 	}
-	return nil
+	if o.claim.lane.channel != Email {
+		return nil
+	}
+	return d.countBounce(ctx, q, o, now)
+}
+
+// countBounce counts hard bounces in a row. The last one stops the subscriber: it gets no further messages, also not those that wait.
+func (d *Dispatcher) countBounce(ctx context.Context, q *query.Queries, o *outcome, now int64) error {
+	id := o.claim.SubscriberID
+	if o.kind == delivered {
+		return q.ResetBouncesAnyTeam(ctx, id)
+	}
+	if !o.bounced {
+		return nil
+	}
+	bounces, err := q.CountBounceAnyTeam(ctx, id)
+	if errors.Is(err, sql.ErrNoRows) { // removed since
+		return nil
+	}
+	if err != nil || bounces < maxBounces {
+		return err
+	}
+	at, err := audit.TimeOfWrite(ctx, q, d.options.BackendClock, o.team)
+	if err != nil {
+		return err
+	}
+	note := cut(fmt.Sprintf("stopped after %d hard bounces: %s", bounces, o.cause))
+	stopped, err := q.StopSubscriberAnyTeam(ctx, query.StopSubscriberAnyTeamParams{ID: id, StoppedAt: &at, Note: note})
+	if err != nil || stopped == 0 {
+		return err
+	}
+	err = q.EndWaitingDeliveriesAnyTeam(ctx, query.EndWaitingDeliveriesAnyTeamParams{SubscriberID: id, Now: &now, LastError: note})
+	if err != nil {
+		return fmt.Errorf("end the waiting deliveries: %w", err)
+	}
+	d.options.Logger.WarnContext(ctx, "a subscriber is stopped, because its mailbox does not exist", "subscriber", id, "cause", o.cause)
+	return audit.ServiceAction(o.team, audit.SubscriberStopped, id, at).Record(ctx, q)
 }
 
 // RemoveSubscriber deletes a subscriber of the team with its deliveries, and writes the audit entry with the address of who removed it. It

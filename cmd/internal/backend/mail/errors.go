@@ -31,7 +31,10 @@ func (e stepError) Error() string {
 	return e.step + ": " + e.err.Error()
 }
 
-// kind returns Permanent if the server will not accept the message at a further attempt either, and Relay if it accepts no message at all:
+// noMailbox is the code of the reply to a recipient that does not exist.
+const noMailbox = 550
+
+// kind returns Permanent or Bounced if the server will not accept the message at a further attempt either, and Relay if it accepts no message at all:
 // there is no session, or it refuses the sender for now, or shuts down. Replies that ask for authentication (RFC 4954) are about the
 // operator's settings.
 func (e stepError) kind() delivery.Kind {
@@ -53,6 +56,9 @@ func (e stepError) kind() delivery.Kind {
 		return delivery.Relay
 	case slices.Contains([]int{530, 534, 535, 538}, reply.Code), reply.Code < 500:
 		return delivery.Again
+	}
+	if e.step == stepRecipient && reply.Code == noMailbox {
+		return delivery.Bounced
 	}
 	return delivery.Permanent
 }

@@ -34,6 +34,10 @@ func reply(code int, text string) *smtp.SMTPError {
 	return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: text}
 }
 
+func isPermanent(err error) bool {
+	return delivery.KindOf(err) == delivery.Permanent || delivery.KindOf(err) == delivery.Bounced
+}
+
 func TestRepliesOfTheServer(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -66,8 +70,8 @@ func TestRepliesOfTheServer(t *testing.T) {
 			})
 			sender := s.sender(t)
 			err := sender.Send(t.Context(), message())
-			if err == nil || err.Error() != c.want || (delivery.KindOf(err) == delivery.Permanent) != c.permanent {
-				t.Errorf("got %v, permanent %t", err, delivery.KindOf(err) == delivery.Permanent)
+			if err == nil || err.Error() != c.want || isPermanent(err) != c.permanent {
+				t.Errorf("got %v, permanent %t", err, isPermanent(err))
 			}
 			testkit.Must(t, sender.Send(t.Context(), message()))
 			s.only(t)
@@ -84,7 +88,8 @@ func TestFailuresOfTheRelay(t *testing.T) {
 	}{
 		{"shutdown", reply(421, "bye"), delivery.Relay},
 		{"greylisting", reply(450, "try later"), delivery.Again},
-		{"unknown recipient", reply(550, "no such user"), delivery.Permanent},
+		{"unknown recipient", reply(550, "no such user"), delivery.Bounced},
+		{"refused recipient", reply(553, "not here"), delivery.Permanent},
 	} {
 		s := start(t, func(_ *smtp.Server, s *server) { s.rcpt = replies(c.rcpt) })
 		if got := delivery.KindOf(s.sender(t).Send(t.Context(), message())); got != c.want {

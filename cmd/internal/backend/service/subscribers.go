@@ -38,6 +38,7 @@ type Subscriber struct {
 	CreatedAt                        time.Time
 	ConfirmedAt                      time.Time // zero while the subscription is not confirmed
 	Waiting, Dead                    int       // numbers of its deliveries
+	Note                             string    // why it is stopped; "" if it is not
 }
 
 // NewSubscriber is the input of AddSubscriber.
@@ -69,10 +70,12 @@ type AddedSubscriber struct {
 	Secret string
 	// AskedAgain means that the address was already subscribed but not confirmed, and gets another request to confirm.
 	AskedAgain bool
+	// Restarted means that the address was stopped after hard bounces, and gets messages again.
+	Restarted bool
 }
 
 // AddSubscriber subscribes an address to a status page. Webhooks are confirmed at once. The owner of an email address is asked to confirm,
-// and asked again if the address is added again unconfirmed, but not within ten minutes. Any other address that the page already has is an
+// and asked again if the address is added again unconfirmed, but not within ten minutes. An address that was stopped is restarted. Any other address that the page already has is an
 // error, and an unknown page is ErrNotFound.
 func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added AddedSubscriber, err error) {
 	if err := n.Check(); err != nil {
@@ -92,6 +95,10 @@ func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added Add
 		}
 		if err != nil {
 			return fmt.Errorf("look for the address: %w", err)
+		}
+		if existing.StoppedAt != nil {
+			added = AddedSubscriber{ID: existing.ID, Restarted: true}
+			return b.restart(ctx, q, existing)
 		}
 		added = AddedSubscriber{ID: existing.ID, AskedAgain: true}
 		return b.askAgain(ctx, q, existing, n)
@@ -158,6 +165,23 @@ func (b *Backend) askAgain(ctx context.Context, q *query.Queries, row query.Subs
 		return fmt.Errorf("restart the time to confirm: %w", err)
 	}
 	return b.askToConfirm(ctx, q, row.ID)
+}
+
+// restart ends the stop of a subscriber, and asks the owner to confirm if that has not happened.
+func (b *Backend) restart(ctx context.Context, q *query.Queries, row query.Subscriber) error {
+	now, err := audit.TimeOfWrite(ctx, q, b.clock, row.TeamID)
+	if err != nil {
+		return err
+	}
+	if err := q.RestartSubscriberAnyTeam(ctx, row.ID); err != nil {
+		return fmt.Errorf("restart the subscriber: %w", err)
+	}
+	if row.ConfirmedAt == nil {
+		if err := b.askToConfirm(ctx, q, row.ID); err != nil {
+			return err
+		}
+	}
+	return audit.ServiceAction(row.TeamID, subscriberAdded, row.ID, now).Record(ctx, q)
 }
 
 func (b *Backend) askToConfirm(ctx context.Context, q *query.Queries, subscriber string) error {
@@ -267,7 +291,7 @@ func subscriber(row query.ListSubscribersAnyTeamRow) Subscriber {
 	return Subscriber{
 		ID: s.ID, TeamID: s.TeamID, PageID: s.StatusPageID, PageHostname: row.UniqueHostname, Channel: s.Channel, Address: s.Address,
 		CreatedAt: time.Unix(0, s.CreatedAt).UTC(), ConfirmedAt: optionalTime(s.ConfirmedAt),
-		Waiting: int(row.Waiting), Dead: int(row.Dead),
+		Waiting: int(row.Waiting), Dead: int(row.Dead), Note: s.Note,
 	}
 }
 

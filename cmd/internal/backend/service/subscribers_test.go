@@ -247,3 +247,23 @@ func TestFailedAuditEntriesUndoChangesOfSubscribers(t *testing.T) {
 		t.Errorf("changed from %q to %q", before, after)
 	}
 }
+
+// An address that was stopped after hard bounces gets messages again once it is added again.
+func TestStoppedAddressIsRestarted(t *testing.T) {
+	s, own := startTeam(t)
+	n := emailOf(own)
+	n.Confirmed = true
+	id := s.add(n).ID
+	s.exec("UPDATE subscribers SET stopped_at = 1, bounces = 3, note = 'stopped after 3 hard bounces' WHERE id = ?", id)
+	if note := s.subscribers()[0].Note; note != "stopped after 3 hard bounces" {
+		t.Errorf("note %q", note)
+	}
+	if again := s.add(n); again.ID != id || !again.Restarted || again.AskedAgain {
+		t.Errorf("%+v", again)
+	}
+	var restarted bool
+	testkit.Must(t, s.file().QueryRow("SELECT stopped_at IS NULL AND bounces = 0 AND note = '' FROM subscribers").Scan(&restarted))
+	if got := s.audited(own.id, id); !restarted || got != "subscriber.added subscriber, subscriber.added subscriber" {
+		t.Errorf("restarted %t: %s", restarted, got)
+	}
+}

@@ -6,9 +6,10 @@ ORDER BY created_at, id
 LIMIT 1;
 
 -- name: ListConfirmedSubscribersAfterAnyTeam :many
--- Those that were confirmed before the notification. Both times are in the order of the writes of the team.
+-- Those that are not stopped, and were confirmed before the notification. Both times are in the order of the writes of the team.
 SELECT id, channel, address FROM subscribers
 WHERE status_page_id = sqlc.arg(status_page_id) AND id > sqlc.arg(after) AND confirmed_at <= sqlc.arg(notified_at)
+  AND stopped_at IS NULL
 ORDER BY id
 LIMIT sqlc.arg(page_size);
 
@@ -70,6 +71,24 @@ WHERE due_at IS NULL AND sequence = (
     WHERE d.subscriber_id = sqlc.arg(subscriber_id) AND d.state = 'waiting'
     ORDER BY d.sequence
     LIMIT 1);
+
+-- name: CountBounceAnyTeam :one
+UPDATE subscribers SET bounces = bounces + 1
+WHERE id = sqlc.arg(id)
+RETURNING bounces;
+
+-- name: ResetBouncesAnyTeam :exec
+UPDATE subscribers SET bounces = 0
+WHERE id = sqlc.arg(id) AND bounces > 0;
+
+-- name: StopSubscriberAnyTeam :execrows
+UPDATE subscribers SET stopped_at = sqlc.arg(stopped_at), note = sqlc.arg(note)
+WHERE id = sqlc.arg(id) AND stopped_at IS NULL;
+
+-- name: EndWaitingDeliveriesAnyTeam :exec
+-- The messages to a subscriber that is stopped are dead letters.
+UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = sqlc.arg(now), last_error = sqlc.arg(last_error)
+WHERE subscriber_id = sqlc.arg(subscriber_id) AND state = 'waiting';
 
 -- name: DeleteSubscriberAnyTeam :execrows
 -- Its deliveries are deleted with it.

@@ -26,6 +26,10 @@ LEFT JOIN (
 WHERE CAST(sqlc.arg(status_page_id) AS TEXT) = '' OR s.status_page_id = CAST(sqlc.arg(status_page_id) AS TEXT)
 ORDER BY p.unique_hostname, s.created_at, s.id;
 
+-- name: RestartSubscriberAnyTeam :exec
+UPDATE subscribers SET stopped_at = NULL, bounces = 0, note = ''
+WHERE id = sqlc.arg(id);
+
 -- name: SetSubscriberCreatedAnyTeam :exec
 UPDATE subscribers SET created_at = sqlc.arg(created_at)
 WHERE id = sqlc.arg(id);

@@ -30,6 +30,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.countActionsStmt, err = db.PrepareContext(ctx, countActions); err != nil {
 		return nil, fmt.Errorf("error preparing query CountActions: %w", err)
 	}
+	if q.countBounceAnyTeamStmt, err = db.PrepareContext(ctx, countBounceAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query CountBounceAnyTeam: %w", err)
+	}
 	if q.countDeadLettersAnyTeamStmt, err = db.PrepareContext(ctx, countDeadLettersAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query CountDeadLettersAnyTeam: %w", err)
 	}
@@ -77,6 +80,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.deleteSubscriberAnyTeamStmt, err = db.PrepareContext(ctx, deleteSubscriberAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteSubscriberAnyTeam: %w", err)
+	}
+	if q.endWaitingDeliveriesAnyTeamStmt, err = db.PrepareContext(ctx, endWaitingDeliveriesAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query EndWaitingDeliveriesAnyTeam: %w", err)
 	}
 	if q.fastestCheckAnyTeamStmt, err = db.PrepareContext(ctx, fastestCheckAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query FastestCheckAnyTeam: %w", err)
@@ -351,8 +357,14 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.nextNotificationAnyTeamStmt, err = db.PrepareContext(ctx, nextNotificationAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query NextNotificationAnyTeam: %w", err)
 	}
+	if q.resetBouncesAnyTeamStmt, err = db.PrepareContext(ctx, resetBouncesAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ResetBouncesAnyTeam: %w", err)
+	}
 	if q.resolveTokenAnyTeamStmt, err = db.PrepareContext(ctx, resolveTokenAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query ResolveTokenAnyTeam: %w", err)
+	}
+	if q.restartSubscriberAnyTeamStmt, err = db.PrepareContext(ctx, restartSubscriberAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query RestartSubscriberAnyTeam: %w", err)
 	}
 	if q.retryDeliveryAnyTeamStmt, err = db.PrepareContext(ctx, retryDeliveryAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query RetryDeliveryAnyTeam: %w", err)
@@ -411,6 +423,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.statusPageExistsStmt, err = db.PrepareContext(ctx, statusPageExists); err != nil {
 		return nil, fmt.Errorf("error preparing query StatusPageExists: %w", err)
 	}
+	if q.stopSubscriberAnyTeamStmt, err = db.PrepareContext(ctx, stopSubscriberAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query StopSubscriberAnyTeam: %w", err)
+	}
 	return &q, nil
 }
 
@@ -424,6 +439,11 @@ func (q *Queries) Close() error {
 	if q.countActionsStmt != nil {
 		if cerr := q.countActionsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countActionsStmt: %w", cerr)
+		}
+	}
+	if q.countBounceAnyTeamStmt != nil {
+		if cerr := q.countBounceAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing countBounceAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.countDeadLettersAnyTeamStmt != nil {
@@ -504,6 +524,11 @@ func (q *Queries) Close() error {
 	if q.deleteSubscriberAnyTeamStmt != nil {
 		if cerr := q.deleteSubscriberAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing deleteSubscriberAnyTeamStmt: %w", cerr)
+		}
+	}
+	if q.endWaitingDeliveriesAnyTeamStmt != nil {
+		if cerr := q.endWaitingDeliveriesAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing endWaitingDeliveriesAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.fastestCheckAnyTeamStmt != nil {
@@ -961,9 +986,19 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing nextNotificationAnyTeamStmt: %w", cerr)
 		}
 	}
+	if q.resetBouncesAnyTeamStmt != nil {
+		if cerr := q.resetBouncesAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing resetBouncesAnyTeamStmt: %w", cerr)
+		}
+	}
 	if q.resolveTokenAnyTeamStmt != nil {
 		if cerr := q.resolveTokenAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing resolveTokenAnyTeamStmt: %w", cerr)
+		}
+	}
+	if q.restartSubscriberAnyTeamStmt != nil {
+		if cerr := q.restartSubscriberAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing restartSubscriberAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.retryDeliveryAnyTeamStmt != nil {
@@ -1061,6 +1096,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing statusPageExistsStmt: %w", cerr)
 		}
 	}
+	if q.stopSubscriberAnyTeamStmt != nil {
+		if cerr := q.stopSubscriberAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing stopSubscriberAnyTeamStmt: %w", cerr)
+		}
+	}
 	return err
 }
 
@@ -1102,6 +1142,7 @@ type Queries struct {
 	tx                                       *sql.Tx
 	confirmSubscriberAnyTeamStmt             *sql.Stmt
 	countActionsStmt                         *sql.Stmt
+	countBounceAnyTeamStmt                   *sql.Stmt
 	countDeadLettersAnyTeamStmt              *sql.Stmt
 	countMonitorChecksStmt                   *sql.Stmt
 	countOpenIncidentsStmt                   *sql.Stmt
@@ -1118,6 +1159,7 @@ type Queries struct {
 	deleteRolledUpMetricsAnyTeamStmt         *sql.Stmt
 	deleteServerCommandsStmt                 *sql.Stmt
 	deleteSubscriberAnyTeamStmt              *sql.Stmt
+	endWaitingDeliveriesAnyTeamStmt          *sql.Stmt
 	fastestCheckAnyTeamStmt                  *sql.Stmt
 	findStatusPageAnyTeamStmt                *sql.Stmt
 	firstWaitingDeliveryAnyTeamStmt          *sql.Stmt
@@ -1209,7 +1251,9 @@ type Queries struct {
 	monitorExistsStmt                        *sql.Stmt
 	nextActionStmt                           *sql.Stmt
 	nextNotificationAnyTeamStmt              *sql.Stmt
+	resetBouncesAnyTeamStmt                  *sql.Stmt
 	resolveTokenAnyTeamStmt                  *sql.Stmt
+	restartSubscriberAnyTeamStmt             *sql.Stmt
 	retryDeliveryAnyTeamStmt                 *sql.Stmt
 	serverExistsStmt                         *sql.Stmt
 	setClockRunsAheadStmt                    *sql.Stmt
@@ -1229,6 +1273,7 @@ type Queries struct {
 	setTeamPlanStmt                          *sql.Stmt
 	setTokenRevokedAnyTeamStmt               *sql.Stmt
 	statusPageExistsStmt                     *sql.Stmt
+	stopSubscriberAnyTeamStmt                *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
@@ -1237,6 +1282,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		tx:                                       tx,
 		confirmSubscriberAnyTeamStmt:             q.confirmSubscriberAnyTeamStmt,
 		countActionsStmt:                         q.countActionsStmt,
+		countBounceAnyTeamStmt:                   q.countBounceAnyTeamStmt,
 		countDeadLettersAnyTeamStmt:              q.countDeadLettersAnyTeamStmt,
 		countMonitorChecksStmt:                   q.countMonitorChecksStmt,
 		countOpenIncidentsStmt:                   q.countOpenIncidentsStmt,
@@ -1253,6 +1299,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		deleteRolledUpMetricsAnyTeamStmt:         q.deleteRolledUpMetricsAnyTeamStmt,
 		deleteServerCommandsStmt:                 q.deleteServerCommandsStmt,
 		deleteSubscriberAnyTeamStmt:              q.deleteSubscriberAnyTeamStmt,
+		endWaitingDeliveriesAnyTeamStmt:          q.endWaitingDeliveriesAnyTeamStmt,
 		fastestCheckAnyTeamStmt:                  q.fastestCheckAnyTeamStmt,
 		findStatusPageAnyTeamStmt:                q.findStatusPageAnyTeamStmt,
 		firstWaitingDeliveryAnyTeamStmt:          q.firstWaitingDeliveryAnyTeamStmt,
@@ -1344,7 +1391,9 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		monitorExistsStmt:                        q.monitorExistsStmt,
 		nextActionStmt:                           q.nextActionStmt,
 		nextNotificationAnyTeamStmt:              q.nextNotificationAnyTeamStmt,
+		resetBouncesAnyTeamStmt:                  q.resetBouncesAnyTeamStmt,
 		resolveTokenAnyTeamStmt:                  q.resolveTokenAnyTeamStmt,
+		restartSubscriberAnyTeamStmt:             q.restartSubscriberAnyTeamStmt,
 		retryDeliveryAnyTeamStmt:                 q.retryDeliveryAnyTeamStmt,
 		serverExistsStmt:                         q.serverExistsStmt,
 		setClockRunsAheadStmt:                    q.setClockRunsAheadStmt,
@@ -1364,5 +1413,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setTeamPlanStmt:                          q.setTeamPlanStmt,
 		setTokenRevokedAnyTeamStmt:               q.setTokenRevokedAnyTeamStmt,
 		statusPageExistsStmt:                     q.statusPageExistsStmt,
+		stopSubscriberAnyTeamStmt:                q.stopSubscriberAnyTeamStmt,
 	}
 }

@@ -9,6 +9,19 @@ import (
 	"context"
 )
 
+const countBounceAnyTeam = `-- name: CountBounceAnyTeam :one
+UPDATE subscribers SET bounces = bounces + 1
+WHERE id = ?1
+RETURNING bounces
+`
+
+func (q *Queries) CountBounceAnyTeam(ctx context.Context, id string) (int64, error) {
+	row := q.queryRow(ctx, q.countBounceAnyTeamStmt, countBounceAnyTeam, id)
+	var bounces int64
+	err := row.Scan(&bounces)
+	return bounces, err
+}
+
 const countDeadLettersAnyTeam = `-- name: CountDeadLettersAnyTeam :many
 SELECT channel, count(*) AS number FROM deliveries
 WHERE state = 'dead' AND state <> 'waiting'
@@ -92,8 +105,25 @@ func (q *Queries) DeleteSubscriberAnyTeam(ctx context.Context, id string) (int64
 	return result.RowsAffected()
 }
 
+const endWaitingDeliveriesAnyTeam = `-- name: EndWaitingDeliveriesAnyTeam :exec
+UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = ?1, last_error = ?2
+WHERE subscriber_id = ?3 AND state = 'waiting'
+`
+
+type EndWaitingDeliveriesAnyTeamParams struct {
+	Now          *int64
+	LastError    string
+	SubscriberID string
+}
+
+// The messages to a subscriber that is stopped are dead letters.
+func (q *Queries) EndWaitingDeliveriesAnyTeam(ctx context.Context, arg EndWaitingDeliveriesAnyTeamParams) error {
+	_, err := q.exec(ctx, q.endWaitingDeliveriesAnyTeamStmt, endWaitingDeliveriesAnyTeam, arg.Now, arg.LastError, arg.SubscriberID)
+	return err
+}
+
 const getDueDeliveryAnyTeam = `-- name: GetDueDeliveryAnyTeam :one
-SELECT d.sequence, d.id, d.subscriber_id, d.channel, d.receiver, d.notification_id, d.state, d.attempts, d.due_at, d.created_at, d.finished_at, d.last_error, s.id, s.team_id, s.status_page_id, s.channel, s.address, s.link_token, s.secret, s.previous_secret, s.previous_secret_until, s.created_at, s.confirmed_at, p.id, p.team_id, p.name, p.unique_hostname, p.slug, p.visibility, p.primary_color, p.description, p.suspended, p.created_at
+SELECT d.sequence, d.id, d.subscriber_id, d.channel, d.receiver, d.notification_id, d.state, d.attempts, d.due_at, d.created_at, d.finished_at, d.last_error, s.id, s.team_id, s.status_page_id, s.channel, s.address, s.link_token, s.secret, s.previous_secret, s.previous_secret_until, s.created_at, s.confirmed_at, s.bounces, s.stopped_at, s.note, p.id, p.team_id, p.name, p.unique_hostname, p.slug, p.visibility, p.primary_color, p.description, p.suspended, p.created_at
 FROM deliveries d
 JOIN subscribers s ON s.id = d.subscriber_id
 JOIN status_pages p ON p.id = s.status_page_id
@@ -133,6 +163,9 @@ func (q *Queries) GetDueDeliveryAnyTeam(ctx context.Context, sequence int64) (Ge
 		&i.Subscriber.PreviousSecretUntil,
 		&i.Subscriber.CreatedAt,
 		&i.Subscriber.ConfirmedAt,
+		&i.Subscriber.Bounces,
+		&i.Subscriber.StoppedAt,
+		&i.Subscriber.Note,
 		&i.StatusPage.ID,
 		&i.StatusPage.TeamID,
 		&i.StatusPage.Name,
@@ -271,6 +304,7 @@ func (q *Queries) ListAffectedComponents(ctx context.Context, arg ListAffectedCo
 const listConfirmedSubscribersAfterAnyTeam = `-- name: ListConfirmedSubscribersAfterAnyTeam :many
 SELECT id, channel, address FROM subscribers
 WHERE status_page_id = ?1 AND id > ?2 AND confirmed_at <= ?3
+  AND stopped_at IS NULL
 ORDER BY id
 LIMIT ?4
 `
@@ -288,7 +322,7 @@ type ListConfirmedSubscribersAfterAnyTeamRow struct {
 	Address string
 }
 
-// Those that were confirmed before the notification. Both times are in the order of the writes of the team.
+// Those that are not stopped, and were confirmed before the notification. Both times are in the order of the writes of the team.
 func (q *Queries) ListConfirmedSubscribersAfterAnyTeam(ctx context.Context, arg ListConfirmedSubscribersAfterAnyTeamParams) ([]ListConfirmedSubscribersAfterAnyTeamRow, error) {
 	rows, err := q.query(ctx, q.listConfirmedSubscribersAfterAnyTeamStmt, listConfirmedSubscribersAfterAnyTeam,
 		arg.StatusPageID,
@@ -396,6 +430,16 @@ func (q *Queries) NextNotificationAnyTeam(ctx context.Context) (Notification, er
 	return i, err
 }
 
+const resetBouncesAnyTeam = `-- name: ResetBouncesAnyTeam :exec
+UPDATE subscribers SET bounces = 0
+WHERE id = ?1 AND bounces > 0
+`
+
+func (q *Queries) ResetBouncesAnyTeam(ctx context.Context, id string) error {
+	_, err := q.exec(ctx, q.resetBouncesAnyTeamStmt, resetBouncesAnyTeam, id)
+	return err
+}
+
 const setDeliveryFailedAnyTeam = `-- name: SetDeliveryFailedAnyTeam :exec
 UPDATE deliveries SET attempts = attempts + 1, last_error = ?1, due_at = ?2
 WHERE sequence = ?3 AND state = 'waiting'
@@ -472,4 +516,23 @@ type SetNotificationExpandedAnyTeamParams struct {
 func (q *Queries) SetNotificationExpandedAnyTeam(ctx context.Context, arg SetNotificationExpandedAnyTeamParams) error {
 	_, err := q.exec(ctx, q.setNotificationExpandedAnyTeamStmt, setNotificationExpandedAnyTeam, arg.ExpandedTo, arg.ExpandedAt, arg.ID)
 	return err
+}
+
+const stopSubscriberAnyTeam = `-- name: StopSubscriberAnyTeam :execrows
+UPDATE subscribers SET stopped_at = ?1, note = ?2
+WHERE id = ?3 AND stopped_at IS NULL
+`
+
+type StopSubscriberAnyTeamParams struct {
+	StoppedAt *int64
+	Note      string
+	ID        string
+}
+
+func (q *Queries) StopSubscriberAnyTeam(ctx context.Context, arg StopSubscriberAnyTeamParams) (int64, error) {
+	result, err := q.exec(ctx, q.stopSubscriberAnyTeamStmt, stopSubscriberAnyTeam, arg.StoppedAt, arg.Note, arg.ID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }

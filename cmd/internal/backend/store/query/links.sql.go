@@ -25,7 +25,7 @@ func (q *Queries) ConfirmSubscriberAnyTeam(ctx context.Context, arg ConfirmSubsc
 }
 
 const getSubscriberByLinkTokenAnyTeam = `-- name: GetSubscriberByLinkTokenAnyTeam :one
-SELECT s.id, s.team_id, s.status_page_id, s.channel, s.address, s.link_token, s.secret, s.previous_secret, s.previous_secret_until, s.created_at, s.confirmed_at, p.name AS page_name
+SELECT s.id, s.team_id, s.status_page_id, s.channel, s.address, s.link_token, s.secret, s.previous_secret, s.previous_secret_until, s.created_at, s.confirmed_at, s.bounces, s.stopped_at, s.note, p.name AS page_name
 FROM subscribers s
 JOIN status_pages p ON p.id = s.status_page_id
 WHERE s.link_token = ?1 AND s.channel = 'email'
@@ -52,6 +52,9 @@ func (q *Queries) GetSubscriberByLinkTokenAnyTeam(ctx context.Context, linkToken
 		&i.Subscriber.PreviousSecretUntil,
 		&i.Subscriber.CreatedAt,
 		&i.Subscriber.ConfirmedAt,
+		&i.Subscriber.Bounces,
+		&i.Subscriber.StoppedAt,
+		&i.Subscriber.Note,
 		&i.PageName,
 	)
 	return i, err

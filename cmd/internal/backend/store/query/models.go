@@ -232,6 +232,9 @@ type Subscriber struct {
 	PreviousSecretUntil *int64
 	CreatedAt           int64
 	ConfirmedAt         *int64
+	Bounces             int64
+	StoppedAt           *int64
+	Note                string
 }
 
 type Team struct {

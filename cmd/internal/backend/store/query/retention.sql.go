@@ -231,7 +231,7 @@ func (q *Queries) InsertMetricHourAnyTeam(ctx context.Context, arg InsertMetricH
 }
 
 const listExpiredSubscribersAnyTeam = `-- name: ListExpiredSubscribersAnyTeam :many
-SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at FROM subscribers
+SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at, bounces, stopped_at, note FROM subscribers
 WHERE confirmed_at IS NULL AND created_at < ?1
 LIMIT ?2
 `
@@ -262,6 +262,9 @@ func (q *Queries) ListExpiredSubscribersAnyTeam(ctx context.Context, arg ListExp
 			&i.PreviousSecretUntil,
 			&i.CreatedAt,
 			&i.ConfirmedAt,
+			&i.Bounces,
+			&i.StoppedAt,
+			&i.Note,
 		); err != nil {
 			return nil, err
 		}

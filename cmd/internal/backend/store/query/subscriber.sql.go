@@ -106,7 +106,7 @@ func (q *Queries) GetLastConfirmationAnyTeam(ctx context.Context, subscriberID s
 }
 
 const getSubscriberAnyTeam = `-- name: GetSubscriberAnyTeam :one
-SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at FROM subscribers
+SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at, bounces, stopped_at, note FROM subscribers
 WHERE id = ?1
 `
 
@@ -125,12 +125,15 @@ func (q *Queries) GetSubscriberAnyTeam(ctx context.Context, id string) (Subscrib
 		&i.PreviousSecretUntil,
 		&i.CreatedAt,
 		&i.ConfirmedAt,
+		&i.Bounces,
+		&i.StoppedAt,
+		&i.Note,
 	)
 	return i, err
 }
 
 const getSubscriberByAddressAnyTeam = `-- name: GetSubscriberByAddressAnyTeam :one
-SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at FROM subscribers
+SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at, bounces, stopped_at, note FROM subscribers
 WHERE status_page_id = ?1 AND channel = ?2 AND address = ?3
 `
 
@@ -155,6 +158,9 @@ func (q *Queries) GetSubscriberByAddressAnyTeam(ctx context.Context, arg GetSubs
 		&i.PreviousSecretUntil,
 		&i.CreatedAt,
 		&i.ConfirmedAt,
+		&i.Bounces,
+		&i.StoppedAt,
+		&i.Note,
 	)
 	return i, err
 }
@@ -316,7 +322,7 @@ func (q *Queries) ListDeliveriesAnyTeam(ctx context.Context, arg ListDeliveriesA
 }
 
 const listSubscribersAnyTeam = `-- name: ListSubscribersAnyTeam :many
-SELECT s.id, s.team_id, s.status_page_id, s.channel, s.address, s.link_token, s.secret, s.previous_secret, s.previous_secret_until, s.created_at, s.confirmed_at, p.unique_hostname,
+SELECT s.id, s.team_id, s.status_page_id, s.channel, s.address, s.link_token, s.secret, s.previous_secret, s.previous_secret_until, s.created_at, s.confirmed_at, s.bounces, s.stopped_at, s.note, p.unique_hostname,
        CAST(coalesce(d.waiting, 0) AS INTEGER) AS waiting, CAST(coalesce(d.dead, 0) AS INTEGER) AS dead
 FROM subscribers s
 JOIN status_pages p ON p.id = s.status_page_id
@@ -359,6 +365,9 @@ func (q *Queries) ListSubscribersAnyTeam(ctx context.Context, statusPageID strin
 			&i.Subscriber.PreviousSecretUntil,
 			&i.Subscriber.CreatedAt,
 			&i.Subscriber.ConfirmedAt,
+			&i.Subscriber.Bounces,
+			&i.Subscriber.StoppedAt,
+			&i.Subscriber.Note,
 			&i.UniqueHostname,
 			&i.Waiting,
 			&i.Dead,
@@ -374,6 +383,16 @@ func (q *Queries) ListSubscribersAnyTeam(ctx context.Context, statusPageID strin
 		return nil, err
 	}
 	return items, nil
+}
+
+const restartSubscriberAnyTeam = `-- name: RestartSubscriberAnyTeam :exec
+UPDATE subscribers SET stopped_at = NULL, bounces = 0, note = ''
+WHERE id = ?1
+`
+
+func (q *Queries) RestartSubscriberAnyTeam(ctx context.Context, id string) error {
+	_, err := q.exec(ctx, q.restartSubscriberAnyTeamStmt, restartSubscriberAnyTeam, id)
+	return err
 }
 
 const retryDeliveryAnyTeam = `-- name: RetryDeliveryAnyTeam :exec
