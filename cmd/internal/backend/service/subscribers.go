@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"opsgate/cmd/internal/backend/audit"
@@ -63,6 +64,15 @@ func (n NewSubscriber) Check() error {
 	return fmt.Errorf("unknown channel %q: must be %s or %s", n.Channel, ChannelEmail, ChannelWebhook)
 }
 
+// normalisedAddress returns the form of a valid address that is stored, so that a page has it once. Mail servers that distinguish the case of
+// the part before the @ are not known.
+func (n NewSubscriber) normalisedAddress() string {
+	if n.Channel == ChannelWebhook {
+		return webhook.Normalise(n.Address)
+	}
+	return strings.ToLower(n.Address)
+}
+
 // AddedSubscriber is the result of AddSubscriber.
 type AddedSubscriber struct {
 	ID string
@@ -81,6 +91,7 @@ func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added Add
 	if err := n.Check(); err != nil {
 		return AddedSubscriber{}, err
 	}
+	n.Address = n.normalisedAddress()
 	err = b.store.Write(ctx, func(q *query.Queries) error {
 		page, err := findSubscribedPage(ctx, q, n.Page)
 		if err != nil {

@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -265,5 +266,28 @@ func TestStoppedAddressIsRestarted(t *testing.T) {
 	testkit.Must(t, s.file().QueryRow("SELECT stopped_at IS NULL AND bounces = 0 AND note = '' FROM subscribers").Scan(&restarted))
 	if got := s.audited(own.id, id); !restarted || got != "subscriber.added subscriber, subscriber.added subscriber" {
 		t.Errorf("restarted %t: %s", restarted, got)
+	}
+}
+
+func TestPageHasEachAddressOnceInAnyForm(t *testing.T) {
+	s, own := startTeam(t)
+	for _, forms := range [][]service.NewSubscriber{
+		{{Channel: "email", Address: "Ops@Customer.example", Confirmed: true}, {Channel: "email", Address: "ops@customer.EXAMPLE", Confirmed: true}},
+		{{Channel: "webhook", Address: "https://Hooks.example:443/Path"}, {Channel: "webhook", Address: "HTTPS://hooks.example/Path"}},
+	} {
+		for i := range forms {
+			forms[i].Page = own.page
+		}
+		s.add(forms[0])
+		if _, err := s.backend.AddSubscriber(t.Context(), forms[1]); err == nil || !strings.Contains(err.Error(), "already has this address") {
+			t.Errorf("%s: %v", forms[1].Channel, err)
+		}
+	}
+	var addresses []string
+	for _, subscriber := range s.subscribers() {
+		addresses = append(addresses, subscriber.Address)
+	}
+	if !slices.Equal(addresses, []string{"ops@customer.example", "https://hooks.example/Path"}) {
+		t.Errorf("%q", addresses)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/pressly/goose/v3"
@@ -53,4 +54,52 @@ func TestUpgradeKeepsRowsAndCausesNothing(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// An upgrade leaves each address of a page once, in the form of new ones: the first that is confirmed.
+func TestUpgradeMergesSubscribersOfOneAddress(t *testing.T) {
+	dir := t.TempDir()
+	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
+	testkit.Must(t, err)
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, os.DirFS("migrations"), goose.WithDisableGlobalRegistry(true))
+	testkit.Must(t, err)
+	_, err = provider.UpTo(t.Context(), 2)
+	testkit.Must(t, err)
+	_, err = db.Exec(rowsOfVersion2)
+	testkit.Must(t, err)
+	_, err = provider.UpTo(t.Context(), 4)
+	testkit.Must(t, err)
+	for i, row := range []struct {
+		channel, address string
+		confirmed        any
+	}{
+		{"email", "Ops@Customer.example", nil},
+		{"email", "ops@customer.example", 7},
+		{"email", "OPS@customer.example", 8},
+		{"webhook", "https://Hooks.example:443/Path?A", 1},
+		{"webhook", "https://hooks.example/Path?A", 2},
+		{"webhook", "https://hooks.example/path?A", 3},
+		{"webhook", "https://Other.example?Key=/A", 4},
+		{"webhook", "http://Local.example:80", 5},
+	} {
+		_, err = db.Exec("INSERT INTO subscribers (id, team_id, status_page_id, channel, address, link_token, created_at, confirmed_at) "+
+			"VALUES (?1, 'team', 'page', ?2, ?3, ?1, 1, ?4)", i, row.channel, row.address, row.confirmed)
+		testkit.Must(t, err)
+	}
+	testkit.Must(t, db.Close())
+	var got []string
+	testkit.Must(t, open(t, dir).Read(t.Context(), func(q *query.Queries) error {
+		rows, err := q.ListSubscribersAnyTeam(t.Context(), "page")
+		for _, row := range rows {
+			got = append(got, row.Subscriber.ID+" "+row.Subscriber.Address)
+		}
+		return err
+	}))
+	want := []string{
+		"1 ops@customer.example", "3 https://hooks.example/Path?A", "5 https://hooks.example/path?A", "6 https://other.example?Key=/A",
+		"7 http://local.example",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
 }

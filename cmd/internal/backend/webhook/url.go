@@ -53,6 +53,19 @@ func (p policy) checkURL(text string) error {
 	return nil
 }
 
+// Normalise returns a valid URL with scheme and host in lower case and without the default port. The rest is left as it is: receivers may
+// distinguish all of it.
+func Normalise(text string) string {
+	scheme, rest, _ := strings.Cut(text, "://")
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	scheme, host := strings.ToLower(scheme), strings.ToLower(rest[:end])
+	host = strings.TrimSuffix(host, map[string]string{"https": ":443", "http": ":80"}[scheme])
+	return scheme + "://" + host + rest[end:]
+}
+
 // port returns the port that the URL addresses; 0 if it is not a decimal number of the range without leading zeros.
 func port(u *url.URL) uint16 {
 	if u.Port() == "" {

@@ -75,3 +75,17 @@ func TestCheckURL(t *testing.T) {
 		}
 	}
 }
+
+func TestNormalise(t *testing.T) {
+	for text, want := range map[string]string{
+		"HTTPS://Hooks.Example:443/Path?Key=A": "https://hooks.example/Path?Key=A",
+		"https://hooks.example?Key=A":          "https://hooks.example?Key=A",
+		"http://Hooks.Example:80":              "http://hooks.example",
+		"http://127.0.0.1:443/":                "http://127.0.0.1:443/",
+		"https://hooks.example/a:443":          "https://hooks.example/a:443",
+	} {
+		if got := webhook.Normalise(text); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
