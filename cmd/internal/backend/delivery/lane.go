@@ -28,7 +28,8 @@ type claim struct {
 	lane *lane
 }
 
-// A relay is the server that all messages of a channel go through. While it fails, the channel pauses, and then makes one attempt at a time.
+// A relay is the server that all messages of a channel go through. While it fails, the channel pauses, and then makes one attempt at a
+// time.
 type relay struct {
 	failures int64 // in a row
 	until    int64 // the end of the pause

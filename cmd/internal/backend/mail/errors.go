@@ -34,9 +34,9 @@ func (e stepError) Error() string {
 // noMailbox is the code of the reply to a recipient that does not exist.
 const noMailbox = 550
 
-// kind returns Permanent or Bounced if the server will not accept the message at a further attempt either, and Relay if it accepts no message at all:
-// there is no session, or it refuses the sender for now, or shuts down. Replies that ask for authentication (RFC 4954) are about the
-// operator's settings.
+// kind returns Permanent or Bounced if the server will not accept the message at a further attempt either, and Relay if it accepts no
+// message at all: there is no session, or it refuses the sender for now, or shuts down. Replies that ask for authentication (RFC 4954) are
+// about the operator's settings.
 func (e stepError) kind() delivery.Kind {
 	reply, ok := errors.AsType[*textproto.Error](e.err)
 	switch e.step {

@@ -202,8 +202,8 @@ func (p postedUpdate) write(ctx context.Context, q *query.Queries) (query.Incide
 	return update, done.Record(ctx, q)
 }
 
-// notifySubscribers puts a notification into the outbox if the incident is on a status page. A suppressed notification is marked; those of a
-// suspended page are, so that nothing is sent late when it is resumed.
+// notifySubscribers puts a notification into the outbox if the incident is on a status page. A suppressed notification is marked; those of
+// a suspended page are, so that nothing is sent late when it is resumed.
 func (p postedUpdate) notifySubscribers(ctx context.Context, q *query.Queries, update query.IncidentUpdate) error {
 	if p.incident.StatusPageID == nil {
 		return nil

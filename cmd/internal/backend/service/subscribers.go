@@ -64,8 +64,8 @@ func (n NewSubscriber) Check() error {
 	return fmt.Errorf("unknown channel %q: must be %s or %s", n.Channel, ChannelEmail, ChannelWebhook)
 }
 
-// normalisedAddress returns the form of a valid address that is stored, so that a page has it once. Mail servers that distinguish the case of
-// the part before the @ are not known.
+// normalisedAddress returns the form of a valid address that is stored, so that a page has it once. No common mail server distinguishes the
+// case of the part before the @.
 func (n NewSubscriber) normalisedAddress() string {
 	if n.Channel == ChannelWebhook {
 		return webhook.Normalise(n.Address)
@@ -85,8 +85,8 @@ type AddedSubscriber struct {
 }
 
 // AddSubscriber subscribes an address to a status page. Webhooks are confirmed at once. The owner of an email address is asked to confirm,
-// and asked again if the address is added again unconfirmed, but not within ten minutes. An address that was stopped is restarted. Any other address that the page already has is an
-// error, and an unknown page is ErrNotFound.
+// and asked again if the address is added again unconfirmed, but not within ten minutes. An address that was stopped is restarted. Any
+// other address that the page already has is an error, and an unknown page is ErrNotFound.
 func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added AddedSubscriber, err error) {
 	if err := n.Check(); err != nil {
 		return AddedSubscriber{}, err

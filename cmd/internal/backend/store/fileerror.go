@@ -30,8 +30,11 @@ func (e *FileError) Unwrap() error { return e.err }
 func fileErrors() map[int]FileError {
 	damaged := FileError{Damaged: true, problem: "damaged database", next: "stop all servers on it, and restore the last backup"}
 	return map[int]FileError{
-		8:  {problem: "no right to write to", next: "give the user of this program the rights to the file and its directory"},
-		10: {problem: "the file system failed to read or write", next: "look for errors of the disk in the system's log, then run opsbackend verify"},
+		8: {problem: "no right to write to", next: "give the user of this program the rights to the file and its directory"},
+		10: {
+			problem: "the file system failed to read or write",
+			next:    "look for errors of the disk in the system's log, then run opsbackend verify",
+		},
 		11: damaged,
 		13: {Full: true, problem: "no space to write to", next: "free space on its file system, then writes work again; reads do now"},
 		14: {problem: "cannot open", next: "check that the directory exists and that the user of this program may read and write in it"},

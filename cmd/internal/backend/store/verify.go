@@ -61,7 +61,8 @@ func appendTexts(list []string, rows *sql.Rows) ([]string, error) {
 func futureTimes() []struct{ table, column, team string } {
 	return []struct{ table, column, team string }{
 		{"audit_entries", "created_at", "audit_entries.team_id"},
-		{"incidents", "started_at", "incidents.team_id"}, {"incidents", "created_at", "incidents.team_id"}, {"incidents", "resolved_at", "incidents.team_id"},
+		{"incidents", "started_at", "incidents.team_id"}, {"incidents", "created_at", "incidents.team_id"},
+		{"incidents", "resolved_at", "incidents.team_id"},
 		{"incident_updates", "created_at", "incident_updates.team_id"},
 		{"notifications", "created_at", "notifications.team_id"}, {"notifications", "expanded_at", "notifications.team_id"},
 		{"idempotency_keys", "created_at", "idempotency_keys.team_id"},
@@ -101,7 +102,8 @@ func (s *Store) RepairTimes(ctx context.Context, now time.Time) (changed int64, 
 	execute("CREATE UNIQUE INDEX temp.repaired_times ON repaired (team_id, at)")
 	changed = 0
 	for _, t := range futureTimes() {
-		execute("UPDATE " + t.table + " SET " + t.column + " = r.present FROM repaired r WHERE r.team_id = " + t.team + " AND r.at = " + t.table + "." + t.column)
+		execute(fmt.Sprintf("UPDATE %[1]s SET %[2]s = r.present FROM repaired r WHERE r.team_id = %[3]s AND r.at = %[1]s.%[2]s",
+			t.table, t.column, t.team))
 	}
 	execute("UPDATE deliveries SET due_at = ?1 WHERE due_at > ?1 + 24 * 3600000000000", now.UnixNano())
 	execute("UPDATE deliveries SET created_at = ?1 WHERE created_at > ?1 + 24 * 3600000000000", now.UnixNano())
