@@ -3,9 +3,11 @@ package delivery_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,6 +16,8 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/test/testkit"
 )
 
 // A steppedClock has the time that a test sets.
@@ -249,6 +253,24 @@ func TestHardBouncesStopASubscriber(t *testing.T) {
 		}
 		if n := f.count("audit_entries WHERE action_type = 'subscriber.stopped' AND resource_id = 'a'"); n != 1 {
 			t.Errorf("%d audit entries", n)
+		}
+	})
+}
+
+func TestFailureOfTheDatabaseIsLoggedOnceAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
+		var log bytes.Buffer
+		r := f.start(delivery.Options{Senders: webhooks(&recorder{}), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		pass(2 * time.Second)
+		file, err := sql.Open("sqlite", "file:"+filepath.Join(f.dir, store.FileName))
+		testkit.Must(t, err)
+		_, err = file.ExecContext(t.Context(), "ALTER TABLE deliveries RENAME TO lost")
+		testkit.Must(t, errors.Join(err, file.Close()))
+		pass(90 * time.Second)
+		r.end(t)
+		if n := strings.Count(log.String(), "looking for due deliveries failed"); n != 2 {
+			t.Errorf("%d lines:\n%s", n, log.String())
 		}
 	})
 }

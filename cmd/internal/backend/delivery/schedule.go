@@ -32,6 +32,8 @@ type scheduler struct {
 	// wake is closed after a write of this process; expand is whether there may be a notification.
 	wake   <-chan struct{}
 	expand bool
+
+	reported int64 // when a failure of the database was logged
 }
 
 // schedule expands notifications and sends due deliveries until ctx ends and all attempts have ended and their results are written.
@@ -75,8 +77,8 @@ func (d *Dispatcher) schedule(ctx, work context.Context) {
 func (s *scheduler) run(ctx, attempts context.Context) {
 	s.step.Reset(paceInterval)
 	expanded := s.expand && s.expandNext(ctx)
-	if err := s.read(ctx); err != nil && ctx.Err() == nil {
-		s.options.Logger.ErrorContext(ctx, "looking for due deliveries failed", "cause", err)
+	if err := s.read(ctx); err != nil {
+		s.report(ctx, "looking for due deliveries failed", err)
 	}
 	s.quota = paceBatch
 	if s.idle = !s.start(attempts) && !expanded; s.idle {
@@ -92,11 +94,19 @@ func (s *scheduler) resume() {
 	}
 }
 
+// report logs a failure of the database, at most once a minute: it is met again every second.
+func (s *scheduler) report(ctx context.Context, text string, err error) {
+	if now := s.now(); ctx.Err() == nil && (s.reported == 0 || now-s.reported >= time.Minute.Nanoseconds()) {
+		s.reported = now
+		s.options.Logger.ErrorContext(ctx, text, "cause", err)
+	}
+}
+
 // expandNext expands a part of the next notification. It returns false if there is none, or if that failed: until the next poll.
 func (s *scheduler) expandNext(ctx context.Context) bool {
 	found, err := s.expandBatch(ctx)
-	if err != nil && ctx.Err() == nil {
-		s.options.Logger.ErrorContext(ctx, "expanding a notification into deliveries failed", "cause", err)
+	if err != nil {
+		s.report(ctx, "expanding a notification into deliveries failed", err)
 	}
 	s.expand = found && err == nil
 	return s.expand
