@@ -217,7 +217,7 @@ func check(t rapid.TB, s Subject, gateway int, id string, o *oracle, p *ratelimi
 			by = d.ShadowDeniedBy
 		}
 		least, most := o.least(l, now), o.most(l, now)
-		longest := l.Per + time.Duration(kindOf(l).width())*time.Microsecond
+		longest := l.Per + time.Duration(shapeOf(l).width())*time.Microsecond
 		switch {
 		case d.DeniedBy == i && d.RetryAfter > longest:
 			t.Fatalf("%+v, later than the window of limit %s by more than its bucket: %+v", d, l.Name, l)

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/cmd/internal/backend/store"
 	"opsgate/backendclient/testkit"
+	"opsgate/cmd/internal/backend/store"
 )
 
 // change executes statements on the database of a directory, without checks of references.

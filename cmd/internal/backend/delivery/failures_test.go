@@ -15,9 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // A steppedClock has the time that a test sets.

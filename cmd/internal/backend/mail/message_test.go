@@ -14,7 +14,6 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
-	"opsgate/backendclient/testkit"
 )
 
 // alternatives returns the decoded text and HTML of a message, and fails if it has other parts.

@@ -8,8 +8,6 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
-	"opsgate/backendclient/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -91,7 +89,7 @@ func TestAddressIsAskedAgainBesideAFastClock(t *testing.T) {
 
 // A clock that was days ahead for a while does not hold the team's times back, and the repair moves what it left to the present.
 func TestClockThatWasSetForward(t *testing.T) {
-	var log loggingtest.Buffer
+	var log testkit.Buffer
 	s := startWith(t, service.Options{DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil))}, &clock{now: start()})
 	own := s.team("harbour")
 	s.clock.Move(10 * day)

@@ -18,8 +18,6 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
-	"opsgate/backendclient/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -81,7 +79,7 @@ func TestFullDiskRefusesWritesOnly(t *testing.T) {
 
 // A damaged page fails the calls that read it, and is logged once a minute, with the file and what to do.
 func TestDamagedPageIsReportedOnceAMinute(t *testing.T) {
-	var log loggingtest.Buffer
+	var log testkit.Buffer
 	wall := &clock{now: start()}
 	dir := t.TempDir()
 	first := startWith(t, service.Options{DataDir: dir}, &clock{now: start()})

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
-	"opsgate/backendclient/testkit"
 )
 
 // addAuditedTeam adds a team and its first audit entry in one transaction.

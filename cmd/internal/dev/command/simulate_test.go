@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/cmd/internal/dev/command"
-	"opsgate/cmd/internal/kit/logging/loggingtest"
 	"opsgate/backendclient/testkit"
+	"opsgate/cmd/internal/dev/command"
 )
 
 // get decodes the response to a request with the token full.
@@ -44,7 +43,7 @@ func TestStartOfTheDemoData(t *testing.T) {
 		t.Errorf("the output lacks %q", want)
 	}
 	s.end(t)
-	var log loggingtest.Buffer
+	var log testkit.Buffer
 	arguments := []string{"--start=2024-02-29T12:00:00Z", "--data-dir", dir, "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"}
 	code := command.Run(t.Context(), arguments, command.Environment{Out: &log, Err: &log})
 	if code != 1 || !strings.Contains(log.String(), "use an empty directory") {

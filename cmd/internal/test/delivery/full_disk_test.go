@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 // smallDisk mounts a file system of 4 MiB. It needs the right to mount.
