@@ -51,6 +51,7 @@ type server struct {
 	t *testing.T
 	// admin and links are the URLs of these listeners, if there are any.
 	admin, links string
+	ingest       string // the address of this listener, if there is one
 	conn         *grpc.ClientConn
 	stop         func() (code int)
 }
@@ -67,14 +68,14 @@ func serve(t *testing.T, arguments ...string) *server {
 		log.Close()
 	}()
 	lines := json.NewDecoder(logs)
-	var record struct{ Msg, Address, Admin, Links string }
+	var record struct{ Msg, Address, Admin, Links, Ingest string }
 	for record.Msg != "serving" {
 		testkit.Must(t, lines.Decode(&record))
 	}
 	go io.Copy(io.Discard, logs) //nolint:errcheck // the program blocks if the log is not read
 	conn, err := grpc.NewClient(record.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	testkit.Must(t, err)
-	s := &server{t: t, conn: conn, admin: "http://" + record.Admin, links: "http://" + record.Links}
+	s := &server{t: t, conn: conn, admin: "http://" + record.Admin, links: "http://" + record.Links, ingest: record.Ingest}
 	s.stop = sync.OnceValue(func() int {
 		testkit.Must(t, conn.Close())
 		cancel()

@@ -34,6 +34,7 @@ type serve struct {
 	TLSCert, TLSKey, TLSClientCA string
 
 	Outgoing outgoing
+	Ingest   ingest
 }
 
 func serveCommand(e Environment) *cobra.Command {
@@ -56,6 +57,7 @@ func serveCommand(e Environment) *cobra.Command {
 	flags.StringVar(&s.TLSClientCA, "tls-client-ca", "", "`FILE` with the roots of client certificates, which are then required")
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	s.Outgoing.addTo(flags)
+	s.Ingest.addTo(flags)
 	return c
 }
 
@@ -84,7 +86,7 @@ func (c *serve) open(ctx context.Context, e Environment) (s server, err error) {
 	if s.logger, s.logLines, err = logging.NewRepeated(handler, e.Clock, s.registry); err != nil {
 		return s, err
 	}
-	encryption, err := c.tls(s.logger)
+	encryption, err := c.tls("gRPC", c.TLSClientCA, s.logger)
 	if err != nil {
 		return s, err
 	}
@@ -106,21 +108,23 @@ func (c *serve) open(ctx context.Context, e Environment) (s server, err error) {
 
 // check returns an error for settings that need each other.
 func (c *serve) check() error {
-	errs := []error{c.Validate(), service.CheckServices(c.Services), c.Outgoing.check()}
+	errs := []error{
+		c.Validate(), service.CheckServices(c.Services), c.Outgoing.check(), c.Ingest.check(c.TLSCert != ""),
+	}
 	if c.TLSClientCA != "" && c.TLSCert == "" {
 		errs = append(errs, errors.New("--tls-client-ca needs --tls-cert and --tls-key"))
 	}
 	return errors.Join(errs...)
 }
 
-// tls returns the TLS configuration of the services, or nil for plaintext.
-func (c *serve) tls(logger *slog.Logger) (*tls.Config, error) {
+// tls returns the TLS configuration of a listener, or nil for plaintext. With clientCA, clients must have a certificate.
+func (c *serve) tls(listener, clientCA string, logger *slog.Logger) (*tls.Config, error) {
 	if c.TLSCert == "" {
 		return nil, nil //nolint:nilnil // nil means plaintext
 	}
 	return certs.New(certs.Options{
-		Listener: "gRPC", Protocols: []string{"h2"}, RequireClient: c.TLSClientCA != "", Logger: logger,
-		Files: certs.Files{Certificate: c.TLSCert, Key: c.TLSKey, ClientCA: c.TLSClientCA},
+		Listener: listener, Protocols: []string{"h2"}, RequireClient: clientCA != "", Logger: logger,
+		Files: certs.Files{Certificate: c.TLSCert, Key: c.TLSKey, ClientCA: clientCA},
 	})
 }
 
@@ -176,7 +180,11 @@ func (s server) parts(ctx context.Context) (parts []func(context.Context) error,
 	if err != nil {
 		return nil, err
 	}
-	attributes := []any{"address", calls.Addr().String(), "services", s.services()}
+	report, reportAttributes, err := s.ingest(ctx, &opened)
+	if err != nil {
+		return nil, err
+	}
+	attributes := append([]any{"address", calls.Addr().String(), "services", s.services()}, reportAttributes...)
 	for _, page := range s.pages() {
 		listener, err := opened.listen(ctx, page.address)
 		if err != nil {
@@ -188,7 +196,7 @@ func (s server) parts(ctx context.Context) (parts []func(context.Context) error,
 		}
 		parts = append(parts, func(ctx context.Context) error { return serveHTTP(ctx, listener, page.handler) })
 	}
-	parts = append(parts, deliver, s.logLines.Run, s.backend.RunMaintenance, func(ctx context.Context) error {
+	parts = append(parts, deliver, report, s.logLines.Run, s.backend.RunMaintenance, func(ctx context.Context) error {
 		return s.backend.Serve(ctx, calls, s.Services...)
 	})
 	s.logger.Info("serving", attributes...)

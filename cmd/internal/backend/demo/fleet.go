@@ -8,7 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"opsgate/cmd/internal/backend/store/query"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
 func (t *teamSeeder) insertGroups(ctx context.Context) error {
@@ -94,16 +97,16 @@ func (t *teamSeeder) insertHistory(ctx context.Context, s server) error {
 	r := t.random("history", s.name)
 	age := Between(r, time.Minute, time.Hour)
 	for i := range s.commands {
-		row := query.InsertServerCommandParams{
-			ID: t.id("command", fmt.Sprint(s.name, "/", i)), TeamID: teamID(t.team), ServerID: t.id("server", s.name),
-			Command: Pick(r, CommandTexts()), Source: Pick(r, Sources()), CreatedAt: t.ago(age), Status: commandStatus(r, i),
+		c := &ingestv1.ServerCommand{
+			Id: t.id("command", fmt.Sprint(s.name, "/", i)), ServerId: t.id("server", s.name),
+			Command: Pick(r, CommandTexts()), Source: Pick(r, Sources()), CreatedAt: timestamppb.New(t.now.Add(-age)), Status: commandStatus(r, i),
 		}
-		runCommand(r, &row)
+		runCommand(r, c)
 		if i == lateCommand {
-			*row.StartedAt += lateBy.Nanoseconds()
-			*row.FinishedAt += lateBy.Nanoseconds()
+			c.StartedAt = timestamppb.New(c.GetStartedAt().AsTime().Add(lateBy))
+			c.FinishedAt = timestamppb.New(c.GetFinishedAt().AsTime().Add(lateBy))
 		}
-		if err := t.q.InsertServerCommand(ctx, row); err != nil {
+		if err := t.recorder.Command(ctx, &ingestv1.CommandItem{Item: &ingestv1.CommandItem_Command{Command: c}}); err != nil {
 			return fmt.Errorf("insert command %d: %w", i, err)
 		}
 		age += Between(r, time.Minute, 5*time.Hour)
@@ -132,26 +135,24 @@ func FinalStatuses() []string {
 }
 
 // runCommand sets the times and the exit code according to the command's status.
-func runCommand(r *rand.Rand, row *query.InsertServerCommandParams) {
-	if row.Status == "queued" {
+func runCommand(r *rand.Rand, c *ingestv1.ServerCommand) {
+	if c.GetStatus() == "queued" {
 		return
 	}
-	started := row.CreatedAt + Between(r, 20*time.Millisecond, 900*time.Millisecond).Nanoseconds()
-	row.StartedAt = &started
-	if row.Status == "running" {
+	started := c.GetCreatedAt().AsTime().Add(Between(r, 20*time.Millisecond, 900*time.Millisecond))
+	c.StartedAt = timestamppb.New(started)
+	if c.GetStatus() == "running" {
 		return
 	}
-	ran := Between(r, 40*time.Millisecond, 30*time.Second)
-	finished, milliseconds := started+ran.Nanoseconds(), ran.Milliseconds()
-	row.FinishedAt, row.DurationMs = &finished, &milliseconds
-	code := ExitCode(r, row.Status)
-	row.ExitCode = &code
+	c.FinishedAt = timestamppb.New(started.Add(Between(r, 40*time.Millisecond, 30*time.Second)))
+	code := ExitCode(r, c.GetStatus())
+	c.ExitCode = &code
 }
 
 // ExitCode returns the exit code of a command that ended with the status.
-func ExitCode(r *rand.Rand, status string) int64 {
-	codes := map[string]int64{
-		"succeeded": 0, "failed": Pick(r, []int64{1, 1, 2, 126, 127}), "cancelled": 130, "timed_out": 124,
+func ExitCode(r *rand.Rand, status string) int32 {
+	codes := map[string]int32{
+		"succeeded": 0, "failed": Pick(r, []int32{1, 1, 2, 126, 127}), "cancelled": 130, "timed_out": 124,
 	}
 	return codes[status]
 }

@@ -7,7 +7,10 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"opsgate/cmd/internal/backend/store/query"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
 // metricsAge is longer than the longest range, so that the first hour of the range is complete.
@@ -33,9 +36,9 @@ func (t *teamSeeder) insertMetrics(ctx context.Context, s server) error {
 	load := newLoad(t.random("metrics", s.name), t.now)
 	serverID := t.id("server", s.name)
 	for at := t.now.Add(-metricsAge).Truncate(time.Hour); at.Before(t.now); at = at.Add(sampleInterval(t.now.Sub(at))) {
-		row := load.At(at)
-		row.ServerID = serverID
-		if err := t.q.InsertServerMetricAnyTeam(ctx, row); err != nil {
+		sample := load.At(at)
+		sample.ServerId = serverID
+		if err := t.recorder.Metrics(ctx, sample); err != nil {
 			return fmt.Errorf("insert metrics: %w", err)
 		}
 	}
@@ -76,7 +79,7 @@ func newLoad(r *rand.Rand, diskAt time.Time) *Load {
 }
 
 // At returns the sample of a time. A disk that is nearly full is cleaned up.
-func (l *Load) At(at time.Time) query.InsertServerMetricAnyTeamParams {
+func (l *Load) At(at time.Time) *ingestv1.ServerMetrics {
 	const busiestHour = 15
 	hour := float64(at.Hour()) + float64(at.Minute())/60
 	busy := math.Cos((hour - busiestHour) / 24 * 2 * math.Pi)
@@ -90,8 +93,8 @@ func (l *Load) At(at time.Time) query.InsertServerMetricAnyTeamParams {
 		disk = diskClean * l.diskTotal
 		l.disk, l.diskAt = disk, at
 	}
-	return query.InsertServerMetricAnyTeamParams{
-		At:          at.UnixNano(),
+	return &ingestv1.ServerMetrics{
+		At:          timestamppb.New(at),
 		CpuPercent:  round(min(100, max(0.3, cpu)), 10),
 		RamUsedMb:   round(l.ramTotal*min(0.98, ram), 1),
 		RamTotalMb:  l.ramTotal,

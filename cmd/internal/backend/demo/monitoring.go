@@ -7,7 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"opsgate/cmd/internal/backend/store/query"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
 // checksAge is the age of the oldest checks.
@@ -32,18 +35,19 @@ func (t *teamSeeder) insertMonitor(ctx context.Context, m monitor) error {
 		return t.q.InsertMonitor(ctx, row)
 	}
 	checks := t.checks(m)
-	last := checks[len(checks)-1].CheckedAt
-	row.LastCheckAt = &last
+	last := checks[len(checks)-1].GetCheckedAt().AsTime().UnixNano()
+	row.LastCheckAt = &last // so that the checks are late ones, and no rule applies
 	for i := len(checks) - 1; i > 0 && row.LastStatusChangeAt == nil; i-- {
-		if checks[i].Status != checks[i-1].Status {
-			row.LastStatusChangeAt = &checks[i].CheckedAt
+		if checks[i].GetStatus() != checks[i-1].GetStatus() {
+			changed := checks[i].GetCheckedAt().AsTime().UnixNano()
+			row.LastStatusChangeAt = &changed
 		}
 	}
 	if err := t.q.InsertMonitor(ctx, row); err != nil {
 		return err
 	}
 	for _, check := range checks {
-		if err := t.q.InsertMonitorCheckAnyTeam(ctx, check); err != nil {
+		if err := t.recorder.Check(ctx, check); err != nil {
 			return fmt.Errorf("insert a check: %w", err)
 		}
 	}
@@ -58,7 +62,7 @@ func (t *teamSeeder) isPublic(m monitor) bool {
 }
 
 // checks returns a monitor's checks, oldest first.
-func (t *teamSeeder) checks(m monitor) []query.InsertMonitorCheckAnyTeamParams {
+func (t *teamSeeder) checks(m monitor) []*ingestv1.MonitorCheck {
 	r := t.random("checks", m.name)
 	interval := time.Duration(m.interval) * time.Second
 	until := t.now.Add(-Between(r, time.Second, interval))
@@ -70,7 +74,7 @@ func (t *teamSeeder) checks(m monitor) []query.InsertMonitorCheckAnyTeamParams {
 	changedAt := until.Add(-Between(r, 5*time.Minute, 8*time.Hour)).Add(-interval)
 	otherAt := changedAt.Add(-3 * interval)
 	statuses := newStatusSequence(r, m)
-	var checks []query.InsertMonitorCheckAnyTeamParams
+	var checks []*ingestv1.MonitorCheck
 	for at := t.now.Add(-checksAge).Add(Between(r, 0, interval)); !at.After(until); at = at.Add(interval) {
 		status := statuses.next()
 		switch {
@@ -80,9 +84,9 @@ func (t *teamSeeder) checks(m monitor) []query.InsertMonitorCheckAnyTeamParams {
 		case at.After(otherAt):
 			status = statusBefore(m.status)
 		}
-		checks = append(checks, query.InsertMonitorCheckAnyTeamParams{
-			MonitorID: t.id("monitor", m.name), CheckedAt: at.UnixNano(), Status: status,
-			LatencyMs: Latency(r, base, status).Milliseconds(),
+		checks = append(checks, &ingestv1.MonitorCheck{
+			MonitorId: t.id("monitor", m.name), CheckedAt: timestamppb.New(at), Status: status,
+			LatencyMs: int32(Latency(r, base, status).Milliseconds()),
 		})
 	}
 	return checks

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"opsgate/authn"
+	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
 )
@@ -50,7 +51,8 @@ func seedStore(
 }
 
 func insertTeam(ctx context.Context, q *query.Queries, inventory inventory, now time.Time) error {
-	t := &teamSeeder{q: q, now: now, inventory: inventory}
+	t := &teamSeeder{inventory: inventory, q: q, now: now, recorder: service.NewRecorder(q, func() time.Time { return now })}
+	t.recorder.Unaudited = true
 	steps := []func(context.Context) error{
 		t.insertTeamRow, t.insertGroups, t.insertServers, t.insertMonitors, t.insertPages, t.insertIncidents, t.insertAudit,
 	}
@@ -66,8 +68,9 @@ func insertTeam(ctx context.Context, q *query.Queries, inventory inventory, now 
 type teamSeeder struct {
 	inventory
 
-	q   *query.Queries
-	now time.Time
+	q        *query.Queries
+	now      time.Time
+	recorder *service.Recorder // of the history
 }
 
 func (t *teamSeeder) insertTeamRow(ctx context.Context) error {

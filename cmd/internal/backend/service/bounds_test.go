@@ -13,8 +13,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
 	identityv1 "opsgate/proto/ops/identity/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
@@ -114,7 +112,7 @@ func TestMonitorOpensAnIncidentBeyondTheBound(t *testing.T) {
 	s.fillIncidents(own, openBound)
 	for range 3 {
 		s.clock.Move(time.Minute)
-		testkit.Must(t, s.backend.RecordCheck(t.Context(), service.Check{MonitorID: own.monitor, At: s.clock.Now(), Status: "down"}))
+		testkit.Must(t, s.record(own.monitor, s.clock.Now(), "down"))
 	}
 	if n := s.count("incidents"); n != openBound+1 {
 		t.Errorf("%d incidents", n)

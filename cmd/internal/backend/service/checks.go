@@ -2,80 +2,59 @@ package service
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"opsgate/cmd/internal/backend/audit"
 	"opsgate/cmd/internal/backend/store/query"
 	incidentv1 "opsgate/proto/ops/incident/v1"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
-// A Check is the result of one check of a monitor's target.
-type Check struct {
-	MonitorID string
-	At        time.Time
-	Status    string // up, degraded or down, as the probe found the target
-	Latency   time.Duration
-}
-
-// ErrMonitorDisabled is returned for a check of a disabled monitor.
-var ErrMonitorDisabled = errors.New("the monitor is disabled")
-
-// RecordCheck stores a check, and in the same transaction what follows from it by the rules of docs/platform/monitors.md: the monitor's
-// status, the incident of its outage with notifications, and audit entries. A check that is older than the monitor's last one only joins
-// the history, and a second check of one time changes nothing. RecordCheck returns ErrNotFound, ErrMonitorDisabled, or an error for an
-// invalid check, which includes one from the future.
-func (b *Backend) RecordCheck(ctx context.Context, check Check) error {
-	if err := check.validate(b.clock()); err != nil {
+// Check stores a check, and what follows from it by the rules of docs/platform/monitors.md: the monitor's status, the incident of its
+// outage with notifications, and audit entries. A check that is not later than the monitor's last one only joins the history, even of a
+// disabled monitor. A second check of one time changes nothing.
+func (r *Recorder) Check(ctx context.Context, c *ingestv1.MonitorCheck) error {
+	at, err := r.time("checked_at", c.GetCheckedAt())
+	if err != nil {
 		return err
 	}
-	posted := false
-	err := b.store.Write(ctx, func(q *query.Queries) error {
-		monitor, err := q.GetMonitorAnyTeam(ctx, check.MonitorID)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			return fmt.Errorf("monitor %q: %w", check.MonitorID, ErrNotFound)
-		case err != nil:
-			return fmt.Errorf("get the monitor: %w", err)
-		case !monitor.Enabled:
-			return fmt.Errorf("monitor %q: %w", check.MonitorID, ErrMonitorDisabled)
-		}
-		at := storedTime(check.At)
-		inserted, err := q.InsertNewMonitorCheckAnyTeam(ctx, query.InsertNewMonitorCheckAnyTeamParams{
-			MonitorID: monitor.ID, CheckedAt: at, Status: check.Status, LatencyMs: check.Latency.Milliseconds(),
-		})
-		if err != nil {
-			return fmt.Errorf("write the check: %w", err)
-		}
-		if inserted == 0 || isLate(at, monitor.LastCheckAt, b.clock()) {
-			return nil
-		}
-		now, err := audit.TimeOfWrite(ctx, q, b.clock, monitor.TeamID)
-		if err != nil {
-			return err
-		}
-		w := checkWrite{q: q, monitor: monitor, at: at, now: now}
-		posted, err = w.apply(ctx, check.Status)
-		return err
+	switch s := c.GetStatus(); {
+	case s != statusUp && s != statusDegraded && s != statusDown:
+		return invalid("unknown status of a check %q: must be %s, %s or %s", s, statusUp, statusDegraded, statusDown)
+	case c.GetLatencyMs() < 0:
+		return invalid("the latency of a check is negative: %d ms", c.GetLatencyMs())
+	}
+	monitor, err := once(r.monitors, "monitor", c.GetMonitorId(), func(id string) (query.Monitor, error) {
+		return r.q.GetMonitorAnyTeam(ctx, id)
 	})
-	if err == nil && posted {
-		b.written.raise()
+	if err != nil {
+		return err
 	}
+	late := isLate(at, monitor.LastCheckAt, r.clock())
+	if !monitor.Enabled && !late {
+		return status.Error(codes.FailedPrecondition, "the monitor is disabled")
+	}
+	inserted, err := r.q.InsertNewMonitorCheckAnyTeam(ctx, query.InsertNewMonitorCheckAnyTeamParams{
+		MonitorID: monitor.ID, CheckedAt: at, Status: c.GetStatus(), LatencyMs: int64(c.GetLatencyMs()),
+	})
+	if err != nil {
+		return fmt.Errorf("write the check: %w", err)
+	}
+	if inserted == 0 || late {
+		return nil
+	}
+	now, err := audit.TimeOfWrite(ctx, r.q, r.clock, monitor.TeamID)
+	if err != nil {
+		return err
+	}
+	w := checkWrite{q: r.q, monitor: monitor, at: at, now: now}
+	posted, err := w.apply(ctx, c.GetStatus())
+	r.posted = r.posted || posted
 	return err
-}
-
-func (c Check) validate(now time.Time) error {
-	switch {
-	case c.Status != statusUp && c.Status != statusDegraded && c.Status != statusDown:
-		return fmt.Errorf("unknown status of a check %q: must be %s, %s or %s", c.Status, statusUp, statusDegraded, statusDown)
-	case c.Latency < 0:
-		return fmt.Errorf("the latency of a check is negative: %v", c.Latency)
-	case c.At.After(now.Add(maxClockSkew)):
-		return fmt.Errorf("a check of %v is from the future", c.At)
-	}
-	return nil
 }
 
 // isLate reports whether a check is not newer than the last one. A last check from the future does not count: the clock was set back since.
@@ -86,15 +65,15 @@ func isLate(at int64, last *int64, now time.Time) bool {
 // A checkWrite is the transaction of a check that is newer than the others of its monitor.
 type checkWrite struct {
 	q       *query.Queries
-	monitor query.Monitor
-	at      int64 // time of the check
-	now     int64 // time of the next row that the write orders by time
-	posted  bool  // whether the write posted an update
+	monitor *query.Monitor // updated with the row
+	at      int64          // time of the check
+	now     int64          // time of the next row that the write orders by time
+	posted  bool           // whether the write posted an update
 }
 
 // apply updates the monitor, and reports whether it posted an update of an incident.
 func (w *checkWrite) apply(ctx context.Context, result string) (posted bool, err error) {
-	m := &w.monitor
+	m := w.monitor
 	before := monitorState{status: m.Status, failed: m.FailedChecks, good: m.GoodChecks}
 	after := before.after(result)
 	m.Status, m.FailedChecks, m.GoodChecks, m.LastCheckAt = after.status, after.failed, after.good, &w.at

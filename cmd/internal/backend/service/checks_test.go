@@ -2,19 +2,20 @@ package service_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
@@ -59,9 +60,20 @@ func startProbed(t testing.TB) (*system, probed) {
 // probe records a check of the present time.
 func (s *system) probe(w probed, result string) {
 	s.t.Helper()
-	testkit.Must(s.t, s.backend.RecordCheck(s.t.Context(), service.Check{
-		MonitorID: w.monitor, At: s.clock.Now(), Status: result, Latency: 12 * time.Millisecond,
-	}))
+	testkit.Must(s.t, s.record(w.monitor, s.clock.Now(), result))
+}
+
+// record reports a check, and returns the error of the report or of the check.
+func (s *system) record(monitor string, at time.Time, result string) error {
+	return s.send(&ingestv1.MonitorCheck{MonitorId: monitor, CheckedAt: timestamppb.New(at), Status: result, LatencyMs: 12})
+}
+
+func (s *system) send(check *ingestv1.MonitorCheck) error {
+	response, err := s.backend.Ingest().RecordChecks(s.t.Context(), &ingestv1.RecordChecksRequest{Items: []*ingestv1.MonitorCheck{check}})
+	for _, refused := range response.GetErrors() {
+		return status.Error(codes.Code(refused.GetCode()), refused.GetMessage())
+	}
+	return err
 }
 
 // probes records one check a minute: u for up, g for degraded, d for down.
@@ -119,27 +131,45 @@ func (s *system) log(t team) (entries []*auditv1.AuditEntry) {
 	}
 }
 
-func TestInvalidChecksAreErrors(t *testing.T) {
+func TestInvalidChecksAreRefused(t *testing.T) {
 	s, w := startProbed(t)
 	disabled := s.team("lighthouse").monitor
-	valid := service.Check{MonitorID: w.monitor, At: start(), Status: "up"}
 	for name, c := range map[string]struct {
-		spoil func(*service.Check)
-		want  error
+		spoil func(*ingestv1.MonitorCheck)
+		want  codes.Code
 	}{
-		"unknown monitor":  {func(c *service.Check) { c.MonitorID = w.page }, service.ErrNotFound},
-		"disabled monitor": {func(c *service.Check) { c.MonitorID = disabled }, service.ErrMonitorDisabled},
-		"unknown status":   {func(c *service.Check) { c.Status = "unknown" }, nil},
-		"negative latency": {func(c *service.Check) { c.Latency = -time.Millisecond }, nil},
-		"from the future":  {func(c *service.Check) { c.At = c.At.Add(time.Hour) }, nil},
+		"unknown monitor":  {func(c *ingestv1.MonitorCheck) { c.MonitorId = w.page }, codes.NotFound},
+		"no UUID":          {func(c *ingestv1.MonitorCheck) { c.MonitorId = "booking-api" }, codes.NotFound},
+		"disabled monitor": {func(c *ingestv1.MonitorCheck) { c.MonitorId = disabled }, codes.FailedPrecondition},
+		"unknown status":   {func(c *ingestv1.MonitorCheck) { c.Status = "unknown" }, codes.InvalidArgument},
+		"negative latency": {func(c *ingestv1.MonitorCheck) { c.LatencyMs = -1 }, codes.InvalidArgument},
+		"no time":          {func(c *ingestv1.MonitorCheck) { c.CheckedAt = nil }, codes.InvalidArgument},
+		"from the future": {
+			func(c *ingestv1.MonitorCheck) { c.CheckedAt = timestamppb.New(start().Add(61 * time.Second)) }, codes.InvalidArgument,
+		},
 	} {
-		check := valid
-		c.spoil(&check)
-		if err := s.backend.RecordCheck(t.Context(), check); err == nil || c.want != nil && !errors.Is(err, c.want) {
+		check := &ingestv1.MonitorCheck{MonitorId: w.monitor, CheckedAt: timestamppb.New(start()), Status: "up"}
+		c.spoil(check)
+		if err := s.send(check); status.Code(err) != c.want {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
 	if n := s.count("monitor_checks"); n != 0 {
 		t.Errorf("%d checks were stored", n)
+	}
+}
+
+// History may arrive after the monitor was disabled.
+func TestLateCheckOfADisabledMonitorJoinsTheHistory(t *testing.T) {
+	s, w := startProbed(t)
+	s.probes(w, "ud")
+	s.exec("UPDATE monitors SET enabled = 0")
+	before := s.state(w)
+	testkit.Must(t, s.record(w.monitor, s.clock.Now().Add(-time.Second), "down"))
+	if err := s.record(w.monitor, s.clock.Now().Add(time.Second), "down"); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("a new check: %v", err)
+	}
+	if n := s.count("monitor_checks"); n != 3 || !s.state(w).GetLastCheckAt().AsTime().Equal(before.GetLastCheckAt().AsTime()) {
+		t.Errorf("%d checks; before %v, now %v", n, before, s.state(w))
 	}
 }

@@ -17,14 +17,13 @@ import (
 	"opsgate/cmd/internal/backend/store"
 )
 
-// unaryInterceptors returns the interceptors of unary calls, outermost first: the log records the code that the client gets, also after
-// a panic.
+// unaryInterceptors returns the interceptors of unary calls on all listeners, outermost first: the log records the code that the client
+// gets, also after a panic.
 func (b *Backend) unaryInterceptors() []grpc.UnaryServerInterceptor {
 	return []grpc.UnaryServerInterceptor{
 		b.traced,
 		logging.UnaryServerInterceptor(logCall(b.logger), logOptions(logging.LevelWarn)...),
 		recovery.UnaryServerInterceptor(recovery.WithRecoveryHandlerContext(b.recovered)),
-		requireTeam,
 		func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			response, err := handle(ctx, request)
 			return response, b.statusOf(ctx, err)

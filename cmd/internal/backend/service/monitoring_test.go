@@ -15,9 +15,10 @@ import (
 
 func (s *system) check(monitor string, at time.Time, status string) {
 	s.insert(func(ctx context.Context, q *query.Queries) error {
-		return q.InsertMonitorCheckAnyTeam(ctx, query.InsertMonitorCheckAnyTeamParams{
+		_, err := q.InsertNewMonitorCheckAnyTeam(ctx, query.InsertNewMonitorCheckAnyTeamParams{
 			MonitorID: monitor, CheckedAt: at.UnixNano(), Status: status, LatencyMs: 12,
 		})
+		return err
 	})
 }
 

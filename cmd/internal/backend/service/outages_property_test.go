@@ -10,8 +10,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/test/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -133,9 +132,8 @@ func (r *run) record(result string) {
 // late sends a late or a repeated check.
 func (r *run) late() {
 	age := time.Duration(rapid.IntRange(0, 30).Draw(r.rt, "age")) * time.Second
-	testkit.Must(r.t, r.backend.RecordCheck(r.t.Context(), service.Check{
-		MonitorID: r.w.monitor, At: r.clock.Now().Add(-age), Status: rapid.SampledFrom([]string{"up", "down"}).Draw(r.rt, "late result"),
-	}))
+	result := rapid.SampledFrom([]string{"up", "down"}).Draw(r.rt, "late result")
+	testkit.Must(r.t, r.system.record(r.w.monitor, r.clock.Now().Add(-age), result))
 	r.compare()
 }
 
@@ -150,7 +148,7 @@ func (r *run) refused() {
 	_, err := r.db.Exec("CREATE TRIGGER refuse BEFORE " + write + " BEGIN SELECT RAISE(ABORT, 'refused'); END")
 	testkit.Must(r.t, err)
 	checks, written := r.checks(), r.backend.Written()
-	failure := r.backend.RecordCheck(r.t.Context(), service.Check{MonitorID: r.w.monitor, At: r.clock.Now(), Status: result})
+	failure := r.system.record(r.w.monitor, r.clock.Now(), result)
 	_, err = r.db.Exec("DROP TRIGGER refuse")
 	testkit.Must(r.t, err)
 	if failure != nil {

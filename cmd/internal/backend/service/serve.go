@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -69,26 +70,46 @@ func (b *Backend) Serve(ctx context.Context, listener net.Listener, services ...
 	if len(services) == 0 {
 		services = Names()
 	}
+	return b.serve(ctx, listener, serverOptions{
+		tls: b.tls, interceptors: append(b.unaryInterceptors(), requireTeam),
+		register: func(server *grpc.Server) (registered []string) {
+			for _, name := range services {
+				registered = append(registered, b.register(ctx, server, name))
+			}
+			if b.reflection {
+				reflection.Register(server)
+			}
+			return registered
+		},
+	})
+}
+
+// serverOptions are what the listeners of a backend differ in.
+type serverOptions struct {
+	tls          *tls.Config // nil for plaintext
+	interceptors []grpc.UnaryServerInterceptor
+	register     func(*grpc.Server) []string // adds services and returns their full names
+}
+
+// serve serves on the listener until ctx ends, as Serve does.
+func (b *Backend) serve(ctx context.Context, listener net.Listener, o serverOptions) error {
 	transport := insecure.NewCredentials()
-	if b.tls != nil {
-		transport = credentials.NewTLS(b.tls)
+	if o.tls != nil {
+		transport = credentials.NewTLS(o.tls)
 	}
 	server := grpc.NewServer(
 		grpc.Creds(transport),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(b.unaryInterceptors()...),
+		grpc.ChainUnaryInterceptor(o.interceptors...),
 		grpc.ChainStreamInterceptor(b.streamInterceptors()...),
 	)
 	checks := health.NewServer()
-	for _, name := range services {
-		checks.SetServingStatus(b.register(ctx, server, name), healthv1.HealthCheckResponse_SERVING)
+	for _, name := range o.register(server) {
+		checks.SetServingStatus(name, healthv1.HealthCheckResponse_SERVING)
 	}
 	healthv1.RegisterHealthServer(server, checks)
-	if b.reflection {
-		reflection.Register(server)
-	}
 
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

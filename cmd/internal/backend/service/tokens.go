@@ -21,7 +21,7 @@ const (
 	PlanAI    = "ai" // with the public API
 )
 
-// ErrNotFound is returned for a team, a token or a monitor that does not exist.
+// ErrNotFound is returned for a team, a token, a status page or a subscriber that does not exist.
 var ErrNotFound = errors.New("not found")
 
 // A Team owns all other data.

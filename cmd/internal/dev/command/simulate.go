@@ -2,13 +2,17 @@ package command
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
+	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/dev/simulation"
 	"opsgate/cmd/internal/kit/commandline"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
 // Bounds of --speed. Beyond 600, the simulation would write all the time.
@@ -41,20 +45,39 @@ func (f *flags) check(seeded bool) (start time.Time, err error) {
 	return time.Time{}, commandline.UsageError{Err: errors.New(text)}
 }
 
-// simulate moves the data until ctx ends, unless it is still.
+// simulate moves the data until ctx ends, unless it is still. Agents and probes report over a listener of their own, with a secret that
+// only this process has.
 func simulate(ctx context.Context, b *backend, o options, logger *slog.Logger) error {
 	if o.Still {
 		return nil
 	}
-	moving, err := simulation.New(ctx, simulation.Options{
-		Backend: b.Backend, Clock: b.clock, Seed: o.Seed, Logger: logger.With(slog.String("part", "simulation")),
-	})
-	if err == nil {
-		moving.Run(ctx)
-	} else if ctx.Err() == nil {
-		return fmt.Errorf("start the simulation: %w", err)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen for reports: %w", err)
 	}
-	return nil
+	secret := rand.Text()
+	return runLayers(ctx,
+		func(ctx context.Context) error {
+			return b.ServeIngest(ctx, listener, service.IngestOptions{Secrets: []string{secret}})
+		},
+		func(ctx context.Context) (err error) {
+			conn, err := simulation.Dial(listener.Addr().String(), secret)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, conn.Close()) }()
+			moving, err := simulation.New(ctx, simulation.Options{
+				Backend: b.Backend, Ingest: ingestv1.NewIngestServiceClient(conn), Clock: b.clock, Seed: o.Seed,
+				Logger: logger.With(slog.String("part", "simulation")),
+			})
+			if err == nil {
+				moving.Run(ctx)
+			} else if ctx.Err() == nil {
+				return fmt.Errorf("start the simulation: %w", err)
+			}
+			return nil
+		},
+	)
 }
 
 // motion describes how the data moves.

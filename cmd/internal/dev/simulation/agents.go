@@ -9,6 +9,7 @@ import (
 
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/store/query"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
 // reportInterval is the interval at which each agent reports.
@@ -16,10 +17,10 @@ const reportInterval = time.Minute
 
 // An agent reports the metrics of a server.
 type agent struct {
-	team, server string
-	load         *demo.Load
-	delay        time.Duration // how long before the event of all agents it reports
-	silentUntil  time.Time
+	server      string
+	load        *demo.Load
+	delay       time.Duration // how long before the event of all agents it reports
+	silentUntil time.Time
 }
 
 // addAgents adds an agent for each server that has been seen.
@@ -41,7 +42,7 @@ func (t *team) addAgents(ctx context.Context, q *query.Queries, start time.Time)
 		}
 		r := t.random("agent", server.Name)
 		t.agents = append(t.agents, &agent{
-			team: t.id, server: server.ID, load: demo.ContinueLoad(t.name, server.Name, last, r),
+			server: server.ID, load: demo.ContinueLoad(t.name, server.Name, last, r),
 			delay: demo.Between(r, 0, reportInterval*5/6),
 		})
 	}
@@ -58,30 +59,19 @@ func (t *team) addAgents(ctx context.Context, q *query.Queries, start time.Time)
 	return nil
 }
 
-// report writes the metrics of all servers, except silent ones.
+// report reports the metrics of all servers, except silent ones.
 func (s *Simulation) report(ctx context.Context, at time.Time) (time.Time, error) {
-	err := s.backend.Store().Write(ctx, func(q *query.Queries) error {
-		for _, a := range s.agents {
-			if err := a.report(ctx, q, at.Add(-a.delay)); err != nil {
-				return err
-			}
+	r := &ingestv1.ReportMetricsRequest{}
+	for _, a := range s.agents {
+		if sampled := at.Add(-a.delay); !sampled.Before(a.silentUntil) {
+			sample := a.load.At(sampled)
+			sample.ServerId = a.server
+			r.Items = append(r.Items, sample)
 		}
-		return nil
-	})
-	return at.Add(reportInterval), err
-}
-
-func (a *agent) report(ctx context.Context, q *query.Queries, at time.Time) error {
-	if at.Before(a.silentUntil) {
-		return nil
 	}
-	row := a.load.At(at)
-	row.ServerID = a.server
-	if err := q.InsertServerMetricAnyTeam(ctx, row); err != nil {
-		return fmt.Errorf("write metrics: %w", err)
+	response, err := s.ingest.ReportMetrics(ctx, r)
+	if err := accepted(response.GetErrors(), err); err != nil {
+		return time.Time{}, fmt.Errorf("report metrics: %w", err)
 	}
-	if err := q.SetServerSeen(ctx, query.SetServerSeenParams{TeamID: a.team, ID: a.server, LastSeenAt: &row.At}); err != nil {
-		return fmt.Errorf("write when the server was seen: %w", err)
-	}
-	return nil
+	return at.Add(reportInterval), nil
 }

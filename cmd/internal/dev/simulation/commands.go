@@ -7,13 +7,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"opsgate/cmd/internal/backend/audit"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/store/query"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
-
-const commandExecuted = "command.executed"
 
 // commandTimeout is the time after which a command is ended.
 const commandTimeout = 5 * time.Minute
@@ -22,10 +21,9 @@ const commandTimeout = 5 * time.Minute
 type command struct {
 	*team
 
-	id      string
-	started time.Time
-	status  string // at its end
-	code    int64
+	report *ingestv1.ServerCommand // the last one
+	status string                  // at its end
+	code   int32
 }
 
 // addCommands continues the commands that are queued or running, and lets people run further ones.
@@ -36,13 +34,15 @@ func (t *team) addCommands(ctx context.Context, q *query.Queries, start time.Tim
 	}
 	r := t.random("commands")
 	for _, row := range unfinished {
-		c := &command{team: t, id: row.ID}
+		c := &command{team: t, report: &ingestv1.ServerCommand{
+			Id: row.ID, ServerId: row.ServerID, Command: row.Command, Source: row.Source, Status: row.Status, CreatedAt: stored(row.CreatedAt),
+		}}
 		switch soon := start.Add(demo.Between(r, 10*time.Second, 10*time.Minute)); {
 		case demo.HasFixedHistory(row.ServerID):
 		case row.StartedAt == nil:
 			t.schedule(soon, c.start(r))
 		default:
-			c.started = time.Unix(0, *row.StartedAt)
+			c.report.StartedAt = stored(*row.StartedAt)
 			c.status, c.code = "timed_out", demo.ExitCode(r, "timed_out")
 			t.schedule(soon, c.finish)
 		}
@@ -68,36 +68,33 @@ func (t *team) addCommands(ctx context.Context, q *query.Queries, start time.Tim
 	return nil
 }
 
+// stored converts stored nanoseconds.
+func stored(nanoseconds int64) *timestamppb.Timestamp {
+	return timestamppb.New(time.Unix(0, nanoseconds))
+}
+
 // execute creates a command, which then runs on the server.
 func (t *team) execute(ctx context.Context, r *rand.Rand, server string, at time.Time) error {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("create the id of a command: %w", err)
 	}
-	row := query.InsertServerCommandParams{
-		ID: id.String(), TeamID: t.id, ServerID: server, Status: "queued",
+	c := &command{team: t, report: &ingestv1.ServerCommand{
+		Id: id.String(), ServerId: server, Status: "queued", CreatedAt: timestamppb.New(at),
 		Command: demo.Pick(r, demo.CommandTexts()), Source: demo.Pick(r, demo.Sources()),
-	}
+	}}
 	actor := t.actor(r)
-	err = t.backend.Store().Write(ctx, func(q *query.Queries) error {
-		row.CreatedAt, err = audit.TimeOfWrite(ctx, q, func() time.Time { return at }, t.id)
-		if err != nil {
-			return err
-		}
-		if err := q.InsertServerCommand(ctx, row); err != nil {
-			return fmt.Errorf("write a command: %w", err)
-		}
-		return audit.Action{
-			Team: t.id, Kind: commandExecuted, ResourceID: row.ID, At: row.CreatedAt,
-			Actor: actor.GetTokenId(), IPAddress: actor.GetIpAddress(),
-		}.Record(ctx, q)
-	})
-	if err != nil {
-		return err
+	c.report.Actor = &ingestv1.Actor{Id: actor.GetTokenId(), IpAddress: actor.GetIpAddress()}
+	if err := c.send(ctx); err != nil {
+		return fmt.Errorf("create a command: %w", err)
 	}
-	c := &command{team: t, id: row.ID}
-	t.schedule(time.Unix(0, row.CreatedAt).Add(demo.Between(r, 20*time.Millisecond, 900*time.Millisecond)), c.start(r))
+	t.schedule(at.Add(demo.Between(r, 20*time.Millisecond, 900*time.Millisecond)), c.start(r))
 	return nil
+}
+
+// send reports the command as it is.
+func (c *command) send(ctx context.Context) error {
+	return c.record(ctx, &ingestv1.CommandItem{Item: &ingestv1.CommandItem_Command{Command: c.report}})
 }
 
 // start returns the activity that starts the command.
@@ -112,14 +109,10 @@ func (c *command) start(r *rand.Rand) activity {
 		duration = commandTimeout
 	}
 	return func(ctx context.Context, at time.Time) (time.Time, error) {
-		started := at.UnixNano()
-		err := c.backend.Store().Write(ctx, func(q *query.Queries) error {
-			return q.SetCommandStarted(ctx, query.SetCommandStartedParams{TeamID: c.team.id, ID: c.id, StartedAt: &started})
-		})
-		if err != nil {
+		c.report.Status, c.report.StartedAt = "running", timestamppb.New(at)
+		if err := c.send(ctx); err != nil {
 			return time.Time{}, fmt.Errorf("start a command: %w", err)
 		}
-		c.started = at
 		c.schedule(at.Add(duration), c.finish)
 		return time.Time{}, nil
 	}
@@ -127,13 +120,8 @@ func (c *command) start(r *rand.Rand) activity {
 
 // finish ends the command.
 func (c *command) finish(ctx context.Context, at time.Time) (time.Time, error) {
-	finished, duration := at.UnixNano(), at.Sub(c.started).Milliseconds()
-	err := c.backend.Store().Write(ctx, func(q *query.Queries) error {
-		return q.SetCommandFinished(ctx, query.SetCommandFinishedParams{
-			TeamID: c.team.id, ID: c.id, Status: c.status, ExitCode: &c.code, DurationMs: &duration, FinishedAt: &finished,
-		})
-	})
-	if err != nil {
+	c.report.Status, c.report.ExitCode, c.report.FinishedAt = c.status, &c.code, timestamppb.New(at)
+	if err := c.send(ctx); err != nil {
 		return time.Time{}, fmt.Errorf("finish a command: %w", err)
 	}
 	return time.Time{}, nil

@@ -186,7 +186,7 @@ func checkAudit(w *world) {
 	w.none("updates without an audit entry", `SELECT u.message FROM incident_updates u WHERE u.created_at > ? AND NOT EXISTS
 		(SELECT 1 FROM audit_entries a WHERE a.team_id = u.team_id AND a.created_at = u.created_at AND a.resource_id = u.incident_id)`, begin().UnixNano())
 	w.none("commands without an audit entry", `SELECT c.command FROM server_commands c WHERE c.created_at > ? AND NOT EXISTS
-		(SELECT 1 FROM audit_entries a WHERE a.action_type = 'command.executed' AND a.resource_id = c.id AND a.created_at = c.created_at)`,
+		(SELECT 1 FROM audit_entries a WHERE a.action_type = 'command.executed' AND a.resource_id = c.id AND a.created_at >= c.created_at)`,
 		begin().UnixNano())
 	w.none("changes of monitors without an audit entry", `SELECT m.name FROM monitors m WHERE m.last_status_change_at > ? AND NOT EXISTS
 		(SELECT 1 FROM audit_entries a WHERE a.resource_id = m.id AND a.action_type LIKE 'monitor.%' AND a.created_at >= m.last_status_change_at)`,

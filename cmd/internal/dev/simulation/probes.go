@@ -6,9 +6,11 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"opsgate/cmd/internal/backend/demo"
-	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
 // Results of checks.
@@ -90,10 +92,11 @@ func (x *target) firstCheck(start time.Time) time.Time {
 // check records the result of a check.
 func (x *target) check(ctx context.Context, at time.Time) (time.Time, error) {
 	result := x.result(at)
-	err := x.backend.RecordCheck(ctx, service.Check{
-		MonitorID: x.monitor.ID, At: at, Status: result, Latency: demo.Latency(x.random, x.base, result),
-	})
-	if err != nil {
+	response, err := x.ingest.RecordChecks(ctx, &ingestv1.RecordChecksRequest{Items: []*ingestv1.MonitorCheck{{
+		MonitorId: x.monitor.ID, CheckedAt: timestamppb.New(at), Status: result,
+		LatencyMs: int32(demo.Latency(x.random, x.base, result).Milliseconds()),
+	}}})
+	if err := accepted(response.GetErrors(), err); err != nil {
 		return time.Time{}, fmt.Errorf("check %s: %w", x.monitor.Name, err)
 	}
 	return at.Add(x.interval), nil

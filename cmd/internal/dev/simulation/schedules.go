@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/netresearch/go-cron"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/cmd/internal/backend/store/query"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
 // A scheduledCommand runs by its cron expression, in UTC.
@@ -47,19 +49,14 @@ func (t *team) addScheduledCommands(ctx context.Context, q *query.Queries, start
 	return nil
 }
 
-// run writes a run with its exit code.
+// run reports a run with its exit code.
 func (c *scheduledCommand) run(ctx context.Context, r *rand.Rand, all []*scheduledCommand, at time.Time) (time.Time, error) {
-	ran, code := at.UnixNano(), int64(0)
+	run := &ingestv1.ScheduledRun{ScheduledCommandId: c.id, RanAt: timestamppb.New(at)}
 	failures := int64(0)
 	if c.fails(r, all) {
-		code, failures = 1, c.failures+1
+		run.ExitCode, failures = 1, c.failures+1
 	}
-	err := c.team.backend.Store().Write(ctx, func(q *query.Queries) error {
-		return q.SetScheduledCommandRun(ctx, query.SetScheduledCommandRunParams{
-			TeamID: c.team.id, ID: c.id, LastRunAt: &ran, LastExitCode: &code, ConsecutiveFailures: failures,
-		})
-	})
-	if err != nil {
+	if err := c.team.record(ctx, &ingestv1.CommandItem{Item: &ingestv1.CommandItem_Run{Run: run}}); err != nil {
 		return time.Time{}, fmt.Errorf("run a scheduled command: %w", err)
 	}
 	c.failures = failures

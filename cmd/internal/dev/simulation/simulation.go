@@ -12,6 +12,7 @@ import (
 
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
 const (
@@ -27,6 +28,8 @@ const (
 type Options struct {
 	// Backend has the demo data, and the same clock.
 	Backend *service.Backend
+	// Ingest is the ingest service of the backend, to which agents and probes report.
+	Ingest ingestv1.IngestServiceClient
 	// Clock returns the time of the simulation.
 	Clock func() time.Time
 	Seed  uint64
@@ -37,6 +40,7 @@ type Options struct {
 // A Simulation generates events. Its methods must not be called concurrently.
 type Simulation struct {
 	backend *service.Backend
+	ingest  ingestv1.IngestServiceClient
 	clock   func() time.Time
 	logger  *slog.Logger
 	seed    uint64
@@ -46,7 +50,7 @@ type Simulation struct {
 
 // New returns a simulation that continues the data of the backend from the present time of the clock.
 func New(ctx context.Context, o Options) (*Simulation, error) {
-	s := &Simulation{backend: o.Backend, clock: o.Clock, logger: o.Logger, seed: o.Seed}
+	s := &Simulation{backend: o.Backend, ingest: o.Ingest, clock: o.Clock, logger: o.Logger, seed: o.Seed}
 	start := o.Clock().UTC()
 	err := o.Backend.Store().Read(ctx, func(q *query.Queries) error {
 		teams, err := q.ListTeams(ctx)

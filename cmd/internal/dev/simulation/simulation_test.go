@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 	_ "modernc.org/sqlite"
 
 	"opsgate/authn"
@@ -26,6 +28,7 @@ import (
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/dev/simulation"
 	incidentv1 "opsgate/proto/ops/incident/v1"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,7 +42,9 @@ type world struct {
 	dir     string
 	now     atomic.Int64
 	backend *service.Backend
-	db      *sql.DB // for questions
+	db      *sql.DB          // for questions
+	conn    *grpc.ClientConn // to the ingest service
+	stop    func() error     // of that service
 	*simulation.Simulation
 }
 
@@ -55,10 +60,29 @@ func newWorld(t testing.TB, dir string, at time.Time, seed uint64) *world {
 	w.db, err = sql.Open("sqlite", "file:"+filepath.Join(dir, store.FileName)+"?mode=ro")
 	testkit.Must(t, err)
 	w.Simulation, err = simulation.New(t.Context(), simulation.Options{
-		Backend: w.backend, Clock: w.clock, Seed: seed, Logger: slog.New(slog.DiscardHandler),
+		Backend: w.backend, Ingest: w.serveIngest(), Clock: w.clock, Seed: seed, Logger: slog.New(slog.DiscardHandler),
 	})
 	testkit.Must(t, err)
 	return w
+}
+
+// serveIngest serves the ingest service until the world is closed.
+func (w *world) serveIngest() ingestv1.IngestServiceClient {
+	w.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(w.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- w.backend.ServeIngest(ctx, listener, service.IngestOptions{Secrets: []string{"secret of the test"}})
+	}()
+	w.conn, err = simulation.Dial(listener.Addr().String(), "secret of the test")
+	testkit.Must(w.t, err)
+	w.stop = func() error {
+		cancel()
+		return <-ended
+	}
+	return ingestv1.NewIngestServiceClient(w.conn)
 }
 
 func (w *world) clock() time.Time { return time.Unix(0, w.now.Load()).UTC() }
@@ -74,7 +98,7 @@ func (w *world) advance(d time.Duration) {
 
 func (w *world) close() {
 	w.t.Helper()
-	testkit.Must(w.t, errors.Join(w.db.Close(), w.backend.Close()))
+	testkit.Must(w.t, errors.Join(w.conn.Close(), w.stop(), w.db.Close(), w.backend.Close()))
 }
 
 // count returns the number that a query returns.

@@ -40,7 +40,7 @@ var rules = []struct {
 		"./cmd/opsgate", // the metrics library links database/sql, but no driver
 		[]string{
 			"modernc.org/sqlite", "github.com/pressly/goose",
-			"opsgate/cmd/internal/backend", "opsgate/cmd/internal/ctl", "opsgate/cmd/internal/dev",
+			"opsgate/proto/ops/ingest", "opsgate/cmd/internal/backend", "opsgate/cmd/internal/ctl", "opsgate/cmd/internal/dev",
 		},
 		nil,
 	},

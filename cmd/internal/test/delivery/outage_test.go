@@ -13,12 +13,15 @@ import (
 
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/authn"
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/command"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
 // A clock is moved by a test.
@@ -145,9 +148,13 @@ func startInProcess(t *testing.T, c *clock, arguments []string) (address string)
 // check records a check of the monitor after the time.
 func (o *outage) check(status string, after time.Duration) {
 	o.t.Helper()
-	testkit.Must(o.t, o.backend.RecordCheck(o.t.Context(), service.Check{
-		MonitorID: o.monitor, At: o.clock.move(after), Status: status, Latency: 20 * time.Millisecond,
-	}))
+	response, err := o.backend.Ingest().RecordChecks(o.t.Context(), &ingestv1.RecordChecksRequest{Items: []*ingestv1.MonitorCheck{{
+		MonitorId: o.monitor, CheckedAt: timestamppb.New(o.clock.move(after)), Status: status, LatencyMs: 20,
+	}}})
+	testkit.Must(o.t, err)
+	if refused := response.GetErrors(); len(refused) > 0 {
+		o.t.Errorf("a check was refused: %v", refused)
+	}
 }
 
 // expect checks the statuses of monitor, component and page, and how many incidents are open.

@@ -76,16 +76,7 @@ INSERT INTO server_groups (id, team_id, name, color, position) VALUES (?, ?, ?, 
 INSERT INTO servers (id, team_id, group_id, name, host, os, tags, last_seen_at, created_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: InsertServerMetricAnyTeam :exec
-INSERT INTO server_metrics (server_id, at, cpu_percent, ram_used_mb, ram_total_mb, disk_used_gb, disk_total_gb)
-VALUES (?, ?, ?, ?, ?, ?, ?);
-
 -- name: InsertScheduledCommand :exec
 INSERT INTO scheduled_commands (id, team_id, server_id, name, command, cron, enabled, last_run_at, last_exit_code,
     consecutive_failures)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
-
--- name: InsertServerCommand :exec
-INSERT INTO server_commands (id, team_id, server_id, command, source, status, exit_code, duration_ms, started_at,
-    finished_at, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);

@@ -26,6 +26,3 @@ LIMIT 50000;
 INSERT INTO monitors (id, team_id, name, type, target, status, enabled, interval_seconds, last_check_at,
     last_status_change_at, opens_incidents)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
-
--- name: InsertMonitorCheckAnyTeam :exec
-INSERT INTO monitor_checks (monitor_id, checked_at, status, latency_ms) VALUES (?, ?, ?, ?);

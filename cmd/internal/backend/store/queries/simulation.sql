@@ -13,10 +13,6 @@ WHERE server_id = sqlc.arg(server_id)
 ORDER BY at DESC
 LIMIT 1;
 
--- name: SetServerSeen :exec
-UPDATE servers SET last_seen_at = sqlc.arg(last_seen_at)
-WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id);
-
 -- name: FastestCheckAnyTeam :one
 -- The lowest latency of a check that found the target up; 0 for none.
 SELECT CAST(coalesce(min(latency_ms), 0) AS INTEGER) FROM monitor_checks
@@ -26,22 +22,6 @@ WHERE monitor_id = sqlc.arg(monitor_id) AND status = 'up';
 SELECT * FROM server_commands
 WHERE team_id = sqlc.arg(team_id) AND status IN ('queued', 'running')
 ORDER BY created_at, id;
-
--- name: SetCommandStarted :exec
-UPDATE server_commands SET status = 'running', started_at = sqlc.arg(started_at)
-WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id);
-
--- name: SetCommandFinished :exec
-UPDATE server_commands
-SET status = sqlc.arg(status), exit_code = sqlc.arg(exit_code), duration_ms = sqlc.arg(duration_ms),
-    finished_at = sqlc.arg(finished_at)
-WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id);
-
--- name: SetScheduledCommandRun :exec
-UPDATE scheduled_commands
-SET last_run_at = sqlc.arg(last_run_at), last_exit_code = sqlc.arg(last_exit_code),
-    consecutive_failures = sqlc.arg(consecutive_failures)
-WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id);
 
 -- name: ListUnidentifiedOutages :many
 -- The incidents of outages in progress that still have the status investigating.

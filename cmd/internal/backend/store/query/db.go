@@ -123,8 +123,17 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getNotifiedEventAnyTeamStmt, err = db.PrepareContext(ctx, getNotifiedEventAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query GetNotifiedEventAnyTeam: %w", err)
 	}
+	if q.getScheduledCommandAnyTeamStmt, err = db.PrepareContext(ctx, getScheduledCommandAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query GetScheduledCommandAnyTeam: %w", err)
+	}
 	if q.getServerStmt, err = db.PrepareContext(ctx, getServer); err != nil {
 		return nil, fmt.Errorf("error preparing query GetServer: %w", err)
+	}
+	if q.getServerCommandAnyTeamStmt, err = db.PrepareContext(ctx, getServerCommandAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query GetServerCommandAnyTeam: %w", err)
+	}
+	if q.getServerTeamAnyTeamStmt, err = db.PrepareContext(ctx, getServerTeamAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query GetServerTeamAnyTeam: %w", err)
 	}
 	if q.getStatusPageStmt, err = db.PrepareContext(ctx, getStatusPage); err != nil {
 		return nil, fmt.Errorf("error preparing query GetStatusPage: %w", err)
@@ -173,9 +182,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.insertMonitorStmt, err = db.PrepareContext(ctx, insertMonitor); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertMonitor: %w", err)
-	}
-	if q.insertMonitorCheckAnyTeamStmt, err = db.PrepareContext(ctx, insertMonitorCheckAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query InsertMonitorCheckAnyTeam: %w", err)
 	}
 	if q.insertNewMonitorCheckAnyTeamStmt, err = db.PrepareContext(ctx, insertNewMonitorCheckAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertNewMonitorCheckAnyTeam: %w", err)
@@ -375,12 +381,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setClockRunsAheadStmt, err = db.PrepareContext(ctx, setClockRunsAhead); err != nil {
 		return nil, fmt.Errorf("error preparing query SetClockRunsAhead: %w", err)
 	}
-	if q.setCommandFinishedStmt, err = db.PrepareContext(ctx, setCommandFinished); err != nil {
-		return nil, fmt.Errorf("error preparing query SetCommandFinished: %w", err)
-	}
-	if q.setCommandStartedStmt, err = db.PrepareContext(ctx, setCommandStarted); err != nil {
-		return nil, fmt.Errorf("error preparing query SetCommandStarted: %w", err)
-	}
 	if q.setDeliveryDueAnyTeamStmt, err = db.PrepareContext(ctx, setDeliveryDueAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query SetDeliveryDueAnyTeam: %w", err)
 	}
@@ -405,8 +405,11 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setScheduledCommandRunStmt, err = db.PrepareContext(ctx, setScheduledCommandRun); err != nil {
 		return nil, fmt.Errorf("error preparing query SetScheduledCommandRun: %w", err)
 	}
-	if q.setServerSeenStmt, err = db.PrepareContext(ctx, setServerSeen); err != nil {
-		return nil, fmt.Errorf("error preparing query SetServerSeen: %w", err)
+	if q.setServerCommandStateStmt, err = db.PrepareContext(ctx, setServerCommandState); err != nil {
+		return nil, fmt.Errorf("error preparing query SetServerCommandState: %w", err)
+	}
+	if q.setServerSeenAnyTeamStmt, err = db.PrepareContext(ctx, setServerSeenAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query SetServerSeenAnyTeam: %w", err)
 	}
 	if q.setSubscriberCreatedAnyTeamStmt, err = db.PrepareContext(ctx, setSubscriberCreatedAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query SetSubscriberCreatedAnyTeam: %w", err)
@@ -596,9 +599,24 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getNotifiedEventAnyTeamStmt: %w", cerr)
 		}
 	}
+	if q.getScheduledCommandAnyTeamStmt != nil {
+		if cerr := q.getScheduledCommandAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getScheduledCommandAnyTeamStmt: %w", cerr)
+		}
+	}
 	if q.getServerStmt != nil {
 		if cerr := q.getServerStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getServerStmt: %w", cerr)
+		}
+	}
+	if q.getServerCommandAnyTeamStmt != nil {
+		if cerr := q.getServerCommandAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getServerCommandAnyTeamStmt: %w", cerr)
+		}
+	}
+	if q.getServerTeamAnyTeamStmt != nil {
+		if cerr := q.getServerTeamAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing getServerTeamAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.getStatusPageStmt != nil {
@@ -679,11 +697,6 @@ func (q *Queries) Close() error {
 	if q.insertMonitorStmt != nil {
 		if cerr := q.insertMonitorStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing insertMonitorStmt: %w", cerr)
-		}
-	}
-	if q.insertMonitorCheckAnyTeamStmt != nil {
-		if cerr := q.insertMonitorCheckAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing insertMonitorCheckAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.insertNewMonitorCheckAnyTeamStmt != nil {
@@ -1016,16 +1029,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setClockRunsAheadStmt: %w", cerr)
 		}
 	}
-	if q.setCommandFinishedStmt != nil {
-		if cerr := q.setCommandFinishedStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setCommandFinishedStmt: %w", cerr)
-		}
-	}
-	if q.setCommandStartedStmt != nil {
-		if cerr := q.setCommandStartedStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setCommandStartedStmt: %w", cerr)
-		}
-	}
 	if q.setDeliveryDueAnyTeamStmt != nil {
 		if cerr := q.setDeliveryDueAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setDeliveryDueAnyTeamStmt: %w", cerr)
@@ -1066,9 +1069,14 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setScheduledCommandRunStmt: %w", cerr)
 		}
 	}
-	if q.setServerSeenStmt != nil {
-		if cerr := q.setServerSeenStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setServerSeenStmt: %w", cerr)
+	if q.setServerCommandStateStmt != nil {
+		if cerr := q.setServerCommandStateStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setServerCommandStateStmt: %w", cerr)
+		}
+	}
+	if q.setServerSeenAnyTeamStmt != nil {
+		if cerr := q.setServerSeenAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing setServerSeenAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.setSubscriberCreatedAnyTeamStmt != nil {
@@ -1173,7 +1181,10 @@ type Queries struct {
 	getLastConfirmationAnyTeamStmt           *sql.Stmt
 	getMonitorAnyTeamStmt                    *sql.Stmt
 	getNotifiedEventAnyTeamStmt              *sql.Stmt
+	getScheduledCommandAnyTeamStmt           *sql.Stmt
 	getServerStmt                            *sql.Stmt
+	getServerCommandAnyTeamStmt              *sql.Stmt
+	getServerTeamAnyTeamStmt                 *sql.Stmt
 	getStatusPageStmt                        *sql.Stmt
 	getSubscriberAnyTeamStmt                 *sql.Stmt
 	getSubscriberByAddressAnyTeamStmt        *sql.Stmt
@@ -1190,7 +1201,6 @@ type Queries struct {
 	insertIncidentUpdateStmt                 *sql.Stmt
 	insertMetricHourAnyTeamStmt              *sql.Stmt
 	insertMonitorStmt                        *sql.Stmt
-	insertMonitorCheckAnyTeamStmt            *sql.Stmt
 	insertNewMonitorCheckAnyTeamStmt         *sql.Stmt
 	insertNotificationStmt                   *sql.Stmt
 	insertRevocationAnyTeamStmt              *sql.Stmt
@@ -1257,8 +1267,6 @@ type Queries struct {
 	retryDeliveryAnyTeamStmt                 *sql.Stmt
 	serverExistsStmt                         *sql.Stmt
 	setClockRunsAheadStmt                    *sql.Stmt
-	setCommandFinishedStmt                   *sql.Stmt
-	setCommandStartedStmt                    *sql.Stmt
 	setDeliveryDueAnyTeamStmt                *sql.Stmt
 	setDeliveryFailedAnyTeamStmt             *sql.Stmt
 	setDeliveryFinishedAnyTeamStmt           *sql.Stmt
@@ -1267,7 +1275,8 @@ type Queries struct {
 	setNextDeliveryDueAnyTeamStmt            *sql.Stmt
 	setNotificationExpandedAnyTeamStmt       *sql.Stmt
 	setScheduledCommandRunStmt               *sql.Stmt
-	setServerSeenStmt                        *sql.Stmt
+	setServerCommandStateStmt                *sql.Stmt
+	setServerSeenAnyTeamStmt                 *sql.Stmt
 	setSubscriberCreatedAnyTeamStmt          *sql.Stmt
 	setSubscriberSecretsAnyTeamStmt          *sql.Stmt
 	setTeamPlanStmt                          *sql.Stmt
@@ -1313,7 +1322,10 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		getLastConfirmationAnyTeamStmt:           q.getLastConfirmationAnyTeamStmt,
 		getMonitorAnyTeamStmt:                    q.getMonitorAnyTeamStmt,
 		getNotifiedEventAnyTeamStmt:              q.getNotifiedEventAnyTeamStmt,
+		getScheduledCommandAnyTeamStmt:           q.getScheduledCommandAnyTeamStmt,
 		getServerStmt:                            q.getServerStmt,
+		getServerCommandAnyTeamStmt:              q.getServerCommandAnyTeamStmt,
+		getServerTeamAnyTeamStmt:                 q.getServerTeamAnyTeamStmt,
 		getStatusPageStmt:                        q.getStatusPageStmt,
 		getSubscriberAnyTeamStmt:                 q.getSubscriberAnyTeamStmt,
 		getSubscriberByAddressAnyTeamStmt:        q.getSubscriberByAddressAnyTeamStmt,
@@ -1330,7 +1342,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		insertIncidentUpdateStmt:                 q.insertIncidentUpdateStmt,
 		insertMetricHourAnyTeamStmt:              q.insertMetricHourAnyTeamStmt,
 		insertMonitorStmt:                        q.insertMonitorStmt,
-		insertMonitorCheckAnyTeamStmt:            q.insertMonitorCheckAnyTeamStmt,
 		insertNewMonitorCheckAnyTeamStmt:         q.insertNewMonitorCheckAnyTeamStmt,
 		insertNotificationStmt:                   q.insertNotificationStmt,
 		insertRevocationAnyTeamStmt:              q.insertRevocationAnyTeamStmt,
@@ -1397,8 +1408,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		retryDeliveryAnyTeamStmt:                 q.retryDeliveryAnyTeamStmt,
 		serverExistsStmt:                         q.serverExistsStmt,
 		setClockRunsAheadStmt:                    q.setClockRunsAheadStmt,
-		setCommandFinishedStmt:                   q.setCommandFinishedStmt,
-		setCommandStartedStmt:                    q.setCommandStartedStmt,
 		setDeliveryDueAnyTeamStmt:                q.setDeliveryDueAnyTeamStmt,
 		setDeliveryFailedAnyTeamStmt:             q.setDeliveryFailedAnyTeamStmt,
 		setDeliveryFinishedAnyTeamStmt:           q.setDeliveryFinishedAnyTeamStmt,
@@ -1407,7 +1416,8 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setNextDeliveryDueAnyTeamStmt:            q.setNextDeliveryDueAnyTeamStmt,
 		setNotificationExpandedAnyTeamStmt:       q.setNotificationExpandedAnyTeamStmt,
 		setScheduledCommandRunStmt:               q.setScheduledCommandRunStmt,
-		setServerSeenStmt:                        q.setServerSeenStmt,
+		setServerCommandStateStmt:                q.setServerCommandStateStmt,
+		setServerSeenAnyTeamStmt:                 q.setServerSeenAnyTeamStmt,
 		setSubscriberCreatedAnyTeamStmt:          q.setSubscriberCreatedAnyTeamStmt,
 		setSubscriberSecretsAnyTeamStmt:          q.setSubscriberSecretsAnyTeamStmt,
 		setTeamPlanStmt:                          q.setTeamPlanStmt,

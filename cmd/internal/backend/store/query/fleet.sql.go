@@ -120,43 +120,6 @@ func (q *Queries) InsertServer(ctx context.Context, arg InsertServerParams) erro
 	return err
 }
 
-const insertServerCommand = `-- name: InsertServerCommand :exec
-INSERT INTO server_commands (id, team_id, server_id, command, source, status, exit_code, duration_ms, started_at,
-    finished_at, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-`
-
-type InsertServerCommandParams struct {
-	ID         string
-	TeamID     string
-	ServerID   string
-	Command    string
-	Source     string
-	Status     string
-	ExitCode   *int64
-	DurationMs *int64
-	StartedAt  *int64
-	FinishedAt *int64
-	CreatedAt  int64
-}
-
-func (q *Queries) InsertServerCommand(ctx context.Context, arg InsertServerCommandParams) error {
-	_, err := q.exec(ctx, q.insertServerCommandStmt, insertServerCommand,
-		arg.ID,
-		arg.TeamID,
-		arg.ServerID,
-		arg.Command,
-		arg.Source,
-		arg.Status,
-		arg.ExitCode,
-		arg.DurationMs,
-		arg.StartedAt,
-		arg.FinishedAt,
-		arg.CreatedAt,
-	)
-	return err
-}
-
 const insertServerGroup = `-- name: InsertServerGroup :exec
 INSERT INTO server_groups (id, team_id, name, color, position) VALUES (?, ?, ?, ?, ?)
 `
@@ -176,34 +139,6 @@ func (q *Queries) InsertServerGroup(ctx context.Context, arg InsertServerGroupPa
 		arg.Name,
 		arg.Color,
 		arg.Position,
-	)
-	return err
-}
-
-const insertServerMetricAnyTeam = `-- name: InsertServerMetricAnyTeam :exec
-INSERT INTO server_metrics (server_id, at, cpu_percent, ram_used_mb, ram_total_mb, disk_used_gb, disk_total_gb)
-VALUES (?, ?, ?, ?, ?, ?, ?)
-`
-
-type InsertServerMetricAnyTeamParams struct {
-	ServerID    string
-	At          int64
-	CpuPercent  float64
-	RamUsedMb   float64
-	RamTotalMb  float64
-	DiskUsedGb  float64
-	DiskTotalGb float64
-}
-
-func (q *Queries) InsertServerMetricAnyTeam(ctx context.Context, arg InsertServerMetricAnyTeamParams) error {
-	_, err := q.exec(ctx, q.insertServerMetricAnyTeamStmt, insertServerMetricAnyTeam,
-		arg.ServerID,
-		arg.At,
-		arg.CpuPercent,
-		arg.RamUsedMb,
-		arg.RamTotalMb,
-		arg.DiskUsedGb,
-		arg.DiskTotalGb,
 	)
 	return err
 }

@@ -89,27 +89,6 @@ func (q *Queries) InsertMonitor(ctx context.Context, arg InsertMonitorParams) er
 	return err
 }
 
-const insertMonitorCheckAnyTeam = `-- name: InsertMonitorCheckAnyTeam :exec
-INSERT INTO monitor_checks (monitor_id, checked_at, status, latency_ms) VALUES (?, ?, ?, ?)
-`
-
-type InsertMonitorCheckAnyTeamParams struct {
-	MonitorID string
-	CheckedAt int64
-	Status    string
-	LatencyMs int64
-}
-
-func (q *Queries) InsertMonitorCheckAnyTeam(ctx context.Context, arg InsertMonitorCheckAnyTeamParams) error {
-	_, err := q.exec(ctx, q.insertMonitorCheckAnyTeamStmt, insertMonitorCheckAnyTeam,
-		arg.MonitorID,
-		arg.CheckedAt,
-		arg.Status,
-		arg.LatencyMs,
-	)
-	return err
-}
-
 const listMonitorChecks = `-- name: ListMonitorChecks :many
 SELECT c.status, c.latency_ms, c.checked_at
 FROM monitor_checks c

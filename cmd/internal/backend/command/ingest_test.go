@@ -1,0 +1,107 @@
+package command_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/cmd/internal/test/testkit"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
+)
+
+const reporterSecret = "short secret"
+
+// secretFile writes a file with secrets of reporters.
+func secretFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	testkit.Must(t, os.WriteFile(path, []byte(content), 0o600))
+	return path
+}
+
+// report sends an empty report on a new connection and returns the code.
+func report(t *testing.T, address, secret string, transport credentials.TransportCredentials) codes.Code {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(transport))
+	testkit.Must(t, err)
+	defer func() { testkit.Must(t, conn.Close()) }()
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+secret)
+	_, err = ingestv1.NewIngestServiceClient(conn).ReportMetrics(ctx, &ingestv1.ReportMetricsRequest{})
+	return status.Code(err)
+}
+
+func TestServe_IngestWithASecretOfTheFile(t *testing.T) {
+	s := serve(t, "--data-dir", t.TempDir(), "--ingest-listen", "127.0.0.1:0",
+		"--ingest-secret-file", secretFile(t, "first-secret-0123456789\nsecond-secret-0123456789\n"))
+	for secret, want := range map[string]codes.Code{
+		"first-secret-0123456789": codes.OK, "second-secret-0123456789": codes.OK, "third-secret-0123456789": codes.Unauthenticated, "": codes.Unauthenticated,
+	} {
+		if code := report(t, s.ingest, secret, insecure.NewCredentials()); code != want {
+			t.Errorf("%q: %v", secret, code)
+		}
+	}
+}
+
+// The roots of reporters are not those of the gateway, and their certificates are sufficient.
+func TestServe_IngestWithClientCertificates(t *testing.T) {
+	authority, gateways, reporters := tlsfilestest.NewAuthority(t, "root"), tlsfilestest.NewAuthority(t, "root"), tlsfilestest.NewAuthority(t, "root")
+	own := authority.Server(t, 1)
+	files := tlsfilestest.Write(t, own.Certificate, own.Key, gateways.PEM, reporters.PEM)
+	s := serve(t, "--data-dir", t.TempDir(), "--tls-cert", files[0], "--tls-key", files[1], "--tls-client-ca", files[2],
+		"--ingest-listen", "127.0.0.1:0", "--ingest-client-ca", files[3])
+	roots := x509.NewCertPool()
+	roots.AddCert(authority.Root)
+	with := func(certificates ...tls.Certificate) credentials.TransportCredentials {
+		return credentials.NewTLS(&tls.Config{RootCAs: roots, Certificates: certificates, MinVersion: tls.VersionTLS12})
+	}
+	for name, c := range map[string]struct {
+		transport credentials.TransportCredentials
+		want      codes.Code
+	}{
+		"an agent":       {with(reporters.Client(t, pkix.Name{CommonName: "agent"}, 7).TLS(t)...), codes.OK},
+		"the gateway":    {with(gateways.Client(t, pkix.Name{CommonName: "gateway"}, 8).TLS(t)...), codes.Unavailable},
+		"no certificate": {with(), codes.Unavailable},
+		"plaintext":      {insecure.NewCredentials(), codes.Unavailable},
+	} {
+		if code := report(t, s.ingest, "", c.transport); code != c.want {
+			t.Errorf("%s: %v", name, code)
+		}
+	}
+}
+
+func TestInvalidIngestFlags(t *testing.T) {
+	own := tlsfilestest.NewAuthority(t, "root").Server(t, 1)
+	files := tlsfilestest.Write(t, own.Certificate, own.Key)
+	secret := secretFile(t, reporterSecret)
+	for _, c := range []struct {
+		flags []string
+		code  int
+		want  string
+	}{
+		{[]string{"--ingest-secret-file", secret}, 2, "need --ingest-listen"},
+		{[]string{"--ingest-listen", "127.0.0.1:0"}, 2, "--ingest-listen needs --ingest-secret-file or --ingest-client-ca"},
+		{[]string{"--ingest-listen", "9001", "--ingest-secret-file", secret}, 2, "needs a host and a port"},
+		{[]string{"--ingest-listen", ":0", "--ingest-secret-file", secret}, 2, "or a loopback address: the secret would be readable"},
+		{[]string{"--ingest-listen", "127.0.0.1:0", "--ingest-client-ca", files[0]}, 2, "--ingest-client-ca needs --tls-cert and --tls-key"},
+		{[]string{"--ingest-listen", "127.0.0.1:0", "--ingest-secret-file", secret + "x"}, 1, "open " + secret + "x: no such file"},
+		{[]string{"--ingest-listen", "127.0.0.1:0", "--ingest-secret-file", secretFile(t, " \n")}, 1, "has no secret"},
+		{[]string{"--ingest-listen", "127.0.0.1:0", "--ingest-secret-file", secret}, 1, "has a secret of less than 16 characters"},
+	} {
+		code, _, errs := run(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, c.flags...)...)
+		if code != c.code || !strings.Contains(errs, c.want) {
+			t.Errorf("%q: exit code %d, %s", c.flags, code, errs)
+		}
+	}
+}

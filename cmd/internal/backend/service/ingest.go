@@ -1,0 +1,135 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"opsgate/cmd/internal/backend/store/query"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
+)
+
+// maxBatch is the largest number of items in a report.
+const maxBatch = 500
+
+// IngestOptions are the settings of [Backend.ServeIngest].
+type IngestOptions struct {
+	// TLS is the configuration of the listener; nil for plaintext. One that requires client certificates authenticates the callers.
+	TLS *tls.Config
+	// Secrets are those of which a caller must send one; none if TLS authenticates the callers.
+	Secrets []string
+}
+
+// ServeIngest serves the ingest service and health checks until ctx ends, as Serve does.
+func (b *Backend) ServeIngest(ctx context.Context, listener net.Listener, o IngestOptions) error {
+	return b.serve(ctx, listener, serverOptions{
+		tls: o.TLS,
+		interceptors: append(b.unaryInterceptors(),
+			func(ctx context.Context, request any, call *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+				if !o.admits(ctx) && !strings.HasPrefix(call.FullMethod, "/"+healthv1.Health_ServiceDesc.ServiceName+"/") {
+					return nil, status.Error(codes.Unauthenticated, "the authorization must be Bearer and a secret of this listener")
+				}
+				return handle(ctx, request)
+			}),
+		register: func(server *grpc.Server) []string {
+			ingestv1.RegisterIngestServiceServer(server, b.Ingest())
+			return []string{ingestv1.IngestService_ServiceDesc.ServiceName}
+		},
+	})
+}
+
+// admits reports whether the caller has a secret, in a time that does not depend on how much of it is right.
+func (o IngestOptions) admits(ctx context.Context) bool {
+	admitted := len(o.Secrets) == 0
+	for _, authorization := range metadata.ValueFromIncomingContext(ctx, "authorization") {
+		sent := sha256.Sum256([]byte(strings.TrimPrefix(authorization, "Bearer ")))
+		for _, secret := range o.Secrets {
+			expected := sha256.Sum256([]byte(secret))
+			admitted = subtle.ConstantTimeCompare(sent[:], expected[:]) == 1 || admitted
+		}
+	}
+	return admitted
+}
+
+// Ingest returns the ingest service, without the authentication of its listener.
+func (b *Backend) Ingest() ingestv1.IngestServiceServer { return &ingestService{backend: b} }
+
+type ingestService struct {
+	ingestv1.UnimplementedIngestServiceServer
+	backend *Backend
+}
+
+func (s *ingestService) ReportMetrics(
+	ctx context.Context, r *ingestv1.ReportMetricsRequest,
+) (*ingestv1.ReportMetricsResponse, error) {
+	refused, err := record(ctx, s.backend, r.GetItems(), (*ingestv1.ServerMetrics).GetAt, (*Recorder).Metrics)
+	return &ingestv1.ReportMetricsResponse{Errors: refused}, err
+}
+
+func (s *ingestService) RecordChecks(ctx context.Context, r *ingestv1.RecordChecksRequest) (*ingestv1.RecordChecksResponse, error) {
+	refused, err := record(ctx, s.backend, r.GetItems(), (*ingestv1.MonitorCheck).GetCheckedAt, (*Recorder).Check)
+	return &ingestv1.RecordChecksResponse{Errors: refused}, err
+}
+
+func (s *ingestService) RecordCommands(
+	ctx context.Context, r *ingestv1.RecordCommandsRequest,
+) (*ingestv1.RecordCommandsResponse, error) {
+	at := func(item *ingestv1.CommandItem) *timestamppb.Timestamp {
+		return cmp.Or(item.GetRun().GetRanAt(), item.GetCommand().GetCreatedAt())
+	}
+	refused, err := record(ctx, s.backend, r.GetItems(), at, (*Recorder).Command)
+	return &ingestv1.RecordCommandsResponse{Errors: refused}, err
+}
+
+// record stores the items of a report in one transaction, in the order of their times, and returns the errors of those that are refused.
+func record[T any](
+	ctx context.Context, b *Backend, items []T, at func(T) *timestamppb.Timestamp, store func(*Recorder, context.Context, T) error,
+) (refused []*ingestv1.ItemError, err error) {
+	if len(items) > maxBatch {
+		var problems violations
+		problems.add("items", fmt.Sprintf("must be at most %d", maxBatch))
+		return nil, problems.err()
+	}
+	order := make([]int, len(items))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return at(items[i]).AsTime().Compare(at(items[j]).AsTime()) })
+	posted := false
+	err = b.store.Write(ctx, func(q *query.Queries) error {
+		recorder := NewRecorder(q, b.clock)
+		for _, i := range order {
+			err := store(recorder, ctx, items[i])
+			reason, isStatus := status.FromError(err)
+			switch {
+			case !isStatus:
+				return err
+			case err != nil:
+				refused = append(refused, &ingestv1.ItemError{Index: int32(i), Code: int32(reason.Code()), Message: reason.Message()})
+			}
+		}
+		posted = recorder.posted
+		return recorder.Finish(ctx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if posted {
+		b.written.raise()
+	}
+	slices.SortFunc(refused, func(a, b *ingestv1.ItemError) int { return cmp.Compare(a.GetIndex(), b.GetIndex()) })
+	return refused, nil
+}
