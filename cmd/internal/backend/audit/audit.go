@@ -33,11 +33,20 @@ type Action struct {
 	At                          int64 // in nanoseconds
 }
 
+// An Actor is the author of an action: the id of a person or a token, and the address of the caller.
+type Actor struct{ ID, IPAddress string }
+
+// Service is the actor of actions that have no caller.
+func Service() Actor { return Actor{ID: ServiceActor, IPAddress: ServiceAddress} }
+
+// Action returns an action of the actor.
+func (a Actor) Action(team, kind, resourceID string, at int64) Action {
+	return Action{Team: team, Kind: kind, ResourceID: resourceID, At: at, Actor: a.ID, IPAddress: a.IPAddress}
+}
+
 // ServiceAction returns an action of the service itself or of the command line of opsbackend.
 func ServiceAction(team, kind, resourceID string, at int64) Action {
-	return Action{
-		Team: team, Kind: kind, ResourceID: resourceID, At: at, Actor: ServiceActor, IPAddress: ServiceAddress,
-	}
+	return Service().Action(team, kind, resourceID, at)
 }
 
 // Record writes the entry, in the transaction of the action.

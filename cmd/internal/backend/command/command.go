@@ -33,7 +33,7 @@ type dataDir struct{ DataDir string }
 
 func (d *dataDir) addTo(c *cobra.Command) {
 	c.Flags().StringVar(&d.DataDir, "data-dir", "",
-		"`DIR` of the database ($OPSBACKEND_DATA_DIR). serve and team create create it")
+		"`DIR` of the database ($OPSBACKEND_DATA_DIR). serve, apply and team create create it")
 	commandline.Required(c, "data-dir")
 	commandline.Variable(c.Flags(), "data-dir", "OPSBACKEND_DATA_DIR")
 }
@@ -63,9 +63,7 @@ func New(e Environment) *cobra.Command {
 Exit codes: 0 done, 1 failed, with the reason on standard error, 2 wrong usage.`,
 	}
 	program.AddCommand(
-		serveCommand(e),
-		backupCommand(e),
-		verifyCommand(e),
+		serveCommand(e), applyCommand(e), exportCommand(e), schemaCommand(e), backupCommand(e), verifyCommand(e),
 		group("team", "Manage teams", teamCreateCommand(e), teamListCommand(e), teamSetPlanCommand(e)),
 		group("token", "Manage API tokens", tokenCreateCommand(e), tokenMintCommand(e), tokenListCommand(e), tokenRevokeCommand(e)),
 		group("subscriber", "Manage the subscribers of status pages",

@@ -129,19 +129,19 @@ func duration(row query.ServerCommand) *int64 {
 }
 
 // commandActor returns the author of the audit entry of a command.
-func commandActor(a *ingestv1.Actor) (audit.Action, error) {
+func commandActor(a *ingestv1.Actor) (audit.Actor, error) {
 	if a == nil {
-		return audit.Action{Actor: audit.ServiceActor, IPAddress: audit.ServiceAddress}, nil
+		return audit.Service(), nil
 	}
 	id, valid := canonicalID(a.GetId())
 	address, err := netip.ParseAddr(a.GetIpAddress())
 	if !valid || err != nil {
-		return audit.Action{}, invalid("actor must have the UUID of a person or a token, and an IP address")
+		return audit.Actor{}, invalid("actor must have the UUID of a person or a token, and an IP address")
 	}
-	return audit.Action{Actor: id, IPAddress: address.WithZone("").String()}, nil
+	return audit.Actor{ID: id, IPAddress: address.WithZone("").String()}, nil
 }
 
-func (r *Recorder) insertCommand(ctx context.Context, row query.ServerCommand, entry audit.Action) error {
+func (r *Recorder) insertCommand(ctx context.Context, row query.ServerCommand, actor audit.Actor) error {
 	row.DurationMs = duration(row)
 	if err := r.q.InsertServerCommand(ctx, query.InsertServerCommandParams(row)); err != nil {
 		return fmt.Errorf("write a command: %w", err)
@@ -153,8 +153,7 @@ func (r *Recorder) insertCommand(ctx context.Context, row query.ServerCommand, e
 	if err != nil {
 		return err
 	}
-	entry.Team, entry.Kind, entry.ResourceID, entry.At = row.TeamID, commandExecuted, row.ID, now
-	return entry.Record(ctx, r.q)
+	return actor.Action(row.TeamID, commandExecuted, row.ID, now).Record(ctx, r.q)
 }
 
 // continueCommand writes the progress of a stored command, which never goes back.

@@ -101,7 +101,7 @@ func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added Add
 			StatusPageID: page.ID, Channel: n.Channel, Address: n.Address,
 		})
 		if errors.Is(err, sql.ErrNoRows) {
-			added, err = b.insertSubscriber(ctx, q, page, n)
+			added, err = b.InsertSubscriber(ctx, q, page, n, audit.Service())
 			return err
 		}
 		if err != nil {
@@ -117,8 +117,9 @@ func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added Add
 	return added, err
 }
 
-func (b *Backend) insertSubscriber(
-	ctx context.Context, q *query.Queries, page query.StatusPage, n NewSubscriber,
+// InsertSubscriber adds a checked subscriber that the page does not have, in the transaction of q, for an actor.
+func (b *Backend) InsertSubscriber(
+	ctx context.Context, q *query.Queries, page query.StatusPage, n NewSubscriber, actor audit.Actor,
 ) (AddedSubscriber, error) {
 	id, err := newID()
 	if err != nil {
@@ -148,7 +149,7 @@ func (b *Backend) insertSubscriber(
 			return AddedSubscriber{}, err
 		}
 	}
-	return added, audit.ServiceAction(page.TeamID, subscriberAdded, id, now).Record(ctx, q)
+	return added, actor.Action(page.TeamID, subscriberAdded, id, now).Record(ctx, q)
 }
 
 // askAgain sends another request to confirm a subscription that is not confirmed, and restarts its confirmationTime.

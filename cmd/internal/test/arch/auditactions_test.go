@@ -35,7 +35,7 @@ func TestAuditActionsAreDocumented(t *testing.T) {
 
 	form := regexp.MustCompile(`^(` + strings.Join(captures(value, resources), "|") + `)\.[a-z_]+$`)
 	code := map[string]bool{}
-	for _, folder := range []string{"service", "links", "audit"} {
+	for _, folder := range []string{"service", "links", "audit", "inventory"} {
 		maps.Copy(code, literals(t, "cmd/internal/backend/"+folder, form))
 	}
 	delete(code, "subscriber.confirmation_requested") // an event of deliveries, which is no action

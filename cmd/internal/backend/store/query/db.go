@@ -429,6 +429,27 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.stopSubscriberAnyTeamStmt, err = db.PrepareContext(ctx, stopSubscriberAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query StopSubscriberAnyTeam: %w", err)
 	}
+	if q.updateComponentStmt, err = db.PrepareContext(ctx, updateComponent); err != nil {
+		return nil, fmt.Errorf("error preparing query UpdateComponent: %w", err)
+	}
+	if q.updateMonitorStmt, err = db.PrepareContext(ctx, updateMonitor); err != nil {
+		return nil, fmt.Errorf("error preparing query UpdateMonitor: %w", err)
+	}
+	if q.updateScheduledCommandStmt, err = db.PrepareContext(ctx, updateScheduledCommand); err != nil {
+		return nil, fmt.Errorf("error preparing query UpdateScheduledCommand: %w", err)
+	}
+	if q.updateServerStmt, err = db.PrepareContext(ctx, updateServer); err != nil {
+		return nil, fmt.Errorf("error preparing query UpdateServer: %w", err)
+	}
+	if q.updateServerGroupStmt, err = db.PrepareContext(ctx, updateServerGroup); err != nil {
+		return nil, fmt.Errorf("error preparing query UpdateServerGroup: %w", err)
+	}
+	if q.updateStatusPageStmt, err = db.PrepareContext(ctx, updateStatusPage); err != nil {
+		return nil, fmt.Errorf("error preparing query UpdateStatusPage: %w", err)
+	}
+	if q.updateTeamStmt, err = db.PrepareContext(ctx, updateTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query UpdateTeam: %w", err)
+	}
 	return &q, nil
 }
 
@@ -1109,6 +1130,41 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing stopSubscriberAnyTeamStmt: %w", cerr)
 		}
 	}
+	if q.updateComponentStmt != nil {
+		if cerr := q.updateComponentStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing updateComponentStmt: %w", cerr)
+		}
+	}
+	if q.updateMonitorStmt != nil {
+		if cerr := q.updateMonitorStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing updateMonitorStmt: %w", cerr)
+		}
+	}
+	if q.updateScheduledCommandStmt != nil {
+		if cerr := q.updateScheduledCommandStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing updateScheduledCommandStmt: %w", cerr)
+		}
+	}
+	if q.updateServerStmt != nil {
+		if cerr := q.updateServerStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing updateServerStmt: %w", cerr)
+		}
+	}
+	if q.updateServerGroupStmt != nil {
+		if cerr := q.updateServerGroupStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing updateServerGroupStmt: %w", cerr)
+		}
+	}
+	if q.updateStatusPageStmt != nil {
+		if cerr := q.updateStatusPageStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing updateStatusPageStmt: %w", cerr)
+		}
+	}
+	if q.updateTeamStmt != nil {
+		if cerr := q.updateTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing updateTeamStmt: %w", cerr)
+		}
+	}
 	return err
 }
 
@@ -1283,6 +1339,13 @@ type Queries struct {
 	setTokenRevokedAnyTeamStmt               *sql.Stmt
 	statusPageExistsStmt                     *sql.Stmt
 	stopSubscriberAnyTeamStmt                *sql.Stmt
+	updateComponentStmt                      *sql.Stmt
+	updateMonitorStmt                        *sql.Stmt
+	updateScheduledCommandStmt               *sql.Stmt
+	updateServerStmt                         *sql.Stmt
+	updateServerGroupStmt                    *sql.Stmt
+	updateStatusPageStmt                     *sql.Stmt
+	updateTeamStmt                           *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
@@ -1424,5 +1487,12 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setTokenRevokedAnyTeamStmt:               q.setTokenRevokedAnyTeamStmt,
 		statusPageExistsStmt:                     q.statusPageExistsStmt,
 		stopSubscriberAnyTeamStmt:                q.stopSubscriberAnyTeamStmt,
+		updateComponentStmt:                      q.updateComponentStmt,
+		updateMonitorStmt:                        q.updateMonitorStmt,
+		updateScheduledCommandStmt:               q.updateScheduledCommandStmt,
+		updateServerStmt:                         q.updateServerStmt,
+		updateServerGroupStmt:                    q.updateServerGroupStmt,
+		updateStatusPageStmt:                     q.updateStatusPageStmt,
+		updateTeamStmt:                           q.updateTeamStmt,
 	}
 }

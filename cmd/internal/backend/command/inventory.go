@@ -1,0 +1,141 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"opsgate/cmd/internal/backend/audit"
+	"opsgate/cmd/internal/backend/inventory"
+	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/kit/commandline"
+)
+
+type apply struct {
+	dataDir
+
+	File, Actor string
+	DryRun      bool
+}
+
+func applyCommand(e Environment) *cobra.Command {
+	a := &apply{}
+	c := &cobra.Command{
+		Use: "apply", Short: "Create and change teams, servers, monitors and status pages as a file describes them",
+		Long: `Create and change teams, servers, monitors and status pages as a file describes them.
+
+It prints each change: + created, ~ changed, = kept although the file does not have it. Nothing is deleted. A second run changes nothing.
+The secret of a new webhook is printed once.`,
+		RunE: func(c *cobra.Command, _ []string) error { return a.run(c.Context(), e) },
+	}
+	a.addTo(c)
+	c.Flags().StringVarP(&a.File, "file", "f", "", "inventory `FILE` in YAML, by the schema that opsbackend schema prints")
+	c.Flags().BoolVar(&a.DryRun, "dry-run", false, "print the changes and write nothing")
+	c.Flags().StringVar(&a.Actor, "actor", audit.ServiceActor, "`ID` of the person or the token in the audit log, a UUID")
+	commandline.Required(c, "file")
+	return c
+}
+
+// run applies the file in one transaction.
+func (c *apply) run(ctx context.Context, e Environment) error {
+	actor, err := uuid.Parse(c.Actor)
+	if err != nil {
+		return commandline.UsageError{Err: fmt.Errorf("--actor must be a UUID: %w", err)}
+	}
+	text, err := os.ReadFile(c.File)
+	if err != nil {
+		return fmt.Errorf("read the inventory: %w", err)
+	}
+	file, err := inventory.Parse(text)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", c.File, err)
+	}
+	open := c.create
+	if c.DryRun {
+		open = c.use
+	}
+	return open(ctx, e, func(b *service.Backend) error {
+		transaction := b.Store().Write
+		if c.DryRun {
+			transaction = b.Store().Read
+		}
+		var result inventory.Result
+		err := transaction(ctx, func(q *query.Queries) (err error) {
+			result, err = inventory.Apply(ctx, q, file, inventory.Options{
+				Clock: e.Clock, Backend: b, DryRun: c.DryRun, Actor: &audit.Actor{ID: actor.String(), IPAddress: audit.ServiceAddress},
+			})
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("apply %s: %w", c.File, err)
+		}
+		return printResult(e.Out, result)
+	})
+}
+
+// printResult writes a line for each row.
+func printResult(w io.Writer, r inventory.Result) error {
+	var text strings.Builder
+	for _, c := range r.Changes {
+		sign := "+"
+		if len(c.Fields) > 0 {
+			sign = "~"
+		}
+		fmt.Fprintf(&text, "%s %s %s", sign, c.Kind, c.Path)
+		for _, field := range c.Fields {
+			fmt.Fprintf(&text, "\n    %s", field)
+		}
+		text.WriteString("\n")
+	}
+	for _, kept := range r.Kept {
+		fmt.Fprintf(&text, "= %s\n", kept)
+	}
+	for _, s := range r.Secrets {
+		fmt.Fprintf(&text, "secret of subscriber %s: %s\n", s.SubscriberID, s.Text)
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+func exportCommand(e Environment) *cobra.Command {
+	var dir dataDir
+	var state bool
+	c := &cobra.Command{
+		Use: "export", Short: "Print the teams, servers, monitors and status pages as a file for apply, without secrets and tokens",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return dir.use(c.Context(), e, func(b *service.Backend) error {
+				return b.Store().Read(c.Context(), func(q *query.Queries) error {
+					text, err := inventory.Export(c.Context(), q, state)
+					if err != nil {
+						return err
+					}
+					_, err = e.Out.Write(text)
+					return err
+				})
+			})
+		},
+	}
+	dir.addTo(c)
+	c.Flags().BoolVar(&state, "state", false, "also what changes by itself, such as statuses and times; apply uses it for new rows only")
+	return c
+}
+
+func schemaCommand(e Environment) *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of the file for apply", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			text, err := inventory.Schema()
+			if err != nil {
+				return err
+			}
+			_, err = e.Out.Write(text)
+			return err
+		},
+	}
+}

@@ -1,0 +1,73 @@
+package command_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"opsgate/cmd/internal/test/testkit"
+)
+
+// inventoryFile writes an inventory.
+func inventoryFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "inventory.yaml")
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+const quay = `teams:
+  - name: Quay
+    plan: ai
+    pages:
+      - {name: Quay, hostname: status.quay.example, visibility: public, color: '#112233', components: [{name: Phone}],
+         subscribers: [{webhook: 'https://hooks.customer.example/x'}]}
+`
+
+func TestApplyAndExport(t *testing.T) {
+	dir, file := t.TempDir(), inventoryFile(t, quay)
+	if code, _, errs := run(t, "apply", "--data-dir", dir, "-f", file, "--dry-run"); code != 1 || !strings.Contains(errs, "no database in "+dir) {
+		t.Errorf("a dry run without a database: exit code %d, %s", code, errs)
+	}
+	created := succeed(t, "apply", "--data-dir", dir, "-f", file)
+	if !strings.HasPrefix(created, "+ team Quay\n+ status page Quay/Quay\n+ component Quay/Quay/Phone\n+ subscriber Quay/Quay/https://hooks.customer.example/…\n"+
+		"secret of subscriber ") || !strings.Contains(created, ": whsec_") {
+		t.Errorf("applied:\n%s", created)
+	}
+	changed := inventoryFile(t, strings.NewReplacer("{name: Phone}", "{name: Fax}", "'#112233'", "'#445566'").Replace(quay))
+	const want = "~ status page Quay/Quay\n    color \"#112233\" → \"#445566\"\n+ component Quay/Quay/Fax\n= component Quay/Quay/Phone\n"
+	for _, flags := range [][]string{{"--dry-run"}, nil} {
+		if got := succeed(t, append([]string{"apply", "--data-dir", dir, "-f", changed}, flags...)...); got != want {
+			t.Errorf("%v:\n%s", flags, got)
+		}
+	}
+	exported := succeed(t, "export", "--data-dir", dir)
+	if again := succeed(t, "apply", "--data-dir", dir, "-f", inventoryFile(t, exported)); again != "" || strings.Contains(exported, "created_at") {
+		t.Errorf("applied the export:\n%s\n%s", exported, again)
+	}
+	if state := succeed(t, "export", "--data-dir", dir, "--state"); !strings.Contains(state, "created_at: ") {
+		t.Errorf("exported with state:\n%s", state)
+	}
+	if schema := succeed(t, "schema"); !strings.Contains(schema, `"title": "Inventory of opsbackend"`) {
+		t.Error(schema)
+	}
+}
+
+func TestApply_Errors(t *testing.T) {
+	file := inventoryFile(t, strings.Replace(quay, "plan: ai", "plan: gold", 1))
+	for _, c := range []struct {
+		flags []string
+		code  int
+		want  string
+	}{
+		{[]string{"-f", file, "--actor", "ana"}, 2, "--actor must be a UUID"},
+		{[]string{"-f", file + "x"}, 1, "open " + file + "x: no such file"},
+		{[]string{"-f", file}, 1, "read " + file + ": "},
+		{nil, 2, "file"},
+	} {
+		if code, _, errs := run(t, append([]string{"apply", "--data-dir", t.TempDir()}, c.flags...)...); code != c.code || !strings.Contains(errs, c.want) {
+			t.Errorf("%q: exit code %d, %s", c.flags, code, errs)
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package inventory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"opsgate/cmd/internal/backend/audit"
+	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/backend/store/query"
+)
+
+// Options of [Apply].
+type Options struct {
+	// Clock is that of the backend. It must be set.
+	Clock func() time.Time
+	// Backend inserts subscribers; nil for inventories without them.
+	Backend *service.Backend
+	// Actor is the author of the audit entries; nil writes none, for data that is not an action and has no subscribers.
+	Actor *audit.Actor
+	// DryRun returns the result and writes nothing.
+	DryRun bool
+}
+
+// A Result is what Apply has changed, or would change.
+type Result struct {
+	Changes []Change // in their order
+	Kept    []string // the rows that the file does not have, as kind and path
+	Secrets []Secret // of new webhooks
+}
+
+// A Change is a row that is created or changed.
+type Change struct {
+	Kind, Path string   // the path has the names of parents
+	Fields     []string // that change, with the values of before and after; nil for a new row
+
+	team, id, action string
+	write            writer
+}
+
+// A writer writes the row of a change.
+type writer func(ctx context.Context, q *query.Queries) error
+
+// A Secret is that of a new webhook.
+type Secret struct{ SubscriberID, Text string }
+
+// Apply creates the rows of the file that do not exist, and changes those that differ, in the transaction of q. It keeps all others. It
+// compares with the rows of the transaction, so that a second Apply changes nothing.
+func Apply(ctx context.Context, q *query.Queries, f File, o Options) (Result, error) {
+	if err := f.check(); err != nil {
+		return Result{}, err
+	}
+	current, err := load(ctx, q)
+	if err != nil {
+		return Result{}, err
+	}
+	p := &plan{Options: o}
+	p.teams(current.Teams, f.Teams)
+	if err := errors.Join(p.problems...); err != nil || o.DryRun {
+		return p.Result, err
+	}
+	for _, c := range p.Changes {
+		if err := p.write(ctx, q, c); err != nil {
+			return Result{}, fmt.Errorf("write the %s %s: %w", c.Kind, c.Path, err)
+		}
+	}
+	return p.Result, nil
+}
+
+// write writes a change with its audit entry, if it has an action.
+func (p *plan) write(ctx context.Context, q *query.Queries, c Change) error {
+	if err := c.write(ctx, q); err != nil || p.Actor == nil || c.action == "" {
+		return err
+	}
+	now, err := audit.TimeOfWrite(ctx, q, p.Clock, c.team)
+	if err != nil {
+		return err
+	}
+	return p.Actor.Action(c.team, c.action, c.id, now).Record(ctx, q)
+}
+
+// A plan has the changes of a file.
+type plan struct {
+	Options
+	Result
+
+	problems []error
+}
+
+// A kind of rows, with its actions in the audit log.
+type kind struct{ name, created, updated string }
+
+// teams plans the changes of all teams.
+func (p *plan) teams(current, wanted []Team) {
+	before := compare(p, kind{"team", "team.created", "team.updated"}, nil, "", current, wanted, p.writeTeam)
+	for i := range wanted {
+		t := &team{plan: p, Team: &wanted[i]}
+		t.fleet(before[i])
+		t.monitoring(before[i])
+	}
+}
+
+// A team is a team of the file.
+type team struct {
+	*plan
+	*Team
+
+	groups, monitors map[string]string // ids by name
+}
+
+func (t *team) fleet(before Team) {
+	k := kind{"server group", "server_group.created", "server_group.updated"}
+	compare(t.plan, k, t.Team, t.Name+"/", before.Groups, t.Groups, t.writeGroup)
+	t.groups = idsOf(before.Groups, t.Groups)
+	k = kind{"server", "server.created", "server.updated"}
+	servers := compare(t.plan, k, t.Team, t.Name+"/", before.Servers, t.Servers, t.writeServer)
+	k = kind{"scheduled command", "scheduled_command.created", "scheduled_command.updated"}
+	for i, s := range t.Servers {
+		compare(t.plan, k, t.Team, t.Name+"/"+s.Name+"/", servers[i].Scheduled, s.Scheduled, func(c *Scheduled, created bool) writer {
+			return t.writeScheduled(s, c, created)
+		})
+	}
+}
+
+func (t *team) monitoring(before Team) {
+	k := kind{"monitor", "monitor.created", "monitor.updated"}
+	compare(t.plan, k, t.Team, t.Name+"/", before.Monitors, t.Monitors, t.writeMonitor)
+	t.monitors = idsOf(before.Monitors, t.Monitors)
+	k = kind{"status page", "status_page.created", "status_page.updated"}
+	pages := compare(t.plan, k, t.Team, t.Name+"/", before.Pages, t.Pages, t.writePage)
+	k = kind{"component", "component.created", "component.updated"}
+	for i, p := range t.Pages {
+		path := t.Name + "/" + p.Name + "/"
+		compare(t.plan, k, t.Team, path, pages[i].Components, p.Components, func(c *Component, created bool) writer {
+			return t.writeComponent(p, c, created)
+		})
+		t.subscribers(path, pages[i].Subscribers, p)
+	}
+}
+
+// subscribers plans the subscribers that the page does not have. The others are kept as they are.
+func (t *team) subscribers(path string, before []Subscriber, p Page) {
+	for _, s := range p.Subscribers {
+		if !slices.ContainsFunc(before, s.sameAddress) {
+			t.Changes = append(t.Changes, Change{Kind: "subscriber", Path: path + s.shown(), write: t.writeSubscriber(p, s)})
+		}
+	}
+	for _, s := range before {
+		if !slices.ContainsFunc(p.Subscribers, s.sameAddress) {
+			t.Kept = append(t.Kept, "subscriber "+path+s.shown())
+		}
+	}
+}
+
+// compare plans the changes from the current rows of a parent to the wanted ones, to which it adds ids and state. It returns the current
+// row of each wanted one, which is zero for a new one.
+func compare[T any, P item[T]](
+	p *plan, k kind, t *Team, parent string, current, wanted []T, write func(row P, created bool) writer,
+) []T {
+	before, kept := match[T, P](current, wanted)
+	for i := range wanted {
+		row, old := P(&wanted[i]), P(&before[i]).head().ID
+		h, created := row.head(), old == ""
+		c := Change{Kind: k.name, Path: parent + h.Name, action: k.updated}
+		if created {
+			h.ID, c.action = cmp.Or(h.ID, derivedID(k.name, c.Path)), k.created
+		} else {
+			h.ID = old
+			c.Fields = changes(reflect.ValueOf(before[i]), reflect.ValueOf(row).Elem())
+		}
+		c.team, c.id, c.write = h.ID, h.ID, write(row, created)
+		if t != nil {
+			c.team = t.ID
+		}
+		if created || len(c.Fields) > 0 {
+			p.Changes = append(p.Changes, c)
+		}
+	}
+	for _, name := range kept {
+		p.Kept = append(p.Kept, k.name+" "+parent+name)
+	}
+	return before
+}
+
+// match returns the current row of each wanted one, by id, else by name, and the names of the others.
+func match[T any, P item[T]](current, wanted []T) (before []T, kept []string) {
+	before = make([]T, len(wanted))
+	matched := map[string]bool{} // by id
+	for _, same := range []func(c, w *Head) bool{
+		func(c, w *Head) bool { return c.ID == w.ID },
+		func(c, w *Head) bool { return c.Name == w.Name },
+	} {
+		for i := range wanted {
+			for j := range current {
+				c := P(&current[j]).head()
+				if P(&before[i]).head().ID == "" && !matched[c.ID] && same(c, P(&wanted[i]).head()) {
+					before[i], matched[c.ID] = current[j], true
+				}
+			}
+		}
+	}
+	for j := range current {
+		if c := P(&current[j]).head(); !matched[c.ID] {
+			kept = append(kept, c.Name)
+		}
+	}
+	return before, kept
+}
+
+// idsOf returns the ids of the rows that there will be, by name.
+func idsOf[T any, P item[T]](current, wanted []T) map[string]string {
+	wantedIDs, ids := map[string]bool{}, map[string]string{}
+	for i := range wanted {
+		h := P(&wanted[i]).head()
+		wantedIDs[h.ID], ids[h.Name] = true, h.ID
+	}
+	for i := range current {
+		if h := P(&current[i]).head(); !wantedIDs[h.ID] && ids[h.Name] == "" {
+			ids[h.Name] = h.ID
+		}
+	}
+	return ids
+}
+
+// changes returns the differences between the fields of two rows, and keeps the state of the current one.
+func changes(current, wanted reflect.Value) (list []string) {
+	for i := range wanted.NumField() {
+		field, before, after := wanted.Type().Field(i), current.Field(i), wanted.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		switch {
+		case field.Anonymous:
+			list = append(list, changes(before, after)...)
+		case field.Tag.Get("state") != "":
+			after.Set(before)
+		case isList(field.Type) || fmt.Sprintf("%q", before) == fmt.Sprintf("%q", after):
+		default:
+			list = append(list, fmt.Sprintf("%s %s → %s", name, shown(before), shown(after)))
+		}
+	}
+	return list
+}
+
+func shown(value reflect.Value) string {
+	if value.Kind() == reflect.String {
+		return strconv.Quote(value.String())
+	}
+	return fmt.Sprint(value)
+}
+
+// derivedID returns the id of a new row, which follows from its kind and path.
+func derivedID(kind, path string) string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("opsgate inventory\n"+kind+"\n"+path)).String()
+}

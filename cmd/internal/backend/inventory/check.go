@@ -1,0 +1,143 @@
+package inventory
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"unicode"
+
+	"github.com/google/uuid"
+	"github.com/netresearch/go-cron"
+
+	"opsgate/cmd/internal/backend/service"
+)
+
+// Bounds of the texts of a row in bytes, which the schema of the database has for insertions.
+const (
+	maxTexts          = 4096
+	maxComponentTexts = 1024
+)
+
+// check returns all problems of a file, one a line, and completes its defaults.
+func (f *File) check() error {
+	c := &checker{}
+	if len(f.Teams) == 0 {
+		c.report("/teams", "there is none")
+	}
+	heads(c, "/teams", f.Teams, 0)
+	for i := range f.Teams {
+		c.team(fmt.Sprintf("/teams/%d", i), &f.Teams[i])
+	}
+	return errors.Join(c.problems...)
+}
+
+// A checker collects the problems of a file.
+type checker struct{ problems []error }
+
+func (c *checker) report(path, format string, arguments ...any) {
+	c.problems = append(c.problems, fmt.Errorf("at '%s': "+format, append([]any{path}, arguments...)...))
+}
+
+func (c *checker) team(path string, t *Team) {
+	heads(c, path+"/groups", t.Groups, maxTexts)
+	heads(c, path+"/servers", t.Servers, maxTexts)
+	heads(c, path+"/monitors", t.Monitors, maxTexts)
+	heads(c, path+"/pages", t.Pages, maxTexts)
+	for i := range t.Groups {
+		t.Groups[i].Position = cmp.Or(t.Groups[i].Position, i+1)
+	}
+	for i, s := range t.Servers {
+		path := fmt.Sprintf("%s/servers/%d/scheduled", path, i)
+		heads(c, path, s.Scheduled, maxTexts)
+		for j, command := range s.Scheduled {
+			if _, err := cron.StandardParser().Parse(command.Cron); err != nil {
+				c.report(fmt.Sprintf("%s/%d/cron", path, j), "%w", err)
+			}
+		}
+	}
+	for i := range t.Pages {
+		c.page(fmt.Sprintf("%s/pages/%d", path, i), &t.Pages[i])
+	}
+}
+
+func (c *checker) page(path string, p *Page) {
+	heads(c, path+"/components", p.Components, maxComponentTexts)
+	for i := range p.Components {
+		component := &p.Components[i]
+		component.Position = cmp.Or(component.Position, i+1)
+		if component.Monitor == "" {
+			component.Status = cmp.Or(component.Status, "operational")
+		} else if component.Status != "" {
+			c.report(fmt.Sprintf("%s/components/%d", path, i), "has the status of its monitor: remove status")
+		}
+	}
+	for i, s := range p.Subscribers {
+		path := fmt.Sprintf("%s/subscribers/%d", path, i)
+		if err := s.input("").Check(); err != nil {
+			c.report(path, "%w", err)
+		}
+		if (s.Email == "") == (s.Webhook == "") || s.Webhook != "" && s.Confirmed || s.Email != "" && s.AllowHTTP {
+			c.report(path, "must have either email, with or without confirmed, or webhook, with or without allow_http")
+		}
+	}
+}
+
+// input returns the subscriber in the form of the service.
+func (s Subscriber) input(page string) service.NewSubscriber {
+	n := service.NewSubscriber{
+		Page: page, Channel: service.ChannelEmail, Address: s.Email, Confirmed: s.Confirmed, AllowHTTP: s.AllowHTTP,
+	}
+	if s.Webhook != "" {
+		n.Channel, n.Address = service.ChannelWebhook, s.Webhook
+	}
+	return n
+}
+
+// An item is a pointer to a row of a list.
+type item[T any] interface {
+	*T
+	head() *Head
+}
+
+// heads checks the names, the ids and the texts of a list of rows. 0 is no bound of the texts.
+func heads[T any, P item[T]](c *checker, path string, list []T, maxTexts int) {
+	names, ids := map[string]bool{}, map[string]bool{}
+	for i := range list {
+		h := P(&list[i]).head()
+		path := fmt.Sprintf("%s/%d", path, i)
+		if id, err := uuid.Parse(h.ID); h.ID != "" && (err != nil || id.String() != h.ID) {
+			c.report(path+"/id", "must be a UUID in lower case")
+		}
+		if names[h.Name] || h.ID != "" && ids[h.ID] {
+			c.report(path, "another one has the name %q or the id %q", h.Name, h.ID)
+		}
+		names[h.Name], ids[h.ID] = true, true
+		texts := textsOf(reflect.ValueOf(list[i]))
+		if maxTexts > 0 && len(texts) > maxTexts {
+			c.report(path, "its texts have %d bytes, the bound is %d", len(texts), maxTexts)
+		}
+		if strings.ContainsFunc(texts, unicode.IsControl) {
+			c.report(path, "its texts must have no control characters")
+		}
+	}
+}
+
+// textsOf returns all texts that a row has.
+func textsOf(row reflect.Value) (texts string) {
+	for i := range row.NumField() {
+		field := row.Type().Field(i)
+		switch v := row.Field(i).Interface().(type) {
+		case Head:
+			texts += v.Name
+		case []string:
+			texts += tagsText(v)
+		case string:
+			if field.Name != "Monitor" { // the row has its id
+				texts += v
+			}
+		}
+	}
+	return texts
+}
