@@ -15,11 +15,11 @@ import (
 func (t *teamSeeder) insertAudit(ctx context.Context) error {
 	r := t.random("audit")
 	age := Between(r, 3*time.Minute, 20*time.Minute)
-	for i := range t.auditCount {
+	for i := range t.actions {
 		action := Pick(r, actions())
 		resource, _, _ := strings.Cut(action, ".")
 		row := query.InsertAuditEntryParams{
-			ID: t.id("audit", strconv.Itoa(i)), TeamID: teamID(t.team), ActionType: action, ResourceType: resource,
+			ID: t.id("audit", strconv.Itoa(i)), TeamID: t.ID, ActionType: action, ResourceType: resource,
 			ResourceID: t.resource(r, resource), ActorID: Pick(r, People(t.team)), IpAddress: Pick(r, Addresses()), CreatedAt: t.ago(age),
 		}
 		if err := t.q.InsertAuditEntry(ctx, row); err != nil {
@@ -60,17 +60,17 @@ func actions() []string {
 func (t *teamSeeder) resource(r *rand.Rand, kind string) string {
 	switch kind {
 	case "incident":
-		return t.incidentID(r.IntN(t.incidentCount))
+		return t.incidentID(r.IntN(t.incidents))
 	case "monitor":
-		return t.id("monitor", Pick(r, t.monitors).name)
+		return t.id("monitor", Pick(r, t.Monitors).Name)
 	case "server":
-		return t.id("server", Pick(r, t.servers).name)
+		return t.id("server", Pick(r, t.Servers).Name)
 	case "server_group":
-		return t.id("group", Pick(r, t.groups).name)
+		return t.id("group", Pick(r, t.Groups).Name)
 	case "status_page":
-		return t.id("page", Pick(r, t.pages).name)
+		return t.id("page", Pick(r, t.Pages).Name)
 	case "team":
-		return teamID(t.team)
+		return t.ID
 	default: // a resource that only the audit log refers to
 		return t.id(kind, strconv.Itoa(r.IntN(20)))
 	}

@@ -2,84 +2,26 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/inventory"
 	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
-func (t *teamSeeder) insertGroups(ctx context.Context) error {
-	for i, g := range t.groups {
-		err := t.q.InsertServerGroup(ctx, query.InsertServerGroupParams{
-			ID: t.id("group", g.name), TeamID: teamID(t.team), Name: g.name, Color: g.color, Position: int64(i + 1),
-		})
-		if err != nil {
-			return fmt.Errorf("insert group %s: %w", g.name, err)
+// insertFleet inserts the metrics and the commands of all servers.
+func (t *teamSeeder) insertFleet(ctx context.Context) error {
+	for _, s := range t.Servers {
+		if !t.neverSeen[s.Name] {
+			if err := t.insertMetrics(ctx, s); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
-}
-
-func (t *teamSeeder) insertServers(ctx context.Context) error {
-	for _, s := range t.servers {
-		if err := t.insertServer(ctx, s); err != nil {
-			return fmt.Errorf("insert server %s: %w", s.name, err)
-		}
-	}
-	return nil
-}
-
-func (t *teamSeeder) insertServer(ctx context.Context, s server) error {
-	r := t.random("server", s.name)
-	tags, err := json.Marshal(s.tags)
-	if err != nil {
-		return err
-	}
-	row := query.InsertServerParams{
-		ID: t.id("server", s.name), TeamID: teamID(t.team), Name: s.name, Os: s.os, Tags: string(tags),
-		Host: s.name + "." + strings.ToLower(t.team) + ".example", CreatedAt: t.ago(Between(r, 40*day, 390*day)),
-	}
-	if s.group != "" {
-		group := t.id("group", s.group)
-		row.GroupID = &group
-	}
-	if !s.neverSeen {
-		seen := t.ago(Between(r, 2*time.Second, time.Minute))
-		row.LastSeenAt = &seen
-	}
-	if err := t.q.InsertServer(ctx, row); err != nil {
-		return err
-	}
-	if !s.neverSeen {
-		if err := t.insertMetrics(ctx, s); err != nil {
+		if err := t.insertCommands(ctx, s); err != nil {
 			return err
-		}
-	}
-	if err := t.insertScheduled(ctx, s); err != nil {
-		return err
-	}
-	return t.insertHistory(ctx, s)
-}
-
-func (t *teamSeeder) insertScheduled(ctx context.Context, s server) error {
-	r := t.random("scheduled", s.name)
-	for _, c := range s.scheduled {
-		row := query.InsertScheduledCommandParams{
-			ID: t.id("scheduled", s.name+"/"+c.name), TeamID: teamID(t.team), ServerID: t.id("server", s.name),
-			Name: c.name, Command: c.command, Cron: c.cron, Enabled: !c.disabled, ConsecutiveFailures: int64(c.failures),
-		}
-		if !c.neverRan {
-			ran, code := t.ago(Between(r, time.Minute, 20*time.Hour)), int64(min(c.failures, 1))
-			row.LastRunAt, row.LastExitCode = &ran, &code
-		}
-		if err := t.q.InsertScheduledCommand(ctx, row); err != nil {
-			return fmt.Errorf("insert scheduled command %s: %w", c.name, err)
 		}
 	}
 	return nil
@@ -92,14 +34,14 @@ const (
 	lateBy      = 8 * time.Hour
 )
 
-// insertHistory inserts a server's commands. The newest are queued or running.
-func (t *teamSeeder) insertHistory(ctx context.Context, s server) error {
-	r := t.random("history", s.name)
+// insertCommands inserts a server's commands. The newest are queued or running.
+func (t *teamSeeder) insertCommands(ctx context.Context, s inventory.Server) error {
+	r := t.random("history", s.Name)
 	age := Between(r, time.Minute, time.Hour)
-	for i := range s.commands {
+	for i := range t.commands[s.Name] {
 		c := &ingestv1.ServerCommand{
-			Id: t.id("command", fmt.Sprint(s.name, "/", i)), ServerId: t.id("server", s.name),
-			Command: Pick(r, CommandTexts()), Source: Pick(r, Sources()), CreatedAt: timestamppb.New(t.now.Add(-age)), Status: commandStatus(r, i),
+			Id: t.id("command", fmt.Sprint(s.Name, "/", i)), ServerId: s.ID,
+			Command: Pick(r, CommandTexts()), Source: Pick(r, Sources()), CreatedAt: timestamppb.New(t.before(age)), Status: commandStatus(r, i),
 		}
 		runCommand(r, c)
 		if i == lateCommand {
@@ -107,7 +49,7 @@ func (t *teamSeeder) insertHistory(ctx context.Context, s server) error {
 			c.FinishedAt = timestamppb.New(c.GetFinishedAt().AsTime().Add(lateBy))
 		}
 		if err := t.recorder.Command(ctx, &ingestv1.CommandItem{Item: &ingestv1.CommandItem_Command{Command: c}}); err != nil {
-			return fmt.Errorf("insert command %d: %w", i, err)
+			return fmt.Errorf("insert command %d of %s: %w", i, s.Name, err)
 		}
 		age += Between(r, time.Minute, 5*time.Hour)
 	}

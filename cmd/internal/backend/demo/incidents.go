@@ -13,7 +13,7 @@ import (
 // insertIncidents inserts the team's incidents, newest first. The newest are open.
 func (t *teamSeeder) insertIncidents(ctx context.Context) error {
 	age := 25 * time.Minute
-	for i := range t.incidentCount {
+	for i := range t.incidents {
 		r := t.random("incident", strconv.Itoa(i))
 		row := t.incident(r, i, age)
 		if err := t.q.InsertIncident(ctx, row); err != nil {
@@ -34,7 +34,7 @@ func (t *teamSeeder) incidentID(i int) string { return t.id("incident", strconv.
 
 func (t *teamSeeder) incident(r *rand.Rand, i int, age time.Duration) query.InsertIncidentParams {
 	row := query.InsertIncidentParams{
-		ID: t.incidentID(i), TeamID: teamID(t.team), StatusPageID: t.pageOfIncident(r), CreatedAt: t.ago(age),
+		ID: t.incidentID(i), TeamID: t.ID, StatusPageID: t.pageOfIncident(r), CreatedAt: t.ago(age),
 		Title: Title(r), Impact: Pick(r, Impacts()),
 		// Detected late: the order by started_at differs from the order by created_at.
 		StartedAt: t.ago(age + Between(r, 0, 40*time.Hour)),
@@ -56,12 +56,12 @@ func (t *teamSeeder) incident(r *rand.Rand, i int, age time.Duration) query.Inse
 // pageOfIncident returns the page that an incident is attached to, or nil, according to the shares of the pages.
 func (t *teamSeeder) pageOfIncident(r *rand.Rand) *string {
 	percentile := r.IntN(100)
-	for _, p := range t.pages {
-		if percentile < p.share {
-			id := t.id("page", p.name)
+	for _, p := range t.Pages {
+		if percentile < t.shares[p.Name] {
+			id := t.id("page", p.Name)
 			return &id
 		}
-		percentile -= p.share
+		percentile -= t.shares[p.Name]
 	}
 	return nil
 }
@@ -95,12 +95,12 @@ func (t *teamSeeder) insertTimeline(ctx context.Context, r *rand.Rand, row query
 }
 
 func (t *teamSeeder) insertAffected(ctx context.Context, r *rand.Rand, row query.InsertIncidentParams) error {
-	for _, p := range t.pages {
-		if row.StatusPageID == nil || *row.StatusPageID != t.id("page", p.name) {
+	for _, p := range t.Pages {
+		if row.StatusPageID == nil || *row.StatusPageID != t.id("page", p.Name) {
 			continue
 		}
 		return t.q.InsertIncidentComponent(ctx, query.InsertIncidentComponentParams{
-			TeamID: row.TeamID, IncidentID: row.ID, ComponentID: t.id("component", p.name+"/"+Pick(r, p.components).name),
+			TeamID: row.TeamID, IncidentID: row.ID, ComponentID: t.id("component", p.Name+"/"+Pick(r, p.Components).Name),
 		})
 	}
 	return nil

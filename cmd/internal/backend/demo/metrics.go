@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"opsgate/cmd/internal/backend/inventory"
 	"opsgate/cmd/internal/backend/store/query"
 	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
@@ -32,14 +33,13 @@ func sampleInterval(age time.Duration) time.Duration {
 	}
 }
 
-func (t *teamSeeder) insertMetrics(ctx context.Context, s server) error {
-	load := newLoad(t.random("metrics", s.name), t.now)
-	serverID := t.id("server", s.name)
+func (t *teamSeeder) insertMetrics(ctx context.Context, s inventory.Server) error {
+	load := newLoad(t.random("metrics", s.Name), t.now)
 	for at := t.now.Add(-metricsAge).Truncate(time.Hour); at.Before(t.now); at = at.Add(sampleInterval(t.now.Sub(at))) {
 		sample := load.At(at)
-		sample.ServerId = serverID
+		sample.ServerId = s.ID
 		if err := t.recorder.Metrics(ctx, sample); err != nil {
-			return fmt.Errorf("insert metrics: %w", err)
+			return fmt.Errorf("insert metrics of %s: %w", s.Name, err)
 		}
 	}
 	return nil

@@ -1,52 +1,24 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/inventory"
 	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
 // checksAge is the age of the oldest checks.
 const checksAge = 2 * day
 
-func (t *teamSeeder) insertMonitors(ctx context.Context) error {
-	for _, m := range t.monitors {
-		if err := t.insertMonitor(ctx, m); err != nil {
-			return fmt.Errorf("insert monitor %s: %w", m.name, err)
-		}
-	}
-	return nil
-}
-
-// insertMonitor inserts a monitor and its checks. The monitor's status and the time of its last change follow from the checks.
-func (t *teamSeeder) insertMonitor(ctx context.Context, m monitor) error {
-	row := query.InsertMonitorParams{
-		ID: t.id("monitor", m.name), TeamID: teamID(t.team), Name: m.name, Type: m.kind, Target: m.target,
-		Status: m.status, Enabled: !m.disabled, IntervalSeconds: int64(m.interval), OpensIncidents: !m.disabled && t.isPublic(m),
-	}
-	if m.neverChecked {
-		return t.q.InsertMonitor(ctx, row)
-	}
-	checks := t.checks(m)
-	last := checks[len(checks)-1].GetCheckedAt().AsTime().UnixNano()
-	row.LastCheckAt = &last // so that the checks are late ones, and no rule applies
-	for i := len(checks) - 1; i > 0 && row.LastStatusChangeAt == nil; i-- {
-		if checks[i].GetStatus() != checks[i-1].GetStatus() {
-			changed := checks[i].GetCheckedAt().AsTime().UnixNano()
-			row.LastStatusChangeAt = &changed
-		}
-	}
-	if err := t.q.InsertMonitor(ctx, row); err != nil {
-		return err
-	}
-	for _, check := range checks {
+// insertChecks inserts the checks of all monitors.
+func (t *teamSeeder) insertChecks(ctx context.Context) error {
+	for _, check := range t.checks {
 		if err := t.recorder.Check(ctx, check); err != nil {
 			return fmt.Errorf("insert a check: %w", err)
 		}
@@ -54,38 +26,32 @@ func (t *teamSeeder) insertMonitor(ctx context.Context, m monitor) error {
 	return nil
 }
 
-// isPublic reports whether a component is linked to the monitor.
-func (t *teamSeeder) isPublic(m monitor) bool {
-	return slices.ContainsFunc(t.pages, func(p page) bool {
-		return slices.ContainsFunc(p.components, func(c component) bool { return c.monitor == m.name })
-	})
-}
-
-// checks returns a monitor's checks, oldest first.
-func (t *teamSeeder) checks(m monitor) []*ingestv1.MonitorCheck {
-	r := t.random("checks", m.name)
-	interval := time.Duration(m.interval) * time.Second
+// checksOf returns a monitor's checks, oldest first.
+func (t *teamSeeder) checksOf(m inventory.Monitor) []*ingestv1.MonitorCheck {
+	r := t.random("checks", m.Name)
+	interval := time.Duration(m.Interval) * time.Second
 	until := t.now.Add(-Between(r, time.Second, interval))
-	if m.disabled {
+	if m.Disabled {
 		until = until.Add(-6 * time.Hour)
 	}
 	base := Between(r, 8*time.Millisecond, 180*time.Millisecond)
 	// The present status began at most eight hours ago. Another status preceded it for a few checks.
 	changedAt := until.Add(-Between(r, 5*time.Minute, 8*time.Hour)).Add(-interval)
 	otherAt := changedAt.Add(-3 * interval)
-	statuses := newStatusSequence(r, m)
+	present := cmp.Or(m.Status, "up")
+	statuses := &statusSequence{random: r, steady: t.steady[m.Name], status: present}
 	var checks []*ingestv1.MonitorCheck
 	for at := t.now.Add(-checksAge).Add(Between(r, 0, interval)); !at.After(until); at = at.Add(interval) {
 		status := statuses.next()
 		switch {
-		case m.steady:
+		case t.steady[m.Name]:
 		case at.After(changedAt):
-			status = m.status
+			status = present
 		case at.After(otherAt):
-			status = statusBefore(m.status)
+			status = statusBefore(present)
 		}
 		checks = append(checks, &ingestv1.MonitorCheck{
-			MonitorId: t.id("monitor", m.name), CheckedAt: timestamppb.New(at), Status: status,
+			MonitorId: m.ID, CheckedAt: timestamppb.New(at), Status: status,
 			LatencyMs: int32(Latency(r, base, status).Milliseconds()),
 		})
 	}
@@ -106,10 +72,6 @@ type statusSequence struct {
 	steady    bool
 	status    string
 	remaining int // remaining checks of the period
-}
-
-func newStatusSequence(r *rand.Rand, m monitor) *statusSequence {
-	return &statusSequence{random: r, steady: m.steady, status: m.status}
 }
 
 func (c *statusSequence) next() string {

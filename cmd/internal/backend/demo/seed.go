@@ -11,9 +11,11 @@ import (
 	"github.com/google/uuid"
 
 	"opsgate/authn"
+	"opsgate/cmd/internal/backend/inventory"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
 // Seed inserts the demo data in one transaction if the store has no team. Otherwise it changes nothing. Times are relative to now.
@@ -38,9 +40,9 @@ func seedStore(
 		if len(teams) > 0 {
 			return nil
 		}
-		for _, inventory := range inventories() {
-			if err := insertTeam(ctx, q, inventory, now); err != nil {
-				return fmt.Errorf("insert the demo team %s: %w", inventory.team, err)
+		for _, h := range histories() {
+			if err := insertTeam(ctx, q, h, now); err != nil {
+				return fmt.Errorf("insert the demo team %s: %w", h.team, err)
 			}
 		}
 		if err := insertTokens(ctx, q, tokens, now); err != nil {
@@ -50,13 +52,18 @@ func seedStore(
 	})
 }
 
-func insertTeam(ctx context.Context, q *query.Queries, inventory inventory, now time.Time) error {
-	t := &teamSeeder{inventory: inventory, q: q, now: now, recorder: service.NewRecorder(q, func() time.Time { return now })}
+func insertTeam(ctx context.Context, q *query.Queries, h history, now time.Time) (err error) {
+	clock := func() time.Time { return now }
+	t := &teamSeeder{history: h, q: q, now: now, recorder: service.NewRecorder(q, clock)}
 	t.recorder.Unaudited = true
-	steps := []func(context.Context) error{
-		t.insertTeamRow, t.insertGroups, t.insertServers, t.insertMonitors, t.insertPages, t.insertIncidents, t.insertAudit,
+	if t.Team, err = loadTeam(h.team); err != nil {
+		return err
 	}
-	for _, step := range steps {
+	t.complete()
+	if _, err := inventory.Apply(ctx, q, inventory.File{Teams: []inventory.Team{t.Team}}, inventory.Options{Clock: clock}); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{t.insertFleet, t.insertChecks, t.insertIncidents, t.insertAudit} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -66,21 +73,19 @@ func insertTeam(ctx context.Context, q *query.Queries, inventory inventory, now 
 
 // A teamSeeder inserts the data of one team.
 type teamSeeder struct {
-	inventory
+	history
+	inventory.Team
 
 	q        *query.Queries
 	now      time.Time
 	recorder *service.Recorder // of the history
-}
-
-func (t *teamSeeder) insertTeamRow(ctx context.Context) error {
-	return t.q.InsertTeam(ctx, query.InsertTeamParams{
-		ID: teamID(t.team), Name: t.team, Plan: t.plan, CreatedAt: t.ago(400 * day),
-	})
+	checks   []*ingestv1.MonitorCheck
 }
 
 // ago returns a stored time before now.
-func (t *teamSeeder) ago(d time.Duration) int64 { return t.now.Add(-d).UnixNano() }
+func (t *teamSeeder) ago(d time.Duration) int64 { return t.before(d).UnixNano() }
+
+func (t *teamSeeder) before(d time.Duration) time.Time { return t.now.Add(-d) }
 
 // id returns the id of a resource of the team, which depends only on its kind and name.
 func (t *teamSeeder) id(kind, name string) string { return id(t.team, kind, name) }

@@ -1,0 +1,369 @@
+package inventory_test
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	_ "modernc.org/sqlite" // the tests count rows
+
+	"opsgate/authn"
+	"opsgate/cmd/internal/backend/audit"
+	"opsgate/cmd/internal/backend/demo"
+	"opsgate/cmd/internal/backend/inventory"
+	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/test/testkit"
+)
+
+func now() time.Time { return time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC) }
+
+func actor() *audit.Actor {
+	return &audit.Actor{ID: "6f2b8f0e-3f5c-4d1a-9b1e-0a7c5d3e2f10", IPAddress: "192.0.2.7"}
+}
+
+// pier is a team with a row of each kind.
+const pier = `teams:
+  - name: Pier
+    plan: ai
+    groups: [{name: Web, color: '#112233'}, {name: Jobs, color: '#445566'}]
+    servers:
+      - {name: web-1, host: web-1.pier.example, os: Debian, group: Web, tags: [a, 'b c'],
+         scheduled: [{name: Backup, command: backup --all, cron: '0 1 * * *'}]}
+    monitors:
+      - {name: API, type: http, target: 'https://api.pier.example', interval_seconds: 60, opens_incidents: true}
+      - {name: Portal, type: http, target: 'https://portal.pier.example', interval_seconds: 60, disabled: true}
+    pages:
+      - name: Pier
+        hostname: status.pier.example
+        visibility: public
+        color: '#112233'
+        description: How we are doing.
+        components: [{name: API, monitor: API}, {name: Phone, group: Support}]
+        subscribers: [{email: ana@customer.example, confirmed: true}, {webhook: 'https://hooks.customer.example/secret-path'}]
+`
+
+// A world is a backend with a database.
+type world struct {
+	t       *testing.T
+	backend *service.Backend
+	db      *sql.DB
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	dir := t.TempDir()
+	backend, err := service.Open(t.Context(), service.Options{DataDir: dir, Clock: now, WallClock: now})
+	testkit.Must(t, err)
+	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
+	testkit.Must(t, err)
+	t.Cleanup(func() {
+		testkit.Must(t, db.Close())
+		testkit.Must(t, backend.Close())
+	})
+	return &world{t: t, backend: backend, db: db}
+}
+
+// try applies a file.
+func (w *world) try(text string, o inventory.Options) (result inventory.Result, err error) {
+	w.t.Helper()
+	o.Clock, o.Backend = now, w.backend
+	file, err := inventory.Parse([]byte(text))
+	if err != nil {
+		return result, err
+	}
+	return result, w.backend.Store().Write(w.t.Context(), func(q *query.Queries) error {
+		result, err = inventory.Apply(w.t.Context(), q, file, o)
+		return err
+	})
+}
+
+// apply applies a file and returns a line for each row of the result, as the command prints them.
+func (w *world) apply(text string) (lines []string) {
+	w.t.Helper()
+	result, err := w.try(text, inventory.Options{Actor: actor()})
+	testkit.Must(w.t, err)
+	return linesOf(result)
+}
+
+func linesOf(r inventory.Result) (lines []string) {
+	for _, c := range r.Changes {
+		if len(c.Fields) == 0 {
+			lines = append(lines, "+ "+c.Kind+" "+c.Path)
+			continue
+		}
+		lines = append(lines, "~ "+c.Kind+" "+c.Path+": "+strings.Join(c.Fields, ", "))
+	}
+	for _, kept := range r.Kept {
+		lines = append(lines, "= "+kept)
+	}
+	return lines
+}
+
+func (w *world) export(state bool) (text string) {
+	w.t.Helper()
+	testkit.Must(w.t, w.backend.Store().Read(w.t.Context(), func(q *query.Queries) error {
+		out, err := inventory.Export(w.t.Context(), q, state)
+		text = string(out)
+		return err
+	}))
+	return text
+}
+
+// count returns the number that a query returns.
+func (w *world) count(query string) (n int) {
+	w.t.Helper()
+	testkit.Must(w.t, w.db.QueryRow(query).Scan(&n))
+	return n
+}
+
+func wantLines(t *testing.T, got, want []string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// replaced returns the file with other texts, each of which it has.
+func replaced(t *testing.T, file string, pairs ...string) string {
+	t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(file, pairs[i]) {
+			t.Fatalf("the file has no %q", pairs[i])
+		}
+		file = strings.Replace(file, pairs[i], pairs[i+1], 1)
+	}
+	return file
+}
+
+func TestApply_CreatesChangesAndKeeps(t *testing.T) {
+	w := newWorld(t)
+	all := []string{
+		"+ team Pier", "+ server group Pier/Web", "+ server group Pier/Jobs", "+ server Pier/web-1", "+ scheduled command Pier/web-1/Backup",
+		"+ monitor Pier/API", "+ monitor Pier/Portal", "+ status page Pier/Pier", "+ component Pier/Pier/API", "+ component Pier/Pier/Phone",
+		"+ subscriber Pier/Pier/ana@customer.example", "+ subscriber Pier/Pier/https://hooks.customer.example/…",
+	}
+	wantLines(t, w.apply(pier), all)
+	wantLines(t, w.apply(pier), nil)
+	changed := replaced(t, pier, "plan: ai", "plan: basic", "'#112233'}", "'#000000'}", "web-1.pier", "www.pier", "group: Web, tags: [a, 'b c']",
+		"group: Jobs, tags: [a, b, c]", "0 1 * * *", "0 2 * * *", "https://portal", "http://portal", ", disabled: true", "",
+		"description: How we are doing.", "suspended: true", "{name: API, monitor: API}, {name: Phone, group: Support}",
+		"{name: Phone, group: Support, monitor: Portal}, {name: Fax}", "{email: ana@customer.example, confirmed: true}, ", "")
+	wantLines(t, w.apply(changed), []string{
+		`~ team Pier: plan "ai" → "basic"`, `~ server group Pier/Web: color "#112233" → "#000000"`,
+		`~ server Pier/web-1: host "web-1.pier.example" → "www.pier.example", tags [a b c] → [a b c], group "Web" → "Jobs"`,
+		`~ scheduled command Pier/web-1/Backup: cron "0 1 * * *" → "0 2 * * *"`,
+		`~ monitor Pier/Portal: target "https://portal.pier.example" → "http://portal.pier.example", disabled true → false`,
+		`~ status page Pier/Pier: description "How we are doing." → "", suspended false → true`,
+		`~ component Pier/Pier/Phone: monitor "" → "Portal", status "operational" → "", position 2 → 1`, "+ component Pier/Pier/Fax",
+		"= component Pier/Pier/API", "= subscriber Pier/Pier/ana@customer.example",
+	})
+	wantLines(t, w.apply(changed), []string{"= component Pier/Pier/API", "= subscriber Pier/Pier/ana@customer.example"})
+	if n := w.count("SELECT count(*) FROM components c JOIN monitors m ON m.id = c.monitor_id WHERE m.name = 'Portal' AND m.enabled"); n != 1 {
+		t.Errorf("%d linked components", n)
+	}
+	wantLines(t, w.apply("teams: [{name: Quay, plan: ai}]"), []string{"+ team Quay", "= team Pier"})
+}
+
+func TestApply_DryRunWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	dry := func() []string {
+		result, err := w.try(pier, inventory.Options{Actor: actor(), DryRun: true})
+		testkit.Must(t, err)
+		return linesOf(result)
+	}
+	planned := dry()
+	if n := w.count("SELECT count(*) FROM teams"); n != 0 {
+		t.Errorf("%d teams", n)
+	}
+	wantLines(t, w.apply(pier), planned)
+	wantLines(t, dry(), nil)
+}
+
+// An id identifies a row whatever its name is. Without one the id follows from the name, so that it is the same on each installation.
+func TestApply_RenamesByID(t *testing.T) {
+	w, other := newWorld(t), newWorld(t)
+	w.apply(pier)
+	other.apply(pier)
+	exported := w.export(false)
+	if diff := cmp.Diff(exported, other.export(false)); diff != "" {
+		t.Errorf("the ids of two installations differ: %s", diff)
+	}
+	id := regexp.MustCompile(`id: (\S+)\n +name: web-1\n`).FindStringSubmatch(exported)[1]
+	// The name of before goes to a new server.
+	renamed := replaced(t, pier, "- {name: web-1, host: web-1.pier.example", "- {name: web-1, id: 0a7c5d3e-3f5c-4d1a-9b1e-6f2b8f0e2f10, host: x}\n"+
+		"      - {id: "+id+", name: web-2, host: web-1.pier.example")
+	wantLines(t, w.apply(renamed), []string{
+		"+ server Pier/web-1", `~ server Pier/web-2: name "web-1" → "web-2"`,
+	})
+}
+
+func TestApply_KeepsTheState(t *testing.T) {
+	w := newWorld(t)
+	w.apply(pier)
+	_, err := w.db.Exec("UPDATE monitors SET status = 'down', last_check_at = 5; UPDATE servers SET last_seen_at = 7")
+	testkit.Must(t, err)
+	w.apply(replaced(t, pier, "interval_seconds: 60", "status: up, last_check_at: 2026-01-01T00:00:00Z, interval_seconds: 30", "os: Debian", "os: BSD"))
+	if n := w.count("SELECT count(*) FROM monitors WHERE status = 'down' AND last_check_at = 5 AND interval_seconds = 30"); n != 1 {
+		t.Error("the state of a monitor changed, or its interval did not")
+	}
+	if n := w.count("SELECT count(*) FROM servers WHERE last_seen_at = 7 AND os = 'BSD'"); n != 1 {
+		t.Error("the state of a server changed, or its system did not")
+	}
+}
+
+func TestApply_AuditEntriesHaveTheActor(t *testing.T) {
+	w := newWorld(t)
+	w.apply(pier)
+	w.apply(replaced(t, pier, "os: Debian", "os: BSD"))
+	rows, err := w.db.Query("SELECT action_type, actor_id, ip_address FROM audit_entries ORDER BY created_at")
+	testkit.Must(t, err)
+	defer rows.Close()
+	var actions []string
+	for rows.Next() {
+		var action, by, address string
+		testkit.Must(t, rows.Scan(&action, &by, &address))
+		if by != actor().ID || address != actor().IPAddress {
+			t.Errorf("%s by %s from %s", action, by, address)
+		}
+		actions = append(actions, action)
+	}
+	testkit.Must(t, rows.Err())
+	wantLines(t, actions, []string{
+		"team.created", "server_group.created", "server_group.created", "server.created", "scheduled_command.created", "monitor.created",
+		"monitor.created", "status_page.created", "component.created", "component.created", "subscriber.added", "subscriber.added",
+		"server.updated",
+	})
+}
+
+// Secrets are in the result of the creation, and nowhere else.
+func TestWebhookGetsASecretThatIsNotExported(t *testing.T) {
+	w := newWorld(t)
+	result, err := w.try(pier, inventory.Options{Actor: actor()})
+	testkit.Must(t, err)
+	if len(result.Secrets) != 1 || !strings.HasPrefix(result.Secrets[0].Text, "whsec_") {
+		t.Fatalf("secrets %v", result.Secrets)
+	}
+	var token string
+	testkit.Must(t, w.db.QueryRow("SELECT link_token FROM subscribers WHERE channel = 'email'").Scan(&token))
+	text := w.export(true)
+	if strings.Contains(text, result.Secrets[0].Text) || strings.Contains(text, token) || !strings.Contains(text, "secret-path") {
+		t.Errorf("exported:\n%s", text)
+	}
+	if n := w.count("SELECT count(*) FROM subscribers WHERE confirmed_at IS NOT NULL"); n != 2 {
+		t.Errorf("%d confirmed subscribers", n)
+	}
+	asked := replaced(t, pier, "ana@customer.example, confirmed: true", "ben@customer.example")
+	if result, err = w.try(asked, inventory.Options{Actor: actor()}); err != nil || result.Secrets != nil {
+		t.Errorf("%v, secrets %v", err, result.Secrets)
+	}
+	if n := w.count("SELECT count(*) FROM deliveries d JOIN subscribers s ON s.id = d.subscriber_id WHERE s.address LIKE 'ben%'"); n != 1 {
+		t.Errorf("an unconfirmed address has %d requests to confirm", n)
+	}
+}
+
+func TestExportOfTheDemoIsTheSameAfterAnApply(t *testing.T) {
+	w, copied := newWorld(t), newWorld(t)
+	testkit.Must(t, demo.SeedWithSubscribers(t.Context(), w.backend.Store(), authn.TokenFormat{Prefix: "ops_"}, now()))
+	if n := w.count("SELECT count(*) FROM audit_entries"); n != 346 {
+		t.Errorf("the demo data has %d audit entries: without an actor, Apply must write none", n)
+	}
+	exported := w.export(true)
+	copied.apply(exported)
+	if diff := cmp.Diff(exported, copied.export(true)); diff != "" {
+		t.Error(diff)
+	}
+	wantLines(t, w.apply(exported), nil)
+}
+
+// The example of the documents is the demo's second team.
+func TestExampleFileIsATeamOfTheDemo(t *testing.T) {
+	w, seeded := newWorld(t), newWorld(t)
+	example, err := os.ReadFile("../demo/lighthouse.yaml")
+	testkit.Must(t, err)
+	w.apply(string(example))
+	testkit.Must(t, demo.Seed(t.Context(), seeded.backend.Store(), authn.TokenFormat{Prefix: "ops_"}, now()))
+	ids := regexp.MustCompile(`(- )?\bid: \S+\n +`)
+	_, want, found := strings.Cut(ids.ReplaceAllString(seeded.export(false), "$1"), "  - name: Lighthouse\n")
+	if diff := cmp.Diff("teams:\n  - name: Lighthouse\n"+want, ids.ReplaceAllString(w.export(false), "$1")); !found || diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestApply_RefusesInvalidFiles(t *testing.T) {
+	long := strings.Repeat("x", 4096)
+	w := newWorld(t)
+	w.apply(pier) // bounds are for changes too
+	before := w.export(true)
+	for want, pairs := range map[string][]string{
+		"field nam not found": {"name: web-1", "nam: web-1"},
+		"at '/teams/0/plan': value must be one of 'basic', 'ai'":  {"plan: ai", "plan: gold"},
+		"at '/teams/0/monitors/0/interval_seconds': minimum":      {"interval_seconds: 60", "interval_seconds: 0"},
+		"at '/teams/0/servers/0': missing property 'host'":        {"host: web-1.pier.example, ", ""},
+		"at '/teams/0/groups/0/color'":                            {"'#112233'", "blue"},
+		`at '/teams/0/groups/1': another one has the name "Web"`:  {"name: Jobs", "name: Web"},
+		"at '/teams/0/servers/0/id': must be a UUID":              {"{name: web-1", "{id: A, name: web-1"},
+		"value must be one of":                                    {"name: Phone", "status: fine, name: Phone"},
+		"has the status of its monitor: remove status":            {"monitor: API", "monitor: API, status: outage"},
+		`server web-1 of team Pier: there is no group "Webs"`:     {"group: Web", "group: Webs"},
+		`component API of team Pier: there is no monitor "APIs"`:  {"monitor: API", "monitor: APIs"},
+		"at '/teams/0/servers/0/scheduled/0/cron'":                {"0 1 * * *", "at night"},
+		"at '/teams/0/servers/0': its texts have":                 {"os: Debian", "os: " + long},
+		"at '/teams/0/pages/0/components/1': its texts have":      {"group: Support", "group: " + long[:1100]},
+		"must have no control characters":                         {"name: Phone", `name: "Pho\nne"`},
+		"at '/teams/0/pages/0/subscribers/0': the email address":  {"ana@customer.example", "ana"},
+		"at '/teams/0/pages/0/subscribers/1': the URL must begin": {"https://hooks", "http://hooks"},
+		"must have either email":                                  {"{webhook", "{confirmed: true, webhook"},
+		"one YAML document":                                       {"teams:", "teams: []\n---\nteams:"},
+		"there is none":                                           {pier, "teams: []"},
+	} {
+		_, err := w.try(replaced(t, pier, pairs...), inventory.Options{Actor: actor()})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
+		}
+		if strings.Contains(fmt.Sprint(err), "secret-path") {
+			t.Errorf("%q: the error has the path of a webhook: %v", want, err)
+		}
+		if w.export(true) != before {
+			t.Errorf("%q: it was written", want)
+		}
+	}
+}
+
+// A write that fails leaves nothing behind.
+func TestApply_IsOneTransaction(t *testing.T) {
+	w := newWorld(t)
+	w.apply("teams: [{name: Quay, plan: ai, pages: [{name: Quay, hostname: status.pier.example, visibility: public, color: '#112233'}]}]")
+	_, err := w.try(pier, inventory.Options{Actor: actor()})
+	if err == nil || !strings.Contains(err.Error(), "write the status page Pier/Pier: ") {
+		t.Errorf("a hostname of another team: %v", err)
+	}
+	if n := w.count("SELECT count(*) FROM teams"); n != 1 {
+		t.Errorf("%d teams", n)
+	}
+}
+
+// The schema has each key of the types, also of embedded ones, and no other.
+func TestSchemaAgreesWithTheTypes(t *testing.T) {
+	text, err := inventory.Schema()
+	testkit.Must(t, err)
+	keys := func(expression, text string) (list []string) {
+		for _, found := range regexp.MustCompile(expression).FindAllStringSubmatch(text, -1) {
+			list = append(list, found[1])
+		}
+		slices.Sort(list)
+		return slices.Compact(list)
+	}
+	source, err := os.ReadFile("types.go")
+	testkit.Must(t, err)
+	inSchema := slices.DeleteFunc(keys(`"([a-z_]+)": \{\n`, string(text)), func(key string) bool { return key == "properties" || key == "items" })
+	wantLines(t, inSchema, keys("`yaml:\"([a-z_]+)", string(source)))
+}
