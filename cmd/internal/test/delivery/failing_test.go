@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/backend/command"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/webhook"
@@ -81,9 +83,31 @@ func createIncident(t *testing.T, p *page, mark string) {
 // opsbackend runs opsbackend to its end, and returns its output.
 func opsbackend(t *testing.T, arguments ...string) string {
 	t.Helper()
-	var out, log bytes.Buffer
-	if code := command.Run(t.Context(), arguments, command.Environment{Out: &out, Err: &log}); code != 0 {
-		t.Fatalf("%v: exit code %d, %s", arguments, code, &log)
+	var log bytes.Buffer
+	command := exec.CommandContext(t.Context(), filepath.Join(programs, "opsbackend"), arguments...)
+	command.Stderr = &log
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v: %v, %s", arguments, err, &log)
 	}
-	return out.String()
+	return string(out)
+}
+
+// A clock is moved by a test.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) move(d time.Duration) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	return c.now
 }

@@ -1,10 +1,12 @@
 package delivery
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"testing"
 
+	"opsgate/authn"
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
@@ -70,4 +72,16 @@ func named(spans []tracingtest.Span, name string) (found []tracingtest.Span) {
 		}
 	}
 	return found
+}
+
+// newToken creates a token that may do everything.
+func newToken(t *testing.T, backend *service.Backend, p *page) string {
+	t.Helper()
+	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
+	testkit.Must(t, err)
+	_, err = backend.CreateToken(t.Context(), service.NewToken{
+		TeamID: p.team, Name: "test", SHA256: authn.Hash(token), Scopes: authn.NewScopes(authn.AllScopes()...).Strings(),
+	})
+	testkit.Must(t, err)
+	return token
 }
