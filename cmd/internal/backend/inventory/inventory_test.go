@@ -15,13 +15,13 @@ import (
 	_ "modernc.org/sqlite" // the tests count rows
 
 	"opsgate/authn"
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/audit"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/inventory"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
-	"opsgate/cmd/internal/test/testkit"
 )
 
 func now() time.Time { return time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC) }

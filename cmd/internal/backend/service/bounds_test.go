@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store/query"
 	identityv1 "opsgate/proto/ops/identity/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/authn"
-	"opsgate/cmd/internal/test/testkit"
+	"opsgate/backendclient/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
