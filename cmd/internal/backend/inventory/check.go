@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -73,13 +74,22 @@ func (c *checker) page(path string, p *Page) {
 			c.report(fmt.Sprintf("%s/components/%d", path, i), "has the status of its monitor: remove status")
 		}
 	}
-	for i, s := range p.Subscribers {
-		path := fmt.Sprintf("%s/subscribers/%d", path, i)
-		if err := s.input("").Check(); err != nil {
+	for i := range p.Subscribers {
+		path, s := fmt.Sprintf("%s/subscribers/%d", path, i), &p.Subscribers[i]
+		n := s.input("")
+		if err := n.Check(); err != nil {
 			c.report(path, "%w", err)
 		}
 		if (s.Email == "") == (s.Webhook == "") || s.Webhook != "" && s.Confirmed || s.Email != "" && s.AllowHTTP {
 			c.report(path, "must have either email, with or without confirmed, or webhook, with or without allow_http")
+		}
+		if s.Webhook != "" {
+			s.Webhook = n.NormalisedAddress()
+		} else {
+			s.Email = n.NormalisedAddress()
+		}
+		if slices.ContainsFunc(p.Subscribers[:i], s.sameAddress) {
+			c.report(path, "is the address of another subscriber of the page")
 		}
 	}
 }

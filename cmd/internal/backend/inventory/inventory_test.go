@@ -153,6 +153,7 @@ func TestApply_CreatesChangesAndKeeps(t *testing.T) {
 	}
 	wantLines(t, w.apply(pier), all)
 	wantLines(t, w.apply(pier), nil)
+	wantLines(t, w.apply(replaced(t, pier, "ana@customer", "Ana@Customer", "https://hooks.customer.example/", "HTTPS://Hooks.customer.example:443/")), nil)
 	changed := replaced(t, pier, "plan: ai", "plan: basic", "'#112233'}", "'#000000'}", "web-1.pier", "www.pier", "group: Web, tags: [a, 'b c']",
 		"group: Jobs, tags: [a, b, c]", "0 1 * * *", "0 2 * * *", "https://portal", "http://portal", ", disabled: true", "",
 		"description: How we are doing.", "suspended: true", "{name: API, monitor: API}, {name: Phone, group: Support}",
@@ -321,6 +322,7 @@ func TestApply_RefusesInvalidFiles(t *testing.T) {
 		"must have no control characters":                         {"name: Phone", `name: "Pho\nne"`},
 		"at '/teams/0/pages/0/subscribers/0': the email address":  {"ana@customer.example", "ana"},
 		"at '/teams/0/pages/0/subscribers/1': the URL must begin": {"https://hooks", "http://hooks"},
+		"is the address of another subscriber of the page":        {"webhook: 'https://hooks.customer.example/secret-path'", "email: ANA@customer.example"},
 		"must have either email":                                  {"{webhook", "{confirmed: true, webhook"},
 		"one YAML document":                                       {"teams:", "teams: []\n---\nteams:"},
 		"there is none":                                           {pier, "teams: []"},

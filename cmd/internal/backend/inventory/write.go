@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"opsgate/cmd/internal/backend/store/query"
@@ -149,5 +148,5 @@ func (s Subscriber) shown() string {
 }
 
 func (s Subscriber) sameAddress(other Subscriber) bool {
-	return strings.EqualFold(s.Email, other.Email) && s.Webhook == other.Webhook
+	return s.Email == other.Email && s.Webhook == other.Webhook
 }

@@ -64,9 +64,9 @@ func (n NewSubscriber) Check() error {
 	return fmt.Errorf("unknown channel %q: must be %s or %s", n.Channel, ChannelEmail, ChannelWebhook)
 }
 
-// normalisedAddress returns the form of a valid address that is stored, so that a page has it once. No common mail server distinguishes the
+// NormalisedAddress returns the form of a valid address that is stored, so that a page has it once. No common mail server distinguishes the
 // case of the part before the @.
-func (n NewSubscriber) normalisedAddress() string {
+func (n NewSubscriber) NormalisedAddress() string {
 	if n.Channel == ChannelWebhook {
 		return webhook.Normalise(n.Address)
 	}
@@ -91,7 +91,7 @@ func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added Add
 	if err := n.Check(); err != nil {
 		return AddedSubscriber{}, err
 	}
-	n.Address = n.normalisedAddress()
+	n.Address = n.NormalisedAddress()
 	err = b.store.Write(ctx, func(q *query.Queries) error {
 		page, err := findSubscribedPage(ctx, q, n.Page)
 		if err != nil {
