@@ -107,7 +107,7 @@ func checkDebianPackage(t *testing.T, program, file string) {
 // checkService checks the unit, the configuration and the scripts of the package of opsgate.
 func checkService(t *testing.T, root string) {
 	t.Helper()
-	unit, err := os.ReadFile(filepath.Join(root, "usr/lib/systemd/system/opsgate.service"))
+	unit, err := os.ReadFile(filepath.Join(root, "usr", "lib", "systemd", "system", "opsgate.service"))
 	must(t, err)
 	if text := string(unit); !strings.Contains(text, "\nExecStart=/usr/bin/opsgate serve --config /etc/opsgate/opsgate.yaml\n") || strings.Contains(text, "/usr/local") {
 		t.Errorf("got %s", text)
@@ -116,11 +116,11 @@ func checkService(t *testing.T, root string) {
 	if err != nil || string(kept) != "/etc/opsgate/opsgate.yaml\n" {
 		t.Errorf("%v, conffiles %q", err, kept)
 	}
-	secrets, err := os.Stat(filepath.Join(root, "etc/opsgate/credentials"))
+	secrets, err := os.Stat(filepath.Join(root, "etc", "opsgate", "credentials"))
 	if err != nil || secrets.Mode() != os.ModeDir|0o700 {
 		t.Errorf("%v, %v", err, secrets)
 	}
-	command(t, filepath.Join(root, "usr/bin/opsgate"), "check", "--config", filepath.Join(root, "etc/opsgate/opsgate.yaml"))
+	command(t, filepath.Join(root, "usr", "bin", "opsgate"), "check", "--config", filepath.Join(root, "etc", "opsgate", "opsgate.yaml"))
 	for _, script := range []string{"postinst", "prerm"} {
 		command(t, "sh", "-n", filepath.Join(root, "DEBIAN", script))
 	}
@@ -130,9 +130,9 @@ func checkService(t *testing.T, root string) {
 func checkInstallation(t *testing.T, file string) {
 	t.Helper()
 	root := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(root, "var/lib/dpkg/updates"), 0o755))
-	must(t, os.MkdirAll(filepath.Join(root, "var/lib/dpkg/info"), 0o755))
-	must(t, os.WriteFile(filepath.Join(root, "var/lib/dpkg/status"), nil, 0o600))
+	must(t, os.MkdirAll(filepath.Join(root, "var", "lib", "dpkg", "updates"), 0o755))
+	must(t, os.MkdirAll(filepath.Join(root, "var", "lib", "dpkg", "info"), 0o755))
+	must(t, os.WriteFile(filepath.Join(root, "var", "lib", "dpkg", "status"), nil, 0o600))
 	dpkg := func(args ...string) {
 		t.Helper()
 		command(t, "dpkg", append([]string{"--root=" + root, "--log=/dev/null", "--force-not-root"}, args...)...)
@@ -143,7 +143,7 @@ func checkInstallation(t *testing.T, file string) {
 		t.Errorf("got %s", got)
 	}
 	dpkg("--verify", "opsctl")
-	pages, err := filepath.Glob(filepath.Join(root, "usr/share/man/man1/*.1"))
+	pages, err := filepath.Glob(filepath.Join(root, "usr", "share", "man", "man1", "*.1"))
 	if err != nil || len(pages) < 20 {
 		t.Errorf("%d manual pages, %v", len(pages), err)
 	}
