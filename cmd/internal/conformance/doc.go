@@ -16,5 +16,5 @@
 //
 // A check passes only with evidence: if the service or the fixtures lack the data that would show a breach, it is not proved, and its
 // reason names that data ([lacks]). What the fixtures state and the service lacks is a breach. A check is skipped only if it was not asked
-// for, or is about something optional. Sentences that no client can judge are rows of [limits].
+// for, or is about something optional. Sentences that no client can check are rows of [notChecked].
 package conformance

@@ -96,7 +96,7 @@ func TestUnobservableFaultsAreListedAsNotChecked(t *testing.T) {
 			if report.Passed != len(o.Checks) {
 				t.Errorf("a check finds the fault: %v", report)
 			}
-			if !slices.ContainsFunc(report.NotChecked, func(l conformance.Limit) bool { return strings.HasPrefix(l.What, f.name) }) {
+			if !slices.ContainsFunc(report.NotChecked, func(l conformance.Unchecked) bool { return strings.HasPrefix(l.What, f.name) }) {
 				t.Errorf("not listed: %+v", report.NotChecked)
 			}
 		})

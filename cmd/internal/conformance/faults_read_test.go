@@ -52,6 +52,14 @@ func rangeFaults() []fault {
 					}
 				}
 			})},
+		{name: "rollups of the memory are not means", fails: []string{"fleet/GetServerMetrics/rollup"},
+			unary: changeResponse(func(_ *intercepted, m *fleetv1.GetServerMetricsResponse) {
+				for _, p := range m.Points {
+					if m.Resolution == fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY {
+						p.RamUsedMb /= 2
+					}
+				}
+			})},
 		{name: "since is exclusive", fails: []string{"monitoring/ListMonitorChecks/since-inclusive"},
 			unary: changeResponse(func(c *intercepted, m *monitoringv1.ListMonitorChecksResponse) {
 				since := c.request.(*monitoringv1.ListMonitorChecksRequest).Since

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"go.yaml.in/yaml/v3"
@@ -204,12 +205,13 @@ func (f *Fixtures) addTokens(d document, environment []string, refuse func(forma
 	}
 }
 
-// runner returns a function that runs a command, and returns its output as the error if it fails.
+// runner returns a function that runs a command. Its output goes to standard error, and not into the report: it may contain a token.
 func runner(command []string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		output, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput() //nolint:gosec // the operator's own fixtures
-		if err != nil {
-			return fmt.Errorf("run %s: %w: %s", command[0], err, bytes.TrimSpace(output))
+		c := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the operator's own fixtures
+		c.Stdout, c.Stderr, c.WaitDelay = os.Stderr, os.Stderr, time.Second
+		if err := c.Run(); err != nil {
+			return fmt.Errorf("run %s: %w", command[0], err)
 		}
 		return nil
 	}

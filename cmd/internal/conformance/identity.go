@@ -219,7 +219,9 @@ func revocationIsSent(p *probe) {
 	must(err)
 	stream, first, err := p.watch("")
 	must(err)
-	if err := r.Revoke(p.ctx); err != nil {
+	ctx, cancel := context.WithTimeout(p.ctx, p.Timeout)
+	defer cancel()
+	if err := r.Revoke(ctx); err != nil {
 		must(lacks("a command under revoke in the fixtures that succeeds: %v", err))
 	}
 	stream.expectRevocation(p.Clock, r.Token)

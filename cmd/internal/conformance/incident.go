@@ -107,8 +107,10 @@ func incidentsAreOfThePage(p *probe) {
 
 // attached returns the newest incidents of the whole list that are attached to a page, at most 100.
 func (p *probe) attached(page string) (attached []*incidentv1.Incident) {
-	cursor := ""
+	cursor, followed := "", map[string]bool{}
 	for {
+		require(!followed[cursor], "a cursor once in a walk of ListIncidents", "the cursor %q again", cursor)
+		followed[cursor] = true
 		response := call[*incidentv1.ListIncidentsResponse](p, listIncidents, fields{"cursor": cursor})
 		for _, incident := range response.GetIncidents() {
 			if incident.GetStatusPageId() == page {

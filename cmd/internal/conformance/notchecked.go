@@ -1,14 +1,14 @@
 package conformance
 
-// A Limit is a sentence of the contract that no check can judge, and the reason.
-type Limit struct {
+// An Unchecked is a sentence of the contract that no check covers, and the reason.
+type Unchecked struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
 }
 
-// limits returns what no check can judge. docs/platform/conformance.md has the same list.
-func limits() []Limit {
-	return []Limit{
+// notChecked returns what no check covers. docs/platform/conformance.md has the same list.
+func notChecked() []Unchecked {
+	return []Unchecked{
 		{"Notifications are in the transaction of a write.", "No method returns notifications."},
 		{"`notify_subscribers` suppresses a notification.", "No method returns notifications."},
 		{"`component_ids` are stored.", "No method returns the components of an incident."},

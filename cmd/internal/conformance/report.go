@@ -46,8 +46,8 @@ type Report struct {
 	Unproved int      `json:"not_proved"`
 	Skipped  int      `json:"skipped"`
 	Results  []Result `json:"results"`
-	// NotChecked are the sentences of the contract that no check can judge.
-	NotChecked []Limit `json:"not_checked"`
+	// NotChecked are the sentences of the contract that no check covers.
+	NotChecked []Unchecked `json:"not_checked"`
 }
 
 func (r *Report) add(result Result) {
@@ -82,7 +82,7 @@ func (r Result) breachText(indent string) string {
 	return text.String()
 }
 
-// WriteText writes the results by method, and then the breaches, the missing evidence and what no check can judge.
+// WriteText writes the results by method, and then the breaches, the missing evidence and what no check covers.
 func (r Report) WriteText(w io.Writer) error {
 	var text, failures, unproved, limits strings.Builder
 	method := ""

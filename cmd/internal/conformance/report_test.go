@@ -15,7 +15,7 @@ import (
 func report() conformance.Report {
 	return conformance.Report{
 		Passed: 1, Failed: 1, Unproved: 1, Skipped: 1,
-		NotChecked: []conformance.Limit{{What: "It is quick.", Why: "The network is slow."}},
+		NotChecked: []conformance.Unchecked{{What: "It is quick.", Why: "The network is slow."}},
 		Results: []conformance.Result{
 			{Name: "fleet/GetServer/deadline", Method: "fleet/GetServer", Sentence: "It ends.", Outcome: conformance.Pass, Seconds: 0.5},
 			{Name: "fleet/GetServer/unknown-id", Method: "fleet/GetServer", Sentence: "It is not there.", Outcome: conformance.Fail,

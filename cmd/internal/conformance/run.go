@@ -49,7 +49,7 @@ func Run(ctx context.Context, o Options) (report Report, err error) {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	report.NotChecked = limits()
+	report.NotChecked = notChecked()
 	for _, check := range o.Checks {
 		result := check.result(ctx, s)
 		if err := context.Cause(ctx); err != nil {
