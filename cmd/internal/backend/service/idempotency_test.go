@@ -7,9 +7,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
-	incidentv1 "opsgate/proto/ops/incident/v1"
-
 	"opsgate/backendclient/testkit"
+	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
 // keyed returns a valid request with an idempotency key.

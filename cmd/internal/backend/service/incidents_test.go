@@ -10,10 +10,9 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"pgregory.net/rapid"
 
+	"opsgate/backendclient/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
-
-	"opsgate/backendclient/testkit"
 )
 
 const resolved = incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED

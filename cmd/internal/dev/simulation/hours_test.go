@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	incidentv1 "opsgate/proto/ops/incident/v1"
-
 	"opsgate/backendclient/testkit"
+	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
 // simulated is how long TestHoursOfTheDemo moves the data.

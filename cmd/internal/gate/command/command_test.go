@@ -3,7 +3,6 @@ package command_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -207,23 +205,11 @@ func TestServeLogsItsAddressesAndDrains(t *testing.T) {
 }
 
 // awaitLine returns the first line of the log with the message.
-func awaitLine(t *testing.T, log *testkit.Buffer, message string) map[string]any {
+func awaitLine(t *testing.T, log *testkit.Buffer, message string) (line map[string]any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		for text := range strings.Lines(log.String()) {
-			var line map[string]any
-			if json.Unmarshal([]byte(text), &line) == nil && line["msg"] == message {
-				return line
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("no line %q in\n%s", message, log)
-		}
-	}
+	testkit.Eventually(t, "the log has the line "+message, func() bool {
+		line = testkit.RecordIn(log.String(), message)
+		return line != nil
+	})
+	return line
 }

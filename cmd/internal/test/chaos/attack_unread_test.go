@@ -24,9 +24,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	fleetv1 "opsgate/proto/ops/fleet/v1"
-
 	"opsgate/backendclient/testkit"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
 // memoryLimit is the Go memory limit of a gateway in a container of 512 MiB.

@@ -22,9 +22,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	identityv1 "opsgate/proto/ops/identity/v1"
-
 	"opsgate/backendclient/testkit"
+	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
 // link is a TCP proxy that tests can cut, reconnect and impair.

@@ -13,9 +13,8 @@ import (
 	"testing"
 	"time"
 
-	incidentv1 "opsgate/proto/ops/incident/v1"
-
 	"opsgate/backendclient/testkit"
+	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
 var many = flag.Int("subscribers", 2000, "subscribers of the page in TestManySubscribers")

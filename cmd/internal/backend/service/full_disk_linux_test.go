@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,37 +20,16 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// smallDisk mounts a file system of 4 MiB. It needs the right to mount.
-func smallDisk(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); errors.Is(err, os.ErrPermission) {
-		t.Skip("it mounts a file system: run it as root")
-	} else {
-		testkit.Must(t, err)
-	}
-	t.Cleanup(func() { testkit.Must(t, syscall.Unmount(dir, 0)) })
-	return dir
-}
-
 // A full disk refuses writes as UNAVAILABLE, and leaves reads alone. Nothing that was acknowledged is lost, and writes work as soon as
 // there is space.
 func TestFullDiskRefusesWritesOnly(t *testing.T) {
-	dir := smallDisk(t)
+	dir := testkit.SmallDisk(t)
 	var log bytes.Buffer
 	s := startWith(t, service.Options{DataDir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))}, &clock{now: start()})
 	team := s.team("harbour")
 	ballast := filepath.Join(dir, "ballast")
-	fill := func() {
-		f, err := os.Create(ballast)
-		testkit.Must(t, err)
-		for err == nil {
-			_, err = f.Write(make([]byte, 4096))
-		}
-		testkit.Must(t, f.Close())
-	}
 	s.create(newIncident(team, "before"))
-	fill()
+	testkit.Fill(t, ballast)
 	var refused error
 	created := 1
 	for refused == nil && created < 1000 { // the log of SQLite may have space for some

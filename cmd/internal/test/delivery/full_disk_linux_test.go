@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"opsgate/authn"
@@ -16,33 +15,9 @@ import (
 	"opsgate/cmd/internal/backend/service"
 )
 
-// smallDisk mounts a file system of 4 MiB. It needs the right to mount.
-func smallDisk(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); errors.Is(err, os.ErrPermission) {
-		t.Skip("it mounts a file system: run it as root")
-	} else {
-		testkit.Must(t, err)
-	}
-	t.Cleanup(func() { testkit.Must(t, syscall.Unmount(dir, 0)) })
-	return dir
-}
-
-// fill writes to a file until the disk is full.
-func fill(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Create(path)
-	testkit.Must(t, err)
-	for err == nil {
-		_, err = f.Write(make([]byte, 4096))
-	}
-	testkit.Must(t, f.Close())
-}
-
 // With a full disk behind the backend, writes through the gateway are 503 and reads lose nothing. Writes work again once there is space.
 func TestFullDiskBehindTheGateway(t *testing.T) {
-	data := smallDisk(t)
+	data := testkit.SmallDisk(t)
 	backend, err := service.Open(t.Context(), service.Options{DataDir: data})
 	testkit.Must(t, err)
 	team, err := backend.CreateTeam(t.Context(), "Harbour", service.PlanAI)
@@ -61,7 +36,7 @@ func TestFullDiskBehindTheGateway(t *testing.T) {
 		return status
 	}
 	ballast := filepath.Join(data, "ballast")
-	fill(t, ballast)
+	testkit.Fill(t, ballast)
 	created := 0
 	for write("before") == http.StatusOK { // the log of SQLite may have space for some
 		created++
