@@ -64,9 +64,9 @@ type endpoint struct {
 	since time.Time     // of the state or of the ejection
 	cause string
 
-	proved     atomic.Bool // by a probe since it was connected
-	wrongSince time.Time   // guarded by endpoints.mu, like connected; see EndpointStatus
-	connected  int         // how many times it was
+	proved      atomic.Bool // by a probe since it was connected
+	wrongSince  time.Time   // guarded by endpoints.mu, like connections; see EndpointStatus
+	connections int         // how many there have been
 }
 
 // endpoints are the endpoints of a connection to a service.
@@ -153,7 +153,7 @@ func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
 		e.since = time.Now()
 	}
 	if changed && state == EndpointReady {
-		e.connected++
+		e.connections++
 		e.proved.Store(false)
 		s.onReady()
 	}

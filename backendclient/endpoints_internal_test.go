@@ -89,7 +89,7 @@ func TestALateProbeProvesNothing(t *testing.T) {
 	connect := func() int {
 		s.update(e, balancer.SubConnState{ConnectivityState: connectivity.TransientFailure})
 		s.update(e, balancer.SubConnState{ConnectivityState: connectivity.Ready})
-		return s.timesConnected(e)
+		return s.connectionsOf(e)
 	}
 	first, second := connect(), connect()
 	for connected, want := range map[int]bool{first: false, second: true} {

@@ -123,8 +123,8 @@ func (u *upstream) runProbes(ctx context.Context, interval time.Duration) {
 		conn := u.acquire()
 		var running sync.WaitGroup
 		for _, e := range conn.endpoints.connected() {
-			if connected := conn.endpoints.timesConnected(e); !e.proved.Load() {
-				running.Go(func() { u.recordProbe(ctx, conn.endpoints, e, connected, u.probe(ctx, conn, e)) })
+			if connection := conn.endpoints.connectionsOf(e); !e.proved.Load() {
+				running.Go(func() { u.recordProbe(ctx, conn.endpoints, e, connection, u.probe(ctx, conn, e)) })
 			}
 		}
 		running.Wait()
@@ -145,13 +145,13 @@ func (u *upstream) requestProbes() {
 	}
 }
 
-// recordProbe records the result of a probe for the endpoint, and logs a change. connected is how many times the endpoint had been
-// connected before the probe: a result for an earlier connection may be that of another program.
-func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, connected int, err error) {
+// recordProbe records the result of a probe for the endpoint, and logs a change. connection is the number of connections before the probe:
+// a result for an earlier connection may be that of another program.
+func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, connection int, err error) {
 	_, wrong := errors.AsType[*WrongServiceError](err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.connected != connected {
+	if e.connections != connection {
 		return // a probe of the new connection follows
 	}
 	wasWrong := !e.wrongSince.IsZero()
@@ -170,10 +170,10 @@ func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, c
 	}
 }
 
-func (s *endpoints) timesConnected(e *endpoint) int {
+func (s *endpoints) connectionsOf(e *endpoint) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return e.connected
+	return e.connections
 }
 
 // connected returns the endpoints that are connected and healthy, also ejected ones.

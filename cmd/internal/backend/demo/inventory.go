@@ -21,7 +21,7 @@ const (
 //go:embed harbour.yaml lighthouse.yaml breakwater.yaml
 var files embed.FS
 
-// A history is what the generator needs to know of a team beside its inventory.
+// A history is the input of the generator beside the inventory of a team.
 type history struct {
 	team                string
 	incidents, actions  int            // numbers of them

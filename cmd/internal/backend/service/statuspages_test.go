@@ -45,8 +45,8 @@ func (s *system) page(t team, id string) *incidentv1.GetStatusPageResponse {
 	return response
 }
 
-// A suspended page notifies nobody, also not later when it is resumed.
-func TestSuspendedPageNotifiesNobody(t *testing.T) {
+// Subscribers of a suspended page are not notified, also not later when it is resumed.
+func TestSubscribersOfASuspendedPageAreNotNotified(t *testing.T) {
 	s, own := startTeam(t)
 	page := s.addPage(own, "suspended")
 	s.exec("UPDATE status_pages SET suspended = 1 WHERE id = ?", page)

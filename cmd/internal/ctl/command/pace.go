@@ -18,12 +18,12 @@ type pacer struct {
 	notBefore time.Time
 	inFlight  int64
 	remaining int64         // least of the responses since no request was in flight
-	free      int64         // requests that may be sent beside those in flight; the first request is sent alone
+	free      int64         // requests that may start now; the first request is sent alone
 	changed   chan struct{} // closed by the next response; nil if no request waits for it
 }
 
 // admit counts a request, which ends with done. If the request must wait, admit returns until when, or the channel that the next response
-// closes. A limit that denies requests until after the latest time is ignored: the API then answers for how long.
+// closes. It ignores a limit that ends after latest: the API then returns a 429 with the time.
 func (p *pacer) admit(now, earliest, latest time.Time) (until time.Time, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -65,7 +65,7 @@ var advices = map[string]advice{
 	"limiter:local": {"requests are served; each gateway enforces its share of the limits", untilRedis, findRedis},
 	"limiter:allow": {
 		"requests are served without limits; services get all that clients send",
-		"if that is more than services bear, they fail; " + untilRedis, findRedis,
+		"if that is beyond the capacity of services, they fail; " + untilRedis, findRedis,
 	},
 	"limiter:deny": {"every request gets 503", untilRedis, findRedis},
 	"eviction": {
