@@ -25,7 +25,7 @@ SLOW := cmd/internal/test/docs cmd/internal/conformance tools/clients
 
 # The tests of a package end within TEST_TIMEOUT, so that one that hangs is reported, with the stacks of all goroutines. Those of ALONE,
 # which break one dependency after the other, those of SLOW, and those of DEPLOY_MODULES, which build releases and images, have more time.
-TEST_TIMEOUT   := 3m
+TEST_TIMEOUT   := 5m
 ALONE_TIMEOUT  := 20m
 SLOW_TIMEOUT   := 10m
 DEPLOY_TIMEOUT := 30m
