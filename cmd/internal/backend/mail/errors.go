@@ -31,12 +31,16 @@ func (e stepError) Error() string {
 	return e.step + ": " + e.err.Error()
 }
 
-// noMailbox is the code of the reply to a recipient that does not exist.
+// noMailbox is the code of the reply to a recipient that does not exist, and of one that a policy refuses.
 const noMailbox = 550
 
+// enhancedCode matches the subject and detail of a code of RFC 3463 that begins the text of a reply.
+var enhancedCode = regexp.MustCompile(`^5\.(\d{1,3}\.\d{1,3})\b`)
+
 // kind returns Permanent or Bounced if the server will not accept the message at a further attempt either, and Relay if it accepts no
-// message at all: there is no session, or it refuses the sender for now, or shuts down. Replies that ask for authentication (RFC 4954) are
-// about the operator's settings.
+// message at all: there is no session, or it refuses the sender for now. Replies that ask for authentication (RFC 4954) are about the
+// operator's settings. 421 to a recipient or a message may be about that one alone, so it does not hold the others back: a server that
+// shuts down refuses the next session.
 func (e stepError) kind() delivery.Kind {
 	reply, ok := errors.AsType[*textproto.Error](e.err)
 	switch e.step {
@@ -52,12 +56,26 @@ func (e stepError) kind() delivery.Kind {
 	switch {
 	case !ok:
 		return delivery.Again
-	case reply.Code == shuttingDown:
-		return delivery.Relay
 	case slices.Contains([]int{530, 534, 535, 538}, reply.Code), reply.Code < 500:
 		return delivery.Again
 	}
-	if e.step == stepRecipient && reply.Code == noMailbox {
+	if e.step == stepRecipient {
+		return refusedRecipient(reply)
+	}
+	return delivery.Permanent
+}
+
+// refusedRecipient returns the kind of a 5xx reply to a recipient. A refusal by a policy (X.7) or of the sender's address (X.1.7, X.1.8)
+// is about the relay or its configuration, which the operator can repair within the lifetime of the message.
+func refusedRecipient(reply *textproto.Error) delivery.Kind {
+	code := ""
+	if match := enhancedCode.FindStringSubmatch(reply.Msg); match != nil {
+		code = match[1]
+	}
+	switch {
+	case strings.HasPrefix(code, "7."), code == "1.7", code == "1.8":
+		return delivery.Again
+	case reply.Code == noMailbox && (code == "" || strings.HasPrefix(code, "1.")):
 		return delivery.Bounced
 	}
 	return delivery.Permanent

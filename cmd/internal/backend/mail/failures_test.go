@@ -79,17 +79,22 @@ func TestRepliesOfTheServer(t *testing.T) {
 	}
 }
 
-// A relay that accepts no message at all is not a failure of the message.
+// A relay that accepts no message at all is not a failure of the message, and only a mailbox that does not exist bounces.
 func TestFailuresOfTheRelay(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		rcpt *smtp.SMTPError
 		want delivery.Kind
 	}{
-		{"shutdown", reply(421, "bye"), delivery.Relay},
+		{"refusal that may be about the recipient", reply(421, "bye"), delivery.Again},
 		{"greylisting", reply(450, "try later"), delivery.Again},
 		{"unknown recipient", reply(550, "no such user"), delivery.Bounced},
+		{"unknown recipient, enhanced", reply(550, "5.1.1 no such user"), delivery.Bounced},
 		{"refused recipient", reply(553, "not here"), delivery.Permanent},
+		{"full mailbox", reply(550, "5.2.2 over quota"), delivery.Permanent},
+		{"relay without rights", reply(550, "5.7.1 Unable to relay"), delivery.Again},
+		{"blocked relay", reply(554, "5.7.1 client host blocked"), delivery.Again},
+		{"refused domain of the sender", reply(550, "5.1.8 Domain of sender address not found"), delivery.Again},
 	} {
 		s := start(t, func(_ *smtp.Server, s *server) { s.rcpt = replies(c.rcpt) })
 		if got := delivery.KindOf(s.sender(t).Send(t.Context(), message())); got != c.want {
