@@ -334,6 +334,8 @@ func TestRecordCommands_StoresRunsOfScheduledCommands(t *testing.T) {
 		[]string{"2:InvalidArgument", "3:NotFound"}, time.Hour, 2, 2)
 	check([]*ingestv1.CommandItem{run(id, 90*time.Minute, 0)}, nil, time.Hour, 2, 2) // late
 	check([]*ingestv1.CommandItem{run(id, time.Minute, 0)}, nil, time.Minute, 0, 0)
+	s.clock.Move(-time.Hour) // the last run is from the future now
+	check([]*ingestv1.CommandItem{run(id, time.Minute, 3)}, nil, time.Minute, 3, 1)
 }
 
 func TestIngestListenerRequiresASecret(t *testing.T) {

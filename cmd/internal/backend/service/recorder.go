@@ -129,7 +129,7 @@ func (r *Recorder) Finish(ctx context.Context) error {
 	return nil
 }
 
-// run stores a run of a scheduled command; nothing if a later one is stored.
+// run stores a run of a scheduled command; nothing if a later one is stored, unless that is from the future: the clock was set back since.
 func (r *Recorder) run(ctx context.Context, run *ingestv1.ScheduledRun) error {
 	at, err := r.time("ran_at", run.GetRanAt())
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *Recorder) run(ctx context.Context, run *ingestv1.ScheduledRun) error {
 	row, err := once(r.scheduled, "scheduled command", run.GetScheduledCommandId(), func(id string) (query.ScheduledCommand, error) {
 		return r.q.GetScheduledCommandAnyTeam(ctx, id)
 	})
-	if err != nil || row.LastRunAt != nil && at <= *row.LastRunAt {
+	if err != nil || isLate(at, row.LastRunAt, r.clock()) {
 		return err
 	}
 	code := int64(run.GetExitCode())
