@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/kit/commandline"
 )
 
@@ -140,9 +141,6 @@ func subscriberRemoveCommand(e Environment) *cobra.Command {
 	return c
 }
 
-// maxOverlap bounds how long an old secret is used.
-const maxOverlap = 30 * 24 * time.Hour
-
 func rotateSecretCommand(e Environment) *cobra.Command {
 	var dir dataDir
 	var overlap time.Duration
@@ -165,8 +163,8 @@ func rotateSecretCommand(e Environment) *cobra.Command {
 
 // rotateSecret rotates the secret of a subscriber and prints the new one.
 func rotateSecret(ctx context.Context, e Environment, dir dataDir, id string, overlap time.Duration) error {
-	if overlap < 0 || overlap > maxOverlap {
-		return commandline.UsageError{Err: fmt.Errorf("--overlap must be 0 to %v", maxOverlap)}
+	if overlap < 0 || overlap > store.MaxOverlap {
+		return commandline.UsageError{Err: fmt.Errorf("--overlap must be 0 to %v", store.MaxOverlap)}
 	}
 	return dir.use(ctx, e, func(b *service.Backend) error {
 		secret, err := b.RotateSecret(ctx, id, overlap)

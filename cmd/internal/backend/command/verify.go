@@ -23,7 +23,7 @@ there are faults.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return dir.use(c.Context(), e, func(b *service.Backend) error {
 				if repair {
-					changed, err := b.Store().RepairTimes(c.Context(), e.Clock())
+					changed, err := b.Store().RepairTimes(c.Context(), e.Clock)
 					if err != nil {
 						return err
 					}

@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/backend/store/query"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -111,7 +113,7 @@ func TestClockThatWasSetForward(t *testing.T) {
 		t.Errorf("%d faults, log:\n%s", faults(), log.String())
 	}
 	s.clock.Move(time.Second)
-	changed, err := s.backend.Store().RepairTimes(t.Context(), s.clock.Now())
+	changed, err := s.backend.Store().RepairTimes(t.Context(), s.clock.Now)
 	testkit.Must(t, err)
 	s.create(newIncident(own, "after"))
 	titles := titlesOf(s.incidents(own))
@@ -119,6 +121,69 @@ func TestClockThatWasSetForward(t *testing.T) {
 	if titles != "now 1, now 2, ahead 1, ahead 2, after" || faults() != 0 || changed == 0 || newest.Sub(s.clock.Now()) > time.Second {
 		t.Errorf("%d changed: %s, the last of %v; %d faults", changed, titles, newest, faults())
 	}
+}
+
+// What a clock that was set forward leaves beside the writes of the API is repaired too, so that later reports are not late ones.
+func TestRepairOfReportsAndSubscribers(t *testing.T) {
+	s, own := startTeam(t)
+	s.add(emailOf(own))
+	s.insert(func(ctx context.Context, q *query.Queries) error {
+		return q.InsertScheduledCommand(ctx, query.InsertScheduledCommandParams{ID: "nightly", TeamID: own.id, ServerID: own.server, Name: "Backup"})
+	})
+	ahead := s.clock.Now().Add(40 * day).UnixNano()
+	s.exec("UPDATE scheduled_commands SET last_run_at = ?", ahead)
+	s.exec("UPDATE servers SET last_seen_at = ?", ahead)
+	s.exec("UPDATE subscribers SET stopped_at = ?1, previous_secret = x'00', previous_secret_until = ?1", ahead)
+	verify := func() []string {
+		found, err := s.backend.Store().Verify(t.Context(), s.clock.Now())
+		testkit.Must(t, err)
+		return found
+	}
+	due := func(after time.Duration) {
+		s.exec("UPDATE deliveries SET due_at = ?", s.clock.Now().Add(after).UnixNano())
+	}
+	if due(4*time.Hour + 48*time.Minute); len(verify()) != 0 {
+		t.Errorf("a message after its longest pause: %q", verify())
+	}
+	due(6 * time.Hour)
+	if found := verify(); len(found) != 1 || !strings.Contains(found[0], s.deliveries()[0].ID) {
+		t.Errorf("%q", found)
+	}
+	if _, err := s.backend.Store().RepairTimes(t.Context(), s.clock.Now); err != nil || len(verify()) != 0 {
+		t.Errorf("%v, left %q", err, verify())
+	}
+	now := s.clock.Now()
+	for column, latest := range map[string]time.Time{
+		"last_run_at FROM scheduled_commands": now, "last_seen_at FROM servers": now, "stopped_at FROM subscribers": now,
+		"previous_secret_until FROM subscribers": now.Add(30 * day), "due_at FROM deliveries": now,
+	} {
+		var at int64
+		testkit.Must(t, s.file().QueryRow("SELECT "+column).Scan(&at))
+		if time.Unix(0, at).After(latest) {
+			t.Errorf("%s: %v", column, time.Unix(0, at))
+		}
+	}
+}
+
+func TestTimesOfAClockThatRunsAheadAreNotRepaired(t *testing.T) {
+	s, wall := startFast(t)
+	s.create(newIncident(s.team("harbour"), "Slow"))
+	if changed, err := s.backend.Store().RepairTimes(t.Context(), wall.Now); err == nil || !strings.Contains(err.Error(), "on purpose") {
+		t.Errorf("%d changed, %v", changed, err)
+	}
+}
+
+// The repair reads the clock in its transaction: no time that another process writes before it is later.
+func TestRepairReadsTheClockWhenNoOtherWrites(t *testing.T) {
+	s, _ := startTeam(t)
+	_, err := s.backend.Store().RepairTimes(t.Context(), func() time.Time {
+		if tx, err := s.file().Begin(); err == nil {
+			t.Error("another process can write")
+			testkit.Must(t, tx.Rollback())
+		}
+		return s.clock.Now()
+	})
+	testkit.Must(t, err)
 }
 
 func titlesOf(incidents []*incidentv1.Incident) string {
