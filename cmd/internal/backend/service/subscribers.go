@@ -109,7 +109,7 @@ func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added Add
 		}
 		if existing.StoppedAt != nil {
 			added = AddedSubscriber{ID: existing.ID, Restarted: true}
-			return b.restart(ctx, q, existing)
+			return b.restart(ctx, q, existing, n.Confirmed)
 		}
 		added = AddedSubscriber{ID: existing.ID, AskedAgain: true}
 		return b.askAgain(ctx, q, existing, n)
@@ -173,14 +173,19 @@ func (b *Backend) askAgain(ctx context.Context, q *query.Queries, row query.Subs
 	if err != nil {
 		return err
 	}
-	if err := q.SetSubscriberCreatedAnyTeam(ctx, query.SetSubscriberCreatedAnyTeamParams{ID: row.ID, CreatedAt: now}); err != nil {
-		return fmt.Errorf("restart the time to confirm: %w", err)
-	}
-	return b.askToConfirm(ctx, q, row.ID)
+	return b.askAnew(ctx, q, row.ID, now)
 }
 
-// restart ends the stop of a subscriber, and asks the owner to confirm if that has not happened.
-func (b *Backend) restart(ctx context.Context, q *query.Queries, row query.Subscriber) error {
+// askAnew restarts the confirmationTime of a subscriber, and asks the owner to confirm.
+func (b *Backend) askAnew(ctx context.Context, q *query.Queries, id string, now int64) error {
+	if err := q.SetSubscriberCreatedAnyTeam(ctx, query.SetSubscriberCreatedAnyTeamParams{ID: id, CreatedAt: now}); err != nil {
+		return fmt.Errorf("restart the time to confirm: %w", err)
+	}
+	return b.askToConfirm(ctx, q, id)
+}
+
+// restart ends the stop of a subscriber. If it is not confirmed, restart confirms it or asks the owner to confirm.
+func (b *Backend) restart(ctx context.Context, q *query.Queries, row query.Subscriber, confirmed bool) error {
 	now, err := audit.TimeOfWrite(ctx, q, b.clock, row.TeamID)
 	if err != nil {
 		return err
@@ -188,10 +193,15 @@ func (b *Backend) restart(ctx context.Context, q *query.Queries, row query.Subsc
 	if err := q.RestartSubscriberAnyTeam(ctx, row.ID); err != nil {
 		return fmt.Errorf("restart the subscriber: %w", err)
 	}
-	if row.ConfirmedAt == nil {
-		if err := b.askToConfirm(ctx, q, row.ID); err != nil {
-			return err
-		}
+	switch {
+	case row.ConfirmedAt != nil:
+	case confirmed:
+		err = q.ConfirmSubscriberAnyTeam(ctx, query.ConfirmSubscriberAnyTeamParams{ID: row.ID, ConfirmedAt: &now})
+	default:
+		err = b.askAnew(ctx, q, row.ID, now)
+	}
+	if err != nil {
+		return fmt.Errorf("confirm the subscriber: %w", err)
 	}
 	return audit.ServiceAction(row.TeamID, subscriberAdded, row.ID, now).Record(ctx, q)
 }

@@ -269,6 +269,29 @@ func TestStoppedAddressIsRestarted(t *testing.T) {
 	}
 }
 
+// One that was stopped before its owner confirmed is confirmed by the operator, or its owner has the whole time to confirm again.
+func TestStoppedAddressThatIsNotConfirmedIsRestarted(t *testing.T) {
+	s, own := startTeam(t)
+	n := emailOf(own)
+	s.add(n)
+	s.clock.Move(6 * day)
+	s.exec("UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = created_at")
+	s.exec("UPDATE subscribers SET stopped_at = 1")
+	s.add(n)
+	s.clock.Move(6 * day)
+	s.maintain()
+	if list := s.subscribers(); len(list) != 1 || list[0].Waiting != 1 || !list[0].ConfirmedAt.IsZero() {
+		t.Errorf("subscribers %v", list)
+	}
+	s.exec("UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = created_at")
+	s.exec("UPDATE subscribers SET stopped_at = 1")
+	n.Confirmed = true
+	s.add(n)
+	if list := s.subscribers(); len(list) != 1 || list[0].ConfirmedAt.IsZero() || list[0].Waiting != 0 {
+		t.Errorf("subscribers %v", list)
+	}
+}
+
 func TestPageHasEachAddressOnceInAnyForm(t *testing.T) {
 	s, own := startTeam(t)
 	for _, forms := range [][]service.NewSubscriber{
