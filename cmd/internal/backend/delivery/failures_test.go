@@ -218,6 +218,29 @@ func TestRelayThatIsDownPausesItsChannel(t *testing.T) {
 	})
 }
 
+// A pause ends although the clock is set back during it, and the next one is as long as usual.
+func TestPauseOfARelayEndsWhenTheClockIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
+		clock := &steppedClock{}
+		clock.nanoseconds.Store(time.Hour.Nanoseconds())
+		emails := &recorder{fail: func(context.Context, delivery.Message) error {
+			return &delivery.Failure{Kind: delivery.Relay, Reason: "connect: refused"}
+		}}
+		r := f.start(delivery.Options{Senders: map[string]delivery.Sender{delivery.Email: emails}, Clock: clock.now})
+		for i := range 2 {
+			clock.nanoseconds.Add(-(20 * time.Minute).Nanoseconds())
+			f.subscribeBy(delivery.Email, fmt.Sprint(i))
+			f.notify(false) // due by the present clock
+			pass(3 * time.Second)
+			if n := len(emails.messages); n != i+1 {
+				t.Errorf("%d attempts, want %d", n, i+1)
+			}
+		}
+		r.end(t)
+	})
+}
+
 // Three hard bounces in a row stop a subscriber: waiting messages are dead letters, and no further ones are made. An accepted message
 // begins the count anew.
 func TestHardBouncesStopASubscriber(t *testing.T) {

@@ -40,7 +40,10 @@ type relay struct {
 const maxPause = 10 * time.Minute
 
 // pauses reports whether no attempt may start now.
-func (r *relay) pauses(now int64) bool { return r.failures > 0 && (now < r.until || r.running > 0) }
+func (r *relay) pauses(now int64) bool { return r.failures > 0 && (r.paused(now) || r.running > 0) }
+
+// paused reports whether the pause lasts. If its end is further away than any pause, the clock was set back: then it has ended.
+func (r *relay) paused(now int64) bool { return now < r.until && r.until <= now+maxPause.Nanoseconds() }
 
 // record records the outcome of an attempt, and returns the length of the pause that it begins, or 0.
 func (r *relay) record(kind string, now int64) time.Duration {
@@ -48,7 +51,7 @@ func (r *relay) record(kind string, now int64) time.Duration {
 	case kind == dropped:
 	case kind != postponed:
 		r.failures = 0
-	case now >= r.until: // not those that ran beside the first
+	case !r.paused(now): // not those that ran beside the first
 		r.failures++
 		pause := min(backOff(r.failures), maxPause)
 		r.until = now + pause.Nanoseconds()
