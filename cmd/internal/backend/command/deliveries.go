@@ -87,7 +87,7 @@ func deliveryRetryCommand(e Environment) *cobra.Command {
 		},
 	}
 	r.addTo(c)
-	c.Flags().BoolVar(&r.Dead, "dead", false, "all dead letters")
+	c.Flags().BoolVar(&r.Dead, "dead", false, "all dead letters, without those of stopped subscribers")
 	c.Flags().StringVar(&r.Subscriber, "subscriber", "", "with --dead: only those to the subscriber with this `ID`")
 	return c
 }

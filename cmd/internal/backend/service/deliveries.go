@@ -63,7 +63,7 @@ func (b *Backend) ListDeliveries(ctx context.Context, filter DeliveryFilter, lim
 
 // RetryDeliveries sends messages again, all or none of them. A dead letter becomes the last message of its subscriber, with the same id, no
 // attempts and the present as its time of creation. A message that waits is due now, if no other of its subscriber is before it. Any other
-// delivery is an error, and an unknown id is ErrNotFound.
+// delivery, and one of a subscriber that is stopped, is an error, and an unknown id is ErrNotFound.
 func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
 	return b.store.Write(ctx, func(q *query.Queries) error {
 		for _, id := range ids {
@@ -90,8 +90,8 @@ func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
 	})
 }
 
-// RetryDeadLetters does the same with all dead letters, or those of one subscriber, in their order, and returns their number. It omits
-// deliveries that become dead letters meanwhile.
+// RetryDeadLetters does the same with the dead letters of all subscribers that are not stopped, or of one, in their order, and returns
+// their number. It omits deliveries that become dead letters meanwhile.
 func (b *Backend) RetryDeadLetters(ctx context.Context, subscriber string) (retried int, err error) {
 	var last int64
 	err = b.store.Read(ctx, func(q *query.Queries) (err error) {
@@ -153,6 +153,7 @@ func (b *Backend) hurry(ctx context.Context, q *query.Queries, row query.Deliver
 	return b.recordRetry(ctx, q, row.ID)
 }
 
+// recordRetry writes the audit entry. It is an error if the subscriber is stopped.
 func (b *Backend) recordRetry(ctx context.Context, q *query.Queries, id string) error {
 	row, err := q.GetDeliveryAnyTeam(ctx, id)
 	if err != nil {
@@ -161,6 +162,9 @@ func (b *Backend) recordRetry(ctx context.Context, q *query.Queries, id string) 
 	owner, err := q.GetSubscriberAnyTeam(ctx, row.SubscriberID)
 	if err != nil {
 		return fmt.Errorf("look for the subscriber: %w", err)
+	}
+	if owner.StoppedAt != nil {
+		return fmt.Errorf("subscriber %s is stopped: use subscriber add first", owner.ID)
 	}
 	now, err := audit.TimeOfWrite(ctx, q, b.clock, owner.TeamID)
 	if err != nil {

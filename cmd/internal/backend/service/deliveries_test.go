@@ -135,6 +135,29 @@ func TestMoreDeadLettersThanOneBatchAreRetried(t *testing.T) {
 	}
 }
 
+// A subscriber that is stopped gets no message again before it is added again. The dead letters of others are retried.
+func TestDeadLettersOfAStoppedSubscriberAreNotRetried(t *testing.T) {
+	s := startSystem(t)
+	stopped, other := s.add(emailOf(s.team("harbour"))).ID, s.add(emailOf(s.team("lighthouse"))).ID
+	s.exec("UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = created_at")
+	s.exec("UPDATE subscribers SET stopped_at = 1 WHERE id = ?", stopped)
+	var letter string
+	testkit.Must(t, s.file().QueryRow("SELECT id FROM deliveries WHERE subscriber_id = ?", stopped).Scan(&letter))
+	_, all := s.backend.RetryDeadLetters(t.Context(), stopped)
+	for _, err := range []error{s.backend.RetryDeliveries(t.Context(), []string{letter}), all} {
+		if err == nil || !strings.Contains(err.Error(), "subscriber add first") {
+			t.Error(err)
+		}
+	}
+	retried, err := s.backend.RetryDeadLetters(t.Context(), "")
+	testkit.Must(t, err)
+	for _, subscriber := range s.subscribers() {
+		if want := map[string]int{other: 1}[subscriber.ID]; retried != 1 || subscriber.Waiting != want {
+			t.Errorf("%d retried: %+v", retried, subscriber)
+		}
+	}
+}
+
 // A message that waits for its next attempt is due at once, those behind it are not, and the audit log has the retry.
 func TestWaitingMessageIsDueAtOnce(t *testing.T) {
 	s, own := startTeam(t)

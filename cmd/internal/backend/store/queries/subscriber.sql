@@ -83,11 +83,14 @@ LIMIT sqlc.arg(page_size);
 SELECT CAST(coalesce(max(sequence), 0) AS INTEGER) FROM deliveries;
 
 -- name: ListDeadLettersAnyTeam :many
--- Oldest first, up to a sequence, optionally of one subscriber. The second condition is that of the partial index deliveries_finished.
-SELECT id FROM deliveries
-WHERE state = 'dead' AND state <> 'waiting' AND sequence <= sqlc.arg(last)
-  AND (CAST(sqlc.arg(subscriber_id) AS TEXT) = '' OR subscriber_id = CAST(sqlc.arg(subscriber_id) AS TEXT))
-ORDER BY sequence
+-- Oldest first, up to a sequence: those of one subscriber, or of all that are not stopped. The second condition is that of the partial
+-- index deliveries_finished.
+SELECT d.id FROM deliveries d
+JOIN subscribers s ON s.id = d.subscriber_id
+WHERE d.state = 'dead' AND d.state <> 'waiting' AND d.sequence <= sqlc.arg(last)
+  AND (CAST(sqlc.arg(subscriber_id) AS TEXT) = '' AND s.stopped_at IS NULL
+    OR d.subscriber_id = CAST(sqlc.arg(subscriber_id) AS TEXT))
+ORDER BY d.sequence
 LIMIT sqlc.arg(page_size);
 
 -- name: RetryDeliveryAnyTeam :exec

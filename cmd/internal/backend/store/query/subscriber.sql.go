@@ -214,10 +214,12 @@ func (q *Queries) LastDeliveryAnyTeam(ctx context.Context) (int64, error) {
 }
 
 const listDeadLettersAnyTeam = `-- name: ListDeadLettersAnyTeam :many
-SELECT id FROM deliveries
-WHERE state = 'dead' AND state <> 'waiting' AND sequence <= ?1
-  AND (CAST(?2 AS TEXT) = '' OR subscriber_id = CAST(?2 AS TEXT))
-ORDER BY sequence
+SELECT d.id FROM deliveries d
+JOIN subscribers s ON s.id = d.subscriber_id
+WHERE d.state = 'dead' AND d.state <> 'waiting' AND d.sequence <= ?1
+  AND (CAST(?2 AS TEXT) = '' AND s.stopped_at IS NULL
+    OR d.subscriber_id = CAST(?2 AS TEXT))
+ORDER BY d.sequence
 LIMIT ?3
 `
 
@@ -227,7 +229,8 @@ type ListDeadLettersAnyTeamParams struct {
 	PageSize     int64
 }
 
-// Oldest first, up to a sequence, optionally of one subscriber. The second condition is that of the partial index deliveries_finished.
+// Oldest first, up to a sequence: those of one subscriber, or of all that are not stopped. The second condition is that of the partial
+// index deliveries_finished.
 func (q *Queries) ListDeadLettersAnyTeam(ctx context.Context, arg ListDeadLettersAnyTeamParams) ([]string, error) {
 	rows, err := q.query(ctx, q.listDeadLettersAnyTeamStmt, listDeadLettersAnyTeam, arg.Last, arg.SubscriberID, arg.PageSize)
 	if err != nil {
