@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Backup writes a copy of the database, as of one moment, to a new file that only its owner can access. Reads and writes continue
@@ -36,7 +37,27 @@ func (s *Store) Backup(ctx context.Context, path string) (err error) {
 		return fmt.Errorf("sync the backup: %w", err)
 	}
 	if err := os.Link(partial, path); err != nil { // fails if path exists
-		return fmt.Errorf("name the backup: %w", err)
+		return linkError(err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// linkError adds the next step to an error of [os.Link] on file systems without hard links, as FAT and many of networks.
+func linkError(err error) error {
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EPERM) {
+		return fmt.Errorf("name the backup: its file system has no hard links: write the backup to another, and copy it: %w", err)
+	}
+	return fmt.Errorf("name the backup: %w", err)
+}
+
+// syncDir makes the names in a directory survive the loss of the power.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("open the backup's directory: %w", err)
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return fmt.Errorf("sync the backup's directory: %w", err)
 	}
 	return nil
 }

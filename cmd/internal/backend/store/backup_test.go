@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -94,6 +95,15 @@ func TestInterruptedBackupIsNoBackup(t *testing.T) {
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("the backup exists: %v", err)
+	}
+}
+
+func TestErrorOfAFileSystemWithoutHardLinksNamesTheNextStep(t *testing.T) {
+	for err, want := range map[error]bool{syscall.EPERM: true, syscall.ENOTSUP: true, syscall.EEXIST: false, syscall.ENOSPC: false} {
+		got := store.LinkError(&os.LinkError{Op: "link", Err: err})
+		if !errors.Is(got, err) || strings.Contains(got.Error(), "no hard links: write the backup to another") != want {
+			t.Error(got)
+		}
 	}
 }
 
