@@ -20,12 +20,6 @@ const (
 	ServiceAddress = "127.0.0.1"
 )
 
-// Action types of subscribers that package delivery writes.
-const (
-	SubscriberRemoved = "subscriber.removed"
-	SubscriberStopped = "subscriber.stopped"
-)
-
 // An Action is one change in a team. Its kind is `<resource>.<verb>`.
 type Action struct {
 	Team, Kind, ResourceID      string

@@ -57,9 +57,9 @@ type Update struct {
 
 // A Sender sends messages over one channel. Its methods are safe for concurrent use.
 type Sender interface {
-	// Send returns nil once the receiver has accepted the message. Its error has no secret, and says why the attempt failed: a [Failure]
-	// says what that means for further attempts, and after any other error the message is sent again later. Send bounds the time of an
-	// attempt, and returns soon after ctx has ended, because a stop waits for it.
+	// Send returns nil once the receiver has accepted the message. Its error has no secret, and states the cause: if it is a [Failure],
+	// its Kind states what that means for further attempts, and after any other error the message is sent again later. Send bounds the time
+	// of an attempt, and returns soon after ctx has ended, because a stop waits for it.
 	Send(ctx context.Context, m Message) error
 }
 

@@ -27,6 +27,12 @@ const (
 	maxError = 300
 )
 
+// Action types in the audit log.
+const (
+	subscriberRemoved = "subscriber.removed"
+	subscriberStopped = "subscriber.stopped"
+)
+
 // backOff returns the pause after an attempt, which is at least 1, without jitter.
 func backOff(attempt int64) time.Duration {
 	table := [...]time.Duration{
@@ -159,7 +165,7 @@ func (d *Dispatcher) writeOne(ctx context.Context, q *query.Queries, o *outcome,
 	case delivered, dead:
 		return d.finish(ctx, q, o, now)
 	case removed:
-		return RemoveSubscriber(ctx, q, d.options.BackendClock, o.team, o.claim.SubscriberID, audit.ServiceAddress)
+		return RemoveSubscriber(ctx, q, d.options.BackendClock, o.team, o.claim.SubscriberID, audit.Service())
 	default:
 		return nil
 	}
@@ -173,7 +179,7 @@ func (d *Dispatcher) finish(ctx context.Context, q *query.Queries, o *outcome, n
 	if err != nil {
 		return fmt.Errorf("write a finished delivery: %w", err)
 	}
-	_, err = q.SetNextDeliveryDueAnyTeam(ctx, query.SetNextDeliveryDueAnyTeamParams{SubscriberID: o.claim.SubscriberID, Now: &now})
+	err = q.SetNextDeliveryDueAnyTeam(ctx, query.SetNextDeliveryDueAnyTeamParams{SubscriberID: o.claim.SubscriberID, Now: &now})
 	if err != nil {
 		return fmt.Errorf("make the next delivery due: %w", err)
 	}
@@ -213,12 +219,12 @@ func (d *Dispatcher) countBounce(ctx context.Context, q *query.Queries, o *outco
 		return fmt.Errorf("end the waiting deliveries: %w", err)
 	}
 	d.options.Logger.WarnContext(ctx, "a subscriber is stopped, because its mailbox does not exist", "subscriber", id, "cause", o.cause)
-	return audit.ServiceAction(o.team, audit.SubscriberStopped, id, at).Record(ctx, q)
+	return audit.ServiceAction(o.team, subscriberStopped, id, at).Record(ctx, q)
 }
 
-// RemoveSubscriber deletes a subscriber of the team with its deliveries, and writes the audit entry with the address of who removed it. It
-// does nothing if there is no such subscriber.
-func RemoveSubscriber(ctx context.Context, q *query.Queries, clock func() time.Time, team, id, address string) error {
+// RemoveSubscriber deletes a subscriber of the team with its deliveries, and writes the audit entry of the actor. It does nothing if there
+// is no such subscriber.
+func RemoveSubscriber(ctx context.Context, q *query.Queries, clock func() time.Time, team, id string, actor audit.Actor) error {
 	deleted, err := q.DeleteSubscriberAnyTeam(ctx, id)
 	if err != nil {
 		return fmt.Errorf("delete subscriber %s: %w", id, err)
@@ -230,7 +236,5 @@ func RemoveSubscriber(ctx context.Context, q *query.Queries, clock func() time.T
 	if err != nil {
 		return err
 	}
-	action := audit.ServiceAction(team, audit.SubscriberRemoved, id, at)
-	action.IPAddress = address
-	return action.Record(ctx, q)
+	return actor.Action(team, subscriberRemoved, id, at).Record(ctx, q)
 }

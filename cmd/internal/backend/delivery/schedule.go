@@ -94,7 +94,7 @@ func (s *scheduler) resume() {
 	}
 }
 
-// report logs a failure of the database, at most once a minute: it is met again every second.
+// report logs a failure of the database, at most once a minute: it recurs each second.
 func (s *scheduler) report(ctx context.Context, text string, err error) {
 	if now := s.now(); ctx.Err() == nil && (s.reported == 0 || now-s.reported >= time.Minute.Nanoseconds()) {
 		s.reported = now

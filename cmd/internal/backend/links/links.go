@@ -199,7 +199,7 @@ func (p *Pages) showConfirm(ctx context.Context, r *http.Request) (page, error) 
 func (p *Pages) confirm(ctx context.Context, r *http.Request) (page, error) {
 	s, err := p.read(ctx, r)
 	if err == nil && !s.isConfirmed() {
-		err = p.change(ctx, r, func(q *query.Queries, s subscription) error { return p.setConfirmed(ctx, q, s, p.auditAddress(r)) })
+		err = p.change(ctx, r, func(q *query.Queries, s subscription) error { return p.setConfirmed(ctx, q, s, p.actor(r)) })
 	}
 	if err != nil {
 		return page{}, err
@@ -208,7 +208,7 @@ func (p *Pages) confirm(ctx context.Context, r *http.Request) (page, error) {
 }
 
 // setConfirmed confirms a subscriber, with the audit entry, unless another request has.
-func (p *Pages) setConfirmed(ctx context.Context, q *query.Queries, s subscription, address string) error {
+func (p *Pages) setConfirmed(ctx context.Context, q *query.Queries, s subscription, actor audit.Actor) error {
 	if s.isConfirmed() {
 		return nil
 	}
@@ -219,9 +219,7 @@ func (p *Pages) setConfirmed(ctx context.Context, q *query.Queries, s subscripti
 	if err := q.ConfirmSubscriberAnyTeam(ctx, query.ConfirmSubscriberAnyTeamParams{ConfirmedAt: &now, ID: s.ID}); err != nil {
 		return fmt.Errorf("confirm the subscriber: %w", err)
 	}
-	action := audit.ServiceAction(s.TeamID, "subscriber.confirmed", s.ID, now)
-	action.IPAddress = address
-	return action.Record(ctx, q)
+	return actor.Action(s.TeamID, "subscriber.confirmed", s.ID, now).Record(ctx, q)
 }
 
 func (p *Pages) showUnsubscribe(ctx context.Context, r *http.Request) (page, error) {
@@ -237,7 +235,7 @@ func (p *Pages) showUnsubscribe(ctx context.Context, r *http.Request) (page, err
 
 func (p *Pages) unsubscribe(ctx context.Context, r *http.Request) (page, error) {
 	err := p.change(ctx, r, func(q *query.Queries, s subscription) error {
-		return delivery.RemoveSubscriber(ctx, q, p.clock, s.TeamID, s.ID, p.auditAddress(r))
+		return delivery.RemoveSubscriber(ctx, q, p.clock, s.TeamID, s.ID, p.actor(r))
 	})
 	if err != nil && !errors.Is(err, errUnknown) { // a removed subscriber is not found
 		return page{}, err
@@ -252,10 +250,11 @@ func masked(address string) string {
 	return local[:min(1, len(local))] + "…" + address[max(at, 0):]
 }
 
-// auditAddress returns the address of the client as text.
-func (p *Pages) auditAddress(r *http.Request) string {
-	if addr := p.clientAddress(r); addr.IsValid() {
-		return addr.String()
+// actor returns the author of a request: the service, with the address of the client.
+func (p *Pages) actor(r *http.Request) audit.Actor {
+	actor := audit.Service()
+	if addr := p.clientAddress(r); addr.IsValid() { // TCP
+		actor.IPAddress = addr.String()
 	}
-	return audit.ServiceAddress // not TCP
+	return actor
 }

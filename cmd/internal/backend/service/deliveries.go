@@ -78,7 +78,7 @@ func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
 			case stateDead:
 				err = b.retry(ctx, q, id)
 			case stateWaiting:
-				err = b.hurry(ctx, q, row)
+				err = b.makeDue(ctx, q, row)
 			default:
 				err = fmt.Errorf("delivery %s is %s: only dead letters and messages that wait can be retried", id, row.State)
 			}
@@ -137,8 +137,8 @@ func (b *Backend) retry(ctx context.Context, q *query.Queries, id string) error 
 	return b.recordRetry(ctx, q, id)
 }
 
-// hurry makes the first waiting delivery of a subscriber due.
-func (b *Backend) hurry(ctx context.Context, q *query.Queries, row query.Delivery) error {
+// makeDue makes the first waiting delivery of a subscriber due.
+func (b *Backend) makeDue(ctx context.Context, q *query.Queries, row query.Delivery) error {
 	first, err := q.FirstWaitingDeliveryAnyTeam(ctx, row.SubscriberID)
 	if err != nil {
 		return fmt.Errorf("look for the first delivery of the subscriber: %w", err)

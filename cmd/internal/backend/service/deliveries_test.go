@@ -41,8 +41,7 @@ func (s *system) finish(id, state string) {
 		if err != nil {
 			return err
 		}
-		_, err = q.SetNextDeliveryDueAnyTeam(ctx, query.SetNextDeliveryDueAnyTeamParams{SubscriberID: row.SubscriberID, Now: &now})
-		return err
+		return q.SetNextDeliveryDueAnyTeam(ctx, query.SetNextDeliveryDueAnyTeamParams{SubscriberID: row.SubscriberID, Now: &now})
 	})
 }
 

@@ -258,7 +258,7 @@ func (m *maintenance) expireSubscribers(until int64) deletion {
 			return 0, fmt.Errorf("list the expired subscribers: %w", err)
 		}
 		for _, row := range expired {
-			if err := delivery.RemoveSubscriber(ctx, q, m.clock, row.TeamID, row.ID, audit.ServiceAddress); err != nil {
+			if err := delivery.RemoveSubscriber(ctx, q, m.clock, row.TeamID, row.ID, audit.Service()); err != nil {
 				return 0, err
 			}
 		}

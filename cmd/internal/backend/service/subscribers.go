@@ -249,7 +249,7 @@ func (b *Backend) RemoveSubscriber(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		return delivery.RemoveSubscriber(ctx, q, b.clock, row.TeamID, row.ID, audit.ServiceAddress)
+		return delivery.RemoveSubscriber(ctx, q, b.clock, row.TeamID, row.ID, audit.Service())
 	})
 }
 

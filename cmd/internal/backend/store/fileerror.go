@@ -18,7 +18,7 @@ type FileError struct {
 	err           error
 }
 
-// Error names the file, and says what to do.
+// Error names the file and the next step.
 func (e *FileError) Error() string {
 	return fmt.Sprintf("%s %s: %s: %v", e.problem, e.Path, e.next, e.err)
 }

@@ -1,5 +1,4 @@
--- What operators need: a clock that runs ahead on purpose is told from one that was set forward by mistake, and mailboxes that do not exist
--- are not sent to for ever.
+-- Marks databases whose clock runs ahead on purpose, and stops subscribers whose mailbox does not exist.
 
 -- +goose Up
 -- Whether the clock of the rows runs ahead of the computer's, as that of opsdev does.

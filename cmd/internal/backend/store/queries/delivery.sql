@@ -63,7 +63,7 @@ UPDATE deliveries SET state = sqlc.arg(state), attempts = attempts + 1, last_err
     finished_at = sqlc.arg(finished_at)
 WHERE sequence = sqlc.arg(sequence) AND state = 'waiting';
 
--- name: SetNextDeliveryDueAnyTeam :execrows
+-- name: SetNextDeliveryDueAnyTeam :exec
 -- Makes the first waiting delivery of the subscriber due, unless it has a time already.
 UPDATE deliveries SET due_at = sqlc.arg(now)
 WHERE due_at IS NULL AND sequence = (

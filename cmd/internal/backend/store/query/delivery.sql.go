@@ -479,7 +479,7 @@ func (q *Queries) SetDeliveryFinishedAnyTeam(ctx context.Context, arg SetDeliver
 	return err
 }
 
-const setNextDeliveryDueAnyTeam = `-- name: SetNextDeliveryDueAnyTeam :execrows
+const setNextDeliveryDueAnyTeam = `-- name: SetNextDeliveryDueAnyTeam :exec
 UPDATE deliveries SET due_at = ?1
 WHERE due_at IS NULL AND sequence = (
     SELECT d.sequence FROM deliveries d
@@ -494,12 +494,9 @@ type SetNextDeliveryDueAnyTeamParams struct {
 }
 
 // Makes the first waiting delivery of the subscriber due, unless it has a time already.
-func (q *Queries) SetNextDeliveryDueAnyTeam(ctx context.Context, arg SetNextDeliveryDueAnyTeamParams) (int64, error) {
-	result, err := q.exec(ctx, q.setNextDeliveryDueAnyTeamStmt, setNextDeliveryDueAnyTeam, arg.Now, arg.SubscriberID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+func (q *Queries) SetNextDeliveryDueAnyTeam(ctx context.Context, arg SetNextDeliveryDueAnyTeamParams) error {
+	_, err := q.exec(ctx, q.setNextDeliveryDueAnyTeamStmt, setNextDeliveryDueAnyTeam, arg.Now, arg.SubscriberID)
+	return err
 }
 
 const setNotificationExpandedAnyTeam = `-- name: SetNotificationExpandedAnyTeam :exec
