@@ -120,6 +120,7 @@ func (t *team) fleet(before Team) {
 	k := kind{"server group", "server_group.created", "server_group.updated"}
 	compare(t.plan, k, t.Team, t.Name+"/", before.Groups, t.Groups, t.writeGroup)
 	t.groups = idsOf(before.Groups, t.Groups)
+	before.nameGroups(namesOf(t.groups))
 	k = kind{"server", "server.created", "server.updated"}
 	servers := compare(t.plan, k, t.Team, t.Name+"/", before.Servers, t.Servers, t.writeServer)
 	k = kind{"scheduled command", "scheduled_command.created", "scheduled_command.updated"}
@@ -134,6 +135,7 @@ func (t *team) monitoring(before Team) {
 	k := kind{"monitor", "monitor.created", "monitor.updated"}
 	compare(t.plan, k, t.Team, t.Name+"/", before.Monitors, t.Monitors, t.writeMonitor)
 	t.monitors = idsOf(before.Monitors, t.Monitors)
+	before.nameMonitors(namesOf(t.monitors))
 	k = kind{"status page", "status_page.created", "status_page.updated"}
 	pages := compare(t.plan, k, t.Team, t.Name+"/", before.Pages, t.Pages, t.writePage)
 	k = kind{"component", "component.created", "component.updated"}
@@ -229,6 +231,34 @@ func idsOf[T any, P item[T]](current, wanted []T) map[string]string {
 	}
 	return ids
 }
+
+// namesOf returns the names of rows by id.
+func namesOf(ids map[string]string) map[string]string {
+	names := make(map[string]string, len(ids))
+	for name, id := range ids {
+		names[id] = name
+	}
+	return names
+}
+
+// nameGroups replaces the ids in the references to groups by names.
+func (t *Team) nameGroups(names map[string]string) {
+	for i := range t.Servers {
+		t.Servers[i].Group = nameOf(names, t.Servers[i].Group)
+	}
+}
+
+// nameMonitors replaces the ids in the references to monitors by names.
+func (t *Team) nameMonitors(names map[string]string) {
+	for _, p := range t.Pages {
+		for i := range p.Components {
+			p.Components[i].Monitor = nameOf(names, p.Components[i].Monitor)
+		}
+	}
+}
+
+// nameOf returns the name of an id, or the id if another row of the file has its name.
+func nameOf(names map[string]string, id string) string { return cmp.Or(names[id], id) }
 
 // changes returns the differences between the fields of two rows, and keeps the state of the current one.
 func changes(current, wanted reflect.Value) (list []string) {

@@ -20,6 +20,11 @@ func Export(ctx context.Context, q *query.Queries, state bool) (text []byte, err
 	if err != nil {
 		return nil, err
 	}
+	for i := range f.Teams {
+		t := &f.Teams[i]
+		t.nameGroups(namesOf(idsOf(nil, t.Groups)))
+		t.nameMonitors(namesOf(idsOf(nil, t.Monitors)))
+	}
 	simplify(reflect.ValueOf(&f).Elem(), 0, state)
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
@@ -50,7 +55,7 @@ func isList(t reflect.Type) bool {
 	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }
 
-// load returns the inventory of all rows.
+// load returns the inventory of all rows. Its references are ids, because the names may change.
 func load(ctx context.Context, q *query.Queries) (f File, err error) {
 	teams, err := q.ListTeams(ctx)
 	if err != nil {
@@ -73,9 +78,7 @@ func (t *Team) loadFleet(ctx context.Context, q *query.Queries) error {
 	if err != nil {
 		return fmt.Errorf("list the server groups: %w", err)
 	}
-	names := map[string]string{}
 	for _, row := range groups {
-		names[row.ID] = row.Name
 		t.Groups = append(t.Groups, Group{Head: Head{row.ID, row.Name}, Color: row.Color, Position: int(row.Position)})
 	}
 	servers, err := q.ListServers(ctx, t.ID)
@@ -84,7 +87,7 @@ func (t *Team) loadFleet(ctx context.Context, q *query.Queries) error {
 	}
 	for _, row := range servers {
 		s := Server{
-			Head: Head{row.ID, row.Name}, Host: row.Host, OS: row.Os, Group: names[valueOf(row.GroupID)],
+			Head: Head{row.ID, row.Name}, Host: row.Host, OS: row.Os, Group: valueOf(row.GroupID),
 			CreatedAt: timeOf(&row.CreatedAt), LastSeenAt: timeOf(row.LastSeenAt),
 		}
 		if err := json.Unmarshal([]byte(row.Tags), &s.Tags); err != nil {
@@ -129,10 +132,6 @@ func (t *Team) loadPages(ctx context.Context, q *query.Queries) error {
 	if err != nil {
 		return fmt.Errorf("list the components: %w", err)
 	}
-	monitors := map[string]string{}
-	for _, m := range t.Monitors {
-		monitors[m.ID] = m.Name
-	}
 	for _, row := range pages {
 		p := Page{
 			Head: Head{row.ID, row.Name}, Hostname: row.UniqueHostname, Slug: row.Slug, Visibility: row.Visibility, Color: row.PrimaryColor,
@@ -143,7 +142,7 @@ func (t *Team) loadPages(ctx context.Context, q *query.Queries) error {
 				continue
 			}
 			component := Component{
-				Head: Head{c.ID, c.Name}, Group: valueOf(c.GroupName), Monitor: monitors[valueOf(c.MonitorID)], Position: int(c.Position),
+				Head: Head{c.ID, c.Name}, Group: valueOf(c.GroupName), Monitor: valueOf(c.MonitorID), Position: int(c.Position),
 			}
 			if c.MonitorID == nil {
 				component.Status = c.Status

@@ -207,6 +207,46 @@ func TestApply_RenamesByID(t *testing.T) {
 	})
 }
 
+// References are to rows, not to names: a new row that has the name of before is another one.
+func TestApply_ReferencesFollowRenamedRows(t *testing.T) {
+	w := newWorld(t)
+	w.apply(pier)
+	exported := w.export(false)
+	idOf := func(kind, name string) string {
+		return regexp.MustCompile(kind + `(?:.*\n)+? +- id: (\S+)\n +name: ` + name).FindStringSubmatch(exported)[1]
+	}
+	group, monitor := idOf("groups:", "Web"), idOf("monitors:", "API")
+	renamed := replaced(t, pier, "{name: Web,", "{id: "+group+", name: Site,", "group: Web", "group: Site",
+		"{name: API, type", "{id: "+monitor+", name: Booking, type", "monitor: API", "monitor: Booking")
+	wantLines(t, w.apply(renamed), []string{
+		`~ server group Pier/Site: name "Web" → "Site"`, `~ monitor Pier/Booking: name "API" → "Booking"`,
+	})
+	again := replaced(t, renamed, "groups: [", "groups: [{name: Web, color: '#112233', position: 3}, ", "group: Site", "group: Web",
+		"    monitors:\n", "    monitors:\n      - {name: API, type: http, target: x, interval_seconds: 60}\n", "monitor: Booking", "monitor: API")
+	again = replaced(t, again, "{id: "+group, "{id: "+group+", position: 1", "{name: Jobs", "{name: Jobs, position: 2")
+	again = replaced(t, again, "{name: Web", "{id: 0a7c5d3e-3f5c-4d1a-9b1e-6f2b8f0e2f10, name: Web",
+		"{name: API, type", "{id: 1a7c5d3e-3f5c-4d1a-9b1e-6f2b8f0e2f10, name: API, type")
+	wantLines(t, w.apply(again), []string{
+		"+ server group Pier/Web", `~ server Pier/web-1: group "Site" → "Web"`, "+ monitor Pier/API",
+		`~ component Pier/Pier/API: monitor "Booking" → "API"`,
+	})
+	wantLines(t, w.apply(again), nil)
+	// Both at once: the names stay, the rows are others.
+	swapped := strings.NewReplacer("name: Web,", "name: Site,", "name: Site,", "name: Web,",
+		"name: API, type", "name: Booking, type", "name: Booking, type", "name: API, type").Replace(again)
+	wantLines(t, w.apply(swapped), []string{
+		`~ server group Pier/Site: name "Web" → "Site"`, `~ server group Pier/Web: name "Site" → "Web"`,
+		`~ server Pier/web-1: group "Site" → "Web"`,
+		`~ monitor Pier/Booking: name "API" → "Booking"`, `~ monitor Pier/API: name "Booking" → "API"`,
+		`~ component Pier/Pier/API: monitor "Booking" → "API"`,
+	})
+	const linked = `SELECT count(*) FROM components c JOIN monitors m ON m.id = c.monitor_id
+		JOIN servers s ON s.team_id = c.team_id JOIN server_groups g ON g.id = s.group_id WHERE m.name = 'API' AND g.name = 'Web'`
+	if n := w.count(linked); n != 1 {
+		t.Errorf("%d references to the rows that have the names now", n)
+	}
+}
+
 func TestApply_KeepsTheState(t *testing.T) {
 	w := newWorld(t)
 	w.apply(pier)
