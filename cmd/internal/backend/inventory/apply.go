@@ -62,7 +62,9 @@ func Apply(ctx context.Context, q *query.Queries, f File, o Options) (Result, er
 	if err != nil {
 		return Result{}, err
 	}
-	p := &plan{Options: o}
+	p := &plan{Options: o, ids: map[string]bool{}}
+	p.addIDs(reflect.ValueOf(current))
+	p.addIDs(reflect.ValueOf(f))
 	p.teams(current.Teams, f.Teams)
 	if err := errors.Join(p.problems...); err != nil || o.DryRun {
 		return p.Result, err
@@ -93,6 +95,22 @@ type plan struct {
 	Result
 
 	problems []error
+	ids      map[string]bool // of all rows and of all new ones
+}
+
+// addIDs adds the ids of a row and of those below it.
+func (p *plan) addIDs(row reflect.Value) {
+	for i := range row.NumField() {
+		value := row.Field(i)
+		if h, ok := value.Interface().(Head); ok {
+			p.ids[h.ID] = true
+		}
+		if isList(value.Type()) {
+			for j := range value.Len() {
+				p.addIDs(value.Index(j))
+			}
+		}
+	}
 }
 
 // A kind of rows, with its actions in the audit log.
@@ -100,13 +118,16 @@ type kind struct{ name, created, updated string }
 
 // teams plans the changes of all teams.
 func (p *plan) teams(current, wanted []Team) {
-	before := compare(p, kind{"team", "team.created", "team.updated"}, nil, "", current, wanted, p.writeTeam)
+	before := compare(p, kind{"team", "team.created", "team.updated"}, parent{}, current, wanted, p.writeTeam)
 	for i := range wanted {
 		t := &team{plan: p, Team: &wanted[i]}
 		t.fleet(before[i])
 		t.monitoring(before[i])
 	}
 }
+
+// A parent has the rows of a list.
+type parent struct{ team, id, path string }
 
 // A team is a team of the file.
 type team struct {
@@ -116,16 +137,18 @@ type team struct {
 	groups, monitors map[string]string // ids by name
 }
 
+func (t *team) parent() parent { return parent{t.ID, t.ID, t.Name + "/"} }
+
 func (t *team) fleet(before Team) {
 	k := kind{"server group", "server_group.created", "server_group.updated"}
-	compare(t.plan, k, t.Team, t.Name+"/", before.Groups, t.Groups, t.writeGroup)
+	compare(t.plan, k, t.parent(), before.Groups, t.Groups, t.writeGroup)
 	t.groups = idsOf(before.Groups, t.Groups)
 	before.nameGroups(namesOf(t.groups))
 	k = kind{"server", "server.created", "server.updated"}
-	servers := compare(t.plan, k, t.Team, t.Name+"/", before.Servers, t.Servers, t.writeServer)
+	servers := compare(t.plan, k, t.parent(), before.Servers, t.Servers, t.writeServer)
 	k = kind{"scheduled command", "scheduled_command.created", "scheduled_command.updated"}
 	for i, s := range t.Servers {
-		compare(t.plan, k, t.Team, t.Name+"/"+s.Name+"/", servers[i].Scheduled, s.Scheduled, func(c *Scheduled, created bool) writer {
+		compare(t.plan, k, parent{t.ID, s.ID, t.Name + "/" + s.Name + "/"}, servers[i].Scheduled, s.Scheduled, func(c *Scheduled, created bool) writer {
 			return t.writeScheduled(s, c, created)
 		})
 	}
@@ -133,15 +156,15 @@ func (t *team) fleet(before Team) {
 
 func (t *team) monitoring(before Team) {
 	k := kind{"monitor", "monitor.created", "monitor.updated"}
-	compare(t.plan, k, t.Team, t.Name+"/", before.Monitors, t.Monitors, t.writeMonitor)
+	compare(t.plan, k, t.parent(), before.Monitors, t.Monitors, t.writeMonitor)
 	t.monitors = idsOf(before.Monitors, t.Monitors)
 	before.nameMonitors(namesOf(t.monitors))
 	k = kind{"status page", "status_page.created", "status_page.updated"}
-	pages := compare(t.plan, k, t.Team, t.Name+"/", before.Pages, t.Pages, t.writePage)
+	pages := compare(t.plan, k, t.parent(), before.Pages, t.Pages, t.writePage)
 	k = kind{"component", "component.created", "component.updated"}
 	for i, p := range t.Pages {
 		path := t.Name + "/" + p.Name + "/"
-		compare(t.plan, k, t.Team, path, pages[i].Components, p.Components, func(c *Component, created bool) writer {
+		compare(t.plan, k, parent{t.ID, p.ID, path}, pages[i].Components, p.Components, func(c *Component, created bool) writer {
 			return t.writeComponent(p, c, created)
 		})
 		t.subscribers(path, pages[i].Subscribers, p)
@@ -165,29 +188,26 @@ func (t *team) subscribers(path string, before []Subscriber, p Page) {
 // compare plans the changes from the current rows of a parent to the wanted ones, to which it adds ids and state. It returns the current
 // row of each wanted one, which is zero for a new one.
 func compare[T any, P item[T]](
-	p *plan, k kind, t *Team, parent string, current, wanted []T, write func(row P, created bool) writer,
+	p *plan, k kind, of parent, current, wanted []T, write func(row P, created bool) writer,
 ) []T {
 	before, kept := match[T, P](current, wanted)
 	for i := range wanted {
 		row, old := P(&wanted[i]), P(&before[i]).head().ID
 		h, created := row.head(), old == ""
-		c := Change{Kind: k.name, Path: parent + h.Name, action: k.updated}
+		c := Change{Kind: k.name, Path: of.path + h.Name, action: k.updated}
 		if created {
-			h.ID, c.action = cmp.Or(h.ID, derivedID(k.name, c.Path)), k.created
+			h.ID, c.action = cmp.Or(h.ID, p.derivedID(k.name, of.id, h.Name)), k.created
 		} else {
 			h.ID = old
 			c.Fields = changes(reflect.ValueOf(before[i]), reflect.ValueOf(row).Elem())
 		}
-		c.team, c.id, c.write = h.ID, h.ID, write(row, created)
-		if t != nil {
-			c.team = t.ID
-		}
+		c.team, c.id, c.write = cmp.Or(of.team, h.ID), h.ID, write(row, created)
 		if created || len(c.Fields) > 0 {
 			p.Changes = append(p.Changes, c)
 		}
 	}
 	for _, name := range kept {
-		p.Kept = append(p.Kept, k.name+" "+parent+name)
+		p.Kept = append(p.Kept, k.name+" "+of.path+name)
 	}
 	return before
 }
@@ -285,7 +305,14 @@ func shown(value reflect.Value) string {
 	return fmt.Sprint(value)
 }
 
-// derivedID returns the id of a new row, which follows from its kind and path.
-func derivedID(kind, path string) string {
-	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("opsgate inventory\n"+kind+"\n"+path)).String()
+// derivedID returns the id of a new row, which follows from its kind, the id of its parent and its name. The number is another one if a
+// renamed row has the id.
+func (p *plan) derivedID(kind, parent, name string) string {
+	for number := 0; ; number++ {
+		text := fmt.Appendf(nil, "opsgate inventory\n%s\n%s\n%s\n%d", kind, parent, name, number)
+		if id := uuid.NewSHA1(uuid.NameSpaceURL, text).String(); !p.ids[id] {
+			p.ids[id] = true
+			return id
+		}
+	}
 }

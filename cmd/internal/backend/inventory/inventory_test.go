@@ -200,7 +200,7 @@ func TestApply_RenamesByID(t *testing.T) {
 	}
 	id := regexp.MustCompile(`id: (\S+)\n +name: web-1\n`).FindStringSubmatch(exported)[1]
 	// The name of before goes to a new server.
-	renamed := replaced(t, pier, "- {name: web-1, host: web-1.pier.example", "- {name: web-1, id: 0a7c5d3e-3f5c-4d1a-9b1e-6f2b8f0e2f10, host: x}\n"+
+	renamed := replaced(t, pier, "- {name: web-1, host: web-1.pier.example", "- {name: web-1, host: x}\n"+
 		"      - {id: "+id+", name: web-2, host: web-1.pier.example")
 	wantLines(t, w.apply(renamed), []string{
 		"+ server Pier/web-1", `~ server Pier/web-2: name "web-1" → "web-2"`,
@@ -211,9 +211,8 @@ func TestApply_RenamesByID(t *testing.T) {
 func TestApply_ReferencesFollowRenamedRows(t *testing.T) {
 	w := newWorld(t)
 	w.apply(pier)
-	exported := w.export(false)
 	idOf := func(kind, name string) string {
-		return regexp.MustCompile(kind + `(?:.*\n)+? +- id: (\S+)\n +name: ` + name).FindStringSubmatch(exported)[1]
+		return regexp.MustCompile(kind + `(?:.*\n)+? +- id: (\S+)\n +name: ` + name).FindStringSubmatch(w.export(false))[1]
 	}
 	group, monitor := idOf("groups:", "Web"), idOf("monitors:", "API")
 	renamed := replaced(t, pier, "{name: Web,", "{id: "+group+", name: Site,", "group: Web", "group: Site",
@@ -224,14 +223,14 @@ func TestApply_ReferencesFollowRenamedRows(t *testing.T) {
 	again := replaced(t, renamed, "groups: [", "groups: [{name: Web, color: '#112233', position: 3}, ", "group: Site", "group: Web",
 		"    monitors:\n", "    monitors:\n      - {name: API, type: http, target: x, interval_seconds: 60}\n", "monitor: Booking", "monitor: API")
 	again = replaced(t, again, "{id: "+group, "{id: "+group+", position: 1", "{name: Jobs", "{name: Jobs, position: 2")
-	again = replaced(t, again, "{name: Web", "{id: 0a7c5d3e-3f5c-4d1a-9b1e-6f2b8f0e2f10, name: Web",
-		"{name: API, type", "{id: 1a7c5d3e-3f5c-4d1a-9b1e-6f2b8f0e2f10, name: API, type")
 	wantLines(t, w.apply(again), []string{
 		"+ server group Pier/Web", `~ server Pier/web-1: group "Site" → "Web"`, "+ monitor Pier/API",
 		`~ component Pier/Pier/API: monitor "Booking" → "API"`,
 	})
 	wantLines(t, w.apply(again), nil)
 	// Both at once: the names stay, the rows are others.
+	again = replaced(t, again, "{name: Web", "{id: "+idOf("groups:", "Web")+", name: Web",
+		"{name: API, type", "{id: "+idOf("monitors:", "API")+", name: API, type")
 	swapped := strings.NewReplacer("name: Web,", "name: Site,", "name: Site,", "name: Web,",
 		"name: API, type", "name: Booking, type", "name: Booking, type", "name: API, type").Replace(again)
 	wantLines(t, w.apply(swapped), []string{
@@ -244,6 +243,30 @@ func TestApply_ReferencesFollowRenamedRows(t *testing.T) {
 		JOIN servers s ON s.team_id = c.team_id JOIN server_groups g ON g.id = s.group_id WHERE m.name = 'API' AND g.name = 'Web'`
 	if n := w.count(linked); n != 1 {
 		t.Errorf("%d references to the rows that have the names now", n)
+	}
+}
+
+// New rows get ids that no row has, although they follow from names: a renamed row keeps its id, and names may have any character.
+func TestApply_NewRowsGetNewIDs(t *testing.T) {
+	w := newWorld(t)
+	w.apply(pier)
+	id := regexp.MustCompile(`- id: (\S+)\n +name: Pier\n +plan`).FindStringSubmatch(w.export(false))[1]
+	second := strings.TrimPrefix(strings.ReplaceAll(pier, "status.pier", "second.pier"), "teams:\n")
+	file := replaced(t, pier, "name: Pier", "id: "+id+"\n    name: Old pier") + second
+	all := w.apply(file)
+	if len(all) != 13 || all[0] != `~ team Old pier: name "Pier" → "Old pier"` || all[1] != "+ team Pier" {
+		t.Errorf("%q", all)
+	}
+	wantLines(t, w.apply(file), nil)
+	const slashes = `teams:
+  - name: Quay
+    plan: ai
+    servers:
+      - {name: a, host: x, scheduled: [{name: b/c, command: x, cron: '0 1 * * *'}]}
+      - {name: a/b, host: x, scheduled: [{name: c, command: x, cron: '0 1 * * *'}]}
+`
+	if lines := w.apply(slashes); len(lines) != 7 {
+		t.Errorf("%q", lines)
 	}
 }
 
