@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -148,7 +147,8 @@ func (t *team) fleet(before Team) {
 	servers := compare(t.plan, k, t.parent(), before.Servers, t.Servers, t.writeServer)
 	k = kind{"scheduled command", "scheduled_command.created", "scheduled_command.updated"}
 	for i, s := range t.Servers {
-		compare(t.plan, k, parent{t.ID, s.ID, t.Name + "/" + s.Name + "/"}, servers[i].Scheduled, s.Scheduled, func(c *Scheduled, created bool) writer {
+		of := parent{t.ID, s.ID, t.Name + "/" + s.Name + "/"}
+		compare(t.plan, k, of, servers[i].Scheduled, s.Scheduled, func(c *Scheduled, created bool) writer {
 			return t.writeScheduled(s, c, created)
 		})
 	}
@@ -290,7 +290,7 @@ func changes(current, wanted reflect.Value) (list []string) {
 			list = append(list, changes(before, after)...)
 		case field.Tag.Get("state") != "":
 			after.Set(before)
-		case isList(field.Type) || fmt.Sprintf("%q", before) == fmt.Sprintf("%q", after):
+		case isList(field.Type) || shown(before) == shown(after):
 		default:
 			list = append(list, fmt.Sprintf("%s %s → %s", name, shown(before), shown(after)))
 		}
@@ -299,8 +299,8 @@ func changes(current, wanted reflect.Value) (list []string) {
 }
 
 func shown(value reflect.Value) string {
-	if value.Kind() == reflect.String {
-		return strconv.Quote(value.String())
+	if value.Kind() == reflect.String || value.Kind() == reflect.Slice {
+		return fmt.Sprintf("%q", value)
 	}
 	return fmt.Sprint(value)
 }

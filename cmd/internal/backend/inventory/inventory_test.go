@@ -155,19 +155,24 @@ func TestApply_CreatesChangesAndKeeps(t *testing.T) {
 	wantLines(t, w.apply(pier), nil)
 	wantLines(t, w.apply(replaced(t, pier, "ana@customer", "Ana@Customer", "https://hooks.customer.example/", "HTTPS://Hooks.customer.example:443/")), nil)
 	changed := replaced(t, pier, "plan: ai", "plan: basic", "'#112233'}", "'#000000'}", "web-1.pier", "www.pier", "group: Web, tags: [a, 'b c']",
-		"group: Jobs, tags: [a, b, c]", "0 1 * * *", "0 2 * * *", "https://portal", "http://portal", ", disabled: true", "",
+		"group: Jobs, tags: [a, b, c]", "0 1 * * *", "0 2 * * *", "60, opens_incidents", "56000, opens_incidents",
+		"https://portal", "http://portal", ", disabled: true", "",
 		"description: How we are doing.", "suspended: true", "{name: API, monitor: API}, {name: Phone, group: Support}",
 		"{name: Phone, group: Support, monitor: Portal}, {name: Fax}", "{email: ana@customer.example, confirmed: true}, ", "")
 	wantLines(t, w.apply(changed), []string{
 		`~ team Pier: plan "ai" → "basic"`, `~ server group Pier/Web: color "#112233" → "#000000"`,
-		`~ server Pier/web-1: host "web-1.pier.example" → "www.pier.example", tags [a b c] → [a b c], group "Web" → "Jobs"`,
+		`~ server Pier/web-1: host "web-1.pier.example" → "www.pier.example", tags ["a" "b c"] → ["a" "b" "c"], group "Web" → "Jobs"`,
 		`~ scheduled command Pier/web-1/Backup: cron "0 1 * * *" → "0 2 * * *"`,
+		"~ monitor Pier/API: interval_seconds 60 → 56000",
 		`~ monitor Pier/Portal: target "https://portal.pier.example" → "http://portal.pier.example", disabled true → false`,
 		`~ status page Pier/Pier: description "How we are doing." → "", suspended false → true`,
 		`~ component Pier/Pier/Phone: monitor "" → "Portal", status "operational" → "", position 2 → 1`, "+ component Pier/Pier/Fax",
 		"= component Pier/Pier/API", "= subscriber Pier/Pier/ana@customer.example",
 	})
-	wantLines(t, w.apply(changed), []string{"= component Pier/Pier/API", "= subscriber Pier/Pier/ana@customer.example"})
+	kept := []string{"= component Pier/Pier/API", "= subscriber Pier/Pier/ana@customer.example"}
+	wantLines(t, w.apply(changed), kept)
+	// %q has one text for the numbers of all surrogates.
+	wantLines(t, w.apply(replaced(t, changed, "56000", "56001")), append([]string{"~ monitor Pier/API: interval_seconds 56000 → 56001"}, kept...))
 	if n := w.count("SELECT count(*) FROM components c JOIN monitors m ON m.id = c.monitor_id WHERE m.name = 'Portal' AND m.enabled"); n != 1 {
 		t.Errorf("%d linked components", n)
 	}
