@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -55,11 +56,18 @@ func (i ingest) secrets() ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the secrets of reporters: %w", err)
 	}
-	secrets := strings.Fields(string(content))
-	for _, secret := range secrets {
-		if len(secret) < minSecret {
+	var secrets []string
+	for line := range strings.Lines(string(content)) {
+		secret := strings.TrimSpace(line)
+		switch {
+		case secret == "":
+			continue
+		case strings.ContainsFunc(secret, unicode.IsSpace):
+			return nil, fmt.Errorf("%s has a line with more than a secret: a secret has no white space", i.SecretFile)
+		case len(secret) < minSecret:
 			return nil, fmt.Errorf("%s has a secret of less than %d characters", i.SecretFile, minSecret)
 		}
+		secrets = append(secrets, secret)
 	}
 	if len(secrets) == 0 {
 		return nil, fmt.Errorf("%s has no secret", i.SecretFile)

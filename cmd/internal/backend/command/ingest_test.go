@@ -21,7 +21,7 @@ import (
 	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
-const reporterSecret = "short secret"
+const reporterSecret = "short-secret"
 
 // secretFile writes a file with secrets of reporters.
 func secretFile(t *testing.T, content string) string {
@@ -31,25 +31,27 @@ func secretFile(t *testing.T, content string) string {
 	return path
 }
 
-// report sends an empty report on a new connection and returns the code.
-func report(t *testing.T, address, secret string, transport credentials.TransportCredentials) codes.Code {
+// report sends an empty report with an authorization on a new connection and returns the code.
+func report(t *testing.T, address, authorization string, transport credentials.TransportCredentials) codes.Code {
 	t.Helper()
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(transport))
 	testkit.Must(t, err)
 	defer func() { testkit.Must(t, conn.Close()) }()
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+secret)
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", authorization)
 	_, err = ingestv1.NewIngestServiceClient(conn).ReportMetrics(ctx, &ingestv1.ReportMetricsRequest{})
 	return status.Code(err)
 }
 
 func TestServe_IngestWithASecretOfTheFile(t *testing.T) {
 	s := serve(t, "--data-dir", t.TempDir(), "--ingest-listen", "127.0.0.1:0",
-		"--ingest-secret-file", secretFile(t, "first-secret-0123456789\nsecond-secret-0123456789\n"))
-	for secret, want := range map[string]codes.Code{
-		"first-secret-0123456789": codes.OK, "second-secret-0123456789": codes.OK, "third-secret-0123456789": codes.Unauthenticated, "": codes.Unauthenticated,
+		"--ingest-secret-file", secretFile(t, "first-secret-0123456789\r\n\n second-secret-0123456789"))
+	for authorization, want := range map[string]codes.Code{
+		"Bearer first-secret-0123456789": codes.OK, "bearer second-secret-0123456789": codes.OK,
+		"Bearer third-secret-0123456789": codes.Unauthenticated, "Bearer ": codes.Unauthenticated, "": codes.Unauthenticated,
+		"first-secret-0123456789": codes.Unauthenticated, "Basic first-secret-0123456789": codes.Unauthenticated,
 	} {
-		if code := report(t, s.ingest, secret, insecure.NewCredentials()); code != want {
-			t.Errorf("%q: %v", secret, code)
+		if code := report(t, s.ingest, authorization, insecure.NewCredentials()); code != want {
+			t.Errorf("%q: %v", authorization, code)
 		}
 	}
 }
@@ -97,6 +99,10 @@ func TestInvalidIngestFlags(t *testing.T) {
 		{[]string{"--ingest-listen", "127.0.0.1:0", "--ingest-client-ca", files[0]}, 2, "--ingest-client-ca needs --tls-cert and --tls-key"},
 		{[]string{"--ingest-listen", "127.0.0.1:0", "--ingest-secret-file", secret + "x"}, 1, "open " + secret + "x: no such file"},
 		{[]string{"--ingest-listen", "127.0.0.1:0", "--ingest-secret-file", secretFile(t, " \n")}, 1, "has no secret"},
+		{
+			[]string{"--ingest-listen", "127.0.0.1:0", "--ingest-secret-file", secretFile(t, "first-secret-0123456789 second-secret-0123456789")},
+			1, "has a line with more than a secret",
+		},
 		{[]string{"--ingest-listen", "127.0.0.1:0", "--ingest-secret-file", secret}, 1, "has a secret of less than 16 characters"},
 	} {
 		code, _, errs := run(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, c.flags...)...)

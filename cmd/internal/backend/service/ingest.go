@@ -55,10 +55,11 @@ func (b *Backend) ServeIngest(ctx context.Context, listener net.Listener, o Inge
 func (o IngestOptions) admits(ctx context.Context) bool {
 	admitted := len(o.Secrets) == 0
 	for _, authorization := range metadata.ValueFromIncomingContext(ctx, "authorization") {
-		sent := sha256.Sum256([]byte(strings.TrimPrefix(authorization, "Bearer ")))
+		scheme, text, _ := strings.Cut(authorization, " ")
+		sent := sha256.Sum256([]byte(text))
 		for _, secret := range o.Secrets {
 			expected := sha256.Sum256([]byte(secret))
-			admitted = subtle.ConstantTimeCompare(sent[:], expected[:]) == 1 || admitted
+			admitted = strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sent[:], expected[:]) == 1 || admitted
 		}
 	}
 	return admitted

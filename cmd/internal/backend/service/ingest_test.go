@@ -355,14 +355,15 @@ func TestIngestListenerRequiresASecret(t *testing.T) {
 			&ingestv1.ReportMetricsRequest{Items: []*ingestv1.ServerMetrics{s.newSample(own.server, 0)}})
 		return err
 	}
-	for _, wrong := range [][]string{nil, {""}, {"Bearer "}, {"Bearer secret"}, {"Bearer new secret "}, {"Bearer old secretnew secret"}} {
+	for _, wrong := range [][]string{nil, {""}, {"Bearer "}, {"Bearer secret"}, {"Bearer new secret "}, {"Bearer old secretnew secret"},
+		{"secret"}, {"new secret"}, {"Basic new secret"}, {" new secret"}} {
 		mustBe(t, report(wrong...), codes.Unauthenticated)
 	}
 	if n := s.count("server_metrics"); n != 0 {
 		t.Errorf("%d samples of unauthenticated callers", n)
 	}
 	testkit.Must(t, report("Bearer old secret"))
-	testkit.Must(t, report("Bearer new secret"))
+	testkit.Must(t, report("bearer new secret"))
 	_, err = healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: "ops.ingest.v1.IngestService"})
 	testkit.Must(t, err)
 	_, err = fleetv1.NewFleetServiceClient(conn).ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: own.id})
