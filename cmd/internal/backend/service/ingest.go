@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/cmd/internal/backend/store/query"
@@ -24,6 +26,12 @@ import (
 
 // maxBatch is the largest number of items in a report.
 const maxBatch = 500
+
+// maxIngestStreams bounds the concurrent calls of one connection of a reporter: reports are written one at a time.
+const maxIngestStreams = 20
+
+// maxIngestConnections bounds the connections of reporters; further ones wait.
+const maxIngestConnections = 1000
 
 // IngestOptions are the settings of [Backend.ServeIngest].
 type IngestOptions struct {
@@ -35,15 +43,18 @@ type IngestOptions struct {
 
 // ServeIngest serves the ingest service and health checks until ctx ends, as Serve does.
 func (b *Backend) ServeIngest(ctx context.Context, listener net.Listener, o IngestOptions) error {
-	return b.serve(ctx, listener, serverOptions{
-		tls: o.TLS,
-		interceptors: append(b.unaryInterceptors(),
-			func(ctx context.Context, request any, call *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-				if !o.admits(ctx) && !strings.HasPrefix(call.FullMethod, "/"+healthv1.Health_ServiceDesc.ServiceName+"/") {
+	return b.serve(ctx, netutil.LimitListener(listener, maxIngestConnections), serverOptions{
+		tls:          o.TLS,
+		interceptors: b.unaryInterceptors(),
+		options: []grpc.ServerOption{
+			grpc.MaxConcurrentStreams(maxIngestStreams),
+			grpc.InTapHandle(func(ctx context.Context, call *tap.Info) (context.Context, error) { // before the message is read
+				if !o.admits(call.Header) && !strings.HasPrefix(call.FullMethodName, "/"+healthv1.Health_ServiceDesc.ServiceName+"/") {
 					return nil, status.Error(codes.Unauthenticated, "the authorization must be Bearer and a secret of this listener")
 				}
-				return handle(ctx, request)
+				return ctx, nil
 			}),
+		},
 		register: func(server *grpc.Server) []string {
 			ingestv1.RegisterIngestServiceServer(server, b.Ingest())
 			return []string{ingestv1.IngestService_ServiceDesc.ServiceName}
@@ -52,9 +63,9 @@ func (b *Backend) ServeIngest(ctx context.Context, listener net.Listener, o Inge
 }
 
 // admits reports whether the caller has a secret, in a time that does not depend on how much of it is right.
-func (o IngestOptions) admits(ctx context.Context) bool {
+func (o IngestOptions) admits(header metadata.MD) bool {
 	admitted := len(o.Secrets) == 0
-	for _, authorization := range metadata.ValueFromIncomingContext(ctx, "authorization") {
+	for _, authorization := range header.Get("authorization") {
 		scheme, text, _ := strings.Cut(authorization, " ")
 		sent := sha256.Sum256([]byte(text))
 		for _, secret := range o.Secrets {

@@ -359,6 +359,9 @@ func TestIngestListenerRequiresASecret(t *testing.T) {
 		{"secret"}, {"new secret"}, {"Basic new secret"}, {" new secret"}} {
 		mustBe(t, report(wrong...), codes.Unauthenticated)
 	}
+	large := &ingestv1.ReportMetricsRequest{Items: []*ingestv1.ServerMetrics{{ServerId: strings.Repeat("x", 1<<20)}}}
+	_, err = ingestv1.NewIngestServiceClient(conn).ReportMetrics(t.Context(), large)
+	mustBe(t, err, codes.Unauthenticated) // it was not read: it is too large
 	if n := s.count("server_metrics"); n != 0 {
 		t.Errorf("%d samples of unauthenticated callers", n)
 	}
@@ -367,7 +370,7 @@ func TestIngestListenerRequiresASecret(t *testing.T) {
 	_, err = healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: "ops.ingest.v1.IngestService"})
 	testkit.Must(t, err)
 	_, err = fleetv1.NewFleetServiceClient(conn).ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: own.id})
-	mustBe(t, err, codes.Unimplemented)
+	mustBe(t, err, codes.Unauthenticated)
 	_, err = ingestv1.NewIngestServiceClient(s.conn).ReportMetrics(t.Context(), &ingestv1.ReportMetricsRequest{})
 	mustBe(t, err, codes.Unimplemented) // the gateway's listener has no ingest service
 	testkit.Must(t, conn.Close())

@@ -88,6 +88,7 @@ func (b *Backend) Serve(ctx context.Context, listener net.Listener, services ...
 type serverOptions struct {
 	tls          *tls.Config // nil for plaintext
 	interceptors []grpc.UnaryServerInterceptor
+	options      []grpc.ServerOption         // in addition to those of all listeners, which they replace
 	register     func(*grpc.Server) []string // adds services and returns their full names
 }
 
@@ -97,14 +98,14 @@ func (b *Backend) serve(ctx context.Context, listener net.Listener, o serverOpti
 	if o.tls != nil {
 		transport = credentials.NewTLS(o.tls)
 	}
-	server := grpc.NewServer(
+	server := grpc.NewServer(append([]grpc.ServerOption{
 		grpc.Creds(transport),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.ChainUnaryInterceptor(o.interceptors...),
 		grpc.ChainStreamInterceptor(b.streamInterceptors()...),
-	)
+	}, o.options...)...)
 	checks := health.NewServer()
 	for _, name := range o.register(server) {
 		checks.SetServingStatus(name, healthv1.HealthCheckResponse_SERVING)
