@@ -15,8 +15,8 @@ import (
 )
 
 // Check stores a check, and what follows from it by the rules of docs/platform/monitors.md: the monitor's status, the incident of its
-// outage with notifications, and audit entries. A check that is not later than the monitor's last one only joins the history, even of a
-// disabled monitor. A second check of one time changes nothing.
+// outage with notifications, and audit entries. A check that is not later than the monitor's last one, or older than maxCheckAge, only
+// joins the history, even of a disabled monitor. A second check of one time changes nothing.
 func (r *Recorder) Check(ctx context.Context, c *ingestv1.MonitorCheck) error {
 	at, err := r.time("checked_at", c.GetCheckedAt())
 	if err != nil {
@@ -57,9 +57,10 @@ func (r *Recorder) Check(ctx context.Context, c *ingestv1.MonitorCheck) error {
 	return err
 }
 
-// isLate reports whether a check is not newer than the last one. A last check from the future does not count: the clock was set back since.
+// isLate reports whether a check is old, or not newer than the last one. A last check from the future does not count: the clock was set back
+// since.
 func isLate(at int64, last *int64, now time.Time) bool {
-	return last != nil && at <= *last && *last <= storedTime(now.Add(maxClockSkew))
+	return at < storedTime(now.Add(-maxCheckAge)) || last != nil && at <= *last && *last <= storedTime(now.Add(maxClockSkew))
 }
 
 // A checkWrite is the transaction of a check that is newer than the others of its monitor.

@@ -160,6 +160,21 @@ func TestInvalidChecksAreRefused(t *testing.T) {
 	}
 }
 
+// An outage of the past opens no incident, even if its checks are the first of the monitor.
+func TestOldChecksJoinTheHistory(t *testing.T) {
+	s, w := startProbed(t)
+	for i := range 5 {
+		testkit.Must(t, s.record(w.monitor, s.clock.Now().Add(time.Duration(i)*time.Second-15*time.Minute-5*time.Second), "down"))
+	}
+	if n := s.count("monitor_checks"); n != 5 || s.state(w).GetLastCheckAt() != nil || s.letter(w) != "u" || len(s.incidents(w.team)) != 0 {
+		t.Errorf("%d checks, monitor %v, %d incidents", n, s.state(w), len(s.incidents(w.team)))
+	}
+	testkit.Must(t, s.record(w.monitor, s.clock.Now().Add(-15*time.Minute), "down"))
+	if got := s.letter(w); got != "g" {
+		t.Errorf("after a check of 15 minutes ago: status %s", got)
+	}
+}
+
 // History may arrive after the monitor was disabled.
 func TestLateCheckOfADisabledMonitorJoinsTheHistory(t *testing.T) {
 	s, w := startProbed(t)

@@ -34,6 +34,9 @@ const (
 // maxClockSkew is how far the clock of a probe may be ahead. A check of a later time would make the checks of its future late ones.
 const maxClockSkew = time.Minute
 
+// maxCheckAge is the age of the oldest check to which the rules apply. An older one describes the past, also as the first of its monitor.
+const maxCheckAge = 15 * time.Minute
+
 // A monitorState is the status of a monitor, and the number of consecutive checks up to the last one that failed or succeeded.
 type monitorState struct {
 	status       string
