@@ -149,12 +149,12 @@ func (t *Team) loadPages(ctx context.Context, q *query.Queries) error {
 			}
 			p.Components = append(p.Components, component)
 		}
-		subscribers, err := q.ListSubscribersAnyTeam(ctx, row.ID)
+		subscribers, err := q.ListSubscribersOfPageAnyTeam(ctx, row.ID)
 		if err != nil {
 			return fmt.Errorf("list the subscribers: %w", err)
 		}
 		for _, s := range subscribers {
-			p.Subscribers = append(p.Subscribers, subscriber(s.Subscriber))
+			p.Subscribers = append(p.Subscribers, subscriber(s))
 		}
 		t.Pages = append(t.Pages, p)
 	}

@@ -26,6 +26,11 @@ LEFT JOIN (
 WHERE CAST(sqlc.arg(status_page_id) AS TEXT) = '' OR s.status_page_id = CAST(sqlc.arg(status_page_id) AS TEXT)
 ORDER BY p.unique_hostname, s.created_at, s.id;
 
+-- name: ListSubscribersOfPageAnyTeam :many
+SELECT * FROM subscribers
+WHERE status_page_id = sqlc.arg(status_page_id)
+ORDER BY created_at, id;
+
 -- name: RestartSubscriberAnyTeam :exec
 UPDATE subscribers SET stopped_at = NULL, bounces = 0, note = ''
 WHERE id = sqlc.arg(id);

@@ -336,6 +336,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listSubscribersByAddressAnyTeamStmt, err = db.PrepareContext(ctx, listSubscribersByAddressAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query ListSubscribersByAddressAnyTeam: %w", err)
 	}
+	if q.listSubscribersOfPageAnyTeamStmt, err = db.PrepareContext(ctx, listSubscribersOfPageAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query ListSubscribersOfPageAnyTeam: %w", err)
+	}
 	if q.listTeamsStmt, err = db.PrepareContext(ctx, listTeams); err != nil {
 		return nil, fmt.Errorf("error preparing query ListTeams: %w", err)
 	}
@@ -975,6 +978,11 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listSubscribersByAddressAnyTeamStmt: %w", cerr)
 		}
 	}
+	if q.listSubscribersOfPageAnyTeamStmt != nil {
+		if cerr := q.listSubscribersOfPageAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing listSubscribersOfPageAnyTeamStmt: %w", cerr)
+		}
+	}
 	if q.listTeamsStmt != nil {
 		if cerr := q.listTeamsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listTeamsStmt: %w", cerr)
@@ -1308,6 +1316,7 @@ type Queries struct {
 	listStatusPagesStmt                      *sql.Stmt
 	listSubscribersAnyTeamStmt               *sql.Stmt
 	listSubscribersByAddressAnyTeamStmt      *sql.Stmt
+	listSubscribersOfPageAnyTeamStmt         *sql.Stmt
 	listTeamsStmt                            *sql.Stmt
 	listTeamsFromTheFutureAnyTeamStmt        *sql.Stmt
 	listTokensAnyTeamStmt                    *sql.Stmt
@@ -1456,6 +1465,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listStatusPagesStmt:                      q.listStatusPagesStmt,
 		listSubscribersAnyTeamStmt:               q.listSubscribersAnyTeamStmt,
 		listSubscribersByAddressAnyTeamStmt:      q.listSubscribersByAddressAnyTeamStmt,
+		listSubscribersOfPageAnyTeamStmt:         q.listSubscribersOfPageAnyTeamStmt,
 		listTeamsStmt:                            q.listTeamsStmt,
 		listTeamsFromTheFutureAnyTeamStmt:        q.listTeamsFromTheFutureAnyTeamStmt,
 		listTokensAnyTeamStmt:                    q.listTokensAnyTeamStmt,

@@ -388,6 +388,50 @@ func (q *Queries) ListSubscribersAnyTeam(ctx context.Context, statusPageID strin
 	return items, nil
 }
 
+const listSubscribersOfPageAnyTeam = `-- name: ListSubscribersOfPageAnyTeam :many
+SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at, bounces, stopped_at, note FROM subscribers
+WHERE status_page_id = ?1
+ORDER BY created_at, id
+`
+
+func (q *Queries) ListSubscribersOfPageAnyTeam(ctx context.Context, statusPageID string) ([]Subscriber, error) {
+	rows, err := q.query(ctx, q.listSubscribersOfPageAnyTeamStmt, listSubscribersOfPageAnyTeam, statusPageID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Subscriber
+	for rows.Next() {
+		var i Subscriber
+		if err := rows.Scan(
+			&i.ID,
+			&i.TeamID,
+			&i.StatusPageID,
+			&i.Channel,
+			&i.Address,
+			&i.LinkToken,
+			&i.Secret,
+			&i.PreviousSecret,
+			&i.PreviousSecretUntil,
+			&i.CreatedAt,
+			&i.ConfirmedAt,
+			&i.Bounces,
+			&i.StoppedAt,
+			&i.Note,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const restartSubscriberAnyTeam = `-- name: RestartSubscriberAnyTeam :exec
 UPDATE subscribers SET stopped_at = NULL, bounces = 0, note = ''
 WHERE id = ?1
