@@ -62,12 +62,12 @@ func TestInventoryReportsAndOutage(t *testing.T) {
 	p.reportServer()
 
 	// The probe was offline, and reports the checks of the last minutes.
-	p.probe("down", 20, 19, 18)
+	p.probe("down", 10, 9, 8)
 	p.expect("down", "outage", "outage", 1)
 	p.receive(to, "incident.created", "investigating", 1)
-	p.probe("up", 17, 16)
+	p.probe("up", 7, 6)
 	p.expect("up", "operational", "degraded", 1) // the incident is open
-	p.probe("up", 11, 10)
+	p.probe("up", 1, 0)
 	p.expect("up", "operational", "operational", 0)
 	p.receive(to, "incident.update_posted", "resolved", 2)
 	incidents := get[[]map[string]any](p.client, "/v1/status-pages/"+p.page+"/incidents")
