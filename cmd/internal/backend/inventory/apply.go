@@ -54,7 +54,7 @@ type Secret struct{ SubscriberID, Text string }
 // Apply creates the rows of the file that do not exist, and changes those that differ, in the transaction of q. It keeps all others. It
 // compares with the rows of the transaction, so that a second Apply changes nothing.
 func Apply(ctx context.Context, q *query.Queries, f File, o Options) (Result, error) {
-	if err := f.check(); err != nil {
+	if err := f.check(o.Clock()); err != nil {
 		return Result{}, err
 	}
 	current, err := load(ctx, q)

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/google/uuid"
@@ -22,8 +23,8 @@ const (
 )
 
 // check returns all problems of a file, one a line, and completes its defaults.
-func (f *File) check() error {
-	c := &checker{}
+func (f *File) check(now time.Time) error {
+	c := &checker{now: now}
 	if len(f.Teams) == 0 {
 		c.report("/teams", "there is none")
 	}
@@ -35,7 +36,10 @@ func (f *File) check() error {
 }
 
 // A checker collects the problems of a file.
-type checker struct{ problems []error }
+type checker struct {
+	now      time.Time
+	problems []error
+}
 
 func (c *checker) report(path, format string, arguments ...any) {
 	c.problems = append(c.problems, fmt.Errorf("at '%s': "+format, append([]any{path}, arguments...)...))
@@ -128,13 +132,25 @@ func heads[T any, P item[T]](c *checker, path string, list []T, maxTexts int) {
 		if maxTexts > 0 && len(texts) > maxTexts {
 			c.report(path, "its texts have %d bytes, the bound is %d", len(texts), maxTexts)
 		}
+		c.times(path, reflect.ValueOf(list[i]))
 		if strings.ContainsFunc(texts, unicode.IsControl) {
 			c.report(path, "its texts must have no control characters")
 		}
 	}
 }
 
-// textsOf returns all texts that a row has.
+// times checks that the times of a row are those of an event: later ones would hide what is reported.
+func (c *checker) times(path string, row reflect.Value) {
+	for i := range row.NumField() {
+		at, isTime := row.Field(i).Interface().(time.Time)
+		if isTime && !at.IsZero() && (at.Before(time.Unix(0, 0)) || at.After(c.now)) {
+			name, _, _ := strings.Cut(row.Type().Field(i).Tag.Get("yaml"), ",")
+			c.report(path+"/"+name, "must be a time after 1970 and not in the future")
+		}
+	}
+}
+
+// textsOf returns all texts that count in the bounds of a row.
 func textsOf(row reflect.Value) (texts string) {
 	for i := range row.NumField() {
 		field := row.Type().Field(i)
@@ -144,7 +160,7 @@ func textsOf(row reflect.Value) (texts string) {
 		case []string:
 			texts += tagsText(v)
 		case string:
-			if field.Name != "Monitor" { // the row has its id
+			if field.Tag.Get("bound") == "" {
 				texts += v
 			}
 		}

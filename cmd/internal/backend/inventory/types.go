@@ -15,7 +15,8 @@ import (
 	"opsgate/cmd/internal/kit/yamlerror"
 )
 
-// A File is an inventory. Fields with the tag state are written when a row is created, and kept afterwards.
+// A File is an inventory. Fields with the tag state are written when a row is created, and kept afterwards. Those with the tag bound do not
+// count in the bounds of texts.
 type File struct {
 	Teams []Team `yaml:"teams" jsonschema:"required"`
 }
@@ -56,7 +57,7 @@ type Server struct {
 	Host       string      `yaml:"host" jsonschema:"required,minLength=1"`
 	OS         string      `yaml:"os,omitempty"`
 	Tags       []string    `yaml:"tags,omitempty"`
-	Group      string      `yaml:"group,omitempty" jsonschema_description:"Name of a group of the team."`
+	Group      string      `yaml:"group,omitempty" bound:"-" jsonschema_description:"Name of a group of the team."`
 	CreatedAt  time.Time   `yaml:"created_at,omitempty" state:"true"`
 	LastSeenAt time.Time   `yaml:"last_seen_at,omitempty" state:"true"`
 	Scheduled  []Scheduled `yaml:"scheduled,omitempty"`
@@ -83,7 +84,7 @@ type Monitor struct {
 	Interval       int64     `yaml:"interval_seconds" jsonschema:"required,minimum=1,maximum=86400"`
 	Disabled       bool      `yaml:"disabled,omitempty"`
 	OpensIncidents bool      `yaml:"opens_incidents,omitempty" jsonschema_description:"Whether an outage opens an incident."`
-	Status         string    `yaml:"status,omitempty" jsonschema:"enum=up,enum=degraded,enum=down" state:"true"`
+	Status         string    `yaml:"status,omitempty" bound:"-" jsonschema:"enum=up,enum=degraded,enum=down" state:"true"`
 	LastCheckAt    time.Time `yaml:"last_check_at,omitempty" state:"true"`
 	LastChangeAt   time.Time `yaml:"last_status_change_at,omitempty" state:"true"`
 }
@@ -108,8 +109,8 @@ type Component struct {
 	Head `yaml:",inline"`
 
 	Group    string `yaml:"group,omitempty"`
-	Monitor  string `yaml:"monitor,omitempty" jsonschema_description:"Name of a monitor of the team."`
-	Status   string `yaml:"status,omitempty" jsonschema:"enum=operational,enum=degraded,enum=outage,enum=maintenance"`
+	Monitor  string `yaml:"monitor,omitempty" bound:"-" jsonschema_description:"Name of a monitor of the team."`
+	Status   string `yaml:"status,omitempty" bound:"-" jsonschema:"enum=operational,enum=degraded,enum=outage,enum=maintenance"`
 	Position int    `yaml:"position,omitempty" jsonschema:"minimum=1" jsonschema_description:"By default that in the file."`
 }
 
