@@ -2,14 +2,15 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"opsgate/authn"
 	"opsgate/cmd/internal/backend/audit"
 	"opsgate/cmd/internal/backend/inventory"
 	"opsgate/cmd/internal/backend/service"
@@ -36,17 +37,20 @@ The secret of a new webhook is printed once.`,
 	}
 	a.addTo(c)
 	c.Flags().StringVarP(&a.File, "file", "f", "", "inventory `FILE` in YAML, by the schema that opsbackend schema prints")
-	c.Flags().BoolVar(&a.DryRun, "dry-run", false, "print the changes and write nothing")
+	c.Flags().BoolVar(&a.DryRun, "dry-run", false, "print the changes, or the error, and keep nothing of it")
 	c.Flags().StringVar(&a.Actor, "actor", audit.ServiceActor, "`ID` of the person or the token in the audit log, a UUID")
 	commandline.Required(c, "file")
 	return c
 }
 
-// run applies the file in one transaction.
+// errDryRun rolls a transaction back that has found no error.
+var errDryRun = errors.New("dry run")
+
+// run applies the file in one transaction, which a dry run rolls back.
 func (c *apply) run(ctx context.Context, e Environment) error {
-	actor, err := uuid.Parse(c.Actor)
-	if err != nil {
-		return commandline.UsageError{Err: fmt.Errorf("--actor must be a UUID: %w", err)}
+	actor, valid := authn.CanonicalUUID(c.Actor)
+	if !valid {
+		return commandline.UsageError{Err: errors.New("--actor must be a UUID")}
 	}
 	text, err := os.ReadFile(c.File)
 	if err != nil {
@@ -61,18 +65,18 @@ func (c *apply) run(ctx context.Context, e Environment) error {
 		open = c.use
 	}
 	return open(ctx, e, func(b *service.Backend) error {
-		transaction := b.Store().Write
-		if c.DryRun {
-			transaction = b.Store().Read
-		}
 		var result inventory.Result
-		err := transaction(ctx, func(q *query.Queries) (err error) {
+		err := b.Store().Write(ctx, func(q *query.Queries) (err error) {
 			result, err = inventory.Apply(ctx, q, file, inventory.Options{
-				Clock: e.Clock, Backend: b, DryRun: c.DryRun, Actor: &audit.Actor{ID: actor.String(), IPAddress: audit.ServiceAddress},
+				Clock: e.Clock, Backend: b, Actor: &audit.Actor{ID: actor, IPAddress: audit.ServiceAddress},
 			})
+			if err == nil && c.DryRun {
+				result.Secrets = nil // of webhooks that are not added
+				err = errDryRun
+			}
 			return err
 		})
-		if err != nil {
+		if err != nil && !errors.Is(err, errDryRun) {
 			return fmt.Errorf("apply %s: %w", c.File, err)
 		}
 		return printResult(e.Out, result)

@@ -42,7 +42,21 @@ func TestApplyAndExport(t *testing.T) {
 			t.Errorf("%v:\n%s", flags, got)
 		}
 	}
+	taken := inventoryFile(t, strings.ReplaceAll(quay, "name: Quay", "name: Pier"))
+	for _, flags := range [][]string{{"--dry-run"}, nil} {
+		code, out, errs := run(t, append([]string{"apply", "--data-dir", dir, "-f", taken}, flags...)...)
+		if code != 1 || out != "" || !strings.Contains(errs, "write the status page Pier/Pier: ") {
+			t.Errorf("%v: a hostname of another team: exit code %d, %s%s", flags, code, out, errs)
+		}
+	}
+	added := inventoryFile(t, strings.Replace(quay, "customer.example/x", "customer.example/y", 1))
+	if got := succeed(t, "apply", "--data-dir", dir, "-f", added, "--dry-run"); strings.Contains(got, "whsec_") {
+		t.Errorf("a dry run printed a secret that is not valid:\n%s", got)
+	}
 	exported := succeed(t, "export", "--data-dir", dir)
+	if strings.Contains(exported, "customer.example/y") {
+		t.Error("a dry run added a subscriber")
+	}
 	if again := succeed(t, "apply", "--data-dir", dir, "-f", inventoryFile(t, exported)); again != "" || strings.Contains(exported, "created_at") {
 		t.Errorf("applied the export:\n%s\n%s", exported, again)
 	}
@@ -61,7 +75,7 @@ func TestApply_Errors(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{[]string{"-f", file, "--actor", "ana"}, 2, "--actor must be a UUID"},
+		{[]string{"-f", file, "--actor", "{6f2b8f0e-3f5c-4d1a-9b1e-0a7c5d3e2f10}"}, 2, "--actor must be a UUID"},
 		{[]string{"-f", file + "x"}, 1, "open " + file + "x: no such file"},
 		{[]string{"-f", file}, 1, "read " + file + ": "},
 		{nil, 2, "file"},

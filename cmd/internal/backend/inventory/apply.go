@@ -25,11 +25,9 @@ type Options struct {
 	Backend *service.Backend
 	// Actor is the author of the audit entries; nil writes none, for data that is not an action and has no subscribers.
 	Actor *audit.Actor
-	// DryRun returns the result and writes nothing.
-	DryRun bool
 }
 
-// A Result is what Apply has changed, or would change.
+// A Result is what Apply has changed.
 type Result struct {
 	Changes []Change // in their order
 	Kept    []string // the rows that the file does not have, as kind and path
@@ -65,8 +63,8 @@ func Apply(ctx context.Context, q *query.Queries, f File, o Options) (Result, er
 	p.addIDs(reflect.ValueOf(current))
 	p.addIDs(reflect.ValueOf(f))
 	p.teams(current.Teams, f.Teams)
-	if err := errors.Join(p.problems...); err != nil || o.DryRun {
-		return p.Result, err
+	if err := errors.Join(p.problems...); err != nil {
+		return Result{}, err
 	}
 	for _, c := range p.Changes {
 		if err := p.write(ctx, q, c); err != nil {

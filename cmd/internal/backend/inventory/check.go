@@ -10,9 +10,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/google/uuid"
 	"github.com/netresearch/go-cron"
 
+	"opsgate/authn"
 	"opsgate/cmd/internal/backend/service"
 )
 
@@ -121,7 +121,7 @@ func heads[T any, P item[T]](c *checker, path string, list []T, maxTexts int) {
 	for i := range list {
 		h := P(&list[i]).head()
 		path := fmt.Sprintf("%s/%d", path, i)
-		if id, err := uuid.Parse(h.ID); h.ID != "" && (err != nil || id.String() != h.ID) {
+		if id, valid := authn.CanonicalUUID(h.ID); h.ID != "" && (!valid || id != h.ID) {
 			c.report(path+"/id", "must be a UUID in lower case")
 		}
 		if names[h.Name] || h.ID != "" && ids[h.ID] {

@@ -179,21 +179,6 @@ func TestApply_CreatesChangesAndKeeps(t *testing.T) {
 	wantLines(t, w.apply("teams: [{name: Quay, plan: ai}]"), []string{"+ team Quay", "= team Pier"})
 }
 
-func TestApply_DryRunWritesNothing(t *testing.T) {
-	w := newWorld(t)
-	dry := func() []string {
-		result, err := w.try(pier, inventory.Options{Actor: actor(), DryRun: true})
-		testkit.Must(t, err)
-		return linesOf(result)
-	}
-	planned := dry()
-	if n := w.count("SELECT count(*) FROM teams"); n != 0 {
-		t.Errorf("%d teams", n)
-	}
-	wantLines(t, w.apply(pier), planned)
-	wantLines(t, dry(), nil)
-}
-
 // An id identifies a row whatever its name is. Without one the id follows from the name, so that it is the same on each installation.
 func TestApply_RenamesByID(t *testing.T) {
 	w, other := newWorld(t), newWorld(t)
