@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/backend/webhook"
 	"opsgate/cmd/internal/kit/commandline"
 )
 
@@ -110,16 +110,12 @@ func listSubscribers(ctx context.Context, e Environment, dir dataDir, page strin
 	})
 }
 
-// shortAddress returns only the scheme and the host of a URL: paths and queries of webhooks contain secrets.
+// shortAddress returns the address without what may be secret.
 func shortAddress(s service.Subscriber) string {
 	if s.Channel == service.ChannelEmail {
 		return s.Address
 	}
-	u, err := url.Parse(s.Address)
-	if err != nil {
-		return "…"
-	}
-	return u.Scheme + "://" + u.Host + "/…"
+	return webhook.Shown(s.Address)
 }
 
 func subscriberRemoveCommand(e Environment) *cobra.Command {

@@ -5,10 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"time"
 
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/webhook"
 )
 
 // save inserts a new row, or updates it with the same values.
@@ -141,8 +141,8 @@ func tagsText(tags []string) string {
 
 // shown returns the address without what may be secret.
 func (s Subscriber) shown() string {
-	if u, err := url.Parse(s.Webhook); err == nil && s.Webhook != "" {
-		return u.Scheme + "://" + u.Host + "/…"
+	if s.Webhook != "" {
+		return webhook.Shown(s.Webhook)
 	}
 	return s.Email
 }

@@ -66,6 +66,15 @@ func Normalise(text string) string {
 	return scheme + "://" + host + rest[end:]
 }
 
+// Shown returns the scheme and the host of a URL: paths and queries of webhooks contain secrets.
+func Shown(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "…"
+	}
+	return u.Scheme + "://" + u.Host + "/…"
+}
+
 // port returns the port that the URL addresses; 0 if it is not a decimal number of the range without leading zeros.
 func port(u *url.URL) uint16 {
 	if u.Port() == "" {

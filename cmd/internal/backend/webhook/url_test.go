@@ -89,3 +89,13 @@ func TestNormalise(t *testing.T) {
 		}
 	}
 }
+
+func TestShown(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://hooks.example/secret?Key=A": "https://hooks.example/…", "http://127.0.0.1:3000/hook": "http://127.0.0.1:3000/…", "https://[": "…",
+	} {
+		if got := webhook.Shown(text); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
