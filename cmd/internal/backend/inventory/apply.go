@@ -97,9 +97,8 @@ type plan struct {
 
 // addIDs adds the ids of a row and of those below it.
 func (p *plan) addIDs(row reflect.Value) {
-	for i := range row.NumField() {
-		value := row.Field(i)
-		if h, ok := value.Interface().(Head); ok {
+	for _, value := range row.Fields() {
+		if h, ok := reflect.TypeAssert[Head](value); ok {
 			p.ids[h.ID] = true
 		}
 		if isList(value.Type()) {

@@ -141,10 +141,10 @@ func heads[T any, P item[T]](c *checker, path string, list []T, maxTexts int) {
 
 // times checks that the times of a row are those of an event: later ones would hide what is reported.
 func (c *checker) times(path string, row reflect.Value) {
-	for i := range row.NumField() {
-		at, isTime := row.Field(i).Interface().(time.Time)
+	for field, value := range row.Fields() {
+		at, isTime := reflect.TypeAssert[time.Time](value)
 		if isTime && !at.IsZero() && (at.Before(time.Unix(0, 0)) || at.After(c.now)) {
-			name, _, _ := strings.Cut(row.Type().Field(i).Tag.Get("yaml"), ",")
+			name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
 			c.report(path+"/"+name, "must be a time after 1970 and not in the future")
 		}
 	}

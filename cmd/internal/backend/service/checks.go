@@ -57,8 +57,8 @@ func (r *Recorder) Check(ctx context.Context, c *ingestv1.MonitorCheck) error {
 	return err
 }
 
-// isLate reports whether a check is old, or not newer than the last one. A last check from the future does not count: the clock was set back
-// since.
+// isLate reports whether a check is old, or not newer than the last one. A last check from the future does not count: the clock was set
+// back since.
 func isLate(at int64, last *int64, now time.Time) bool {
 	return at < storedTime(now.Add(-maxCheckAge)) || last != nil && at <= *last && *last <= storedTime(now.Add(maxClockSkew))
 }
