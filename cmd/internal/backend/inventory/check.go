@@ -22,6 +22,9 @@ const (
 	maxComponentTexts = 1024
 )
 
+// maxClockSkew is how far a time may be ahead, as one that an agent or a probe has reported may be.
+const maxClockSkew = time.Minute
+
 // check returns all problems of a file, one a line, and completes its defaults.
 func (f *File) check(now time.Time) error {
 	c := &checker{now: now}
@@ -143,9 +146,9 @@ func heads[T any, P item[T]](c *checker, path string, list []T, maxTexts int) {
 func (c *checker) times(path string, row reflect.Value) {
 	for field, value := range row.Fields() {
 		at, isTime := reflect.TypeAssert[time.Time](value)
-		if isTime && !at.IsZero() && (at.Before(time.Unix(0, 0)) || at.After(c.now)) {
+		if isTime && !at.IsZero() && (at.Before(time.Unix(0, 0)) || at.After(c.now.Add(maxClockSkew))) {
 			name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-			c.report(path+"/"+name, "must be a time after 1970 and not in the future")
+			c.report(path+"/"+name, "must be a time after 1970 and at most a minute ahead")
 		}
 	}
 }

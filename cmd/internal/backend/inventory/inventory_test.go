@@ -293,7 +293,7 @@ func TestApply_RefusesInvalidFiles(t *testing.T) {
 		"at '/teams/0/pages/0/components/1': its texts have":      {"group: Support", "group: " + long[:1100]},
 		"at '/teams/0/created_at': must be a time":                {"plan: ai", "plan: ai\n    created_at: 1969-12-31T23:59:59Z"},
 		"at '/teams/0/servers/0/last_seen_at': must be a time":    {"os: Debian", "last_seen_at: 2300-01-01T00:00:00Z"},
-		"at '/teams/0/monitors/0/last_check_at': must be a time":  {"type: http", "last_check_at: 2026-03-14T15:09:27Z, type: http"},
+		"at '/teams/0/monitors/0/last_check_at': must be a time":  {"type: http", "last_check_at: 2026-03-14T15:10:27Z, type: http"},
 		"must have no control characters":                         {"name: Phone", `name: "Pho\nne"`},
 		"at '/teams/0/pages/0/subscribers/0': the email address":  {"ana@customer.example", "ana"},
 		"at '/teams/0/pages/0/subscribers/1': the URL must begin": {"https://hooks", "http://hooks"},
@@ -321,7 +321,8 @@ func TestApply_BoundsAreThoseOfTheSchema(t *testing.T) {
 	long := strings.Repeat("x", 4000)
 	component := long[:1024-len("Phone")]
 	w.apply(replaced(t, pier, "name: Web,", "name: "+long+",", "group: Web", "group: "+long, "os: Debian", "os: "+long,
-		"name: API, type: http, target: 'https://api.pier.example'", "name: API, status: degraded, type: http, target: "+long+long[:4096-4000-len("APIhttp")],
+		"name: API, type: http, target: 'https://api.pier.example'",
+		"name: API, status: degraded, last_check_at: 2026-03-14T15:10:26Z, type: http, target: "+long+long[:4096-4000-len("APIhttp")],
 		"group: Support", "group: "+component+", status: maintenance"))
 }
 
