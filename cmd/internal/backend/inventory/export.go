@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -62,7 +61,7 @@ func load(ctx context.Context, q *query.Queries) (f File, err error) {
 		return f, fmt.Errorf("list the teams: %w", err)
 	}
 	for _, row := range teams {
-		t := Team{Head: Head{row.ID, row.Name}, Plan: row.Plan, CreatedAt: timeOf(&row.CreatedAt)}
+		t := Team{Head: Head{row.ID, row.Name}, Plan: row.Plan, CreatedAt: service.TimeOf(&row.CreatedAt)}
 		for _, step := range []func(context.Context, *query.Queries) error{t.loadFleet, t.loadMonitors, t.loadPages} {
 			if err := step(ctx, q); err != nil {
 				return f, fmt.Errorf("load the team %s: %w", row.Name, err)
@@ -88,7 +87,7 @@ func (t *Team) loadFleet(ctx context.Context, q *query.Queries) error {
 	for _, row := range servers {
 		s := Server{
 			Head: Head{row.ID, row.Name}, Host: row.Host, OS: row.Os, Group: valueOf(row.GroupID),
-			CreatedAt: timeOf(&row.CreatedAt), LastSeenAt: timeOf(row.LastSeenAt),
+			CreatedAt: service.TimeOf(&row.CreatedAt), LastSeenAt: service.TimeOf(row.LastSeenAt),
 		}
 		if err := json.Unmarshal([]byte(row.Tags), &s.Tags); err != nil {
 			return fmt.Errorf("read the tags of server %s: %w", row.ID, err)
@@ -99,7 +98,7 @@ func (t *Team) loadFleet(ctx context.Context, q *query.Queries) error {
 		}
 		for _, c := range commands {
 			s.Scheduled = append(s.Scheduled, Scheduled{
-				Head: Head{c.ID, c.Name}, Command: c.Command, Cron: c.Cron, Disabled: !c.Enabled, LastRunAt: timeOf(c.LastRunAt),
+				Head: Head{c.ID, c.Name}, Command: c.Command, Cron: c.Cron, Disabled: !c.Enabled, LastRunAt: service.TimeOf(c.LastRunAt),
 				LastExitCode: valueOf(c.LastExitCode), Failures: c.ConsecutiveFailures,
 			})
 		}
@@ -117,7 +116,7 @@ func (t *Team) loadMonitors(ctx context.Context, q *query.Queries) error {
 		t.Monitors = append(t.Monitors, Monitor{
 			Head: Head{row.ID, row.Name}, Type: row.Type, Target: row.Target, Interval: row.IntervalSeconds, Disabled: !row.Enabled,
 			OpensIncidents: row.OpensIncidents, Status: row.Status,
-			LastCheckAt: timeOf(row.LastCheckAt), LastChangeAt: timeOf(row.LastStatusChangeAt),
+			LastCheckAt: service.TimeOf(row.LastCheckAt), LastChangeAt: service.TimeOf(row.LastStatusChangeAt),
 		})
 	}
 	return nil
@@ -135,7 +134,7 @@ func (t *Team) loadPages(ctx context.Context, q *query.Queries) error {
 	for _, row := range pages {
 		p := Page{
 			Head: Head{row.ID, row.Name}, Hostname: row.UniqueHostname, Slug: row.Slug, Visibility: row.Visibility, Color: row.PrimaryColor,
-			Description: valueOf(row.Description), Suspended: row.Suspended, CreatedAt: timeOf(&row.CreatedAt),
+			Description: valueOf(row.Description), Suspended: row.Suspended, CreatedAt: service.TimeOf(&row.CreatedAt),
 		}
 		for _, c := range components {
 			if c.StatusPageID != row.ID {
@@ -168,14 +167,6 @@ func subscriber(row query.Subscriber) Subscriber {
 	s := Subscriber{Webhook: row.Address}
 	s.AllowHTTP = s.input("").Check() != nil // it was created so
 	return s
-}
-
-// timeOf returns a stored time in UTC, or the zero time.
-func timeOf(nanoseconds *int64) (t time.Time) {
-	if nanoseconds != nil {
-		t = time.Unix(0, *nanoseconds).UTC()
-	}
-	return t
 }
 
 // valueOf returns the zero value for nil.

@@ -34,7 +34,7 @@ func (r *Recorder) Check(ctx context.Context, c *ingestv1.MonitorCheck) error {
 	if err != nil {
 		return err
 	}
-	late := isLate(at, monitor.LastCheckAt, r.clock())
+	late := at < storedTime(r.clock().Add(-maxCheckAge)) || isLate(at, monitor.LastCheckAt, r.clock())
 	if !monitor.Enabled && !late {
 		return status.Error(codes.FailedPrecondition, "the monitor is disabled")
 	}
@@ -57,10 +57,10 @@ func (r *Recorder) Check(ctx context.Context, c *ingestv1.MonitorCheck) error {
 	return err
 }
 
-// isLate reports whether a check is old, or not newer than the last one. A last check from the future does not count: the clock was set
-// back since.
+// isLate reports whether a check or a run is not newer than the last one. A last one from the future does not count: the clock was set back
+// since.
 func isLate(at int64, last *int64, now time.Time) bool {
-	return at < storedTime(now.Add(-maxCheckAge)) || last != nil && at <= *last && *last <= storedTime(now.Add(maxClockSkew))
+	return last != nil && at <= *last && *last <= storedTime(now.Add(maxClockSkew))
 }
 
 // A checkWrite is the transaction of a check that is newer than the others of its monitor.

@@ -180,7 +180,7 @@ func deliveryOf(row query.ListDeliveriesAnyTeamRow) Delivery {
 	}
 	return Delivery{
 		ID: row.ID, Event: event, SubscriberID: row.SubscriberID, Channel: row.Channel, State: row.State, Attempts: int(row.Attempts),
-		CreatedAt: time.Unix(0, row.CreatedAt).UTC(), DueAt: optionalTime(row.DueAt), FinishedAt: optionalTime(row.FinishedAt),
+		CreatedAt: time.Unix(0, row.CreatedAt).UTC(), DueAt: TimeOf(row.DueAt), FinishedAt: TimeOf(row.FinishedAt),
 		LastError: row.LastError,
 	}
 }

@@ -312,13 +312,13 @@ func subscriber(row query.ListSubscribersAnyTeamRow) Subscriber {
 	s := row.Subscriber
 	return Subscriber{
 		ID: s.ID, TeamID: s.TeamID, PageID: s.StatusPageID, PageHostname: row.UniqueHostname, Channel: s.Channel, Address: s.Address,
-		CreatedAt: time.Unix(0, s.CreatedAt).UTC(), ConfirmedAt: optionalTime(s.ConfirmedAt),
+		CreatedAt: time.Unix(0, s.CreatedAt).UTC(), ConfirmedAt: TimeOf(s.ConfirmedAt),
 		Waiting: int(row.Waiting), Dead: int(row.Dead), Note: s.Note,
 	}
 }
 
-// optionalTime returns the zero time for nil.
-func optionalTime(nanoseconds *int64) time.Time {
+// TimeOf returns a stored time in UTC, or the zero time for nil.
+func TimeOf(nanoseconds *int64) time.Time {
 	if nanoseconds == nil {
 		return time.Time{}
 	}
