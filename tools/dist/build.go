@@ -124,7 +124,7 @@ func (r release) documents() ([]entry, error) {
 		{"CHANGELOG.md", "CHANGELOG.md"},
 		{"SECURITY.md", "SECURITY.md"},
 		{"deploy/conformance-fixtures.yaml", "deploy/conformance-fixtures.yaml"},
-		{"cmd/internal/backend/demo/lighthouse.yaml", "cmd/internal/backend/demo/lighthouse.yaml"}, // the example of docs/platform/reference-backend.md
+		{"cmd/internal/backend/demo/lighthouse.yaml", "cmd/internal/backend/demo/lighthouse.yaml"}, // a document links to it
 		{"deploy/helm/opsgate/README.md", "deploy/helm/opsgate/README.md"},
 		{"deploy/opsgate.yaml", "deploy/opsgate.yaml"},
 		{"deploy/opsgate.yaml", "etc/opsgate.yaml"},
