@@ -10,11 +10,13 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
@@ -30,8 +32,12 @@ const maxBatch = 500
 // maxIngestStreams bounds the concurrent calls of one connection of a reporter: reports are written one at a time.
 const maxIngestStreams = 20
 
-// maxIngestConnections bounds the connections of reporters; further ones wait.
-const maxIngestConnections = 1000
+// maxIngestConnections bounds the connections of reporters; further ones wait. One without calls is closed after maxIngestIdle, so that
+// clients without a secret do not hold them.
+const (
+	maxIngestConnections = 1000
+	maxIngestIdle        = 5 * time.Minute
+)
 
 // IngestOptions are the settings of [Backend.ServeIngest].
 type IngestOptions struct {
@@ -48,6 +54,7 @@ func (b *Backend) ServeIngest(ctx context.Context, listener net.Listener, o Inge
 		interceptors: b.unaryInterceptors(),
 		options: []grpc.ServerOption{
 			grpc.MaxConcurrentStreams(maxIngestStreams),
+			grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxIngestIdle}),
 			grpc.InTapHandle(func(ctx context.Context, call *tap.Info) (context.Context, error) { // before the message is read
 				if !o.admits(call.Header) && !strings.HasPrefix(call.FullMethodName, "/"+healthv1.Health_ServiceDesc.ServiceName+"/") {
 					return nil, status.Error(codes.Unauthenticated, "the authorization must be Bearer and a secret of this listener")
