@@ -206,12 +206,9 @@ func TestAnUnchangedUpstreamKeepsItsConnection(t *testing.T) {
 }
 
 // nowhere returns upstreams of which fleet is at an address that does not respond.
-func nowhere(t *testing.T) backendclient.Upstreams {
-	t.Helper()
-	closed := listen(t, "127.0.0.1:0")
-	_ = closed.Close()
+func nowhere() backendclient.Upstreams {
 	upstreams := at("passthrough:///x")
-	upstreams.Fleet.Address = closed.Addr().String()
+	upstreams.Fleet.Address = "127.0.0.1:1"
 	return upstreams
 }
 
@@ -219,7 +216,7 @@ func TestAnAddressThatDoesNotRespondIsRefusedWhileTheOneInUseDoes(t *testing.T) 
 	b := startPlace(t)
 	clients := dial(t, b.only())
 	testkit.Must(t, getServer(t, clients))
-	wrong := nowhere(t)
+	wrong := nowhere()
 	_, err := clients.Prepare(wrong)
 	refused, is := errors.AsType[*backendclient.ChangeError](err)
 	if !is || refused.Service != "fleet" || !strings.HasPrefix(refused.Err.Error(), wrong.Fleet.Address+" does not respond") {
@@ -234,10 +231,10 @@ func TestAnAddressThatDoesNotRespondIsRefusedWhileTheOneInUseDoes(t *testing.T) 
 func TestAnAddressThatDoesNotRespondCanBeChanged(t *testing.T) {
 	b := startPlace(t)
 	log := make(lines, 100)
-	clients := dial(t, nowhere(t), func(o *backendclient.Options) {
+	clients := dial(t, nowhere(), func(o *backendclient.Options) {
 		o.Logger, o.Breaker.MinRequests, o.Breaker.FailureRate = slog.New(log), 1, 1
 	})
-	move(t, clients, nowhere(t))
+	move(t, clients, nowhere())
 	if e := failure(t, getServer(t, clients)); e.Code != codes.Unavailable {
 		t.Errorf("%v, want Unavailable", e)
 	}

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/webhook"
 )
@@ -137,17 +136,16 @@ func TestConnectionFailures(t *testing.T) {
 	t.Parallel()
 	n := newInternet(t)
 	n.resolve("empty.example", nil)
-	gone := n.listen(receiverAddress)
-	testkit.Must(t, gone.Close())
+	const unused = "1" // not a port that was free a moment ago: a parallel test may listen on it by now
 	plain := func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 "+secretPath+"\r\n\r\n"); untilClosed(c) }
 	for name, c := range map[string]struct {
 		message delivery.Message
 		timeout time.Duration
 		want    string
 	}{
-		"nothing listens":        {messageTo(host, gone), 0, "connection refused"},
-		"unknown name":           {messageTo("unknown.example", gone), 0, "DNS: the name does not exist"},
-		"name without addresses": {messageTo("empty.example", gone), 0, "DNS: the name does not exist"},
+		"nothing listens":        {messageToPort(host, unused), 0, "connection refused"},
+		"unknown name":           {messageToPort("unknown.example", unused), 0, "DNS: the name does not exist"},
+		"name without addresses": {messageToPort("empty.example", unused), 0, "DNS: the name does not exist"},
 		"handshake hangs":        {n.receiveRaw(nil, untilClosed), soon, timedOut},
 		"no TLS":                 {n.receiveRaw(nil, plain), 0, "TLS: the handshake failed"},
 	} {

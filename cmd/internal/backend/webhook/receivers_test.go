@@ -236,8 +236,12 @@ const (
 )
 
 func messageTo(name string, listener net.Listener) delivery.Message {
+	return messageToPort(name, portOf(listener))
+}
+
+func messageToPort(name, port string) delivery.Message {
 	m := exampleMessage()
-	m.Subscriber.Address = "https://" + name + ":" + portOf(listener) + "/" + secretPath + "?key=" + secretQuery
+	m.Subscriber.Address = "https://" + name + ":" + port + "/" + secretPath + "?key=" + secretQuery
 	return m
 }
 

@@ -135,12 +135,8 @@ func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
 
 // The readiness page needs no token, so it must not contain text of a service.
 func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	address := listener.Addr().String()
-	testkit.Must(t, listener.Close())
 	services := servicestest.Start(t)
-	r := run(t, settings(address), services.Token)
+	r := run(t, settings("127.0.0.1:1"), services.Token)
 	var body struct {
 		Dependencies map[string]struct{ State, Reason string }
 	}
@@ -150,7 +146,7 @@ func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 		if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.status != 200 {
 			t.Fatal(got, err)
 		}
-		if strings.Contains(got.body, address) {
+		if strings.Contains(got.body, "127.0.0.1:1") {
 			t.Fatalf("the page has an address: %s", got.body)
 		}
 		return strings.HasPrefix(body.Dependencies["identity"].State, "breaker")
