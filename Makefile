@@ -79,8 +79,8 @@ build: ## Build the programs into bin, as released but with the symbols for debu
 # them.
 SHORT := -short -p=4
 
-# $(call tests,FLAGS,SLOW) runs the tests of all modules with FLAGS, and those of SLOW one after the other. The slowest packages are among the
-# last of the alphabet: they begin first, so that the others fill the time in which they wait.
+# $(call tests,FLAGS,SLOW) runs the tests of all modules with FLAGS, then those of SLOW at the same time, then ALONE. The slowest packages are
+# among the last of the alphabet: they begin first, so that the others fill the time in which they wait.
 define tests
 	@run() { \
 		echo "== tests of $$1"; \
@@ -90,7 +90,8 @@ define tests
 	for module in $(filter-out $(2),$(CODE_MODULES)); do \
 		run $$module $(if $(2),$(TEST_TIMEOUT),$(SLOW_TIMEOUT)) $$(go -C $$module list ./... | grep -vF $(patsubst %,-e %,$(ALONE) $(2)) | sort -r); \
 	done; \
-	for folder in $(2); do run $$folder $(SLOW_TIMEOUT) ./...; done; \
+	jobs=(); for folder in $(2); do run $$folder $(SLOW_TIMEOUT) ./... & jobs+=($$!); done; \
+	failed=; for job in "$${jobs[@]}"; do wait $$job || failed=1; done; [ -z "$$failed" ]; \
 	run $(ALONE) $(ALONE_TIMEOUT)
 	@for program in $(TEST_PROGRAMS); do \
 		program=$${program%/*}; \
@@ -170,7 +171,7 @@ image: ## Build the images opsgate and opsbackend with Docker, from the checked-
 			--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --build-arg BUILD_DATE=$$(git log -1 --format=%cI) .; \
 	done
 
-check: check-format check-modules check-proto check-openapi check-generated check-tests check-rules lint check-deploy ## Check formatting, generated code, lint, protos, the API's description, modules, alerts and packaging.
+check: check-deploy check-format check-modules check-proto check-openapi check-generated check-tests check-rules lint ## Check formatting, generated code, lint, protos, the API's description, modules, alerts and packaging.
 
 check-format: ## Check that Go code and protos are formatted.
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (make format):"; echo "$$unformatted"; exit 1; fi

@@ -39,8 +39,8 @@ const stormRow = "storm"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if testing.Short() && !*full { // the tests wait most of the time
-		_ = flag.Set("test.parallel", "6") // cannot fail
+	if !*full { // the tests wait most of the time
+		_ = flag.Set("test.parallel", "3") // cannot fail
 	}
 	os.Exit(testkit.Run(func(dir string) int { return runTests(m, dir) }, "opsgate", "opsbackend"))
 }
