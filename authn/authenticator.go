@@ -33,9 +33,9 @@ type Authenticator struct {
 	// has failed.
 	disconnectedAt atomic.Int64
 
-	outage     outage
-	contract   contractState
-	shedLogger shedLogger
+	availability availability
+	contract     contractState
+	shedLogger   shedLogger
 
 	knownInFlight atomic.Int64 // lookups of known tokens
 

@@ -18,7 +18,7 @@ import (
 
 func TestATokenIsResolvedToItsPrincipal(t *testing.T) {
 	service := newIdentity()
-	p := accepted(t, newAuthenticator(t, service), service.know(1))
+	p := accepted(t, newAuthenticator(t, service), service.issue(1))
 	if p.TokenID != idOf(mint(1)) || p.TeamID != teamID || !p.AIPlan {
 		t.Errorf("principal %+v", p)
 	}
@@ -40,7 +40,7 @@ func TestAMalformedTokenIsRefusedWithoutACall(t *testing.T) {
 func TestATokenInUseIsRefreshedInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a, token := newAuthenticator(t, service), service.know(1)
+		a, token := newAuthenticator(t, service), service.issue(1)
 		accepted(t, a, token)
 		time.Sleep(21 * time.Second)
 
@@ -66,12 +66,12 @@ func TestARefusalIsCachedForFiveSeconds(t *testing.T) {
 		service := newIdentity()
 		a, token := newAuthenticator(t, service), mint(1)
 		for range 5 {
-			refused(t, a, token, authn.ErrUnknown)
+			refused(t, a, token, authn.ErrNotFound)
 			refused(t, a, token, authn.ErrInvalidToken)
 		}
 		service.mustHaveLookups(t, 1)
-		service.know(1)
-		refused(t, a, token, authn.ErrUnknown)
+		service.issue(1)
+		refused(t, a, token, authn.ErrNotFound)
 		time.Sleep(5 * time.Second)
 		for range 3 {
 			accepted(t, a, token)
@@ -85,7 +85,7 @@ func TestConcurrentRequestsCauseOneLookup(t *testing.T) {
 	service := newIdentity()
 	a := newAuthenticator(t, service)
 	for number := range byte(200) {
-		token := service.know(number)
+		token := service.issue(number)
 		start := make(chan struct{})
 		var callers sync.WaitGroup
 		for range 16 {
@@ -102,7 +102,7 @@ func TestConcurrentRequestsCauseOneLookup(t *testing.T) {
 
 func TestAHitAllocatesNothing(t *testing.T) {
 	service := newIdentity()
-	a, token := newAuthenticator(t, service), service.know(1)
+	a, token := newAuthenticator(t, service), service.issue(1)
 	accepted(t, a, token)
 	if n := testing.AllocsPerRun(1000, func() { accepted(t, a, token) }); n >= 1 {
 		t.Errorf("%v allocations a hit", n)
@@ -112,7 +112,7 @@ func TestAHitAllocatesNothing(t *testing.T) {
 func TestACanceledRequestDoesNotFailOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a, token := newAuthenticator(t, service), service.know(1)
+		a, token := newAuthenticator(t, service), service.issue(1)
 		release := service.hold()
 
 		ctx, hangUp := context.WithCancel(t.Context())
@@ -138,7 +138,7 @@ func TestACanceledRequestDoesNotFailOthers(t *testing.T) {
 func TestACallerWaitsNoLongerThanItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a, token := newAuthenticator(t, service), service.know(1)
+		a, token := newAuthenticator(t, service), service.issue(1)
 		defer service.hold()()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -160,7 +160,7 @@ func TestOnlyNotFoundRefusesAToken(t *testing.T) {
 		}
 		t.Run(code.String(), func(t *testing.T) {
 			service := newIdentity()
-			a, token := newAuthenticator(t, service), service.know(1)
+			a, token := newAuthenticator(t, service), service.issue(1)
 			cause := status.Error(code, "out of order")
 			service.fail(cause)
 			refused(t, a, token, authn.ErrUnavailable)
@@ -179,7 +179,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxEntries, o.Registerer = 10, registry })
 	for number := range byte(200) {
-		refused(t, a, mint(number), authn.ErrUnknown)
+		refused(t, a, mint(number), authn.ErrNotFound)
 	}
 	// Eviction runs in the background.
 	for deadline := time.Now().Add(time.Minute); metric(t, registry, "opsgate_authn_cache_entries") > 10; {
@@ -193,12 +193,12 @@ func TestMetricsCountHitsAndMisses(t *testing.T) {
 	service := newIdentity()
 	registry := prometheus.NewRegistry()
 	a := newAuthenticator(t, service, func(o *authn.Options) { o.Registerer = registry })
-	token := service.know(1)
+	token := service.issue(1)
 	for range 3 {
 		accepted(t, a, token)
-		refused(t, a, mint(2), authn.ErrUnknown)
+		refused(t, a, mint(2), authn.ErrNotFound)
 	}
-	revoked := service.know(3)
+	revoked := service.issue(3)
 	service.revoke(revoked)
 	refused(t, a, revoked, authn.ErrRevoked)
 	service.fail(errUnavailable)
@@ -245,7 +245,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 
 func BenchmarkAuthenticateHit(b *testing.B) {
 	service := newIdentity()
-	a, token := newAuthenticator(b, service), service.know(1)
+	a, token := newAuthenticator(b, service), service.issue(1)
 	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {

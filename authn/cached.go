@@ -26,7 +26,7 @@ type CachedToken struct {
 	Revoked *RevokedError
 }
 
-// An Identity has the ids and the names of a token and its team; "" for what is not known.
+// An Identity has the ids and the names of a token and its team, as in [Principal]; "" for what is not known.
 type Identity struct {
 	TokenID, TeamID     string
 	TokenName, TeamName string
@@ -36,7 +36,7 @@ type Identity struct {
 func (t CachedToken) Identity() Identity {
 	switch {
 	case t.Principal != nil:
-		return Identity{t.Principal.TokenID, t.Principal.TeamID, t.Principal.TokenName, t.Principal.TeamName()}
+		return t.Principal.identity()
 	case t.Revoked != nil:
 		return Identity(*t.Revoked)
 	default:

@@ -49,7 +49,7 @@ func TestAResponseThatBreaksTheContractIsErrContract(t *testing.T) {
 			if n := metric(t, registry, "opsgate_authn_lookups_total", "invalid"); n != 1 {
 				t.Errorf("%v counted as invalid, want 1", n)
 			}
-			service.admit(token)
+			service.add(token)
 			accepted(t, a, token)
 		})
 	}
@@ -59,7 +59,7 @@ func TestAResponseThatBreaksTheContractIsErrContract(t *testing.T) {
 func TestConfirmedTokensSurviveABrokenContract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a, token := newAuthenticator(t, service), service.know(1)
+		a, token := newAuthenticator(t, service), service.issue(1)
 		accepted(t, a, token)
 		service.answer(token, &identityv1.ResolveTokenResponse{TokenId: idOf(token), TeamId: "team-1"})
 		for range 18 {
@@ -76,14 +76,14 @@ func TestABrokenContractIsReportedUntilAValidResponse(t *testing.T) {
 		var log testkit.Buffer
 		service := newIdentity()
 		a := newAuthenticator(t, service, func(o *authn.Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-		good, bad := service.know(1), mint(2)
+		good, bad := service.issue(1), mint(2)
 		service.answer(bad, &identityv1.ResolveTokenResponse{TokenId: idOf(bad), TeamId: "hunter2"})
 		if _, err := a.ContractError(); err != nil {
 			t.Errorf("before any response: %v", err)
 		}
 		refused(t, a, bad, authn.ErrContract)
 		time.Sleep(7 * time.Second)
-		refused(t, a, mint(3), authn.ErrUnknown) // a response without ids
+		refused(t, a, mint(3), authn.ErrNotFound) // a response without ids
 		service.fail(errUnavailable)
 		refused(t, a, mint(4), authn.ErrUnavailable)
 		service.fail(nil)
@@ -101,7 +101,7 @@ func TestABrokenContractIsReportedUntilAValidResponse(t *testing.T) {
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)
 			refused(t, a, bad, authn.ErrContract)
-			service.know(1)
+			service.issue(1)
 			accepted(t, a, good)
 		}
 		text := log.String()

@@ -28,7 +28,7 @@ func newEntries(maxEntries int, now func() time.Duration) (e entries, err error)
 	return e, err
 }
 
-// get returns the entry of a token in use, and the time, which saves the caller a reading of the clock.
+// get returns the entry of a token, which counts as a use for eviction, and the time, which saves the caller a reading of the clock.
 func (e entries) get(k key) (_ *entry, now time.Duration, ok bool) {
 	found, ok := e.known.GetEntry(k)
 	if !ok {

@@ -15,7 +15,7 @@ type state uint8
 
 const (
 	confirmed   state = iota // the identity service returned its principal
-	unconfirmed              // confirmed earlier; the identity service is unavailable
+	unconfirmed              // a principal or a refusal of an earlier lookup; the last one failed
 	notFound                 // the token does not exist
 	revoked                  // the token was revoked
 	numStates

@@ -79,7 +79,7 @@ func underAttack(t *testing.T, attack attack, delay time.Duration) {
 	tokens := make([]string, live)
 	for i := range tokens {
 		tokens[i] = invent(1<<40 + i)
-		service.admit(tokens[i])
+		service.add(tokens[i])
 	}
 	stop, ended := make(chan struct{}), make(chan struct{})
 	var sent, shed int64
@@ -128,7 +128,7 @@ func TestLookupsStartRoundRobinOverNetworks(t *testing.T) {
 		begin := time.Now()
 		var clients sync.WaitGroup
 		for number := range 4 {
-			token := service.know(byte(number))
+			token := service.issue(byte(number))
 			clients.Go(func() { // an IPv4-mapped address
 				if _, err := a.Authenticate(t.Context(), token, from("::ffff:198.51.100.1")); err != nil {
 					t.Error(err)

@@ -79,7 +79,7 @@ func TestUnknownTokensDoNotFloodTheService(t *testing.T) {
 			t.Errorf("%v lookups counted as in flight and %v as queued after all have ended", inFlight(), queued())
 		}
 		service.mustHaveLookups(t, 256)
-		accepted(t, a, service.know(250))
+		accepted(t, a, service.issue(250))
 
 		time.Sleep(5 * time.Second)
 		release = service.hold()
@@ -124,7 +124,7 @@ func TestRequestsOfOneTokenShareItsLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookups = 1 })
-		token := service.know(1)
+		token := service.issue(1)
 		release := service.hold()
 		shed := flood(t, a, office, 0, 3)
 		var callers sync.WaitGroup
@@ -230,7 +230,7 @@ func TestKnownTokensAreLookedUpDuringAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
-		inUse, rested := service.know(201), service.know(202)
+		inUse, rested := service.issue(201), service.issue(202)
 		accepted(t, a, rested)
 		time.Sleep(10 * time.Second)
 		accepted(t, a, inUse)
@@ -266,7 +266,7 @@ func TestRefreshesAreBounded(t *testing.T) {
 		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookups = 3 })
 		all := func() {
 			for i := range 10 {
-				accepted(t, a, service.know(byte(i)))
+				accepted(t, a, service.issue(byte(i)))
 			}
 		}
 		all()
@@ -300,13 +300,13 @@ func TestInventedTokensDoNotEvictConfirmedOnes(t *testing.T) {
 	confirmed := make([]string, room*9/10)
 	for i := range confirmed {
 		confirmed[i] = made()
-		service.admit(confirmed[i])
+		service.add(confirmed[i])
 		accepted(t, a, confirmed[i])
 	}
 	for range 10 * room {
 		token := made()
 		for range 3 {
-			refused(t, a, token, authn.ErrUnknown)
+			refused(t, a, token, authn.ErrNotFound)
 		}
 	}
 	before := service.lookups()

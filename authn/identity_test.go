@@ -55,15 +55,15 @@ func idOf(token string) string {
 	return uuid.UUID(sum[:16]).String()
 }
 
-// know adds the token with the number as a live token of the team.
-func (i *identity) know(number byte) string {
+// issue adds the live token with the number, and returns it.
+func (i *identity) issue(number byte) string {
 	token := mint(number)
-	i.admit(token)
+	i.add(token)
 	return token
 }
 
-// admit adds a live token of the team.
-func (i *identity) admit(token string) {
+// add adds a live token of the team.
+func (i *identity) add(token string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.tokens[authn.Hash(token)] = &identityv1.ResolveTokenResponse{

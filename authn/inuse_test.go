@@ -49,7 +49,7 @@ func use(t *testing.T, u usage) {
 	service := newIdentity()
 	a, w := following(t, service, func(o *authn.Options) { o.Settings = u.settings })
 	defer a.Settle()
-	token := service.know(1)
+	token := service.issue(1)
 	accepted(t, a, token)
 	const pace = 250 * time.Millisecond
 	for at := time.Duration(0); at < u.lasts; at += pace {

@@ -146,7 +146,7 @@ func (a *Authenticator) interpret(s *settings, k key, response *identityv1.Resol
 			return a.revokedEntry(s, k, info.GetMetadata()[metadataTokenID]), nil
 		}
 		a.metrics.notFound.Inc()
-		return newRefusal(notFound, ErrUnknown, now, negativeTTL), nil
+		return newRefusal(notFound, ErrNotFound, now, negativeTTL), nil
 	}
 	if err != nil {
 		a.metrics.unavailable.Inc()
@@ -159,7 +159,7 @@ func (a *Authenticator) interpret(s *settings, k key, response *identityv1.Resol
 		return nil, fmt.Errorf("resolve a token: %w", err)
 	}
 	a.metrics.resolved.Inc()
-	a.outage.confirmed(now)
+	a.availability.tokenConfirmed(now)
 	return &entry{principal: principal, determinedAt: now, confirmedAt: now, keepUntil: now + s.StaleFor}, nil
 }
 
@@ -175,7 +175,7 @@ func (a *Authenticator) revokedEntry(s *settings, k key, tokenID string) *entry 
 		if known, ok := errors.AsType[*RevokedError](cached.refusal); ok {
 			*ids = *known
 		} else if cached.principal != nil {
-			*ids = RevokedError(CachedToken{Principal: cached.principal}.Identity())
+			*ids = RevokedError(cached.principal.identity())
 		}
 	}
 	if id, ok := CanonicalUUID(tokenID); ok {
@@ -200,7 +200,7 @@ func (a *Authenticator) complete(s *settings, k key, f *flight, e *entry, err er
 	case err == nil:
 		f.outcome = e
 	case ok && a.usableInOutage(s, cached):
-		f.outcome = cached.unconfirmed(a.now(), s.StaleFor)
+		f.outcome = cached.asUnconfirmed(a.now(), s.StaleFor)
 	default:
 		f.failure = err
 		return
@@ -216,9 +216,9 @@ func (a *Authenticator) usableInOutage(s *settings, e *entry) bool {
 	return e.principal == nil || a.now() < e.confirmedAt+s.StaleFor
 }
 
-// unconfirmed returns the entry for further use while the identity service is unavailable. A StaleFor that was raised since its
+// asUnconfirmed returns the entry for further use while the identity service is unavailable. A StaleFor that was raised since its
 // confirmation keeps a principal for longer.
-func (e *entry) unconfirmed(now, staleFor time.Duration) *entry {
+func (e *entry) asUnconfirmed(now, staleFor time.Duration) *entry {
 	keepUntil := e.keepUntil
 	if e.principal != nil {
 		keepUntil = max(keepUntil, e.confirmedAt+staleFor)
@@ -233,7 +233,7 @@ func (e *entry) unconfirmed(now, staleFor time.Duration) *entry {
 func (a *Authenticator) recordAvailability(ctx context.Context, err error) {
 	down := errors.Is(err, ErrUnavailable)
 	switch {
-	case !a.outage.record(a.now(), down): // no change
+	case !a.availability.record(a.now(), down): // no change
 	case down:
 		a.logger.WarnContext(ctx, "identity service is unavailable; cached tokens are accepted for a while", slog.Any("error", err))
 	default:

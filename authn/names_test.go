@@ -28,7 +28,7 @@ func TestNamesAreBoundedAndPrintable(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				service := newIdentity()
 				a, w := following(t, service)
-				token := service.know(1)
+				token := service.issue(1)
 				answer := service.tokens[authn.Hash(token)]
 				answer.TokenName, answer.TeamName = test.token, test.team
 				p := accepted(t, a, token)

@@ -15,7 +15,7 @@ func TestKnownTokensSurviveAnOutage(t *testing.T) {
 		service := newIdentity()
 		registry := prometheus.NewRegistry()
 		a := newAuthenticator(t, service, func(o *authn.Options) { o.Registerer = registry })
-		token, other := service.know(1), service.know(2)
+		token, other := service.issue(1), service.issue(2)
 		accepted(t, a, token)
 		service.fail(errUnavailable)
 
@@ -39,7 +39,7 @@ func TestKnownTokensSurviveAnOutage(t *testing.T) {
 		refused(t, a, token, authn.ErrUnavailable) // after ten minutes
 		failing(10*time.Minute, 0)
 		time.Sleep(time.Minute + 1)
-		failing(0, 0) // unknown: there was no lookup for a minute
+		failing(0, 0) // there was no lookup for a minute
 		refused(t, a, token, authn.ErrUnavailable)
 		failing(11*time.Minute+1, 0)
 
@@ -53,7 +53,7 @@ func TestKnownTokensSurviveAnOutage(t *testing.T) {
 func TestAHangingLookupTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a, token := newAuthenticator(t, service), service.know(1)
+		a, token := newAuthenticator(t, service), service.issue(1)
 		defer service.hold()()
 		begin := time.Now()
 		refused(t, a, token, authn.ErrUnavailable)
@@ -66,7 +66,7 @@ func TestAHangingLookupTimesOut(t *testing.T) {
 func TestTheEndOfAnOutageIsDetectedWithinTwoSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a, token := newAuthenticator(t, service), service.know(1)
+		a, token := newAuthenticator(t, service), service.issue(1)
 		accepted(t, a, token)
 		service.fail(errUnavailable)
 		time.Sleep(time.Minute)

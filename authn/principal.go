@@ -36,6 +36,10 @@ func (p *Principal) TeamName() string {
 	return p.teamName.Value()
 }
 
+func (p *Principal) identity() Identity {
+	return Identity{p.TokenID, p.TeamID, p.TokenName, p.TeamName()}
+}
+
 // newPrincipal converts a response, or returns an [ErrContract]. It checks that the ids are UUIDs: other services reject an invalid team
 // id, and the client would get that as an error of its request. The error contains nothing of the response, as it may be logged.
 func newPrincipal(r *identityv1.ResolveTokenResponse) (*Principal, error) {
@@ -111,8 +115,8 @@ var (
 	ErrInvalidToken = errors.New("invalid token")
 	// ErrMalformed is an [ErrInvalidToken] for a token that does not have the format. It is not looked up.
 	ErrMalformed = fmt.Errorf("%w: malformed", ErrInvalidToken)
-	// ErrUnknown is an [ErrInvalidToken] for a token that does not exist.
-	ErrUnknown = fmt.Errorf("%w: unknown", ErrInvalidToken)
+	// ErrNotFound is an [ErrInvalidToken] for a token that does not exist.
+	ErrNotFound = fmt.Errorf("%w: unknown", ErrInvalidToken)
 	// ErrRevoked is an [ErrInvalidToken] for a revoked token. The errors that wrap it are of type [RevokedError].
 	ErrRevoked = fmt.Errorf("%w: revoked", ErrInvalidToken)
 	// ErrUnavailable means that the identity service is unavailable and no recent result is cached. It is returned wrapped with the
@@ -125,13 +129,8 @@ var (
 	ErrBusy = fmt.Errorf("%w: too many unknown tokens at once", ErrUnavailable)
 )
 
-// A RevokedError is an [ErrRevoked] with the ids of the token, for logs.
-type RevokedError struct {
-	// TokenID is the id of the token and TeamID that of its team, UUIDs in lower case; "" if they are not known.
-	TokenID, TeamID string
-	// TokenName and TeamName are the names, as in [Principal]; "" if they are not known.
-	TokenName, TeamName string
-}
+// A RevokedError is an [ErrRevoked] with what is known of the token, for logs.
+type RevokedError Identity
 
 // Error returns the text of [ErrRevoked].
 func (*RevokedError) Error() string { return ErrRevoked.Error() }

@@ -23,7 +23,7 @@ func TestConcurrentRefreshesAreBounded(t *testing.T) {
 		}
 	})
 	for i := range byte(tokens) {
-		accepted(t, a, service.know(i))
+		accepted(t, a, service.issue(i))
 	}
 	elapsed.Store(int64(21 * time.Second))
 	release := service.hold()

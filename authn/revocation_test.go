@@ -47,7 +47,7 @@ func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
 		service := newIdentity()
 		registry := prometheus.NewRegistry()
 		a, w := following(t, service, func(o *authn.Options) { o.Registerer = registry })
-		token, other := service.know(1), service.know(2)
+		token, other := service.issue(1), service.issue(2)
 		accepted(t, a, token)
 		accepted(t, a, other)
 
@@ -71,7 +71,7 @@ func TestALookupInFlightDoesNotRestoreARevokedToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
-		token := service.know(1)
+		token := service.issue(1)
 		release := service.hold() // the response is for a live token
 		caller := make(chan error)
 		go func() {
@@ -101,7 +101,7 @@ func TestTheStreamResumesAtItsLastPosition(t *testing.T) {
 		if metric(t, registry, connected) != 1 {
 			t.Error("the stream does not count as connected")
 		}
-		token := service.know(1)
+		token := service.issue(1)
 		accepted(t, a, token)
 		w.heartbeat("7")
 		w.fail(errUnavailable)
@@ -155,7 +155,7 @@ func TestMissedRevocationsInvalidateAllTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
-		token, revoked := service.know(1), service.know(2)
+		token, revoked := service.issue(1), service.issue(2)
 		accepted(t, a, token)
 		accepted(t, a, revoked)
 		service.revoke(revoked)
@@ -175,7 +175,7 @@ func TestInvalidatedTokensAreUsedInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
-		token := service.know(1)
+		token := service.issue(1)
 		accepted(t, a, token)
 		service.fail(errUnavailable)
 		w.fail(status.Error(codes.OutOfRange, "position expired"))
@@ -188,7 +188,7 @@ func TestInvalidatedTokensAreUsedInAnOutage(t *testing.T) {
 func TestAStreamWithoutPositionInvalidatesAllTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a, token := newAuthenticator(t, service), service.know(1)
+		a, token := newAuthenticator(t, service), service.issue(1)
 		accepted(t, a, token)
 		service.revoke(token)
 		accepted(t, a, token)
@@ -204,7 +204,7 @@ func TestAStreamWithoutPositionInvalidatesAllTokens(t *testing.T) {
 func invalidated(t *testing.T, service *identity) (a *authn.Authenticator, token string, release func()) {
 	t.Helper()
 	a, w := following(t, service)
-	token = service.know(1)
+	token = service.issue(1)
 	land := service.hold()
 	early := make(chan error, 1)
 	go func() {
@@ -269,7 +269,7 @@ func TestARevocationWithoutAHashInvalidatesAllTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
-		token := service.know(1)
+		token := service.issue(1)
 		accepted(t, a, token)
 		service.revoke(token)
 		w.events <- event{message: &identityv1.WatchRevocationsResponse{

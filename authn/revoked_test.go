@@ -54,7 +54,7 @@ func TestTheRefusalOfARevokedTokenHasItsIDs(t *testing.T) {
 				service := newIdentity()
 				a := newAuthenticator(t, service)
 				if test.used {
-					service.admit(token)
+					service.add(token)
 					accepted(t, a, token)
 					time.Sleep(time.Minute)
 				}
@@ -98,7 +98,7 @@ func TestARevocationFoundByALookupIsCachedForStaleFor(t *testing.T) {
 		synctest.Wait()
 		mustBeCached(t, a, want)
 		service.fail(nil)
-		service.admit(token) // another database: all entries are invalidated, including revocations
+		service.add(token) // another database: all entries are invalidated, including revocations
 		accepted(t, a, token)
 	})
 }

@@ -27,7 +27,7 @@ func TestLogsAndMetricsContainNoTokensOrHashes(t *testing.T) {
 		registry := prometheus.NewRegistry()
 		service := newIdentity()
 		a, w := following(t, service, func(o *authn.Options) { o.Logger, o.Registerer = logger, registry })
-		live, unknown := service.know(1), mint(2)
+		live, unknown := service.issue(1), mint(2)
 
 		ask := func(token string) {
 			_, err := a.Authenticate(t.Context(), token, office)
@@ -78,15 +78,15 @@ func TestOnlyChangesAreLogged(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service, func(o *authn.Options) { o.Logger = logger })
 		for number := range byte(5) {
-			refused(t, a, mint(number), authn.ErrUnknown)
+			refused(t, a, mint(number), authn.ErrNotFound)
 		}
 		service.fail(errUnavailable)
 		for number := range byte(5) {
 			refused(t, a, mint(10+number), authn.ErrUnavailable)
 		}
 		service.fail(nil)
-		refused(t, a, mint(10), authn.ErrUnknown)
-		refused(t, a, mint(11), authn.ErrUnknown)
+		refused(t, a, mint(10), authn.ErrNotFound)
+		refused(t, a, mint(11), authn.ErrNotFound)
 		for range 5 {
 			w.fail(errUnavailable)
 			w = <-service.watches

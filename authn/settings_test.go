@@ -11,7 +11,7 @@ import (
 func TestAppliedSettingsHoldForCachedTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a, token := newAuthenticator(t, service), service.know(1)
+		a, token := newAuthenticator(t, service), service.issue(1)
 		accepted(t, a, token)
 		for _, step := range []struct {
 			after    time.Duration
@@ -39,7 +39,7 @@ func TestAppliedSettingsHoldForCachedTokens(t *testing.T) {
 func TestALookupKeepsTheTimeoutOfItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a, token := newAuthenticator(t, service, func(o *authn.Options) { o.LookupTimeout = 7 * time.Second }), service.know(1)
+		a, token := newAuthenticator(t, service, func(o *authn.Options) { o.LookupTimeout = 7 * time.Second }), service.issue(1)
 		defer service.hold()()
 		time.AfterFunc(time.Second, func() { a.Apply(authn.Settings{LookupTimeout: time.Hour}) })
 		begin := time.Now()
@@ -53,7 +53,7 @@ func TestALookupKeepsTheTimeoutOfItsStart(t *testing.T) {
 func TestAppliedSettingsHoldInAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a, token := newAuthenticator(t, service), service.know(1)
+		a, token := newAuthenticator(t, service), service.issue(1)
 		accepted(t, a, token)
 		service.fail(errUnavailable)
 		time.Sleep(3 * time.Minute)
@@ -68,7 +68,7 @@ func TestAppliedSettingsHoldInAnOutage(t *testing.T) {
 func TestALongerStaleForAppliesToTokensInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a, token := newAuthenticator(t, service), service.know(1)
+		a, token := newAuthenticator(t, service), service.issue(1)
 		accepted(t, a, token)
 		service.fail(errUnavailable)
 		a.Apply(authn.Settings{StaleFor: time.Hour})
@@ -87,7 +87,7 @@ func TestALongerStaleForAppliesToTokensInUse(t *testing.T) {
 func TestCachedTokenCallsNoService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
-		a, token := newAuthenticator(t, service), service.know(1)
+		a, token := newAuthenticator(t, service), service.issue(1)
 		mustBe := func(want string) {
 			t.Helper()
 			before := service.lookups()
@@ -98,7 +98,7 @@ func TestCachedTokenCallsNoService(t *testing.T) {
 		}
 		mustBe("")
 		accepted(t, a, token)
-		accepted(t, a, service.know(2))
+		accepted(t, a, service.issue(2))
 		mustBe("fresh")
 		time.Sleep(time.Minute)
 		mustBe("due")

@@ -25,6 +25,7 @@ func (s *shedLogger) shed(limit int, network netip.Prefix) {
 	}
 }
 
+// endAfterRecovery ends shedding after the first recoveryPeriod during which the count stays the same. Seen is the current count.
 func (s *shedLogger) endAfterRecovery(seen int64) {
 	time.AfterFunc(recoveryPeriod, func() {
 		if s.count.CompareAndSwap(seen, 0) {

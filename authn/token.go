@@ -41,7 +41,7 @@ func (f TokenFormat) Validate() error {
 	return nil
 }
 
-// Valid reports whether the token has the format, checksum included. It may still be unknown to the identity service.
+// Valid reports whether the token has the format, checksum included. A token that does not exist may have it too.
 func (f TokenFormat) Valid(token string) bool {
 	rest, ok := strings.CutPrefix(token, f.Prefix)
 	if !ok {

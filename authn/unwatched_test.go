@@ -33,7 +33,7 @@ func TestATokenConfirmedWhileDisconnectedIsAcceptedForLess(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
 		cut(service, w)
-		token := service.know(1)
+		token := service.issue(1)
 		accepted(t, a, token)
 		service.revoke(token)
 		time.Sleep(5 * time.Second)
@@ -47,7 +47,7 @@ func TestATokenConfirmedBeforeTheDisconnectIsRefreshedInTheBackground(t *testing
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
-		token := service.know(1)
+		token := service.issue(1)
 		accepted(t, a, token)
 		time.Sleep(15 * time.Second)
 		accepted(t, a, token)
@@ -71,7 +71,7 @@ func TestAReconnectRestoresFreshFor(t *testing.T) {
 		service := newIdentity()
 		a, w := following(t, service)
 		cut(service, w)
-		token := service.know(1)
+		token := service.issue(1)
 		accepted(t, a, token)
 		mend(service).heartbeat("1")
 		time.Sleep(14 * time.Second) // up to five of them until the reconnect
@@ -88,7 +88,7 @@ func TestADisconnectRefreshesOnlyTokensInUse(t *testing.T) {
 		a, w := following(t, service)
 		tokens := make([]string, 100)
 		for i := range tokens {
-			tokens[i] = service.know(byte(i))
+			tokens[i] = service.issue(byte(i))
 			accepted(t, a, tokens[i])
 		}
 		time.Sleep(15 * time.Second)
@@ -146,7 +146,7 @@ func newSchedule(t *testing.T, watched bool) *schedule {
 	} else {
 		s.a = newAuthenticator(t, s.service)
 	}
-	s.token = s.service.know(1)
+	s.token = s.service.issue(1)
 	return s
 }
 

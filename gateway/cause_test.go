@@ -90,7 +90,7 @@ func authErrorCases() []errorCase {
 		{cause: "token:ambiguous", status: 401, code: "unauthorized", request: header("Authorization", "Bearer full", "Bearer none")},
 		{cause: "token:malformed", status: 401, code: "unauthorized", request: header("Authorization", "Basic full")},
 		{cause: "token:malformed", status: 401, code: "unauthorized", change: ofIdentity(authn.ErrMalformed)},
-		{cause: "token:unknown", status: 401, code: "unauthorized", change: ofIdentity(authn.ErrUnknown)},
+		{cause: "token:unknown", status: 401, code: "unauthorized", change: ofIdentity(authn.ErrNotFound)},
 		{cause: "token:revoked", status: 401, code: "unauthorized", change: ofIdentity(authn.ErrRevoked)},
 		{cause: "plan", status: 403, code: "forbidden", request: header("Authorization", "Bearer no_plan")},
 		{cause: "scope", status: 403, code: "forbidden", request: header("Authorization", "Bearer none")},

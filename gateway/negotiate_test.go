@@ -91,7 +91,7 @@ type sources struct{ seen chan netip.Addr }
 
 func (s sources) Authenticate(_ context.Context, _ string, from authn.Source) (*authn.Principal, error) {
 	s.seen <- from.ClientAddr()
-	return nil, authn.ErrUnknown
+	return nil, authn.ErrNotFound
 }
 
 // Lookups of unknown tokens are limited by client address: behind a trusted proxy the forwarded address, else the peer's.

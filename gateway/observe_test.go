@@ -81,11 +81,11 @@ func TestWaitTimesAreLoggedAndCounted(t *testing.T) {
 func TestLogLineOfRevokedTokenHasItsIDs(t *testing.T) {
 	for _, ids := range []authn.RevokedError{{}, {TokenID: tokenID}, {TokenID: tokenID, TeamID: teamID}} {
 		var answers []string
-		for _, err := range []error{&ids, authn.ErrUnknown} {
+		for _, err := range []error{&ids, authn.ErrNotFound} {
 			h := start(t, ofIdentity(err))
 			line := errorCase{}.run(t, h)
 			want := ids
-			if err == authn.ErrUnknown { //nolint:errorlint // no test wraps it
+			if err == authn.ErrNotFound { //nolint:errorlint // no test wraps it
 				want = authn.RevokedError{}
 			}
 			for key, value := range map[string]string{"token_id": want.TokenID, "team_id": want.TeamID} {

@@ -1,0 +1,57 @@
+package authn
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// minOutage is the minimum time from the first to the last failed lookup of an outage, so that failures of one moment are none.
+	minOutage = retryInterval
+	// outageMemory is how long after the last failed lookup an outage is reported. Without requests there are no lookups that could succeed.
+	outageMemory = time.Minute
+)
+
+// availability records whether lookups fail because the identity service is unavailable. It is safe for concurrent use.
+type availability struct {
+	mu          sync.Mutex
+	down        bool          // the last lookup failed
+	first, last time.Duration // lookups of the current series of failures or successes
+
+	anyConfirmed  bool
+	lastConfirmed time.Duration // when a token was confirmed last
+}
+
+// tokenConfirmed records that a token was confirmed.
+func (v *availability) tokenConfirmed(now time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.anyConfirmed, v.lastConfirmed = true, now
+}
+
+// record records the result of a lookup, and reports whether the one before had another.
+func (v *availability) record(now time.Duration, failed bool) (changed bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	changed = v.down != failed
+	v.down, v.last = failed, now
+	if changed {
+		v.first = now
+	}
+	return changed
+}
+
+// LookupsFailing returns for how long all lookups of tokens have failed, 0 if they succeed or there was none in the last minute, and for
+// how long the last cached tokens are still accepted, 0 if none is.
+func (a *Authenticator) LookupsFailing() (failingFor, acceptedFor time.Duration) {
+	v, now := &a.availability, a.now()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.down || v.last-v.first < minOutage || now-v.last > outageMemory {
+		return 0, 0
+	}
+	if v.anyConfirmed {
+		acceptedFor = max(0, v.lastConfirmed+a.settings.Load().StaleFor-now)
+	}
+	return now - v.first, acceptedFor
+}
