@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -96,7 +97,16 @@ func TestLogLineOfRevokedTokenHasItsIDs(t *testing.T) {
 			answers = append(answers, h.get(t, "/v1/servers").mustBe(t, 401).body)
 		}
 		if answers[0] != answers[1] {
-			t.Errorf("the responses distinguish a revoked token from an unknown one: %q", answers)
+			t.Errorf("the responses distinguish a revoked token from one that does not exist: %q", answers)
+		}
+	}
+}
+
+func TestUnusableTokenIsNotLoggedAsMissing(t *testing.T) {
+	for _, authorization := range []string{"", "Bearer a b", "Basic dXNlcg=="} {
+		line := errorCase{request: func(r *http.Request) { r.Header.Set("Authorization", authorization) }}.run(t, start(t))
+		if line["error"] != "no usable token was sent" {
+			t.Errorf("%q: %v", authorization, line)
 		}
 	}
 }

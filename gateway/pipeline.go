@@ -170,7 +170,7 @@ func (g *Gateway) authenticate(r *Request) error {
 	authorization := r.http().Header["Authorization"]
 	token, sent := authn.BearerToken(authorization)
 	if token == "" {
-		return unauthorized(sent, errNoToken).withCause(causeOfCredential(authorization))
+		return unauthorized(sent, errNoUsableToken).withCause(causeOfCredential(authorization))
 	}
 	principal, err := g.options.Authenticator.Authenticate(r.ctx, token, r)
 	if errors.Is(err, authn.ErrInvalidToken) {

@@ -66,10 +66,10 @@ func (p *Problem) encode(w *jsonw.Writer) {
 
 // Errors of problems that the gateway itself finds.
 var (
-	errNoToken    = errors.New("no token was sent")
-	errNoRoute    = errors.New("no route has this path")
-	errBadID      = errors.New("path id is not a UUID")
-	errAtCapacity = errors.New("the limit of requests in flight is reached")
+	errNoUsableToken = errors.New("no usable token was sent")
+	errNoRoute       = errors.New("no route has this path")
+	errBadID         = errors.New("path id is not a UUID")
+	errAtCapacity    = errors.New("the limit of requests in flight is reached")
 )
 
 // unauthorized is the response to a missing token, or to an invalid one if sent is true. The text does not distinguish malformed, unknown
