@@ -48,7 +48,7 @@ func benchmarkMiddleware(b *testing.B, tracer Tracer) {
 		return show(func(w *jsonw.Writer) { w.BeginObject(); w.EndObject() })
 	}}
 	g.engine = gin.New()
-	g.engine.GET(row.Path, g.serve(g.bind(row, apiStages)))
+	g.engine.GET(row.Path, g.handlerFor(g.bind(row, apiStages)))
 	serveInParallel(b, g, "/v1/bench/1")
 }
 
@@ -78,7 +78,7 @@ func BenchmarkOverHTTP(b *testing.B) {
 			testkit.Must(b, err)
 			row := Route{ID: "bench", Method: "GET", Path: "/v1/bench", Scope: anyToken, Handle: func(*Request) (Reply, error) { return show(view) }}
 			g.engine = gin.New()
-			g.engine.GET(row.Path, g.serve(g.bind(row, apiStages)))
+			g.engine.GET(row.Path, g.handlerFor(g.bind(row, apiStages)))
 			server := httptest.NewServer(g)
 			defer server.Close()
 			conn, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", server.Listener.Addr().String())
@@ -136,7 +136,7 @@ func BenchmarkDecodeIncident(b *testing.B) {
 	const body = `{"title":"Checkout is slow","status":"investigating","impact":"minor","message":"Requests take ten seconds. We are looking.",` +
 		`"statusPageId":"` + someID + `","componentIds":["` + someID + `","` + otherID + `"]}`
 	principal, _ := g.options.Authenticator.Authenticate(b.Context(), "full", nil)
-	r := &Request{gateway: g, route: rowOf("v1CreateIncident"), root: new(requestContext), principal: principal}
+	r := &Request{gateway: g, route: rowOf("v1CreateIncident"), base: new(requestContext), principal: principal}
 	b.ReportAllocs()
 	for b.Loop() {
 		req := httptest.NewRequest("POST", "/v1/incidents", strings.NewReader(body))

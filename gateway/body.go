@@ -48,7 +48,7 @@ func (r *Request) readBody() ([]byte, error) {
 	var data bytes.Buffer
 	data.Grow(int(max(0, r.http().ContentLength)) + bytes.MinRead) // ReadFrom needs MinRead of room to read the end
 	_, err := data.ReadFrom(http.MaxBytesReader(r.gin.Writer, r.http().Body, limit))
-	r.root.addBodyTime(time.Since(began))
+	r.base.addBodyTime(time.Since(began))
 	if _, exceeded := errors.AsType[*http.MaxBytesError](err); exceeded {
 		return nil, tooLarge(limit)
 	}

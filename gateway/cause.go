@@ -19,7 +19,7 @@ const (
 	causeTokenMissing       Cause = "token:missing"
 	causeTokenAmbiguous     Cause = "token:ambiguous"
 	causeTokenMalformed     Cause = "token:malformed"
-	causeTokenUnknown       Cause = "token:unknown"
+	causeTokenNotFound      Cause = "token:unknown"
 	causeTokenRevoked       Cause = "token:revoked"
 	causeIdentityBusy       Cause = "busy:identity"
 	causeLimiterUnavailable Cause = "unavailable:limiter"
@@ -30,7 +30,7 @@ const (
 	causePath               Cause = "input:path"
 	causeQuery              Cause = "input:query"
 	causeBody               Cause = "input:body"
-	causeKey                Cause = "input:key"
+	causeIdempotencyKey     Cause = "input:key"
 	causeMediaType          Cause = "input:media-type"
 	causeSize               Cause = "input:size"
 	causeBodyTimeout        Cause = "input:timeout"
@@ -64,8 +64,8 @@ const (
 
 func (k failureKind) cause(service string) Cause { return Cause(string(k) + ":" + service) }
 
-// causeLimit is the metric label for all causes with the name of a limit. The configuration may have
-// thousands of limit names; opsgate_rate_limit_decisions_total has them as labels.
+// causeLimit is the metric label of all causes with the name of a limit: thousands of names, each by route, would be too many series.
+// opsgate_rate_limit_decisions_total has the names.
 const causeLimit Cause = "limit"
 
 func limitCause(name string) Cause { return causeLimit + Cause(":"+name) }
@@ -83,8 +83,8 @@ func causeOfInput(err *decode.Error) Cause {
 	switch err.Part {
 	case decode.PartQuery:
 		return causeQuery
-	case decode.PartKey:
-		return causeKey
+	case decode.PartIdempotencyKey:
+		return causeIdempotencyKey
 	}
 	return causeBody
 }
@@ -97,7 +97,7 @@ func causeOfToken(err error) Cause {
 	case errors.Is(err, authn.ErrRevoked):
 		return causeTokenRevoked
 	}
-	return causeTokenUnknown
+	return causeTokenNotFound
 }
 
 // causeOfCredential returns the cause for an Authorization header without a usable token.

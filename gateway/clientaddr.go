@@ -22,18 +22,15 @@ func clientAddress(req *http.Request, trusted []netip.Prefix) netip.Addr {
 		return netip.IPv4Unspecified() // a listener without IP addresses
 	}
 	addr := peer.Addr().Unmap()
-	if !contains(trusted, addr) {
-		return addr
-	}
 	for hop := range hopsBackward(req.Header["X-Forwarded-For"]) {
-		claimed, ok := parseHop(strings.TrimSpace(hop))
-		if !ok {
-			break // not an address: use that of the previous hop
-		}
-		addr = claimed
 		if !contains(trusted, addr) {
 			break
 		}
+		before, ok := parseHop(strings.TrimSpace(hop))
+		if !ok {
+			break // addr stays that of the last trusted proxy
+		}
+		addr = before
 	}
 	return addr
 }

@@ -9,10 +9,10 @@ type Connection interface {
 	MarkBusy()
 	MarkIdle()
 	// CutOff closes a connection whose client does not read a response, and returns true. For an HTTP/2 connection that serves an
-	// authenticated request, it returns false, and the caller must reset the stream. That connection closes only if its writes make no
-	// progress.
+	// authenticated request, it returns false, and the caller must reset the stream. The server then closes the connection only if its
+	// writes make no progress.
 	CutOff(http2 bool) (closed bool)
-	// WriteAtOnce calls a function that writes a response, and then sends that with one write. It returns the error of either. The request
+	// WriteAtOnce buffers the response that a function writes, and then sends it with one write. It returns the error of either. The request
 	// must have come over HTTP/1.1 without TLS: no other goroutine may write to the connection.
 	WriteAtOnce(write func() error) error
 }

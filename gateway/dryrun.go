@@ -24,7 +24,7 @@ func (g *Gateway) dryRun(q *ExplainRequest) (*Gateway, error) {
 		p := cmp.Or(q.Principal, &authn.Principal{})
 		a = o.Policies.For(p.TeamID, p.TokenID)
 	}
-	policies, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: a.Policy})
+	policies, err := ratelimit.NewPolicies(ratelimit.Assignment{Policy: a.Policy}) // the default of all tokens
 	if err != nil {
 		return nil, internal(err)
 	}
@@ -40,6 +40,12 @@ func (g *Gateway) dryRun(q *ExplainRequest) (*Gateway, error) {
 	}
 	return &Gateway{options: o, rows: handlers.routes(), limitSets: newLimitSets(policies, o.Metrics), overloaded: g.overloaded}, nil
 }
+
+// A notCalledError is returned in a dry run in place of a call of a service.
+type notCalledError struct{ method string }
+
+// Error returns the method.
+func (e *notCalledError) Error() string { return e.method }
 
 // An unknownResultError is returned in a dry run for a result that the ExplainRequest does not contain.
 type unknownResultError struct{ detail string }
@@ -80,17 +86,17 @@ func (dryLimiter) Refund(context.Context, string, *ratelimit.Policy, ratelimit.D
 	return nil
 }
 
-// A dryConn returns an unknownResultError with the name of the method, instead of calling it.
+// A dryConn returns a notCalledError instead of calling a method.
 type dryConn struct{}
 
 // Invoke implements [grpc.ClientConnInterface].
 func (dryConn) Invoke(_ context.Context, method string, _, _ any, _ ...grpc.CallOption) error {
-	return &unknownResultError{strings.TrimPrefix(method, "/")}
+	return &notCalledError{strings.TrimPrefix(method, "/")}
 }
 
 // NewStream implements [grpc.ClientConnInterface].
 func (dryConn) NewStream(_ context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, &unknownResultError{strings.TrimPrefix(method, "/")}
+	return nil, &notCalledError{strings.TrimPrefix(method, "/")}
 }
 
 // errUnknownBody is returned by reads of the body in a dry run.

@@ -8,9 +8,9 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// newEngine registers the rows of the API and the documentation pages with Gin; serve returns the handler of each. Gin's own redirects,
-// path cleaning and error bodies are off.
-func (g *Gateway) newEngine(serve func(*boundRoute) gin.HandlerFunc) *gin.Engine {
+// newEngine registers the rows of the API and the documentation pages with Gin; handlerFor returns the handler of each. Gin's own
+// redirects, path cleaning and error bodies are off.
+func (g *Gateway) newEngine(handlerFor func(*boundRoute) gin.HandlerFunc) *gin.Engine {
 	gin.SetMode(gin.ReleaseMode) // global, but nothing else stops Gin from printing to standard output
 	e := gin.New()
 	e.RedirectTrailingSlash = false
@@ -24,20 +24,20 @@ func (g *Gateway) newEngine(serve func(*boundRoute) gin.HandlerFunc) *gin.Engine
 	methods := make(map[string][]string)
 	for _, row := range g.rows {
 		rt := g.bind(row, apiStages)
-		e.Handle(row.Method, row.Path, serve(rt))
+		e.Handle(row.Method, row.Path, handlerFor(rt))
 		methods[row.Path] = append(methods[row.Path], row.Method)
 		if row.Method == http.MethodGet {
-			e.HEAD(row.Path, serve(rt))
+			e.HEAD(row.Path, handlerFor(rt))
 			methods[row.Path] = append(methods[row.Path], http.MethodHead)
 		}
 	}
 	for path, allowed := range methods {
-		e.OPTIONS(path, serve(g.bind(optionsRow(path, allowed...), authenticatedStages)))
+		e.OPTIONS(path, handlerFor(g.bind(optionsRow(path, allowed...), authenticatedStages)))
 	}
-	g.addPages(e, serve)
+	g.addPages(e, handlerFor)
 
 	row := Route{ID: "unmatched"} // without a handler: checkRoute returns a 404 or 405
-	apiUnmatched, publicUnmatched := serve(g.bind(row, authenticatedStages)), serve(g.bind(row, publicStages))
+	apiUnmatched, publicUnmatched := handlerFor(g.bind(row, authenticatedStages)), handlerFor(g.bind(row, publicStages))
 	unmatched := func(c *gin.Context) {
 		if path := c.Request.URL.Path; path == "/v1" || strings.HasPrefix(path, "/v1/") {
 			apiUnmatched(c)

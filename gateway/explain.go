@@ -23,10 +23,10 @@ type ExplainRequest struct {
 	Method string // "" for GET
 	Path   string // as a client sends it, including the query
 
-	Principal  *authn.Principal      // of the token; nil if it is unknown
+	Principal  *authn.Principal      // of the token; nil if it is not known
 	Revoked    *authn.RevokedError   // set if the token is revoked
 	Assignment *ratelimit.Assignment // policy of the decision; nil for the principal's
-	Decision   *ratelimit.Decision   // result of a Peek of the limiter; nil if it is unknown
+	Decision   *ratelimit.Decision   // result of a Peek of the limiter; nil if it is not known
 	LimiterErr error                 // returned in place of a decision
 	// ServiceErr returns the error of a method such as "GetServer" of a service that cannot be called, else nil; may be nil.
 	ServiceErr func(service, method string) error
@@ -89,7 +89,7 @@ func (g *Gateway) Explain(q ExplainRequest) Explanation {
 		e.addError("limits", err)
 		return e.result
 	}
-	e.gateway.newEngine(e.serve).ServeHTTP(discardWriter{make(http.Header)}, req)
+	e.gateway.newEngine(e.handlerFor).ServeHTTP(discardWriter{make(http.Header)}, req)
 	return e.result
 }
 
@@ -118,18 +118,18 @@ type explainer struct {
 	result   Explanation
 }
 
-// serve returns the handler of a route. In place of [Gateway.serve], it runs all stages, also after one that fails, and the row's handler
-// up to its call of a service.
-func (e *explainer) serve(rt *boundRoute) gin.HandlerFunc {
+// handlerFor returns the handler of a route. Unlike that of [Gateway.handlerFor], it runs all stages, also after one that fails, and the
+// row's handler up to its call of a service.
+func (e *explainer) handlerFor(rt *boundRoute) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		ctx := &requestContext{Context: c.Request.Context()}
-		r := &Request{gateway: e.gateway, route: rt, gin: c, ctx: ctx, root: ctx, start: e.gateway.options.Clock()}
-		// While the caller is unknown, its plan and scopes count as sufficient.
+		r := &Request{gateway: e.gateway, route: rt, gin: c, ctx: ctx, base: ctx, start: e.gateway.options.Clock()}
+		// While the principal is not known, its plan and scopes count as sufficient.
 		r.principal = &authn.Principal{AIPlan: true, Scopes: authn.NewScopes(authn.AllScopes()...)}
 		for _, s := range rt.stages {
 			if err := s.check(e.gateway, r); err != nil {
 				e.addError(s.name, err)
-			} else if detail, known := e.passed(s.name, r); detail != "" {
+			} else if detail, known := e.describePassed(s.name, r); detail != "" {
 				e.add(s.name, detail, known)
 			}
 		}
@@ -150,12 +150,13 @@ func explainedRoute(row *Route) *ExplainedRoute {
 	}
 }
 
-// passed describes a stage that passed, and reports whether its result is known. The description is "" for a stage that is not reported.
-func (e *explainer) passed(stage string, r *Request) (detail string, known bool) {
+// describePassed describes a stage that passed, and reports whether its result is known. The description is "" for a stage that is not
+// reported.
+func (e *explainer) describePassed(stage string, r *Request) (detail string, known bool) {
 	switch stage {
 	case stageCapacity:
 		inFlight, _, _ := e.gateway.options.LoadLimit.Stats()
-		return fmt.Sprintf("%d requests are in flight", inFlight-1), true // without this one, which the stage has just admitted
+		return fmt.Sprintf("%d requests are in flight", inFlight-1), true // without this one
 	case stageToken:
 		return fmt.Sprintf("token %s of team %s", r.principal.TokenID, r.principal.TeamID), true
 	case stageLimits:
@@ -180,18 +181,18 @@ func (e *explainer) passed(stage string, r *Request) (detail string, known bool)
 	return "", true
 }
 
-// handle runs the handler, whose clients return an unknownResultError instead of calling a service.
+// handle runs the handler, whose clients return a notCalledError instead of calling a service.
 func (e *explainer) handle(r *Request) {
 	const request, decoded = "request", "path and query are valid"
 	reply, err := r.route.Handle(r)
-	unknown, isUnknown := errors.AsType[*unknownResultError](err)
+	call, isCall := errors.AsType[*notCalledError](err)
 	switch {
-	case errors.Is(err, errUnknownBody):
+	case errors.Is(err, errUnknownBody): // the method of a write is named as the operation
 		e.add(request, decoded+"; the body is not known", false)
-		e.service(r.route.Service, strings.TrimPrefix(r.route.ID, "v1"), "") // a write is named after its method
-	case isUnknown:
+		e.addCall(r.route.Service, strings.TrimPrefix(r.route.ID, "v1"), "")
+	case isCall:
 		e.add(request, decoded, true)
-		e.service(r.route.Service, path.Base(unknown.detail), unknown.detail)
+		e.addCall(r.route.Service, path.Base(call.method), call.method)
 	case err != nil:
 		e.addError(request, err)
 	default:
@@ -207,19 +208,20 @@ func (e *explainer) handle(r *Request) {
 	}
 }
 
-// service adds the check of the method of a service that the request would reach, with the call in words if it is known.
-func (e *explainer) service(name, method, call string) {
+// addCall adds the check of the call of a service that the request would make; fullMethod is "" if that is not known.
+func (e *explainer) addCall(service, method, fullMethod string) {
+	const check = "service"
 	if e.question.ServiceErr != nil {
-		if err := e.question.ServiceErr(name, method); err != nil {
-			e.addError("service", err)
+		if err := e.question.ServiceErr(service, method); err != nil {
+			e.addError(check, err)
 			return
 		}
 	}
-	detail := name + " would be called"
-	if call != "" {
-		detail += ": " + call
+	detail := service + " would be called"
+	if fullMethod != "" {
+		detail += ": " + fullMethod
 	}
-	e.add("service", detail, false)
+	e.add(check, detail, false)
 }
 
 // add adds a check that passed or whose result is not known.

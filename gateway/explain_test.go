@@ -22,7 +22,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// explain explains a request with one of the harness's tokens, "" for an unknown caller.
+// explain explains a request with one of the harness's tokens, "" for a caller that is not known.
 func (h *harness) explain(token, method, path string) Explanation {
 	q := ExplainRequest{Method: method, Path: path}
 	if principals, ok := h.gateway.options.Authenticator.(tokens); ok {
@@ -199,8 +199,8 @@ func TestExplanationOfLimits(t *testing.T) {
 	})
 }
 
-// If the caller is unknown, checks that depend on it are unknown and taken as passed.
-func TestExplanationForUnknownCaller(t *testing.T) {
+// If the caller is not known, the results of checks that depend on it are unknown, and count as passed.
+func TestExplanationWithoutCaller(t *testing.T) {
 	e := start(t).gateway.Explain(ExplainRequest{Path: "/v1/servers"})
 	var unknown []string
 	for _, c := range e.Checks {

@@ -71,19 +71,19 @@ type Options struct {
 	TLS             bool                     // responses have Strict-Transport-Security
 	PublicURL       string                   // base URL in documentation pages (baseurl.Check); "" for that of the request
 	SecurityContact string                   // URI in security.txt (RFC 9116); "" for no security.txt
-	TokenPrefix     string                   // prefix of live tokens; an X-Request-Id that contains it is replaced, and no parameter named
+	TokenPrefix     string                   // prefix of live tokens; no X-Request-Id or Ignored-Parameters of a response has it
 	LogFailuresOnly bool                     // log 5xx and denials by shadow limits only
 	LogSkipFraction float64                  // fraction of the successes, 0 to 1, that are not logged
 
-	LoadLimit *LoadLimit       // nil for no limit
-	Decisions DecisionObserver // nil for none
-	Tracer    Tracer           // nil for none
-	Clock     func() time.Time // nil for time.Now
-	DataClock func() time.Time // of the internal services, if theirs runs at another speed, as in opsdev; nil for Clock
-	Random    func() float64   // in [0, 1), for LogSkipFraction; nil for rand.Float64
-	Logger    *slog.Logger     // its handler must not retain records; nil for none
-	Lines     LineLimits       // for lines of the Logger
-	Metrics   *Metrics         // nil for metrics that are not registered
+	LoadLimit    *LoadLimit       // nil for no limit
+	Decisions    DecisionObserver // nil for none
+	Tracer       Tracer           // nil for none
+	Clock        func() time.Time // nil for time.Now
+	ServiceClock func() time.Time // of the internal services, for the default of since; differs in opsdev only; nil for Clock
+	Random       func() float64   // in [0, 1), for LogSkipFraction; nil for rand.Float64
+	Logger       *slog.Logger     // its handler must not retain records; nil for none
+	Lines        LineLimits       // for lines of the Logger
+	Metrics      *Metrics         // nil for metrics that are not registered
 }
 
 // A Gateway serves the public API. It is immutable: a new configuration needs a new Gateway. It runs no goroutines and needs no Close.
@@ -128,7 +128,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	g.requests.New = func() any { return &Request{gateway: g} }
 	g.gzipWriters.New = func() any { return gzip.NewWriter(nil) }
-	g.engine = g.newEngine(g.serve)
+	g.engine = g.newEngine(g.handlerFor)
 	return g, nil
 }
 
@@ -140,8 +140,8 @@ func (o Options) withDefaults() Options {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	if o.DataClock == nil {
-		o.DataClock = o.Clock
+	if o.ServiceClock == nil {
+		o.ServiceClock = o.Clock
 	}
 	if o.Random == nil {
 		o.Random = rand.Float64

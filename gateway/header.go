@@ -12,13 +12,13 @@ func (g *Gateway) checkHeader(r *Request) error {
 
 // headerSize returns the size in bytes that the request line and the header have over HTTP/1.1.
 func headerSize(req *http.Request) int64 {
-	const blanks, separator, end = "  ", ": ", "\r\n"
-	n := len(req.Method) + len(req.RequestURI) + len(req.Proto) + len(blanks+end)
-	n += len("Host"+separator+end) + len(req.Host) // net/http removes Host from the header
+	const spaces, separator, lineEnd = "  ", ": ", "\r\n"
+	n := len(req.Method) + len(req.RequestURI) + len(req.Proto) + len(spaces+lineEnd)
+	n += len("Host"+separator+lineEnd) + len(req.Host) // net/http removes Host from the header
 	for name, values := range req.Header {
 		for _, v := range values {
-			n += len(name) + len(v) + len(separator+end)
+			n += len(name) + len(v) + len(separator+lineEnd)
 		}
 	}
-	return int64(n + len(end))
+	return int64(n + len(lineEnd))
 }

@@ -74,7 +74,7 @@ func decodeCreateIncident(r *Request) (*incidentv1.CreateIncidentRequest, error)
 		StatusPageId:   b.OptionalID("statusPageId"),
 		ComponentIds:   b.IDs("componentIds", maxComponents),
 	}
-	return req, b.Err()
+	return req, b.Finish()
 }
 
 func (a *api) getIncident(r *Request) (Reply, error) {
@@ -121,7 +121,7 @@ func decodeIncidentUpdate(r *Request, incidentID string) (*incidentv1.AddInciden
 		Message:           b.Text("message", maxMessage),
 		NotifySubscribers: b.Bool("notifySubscribers", true),
 	}
-	return req, b.Err()
+	return req, b.Finish()
 }
 
 // actor returns the caller of a write, for the audit log.

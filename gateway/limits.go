@@ -23,7 +23,7 @@ type limitSet struct {
 type limitEntry struct {
 	ratelimit.Limit
 	cause         Cause
-	itemPrefix    string // start of its item in the RateLimit header: "name";r=
+	itemPrefix    string // of its item in the RateLimit header: "name";r=
 	deniedText    string // error text of a 429
 	nearThreshold int    // a request that leaves fewer is near the limit
 	counters      *limitCounters
@@ -40,17 +40,15 @@ func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 	sets := make([]limitSet, len(policies.All()))
 	for _, a := range policies.All() {
 		limits := make([]limitEntry, len(a.Policy.Limits()))
-		first := true
 		for i, l := range a.Policy.Limits() {
 			key := series{a.Class, l.Name, l.Shadow}
 			if counters[key] == nil {
 				counters[key] = m.limitCounters(a.Class, l.Name, l.Shadow)
 			}
 			limits[i] = limitEntry{
-				Limit: l, cause: limitCause(l.Name), itemPrefix: listItem(l.Name, first) + ";r=", deniedText: deniedText(l),
+				Limit: l, cause: limitCause(l.Name), itemPrefix: quotedName(l.Name) + ";r=", deniedText: deniedText(l),
 				nearThreshold: (l.Requests + nearDivisor - 1) / nearDivisor, counters: counters[key],
 			}
-			first = first && l.Shadow // shadow limits are not in the header
 		}
 		sets[a.Index()] = limitSet{assignment: a, header: []string{policyHeader(a.Policy)}, limits: limits}
 	}
@@ -78,12 +76,16 @@ func (s *limitSet) count(d *ratelimit.Decision) {
 	}
 }
 
-// appendRemaining appends the RateLimit header: for each limit the remaining requests, and the seconds until that number grows.
+// appendRemaining appends the RateLimit header to an empty buffer: for each limit the remaining requests, and the seconds until that number
+// grows.
 func (s *limitSet) appendRemaining(b []byte, d *ratelimit.Decision) []byte {
 	for i := range s.limits {
 		l := &s.limits[i]
 		if l.Shadow {
 			continue
+		}
+		if len(b) > 0 {
+			b = append(b, ", "...)
 		}
 		b = append(b, l.itemPrefix...)
 		b = strconv.AppendInt(b, int64(d.Budgets[i].Remaining), 10)
@@ -130,7 +132,10 @@ func policyHeader(p *ratelimit.Policy) string {
 		if limit.Shadow {
 			continue
 		}
-		b.WriteString(listItem(limit.Name, b.Len() == 0))
+		if b.Len() > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(quotedName(limit.Name))
 		b.WriteString(";q=")
 		b.WriteString(strconv.Itoa(limit.Requests))
 		b.WriteString(";w=")
@@ -139,14 +144,9 @@ func policyHeader(p *ratelimit.Policy) string {
 	return b.String()
 }
 
-// listItem returns the quoted name of a limit, which begins an item of a list in a structured field (RFC 9651), after a comma unless the
-// item is the first.
-func listItem(name string, first bool) string {
-	name = strings.ReplaceAll(strings.ReplaceAll(name, `\`, `\\`), `"`, `\"`)
-	if first {
-		return `"` + name + `"`
-	}
-	return `, "` + name + `"`
+// quotedName returns the name of a limit as a string of a structured field (RFC 9651).
+func quotedName(name string) string {
+	return `"` + strings.ReplaceAll(strings.ReplaceAll(name, `\`, `\\`), `"`, `\"`) + `"`
 }
 
 // wholeSeconds returns d in seconds, rounded up, so that a client that waits for the result waits at least d.

@@ -51,7 +51,7 @@ func newLoadLimit(limit int, unwrittenBytes int64) *LoadLimit {
 	return l
 }
 
-// unlimitedLoadLimit returns a LoadLimit that admits every request.
+// unlimitedLoadLimit returns a LoadLimit that sheds no request.
 func unlimitedLoadLimit() *LoadLimit { return newLoadLimit(math.MaxInt, math.MaxInt64) }
 
 // SetLimit changes the limit of requests in flight. It does not affect requests that are already in flight.
@@ -87,12 +87,12 @@ func (l *LoadLimit) tryAcquire() bool {
 
 func (l *LoadLimit) release() { l.inFlight.Add(-1) }
 
-// admit takes an in-flight slot for the request.
-func (g *Gateway) admit(r *Request) error {
+// takeSlot takes an in-flight slot for the request.
+func (g *Gateway) takeSlot(r *Request) error {
 	if !g.options.LoadLimit.tryAcquire() {
 		return g.overloaded
 	}
-	r.admitted, r.holdsSlot = true, true
+	r.gotSlot, r.holdsSlot = true, true
 	return nil
 }
 

@@ -40,7 +40,7 @@ func (a *api) listMonitorChecks(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	q := r.Query()
-	since := q.Time("since", r.gateway.options.DataClock().Add(-defaultCheckWindow))
+	since := q.Time("since", r.gateway.options.ServiceClock().Add(-defaultCheckWindow))
 	if err := q.Err(); err != nil {
 		return Reply{}, err
 	}

@@ -79,8 +79,8 @@ func (g *Gateway) observe(r *Request, info responseInfo) {
 	elapsed := g.options.Clock().Sub(r.start)
 	series := r.route.metrics.series(info.outcome)
 	series.counter.Inc()
-	r.observeDuration(max(0, elapsed-r.root.bodyTime))
-	g.options.Metrics.observeTimings(&r.root.timings)
+	r.observeDuration(max(0, elapsed-r.base.bodyTime))
+	g.options.Metrics.observeTimings(&r.base.timings)
 	r.endTrace(info)
 
 	level := slog.LevelInfo
@@ -100,7 +100,7 @@ func (g *Gateway) observe(r *Request, info responseInfo) {
 // shouldLog reports whether a request is logged.
 func (g *Gateway) shouldLog(r *Request, info responseInfo) bool {
 	switch {
-	case !r.admitted: // a line for each would make an overload worse, and all of them are the same
+	case !r.gotSlot: // a line for each would make an overload worse, and all of them are the same
 		return false
 	case info.status >= http.StatusInternalServerError, r.shadowDeniedBy() != "":
 		return true
@@ -148,12 +148,12 @@ func (r *Request) appendLine(attrs []slog.Attr, info responseInfo, elapsed time.
 func (r *Request) appendWaits(attrs []slog.Attr) []slog.Attr {
 	keys := [timings.NumParts]string{timings.Identity: "identity_us", timings.Limiter: "limiter_us", timings.Service: "service_us"}
 	for part, key := range keys {
-		if took := r.root.timings.Waited(timings.Part(part)); took > 0 {
+		if took := r.base.timings.Waited(timings.Part(part)); took > 0 {
 			attrs = append(attrs, slog.Int64(key, took.Microseconds()))
 		}
 	}
-	if r.root.timings.Retries > 0 {
-		attrs = append(attrs, slog.Int("retries", r.root.timings.Retries))
+	if r.base.timings.Retries > 0 {
+		attrs = append(attrs, slog.Int("retries", r.base.timings.Retries))
 	}
 	return attrs
 }

@@ -22,19 +22,19 @@ const (
 )
 
 // addPages registers the OpenAPI document, the documentation, llms.txt, the well-known URIs, and the redirects to the documentation
-// (docs/integrate/contract.md, "Order of checks"); serve returns the handler of each. They need no token. The redirect of / is temporary,
-// so that / can become a page later.
-func (g *Gateway) addPages(e *gin.Engine, serve func(*boundRoute) gin.HandlerFunc) {
+// (docs/integrate/contract.md, "Order of checks"); handlerFor returns the handler of each. They need no token. The redirect of / is
+// temporary, so that / can become a page later.
+func (g *Gateway) addPages(e *gin.Engine, handlerFor func(*boundRoute) gin.HandlerFunc) {
 	for path, handle := range map[string]Handler{
 		"/openapi.json": showPage, "/openapi.yaml": showPage, "/llms.txt": showPage, "/llms-full.txt": showPage, docsPath + "*asset": showPage,
 		apidocs.CatalogPath: showPage, wellKnownPath + "/security.txt": showSecurityContact,
 		"/docs": redirectToDocs(http.StatusPermanentRedirect), "/": redirectToDocs(http.StatusTemporaryRedirect),
 	} {
 		row := Route{ID: "documentation", Method: http.MethodGet, Path: path, Scope: anyToken, Handle: handle}
-		handler := serve(g.bind(row, publicStages))
+		handler := handlerFor(g.bind(row, publicStages))
 		e.GET(path, handler)
 		e.HEAD(path, handler)
-		e.OPTIONS(path, serve(g.bind(optionsRow(path, http.MethodGet, http.MethodHead), publicStages)))
+		e.OPTIONS(path, handlerFor(g.bind(optionsRow(path, http.MethodGet, http.MethodHead), publicStages)))
 	}
 }
 
@@ -51,8 +51,8 @@ func showPage(r *Request) (Reply, error) {
 	return Reply{page: &page}, nil
 }
 
-// contactExpiry is the time for which security.txt is valid. RFC 9116 recommends less than a year. The contact is that of the current
-// configuration, so the time begins anew each day.
+// contactExpiry is the time for which security.txt is valid. RFC 9116 recommends less than a year. It is counted from today,
+// because the contact is that of the current configuration.
 const contactExpiry = 90 * 24 * time.Hour
 
 // showSecurityContact returns the contact for reports of vulnerabilities (RFC 9116), or a 404 if there is none.
@@ -69,9 +69,9 @@ const (
 	// maxHostPageBytes is the size of all kept pages at which older ones must be evicted before a new page is kept: clients can send any
 	// number of Hosts.
 	maxHostPageBytes = 8 << 20
-	// minUnused is the time without a request after which a page may be evicted. So clients that invent Hosts cause at most maxHostPageBytes
-	// to be compressed per minUnused; compression takes several times as long as the rest of a request.
-	minUnused = time.Second
+	// minIdle is the time without a request after which a page may be evicted. Without room, a new page is not compressed, which takes several
+	// times as long as the rest of a request. So clients that invent Hosts cause at most maxHostPageBytes to be compressed per minIdle.
+	minIdle = time.Second
 )
 
 // documentation inserts the base URL of the API into pages and keeps the results, compressed (docs/develop/api-docs.md, "The base URL").
@@ -110,7 +110,7 @@ func (d *documentation) forRequest(r *Request, page *apidocs.Page) (shown *apido
 		base = cmp.Or(baseurl.OfHost(req.Host, req.TLS != nil), baseurl.Placeholder)
 	}
 	key := pageKey{base, req.URL.Path}
-	shown, keep := d.find(key, r.start)
+	shown, keep := d.findOrMakeRoom(key, r.start)
 	if shown != nil {
 		return shown, perHost
 	}
@@ -123,8 +123,8 @@ func (d *documentation) forRequest(r *Request, page *apidocs.Page) (shown *apido
 	return &made, perHost
 }
 
-// find returns the kept page. If there is none, it reports whether there is room for it, and evicts pages to make room.
-func (d *documentation) find(key pageKey, now time.Time) (page *apidocs.Page, room bool) {
+// findOrMakeRoom returns the kept page. If there is none, it evicts pages to make room for it, and reports whether there is room.
+func (d *documentation) findOrMakeRoom(key pageKey, now time.Time) (page *apidocs.Page, room bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if found := d.kept[key]; found != nil {
@@ -136,7 +136,7 @@ func (d *documentation) find(key pageKey, now time.Time) (page *apidocs.Page, ro
 	for d.size >= maxHostPageBytes {
 		oldest := d.byUse.Back()
 		p := pageOf(oldest)
-		if now.Sub(p.used) < minUnused {
+		if now.Sub(p.used) < minIdle {
 			return nil, false
 		}
 		d.byUse.Remove(oldest)

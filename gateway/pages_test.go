@@ -207,7 +207,7 @@ func TestPagesHaveThePublicURLForEachHost(t *testing.T) {
 }
 
 // Hosts are under the control of clients. Pages for any number of them occupy limited memory, and then cost no compression until a page
-// has not been used for minUnused.
+// has not been used for minIdle.
 func TestPagesOfManyHostsOccupyLimitedMemory(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	h := start(t, func(o *Options) { o.Clock = func() time.Time { return now } })
@@ -241,15 +241,15 @@ func TestPagesOfManyHostsOccupyLimitedMemory(t *testing.T) {
 	if !isCompressed("invented-0") || isCompressed("real") {
 		t.Error("in the second of the flood, the first Host has no kept page, or another one has")
 	}
-	now = now.Add(minUnused)
+	now = now.Add(minIdle)
 	if !isCompressed("real") {
 		t.Error("after the flood, the page of another Host is not compressed")
 	}
-	now = now.Add(minUnused / 2)
+	now = now.Add(minIdle / 2)
 	if !isCompressed("real") {
 		t.Error("the page is not kept")
 	}
-	now = now.Add(minUnused / 2)
+	now = now.Add(minIdle / 2)
 	flood("again-")
 	pages, _ := kept()
 	if !isCompressed("real") || isCompressed("invented-0") {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -39,19 +40,19 @@ const (
 // the API are authenticated before the route is checked, so that unauthenticated clients cannot enumerate routes.
 var (
 	publicStages = []stage{
-		{stageCapacity, (*Gateway).admit, false},
+		{stageCapacity, (*Gateway).takeSlot, false},
 		{stageHeader, (*Gateway).checkHeader, false},
 		{stageRoute, (*Gateway).checkRoute, false},
 	}
 	authenticatedStages = []stage{
-		{stageCapacity, (*Gateway).admit, false},
+		{stageCapacity, (*Gateway).takeSlot, false},
 		{stageHeader, (*Gateway).checkHeader, false},
 		{stageToken, (*Gateway).authenticate, true},
 		{stageLimits, (*Gateway).checkLimits, true},
 		{stageRoute, (*Gateway).checkRoute, false},
 	}
 	apiStages = []stage{
-		{stageCapacity, (*Gateway).admit, false},
+		{stageCapacity, (*Gateway).takeSlot, false},
 		{stageHeader, (*Gateway).checkHeader, false},
 		{stageToken, (*Gateway).authenticate, true},
 		{stageLimits, (*Gateway).checkLimits, true},
@@ -82,14 +83,14 @@ func (g *Gateway) bind(row Route, stages []stage) *boundRoute {
 	return rt
 }
 
-// serve returns the handler of a route. It runs the stages and the row's handler, and writes the response.
-func (g *Gateway) serve(rt *boundRoute) gin.HandlerFunc {
+// handlerFor returns the handler of a route, which runs the stages and the row's handler, and writes the response.
+func (g *Gateway) handlerFor(rt *boundRoute) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		r := g.getRequest(c, rt)
 		defer g.putRequest(r)
 		// time.Now and not the injected clock, because gRPC compares the deadline with the real time.
 		ctx := &requestContext{Context: g.beginTrace(c.Request.Context(), r), deadline: time.Now().Add(rt.Timeout)}
-		r.ctx, r.root = ctx, ctx
+		r.ctx, r.base = ctx, ctx
 		defer r.markIdle()
 		defer g.releaseSlot(r)
 
@@ -211,11 +212,10 @@ func limiterUnavailable(err error) *Problem {
 	return unavailable(retryAfter, fmt.Errorf("deciding limits: %w", err)).withCause(causeLimiterUnavailable)
 }
 
-// checkRoute rejects requests that match no row. It also rejects paths with dot segments, empty segments or unnecessary escapes, for
-// example an encoded slash, which a path parameter would accept (docs/integrate/contract.md, "Requests").
+// checkRoute rejects requests that match no row, and those whose path is not normalized (docs/integrate/contract.md, "Requests").
 func (g *Gateway) checkRoute(r *Request) error {
 	u := r.http().URL
-	if u.RawPath != "" || strings.Contains(u.Path, "//") || strings.Contains(strings.TrimPrefix(u.Path, wellKnownPath), "/.") {
+	if !isNormalized(u) {
 		return noRoute(u.Path)
 	}
 	if r.route.Handle != nil {
@@ -226,6 +226,16 @@ func (g *Gateway) checkRoute(r *Request) error {
 		return methodNotAllowed(allowValue(strings.Split(allowed, ", ")))
 	}
 	return noRoute(u.Path)
+}
+
+// isNormalized reports whether the path has no empty segment, no dot segment and no unnecessary escape, such as an encoded slash. Path
+// parameters would accept them.
+func isNormalized(u *url.URL) bool {
+	if u.RawPath != "" { // the client did not escape the path as net/url does
+		return false
+	}
+	path := strings.TrimPrefix(u.Path, wellKnownPath) // the only segment that begins with a dot
+	return !strings.Contains(path, "//") && !strings.Contains(path, "/.")
 }
 
 func (g *Gateway) checkPlan(r *Request) error {

@@ -57,7 +57,7 @@ func (p *Problem) encode(w *jsonw.Writer) {
 	if p.Details != nil {
 		w.Object("details")
 		for _, name := range slices.Sorted(maps.Keys(p.Details)) {
-			w.Field(name, p.Details[name])
+			w.StringEscapedName(name, p.Details[name])
 		}
 		w.EndObject()
 	}
@@ -72,8 +72,8 @@ var (
 	errAtCapacity    = errors.New("the limit of requests in flight is reached")
 )
 
-// unauthorized is the response to a missing token, or to an invalid one if sent is true. The text does not distinguish malformed, unknown
-// and revoked tokens.
+// unauthorized is the response to a missing token, or to an invalid one if sent is true. The text is the same for tokens that
+// are malformed, do not exist or are revoked.
 func unauthorized(sent bool, err error) *Problem {
 	text, challenge := "no API token was sent; send it in the header: Authorization: Bearer <token>", "Bearer"
 	if sent {
@@ -110,7 +110,7 @@ func notFound(err error) *Problem {
 	return &Problem{Status: http.StatusNotFound, Code: "not_found", Text: "no such resource", err: err}
 }
 
-// noRoute is the response to an unknown path. Its text differs from that of a missing resource.
+// noRoute is the response to a path without a route. Its text differs from that of a missing resource.
 func noRoute(path string) *Problem {
 	p := notFound(errNoRoute).withCause(causeRoute)
 	p.Text = "no such path"

@@ -22,11 +22,11 @@ type Request struct {
 	gin           *gin.Context
 	ctx           context.Context
 	trace         Trace           // nil if the request is not traced
-	root          *requestContext // ctx without spans
+	base          *requestContext // ctx, or its parent while a stage has a span
 	id            string
 	start         time.Time
-	admitted      bool       // by the in-flight limit
-	holdsSlot     bool       // an in-flight slot, to be released
+	gotSlot       bool       // it got an in-flight slot; otherwise it was shed
+	holdsSlot     bool       // the slot is not released yet
 	connection    Connection // set by authenticate; nil if the server does not track connections
 	principal     *authn.Principal
 	revoked       *authn.RevokedError // set if the token is revoked
@@ -37,7 +37,7 @@ type Request struct {
 	body          *decode.Body  // nil until a route reads one
 	out           jsonw.Writer  // body of the response
 	compressed    bytes.Buffer  // the body with gzip
-	numValues     int           // used elements of root.headerValues
+	numValues     int           // used elements of base.headerValues
 	line          [12]slog.Attr // buffer for the log line
 }
 
@@ -50,7 +50,7 @@ func (r *Request) Context() context.Context { return r.ctx }
 // Team returns the id of the token's team.
 func (r *Request) Team() string { return r.principal.TeamID }
 
-// caller returns the ids of the token and its team for logs and traces, also if the token is revoked. They are "" if unknown.
+// caller returns the ids of the token and its team for logs and traces, also if the token is revoked. They are "" if not known.
 func (r *Request) caller() (teamID, tokenID string) {
 	switch {
 	case r.principal != nil:

@@ -75,7 +75,7 @@ func (r *Request) commonHeaders(h http.Header) {
 		h["Deprecation"], h["Sunset"] = r.route.deprecated, r.route.sunset
 	}
 	if len(r.http().TransferEncoding) > 0 {
-		// RFC 9112, section 6.1 requires this for a request that also has a Content-Length, which net/http removes.
+		// Required if the request also had a Content-Length (RFC 9112, section 6.1), which net/http has removed.
 		h["Connection"] = connectionClose
 	}
 }
@@ -83,8 +83,8 @@ func (r *Request) commonHeaders(h http.Header) {
 // setHeader sets a header to a value of this request. The name must be in canonical form.
 func (r *Request) setHeader(h http.Header, name, value string) {
 	i := r.numValues
-	r.root.headerValues[i] = value
-	h[name] = r.root.headerValues[i : i+1 : i+1]
+	r.base.headerValues[i] = value
+	h[name] = r.base.headerValues[i : i+1 : i+1]
 	r.numValues++
 }
 
@@ -126,7 +126,7 @@ func (r *Request) pageResponse(h http.Header, page *apidocs.Page) responseInfo {
 	page, perHost := r.gateway.documentation.forRequest(r, page)
 	h["Access-Control-Allow-Origin"] = anyOrigin
 	r.setHeader(h, "Content-Type", page.ContentType)
-	if !perHost { // a shared cache may ignore the Host, for example where a proxy sets it
+	if !perHost { // other pages stay private: a shared cache may ignore the Host, for example where a proxy sets it
 		h["Cache-Control"] = cachePublic
 	}
 	if page.CSP != "" {
@@ -135,10 +135,10 @@ func (r *Request) pageResponse(h http.Header, page *apidocs.Page) responseInfo {
 	if page.Link != "" {
 		r.setHeader(h, "Link", page.Link)
 	}
-	// A page that is not kept has no Gzip, and is not compressed for each request.
-	info := r.contentResponse(h, page.Body, page.Gzip, page.Gzip != nil)
+	kept := page.Gzip != nil // other pages are not compressed, because that would be done for each request
+	info := r.contentResponse(h, page.Body, page.Gzip, kept)
 	info.unpooledBytes = len(info.body)
-	if page.Gzip != nil { // all responses share the kept body, so each one costs only its copy in the socket
+	if kept { // all responses share the body, so each one costs only its copy in the socket
 		info.unpooledBytes = min(info.unpooledBytes, socketCost)
 	}
 	return info

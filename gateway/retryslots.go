@@ -43,8 +43,8 @@ type slotSet struct {
 }
 
 // tokenSlots counts the clients of one token by the second in which their wait ends: taken[i] is the count of the second first+i, where
-// first is the second in which the limit admits the token again. There is one second more than the spread needs, because a wait is rounded
-// up to whole seconds and so may end a second after first.
+// first is the second in which the limit admits the token again. The shortest wait ends in first or, because it is rounded up to whole
+// seconds, in first+1; the spread adds up to maxSpread seconds.
 type tokenSlots struct {
 	hash  uint64
 	first int64
@@ -72,7 +72,7 @@ func (s *RetrySlots) take(now time.Time, tokenID string, l ratelimit.Limit, retr
 	defer set.mu.Unlock()
 	t := set.token(hash)
 	t.advance(now.Add(retryAfter).Unix())
-	delay := t.take(now.Add(wait).Unix(), rate)
+	delay := t.reserve(now.Add(wait).Unix(), rate)
 	return wait + time.Duration(delay)*time.Second
 }
 
@@ -108,19 +108,20 @@ func (t *tokenSlots) advance(first int64) {
 	t.first, t.taken = first, taken
 }
 
-// take reserves the first free slot from the given second to maxSpread seconds later, or a slot in the last second if none is free. It
+// reserve takes the first free slot from the given second to maxSpread seconds later, or a slot in the last second if none is free. It
 // returns the number of seconds after the given one. The rate is in slots per second. The first second has at least one slot, so a
 // client that is denied alone gets the shortest wait.
-func (t *tokenSlots) take(second int64, rate float64) (delay int) {
+func (t *tokenSlots) reserve(second int64, rate float64) (delay int) {
 	start := int(second - t.first)
-	slots := t.taken[start : start+maxSpread+1]
+	taken := t.taken[start : start+maxSpread+1]
 	var clients uint32 // that return up to this second
-	for delay = range slots {
-		clients += slots[delay]
-		if float64(clients) < math.Ceil(rate*float64(delay+1)) {
+	for delay = range taken {
+		clients += taken[delay]
+		slots := math.Ceil(rate * float64(delay+1)) // up to this second: free ones of earlier seconds can still be used
+		if float64(clients) < slots {
 			break
 		}
 	}
-	slots[delay]++
+	taken[delay]++
 	return delay
 }

@@ -29,7 +29,7 @@ func TestDeprecatedOperationHasDeprecationAndSunset(t *testing.T) {
 		Deprecated: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC), Sunset: time.Date(2028, 1, 1, 1, 0, 0, 0, time.FixedZone("", 3600)),
 	}
 	testkit.Must(t, checkRoutes([]Route{row}))
-	h.gateway.engine.GET(row.Path, h.gateway.serve(h.gateway.bind(row, apiStages)))
+	h.gateway.engine.GET(row.Path, h.gateway.handlerFor(h.gateway.bind(row, apiStages)))
 	old := "/v1/old/" + someID
 	tag := h.get(t, old).Header.Get("Etag")
 	for name, c := range map[string]struct {

@@ -19,7 +19,7 @@ const (
 	responseCost = 16 << 10
 	// socketCost is the most that is accounted for a body that responses share: only its copy in the socket takes memory.
 	socketCost = 128 << 10
-	// maxUnusedBytes is the size of the buffers, beyond twice that of the body, from which trim drops them.
+	// maxUnusedBytes is how much larger than twice the body the buffers of a request may be before trim drops them.
 	maxUnusedBytes = 256 << 10
 
 	// anonymousWriteTimeout is the time to write a response to an anonymous request whose body has at most maxSmallBytes. If the client
@@ -27,8 +27,8 @@ const (
 	anonymousWriteTimeout = 5 * time.Second
 	maxSmallBytes         = 64 << 10
 
-	// maxGathered is the size of a body up to which a response without TLS is copied to send it with one write.
-	maxGathered = 32 << 10
+	// maxBuffered is the size of a body up to which a response without TLS is buffered, to be sent with one write.
+	maxBuffered = 32 << 10
 )
 
 // send writes the response that respond has made, and accounts its memory until it is written. It does not account an HTTP/1.1 response
@@ -49,12 +49,12 @@ func (r *Request) send(info responseInfo) {
 	// Hundreds of small headers take more memory than all else that a stream holds. net/http does not read them any more.
 	req.Header = nil
 	r.trim(&info)
-	r.pending = pendingResponse{bytes: r.cost(info), writer: r}
+	r.pending = pendingResponse{bytes: r.cost(info), write: r}
 	if r.principal == nil && len(info.body) <= maxSmallBytes {
 		r.pending.deadline = began.Add(anonymousWriteTimeout)
 	}
 	unwritten := r.gateway.options.LoadLimit.unwritten
-	unwritten.begin(&r.pending, client{authn.SiteOf(from), r.tokenID()})
+	unwritten.begin(&r.pending, origin{authn.SiteOf(from), r.tokenID()})
 	err := r.writeAll(info.body)
 	cause := unwritten.end(&r.pending)
 	if err == nil {
@@ -62,7 +62,7 @@ func (r *Request) send(info responseInfo) {
 	}
 	// After an error, an HTTP/2 connection may still read the body: its buffer must not be reused.
 	r.out, r.compressed = jsonw.Writer{}, bytes.Buffer{}
-	if cause == "" && errors.Is(err, os.ErrDeadlineExceeded) { // without a cause it was not abort, but the server's write timeout
+	if cause == "" && errors.Is(err, os.ErrDeadlineExceeded) { // the server's write timeout ended the write, not abort
 		cause = cutDeadline
 		unwritten.count(cause)
 	}
@@ -79,8 +79,8 @@ func (r *Request) writer() http.ResponseWriter {
 	return r.gin.Writer
 }
 
-// writeAll writes the header and the body to the connection: net/http would write the end after the handler has returned, when it cannot
-// be cut off and its end is not known.
+// writeAll writes the header and the body to the connection. It flushes, because what net/http writes after the handler has returned can
+// neither be cut off nor accounted.
 func (r *Request) writeAll(body []byte) error {
 	write := func() error {
 		if err := r.writeBody(body); err != nil {
@@ -88,15 +88,15 @@ func (r *Request) writeAll(body []byte) error {
 		}
 		return http.NewResponseController(r.writer()).Flush()
 	}
-	if c := r.gatherer(body); c != nil {
+	if c := r.bufferingConnection(body); c != nil {
 		return c.WriteAtOnce(write)
 	}
 	return write()
 }
 
-// gatherer returns the connection if it copies the response to send it with one write, else nil. By itself, net/http writes after 4 KiB.
-func (r *Request) gatherer(body []byte) Connection {
-	if r.http().TLS != nil || len(body) > maxGathered {
+// bufferingConnection returns the connection if it buffers the response (WriteAtOnce), else nil. By itself, net/http writes after 4 KiB.
+func (r *Request) bufferingConnection(body []byte) Connection {
+	if r.http().TLS != nil || len(body) > maxBuffered {
 		return nil
 	}
 	return ConnectionOf(r.http().Context())
@@ -127,7 +127,7 @@ func (r *Request) trim(info *responseInfo) {
 // cost returns the memory of a response until it is written.
 func (r *Request) cost(info responseInfo) int64 {
 	bytes := responseCost + len(r.http().RequestURI) + r.out.Cap() + r.compressed.Cap() + info.unpooledBytes
-	if r.gatherer(info.body) != nil {
+	if r.bufferingConnection(info.body) != nil {
 		bytes += len(info.body)
 	}
 	return int64(bytes)

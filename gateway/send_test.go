@@ -86,8 +86,8 @@ func TestUnreadResponseHoldsNoSlot(t *testing.T) {
 	}
 }
 
-// One network that reads no downloads does not cut off those of another network.
-func TestUnreadDownloadsAreSharedByNetwork(t *testing.T) {
+// One site that reads no downloads does not cut off those of another site.
+func TestUnreadDownloadsAreSharedBySite(t *testing.T) {
 	h := start(t, withUnwritten(8*10*(responseCost+socketCost)))
 	var serving sync.WaitGroup
 	begin := func(address string) *stalled {
@@ -110,7 +110,7 @@ func TestUnreadDownloadsAreSharedByNetwork(t *testing.T) {
 		}
 	}
 	if isCutOff(reader) {
-		t.Error("the download of another network is cut off")
+		t.Error("the download of another site is cut off")
 	}
 	cut := 0
 	for i, w := range flood {
@@ -232,14 +232,14 @@ func startUnreadStream(t *testing.T, conn net.Conn) <-chan string {
 	return frames
 }
 
-// gathering is a Connection that counts the responses that are sent with one write.
-type gathering struct{ responses atomic.Int32 }
+// countingConnection counts the responses that are sent with one write.
+type countingConnection struct{ responses atomic.Int32 }
 
-func (*gathering) MarkBusy()        {}
-func (*gathering) MarkIdle()        {}
-func (*gathering) CutOff(bool) bool { return false }
+func (*countingConnection) MarkBusy()        {}
+func (*countingConnection) MarkIdle()        {}
+func (*countingConnection) CutOff(bool) bool { return false }
 
-func (c *gathering) WriteAtOnce(write func() error) error {
+func (c *countingConnection) WriteAtOnce(write func() error) error {
 	c.responses.Add(1)
 	return write()
 }
@@ -249,7 +249,7 @@ func TestResponsesThatNetHTTPSplitsAreSentWithOneWrite(t *testing.T) {
 		servers, want int
 		tls           bool
 	}{{1, 0, false}, {20, 1, false}, {20, 0, true}, {200, 0, false}} {
-		h, c := start(t), new(gathering)
+		h, c := start(t), new(countingConnection)
 		h.services.answers["ListServers"] = func(context.Context, proto.Message) (proto.Message, error) { return manyServers(test.servers), nil }
 		server := httptest.NewUnstartedServer(h.gateway)
 		server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return WithConnection(ctx, c) }

@@ -65,12 +65,12 @@ func (r *Request) runStage(s *stage) error {
 		end(failure)
 	}()
 	err := s.check(r.gateway, r)
-	failure = r.serverErrorCode(err)
+	failure = r.stageFailure(err)
 	return err
 }
 
-// serverErrorCode returns the code of an error that is a 5xx, or "".
-func (r *Request) serverErrorCode(err error) string {
+// stageFailure returns the code of a stage's error if that is a 5xx, else "".
+func (r *Request) stageFailure(err error) string {
 	if err == nil {
 		return ""
 	}

@@ -8,18 +8,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The share of the limit that one network, token or anonymous client may hold is the limit divided by these.
+// The share of the limit that a site (authn.SiteOf), a token, or the anonymous requests of a site may hold is the limit divided by these.
 const (
-	networkDivisor   = 2
+	siteDivisor      = 2
 	tokenDivisor     = 4
-	anonymousDivisor = 8 // for the anonymous requests of a network, whose responses are small
+	anonymousDivisor = 8 // their responses are small
 )
 
 // Causes of a response that was cut off.
 const (
 	cutToken     = "token"
 	cutAnonymous = "anonymous"
-	cutNetwork   = "network"
+	cutSite      = "network"
 	cutTotal     = "total"
 	cutDeadline  = "deadline"
 )
@@ -28,11 +28,11 @@ const (
 // of it. Past the limit, a new response cuts off older ones:
 //
 //   - past the share of its token, the oldest of the token;
-//   - past the share of anonymous requests of its network, the oldest of those;
-//   - past the share of its network, the oldest of the token that holds the most there (anonymous requests count as one token);
-//   - past the whole limit, the same in the network that holds the most.
+//   - past the share of anonymous requests of its site, the oldest of those;
+//   - past the share of its site, the oldest of the token that holds the most there (anonymous requests count as one token);
+//   - past the whole limit, the same in the site that holds the most.
 //
-// So a client that reads loses no response while another one holds more. A new response is never refused, and is not cut off by itself.
+// So a client that reads loses no response while another one holds more. A new response is never refused, and does not cut off itself.
 type unwrittenResponses struct {
 	limit  int64
 	cutOff *prometheus.CounterVec
@@ -41,8 +41,8 @@ type unwrittenResponses struct {
 	bytes     int64  // of all responses whose handlers have not returned
 	openBytes int64  // of those that are not cut off; the bounds apply to them
 	sequence  uint64 // of the last response
-	holders   map[client]*holder
-	networks  map[netip.Prefix]*group
+	holders   map[origin]*holder
+	sites     map[netip.Prefix]*group
 	tokens    map[string]*group
 
 	// Unused holders and groups, so that a response allocates none. There are at most as many as there were responses at once.
@@ -50,21 +50,21 @@ type unwrittenResponses struct {
 	spareGroups  []*group
 }
 
-// A client is a token in a network (authn.SiteOf), or the anonymous requests of a network.
-type client struct {
-	network netip.Prefix
+// An origin is a token in a site, or the anonymous requests of a site.
+type origin struct {
+	site    netip.Prefix
 	tokenID string // "" for anonymous requests
 }
 
-// A holder has the open responses of a client.
+// A holder has the responses of an origin that are not cut off.
 type holder struct {
-	client
-	bytes          int64
-	network, token *group // token is nil for anonymous requests
-	oldest, newest *pendingResponse
+	origin
+	bytes                 int64
+	siteGroup, tokenGroup *group // tokenGroup is nil for anonymous requests
+	oldest, newest        *pendingResponse
 }
 
-// A group is the holders of a network or of a token.
+// A group is the holders of a site or of a token.
 type group struct {
 	bytes   int64
 	holders []*holder
@@ -74,26 +74,26 @@ type group struct {
 type pendingResponse struct {
 	bytes    int64
 	deadline time.Time            // after which cutOffOverdue cuts it off; zero for none; only of anonymous requests
-	writer   interface{ abort() } // makes the write return; called once at most, before end returns
+	write    interface{ abort() } // abort makes it return; it is called at most once, and end waits for it
 
 	holder       *holder
 	sequence     uint64
 	older, newer *pendingResponse
 	cause        string           // why it was cut off; "" if it was not
-	aborting     sync.WaitGroup   // of abort
-	nextCut      *pendingResponse // cut off together with this one
+	aborting     sync.WaitGroup   // from the cut until abort has returned
+	nextCut      *pendingResponse // the next to be aborted
 }
 
 func newUnwritten(limit int64) *unwrittenResponses {
 	u := &unwrittenResponses{
-		limit: limit, holders: make(map[client]*holder), networks: make(map[netip.Prefix]*group), tokens: make(map[string]*group),
+		limit: limit, holders: make(map[origin]*holder), sites: make(map[netip.Prefix]*group), tokens: make(map[string]*group),
 		cutOff: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_http_responses_cut_off_total",
 			Help: "Responses that were cut off because their clients did not read them, by the bound that was exceeded: that of a token, of the" +
-				" anonymous requests of a network, of a network, of all responses (total), or a time (deadline).",
+				" anonymous requests of a site (IPv4 /24, IPv6 /48), of a site (network), of all responses (total), or a time (deadline).",
 		}, []string{"cause"}),
 	}
-	for _, cause := range []string{cutToken, cutAnonymous, cutNetwork, cutTotal, cutDeadline} {
+	for _, cause := range []string{cutToken, cutAnonymous, cutSite, cutTotal, cutDeadline} {
 		u.cutOff.WithLabelValues(cause)
 	}
 	return u
@@ -115,7 +115,7 @@ func (u *unwrittenResponses) collectors() []prometheus.Collector {
 }
 
 // begin accounts a response until end, and cuts off others if a bound is exceeded.
-func (u *unwrittenResponses) begin(p *pendingResponse, from client) { u.abort(u.add(p, from)) }
+func (u *unwrittenResponses) begin(p *pendingResponse, from origin) { u.abort(u.add(p, from)) }
 
 // cutOffOverdue cuts off the responses whose deadline has passed.
 func (u *unwrittenResponses) cutOffOverdue(now time.Time) { u.abort(u.markOverdue(now)) }
@@ -125,7 +125,7 @@ func (u *unwrittenResponses) abort(cut *pendingResponse) {
 	for cut != nil {
 		p, next := cut, cut.nextCut
 		u.count(p.cause)
-		p.writer.abort()
+		p.write.abort()
 		p.aborting.Done() // p may be reused from here on
 		cut = next
 	}
@@ -134,8 +134,8 @@ func (u *unwrittenResponses) abort(cut *pendingResponse) {
 // count counts a response that was cut off.
 func (u *unwrittenResponses) count(cause string) { u.cutOff.WithLabelValues(cause).Inc() }
 
-// end removes a response whose write has returned. It returns why the response was cut off, or "". Its abort is not running any more: a
-// response writer must not be used after its handler has returned.
+// end removes a response whose write has returned, and returns why it was cut off, or "". It waits for a running abort, which must not use
+// the response writer after the handler has returned.
 func (u *unwrittenResponses) end(p *pendingResponse) (cause string) {
 	u.mu.Lock()
 	if p.cause == "" {
@@ -147,9 +147,9 @@ func (u *unwrittenResponses) end(p *pendingResponse) (cause string) {
 	return p.cause
 }
 
-// add adds a response, and returns the list of those to be cut off for it. It seldom allocates: all other responses
-// would wait for the lock meanwhile.
-func (u *unwrittenResponses) add(p *pendingResponse, from client) (cut *pendingResponse) {
+// add adds a response, and returns the list of those to be cut off for it. It seldom allocates: all other responses would wait
+// for the lock meanwhile.
+func (u *unwrittenResponses) add(p *pendingResponse, from origin) (cut *pendingResponse) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.sequence++
@@ -196,17 +196,17 @@ func (u *unwrittenResponses) cut(p *pendingResponse, cause string, list *pending
 // is exceeded, or if only the added response exceeds it.
 func (u *unwrittenResponses) nextToCut(added *pendingResponse) (oldest *pendingResponse, cause string) {
 	h := added.holder
-	if h.token == nil && h.bytes > u.limit/anonymousDivisor && h.oldest != added {
+	if h.tokenGroup == nil && h.bytes > u.limit/anonymousDivisor && h.oldest != added {
 		return h.oldest, cutAnonymous
 	}
-	if h.token != nil && h.token.bytes > u.limit/tokenDivisor {
-		if oldest = h.token.oldest(); oldest != added {
+	if h.tokenGroup != nil && h.tokenGroup.bytes > u.limit/tokenDivisor {
+		if oldest = h.tokenGroup.oldest(); oldest != added {
 			return oldest, cutToken
 		}
 	}
-	if h.network.bytes > u.limit/networkDivisor {
-		if most := h.network.largest(added); most != nil {
-			return most.oldest, cutNetwork
+	if h.siteGroup.bytes > u.limit/siteDivisor {
+		if most := h.siteGroup.largest(added); most != nil {
+			return most.oldest, cutSite
 		}
 	}
 	if u.openBytes > u.limit {
@@ -217,25 +217,25 @@ func (u *unwrittenResponses) nextToCut(added *pendingResponse) (oldest *pendingR
 	return nil, ""
 }
 
-// largest returns the holder with the most bytes in the network with the most bytes. It ignores holders and networks whose only response is
-// the given one. It runs only past the limit, and visits each network that has open
-// responses.
-func (u *unwrittenResponses) largest(except *pendingResponse) (most *holder) {
+// largest returns the holder with the most bytes in the site with the most bytes, or nil. It ignores holders and sites whose only response
+// is the added one. It runs only past the limit, and visits each site.
+func (u *unwrittenResponses) largest(added *pendingResponse) (most *holder) {
 	bytes := int64(-1)
-	for _, network := range u.networks {
-		if network.bytes > bytes {
-			if h := network.largest(except); h != nil {
-				most, bytes = h, network.bytes
+	for _, site := range u.sites {
+		if site.bytes > bytes {
+			if h := site.largest(added); h != nil {
+				most, bytes = h, site.bytes
 			}
 		}
 	}
 	return most
 }
 
-// largest returns the holder with the most bytes, without those whose only response is the given one; nil if there is none.
-func (g *group) largest(except *pendingResponse) (most *holder) {
+// largest returns the holder with the most bytes, or nil. It ignores a holder whose only response is the added one.
+func (g *group) largest(added *pendingResponse) (most *holder) {
 	for _, h := range g.holders {
-		if h.oldest != except && (most == nil || h.bytes > most.bytes) {
+		alone := h.oldest == added // the added one is the newest of all
+		if !alone && (most == nil || h.bytes > most.bytes) {
 			most = h
 		}
 	}

@@ -18,25 +18,25 @@ type writes struct {
 	aborted []string
 }
 
-type namedWriter struct {
+type namedWrite struct {
 	writes *writes
 	name   string
 }
 
-func (n namedWriter) abort() { n.writes.aborted = append(n.writes.aborted, n.name) }
+func (n namedWrite) abort() { n.writes.aborted = append(n.writes.aborted, n.name) }
 
 func newWrites(limit int64) *writes {
 	return &writes{unwrittenResponses: newUnwritten(limit), byName: make(map[string]*pendingResponse)}
 }
 
-// write begins a response of a client in 10.0.network.0/24.
-func (w *writes) write(name string, network int, token string, bytes int64, deadline ...time.Time) {
-	p := &pendingResponse{bytes: bytes, writer: namedWriter{w, name}}
+// write begins a response to 10.0.site.0/24.
+func (w *writes) write(name string, site int, token string, bytes int64, deadline ...time.Time) {
+	p := &pendingResponse{bytes: bytes, write: namedWrite{w, name}}
 	if len(deadline) > 0 {
 		p.deadline = deadline[0]
 	}
 	w.byName[name] = p
-	w.begin(p, client{authn.SiteOf(netip.AddrFrom4([4]byte{10, 0, byte(network), 1})), token})
+	w.begin(p, origin{authn.SiteOf(netip.AddrFrom4([4]byte{10, 0, byte(site), 1})), token})
 }
 
 // mustAbort checks which responses were cut off, in this order.
@@ -53,7 +53,7 @@ func (w *writes) endAll(t *testing.T) {
 	for _, p := range w.byName {
 		w.end(p)
 	}
-	if w.bytes != 0 || w.openBytes != 0 || len(w.holders) != 0 || len(w.networks) != 0 || len(w.tokens) != 0 {
+	if w.bytes != 0 || w.openBytes != 0 || len(w.holders) != 0 || len(w.sites) != 0 || len(w.tokens) != 0 {
 		t.Errorf("after the end: %d bytes, %d open, %d holders", w.bytes, w.openBytes, len(w.holders))
 	}
 }
@@ -79,8 +79,8 @@ func TestUnwrittenResponsesOfATokenAreCutOffOldestFirst(t *testing.T) {
 	w.endAll(t)
 }
 
-func TestUnwrittenAnonymousResponsesOfANetworkAreBounded(t *testing.T) {
-	w := newWrites(800) // 100 per network
+func TestUnwrittenAnonymousResponsesOfASiteAreBounded(t *testing.T) {
+	w := newWrites(800) // 100 per site
 	w.write("a", 1, "", 60)
 	w.write("elsewhere", 2, "", 60)
 	w.write("token", 1, "one", 60)
@@ -90,8 +90,8 @@ func TestUnwrittenAnonymousResponsesOfANetworkAreBounded(t *testing.T) {
 }
 
 // The token that holds the most loses its oldest response, not a client that holds less and began earlier.
-func TestUnwrittenResponsesOfANetworkAreCutOffWhereMostAreHeld(t *testing.T) {
-	w := newWrites(1000) // 500 per network
+func TestUnwrittenResponsesOfASiteAreCutOffWhereMostAreHeld(t *testing.T) {
+	w := newWrites(1000) // 500 per site
 	w.write("reader", 1, "reads", 50)
 	for i := range 5 {
 		w.write(fmt.Sprint("unread ", i), 1, fmt.Sprint("token ", i/2), 100)
@@ -102,7 +102,7 @@ func TestUnwrittenResponsesOfANetworkAreCutOffWhereMostAreHeld(t *testing.T) {
 	w.endAll(t)
 }
 
-func TestUnwrittenResponsesPastTheLimitAreCutOffInTheLargestNetwork(t *testing.T) {
+func TestUnwrittenResponsesPastTheLimitAreCutOffInTheLargestSite(t *testing.T) {
 	w := newWrites(1000)
 	w.write("reader", 9, "reads", 150)
 	w.write("a1", 1, "one", 240)
@@ -114,7 +114,7 @@ func TestUnwrittenResponsesPastTheLimitAreCutOffInTheLargestNetwork(t *testing.T
 	w.endAll(t)
 }
 
-func TestUnwrittenResponseIsNotCutOffByItself(t *testing.T) {
+func TestUnwrittenResponseDoesNotCutOffItself(t *testing.T) {
 	w := newWrites(100)
 	w.write("large", 1, "one", 1000)
 	w.mustAbort(t)
@@ -145,7 +145,7 @@ func TestOverdueAnonymousResponsesAreCutOff(t *testing.T) {
 // Accounting under the lock must not allocate: all other responses would wait for the garbage collector.
 func TestAccountingOfAResponseDoesNotAllocate(t *testing.T) {
 	u := newUnwritten(1 << 20)
-	p, from := &pendingResponse{bytes: 100}, client{authn.SiteOf(netip.MustParseAddr("10.0.0.1")), "token"}
+	p, from := &pendingResponse{bytes: 100}, origin{authn.SiteOf(netip.MustParseAddr("10.0.0.1")), "token"}
 	if allocations := testing.AllocsPerRun(100, func() {
 		u.begin(p, from)
 		u.end(p)

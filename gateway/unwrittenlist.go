@@ -38,14 +38,14 @@ func (u *unwrittenResponses) remove(p *pendingResponse) {
 func (u *unwrittenResponses) account(h *holder, bytes int64) {
 	u.openBytes += bytes
 	h.bytes += bytes
-	h.network.bytes += bytes
-	if h.token != nil {
-		h.token.bytes += bytes
+	h.siteGroup.bytes += bytes
+	if h.tokenGroup != nil {
+		h.tokenGroup.bytes += bytes
 	}
 }
 
-// holder returns the holder of a client, which it creates if there is none.
-func (u *unwrittenResponses) holder(of client) *holder {
+// holder returns the holder of an origin, which it creates if there is none.
+func (u *unwrittenResponses) holder(of origin) *holder {
 	if h := u.holders[of]; h != nil {
 		return h
 	}
@@ -53,20 +53,20 @@ func (u *unwrittenResponses) holder(of client) *holder {
 	if h, u.spareHolders = pop(u.spareHolders); h == nil {
 		h = new(holder)
 	}
-	h.client = of
+	h.origin = of
 	u.holders[of] = h
-	h.network = join(u, u.networks, of.network, h)
+	h.siteGroup = join(u, u.sites, of.site, h)
 	if of.tokenID != "" {
-		h.token = join(u, u.tokens, of.tokenID, h)
+		h.tokenGroup = join(u, u.tokens, of.tokenID, h)
 	}
 	return h
 }
 
 // drop removes a holder without responses.
 func (u *unwrittenResponses) drop(h *holder) {
-	delete(u.holders, h.client)
-	leave(u, u.networks, h.client.network, h)
-	if h.token != nil {
+	delete(u.holders, h.origin)
+	leave(u, u.sites, h.site, h)
+	if h.tokenGroup != nil {
 		leave(u, u.tokens, h.tokenID, h)
 	}
 	*h = holder{}

@@ -59,7 +59,7 @@ func (r *Route) fieldOf(v backendclient.Violation) string {
 
 // protoField returns the name of a field in the contract with the services: status_page_id for statusPageId.
 func protoField(field string) string {
-	if field == "action" {
+	if field == "action" { // the only one with another name
 		return "action_prefix"
 	}
 	var b strings.Builder

@@ -15,7 +15,7 @@ const Placeholder = "https://api.example.com"
 
 var errNotBase = errors.New("must be a base URL like https://api.example.com or http://localhost:8080: no path, no query, no user")
 
-// Check returns an error if a URL is not a base URL. The error is a text after the name of the setting.
+// Check returns an error if a URL is not a base URL. The text of the error continues the name of the setting.
 func Check(url string) error {
 	host, ok := strings.CutPrefix(url, "https://")
 	if !ok {

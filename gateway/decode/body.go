@@ -23,7 +23,7 @@ type Body struct {
 	unknown   []string          // names of other fields in the body, at most maxDetails
 	truncated bool              // parsing ended at a limit, so a missing field may be in the rest of the body
 	problems  map[string]string // by field or header
-	err       error             // there is no object
+	err       error             // of Reject or Parse; Finish returns it in place of the problems
 }
 
 // A field is a field of a body, with its encoded value.
@@ -42,24 +42,24 @@ func (b *Body) Reset(header http.Header, fields []string) {
 	}
 }
 
-// Reject makes Err return an error, instead of the problems of fields.
+// Reject makes Finish return an error, instead of the problems of fields.
 func (b *Body) Reject(err error) { b.err = err }
 
-// Parse reads the JSON object. The Body keeps data until Err is called.
+// Parse reads the JSON object. The Body keeps data until Finish is called.
 func (b *Body) Parse(data []byte) {
 	if err := b.readObject(data); err != nil {
 		b.err = &Error{Part: PartBody, Details: Details(map[string]string{"body": err.Error()})}
 	}
 }
 
-// Err returns nil, the error of Reject, or an *Error with all problems. It also drops the body, which is not needed while the request waits
+// Finish returns nil, the error of Reject, or an *Error with all problems. It drops the body, which is not needed while the request waits
 // for its service or its client. Nothing can be decoded after it.
-func (b *Body) Err() error {
+func (b *Body) Finish() error {
 	err := b.err
 	if err == nil && len(b.problems)+len(b.unknown) > 0 {
 		part := PartBody
 		if len(b.problems) == 1 && len(b.unknown) == 0 && b.problems[IdempotencyKeyHeader] != "" {
-			part = PartKey
+			part = PartIdempotencyKey
 		}
 		err = &Error{Part: part, Details: Details(b.problems, b.unknown...)}
 	}
@@ -158,7 +158,7 @@ func (b *Body) Bool(name string, def bool) bool {
 
 // OneOf returns the index of a required text in values, or -1.
 func (b *Body) OneOf(name string, values []string) int {
-	problem := oneOf(values)
+	problem := oneOfProblem(values)
 	text, ok := b.shortText(name, problem)
 	if !ok {
 		return -1

@@ -9,9 +9,9 @@ import (
 
 // The parts of a request that an [Error] can concern.
 const (
-	PartQuery = "query"
-	PartBody  = "body"
-	PartKey   = "key" // the Idempotency-Key alone
+	PartQuery          = "query"
+	PartBody           = "body"
+	PartIdempotencyKey = "key" // that header alone
 )
 
 // An Error is the error of input that is not valid.
@@ -57,7 +57,7 @@ func (d *details) add(name, text string) {
 		return
 	}
 	d.json.Reset()
-	d.json.Field(name, text)
+	d.json.StringEscapedName(name, text)
 	size := len(d.json.Bytes()) + len(",")
 	if d.size+size > maxDetailsSize {
 		return

@@ -86,11 +86,13 @@ func (b *Body) readFields() error {
 		if name, err = r.decoder.ReadValue(); err != nil {
 			break
 		}
-		if value, err = r.value(); err != nil {
-			b.addField(name, nil) // the client sees this problem only after errTooMany; other errors replace all problems
+		value, err = r.value()
+		if err == nil || errors.Is(err, errTooMany) {
+			b.addField(name, value)
+		}
+		if err != nil {
 			return err
 		}
-		b.addField(name, value)
 	}
 	if err == nil {
 		_, err = r.decoder.ReadToken() // } unless there is a mistake
@@ -98,7 +100,7 @@ func (b *Body) readFields() error {
 	return r.describe(err)
 }
 
-// addField records the value of a field, or a problem with its name. The value is nil if it was not read completely.
+// addField records the value of a field, or a problem with its name. The value is nil if the limit of values was reached in it.
 func (b *Body) addField(literal, value []byte) {
 	switch f := b.field(literal); {
 	case f != nil && value == nil:
@@ -189,7 +191,7 @@ func (r *jsonReader) nested() ([]byte, error) {
 			return nil, r.describe(err)
 		}
 		if start < 0 {
-			start = d.InputOffset() - 1
+			start = d.InputOffset() - 1 // the token is { or [
 		}
 		depth := d.StackDepth()
 		switch token.Kind() {
@@ -200,7 +202,7 @@ func (r *jsonReader) nested() ([]byte, error) {
 			continue
 		case '"':
 			if container, n := d.StackIndex(depth); container == '{' && n%2 == 1 {
-				continue // the strings at odd positions of an object are names
+				continue // a name: n, which counts it, is even after a value
 			}
 		}
 		if r.remaining--; r.remaining < 0 {
@@ -239,7 +241,7 @@ func (r *jsonReader) describe(err error) error {
 func (r *jsonReader) mistake(err error) int {
 	next, isName := r.nextToken()
 	if isName && byteAt(r.data, next) != '"' {
-		return next
+		return next // for example after a trailing comma
 	}
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
 	if !ok || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -258,7 +260,7 @@ func (r *jsonReader) mistake(err error) int {
 // nextToken returns the offset at which the next token must begin, and reports whether it must be a name.
 func (r *jsonReader) nextToken() (at int, isName bool) {
 	kind, n := r.decoder.StackIndex(r.decoder.StackDepth())
-	isName = kind == '{' && n%2 == 0
+	isName = kind == '{' && n%2 == 0 // n counts the names and values before it
 	at = skipSpace(r.data, int(r.decoder.InputOffset()))
 	c := byteAt(r.data, at)
 	comma := c == ',' && n > 0 && (isName || kind == '[') // before each element or name but the first
@@ -273,7 +275,7 @@ func skipSpace(data []byte, at int) int {
 	return len(data) - len(bytes.TrimLeft(data[at:], jsonSpace))
 }
 
-// byteAt returns a byte of data, or 0 past its end. JSON has no such byte outside of strings.
+// byteAt returns a byte of data, or 0 past its end, which no JSON contains.
 func byteAt(data []byte, at int) byte {
 	if at < len(data) {
 		return data[at]

@@ -85,7 +85,7 @@ func (q *Query) Int(name string, low, high, def int32) int32 {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || strings.HasPrefix(text, "+") || n < int64(low) || n > int64(high) {
-		if high == math.MaxInt32 {
+		if high == math.MaxInt32 { // the API has no maximum
 			q.Fail(name, fmt.Sprintf("must be a whole number, at least %d", low))
 		} else {
 			q.Fail(name, fmt.Sprintf("must be a whole number from %d to %d", low, high))
@@ -156,7 +156,7 @@ func (q *Query) OneOf(name string, values []string) int {
 	}
 	i := slices.Index(values, text)
 	if i < 0 {
-		q.Fail(name, oneOf(values))
+		q.Fail(name, oneOfProblem(values))
 	}
 	return i
 }

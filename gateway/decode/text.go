@@ -78,8 +78,8 @@ func FirstChars(text string, n int) string {
 	return text
 }
 
-// oneOf describes the valid values: must be a, b or c.
-func oneOf(values []string) string {
+// oneOfProblem returns the problem of a text that is not one of the values: must be a, b or c.
+func oneOfProblem(values []string) string {
 	last := len(values) - 1
 	return "must be " + strings.Join(values[:last], ", ") + " or " + values[last]
 }

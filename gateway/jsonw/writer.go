@@ -14,8 +14,8 @@ import (
 // ErrUnrepresentable is wrapped by errors for values that cannot be represented in JSON or in the API.
 var ErrUnrepresentable = errors.New("value cannot be represented in JSON")
 
-// A Writer appends one JSON document to a buffer. The zero Writer is ready for use. Field names are not escaped, except by Field: they must
-// be literals of the program.
+// A Writer appends one JSON document to a buffer. The zero Writer is ready for use. Field names are not escaped, except by
+// StringEscapedName: they must be literals of the program.
 type Writer struct {
 	buf []byte
 	err error
@@ -88,8 +88,8 @@ func (w *Writer) StringOrNull(name string, value *string) {
 	w.String(name, *value)
 }
 
-// Field writes a text field and escapes its name.
-func (w *Writer) Field(name, value string) {
+// StringEscapedName writes a text field and escapes its name.
+func (w *Writer) StringEscapedName(name, value string) {
 	w.separate()
 	w.buf = appendString(w.buf, name)
 	w.buf = append(w.buf, ':')

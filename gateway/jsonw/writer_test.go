@@ -35,7 +35,7 @@ func TestDocumentWithEveryType(t *testing.T) {
 	w.BeginObject()
 	w.EndObject()
 	w.BeginObject()
-	w.Field(`na"me`, "v")
+	w.StringEscapedName(`na"me`, "v")
 	w.EndObject()
 	w.EndArray()
 	w.Object("nested")
@@ -121,7 +121,7 @@ func FuzzString(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		var w Writer
 		w.BeginObject()
-		w.Field(s, s)
+		w.StringEscapedName(s, s)
 		w.EndObject()
 		var got map[string]string
 		if err := json.Unmarshal(w.Bytes(), &got); err != nil {

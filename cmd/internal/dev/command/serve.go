@@ -82,7 +82,7 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	// The gateway listens first, so that an address in use is reported before the demo data is created.
 	gateway, traces, err := listenGateway(ctx, wiring.Options{
 		Loaded: loaded, Load: load, ReloadSignals: o.HangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
-		Wrap: rehearsed.Wrap, DataClock: func() time.Time { return backend.clock() }, // set before the gateway serves
+		Wrap: rehearsed.Wrap, ServiceClock: func() time.Time { return backend.clock() }, // set before the gateway serves
 	})
 	if err != nil {
 		return err

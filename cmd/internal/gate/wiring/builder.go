@@ -52,7 +52,7 @@ func newBuilder(c common, d *dependencies) (*builder, error) {
 		RetrySlots:    gateway.NewRetrySlots(d.limiter.gateways),
 		LoadLimit:     loadLimit,
 		Decisions:     decisions,
-		DataClock:     c.DataClock,
+		ServiceClock:  c.ServiceClock,
 		Logger:        c.Logger,
 		Lines:         c.logs.requests,
 		Metrics:       metrics,

@@ -27,12 +27,12 @@ type Options struct {
 	// ReloadSignals trigger a reload. A change of a file triggers one too.
 	ReloadSignals <-chan os.Signal
 	// LogLevel is the level of Logger, set from the configuration; nil for a fixed level.
-	LogLevel  *slog.LevelVar
-	Logger    *slog.Logger
-	Build     buildinfo.Info
-	Clock     func() time.Time // wall clock; nil for time.Now
-	DataClock func() time.Time // of the internal services; nil for Clock
-	Lifecycle Lifecycle        // nil for none
+	LogLevel     *slog.LevelVar
+	Logger       *slog.Logger
+	Build        buildinfo.Info
+	Clock        func() time.Time // wall clock; nil for time.Now
+	ServiceClock func() time.Time // of the internal services; nil for Clock
+	Lifecycle    Lifecycle        // nil for none
 	// Listener is the bound public listener, closed with the gateway; nil to bind the address of Loaded.
 	Listener *net.TCPListener
 	// Wrap wraps the handler of the public listener; nil for none.
