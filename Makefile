@@ -157,7 +157,7 @@ bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway and
 		xargs go test -run '^$$' -bench . -benchmem
 	@go -C tools/edgebench run . $(EDGEBENCH)
 
-bench-limiters: ## Compare the limiter with others that share a Redis: docs/operate/performance.md.
+bench-limiters: ## Compare the limiter with others that share a Redis: docs/decisions/strict-windows.md.
 	@go -C tools/limiterbench test -run '^$$' -bench Decision -benchtime 20000x .
 	@go -C tools/limiterbench test -run '^$$' -bench 'WorstSecond|Bytes' -benchtime 1x .
 
