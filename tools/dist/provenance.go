@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Types in the provenance. docs/operate/install.md defines the build type.
+// Types in the provenance.
 const (
 	statementType  = "https://in-toto.io/Statement/v1"
 	provenanceType = "https://slsa.dev/provenance/v1"
