@@ -16,13 +16,12 @@ type attribution struct {
 	window time.Duration
 
 	mu        sync.Mutex
-	succeeded latest
-	failed    latest // failures that the breaker counted; the team of failures of the service is ""
+	succeeded latestStarts
+	failed    latestStarts // of the failures that the breaker counted; the team of failures of the service is ""
 }
 
-// record records the result of an attempt, as classify returned it, and returns the result for the breaker. The breaker does not count a
-// timeout (errInconclusive) if the last counted failure was a timeout of the same team, and an attempt of another team that began later has
-// succeeded. So while attempts of other teams succeed, no two timeouts of one team count without another failure in between.
+// record records the result of an attempt, as classify returned it, and returns the result for the breaker. While attempts of other teams
+// succeed, a slow team counts once: a timeout is inconclusive if the failure counted last was one of the same team.
 func (a *attribution) record(c *call, failure error) error {
 	if failure == errInconclusive { //nolint:errorlint // classify does not wrap it
 		return failure
@@ -37,7 +36,9 @@ func (a *attribution) record(c *call, failure error) error {
 	if status.Code(failure) != codes.DeadlineExceeded {
 		team = ""
 	}
-	if team != "" && team == a.failed.team && a.succeeded.except(team).After(c.attemptStart) {
+	sameTeam := team != "" && team == a.failed.team
+	othersSucceed := a.succeeded.except(team).After(c.attemptStart)
+	if sameTeam && othersSucceed {
 		return errInconclusive
 	}
 	a.failed.add(team, c.attemptStart)
@@ -54,15 +55,15 @@ func (a *attribution) onlyFailingTeam() string {
 	return a.failed.team
 }
 
-// latest has the start times of two attempts of a kind: the latest one, and the latest one of another team than that one's.
-type latest struct {
+// latestStarts has the start times of two attempts of a kind: the latest one, and the latest one of another team than that one's.
+type latestStarts struct {
 	team    string    // of the latest attempt
 	at      time.Time // when the latest attempt started
 	otherAt time.Time // when the latest attempt of any other team started; zero for none
 }
 
 // add adds an attempt. Attempts can be added in any order.
-func (l *latest) add(team string, at time.Time) {
+func (l *latestStarts) add(team string, at time.Time) {
 	switch {
 	case team == l.team:
 		l.at = later(l.at, at)
@@ -74,7 +75,7 @@ func (l *latest) add(team string, at time.Time) {
 }
 
 // except returns the start of the latest attempt of any team but the given one; zero for none.
-func (l *latest) except(team string) time.Time {
+func (l *latestStarts) except(team string) time.Time {
 	if team == l.team {
 		return l.otherAt
 	}

@@ -85,9 +85,11 @@ func (leastBusyBuilder) Build(cc balancer.ClientConn, options balancer.BuildOpti
 	return b
 }
 
-// leastBusyBalancer stands between a connection and gRPC's base balancer, which connects to each address. For the connection, it is the
-// balancer. For the base balancer, it is the connection, so that it records the state of each endpoint, and the builder of pickers, which
-// always returns the one picker of its endpoints.
+// leastBusyBalancer is between a connection and gRPC's base balancer, which connects to each address. It is
+//
+//   - the balancer of the connection: UpdateClientConnState, Close;
+//   - the connection of the base balancer, to record the state of each endpoint: NewSubConn;
+//   - the picker builder of the base balancer: Build.
 type leastBusyBalancer struct {
 	balancer.Balancer   // the base balancer
 	balancer.ClientConn // the connection
@@ -126,7 +128,7 @@ func (b *leastBusyBalancer) NewSubConn(addresses []resolver.Address, options bal
 	return subConn, err
 }
 
-// Build implements [base.PickerBuilder].
+// Build implements [base.PickerBuilder]. It always returns the same picker while an endpoint is ready.
 func (b *leastBusyBalancer) Build(info base.PickerBuildInfo) balancer.Picker {
 	if len(info.ReadySCs) == 0 {
 		return base.NewErrPicker(balancer.ErrNoSubConnAvailable)
@@ -138,14 +140,14 @@ func (b *leastBusyBalancer) Build(info base.PickerBuildInfo) balancer.Picker {
 // hangs stay in flight, so it soon gets no more of them. Round robin would send it calls until keepalive detects the dead connection.
 type picker struct {
 	inUse atomic.Pointer[[]*endpoint] // nil before an endpoint was ready, then not empty
-	calls atomic.Uint32
+	picks atomic.Uint32
 }
 
 // Pick implements [balancer.Picker].
 func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 	endpoints := *p.inUse.Load()
 	n := uint32(len(endpoints))
-	first := p.calls.Add(1)
+	first := p.picks.Add(1)
 	picked := endpoints[first%n]
 	fewest := picked.inFlight.Load()
 	for i := uint32(1); i < n && fewest > 0; i++ {
@@ -162,7 +164,7 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		return balancer.PickResult{SubConn: picked.subConn}, nil
 	}
 	picked.inFlight.Add(1)
-	if time.Until(deadline) < minAttemptTime { // see inconclusive
+	if time.Until(deadline) < minAttemptTime { // see isEndpointFailure
 		return balancer.PickResult{SubConn: picked.subConn, Done: picked.doneShortTimeout}, nil
 	}
 	return balancer.PickResult{SubConn: picked.subConn, Done: picked.done}, nil

@@ -35,7 +35,7 @@ const (
 	probes = 3
 )
 
-// A BreakerStatus is the status of the breakers of a service: of the one that refuses most.
+// A BreakerStatus is the status of the breaker of a method. That of a service is the status of its breaker that refuses most.
 type BreakerStatus struct {
 	State BreakerState
 	// Since is when the state began.
@@ -48,7 +48,7 @@ type BreakerStatus struct {
 	Cause string
 	// Team is the team whose calls are refused, if the breaker refuses those of one team only; "" if it refuses those of all teams or of none.
 	Team string
-	// Methods are the methods whose breakers are not closed, in order, such as "CreateIncident".
+	// Methods are the methods of the service whose breakers are not closed, in order, such as "CreateIncident"; nil in the status of a method.
 	Methods []string
 }
 
@@ -57,7 +57,7 @@ type BreakerStatus struct {
 type breaker struct {
 	settings    BreakerSettings
 	circuit     *gobreaker.CircuitBreaker[error]
-	changed     func(b *breaker, state BreakerState, reason string)
+	changed     func(b *breaker, reason string)
 	status      atomic.Pointer[BreakerStatus]
 	attribution attribution
 
@@ -66,7 +66,7 @@ type breaker struct {
 	failingSince time.Time
 }
 
-func newBreaker(s BreakerSettings, changed func(b *breaker, state BreakerState, reason string)) *breaker {
+func newBreaker(s BreakerSettings, changed func(b *breaker, reason string)) *breaker {
 	b := &breaker{settings: s, changed: changed, attribution: attribution{window: s.Window}}
 	b.status.Store(&BreakerStatus{State: BreakerClosed, Since: time.Now()})
 	bucket := s.Window / windowBuckets
@@ -83,7 +83,7 @@ func newBreaker(s BreakerSettings, changed func(b *breaker, state BreakerState, 
 	return b
 }
 
-// do makes an attempt, or returns a *refusal.
+// do makes an attempt, or returns a *notMadeError.
 func (b *breaker) do(c *call) error {
 	// The circuit counts the second result of the function, and returns both; the first one is the error for the caller.
 	err, countedErr := b.circuit.Execute(func() (error, error) {
@@ -107,7 +107,7 @@ func (b *breaker) do(c *call) error {
 	if open {
 		retryAfter = time.Until(b.status.Load().ProbesAt)
 	}
-	return newRefusal(ReasonBreakerOpen, retryAfter, countedErr.Error())
+	return newNotMadeError(ReasonBreakerOpen, retryAfter, countedErr.Error())
 }
 
 // attempt makes an attempt. It returns the error for the caller, and the one that the circuit counts: nil, errInconclusive or a failure.
@@ -198,7 +198,7 @@ func (b *breaker) onStateChange(to gobreaker.State) {
 	case gobreaker.StateClosed:
 	}
 	b.status.Store(&next)
-	b.changed(b, next.State, reason)
+	b.changed(b, reason)
 }
 
 // causeOf returns a failure as text for operators. It contains the service's own message.

@@ -43,9 +43,10 @@ func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	}
 	change.awaitReady()
 	for u, conn := range change.connections {
-		if inUse := u.connection.Load(); conn.grpc.GetState() != connectivity.Ready && inUse.grpc.GetState() == connectivity.Ready {
+		current := u.connection.Load()
+		if conn.grpc.GetState() != connectivity.Ready && current.grpc.GetState() == connectivity.Ready {
 			change.Discard()
-			err := fmt.Errorf("%s does not respond, and %s, which is in use, does", conn.target.Address, inUse.target.Address)
+			err := fmt.Errorf("%s does not respond, and %s, which is in use, does", conn.target.Address, current.target.Address)
 			return nil, &ChangeError{u.service, err}
 		}
 	}
@@ -132,7 +133,7 @@ func (c *Change) Apply() {
 	for u, conn := range c.connections {
 		conn.grpc.Connect() // gRPC would wait for the first call
 		old := u.connection.Swap(conn)
-		u.downtime.update(conn.grpc.GetState(), time.Now())
+		u.recordAvailability(conn.grpc.GetState(), time.Now())
 		if old == nil {
 			continue
 		}
@@ -148,7 +149,7 @@ func (c *connection) closeWhenUnused(ctx context.Context, logger *slog.Logger) {
 	closeOnce := sync.OnceValue(c.grpc.Close)
 	stop := context.AfterFunc(ctx, func() { _ = closeOnce() })
 	defer stop()
-	c.calls.Lock() // waits for the calls; stays locked, so that acquire no longer returns the connection
+	c.users.Lock() // waits for the calls; stays locked, so that acquire no longer returns the connection
 	if err := closeOnce(); err != nil {
 		logger.WarnContext(ctx, "close the connection to a former address", slog.Any("error", err))
 	}

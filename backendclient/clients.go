@@ -63,7 +63,7 @@ func Dial(options Options) (*Clients, error) {
 		c.upstreams[s.name] = u
 	}
 	for _, m := range contract.Methods() {
-		if m.Proves() {
+		if m.IsProbe() {
 			c.upstreams[m.Service()].probeMethod = m.Path()
 		}
 	}
@@ -130,11 +130,11 @@ func (c *Clients) FailedLookups() map[string]FailedLookup {
 	return failed
 }
 
-// UnreachableSince returns the start of the downtime of each service that is not available, by its short name.
-func (c *Clients) UnreachableSince() map[string]time.Time {
+// UnavailableSince returns since when each service that is not available has not been, by its short name.
+func (c *Clients) UnavailableSince() map[string]time.Time {
 	since := make(map[string]time.Time)
 	for service, u := range c.upstreams {
-		if at := u.downtime.since.Load(); at != nil {
+		if at := u.unavailableSince.Load(); at != nil {
 			since[service] = *at
 		}
 	}

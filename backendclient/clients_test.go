@@ -189,9 +189,9 @@ func TestAServiceBecomesUnavailableAndAvailableAgain(t *testing.T) {
 	if got, want := <-log, "internal service is unavailable service=fleet"; got != want {
 		t.Errorf("logged %q, want %q", got, want)
 	}
-	since := clients.UnreachableSince()["fleet"]
-	if since.Before(began) || since.After(time.Now()) || len(clients.UnreachableSince()) != 5 {
-		t.Errorf("unreachable since %v; the outage began at %v", clients.UnreachableSince(), began)
+	since := clients.UnavailableSince()["fleet"]
+	if since.Before(began) || since.After(time.Now()) || len(clients.UnavailableSince()) != 5 {
+		t.Errorf("unreachable since %v; the outage began at %v", clients.UnavailableSince(), began)
 	}
 	if e := failure(t, callFor(t, clients, time.Hour)); e.Code != codes.Unavailable { // before the deadline
 		t.Errorf("code %v", e.Code)
@@ -204,7 +204,7 @@ func TestAServiceBecomesUnavailableAndAvailableAgain(t *testing.T) {
 		t.Errorf("states %v", states)
 	}
 
-	if got := clients.UnreachableSince()["fleet"]; !got.Equal(since) {
+	if got := clients.UnavailableSince()["fleet"]; !got.Equal(since) {
 		t.Errorf("after an attempt to connect, unreachable since %v, want %v", got, since)
 	}
 
@@ -221,7 +221,7 @@ func TestAServiceBecomesUnavailableAndAvailableAgain(t *testing.T) {
 	if s := clients.States()["fleet"]; s != connectivity.Ready {
 		t.Errorf("state %v", s)
 	}
-	if at, lost := clients.UnreachableSince()["fleet"]; lost {
+	if at, lost := clients.UnavailableSince()["fleet"]; lost {
 		t.Errorf("unreachable since %v", at)
 	}
 }

@@ -23,7 +23,7 @@ type connection struct {
 	ctx    context.Context //nolint:containedctx // ends when the connection is replaced, and with Clients.Close
 	cancel context.CancelFunc
 
-	calls sync.RWMutex // each call holds it for reading; closeWhenUnused locks it for good
+	users sync.RWMutex // held for reading from acquire to release; closeWhenUnused locks it for good
 }
 
 // errReplaced ends the streams of a connection that was replaced. The caller opens a new stream.
@@ -46,14 +46,16 @@ func (c *Clients) newConnection(u *upstream, target Upstream) (*connection, erro
 	return conn, nil
 }
 
-// acquire returns the current connection, which does not close before the caller calls calls.RUnlock.
+// acquire returns the current connection, which does not close before the caller calls its release.
 func (u *upstream) acquire() *connection {
 	for {
-		if c := u.connection.Load(); c.calls.TryRLock() { // it fails only if the connection was replaced in between
+		if c := u.connection.Load(); c.users.TryRLock() { // it fails only if the connection was replaced in between
 			return c
 		}
 	}
 }
+
+func (c *connection) release() { c.users.RUnlock() }
 
 // await waits until the state of the connection meets the condition, at most until ctx ends.
 func (c *connection) await(ctx context.Context, condition func(connectivity.State) bool) {
@@ -65,7 +67,7 @@ func (c *connection) await(ctx context.Context, condition func(connectivity.Stat
 // Invoke implements [grpc.ClientConnInterface].
 func (u *upstream) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
 	c := u.acquire()
-	defer c.calls.RUnlock()
+	defer c.release()
 	return c.grpc.Invoke(ctx, method, request, reply, options...)
 }
 
@@ -74,7 +76,7 @@ func (u *upstream) NewStream(
 	ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
 	c := u.acquire()
-	defer c.calls.RUnlock()
+	defer c.release()
 	return c.grpc.NewStream(ctx, description, method, options...)
 }
 

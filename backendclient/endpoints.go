@@ -40,7 +40,7 @@ type EndpointStatus struct {
 	State    EndpointState
 	Since    time.Time // when the state began
 	InFlight int       // unary calls; failed ones count for a second longer
-	// Cause is the error of an endpoint that is not ready, with the service's own message; "" if it is ready or not known.
+	// Cause is the error of an endpoint that is not ready, with the service's own message; "" for none.
 	Cause string
 	// EjectedUntil is the end of the ejection, and Ejections is how many there were in a row; zero unless it is ejected.
 	EjectedUntil time.Time
@@ -60,13 +60,12 @@ type endpoint struct {
 	done, doneShortTimeout func(balancer.DoneInfo)
 
 	// Guarded by endpoints.mu, like the history.
-	state EndpointState // of the connection: not EndpointEjected
-	since time.Time     // of the state or of the ejection
-	cause string
-
-	proved      atomic.Bool // by a probe since it was connected
-	wrongSince  time.Time   // guarded by endpoints.mu, like connections; see EndpointStatus
-	connections int         // how many there have been
+	state        EndpointState // of the connection: not EndpointEjected
+	since        time.Time     // of the state or of the ejection
+	cause        string
+	generation   int       // of the connection: the number of connections so far
+	rightService bool      // a probe of this connection found the right service
+	wrongSince   time.Time // see EndpointStatus
 }
 
 // endpoints are the endpoints of a connection to a service.
@@ -144,20 +143,20 @@ func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
 	}
 	changed := state != e.state
 	e.state = state
-	ready := slices.DeleteFunc(slices.Clone(s.all), func(e *endpoint) bool { return e.state != EndpointReady })
-	removed, tooMany := s.outliers.setMembers(ready, time.Now())
-	s.readmitted(removed, "it is no longer connected")
-	s.readmitted(tooMany, "too few others are available")
+	connected := slices.DeleteFunc(slices.Clone(s.all), func(e *endpoint) bool { return e.state != EndpointReady })
+	removed, tooMany := s.outliers.setMembers(connected, time.Now())
+	s.recordReadmitted(removed, "it is no longer connected")
+	s.recordReadmitted(tooMany, "too few others are available")
 	s.publish()
 	if changed {
 		e.since = time.Now()
 	}
 	if changed && state == EndpointReady {
-		e.connections++
-		e.proved.Store(false)
+		e.generation++
+		e.rightService = false
 		s.onReady()
 	}
-	e.cause = cause // after readmitted, which clears it
+	e.cause = cause // after recordReadmitted, which clears it
 	close(s.updated)
 	s.updated = make(chan struct{})
 }
@@ -182,7 +181,8 @@ func (s *endpoints) awaitAttempts(ctx context.Context) {
 
 // publish makes the picker use the endpoints that are not ejected. The caller holds s.mu.
 func (s *endpoints) publish() {
-	if inUse := slices.DeleteFunc(slices.Clone(s.outliers.members), (*endpoint).isEjected); len(inUse) > 0 {
+	inUse := slices.DeleteFunc(slices.Clone(s.outliers.members), (*endpoint).isEjected)
+	if len(inUse) > 0 { // else no endpoint is ready, and gRPC does not use the picker (leastBusyBalancer.Build)
 		s.picker.inUse.Store(&inUse)
 	}
 }
@@ -191,12 +191,12 @@ func (s *endpoints) publish() {
 func (s *endpoints) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.readmitted(s.outliers.expire(time.Now()), "its time is over")
+	s.recordReadmitted(s.outliers.expire(time.Now()), "its time is over")
 	s.publish()
 }
 
-// readmitted records that the endpoints get calls again. The caller holds s.mu.
-func (s *endpoints) readmitted(endpoints []*endpoint, reason string) {
+// recordReadmitted records and logs that endpoints are no longer ejected. The caller holds s.mu.
+func (s *endpoints) recordReadmitted(endpoints []*endpoint, reason string) {
 	for _, e := range endpoints {
 		e.since, e.cause = time.Now(), ""
 		s.logger.Info("endpoint is no longer ejected", slog.String("service", s.service), slog.String("address", e.address),
@@ -209,14 +209,14 @@ func (s *endpoints) endCall(e *endpoint, info balancer.DoneInfo, shortTimeout bo
 	code := status.Code(info.Err)
 	if isFailure(code) {
 		time.AfterFunc(s.penalty, func() { e.inFlight.Add(-1) })
-		if !inconclusive(code, info.BytesReceived, shortTimeout) {
+		if isEndpointFailure(code, info.BytesReceived, shortTimeout) {
 			s.failed(e, info.Err)
 		}
 		return
 	}
 	e.inFlight.Add(-1)
 	if code == codes.Canceled || !info.BytesReceived {
-		return // nor a success: gRPC reports no error, and no bytes, for a pick whose connection broke before the call
+		return // neither a failure nor a success: the caller canceled, or the connection broke before the call (no error and no bytes)
 	}
 	s.outliers.successes.Add(1)
 	if e.needsSuccess() {
@@ -226,12 +226,12 @@ func (s *endpoints) endCall(e *endpoint, info balancer.DoneInfo, shortTimeout bo
 	}
 }
 
-// inconclusive reports whether a failure is no sign of a bad endpoint: the call's timeout was less than minAttemptTime, or its connection
-// broke. The state of the endpoint does not show that its connection broke: the call may end before the state changes, or after the next
+// isEndpointFailure reports whether a failed call is a sign of a bad endpoint. It is none if its timeout was less than minAttemptTime, or
+// if its connection broke. The state of the endpoint does not show that: the call may end before the state changes, or after the next
 // connection is ready.
-func inconclusive(code codes.Code, bytesReceived, shortTimeout bool) bool {
-	timedOut, connectionBroke := code == codes.DeadlineExceeded, code == codes.Unavailable && !bytesReceived
-	return timedOut && shortTimeout || connectionBroke
+func isEndpointFailure(code codes.Code, bytesReceived, shortTimeout bool) bool {
+	connectionBroke := code == codes.Unavailable && !bytesReceived
+	return !connectionBroke && !(code == codes.DeadlineExceeded && shortTimeout)
 }
 
 // failed records a failed call, and ejects the endpoint if it is an outlier.

@@ -81,7 +81,7 @@ func TestAPickWithoutAnAnswerIsNoSuccess(t *testing.T) {
 }
 
 // A probe that ends after its endpoint was connected again may have been answered by another program.
-func TestALateProbeProvesNothing(t *testing.T) {
+func TestALateProbeIsIgnored(t *testing.T) {
 	u := &upstream{service: "audit", logger: slog.New(slog.DiscardHandler)}
 	s := &endpoints{logger: u.logger, onReady: func() {}, updated: make(chan struct{}), outliers: outliers{unit: time.Minute}}
 	e := s.newEndpoint("a")
@@ -89,13 +89,13 @@ func TestALateProbeProvesNothing(t *testing.T) {
 	connect := func() int {
 		s.update(e, balancer.SubConnState{ConnectivityState: connectivity.TransientFailure})
 		s.update(e, balancer.SubConnState{ConnectivityState: connectivity.Ready})
-		return s.connectionsOf(e)
+		return e.generation
 	}
 	first, second := connect(), connect()
-	for connected, want := range map[int]bool{first: false, second: true} {
-		e.proved.Store(false)
-		if u.recordProbe(t.Context(), s, e, connected, nil); e.proved.Load() != want {
-			t.Errorf("a probe of connection %d of 2 proves: %t", connected, !want)
+	for generation, want := range map[int]bool{first: false, second: true} {
+		e.rightService = false
+		if u.recordProbe(t.Context(), s, e, generation, nil); e.rightService != want {
+			t.Errorf("a probe of connection %d of 2 is used: %t", generation, !want)
 		}
 	}
 }

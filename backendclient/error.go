@@ -52,34 +52,34 @@ type Error struct {
 	// Reason is the reason in google.rpc.ErrorInfo, or that of a call that was not made, such as [ReasonBreakerOpen]; "" for none.
 	Reason string
 
-	status *status.Status // the service's, with Code
+	status *status.Status // of the service, but with Code
 	cause  error
 }
 
-// A refusal is the error of a call that this package did not make.
-type refusal struct {
+// A notMadeError is the error of a call that this package did not make.
+type notMadeError struct {
 	reason     string
 	retryAfter time.Duration
 	text       string
 }
 
-// newRefusal returns a refusal. A retryAfter of less than minRetryAfter is replaced by that.
-func newRefusal(reason string, retryAfter time.Duration, text string) error {
-	return &refusal{reason: reason, retryAfter: max(retryAfter, minRetryAfter), text: text}
+// newNotMadeError returns a *notMadeError. A retryAfter of less than minRetryAfter is replaced by that.
+func newNotMadeError(reason string, retryAfter time.Duration, text string) error {
+	return &notMadeError{reason: reason, retryAfter: max(retryAfter, minRetryAfter), text: text}
 }
 
 // Error implements error.
-func (r *refusal) Error() string { return r.text }
+func (e *notMadeError) Error() string { return e.text }
 
 // GRPCStatus returns Unavailable.
-func (r *refusal) GRPCStatus() *status.Status { return status.New(codes.Unavailable, r.text) }
+func (e *notMadeError) GRPCStatus() *status.Status { return status.New(codes.Unavailable, e.text) }
 
 // newError returns the error of a failed call. callerErr is the error of the caller's context.
 func newError(callerErr error, m *method, err error) *Error {
 	s := status.Convert(err)
 	e := &Error{Service: m.service, Method: m.name, Code: s.Code(), cause: err}
-	if refused, ok := errors.AsType[*refusal](err); ok {
-		e.Reason, e.RetryAfter = refused.reason, refused.retryAfter
+	if notMade, ok := errors.AsType[*notMadeError](err); ok {
+		e.Reason, e.RetryAfter = notMade.reason, notMade.retryAfter
 	}
 	switch {
 	case errors.Is(callerErr, context.Canceled):
@@ -130,7 +130,7 @@ func (e *Error) Error() string {
 // Unwrap returns the error of the caller's context if the caller canceled, else the error that gRPC returned.
 func (e *Error) Unwrap() error { return e.cause }
 
-// GRPCStatus returns the service's status with Code.
+// GRPCStatus returns the service's status, but with Code.
 func (e *Error) GRPCStatus() *status.Status { return e.status }
 
 func withCode(s *status.Status, code codes.Code) *status.Status {

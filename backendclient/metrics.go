@@ -8,14 +8,14 @@ import (
 
 // metrics are the metrics of all services.
 type metrics struct {
-	registerer prometheus.Registerer
-	durations  *prometheus.HistogramVec
-	breakers   *prometheus.GaugeVec
-	refused    *prometheus.CounterVec
-	retries    *prometheus.CounterVec
-	withheld   *prometheus.CounterVec
-	ejections  *prometheus.CounterVec
-	lookups    *prometheus.CounterVec
+	registerer    prometheus.Registerer
+	durations     *prometheus.HistogramVec
+	breakers      *prometheus.GaugeVec
+	refused       *prometheus.CounterVec
+	retries       *prometheus.CounterVec
+	withheld      *prometheus.CounterVec
+	ejections     *prometheus.CounterVec
+	failedLookups *prometheus.CounterVec
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -28,7 +28,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		}, []string{"service", "method", "code"}),
 		breakers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "opsgate_upstream_breaker_state",
-			Help: "1 for the state of the breaker that refuses most, of those of the methods of an internal service: closed, open or half-open.",
+			Help: "1 for the worst state of the breakers of an internal service's methods: open, half-open or closed.",
 		}, []string{"service", "state"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_upstream_refused_requests_total",
@@ -46,12 +46,12 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Name: "opsgate_upstream_ejections_total",
 			Help: "How often an endpoint of an internal service was ejected because its calls failed while those of others succeeded.",
 		}, []string{"service"}),
-		lookups: prometheus.NewCounterVec(prometheus.CounterOpts{
+		failedLookups: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_upstream_dns_failures_total",
 			Help: "Lookups of the name of an internal service that failed or returned no address.",
 		}, []string{"service"}),
 	}
-	for _, c := range []prometheus.Collector{m.durations, m.breakers, m.refused, m.retries, m.withheld, m.ejections, m.lookups} {
+	for _, c := range []prometheus.Collector{m.durations, m.breakers, m.refused, m.retries, m.withheld, m.ejections, m.failedLookups} {
 		if err := registerer.Register(c); err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func (m *metrics) forService(service string) upstreamMetrics {
 		retries:       m.retries.WithLabelValues(service),
 		withheld:      m.withheld.WithLabelValues(service),
 		ejections:     m.ejections.WithLabelValues(service),
-		failedLookups: m.lookups.WithLabelValues(service),
+		failedLookups: m.failedLookups.WithLabelValues(service),
 	}
 }
 

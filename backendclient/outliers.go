@@ -20,8 +20,8 @@ const (
 	maxFailureRatio = 0.1
 	// ejectionUnit is the length of a first ejection. Each further one in a row is longer by that much.
 	ejectionUnit = 10 * time.Second
-	// maxEjections limits the length of an ejection: further ones in a row are as long as this one, 5 minutes.
-	maxEjections = 30
+	// maxEjectionUnits is the maximum length of an ejection: 5 minutes.
+	maxEjectionUnits = 30
 )
 
 // outliers decides which endpoints are ejected: those whose calls all fail while the calls of others succeed. A member is in one of two
@@ -84,18 +84,18 @@ func (s *outliers) failed(e *endpoint, now time.Time) (ejected bool) {
 		e.ejections = 0
 	}
 	e.ejections++
-	e.ejectedFor = min(time.Duration(e.ejections)*s.unit, maxEjections*s.unit)
+	e.ejectedFor = min(time.Duration(e.ejections)*s.unit, maxEjectionUnits*s.unit)
 	e.ejectedUntil = now.Add(e.ejectedFor)
 	return true
 }
 
-// observeOthers begins the time of which othersWork reports.
+// observeOthers starts the period that othersWork reports on.
 func (s *outliers) observeOthers(e *endpoint) {
 	e.successesBefore, e.recoveriesBefore = s.successes.Load(), s.recoveredFailures
 }
 
-// othersWork reports whether calls to other endpoints succeeded since observeOthers. Failures of endpoints
-// that have not succeeded since do not count (see recoveredFailures): these endpoints may be outliers as well.
+// othersWork reports whether calls to other endpoints succeeded since observeOthers. Failures of endpoints that have not succeeded since do
+// not count (see recoveredFailures): these endpoints may be outliers as well.
 func (s *outliers) othersWork(e *endpoint) bool {
 	successes, failures := s.successes.Load()-e.successesBefore, s.recoveredFailures-e.recoveriesBefore
 	return successes >= minSuccesses && float64(failures) <= maxFailureRatio*float64(successes)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +18,7 @@ import (
 const (
 	// probeTimeout is the timeout of one probe, and of the connection before it.
 	probeTimeout = 2 * time.Second
-	// probeInterval is the time between probes of endpoints that are not proved.
+	// probeInterval is the time between probes of endpoints where no probe has found the right service.
 	probeInterval = 10 * time.Second
 )
 
@@ -38,16 +37,17 @@ func (e *WrongServiceError) Error() string {
 // Probe finds out whether the endpoints of a service, by its short name, are of that service: it sends each endpoint that is connected a
 // request without fields, which a service answers with InvalidArgument without reading data. It waits up to two seconds for a connection.
 //
-// It returns nil if all endpoints are proved: each answered, other than with Unimplemented. It returns a *[WrongServiceError] if one
-// answered Unimplemented, and else the error of a call that could not be made. Unavailable and a timeout are such errors, because proxies
-// and gRPC itself return them too. A probe counts neither in metrics nor for breakers, ejections or calls in flight, and is not retried.
+// It returns nil if all endpoints are of the service: each answered, other than with Unimplemented. It returns a *[WrongServiceError] if
+// one answered Unimplemented, and else the error of a call that could not be made. Unavailable and a timeout are such errors, because
+// proxies and gRPC itself return them too. A probe counts neither in metrics nor for breakers, ejections or calls in flight, and is not
+// retried.
 func (c *Clients) Probe(ctx context.Context, service string) error {
 	u, ok := c.upstreams[service]
 	if !ok {
 		return fmt.Errorf("no service %q", service)
 	}
 	conn := u.acquire()
-	defer conn.calls.RUnlock()
+	defer conn.release()
 	waitCtx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	conn.await(waitCtx, func(s connectivity.State) bool { return s == connectivity.Ready || s == connectivity.TransientFailure })
@@ -76,14 +76,14 @@ func (u *upstream) probeAll(ctx context.Context, conn *connection, targets []*en
 // probedKey is the key of the endpoint in the context of a probe.
 type probedKey struct{}
 
-// probe calls the method that proves the service; e is nil for any endpoint. The call is a stream without a deadline, so that neither the
-// interceptor of calls nor the picker counts it.
+// probe calls the probe method of the service; e is nil for any endpoint. The call is a stream without a deadline: neither the interceptor
+// of calls nor the picker counts such a stream.
 func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoint) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	callCtx, cancelCall := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), probedKey{}, e))
 	defer cancelCall()
-	defer context.AfterFunc(ctx, cancelCall)()
+	defer context.AfterFunc(ctx, cancelCall)() // the call ends with ctx even so
 	stream, err := conn.grpc.NewStream(callCtx, &grpc.StreamDesc{}, u.probeMethod)
 	if err == nil {
 		_ = stream.SendMsg(&emptypb.Empty{}) // RecvMsg returns the error of the call
@@ -105,8 +105,8 @@ func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoint) err
 	return nil
 }
 
-// RunProbes probes each endpoint after it was connected, and every ten seconds until it is proved; see [Clients.WrongServices]. It returns
-// nil when ctx ends. It must be called at most once.
+// RunProbes probes each endpoint after it was connected, and every ten seconds until the right service answers; see
+// [Clients.WrongServices]. It returns nil when ctx ends. It must be called at most once.
 func (c *Clients) RunProbes(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, u := range c.upstreams {
@@ -122,13 +122,11 @@ func (u *upstream) runProbes(ctx context.Context, interval time.Duration) {
 	for ctx.Err() == nil {
 		conn := u.acquire()
 		var running sync.WaitGroup
-		for _, e := range conn.endpoints.connected() {
-			if connection := conn.endpoints.connectionsOf(e); !e.proved.Load() {
-				running.Go(func() { u.recordProbe(ctx, conn.endpoints, e, connection, u.probe(ctx, conn, e)) })
-			}
+		for e, generation := range conn.endpoints.toProbe() {
+			running.Go(func() { u.recordProbe(ctx, conn.endpoints, e, generation, u.probe(ctx, conn, e)) })
 		}
 		running.Wait()
-		conn.calls.RUnlock()
+		conn.release()
 		select {
 		case <-u.probesDue:
 		case <-tick.C:
@@ -137,7 +135,7 @@ func (u *upstream) runProbes(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// requestProbes makes runProbes probe the endpoints that are not proved.
+// requestProbes makes runProbes probe without waiting for its interval.
 func (u *upstream) requestProbes() {
 	select {
 	case u.probesDue <- struct{}{}:
@@ -145,13 +143,13 @@ func (u *upstream) requestProbes() {
 	}
 }
 
-// recordProbe records the result of a probe for the endpoint, and logs a change. connection is the number of connections before the probe:
-// a result for an earlier connection may be that of another program.
-func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, connection int, err error) {
+// recordProbe records the result of a probe for the endpoint, and logs a change. generation is that of the endpoint's connection before the
+// probe: a result for an earlier connection may be that of another program.
+func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, generation int, err error) {
 	_, wrong := errors.AsType[*WrongServiceError](err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.connections != connection {
+	if e.generation != generation {
 		return // a probe of the new connection follows
 	}
 	wasWrong := !e.wrongSince.IsZero()
@@ -162,33 +160,40 @@ func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, c
 		line.ErrorContext(ctx, "wrong service at this address", slog.Any("error", err))
 	case err == nil:
 		e.wrongSince = time.Time{}
-		e.proved.Store(true)
-		u.proved.Store(true)
+		e.rightService = true
+		u.reached.Store(true)
 		if wasWrong {
 			line.InfoContext(ctx, "the right service is at this address now")
 		}
 	}
 }
 
-func (s *endpoints) connectionsOf(e *endpoint) int {
+// toProbe returns the endpoints that are connected and not known to be of the right service, with the generations of their connections.
+func (s *endpoints) toProbe() map[*endpoint]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return e.connections
+	generations := make(map[*endpoint]int)
+	for _, e := range s.outliers.members {
+		if !e.rightService {
+			generations[e] = e.generation
+		}
+	}
+	return generations
 }
 
-// connected returns the endpoints that are connected and healthy, also ejected ones.
+// connected returns the endpoints that are connected and healthy, also ejected ones. The caller must not modify the list.
 func (s *endpoints) connected() []*endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(s.all), func(e *endpoint) bool { return e.state != EndpointReady })
+	return s.outliers.members
 }
 
 // A WrongService is a service some of whose endpoints are of another service.
 type WrongService struct {
 	Since     time.Time
 	Addresses []string // of these endpoints
-	// Proved is true if an endpoint of the service was proved since the process started: the gateway has served its requests.
-	Proved bool
+	// Reached is true if a probe has found the right service at any address since the process started.
+	Reached bool
 }
 
 // WrongServices returns the services with endpoints of another service, by short name, as [Clients.RunProbes] found them.
@@ -200,10 +205,11 @@ func (c *Clients) WrongServices() map[string]WrongService {
 				continue
 			}
 			w := all[service]
-			if w.Addresses = append(w.Addresses, e.Address); w.Since.IsZero() || e.WrongSince.Before(w.Since) {
+			w.Addresses = append(w.Addresses, e.Address)
+			if w.Since.IsZero() || e.WrongSince.Before(w.Since) {
 				w.Since = e.WrongSince
 			}
-			w.Proved = u.proved.Load()
+			w.Reached = u.reached.Load()
 			all[service] = w
 		}
 	}

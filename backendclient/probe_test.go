@@ -137,7 +137,7 @@ func TestAnEndpointOfAnotherServiceIsFoundUntilItIsReplaced(t *testing.T) {
 		cancel()
 		testkit.Must(t, <-ended)
 	}()
-	eventually(t, clients, func() bool { return clients.WrongServices()["incident"].Proved })
+	eventually(t, clients, func() bool { return clients.WrongServices()["incident"].Reached })
 	all := clients.WrongServices()
 	if w := all["incident"]; len(all) != 1 || !slices.Equal(w.Addresses, []string{address}) || w.Since.IsZero() {
 		t.Errorf("wrong services: %+v", all)

@@ -36,7 +36,7 @@ func withResolvers(target Upstream, i intervals, s *endpoints) grpc.DialOption {
 	}
 	builders := []resolver.Builder{s.attachTo(static), s.attachTo(dnsBuilder{interval: i.lookup, minInterval: i.minLookup})}
 	scheme, _, _ := strings.Cut(target.Address, ":")
-	if registered := resolver.Get(scheme); registered != nil {
+	if registered := resolver.Get(scheme); registered != nil { // such as unix; of two for a scheme, gRPC uses the first one
 		builders = append(builders, s.attachTo(registered))
 	}
 	return grpc.WithResolvers(builders...)
@@ -58,7 +58,7 @@ func (b staticBuilder) Build(target resolver.Target, cc resolver.ClientConn, _ r
 			return nil, fmt.Errorf("address in a static list: %w", err)
 		}
 		a := resolver.Address{Addr: address}
-		if b.serverName == "" { // without a name here, gRPC would expect the whole list as the name in the certificate
+		if b.serverName == "" { // else the credentials have the name; with neither, gRPC would expect the whole list
 			a.ServerName = address
 		}
 		addresses = append(addresses, a)

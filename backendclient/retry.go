@@ -54,7 +54,7 @@ func (u *upstream) callWithRetries(c *call) error {
 
 // retryable reports whether a retry may succeed and is safe.
 func (c *call) retryable(err error) bool {
-	if _, refused := err.(*refusal); refused || c.ctx.Err() != nil { //nolint:errorlint // made by this package, not wrapped
+	if _, notMade := err.(*notMadeError); notMade || c.ctx.Err() != nil { //nolint:errorlint // made by this package, not wrapped
 		return false
 	}
 	s := status.Convert(err)

@@ -17,9 +17,9 @@ type slots struct {
 
 func newSlots() slots { return slots{byTeam: make(map[string]int)} }
 
-// take takes one of limit slots for a call of a team. It returns "" if it took one, else the reason: ReasonOverloaded or
+// take takes one of limit slots for a call of a team. It returns "" if it took one, else ReasonOverloaded or
 // ReasonTeamOverloaded.
-func (s *slots) take(team string, limit int) (refused string) {
+func (s *slots) take(team string, limit int) (reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	free := limit - s.taken

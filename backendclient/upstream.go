@@ -47,13 +47,14 @@ type upstream struct {
 	settings   *atomic.Pointer[settings]
 	budget     retryBudget
 	slots      slots
-	downtime   downtime
 	metrics    upstreamMetrics
 	logger     *slog.Logger
 
+	unavailableSince atomic.Pointer[time.Time] // nil while the service is available
+
 	probeMethod string        // its path, set before the first connection
 	probesDue   chan struct{} // see requestProbes
-	proved      atomic.Bool   // an endpoint was proved since the process started
+	reached     atomic.Bool   // a probe has found the right service
 
 	breakersMu sync.Mutex // serializes reports of the breakers' states and their replacement
 }
@@ -94,8 +95,8 @@ func (u *upstream) intercept(
 		m.observe(ctx, codes.OK, took)
 		return nil
 	}
-	if refused, ok := failure.(*refusal); ok { //nolint:errorlint // made by this package, not wrapped
-		u.metrics.refused[refused.reason].Inc()
+	if notMade, ok := failure.(*notMadeError); ok { //nolint:errorlint // made by this package, not wrapped
+		u.metrics.refused[notMade.reason].Inc()
 	}
 	err := newError(ctx.Err(), m, failure)
 	m.observe(ctx, err.Code, took)
@@ -113,9 +114,9 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 func (u *upstream) callWithinLimit(c *call) error {
 	switch reason := u.slots.take(c.team, c.settings.MaxInFlight); reason {
 	case ReasonOverloaded:
-		return newRefusal(reason, 0, fmt.Sprintf("the limit of %d calls in flight is reached", c.settings.MaxInFlight))
+		return newNotMadeError(reason, 0, fmt.Sprintf("the limit of %d calls in flight is reached", c.settings.MaxInFlight))
 	case ReasonTeamOverloaded:
-		return newRefusal(reason, 0, fmt.Sprintf("the team's share of the limit of %d calls in flight is reached", c.settings.MaxInFlight))
+		return newNotMadeError(reason, 0, fmt.Sprintf("the team's share of the limit of %d calls in flight is reached", c.settings.MaxInFlight))
 	}
 	defer u.slots.release(c.team)
 	return u.callWithRetries(c)
@@ -133,7 +134,7 @@ func (u *upstream) setBreakers(s BreakerSettings, reason string) {
 
 // setBreaker is setBreakers for one method, without the metric. The caller holds breakersMu.
 func (u *upstream) setBreaker(m *method, s BreakerSettings, reason string) {
-	changed := func(b *breaker, state BreakerState, reason string) { u.breakerChanged(m, b, state, reason) }
+	changed := func(b *breaker, reason string) { u.breakerChanged(m, b, reason) }
 	if before := m.breaker.Swap(newBreaker(s, changed)); before != nil && before.status.Load().State != BreakerClosed {
 		u.logBreaker(m, BreakerClosed, reason)
 	}
@@ -141,15 +142,16 @@ func (u *upstream) setBreaker(m *method, s BreakerSettings, reason string) {
 
 // breakerChanged is called by the breaker of a method when its state changes, with the breaker's own lock held. It logs the state and sets
 // the metric. It ignores a breaker that was replaced: the last calls may still change its state.
-func (u *upstream) breakerChanged(m *method, b *breaker, state BreakerState, reason string) {
+func (u *upstream) breakerChanged(m *method, b *breaker, reason string) {
 	u.breakersMu.Lock()
 	defer u.breakersMu.Unlock()
 	if b != m.breaker.Load() {
 		return
 	}
 	u.metrics.setBreakerState(u.breakerStatus().State)
-	u.logBreaker(m, state, reason)
-	if s := b.status.Load(); state != BreakerClosed {
+	s := b.status.Load()
+	u.logBreaker(m, s.State, reason)
+	if s.State != BreakerClosed {
 		time.AfterFunc(b.settings.OpenFor+b.settings.Window, func() { u.closeUnused(m, b, s) })
 	}
 }
@@ -159,7 +161,8 @@ func (u *upstream) breakerChanged(m *method, b *breaker, state BreakerState, rea
 func (u *upstream) closeUnused(m *method, b *breaker, s *BreakerStatus) {
 	u.breakersMu.Lock()
 	defer u.breakersMu.Unlock()
-	if b == m.breaker.Load() && s == b.status.Load() && u.connection.Load().ctx.Err() == nil {
+	unchanged := s == b.status.Load() // each change stores a new status
+	if unchanged && b == m.breaker.Load() && u.connection.Load().ctx.Err() == nil {
 		u.setBreaker(m, b.settings, "no call came to probe the service")
 		u.metrics.setBreakerState(u.breakerStatus().State)
 	}

@@ -27,23 +27,23 @@ func CipherSuites() []uint16 {
 	}
 }
 
-// Read returns the configuration of the current files.
-func (f Files) Read() (*tls.Config, error) {
+// Config returns the configuration of the current files.
+func (f Files) Config() (*tls.Config, error) {
 	contents, err := f.paths().Read()
 	if err != nil {
 		return nil, err
 	}
-	return f.config(contents)
+	return f.build(contents)
 }
 
 // Reloader returns a Reloader of the files.
 func (f Files) Reloader(logger *slog.Logger) (*Reloader, error) {
-	return NewReloader(f.paths(), f.config, logger)
+	return NewReloader(f.paths(), f.build, logger)
 }
 
 func (f Files) paths() Paths { return Paths{Roots: f.CAFile, Certificate: f.CertFile, Key: f.KeyFile} }
 
-func (f Files) config(contents PEM) (*tls.Config, error) {
+func (f Files) build(contents PEM) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: CipherSuites(), ServerName: f.ServerName}
 	if f.CAFile != "" {
 		config.RootCAs = x509.NewCertPool()

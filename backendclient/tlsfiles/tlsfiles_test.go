@@ -95,7 +95,7 @@ func TestServersWithCBCSuitesOnlyAreRefused(t *testing.T) {
 	authority := tlsfilestest.NewAuthority(t, "known")
 	files := authority.Write(t, t.TempDir(), "client")
 	files.ServerName = "server"
-	config, err := files.Read()
+	config, err := files.Config()
 	testkit.Must(t, err)
 	for _, offer := range []struct {
 		suite uint16
@@ -141,7 +141,7 @@ func TestInvalidFilesAreRefused(t *testing.T) {
 		"a certificate as key": {CertFile: good.CertFile, KeyFile: good.CertFile},
 	} {
 		_, reload := files.Reloader(slog.New(slog.DiscardHandler))
-		_, read := files.Read()
+		_, read := files.Config()
 		if reload == nil || read == nil || reload.Error() != read.Error() || !strings.HasPrefix(read.Error(), "read the ") {
 			t.Errorf("%s: %v, %v", name, reload, read)
 		}
@@ -149,7 +149,7 @@ func TestInvalidFilesAreRefused(t *testing.T) {
 }
 
 func TestNoFilesMeansSystemRoots(t *testing.T) {
-	config, err := tlsfiles.Files{ServerName: "redis.example"}.Read()
+	config, err := tlsfiles.Files{ServerName: "redis.example"}.Config()
 	testkit.Must(t, err)
 	if config.RootCAs != nil || config.Certificates != nil || config.ServerName != "redis.example" || config.MinVersion != tls.VersionTLS12 {
 		t.Errorf("%+v", config)

@@ -96,9 +96,9 @@ func (m Method) TeamScoped() bool { return m.HasRequestField("team_id") }
 // Writes reports whether the method changes data: such a request names an actor.
 func (m Method) Writes() bool { return m.HasRequestField("actor") }
 
-// Proves reports whether a gateway calls the method, with a request without fields, to find out whether an address is of the service. The
+// IsProbe reports whether a gateway calls the method, with a request without fields, to find out whether an address is of the service. The
 // service answers INVALID_ARGUMENT and reads no data.
-func (m Method) Proves() bool {
+func (m Method) IsProbe() bool {
 	return slices.Contains([]string{
 		"fleet/ListServers", "monitoring/ListMonitors", "incident/ListIncidents", "audit/ListAuditEntries", "identity/ResolveToken",
 	}, m.String())

@@ -24,7 +24,7 @@ func generalFaults() []fault {
 		{name: "a request without fields is of no method",
 			fails: []string{"*/probe", "fleet/ListServers/team-id", "monitoring/ListMonitors/team-id", "identity/ResolveToken/hash-length"},
 			unary: func(c *intercepted) (proto.Message, error) {
-				if c.method.Proves() && proto.Size(c.request) == 0 {
+				if c.method.IsProbe() && proto.Size(c.request) == 0 {
 					return nil, status.Error(codes.Unimplemented, "unknown method")
 				}
 				return c.pass(c.request)

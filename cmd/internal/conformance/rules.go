@@ -42,7 +42,7 @@ func generalRules() []rule {
 			sentence: "Required fields are set, ids are UUIDs in lower case, enums have known values, numbers are finite."},
 		{name: "team-id", on: contract.Method.TeamScoped, check: requiresTeam,
 			sentence: "`team_id` is required: INVALID_ARGUMENT names it if it is not a UUID."},
-		{name: "probe", on: contract.Method.Proves, check: answersProbe,
+		{name: "probe", on: contract.Method.IsProbe, check: answersProbe,
 			sentence: "A request without fields is answered, and not with UNIMPLEMENTED: the gateway finds out by it whether an address is right."},
 		{name: "deadline", on: func(contract.Method) bool { return true }, check: endsAtDeadline,
 			sentence: "A call whose deadline has passed ends at once, without side effects."},

@@ -22,13 +22,13 @@ const dependencyIdentity = "identity"
 func (i *Inspector) Dependencies() map[string]admin.Dependency {
 	now := i.options.Clock()
 	list := make(map[string]admin.Dependency)
-	breakers, unreachable, endpoints := i.options.Clients.Breakers(), i.options.Clients.UnreachableSince(), i.options.Clients.Endpoints()
+	breakers, unavailable, endpoints := i.options.Clients.Breakers(), i.options.Clients.UnavailableSince(), i.options.Clients.Endpoints()
 	lookups := i.options.Clients.FailedLookups()
 	for service, state := range i.options.Clients.States() {
 		b := breakers[service]
 		d := serviceState(state, b, now)
 		if d.Since = b.TrippedAt; d.Since.IsZero() {
-			d.Since = unreachable[service]
+			d.Since = unavailable[service]
 		}
 		d.Breaker, d.Endpoints = &b, endpoints[service]
 		if f, failing := lookups[service]; failing {
@@ -43,10 +43,7 @@ func (i *Inspector) Dependencies() map[string]admin.Dependency {
 		list[dependencyIdentity] = lookupsFail(list[dependencyIdentity], failingFor, acceptedFor, now)
 	}
 	if brokenFor, err := i.options.Authenticator.ContractError(); err != nil && list[dependencyIdentity].OK {
-		d := invalidAnswers(brokenFor, now)
-		d.Breaker, d.Endpoints = list[dependencyIdentity].Breaker, list[dependencyIdentity].Endpoints
-		d.FailedLookup = list[dependencyIdentity].FailedLookup
-		list[dependencyIdentity] = d
+		list[dependencyIdentity] = invalidAnswers(list[dependencyIdentity], brokenFor, now)
 	}
 	list[admin.DependencyRevocations] = revocations(i.options.Authenticator.DisconnectedFor(), now)
 	if i.options.Redis != nil {
@@ -88,7 +85,7 @@ func serviceState(state connectivity.State, b backendclient.BreakerStatus, now t
 // wrongService is the state of a service with endpoints of another service. A gateway that never had the right one is not ready: a rollout
 // stops. Another one stays ready, as an error of one service must not take all gateways out of a balancer.
 func wrongService(name string, d admin.Dependency, wrong backendclient.WrongService) admin.Dependency {
-	d.State, d.OK, d.Since, d.Wrong, d.NotReady = "wrong service", false, wrong.Since, &wrong, !wrong.Proved
+	d.State, d.OK, d.Since, d.Wrong, d.NotReady = "wrong service", false, wrong.Since, &wrong, !wrong.Reached
 	d.Reason = fmt.Sprintf("%d of %d addresses of upstreams.%s.address answer as another service",
 		len(wrong.Addresses), len(d.Endpoints), name)
 	return d
@@ -105,12 +102,11 @@ func lookupsFail(d admin.Dependency, failingFor, acceptedFor time.Duration, now 
 }
 
 // invalidAnswers is the state of an identity service whose answers break the contract.
-func invalidAnswers(brokenFor time.Duration, now time.Time) admin.Dependency {
-	return admin.Dependency{
-		State: "invalid answers", Since: now.Add(-brokenFor),
-		Reason: "for " + duration.Rounded(brokenFor) +
-			" it has returned token ids or team ids that are not UUIDs: tokens that are not cached get 500",
-	}
+func invalidAnswers(d admin.Dependency, brokenFor time.Duration, now time.Time) admin.Dependency {
+	d.OK, d.State, d.Since = false, "invalid answers", now.Add(-brokenFor)
+	d.Reason = "for " + duration.Rounded(brokenFor) +
+		" it has returned token ids or team ids that are not UUIDs: tokens that are not cached get 500"
+	return d
 }
 
 // revocations returns the state of the revocation stream.

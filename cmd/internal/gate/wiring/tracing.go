@@ -39,7 +39,7 @@ func collectorTLS(c config.Tracing) (*tls.Config, error) {
 	if err != nil || c.TLS == (config.TracingTLS{}) || !strings.HasSuffix(endpoint.Scheme, "s") { // https or grpcs
 		return nil, err
 	}
-	return tlsFiles(config.ClientTLS{CAFile: c.TLS.CAFile, CertFile: c.TLS.CertFile, KeyFile: c.TLS.KeyFile}).Read()
+	return tlsFiles(config.ClientTLS{CAFile: c.TLS.CAFile, CertFile: c.TLS.CertFile, KeyFile: c.TLS.KeyFile}).Config()
 }
 
 // newTracer returns the tracer for a configuration, or nil if tracing is disabled.

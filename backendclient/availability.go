@@ -3,21 +3,17 @@ package backendclient
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/connectivity"
 )
 
-// A downtime is the start of the current downtime of a service; nil while the service is available.
-type downtime struct{ since atomic.Pointer[time.Time] }
-
-func (d *downtime) update(state connectivity.State, now time.Time) {
-	switch {
-	case state == connectivity.Ready:
-		d.since.Store(nil)
-	case d.since.Load() == nil:
-		d.since.Store(&now)
+// recordAvailability records since when the service has not been available. It is available if its connection is Ready.
+func (u *upstream) recordAvailability(state connectivity.State, now time.Time) {
+	if state == connectivity.Ready {
+		u.unavailableSince.Store(nil)
+	} else {
+		u.unavailableSince.CompareAndSwap(nil, &now)
 	}
 }
 
@@ -28,7 +24,7 @@ func (u *upstream) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		c := u.connection.Load()
 		state := c.grpc.GetState()
-		u.downtime.update(state, time.Now())
+		u.recordAvailability(state, time.Now())
 		switch {
 		case state == logged:
 		case state == connectivity.Ready:
