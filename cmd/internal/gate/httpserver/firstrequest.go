@@ -5,8 +5,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"opsgate/gateway"
 )
 
 const (
@@ -17,9 +15,12 @@ const (
 	firstRequestPoll = 2 * time.Millisecond
 )
 
-// trackFirstRequest counts the connections whose first request has not arrived ([http.Server.ConnState]). A request has arrived when
-// net/http has read its header (StateActive). While the server drains, it arrives later, when the handler calls firstRequestInHandler: if
-// Shutdown is called between the two, net/http drops the request. In all other states, such as StateClosed, none is expected any more.
+// trackFirstRequest counts the connections whose first request has not arrived ([http.Server.ConnState]). It arrives
+//
+//	while the server serves  in StateActive: net/http has read its header
+//	while it drains          in the handler (closeWhileDraining): Shutdown drops a request between StateActive and the handler
+//
+// In the other states, such as StateClosed, none is expected any more.
 func (s *Server) trackFirstRequest(conn net.Conn, state http.ConnState) {
 	c := underlying(conn)
 	switch {
@@ -29,14 +30,6 @@ func (s *Server) trackFirstRequest(conn net.Conn, state http.ConnState) {
 		s.firstRequests.Add(1)
 	case state != http.StateActive || !s.draining.Load():
 		s.firstRequestArrived(c)
-	}
-}
-
-// firstRequestInHandler is called with each request while the server drains.
-func (s *Server) firstRequestInHandler(ctx context.Context) {
-	if c, ok := gateway.MarkBusy(ctx).(*connection); ok {
-		s.firstRequestArrived(c)
-		c.MarkIdle()
 	}
 }
 

@@ -2,9 +2,12 @@ package httpserver
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"opsgate/gateway"
 )
 
 // Browsers and load balancers open connections in advance. The grace period is for requests.
@@ -18,4 +21,17 @@ func TestShutdownDoesNotWaitForUnusedConnectionsUntilTheirTimeout(t *testing.T) 
 			t.Errorf("it waited for %v", took)
 		}
 	})
+}
+
+func TestAnonymousRequestDuringADrainDoesNotDelayTheEvictionOfItsConnection(t *testing.T) {
+	l := newLimitedInput(t, 1<<20)
+	first, _ := l.connect(t)
+	l.connect(t)
+	s := new(Server)
+	s.Drain()
+	r := httptest.NewRequestWithContext(gateway.WithConnection(t.Context(), first), http.MethodGet, "/", nil)
+	s.closeWhileDraining(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
+	if l.longestIdle() != first {
+		t.Error("the connection of the request counts as the one that became idle last")
+	}
 }

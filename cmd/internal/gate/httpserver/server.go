@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/gateway"
 )
 
 // Options are the options of [Listen]. All are required except Bound and TLS.
@@ -128,7 +130,9 @@ func (s *Server) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
 			w.Header().Set("Connection", "close")
-			s.firstRequestInHandler(r.Context())
+			if c, ok := gateway.ConnectionOf(r.Context()).(*connection); ok {
+				s.firstRequestArrived(c)
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
