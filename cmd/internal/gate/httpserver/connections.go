@@ -70,28 +70,28 @@ var _ gateway.Connection = (*connection)(nil)
 // A candidate for eviction is a connection that had no authenticated request at the last search.
 type candidate struct {
 	*connection
-	idleSeq uint64
+	since uint64 // its idleSince at that time
 }
 
 func newConnectionSet(limit int, maxInput int64) *connectionSet {
-	l := &connectionSet{maxInput: maxInput, open: make(map[*connection]struct{})}
-	l.buffers.New = func() any { return new(bytes.Buffer) }
-	l.limit.Store(int64(limit))
-	return l
+	s := &connectionSet{maxInput: maxInput, open: make(map[*connection]struct{})}
+	s.buffers.New = func() any { return new(bytes.Buffer) }
+	s.limit.Store(int64(limit))
+	return s
 }
 
 // register registers metrics whose names start with the prefix.
-func (l *connectionSet) register(registry prometheus.Registerer, prefix string) error {
+func (s *connectionSet) register(registry prometheus.Registerer, prefix string) error {
 	var errs []error
 	for _, c := range []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: prefix + "_connections_open", Help: "Open connections of clients.",
-		}, func() float64 { return float64(l.count()) }),
+		}, func() float64 { return float64(s.count()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: prefix + "_connections_limit", Help: "Maximum of open connections.",
-		}, func() float64 { return float64(l.limit.Load()) }),
-		closedCounter(prefix, "refused", &l.refused), closedCounter(prefix, "evicted", &l.evicted),
-		closedCounter(prefix, "incomplete", &l.incomplete),
+		}, func() float64 { return float64(s.limit.Load()) }),
+		closedCounter(prefix, "refused", &s.refused), closedCounter(prefix, "evicted", &s.evicted),
+		closedCounter(prefix, "incomplete", &s.incomplete),
 	} {
 		errs = append(errs, registry.Register(c))
 	}
@@ -112,23 +112,23 @@ func closedCounter(prefix, cause string, count *atomic.Uint64) prometheus.Collec
 }
 
 // count returns the number of open connections.
-func (l *connectionSet) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.open)
+func (s *connectionSet) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
 }
 
 // add adds an accepted connection. If all others are exempt from eviction at the limit, it closes the connection and returns nil.
-func (l *connectionSet) add(conn *net.TCPConn) *connection {
-	c := &connection{TCPConn: conn, owner: l}
-	c.idleSeq.Store(l.sequence.Add(1))
-	added, evicted := l.addOrReplace(c)
+func (s *connectionSet) add(conn *net.TCPConn) *connection {
+	c := &connection{TCPConn: conn, owner: s}
+	c.idleSeq.Store(s.sequence.Add(1))
+	added, evicted := s.addOrReplace(c)
 	if evicted != nil {
-		l.evicted.Add(1)
+		s.evicted.Add(1)
 		_ = evicted.TCPConn.Close()
 	}
 	if !added {
-		l.refused.Add(1)
+		s.refused.Add(1)
 		_ = conn.Close()
 		return nil
 	}
@@ -136,57 +136,56 @@ func (l *connectionSet) add(conn *net.TCPConn) *connection {
 }
 
 // addOrReplace adds a connection below the limit. At the limit it replaces another one, which it returns for the caller to close.
-func (l *connectionSet) addOrReplace(c *connection) (added bool, evicted *connection) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.open) >= int(l.limit.Load()) {
-		if evicted = l.longestIdle(); evicted == nil {
+func (s *connectionSet) addOrReplace(c *connection) (added bool, evicted *connection) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.open) >= int(s.limit.Load()) {
+		if evicted = s.longestIdle(); evicted == nil {
 			return false, nil
 		}
-		l.remove(evicted)
+		s.remove(evicted)
 	}
-	l.open[c] = struct{}{}
+	s.open[c] = struct{}{}
 	return true, evicted
 }
 
-// longestIdle returns the connection that has gone longest without an authenticated request, or nil if all serve one. Connections that
-// became idle after the last search have higher numbers than its candidates.
-func (l *connectionSet) longestIdle() *connection {
+// longestIdle returns the connection that has gone longest without an authenticated request, or nil if all serve one. It is one of the
+// candidates of the last search while any is left: connections that became idle after it have higher numbers.
+func (s *connectionSet) longestIdle() *connection {
 	for searched := false; ; searched = true {
-		for len(l.candidates) > 0 {
-			last := l.candidates[len(l.candidates)-1]
-			l.candidates = l.candidates[:len(l.candidates)-1]
-			if _, open := l.open[last.connection]; open && last.connection.idle() == last.idleSeq {
+		for len(s.candidates) > 0 {
+			last := s.candidates[len(s.candidates)-1]
+			s.candidates = s.candidates[:len(s.candidates)-1]
+			if _, open := s.open[last.connection]; open && last.idleSince() == last.since {
 				return last.connection
 			}
 		}
 		if searched {
 			return nil
 		}
-		l.search()
+		s.search()
 	}
 }
 
 // search selects the candidates: the connections that have gone longest without an authenticated request, the longest of all last.
-func (l *connectionSet) search() {
-	l.candidates = l.candidates[:0]
-	for c := range l.open {
-		if seq := c.idle(); seq > 0 {
-			l.candidates = append(l.candidates, candidate{c, seq})
+func (s *connectionSet) search() {
+	s.candidates = s.candidates[:0]
+	for c := range s.open {
+		if since := c.idleSince(); since > 0 {
+			s.candidates = append(s.candidates, candidate{c, since})
 		}
 	}
-	slices.SortFunc(l.candidates, func(a, b candidate) int { return cmp.Compare(b.idleSeq, a.idleSeq) })
-	surplus := max(0, len(l.candidates)-1-len(l.open)/candidateDivisor)
-	l.candidates = slices.Delete(l.candidates, 0, surplus)
+	slices.SortFunc(s.candidates, func(a, b candidate) int { return cmp.Compare(b.since, a.since) })
+	keep := min(len(s.candidates), 1+len(s.open)/candidateDivisor)
+	s.candidates = slices.Delete(s.candidates, 0, len(s.candidates)-keep)
 }
 
-// idle returns the sequence number since which the connection has had no authenticated request, or 0 while it serves one.
-func (c *connection) idle() uint64 {
-	seq := c.idleSeq.Load()
+// idleSince returns the sequence number since which the connection has had no authenticated request, or 0 while it serves one.
+func (c *connection) idleSince() uint64 {
 	if c.authenticatedRequests.Load() > 0 {
 		return 0
 	}
-	return seq
+	return c.idleSeq.Load() // read last, because MarkIdle sets it before it decrements the count
 }
 
 // MarkBusy implements [gateway.Connection].
@@ -203,8 +202,8 @@ const stalledWrite = 100 * time.Millisecond
 
 // CutOff implements [gateway.Connection]. It closes a connection with a TCP reset, so that the kernel drops what it has buffered.
 //
-// On an HTTP/2 connection with authenticated requests, it leaves the reset of the stream to the caller. That is a frame, which cannot be
-// written if the whole connection is stalled; so it shortens the time until net/http closes such a connection (http.write_timeout).
+// On an HTTP/2 connection with authenticated requests, the caller resets the stream. If not even the frame of that reset can be written,
+// net/http closes the connection: after stalledWrite, instead of http.write_timeout.
 func (c *connection) CutOff(http2 bool) (closed bool) {
 	if http2 && c.authenticatedRequests.Load() > 0 {
 		_ = c.SetWriteDeadline(time.Now().Add(stalledWrite)) // net/http sets it again for each write

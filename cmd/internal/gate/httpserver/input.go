@@ -74,59 +74,60 @@ func resetInputAtHello(config *tls.Config) *tls.Config {
 
 // inputChanged updates the sum of input after that of a connection has changed. Past the limit it closes the connections whose input is
 // oldest.
-func (l *connectionSet) inputChanged(c *connection) {
-	for _, old := range l.removeOldestInputs(c) {
-		l.incomplete.Add(1)
+func (s *connectionSet) inputChanged(c *connection) {
+	for _, old := range s.removeOldestInputs(c) {
+		s.incomplete.Add(1)
 		_ = old.TCPConn.Close()
 	}
 }
 
 // removeOldestInputs is inputChanged without closing the connections, which it removes from the set and returns.
-func (l *connectionSet) removeOldestInputs(c *connection) (removed []*connection) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.updateInput(c)
-	if l.input <= l.maxInput {
+func (s *connectionSet) removeOldestInputs(c *connection) []*connection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.updateInput(c)
+	if s.input <= s.maxInput {
 		return nil
 	}
-	for other := range l.open {
+	var counted []*connection
+	for other := range s.open {
 		if other.countedInput > 0 {
-			removed = append(removed, other)
+			counted = append(counted, other)
 		}
 	}
-	slices.SortFunc(removed, func(a, b *connection) int { return cmp.Compare(a.inputSeq, b.inputSeq) })
-	for i, oldest := range removed {
-		if l.input <= l.maxInput-l.maxInput/8 { // less than the limit, so that not each further byte needs a search
-			return removed[:i]
+	slices.SortFunc(counted, func(a, b *connection) int { return cmp.Compare(a.inputSeq, b.inputSeq) })
+	for i, oldest := range counted {
+		if s.input <= s.maxInput-s.maxInput/8 { // less than the limit, so that not each further byte needs a search
+			return counted[:i]
 		}
-		l.remove(oldest)
+		s.remove(oldest)
 	}
-	return removed
+	return counted
 }
 
-// updateInput sets the input of a connection in the sum. The caller holds l.mu.
-func (l *connectionSet) updateInput(c *connection) {
+// updateInput sets the input of a connection in the sum. The caller holds s.mu.
+func (s *connectionSet) updateInput(c *connection) {
 	var counted int64 // 0 for a connection that is not in the set
-	if _, open := l.open[c]; open {
+	if _, open := s.open[c]; open {
 		counted = max(0, c.input.Load()-freeInput)
 	}
 	if c.countedInput == 0 && counted > 0 {
-		l.inputSequence++
-		c.inputSeq = l.inputSequence
+		s.inputSequence++
+		c.inputSeq = s.inputSequence
 	}
-	l.input += counted - c.countedInput
+	s.input += counted - c.countedInput
 	c.countedInput = counted
 }
 
-// remove removes a connection from the set. The caller holds l.mu.
-func (l *connectionSet) remove(c *connection) {
-	delete(l.open, c)
-	l.updateInput(c)
+// remove removes a connection from the set. The caller holds s.mu.
+func (s *connectionSet) remove(c *connection) {
+	delete(s.open, c)
+	s.updateInput(c)
 }
 
 // inputStats returns the input of all connections, its limit, and how many connections were closed past it.
-func (l *connectionSet) inputStats() (current, limit int, closed uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return int(l.input), int(l.maxInput), l.incomplete.Load()
+func (s *connectionSet) inputStats() (current, limit int, closed uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int(s.input), int(s.maxInput), s.incomplete.Load()
 }
