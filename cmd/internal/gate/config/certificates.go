@@ -78,11 +78,11 @@ func (l Loaded) Reread(inUse []Certificate) []Certificate {
 	return sortedByKey(list)
 }
 
-// WithFirst returns the certificates, with those of connections that are made only at the start as they were then.
-func WithFirst(now, first []Certificate) []Certificate {
-	atStart := func(c Certificate) bool { return strings.HasPrefix(c.Key, "tracing.") }
-	list := slices.DeleteFunc(slices.Clone(now), atStart)
-	return sortedByKey(append(list, slices.DeleteFunc(slices.Clone(first), func(c Certificate) bool { return !atStart(c) })...))
+// KeepStartOnly returns the certificates of list, but from inUse those of the trace collector, whose files are read only at the start.
+func KeepStartOnly(list, inUse []Certificate) []Certificate {
+	startOnly := func(c Certificate) bool { return strings.HasPrefix(c.Key, "tracing.") }
+	list = slices.DeleteFunc(slices.Clone(list), startOnly)
+	return sortedByKey(append(list, slices.DeleteFunc(slices.Clone(inUse), func(c Certificate) bool { return !startOnly(c) })...))
 }
 
 func sortedByKey(list []Certificate) []Certificate {

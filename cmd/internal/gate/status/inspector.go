@@ -52,9 +52,9 @@ type Active struct {
 
 // Redis is the part of the limiter that counts in Redis.
 type Redis struct {
-	Limits   *failover.Store
-	Replicas *redisstore.Replicas
-	Expected func() int // number of gateways that divide the limits in an outage
+	Limits    *failover.Store
+	Replicas  *redisstore.Replicas
+	DividedBy func() int // number of gateways that divide the limits in an outage
 }
 
 // An Inspector reads the state of a gateway from its parts. It is safe for concurrent use.
@@ -136,7 +136,7 @@ func (i *Inspector) Store() admin.Store {
 	state := redis.Limits.State()
 	evicting, evicted := redis.Replicas.Eviction()
 	return admin.Store{
-		Mode: state.Mode, Since: &state.Since, Replicas: redis.Expected(), EvictingServers: evicting, EvictedKeys: evicted,
+		Mode: state.Mode, Since: &state.Since, Replicas: redis.DividedBy(), EvictingServers: evicting, EvictedKeys: evicted,
 		Breaker: &admin.Breaker{State: backendclient.BreakerState(state.Breaker), Cause: state.Cause},
 	}
 }

@@ -16,8 +16,8 @@ import (
 // maxFound is the maximum number of tokens that a search returns.
 const maxFound = 20
 
-// busyNames has the names of the busiest tokens. The page lists these once a second, and a scan of 100,000 cached tokens takes some 20 ms:
-// it is repeated for tokens that were not among them, and every namesKeptFor for those that were renamed.
+// busyNames caches the names of the busiest tokens: the page lists these once a second, and a scan of 100,000 cached tokens takes some
+// 20 ms. The names are read again when another token is among the busiest, and every namesKeptFor, because tokens are renamed.
 type busyNames struct {
 	mu     sync.Mutex
 	readAt time.Time
@@ -91,10 +91,10 @@ func (i *Inspector) FindTokens(text string) admin.FoundTokens {
 			found.Tokens = append(found.Tokens, admin.TokenIdentity(id))
 		}
 		if len(found.Tokens) == 2*maxFound {
-			found.Tokens = first(found.Tokens)
+			found.Tokens = firstByName(found.Tokens) // bounds the list
 		}
 	}
-	found.Tokens = first(found.Tokens)
+	found.Tokens = firstByName(found.Tokens)
 	return found
 }
 
@@ -104,8 +104,8 @@ func matches(id authn.Identity, text string) bool {
 		strings.HasPrefix(id.TokenID, text) || strings.HasPrefix(id.TeamID, text)
 }
 
-// first returns the first tokens by team and name, at most maxFound.
-func first(list []admin.TokenIdentity) []admin.TokenIdentity {
+// firstByName returns the first tokens by team and name, at most maxFound. It sorts the list.
+func firstByName(list []admin.TokenIdentity) []admin.TokenIdentity {
 	slices.SortFunc(list, func(a, b admin.TokenIdentity) int {
 		return cmp.Or(cmp.Compare(a.TeamName, b.TeamName), cmp.Compare(a.TokenName, b.TokenName), cmp.Compare(a.TokenID, b.TokenID))
 	})

@@ -42,7 +42,7 @@ func TestLastReadingIsShownForAnHour(t *testing.T) {
 	startReplicas(t, server.Addr(), "gate-2")
 	self := admin.GatewayStatus{Host: "gate-1"}
 	testkit.Eventually(t, "both are read", func() bool {
-		now = now.Add(readEvery)
+		now = now.Add(minReadInterval)
 		p.read(t.Context(), self)
 		v := p.view(self)
 		return len(v.Gateways) == 2 && v.Gateways[1].Host == "gate-2"

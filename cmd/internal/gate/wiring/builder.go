@@ -49,7 +49,7 @@ func newBuilder(c common, d *dependencies) (*builder, error) {
 		Authenticator: d.authenticator,
 		Limiter:       d.limiter,
 		Refunds:       refunds,
-		RetrySlots:    gateway.NewRetrySlots(d.limiter.gateways),
+		RetrySlots:    gateway.NewRetrySlots(d.limiter.numGateways),
 		LoadLimit:     loadLimit,
 		Decisions:     decisions,
 		ServiceClock:  c.ServiceClock,

@@ -20,7 +20,7 @@ import (
 	"opsgate/ratelimit/redisstore"
 )
 
-// A Check finds what a configuration needs outside its files and does not get.
+// A Check finds what a gateway with the configuration would lack on this machine and in the network.
 type Check struct {
 	Loaded config.Loaded
 	OK     func(key, what string) // called for what works, one call at a time
@@ -29,7 +29,7 @@ type Check struct {
 	problems config.Problems
 }
 
-// report records the result of something that the value of a key is for. A gateway serves right without what is optional.
+// report records whether something that a key configures works. It is optional if the gateway serves correctly without it.
 func (c *Check) report(key, what string, err error, optional bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *Check) Machine(ctx context.Context) config.Problems {
 	return c.problems
 }
 
-// checkWritable returns an error if a file cannot be written, or its folder does not allow to replace it.
+// checkWritable returns an error if a file cannot be written, or cannot be replaced in its folder.
 func checkWritable(path string) error {
 	other, err := os.CreateTemp(filepath.Dir(path), ".opsgate-check-*")
 	if err != nil {
@@ -85,13 +85,13 @@ func (c *Check) Live(ctx context.Context) config.Problems {
 func (c *Check) live(ctx context.Context) (err error) {
 	loaded := c.Loaded
 	loaded.RateLimit.Demand.File = "" // a gateway that runs may have it open
-	shared, err := newCommon(Options{Loaded: loaded, Logger: slog.New(slog.DiscardHandler)})
+	parts, err := newCommon(Options{Loaded: loaded, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
 	var opened closers
 	defer func() { err = errors.Join(err, opened.close()) }()
-	d, err := newDependencies(shared, &opened)
+	d, err := newDependencies(parts, &opened)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func dialCollector(ctx context.Context, c config.Tracing) error {
 	}
 	dial, address := new(net.Dialer).DialContext, endpoint.Host
 	if endpoint.Port() == "" {
-		address = net.JoinHostPort(endpoint.Hostname(), endpoint.Scheme)
+		address = net.JoinHostPort(endpoint.Hostname(), endpoint.Scheme) // the port by its name: http or https
 	}
 	if strings.HasSuffix(endpoint.Scheme, "s") {
 		dial = (&tls.Dialer{Config: settings}).DialContext

@@ -81,7 +81,7 @@ type Gateway struct {
 	reloader      *reloader
 	refunds       *gateway.Refunds
 	tasks         []func(context.Context) error // each ends with its context
-	ended         func()                        // called when requests and tasks have ended in order
+	recordEnd     func()                        // called when all requests and tasks have ended without an error
 	opened        closers
 }
 
@@ -131,8 +131,8 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 	return &Gateway{
 		version: c.Build.Version, logger: c.Logger, registry: c.registry, lifecycle: c.Lifecycle, public: public, admin: adminServer,
 		api: c.Wrap(active), reports: reports, active: active, reloader: reloader, refunds: builder.refunds, opened: opened,
-		ended: dependencies.limiter.end,
-		tasks: slices.Concat(dependencies.tasks(reports.inspector.Self), builder.tasks(), reports.tasks(), c.logs.tasks()),
+		recordEnd: dependencies.limiter.recordEnd,
+		tasks:     slices.Concat(dependencies.tasks(reports.inspector.Self), builder.tasks(), reports.tasks(), c.logs.tasks()),
 	}, nil
 }
 

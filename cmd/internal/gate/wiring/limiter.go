@@ -27,19 +27,19 @@ type limiter struct {
 func newLimiter(c common, traces *tracing.Provider) (*limiter, error) {
 	l := &limiter{}
 	id := rand.Text()
-	counted := func() demand.Gateways { return demand.Gateways{ID: id, Count: 1, IDs: []string{id}} }
+	gateways := func() demand.Gateways { return demand.Gateways{ID: id, Count: 1, IDs: []string{id}} }
 	if c.Loaded.RateLimit.Store == config.StoreRedis {
 		var err error
 		if l.shared, err = newSharedLimits(c, traces); err != nil {
 			return nil, err
 		}
 		l.Store = l.shared
-		counted = l.shared.gateways
+		gateways = l.shared.gateways
 	} else {
 		l.memory = ratelimit.NewMemory(ratelimit.MemoryOptions{})
 		l.Store = l.memory
 	}
-	recorder, err := newRecorder(c, counted)
+	recorder, err := newRecorder(c, gateways)
 	if err != nil {
 		return nil, errors.Join(err, l.close())
 	}
@@ -49,8 +49,8 @@ func newLimiter(c common, traces *tracing.Provider) (*limiter, error) {
 	return l, nil
 }
 
-// gateways returns the number of gateways that share the limits of tokens.
-func (l *limiter) gateways() int {
+// numGateways returns the number of gateways that share the limits of tokens.
+func (l *limiter) numGateways() int {
 	if l.shared == nil {
 		return 1
 	}
@@ -62,7 +62,8 @@ func (l *limiter) redis() *status.Redis {
 	if l.shared == nil {
 		return nil
 	}
-	return &status.Redis{Limits: l.shared.Store, Replicas: l.shared.replicas, Expected: l.shared.expectedReplicas}
+	dividedBy := func() int { return l.shared.failoverSettings().Replicas }
+	return &status.Redis{Limits: l.shared.Store, Replicas: l.shared.replicas, DividedBy: dividedBy}
 }
 
 // run runs the background tasks of the store until ctx ends. With Redis, they send the status of this gateway to the other gateways.
@@ -73,8 +74,8 @@ func (l *limiter) run(ctx context.Context, status func() admin.GatewayStatus) er
 	return l.shared.run(ctx, status)
 }
 
-// end records that the gateway ended in order: all requests and tasks have.
-func (l *limiter) end() {
+// recordEnd records that the gateway ended without an error. That promises that the store has all recorded admissions.
+func (l *limiter) recordEnd() {
 	if l.shared != nil && !l.shared.MayHaveLostAccounts() {
 		l.recorder.End()
 	}

@@ -70,14 +70,11 @@ func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err e
 	if err != nil {
 		return nil, err
 	}
-	limits, err := failover.New(failover.Options{
-		Shared: store, Subscribed: store.Subscribed, Settings: failoverSettings(current.Load(), replicas.Count()),
-		Logger: c.Logger, Registerer: c.registry,
+	l := &sharedLimits{redis: store, replicas: replicas, client: client, logger: c.Logger, config: current}
+	l.Store, err = failover.New(failover.Options{
+		Shared: store, Subscribed: store.Subscribed, Settings: l.failoverSettings(), Logger: c.Logger, Registerer: c.registry,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &sharedLimits{Store: limits, redis: store, replicas: replicas, client: client, logger: c.Logger, config: current}, nil
+	return l, err
 }
 
 // newRedisClient returns a client, which connects when it is first used. New connections use the current user and password.
@@ -111,35 +108,27 @@ func (l *sharedLimits) setConfig(c config.RateLimit) {
 	l.updateFailover()
 }
 
-// updateFailover configures the failover with the current configuration and number of gateways.
+// updateFailover applies the current settings of the failover.
 func (l *sharedLimits) updateFailover() {
 	l.updating.Lock()
 	defer l.updating.Unlock()
-	l.Configure(failoverSettings(l.config.Load(), l.replicas.Count()))
+	l.Configure(l.failoverSettings())
 }
 
-// failoverSettings returns the settings of the failover. counted is the number of gateways that use the same Redis.
-func failoverSettings(c *config.RateLimit, counted int) failover.Settings {
-	return failover.Settings{Mode: ratelimit.Mode(c.OnStoreFailure), Replicas: configuredOrCounted(c, counted)}
-}
-
-// expectedReplicas returns the number of gateways that divide the limits in an outage.
-func (l *sharedLimits) expectedReplicas() int {
-	return configuredOrCounted(l.config.Load(), l.replicas.Count())
+// failoverSettings returns the settings of the failover by the current configuration and number of gateways.
+func (l *sharedLimits) failoverSettings() failover.Settings {
+	c := l.config.Load()
+	s := failover.Settings{Mode: ratelimit.Mode(c.OnStoreFailure), Replicas: int(c.ExpectedReplicas)}
+	if c.ExpectedReplicas == config.Auto {
+		s.Replicas = l.replicas.Count()
+	}
+	return s
 }
 
 // gateways returns the gateways that the record of demand names.
 func (l *sharedLimits) gateways() demand.Gateways {
 	m := l.replicas.Members()
 	return demand.Gateways{ID: l.replicas.ID(), Count: m.Count, IDs: m.IDs}
-}
-
-// configuredOrCounted returns the configured number of gateways, or the counted one if the configuration is "auto".
-func configuredOrCounted(c *config.RateLimit, counted int) int {
-	if c.ExpectedReplicas != config.Auto {
-		return int(c.ExpectedReplicas)
-	}
-	return counted
 }
 
 // run runs the background tasks until ctx ends. The heartbeats of this gateway contain its status.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -109,18 +108,15 @@ func (r *reloader) reloadLocked(t trigger) error {
 	if t.automatic && fingerprintOf(before.files) != beforeLoad {
 		return nil // the files are being written: a later poll reads them
 	}
-	r.watcher.loaded, r.triedAt = beforeLoad, r.clock()
+	r.watcher.loaded, r.triedAt = beforeLoad, r.clock() // if the list of files changes, a poll reloads once more
 	var next *snapshot
 	var change *backendclient.Change
 	if err == nil {
 		next, change, err = r.prepare(before, loaded)
 	}
 	if err != nil {
-		r.active.setCertificates(before.loaded.Reread(*r.active.certificates.Load()))
+		r.active.setCertificates(before.loaded.Reread(*r.active.certificates.Load())) // connections use changed TLS files even so
 		return r.reportRefused(t, err)
-	}
-	if !slices.Equal(next.files, before.files) {
-		r.watcher.loaded = fingerprint{} // the fingerprint of the new files is not known
 	}
 	r.apply(before, next)
 	change.Apply()

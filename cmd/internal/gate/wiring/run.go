@@ -49,7 +49,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	err = errors.Join(<-refunded, err)
 	stopTasks()
 	if err = errors.Join(tasks.Wait(), err); err == nil {
-		g.ended()
+		g.recordEnd()
 	}
 	err = errors.Join(err, g.opened.close())
 	g.logger.Info("stopped")

@@ -81,8 +81,8 @@ func callSettings(c config.Config) backendclient.Settings {
 	}
 }
 
-// requestsPerLookup is the number of requests in flight that must be allowed for each concurrent lookup of an unknown token. As at most
-// WaitersPerLookup requests wait for each lookup, at most half of the requests in flight wait for lookups.
+// requestsPerLookup is the number of in-flight slots for each concurrent lookup of an unknown token. Up to WaitersPerLookup requests wait
+// for a lookup, and as many slots stay free of waiting requests.
 const requestsPerLookup = 2 * authn.WaitersPerLookup
 
 // tokenSettings returns the settings of the authenticator.
@@ -96,7 +96,7 @@ func tokenSettings(c config.Config) authn.Settings {
 }
 
 // MaxLookups returns the effective maximum of concurrent lookups of unknown tokens: the configured one, but at most half of the calls in
-// flight, and so few that at most half of the requests in flight wait for them.
+// flight, and so few that requests which wait for them take at most half of the in-flight slots.
 func MaxLookups(c config.Config) int {
 	return min(c.Authn.MaxLookups, max(1, c.UpstreamCalls.MaxInFlight/2), max(1, c.HTTP.MaxInFlight/requestsPerLookup))
 }

@@ -83,9 +83,9 @@ func newActive(first *snapshot) *active {
 	return a
 }
 
-// setCertificates sets the certificates that were read last.
+// setCertificates sets the certificates that were read last, except those that are read only at the start.
 func (a *active) setCertificates(list []config.Certificate) {
-	list = config.WithFirst(list, *a.certificates.Load())
+	list = config.KeepStartOnly(list, *a.certificates.Load())
 	a.certificates.Store(&list)
 }
 

@@ -9,7 +9,7 @@ import (
 // A watcher detects changed files.
 type watcher struct {
 	latest fingerprint // of the last call of changed
-	loaded fingerprint // when the configuration was last read; zero if it is not known: then the files count as changed
+	loaded fingerprint // when the configuration was last read; zero before the first reload, so that the files count as changed
 }
 
 // changed reports whether the files differ from those that were loaded and are the same as at the last call. Files that change between two
