@@ -27,7 +27,8 @@ func (i *Inspector) Dependencies() map[string]admin.Dependency {
 	for service, state := range i.options.Clients.States() {
 		b := breakers[service]
 		d := serviceState(state, b, now)
-		if d.Since = b.TrippedAt; d.Since.IsZero() {
+		d.Since = b.TrippedAt
+		if d.Since.IsZero() {
 			d.Since = unavailable[service]
 		}
 		d.Breaker, d.Endpoints = &b, endpoints[service]
@@ -85,7 +86,8 @@ func serviceState(state connectivity.State, b backendclient.BreakerStatus, now t
 // wrongService is the state of a service with endpoints of another service. A gateway that never had the right one is not ready: a rollout
 // stops. Another one stays ready, as an error of one service must not take all gateways out of a balancer.
 func wrongService(name string, d admin.Dependency, wrong backendclient.WrongService) admin.Dependency {
-	d.State, d.OK, d.Since, d.Wrong, d.NotReady = "wrong service", false, wrong.Since, &wrong, !wrong.Reached
+	d.OK, d.State, d.Since = false, "wrong service", wrong.Since
+	d.Wrong, d.NotReady = &wrong, !wrong.Reached
 	d.Reason = fmt.Sprintf("%d of %d addresses of upstreams.%s.address answer as another service",
 		len(wrong.Addresses), len(d.Endpoints), name)
 	return d

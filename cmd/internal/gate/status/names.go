@@ -63,13 +63,15 @@ func namesOf(a *authn.Authenticator, ids []string) map[string]string {
 	for _, id := range ids {
 		names[id] = ""
 	}
+	set := func(id, name string) {
+		if _, requested := names[id]; requested && name != "" {
+			names[id] = name
+		}
+	}
 	for t := range a.CachedTokens() {
 		token := t.Identity()
-		for _, pair := range [2][2]string{{token.TokenID, token.TokenName}, {token.TeamID, token.TeamName}} {
-			if _, asked := names[pair[0]]; asked && pair[1] != "" {
-				names[pair[0]] = pair[1]
-			}
-		}
+		set(token.TokenID, token.TokenName)
+		set(token.TeamID, token.TeamName)
 	}
 	return names
 }

@@ -45,13 +45,13 @@ func (c *Check) report(key, what string, err error, optional bool) {
 // Machine returns what keeps [Listen] from starting on this machine: addresses that cannot be bound, and a record of demand that cannot be
 // written.
 func (c *Check) Machine(ctx context.Context) config.Problems {
-	for _, l := range [][2]string{{"listen", c.Loaded.Listen}, {"admin.listen", c.Loaded.Admin.Listen}} {
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l[1])
+	for _, l := range []struct{ key, address string }{{"listen", c.Loaded.Listen}, {"admin.listen", c.Loaded.Admin.Listen}} {
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l.address)
 		if err == nil {
 			err = listener.Close()
 		}
 		// The gateway that runs may have the address, and a socket of systemd needs no right to bind it.
-		c.report(l[0], "binding the address", err, errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES))
+		c.report(l.key, "binding the address", err, errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES))
 	}
 	if path := c.Loaded.RateLimit.Demand.File; path != "" {
 		c.report("rate_limit.demand.file", "writing the record", checkWritable(path), false)

@@ -86,8 +86,8 @@ func newRedisClient(
 		Topology:   redisstore.Topology(c.Mode),
 		MasterName: c.MasterName,
 		Credentials: func() (user, password string) {
-			redis := current.Load().Redis
-			return redis.Username, redis.Password.Reveal()
+			latest := current.Load().Redis
+			return latest.Username, latest.Password.Reveal()
 		},
 		SentinelUsername: c.SentinelUsername,
 		SentinelPassword: c.SentinelPassword.Reveal(),
