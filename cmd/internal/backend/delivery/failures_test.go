@@ -3,11 +3,9 @@ package delivery_test
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,7 +15,7 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
-	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 // A steppedClock has the time that a test sets.
@@ -286,10 +284,8 @@ func TestFailureOfTheDatabaseIsLoggedOnceAMinute(t *testing.T) {
 		var log bytes.Buffer
 		r := f.start(delivery.Options{Senders: webhooks(&recorder{}), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		pass(2 * time.Second)
-		file, err := sql.Open("sqlite", "file:"+filepath.Join(f.dir, store.FileName))
+		_, err := storetest.Open(t, f.dir, "").ExecContext(t.Context(), "ALTER TABLE deliveries RENAME TO lost")
 		testkit.Must(t, err)
-		_, err = file.ExecContext(t.Context(), "ALTER TABLE deliveries RENAME TO lost")
-		testkit.Must(t, errors.Join(err, file.Close()))
 		pass(90 * time.Second)
 		r.end(t)
 		if n := strings.Count(log.String(), "looking for due deliveries failed"); n != 2 {

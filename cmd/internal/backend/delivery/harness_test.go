@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,14 +18,14 @@ import (
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A fataler is a test or a rapid test.
 type fataler interface {
-	Helper()
-	Fatal(arguments ...any)
+	storetest.TB
 	Fatalf(format string, arguments ...any)
 }
 
@@ -35,6 +34,7 @@ type fixture struct {
 	t        fataler
 	dir      string
 	store    *store.Store
+	file     *sql.DB // of the store
 	incident query.Incident
 	updates  int
 }
@@ -56,7 +56,7 @@ func newFixture(t fataler, dir string) *fixture {
 	t.Helper()
 	data, err := store.Open(context.Background(), dir)
 	testkit.Must(t, err)
-	f := &fixture{t: t, dir: dir, store: data, incident: query.Incident{
+	f := &fixture{t: t, dir: dir, store: data, file: storetest.Open(t, dir, "mode=ro&_busy_timeout=5000"), incident: query.Incident{
 		ID: "incident", TeamID: team, Title: "Checkout is slow", Status: "investigating", Impact: "major", StartedAt: 7, CreatedAt: 7,
 	}}
 	where := page
@@ -239,13 +239,9 @@ func (f *fixture) deliveries(subscriber string) (rows []query.ListDeliveriesAnyT
 }
 
 // count counts the rows of a table.
-func (f *fixture) count(table string) (n int) {
+func (f *fixture) count(table string) int {
 	f.t.Helper()
-	file, err := sql.Open("sqlite", "file:"+filepath.Join(f.dir, store.FileName)+"?mode=ro")
-	testkit.Must(f.t, err)
-	defer file.Close()
-	testkit.Must(f.t, file.QueryRowContext(context.Background(), "SELECT count(*) FROM "+table).Scan(&n))
-	return n
+	return storetest.Count(f.t, f.file, table)
 }
 
 // pass lets the time of the bubble pass.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"net"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,12 +15,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	_ "modernc.org/sqlite" // the tests open the file directly
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
-	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/store/storetest"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
@@ -141,10 +139,7 @@ func (s *system) insert(fn func(ctx context.Context, q *query.Queries) error) {
 // file opens the database like another process.
 func (s *system) file() *sql.DB {
 	s.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.dir, store.FileName)+"?_txlock=immediate")
-	testkit.Must(s.t, err)
-	s.t.Cleanup(func() { testkit.Must(s.t, db.Close()) })
-	return db
+	return storetest.Open(s.t, s.dir, "_txlock=immediate")
 }
 
 // exec executes a statement like another process.
@@ -155,10 +150,9 @@ func (s *system) exec(statement string, arguments ...any) {
 }
 
 // count returns how many rows a table has.
-func (s *system) count(table string) (n int) {
+func (s *system) count(table string) int {
 	s.t.Helper()
-	testkit.Must(s.t, s.file().QueryRow("SELECT count(*) FROM "+table).Scan(&n))
-	return n
+	return storetest.Count(s.t, s.file(), table)
 }
 
 // A team holds the ids of a team with one server, monitor, page and component.

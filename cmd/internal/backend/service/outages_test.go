@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/cmd/internal/backend/store/storetest"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -103,14 +104,7 @@ func TestOutageIsAnIncidentFromDownToRecovery(t *testing.T) {
 	if got := s.outbox(w.team); !slices.Equal(got, []string{"incident.created false", "incident.update_posted false"}) {
 		t.Errorf("outbox %v", got)
 	}
-	var affected []string
-	rows, err := s.file().Query("SELECT component_id FROM incident_components WHERE incident_id = ?", incident.GetIncident().GetId())
-	testkit.Must(t, err)
-	defer rows.Close()
-	for id := ""; rows.Next(); affected = append(affected, id) {
-		testkit.Must(t, rows.Scan(&id))
-	}
-	testkit.Must(t, rows.Err())
+	affected := storetest.Column[string](t, s.file(), "SELECT component_id FROM incident_components WHERE incident_id = ?", incident.GetIncident().GetId())
 	if want := slices.Sorted(slices.Values(w.components[:2])); !slices.Equal(affected, want) {
 		t.Errorf("affected components %v, want %v", affected, want)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/store/storetest"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -26,16 +27,10 @@ func (s *system) addPage(t team, name string) string {
 }
 
 // outbox returns the event of each of the team's notifications, oldest first, and whether it is suppressed.
-func (s *system) outbox(t team) (events []string) {
+func (s *system) outbox(t team) []string {
 	s.t.Helper()
-	testkit.Must(s.t, s.backend.Store().Read(s.t.Context(), func(q *query.Queries) error {
-		rows, err := q.ListNotifications(s.t.Context(), t.id)
-		for _, row := range rows {
-			events = append(events, fmt.Sprint(row.Event, " ", row.Suppressed))
-		}
-		return err
-	}))
-	return events
+	return storetest.Column[string](s.t, s.file(), `SELECT event || iif(suppressed, ' true', ' false') FROM notifications
+		WHERE team_id = ? ORDER BY created_at, id`, t.id)
 }
 
 func (s *system) page(t team, id string) *incidentv1.GetStatusPageResponse {

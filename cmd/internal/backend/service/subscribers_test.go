@@ -10,6 +10,7 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 func webhookOf(t team) service.NewSubscriber {
@@ -47,18 +48,8 @@ func (s *system) deliveries() []service.Delivery {
 // audited returns the actions of a resource, in their order.
 func (s *system) audited(team, resource string) (actions string) {
 	s.t.Helper()
-	var list []string
-	rows, err := s.file().Query(`SELECT action_type || ' ' || resource_type FROM audit_entries
-		WHERE team_id = ? AND resource_id = ? ORDER BY created_at`, team, resource)
-	testkit.Must(s.t, err)
-	defer rows.Close()
-	for rows.Next() {
-		var action string
-		testkit.Must(s.t, rows.Scan(&action))
-		list = append(list, action)
-	}
-	testkit.Must(s.t, rows.Err())
-	return strings.Join(list, ", ")
+	return strings.Join(storetest.Column[string](s.t, s.file(), `SELECT action_type || ' ' || resource_type FROM audit_entries
+		WHERE team_id = ? AND resource_id = ? ORDER BY created_at`, team, resource), ", ")
 }
 
 func TestWebhooksAreConfirmedAndGetASecret(t *testing.T) {

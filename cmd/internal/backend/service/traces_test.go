@@ -14,7 +14,7 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
-	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 const (
@@ -30,15 +30,7 @@ func (s *system) notify(own team, traceparents ...string) string {
 	r.StatusPageId = &own.page
 	_, err := s.incident.CreateIncident(ctx, r)
 	testkit.Must(s.t, err)
-	var stored string
-	testkit.Must(s.t, s.backend.Store().Read(ctx, func(q *query.Queries) error {
-		all, err := q.ListNotifications(ctx, own.id)
-		if err == nil {
-			stored = all[len(all)-1].Traceparent
-		}
-		return err
-	}))
-	return stored
+	return storetest.Column[string](s.t, s.file(), "SELECT traceparent FROM notifications WHERE team_id = ? ORDER BY created_at DESC, id DESC", own.id)[0]
 }
 
 func TestNotificationsHaveTheTraceOfTheirRequest(t *testing.T) {

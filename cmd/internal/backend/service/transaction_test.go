@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 // tables returns the tables that a write of the incident service may change.
@@ -52,21 +53,10 @@ func TestAuditLogContainsNoPayload(t *testing.T) {
 	u.Message = secret
 	_, err := s.incident.AddIncidentUpdate(t.Context(), u)
 	testkit.Must(t, err)
-	rows, err := s.file().Query(`SELECT id || team_id || action_type || resource_type || resource_id || actor_id || ip_address ||
-		request_id FROM audit_entries`)
-	testkit.Must(t, err)
-	defer rows.Close()
-	seen := 0
-	for ; rows.Next(); seen++ {
-		var text string
-		testkit.Must(t, rows.Scan(&text))
-		if strings.Contains(text, "hunter2") {
-			t.Errorf("entry %s", text)
-		}
-	}
-	testkit.Must(t, rows.Err())
-	if seen != 3 { // the team, the incident, the update
-		t.Errorf("%d entries", seen)
+	entries := storetest.Column[string](t, s.file(), `SELECT id || team_id || action_type || resource_type || resource_id || actor_id ||
+		ip_address || request_id FROM audit_entries`)
+	if len(entries) != 3 || strings.Contains(strings.Join(entries, "\n"), "hunter2") { // the team, the incident, the update
+		t.Errorf("%d entries: %q", len(entries), entries)
 	}
 }
 

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 // addAuditedTeam adds a team and its first audit entry in one transaction.
@@ -71,7 +71,7 @@ func TestBackupUnderWritesCanBeRestored(t *testing.T) {
 			return err
 		}))
 	}
-	teams, entries := rowsIn(t, dir, "teams"), rowsIn(t, dir, "audit_entries")
+	teams, entries := storetest.Count(t, storetest.Open(t, dir, ""), "teams"), storetest.Count(t, storetest.Open(t, dir, ""), "audit_entries")
 	if len(faults) > 0 || teams != entries || teams < 301 || len(installations) != 2 {
 		t.Errorf("faults %q, %d teams, %d entries, installations %v", faults, teams, entries, installations)
 	}
@@ -105,15 +105,6 @@ func TestErrorOfAFileSystemWithoutHardLinksNamesTheNextStep(t *testing.T) {
 			t.Error(got)
 		}
 	}
-}
-
-func rowsIn(t *testing.T, dir, table string) (n int) {
-	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
-	testkit.Must(t, err)
-	testkit.Must(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&n))
-	testkit.Must(t, db.Close())
-	return n
 }
 
 // Errors of the file name it and say what to do, also when the store is opened.

@@ -4,15 +4,14 @@ import (
 	"database/sql"
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/pressly/goose/v3"
 
 	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 // rowsOfVersion2 are an open incident with a notification, and a monitor that is down.
@@ -24,19 +23,23 @@ const rowsOfVersion2 = `
 	INSERT INTO incident_updates VALUES ('update', 'team', 'incident', 'investigating', 'We look into it.', 2);
 	INSERT INTO notifications VALUES ('notification', 'team', 'page', 'incident', 'update', 'incident.created', 0, 2);`
 
-// An upgrade has no effect that clients or subscribers see: it sends no old notification, opens no incident and changes no page.
-func TestUpgradeKeepsRowsAndCausesNothing(t *testing.T) {
-	dir := t.TempDir()
-	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
-	testkit.Must(t, err)
+// openVersion2 creates a database of version 2 with these rows.
+func openVersion2(t *testing.T, dir string) (*sql.DB, *goose.Provider) {
+	t.Helper()
+	db := storetest.Open(t, dir, "")
 	provider, err := goose.NewProvider(goose.DialectSQLite3, db, os.DirFS("migrations"), goose.WithDisableGlobalRegistry(true))
 	testkit.Must(t, err)
 	_, err = provider.UpTo(t.Context(), 2)
 	testkit.Must(t, err)
 	_, err = db.Exec(rowsOfVersion2)
 	testkit.Must(t, err)
-	testkit.Must(t, db.Close())
+	return db, provider
+}
 
+// An upgrade has no effect that clients or subscribers see: it sends no old notification, opens no incident and changes no page.
+func TestUpgradeKeepsRowsAndCausesNothing(t *testing.T) {
+	dir := t.TempDir()
+	openVersion2(t, dir)
 	s := open(t, dir)
 	testkit.Must(t, s.Read(t.Context(), func(q *query.Queries) error {
 		if n, err := q.NextNotificationAnyTeam(t.Context()); !errors.Is(err, sql.ErrNoRows) {
@@ -59,15 +62,8 @@ func TestUpgradeKeepsRowsAndCausesNothing(t *testing.T) {
 // An upgrade leaves each address of a page once, in the form of new ones: the first that is confirmed.
 func TestUpgradeMergesSubscribersOfOneAddress(t *testing.T) {
 	dir := t.TempDir()
-	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
-	testkit.Must(t, err)
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, os.DirFS("migrations"), goose.WithDisableGlobalRegistry(true))
-	testkit.Must(t, err)
-	_, err = provider.UpTo(t.Context(), 2)
-	testkit.Must(t, err)
-	_, err = db.Exec(rowsOfVersion2)
-	testkit.Must(t, err)
-	_, err = provider.UpTo(t.Context(), 4)
+	db, provider := openVersion2(t, dir)
+	_, err := provider.UpTo(t.Context(), 4)
 	testkit.Must(t, err)
 	for i, row := range []struct {
 		channel, address string
@@ -86,7 +82,6 @@ func TestUpgradeMergesSubscribersOfOneAddress(t *testing.T) {
 			"VALUES (?1, 'team', 'page', ?2, ?3, ?1, 1, ?4)", i, row.channel, row.address, row.confirmed)
 		testkit.Must(t, err)
 	}
-	testkit.Must(t, db.Close())
 	var got []string
 	testkit.Must(t, open(t, dir).Read(t.Context(), func(q *query.Queries) error {
 		rows, err := q.ListSubscribersAnyTeam(t.Context(), "page")

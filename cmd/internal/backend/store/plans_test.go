@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 // unboundedFiles are the queries that no call of the API makes: the command line, maintenance, the simulation, and deliveries, which have
@@ -40,9 +40,7 @@ var sorting = map[string]bool{"ListServerGroups": true, "ListStatusPages": true,
 func TestQueriesOfTheAPIAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
-	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
-	testkit.Must(t, err)
-	defer func() { testkit.Must(t, db.Close()) }()
+	db := storetest.Open(t, dir, "")
 	files, err := filepath.Glob("queries/*.sql")
 	testkit.Must(t, err)
 	checked := 0

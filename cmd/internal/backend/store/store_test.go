@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 func open(t *testing.T, dir string) *store.Store {
@@ -66,10 +66,7 @@ func TestConcurrentOpensOfANewDirectory(t *testing.T) {
 // Open waits while another process has locked the new file, until its context ends.
 func TestOpenWaitsForALockedFile(t *testing.T) {
 	dir := t.TempDir()
-	other, err := sql.Open("sqlite", "file:"+filepath.Join(dir, store.FileName)+"?_txlock=immediate")
-	testkit.Must(t, err)
-	t.Cleanup(func() { testkit.Must(t, other.Close()) })
-	held, err := other.Begin()
+	held, err := storetest.Open(t, dir, "_txlock=immediate").Begin()
 	testkit.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

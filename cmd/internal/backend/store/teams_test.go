@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"database/sql"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -9,7 +8,7 @@ import (
 	"testing"
 
 	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 // anyTeam ends the names of queries that read or write rows of teams without a condition on the team. Their callers must have checked the
@@ -72,16 +71,14 @@ func teamTables(t *testing.T) teamData {
 	t.Helper()
 	dir := t.TempDir()
 	open(t, dir)
-	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
-	testkit.Must(t, err)
-	defer func() { testkit.Must(t, db.Close()) }()
+	db := storetest.Open(t, dir, "")
 	tables := teamData{}
-	for _, name := range column(t, db, "SELECT m.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE c.name = 'team_id'") {
+	for _, name := range storetest.Column[string](t, db, "SELECT m.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE c.name = 'team_id'") {
 		tables[name] = true
 	}
 	for before := 0; before < len(tables); {
 		before = len(tables)
-		for _, reference := range column(t, db, `SELECT m.name || ' ' || f."table" FROM sqlite_schema m, pragma_foreign_key_list(m.name) f`) {
+		for _, reference := range storetest.Column[string](t, db, `SELECT m.name || ' ' || f."table" FROM sqlite_schema m, pragma_foreign_key_list(m.name) f`) {
 			from, to, _ := strings.Cut(reference, " ")
 			tables[from] = tables[from] || tables[to]
 		}
@@ -95,20 +92,6 @@ func teamTables(t *testing.T) teamData {
 		t.Fatalf("found %v", tables)
 	}
 	return tables
-}
-
-func column(t *testing.T, db *sql.DB, query string) (list []string) {
-	t.Helper()
-	rows, err := db.QueryContext(t.Context(), query)
-	testkit.Must(t, err)
-	defer func() { testkit.Must(t, rows.Close()) }()
-	for rows.Next() {
-		var value string
-		testkit.Must(t, rows.Scan(&value))
-		list = append(list, value)
-	}
-	testkit.Must(t, rows.Err())
-	return list
 }
 
 var (
