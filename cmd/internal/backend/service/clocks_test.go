@@ -132,7 +132,11 @@ func TestRepairOfReportsAndSubscribers(t *testing.T) {
 	})
 	ahead := s.clock.Now().Add(40 * day).UnixNano()
 	s.exec("UPDATE scheduled_commands SET last_run_at = ?", ahead)
-	s.exec("UPDATE servers SET last_seen_at = ?", ahead)
+	s.exec("UPDATE servers SET last_seen_at = ?1, created_at = ?1", ahead)
+	s.exec("UPDATE teams SET created_at = ?", ahead)
+	s.exec("UPDATE status_pages SET created_at = ?", ahead)
+	s.exec(`INSERT INTO server_commands (id, team_id, server_id, command, source, status, created_at, started_at, finished_at)
+		VALUES ('command', ?, ?, 'uptime', 'manual', 'failed', ?3, ?3 + 1, ?3 + 2)`, own.id, own.server, ahead)
 	s.exec("UPDATE subscribers SET stopped_at = ?1, previous_secret = x'00', previous_secret_until = ?1", ahead)
 	verify := func() []string {
 		found, err := s.backend.Store().Verify(t.Context(), s.clock.Now())
@@ -154,7 +158,9 @@ func TestRepairOfReportsAndSubscribers(t *testing.T) {
 	}
 	now := s.clock.Now()
 	for column, latest := range map[string]time.Time{
-		"last_run_at FROM scheduled_commands": now, "last_seen_at FROM servers": now, "stopped_at FROM subscribers": now,
+		"max(s.created_at, t.created_at, p.created_at) FROM servers s, teams t, status_pages p":       now,
+		"finished_at FROM server_commands WHERE created_at < started_at AND started_at < finished_at": now,
+		"last_run_at FROM scheduled_commands":                                                         now, "last_seen_at FROM servers": now, "stopped_at FROM subscribers": now,
 		"previous_secret_until FROM subscribers": now.Add(30 * day), "due_at FROM deliveries": now,
 	} {
 		var at int64

@@ -55,6 +55,27 @@ func TestFullDiskRefusesWritesOnly(t *testing.T) {
 	}
 }
 
+// A start on a full disk ends with the text that says what to do, whether there is a database or not.
+func TestOpenOnAFullDiskSaysWhatToDo(t *testing.T) {
+	for name, prepare := range map[string]func(dir string){
+		"no database": func(string) {},
+		"a database": func(dir string) {
+			startWith(t, service.Options{DataDir: dir}, &clock{now: start()}).close()
+		},
+	} {
+		dir := testkit.SmallDisk(t)
+		prepare(dir)
+		testkit.Fill(t, filepath.Join(dir, "ballast"))
+		backend, err := service.Open(t.Context(), service.Options{DataDir: dir})
+		if file, ok := errors.AsType[*store.FileError](err); !ok || !file.Full || !strings.Contains(err.Error(), "free space on its file system") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil {
+			testkit.Must(t, backend.Close())
+		}
+	}
+}
+
 // A damaged page fails the calls that read it, and is logged once a minute, with the file and what to do.
 func TestDamagedPageIsReportedOnceAMinute(t *testing.T) {
 	var log testkit.Buffer

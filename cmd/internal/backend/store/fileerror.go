@@ -26,8 +26,13 @@ func (e *FileError) Error() string {
 // Unwrap returns the error of SQLite.
 func (e *FileError) Unwrap() error { return e.err }
 
-// fileErrors returns what the primary codes of SQLite about its file mean. https://sqlite.org/rescode.html
+// fileErrors returns what codes of SQLite about its file mean, primary ones and extended ones with another meaning.
+// https://sqlite.org/rescode.html
 func fileErrors() map[int]FileError {
+	full := FileError{
+		Full: true, problem: "no space to write to",
+		next: "free space on its file system; a server that runs reads meanwhile, and writes again then",
+	}
 	damaged := FileError{Damaged: true, problem: "damaged database", next: "stop all servers on it, and restore the last backup"}
 	return map[int]FileError{
 		8: {problem: "no right to write to", next: "give the user of this program the rights to the file and its directory"},
@@ -36,11 +41,16 @@ func fileErrors() map[int]FileError {
 			next:    "look for errors of the disk in the system's log, then run opsbackend verify",
 		},
 		11: damaged,
-		13: {Full: true, problem: "no space to write to", next: "free space on its file system, then writes work again; reads do now"},
+		13: full,
 		14: {problem: "cannot open", next: "check that the directory exists and that the user of this program may read and write in it"},
 		26: damaged,
+
+		ioErrShmSize: full, // the memory that processes share is a file
 	}
 }
+
+// ioErrShmSize is the extended code for a file of shared memory that cannot be made larger, as when a database is opened on a full disk.
+const ioErrShmSize = 10 | 19<<8
 
 // withFile returns a *[FileError] for an error of SQLite about the file, and other errors unchanged.
 func (s *Store) withFile(err error) error {
@@ -48,7 +58,10 @@ func (s *Store) withFile(err error) error {
 	if !ok {
 		return err
 	}
-	found, ok := fileErrors()[failure.Code()&primaryCode]
+	found, ok := fileErrors()[failure.Code()]
+	if !ok {
+		found, ok = fileErrors()[failure.Code()&primaryCode]
+	}
 	if !ok {
 		return err
 	}

@@ -145,33 +145,24 @@ func read(ctx context.Context, db *sql.DB, prepared *query.Queries, fn func(*que
 // over all processes; others wait until their contexts end. Write returns an error of fn unchanged, but for one of SQLite
 // about its file: that is a *[FileError].
 func (s *Store) Write(ctx context.Context, fn func(*query.Queries) error) error {
-	return s.withFile(s.transact(ctx, fn))
+	return s.transact(ctx, func(tx *sql.Tx) error { return fn(s.write.WithTx(tx)) })
 }
 
-func (s *Store) transact(ctx context.Context, fn func(*query.Queries) error) error {
-	tx, err := s.begin(ctx)
+// transact is Write with the transaction itself.
+func (s *Store) transact(ctx context.Context, fn func(*sql.Tx) error) (err error) {
+	defer func() { err = s.withFile(err) }()
+	tx, err := retryBusy(ctx, func() (*sql.Tx, error) { return s.writer.BeginTx(ctx, nil) })
 	if err != nil {
-		return err
+		return fmt.Errorf("begin to write: %w", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // no effect after a commit; before it, fn's error is returned
-	if err := fn(s.write.WithTx(tx)); err != nil {
+	if err := fn(tx); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
-}
-
-// begin begins a write transaction, and waits for other writers.
-func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
-	return retryBusy(ctx, func() (*sql.Tx, error) {
-		tx, err := s.writer.BeginTx(ctx, nil)
-		if err != nil {
-			return nil, fmt.Errorf("begin to write: %w", err)
-		}
-		return tx, nil
-	})
 }
 
 // retryBusy calls do again while another process has locked the file, because that process writes, or closes the last connection to it.

@@ -77,6 +77,9 @@ func futureTimes() []struct{ table, column, team string } {
 		{"incident_updates", "created_at", "incident_updates.team_id"},
 		{"notifications", "created_at", "notifications.team_id"}, {"notifications", "expanded_at", "notifications.team_id"},
 		{"idempotency_keys", "created_at", "idempotency_keys.team_id"},
+		{"server_commands", "created_at", "server_commands.team_id"}, {"server_commands", "started_at", "server_commands.team_id"},
+		{"server_commands", "finished_at", "server_commands.team_id"},
+		{"teams", "created_at", "teams.id"}, {"servers", "created_at", "servers.team_id"}, {"status_pages", "created_at", "status_pages.team_id"},
 		{"monitors", "last_check_at", "monitors.team_id"}, {"monitors", "last_status_change_at", "monitors.team_id"},
 		{"scheduled_commands", "last_run_at", "scheduled_commands.team_id"}, {"servers", "last_seen_at", "servers.team_id"},
 		{"subscribers", "created_at", "subscribers.team_id"}, {"subscribers", "confirmed_at", "subscribers.team_id"},
@@ -90,26 +93,20 @@ func futureTimes() []struct{ table, column, team string } {
 // equal. Messages that wait for longer than any pause are due now, and replaced secrets end after the longest overlap at the latest. It
 // returns the number of changed times. Checks and metrics stay. A database whose clock runs ahead on purpose is refused.
 func (s *Store) RepairTimes(ctx context.Context, clock func() time.Time) (changed int64, err error) {
-	tx, err := s.begin(ctx)
-	if err != nil {
-		return 0, s.withFile(err)
-	}
-	defer tx.Rollback() //nolint:errcheck // no effect after a commit
-	var ahead bool
-	if err := tx.QueryRowContext(ctx, "SELECT runs_ahead FROM installation").Scan(&ahead); err != nil {
-		return 0, s.withFile(fmt.Errorf("look whether the clock runs ahead: %w", err))
-	}
-	if ahead {
-		return 0, errors.New("the clock of this database runs ahead on purpose (opsdev --speed): its times are not repaired")
-	}
-	changed, err = repairTimes(ctx, tx, clock()) // after the wait for other writers
-	if err == nil {
-		err = tx.Commit()
-	}
-	if err != nil {
-		return 0, s.withFile(fmt.Errorf("repair the times: %w", err))
-	}
-	return changed, nil
+	err = s.transact(ctx, func(tx *sql.Tx) error {
+		var ahead bool
+		if err := tx.QueryRowContext(ctx, "SELECT runs_ahead FROM installation").Scan(&ahead); err != nil {
+			return fmt.Errorf("look whether the clock runs ahead: %w", err)
+		}
+		if ahead {
+			return errors.New("the clock of this database runs ahead on purpose (opsdev --speed): its times are not repaired")
+		}
+		if changed, err = repairTimes(ctx, tx, clock()); err != nil { // after the wait for other writers
+			return fmt.Errorf("repair the times: %w", err)
+		}
+		return nil
+	})
+	return changed, err
 }
 
 func repairTimes(ctx context.Context, tx *sql.Tx, now time.Time) (changed int64, err error) {
