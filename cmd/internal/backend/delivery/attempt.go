@@ -24,8 +24,8 @@ func (d *Dispatcher) attempt(ctx context.Context, c claim) {
 	o := outcome{claim: c, kind: dropped}
 	if l, err := d.load(ctx, c.Sequence); err == nil {
 		o = d.try(ctx, c, l)
-	} else if !errors.Is(err, sql.ErrNoRows) && ctx.Err() == nil { // no row: the subscriber was removed meanwhile
-		d.options.Logger.ErrorContext(ctx, "loading a delivery failed", "cause", err)
+	} else if !errors.Is(err, sql.ErrNoRows) { // no row: the subscriber was removed meanwhile
+		d.report(ctx, "loading a delivery failed", err)
 	}
 	d.outcomes <- o
 	d.ended <- o

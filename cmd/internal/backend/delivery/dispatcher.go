@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/kit/logging"
 )
 
 // LockName is the name of the file in the data directory that the active dispatcher has locked.
@@ -60,6 +61,8 @@ type Dispatcher struct {
 	metrics *metrics
 	now     func() int64 // of deliveries
 
+	recurring *slog.Logger // of failures of the database
+
 	outcomes chan outcome   // of attempts that have ended
 	ended    chan outcome   // of attempts that no longer use a slot
 	released chan []outcome // whose results are in the database
@@ -93,6 +96,8 @@ func New(data *store.Store, options Options) *Dispatcher {
 		tracer:  options.TracerProvider.Tracer("opsgate/cmd/internal/backend/delivery"),
 		metrics: newMetrics(data, options),
 		now:     func() int64 { return options.Clock().UnixNano() },
+
+		recurring: logging.Recurring(options.Logger, options.Clock),
 	}
 	return d
 }

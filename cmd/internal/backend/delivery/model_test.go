@@ -2,22 +2,20 @@ package delivery_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"reflect"
 	"sync"
 	"testing/synctest"
 	"time"
 
-	_ "modernc.org/sqlite" // the test reads the file directly
 	"pgregory.net/rapid"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 // Behaviours of receivers.
@@ -34,13 +32,11 @@ const (
 type world struct {
 	*fixture
 	t          *rapid.T
-	file       *sql.DB
 	dispatcher *running
 	made       int // subscribers so far
 
 	// notified has, for each notification that is not suppressed, the subscribers that must get it.
 	notified map[string][]string
-	retried  map[string]bool // ids of dead letters that were sent again
 	deleted  map[string]bool // subscribers
 
 	mu        sync.Mutex
@@ -61,21 +57,17 @@ func newWorld(t *rapid.T, dir string) *world {
 	w := &world{
 		fixture: newFixture(t, dir), t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 		numbers:  rand.New(rand.NewPCG(1, 2)),
-		notified: map[string][]string{}, retried: map[string]bool{}, deleted: map[string]bool{},
+		notified: map[string][]string{}, deleted: map[string]bool{},
 		behaviour: map[string]string{}, ids: map[string]string{}, first: map[string]delivery.Message{}, order: map[string][]string{},
 		accepted: map[string]bool{}, refused: map[string]bool{}, busy: map[string]bool{}, gone: map[string]bool{},
 	}
-	var err error
-	w.file, err = sql.Open("sqlite", "file:"+filepath.Join(dir, "ops.sqlite")+"?mode=ro&_busy_timeout=5000")
-	testkit.Must(t, err)
 	w.restart()
 	return w
 }
 
-// end closes the files.
+// end closes the store.
 func (w *world) end() {
 	w.kill()
-	testkit.Must(w.t, w.file.Close())
 	w.close()
 }
 
@@ -184,21 +176,8 @@ func (w *world) kill() {
 }
 
 // alive returns the subscribers in the database, in order.
-func (w *world) alive() (ids []string) {
-	testkit.Must(w.t, w.store.Read(context.Background(), func(q *query.Queries) error {
-		rows, err := w.file.Query("SELECT id FROM subscribers ORDER BY id")
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var id string
-			testkit.Must(w.t, rows.Scan(&id))
-			ids = append(ids, id)
-		}
-		return rows.Err()
-	}))
-	return ids
+func (w *world) alive() []string {
+	return storetest.Column[string](w.t, w.file, "SELECT id FROM subscribers ORDER BY id")
 }
 
 // drawSubscriber skips the action if there is no subscriber.
@@ -283,11 +262,10 @@ func (w *world) step(d time.Duration) {
 
 func (w *world) retryDeadLetters() {
 	w.write(func(ctx context.Context, q *query.Queries) error {
-		ids, err := q.ListDeadLettersAnyTeam(ctx, query.ListDeadLettersAnyTeamParams{Last: 1 << 40, PageSize: 100})
+		letters, err := q.ListDeadLettersAnyTeam(ctx, query.ListDeadLettersAnyTeamParams{Last: 1 << 40, PageSize: 100})
 		testkit.Must(w.t, err)
-		for _, id := range ids {
-			testkit.Must(w.t, q.RetryDeliveryAnyTeam(ctx, query.RetryDeliveryAnyTeamParams{ID: id, Now: w.clock().UnixNano()}))
-			w.retried[id] = true
+		for _, letter := range letters {
+			testkit.Must(w.t, q.RetryDeliveryAnyTeam(ctx, query.RetryDeliveryAnyTeamParams{ID: letter.ID, Now: w.clock().UnixNano()}))
 		}
 		return nil
 	})

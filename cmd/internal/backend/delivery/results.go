@@ -102,7 +102,7 @@ func (d *Dispatcher) writeResults(ctx context.Context) {
 				d.count(batch)
 				break
 			}
-			d.options.Logger.ErrorContext(ctx, "writing the results of deliveries failed", "cause", err)
+			d.report(ctx, "writing the results of deliveries failed", err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(writeRetry):

@@ -32,8 +32,6 @@ type scheduler struct {
 	// wake is closed after a write of this process; expand is whether there may be a notification.
 	wake   <-chan struct{}
 	expand bool
-
-	reported int64 // when a failure of the database was logged
 }
 
 // schedule expands notifications and sends due deliveries until ctx ends and all attempts have ended and their results are written.
@@ -94,11 +92,10 @@ func (s *scheduler) resume() {
 	}
 }
 
-// report logs a failure of the database, at most once a minute: it recurs each second.
-func (s *scheduler) report(ctx context.Context, text string, err error) {
-	if now := s.now(); ctx.Err() == nil && (s.reported == 0 || now-s.reported >= time.Minute.Nanoseconds()) {
-		s.reported = now
-		s.options.Logger.ErrorContext(ctx, text, "cause", err)
+// report logs a failure of the database, unless the dispatcher stops.
+func (d *Dispatcher) report(ctx context.Context, text string, err error) {
+	if ctx.Err() == nil {
+		d.recurring.ErrorContext(ctx, text, "cause", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -98,7 +99,7 @@ func (s *site) row() (row *query.Subscriber) {
 func (s *site) entries() (rows []query.AuditEntry) {
 	s.t.Helper()
 	testkit.Must(s.t, s.store.Read(s.t.Context(), func(q *query.Queries) (err error) {
-		rows, err = q.ListAuditEntries(s.t.Context(), query.ListAuditEntriesParams{TeamID: team, PageSize: 100})
+		rows, err = q.ListAuditEntries(s.t.Context(), query.ListAuditEntriesParams{TeamID: team, CreatedAt: math.MaxInt64, PageSize: 100})
 		return err
 	}))
 	return rows

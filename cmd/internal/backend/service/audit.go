@@ -1,83 +1,75 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
+	"slices"
+	"strings"
 
-	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
 	auditv1 "opsgate/proto/ops/audit/v1"
 )
 
 type auditService struct {
 	auditv1.UnimplementedAuditServiceServer
-	store *store.Store
+	*Backend
 }
 
 func (s *auditService) ListAuditEntries(
 	ctx context.Context, r *auditv1.ListAuditEntriesRequest,
 ) (*auditv1.ListAuditEntriesResponse, error) {
-	var problems violations
-	problems.pageSize(r.GetPageSize())
-	if err := problems.err(); err != nil {
-		return nil, err
-	}
 	response := &auditv1.ListAuditEntriesResponse{}
 	return response, s.store.Read(ctx, func(q *query.Queries) error {
-		rows, ignored, err := auditPage(ctx, q, r)
-		if err != nil {
-			return err
-		}
-		response.CursorIgnored = ignored
-		if more := len(rows) > int(r.GetPageSize()); more {
-			rows = rows[:r.GetPageSize()]
-			if response.NextCursor, err = auditCursor.encode(rows[len(rows)-1].ID); err != nil {
-				return fmt.Errorf("make a cursor: %w", err)
-			}
-		}
-		response.Entries = convert(rows, auditMessage)
-		return nil
+		page, err := readPage(r, pageQueries[query.AuditEntry]{
+			cursor: auditCursor,
+			find: func(id string) (query.AuditEntry, error) {
+				return q.GetAuditEntry(ctx, query.GetAuditEntryParams{TeamID: r.GetTeamId(), ID: id})
+			},
+			place: func(row query.AuditEntry) place { return place{row.CreatedAt, row.ID} },
+			list: func(after place, limit int64) ([]query.AuditEntry, error) {
+				all := query.ListAuditEntriesParams{TeamID: r.GetTeamId(), CreatedAt: after.createdAt, ID: after.id, PageSize: limit}
+				if r.GetActionPrefix() == "" {
+					return q.ListAuditEntries(ctx, all)
+				}
+				return listWithPrefix(ctx, q, all, r.GetActionPrefix())
+			},
+		})
+		response.Entries, response.NextCursor, response.CursorIgnored = convert(page.rows, auditMessage), page.next, page.cursorIgnored
+		return err
 	})
 }
 
-// auditPage returns at most one row more than the page holds, and whether the cursor was ignored.
-func auditPage(
-	ctx context.Context, q *query.Queries, r *auditv1.ListAuditEntriesRequest,
-) (rows []query.AuditEntry, ignored bool, err error) {
-	after, found, err := auditRow(ctx, q, r)
-	if err != nil {
-		return nil, false, fmt.Errorf("look up the cursor: %w", err)
+// listWithPrefix returns the entries of all actions with the prefix, which is compared by bytes. It reads one page of each such action, and
+// there are few, so it takes the same time in a large log.
+func listWithPrefix(
+	ctx context.Context, q *query.Queries, all query.ListAuditEntriesParams, prefix string,
+) (rows []query.AuditEntry, err error) {
+	const least = "\x00" // text+least is the first text after text
+	for from := prefix; ; {
+		action, err := q.NextAction(ctx, query.NextActionParams{TeamID: all.TeamID, ActionType: from})
+		if errors.Is(err, sql.ErrNoRows) || err == nil && !strings.HasPrefix(action, prefix) {
+			return rows, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		of, err := q.ListAuditEntriesOfAction(ctx, query.ListAuditEntriesOfActionParams{
+			TeamID: all.TeamID, ActionType: action, CreatedAt: all.CreatedAt, ID: all.ID, PageSize: all.PageSize,
+		})
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, of...)
+		slices.SortFunc(rows, newestFirst)
+		rows = rows[:min(len(rows), int(all.PageSize))]
+		from = action + least
 	}
-	page := auditQuery{q: q, team: r.GetTeamId(), limit: int64(r.GetPageSize()) + 1}
-	if found {
-		page.after = &after
-	}
-	if r.GetActionPrefix() == "" {
-		rows, err = page.all(ctx)
-	} else {
-		rows, err = page.withPrefix(ctx, r.GetActionPrefix())
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("list the audit entries: %w", err)
-	}
-	return rows, r.GetCursor() != "" && !found, nil
 }
 
-// auditRow returns the row that the cursor names, and whether it is a row of the team.
-func auditRow(
-	ctx context.Context, q *query.Queries, r *auditv1.ListAuditEntriesRequest,
-) (row query.AuditEntry, found bool, err error) {
-	id, ok := auditCursor.decode(r.GetCursor())
-	if !ok {
-		return query.AuditEntry{}, false, nil
-	}
-	row, err = q.GetAuditEntry(ctx, query.GetAuditEntryParams{TeamID: r.GetTeamId(), ID: id})
-	if errors.Is(err, sql.ErrNoRows) {
-		return query.AuditEntry{}, false, nil
-	}
-	return row, err == nil, err
+func newestFirst(x, y query.AuditEntry) int {
+	return cmp.Or(cmp.Compare(y.CreatedAt, x.CreatedAt), cmp.Compare(y.ID, x.ID))
 }
 
 func auditMessage(row query.AuditEntry) *auditv1.AuditEntry {

@@ -1,12 +1,13 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -14,6 +15,7 @@ import (
 
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/kit/logging"
 )
 
 // Defaults of the options.
@@ -49,23 +51,34 @@ type Options struct {
 
 // A Backend is the operations backend on one data directory.
 type Backend struct {
-	store          *store.Store
-	clock          func() time.Time
-	wallClock      func() time.Time
-	logger         *slog.Logger
-	heartbeat      time.Duration
-	revocationPoll time.Duration
-	reflection     bool
-	tls            *tls.Config
-	tracer         trace.Tracer
-	revoked        *signal
-	written        *signal // raised after each transaction that writes notifications
-	inFlight       *keySet
-	damageReported atomic.Int64 // when, in nanoseconds
+	options   Options // with their defaults
+	store     *store.Store
+	clock     func() time.Time
+	wallClock func() time.Time
+	logger    *slog.Logger
+	recurring *slog.Logger // of failures that each call may find
+	tracer    trace.Tracer
+	revoked   *signal
+	written   *signal  // raised after each transaction that writes notifications
+	inFlight  sync.Map // the teamKeys of calls in progress
 }
 
 // Open opens the database, and creates it if it does not exist.
 func Open(ctx context.Context, options Options) (*Backend, error) {
+	if options.Clock == nil {
+		options.Clock = time.Now
+	}
+	if options.WallClock == nil {
+		options.WallClock = time.Now
+	}
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	if options.TracerProvider == nil {
+		options.TracerProvider = noop.NewTracerProvider()
+	}
+	options.Heartbeat = cmp.Or(options.Heartbeat, defaultHeartbeat)
+	options.RevocationPoll = cmp.Or(options.RevocationPoll, defaultRevocationPoll)
 	data, err := store.Open(ctx, options.DataDir)
 	if err != nil {
 		return nil, fmt.Errorf("open the backend's store: %w", err)
@@ -75,40 +88,12 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 			return nil, errors.Join(fmt.Errorf("mark the database: %w", err), data.Close())
 		}
 	}
-	b := &Backend{
-		store:          data,
-		clock:          options.Clock,
-		wallClock:      options.WallClock,
-		logger:         options.Logger,
-		heartbeat:      options.Heartbeat,
-		revocationPoll: options.RevocationPoll,
-		reflection:     options.Reflection,
-		tls:            options.TLS,
-		revoked:        newSignal(),
-		written:        newSignal(),
-		inFlight:       newKeySet(),
-	}
-	if b.clock == nil {
-		b.clock = time.Now
-	}
-	if b.wallClock == nil {
-		b.wallClock = time.Now
-	}
-	if b.logger == nil {
-		b.logger = slog.New(slog.DiscardHandler)
-	}
-	traces := options.TracerProvider
-	if traces == nil {
-		traces = noop.NewTracerProvider()
-	}
-	b.tracer = traces.Tracer("opsgate/cmd/internal/backend/service")
-	if b.heartbeat == 0 {
-		b.heartbeat = defaultHeartbeat
-	}
-	if b.revocationPoll == 0 {
-		b.revocationPoll = defaultRevocationPoll
-	}
-	return b, nil
+	return &Backend{
+		options: options, store: data, clock: options.Clock, wallClock: options.WallClock,
+		logger: options.Logger, recurring: logging.Recurring(options.Logger, options.WallClock),
+		tracer:  options.TracerProvider.Tracer("opsgate/cmd/internal/backend/service"),
+		revoked: newSignal(), written: newSignal(),
+	}, nil
 }
 
 // Store returns the store, for callers that insert data.

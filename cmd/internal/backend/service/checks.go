@@ -52,15 +52,15 @@ func (r *Recorder) Check(ctx context.Context, c *ingestv1.MonitorCheck) error {
 		return err
 	}
 	w := checkWrite{q: r.q, monitor: monitor, at: at, now: now}
-	posted, err := w.apply(ctx, c.GetStatus())
-	r.posted = r.posted || posted
+	err = w.apply(ctx, c.GetStatus())
+	r.posted = r.posted || w.posted
 	return err
 }
 
 // isLate reports whether a check or a run is not newer than the last one. A last one from the future does not count: the clock was set back
 // since.
 func isLate(at int64, last *int64, now time.Time) bool {
-	return last != nil && at <= *last && *last <= storedTime(now.Add(maxClockSkew))
+	return last != nil && at <= *last && *last <= storedTime(now.Add(MaxClockSkew))
 }
 
 // A checkWrite is the transaction of a check that is newer than the others of its monitor.
@@ -72,8 +72,8 @@ type checkWrite struct {
 	posted  bool           // whether the write posted an update
 }
 
-// apply updates the monitor, and reports whether it posted an update of an incident.
-func (w *checkWrite) apply(ctx context.Context, result string) (posted bool, err error) {
+// apply updates the monitor, with what follows from it.
+func (w *checkWrite) apply(ctx context.Context, result string) error {
 	m := w.monitor
 	before := monitorState{status: m.Status, failed: m.FailedChecks, good: m.GoodChecks}
 	after := before.after(result)
@@ -84,20 +84,20 @@ func (w *checkWrite) apply(ctx context.Context, result string) (posted bool, err
 	if after.status != before.status {
 		m.LastStatusChangeAt = &w.at
 		if err := w.changeStatus(ctx); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if err := w.endOutage(ctx); err != nil {
-		return false, err
+		return err
 	}
-	err = w.q.SetMonitorState(ctx, query.SetMonitorStateParams{
+	err := w.q.SetMonitorState(ctx, query.SetMonitorStateParams{
 		TeamID: m.TeamID, ID: m.ID, Status: m.Status, LastCheckAt: m.LastCheckAt, LastStatusChangeAt: m.LastStatusChangeAt,
 		FailedChecks: m.FailedChecks, GoodChecks: m.GoodChecks, IncidentID: m.IncidentID,
 	})
 	if err != nil {
-		return false, fmt.Errorf("write the monitor: %w", err)
+		return fmt.Errorf("write the monitor: %w", err)
 	}
-	return w.posted, nil
+	return nil
 }
 
 // changeStatus records the transition to the monitor's status, with the components that follow it, and opens an incident if necessary.

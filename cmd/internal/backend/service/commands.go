@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"opsgate/authn"
 	"opsgate/cmd/internal/backend/audit"
 	"opsgate/cmd/internal/backend/store/query"
 	ingestv1 "opsgate/proto/ops/ingest/v1"
@@ -78,7 +80,7 @@ func (r *Recorder) command(ctx context.Context, c *ingestv1.ServerCommand) error
 
 // commandRow returns the row of a command without its server.
 func (r *Recorder) commandRow(c *ingestv1.ServerCommand) (row query.ServerCommand, err error) {
-	id, valid := canonicalID(c.GetId())
+	id, valid := authn.CanonicalUUID(c.GetId())
 	step, known := commandStep(c.GetStatus())
 	switch {
 	case !valid:
@@ -92,23 +94,14 @@ func (r *Recorder) commandRow(c *ingestv1.ServerCommand) (row query.ServerComman
 		return row, invalid("started_at, finished_at and exit_code do not fit the status %s", c.GetStatus())
 	}
 	row = query.ServerCommand{ID: id, Command: c.GetCommand(), Source: c.GetSource(), Status: c.GetStatus()}
-	if row.CreatedAt, err = r.time("created_at", c.GetCreatedAt()); err != nil {
+	var wrong [3]error
+	row.CreatedAt, wrong[0] = r.time("created_at", c.GetCreatedAt())
+	row.StartedAt, wrong[1] = r.optionalTime("started_at", c.GetStartedAt())
+	row.FinishedAt, wrong[2] = r.optionalTime("finished_at", c.GetFinishedAt())
+	if err := cmp.Or(wrong[:]...); err != nil {
 		return row, err
 	}
-	last := row.CreatedAt
-	if t := c.GetStartedAt(); t != nil {
-		if last, err = r.time("started_at", t); err != nil {
-			return row, err
-		}
-		row.StartedAt = &last
-	}
-	if t := c.GetFinishedAt(); t != nil {
-		finished, err := r.time("finished_at", t)
-		if err != nil {
-			return row, err
-		}
-		row.FinishedAt = &finished
-	}
+	last := *cmp.Or(row.StartedAt, &row.CreatedAt)
 	if last < row.CreatedAt || row.FinishedAt != nil && *row.FinishedAt < last {
 		return row, invalid("the times of a command must be in the order created_at, started_at, finished_at")
 	}
@@ -133,7 +126,7 @@ func commandActor(a *ingestv1.Actor) (audit.Actor, error) {
 	if a == nil {
 		return audit.Service(), nil
 	}
-	id, valid := canonicalID(a.GetId())
+	id, valid := authn.CanonicalUUID(a.GetId())
 	address, err := netip.ParseAddr(a.GetIpAddress())
 	if !valid || err != nil {
 		return audit.Actor{}, invalid("actor must have the UUID of a person or a token, and an IP address")

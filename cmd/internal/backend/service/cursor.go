@@ -1,7 +1,11 @@
 package service
 
 import (
+	"database/sql"
 	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
 
 	"github.com/google/uuid"
 )
@@ -36,4 +40,62 @@ func (k cursorKind) decode(cursor string) (id string, ok bool) {
 		return "", false
 	}
 	return uuid.UUID(raw[1:]).String(), true
+}
+
+// A place is that of a row in a list, whose order is by time and id, newest first.
+type place struct {
+	createdAt int64
+	id        string
+}
+
+// pageQueries are those of one list of a team.
+type pageQueries[Row any] struct {
+	cursor cursorKind
+	find   func(id string) (Row, error) // a row of the team
+	place  func(Row) place
+	list   func(after place, limit int64) ([]Row, error)
+}
+
+// A page is a part of a list.
+type page[Row any] struct {
+	rows          []Row
+	next          string // the cursor of the next page; "" on the last one
+	cursorIgnored bool   // the cursor of the request names no row of the list
+}
+
+// readPage reads the page after the cursor of a request, or the first one without a valid cursor.
+func readPage[Row any](r interface {
+	GetPageSize() int32
+	GetCursor() string
+}, q pageQueries[Row],
+) (p page[Row], err error) {
+	var problems violations
+	problems.pageSize(r.GetPageSize())
+	if err := problems.err(); err != nil {
+		return p, err
+	}
+	after := place{createdAt: math.MaxInt64}
+	id, found := q.cursor.decode(r.GetCursor())
+	if found {
+		switch row, err := q.find(id); {
+		case err == nil:
+			after = q.place(row)
+		case errors.Is(err, sql.ErrNoRows):
+			found = false
+		default:
+			return p, fmt.Errorf("look up the cursor: %w", err)
+		}
+	}
+	p.cursorIgnored = r.GetCursor() != "" && !found
+	size := int(r.GetPageSize())
+	if p.rows, err = q.list(after, int64(size)+1); err != nil {
+		return p, fmt.Errorf("list the rows: %w", err)
+	}
+	if len(p.rows) > size {
+		p.rows = p.rows[:size]
+		if p.next, err = q.cursor.encode(q.place(p.rows[size-1]).id); err != nil {
+			return p, fmt.Errorf("make a cursor: %w", err)
+		}
+	}
+	return p, nil
 }

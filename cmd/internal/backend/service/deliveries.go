@@ -2,8 +2,6 @@ package service
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -68,21 +66,10 @@ func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
 	return b.store.Write(ctx, func(q *query.Queries) error {
 		for _, id := range ids {
 			row, err := q.GetDeliveryAnyTeam(ctx, id)
-			if errors.Is(err, sql.ErrNoRows) {
-				return fmt.Errorf("delivery %q: %w", id, ErrNotFound)
+			if err := orNotFound(err, "delivery", id); err != nil {
+				return err
 			}
-			if err != nil {
-				return fmt.Errorf("look for the delivery: %w", err)
-			}
-			switch row.State {
-			case stateDead:
-				err = b.retry(ctx, q, id)
-			case stateWaiting:
-				err = b.makeDue(ctx, q, row)
-			default:
-				err = fmt.Errorf("delivery %s is %s: only dead letters and messages that wait can be retried", id, row.State)
-			}
-			if err != nil {
+			if err := b.retry(ctx, q, row); err != nil {
 				return err
 			}
 		}
@@ -108,18 +95,18 @@ func (b *Backend) RetryDeadLetters(ctx context.Context, subscriber string) (retr
 	}
 	for batch := maintenanceBatch; batch == maintenanceBatch; {
 		err := b.store.Write(ctx, func(q *query.Queries) error {
-			ids, err := q.ListDeadLettersAnyTeam(ctx, query.ListDeadLettersAnyTeamParams{
+			letters, err := q.ListDeadLettersAnyTeam(ctx, query.ListDeadLettersAnyTeamParams{
 				Last: last, SubscriberID: subscriber, PageSize: maintenanceBatch,
 			})
 			if err != nil {
 				return fmt.Errorf("list the dead letters: %w", err)
 			}
-			for _, id := range ids {
-				if err := b.retry(ctx, q, id); err != nil {
+			for _, row := range letters {
+				if err := b.retry(ctx, q, row); err != nil {
 					return err
 				}
 			}
-			batch = len(ids)
+			batch = len(letters)
 			return nil
 		})
 		if err != nil {
@@ -130,35 +117,8 @@ func (b *Backend) RetryDeadLetters(ctx context.Context, subscriber string) (retr
 	return retried, nil
 }
 
-func (b *Backend) retry(ctx context.Context, q *query.Queries, id string) error {
-	if err := q.RetryDeliveryAnyTeam(ctx, query.RetryDeliveryAnyTeamParams{ID: id, Now: b.wallClock().UnixNano()}); err != nil {
-		return fmt.Errorf("retry delivery %s: %w", id, err)
-	}
-	return b.recordRetry(ctx, q, id)
-}
-
-// makeDue makes the first waiting delivery of a subscriber due.
-func (b *Backend) makeDue(ctx context.Context, q *query.Queries, row query.Delivery) error {
-	first, err := q.FirstWaitingDeliveryAnyTeam(ctx, row.SubscriberID)
-	if err != nil {
-		return fmt.Errorf("look for the first delivery of the subscriber: %w", err)
-	}
-	if first != row.ID {
-		return fmt.Errorf("delivery %s waits for delivery %s of the same subscriber, which is sent before it: retry that one", row.ID, first)
-	}
-	now := b.wallClock().UnixNano()
-	if err := q.SetDeliveryDueAnyTeam(ctx, query.SetDeliveryDueAnyTeamParams{DueAt: &now, ID: row.ID}); err != nil {
-		return fmt.Errorf("make delivery %s due: %w", row.ID, err)
-	}
-	return b.recordRetry(ctx, q, row.ID)
-}
-
-// recordRetry writes the audit entry. It is an error if the subscriber is stopped.
-func (b *Backend) recordRetry(ctx context.Context, q *query.Queries, id string) error {
-	row, err := q.GetDeliveryAnyTeam(ctx, id)
-	if err != nil {
-		return fmt.Errorf("look for the delivery: %w", err)
-	}
+// retry sends a message again, with an audit entry.
+func (b *Backend) retry(ctx context.Context, q *query.Queries, row query.Delivery) error {
 	owner, err := q.GetSubscriberAnyTeam(ctx, row.SubscriberID)
 	if err != nil {
 		return fmt.Errorf("look for the subscriber: %w", err)
@@ -166,11 +126,35 @@ func (b *Backend) recordRetry(ctx context.Context, q *query.Queries, id string) 
 	if owner.StoppedAt != nil {
 		return fmt.Errorf("subscriber %s is stopped: use subscriber add first", owner.ID)
 	}
+	wall := b.wallClock().UnixNano()
+	switch row.State {
+	case stateDead:
+		err = q.RetryDeliveryAnyTeam(ctx, query.RetryDeliveryAnyTeamParams{ID: row.ID, Now: wall})
+	case stateWaiting:
+		err = makeDue(ctx, q, row, wall)
+	default:
+		err = fmt.Errorf("it is %s: only dead letters and messages that wait can be retried", row.State)
+	}
+	if err != nil {
+		return fmt.Errorf("retry delivery %s: %w", row.ID, err)
+	}
 	now, err := audit.TimeOfWrite(ctx, q, b.clock, owner.TeamID)
 	if err != nil {
 		return err
 	}
-	return audit.ServiceAction(owner.TeamID, "delivery.retried", id, now).Record(ctx, q)
+	return audit.ServiceAction(owner.TeamID, "delivery.retried", row.ID, now).Record(ctx, q)
+}
+
+// makeDue makes the first waiting delivery of a subscriber due.
+func makeDue(ctx context.Context, q *query.Queries, row query.Delivery, now int64) error {
+	first, err := q.FirstWaitingDeliveryAnyTeam(ctx, row.SubscriberID)
+	if err != nil {
+		return fmt.Errorf("look for the first delivery of the subscriber: %w", err)
+	}
+	if first != row.ID {
+		return fmt.Errorf("it waits for delivery %s of the same subscriber, which is sent before it: retry that one", first)
+	}
+	return q.SetDeliveryDueAnyTeam(ctx, query.SetDeliveryDueAnyTeamParams{DueAt: &now, ID: row.ID})
 }
 
 func deliveryOf(row query.ListDeliveriesAnyTeamRow) Delivery {
@@ -180,7 +164,7 @@ func deliveryOf(row query.ListDeliveriesAnyTeamRow) Delivery {
 	}
 	return Delivery{
 		ID: row.ID, Event: event, SubscriberID: row.SubscriberID, Channel: row.Channel, State: row.State, Attempts: int(row.Attempts),
-		CreatedAt: time.Unix(0, row.CreatedAt).UTC(), DueAt: TimeOf(row.DueAt), FinishedAt: TimeOf(row.FinishedAt),
+		CreatedAt: TimeOf(&row.CreatedAt), DueAt: TimeOf(row.DueAt), FinishedAt: TimeOf(row.FinishedAt),
 		LastError: row.LastError,
 	}
 }

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -35,6 +37,31 @@ func (v violations) err() error {
 // noSuch returns NOT_FOUND. The error is the same for an unknown id and for another team's.
 func noSuch(what string) error {
 	return status.Error(codes.NotFound, "no such "+what)
+}
+
+// orNoSuch returns the error of a query for one row of the API: NOT_FOUND if there is none.
+func orNoSuch(err error, what string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sql.ErrNoRows):
+		return noSuch(what)
+	}
+	return fmt.Errorf("look for the %s: %w", what, err)
+}
+
+// ErrNotFound is returned for a team, a token, a status page, a subscriber or a delivery that does not exist.
+var ErrNotFound = errors.New("not found")
+
+// orNotFound is orNoSuch for the command line: ErrNotFound if there is no row.
+func orNotFound(err error, what, name string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("%s %q: %w", what, name, ErrNotFound)
+	}
+	return fmt.Errorf("look for the %s: %w", what, err)
 }
 
 // withReason returns an error with an ErrorInfo, which the gateway logs. Metadata may be nil.

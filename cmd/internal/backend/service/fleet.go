@@ -2,22 +2,18 @@ package service
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
-	"time"
+	"strings"
 
-	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
 type fleetService struct {
 	fleetv1.UnimplementedFleetServiceServer
-	store *store.Store
-	clock func() time.Time
+	*Backend
 }
 
 func (s *fleetService) ListServers(
@@ -41,19 +37,8 @@ func (s *fleetService) ListServers(
 }
 
 func (s *fleetService) GetServer(ctx context.Context, r *fleetv1.GetServerRequest) (*fleetv1.GetServerResponse, error) {
-	id, ok := canonicalID(r.GetServerId())
-	if !ok {
-		return nil, errNoServer()
-	}
 	response := &fleetv1.GetServerResponse{}
-	return response, s.store.Read(ctx, func(q *query.Queries) error {
-		row, err := q.GetServer(ctx, query.GetServerParams{TeamID: r.GetTeamId(), ID: id})
-		if errors.Is(err, sql.ErrNoRows) {
-			return errNoServer()
-		}
-		if err != nil {
-			return fmt.Errorf("get the server: %w", err)
-		}
+	return response, s.withServer(ctx, r, func(_ *query.Queries, row query.Server) (err error) {
 		response.Server, err = serverMessage(row)
 		return err
 	})
@@ -79,9 +64,8 @@ func (s *fleetService) ListScheduledCommands(
 	ctx context.Context, r *fleetv1.ListScheduledCommandsRequest,
 ) (*fleetv1.ListScheduledCommandsResponse, error) {
 	response := &fleetv1.ListScheduledCommandsResponse{}
-	return response, s.withServer(ctx, r, func(q *query.Queries, id string) error {
-		rows, err := q.ListScheduledCommands(ctx,
-			query.ListScheduledCommandsParams{TeamID: r.GetTeamId(), ServerID: id})
+	return response, s.withServer(ctx, r, func(q *query.Queries, of query.Server) error {
+		rows, err := q.ListScheduledCommands(ctx, query.ListScheduledCommandsParams{TeamID: of.TeamID, ServerID: of.ID})
 		if err != nil {
 			return fmt.Errorf("list the scheduled commands: %w", err)
 		}
@@ -102,13 +86,13 @@ func (s *fleetService) ListServerCommands(
 		return nil, err
 	}
 	response := &fleetv1.ListServerCommandsResponse{}
-	return response, s.withServer(ctx, r, func(q *query.Queries, id string) error {
-		total, err := q.CountServerCommands(ctx, query.CountServerCommandsParams{TeamID: r.GetTeamId(), ServerID: id})
+	return response, s.withServer(ctx, r, func(q *query.Queries, of query.Server) error {
+		total, err := q.CountServerCommands(ctx, query.CountServerCommandsParams{TeamID: of.TeamID, ServerID: of.ID})
 		if err != nil {
 			return fmt.Errorf("count the commands: %w", err)
 		}
 		rows, err := q.ListServerCommands(ctx, query.ListServerCommandsParams{
-			TeamID: r.GetTeamId(), ServerID: id,
+			TeamID: of.TeamID, ServerID: of.ID,
 			PageSize: int64(r.GetPageSize()), Skip: int64(r.GetPage()-1) * int64(r.GetPageSize()),
 		})
 		if err != nil {
@@ -126,25 +110,16 @@ func (s *fleetService) withServer(
 		GetTeamId() string
 		GetServerId() string
 	},
-	read func(q *query.Queries, id string) error,
+	read func(*query.Queries, query.Server) error,
 ) error {
-	id, ok := canonicalID(r.GetServerId())
-	if !ok {
-		return errNoServer()
-	}
 	return s.store.Read(ctx, func(q *query.Queries) error {
-		exists, err := q.ServerExists(ctx, query.ServerExistsParams{TeamID: r.GetTeamId(), ID: id})
-		if err != nil {
-			return fmt.Errorf("look for the server: %w", err)
+		row, err := q.GetServer(ctx, query.GetServerParams{TeamID: r.GetTeamId(), ID: strings.ToLower(r.GetServerId())})
+		if err := orNoSuch(err, "server"); err != nil {
+			return err
 		}
-		if !exists {
-			return errNoServer()
-		}
-		return read(q, id)
+		return read(q, row)
 	})
 }
-
-func errNoServer() error { return noSuch("server") }
 
 func serverMessage(row query.Server) (*fleetv1.Server, error) {
 	server := &fleetv1.Server{

@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -17,7 +16,6 @@ import (
 
 	"opsgate/cmd/internal/backend/audit"
 	"opsgate/cmd/internal/backend/store/query"
-	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
 // keyLifetime is how long an idempotency key is valid. Maintain deletes expired keys that are not used again.
@@ -39,10 +37,10 @@ func (s *incidentService) executeOnce(
 		// Without this set, a second concurrent call would wait for the transaction of the first, but the contract requires ABORTED at
 		// once. A concurrent call in another process does wait, and is then a replay.
 		name := teamKey{team: r.GetTeamId(), key: key}
-		if !s.inFlight.add(name) {
+		if _, inProgress := s.inFlight.LoadOrStore(name, nil); inProgress {
 			return false, status.Error(codes.Aborted, "a call with the same idempotency key is in progress")
 		}
-		defer s.inFlight.remove(name)
+		defer s.inFlight.Delete(name)
 	}
 	err = s.store.Write(ctx, func(q *query.Queries) error {
 		if err := requireKnownTeam(ctx, q, r.GetTeamId()); err != nil {
@@ -56,6 +54,9 @@ func (s *incidentService) executeOnce(
 			return do(q, now)
 		}
 		w := keyedWrite{request: r, response: response, at: now}
+		if w.fingerprint, err = fingerprint(r); err != nil {
+			return err
+		}
 		if replayed, err = w.replay(ctx, q); err != nil || replayed {
 			return err
 		}
@@ -86,9 +87,10 @@ func requireKnownTeam(ctx context.Context, q *query.Queries, team string) error 
 
 // A keyedWrite is a write whose request carries an idempotency key.
 type keyedWrite struct {
-	request  writeRequest
-	response proto.Message
-	at       int64
+	request     writeRequest
+	fingerprint []byte
+	response    proto.Message
+	at          int64
 }
 
 // replay sets the response to the stored response of the key. It returns false if the key is new.
@@ -107,11 +109,7 @@ func (w keyedWrite) replay(ctx context.Context, q *query.Queries) (found bool, e
 	if err != nil {
 		return false, fmt.Errorf("look up the idempotency key: %w", err)
 	}
-	hash, err := fingerprint(w.request)
-	if err != nil {
-		return false, err
-	}
-	if subtle.ConstantTimeCompare(hash, first.Fingerprint) == 0 {
+	if subtle.ConstantTimeCompare(w.fingerprint, first.Fingerprint) == 0 {
 		var problems violations
 		problems.add("idempotency_key", "was used "+w.difference(first)+" in the last 24 hours")
 		return false, problems.err()
@@ -135,17 +133,13 @@ func (w keyedWrite) kind() string { return string(w.request.ProtoReflect().Descr
 
 // store stores the response under the key.
 func (w keyedWrite) store(ctx context.Context, q *query.Queries) error {
-	hash, err := fingerprint(w.request)
-	if err != nil {
-		return err
-	}
 	response, err := proto.Marshal(w.response)
 	if err != nil {
 		return fmt.Errorf("encode the response: %w", err)
 	}
 	err = q.InsertIdempotencyKey(ctx, query.InsertIdempotencyKeyParams{
 		TeamID: w.request.GetTeamId(), Key: w.request.GetIdempotencyKey(),
-		Request: w.kind(), Fingerprint: hash, Response: response, CreatedAt: w.at,
+		Request: w.kind(), Fingerprint: w.fingerprint, Response: response, CreatedAt: w.at,
 	})
 	if err != nil {
 		return fmt.Errorf("store the idempotency key: %w", err)
@@ -173,32 +167,5 @@ func fingerprint(r writeRequest) ([]byte, error) {
 // actorField may differ between two requests with one key.
 const actorField protoreflect.Name = "actor"
 
-var _ = [...]writeRequest{(*incidentv1.CreateIncidentRequest)(nil), (*incidentv1.AddIncidentUpdateRequest)(nil)}
-
 // A teamKey is an idempotency key of a team.
 type teamKey struct{ team, key string }
-
-// A keySet holds the keys of calls in progress.
-type keySet struct {
-	mu   sync.Mutex
-	keys map[teamKey]struct{}
-}
-
-func newKeySet() *keySet { return &keySet{keys: map[teamKey]struct{}{}} }
-
-// add adds a key, and returns false if it was in the set.
-func (s *keySet) add(k teamKey) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.keys[k]; ok {
-		return false
-	}
-	s.keys[k] = struct{}{}
-	return true
-}
-
-func (s *keySet) remove(k teamKey) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.keys, k)
-}

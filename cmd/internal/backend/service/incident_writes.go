@@ -42,13 +42,12 @@ func (s *incidentService) CreateIncident(
 func checkReferences(ctx context.Context, q *query.Queries, r *incidentv1.CreateIncidentRequest) error {
 	var problems violations
 	if r.StatusPageId != nil {
-		exists, err := q.StatusPageExists(ctx,
-			query.StatusPageExistsParams{TeamID: r.GetTeamId(), ID: r.GetStatusPageId()})
-		if err != nil {
-			return fmt.Errorf("look for the status page: %w", err)
-		}
-		if !exists {
+		_, err := q.GetStatusPage(ctx, query.GetStatusPageParams{TeamID: r.GetTeamId(), ID: r.GetStatusPageId()})
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
 			problems.add("status_page_id", unknownPage)
+		case err != nil:
+			return fmt.Errorf("look for the status page: %w", err)
 		}
 	}
 	for _, id := range r.GetComponentIds() {

@@ -2,90 +2,43 @@ package service
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
-	"time"
+	"strings"
 
-	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
 type incidentService struct {
 	incidentv1.UnimplementedIncidentServiceServer
-	store    *store.Store
-	clock    func() time.Time
-	inFlight *keySet
-	written  *signal
+	*Backend
 }
 
 // Incidents returns the incident service, for callers in the same process. It does not log calls.
 func (b *Backend) Incidents() incidentv1.IncidentServiceServer {
-	return &incidentService{store: b.store, clock: b.clock, inFlight: b.inFlight, written: b.written}
+	return &incidentService{Backend: b}
 }
 
 func (s *incidentService) ListIncidents(
 	ctx context.Context, r *incidentv1.ListIncidentsRequest,
 ) (*incidentv1.ListIncidentsResponse, error) {
-	var problems violations
-	problems.pageSize(r.GetPageSize())
-	if err := problems.err(); err != nil {
-		return nil, err
-	}
 	response := &incidentv1.ListIncidentsResponse{}
 	return response, s.store.Read(ctx, func(q *query.Queries) error {
-		rows, ignored, err := incidentPage(ctx, q, r)
-		if err != nil {
-			return err
-		}
-		response.CursorIgnored = ignored
-		if more := len(rows) > int(r.GetPageSize()); more {
-			rows = rows[:r.GetPageSize()]
-			if response.NextCursor, err = incidentCursor.encode(rows[len(rows)-1].ID); err != nil {
-				return fmt.Errorf("make a cursor: %w", err)
-			}
-		}
-		response.Incidents = convert(rows, incidentMessage)
-		return nil
-	})
-}
-
-// incidentPage returns at most one row more than the page holds, and whether the cursor was ignored.
-func incidentPage(
-	ctx context.Context, q *query.Queries, r *incidentv1.ListIncidentsRequest,
-) (rows []query.Incident, ignored bool, err error) {
-	limit := int64(r.GetPageSize()) + 1
-	after, found, err := incidentRow(ctx, q, r)
-	if err != nil {
-		return nil, false, fmt.Errorf("look up the cursor: %w", err)
-	}
-	if found {
-		rows, err = q.ListIncidentsAfter(ctx, query.ListIncidentsAfterParams{
-			TeamID: r.GetTeamId(), CreatedAt: after.CreatedAt, ID: after.ID, PageSize: limit,
+		page, err := readPage(r, pageQueries[query.Incident]{
+			cursor: incidentCursor,
+			find: func(id string) (query.Incident, error) {
+				return q.GetIncident(ctx, query.GetIncidentParams{TeamID: r.GetTeamId(), ID: id})
+			},
+			place: func(row query.Incident) place { return place{row.CreatedAt, row.ID} },
+			list: func(after place, limit int64) ([]query.Incident, error) {
+				return q.ListIncidents(ctx, query.ListIncidentsParams{
+					TeamID: r.GetTeamId(), CreatedAt: after.createdAt, ID: after.id, PageSize: limit,
+				})
+			},
 		})
-	} else {
-		rows, err = q.ListIncidents(ctx, query.ListIncidentsParams{TeamID: r.GetTeamId(), PageSize: limit})
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("list the incidents: %w", err)
-	}
-	return rows, r.GetCursor() != "" && !found, nil
-}
-
-// incidentRow returns the row that the cursor names, and whether it is a row of the team.
-func incidentRow(
-	ctx context.Context, q *query.Queries, r *incidentv1.ListIncidentsRequest,
-) (row query.Incident, found bool, err error) {
-	id, ok := incidentCursor.decode(r.GetCursor())
-	if !ok {
-		return query.Incident{}, false, nil
-	}
-	row, err = q.GetIncident(ctx, query.GetIncidentParams{TeamID: r.GetTeamId(), ID: id})
-	if errors.Is(err, sql.ErrNoRows) {
-		return query.Incident{}, false, nil
-	}
-	return row, err == nil, err
+		response.Incidents, response.NextCursor, response.CursorIgnored = convert(page.rows, incidentMessage), page.next, page.cursorIgnored
+		return err
+	})
 }
 
 func (s *incidentService) GetIncident(
@@ -116,18 +69,8 @@ func findIncident(
 		GetIncidentId() string
 	},
 ) (query.Incident, error) {
-	id, ok := canonicalID(r.GetIncidentId())
-	if !ok {
-		return query.Incident{}, noSuch("incident")
-	}
-	row, err := q.GetIncident(ctx, query.GetIncidentParams{TeamID: r.GetTeamId(), ID: id})
-	if errors.Is(err, sql.ErrNoRows) {
-		return query.Incident{}, noSuch("incident")
-	}
-	if err != nil {
-		return query.Incident{}, fmt.Errorf("get the incident: %w", err)
-	}
-	return row, nil
+	row, err := q.GetIncident(ctx, query.GetIncidentParams{TeamID: r.GetTeamId(), ID: strings.ToLower(r.GetIncidentId())})
+	return row, orNoSuch(err, "incident")
 }
 
 func incidentMessage(row query.Incident) *incidentv1.Incident {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"time"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/logging"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"opsgate/authn"
 	"opsgate/cmd/internal/backend/store"
 )
 
@@ -46,7 +46,7 @@ func (b *Backend) streamInterceptors() []grpc.StreamServerInterceptor {
 // requireTeam returns INVALID_ARGUMENT if the team of a request is not a UUID in lower case.
 func requireTeam(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if r, ok := request.(interface{ GetTeamId() string }); ok {
-		if id, valid := canonicalID(r.GetTeamId()); !valid || id != r.GetTeamId() {
+		if id, valid := authn.CanonicalUUID(r.GetTeamId()); !valid || id != r.GetTeamId() {
 			var problems violations
 			problems.add("team_id", "must be a UUID in lower case")
 			return nil, problems.err()
@@ -71,18 +71,10 @@ func (b *Backend) statusOf(ctx context.Context, err error) error {
 	case ok && file.Full:
 		return status.Error(codes.Unavailable, file.Error())
 	case ok && file.Damaged:
-		b.reportDamage(ctx, file)
+		b.recurring.ErrorContext(ctx, "the database is damaged", "cause", file)
 		return status.Error(codes.DataLoss, file.Error())
 	}
 	return status.Error(codes.Internal, err.Error())
-}
-
-// reportDamage logs that the database is damaged, at most once a minute: each call may find that.
-func (b *Backend) reportDamage(ctx context.Context, damage error) {
-	now, last := b.wallClock().UnixNano(), b.damageReported.Load()
-	if now-last >= time.Minute.Nanoseconds() && b.damageReported.CompareAndSwap(last, now) {
-		b.logger.ErrorContext(ctx, "the database is damaged", "cause", damage)
-	}
 }
 
 func (b *Backend) recovered(ctx context.Context, panicked any) error {
@@ -98,7 +90,7 @@ func logCall(logger *slog.Logger) logging.Logger {
 }
 
 // logOptions returns options for one record of each finished call, without request and response. Calls that succeed, or fail because of
-// the caller, have the level debug, as has DATA_LOSS, which reportDamage logs; UNAVAILABLE has the given level.
+// the caller, have the level debug, as has DATA_LOSS, which statusOf logs; UNAVAILABLE has the given level.
 func logOptions(unavailable logging.Level) []logging.Option {
 	return []logging.Option{
 		logging.WithLogOnEvents(logging.FinishCall),

@@ -23,19 +23,29 @@ func (s *fleetService) GetServerMetrics(
 	}
 	now := s.clock()
 	response := &fleetv1.GetServerMetricsResponse{}
-	return response, s.withServer(ctx, r, func(q *query.Queries, id string) (err error) {
+	return response, s.withServer(ctx, r, func(q *query.Queries, of query.Server) error {
 		if length <= day {
-			response.Resolution = fleetv1.MetricResolution_METRIC_RESOLUTION_RAW
-			response.Points, err = rawPoints(ctx, q, query.ListRawMetricsParams{
-				TeamID: r.GetTeamId(), ServerID: id, Since: now.Add(-length).UnixNano(), Until: now.UnixNano(),
+			rows, err := q.ListRawMetrics(ctx, query.ListRawMetricsParams{
+				TeamID: of.TeamID, ServerID: of.ID, Since: now.Add(-length).UnixNano(), Until: now.UnixNano(),
 			})
-			return err
+			if err != nil {
+				return fmt.Errorf("list the metrics: %w", err)
+			}
+			slices.Reverse(rows)
+			response.Resolution, response.Points = fleetv1.MetricResolution_METRIC_RESOLUTION_RAW, convert(rows, pointMessage)
+			return nil
+		}
+		rows, err := q.ListHourlyMetrics(ctx, query.ListHourlyMetricsParams{
+			TeamID: of.TeamID, ServerID: of.ID, Since: firstHour(now.Add(-length)), Until: now.UnixNano(),
+		})
+		if err != nil {
+			return fmt.Errorf("roll up the metrics: %w", err)
 		}
 		response.Resolution = fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY
-		response.Points, err = hourlyPoints(ctx, q, query.ListHourlyMetricsParams{
-			TeamID: r.GetTeamId(), ServerID: id, Since: firstHour(now.Add(-length)), Until: now.UnixNano(),
+		response.Points = convert(rows, func(row query.ListHourlyMetricsRow) *fleetv1.MetricPoint {
+			return pointMessage(query.ListRawMetricsRow(row))
 		})
-		return err
+		return nil
 	})
 }
 
@@ -63,29 +73,6 @@ func firstHour(since time.Time) int64 {
 		hour = hour.Add(time.Hour)
 	}
 	return hour.UnixNano()
-}
-
-func rawPoints(
-	ctx context.Context, q *query.Queries, arg query.ListRawMetricsParams,
-) ([]*fleetv1.MetricPoint, error) {
-	rows, err := q.ListRawMetrics(ctx, arg)
-	if err != nil {
-		return nil, fmt.Errorf("list the metrics: %w", err)
-	}
-	slices.Reverse(rows)
-	return convert(rows, pointMessage), nil
-}
-
-func hourlyPoints(
-	ctx context.Context, q *query.Queries, arg query.ListHourlyMetricsParams,
-) ([]*fleetv1.MetricPoint, error) {
-	rows, err := q.ListHourlyMetrics(ctx, arg)
-	if err != nil {
-		return nil, fmt.Errorf("roll up the metrics: %w", err)
-	}
-	return convert(rows, func(row query.ListHourlyMetricsRow) *fleetv1.MetricPoint {
-		return pointMessage(query.ListRawMetricsRow(row))
-	}), nil
 }
 
 func pointMessage(row query.ListRawMetricsRow) *fleetv1.MetricPoint {

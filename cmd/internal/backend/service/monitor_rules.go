@@ -31,8 +31,8 @@ const (
 	flapWindow   = time.Hour
 )
 
-// maxClockSkew is how far the clock of a probe may be ahead. A check of a later time would make the checks of its future late ones.
-const maxClockSkew = time.Minute
+// MaxClockSkew is how far the clock of a probe may be ahead. A check of a later time would make the checks of its future late ones.
+const MaxClockSkew = time.Minute
 
 // maxCheckAge is the age of the oldest check to which the rules apply. An older one describes the past, also as the first of its monitor.
 const maxCheckAge = 15 * time.Minute

@@ -3,9 +3,8 @@ package service
 import (
 	"context"
 	"fmt"
-	"time"
+	"strings"
 
-	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
@@ -15,8 +14,7 @@ const uptimeWindow = 30 * day
 
 type monitoringService struct {
 	monitoringv1.UnimplementedMonitoringServiceServer
-	store *store.Store
-	clock func() time.Time
+	*Backend
 }
 
 func (s *monitoringService) ListMonitors(
@@ -58,10 +56,7 @@ func (s *monitoringService) ListMonitorChecks(
 		problems.add("since", "must be a time")
 		return nil, problems.err()
 	}
-	id, ok := canonicalID(r.GetMonitorId())
-	if !ok {
-		return nil, noSuch("monitor")
-	}
+	id := strings.ToLower(r.GetMonitorId())
 	response := &monitoringv1.ListMonitorChecksResponse{}
 	return response, s.store.Read(ctx, func(q *query.Queries) error {
 		exists, err := q.MonitorExists(ctx, query.MonitorExistsParams{TeamID: r.GetTeamId(), ID: id})
@@ -104,14 +99,7 @@ func checkMessage(row query.ListMonitorChecksRow) *monitoringv1.MonitorCheck {
 	}
 }
 
-// monitorStatus converts a stored status. The schema allows only these three.
-func monitorStatus(stored string) monitoringv1.MonitorStatus {
-	switch stored {
-	case "up":
-		return monitoringv1.MonitorStatus_MONITOR_STATUS_UP
-	case "degraded":
-		return monitoringv1.MonitorStatus_MONITOR_STATUS_DEGRADED
-	default:
-		return monitoringv1.MonitorStatus_MONITOR_STATUS_DOWN
-	}
+// monitorStatus converts a stored status.
+func monitorStatus(word string) monitoringv1.MonitorStatus {
+	return monitoringv1.MonitorStatus(monitoringv1.MonitorStatus_value["MONITOR_STATUS_"+strings.ToUpper(word)])
 }

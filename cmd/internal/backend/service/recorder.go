@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -44,10 +45,7 @@ func NewRecorder(q *query.Queries, clock func() time.Time) *Recorder {
 
 // once returns the row of an id, which find looks up unless it is known, or NOT_FOUND.
 func once[T any](known map[string]*T, what, id string, find func(id string) (T, error)) (*T, error) {
-	id, valid := canonicalID(id)
-	if !valid {
-		return nil, noSuch(what)
-	}
+	id = strings.ToLower(id)
 	row, looked := known[id]
 	if !looked {
 		found, err := find(id)
@@ -81,10 +79,19 @@ func (r *Recorder) time(field string, t *timestamppb.Timestamp) (int64, error) {
 	switch {
 	case !t.IsValid() || t.GetSeconds() <= 0:
 		return 0, invalid("%s must be a time after 1970", field)
-	case t.AsTime().After(r.clock().Add(maxClockSkew)):
+	case t.AsTime().After(r.clock().Add(MaxClockSkew)):
 		return 0, invalid("%s is in the future: %v", field, t.AsTime().Format(time.RFC3339))
 	}
 	return storedTime(t.AsTime()), nil
+}
+
+// optionalTime returns nil for nil.
+func (r *Recorder) optionalTime(field string, t *timestamppb.Timestamp) (*int64, error) {
+	if t == nil {
+		return nil, nil //nolint:nilnil // no time is valid
+	}
+	at, err := r.time(field, t)
+	return &at, err
 }
 
 // Metrics stores a sample of a server; nothing if there is one of its time.
@@ -118,11 +125,13 @@ const maxMetric = 1e15
 
 // Finish writes when the servers that reported metrics were last seen.
 func (r *Recorder) Finish(ctx context.Context) error {
+	latest := r.clock().Add(MaxClockSkew).UnixNano()
 	for _, server := range r.servers {
 		if server == nil || server.seenAt == 0 {
 			continue
 		}
-		if err := r.q.SetServerSeenAnyTeam(ctx, query.SetServerSeenAnyTeamParams{ID: server.id, At: server.seenAt}); err != nil {
+		err := r.q.SetServerSeenAnyTeam(ctx, query.SetServerSeenAnyTeamParams{ID: server.id, At: server.seenAt, Latest: latest})
+		if err != nil {
 			return fmt.Errorf("write when the server was seen: %w", err)
 		}
 	}

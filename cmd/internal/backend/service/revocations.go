@@ -29,7 +29,7 @@ func (s *identityService) WatchRevocations(r *identityv1.WatchRevocationsRequest
 	if err := stream.Send(&identityv1.WatchRevocationsResponse{Position: at.String()}); err != nil {
 		return err
 	}
-	heartbeat, poll := time.NewTimer(s.heartbeat), time.NewTicker(s.revocationPoll)
+	heartbeat, poll := time.NewTimer(s.options.Heartbeat), time.NewTicker(s.options.RevocationPoll)
 	defer heartbeat.Stop()
 	defer poll.Stop()
 	for {
@@ -40,7 +40,7 @@ func (s *identityService) WatchRevocations(r *identityv1.WatchRevocationsRequest
 		}
 		if next != at {
 			at = next
-			heartbeat.Reset(s.heartbeat)
+			heartbeat.Reset(s.options.Heartbeat)
 		}
 		select {
 		case <-stream.Context().Done():
@@ -53,7 +53,7 @@ func (s *identityService) WatchRevocations(r *identityv1.WatchRevocationsRequest
 			if err := stream.Send(&identityv1.WatchRevocationsResponse{Position: at.String()}); err != nil {
 				return err
 			}
-			heartbeat.Reset(s.heartbeat)
+			heartbeat.Reset(s.options.Heartbeat)
 		}
 	}
 }

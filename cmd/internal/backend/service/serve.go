@@ -71,12 +71,12 @@ func (b *Backend) Serve(ctx context.Context, listener net.Listener, services ...
 		services = Names()
 	}
 	return b.serve(ctx, listener, serverOptions{
-		tls: b.tls, interceptors: append(b.unaryInterceptors(), requireTeam),
+		tls: b.options.TLS, interceptors: append(b.unaryInterceptors(), requireTeam),
 		register: func(server *grpc.Server) (registered []string) {
 			for _, name := range services {
 				registered = append(registered, b.register(ctx, server, name))
 			}
-			if b.reflection {
+			if b.options.Reflection {
 				reflection.Register(server)
 			}
 			return registered
@@ -132,16 +132,16 @@ func (b *Backend) serve(ctx context.Context, listener net.Listener, o serverOpti
 func (b *Backend) register(ctx context.Context, server *grpc.Server, name string) string {
 	switch name {
 	case "fleet":
-		fleetv1.RegisterFleetServiceServer(server, &fleetService{store: b.store, clock: b.clock})
+		fleetv1.RegisterFleetServiceServer(server, &fleetService{Backend: b})
 		return fleetv1.FleetService_ServiceDesc.ServiceName
 	case "monitoring":
-		monitoringv1.RegisterMonitoringServiceServer(server, &monitoringService{store: b.store, clock: b.clock})
+		monitoringv1.RegisterMonitoringServiceServer(server, &monitoringService{Backend: b})
 		return monitoringv1.MonitoringService_ServiceDesc.ServiceName
 	case "incident":
 		incidentv1.RegisterIncidentServiceServer(server, b.Incidents())
 		return incidentv1.IncidentService_ServiceDesc.ServiceName
 	case "audit":
-		auditv1.RegisterAuditServiceServer(server, &auditService{store: b.store})
+		auditv1.RegisterAuditServiceServer(server, &auditService{Backend: b})
 		return auditv1.AuditService_ServiceDesc.ServiceName
 	default:
 		identityv1.RegisterIdentityServiceServer(server, &identityService{Backend: b, stopping: ctx.Done()})

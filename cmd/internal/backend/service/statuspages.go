@@ -2,9 +2,9 @@ package service
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"opsgate/cmd/internal/backend/store/query"
 	incidentv1 "opsgate/proto/ops/incident/v1"
@@ -73,18 +73,8 @@ func findPage(
 		GetStatusPageId() string
 	},
 ) (query.StatusPage, error) {
-	id, ok := canonicalID(r.GetStatusPageId())
-	if !ok {
-		return query.StatusPage{}, noSuch("status page")
-	}
-	row, err := q.GetStatusPage(ctx, query.GetStatusPageParams{TeamID: r.GetTeamId(), ID: id})
-	if errors.Is(err, sql.ErrNoRows) {
-		return query.StatusPage{}, noSuch("status page")
-	}
-	if err != nil {
-		return query.StatusPage{}, fmt.Errorf("get the status page: %w", err)
-	}
-	return row, nil
+	row, err := q.GetStatusPage(ctx, query.GetStatusPageParams{TeamID: r.GetTeamId(), ID: strings.ToLower(r.GetStatusPageId())})
+	return row, orNoSuch(err, "status page")
 }
 
 // A teamPages holds, by page, the components in their order, and the status that the page has at least because of its open incidents.
@@ -126,24 +116,14 @@ func (p teamPages) overall(page string) incidentv1.PublicStatus {
 
 // worse returns the more severe of two statuses.
 func worse(a, b incidentv1.PublicStatus) incidentv1.PublicStatus {
-	if severity(b) > severity(a) {
+	order := []incidentv1.PublicStatus{
+		incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL, incidentv1.PublicStatus_PUBLIC_STATUS_MAINTENANCE,
+		incidentv1.PublicStatus_PUBLIC_STATUS_DEGRADED, incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE,
+	}
+	if slices.Index(order, b) > slices.Index(order, a) {
 		return b
 	}
 	return a
-}
-
-// severity returns the order of the statuses, from operational to outage.
-func severity(status incidentv1.PublicStatus) int {
-	switch status {
-	case incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE:
-		return 3
-	case incidentv1.PublicStatus_PUBLIC_STATUS_DEGRADED:
-		return 2
-	case incidentv1.PublicStatus_PUBLIC_STATUS_MAINTENANCE:
-		return 1
-	case incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL, incidentv1.PublicStatus_PUBLIC_STATUS_UNSPECIFIED:
-	}
-	return 0
 }
 
 func (p teamPages) pageMessage(row query.StatusPage) *incidentv1.StatusPage {
@@ -176,12 +156,5 @@ func componentStatus(row query.ListComponentsRow) incidentv1.PublicStatus {
 	if row.MonitorStatus == nil {
 		return publicStatus(row.Status)
 	}
-	switch *row.MonitorStatus {
-	case "up":
-		return incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL
-	case "degraded":
-		return incidentv1.PublicStatus_PUBLIC_STATUS_DEGRADED
-	default:
-		return incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE
-	}
+	return publicStatus(map[string]string{statusUp: "operational", statusDegraded: "degraded", statusDown: "outage"}[*row.MonitorStatus])
 }

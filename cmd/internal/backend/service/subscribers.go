@@ -288,39 +288,19 @@ func (b *Backend) RotateSecret(ctx context.Context, id string, overlap time.Dura
 // findSubscribedPage returns the status page with an id or a hostname.
 func findSubscribedPage(ctx context.Context, q *query.Queries, page string) (query.StatusPage, error) {
 	row, err := q.FindStatusPageAnyTeam(ctx, page)
-	if errors.Is(err, sql.ErrNoRows) {
-		return row, fmt.Errorf("status page %q: %w", page, ErrNotFound)
-	}
-	if err != nil {
-		return row, fmt.Errorf("look for the status page: %w", err)
-	}
-	return row, nil
+	return row, orNotFound(err, "status page", page)
 }
 
 func findSubscriber(ctx context.Context, q *query.Queries, id string) (query.Subscriber, error) {
 	row, err := q.GetSubscriberAnyTeam(ctx, id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return row, fmt.Errorf("subscriber %q: %w", id, ErrNotFound)
-	}
-	if err != nil {
-		return row, fmt.Errorf("look for the subscriber: %w", err)
-	}
-	return row, nil
+	return row, orNotFound(err, "subscriber", id)
 }
 
 func subscriber(row query.ListSubscribersAnyTeamRow) Subscriber {
 	s := row.Subscriber
 	return Subscriber{
 		ID: s.ID, TeamID: s.TeamID, PageID: s.StatusPageID, PageHostname: row.UniqueHostname, Channel: s.Channel, Address: s.Address,
-		CreatedAt: time.Unix(0, s.CreatedAt).UTC(), ConfirmedAt: TimeOf(s.ConfirmedAt),
+		CreatedAt: TimeOf(&s.CreatedAt), ConfirmedAt: TimeOf(s.ConfirmedAt),
 		Waiting: int(row.Waiting), Dead: int(row.Dead), Note: s.Note,
 	}
-}
-
-// TimeOf returns a stored time in UTC, or the zero time for nil.
-func TimeOf(nanoseconds *int64) time.Time {
-	if nanoseconds == nil {
-		return time.Time{}
-	}
-	return time.Unix(0, *nanoseconds).UTC()
 }

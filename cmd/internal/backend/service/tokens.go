@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"opsgate/cmd/internal/backend/audit"
 	"opsgate/cmd/internal/backend/store/query"
@@ -20,9 +21,6 @@ const (
 	PlanBasic = "basic"
 	PlanAI    = "ai" // with the public API
 )
-
-// ErrNotFound is returned for a team, a token, a status page or a subscriber that does not exist.
-var ErrNotFound = errors.New("not found")
 
 // A Team owns all other data.
 type Team struct {
@@ -50,6 +48,9 @@ type NewToken struct {
 func (b *Backend) CreateTeam(ctx context.Context, name, plan string) (Team, error) {
 	if name = strings.TrimSpace(name); name == "" {
 		return Team{}, errors.New("a team needs a name")
+	}
+	if strings.ContainsFunc(name, unicode.IsControl) {
+		return Team{}, errors.New("the name of a team must have no control characters")
 	}
 	if err := checkPlan(plan); err != nil {
 		return Team{}, err
@@ -88,10 +89,7 @@ func (b *Backend) SetTeamPlan(ctx context.Context, id, plan string) error {
 	}
 	return b.store.Write(ctx, func(q *query.Queries) error {
 		row, err := q.GetTeam(ctx, id)
-		if errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("team %q: %w", id, ErrNotFound)
-		}
-		if err != nil || row.Plan == plan {
+		if err := orNotFound(err, "team", id); err != nil || row.Plan == plan {
 			return err
 		}
 		now, err := audit.TimeOfWrite(ctx, q, b.clock, id)
@@ -125,14 +123,8 @@ func (b *Backend) FindTeam(ctx context.Context, idOrName string) (found Team, er
 		if errors.Is(err, sql.ErrNoRows) {
 			row, err = q.GetTeamByName(ctx, idOrName)
 		}
-		if errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("team %q: %w", idOrName, ErrNotFound)
-		}
-		if err != nil {
-			return fmt.Errorf("look up the team: %w", err)
-		}
 		found = team(row)
-		return nil
+		return orNotFound(err, "team", idOrName)
 	})
 	return found, err
 }
@@ -190,11 +182,8 @@ func (b *Backend) Tokens(ctx context.Context) (tokens []Token, err error) {
 func (b *Backend) RevokeToken(ctx context.Context, id string) (revoked Token, err error) {
 	err = b.store.Write(ctx, func(q *query.Queries) error {
 		row, err := q.GetTokenAnyTeam(ctx, id)
-		if errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("token %q: %w", id, ErrNotFound)
-		}
-		if err != nil {
-			return fmt.Errorf("look up the token: %w", err)
+		if err := orNotFound(err, "token", id); err != nil {
+			return err
 		}
 		if row.RevokedAt == nil {
 			if err := b.revoke(ctx, q, &row); err != nil {
@@ -228,14 +217,11 @@ func (b *Backend) revoke(ctx context.Context, q *query.Queries, row *query.ApiTo
 }
 
 func team(row query.Team) Team {
-	return Team{ID: row.ID, Name: row.Name, Plan: row.Plan, CreatedAt: time.Unix(0, row.CreatedAt).UTC()}
+	return Team{ID: row.ID, Name: row.Name, Plan: row.Plan, CreatedAt: TimeOf(&row.CreatedAt)}
 }
 
 func token(row query.ApiToken) (Token, error) {
-	t := Token{ID: row.ID, TeamID: row.TeamID, Name: row.Name, CreatedAt: time.Unix(0, row.CreatedAt).UTC()}
-	if row.RevokedAt != nil {
-		t.RevokedAt = time.Unix(0, *row.RevokedAt).UTC()
-	}
+	t := Token{ID: row.ID, TeamID: row.TeamID, Name: row.Name, CreatedAt: TimeOf(&row.CreatedAt), RevokedAt: TimeOf(row.RevokedAt)}
 	if err := json.Unmarshal([]byte(row.Scopes), &t.Scopes); err != nil {
 		return Token{}, fmt.Errorf("decode the scopes of token %s: %w", row.ID, err)
 	}

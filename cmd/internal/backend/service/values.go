@@ -11,19 +11,6 @@ import (
 // maxPage is the largest page size.
 const maxPage = 100
 
-// canonicalID returns an id in lower case, and whether it is a UUID of the form 8-4-4-4-12.
-func canonicalID(id string) (string, bool) {
-	const length = 36 // uuid.Parse also takes braces and a URN
-	if len(id) != length {
-		return "", false
-	}
-	parsed, err := uuid.Parse(id)
-	if err != nil {
-		return "", false
-	}
-	return parsed.String(), true
-}
-
 // newID returns a new id. Ids are in the order of their creation.
 func newID() (string, error) {
 	id, err := uuid.NewV7()
@@ -41,6 +28,14 @@ func optionalTimestamp(nanoseconds *int64) *timestamppb.Timestamp {
 		return nil
 	}
 	return timestamp(*nanoseconds)
+}
+
+// TimeOf returns a stored time in UTC, or the zero time for nil.
+func TimeOf(nanoseconds *int64) time.Time {
+	if nanoseconds == nil {
+		return time.Time{}
+	}
+	return time.Unix(0, *nanoseconds).UTC()
 }
 
 // optionalInt32 returns nil for nil.

@@ -110,8 +110,8 @@ type Lines struct {
 	shared  *window // of all causes; nil if each cause has its own
 	most    int     // of each cause that has its own window
 	elapsed func() time.Duration
-	total   prometheus.Counter
-	causes  sync.Map // of *causeLines by cause
+	total   prometheus.Counter // nil for none
+	causes  sync.Map           // of *causeLines by cause
 
 	nextReport time.Duration // elapsed; used by Run alone
 }
@@ -132,8 +132,9 @@ func (n *Lines) Allow(cause string) bool {
 	if c.window.allow(n.elapsed()) {
 		return true
 	}
-	c.suppressed.Add(1)
-	n.total.Inc()
+	if c.suppressed.Add(1); n.total != nil {
+		n.total.Inc()
+	}
 	return false
 }
 

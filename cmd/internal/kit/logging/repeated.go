@@ -20,3 +20,11 @@ func NewRepeated(out slog.Handler, clock func() time.Time, registry prometheus.R
 	}
 	return slog.New(limiter.LinesPerCause("repeated", repeatedLines, time.Minute).Handler(out)), limiter, nil
 }
+
+// Recurring returns a logger that writes each text at most once in any minute: for failures that recur with each call or tick. Texts must
+// be constants. Suppressed lines are not counted.
+func Recurring(out *slog.Logger, clock func() time.Time) *slog.Logger {
+	start := clock()
+	lines := &Lines{most: 1, per: time.Minute, elapsed: func() time.Duration { return clock().Sub(start) }}
+	return slog.New(lines.Handler(out.Handler()))
+}

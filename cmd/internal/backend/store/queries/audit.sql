@@ -1,11 +1,5 @@
 -- name: ListAuditEntries :many
 SELECT * FROM audit_entries
-WHERE team_id = sqlc.arg(team_id)
-ORDER BY created_at DESC, id DESC
-LIMIT sqlc.arg(page_size);
-
--- name: ListAuditEntriesAfter :many
-SELECT * FROM audit_entries
 WHERE team_id = sqlc.arg(team_id) AND (created_at, id) < (sqlc.arg(created_at), CAST(sqlc.arg(id) AS TEXT))
 ORDER BY created_at DESC, id DESC
 LIMIT sqlc.arg(page_size);
@@ -18,12 +12,6 @@ ORDER BY action_type
 LIMIT 1;
 
 -- name: ListAuditEntriesOfAction :many
-SELECT * FROM audit_entries
-WHERE team_id = sqlc.arg(team_id) AND action_type = sqlc.arg(action_type)
-ORDER BY created_at DESC, id DESC
-LIMIT sqlc.arg(page_size);
-
--- name: ListAuditEntriesOfActionAfter :many
 SELECT * FROM audit_entries
 WHERE team_id = sqlc.arg(team_id) AND action_type = sqlc.arg(action_type)
   AND (created_at, id) < (sqlc.arg(created_at), CAST(sqlc.arg(id) AS TEXT))

@@ -8,9 +8,6 @@ LIMIT 1000;
 SELECT * FROM servers
 WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id);
 
--- name: ServerExists :one
-SELECT EXISTS (SELECT 1 FROM servers WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id));
-
 -- name: ListServerGroups :many
 SELECT * FROM server_groups
 WHERE team_id = sqlc.arg(team_id)

@@ -1,11 +1,5 @@
 -- name: ListIncidents :many
 SELECT * FROM incidents
-WHERE team_id = sqlc.arg(team_id)
-ORDER BY created_at DESC, id DESC
-LIMIT sqlc.arg(page_size);
-
--- name: ListIncidentsAfter :many
-SELECT * FROM incidents
 WHERE team_id = sqlc.arg(team_id) AND (created_at, id) < (sqlc.arg(created_at), CAST(sqlc.arg(id) AS TEXT))
 ORDER BY created_at DESC, id DESC
 LIMIT sqlc.arg(page_size);

@@ -11,8 +11,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING;
 
 -- name: SetServerSeenAnyTeam :exec
-UPDATE servers SET last_seen_at = max(coalesce(last_seen_at, 0), CAST(sqlc.arg(at) AS INTEGER))
-WHERE id = sqlc.arg(id);
+-- An earlier time than the stored one changes nothing, unless that is after the latest valid one: the clock was set back since.
+UPDATE servers SET last_seen_at = CAST(sqlc.arg(at) AS INTEGER)
+WHERE id = sqlc.arg(id)
+  AND (last_seen_at IS NULL OR last_seen_at NOT BETWEEN CAST(sqlc.arg(at) AS INTEGER) AND CAST(sqlc.arg(latest) AS INTEGER));
 
 -- name: GetServerCommandAnyTeam :one
 SELECT * FROM server_commands

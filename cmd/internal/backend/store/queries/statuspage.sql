@@ -8,9 +8,6 @@ LIMIT 1000;
 SELECT * FROM status_pages
 WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id);
 
--- name: StatusPageExists :one
-SELECT EXISTS (SELECT 1 FROM status_pages WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id));
-
 -- name: ListComponents :many
 -- The components of all pages of the team, with the status of the monitor that each is linked to.
 SELECT c.*, m.status AS monitor_status

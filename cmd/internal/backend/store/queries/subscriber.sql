@@ -90,7 +90,7 @@ SELECT CAST(coalesce(max(sequence), 0) AS INTEGER) FROM deliveries;
 -- name: ListDeadLettersAnyTeam :many
 -- Oldest first, up to a sequence: those of one subscriber, or of all that are not stopped. The second condition is that of the partial
 -- index deliveries_finished.
-SELECT d.id FROM deliveries d
+SELECT d.* FROM deliveries d
 JOIN subscribers s ON s.id = d.subscriber_id
 WHERE d.state = 'dead' AND d.state <> 'waiting' AND d.sequence <= sqlc.arg(last)
   AND (CAST(sqlc.arg(subscriber_id) AS TEXT) = '' AND s.stopped_at IS NULL

@@ -92,65 +92,20 @@ func (q *Queries) LastAuditTime(ctx context.Context, arg LastAuditTimeParams) (i
 
 const listAuditEntries = `-- name: ListAuditEntries :many
 SELECT id, team_id, action_type, resource_type, resource_id, actor_id, ip_address, request_id, created_at FROM audit_entries
-WHERE team_id = ?1
-ORDER BY created_at DESC, id DESC
-LIMIT ?2
-`
-
-type ListAuditEntriesParams struct {
-	TeamID   string
-	PageSize int64
-}
-
-func (q *Queries) ListAuditEntries(ctx context.Context, arg ListAuditEntriesParams) ([]AuditEntry, error) {
-	rows, err := q.query(ctx, q.listAuditEntriesStmt, listAuditEntries, arg.TeamID, arg.PageSize)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []AuditEntry
-	for rows.Next() {
-		var i AuditEntry
-		if err := rows.Scan(
-			&i.ID,
-			&i.TeamID,
-			&i.ActionType,
-			&i.ResourceType,
-			&i.ResourceID,
-			&i.ActorID,
-			&i.IpAddress,
-			&i.RequestID,
-			&i.CreatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listAuditEntriesAfter = `-- name: ListAuditEntriesAfter :many
-SELECT id, team_id, action_type, resource_type, resource_id, actor_id, ip_address, request_id, created_at FROM audit_entries
 WHERE team_id = ?1 AND (created_at, id) < (?2, CAST(?3 AS TEXT))
 ORDER BY created_at DESC, id DESC
 LIMIT ?4
 `
 
-type ListAuditEntriesAfterParams struct {
+type ListAuditEntriesParams struct {
 	TeamID    string
 	CreatedAt int64
 	ID        string
 	PageSize  int64
 }
 
-func (q *Queries) ListAuditEntriesAfter(ctx context.Context, arg ListAuditEntriesAfterParams) ([]AuditEntry, error) {
-	rows, err := q.query(ctx, q.listAuditEntriesAfterStmt, listAuditEntriesAfter,
+func (q *Queries) ListAuditEntries(ctx context.Context, arg ListAuditEntriesParams) ([]AuditEntry, error) {
+	rows, err := q.query(ctx, q.listAuditEntriesStmt, listAuditEntries,
 		arg.TeamID,
 		arg.CreatedAt,
 		arg.ID,
@@ -190,58 +145,12 @@ func (q *Queries) ListAuditEntriesAfter(ctx context.Context, arg ListAuditEntrie
 const listAuditEntriesOfAction = `-- name: ListAuditEntriesOfAction :many
 SELECT id, team_id, action_type, resource_type, resource_id, actor_id, ip_address, request_id, created_at FROM audit_entries
 WHERE team_id = ?1 AND action_type = ?2
-ORDER BY created_at DESC, id DESC
-LIMIT ?3
-`
-
-type ListAuditEntriesOfActionParams struct {
-	TeamID     string
-	ActionType string
-	PageSize   int64
-}
-
-func (q *Queries) ListAuditEntriesOfAction(ctx context.Context, arg ListAuditEntriesOfActionParams) ([]AuditEntry, error) {
-	rows, err := q.query(ctx, q.listAuditEntriesOfActionStmt, listAuditEntriesOfAction, arg.TeamID, arg.ActionType, arg.PageSize)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []AuditEntry
-	for rows.Next() {
-		var i AuditEntry
-		if err := rows.Scan(
-			&i.ID,
-			&i.TeamID,
-			&i.ActionType,
-			&i.ResourceType,
-			&i.ResourceID,
-			&i.ActorID,
-			&i.IpAddress,
-			&i.RequestID,
-			&i.CreatedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listAuditEntriesOfActionAfter = `-- name: ListAuditEntriesOfActionAfter :many
-SELECT id, team_id, action_type, resource_type, resource_id, actor_id, ip_address, request_id, created_at FROM audit_entries
-WHERE team_id = ?1 AND action_type = ?2
   AND (created_at, id) < (?3, CAST(?4 AS TEXT))
 ORDER BY created_at DESC, id DESC
 LIMIT ?5
 `
 
-type ListAuditEntriesOfActionAfterParams struct {
+type ListAuditEntriesOfActionParams struct {
 	TeamID     string
 	ActionType string
 	CreatedAt  int64
@@ -249,8 +158,8 @@ type ListAuditEntriesOfActionAfterParams struct {
 	PageSize   int64
 }
 
-func (q *Queries) ListAuditEntriesOfActionAfter(ctx context.Context, arg ListAuditEntriesOfActionAfterParams) ([]AuditEntry, error) {
-	rows, err := q.query(ctx, q.listAuditEntriesOfActionAfterStmt, listAuditEntriesOfActionAfter,
+func (q *Queries) ListAuditEntriesOfAction(ctx context.Context, arg ListAuditEntriesOfActionParams) ([]AuditEntry, error) {
+	rows, err := q.query(ctx, q.listAuditEntriesOfActionStmt, listAuditEntriesOfAction,
 		arg.TeamID,
 		arg.ActionType,
 		arg.CreatedAt,

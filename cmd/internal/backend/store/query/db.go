@@ -240,14 +240,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listAuditEntriesStmt, err = db.PrepareContext(ctx, listAuditEntries); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAuditEntries: %w", err)
 	}
-	if q.listAuditEntriesAfterStmt, err = db.PrepareContext(ctx, listAuditEntriesAfter); err != nil {
-		return nil, fmt.Errorf("error preparing query ListAuditEntriesAfter: %w", err)
-	}
 	if q.listAuditEntriesOfActionStmt, err = db.PrepareContext(ctx, listAuditEntriesOfAction); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAuditEntriesOfAction: %w", err)
-	}
-	if q.listAuditEntriesOfActionAfterStmt, err = db.PrepareContext(ctx, listAuditEntriesOfActionAfter); err != nil {
-		return nil, fmt.Errorf("error preparing query ListAuditEntriesOfActionAfter: %w", err)
 	}
 	if q.listComponentsStmt, err = db.PrepareContext(ctx, listComponents); err != nil {
 		return nil, fmt.Errorf("error preparing query ListComponents: %w", err)
@@ -278,9 +272,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listIncidentsStmt, err = db.PrepareContext(ctx, listIncidents); err != nil {
 		return nil, fmt.Errorf("error preparing query ListIncidents: %w", err)
-	}
-	if q.listIncidentsAfterStmt, err = db.PrepareContext(ctx, listIncidentsAfter); err != nil {
-		return nil, fmt.Errorf("error preparing query ListIncidentsAfter: %w", err)
 	}
 	if q.listMonitorChecksStmt, err = db.PrepareContext(ctx, listMonitorChecks); err != nil {
 		return nil, fmt.Errorf("error preparing query ListMonitorChecks: %w", err)
@@ -378,9 +369,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.retryDeliveryAnyTeamStmt, err = db.PrepareContext(ctx, retryDeliveryAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query RetryDeliveryAnyTeam: %w", err)
 	}
-	if q.serverExistsStmt, err = db.PrepareContext(ctx, serverExists); err != nil {
-		return nil, fmt.Errorf("error preparing query ServerExists: %w", err)
-	}
 	if q.setClockRunsAheadStmt, err = db.PrepareContext(ctx, setClockRunsAhead); err != nil {
 		return nil, fmt.Errorf("error preparing query SetClockRunsAhead: %w", err)
 	}
@@ -425,9 +413,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.setTokenRevokedAnyTeamStmt, err = db.PrepareContext(ctx, setTokenRevokedAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query SetTokenRevokedAnyTeam: %w", err)
-	}
-	if q.statusPageExistsStmt, err = db.PrepareContext(ctx, statusPageExists); err != nil {
-		return nil, fmt.Errorf("error preparing query StatusPageExists: %w", err)
 	}
 	if q.stopSubscriberAnyTeamStmt, err = db.PrepareContext(ctx, stopSubscriberAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query StopSubscriberAnyTeam: %w", err)
@@ -818,19 +803,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listAuditEntriesStmt: %w", cerr)
 		}
 	}
-	if q.listAuditEntriesAfterStmt != nil {
-		if cerr := q.listAuditEntriesAfterStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listAuditEntriesAfterStmt: %w", cerr)
-		}
-	}
 	if q.listAuditEntriesOfActionStmt != nil {
 		if cerr := q.listAuditEntriesOfActionStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listAuditEntriesOfActionStmt: %w", cerr)
-		}
-	}
-	if q.listAuditEntriesOfActionAfterStmt != nil {
-		if cerr := q.listAuditEntriesOfActionAfterStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listAuditEntriesOfActionAfterStmt: %w", cerr)
 		}
 	}
 	if q.listComponentsStmt != nil {
@@ -881,11 +856,6 @@ func (q *Queries) Close() error {
 	if q.listIncidentsStmt != nil {
 		if cerr := q.listIncidentsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listIncidentsStmt: %w", cerr)
-		}
-	}
-	if q.listIncidentsAfterStmt != nil {
-		if cerr := q.listIncidentsAfterStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listIncidentsAfterStmt: %w", cerr)
 		}
 	}
 	if q.listMonitorChecksStmt != nil {
@@ -1048,11 +1018,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing retryDeliveryAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.serverExistsStmt != nil {
-		if cerr := q.serverExistsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing serverExistsStmt: %w", cerr)
-		}
-	}
 	if q.setClockRunsAheadStmt != nil {
 		if cerr := q.setClockRunsAheadStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setClockRunsAheadStmt: %w", cerr)
@@ -1126,11 +1091,6 @@ func (q *Queries) Close() error {
 	if q.setTokenRevokedAnyTeamStmt != nil {
 		if cerr := q.setTokenRevokedAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setTokenRevokedAnyTeamStmt: %w", cerr)
-		}
-	}
-	if q.statusPageExistsStmt != nil {
-		if cerr := q.statusPageExistsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing statusPageExistsStmt: %w", cerr)
 		}
 	}
 	if q.stopSubscriberAnyTeamStmt != nil {
@@ -1284,9 +1244,7 @@ type Queries struct {
 	latestTimeAnyTeamStmt                    *sql.Stmt
 	listAffectedComponentsStmt               *sql.Stmt
 	listAuditEntriesStmt                     *sql.Stmt
-	listAuditEntriesAfterStmt                *sql.Stmt
 	listAuditEntriesOfActionStmt             *sql.Stmt
-	listAuditEntriesOfActionAfterStmt        *sql.Stmt
 	listComponentsStmt                       *sql.Stmt
 	listConfirmedSubscribersAfterAnyTeamStmt *sql.Stmt
 	listDeadLettersAnyTeamStmt               *sql.Stmt
@@ -1297,7 +1255,6 @@ type Queries struct {
 	listHoursToRollUpAnyTeamStmt             *sql.Stmt
 	listIncidentUpdatesStmt                  *sql.Stmt
 	listIncidentsStmt                        *sql.Stmt
-	listIncidentsAfterStmt                   *sql.Stmt
 	listMonitorChecksStmt                    *sql.Stmt
 	listMonitorComponentsStmt                *sql.Stmt
 	listMonitorsStmt                         *sql.Stmt
@@ -1330,7 +1287,6 @@ type Queries struct {
 	resolveTokenAnyTeamStmt                  *sql.Stmt
 	restartSubscriberAnyTeamStmt             *sql.Stmt
 	retryDeliveryAnyTeamStmt                 *sql.Stmt
-	serverExistsStmt                         *sql.Stmt
 	setClockRunsAheadStmt                    *sql.Stmt
 	setDeliveryDueAnyTeamStmt                *sql.Stmt
 	setDeliveryFailedAnyTeamStmt             *sql.Stmt
@@ -1346,7 +1302,6 @@ type Queries struct {
 	setSubscriberSecretsAnyTeamStmt          *sql.Stmt
 	setTeamPlanStmt                          *sql.Stmt
 	setTokenRevokedAnyTeamStmt               *sql.Stmt
-	statusPageExistsStmt                     *sql.Stmt
 	stopSubscriberAnyTeamStmt                *sql.Stmt
 	updateComponentStmt                      *sql.Stmt
 	updateMonitorStmt                        *sql.Stmt
@@ -1433,9 +1388,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		latestTimeAnyTeamStmt:                    q.latestTimeAnyTeamStmt,
 		listAffectedComponentsStmt:               q.listAffectedComponentsStmt,
 		listAuditEntriesStmt:                     q.listAuditEntriesStmt,
-		listAuditEntriesAfterStmt:                q.listAuditEntriesAfterStmt,
 		listAuditEntriesOfActionStmt:             q.listAuditEntriesOfActionStmt,
-		listAuditEntriesOfActionAfterStmt:        q.listAuditEntriesOfActionAfterStmt,
 		listComponentsStmt:                       q.listComponentsStmt,
 		listConfirmedSubscribersAfterAnyTeamStmt: q.listConfirmedSubscribersAfterAnyTeamStmt,
 		listDeadLettersAnyTeamStmt:               q.listDeadLettersAnyTeamStmt,
@@ -1446,7 +1399,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listHoursToRollUpAnyTeamStmt:             q.listHoursToRollUpAnyTeamStmt,
 		listIncidentUpdatesStmt:                  q.listIncidentUpdatesStmt,
 		listIncidentsStmt:                        q.listIncidentsStmt,
-		listIncidentsAfterStmt:                   q.listIncidentsAfterStmt,
 		listMonitorChecksStmt:                    q.listMonitorChecksStmt,
 		listMonitorComponentsStmt:                q.listMonitorComponentsStmt,
 		listMonitorsStmt:                         q.listMonitorsStmt,
@@ -1479,7 +1431,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		resolveTokenAnyTeamStmt:                  q.resolveTokenAnyTeamStmt,
 		restartSubscriberAnyTeamStmt:             q.restartSubscriberAnyTeamStmt,
 		retryDeliveryAnyTeamStmt:                 q.retryDeliveryAnyTeamStmt,
-		serverExistsStmt:                         q.serverExistsStmt,
 		setClockRunsAheadStmt:                    q.setClockRunsAheadStmt,
 		setDeliveryDueAnyTeamStmt:                q.setDeliveryDueAnyTeamStmt,
 		setDeliveryFailedAnyTeamStmt:             q.setDeliveryFailedAnyTeamStmt,
@@ -1495,7 +1446,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		setSubscriberSecretsAnyTeamStmt:          q.setSubscriberSecretsAnyTeamStmt,
 		setTeamPlanStmt:                          q.setTeamPlanStmt,
 		setTokenRevokedAnyTeamStmt:               q.setTokenRevokedAnyTeamStmt,
-		statusPageExistsStmt:                     q.statusPageExistsStmt,
 		stopSubscriberAnyTeamStmt:                q.stopSubscriberAnyTeamStmt,
 		updateComponentStmt:                      q.updateComponentStmt,
 		updateMonitorStmt:                        q.updateMonitorStmt,

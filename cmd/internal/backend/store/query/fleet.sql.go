@@ -458,19 +458,3 @@ func (q *Queries) ListServers(ctx context.Context, teamID string) ([]Server, err
 	}
 	return items, nil
 }
-
-const serverExists = `-- name: ServerExists :one
-SELECT EXISTS (SELECT 1 FROM servers WHERE team_id = ?1 AND id = ?2)
-`
-
-type ServerExistsParams struct {
-	TeamID string
-	ID     string
-}
-
-func (q *Queries) ServerExists(ctx context.Context, arg ServerExistsParams) (bool, error) {
-	row := q.queryRow(ctx, q.serverExistsStmt, serverExists, arg.TeamID, arg.ID)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}

@@ -288,67 +288,20 @@ func (q *Queries) ListIncidentUpdates(ctx context.Context, arg ListIncidentUpdat
 
 const listIncidents = `-- name: ListIncidents :many
 SELECT id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at, created_at, affects_page FROM incidents
-WHERE team_id = ?1
-ORDER BY created_at DESC, id DESC
-LIMIT ?2
-`
-
-type ListIncidentsParams struct {
-	TeamID   string
-	PageSize int64
-}
-
-func (q *Queries) ListIncidents(ctx context.Context, arg ListIncidentsParams) ([]Incident, error) {
-	rows, err := q.query(ctx, q.listIncidentsStmt, listIncidents, arg.TeamID, arg.PageSize)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Incident
-	for rows.Next() {
-		var i Incident
-		if err := rows.Scan(
-			&i.ID,
-			&i.TeamID,
-			&i.StatusPageID,
-			&i.Title,
-			&i.Status,
-			&i.Impact,
-			&i.IsMaintenance,
-			&i.StartedAt,
-			&i.ResolvedAt,
-			&i.CreatedAt,
-			&i.AffectsPage,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const listIncidentsAfter = `-- name: ListIncidentsAfter :many
-SELECT id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at, created_at, affects_page FROM incidents
 WHERE team_id = ?1 AND (created_at, id) < (?2, CAST(?3 AS TEXT))
 ORDER BY created_at DESC, id DESC
 LIMIT ?4
 `
 
-type ListIncidentsAfterParams struct {
+type ListIncidentsParams struct {
 	TeamID    string
 	CreatedAt int64
 	ID        string
 	PageSize  int64
 }
 
-func (q *Queries) ListIncidentsAfter(ctx context.Context, arg ListIncidentsAfterParams) ([]Incident, error) {
-	rows, err := q.query(ctx, q.listIncidentsAfterStmt, listIncidentsAfter,
+func (q *Queries) ListIncidents(ctx context.Context, arg ListIncidentsParams) ([]Incident, error) {
+	rows, err := q.query(ctx, q.listIncidentsStmt, listIncidents,
 		arg.TeamID,
 		arg.CreatedAt,
 		arg.ID,

@@ -194,16 +194,19 @@ func (q *Queries) SetServerCommandState(ctx context.Context, arg SetServerComman
 }
 
 const setServerSeenAnyTeam = `-- name: SetServerSeenAnyTeam :exec
-UPDATE servers SET last_seen_at = max(coalesce(last_seen_at, 0), CAST(?1 AS INTEGER))
+UPDATE servers SET last_seen_at = CAST(?1 AS INTEGER)
 WHERE id = ?2
+  AND (last_seen_at IS NULL OR last_seen_at NOT BETWEEN CAST(?1 AS INTEGER) AND CAST(?3 AS INTEGER))
 `
 
 type SetServerSeenAnyTeamParams struct {
-	At int64
-	ID string
+	At     int64
+	ID     string
+	Latest int64
 }
 
+// An earlier time than the stored one changes nothing, unless that is after the latest valid one: the clock was set back since.
 func (q *Queries) SetServerSeenAnyTeam(ctx context.Context, arg SetServerSeenAnyTeamParams) error {
-	_, err := q.exec(ctx, q.setServerSeenAnyTeamStmt, setServerSeenAnyTeam, arg.At, arg.ID)
+	_, err := q.exec(ctx, q.setServerSeenAnyTeamStmt, setServerSeenAnyTeam, arg.At, arg.ID, arg.Latest)
 	return err
 }

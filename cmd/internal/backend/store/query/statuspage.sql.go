@@ -272,19 +272,3 @@ func (q *Queries) ListStatusPages(ctx context.Context, teamID string) ([]StatusP
 	}
 	return items, nil
 }
-
-const statusPageExists = `-- name: StatusPageExists :one
-SELECT EXISTS (SELECT 1 FROM status_pages WHERE team_id = ?1 AND id = ?2)
-`
-
-type StatusPageExistsParams struct {
-	TeamID string
-	ID     string
-}
-
-func (q *Queries) StatusPageExists(ctx context.Context, arg StatusPageExistsParams) (bool, error) {
-	row := q.queryRow(ctx, q.statusPageExistsStmt, statusPageExists, arg.TeamID, arg.ID)
-	var exists bool
-	err := row.Scan(&exists)
-	return exists, err
-}

@@ -214,7 +214,7 @@ func (q *Queries) LastDeliveryAnyTeam(ctx context.Context) (int64, error) {
 }
 
 const listDeadLettersAnyTeam = `-- name: ListDeadLettersAnyTeam :many
-SELECT d.id FROM deliveries d
+SELECT d.sequence, d.id, d.subscriber_id, d.channel, d.receiver, d.notification_id, d.state, d.attempts, d.due_at, d.created_at, d.finished_at, d.last_error FROM deliveries d
 JOIN subscribers s ON s.id = d.subscriber_id
 WHERE d.state = 'dead' AND d.state <> 'waiting' AND d.sequence <= ?1
   AND (CAST(?2 AS TEXT) = '' AND s.stopped_at IS NULL
@@ -231,19 +231,32 @@ type ListDeadLettersAnyTeamParams struct {
 
 // Oldest first, up to a sequence: those of one subscriber, or of all that are not stopped. The second condition is that of the partial
 // index deliveries_finished.
-func (q *Queries) ListDeadLettersAnyTeam(ctx context.Context, arg ListDeadLettersAnyTeamParams) ([]string, error) {
+func (q *Queries) ListDeadLettersAnyTeam(ctx context.Context, arg ListDeadLettersAnyTeamParams) ([]Delivery, error) {
 	rows, err := q.query(ctx, q.listDeadLettersAnyTeamStmt, listDeadLettersAnyTeam, arg.Last, arg.SubscriberID, arg.PageSize)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []Delivery
 	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
+		var i Delivery
+		if err := rows.Scan(
+			&i.Sequence,
+			&i.ID,
+			&i.SubscriberID,
+			&i.Channel,
+			&i.Receiver,
+			&i.NotificationID,
+			&i.State,
+			&i.Attempts,
+			&i.DueAt,
+			&i.CreatedAt,
+			&i.FinishedAt,
+			&i.LastError,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
