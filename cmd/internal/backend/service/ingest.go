@@ -29,8 +29,12 @@ import (
 // maxBatch is the largest number of items in a report.
 const maxBatch = 500
 
-// maxIngestStreams bounds the concurrent calls of one connection of a reporter: reports are written one at a time.
-const maxIngestStreams = 20
+// Bounds of one connection of a reporter: of its calls at a time, because reports are written one at a time, and of the metadata of a call,
+// which is read before its secret is known.
+const (
+	maxIngestStreams  = 20
+	maxIngestMetadata = 16 << 10
+)
 
 // maxIngestConnections bounds the connections of reporters; further ones wait. One without calls is closed after maxIngestIdle, so that
 // clients without a secret do not hold them.
@@ -54,9 +58,10 @@ func (b *Backend) ServeIngest(ctx context.Context, listener net.Listener, o Inge
 		interceptors: b.unaryInterceptors(),
 		options: []grpc.ServerOption{
 			grpc.MaxConcurrentStreams(maxIngestStreams),
+			grpc.MaxHeaderListSize(maxIngestMetadata),
 			grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxIngestIdle}),
 			grpc.InTapHandle(func(ctx context.Context, call *tap.Info) (context.Context, error) { // before the message is read
-				if !o.admits(call.Header) && !strings.HasPrefix(call.FullMethodName, "/"+healthv1.Health_ServiceDesc.ServiceName+"/") {
+				if !o.admits(call.Header) && call.FullMethodName != healthv1.Health_Check_FullMethodName { // a watch would hold a connection
 					return nil, status.Error(codes.Unauthenticated, "the authorization must be Bearer and a secret of this listener")
 				}
 				return ctx, nil
@@ -84,22 +89,22 @@ func (o IngestOptions) admits(header metadata.MD) bool {
 }
 
 // Ingest returns the ingest service, without the authentication of its listener.
-func (b *Backend) Ingest() ingestv1.IngestServiceServer { return &ingestService{backend: b} }
+func (b *Backend) Ingest() ingestv1.IngestServiceServer { return &ingestService{Backend: b} }
 
 type ingestService struct {
 	ingestv1.UnimplementedIngestServiceServer
-	backend *Backend
+	*Backend
 }
 
 func (s *ingestService) ReportMetrics(
 	ctx context.Context, r *ingestv1.ReportMetricsRequest,
 ) (*ingestv1.ReportMetricsResponse, error) {
-	refused, err := record(ctx, s.backend, r.GetItems(), (*ingestv1.ServerMetrics).GetAt, (*Recorder).Metrics)
+	refused, err := record(ctx, s.Backend, r.GetItems(), (*ingestv1.ServerMetrics).GetAt, (*Recorder).Metrics)
 	return &ingestv1.ReportMetricsResponse{Errors: refused}, err
 }
 
 func (s *ingestService) RecordChecks(ctx context.Context, r *ingestv1.RecordChecksRequest) (*ingestv1.RecordChecksResponse, error) {
-	refused, err := record(ctx, s.backend, r.GetItems(), (*ingestv1.MonitorCheck).GetCheckedAt, (*Recorder).Check)
+	refused, err := record(ctx, s.Backend, r.GetItems(), (*ingestv1.MonitorCheck).GetCheckedAt, (*Recorder).Check)
 	return &ingestv1.RecordChecksResponse{Errors: refused}, err
 }
 
@@ -109,7 +114,7 @@ func (s *ingestService) RecordCommands(
 	at := func(item *ingestv1.CommandItem) *timestamppb.Timestamp {
 		return cmp.Or(item.GetRun().GetRanAt(), item.GetCommand().GetCreatedAt())
 	}
-	refused, err := record(ctx, s.backend, r.GetItems(), at, (*Recorder).Command)
+	refused, err := record(ctx, s.Backend, r.GetItems(), at, (*Recorder).Command)
 	return &ingestv1.RecordCommandsResponse{Errors: refused}, err
 }
 

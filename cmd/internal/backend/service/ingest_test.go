@@ -2,20 +2,25 @@ package service_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -86,6 +91,11 @@ func TestReportMetrics_StoresSamplesOfAnyTeam(t *testing.T) {
 	}
 	if seen := s.server(b).GetLastSeenAt(); !proto.Equal(seen, s.ago(0)) {
 		t.Errorf("the other team's was last seen at %v", seen)
+	}
+	s.clock.Move(-day) // what was seen before is from the future now
+	s.reported(s.newSample(a.server, time.Second))
+	if seen := s.server(a).GetLastSeenAt(); !proto.Equal(seen, s.ago(time.Second)) {
+		t.Errorf("after the clock was set back, last seen at %v", seen)
 	}
 }
 
@@ -365,6 +375,10 @@ func TestIngestListenerRequiresASecret(t *testing.T) {
 	if n := s.count("server_metrics"); n != 0 {
 		t.Errorf("%d samples of unauthenticated callers", n)
 	}
+	watch, err := healthv1.NewHealthClient(conn).Watch(t.Context(), &healthv1.HealthCheckRequest{})
+	testkit.Must(t, err)
+	_, err = watch.Recv()
+	mustBe(t, err, codes.Unauthenticated) // it would hold one of the connections
 	testkit.Must(t, report("Bearer old secret"))
 	testkit.Must(t, report("bearer new secret"))
 	_, err = healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: "ops.ingest.v1.IngestService"})
@@ -376,4 +390,45 @@ func TestIngestListenerRequiresASecret(t *testing.T) {
 	testkit.Must(t, conn.Close())
 	stop()
 	testkit.Must(t, <-ended)
+}
+
+// Clients without a secret hold no connection for long, and one connection makes few calls at a time.
+func TestIngestConnectionsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir()})
+		testkit.Must(t, err)
+		listener := bufconn.Listen(4 << 10)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- backend.ServeIngest(ctx, listener, service.IngestOptions{Secrets: []string{"secret"}})
+		}()
+		connect := func() *http2.SettingsFrame {
+			conn, err := listener.DialContext(t.Context()) // waits until the server accepts it
+			testkit.Must(t, err)
+			_, err = io.WriteString(conn, http2.ClientPreface)
+			testkit.Must(t, err)
+			framer := http2.NewFramer(conn, conn)
+			testkit.Must(t, framer.WriteSettings())
+			frame, err := framer.ReadFrame()
+			testkit.Must(t, err)
+			return frame.(*http2.SettingsFrame)
+		}
+		for range 1000 {
+			settings := connect()
+			streams, _ := settings.Value(http2.SettingMaxConcurrentStreams)
+			if metadata, _ := settings.Value(http2.SettingMaxHeaderListSize); streams != 20 || metadata != 16<<10 {
+				t.Fatalf("%d calls at a time, with %d bytes of metadata", streams, metadata)
+			}
+		}
+		began := time.Now()
+		connect()
+		// gRPC closes a connection a minute after it has told the client, if that does not answer.
+		if waited := time.Since(began); waited < 5*time.Minute || waited > 6*time.Minute+time.Second {
+			t.Errorf("one more connection was accepted after %v", waited)
+		}
+		stop()
+		testkit.Must(t, <-ended)
+		testkit.Must(t, errors.Join(listener.Close(), backend.Close()))
+	})
 }
