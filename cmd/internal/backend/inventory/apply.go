@@ -138,8 +138,9 @@ func (t *team) parent() parent { return parent{t.ID, t.ID, t.Name + "/"} }
 func (t *team) fleet(before Team) {
 	k := kind{"server group", "server_group.created", "server_group.updated"}
 	compare(t.plan, k, t.parent(), before.Groups, t.Groups, t.writeGroup)
-	t.groups = idsOf(before.Groups, t.Groups)
-	before.nameGroups(namesOf(t.groups))
+	names, ids := index(t.Groups, before.Groups)
+	t.groups = ids
+	before.nameGroups(names)
 	k = kind{"server", "server.created", "server.updated"}
 	servers := compare(t.plan, k, t.parent(), before.Servers, t.Servers, t.writeServer)
 	k = kind{"scheduled command", "scheduled_command.created", "scheduled_command.updated"}
@@ -154,8 +155,9 @@ func (t *team) fleet(before Team) {
 func (t *team) monitoring(before Team) {
 	k := kind{"monitor", "monitor.created", "monitor.updated"}
 	compare(t.plan, k, t.parent(), before.Monitors, t.Monitors, t.writeMonitor)
-	t.monitors = idsOf(before.Monitors, t.Monitors)
-	before.nameMonitors(namesOf(t.monitors))
+	names, ids := index(t.Monitors, before.Monitors)
+	t.monitors = ids
+	before.nameMonitors(names)
 	k = kind{"status page", "status_page.created", "status_page.updated"}
 	pages := compare(t.plan, k, t.parent(), before.Pages, t.Pages, t.writePage)
 	k = kind{"component", "component.created", "component.updated"}
@@ -188,9 +190,11 @@ func compare[T any, P item[T]](
 	p *plan, k kind, of parent, current, wanted []T, write func(row P, created bool) writer,
 ) []T {
 	before, kept := match[T, P](current, wanted)
+	names := map[string]bool{}
 	for i := range wanted {
 		row, old := P(&wanted[i]), P(&before[i]).head().ID
 		h, created := row.head(), old == ""
+		names[h.Name] = true
 		c := Change{Kind: k.name, Path: of.path + h.Name, action: k.updated}
 		if created {
 			h.ID, c.action = cmp.Or(h.ID, p.derivedID(k.name, of.id, h.Name)), k.created
@@ -203,14 +207,18 @@ func compare[T any, P item[T]](
 			p.Changes = append(p.Changes, c)
 		}
 	}
-	for _, name := range kept {
-		p.Kept = append(p.Kept, k.name+" "+of.path+name)
+	for _, h := range kept {
+		p.Kept = append(p.Kept, k.name+" "+of.path+h.Name)
+		if names[h.Name] {
+			p.problems = append(p.problems,
+				fmt.Errorf("%s %s%s: another one, which the file does not have, has the name: %s", k.name, of.path, h.Name, h.ID))
+		}
 	}
 	return before
 }
 
-// match returns the current row of each wanted one, by id, else by name, and the names of the others.
-func match[T any, P item[T]](current, wanted []T) (before []T, kept []string) {
+// match returns the current row of each wanted one, by id, else by name, and the others.
+func match[T any, P item[T]](current, wanted []T) (before []T, kept []Head) {
 	before = make([]T, len(wanted))
 	matched := map[string]bool{} // by id
 	for _, same := range []func(c, w *Head) bool{
@@ -228,40 +236,30 @@ func match[T any, P item[T]](current, wanted []T) (before []T, kept []string) {
 	}
 	for j := range current {
 		if c := P(&current[j]).head(); !matched[c.ID] {
-			kept = append(kept, c.Name)
+			kept = append(kept, *c)
 		}
 	}
 	return before, kept
 }
 
-// idsOf returns the ids of the rows that there will be, by name.
-func idsOf[T any, P item[T]](current, wanted []T) map[string]string {
-	wantedIDs, ids := map[string]bool{}, map[string]string{}
-	for i := range wanted {
-		h := P(&wanted[i]).head()
-		wantedIDs[h.ID], ids[h.Name] = true, h.ID
-	}
-	for i := range current {
-		if h := P(&current[i]).head(); !wantedIDs[h.ID] && ids[h.Name] == "" {
-			ids[h.Name] = h.ID
+// index returns the names of rows by id, and their ids by name. A row that is in several lists has the name of the first.
+func index[T any, P item[T]](lists ...[]T) (names, ids map[string]string) {
+	names, ids = map[string]string{}, map[string]string{}
+	for _, list := range lists {
+		for i := range list {
+			h := P(&list[i]).head()
+			if _, known := names[h.ID]; !known {
+				names[h.ID], ids[h.Name] = h.Name, h.ID
+			}
 		}
 	}
-	return ids
-}
-
-// namesOf returns the names of rows by id.
-func namesOf(ids map[string]string) map[string]string {
-	names := make(map[string]string, len(ids))
-	for name, id := range ids {
-		names[id] = name
-	}
-	return names
+	return names, ids
 }
 
 // nameGroups replaces the ids in the references to groups by names.
 func (t *Team) nameGroups(names map[string]string) {
 	for i := range t.Servers {
-		t.Servers[i].Group = nameOf(names, t.Servers[i].Group)
+		t.Servers[i].Group = names[t.Servers[i].Group]
 	}
 }
 
@@ -269,13 +267,10 @@ func (t *Team) nameGroups(names map[string]string) {
 func (t *Team) nameMonitors(names map[string]string) {
 	for _, p := range t.Pages {
 		for i := range p.Components {
-			p.Components[i].Monitor = nameOf(names, p.Components[i].Monitor)
+			p.Components[i].Monitor = names[p.Components[i].Monitor]
 		}
 	}
 }
-
-// nameOf returns the name of an id, or the id if another row of the file has its name.
-func nameOf(names map[string]string, id string) string { return cmp.Or(names[id], id) }
 
 // changes returns the differences between the fields of two rows, and keeps the state of the current one.
 func changes(current, wanted reflect.Value) (list []string) {

@@ -22,8 +22,8 @@ const (
 	maxComponentTexts = 1024
 )
 
-// maxClockSkew is how far a time may be ahead, as one that an agent or a probe has reported may be.
-const maxClockSkew = time.Minute
+// cronFields are those of a cron expression in the public API. The parser also takes words such as @daily, and time zones.
+const cronFields = 5
 
 // check returns all problems of a file, one a line, and completes its defaults.
 func (f *File) check(now time.Time) error {
@@ -60,7 +60,11 @@ func (c *checker) team(path string, t *Team) {
 		path := fmt.Sprintf("%s/servers/%d/scheduled", path, i)
 		heads(c, path, s.Scheduled, maxTexts)
 		for j, command := range s.Scheduled {
-			if _, err := cron.StandardParser().Parse(command.Cron); err != nil {
+			_, err := cron.StandardParser().Parse(command.Cron)
+			if err == nil && len(strings.Fields(command.Cron)) != cronFields {
+				err = errors.New("must be five fields, without a time zone")
+			}
+			if err != nil {
 				c.report(fmt.Sprintf("%s/%d/cron", path, j), "%w", err)
 			}
 		}
@@ -131,12 +135,12 @@ func heads[T any, P item[T]](c *checker, path string, list []T, maxTexts int) {
 			c.report(path, "another one has the name %q or the id %q", h.Name, h.ID)
 		}
 		names[h.Name], ids[h.ID] = true, true
-		texts := textsOf(reflect.ValueOf(list[i]))
+		texts, control := textsOf(reflect.ValueOf(list[i]))
 		if maxTexts > 0 && len(texts) > maxTexts {
 			c.report(path, "its texts have %d bytes, the bound is %d", len(texts), maxTexts)
 		}
 		c.times(path, reflect.ValueOf(list[i]))
-		if strings.ContainsFunc(texts, unicode.IsControl) {
+		if control {
 			c.report(path, "its texts must have no control characters")
 		}
 	}
@@ -146,15 +150,15 @@ func heads[T any, P item[T]](c *checker, path string, list []T, maxTexts int) {
 func (c *checker) times(path string, row reflect.Value) {
 	for field, value := range row.Fields() {
 		at, isTime := reflect.TypeAssert[time.Time](value)
-		if isTime && !at.IsZero() && (at.Before(time.Unix(0, 0)) || at.After(c.now.Add(maxClockSkew))) {
+		if isTime && !at.IsZero() && (at.Before(time.Unix(0, 0)) || at.After(c.now.Add(service.MaxClockSkew))) {
 			name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
 			c.report(path+"/"+name, "must be a time after 1970 and at most a minute ahead")
 		}
 	}
 }
 
-// textsOf returns all texts that count in the bounds of a row.
-func textsOf(row reflect.Value) (texts string) {
+// textsOf returns all texts that count in the bounds of a row, as they are stored, and whether they have control characters.
+func textsOf(row reflect.Value) (texts string, control bool) {
 	for i := range row.NumField() {
 		field := row.Type().Field(i)
 		switch v := row.Field(i).Interface().(type) {
@@ -162,11 +166,12 @@ func textsOf(row reflect.Value) (texts string) {
 			texts += v.Name
 		case []string:
 			texts += tagsText(v)
+			control = strings.ContainsFunc(strings.Join(v, ""), unicode.IsControl) // which tagsText escapes
 		case string:
 			if field.Tag.Get("bound") == "" {
 				texts += v
 			}
 		}
 	}
-	return texts
+	return texts, control || strings.ContainsFunc(texts, unicode.IsControl)
 }

@@ -21,8 +21,10 @@ func Export(ctx context.Context, q *query.Queries, state bool) (text []byte, err
 	}
 	for i := range f.Teams {
 		t := &f.Teams[i]
-		t.nameGroups(namesOf(idsOf(nil, t.Groups)))
-		t.nameMonitors(namesOf(idsOf(nil, t.Monitors)))
+		groups, _ := index(t.Groups)
+		monitors, _ := index(t.Monitors)
+		t.nameGroups(groups)
+		t.nameMonitors(monitors)
 	}
 	simplify(reflect.ValueOf(&f).Elem(), 0, state)
 	var out bytes.Buffer

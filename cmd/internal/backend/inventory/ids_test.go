@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"opsgate/cmd/internal/backend/inventory"
 )
 
 // An id identifies a row whatever its name is. Without one the id follows from the name, so that it is the same on each installation.
@@ -63,6 +65,27 @@ func TestApply_ReferencesFollowRenamedRows(t *testing.T) {
 	if n := w.count(linked); n != 1 {
 		t.Errorf("%d references to the rows that have the names now", n)
 	}
+}
+
+// A row does not get the name of one that the file does not have: the export would have it twice, and could not be applied.
+func TestApply_RefusesTheNameOfAKeptRow(t *testing.T) {
+	w := newWorld(t)
+	w.apply(pier)
+	exported := w.export(false)
+	jobs := regexp.MustCompile(`id: (\S+)\n +name: Jobs\n`).FindStringSubmatch(exported)[1]
+	team := regexp.MustCompile(`id: (\S+)\n +name: Pier\n +plan`).FindStringSubmatch(exported)[1]
+	w.apply("teams: [{name: Quay, plan: ai}]")
+	for want, pairs := range map[string][]string{
+		"server group Pier/Web: another one, which the file does not have, has the name: ": {
+			"groups: [{name: Web, color: '#112233'}, {name: Jobs,", "groups: [{id: " + jobs + ", name: Web,",
+		},
+		"team Quay: another one, which the file does not have, has the name: ": {"name: Pier", "id: " + team + "\n    name: Quay"},
+	} {
+		if _, err := w.try(replaced(t, pier, pairs...), inventory.Options{Actor: actor()}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	w.apply(exported)
 }
 
 // New rows get ids that no row has, although they follow from names: a renamed row keeps its id, and names may have any character.

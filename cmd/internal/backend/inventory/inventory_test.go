@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	_ "modernc.org/sqlite" // the tests count rows
 
 	"opsgate/authn"
 	"opsgate/backendclient/testkit"
@@ -20,8 +18,8 @@ import (
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/inventory"
 	"opsgate/cmd/internal/backend/service"
-	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 func now() time.Time { return time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC) }
@@ -63,13 +61,8 @@ func newWorld(t *testing.T) *world {
 	dir := t.TempDir()
 	backend, err := service.Open(t.Context(), service.Options{DataDir: dir, Clock: now, WallClock: now})
 	testkit.Must(t, err)
-	db, err := sql.Open("sqlite", filepath.Join(dir, store.FileName))
-	testkit.Must(t, err)
-	t.Cleanup(func() {
-		testkit.Must(t, db.Close())
-		testkit.Must(t, backend.Close())
-	})
-	return &world{t: t, backend: backend, db: db}
+	t.Cleanup(func() { testkit.Must(t, backend.Close()) })
+	return &world{t: t, backend: backend, db: storetest.Open(t, dir, "")}
 }
 
 // try applies a file.
@@ -119,10 +112,9 @@ func (w *world) export(state bool) (text string) {
 }
 
 // count returns the number that a query returns.
-func (w *world) count(query string) (n int) {
+func (w *world) count(query string) int {
 	w.t.Helper()
-	testkit.Must(w.t, w.db.QueryRow(query).Scan(&n))
-	return n
+	return storetest.Column[int](w.t, w.db, query)[0]
 }
 
 func wantLines(t *testing.T, got, want []string) {
@@ -197,19 +189,8 @@ func TestApply_AuditEntriesHaveTheActor(t *testing.T) {
 	w := newWorld(t)
 	w.apply(pier)
 	w.apply(replaced(t, pier, "os: Debian", "os: BSD"))
-	rows, err := w.db.Query("SELECT action_type, actor_id, ip_address FROM audit_entries ORDER BY created_at")
-	testkit.Must(t, err)
-	defer rows.Close()
-	var actions []string
-	for rows.Next() {
-		var action, by, address string
-		testkit.Must(t, rows.Scan(&action, &by, &address))
-		if by != actor().ID || address != actor().IPAddress {
-			t.Errorf("%s by %s from %s", action, by, address)
-		}
-		actions = append(actions, action)
-	}
-	testkit.Must(t, rows.Err())
+	actions := storetest.Column[string](t, w.db,
+		"SELECT action_type FROM audit_entries WHERE actor_id = ? AND ip_address = ? ORDER BY created_at", actor().ID, actor().IPAddress)
 	wantLines(t, actions, []string{
 		"team.created", "server_group.created", "server_group.created", "server.created", "scheduled_command.created", "monitor.created",
 		"monitor.created", "status_page.created", "component.created", "component.created", "subscriber.added", "subscriber.added",
@@ -289,6 +270,12 @@ func TestApply_RefusesInvalidFiles(t *testing.T) {
 		`server web-1 of team Pier: there is no group "Webs"`:     {"group: Web", "group: Webs"},
 		`component API of team Pier: there is no monitor "APIs"`:  {"monitor: API", "monitor: APIs"},
 		"at '/teams/0/servers/0/scheduled/0/cron'":                {"0 1 * * *", "at night"},
+		"at '/teams/0/servers/0/scheduled/0/cron': must be five":  {"0 1 * * *", "TZ=Asia/Tokyo 0 1 * * *"},
+		"cron': must be five fields":                              {"0 1 * * *", "@daily"},
+		"at '/teams/0/groups/0/position': maximum":                {"{name: Web", "{position: 4294967297, name: Web"},
+		"last_exit_code': maximum":                                {"name: Backup", "last_exit_code: 4294967296, name: Backup"},
+		"consecutive_failures': minimum":                          {"name: Backup", "consecutive_failures: -1, name: Backup"},
+		"at '/teams/0/servers/0': its texts must have no control": {"'b c'", `"b\nc"`},
 		"at '/teams/0/servers/0': its texts have":                 {"os: Debian", "os: " + long},
 		"at '/teams/0/pages/0/components/1': its texts have":      {"group: Support", "group: " + long[:1100]},
 		"at '/teams/0/created_at': must be a time":                {"plan: ai", "plan: ai\n    created_at: 1969-12-31T23:59:59Z"},

@@ -47,7 +47,7 @@ type Group struct {
 	Head `yaml:",inline"`
 
 	Color    string `yaml:"color" jsonschema:"required,pattern=^#[0-9a-fA-F]{6}$"`
-	Position int    `yaml:"position,omitempty" jsonschema:"minimum=1" jsonschema_description:"By default that in the file."`
+	Position int    `yaml:"position,omitempty" jsonschema:"minimum=1,maximum=2147483647" jsonschema_description:"By default that in the file."`
 }
 
 // A Server of a team.
@@ -71,8 +71,8 @@ type Scheduled struct {
 	Cron         string    `yaml:"cron" jsonschema:"required,minLength=1" jsonschema_description:"Five fields, in UTC."`
 	Disabled     bool      `yaml:"disabled,omitempty"`
 	LastRunAt    time.Time `yaml:"last_run_at,omitempty" state:"true"`
-	LastExitCode int64     `yaml:"last_exit_code,omitempty" state:"true"`
-	Failures     int64     `yaml:"consecutive_failures,omitempty" state:"true"`
+	LastExitCode int64     `yaml:"last_exit_code,omitempty" jsonschema:"minimum=-2147483648,maximum=2147483647" state:"true"`
+	Failures     int64     `yaml:"consecutive_failures,omitempty" jsonschema:"minimum=0,maximum=2147483647" state:"true"`
 }
 
 // A Monitor checks a target.
@@ -111,7 +111,7 @@ type Component struct {
 	Group    string `yaml:"group,omitempty"`
 	Monitor  string `yaml:"monitor,omitempty" bound:"-" jsonschema_description:"Name of a monitor of the team."`
 	Status   string `yaml:"status,omitempty" bound:"-" jsonschema:"enum=operational,enum=degraded,enum=outage,enum=maintenance"`
-	Position int    `yaml:"position,omitempty" jsonschema:"minimum=1" jsonschema_description:"By default that in the file."`
+	Position int    `yaml:"position,omitempty" jsonschema:"minimum=1,maximum=2147483647" jsonschema_description:"By default that in the file."`
 }
 
 // A Subscriber has an email address or a webhook. Secrets are not part of an inventory: a new webhook gets one.
