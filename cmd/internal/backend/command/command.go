@@ -91,12 +91,32 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 	return commandline.Run(ctx, New(environment), arguments, environment.Out, environment.Err)
 }
 
+// databaseCommand completes a command that uses an existing database.
+func databaseCommand(
+	e Environment, c *cobra.Command, run func(ctx context.Context, b *service.Backend, arguments []string) error,
+) *cobra.Command {
+	var dir dataDir
+	dir.addTo(c)
+	c.RunE = func(c *cobra.Command, arguments []string) error {
+		return dir.use(c.Context(), e, func(b *service.Backend) error { return run(c.Context(), b, arguments) })
+	}
+	return c
+}
+
 // use opens an existing database, calls fn and closes the backend.
 func (d dataDir) use(ctx context.Context, e Environment, fn func(*service.Backend) error) error {
+	if err := d.exists(); err != nil {
+		return err
+	}
+	return d.create(ctx, e, fn)
+}
+
+// exists returns an error if there is no database.
+func (d dataDir) exists() error {
 	if _, err := os.Stat(filepath.Join(d.DataDir, store.FileName)); err != nil {
 		return fmt.Errorf("no database in %s: %w", d.DataDir, err)
 	}
-	return d.create(ctx, e, fn)
+	return nil
 }
 
 // create does the same, and creates the database if it does not exist.

@@ -46,6 +46,23 @@ func succeed(t *testing.T, arguments ...string) string {
 	return out
 }
 
+// A usage is a command line that ends with a code, and prints a text.
+type usage struct {
+	code              int
+	arguments, output string
+}
+
+func (u usage) check(t *testing.T) {
+	t.Helper()
+	code, out, errs := run(t, strings.Fields(u.arguments)...)
+	if code != u.code || !strings.Contains(out+errs, u.output) || strings.Contains(out+errs, "s3cret") {
+		t.Errorf("opsbackend %s: exit code %d, want %d with %q\n%s%s", u.arguments, code, u.code, u.output, out, errs)
+	}
+	if (code == 0) != (errs == "") {
+		t.Errorf("opsbackend %s: exit code %d and on standard error: %q", u.arguments, code, errs)
+	}
+}
+
 // A server is a running program.
 type server struct {
 	t *testing.T
@@ -212,11 +229,7 @@ func TestExitCodes(t *testing.T) {
 	notADir := filepath.Join(dir, "file")
 	testkit.Must(t, os.WriteFile(notADir, nil, 0o600))
 	const mailed = " --smtp 127.0.0.1:1 --mail-from status@a.example --links-url https://a.example"
-	for _, c := range []struct {
-		code      int
-		arguments string
-		output    string
-	}{
+	for _, c := range []usage{
 		{0, "--help", "opsbackend [command]"},
 		{0, "serve --help", "--listen"},
 		{0, "version", "opsbackend "},
@@ -245,19 +258,14 @@ func TestExitCodes(t *testing.T) {
 		{1, "serve --data-dir " + dir + " --admin-listen nowhere:x", "listen on nowhere:x"},
 		{2, "token create --data-dir " + dir + " --team x --scopes servers:write", "servers:write"},
 		{2, "team create --data-dir " + dir + " x --plan gold", "gold"},
+		{1, "team create --data-dir " + dir + " Har\abour", "control characters"},
 		{1, "token create --data-dir " + dir + " --team unknown", "not found"},
 		{1, "token revoke --data-dir " + dir + " 42", "not found"},
 		{1, "serve --data-dir " + dir + " --listen nowhere:x", "listen on nowhere:x"},
 		{1, "team create --data-dir " + notADir + " x", "data directory"},
 		{1, "team list --data-dir " + notADir, "no database in " + notADir},
 	} {
-		code, out, errs := run(t, strings.Fields(c.arguments)...)
-		if code != c.code || !strings.Contains(out+errs, c.output) {
-			t.Errorf("opsbackend %s: exit code %d, want %d with %q\n%s%s", c.arguments, code, c.code, c.output, out, errs)
-		}
-		if (code == 0) != (errs == "") {
-			t.Errorf("opsbackend %s: exit code %d and on standard error: %q", c.arguments, code, errs)
-		}
+		c.check(t)
 	}
 }
 

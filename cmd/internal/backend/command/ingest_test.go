@@ -1,12 +1,9 @@
 package command_test
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"crypto/x509/pkix"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -63,11 +60,7 @@ func TestServe_IngestWithClientCertificates(t *testing.T) {
 	files := tlsfilestest.Write(t, own.Certificate, own.Key, gateways.PEM, reporters.PEM)
 	s := serve(t, "--data-dir", t.TempDir(), "--tls-cert", files[0], "--tls-key", files[1], "--tls-client-ca", files[2],
 		"--ingest-listen", "127.0.0.1:0", "--ingest-client-ca", files[3])
-	roots := x509.NewCertPool()
-	roots.AddCert(authority.Root)
-	with := func(certificates ...tls.Certificate) credentials.TransportCredentials {
-		return credentials.NewTLS(&tls.Config{RootCAs: roots, Certificates: certificates, MinVersion: tls.VersionTLS12})
-	}
+	with := clientsOf(authority)
 	for name, c := range map[string]struct {
 		transport credentials.TransportCredentials
 		want      codes.Code
@@ -87,27 +80,19 @@ func TestInvalidIngestFlags(t *testing.T) {
 	own := tlsfilestest.NewAuthority(t, "root").Server(t, 1)
 	files := tlsfilestest.Write(t, own.Certificate, own.Key)
 	secret := secretFile(t, reporterSecret)
-	for _, c := range []struct {
-		flags []string
-		code  int
-		want  string
-	}{
-		{[]string{"--ingest-secret-file", secret}, 2, "need --ingest-listen"},
-		{[]string{"--ingest-listen", "127.0.0.1:0"}, 2, "--ingest-listen needs --ingest-secret-file or --ingest-client-ca"},
-		{[]string{"--ingest-listen", "9001", "--ingest-secret-file", secret}, 2, "needs a host and a port"},
-		{[]string{"--ingest-listen", ":0", "--ingest-secret-file", secret}, 2, "or a loopback address: the secret would be readable"},
-		{[]string{"--ingest-listen", "127.0.0.1:0", "--ingest-client-ca", files[0]}, 2, "--ingest-client-ca needs --tls-cert and --tls-key"},
-		{[]string{"--ingest-listen", "127.0.0.1:0", "--ingest-secret-file", secret + "x"}, 1, "open " + secret + "x: no such file"},
-		{[]string{"--ingest-listen", "127.0.0.1:0", "--ingest-secret-file", secretFile(t, " \n")}, 1, "has no secret"},
-		{
-			[]string{"--ingest-listen", "127.0.0.1:0", "--ingest-secret-file", secretFile(t, "first-secret-0123456789 second-secret-0123456789")},
-			1, "has a line with more than a secret",
-		},
-		{[]string{"--ingest-listen", "127.0.0.1:0", "--ingest-secret-file", secret}, 1, "has a secret of less than 16 characters"},
+	const loopback = "--ingest-listen 127.0.0.1:0 "
+	for _, c := range []usage{
+		{2, "--ingest-secret-file " + secret, "need --ingest-listen"},
+		{2, loopback, "--ingest-listen needs --ingest-secret-file or --ingest-client-ca"},
+		{2, "--ingest-listen 9001 --ingest-secret-file " + secret, "needs a host and a port"},
+		{2, "--ingest-listen :0 --ingest-secret-file " + secret, "or a loopback address: the secret would be readable"},
+		{2, loopback + "--ingest-client-ca " + files[0], "--ingest-client-ca needs --tls-cert and --tls-key"},
+		{1, loopback + "--ingest-secret-file " + secret + "x", "open " + secret + "x: no such file"},
+		{1, loopback + "--ingest-secret-file " + secretFile(t, " \n"), "has no secret"},
+		{1, loopback + "--ingest-secret-file " + secretFile(t, "first-secret-0123456789 second-secret-0123456789"), "has a line with more than a secret"},
+		{1, loopback + "--ingest-secret-file " + secret, "has a secret of less than 16 characters"},
 	} {
-		code, _, errs := run(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", t.TempDir()}, c.flags...)...)
-		if code != c.code || !strings.Contains(errs, c.want) {
-			t.Errorf("%q: exit code %d, %s", c.flags, code, errs)
-		}
+		c.arguments = "serve --listen 127.0.0.1:0 --data-dir " + t.TempDir() + " " + c.arguments
+		c.check(t)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -60,11 +61,13 @@ func (c *apply) run(ctx context.Context, e Environment) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", c.File, err)
 	}
-	open := c.create
-	if c.DryRun {
-		open = c.use
+	if c.DryRun && errors.Is(c.exists(), fs.ErrNotExist) { // the changes are those to an empty one
+		if c.DataDir, err = os.MkdirTemp("", "opsbackend-dry-run-"); err != nil {
+			return fmt.Errorf("make a directory for the dry run: %w", err)
+		}
+		defer os.RemoveAll(c.DataDir)
 	}
-	return open(ctx, e, func(b *service.Backend) error {
+	return c.create(ctx, e, func(b *service.Backend) error {
 		var result inventory.Result
 		err := b.Store().Write(ctx, func(q *query.Queries) (err error) {
 			result, err = inventory.Apply(ctx, q, file, inventory.Options{
@@ -108,24 +111,19 @@ func printResult(w io.Writer, r inventory.Result) error {
 }
 
 func exportCommand(e Environment) *cobra.Command {
-	var dir dataDir
 	var state bool
-	c := &cobra.Command{
+	c := databaseCommand(e, &cobra.Command{
 		Use: "export", Short: "Print the teams, servers, monitors and status pages as a file for apply, without secrets and tokens",
-		RunE: func(c *cobra.Command, _ []string) error {
-			return dir.use(c.Context(), e, func(b *service.Backend) error {
-				return b.Store().Read(c.Context(), func(q *query.Queries) error {
-					text, err := inventory.Export(c.Context(), q, state)
-					if err != nil {
-						return err
-					}
-					_, err = e.Out.Write(text)
-					return err
-				})
-			})
-		},
-	}
-	dir.addTo(c)
+	}, func(ctx context.Context, b *service.Backend, _ []string) error {
+		return b.Store().Read(ctx, func(q *query.Queries) error {
+			text, err := inventory.Export(ctx, q, state)
+			if err != nil {
+				return err
+			}
+			_, err = e.Out.Write(text)
+			return err
+		})
+	})
 	c.Flags().BoolVar(&state, "state", false, "also what changes by itself, such as statuses and times; apply uses it for new rows only")
 	return c
 }

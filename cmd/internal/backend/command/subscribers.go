@@ -85,19 +85,10 @@ func (c *subscriberAdd) checkFlags() error {
 }
 
 func subscriberListCommand(e Environment) *cobra.Command {
-	var dir dataDir
 	var page string
-	c := &cobra.Command{
+	c := databaseCommand(e, &cobra.Command{
 		Use: "list", Short: "List the subscribers with their numbers of waiting and dead deliveries",
-		RunE: func(c *cobra.Command, _ []string) error { return listSubscribers(c.Context(), e, dir, page) },
-	}
-	dir.addTo(c)
-	c.Flags().StringVar(&page, "page", "", "only the subscribers of this status page, as `ID|HOSTNAME`")
-	return c
-}
-
-func listSubscribers(ctx context.Context, e Environment, dir dataDir, page string) error {
-	return dir.use(ctx, e, func(b *service.Backend) error {
+	}, func(ctx context.Context, b *service.Backend, _ []string) error {
 		subscribers, err := b.ListSubscribers(ctx, page)
 		if err != nil {
 			return err
@@ -108,6 +99,8 @@ func listSubscribers(ctx context.Context, e Environment, dir dataDir, page strin
 				s.ID, s.PageHostname, s.Channel, shortAddress(s), when(s.CreatedAt), when(s.ConfirmedAt), s.Waiting, s.Dead, oneLine(s.Note))
 		})
 	})
+	c.Flags().StringVar(&page, "page", "", "only the subscribers of this status page, as `ID|HOSTNAME`")
+	return c
 }
 
 // shortAddress returns the address without what may be secret.
@@ -119,22 +112,15 @@ func shortAddress(s service.Subscriber) string {
 }
 
 func subscriberRemoveCommand(e Environment) *cobra.Command {
-	var dir dataDir
-	c := &cobra.Command{
+	return databaseCommand(e, &cobra.Command{
 		Use: "remove ID", Short: "Delete a subscriber with its address and its deliveries", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			id := arguments[0]
-			return dir.use(c.Context(), e, func(b *service.Backend) error {
-				if err := b.RemoveSubscriber(c.Context(), id); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintf(e.Out, "%s\tremoved\n", id)
-				return err
-			})
-		},
-	}
-	dir.addTo(c)
-	return c
+	}, func(ctx context.Context, b *service.Backend, arguments []string) error {
+		if err := b.RemoveSubscriber(ctx, arguments[0]); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(e.Out, "%s\tremoved\n", arguments[0])
+		return err
+	})
 }
 
 func rotateSecretCommand(e Environment) *cobra.Command {

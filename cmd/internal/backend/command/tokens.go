@@ -38,30 +38,25 @@ func teamCreateCommand(e Environment) *cobra.Command {
 }
 
 func teamSetPlanCommand(e Environment) *cobra.Command {
-	var dir dataDir
-	c := &cobra.Command{
+	return databaseCommand(e, &cobra.Command{
 		Use: "set-plan ID|NAME ai|basic", Short: "Change the plan of a team. Gateways follow when they resolve its tokens again",
 		Args: cobra.ExactArgs(2), //nolint:mnd // a team and its plan
-		RunE: func(c *cobra.Command, arguments []string) error {
-			return dir.use(c.Context(), e, func(b *service.Backend) error {
-				team, err := b.FindTeam(c.Context(), arguments[0])
-				if err != nil {
-					return err
-				}
-				if err := b.SetTeamPlan(c.Context(), team.ID, arguments[1]); err != nil {
-					return err
-				}
-				_, err = fmt.Fprintf(e.Out, "%s\t%s\n", team.ID, arguments[1])
-				return err
-			})
-		},
-	}
-	dir.addTo(c)
-	return c
+	}, func(ctx context.Context, b *service.Backend, arguments []string) error {
+		team, err := b.FindTeam(ctx, arguments[0])
+		if err != nil {
+			return err
+		}
+		if err := b.SetTeamPlan(ctx, team.ID, arguments[1]); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.Out, "%s\t%s\n", team.ID, arguments[1])
+		return err
+	})
 }
 
 func teamListCommand(e Environment) *cobra.Command {
-	return listCommand(e, "List the teams", func(ctx context.Context, b *service.Backend) error {
+	c := &cobra.Command{Use: "list", Short: "List the teams"}
+	return databaseCommand(e, c, func(ctx context.Context, b *service.Backend, _ []string) error {
 		teams, err := b.Teams(ctx)
 		if err != nil {
 			return err
@@ -71,16 +66,6 @@ func teamListCommand(e Environment) *cobra.Command {
 			return fmt.Sprintf("%s\t%s\t%s\t%s", t.ID, t.Name, t.Plan, when(t.CreatedAt))
 		})
 	})
-}
-
-// listCommand returns a command that only reads the database.
-func listCommand(e Environment, short string, list func(context.Context, *service.Backend) error) *cobra.Command {
-	var dir dataDir
-	c := &cobra.Command{Use: "list", Short: short, RunE: func(c *cobra.Command, _ []string) error {
-		return dir.use(c.Context(), e, func(b *service.Backend) error { return list(c.Context(), b) })
-	}}
-	dir.addTo(c)
-	return c
 }
 
 type tokenCreate struct {
@@ -165,7 +150,8 @@ func tokenMintCommand(e Environment) *cobra.Command {
 }
 
 func tokenListCommand(e Environment) *cobra.Command {
-	return listCommand(e, "List the tokens, without their text", func(ctx context.Context, b *service.Backend) error {
+	c := &cobra.Command{Use: "list", Short: "List the tokens, without their text"}
+	return databaseCommand(e, c, func(ctx context.Context, b *service.Backend, _ []string) error {
 		tokens, err := b.Tokens(ctx)
 		if err != nil {
 			return err
@@ -179,26 +165,20 @@ func tokenListCommand(e Environment) *cobra.Command {
 }
 
 func tokenRevokeCommand(e Environment) *cobra.Command {
-	var dir dataDir
-	c := &cobra.Command{
+	return databaseCommand(e, &cobra.Command{
 		Use: "revoke ID", Short: "Revoke a token. Running servers report it to gateways within a second",
 		Long: `Revoke a token. Running servers report it to gateways within a second.
 
 ID is that of the list, not the token itself.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			return dir.use(c.Context(), e, func(b *service.Backend) error {
-				token, err := b.RevokeToken(c.Context(), arguments[0])
-				if err != nil {
-					return err
-				}
-				_, err = fmt.Fprintf(e.Out, "%s\trevoked\t%s\n", token.ID, when(token.RevokedAt))
-				return err
-			})
-		},
-	}
-	dir.addTo(c)
-	return c
+	}, func(ctx context.Context, b *service.Backend, arguments []string) error {
+		token, err := b.RevokeToken(ctx, arguments[0])
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(e.Out, "%s\trevoked\t%s\n", token.ID, when(token.RevokedAt))
+		return err
+	})
 }
 
 // table writes rows of tab-separated cells as a table.

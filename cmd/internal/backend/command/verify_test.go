@@ -1,23 +1,18 @@
 package command_test
 
 import (
-	"database/sql"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 // change executes statements on the database of a directory, without checks of references.
 func change(t *testing.T, dir, statements string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, store.FileName)+"?_foreign_keys=off")
+	_, err := storetest.Open(t, dir, "_foreign_keys=off").ExecContext(t.Context(), statements)
 	testkit.Must(t, err)
-	_, err = db.ExecContext(t.Context(), statements)
-	testkit.Must(t, err)
-	testkit.Must(t, db.Close())
 }
 
 func TestVerifyFindsFaults(t *testing.T) {

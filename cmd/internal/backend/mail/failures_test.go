@@ -34,30 +34,33 @@ func reply(code int, text string) *smtp.SMTPError {
 	return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: text}
 }
 
-func isPermanent(err error) bool {
-	return delivery.KindOf(err) == delivery.Permanent || delivery.KindOf(err) == delivery.Bounced
-}
-
+// The message is sent again, is a dead letter, or bounces: only a mailbox that does not exist does.
 func TestRepliesOfTheServer(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		rcpt, data *smtp.SMTPError
-		permanent  bool
+		kind       delivery.Kind
 		want       string
 	}{
-		{"unknown recipient", reply(550, "no such user"), nil, true, "RCPT TO: 550 no such user"},
-		{"refused content", nil, reply(554, "spam"), true, "DATA: 554 spam"},
-		{"greylisting", reply(450, "try later"), nil, false, "RCPT TO: 450 try later"},
-		{"full disk", nil, reply(452, "no space"), false, "DATA: 452 no space"},
-		{"shutdown", reply(421, "bye"), nil, false, "RCPT TO: 421 bye"},
-		{"authentication required", reply(530, "authenticate first"), nil, false, "RCPT TO: 530 authenticate first"},
-		{"repeated address", reply(550, "<ada@harbour.example>: user ada unknown"), nil, true,
+		{"unknown recipient", reply(550, "no such user"), nil, delivery.Bounced, "RCPT TO: 550 no such user"},
+		{"unknown recipient, enhanced", reply(550, "5.1.1 no such user"), nil, delivery.Bounced, "RCPT TO: 550 5.1.1 no such user"},
+		{"refused recipient", reply(553, "not here"), nil, delivery.Permanent, "RCPT TO: 553 not here"},
+		{"full mailbox", reply(550, "5.2.2 over quota"), nil, delivery.Permanent, "RCPT TO: 550 5.2.2 over quota"},
+		{"relay without rights", reply(550, "5.7.1 Unable to relay"), nil, delivery.Again, "RCPT TO: 550 5.7.1 Unable to relay"},
+		{"blocked relay", reply(554, "5.7.1 client host blocked"), nil, delivery.Again, "RCPT TO: 554 5.7.1 client host blocked"},
+		{"refused domain of the sender", reply(550, "5.1.8 not found"), nil, delivery.Again, "RCPT TO: 550 5.1.8 not found"},
+		{"refused content", nil, reply(554, "spam"), delivery.Permanent, "DATA: 554 spam"},
+		{"greylisting", reply(450, "try later"), nil, delivery.Again, "RCPT TO: 450 try later"},
+		{"full disk", nil, reply(452, "no space"), delivery.Again, "DATA: 452 no space"},
+		{"shutdown, or about the recipient", reply(421, "bye"), nil, delivery.Again, "RCPT TO: 421 bye"},
+		{"authentication required", reply(530, "authenticate first"), nil, delivery.Again, "RCPT TO: 530 authenticate first"},
+		{"repeated address", reply(550, "<ada@harbour.example>: user ada unknown"), nil, delivery.Bounced,
 			"RCPT TO: 550 <…@harbour.example>: user … unknown"},
-		{"other address", reply(550, "x=bob@harbour.example is (ADA)"), nil, true,
+		{"other address", reply(550, "x=bob@harbour.example is (ADA)"), nil, delivery.Bounced,
 			"RCPT TO: 550 …@harbour.example is (…)"},
-		{"refused link", nil, reply(554, "https://links.harbour.example/base/subscriptions/dG9rZW4_-x/unsubscribe is listed"), true,
+		{"refused link", nil, reply(554, "https://links.harbour.example/base/subscriptions/dG9rZW4_-x/unsubscribe is listed"), delivery.Permanent,
 			"DATA: 554 https://links.harbour.example/base/subscriptions/…/unsubscribe is listed"},
-		{"control characters", reply(450, "a\x1b[31m\u202eb"), nil, false, "RCPT TO: 450 a [31mb"},
+		{"control characters", reply(450, "a\x1b[31m\u202eb"), nil, delivery.Again, "RCPT TO: 450 a [31mb"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t, func(_ *smtp.Server, s *server) {
@@ -70,8 +73,8 @@ func TestRepliesOfTheServer(t *testing.T) {
 			})
 			sender := s.sender(t)
 			err := sender.Send(t.Context(), message())
-			if err == nil || err.Error() != c.want || isPermanent(err) != c.permanent {
-				t.Errorf("got %v, permanent %t", err, isPermanent(err))
+			if err == nil || err.Error() != c.want || delivery.KindOf(err) != c.kind {
+				t.Errorf("got %v of kind %d, want %d", err, delivery.KindOf(err), c.kind)
 			}
 			testkit.Must(t, sender.Send(t.Context(), message()))
 			s.only(t)
@@ -79,33 +82,17 @@ func TestRepliesOfTheServer(t *testing.T) {
 	}
 }
 
-// A relay that accepts no message at all is not a failure of the message, and only a mailbox that does not exist bounces.
-func TestFailuresOfTheRelay(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		rcpt *smtp.SMTPError
-		want delivery.Kind
-	}{
-		{"refusal that may be about the recipient", reply(421, "bye"), delivery.Again},
-		{"greylisting", reply(450, "try later"), delivery.Again},
-		{"unknown recipient", reply(550, "no such user"), delivery.Bounced},
-		{"unknown recipient, enhanced", reply(550, "5.1.1 no such user"), delivery.Bounced},
-		{"refused recipient", reply(553, "not here"), delivery.Permanent},
-		{"full mailbox", reply(550, "5.2.2 over quota"), delivery.Permanent},
-		{"relay without rights", reply(550, "5.7.1 Unable to relay"), delivery.Again},
-		{"blocked relay", reply(554, "5.7.1 client host blocked"), delivery.Again},
-		{"refused domain of the sender", reply(550, "5.1.8 Domain of sender address not found"), delivery.Again},
-	} {
-		s := start(t, func(_ *smtp.Server, s *server) { s.rcpt = replies(c.rcpt) })
-		if got := delivery.KindOf(s.sender(t).Send(t.Context(), message())); got != c.want {
-			t.Errorf("%s: kind %d, want %d", c.name, got, c.want)
-		}
-	}
+// A relay that opens no session is not a failure of the message.
+func TestServerThatOpensNoSession(t *testing.T) {
 	for name, greeting := range map[string]string{"a refused session": "554 no", "a busy server": "421 later"} {
 		address := script(t, func(conn net.Conn, _ *bufio.Scanner) { fmt.Fprintf(conn, "%s\r\n", greeting) })
 		if err := (&server{address: address}).sender(t).Send(t.Context(), message()); delivery.KindOf(err) != delivery.Relay {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	err := (&server{address: "127.0.0.1:1"}).sender(t).Send(t.Context(), message())
+	if delivery.KindOf(err) != delivery.Relay || !strings.HasPrefix(err.Error(), "connect: dial tcp") {
+		t.Errorf("no server: %v", err)
 	}
 }
 
@@ -288,13 +275,6 @@ func TestLostReplyIsNotPermanent(t *testing.T) {
 			t.Errorf("complete %t: ids %q", complete, ids)
 		}
 		mu.Unlock()
-	}
-}
-
-func TestServerThatIsNotThere(t *testing.T) {
-	err := (&server{address: "127.0.0.1:1"}).sender(t).Send(t.Context(), message())
-	if delivery.KindOf(err) != delivery.Relay || !strings.HasPrefix(err.Error(), "connect: dial tcp") {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -97,10 +98,7 @@ func New(o Options) (*Sender, error) {
 	if err := checkPageURL(o.PageURL); err != nil {
 		return nil, err
 	}
-	if o.TLS == "" {
-		o.TLS = StartTLS
-	}
-	switch o.TLS {
+	switch o.TLS = cmp.Or(o.TLS, StartTLS); o.TLS {
 	case StartTLS, ImplicitTLS, NoTLS:
 	default:
 		return nil, fmt.Errorf("the TLS mode of the SMTP server must be %s, %s or %s", StartTLS, ImplicitTLS, NoTLS)
@@ -112,9 +110,9 @@ func New(o Options) (*Sender, error) {
 		return nil, err
 	}
 	o.TLSConfig = o.tlsConfig(s.host)
-	setDefault(&o.ConnectTimeout, defaultConnectTimeout)
-	setDefault(&o.SendTimeout, defaultSendTimeout)
-	setDefault(&o.IdleTimeout, defaultIdleTimeout)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, defaultConnectTimeout)
+	o.SendTimeout = cmp.Or(o.SendTimeout, defaultSendTimeout)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, defaultIdleTimeout)
 	s.options = o
 	return s, nil
 }
@@ -185,12 +183,6 @@ func (o Options) tlsConfig(host string) *tls.Config {
 		config.ServerName = host
 	}
 	return config
-}
-
-func setDefault(value *time.Duration, standard time.Duration) {
-	if *value == 0 {
-		*value = standard
-	}
 }
 
 // An email is an encoded message and its only recipient.
