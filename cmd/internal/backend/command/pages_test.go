@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 func TestAdminListenerHasMetricsOfDeliveries(t *testing.T) {
@@ -29,23 +30,26 @@ func TestAdminListenerHasMetricsOfDeliveries(t *testing.T) {
 	}
 }
 
+// confirmation adds a subscriber, and returns the link to confirm it.
+func (s *server) confirmation(dir string) (link string) {
+	s.t.Helper()
+	hostname, _ := page(s.t, dir)
+	succeed(s.t, "subscriber", "add", "--data-dir", dir, "--page", hostname, "--email", "ops@customer.example")
+	const token = "SELECT link_token FROM subscribers WHERE address = 'ops@customer.example'"
+	return s.links + "/subscriptions/" + storetest.Column[string](s.t, database(s.t, dir), token)[0] + "/confirm"
+}
+
 func TestLinksOfEmailsAreServed(t *testing.T) {
 	dir := seeded(t)
-	hostname, _ := page(t, dir)
 	s := serve(t, "--data-dir", dir, "--links-listen", "127.0.0.1:0")
-	succeed(t, "subscriber", "add", "--data-dir", dir, "--page", hostname, "--email", "ops@customer.example")
-	var token string
-	testkit.Must(t, database(t, dir).QueryRow("SELECT link_token FROM subscribers WHERE address = 'ops@customer.example'").Scan(&token))
-	link := s.links + "/subscriptions/" + token + "/confirm"
+	link := s.confirmation(dir)
 	if status, _ := fetch(t, link); status != http.StatusOK {
 		t.Errorf("GET of a link: %d", status)
 	}
 	response, err := http.PostForm(link, nil)
 	testkit.Must(t, err)
 	testkit.Must(t, response.Body.Close())
-	var confirmed bool
-	testkit.Must(t, database(t, dir).QueryRow("SELECT confirmed_at IS NOT NULL FROM subscribers WHERE link_token = ?", token).Scan(&confirmed))
-	if !confirmed {
+	if storetest.Count(t, database(t, dir), "subscribers WHERE confirmed_at IS NOT NULL") != 1 {
 		t.Errorf("POST of a link: %d, and the subscriber is not confirmed", response.StatusCode)
 	}
 }
@@ -54,21 +58,16 @@ func TestLinksOfEmailsAreServed(t *testing.T) {
 func TestTrustedProxiesOfTheLinks(t *testing.T) {
 	for flag, want := range map[string]string{"127.0.0.0/8,10.0.0.0/8": "203.0.113.7", "10.0.0.0/8": "127.0.0.1"} {
 		dir := seeded(t)
-		hostname, _ := page(t, dir)
 		s := serve(t, "--data-dir", dir, "--links-listen", "127.0.0.1:0", "--links-trusted-proxies", flag)
-		succeed(t, "subscriber", "add", "--data-dir", dir, "--page", hostname, "--email", "ops@customer.example")
-		var token string
-		testkit.Must(t, database(t, dir).QueryRow("SELECT link_token FROM subscribers WHERE address = 'ops@customer.example'").Scan(&token))
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.links+"/subscriptions/"+token+"/confirm", nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.confirmation(dir), nil)
 		testkit.Must(t, err)
 		request.Header.Set("X-Forwarded-For", "203.0.113.7")
 		response, err := http.DefaultClient.Do(request)
 		testkit.Must(t, err)
 		testkit.Must(t, response.Body.Close())
-		var address string
-		testkit.Must(t, database(t, dir).QueryRow("SELECT ip_address FROM audit_entries WHERE action_type = 'subscriber.confirmed'").Scan(&address))
-		if address != want {
-			t.Errorf("%s: the audit log has %s, want %s", flag, address, want)
+		const confirmed = "SELECT ip_address FROM audit_entries WHERE action_type = 'subscriber.confirmed'"
+		if got := storetest.Column[string](t, database(t, dir), confirmed); got[0] != want {
+			t.Errorf("%s: the audit log has %s, want %s", flag, got, want)
 		}
 		s.stop()
 	}

@@ -107,15 +107,10 @@ func (f *fixture) subscribeBy(channel, id string) {
 func (f *fixture) insert(id, channel, address string) {
 	f.t.Helper()
 	f.write(func(ctx context.Context, q *query.Queries) error {
-		return insertSubscriber(ctx, q, id, channel, address)
-	})
-}
-
-func insertSubscriber(ctx context.Context, q *query.Queries, id, channel, address string) error {
-	confirmed := int64(1)
-	return q.InsertSubscriber(ctx, query.InsertSubscriberParams{
-		ID: id, TeamID: team, StatusPageID: page, Channel: channel, Address: address,
-		LinkToken: "token-" + id, Secret: []byte("secret"), CreatedAt: 1, ConfirmedAt: &confirmed,
+		return q.InsertSubscriber(ctx, query.InsertSubscriberParams{
+			ID: id, TeamID: team, StatusPageID: page, Channel: channel, Address: address,
+			LinkToken: "token-" + id, Secret: []byte("secret"), CreatedAt: 1, ConfirmedAt: new(int64(1)),
+		})
 	})
 }
 

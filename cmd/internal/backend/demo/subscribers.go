@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"opsgate/authn"
+	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
 )
@@ -26,10 +27,7 @@ type subscriber struct {
 	unconfirmed                  bool
 }
 
-const (
-	email   = "email"
-	webhook = "webhook"
-)
+const email, webhook = service.ChannelEmail, service.ChannelWebhook
 
 // subscribers returns the demo subscribers. The paths of webhooks select how the receiver of the development program responds.
 func subscribers() []subscriber {

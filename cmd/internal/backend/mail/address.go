@@ -2,6 +2,7 @@ package mail
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 )
 
@@ -9,7 +10,18 @@ import (
 const (
 	maxAddress   = 254
 	maxLocalPart = 64
-	maxLabel     = 63
+)
+
+var (
+	// A dotString is of atoms separated by dots.
+	dotString = regexp.MustCompile("^[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+)*$")
+	// A quotedString has at least one character, in the form that net/mail writes: only quotes and backslashes are escaped, so that an
+	// address has one form.
+	quotedString = regexp.MustCompile(`^"([ !#-\[\]-~]|\\["\\])+"$`)
+	// A domainName has at least two labels.
+	domainName = regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
+	// An address, and no name of a host, ends in a number.
+	endsInNumber = regexp.MustCompile(`\.[0-9]+$`)
 )
 
 // Errors of [CheckAddress]. They do not contain the address.
@@ -41,64 +53,13 @@ func CheckAddress(address string) error {
 		return errAddressForm
 	}
 	local, domain := address[:at], address[at+1:]
-	if len(local) > maxLocalPart || !isDotString(local) && !isQuotedString(local) {
+	if len(local) > maxLocalPart || !dotString.MatchString(local) && !quotedString.MatchString(local) {
 		return errAddressLocalPart
 	}
-	if !isDomain(domain) {
+	if !domainName.MatchString(domain) || endsInNumber.MatchString(domain) {
 		return errAddressDomain
 	}
 	return nil
-}
-
-// isDotString reports whether the text is a Dot-string: atoms separated by dots.
-func isDotString(s string) bool {
-	for atom := range strings.SplitSeq(s, ".") {
-		if atom == "" {
-			return false
-		}
-		for i := range len(atom) {
-			if !isAlphanumeric(atom[i]) && !strings.ContainsRune("!#$%&'*+-/=?^_`{|}~", rune(atom[i])) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// isQuotedString reports whether the text is a Quoted-string with at least one character, in the form that net/mail writes: only quotes
-// and backslashes are escaped, so that an address has one form.
-func isQuotedString(s string) bool {
-	if len(s) < len(`"a"`) || s[0] != '"' || s[len(s)-1] != '"' {
-		return false
-	}
-	content := s[1 : len(s)-1]
-	for i := 0; i < len(content); i++ {
-		switch c := content[i]; {
-		case c < ' ' || c > '~' || c == '"':
-			return false
-		case c == '\\':
-			if i++; i == len(content) || content[i] != '"' && content[i] != '\\' {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// isDomain reports whether the text is a domain name with at least two labels, of which the last is not a number as in an IP address.
-func isDomain(s string) bool {
-	labels := strings.Split(s, ".")
-	for _, label := range labels {
-		if label == "" || len(label) > maxLabel || label[0] == '-' || label[len(label)-1] == '-' {
-			return false
-		}
-		for i := range len(label) {
-			if !isAlphanumeric(label[i]) && label[i] != '-' {
-				return false
-			}
-		}
-	}
-	return len(labels) > 1 && strings.Trim(labels[len(labels)-1], "0123456789") != ""
 }
 
 func isAlphanumeric(c byte) bool {
