@@ -15,9 +15,9 @@ const (
 var (
 	// A dotString is of atoms separated by dots.
 	dotString = regexp.MustCompile("^[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[a-zA-Z0-9!#$%&'*+/=?^_`{|}~-]+)*$")
-	// A quotedString has at least one character, in the form that net/mail writes: only quotes and backslashes are escaped, so that an
-	// address has one form.
-	quotedString = regexp.MustCompile(`^"([ !#-\[\]-~]|\\["\\])+"$`)
+	// A quotedString, in ASCII, has at least one character, in the form that net/mail writes: only quotes and backslashes are escaped, so
+	// that an address has one form.
+	quotedString = regexp.MustCompile(`^"([^[:cntrl:]"\\]|\\["\\])+"$`)
 	// A domainName has at least two labels.
 	domainName = regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
 	// An address, and no name of a host, ends in a number.

@@ -38,17 +38,17 @@ const noMailbox = 550
 var enhancedCode = regexp.MustCompile(`^5\.(\d{1,3}\.\d{1,3})\b`)
 
 // kind returns Permanent or Bounced if the server will not accept the message at a further attempt either, and Relay if it accepts no
-// message at all: there is no session, or it refuses the sender for now. Replies that ask for authentication (RFC 4954) are about the
-// operator's settings. 421 to a recipient or a message may be about that one alone, so it does not hold the others back: a server that
-// shuts down refuses the next session.
+// message at all: there is no session, or it refuses the sender for now or does not answer. Replies that ask for authentication (RFC 4954)
+// are about the operator's settings. 421 to a recipient or a message may be about that one alone, so it does not hold the others back: a
+// server that shuts down refuses the next session.
 func (e stepError) kind() delivery.Kind {
 	reply, ok := errors.AsType[*textproto.Error](e.err)
 	switch e.step {
 	case stepSender:
-		if ok && reply.Code <= 499 {
-			return delivery.Relay
+		if ok && reply.Code >= 500 {
+			return delivery.Again
 		}
-		return delivery.Again
+		return delivery.Relay
 	case stepRecipient, stepData:
 	default: // the session was not opened
 		return delivery.Relay

@@ -82,10 +82,18 @@ func TestRepliesOfTheServer(t *testing.T) {
 	}
 }
 
-// A relay that opens no session is not a failure of the message.
-func TestServerThatOpensNoSession(t *testing.T) {
-	for name, greeting := range map[string]string{"a refused session": "554 no", "a busy server": "421 later"} {
-		address := script(t, func(conn net.Conn, _ *bufio.Scanner) { fmt.Fprintf(conn, "%s\r\n", greeting) })
+// A relay that accepts no message at all is not a failure of the message.
+func TestServerThatAcceptsNoMessage(t *testing.T) {
+	for name, replies := range map[string][]string{
+		"a refused session": {"554 no"}, "a busy server": {"421 later"}, "no answer to MAIL FROM": {"220 smtp.example", "250 ok"},
+		"a sender that is refused for now": {"220 smtp.example", "250 ok", "452 no space", "250 ok"},
+	} {
+		address := script(t, func(conn net.Conn, lines *bufio.Scanner) {
+			for _, reply := range replies {
+				fmt.Fprintf(conn, "%s\r\n", reply)
+				lines.Scan()
+			}
+		})
 		if err := (&server{address: address}).sender(t).Send(t.Context(), message()); delivery.KindOf(err) != delivery.Relay {
 			t.Errorf("%s: %v", name, err)
 		}
