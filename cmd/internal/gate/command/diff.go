@@ -74,7 +74,7 @@ type diffReport struct {
 	Restart []string `json:"restart"`
 	Limits  []string `json:"limits"`
 	Over    []string `json:"over"`
-	Unknown []string `json:"usage_unknown"` // tokens with a new limit of a length of which no usage is known
+	Unknown []string `json:"usage_unknown"` // tokens of which no usage is known in the length of a new limit
 	Unread  []string `json:"usage_unread"`  // tokens that the gateway did not return in time, with the first error
 
 	names, teams map[string]string // names by id, and the teams of tokens; both may lack some
@@ -233,7 +233,7 @@ func (c *diff) findOver(ctx context.Context, client *adminClient, r *diffReport,
 	}
 	r.names, r.teams = make(map[string]string), make(map[string]string)
 	maps.Copy(r.names, names)
-	tokens := both.tokens
+	tokens := slices.Clone(both.tokens) // sorting must not change those
 	for _, b := range busy.Tokens {
 		tokens, r.teams[b.TokenID] = append(tokens, b.TokenID), b.TeamID
 		r.names[b.TokenID] = b.TokenName
@@ -268,7 +268,7 @@ func (r *diffReport) addOver(who string, now admin.TokenLimits, next *ratelimit.
 	for _, l := range next.Policy.Limits() {
 		used, known, held := -1, false, false // held: the token could not send more before either
 		for _, old := range now.Limits {
-			if old.Per == l.Per.Seconds() && old.Remaining != nil {
+			if old.Per == l.Per.Seconds() && old.Remaining != nil && now.Store.Mode != ratelimit.ModeLocal { // else it is a share
 				used, known = max(used, old.Requests-*old.Remaining), true
 				held = held || !old.Shadow && old.Requests <= l.Requests
 			}
@@ -312,7 +312,7 @@ func (r *diffReport) write(w io.Writer) {
 		lines []string
 	}{
 		{"Changed keys", r.Keys}, {"Needs a restart", r.Restart}, {"Other limits", r.Limits}, {"Already over their new limits", r.Over},
-		{"Usage of a limit with a new length is not known", r.Unknown}, {"Usage was not read; see --timeout and --top", r.Unread},
+		{"Usage is not known: a limit has a new length, or Redis is not in use", r.Unknown}, {"Usage was not read; see --timeout and --top", r.Unread},
 	} {
 		if len(part.lines) > 0 {
 			fmt.Fprintf(w, "%s:\n  %s\n", part.title, strings.Join(part.lines, "\n  "))

@@ -16,6 +16,7 @@ import (
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/command"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/ratelimit"
 )
 
 func TestDiffOfTwoFiles(t *testing.T) {
@@ -75,7 +76,7 @@ Other limits:
   by default: default (50 in 1s, 100 in 1h), now default (50 in 1s, 3 in 1m, 2 in 1h)
 Already over their new limits:
   token ` + tokenID + `: 3 used of 2 in 1h
-Usage of a limit with a new length is not known:
+Usage is not known: a limit has a new length, or Redis is not in use:
   token ` + tokenID + `
 `
 	if got.code != 1 || got.out != want || strings.Contains(got.out, adminToken) {
@@ -93,8 +94,9 @@ Usage of a limit with a new length is not known:
 	}
 }
 
-// A gatewayOf serves the admin pages that diff reads, of a gateway with a configuration. The usage of the third token is never returned.
-func gatewayOf(t *testing.T, text string) (address string) {
+// A gatewayOf serves the admin pages that diff reads, of a gateway with a configuration and a mode of its limiter. The usage of the third
+// token is never returned.
+func gatewayOf(t *testing.T, text string, mode ratelimit.Mode) (address string) {
 	t.Helper()
 	loaded, err := config.Load(config.Options{Path: write(t, text)})
 	testkit.Must(t, err)
@@ -118,7 +120,9 @@ func gatewayOf(t *testing.T, text string) (address string) {
 	mux.HandleFunc("/admin/limits", serve(admin.Busy{Tokens: []admin.BusyToken{
 		{TokenID: tokenOf(2), TeamID: teamOf(2)}, {TokenID: tokenOf(3), TokenName: "robot", TeamID: teamOf(1)},
 	}}))
-	mux.HandleFunc("/admin/limits/{id}", serve(admin.TokenLimits{TokenState: admin.TokenState{Limits: []admin.Limit{{Requests: 9, Per: 1, Remaining: &remaining}}}}))
+	mux.HandleFunc("/admin/limits/{id}", serve(admin.TokenLimits{TokenState: admin.TokenState{
+		Limits: []admin.Limit{{Requests: 9, Per: 1, Remaining: &remaining}}, Store: admin.Store{Mode: mode, Replicas: 2},
+	}}))
 	mux.HandleFunc("/admin/names", serve(map[string]string{tokenOf(1): "nightly", teamOf(1): "harbour"}))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
@@ -138,7 +142,7 @@ func TestDiffReportsWhatWasReadInTime(t *testing.T) {
 		}
 		return good + text + "}\n"
 	}
-	address := gatewayOf(t, rates(9, 8))
+	address := gatewayOf(t, rates(9, 8), ratelimit.ModeShared)
 	got := opsgate(t, nil, "diff", "--config", write(t, rates(0, 7)), "--admin", address, "--timeout", "1s")
 	_, limits, _ := strings.Cut(got.out, "Other limits:\n")
 	want := `  team ` + teamOf(1) + ` (harbour): team (8 in 1s), now team (7 in 1s)
@@ -154,6 +158,29 @@ Usage was not read; see --timeout and --top:
 	got = opsgate(t, nil, "diff", "--config", write(t, rates(0, 7)), "--with", write(t, rates(9, 8)))
 	if want := ": partner (9 in 1s) or those of its team, now default (99 in 1s) or those of its team\n"; !strings.Contains(got.out, want) {
 		t.Errorf("there is no %q in %s", want, got.out)
+	}
+}
+
+// Tokens that both files name are listed beside busy ones. Without Redis, what remains is the share of one gateway, which shows no usage.
+func TestDiffOfTokensThatBothFilesName(t *testing.T) {
+	file := func(requests int) string {
+		return good + fmt.Sprintf("rate_limit: {classes: {partner: {limits: [{requests: %d, per: 1s}], tokens: [%s, %s, %s]}}}\n", requests, tokenOf(7), tokenOf(8), tokenOf(9))
+	}
+	lines := func(text string) (all string) {
+		for n := 7; n <= 9; n++ {
+			all += "  token " + tokenOf(n) + text + "\n"
+		}
+		return all
+	}
+	for mode, usage := range map[ratelimit.Mode]string{
+		ratelimit.ModeShared: "Already over their new limits:\n" + lines(": 7 used of 7 in 1s"),
+		ratelimit.ModeLocal:  "Usage is not known: a limit has a new length, or Redis is not in use:\n" + lines(""),
+	} {
+		got := opsgate(t, nil, "diff", "--config", write(t, file(7)), "--admin", gatewayOf(t, file(9), mode))
+		_, limits, _ := strings.Cut(got.out, "Other limits:\n")
+		if want := lines(": partner (9 in 1s), now partner (7 in 1s)") + usage; got.code != 1 || limits != want {
+			t.Errorf("%s: got %d\n%s\nwant\n%s\n%s", mode, got.code, limits, want, got.err)
+		}
 	}
 }
 
