@@ -244,7 +244,7 @@ func FuzzExplain(f *testing.F) {
 			t.Errorf("%d: %v", got.Code, answer)
 		}
 		for _, q := range g.questions {
-			if q.TokenID != tokenID || q.TokenID == "" || q.Path != path || path[0] != '/' || strings.Contains(tokenID+teamID+path, tokenPrefix) {
+			if !strings.EqualFold(q.TokenID, tokenID) || q.TokenID == "" || q.Path != path || path[0] != '/' || strings.Contains(tokenID+teamID+path, tokenPrefix) {
 				t.Errorf("question %+v", q)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"opsgate/authn"
 )
 
 // Limits of parameters.
@@ -54,7 +56,11 @@ func (p *parameters) id(name string, required bool) string {
 	return p.checkID(name, p.values.Get(name), required)
 }
 
+// checkID returns an id; a UUID in lower case, as tokens are cached and counted.
 func (p *parameters) checkID(name, id string, required bool) string {
+	if canonical, ok := authn.CanonicalUUID(id); ok {
+		return canonical
+	}
 	switch {
 	case id == "" && required:
 		p.problems[name] = "is required"

@@ -26,8 +26,8 @@ import (
 	"opsgate/cmd/internal/kit/commandline"
 )
 
-// maxResponse bounds the bytes read from a response.
-const maxResponse = 4 << 20
+// maxResponse bounds the bytes of a response: a file of 1 MiB has up to ten times as many in its effective values.
+const maxResponse = 64 << 20
 
 // adminTLS has the flags for an admin listener with TLS.
 type adminTLS struct{ CA, Cert, Key string }
@@ -158,7 +158,7 @@ func (c *adminClient) do(ctx context.Context, method, target string, header http
 		return 0, nil, c.explain(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
+	body, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxResponse))
 	if err != nil {
 		return 0, nil, fmt.Errorf("read the response: %w", c.explain(err))
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -127,7 +128,7 @@ func TestExplainAndLimits(t *testing.T) {
 	if err := json.Unmarshal([]byte(g.opsgate(t, "explain", tokenID, "GET", "/v1/servers", "--json").out), &x); err != nil || x.Answer.Status != 429 {
 		t.Errorf("got %+v, %v", x, err)
 	}
-	if got := g.opsgate(t, "limits", tokenID, "--reset"); got.code != 0 {
+	if got := g.opsgate(t, "limits", strings.ToUpper(tokenID), "--reset"); got.code != 0 {
 		t.Errorf("got %+v", got)
 	}
 	line := awaitLine(t, g.log, "limits of a token were reset")
@@ -213,6 +214,15 @@ func TestAmbiguousNameListsTheTokens(t *testing.T) {
 		tokenID + " (bot 1) of team " + teamID + " (harbour)\n  " + otherID + " of team " + teamID + "\n  and 19 more\n"
 	if got.code != 1 || !strings.HasSuffix(got.err, want) || !slices.Equal(targets, []string{"/admin/tokens?q=har+bour"}) {
 		t.Errorf("got %+v, %q", got, targets)
+	}
+}
+
+func TestLargeResponsesAreComplete(t *testing.T) {
+	body := strings.Repeat("x", 5<<20)
+	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+	defer gateway.Close()
+	if got := opsgate(t, nil, "limits", tokenID, "--json", "--admin", gateway.Listener.Addr().String()); got.code != 0 || got.out != body {
+		t.Errorf("exit code %d, %d bytes: %s", got.code, len(got.out), got.err)
 	}
 }
 
