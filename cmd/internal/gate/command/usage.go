@@ -143,7 +143,7 @@ type usageLine struct {
 
 // usageWarnings returns what the usage lacks: tokens outside the sample, and requests that no record has.
 func usageWarnings(total demand.Total, about demand.Summary, records []demand.Period, o demand.UsageOptions, now time.Time) []string {
-	warnings := countedTexts(countedText{about.Dropped, "events are missing in the record"})
+	warnings := append([]string{}, countedTexts(countedText{about.Dropped, "events are missing in the record"})...) // [] in JSON
 	if about.MinSample < 1 {
 		warnings = append(warnings, fmt.Sprintf("a sample of %s of the tokens is recorded: requests of the others are not counted",
 			sampleText(about)))

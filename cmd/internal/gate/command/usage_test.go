@@ -134,8 +134,9 @@ func TestUsageAndAuditShowNamesOfAGateway(t *testing.T) {
 	if !strings.Contains(got.out, ",'=Harbour(),") {
 		t.Errorf("a name is a formula: %+v", got)
 	}
-	if got := opsgate(t, nil, "usage", "--json", at[0]); strings.Contains(got.out, `"Rows"`) || !strings.Contains(got.out, `"rows"`) {
-		t.Errorf("JSON has the rows twice, or not: %s", got.out)
+	if got := opsgate(t, nil, "usage", "--json", at[0]); strings.Contains(got.out, `"Rows"`) || !strings.Contains(got.out, `"rows"`) ||
+		!strings.Contains(got.out, `"warnings": []`) {
+		t.Errorf("JSON has the rows twice, or not, or no list of warnings: %s", got.out)
 	}
 	if got := opsgate(t, nil, "usage", at[0], "--admin=harbour"); got.code != 2 {
 		t.Errorf("not an address: %+v", got)
