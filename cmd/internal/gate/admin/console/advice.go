@@ -15,6 +15,7 @@ type advice struct {
 const (
 	uncachedTokens  = "requests with a token that is not cached get 503; cached tokens work"
 	staleForKey     = "authn.stale_for"
+	freshForKey     = "authn.fresh_for"
 	uncachedLater   = "cached tokens end " + staleForKey + " after their last lookup; then all requests get 503"
 	untilRedis      = "it stays so until Redis answers"
 	untilOne        = "it stays so until all gateways have the same"
@@ -49,7 +50,7 @@ var advices = map[string]advice{
 	"wrong:identity":      {uncachedTokens, uncachedLater, "set upstreams.identity.address to the address of identity, and reload"},
 	"connection:identity": {uncachedTokens, uncachedLater, "see whether identity runs and answers at upstreams.identity.address"},
 	"connection:revocations": {
-		"requests are served; a revoked token works for up to authn.fresh_for (30 s) longer",
+		"requests are served; a revoked token works for up to " + freshForKey + " longer",
 		"if lookups fail too, revoked tokens work for up to " + staleForKey, "see in the log of identity why it ends the stream",
 	},
 	"connection:capacity": {

@@ -28,7 +28,7 @@ type Source interface {
 	Busiest(n int) []admin.BusyToken
 	// Names returns the names of cached tokens and their teams, by those of the ids that have one.
 	Names(ids []string) map[string]string
-	// Configuration returns the configuration in force. Of its Values, the console uses that of authn.stale_for.
+	// Configuration returns the configuration in force. Of its Values, the console uses those of authn.stale_for and fresh_for.
 	Configuration() admin.Configuration
 	// Gateways returns the gateways that share a Redis as last read, and has them read again in the background.
 	Gateways() admin.Gateways

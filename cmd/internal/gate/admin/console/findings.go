@@ -48,7 +48,7 @@ type snapshot struct {
 	failures     failures
 	latencies    map[string]Latencies // of services
 	gateways     admin.Gateways
-	staleFor     string // staleForKey, with its value
+	values       *strings.Replacer // of the keys that impacts and deadlines name: it adds the value to a key
 }
 
 // diagnose returns the problems of a gateway, the most severe first.
@@ -93,7 +93,7 @@ func diagnose(s snapshot) []Finding {
 	list = append(list, diagnoseGateways(s.gateways, s.now)...)
 	for i := range list {
 		list[i].advise()
-		list[i].Deadline = strings.ReplaceAll(list[i].Deadline, staleForKey, s.staleFor)
+		list[i].Impact, list[i].Deadline = s.values.Replace(list[i].Impact), s.values.Replace(list[i].Deadline)
 	}
 	slices.SortStableFunc(list, func(a, b Finding) int { return severity(b) - severity(a) })
 	return list

@@ -89,7 +89,8 @@ func TestFindingsSayImpactDeadlineAndAction(t *testing.T) {
 	s.dependencies["identity"] = admin.Dependency{State: "unavailable"}
 	s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{State: "open", Team: "a"})
 	s.dependencies["incident"] = breaker(backendclient.BreakerStatus{State: "open"})
-	s.config.Values = []config.Value{{Key: "authn.stale_for", Value: "20m"}}
+	s.dependencies["revocations"] = admin.Dependency{State: "unavailable"}
+	s.config.Values = []config.Value{{Key: "authn.stale_for", Value: "20m"}, {Key: "authn.fresh_for", Value: "1m"}}
 	s.config.Certificates = []config.Certificate{{Key: "upstreams.fleet.tls.cert_file", Ends: noon.Add(5 * 24 * time.Hour)}}
 	s.gateways = sharing(func(*admin.Gateway) {}, func(g *admin.Gateway) { g.Silent = true })
 	got, _ := firstEvents(t, newAtNoon(newCounters(), s))
@@ -112,6 +113,10 @@ func TestFindingsSayImpactDeadlineAndAction(t *testing.T) {
 			"breaker:incident", "requests that need incident (/v1/incidents, /v1/status-pages) get 503 at once; the rest of the API works",
 			"when the breakers of more methods open; it ends when the probes of incident succeed",
 			"read the log of incident, and see what was deployed last",
+		},
+		{
+			"connection:revocations", "requests are served; a revoked token works for up to authn.fresh_for (1m) longer",
+			"if lookups fail too, revoked tokens work for up to authn.stale_for (20m)", "see in the log of identity why it ends the stream",
 		},
 		{
 			"certificate:upstreams.fleet.tls.cert_file", "none until it expires",

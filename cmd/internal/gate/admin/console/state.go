@@ -9,7 +9,6 @@ import (
 
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/gate/admin"
-	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/duration"
 	"opsgate/ratelimit"
 )
@@ -78,9 +77,11 @@ type LimiterView struct {
 func (c *Console) state() State {
 	now, r, source := c.options.Clock(), c.read(), c.options.Source
 	active, dependencies, store := source.Configuration(), maps.Clone(source.Dependencies()), source.Store()
-	staleFor := staleForKey
-	if i := slices.IndexFunc(active.Values, func(v config.Value) bool { return v.Key == staleForKey }); i >= 0 {
-		staleFor = fmt.Sprintf("%s (%s)", staleForKey, active.Values[i].Value)
+	var values []string
+	for _, v := range active.Values {
+		if v.Key == staleForKey || v.Key == freshForKey {
+			values = append(values, v.Key, fmt.Sprintf("%s (%s)", v.Key, v.Value))
+		}
 	}
 	active.Since, active.Values = active.Since.UTC(), nil
 	for name, d := range dependencies {
@@ -114,7 +115,7 @@ func (c *Console) state() State {
 	s.Quiet = failures.all == 0
 	s.Findings = diagnose(snapshot{
 		now: now, draining: s.Draining, dependencies: dependencies, store: store, reload: active.LastReload, certificates: active.Certificates,
-		failures: failures, latencies: latencies, gateways: s.Gateways, staleFor: staleFor,
+		failures: failures, latencies: latencies, gateways: s.Gateways, values: strings.NewReplacer(values...),
 	})
 	s.Verdict = s.verdictOf("")
 	for i := range s.Dependencies {
