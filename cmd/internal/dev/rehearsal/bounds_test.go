@@ -2,7 +2,10 @@ package rehearsal
 
 import (
 	"strconv"
+	"strings"
 	"testing"
+
+	"opsgate/backendclient/testkit"
 )
 
 func TestMemoryIsBounded(t *testing.T) {
@@ -18,8 +21,13 @@ func TestMemoryIsBounded(t *testing.T) {
 	if len(s.pending) > maxPending {
 		t.Errorf("%d plans", len(s.pending))
 	}
+	var text strings.Builder
+	if testkit.Must(t, (Score{Requests: j.requests}).Print(&text)); !strings.Contains(text.String(), "\nOnly the first 10000 are judged.\n") {
+		t.Errorf("got %s", text.String())
+	}
+	// The requests that follow the late ones may not be kept.
 	for _, item := range Evaluate(j.entries, nil).Items {
-		if len(item.Findings) > maxFindings || item.Name == "repeats" && item.Failures != maxEntries {
+		if len(item.Findings) > maxFindings || item.Name == "repeats" && item.Failures != maxEntries-lateEntries {
 			t.Errorf("%s has %d findings of %d failures", item.Name, len(item.Findings), item.Failures)
 		}
 	}

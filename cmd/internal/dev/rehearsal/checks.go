@@ -55,7 +55,7 @@ func (r *run) firstAfter(index int) (early *try, obeyed bool) {
 // repeats checks that the client sends failed requests again.
 func repeats(r *run) (o outcome) {
 	for i, e := range r.tries {
-		if !e.failed() || e.Abandoned {
+		if !e.failed() || e.Abandoned || e.isLate {
 			continue
 		}
 		switch again := first(r.tries[i+1:], func(f *try) bool { return f.repeats(e.Entry) }); {
@@ -141,7 +141,7 @@ func patience(r *run) (o outcome) {
 func continues(change Fault) check {
 	return func(r *run) (o outcome) {
 		for i, e := range r.tries {
-			if e.Fault != change || !r.goesOn(i) && !e.More {
+			if e.Fault != change || e.isLate || !r.goesOn(i) && !e.More {
 				continue
 			}
 			o.cases++

@@ -105,7 +105,7 @@ func (x *exchange) refuse() {
 // hyphens, because it must not repeat a token.
 func requestID(r *http.Request) string {
 	sent := r.Header.Get("X-Request-Id")
-	unusual := strings.TrimFunc(sent, func(c rune) bool { return c == '-' || c >= '0' && c <= '9' || c >= 'A' && c <= 'z' && c != '_' })
+	unusual := strings.TrimFunc(sent, func(c rune) bool { return c == '-' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' })
 	if sent == "" || len(sent) > 128 || unusual != "" {
 		return uuid.Must(uuid.NewV7()).String()
 	}

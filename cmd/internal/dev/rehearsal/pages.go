@@ -10,7 +10,7 @@ import (
 func pages(r *run) (o outcome) {
 	seen := make(map[string]bool)
 	for _, e := range r.tries {
-		if !e.More || seen[e.list()] {
+		if !e.More || e.isLate || seen[e.list()] {
 			continue
 		}
 		seen[e.list()] = true
@@ -26,7 +26,7 @@ func pages(r *run) (o outcome) {
 // requests do not show the latter, so there is no case without a count that the client reports.
 func restarts(r *run) (o outcome) {
 	for i, e := range r.tries {
-		if e.Fault != IgnoredCursor || !e.More {
+		if e.Fault != IgnoredCursor || !e.More || e.isLate {
 			continue
 		}
 		if !reachesEnd(r.tries[i+1:], e) {

@@ -90,7 +90,8 @@ func (h *Rehearsal) Wrap(next http.Handler) http.Handler {
 
 // count records how many items of a list the client has read.
 func (h *Rehearsal) count(w http.ResponseWriter, r *http.Request) {
-	c := Count{Path: r.FormValue("list")}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	c := Count{Path: clip(r.FormValue("list"))}
 	var err error
 	if c.Items, err = strconv.Atoi(r.FormValue("items")); err != nil || !strings.HasPrefix(c.Path, "/v1/") {
 		http.Error(w, "list must be a path under /v1/, and items a number", http.StatusBadRequest)

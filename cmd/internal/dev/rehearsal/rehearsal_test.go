@@ -291,4 +291,9 @@ func TestInvalidCountsAreRefused(t *testing.T) {
 			t.Errorf("%q: got %d", query, answer.Code)
 		}
 	}
+	large := httptest.NewRequest("POST", rehearsal.Path, strings.NewReader("items=1&list=/v1/"+strings.Repeat("x", 300_000)))
+	large.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if answer, _ := c.try(large); answer.Code != http.StatusBadRequest {
+		t.Errorf("a large body: got %d", answer.Code)
+	}
 }

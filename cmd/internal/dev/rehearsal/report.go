@@ -10,7 +10,11 @@ import (
 // Print writes the score as text: one line for each item, which begins with its result and name, and findings indented below it.
 func (s Score) Print(w io.Writer) error {
 	text := new(strings.Builder)
-	fmt.Fprintf(text, "\nRehearsal with seed %d: %d requests, %d of them disturbed.\n\n", s.Seed, s.Requests, s.Disturbed)
+	fmt.Fprintf(text, "\nRehearsal with seed %d: %d requests, %d of them disturbed.\n", s.Seed, s.Requests, s.Disturbed)
+	if s.Requests > maxEntries {
+		fmt.Fprintf(text, "Only the first %d are judged.\n", maxEntries)
+	}
+	text.WriteString("\n")
 	for _, item := range s.Items {
 		item.print(text)
 	}

@@ -2,6 +2,9 @@ package rehearsal
 
 import "time"
 
+// lateEntries is how many requests at the end of a full journal prove nothing by what does not follow them.
+const lateEntries = 1000
+
 // timerSlack is how much earlier than it should a timer of a client may fire.
 const timerSlack = 20 * time.Millisecond
 
@@ -26,6 +29,7 @@ type try struct {
 	number    int
 	failures  int  // of the same request until this one, of all parts of the client
 	before    *try // the failed try that it repeats; nil for the first
+	isLate    bool // what follows may not be in the journal, which is full
 	byLibrary bool // maybe: HTTP libraries repeat a request at once if a connection that they have used before ends without an answer
 }
 
@@ -35,7 +39,7 @@ func newRun(entries []Entry, counts []Count) *run {
 	answered := make(map[string]time.Time) // by token
 	failures := make(map[string]int)
 	for i := range entries {
-		e := &try{Entry: &entries[i], number: 1}
+		e := &try{Entry: &entries[i], number: 1, isLate: len(entries) == maxEntries && i >= maxEntries-lateEntries}
 		r.tries = append(r.tries, e)
 		if e.failed() {
 			failures[e.id()]++
