@@ -143,10 +143,7 @@ func TestStreamsEndWhenTheGatewayDrains(t *testing.T) {
 		if !ok || !s.Draining {
 			t.Fatalf("the last state is %+v", s)
 		}
-		want := []console.Finding{{
-			Key: "draining", Verdict: "impaired", Text: "This gateway is draining: it will stop, and load balancers send it no more requests",
-			Runbook: "gateways.md#a-gateway-is-draining",
-		}}
+		want := impaired("draining", "This gateway is draining: it will stop, and load balancers send it no more requests", "", "gateways.md#a-gateway-is-draining")
 		if diff := diffFindings(t, want, s.Findings); diff != "" {
 			t.Error(diff)
 		}

@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,67 +68,36 @@ func TestFindingsOfTheFleet(t *testing.T) {
 		gateways admin.Gateways
 		want     []console.Finding
 	}{
-		{"nothing", sharing(), []console.Finding{}},
-		{"one has lost Redis", sharing(same, mode("local", 40*time.Second)), []console.Finding{{
-			Key: "gateways:cut-off:gate-2", Verdict: "impaired", Text: "gate-2: Redis not in use for 40s, while 2 gateways use it",
-			Detail: "rate limits there: local", Runbook: "gateways.md#one-gateway-has-lost-redis",
-		}}},
-		{"two have lost Redis, and one of them refuses all requests", sharing(same, mode("local", 40*time.Second), mode("deny", time.Minute)), []console.Finding{{
-			Key: "gateways:cut-off:gate-2 and gate-3", Verdict: "broken", Detail: "rate limits there: deny, local",
-			Text:    "gate-2 and gate-3: Redis not in use for 1m, while 1 gateway uses it",
-			Runbook: "gateways.md#one-gateway-has-lost-redis",
-		}}},
-		{
-			"all have lost Redis", allOf(local), []console.Finding{},
-		},
-		{
-			"Redis returns to one after the other",
-			sharing(mode("shared", 9*time.Second), local, mode("allow", time.Minute)), []console.Finding{},
-		},
-		{"one is silent", sharing(same, silent(14*time.Second)), []console.Finding{{
-			Key: "gateways:silent:gate-2", Verdict: "impaired", Text: "gate-2 has not been heard for 14s",
-			Detail: "it was killed, hangs, or has lost Redis", Runbook: "gateways.md#a-gateway-is-not-heard",
-		}}},
-		{"two are silent", sharing(same, silent(14*time.Second), silent(time.Minute)), []console.Finding{{
-			Key: "gateways:silent:gate-2 and gate-3", Verdict: "impaired", Text: "gate-2 and gate-3 have not been heard",
-			Detail:  "they were killed, hang, or have lost Redis\ngate-2: last heard 14s ago\ngate-3: last heard 1m ago",
-			Runbook: "gateways.md#a-gateway-is-not-heard",
-		}}},
-		{"refused by this one and the others", allOf(refused), []console.Finding{{
-			Key: "gateways:refused:gate-2 and gate-3", Verdict: "impaired", Text: "gate-2 and gate-3 refused the configuration on disk",
-			Detail: "the page and the log there have the reason", Runbook: "configuration.md#a-reload-failed",
-		}}},
-		{"configurations differ", sharing(same, configured("bbb", time.Minute)), []console.Finding{{
-			Key: "gateways:configurations", Verdict: "impaired", Text: "2 configurations among 3 gateways for 1m",
-			Detail: "aaa on gate-1 and gate-3\nbbb on gate-2", Runbook: versions,
-		}}},
-		{"limits differ", sharing(same, limited("111", time.Minute), limited("222", time.Hour)), []console.Finding{
-			{
-				Key: "gateways:configurations", Verdict: "impaired", Text: "3 configurations among 3 gateways for 1m",
-				Detail: "aaa on gate-1\nwith 111 on gate-2\nwith 222 on gate-3", Runbook: versions,
-			},
-			{
-				Key: "gateways:sets of limits", Verdict: "impaired", Text: "2 sets of limits among 3 gateways for 1m",
-				Detail: "111 on gate-2\n222 on gate-3", Runbook: versions, // gate-1 has an older version
-			},
-		}},
-		{"limits are rolled out", sharing(same, limited("111", 59*time.Second), limited("222", time.Hour)), []console.Finding{}},
-		{"a configuration is rolled out", sharing(same, configured("bbb", 59*time.Second)), []console.Finding{}},
-		{"a draining gateway has the old configuration", sharing(same, draining(configured("bbb", time.Hour))), []console.Finding{}},
-		{"builds differ", sharing(same, built(11*time.Minute)), []console.Finding{{
-			Key: "gateways:builds", Verdict: "impaired", Text: "2 builds among 3 gateways for 11m",
-			Detail: "1.2.3 abc on gate-1 and gate-3\n1.2.4 abc on gate-2", Runbook: versions,
-		}}},
-		{"an upgrade", sharing(same, built(9*time.Minute)), []console.Finding{}},
-		{
-			"an older version", sharing(same, func(g *admin.Gateway) { *g = admin.Gateway{ID: g.ID, Unknown: true} }), []console.Finding{},
-		},
+		{"nothing", sharing(), nil},
+		{"one has lost Redis", sharing(same, mode("local", 40*time.Second)),
+			impaired("gateways:cut-off:gate-2", "gate-2: Redis not in use for 40s, while 2 gateways use it", "rate limits there: local", "gateways.md#one-gateway-has-lost-redis")},
+		{"two have lost Redis, and one of them refuses all requests", sharing(same, mode("local", 40*time.Second), mode("deny", time.Minute)),
+			broken("gateways:cut-off:gate-2 and gate-3", "gate-2 and gate-3: Redis not in use for 1m, while 1 gateway uses it", "rate limits there: deny, local", "gateways.md#one-gateway-has-lost-redis")},
+		{"all have lost Redis", allOf(local), nil},
+		{"Redis returns to one after the other", sharing(mode("shared", 9*time.Second), local, mode("allow", time.Minute)), nil},
+		{"one is silent", sharing(same, silent(14*time.Second)),
+			impaired("gateways:silent:gate-2", "gate-2 has not been heard for 14s", "it was killed, hangs, or has lost Redis", "gateways.md#a-gateway-is-not-heard")},
+		{"two are silent", sharing(same, silent(14*time.Second), silent(time.Minute)),
+			impaired("gateways:silent:gate-2 and gate-3", "gate-2 and gate-3 have not been heard", "they were killed, hang, or have lost Redis\ngate-2: last heard 14s ago\ngate-3: last heard 1m ago", "gateways.md#a-gateway-is-not-heard")},
+		{"refused by this one and the others", allOf(refused),
+			impaired("gateways:refused:gate-2 and gate-3", "gate-2 and gate-3 refused the configuration on disk", "the page and the log there have the reason", "configuration.md#a-reload-failed")},
+		{"configurations differ", sharing(same, configured("bbb", time.Minute)),
+			impaired("gateways:configurations", "2 configurations among 3 gateways for 1m", "aaa on gate-1 and gate-3\nbbb on gate-2", versions)},
+		{"limits differ", sharing(same, limited("111", time.Minute), limited("222", time.Hour)), slices.Concat(
+			// gate-1 has an older version, which reports no limits.
+			impaired("gateways:configurations", "3 configurations among 3 gateways for 1m", "aaa on gate-1\nwith 111 on gate-2\nwith 222 on gate-3", versions),
+			impaired("gateways:sets of limits", "2 sets of limits among 3 gateways for 1m", "111 on gate-2\n222 on gate-3", versions),
+		)},
+		{"limits are rolled out", sharing(same, limited("111", 59*time.Second), limited("222", time.Hour)), nil},
+		{"a configuration is rolled out", sharing(same, configured("bbb", 59*time.Second)), nil},
+		{"a draining gateway has the old configuration", sharing(same, draining(configured("bbb", time.Hour))), nil},
+		{"builds differ", sharing(same, built(11*time.Minute)),
+			impaired("gateways:builds", "2 builds among 3 gateways for 11m", "1.2.3 abc on gate-1 and gate-3\n1.2.4 abc on gate-2", versions)},
+		{"an upgrade", sharing(same, built(9*time.Minute)), nil},
+		{"an older version", sharing(same, func(g *admin.Gateway) { *g = admin.Gateway{ID: g.ID, Unknown: true} }), nil},
 		{
 			"several on one host", sharing(same, func(g *admin.Gateway) { g.Host, g.AdminListen, g.ConfigVersion = "gate-1", ":9091", "bbb" }),
-			[]console.Finding{{
-				Key: "gateways:configurations", Verdict: "impaired", Text: "2 configurations among 3 gateways for 1h",
-				Detail: "aaa on gate-1 :9090 and gate-3\nbbb on gate-1 :9091", Runbook: versions,
-			}},
+			impaired("gateways:configurations", "2 configurations among 3 gateways for 1h", "aaa on gate-1 :9090 and gate-3\nbbb on gate-1 :9091", versions),
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -143,7 +113,7 @@ func TestFindingsOfTheFleet(t *testing.T) {
 			check(test.want)
 			for _, state := range []admin.GatewaysState{admin.GatewaysStale, admin.GatewaysReading, admin.GatewaysMemory} {
 				s.gateways.State = state
-				check([]console.Finding{})
+				check(nil)
 			}
 		})
 	}

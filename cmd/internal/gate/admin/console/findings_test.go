@@ -28,7 +28,15 @@ func diffFindings(t *testing.T, want, got []console.Finding) string {
 			t.Errorf("%s advises %q", f.Key, text)
 		}
 	}
-	return cmp.Diff(want, got, cmpopts.IgnoreFields(console.Finding{}, "Impact", "Deadline", "Action"))
+	return cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(console.Finding{}, "Impact", "Deadline", "Action"))
+}
+
+func impaired(key, text, detail, runbook string) []console.Finding {
+	return []console.Finding{{Key: key, Verdict: "impaired", Text: text, Detail: detail, Runbook: runbook}}
+}
+
+func broken(key, text, detail, runbook string) []console.Finding {
+	return []console.Finding{{Key: key, Verdict: "broken", Text: text, Detail: detail, Runbook: runbook}}
 }
 
 // Known tokens end at the same time whatever the problem of identity is.
@@ -139,117 +147,59 @@ func breaker(b backendclient.BreakerStatus) admin.Dependency {
 
 func TestFindings(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return noon.Add(-d) }
+	set := func(name string, d admin.Dependency) func(*fakeSource) {
+		return func(s *fakeSource) { s.dependencies[name] = d }
+	}
 	lost := ago(90 * time.Second)
 	for _, test := range []struct {
 		name   string
 		change func(*fakeSource)
 		want   []console.Finding
 	}{
-		{"nothing", func(*fakeSource) {}, []console.Finding{}},
-		{"a breaker is open", func(s *fakeSource) {
-			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{
-				State: "open", TrippedAt: ago(40 * time.Second), ProbesAt: noon.Add(2 * time.Second), Cause: "Unavailable: gone",
-			})
-		}, []console.Finding{{
-			Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 40s, next probe in 2s", Detail: "Unavailable: gone",
-			Runbook: "services.md#a-breaker-is-open",
-		}}},
-		{"a breaker is open, and its next call is a probe", func(s *fakeSource) {
-			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{State: "open", TrippedAt: ago(time.Hour), ProbesAt: ago(time.Minute)})
-		}, []console.Finding{{
-			Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 1h, the next call is a probe",
-			Runbook: "services.md#a-breaker-is-open",
-		}}},
-		{"a breaker is open for one method", func(s *fakeSource) {
-			s.dependencies["incident"] = breaker(backendclient.BreakerStatus{
-				State: "open", TrippedAt: ago(40 * time.Second), ProbesAt: noon.Add(2 * time.Second), Methods: []string{"CreateIncident"},
-			})
-		}, []console.Finding{{
-			Key: "breaker:incident", Verdict: "broken", Text: "incident: breaker open for 40s, for CreateIncident, next probe in 2s",
-			Runbook: "services.md#a-breaker-is-open",
-		}}},
+		{"nothing", func(*fakeSource) {}, nil},
+		{"a breaker is open", set("fleet", breaker(backendclient.BreakerStatus{State: "open", TrippedAt: ago(40 * time.Second), ProbesAt: noon.Add(2 * time.Second), Cause: "Unavailable: gone"})),
+			broken("breaker:fleet", "fleet: breaker open for 40s, next probe in 2s", "Unavailable: gone", "services.md#a-breaker-is-open")},
+		{"a breaker is open, and its next call is a probe", set("fleet", breaker(backendclient.BreakerStatus{State: "open", TrippedAt: ago(time.Hour), ProbesAt: ago(time.Minute)})),
+			broken("breaker:fleet", "fleet: breaker open for 1h, the next call is a probe", "", "services.md#a-breaker-is-open")},
+		{"a breaker is open for one method", set("incident", breaker(backendclient.BreakerStatus{State: "open", TrippedAt: ago(40 * time.Second), ProbesAt: noon.Add(2 * time.Second), Methods: []string{"CreateIncident"}})),
+			broken("breaker:incident", "incident: breaker open for 40s, for CreateIncident, next probe in 2s", "", "services.md#a-breaker-is-open")},
 		{"a breaker is open for one team", func(s *fakeSource) {
 			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{
 				State: "open", TrippedAt: ago(40 * time.Second), ProbesAt: noon.Add(2 * time.Second), Team: "a",
 			})
 			s.teams = map[string]string{"a": "harbour"}
-		}, []console.Finding{{
-			Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open for 40s, only for team harbour a, next probe in 2s",
-			Runbook: "services.md#a-breaker-is-open",
-		}}},
-		{"a breaker is half-open", func(s *fakeSource) {
-			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{State: "half-open", TrippedAt: ago(time.Second)})
-		}, []console.Finding{{
-			Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker half-open for 1s, a few calls are allowed",
-			Runbook: "services.md#a-breaker-is-open",
-		}}},
-		{"a service is unavailable", func(s *fakeSource) {
-			s.dependencies["fleet"] = admin.Dependency{State: "unavailable", Reason: "connection refused", Since: lost}
-		}, []console.Finding{{
-			Key: "connection:fleet", Verdict: "broken", Text: "fleet: unavailable for 1m30s", Detail: "connection refused",
-			Runbook: "gateways.md#a-gateway-is-degraded",
-		}}},
-		{"a service is connecting", func(s *fakeSource) {
-			s.dependencies["fleet"] = admin.Dependency{State: "connecting", Since: ago(4 * time.Second)}
-		}, []console.Finding{{
-			Key: "connection:fleet", Verdict: "impaired", Text: "fleet: connecting for 4s", Runbook: "gateways.md#a-gateway-is-degraded",
-		}}},
-		{"a service is connecting for five seconds", func(s *fakeSource) {
-			s.dependencies["fleet"] = admin.Dependency{State: "connecting", Since: ago(5 * time.Second)}
-		}, []console.Finding{{
-			Key: "connection:fleet", Verdict: "broken", Text: "fleet: connecting for 5s", Runbook: "gateways.md#a-gateway-is-degraded",
-		}}},
-		{"the start of an outage is unknown", func(s *fakeSource) {
-			s.dependencies["fleet"] = admin.Dependency{State: "unavailable"}
-		}, []console.Finding{{
-			Key: "connection:fleet", Verdict: "broken", Text: "fleet: unavailable", Runbook: "gateways.md#a-gateway-is-degraded",
-		}}},
-		{"the identity service breaks the contract", func(s *fakeSource) {
-			s.dependencies["identity"] = admin.Dependency{State: "invalid answers"}
-		}, []console.Finding{{
-			Key: "connection:identity", Verdict: "broken", Text: "identity: invalid answers", Runbook: "identity.md#tokens-are-served-stale",
-		}}},
-		{"lookups of tokens fail", func(s *fakeSource) {
-			s.dependencies["identity"] = admin.Dependency{State: "lookups fail", Since: ago(time.Minute)}
-		}, []console.Finding{{
-			Key: "connection:identity", Verdict: "broken", Text: "identity: lookups fail for 1m", Runbook: "identity.md#tokens-are-served-stale",
-		}}},
-		{"too many connections are open", func(s *fakeSource) {
-			s.dependencies["connections"] = admin.Dependency{State: "overloaded"}
-		}, []console.Finding{{
-			Key: "connection:connections", Verdict: "broken", Text: "connections: overloaded",
-			Runbook: "gateways.md#a-gateway-has-too-many-connections",
-		}}},
+		}, broken("breaker:fleet", "fleet: breaker open for 40s, only for team harbour a, next probe in 2s", "", "services.md#a-breaker-is-open")},
+		{"a breaker is half-open", set("fleet", breaker(backendclient.BreakerStatus{State: "half-open", TrippedAt: ago(time.Second)})),
+			broken("breaker:fleet", "fleet: breaker half-open for 1s, a few calls are allowed", "", "services.md#a-breaker-is-open")},
+		{"a service is unavailable", set("fleet", admin.Dependency{State: "unavailable", Reason: "connection refused", Since: lost}),
+			broken("connection:fleet", "fleet: unavailable for 1m30s", "connection refused", "gateways.md#a-gateway-is-degraded")},
+		{"a service is connecting", set("fleet", admin.Dependency{State: "connecting", Since: ago(4 * time.Second)}),
+			impaired("connection:fleet", "fleet: connecting for 4s", "", "gateways.md#a-gateway-is-degraded")},
+		{"a service is connecting for five seconds", set("fleet", admin.Dependency{State: "connecting", Since: ago(5 * time.Second)}),
+			broken("connection:fleet", "fleet: connecting for 5s", "", "gateways.md#a-gateway-is-degraded")},
+		{"the start of an outage is unknown", set("fleet", admin.Dependency{State: "unavailable"}),
+			broken("connection:fleet", "fleet: unavailable", "", "gateways.md#a-gateway-is-degraded")},
+		{"the identity service breaks the contract", set("identity", admin.Dependency{State: "invalid answers"}),
+			broken("connection:identity", "identity: invalid answers", "", "identity.md#tokens-are-served-stale")},
+		{"lookups of tokens fail", set("identity", admin.Dependency{State: "lookups fail", Since: ago(time.Minute)}),
+			broken("connection:identity", "identity: lookups fail for 1m", "", "identity.md#tokens-are-served-stale")},
+		{"too many connections are open", set("connections", admin.Dependency{State: "overloaded"}),
+			broken("connection:connections", "connections: overloaded", "", "gateways.md#a-gateway-has-too-many-connections")},
 		{"another service is at an address", func(s *fakeSource) {
 			d := breaker(backendclient.BreakerStatus{State: "open"})
 			d.Since, d.NotReady, d.Wrong = ago(time.Minute), true, &backendclient.WrongService{Addresses: []string{"10.0.0.1:9000", "10.0.0.2:9000"}}
 			s.dependencies["fleet"] = d
-		}, []console.Finding{{
-			Key: "wrong:fleet", Verdict: "broken", Text: "fleet: wrong service at its address for 1m",
-			Detail:  "10.0.0.1:9000, 10.0.0.2:9000: answers as another service",
-			Runbook: "services.md#wrong-service-at-an-address",
-		}}},
-		{"the capacity is exceeded", func(s *fakeSource) {
-			s.dependencies["capacity"] = admin.Dependency{State: "overloaded", Reason: "more than 8 requests", Since: ago(time.Second)}
-		}, []console.Finding{{
-			Key: "connection:capacity", Verdict: "broken", Text: "capacity: overloaded for 1s", Detail: "more than 8 requests",
-			Runbook: "gateways.md#a-gateway-is-full",
-		}}},
+		}, broken("wrong:fleet", "fleet: wrong service at its address for 1m", "10.0.0.1:9000, 10.0.0.2:9000: answers as another service", "services.md#wrong-service-at-an-address")},
+		{"the capacity is exceeded", set("capacity", admin.Dependency{State: "overloaded", Reason: "more than 8 requests", Since: ago(time.Second)}),
+			broken("connection:capacity", "capacity: overloaded for 1s", "more than 8 requests", "gateways.md#a-gateway-is-full")},
 		{"the name of a service does not resolve", func(s *fakeSource) {
 			d := s.dependencies["fleet"]
 			d.FailedLookup = &backendclient.FailedLookup{Since: lost, Cause: "lookup fleet.example: no such host"}
 			d.Endpoints = []backendclient.EndpointStatus{{Address: "10.0.0.1:9000", State: "ready"}}
 			s.dependencies["fleet"] = d
-		}, []console.Finding{{
-			Key: "dns:fleet", Verdict: "impaired", Text: "fleet: its name does not resolve for 1m30s",
-			Detail: "lookup fleet.example: no such host", Runbook: "services.md#the-name-of-a-service-does-not-resolve",
-		}}},
-		{"the name of a service does not resolve, and no address is known", func(s *fakeSource) {
-			s.dependencies["fleet"] = admin.Dependency{OK: true, FailedLookup: &backendclient.FailedLookup{Since: lost}}
-		}, []console.Finding{{
-			Key: "dns:fleet", Verdict: "broken", Text: "fleet: its name does not resolve for 1m30s",
-			Runbook: "services.md#the-name-of-a-service-does-not-resolve",
-		}}},
+		}, impaired("dns:fleet", "fleet: its name does not resolve for 1m30s", "lookup fleet.example: no such host", "services.md#the-name-of-a-service-does-not-resolve")},
+		{"the name of a service does not resolve, and no address is known", set("fleet", admin.Dependency{OK: true, FailedLookup: &backendclient.FailedLookup{Since: lost}}),
+			broken("dns:fleet", "fleet: its name does not resolve for 1m30s", "", "services.md#the-name-of-a-service-does-not-resolve")},
 		{"endpoints are not ready", func(s *fakeSource) {
 			d := breaker(backendclient.BreakerStatus{State: "closed"})
 			d.Endpoints = []backendclient.EndpointStatus{
@@ -259,126 +209,67 @@ func TestFindings(t *testing.T) {
 				{Address: "10.0.0.4:9000", State: "unavailable", Since: ago(4 * time.Second)},
 			}
 			s.dependencies["fleet"] = d
-		}, []console.Finding{{
-			Key: "endpoints:fleet", Verdict: "impaired", Text: "fleet: of 4 endpoints, 1 unavailable, 1 ejected",
-			Detail:  "10.0.0.2:9000 is ejected for 1s: Internal: disk full\n10.0.0.3:9000 is unavailable for 1m",
-			Runbook: "services.md#one-endpoint-of-a-service-fails",
-		}}},
+		}, impaired("endpoints:fleet", "fleet: of 4 endpoints, 1 unavailable, 1 ejected", "10.0.0.2:9000 is ejected for 1s: Internal: disk full\n10.0.0.3:9000 is unavailable for 1m", "services.md#one-endpoint-of-a-service-fails")},
 		{"many endpoints are not ready", func(s *fakeSource) {
 			d := breaker(backendclient.BreakerStatus{State: "closed"})
 			for i := range 200 {
 				d.Endpoints = append(d.Endpoints, backendclient.EndpointStatus{Address: fmt.Sprintf("%03d", i), State: "unhealthy", Since: ago(time.Minute)})
 			}
 			s.dependencies["fleet"] = d
-		}, []console.Finding{{
-			Key: "endpoints:fleet", Verdict: "impaired", Text: "fleet: of 200 endpoints, 200 unhealthy",
-			Detail: "000 is unhealthy for 1m\n001 is unhealthy for 1m\n002 is unhealthy for 1m\n003 is unhealthy for 1m\n004 is unhealthy for 1m\n" +
-				"and 195 more",
-			Runbook: "services.md#one-endpoint-of-a-service-fails",
-		}}},
-		{"an endpoint of an unavailable service", func(s *fakeSource) {
-			s.dependencies["fleet"] = admin.Dependency{
-				State: "unavailable", Endpoints: []backendclient.EndpointStatus{{Address: "10.0.0.1:9000", State: "unavailable"}},
-			}
-		}, []console.Finding{{
-			Key: "connection:fleet", Verdict: "broken", Text: "fleet: unavailable", Runbook: "gateways.md#a-gateway-is-degraded",
-		}}},
-		{"the revocation stream is down", func(s *fakeSource) {
-			s.dependencies["revocations"] = admin.Dependency{State: "unavailable", Since: ago(12 * time.Second)}
-		}, []console.Finding{{
-			Key: "connection:revocations", Verdict: "impaired", Text: "revocations: unavailable for 12s; revoked tokens are detected late",
-			Detail: "the revocation stream of the identity service is down", Runbook: "identity.md#revocations-are-not-received",
-		}}},
+		}, impaired("endpoints:fleet", "fleet: of 200 endpoints, 200 unhealthy", "000 is unhealthy for 1m\n001 is unhealthy for 1m\n002 is unhealthy for 1m\n003 is unhealthy for 1m\n004 is unhealthy for 1m\n"+"and 195 more", "services.md#one-endpoint-of-a-service-fails")},
+		{"an endpoint of an unavailable service", set("fleet", admin.Dependency{State: "unavailable", Endpoints: []backendclient.EndpointStatus{{Address: "10.0.0.1:9000", State: "unavailable"}}}),
+			broken("connection:fleet", "fleet: unavailable", "", "gateways.md#a-gateway-is-degraded")},
+		{"the revocation stream is down", set("revocations", admin.Dependency{State: "unavailable", Since: ago(12 * time.Second)}),
+			impaired("connection:revocations", "revocations: unavailable for 12s; revoked tokens are detected late", "the revocation stream of the identity service is down", "identity.md#revocations-are-not-received")},
 		{"Redis is unavailable", func(s *fakeSource) {
 			s.dependencies["redis"] = admin.Dependency{State: "unavailable, limits are local"}
 			s.store = admin.Store{Mode: "local", Since: &lost, Breaker: &admin.Breaker{State: "open", Cause: "connection refused"}}
-		}, []console.Finding{{
-			Key: "limiter:local", Verdict: "impaired", Text: "redis: unavailable for 1m30s; limits are counted by each gateway separately", Detail: "connection refused",
-			Runbook: "limits.md#redis-is-unavailable",
-		}}},
+		}, impaired("limiter:local", "redis: unavailable for 1m30s; limits are counted by each gateway separately", "connection refused", "limits.md#redis-is-unavailable")},
 		{"Redis is unavailable, and there are several gateways", func(s *fakeSource) {
 			s.store = admin.Store{Mode: "local", Since: &lost, Replicas: 3}
-		}, []console.Finding{{
-			Key: "limiter:local", Verdict: "impaired",
-			Text:    "redis: unavailable for 1m30s; limits are counted by each gateway separately, with a share of 1/3 each",
-			Runbook: "limits.md#redis-is-unavailable",
-		}}},
+		}, impaired("limiter:local", "redis: unavailable for 1m30s; limits are counted by each gateway separately, with a share of 1/3 each", "", "limits.md#redis-is-unavailable")},
 		{"Redis is unavailable, and all requests are admitted", func(s *fakeSource) {
 			s.store = admin.Store{Mode: "allow", Since: &lost}
-		}, []console.Finding{{
-			Key: "limiter:allow", Verdict: "impaired", Text: "redis: unavailable for 1m30s; limits are not counted, every request is admitted",
-			Runbook: "limits.md#redis-is-unavailable",
-		}}},
+		}, impaired("limiter:allow", "redis: unavailable for 1m30s; limits are not counted, every request is admitted", "", "limits.md#redis-is-unavailable")},
 		{"Redis is unavailable, and all requests are denied", func(s *fakeSource) {
 			s.store = admin.Store{Mode: "deny", Since: &lost}
-		}, []console.Finding{{
-			Key: "limiter:deny", Verdict: "broken", Text: "redis: unavailable for 1m30s; limits are not counted, every request is refused",
-			Runbook: "limits.md#redis-is-unavailable",
-		}}},
-		{"Redis may evict keys", func(s *fakeSource) { s.store.EvictingServers = 1 }, []console.Finding{{
-			Key: "eviction", Verdict: "impaired", Text: "redis: its maxmemory-policy evicts keys, and with them the usage of tokens",
-			Runbook: "limits.md#redis-evicts-keys",
-		}}},
-		{"Redis has evicted keys", func(s *fakeSource) { s.store.EvictingServers, s.store.EvictedKeys = 3, 1234 }, []console.Finding{{
-			Key: "eviction", Verdict: "impaired", Text: "redis: its maxmemory-policy evicts keys, and with them the usage of tokens",
-			Detail: "1234 keys evicted since this gateway started", Runbook: "limits.md#redis-evicts-keys",
-		}}},
-		{"the policy of a Redis that evicted keys was corrected", func(s *fakeSource) { s.store.EvictedKeys = 1234 }, []console.Finding{}},
+		}, broken("limiter:deny", "redis: unavailable for 1m30s; limits are not counted, every request is refused", "", "limits.md#redis-is-unavailable")},
+		{"Redis may evict keys", func(s *fakeSource) { s.store.EvictingServers = 1 },
+			impaired("eviction", "redis: its maxmemory-policy evicts keys, and with them the usage of tokens", "", "limits.md#redis-evicts-keys")},
+		{"Redis has evicted keys", func(s *fakeSource) { s.store.EvictingServers, s.store.EvictedKeys = 3, 1234 },
+			impaired("eviction", "redis: its maxmemory-policy evicts keys, and with them the usage of tokens", "1234 keys evicted since this gateway started", "limits.md#redis-evicts-keys")},
+		{"the policy of a Redis that evicted keys was corrected", func(s *fakeSource) { s.store.EvictedKeys = 1234 }, nil},
 		{"a reload was refused", func(s *fakeSource) {
 			s.config.LastReload = &admin.Reload{At: ago(26 * time.Hour), Outcome: "refused", Problems: []string{"a:1: x", "a:2: y"}}
-		}, []console.Finding{{
-			Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 1d2h ago (2 problems)", Detail: "a:1: x\na:2: y",
-			Runbook: "configuration.md#a-reload-failed",
-		}}},
+		}, impaired("reload", "The configuration on disk was refused 1d2h ago (2 problems)", "a:1: x\na:2: y", "configuration.md#a-reload-failed")},
 		{"a reload was refused for keys", func(s *fakeSource) {
 			s.config.LastReload = &admin.Reload{At: ago(time.Hour), Outcome: "refused", Keys: []string{"a", "b"}, Problems: []string{"a: x", "a: y", "b: x"}}
-		}, []console.Finding{{
-			Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 1h ago (3 problems: a, b)", Detail: "a: x\na: y\nb: x",
-			Runbook: "configuration.md#a-reload-failed",
-		}}},
+		}, impaired("reload", "The configuration on disk was refused 1h ago (3 problems: a, b)", "a: x\na: y\nb: x", "configuration.md#a-reload-failed")},
 		{"a reload was refused for many keys", func(s *fakeSource) {
 			s.config.LastReload = &admin.Reload{At: ago(time.Hour), Outcome: "refused", Keys: []string{"a", "b", "c", "d", "e"}, Problems: []string{"x"}}
-		}, []console.Finding{{
-			Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 1h ago (1 problem: a, b, c and 2 more)", Detail: "x",
-			Runbook: "configuration.md#a-reload-failed",
-		}}},
+		}, impaired("reload", "The configuration on disk was refused 1h ago (1 problem: a, b, c and 2 more)", "x", "configuration.md#a-reload-failed")},
 		{"a certificate was refused", func(s *fakeSource) {
 			s.config.LastReload = &admin.Reload{At: ago(time.Hour), Outcome: "refused", Keys: []string{"tls.key_file"}, Problems: []string{"x"}}
-		}, []console.Finding{{
-			Key: "reload", Verdict: "impaired", Text: "The certificate on disk was refused 1h ago (1 problem: tls.key_file)", Detail: "x",
-			Runbook: "configuration.md#a-certificate-is-refused",
-		}}},
+		}, impaired("reload", "The certificate on disk was refused 1h ago (1 problem: tls.key_file)", "x", "configuration.md#a-certificate-is-refused")},
 		{"certificates expire", func(s *fakeSource) {
 			s.config.Certificates = []config.Certificate{
 				{Key: "tls.cert_file", Ends: noon.Add(31 * 24 * time.Hour)}, {Key: "upstreams.fleet.tls.ca_file", Ends: noon.Add(5 * 24 * time.Hour)},
 				{Key: "admin.tls.cert_file", Ends: ago(time.Hour)},
 				{Key: "tls.ca_file", Begins: noon.Add(2 * time.Hour), Ends: noon.Add(99 * 24 * time.Hour)},
 			}
-		}, []console.Finding{
-			{
-				Key: "certificate:admin.tls.cert_file", Verdict: "broken", Text: "admin.tls.cert_file expired 1h ago",
-				Runbook: "configuration.md#a-certificate-expires",
-			},
-			{
-				Key: "certificate:tls.ca_file", Verdict: "broken", Text: "tls.ca_file is not valid for another 2h",
-				Runbook: "configuration.md#a-certificate-expires",
-			},
-			{
-				Key: "certificate:upstreams.fleet.tls.ca_file", Verdict: "impaired", Text: "upstreams.fleet.tls.ca_file expires in 5d",
-				Runbook: "configuration.md#a-certificate-expires",
-			},
-		}},
-		{"a reload was applied", func(s *fakeSource) { s.config.LastReload = &admin.Reload{At: noon, Outcome: "applied"} }, []console.Finding{}},
+		}, slices.Concat(
+			broken("certificate:admin.tls.cert_file", "admin.tls.cert_file expired 1h ago", "", "configuration.md#a-certificate-expires"),
+			broken("certificate:tls.ca_file", "tls.ca_file is not valid for another 2h", "", "configuration.md#a-certificate-expires"),
+			impaired("certificate:upstreams.fleet.tls.ca_file", "upstreams.fleet.tls.ca_file expires in 5d", "", "configuration.md#a-certificate-expires"),
+		)},
+		{"a reload was applied", func(s *fakeSource) { s.config.LastReload = &admin.Reload{At: noon, Outcome: "applied"} }, nil},
 		{"the most severe finding is first", func(s *fakeSource) {
 			s.config.LastReload = &admin.Reload{At: ago(11 * time.Minute), Outcome: "refused", Problems: []string{"x"}}
 			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{State: "open"})
-		}, []console.Finding{
-			{Key: "breaker:fleet", Verdict: "broken", Text: "fleet: breaker open", Runbook: "services.md#a-breaker-is-open"},
-			{
-				Key: "reload", Verdict: "impaired", Text: "The configuration on disk was refused 11m ago (1 problem)", Detail: "x",
-				Runbook: "configuration.md#a-reload-failed",
-			},
-		}},
+		}, slices.Concat(
+			broken("breaker:fleet", "fleet: breaker open", "", "services.md#a-breaker-is-open"),
+			impaired("reload", "The configuration on disk was refused 11m ago (1 problem)", "x", "configuration.md#a-reload-failed"),
+		)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := healthy()
@@ -402,35 +293,26 @@ func TestFindingsOfFailedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics := newCounters()
 		c := startSampling(t, metrics)
-		check := func(verdict string, findings ...console.Finding) {
+		check := func(verdict string, findings []console.Finding) {
 			t.Helper()
 			got, _ := firstEvents(t, c)
-			if diff := diffFindings(t, findings, got.Findings); got.Verdict != verdict || len(findings)+len(got.Findings) > 0 && diff != "" {
+			if diff := diffFindings(t, findings, got.Findings); got.Verdict != verdict || diff != "" {
 				t.Errorf("%s, %s", got.Verdict, diff)
 			}
 		}
 		metrics.count("calm", "200", 990, 0)
 		metrics.count("a", "500", 1, 0)
 		waitSamples(1)
-		check("impaired", console.Finding{
-			Key: "failures:impaired", Verdict: "impaired", Text: "1 of 991 requests in the last minute failed (5xx), 1 of 991 in the last 10s", Detail: "a: 1",
-			Runbook: "promises.md#clients-read-5xx",
-		})
+		check("impaired", impaired("failures:impaired", "1 of 991 requests in the last minute failed (5xx), 1 of 991 in the last 10s", "a: 1", "promises.md#clients-read-5xx"))
 		for route, n := range map[string]int{"b": 30, "c": 20, "d": 10, "e": 2} {
 			metrics.count(route, "503", n, 0)
 		}
 		waitSamples(1)
-		check("broken", console.Finding{
-			Key: "failures:broken", Verdict: "broken", Text: "63 of 1053 requests in the last minute failed (5xx), 62 of 62 in the last 10s", Detail: "b: 30, c: 20, d: 10, 2 more routes",
-			Runbook: "promises.md#clients-read-5xx",
-		})
+		check("broken", broken("failures:broken", "63 of 1053 requests in the last minute failed (5xx), 62 of 62 in the last 10s", "b: 30, c: 20, d: 10, 2 more routes", "promises.md#clients-read-5xx"))
 		waitSamples(2)
-		check("impaired", console.Finding{
-			Key: "failures:impaired", Verdict: "impaired", Text: "63 of 1053 requests in the last minute failed (5xx), none in the last 20s",
-			Detail: "b: 30, c: 20, d: 10, 2 more routes", Runbook: "promises.md#clients-read-5xx",
-		})
+		check("impaired", impaired("failures:impaired", "63 of 1053 requests in the last minute failed (5xx), none in the last 20s", "b: 30, c: 20, d: 10, 2 more routes", "promises.md#clients-read-5xx"))
 		waitSamples(4)
-		check("well")
+		check("well", nil)
 	})
 }
 
@@ -438,38 +320,34 @@ func TestFindingsOfSlowServices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics := newCounters()
 		c := startSampling(t, metrics)
-		check := func(want ...console.Finding) (latencies *console.Latencies) {
+		check := func(want []console.Finding) (latencies *console.Latencies) {
 			t.Helper()
 			got, _ := firstEvents(t, c)
-			if diff := diffFindings(t, append([]console.Finding{}, want...), got.Findings); diff != "" {
+			if diff := diffFindings(t, want, got.Findings); diff != "" {
 				t.Error(diff)
 			}
 			return got.Dependencies[0].Latencies
 		}
-		if l := check(); l != nil {
+		if l := check(nil); l != nil {
 			t.Errorf("got %+v before the first call", l)
 		}
 		metrics.call("fleet", "OK", 19, 5*time.Second)
 		waitSamples(1)
-		check() // too few calls
+		check(nil) // too few calls
 		metrics.call("fleet", "OK", 1, 5*time.Second)
 		metrics.call("fleet", "OK", 19, time.Millisecond)
 		waitSamples(1)
-		check() // one slow call of twenty
+		check(nil) // one slow call of twenty
 		metrics.call("fleet", "OK", 60, time.Millisecond)
 		metrics.call("fleet", "DeadlineExceeded", 40, 5*time.Second)
 		waitSamples(1)
-		l := check(console.Finding{
-			Key: "slow:fleet", Verdict: "impaired", Runbook: "services.md#a-service-is-slow",
-			Text:   "fleet: slow, half of its calls take 8ms and one in a hundred 9.775s in the last 10s",
-			Detail: "in the last 5m: 8ms and 9.791s",
-		})
+		l := check(impaired("slow:fleet", "fleet: slow, half of its calls take 8ms and one in a hundred 9.775s in the last 10s", "in the last 5m: 8ms and 9.791s", "services.md#a-service-is-slow"))
 		if l.Calls != 100 || l.P99.Seconds != 9.775 {
 			t.Errorf("got %+v", l)
 		}
 		metrics.call("fleet", "OK", 100, time.Millisecond)
 		waitSamples(1)
-		if l := check(); l.P99.Seconds > .01 || l.P99Of5m.Seconds < 9 {
+		if l := check(nil); l.P99.Seconds > .01 || l.P99Of5m.Seconds < 9 {
 			t.Errorf("got %+v after the slow calls", l)
 		}
 	})
