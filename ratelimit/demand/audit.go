@@ -73,7 +73,7 @@ type change struct{ at, since int64 }
 func (a *audit) step(e *Event) error {
 	t := a.tokens[e.TokenID]
 	if t == nil {
-		t = &auditedToken{TokenAudit: TokenAudit{TokenID: e.TokenID}}
+		t = &auditedToken{TokenAudit: TokenAudit{TokenID: e.TokenID, Above: []Window{}, NotProved: []Window{}}} // [] in JSON
 		a.tokens[e.TokenID] = t
 	}
 	switch {

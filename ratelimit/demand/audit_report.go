@@ -2,6 +2,7 @@ package demand
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -31,10 +32,10 @@ type TokenAudit struct {
 	Admitted uint64 `json:"admitted"`
 	Refunded uint64 `json:"refunded"`
 
-	Worst      Window   `json:"-"`                // the fullest one; its Admitted is 0 for none
-	Above      []Window `json:"-"`                // the fullest one above each limit
+	Worst      Window   `json:"worst,omitzero"`   // the fullest one; zero for none
+	Above      []Window `json:"above"`            // the fullest one above each limit
 	Violations uint64   `json:"admissions_above"` // admissions with which a window was above its limit
-	NotProved  []Window `json:"-"`                // the fullest one above each limit that the limiter does not promise to hold, by cause
+	NotProved  []Window `json:"not_proved"`       // the fullest one above each limit that the limiter does not promise to hold, by cause
 }
 
 // A Window is the admissions of a token in an interval of the limit's length, from the first to the last, both included.
@@ -45,11 +46,43 @@ type Window struct {
 	Cause    Cause
 }
 
+// MarshalJSON writes the limit beside the other fields.
+func (w Window) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Limit    string    `json:"limit"`
+		Requests int       `json:"requests"`
+		Per      float64   `json:"per_seconds"`
+		From     time.Time `json:"from"`
+		To       time.Time `json:"to"`
+		Admitted int       `json:"admitted"`
+		Cause    string    `json:"cause,omitempty"`
+	}{w.Limit.Name, w.Limit.Requests, w.Limit.Per.Seconds(), w.From, w.To, w.Admitted, w.Cause.String()})
+}
+
 // A Cause is why a window may hold more than its limit. It is zero for none.
 type Cause struct {
 	Kind     Kind
 	From, To time.Time // zero if they are not known
 }
+
+// String returns the kind and the time: outage 2026-01-02T12:00:00.000Z to 2026-01-02T12:03:00.000Z.
+func (c Cause) String() string {
+	if c.From.IsZero() {
+		return string(c.Kind)
+	}
+	return string(c.Kind) + " " + SpanText(c.From, c.To)
+}
+
+// SpanText returns one time or two, in milliseconds.
+func SpanText(from, to time.Time) string {
+	if from.Equal(to) {
+		return from.Format(TimeFormat)
+	}
+	return from.Format(TimeFormat) + " to " + to.Format(TimeFormat)
+}
+
+// TimeFormat is that of RFC 3339 with milliseconds.
+const TimeFormat = "2006-01-02T15:04:05.000Z07:00"
 
 // The causes that are not interruptions of a record.
 const (

@@ -150,6 +150,7 @@ func (r *replay) count(e *Event, window time.Duration) {
 func (t *token) compare(e *Event, d *ratelimit.Decision) {
 	t.Requests++
 	if e.Allowed {
+		t.Before.Admitted++
 		a := admission{at: e.At.UnixNano(), admitted: d.Allowed, shadowed: int8(d.ShadowDeniedBy)}
 		if len(t.admitted) == maxRefundable {
 			t.admitted = slices.Delete(t.admitted, 0, 1)
@@ -158,7 +159,9 @@ func (t *token) compare(e *Event, d *ratelimit.Decision) {
 	} else {
 		t.before.extend(&t.Before, e.At, e.RetryAfter)
 	}
-	if !d.Allowed {
+	if d.Allowed {
+		t.After.Admitted++
+	} else {
 		t.after.extend(&t.After, e.At, d.RetryAfter)
 	}
 	switch {

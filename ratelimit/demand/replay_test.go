@@ -166,18 +166,18 @@ func TestReportComparesDecisions(t *testing.T) {
 	if fmt.Sprintf("%+v", got.Limits) != fmt.Sprintf("%+v", wantLimits) {
 		t.Errorf("limits:\n%+v, want\n%+v", got.Limits, wantLimits)
 	}
-	denials := func(denied uint64, duration, longest time.Duration) demand.Denials {
-		return demand.Denials{Denied: denied, Duration: duration, Longest: longest}
+	denials := func(admitted, denied uint64, duration, longest time.Duration) demand.Denials {
+		return demand.Denials{Admitted: admitted, Denied: denied, Duration: duration, Longest: longest}
 	}
 	wantTokens := []demand.TokenReport{
 		{
 			TokenID: "tok_1", TeamID: "lighthouse", Key: "rate_limit.limits", Requests: 8,
-			Before: denials(3, 61*time.Second, time.Minute), After: denials(2, time.Second, time.Second),
+			Before: denials(5, 3, 61*time.Second, time.Minute), After: denials(6, 2, time.Second, time.Second),
 			NewlyDenied: 2, NewlyAdmitted: 3, First: noon().Add(3),
 		},
 		{
 			TokenID: "tok_2", TeamID: "harbour", Key: "rate_limit.classes.partner", Requests: 4,
-			After:       denials(2, time.Minute, time.Minute),
+			Before: denials(4, 0, 0, 0), After: denials(2, 2, time.Minute, time.Minute),
 			NewlyDenied: 2, First: noon().Add(time.Second + 2),
 		},
 	}

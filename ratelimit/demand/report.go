@@ -2,6 +2,7 @@ package demand
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -29,10 +30,21 @@ type Report struct {
 	Late   uint64 `json:"late"`   // events out of order: recorded much later than a newer event, as a clock was set back
 }
 
-// Denials are the number of denied requests, and the time in which tokens were denied: from a denial until its retry-after is over.
+// Denials are the numbers of admitted and denied requests, and the time in which tokens were denied: from a denial until its retry-after is
+// over.
 type Denials struct {
-	Denied            uint64
+	Admitted, Denied  uint64
 	Duration, Longest time.Duration
+}
+
+// MarshalJSON writes times in seconds.
+func (r Denials) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Admitted uint64  `json:"admitted"`
+		Denied   uint64  `json:"denied"`
+		Duration float64 `json:"kept_out_seconds"`
+		Longest  float64 `json:"longest_kept_out_seconds"`
+	}{r.Admitted, r.Denied, r.Duration.Seconds(), r.Longest.Seconds()})
 }
 
 // A LimitReport is the effect of a limit on the tokens that have it after the change.
@@ -52,8 +64,8 @@ type TokenReport struct {
 	TeamID        string    `json:"team_id"`
 	Key           string    `json:"limits_of"` // of the assignment of its last request, in the configuration
 	Requests      uint64    `json:"-"`
-	Before        Denials   `json:"-"`
-	After         Denials   `json:"-"`
+	Before        Denials   `json:"before"`
+	After         Denials   `json:"after"`
 	NewlyDenied   uint64    `json:"newly_denied"`
 	NewlyAdmitted uint64    `json:"newly_admitted"`
 	First         time.Time `json:"first_newly_denied_at"` // zero for none
@@ -125,6 +137,7 @@ func (s *denialPeriod) extend(r *Denials, at time.Time, retryAfter time.Duration
 
 // add adds the denials of a token to the sums of all tokens.
 func (r *Denials) add(token Denials) {
+	r.Admitted += token.Admitted
 	r.Denied += token.Denied
 	r.Duration += token.Duration
 	r.Longest = max(r.Longest, token.Longest)

@@ -50,18 +50,11 @@ func (c *audit) run(ctx context.Context, e Environment) error {
 	if err != nil {
 		return err
 	}
-	if report.Requests == 0 {
-		return errors.New("the record has no requests")
-	}
 	if report.Admitted > 0 && report.Unknown == report.Admitted {
 		return errors.New("the record has no limits, as earlier versions wrote it: give the configuration of its time as --config")
 	}
 	view := viewAudit(report, about, c.Top)
-	var rows []namedRow
-	for i := range view.Tokens {
-		t := &view.Tokens[i]
-		rows = append(rows, namedRow{t.TokenID, t.TeamID, &t.tokenNames})
-	}
+	rows := namedRows(view.Tokens, func(t *auditedToken) namedRow { return namedRow{t.TokenID, t.TeamID, &t.tokenNames} })
 	if err := c.addNames(ctx, e, rows); err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func auditResult(v *auditView) string {
 	if v.Covered == nil {
 		return "no violation found, but nothing is proved: there is no time in which all records have requests"
 	}
-	span := spanText(v.Covered.From, v.Covered.To)
+	span := demand.SpanText(v.Covered.From, v.Covered.To)
 	switch {
 	case len(v.Missing) > 0:
 		return fmt.Sprintf("no violation found from %s; not proved: %s", span, incompleteText(v))
@@ -63,10 +63,10 @@ func missingTexts(records []demand.Period, gaps []demand.Gap, from, to time.Time
 			parts = append(parts, "has no requests")
 		} else {
 			if p.From.Sub(from) >= time.Second {
-				parts = append(parts, "begins only at "+instantText(p.From))
+				parts = append(parts, "begins only at "+p.From.Format(demand.TimeFormat))
 			}
 			if to.Sub(p.To) >= time.Second {
-				parts = append(parts, "ends at "+instantText(p.To))
+				parts = append(parts, "ends at "+p.To.Format(demand.TimeFormat))
 			}
 		}
 		if len(parts) > 0 {
@@ -102,13 +102,13 @@ func gapText(m demand.Gap) string {
 	var what string
 	switch {
 	case m.Path != "":
-		return "it is not known how many gateways shared the limits, " + spanText(m.From, m.To) + ": " + m.Path
+		return "it is not known how many gateways shared the limits, " + demand.SpanText(m.From, m.To) + ": " + m.Path
 	case m.Gateway != "":
 		what = "gateway " + m.Gateway + " has no record"
 	default:
 		what = plural(m.Missing, "more gateway has", "more gateways have") + " no record"
 	}
-	return what + ", " + spanText(m.From, m.To)
+	return what + ", " + demand.SpanText(m.From, m.To)
 }
 
 func interruptionText(x demand.Interruption) string {
@@ -124,26 +124,27 @@ func interruptionText(x demand.Interruption) string {
 	if x.From.IsZero() {
 		return text + " at an unknown time: " + x.Path
 	}
-	return fmt.Sprintf("%s, %s: %s", text, spanText(x.From, x.To), x.Path)
+	return fmt.Sprintf("%s, %s: %s", text, demand.SpanText(x.From, x.To), x.Path)
 }
 
 // writeAuditedToken writes the windows of a token above a limit, or its fullest one.
 func writeAuditedToken(t table, k *auditedToken) {
-	row := func(w *windowView, result string) {
+	row := func(w *demand.Window, result string) {
 		t.row(named(k.TokenID, k.TokenName), named(k.TeamID, k.TeamName), number(k.Admitted-k.Refunded),
-			fmt.Sprintf("%d per %s", w.Requests, secondsText(w.Per)), strconv.Itoa(w.Admitted), instantText(w.From), instantText(w.To), result)
+			fmt.Sprintf("%d per %s", w.Limit.Requests, timeText(w.Limit.Per)), strconv.Itoa(w.Admitted),
+			w.From.Format(demand.TimeFormat), w.To.Format(demand.TimeFormat), result)
 	}
 	for i := range k.Above {
 		result := "above the limit"
-		if cause := k.Above[i].Cause; cause != "" {
+		if cause := k.Above[i].Cause.String(); cause != "" {
 			result = "above what is promised: " + cause
 		}
 		row(&k.Above[i], result)
 	}
 	for i := range k.NotProved {
-		row(&k.NotProved[i], "not proved: "+k.NotProved[i].Cause)
+		row(&k.NotProved[i], "not proved: "+k.NotProved[i].Cause.String())
 	}
-	if len(k.Above)+len(k.NotProved) == 0 && k.Worst != nil {
-		row(k.Worst, "held")
+	if len(k.Above)+len(k.NotProved) == 0 && k.Worst.Admitted > 0 {
+		row(&k.Worst, "held")
 	}
 }

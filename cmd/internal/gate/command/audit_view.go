@@ -40,21 +40,6 @@ type spanView struct {
 type auditedToken struct {
 	demand.TokenAudit
 	tokenNames
-
-	Worst     *windowView  `json:"worst,omitempty"`
-	Above     []windowView `json:"above"`      // the fullest one for each limit
-	NotProved []windowView `json:"not_proved"` // the fullest one for each limit and cause
-}
-
-// A windowView is an interval of the length of a limit, from its first to its last admission.
-type windowView struct {
-	Limit    string    `json:"limit"`
-	Requests int       `json:"requests"`
-	Per      float64   `json:"per_seconds"`
-	From     time.Time `json:"from"`
-	To       time.Time `json:"to"`
-	Admitted int       `json:"admitted"`
-	Cause    string    `json:"cause,omitempty"` // outage 2026-01-02T12:00:00Z to 2026-01-02T12:03:00Z
 }
 
 // viewAudit returns the view of a report, with all tokens that have a window above a limit, and others up to top.
@@ -71,42 +56,10 @@ func viewAudit(r *demand.AuditReport, about demand.Summary, top int) auditView {
 	v.Proved = v.Covered != nil && v.Violations+v.NotProved+len(r.Interruptions)+len(gaps) == 0
 	v.Tokens = make([]auditedToken, min(len(r.Tokens), max(top, v.Violations+v.NotProved)))
 	for i := range v.Tokens {
-		t := &r.Tokens[i]
-		v.Tokens[i] = auditedToken{TokenAudit: *t, Above: viewWindows(t.Above), NotProved: viewWindows(t.NotProved)}
-		if t.Worst.Admitted > 0 {
-			v.Tokens[i].Worst = &viewWindows([]demand.Window{t.Worst})[0]
-		}
+		v.Tokens[i].TokenAudit = r.Tokens[i]
 	}
 	return v
 }
-
-func viewWindows(windows []demand.Window) []windowView {
-	views := make([]windowView, len(windows))
-	for i, w := range windows {
-		views[i] = windowView{
-			Limit: w.Limit.Name, Requests: w.Limit.Requests, Per: w.Limit.Per.Seconds(), From: w.From, To: w.To,
-			Admitted: w.Admitted, Cause: causeText(w.Cause),
-		}
-	}
-	return views
-}
-
-func causeText(c demand.Cause) string {
-	if c.From.IsZero() {
-		return string(c.Kind)
-	}
-	return string(c.Kind) + " " + spanText(c.From, c.To)
-}
-
-// spanText returns one time or two.
-func spanText(from, to time.Time) string {
-	if from.Equal(to) {
-		return instantText(from)
-	}
-	return instantText(from) + " to " + instantText(to)
-}
-
-func instantText(t time.Time) string { return t.Format("2006-01-02T15:04:05.000Z07:00") }
 
 // auditWarnings returns what the audit does not prove, beside the interruptions.
 func auditWarnings(r *demand.AuditReport, about demand.Summary) []string {

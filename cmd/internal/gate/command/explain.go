@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 )
 
@@ -103,16 +101,5 @@ func (c *explain) run(ctx context.Context, e Environment) error {
 		query.Set("team_id", c.Team)
 	}
 	body, err := client.get(ctx, "/admin/explain?"+query.Encode())
-	if err != nil {
-		return fmt.Errorf("get the explanation: %w", err)
-	}
-	if c.JSON {
-		_, err := e.Out.Write(body)
-		return err
-	}
-	var x admin.Explanation
-	if err := json.Unmarshal(body, &x); err != nil {
-		return fmt.Errorf("read the explanation: %w", err)
-	}
-	return writeExplanation(e.Out, x)
+	return show(e, c.JSON, body, err, writeExplanation)
 }

@@ -325,7 +325,7 @@ func TestAdminCommandsOverTLS(t *testing.T) {
 		{"another gateway's configuration", &elsewhere, []string{"healthcheck"}, 1, "does not have the certificate of " + files[6]},
 		{"without a certificate", g, []string{"limits", tokenID}, 1, "answered 403: a client certificate is required"},
 		{"with one", g, append([]string{"limits", tokenID}, mine...), 0, "5000 per 1h"},
-		{"with a certificate of another authority", g, []string{"limits", tokenID, "--cert=" + files[6], "--key=" + files[7]}, 1, "get the limits"},
+		{"with a certificate of another authority", g, []string{"limits", tokenID, "--cert=" + files[6], "--key=" + files[7]}, 1, "ask the gateway"},
 		{"with a certificate alone", g, []string{"limits", tokenID, mine[0]}, 2, "missing [key]"},
 		{"with the key of another", g, []string{"limits", tokenID, mine[0], "--key=" + files[7]}, 1, "read the client certificate"},
 	} {

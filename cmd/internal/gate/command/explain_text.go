@@ -17,9 +17,9 @@ import (
 )
 
 // writeExplanation prints the response and its reason in one line, then the checks and the state that they depend on.
-func writeExplanation(w io.Writer, x admin.Explanation) error {
-	fmt.Fprintf(w, "%s %s: %s\n\n", x.Method, x.Path, verdict(x))
-	t := newTable(w)
+func writeExplanation(t table, x admin.Explanation) {
+	t.row(x.Method + " " + x.Path + ": " + verdict(x))
+	t.row()
 	t.row("CHECK", "OUTCOME", "DETAIL")
 	for _, c := range x.Checks {
 		t.row(c.Name, c.Outcome, c.Detail)
@@ -38,7 +38,6 @@ func writeExplanation(w io.Writer, x admin.Explanation) error {
 	t.row("identity", serviceText(x.Identity))
 	t.row("config", "version "+x.Version)
 	t.row("scope", admin.ThisGateway)
-	return t.Flush()
 }
 
 // verdict describes the response and its reason.
@@ -207,5 +206,7 @@ func breakerText(b *admin.Breaker) string {
 
 // secondsText returns seconds in the notation of the configuration, rounded to milliseconds.
 func secondsText(seconds float64) string {
-	return duration.Text(time.Duration(seconds * float64(time.Second)).Round(time.Millisecond))
+	return timeText(time.Duration(seconds * float64(time.Second)))
 }
+
+func timeText(d time.Duration) string { return duration.Text(d.Round(time.Millisecond)) }

@@ -107,7 +107,7 @@ func resetLimits(ctx context.Context, client *adminClient, target string, e Envi
 // show prints a response body as JSON, or as a table by write.
 func show[T any](e Environment, asJSON bool, body []byte, err error, write func(table, T)) error {
 	if err != nil {
-		return fmt.Errorf("get the limits: %w", err)
+		return fmt.Errorf("ask the gateway: %w", err)
 	}
 	if asJSON {
 		_, err := e.Out.Write(body)

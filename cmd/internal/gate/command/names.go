@@ -71,6 +71,15 @@ type namedRow struct {
 	names           *tokenNames
 }
 
+// namedRows returns the row of each item, which a pointer leads to.
+func namedRows[T any](items []T, row func(*T) namedRow) []namedRow {
+	rows := make([]namedRow, len(items))
+	for i := range items {
+		rows[i] = row(&items[i])
+	}
+	return rows
+}
+
 // addForNames adds the flags of a command that needs no gateway, but asks the one at --admin for names.
 func (a *queryFlags) addForNames(c *cobra.Command) {
 	a.addGateway(c)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,17 +87,10 @@ func (c *replay) run(ctx context.Context, e Environment) error {
 	if err != nil {
 		return err
 	}
-	if report.Requests == 0 {
-		return errors.New("the record has no requests")
-	}
 	exceeded := c.exceeded(report)
 	view := viewReplay(report, about, c.Top)
 	view.Version, view.Exceeded = loaded.Version(), texts(exceeded)
-	var rows []namedRow
-	for i := range view.Tokens {
-		t := &view.Tokens[i]
-		rows = append(rows, namedRow{t.TokenID, t.TeamID, &t.tokenNames})
-	}
+	rows := namedRows(view.Tokens, func(t *tokenResult) namedRow { return namedRow{t.TokenID, t.TeamID, &t.tokenNames} })
 	if err := c.addNames(ctx, e, rows); err != nil {
 		return err
 	}
@@ -108,14 +102,16 @@ func (c *replay) run(ctx context.Context, e Environment) error {
 	return errors.Join(append([]error{err}, exceeded...)...)
 }
 
-// readRecords returns the report on the records at the paths.
+// readRecords returns the report on the records at the paths, or an error if they have no requests.
 func readRecords[T any](files []string, read func(*demand.Record) (T, error)) (report T, about demand.Summary, err error) {
 	record, err := demand.Open(files...)
 	if err != nil {
 		return report, about, err
 	}
 	defer func() { err = errors.Join(err, record.Close()) }()
-	report, err = read(record)
+	if report, err = read(record); err == nil && !slices.ContainsFunc(record.Periods(), func(p demand.Period) bool { return p.Requests > 0 }) {
+		err = errors.New("the record has no requests")
+	}
 	return report, record.Summary(), err
 }
 

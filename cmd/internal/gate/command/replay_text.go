@@ -22,9 +22,9 @@ func writeReplay(w io.Writer, v replayView) error {
 	t.row("", "ADMITTED", "DENIED", "PART", "KEPT OUT", "LONGEST")
 	for _, r := range []struct {
 		name string
-		refusalsView
+		demand.Denials
 	}{{"before", v.Before}, {"after", v.After}} {
-		t.row(r.name, number(r.Admitted), number(r.Denied), share(r.Denied, v.Record.Requests), secondsText(r.DeniedFor), secondsText(r.Longest))
+		t.row(r.name, number(r.Admitted), number(r.Denied), share(r.Denied, v.Record.Requests), timeText(r.Duration), timeText(r.Longest))
 	}
 	t.row()
 	writeLimitResults(t, v.Limits)
@@ -61,9 +61,9 @@ func writeLimitResults(t table, limits []limitResult) {
 func writeTokenResults(t table, tokens []tokenResult) {
 	t.row("TOKEN", "TEAM", "REQUESTS", "DENIED BEFORE", "AFTER", "NEWLY", "KEPT OUT", "LONGEST", "FIRST", "LIMITS")
 	for _, k := range tokens {
-		t.row(named(k.TokenID, k.TokenName), named(k.TeamID, k.TeamName), number(k.After.Admitted+k.After.Denied),
+		t.row(named(k.TokenID, k.TokenName), named(k.TeamID, k.TeamName), number(k.Requests),
 			number(k.Before.Denied), number(k.After.Denied), number(k.NewlyDenied),
-			secondsText(k.After.DeniedFor), secondsText(k.After.Longest), k.First.Format(time.RFC3339), k.Key)
+			timeText(k.After.Duration), timeText(k.After.Longest), k.First.Format(time.RFC3339), k.Key)
 	}
 }
 

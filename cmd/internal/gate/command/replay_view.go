@@ -9,17 +9,17 @@ import (
 
 // A replayView is the JSON of a replay. Before is the recorded decisions, after those under the configuration.
 type replayView struct {
-	Version           string        `json:"config_version"`
-	Record            recordView    `json:"record"`
-	Before            refusalsView  `json:"before"`
-	After             refusalsView  `json:"after"`
-	NewlyDenied       uint64        `json:"newly_denied"`
-	NewlyAdmitted     uint64        `json:"newly_admitted"`
-	NewlyDeniedTokens int           `json:"newly_denied_tokens"`
-	Limits            []limitResult `json:"limits"`
-	Tokens            []tokenResult `json:"tokens"` // with the most newly denied requests
-	Warnings          []string      `json:"warnings"`
-	Exceeded          []string      `json:"bounds_passed"`
+	Version           string         `json:"config_version"`
+	Record            recordView     `json:"record"`
+	Before            demand.Denials `json:"before"`
+	After             demand.Denials `json:"after"`
+	NewlyDenied       uint64         `json:"newly_denied"`
+	NewlyAdmitted     uint64         `json:"newly_admitted"`
+	NewlyDeniedTokens int            `json:"newly_denied_tokens"`
+	Limits            []limitResult  `json:"limits"`
+	Tokens            []tokenResult  `json:"tokens"` // with the most newly denied requests
+	Warnings          []string       `json:"warnings"`
+	Exceeded          []string       `json:"bounds_passed"`
 }
 
 // A recordView describes the record.
@@ -29,14 +29,6 @@ type recordView struct {
 
 	Tokens int     `json:"tokens"`
 	Window float64 `json:"longest_window_seconds"`
-}
-
-// A refusalsView is the number of denied requests and the time during which tokens were denied.
-type refusalsView struct {
-	Admitted  uint64  `json:"admitted"`
-	Denied    uint64  `json:"denied"`
-	DeniedFor float64 `json:"kept_out_seconds"`
-	Longest   float64 `json:"longest_kept_out_seconds"`
 }
 
 // A limitResult is the effect of a limit.
@@ -52,15 +44,12 @@ type limitResult struct {
 type tokenResult struct {
 	demand.TokenReport
 	tokenNames
-
-	Before refusalsView `json:"before"`
-	After  refusalsView `json:"after"`
 }
 
 func viewReplay(r *demand.Report, about demand.Summary, top int) replayView {
 	v := replayView{
 		Record: recordView{r, about, len(r.Tokens), r.Window.Seconds()},
-		Before: viewRefusals(r.Before, r.Requests), After: viewRefusals(r.After, r.Requests),
+		Before: r.Before, After: r.After,
 		NewlyDenied: r.NewlyDenied, NewlyAdmitted: r.NewlyAdmitted, NewlyDeniedTokens: newlyDeniedTokens(r),
 		Limits: make([]limitResult, len(r.Limits)), Warnings: replayWarnings(r, about),
 	}
@@ -69,14 +58,9 @@ func viewReplay(r *demand.Report, about demand.Summary, top int) replayView {
 	}
 	v.Tokens = make([]tokenResult, min(top, v.NewlyDeniedTokens))
 	for i := range v.Tokens {
-		t := r.Tokens[i]
-		v.Tokens[i] = tokenResult{t, tokenNames{}, viewRefusals(t.Before, t.Requests), viewRefusals(t.After, t.Requests)}
+		v.Tokens[i].TokenReport = r.Tokens[i]
 	}
 	return v
-}
-
-func viewRefusals(r demand.Denials, requests uint64) refusalsView {
-	return refusalsView{Admitted: requests - r.Denied, Denied: r.Denied, DeniedFor: r.Duration.Seconds(), Longest: r.Longest.Seconds()}
 }
 
 // replayWarnings returns the reasons why the result may be inexact.

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -77,9 +76,6 @@ func (c *suggest) run(ctx context.Context, e Environment) error {
 	})
 	if err != nil {
 		return err
-	}
-	if suggestion.Requests == 0 {
-		return errors.New("the record has no requests")
 	}
 	text := suggestionText{suggestion, about, c, make(map[string]*tokenNames)}
 	var rows []namedRow

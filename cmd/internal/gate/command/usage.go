@@ -106,12 +106,10 @@ func (c *usage) run(ctx context.Context, e Environment, now time.Time) error {
 		return errors.New("the record has no requests in this time")
 	}
 	view := usageView{report, about, usageWarnings(report.Total, about, records, o, now), make([]usageLine, len(report.Rows))}
-	var rows []namedRow
 	for i, row := range report.Rows {
-		line := &view.Rows[i]
-		line.UsageRow = row
-		rows = append(rows, namedRow{row.TokenID, row.TeamID, &line.tokenNames})
+		view.Rows[i].UsageRow = row
 	}
+	rows := namedRows(view.Rows, func(l *usageLine) namedRow { return namedRow{l.TokenID, l.TeamID, &l.tokenNames} })
 	if err := c.addNames(ctx, e, rows); err != nil {
 		return err
 	}
