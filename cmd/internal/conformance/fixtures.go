@@ -11,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"go.yaml.in/yaml/v3"
 
+	"opsgate/cmd/internal/kit/reference"
 	"opsgate/cmd/internal/kit/yamlerror"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
@@ -105,17 +105,13 @@ type document struct {
 // A tokenReference names the source of a token, or is its hash.
 type tokenReference string
 
-const (
-	// maxFile is the maximum size of fixtures and token files.
-	maxFile = 64 << 10
-	// maxMetricsDays is the length of the longest range of metrics.
-	maxMetricsDays = 30
-)
+// maxMetricsDays is the length of the longest range of metrics.
+const maxMetricsDays = 30
 
 // Load reads fixtures from a YAML file, and the tokens that it names from the environment (in the form of os.Environ) or from other files.
 // Its error reports all problems, and contains no token.
 func Load(path string, environment []string) (Fixtures, error) {
-	content, err := readFile(path)
+	content, err := reference.ReadFile(path, reference.MaxFile)
 	if err != nil {
 		return Fixtures{}, fmt.Errorf("read the fixtures: %w", err)
 	}
@@ -217,8 +213,6 @@ func runner(command []string) func(context.Context) error {
 	}
 }
 
-var reference = regexp.MustCompile(`^\$\{(?:([A-Za-z_][A-Za-z0-9_]*)|file:([^}]+))\}$`)
-
 // hash returns the hash of the token, or nil if the reference is empty. Its errors do not contain the text, which may be a token.
 func (r tokenReference) hash(environment []string) ([]byte, error) {
 	if r == "" {
@@ -231,50 +225,22 @@ func (r tokenReference) hash(environment []string) ([]byte, error) {
 		}
 		return hash, nil
 	}
-	match := reference.FindStringSubmatch(string(r))
-	if match == nil {
-		return nil, errors.New("must be a reference (${NAME} or ${file:PATH}) or a hash (sha256:DIGITS), not a token")
+	token, _, err := reference.Resolve(string(r), func(name string) string {
+		for _, variable := range environment {
+			if value, ok := strings.CutPrefix(variable, name+"="); ok && value != "" {
+				return value
+			}
+		}
+		return ""
+	})
+	if errors.Is(err, reference.ErrNone) {
+		err = errors.New("must be a reference (${NAME} or ${file:PATH}) or a hash (sha256:DIGITS), not a token")
 	}
-	token, err := lookup(match[1], match[2], environment)
 	if err != nil {
 		return nil, err
 	}
 	hash := sha256.Sum256([]byte(token))
 	return hash[:], nil
-}
-
-// lookup returns the content of the file if path is not empty, or else the value of the variable.
-func lookup(name, path string, environment []string) (string, error) {
-	if path != "" {
-		content, err := readFile(path)
-		value := strings.TrimRight(string(content), "\r\n") // editors end the line
-		switch {
-		case err != nil:
-			return "", fmt.Errorf("names a file that cannot be read: %w", err)
-		case value == "":
-			return "", fmt.Errorf("names %s, which is empty", path)
-		}
-		return value, nil
-	}
-	for _, variable := range environment {
-		if value, ok := strings.CutPrefix(variable, name+"="); ok && value != "" {
-			return value, nil
-		}
-	}
-	return "", fmt.Errorf("names the variable %s, which is not set", name)
-}
-
-func readFile(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err == nil && len(content) > maxFile {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxFile)
-	}
-	return content, err
 }
 
 // isID reports whether an id is a UUID in lower case, 8-4-4-4-12.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/kit/duration"
+	"opsgate/cmd/internal/kit/reference"
 )
 
 // A Certificate is a file of certificates, and when it is valid: a chain while the first one and the issuers that it needs are, a file of
@@ -30,11 +31,11 @@ func (v *validator) files() {
 	for leaf := range leaves(reflect.ValueOf(v.loaded.Config)) {
 		isElsewhere := slices.ContainsFunc(v.elsewhere, func(s Setting) bool { return s.Key == leaf.key })
 		if path, ok := reflect.TypeAssert[File](leaf.value); ok && path != "" && !isElsewhere {
-			if err := path.check(); err != nil {
+			if err := reference.CheckFile(string(path)); err != nil {
 				v.refuse(leaf.key, "%v", err)
 				continue
 			}
-			content[leaf.key], _ = readFile(string(path), maxFile) // without content it has no certificate
+			content[leaf.key], _ = reference.ReadFile(string(path), maxFile) // without content it has no certificate
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(content)) {

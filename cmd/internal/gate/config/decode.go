@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"opsgate/cmd/internal/kit/reference"
 )
 
 // An origin is the place where a value was set.
@@ -193,12 +195,16 @@ func (d *decoder) scalar(v reflect.Value, n *yaml.Node) error {
 
 // secret resolves a secret. In a variable or a flag the text may be the secret itself.
 func (d *decoder) secret(s *Secret, text string) error {
-	resolved, err := resolveSecret(text, d.environment)
-	if errors.Is(err, errSecretInFile) && !d.inFile {
-		resolved, err = Secret{value: text}, nil
+	if text == "" {
+		*s = Secret{}
+		return nil
+	}
+	value, file, err := reference.Resolve(text, func(name string) string { return d.environment[name] })
+	if errors.Is(err, reference.ErrNone) && !d.inFile {
+		value, err = text, nil
 	}
 	if err == nil {
-		*s = resolved
+		*s = Secret{value, file}
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"opsgate/cmd/internal/kit/reference"
 	"opsgate/cmd/internal/kit/yamlerror"
 )
 
@@ -77,7 +78,7 @@ func Load(o Options) (Loaded, error) {
 	}
 	d.settings(&loaded.Config, o.Defaults)
 	if loaded.Path != "" {
-		content, err := readFile(loaded.Path, maxFile)
+		content, err := reference.ReadFile(loaded.Path, maxFile)
 		if err != nil {
 			return Loaded{}, fmt.Errorf("read %s: %w", which, err)
 		}
@@ -121,20 +122,6 @@ func findFile(environment map[string]string) string {
 		return ""
 	}
 	return DefaultPath
-}
-
-// readFile returns the content of a file of at most a size.
-func readFile(path string, size Bytes) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	content, err := io.ReadAll(io.LimitReader(f, int64(size)+1))
-	if err == nil && len(content) > int(size) {
-		err = fmt.Errorf("%s is larger than %s", path, size)
-	}
-	return content, err
 }
 
 // file applies a YAML document to the configuration. It returns false if the document has no keys or was not read to its end.

@@ -275,7 +275,7 @@ func TestAFileThatCannotBeReadIsAnError(t *testing.T) {
 	if _, err := load(missing); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := load(write(t, "# "+strings.Repeat("x", 1<<20))); err == nil || !strings.Contains(err.Error(), "larger than 1MiB") {
+	if _, err := load(write(t, "# "+strings.Repeat("x", 1<<20))); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") {
 		t.Errorf("got %v", err)
 	}
 }

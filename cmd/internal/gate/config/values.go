@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"net/netip"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -186,22 +185,6 @@ func (n *Network) parse(text string) error {
 // A File is the path of a file that must exist; "" for none.
 type File string
 
-// check returns an error if the file cannot be read.
-func (f File) check() error {
-	info, err := os.Stat(string(f))
-	if err != nil {
-		return fmt.Errorf("names a file that cannot be read: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("names %s, which is not a file", f)
-	}
-	opened, err := os.Open(string(f))
-	if err != nil {
-		return fmt.Errorf("names a file that cannot be read: %w", err)
-	}
-	return opened.Close()
-}
-
 // A Secret is a value that is never printed.
 type Secret struct {
 	value string
@@ -236,45 +219,3 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // MarshalText is String, for JSON and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// secretFileMax bounds the size of a file with a secret.
-const secretFileMax = 64 << 10
-
-var errSecretInFile = errors.New("must not be the secret itself, but a reference: ${NAME} for a variable or ${file:PATH}")
-
-var reference = regexp.MustCompile(`^\$\{(?:([A-Za-z_][A-Za-z0-9_]*)|file:([^}]+))\}$`)
-
-// resolveSecret returns the secret that the text refers to. Its errors do not contain the text, which may be a secret itself.
-func resolveSecret(text string, environment map[string]string) (Secret, error) {
-	if text == "" {
-		return Secret{}, nil
-	}
-	match := reference.FindStringSubmatch(text)
-	if match == nil {
-		return Secret{}, errSecretInFile
-	}
-	name, path := match[1], match[2]
-	if path == "" {
-		value := environment[name]
-		if value == "" {
-			return Secret{}, fmt.Errorf("names the variable %s, which is not set", name)
-		}
-		return Secret{value: value}, nil
-	}
-	return readSecret(path)
-}
-
-func readSecret(path string) (Secret, error) {
-	if err := File(path).check(); err != nil {
-		return Secret{}, err
-	}
-	content, err := readFile(path, secretFileMax)
-	if err != nil {
-		return Secret{}, fmt.Errorf("names a file that cannot be read: %w", err)
-	}
-	value := strings.TrimRight(string(content), "\r\n") // editors end the line
-	if value == "" {
-		return Secret{}, fmt.Errorf("names %s, which is empty", path)
-	}
-	return Secret{value: value, file: path}, nil
-}
