@@ -1,13 +1,10 @@
 package config_test
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 )
 
@@ -33,11 +30,9 @@ func TestAChainEndsWithTheCertificatesThatItNeeds(t *testing.T) {
 		{"a root and a certificate of nothing here", leaf, [][]byte{issuer.PEM, root.PEM, other.PEM}, day(50)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			dir := t.TempDir()
-			chain, key := filepath.Join(dir, "chain.pem"), filepath.Join(dir, "key.pem")
-			testkit.Must(t, os.WriteFile(chain, bytes.Join(append([][]byte{test.leaf.Certificate}, test.chain...), nil), 0o600))
-			testkit.Must(t, os.WriteFile(key, test.leaf.Key, 0o600))
-			got := loadText(t, "tls: {cert_file: "+chain+", key_file: "+key+"}\n").Certificates
+			chain := slices.Concat(append([][]byte{test.leaf.Certificate}, test.chain...)...)
+			files := tlsfilestest.Write(t, chain, test.leaf.Key)
+			got := loadText(t, "tls: {cert_file: "+files[0]+", key_file: "+files[1]+"}\n").Certificates
 			if len(got) != 1 || !got[0].Ends.Equal(test.want) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}

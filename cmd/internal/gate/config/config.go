@@ -1,6 +1,17 @@
 package config
 
-import "time"
+import (
+	"fmt"
+	"maps"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"opsgate/cmd/internal/gate/sizing"
+	"opsgate/gateway/openapi"
+)
 
 // A Config is the whole configuration of a gateway. Tags: doc is the description; min and max are the range, in the notation of the value;
 // chars is the maximum length of a text; restart is the reason why a change of the key, or of a key under it, needs a restart, or "-" if
@@ -58,3 +69,199 @@ func Default() Config {
 }
 
 func seconds(n int) Duration { return Duration(time.Duration(n) * time.Second) }
+
+// TLS is the TLS of the public listener.
+type TLS struct {
+	CertFile File `yaml:"cert_file" doc:"Certificate chain of the public listener, in PEM."`
+	KeyFile  File `yaml:"key_file" doc:"The certificate's key, in PEM."`
+}
+
+// HTTP is the limits of the public listener, for each client and for all clients.
+type HTTP struct {
+	ReadHeaderTimeout Duration `yaml:"read_header_timeout" min:"100ms" max:"1m" restart:"set at start" doc:"Time for a header to arrive."`
+	BodyTimeout       Duration `yaml:"body_timeout" min:"100ms" max:"10m" doc:"Time for a body to arrive, else 408."`
+	WriteTimeout      Duration `yaml:"write_timeout" min:"100ms" max:"10m" restart:"set at start" doc:"Time from header to end of response."`
+	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" restart:"set at start" doc:"How long a connection may be idle."`
+	RequestTimeout    Duration `yaml:"request_timeout" min:"20ms" max:"5m" doc:"Time to answer a request, else 504."`
+	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" restart:"set at start" doc:"Size of a request line and header."`
+	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Maximum size of a request body; 413 above it."`
+	MaxConnections    Number   `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections, or auto; above it an idle one is closed."`
+	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Maximum of requests in flight; 503 above it."`
+}
+
+// Routes is bounds by operation id.
+type Routes map[string]Route
+
+// A Route has the bounds of one operation.
+type Route struct {
+	Timeout Duration `yaml:"timeout" min:"20ms" max:"5m" doc:"Time to answer a request instead of http.request_timeout."`
+}
+
+var operationID = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
+
+const routesKey = "routes"
+
+func (Routes) names() nameForm {
+	return nameForm{pattern: operationID, words: "an operation id, for example v1ListServers"}
+}
+
+// operations returns the ids of all operations in the OpenAPI document.
+func operations() []string {
+	var ids []string
+	for line := range strings.Lines(string(openapi.YAML())) {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "operationId: "); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Shutdown is the drain after SIGTERM.
+type Shutdown struct {
+	DrainWait Duration `yaml:"drain_wait" min:"0s" max:"5m" doc:"Time that /readyz returns 503 before the listener closes."`
+	Grace     Duration `yaml:"grace" min:"0s" max:"10m" doc:"Time for requests in flight after drain_wait."`
+}
+
+// Admin is the listener for operators.
+type Admin struct {
+	Listen string `yaml:"listen" of:"gateway" doc:"Address of the admin listener. One that is not loopback needs token or tls.client_ca_file."`
+	Token  Secret `yaml:"token" restart:"-" doc:"Token of operators, 16 characters or more; none by default. As ${NAME} or ${file:PATH}."`
+
+	MetricsToken Secret `yaml:"metrics_token" restart:"-" doc:"Token for GET /metrics alone, as token but not the same; none by default."`
+
+	TLS AdminTLS `yaml:"tls" doc:"TLS of the admin listener; none without cert_file."`
+}
+
+// AdminTLS is the TLS of the admin listener.
+type AdminTLS struct {
+	CertFile     File `yaml:"cert_file" doc:"Certificate chain of the admin listener, in PEM."`
+	KeyFile      File `yaml:"key_file" doc:"The certificate's key, in PEM."`
+	ClientCAFile File `yaml:"client_ca_file" doc:"Roots of client certificates, which are then required; none by default."`
+}
+
+// adminTokenMin is the minimum length of the admin token and of that for metrics.
+const adminTokenMin = 16
+
+// admin checks that an admin listener outside loopback requires authentication.
+func (v *validator) admin() {
+	a := v.loaded.Admin
+	v.listenAddress("admin.listen", a.Listen)
+	v.adminToken("admin.token", a.Token)
+	v.adminToken("admin.metrics_token", a.MetricsToken)
+	if token := a.Token.Reveal(); token != "" && token == a.MetricsToken.Reveal() {
+		v.refuse("admin.metrics_token", "is the same as admin.token, which opens every path")
+	}
+	v.pair("admin.tls", a.TLS.CertFile, a.TLS.KeyFile)
+	if a.TLS.ClientCAFile != "" && a.TLS.CertFile == "" {
+		v.refuse("admin.tls.client_ca_file", "needs cert_file and key_file: client certificates need TLS")
+	}
+	host, _, err := net.SplitHostPort(a.Listen)
+	if err == nil && !isLoopback(host) && a.Token.Reveal() == "" && a.TLS.ClientCAFile == "" {
+		v.refuse("admin.listen",
+			"is %s, not on loopback: set admin.token or admin.tls.client_ca_file, or listen on 127.0.0.1 or localhost", a.Listen)
+	}
+}
+
+func (v *validator) adminToken(key string, s Secret) {
+	if token := s.Reveal(); token != "" && len(token) < adminTokenMin {
+		v.refuse(key, "has fewer than %d characters", adminTokenMin)
+	}
+}
+
+// timeouts checks the relations of timeouts.
+func (v *validator) timeouts() {
+	c := v.loaded
+	if c.HTTP.WriteTimeout <= c.HTTP.BodyTimeout+c.HTTP.RequestTimeout {
+		v.refuse("http.write_timeout", "is %s, not more than body_timeout of %s and request_timeout of %s together: "+
+			"a late response could not be written", c.HTTP.WriteTimeout, c.HTTP.BodyTimeout, c.HTTP.RequestTimeout)
+	}
+	if c.Authn.StaleFor < c.Authn.FreshFor {
+		v.refuse("authn.stale_for", "is %s, less than fresh_for of %s", c.Authn.StaleFor, c.Authn.FreshFor)
+	}
+}
+
+// routes checks that the operations exist, and that their timeouts fit into http.write_timeout.
+func (v *validator) routes() {
+	c := v.loaded
+	if len(c.Routes) == 0 {
+		return // skip parsing the OpenAPI document
+	}
+	known := operations()
+	for _, id := range slices.Sorted(maps.Keys(c.Routes)) {
+		key := named(routesKey, id)
+		if !slices.Contains(known, id) {
+			v.refuse(key, "is not an operation of the API%s", suggestionOf(id, known))
+			continue
+		}
+		if timeout := c.Routes[id].Timeout; c.HTTP.BodyTimeout+timeout >= c.HTTP.WriteTimeout {
+			v.refuse(join(key, "timeout"), "is %s, and with http.body_timeout of %s not less than http.write_timeout of %s: "+
+				"a late response could not be written", timeout, c.HTTP.BodyTimeout, c.HTTP.WriteTimeout)
+		}
+	}
+}
+
+// exposure warns of listeners and trust that are wider than usual.
+func (w *warner) exposure() {
+	c := w.loaded
+	for i, network := range c.TrustedProxies {
+		if network.Bits() == 0 {
+			w.warn(fmt.Sprintf("trusted_proxies[%d]", i), "is every address: any client can claim any address in the audit log")
+		}
+	}
+	if host, _, _ := net.SplitHostPort(c.Listen); !isLoopback(host) && c.TLS.CertFile == "" && len(c.TrustedProxies) == 0 {
+		w.warn("listen", "is %s, not on loopback, without TLS: set tls.cert_file and key_file, or trusted_proxies if a proxy ends TLS", c.Listen)
+	}
+	host, _, _ := net.SplitHostPort(c.Admin.Listen) // valid, as checked by the validator
+	if !isLoopback(host) && c.Admin.TLS.CertFile == "" {
+		w.warn("admin.token", "goes over the network in plaintext: set admin.tls.cert_file and key_file")
+	}
+	if c.Authn.StaleFor > maxStaleFor {
+		w.warn("authn.stale_for", "is %s: a revoked token may be accepted for that time while the identity service is unavailable",
+			c.Authn.StaleFor)
+	}
+}
+
+// shutdown warns of settings with which requests fail at each deployment.
+func (w *warner) shutdown() {
+	c := w.loaded
+	if host, _, _ := net.SplitHostPort(c.Listen); c.Shutdown.DrainWait == 0 && !isLoopback(host) {
+		w.warn("shutdown.drain_wait", "is 0s: load balancers have no time to stop sending requests before the listener closes")
+	}
+	if c.Shutdown.Grace < c.HTTP.RequestTimeout {
+		w.warn("shutdown.grace", "is %s, less than http.request_timeout of %s: slow requests are cut off",
+			c.Shutdown.Grace, c.HTTP.RequestTimeout)
+	}
+}
+
+const maxConnectionsKey = "http.max_connections"
+
+// MaxConnections returns http.max_connections; for auto the number that fits into the memory limit.
+func (l Loaded) MaxConnections() int {
+	if n := l.HTTP.MaxConnections; n != Auto {
+		return int(n)
+	}
+	return sizing.MaxConnections(l.MemoryLimit, sizing.Measured())
+}
+
+// memoryText returns where an automatic number comes from.
+func (l Loaded) memoryText() string {
+	if l.MemoryLimit == 0 {
+		return "without a memory limit"
+	}
+	return "from the memory limit of " + l.limitText()
+}
+
+func (l Loaded) limitText() string { return fmt.Sprintf("%d MiB", l.MemoryLimit/int64(mebi)) }
+
+// memory warns of more connections than fit into the memory limit.
+func (w *warner) memory() {
+	l := w.loaded
+	if l.MemoryLimit == 0 || l.HTTP.MaxConnections == Auto {
+		return
+	}
+	need := int64(l.HTTP.MaxConnections) * sizing.Measured().WorstConnection
+	if room := sizing.ConnectionMemory(l.MemoryLimit, sizing.Measured()); need > room {
+		w.warn(maxConnectionsKey, "is %d, which can need %d MiB: of the memory limit of %s connections may use %d MiB; auto is %d here",
+			l.HTTP.MaxConnections, need/int64(mebi), l.limitText(), room/int64(mebi), sizing.MaxConnections(l.MemoryLimit, sizing.Measured()))
+	}
+}

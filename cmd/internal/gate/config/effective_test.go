@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -49,10 +48,8 @@ func TestVariablesOfAGatewayOverrideAFile(t *testing.T) {
 			running[i].Value = "/on/another/machine"
 		}
 	}
-	file := filepath.Join(t.TempDir(), "opsgate.yaml")
 	compare := func(text string) (changes []string, err error) {
-		testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
-		after, err := config.Load(config.Options{Path: file, Running: running, Defaults: upstreams()})
+		after, err := config.Load(config.Options{Path: write(t, text), Running: running, Defaults: upstreams()})
 		if err != nil {
 			return nil, err
 		}
@@ -79,8 +76,7 @@ func TestVariablesOfAGatewayOverrideAFile(t *testing.T) {
 
 // A file whose limits are not valid still has the address of a running gateway.
 func TestProblemsOfOtherKeysAreIgnored(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "opsgate.yaml")
-	testkit.Must(t, os.WriteFile(file, []byte("admin: {listen: 127.0.0.1:2}\nrate_limit: {limits: [{requests: 1, per: 0s}, {requests: 2, per: 1h}]}\n"), 0o600))
+	file := write(t, "admin: {listen: 127.0.0.1:2}\nrate_limit: {limits: [{requests: 1, per: 0s}, {requests: 2, per: 1h}]}\n")
 	loaded, err := config.Load(config.Options{Path: file, Under: "admin"})
 	if err != nil || loaded.Admin.Listen != "127.0.0.1:2" {
 		t.Errorf("got %q, %v", loaded.Admin.Listen, err)

@@ -2,8 +2,6 @@ package config_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -107,9 +105,7 @@ func TestAVariableOfAnUnknownKeyIsAWarning(t *testing.T) {
 // A mistyped variable may be the cause of a problem.
 func TestWarningsAreReportedBesideProblems(t *testing.T) {
 	for name, text := range map[string]string{"a value": "log: {level: loud}", "the syntax": "log: ["} {
-		file := filepath.Join(t.TempDir(), "opsgate.yaml")
-		testkit.Must(t, os.WriteFile(file, []byte(text), 0o600))
-		_, err := config.Load(config.Options{Path: file, Defaults: upstreams(), Environment: []string{"OPSGATE_LOG_LEVL=info"}})
+		_, err := config.Load(config.Options{Path: write(t, text), Defaults: upstreams(), Environment: []string{"OPSGATE_LOG_LEVL=info"}})
 		problems, ok := errors.AsType[config.Problems](err)
 		if !ok || len(problems) != 2 || problems[0].Warning || problems[1].Error() != "warning: OPSGATE_LOG_LEVL: sets no key of the configuration" {
 			t.Errorf("%s: got %v", name, err)
