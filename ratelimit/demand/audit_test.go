@@ -73,11 +73,8 @@ func generated(t *testing.T, rt *rapid.T, path string, changes bool) []demand.Ev
 }
 
 func TestAuditOfARealLimiterFindsNoViolation(t *testing.T) {
-	dir := t.TempDir()
-	file := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		file++
-		events := generated(t, rt, fmt.Sprintf("%s/%d", dir, file), true)
+		events := generated(t, rt, path(t), true)
 		got := audited(rt, events)
 		if got.Violations() > 0 || got.Unknown > 0 || got.Requests == 0 {
 			rt.Fatalf("got %+v", got)
@@ -129,11 +126,9 @@ func counts(events []demand.Event, token string, p *ratelimit.Policy) (above []d
 }
 
 func TestAuditFindsOneMoreAdmission(t *testing.T) {
-	dir := t.TempDir()
-	file, found := 0, 0
+	found := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		file++
-		events := generated(t, rt, fmt.Sprintf("%s/%d", dir, file), false)
+		events := generated(t, rt, path(t), false)
 		at := rapid.IntRange(0, len(events)-1).Draw(rt, "planted after")
 		p := events[0].Policy
 		extra := demand.Event{At: events[at].At.Add(1000), TokenID: "tok_1", TeamID: "harbour", Allowed: true, Policy: p}
@@ -243,15 +238,5 @@ func TestAuditWithoutLimitsAssumesThemOrCountsNone(t *testing.T) {
 }
 
 func BenchmarkAudit(b *testing.B) {
-	p := policyOf(b, limit("second", 3, time.Second), limit("hour", 5000, time.Hour))
-	var events []demand.Event
-	for i := range 100_000 {
-		e := request(i)
-		e.TokenID, e.Policy = fmt.Sprintf("tok_%d", i%997), p
-		events = append(events, e)
-	}
-	for b.Loop() {
-		audited(b, events)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100_000, "ns/request")
+	benchmark(b, func(_ *ratelimit.Policies, events []demand.Event) { audited(b, events) })
 }

@@ -3,6 +3,7 @@ package demand_test
 import (
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -22,16 +23,8 @@ func TestFullDiskLeavesNoIncompleteLine(t *testing.T) {
 	full := before
 	full.Cur = uint64(size(t, p)) + 1000
 	testkit.Must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full))
-	restored := false
-	restore := func() {
-		testkit.Must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before))
-		restored = true
-	}
-	defer func() {
-		if !restored {
-			restore()
-		}
-	}()
+	restore := sync.OnceFunc(func() { testkit.Must(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)) })
+	defer restore()
 	m.recordAll(t, 500, 600)
 	m.recordAll(t, 600, 700)
 	if m.dropped(t) != 200 || !strings.Contains(m.log.String(), "file too large") {
@@ -42,7 +35,7 @@ func TestFullDiskLeavesNoIncompleteLine(t *testing.T) {
 	}
 	restore()
 	m.recordAll(t, 700, 800)
-	if events, summary := read(t, p); len(events) != 600 || summary.Dropped != 200 {
-		t.Errorf("%d events and %+v afterwards", len(events), summary)
+	if events, opened := read(t, p); len(events) != 600 || opened.Summary().Dropped != 200 {
+		t.Errorf("%d events and %+v afterwards", len(events), opened.Summary())
 	}
 }

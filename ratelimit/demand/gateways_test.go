@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
@@ -32,10 +31,8 @@ func TestEachFileOfARecordHasTheGateways(t *testing.T) {
 	now := set(started.Add(time.Second))
 	r.Record(demand.Event{At: now, TokenID: "tok_1", TeamID: "harbour", Allowed: true})
 	r.stop()
-	opened, err := demand.Open(p)
-	testkit.Must(t, err)
-	defer func() { _ = opened.Close() }()
-	report, err := demand.Audit(opened.Events(), demand.AuditOptions{Periods: opened.Periods})
+	events, opened := read(t, p)
+	report, err := demand.Audit(sequence(events...), demand.AuditOptions{Periods: opened.Periods})
 	if err != nil || report.Requests >= 8000 {
 		t.Fatalf("got %d requests, %v", report.Requests, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
@@ -76,12 +75,7 @@ func TestInterruptionsOfARecordAreRead(t *testing.T) {
 	appendTo(t, p, header+line(1, "a")+`{"dropped":2}`+"\n"+
 		`{"dropped":3,"from":"2026-01-02T12:00:02Z","to":"2026-01-02T12:00:04Z"}`+"\n"+
 		line(5, "a")+header+line(8, "b")+line(7, "a")+line(6, "c"))
-	opened, err := demand.Open(p)
-	testkit.Must(t, err)
-	defer func() { _ = opened.Close() }()
-	for _, err := range opened.Events() {
-		testkit.Must(t, err)
-	}
+	_, opened := read(t, p)
 	at := func(second int) time.Time { return noon().Add(time.Duration(second) * time.Second) }
 	want := []demand.Interruption{
 		{Kind: demand.EventsMissing, Path: p, Events: 2},
@@ -102,14 +96,8 @@ func TestDroppedEventsHaveTheirTime(t *testing.T) {
 		m.Record(request(i)) // the queue is full before the last ones
 	}
 	m.write(t)
-	opened, err := demand.Open(p)
-	testkit.Must(t, err)
-	defer func() { _ = opened.Close() }()
-	kept := 0
-	for _, err := range opened.Events() {
-		testkit.Must(t, err)
-		kept++
-	}
+	events, opened := read(t, p)
+	kept := len(events)
 	want := []demand.Interruption{{
 		Kind: demand.EventsMissing, Path: p, Events: uint64(n - kept), From: request(kept).At, To: request(n - 1).At,
 	}}

@@ -80,8 +80,8 @@ func (r *recording) counted(t testing.TB, name, label string) float64 {
 	return 0
 }
 
-// read returns all events of the records.
-func read(t testing.TB, paths ...string) ([]demand.Event, demand.Summary) {
+// read returns all events of the records, and the record, which has been read.
+func read(t testing.TB, paths ...string) ([]demand.Event, *demand.Record) {
 	t.Helper()
 	opened, err := demand.Open(paths...)
 	testkit.Must(t, err)
@@ -91,7 +91,17 @@ func read(t testing.TB, paths ...string) ([]demand.Event, demand.Summary) {
 		testkit.Must(t, err)
 		events = append(events, e)
 	}
-	return events, opened.Summary()
+	return events, opened
+}
+
+// refusal returns the error of a recorder with the options.
+func refusal(o demand.Options) error {
+	if o.Registerer == nil {
+		o.Registerer = prometheus.NewRegistry()
+	}
+	o.Logger = slog.New(slog.DiscardHandler)
+	_, err := demand.NewRecorder(o)
+	return err
 }
 
 func path(t testing.TB) string { return filepath.Join(t.TempDir(), "demand.jsonl") }
@@ -118,7 +128,7 @@ func TestRecordedEventsAreReadBack(t *testing.T) {
 		r.Record(e)
 	}
 	r.stop()
-	got, summary := read(t, p)
+	got, opened := read(t, p)
 	if len(got) != len(want) {
 		t.Fatalf("got %+v", got)
 	}
@@ -127,7 +137,7 @@ func TestRecordedEventsAreReadBack(t *testing.T) {
 			t.Errorf("got %+v, want %+v", got[i], want[i])
 		}
 	}
-	if summary != (demand.Summary{MinSample: 1, MaxSample: 1}) {
+	if summary := opened.Summary(); summary != (demand.Summary{MinSample: 1, MaxSample: 1}) {
 		t.Errorf("got summary %+v", summary)
 	}
 	if n := r.counted(t, "opsgate_rate_limit_demand_recorded_total", ""); n != 5 {
@@ -236,8 +246,7 @@ func TestOptionsAreValidated(t *testing.T) {
 		"no such file":        {Path: path(t) + "/in/nowhere", Sample: 1, MaxBytes: demand.MinBytes},
 		"not a regular file":  {Path: os.DevNull, Sample: 1, MaxBytes: demand.MinBytes},
 	} {
-		o.Registerer, o.Logger = prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
-		if _, err := demand.NewRecorder(o); err == nil || !strings.Contains(err.Error(), name) {
+		if err := refusal(o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -245,9 +254,7 @@ func TestOptionsAreValidated(t *testing.T) {
 
 func TestMetricsAreRegisteredOnce(t *testing.T) {
 	r := record(t, demand.Options{Path: path(t)})
-	_, err := demand.NewRecorder(demand.Options{
-		Path: path(t), Sample: 1, MaxBytes: demand.MinBytes, Registerer: r.registry, Logger: slog.New(slog.DiscardHandler),
-	})
+	err := refusal(demand.Options{Path: path(t), Sample: 1, MaxBytes: demand.MinBytes, Registerer: r.registry})
 	if !errors.As(err, new(prometheus.AlreadyRegisteredError)) {
 		t.Errorf("got %v", err)
 	}
@@ -260,11 +267,8 @@ func TestMetricsAreRegisteredOnce(t *testing.T) {
 
 // While Run does not run, the queue fills up. Dropped events are counted in the record and in the log.
 func TestFullQueueDropsAndCountsEvents(t *testing.T) {
-	p, log := path(t), new(bytes.Buffer)
-	recorder, err := demand.NewRecorder(demand.Options{
-		Path: p, Sample: 1, MaxBytes: 2 * demand.MinBytes, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.NewTextHandler(log, nil)),
-	})
-	testkit.Must(t, err)
+	p := path(t)
+	recorder := newRecording(t, demand.Options{Path: p, MaxBytes: 2 * demand.MinBytes})
 	const n = 10_000
 	for i := range n {
 		recorder.Record(request(i))
@@ -272,12 +276,13 @@ func TestFullQueueDropsAndCountsEvents(t *testing.T) {
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	testkit.Must(t, errors.Join(recorder.Run(done), recorder.Close()))
-	events, summary := read(t, p)
+	events, opened := read(t, p)
+	summary := opened.Summary()
 	if summary.Dropped == 0 || len(events)+int(summary.Dropped) != n {
 		t.Errorf("%d events and %d dropped of %d", len(events), summary.Dropped, n)
 	}
-	if want := fmt.Sprintf("dropped=%d cause=\"events come faster", summary.Dropped); strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), want) {
-		t.Errorf("the log has %s", log)
+	if want := fmt.Sprintf("dropped=%d cause=\"events come faster", summary.Dropped); strings.Count(recorder.log.String(), "\n") != 1 || !strings.Contains(recorder.log.String(), want) {
+		t.Errorf("the log has %s", recorder.log)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
 )
@@ -13,12 +12,7 @@ import (
 // startsIn returns the starts of gateways that interrupt the record.
 func startsIn(t *testing.T, path string) (starts []demand.Interruption) {
 	t.Helper()
-	opened, err := demand.Open(path)
-	testkit.Must(t, err)
-	defer func() { _ = opened.Close() }()
-	for _, err := range opened.Events() {
-		testkit.Must(t, err)
-	}
+	_, opened := read(t, path)
 	for _, x := range opened.Interruptions() {
 		if x.Kind != demand.GatewayStarted {
 			t.Errorf("got %+v", x)
@@ -118,11 +112,8 @@ func TestWindowsAcrossAStartInOrderAreAudited(t *testing.T) {
 		m.End()
 		_ = m.Close()
 	}
-	opened, err := demand.Open(p)
-	testkit.Must(t, err)
-	defer func() { _ = opened.Close() }()
-	report, err := demand.Audit(opened.Events(), demand.AuditOptions{Interruptions: opened.Interruptions})
-	if err != nil || report.Violations() != 1 {
-		t.Errorf("got %+v, %v", report, err)
+	events, opened := read(t, p)
+	if report := audited(t, events, opened.Interruptions()...); report.Violations() != 1 {
+		t.Errorf("got %+v", report)
 	}
 }

@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/demand"
@@ -74,9 +71,9 @@ func TestRecordKeepsTheNewestEventsWithinItsBound(t *testing.T) {
 			t.Fatalf("%d bytes after %d requests", now, i+step)
 		}
 	}
-	events, summary := read(t, p)
-	if len(events) < 4000 || summary.Dropped > 0 {
-		t.Fatalf("%d events, and %d dropped", len(events), summary.Dropped)
+	events, opened := read(t, p)
+	if len(events) < 4000 || opened.Summary().Dropped > 0 {
+		t.Fatalf("%d events, and %d dropped", len(events), opened.Summary().Dropped)
 	}
 	for i, e := range events {
 		if want := request(n - len(events) + i); e != want {
@@ -96,11 +93,11 @@ func TestRestartAppendsToTheRecord(t *testing.T) {
 		testkit.Must(t, m.Close())
 		appendTo(t, p, `{"at":"2026-01-02T12`) // killed while writing the next line
 	}
-	events, summary := read(t, p)
+	events, opened := read(t, p)
 	if len(events) != 15 || events[14] != request(24) {
 		t.Errorf("got %+v", events)
 	}
-	if summary != (demand.Summary{MinSample: 0.999, MaxSample: 1}) {
+	if summary := opened.Summary(); summary != (demand.Summary{MinSample: 0.999, MaxSample: 1}) {
 		t.Errorf("got %+v", summary)
 	}
 }
@@ -137,9 +134,7 @@ func TestOtherFilesAreNotOverwritten(t *testing.T) {
 	for _, test := range []struct{ suffix, content string }{{"", "something else"}, {"", large}, {".1", large}} {
 		p := path(t)
 		appendTo(t, p+test.suffix, test.content)
-		_, err := demand.NewRecorder(demand.Options{
-			Path: p, Sample: 1, MaxBytes: demand.MinBytes, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
-		})
+		err := refusal(demand.Options{Path: p, Sample: 1, MaxBytes: demand.MinBytes})
 		if err == nil || !strings.Contains(err.Error(), p+test.suffix+": is not a record of demand") {
 			t.Errorf("got %v", err)
 		}
@@ -152,9 +147,7 @@ func TestOtherFilesAreNotOverwritten(t *testing.T) {
 func TestRecorderLocksItsFile(t *testing.T) {
 	p := path(t)
 	newManual(t, demand.Options{Path: p})
-	_, err := demand.NewRecorder(demand.Options{
-		Path: p, Sample: 1, MaxBytes: demand.MinBytes, Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
-	})
+	err := refusal(demand.Options{Path: p, Sample: 1, MaxBytes: demand.MinBytes})
 	if err == nil || !strings.Contains(err.Error(), "another process writes to it") {
 		t.Errorf("got %v", err)
 	}
@@ -191,8 +184,8 @@ func TestWriteFailureIsCountedLoggedOnceAMinuteAndRepaired(t *testing.T) {
 	testkit.Must(t, os.Remove(p))
 	m.recordAll(t, 200, 203)
 	m.recordAll(t, 203, 206)
-	if events, summary := read(t, p); len(events) != 6 || summary.Dropped != 121 {
-		t.Errorf("got %+v, %+v", events, summary)
+	if events, opened := read(t, p); len(events) != 6 || opened.Summary().Dropped != 121 {
+		t.Errorf("got %+v, %+v", events, opened.Summary())
 	}
 	if n := strings.Count(m.log.String(), "demand is recorded again"); n != 1 || m.dropped(t) != 121 {
 		t.Errorf("the log has\n%s", m.log)

@@ -16,7 +16,7 @@ import (
 type SuggestOptions struct {
 	Policies PoliciesAt // those at the end of the record decide to which class a token belongs
 	// DenyAtMost is the percentage of its requests that a token of a class is denied at most, on average: 0 to 100. All tokens weigh
-	// equally, and and a few that are denied the largest part are not in the average.
+	// equally, and a few that are denied the largest part are not in the average.
 	DenyAtMost float64
 	Per        []time.Duration // lengths of the limits; none for those of the enforced limits of each class
 }
@@ -237,9 +237,8 @@ func (c *class) lengths(per []time.Duration) []ratelimit.Limit {
 	return limits
 }
 
-// shrink makes a limit the smallest with which the sum of the tokens' denied parts is at most that, if the present one does.
-// A larger limit denies
-// no more, except that one of more than MaxExact may count an admission for longer than one of MaxExact does.
+// shrink makes a limit the smallest with which the sum of the tokens' denied parts is at most that, if the present one does. A larger
+// limit denies no more, except that one of more than MaxExact may count an admission for longer than one of MaxExact does.
 func (c *class) shrink(i int, most float64) (err error) {
 	requests := &c.Limits[i].Requests
 	suffices := func(n int) bool {

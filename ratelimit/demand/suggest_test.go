@@ -171,15 +171,7 @@ func TestSuggestionNamesClassesLengthsAndTokens(t *testing.T) {
 }
 
 func BenchmarkSuggest(b *testing.B) {
-	p := policies(b, policyOf(b, limit("second", 3, time.Second), limit("hour", 5000, time.Hour)), policyOf(b, limit("minute", 2, time.Minute)))
-	var events []demand.Event
-	for i := range 100_000 {
-		e := request(i)
-		e.TokenID = fmt.Sprintf("tok_%d", i%997)
-		events = append(events, e)
-	}
-	for b.Loop() {
+	benchmark(b, func(p *ratelimit.Policies, events []demand.Event) {
 		suggested(b, events, demand.SuggestOptions{Policies: always(p), DenyAtMost: 0.1})
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/100_000, "ns/request")
+	})
 }
