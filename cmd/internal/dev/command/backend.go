@@ -53,7 +53,7 @@ func openBackend(
 	if err != nil {
 		return nil, errors.Join(err, b.remove())
 	}
-	if b.start, err = b.seed(ctx, o.Start, format); err != nil {
+	if b.start, err = b.seed(ctx, o.Start.Time, format); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	b.clock = simulation.Clock(b.start, o.Speed)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,15 +23,17 @@ type Environment struct {
 
 // flags are those of serve, the command without a name.
 type flags struct {
-	Listen, AdminListen, InboxListen string
-	DataDir, Config, Credentials     string
+	Listen, AdminListen string // override the configuration; "" for its addresses
+	InboxListen         string // "" for a free port
+	DataDir             string // "" for data that is removed at the end
+	Config              string // path of a gateway configuration; "" for the defaults
+	Credentials, JUnit  string // files; "" for none
 
-	Still    bool
-	Speed    float64
-	Start    string
+	Still    bool      // keep the demo data as it is
+	Speed    float64   // of the clock of the backend
+	Start    startTime // of that clock and of new demo data
 	Rehearse bool
-	Seed     uint64
-	JUnit    string
+	Seed     uint64 // of the moving data and of the rehearsal
 }
 
 func (f *flags) addTo(c *cobra.Command) {
@@ -47,7 +48,7 @@ func (f *flags) addTo(c *cobra.Command) {
 	flags.BoolVar(&f.Still, "still", false,
 		"keep the demo data as it was inserted. By default it moves: agents report, monitors change, incidents open")
 	flags.Float64Var(&f.Speed, "speed", 1, "move the demo data `N` times as fast, 0.1 to 600; as does its clock")
-	flags.StringVar(&f.Start, "start", "",
+	commandline.Text(flags, &f.Start, "start", "",
 		"`TIME` (RFC 3339) of the demo data and of its clock at the start, so that a run repeats exactly; only without kept data")
 	flags.BoolVar(&f.Rehearse, "rehearse", false,
 		"disturb the API on purpose, and score the client at the end. Exit code 1 if the client failed an item")
@@ -77,11 +78,10 @@ func serveCommand(e Environment) *cobra.Command {
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the whole system until Ctrl-C. The default command",
 		RunE: func(c *cobra.Command, _ []string) error {
-			start, err := f.check(c.Flags().Changed("seed"))
-			if err != nil {
+			if err := f.check(c.Flags().Changed("seed")); err != nil {
 				return err
 			}
-			return f.serve(c.Context(), e, start)
+			return f.serve(c.Context(), e)
 		},
 	}
 	f.addTo(c)
@@ -90,7 +90,7 @@ func serveCommand(e Environment) *cobra.Command {
 
 // serve serves until ctx ends. SIGHUP reloads the configuration of --config; without one it ends the system, because the terminal was
 // closed.
-func (f *flags) serve(ctx context.Context, e Environment, start time.Time) error {
+func (f *flags) serve(ctx context.Context, e Environment) error {
 	hangUps := make(chan os.Signal, 1)
 	if f.Config == "" {
 		var stop context.CancelFunc
@@ -102,9 +102,7 @@ func (f *flags) serve(ctx context.Context, e Environment, start time.Time) error
 	}
 	var rehearsed *rehearsal.Rehearsal
 	err := serveSystem(ctx, options{
-		Listen: f.Listen, AdminListen: f.AdminListen, InboxListen: f.InboxListen, DataDir: f.DataDir, Config: f.Config,
-		Log: e.Err, Variables: e.Variables, HangUps: hangUps,
-		Still: f.Still, Speed: f.Speed, Start: start, Rehearse: f.Rehearse, Seed: f.Seed,
+		flags: *f, Log: e.Err, Variables: e.Variables, HangUps: hangUps,
 		Ready: func(s system) error {
 			rehearsed = s.Rehearsal
 			if f.Credentials != "" {

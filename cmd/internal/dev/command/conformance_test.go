@@ -32,9 +32,10 @@ func opsdev(t *testing.T, variables []string, arguments ...string) result {
 	return result{code, out.String(), errs.String()}
 }
 
+// write writes a file of YAML.
 func write(t *testing.T, content string) (path string) {
 	t.Helper()
-	path = filepath.Join(t.TempDir(), "fixtures.yaml")
+	path = filepath.Join(t.TempDir(), "file.yaml")
 	testkit.Must(t, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }

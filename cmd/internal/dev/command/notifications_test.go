@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -47,9 +45,7 @@ func (s *system) openIncident(t *testing.T, title string) {
 // The backend records to the collector of the gateway's configuration.
 func TestSubscribersGetAnIncidentInTheInbox(t *testing.T) {
 	collector := tracingtest.Start(t)
-	file := filepath.Join(t.TempDir(), "opsgate.yaml")
-	testkit.Must(t, os.WriteFile(file, []byte("tracing: {endpoint: "+collector.HTTP+", sample: 100%}\n"), 0o600))
-	s := start(t, "--config="+file)
+	s := start(t, "--config="+write(t, "tracing: {endpoint: "+collector.HTTP+", sample: 100%}\n"))
 	s.openIncident(t, "Slow search")
 	list := s.awaitMessages(t, 7, func(m inbox.Summary) bool { return strings.Contains(m.Subject, "Slow search") && m.Attempt == 1 })
 	channels, ids := map[string]int{}, map[string]bool{}

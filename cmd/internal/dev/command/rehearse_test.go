@@ -17,10 +17,8 @@ import (
 // The client does not wait as told, has a new key for each try, and reads first pages only. The tests of opsctl rehearse a correct one.
 func TestRehearsalFailsACarelessClient(t *testing.T) {
 	t.Parallel()
-	config := filepath.Join(t.TempDir(), "opsgate.yaml")
-	testkit.Must(t, os.WriteFile(config, []byte(devtest.HighLimits), 0o600))
 	junit := filepath.Join(t.TempDir(), "junit.xml")
-	s := start(t, "--rehearse", "--seed=7", "--config="+config, "--junit="+junit)
+	s := start(t, "--rehearse", "--seed=7", "--config="+write(t, devtest.HighLimits), "--junit="+junit)
 	const incident = `{"title": "Rehearsed", "status": "resolved", "impact": "none", "message": "It is a test."}`
 	for i := range 30 {
 		for _, each := range [][3]string{{"GET", "/v1/me", ""}, {"GET", "/v1/audit?limit=100", ""}, {"POST", "/v1/incidents", incident}} {

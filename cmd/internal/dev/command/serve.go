@@ -26,21 +26,13 @@ import (
 
 // options of serveSystem.
 type options struct {
-	Listen, AdminListen string // override the configuration; "" for its addresses
-	InboxListen         string // "" for a free port
-	DataDir             string // "" for data that is removed at the end
-	Config              string // path of a gateway configuration; "" for the defaults
-	Variables           []string
-	Log                 io.Writer
-	HangUps             <-chan os.Signal // each reloads the configuration, as does a change of its file
+	flags
+
+	Variables []string
+	Log       io.Writer
+	HangUps   <-chan os.Signal // each reloads the configuration, as does a change of its file
 	// Ready is called when the system is ready. Its error ends the system.
 	Ready func(system) error
-
-	Still    bool      // keep the demo data as it is
-	Speed    float64   // of the clock of the backend
-	Start    time.Time // of that clock and of new demo data; zero for the present
-	Rehearse bool
-	Seed     uint64 // of the moving data and of the rehearsal
 }
 
 // system has the addresses and tokens of a running system.
@@ -189,16 +181,15 @@ func configOptions(o options, backend string) config.Options {
 			{Key: "shutdown.drain_wait", Value: "0s", From: "opsdev"}, // there is no load balancer
 		},
 	}
+	override := func(key, value, from string) {
+		if value != "" {
+			options.Overrides = append(options.Overrides, config.Setting{Key: key, Value: value, From: from})
+		}
+	}
 	for _, service := range service.Names() {
-		setting := config.Setting{Key: "upstreams." + service + ".address", Value: backend, From: "opsdev"}
-		options.Overrides = append(options.Overrides, setting)
+		override("upstreams."+service+".address", backend, "opsdev")
 	}
-	if o.Listen != "" {
-		options.Overrides = append(options.Overrides, config.Setting{Key: "listen", Value: o.Listen, From: "--listen"})
-	}
-	if o.AdminListen != "" {
-		setting := config.Setting{Key: "admin.listen", Value: o.AdminListen, From: "--admin-listen"}
-		options.Overrides = append(options.Overrides, setting)
-	}
+	override("listen", o.Listen, "--listen")
+	override("admin.listen", o.AdminListen, "--admin-listen")
 	return options
 }

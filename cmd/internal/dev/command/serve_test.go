@@ -236,8 +236,7 @@ func hangUp(t *testing.T) {
 }
 
 func TestCommandLine(t *testing.T) {
-	bad := filepath.Join(t.TempDir(), "bad.yaml")
-	testkit.Must(t, os.WriteFile(bad, []byte("listn: 1\n"), 0o600))
+	bad := write(t, "listn: 1\n")
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	defer func() { _ = busy.Close() }()
@@ -261,7 +260,7 @@ func TestCommandLine(t *testing.T) {
 		{"no speed", []string{"--speed=0"}, 2, "", "--speed must be from 0.1 to 600"},
 		{"a high speed", []string{"--speed=601"}, 2, "", "--speed must be from 0.1 to 600"},
 		{"a speed that is no number", []string{"--speed=NaN"}, 2, "", "--speed must be from 0.1 to 600"},
-		{"a start without a time", []string{"--start=2026-03-10"}, 2, "", "--start must be an RFC 3339 time"},
+		{"a start without a time", []string{"--start=2026-03-10"}, 2, "", "\"--start\" flag: must be an RFC 3339 time"},
 		{"a start that cannot be stored", []string{"--start=0001-01-01T00:00:00Z"}, 2, "", "of the years 1980 to 2200"},
 		{"a speed of still data", []string{"--still", "--speed=2"}, 2, "", "--still and --speed exclude each other"},
 		{"a seed of still data", []string{"--still", "--seed=2"}, 2, "", "--seed has no effect with --still"},

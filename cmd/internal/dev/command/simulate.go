@@ -21,16 +21,21 @@ const minSpeed, maxSpeed = 0.1, 600
 // Bounds of --start: the database stores nanoseconds since 1970 in 64 bits, and demo data is up to two years older.
 const minYear, maxYear = 1980, 2200
 
-// check returns the time of --start, zero for none, or a usage error for flags that are invalid or contradict each other. seeded is whether
-// there is a --seed.
-func (f *flags) check(seeded bool) (start time.Time, err error) {
-	var text string
-	if f.Start != "" {
-		start, err = time.Parse(time.RFC3339, f.Start)
+// A startTime is the value of --start; zero for the present.
+type startTime struct{ time.Time }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (s *startTime) UnmarshalText(text []byte) error {
+	if err := s.Time.UnmarshalText(text); err != nil || s.Year() < minYear || s.Year() > maxYear {
+		return fmt.Errorf("must be an RFC 3339 time of the years %d to %d, for example 2026-03-10T09:30:00Z", minYear, maxYear)
 	}
+	return nil
+}
+
+// check returns a usage error for flags that are invalid or contradict each other. seeded is whether there is a --seed.
+func (f *flags) check(seeded bool) error {
+	var text string
 	switch {
-	case f.Start != "" && (err != nil || start.Year() < minYear || start.Year() > maxYear):
-		text = fmt.Sprintf("--start must be an RFC 3339 time of the years %d to %d, for example 2026-03-10T09:30:00Z", minYear, maxYear)
 	case !(f.Speed >= minSpeed && f.Speed <= maxSpeed): // also refuses NaN
 		text = fmt.Sprintf("--speed must be from %v to %v", minSpeed, maxSpeed)
 	case f.Still && f.Speed != 1:
@@ -40,9 +45,9 @@ func (f *flags) check(seeded bool) (start time.Time, err error) {
 	case f.JUnit != "" && !f.Rehearse:
 		text = "--junit has no effect without --rehearse"
 	default:
-		return start, nil
+		return nil
 	}
-	return time.Time{}, commandline.UsageError{Err: errors.New(text)}
+	return commandline.UsageError{Err: errors.New(text)}
 }
 
 // simulate moves the data until ctx ends, unless it is still. Agents and probes report over a listener of their own, with a secret that

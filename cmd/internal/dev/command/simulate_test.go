@@ -3,14 +3,13 @@ package command_test
 import (
 	"encoding/json"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/dev/command"
+	"opsgate/cmd/internal/test/devtest"
 )
 
 // get decodes the response to a request with the token full.
@@ -54,8 +53,7 @@ func TestStartOfTheDemoData(t *testing.T) {
 // What moves is visible over HTTP: metrics, checks, and an outage with its incident. A kept directory that ran ahead goes on.
 func TestMovingDemo(t *testing.T) {
 	t.Parallel()
-	dir, config := t.TempDir(), filepath.Join(t.TempDir(), "opsgate.yaml")
-	testkit.Must(t, os.WriteFile(config, []byte("rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"), 0o600))
+	dir, config := t.TempDir(), write(t, devtest.HighLimits)
 	begun := time.Now()
 	s := startMoving(t, "--speed=60", "--config", config, "--data-dir", dir)
 	var servers []struct{ ID, Name string }
