@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,23 +168,22 @@ func TestHealthcheck(t *testing.T) {
 		{200, `{"status":"ready"}`, 0},
 		{503, `{"status":"draining"}`, 1},
 	} {
-		gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		address := answering(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/readyz" {
 				t.Errorf("got %s", r.URL.Path)
 			}
 			w.WriteHeader(test.status)
 			_, _ = w.Write([]byte(test.body))
-		}))
+		})
 		// The gateway may run with an earlier configuration than the invalid file.
 		for _, file := range []string{good, "upstreams: {fleet: {address: nowhere}}\nrate_limit: {limits: many}\n"} {
 			for _, flag := range []string{"--admin-listen", "--admin"} {
-				got := opsgate(t, nil, "healthcheck", "--config", write(t, file), flag, gateway.Listener.Addr().String())
+				got := opsgate(t, nil, "healthcheck", "--config", write(t, file), flag, address)
 				if got.code != test.code || !strings.Contains(got.out+got.err, test.body) {
 					t.Errorf("%d by %s: got %+v", test.status, flag, got)
 				}
 			}
 		}
-		gateway.Close()
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,9 +123,7 @@ func gatewayOf(t *testing.T, text string, mode ratelimit.Mode) (address string) 
 		Limits: []admin.Limit{{Requests: 9, Per: 1, Remaining: &remaining}}, Store: admin.Store{Mode: mode, Replicas: 2},
 	}}))
 	mux.HandleFunc("/admin/names", serve(map[string]string{tokenOf(1): "nightly", teamOf(1): "harbour"}))
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	return server.URL
+	return "http://" + answering(t, mux.ServeHTTP)
 }
 
 func tokenOf(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }

@@ -197,19 +197,23 @@ func TestTokenIsNamedByAPartOfItsName(t *testing.T) {
 	}
 }
 
+// answering serves an admin listener, and returns its address.
+func answering(t *testing.T, serve http.HandlerFunc) (address string) {
+	t.Helper()
+	gateway := httptest.NewServer(serve)
+	t.Cleanup(gateway.Close)
+	return gateway.Listener.Addr().String()
+}
+
 func TestAmbiguousNameListsTheTokens(t *testing.T) {
 	var targets []string
-	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	address := answering(t, func(w http.ResponseWriter, r *http.Request) {
 		targets = append(targets, r.URL.String())
-		answer := admin.FoundTokens{Total: 21, Tokens: []admin.TokenIdentity{
+		admin.Respond(w, http.StatusOK, admin.FoundTokens{Total: 21, Tokens: []admin.TokenIdentity{
 			{TokenID: tokenID, TokenName: "bot 1", TeamID: teamID, TeamName: "harbour"}, {TokenID: otherID, TeamID: teamID},
-		}}
-		if err := json.NewEncoder(w).Encode(answer); err != nil {
-			t.Error(err)
-		}
-	}))
-	defer gateway.Close()
-	got := opsgate(t, nil, "explain", "har bour", "GET", "/v1/me", "--admin", gateway.Listener.Addr().String())
+		}})
+	})
+	got := opsgate(t, nil, "explain", "har bour", "GET", "/v1/me", "--admin", address)
 	want := `21 cached tokens have "har bour" in their name or their team's name; use one of these ids:` + "\n  " +
 		tokenID + " (bot 1) of team " + teamID + " (harbour)\n  " + otherID + " of team " + teamID + "\n  and 19 more\n"
 	if got.code != 1 || !strings.HasSuffix(got.err, want) || !slices.Equal(targets, []string{"/admin/tokens?q=har+bour"}) {
@@ -219,9 +223,8 @@ func TestAmbiguousNameListsTheTokens(t *testing.T) {
 
 func TestLargeResponsesAreComplete(t *testing.T) {
 	body := strings.Repeat("x", 5<<20)
-	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
-	defer gateway.Close()
-	if got := opsgate(t, nil, "limits", tokenID, "--json", "--admin", gateway.Listener.Addr().String()); got.code != 0 || got.out != body {
+	address := answering(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+	if got := opsgate(t, nil, "limits", tokenID, "--json", "--admin", address); got.code != 0 || got.out != body {
 		t.Errorf("exit code %d, %d bytes: %s", got.code, len(got.out), got.err)
 	}
 }
@@ -286,14 +289,9 @@ func TestAdminFlagsReplaceTheConfiguration(t *testing.T) {
 
 func TestExplainShowsOpenBreakerOnce(t *testing.T) {
 	open := admin.Service{Name: "fleet", State: "breaker open", Breaker: &admin.Breaker{State: "open", Cause: "Unavailable"}}
-	gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		answer := admin.Explanation{Service: &open, Identity: admin.Service{Name: "identity", State: "ready", Breaker: &admin.Breaker{State: "closed"}}}
-		if err := json.NewEncoder(w).Encode(answer); err != nil {
-			t.Error(err)
-		}
-	}))
-	defer gateway.Close()
-	got := opsgate(t, nil, "explain", tokenID, "GET", "/v1/servers", "--admin", gateway.Listener.Addr().String())
+	answer := admin.Explanation{Service: &open, Identity: admin.Service{Name: "identity", State: "ready", Breaker: &admin.Breaker{State: "closed"}}}
+	address := answering(t, func(w http.ResponseWriter, _ *http.Request) { admin.Respond(w, http.StatusOK, answer) })
+	got := opsgate(t, nil, "explain", tokenID, "GET", "/v1/servers", "--admin", address)
 	for _, want := range []string{"\nservice   fleet, breaker open (Unavailable)\n", "\nidentity  ready, breaker closed\n"} {
 		if !strings.Contains(got.out, want) {
 			t.Errorf("there is no %q in %+v", want, got)

@@ -12,11 +12,7 @@ import (
 )
 
 func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
-	// Without this, a signal after serve has ended would end the tests.
-	ignored := make(chan os.Signal, 10)
-	signal.Notify(ignored, syscall.SIGHUP)
-	defer signal.Stop(ignored)
-
+	ignoreHangUps(t)
 	const mistyped = "OPSGATE_HTTP_MAX_BODY_BITES"
 	file := write(t, good)
 	log, stop := serve(t, []string{mistyped + "=1"}, "--config", file, "--log-level", "info")
@@ -46,6 +42,14 @@ func TestSIGHUPReloadsTheConfiguration(t *testing.T) {
 	if strings.Count(log.String(), mistyped) == warned {
 		t.Errorf("the refusal is logged without its warnings:\n%s", log)
 	}
+}
+
+// ignoreHangUps prevents that a signal after serve has ended ends the tests.
+func ignoreHangUps(t *testing.T) {
+	t.Helper()
+	ignored := make(chan os.Signal, 10)
+	signal.Notify(ignored, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(ignored) })
 }
 
 func hangUp(t *testing.T) {

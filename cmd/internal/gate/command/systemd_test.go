@@ -2,12 +2,9 @@ package command_test
 
 import (
 	"net"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -15,10 +12,7 @@ import (
 )
 
 func TestSystemdIsNotifiedOfStartReloadAndStop(t *testing.T) {
-	ignored := make(chan os.Signal, 10) // without this, a signal after serve has ended would end the tests
-	signal.Notify(ignored, syscall.SIGHUP)
-	defer signal.Stop(ignored)
-
+	ignoreHangUps(t)
 	address := filepath.Join(t.TempDir(), "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
 	testkit.Must(t, err)
