@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"opsgate/backendclient"
+	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/logging"
 )
 
@@ -153,4 +155,23 @@ func (a *Admin) Draining() {
 func livez(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write([]byte("ok\n"))
+}
+
+// NewRegistry returns a registry with the metrics of the Go runtime, the process, and the build.
+func NewRegistry(build buildinfo.Info) *prometheus.Registry {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "opsgate_build_info",
+		Help: "1, with the build as labels.",
+		ConstLabels: prometheus.Labels{
+			"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion,
+		},
+	})
+	info.Set(1)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister( // cannot fail: the registry is empty
+		info,
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return registry
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -23,12 +22,6 @@ func start(dependencies map[string]admin.Dependency) *admin.Admin {
 	})
 	registry.MustRegister(a.Readiness())
 	return a
-}
-
-func call(a *admin.Admin, method, path string) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
-	a.ServeHTTP(w, httptest.NewRequest(method, path, nil))
-	return w
 }
 
 func TestReadiness(t *testing.T) {
@@ -54,7 +47,7 @@ func TestReadiness(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			a := start(test.dependencies)
 			test.steps(a)
-			got := call(a, http.MethodGet, "/readyz")
+			got := send(a, http.MethodGet, "/readyz")
 			var body struct {
 				Status       string
 				Dependencies map[string]struct{ State string }
@@ -77,7 +70,7 @@ func TestReadiness(t *testing.T) {
 
 // readinessMetrics returns the sorted lines of the readiness metrics.
 func readinessMetrics(a *admin.Admin) []string {
-	lines := strings.Split(call(a, http.MethodGet, "/metrics").Body.String(), "\n")
+	lines := strings.Split(send(a, http.MethodGet, "/metrics").Body.String(), "\n")
 	return slices.DeleteFunc(lines, func(line string) bool {
 		return !strings.HasPrefix(line, "opsgate_readiness{") && !strings.HasPrefix(line, "opsgate_dependency_ok{")
 	})
@@ -100,7 +93,7 @@ func TestLivezIsOKInEachPhase(t *testing.T) {
 	a := start(nil)
 	for _, step := range []func(){func() {}, a.Serving, a.Draining} {
 		step()
-		if got := call(a, http.MethodGet, "/livez"); got.Code != 200 || got.Body.String() != "ok\n" {
+		if got := send(a, http.MethodGet, "/livez"); got.Code != 200 || got.Body.String() != "ok\n" {
 			t.Errorf("got %d %q", got.Code, got.Body)
 		}
 	}
@@ -121,10 +114,14 @@ func TestPaths(t *testing.T) {
 		{"GET", "/debug/pprof/cmdline", 200, ""},
 		{"GET", "/debug/pprof/symbol", 200, "num_symbols"},
 		{"GET", "/v1/servers", 404, ""},
+		{"GET", "/admin/explain", 404, ""}, // without an inspector
+		{"GET", "/admin/limits", 404, ""},
+		{"GET", "/admin/limits/t", 404, ""},
+		{"GET", "/admin/config", 404, ""},
 		{"GET", "/", 404, ""},
 		{"POST", "/readyz", 405, ""},
 	} {
-		got := call(a, test.method, test.path)
+		got := send(a, test.method, test.path)
 		if got.Code != test.status || !strings.Contains(got.Body.String(), test.contains) {
 			t.Errorf("%s %s: got %d %.200q", test.method, test.path, got.Code, got.Body)
 		}

@@ -3,7 +3,6 @@ package admin_test
 import (
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"opsgate/cmd/internal/gate/admin"
@@ -84,10 +83,5 @@ func TestDrainingEndsTheEvents(t *testing.T) {
 	}
 	if a.Draining(); s.drained != 1 {
 		t.Errorf("drained %d times", s.drained)
-	}
-	w := httptest.NewRecorder()
-	start(nil).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
-	if w.Code != 404 {
-		t.Errorf("without a page: got %d", w.Code)
 	}
 }

@@ -216,15 +216,6 @@ rate_limit.classes.partner.reason: "two\nlines"  # opsgate.yaml:9
 	}
 }
 
-func TestAdminPathsWithoutInspectorAreNotFound(t *testing.T) {
-	a := start(nil)
-	for _, path := range []string{"/admin/explain", "/admin/limits", "/admin/limits/t", "/admin/config"} {
-		if got := call(a, http.MethodGet, path); got.Code != 404 {
-			t.Errorf("%s: got %d", path, got.Code)
-		}
-	}
-}
-
 // Any query gets a JSON response, and only valid questions reach the inspector.
 func FuzzExplain(f *testing.F) {
 	f.Add("tok-1", "team-1", "GET", "/v1/servers?limit=5")
