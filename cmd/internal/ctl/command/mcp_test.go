@@ -118,15 +118,13 @@ func TestAgentGetsProblemsOfTheConnectionAsResults(t *testing.T) {
 		flags        []string
 		code, action string
 	}{
-		"no token":        {user{url: s.BaseURL}, nil, "invalid_settings", "correct the environment"},
-		"no token file":   {s.as("full"), []string{"--token-file", missing}, "invalid_settings", "correct the environment"},
-		"no URL":          {user{token: testToken}, nil, "invalid_settings", "correct the environment"},
-		"a revoked token": {s.as("revoked"), nil, "unauthorized", "valid API token"},
-		"no plan":         {s.as("no_plan"), nil, "forbidden", "that details names"},
-		"no API":          {user{url: "http://127.0.0.1:1", token: testToken}, nil, "no_connection", "is at the address"},
-		"an API that hangs": {
-			user{url: hangs.url, token: testToken}, []string{"--timeout", "100ms"}, "no_connection", "is at the address",
-		},
+		"no token":          {user{url: s.BaseURL}, nil, "invalid_settings", "correct the environment"},
+		"no token file":     {s.as("full"), []string{"--token-file", missing}, "invalid_settings", "correct the environment"},
+		"no URL":            {user{token: testToken}, nil, "invalid_settings", "correct the environment"},
+		"a revoked token":   {s.as("revoked"), nil, "unauthorized", "valid API token"},
+		"no plan":           {s.as("no_plan"), nil, "forbidden", "that details names"},
+		"no API":            {user{url: "http://127.0.0.1:1", token: testToken}, nil, "no_connection", "is at the address"},
+		"an API that hangs": {user{url: hangs.url, token: testToken}, []string{"--timeout", "100ms"}, "no_connection", "is at the address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

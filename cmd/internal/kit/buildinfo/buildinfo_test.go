@@ -20,10 +20,8 @@ func TestDescribe(t *testing.T) {
 		{"no recorded values", debug.BuildInfo{GoVersion: "go1.26"}, linked{}, Info{"dev", "unknown", "unknown", "go1.26"}},
 		{"a working tree", debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: changed}, linked{}, Info{"dev", "abc123-modified", "unknown", ""}},
 		{"a commit", debug.BuildInfo{Main: debug.Module{Version: "v0.0.0-2026"}, Settings: committed}, linked{}, Info{"v0.0.0-2026", "abc123", "2026-01-31T12:00:00Z", ""}},
-		{
-			"a release", debug.BuildInfo{Main: debug.Module{Version: "v0.0.0-2026"}, Settings: committed},
-			linked{"1.2.3", "def456", "2026-02-01T00:00:00Z"}, Info{"1.2.3", "def456", "2026-02-01T00:00:00Z", ""},
-		},
+		{"a release", debug.BuildInfo{Main: debug.Module{Version: "v0.0.0-2026"}, Settings: committed},
+			linked{"1.2.3", "def456", "2026-02-01T00:00:00Z"}, Info{"1.2.3", "def456", "2026-02-01T00:00:00Z", ""}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := describe(&test.build, test.linked); got != test.want {

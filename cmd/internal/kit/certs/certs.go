@@ -1,11 +1,15 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 
 	"opsgate/backendclient/tlsfiles"
 )
@@ -69,4 +73,23 @@ func (o Options) config(contents tlsfiles.PEM) (*tls.Config, error) {
 		return nil, fmt.Errorf("read the roots: there is none in %s", o.Files.ClientCA)
 	}
 	return config, nil
+}
+
+// IsOwn returns a tls.Config.VerifyConnection that requires the server to have exactly the certificate of the file, without a check of
+// its name and roots. A command connects to a listener of its own machine at an address like 127.0.0.1, which few certificates name.
+func IsOwn(certificate string) func(tls.ConnectionState) error {
+	return func(state tls.ConnectionState) error {
+		content, err := os.ReadFile(certificate)
+		if err != nil {
+			return fmt.Errorf("read the listener's certificate: %w", err)
+		}
+		if len(state.PeerCertificates) == 0 {
+			return errors.New("the server has no certificate")
+		}
+		own, _ := pem.Decode(content)
+		if own == nil || !bytes.Equal(own.Bytes, state.PeerCertificates[0].Raw) {
+			return fmt.Errorf("the server does not have the certificate of %s", certificate)
+		}
+		return nil
+	}
 }

@@ -139,10 +139,7 @@ func TestSuppressedLinesAreReportedOnceByKindAndCause(t *testing.T) {
 		allowed(connections, "", 8)
 		time.Sleep(10 * time.Second)
 		want := []map[string]any{
-			{
-				"level": "WARN", "msg": "log lines suppressed", "kind": "unauthenticated", "lines": 27.0,
-				"causes": map[string]any{"token:missing": 20.0, "route": 7.0},
-			},
+			{"level": "WARN", "msg": "log lines suppressed", "kind": "unauthenticated", "lines": 27.0, "causes": map[string]any{"token:missing": 20.0, "route": 7.0}},
 			{"level": "WARN", "msg": "log lines suppressed", "kind": "connection", "lines": 3.0},
 		}
 		if diff := cmp.Diff(want, l.reports(t)); diff != "" {
@@ -243,6 +240,34 @@ func TestTheBoundAppliesAcrossGoroutines(t *testing.T) {
 		}
 		if got := l.reports(t); total != bound || len(got) != 1 || got[0]["lines"] != float64(writers*each-bound) {
 			t.Errorf("%d lines were admitted, reported %v", total, got)
+		}
+	})
+}
+
+// The database fails: the dispatcher of notifications logs each attempt, one per second.
+func TestRepeatedLinesAreBoundedAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		logger, limiter, err := logging.NewRepeated(slog.NewTextHandler(&out, nil), time.Now, prometheus.NewRegistry())
+		testkit.Must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- limiter.Run(ctx) }()
+		const seconds, most = 600, 20 // per minute
+		for range seconds {
+			logger.Error("looking for due deliveries failed", "cause", "disk full")
+			time.Sleep(time.Second)
+		}
+		logger.With("part", "calls").Warn("finished call")
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(out.String(), `msg="looking for due`); n != seconds/60*most || !strings.Contains(out.String(), "finished call") {
+			t.Errorf("%d lines", n)
+		}
+		if n := strings.Count(out.String(), "log lines suppressed"); n < 10 || n > 12 {
+			t.Errorf("%d reports of suppressed lines: %s", n, out.String())
 		}
 	})
 }

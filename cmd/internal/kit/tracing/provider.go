@@ -132,3 +132,20 @@ func (p *Provider) Close() {
 		p.logger.Warn("the last traces are lost: the collector does not accept them", slog.Int64("spans", lost), slog.Any("error", err))
 	}
 }
+
+// Exemplar returns a function that returns the exemplar labels of the current span, or nil if the span is not recorded. Exemplar of a nil
+// Provider is nil.
+func (p *Provider) Exemplar() func(context.Context) prometheus.Labels {
+	if p == nil {
+		return nil
+	}
+	return exemplar
+}
+
+func exemplar(ctx context.Context) prometheus.Labels {
+	at := trace.SpanContextFromContext(ctx)
+	if !at.IsSampled() {
+		return nil
+	}
+	return prometheus.Labels{"trace_id": at.TraceID().String(), "span_id": at.SpanID().String()}
+}

@@ -22,10 +22,8 @@ func TestAnswersAreDescribed(t *testing.T) {
 	for name, c := range map[string]struct{ parameters, answer, item, want string }{
 		"an object": {"", item, properties, `IsList: false, Answer: Object{` + fields + `, Columns: []string{"id", "at"}}`},
 		"a list":    {"", "{type: array, items: " + item + "}", properties, `IsList: true, Answer: Object{` + fields + `, Columns: []string{"id", "at"}}`},
-		"a page": {
-			"{name: cursor, in: query, schema: {type: string}}", "{type: object, properties: {items: {type: array, items: " + item + "}}}", properties,
-			`IsList: true, Answer: Object{` + fields + `, Columns: []string{"id", "at"}}`,
-		},
+		"a page": {"{name: cursor, in: query, schema: {type: string}}", "{type: object, properties: {items: {type: array, items: " + item + "}}}", properties,
+			`IsList: true, Answer: Object{` + fields + `, Columns: []string{"id", "at"}}`},
 		"a list as an object":  {"", "{type: array, items: {type: string}}", properties, `Output: "{\"properties\":{\"items\":{\"items\":{\"type\":\"string\"},\"type\":\"array\"}},\"required\":[\"items\"],`},
 		"chosen columns":       {"", item, "x-columns: [at], " + properties, `Columns: []string{"at"}}`},
 		"an unknown column":    {"", item, "x-columns: [nothing], " + properties, "x-columns: there is no property nothing"},

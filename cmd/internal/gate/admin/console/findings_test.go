@@ -46,25 +46,17 @@ func TestFindingOfIdentitySaysWhenKnownTokensEnd(t *testing.T) {
 		d                admin.Dependency
 		impact, deadline string
 	}{
-		{
-			admin.Dependency{State: "lookups fail", TokensUntil: noon.Add(10 * time.Minute)},
+		{admin.Dependency{State: "lookups fail", TokensUntil: noon.Add(10 * time.Minute)},
 			"requests with a token that is not cached get 503; cached tokens work",
-			"known tokens work until 12:10:00 UTC at most; then all requests get 503",
-		},
-		{
-			admin.Dependency{Wrong: wrong, TokensUntil: noon.Add(time.Second)},
+			"known tokens work until 12:10:00 UTC at most; then all requests get 503"},
+		{admin.Dependency{Wrong: wrong, TokensUntil: noon.Add(time.Second)},
 			"requests with a token that is not cached get 503; cached tokens work",
-			"known tokens work until 12:00:01 UTC at most; then all requests get 503",
-		},
-		{
-			admin.Dependency{Breaker: &backendclient.BreakerStatus{State: "open"}, TokensUntil: noon},
-			"all requests get 503: no token is cached any more", "it stays so until lookups succeed",
-		},
-		{
-			admin.Dependency{Wrong: wrong, NotReady: true},
+			"known tokens work until 12:00:01 UTC at most; then all requests get 503"},
+		{admin.Dependency{Breaker: &backendclient.BreakerStatus{State: "open"}, TokensUntil: noon},
+			"all requests get 503: no token is cached any more", "it stays so until lookups succeed"},
+		{admin.Dependency{Wrong: wrong, NotReady: true},
 			"this gateway is not ready, and balancers send it no requests",
-			"cached tokens end authn.stale_for after their last lookup; then all requests get 503",
-		},
+			"cached tokens end authn.stale_for after their last lookup; then all requests get 503"},
 	} {
 		s := healthy()
 		s.dependencies["identity"] = test.d
@@ -107,34 +99,22 @@ func TestFindingsSayImpactDeadlineAndAction(t *testing.T) {
 		advice = append(advice, [4]string{f.Key, f.Impact, f.Deadline, f.Action})
 	}
 	want := [][4]string{
-		{
-			"breaker:fleet", "requests of team a that need fleet get 503 at once; other teams are served",
+		{"breaker:fleet", "requests of team a that need fleet get 503 at once; other teams are served",
 			"when the breakers of more methods open; it ends when the probes of fleet succeed",
-			"read the log of fleet, and see what was deployed last",
-		},
-		{
-			"connection:identity", "requests with a token that is not cached get 503; cached tokens work",
+			"read the log of fleet, and see what was deployed last"},
+		{"connection:identity", "requests with a token that is not cached get 503; cached tokens work",
 			"cached tokens end authn.stale_for (20m) after their last lookup; then all requests get 503",
-			"see whether identity runs and answers at upstreams.identity.address",
-		},
-		{
-			"breaker:incident", "requests that need incident (/v1/incidents, /v1/status-pages) get 503 at once; the rest of the API works",
+			"see whether identity runs and answers at upstreams.identity.address"},
+		{"breaker:incident", "requests that need incident (/v1/incidents, /v1/status-pages) get 503 at once; the rest of the API works",
 			"when the breakers of more methods open; it ends when the probes of incident succeed",
-			"read the log of incident, and see what was deployed last",
-		},
-		{
-			"connection:revocations", "requests are served; a revoked token works for up to authn.fresh_for (1m) longer",
-			"if lookups fail too, revoked tokens work for up to authn.stale_for (20m)", "see in the log of identity why it ends the stream",
-		},
-		{
-			"certificate:upstreams.fleet.tls.cert_file", "none until it expires",
+			"read the log of incident, and see what was deployed last"},
+		{"connection:revocations", "requests are served; a revoked token works for up to authn.fresh_for (1m) longer",
+			"if lookups fail too, revoked tokens work for up to authn.stale_for (20m)", "see in the log of identity why it ends the stream"},
+		{"certificate:upstreams.fleet.tls.cert_file", "none until it expires",
 			"2026-03-09 12:00:00 UTC: then new connections to fleet fail, and requests that need it get 503",
-			"renew it and replace its file; a restart is not needed",
-		},
-		{
-			"gateways:silent:gate-2", "if it runs without Redis, its limits are not shared", "after ten minutes it is no longer listed",
-			"open its own page; else see whether its process runs",
-		},
+			"renew it and replace its file; a restart is not needed"},
+		{"gateways:silent:gate-2", "if it runs without Redis, its limits are not shared", "after ten minutes it is no longer listed",
+			"open its own page; else see whether its process runs"},
 	}
 	if diff := cmp.Diff(want, advice); diff != "" {
 		t.Error(diff)
