@@ -164,6 +164,9 @@ func TestAuditNamesTheCauseOfAWindowAboveItsLimit(t *testing.T) {
 		}
 		return events
 	}
+	interrupted := func(kind demand.Kind, from, to int) []demand.Interruption {
+		return []demand.Interruption{{Kind: kind, From: at(from), To: at(to)}}
+	}
 	reset := []demand.Event{{At: at(500), TokenID: "tok_1", Reset: true}}
 	for name, test := range map[string]struct {
 		events        []demand.Event
@@ -184,29 +187,12 @@ func TestAuditNamesTheCauseOfAWindowAboveItsLimit(t *testing.T) {
 		"an outage":                         {events: append(requests(three, 3, 0, false), requests(three, 2, 100, true)...), kind: demand.Outage},
 		"an outage, and more than promised": {events: append(requests(three, 3, 0, false), requests(three, 3, 100, true)...), above: 1, kind: demand.Outage},
 		"an outage that left the window":    {events: append(requests(three, 1, 0, true), requests(three, 4, 1000, false)...), above: 1},
-		"events missing": {
-			events: requests(three, 4, 0, false), kind: demand.EventsMissing,
-			interruptions: []demand.Interruption{{Kind: demand.EventsMissing, From: at(-900), To: at(-800)}},
-		},
-		"events missing before": {
-			events: requests(three, 4, 0, false), above: 1,
-			interruptions: []demand.Interruption{{Kind: demand.EventsMissing, From: at(-1100), To: at(-1000)}},
-		},
-		"events missing at an unknown time": {
-			events: requests(three, 4, 0, false), kind: demand.EventsMissing, interruptions: []demand.Interruption{{Kind: demand.EventsMissing}},
-		},
-		"a clock set back": {
-			events: requests(three, 4, 0, false), kind: demand.ClockSetBack,
-			interruptions: []demand.Interruption{{Kind: demand.ClockSetBack, From: at(2), To: at(5000)}},
-		},
-		"a start": {
-			events: append(requests(three, 3, 0, false), requests(three, 3, 500, false)...), kind: demand.GatewayStarted,
-			interruptions: []demand.Interruption{{Kind: demand.GatewayStarted, From: at(2), To: at(500)}},
-		},
-		"a start, and then too many": {
-			events: append(requests(three, 3, 0, false), requests(three, 4, 500, false)...), kind: demand.GatewayStarted, above: 1,
-			interruptions: []demand.Interruption{{Kind: demand.GatewayStarted, From: at(2), To: at(500)}},
-		},
+		"events missing":                    {events: requests(three, 4, 0, false), kind: demand.EventsMissing, interruptions: interrupted(demand.EventsMissing, -900, -800)},
+		"events missing before":             {events: requests(three, 4, 0, false), above: 1, interruptions: interrupted(demand.EventsMissing, -1100, -1000)},
+		"events missing at an unknown time": {events: requests(three, 4, 0, false), kind: demand.EventsMissing, interruptions: []demand.Interruption{{Kind: demand.EventsMissing}}},
+		"a clock set back":                  {events: requests(three, 4, 0, false), kind: demand.ClockSetBack, interruptions: interrupted(demand.ClockSetBack, 2, 5000)},
+		"a start":                           {events: append(requests(three, 3, 0, false), requests(three, 3, 500, false)...), kind: demand.GatewayStarted, interruptions: interrupted(demand.GatewayStarted, 2, 500)},
+		"a start, and then too many":        {events: append(requests(three, 3, 0, false), requests(three, 4, 500, false)...), kind: demand.GatewayStarted, above: 1, interruptions: interrupted(demand.GatewayStarted, 2, 500)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := audited(t, test.events, test.interruptions...).Tokens[0]

@@ -18,11 +18,14 @@ const adminToken = "the operators' token"
 
 func host(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
 
-// paths has a path of each kind, and whether it is of a probe.
-var paths = []struct {
+// A target is what a request is for.
+type target struct {
 	method, path string
 	probe        bool
-}{
+}
+
+// paths has a path of each kind.
+var paths = []target{
 	{"GET", "/livez", true},
 	{"GET", "/readyz", true},
 	{"GET", "/metrics", false},
@@ -102,15 +105,9 @@ func TestTokenForMetricsOpensMetricsAlone(t *testing.T) {
 	certificates := admin.Access{MetricsToken: metricsToken, ClientCertificates: true}
 	requests := slices.Clone(paths)
 	for _, path := range []string{"/metrics/", "//metrics", "/metrics/../admin/config", "/METRICS", "/admin/gateways", "/debug/pprof/"} {
-		requests = append(requests, struct {
-			method, path string
-			probe        bool
-		}{"GET", path, false})
+		requests = append(requests, target{"GET", path, false})
 	}
-	requests = append(requests, struct {
-		method, path string
-		probe        bool
-	}{"POST", "/metrics", false})
+	requests = append(requests, target{"POST", "/metrics", false})
 	for _, test := range []struct {
 		name            string
 		access          admin.Access

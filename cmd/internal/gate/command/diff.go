@@ -312,7 +312,8 @@ func (r *diffReport) write(w io.Writer) {
 		lines []string
 	}{
 		{"Changed keys", r.Keys}, {"Needs a restart", r.Restart}, {"Other limits", r.Limits}, {"Already over their new limits", r.Over},
-		{"Usage is not known: a limit has a new length, or Redis is not in use", r.Unknown}, {"Usage was not read; see --timeout and --top", r.Unread},
+		{"Usage is not known: a limit has a new length, or Redis is not in use", r.Unknown},
+		{"Usage was not read; see --timeout and --top", r.Unread},
 	} {
 		if len(part.lines) > 0 {
 			fmt.Fprintf(w, "%s:\n  %s\n", part.title, strings.Join(part.lines, "\n  "))

@@ -268,7 +268,8 @@ func FromEffective(values []Value, like Loaded) (Loaded, error) {
 
 // insert inserts a value into a part of a document. The rest is its key in that part.
 func insert(n *yaml.Node, keys []Key, v Value, rest string) (err error) {
-	for name := ""; rest != ""; {
+	var name string
+	for rest != "" {
 		if name, rest, err = cutKey(rest); err != nil {
 			return fmt.Errorf("the key %s: %w", v.Key, err)
 		}
@@ -280,7 +281,7 @@ func insert(n *yaml.Node, keys []Key, v Value, rest string) (err error) {
 	if v.Key == maxConnectionsKey && strings.Contains(v.Origin, ": "+autoText) {
 		v.Value = autoText
 	}
-	name := v.Key[strings.LastIndexByte(v.Key, '.')+1:]
+	name = v.Key[strings.LastIndexByte(v.Key, '.')+1:]
 	key, _ := keyOf(keys, v.Key)
 	isWhole := key.Name == v.Key || slices.Contains([]string{"limits", "teams", "tokens"}, name)
 	switch {

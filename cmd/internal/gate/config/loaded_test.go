@@ -172,36 +172,31 @@ func TestFilesReturnsEveryFileOfAConfiguration(t *testing.T) {
 }
 
 func TestChangedKeysThatNeedARestartAreReported(t *testing.T) {
-	running := loadText(t, "admin: {listen: 127.0.0.1:2}\n", "OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2")
+	const listen, password = "admin: {listen: 127.0.0.1:2}\n", "OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"
+	running := loadText(t, listen, password)
 	for _, test := range []struct {
-		name, text  string
-		environment []string
-		want        string
+		name, text, variable string
+		want                 string
 	}{
-		{"nothing", "admin: {listen: 127.0.0.1:2}\n", []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, ""},
-		{"what can", "admin: {listen: 127.0.0.1:2}\nlog: {level: debug}\nrate_limit: {limits: [{requests: 1, per: 1s}]}\n" +
-			"upstreams: {fleet: {address: \"fleet.internal:9001\"}}\n",
-			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, ""},
-		{"the password of Redis", "admin: {listen: 127.0.0.1:2}\n", []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter3"}, ""},
-		{"the admin token", "admin: {listen: 127.0.0.1:2, token: \"${TOKEN}\"}\n",
-			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2", "TOKEN=correct horse battery"}, ""},
-		{"the token for metrics", "admin: {listen: 127.0.0.1:2, metrics_token: \"${TOKEN}\"}\n",
-			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2", "TOKEN=correct horse battery"}, ""},
-		{"a secret", "admin: {listen: 127.0.0.1:2}\nrate_limit: {redis: {mode: sentinel, master_name: main, sentinel_password: \"${TOKEN}\"}}\n",
-			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2", "TOKEN=correct horse battery"}, strings.Join([]string{
-				"opsgate.yaml:2: rate_limit.redis.mode: a change needs a restart (connected at start)",
-				"opsgate.yaml:2: rate_limit.redis.master_name: a change needs a restart (connected at start)",
-				"opsgate.yaml:2: rate_limit.redis.sentinel_password: a change needs a restart (connected at start)",
-			}, "\n")},
-		{"several", "log:\n  format: text\nrate_limit:\n  redis: {addresses: [\"a:1\", \"b:1\"]}\n",
-			[]string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, strings.Join([]string{
-				"opsgate.yaml:2: log.format: a change needs a restart (made at start)",
-				"opsgate.yaml:4: rate_limit.redis.addresses: a change needs a restart (connected at start)",
-				"opsgate.yaml: admin.listen: a change needs a restart (opened at start)",
-			}, "\n")},
+		{"nothing", listen, password, ""},
+		{"what can", listen + "log: {level: debug}\nrate_limit: {limits: [{requests: 1, per: 1s}]}\n" +
+			"upstreams: {fleet: {address: \"fleet.internal:9001\"}}\n", password, ""},
+		{"the password of Redis", listen, "OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter3", ""},
+		{"the admin token", "admin: {listen: 127.0.0.1:2, token: \"${TOKEN}\"}\n", password, ""},
+		{"the token for metrics", "admin: {listen: 127.0.0.1:2, metrics_token: \"${TOKEN}\"}\n", password, ""},
+		{"a secret", listen + "rate_limit: {redis: {mode: sentinel, master_name: main, sentinel_password: \"${TOKEN}\"}}\n", password, strings.Join([]string{
+			"opsgate.yaml:2: rate_limit.redis.mode: a change needs a restart (connected at start)",
+			"opsgate.yaml:2: rate_limit.redis.master_name: a change needs a restart (connected at start)",
+			"opsgate.yaml:2: rate_limit.redis.sentinel_password: a change needs a restart (connected at start)",
+		}, "\n")},
+		{"several", "log:\n  format: text\nrate_limit:\n  redis: {addresses: [\"a:1\", \"b:1\"]}\n", password, strings.Join([]string{
+			"opsgate.yaml:2: log.format: a change needs a restart (made at start)",
+			"opsgate.yaml:4: rate_limit.redis.addresses: a change needs a restart (connected at start)",
+			"opsgate.yaml: admin.listen: a change needs a restart (opened at start)",
+		}, "\n")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := config.RestartProblems(running, loadText(t, test.text, test.environment...))
+			got := config.RestartProblems(running, loadText(t, test.text, test.variable, "TOKEN=correct horse battery"))
 			if got.Error() != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}

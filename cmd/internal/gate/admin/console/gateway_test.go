@@ -67,16 +67,20 @@ func start(t *testing.T, more string) *gateway {
 // startCounting starts a gateway whose rate_limit has more keys.
 func startCounting(t *testing.T, keys, more string) *gateway {
 	t.Helper()
-	g := &gateway{services: startServices(t), file: filepath.Join(t.TempDir(), "opsgate.yaml"), listen: "127.0.0.1:0"}
-	text := fmt.Sprintf(`listen: 127.0.0.1:0
-shutdown: {drain_wait: 0s}
-rate_limit: {%slimits: [{requests: 1000, per: 1s}]}
+	g := &gateway{services: startServices(t)}
+	g.configure(t, fmt.Sprintf(`rate_limit: {%slimits: [{requests: 1000, per: 1s}]}
 upstream_calls: {breaker: {min_requests: 3, open_for: 2s}}
 upstreams: {fleet: {address: %q}, monitoring: &others {address: %q}, incident: *others, audit: *others, identity: *others}
-`, keys, g.fleet, g.Address)
-	testkit.Must(t, os.WriteFile(g.file, []byte(text+more), 0o600))
-	g.run(t)
+`, keys, g.fleet, g.Address)+more)
 	return g
+}
+
+// configure writes the configuration and runs the gateway.
+func (g *gateway) configure(t *testing.T, text string) {
+	t.Helper()
+	g.file, g.listen = filepath.Join(t.TempDir(), "opsgate.yaml"), "127.0.0.1:0"
+	testkit.Must(t, os.WriteFile(g.file, []byte("listen: 127.0.0.1:0\nshutdown: {drain_wait: 0s}\n"+text), 0o600))
+	g.run(t)
 }
 
 func (g *gateway) run(t *testing.T) {

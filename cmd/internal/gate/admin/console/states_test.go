@@ -3,8 +3,6 @@ package console_test
 import (
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -23,11 +21,8 @@ import (
 // startWith starts a gateway with another line of upstreams, in which FLEET and OTHERS stand for the addresses of the services.
 func startWith(t *testing.T, upstreams, more string) *gateway {
 	t.Helper()
-	g := &gateway{services: startServices(t), file: filepath.Join(t.TempDir(), "opsgate.yaml"), listen: "127.0.0.1:0"}
-	text := "listen: 127.0.0.1:0\nshutdown: {drain_wait: 0s}\nupstreams: {" + upstreams + "}\n" + more
-	text = strings.NewReplacer("FLEET", g.fleet, "OTHERS", g.Address).Replace(text)
-	testkit.Must(t, os.WriteFile(g.file, []byte(text), 0o600))
-	g.run(t)
+	g := &gateway{services: startServices(t)}
+	g.configure(t, strings.NewReplacer("FLEET", g.fleet, "OTHERS", g.Address).Replace("upstreams: {"+upstreams+"}\n"+more))
 	return g
 }
 
