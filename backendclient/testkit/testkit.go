@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -22,6 +23,16 @@ func Must(t TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Contains fails a test for each part that a text lacks.
+func Contains(t testing.TB, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("there is no %q in\n%s", part, text)
+		}
 	}
 }
 

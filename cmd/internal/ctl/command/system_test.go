@@ -124,11 +124,7 @@ func TestIncidentFromCreationToResolution(t *testing.T) {
 	u.must(t, "incidents", "update", id, "--status", "identified", "--message", "A faulty image.", "--no-notify")
 	u.must(t, "incidents", "resolve", id)
 	shown := u.must(t, "incidents", "get", id)
-	for _, want := range []string{"STATUS          resolved", "STATUS PAGE ID  " + page, "  We roll it back.\n", "identified\n  A faulty image.\n", "resolved\n  This incident has been resolved."} {
-		if !strings.Contains(shown, want) {
-			t.Errorf("it lacks %q:\n%s", want, shown)
-		}
-	}
+	testkit.Contains(t, shown, "STATUS          resolved", "STATUS PAGE ID  "+page, "  We roll it back.\n", "identified\n  A faulty image.\n", "resolved\n  This incident has been resolved.")
 	var incident struct {
 		Updates []struct{ Status string }
 	}

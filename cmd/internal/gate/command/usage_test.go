@@ -59,14 +59,10 @@ func TestUsageReportsWhatItDoesNotCount(t *testing.T) {
 	file := recordOf(t, `{"opsgate_demand":1,"sample":0.25}`, `{"gateways":{"at":"2026-01-02T11:00:00Z","id":"a","count":2,"ids":["a","b"]}}`,
 		admittedAt(0, "tok_1", ""), `{"dropped":3}`)
 	got := opsgate(t, nil, "usage", "--csv", "--since=2026-01-01", "--demand="+file)
-	for _, want := range []string{
+	testkit.Contains(t, got.err,
 		"warning: 3 events are missing in the record\n", "a sample of 25% to 100% of the tokens is recorded",
-		"the record begins only at 2026-01-02T12:00:00.000Z: " + file, "gateway b has no record, 2026-01-02T12:00:00.000Z\n",
-	} {
-		if !strings.Contains(got.err, want) {
-			t.Errorf("no %q in %+v", want, got)
-		}
-	}
+		"the record begins only at 2026-01-02T12:00:00.000Z: "+file, "gateway b has no record, 2026-01-02T12:00:00.000Z\n",
+	)
 	if !strings.HasSuffix(got.out, ",,,1,1,0,0,,25%\n") {
 		t.Errorf("got %+v", got)
 	}

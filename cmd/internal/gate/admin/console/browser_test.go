@@ -141,13 +141,9 @@ func TestRequestIsExplainedByKeyboard(t *testing.T) {
 		chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(tokenID), chromedp.KeyEvent(kb.Enter))
 	s.Eventually("there is an answer", `document.getElementById("answer").innerText.includes("403")`)
 	got := s.Text("answer")
-	for _, want := range []string{
-		"GET /v1/monitors: 403 forbidden, because of scope", ". token\t✓ passes", ". scope\t✕ refuses", "decisive", "of team " + teamID,
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in %s", want, got)
-		}
-	}
+	testkit.Contains(t, got,
+		"GET /v1/monitors: 403 forbidden, because of scope", ". token\t✓ passes", ". scope\t✕ refuses", "decisive", "of team "+teamID,
+	)
 	if text := s.Text("announce"); !strings.HasPrefix(text, "GET /v1/monitors: 403 forbidden") {
 		t.Errorf("the announcement is %q", text)
 	}
@@ -165,13 +161,9 @@ func TestRequestIsExplainedByKeyboard(t *testing.T) {
 	s.Do(chromedp.KeyEvent("a", chromedp.KeyModifiers(2)), chromedp.KeyEvent(tokenID), chromedp.KeyEvent(kb.Enter))
 	s.Eventually("there is an answer", `document.getElementById("answer").innerText.includes("401")`)
 	got = s.Text("answer")
-	for _, want := range []string{
-		"401 unauthorized, because of token: the token was revoked", ". token\t✕ refuses", "revoked, of team " + teamID,
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in %s", want, got)
-		}
-	}
+	testkit.Contains(t, got,
+		"401 unauthorized, because of token: the token was revoked", ". token\t✕ refuses", "revoked, of team "+teamID,
+	)
 	s.CheckJournal(g.admin)
 }
 
