@@ -8,24 +8,15 @@ import (
 	"path/filepath"
 )
 
-// credentials is the content of the file of --credentials.
-type credentials struct {
-	BaseURL     string            `json:"baseUrl"`
-	AdminURL    string            `json:"adminUrl"`
-	InboxURL    string            `json:"inboxUrl"`
-	BackendAddr string            `json:"backendAddr"`
-	Tokens      map[string]string `json:"tokens"`
-}
-
-// writeCredentials writes the file with mode 0600 and renames it into place, so that no reader sees a part of it.
+// writeCredentials writes the file of --credentials with mode 0600 and renames it into place, so that no reader sees a part of it.
 func writeCredentials(path string, s system) (err error) {
-	c := credentials{
-		BaseURL: s.BaseURL, AdminURL: s.AdminURL, InboxURL: s.InboxURL, BackendAddr: s.BackendAddr, Tokens: make(map[string]string),
-	}
+	tokens := make(map[string]string)
 	for _, token := range s.Tokens {
-		c.Tokens[token.Name] = token.Text
+		tokens[token.Name] = token.Text
 	}
-	text, err := json.MarshalIndent(c, "", "  ")
+	text, err := json.MarshalIndent(map[string]any{
+		"baseUrl": s.BaseURL, "adminUrl": s.AdminURL, "inboxUrl": s.InboxURL, "backendAddr": s.BackendAddr, "tokens": tokens,
+	}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write the credentials: %w", err)
 	}

@@ -141,11 +141,7 @@ func TestCheckLiveNamesWhatDoesNotWork(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := opsgate(t, test.variables, "check", "--live", "--config", file)
-			for _, want := range test.out {
-				if !strings.Contains(got.out, want) {
-					t.Errorf("there is no %q in %s", want, got.out)
-				}
-			}
+			testkit.Contains(t, got.out, test.out...)
 			for _, want := range test.err {
 				if want = strings.ReplaceAll(want, "FILE", file); !strings.Contains(got.err, want) {
 					t.Errorf("there is no %q in %s", want, got.err)
