@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
+
+	"opsgate/backendclient/timings"
 )
 
 // numCodes is the number of gRPC codes, OK included.
@@ -35,15 +37,11 @@ func (m *method) observe(ctx context.Context, code codes.Code, took time.Duratio
 		observer = &child
 		cached.Store(observer)
 	}
+	var labels prometheus.Labels
 	if m.exemplar != nil {
-		if labels := m.exemplar(ctx); labels != nil {
-			if exemplars, ok := (*observer).(prometheus.ExemplarObserver); ok {
-				exemplars.ObserveWithExemplar(took.Seconds(), labels)
-				return
-			}
-		}
+		labels = m.exemplar(ctx)
 	}
-	(*observer).Observe(took.Seconds())
+	timings.Observe(*observer, took, labels)
 }
 
 // methodName returns the last part of a full name such as "/ops.fleet.v1.FleetService/GetServer".

@@ -160,15 +160,12 @@ func (r *Request) appendWaits(attrs []slog.Attr) []slog.Attr {
 
 // observeDuration records the duration without the time in which the body arrived, with the trace as exemplar if there is one.
 func (r *Request) observeDuration(elapsed time.Duration) {
-	observer := r.route.metrics.duration
+	var labels prometheus.Labels
 	if r.trace != nil {
-		if exemplars, ok := observer.(prometheus.ExemplarObserver); ok {
-			traceID, spanID := r.trace.IDs()
-			exemplars.ObserveWithExemplar(elapsed.Seconds(), prometheus.Labels{traceIDKey: traceID, spanIDKey: spanID})
-			return
-		}
+		traceID, spanID := r.trace.IDs()
+		labels = prometheus.Labels{traceIDKey: traceID, spanIDKey: spanID}
 	}
-	observer.Observe(elapsed.Seconds())
+	timings.Observe(r.route.metrics.duration, elapsed, labels)
 }
 
 // Keys of the trace in log lines and exemplars.

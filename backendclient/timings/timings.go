@@ -3,6 +3,8 @@ package timings
 import (
 	"context"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // A Part is a component for which a request may wait.
@@ -48,6 +50,15 @@ func (t *Timings) AddRetry() {
 	if t != nil {
 		t.Retries++
 	}
+}
+
+// Observe adds a duration to a histogram, with the labels of an exemplar unless they are nil.
+func Observe(o prometheus.Observer, took time.Duration, exemplar prometheus.Labels) {
+	if exemplars, ok := o.(prometheus.ExemplarObserver); ok && exemplar != nil {
+		exemplars.ObserveWithExemplar(took.Seconds(), exemplar)
+		return
+	}
+	o.Observe(took.Seconds())
 }
 
 // Waited returns how long the request waited for a part.
