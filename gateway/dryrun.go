@@ -82,7 +82,7 @@ func (l dryLimiter) Decide(context.Context, string, *ratelimit.Policy) (ratelimi
 }
 
 // Refund implements [Limiter]. A dry run has nothing to refund.
-func (dryLimiter) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error {
+func (dryLimiter) Refund(context.Context, string, ratelimit.Decision) error {
 	return nil
 }
 

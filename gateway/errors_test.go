@@ -188,7 +188,7 @@ func (l disconnectLimiter) Decide(ctx context.Context, _ string, _ *ratelimit.Po
 	return ratelimit.Decision{}, &ratelimit.UnavailableError{Cause: ctx.Err()}
 }
 
-func (disconnectLimiter) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error {
+func (disconnectLimiter) Refund(context.Context, string, ratelimit.Decision) error {
 	return nil
 }
 

@@ -40,7 +40,7 @@ type Authenticator interface {
 // the RetryAfter of a *ratelimit.UnavailableError. It is safe for concurrent use.
 type Limiter interface {
 	Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error)
-	Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error
+	Refund(ctx context.Context, tokenID string, d ratelimit.Decision) error
 }
 
 // A DecisionObserver is called once for each decision, before the response, with the id of the route. Decided must not block and must not

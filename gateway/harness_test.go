@@ -182,7 +182,7 @@ func optionsWith(tb testing.TB, s *services) Options {
 	for _, scope := range authn.AllScopes() {
 		known[tokenOf(scope)] = principal(scope)
 	}
-	limiter := ratelimit.NewMemory(ratelimit.MemoryOptions{})
+	limiter := ratelimit.NewMemory(time.Now)
 	return Options{
 		Fleet: clients.Fleet, Monitoring: clients.Monitoring, Incident: clients.Incident, Audit: clients.Audit,
 		Authenticator: known,

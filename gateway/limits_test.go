@@ -26,7 +26,7 @@ func limited(t *testing.T, limits []ratelimit.Limit, change ...func(*Options)) (
 	clock := func() time.Time { return at }
 	h = start(t, append([]func(*Options){func(o *Options) {
 		o.Clock = clock
-		o.Limiter = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: clock})
+		o.Limiter = ratelimit.NewMemory(clock)
 		o.Policies = policies(t, limits...)
 	}}, change...)...)
 	return h, &at
@@ -223,7 +223,7 @@ func (s scriptedLimiter) Decide(context.Context, string, *ratelimit.Policy) (rat
 	return s.decision, s.err
 }
 
-func (s scriptedLimiter) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error {
+func (s scriptedLimiter) Refund(context.Context, string, ratelimit.Decision) error {
 	return s.refund
 }
 

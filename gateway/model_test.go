@@ -33,7 +33,7 @@ type model struct {
 // newModelled returns a gateway that calls the model. The token password has all scopes.
 func newModelled(tb testing.TB, m *model, change ...func(*Options)) *Gateway {
 	tb.Helper()
-	limiter := ratelimit.NewMemory(ratelimit.MemoryOptions{})
+	limiter := ratelimit.NewMemory(time.Now)
 	o := Options{
 		Fleet: fleetv1.NewFleetServiceClient(m), Monitoring: monitoringv1.NewMonitoringServiceClient(m),
 		Incident: incidentv1.NewIncidentServiceClient(m), Audit: auditv1.NewAuditServiceClient(m),

@@ -44,7 +44,6 @@ type Refunds struct {
 type refund struct {
 	requestID string
 	tokenID   string
-	policy    *ratelimit.Policy
 	decision  ratelimit.Decision
 }
 
@@ -122,7 +121,7 @@ func (f *Refunds) next(do func(*refund)) bool {
 }
 
 func (f *Refunds) send(ctx context.Context, r *refund) {
-	if err := f.limiter.Refund(ctx, r.tokenID, r.policy, r.decision); err != nil {
+	if err := f.limiter.Refund(ctx, r.tokenID, r.decision); err != nil {
 		f.drop(r, refundFailed, err)
 		return
 	}
@@ -150,8 +149,6 @@ func (r *Request) refund() {
 	if r.limitSet == nil || !r.decision.Allowed {
 		return
 	}
-	r.pendingRefund = &refund{
-		requestID: r.id, tokenID: r.principal.TokenID, policy: r.limitSet.assignment.Policy, decision: r.decision,
-	}
+	r.pendingRefund = &refund{requestID: r.id, tokenID: r.principal.TokenID, decision: r.decision}
 	r.limitSet.applyRefund(&r.decision)
 }

@@ -27,7 +27,7 @@ type refundLimiter struct {
 	refunded []ratelimit.Decision
 }
 
-func (l *refundLimiter) Refund(ctx context.Context, _ string, _ *ratelimit.Policy, d ratelimit.Decision) error {
+func (l *refundLimiter) Refund(ctx context.Context, _ string, d ratelimit.Decision) error {
 	if l.release != nil {
 		select {
 		case <-l.release:

@@ -213,7 +213,7 @@ func TestWaitsAreSufficientAndLimited(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 999).Draw(rt, "ms")) * time.Millisecond)
 		clock := func() time.Time { return now }
-		store := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: clock})
+		store := ratelimit.NewMemory(clock)
 		gateways := rapid.IntRange(0, 5).Draw(rt, "gateways")
 		limits := []ratelimit.Limit{
 			{Name: "short", Requests: rapid.IntRange(1, 10).Draw(rt, "short"), Per: time.Second},

@@ -19,7 +19,8 @@ const (
 	form        = 3 // first byte of every account: the form of its bytes
 	headerBytes = 2 // form, number of windows
 	maxWindows  = 8 // of two policies of MaxLimits limits
-	// maxTimes is the maximum number of times in a window, which keeps the newest ones. It is one more than a limit needs, for a refund.
+	// maxTimes is the maximum number of times in a window, which keeps the newest ones. It is one more than the largest limit, so that
+	// MaxExact real times remain after a refund.
 	maxTimes = MaxExact + 1
 
 	// The fields of a window.
@@ -31,11 +32,14 @@ const (
 	countsAt  = stateAt + 6 // after the number of the newest bucket
 	timeBytes = 7
 
-	bucketsTag = 0x80
-	numBuckets = 61 // 60 cover the window; the newest one is not complete
+	bucketsTag      = 0x80
+	coveringBuckets = 60                  // as long as the window
+	numBuckets      = coveringBuckets + 1 // the newest one is not complete
 
 	earliest = 1 << 43 // in April 1970: earlier times are replaced by it, so that all bucket numbers of a window are positive
 	latest   = 1 << 53 // in 2255, exclusive: the numbers of account.lua are exact up to here
+	anyTime  = 0       // before all times
+	noBound  = math.MaxInt64
 )
 
 // A shape, the length and the kind of a window, identifies it in an account.
@@ -79,7 +83,7 @@ func (w window) setTime(i int, t int64) { putTime(w[stateAt+i*timeBytes:], t) }
 // The state of a window of buckets is the number of the newest bucket, and the counts of the last 61. Bucket b has the admissions from
 // b×width to (b+1)×width, exclusive. It counts until bucket b+61 begins: then all of its admissions have left the window.
 
-func (w window) width() int64          { return (w.length() + numBuckets - 2) / (numBuckets - 1) }
+func (w window) width() int64          { return (w.length() + coveringBuckets - 1) / coveringBuckets }
 func (w window) newest() int64         { return int64(get48(w[stateAt:])) }
 func (w window) setNewest(b int64)     { put48(w[stateAt:], uint64(b)) }
 func (w window) countBytes() int       { return int(w[tagAt] &^ bucketsTag) }
@@ -109,8 +113,8 @@ func (w window) setCount(b, n int64) {
 	}
 }
 
-// countBytes returns the bytes of a count of n.
-func countBytes(n int64) int {
+// bytesFor returns the size of a count of n.
+func bytesFor(n int64) int {
 	switch {
 	case n <= math.MaxUint8:
 		return 1
@@ -121,20 +125,20 @@ func countBytes(n int64) int {
 	}
 }
 
-// fullBytes returns the largest size of a window with at most n admissions.
-func (s shape) fullBytes(n int64) int {
+// maxBytes returns the largest size of a window with at most n admissions.
+func (s shape) maxBytes(n int64) int {
 	if s.exact {
-		return stateAt + int(n)*timeBytes
+		return stateAt + int(min(n, maxTimes))*timeBytes
 	}
-	return countsAt + numBuckets*countBytes(n)
+	return countsAt + numBuckets*bytesFor(n)
 }
 
-// newWindow returns a window without admissions.
-func (s shape) newWindow(lastUsed, since, now int64) window {
-	w := make(window, s.fullBytes(0))
+// newWindow returns a window that is made and used now, without admissions.
+func (s shape) newWindow(now int64) window {
+	w := make(window, s.maxBytes(0))
 	put48(w[lengthAt:], uint64(s.length))
-	w.setLastUsed(lastUsed)
-	w.setSince(since)
+	w.setLastUsed(now)
+	w.setSince(now)
 	if !s.exact {
 		w[tagAt] = bucketsTag | 1
 		w.setNewest(now / w.width())
@@ -142,14 +146,14 @@ func (s shape) newWindow(lastUsed, since, now int64) window {
 	return w
 }
 
-// find returns the offset of a window, or -1.
-func (a Account) find(s shape) int {
+// find returns the window of a shape; nil if the account does not have it.
+func (a Account) find(s shape) window {
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
-		if window(a[at:]).shape() == s {
-			return at
+		if w := window(a[at:]); w.shape() == s {
+			return w
 		}
 	}
-	return -1
+	return nil
 }
 
 // valid reports whether the bytes are an account: those of a store may be foreign.
@@ -159,10 +163,11 @@ func (a Account) valid() bool {
 	}
 	at := headerBytes
 	for range a[1] {
-		if !window(a[at:]).valid() || a[:at].find(window(a[at:]).shape()) >= 0 {
+		w := window(a[at:])
+		if !w.valid() || a[:at].find(w.shape()) != nil { // an earlier window has its shape
 			return false
 		}
-		at += window(a[at:]).size()
+		at += w.size()
 	}
 	return at == len(a)
 }

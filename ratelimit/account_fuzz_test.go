@@ -16,9 +16,10 @@ func FuzzAccount(f *testing.F) {
 		ratelimittest.Policy(f, ratelimit.Limit{Name: "minute", Requests: 70_000, Per: time.Minute}, ratelimit.Limit{Name: "tried", Requests: 64, Per: time.Hour, Shadow: true}),
 	}
 	for _, p := range policies {
-		a, _ := p.DecideShare(ratelimit.Share{}, nil, now, false)
+		a, _ := p.DecideShare(ratelimit.ShareInput{}, nil, now, false)
 		f.Add([]byte(a))
 	}
+	f.Add([]byte("not an account"))
 	f.Fuzz(func(t *testing.T, value []byte) {
 		for _, p := range policies {
 			for _, o := range []ratelimit.Outcome{ratelimit.Denied, ratelimit.Admitted, ratelimit.Peeked} {
@@ -26,9 +27,10 @@ func FuzzAccount(f *testing.F) {
 					checkDecision(t, p, &d)
 				}
 			}
-			own, d := p.DecideShare(ratelimit.Share{Replicas: 2, Shared: value}, append(ratelimit.Account{}, value...), now, false)
+			shared := ratelimit.Union(value, nil, now) // nil if the value is not an account
+			own, d := p.DecideShare(ratelimit.ShareInput{Gateways: 2, Shared: shared}, append(ratelimit.Account{}, value...), now, false)
 			checkDecision(t, p, &d)
-			if merged := ratelimit.Merge(value, own, true, 1, now); !merged.Refund(now).Unused(now.Add(62*24*time.Hour), 1) {
+			if merged := ratelimit.Union(value, own, now); !merged.Refund(now).Unused(now.Add(62*24*time.Hour), ratelimit.OneLength) {
 				t.Errorf("%x has usage after the longest window", merged)
 			}
 		}

@@ -38,7 +38,7 @@ func BenchmarkMemoryDecideAdmission(b *testing.B) {
 	for name, step := range map[string]time.Duration{"specified": 750 * time.Millisecond, "generous": 100 * time.Microsecond} {
 		b.Run(name, func(b *testing.B) {
 			now := time.Now()
-			m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: func() time.Time { return now }})
+			m := ratelimit.NewMemory(func() time.Time { return now })
 			p := benchmarkPolicies(b)[name]
 			b.ReportAllocs()
 			for b.Loop() {
@@ -53,7 +53,7 @@ func BenchmarkMemoryDecideAdmission(b *testing.B) {
 
 // BenchmarkMemoryDecideDenial measures denials of one token.
 func BenchmarkMemoryDecideDenial(b *testing.B) {
-	m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
+	m := ratelimit.NewMemory(time.Now)
 	p := specified(b)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -68,7 +68,7 @@ func BenchmarkMemoryDecideParallel(b *testing.B) {
 	for _, tokens := range []int{1, 10_000, 1_000_000} {
 		b.Run(fmt.Sprint(tokens), func(b *testing.B) {
 			ids := tokenIDs(tokens)
-			m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
+			m := ratelimit.NewMemory(time.Now)
 			for _, id := range ids {
 				_, _ = m.Decide(b.Context(), id, p)
 			}
@@ -113,7 +113,7 @@ func TestMemoryOfATokenIsBounded(t *testing.T) {
 }
 
 func bytesPerToken(tb testing.TB, ids []string, p *ratelimit.Policy) float64 {
-	m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
+	m := ratelimit.NewMemory(time.Now)
 	before := heap()
 	for _, id := range ids {
 		for range 4 {

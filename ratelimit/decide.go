@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -14,43 +13,70 @@ type rule struct {
 	shadow   bool
 }
 
-// ensureWindows adds the windows of the policy that are missing, and renews lastUsed of the others if it is older than a quarter of the
-// longest length in the account, or than that of another window: a denial writes nothing else. Then it drops windows that no decision has
-// used during twice the longest length. All windows live as long as the longest one: for up to one length, a gateway may repeat a cached
-// denial without a decision, and a short window that was dropped then would be filled from the coarse buckets of a longer one. It works in
-// place, and returns the account and whether it must be written. The account must be advanced to now.
+// ensureWindows prepares the account for a decision by the policy, in place, and reports whether it must be written:
+//
+//  1. It adds the windows of the policy that are missing.
+//  2. It renews lastUsed of the others, if that is older than a quarter of the longest length in the account, or than that of another
+//     window. So most denials write nothing.
+//  3. It drops the windows that no decision has used during twice the longest length.
+//
+// All windows live as long as the longest one: for up to one length, a gateway may repeat a cached denial without a decision, and a short
+// window that was dropped then would be filled from the coarse buckets of a longer one. The account must be advanced to now.
 func (p *Policy) ensureWindows(a Account, now int64) (_ Account, changed bool) {
 	if len(a) == 0 {
-		a = append(make(Account, 0, p.accountBytes), form, 0)
+		a = append(make(Account, 0, p.maxAccountBytes), form, 0)
 	}
 	longest, newest := p.longest, int64(0)
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
 		longest, newest = max(longest, window(a[at:]).length()), max(newest, window(a[at:]).lastUsed())
 	}
-	if !slices.ContainsFunc(p.rules, func(r rule) bool {
-		at := a.find(r.shape)
-		return at < 0 || window(a[at:]).lastUsed() < max(newest, now-longest/4)
-	}) {
+	if p.hasWindows(a, max(newest, now-longest/4)) {
 		return a, false
 	}
-	original := a // a missing window is not filled from another one that was missing, as roundings would add up
+	a = p.addMissing(a, now)
+	p.renewLastUsed(a, now)
+	return a.dropUnused(now - 2*longest), true
+}
+
+// hasWindows reports whether the account has the windows of the policy, and each was last used at a time or later.
+func (p *Policy) hasWindows(a Account, usedSince int64) bool {
+	return !slices.ContainsFunc(p.rules, func(r rule) bool {
+		w := a.find(r.shape)
+		return w == nil || w.lastUsed() < usedSince
+	})
+}
+
+// addMissing adds the windows of the policy that are missing. It fills each from the account as it was before: from one that was missing
+// too, roundings would add up.
+func (p *Policy) addMissing(a Account, now int64) Account {
+	before := a
 	for i := range p.rules {
-		r := &p.rules[i]
-		if at := a.find(r.shape); at >= 0 {
-			window(a[at:]).setLastUsed(now)
-			continue
+		if s := p.rules[i].shape; a.find(s) == nil {
+			w := s.newWindow(now).fill(before.source(s, now, noBound), now, OneLength)
+			a = append(p.makeRoom(a), w...)
+			a[1]++
 		}
-		a = append(p.makeRoom(a), r.newWindow(now, now, now).filled(original.source(r.shape, now, math.MaxInt64), now, 1)...)
-		a[1]++
 	}
+	return a
+}
+
+// renewLastUsed sets when the windows of the policy were last used.
+func (p *Policy) renewLastUsed(a Account, now int64) {
+	for i := range p.rules {
+		a.find(p.rules[i].shape).setLastUsed(now)
+	}
+}
+
+// dropUnused drops the windows that no decision has used since a time.
+func (a Account) dropUnused(since int64) Account {
 	for at := headerBytes; at < len(a); {
-		if w := window(a[at:]); w.lastUsed()+2*longest > now {
+		if w := window(a[at:]); w.lastUsed() > since {
 			at += w.size()
 		} else {
 			a = a.drop(at)
 		}
 	}
-	return a, true
+	return a
 }
 
 // drop removes the window at an offset.
@@ -72,7 +98,7 @@ func (p *Policy) makeRoom(a Account) Account {
 			oldest = at
 		}
 	}
-	return slices.Clone(a).drop(oldest)
+	return slices.Clone(a).drop(oldest) // of a copy, as addMissing fills windows from the account as it was
 }
 
 // decide decides a request at now. It returns the account with the admission, unless the request is denied or a peek. The account must be
@@ -88,7 +114,7 @@ func (p *Policy) decide(a Account, now int64, peek bool) (Account, Decision) {
 // admits reports whether every enforced limit admits a request.
 func (p *Policy) admits(a Account) bool {
 	return !slices.ContainsFunc(p.rules, func(r rule) bool {
-		return !r.shadow && window(a[a.find(r.shape):]).total() >= r.requests
+		return !r.shadow && a.find(r.shape).total() >= r.requests
 	})
 }
 
@@ -98,24 +124,24 @@ func (p *Policy) decision(a Account, now, recorded int64) Decision {
 	var tallies [MaxLimits]tally
 	for i := range p.rules {
 		r := &p.rules[i]
-		t := window(a[a.find(r.shape):]).tally(r.requests, now)
+		t := a.find(r.shape).tally(r.requests, now)
 		tallies[i] = t
 		d.Budgets[i] = Budget{Remaining: int(max(0, r.requests-t.count)), Reset: duration(t.reset)}
 	}
 	if recorded == 0 {
-		d.DeniedBy = p.full(&tallies, false, 0)
+		d.DeniedBy = p.longestFull(&tallies, false, 0)
 	}
 	if d.Allowed = d.DeniedBy < 0; d.Allowed {
-		d.ShadowDeniedBy = p.full(&tallies, true, recorded)
+		d.ShadowDeniedBy = p.longestFull(&tallies, true, recorded)
 	} else {
 		d.RetryAfter = d.Budgets[d.DeniedBy].Reset
 	}
 	return d
 }
 
-// full returns the index of a limit, in shadow or enforced, that is full without the admission just recorded: that with the longest wait,
-// or -1 if none is.
-func (p *Policy) full(t *[MaxLimits]tally, shadow bool, recorded int64) int {
+// longestFull returns the index of the limit with the longest wait, of those in shadow or of the enforced ones that are full without the
+// admission just recorded; -1 if none is.
+func (p *Policy) longestFull(t *[MaxLimits]tally, shadow bool, recorded int64) int {
 	longest := -1
 	for i := range p.rules {
 		r := &p.rules[i]

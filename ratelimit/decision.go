@@ -13,7 +13,7 @@ type Store interface {
 
 	// Refund removes the admission of d from each window that still counts an admission with the same time. It must be called at most once
 	// for a decision. For a denial it does nothing.
-	Refund(ctx context.Context, tokenID string, p *Policy, d Decision) error
+	Refund(ctx context.Context, tokenID string, d Decision) error
 
 	// Peek returns the decision that Decide would make, and records nothing: its budgets do not include the request. Its decision must not be
 	// refunded. Its waits may be too short while the account lacks a window of the policy, which the next decision adds.

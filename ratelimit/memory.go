@@ -13,11 +13,6 @@ const (
 	sweepEvery = 10 * time.Second
 )
 
-// MemoryOptions are the options of a Memory.
-type MemoryOptions struct {
-	Clock func() time.Time // nil for time.Now
-}
-
 // A Memory is a Store in this process. Its time is monotonic if its clock is. It is safe for concurrent use; tokens are spread over shards
 // with a lock each.
 type Memory struct {
@@ -35,13 +30,10 @@ type shard struct {
 	_      [40]byte // padding to a cache line
 }
 
-// NewMemory returns an empty store.
-func NewMemory(o MemoryOptions) *Memory {
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
-	start := o.Clock()
-	m := &Memory{clock: o.Clock, start: start, origin: start.UnixMicro(), seed: maphash.MakeSeed()}
+// NewMemory returns an empty store with a clock, such as [time.Now].
+func NewMemory(clock func() time.Time) *Memory {
+	start := clock()
+	m := &Memory{clock: clock, start: start, origin: start.UnixMicro(), seed: maphash.MakeSeed()}
 	for i := range m.shards {
 		m.shards[i].tokens = make(map[string]*Account)
 	}
@@ -62,7 +54,7 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 		sh.tokens[tokenID] = a
 		sh.peak = max(sh.peak, len(sh.tokens))
 	}
-	*a, _ = a.advance(now, 1)
+	*a, _ = a.advance(now, OneLength)
 	*a, _ = p.ensureWindows(*a, now)
 	var d Decision
 	*a, d = p.decide(*a, now, false)
@@ -70,7 +62,7 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 }
 
 // Refund implements [Store]. It never fails.
-func (m *Memory) Refund(_ context.Context, tokenID string, _ *Policy, d Decision) error {
+func (m *Memory) Refund(_ context.Context, tokenID string, d Decision) error {
 	if !d.Allowed {
 		return nil
 	}
@@ -91,7 +83,7 @@ func (m *Memory) Peek(_ context.Context, tokenID string, p *Policy) (Decision, e
 	now := m.now()
 	var a Account
 	if stored, ok := sh.tokens[tokenID]; ok {
-		a = stored.advanced(now, 1)
+		a = stored.advancedCopy(now, OneLength)
 	}
 	a, _ = p.ensureWindows(a, now)
 	_, d := p.decide(a, now, true)
@@ -133,7 +125,7 @@ func (sh *shard) sweep(clock func() int64) {
 	defer sh.mu.Unlock()
 	now := clock() // under the lock, as in Decide
 	for id, a := range sh.tokens {
-		if *a, _ = a.advance(now, 1); a.Unused(time.UnixMicro(now), 1) {
+		if *a, _ = a.advance(now, OneLength); a.Unused(time.UnixMicro(now), OneLength) {
 			delete(sh.tokens, id)
 		}
 	}

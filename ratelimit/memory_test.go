@@ -26,7 +26,7 @@ func newClock() *ratelimittest.Clock {
 func TestMemory(t *testing.T) {
 	ratelimittest.Run(t, func(rapid.TB) ratelimittest.Subject {
 		c := newClock()
-		return ratelimittest.Subject{Stores: []ratelimit.Store{ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})}, Now: c.Now, Advance: c.Advance}
+		return ratelimittest.Subject{Stores: []ratelimit.Store{ratelimit.NewMemory(c.Now)}, Now: c.Now, Advance: c.Advance}
 	})
 }
 
@@ -58,7 +58,7 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 // Limits of up to MaxExact requests are exact to a microsecond.
 func TestAdmissionExpiresAfterItsWindow(t *testing.T) {
 	c := newClock()
-	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
+	m := ratelimit.NewMemory(c.Now)
 	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "second", Requests: 1, Per: time.Second})
 	if d, _ := m.Decide(t.Context(), "t", p); !d.Allowed {
 		t.Fatal("first request denied")
@@ -75,7 +75,7 @@ func TestAdmissionExpiresAfterItsWindow(t *testing.T) {
 
 func TestTokenWithAFullLimitIsAdmittedEverySecond(t *testing.T) {
 	c := newClock()
-	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
+	m := ratelimit.NewMemory(c.Now)
 	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second})
 	for i := range 1000 {
 		want := i%4 < 3
@@ -90,7 +90,7 @@ func TestTokenWithAFullLimitIsAdmittedEverySecond(t *testing.T) {
 
 func TestSweepDropsTokensWithoutUsage(t *testing.T) {
 	c := newClock()
-	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
+	m := ratelimit.NewMemory(c.Now)
 	p := specified(t)
 	for i := range 1000 {
 		_, _ = m.Decide(t.Context(), fmt.Sprint(i), p)
@@ -110,7 +110,7 @@ func TestSweepDropsTokensWithoutUsage(t *testing.T) {
 
 func TestSweepDropsTokensAfterTheClockWasSetBack(t *testing.T) {
 	c := newClock()
-	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
+	m := ratelimit.NewMemory(c.Now)
 	_, _ = m.Decide(t.Context(), "t", specified(t))
 	c.Advance(-365 * 24 * time.Hour)
 	m.Sweep()
@@ -124,7 +124,7 @@ func TestSweepDropsTokensAfterTheClockWasSetBack(t *testing.T) {
 func TestRunSweepsUntilItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		m := ratelimit.NewMemory(ratelimit.MemoryOptions{})
+		m := ratelimit.NewMemory(time.Now)
 		_, _ = m.Decide(ctx, "t", ratelimittest.Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}))
 		ended := make(chan error)
 		go func() { ended <- m.Run(ctx) }()
@@ -141,7 +141,7 @@ func TestRunSweepsUntilItsContextEnds(t *testing.T) {
 
 func TestConcurrentRequestsKeepTheLimit(t *testing.T) {
 	c := newClock()
-	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
+	m := ratelimit.NewMemory(c.Now)
 	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "hour", Requests: 500, Per: time.Hour}, ratelimit.Limit{Name: "minute", Requests: 50, Per: time.Minute})
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -170,12 +170,12 @@ func TestConcurrentRequestsKeepTheLimit(t *testing.T) {
 func TestRefundAfterManyNewerAdmissions(t *testing.T) {
 	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "hour", Requests: 1000, Per: time.Hour})
 	for newer, want := range map[int]int{0: 999, 127: 872, 128: 871, 300: 699} {
-		m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: newClock().Now})
+		m := ratelimit.NewMemory(newClock().Now)
 		first, _ := m.Decide(t.Context(), "t", p)
 		for range newer {
 			_, _ = m.Decide(t.Context(), "t", p)
 		}
-		_ = m.Refund(t.Context(), "t", p, first)
+		_ = m.Refund(t.Context(), "t", first)
 		if d, _ := m.Decide(t.Context(), "t", p); d.Budgets[0].Remaining != want {
 			t.Errorf("after %d newer admissions: %d remain, want %d", newer, d.Budgets[0].Remaining, want)
 		}
@@ -185,7 +185,7 @@ func TestRefundAfterManyNewerAdmissions(t *testing.T) {
 // The clock jumps ahead, the token is swept, and the clock jumps back. A decision from before that refunds no later admission.
 func TestRefundFromBeforeASweepChangesNothing(t *testing.T) {
 	c := newClock()
-	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
+	m := ratelimit.NewMemory(c.Now)
 	p := specified(t)
 	earlier, _ := m.Decide(t.Context(), "t", p)
 	c.Advance(24 * time.Hour)
@@ -194,7 +194,7 @@ func TestRefundFromBeforeASweepChangesNothing(t *testing.T) {
 	for range 3 {
 		_, _ = m.Decide(t.Context(), "t", p)
 	}
-	_ = m.Refund(t.Context(), "t", p, earlier)
+	_ = m.Refund(t.Context(), "t", earlier)
 	if d, _ := m.Decide(t.Context(), "t", p); d.Allowed {
 		t.Errorf("fourth request: %+v", d)
 	}
@@ -203,7 +203,7 @@ func TestRefundFromBeforeASweepChangesNothing(t *testing.T) {
 // An empty state of a short window shows that the admissions of a longer one are older.
 func TestNewLimitIsFilledFromTheClosestWindow(t *testing.T) {
 	c := newClock()
-	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
+	m := ratelimit.NewMemory(c.Now)
 	limits := []ratelimit.Limit{{Name: "short", Requests: 100, Per: time.Second}, {Name: "long", Requests: 5000, Per: time.Hour}}
 	before := ratelimittest.Policy(t, limits...)
 	for range 100 {
@@ -218,7 +218,7 @@ func TestNewLimitIsFilledFromTheClosestWindow(t *testing.T) {
 
 func TestConcurrentRefundsKeepTheLimit(t *testing.T) {
 	c := newClock()
-	m := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: c.Now})
+	m := ratelimit.NewMemory(c.Now)
 	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "hour", Requests: 100, Per: time.Hour})
 	var admitted, refunds atomic.Int64
 	var wg sync.WaitGroup
@@ -231,7 +231,7 @@ func TestConcurrentRefundsKeepTheLimit(t *testing.T) {
 				}
 				admitted.Add(1)
 				if refunds.Add(1) <= 20 {
-					_ = m.Refund(t.Context(), "t", p, d)
+					_ = m.Refund(t.Context(), "t", d)
 				}
 				if i%100 == 0 {
 					m.Sweep()

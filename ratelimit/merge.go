@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -9,8 +8,8 @@ import (
 // An entry is n admissions at a time.
 type entry struct{ at, n int64 }
 
-// admissions returns the admissions from before a time, oldest first. Those of a bucket count as of its last instant, or as of the time if
-// the bucket contains it.
+// admissions returns the admissions from before a time, oldest first. Those of a bucket have the time of its last instant, or before, if
+// that is earlier.
 func (w window) admissions(before int64) (list []entry) {
 	if w.exact() {
 		for i := 0; i < w.times() && w.time(i) < before; i++ {
@@ -26,8 +25,8 @@ func (w window) admissions(before int64) (list []entry) {
 	return list
 }
 
-// filled returns an empty window with the admissions of a list, which has the oldest first.
-func (w window) filled(list []entry, now, lengths int64) window {
+// fill adds the admissions of a list, oldest first, to the window, which must be empty, and returns it.
+func (w window) fill(list []entry, now, lengths int64) window {
 	a := Account(w)
 	for _, e := range list {
 		at := min(e.at, now)
@@ -47,20 +46,12 @@ func (w window) coverage(now int64) int64 {
 	return w.length()
 }
 
-// source returns the admissions before a time for a window that the account does not have. They are those of one window: of those that
-// cover the new one, one with times, or else the shortest; if none does, the one that covers most.
+// source returns the admissions before a time of the window from which one that the account does not have is filled.
 func (a Account) source(s shape, now, before int64) []entry {
 	var best window
-	var covered int64
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
-		w := window(a[at:])
-		c := w.coverage(now)
-		better := best == nil || c > covered
-		if covered >= s.length { // the best covers the new one
-			better = c >= s.length && (w.exact() && !best.exact() || w.exact() == best.exact() && c < covered)
-		}
-		if better {
-			best, covered = w, c
+		if w := window(a[at:]); best == nil || s.isBetterSource(w, best, now) {
+			best = w
 		}
 	}
 	if best == nil {
@@ -69,8 +60,22 @@ func (a Account) source(s shape, now, before int64) []entry {
 	return best.admissions(before)
 }
 
-// advanced returns a copy, advanced to now; nil if the value is not an account.
-func (a Account) advanced(now, lengths int64) Account {
+// isBetterSource reports whether a new window of the shape is rather filled from w than from another one. If both cover it, one with times
+// is better, or else the shorter one; otherwise the one that covers more.
+func (s shape) isBetterSource(w, other window, now int64) bool {
+	covered, byOther := w.coverage(now), other.coverage(now)
+	switch {
+	case min(covered, byOther) < s.length:
+		return covered > byOther
+	case w.exact() != other.exact():
+		return w.exact()
+	default:
+		return covered < byOther
+	}
+}
+
+// advancedCopy returns a copy, advanced to now; nil if the value is not an account.
+func (a Account) advancedCopy(now, lengths int64) Account {
 	if !a.valid() {
 		return nil
 	}
@@ -78,13 +83,21 @@ func (a Account) advanced(now, lengths int64) Account {
 	return a
 }
 
-// Merge returns an account with the usage of two accounts, which may be nil and are not modified; a is that of a store. Windows of times
-// keep admissions for a number of lengths. With union, an admission in both accounts counts once: of the counts of a bucket, the larger one
-// applies. Else counts are added. To a window that only one account has, the other account adds the admissions of one of its own; with
-// union, b adds only those from before the window was made, as the store has recorded all later ones in it.
-func Merge(a, b Account, union bool, lengths int, at time.Time) Account {
-	now := instant(at)
-	a, b = a.advanced(now, int64(lengths)), b.advanced(now, int64(lengths))
+// Union returns the account of a store with the admissions of one that it returned earlier. An admission in both counts once: of the counts
+// of a bucket, the larger one applies. The accounts may be nil, and are not modified.
+func Union(stored, lastSeen Account, at time.Time) Account {
+	return merge(stored, lastSeen, true, OneLength, instant(at))
+}
+
+// Sum returns an account with the admissions of two, of which none is in both. Windows of times keep admissions for a number of lengths.
+// The accounts may be nil, and are not modified.
+func Sum(a, b Account, lengths int, at time.Time) Account {
+	return merge(a, b, false, int64(lengths), instant(at))
+}
+
+// merge merges two accounts, window by window. With union, a is the account of a store, and b one that it returned earlier.
+func merge(a, b Account, union bool, lengths, now int64) Account {
+	a, b = a.advancedCopy(now, lengths), b.advancedCopy(now, lengths)
 	if len(a) <= headerBytes {
 		return b
 	}
@@ -94,8 +107,8 @@ func Merge(a, b Account, union bool, lengths int, at time.Time) Account {
 	merged := Account{form, 0}
 	for _, account := range []Account{a, b} {
 		for at := headerBytes; at < len(account) && merged[1] < maxWindows; at += window(account[at:]).size() {
-			if s := window(account[at:]).shape(); merged.find(s) < 0 {
-				merged = append(merged, s.mergeWindow(a, b, union, int64(lengths), now)...)
+			if s := window(account[at:]).shape(); merged.find(s) == nil {
+				merged = append(merged, s.mergeWindow(a, b, union, lengths, now)...)
 				merged[1]++
 			}
 		}
@@ -103,28 +116,26 @@ func Merge(a, b Account, union bool, lengths int, at time.Time) Account {
 	return merged
 }
 
-// mergeWindow returns a window of two accounts, of which at least one has it.
+// mergeWindow merges the windows that two accounts have of a shape. If only one account has such a window, one is made now from the other
+// windows of the other account, so that an admission of both has the same rounded time in both.
 func (s shape) mergeWindow(a, b Account, union bool, lengths, now int64) window {
-	merged, before := s.newWindow(0, now, now), int64(math.MaxInt64)
-	var lists [2][]entry
-	for i, account := range []Account{a, b} {
-		if at := account.find(s); at >= 0 {
-			w := window(account[at:])
-			lists[i] = w.admissions(math.MaxInt64)
-			merged.setLastUsed(max(merged.lastUsed(), w.lastUsed()))
-			merged.setSince(min(merged.since(), w.since()))
-			if i == 0 && union {
-				before = w.since()
-			}
+	ofA, ofB, merged := a.find(s), b.find(s), s.newWindow(now)
+	switch {
+	case ofA == nil:
+		merged.setLastUsed(ofB.lastUsed())
+		ofA = s.newWindow(now).fill(a.source(s, now, noBound), now, lengths)
+	case ofB == nil:
+		before := int64(noBound)
+		if union { // the store has recorded all later admissions in its window
+			before = ofA.since()
 		}
+		merged.setLastUsed(ofA.lastUsed())
+		ofB = s.newWindow(now).fill(b.source(s, now, before), now, lengths)
+	default:
+		merged.setLastUsed(max(ofA.lastUsed(), ofB.lastUsed()))
+		merged.setSince(min(ofA.since(), ofB.since()))
 	}
-	for i, account := range []Account{a, b} {
-		if account.find(s) < 0 { // rounded as the other one is, so that a union counts admissions in both once
-			lists[i] = s.newWindow(0, now, now).filled(account.source(s, now, before), now, lengths).admissions(math.MaxInt64)
-			merged.setSince(now) // a window that is filled from others is made now
-		}
-	}
-	return merged.filled(mergeLists(lists[0], lists[1], union), now, lengths)
+	return merged.fill(mergeLists(ofA.admissions(noBound), ofB.admissions(noBound), union), now, lengths)
 }
 
 // mergeLists merges two lists in the order of time. With union, admissions in both lists count once.

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -79,22 +80,7 @@ func assign(a *Assignment, to map[string]*Assignment, ids []string, what string)
 
 // For returns the assignment of a token.
 func (p *Policies) For(teamID, tokenID string) *Assignment {
-	if len(p.all) == 1 {
-		return p.all[0]
-	}
-	if a, ok := p.byToken[tokenID]; ok {
-		return a
-	}
-	if a, ok := p.byTeam[teamID]; ok {
-		return a
-	}
-	if a, ok := p.classByToken[tokenID]; ok {
-		return a
-	}
-	if a, ok := p.classByTeam[teamID]; ok {
-		return a
-	}
-	return p.all[0]
+	return cmp.Or(p.byToken[tokenID], p.byTeam[teamID], p.classByToken[tokenID], p.classByTeam[teamID], p.all[0])
 }
 
 // All returns every assignment, the default first. It must not be modified.

@@ -30,11 +30,11 @@ type Limit struct {
 
 // A Policy is a list of limits. A request must be admitted by each enforced one. It is immutable.
 type Policy struct {
-	limits       []Limit
-	rules        []rule
-	encoded      []byte
-	accountBytes int   // maximum, under this policy alone
-	longest      int64 // length, µs
+	limits          []Limit
+	rules           []rule
+	encoded         []byte
+	maxAccountBytes int
+	longest         int64 // length, µs
 }
 
 // NewPolicy validates the limits and returns their policy. There must be 1 to [MaxLimits] limits, at least one of them enforced. Names must
@@ -62,17 +62,15 @@ func NewPolicy(limits []Limit) (*Policy, error) {
 		p.encoded = r.append(p.encoded)
 		p.longest = max(p.longest, r.length)
 	}
-	p.accountBytes = p.fullBytes()
+	p.maxAccountBytes = maxAccountBytes(p.rules)
 	return p, nil
 }
 
-// fullBytes returns the size of the largest account under the policy alone.
-func (p *Policy) fullBytes() int {
+// maxAccountBytes returns the size of the largest account under the rules alone.
+func maxAccountBytes(rules []rule) int {
 	most := make(map[shape]int64) // admissions in each window: an enforced limit bounds them
-	for _, r := range p.rules {
-		if r.shadow && r.exact {
-			r.requests = maxTimes
-		} else if r.shadow {
+	for _, r := range rules {
+		if r.shadow {
 			r.requests = maxRequests
 		}
 		if n, found := most[r.shape]; !found || r.requests < n {
@@ -81,7 +79,7 @@ func (p *Policy) fullBytes() int {
 	}
 	size := headerBytes
 	for s, n := range most {
-		size += s.fullBytes(n)
+		size += s.maxBytes(n)
 	}
 	return size
 }
@@ -112,12 +110,10 @@ func (p *Policy) Limits() []Limit { return p.limits }
 // Encoded returns the limits as an argument of redisstore's script. It must not be modified.
 func (p *Policy) Encoded() []byte { return p.encoded }
 
-// append appends the rule for redisstore's script: the requests in 4 bytes, the length in 6, and 1 for a limit in shadow, else 0.
+// append appends the rule for redisstore's script: the requests in 4 bytes, the length in 8, and 1 for a limit in shadow, else 0.
 func (r *rule) append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.requests))
-	var length [6]byte
-	put48(length[:], uint64(r.length))
-	b = append(b, length[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(r.length))
 	if r.shadow {
 		return append(b, 1)
 	}
@@ -125,4 +121,4 @@ func (r *rule) append(b []byte) []byte {
 }
 
 // MaxAccountBytes returns the size of the largest account of a token under the policy alone.
-func (p *Policy) MaxAccountBytes() int { return p.accountBytes }
+func (p *Policy) MaxAccountBytes() int { return p.maxAccountBytes }

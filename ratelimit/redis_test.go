@@ -74,7 +74,7 @@ func (c *comparison) checkStored(t rapid.TB) {
 }
 
 func (c *comparison) exchange(t rapid.TB, x ratelimit.Exchange) {
-	want, write, decided := c.policy.Exchange(c.account, x, c.clock.Now())
+	want, write, decided := c.policy.Execute(c.account, x, c.clock.Now())
 	d, got, err := c.redis.Exchange(context.Background(), "t", c.policy, x)
 	if err != nil || d != decided || !bytes.Equal(got, want) {
 		t.Fatalf("exchange %+v: got error %v\n%+v\n%x\nwant\n%+v\n%x", x, err, d, got, decided, want)
@@ -96,7 +96,7 @@ func (c *comparison) own(t *rapid.T) (own ratelimit.Account) {
 		at = at.Add(-time.Duration(rapid.Int64Range(0, 1_000_000).Draw(t, "before")) * time.Microsecond)
 	}
 	for at.Before(c.clock.Now()) && len(own) < 1000 {
-		own, _ = c.policy.DecideShare(ratelimit.Share{}, own, at, false)
+		own, _ = c.policy.DecideShare(ratelimit.ShareInput{}, own, at, false)
 		at = at.Add(time.Duration(rapid.Int64Range(1, 2_000_000).Draw(t, "after")) * time.Microsecond)
 	}
 	return own
@@ -130,7 +130,7 @@ func (c *comparison) actions() map[string]func(*rapid.T) {
 				t.Skip("nothing was admitted")
 			}
 			d := rapid.SampledFrom(c.admitted).Draw(t, "decision")
-			testkit.Must(t, c.redis.Refund(context.Background(), "t", c.policy, d))
+			testkit.Must(t, c.redis.Refund(context.Background(), "t", d))
 			c.account = slices.Clone(c.account).Refund(d.At)
 			c.checkStored(t)
 		},

@@ -13,7 +13,7 @@ type Outcome int
 const (
 	Denied   Outcome = iota
 	Admitted         // recorded in every window
-	Peeked           // none: the request was a peek
+	Peeked           // no decision was recorded: the operation was a peek or a merge
 )
 
 // An Op is an operation of a shared store on a token's account.
@@ -36,8 +36,8 @@ type Exchange struct {
 // ErrNotSent is in the error of a call that a shared store has not received.
 var ErrNotSent = errors.New("not sent")
 
-// A BatchError is the error of a call of a shared store that failed with its batch, or was not sent as earlier calls were not answered.
-// Another call reports the failure.
+// A BatchError is the error of a call of a shared store that failed because another call did: one of its batch, or an earlier one. The
+// failure counts once, as the other call has an error of its own.
 type BatchError struct{ Cause error }
 
 // Error returns the cause for the log.
@@ -56,8 +56,8 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Account, Decision
 	if !a.valid() {
 		return nil, Decision{}, false
 	}
-	a, _ = a.advance(now, 1)
-	if !p.hasWindows(a) {
+	a, _ = a.advance(now, OneLength)
+	if !p.hasWindows(a, anyTime) {
 		return nil, Decision{}, false
 	}
 	var recorded int64
@@ -65,26 +65,23 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Account, Decision
 		recorded = 1
 	}
 	d := p.decision(a, now, recorded)
-	return a, d, o != Denied || !d.Allowed
+	contradicted := o == Denied && d.Allowed
+	return a, d, !contradicted
 }
 
-// hasWindows reports whether the account has the windows of the policy.
-func (p *Policy) hasWindows(a Account) bool {
-	return !slices.ContainsFunc(p.rules, func(r rule) bool { return a.find(r.shape) < 0 })
-}
-
-// Exchange executes a call of a shared store on the stored account of a token, which may be nil. It is the reference for redisstore's
+// Execute executes a call of a shared store on the stored account of a token, which may be nil. It is the reference for redisstore's
 // script, and the shared store of tests. It returns the account after the call, whether the store writes it, and the decision; for
 // [OpMerge], the decision is that of a peek.
-func (p *Policy) Exchange(stored Account, x Exchange, at time.Time) (a Account, write bool, d Decision) {
+func (p *Policy) Execute(stored Account, x Exchange, at time.Time) (a Account, write bool, d Decision) {
 	now := instant(at)
 	if stored.valid() {
-		a, write = slices.Clone(stored).advance(now, 1)
+		a, write = slices.Clone(stored).advance(now, OneLength)
 	}
-	for i, uploaded := range []Account{x.LastSeen, x.Own} {
-		if len(uploaded) > 0 {
-			a, write = Merge(a, uploaded, i == 0, 1, at), true
-		}
+	if len(x.LastSeen) > 0 {
+		a, write = Union(a, x.LastSeen, at), true
+	}
+	if len(x.Own) > 0 {
+		a, write = Sum(a, x.Own, OneLength, at), true
 	}
 	a, changed := p.ensureWindows(a, now)
 	a, d = p.decide(a, now, x.Op != OpDecide)
@@ -103,28 +100,27 @@ func (a Account) Refund(at time.Time) Account {
 	return a
 }
 
-// A Share is the usage by which DecideShare computes the share of a gateway. The accounts may be nil or of other policies, and are not
-// modified.
-type Share struct {
-	Replicas int     // gateways that divide the limits; at least 1
+// A ShareInput is what DecideShare computes a gateway's share from. The accounts may be nil or of other policies, and are not modified.
+type ShareInput struct {
+	Gateways int     // that divide the limits; at least 1
 	Shared   Account // the last one of the shared store
 	Sent     Account // admissions of this gateway that it has uploaded since
 }
 
 // DecideShare decides a request by a gateway's share of each limit, while the shared store is not in use. The share is what remains of the
 // limit in the shared account, divided by the number of gateways and rounded up. Rounding up admits more than a small limit: of a limit of
-// 1, each of three gateways would admit 1 per window. So a gateway also admits no more than one whole limit in a period of Replicas
-// windows.
+// 1, each of three gateways would admit 1 per window. So a gateway also admits no more than one whole limit in a period of as many windows
+// as there are gateways.
 //
 // It returns own with the admission, unless the request is denied or a peek. Limits in shadow do not decide. own may be nil, and may be
 // modified; a new one has the windows of the shared account too, so that its admissions can be added to them.
-func (p *Policy) DecideShare(from Share, own Account, at time.Time, peek bool) (Account, Decision) {
+func (p *Policy) DecideShare(in ShareInput, own Account, at time.Time, peek bool) (Account, Decision) {
 	now := instant(at)
-	s := shareState{policy: p, replicas: int64(max(1, from.Replicas)), shared: p.windows(from.Shared, now), sent: p.windows(from.Sent, now)}
+	s := shareState{policy: p, gateways: int64(max(1, in.Gateways)), shared: p.windows(in.Shared, now), sent: p.windows(in.Sent, now)}
 	if !own.valid() {
-		own = from.Shared.emptied(now)
+		own = in.Shared.emptied(now)
 	}
-	own, _ = own.advance(now, s.replicas)
+	own, _ = own.advance(now, s.gateways)
 	own, _ = p.ensureWindows(own, now)
 	s.own = p.windows(own, now)
 	d := Decision{Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, At: at.Truncate(time.Microsecond), Local: true}
@@ -146,13 +142,13 @@ func (p *Policy) DecideShare(from Share, own Account, at time.Time, peek bool) (
 }
 
 // emptied returns an account with the same windows and no admissions.
-func (a Account) emptied(now int64) (empty Account) {
+func (a Account) emptied(now int64) Account {
+	empty := slices.Clone(a[:min(headerBytes, len(a))])
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
-		if empty == nil {
-			empty = Account{form, a[1]}
-		}
 		w := window(a[at:])
-		empty = append(empty, w.shape().newWindow(w.lastUsed(), now, now)...)
+		emptied := w.shape().newWindow(now)
+		emptied.setLastUsed(w.lastUsed())
+		empty = append(empty, emptied...)
 	}
 	return empty
 }
@@ -162,11 +158,11 @@ func (p *Policy) windows(a Account, now int64) (list [MaxLimits]window) {
 	if len(a) == 0 {
 		return list
 	}
-	if !p.hasWindows(a) {
-		a, _ = p.ensureWindows(a.advanced(now, 1), now)
+	if !p.hasWindows(a, anyTime) {
+		a, _ = p.ensureWindows(a.advancedCopy(now, OneLength), now)
 	}
 	for i := range p.rules {
-		list[i] = window(a[a.find(p.rules[i].shape):])
+		list[i] = a.find(p.rules[i].shape)
 	}
 	return list
 }
@@ -174,24 +170,24 @@ func (p *Policy) windows(a Account, now int64) (list [MaxLimits]window) {
 // A shareState is the usage from which the admissions of one gateway are computed.
 type shareState struct {
 	policy            *Policy
-	replicas          int64
+	gateways          int64
 	shared, sent, own [MaxLimits]window
 }
 
 // remaining returns what remains of a limit at t, if nothing is admitted until then.
 func (s *shareState) remaining(i int, t int64) int64 {
 	r := &s.policy.rules[i]
-	share := s.divide(r, s.shared[i].within(t, 1)) - s.sent[i].within(t, 1) - s.own[i].within(t, 1)
-	if s.replicas == 1 || !r.exact { // rounding up exceeds a limit of that size by little, and its buckets reach back one window only
+	share := s.divide(r, s.shared[i].within(t, OneLength)) - s.sent[i].within(t, OneLength) - s.own[i].within(t, OneLength)
+	if s.gateways == 1 || !r.exact { // rounding up exceeds a limit of that size by little, and its buckets reach back one window only
 		return max(0, share)
 	}
-	whole := r.requests - s.sent[i].within(t, s.replicas) - s.own[i].within(t, s.replicas) // limit, in a period of replicas windows
-	return max(0, min(share, whole))
+	ofWholeLimit := r.requests - s.sent[i].within(t, s.gateways) - s.own[i].within(t, s.gateways)
+	return max(0, min(share, ofWholeLimit))
 }
 
 // divide returns this gateway's share of what remains of a limit.
 func (s *shareState) divide(r *rule, used int64) int64 {
-	return (max(0, r.requests-used) + s.replicas - 1) / s.replicas
+	return (max(0, r.requests-used) + s.gateways - 1) / s.gateways
 }
 
 // budget returns what remains of a limit, and the time until more does. For that, it follows the admissions in the order in which they
@@ -199,14 +195,14 @@ func (s *shareState) divide(r *rule, used int64) int64 {
 func (s *shareState) budget(i int, now int64) Budget {
 	remaining := s.remaining(i, now)
 	b := Budget{Remaining: int(remaining)}
-	if remaining == s.divide(&s.policy.rules[i], 0) { // the whole share
+	if remaining == s.divide(&s.policy.rules[i], 0) { // the whole share: no admission counts, so none can expire
 		return b
 	}
 	t := now
 	for s.remaining(i, t) <= remaining {
-		next := min(s.shared[i].next(t, 1), s.sent[i].next(t, 1), s.own[i].next(t, 1))
-		if s.replicas > 1 && s.policy.rules[i].exact {
-			next = min(next, s.sent[i].next(t, s.replicas), s.own[i].next(t, s.replicas))
+		next := min(s.shared[i].next(t, OneLength), s.sent[i].next(t, OneLength), s.own[i].next(t, OneLength))
+		if s.gateways > 1 && s.policy.rules[i].exact {
+			next = min(next, s.sent[i].next(t, s.gateways), s.own[i].next(t, s.gateways))
 		}
 		t = next
 	}

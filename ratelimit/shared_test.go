@@ -28,7 +28,7 @@ func drawAccount(t *rapid.T, p *ratelimit.Policy, now time.Time) (a ratelimit.Ac
 			break
 		}
 		var d ratelimit.Decision
-		if a, d = p.DecideShare(ratelimit.Share{Replicas: 1}, a, at, false); d.Allowed {
+		if a, d = p.DecideShare(ratelimit.ShareInput{Gateways: 1}, a, at, false); d.Allowed {
 			admitted++
 		}
 	}
@@ -37,7 +37,7 @@ func drawAccount(t *rapid.T, p *ratelimit.Policy, now time.Time) (a ratelimit.Ac
 
 // used returns the number of admissions that count in a limit.
 func used(p *ratelimit.Policy, a ratelimit.Account, i int, now time.Time) int {
-	_, _, d := p.Exchange(a, ratelimit.Exchange{Op: ratelimit.OpPeek}, now)
+	_, _, d := p.Execute(a, ratelimit.Exchange{Op: ratelimit.OpPeek}, now)
 	return p.Limits()[i].Requests - d.Budgets[i].Remaining
 }
 
@@ -46,12 +46,12 @@ func TestMergeWithUnionCountsOnceAndWithoutTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, _ := drawAccount(t, p, now)
 		b, _ := drawAccount(t, p, now)
-		same := ratelimit.Merge(a, a, true, 1, now)
-		union, reversed := ratelimit.Merge(a, b, true, 1, now), ratelimit.Merge(b, a, true, 1, now)
-		sum := ratelimit.Merge(a, b, false, 1, now)
-		again := ratelimit.Merge(union, b, true, 1, now)
+		same := ratelimit.Union(a, a, now)
+		union, reversed := ratelimit.Union(a, b, now), ratelimit.Union(b, a, now)
+		sum := ratelimit.Sum(a, b, ratelimit.OneLength, now)
+		again := ratelimit.Union(union, b, now)
 		for i := range p.Limits() {
-			ofA, ofB := used(p, ratelimit.Merge(a, nil, true, 1, now), i, now), used(p, ratelimit.Merge(b, nil, true, 1, now), i, now)
+			ofA, ofB := used(p, ratelimit.Union(a, nil, now), i, now), used(p, ratelimit.Union(b, nil, now), i, now)
 			if n := used(p, same, i, now); n != ofA {
 				t.Fatalf("limit %d: %d used, and %d after a union with itself", i, ofA, n)
 			}
@@ -127,7 +127,7 @@ func (g *exchanging) request(t *rapid.T, gateway, requests int) {
 		if g.upload[gateway] {
 			x.LastSeen, g.upload[gateway] = g.seen[gateway], false
 		}
-		a, _, d := g.policies[gateway].Exchange(g.stored, x, g.now)
+		a, _, d := g.policies[gateway].Execute(g.stored, x, g.now)
 		if d.Allowed {
 			g.times = append(g.times, g.now)
 		}
@@ -155,9 +155,9 @@ func TestDecisionRefusesContradictingAccounts(t *testing.T) {
 	p, now := specified(t), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var full ratelimit.Account
 	for range 3 {
-		full, _ = p.DecideShare(ratelimit.Share{Replicas: 1}, full, now, false)
+		full, _ = p.DecideShare(ratelimit.ShareInput{Gateways: 1}, full, now, false)
 	}
-	one, _ := p.DecideShare(ratelimit.Share{Replicas: 1}, nil, now, false)
+	one, _ := p.DecideShare(ratelimit.ShareInput{Gateways: 1}, nil, now, false)
 	const timeAt, bucketAt = 2 + 21, 2 + 21 + 7 + 21 // of its admission, 7 bytes; of the number of the newest bucket
 	change := func(at int, to ...byte) ratelimit.Account {
 		return append(append(bytes.Clone(one[:at]), to...), one[at+len(to):]...)
@@ -172,7 +172,7 @@ func TestDecisionRefusesContradictingAccounts(t *testing.T) {
 		"admitted as the last":           {full, ratelimit.Admitted, true},
 		"a peek":                         {full, ratelimit.Peeked, true},
 		"no account":                     {nil, ratelimit.Admitted, false},
-		"an account of another policy":   {must(mixed(t).DecideShare(ratelimit.Share{Replicas: 1}, nil, now, false)), ratelimit.Admitted, false},
+		"an account of another policy":   {must(mixed(t).DecideShare(ratelimit.ShareInput{Gateways: 1}, nil, now, false)), ratelimit.Admitted, false},
 		"an account with a byte more":    {append(bytes.Clone(one), 0), ratelimit.Admitted, false},
 		"an account with a byte missing": {one[:len(one)-1], ratelimit.Admitted, false},
 		"a time in 2255":                 {change(timeAt+5, 0xff, 0x1f), ratelimit.Peeked, true},
@@ -196,11 +196,11 @@ func TestDecideShareAdmitsAShareOfTheRemaining(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var shared ratelimit.Account
 	for i := range 90 {
-		shared, _ = p.DecideShare(ratelimit.Share{Replicas: 1}, shared, now.Add(time.Duration(i-90)*time.Second), false)
+		shared, _ = p.DecideShare(ratelimit.ShareInput{Gateways: 1}, shared, now.Add(time.Duration(i-90)*time.Second), false)
 	}
 	for name, c := range map[string]struct {
 		shared   ratelimit.Account
-		replicas int
+		gateways int
 		want     []int // admitted in each of four seconds
 	}{
 		"one gateway":              {nil, 1, []int{3, 3, 3, 3}},
@@ -215,7 +215,7 @@ func TestDecideShareAdmitsAShareOfTheRemaining(t *testing.T) {
 		for i, want := range c.want {
 			n := 0
 			for range 10 {
-				if own, d = p.DecideShare(ratelimit.Share{Shared: c.shared, Replicas: c.replicas}, own, now.Add(time.Duration(i)*time.Second), false); d.Allowed {
+				if own, d = p.DecideShare(ratelimit.ShareInput{Gateways: c.gateways, Shared: c.shared}, own, now.Add(time.Duration(i)*time.Second), false); d.Allowed {
 					n++
 				}
 			}
@@ -228,10 +228,10 @@ func TestDecideShareAdmitsAShareOfTheRemaining(t *testing.T) {
 			continue
 		}
 		at := now.Add(time.Duration(len(c.want)-1)*time.Second + d.RetryAfter)
-		if _, early := p.DecideShare(ratelimit.Share{Shared: c.shared, Replicas: c.replicas}, own, at.Add(-time.Microsecond), true); early.Allowed {
+		if _, early := p.DecideShare(ratelimit.ShareInput{Gateways: c.gateways, Shared: c.shared}, own, at.Add(-time.Microsecond), true); early.Allowed {
 			t.Errorf("%s: admitted before retry-after was over", name)
 		}
-		if _, late := p.DecideShare(ratelimit.Share{Shared: c.shared, Replicas: c.replicas}, own, at, true); !late.Allowed {
+		if _, late := p.DecideShare(ratelimit.ShareInput{Gateways: c.gateways, Shared: c.shared}, own, at, true); !late.Allowed {
 			t.Errorf("%s: denied after retry-after: %+v", name, late)
 		}
 	}
@@ -246,7 +246,7 @@ func TestDecideShareIgnoresFullLimitsInShadow(t *testing.T) {
 	n := 0
 	for range 400 {
 		var d ratelimit.Decision
-		if own, d = p.DecideShare(ratelimit.Share{Replicas: 1}, own, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), false); d.Allowed {
+		if own, d = p.DecideShare(ratelimit.ShareInput{Gateways: 1}, own, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), false); d.Allowed {
 			n++
 		}
 	}
@@ -266,14 +266,14 @@ func TestDecideShareKeepsItsShareAndItsResets(t *testing.T) {
 			ratelimittest.Policy(t, ratelimit.Limit{Name: "a", Requests: 500, Per: 10 * time.Second}),
 		}).Draw(t, "policy")
 		step := func() { at = at.Add(time.Duration(rapid.Int64Range(0, 200_000).Draw(t, "step")) * time.Microsecond) }
-		share := ratelimit.Share{Replicas: rapid.IntRange(1, 5).Draw(t, "gateways")}
+		share := ratelimit.ShareInput{Gateways: rapid.IntRange(1, 5).Draw(t, "gateways")}
 		for range rapid.IntRange(0, 80).Draw(t, "shared") {
 			step()
-			share.Shared, _, _ = p.Exchange(share.Shared, ratelimit.Exchange{}, at)
+			share.Shared, _, _ = p.Execute(share.Shared, ratelimit.Exchange{}, at)
 		}
 		for range rapid.IntRange(0, 10).Draw(t, "sent") {
 			step()
-			share.Sent, _ = p.DecideShare(ratelimit.Share{Replicas: share.Replicas, Shared: share.Shared}, share.Sent, at, false)
+			share.Sent, _ = p.DecideShare(ratelimit.ShareInput{Gateways: share.Gateways, Shared: share.Shared}, share.Sent, at, false)
 		}
 		var own ratelimit.Account
 		var admitted []time.Time
@@ -287,17 +287,17 @@ func TestDecideShareKeepsItsShareAndItsResets(t *testing.T) {
 			checkShare(t, p, share, own, d)
 		}
 		for _, l := range p.Limits() {
-			maxAdmitted := (l.Requests + share.Replicas - 1) / share.Replicas
+			maxAdmitted := (l.Requests + share.Gateways - 1) / share.Gateways
 			atMost(t, admitted, maxAdmitted, l.Per)
 			if l.Requests <= ratelimit.MaxExact {
-				atMost(t, admitted, l.Requests, l.Per*time.Duration(share.Replicas))
+				atMost(t, admitted, l.Requests, l.Per*time.Duration(share.Gateways))
 			}
 		}
 	})
 }
 
 // checkShare compares what remains just before and at the resets of a decision.
-func checkShare(t *rapid.T, p *ratelimit.Policy, share ratelimit.Share, own ratelimit.Account, d ratelimit.Decision) {
+func checkShare(t *rapid.T, p *ratelimit.Policy, share ratelimit.ShareInput, own ratelimit.Account, d ratelimit.Decision) {
 	t.Helper()
 	for i := range p.Limits() {
 		b := d.Budgets[i]

@@ -6,8 +6,12 @@ import (
 	"slices"
 )
 
+// OneLength is for how many lengths a window of times keeps its admissions. Those of accounts for [Policy.DecideShare] keep them for
+// longer, as a share is computed from as many windows as there are gateways.
+const OneLength = 1
+
 // advance drops admissions that have left their window at now, in place. Admissions in the future are from before the clock was set back:
-// it moves them to now, and reports that. Windows of times keep admissions for a number of lengths: 1, or more for DecideShare.
+// it moves them to now, and reports that. Windows of times keep admissions for a number of lengths.
 func (a Account) advance(now, lengths int64) (_ Account, moved bool) {
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
 		w := window(a[at:])
@@ -17,13 +21,12 @@ func (a Account) advance(now, lengths int64) (_ Account, moved bool) {
 			moved = true
 		}
 		if w.exact() {
-			expired, some := w.advanceTimes(now, lengths)
+			expired, movedTimes := w.advanceTimes(now, lengths)
 			a = slices.Delete(a, at+stateAt, at+stateAt+expired*timeBytes)
 			a[at+tagAt] -= byte(expired)
-			moved = moved || some
+			moved = moved || movedTimes
 		} else if future := w.advanceBuckets(now); future > 0 {
-			a = a.add(at, now, future)
-			moved = true
+			a, moved = a.add(at, now, future), true
 		}
 	}
 	return a, moved
@@ -44,11 +47,12 @@ func (w window) advanceTimes(now, lengths int64) (expired int, moved bool) {
 // advanceBuckets clears the buckets that have left the window and those in the future, and returns the admissions of the latter.
 func (w window) advanceBuckets(now int64) (future int64) {
 	newest, present := w.newest(), now/w.width()
-	for b := max(present, newest-numBuckets) + 1; b <= newest; b++ {
+	// Each loop visits a place once, however far the clock moved.
+	for b := max(present, newest-numBuckets) + 1; b <= newest; b++ { // buckets in the future
 		future += w.count(b)
 		w.setCount(b, 0)
 	}
-	for b := max(newest, present-numBuckets) + 1; b <= present; b++ {
+	for b := max(newest, present-numBuckets) + 1; b <= present; b++ { // new buckets, in the places of those that left the window
 		w.setCount(b, 0)
 	}
 	w.setNewest(present)
@@ -72,7 +76,7 @@ func (a Account) add(at int, t, n int64) Account {
 			return a
 		}
 		sum := min(w.count(b)+n, math.MaxUint32)
-		for window(a[at:]).countBytes() < countBytes(sum) {
+		for window(a[at:]).countBytes() < bytesFor(sum) {
 			a = a.widen(at)
 		}
 		window(a[at:]).setCount(b, sum)
@@ -116,8 +120,8 @@ func (a Account) remove(at int, t int64) Account {
 	return slices.Delete(a, from+i*timeBytes, from+(i+1)*timeBytes)
 }
 
-// A tally is the number of admissions in a window, and the µs until a limit has more requests remaining. If the limit is full, that is when
-// the count is less than the limit, else when it is less than now. Both are 0 for an empty window.
+// A tally is the number of admissions in a window, and the µs until a limit has more requests remaining: until the count falls below the
+// limit, or, if it is below already, until it falls at all. Both are 0 for an empty window.
 type tally struct{ count, reset int64 }
 
 // tally counts the admissions for a limit of a number of requests. The window must be advanced to now.
@@ -127,8 +131,8 @@ func (w window) tally(requests, now int64) tally {
 		if n == 0 {
 			return tally{}
 		}
-		next := n - min(n, requests) // the first one whose expiry leaves less than the limit
-		return tally{n, w.time(int(next)) + w.length() - now}
+		expires := n - min(n, requests) // index of the time that must expire: the oldest, unless the limit is full
+		return tally{n, w.time(int(expires)) + w.length() - now}
 	}
 	counts := w.counts()
 	var t tally

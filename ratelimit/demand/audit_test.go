@@ -42,7 +42,7 @@ func (s *schedule) run(requests int) {
 		switch {
 		case then < 2:
 			s.wait("answer", 50*time.Millisecond)
-			_ = s.store.Refund(ctx, id, p, d)
+			_ = s.store.Refund(ctx, id, d)
 			s.recorder.Refunded(id, &d)
 		case then == 2 && s.changes:
 			_ = s.store.Reset(ctx, id)
@@ -62,7 +62,7 @@ func generated(t *testing.T, rt *rapid.T, path string, changes bool) []demand.Ev
 	t.Helper()
 	s := &schedule{t: rt, now: noon(), changes: changes}
 	clock := func() time.Time { return s.now }
-	s.store, s.recorder = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: clock}), record(t, demand.Options{Path: path, Clock: clock})
+	s.store, s.recorder = ratelimit.NewMemory(clock), record(t, demand.Options{Path: path, Clock: clock})
 	for range rapid.IntRange(1, 4).Draw(rt, "policies") {
 		s.policies = append(s.policies, policyOf(rt, drawLimits(rt)...))
 	}

@@ -47,7 +47,7 @@ func ask(t *testing.T, store *redisstore.Store, r *recording, policies [2]*ratel
 		r.Decided("", id, "harbour", p, &d)
 		switch rand.IntN(40) {
 		case 0, 1:
-			if store.Refund(ctx, id, p, d) == nil {
+			if store.Refund(ctx, id, d) == nil {
 				r.Refunded(id, &d)
 			}
 		case 2:

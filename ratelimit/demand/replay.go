@@ -23,7 +23,7 @@ func Replay(events iter.Seq2[Event, error], policies PoliciesAt) (*Report, error
 		policies: policies, now: storeStart(), report: new(Report),
 		tokens: make(map[string]*token), limits: make(map[limitKey]*limitTally),
 	}
-	r.store = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: func() time.Time { return r.now }})
+	r.store = ratelimit.NewMemory(func() time.Time { return r.now })
 	var latest time.Time
 	for e, err := range events {
 		if err != nil {
@@ -114,7 +114,7 @@ func (r *replay) refund(ctx context.Context, t *token, admittedAt time.Time) err
 	if !a.admitted {
 		return nil
 	}
-	return r.store.Refund(ctx, t.TokenID, t.assignment.Policy, ratelimit.Decision{
+	return r.store.Refund(ctx, t.TokenID, ratelimit.Decision{
 		Allowed: true, DeniedBy: -1, At: admittedAt, ShadowDeniedBy: int(a.shadowed),
 	})
 }

@@ -85,7 +85,7 @@ func drawLimits(t *rapid.T) []ratelimit.Limit {
 func TestReplayUnderTheSameLimitsDecidesTheSame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		now := noon()
-		store := ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: aligned(&now)})
+		store := ratelimit.NewMemory(aligned(&now))
 		p := policies(rt, policyOf(rt, drawLimits(rt)...), policyOf(rt, drawLimits(rt)...))
 		file := path(t)
 		r := record(t, demand.Options{Path: file, Clock: func() time.Time { return now }})
@@ -104,7 +104,7 @@ func TestReplayUnderTheSameLimitsDecidesTheSame(t *testing.T) {
 			now = now.Add(time.Duration(rapid.Int64Range(0, 50_000).Draw(rt, "answer")) * time.Microsecond)
 			switch rapid.IntRange(0, 19).Draw(rt, "then") {
 			case 0, 1:
-				_ = store.Refund(t.Context(), id, a.Policy, d)
+				_ = store.Refund(t.Context(), id, d)
 				r.Refunded(id, &d)
 			case 2:
 				_ = store.Reset(t.Context(), id)

@@ -19,7 +19,7 @@ func (c *class) simulate(most float64, tokens *[]DeniedToken) (denied float64, e
 		return 0, err
 	}
 	s := simulation{policy: policy, now: storeStart()}
-	s.store = ratelimit.NewMemory(ratelimit.MemoryOptions{Clock: func() time.Time { return s.now }})
+	s.store = ratelimit.NewMemory(func() time.Time { return s.now })
 	leftOut := make([]float64, c.leftOut()) // the largest parts so far, in ascending order
 	for _, t := range c.subjects {
 		n, err := s.run(t)
@@ -61,7 +61,7 @@ func (s *simulation) run(t *subject) (denied uint64, err error) {
 			err = s.store.Reset(ctx, t.id)
 		case step.what >= 0:
 			if s.admitted[step.what] {
-				err = s.store.Refund(ctx, t.id, s.policy, ratelimit.Decision{
+				err = s.store.Refund(ctx, t.id, ratelimit.Decision{
 					Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, At: time.UnixMicro(t.steps[step.what].at),
 				})
 			}

@@ -19,11 +19,11 @@ const (
 	minCalls       = 10
 	breakerWindow  = 2 * time.Second
 	breakerBuckets = 10
-	probeTimeout   = 10 * time.Second // so long that the breaker ignores a probe that hangs: it ignores results after breakerWindow
+	probeTimeout   = 10 * time.Second // longer than breakerWindow: the breaker ignores later results, so a probe that hangs changes nothing
 )
 
-// maxUnsent is the time until which a call that was not sent is repeated. It adds to the timeout of the repetition.
-const maxUnsent = 5 * time.Millisecond
+// repeatUnsentWithin is the time until which a call that was not sent is repeated. It adds to the timeout of the repetition.
+const repeatUnsentWithin = 5 * time.Millisecond
 
 // sweepEvery is the interval at which tokens without usage are dropped, and the clocks are compared.
 const sweepEvery = 10 * time.Second
@@ -33,29 +33,29 @@ func (s *Store) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 		Name:         "shared store of rate limits",
 		Interval:     breakerWindow,
 		BucketPeriod: breakerWindow / breakerBuckets,
-		Timeout:      time.Millisecond, // Run probes; no request calls the breaker while it is open
+		Timeout:      time.Millisecond, // so short that each probe of Run finds it half-open; requests do not call it during an outage
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			ended := c.TotalSuccesses + c.TotalFailures // c.Requests includes calls in flight
 			return s.consecutive.Load() >= maxConsecutive || ended >= minCalls && 2*c.TotalFailures >= ended
 		},
-		IsExcluded:    func(err error) bool { return err != nil && errors.As(err, new(*excludedError)) },
+		IsExcluded:    func(err error) bool { return err != nil && errors.As(err, new(*uncountedError)) },
 		OnStateChange: s.onStateChange,
 	})
 }
 
-// An excludedError is the error of a call that the breaker does not count: this process did not run, or another call reports the failure.
-// repeat reports whether the call is repeated, as the account of its token may be as old as a stall.
-type excludedError struct {
+// An uncountedError is the error of a call that the breaker does not count: this process was stalled, or the error is a BatchError.
+type uncountedError struct {
 	cause  error
-	repeat bool
+	repeat bool // instead of a decision by the account of the token, which may be as old as a stall
 }
 
-func (e *excludedError) Error() string { return e.cause.Error() }
-func (e *excludedError) Unwrap() error { return e.cause }
+func (e *uncountedError) Error() string { return e.cause.Error() }
+func (e *uncountedError) Unwrap() error { return e.cause }
 
-func isRepeated(err error) bool {
-	excluded, ok := errors.AsType[*excludedError](err)
-	return ok && excluded.repeat
+// mustRepeat reports whether a call that failed must be made once more.
+func mustRepeat(err error) bool {
+	uncounted, ok := errors.AsType[*uncountedError](err)
+	return ok && uncounted.repeat
 }
 
 // callThroughBreaker makes a call to the shared store. The breaker counts its result.
@@ -75,8 +75,8 @@ func (s *Store) callThroughBreaker(start time.Duration, do func() error) error {
 
 // callUnlessOutage makes a call if the shared store is in use, and else returns the cause of the outage.
 func (s *Store) callUnlessOutage(do func() error) error {
-	if ph := s.phase.Load(); ph.outage {
-		return ph.cause
+	if st := s.state.Load(); st.outage {
+		return st.cause
 	}
 	return s.callThroughBreaker(s.now(), do)
 }
@@ -84,26 +84,30 @@ func (s *Store) callUnlessOutage(do func() error) error {
 // recordFailure records a failure before the breaker counts it, and returns the error for the breaker.
 func (s *Store) recordFailure(err error, start time.Duration, stalledBefore int64) error {
 	now, kind := s.now(), kindOf(err)
-	if stall := s.stalls.until(now) - stalledBefore; kind == timeout && 2*stall > int64(now-start) && s.recordStall(start, now) {
-		s.metrics.failures[stalled].Inc()
-		return &excludedError{cause: err, repeat: true}
+	stall := s.stalls.totalAt(now) - stalledBefore
+	if kind == timeout && 2*stall > int64(now-start) { // this process did not run for more than half of the call
+		excused := s.recordStall(start, now)
+		if excused {
+			s.metrics.failures[stalled].Inc()
+			return &uncountedError{cause: err, repeat: true}
+		}
 	}
+	s.metrics.failures[kind].Inc()
 	if errors.As(err, new(*ratelimit.BatchError)) {
-		s.metrics.failures[kind].Inc()
-		return &excludedError{cause: err, repeat: kind == timeout && errors.Is(err, ratelimit.ErrNotSent) && now-start < maxUnsent}
+		repeat := kind == timeout && errors.Is(err, ratelimit.ErrNotSent) && now-start < repeatUnsentWithin
+		return &uncountedError{cause: err, repeat: repeat}
 	}
 	s.consecutive.Add(1)
-	s.metrics.failures[kind].Inc()
 	s.cause.Store(&err)
-	s.updatePhaseAfter(kind)
+	s.recordCountedFailure(kind)
 	return err
 }
 
 // recordStall records a call that timed out while this process did not run; calls at the same time count as one. It reports whether the
-// call is no failure of the shared store: after the third in a row, without an answer between them, it is one.
-func (s *Store) recordStall(start, now time.Duration) (excluded bool) {
-	s.phaseMu.Lock()
-	defer s.phaseMu.Unlock()
+// call is excused: it is a failure of the shared store if it is the third in a row, of stalls and failures without an answer between them.
+func (s *Store) recordStall(start, now time.Duration) (excused bool) {
+	s.stateMu.Lock()
+	defer s.stateMu.Unlock()
 	if start >= s.lastStall {
 		s.lastStall = now
 		s.consecutive.Add(1)
@@ -128,10 +132,10 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-sweep.C:
 			s.sweep()
 			s.reportClock()
-		case <-s.outages:
+		case <-s.outageBegan:
 			probe.Reset(s.untilProbe())
 		case <-probe.C:
-			if !s.phase.Load().outage {
+			if !s.state.Load().outage {
 				continue
 			}
 			_ = s.probe(ctx)
@@ -151,7 +155,7 @@ func (s *Store) untilProbe() time.Duration {
 // ProbeFirst probes the shared store before the first request, until a probe succeeds or an outage begins.
 func (s *Store) ProbeFirst(ctx context.Context) {
 	for range maxConsecutive {
-		if s.probe(ctx) == nil || s.phase.Load().outage {
+		if s.probe(ctx) == nil || s.state.Load().outage {
 			return
 		}
 	}

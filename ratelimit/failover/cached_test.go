@@ -49,7 +49,7 @@ func TestDenialIsRepeatedFromTheCache(t *testing.T) {
 func TestCachedDenialIsDropped(t *testing.T) {
 	refund := func(t *testing.T, by *failover.Store, p *ratelimit.Policy, d ratelimit.Decision) {
 		t.Helper()
-		if err := by.Refund(t.Context(), "t", p, d); err != nil {
+		if err := by.Refund(t.Context(), "t", d); err != nil {
 			t.Error(err)
 		}
 	}
@@ -133,7 +133,7 @@ func TestDenialIsCachedForASecondWithoutSubscription(t *testing.T) {
 			t.Errorf("subscribed: %+v", d)
 		}
 		subscribed = false
-		if err := other.Refund(t.Context(), "t", p, first); err != nil {
+		if err := other.Refund(t.Context(), "t", first); err != nil {
 			t.Error(err)
 		}
 		if d := decide(t, store, "t", p); !d.Allowed {
@@ -145,7 +145,7 @@ func TestDenialIsCachedForASecondWithoutSubscription(t *testing.T) {
 // An answer that is overtaken by a newer one does not replace its account.
 func TestOvertakenAnswerIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t, failover.Settings{Replicas: 1}, limit("hour", 3, time.Hour))
+		e := newEnv(t, failover.Settings{Gateways: 1}, limit("hour", 3, time.Hour))
 		e.shared.inCall = func() {
 			time.Sleep(time.Millisecond)
 			e.admitted("t", 2)
@@ -162,7 +162,7 @@ func TestOvertakenAnswerIsDropped(t *testing.T) {
 func TestConcurrentUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared()
-		store := start(t, s, failover.Settings{Replicas: 2, ProbeEvery: 20 * time.Millisecond})
+		store := start(t, s, failover.Settings{Gateways: 2, ProbeEvery: 20 * time.Millisecond})
 		p, other := ratelimittest.Policy(t, limit("second", 20, time.Second)), ratelimittest.Policy(t, limit("second", 100, time.Second))
 		var all sync.WaitGroup
 		for i := range 8 {
@@ -170,7 +170,7 @@ func TestConcurrentUse(t *testing.T) {
 				for n := range 500 {
 					token := fmt.Sprint(n % 3)
 					d := decide(t, store, token, []*ratelimit.Policy{p, other}[n/100%2])
-					if err := store.Refund(t.Context(), token, p, d); err != nil {
+					if err := store.Refund(t.Context(), token, d); err != nil {
 						t.Error(err)
 					}
 					switch n % 50 {

@@ -38,8 +38,8 @@ func kindOf(err error) failureKind {
 	}
 }
 
-// mayHaveArrived reports whether the shared store may have executed a call that failed.
-func mayHaveArrived(err error) bool {
+// mayHaveExecuted reports whether the shared store may have executed a call that failed.
+func mayHaveExecuted(err error) bool {
 	var answer interface{ RedisError() } // implemented by redis.Error, which is an answer
 	unsent := errors.Is(err, ratelimit.ErrNotSent) || errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests)
 	return !unsent && !errors.As(err, &answer)

@@ -8,10 +8,10 @@ import (
 
 // A sharedClock estimates the time of the shared store's clock. It is safe for concurrent use.
 //
-// The shared store reads its clock between the start of a call and the answer, so each answer has a lower and an upper bound of the offset.
-// The estimate moves into these bounds and no further. A call that waited in a queue has wide bounds, and moves nothing; the fastest calls
-// have the narrowest. So the estimate is ahead by at most the time that the fastest call takes to the shared store, and a client that waits
-// until a time of the estimate is not early.
+// The shared store reads its clock at a time between the start and the end of a call, so time − end ≤ offset ≤ time − start. The estimate
+// moves into these bounds and no further. A call that waited in a queue has wide bounds, and moves nothing; the fastest calls have the
+// narrowest. So the estimate is ahead by at most the time that the fastest call takes to the shared store, and a client that waits until a
+// time of the estimate is not early.
 type sharedClock struct {
 	offset atomic.Int64 // from a time of this gateway to the time of the shared store, in µs
 }
@@ -32,7 +32,7 @@ func (c *sharedClock) observe(at time.Time, start, end time.Duration) {
 // maxClockStep is the largest change of the difference between the clocks that is not reported.
 const maxClockStep = 100 * time.Millisecond
 
-// clockDifference returns the time of the shared store's clock minus that of this gateway, which is monotonic since New.
+// clockDifference returns the time of the shared store's clock minus that of this gateway's. Both are of New, at 0 of Store.now.
 func (s *Store) clockDifference() time.Duration { return s.sharedClock.at(0).Sub(s.start) }
 
 // reportClock logs a change of the difference between the clocks. After a step of the shared store's clock, limits are not exact.

@@ -99,7 +99,7 @@ func TestPartitionedGatewayAdmitsItsShareInAddition(t *testing.T) {
 			var stores []*failover.Store
 			var stops []func()
 			for _, l := range links {
-				store := newStore(t, failover.Options{Shared: l, Settings: failover.Settings{Replicas: 2}})
+				store := newStore(t, failover.Options{Shared: l, Settings: failover.Settings{Gateways: 2}})
 				stores, stops = append(stores, store), append(stops, run(t, store))
 			}
 			var times []time.Time
@@ -148,7 +148,7 @@ func TestOverloadedGatewaysAdmitTheirSharesInAddition(t *testing.T) {
 		var all sync.WaitGroup
 		end := time.Now().Add(time.Minute)
 		for range 2 {
-			store := newStore(t, failover.Options{Shared: overloadedLink{s}, Settings: failover.Settings{Replicas: 2}})
+			store := newStore(t, failover.Options{Shared: overloadedLink{s}, Settings: failover.Settings{Gateways: 2}})
 			for range 8 {
 				all.Go(func() {
 					for time.Now().Before(end) {

@@ -27,7 +27,7 @@ func startFleet(t rapid.TB, p *ratelimit.Policy, gateways int) (f *fleet, stop f
 	f = &fleet{shared: newShared(), policy: p}
 	var stops []func()
 	for range gateways {
-		s := newStore(t, failover.Options{Shared: f.shared, Settings: failover.Settings{Replicas: gateways}})
+		s := newStore(t, failover.Options{Shared: f.shared, Settings: failover.Settings{Gateways: gateways}})
 		f.stores = append(f.stores, s)
 		stops = append(stops, run(t, s))
 	}
@@ -132,7 +132,7 @@ func TestTokenAtOneGatewayHasItsShare(t *testing.T) {
 		replicas, requests := rapid.IntRange(1, 5).Draw(t, "gateways"), rapid.IntRange(1, 130).Draw(t, "requests")
 		p := ratelimittest.Policy(t, limit("second", requests, time.Second))
 		s := newShared()
-		store := newStore(t, failover.Options{Shared: s, Settings: failover.Settings{Replicas: replicas}})
+		store := newStore(t, failover.Options{Shared: s, Settings: failover.Settings{Gateways: replicas}})
 		s.become(refusing)
 		beginOutage(t, store, p)
 		var first, all int

@@ -8,11 +8,11 @@
 //	  └──────────────────all is uploaded──────────────────────────────────────────────┘
 //
 // In shared, the shared store decides; a denial is cached until its retry-after is over. In local, this gateway decides by its share of
-// what remains in the cached account. In paused, it does so too, as other gateways may have admissions to upload, and uploads beside. In
-// syncing, the next request of the token uploads what the shared store may lack: the account that it last returned, and the admissions of
-// this gateway.
+// what remains in the cached account. In paused, it does so too, as other gateways may have admissions to upload, and meanwhile uploads its
+// own. In syncing, the next request of the token uploads what the shared store may lack: the account that it last returned, and the
+// admissions of this gateway.
 //
-// A request is served by begin, which decides it or begins a call by the state of the token, and exchange, which makes the call and ends
+// A request is served by begin, which decides it or begins a call by the state of the token, and makeCall, which makes the call and ends
 // it. The ledger of a token has its admissions, and each operation on them.
 //
 // While the shared store hangs, a few requests wait for its timeout. docs/operate/store-failure.md lists the guarantees and their limits.

@@ -167,7 +167,7 @@ func TestEachModeDecidesDuringAnOutage(t *testing.T) {
 func TestOutageStartsFromTheCachedAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared()
-		one, two := start(t, s, failover.Settings{Replicas: 2}), start(t, s, failover.Settings{Replicas: 2})
+		one, two := start(t, s, failover.Settings{Gateways: 2}), start(t, s, failover.Settings{Gateways: 2})
 		p := ratelimittest.Policy(t, limit("minute", 100, time.Minute))
 		for range 20 {
 			decide(t, one, "t", p)
@@ -188,7 +188,7 @@ func TestSharesOfAnOddLimitDoNotExceedItOverTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared()
 		s.become(refusing)
-		one, two := start(t, s, failover.Settings{Replicas: 2}), start(t, s, failover.Settings{Replicas: 2})
+		one, two := start(t, s, failover.Settings{Gateways: 2}), start(t, s, failover.Settings{Gateways: 2})
 		p := ratelimittest.Policy(t, limit("second", 3, time.Second), limit("hour", 5000, time.Hour))
 		n := 0
 		for range 400 {

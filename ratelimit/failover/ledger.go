@@ -15,23 +15,25 @@ import (
 //	 ▲─────not executed──────────┘
 type ledger struct {
 	account ratelimit.Account // newest one of the shared store
-	sent    ratelimit.Account // later admissions of this gateway that the shared store counts or may count
+	sent    ratelimit.Account // later admissions of this gateway in calls that the shared store has or may have executed
 	sending ratelimit.Account // admissions of this gateway in an upload in flight
 	own     ratelimit.Account // admissions of this gateway that the shared store does not count
 }
 
-// decide decides by the share of this gateway and records an admission. counted reports whether the shared store may count it.
-func (l *ledger) decide(p *ratelimit.Policy, replicas int, at time.Time, peek, counted bool) ratelimit.Decision {
-	share := ratelimit.Share{Replicas: replicas, Shared: l.account, Sent: sum(l.sent, l.sending, at)}
+// decide decides by the share of this gateway and records an admission. sent reports whether the shared store may have recorded it too.
+func (l *ledger) decide(p *ratelimit.Policy, gateways int, at time.Time, peek, sent bool) ratelimit.Decision {
+	in := ratelimit.ShareInput{Gateways: gateways, Shared: l.account, Sent: sum(l.sent, l.sending, at)}
 	own := l.own
-	if counted {
-		own = bytes.Clone(own)
+	if sent {
+		own = bytes.Clone(own) // DecideShare modifies it
 	}
-	own, d := p.DecideShare(share, own, at, peek)
-	switch admitted := d.Allowed && !peek; {
-	case counted && admitted:
+	own, d := p.DecideShare(in, own, at, peek)
+	admitted := d.Allowed && !peek
+	switch {
+	case sent && admitted:
 		l.addSent(p, at)
-	case !counted && (admitted || l.own != nil):
+	case sent: // nothing is recorded
+	case admitted, l.own != nil: // DecideShare may have modified it
 		l.own = own
 	}
 	return d
@@ -39,7 +41,7 @@ func (l *ledger) decide(p *ratelimit.Policy, replicas int, at time.Time, peek, c
 
 // addSent records an admission that the shared store counts or may count.
 func (l *ledger) addSent(p *ratelimit.Policy, at time.Time) {
-	admission, _ := p.DecideShare(ratelimit.Share{}, nil, at, false) // an account with the admission alone
+	admission, _ := p.DecideShare(ratelimit.ShareInput{}, nil, at, false) // an account with the admission alone
 	l.sent = sum(l.sent, admission, at)
 }
 
@@ -56,37 +58,31 @@ func (l *ledger) hasMissing(lost bool) bool {
 	return l.own != nil || lost && (l.account != nil || l.sent != nil)
 }
 
-// replace replaces the account of the shared store by one with every admission that was sent.
-func (l *ledger) replace(a ratelimit.Account) { l.account, l.sent = a, nil }
-
-// refund removes an admission, and reports whether the shared store counts or may count it.
+// refund removes an admission from the account that has it, and reports whether the shared store counts or may count it.
 func (l *ledger) refund(d *ratelimit.Decision) (counted bool) {
-	if d.Local && remove(&l.own, d) {
-		return false
+	accounts := []*ratelimit.Account{&l.own, &l.sending, &l.sent, &l.account}
+	if !d.Local {
+		accounts = accounts[2:] // own and sending have local admissions only
 	}
-	found := d.Local && remove(&l.sending, d) || remove(&l.sent, d) || remove(&l.account, d)
-	return found || !d.Local
+	for _, a := range accounts {
+		refunded := slices.Clone(*a).Refund(d.At)
+		if !bytes.Equal(refunded, *a) {
+			*a = refunded
+			return a != &l.own
+		}
+	}
+	return !d.Local
 }
 
 // unused reports whether no admission counts, in as many windows as there are gateways.
-func (l *ledger) unused(at time.Time, replicas int) bool {
-	return l.account.Unused(at, 1) && l.sent.Unused(at, replicas) && l.sending == nil && l.own.Unused(at, replicas)
+func (l *ledger) unused(at time.Time, gateways int) bool {
+	return l.account.Unused(at, ratelimit.OneLength) && l.sent.Unused(at, gateways) && l.sending == nil && l.own.Unused(at, gateways)
 }
 
-// lengths is for how many lengths windows keep times: a share reads one for each gateway.
-const lengths = 1000
+// keptLengths is for how many lengths windows keep times: more than the largest number of gateways, as a share reads as many.
+const keptLengths = 1000
 
 // sum returns the sum of two accounts, which may be nil.
 func sum(a, b ratelimit.Account, at time.Time) ratelimit.Account {
-	return ratelimit.Merge(a, b, false, lengths, at)
-}
-
-// remove removes an admission from an account, and reports whether the account had it.
-func remove(a *ratelimit.Account, d *ratelimit.Decision) bool {
-	refunded := slices.Clone(*a).Refund(d.At)
-	if bytes.Equal(refunded, *a) {
-		return false
-	}
-	*a = refunded
-	return true
+	return ratelimit.Sum(a, b, keptLengths, at)
 }

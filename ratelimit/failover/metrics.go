@@ -11,10 +11,10 @@ import (
 )
 
 type metrics struct {
-	failures [failureKinds]prometheus.Counter
-	uploads  prometheus.Counter
-	refunds  prometheus.Counter // lost
-	outages  prometheus.Counter
+	failures    [failureKinds]prometheus.Counter
+	uploads     prometheus.Counter
+	lostRefunds prometheus.Counter
+	outages     prometheus.Counter
 }
 
 // newMetrics registers the metrics of a store.
@@ -29,7 +29,7 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "opsgate_rate_limit_store_uploads_total",
 			Help: "Uploads of a token's account or local admissions to the shared store of rate limits after an outage or a failed call.",
 		}),
-		refunds: prometheus.NewCounter(prometheus.CounterOpts{
+		lostRefunds: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_store_lost_refunds_total",
 			Help: "Refunds that were lost, as the shared store of rate limits was not in use or failed.",
 		}),
@@ -41,10 +41,11 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	for k := range failureKinds {
 		m.failures[k] = failures.WithLabelValues(k.String())
 	}
-	collectors := slices.Concat([]prometheus.Collector{failures, m.uploads, m.refunds, m.outages, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	clock := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_rate_limit_store_clock_difference_seconds",
 		Help: "Time of the clock of the shared store of rate limits minus that of the gateway when it started.",
-	}, func() float64 { return s.clockDifference().Seconds() })},
+	}, func() float64 { return s.clockDifference().Seconds() })
+	collectors := slices.Concat([]prometheus.Collector{failures, m.uploads, m.lostRefunds, m.outages, clock},
 		oneOf("opsgate_rate_limit_store_mode",
 			"1 for the current mode of rate limits: shared, or during an outage of the shared store local, allow or deny.",
 			"mode", s.mode, ratelimit.ModeShared, ratelimit.ModeLocal, ratelimit.ModeAllow, ratelimit.ModeDeny),
@@ -75,7 +76,7 @@ func oneOf[T comparable](name, help, label string, current func() T, values ...T
 
 // mode returns the current mode.
 func (s *Store) mode() ratelimit.Mode {
-	if s.phase.Load().outage {
+	if s.state.Load().outage {
 		return s.configured.Load().Mode
 	}
 	return ratelimit.ModeShared

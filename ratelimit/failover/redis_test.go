@@ -31,7 +31,7 @@ func gateway(t *testing.T, server *redistest.Server, replicas int, timeout time.
 	shared, err := redisstore.New(redisstore.Options{Client: client, Logger: log, Registerer: registry})
 	testkit.Must(t, err)
 	store := newStore(t, failover.Options{
-		Shared: shared, Settings: failover.Settings{Replicas: replicas, ProbeEvery: 100 * time.Millisecond}, Logger: log, Registerer: registry,
+		Shared: shared, Settings: failover.Settings{Gateways: replicas, ProbeEvery: 100 * time.Millisecond}, Logger: log, Registerer: registry,
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

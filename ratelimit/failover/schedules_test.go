@@ -112,7 +112,7 @@ type pair struct {
 
 func startPair(t *rapid.T, s *sharedStore, policies ...*ratelimit.Policy) *pair {
 	t.Helper()
-	o := failover.Options{Shared: s, Settings: failover.Settings{Replicas: 2}}
+	o := failover.Options{Shared: s, Settings: failover.Settings{Gateways: 2}}
 	g := &pair{stores: [2]*failover.Store{newStore(t, o), newStore(t, o)}, policies: [2]*ratelimit.Policy(policies)}
 	one, other := run(t, g.stores[0]), run(t, g.stores[1])
 	g.stop = func() {

@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"cmp"
 	"time"
 
 	"opsgate/ratelimit"
@@ -9,23 +10,19 @@ import (
 // Settings can change while a store is in use. Zero values stand for the defaults.
 type Settings struct {
 	Mode       ratelimit.Mode // while the shared store is not in use; ModeLocal by default
-	Replicas   int            // gateways that divide the limits among them in ModeLocal; 1 by default
+	Gateways   int            // that divide the limits among them in ModeLocal; 1 by default
 	ProbeEvery time.Duration  // between probes of a shared store that is not in use, plus or minus a fifth; 500 ms by default
 }
 
 func (s Settings) withDefaults() Settings {
-	if s.Mode == "" {
-		s.Mode = ratelimit.ModeLocal
-	}
-	s.Replicas = max(1, s.Replicas)
-	if s.ProbeEvery <= 0 {
-		s.ProbeEvery = 500 * time.Millisecond
-	}
+	s.Mode = cmp.Or(s.Mode, ratelimit.ModeLocal)
+	s.Gateways = max(1, s.Gateways)
+	s.ProbeEvery = cmp.Or(s.ProbeEvery, 500*time.Millisecond)
 	return s
 }
 
 // pause returns how long this gateway decides after it has detected the end of an outage. By then, all other gateways have probed the
-// shared store as well, and have uploaded their admissions.
+// shared store as well, at the latest after 6/5 of ProbeEvery, and have uploaded their admissions.
 func (s Settings) pause() time.Duration {
 	if s.Mode != ratelimit.ModeLocal {
 		return 0 // admissions are not counted

@@ -127,7 +127,7 @@ func (s *sharedStore) Exchange(
 	}
 	err := s.do(func() { // later if the store hangs
 		var write bool
-		a, write, d = p.Exchange(s.accounts[tokenID], x, s.clock())
+		a, write, d = p.Execute(s.accounts[tokenID], x, s.clock())
 		if write {
 			s.accounts[tokenID] = slices.Clone(a)
 		}
@@ -163,7 +163,7 @@ func (s *sharedStore) once(f *func()) {
 	}
 }
 
-func (s *sharedStore) Refund(_ context.Context, tokenID string, _ *ratelimit.Policy, d ratelimit.Decision) error {
+func (s *sharedStore) Refund(_ context.Context, tokenID string, d ratelimit.Decision) error {
 	return s.do(func() { s.accounts[tokenID] = s.accounts[tokenID].Refund(d.At) })
 }
 
@@ -180,7 +180,7 @@ func (s *sharedStore) Ping(context.Context) error {
 func (s *sharedStore) used(tokenID string, p *ratelimit.Policy) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _, d := p.Exchange(s.accounts[tokenID], ratelimit.Exchange{Op: ratelimit.OpPeek}, s.clock())
+	_, _, d := p.Execute(s.accounts[tokenID], ratelimit.Exchange{Op: ratelimit.OpPeek}, s.clock())
 	return p.Limits()[0].Requests - d.Budgets[0].Remaining
 }
 

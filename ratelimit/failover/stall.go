@@ -29,14 +29,14 @@ func (w *stallWatch) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			w.total.Store(w.until(w.now()))
+			w.total.Store(w.totalAt(w.now()))
 			timer.Reset(w.tick)
 		}
 	}
 }
 
-// until returns for how long, in ns, this process has not run until now, including the current sleep.
-func (w *stallWatch) until(now time.Duration) int64 {
+// totalAt returns for how long, in ns, this process has not run so far, the current sleep included.
+func (w *stallWatch) totalAt(now time.Duration) int64 {
 	due := w.due.Load()
 	if due == 0 {
 		return w.total.Load()

@@ -59,7 +59,7 @@ func stopGateway(t *testing.T, errs []error) {
 		s := newShared()
 		l := &stalledLink{sharedStore: s, errors: errs}
 		s.clock = l.clock
-		store := newStore(t, failover.Options{Shared: l, Settings: failover.Settings{Replicas: 2}, Clock: l.clock})
+		store := newStore(t, failover.Options{Shared: l, Settings: failover.Settings{Gateways: 2}, Clock: l.clock})
 		store.SetStallTick(10 * time.Millisecond)
 		t.Cleanup(run(t, store))
 		other := newStore(t, failover.Options{Shared: s, Clock: l.clock})

@@ -24,7 +24,7 @@ type Shared interface {
 	Exchange(ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange) (ratelimit.Decision, ratelimit.Account, error)
 
 	// Refund is as in [ratelimit.Store].
-	Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error
+	Refund(ctx context.Context, tokenID string, d ratelimit.Decision) error
 
 	// Reset is as in [ratelimit.Store].
 	Reset(ctx context.Context, tokenID string) error
@@ -57,17 +57,17 @@ type Store struct {
 	breakerNow  atomic.Int32          // gobreaker.State
 	consecutive atomic.Int32          // failures, also those that are older than breakerWindow
 	cause       atomic.Pointer[error] // of the last failure
-	outages     chan struct{}         // wakes Run when an outage begins
+	outageBegan chan struct{}         // wakes Run
 	nextProbe   atomic.Int64          // Unix time in ns
 
-	phase            atomic.Pointer[phase]
-	phaseMu          sync.Mutex // held while the phase is replaced; guards the next three fields
+	state            atomic.Pointer[storeState]
+	stateMu          sync.Mutex // held while the state is replaced; guards the next three fields
 	outageStart      time.Time  // start of the last outage
 	firstOutageStart time.Time  // start of the first outage since the shared store was steady; zero for none
 	lastFailure      time.Time
 
 	stalls      stallWatch
-	lastStall   time.Duration // end of the last call that recordStall counted; guarded by phaseMu
+	lastStall   time.Duration // end of the last call that recordStall counted; guarded by stateMu
 	sharedClock sharedClock
 	difference  time.Duration // between the clocks, as last reported; of Run
 	seed        maphash.Seed
@@ -89,9 +89,9 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{
 		shared: o.Shared, subscribed: o.Subscribed, clock: o.Clock, start: o.Clock(), logger: o.Logger,
-		outages: make(chan struct{}, 1), seed: maphash.MakeSeed(),
+		outageBegan: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 	}
-	s.phase.Store(&phase{since: s.start, pausedUntil: math.MinInt64})
+	s.state.Store(&storeState{since: s.start, pausedUntil: math.MinInt64})
 	s.sharedClock.offset.Store(s.start.UnixMicro())
 	s.stalls.now, s.stalls.tick = s.now, stallTick
 	for i := range s.shards {
@@ -115,7 +115,7 @@ type request struct {
 	tokenID  string
 	policy   *ratelimit.Policy
 	op       ratelimit.Op
-	repeated bool
+	repeated bool // this is its second call
 }
 
 // Decide implements [ratelimit.Store]. It fails in [ratelimit.ModeDeny] only, with a *[ratelimit.UnavailableError].
@@ -135,11 +135,11 @@ func (s *Store) serve(ctx context.Context, r request) (ratelimit.Decision, error
 	case c.token == nil: // decided without a call
 		return d, err
 	case c.op == ratelimit.OpMerge: // decided before the call, which uploads
-		_, _ = s.exchange(ctx, &c) // if it fails, the next request uploads
+		_, _ = s.makeCall(ctx, &c) // if it fails, the next request uploads
 		return d, err
 	default:
-		d, err = s.exchange(ctx, &c)
-		if !r.repeated && isRepeated(err) {
+		d, err = s.makeCall(ctx, &c)
+		if mustRepeat(err) && !r.repeated {
 			r.repeated = true
 			return s.serve(ctx, r)
 		}
@@ -151,39 +151,41 @@ var errPause = errors.New("the shared store is in use again, and other gateways 
 
 // begin decides a request, or begins a call that does; during the pause, it decides and may begin an upload.
 func (s *Store) begin(r request) (c call, d ratelimit.Decision, err error) {
-	ph, now := s.phase.Load(), s.now()
+	st, now := s.state.Load(), s.now()
 	at := s.sharedClock.at(now)
 	sh := s.shard(r.tokenID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	t := sh.token(r.tokenID, ph.epoch)
-	switch t.state(ph, now) {
-	case shared:
+	t := sh.token(r.tokenID, st.epoch)
+	switch t.state(st, now) {
+	case stateShared:
 		if d, ok := sh.denial(t, r.policy, at, s.subscribed); ok {
 			return c, d, nil
 		}
-		t.epoch = ph.epoch
-		c = t.newCall(r, ph.epoch, now)
-	case local:
-		d, err = s.decide(t, &r, ph.cause, false)
-	case paused:
+		t.epoch = st.epoch // in which nothing is missing either
+		c = t.newCall(r, st.epoch, now)
+	case stateLocal:
+		d, err = s.decide(t, &r, st.cause, false)
+	case statePaused:
 		d, err = s.decide(t, &r, errPause, false)
-		if !t.uploadInFlight && now >= t.nextUpload && t.hasMissing(t.epoch != ph.epoch) {
+		if !t.uploadInFlight && now >= t.nextUpload && t.hasMissing(t.epoch != st.epoch) {
 			r.op = ratelimit.OpMerge
-			c = t.upload(r, ph.epoch, now, at)
+			c = t.upload(r, st.epoch, now, at)
 		}
-	case syncing:
-		c = t.upload(r, ph.epoch, now, at)
+	case stateSyncing:
+		c = t.upload(r, st.epoch, now, at)
 	}
 	c.shard = sh
 	return c, d, err
 }
 
-// exchange makes a call. If it fails, this gateway decides, unless the request is decided already (by a merge), or the call is repeated:
-// the account may be as old as a stall, and a share of it would exceed the limit.
-func (s *Store) exchange(ctx context.Context, c *call) (d ratelimit.Decision, err error) {
+// makeCall makes a call and ends it. If it fails, this gateway decides, unless begin has decided the request and the call is a mere upload,
+// or the call must be repeated: the account may be as old as a stall, and a share of it would exceed the limit.
+func (s *Store) makeCall(ctx context.Context, c *call) (ratelimit.Decision, error) {
+	var d ratelimit.Decision
 	var a ratelimit.Account
-	if err = ratelimit.ErrNotSent; c.keepsUpload || ctx.Err() == nil { // other requests depend on an upload
+	err := ratelimit.ErrNotSent         // if the client has hung up
+	if ctx.Err() == nil || c.isUpload { // other requests depend on an upload
 		err = s.callThroughBreaker(c.start, func() (err error) {
 			d, a, err = s.shared.Exchange(ctx, c.tokenID, c.policy, c.Exchange)
 			return err
@@ -193,31 +195,31 @@ func (s *Store) exchange(ctx context.Context, c *call) (d ratelimit.Decision, er
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
 	if err != nil {
-		mayBeExecuted := mayHaveArrived(err)
-		c.token.endUnanswered(c, mayBeExecuted, s.sharedClock.at(now))
-		if c.op == ratelimit.OpMerge || isRepeated(err) && !c.repeated {
+		sent := mayHaveExecuted(err)
+		c.token.endUnanswered(c, sent, s.sharedClock.at(now))
+		if c.op == ratelimit.OpMerge || mustRepeat(err) && !c.repeated {
 			return d, err
 		}
-		return s.decide(c.token, &c.request, err, mayBeExecuted)
+		return s.decide(c.token, &c.request, err, sent)
 	}
-	if c.keepsUpload {
+	if c.isUpload {
 		s.metrics.uploads.Inc()
 	}
 	s.sharedClock.observe(d.At, c.start, now)
-	c.token.endAnswered(c, &d, a, s.phase.Load().epoch)
+	c.token.endAnswered(c, &d, a, s.state.Load().epoch)
 	return d, nil
 }
 
-// decide decides a request in place of the shared store, which failed with the cause. counted reports whether the shared store may have
-// counted the request nevertheless.
-func (s *Store) decide(t *token, r *request, cause error, counted bool) (ratelimit.Decision, error) {
+// decide decides a request in place of the shared store, which failed with the cause. sent reports whether the shared store may have
+// executed the request nevertheless.
+func (s *Store) decide(t *token, r *request, cause error, sent bool) (ratelimit.Decision, error) {
 	switch c := s.configured.Load(); c.Mode {
 	case ratelimit.ModeDeny:
 		return ratelimit.Decision{}, s.unavailable(cause)
 	case ratelimit.ModeAllow:
 		return s.admit(r.policy), nil
 	default:
-		return t.decide(r.policy, c.Replicas, s.sharedClock.at(s.now()), r.op == ratelimit.OpPeek, counted), nil
+		return t.decide(r.policy, c.Gateways, s.sharedClock.at(s.now()), r.op == ratelimit.OpPeek, sent), nil
 	}
 }
 
@@ -233,7 +235,7 @@ func (s *Store) admit(p *ratelimit.Policy) ratelimit.Decision {
 // Refund implements [ratelimit.Store]. It removes the admission from the accounts of this gateway, and from the shared store if the shared
 // store may have counted it. If the call fails, the refund is lost: a metric counts it, and Refund returns nil. Local admissions in other
 // modes than [ratelimit.ModeLocal] were not counted, so nothing is refunded.
-func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
+func (s *Store) Refund(ctx context.Context, tokenID string, d ratelimit.Decision) error {
 	if !d.Allowed || d.Local && s.configured.Load().Mode != ratelimit.ModeLocal {
 		return nil
 	}
@@ -242,8 +244,8 @@ func (s *Store) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy,
 	if !counted {
 		return nil
 	}
-	if err := s.callUnlessOutage(func() error { return s.shared.Refund(ctx, tokenID, p, d) }); err != nil {
-		s.metrics.refunds.Inc()
+	if err := s.callUnlessOutage(func() error { return s.shared.Refund(ctx, tokenID, d) }); err != nil {
+		s.metrics.lostRefunds.Inc()
 		s.logger.DebugContext(ctx, "a refund was lost", slog.String("token_id", tokenID), slog.Any("cause", err))
 	}
 	s.visit(tokenID, (*token).dropDenial) // after the call: a denial decided before the refund must not stay cached
@@ -282,11 +284,11 @@ func (s *Store) DropDenial(tokenID string) {
 
 // sweep drops tokens without usage.
 func (s *Store) sweep() {
-	at, replicas := s.sharedClock.at(s.now()), s.configured.Load().Replicas
+	at, gateways := s.sharedClock.at(s.now()), s.configured.Load().Gateways
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.visitAll(func(id string, t *token) {
-			if t.calls == 0 && t.unused(at, replicas) {
+			if t.calls == 0 && t.unused(at, gateways) {
 				delete(sh.tokens, id)
 			}
 		})

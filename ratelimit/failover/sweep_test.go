@@ -21,11 +21,11 @@ type statelessStore struct {
 func (f *statelessStore) Exchange(
 	_ context.Context, _ string, p *ratelimit.Policy, x ratelimit.Exchange,
 ) (ratelimit.Decision, ratelimit.Account, error) {
-	a, _, d := p.Exchange(nil, x, f.now())
+	a, _, d := p.Execute(nil, x, f.now())
 	return d, a, f.err
 }
 
-func (f *statelessStore) Refund(context.Context, string, *ratelimit.Policy, ratelimit.Decision) error {
+func (f *statelessStore) Refund(context.Context, string, ratelimit.Decision) error {
 	return f.err
 }
 func (f *statelessStore) Reset(context.Context, string) error { return f.err }

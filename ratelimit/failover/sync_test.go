@@ -24,7 +24,7 @@ func TestAdmissionsCountOnceAfterAnOutage(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, lost %t", name, lost), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newShared()
-					one, two := start(t, s, failover.Settings{Replicas: 2}), start(t, s, failover.Settings{Replicas: 2})
+					one, two := start(t, s, failover.Settings{Gateways: 2}), start(t, s, failover.Settings{Gateways: 2})
 					p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
 					for range 200 {
 						decide(t, one, "t", p)
@@ -137,7 +137,7 @@ func TestCallThatTimesOutCountsOnce(t *testing.T) {
 // Two a second, by three gateways: in three seconds, one of them admits two. Its calls time out and begin no outage.
 func TestCallsThatTimeOutCountInTheLongerPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t, failover.Settings{Replicas: 3}, limit("second", 2, time.Second))
+		e := newEnv(t, failover.Settings{Gateways: 3}, limit("second", 2, time.Second))
 		n := 0
 		for range 3 {
 			e.shared.become(unreachable)
@@ -254,7 +254,7 @@ func TestRefundDuringARefusedUploadApplies(t *testing.T) {
 		refunded := e.decide("t")
 		e.shared.become(working)
 		e.shared.before = func() {
-			if err := e.store.Refund(t.Context(), "t", e.policy, refunded); err != nil {
+			if err := e.store.Refund(t.Context(), "t", refunded); err != nil {
 				t.Error(err)
 			}
 			e.shared.become(failing)
@@ -315,7 +315,7 @@ func TestRefundsBeforeDuringAndAfterAnOutage(t *testing.T) {
 		e := newEnv(t, failover.Settings{}, limit("minute", 10, time.Minute))
 		refund := func(d ratelimit.Decision, lost float64) {
 			t.Helper()
-			if err := e.store.Refund(t.Context(), "t", e.policy, d); err != nil {
+			if err := e.store.Refund(t.Context(), "t", d); err != nil {
 				t.Error(err)
 			}
 			if got := e.metric("opsgate_rate_limit_store_lost_refunds_total"); got != lost {
@@ -360,7 +360,7 @@ func TestRefundInModeAllowChangesNothing(t *testing.T) {
 			if e.shared.become(c); c == working {
 				awaitRecovery(t, e.store)
 			}
-			if err := e.store.Refund(t.Context(), "t", e.policy, d); err != nil {
+			if err := e.store.Refund(t.Context(), "t", d); err != nil {
 				t.Error(err)
 			}
 			if lost := e.metric("opsgate_rate_limit_store_lost_refunds_total"); lost != 0 || e.used("t") != 1 {
@@ -404,7 +404,7 @@ func TestSettingsChangeUnderLoad(t *testing.T) {
 				for ctx.Err() == nil {
 					d, err := e.store.Decide(ctx, fmt.Sprint(i), e.policy)
 					if err == nil && d.Allowed && i%2 == 0 {
-						err = e.store.Refund(ctx, fmt.Sprint(i), e.policy, d)
+						err = e.store.Refund(ctx, fmt.Sprint(i), d)
 					}
 					if err != nil {
 						t.Error(err)
@@ -415,7 +415,7 @@ func TestSettingsChangeUnderLoad(t *testing.T) {
 		}
 		for i := 0; ctx.Err() == nil; i++ {
 			e.shared.become([]condition{working, refusing, working, hanging}[i/10%4])
-			e.store.Configure(failover.Settings{Mode: []ratelimit.Mode{ratelimit.ModeLocal, ratelimit.ModeAllow}[i%2], Replicas: 1 + i%3, ProbeEvery: 20 * time.Millisecond})
+			e.store.Configure(failover.Settings{Mode: []ratelimit.Mode{ratelimit.ModeLocal, ratelimit.ModeAllow}[i%2], Gateways: 1 + i%3, ProbeEvery: 20 * time.Millisecond})
 			e.store.Sweep()
 			time.Sleep(20 * time.Millisecond)
 		}

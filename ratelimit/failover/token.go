@@ -13,14 +13,14 @@ const (
 	unsubscribedTTL = time.Second            // maximum age of a cached denial while refunds by other gateways are not reported
 )
 
-// A state of a token determines what decides on its next request.
-type state int
+// A tokenState determines what decides on the next request of a token.
+type tokenState int
 
 const (
-	shared  state = iota // the shared store
-	local                // this gateway: the shared store is not in use
-	paused               // this gateway, which uploads beside: other gateways may have admissions to upload
-	syncing              // the shared store, after an upload
+	stateShared  tokenState = iota // the shared store
+	stateLocal                     // this gateway: the shared store is not in use
+	statePaused                    // this gateway, which also uploads: other gateways may have admissions to upload
+	stateSyncing                   // the shared store, after an upload
 )
 
 // A token is the state of one token in this gateway, protected by the lock of its shard.
@@ -32,10 +32,10 @@ type token struct {
 	at          int64
 	deniedUntil int64 // end of the cached denial; 0 for none
 
-	epoch          uint32        // in which the shared store had the account and all that was sent
+	epoch          uint32        // the last one in which it is known that the shared store had the account and all that was sent
 	answers        uint32        // accounts received
 	denialDrops    uint16        // how often the cached denial was dropped
-	uploadInFlight bool          // the shared store keeps what a call in flight uploads
+	uploadInFlight bool          // a call in flight is an upload
 	calls          int32         // in flight
 	nextUpload     time.Duration // earliest time of the next upload during the pause
 }
@@ -57,16 +57,16 @@ func (sh *shard) token(id string, epoch uint32) *token {
 	return t
 }
 
-func (t *token) state(ph *phase, now time.Duration) state {
+func (t *token) state(st *storeState, now time.Duration) tokenState {
 	switch {
-	case ph.outage:
-		return local
-	case now < ph.pausedUntil:
-		return paused
-	case t.hasMissing(t.epoch != ph.epoch):
-		return syncing
+	case st.outage:
+		return stateLocal
+	case now < st.pausedUntil:
+		return statePaused
+	case t.hasMissing(t.epoch != st.epoch):
+		return stateSyncing
 	default:
-		return shared
+		return stateShared
 	}
 }
 
@@ -94,7 +94,7 @@ type call struct {
 	epoch        uint32
 	answers      uint32
 	denialDrops  uint16
-	keepsUpload  bool // the shared store keeps what it uploads
+	isUpload     bool // the shared store keeps what it merges: not that of a peek
 	notCacheable bool // the account that it returns may lack admissions, or the shared store does not keep it
 }
 
@@ -107,7 +107,7 @@ func (t *token) newCall(r request, epoch uint32, now time.Duration) call {
 }
 
 // upload begins a call with what the shared store may lack, unless another call uploads that. A peek sends it for its decision, and the
-// shared store does not keep it. After a merge, other gateways may still have admissions to upload.
+// shared store does not keep it. The account that a merge returns is not cached, as other gateways may still have admissions to upload.
 func (t *token) upload(r request, epoch uint32, now time.Duration, at time.Time) call {
 	c := t.newCall(r, epoch, now)
 	c.notCacheable = t.uploadInFlight || r.op != ratelimit.OpDecide
@@ -116,7 +116,7 @@ func (t *token) upload(r request, epoch uint32, now time.Duration, at time.Time)
 	}
 	c.LastSeen, c.Own = t.missing(t.epoch != epoch, at)
 	if r.op != ratelimit.OpPeek {
-		c.keepsUpload, t.uploadInFlight, t.nextUpload = true, true, now+uploadEvery
+		c.isUpload, t.uploadInFlight, t.nextUpload = true, true, now+uploadEvery
 		t.sending, t.own = t.own, nil
 	}
 	return c
@@ -125,17 +125,16 @@ func (t *token) upload(r request, epoch uint32, now time.Duration, at time.Time)
 // end ends a call and returns the admissions of this gateway that it uploaded.
 func (t *token) end(c *call) (uploaded ratelimit.Account) {
 	t.calls--
-	if c.keepsUpload {
+	if c.isUpload {
 		uploaded, t.sending, t.uploadInFlight = t.sending, nil, false
 	}
 	return uploaded
 }
 
-// endUnanswered ends a call without an answer. mayBeExecuted reports whether the shared store may have executed it; else its upload must be
-// repeated.
-func (t *token) endUnanswered(c *call, mayBeExecuted bool, at time.Time) {
+// endUnanswered ends a call without an answer. sent reports whether the shared store may have executed it; else its upload is repeated.
+func (t *token) endUnanswered(c *call, sent bool, at time.Time) {
 	uploaded := t.end(c)
-	if mayBeExecuted {
+	if sent {
 		t.sent = sum(t.sent, uploaded, at)
 	} else {
 		t.own = sum(uploaded, t.own, at)
@@ -145,24 +144,26 @@ func (t *token) endUnanswered(c *call, mayBeExecuted bool, at time.Time) {
 // endAnswered ends a call with the account that it returned.
 func (t *token) endAnswered(c *call, d *ratelimit.Decision, a ratelimit.Account, epoch uint32) {
 	uploaded := t.end(c)
-	if c.keepsUpload {
+	if c.isUpload {
 		t.epoch = max(t.epoch, c.epoch)
 	}
+	// Another call was answered meanwhile, with a later account. The time alone does not show that, as the clock may have been set back.
+	outdated := t.answers != c.answers && d.At.UnixMicro() < t.at
 	switch {
-	case t.answers != c.answers && d.At.UnixMicro() < t.at: // the token has a later account already, with all that is in this one
+	case outdated: // the later account has all that is in this one
 	case c.notCacheable, c.epoch != epoch:
 		t.sent = sum(t.sent, uploaded, d.At)
 		if c.op == ratelimit.OpDecide && d.Allowed {
 			t.addSent(c.policy, d.At)
 		}
 	default:
-		t.replace(a)
-		t.cache(c, d)
+		t.cache(c, d, a)
 	}
 }
 
-// cache caches the decision of the account.
-func (t *token) cache(c *call, d *ratelimit.Decision) {
+// cache caches an account that has every admission that was sent, and its decision.
+func (t *token) cache(c *call, d *ratelimit.Decision, a ratelimit.Account) {
+	t.account, t.sent = a, nil
 	t.answers++
 	t.policy, t.at, t.deniedUntil = c.policy, d.At.UnixMicro(), 0
 	// A denial of a peek is not cached: if the clock was set back, its wait is by times that a decision moves, and a peek does not store.

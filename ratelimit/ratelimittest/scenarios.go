@@ -206,7 +206,7 @@ func refundOfAMissingAdmission(t *testing.T, s Subject) {
 	check(t, s, 0, "t", &o, second)
 	s.Advance(700 * time.Millisecond)
 	check(t, s, 1, "t", &o, minute)
-	s.refund(t, "t", second, first)
+	s.refund(t, "t", first)
 	o.refund(first)
 	check(t, s, 1, "t", &o, minute)
 }

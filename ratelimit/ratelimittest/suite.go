@@ -81,9 +81,9 @@ func (s Subject) reset(t rapid.TB, token string) {
 	testkit.Must(t, s.gateway().Reset(context.Background(), token))
 }
 
-func (s Subject) refund(t rapid.TB, token string, p *ratelimit.Policy, d ratelimit.Decision) {
+func (s Subject) refund(t rapid.TB, token string, d ratelimit.Decision) {
 	t.Helper()
-	testkit.Must(t, s.gateway().Refund(context.Background(), token, p, d))
+	testkit.Must(t, s.gateway().Refund(context.Background(), token, d))
 }
 
 // policies returns the policies of schedules. They have the eight windows of an account: 0.1, 1, 7 and 60 s, of times and of buckets but for
@@ -169,7 +169,7 @@ func compareWithOracle(t *rapid.T, s Subject) {
 				i := n - 1 - rapid.IntRange(0, n-1).Draw(t, "decision")
 				d := g.admitted[id][i]
 				g.admitted[id] = slices.Delete(g.admitted[id], i, i+1)
-				g.refund(t, id, g.current[0], d)
+				g.refund(t, id, d)
 				g.tokens[id].refund(d)
 			}
 		},

@@ -26,7 +26,7 @@ var errQueued = &ratelimit.BatchError{Cause: fmt.Errorf("earlier calls were not 
 // call for which a lane is free is sent at once, by its caller. Else it waits, and the caller that has waited longest gets the next lane
 // and sends the calls that have gathered, within its own deadline. So a batch ends before the deadline of any call in it or behind it.
 type batcher struct {
-	client  redis.UniversalClient
+	client  *Client
 	minTime time.Duration // that a call must have left to be sent: else it would fail, and its batch with it
 
 	mu      sync.Mutex
@@ -34,9 +34,9 @@ type batcher struct {
 }
 
 type server struct {
-	inFlight  int       // lanes in use
-	completed int       // calls and batches that did not time out
-	waiting   []waiting // by deadline; none while a lane is free
+	inFlight int       // lanes in use
+	answered int       // calls and batches that did not time out
+	waiting  []waiting // by deadline; none while a lane is free
 }
 
 // A waiting call waits for a lane.
@@ -49,9 +49,9 @@ type waiting struct {
 
 // process sends a call to the server of its key within the deadline of ctx. It returns the error of the call.
 func (b *batcher) process(ctx context.Context, c redis.Cmder) error {
-	command := c.(*call) //nolint:forcetypeassert // of Store.send
-	command.sent = false // a hook may have read the arguments
-	cluster, is := b.client.(*redis.ClusterClient)
+	command := c.(*call)      //nolint:forcetypeassert // of Store.send
+	command.mayBeSent = false // a hook may have called Args before; the client calls it again
+	cluster, is := b.client.UniversalClient.(*redis.ClusterClient)
 	if !is {
 		b.send(ctx, b.client, c)
 		return c.Err()
@@ -76,15 +76,17 @@ func isElsewhere(err error) bool {
 // send sends a call, and sets its result.
 func (b *batcher) send(ctx context.Context, client redis.UniversalClient, c redis.Cmder) {
 	s, turn := b.enter(ctx, client, c)
-	if turn != nil && !<-turn {
-		return
+	if turn != nil { // no lane was free
+		if hasLane := <-turn; !hasLane { // another caller has set the result
+			return
+		}
 	}
-	others, completed := b.take(s)
+	others, answeredBefore := b.take(s)
 	defer func() {
 		for _, w := range others {
 			w.turn <- false
 		}
-		b.release(client, s, !timedOut(c.Err()), completed)
+		b.release(client, s, !timedOut(c.Err()), answeredBefore)
 	}()
 	if len(others) == 0 {
 		_ = client.Process(ctx, c)
@@ -96,14 +98,9 @@ func (b *batcher) send(ctx context.Context, client redis.UniversalClient, c redi
 	}
 	_ = batch.BatchProcess(ctx, calls...)
 	_, _ = batch.Exec(ctx) // each call has its error
-	reported := false
-	for _, call := range calls {
-		if err := call.Err(); err != nil && !isReply(err) {
-			if reported {
-				call.SetErr(&ratelimit.BatchError{Cause: err})
-			}
-			reported = true
-		}
+	failed := slices.DeleteFunc(calls, func(c redis.Cmder) bool { return c.Err() == nil || isReply(c.Err()) })
+	for _, other := range failed[min(1, len(failed)):] { // the first one has the error of the batch, which counts once
+		other.SetErr(&ratelimit.BatchError{Cause: other.Err()})
 	}
 }
 
@@ -127,24 +124,24 @@ func (b *batcher) enter(ctx context.Context, client redis.UniversalClient, c red
 	return s, w.turn
 }
 
-// take returns the waiting calls that the caller who has a lane sends too, and how many calls and batches of the server have completed.
-func (b *batcher) take(s *server) (others []waiting, completed int) {
+// take returns the waiting calls that the caller who has a lane sends too, and how many calls and batches the server has answered.
+func (b *batcher) take(s *server) (others []waiting, answered int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(len(s.waiting), maxBatch-1)
 	others, s.waiting = s.waiting[:n:n], s.waiting[n:]
-	return others, s.completed
+	return others, s.answered
 }
 
-// release passes a lane on, or frees it. If the server has completed no more than when the calls were sent, it hangs, and the waiting calls
-// fail unsent.
-func (b *batcher) release(client redis.UniversalClient, s *server, completed bool, completedBefore int) {
+// release passes a lane on, or frees it. If the server hangs, the waiting calls fail unsent: it has answered nothing while the batch was in
+// flight, this batch included.
+func (b *batcher) release(client redis.UniversalClient, s *server, answered bool, answeredBefore int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if completed {
-		s.completed++
+	if answered {
+		s.answered++
 	}
-	hangs := s.completed == completedBefore
+	hangs := s.answered == answeredBefore
 	for len(s.waiting) > 0 {
 		w := s.waiting[0]
 		s.waiting = s.waiting[1:]

@@ -67,7 +67,7 @@ func BenchmarkDecide(b *testing.B) {
 func usage(p *ratelimit.Policy, past int) (own ratelimit.Account) {
 	now := time.Now()
 	for i := range past {
-		own, _ = p.DecideShare(ratelimit.Share{}, own, now.Add(-time.Hour+time.Duration(i)*time.Hour/time.Duration(past)), false)
+		own, _ = p.DecideShare(ratelimit.ShareInput{}, own, now.Add(-time.Hour+time.Duration(i)*time.Hour/time.Duration(past)), false)
 	}
 	return own
 }

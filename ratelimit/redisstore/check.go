@@ -16,24 +16,24 @@ import (
 // Check does once what a gateway does with Redis, and reports each result; limits are right without what is optional. It counts a token and
 // a gateway of its own: their keys begin with the prefix and "check:", are removed at the end, and expire otherwise. ctx must have a
 // deadline.
-func Check(ctx context.Context, client redis.UniversalClient, prefix string, report func(what string, err error, optional bool)) {
+func Check(ctx context.Context, client *Client, prefix string, report func(what string, err error, optional bool)) {
 	prefix = fmt.Sprintf("%scheck:%d:", prefix, time.Now().UnixNano())
 	registry, logger := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
-	s, err := New(Options{Client: client, Prefix: prefix, Logger: logger, Registerer: registry})
-	r, errReplicas := NewReplicas(ReplicasOptions{Client: client, Prefix: prefix, Logger: logger, Registerer: registry})
-	err = errors.Join(err, errReplicas)
-	if ping := client.Ping(ctx).Err(); err == nil && !redis.HasErrorPrefix(ping, "NOPERM") {
-		err = ping
+	s, errStore := New(Options{Client: client, Prefix: prefix, Logger: logger, Registerer: registry})
+	g, errGateways := NewGateways(GatewaysOptions{Client: client, Prefix: prefix, Logger: logger, Registerer: registry})
+	ping := client.Ping(ctx).Err()
+	if redis.HasErrorPrefix(ping, "NOPERM") {
+		ping = nil // the gateway needs no PING
 	}
-	if err != nil {
+	if err := errors.Join(errStore, errGateways, ping); err != nil {
 		report("connection", err, false)
 		return
 	}
-	defer r.unregister(ctx)
-	written, beat, _ := r.sendHeartbeat(ctx, []byte("check"))
-	_, read := r.Peers(ctx)
-	eviction := r.readEviction(ctx)
-	if eviction == nil && r.evicting.Load() > 0 {
+	defer g.unregister(ctx)
+	written, beat, _ := g.sendHeartbeat(ctx, []byte("check"))
+	_, read := g.List(ctx)
+	eviction := g.readEviction(ctx)
+	if eviction == nil && g.evicting.Load() > 0 {
 		eviction = errors.New("its maxmemory-policy evicts keys, and with them the usage of tokens")
 	}
 	report("counting requests", s.check(ctx), false)
@@ -51,7 +51,7 @@ func (s *Store) check(ctx context.Context) error {
 		return err
 	}
 	_, _, merged := s.Exchange(ctx, token, s.pingPolicy, ratelimit.Exchange{Op: ratelimit.OpMerge})
-	return errors.Join(merged, s.Refund(ctx, token, s.pingPolicy, d), s.Reset(ctx, token))
+	return errors.Join(merged, s.Refund(ctx, token, d), s.Reset(ctx, token))
 }
 
 // checkSubscription subscribes to refunds, and pings as a gateway does.

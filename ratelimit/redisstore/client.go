@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -54,19 +55,27 @@ type ClientOptions struct {
 	DialTimeout time.Duration // 0 for 100 ms
 }
 
+// A Client is a client whose calls have a timeout.
+type Client struct {
+	redis.UniversalClient // a *redis.Client or a *redis.ClusterClient
+
+	timeout time.Duration
+}
+
+// callContext returns a context for one call, waiting included. It does not end with ctx: Redis executes a sent call anyway, and
+// cancellation closes the connection.
+func (c *Client) callContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+}
+
 // NewClient returns a client that enforces its timeouts and never repeats a command. By default, go-redis waits for seconds when a server
 // hangs, and repeats commands that the server may have executed.
-func NewClient(o ClientOptions) (redis.UniversalClient, error) {
+func NewClient(o ClientOptions) (*Client, error) {
 	topology, err := o.topology()
 	if err != nil {
 		return nil, err
 	}
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
-	if o.DialTimeout == 0 {
-		o.DialTimeout = defaultDialTimeout
-	}
+	o.Timeout, o.DialTimeout = cmp.Or(o.Timeout, defaultTimeout), cmp.Or(o.DialTimeout, defaultDialTimeout)
 	u := &redis.UniversalOptions{
 		Addrs: o.Addresses, DB: o.Database, MasterName: o.MasterName, IsClusterMode: topology == Cluster, Dialer: o.dialer(),
 		CredentialsProvider: o.Credentials, SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
@@ -89,13 +98,13 @@ func NewClient(o ClientOptions) (redis.UniversalClient, error) {
 	}
 	switch topology {
 	case Sentinel:
-		return redis.NewFailoverClient(u.Failover()), nil
+		return &Client{redis.NewFailoverClient(u.Failover()), o.Timeout}, nil
 	case Cluster:
 		cluster := u.Cluster()
 		cluster.DisableRoutingPolicies = true // calls specify the position of their key, so the client need not query the commands
-		return redis.NewClusterClient(cluster), nil
+		return &Client{redis.NewClusterClient(cluster), o.Timeout}, nil
 	default:
-		return redis.NewClient(u.Simple()), nil
+		return &Client{redis.NewClient(u.Simple()), o.Timeout}, nil
 	}
 }
 
@@ -136,16 +145,4 @@ func (o ClientOptions) topology() (Topology, error) {
 		return "", fmt.Errorf("redis: unknown mode %q", t)
 	}
 	return t, nil
-}
-
-// timeoutOf returns the timeout of the client's calls.
-func timeoutOf(c redis.UniversalClient) time.Duration {
-	switch c := c.(type) {
-	case interface{ Options() *redis.Options }:
-		return c.Options().ReadTimeout
-	case interface{ Options() *redis.ClusterOptions }:
-		return c.Options().ReadTimeout
-	default:
-		return defaultTimeout
-	}
 }

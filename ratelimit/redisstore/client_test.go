@@ -38,7 +38,7 @@ func TestTopologyFollowsFromTheOptions(t *testing.T) {
 			}
 			defer func() { _ = client.Close() }()
 			got := "single"
-			if _, is := client.(*redis.ClusterClient); is {
+			if _, is := client.UniversalClient.(*redis.ClusterClient); is {
 				got = "cluster"
 			}
 			if got != c.want {

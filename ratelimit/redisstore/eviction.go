@@ -14,11 +14,11 @@ const evictionEvery = 15
 
 // Eviction returns the number of servers whose maxmemory-policy evicts keys, and how many keys of any program were evicted since the first
 // read. With an account, the usage of a token is lost. Both are 0 if the user of Redis may not read them.
-func (r *Replicas) Eviction() (servers, keys int64) { return r.evicting.Load(), r.evictedKeys.Load() }
+func (g *Gateways) Eviction() (servers, keys int64) { return g.evicting.Load(), g.evictedKeys.Load() }
 
 // readEviction asks the server, or the masters of a cluster that it reaches.
-func (r *Replicas) readEviction(ctx context.Context) error {
-	callCtx, cancel := r.callContext(ctx)
+func (g *Gateways) readEviction(ctx context.Context) error {
+	callCtx, cancel := g.client.callContext(ctx)
 	defer cancel()
 	var mu sync.Mutex // masters are asked concurrently
 	evicting := int64(0)
@@ -31,26 +31,26 @@ func (r *Replicas) readEviction(ctx context.Context) error {
 		}
 		run := info.Item("Server", "run_id") // the number begins again in another process
 		if keys, err := strconv.ParseInt(info.Item("Stats", "evicted_keys"), 10, 64); err == nil {
-			if before, known := r.evicted[run]; known {
-				r.evictedKeys.Add(max(0, keys-before)) // below 0 after CONFIG RESETSTAT
+			if before, known := g.evicted[run]; known {
+				g.evictedKeys.Add(max(0, keys-before)) // below 0 after CONFIG RESETSTAT
 			}
-			r.evicted[run] = keys
+			g.evicted[run] = keys
 		}
 		return info.Err()
 	}
 	var err error
-	switch c := r.client.(type) {
+	switch c := g.client.UniversalClient.(type) {
 	case *redis.Client:
 		err = ask(callCtx, c)
 	case *redis.ClusterClient:
 		err = c.ForEachMaster(callCtx, ask)
 	}
-	if err == nil || evicting > 0 {
-		r.evicting.Store(evicting)
+	if err == nil || evicting > 0 { // else 0 is not known: a master did not answer
+		g.evicting.Store(evicting)
 	}
-	if isReply(err) && !r.refused { // a failed call is reported by the heartbeat
-		r.logger.Warn("whether redis evicts keys is not known: its user may not read INFO", slog.Any("error", err))
+	if isReply(err) && !g.infoDenied { // a failed call is reported by the heartbeat
+		g.logger.Warn("whether redis evicts keys is not known: its user may not read INFO", slog.Any("error", err))
 	}
-	r.refused = isReply(err)
+	g.infoDenied = isReply(err)
 	return err
 }

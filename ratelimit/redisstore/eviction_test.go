@@ -20,14 +20,14 @@ const (
 )
 
 // configure sets a value on each server.
-func configure(t *testing.T, client redis.UniversalClient, name, value string) {
+func configure(t *testing.T, client *redisstore.Client, name, value string) {
 	t.Helper()
 	set := func(ctx context.Context, server *redis.Client) error { return server.ConfigSet(ctx, name, value).Err() }
 	var err error
-	if cluster, ok := client.(*redis.ClusterClient); ok {
+	if cluster, ok := client.UniversalClient.(*redis.ClusterClient); ok {
 		err = cluster.ForEachMaster(t.Context(), set)
 	} else {
-		err = set(t.Context(), client.(*redis.Client))
+		err = set(t.Context(), client.UniversalClient.(*redis.Client))
 	}
 	testkit.Must(t, err)
 }
@@ -67,7 +67,7 @@ func TestEvictedKeysAreCountedAndHeartbeatsStay(t *testing.T) {
 		if _, err := pipe.Exec(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n := server.Client().ZCard(t.Context(), replicasKey).Val(); n != 3 {
+		if n := server.Client().ZCard(t.Context(), heartbeatsKey).Val(); n != 3 {
 			t.Fatalf("%d heartbeats are left", n)
 		}
 	})

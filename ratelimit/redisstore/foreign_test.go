@@ -59,7 +59,7 @@ func FuzzAccount(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
 		testkit.Must(t, client.Set(t.Context(), accountKey, value, 0).Err())
-		if err := s.Refund(t.Context(), "t", p, ratelimit.Decision{Allowed: true, At: c.Now(), ShadowDeniedBy: -1}); err != nil {
+		if err := s.Refund(t.Context(), "t", ratelimit.Decision{Allowed: true, At: c.Now(), ShadowDeniedBy: -1}); err != nil {
 			t.Error(err)
 		}
 		d, _, err := s.Exchange(t.Context(), "t", p, ratelimit.Exchange{LastSeen: value, Own: value})
@@ -75,7 +75,7 @@ func FuzzAccount(f *testing.F) {
 // Such values are treated as no value, replaced and reported. Accounts of other versions of the encoding are among them.
 func TestValuesThatAreNotAccountsAreReplaced(t *testing.T) {
 	server, c := redistest.Start(t), newClock()
-	client := server.Client()
+	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
 	p := mixed(t)
 	account := func() []byte {
 		s := newStore(t, redisstore.Options{Client: client, Prefix: "elsewhere:", Clock: c.Now})
@@ -145,7 +145,7 @@ func TestValuesThatAreNotAccountsAreReplaced(t *testing.T) {
 // Gateways of another form of accounts use the same Redis: pings of neither replace those of the other.
 func TestPingsDoNotReplaceAnotherForm(t *testing.T) {
 	server, metrics := redistest.Start(t), prometheus.NewRegistry()
-	s := newStore(t, redisstore.Options{Client: server.Client(), Registerer: metrics})
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Registerer: metrics})
 	for i := range 16 {
 		if err := server.Client().Set(t.Context(), fmt.Sprint("opsgate:ping:", i), "of another form", 0).Err(); err != nil {
 			t.Fatal(err)
@@ -165,7 +165,8 @@ func TestPingsDoNotReplaceAnotherForm(t *testing.T) {
 func TestAdmissionsInTheFutureCountForOneWindow(t *testing.T) {
 	server, c := redistest.Start(t), newClock()
 	metrics := prometheus.NewRegistry()
-	s, p := newStore(t, redisstore.Options{Client: server.Client(), Clock: c.Now, Registerer: metrics}), mixed(t)
+	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	s, p := newStore(t, redisstore.Options{Client: client, Clock: c.Now, Registerer: metrics}), mixed(t)
 	for range 3 {
 		decide(t, s, "t", p)
 	}
@@ -181,7 +182,7 @@ func TestAdmissionsInTheFutureCountForOneWindow(t *testing.T) {
 
 func TestErrorsOfRedisAreReturnedAndNothingIsCounted(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "secret")
-	secured := func(password string) redis.UniversalClient {
+	secured := func(password string) *redisstore.Client {
 		return newClient(t, redisstore.ClientOptions{
 			Addresses: []string{server.Addr()}, Credentials: func() (string, string) { return "", password },
 		})

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	replicasKey = "opsgate:replicas"
+	heartbeatsKey = "opsgate:replicas"
 	// heartbeat is the interval in tests. Three intervals are longer than a goroutine waits on a slow machine.
 	heartbeat = 300 * time.Millisecond
 )
 
-// A gateway is a Replicas that runs.
+// A gateway is a Gateways that runs.
 type gateway struct {
-	*redisstore.Replicas
+	*redisstore.Gateways
 
 	registry *prometheus.Registry
 	log      *testkit.Buffer
@@ -37,7 +37,7 @@ type gateway struct {
 }
 
 // startReporting starts a gateway with a status.
-func startReporting(t *testing.T, client redis.UniversalClient, status func() []byte) *gateway {
+func startReporting(t *testing.T, client *redisstore.Client, status func() []byte) *gateway {
 	t.Helper()
 	g := newGateway(t, client)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -57,13 +57,13 @@ func startReporting(t *testing.T, client redis.UniversalClient, status func() []
 	return g
 }
 
-func newGateway(t testing.TB, client redis.UniversalClient) *gateway {
+func newGateway(t testing.TB, client *redisstore.Client) *gateway {
 	t.Helper()
 	var mu sync.Mutex
 	var changes [][2]int
 	g := &gateway{registry: prometheus.NewRegistry(), log: new(testkit.Buffer)}
 	var err error
-	g.Replicas, err = redisstore.NewReplicas(redisstore.ReplicasOptions{
+	g.Gateways, err = redisstore.NewGateways(redisstore.GatewaysOptions{
 		Client: client, Interval: heartbeat, Logger: slog.New(slog.NewTextHandler(g.log, nil)), Registerer: g.registry,
 	})
 	testkit.Must(t, err)
@@ -123,7 +123,7 @@ func TestGatewaysAreCounted(t *testing.T) {
 			}
 			want := []string{first.ID(), gateways[1].ID(), gateways[2].ID()}
 			slices.Sort(want)
-			testkit.Eventually(t, "all are members", func() bool { return slices.Equal(first.Members().IDs, want) && first.Members().Count == 3 })
+			testkit.Eventually(t, "all are listed", func() bool { return slices.Equal(first.LastCounted().IDs, want) && first.LastCounted().Number == 3 })
 			gateways[1].stop()
 			gateways[2].stop()
 			testkit.Eventually(t, "gateways that ended are not counted", func() bool { return first.Count() == 1 })
@@ -140,8 +140,8 @@ func TestGatewayRemovesItselfWhenItEnds(t *testing.T) {
 	for _, g := range gateways {
 		g.stop()
 	}
-	if n := server.Client().Exists(t.Context(), replicasKey).Val(); n != 0 {
-		t.Errorf("still in Redis: %v", server.Client().ZRangeWithScores(t.Context(), replicasKey, 0, -1).Val())
+	if n := server.Client().Exists(t.Context(), heartbeatsKey).Val(); n != 0 {
+		t.Errorf("still in Redis: %v", server.Client().ZRangeWithScores(t.Context(), heartbeatsKey, 0, -1).Val())
 	}
 }
 
@@ -150,12 +150,12 @@ func TestCrashedGatewayIsNotCounted(t *testing.T) {
 	server := redistest.Start(t)
 	g := startGateways(t, 1, redisstore.ClientOptions{Addresses: []string{server.Addr()}})[0]
 	now := server.Client().Time(t.Context()).Val()
-	err := server.Client().ZAdd(t.Context(), replicasKey, redis.Z{Score: float64(now.Add(time.Hour).UnixMilli()), Member: "in the future"},
+	err := server.Client().ZAdd(t.Context(), heartbeatsKey, redis.Z{Score: float64(now.Add(time.Hour).UnixMilli()), Member: "in the future"},
 		redis.Z{Score: float64(now.UnixMilli()), Member: "crashed"}).Err()
 	testkit.Must(t, err)
-	testkit.Eventually(t, "both are removed", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == 1 })
+	testkit.Eventually(t, "both are removed", func() bool { return server.Client().ZCard(t.Context(), heartbeatsKey).Val() == 1 })
 	testkit.Eventually(t, "one gateway is counted", func() bool { return g.Count() == 1 })
-	if left := server.Client().PTTL(t.Context(), replicasKey).Val(); left <= 30*24*time.Hour {
+	if left := server.Client().PTTL(t.Context(), heartbeatsKey).Val(); left <= 30*24*time.Hour {
 		t.Errorf("the key expires in %v: before accounts of the longest window", left)
 	}
 }
@@ -173,22 +173,22 @@ func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	for _, g := range gateways {
 		testkit.Eventually(t, "a heartbeat fails", func() bool { return strings.Contains(g.log.String(), "gateways cannot be counted") })
 	}
-	testkit.Eventually(t, "the members are not known", func() bool { return gateways[0].Members().Count == 0 })
+	testkit.Eventually(t, "the gateways are not known", func() bool { return gateways[0].LastCounted().Number == 0 })
 	server.Restart()
-	testkit.Eventually(t, "all gateways are in Redis", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == n })
-	testkit.Eventually(t, "the members are known", func() bool { return gateways[0].Members().Count == n })
+	testkit.Eventually(t, "all gateways are in Redis", func() bool { return server.Client().ZCard(t.Context(), heartbeatsKey).Val() == n })
+	testkit.Eventually(t, "the gateways are known", func() bool { return gateways[0].LastCounted().Number == n })
 	server.Flush() // no heartbeat fails
 	afterHeartbeats(t, gateways, 5, func() {
-		if m := gateways[0].Members(); m.Count != n {
-			t.Errorf("members %v", m)
+		if m := gateways[0].LastCounted(); m.Number != n {
+			t.Errorf("gateways %v", m)
 		}
 	})
 	for i, g := range gateways {
 		if changes := g.changes()[before[i]:]; len(changes) > 0 || g.Count() != n {
 			t.Errorf("gateway %d: changes %v, counts %d", i, changes, g.Count())
 		}
-		if m := g.Members(); m.Count != n {
-			t.Errorf("gateway %d: members %v", i, m)
+		if m := g.LastCounted(); m.Number != n {
+			t.Errorf("gateway %d: gateways %v", i, m)
 		}
 		if lines := strings.Count(g.log.String(), "gateways cannot be counted"); lines != 1 {
 			t.Errorf("gateway %d: %d lines of one outage", i, lines)
@@ -201,7 +201,7 @@ func TestLostHeartbeatsAreNotFewerGateways(t *testing.T) {
 	server := redistest.Start(t)
 	gateways := startGateways(t, 3, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
 	afterHeartbeats(t, gateways, 8, func() {
-		server.Client().Del(t.Context(), replicasKey)
+		server.Client().Del(t.Context(), heartbeatsKey)
 		for _, g := range gateways {
 			if n := g.Count(); n != 3 {
 				t.Fatalf("counts %d", n)
@@ -233,35 +233,35 @@ func afterHeartbeats(t *testing.T, gateways []*gateway, n int64, do func()) {
 func TestKeyOfAnotherTypeIsNotOverwritten(t *testing.T) {
 	server := redistest.Start(t)
 	g := startGateways(t, 2, redisstore.ClientOptions{Addresses: []string{server.Addr()}})[0]
-	testkit.Must(t, server.Client().Set(t.Context(), replicasKey, "not a set", 0).Err())
+	testkit.Must(t, server.Client().Set(t.Context(), heartbeatsKey, "not a set", 0).Err())
 	testkit.Eventually(t, "it is logged", func() bool { return strings.Contains(g.log.String(), "WRONGTYPE") })
-	if g.Count() != 2 || server.Client().Get(t.Context(), replicasKey).Val() != "not a set" {
+	if g.Count() != 2 || server.Client().Get(t.Context(), heartbeatsKey).Val() != "not a set" {
 		t.Errorf("counts %d", g.Count())
 	}
-	testkit.Must(t, server.Client().Del(t.Context(), replicasKey).Err())
-	testkit.Eventually(t, "it is counted again", func() bool { return server.Client().ZCard(t.Context(), replicasKey).Val() == 2 })
+	testkit.Must(t, server.Client().Del(t.Context(), heartbeatsKey).Err())
+	testkit.Eventually(t, "it is counted again", func() bool { return server.Client().ZCard(t.Context(), heartbeatsKey).Val() == 2 })
 	if n := strings.Count(g.log.String(), "WRONGTYPE"); n != 1 || g.Count() != 2 {
 		t.Errorf("%d lines, counts %d", n, g.Count())
 	}
 }
 
-func TestReplicasNeedClientLoggerAndRegisterer(t *testing.T) {
+func TestGatewaysNeedClientLoggerAndRegisterer(t *testing.T) {
 	client := newClient(t, redisstore.ClientOptions{Addresses: []string{"127.0.0.1:1"}})
 	logger, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	for name, o := range map[string]redisstore.ReplicasOptions{
+	for name, o := range map[string]redisstore.GatewaysOptions{
 		"no client": {Logger: logger, Registerer: registry}, "no logger": {Client: client, Registerer: registry},
 		"no registerer": {Client: client, Logger: logger},
 	} {
-		if _, err := redisstore.NewReplicas(o); err == nil {
+		if _, err := redisstore.NewGateways(o); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	o := redisstore.ReplicasOptions{Client: client, Logger: logger, Registerer: registry}
-	r, err := redisstore.NewReplicas(o)
+	o := redisstore.GatewaysOptions{Client: client, Logger: logger, Registerer: registry}
+	r, err := redisstore.NewGateways(o)
 	if err != nil || r.Count() != 1 {
 		t.Fatalf("got %v", err)
 	}
-	if _, err := redisstore.NewReplicas(o); err == nil {
+	if _, err := redisstore.NewGateways(o); err == nil {
 		t.Error("two with one metric")
 	}
 }

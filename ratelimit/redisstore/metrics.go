@@ -21,6 +21,8 @@ type metrics struct {
 
 // durations are the durations of the calls of one operation, by outcome.
 type durations struct {
+	operation string
+
 	ok, timedOut, failed prometheus.Observer
 
 	exemplar func(context.Context) prometheus.Labels // of Options
@@ -56,10 +58,11 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 		"decide": &m.decide, "peek": &m.peek, "refund": &m.refund, "reset": &m.reset, "merge": &m.merge, "ping": &m.ping,
 	} {
 		*d = durations{
-			ok:       calls.WithLabelValues(operation, "ok"),
-			timedOut: calls.WithLabelValues(operation, "timeout"),
-			failed:   calls.WithLabelValues(operation, "error"),
-			exemplar: exemplar,
+			operation: operation,
+			ok:        calls.WithLabelValues(operation, "ok"),
+			timedOut:  calls.WithLabelValues(operation, "timeout"),
+			failed:    calls.WithLabelValues(operation, "error"),
+			exemplar:  exemplar,
 		}
 	}
 	for _, c := range []prometheus.Collector{calls, m.reloads, m.discarded, subscribed} {
@@ -81,7 +84,11 @@ func (d *durations) observe(ctx context.Context, start time.Time, err error) {
 		o = d.failed
 	}
 	took := time.Since(start)
-	d.record(ctx, o, took)
+	var labels prometheus.Labels
+	if d.exemplar != nil {
+		labels = d.exemplar(ctx)
+	}
+	timings.Observe(o, took, labels)
 	timings.FromContext(ctx).Add(timings.Limiter, took)
 }
 
@@ -89,17 +96,4 @@ func (d *durations) observe(ctx context.Context, start time.Time, err error) {
 func timedOut(err error) bool {
 	network, ok := errors.AsType[net.Error](err)
 	return ok && network.Timeout() || errors.Is(err, context.DeadlineExceeded)
-}
-
-// record adds a duration to an observer, with an exemplar if there is one.
-func (d *durations) record(ctx context.Context, o prometheus.Observer, took time.Duration) {
-	if d.exemplar != nil {
-		if labels := d.exemplar(ctx); labels != nil {
-			if exemplars, ok := o.(prometheus.ExemplarObserver); ok {
-				exemplars.ObserveWithExemplar(took.Seconds(), labels)
-				return
-			}
-		}
-	}
-	o.Observe(took.Seconds())
 }

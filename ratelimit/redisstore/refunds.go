@@ -2,9 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,8 +12,9 @@ const (
 	resubscribeEvery = 250 * time.Millisecond
 	pingAfter        = 500 * time.Millisecond // without a message
 
-	// defaultSteadyAfter is longer than a subscription that Redis ends at its first ping, because its user may not execute PING.
-	defaultSteadyAfter = 10 * time.Second
+	// steadyAfter is how long a subscription lasts before it is reported as working. It is longer than pingAfter: a user without the right to
+	// PING loses each subscription at its first ping.
+	steadyAfter = 10 * time.Second
 )
 
 // Subscribed reports whether [Store.Run] is subscribed to refunds and resets, so that it calls onRefund for them.
@@ -23,19 +22,18 @@ func (s *Store) Subscribed() bool { return s.subscribed.Load() }
 
 // Run subscribes to the refunds and resets of all gateways until ctx ends; then it returns nil. It calls onRefund with each token, and with
 // "" after each subscription, because earlier refunds may have been missed. onRefund must not block. If the subscription ends, Run
-// subscribes again. It logs the first interruption, and the recovery once a subscription has lasted for
-// Options.SteadyAfter; interruptions between the two are counted.
+// subscribes again. It logs the first interruption, and then the first subscription that lasts, with the number of interruptions.
 func (s *Store) Run(ctx context.Context, onRefund func(tokenID string)) error {
-	f := follower{Store: s, onRefund: onRefund}
+	r := refundReceiver{Store: s, onRefund: onRefund}
 	defer s.steady.Store(false)
 	again := time.NewTicker(resubscribeEvery)
 	defer again.Stop()
 	for ctx.Err() == nil {
-		err := f.receive(ctx)
+		err := r.receive(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		f.interrupted(err)
+		r.interrupted(err)
 		select {
 		case <-ctx.Done():
 		case <-again.C:
@@ -44,65 +42,67 @@ func (s *Store) Run(ctx context.Context, onRefund func(tokenID string)) error {
 	return nil
 }
 
-// A follower is the state of Run.
-type follower struct {
+// A refundReceiver is the state of Run.
+type refundReceiver struct {
 	*Store
 
 	onRefund      func(tokenID string)
-	interruptions int // since the one that was logged, which is included; 0 if the last line reports a working subscription
+	interruptions int // since the one that was logged, included; 0 if none was logged since a subscription lasted
 }
 
 // interrupted records the end of a subscription, or a failed attempt to subscribe.
-func (f *follower) interrupted(err error) {
-	f.steady.Store(false)
-	if f.interruptions++; f.interruptions == 1 {
-		f.logger.Warn("no subscription to refunds by other gateways: cached denials expire after a second", "error", err)
+func (r *refundReceiver) interrupted(err error) {
+	r.steady.Store(false)
+	r.interruptions++
+	if r.interruptions == 1 {
+		r.logger.Warn("no subscription to refunds by other gateways: cached denials expire after a second", "error", err)
 	}
 }
 
-// lasted records that a subscription has lasted for a time.
-func (f *follower) lasted(d time.Duration) {
-	if d < f.steadyAfter || f.steady.Swap(true) || f.interruptions == 0 {
+// lasted records that the subscription has lasted for a time.
+func (r *refundReceiver) lasted(d time.Duration) {
+	if d < r.steadyAfter {
 		return
 	}
-	f.logger.Info("refunds by other gateways are received again", "interruptions", f.interruptions)
-	f.interruptions = 0
+	r.steady.Store(true)
+	if r.interruptions > 0 {
+		r.logger.Info("refunds by other gateways are received again", "interruptions", r.interruptions)
+		r.interruptions = 0
+	}
 }
 
 // receive receives messages until ctx or the connection ends.
-func (f *follower) receive(ctx context.Context) error {
-	sub := f.client.Subscribe(ctx, f.channel)
-	stop := context.AfterFunc(ctx, func() { _ = sub.Close() })
+func (r *refundReceiver) receive(ctx context.Context) error {
+	subscription := r.client.Subscribe(ctx, r.channel)
+	stop := context.AfterFunc(ctx, func() { _ = subscription.Close() })
 	defer func() {
 		if stop() {
-			_ = sub.Close()
+			_ = subscription.Close()
 		}
 	}()
-	defer f.subscribed.Store(false)
+	defer r.subscribed.Store(false)
 	var since time.Time // of the subscription; zero for none
 	for pinged := false; ; {
-		message, err := sub.ReceiveTimeout(ctx, pingAfter)
-		var timeout net.Error
-		switch {
-		case err == nil:
-			pinged = false
-		case errors.As(err, &timeout) && timeout.Timeout() && !since.IsZero() && !pinged:
-			if err := sub.Ping(ctx); err != nil {
+		message, err := subscription.ReceiveTimeout(ctx, pingAfter)
+		if timedOut(err) && !since.IsZero() && !pinged {
+			if err := subscription.Ping(ctx); err != nil {
 				return fmt.Errorf("ping the subscription: %w", err)
 			}
 			pinged = true
 			continue
-		default:
+		}
+		if err != nil {
 			return fmt.Errorf("subscription: %w", err)
 		}
+		pinged = false
 		switch message := message.(type) {
 		case *redis.Subscription:
 			since = time.Now()
-			f.onRefund("") // earlier messages may be lost
-			f.subscribed.Store(true)
+			r.onRefund("") // earlier messages may be lost
+			r.subscribed.Store(true)
 		case *redis.Message:
-			f.onRefund(message.Payload)
+			r.onRefund(message.Payload)
 		}
-		f.lasted(time.Since(since))
+		r.lasted(time.Since(since))
 	}
 }

@@ -30,6 +30,13 @@ func newRunning(t *testing.T, o redisstore.Options) *redisstore.Store {
 func newFollowing(t *testing.T, o redisstore.Options, onRefund func(tokenID string)) *redisstore.Store {
 	t.Helper()
 	s := newStore(t, o)
+	run(t, s, onRefund)
+	return s
+}
+
+// run runs a store until the end of the test.
+func run(t *testing.T, s *redisstore.Store, onRefund func(tokenID string)) {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx, onRefund) }()
@@ -39,7 +46,6 @@ func newFollowing(t *testing.T, o redisstore.Options, onRefund func(tokenID stri
 			t.Error(err)
 		}
 	})
-	return s
 }
 
 func decide(t testing.TB, s ratelimit.Store, token string, p *ratelimit.Policy) ratelimit.Decision {
@@ -69,7 +75,7 @@ func TestRefundsAndResetsArePublished(t *testing.T) {
 		testkit.Eventually(t, "it is subscribed", here.Subscribed)
 		admitted := decide(t, there, "t", p)
 		for range 2 { // the second refund changes nothing
-			testkit.Must(t, there.Refund(t.Context(), "t", p, admitted))
+			testkit.Must(t, there.Refund(t.Context(), "t", admitted))
 		}
 		testkit.Must(t, there.Reset(t.Context(), "other"))
 		if first, second := <-refunded, <-refunded; first != "t" || second != "other" {
@@ -109,9 +115,9 @@ func TestBrokenSubscriptionIsReplaced(t *testing.T) {
 	server := redistest.Start(t)
 	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: 500 * time.Millisecond})
 	metrics, log := prometheus.NewRegistry(), make(lines, 100)
-	s := newRunning(t, redisstore.Options{
-		Client: client, Registerer: metrics, Logger: slog.New(slog.NewTextHandler(log, nil)), SteadyAfter: time.Millisecond,
-	})
+	s := newStore(t, redisstore.Options{Client: client, Registerer: metrics, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	s.SetSteadyAfter(time.Millisecond)
+	run(t, s, func(string) {})
 	subscribed := func(want bool) func() bool {
 		return func() bool {
 			return s.Subscribed() == want && (valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_subscribed") == 1) == want
@@ -140,10 +146,12 @@ func TestRepeatedInterruptionsAreLoggedOnce(t *testing.T) {
 	var subscriptions atomic.Int64
 	metrics, log := prometheus.NewRegistry(), new(testkit.Buffer)
 	subscribed := func() float64 { return valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_subscribed") }
-	newFollowing(t, redisstore.Options{
+	s := newStore(t, redisstore.Options{
 		Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Registerer: metrics,
-		Logger: slog.New(slog.NewTextHandler(log, nil)), SteadyAfter: time.Second,
-	}, func(string) { subscriptions.Add(1) })
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	s.SetSteadyAfter(time.Second)
+	run(t, s, func(string) { subscriptions.Add(1) })
 	testkit.Eventually(t, "three subscriptions have ended", func() bool {
 		if subscribed() != 0 {
 			t.Fatalf("the subscription is reported as working after %d subscriptions", subscriptions.Load())

@@ -2,9 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // Redis identifies scripts by SHA-1
 	_ "embed"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
@@ -15,18 +13,12 @@ import (
 //go:embed lua/account.lua
 var script string
 
-// hashOf returns the hash by which Redis identifies a script.
-func hashOf(script string) string {
-	hash := sha1.Sum([]byte(script)) //nolint:gosec // as above
-	return hex.EncodeToString(hash[:])
-}
-
 // A call is a command that is sent once. A cluster client would repeat a command that timed out, though Redis may have executed it.
 type call struct {
 	*redis.StringCmd
 
-	key  string
-	sent bool // perhaps
+	key       string
+	mayBeSent bool // the client may have written it to a connection
 }
 
 // NoRetry implements a part of [redis.Cmder].
@@ -34,7 +26,7 @@ func (*call) NoRetry() bool { return true }
 
 // Args implements a part of [redis.Cmder]. The client calls it when it writes the command to a connection.
 func (c *call) Args() []any {
-	c.sent = true
+	c.mayBeSent = true
 	return c.StringCmd.Args()
 }
 
@@ -57,7 +49,7 @@ func (s *Store) send(ctx context.Context, key string, command []any) ([]byte, er
 	if err == nil {
 		return c.Bytes()
 	}
-	if !c.sent {
+	if !c.mayBeSent {
 		err = fmt.Errorf("%w: %w", ratelimit.ErrNotSent, err)
 	}
 	return nil, err

@@ -82,7 +82,7 @@ func TestAccountExpiresWithItsUsage(t *testing.T) {
 		if left := server.Client().PTTL(t.Context(), "opsgate:account:3:t").Val(); left < time.Hour || left > 61*time.Minute+time.Second {
 			t.Errorf("expires in %v", left)
 		}
-		testkit.Must(t, s.Refund(t.Context(), "t", p, d))
+		testkit.Must(t, s.Refund(t.Context(), "t", d))
 	}
 	brief := ratelimittest.Policy(t, limit("brief", 1, 10*time.Millisecond))
 	decide(t, s, "brief", brief)

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -10,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,20 +20,20 @@ const MaxStatus = 1 << 10
 
 const (
 	statusKept    = 10 * time.Minute // how long a gateway without a heartbeat is listed, if it did not unregister
-	maxPeers      = 1000             // in Redis; bounds the work of a script
+	maxStatuses   = 1000             // in Redis; bounds the work of a script
 	maxIDLength   = 64
 	maxTimeLength = 20 // digits of the timestamp that precedes a status
 )
 
 var (
-	//go:embed lua/status.lua
-	statusLua string
-	//go:embed lua/gateways.lua
-	gatewaysLua string
+	//go:embed lua/write_status.lua
+	writeStatusLua string
+	//go:embed lua/read_statuses.lua
+	readStatusesLua string
 )
 
-// A Peer is a gateway with the same Redis and prefix, as Redis has it.
-type Peer struct {
+// A Gateway is a gateway with the same Redis and prefix, as Redis has it.
+type Gateway struct {
 	ID     string
 	Age    time.Duration // since its last heartbeat, on the clock of Redis; 0 without a status
 	Status []byte        // as the gateway reported it, at most MaxStatus bytes; nil if it is counted without a status
@@ -41,22 +41,22 @@ type Peer struct {
 }
 
 // ID returns the random id of this gateway.
-func (r *Replicas) ID() string { return r.id }
+func (g *Gateways) ID() string { return g.id }
 
 // StatusError returns why the last status was not written; nil if it was, or before the first heartbeat.
-func (r *Replicas) StatusError() error { return *r.statusErr.Load() }
+func (g *Gateways) StatusError() error { return *g.statusErr.Load() }
 
 // queueStatus adds the write of the status to a pipeline.
-func (r *Replicas) queueStatus(ctx context.Context, pipe redis.Pipeliner, status []byte) *redis.Cmd {
-	return pipe.Eval(ctx, statusLua, []string{r.peersKey}, r.id, status, statusKept.Milliseconds(), maxPeers, !r.cleaned)
+func (g *Gateways) queueStatus(ctx context.Context, pipe redis.Pipeliner, status []byte) *redis.Cmd {
+	return pipe.Eval(ctx, writeStatusLua, []string{g.statusesKey}, g.id, status, statusKept.Milliseconds(), maxStatuses, !g.cleaned)
 }
 
 // reportStatus records the result of queueStatus. The counting of gateways does not depend on it.
-func (r *Replicas) reportStatus(err error) {
-	before := *r.statusErr.Swap(&err)
-	r.cleaned = r.cleaned || err == nil
+func (g *Gateways) reportStatus(err error) {
+	before := *g.statusErr.Swap(&err)
+	g.cleaned = g.cleaned || err == nil
 	if before == nil && isReply(err) { // a failed call is reported by the heartbeat
-		r.logger.Warn("the status of this gateway is not written: other gateways do not show it", slog.Any("error", err))
+		g.logger.Warn("the status of this gateway is not written: other gateways do not show it", slog.Any("error", err))
 	}
 }
 
@@ -66,14 +66,16 @@ func isReply(err error) bool {
 	return ok
 }
 
-// Peers reads the gateways, this one included, those with the most recent heartbeat first. It takes at most the timeout of a call.
-func (r *Replicas) Peers(ctx context.Context) ([]Peer, error) {
-	callCtx, cancel := r.callContext(ctx)
+// List reads the gateways, this one included, those with the most recent heartbeat first. It takes at most the timeout of a call.
+func (g *Gateways) List(ctx context.Context) ([]Gateway, error) {
+	callCtx, cancel := g.client.callContext(ctx)
 	defer cancel()
-	steady := r.beats.Load() > missedHeartbeats // before the call: its answer must be later than these heartbeats
-	pipe := r.client.Pipeline()
-	counted := pipe.ZRange(callCtx, r.key, -maxPeers, -1)
-	stored := pipe.Eval(callCtx, gatewaysLua, []string{r.peersKey}, maxPeers, maxIDLength, maxTimeLength+MaxStatus)
+	// Whether this gateway has reached Redis in the last three intervals: then a gateway without a heartbeat in them is silent. Read before
+	// the call, whose answer must be later than these heartbeats.
+	steady := g.beats.Load() > missedHeartbeats
+	pipe := g.client.Pipeline()
+	counted := pipe.ZRange(callCtx, g.heartbeatsKey, -maxStatuses, -1)
+	stored := pipe.Eval(callCtx, readStatusesLua, []string{g.statusesKey}, maxStatuses, maxIDLength, maxTimeLength+MaxStatus)
 	_, _ = pipe.Exec(callCtx) // each command has its error
 	answer, err := stored.Slice()
 	if err != nil {
@@ -82,23 +84,22 @@ func (r *Replicas) Peers(ctx context.Context) ([]Peer, error) {
 	if counted.Err() != nil && !isReply(counted.Err()) {
 		return nil, fmt.Errorf("redis: read the gateways: %w", counted.Err())
 	}
-	silentAfter := missedHeartbeats * r.interval
-	peers := parsePeers(answer)
-	for i := range peers {
-		peers[i].Silent = steady && peers[i].Age > silentAfter
+	list := parseStatuses(answer)
+	for i := range list {
+		list[i].Silent = steady && list[i].Age > missedHeartbeats*g.interval
 	}
 	for _, id := range counted.Val() { // none if the user of Redis may not read them
-		if len(id) <= maxIDLength && !slices.ContainsFunc(peers, func(p Peer) bool { return p.ID == id }) {
-			peers = append(peers, Peer{ID: id})
+		if len(id) <= maxIDLength && !slices.ContainsFunc(list, func(g Gateway) bool { return g.ID == id }) {
+			list = append(list, Gateway{ID: id})
 		}
 	}
-	slices.SortFunc(peers, func(a, b Peer) int { return cmp.Or(cmp.Compare(a.Age, b.Age), cmp.Compare(a.ID, b.ID)) })
-	return peers, nil
+	slices.SortFunc(list, func(a, b Gateway) int { return cmp.Or(cmp.Compare(a.Age, b.Age), cmp.Compare(a.ID, b.ID)) })
+	return list, nil
 }
 
-// parsePeers returns the peers in the answer of gateways.lua. It leaves out what is not a status, and what is too old. A timestamp in the
-// future means that the clock of Redis was set back.
-func parsePeers(answer []any) (peers []Peer) {
+// parseStatuses returns the gateways in the answer of read_statuses.lua. It leaves out what is not a status, and what is too old. A
+// timestamp in the future means that the clock of Redis was set back.
+func parseStatuses(answer []any) (list []Gateway) {
 	if len(answer) == 0 {
 		return nil
 	}
@@ -106,13 +107,12 @@ func parsePeers(answer []any) (peers []Peer) {
 	for i := 1; i+1 < len(answer); i += 2 {
 		id, _ := answer[i].(string)
 		value, _ := answer[i+1].(string)
-		at, status, found := bytes.Cut([]byte(value), []byte(" "))
-		beat, err := strconv.ParseInt(string(at), 10, 64)
+		at, status, found := strings.Cut(value, " ")
+		beat, err := strconv.ParseInt(at, 10, 64)
 		age := time.Duration(now-beat) * time.Millisecond
-		if !found || err != nil || beat > now+statusKept.Milliseconds() || beat < now-statusKept.Milliseconds() {
-			continue
+		if found && err == nil && beat <= now+statusKept.Milliseconds() && beat >= now-statusKept.Milliseconds() {
+			list = append(list, Gateway{ID: id, Age: max(0, age), Status: []byte(status)})
 		}
-		peers = append(peers, Peer{ID: id, Age: max(0, age), Status: status})
 	}
-	return peers
+	return list
 }

@@ -14,15 +14,15 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-const gatewaysKey = "opsgate:gateways"
+const statusesKey = "opsgate:gateways"
 
 // statusOf returns a status function for a gateway's name.
 func statusOf(name string) func() []byte { return func() []byte { return []byte(name) } }
 
-// peers returns the statuses of the peers, sorted; "?" for a peer without one.
-func peers(t *testing.T, g *gateway) (list []string) {
+// statuses returns the statuses of the gateways, sorted; "?" for one without.
+func statuses(t *testing.T, g *gateway) (list []string) {
 	t.Helper()
-	all, err := g.Peers(t.Context())
+	all, err := g.List(t.Context())
 	testkit.Must(t, err)
 	for _, p := range all {
 		text := "?"
@@ -38,9 +38,9 @@ func peers(t *testing.T, g *gateway) (list []string) {
 	return list
 }
 
-func awaitPeers(t *testing.T, g *gateway, want ...string) {
+func awaitStatuses(t *testing.T, g *gateway, want ...string) {
 	t.Helper()
-	testkit.Eventually(t, fmt.Sprint("the peers are ", want), func() bool { return slices.Equal(peers(t, g), want) })
+	testkit.Eventually(t, fmt.Sprint("the statuses are ", want), func() bool { return slices.Equal(statuses(t, g), want) })
 }
 
 func TestGatewaysReadTheStatusesOfAll(t *testing.T) {
@@ -50,21 +50,21 @@ func TestGatewaysReadTheStatusesOfAll(t *testing.T) {
 			first := startReporting(t, newClient(t, o), statusOf("a"))
 			second := startReporting(t, newClient(t, o), statusOf("b"))
 			for _, g := range []*gateway{first, second} {
-				awaitPeers(t, g, "a", "b")
+				awaitStatuses(t, g, "a", "b")
 				if err := g.StatusError(); err != nil {
 					t.Error(err)
 				}
 			}
 			second.stop()
-			if got := peers(t, first); !slices.Equal(got, []string{"a"}) {
+			if got := statuses(t, first); !slices.Equal(got, []string{"a"}) {
 				t.Errorf("after one has ended: %q", got)
 			}
 		})
 	}
 }
 
-// previousReplicasLua is the script by which versions without a status send their heartbeats.
-const previousReplicasLua = `
+// previousHeartbeatLua is the script by which versions without a status send their heartbeats.
+const previousHeartbeatLua = `
 local t = redis.call('TIME')
 local now, kept = t[1] * 1000 + math.floor(t[2] / 1000), tonumber(ARGV[2])
 redis.call('ZADD', KEYS[1], now, ARGV[1])
@@ -77,16 +77,16 @@ return redis.call('ZCARD', KEYS[1])`
 func TestPreviousVersionIsCountedAndHasNoStatus(t *testing.T) {
 	server := redistest.Start(t)
 	g := startReporting(t, newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), statusOf("new"))
-	awaitPeers(t, g, "new")
-	counted := server.Client().Eval(t.Context(), previousReplicasLua, []string{replicasKey}, "old", 60_000).Val()
+	awaitStatuses(t, g, "new")
+	counted := server.Client().Eval(t.Context(), previousHeartbeatLua, []string{heartbeatsKey}, "old", 60_000).Val()
 	if counted != int64(2) {
 		t.Errorf("the old version counts %v gateways", counted)
 	}
-	if got := peers(t, g); !slices.Equal(got, []string{"?", "new"}) {
-		t.Errorf("the peers are %q", got)
+	if got := statuses(t, g); !slices.Equal(got, []string{"?", "new"}) {
+		t.Errorf("the statuses are %q", got)
 	}
 	testkit.Eventually(t, "the new version counts both", func() bool {
-		_ = server.Client().Eval(t.Context(), previousReplicasLua, []string{replicasKey}, "old", 60_000).Err()
+		_ = server.Client().Eval(t.Context(), previousHeartbeatLua, []string{heartbeatsKey}, "old", 60_000).Err()
 		return g.Count() == 2
 	})
 }
@@ -96,64 +96,64 @@ func TestGatewayThatIsNotHeardIsSilent(t *testing.T) {
 	server := redistest.Start(t)
 	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
 	g := startReporting(t, client, statusOf("a"))
-	awaitPeers(t, g, "a")
+	awaitStatuses(t, g, "a")
 	write := func(name string, ago time.Duration) {
 		t.Helper()
 		at := server.Client().Time(t.Context()).Val().Add(-ago).UnixMilli()
-		testkit.Must(t, server.Client().HSet(t.Context(), gatewaysKey, "id of "+name, fmt.Sprint(at, " ", name)).Err())
+		testkit.Must(t, server.Client().HSet(t.Context(), statusesKey, "id of "+name, fmt.Sprint(at, " ", name)).Err())
 	}
 	write("b", 4*heartbeat)
-	awaitPeers(t, g, "a", "b silent")
+	awaitStatuses(t, g, "a", "b silent")
 	write("c", 9*time.Minute)
 	write("d", 11*time.Minute)
 	write("e", -11*time.Minute) // before the clock was set back
-	if got := peers(t, g); !slices.Equal(got, []string{"a", "b silent", "c silent"}) {
-		t.Errorf("the peers are %q", got)
+	if got := statuses(t, g); !slices.Equal(got, []string{"a", "b silent", "c silent"}) {
+		t.Errorf("the statuses are %q", got)
 	}
 	for _, old := range []string{"d", "e"} {
-		if !server.Client().HExists(t.Context(), gatewaysKey, "id of "+old).Val() {
+		if !server.Client().HExists(t.Context(), statusesKey, "id of "+old).Val() {
 			t.Error("removed early")
 		}
 	}
 	startReporting(t, client, statusOf("f"))
-	testkit.Eventually(t, "a new gateway removes what is too old", func() bool { return server.Client().HLen(t.Context(), gatewaysKey).Val() == 4 })
+	testkit.Eventually(t, "a new gateway removes what is too old", func() bool { return server.Client().HLen(t.Context(), statusesKey).Val() == 4 })
 	server.Pause()
 	testkit.Eventually(t, "heartbeats fail", func() bool { return strings.Contains(g.log.String(), "gateways cannot be counted") })
 	server.Resume()
-	testkit.Eventually(t, "a read succeeds", func() bool { _, err := g.Peers(t.Context()); return err == nil })
-	if got := strings.Join(peers(t, g), ","); strings.Contains(got, "silent") {
+	testkit.Eventually(t, "a read succeeds", func() bool { _, err := g.List(t.Context()); return err == nil })
+	if got := strings.Join(statuses(t, g), ","); strings.Contains(got, "silent") {
 		t.Errorf("right after an outage: %s", got)
 	}
-	testkit.Eventually(t, "it is found again", func() bool { return strings.Contains(strings.Join(peers(t, g), ","), "b silent") })
+	testkit.Eventually(t, "it is found again", func() bool { return strings.Contains(strings.Join(statuses(t, g), ","), "b silent") })
 }
 
 // What another process wrote is bounded and skipped, and does not fail the read.
 func TestEntriesThatAreNotStatusesAreLeftOut(t *testing.T) {
 	server := redistest.Start(t)
 	g := startReporting(t, newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), statusOf("a"))
-	awaitPeers(t, g, "a")
+	awaitStatuses(t, g, "a")
 	now := server.Client().Time(t.Context()).Val().UnixMilli()
 	for id, value := range map[string]any{
 		"1": "", "2": "no time", "3": "-5 x", "4": "99999999999999999999 x", "5": fmt.Sprint(now), "6": bytes.Repeat([]byte("x"), 4<<10),
 		"7": fmt.Sprint(now, " ", strings.Repeat("x", redisstore.MaxStatus+100)), strings.Repeat("8", 65): fmt.Sprint(now, " x"),
 	} {
-		testkit.Must(t, server.Client().HSet(t.Context(), gatewaysKey, id, value).Err())
+		testkit.Must(t, server.Client().HSet(t.Context(), statusesKey, id, value).Err())
 	}
-	if got := peers(t, g); !slices.Equal(got, []string{"a"}) {
-		t.Errorf("the peers are %.100q", got)
+	if got := statuses(t, g); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("the statuses are %.100q", got)
 	}
 	pipe := server.Client().Pipeline()
 	for i := range 1100 {
-		pipe.HSet(t.Context(), gatewaysKey, fmt.Sprint("flood ", i), fmt.Sprint(now, " x"))
+		pipe.HSet(t.Context(), statusesKey, fmt.Sprint("flood ", i), fmt.Sprint(now, " x"))
 	}
 	if _, err := pipe.Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Peers(t.Context()); err != nil && !strings.Contains(err.Error(), "more gateways than can be read") {
+	if _, err := g.List(t.Context()); err != nil && !strings.Contains(err.Error(), "more gateways than can be read") {
 		t.Error(err)
 	}
-	testkit.Eventually(t, "the next heartbeat removes them", func() bool { return server.Client().HLen(t.Context(), gatewaysKey).Val() == 1 })
-	awaitPeers(t, g, "a")
+	testkit.Eventually(t, "the next heartbeat removes them", func() bool { return server.Client().HLen(t.Context(), statusesKey).Val() == 1 })
+	awaitStatuses(t, g, "a")
 }
 
 // A user of Redis from before the status was written may lack its key or its commands.
@@ -171,7 +171,7 @@ func TestCountingDoesNotNeedThePermissionForStatuses(t *testing.T) {
 			first, second := startReporting(t, newClient(t, o), statusOf("a")), startReporting(t, newClient(t, o), statusOf("b"))
 			for _, g := range []*gateway{first, second} {
 				testkit.Eventually(t, "both are counted", func() bool { return g.Count() == 2 })
-				_, err := g.Peers(t.Context())
+				_, err := g.List(t.Context())
 				for _, err := range []error{err, g.StatusError()} {
 					if err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "ACL failure") &&
 						!strings.Contains(err.Error(), "The user executing the script can't") { // Redis 7.0
@@ -192,8 +192,8 @@ func TestCountingDoesNotNeedThePermissionForStatuses(t *testing.T) {
 	}
 }
 
-// BenchmarkPeers measures a read of all gateways.
-func BenchmarkPeers(b *testing.B) {
+// BenchmarkGateways measures a read of all gateways.
+func BenchmarkGateways(b *testing.B) {
 	for _, gateways := range []int{1, 20, 200} {
 		b.Run(fmt.Sprint(gateways), func(b *testing.B) {
 			server := redistest.Start(b)
@@ -202,11 +202,11 @@ func BenchmarkPeers(b *testing.B) {
 			status := strings.Repeat("x", 500)
 			for i := range gateways {
 				at := server.Client().Time(b.Context()).Val().UnixMilli()
-				testkit.Must(b, server.Client().HSet(context.Background(), gatewaysKey, fmt.Sprintf("%032x", i), fmt.Sprint(at, " ", status)).Err())
+				testkit.Must(b, server.Client().HSet(context.Background(), statusesKey, fmt.Sprintf("%032x", i), fmt.Sprint(at, " ", status)).Err())
 			}
 			perGateway := (usedMemory(b, server) - before) / gateways
 			for b.Loop() {
-				if all, err := g.Peers(b.Context()); err != nil || len(all) != gateways {
+				if all, err := g.List(b.Context()); err != nil || len(all) != gateways {
 					b.Fatal(len(all), err)
 				}
 			}

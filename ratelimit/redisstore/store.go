@@ -23,14 +23,11 @@ const (
 
 // Options are the options of a Store. Client, Logger and Registerer are required.
 type Options struct {
-	Client redis.UniversalClient // made by [NewClient]; its owner closes it
-	Prefix string                // of all keys and of the channel; "" for "opsgate:"
+	Client *Client // its owner closes it
+	Prefix string  // of all keys and of the channel; "" for "opsgate:"
 
 	// Clock is for tests that advance time; accounts do not expire then. nil for the clock of the Redis server.
 	Clock func() time.Time
-
-	// SteadyAfter is how long a subscription lasts before it is reported as working; 0 for 10 s.
-	SteadyAfter time.Duration
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -41,8 +38,7 @@ type Options struct {
 
 // A Store keeps accounts in a Redis that gateways share. It is safe for concurrent use.
 type Store struct {
-	client      redis.UniversalClient
-	timeout     time.Duration
+	client      *Client
 	keyPrefix   string // of the tokens' keys; it names the form of accounts, so that gateways of two forms do not replace each other's
 	channel     string // where refunded and reset tokens are published
 	clock       func() time.Time
@@ -71,19 +67,17 @@ func New(o Options) (*Store, error) {
 	if o.Client == nil || o.Logger == nil || o.Registerer == nil {
 		return nil, errors.New("redis: a store needs a client, a logger and a registerer")
 	}
-	if o.Prefix == "" {
-		o.Prefix = defaultPrefix
-	}
+	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	ping, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: "ping", Requests: 1_000_000, Per: time.Second}})
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{
-		client: o.Client, timeout: timeoutOf(o.Client), keyPrefix: AccountPrefix(o.Prefix), channel: o.Prefix + "refunds", clock: o.Clock,
-		steadyAfter: cmp.Or(o.SteadyAfter, defaultSteadyAfter), logger: o.Logger,
-		scriptHash: hashOf(script), pingKey: AccountPrefix(o.Prefix + "ping:"), pingPolicy: ping,
+		client: o.Client, keyPrefix: AccountPrefix(o.Prefix), channel: o.Prefix + "refunds", clock: o.Clock,
+		steadyAfter: steadyAfter, logger: o.Logger, scriptHash: redis.NewScript(script).Hash(),
+		pingKey: AccountPrefix(o.Prefix + "ping:"), pingPolicy: ping,
 	}
-	b := &batcher{client: o.Client, minTime: timeoutOf(o.Client) / 4, servers: make(map[redis.UniversalClient]*server)}
+	b := &batcher{client: o.Client, minTime: o.Client.timeout / 4, servers: make(map[redis.UniversalClient]*server)}
 	if s.process = b.process; o.Hook != nil {
 		s.process = o.Hook.ProcessHook(b.process)
 	}
@@ -99,48 +93,36 @@ func (s *Store) scriptTime() any {
 	return s.clock().UnixMicro()
 }
 
-// callContext returns a context for one operation with the client's timeout. It does not end with ctx, as Redis executes a sent call
-// anyway, and cancellation closes the connection.
-func (s *Store) callContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
-}
-
 // Exchange executes an operation on the token's account in Redis, by one call that is executed at most once. It returns the decision, and
 // the account after it, which the caller may keep. The decision of [ratelimit.OpMerge] is that of a peek. An error that Redis returned is a
 // [redis.Error]; after any other error but [ratelimit.ErrNotSent], Redis may have executed the call. It does not end with ctx.
 func (s *Store) Exchange(
 	ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
 ) (ratelimit.Decision, ratelimit.Account, error) {
-	m, op := &s.metrics.decide, "decide"
-	switch x.Op {
-	case ratelimit.OpPeek:
-		m, op = &s.metrics.peek, "peek"
-	case ratelimit.OpMerge:
-		m, op = &s.metrics.merge, "merge"
-	}
-	d, a, err := s.exchange(ctx, m, s.keyPrefix+tokenID, p, []any{op, s.scriptTime(), p.Encoded(), []byte(x.LastSeen), []byte(x.Own)})
-	if err != nil {
-		return d, nil, fmt.Errorf("redis: %s: %w", op, err)
-	}
-	return d, a, nil
+	m := [...]*durations{ratelimit.OpDecide: &s.metrics.decide, ratelimit.OpPeek: &s.metrics.peek, ratelimit.OpMerge: &s.metrics.merge}[x.Op]
+	return s.decide(ctx, m, s.keyPrefix+tokenID, p, []any{m.operation, s.scriptTime(), p.Encoded(), []byte(x.LastSeen), []byte(x.Own)})
 }
 
-func (s *Store) exchange(
+// decide runs the script for an operation that returns a decision, and measures it.
+func (s *Store) decide(
 	ctx context.Context, m *durations, key string, p *ratelimit.Policy, args []any,
 ) (ratelimit.Decision, ratelimit.Account, error) {
 	start := time.Now()
-	callCtx, cancel := s.callContext(ctx)
+	callCtx, cancel := s.client.callContext(ctx)
 	defer cancel()
 	answer, err := s.run(callCtx, key, args...)
 	m.observe(ctx, start, err)
 	if err != nil {
-		return ratelimit.Decision{}, nil, err
+		return ratelimit.Decision{}, nil, fmt.Errorf("redis: %s: %w", m.operation, err)
 	}
 	d, a, discarded, err := decode(answer, p)
 	if discarded {
 		s.reportDiscarded(ctx)
 	}
-	return d, a, err
+	if err != nil {
+		return ratelimit.Decision{}, nil, fmt.Errorf("redis: %s: %w", m.operation, err)
+	}
+	return d, a, nil
 }
 
 // reportDiscarded counts a value that was not an account, and logs it at most once a minute, without the value and the token.
@@ -165,12 +147,12 @@ func (s *Store) Peek(ctx context.Context, tokenID string, p *ratelimit.Policy) (
 }
 
 // Refund implements [ratelimit.Store].
-func (s *Store) Refund(ctx context.Context, tokenID string, _ *ratelimit.Policy, d ratelimit.Decision) error {
+func (s *Store) Refund(ctx context.Context, tokenID string, d ratelimit.Decision) error {
 	if !d.Allowed {
 		return nil
 	}
 	start := time.Now()
-	callCtx, cancel := s.callContext(ctx)
+	callCtx, cancel := s.client.callContext(ctx)
 	defer cancel()
 	_, err := s.run(callCtx, s.keyPrefix+tokenID, "refund", s.scriptTime(), d.At.UnixMicro(), s.channel, tokenID)
 	s.metrics.refund.observe(ctx, start, err)
@@ -183,7 +165,7 @@ func (s *Store) Refund(ctx context.Context, tokenID string, _ *ratelimit.Policy,
 // Reset implements [ratelimit.Store].
 func (s *Store) Reset(ctx context.Context, tokenID string) error {
 	start := time.Now()
-	callCtx, cancel := s.callContext(ctx)
+	callCtx, cancel := s.client.callContext(ctx)
 	defer cancel()
 	err := s.client.Del(callCtx, s.keyPrefix+tokenID).Err()
 	if err == nil {
@@ -202,12 +184,9 @@ const pingKeys = 16
 // Ping decides and records a request on an account for pings. It fails if the store cannot do so.
 func (s *Store) Ping(ctx context.Context) error {
 	key := s.pingKey + strconv.Itoa(int(s.pings.Add(1)%pingKeys))
-	d, _, err := s.exchange(ctx, &s.metrics.ping, key, s.pingPolicy, []any{"decide", s.scriptTime(), s.pingPolicy.Encoded(), "", ""})
-	switch {
-	case err != nil:
-		return fmt.Errorf("redis: ping: %w", err)
-	case !d.Allowed:
+	d, _, err := s.decide(ctx, &s.metrics.ping, key, s.pingPolicy, []any{"decide", s.scriptTime(), s.pingPolicy.Encoded(), "", ""})
+	if err == nil && !d.Allowed {
 		return errors.New("redis: ping: a request within its limit was denied")
 	}
-	return nil
+	return err
 }

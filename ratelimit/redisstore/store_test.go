@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
@@ -29,7 +28,7 @@ func newClock() *ratelimittest.Clock {
 	return ratelimittest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 678_000, time.UTC))
 }
 
-func newClient(t testing.TB, o redisstore.ClientOptions) redis.UniversalClient {
+func newClient(t testing.TB, o redisstore.ClientOptions) *redisstore.Client {
 	t.Helper()
 	if o.Timeout == 0 {
 		o.Timeout, o.DialTimeout = 5*time.Second, 5*time.Second // a slow machine must not fail the test
@@ -54,7 +53,7 @@ func newStore(t rapid.TB, o redisstore.Options) *redisstore.Store {
 }
 
 // subjects returns empty stores, each with its own prefix.
-func subjects(client redis.UniversalClient) ratelimittest.Factory {
+func subjects(client *redisstore.Client) ratelimittest.Factory {
 	var n atomic.Int64
 	return func(t rapid.TB) ratelimittest.Subject {
 		c := newClock()
@@ -71,7 +70,7 @@ func TestStoreInAClusterConforms(t *testing.T) {
 // Two gateways with a single server pass what one must pass, and more.
 func TestTwoStoresWithOneRedisConform(t *testing.T) {
 	server := redistest.Start(t)
-	clients := [2]redis.UniversalClient{}
+	clients := [2]*redisstore.Client{}
 	for i := range clients {
 		clients[i] = newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
 	}

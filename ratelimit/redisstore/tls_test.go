@@ -50,7 +50,7 @@ func TestServerWithTLSAndPassword(t *testing.T) {
 	}
 	s := newRunning(t, redisstore.Options{Client: newClient(t, o)})
 	d := decide(t, s, "t", specified(t))
-	if err := s.Refund(t.Context(), "t", specified(t), d); err != nil || !d.Allowed {
+	if err := s.Refund(t.Context(), "t", d); err != nil || !d.Allowed {
 		t.Errorf("%+v, error %v", d, err)
 	}
 	testkit.Eventually(t, "it is subscribed to refunds", s.Subscribed)

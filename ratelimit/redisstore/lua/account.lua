@@ -14,32 +14,42 @@
 --
 -- Lua: indexes begin at 1, a string is bytes, # is the length, .. concatenates, ~= is "not equal", {} is a table: an array or a record.
 -- Numbers are doubles, exact up to 2^53. struct.unpack returns the values, then the next index; '<I7' is an unsigned integer of 7 bytes.
-local FORM, MAX_WINDOWS, MAX_EXACT, MAX_TIMES, BUCKETS, TAG, EARLIEST, LATEST = 3, 8, 64, 65, 61, 128, 2 ^ 43, 2 ^ 53
-local byte, char, rep, sub, pack, struct_unpack = string.byte, string.char, string.rep, string.sub, struct.pack, struct.unpack
-local min, max, insert, table_remove = math.min, math.max, table.insert, table.remove
+local FORM = 3 -- first byte of every account
+local MAX_WINDOWS = 8
+local MAX_EXACT = 64 -- requests of a limit that is decided by times
+local MAX_TIMES = 65
+local TAG_BUCKETS = 128
+local COVERING_BUCKETS = 60
+local BUCKETS = 61
+local EARLIEST = 2 ^ 43
+local LATEST = 2 ^ 53
+local byte, char, rep, pack, struct_unpack = string.byte, string.char, string.rep, struct.pack, struct.unpack
+local min, max, insert, table_remove, NO_BOUND = math.min, math.max, table.insert, table.remove, math.huge
 
 local function quotient(a, b) return (a - a % b) / b end
 
-local function width(w) return quotient(w.length + BUCKETS - 2, BUCKETS - 1) end
+local function width(w) return quotient(w.length + COVERING_BUCKETS - 1, COVERING_BUCKETS) end
 
-local function count_bytes(n) return n < 256 and 1 or n < 65536 and 2 or 4 end
+local function bytes_for(n) return n < 256 and 1 or n < 65536 and 2 or 4 end
 
--- find returns a window and its index; nil if the account does not have it.
+-- find returns the window of a shape; nil if the account does not have it.
 local function find(a, shape)
-  for i, w in ipairs(a) do
-    if w.length == shape.length and w.exact == shape.exact then return w, i end
+  for _, w in ipairs(a) do
+    if w.length == shape.length and w.exact == shape.exact then return w end
   end
 end
 
 -- decode_window decodes the window at an index, and returns it and the next index; nil if it is not valid.
 local function decode_window(value, at)
   local tag = byte(value, at)
-  if not tag or #value < at + 20 then return nil end
-  local w = {exact = tag < TAG}
+  if not tag then return nil end
+  local w, count_bytes = {exact = tag < TAG_BUCKETS}, tag - TAG_BUCKETS
+  local size = 21 + (w.exact and 7 * tag or 6 + BUCKETS * count_bytes) -- tag, length, last_used and since are 21 bytes
+  if #value < at + size - 1 then return nil end
   w.length, w.last_used, w.since, at = struct_unpack('<I6I7I7', value, at + 1)
   if w.length < 1 or w.last_used >= LATEST or w.since >= LATEST then return nil end
   if w.exact then
-    if tag > MAX_TIMES or #value < at + 7 * tag - 1 then return nil end
+    if tag > MAX_TIMES then return nil end
     w.times = {struct_unpack('<' .. rep('I7', tag), value, at)}
     at = table_remove(w.times) -- the last value is the next index
     for i, t in ipairs(w.times) do
@@ -47,8 +57,8 @@ local function decode_window(value, at)
     end
     return w, at
   end
-  w.count_bytes = tag - TAG
-  if w.count_bytes ~= 1 and w.count_bytes ~= 2 and w.count_bytes ~= 4 or #value < at + 5 + BUCKETS * w.count_bytes then return nil end
+  if count_bytes ~= 1 and count_bytes ~= 2 and count_bytes ~= 4 then return nil end
+  w.count_bytes = count_bytes
   w.newest, at = struct_unpack('<I6', value, at)
   w.counts = {struct_unpack('<' .. rep('I' .. w.count_bytes, BUCKETS), value, at)}
   at = table_remove(w.counts)
@@ -73,7 +83,7 @@ end
 local function encode(a)
   local parts = {char(FORM, #a)}
   for i, w in ipairs(a) do
-    local tag = w.exact and #w.times or TAG + w.count_bytes
+    local tag = w.exact and #w.times or TAG_BUCKETS + w.count_bytes
     local head = pack('<BI6I7I7', tag, w.length, w.last_used, w.since)
     if w.exact then
       parts[i + 1] = head .. pack('<' .. rep('I7', tag), unpack(w.times))
@@ -84,8 +94,9 @@ local function encode(a)
   return table.concat(parts)
 end
 
-local function new_window(shape, last_used, since, now)
-  local w = {length = shape.length, exact = shape.exact, last_used = last_used, since = since}
+-- new_window returns a window that is made and used now, without admissions.
+local function new_window(shape, now)
+  local w = {length = shape.length, exact = shape.exact, last_used = now, since = now}
   if w.exact then
     w.times = {}
   else
@@ -109,7 +120,7 @@ local function add(w, t, n)
   local b = quotient(t, width(w))
   if holds(w, b) then
     local sum = min(w.counts[b % BUCKETS + 1] + n, 2 ^ 32 - 1)
-    w.counts[b % BUCKETS + 1], w.count_bytes = sum, max(w.count_bytes, count_bytes(sum))
+    w.counts[b % BUCKETS + 1], w.count_bytes = sum, max(w.count_bytes, bytes_for(sum))
   end
 end
 
@@ -162,16 +173,17 @@ end
 local function advance(a, now)
   local moved = false
   for _, w in ipairs(a) do
-    local some = w.last_used > now or w.since > now
-    w.last_used, w.since = min(w.last_used, now), min(w.since, now)
-    if w.exact then some = advance_times(w, now) or some else some = advance_buckets(w, now) or some end
-    moved = moved or some
+    if w.last_used > now or w.since > now then
+      w.last_used, w.since, moved = min(w.last_used, now), min(w.since, now), true
+    end
+    local advance_state = w.exact and advance_times or advance_buckets
+    if advance_state(w, now) then moved = true end
   end
   return moved
 end
 
--- admissions returns the admissions from before a time, oldest first, as entries of n at a time. Those of a bucket count as of its last
--- instant, or as of the time if the bucket contains it.
+-- admissions returns the admissions from before a time, oldest first, as entries of n at a time. Those of a bucket have the time of its last
+-- instant, or before, if that is earlier.
 local function admissions(w, before)
   local list = {}
   if w.exact then
@@ -187,8 +199,8 @@ local function admissions(w, before)
   return list
 end
 
--- filled returns an empty window with the admissions of a list, which has the oldest first.
-local function filled(w, list, now)
+-- fill adds the admissions of a list, oldest first, to the window, which must be empty, and returns it.
+local function fill(w, list, now)
   for _, e in ipairs(list) do
     local at = min(e.at, now)
     if not w.exact or at + w.length > now then add(w, at, e.n) end -- expired buckets are ignored by add
@@ -199,17 +211,20 @@ end
 -- coverage returns for how many µs before now the window has all admissions.
 local function coverage(w, now) return w.exact and #w.times == MAX_TIMES and now - w.times[1] or w.length end
 
--- source returns the admissions before a time for a window that the account does not have. They are those of one window: of those that cover
--- the new one, one with times, or else the shortest; if none does, the one that covers most.
+-- is_better_source reports whether a new window of the shape is rather filled from w than from another one. If both cover it, one with
+-- times is better, or else the shorter one; otherwise the one that covers more.
+local function is_better_source(shape, w, other, now)
+  local covered, by_other = coverage(w, now), coverage(other, now)
+  if min(covered, by_other) < shape.length then return covered > by_other end
+  if w.exact ~= other.exact then return w.exact end
+  return covered < by_other
+end
+
+-- source returns the admissions before a time of the window from which one that the account does not have is filled.
 local function source(a, shape, now, before)
-  local best, covered
+  local best
   for _, w in ipairs(a) do
-    local c = coverage(w, now)
-    local better = not best or c > covered
-    if best and covered >= shape.length then -- the best covers the new one
-      better = c >= shape.length and (w.exact and not best.exact or w.exact == best.exact and c < covered)
-    end
-    if better then best, covered = w, c end
+    if not best or is_better_source(shape, w, best, now) then best = w end
   end
   return best and admissions(best, before) or {}
 end
@@ -231,31 +246,28 @@ local function merge_lists(a, b, union)
   return list
 end
 
--- merge_window returns a window of two accounts, of which at least one has it; a is that of the store. With union, b adds to a window of a
--- only admissions from before it was made.
+-- merge_window merges the windows that two accounts have of a shape. If only one account has such a window, one is made now from the other
+-- windows of the other account, so that an admission of both has the same rounded time in both.
 local function merge_window(shape, a, b, union, now)
-  local merged, before, lists, accounts = new_window(shape, 0, now, now), math.huge, {}, {a, b}
-  for i, account in ipairs(accounts) do
-    local w = find(account, shape)
-    if w then
-      lists[i] = admissions(w, math.huge)
-      merged.last_used, merged.since = max(merged.last_used, w.last_used), min(merged.since, w.since)
-      if i == 1 and union then before = w.since end
-    end
+  local of_a, of_b, merged = find(a, shape), find(b, shape), new_window(shape, now)
+  if not of_a then
+    merged.last_used = of_b.last_used
+    of_a = fill(new_window(shape, now), source(a, shape, now, NO_BOUND), now)
+  elseif not of_b then
+    local before = union and of_a.since or NO_BOUND -- the store has recorded all later admissions in its window
+    merged.last_used = of_a.last_used
+    of_b = fill(new_window(shape, now), source(b, shape, now, before), now)
+  else
+    merged.last_used, merged.since = max(of_a.last_used, of_b.last_used), min(of_a.since, of_b.since)
   end
-  for i, account in ipairs(accounts) do
-    if not lists[i] then -- rounded as the other one is, so that a union counts admissions in both once
-      lists[i] = admissions(filled(new_window(shape, 0, now, now), source(account, shape, now, before), now), math.huge)
-      merged.since = now -- a window that is filled from others is made now
-    end
-  end
-  return filled(merged, merge_lists(lists[1], lists[2], union), now)
+  return fill(merged, merge_lists(admissions(of_a, NO_BOUND), admissions(of_b, NO_BOUND), union), now)
 end
 
-local function merge(a, value, union, now)
-  local b = decode(value) or {}
+-- merge merges two accounts, window by window. With union, a is the account of a store, and b one that it returned earlier.
+local function merge(a, b, union, now)
   advance(b, now)
-  if #a == 0 or #b == 0 then return #a == 0 and b or a end
+  if #a == 0 then return b end
+  if #b == 0 then return a end
   local merged = {}
   for _, account in ipairs({a, b}) do
     for _, w in ipairs(account) do
@@ -267,8 +279,9 @@ end
 
 -- decode_policy decodes the limits of a policy.
 local function decode_policy(value)
-  local fields, p = {struct_unpack('<' .. rep('I4I6B', #value / 11), value)}, {}
-  for i = 1, #value / 11 do
+  local n = #value / 13
+  local fields, p = {struct_unpack('<' .. rep('I4I8B', n), value)}, {}
+  for i = 1, n do
     p[i] = {requests = fields[3 * i - 2], length = fields[3 * i - 1], shadow = fields[3 * i] == 1, exact = fields[3 * i - 2] <= MAX_EXACT}
   end
   return p
@@ -284,32 +297,50 @@ local function make_room(a, policy)
   table_remove(a, oldest)
 end
 
--- ensure_windows adds the windows of the policy that are missing, and renews last_used of the others if it is older than a quarter of the
--- longest length, or than that of another window. Then it drops windows that no decision has used during twice the longest length. It
--- reports whether the account must be written.
-local function ensure_windows(a, policy, now)
-  local longest, newest, changed = 0, 0, false
-  for _, w in ipairs(a) do longest, newest = max(longest, w.length), max(newest, w.last_used) end
-  for _, r in ipairs(policy) do longest = max(longest, r.length) end
+-- has_windows reports whether the account has the windows of the policy, and each was last used at a time or later.
+local function has_windows(a, policy, used_since)
   for _, r in ipairs(policy) do
     local w = find(a, r)
-    changed = changed or not w or w.last_used < max(newest, now - quotient(longest, 4))
+    if not w or w.last_used < used_since then return false end
   end
-  if not changed then return false end
-  local original = {unpack(a)} -- a missing window is not filled from another one that was missing, as roundings would add up
+  return true
+end
+
+-- add_missing adds the windows of the policy that are missing. It fills each from the account as it was before: from one that was missing
+-- too, roundings would add up.
+local function add_missing(a, policy, now)
+  local before = {unpack(a)}
   for _, r in ipairs(policy) do
-    local w = find(a, r)
-    if w then
-      w.last_used = now
-    else
-      w = filled(new_window(r, now, now, now), source(original, r, now, math.huge), now)
+    if not find(a, r) then
+      local w = fill(new_window(r, now), source(before, r, now, NO_BOUND), now)
       make_room(a, policy)
       a[#a + 1] = w
     end
   end
+end
+
+-- renew_last_used sets when the windows of the policy were last used.
+local function renew_last_used(a, policy, now)
+  for _, r in ipairs(policy) do find(a, r).last_used = now end
+end
+
+-- drop_unused drops the windows that no decision has used since a time.
+local function drop_unused(a, since)
   for i = #a, 1, -1 do
-    if a[i].last_used + 2 * longest <= now then table_remove(a, i) end
+    if a[i].last_used <= since then table_remove(a, i) end
   end
+end
+
+-- ensure_windows prepares the account for a decision by the policy, in three steps that decide.go describes. It reports whether the account
+-- must be written.
+local function ensure_windows(a, policy, now)
+  local longest, newest = 0, 0
+  for _, w in ipairs(a) do longest, newest = max(longest, w.length), max(newest, w.last_used) end
+  for _, r in ipairs(policy) do longest = max(longest, r.length) end
+  if has_windows(a, policy, max(newest, now - quotient(longest, 4))) then return false end
+  add_missing(a, policy, now)
+  renew_last_used(a, policy, now)
+  drop_unused(a, now - 2 * longest)
   return true
 end
 
@@ -350,15 +381,16 @@ if op == 'refund' then
   return '1'
 end
 
+local DENIED, ADMITTED, PEEKED, DISCARDED = 0, 1, 2, 128
 local policy, discarded = decode_policy(ARGV[3]), not a and value ~= ''
 a = a or {}
 local changed = advance(a, now)
-for arg = 4, 5 do
-  if ARGV[arg] ~= '' then a, changed = merge(a, ARGV[arg], arg == 4, now), true end
-end
+local UNION, SUM = true, false
+if ARGV[4] ~= '' then a, changed = merge(a, decode(ARGV[4]) or {}, UNION, now), true end
+if ARGV[5] ~= '' then a, changed = merge(a, decode(ARGV[5]) or {}, SUM, now), true end
 changed = ensure_windows(a, policy, now) or changed
-local outcome = op ~= 'decide' and 2 or admits(a, policy) and 1 or 0
-if outcome == 1 then
+local outcome = op ~= 'decide' and PEEKED or admits(a, policy) and ADMITTED or DENIED
+if outcome == ADMITTED then
   for _, w in ipairs(a) do add(w, now, 1) end
   changed = true
 end
@@ -372,4 +404,4 @@ if changed and op ~= 'peek' then
     redis.call('SET', KEYS[1], value)
   end
 end
-return pack('<I7B', now, outcome + (discarded and 128 or 0)) .. value
+return pack('<I7B', now, outcome + (discarded and DISCARDED or 0)) .. value

@@ -8,6 +8,6 @@ local added = redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - kept)
 -- Scores in the future are from before the clock was set back.
 redis.call('ZREMRANGEBYSCORE', KEYS[1], now + kept, '+inf')
--- 31 days, as long as the longest window: the policy volatile-ttl evicts what expires first.
+-- 31 days, far longer than needed: the policy volatile-ttl evicts what expires first, and must not evict the set before accounts.
 redis.call('PEXPIRE', KEYS[1], 2678400000)
 return {redis.call('ZCARD', KEYS[1]), added}

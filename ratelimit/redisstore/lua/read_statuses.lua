@@ -1,5 +1,5 @@
 -- Reads the statuses of gateways.
--- KEYS[1]: hash of gateways, see status.lua.
+-- KEYS[1]: hash of gateways, see write_status.lua.
 -- ARGV[1]: maximum of gateways. ARGV[2], ARGV[3]: maximum length of an id and of a value; longer ones are left out.
 -- Returns the server's time in ms, and then id and value of each gateway.
 local t = redis.call('TIME')

@@ -53,7 +53,7 @@ type Active struct {
 // Redis is the part of the limiter that counts in Redis.
 type Redis struct {
 	Limits    *failover.Store
-	Replicas  *redisstore.Replicas
+	Gateways  *redisstore.Gateways
 	DividedBy func() int // number of gateways that divide the limits in an outage
 }
 
@@ -74,7 +74,7 @@ var (
 func New(o Options) *Inspector {
 	i := &Inspector{options: o, started: o.Clock()}
 	if o.Redis != nil {
-		i.peers = newPeers(o.Redis.Replicas, o.Clock)
+		i.peers = newPeers(o.Redis.Gateways, o.Clock)
 	}
 	return i
 }
@@ -134,7 +134,7 @@ func (i *Inspector) Store() admin.Store {
 		return admin.Store{Mode: ratelimit.ModeMemory}
 	}
 	state := redis.Limits.State()
-	evicting, evicted := redis.Replicas.Eviction()
+	evicting, evicted := redis.Gateways.Eviction()
 	return admin.Store{
 		Mode: state.Mode, Since: &state.Since, Replicas: redis.DividedBy(), EvictingServers: evicting, EvictedKeys: evicted,
 		Breaker: &admin.Breaker{State: backendclient.BreakerState(state.Breaker), Cause: state.Cause},

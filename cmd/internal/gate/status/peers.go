@@ -99,7 +99,7 @@ const (
 
 // peers are the other gateways with the same Redis, as last read.
 type peers struct {
-	replicas *redisstore.Replicas
+	gateways *redisstore.Gateways
 	clock    func() time.Time
 
 	requested chan struct{} // one element if the peers are to be read
@@ -116,8 +116,8 @@ type reading struct {
 	err     error // of the last attempt
 }
 
-func newPeers(replicas *redisstore.Replicas, clock func() time.Time) *peers {
-	return &peers{replicas: replicas, clock: clock, requested: make(chan struct{}, 1)}
+func newPeers(gateways *redisstore.Gateways, clock func() time.Time) *peers {
+	return &peers{gateways: gateways, clock: clock, requested: make(chan struct{}, 1)}
 }
 
 // request makes Inspector.Run read the peers. It does not wait.
@@ -140,8 +140,8 @@ func (p *peers) read(ctx context.Context, self admin.GatewayStatus) {
 		r = *last
 	}
 	r.triedAt = now
-	var found []redisstore.Peer
-	if found, r.err = p.replicas.Peers(ctx); r.err == nil {
+	var found []redisstore.Gateway
+	if found, r.err = p.gateways.List(ctx); r.err == nil {
 		r.readAt = p.clock()
 		r.others, r.omitted = p.others(found, self, r.readAt)
 	}
@@ -149,12 +149,12 @@ func (p *peers) read(ctx context.Context, self admin.GatewayStatus) {
 }
 
 // others returns the gateways found without this one, and how many of them are left out.
-func (p *peers) others(found []redisstore.Peer, self admin.GatewayStatus, now time.Time) (list []admin.Gateway, omitted int) {
+func (p *peers) others(found []redisstore.Gateway, self admin.GatewayStatus, now time.Time) (list []admin.Gateway, omitted int) {
 	type address struct{ host, listen string }
 	// The addresses of gateways whose last heartbeat is more recent: found is sorted by it, the most recent first.
 	newer := map[address]bool{{self.Host, self.AdminListen}: true}
 	for _, peer := range found {
-		if peer.ID == p.replicas.ID() {
+		if peer.ID == p.gateways.ID() {
 			continue
 		}
 		heardAt := now.Add(-peer.Age).UTC().Truncate(time.Millisecond)
@@ -180,13 +180,13 @@ func (p *peers) others(found []redisstore.Peer, self admin.GatewayStatus, now ti
 // view returns the gateways as last read, however long ago up to shownFor, with the current status of this one.
 func (p *peers) view(self admin.GatewayStatus) admin.Gateways {
 	v := admin.Gateways{
-		State: admin.GatewaysReading, Gateways: []admin.Gateway{{Self: true, ID: printableID(p.replicas.ID()), GatewayStatus: self}},
+		State: admin.GatewaysReading, Gateways: []admin.Gateway{{Self: true, ID: printableID(p.gateways.ID()), GatewayStatus: self}},
 	}
 	last, now := p.last.Load(), p.clock()
 	if last == nil {
 		return v
 	}
-	switch failed := p.replicas.StatusError(); {
+	switch failed := p.gateways.StatusError(); {
 	case now.Sub(last.triedAt) >= currentFor: // no page was open: its first request is not answered yet
 	case last.err != nil:
 		v.State, v.Error = admin.GatewaysStale, "the other gateways cannot be read: "+callCause(last.err)

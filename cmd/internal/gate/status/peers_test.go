@@ -14,12 +14,12 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// startReplicas returns the heartbeats of a gateway, as they run.
-func startReplicas(t *testing.T, redis, host string) *redisstore.Replicas {
+// startGateway returns the heartbeats of a gateway, as they run.
+func startGateway(t *testing.T, redis, host string) *redisstore.Gateways {
 	t.Helper()
 	client, err := redisstore.NewClient(redisstore.ClientOptions{Addresses: []string{redis}, Timeout: time.Second})
 	testkit.Must(t, err)
-	r, err := redisstore.NewReplicas(redisstore.ReplicasOptions{
+	r, err := redisstore.NewGateways(redisstore.GatewaysOptions{
 		Client: client, Interval: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	testkit.Must(t, err)
@@ -38,8 +38,8 @@ func startReplicas(t *testing.T, redis, host string) *redisstore.Replicas {
 // The other gateways remain visible for an hour after the last read, whether Redis was lost or no page was open.
 func TestLastReadingIsShownForAnHour(t *testing.T) {
 	server, now := redistest.Start(t), time.Now()
-	p := newPeers(startReplicas(t, server.Addr(), "gate-1"), func() time.Time { return now })
-	startReplicas(t, server.Addr(), "gate-2")
+	p := newPeers(startGateway(t, server.Addr(), "gate-1"), func() time.Time { return now })
+	startGateway(t, server.Addr(), "gate-2")
 	self := admin.GatewayStatus{Host: "gate-1"}
 	testkit.Eventually(t, "both are read", func() bool {
 		now = now.Add(minReadInterval)

@@ -115,10 +115,10 @@ func (c *Check) redis(ctx context.Context, limits *sharedLimits) {
 		c.report("rate_limit.redis", what, err, optional)
 	})
 	own := c.Loaded.RateLimit.LimitsVersion()
-	peers, _ := limits.replicas.Peers(ctx) // redisstore.Check reports the error
-	for _, peer := range peers {
-		g, ok := admin.DecodeStatus(peer.Status, time.Now())
-		if ok && peer.Age < redisstore.CountedFor && g.LimitsVersion != "" && g.LimitsVersion != own { // "" from an older version
+	gateways, _ := limits.gateways.List(ctx) // redisstore.Check reports the error
+	for _, other := range gateways {
+		g, ok := admin.DecodeStatus(other.Status, time.Now())
+		if ok && other.Age < redisstore.CountedFor && g.LimitsVersion != "" && g.LimitsVersion != own { // "" from an older version
 			err := fmt.Errorf("%s %s has other limits than this file", g.Host, g.AdminListen)
 			c.report("rate_limit", "gateways with the same limits", err, true)
 		}

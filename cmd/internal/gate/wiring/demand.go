@@ -53,8 +53,8 @@ type recordingStore struct {
 }
 
 // Refund implements [ratelimit.Store].
-func (r recordingStore) Refund(ctx context.Context, tokenID string, p *ratelimit.Policy, d ratelimit.Decision) error {
-	err := r.Store.Refund(ctx, tokenID, p, d)
+func (r recordingStore) Refund(ctx context.Context, tokenID string, d ratelimit.Decision) error {
+	err := r.Store.Refund(ctx, tokenID, d)
 	if err == nil {
 		r.recorder.Refunded(tokenID, &d)
 	}

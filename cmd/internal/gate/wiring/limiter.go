@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"time"
 
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
@@ -34,9 +35,9 @@ func newLimiter(c common, traces *tracing.Provider) (*limiter, error) {
 			return nil, err
 		}
 		l.Store = l.shared
-		gateways = l.shared.gateways
+		gateways = l.shared.counted
 	} else {
-		l.memory = ratelimit.NewMemory(ratelimit.MemoryOptions{})
+		l.memory = ratelimit.NewMemory(time.Now)
 		l.Store = l.memory
 	}
 	recorder, err := newRecorder(c, gateways)
@@ -54,7 +55,7 @@ func (l *limiter) numGateways() int {
 	if l.shared == nil {
 		return 1
 	}
-	return l.shared.replicas.Count()
+	return l.shared.gateways.Count()
 }
 
 // redis returns what the admin pages show of the counting in Redis; nil if limits are counted in memory.
@@ -62,8 +63,8 @@ func (l *limiter) redis() *status.Redis {
 	if l.shared == nil {
 		return nil
 	}
-	dividedBy := func() int { return l.shared.failoverSettings().Replicas }
-	return &status.Redis{Limits: l.shared.Store, Replicas: l.shared.replicas, DividedBy: dividedBy}
+	dividedBy := func() int { return l.shared.failoverSettings().Gateways }
+	return &status.Redis{Limits: l.shared.Store, Gateways: l.shared.gateways, DividedBy: dividedBy}
 }
 
 // run runs the background tasks of the store until ctx ends. With Redis, they send the status of this gateway to the other gateways.

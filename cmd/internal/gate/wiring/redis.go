@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"opsgate/backendclient/tlsfiles"
@@ -31,8 +30,8 @@ type sharedLimits struct {
 	*failover.Store
 
 	redis    *redisstore.Store
-	replicas *redisstore.Replicas
-	client   redis.UniversalClient
+	gateways *redisstore.Gateways
+	client   *redisstore.Client
 	logger   *slog.Logger
 
 	config   *atomic.Pointer[config.RateLimit]
@@ -64,13 +63,13 @@ func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err e
 	if err != nil {
 		return nil, err
 	}
-	replicas, err := redisstore.NewReplicas(redisstore.ReplicasOptions{
+	gateways, err := redisstore.NewGateways(redisstore.GatewaysOptions{
 		Client: client, Prefix: redisConfig.KeyPrefix, Logger: c.Logger, Registerer: c.registry,
 	})
 	if err != nil {
 		return nil, err
 	}
-	l := &sharedLimits{redis: store, replicas: replicas, client: client, logger: c.Logger, config: current}
+	l := &sharedLimits{redis: store, gateways: gateways, client: client, logger: c.Logger, config: current}
 	l.Store, err = failover.New(failover.Options{
 		Shared: store, Subscribed: store.Subscribed, Settings: l.failoverSettings(), Logger: c.Logger, Registerer: c.registry,
 	})
@@ -80,7 +79,7 @@ func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err e
 // newRedisClient returns a client, which connects when it is first used. New connections use the current user and password.
 func newRedisClient(
 	c config.Redis, tlsConfig func(context.Context) *tls.Config, current *atomic.Pointer[config.RateLimit],
-) (redis.UniversalClient, error) {
+) (*redisstore.Client, error) {
 	return redisstore.NewClient(redisstore.ClientOptions{
 		Addresses:  c.Addresses,
 		Topology:   redisstore.Topology(c.Mode),
@@ -118,17 +117,17 @@ func (l *sharedLimits) updateFailover() {
 // failoverSettings returns the settings of the failover by the current configuration and number of gateways.
 func (l *sharedLimits) failoverSettings() failover.Settings {
 	c := l.config.Load()
-	s := failover.Settings{Mode: ratelimit.Mode(c.OnStoreFailure), Replicas: int(c.ExpectedReplicas)}
+	s := failover.Settings{Mode: ratelimit.Mode(c.OnStoreFailure), Gateways: int(c.ExpectedReplicas)}
 	if c.ExpectedReplicas == config.Auto {
-		s.Replicas = l.replicas.Count()
+		s.Gateways = l.gateways.Count()
 	}
 	return s
 }
 
-// gateways returns the gateways that the record of demand names.
-func (l *sharedLimits) gateways() demand.Gateways {
-	m := l.replicas.Members()
-	return demand.Gateways{ID: l.replicas.ID(), Count: m.Count, IDs: m.IDs}
+// counted returns the gateways that the record of demand names.
+func (l *sharedLimits) counted() demand.Gateways {
+	c := l.gateways.LastCounted()
+	return demand.Gateways{ID: l.gateways.ID(), Count: c.Number, IDs: c.IDs}
 }
 
 // run runs the background tasks until ctx ends. The heartbeats of this gateway contain its status.
@@ -136,7 +135,7 @@ func (l *sharedLimits) run(ctx context.Context, status func() admin.GatewayStatu
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return l.redis.Run(ctx, l.DropDenial) })
 	tasks.Go(func() error {
-		return l.replicas.Run(ctx, func() []byte { return status().Encode() }, func(int, int) { l.updateFailover() })
+		return l.gateways.Run(ctx, func() []byte { return status().Encode() }, func(int, int) { l.updateFailover() })
 	})
 	tasks.Go(func() error {
 		l.ProbeFirst(ctx) // so that an outage is logged at the start
