@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/proto/contract"
@@ -101,11 +104,17 @@ func metricFaults() []fault {
 	}
 }
 
+// changeMonitors returns a handler that changes each monitor in a response, so that methods agree with each other.
 func changeMonitors(change func(*monitoringv1.Monitor)) handler {
-	return changeResponse(func(_ *intercepted, m *monitoringv1.ListMonitorsResponse) {
-		for _, monitor := range m.Monitors {
-			change(monitor)
-		}
+	return changeResponse(func(_ *intercepted, response proto.Message) {
+		_ = protorange.Range(response.ProtoReflect(), func(p protopath.Values) error {
+			if message, ok := p.Index(-1).Value.Interface().(protoreflect.Message); ok {
+				if monitor, ok := message.Interface().(*monitoringv1.Monitor); ok {
+					change(monitor)
+				}
+			}
+			return nil
+		})
 	})
 }
 

@@ -22,7 +22,7 @@ func TestChecksFindEveryFault(t *testing.T) {
 	t.Cleanup(func() { // after the parallel tests
 		for _, check := range conformance.Checks() {
 			if !found[check.Name] {
-				t.Errorf("no fault makes %s fail", check.Name)
+				t.Errorf("no fault makes %s fail: add one to a faults_*_test.go", check.Name)
 			}
 		}
 	})

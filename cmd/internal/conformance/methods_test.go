@@ -29,13 +29,13 @@ func TestEveryMethodOfTheContractIsChecked(t *testing.T) {
 			t.Errorf("%s: no check of deadlines", m)
 		}
 		if m.Rows() != nil && !slices.Contains(checked, "order") {
-			t.Errorf("%s: no check of the order of %s", m, m.Rows().Name())
+			t.Errorf("%s: no check of the order of %s: add a row to order.go", m, m.Rows().Name())
 		}
 		if m.HasRequestField("idempotency_key") && !slices.Contains(checked, "idempotent-replay") {
 			t.Errorf("%s: no check of idempotency keys: its field idempotency_key has no rule", m)
 		}
 		if !slices.ContainsFunc(checked, func(rule string) bool { return !slices.Contains(generalRules(), rule) }) {
-			t.Errorf("%s: no check of a rule of its own", m)
+			t.Errorf("%s: no check of a rule of its own: add one to %s.go", m, m.Service())
 		}
 		delete(rules, m.String())
 	}
