@@ -36,15 +36,15 @@ var clients = []client{
 	{name: "java", needs: []string{"java", "javac", javaGenerator, javaLibraries}, generate: generateJava},
 }
 
-// Every operation of the description is called by every client. Each reads all pages, waits and repeats requests as opsdev --rehearse scores
-// it, and gets the incident of the first request when it repeats a request with its key. The errors that a client can cause are decoded.
-// Short tests run the client that needs neither packages nor another compiler.
+// Every client calls each kind of operation in the description. Each reads all pages, waits and repeats requests as opsdev --rehearse
+// scores it, and gets the incident of the first request when it repeats a request with its key. The errors that a client can cause are
+// decoded. Short tests run the client that needs neither packages nor another compiler.
 func TestClients(t *testing.T) {
 	reference := start(t, highLimits)
 	document := filepath.Join(t.TempDir(), "openapi.json")
 	description := get(t, reference.BaseURL+"/openapi.json", "")
 	must(t, os.WriteFile(document, description, 0o600))
-	operations := operationsOf(t, description)
+	kinds := kindsOf(t, description)
 	want := expectedTour(t, reference)
 	lowLimit := fmt.Sprintf("rate_limit: {limits: [{requests: 1000000, per: 1s}], tokens: {%s: {limits: [{requests: 3, per: 5s}]}}}\n",
 		reference.tokenID(t, "read"))
@@ -64,7 +64,7 @@ func TestClients(t *testing.T) {
 					tour := runProgram(t, s, dir, append(program, "tour"))
 					checkTour(t, tour, want)
 					reportCounts(t, s, tour)
-					checkCalled(t, s, operations)
+					checkCalled(t, s, kinds)
 					if err := s.stop(); err != nil {
 						_, score, _ := strings.Cut(s.output.String(), "\nRehearsal with seed")
 						_, score, _ = strings.Cut(score, "\nRehearsal with seed") // the first is a line of the start
@@ -110,12 +110,12 @@ func reportCounts(t *testing.T, s *system, output []byte) {
 	}
 }
 
-func checkCalled(t *testing.T, s *system, operations []string) {
+func checkCalled(t *testing.T, s *system, kinds map[string][]string) {
 	t.Helper()
 	called := s.called(t)
-	for _, operation := range operations {
-		if !called[operation] {
-			t.Errorf("%s was not called", operation)
+	for kind, operations := range kinds {
+		if !slices.ContainsFunc(operations, func(id string) bool { return called[id] }) {
+			t.Errorf("none of %s was called, and no other operation has: %s", operations, kind)
 		}
 	}
 }
@@ -181,26 +181,50 @@ func countPages(t *testing.T, s *system, path string) (n int) {
 	return n
 }
 
-// operationsOf returns the ids of all operations of the description.
-func operationsOf(t *testing.T, description []byte) (ids []string) {
+// kindsOf returns the ids of the operations of the description by what the generators distinguish: the method with the shape of the
+// response, the type of a parameter, and the body.
+func kindsOf(t *testing.T, description []byte) map[string][]string {
 	t.Helper()
 	var api struct {
 		Paths map[string]map[string]json.RawMessage
 	}
 	decode(t, description, &api)
-	for _, item := range api.Paths {
+	type schema struct {
+		Ref          string `json:"$ref"`
+		Type, Format string
+	}
+	kinds := map[string][]string{}
+	for path, item := range api.Paths {
 		for method, raw := range item {
-			if method == "get" || method == "post" {
-				var operation struct{ OperationID string }
-				decode(t, raw, &operation)
-				ids = append(ids, operation.OperationID)
+			if method != "get" && method != "post" {
+				continue
+			}
+			var o struct {
+				OperationID string
+				Parameters  []struct {
+					Ref    string `json:"$ref"`
+					Schema schema
+				}
+				RequestBody json.RawMessage
+				Responses   map[string]struct {
+					Content map[string]struct{ Schema schema }
+				}
+			}
+			decode(t, raw, &o)
+			shape := o.Responses["200"].Content["application/json"].Schema.Type
+			of := []string{fmt.Sprintf("%s, {id} %t, response %s", method, strings.Contains(path, "{id}"), shape), "body " + string(o.RequestBody)}
+			for _, p := range o.Parameters {
+				of = append(of, fmt.Sprint("parameter ", p))
+			}
+			for _, kind := range of {
+				kinds[kind] = append(kinds[kind], o.OperationID)
 			}
 		}
 	}
-	if len(ids) == 0 {
+	if len(kinds) == 0 {
 		t.Fatal("the description has no operations")
 	}
-	return ids
+	return kinds
 }
 
 func decode(t *testing.T, data []byte, v any) {

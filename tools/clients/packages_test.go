@@ -41,12 +41,12 @@ var buildPackages = sync.OnceValues(func() (string, error) {
 	return dir, err
 })
 
-// Each package calls every operation and passes a rehearsal, decodes errors, stays within the limits of a token with requests that are sent
-// at once, and verifies webhooks.
+// Each package calls each kind of operation and passes a rehearsal, decodes errors, stays within the limits of a token with requests that
+// are sent at once, and verifies webhooks.
 func TestPackages(t *testing.T) {
 	reference := start(t, highLimits)
 	want := expectedTour(t, reference)
-	operations := operationsOf(t, get(t, reference.BaseURL+"/openapi.json", ""))
+	kinds := kindsOf(t, get(t, reference.BaseURL+"/openapi.json", ""))
 	deniedForAnHour := fmt.Sprintf("rate_limit: {limits: [{requests: 1000000, per: 1s}], tokens: {%s: {limits: [{requests: 1, per: 1h}]}}}\n",
 		reference.tokenID(t, "read"))
 	for _, p := range packages {
@@ -68,7 +68,7 @@ func TestPackages(t *testing.T) {
 			checkExample(t, p.name, dir, program)
 			s := start(t, highLimits, "--rehearse", "--seed=1")
 			checkTour(t, runProgram(t, s, dir, append(program, "tour")), want)
-			checkCalled(t, s, operations)
+			checkCalled(t, s, kinds)
 			if err := s.stop(); err != nil {
 				t.Errorf("%v\n%s", err, s.output.String())
 			}

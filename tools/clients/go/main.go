@@ -1,8 +1,8 @@
 //go:build generated
 
-// Command go calls every operation of the API with the client that oapi-codegen generates.
+// Command go calls each kind of operation of the API with the client that oapi-codegen generates.
 //
-// "tour" uses all operations; "errors" provokes errors and decodes each. Both print what they found as JSON. OPSCTL_URL is the address of
+// "tour" calls them; "errors" provokes errors and decodes each. Both print what they found as JSON. OPSCTL_URL is the address of
 // the API, OPSCTL_TOKEN a token with all scopes, OPSCTL_READ_TOKEN one without incidents:write, OPSCTL_NO_PLAN_TOKEN one of a team without
 // the plan.
 package main

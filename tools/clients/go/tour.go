@@ -32,7 +32,7 @@ type found struct {
 	Recent            bool   `json:"recent"`   // the last metrics and check are of the last hour
 }
 
-// tour calls every operation, and reads all pages of all lists.
+// tour calls each kind of operation, and reads all pages of all lists.
 func tour(ctx context.Context, client *ops.ClientWithResponses) (*found, error) {
 	f := &found{}
 	me, err := client.V1MeWithResponse(ctx)

@@ -25,9 +25,9 @@ import ops.model.NewIncident;
 import ops.model.NewIncidentUpdate;
 
 /**
- * Calls every operation of the API with the client that openapi-generator generates.
+ * Calls each kind of operation of the API with the client that openapi-generator generates.
  *
- * <p>"tour" uses all operations; "errors" provokes errors and decodes each. Both print what they found as JSON. OPSCTL_URL is the address
+ * <p>"tour" calls them; "errors" provokes errors and decodes each. Both print what they found as JSON. OPSCTL_URL is the address
  * of the API, OPSCTL_TOKEN a token with all scopes, OPSCTL_READ_TOKEN one without incidents:write, OPSCTL_NO_PLAN_TOKEN one of a team
  * without the plan.
  */

@@ -1,5 +1,5 @@
-// Command tour uses the package opsgate/client: "tour" calls every operation, "errors" provokes errors, "answers" meets unusual answers, "pace"
-// sends many requests, "webhook" verifies.
+// Command tour uses the package opsgate/client: "tour" calls each kind of operation, "errors" provokes errors, "answers" meets unusual
+// answers, "pace" sends many requests, "webhook" verifies.
 package main
 
 import (

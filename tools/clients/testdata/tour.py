@@ -1,6 +1,7 @@
 """Uses the package opsgate-client.
 
-"tour" calls every operation, "errors" provokes errors, "answers" meets unusual answers, "pace" sends many requests, "webhook" verifies.
+"tour" calls each kind of operation, "errors" provokes errors, "answers" meets unusual answers, "pace" sends many requests,
+"webhook" verifies.
 """
 
 import json

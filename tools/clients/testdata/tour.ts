@@ -1,5 +1,5 @@
-// Uses the package opsgate-client. "tour" calls every operation, "errors" provokes errors, "answers" meets unusual answers, "pace" sends many
-// requests, "webhook" verifies.
+// Uses the package opsgate-client. "tour" calls each kind of operation, "errors" provokes errors, "answers" meets unusual answers,
+// "pace" sends many requests, "webhook" verifies.
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { APIError, Client, type NewIncident, WebhookError, newRetryingFetch, verifyWebhook } from "opsgate-client";
