@@ -1,7 +1,6 @@
 package service_test
 
 import (
-	"context"
 	"slices"
 	"testing"
 
@@ -11,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/proto/contract"
 )
 
@@ -43,16 +41,12 @@ func (s *system) call(t *testing.T, m contract.Method, caller, resource string) 
 	return response, s.conn.Invoke(t.Context(), m.Path(), request(t, m, caller, resource), response)
 }
 
-// fill gives a team one resource of each kind, and returns their ids by the kind.
+// fill gives a team one resource of each kind that a request names, and returns their ids by the kind.
 func (s *system) fill(name string) (owner team, ids map[string]string) {
 	s.t.Helper()
 	owner = s.team(name)
-	group := uuid.NewString()
-	s.insert(func(ctx context.Context, q *query.Queries) error {
-		return q.InsertServerGroup(ctx, query.InsertServerGroupParams{ID: group, TeamID: owner.id, Name: name, Color: "#000000"})
-	})
 	return owner, map[string]string{
-		"server": owner.server, "monitor": owner.monitor, "status_page": owner.page, "component": owner.component, "server_group": group,
+		"server": owner.server, "monitor": owner.monitor, "status_page": owner.page,
 		"incident": s.create(newIncident(owner, name)).GetId(),
 	}
 }
