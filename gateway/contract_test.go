@@ -49,7 +49,7 @@ func TestRouteTableMatchesOpenAPI(t *testing.T) {
 	}
 	for _, r := range served {
 		if !slices.Contains(described, r) {
-			t.Errorf("%+v is served and not described", r)
+			t.Errorf("%+v is served and not described in source.yaml", r)
 		}
 	}
 	for _, r := range described {

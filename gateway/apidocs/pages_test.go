@@ -62,7 +62,7 @@ func TestPagesAreCurrent(t *testing.T) {
 	want["/openapi.json"] = openapi.JSON()
 	for path, body := range want {
 		if !bytes.Equal(pages()[path].Body, body) {
-			t.Errorf("%s differs from what its sources are rendered to: run go run ./gateway/apidocs/apidocsgen", path)
+			t.Errorf("%s differs from what its sources are rendered to: run `make generate`", path)
 		}
 	}
 }

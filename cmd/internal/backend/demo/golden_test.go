@@ -53,7 +53,7 @@ func TestStillDataIsByteForByteTheSame(t *testing.T) {
 	want, err := os.ReadFile(file)
 	testkit.Must(t, err)
 	if diff := gocmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
-		t.Error("the still demo data has changed:\n", diff)
+		t.Errorf("the still demo data has changed; only lines of a new method may be recorded, with -update:\n%s", diff)
 	}
 }
 

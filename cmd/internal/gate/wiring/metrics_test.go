@@ -73,7 +73,7 @@ func TestMetricsMatchTheirDocumentation(t *testing.T) {
 	exposed, values := familiesOf(metrics)
 	documented, labelValues := rowsOf(page)
 	if diff := cmp.Diff(documented, exposed); diff != "" {
-		t.Errorf("documented (-), exposed (+): %s", diff)
+		t.Errorf("documented (-), exposed (+); `make generate` documents what is exposed from the start: %s", diff)
 	}
 	for label, listed := range labelValues {
 		for _, value := range values[label] {

@@ -156,7 +156,7 @@ func inline(root, node *yaml.Node) (*yaml.Node, error) {
 		if node.Kind == yaml.MappingNode && i%2 == 0 && node.Content[i].Value == "$ref" {
 			target := target(root, node.Content[i+1].Value)
 			if target == nil {
-				return nil, fmt.Errorf("line %d: there is no %s", node.Line, node.Content[i+1].Value)
+				return nil, fmt.Errorf("there is no %s, to which source.yaml refers", node.Content[i+1].Value)
 			}
 			var err error
 			if referred, err = inline(root, target); err != nil {

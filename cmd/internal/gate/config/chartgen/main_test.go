@@ -24,7 +24,7 @@ func TestChartIsCurrent(t *testing.T) {
 	testkit.Must(t, write(chart))
 	for name, want := range current {
 		if got, err := os.ReadFile(filepath.Join(chart, name)); err != nil || string(got) != want {
-			t.Errorf("%s is not current, run 'go run ./cmd/internal/gate/config/chartgen', which 'make generate' does too: %v", name, err)
+			t.Errorf("%s differs from the output for the configuration (error %v): run `make generate`", name, err)
 		}
 	}
 }
