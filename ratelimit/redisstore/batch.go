@@ -16,8 +16,8 @@ import (
 // A server that hangs executes the calls in flight when it resumes: at most as many as the product of these, after their callers got an
 // error. More lanes cost processor time, fewer add waits if the server is far away.
 const (
-	lanes    = 4
-	maxBatch = 8
+	lanes    = 2
+	maxBatch = 16
 )
 
 var errQueued = &ratelimit.BatchError{Cause: fmt.Errorf("earlier calls were not answered: %w", context.DeadlineExceeded)}
