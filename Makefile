@@ -79,8 +79,8 @@ build: ## Build the programs into bin, as released but with the symbols for debu
 # them.
 SHORT := -short -p=4
 
-# $(call tests,FLAGS,SLOW) runs the tests of all modules with FLAGS, then those of SLOW at the same time, then ALONE. The slowest packages are
-# among the last of the alphabet: they begin first, so that the others fill the time in which they wait.
+# $(call tests,FLAGS,SLOW) runs the tests of all modules with FLAGS, then those of SLOW at the same time, then ALONE. The slowest packages
+# are among the last of the alphabet: they begin first, so that the others fill the time in which they wait.
 define tests
 	@run() { \
 		echo "== tests of $$1"; \

@@ -181,8 +181,8 @@ func countPages(t *testing.T, s *system, path string) (n int) {
 	return n
 }
 
-// kindsOf returns the ids of the operations of the description by what the generators distinguish: the method with the shape of the
-// response, the type of a parameter, and the body.
+// kindsOf returns the ids of the operations of the description by what the generators distinguish: the method with an id in the path and a
+// list or an object as the response, the type of a parameter, and the body.
 func kindsOf(t *testing.T, description []byte) map[string][]string {
 	t.Helper()
 	var api struct {

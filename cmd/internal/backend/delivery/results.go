@@ -102,7 +102,7 @@ func (d *Dispatcher) writeResults(ctx context.Context) {
 				d.count(batch)
 				break
 			}
-			d.report(ctx, "writing the results of deliveries failed", err)
+			d.recurring.ErrorContext(ctx, "writing the results of deliveries failed", "cause", err) // at the end too: they are lost
 			select {
 			case <-ctx.Done():
 			case <-time.After(writeRetry):

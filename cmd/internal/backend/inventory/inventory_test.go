@@ -196,6 +196,9 @@ func TestApply_AuditEntriesHaveTheActor(t *testing.T) {
 		"monitor.created", "status_page.created", "component.created", "component.created", "subscriber.added", "subscriber.added",
 		"server.updated",
 	})
+	if n := storetest.Count(t, w.db, "audit_entries"); n != len(actions) {
+		t.Errorf("%d of %d entries have the actor", len(actions), n)
+	}
 }
 
 // Secrets are in the result of the creation, and nowhere else.

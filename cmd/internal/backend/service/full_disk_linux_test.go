@@ -55,8 +55,8 @@ func TestFullDiskRefusesWritesOnly(t *testing.T) {
 	}
 }
 
-// A start on a full disk ends with the text that says what to do, whether there is a database or not.
-func TestOpenOnAFullDiskSaysWhatToDo(t *testing.T) {
+// A start on a full disk ends with an error that names the next step, whether there is a database or not.
+func TestOpenOnAFullDiskNamesTheNextStep(t *testing.T) {
 	for name, prepare := range map[string]func(dir string){
 		"no database": func(string) {},
 		"a database": func(dir string) {

@@ -21,11 +21,14 @@ const minSpeed, maxSpeed = 0.1, 600
 // Bounds of --start: the database stores nanoseconds since 1970 in 64 bits, and demo data is up to two years older.
 const minYear, maxYear = 1980, 2200
 
-// A startTime is the value of --start; zero for the present.
+// A startTime is the value of --start; zero, or an empty text, for the present.
 type startTime struct{ time.Time }
 
 // UnmarshalText implements [encoding.TextUnmarshaler].
 func (s *startTime) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
 	if err := s.Time.UnmarshalText(text); err != nil || s.Year() < minYear || s.Year() > maxYear {
 		return fmt.Errorf("must be an RFC 3339 time of the years %d to %d, for example 2026-03-10T09:30:00Z", minYear, maxYear)
 	}

@@ -158,9 +158,12 @@ func (c *adminClient) do(ctx context.Context, method, target string, header http
 		return 0, nil, c.explain(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxResponse))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse+1))
 	if err != nil {
 		return 0, nil, fmt.Errorf("read the response: %w", c.explain(err))
+	}
+	if len(body) > maxResponse {
+		return 0, nil, fmt.Errorf("the response is larger than %d MiB", maxResponse>>20)
 	}
 	return response.StatusCode, body, nil
 }

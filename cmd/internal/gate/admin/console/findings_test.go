@@ -20,6 +20,9 @@ import (
 // diffFindings compares findings without their advice, which each must have.
 func diffFindings(t *testing.T, want, got []console.Finding) string {
 	t.Helper()
+	if got == nil {
+		t.Error("the list of findings is null: the page expects one")
+	}
 	for _, f := range got {
 		if slices.Contains([]string{f.Impact, f.Deadline, f.Action, f.Runbook}, "") {
 			t.Errorf("%s lacks a line: %+v", f.Key, f)
