@@ -21,7 +21,7 @@ func clientAddress(req *http.Request, trusted []netip.Prefix) netip.Addr {
 	if err != nil {
 		return netip.IPv4Unspecified() // a listener without IP addresses
 	}
-	addr := peer.Addr().Unmap()
+	addr := normalized(peer.Addr())
 	for hop := range hopsBackward(req.Header["X-Forwarded-For"]) {
 		if !contains(trusted, addr) {
 			break
@@ -64,8 +64,11 @@ func parseHop(hop string) (netip.Addr, bool) {
 		}
 		addr = withPort.Addr()
 	}
-	return addr.Unmap().WithZone(""), true
+	return normalized(addr), true
 }
+
+// normalized returns an address in the form of those that a prefix contains: as IPv4 if it is IPv4-mapped, and without a zone.
+func normalized(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
 func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })

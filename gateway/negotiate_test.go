@@ -116,7 +116,7 @@ func TestAuthenticatorGetsTheClientAddress(t *testing.T) {
 }
 
 func TestOnlyTrustedProxiesSetTheClientAddress(t *testing.T) {
-	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8"), netip.MustParsePrefix("fe80::9/128")}
 	cases := []struct {
 		name, peer string
 		forwarded  []string
@@ -137,6 +137,8 @@ func TestOnlyTrustedProxiesSetTheClientAddress(t *testing.T) {
 		{"v6 in brackets", "[fd00::1]:1234", []string{"[2001:db8::1]"}, "2001:db8::1"},
 		{"v6 with a port", "[fd00::1]:1234", []string{"[2001:db8::1]:99"}, "2001:db8::1"},
 		{"v4 in v6", "[::ffff:10.0.0.1]:1234", []string{"::ffff:203.0.113.9"}, "203.0.113.9"},
+		{"link-local", "[fe80::1%eth0]:1234", []string{"2001:db8::1"}, "fe80::1"},
+		{"behind a link-local proxy", "[fe80::9%eth0]:1234", []string{"2001:db8::1"}, "2001:db8::1"},
 		{"peer without an address", "@", []string{"203.0.113.9"}, "0.0.0.0"},
 	}
 	for _, c := range cases {
