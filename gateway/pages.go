@@ -30,6 +30,7 @@ func (g *Gateway) addPages(e *gin.Engine, handlerFor func(*boundRoute) gin.Handl
 		apidocs.CatalogPath: showPage, wellKnownPath + "/security.txt": showSecurityContact,
 		"/docs": redirectToDocs(http.StatusPermanentRedirect), "/": redirectToDocs(http.StatusTemporaryRedirect),
 	} {
+		// Pages need no token: publicStages check no scope, and only Explain reads it.
 		row := Route{ID: "documentation", Method: http.MethodGet, Path: path, Scope: anyToken, Handle: handle}
 		handler := handlerFor(g.bind(row, publicStages))
 		e.GET(path, handler)
@@ -66,11 +67,12 @@ func showSecurityContact(r *Request) (Reply, error) {
 }
 
 const (
-	// maxHostPageBytes is the size of all kept pages at which older ones must be evicted before a new page is kept: clients can send any
-	// number of Hosts.
+	// maxHostPageBytes bounds the kept pages, because clients can send any number of Hosts: at this size, older ones must be evicted before a
+	// new page is kept, which may exceed it.
 	maxHostPageBytes = 8 << 20
-	// minIdle is the time without a request after which a page may be evicted. Without room, a new page is not compressed, which takes several
-	// times as long as the rest of a request. So clients that invent Hosts cause at most maxHostPageBytes to be compressed per minIdle.
+	// minIdle is the time without a request after which a page may be evicted. Compressing a page takes several times as long as the rest of
+	// a request, so only a page for which there is room is compressed, by one request. So clients that invent Hosts cause at most
+	// maxHostPageBytes and one page to be compressed per minIdle.
 	minIdle = time.Second
 )
 
@@ -88,11 +90,10 @@ type pageKey struct{ base, path string }
 
 type keptPage struct {
 	key  pageKey
-	page *apidocs.Page
+	page *apidocs.Page // nil while a request compresses it
+	size int           // in bytes; while the page is nil, that of its body without the base URL
 	used time.Time
 }
-
-func (p *keptPage) size() int { return len(p.page.Body) + len(p.page.Gzip) }
 
 func newDocumentation(publicURL string) *documentation {
 	return &documentation{publicURL: publicURL, kept: make(map[pageKey]*linked.Element)}
@@ -110,49 +111,56 @@ func (d *documentation) forRequest(r *Request, page *apidocs.Page) (shown *apido
 		base = cmp.Or(baseurl.OfHost(req.Host, req.TLS != nil), baseurl.Placeholder)
 	}
 	key := pageKey{base, req.URL.Path}
-	shown, keep := d.findOrMakeRoom(key, r.start)
+	shown, added := d.findOrAdd(key, len(page.Body), r.start)
 	if shown != nil {
 		return shown, perHost
 	}
 	made := *page
 	made.Body = bytes.ReplaceAll(page.Body, []byte(baseurl.Placeholder), []byte(base))
-	if keep {
+	if added != nil {
 		made.Gzip = bytes.Clone(r.compress(made.Body))
-		d.keep(&keptPage{key, &made, r.start})
+		d.setPage(added, &made)
 	}
 	return &made, perHost
 }
 
-// findOrMakeRoom returns the kept page. If there is none, it evicts pages to make room for it, and reports whether there is room.
-func (d *documentation) findOrMakeRoom(key pageKey, now time.Time) (page *apidocs.Page, room bool) {
+// findOrAdd returns the kept page. If there is none, it evicts pages to make room for one of the size, and if there is room, it adds an
+// entry, whose page the caller must compress and set. Both results are nil if there is no room, or another request compresses the page.
+func (d *documentation) findOrAdd(key pageKey, size int, now time.Time) (page *apidocs.Page, added *keptPage) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if found := d.kept[key]; found != nil {
 		p := pageOf(found)
 		p.used = now
 		d.byUse.MoveToFront(found)
-		return p.page, true
+		return p.page, nil
 	}
 	for d.size >= maxHostPageBytes {
 		oldest := d.byUse.Back()
 		p := pageOf(oldest)
 		if now.Sub(p.used) < minIdle {
-			return nil, false
+			return nil, nil
 		}
 		d.byUse.Remove(oldest)
 		delete(d.kept, p.key)
-		d.size -= p.size()
+		d.size -= p.size
 	}
-	return nil, true
+	added = &keptPage{key: key, size: size, used: now}
+	d.kept[key] = d.byUse.PushFront(added)
+	d.size += size
+	return nil, added
 }
 
-func (d *documentation) keep(p *keptPage) {
+// setPage sets the page of an added entry. It does nothing if the entry has been evicted meanwhile.
+func (d *documentation) setPage(p *keptPage, page *apidocs.Page) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.kept[p.key] == nil { // else another request has made it meanwhile
-		d.kept[p.key] = d.byUse.PushFront(p)
-		d.size += p.size()
+	if kept := d.kept[p.key]; kept == nil || pageOf(kept) != p {
+		return
 	}
+	d.size -= p.size
+	p.page, p.size = page, len(page.Body)+len(page.Gzip)
+	d.size += p.size
 }
 
 // pageOf returns the page of an element of byUse.

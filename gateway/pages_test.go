@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -261,6 +262,41 @@ func TestPagesOfManyHostsOccupyLimitedMemory(t *testing.T) {
 	style, _ := getPage(t, address(h), "/docs/docs.css", "new", "Accept-Encoding: gzip")
 	if style.Header.Get("Content-Encoding") != "gzip" || style.Header.Get("Cache-Control") != "public, no-cache" {
 		t.Errorf("a page without the base URL has %v", style.Header)
+	}
+}
+
+// The bound holds for concurrent requests too: a page that is being compressed has its room already, and is compressed once.
+func TestConcurrentRequestsCompressNoMorePagesThanAreKept(t *testing.T) {
+	h := start(t)
+	began, proceed := make(chan struct{}), make(chan struct{})
+	var calls atomic.Int32
+	newWriter := h.gateway.gzipWriters.New
+	h.gateway.gzipWriters.New = func() any {
+		if calls.Add(1) == 1 {
+			close(began)
+			<-proceed
+		}
+		return newWriter()
+	}
+	encoding := func(host string) string {
+		resp, _ := getPage(t, address(h), "/openapi.json", host, "Accept-Encoding: gzip")
+		return resp.Header.Get("Content-Encoding")
+	}
+	h.gateway.documentation.size = maxHostPageBytes - 1 // room for one page
+	first := make(chan string)
+	go func() {
+		defer close(first)
+		first <- encoding("first")
+	}()
+	<-began
+	for _, host := range []string{"second", "first"} {
+		if encoding(host) != "" {
+			t.Errorf("while the page of the first Host is being compressed, that of the %s is too", host)
+		}
+	}
+	close(proceed)
+	if <-first != "gzip" || encoding("first") != "gzip" {
+		t.Error("the page of the first Host is not compressed and kept")
 	}
 }
 
