@@ -129,8 +129,8 @@ func (a *Authenticator) ageLimits(s *settings, e *entry) ageLimits {
 	}
 }
 
-// refresh starts a lookup of a token in use and does not wait for it. It does nothing if MaxLookups such lookups are in flight; a later
-// request tries again.
+// refresh starts a lookup of a token in use and does not wait for it. It does nothing for a refused token. While
+// MaxLookups lookups of known tokens are in flight, it does nothing either, and a later request tries again.
 func (a *Authenticator) refresh(ctx context.Context, s *settings, k key, e *entry) {
 	limit := int64(s.MaxLookups)
 	if e.principal == nil || e.refreshing.Load() || a.knownInFlight.Load() >= limit {

@@ -41,8 +41,9 @@ func (v *availability) record(now time.Duration, failed bool) (changed bool) {
 	return changed
 }
 
-// LookupsFailing returns for how long all lookups of tokens have failed, 0 if they succeed or there was none in the last minute, and for
-// how long the last cached tokens are still accepted, 0 if none is.
+// LookupsFailing returns for how long all lookups of tokens have failed, and for how long the token that was confirmed last is still
+// accepted, 0 if none is. Both are 0 if the last lookup succeeded, the failures span less than minOutage, or the last lookup is older than
+// outageMemory.
 func (a *Authenticator) LookupsFailing() (failingFor, acceptedFor time.Duration) {
 	v, now := &a.availability, a.now()
 	v.mu.Lock()

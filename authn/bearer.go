@@ -4,7 +4,7 @@ import "strings"
 
 const (
 	bearerScheme = "Bearer"
-	// maxCredential is much longer than any token. It limits the bytes that are hashed.
+	// maxCredential is much longer than any token. It limits the bytes that isB64Token reads.
 	maxCredential = 256
 )
 

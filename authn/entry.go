@@ -45,7 +45,8 @@ func (s Settings) ageLimitTable() ageLimitTable {
 	duringDisconnect := s.confirmedAgeLimits(s.FreshFor / disconnectedDivisor)
 	return ageLimitTable{
 		byState: [numStates]ageLimits{
-			confirmed:   s.confirmedAgeLimits(s.FreshFor),
+			confirmed: s.confirmedAgeLimits(s.FreshFor),
+			// A request waits only if no lookup in the background has ended within two timeouts after it was due.
 			unconfirmed: {refreshAfter: retryInterval, expireAfter: retryInterval + 2*s.LookupTimeout},
 			notFound:    {refreshAfter: negativeTTL, expireAfter: negativeTTL},
 			// A revocation is final and must outlast an outage, so it is cached as long as a confirmed token.

@@ -16,9 +16,10 @@ const (
 // A fairQueue divides the lookups of unknown tokens among source networks. It has WaitersPerLookup × MaxLookups places. A request that
 // waits for a lookup takes one.
 //
-// Admission: a network may have as many requests waiting as there are free places, and a site siteFactor times as many. So one network
-// takes at most half of all places, a site three quarters, and n networks n/(n+1). A site without waiting requests is rejected only if no
-// place is free. Requests that share a lookup take one place each, as each is in flight in the gateway.
+// Admission: a request is admitted while its network has fewer requests waiting than there are free places, and its site fewer than
+// siteFactor times as many. So one network takes at most half of all places (waiting = free), a site three quarters (waiting = 3 × free),
+// and n networks n/(n+1). A site without waiting requests is rejected only if no place is free. Requests that share a lookup take one place
+// each, as each is in flight in the gateway.
 //
 // Order: queued lookups start round robin over the sites, within a site round robin over its networks, and within a network in order of
 // arrival. An IPv6 site is a /48, as one client may have all its networks; an IPv4 network is its own site.

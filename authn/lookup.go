@@ -37,10 +37,10 @@ type flight struct {
 	network netip.Prefix
 
 	// Guarded by Authenticator.mu.
-	queued  bool
-	waiters int    // requests that wait for it; not decremented for a known token, where it is not used
-	start   func() // makes the call
-	revoked bool   // the token was revoked since the start
+	queued         bool
+	unknownWaiters int    // requests that wait for it, if it is unknown
+	start          func() // makes the call
+	revoked        bool   // the token was revoked since the start
 
 	// One of the two is set before done is closed.
 	outcome *entry
@@ -61,10 +61,12 @@ func (a *Authenticator) join(ctx context.Context, s *settings, k key, network ne
 		f = a.newFlight(ctx, k)
 		f.unknown, f.network = !a.entries.isKnown(k), network
 	}
-	if f.unknown && !a.unknownQueue.admit(network, s.MaxLookups) {
-		return nil
+	if f.unknown {
+		if !a.unknownQueue.admit(network, s.MaxLookups) {
+			return nil
+		}
+		f.unknownWaiters++
 	}
-	f.waiters++
 	switch {
 	case shared:
 	case f.unknown:
@@ -84,7 +86,7 @@ func (a *Authenticator) stopWaiting(k key, f *flight, network netip.Prefix) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if f.waiters--; f.waiters == 0 && f.queued {
+	if f.unknownWaiters--; f.unknownWaiters == 0 && f.queued {
 		a.unknownQueue.drop(f)
 		if a.flights[k] == f {
 			delete(a.flights, k)

@@ -23,7 +23,7 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 	lookups := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_authn_lookups_total",
 		Help: "Lookups in the identity service by outcome: resolved, unknown (no such token), revoked, unavailable, " +
-			"invalid (the response breaks the contract), or shed (not made: too many at once).",
+			"invalid (the response breaks the contract), and requests that were rejected without one, because too many waited (shed).",
 	}, []string{"outcome"})
 	m := &metrics{
 		hits:        uses.WithLabelValues("hit"),

@@ -4,8 +4,8 @@ import "net/netip"
 
 // A Source is the origin of a request.
 type Source interface {
-	// ClientAddr returns the address of the client, or the zero Addr if it is unknown. It is called only before a lookup, so it may parse
-	// headers.
+	// ClientAddr returns the address of the client; 0.0.0.0 or the zero Addr if it is unknown. It is called only before a lookup, so it may
+	// parse headers.
 	ClientAddr() netip.Addr
 }
 
@@ -16,8 +16,8 @@ const (
 	ipv6SiteBits    = 48
 )
 
-// networkOf returns the network that an address belongs to: its /24 for IPv4, IPv4-mapped IPv6 included, and its /64 for IPv6. All
-// clients with an unknown address share the zero Prefix.
+// networkOf returns the network that an address belongs to: its /24 for IPv4, IPv4-mapped IPv6 included, and its /64 for IPv6. So all
+// clients with an unknown address share one: that of 0.0.0.0, or the zero Prefix for the zero Addr.
 func networkOf(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap()
 	bits := ipv6NetworkBits
@@ -29,7 +29,7 @@ func networkOf(addr netip.Addr) netip.Prefix {
 }
 
 // SiteOf returns the site that an address belongs to: its /24 for IPv4, IPv4-mapped IPv6 included, and its /48 for IPv6, as one client may
-// have all networks in it. All clients with an unknown address share the zero Prefix.
+// have all networks in it. All clients with an unknown address share one.
 func SiteOf(addr netip.Addr) netip.Prefix { return siteOf(networkOf(addr)) }
 
 // siteOf returns the /48 that contains an IPv6 network; an IPv4 network is its own site.

@@ -40,7 +40,8 @@ func (a *Authenticator) Run(ctx context.Context) error {
 	return nil
 }
 
-// DisconnectedFor returns how long the revocation stream has been disconnected; 0 while it is connected or before the first attempt.
+// DisconnectedFor returns how long the revocation stream has been disconnected; 0 while it is connected or before the first attempt has
+// failed.
 func (a *Authenticator) DisconnectedFor() time.Duration {
 	at := a.disconnectedAt.Load()
 	if at == 0 {

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// recoveryPeriod is the time without a shed lookup after which shedding is over.
+// recoveryPeriod is the time without a rejected request after which shedding is over.
 const recoveryPeriod = 10 * time.Second
 
-// A shedLogger logs when shedding of lookups starts and when it is over.
+// A shedLogger logs when shedding starts, the rejection of requests without a lookup, and when it is over.
 type shedLogger struct {
 	logger *slog.Logger
-	count  atomic.Int64 // lookups shed since shedding started; 0 while none is shed
+	count  atomic.Int64 // requests rejected since shedding started; 0 while none is
 }
 
-// shed counts a shed lookup for a request of the network. Limit is the maximum number of lookups in flight.
+// shed counts a rejected request of the network. Limit is the maximum number of lookups in flight.
 func (s *shedLogger) shed(limit int, network netip.Prefix) {
 	if s.count.Add(1) == 1 {
 		s.logger.Warn("too many unknown tokens at once; some are rejected without a lookup",
