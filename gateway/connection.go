@@ -2,18 +2,18 @@ package gateway
 
 import "context"
 
-// A Connection is the client connection of a request. The server prefers to close connections that serve no authenticated request. The
-// methods are safe for concurrent use.
+// A Connection is the client connection of a request. When it has too many connections, the server first closes those that serve no
+// authenticated request. The methods are safe for concurrent use.
 type Connection interface {
 	// MarkBusy marks the connection as serving an authenticated request until MarkIdle is called. Each such request calls both once.
 	MarkBusy()
 	MarkIdle()
-	// CutOff closes a connection whose client does not read a response, and returns true. For an HTTP/2 connection that serves an
-	// authenticated request, it returns false, and the caller must reset the stream. The server then closes the connection only if its
-	// writes make no progress.
+	// CutOff closes a connection whose client does not read a response, and returns true. Exception: an HTTP/2 connection that serves an
+	// authenticated request stays open, because other streams share it. Then CutOff returns false, and the caller must reset its own stream;
+	// if not even the reset can be written, the server closes the connection.
 	CutOff(http2 bool) (closed bool)
 	// WriteAtOnce buffers the response that a function writes, and then sends it with one write. It returns the error of either. The request
-	// must have come over HTTP/1.1 without TLS: no other goroutine may write to the connection.
+	// must have come over HTTP/1.1 without TLS: with HTTP/2 or TLS, other goroutines write to the connection too.
 	WriteAtOnce(write func() error) error
 }
 

@@ -16,9 +16,9 @@ import (
 	"opsgate/ratelimit"
 )
 
-// dryRun returns a copy of the gateway whose authenticator and limiter return what q states, whose clients call no service, and whose
-// stages change neither the metrics nor the load limit of g.
-func (g *Gateway) dryRun(q *ExplainRequest) (*Gateway, error) {
+// newDryGateway returns a copy of the gateway whose authenticator and limiter return what q states, whose clients call no service, and
+// whose stages change neither the metrics nor the load limit of g.
+func (g *Gateway) newDryGateway(q *ExplainRequest) (*Gateway, error) {
 	a, o := q.Assignment, g.options
 	if a == nil {
 		p := cmp.Or(q.Principal, &authn.Principal{})

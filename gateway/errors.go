@@ -14,13 +14,13 @@ import (
 )
 
 // problemOf returns the response to a request of the route that failed with err. If the client has disconnected, it returns clientClosed,
-// except for errors that a disconnect cannot cause.
+// except for a 4xx or 500 that the gateway itself found. Any error of a service counts as an effect of the disconnect.
 func problemOf(err error, row *Route, clientGone bool) *Problem {
 	if input, ok := errors.AsType[*decode.Error](err); ok {
 		return invalid(input.Details).withCause(causeOfInput(input))
 	}
 	problem, ok := errors.AsType[*Problem](err)
-	// A Problem with 4xx or 500 is not an effect of the disconnect; one with 503 may be.
+	// A Problem is an error that the gateway found. With 4xx or 500 it is not an effect of the disconnect; with 503 it may be.
 	if clientGone && (!ok || problem.Status > http.StatusInternalServerError) {
 		return clientClosed(err)
 	}

@@ -28,7 +28,8 @@ type ExplainRequest struct {
 	Assignment *ratelimit.Assignment // policy of the decision; nil for the principal's
 	Decision   *ratelimit.Decision   // result of a Peek of the limiter; nil if it is not known
 	LimiterErr error                 // returned in place of a decision
-	// ServiceErr returns the error of a method such as "GetServer" of a service that cannot be called, else nil; may be nil.
+	// ServiceErr returns why a method of a service, such as "GetServer", cannot be called at present, or nil if it can. If the function is
+	// nil, all can.
 	ServiceErr func(service, method string) error
 }
 
@@ -85,7 +86,7 @@ func (g *Gateway) Explain(q ExplainRequest) Explanation {
 		e.addError("target", err)
 		return e.result
 	}
-	if e.gateway, err = g.dryRun(&q); err != nil {
+	if e.gateway, err = g.newDryGateway(&q); err != nil {
 		e.addError("limits", err)
 		return e.result
 	}
@@ -187,7 +188,7 @@ func (e *explainer) handle(r *Request) {
 	reply, err := r.route.Handle(r)
 	call, isCall := errors.AsType[*notCalledError](err)
 	switch {
-	case errors.Is(err, errUnknownBody): // the method of a write is named as the operation
+	case errors.Is(err, errUnknownBody): // the handler ended before the call; the method has the name of the operation, without v1
 		e.add(request, decoded+"; the body is not known", false)
 		e.addCall(r.route.Service, strings.TrimPrefix(r.route.ID, "v1"), "")
 	case isCall:
@@ -240,7 +241,7 @@ func (e *explainer) addError(name string, err error) {
 		e.add(name, unknown.detail, false)
 		return
 	}
-	p := problemOf(err, &Route{}, false)
+	p := problemOf(err, &Route{}, false) // only violations that a service reports depend on the route, and no service is called
 	e.result.Checks = append(e.result.Checks, Check{Name: name, Outcome: Refuses, Detail: p.operatorText()})
 	if a := &e.result.Answer; a.FailedCheck == "" {
 		*a = Answer{

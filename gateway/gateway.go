@@ -72,14 +72,14 @@ type Options struct {
 	PublicURL       string                   // base URL in documentation pages (baseurl.Check); "" for that of the request
 	SecurityContact string                   // URI in security.txt (RFC 9116); "" for no security.txt
 	TokenPrefix     string                   // prefix of live tokens; no X-Request-Id or Ignored-Parameters of a response has it
-	LogFailuresOnly bool                     // log 5xx and denials by shadow limits only
+	LogFailuresOnly bool                     // log only 5xx, no 4xx, and requests that a shadow limit would deny
 	LogSkipFraction float64                  // fraction of the successes, 0 to 1, that are not logged
 
 	LoadLimit    *LoadLimit       // nil for no limit
 	Decisions    DecisionObserver // nil for none
 	Tracer       Tracer           // nil for none
 	Clock        func() time.Time // nil for time.Now
-	ServiceClock func() time.Time // of the internal services, for the default of since; differs in opsdev only; nil for Clock
+	ServiceClock func() time.Time // of the services: since is 24 hours before it by default; differs from Clock in opsdev only; nil for Clock
 	Random       func() float64   // in [0, 1), for LogSkipFraction; nil for rand.Float64
 	Logger       *slog.Logger     // its handler must not retain records; nil for none
 	Lines        LineLimits       // for lines of the Logger

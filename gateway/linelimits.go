@@ -20,17 +20,17 @@ type LineLimits struct {
 }
 
 // allowsLine reports whether the access line of a request may be written.
-func (g *Gateway) allowsLine(r *Request, info responseInfo) bool {
+func (g *Gateway) allowsLine(r *Request, resp preparedResponse) bool {
 	var limit LineLimit
 	switch {
-	case info.status >= http.StatusInternalServerError && info.cause != causeIdentityBusy: // unauthenticated clients can cause busy:identity
+	case resp.status >= http.StatusInternalServerError && resp.cause != causeIdentityBusy: // unauthenticated clients can cause busy:identity
 		limit = g.options.Lines.Failed
 	case r.principal == nil:
 		limit = g.options.Lines.Unauthenticated
-	case info.status == http.StatusTooManyRequests:
+	case resp.status == http.StatusTooManyRequests:
 		limit = g.options.Lines.RateLimited
 	}
-	return allows(limit, cmp.Or(string(info.causeLabel), info.code))
+	return allows(limit, cmp.Or(string(resp.causeLabel), resp.code))
 }
 
 func allows(l LineLimit, cause string) bool { return l == nil || l.Allow(cause) }

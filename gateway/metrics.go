@@ -18,9 +18,9 @@ type Metrics struct {
 	waitObservers [timings.NumParts]prometheus.Observer
 	panics        prometheus.Counter
 
-	decisions *prometheus.CounterVec
-	local     prometheus.Counter
-	cached    prometheus.Counter
+	decisions      *prometheus.CounterVec
+	localDecisions prometheus.Counter
+	cachedDenials  prometheus.Counter
 
 	refunds        prometheus.Counter
 	refundsDropped *prometheus.CounterVec
@@ -31,7 +31,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := newMetrics()
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.requests, m.duration, m.waits, m.panics, m.decisions, m.local, m.cached, m.refunds, m.refundsDropped,
+		m.requests, m.duration, m.waits, m.panics, m.decisions, m.localDecisions, m.cachedDenials, m.refunds, m.refundsDropped,
 	} {
 		errs = append(errs, registry.Register(c))
 	}
@@ -88,11 +88,11 @@ func (m *Metrics) newLimitMetrics() {
 		Help: "Requests that failed with 5xx and were not refunded, by reason. queue_full: 4096 refunds were queued. failed: the" +
 			" limiter returned an error. shutdown: the gateway ended before it had sent them.",
 	}, []string{"reason"})
-	m.local = prometheus.NewCounter(prometheus.CounterOpts{
+	m.localDecisions = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_local_decisions_total",
 		Help: "Decisions that this gateway made by its share, because the shared store was unavailable or the call failed.",
 	})
-	m.cached = prometheus.NewCounter(prometheus.CounterOpts{
+	m.cachedDenials = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_cached_refusals_total",
 		Help: "Denials that were repeated from the cache, without a call to the store.",
 	})

@@ -64,63 +64,65 @@ func (rm *routeMetrics) series(o outcome) outcomeSeries {
 	return s
 }
 
-// responseInfo is a response, whose headers are in the response writer.
-type responseInfo struct {
+// preparedResponse is a response, whose headers are in the response writer.
+type preparedResponse struct {
 	outcome
 
-	body          []byte // in a buffer of the request, unless unpooledBytes is set
-	unpooledBytes int    // memory to account for a body that is not in a buffer of the request
-	cause         Cause  // in full, unlike causeLabel; "" for a success
-	err           error  // nil for a success, and for errors whose cause is sufficient
+	body           []byte
+	outsideBuffers bool  // body is not in a buffer of the request; also false for the short body of textResponse, which is not accounted
+	extraBytes     int   // memory to account beside the buffers of the request
+	cause          Cause // in full, unlike causeLabel; "" for a success
+	err            error // nil for a success, and for errors whose cause is sufficient
 }
 
 // observe counts the request and logs it.
-func (g *Gateway) observe(r *Request, info responseInfo) {
+func (g *Gateway) observe(r *Request, resp preparedResponse) {
 	elapsed := g.options.Clock().Sub(r.start)
-	series := r.route.metrics.series(info.outcome)
+	series := r.route.metrics.series(resp.outcome)
 	series.counter.Inc()
 	r.observeDuration(max(0, elapsed-r.base.bodyTime))
 	g.options.Metrics.observeTimings(&r.base.timings)
-	r.endTrace(info)
+	r.endTrace(resp)
 
 	level := slog.LevelInfo
-	if info.status >= http.StatusInternalServerError {
+	if resp.status >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
-	if !g.shouldLog(r, info) || !series.log.Enabled(r.ctx, level) || !g.allowsLine(r, info) {
+	if !g.shouldLog(r, resp) || !series.log.Enabled(r.ctx, level) || !g.allowsLine(r, resp) {
 		return
 	}
 	// Without the source position that a Logger would add: it costs more than the rest of the line.
 	line := slog.NewRecord(r.start.Add(elapsed), level, "request", 0)
 	// One group without a name avoids an allocation: a Record allocates for many attributes. The handler writes them without a group.
-	line.AddAttrs(slog.Attr{Value: slog.GroupValue(r.appendLine(r.line[:0], info, elapsed)...)})
+	line.AddAttrs(slog.Attr{Value: slog.GroupValue(r.appendLine(r.line[:0], resp, elapsed)...)})
 	_ = series.log.Handle(r.ctx, line) // there is no place to report the error
 }
 
 // shouldLog reports whether a request is logged.
-func (g *Gateway) shouldLog(r *Request, info responseInfo) bool {
+func (g *Gateway) shouldLog(r *Request, resp preparedResponse) bool {
 	switch {
 	case !r.gotSlot: // a line for each would make an overload worse, and all of them are the same
 		return false
-	case info.status >= http.StatusInternalServerError, r.shadowDeniedBy() != "":
+	case resp.status >= http.StatusInternalServerError, r.shadowDeniedBy() != "":
 		return true
 	case g.options.LogFailuresOnly:
 		return false
 	}
-	return info.cause != "" || g.options.LogSkipFraction == 0 || g.options.Random() >= g.options.LogSkipFraction
+	return resp.cause != "" || g.options.LogSkipFraction == 0 || g.options.Random() >= g.options.LogSkipFraction
 }
 
-// appendLine appends the attributes of the request. None of them can contain a token: there are no headers, no query and no body.
-func (r *Request) appendLine(attrs []slog.Attr, info responseInfo, elapsed time.Duration) []slog.Attr {
-	if info.cause != "" {
-		attrs = append(attrs, slog.String("cause", string(info.cause)))
+// appendLine appends the attributes of the request. None of them can contain a token: there are no query, no body, and of the headers only
+// an address and the request id, in which requestID accepts no TokenPrefix.
+func (r *Request) appendLine(attrs []slog.Attr, resp preparedResponse, elapsed time.Duration) []slog.Attr {
+	if resp.cause != "" {
+		attrs = append(attrs, slog.String("cause", string(resp.cause)))
 	}
 	attrs = append(attrs,
 		slog.String("request_id", r.id),
 		slog.String("method", r.method()),
 		slog.Int64("latency_us", elapsed.Microseconds()),
 	)
-	attrs = append(r.appendWaits(attrs), slog.Int("bytes", len(info.body)))
+	attrs = append(r.appendWaits(attrs), slog.Int("bytes", len(resp.body)))
 	teamID, tokenID := r.caller()
 	if teamID != "" {
 		attrs = append(attrs, slog.String("team_id", teamID))
@@ -135,11 +137,11 @@ func (r *Request) appendLine(attrs []slog.Attr, info responseInfo, elapsed time.
 		traceID, spanID := r.trace.IDs()
 		attrs = append(attrs, slog.String(traceIDKey, traceID), slog.String(spanIDKey, spanID))
 	}
-	if info.cause != "" {
+	if resp.cause != "" {
 		attrs = append(attrs, slog.String("client", r.ClientAddr().String()))
 	}
-	if info.err != nil {
-		attrs = append(attrs, slog.String("error", info.err.Error()))
+	if resp.err != nil {
+		attrs = append(attrs, slog.String("error", resp.err.Error()))
 	}
 	return attrs
 }
@@ -189,10 +191,10 @@ func (r *Request) shadowDeniedBy() string {
 func (g *Gateway) observeDecision(r *Request) {
 	r.limitSet.count(&r.decision)
 	if r.decision.Local {
-		g.options.Metrics.local.Inc()
+		g.options.Metrics.localDecisions.Inc()
 	}
 	if r.decision.Cached {
-		g.options.Metrics.cached.Inc()
+		g.options.Metrics.cachedDenials.Inc()
 	}
 	if g.options.Decisions != nil {
 		g.options.Decisions.Decided(r.route.ID, r.principal, r.limitSet.assignment, &r.decision)

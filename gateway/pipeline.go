@@ -95,16 +95,16 @@ func (g *Gateway) handlerFor(rt *boundRoute) gin.HandlerFunc {
 		defer g.releaseSlot(r)
 
 		reply, err := r.run()
-		info := r.respond(reply, err)
+		resp := r.makeResponse(reply, err)
 		g.releaseSlot(r) // a client that does not read holds memory, but no slot
-		g.observe(r, info)
-		if info.status != statusClientClosed {
-			r.send(info)
+		g.observe(r, resp)
+		if resp.status != statusClientClosed {
+			r.send(resp)
 		}
 		if r.pendingRefund != nil {
 			g.options.Refunds.add(r.pendingRefund)
 		}
-		if info.status == statusClientClosed {
+		if resp.status == statusClientClosed {
 			// net/http would send an empty 200, which reaches a client that only closed its sending side.
 			panic(http.ErrAbortHandler)
 		}
@@ -120,7 +120,7 @@ type requestContext struct {
 	timings         timings.Timings
 
 	// headerValues has the values of response headers that are specific to this request. They are not in the Request, because net/http
-	// reads them after its release.
+	// reads them after the handler, when the Request may already serve another client.
 	headerValues [maxHeaderValues]string
 }
 

@@ -109,7 +109,7 @@ func (f *Refunds) work(ctx, callCtx context.Context) {
 	}
 }
 
-// next passes the next queued refund to do, or returns false if none is queued.
+// next calls do with the next queued refund. It returns false if none is queued.
 func (f *Refunds) next(do func(*refund)) bool {
 	select {
 	case r := <-f.queue:
@@ -143,9 +143,9 @@ func isRefunded(p *Problem) bool {
 	return p.Status >= http.StatusInternalServerError && !(isCall && call.TooLarge)
 }
 
-// refund removes the failed request from the usage in the response, and marks its decision to be refunded after the response
+// scheduleRefund removes the failed request from the usage in the response, and marks its decision to be refunded after the response
 // (docs/integrate/contract.md, "Rate limits").
-func (r *Request) refund() {
+func (r *Request) scheduleRefund() {
 	if r.limitSet == nil || !r.decision.Allowed {
 		return
 	}

@@ -32,7 +32,7 @@ type Request struct {
 	revoked       *authn.RevokedError // set if the token is revoked
 	limitSet      *limitSet           // of the decision; nil before there is one
 	decision      ratelimit.Decision
-	pending       pendingResponse
+	unwritten     unwrittenResponse
 	pendingRefund *refund       // to be queued after the response; nil for none
 	body          *decode.Body  // nil until a route reads one
 	out           jsonw.Writer  // body of the response

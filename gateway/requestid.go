@@ -22,7 +22,7 @@ func requestID(sent []string, tokenPrefix string, now time.Time) string {
 }
 
 // newRequestID returns a UUIDv7 (RFC 9562, section 5.7). It is not a secret, so its random bits come from the runtime's per-thread
-// generator: google/uuid locks a generator that all requests would share.
+// generator: google/uuid takes a lock that all requests would share.
 func newRequestID(now time.Time) string {
 	var id [16]byte
 	millis := uint64(now.UnixMilli())

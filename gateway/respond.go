@@ -29,14 +29,14 @@ var (
 	connectionClose = []string{"close"}
 )
 
-// respond makes the response, the handler's reply or an error: it sets the headers and returns the rest, for send.
-func (r *Request) respond(reply Reply, err error) responseInfo {
+// makeResponse makes the response, the handler's reply or an error: it sets the headers and returns the rest, for send.
+func (r *Request) makeResponse(reply Reply, err error) preparedResponse {
 	h := r.gin.Writer.Header()
 	var problem *Problem
 	if err != nil {
 		problem = problemOf(err, &r.route.Route, r.clientGone())
 		if isRefunded(problem) {
-			r.refund() // before commonHeaders writes what remains
+			r.scheduleRefund() // before commonHeaders writes what remains
 		}
 	}
 	r.commonHeaders(h)
@@ -49,16 +49,16 @@ func (r *Request) respond(reply Reply, err error) responseInfo {
 		return r.textResponse(h, reply.text)
 	case reply.redirect != 0:
 		r.setHeader(h, "Location", docsPath)
-		return r.response(reply.redirect, "ok", nil)
+		return r.newResponse(reply.redirect, "ok", nil)
 	case reply.allow != "":
 		r.setHeader(h, "Allow", reply.allow)
-		return r.response(http.StatusNoContent, "ok", nil)
+		return r.newResponse(http.StatusNoContent, "ok", nil)
 	}
 	return r.successResponse(h, reply)
 }
 
-// commonHeaders sets the headers of every response. Keep small responses at eight headers: a larger map needs three times the memory, and
-// net/http copies it.
+// commonHeaders sets the headers of every response. Keep small responses over HTTP/1.1 without TLS at eight headers: a larger map needs
+// three times the memory, and net/http copies it. TLS and HTTP/2 add one each.
 func (r *Request) commonHeaders(h http.Header) {
 	r.setHeader(h, "X-Request-Id", r.id)
 	h["Cache-Control"] = cacheControl
@@ -75,21 +75,23 @@ func (r *Request) commonHeaders(h http.Header) {
 		h["Deprecation"], h["Sunset"] = r.route.deprecated, r.route.sunset
 	}
 	if len(r.http().TransferEncoding) > 0 {
-		// Required if the request also had a Content-Length (RFC 9112, section 6.1), which net/http has removed.
+		// Required if the request also had a Content-Length (RFC 9112, section 6.1). net/http has removed that, so each connection with a
+		// chunked request ends.
 		h["Connection"] = connectionClose
 	}
 }
 
-// setHeader sets a header to a value of this request. The name must be in canonical form.
+// setHeader sets a header to a value of this request. The name must be in canonical form. A response may have at most
+// maxHeaderValues of them: another one would panic.
 func (r *Request) setHeader(h http.Header, name, value string) {
 	i := r.numValues
 	r.base.headerValues[i] = value
-	h[name] = r.base.headerValues[i : i+1 : i+1]
+	h[name] = r.base.headerValues[i : i+1 : i+1] // without an allocation; the capacity keeps an append from the next value
 	r.numValues++
 }
 
 // problemResponse returns the response of an error.
-func (r *Request) problemResponse(h http.Header, p *Problem) responseInfo {
+func (r *Request) problemResponse(h http.Header, p *Problem) preparedResponse {
 	delete(h, "Allow") // set by Gin; only a 405 has it
 	maps.Copy(h, p.Header)
 	r.setHeader(h, "Link", "<"+errorsPath+"#"+p.Code+`>; rel="help"`)
@@ -99,12 +101,12 @@ func (r *Request) problemResponse(h http.Header, p *Problem) responseInfo {
 	h["Content-Type"] = contentTypeJSON
 	r.out.Reset()
 	p.encode(&r.out)
-	info := r.response(p.Status, p.Code, r.out.Bytes())
-	info.causeLabel, info.cause, info.err = p.Cause.label(), p.Cause, p.err
-	return info
+	resp := r.newResponse(p.Status, p.Code, r.out.Bytes())
+	resp.causeLabel, resp.cause, resp.err = p.Cause.label(), p.Cause, p.err
+	return resp
 }
 
-func (r *Request) successResponse(h http.Header, reply Reply) responseInfo {
+func (r *Request) successResponse(h http.Header, reply Reply) preparedResponse {
 	h["Content-Type"] = contentTypeJSON
 	if reply.CursorIgnored {
 		h["Cursor-Status"] = cursorIgnored
@@ -122,7 +124,7 @@ func (r *Request) successResponse(h http.Header, reply Reply) responseInfo {
 }
 
 // pageResponse returns the response of a page of the documentation.
-func (r *Request) pageResponse(h http.Header, page *apidocs.Page) responseInfo {
+func (r *Request) pageResponse(h http.Header, page *apidocs.Page) preparedResponse {
 	page, perHost := r.gateway.documentation.forRequest(r, page)
 	h["Access-Control-Allow-Origin"] = anyOrigin
 	r.setHeader(h, "Content-Type", page.ContentType)
@@ -136,24 +138,24 @@ func (r *Request) pageResponse(h http.Header, page *apidocs.Page) responseInfo {
 		r.setHeader(h, "Link", page.Link)
 	}
 	kept := page.Gzip != nil // other pages are not compressed, because that would be done for each request
-	info := r.contentResponse(h, page.Body, page.Gzip, kept)
-	info.unpooledBytes = len(info.body)
+	resp := r.contentResponse(h, page.Body, page.Gzip, kept)
+	resp.outsideBuffers, resp.extraBytes = true, len(resp.body)
 	if kept { // all responses share the body, so each one costs only its copy in the socket
-		info.unpooledBytes = min(info.unpooledBytes, socketCost)
+		resp.extraBytes = min(resp.extraBytes, socketCost)
 	}
-	return info
+	return resp
 }
 
 // textResponse returns the response of a public text.
-func (r *Request) textResponse(h http.Header, text string) responseInfo {
+func (r *Request) textResponse(h http.Header, text string) preparedResponse {
 	h["Access-Control-Allow-Origin"], h["Cache-Control"], h["Content-Type"] = anyOrigin, cachePublic, contentTypeText
 	return r.contentResponse(h, []byte(text), nil, true)
 }
 
-// contentResponse returns the response of a body, with conditional requests and, if it may be compressed, with gzip; compressed is the body
-// with gzip, nil if it is not available. The ETag is strong and depends on the content only. A response with gzip is another representation
-// with another ETag (RFC 9110, section 8.8.3.3).
-func (r *Request) contentResponse(h http.Header, body, compressed []byte, mayCompress bool) responseInfo {
+// contentResponse returns a 200 with the body, or a 304 if the client has it (If-None-Match). If mayCompress is set, clients that accept
+// gzip get the compressed body, which is made here if it is nil. The ETag is strong and depends on the content only. A response with gzip
+// is another representation with another ETag (RFC 9110, section 8.8.3.3).
+func (r *Request) contentResponse(h http.Header, body, compressed []byte, mayCompress bool) preparedResponse {
 	h["Vary"] = varyEncoding
 	useGzip := mayCompress && len(body) > minGzipBytes && acceptsGzip(r.http().Header["Accept-Encoding"])
 	if r.http().Method != http.MethodPost {
@@ -163,7 +165,7 @@ func (r *Request) contentResponse(h http.Header, body, compressed []byte, mayCom
 			for _, name := range []string{"Content-Type", "Cursor-Status", "Ignored-Parameters", "Link"} {
 				delete(h, name) // the response that the client has cached includes them (RFC 9110, section 15.4.5)
 			}
-			return r.response(http.StatusNotModified, "ok", nil)
+			return r.newResponse(http.StatusNotModified, "ok", nil)
 		}
 	}
 	if useGzip {
@@ -173,20 +175,21 @@ func (r *Request) contentResponse(h http.Header, body, compressed []byte, mayCom
 		}
 		body = compressed
 	}
-	return r.response(http.StatusOK, "ok", body)
+	return r.newResponse(http.StatusOK, "ok", body)
 }
 
 // maxImplicitLength is the size of a body up to which net/http sends the Content-Length without an entry in the header map.
 const maxImplicitLength = 2 << 10
 
-// response returns a response with the status and the body.
-func (r *Request) response(status int, code string, body []byte) responseInfo {
+// newResponse returns a response with the status and the body.
+func (r *Request) newResponse(status int, code string, body []byte) preparedResponse {
 	// Over HTTP/2, net/http does not add the length, because send flushes.
 	implicit := len(body) <= maxImplicitLength && r.http().ProtoMajor == 1
+	// 204 and 304 have no Content-Length. A redirect has no body.
 	if (status >= http.StatusBadRequest || status == http.StatusOK) && !implicit {
 		r.setHeader(r.gin.Writer.Header(), "Content-Length", strconv.Itoa(len(body)))
 	}
-	return responseInfo{outcome: outcome{status: status, code: code}, body: body}
+	return preparedResponse{outcome: outcome{status: status, code: code}, body: body}
 }
 
 const gzipSuffix = "-gzip"

@@ -42,13 +42,12 @@ type slotSet struct {
 	tokens [tokensPerSet]tokenSlots
 }
 
-// tokenSlots counts the clients of one token by the second in which their wait ends: taken[i] is the count of the second first+i, where
-// first is the second in which the limit admits the token again. The shortest wait ends in first or, because it is rounded up to whole
-// seconds, in first+1; the spread adds up to maxSpread seconds.
+// tokenSlots counts the clients of one token by the second in which their wait ends. The shortest wait, in whole seconds, ends in first or
+// first+1, and the spread adds up to maxSpread seconds.
 type tokenSlots struct {
 	hash  uint64
-	first int64
-	taken [maxSpread + 2]uint32
+	first int64                 // Unix second in which the limit admits the token again
+	taken [maxSpread + 2]uint32 // taken[i] is the number of clients whose wait ends in the second first+i
 }
 
 // NewRetrySlots returns RetrySlots without taken slots. The function gateways returns the number of gateways that divide the slots of a
@@ -114,10 +113,10 @@ func (t *tokenSlots) advance(first int64) {
 func (t *tokenSlots) reserve(second int64, rate float64) (delay int) {
 	start := int(second - t.first)
 	taken := t.taken[start : start+maxSpread+1]
-	var clients uint32 // that return up to this second
+	var clients uint32 // as slots, a sum up to this second: a slot that is free in an earlier second can be used in a later one
 	for delay = range taken {
 		clients += taken[delay]
-		slots := math.Ceil(rate * float64(delay+1)) // up to this second: free ones of earlier seconds can still be used
+		slots := math.Ceil(rate * float64(delay+1))
 		if float64(clients) < slots {
 			break
 		}

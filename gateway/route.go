@@ -87,7 +87,7 @@ func checkRoutes(routes []Route) error {
 		case r.Scope != anyToken && !slices.Contains(authn.AllScopes(), r.Scope):
 			errs = append(errs, fmt.Errorf("route %s: unknown scope %q", r.ID, r.Scope))
 		case r.Deprecated.IsZero() != r.Sunset.IsZero() || r.Sunset.Before(r.Deprecated):
-			errs = append(errs, fmt.Errorf("route %s: Deprecated and Sunset must be set together, and Sunset must be later", r.ID))
+			errs = append(errs, fmt.Errorf("route %s: Deprecated and Sunset must be set together, and Sunset must not be earlier", r.ID))
 		case seen[key] || seen[r.ID]:
 			errs = append(errs, fmt.Errorf("route %s: %s is a duplicate", r.ID, key))
 		}

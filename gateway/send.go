@@ -19,11 +19,11 @@ const (
 	responseCost = 16 << 10
 	// socketCost is the most that is accounted for a body that responses share: only its copy in the socket takes memory.
 	socketCost = 128 << 10
-	// maxUnusedBytes is how much larger than twice the body the buffers of a request may be before trim drops them.
+	// maxUnusedBytes is a bound of the buffers of a request: trim drops them if they are larger than twice the body plus maxUnusedBytes.
 	maxUnusedBytes = 256 << 10
 
-	// anonymousWriteTimeout is the time to write a response to an anonymous request whose body has at most maxSmallBytes. If the client
-	// reads at all, such a response fits into the buffers of its connection.
+	// anonymousWriteTimeout is the time to write a response of at most maxSmallBytes to an anonymous request. If the client reads at all,
+	// such a response fits into the buffers of its connection.
 	anonymousWriteTimeout = 5 * time.Second
 	maxSmallBytes         = 64 << 10
 
@@ -31,13 +31,13 @@ const (
 	maxBuffered = 32 << 10
 )
 
-// send writes the response that respond has made, and accounts its memory until it is written. It does not account an HTTP/1.1 response
-// that net/http buffers and writes after the handler: a connection has at most one of those.
-func (r *Request) send(info responseInfo) {
+// send writes the response that makeResponse has made, and accounts its memory until it is written. It does not account an HTTP/1.1
+// response that net/http buffers and writes after the handler: a connection has at most one of those.
+func (r *Request) send(resp preparedResponse) {
 	req := r.http()
-	r.gin.Writer.WriteHeader(info.status)
-	if req.ProtoMajor == 1 && (len(info.body) <= maxImplicitLength || req.Method == http.MethodHead) {
-		_ = r.writeBody(info.body) // fails only if the client has disconnected
+	r.gin.Writer.WriteHeader(resp.status)
+	if req.ProtoMajor == 1 && (len(resp.body) <= maxImplicitLength || req.Method == http.MethodHead) {
+		_ = r.writeBody(resp.body) // fails only if the client has disconnected
 		return
 	}
 	// The client has reset the HTTP/2 stream: accounting this response could cut off others for nothing. Over HTTP/1.1, the client may have
@@ -48,15 +48,15 @@ func (r *Request) send(info responseInfo) {
 	from, began := r.ClientAddr(), r.gateway.options.Clock()
 	// Hundreds of small headers take more memory than all else that a stream holds. net/http does not read them any more.
 	req.Header = nil
-	r.trim(&info)
-	r.pending = pendingResponse{bytes: r.cost(info), write: r}
-	if r.principal == nil && len(info.body) <= maxSmallBytes {
-		r.pending.deadline = began.Add(anonymousWriteTimeout)
+	r.trim(&resp)
+	r.unwritten = unwrittenResponse{bytes: r.cost(resp), aborter: r}
+	if r.principal == nil && len(resp.body) <= maxSmallBytes {
+		r.unwritten.deadline = began.Add(anonymousWriteTimeout)
 	}
-	unwritten := r.gateway.options.LoadLimit.unwritten
-	unwritten.begin(&r.pending, origin{authn.SiteOf(from), r.tokenID()})
-	err := r.writeAll(info.body)
-	cause := unwritten.end(&r.pending)
+	all := r.gateway.options.LoadLimit.unwritten
+	all.begin(&r.unwritten, origin{authn.SiteOf(from), r.tokenID()})
+	err := r.writeAll(resp.body)
+	cause := all.end(&r.unwritten)
 	if err == nil {
 		return
 	}
@@ -64,14 +64,14 @@ func (r *Request) send(info responseInfo) {
 	r.out, r.compressed = jsonw.Writer{}, bytes.Buffer{}
 	if cause == "" && errors.Is(err, os.ErrDeadlineExceeded) { // the server's write timeout ended the write, not abort
 		cause = cutDeadline
-		unwritten.count(cause)
+		all.count(cause)
 	}
 	if cause != "" {
 		r.logCutOff(cause, from, r.gateway.options.Clock().Sub(began))
 	}
 }
 
-// writer returns the writer of net/http. Gin's Flush returns no error.
+// writer returns the writer of net/http below Gin's, whose Flush returns no error.
 func (r *Request) writer() http.ResponseWriter {
 	if gin, ok := r.gin.Writer.(interface{ Unwrap() http.ResponseWriter }); ok {
 		return gin.Unwrap()
@@ -94,7 +94,8 @@ func (r *Request) writeAll(body []byte) error {
 	return write()
 }
 
-// bufferingConnection returns the connection if it buffers the response (WriteAtOnce), else nil. By itself, net/http writes after 4 KiB.
+// bufferingConnection returns the connection if it buffers the response (WriteAtOnce), else nil. net/http alone writes each 4 KiB. Without
+// TLS the request came over HTTP/1.1, as WriteAtOnce requires, because the server has HTTP/2 only with TLS.
 func (r *Request) bufferingConnection(body []byte) Connection {
 	if r.http().TLS != nil || len(body) > maxBuffered {
 		return nil
@@ -113,27 +114,27 @@ func (r *Request) writeBody(body []byte) error {
 }
 
 // trim drops the buffers of the request if they are much larger than the body, so that a client that reads slowly does not hold them.
-func (r *Request) trim(info *responseInfo) {
-	if r.out.Cap()+r.compressed.Cap() <= 2*len(info.body)+maxUnusedBytes {
+func (r *Request) trim(resp *preparedResponse) {
+	if r.out.Cap()+r.compressed.Cap() <= 2*len(resp.body)+maxUnusedBytes {
 		return
 	}
-	if info.unpooledBytes == 0 {
-		info.body = bytes.Clone(info.body)
-		info.unpooledBytes = len(info.body)
+	if !resp.outsideBuffers {
+		resp.body = bytes.Clone(resp.body)
+		resp.outsideBuffers, resp.extraBytes = true, len(resp.body)
 	}
 	r.out, r.compressed = jsonw.Writer{}, bytes.Buffer{}
 }
 
 // cost returns the memory of a response until it is written.
-func (r *Request) cost(info responseInfo) int64 {
-	bytes := responseCost + len(r.http().RequestURI) + r.out.Cap() + r.compressed.Cap() + info.unpooledBytes
-	if r.bufferingConnection(info.body) != nil {
-		bytes += len(info.body)
+func (r *Request) cost(resp preparedResponse) int64 {
+	bytes := responseCost + len(r.http().RequestURI) + r.out.Cap() + r.compressed.Cap() + resp.extraBytes
+	if r.bufferingConnection(resp.body) != nil {
+		bytes += len(resp.body)
 	}
 	return int64(bytes)
 }
 
-// abort makes a write of the response return. It is called by the goroutine of another request.
+// abort makes a write of the response return. It is called by another goroutine: that of another request, or of [LoadLimit.CutOffOverdue].
 func (r *Request) abort() {
 	if c := ConnectionOf(r.http().Context()); c != nil && c.CutOff(r.http().ProtoMajor > 1) {
 		return
@@ -157,7 +158,7 @@ func (r *Request) logCutOff(cause string, from netip.Addr, took time.Duration) {
 	}
 	attrs := []slog.Attr{
 		slog.String("cause", cause), slog.String("route", r.route.ID), slog.String("request_id", r.id),
-		slog.Int64("bytes", r.pending.bytes), slog.Int64("lasted_ms", took.Milliseconds()), slog.String("client", from.String()),
+		slog.Int64("bytes", r.unwritten.bytes), slog.Int64("lasted_ms", took.Milliseconds()), slog.String("client", from.String()),
 	}
 	if r.principal != nil {
 		attrs = append(attrs, slog.String("team_id", r.principal.TeamID), slog.String("token_id", r.principal.TokenID))

@@ -86,17 +86,17 @@ func serverErrorCode(o outcome) string {
 }
 
 // endTrace ends the trace of the request.
-func (r *Request) endTrace(info responseInfo) {
+func (r *Request) endTrace(resp preparedResponse) {
 	if r.trace == nil {
 		return
 	}
 	attributes := append(make([]slog.Attr, 0, 11),
 		slog.String(attrClient, r.ClientAddr().String()),
 		slog.String(attrRoute, r.route.ID),
-		slog.String(attrCode, info.code),
+		slog.String(attrCode, resp.code),
 	)
-	if info.cause != "" {
-		attributes = append(attributes, slog.String(attrCause, string(info.cause)))
+	if resp.cause != "" {
+		attributes = append(attributes, slog.String(attrCause, string(resp.cause)))
 	}
 	if path, ok := r.safePath(); ok {
 		attributes = append(attributes, slog.String(attrPath, path))
@@ -111,11 +111,11 @@ func (r *Request) endTrace(info responseInfo) {
 	if r.limitSet != nil {
 		attributes = append(attributes, r.decisionAttributes()...)
 	}
-	status := info.status
+	status := resp.status
 	if status == statusClientClosed {
 		status = 0
 	}
-	r.trace.End(status, serverErrorCode(info.outcome), attributes...)
+	r.trace.End(status, serverErrorCode(resp.outcome), attributes...)
 }
 
 // decisionAttributes returns the attributes of the rate limit decision.

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The share of the limit that a site (authn.SiteOf), a token, or the anonymous requests of a site may hold is the limit divided by these.
+// A site (authn.SiteOf) may hold limit/siteDivisor, a token limit/tokenDivisor, the anonymous requests of a site limit/anonymousDivisor.
 const (
 	siteDivisor      = 2
 	tokenDivisor     = 4
@@ -61,7 +61,7 @@ type holder struct {
 	origin
 	bytes                 int64
 	siteGroup, tokenGroup *group // tokenGroup is nil for anonymous requests
-	oldest, newest        *pendingResponse
+	oldest, newest        *unwrittenResponse
 }
 
 // A group is the holders of a site or of a token.
@@ -70,18 +70,18 @@ type group struct {
 	holders []*holder
 }
 
-// A pendingResponse is a response that is being written. Request has one, which is reused after end.
-type pendingResponse struct {
+// An unwrittenResponse is a response that is being written. Request has one, which is reused after end.
+type unwrittenResponse struct {
 	bytes    int64
 	deadline time.Time            // after which cutOffOverdue cuts it off; zero for none; only of anonymous requests
-	write    interface{ abort() } // abort makes it return; it is called at most once, and end waits for it
+	aborter  interface{ abort() } // abort makes the write return; it is called at most once, and end waits for it
 
 	holder       *holder
 	sequence     uint64
-	older, newer *pendingResponse
-	cause        string           // why it was cut off; "" if it was not
-	aborting     sync.WaitGroup   // from the cut until abort has returned
-	nextCut      *pendingResponse // the next to be aborted
+	older, newer *unwrittenResponse
+	cause        string             // why it was cut off; "" if it was not
+	aborting     sync.WaitGroup     // from the cut until abort has returned
+	nextToAbort  *unwrittenResponse // the next to be aborted
 }
 
 func newUnwritten(limit int64) *unwrittenResponses {
@@ -115,19 +115,19 @@ func (u *unwrittenResponses) collectors() []prometheus.Collector {
 }
 
 // begin accounts a response until end, and cuts off others if a bound is exceeded.
-func (u *unwrittenResponses) begin(p *pendingResponse, from origin) { u.abort(u.add(p, from)) }
+func (u *unwrittenResponses) begin(p *unwrittenResponse, from origin) { u.abort(u.add(p, from)) }
 
 // cutOffOverdue cuts off the responses whose deadline has passed.
 func (u *unwrittenResponses) cutOffOverdue(now time.Time) { u.abort(u.markOverdue(now)) }
 
 // abort aborts a list of responses, without the lock, because it may wait for the server's goroutine of a connection.
-func (u *unwrittenResponses) abort(cut *pendingResponse) {
-	for cut != nil {
-		p, next := cut, cut.nextCut
+func (u *unwrittenResponses) abort(list *unwrittenResponse) {
+	for list != nil {
+		p, next := list, list.nextToAbort
 		u.count(p.cause)
-		p.write.abort()
+		p.aborter.abort()
 		p.aborting.Done() // p may be reused from here on
-		cut = next
+		list = next
 	}
 }
 
@@ -136,7 +136,7 @@ func (u *unwrittenResponses) count(cause string) { u.cutOff.WithLabelValues(caus
 
 // end removes a response whose write has returned, and returns why it was cut off, or "". It waits for a running abort, which must not use
 // the response writer after the handler has returned.
-func (u *unwrittenResponses) end(p *pendingResponse) (cause string) {
+func (u *unwrittenResponses) end(p *unwrittenResponse) (cause string) {
 	u.mu.Lock()
 	if p.cause == "" {
 		u.remove(p)
@@ -149,7 +149,7 @@ func (u *unwrittenResponses) end(p *pendingResponse) (cause string) {
 
 // add adds a response, and returns the list of those to be cut off for it. It seldom allocates: all other responses would wait
 // for the lock meanwhile.
-func (u *unwrittenResponses) add(p *pendingResponse, from origin) (cut *pendingResponse) {
+func (u *unwrittenResponses) add(p *unwrittenResponse, from origin) (toAbort *unwrittenResponse) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.sequence++
@@ -159,14 +159,14 @@ func (u *unwrittenResponses) add(p *pendingResponse, from origin) (cut *pendingR
 	for {
 		oldest, cause := u.nextToCut(p)
 		if oldest == nil {
-			return cut
+			return toAbort
 		}
-		cut = u.cut(oldest, cause, cut)
+		toAbort = u.markCut(oldest, cause, toAbort)
 	}
 }
 
 // markOverdue removes the responses whose deadline has passed, and returns the list of them.
-func (u *unwrittenResponses) markOverdue(now time.Time) (cut *pendingResponse) {
+func (u *unwrittenResponses) markOverdue(now time.Time) (toAbort *unwrittenResponse) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for from, h := range u.holders {
@@ -177,24 +177,24 @@ func (u *unwrittenResponses) markOverdue(now time.Time) (cut *pendingResponse) {
 			p := next
 			next = p.newer
 			if !p.deadline.IsZero() && !p.deadline.After(now) {
-				cut = u.cut(p, cutDeadline, cut)
+				toAbort = u.markCut(p, cutDeadline, toAbort)
 			}
 		}
 	}
-	return cut
+	return toAbort
 }
 
-// cut removes a response to be cut off, and adds it to a list.
-func (u *unwrittenResponses) cut(p *pendingResponse, cause string, list *pendingResponse) *pendingResponse {
+// markCut removes a response to be cut off, and returns the list with it at the beginning.
+func (u *unwrittenResponses) markCut(p *unwrittenResponse, cause string, list *unwrittenResponse) *unwrittenResponse {
 	u.remove(p)
-	p.cause, p.nextCut = cause, list
+	p.cause, p.nextToAbort = cause, list
 	p.aborting.Add(1)
 	return p
 }
 
 // nextToCut returns the next response to be cut off after a response was added, and the bound that is exceeded. It returns nil if no bound
 // is exceeded, or if only the added response exceeds it.
-func (u *unwrittenResponses) nextToCut(added *pendingResponse) (oldest *pendingResponse, cause string) {
+func (u *unwrittenResponses) nextToCut(added *unwrittenResponse) (oldest *unwrittenResponse, cause string) {
 	h := added.holder
 	if h.tokenGroup == nil && h.bytes > u.limit/anonymousDivisor && h.oldest != added {
 		return h.oldest, cutAnonymous
@@ -219,7 +219,7 @@ func (u *unwrittenResponses) nextToCut(added *pendingResponse) (oldest *pendingR
 
 // largest returns the holder with the most bytes in the site with the most bytes, or nil. It ignores holders and sites whose only response
 // is the added one. It runs only past the limit, and visits each site.
-func (u *unwrittenResponses) largest(added *pendingResponse) (most *holder) {
+func (u *unwrittenResponses) largest(added *unwrittenResponse) (most *holder) {
 	bytes := int64(-1)
 	for _, site := range u.sites {
 		if site.bytes > bytes {
@@ -232,10 +232,10 @@ func (u *unwrittenResponses) largest(added *pendingResponse) (most *holder) {
 }
 
 // largest returns the holder with the most bytes, or nil. It ignores a holder whose only response is the added one.
-func (g *group) largest(added *pendingResponse) (most *holder) {
+func (g *group) largest(added *unwrittenResponse) (most *holder) {
 	for _, h := range g.holders {
-		alone := h.oldest == added // the added one is the newest of all
-		if !alone && (most == nil || h.bytes > most.bytes) {
+		onlyAdded := h.oldest == added // the added one is the newest of all: if it is also the oldest here, it is the only one
+		if !onlyAdded && (most == nil || h.bytes > most.bytes) {
 			most = h
 		}
 	}
@@ -243,7 +243,7 @@ func (g *group) largest(added *pendingResponse) (most *holder) {
 }
 
 // oldest returns the oldest response.
-func (g *group) oldest() *pendingResponse {
+func (g *group) oldest() *unwrittenResponse {
 	oldest := g.holders[0].oldest
 	for _, h := range g.holders[1:] {
 		if h.oldest.sequence < oldest.sequence {

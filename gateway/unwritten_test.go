@@ -14,7 +14,7 @@ import (
 type writes struct {
 	*unwrittenResponses
 
-	byName  map[string]*pendingResponse
+	byName  map[string]*unwrittenResponse
 	aborted []string
 }
 
@@ -26,12 +26,12 @@ type namedWrite struct {
 func (n namedWrite) abort() { n.writes.aborted = append(n.writes.aborted, n.name) }
 
 func newWrites(limit int64) *writes {
-	return &writes{unwrittenResponses: newUnwritten(limit), byName: make(map[string]*pendingResponse)}
+	return &writes{unwrittenResponses: newUnwritten(limit), byName: make(map[string]*unwrittenResponse)}
 }
 
 // write begins a response to 10.0.site.0/24.
 func (w *writes) write(name string, site int, token string, bytes int64, deadline ...time.Time) {
-	p := &pendingResponse{bytes: bytes, write: namedWrite{w, name}}
+	p := &unwrittenResponse{bytes: bytes, aborter: namedWrite{w, name}}
 	if len(deadline) > 0 {
 		p.deadline = deadline[0]
 	}
@@ -145,7 +145,7 @@ func TestOverdueAnonymousResponsesAreCutOff(t *testing.T) {
 // Accounting under the lock must not allocate: all other responses would wait for the garbage collector.
 func TestAccountingOfAResponseDoesNotAllocate(t *testing.T) {
 	u := newUnwritten(1 << 20)
-	p, from := &pendingResponse{bytes: 100}, origin{authn.SiteOf(netip.MustParseAddr("10.0.0.1")), "token"}
+	p, from := &unwrittenResponse{bytes: 100}, origin{authn.SiteOf(netip.MustParseAddr("10.0.0.1")), "token"}
 	if allocations := testing.AllocsPerRun(100, func() {
 		u.begin(p, from)
 		u.end(p)

@@ -3,7 +3,7 @@ package gateway
 import "slices"
 
 // append adds a response as the newest of a holder.
-func (u *unwrittenResponses) append(p *pendingResponse, h *holder) {
+func (u *unwrittenResponses) append(p *unwrittenResponse, h *holder) {
 	p.holder, p.older = h, h.newest
 	if h.newest == nil {
 		h.oldest = p
@@ -15,7 +15,7 @@ func (u *unwrittenResponses) append(p *pendingResponse, h *holder) {
 }
 
 // remove removes a response from its holder, and the holder if it has no other.
-func (u *unwrittenResponses) remove(p *pendingResponse) {
+func (u *unwrittenResponses) remove(p *unwrittenResponse) {
 	h := p.holder
 	if p.older == nil {
 		h.oldest = p.newer

@@ -59,7 +59,8 @@ func (r *Route) fieldOf(v backendclient.Violation) string {
 
 // protoField returns the name of a field in the contract with the services: status_page_id for statusPageId.
 func protoField(field string) string {
-	if field == "action" { // the only one with another name
+	// limit has another name too, page_size. The gateway checks it itself, so a violation of it is a failure of the service.
+	if field == "action" {
 		return "action_prefix"
 	}
 	var b strings.Builder

@@ -38,7 +38,7 @@ func OfHost(host string, overTLS bool) string {
 	return "http://" + host
 }
 
-// maxHost is the length of the longest name in DNS.
+// maxHost bounds the length of a name and its port. A name in DNS has at most 253 characters.
 const maxHost = 255
 
 var hostPort = regexp.MustCompile(`^(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[([0-9A-Fa-f:.]+)\])(?::([0-9]{1,5}))?$`)

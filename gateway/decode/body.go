@@ -67,8 +67,8 @@ func (b *Body) Finish() error {
 	return err
 }
 
-// maxSpace is the number of white space characters that may surround a text in addition to its limit. A literal too long to hold both is
-// rejected before it is decoded.
+// maxSpace is the number of white space characters that may surround a text in addition to its limit. Text rejects a literal without
+// decoding it if it is longer than limit+maxSpace characters could be, each of them escaped.
 const maxSpace = 1000
 
 // Text returns a required text of 1 to limit characters (see textProblem), without the white space around it.
@@ -187,7 +187,7 @@ func (b *Body) IdempotencyKey() string {
 	return keys[0]
 }
 
-// shortText returns the text of a required field that has at most the length of a UUID.
+// shortText returns the text of a required field that is a UUID or an enum value; see shortTextOf.
 func (b *Body) shortText(name, problem string) (string, bool) {
 	literal, ok := b.value(name, '"', problem)
 	if !ok {
@@ -200,7 +200,8 @@ func (b *Body) shortText(name, problem string) (string, bool) {
 	return text, ok
 }
 
-// shortTextOf returns the text of an encoded string with at most the length of a UUID. No enum value is longer.
+// shortTextOf returns the text of an encoded string. It rejects, without decoding it, a literal that is longer than the 36 characters of a
+// UUID could be, each of them escaped; no enum value is longer. A text without escapes may be longer than a UUID: the caller rejects it.
 func shortTextOf(literal []byte) (string, bool) {
 	const longest = len(`""`) + 36*len(`\u0000`)
 	if literal[0] != '"' || len(literal) > longest {

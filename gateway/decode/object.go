@@ -154,14 +154,15 @@ func textOf(literal []byte) (text string, valid bool) {
 // A jsonReader reads values within the limits of a body. It is reused, because a Decoder allocates.
 type jsonReader struct {
 	decoder   jsontext.Decoder
-	input     bytes.Buffer // over data; a Decoder does not copy the content of a bytes.Buffer
+	input     bytes.Buffer // over data; a Decoder copies no bytes.Buffer: its values are slices of data, which stay valid after the next read
 	data      []byte
 	remaining int // values that may still be read
 }
 
 func (r *jsonReader) reset(data []byte) {
 	r.data, r.remaining, r.input = data, maxValues, *bytes.NewBuffer(data)
-	// Names and UTF-8 are checked elsewhere. Here, an escaped unpaired surrogate would be reported as wrong syntax.
+	// addField finds duplicate names, and checkEncoding invalid UTF-8. Without AllowInvalidUTF8, the Decoder would also report an escaped
+	// unpaired surrogate, as wrong syntax.
 	r.decoder.Reset(&r.input, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
@@ -201,8 +202,9 @@ func (r *jsonReader) nested() ([]byte, error) {
 			}
 			continue
 		case '"':
-			if container, n := d.StackIndex(depth); container == '{' && n%2 == 1 {
-				continue // a name: n, which counts it, is even after a value
+			container, n := d.StackIndex(depth)
+			if isName := container == '{' && n%2 == 1; isName { // n counts names and values, including this one
+				continue
 			}
 		}
 		if r.remaining--; r.remaining < 0 {
@@ -236,19 +238,18 @@ func (r *jsonReader) describe(err error) error {
 	return fmt.Errorf("%w: the mistake is at byte %d", errNotJSON, r.mistake(err)+1)
 }
 
-// mistake returns the offset of the first byte that is wrong. The offset in the Decoder's error may be an earlier one: that of the
-// backslash of a wrong escape, of a trailing comma, or of the beginning of an incomplete number.
+// mistake returns the offset of the first byte that is wrong. The offset in the Decoder's error may be an earlier one.
 func (r *jsonReader) mistake(err error) int {
 	next, isName := r.nextToken()
 	if isName && byteAt(r.data, next) != '"' {
-		return next // for example after a trailing comma
+		return next // a name is missing, for example after a trailing comma, whose offset the Decoder reports
 	}
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
 	if !ok || errors.Is(err, io.ErrUnexpectedEOF) {
-		return len(r.data)
+		return len(r.data) // it ends too early, for example in a number, whose beginning the Decoder reports
 	}
 	at := max(int(syntax.ByteOffset), next)
-	if byteAt(r.data, next) == '"' && byteAt(r.data, at) == '\\' { // skip the valid part of the escape
+	if byteAt(r.data, next) == '"' && byteAt(r.data, at) == '\\' { // the Decoder reports the backslash: skip the valid part of the escape
 		if at++; byteAt(r.data, at) == 'u' {
 			for at++; isHexDigit(byteAt(r.data, at)); at++ {
 			}

@@ -134,8 +134,10 @@ func (q *Query) Time(name string, def time.Time) time.Time {
 		text = text[:i] + "+" + text[i+1:]
 	}
 	t, err := time.Parse(time.RFC3339, text)
-	// Parse also accepts an hour of one digit and a comma before the fraction (go.dev/issue/54580); RFC 3339 does not.
-	if err != nil || text[len("2006-01-02T15")] != ':' || text[len("2006-01-02T15:04:05")] == ',' || impossibleOffset(text) {
+	// Parse also accepts an hour of one digit and a comma before the fraction (go.dev/issue/54580); RFC 3339 does not. A text with such an
+	// hour may end before secondEnd, so the hour is checked first.
+	const hourEnd, secondEnd = len("2006-01-02T15"), len("2006-01-02T15:04:05")
+	if err != nil || text[hourEnd] != ':' || text[secondEnd] == ',' || impossibleOffset(text) {
 		q.Fail(name, "must be an RFC 3339 date-time with Z or an offset, as 2026-01-02T03:04:05Z")
 		return def
 	}
