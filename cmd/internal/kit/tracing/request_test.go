@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 
 	"go.opentelemetry.io/otel/trace"
@@ -48,6 +49,23 @@ func TestATraceStateWithATokenIsDropped(t *testing.T) {
 			if request != nil {
 				request.End(http.StatusOK, "")
 			}
+		}
+	}
+}
+
+// The kernel reports a link-local peer with its zone, and no prefix contains an address with one.
+func TestALinkLocalProxyIsTrusted(t *testing.T) {
+	r := open(t, "http://127.0.0.1:1")
+	defer r.Close()
+	proxies := []netip.Prefix{netip.MustParsePrefix("fe80::9/128")}
+	tracer := r.Tracer(tracing.Settings{Trust: tracing.TrustProxies, Proxies: proxies})
+	for peer, trusted := range map[string]bool{"[fe80::9%eth0]:1234": true, "[fe80::1%eth0]:1234": false} {
+		req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
+		req.RemoteAddr = peer
+		req.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00")
+		ctx, _ := tracer.Trace(t.Context(), req, "/v1/servers")
+		if got := trace.SpanContextFromContext(ctx).IsValid(); got != trusted {
+			t.Errorf("%s: the trace is continued: %v", peer, got)
 		}
 	}
 }

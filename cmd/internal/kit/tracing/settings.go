@@ -38,7 +38,7 @@ func (s *Settings) trusts(remote string) bool {
 	if err != nil {
 		return false // a listener without IP addresses
 	}
-	addr := peer.Addr().Unmap()
+	addr := peer.Addr().Unmap().WithZone("") // no prefix contains an address with a zone
 	return slices.ContainsFunc(s.Proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
