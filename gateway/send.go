@@ -71,7 +71,7 @@ func (r *Request) send(resp preparedResponse) {
 	}
 }
 
-// writer returns the writer of net/http below Gin's, whose Flush returns no error.
+// writer returns the writer of net/http below Gin's: a ResponseController would use Gin's Flush, which returns no error.
 func (r *Request) writer() http.ResponseWriter {
 	if gin, ok := r.gin.Writer.(interface{ Unwrap() http.ResponseWriter }); ok {
 		return gin.Unwrap()
