@@ -21,7 +21,8 @@ type attribution struct {
 }
 
 // record records the result of an attempt, as classify returned it, and returns the result for the breaker. While attempts of other teams
-// succeed, a slow team counts once: a timeout is inconclusive if the failure counted last was one of the same team.
+// succeed, a slow team counts once: a timeout is inconclusive if, of the counted failures, the one that started last was a timeout of the
+// same team.
 func (a *attribution) record(c *call, failure error) error {
 	if failure == errInconclusive { //nolint:errorlint // classify does not wrap it
 		return failure
@@ -37,6 +38,7 @@ func (a *attribution) record(c *call, failure error) error {
 		team = ""
 	}
 	sameTeam := team != "" && team == a.failed.team
+	// A call of another team that started after this attempt has already succeeded, so the service answers in time.
 	othersSucceed := a.succeeded.except(team).After(c.attemptStart)
 	if sameTeam && othersSucceed {
 		return errInconclusive
@@ -55,7 +57,7 @@ func (a *attribution) onlyFailingTeam() string {
 	return a.failed.team
 }
 
-// latestStarts has the start times of two attempts of a kind: the latest one, and the latest one of another team than that one's.
+// latestStarts has the latest start of an attempt of a kind, and the latest start of one of any other team.
 type latestStarts struct {
 	team    string    // of the latest attempt
 	at      time.Time // when the latest attempt started

@@ -31,7 +31,8 @@ type endpointsKey struct{}
 // itself, and passes them nothing else that belongs to one connection.
 func (s *endpoints) attachTo(b resolver.Builder) resolver.Builder {
 	attached := attachedBuilder{b, s}
-	if o, ok := b.(resolver.AuthorityOverrider); ok { // the builder of unix sockets is one
+	// attachedBuilder hides this optional interface, which gRPC looks for and the builder of unix sockets has.
+	if o, ok := b.(resolver.AuthorityOverrider); ok {
 		return struct {
 			resolver.Builder
 			resolver.AuthorityOverrider

@@ -31,19 +31,21 @@ const (
 	// minAttemptTime is the minimum timeout of an attempt for which DeadlineExceeded counts as a failure of the service. A request that has
 	// less time left was delayed elsewhere, for instance by a slow upload: slow clients must not open the breaker.
 	minAttemptTime = 100 * time.Millisecond
-	// probes is the number of attempts that a half-open breaker allows at a time, and that must succeed in a row to close it.
-	probes = 3
+	// halfOpenAttempts is the number of attempts that a half-open breaker allows in all, and that must succeed to close it. An inconclusive
+	// one is replaced by another.
+	halfOpenAttempts = 3
 )
 
-// A BreakerStatus is the status of the breaker of a method. That of a service is the status of its breaker that refuses most.
+// A BreakerStatus is the status of the breaker of a method. That of a service is the worst of its methods: open before half-open before
+// closed, and of two in the same state the one that left the closed state first.
 type BreakerStatus struct {
 	State BreakerState
 	// Since is when the state began.
 	Since time.Time
 	// TrippedAt is when the breaker left the closed state; zero while it is closed. A half-open breaker that opens again keeps it.
 	TrippedAt time.Time
-	// ProbesAt is when an open breaker becomes half-open; zero in the other states.
-	ProbesAt time.Time
+	// HalfOpenAt is when an open breaker becomes half-open; zero in the other states.
+	HalfOpenAt time.Time
 	// Cause is the failure that opened the breaker; "" while it is closed.
 	Cause string
 	// Team is the team whose calls are refused, if the breaker refuses those of one team only; "" if it refuses those of all teams or of none.
@@ -71,7 +73,7 @@ func newBreaker(s BreakerSettings, changed func(b *breaker, reason string)) *bre
 	b.status.Store(&BreakerStatus{State: BreakerClosed, Since: time.Now()})
 	bucket := s.Window / windowBuckets
 	b.circuit = gobreaker.NewCircuitBreaker[error](gobreaker.Settings{
-		MaxRequests:   probes,
+		MaxRequests:   halfOpenAttempts,
 		Interval:      s.Window + bucket, // one bucket more, because the current one is not complete
 		BucketPeriod:  bucket,
 		Timeout:       s.OpenFor,
@@ -85,29 +87,30 @@ func newBreaker(s BreakerSettings, changed func(b *breaker, reason string)) *bre
 
 // do makes an attempt, or returns a *notMadeError.
 func (b *breaker) do(c *call) error {
-	// The circuit counts the second result of the function, and returns both; the first one is the error for the caller.
-	err, countedErr := b.circuit.Execute(func() (error, error) {
+	// The circuit counts the second result of the function, and returns both; the first one is the error for the caller. Without a call of the
+	// function, circuitErr is the circuit's own error.
+	err, circuitErr := b.circuit.Execute(func() (error, error) {
 		ctx := c.ctx
-		if b.status.Load().State == BreakerHalfOpen { // a shorter timeout, because other calls fail until the probes have ended
+		if b.status.Load().State == BreakerHalfOpen { // a shorter timeout, because other calls fail until these attempts have ended
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, b.settings.OpenFor)
 			defer cancel()
 		}
 		return b.attempt(ctx, c)
 	})
-	open, probesTaken := errors.Is(countedErr, gobreaker.ErrOpenState), errors.Is(countedErr, gobreaker.ErrTooManyRequests)
-	if !open && !probesTaken { // the function was called
+	open, attemptsTaken := errors.Is(circuitErr, gobreaker.ErrOpenState), errors.Is(circuitErr, gobreaker.ErrTooManyRequests)
+	if !open && !attemptsTaken { // the function was called
 		return err
 	}
-	if team := b.attribution.onlyFailingTeam(); team != "" && team != c.team { // the circuit does not count these attempts
+	if team := b.attribution.onlyFailingTeam(); team != "" && team != c.team { // calls of other teams are made, outside the circuit
 		err, _ := b.attempt(c.ctx, c)
 		return err
 	}
-	var retryAfter time.Duration // 0 if probesTaken
+	var retryAfter time.Duration // 0 if attemptsTaken
 	if open {
-		retryAfter = time.Until(b.status.Load().ProbesAt)
+		retryAfter = time.Until(b.status.Load().HalfOpenAt)
 	}
-	return newNotMadeError(ReasonBreakerOpen, retryAfter, countedErr.Error())
+	return newNotMadeError(ReasonBreakerOpen, retryAfter, circuitErr.Error())
 }
 
 // attempt makes an attempt. It returns the error for the caller, and the one that the circuit counts: nil, errInconclusive or a failure.
@@ -186,7 +189,7 @@ func (b *breaker) onStateChange(to gobreaker.State) {
 		if next.TrippedAt.IsZero() {
 			next.TrippedAt = next.Since
 		}
-		next.ProbesAt = next.Since.Add(b.settings.OpenFor)
+		next.HalfOpenAt = next.Since.Add(b.settings.OpenFor)
 		next.Cause = causeOf(b.lastFailure)
 		reason = next.Cause
 		if team := b.attribution.onlyFailingTeam(); team != "" {

@@ -72,7 +72,7 @@ func TestAnOpenBreakerRefusesUntilItProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := new(wire)
 		clients := broken(t, w)
-		if s := breakerOf(clients); s.ProbesAt.Sub(s.Since) != 3*time.Second || s.Cause != "Internal: no disk" {
+		if s := breakerOf(clients); s.HalfOpenAt.Sub(s.Since) != 3*time.Second || s.Cause != "Internal: no disk" {
 			t.Errorf("state %+v", s)
 		}
 		before := w.attempts.Load()
@@ -97,7 +97,7 @@ func TestAnOpenBreakerRefusesUntilItProbes(t *testing.T) {
 			testkit.Must(t, call(t, clients))
 		}
 		mustBe(t, clients, backendclient.BreakerClosed)
-		if s := breakerOf(clients); s.Cause != "" || !s.ProbesAt.IsZero() || !s.TrippedAt.IsZero() {
+		if s := breakerOf(clients); s.Cause != "" || !s.HalfOpenAt.IsZero() || !s.TrippedAt.IsZero() {
 			t.Errorf("state %+v", s)
 		}
 	})
@@ -324,7 +324,7 @@ func TestABreakerWithoutCallsCloses(t *testing.T) {
 				if series(t, registry, "opsgate_upstream_breaker_state")["opsgate_upstream_breaker_state service=fleet state=closed"] != 1 {
 					t.Error("the metric has another state")
 				}
-				const want = "circuit breaker is closed service=fleet method=GetServer reason=no call came to probe the service"
+				const want = "circuit breaker is closed service=fleet method=GetServer reason=its failures are older than its window"
 				if line := lastLine(log); line != want {
 					t.Errorf("logged %q", line)
 				}

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// readyTimeout is how long Prepare waits for new connections: long enough for a handshake and a second attempt, so that calls need not wait
-// for the connection after the change.
+// readyTimeout is how long Prepare waits for new connections to be ready: long enough for a handshake and a second attempt, so that calls
+// need not wait for the connection after the change.
 const readyTimeout = 500 * time.Millisecond
 
 // A Change is a change of upstreams that is prepared. Either Apply or Discard must be called, once.
@@ -33,9 +33,10 @@ func (e *ChangeError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *ChangeError) Unwrap() error { return e.Err }
 
-// Prepare makes connections to the upstreams whose address or TLS files differ from those in use, and waits up to half a second until they
-// are ready. Its error is a [ChangeError]: an address cannot be parsed, TLS files cannot be read, the new address does not respond while
-// the one in use does, or another service is at the new address. If neither responds, the change can be applied.
+// Prepare makes connections to the upstreams whose address or TLS files differ from those in use, waits up to half a second until they are
+// ready, and then up to two seconds for the answers to probes. Its error is a [ChangeError]: an address cannot be parsed, TLS files cannot
+// be read, the new address does not respond while the one in use does, or another service is at the new address. If neither responds, the
+// change can be applied.
 func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	change, err := c.build(upstreams)
 	if err != nil {
@@ -77,8 +78,8 @@ func (c *Change) probe() error {
 	return refused
 }
 
-// awaitReady connects, and waits until all connections are ready and each of their endpoints is connected or cannot be, at most for
-// readyTimeout.
+// awaitReady connects, and waits until all connections are ready and each of their endpoints has connected or has failed to connect once,
+// at most for readyTimeout.
 func (c *Change) awaitReady() {
 	ctx, cancel := context.WithTimeout(c.clients.ctx, readyTimeout)
 	defer cancel()
@@ -95,7 +96,7 @@ func (c *Change) awaitReady() {
 func (c *Clients) build(upstreams Upstreams) (*Change, error) {
 	change := &Change{clients: c, connections: make(map[*upstream]*connection)}
 	for _, s := range services() {
-		u, target := c.upstreams[s.name], s.upstream(upstreams)
+		u, target := c.upstreams[s.name], s.target(upstreams)
 		if current := u.connection.Load(); current != nil && current.target.equals(target) {
 			continue
 		}
@@ -109,13 +110,13 @@ func (c *Clients) build(upstreams Upstreams) (*Change, error) {
 	return change, nil
 }
 
-// equals reports whether two upstreams have the same address and the same TLS files. The contents of the files do not matter, as each
+// equals reports whether two targets have the same address and the same TLS files. The contents of the files do not matter, as each
 // connection reads them again.
-func (u Upstream) equals(other Upstream) bool {
-	if u.TLS == nil || other.TLS == nil {
-		return u == other
+func (t Target) equals(other Target) bool {
+	if t.TLS == nil || other.TLS == nil {
+		return t == other
 	}
-	return u.Address == other.Address && *u.TLS == *other.TLS
+	return t.Address == other.Address && *t.TLS == *other.TLS
 }
 
 // Discard closes the prepared connections.

@@ -38,7 +38,7 @@ func (c connections) HandleConn(_ context.Context, s stats.ConnStats) {
 
 // A place is a server at an address of its own.
 type place struct {
-	backendclient.Upstream
+	backendclient.Target
 	connections
 
 	server  *grpc.Server
@@ -89,7 +89,7 @@ func startPlaceAt(t *testing.T, address string) *place {
 // only returns upstreams of which fleet is at the place.
 func (p *place) only() backendclient.Upstreams {
 	u := at("passthrough:///x")
-	u.Fleet = p.Upstream
+	u.Fleet = p.Target
 	return u
 }
 
@@ -134,7 +134,7 @@ func TestAChangedAddressServesNewCallsAndTheOldOneEndsItsOwn(t *testing.T) {
 func TestAStreamMovesToTheNewAddressAtOnce(t *testing.T) {
 	before, after := startPlace(t), startPlace(t)
 	upstreams := at("passthrough:///x")
-	upstreams.Identity = before.Upstream
+	upstreams.Identity = before.Target
 	clients := dial(t, upstreams)
 	open := func() grpc.ServerStreamingClient[identityv1.WatchRevocationsResponse] {
 		stream, err := clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{}, grpc.WaitForReady(true))
@@ -143,7 +143,7 @@ func TestAStreamMovesToTheNewAddressAtOnce(t *testing.T) {
 	}
 	stream := open()
 	<-before.streams
-	upstreams.Identity = after.Upstream
+	upstreams.Identity = after.Target
 	move(t, clients, upstreams)
 	_, err := stream.Recv()
 	if e := failure(t, err); e.Code != codes.Unavailable {
@@ -262,7 +262,7 @@ func TestARefusedOrDiscardedChangeChangesNothing(t *testing.T) {
 	<-after.ended
 
 	invalid := after.only()
-	invalid.Audit.TLS = &tlsfiles.Files{CAFile: "nowhere.pem"}
+	invalid.Audit.TLS = &tlsfiles.ClientFiles{CAFile: "nowhere.pem"}
 	if _, err := clients.Prepare(invalid); err == nil {
 		t.Error("no error for files that do not exist")
 	}

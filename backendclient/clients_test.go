@@ -275,7 +275,7 @@ func TestDialRefusesInvalidOptions(t *testing.T) {
 		"an address of no kind":       func(o *backendclient.Options) { o.Upstreams.Fleet.Address = "fleet.internal:9000\n" },
 		"no calls in flight":          func(o *backendclient.Options) { o.MaxInFlight = 0 },
 		"metrics registered twice":    func(o *backendclient.Options) { o.Registerer = taken },
-		"TLS files that do not exist": func(o *backendclient.Options) { o.Upstreams.Audit.TLS = &tlsfiles.Files{CAFile: "nowhere.pem"} },
+		"TLS files that do not exist": func(o *backendclient.Options) { o.Upstreams.Audit.TLS = &tlsfiles.ClientFiles{CAFile: "nowhere.pem"} },
 	} {
 		o := backendclient.Options{Upstreams: at("passthrough:///x"), Settings: backendclient.DefaultSettings()}
 		change(&o)

@@ -16,7 +16,7 @@ import (
 // A connection is a gRPC connection to the address of a service. When it is replaced, its streams end at once, and it closes when its unary
 // calls have ended: each of them has a deadline.
 type connection struct {
-	target    Upstream
+	target    Target
 	grpc      *grpc.ClientConn
 	endpoints *endpoints
 
@@ -26,11 +26,12 @@ type connection struct {
 	users sync.RWMutex // held for reading from acquire to release; closeWhenUnused locks it for good
 }
 
-// errReplaced ends the streams of a connection that was replaced. The caller opens a new stream.
-var errReplaced = status.Error(codes.Unavailable, "the address of the service was changed")
+// errEnded ends the streams of a connection that was replaced, or closed with Clients.Close. After a replacement, the caller opens a new
+// stream.
+var errEnded = status.Error(codes.Unavailable, "the address of the service was changed, or its client was closed")
 
 // newConnection returns a connection that is not connected yet.
-func (c *Clients) newConnection(u *upstream, target Upstream) (*connection, error) {
+func (c *Clients) newConnection(u *upstream, target Target) (*connection, error) {
 	if target.Address == "" {
 		return nil, fmt.Errorf("dial %s: no address", u.service)
 	}
@@ -81,7 +82,7 @@ func (u *upstream) NewStream(
 }
 
 // interceptStream returns the [grpc.StreamClientInterceptor] of the connection. All errors of the stream are of type *Error. It ends when
-// the connection is replaced.
+// the connection is replaced, and with Clients.Close.
 func (u *upstream) interceptStream(c *connection) grpc.StreamClientInterceptor {
 	return func(
 		ctx context.Context, description *grpc.StreamDesc, cc *grpc.ClientConn, fullMethod string, open grpc.Streamer,
@@ -125,7 +126,7 @@ func (s *stream) RecvMsg(message any) error {
 // fail ends the stream, and returns its error.
 func (s *stream) fail(err error) error {
 	if status.Code(err) == codes.Canceled && s.connection.ctx.Err() != nil {
-		err = errReplaced
+		err = errEnded
 	}
 	s.cancel()
 	return newError(s.callerCtx.Err(), s.method, err)

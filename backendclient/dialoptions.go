@@ -60,7 +60,7 @@ func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, erro
 	return append(options, o.DialOptions...), nil
 }
 
-func transportCredentials(target Upstream, logger *slog.Logger) (credentials.TransportCredentials, error) {
+func transportCredentials(target Target, logger *slog.Logger) (credentials.TransportCredentials, error) {
 	if target.TLS == nil {
 		return insecure.NewCredentials(), nil
 	}

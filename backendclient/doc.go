@@ -2,8 +2,8 @@
 //
 // [Dial] never waits for a service. Each call has a deadline a little earlier than its caller's. Each failed call returns an [*Error]. The
 // error's code is Canceled if the caller canceled, and Internal if a response was too large; gRPC's is ResourceExhausted then. The number
-// and size of the error details that a service sends are limited. Reads, and writes with an idempotency key, are retried; each service has
-// a circuit breaker and a limit of calls in flight.
+// and size of the error details that a service sends are limited. Reads, and writes with an idempotency key, are retried; each method has a
+// circuit breaker, and each service a limit of calls in flight.
 //
 // The gateway maps these errors to HTTP responses.
 package backendclient

@@ -219,7 +219,7 @@ func (s *endpoints) endCall(e *endpoint, info balancer.DoneInfo, shortTimeout bo
 		return // neither a failure nor a success: the caller canceled, or the connection broke before the call (no error and no bytes)
 	}
 	s.outliers.successes.Add(1)
-	if e.needsSuccess() {
+	if e.recordsSuccess() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.outliers.succeeded(e)
@@ -227,8 +227,8 @@ func (s *endpoints) endCall(e *endpoint, info balancer.DoneInfo, shortTimeout bo
 }
 
 // isEndpointFailure reports whether a failed call is a sign of a bad endpoint. It is none if its timeout was less than minAttemptTime, or
-// if its connection broke. The state of the endpoint does not show that: the call may end before the state changes, or after the next
-// connection is ready.
+// if its connection broke. That is recognized by the call itself, Unavailable without a byte, because the call may end before the
+// endpoint's state changes, or after the next connection is ready.
 func isEndpointFailure(code codes.Code, bytesReceived, shortTimeout bool) bool {
 	connectionBroke := code == codes.Unavailable && !bytesReceived
 	return !connectionBroke && !(code == codes.DeadlineExceeded && shortTimeout)

@@ -47,7 +47,8 @@ type Error struct {
 	TooLarge bool
 	// Violations are the invalid fields of the request, at most 100.
 	Violations []Violation
-	// RetryAfter is the wait that the service requests (google.rpc.RetryInfo) or the breaker imposes, 1 s to 1 h; 0 for none.
+	// RetryAfter is the wait that the service requests (google.rpc.RetryInfo), 1 s to 1 h, or that this package requires for a call that was
+	// not made, at least 1 s; 0 for none.
 	RetryAfter time.Duration
 	// Reason is the reason in google.rpc.ErrorInfo, or that of a call that was not made, such as [ReasonBreakerOpen]; "" for none.
 	Reason string

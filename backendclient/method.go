@@ -15,7 +15,7 @@ import (
 // numCodes is the number of gRPC codes, OK included.
 const numCodes = int(codes.Unauthenticated) + 1
 
-// A method holds the static data and the metric of a method.
+// A method holds the static data, the breaker and the metric of a method.
 type method struct {
 	service, name string
 	readOnly      bool

@@ -12,18 +12,18 @@ import (
 	"opsgate/backendclient/tlsfiles"
 )
 
-// An Upstream is the address of an internal service.
-type Upstream struct {
+// A Target is the address of an internal service, with the TLS files for connections to it.
+type Target struct {
 	// Address is a gRPC target such as dns:///fleet.internal:9000, or host:port, or a list of addresses: static:///a:9000,b:9000.
 	Address string
 	// TLS is nil for connections without TLS.
-	TLS *tlsfiles.Files
+	TLS *tlsfiles.ClientFiles
 }
 
-// Upstreams are the five internal services. Each has its own connections, even where two have the same address, so that a slow
-// service does not delay another.
+// Upstreams are the targets of the five internal services. Each has its own connections, even where two have the same address, so that a
+// slow service does not delay another.
 type Upstreams struct {
-	Fleet, Monitoring, Incident, Audit, Identity Upstream
+	Fleet, Monitoring, Incident, Audit, Identity Target
 }
 
 // Options are the options of [Dial]. Upstreams is required; a zero elsewhere stands for the default.

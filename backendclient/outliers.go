@@ -11,7 +11,7 @@ const (
 	// minFailures is the number of calls in a row that must fail. A single failed call, or a request that always fails, is no sign of a bad
 	// endpoint.
 	minFailures = 5
-	// minFailuresAgain is that number for an endpoint that has not answered since its ejection was over: it failed before.
+	// minFailuresAgain is that number for an endpoint whose ejection lasted its full time and that has not answered since: it failed before.
 	minFailuresAgain = 1
 	// minSuccesses is the number of calls that the other endpoints must have answered meanwhile: if they fail as well, the service fails as a
 	// whole.
@@ -42,10 +42,10 @@ type outliers struct {
 
 // A history is what outliers records of an endpoint.
 type history struct {
-	failures         atomic.Int32 // in a row
-	onProbation      atomic.Bool  // its ejection is over, and it has not answered since
-	successesBefore  int64        // outliers.successes at the first of these failures, or at the end of the ejection
-	recoveriesBefore int64        // outliers.recoveredFailures at that time
+	failures                atomic.Int32 // in a row
+	onProbation             atomic.Bool  // its last ejection lasted its full time, and it has not answered since
+	successesBefore         int64        // outliers.successes at the first of these failures, or at the end of the ejection
+	recoveredFailuresBefore int64        // outliers.recoveredFailures at that time
 
 	ejectedUntil time.Time // zero while in use
 	ejectedFor   time.Duration
@@ -55,8 +55,8 @@ type history struct {
 
 func (h *history) isEjected() bool { return !h.ejectedUntil.IsZero() }
 
-// needsSuccess reports whether a successful call changes the history.
-func (h *history) needsSuccess() bool { return h.failures.Load() > 0 || h.onProbation.Load() }
+// recordsSuccess reports whether a successful call changes the history: then endCall passes it to succeeded.
+func (h *history) recordsSuccess() bool { return h.failures.Load() > 0 || h.onProbation.Load() }
 
 // succeeded records a successful call that followed a failed one, or an ejection.
 func (s *outliers) succeeded(e *endpoint) {
@@ -75,7 +75,7 @@ func (s *outliers) failed(e *endpoint, now time.Time) (ejected bool) {
 	if e.onProbation.Load() {
 		needed = minFailuresAgain
 	} else if e.failures.Load() == 0 {
-		s.observeOthers(e)
+		s.startComparison(e)
 	}
 	if e.failures.Add(1) < needed || !s.othersWork(e) || 2*(s.numEjected()+1) > len(s.members) {
 		return false
@@ -89,15 +89,16 @@ func (s *outliers) failed(e *endpoint, now time.Time) (ejected bool) {
 	return true
 }
 
-// observeOthers starts the period that othersWork reports on.
-func (s *outliers) observeOthers(e *endpoint) {
-	e.successesBefore, e.recoveriesBefore = s.successes.Load(), s.recoveredFailures
+// startComparison starts the period that othersWork reports on, at the present counters.
+func (s *outliers) startComparison(e *endpoint) {
+	e.successesBefore, e.recoveredFailuresBefore = s.successes.Load(), s.recoveredFailures
 }
 
-// othersWork reports whether calls to other endpoints succeeded since observeOthers. Failures of endpoints that have not succeeded since do
-// not count (see recoveredFailures): these endpoints may be outliers as well.
+// othersWork reports whether calls to other endpoints succeeded since startComparison. The counters are of all endpoints, but nothing in
+// them is of e since then: its next success ends its failures, and with the next failure the period starts again. Failures of endpoints
+// that have not succeeded since do not count (see recoveredFailures): these endpoints may be outliers as well.
 func (s *outliers) othersWork(e *endpoint) bool {
-	successes, failures := s.successes.Load()-e.successesBefore, s.recoveredFailures-e.recoveriesBefore
+	successes, failures := s.successes.Load()-e.successesBefore, s.recoveredFailures-e.recoveredFailuresBefore
 	return successes >= minSuccesses && float64(failures) <= maxFailureRatio*float64(successes)
 }
 
@@ -145,7 +146,7 @@ func (s *outliers) expire(now time.Time) (readmitted []*endpoint) {
 	for e := s.firstToExpire(); e != nil && !now.Before(e.ejectedUntil); e = s.firstToExpire() {
 		e.readmit(now)
 		e.onProbation.Store(true)
-		s.observeOthers(e)
+		s.startComparison(e)
 		readmitted = append(readmitted, e)
 	}
 	return readmitted

@@ -38,9 +38,9 @@ func (e *WrongServiceError) Error() string {
 // request without fields, which a service answers with InvalidArgument without reading data. It waits up to two seconds for a connection.
 //
 // It returns nil if all endpoints are of the service: each answered, other than with Unimplemented. It returns a *[WrongServiceError] if
-// one answered Unimplemented, and else the error of a call that could not be made. Unavailable and a timeout are such errors, because
-// proxies and gRPC itself return them too. A probe counts neither in metrics nor for breakers, ejections or calls in flight, and is not
-// retried.
+// one answered Unimplemented, and else the error of a call without an answer. Unavailable, Canceled and a timeout count as no answer,
+// because proxies and gRPC itself return them too. A probe counts neither in metrics nor for breakers, ejections or calls in flight, and is
+// not retried.
 func (c *Clients) Probe(ctx context.Context, service string) error {
 	u, ok := c.upstreams[service]
 	if !ok {
@@ -51,11 +51,11 @@ func (c *Clients) Probe(ctx context.Context, service string) error {
 	waitCtx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	conn.await(waitCtx, func(s connectivity.State) bool { return s == connectivity.Ready || s == connectivity.TransientFailure })
-	targets := conn.endpoints.connected()
-	if len(targets) == 0 {
+	connected := conn.endpoints.connected()
+	if len(connected) == 0 {
 		return u.probe(ctx, conn, nil) // its error states why there is no connection
 	}
-	all := errors.Join(u.probeAll(ctx, conn, targets)...)
+	all := errors.Join(u.probeAll(ctx, conn, connected)...)
 	if wrong, ok := errors.AsType[*WrongServiceError](all); ok {
 		return wrong
 	}
@@ -63,10 +63,10 @@ func (c *Clients) Probe(ctx context.Context, service string) error {
 }
 
 // probeAll probes endpoints at the same time, and returns the error of each.
-func (u *upstream) probeAll(ctx context.Context, conn *connection, targets []*endpoint) []error {
-	errs := make([]error, len(targets))
+func (u *upstream) probeAll(ctx context.Context, conn *connection, list []*endpoint) []error {
+	errs := make([]error, len(list))
 	var running sync.WaitGroup
-	for i, e := range targets {
+	for i, e := range list {
 		running.Go(func() { errs[i] = u.probe(ctx, conn, e) })
 	}
 	running.Wait()
@@ -81,9 +81,10 @@ type probedKey struct{}
 func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoint) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
+	// Without a deadline, by which the picker recognizes calls that count; the call still ends with ctx.
 	callCtx, cancelCall := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), probedKey{}, e))
 	defer cancelCall()
-	defer context.AfterFunc(ctx, cancelCall)() // the call ends with ctx even so
+	defer context.AfterFunc(ctx, cancelCall)()
 	stream, err := conn.grpc.NewStream(callCtx, &grpc.StreamDesc{}, u.probeMethod)
 	if err == nil {
 		_ = stream.SendMsg(&emptypb.Empty{}) // RecvMsg returns the error of the call
@@ -106,7 +107,7 @@ func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoint) err
 }
 
 // RunProbes probes each endpoint after it was connected, and every ten seconds until the right service answers; see
-// [Clients.WrongServices]. It returns nil when ctx ends. It must be called at most once.
+// [Clients.WrongEndpoints]. It returns nil when ctx ends. It must be called at most once.
 func (c *Clients) RunProbes(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, u := range c.upstreams {
@@ -161,7 +162,7 @@ func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, g
 	case err == nil:
 		e.wrongSince = time.Time{}
 		e.rightService = true
-		u.reached.Store(true)
+		u.foundRightService.Store(true)
 		if wasWrong {
 			line.InfoContext(ctx, "the right service is at this address now")
 		}
@@ -188,17 +189,18 @@ func (s *endpoints) connected() []*endpoint {
 	return s.outliers.members
 }
 
-// A WrongService is a service some of whose endpoints are of another service.
-type WrongService struct {
+// WrongEndpoints are the addresses of a service at which another service answers.
+type WrongEndpoints struct {
 	Since     time.Time
-	Addresses []string // of these endpoints
-	// Reached is true if a probe has found the right service at any address since the process started.
-	Reached bool
+	Addresses []string
+	// FoundRightService is true if a probe has found the right service at any address since the process started.
+	FoundRightService bool
 }
 
-// WrongServices returns the services with endpoints of another service, by short name, as [Clients.RunProbes] found them.
-func (c *Clients) WrongServices() map[string]WrongService {
-	all := make(map[string]WrongService)
+// WrongEndpoints returns the addresses at which another service answers, as [Clients.RunProbes] found them, by the short name of the
+// service that is expected; a service without such addresses has no entry.
+func (c *Clients) WrongEndpoints() map[string]WrongEndpoints {
+	all := make(map[string]WrongEndpoints)
 	for service, u := range c.upstreams {
 		for _, e := range u.connection.Load().endpoints.statuses() {
 			if e.WrongSince.IsZero() {
@@ -209,7 +211,7 @@ func (c *Clients) WrongServices() map[string]WrongService {
 			if w.Since.IsZero() || e.WrongSince.Before(w.Since) {
 				w.Since = e.WrongSince
 			}
-			w.Reached = u.reached.Load()
+			w.FoundRightService = u.foundRightService.Load()
 			all[service] = w
 		}
 	}

@@ -137,17 +137,17 @@ func TestAnEndpointOfAnotherServiceIsFoundUntilItIsReplaced(t *testing.T) {
 		cancel()
 		testkit.Must(t, <-ended)
 	}()
-	eventually(t, clients, func() bool { return clients.WrongServices()["incident"].Reached })
-	all := clients.WrongServices()
+	eventually(t, clients, func() bool { return clients.WrongEndpoints()["incident"].FoundRightService })
+	all := clients.WrongEndpoints()
 	if w := all["incident"]; len(all) != 1 || !slices.Equal(w.Addresses, []string{address}) || w.Since.IsZero() {
 		t.Errorf("wrong services: %+v", all)
 	}
 	stop()
 	stop = serveAnswers(t, listen(t, address), right)
-	eventually(t, clients, func() bool { return len(clients.WrongServices()) == 0 })
+	eventually(t, clients, func() bool { return len(clients.WrongEndpoints()) == 0 })
 	stop()
 	serveAnswers(t, listen(t, address), unimplemented)
-	eventually(t, clients, func() bool { return len(clients.WrongServices()) == 1 })
+	eventually(t, clients, func() bool { return len(clients.WrongEndpoints()) == 1 })
 }
 
 func TestAnAddressOfAnotherServiceIsRefused(t *testing.T) {
@@ -255,10 +255,10 @@ func TestAWrongEndpointIsFoundWhileAnotherDoesNotAnswer(t *testing.T) {
 	defer cancel()
 	ended := make(chan error)
 	go func() { ended <- clients.RunProbes(ctx) }()
-	for ctx.Err() == nil && len(clients.WrongServices()) == 0 {
+	for ctx.Err() == nil && len(clients.WrongEndpoints()) == 0 {
 		runtime.Gosched()
 	}
-	if len(clients.WrongServices()) != 1 {
+	if len(clients.WrongEndpoints()) != 1 {
 		t.Error("the wrong endpoint was not found while the other one did not answer")
 	}
 	cancel()

@@ -29,14 +29,15 @@ const defaultNameServerPort = "53"
 const staticScheme = "static"
 
 // withResolvers returns the option of a connection's resolvers: for lists of addresses and for names, those of this package, else gRPC's.
-func withResolvers(target Upstream, i intervals, s *endpoints) grpc.DialOption {
+func withResolvers(target Target, i intervals, s *endpoints) grpc.DialOption {
 	static := staticBuilder{}
 	if target.TLS != nil {
 		static.serverName = target.TLS.ServerName
 	}
 	builders := []resolver.Builder{s.attachTo(static), s.attachTo(dnsBuilder{interval: i.lookup, minInterval: i.minLookup})}
 	scheme, _, _ := strings.Cut(target.Address, ":")
-	if registered := resolver.Get(scheme); registered != nil { // such as unix; of two for a scheme, gRPC uses the first one
+	// gRPC's own, such as unix. That of dns is not used: of two for a scheme, gRPC uses the first one, which is ours.
+	if registered := resolver.Get(scheme); registered != nil {
 		builders = append(builders, s.attachTo(registered))
 	}
 	return grpc.WithResolvers(builders...)
@@ -58,7 +59,8 @@ func (b staticBuilder) Build(target resolver.Target, cc resolver.ClientConn, _ r
 			return nil, fmt.Errorf("address in a static list: %w", err)
 		}
 		a := resolver.Address{Addr: address}
-		if b.serverName == "" { // else the credentials have the name; with neither, gRPC would expect the whole list
+		// gRPC would verify each certificate against the whole list: each address has its own name, unless the credentials have one for all.
+		if b.serverName == "" {
 			a.ServerName = address
 		}
 		addresses = append(addresses, a)

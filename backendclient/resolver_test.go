@@ -256,7 +256,7 @@ func TestClosingDoesNotWaitForTheNameServer(t *testing.T) {
 	silent, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
-	name := backendclient.Upstream{Address: "dns://" + silent.LocalAddr().String() + "/fleet.example:9000"}
+	name := backendclient.Target{Address: "dns://" + silent.LocalAddr().String() + "/fleet.example:9000"}
 	clients, err := backendclient.Dial(backendclient.Options{Upstreams: backendclient.Upstreams{
 		Fleet: name, Monitoring: name, Incident: name, Audit: name, Identity: name,
 	}})

@@ -45,7 +45,7 @@ func (u *upstream) callWithRetries(c *call) error {
 		c.attemptStart = time.Now()
 		next := c.method.breaker.Load().do(c)
 		if status.Code(next) == codes.Aborted {
-			return err // the service is still working on the first attempt, so that attempt's error is returned
+			return err // the service still works on an earlier attempt: return the error of the last attempt before this one
 		}
 		err = next
 	}
@@ -87,7 +87,8 @@ func retryDelay(n int) time.Duration {
 	return mean/2 + rand.N(mean)
 }
 
-// sleep waits, and reports whether it waited to the end. It returns when ctx ends, and at once if the deadline of ctx is before that end.
+// sleep waits, and reports whether it waited to the end. It returns when ctx ends, and without waiting if the deadline of ctx would come
+// first.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return false

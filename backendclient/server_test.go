@@ -73,7 +73,7 @@ func (b *backend) serve(t testing.TB, listener net.Listener, options ...grpc.Ser
 
 // at returns the five services at one address.
 func at(address string) backendclient.Upstreams {
-	u := backendclient.Upstream{Address: address}
+	u := backendclient.Target{Address: address}
 	return backendclient.Upstreams{Fleet: u, Monitoring: u, Incident: u, Audit: u, Identity: u}
 }
 

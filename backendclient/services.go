@@ -23,16 +23,16 @@ const (
 type service struct {
 	name        string
 	description *grpc.ServiceDesc
-	upstream    func(Upstreams) Upstream
+	target      func(Upstreams) Target
 }
 
 // services returns the services table.
 func services() []service {
 	return []service{
-		{fleet, &fleetv1.FleetService_ServiceDesc, func(u Upstreams) Upstream { return u.Fleet }},
-		{monitoring, &monitoringv1.MonitoringService_ServiceDesc, func(u Upstreams) Upstream { return u.Monitoring }},
-		{incident, &incidentv1.IncidentService_ServiceDesc, func(u Upstreams) Upstream { return u.Incident }},
-		{audit, &auditv1.AuditService_ServiceDesc, func(u Upstreams) Upstream { return u.Audit }},
-		{identity, &identityv1.IdentityService_ServiceDesc, func(u Upstreams) Upstream { return u.Identity }},
+		{fleet, &fleetv1.FleetService_ServiceDesc, func(u Upstreams) Target { return u.Fleet }},
+		{monitoring, &monitoringv1.MonitoringService_ServiceDesc, func(u Upstreams) Target { return u.Monitoring }},
+		{incident, &incidentv1.IncidentService_ServiceDesc, func(u Upstreams) Target { return u.Incident }},
+		{audit, &auditv1.AuditService_ServiceDesc, func(u Upstreams) Target { return u.Audit }},
+		{identity, &identityv1.IdentityService_ServiceDesc, func(u Upstreams) Target { return u.Identity }},
 	}
 }

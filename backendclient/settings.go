@@ -17,7 +17,7 @@ type Settings struct {
 	MaxInFlight int
 	// Retries applies to reads, and to writes with an idempotency key, that fail with Unavailable.
 	Retries RetrySettings
-	// Breaker configures the circuit breaker of each service.
+	// Breaker configures the circuit breaker of each method.
 	Breaker BreakerSettings
 }
 
@@ -64,7 +64,7 @@ type BreakerSettings struct {
 	// FailureRate is the ratio of failed attempts that opens the breaker: greater than 0, at most 1. It also opens when all attempts fail for
 	// half a second.
 	FailureRate float64
-	// OpenFor is how long the breaker stays open, and the timeout of each probe.
+	// OpenFor is how long the breaker stays open, and the timeout of each attempt while it is half-open.
 	OpenFor time.Duration
 }
 
@@ -76,7 +76,7 @@ func (s BreakerSettings) validate() error {
 		return fmt.Errorf("breaker's minimum number of requests is %d: must be greater than 0", s.MinRequests)
 	case !(s.FailureRate > 0 && s.FailureRate <= 1): // true for NaN too
 		return fmt.Errorf("breaker's failure rate is %v: must be greater than 0 and at most 1", s.FailureRate)
-	case s.OpenFor < minAttemptTime: // a probe that times out would not count as a failure
+	case s.OpenFor < minAttemptTime: // a half-open breaker's attempt that times out would not count as a failure
 		return fmt.Errorf("breaker's open period is %v: must be at least %v", s.OpenFor, minAttemptTime)
 	}
 	return nil

@@ -17,7 +17,7 @@ type fileCredentials struct {
 	files *tlsfiles.Reloader
 }
 
-func newFileCredentials(files tlsfiles.Files, logger *slog.Logger) (*fileCredentials, error) {
+func newFileCredentials(files tlsfiles.ClientFiles, logger *slog.Logger) (*fileCredentials, error) {
 	reloader, err := files.Reloader(logger)
 	if err != nil {
 		return nil, err

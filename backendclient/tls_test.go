@@ -90,7 +90,7 @@ func secured(t *testing.T, a *tlsfilestest.Authority) *securedService {
 }
 
 // write writes the files of a client of the authority.
-func write(t *testing.T, folder string, a *tlsfilestest.Authority, name string) *tlsfiles.Files {
+func write(t *testing.T, folder string, a *tlsfilestest.Authority, name string) *tlsfiles.ClientFiles {
 	t.Helper()
 	files := a.Write(t, folder, name)
 	files.ServerName = "fleet.example"
@@ -98,10 +98,10 @@ func write(t *testing.T, folder string, a *tlsfilestest.Authority, name string) 
 }
 
 // dial returns clients of the service whose calls wait for a connection.
-func (s *securedService) dial(t *testing.T, files *tlsfiles.Files, log *slog.Logger) *backendclient.Clients {
+func (s *securedService) dial(t *testing.T, files *tlsfiles.ClientFiles, log *slog.Logger) *backendclient.Clients {
 	t.Helper()
 	upstreams := at("passthrough:///x")
-	upstreams.Fleet = backendclient.Upstream{Address: s.listener.Addr().String(), TLS: files}
+	upstreams.Fleet = backendclient.Target{Address: s.listener.Addr().String(), TLS: files}
 	return dial(t, upstreams, func(o *backendclient.Options) {
 		o.Logger = log
 		o.DialOptions = []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.WaitForReady(true))}
@@ -133,7 +133,7 @@ func TestCertificatesAreReloaded(t *testing.T) {
 	service.listener.cut()
 	calledAs("gateway-2")
 	for line := range log {
-		if strings.HasPrefix(line, "changed TLS files are not used") {
+		if strings.HasPrefix(line, "the current TLS files are not used") {
 			break
 		}
 	}
@@ -144,31 +144,31 @@ func TestConnectionsWithoutValidTLSAreRefused(t *testing.T) {
 	service := secured(t, known)
 	plain := listen(t, "127.0.0.1:0")
 	(&backend{}).serve(t, plain)
-	files := func(change func(*tlsfiles.Files)) *tlsfiles.Files {
+	files := func(change func(*tlsfiles.ClientFiles)) *tlsfiles.ClientFiles {
 		f := write(t, t.TempDir(), known, "gateway")
 		change(f)
 		return f
 	}
 	for _, test := range []struct {
 		name, address string
-		files         *tlsfiles.Files
+		files         *tlsfiles.ClientFiles
 	}{
-		{"roots of others", service.listener.Addr().String(), files(func(f *tlsfiles.Files) {
+		{"roots of others", service.listener.Addr().String(), files(func(f *tlsfiles.ClientFiles) {
 			f.CAFile = write(t, t.TempDir(), other, "x").CAFile
 		})},
-		{"roots of the system", service.listener.Addr().String(), files(func(f *tlsfiles.Files) { f.CAFile = "" })},
-		{"another name", service.listener.Addr().String(), files(func(f *tlsfiles.Files) { f.ServerName = "audit.example" })},
-		{"no certificate of ours", service.listener.Addr().String(), files(func(f *tlsfiles.Files) { f.CertFile, f.KeyFile = "", "" })},
-		{"a certificate of others", service.listener.Addr().String(), files(func(f *tlsfiles.Files) {
+		{"roots of the system", service.listener.Addr().String(), files(func(f *tlsfiles.ClientFiles) { f.CAFile = "" })},
+		{"another name", service.listener.Addr().String(), files(func(f *tlsfiles.ClientFiles) { f.ServerName = "audit.example" })},
+		{"no certificate of ours", service.listener.Addr().String(), files(func(f *tlsfiles.ClientFiles) { f.CertFile, f.KeyFile = "", "" })},
+		{"a certificate of others", service.listener.Addr().String(), files(func(f *tlsfiles.ClientFiles) {
 			o := write(t, t.TempDir(), other, "x")
 			f.CertFile, f.KeyFile = o.CertFile, o.KeyFile
 		})},
-		{"a service that does not speak TLS", plain.Addr().String(), files(func(*tlsfiles.Files) {})},
+		{"a service that does not speak TLS", plain.Addr().String(), files(func(*tlsfiles.ClientFiles) {})},
 		{"a service that does", service.listener.Addr().String(), nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			upstreams := at("passthrough:///x")
-			upstreams.Fleet = backendclient.Upstream{Address: test.address, TLS: test.files}
+			upstreams.Fleet = backendclient.Target{Address: test.address, TLS: test.files}
 			if e := failure(t, getServer(t, dial(t, upstreams))); e.Code != codes.Unavailable {
 				t.Errorf("%v, want Unavailable", e)
 			}

@@ -24,7 +24,7 @@ const (
 
 // Reasons of an [Error] for calls that were not made.
 const (
-	ReasonBreakerOpen = "BREAKER_OPEN" // the service failed too often; RetryAfter is the time until the next probe
+	ReasonBreakerOpen = "BREAKER_OPEN" // the method failed too often; RetryAfter is the time until its breaker is half-open
 	ReasonOverloaded  = "OVERLOADED"   // too many calls to the service are in flight
 
 	// ReasonTeamOverloaded is for a call whose team holds its share of the service's in-flight slots: at least as many as are free.
@@ -54,7 +54,8 @@ type upstream struct {
 
 	probeMethod string        // its path, set before the first connection
 	probesDue   chan struct{} // see requestProbes
-	reached     atomic.Bool   // a probe has found the right service
+
+	foundRightService atomic.Bool // by a probe of any endpoint, since the process started
 
 	breakersMu sync.Mutex // serializes reports of the breakers' states and their replacement
 }
@@ -156,14 +157,16 @@ func (u *upstream) breakerChanged(m *method, b *breaker, reason string) {
 	}
 }
 
-// closeUnused closes a breaker that no call has reached since it got the status: its failures are older than its window. Else a method that
-// is rarely called would be reported as failing until its next call.
+// closeUnused closes a breaker that still has the status, because too few attempts came to decide: no call while it was open, or fewer than
+// halfOpenAttempts that count. Its failures are older than its window. Else a method that is rarely called would be reported as failing
+// until its next calls.
 func (u *upstream) closeUnused(m *method, b *breaker, s *BreakerStatus) {
 	u.breakersMu.Lock()
 	defer u.breakersMu.Unlock()
 	unchanged := s == b.status.Load() // each change stores a new status
-	if unchanged && b == m.breaker.Load() && u.connection.Load().ctx.Err() == nil {
-		u.setBreaker(m, b.settings, "no call came to probe the service")
+	clientsClosed := u.connection.Load().ctx.Err() != nil
+	if unchanged && b == m.breaker.Load() && !clientsClosed {
+		u.setBreaker(m, b.settings, "its failures are older than its window")
 		u.metrics.setBreakerState(u.breakerStatus().State)
 	}
 }
@@ -177,8 +180,7 @@ func (u *upstream) logBreaker(m *method, state BreakerState, reason string) {
 		slog.String("service", u.service), slog.String("method", m.name), slog.String("reason", reason))
 }
 
-// breakerStatus returns the status of the breaker that refuses most, with the methods of all that are not closed. Of two in the same state
-// it is the one that left the closed state first.
+// breakerStatus returns the status of the service's breakers (see BreakerStatus), with the methods of all that are not closed.
 func (u *upstream) breakerStatus() BreakerStatus {
 	worst := BreakerStatus{State: BreakerClosed}
 	var tripped []string

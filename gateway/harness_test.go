@@ -158,7 +158,7 @@ func optionsWith(tb testing.TB, s *services) Options {
 	go func() { _ = server.Serve(listener) }()
 	tb.Cleanup(server.Stop)
 
-	upstream := backendclient.Upstream{Address: "passthrough:///bufnet"}
+	upstream := backendclient.Target{Address: "passthrough:///bufnet"}
 	// These services fail as often as a test needs: no breaker opens, and no call is retried.
 	settings := backendclient.DefaultSettings()
 	settings.Retries.Max, settings.Breaker.MinRequests = 0, 1<<30

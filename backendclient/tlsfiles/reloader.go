@@ -71,9 +71,9 @@ func (r *Reloader) Config(ctx context.Context) *tls.Config {
 	err := r.reload()
 	switch {
 	case err == nil && (r.failure != nil || r.config != before):
-		r.logger.InfoContext(ctx, "changed TLS files are in use")
+		r.logger.InfoContext(ctx, "the current TLS files are in use")
 	case err != nil && (r.failure == nil || r.failure.Error() != err.Error()):
-		r.logger.WarnContext(ctx, "changed TLS files are not used", slog.Any("error", err))
+		r.logger.WarnContext(ctx, "the current TLS files are not used", slog.Any("error", err))
 	}
 	r.failure = err
 	return r.config

@@ -7,8 +7,8 @@ import (
 	"log/slog"
 )
 
-// Files are the PEM files of a TLS client.
-type Files struct {
+// ClientFiles are the PEM files of a TLS client, with the name of its server.
+type ClientFiles struct {
 	// CAFile has the roots of the server's certificate; "" for the system's roots.
 	CAFile string
 	// CertFile and KeyFile are the client certificate and its key; "" for none.
@@ -28,7 +28,7 @@ func CipherSuites() []uint16 {
 }
 
 // Config returns the configuration of the current files.
-func (f Files) Config() (*tls.Config, error) {
+func (f ClientFiles) Config() (*tls.Config, error) {
 	contents, err := f.paths().Read()
 	if err != nil {
 		return nil, err
@@ -37,13 +37,15 @@ func (f Files) Config() (*tls.Config, error) {
 }
 
 // Reloader returns a Reloader of the files.
-func (f Files) Reloader(logger *slog.Logger) (*Reloader, error) {
+func (f ClientFiles) Reloader(logger *slog.Logger) (*Reloader, error) {
 	return NewReloader(f.paths(), f.build, logger)
 }
 
-func (f Files) paths() Paths { return Paths{Roots: f.CAFile, Certificate: f.CertFile, Key: f.KeyFile} }
+func (f ClientFiles) paths() Paths {
+	return Paths{Roots: f.CAFile, Certificate: f.CertFile, Key: f.KeyFile}
+}
 
-func (f Files) build(contents PEM) (*tls.Config, error) {
+func (f ClientFiles) build(contents PEM) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: CipherSuites(), ServerName: f.ServerName}
 	if f.CAFile != "" {
 		config.RootCAs = x509.NewCertPool()

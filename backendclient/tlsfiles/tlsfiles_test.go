@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	used   = "changed TLS files are in use"
-	unused = "changed TLS files are not used"
+	used   = "the current TLS files are in use"
+	unused = "the current TLS files are not used"
 )
 
 // A scenario has files that change.
 type scenario struct {
 	*tlsfiles.Reloader
 
-	files tlsfiles.Files
+	files tlsfiles.ClientFiles
 	log   bytes.Buffer
 }
 
-func newScenario(t *testing.T, files tlsfiles.Files) *scenario {
+func newScenario(t *testing.T, files tlsfiles.ClientFiles) *scenario {
 	t.Helper()
 	s := &scenario{files: files}
 	var err error
@@ -131,7 +131,7 @@ func TestRecoveryOfAMissingFileIsLogged(t *testing.T) {
 func TestInvalidFilesAreRefused(t *testing.T) {
 	good := tlsfilestest.NewAuthority(t, "known").Write(t, t.TempDir(), "a")
 	other := tlsfilestest.NewAuthority(t, "other").Write(t, t.TempDir(), "b")
-	for name, files := range map[string]tlsfiles.Files{
+	for name, files := range map[string]tlsfiles.ClientFiles{
 		"no such roots":        {CAFile: good.CAFile + "x"},
 		"roots that are a key": {CAFile: good.KeyFile},
 		"no such certificate":  {CertFile: good.CertFile + "x", KeyFile: good.KeyFile},
@@ -149,7 +149,7 @@ func TestInvalidFilesAreRefused(t *testing.T) {
 }
 
 func TestNoFilesMeansSystemRoots(t *testing.T) {
-	config, err := tlsfiles.Files{ServerName: "redis.example"}.Config()
+	config, err := tlsfiles.ClientFiles{ServerName: "redis.example"}.Config()
 	testkit.Must(t, err)
 	if config.RootCAs != nil || config.Certificates != nil || config.ServerName != "redis.example" || config.MinVersion != tls.VersionTLS12 {
 		t.Errorf("%+v", config)

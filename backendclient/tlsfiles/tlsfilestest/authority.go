@@ -150,7 +150,7 @@ func (a *Authority) Config(t testing.TB, name string) *tls.Config {
 }
 
 // Write writes the files of a server or client with that name into a folder, and replaces existing files.
-func (a *Authority) Write(t testing.TB, folder, name string) tlsfiles.Files {
+func (a *Authority) Write(t testing.TB, folder, name string) tlsfiles.ClientFiles {
 	t.Helper()
 	certificate, key := a.Pair(t, name)
 	path := func(name string, content []byte) string {
@@ -158,7 +158,7 @@ func (a *Authority) Write(t testing.TB, folder, name string) tlsfiles.Files {
 		testkit.Must(t, os.WriteFile(path, content, 0o600))
 		return path
 	}
-	return tlsfiles.Files{CAFile: path("ca.pem", a.PEM), CertFile: path("cert.pem", certificate), KeyFile: path("key.pem", key)}
+	return tlsfiles.ClientFiles{CAFile: path("ca.pem", a.PEM), CertFile: path("cert.pem", certificate), KeyFile: path("key.pem", key)}
 }
 
 // Write writes each content to a file in a new directory, and returns the paths in order.

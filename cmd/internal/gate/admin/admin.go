@@ -36,9 +36,9 @@ type Dependency struct {
 	Breaker *backendclient.BreakerStatus `json:"-"` // nil for a dependency without a breaker
 	Load    *Load                        `json:"-"` // nil for a dependency that is not a limit
 
-	TeamName string                      `json:"-"` // of the team whose calls alone the breaker refuses; "" if unknown
-	NotReady bool                        `json:"-"` // the gateway must not get requests
-	Wrong    *backendclient.WrongService `json:"-"` // nil unless another service is at an address of this one
+	TeamName       string                        `json:"-"` // of the team whose calls alone the breaker refuses; "" if unknown
+	NotReady       bool                          `json:"-"` // the gateway must not get requests
+	WrongEndpoints *backendclient.WrongEndpoints `json:"-"` // nil unless another service is at an address of this one
 	// TokensUntil is when the last cached token ends; zero unless lookups of the identity service fail.
 	TokensUntil time.Time `json:"-"`
 

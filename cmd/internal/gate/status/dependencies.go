@@ -37,7 +37,7 @@ func (i *Inspector) Dependencies() map[string]admin.Dependency {
 		}
 		list[service] = d
 	}
-	for service, wrong := range i.options.Clients.WrongServices() {
+	for service, wrong := range i.options.Clients.WrongEndpoints() {
 		list[service] = wrongService(service, list[service], wrong)
 	}
 	if failingFor, acceptedFor := i.options.Authenticator.LookupsFailing(); failingFor > 0 {
@@ -71,7 +71,7 @@ func serviceState(state connectivity.State, b backendclient.BreakerStatus, now t
 	switch {
 	case b.State == backendclient.BreakerOpen:
 		d.State = "breaker open"
-		d.Reason = "no calls for " + duration.Rounded(now.Sub(b.Since)) + ", the next one in " + duration.Rounded(b.ProbesAt.Sub(now))
+		d.Reason = "no calls for " + duration.Rounded(now.Sub(b.Since)) + ", the next one in " + duration.Rounded(b.HalfOpenAt.Sub(now))
 	case b.State == backendclient.BreakerHalfOpen:
 		d.State, d.Reason = "breaker half-open", "only probes for "+duration.Rounded(now.Sub(b.Since))
 	case state != connectivity.Ready:
@@ -85,9 +85,9 @@ func serviceState(state connectivity.State, b backendclient.BreakerStatus, now t
 
 // wrongService is the state of a service with endpoints of another service. A gateway that never had the right one is not ready: a rollout
 // stops. Another one stays ready, as an error of one service must not take all gateways out of a balancer.
-func wrongService(name string, d admin.Dependency, wrong backendclient.WrongService) admin.Dependency {
+func wrongService(name string, d admin.Dependency, wrong backendclient.WrongEndpoints) admin.Dependency {
 	d.OK, d.State, d.Since = false, "wrong service", wrong.Since
-	d.Wrong, d.NotReady = &wrong, !wrong.Reached
+	d.WrongEndpoints, d.NotReady = &wrong, !wrong.FoundRightService
 	d.Reason = fmt.Sprintf("%d of %d addresses of upstreams.%s.address answer as another service",
 		len(wrong.Addresses), len(d.Endpoints), name)
 	return d

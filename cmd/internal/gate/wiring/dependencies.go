@@ -76,19 +76,19 @@ func (d *dependencies) tasks(status func() admin.GatewayStatus) []func(context.C
 
 func upstreams(c config.Upstreams) backendclient.Upstreams {
 	return backendclient.Upstreams{
-		Fleet:      upstream(c.Fleet),
-		Monitoring: upstream(c.Monitoring),
-		Incident:   upstream(c.Incident),
-		Audit:      upstream(c.Audit),
-		Identity:   upstream(c.Identity),
+		Fleet:      target(c.Fleet),
+		Monitoring: target(c.Monitoring),
+		Incident:   target(c.Incident),
+		Audit:      target(c.Audit),
+		Identity:   target(c.Identity),
 	}
 }
 
-func upstream(c config.Upstream) backendclient.Upstream {
-	u := backendclient.Upstream{Address: c.Address}
+func target(c config.Upstream) backendclient.Target {
+	t := backendclient.Target{Address: c.Address}
 	if c.TLS.Enabled {
 		files := tlsFiles(c.TLS)
-		u.TLS = &files
+		t.TLS = &files
 	}
-	return u
+	return t
 }

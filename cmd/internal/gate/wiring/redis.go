@@ -163,6 +163,6 @@ func redisTLS(c config.ClientTLS, logger *slog.Logger) (func(context.Context) *t
 	return files.Config, nil
 }
 
-func tlsFiles(c config.ClientTLS) tlsfiles.Files {
-	return tlsfiles.Files{CAFile: string(c.CAFile), CertFile: string(c.CertFile), KeyFile: string(c.KeyFile), ServerName: c.ServerName}
+func tlsFiles(c config.ClientTLS) tlsfiles.ClientFiles {
+	return tlsfiles.ClientFiles{CAFile: string(c.CAFile), CertFile: string(c.CertFile), KeyFile: string(c.KeyFile), ServerName: c.ServerName}
 }

@@ -16,7 +16,7 @@ import (
 
 // Both sides get certificates of another authority. The first files of the gateway are incomplete.
 func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
-	const unused = "changed TLS files are not used"
+	const unused = "the current TLS files are not used"
 	first, second := tlsfilestest.NewAuthority(t, "first"), tlsfilestest.NewAuthority(t, "second")
 	ours, theirs := t.TempDir(), t.TempDir()
 	files, its := first.Write(t, ours, "gateway"), first.Write(t, theirs, "redis")
@@ -50,7 +50,7 @@ func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
 	second.Write(t, theirs, "redis")
 	server.Restart()
 	decides()
-	if len(r.lines("changed TLS files are in use")) == 0 {
+	if len(r.lines("the current TLS files are in use")) == 0 {
 		t.Error("no line reports the changed files")
 	}
 }

@@ -106,7 +106,7 @@ func TestChangedFilesApplyToTheNextHandshake(t *testing.T) {
 	put(t, l.files.Certificate, renewed.Certificate, 50*time.Minute) // the key is not renewed yet
 	l.mustShow(t, 1, ada...)
 	l.mustShow(t, 1, ada...)
-	if n := strings.Count(l.log.String(), "changed TLS files are not used"); n != 1 {
+	if n := strings.Count(l.log.String(), "the current TLS files are not used"); n != 1 {
 		t.Errorf("logged %d times: %s", n, l.log)
 	}
 	put(t, l.files.Key, renewed.Key, 40*time.Minute)
@@ -181,7 +181,7 @@ func TestFilesThatCouldNotBeReadAreReadAgain(t *testing.T) {
 		testkit.Must(t, os.Chtimes(l.files.Key, modified, modified))
 		l.mustShow(t, step.want)
 	}
-	if n := strings.Count(l.log.String(), "changed TLS files are not used"); n != 1 {
+	if n := strings.Count(l.log.String(), "the current TLS files are not used"); n != 1 {
 		t.Errorf("logged %d times: %s", n, l.log)
 	}
 }

@@ -126,7 +126,7 @@ const connectTimeout = 5 * time.Second
 // diagnoseDependency returns the problem of a dependency, if it has one. The finding's key does not change with each probe.
 func diagnoseDependency(name string, d admin.Dependency, now time.Time) (f *Finding) {
 	defer func() { f.setTokensUntil(d.TokensUntil, now) }()
-	if d.Wrong != nil {
+	if d.WrongEndpoints != nil {
 		return wrongService(name, d, now)
 	}
 	if b := d.Breaker; b != nil && b.State != backendclient.BreakerClosed {
@@ -164,7 +164,7 @@ func diagnoseDependency(name string, d admin.Dependency, now time.Time) (f *Find
 func wrongService(name string, d admin.Dependency, now time.Time) *Finding {
 	f := &Finding{
 		Key: "wrong:" + name, Verdict: verdictBroken, Text: name + ": wrong service at its address" + forTime(d.Since, now),
-		Detail:  strings.Join(d.Wrong.Addresses, ", ") + ": answers as another service",
+		Detail:  strings.Join(d.WrongEndpoints.Addresses, ", ") + ": answers as another service",
 		Runbook: "services.md#wrong-service-at-an-address",
 	}
 	if d.NotReady {

@@ -44,7 +44,7 @@ func broken(key, text, detail, runbook string) []console.Finding {
 
 // Known tokens end at the same time whatever the problem of identity is.
 func TestFindingOfIdentitySaysWhenKnownTokensEnd(t *testing.T) {
-	wrong := &backendclient.WrongService{Addresses: []string{"10.0.0.1:9000"}}
+	wrong := &backendclient.WrongEndpoints{Addresses: []string{"10.0.0.1:9000"}}
 	for _, test := range []struct {
 		d                admin.Dependency
 		impact, deadline string
@@ -52,12 +52,12 @@ func TestFindingOfIdentitySaysWhenKnownTokensEnd(t *testing.T) {
 		{admin.Dependency{State: "lookups fail", TokensUntil: noon.Add(10 * time.Minute)},
 			"requests with a token that is not cached get 503; cached tokens work",
 			"known tokens work until 12:10:00 UTC at most; then all requests get 503"},
-		{admin.Dependency{Wrong: wrong, TokensUntil: noon.Add(time.Second)},
+		{admin.Dependency{WrongEndpoints: wrong, TokensUntil: noon.Add(time.Second)},
 			"requests with a token that is not cached get 503; cached tokens work",
 			"known tokens work until 12:00:01 UTC at most; then all requests get 503"},
 		{admin.Dependency{Breaker: &backendclient.BreakerStatus{State: "open"}, TokensUntil: noon},
 			"all requests get 503: no token is cached any more", "it stays so until lookups succeed"},
-		{admin.Dependency{Wrong: wrong, NotReady: true},
+		{admin.Dependency{WrongEndpoints: wrong, NotReady: true},
 			"this gateway is not ready, and balancers send it no requests",
 			"cached tokens end authn.stale_for after their last lookup; then all requests get 503"},
 	} {
@@ -140,15 +140,15 @@ func TestFindings(t *testing.T) {
 		want   []console.Finding
 	}{
 		{"nothing", func(*fakeSource) {}, nil},
-		{"a breaker is open", set("fleet", breaker(backendclient.BreakerStatus{State: "open", TrippedAt: ago(40 * time.Second), ProbesAt: noon.Add(2 * time.Second), Cause: "Unavailable: gone"})),
+		{"a breaker is open", set("fleet", breaker(backendclient.BreakerStatus{State: "open", TrippedAt: ago(40 * time.Second), HalfOpenAt: noon.Add(2 * time.Second), Cause: "Unavailable: gone"})),
 			broken("breaker:fleet", "fleet: breaker open for 40s, next probe in 2s", "Unavailable: gone", "services.md#a-breaker-is-open")},
-		{"a breaker is open, and its next call is a probe", set("fleet", breaker(backendclient.BreakerStatus{State: "open", TrippedAt: ago(time.Hour), ProbesAt: ago(time.Minute)})),
+		{"a breaker is open, and its next call is a probe", set("fleet", breaker(backendclient.BreakerStatus{State: "open", TrippedAt: ago(time.Hour), HalfOpenAt: ago(time.Minute)})),
 			broken("breaker:fleet", "fleet: breaker open for 1h, the next call is a probe", "", "services.md#a-breaker-is-open")},
-		{"a breaker is open for one method", set("incident", breaker(backendclient.BreakerStatus{State: "open", TrippedAt: ago(40 * time.Second), ProbesAt: noon.Add(2 * time.Second), Methods: []string{"CreateIncident"}})),
+		{"a breaker is open for one method", set("incident", breaker(backendclient.BreakerStatus{State: "open", TrippedAt: ago(40 * time.Second), HalfOpenAt: noon.Add(2 * time.Second), Methods: []string{"CreateIncident"}})),
 			broken("breaker:incident", "incident: breaker open for 40s, for CreateIncident, next probe in 2s", "", "services.md#a-breaker-is-open")},
 		{"a breaker is open for one team", func(s *fakeSource) {
 			s.dependencies["fleet"] = breaker(backendclient.BreakerStatus{
-				State: "open", TrippedAt: ago(40 * time.Second), ProbesAt: noon.Add(2 * time.Second), Team: "a",
+				State: "open", TrippedAt: ago(40 * time.Second), HalfOpenAt: noon.Add(2 * time.Second), Team: "a",
 			})
 			s.teams = map[string]string{"a": "harbour"}
 		}, broken("breaker:fleet", "fleet: breaker open for 40s, only for team harbour a, next probe in 2s", "", "services.md#a-breaker-is-open")},
@@ -170,7 +170,7 @@ func TestFindings(t *testing.T) {
 			broken("connection:connections", "connections: overloaded", "", "gateways.md#a-gateway-has-too-many-connections")},
 		{"another service is at an address", func(s *fakeSource) {
 			d := breaker(backendclient.BreakerStatus{State: "open"})
-			d.Since, d.NotReady, d.Wrong = ago(time.Minute), true, &backendclient.WrongService{Addresses: []string{"10.0.0.1:9000", "10.0.0.2:9000"}}
+			d.Since, d.NotReady, d.WrongEndpoints = ago(time.Minute), true, &backendclient.WrongEndpoints{Addresses: []string{"10.0.0.1:9000", "10.0.0.2:9000"}}
 			s.dependencies["fleet"] = d
 		}, broken("wrong:fleet", "fleet: wrong service at its address for 1m", "10.0.0.1:9000, 10.0.0.2:9000: answers as another service", "services.md#wrong-service-at-an-address")},
 		{"the capacity is exceeded", set("capacity", admin.Dependency{State: "overloaded", Reason: "more than 8 requests", Since: ago(time.Second)}),

@@ -55,7 +55,7 @@ func TestFindingsHaveRunbooks(t *testing.T) {
 		s.dependencies[name] = admin.Dependency{State: "unavailable"}
 	}
 	s.dependencies["audit"] = breaker(backendclient.BreakerStatus{State: "open"})
-	s.dependencies["monitoring"] = admin.Dependency{Wrong: &backendclient.WrongService{}}
+	s.dependencies["monitoring"] = admin.Dependency{WrongEndpoints: &backendclient.WrongEndpoints{}}
 	metrics := newCounters()
 	c := newConsole(metrics, s)
 	sample(t, c)

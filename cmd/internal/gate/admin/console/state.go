@@ -166,10 +166,10 @@ func breakerText(d admin.Dependency, now time.Time) string {
 	switch {
 	case b.State == backendclient.BreakerHalfOpen:
 		return text + ", a few calls are allowed"
-	case b.State != backendclient.BreakerOpen || b.ProbesAt.IsZero():
+	case b.State != backendclient.BreakerOpen || b.HalfOpenAt.IsZero():
 		return text
-	case b.ProbesAt.After(now):
-		return text + ", next probe in " + duration.Rounded(b.ProbesAt.Sub(now)+time.Second/2-1) // rounded up
+	case b.HalfOpenAt.After(now):
+		return text + ", next probe in " + duration.Rounded(b.HalfOpenAt.Sub(now)+time.Second/2-1) // rounded up
 	default:
 		return text + ", the next call is a probe"
 	}
