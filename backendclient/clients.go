@@ -34,47 +34,22 @@ type Clients struct {
 	running   sync.WaitGroup // goroutines
 }
 
-// Dial returns clients that connect in the background and retry until they succeed, so a gateway starts without its services. It returns
-// an error if an address cannot be parsed, the options are invalid or the metrics are already registered.
+// Dial returns clients that connect in the background and retry until they succeed, so a gateway starts without its services. It returns an
+// error if an address cannot be parsed, the options are invalid or the metrics are already registered; then no metric of it stays
+// registered.
 func Dial(options Options) (*Clients, error) {
 	o := options.withDefaults()
 	if err := o.Settings.Validate(); err != nil {
 		return nil, fmt.Errorf("backend client options: %w", err)
 	}
-	metrics, err := newMetrics(o.Registerer)
-	if err != nil {
-		return nil, fmt.Errorf("backend client metrics: %w", err)
-	}
 	c := &Clients{options: o, upstreams: make(map[string]*upstream, len(services()))}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.settings.Store(newSettings(o.Settings))
-	for _, s := range services() {
-		u := &upstream{
-			service: s.name, methods: newMethods(s, metrics.durations, o.Exemplar), settings: &c.settings, slots: newSlots(),
-			metrics: metrics.forService(s.name), logger: o.Logger, probesDue: make(chan struct{}, 1),
-		}
-		for _, m := range s.description.Methods {
-			u.unary = append(u.unary, u.methods[m.MethodName])
-		}
-		u.setBreakers(o.Breaker, "")
-		if err := metrics.registerInFlight(u); err != nil {
-			return nil, fmt.Errorf("backend client metrics: %w", err)
-		}
-		c.upstreams[s.name] = u
-	}
-	for _, m := range contract.Methods() {
-		if m.IsProbe() {
-			c.upstreams[m.Service()].probeMethod = m.Path()
-		}
-	}
-	change, err := c.build(o.Upstreams)
-	if err != nil {
+	metrics := newMetrics(o.Registerer)
+	if err := c.connect(metrics); err != nil {
 		c.stop()
+		metrics.unregister()
 		return nil, err
-	}
-	change.Apply()
-	if err := o.Registerer.Register(newEndpointsCollector(c)); err != nil {
-		return nil, errors.Join(fmt.Errorf("backend client metrics: %w", err), c.Close())
 	}
 	for _, u := range c.upstreams {
 		c.running.Go(func() { u.watch(c.ctx) })
@@ -85,6 +60,41 @@ func Dial(options Options) (*Clients, error) {
 	c.Audit = auditv1.NewAuditServiceClient(c.upstreams[audit])
 	c.Identity = identityv1.NewIdentityServiceClient(c.upstreams[identity])
 	return c, nil
+}
+
+// connect registers the metrics, and makes the upstreams with their first connections. After an error no connection is open.
+func (c *Clients) connect(metrics *metrics) error {
+	if err := metrics.registerVectors(); err != nil {
+		return err
+	}
+	for _, s := range services() {
+		u := &upstream{
+			service: s.name, methods: newMethods(s, metrics.durations, c.options.Exemplar), settings: &c.settings, slots: newSlots(),
+			metrics: metrics.forService(s.name), logger: c.options.Logger, probesDue: make(chan struct{}, 1),
+		}
+		for _, m := range s.description.Methods {
+			u.unary = append(u.unary, u.methods[m.MethodName])
+		}
+		u.setBreakers(c.options.Breaker, "")
+		if err := metrics.registerInFlight(u); err != nil {
+			return err
+		}
+		c.upstreams[s.name] = u
+	}
+	for _, m := range contract.Methods() {
+		if m.IsProbe() {
+			c.upstreams[m.Service()].probeMethod = m.Path()
+		}
+	}
+	change, err := c.build(c.options.Upstreams)
+	if err != nil {
+		return err
+	}
+	change.Apply()
+	if err := metrics.register(newEndpointsCollector(c)); err != nil { // last, because it reads the connections
+		return errors.Join(err, c.Close())
+	}
+	return nil
 }
 
 // Apply replaces the settings, which must be valid; see [Settings.Validate]. A call uses the settings at its start for all of its
@@ -130,7 +140,7 @@ func (c *Clients) FailedLookups() map[string]FailedLookup {
 	return failed
 }
 
-// UnavailableSince returns since when each service that is not available has not been, by its short name.
+// UnavailableSince returns when each unavailable service became unavailable, by its short name.
 func (c *Clients) UnavailableSince() map[string]time.Time {
 	since := make(map[string]time.Time)
 	for service, u := range c.upstreams {

@@ -285,6 +285,44 @@ func TestDialRefusesInvalidOptions(t *testing.T) {
 	}
 }
 
+// A limitedRegisterer refuses all registrations after the first ones.
+type limitedRegisterer struct {
+	prometheus.Registerer
+
+	left int
+}
+
+var errRegistererFull = errors.New("no more registrations")
+
+func (r *limitedRegisterer) Register(c prometheus.Collector) error {
+	if r.left == 0 {
+		return errRegistererFull
+	}
+	r.left--
+	return r.Registerer.Register(c)
+}
+
+func TestAFailedDialLeavesNoMetricRegistered(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	invalid := at("passthrough:///x")
+	invalid.Audit.TLS = &tlsfiles.ClientFiles{CAFile: "nowhere.pem"}
+	if _, err := backendclient.Dial(backendclient.Options{Upstreams: invalid, Registerer: registry}); err == nil {
+		t.Fatal("no error")
+	}
+	for allowed := 0; ; allowed++ { // if a failed Dial left a metric, the next one would get another error than the one of the registerer
+		clients, err := backendclient.Dial(backendclient.Options{
+			Upstreams: at("passthrough:///x"), Registerer: &limitedRegisterer{Registerer: registry, left: allowed},
+		})
+		if err == nil {
+			testkit.Must(t, clients.Close())
+			return
+		}
+		if !errors.Is(err, errRegistererFull) {
+			t.Fatalf("with %d registrations: %v", allowed, err)
+		}
+	}
+}
+
 func TestClosedClientsFailAtOnce(t *testing.T) {
 	clients, err := backendclient.Dial(backendclient.Options{Upstreams: at("passthrough:///x")})
 	testkit.Must(t, err)

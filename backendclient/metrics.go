@@ -1,14 +1,16 @@
 package backendclient
 
 import (
-	"errors"
+	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
 // metrics are the metrics of all services.
 type metrics struct {
-	registerer    prometheus.Registerer
+	registerer prometheus.Registerer
+	registered []prometheus.Collector // by register
+
 	durations     *prometheus.HistogramVec
 	breakers      *prometheus.GaugeVec
 	refused       *prometheus.CounterVec
@@ -18,8 +20,8 @@ type metrics struct {
 	failedLookups *prometheus.CounterVec
 }
 
-func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
+func newMetrics(registerer prometheus.Registerer) *metrics {
+	return &metrics{
 		registerer: registerer,
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "opsgate_upstream_request_duration_seconds",
@@ -51,12 +53,28 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 			Help: "Lookups of the name of an internal service that failed or returned no address.",
 		}, []string{"service"}),
 	}
-	for _, c := range []prometheus.Collector{m.durations, m.breakers, m.refused, m.retries, m.withheld, m.ejections, m.failedLookups} {
-		if err := registerer.Register(c); err != nil {
-			return nil, err
+}
+
+// registerVectors registers the metrics that all services share. Those of calls in flight differ: see registerInFlight.
+func (m *metrics) registerVectors() error {
+	return m.register(m.durations, m.breakers, m.refused, m.retries, m.withheld, m.ejections, m.failedLookups)
+}
+
+func (m *metrics) register(collectors ...prometheus.Collector) error {
+	for _, c := range collectors {
+		if err := m.registerer.Register(c); err != nil {
+			return fmt.Errorf("backend client metrics: %w", err)
 		}
+		m.registered = append(m.registered, c)
 	}
-	return m, nil
+	return nil
+}
+
+// unregister unregisters everything that register has registered.
+func (m *metrics) unregister() {
+	for _, c := range m.registered {
+		m.registerer.Unregister(c)
+	}
 }
 
 // upstreamMetrics are the metrics of one service.
@@ -120,7 +138,7 @@ func (m *metrics) registerInFlight(u *upstream) error {
 		Name: "opsgate_upstream_requests_in_flight_limit", ConstLabels: service,
 		Help: "Maximum number of unary calls to an internal service in flight.",
 	}, func() float64 { return float64(u.settings.Load().MaxInFlight) })
-	return errors.Join(m.registerer.Register(inFlight), m.registerer.Register(limit))
+	return m.register(inFlight, limit)
 }
 
 func (m upstreamMetrics) setBreakerState(state BreakerState) {
