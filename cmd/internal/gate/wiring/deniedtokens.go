@@ -39,7 +39,7 @@ func newDeniedTokens(registry prometheus.Registerer) (*deniedTokens, error) {
 	t := &deniedTokens{seed: maphash.MakeSeed()}
 	return t, registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_rate_limit_denied_tokens",
-		Help: "Distinct tokens that were denied in the last one to two minutes, estimated to within some 3 %.",
+		Help: "Distinct tokens that were denied in the last one to two minutes, estimated: to within 3 % for 1,000, 10 % for 100,000.",
 	}, t.estimate))
 }
 

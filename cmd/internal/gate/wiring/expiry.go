@@ -16,8 +16,8 @@ func (r *reloader) expire() {
 	}
 	next, err := r.builder.snapshot(before.loaded, now, before)
 	if err != nil {
-		// A retry, because each poll calls expire again: the same error is reported once.
-		_ = r.reportRefused(trigger{why: "limits expired", automatic: true, retry: true}, err)
+		// Each poll calls expire again, so the same error is reported once, and again only if a reload was refused with another one since.
+		_ = r.reportRefused(trigger{why: "limits expired", automatic: true, reportOnce: true}, err)
 		return
 	}
 	r.apply(before, next)

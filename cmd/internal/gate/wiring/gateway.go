@@ -77,7 +77,7 @@ type Gateway struct {
 	public, admin *httpserver.Server
 	api           http.Handler // of the public listener
 	reports       *reports
-	active        *active
+	active        *activeConfig
 	reloader      *reloader
 	refunds       *gateway.Refunds
 	tasks         []func(context.Context) error // each ends with its context
@@ -115,7 +115,7 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	active := newActive(first)
+	active := newActiveConfig(first)
 	if err := c.registry.Register(active); err != nil {
 		return nil, err
 	}

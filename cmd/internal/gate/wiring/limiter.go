@@ -14,8 +14,8 @@ import (
 	"opsgate/ratelimit/demand"
 )
 
-// A limiter is the store of rate limits with what runs and records it. It lives as long as the process, so that a reload keeps the usage
-// of tokens.
+// A limiter is the store of rate limits, with its background tasks and the recorder of demand. It lives as long as the process, so that a
+// reload keeps the usage of tokens.
 type limiter struct {
 	ratelimit.Store // for requests; it also records refunds and resets if demand is recorded
 
@@ -35,7 +35,7 @@ func newLimiter(c common, traces *tracing.Provider) (*limiter, error) {
 			return nil, err
 		}
 		l.Store = l.shared
-		gateways = l.shared.counted
+		gateways = l.shared.demandGateways
 	} else {
 		l.memory = ratelimit.NewMemory(time.Now)
 		l.Store = l.memory
@@ -75,7 +75,8 @@ func (l *limiter) run(ctx context.Context, status func() admin.GatewayStatus) er
 	return l.shared.run(ctx, status)
 }
 
-// recordEnd records that the gateway ended without an error. That promises that the store has all recorded admissions.
+// recordEnd ends the record of demand of a gateway that ended without an error, with an entry that promises that Redis has all recorded
+// admissions. It writes none if Redis may lack some, or if limits are counted in memory.
 func (l *limiter) recordEnd() {
 	if l.shared != nil && !l.shared.MayHaveLostAccounts() {
 		l.recorder.End()

@@ -35,10 +35,10 @@ const (
 type logLimits struct {
 	*logging.Limiter
 
-	requests    gateway.LineLimits
-	connections *logging.Lines // errors of public connections, for example failed TLS handshakes
-	adminErrors *logging.Lines // errors of admin connections
-	admin       *logging.Lines // refused admin requests
+	requests      gateway.LineLimits
+	connections   *logging.Lines // errors of public connections, for example failed TLS handshakes
+	adminErrors   *logging.Lines // errors of admin connections
+	adminRefusals *logging.Lines // refused admin requests
 
 	reloads      *slog.Logger
 	dependencies *slog.Logger // of all that logs the state of services, Redis, the trace collector and files
@@ -59,9 +59,9 @@ func newLogLimits(o Options, registry prometheus.Registerer) (*logLimits, error)
 			Failed:          limiter.LinesPerCause("failed", failedLines, time.Second),
 			CutOff:          limiter.Lines("cut_off", cutOffLines),
 		},
-		connections: limiter.Lines("connection", connectionLines),
-		adminErrors: limiter.Lines("admin_connection", adminConnectionLines),
-		admin:       limiter.Lines("admin", adminLines),
+		connections:   limiter.Lines("connection", connectionLines),
+		adminErrors:   limiter.Lines("admin_connection", adminConnectionLines),
+		adminRefusals: limiter.Lines("admin", adminLines),
 
 		reloads:      slog.New(reloads.Handler(o.Logger.Handler())),
 		dependencies: slog.New(dependencies.Handler(o.Logger.Handler())),

@@ -124,8 +124,8 @@ func (l *sharedLimits) failoverSettings() failover.Settings {
 	return s
 }
 
-// counted returns the gateways that the record of demand names.
-func (l *sharedLimits) counted() demand.Gateways {
+// demandGateways returns the gateways that the record of demand names.
+func (l *sharedLimits) demandGateways() demand.Gateways {
 	c := l.gateways.LastCounted()
 	return demand.Gateways{ID: l.gateways.ID(), Count: c.Number, IDs: c.IDs}
 }
@@ -133,7 +133,9 @@ func (l *sharedLimits) counted() demand.Gateways {
 // run runs the background tasks until ctx ends. The heartbeats of this gateway contain its status.
 func (l *sharedLimits) run(ctx context.Context, status func() admin.GatewayStatus) error {
 	tasks, ctx := errgroup.WithContext(ctx)
+	// Refunds and resets by any gateway drop cached denials.
 	tasks.Go(func() error { return l.redis.Run(ctx, l.DropDenial) })
+	// A change of the number of gateways changes the share of each in an outage.
 	tasks.Go(func() error {
 		return l.gateways.Run(ctx, func() []byte { return status().Encode() }, func(int, int) { l.updateFailover() })
 	})
@@ -156,11 +158,11 @@ func redisTLS(c config.ClientTLS, logger *slog.Logger) (func(context.Context) *t
 	if !c.Enabled {
 		return nil, nil
 	}
-	files, err := tlsFiles(c).Reloader(logger.With(slog.String("service", "redis")))
+	reloader, err := tlsFiles(c).Reloader(logger.With(slog.String("service", "redis")))
 	if err != nil {
 		return nil, fmt.Errorf("TLS to Redis: %w", err)
 	}
-	return files.Config, nil
+	return reloader.Config, nil
 }
 
 func tlsFiles(c config.ClientTLS) tlsfiles.ClientFiles {

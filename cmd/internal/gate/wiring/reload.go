@@ -32,7 +32,7 @@ type reloader struct {
 
 	lifecycle Lifecycle // receives the requested reloads
 	builder   *builder
-	active    *active
+	active    *activeConfig
 	parts     *reloadableParts
 	metrics   *configMetrics
 
@@ -42,7 +42,7 @@ type reloader struct {
 	triedAt time.Time
 }
 
-func newReloader(c common, b *builder, a *active, p *reloadableParts) (*reloader, error) {
+func newReloader(c common, b *builder, a *activeConfig, p *reloadableParts) (*reloader, error) {
 	metrics, err := newConfigMetrics(c.registry)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (r *reloader) poll() {
 	case r.watcher.changed(r.active.snapshot.Load().files):
 		_ = r.reloadLocked(trigger{why: "the files changed", automatic: true})
 	case r.lastErr != "" && r.clock().Sub(r.triedAt) >= retryEvery:
-		_ = r.reloadLocked(trigger{why: "retry", automatic: true, retry: true})
+		_ = r.reloadLocked(trigger{why: "retry", automatic: true, reportOnce: true})
 	}
 }
 
@@ -108,14 +108,16 @@ func (r *reloader) reloadLocked(t trigger) error {
 	if t.automatic && fingerprintOf(before.files) != beforeLoad {
 		return nil // the files are being written: a later poll reads them
 	}
-	r.watcher.loaded, r.triedAt = beforeLoad, r.clock() // if the list of files changes, a poll reloads once more
+	// If the new configuration has other files than before, their fingerprint differs, and a poll reloads once more, which changes nothing.
+	r.watcher.loaded, r.triedAt = beforeLoad, r.clock()
 	var next *snapshot
 	var change *backendclient.Change
 	if err == nil {
 		next, change, err = r.prepare(before, loaded)
 	}
 	if err != nil {
-		r.active.setCertificates(before.loaded.Reread(*r.active.certificates.Load())) // connections use changed TLS files even so
+		// New connections read the TLS files themselves, although the reload is refused: report the certificates that they use now.
+		r.active.setCertificates(before.loaded.Reread(*r.active.certificates.Load()))
 		return r.reportRefused(t, err)
 	}
 	r.apply(before, next)

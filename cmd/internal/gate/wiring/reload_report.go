@@ -13,9 +13,9 @@ import (
 
 // A trigger is the reason of a reload.
 type trigger struct {
-	why       string
-	automatic bool // no operator requested the reload: it is logged only if something has changed
-	retry     bool // no file has changed since the last reload: a refusal with the same error is not reported again
+	why        string
+	automatic  bool // no operator requested the reload: it is logged only if something has changed
+	reportOnce bool // no file has changed since the last reload: a refusal with the same error is not reported again
 }
 
 // reportApplied logs and counts a successful reload. The caller holds r.mu.
@@ -43,11 +43,11 @@ func (r *reloader) warn(warnings config.Problems) {
 	}
 }
 
-// reportRefused logs and counts a reload that failed, and returns its error. A retry with the same error as the last reload is not reported
-// again. The caller holds r.mu.
+// reportRefused logs and counts a reload that failed, and returns its error. With trigger.reportOnce, the same error as that of the last
+// reload is not reported again. The caller holds r.mu.
 func (r *reloader) reportRefused(t trigger, err error) error {
 	failure := fmt.Errorf("reload the configuration: %w", err)
-	if t.retry && err.Error() == r.lastErr {
+	if t.reportOnce && err.Error() == r.lastErr {
 		return failure
 	}
 	r.lastErr = err.Error()
@@ -60,7 +60,7 @@ func (r *reloader) reportRefused(t trigger, err error) error {
 	var refused config.Problems
 	for _, p := range problems {
 		if p.Warning {
-			p.Warning = false // the log attribute already has this word
+			p.Warning = false // else its text would begin with "warning: ", in an attribute with that name
 			r.warn(config.Problems{p})
 			continue
 		}

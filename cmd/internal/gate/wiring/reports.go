@@ -19,7 +19,7 @@ type reports struct {
 	pages     *admin.Admin
 }
 
-func newReports(c common, d *dependencies, b *builder, a *active, public, adminServer *httpserver.Server) (*reports, error) {
+func newReports(c common, d *dependencies, b *builder, a *activeConfig, public, adminServer *httpserver.Server) (*reports, error) {
 	overload := status.NewOverloadMonitor(c.Logger, c.Clock,
 		status.Limit{Name: admin.DependencyCapacity, Resource: "requests in flight", Stats: b.loadLimit.Stats},
 		status.Limit{Name: admin.DependencyConnections, Resource: "open connections", Stats: public.Connections},
@@ -46,7 +46,7 @@ func newReports(c common, d *dependencies, b *builder, a *active, public, adminS
 		Hold:         httpserver.Hold,
 		TokenPrefix:  clientTokenPrefix(c.Loaded.Config),
 		Logger:       c.Logger,
-		RefusalLines: c.logs.admin,
+		RefusalLines: c.logs.adminRefusals,
 	})
 	if err := errors.Join(c.registry.Register(pages.Readiness()), c.registry.Register(pages.Refusals())); err != nil {
 		return nil, err

@@ -54,13 +54,13 @@ func (p *reloadableParts) setAdminTokens(c config.Admin) {
 	case operatorsChanged && operators == "":
 		p.logger.Warn("the admin token was removed: the admin listener requires none")
 	case operatorsChanged:
-		p.logger.Info("the admin token changed: the previous one is refused")
+		p.logger.Info("the admin token changed: any previous one is refused")
 	}
 	switch {
 	case metricsChanged && metrics == "":
 		p.logger.Info("the token for metrics was removed: it is refused")
 	case metricsChanged:
-		p.logger.Info("the token for metrics changed: the previous one is refused")
+		p.logger.Info("the token for metrics changed: any previous one is refused")
 	}
 }
 
@@ -81,8 +81,8 @@ func callSettings(c config.Config) backendclient.Settings {
 	}
 }
 
-// requestsPerLookup is the number of in-flight slots for each concurrent lookup of an unknown token. Up to WaitersPerLookup requests wait
-// for a lookup, and as many slots stay free of waiting requests.
+// requestsPerLookup is the number of in-flight slots that each concurrent lookup of an unknown token requires: twice the requests that may
+// wait for it, so that waiting requests hold at most half of the slots.
 const requestsPerLookup = 2 * authn.WaitersPerLookup
 
 // tokenSettings returns the settings of the authenticator.

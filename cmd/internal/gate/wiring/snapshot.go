@@ -68,34 +68,38 @@ func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) 
 	return s, err
 }
 
-// active is the active configuration.
-type active struct {
+// activeConfig is the active configuration. It is
+//
+//   - the handler of the public API, under the active snapshot: ServeHTTP;
+//   - the collector of the metric of certificates: Describe, Collect;
+//   - what the admin pages show of the configuration: report.
+type activeConfig struct {
 	// A request loads the snapshot once, so it never uses parts of two configurations.
 	snapshot     atomic.Pointer[snapshot]
 	lastReload   atomic.Pointer[admin.Reload]
 	certificates atomic.Pointer[[]config.Certificate] // in use: files are read for each connection, also while a reload is refused
 }
 
-func newActive(first *snapshot) *active {
-	a := new(active)
+func newActiveConfig(first *snapshot) *activeConfig {
+	a := new(activeConfig)
 	a.snapshot.Store(first)
 	a.certificates.Store(&first.loaded.Certificates)
 	return a
 }
 
 // setCertificates sets the certificates that were read last, except those that are read only at the start.
-func (a *active) setCertificates(list []config.Certificate) {
+func (a *activeConfig) setCertificates(list []config.Certificate) {
 	list = config.KeepStartOnly(list, *a.certificates.Load())
 	a.certificates.Store(&list)
 }
 
 // ServeHTTP handles a request of the public API under the active snapshot.
-func (a *active) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *activeConfig) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.snapshot.Load().gateway.ServeHTTP(w, r)
 }
 
 // report returns the active configuration for the admin pages.
-func (a *active) report() status.Active {
+func (a *activeConfig) report() status.Active {
 	s := a.snapshot.Load()
 	return status.Active{
 		Loaded: &s.loaded, Version: s.version, LimitsVersion: s.limitsVersion, Since: s.since, Policies: s.policies, Gateway: s.gateway,
@@ -106,15 +110,15 @@ func (a *active) report() status.Active {
 // certificateDesc describes the metric of the ends of the certificates.
 func certificateDesc() *prometheus.Desc {
 	return prometheus.NewDesc("opsgate_tls_certificate_expiry_timestamp_seconds",
-		"When the certificate in use expires, by the key of its file: the first one of a chain, the last one of a file of roots.",
+		"When the certificate in use expires, by the key of its file: of a chain the first to expire of those needed, of roots the last.",
 		[]string{"key"}, nil)
 }
 
 // Describe implements [prometheus.Collector].
-func (a *active) Describe(descs chan<- *prometheus.Desc) { descs <- certificateDesc() }
+func (a *activeConfig) Describe(descs chan<- *prometheus.Desc) { descs <- certificateDesc() }
 
 // Collect implements [prometheus.Collector]: it collects the ends of the certificates.
-func (a *active) Collect(metrics chan<- prometheus.Metric) {
+func (a *activeConfig) Collect(metrics chan<- prometheus.Metric) {
 	for _, c := range *a.certificates.Load() {
 		metrics <- prometheus.MustNewConstMetric(certificateDesc(), prometheus.GaugeValue, float64(c.Ends.Unix()), c.Key)
 	}

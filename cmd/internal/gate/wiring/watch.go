@@ -9,7 +9,9 @@ import (
 // A watcher detects changed files.
 type watcher struct {
 	latest fingerprint // of the last call of changed
-	loaded fingerprint // when the configuration was last read; zero before the first reload, so that the files count as changed
+	// loaded is that of the files when the configuration was last read. It is zero at the start, so that polling begins with a reload: a file
+	// may have changed after the first read.
+	loaded fingerprint
 }
 
 // changed reports whether the files differ from those that were loaded and are the same as at the last call. Files that change between two
