@@ -30,7 +30,7 @@ const candidateDivisor = 16
 type connectionSet struct {
 	limit            atomic.Int64
 	maxInput         int64
-	sequence         atomic.Uint64
+	lastIdleNumber   atomic.Uint64
 	refused, evicted atomic.Uint64
 	incomplete       atomic.Uint64 // closed because of maxInput
 
@@ -39,7 +39,7 @@ type connectionSet struct {
 	candidates []candidate // for eviction; the next one is the last
 	input      int64       // sum of the connections' countedInput
 
-	inputSequence uint64 // of the last connection whose input began to count
+	lastInputNumber uint64 // of the connection whose input began to count last
 
 	buffers sync.Pool // of *bytes.Buffer, for WriteAtOnce
 }
@@ -50,7 +50,7 @@ type connection struct {
 
 	owner                 *connectionSet
 	authenticatedRequests atomic.Int64  // in flight
-	idleSeq               atomic.Uint64 // sequence number of the time since which it has had no authenticated request
+	idleNumber            atomic.Uint64 // sequence number of when it was opened, or its last authenticated request ended
 
 	awaitsFirstRequest atomic.Bool // see Server.trackFirstRequest
 
@@ -62,7 +62,7 @@ type connection struct {
 
 	// Guarded by the owner's mu.
 	countedInput int64  // part of input in the sum of the owner
-	inputSeq     uint64 // sequence number of the time when its input began to count
+	inputNumber  uint64 // sequence number of when its input began to count
 }
 
 var _ gateway.Connection = (*connection)(nil)
@@ -70,7 +70,7 @@ var _ gateway.Connection = (*connection)(nil)
 // A candidate for eviction is a connection that had no authenticated request at the last search.
 type candidate struct {
 	*connection
-	since uint64 // its idleSince at that time
+	number uint64 // its idleNumber at that time
 }
 
 func newConnectionSet(limit int, maxInput int64) *connectionSet {
@@ -121,7 +121,7 @@ func (s *connectionSet) count() int {
 // add adds an accepted connection. If all others are exempt from eviction at the limit, it closes the connection and returns nil.
 func (s *connectionSet) add(conn *net.TCPConn) *connection {
 	c := &connection{TCPConn: conn, owner: s}
-	c.idleSeq.Store(s.sequence.Add(1))
+	c.idleNumber.Store(s.lastIdleNumber.Add(1))
 	added, evicted := s.addOrReplace(c)
 	if evicted != nil {
 		s.evicted.Add(1)
@@ -156,7 +156,7 @@ func (s *connectionSet) longestIdle() *connection {
 		for len(s.candidates) > 0 {
 			last := s.candidates[len(s.candidates)-1]
 			s.candidates = s.candidates[:len(s.candidates)-1]
-			if _, open := s.open[last.connection]; open && last.idleSince() == last.since {
+			if _, open := s.open[last.connection]; open && last.numberIfIdle() == last.number {
 				return last.connection
 			}
 		}
@@ -171,21 +171,21 @@ func (s *connectionSet) longestIdle() *connection {
 func (s *connectionSet) search() {
 	s.candidates = s.candidates[:0]
 	for c := range s.open {
-		if since := c.idleSince(); since > 0 {
-			s.candidates = append(s.candidates, candidate{c, since})
+		if number := c.numberIfIdle(); number > 0 {
+			s.candidates = append(s.candidates, candidate{c, number})
 		}
 	}
-	slices.SortFunc(s.candidates, func(a, b candidate) int { return cmp.Compare(b.since, a.since) })
+	slices.SortFunc(s.candidates, func(a, b candidate) int { return cmp.Compare(b.number, a.number) })
 	keep := min(len(s.candidates), 1+len(s.open)/candidateDivisor)
 	s.candidates = slices.Delete(s.candidates, 0, len(s.candidates)-keep)
 }
 
-// idleSince returns the sequence number since which the connection has had no authenticated request, or 0 while it serves one.
-func (c *connection) idleSince() uint64 {
+// numberIfIdle returns the idleNumber of the connection, or 0 while it serves an authenticated request.
+func (c *connection) numberIfIdle() uint64 {
 	if c.authenticatedRequests.Load() > 0 {
 		return 0
 	}
-	return c.idleSeq.Load() // read last, because MarkIdle sets it before it decrements the count
+	return c.idleNumber.Load() // read last, because MarkIdle sets it before it decrements the count
 }
 
 // MarkBusy implements [gateway.Connection].
@@ -193,7 +193,7 @@ func (c *connection) MarkBusy() { c.authenticatedRequests.Add(1) }
 
 // MarkIdle implements [gateway.Connection].
 func (c *connection) MarkIdle() {
-	c.idleSeq.Store(c.owner.sequence.Add(1))
+	c.idleNumber.Store(c.owner.lastIdleNumber.Add(1))
 	c.authenticatedRequests.Add(-1)
 }
 
@@ -206,7 +206,7 @@ const stalledWrite = 100 * time.Millisecond
 // net/http closes the connection: after stalledWrite, instead of http.write_timeout.
 func (c *connection) CutOff(http2 bool) (closed bool) {
 	if http2 && c.authenticatedRequests.Load() > 0 {
-		_ = c.SetWriteDeadline(time.Now().Add(stalledWrite)) // net/http sets it again for each write
+		_ = c.SetWriteDeadline(time.Now().Add(stalledWrite)) // of the write in progress: before the next one net/http sets its own
 		return false
 	}
 	_ = c.SetLinger(0)
@@ -222,7 +222,8 @@ func (c *connection) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// WriteAtOnce implements [gateway.Connection]. It closes the connection if it fails, because net/http has seen no error.
+// WriteAtOnce implements [gateway.Connection]. It gathers what net/http writes in a buffer, and sends that with one write. If the write
+// fails, it closes the connection itself: net/http, whose writes to the buffer succeeded, has seen no error.
 func (c *connection) WriteAtOnce(write func() error) error {
 	buffer, _ := c.owner.buffers.Get().(*bytes.Buffer)
 	c.gathered = buffer

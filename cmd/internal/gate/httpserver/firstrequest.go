@@ -15,19 +15,22 @@ const (
 	firstRequestPoll = 2 * time.Millisecond
 )
 
-// trackFirstRequest counts the connections whose first request has not arrived ([http.Server.ConnState]). It arrives
+// trackFirstRequest counts the connections whose first request has not arrived ([http.Server.ConnState]). Over HTTP/1.1 it counts as
+// arrived
 //
 //	while the server serves  in StateActive: net/http has read its header
-//	while it drains          in the handler (closeWhileDraining): Shutdown drops a request between StateActive and the handler
+//	while it drains          only in the handler (closeWhileDraining): Shutdown may drop a request between StateActive and the handler
 //
-// In the other states, such as StateClosed, none is expected any more.
+// A later state, such as StateClosed, ends the wait in any case. Over HTTP/2, net/http sets StateActive and StateIdle when the connection
+// is ready, before any request, so that ends the wait too, also while the server drains. The GOAWAY of Shutdown states which requests were
+// not served, so that clients can repeat these.
 func (s *Server) trackFirstRequest(conn net.Conn, state http.ConnState) {
 	c := underlying(conn)
 	switch {
 	case c == nil:
 	case state == http.StateNew:
 		c.awaitsFirstRequest.Store(true)
-		s.firstRequests.Add(1)
+		s.awaitedFirstRequests.Add(1)
 	case state != http.StateActive || !s.draining.Load():
 		s.firstRequestArrived(c)
 	}
@@ -35,18 +38,18 @@ func (s *Server) trackFirstRequest(conn net.Conn, state http.ConnState) {
 
 func (s *Server) firstRequestArrived(c *connection) {
 	if c.awaitsFirstRequest.CompareAndSwap(true, false) {
-		s.firstRequests.Add(-1)
+		s.awaitedFirstRequests.Add(-1)
 	}
 }
 
-// awaitFirstRequests waits until each accepted connection has sent a request or has ended, for firstRequestTimeout at most. Without it,
-// http.Server.Shutdown closes connections whose first request is on its way, which clients cannot tell from a failure.
+// awaitFirstRequests waits until the first request of each accepted connection counts as arrived, for firstRequestTimeout at most. Without
+// it, http.Server.Shutdown closes connections whose first request is on its way, which clients cannot tell from a failure.
 func (s *Server) awaitFirstRequests(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, firstRequestTimeout)
 	defer cancel()
 	tick := time.NewTicker(firstRequestPoll)
 	defer tick.Stop()
-	for s.firstRequests.Load() > 0 {
+	for s.awaitedFirstRequests.Load() > 0 {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -13,8 +13,8 @@ const (
 	streamWindow     = 64 << 10
 	connectionWindow = 128 << 10
 	headerTableSize  = 4 << 10
-	// maxStreams bounds what a burst holds before handlers run: with 100, the streams of 600 connections whose clients admitted no data
-	// (a flow control window of 0) held 370 MB.
+	// maxStreams bounds the memory of streams before their handlers run, which no other limit does: with 100, a burst of requests on 600
+	// connections held 370 MB. Their clients admitted no data of responses (a flow control window of 0).
 	maxStreams = 20
 	// pingAfter limits, together with PingTimeout, the time for a header: the server sends a PING after pingAfter without a frame, and closes
 	// the connection if no answer follows. HTTP/2 allows no frame between those of a header, so a client that does not end its header cannot

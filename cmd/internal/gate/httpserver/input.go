@@ -81,7 +81,8 @@ func (s *connectionSet) inputChanged(c *connection) {
 	}
 }
 
-// removeOldestInputs is inputChanged without closing the connections, which it removes from the set and returns.
+// removeOldestInputs updates the sum. Past the limit it removes the connections whose input is oldest from the set, and returns them for
+// the caller to close without the lock.
 func (s *connectionSet) removeOldestInputs(c *connection) []*connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +96,7 @@ func (s *connectionSet) removeOldestInputs(c *connection) []*connection {
 			counted = append(counted, other)
 		}
 	}
-	slices.SortFunc(counted, func(a, b *connection) int { return cmp.Compare(a.inputSeq, b.inputSeq) })
+	slices.SortFunc(counted, func(a, b *connection) int { return cmp.Compare(a.inputNumber, b.inputNumber) })
 	for i, oldest := range counted {
 		if s.input <= s.maxInput-s.maxInput/8 { // less than the limit, so that not each further byte needs a search
 			return counted[:i]
@@ -112,8 +113,8 @@ func (s *connectionSet) updateInput(c *connection) {
 		counted = max(0, c.input.Load()-freeInput)
 	}
 	if c.countedInput == 0 && counted > 0 {
-		s.inputSequence++
-		c.inputSeq = s.inputSequence
+		s.lastInputNumber++
+		c.inputNumber = s.lastInputNumber
 	}
 	s.input += counted - c.countedInput
 	c.countedInput = counted

@@ -52,9 +52,9 @@ type Server struct {
 	http        *http.Server
 	bodyTimeout time.Duration
 
-	draining      atomic.Bool
-	firstRequests atomic.Int64  // connections whose first request has not arrived
-	acceptEnded   chan struct{} // closed when no more connections are accepted
+	draining             atomic.Bool
+	awaitedFirstRequests atomic.Int64  // number of connections whose first request has not arrived
+	acceptEnded          chan struct{} // closed when no more connections are accepted
 }
 
 // Listen binds a listener, unless it is bound. Connections wait in its queue until [Server.Serve] is called.
