@@ -40,8 +40,8 @@ func (i *Inspector) Dependencies() map[string]admin.Dependency {
 	for service, wrong := range i.options.Clients.WrongEndpoints() {
 		list[service] = wrongService(service, list[service], wrong)
 	}
-	if failingFor, acceptedFor := i.options.Authenticator.LookupsFailing(); failingFor > 0 {
-		list[dependencyIdentity] = lookupsFail(list[dependencyIdentity], failingFor, acceptedFor, now)
+	if failingFor, cachedTokensFor := i.options.Authenticator.LookupsFailing(); failingFor > 0 {
+		list[dependencyIdentity] = lookupsFail(list[dependencyIdentity], failingFor, cachedTokensFor, now)
 	}
 	if brokenFor, err := i.options.Authenticator.ContractError(); err != nil && list[dependencyIdentity].OK {
 		list[dependencyIdentity] = invalidAnswers(list[dependencyIdentity], brokenFor, now)
@@ -50,7 +50,7 @@ func (i *Inspector) Dependencies() map[string]admin.Dependency {
 	if i.options.Redis != nil {
 		list[admin.DependencyRedis] = i.options.Redis.dependency(now)
 	}
-	for _, l := range i.options.Overload.limits {
+	for _, l := range i.options.Overload.list {
 		if l.Name != "" {
 			list[l.Name] = l.dependency(now)
 		}
@@ -93,9 +93,10 @@ func wrongService(name string, d admin.Dependency, wrong backendclient.WrongEndp
 	return d
 }
 
-// lookupsFail is the state of an identity service that resolves no token. If it has another problem too, that is the state.
-func lookupsFail(d admin.Dependency, failingFor, acceptedFor time.Duration, now time.Time) admin.Dependency {
-	d.TokensUntil = now.Add(acceptedFor)
+// lookupsFail is the state of an identity service that resolves no token. If it has another problem too, that is the state. The last cached
+// tokens are still accepted for cachedTokensFor.
+func lookupsFail(d admin.Dependency, failingFor, cachedTokensFor time.Duration, now time.Time) admin.Dependency {
+	d.TokensUntil = now.Add(cachedTokensFor)
 	if d.OK {
 		d.OK, d.State, d.Since = false, "lookups fail", now.Add(-failingFor)
 		d.Reason = "for " + duration.Rounded(failingFor) + " no lookup of a token has succeeded: tokens that are not cached get 503"
@@ -126,7 +127,11 @@ func revocations(disconnected time.Duration, now time.Time) admin.Dependency {
 // requests is not ready, so that balancers send them to gateways that reach Redis.
 func (r *Redis) dependency(now time.Time) admin.Dependency {
 	state := r.Limits.State()
-	b := &backendclient.BreakerStatus{State: backendclient.BreakerState(state.Breaker), TrippedAt: state.Since, Cause: state.Cause}
+	// In the form of a service's breaker, for the admin page.
+	b := &backendclient.BreakerStatus{State: backendclient.BreakerState(state.Breaker), Cause: state.Cause}
+	if b.State != backendclient.BreakerClosed {
+		b.TrippedAt = state.Since
+	}
 	if state.Mode == ratelimit.ModeShared {
 		return admin.Dependency{State: "ready", OK: true, Breaker: b}
 	}

@@ -151,7 +151,7 @@ func policyOf(a *ratelimit.Assignment) admin.Policy {
 
 // limitsOf returns the limits of an assignment, with their remaining requests if there is a decision.
 func limitsOf(loaded *config.Loaded, a *ratelimit.Assignment, d *ratelimit.Decision) []admin.Limit {
-	key := a.Key
+	key := a.Key // that of the default limits is their list; any other is a mapping with the list "limits"
 	if a.Class != ratelimit.ClassDefault {
 		key += ".limits"
 	}

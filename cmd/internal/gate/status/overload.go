@@ -18,24 +18,24 @@ const (
 	recoveryPeriod = 10 * time.Second
 )
 
-// An OverloadMonitor reports limits that are exceeded: it logs the beginning and the end of each overload, and has the state for the
+// An OverloadMonitor reports capacities that are exceeded: it logs the beginning and the end of each overload, and has the state for the
 // readiness page. The gateway stays ready, because load balancers would move its traffic to others and overload them too.
 type OverloadMonitor struct {
 	logger *slog.Logger
 	clock  func() time.Time
-	limits []*monitoredLimit
+	list   []*monitoredCapacity
 }
 
-// A Limit is a maximum above which requests or connections are refused.
-type Limit struct {
+// A Capacity is a maximum of what requests or connections occupy at a time. Past it, some are refused.
+type Capacity struct {
 	Name     string                                      // on the readiness page; "" for none
 	Resource string                                      // what is limited, in words
 	Stats    func() (current, limit int, refused uint64) // refused counts from the start of the process
 }
 
-// A monitoredLimit is a limit with its overload.
-type monitoredLimit struct {
-	Limit
+// A monitoredCapacity is a capacity with its overload.
+type monitoredCapacity struct {
+	Capacity
 
 	mu            sync.Mutex
 	since         time.Time // beginning of the overload; zero for none
@@ -44,23 +44,23 @@ type monitoredLimit struct {
 	refusedBefore uint64 // at the beginning of the overload
 }
 
-// NewOverloadMonitor returns a monitor of limits.
-func NewOverloadMonitor(logger *slog.Logger, clock func() time.Time, limits ...Limit) *OverloadMonitor {
+// NewOverloadMonitor returns a monitor of capacities.
+func NewOverloadMonitor(logger *slog.Logger, clock func() time.Time, list ...Capacity) *OverloadMonitor {
 	o := &OverloadMonitor{logger: logger, clock: clock}
-	for _, l := range limits {
-		o.limits = append(o.limits, &monitoredLimit{Limit: l})
+	for _, c := range list {
+		o.list = append(o.list, &monitoredCapacity{Capacity: c})
 	}
 	return o
 }
 
-// Run checks the limits until ctx ends. It returns nil.
+// Run checks the capacities until ctx ends. It returns nil.
 func (o *OverloadMonitor) Run(ctx context.Context) error {
 	tick := time.NewTicker(overloadCheckEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			for _, l := range o.limits {
+			for _, l := range o.list {
 				l.check(o.logger, o.clock())
 			}
 		case <-ctx.Done():
@@ -70,7 +70,7 @@ func (o *OverloadMonitor) Run(ctx context.Context) error {
 }
 
 // check starts or ends the overload, by what was refused since the last check.
-func (l *monitoredLimit) check(logger *slog.Logger, now time.Time) {
+func (l *monitoredCapacity) check(logger *slog.Logger, now time.Time) {
 	_, limit, refused := l.Stats()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,8 +89,8 @@ func (l *monitoredLimit) check(logger *slog.Logger, now time.Time) {
 	}
 }
 
-// dependency returns the state of the limit for the readiness page.
-func (l *monitoredLimit) dependency(now time.Time) admin.Dependency {
+// dependency returns the state of the capacity for the readiness page.
+func (l *monitoredCapacity) dependency(now time.Time) admin.Dependency {
 	current, limit, _ := l.Stats()
 	l.mu.Lock()
 	defer l.mu.Unlock()

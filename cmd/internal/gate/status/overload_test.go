@@ -12,9 +12,9 @@ import (
 func TestFlappingOverloadIsLoggedOnce(t *testing.T) {
 	var log testkit.Buffer
 	logger, refused := slog.New(slog.NewTextHandler(&log, nil)), uint64(5)
-	l := &monitoredLimit{
-		Limit:   Limit{Name: "capacity", Resource: "requests in flight", Stats: func() (int, int, uint64) { return 7, 8, refused }},
-		refused: 5,
+	l := &monitoredCapacity{
+		Capacity: Capacity{Name: "capacity", Resource: "requests in flight", Stats: func() (int, int, uint64) { return 7, 8, refused }},
+		refused:  5,
 	}
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	check := func(after time.Duration, more uint64) {

@@ -212,8 +212,8 @@ func callCause(err error) string { return cmp.Or(redisCause(err.Error()), "the c
 // shownDigits is the number of hexadecimal digits of an id on the page. Eight are different among 200 gateways.
 const shownDigits = 8
 
-// printableID returns the first hexadecimal digits of an id. Another process may have written any bytes as id: those of an id without
-// enough digits are encoded.
+// printableID returns the first hexadecimal digits of an id. Another process may have written any bytes as id: of an id that is too short
+// or has any other character, it returns the first bytes in hexadecimal form.
 func printableID(id string) string {
 	if len(id) < shownDigits || strings.Trim(id, "0123456789abcdef") != "" {
 		return hex.EncodeToString([]byte(id[:min(len(id), shownDigits/2)]))

@@ -21,9 +21,9 @@ type reports struct {
 
 func newReports(c common, d *dependencies, b *builder, a *activeConfig, public, adminServer *httpserver.Server) (*reports, error) {
 	overload := status.NewOverloadMonitor(c.Logger, c.Clock,
-		status.Limit{Name: admin.DependencyCapacity, Resource: "requests in flight", Stats: b.loadLimit.Stats},
-		status.Limit{Name: admin.DependencyConnections, Resource: "open connections", Stats: public.Connections},
-		status.Limit{Resource: "bytes of incomplete headers", Stats: public.Input},
+		status.Capacity{Name: admin.DependencyCapacity, Resource: "requests in flight", Stats: b.loadLimit.Stats},
+		status.Capacity{Name: admin.DependencyConnections, Resource: "open connections", Stats: public.Connections},
+		status.Capacity{Resource: "bytes of incomplete headers", Stats: public.Input},
 	)
 	sampler := console.NewSampler(c.registry, c.Clock)
 	host, _ := os.Hostname() // without a name the pages show none
