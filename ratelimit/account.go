@@ -36,9 +36,9 @@ const (
 	coveringBuckets = 60                  // as long as the window
 	numBuckets      = coveringBuckets + 1 // the newest one is not complete
 
-	earliest = 1 << 43 // in April 1970: earlier times are replaced by it, so that all bucket numbers of a window are positive
+	earliest = 1 << 43 // in April 1970: earlier times are replaced by it, so that no bucket of a policy's window has a number below 0
 	latest   = 1 << 53 // in 2255, exclusive: the numbers of account.lua are exact up to here
-	anyTime  = 0       // before all times
+	anyTime  = 0       // before all times, so any use is since
 	noBound  = math.MaxInt64
 )
 
@@ -58,7 +58,7 @@ func (w window) exact() bool   { return w[tagAt] < bucketsTag }
 func (w window) length() int64 { return int64(get48(w[lengthAt:])) }
 func (w window) shape() shape  { return shape{w.length(), w.exact()} }
 
-// lastUsed returns when a decision last used the window. ensureWindows does not renew it each time.
+// lastUsed returns when a decision last used the window. prepareWindows does not renew it each time.
 func (w window) lastUsed() int64     { return getTime(w[usedAt:]) }
 func (w window) setLastUsed(t int64) { putTime(w[usedAt:], t) }
 
@@ -194,8 +194,8 @@ func (a Account) widen(at int) Account {
 	wide := make(window, countsAt+2*numBuckets*w.countBytes())
 	copy(wide, w[:countsAt])
 	wide[tagAt] = bucketsTag | byte(2*w.countBytes())
-	for b := range int64(numBuckets) {
-		wide.setCount(b, w.count(b))
+	for place := range int64(numBuckets) { // as bucket number: count and setCount use only its remainder
+		wide.setCount(place, w.count(place))
 	}
 	return slices.Replace(a, at, at+w.size(), wide...)
 }

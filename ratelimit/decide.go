@@ -13,24 +13,26 @@ type rule struct {
 	shadow   bool
 }
 
-// ensureWindows prepares the account for a decision by the policy, in place, and reports whether it must be written:
+// prepareWindows prepares the account for a decision by the policy, in place, and reports whether it must be written:
 //
 //  1. It adds the windows of the policy that are missing.
-//  2. It renews lastUsed of the others, if that is older than a quarter of the longest length in the account, or than that of another
-//     window. So most denials write nothing.
+//  2. It sets lastUsed of all windows of the policy to now.
 //  3. It drops the windows that no decision has used during twice the longest length.
+//
+// It does nothing if no window is missing, and each was last used at most a quarter of the longest length ago, and not before another
+// window of the account. So most denials write nothing.
 //
 // All windows live as long as the longest one: for up to one length, a gateway may repeat a cached denial without a decision, and a short
 // window that was dropped then would be filled from the coarse buckets of a longer one. The account must be advanced to now.
-func (p *Policy) ensureWindows(a Account, now int64) (_ Account, changed bool) {
+func (p *Policy) prepareWindows(a Account, now int64) (_ Account, changed bool) {
 	if len(a) == 0 {
 		a = append(make(Account, 0, p.maxAccountBytes), form, 0)
 	}
-	longest, newest := p.longest, int64(0)
+	longest, newestUse := p.longest, int64(0)
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
-		longest, newest = max(longest, window(a[at:]).length()), max(newest, window(a[at:]).lastUsed())
+		longest, newestUse = max(longest, window(a[at:]).length()), max(newestUse, window(a[at:]).lastUsed())
 	}
-	if p.hasWindows(a, max(newest, now-longest/4)) {
+	if p.hasWindowsUsedSince(a, max(newestUse, now-longest/4)) {
 		return a, false
 	}
 	a = p.addMissing(a, now)
@@ -38,11 +40,11 @@ func (p *Policy) ensureWindows(a Account, now int64) (_ Account, changed bool) {
 	return a.dropUnused(now - 2*longest), true
 }
 
-// hasWindows reports whether the account has the windows of the policy, and each was last used at a time or later.
-func (p *Policy) hasWindows(a Account, usedSince int64) bool {
+// hasWindowsUsedSince reports whether the account has the windows of the policy, and each was last used at a time or later.
+func (p *Policy) hasWindowsUsedSince(a Account, since int64) bool {
 	return !slices.ContainsFunc(p.rules, func(r rule) bool {
 		w := a.find(r.shape)
-		return w == nil || w.lastUsed() < usedSince
+		return w == nil || w.lastUsed() < since
 	})
 }
 
@@ -52,9 +54,9 @@ func (p *Policy) addMissing(a Account, now int64) Account {
 	before := a
 	for i := range p.rules {
 		if s := p.rules[i].shape; a.find(s) == nil {
-			w := s.newWindow(now).fill(before.source(s, now, noBound), now, OneLength)
+			w := s.newWindow(now).fill(before.sourceAdmissions(s, now, noBound), now, OneLength)
 			a = append(p.makeRoom(a), w...)
-			a[1]++
+			a[1]++ // perhaps of before too, which is harmless: sourceAdmissions reads up to the length of the slice
 		}
 	}
 	return a
@@ -121,31 +123,31 @@ func (p *Policy) admits(a Account) bool {
 // decision returns the decision on a request, from the account after it and the number of admissions, 0 or 1, that it recorded.
 func (p *Policy) decision(a Account, now, recorded int64) Decision {
 	d := Decision{DeniedBy: -1, ShadowDeniedBy: -1, At: time.UnixMicro(now)}
-	var tallies [MaxLimits]tally
+	var usages [MaxLimits]usage
 	for i := range p.rules {
 		r := &p.rules[i]
-		t := a.find(r.shape).tally(r.requests, now)
-		tallies[i] = t
-		d.Budgets[i] = Budget{Remaining: int(max(0, r.requests-t.count)), Reset: duration(t.reset)}
+		u := a.find(r.shape).usageOf(r.requests, now)
+		usages[i] = u
+		d.Budgets[i] = Budget{Remaining: int(max(0, r.requests-u.count)), Reset: duration(u.untilMore)}
 	}
 	if recorded == 0 {
-		d.DeniedBy = p.longestFull(&tallies, false, 0)
+		d.DeniedBy = p.longestFull(&usages, false, 0)
 	}
 	if d.Allowed = d.DeniedBy < 0; d.Allowed {
-		d.ShadowDeniedBy = p.longestFull(&tallies, true, recorded)
+		d.ShadowDeniedBy = p.longestFull(&usages, true, recorded)
 	} else {
 		d.RetryAfter = d.Budgets[d.DeniedBy].Reset
 	}
 	return d
 }
 
-// longestFull returns the index of the limit with the longest wait, of those in shadow or of the enforced ones that are full without the
-// admission just recorded; -1 if none is.
-func (p *Policy) longestFull(t *[MaxLimits]tally, shadow bool, recorded int64) int {
+// longestFull returns the index of the limit with the longest wait, of those in shadow or of the enforced ones that were full before the
+// decision recorded its admission; -1 if none was.
+func (p *Policy) longestFull(u *[MaxLimits]usage, shadow bool, recorded int64) int {
 	longest := -1
 	for i := range p.rules {
 		r := &p.rules[i]
-		if r.shadow == shadow && t[i].count-recorded >= r.requests && (longest < 0 || t[i].reset > t[longest].reset) {
+		if r.shadow == shadow && u[i].count-recorded >= r.requests && (longest < 0 || u[i].untilMore > u[longest].untilMore) {
 			longest = i
 		}
 	}

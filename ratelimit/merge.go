@@ -8,8 +8,8 @@ import (
 // An entry is n admissions at a time.
 type entry struct{ at, n int64 }
 
-// admissions returns the admissions from before a time, oldest first. Those of a bucket have the time of its last instant, or before, if
-// that is earlier.
+// admissions returns the admissions from before a time, oldest first; the bucket that contains that time as a whole. Admissions of a bucket
+// have the time of its last instant, or the time `before` if that is earlier.
 func (w window) admissions(before int64) (list []entry) {
 	if w.exact() {
 		for i := 0; i < w.times() && w.time(i) < before; i++ {
@@ -27,7 +27,7 @@ func (w window) admissions(before int64) (list []entry) {
 
 // fill adds the admissions of a list, oldest first, to the window, which must be empty, and returns it.
 func (w window) fill(list []entry, now, lengths int64) window {
-	a := Account(w)
+	a := Account(w) // add uses only the offset of a window, and no header
 	for _, e := range list {
 		at := min(e.at, now)
 		if w.exact() && at+w.length()*lengths <= now {
@@ -46,8 +46,8 @@ func (w window) coverage(now int64) int64 {
 	return w.length()
 }
 
-// source returns the admissions before a time of the window from which one that the account does not have is filled.
-func (a Account) source(s shape, now, before int64) []entry {
+// sourceAdmissions chooses the window from which a missing one of the shape is filled, and returns its admissions from before a time.
+func (a Account) sourceAdmissions(s shape, now, before int64) []entry {
 	var best window
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
 		if w := window(a[at:]); best == nil || s.isBetterSource(w, best, now) {
@@ -60,7 +60,7 @@ func (a Account) source(s shape, now, before int64) []entry {
 	return best.admissions(before)
 }
 
-// isBetterSource reports whether a new window of the shape is rather filled from w than from another one. If both cover it, one with times
+// isBetterSource reports whether w is better than other to fill a new window of the shape. If both cover it, one with times
 // is better, or else the shorter one; otherwise the one that covers more.
 func (s shape) isBetterSource(w, other window, now int64) bool {
 	covered, byOther := w.coverage(now), other.coverage(now)
@@ -116,21 +116,21 @@ func merge(a, b Account, union bool, lengths, now int64) Account {
 	return merged
 }
 
-// mergeWindow merges the windows that two accounts have of a shape. If only one account has such a window, one is made now from the other
-// windows of the other account, so that an admission of both has the same rounded time in both.
+// mergeWindow merges the windows that two accounts have of a shape. If one account lacks it, it is first filled from that account's other
+// windows, so that both have the same buckets, and an admission of both has the same rounded time in both.
 func (s shape) mergeWindow(a, b Account, union bool, lengths, now int64) window {
 	ofA, ofB, merged := a.find(s), b.find(s), s.newWindow(now)
 	switch {
 	case ofA == nil:
 		merged.setLastUsed(ofB.lastUsed())
-		ofA = s.newWindow(now).fill(a.source(s, now, noBound), now, lengths)
+		ofA = s.newWindow(now).fill(a.sourceAdmissions(s, now, noBound), now, lengths)
 	case ofB == nil:
 		before := int64(noBound)
-		if union { // the store has recorded all later admissions in its window
+		if union { // since its window was made, the store has recorded all admissions in it, and b can only have earlier ones besides
 			before = ofA.since()
 		}
 		merged.setLastUsed(ofA.lastUsed())
-		ofB = s.newWindow(now).fill(b.source(s, now, before), now, lengths)
+		ofB = s.newWindow(now).fill(b.sourceAdmissions(s, now, before), now, lengths)
 	default:
 		merged.setLastUsed(max(ofA.lastUsed(), ofB.lastUsed()))
 		merged.setSince(min(ofA.since(), ofB.since()))

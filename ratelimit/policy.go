@@ -59,26 +59,26 @@ func NewPolicy(limits []Limit) (*Policy, error) {
 	for _, l := range p.limits {
 		r := rule{shape{micros(l.Per), l.Requests <= MaxExact}, int64(l.Requests), l.Shadow}
 		p.rules = append(p.rules, r)
-		p.encoded = r.append(p.encoded)
+		p.encoded = r.appendTo(p.encoded)
 		p.longest = max(p.longest, r.length)
 	}
 	p.maxAccountBytes = maxAccountBytes(p.rules)
 	return p, nil
 }
 
-// maxAccountBytes returns the size of the largest account under the rules alone.
+// maxAccountBytes returns the size of the largest account under the rules alone, unless an outage admits more than the limits.
 func maxAccountBytes(rules []rule) int {
-	most := make(map[shape]int64) // admissions in each window: an enforced limit bounds them
+	maxAdmissions := make(map[shape]int64) // an enforced limit bounds those in its window
 	for _, r := range rules {
 		if r.shadow {
 			r.requests = maxRequests
 		}
-		if n, found := most[r.shape]; !found || r.requests < n {
-			most[r.shape] = r.requests
+		if n, found := maxAdmissions[r.shape]; !found || r.requests < n {
+			maxAdmissions[r.shape] = r.requests
 		}
 	}
 	size := headerBytes
-	for s, n := range most {
+	for s, n := range maxAdmissions {
 		size += s.maxBytes(n)
 	}
 	return size
@@ -110,8 +110,8 @@ func (p *Policy) Limits() []Limit { return p.limits }
 // Encoded returns the limits as an argument of redisstore's script. It must not be modified.
 func (p *Policy) Encoded() []byte { return p.encoded }
 
-// append appends the rule for redisstore's script: the requests in 4 bytes, the length in 8, and 1 for a limit in shadow, else 0.
-func (r *rule) append(b []byte) []byte {
+// appendTo appends the rule for redisstore's script: the requests in 4 bytes, the length in 8, and 1 for a limit in shadow, else 0.
+func (r *rule) appendTo(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(r.requests))
 	b = binary.LittleEndian.AppendUint64(b, uint64(r.length))
 	if r.shadow {
@@ -120,5 +120,6 @@ func (r *rule) append(b []byte) []byte {
 	return append(b, 0)
 }
 
-// MaxAccountBytes returns the size of the largest account of a token under the policy alone.
+// MaxAccountBytes returns the size of the largest account of a token under the policy alone. After an outage in which gateways admitted
+// more than a limit, an account may be larger.
 func (p *Policy) MaxAccountBytes() int { return p.maxAccountBytes }

@@ -74,7 +74,7 @@ func (c *comparison) checkStored(t rapid.TB) {
 }
 
 func (c *comparison) exchange(t rapid.TB, x ratelimit.Exchange) {
-	want, write, decided := c.policy.Execute(c.account, x, c.clock.Now())
+	want, write, decided := c.policy.ExecuteExchange(c.account, x, c.clock.Now())
 	d, got, err := c.redis.Exchange(context.Background(), "t", c.policy, x)
 	if err != nil || d != decided || !bytes.Equal(got, want) {
 		t.Fatalf("exchange %+v: got error %v\n%+v\n%x\nwant\n%+v\n%x", x, err, d, got, decided, want)

@@ -36,8 +36,8 @@ type Exchange struct {
 // ErrNotSent is in the error of a call that a shared store has not received.
 var ErrNotSent = errors.New("not sent")
 
-// A BatchError is the error of a call of a shared store that failed because another call did: one of its batch, or an earlier one. The
-// failure counts once, as the other call has an error of its own.
+// A BatchError is the error of a call of a shared store that failed because of other calls: one of its batch or an earlier one failed,
+// which has an error of its own, or the call waited too long for earlier ones. It is no further failure of the store.
 type BatchError struct{ Cause error }
 
 // Error returns the cause for the log.
@@ -57,7 +57,7 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Account, Decision
 		return nil, Decision{}, false
 	}
 	a, _ = a.advance(now, OneLength)
-	if !p.hasWindows(a, anyTime) {
+	if !p.hasWindowsUsedSince(a, anyTime) {
 		return nil, Decision{}, false
 	}
 	var recorded int64
@@ -69,10 +69,10 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Account, Decision
 	return a, d, !contradicted
 }
 
-// Execute executes a call of a shared store on the stored account of a token, which may be nil. It is the reference for redisstore's
-// script, and the shared store of tests. It returns the account after the call, whether the store writes it, and the decision; for
+// ExecuteExchange executes a call of a shared store on the stored account of a token, which may be nil. It is the reference for the script
+// of redisstore, and the shared store of tests. It returns the account after the call, whether the store writes it, and the decision; for
 // [OpMerge], the decision is that of a peek.
-func (p *Policy) Execute(stored Account, x Exchange, at time.Time) (a Account, write bool, d Decision) {
+func (p *Policy) ExecuteExchange(stored Account, x Exchange, at time.Time) (a Account, write bool, d Decision) {
 	now := instant(at)
 	if stored.valid() {
 		a, write = slices.Clone(stored).advance(now, OneLength)
@@ -83,7 +83,7 @@ func (p *Policy) Execute(stored Account, x Exchange, at time.Time) (a Account, w
 	if len(x.Own) > 0 {
 		a, write = Sum(a, x.Own, OneLength, at), true
 	}
-	a, changed := p.ensureWindows(a, now)
+	a, changed := p.prepareWindows(a, now)
 	a, d = p.decide(a, now, x.Op != OpDecide)
 	recorded := x.Op == OpDecide && d.Allowed
 	return a, x.Op != OpPeek && (write || changed || recorded), d
@@ -104,7 +104,7 @@ func (a Account) Refund(at time.Time) Account {
 type ShareInput struct {
 	Gateways int     // that divide the limits; at least 1
 	Shared   Account // the last one of the shared store
-	Sent     Account // admissions of this gateway that it has uploaded since
+	Sent     Account // admissions of this gateway that Shared may lack, and that the shared store has executed, or may have, or may yet
 }
 
 // DecideShare decides a request by a gateway's share of each limit, while the shared store is not in use. The share is what remains of the
@@ -121,7 +121,7 @@ func (p *Policy) DecideShare(in ShareInput, own Account, at time.Time, peek bool
 		own = in.Shared.emptied(now)
 	}
 	own, _ = own.advance(now, s.gateways)
-	own, _ = p.ensureWindows(own, now)
+	own, _ = p.prepareWindows(own, now)
 	s.own = p.windows(own, now)
 	d := Decision{Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, At: at.Truncate(time.Microsecond), Local: true}
 	for i := range p.rules {
@@ -158,8 +158,8 @@ func (p *Policy) windows(a Account, now int64) (list [MaxLimits]window) {
 	if len(a) == 0 {
 		return list
 	}
-	if !p.hasWindows(a, anyTime) {
-		a, _ = p.ensureWindows(a.advancedCopy(now, OneLength), now)
+	if !p.hasWindowsUsedSince(a, anyTime) {
+		a, _ = p.prepareWindows(a.advancedCopy(now, OneLength), now)
 	}
 	for i := range p.rules {
 		list[i] = a.find(p.rules[i].shape)
@@ -178,7 +178,7 @@ type shareState struct {
 func (s *shareState) remaining(i int, t int64) int64 {
 	r := &s.policy.rules[i]
 	share := s.divide(r, s.shared[i].within(t, OneLength)) - s.sent[i].within(t, OneLength) - s.own[i].within(t, OneLength)
-	if s.gateways == 1 || !r.exact { // rounding up exceeds a limit of that size by little, and its buckets reach back one window only
+	if s.gateways == 1 || !r.exact { // above MaxExact, rounding up adds little: less than 1 for each gateway
 		return max(0, share)
 	}
 	ofWholeLimit := r.requests - s.sent[i].within(t, s.gateways) - s.own[i].within(t, s.gateways)
@@ -190,12 +190,12 @@ func (s *shareState) divide(r *rule, used int64) int64 {
 	return (max(0, r.requests-used) + s.gateways - 1) / s.gateways
 }
 
-// budget returns what remains of a limit, and the time until more does. For that, it follows the admissions in the order in which they
-// expire.
+// budget returns what remains of a limit, and the time until more does. It follows the admissions in the order in which they expire,
+// because several may have to expire: the shared usage is divided and rounded.
 func (s *shareState) budget(i int, now int64) Budget {
 	remaining := s.remaining(i, now)
 	b := Budget{Remaining: int(remaining)}
-	if remaining == s.divide(&s.policy.rules[i], 0) { // the whole share: no admission counts, so none can expire
+	if remaining == s.divide(&s.policy.rules[i], 0) { // the whole share: it cannot increase
 		return b
 	}
 	t := now

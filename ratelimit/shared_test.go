@@ -37,7 +37,7 @@ func drawAccount(t *rapid.T, p *ratelimit.Policy, now time.Time) (a ratelimit.Ac
 
 // used returns the number of admissions that count in a limit.
 func used(p *ratelimit.Policy, a ratelimit.Account, i int, now time.Time) int {
-	_, _, d := p.Execute(a, ratelimit.Exchange{Op: ratelimit.OpPeek}, now)
+	_, _, d := p.ExecuteExchange(a, ratelimit.Exchange{Op: ratelimit.OpPeek}, now)
 	return p.Limits()[i].Requests - d.Budgets[i].Remaining
 }
 
@@ -127,7 +127,7 @@ func (g *exchanging) request(t *rapid.T, gateway, requests int) {
 		if g.upload[gateway] {
 			x.LastSeen, g.upload[gateway] = g.seen[gateway], false
 		}
-		a, _, d := g.policies[gateway].Execute(g.stored, x, g.now)
+		a, _, d := g.policies[gateway].ExecuteExchange(g.stored, x, g.now)
 		if d.Allowed {
 			g.times = append(g.times, g.now)
 		}
@@ -269,7 +269,7 @@ func TestDecideShareKeepsItsShareAndItsResets(t *testing.T) {
 		share := ratelimit.ShareInput{Gateways: rapid.IntRange(1, 5).Draw(t, "gateways")}
 		for range rapid.IntRange(0, 80).Draw(t, "shared") {
 			step()
-			share.Shared, _, _ = p.Execute(share.Shared, ratelimit.Exchange{}, at)
+			share.Shared, _, _ = p.ExecuteExchange(share.Shared, ratelimit.Exchange{}, at)
 		}
 		for range rapid.IntRange(0, 10).Draw(t, "sent") {
 			step()

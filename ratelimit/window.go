@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// OneLength is for how many lengths a window of times keeps its admissions. Those of accounts for [Policy.DecideShare] keep them for
-// longer, as a share is computed from as many windows as there are gateways.
+// OneLength is for how many lengths the accounts of a store keep times. Those for [Policy.DecideShare] keep them for as many lengths as
+// there are gateways, because a share is computed from so many windows.
 const OneLength = 1
 
-// advance drops admissions that have left their window at now, in place. Admissions in the future are from before the clock was set back:
-// it moves them to now, and reports that. Windows of times keep admissions for a number of lengths.
+// advance drops admissions that have left their window at now, in place: times after a number of lengths, buckets after one. Admissions in
+// the future are from before the clock was set back: advance moves them to now, and reports that it moved some.
 func (a Account) advance(now, lengths int64) (_ Account, moved bool) {
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
 		w := window(a[at:])
@@ -112,7 +112,7 @@ func (a Account) remove(at int, t int64) Account {
 		return a
 	}
 	from := at + stateAt
-	if w.times() == maxTimes { // an older one may have been dropped: a copy of the oldest takes its place
+	if w.times() == maxTimes { // an older one may have been dropped: a copy of the oldest takes its place; no change if t is the oldest
 		copy(a[from+timeBytes:], a[from:from+i*timeBytes])
 		return a
 	}
@@ -120,36 +120,37 @@ func (a Account) remove(at int, t int64) Account {
 	return slices.Delete(a, from+i*timeBytes, from+(i+1)*timeBytes)
 }
 
-// A tally is the number of admissions in a window, and the µs until a limit has more requests remaining: until the count falls below the
-// limit, or, if it is below already, until it falls at all. Both are 0 for an empty window.
-type tally struct{ count, reset int64 }
+// A usage is the number of admissions in a window, and the µs until a limit has more requests remaining. If the limit is full, that is
+// until the count is below it; else until the count falls. Both are 0 for an empty window.
+type usage struct{ count, untilMore int64 }
 
-// tally counts the admissions for a limit of a number of requests. The window must be advanced to now.
-func (w window) tally(requests, now int64) tally {
+// usageOf counts the admissions for a limit of a number of requests. The window must be advanced to now.
+func (w window) usageOf(requests, now int64) usage {
 	if w.exact() {
 		n := int64(w.times())
 		if n == 0 {
-			return tally{}
+			return usage{}
 		}
 		expires := n - min(n, requests) // index of the time that must expire: the oldest, unless the limit is full
-		return tally{n, w.time(int(expires)) + w.length() - now}
+		return usage{n, w.time(int(expires)) + w.length() - now}
 	}
 	counts := w.counts()
-	var t tally
+	var u usage
 	for _, n := range counts {
-		t.count += int64(n)
+		u.count += int64(n)
 	}
-	rest := t.count // when this and all older buckets have expired
+	rest := u.count // when this and all older buckets have expired
 	for i, n := range counts {
 		if rest -= int64(n); n > 0 && rest < requests {
-			t.reset = w.expires(w.newest()-numBuckets+1+int64(i)) - now
+			u.untilMore = w.expires(w.newest()-numBuckets+1+int64(i)) - now
 			break
 		}
 	}
-	return t
+	return u
 }
 
-// counts returns the counts of all buckets, the oldest first.
+// counts returns the counts of all buckets, the oldest first. It computes one remainder, not one for each as count does: decisions need
+// most of their time here.
 func (w window) counts() (list [numBuckets]uint32) {
 	b := int((w.newest() + 1) % numBuckets)
 	encoded := w[countsAt:]
@@ -198,7 +199,7 @@ func (w window) within(t, lengths int64) (n int64) {
 	return n
 }
 
-// next returns the earliest time after t at which within counts an admission no longer; MaxInt64 if there is none.
+// next returns the next time after t at which an admission leaves the window, by the rules of within; MaxInt64 if none does.
 func (w window) next(t, lengths int64) int64 {
 	if w == nil {
 		return math.MaxInt64

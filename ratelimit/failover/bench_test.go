@@ -35,10 +35,10 @@ func BenchmarkShared(b *testing.B) {
 	now := time.Now()
 	var r instantStore
 	for range 3 {
-		r.account, _, r.decision = p.Execute(r.account, ratelimit.Exchange{}, now)
+		r.account, _, r.decision = p.ExecuteExchange(r.account, ratelimit.Exchange{}, now)
 	}
 	denied := r
-	denied.account, _, denied.decision = p.Execute(denied.account, ratelimit.Exchange{}, now)
+	denied.account, _, denied.decision = p.ExecuteExchange(denied.account, ratelimit.Exchange{}, now)
 	denied.decision.RetryAfter = time.Hour // longer than the benchmark
 	for name, r := range map[string]instantStore{"admission": r, "cached": denied} {
 		store := newStore(b, failover.Options{Shared: r, Clock: func() time.Time { _ = time.Now(); return now }})

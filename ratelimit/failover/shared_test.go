@@ -127,7 +127,7 @@ func (s *sharedStore) Exchange(
 	}
 	err := s.do(func() { // later if the store hangs
 		var write bool
-		a, write, d = p.Execute(s.accounts[tokenID], x, s.clock())
+		a, write, d = p.ExecuteExchange(s.accounts[tokenID], x, s.clock())
 		if write {
 			s.accounts[tokenID] = slices.Clone(a)
 		}
@@ -180,7 +180,7 @@ func (s *sharedStore) Ping(context.Context) error {
 func (s *sharedStore) used(tokenID string, p *ratelimit.Policy) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _, d := p.Execute(s.accounts[tokenID], ratelimit.Exchange{Op: ratelimit.OpPeek}, s.clock())
+	_, _, d := p.ExecuteExchange(s.accounts[tokenID], ratelimit.Exchange{Op: ratelimit.OpPeek}, s.clock())
 	return p.Limits()[0].Requests - d.Budgets[0].Remaining
 }
 

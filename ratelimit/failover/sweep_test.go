@@ -21,7 +21,7 @@ type statelessStore struct {
 func (f *statelessStore) Exchange(
 	_ context.Context, _ string, p *ratelimit.Policy, x ratelimit.Exchange,
 ) (ratelimit.Decision, ratelimit.Account, error) {
-	a, _, d := p.Execute(nil, x, f.now())
+	a, _, d := p.ExecuteExchange(nil, x, f.now())
 	return d, a, f.err
 }
 

@@ -87,6 +87,42 @@ func TestRefundsAndResetsArePublished(t *testing.T) {
 	}
 }
 
+// A full window of times replaces a refunded time by a copy of the oldest. A refund of the oldest itself changes nothing, and is not
+// published.
+func TestRefundOfTheOldestOfAFullWindowIsNotPublished(t *testing.T) {
+	server := redistest.Start(t)
+	refunded, clock := make(chan string, 100), newClock()
+	s := newFollowing(t, redisstore.Options{
+		Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Clock: clock.Now,
+	}, func(tokenID string) { refunded <- tokenID })
+	p := ratelimittest.Policy(t, limit("second", 64, time.Second), shadow(limit("hour", 64, time.Hour)))
+	testkit.Eventually(t, "it is subscribed", s.Subscribed)
+	oldest := decide(t, s, "t", p)
+	clock.Advance(2 * time.Second)
+	for range 64 {
+		decide(t, s, "t", p)
+	}
+	testkit.Must(t, s.Refund(t.Context(), "t", oldest))
+	testkit.Must(t, s.Refund(t.Context(), "other", decide(t, s, "other", p)))
+	if first, second := <-refunded, <-refunded; first != "" || second != "other" {
+		t.Errorf("%q and %q refunded", first, second)
+	}
+}
+
+// Times before April 1970 count as that time, in refunds too.
+func TestRefundOfAVeryOldTimeIsExecuted(t *testing.T) {
+	server := redistest.Start(t)
+	s := newStore(t, redisstore.Options{
+		Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Clock: func() time.Time { return time.UnixMicro(7) },
+	})
+	p := hourly(t, 10)
+	decide(t, s, "t", p)
+	testkit.Must(t, s.Refund(t.Context(), "t", ratelimit.Decision{Allowed: true, At: time.UnixMicro(7)}))
+	if n := used(t, s, "t", p); n != 0 {
+		t.Errorf("%d counted", n)
+	}
+}
+
 // lines is a log whose lines are sent to a channel.
 type lines chan string
 

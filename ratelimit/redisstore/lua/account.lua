@@ -4,7 +4,8 @@
 --
 -- KEYS[1]  the token's account
 -- ARGV[1]  decide, peek, merge or refund;  ARGV[2] the time in µs since 1970, '' for the time of the server
--- refund:  ARGV[3] time of the admission in µs, ARGV[4] channel, ARGV[5] token id to publish. Returns '1' if it changed the account, else '0'.
+-- refund:  ARGV[3] time of the admission in µs, ARGV[4] channel, ARGV[5] token id to publish; ARGV[2] is ignored. Returns '1' if it changed
+--          the account, else '0'.
 -- others:  ARGV[3] limits of the policy, ARGV[4] account to merge by union, ARGV[5] account to add; '' for none
 --          Returns the time (7 bytes), the outcome (1 byte: 0 denied, 1 admitted, 2 peek or merge; plus 128 if the value of the key was
 --          not an account), and the account, which the reader advances to the time.
@@ -13,7 +14,8 @@
 -- (of each count) and counts (of bucket b at b % 61 + 1).
 --
 -- Lua: indexes begin at 1, a string is bytes, # is the length, .. concatenates, ~= is "not equal", {} is a table: an array or a record.
--- Numbers are doubles, exact up to 2^53. struct.unpack returns the values, then the next index; '<I7' is an unsigned integer of 7 bytes.
+-- "x and y or z" is y if x is true, else z; 0 and '' are true. Numbers are doubles, exact up to 2^53. struct.unpack returns the values, and
+-- then the next index; '<I7' is an unsigned integer of 7 bytes.
 local FORM = 3 -- first byte of every account
 local MAX_WINDOWS = 8
 local MAX_EXACT = 64 -- requests of a limit that is decided by times
@@ -124,7 +126,7 @@ local function add(w, t, n)
   end
 end
 
--- remove removes an admission at t, and reports whether there was one.
+-- remove removes an admission at t, and reports whether the window has changed.
 local function remove(w, t)
   if not w.exact then
     local b = quotient(t, width(w))
@@ -137,6 +139,7 @@ local function remove(w, t)
   while i > 0 and w.times[i] ~= t do i = i - 1 end
   if i == 0 then return false end
   if #w.times == MAX_TIMES then -- an older one may have been dropped: a copy of the oldest takes its place
+    if t == w.times[1] then return false end -- a copy of itself
     insert(w.times, 1, w.times[1])
     i = i + 1
   end
@@ -182,13 +185,14 @@ local function advance(a, now)
   return moved
 end
 
--- admissions returns the admissions from before a time, oldest first, as entries of n at a time. Those of a bucket have the time of its last
--- instant, or before, if that is earlier.
+-- admissions returns the admissions from before a time, oldest first, as entries of n at a time; the bucket that contains that time as a
+-- whole. Admissions of a bucket have the time of its last instant, or the time `before` if that is earlier.
 local function admissions(w, before)
   local list = {}
   if w.exact then
     for i, t in ipairs(w.times) do
-      if t < before then list[i] = {at = t, n = 1} end
+      if t >= before then break end
+      list[i] = {at = t, n = 1}
     end
     return list
   end
@@ -211,8 +215,8 @@ end
 -- coverage returns for how many µs before now the window has all admissions.
 local function coverage(w, now) return w.exact and #w.times == MAX_TIMES and now - w.times[1] or w.length end
 
--- is_better_source reports whether a new window of the shape is rather filled from w than from another one. If both cover it, one with
--- times is better, or else the shorter one; otherwise the one that covers more.
+-- is_better_source reports whether w is better than other to fill a new window of the shape. If both cover it, one with times is better, or
+-- else the shorter one; otherwise the one that covers more.
 local function is_better_source(shape, w, other, now)
   local covered, by_other = coverage(w, now), coverage(other, now)
   if min(covered, by_other) < shape.length then return covered > by_other end
@@ -220,8 +224,8 @@ local function is_better_source(shape, w, other, now)
   return covered < by_other
 end
 
--- source returns the admissions before a time of the window from which one that the account does not have is filled.
-local function source(a, shape, now, before)
+-- source_admissions chooses the window from which a missing one of the shape is filled, and returns its admissions from before a time.
+local function source_admissions(a, shape, now, before)
   local best
   for _, w in ipairs(a) do
     if not best or is_better_source(shape, w, best, now) then best = w end
@@ -246,24 +250,25 @@ local function merge_lists(a, b, union)
   return list
 end
 
--- merge_window merges the windows that two accounts have of a shape. If only one account has such a window, one is made now from the other
--- windows of the other account, so that an admission of both has the same rounded time in both.
+-- merge_window merges the windows that two accounts have of a shape. If one account lacks it, it is first filled from that account's other
+-- windows, so that both have the same buckets, and an admission of both has the same rounded time in both.
 local function merge_window(shape, a, b, union, now)
   local of_a, of_b, merged = find(a, shape), find(b, shape), new_window(shape, now)
   if not of_a then
     merged.last_used = of_b.last_used
-    of_a = fill(new_window(shape, now), source(a, shape, now, NO_BOUND), now)
+    of_a = fill(new_window(shape, now), source_admissions(a, shape, now, NO_BOUND), now)
   elseif not of_b then
-    local before = union and of_a.since or NO_BOUND -- the store has recorded all later admissions in its window
+    local before = union and of_a.since or NO_BOUND -- the store has recorded all later admissions in of_a
     merged.last_used = of_a.last_used
-    of_b = fill(new_window(shape, now), source(b, shape, now, before), now)
+    of_b = fill(new_window(shape, now), source_admissions(b, shape, now, before), now)
   else
     merged.last_used, merged.since = max(of_a.last_used, of_b.last_used), min(of_a.since, of_b.since)
   end
   return fill(merged, merge_lists(admissions(of_a, NO_BOUND), admissions(of_b, NO_BOUND), union), now)
 end
 
--- merge merges two accounts, window by window. With union, a is the account of a store, and b one that it returned earlier.
+-- merge merges two accounts, window by window. With union, a is the account of a store, and b one that it returned earlier. a must be
+-- advanced to now.
 local function merge(a, b, union, now)
   advance(b, now)
   if #a == 0 then return b end
@@ -297,11 +302,11 @@ local function make_room(a, policy)
   table_remove(a, oldest)
 end
 
--- has_windows reports whether the account has the windows of the policy, and each was last used at a time or later.
-local function has_windows(a, policy, used_since)
+-- has_windows_used_since reports whether the account has the windows of the policy, and each was last used at a time or later.
+local function has_windows_used_since(a, policy, since)
   for _, r in ipairs(policy) do
     local w = find(a, r)
-    if not w or w.last_used < used_since then return false end
+    if not w or w.last_used < since then return false end
   end
   return true
 end
@@ -312,7 +317,7 @@ local function add_missing(a, policy, now)
   local before = {unpack(a)}
   for _, r in ipairs(policy) do
     if not find(a, r) then
-      local w = fill(new_window(r, now), source(before, r, now, NO_BOUND), now)
+      local w = fill(new_window(r, now), source_admissions(before, r, now, NO_BOUND), now)
       make_room(a, policy)
       a[#a + 1] = w
     end
@@ -331,13 +336,13 @@ local function drop_unused(a, since)
   end
 end
 
--- ensure_windows prepares the account for a decision by the policy, in three steps that decide.go describes. It reports whether the account
--- must be written.
-local function ensure_windows(a, policy, now)
-  local longest, newest = 0, 0
-  for _, w in ipairs(a) do longest, newest = max(longest, w.length), max(newest, w.last_used) end
+-- prepare_windows prepares the account for a decision by the policy, in three steps that decide.go describes. It reports whether the
+-- account must be written.
+local function prepare_windows(a, policy, now)
+  local longest, newest_use = 0, 0
+  for _, w in ipairs(a) do longest, newest_use = max(longest, w.length), max(newest_use, w.last_used) end
   for _, r in ipairs(policy) do longest = max(longest, r.length) end
-  if has_windows(a, policy, max(newest, now - quotient(longest, 4))) then return false end
+  if has_windows_used_since(a, policy, max(newest_use, now - quotient(longest, 4))) then return false end
   add_missing(a, policy, now)
   renew_last_used(a, policy, now)
   drop_unused(a, now - 2 * longest)
@@ -365,22 +370,22 @@ if type(value) == 'table' then -- an error; a value of another type is treated a
   if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
   value = 'not an account'
 end
-local op, now = ARGV[1], tonumber(ARGV[2])
-if not now then
-  local t = redis.call('TIME')
-  now = t[1] * 1000000 + t[2]
-end
-now = max(now, EARLIEST)
-local a = decode(value)
+local op, a = ARGV[1], decode(value)
 if op == 'refund' then
-  local changed = false
-  for _, w in ipairs(a or {}) do changed = remove(w, tonumber(ARGV[3])) or changed end
+  local changed, at = false, max(tonumber(ARGV[3]), EARLIEST)
+  for _, w in ipairs(a or {}) do changed = remove(w, at) or changed end
   if not changed then return '0' end
   redis.call('SET', KEYS[1], encode(a), 'KEEPTTL')
   redis.call('PUBLISH', ARGV[4], ARGV[5])
   return '1'
 end
 
+local now = tonumber(ARGV[2])
+if not now then
+  local t = redis.call('TIME')
+  now = t[1] * 1000000 + t[2]
+end
+now = max(now, EARLIEST)
 local DENIED, ADMITTED, PEEKED, DISCARDED = 0, 1, 2, 128
 local policy, discarded = decode_policy(ARGV[3]), not a and value ~= ''
 a = a or {}
@@ -388,7 +393,7 @@ local changed = advance(a, now)
 local UNION, SUM = true, false
 if ARGV[4] ~= '' then a, changed = merge(a, decode(ARGV[4]) or {}, UNION, now), true end
 if ARGV[5] ~= '' then a, changed = merge(a, decode(ARGV[5]) or {}, SUM, now), true end
-changed = ensure_windows(a, policy, now) or changed
+changed = prepare_windows(a, policy, now) or changed
 local outcome = op ~= 'decide' and PEEKED or admits(a, policy) and ADMITTED or DENIED
 if outcome == ADMITTED then
   for _, w in ipairs(a) do add(w, now, 1) end

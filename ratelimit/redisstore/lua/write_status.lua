@@ -1,8 +1,8 @@
 -- Writes the status of a gateway.
 -- KEYS[1]: hash of gateways by id; a value is the server's time in ms, a space, and the status.
 -- ARGV[1]: id of this gateway. ARGV[2]: its status. ARGV[3]: ms without a heartbeat for which a status is kept.
--- ARGV[4]: maximum of gateways. ARGV[5]: '1' to remove statuses that are older. A gateway does so once, as entries grow only when a
--- gateway starts.
+-- ARGV[4]: maximum of gateways. ARGV[5]: '1' to remove statuses older than ARGV[3]. A gateway does so once, with its first status, because
+-- only gateways that start add entries.
 local t = redis.call('TIME')
 local now, kept = t[1] * 1000 + math.floor(t[2] / 1000), tonumber(ARGV[3])
 if redis.call('HLEN', KEYS[1]) > tonumber(ARGV[4]) then
