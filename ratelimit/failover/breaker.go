@@ -19,10 +19,11 @@ const (
 	minCalls       = 10
 	breakerWindow  = 2 * time.Second
 	breakerBuckets = 10
-	probeTimeout   = 10 * time.Second // longer than breakerWindow: the breaker ignores later results, so a probe that hangs changes nothing
+	probeTimeout   = 10 * time.Second // for a shared store whose own timeout fails: that of redisstore is shorter
 )
 
-// repeatUnsentWithin is the time until which a call that was not sent is repeated. It adds to the timeout of the repetition.
+// repeatUnsentWithin is how long a call that was not sent, because of other calls, may have waited to be repeated. So a request takes at
+// most this and the timeout of one call.
 const repeatUnsentWithin = 5 * time.Millisecond
 
 // sweepEvery is the interval at which tokens without usage are dropped, and the clocks are compared.
@@ -36,14 +37,15 @@ func (s *Store) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 		Timeout:      time.Millisecond, // so short that each probe of Run finds it half-open; requests do not call it during an outage
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			ended := c.TotalSuccesses + c.TotalFailures // c.Requests includes calls in flight
-			return s.consecutive.Load() >= maxConsecutive || ended >= minCalls && 2*c.TotalFailures >= ended
+			return s.failuresInARow.Load() >= maxConsecutive || ended >= minCalls && 2*c.TotalFailures >= ended
 		},
 		IsExcluded:    func(err error) bool { return err != nil && errors.As(err, new(*uncountedError)) },
 		OnStateChange: s.onStateChange,
 	})
 }
 
-// An uncountedError is the error of a call that the breaker does not count: this process was stalled, or the error is a BatchError.
+// An uncountedError is the error of a call that the breaker does not count as a failure: an excused stall, which counts in failuresInARow,
+// or a BatchError, which counts nowhere.
 type uncountedError struct {
 	cause  error
 	repeat bool // instead of a decision by the account of the token, which may be as old as a stall
@@ -65,8 +67,8 @@ func (s *Store) callThroughBreaker(start time.Duration, do func() error) error {
 		if err := do(); err != nil {
 			return struct{}{}, s.recordFailure(err, start, stalledBefore)
 		}
-		if s.consecutive.Load() != 0 {
-			s.consecutive.Store(0)
+		if s.failuresInARow.Load() != 0 {
+			s.failuresInARow.Store(0)
 		}
 		return struct{}{}, nil
 	})
@@ -97,22 +99,22 @@ func (s *Store) recordFailure(err error, start time.Duration, stalledBefore int6
 		repeat := kind == timeout && errors.Is(err, ratelimit.ErrNotSent) && now-start < repeatUnsentWithin
 		return &uncountedError{cause: err, repeat: repeat}
 	}
-	s.consecutive.Add(1)
+	s.failuresInARow.Add(1)
 	s.cause.Store(&err)
 	s.recordCountedFailure(kind)
 	return err
 }
 
 // recordStall records a call that timed out while this process did not run; calls at the same time count as one. It reports whether the
-// call is excused: it is a failure of the shared store if it is the third in a row, of stalls and failures without an answer between them.
+// call is excused. It is not if it is the third in a row, of stalls and failures with no success between them: then it is a failure.
 func (s *Store) recordStall(start, now time.Duration) (excused bool) {
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()
 	if start >= s.lastStall {
 		s.lastStall = now
-		s.consecutive.Add(1)
+		s.failuresInARow.Add(1)
 	}
-	return s.consecutive.Load() < maxConsecutive
+	return s.failuresInARow.Load() < maxConsecutive
 }
 
 // Run probes the shared store during outages, drops tokens without usage, and watches the clocks, until ctx ends; then it returns nil.

@@ -10,8 +10,8 @@ import (
 //
 // The shared store reads its clock at a time between the start and the end of a call, so time − end ≤ offset ≤ time − start. The estimate
 // moves into these bounds and no further. A call that waited in a queue has wide bounds, and moves nothing; the fastest calls have the
-// narrowest. So the estimate is ahead by at most the time that the fastest call takes to the shared store, and a client that waits until a
-// time of the estimate is not early.
+// narrowest. So the estimate is ahead by at most the time that the fastest call takes to the shared store. A call that is made at a time of
+// the estimate takes at least as long, so it does not arrive before that time.
 type sharedClock struct {
 	offset atomic.Int64 // from a time of this gateway to the time of the shared store, in µs
 }
@@ -25,7 +25,7 @@ func (c *sharedClock) observe(at time.Time, start, end time.Duration) {
 	before := c.offset.Load()
 	offset := min(max(before, at.UnixMicro()-end.Microseconds()), at.UnixMicro()-start.Microseconds())
 	if offset != before { // rare: a write for each answer would contend between cores
-		c.offset.Store(offset)
+		c.offset.Store(offset) // one of two concurrent changes may be lost; the next answer makes it
 	}
 }
 
@@ -37,11 +37,11 @@ func (s *Store) clockDifference() time.Duration { return s.sharedClock.at(0).Sub
 
 // reportClock logs a change of the difference between the clocks. After a step of the shared store's clock, limits are not exact.
 func (s *Store) reportClock() {
-	before, now := s.difference, s.clockDifference()
+	before, now := s.lastDifference, s.clockDifference()
 	if (now - before).Abs() <= maxClockStep {
 		return
 	}
-	s.difference = now
+	s.lastDifference = now
 	s.logger.Warn("the clocks of the gateway and of the shared rate limit store moved against each other",
 		slog.String("difference", now.Round(time.Millisecond).String()), slog.String("before", before.Round(time.Millisecond).String()))
 }

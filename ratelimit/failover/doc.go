@@ -7,6 +7,8 @@
 //	  ▲  └───a call was not executed, or accounts may be lost─────────────────────▶   │
 //	  └──────────────────all is uploaded──────────────────────────────────────────────┘
 //
+// From paused, a token with nothing to upload returns to shared. The next outage makes every token local.
+//
 // In shared, the shared store decides; a denial is cached until its retry-after is over. In local, this gateway decides by its share of
 // what remains in the cached account. In paused, it does so too, as other gateways may have admissions to upload, and meanwhile uploads its
 // own. In syncing, the next request of the token uploads what the shared store may lack: the account that it last returned, and the

@@ -20,20 +20,19 @@ type ledger struct {
 	own     ratelimit.Account // admissions of this gateway that the shared store does not count
 }
 
-// decide decides by the share of this gateway and records an admission. sent reports whether the shared store may have recorded it too.
-func (l *ledger) decide(p *ratelimit.Policy, gateways int, at time.Time, peek, sent bool) ratelimit.Decision {
+// decideByShare decides by the share of this gateway and records an admission. sent reports whether the shared store may have recorded it
+// too.
+func (l *ledger) decideByShare(p *ratelimit.Policy, gateways int, at time.Time, peek, sent bool) ratelimit.Decision {
 	in := ratelimit.ShareInput{Gateways: gateways, Shared: l.account, Sent: sum(l.sent, l.sending, at)}
-	own := l.own
 	if sent {
-		own = bytes.Clone(own) // DecideShare modifies it
+		_, d := p.DecideShare(in, bytes.Clone(l.own), at, peek) // of a copy, which it modifies
+		if d.Allowed && !peek {
+			l.addSent(p, at)
+		}
+		return d
 	}
-	own, d := p.DecideShare(in, own, at, peek)
-	admitted := d.Allowed && !peek
-	switch {
-	case sent && admitted:
-		l.addSent(p, at)
-	case sent: // nothing is recorded
-	case admitted, l.own != nil: // DecideShare may have modified it
+	own, d := p.DecideShare(in, l.own, at, peek)
+	if d.Allowed && !peek || l.own != nil { // DecideShare may have modified it
 		l.own = own
 	}
 	return d
@@ -48,9 +47,9 @@ func (l *ledger) addSent(p *ratelimit.Policy, at time.Time) {
 // missing returns what the shared store may lack: its account, if it may have lost that, and the admissions of this gateway.
 func (l *ledger) missing(lost bool, at time.Time) (lastSeen, own ratelimit.Account) {
 	if lost {
-		lastSeen = bytes.Clone(sum(l.account, l.sent, at))
+		lastSeen = sum(l.account, l.sent, at)
 	}
-	return lastSeen, bytes.Clone(l.own)
+	return lastSeen, bytes.Clone(l.own) // after a peek, decideByShare may modify own while the call is in flight
 }
 
 // hasMissing reports whether missing returns an account.
@@ -62,13 +61,13 @@ func (l *ledger) hasMissing(lost bool) bool {
 func (l *ledger) refund(d *ratelimit.Decision) (counted bool) {
 	accounts := []*ratelimit.Account{&l.own, &l.sending, &l.sent, &l.account}
 	if !d.Local {
-		accounts = accounts[2:] // own and sending have local admissions only
+		accounts = accounts[2:] // without own and sending, which have local admissions only
 	}
 	for _, a := range accounts {
 		refunded := slices.Clone(*a).Refund(d.At)
 		if !bytes.Equal(refunded, *a) {
 			*a = refunded
-			return a != &l.own
+			return a != &l.own // which the shared store does not have
 		}
 	}
 	return !d.Local
@@ -79,10 +78,7 @@ func (l *ledger) unused(at time.Time, gateways int) bool {
 	return l.account.Unused(at, ratelimit.OneLength) && l.sent.Unused(at, gateways) && l.sending == nil && l.own.Unused(at, gateways)
 }
 
-// keptLengths is for how many lengths windows keep times: more than the largest number of gateways, as a share reads as many.
-const keptLengths = 1000
-
-// sum returns the sum of two accounts, which may be nil.
+// sum returns the sum of two accounts, which may be nil. Windows of times keep theirs for as many lengths as a share can need.
 func sum(a, b ratelimit.Account, at time.Time) ratelimit.Account {
-	return ratelimit.Sum(a, b, keptLengths, at)
+	return ratelimit.Sum(a, b, maxGateways, at)
 }

@@ -39,8 +39,8 @@ func (s *Store) State() State {
 	return state
 }
 
-// MayHaveLostAccounts reports whether the shared store may have lost accounts since this one was created. Then it may lack usage that only
-// this store has.
+// MayHaveLostAccounts reports whether the shared store may have lost accounts since New. Then some usage may exist in the memory of this
+// gateway only.
 func (s *Store) MayHaveLostAccounts() bool { return s.state.Load().epoch > 0 }
 
 // recordCountedFailure records when the shared store failed. It may have lost accounts if it refused the call.
@@ -60,7 +60,7 @@ func (s *Store) recordCountedFailure(kind failureKind) {
 
 // onStateChange is called by the breaker under its lock, and must not call the breaker.
 func (s *Store) onStateChange(_ string, from, to gobreaker.State) {
-	s.breakerNow.Store(int32(to))
+	s.breakerCurrent.Store(int32(to))
 	switch {
 	case from == gobreaker.StateClosed:
 		s.beginOutage()
@@ -97,4 +97,4 @@ func (s *Store) endOutage() {
 		slog.String("lasted", now.Sub(s.outageStart).Round(time.Millisecond).String()), slog.Any("cause", before.cause))
 }
 
-func (s *Store) breakerState() gobreaker.State { return gobreaker.State(s.breakerNow.Load()) }
+func (s *Store) breakerState() gobreaker.State { return gobreaker.State(s.breakerCurrent.Load()) }

@@ -84,6 +84,32 @@ func stopGateway(t *testing.T, errs []error) {
 	})
 }
 
+// A stall counts once, also at the time at which the watch records it.
+func TestStallCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var stopped atomic.Int64
+		var w *failover.StallWatch
+		var most int64
+		w = failover.NewStallWatch(func() time.Duration { // called by the watch
+			now := time.Since(start) + time.Duration(stopped.Load())
+			most = max(most, w.TotalAt(now))
+			return now
+		}, 10*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		var ended sync.WaitGroup
+		ended.Go(func() { w.Run(ctx) })
+		time.Sleep(55 * time.Millisecond)
+		stopped.Store(int64(time.Second))
+		time.Sleep(50 * time.Millisecond)
+		cancel()
+		ended.Wait()
+		if most != int64(time.Second) {
+			t.Errorf("a stall of a second counts %v", time.Duration(most))
+		}
+	})
+}
+
 // A gateway that stalls in every call notices nevertheless that the shared store does not answer.
 func TestStalledGatewayNoticesAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

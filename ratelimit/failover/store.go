@@ -53,12 +53,12 @@ type Store struct {
 	metrics    *metrics
 	configured atomic.Pointer[Settings]
 
-	breaker     *gobreaker.CircuitBreaker[struct{}]
-	breakerNow  atomic.Int32          // gobreaker.State
-	consecutive atomic.Int32          // failures, also those that are older than breakerWindow
-	cause       atomic.Pointer[error] // of the last failure
-	outageBegan chan struct{}         // wakes Run
-	nextProbe   atomic.Int64          // Unix time in ns
+	breaker        *gobreaker.CircuitBreaker[struct{}]
+	breakerCurrent atomic.Int32          // gobreaker.State
+	failuresInARow atomic.Int32          // also those that are older than breakerWindow; recordStall adds stalls
+	cause          atomic.Pointer[error] // of the last failure
+	outageBegan    chan struct{}         // wakes Run
+	nextProbe      atomic.Int64          // Unix time in ns
 
 	state            atomic.Pointer[storeState]
 	stateMu          sync.Mutex // held while the state is replaced; guards the next three fields
@@ -66,12 +66,12 @@ type Store struct {
 	firstOutageStart time.Time  // start of the first outage since the shared store was steady; zero for none
 	lastFailure      time.Time
 
-	stalls      stallWatch
-	lastStall   time.Duration // end of the last call that recordStall counted; guarded by stateMu
-	sharedClock sharedClock
-	difference  time.Duration // between the clocks, as last reported; of Run
-	seed        maphash.Seed
-	shards      [shards]shard
+	stalls         stallWatch
+	lastStall      time.Duration // end of the last call that recordStall counted; guarded by stateMu
+	sharedClock    sharedClock
+	lastDifference time.Duration // between the clocks, as last reported; used by Run alone
+	seed           maphash.Seed
+	shards         [shards]shard
 }
 
 var _ ratelimit.Store = (*Store)(nil)
@@ -131,7 +131,7 @@ func (s *Store) Peek(ctx context.Context, tokenID string, p *ratelimit.Policy) (
 // serve runs the state machine of a token for one request.
 func (s *Store) serve(ctx context.Context, r request) (ratelimit.Decision, error) {
 	c, d, err := s.begin(r)
-	switch {
+	switch { // by whether begin has decided the request, and has begun a call
 	case c.token == nil: // decided without a call
 		return d, err
 	case c.op == ratelimit.OpMerge: // decided before the call, which uploads
@@ -149,7 +149,8 @@ func (s *Store) serve(ctx context.Context, r request) (ratelimit.Decision, error
 
 var errPause = errors.New("the shared store is in use again, and other gateways may still have admissions to upload")
 
-// begin decides a request, or begins a call that does; during the pause, it decides and may begin an upload.
+// begin decides a request and returns no call, or begins a call that decides it and returns no decision. During the pause, it decides the
+// request, and may also begin a call that uploads.
 func (s *Store) begin(r request) (c call, d ratelimit.Decision, err error) {
 	st, now := s.state.Load(), s.now()
 	at := s.sharedClock.at(now)
@@ -162,25 +163,25 @@ func (s *Store) begin(r request) (c call, d ratelimit.Decision, err error) {
 		if d, ok := sh.denial(t, r.policy, at, s.subscribed); ok {
 			return c, d, nil
 		}
-		t.epoch = st.epoch // in which nothing is missing either
+		t.epoch = st.epoch // the shared store cannot have lost anything of this token
 		c = t.newCall(r, st.epoch, now)
 	case stateLocal:
-		d, err = s.decide(t, &r, st.cause, false)
+		d, err = s.decideLocally(t, &r, st.cause, false)
 	case statePaused:
-		d, err = s.decide(t, &r, errPause, false)
+		d, err = s.decideLocally(t, &r, errPause, false)
 		if !t.uploadInFlight && now >= t.nextUpload && t.hasMissing(t.epoch != st.epoch) {
 			r.op = ratelimit.OpMerge
-			c = t.upload(r, st.epoch, now, at)
+			c = t.newCallWithMissing(r, st.epoch, now, at)
 		}
 	case stateSyncing:
-		c = t.upload(r, st.epoch, now, at)
+		c = t.newCallWithMissing(r, st.epoch, now, at)
 	}
 	c.shard = sh
 	return c, d, err
 }
 
-// makeCall makes a call and ends it. If it fails, this gateway decides, unless begin has decided the request and the call is a mere upload,
-// or the call must be repeated: the account may be as old as a stall, and a share of it would exceed the limit.
+// makeCall makes a call and ends it. If it fails, this gateway decides; but not if begin has decided the request (then the call is a mere
+// upload), and not if serve repeats the call.
 func (s *Store) makeCall(ctx context.Context, c *call) (ratelimit.Decision, error) {
 	var d ratelimit.Decision
 	var a ratelimit.Account
@@ -194,32 +195,33 @@ func (s *Store) makeCall(ctx context.Context, c *call) (ratelimit.Decision, erro
 	now := s.now()
 	c.shard.mu.Lock()
 	defer c.shard.mu.Unlock()
+	epoch := s.state.Load().epoch
 	if err != nil {
 		sent := mayHaveExecuted(err)
-		c.token.endUnanswered(c, sent, s.sharedClock.at(now))
-		if c.op == ratelimit.OpMerge || mustRepeat(err) && !c.repeated {
+		c.token.endUnanswered(c, sent, s.sharedClock.at(now), epoch)
+		if c.op == ratelimit.OpMerge || mustRepeat(err) && !c.repeated { // a share of an account as old as a stall could exceed the limit
 			return d, err
 		}
-		return s.decide(c.token, &c.request, err, sent)
+		return s.decideLocally(c.token, &c.request, err, sent)
 	}
 	if c.isUpload {
 		s.metrics.uploads.Inc()
 	}
 	s.sharedClock.observe(d.At, c.start, now)
-	c.token.endAnswered(c, &d, a, s.state.Load().epoch)
+	c.token.endAnswered(c, &d, a, epoch)
 	return d, nil
 }
 
-// decide decides a request in place of the shared store, which failed with the cause. sent reports whether the shared store may have
+// decideLocally decides a request in place of the shared store, which failed with the cause. sent reports whether the shared store may have
 // executed the request nevertheless.
-func (s *Store) decide(t *token, r *request, cause error, sent bool) (ratelimit.Decision, error) {
+func (s *Store) decideLocally(t *token, r *request, cause error, sent bool) (ratelimit.Decision, error) {
 	switch c := s.configured.Load(); c.Mode {
 	case ratelimit.ModeDeny:
 		return ratelimit.Decision{}, s.unavailable(cause)
 	case ratelimit.ModeAllow:
 		return s.admit(r.policy), nil
 	default:
-		return t.decide(r.policy, c.Gateways, s.sharedClock.at(s.now()), r.op == ratelimit.OpPeek, sent), nil
+		return t.decideByShare(r.policy, c.Gateways, s.sharedClock.at(s.now()), r.op == ratelimit.OpPeek, sent), nil
 	}
 }
 

@@ -152,6 +152,20 @@ func TestCallsThatTimeOutCountInTheLongerPeriod(t *testing.T) {
 	})
 }
 
+// Two a second, by 3,000 gateways: after two calls that timed out 25 minutes apart, the period is not over.
+func TestCallsThatTimeOutCountInAsManyWindowsAsThereAreGateways(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, failover.Settings{Gateways: 3000}, limit("second", 2, time.Second))
+		e.shared.become(unreachable)
+		for i, want := range []int{1, 1, 0} {
+			if n := e.admitted("t", 1); n != want {
+				t.Errorf("request %d: %d admitted", i, n)
+			}
+			time.Sleep(25 * time.Minute / time.Duration(1+i))
+		}
+	})
+}
+
 // Calls and uploads that were not executed are uploaded by the next request.
 func TestRefusedUploadIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -198,6 +212,47 @@ func TestAnswerAfterARestartDoesNotReplaceTheAccount(t *testing.T) {
 			t.Errorf("%d counted: %+v", e.used("t"), d)
 		}
 	})
+}
+
+// A call is executed before a restart, and ends while a later call of its token is in flight. The later account lacks its admission, which
+// is uploaded.
+func TestCallFromBeforeARestartCountsBesideALaterCall(t *testing.T) {
+	for name, prepare := range map[string]func(e *env) (admitted int){
+		"first call":         func(*env) int { return 0 },
+		"later call uploads": func(e *env) int { return e.admitted("t", 10) },
+		"no answer": func(e *env) int {
+			e.shared.become(failing)
+			e.decide("t")
+			e.shared.become(working)
+			e.decide("another")
+			e.shared.unanswered = 1 // the upload of the next call
+			return 1
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEnv(t, failover.Settings{}, limit("hour", 50, time.Hour))
+				before := prepare(e)
+				ended := make(chan struct{})
+				var later sync.WaitGroup
+				e.shared.inCall = func() {
+					e.shared.become(refusing)
+					e.decide("other")
+					e.shared.lose()
+					e.shared.become(working)
+					e.shared.inCall = func() { <-ended }
+					later.Go(func() { e.decide("t") })
+					synctest.Wait()
+				}
+				e.decide("t")
+				close(ended)
+				later.Wait()
+				if d := e.decide("t"); d.Local || e.used("t") != before+3 {
+					t.Errorf("%d counted, %d admitted: %+v", e.used("t"), before+3, d)
+				}
+			})
+		})
+	}
 }
 
 // The shared store may answer a request before it has executed an upload of the token. The account of that answer is not kept.

@@ -27,17 +27,20 @@ const (
 type token struct {
 	ledger
 
-	// Of the call that returned the account. Times are by the shared store's clock, in µs.
+	// The policy and the decision's time of the call that returned account. Times are by the shared store's clock, in µs.
 	policy      *ratelimit.Policy
-	at          int64
+	accountAt   int64
 	deniedUntil int64 // end of the cached denial; 0 for none
 
-	epoch          uint32        // the last one in which it is known that the shared store had the account and all that was sent
-	answers        uint32        // accounts received
-	denialDrops    uint16        // how often the cached denial was dropped
-	uploadInFlight bool          // a call in flight is an upload
-	calls          int32         // in flight
-	nextUpload     time.Duration // earliest time of the next upload during the pause
+	// If epoch is not storeState.epoch, the shared store may have lost account and sent. Else it has them, except admissions in sent whose
+	// calls timed out: it may have executed these, or may do so later.
+	epoch            uint32
+	answers          uint32        // accounts received
+	denialDrops      uint16        // how often the cached denial was dropped
+	uploadInFlight   bool          // a call in flight is an upload
+	uploadIncomplete bool          // since it began, an admission was added to sent that the shared store may have lost
+	calls            int32         // in flight
+	nextUpload       time.Duration // earliest time of the next upload during the pause
 }
 
 type shard struct {
@@ -73,7 +76,7 @@ func (t *token) state(st *storeState, now time.Duration) tokenState {
 // denial returns the cached denial, with its times as of now by the shared store's clock, if it applies to the policy.
 func (sh *shard) denial(t *token, p *ratelimit.Policy, now time.Time, subscribed func() bool) (ratelimit.Decision, bool) {
 	at := now.UnixMicro()
-	if at >= t.deniedUntil || at < t.at || t.policy != p || at-t.at > unsubscribedTTL.Microseconds() && !subscribed() {
+	if at >= t.deniedUntil || at < t.accountAt || t.policy != p || at-t.accountAt > unsubscribedTTL.Microseconds() && !subscribed() {
 		return ratelimit.Decision{}, false
 	}
 	sh.scratch = append(sh.scratch[:0], t.account...)
@@ -94,7 +97,7 @@ type call struct {
 	epoch        uint32
 	answers      uint32
 	denialDrops  uint16
-	isUpload     bool // the shared store keeps what it merges: not that of a peek
+	isUpload     bool // the shared store keeps the accounts that it merges; a peek has them too, and is no upload
 	notCacheable bool // the account that it returns may lack admissions, or the shared store does not keep it
 }
 
@@ -106,9 +109,10 @@ func (t *token) newCall(r request, epoch uint32, now time.Duration) call {
 	}
 }
 
-// upload begins a call with what the shared store may lack, unless another call uploads that. A peek sends it for its decision, and the
-// shared store does not keep it. The account that a merge returns is not cached, as other gateways may still have admissions to upload.
-func (t *token) upload(r request, epoch uint32, now time.Duration, at time.Time) call {
+// newCallWithMissing begins a call that carries what the shared store may lack. If an upload is in flight, it carries nothing, and its
+// account is not cached. A peek carries it for its decision, and the shared store does not keep it. The account that a merge returns is not
+// cached, as other gateways may still have admissions to upload.
+func (t *token) newCallWithMissing(r request, epoch uint32, now time.Duration, at time.Time) call {
 	c := t.newCall(r, epoch, now)
 	c.notCacheable = t.uploadInFlight || r.op != ratelimit.OpDecide
 	if t.uploadInFlight {
@@ -116,7 +120,7 @@ func (t *token) upload(r request, epoch uint32, now time.Duration, at time.Time)
 	}
 	c.LastSeen, c.Own = t.missing(t.epoch != epoch, at)
 	if r.op != ratelimit.OpPeek {
-		c.isUpload, t.uploadInFlight, t.nextUpload = true, true, now+uploadEvery
+		c.isUpload, t.uploadInFlight, t.uploadIncomplete, t.nextUpload = true, true, false, now+uploadEvery
 		t.sending, t.own = t.own, nil
 	}
 	return c
@@ -131,11 +135,20 @@ func (t *token) end(c *call) (uploaded ratelimit.Account) {
 	return uploaded
 }
 
+// recordSent records the admissions of a call that the shared store has or may have executed. If its epoch is not the current one, they may
+// have been lost since, and the next request uploads them.
+func (t *token) recordSent(c *call, admissions ratelimit.Account, at time.Time, epoch uint32) {
+	t.sent = sum(t.sent, admissions, at)
+	if c.epoch != epoch {
+		t.epoch, t.uploadIncomplete = min(t.epoch, c.epoch), true
+	}
+}
+
 // endUnanswered ends a call without an answer. sent reports whether the shared store may have executed it; else its upload is repeated.
-func (t *token) endUnanswered(c *call, sent bool, at time.Time) {
+func (t *token) endUnanswered(c *call, sent bool, at time.Time, epoch uint32) {
 	uploaded := t.end(c)
 	if sent {
-		t.sent = sum(t.sent, uploaded, at)
+		t.recordSent(c, uploaded, at, epoch)
 	} else {
 		t.own = sum(uploaded, t.own, at)
 	}
@@ -144,15 +157,15 @@ func (t *token) endUnanswered(c *call, sent bool, at time.Time) {
 // endAnswered ends a call with the account that it returned.
 func (t *token) endAnswered(c *call, d *ratelimit.Decision, a ratelimit.Account, epoch uint32) {
 	uploaded := t.end(c)
-	if c.isUpload {
+	if c.isUpload && !t.uploadIncomplete {
 		t.epoch = max(t.epoch, c.epoch)
 	}
 	// Another call was answered meanwhile, with a later account. The time alone does not show that, as the clock may have been set back.
-	outdated := t.answers != c.answers && d.At.UnixMicro() < t.at
+	outdated := t.answers != c.answers && d.At.UnixMicro() < t.accountAt
 	switch {
-	case outdated: // the later account has all that is in this one
-	case c.notCacheable, c.epoch != epoch:
-		t.sent = sum(t.sent, uploaded, d.At)
+	case outdated: // the later account has all that is in this one, unless the shared store lost it between the two calls
+	case c.notCacheable, c.epoch != epoch, t.epoch != epoch:
+		t.recordSent(c, uploaded, d.At, epoch)
 		if c.op == ratelimit.OpDecide && d.Allowed {
 			t.addSent(c.policy, d.At)
 		}
@@ -161,14 +174,16 @@ func (t *token) endAnswered(c *call, d *ratelimit.Decision, a ratelimit.Account,
 	}
 }
 
-// cache caches an account that has every admission that was sent, and its decision.
+// cache caches an account, and its decision. It has every admission that was sent, except those of calls that timed out and are executed
+// later.
 func (t *token) cache(c *call, d *ratelimit.Decision, a ratelimit.Account) {
 	t.account, t.sent = a, nil
 	t.answers++
-	t.policy, t.at, t.deniedUntil = c.policy, d.At.UnixMicro(), 0
-	// A denial of a peek is not cached: if the clock was set back, its wait is by times that a decision moves, and a peek does not store.
+	t.policy, t.accountAt, t.deniedUntil = c.policy, d.At.UnixMicro(), 0
+	// A denial of a peek is not cached. After the clock was set back, its wait is too short: a peek moves admissions in the future to now, but
+	// stores nothing, so the next call moves them again.
 	if !d.Allowed && t.denialDrops == c.denialDrops && c.op == ratelimit.OpDecide {
-		t.deniedUntil = t.at + d.RetryAfter.Microseconds()
+		t.deniedUntil = t.accountAt + d.RetryAfter.Microseconds()
 	}
 }
 
