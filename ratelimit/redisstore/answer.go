@@ -22,7 +22,7 @@ func decode(answer []byte, p *ratelimit.Policy) (d ratelimit.Decision, a ratelim
 	at, outcome := header&(1<<56-1), header>>56
 	a, d, ok := p.Decision(answer[answerHeader:], time.UnixMicro(int64(at)), ratelimit.Outcome(outcome&^discardedBit))
 	if !ok {
-		return d, nil, false, fmt.Errorf("the account of %d bytes contradicts the outcome %d", len(answer)-answerHeader, outcome)
+		return d, nil, false, fmt.Errorf("the account of %d bytes is not valid, or contradicts the outcome %d", len(answer)-answerHeader, outcome)
 	}
 	return d, a, outcome&discardedBit != 0, nil
 }

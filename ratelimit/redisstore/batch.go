@@ -14,20 +14,23 @@ import (
 )
 
 // A server that hangs executes the calls in flight when it resumes: at most as many as the product of these, after their callers got an
-// error. More lanes cost processor time, fewer add waits if the server is far away.
+// error. Calls that a cluster redirects are not in batches, and add to it. More lanes cost processor time, fewer add waits if the server is
+// far away.
 const (
 	lanes    = 2
 	maxBatch = 16
 )
 
-var errQueued = &ratelimit.BatchError{Cause: fmt.Errorf("earlier calls were not answered: %w", context.DeadlineExceeded)}
+var errQueued = &ratelimit.BatchError{Cause: fmt.Errorf("waited too long for earlier calls: %w", context.DeadlineExceeded)}
 
-// A batcher sends the calls of concurrent callers in batches, because a write and a read cost more than a call. Each server has lanes. A
-// call for which a lane is free is sent at once, by its caller. Else it waits, and the caller that has waited longest gets the next lane
-// and sends the calls that have gathered, within its own deadline. So a batch ends before the deadline of any call in it or behind it.
+// A batcher sends the calls of concurrent callers in batches, because the system calls to write and read cost more than the decision. Each
+// server has lanes. A call for which a lane is free is sent at once, by its caller. Else it waits, and the waiting caller with the earliest
+// deadline gets the next lane and sends the calls that have gathered, within its own deadline. So a batch ends before the deadline of every
+// call in it and of every waiting one; but not of a call that joins with an earlier deadline before the batch is sent, as MasterForKey or
+// the hook had delayed it.
 type batcher struct {
 	client  *Client
-	minTime time.Duration // that a call must have left to be sent: else it would fail, and its batch with it
+	minTime time.Duration // until its deadline, which a waiting call needs to get a lane: else it would fail, and its batch with it
 
 	mu      sync.Mutex
 	servers map[redis.UniversalClient]*server // with calls in flight
@@ -35,7 +38,7 @@ type batcher struct {
 
 type server struct {
 	inFlight int       // lanes in use
-	answered int       // calls and batches that did not time out
+	answered int       // calls and batches that did not time out: those that were refused, or got no connection, as well
 	waiting  []waiting // by deadline; none while a lane is free
 }
 
@@ -49,18 +52,18 @@ type waiting struct {
 
 // process sends a call to the server of its key within the deadline of ctx. It returns the error of the call.
 func (b *batcher) process(ctx context.Context, c redis.Cmder) error {
-	command := c.(*call)      //nolint:forcetypeassert // of Store.send
-	command.mayBeSent = false // a hook may have called Args before; the client calls it again
+	command := c.(*call)            //nolint:forcetypeassert // of Store.sendCommand
+	command.mayHaveBeenSent = false // a hook may have called Args before; the client calls it again
 	cluster, is := b.client.UniversalClient.(*redis.ClusterClient)
 	if !is {
-		b.send(ctx, b.client, c)
+		b.sendOrWait(ctx, b.client, c)
 		return c.Err()
 	}
 	master, err := cluster.MasterForKey(ctx, command.key)
 	if err != nil {
 		return fmt.Errorf("find the server of a key: %w", err)
 	}
-	b.send(ctx, master, c)
+	b.sendOrWait(ctx, master, c)
 	if err := c.Err(); !isElsewhere(err) {
 		return err
 	}
@@ -73,15 +76,16 @@ func isElsewhere(err error) bool {
 		errors.Is(err, redis.ErrClosed)
 }
 
-// send sends a call, and sets its result.
-func (b *batcher) send(ctx context.Context, client redis.UniversalClient, c redis.Cmder) {
-	s, turn := b.enter(ctx, client, c)
+// sendOrWait sends a call, alone or in a batch, or lets another caller send it. Then it has its result.
+func (b *batcher) sendOrWait(ctx context.Context, client redis.UniversalClient, c redis.Cmder) {
+	s, answeredBefore, turn := b.enter(ctx, client, c)
+	var others []waiting
 	if turn != nil { // no lane was free
 		if hasLane := <-turn; !hasLane { // another caller has set the result
 			return
 		}
+		others, answeredBefore = b.take(s)
 	}
-	others, answeredBefore := b.take(s)
 	defer func() {
 		for _, w := range others {
 			w.turn <- false
@@ -98,14 +102,21 @@ func (b *batcher) send(ctx context.Context, client redis.UniversalClient, c redi
 	}
 	_ = batch.BatchProcess(ctx, calls...)
 	_, _ = batch.Exec(ctx) // each call has its error
-	failed := slices.DeleteFunc(calls, func(c redis.Cmder) bool { return c.Err() == nil || isReply(c.Err()) })
-	for _, other := range failed[min(1, len(failed)):] { // the first one has the error of the batch, which counts once
-		other.SetErr(&ratelimit.BatchError{Cause: other.Err()})
+	first := true
+	for _, sent := range calls {
+		if sent.Err() == nil || isReply(sent.Err()) {
+			continue
+		}
+		if !first { // the first one has the error of the batch, which counts once
+			sent.SetErr(&ratelimit.BatchError{Cause: sent.Err()})
+		}
+		first = false
 	}
 }
 
-// enter takes a lane of the server, or, if none is free, adds the call to the waiting ones and returns its turn.
-func (b *batcher) enter(ctx context.Context, client redis.UniversalClient, c redis.Cmder) (*server, <-chan bool) {
+// enter takes a lane of the server, and returns how many calls and batches it has answered. If no lane is free, it adds the call to the
+// waiting ones and returns its turn.
+func (b *batcher) enter(ctx context.Context, client redis.UniversalClient, c redis.Cmder) (_ *server, answered int, turn <-chan bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.servers[client]
@@ -115,16 +126,16 @@ func (b *batcher) enter(ctx context.Context, client redis.UniversalClient, c red
 	}
 	if s.inFlight < lanes {
 		s.inFlight++
-		return s, nil
+		return s, s.answered, nil
 	}
 	w := waiting{Cmder: c, turn: make(chan bool, 1)}
 	w.deadline, _ = ctx.Deadline()
 	i, _ := slices.BinarySearchFunc(s.waiting, w.deadline, func(w waiting, t time.Time) int { return w.deadline.Compare(t) })
 	s.waiting = slices.Insert(s.waiting, i, w)
-	return s, w.turn
+	return s, 0, w.turn
 }
 
-// take returns the waiting calls that the caller who has a lane sends too, and how many calls and batches the server has answered.
+// take returns the waiting calls that the caller who got a lane sends too, and how many calls and batches the server has answered.
 func (b *batcher) take(s *server) (others []waiting, answered int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,8 +144,8 @@ func (b *batcher) take(s *server) (others []waiting, answered int) {
 	return others, s.answered
 }
 
-// release passes a lane on, or frees it. If the server hangs, the waiting calls fail unsent: it has answered nothing while the batch was in
-// flight, this batch included.
+// release passes a lane on, or frees it. The server hangs if it has answered neither this batch nor another one since this batch began;
+// then the waiting calls fail unsent.
 func (b *batcher) release(client redis.UniversalClient, s *server, answered bool, answeredBefore int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

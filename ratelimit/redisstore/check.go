@@ -13,34 +13,34 @@ import (
 	"opsgate/ratelimit"
 )
 
-// Check does once what a gateway does with Redis, and reports each result; limits are right without what is optional. It counts a token and
-// a gateway of its own: their keys begin with the prefix and "check:", are removed at the end, and expire otherwise. ctx must have a
-// deadline.
+// Check does once what a gateway does with Redis, and reports each result. If an optional one fails, limits are right nevertheless. It
+// counts a token and a gateway of its own: their keys begin with the prefix and "check:", are removed at the end, and expire otherwise. ctx
+// must have a deadline.
 func Check(ctx context.Context, client *Client, prefix string, report func(what string, err error, optional bool)) {
 	prefix = fmt.Sprintf("%scheck:%d:", prefix, time.Now().UnixNano())
 	registry, logger := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
 	s, errStore := New(Options{Client: client, Prefix: prefix, Logger: logger, Registerer: registry})
 	g, errGateways := NewGateways(GatewaysOptions{Client: client, Prefix: prefix, Logger: logger, Registerer: registry})
-	ping := client.Ping(ctx).Err()
-	if redis.HasErrorPrefix(ping, "NOPERM") {
-		ping = nil // the gateway needs no PING
+	pingErr := client.Ping(ctx).Err()
+	if redis.HasErrorPrefix(pingErr, "NOPERM") {
+		pingErr = nil // the gateway needs no PING
 	}
-	if err := errors.Join(errStore, errGateways, ping); err != nil {
+	if err := errors.Join(errStore, errGateways, pingErr); err != nil {
 		report("connection", err, false)
 		return
 	}
 	defer g.unregister(ctx)
-	written, beat, _ := g.sendHeartbeat(ctx, []byte("check"))
-	_, read := g.List(ctx)
-	eviction := g.readEviction(ctx)
-	if eviction == nil && g.evicting.Load() > 0 {
-		eviction = errors.New("its maxmemory-policy evicts keys, and with them the usage of tokens")
+	status, beat, _ := g.sendHeartbeat(ctx, []byte("check"))
+	_, listErr := g.List(ctx)
+	evictionErr := g.readEviction(ctx)
+	if evictionErr == nil && g.evicting.Load() > 0 {
+		evictionErr = errors.New("its maxmemory-policy evicts keys, and with them the usage of tokens")
 	}
 	report("counting requests", s.check(ctx), false)
 	report("counting gateways", beat.Err(), false)
 	report("subscription to refunds", s.checkSubscription(ctx), false)
-	report("table of gateways", errors.Join(written.Err(), read), true)
-	report("no eviction", eviction, true)
+	report("table of gateways", errors.Join(status.Err(), listErr), true)
+	report("no eviction", evictionErr, true)
 }
 
 // check counts, refunds and resets requests of a token.
@@ -50,8 +50,8 @@ func (s *Store) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, _, merged := s.Exchange(ctx, token, s.pingPolicy, ratelimit.Exchange{Op: ratelimit.OpMerge})
-	return errors.Join(merged, s.Refund(ctx, token, d), s.Reset(ctx, token))
+	_, _, mergeErr := s.Exchange(ctx, token, s.pingPolicy, ratelimit.Exchange{Op: ratelimit.OpMerge})
+	return errors.Join(mergeErr, s.Refund(ctx, token, d), s.Reset(ctx, token))
 }
 
 // checkSubscription subscribes to refunds, and pings as a gateway does.

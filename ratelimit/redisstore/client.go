@@ -46,7 +46,7 @@ type ClientOptions struct {
 	SentinelPassword string
 
 	Database int // 0 in a cluster
-	PoolSize int // connections to each server; 0 for ten times the processors
+	PoolSize int // connections to each server; 0 for ten times the processors, in a cluster five times
 
 	// TLS is called for each new connection, as certificates are renewed while gateways run; nil for no TLS.
 	TLS func(context.Context) *tls.Config

@@ -5,13 +5,13 @@
 // script merges the upload of the gateway, decides all limits together, writes the account if it changed, and returns it. The decision is
 // computed from the account. A value that is not an account is replaced.
 //
-// Concurrent calls share connections. A call is sent at once if fewer than four batches are in flight to the server of its key; otherwise
-// it waits for one of them to end, and is sent with up to seven others in one pipeline. So at most 32 calls are in flight to a server, and
-// a server that resumes after it hung executes no more than these. Each call has its own result.
+// Concurrent calls share connections. A call is sent at once if fewer than two batches are in flight to the server of its key; otherwise it
+// waits for one of them to end, and is sent with up to fifteen others in one pipeline. So at most 32 calls are in flight to a server, and a
+// server that resumes after it hung executes no more than these. Each call has its own result.
 //
 // [Store.Run] receives the refunds and resets of all gateways, for callers that cache denials.
 //
-// No call takes longer than the client's timeout, waiting included, and none is executed twice: a call is repeated only if Redis did not
-// have the script or the key. A call that waits when the server hangs fails without being sent.
+// No call takes longer than the client's timeout, waiting included, and none is executed twice: a call is repeated only if a server did not
+// have the script or the key, is a replica, or has left the cluster. A call that waits when the server hangs fails without being sent.
 // Callers handle outages of Redis; see package failover.
 package redisstore

@@ -24,7 +24,7 @@ const (
 	// missedHeartbeats is the number of intervals without a heartbeat after which a gateway is not counted.
 	missedHeartbeats = 3
 
-	// lowerCounts is the number of consecutive heartbeats with fewer gateways after which the count is lowered. The row starts over when
+	// lowerCounts is the number of consecutive heartbeats with fewer gateways after which the count is lowered. They are counted anew when
 	// Redis has lost the set, so that every running gateway has had three intervals to register again.
 	lowerCounts = 3
 )
@@ -55,10 +55,10 @@ type Gateways struct {
 	interval      time.Duration
 	logger        *slog.Logger
 
-	count       atomic.Int64
-	lastCounted atomic.Pointer[Counted]
-	beats       atomic.Int64          // consecutive successful heartbeats
-	statusErr   atomic.Pointer[error] // of the last write of the status
+	count       atomic.Int64            // confirmed by several heartbeats, if it was lowered
+	lastCounted atomic.Pointer[Counted] // by one heartbeat
+	beats       atomic.Int64            // consecutive successful heartbeats
+	statusErr   atomic.Pointer[error]   // of the last write of the status
 
 	evicting, evictedKeys atomic.Int64 // see Eviction
 
@@ -118,8 +118,8 @@ type Counted struct {
 	IDs    []string // in ascending order, at most 64; none if the user of Redis may not read them
 }
 
-// LastCounted returns the gateways that the last heartbeat counted. They are not known before the first heartbeat, and after three failed
-// ones, as another gateway may have started since.
+// LastCounted returns the gateways of the last heartbeat that counted at least as many as [Gateways.Count]. They are not known before the
+// first heartbeat, and after three failed ones, as another gateway may have started since.
 func (g *Gateways) LastCounted() Counted {
 	return *g.lastCounted.Load()
 }
@@ -164,7 +164,10 @@ func (g *Gateways) heartbeat(ctx context.Context, status []byte) {
 	written, beat, ids := g.sendHeartbeat(ctx, status)
 	g.reportStatus(written.Err())
 	answer, err := beat.Int64Slice()
-	if err != nil || len(answer) != 2 {
+	if err == nil && len(answer) != 2 {
+		err = fmt.Errorf("the answer to a heartbeat has %d numbers, not 2", len(answer))
+	}
+	if err != nil {
 		g.recordMissed(err)
 		return
 	}
@@ -174,7 +177,7 @@ func (g *Gateways) heartbeat(ctx context.Context, status []byte) {
 	if counted >= g.Count() { // else Redis may have lost the set, and gateways that were in it still run
 		list := slices.DeleteFunc(ids.Val(), func(id string) bool { return len(id) > maxIDLength })
 		slices.Sort(list)
-		g.lastCounted.Store(&Counted{Number: max(counted, len(list)), IDs: list})
+		g.lastCounted.Store(&Counted{Number: max(counted, len(list)), IDs: list}) // the ids were read later than the count
 	}
 	if g.beats.Add(1)%evictionEvery == 1 {
 		_ = g.readEviction(ctx) // limits do not depend on it

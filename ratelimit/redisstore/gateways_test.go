@@ -113,6 +113,28 @@ var topologies = map[string]func(*testing.T) redisstore.ClientOptions{
 	},
 }
 
+// A shortHeartbeats is a Redis whose answer to a heartbeat lacks a number.
+type shortHeartbeats struct{ *countingHook }
+
+func (shortHeartbeats) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		err := next(ctx, commands)
+		if beat, ok := commands[1].(*redis.Cmd); ok {
+			beat.SetVal([]any{int64(1)})
+		}
+		return err
+	}
+}
+
+func TestHeartbeatWithAnUnknownAnswerIsReported(t *testing.T) {
+	client := newClient(t, redisstore.ClientOptions{Addresses: []string{redistest.Start(t).Addr()}})
+	client.AddHook(shortHeartbeats{new(countingHook)})
+	g := startReporting(t, client, statusOf("a"))
+	testkit.Eventually(t, "the error is logged", func() bool {
+		return strings.Contains(g.log.String(), `error="the answer to a heartbeat has 1 numbers, not 2"`)
+	})
+}
+
 func TestGatewaysAreCounted(t *testing.T) {
 	for name, start := range topologies {
 		t.Run(name, func(t *testing.T) {

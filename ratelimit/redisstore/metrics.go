@@ -21,7 +21,7 @@ type metrics struct {
 
 // durations are the durations of the calls of one operation, by outcome.
 type durations struct {
-	operation string
+	operation string // label, and name of the operation for the script
 
 	ok, timedOut, failed prometheus.Observer
 
@@ -47,7 +47,7 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 	}
 	subscribed := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_rate_limit_redis_refunds_subscribed",
-		Help: "1 once a subscription to refunds by other gateways has lasted for 10 s. At 0, cached denials are repeated for at most 1 s.",
+		Help: "1 once a subscription to refunds by other gateways has lasted for 10 s. Without one, cached denials are repeated for at most 1 s.",
 	}, func() float64 {
 		if s.steady.Load() {
 			return 1

@@ -47,7 +47,7 @@ type refundReceiver struct {
 	*Store
 
 	onRefund      func(tokenID string)
-	interruptions int // since the one that was logged, included; 0 if none was logged since a subscription lasted
+	interruptions int // since a subscription lasted; the first of them was logged
 }
 
 // interrupted records the end of a subscription, or a failed attempt to subscribe.

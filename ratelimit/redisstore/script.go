@@ -17,8 +17,8 @@ var script string
 type call struct {
 	*redis.StringCmd
 
-	key       string
-	mayBeSent bool // the client may have written it to a connection
+	key             string
+	mayHaveBeenSent bool // the client may have written it to a connection
 }
 
 // NoRetry implements a part of [redis.Cmder].
@@ -26,30 +26,30 @@ func (*call) NoRetry() bool { return true }
 
 // Args implements a part of [redis.Cmder]. The client calls it when it writes the command to a connection.
 func (c *call) Args() []any {
-	c.mayBeSent = true
+	c.mayHaveBeenSent = true
 	return c.StringCmd.Args()
 }
 
 // run runs the script on a key and returns its answer. If Redis does not have the script, it has executed nothing, and run repeats the call
 // with the script.
 func (s *Store) run(ctx context.Context, key string, args ...any) ([]byte, error) {
-	answer, err := s.send(ctx, key, append([]any{"evalsha", s.scriptHash, "1", key}, args...))
+	answer, err := s.sendCommand(ctx, key, append([]any{"evalsha", s.scriptHash, "1", key}, args...))
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		s.metrics.reloads.Inc()
-		return s.send(ctx, key, append([]any{"eval", script, "1", key}, args...))
+		return s.sendCommand(ctx, key, append([]any{"eval", script, "1", key}, args...))
 	}
 	return answer, err
 }
 
-// send sends a command on a key and returns its answer.
-func (s *Store) send(ctx context.Context, key string, command []any) ([]byte, error) {
+// sendCommand sends a command on a key and returns its answer.
+func (s *Store) sendCommand(ctx context.Context, key string, command []any) ([]byte, error) {
 	c := &call{StringCmd: redis.NewStringCmd(ctx, command...), key: key}
 	c.SetFirstKeyPos(3)
 	err := s.process(ctx, c)
 	if err == nil {
 		return c.Bytes()
 	}
-	if !c.mayBeSent {
+	if !c.mayHaveBeenSent {
 		err = fmt.Errorf("%w: %w", ratelimit.ErrNotSent, err)
 	}
 	return nil, err

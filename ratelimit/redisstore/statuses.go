@@ -66,12 +66,13 @@ func isReply(err error) bool {
 	return ok
 }
 
-// List reads the gateways, this one included, those with the most recent heartbeat first. It takes at most the timeout of a call.
+// List reads the gateways, this one included: first those without a status, then those with the most recent heartbeat. It takes at most
+// the timeout of a call.
 func (g *Gateways) List(ctx context.Context) ([]Gateway, error) {
 	callCtx, cancel := g.client.callContext(ctx)
 	defer cancel()
-	// Whether this gateway has reached Redis in the last three intervals: then a gateway without a heartbeat in them is silent. Read before
-	// the call, whose answer must be later than these heartbeats.
+	// Whether this gateway has reached Redis in the last three intervals: then a gateway without a heartbeat in them is silent. It is read
+	// before the call, so that the statuses in the answer are newer than the heartbeats that beats has counted.
 	steady := g.beats.Load() > missedHeartbeats
 	pipe := g.client.Pipeline()
 	counted := pipe.ZRange(callCtx, g.heartbeatsKey, -maxStatuses, -1)
