@@ -48,7 +48,8 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	collectors := slices.Concat([]prometheus.Collector{failures, m.uploads, m.lostRefunds, m.outages, clock},
 		oneOf("opsgate_rate_limit_store_mode",
 			"1 for the current mode of rate limits: shared, or during an outage of the shared store local, allow or deny.",
-			"mode", s.mode, ratelimit.ModeShared, ratelimit.ModeLocal, ratelimit.ModeAllow, ratelimit.ModeDeny),
+			"mode", func() ratelimit.Mode { return s.State().Mode },
+			ratelimit.ModeShared, ratelimit.ModeLocal, ratelimit.ModeAllow, ratelimit.ModeDeny),
 		oneOf("opsgate_rate_limit_store_breaker_state",
 			"1 for the state of the breaker before the shared store of rate limits (closed, half-open, open).",
 			"state", s.breakerState, gobreaker.StateClosed, gobreaker.StateHalfOpen, gobreaker.StateOpen))
@@ -72,12 +73,4 @@ func oneOf[T comparable](name, help, label string, current func() T, values ...T
 		}))
 	}
 	return gauges
-}
-
-// mode returns the current mode.
-func (s *Store) mode() ratelimit.Mode {
-	if s.state.Load().outage {
-		return s.configured.Load().Mode
-	}
-	return ratelimit.ModeShared
 }

@@ -32,9 +32,9 @@ type State struct {
 // State returns the state of the shared store.
 func (s *Store) State() State {
 	st := s.state.Load()
-	state := State{Mode: s.mode(), Since: st.since, Breaker: s.breakerState().String()}
+	state := State{Mode: ratelimit.ModeShared, Since: st.since, Breaker: s.breakerState().String()}
 	if st.outage {
-		state.Cause = st.cause.Error()
+		state.Mode, state.Cause = s.configured.Load().Mode, st.cause.Error()
 	}
 	return state
 }
