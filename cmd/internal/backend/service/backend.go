@@ -53,9 +53,6 @@ type Options struct {
 type Backend struct {
 	options   Options // with their defaults
 	store     *store.Store
-	clock     func() time.Time
-	wallClock func() time.Time
-	logger    *slog.Logger
 	recurring *slog.Logger // of failures that each call may find
 	tracer    trace.Tracer
 	revoked   *signal
@@ -89,8 +86,7 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 		}
 	}
 	return &Backend{
-		options: options, store: data, clock: options.Clock, wallClock: options.WallClock,
-		logger: options.Logger, recurring: logging.Recurring(options.Logger, options.WallClock),
+		options: options, store: data, recurring: logging.Recurring(options.Logger, options.WallClock),
 		tracer:  options.TracerProvider.Tracer("opsgate/cmd/internal/backend/service"),
 		revoked: newSignal(), written: newSignal(),
 	}, nil

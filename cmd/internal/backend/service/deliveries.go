@@ -126,7 +126,7 @@ func (b *Backend) retry(ctx context.Context, q *query.Queries, row query.Deliver
 	if owner.StoppedAt != nil {
 		return fmt.Errorf("subscriber %s is stopped: use subscriber add first", owner.ID)
 	}
-	wall := b.wallClock().UnixNano()
+	wall := b.options.WallClock().UnixNano()
 	switch row.State {
 	case stateDead:
 		err = q.RetryDeliveryAnyTeam(ctx, query.RetryDeliveryAnyTeamParams{ID: row.ID, Now: wall})
@@ -138,7 +138,7 @@ func (b *Backend) retry(ctx context.Context, q *query.Queries, row query.Deliver
 	if err != nil {
 		return fmt.Errorf("retry delivery %s: %w", row.ID, err)
 	}
-	now, err := audit.TimeOfWrite(ctx, q, b.clock, owner.TeamID)
+	now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, owner.TeamID)
 	if err != nil {
 		return err
 	}

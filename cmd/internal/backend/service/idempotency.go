@@ -46,7 +46,7 @@ func (s *incidentService) executeOnce(
 		if err := requireKnownTeam(ctx, q, r.GetTeamId()); err != nil {
 			return err
 		}
-		now, err := audit.TimeOfWrite(ctx, q, s.clock, r.GetTeamId())
+		now, err := audit.TimeOfWrite(ctx, q, s.options.Clock, r.GetTeamId())
 		if err != nil {
 			return err
 		}

@@ -134,7 +134,7 @@ func record[T any](
 	slices.SortStableFunc(order, func(i, j int) int { return at(items[i]).AsTime().Compare(at(items[j]).AsTime()) })
 	posted := false
 	err = b.store.Write(ctx, func(q *query.Queries) error {
-		recorder := NewRecorder(q, b.clock)
+		recorder := NewRecorder(q, b.options.Clock)
 		for _, i := range order {
 			err := store(recorder, ctx, items[i])
 			reason, isStatus := status.FromError(err)

@@ -22,7 +22,7 @@ import (
 func (b *Backend) unaryInterceptors() []grpc.UnaryServerInterceptor {
 	return []grpc.UnaryServerInterceptor{
 		b.traced,
-		logging.UnaryServerInterceptor(logCall(b.logger), logOptions(logging.LevelWarn)...),
+		logging.UnaryServerInterceptor(logCall(b.options.Logger), logOptions(logging.LevelWarn)...),
 		recovery.UnaryServerInterceptor(recovery.WithRecoveryHandlerContext(b.recovered)),
 		func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 			response, err := handle(ctx, request)
@@ -35,7 +35,7 @@ func (b *Backend) unaryInterceptors() []grpc.UnaryServerInterceptor {
 func (b *Backend) streamInterceptors() []grpc.StreamServerInterceptor {
 	return []grpc.StreamServerInterceptor{
 		// Streams that are open when the service stops end with UNAVAILABLE: that is normal.
-		logging.StreamServerInterceptor(logCall(b.logger), logOptions(logging.LevelDebug)...),
+		logging.StreamServerInterceptor(logCall(b.options.Logger), logOptions(logging.LevelDebug)...),
 		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(b.recovered)),
 		func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 			return b.statusOf(stream.Context(), handle(service, stream))
@@ -78,7 +78,7 @@ func (b *Backend) statusOf(ctx context.Context, err error) error {
 }
 
 func (b *Backend) recovered(ctx context.Context, panicked any) error {
-	b.logger.ErrorContext(ctx, "a call panicked", "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
+	b.options.Logger.ErrorContext(ctx, "a call panicked", "panic", fmt.Sprint(panicked), "stack", string(debug.Stack()))
 	return status.Error(codes.Internal, "the call failed")
 }
 

@@ -21,7 +21,7 @@ func (s *fleetService) GetServerMetrics(
 		problems.add("range", "must be 1h, 24h, 7d or 30d")
 		return nil, problems.err()
 	}
-	now := s.clock()
+	now := s.options.Clock()
 	response := &fleetv1.GetServerMetricsResponse{}
 	return response, s.withServer(ctx, r, func(q *query.Queries, of query.Server) error {
 		if length <= day {

@@ -20,7 +20,7 @@ type monitoringService struct {
 func (s *monitoringService) ListMonitors(
 	ctx context.Context, r *monitoringv1.ListMonitorsRequest,
 ) (*monitoringv1.ListMonitorsResponse, error) {
-	now := s.clock()
+	now := s.options.Clock()
 	response := &monitoringv1.ListMonitorsResponse{}
 	return response, s.store.Read(ctx, func(q *query.Queries) error {
 		rows, err := q.ListMonitors(ctx, r.GetTeamId())

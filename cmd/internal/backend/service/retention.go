@@ -46,7 +46,7 @@ func (b *Backend) RunMaintenance(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if err := b.Maintain(ctx); err != nil && ctx.Err() == nil {
-			b.logger.ErrorContext(ctx, "maintenance failed", "cause", err)
+			b.options.Logger.ErrorContext(ctx, "maintenance failed", "cause", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -60,12 +60,12 @@ func (b *Backend) RunMaintenance(ctx context.Context) error {
 // before and after, except for rows older than their retention. Several processes may maintain one data directory.
 func (b *Backend) Maintain(ctx context.Context) error {
 	began := time.Now()
-	m := maintenance{Backend: b, now: b.clock(), wall: b.wallClock()}
+	m := maintenance{Backend: b, now: b.options.Clock(), wall: b.options.WallClock()}
 	if err := b.store.Read(ctx, func(q *query.Queries) error { return m.listOwners(ctx, q) }); err != nil {
 		return err
 	}
 	for _, team := range m.fromTheFuture {
-		b.logger.ErrorContext(ctx, "a team has rows from the future, because the clock was set forward: later rows are listed below them",
+		b.options.Logger.ErrorContext(ctx, "a team has rows from the future, because the clock was set forward: later rows are listed below them",
 			"team", team, "repair", "opsbackend verify --repair-times --data-dir "+b.store.Dir())
 	}
 	// Points of hours without a rollup are not deleted, so the rollups are first.
@@ -81,7 +81,7 @@ func (b *Backend) Maintain(ctx context.Context) error {
 	}
 	if len(attributes) > 0 {
 		attributes = append(attributes, slog.String("duration", time.Since(began).Round(time.Millisecond).String()))
-		b.logger.LogAttrs(ctx, slog.LevelInfo, "maintained the database", attributes...)
+		b.options.Logger.LogAttrs(ctx, slog.LevelInfo, "maintained the database", attributes...)
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func (m *maintenance) expireSubscribers(until int64) deletion {
 			return 0, fmt.Errorf("list the expired subscribers: %w", err)
 		}
 		for _, row := range expired {
-			if err := delivery.RemoveSubscriber(ctx, q, m.clock, row.TeamID, row.ID, audit.Service()); err != nil {
+			if err := delivery.RemoveSubscriber(ctx, q, m.options.Clock, row.TeamID, row.ID, audit.Service()); err != nil {
 				return 0, err
 			}
 		}

@@ -95,7 +95,7 @@ func (s *incidentService) pages(ctx context.Context, q *query.Queries, team stri
 	for _, row := range components {
 		found.components[row.StatusPageID] = append(found.components[row.StatusPageID], componentMessage(row))
 	}
-	impacts, err := q.ListPageImpacts(ctx, query.ListPageImpactsParams{TeamID: team, Now: s.clock().UnixNano()})
+	impacts, err := q.ListPageImpacts(ctx, query.ListPageImpactsParams{TeamID: team, Now: s.options.Clock().UnixNano()})
 	if err != nil {
 		return found, fmt.Errorf("read the impacts of the open incidents: %w", err)
 	}

@@ -125,7 +125,7 @@ func (b *Backend) InsertSubscriber(
 	if err != nil {
 		return AddedSubscriber{}, fmt.Errorf("create the id of a subscriber: %w", err)
 	}
-	now, err := audit.TimeOfWrite(ctx, q, b.clock, page.TeamID)
+	now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, page.TeamID)
 	if err != nil {
 		return AddedSubscriber{}, err
 	}
@@ -165,11 +165,11 @@ func (b *Backend) askAgain(ctx context.Context, q *query.Queries, row query.Subs
 	case errors.Is(err, sql.ErrNoRows):
 	case err != nil:
 		return fmt.Errorf("look for the last request to confirm: %w", err)
-	case last.State == stateWaiting || b.wallClock().Before(time.Unix(0, last.CreatedAt).Add(confirmationInterval)):
+	case last.State == stateWaiting || b.options.WallClock().Before(time.Unix(0, last.CreatedAt).Add(confirmationInterval)):
 		return fmt.Errorf("the page already has this address: subscriber %s, who was asked to confirm less than %d minutes ago, "+
 			"or has not been sent the request yet", row.ID, int(confirmationInterval.Minutes()))
 	}
-	now, err := audit.TimeOfWrite(ctx, q, b.clock, row.TeamID)
+	now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, row.TeamID)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (b *Backend) askAnew(ctx context.Context, q *query.Queries, id string, now 
 
 // restart ends the stop of a subscriber. If it is not confirmed, restart confirms it or asks the owner to confirm.
 func (b *Backend) restart(ctx context.Context, q *query.Queries, row query.Subscriber, confirmed bool) error {
-	now, err := audit.TimeOfWrite(ctx, q, b.clock, row.TeamID)
+	now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, row.TeamID)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (b *Backend) askToConfirm(ctx context.Context, q *query.Queries, subscriber
 		return fmt.Errorf("create the id of a delivery: %w", err)
 	}
 	err = q.InsertDeliveryAnyTeam(ctx, query.InsertDeliveryAnyTeamParams{
-		ID: id, SubscriberID: subscriber, Channel: ChannelEmail, Now: b.wallClock().UnixNano(),
+		ID: id, SubscriberID: subscriber, Channel: ChannelEmail, Now: b.options.WallClock().UnixNano(),
 	})
 	if err != nil {
 		return fmt.Errorf("write the request to confirm: %w", err)
@@ -249,7 +249,7 @@ func (b *Backend) RemoveSubscriber(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		return delivery.RemoveSubscriber(ctx, q, b.clock, row.TeamID, row.ID, audit.Service())
+		return delivery.RemoveSubscriber(ctx, q, b.options.Clock, row.TeamID, row.ID, audit.Service())
 	})
 }
 
@@ -265,13 +265,13 @@ func (b *Backend) RotateSecret(ctx context.Context, id string, overlap time.Dura
 		if row.Channel != ChannelWebhook {
 			return fmt.Errorf("subscriber %s has no secret: it is not a webhook", row.ID)
 		}
-		now, err := audit.TimeOfWrite(ctx, q, b.clock, row.TeamID)
+		now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, row.TeamID)
 		if err != nil {
 			return err
 		}
 		secrets := query.SetSubscriberSecretsAnyTeamParams{ID: row.ID, Secret: fresh}
 		if overlap > 0 {
-			until := b.wallClock().Add(overlap).UnixNano()
+			until := b.options.WallClock().Add(overlap).UnixNano()
 			secrets.PreviousSecret, secrets.PreviousSecretUntil = row.Secret, &until
 		}
 		if err := q.SetSubscriberSecretsAnyTeam(ctx, secrets); err != nil {

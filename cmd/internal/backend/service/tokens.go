@@ -59,7 +59,7 @@ func (b *Backend) CreateTeam(ctx context.Context, name, plan string) (Team, erro
 	if err != nil {
 		return Team{}, fmt.Errorf("create the id of a team: %w", err)
 	}
-	row := query.Team{ID: id, Name: name, Plan: plan, CreatedAt: b.clock().UnixNano()}
+	row := query.Team{ID: id, Name: name, Plan: plan, CreatedAt: b.options.Clock().UnixNano()}
 	err = b.store.Write(ctx, func(q *query.Queries) error {
 		switch _, err := q.GetTeamByName(ctx, name); {
 		case err == nil:
@@ -92,7 +92,7 @@ func (b *Backend) SetTeamPlan(ctx context.Context, id, plan string) error {
 		if err := orNotFound(err, "team", id); err != nil || row.Plan == plan {
 			return err
 		}
-		now, err := audit.TimeOfWrite(ctx, q, b.clock, id)
+		now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, id)
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (b *Backend) CreateToken(ctx context.Context, t NewToken) (Token, error) {
 	}
 	row := query.ApiToken{ID: id, TeamID: t.TeamID, Name: t.Name, Sha256: t.SHA256[:], Scopes: string(list)}
 	err = b.store.Write(ctx, func(q *query.Queries) error {
-		now, err := audit.TimeOfWrite(ctx, q, b.clock, t.TeamID)
+		now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, t.TeamID)
 		if err != nil {
 			return err
 		}
@@ -200,7 +200,7 @@ func (b *Backend) RevokeToken(ctx context.Context, id string) (revoked Token, er
 }
 
 func (b *Backend) revoke(ctx context.Context, q *query.Queries, row *query.ApiToken) error {
-	now, err := audit.TimeOfWrite(ctx, q, b.clock, row.TeamID)
+	now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, row.TeamID)
 	if err != nil {
 		return err
 	}
