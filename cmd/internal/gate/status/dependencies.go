@@ -50,9 +50,9 @@ func (i *Inspector) Dependencies() map[string]admin.Dependency {
 	if i.options.Redis != nil {
 		list[admin.DependencyRedis] = i.options.Redis.dependency(now)
 	}
-	for _, l := range i.options.Overload.list {
-		if l.Name != "" {
-			list[l.Name] = l.dependency(now)
+	for _, c := range i.options.Overload.list {
+		if c.Name != "" {
+			list[c.Name] = c.dependency(now)
 		}
 	}
 	return list

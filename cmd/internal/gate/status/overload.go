@@ -60,8 +60,8 @@ func (o *OverloadMonitor) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-tick.C:
-			for _, l := range o.list {
-				l.check(o.logger, o.clock())
+			for _, c := range o.list {
+				c.check(o.logger, o.clock())
 			}
 		case <-ctx.Done():
 			return nil
@@ -70,36 +70,36 @@ func (o *OverloadMonitor) Run(ctx context.Context) error {
 }
 
 // check starts or ends the overload, by what was refused since the last check.
-func (l *monitoredCapacity) check(logger *slog.Logger, now time.Time) {
-	_, limit, refused := l.Stats()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if refused != l.refused {
-		if l.since.IsZero() {
-			l.since, l.refusedBefore = now, l.refused
-			logger.Warn("overloaded", slog.String("resource", l.Resource), slog.Int("limit", limit))
+func (c *monitoredCapacity) check(logger *slog.Logger, now time.Time) {
+	_, limit, refused := c.Stats()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if refused != c.refused {
+		if c.since.IsZero() {
+			c.since, c.refusedBefore = now, c.refused
+			logger.Warn("overloaded", slog.String("resource", c.Resource), slog.Int("limit", limit))
 		}
-		l.lastRefusal, l.refused = now, refused
+		c.lastRefusal, c.refused = now, refused
 		return
 	}
-	if !l.since.IsZero() && now.Sub(l.lastRefusal) >= recoveryPeriod {
-		logger.Info("not overloaded any more", slog.String("resource", l.Resource), slog.Uint64("refused", l.refused-l.refusedBefore),
-			slog.String("lasted", duration.Rounded(l.lastRefusal.Sub(l.since))))
-		l.since = time.Time{}
+	if !c.since.IsZero() && now.Sub(c.lastRefusal) >= recoveryPeriod {
+		logger.Info("not overloaded any more", slog.String("resource", c.Resource), slog.Uint64("refused", c.refused-c.refusedBefore),
+			slog.String("lasted", duration.Rounded(c.lastRefusal.Sub(c.since))))
+		c.since = time.Time{}
 	}
 }
 
 // dependency returns the state of the capacity for the readiness page.
-func (l *monitoredCapacity) dependency(now time.Time) admin.Dependency {
-	current, limit, _ := l.Stats()
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (c *monitoredCapacity) dependency(now time.Time) admin.Dependency {
+	current, limit, _ := c.Stats()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	load := &admin.Load{Current: current, Limit: limit}
-	if l.since.IsZero() {
+	if c.since.IsZero() {
 		return admin.Dependency{State: "ready", OK: true, Load: load}
 	}
 	return admin.Dependency{
-		State: "overloaded", Since: l.since, Load: load,
-		Reason: fmt.Sprintf("more than %d %s for %s; %d now", limit, l.Resource, duration.Rounded(now.Sub(l.since)), current),
+		State: "overloaded", Since: c.since, Load: load,
+		Reason: fmt.Sprintf("more than %d %s for %s; %d now", limit, c.Resource, duration.Rounded(now.Sub(c.since)), current),
 	}
 }
