@@ -166,7 +166,7 @@ func textsOf(row reflect.Value) (texts string, control bool) {
 			texts += v.Name
 		case []string:
 			texts += tagsText(v)
-			control = strings.ContainsFunc(strings.Join(v, ""), unicode.IsControl) // which tagsText escapes
+			control = control || strings.ContainsFunc(strings.Join(v, ""), unicode.IsControl) // which tagsText escapes
 		case string:
 			if field.Tag.Get("bound") == "" {
 				texts += v
