@@ -2,8 +2,8 @@ package gateway
 
 import "context"
 
-// A Connection is the client connection of a request. When it has too many connections, the server first closes those that serve no
-// authenticated request. The methods are safe for concurrent use.
+// A Connection is the client connection of a request. A server with too many connections first closes those that serve no authenticated
+// request. The methods are safe for concurrent use.
 type Connection interface {
 	// MarkBusy marks the connection as serving an authenticated request until MarkIdle is called. Each such request calls both once.
 	MarkBusy()

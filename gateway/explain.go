@@ -188,7 +188,7 @@ func (e *explainer) handle(r *Request) {
 	reply, err := r.route.Handle(r)
 	call, isCall := errors.AsType[*notCalledError](err)
 	switch {
-	case errors.Is(err, errUnknownBody): // the handler ended before the call; the method has the name of the operation, without v1
+	case errors.Is(err, errUnknownBody): // the handler ended before the call; the gRPC method has the operation's name, without v1
 		e.add(request, decoded+"; the body is not known", false)
 		e.addCall(r.route.Service, strings.TrimPrefix(r.route.ID, "v1"), "")
 	case isCall:

@@ -31,7 +31,8 @@ const (
 	defaultMaxHeaderBytes = 16 << 10
 )
 
-// An Authenticator resolves a token to its principal. Its errors wrap authn.ErrInvalidToken, authn.ErrUnavailable or authn.ErrContract.
+// An Authenticator resolves a token to its principal. Its errors wrap authn.ErrInvalidToken, authn.ErrUnavailable or authn.ErrContract,
+// or are the error of the context.
 type Authenticator interface {
 	Authenticate(ctx context.Context, token string, from authn.Source) (*authn.Principal, error)
 }
@@ -79,7 +80,7 @@ type Options struct {
 	Decisions    DecisionObserver // nil for none
 	Tracer       Tracer           // nil for none
 	Clock        func() time.Time // nil for time.Now
-	ServiceClock func() time.Time // of the services: since is 24 hours before it by default; differs from Clock in opsdev only; nil for Clock
+	ServiceClock func() time.Time // for the default of the parameter since: time of the services, not Clock's in opsdev; nil for Clock
 	Random       func() float64   // in [0, 1), for LogSkipFraction; nil for rand.Float64
 	Logger       *slog.Logger     // its handler must not retain records; nil for none
 	Lines        LineLimits       // for lines of the Logger

@@ -15,7 +15,7 @@ type LineLimit interface {
 type LineLimits struct {
 	Unauthenticated LineLimit // of unauthenticated requests: errors, and public documentation
 	RateLimited     LineLimit // of a 429 for an authenticated request
-	Failed          LineLimit // of a 5xx, and of refunds that failed
+	Failed          LineLimit // of a 5xx except those of unauthenticated requests, and of refunds that failed
 	CutOff          LineLimit // of responses that were cut off
 }
 

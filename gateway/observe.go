@@ -69,7 +69,7 @@ type preparedResponse struct {
 	outcome
 
 	body           []byte
-	outsideBuffers bool  // body is not in a buffer of the request; also false for the short body of textResponse, which is not accounted
+	outsideBuffers bool  // body is in no buffer of the request and is accounted; false for the short body of textResponse
 	extraBytes     int   // memory to account beside the buffers of the request
 	cause          Cause // in full, unlike causeLabel; "" for a success
 	err            error // nil for a success, and for errors whose cause is sufficient

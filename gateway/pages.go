@@ -30,7 +30,7 @@ func (g *Gateway) addPages(e *gin.Engine, handlerFor func(*boundRoute) gin.Handl
 		apidocs.CatalogPath: showPage, wellKnownPath + "/security.txt": showSecurityContact,
 		"/docs": redirectToDocs(http.StatusPermanentRedirect), "/": redirectToDocs(http.StatusTemporaryRedirect),
 	} {
-		// Pages need no token: publicStages check no scope, and only Explain reads it.
+		// Only Explain reads the scope: publicStages check neither token nor scope.
 		row := Route{ID: "documentation", Method: http.MethodGet, Path: path, Scope: anyToken, Handle: handle}
 		handler := handlerFor(g.bind(row, publicStages))
 		e.GET(path, handler)
@@ -67,12 +67,12 @@ func showSecurityContact(r *Request) (Reply, error) {
 }
 
 const (
-	// maxHostPageBytes bounds the kept pages, because clients can send any number of Hosts: at this size, older ones must be evicted before a
-	// new page is kept, which may exceed it.
+	// maxHostPageBytes bounds the kept pages, because clients can send any number of Hosts. A page is added only while the total is below it,
+	// so the last one may exceed it.
 	maxHostPageBytes = 8 << 20
 	// minIdle is the time without a request after which a page may be evicted. Compressing a page takes several times as long as the rest of
-	// a request, so only a page for which there is room is compressed, by one request. So clients that invent Hosts cause at most
-	// maxHostPageBytes and one page to be compressed per minIdle.
+	// a request, so one request compresses a page, and only if there is room for it. For clients that invent Hosts, at most maxHostPageBytes
+	// and one page are therefore compressed per minIdle.
 	minIdle = time.Second
 )
 

@@ -18,7 +18,7 @@ import (
 type Problem struct {
 	Status     int
 	Code       string            // stable; clients branch on it
-	Text       string            // may change; fixed for a 5xx
+	Text       string            // may change between releases; one per code for a 5xx
 	Details    map[string]string // always set for 403 and 422, else nil
 	RetryAfter time.Duration     // 0 for no Retry-After
 	Header     http.Header       // additional headers, for example Allow; may be nil

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxQueuedRefunds is sufficient for eight seconds of 500 failed requests per second while each refund takes 50 ms, the default timeout
+	// maxQueuedRefunds is sufficient for nine seconds of 500 failed requests per second while each refund takes 50 ms, the default timeout
 	// of a call to Redis.
 	maxQueuedRefunds = 4096
 	// refundWorkers is the number of concurrent refunds. It limits the connections to Redis that refunds use.

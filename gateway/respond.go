@@ -128,7 +128,7 @@ func (r *Request) pageResponse(h http.Header, page *apidocs.Page) preparedRespon
 	page, perHost := r.gateway.documentation.forRequest(r, page)
 	h["Access-Control-Allow-Origin"] = anyOrigin
 	r.setHeader(h, "Content-Type", page.ContentType)
-	if !perHost { // other pages stay private: a shared cache may ignore the Host, for example where a proxy sets it
+	if !perHost { // a page per Host stays private: a shared cache may ignore Host, for example if a proxy sets it
 		h["Cache-Control"] = cachePublic
 	}
 	if page.CSP != "" {

@@ -42,8 +42,8 @@ type slotSet struct {
 	tokens [tokensPerSet]tokenSlots
 }
 
-// tokenSlots counts the clients of one token by the second in which their wait ends. The shortest wait, in whole seconds, ends in first or
-// first+1, and the spread adds up to maxSpread seconds.
+// tokenSlots counts the clients of one token by the second in which their wait ends. The shortest wait, rounded up to seconds, ends
+// in first or first+1, and the spread adds up to maxSpread seconds.
 type tokenSlots struct {
 	hash  uint64
 	first int64                 // Unix second in which the limit admits the token again
@@ -113,7 +113,7 @@ func (t *tokenSlots) advance(first int64) {
 func (t *tokenSlots) reserve(second int64, rate float64) (delay int) {
 	start := int(second - t.first)
 	taken := t.taken[start : start+maxSpread+1]
-	var clients uint32 // as slots, a sum up to this second: a slot that is free in an earlier second can be used in a later one
+	var clients uint32 // cumulative, like slots: a slot that is free in an earlier second can be used in a later one
 	for delay = range taken {
 		clients += taken[delay]
 		slots := math.Ceil(rate * float64(delay+1))

@@ -22,8 +22,8 @@ const (
 	// maxUnusedBytes is a bound of the buffers of a request: trim drops them if they are larger than twice the body plus maxUnusedBytes.
 	maxUnusedBytes = 256 << 10
 
-	// anonymousWriteTimeout is the time to write a response of at most maxSmallBytes to an anonymous request. If the client reads at all,
-	// such a response fits into the buffers of its connection.
+	// anonymousWriteTimeout is the time to write a response of at most maxSmallBytes to an anonymous request. It is enough for a client that
+	// reads at all: the buffers of its connection hold so much.
 	anonymousWriteTimeout = 5 * time.Second
 	maxSmallBytes         = 64 << 10
 

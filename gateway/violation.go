@@ -59,7 +59,7 @@ func (r *Route) fieldOf(v backendclient.Violation) string {
 
 // protoField returns the name of a field in the contract with the services: status_page_id for statusPageId.
 func protoField(field string) string {
-	// limit has another name too, page_size. The gateway checks it itself, so a violation of it is a failure of the service.
+	// The parameter limit is page_size in the contract. The gateway checks it itself, so a violation of page_size is a failure of the service.
 	if field == "action" {
 		return "action_prefix"
 	}

@@ -15,7 +15,7 @@ const Placeholder = "https://api.example.com"
 
 var errNotBase = errors.New("must be a base URL like https://api.example.com or http://localhost:8080: no path, no query, no user")
 
-// Check returns an error if a URL is not a base URL. The text of the error continues the name of the setting.
+// Check returns an error if a URL is not a base URL. The error text is to follow the name of the setting.
 func Check(url string) error {
 	host, ok := strings.CutPrefix(url, "https://")
 	if !ok {
@@ -38,7 +38,7 @@ func OfHost(host string, overTLS bool) string {
 	return "http://" + host
 }
 
-// maxHost bounds the length of a name and its port. A name in DNS has at most 253 characters.
+// maxHost bounds the length of a name and its port.
 const maxHost = 255
 
 var hostPort = regexp.MustCompile(`^(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[([0-9A-Fa-f:.]+)\])(?::([0-9]{1,5}))?$`)

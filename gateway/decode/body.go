@@ -200,8 +200,8 @@ func (b *Body) shortText(name, problem string) (string, bool) {
 	return text, ok
 }
 
-// shortTextOf returns the text of an encoded string. It rejects, without decoding it, a literal that is longer than the 36 characters of a
-// UUID could be, each of them escaped; no enum value is longer. A text without escapes may be longer than a UUID: the caller rejects it.
+// shortTextOf returns the text of an encoded string. It rejects, without decoding it, a literal that is too long for 36 escaped characters,
+// the length of a UUID; no enum value is longer. The caller rejects other texts that are too long.
 func shortTextOf(literal []byte) (string, bool) {
 	const longest = len(`""`) + 36*len(`\u0000`)
 	if literal[0] != '"' || len(literal) > longest {

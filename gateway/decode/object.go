@@ -132,7 +132,7 @@ func (b *Body) field(literal []byte) *field {
 // maxFieldLiteral is longer than any literal of a route's field: the names have fewer than 32 letters, each of which may be escaped.
 const maxFieldLiteral = len(`""`) + 32*len(`\u0000`)
 
-// longestEscape is the longest literal form of a character.
+// longestEscape is the length of the longest literal form of a character.
 const longestEscape = len(`\ud83d\ude00`)
 
 // detailName returns the first characters of a name, for a detail. It does not decode the rest of the literal.
@@ -154,7 +154,7 @@ func textOf(literal []byte) (text string, valid bool) {
 // A jsonReader reads values within the limits of a body. It is reused, because a Decoder allocates.
 type jsonReader struct {
 	decoder   jsontext.Decoder
-	input     bytes.Buffer // over data; a Decoder copies no bytes.Buffer: its values are slices of data, which stay valid after the next read
+	input     bytes.Buffer // over data; a Decoder reads it in place: its values are slices of data, which stay valid after the next read
 	data      []byte
 	remaining int // values that may still be read
 }
@@ -249,7 +249,7 @@ func (r *jsonReader) mistake(err error) int {
 		return len(r.data) // it ends too early, for example in a number, whose beginning the Decoder reports
 	}
 	at := max(int(syntax.ByteOffset), next)
-	if byteAt(r.data, next) == '"' && byteAt(r.data, at) == '\\' { // the Decoder reports the backslash: skip the valid part of the escape
+	if byteAt(r.data, next) == '"' && byteAt(r.data, at) == '\\' { // in a string, it reports the backslash: skip the valid part
 		if at++; byteAt(r.data, at) == 'u' {
 			for at++; isHexDigit(byteAt(r.data, at)); at++ {
 			}
