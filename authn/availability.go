@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// minOutage is the minimum time from the first to the last failed lookup of an outage, so that failures of one moment are none.
+	// minOutage is the minimum time from the first to the last failed lookup of an outage, so that a short burst of failures is not one.
 	minOutage = retryInterval
-	// outageMemory is how long after the last failed lookup an outage is reported. Without requests there are no lookups that could succeed.
+	// outageMemory is how long after the last failed lookup an outage is reported. Without requests, no lookup could end it.
 	outageMemory = time.Minute
 )
 
@@ -16,7 +16,7 @@ const (
 type availability struct {
 	mu          sync.Mutex
 	down        bool          // the last lookup failed
-	first, last time.Duration // lookups of the current series of failures or successes
+	first, last time.Duration // times of the first and last lookup of the current series of failures or successes
 
 	anyConfirmed  bool
 	lastConfirmed time.Duration // when a token was confirmed last
@@ -29,7 +29,7 @@ func (v *availability) tokenConfirmed(now time.Duration) {
 	v.anyConfirmed, v.lastConfirmed = true, now
 }
 
-// record records the result of a lookup, and reports whether the one before had another.
+// record records the result of a lookup, and reports whether the previous one differed.
 func (v *availability) record(now time.Duration, failed bool) (changed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -10,8 +10,8 @@ const (
 
 // BearerToken returns the token from the values of the Authorization header.
 //
-// The token is "" if there is no header or more than one, the scheme is not Bearer (upper or lower case), or the token has characters that
-// RFC 6750 does not allow or more than 256 of them. Sent reports whether a bearer token was sent, valid or not. A 401 has
+// The token is "" if there is no header or more than one, the scheme is not Bearer (upper or lower case), or the token is longer than 256
+// characters or has one that RFC 6750 does not allow. Sent reports whether a bearer token was sent, valid or not. A 401 has
 // error="invalid_token" only if sent is true (RFC 6750, section 3).
 func BearerToken(authorization []string) (token string, sent bool) {
 	for _, value := range authorization {

@@ -193,7 +193,7 @@ func (a *Authenticator) complete(s *settings, k key, f *flight, e *entry, err er
 		delete(a.flights, k)
 	}
 	switch cached, _, ok := a.entries.peek(k); {
-	case f.revoked:
+	case f.revoked, ok && !current && errors.Is(cached.refusal, ErrRevoked): // revoke marks only the latest lookup of a token
 		if !ok { // revoke stored the refusal, but it has been evicted since
 			cached = a.revokedEntry(s, k, "")
 		}

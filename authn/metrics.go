@@ -77,7 +77,7 @@ func stateGauges(a *Authenticator, maxEntries int) []prometheus.Collector {
 func newInFlightGauge(token string, lookups *atomic.Int64) prometheus.GaugeFunc {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "opsgate_authn_lookups_in_flight",
-		Help:        "Lookups in flight, of tokens that this gateway has confirmed (known) and of others (unknown).",
+		Help:        "Lookups in flight, of tokens that this gateway has confirmed or that are revoked (known) and of others (unknown).",
 		ConstLabels: prometheus.Labels{"token": token},
 	}, func() float64 { return float64(lookups.Load()) })
 }

@@ -110,7 +110,7 @@ func (w *watcher) received(ctx context.Context) {
 // disconnected records that the stream has ended. It invalidates the cache if the stream cannot resume at the last position.
 func (w *watcher) disconnected(ctx context.Context, err error) {
 	w.connected = false
-	w.disconnectedAt.CompareAndSwap(0, int64(max(w.now(), 1))) // later failed attempts do not change it
+	w.disconnectedAt.CompareAndSwap(0, int64(max(w.now(), 1))) // later failed attempts do not change it; 0 means connected
 	w.metrics.streamConnected.Set(0)
 	if status.Code(err) == codes.OutOfRange && w.position != "" {
 		w.position = ""

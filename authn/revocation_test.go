@@ -199,6 +199,39 @@ func TestAStreamWithoutPositionInvalidatesAllTokens(t *testing.T) {
 	})
 }
 
+func TestARevocationRefusesRequestsThatWaitForAnEarlierLookup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, w := following(t, service)
+		token := service.issue(1)
+		refusals := make(chan error, 2)
+		authenticate := func() {
+			go func() {
+				_, err := a.Authenticate(t.Context(), token, office)
+				refusals <- err
+			}()
+			synctest.Wait()
+		}
+		releaseEarlier := service.hold() // the response is for a live token
+		authenticate()
+		w.fail(status.Error(codes.OutOfRange, "position expired"))
+		synctest.Wait()
+		w = <-service.watches
+		releaseLater := service.hold()
+		authenticate()
+		service.mustHaveLookups(t, 2)
+		w.revocation("2", token)
+		synctest.Wait()
+		releaseEarlier()
+		releaseLater()
+		for range 2 {
+			if err := <-refusals; !errors.Is(err, authn.ErrRevoked) {
+				t.Errorf("a waiting request returned %v", err)
+			}
+		}
+	})
+}
+
 // invalidated starts the lookup of a token, which is then revoked without a message, and invalidates all tokens. The lookup completes when
 // release is called, and the request that waits for it accepts the token.
 func invalidated(t *testing.T, service *identity) (a *authn.Authenticator, token string, release func()) {

@@ -10,10 +10,10 @@ import (
 // recoveryPeriod is the time without a rejected request after which shedding is over.
 const recoveryPeriod = 10 * time.Second
 
-// A shedLogger logs when shedding starts, the rejection of requests without a lookup, and when it is over.
+// A shedLogger logs when shedding, which is the rejection of requests without a lookup, starts and when it is over.
 type shedLogger struct {
 	logger *slog.Logger
-	count  atomic.Int64 // requests rejected since shedding started; 0 while none is
+	count  atomic.Int64 // requests rejected since shedding started; 0 after its end was logged
 }
 
 // shed counts a rejected request of the network. Limit is the maximum number of lookups in flight.
