@@ -3,23 +3,29 @@ package status
 import (
 	"testing"
 
+	"google.golang.org/grpc/connectivity"
+
 	"opsgate/backendclient"
-	"opsgate/cmd/internal/gate/admin"
 )
 
-func TestExplainKnowsForWhatABreakerIsOpen(t *testing.T) {
+func TestExplainKnowsWhichCallsFailAtOnce(t *testing.T) {
+	open, halfOpen, closed := backendclient.BreakerOpen, backendclient.BreakerHalfOpen, backendclient.BreakerClosed
 	for _, c := range []struct {
-		breaker backendclient.BreakerStatus
-		refused bool // a call for team a
+		connection connectivity.State
+		breaker    backendclient.BreakerStatus
+		refused    bool // a call for team a
 	}{
-		{backendclient.BreakerStatus{State: backendclient.BreakerOpen}, true},
-		{backendclient.BreakerStatus{State: backendclient.BreakerOpen, Team: "a"}, true},
-		{backendclient.BreakerStatus{State: backendclient.BreakerOpen, Team: "b"}, false},
-		{backendclient.BreakerStatus{State: backendclient.BreakerHalfOpen}, false},
-		{backendclient.BreakerStatus{State: backendclient.BreakerClosed}, false},
+		{connectivity.Ready, backendclient.BreakerStatus{State: open}, true},
+		{connectivity.Ready, backendclient.BreakerStatus{State: open, Team: "a"}, true},
+		{connectivity.Ready, backendclient.BreakerStatus{State: open, Team: "b"}, false},
+		{connectivity.Ready, backendclient.BreakerStatus{State: halfOpen}, false},
+		{connectivity.Ready, backendclient.BreakerStatus{State: closed}, false},
+		{connectivity.Connecting, backendclient.BreakerStatus{State: closed}, false}, // the call waits
+		{connectivity.TransientFailure, backendclient.BreakerStatus{State: closed}, true},
+		{connectivity.TransientFailure, backendclient.BreakerStatus{State: halfOpen}, true},
 	} {
-		if err := serviceErr(admin.Service{Name: "fleet"}, c.breaker, "a"); (err != nil) != c.refused {
-			t.Errorf("%+v: %v", c.breaker, err)
+		if err := serviceErr("fleet", c.connection, c.breaker, "a"); (err != nil) != c.refused {
+			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func serviceState(state connectivity.State, b backendclient.BreakerStatus, now t
 		connectivity.Idle:             "idle",
 		connectivity.Connecting:       "connecting",
 		connectivity.Ready:            "ready",
-		connectivity.TransientFailure: stateUnavailable,
+		connectivity.TransientFailure: "unavailable",
 		connectivity.Shutdown:         "closed",
 	}
 	d := admin.Dependency{State: states[state], OK: state == connectivity.Ready && b.State == backendclient.BreakerClosed}
@@ -84,7 +84,7 @@ func serviceState(state connectivity.State, b backendclient.BreakerStatus, now t
 }
 
 // wrongService is the state of a service with endpoints of another service. A gateway that never had the right one is not ready: a rollout
-// stops. Another one stays ready, as an error of one service must not take all gateways out of a balancer.
+// stops. Else it stays ready: an error of one service must not take all gateways out of a balancer.
 func wrongService(name string, d admin.Dependency, wrong backendclient.WrongEndpoints) admin.Dependency {
 	d.OK, d.State, d.Since = false, "wrong service", wrong.Since
 	d.WrongEndpoints, d.NotReady = &wrong, !wrong.FoundRightService
@@ -93,7 +93,7 @@ func wrongService(name string, d admin.Dependency, wrong backendclient.WrongEndp
 	return d
 }
 
-// lookupsFail is the state of an identity service that resolves no token. If it has another problem too, that is the state. The last cached
+// lookupsFail is the state of an identity service that resolves no token. Another problem takes precedence as the state. The last cached
 // tokens are still accepted for cachedTokensFor.
 func lookupsFail(d admin.Dependency, failingFor, cachedTokensFor time.Duration, now time.Time) admin.Dependency {
 	d.TokensUntil = now.Add(cachedTokensFor)
@@ -118,7 +118,7 @@ func revocations(disconnected time.Duration, now time.Time) admin.Dependency {
 		return admin.Dependency{State: "ready", OK: true}
 	}
 	return admin.Dependency{
-		State: stateUnavailable, Since: now.Add(-disconnected),
+		State: "unavailable", Since: now.Add(-disconnected),
 		Reason: "the stream has been disconnected for " + duration.Rounded(disconnected) + ": revocations take effect late",
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 
 	"opsgate/authn"
 	"opsgate/backendclient"
@@ -79,9 +80,6 @@ func New(o Options) *Inspector {
 	return i
 }
 
-// stateUnavailable is the state of a service without a connection.
-const stateUnavailable = "unavailable"
-
 // A tokenView is the state of a token and its limits.
 type tokenView struct {
 	principal  *authn.Principal    // nil if the token is not cached
@@ -151,7 +149,7 @@ func policyOf(a *ratelimit.Assignment) admin.Policy {
 
 // limitsOf returns the limits of an assignment, with their remaining requests if there is a decision.
 func limitsOf(loaded *config.Loaded, a *ratelimit.Assignment, d *ratelimit.Decision) []admin.Limit {
-	key := a.Key // that of the default limits is their list; any other is a mapping with the list "limits"
+	key := a.Key // for the default limits the list itself, else a mapping that has the list "limits"
 	if a.Class != ratelimit.ClassDefault {
 		key += ".limits"
 	}
@@ -192,7 +190,8 @@ func (i *Inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 			Method: q.Method, Path: q.Path,
 			Principal: token.principal, Revoked: token.revoked, Assignment: token.assignment, Decision: token.decision, LimiterErr: token.err,
 			ServiceErr: func(name, method string) error {
-				return serviceErr(service(name), i.options.Clients.MethodBreaker(name, method), token.state.Token.TeamID)
+				clients := i.options.Clients
+				return serviceErr(name, clients.States()[name], clients.MethodBreaker(name, method), token.state.Token.TeamID)
 			},
 		}),
 	}
@@ -205,12 +204,12 @@ func (i *Inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 
 // serviceErr returns the error with which a call of a service for a team fails at once, or nil if a call would be sent. The breaker is that
 // of the method.
-func serviceErr(s admin.Service, b backendclient.BreakerStatus, team string) error {
+func serviceErr(service string, state connectivity.State, b backendclient.BreakerStatus, team string) error {
 	switch {
 	case b.State == backendclient.BreakerOpen && (b.Team == "" || b.Team == team):
-		return &backendclient.Error{Service: s.Name, Code: codes.Unavailable, Reason: backendclient.ReasonBreakerOpen}
-	case s.State == stateUnavailable:
-		return &backendclient.Error{Service: s.Name, Code: codes.Unavailable}
+		return &backendclient.Error{Service: service, Code: codes.Unavailable, Reason: backendclient.ReasonBreakerOpen}
+	case state == connectivity.TransientFailure:
+		return &backendclient.Error{Service: service, Code: codes.Unavailable}
 	}
 	return nil
 }

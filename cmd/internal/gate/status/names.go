@@ -30,7 +30,7 @@ const namesKeptFor = 10 * time.Second
 // Busiest implements [admin.Inspector] and [console.Source].
 func (i *Inspector) Busiest(n int) []admin.BusyToken {
 	top := i.options.Busiest.Top(n)
-	names := i.busy.of(top, i.options.Clock(), i.options.Authenticator)
+	names := i.busy.get(top, i.options.Clock(), i.options.Authenticator)
 	list := make([]admin.BusyToken, len(top))
 	for j, e := range top {
 		list[j] = admin.BusyToken{
@@ -41,8 +41,8 @@ func (i *Inspector) Busiest(n int) []admin.BusyToken {
 	return list
 }
 
-// of returns the names of tokens and their teams, which the caller must not modify.
-func (b *busyNames) of(tokens []heavyhitters.Entry, now time.Time, a *authn.Authenticator) map[string]string {
+// get returns the names of tokens and their teams, which the caller must not modify.
+func (b *busyNames) get(tokens []heavyhitters.Entry, now time.Time, a *authn.Authenticator) map[string]string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	isNew := func(e heavyhitters.Entry) bool { _, ok := b.byID[e.TokenID]; return !ok }

@@ -88,8 +88,8 @@ func TestNamesOfBusyTokensAreReadAgain(t *testing.T) {
 		"clock was set back": {-1, idOf(7), "New 00"},
 	} {
 		var b busyNames
-		b.of([]heavyhitters.Entry{{TokenID: idOf(0)}, {TokenID: idOf(7)}}, noon, before) // the second is not cached
-		got := b.of([]heavyhitters.Entry{{TokenID: idOf(0)}, {TokenID: test.second}}, noon.Add(test.after), renamed)
+		b.get([]heavyhitters.Entry{{TokenID: idOf(0)}, {TokenID: idOf(7)}}, noon, before) // the second is not cached
+		got := b.get([]heavyhitters.Entry{{TokenID: idOf(0)}, {TokenID: test.second}}, noon.Add(test.after), renamed)
 		if got[idOf(0)] != test.want {
 			t.Errorf("%s: %+v", name, got)
 		}

@@ -177,7 +177,7 @@ func (p *peers) others(found []redisstore.Gateway, self admin.GatewayStatus, now
 	return list, omitted
 }
 
-// view returns the gateways as last read, however long ago up to shownFor, with the current status of this one.
+// view returns the gateways as last read, if less than shownFor ago, with the current status of this one.
 func (p *peers) view(self admin.GatewayStatus) admin.Gateways {
 	v := admin.Gateways{
 		State: admin.GatewaysReading, Gateways: []admin.Gateway{{Self: true, ID: printableID(p.gateways.ID()), GatewayStatus: self}},
@@ -187,7 +187,7 @@ func (p *peers) view(self admin.GatewayStatus) admin.Gateways {
 		return v
 	}
 	switch failed := p.gateways.StatusError(); {
-	case now.Sub(last.triedAt) >= currentFor: // no page was open: its first request is not answered yet
+	case now.Sub(last.triedAt) >= currentFor: // no page was open: the first read for one is in progress
 	case last.err != nil:
 		v.State, v.Error = admin.GatewaysStale, "the other gateways cannot be read: "+callCause(last.err)
 	case failed != nil:
