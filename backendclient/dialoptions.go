@@ -50,9 +50,10 @@ func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, erro
 		}),
 		grpc.WithIdleTimeout(0),
 
-		// Detect a dead peer while a call waits for it. Idle connections are not pinged: servers with default settings close
-		// connections that ping while idle.
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 5 * time.Second}),
+		// The kernel closes a connection if sent data is not acknowledged for Timeout, so a dead peer is detected while calls are made. A
+		// connection is never idle for gRPC, because health checks are a stream: a Go server with default settings closes connections with more
+		// than a PING in 5 minutes.
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 5 * time.Second}),
 
 		grpc.WithChainUnaryInterceptor(u.intercept),
 		grpc.WithChainStreamInterceptor(u.interceptStream(c)),

@@ -66,19 +66,15 @@ func TestFailingEndpointIsEjected(t *testing.T) {
 			address, fail := test.start(t)
 			g, l := startEndpoints(t, address)
 			ejected := func(n float64) func() bool { return func() bool { return g.metric(t, ejections) >= n } }
-			// Keepalive may find a frozen endpoint before the next call to it fails. Then it is out of use without a second ejection.
-			outAgain := func() bool {
-				return ejected(2)() || g.metric(t, ejectedEndpoints) == 0 && g.metric(t, endpointsInUse) == 1
-			}
-			const first, again = "ejected", "out of use again"
+			const first, again = "ejected", "ejected again"
 			all := l.through(t,
 				phase{first, fail, ejected(1), either(5*time.Second, time.Second)},
-				phase{again, nil, outAgain, either(5*time.Second, time.Second)},
+				phase{again, nil, ejected(2), either(5*time.Second, time.Second)},
 			)
 			expectNone(t, "39", test.name+": other statuses", len(all.except(http.StatusNotFound, test.status)))
 			atMost(t, "39", test.name+": requests that failed until it was ejected", len(all.all(first).failed()), mostBeforeEjection)
 			expectNone(t, "39", fmt.Sprintf("%s: failed of %d while it was ejected", test.name, len(all.in(first))), len(all.in(first).failed()))
-			atMost(t, "39", test.name+": failed until it was out of use again", len(all.all(again).failed()), test.again)
+			atMost(t, "39", test.name+": failed until it was ejected again", len(all.all(again).failed()), test.again)
 			expectNone(t, "39", fmt.Sprintf("%s: failed of %d from then on", test.name, len(all.in(again))), len(all.in(again).failed()))
 			report(t, "39", test.name+": until it was ejected", tenths(all.took(first)), "–")
 		})
