@@ -21,8 +21,7 @@ type attribution struct {
 }
 
 // record records the result of an attempt, as classify returned it, and returns the result for the breaker. While attempts of other teams
-// succeed, a slow team counts once: a timeout is inconclusive if, of the counted failures, the one that started last was a timeout of the
-// same team.
+// succeed, a slow team counts once: a timeout is inconclusive if the counted failure with the latest start is a timeout of the same team.
 func (a *attribution) record(c *call, failure error) error {
 	if failure == errInconclusive { //nolint:errorlint // classify does not wrap it
 		return failure
@@ -57,7 +56,7 @@ func (a *attribution) onlyFailingTeam() string {
 	return a.failed.team
 }
 
-// latestStarts has the latest start of an attempt of a kind, and the latest start of one of any other team.
+// latestStarts has when the latest attempt of a kind started, and when the latest one of any other team started.
 type latestStarts struct {
 	team    string    // of the latest attempt
 	at      time.Time // when the latest attempt started

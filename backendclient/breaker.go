@@ -98,8 +98,8 @@ func (b *breaker) do(c *call) error {
 		}
 		return b.attempt(ctx, c)
 	})
-	open, attemptsTaken := errors.Is(circuitErr, gobreaker.ErrOpenState), errors.Is(circuitErr, gobreaker.ErrTooManyRequests)
-	if !open && !attemptsTaken { // the function was called
+	open, halfOpenFull := errors.Is(circuitErr, gobreaker.ErrOpenState), errors.Is(circuitErr, gobreaker.ErrTooManyRequests)
+	if !open && !halfOpenFull { // the function was called
 		return err
 	}
 	if team := b.attribution.onlyFailingTeam(); team != "" && team != c.team { // calls of other teams are made, outside the circuit
@@ -147,7 +147,8 @@ func classify(ctx context.Context, start time.Time, err error) error {
 	return err
 }
 
-// isFailure reports whether a code means that the service failed. A code that gRPC does not define counts as Unknown.
+// isFailure reports whether a code means that the service failed. Unauthenticated does: the service rejects the gateway itself. A code that
+// gRPC does not define counts as Unknown.
 func isFailure(code codes.Code) bool {
 	switch code {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss, codes.Unauthenticated:

@@ -35,8 +35,8 @@ type Clients struct {
 }
 
 // Dial returns clients that connect in the background and retry until they succeed, so a gateway starts without its services. It returns an
-// error if an address cannot be parsed, the options are invalid or the metrics are already registered; then no metric of it stays
-// registered.
+// error if an address is empty or cannot be parsed, a file of TLS cannot be used, the options are invalid or the metrics are already
+// registered; then no metric of it stays registered.
 func Dial(options Options) (*Clients, error) {
 	o := options.withDefaults()
 	if err := o.Settings.Validate(); err != nil {

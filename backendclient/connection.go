@@ -81,8 +81,8 @@ func (u *upstream) NewStream(
 	return c.grpc.NewStream(ctx, description, method, options...)
 }
 
-// interceptStream returns the [grpc.StreamClientInterceptor] of the connection. All errors of the stream are of type *Error. It ends when
-// the connection is replaced, and with Clients.Close.
+// interceptStream returns the [grpc.StreamClientInterceptor] of the connection. Errors of opening and of RecvMsg, except io.EOF, have type
+// *Error. A stream ends when the connection is replaced, and with Clients.Close.
 func (u *upstream) interceptStream(c *connection) grpc.StreamClientInterceptor {
 	return func(
 		ctx context.Context, description *grpc.StreamDesc, cc *grpc.ClientConn, fullMethod string, open grpc.Streamer,

@@ -93,7 +93,7 @@ func newEndpoints(u *upstream, i intervals) *endpoints {
 	}
 }
 
-// newEndpoint returns an endpoint for add, which needs its connection.
+// newEndpoint returns an endpoint without its SubConn, which add sets.
 func (s *endpoints) newEndpoint(address string) *endpoint {
 	e := &endpoint{address: address, state: EndpointConnecting, since: time.Now()}
 	e.done = func(info balancer.DoneInfo) { s.endCall(e, info, false) }
@@ -216,18 +216,18 @@ func (s *endpoints) endCall(e *endpoint, info balancer.DoneInfo, shortTimeout bo
 	}
 	e.inFlight.Add(-1)
 	if code == codes.Canceled || !info.BytesReceived {
-		return // neither a failure nor a success: the caller canceled, or the connection broke before the call (no error and no bytes)
+		return // neither: the caller canceled, or the connection broke after the pick (no error and no bytes), and gRPC picks again
 	}
 	s.outliers.successes.Add(1)
-	if e.recordsSuccess() {
+	if e.needsSuccess() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.outliers.succeeded(e)
 	}
 }
 
-// isEndpointFailure reports whether a failed call is a sign of a bad endpoint. It is none if its timeout was less than minAttemptTime, or
-// if its connection broke. That is recognized by the call itself, Unavailable without a byte, because the call may end before the
+// isEndpointFailure reports whether a failed call is a sign of a bad endpoint. It is not if it timed out in less than minAttemptTime, or if
+// its connection broke. A broken connection is recognized by the call, Unavailable without a byte, because the call may end before the
 // endpoint's state changes, or after the next connection is ready.
 func isEndpointFailure(code codes.Code, bytesReceived, shortTimeout bool) bool {
 	connectionBroke := code == codes.Unavailable && !bytesReceived

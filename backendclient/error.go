@@ -57,7 +57,7 @@ type Error struct {
 	cause  error
 }
 
-// A notMadeError is the error of a call that this package did not make.
+// A notMadeError is the error of a call, or of a repeated attempt, that this package did not make.
 type notMadeError struct {
 	reason     string
 	retryAfter time.Duration
@@ -143,8 +143,8 @@ func withCode(s *status.Status, code codes.Code) *status.Status {
 	return status.FromProto(p)
 }
 
-// isTooLarge reports whether a ResourceExhausted error is gRPC's for a message that exceeds a size limit. That of a rate limit of the
-// service differs only in the text.
+// isTooLarge reports whether a ResourceExhausted error is of a message over a size limit of gRPC. One of a rate limit of the service
+// differs only in the text.
 func isTooLarge(message string) bool {
 	return strings.Contains(message, "larger than max")
 }

@@ -55,8 +55,8 @@ type history struct {
 
 func (h *history) isEjected() bool { return !h.ejectedUntil.IsZero() }
 
-// recordsSuccess reports whether a successful call changes the history: then endCall passes it to succeeded.
-func (h *history) recordsSuccess() bool { return h.failures.Load() > 0 || h.onProbation.Load() }
+// needsSuccess reports whether a successful call changes the history: then endCall passes it to succeeded.
+func (h *history) needsSuccess() bool { return h.failures.Load() > 0 || h.onProbation.Load() }
 
 // succeeded records a successful call that followed a failed one, or an ejection.
 func (s *outliers) succeeded(e *endpoint) {
@@ -94,8 +94,8 @@ func (s *outliers) startComparison(e *endpoint) {
 	e.successesBefore, e.recoveredFailuresBefore = s.successes.Load(), s.recoveredFailures
 }
 
-// othersWork reports whether calls to other endpoints succeeded since startComparison. The counters are of all endpoints, but nothing in
-// them is of e since then: its next success ends its failures, and with the next failure the period starts again. Failures of endpoints
+// othersWork reports whether calls to other endpoints succeeded since startComparison. The counters are of all endpoints, but have
+// not counted e since then: a success of e ends its failures, and its next failure starts a new period. Failures of endpoints
 // that have not succeeded since do not count (see recoveredFailures): these endpoints may be outliers as well.
 func (s *outliers) othersWork(e *endpoint) bool {
 	successes, failures := s.successes.Load()-e.successesBefore, s.recoveredFailures-e.recoveredFailuresBefore

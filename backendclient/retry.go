@@ -45,7 +45,7 @@ func (u *upstream) callWithRetries(c *call) error {
 		c.attemptStart = time.Now()
 		next := c.method.breaker.Load().do(c)
 		if status.Code(next) == codes.Aborted {
-			return err // the service still works on an earlier attempt: return the error of the last attempt before this one
+			return err // an earlier attempt is still in progress in the service: return the previous error
 		}
 		err = next
 	}

@@ -22,7 +22,7 @@ const (
 	defaultTimeout = 5 * time.Second
 )
 
-// Reasons of an [Error] for calls that were not made.
+// Reasons of an [Error] for calls, or repeated attempts, that were not made.
 const (
 	ReasonBreakerOpen = "BREAKER_OPEN" // the method failed too often; RetryAfter is the time until its breaker is half-open
 	ReasonOverloaded  = "OVERLOADED"   // too many calls to the service are in flight
@@ -84,10 +84,10 @@ func (u *upstream) intercept(
 	options ...grpc.CallOption,
 ) error {
 	start, m, s := time.Now(), u.methods[methodName(fullMethod)], u.settings.Load()
-	attemptCtx, cancel := withDeadline(ctx)
+	callCtx, cancel := withDeadline(ctx)
 	defer cancel()
 	failure := u.callWithinLimit(&call{
-		ctx: attemptCtx, method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply, team: teamOf(request),
+		ctx: callCtx, method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply, team: teamOf(request),
 		clientConn: clientConn, invoke: invoke, options: s.callOptions(options), attemptStart: start,
 	})
 	took := time.Since(start)
@@ -157,7 +157,7 @@ func (u *upstream) breakerChanged(m *method, b *breaker, reason string) {
 	}
 }
 
-// closeUnused closes a breaker that still has the status, because too few attempts came to decide: no call while it was open, or fewer than
+// closeUnused closes a breaker that still has the status, because too few attempts followed: none since OpenFor ended, or fewer than
 // halfOpenAttempts that count. Its failures are older than its window. Else a method that is rarely called would be reported as failing
 // until its next calls.
 func (u *upstream) closeUnused(m *method, b *breaker, s *BreakerStatus) {
