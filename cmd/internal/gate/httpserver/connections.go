@@ -222,7 +222,7 @@ func (c *connection) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// WriteAtOnce implements [gateway.Connection]. It gathers what net/http writes in a buffer, and sends that with one write. If the write
+// WriteAtOnce implements [gateway.Connection]. It buffers what net/http writes, and sends it with one write. If the write
 // fails, it closes the connection itself: net/http, whose writes to the buffer succeeded, has seen no error.
 func (c *connection) WriteAtOnce(write func() error) error {
 	buffer, _ := c.owner.buffers.Get().(*bytes.Buffer)

@@ -18,8 +18,8 @@ const (
 // trackFirstRequest counts the connections whose first request has not arrived ([http.Server.ConnState]). Over HTTP/1.1 it counts as
 // arrived
 //
-//	while the server serves  in StateActive: net/http has read its header
-//	while it drains          only in the handler (closeWhileDraining): Shutdown may drop a request between StateActive and the handler
+//	while the server serves  at StateActive: net/http has read the header
+//	while it drains          in the handler (closeWhileDraining): before it, Shutdown may drop the request
 //
 // A later state, such as StateClosed, ends the wait in any case. Over HTTP/2, net/http sets StateActive and StateIdle when the connection
 // is ready, before any request, so that ends the wait too, also while the server drains. The GOAWAY of Shutdown states which requests were

@@ -14,7 +14,7 @@ import (
 // a header of many short fields in up to twenty times its bytes, and crypto/tls buffers handshake messages of up to 64 KiB, also between
 // requests. So the input of all connections has a limit, past which the connections whose input is oldest are closed.
 const (
-	// freeInput is the input of each connection that does not count: the end of a handshake, and settings and PINGs of HTTP/2, which are
+	// freeInput is how much input of each connection is not counted: the end of a handshake, and settings and PINGs of HTTP/2, which are
 	// not kept. Most headers are smaller too, so few requests take the lock of the set.
 	freeInput = 1 << 10
 	// maxHello is the maximum size of a TLS ClientHello. crypto/tls keeps a buffer of its size as long as the connection is open. With

@@ -50,7 +50,7 @@ func (c *Check) Machine(ctx context.Context) config.Problems {
 		if err == nil {
 			err = listener.Close()
 		}
-		// The gateway that runs may have the address, and a socket of systemd needs no right to bind it.
+		// A running gateway may have the address. With a socket of systemd, no right to bind it is needed.
 		c.report(l.key, "binding the address", err, errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES))
 	}
 	if path := c.Loaded.RateLimit.Demand.File; path != "" {
@@ -85,13 +85,13 @@ func (c *Check) Live(ctx context.Context) config.Problems {
 func (c *Check) live(ctx context.Context) (err error) {
 	loaded := c.Loaded
 	loaded.RateLimit.Demand.File = "" // a gateway that runs may have it open
-	parts, err := newCommon(Options{Loaded: loaded, Logger: slog.New(slog.DiscardHandler)})
+	base, err := newCommon(Options{Loaded: loaded, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
 	var opened closers
 	defer func() { err = errors.Join(err, opened.close()) }()
-	d, err := newDependencies(parts, &opened)
+	d, err := newDependencies(base, &opened)
 	if err != nil {
 		return err
 	}

@@ -22,12 +22,12 @@ func newRecorder(c common, gateways func() demand.Gateways) (*demand.Recorder, e
 	}
 	return demand.NewRecorder(demand.Options{
 		Path: record.File, Sample: record.Sample.Fraction(), MaxBytes: int64(record.MaxBytes), Gateways: gateways,
-		Store: storeName(&c.Loaded.RateLimit), Logger: c.Logger, Registerer: c.registry,
+		Store: storeID(&c.Loaded.RateLimit), Logger: c.Logger, Registerer: c.registry,
 	})
 }
 
-// storeName returns a hash of the place of accounts in Redis; "" if limits are counted in memory, which ends with the gateway.
-func storeName(c *config.RateLimit) string {
+// storeID returns a hash of where Redis has the accounts; "" if they are in the memory of the gateway.
+func storeID(c *config.RateLimit) string {
 	if c.Store != config.StoreRedis {
 		return ""
 	}

@@ -16,7 +16,7 @@ func (r *reloader) expire() {
 	}
 	next, err := r.builder.snapshot(before.loaded, now, before)
 	if err != nil {
-		// Each poll calls expire again, so the same error is reported once, and again only if a reload was refused with another one since.
+		// Each poll calls expire again: the error is reported once, and again only after a reload was refused with another error.
 		_ = r.reportRefused(trigger{why: "limits expired", automatic: true, reportOnce: true}, err)
 		return
 	}

@@ -11,8 +11,8 @@ import (
 	"opsgate/gateway"
 )
 
-// Maximum log lines per second of each kind. Clients can cause the first six kinds, in total 90 lines per second. With the reports of
-// suppressed lines, at most one per second and kind, the total stays below 100.
+// Maximum log lines of each kind, per second unless an interval follows. Clients can cause the first six kinds, in total 90 lines a second.
+// With the reports of suppressed lines, at most one per second and kind, the total stays below 100.
 const (
 	unauthenticatedLines = 30
 	rateLimitedLines     = 20
@@ -22,7 +22,7 @@ const (
 	cutOffLines          = 5
 	failedLines          = 20 // per cause
 
-	// A dependency that fails and works in turn logs both, for as long as it does so. An outage of all dependencies logs fewer lines.
+	// A dependency that fails and recovers in turn logs each change. An outage of all dependencies logs fewer lines than this limit.
 	dependencyLines    = 20 // of each text
 	dependencyInterval = 5 * time.Minute
 

@@ -95,8 +95,8 @@ func tokenSettings(c config.Config) authn.Settings {
 	}
 }
 
-// MaxLookups returns the effective maximum of concurrent lookups of unknown tokens: the configured one, but at most half of the calls in
-// flight, and so few that requests which wait for them take at most half of the in-flight slots.
+// MaxLookups returns the effective maximum of concurrent lookups of unknown tokens: the configured one, but at most half of
+// upstream_calls.max_in_flight, and so few that waiting requests take at most half of http.max_in_flight.
 func MaxLookups(c config.Config) int {
 	return min(c.Authn.MaxLookups, max(1, c.UpstreamCalls.MaxInFlight/2), max(1, c.HTTP.MaxInFlight/requestsPerLookup))
 }
