@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -59,9 +60,10 @@ func Apply(ctx context.Context, q *query.Queries, f File, o Options) (Result, er
 	if err != nil {
 		return Result{}, err
 	}
-	p := &plan{Options: o, ids: map[string]bool{}}
-	p.addIDs(reflect.ValueOf(current))
-	p.addIDs(reflect.ValueOf(f))
+	p := &plan{Options: o, current: map[string]bool{}}
+	addIDs(p.current, reflect.ValueOf(current))
+	p.taken = maps.Clone(p.current)
+	addIDs(p.taken, reflect.ValueOf(f))
 	p.teams(current.Teams, f.Teams)
 	if err := errors.Join(p.problems...); err != nil {
 		return Result{}, err
@@ -92,18 +94,19 @@ type plan struct {
 	Result
 
 	problems []error
-	ids      map[string]bool // of all rows and of all new ones
+	current  map[string]bool // ids of the rows that exist
+	taken    map[string]bool // these ids, and those of the file and of new rows
 }
 
 // addIDs adds the ids of a row and of those below it.
-func (p *plan) addIDs(row reflect.Value) {
+func addIDs(ids map[string]bool, row reflect.Value) {
 	for _, value := range row.Fields() {
-		if h, ok := reflect.TypeAssert[Head](value); ok {
-			p.ids[h.ID] = true
+		if h, ok := reflect.TypeAssert[Head](value); ok && h.ID != "" {
+			ids[h.ID] = true
 		}
 		if isList(value.Type()) {
 			for j := range value.Len() {
-				p.addIDs(value.Index(j))
+				addIDs(ids, value.Index(j))
 			}
 		}
 	}
@@ -197,6 +200,9 @@ func compare[T any, P item[T]](
 		names[h.Name] = true
 		c := Change{Kind: k.name, Path: of.path + h.Name, action: k.updated}
 		if created {
+			if p.current[h.ID] {
+				p.problem(k, of, h, "a row elsewhere has the id, and rows do not move")
+			}
 			h.ID, c.action = cmp.Or(h.ID, p.derivedID(k.name, of.id, h.Name)), k.created
 		} else {
 			h.ID = old
@@ -210,11 +216,14 @@ func compare[T any, P item[T]](
 	for _, h := range kept {
 		p.Kept = append(p.Kept, k.name+" "+of.path+h.Name)
 		if names[h.Name] {
-			p.problems = append(p.problems,
-				fmt.Errorf("%s %s%s: another one, which the file does not have, has the name: %s", k.name, of.path, h.Name, h.ID))
+			p.problem(k, of, &h, "another one, which the file does not have, has the name")
 		}
 	}
 	return before
+}
+
+func (p *plan) problem(k kind, of parent, h *Head, text string) {
+	p.problems = append(p.problems, fmt.Errorf("%s %s%s: %s: %s", k.name, of.path, h.Name, text, h.ID))
 }
 
 // match returns the current row of each wanted one, by id, else by name, and the others.
@@ -302,8 +311,8 @@ func shown(value reflect.Value) string {
 func (p *plan) derivedID(kind, parent, name string) string {
 	for number := 0; ; number++ {
 		text := fmt.Appendf(nil, "opsgate inventory\n%s\n%s\n%s\n%d", kind, parent, name, number)
-		if id := uuid.NewSHA1(uuid.NameSpaceURL, text).String(); !p.ids[id] {
-			p.ids[id] = true
+		if id := uuid.NewSHA1(uuid.NameSpaceURL, text).String(); !p.taken[id] {
+			p.taken[id] = true
 			return id
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"opsgate/cmd/internal/backend/service"
 )
 
-// Bounds of the texts of a row in bytes, which the schema of the database has for insertions.
+// Bounds of the texts of a row in bytes. The schema of the database has them for insertions, except into teams.
 const (
 	maxTexts          = 4096
 	maxComponentTexts = 1024
@@ -31,7 +31,7 @@ func (f *File) check(now time.Time) error {
 	if len(f.Teams) == 0 {
 		c.report("/teams", "there is none")
 	}
-	heads(c, "/teams", f.Teams, 0)
+	heads(c, "/teams", f.Teams, maxTexts)
 	for i := range f.Teams {
 		c.team(fmt.Sprintf("/teams/%d", i), &f.Teams[i])
 	}
@@ -122,7 +122,7 @@ type item[T any] interface {
 	head() *Head
 }
 
-// heads checks the names, the ids and the texts of a list of rows. 0 is no bound of the texts.
+// heads checks the names, the ids and the texts of a list of rows.
 func heads[T any, P item[T]](c *checker, path string, list []T, maxTexts int) {
 	names, ids := map[string]bool{}, map[string]bool{}
 	for i := range list {
@@ -136,7 +136,7 @@ func heads[T any, P item[T]](c *checker, path string, list []T, maxTexts int) {
 		}
 		names[h.Name], ids[h.ID] = true, true
 		texts, control := textsOf(reflect.ValueOf(list[i]))
-		if maxTexts > 0 && len(texts) > maxTexts {
+		if len(texts) > maxTexts {
 			c.report(path, "its texts have %d bytes, the bound is %d", len(texts), maxTexts)
 		}
 		c.times(path, reflect.ValueOf(list[i]))

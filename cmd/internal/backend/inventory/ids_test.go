@@ -67,8 +67,9 @@ func TestApply_ReferencesFollowRenamedRows(t *testing.T) {
 	}
 }
 
-// A row does not get the name of one that the file does not have: the export would have it twice, and could not be applied.
-func TestApply_RefusesTheNameOfAKeptRow(t *testing.T) {
+// A row does not get the name of one that the file does not have: the export would have it twice, and could not be applied. It does not get
+// the id of a row that is elsewhere either.
+func TestApply_RefusesNamesAndIDsOfOtherRows(t *testing.T) {
 	w := newWorld(t)
 	w.apply(pier)
 	exported := w.export(false)
@@ -79,7 +80,8 @@ func TestApply_RefusesTheNameOfAKeptRow(t *testing.T) {
 		"server group Pier/Web: another one, which the file does not have, has the name: ": {
 			"groups: [{name: Web, color: '#112233'}, {name: Jobs,", "groups: [{id: " + jobs + ", name: Web,",
 		},
-		"team Quay: another one, which the file does not have, has the name: ": {"name: Pier", "id: " + team + "\n    name: Quay"},
+		"server group Pier/New: a row elsewhere has the id, and rows do not move: " + team: {"{name: Web,", "{id: " + team + ", name: New,"},
+		"team Quay: another one, which the file does not have, has the name: ":             {"name: Pier", "id: " + team + "\n    name: Quay"},
 	} {
 		if _, err := w.try(replaced(t, pier, pairs...), inventory.Options{Actor: actor()}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

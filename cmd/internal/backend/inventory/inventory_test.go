@@ -280,6 +280,7 @@ func TestApply_RefusesInvalidFiles(t *testing.T) {
 		"consecutive_failures': minimum":                          {"name: Backup", "consecutive_failures: -1, name: Backup"},
 		"at '/teams/0/servers/0': its texts must have no control": {"'b c'", `"b\nc"`},
 		"at '/teams/0/servers/0': its texts have":                 {"os: Debian", "os: " + long},
+		"at '/teams/0': its texts have":                           {"name: Pier", "name: " + long},
 		"at '/teams/0/pages/0/components/1': its texts have":      {"group: Support", "group: " + long[:1100]},
 		"at '/teams/0/created_at': must be a time":                {"plan: ai", "plan: ai\n    created_at: 1969-12-31T23:59:59Z"},
 		"at '/teams/0/servers/0/last_seen_at': must be a time":    {"os: Debian", "last_seen_at: 2300-01-01T00:00:00Z"},
