@@ -20,9 +20,10 @@ const (
 	maxRetries = 5
 	// retryBackoff is the mean backoff before the first retry; it doubles with each retry.
 	retryBackoff = 25 * time.Millisecond
-	// retryCost is the cost of a retry, in units of the budget. A call adds RetrySettings.Budget × retryCost.
+	// retryCost is the cost of a retry, in units of the budget. A call that is not Unavailable adds RetrySettings.Budget × retryCost.
 	retryCost = 1000
-	// retryBurst is the capacity of the budget: ten retries, for calls in flight on a broken connection.
+	// retryBurst is the capacity of the budget: ten retries, for calls in flight on a broken connection. A call that fails after all its
+	// retries empties the budget: the service fails, not a connection.
 	retryBurst = 10 * retryCost
 )
 
@@ -30,9 +31,9 @@ const (
 //
 // gRPC itself immediately retries calls of any method that never reached a server. Such a retry belongs to the same attempt here.
 func (u *upstream) callWithRetries(c *call) error {
-	u.budget.deposit(c.settings.Retries.Budget)
 	err := c.method.breaker.Load().do(c)
-	for n := 0; err != nil && n < c.settings.Retries.Max && c.retryable(err); n++ {
+	n := 0
+	for ; err != nil && n < c.settings.Retries.Max && c.retryable(err); n++ {
 		if !u.budget.withdraw() {
 			u.metrics.withheld.Inc()
 			break
@@ -48,6 +49,12 @@ func (u *upstream) callWithRetries(c *call) error {
 			return err // an earlier attempt is still in progress in the service: return the previous error
 		}
 		err = next
+	}
+	switch {
+	case status.Code(err) != codes.Unavailable:
+		u.budget.deposit(c.settings.Retries.Budget)
+	case n > 0 && n == c.settings.Retries.Max:
+		u.budget.empty()
 	}
 	return err
 }
@@ -101,7 +108,7 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// A retryBudget limits retries to a ratio of calls, which avoids retry storms. It is full at first.
+// A retryBudget limits retries to a ratio of the calls that a service answers, which avoids retry storms. It is full at first.
 type retryBudget struct {
 	spent atomic.Int64 // 0 for a full budget, retryBurst for an empty one
 }
@@ -125,3 +132,5 @@ func (b *retryBudget) withdraw() bool {
 		}
 	}
 }
+
+func (b *retryBudget) empty() { b.spent.Store(retryBurst) }

@@ -97,10 +97,14 @@ func TestRetryableCalls(t *testing.T) {
 func TestReadOnlyMethods(t *testing.T) {
 	writes := []string{"CreateIncident", "AddIncidentUpdate"}
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{answer: always(unavailable)}
-		clients := overWire(t, w, func(o *backendclient.Options) {
-			o.Breaker.MinRequests, o.Retries = 1000, backendclient.RetrySettings{Max: 1, Budget: 1}
-		})
+		w := new(wire)
+		w.answer = func(context.Context) error {
+			if w.attempts.Load() == 1 {
+				return unavailable
+			}
+			return nil
+		}
+		clients := overWire(t, w, func(o *backendclient.Options) { o.Breaker.MinRequests, o.Retries.Budget = 1000, 1 })
 		for _, service := range []grpc.ServiceDesc{
 			fleetv1.FleetService_ServiceDesc, monitoringv1.MonitoringService_ServiceDesc, incidentv1.IncidentService_ServiceDesc,
 			auditv1.AuditService_ServiceDesc, identityv1.IdentityService_ServiceDesc,
@@ -223,12 +227,16 @@ func TestTheRetryBudgetIsRefilled(t *testing.T) {
 			}
 			return w.attempts.Load()
 		}
-		if n := attempts(1000, unavailable); n < 1100 || n > 1110 {
-			t.Errorf("%d attempts for 1000 calls that fail", n)
+		if n := attempts(1000, unavailable); n != 1002 {
+			t.Errorf("%d attempts for 1000 calls that fail, want 1002: the first one empties the budget", n)
 		}
-		attempts(50, nil)
-		if n := attempts(2, unavailable); n != 6 {
-			t.Errorf("%d attempts for two calls after the service recovered, want 6", n)
+		attempts(15, nil)
+		if n := attempts(2, unavailable); n != 3 {
+			t.Errorf("%d attempts for two calls after 15 that succeeded, want 3", n)
+		}
+		attempts(20, nil)
+		if n := attempts(2, unavailable); n != 4 {
+			t.Errorf("%d attempts for two calls after 20 that succeeded, want 4", n)
 		}
 	})
 }

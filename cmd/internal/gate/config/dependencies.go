@@ -53,7 +53,7 @@ type Breaker struct {
 // Retries limits the retries of calls.
 type Retries struct {
 	Max    int     `yaml:"max" min:"0" max:"5" doc:"Maximum number of retries of one call."`
-	Budget Percent `yaml:"budget" min:"0%" max:"100%" doc:"Fraction of calls that may be retried, in addition to ten."`
+	Budget Percent `yaml:"budget" min:"0%" max:"100%" doc:"Fraction of answered calls that may be retried, in addition to ten."`
 }
 
 func defaultUpstreamCalls() UpstreamCalls {

@@ -287,8 +287,8 @@ func (r *relay) WatchRevocations(
 	}
 }
 
-// startFake serves all internal services, calls do for each call, and returns its address. It has no health service, so clients treat it
-// as healthy.
+// startFake serves all internal services, calls do for each call except probes, and returns its address. It has no health service, so
+// clients treat it as healthy.
 func startFake(t *testing.T, do func(context.Context) error) (address string) {
 	t.Helper()
 	return serve(t, grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
@@ -297,6 +297,9 @@ func startFake(t *testing.T, do func(context.Context) error) (address string) {
 		}
 		if err := stream.RecvMsg(new(emptypb.Empty)); err != nil {
 			return err
+		}
+		if _, isCall := stream.Context().Deadline(); !isCall {
+			return status.Error(codes.InvalidArgument, "the answer to a probe")
 		}
 		return do(stream.Context())
 	})))
