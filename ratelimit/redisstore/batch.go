@@ -13,9 +13,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A server that hangs executes the calls in flight when it resumes: at most as many as the product of these, after their callers got an
-// error. Calls that a cluster redirects are not in batches, and add to it. More lanes cost processor time, fewer add waits if the server is
-// far away.
+// A server that resumes after it hung executes the calls in flight, though their callers got an error: at most lanes × maxBatch, and those
+// that a cluster redirects. More lanes cost processor time, fewer add waits if the server is far away.
 const (
 	lanes    = 2
 	maxBatch = 16
@@ -26,20 +25,19 @@ var errQueued = &ratelimit.BatchError{Cause: fmt.Errorf("waited too long for ear
 // A batcher sends the calls of concurrent callers in batches, because the system calls to write and read cost more than the decision. Each
 // server has lanes. A call for which a lane is free is sent at once, by its caller. Else it waits, and the waiting caller with the earliest
 // deadline gets the next lane and sends the calls that have gathered, within its own deadline. So a batch ends before the deadline of every
-// call in it and of every waiting one; but not of a call that joins with an earlier deadline before the batch is sent, as MasterForKey or
-// the hook had delayed it.
+// call in it and of every waiting one. Exception: a call that MasterForKey or the hook delayed may join with an earlier deadline.
 type batcher struct {
 	client  *Client
-	minTime time.Duration // until its deadline, which a waiting call needs to get a lane: else it would fail, and its batch with it
+	minTime time.Duration // that a waiting call must have left to get a lane: with less, its batch could time out
 
 	mu      sync.Mutex
 	servers map[redis.UniversalClient]*server // with calls in flight
 }
 
 type server struct {
-	inFlight int       // lanes in use
-	answered int       // calls and batches that did not time out: those that were refused, or got no connection, as well
-	waiting  []waiting // by deadline; none while a lane is free
+	inFlight    int       // lanes in use
+	endedInTime int       // calls and batches that ended without a timeout, also with an error
+	waiting     []waiting // by deadline; none while a lane is free
 }
 
 // A waiting call waits for a lane.
@@ -78,19 +76,19 @@ func isElsewhere(err error) bool {
 
 // sendOrWait sends a call, alone or in a batch, or lets another caller send it. Then it has its result.
 func (b *batcher) sendOrWait(ctx context.Context, client redis.UniversalClient, c redis.Cmder) {
-	s, answeredBefore, turn := b.enter(ctx, client, c)
+	s, endedBefore, turn := b.enter(ctx, client, c)
 	var others []waiting
 	if turn != nil { // no lane was free
 		if hasLane := <-turn; !hasLane { // another caller has set the result
 			return
 		}
-		others, answeredBefore = b.take(s)
+		others, endedBefore = b.take(s)
 	}
 	defer func() {
 		for _, w := range others {
 			w.turn <- false
 		}
-		b.release(client, s, !timedOut(c.Err()), answeredBefore)
+		b.release(client, s, !timedOut(c.Err()), endedBefore)
 	}()
 	if len(others) == 0 {
 		_ = client.Process(ctx, c)
@@ -102,21 +100,21 @@ func (b *batcher) sendOrWait(ctx context.Context, client redis.UniversalClient, 
 	}
 	_ = batch.BatchProcess(ctx, calls...)
 	_, _ = batch.Exec(ctx) // each call has its error
-	first := true
+	counted := false
 	for _, sent := range calls {
 		if sent.Err() == nil || isReply(sent.Err()) {
 			continue
 		}
-		if !first { // the first one has the error of the batch, which counts once
+		if counted { // the batch counts as one failure
 			sent.SetErr(&ratelimit.BatchError{Cause: sent.Err()})
 		}
-		first = false
+		counted = true
 	}
 }
 
-// enter takes a lane of the server, and returns how many calls and batches it has answered. If no lane is free, it adds the call to the
-// waiting ones and returns its turn.
-func (b *batcher) enter(ctx context.Context, client redis.UniversalClient, c redis.Cmder) (_ *server, answered int, turn <-chan bool) {
+// enter takes a lane of the server, and returns its endedInTime. If no lane is free, it adds the call to the waiting ones and returns its
+// turn.
+func (b *batcher) enter(ctx context.Context, client redis.UniversalClient, c redis.Cmder) (_ *server, endedInTime int, turn <-chan bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.servers[client]
@@ -126,7 +124,7 @@ func (b *batcher) enter(ctx context.Context, client redis.UniversalClient, c red
 	}
 	if s.inFlight < lanes {
 		s.inFlight++
-		return s, s.answered, nil
+		return s, s.endedInTime, nil
 	}
 	w := waiting{Cmder: c, turn: make(chan bool, 1)}
 	w.deadline, _ = ctx.Deadline()
@@ -135,24 +133,24 @@ func (b *batcher) enter(ctx context.Context, client redis.UniversalClient, c red
 	return s, 0, w.turn
 }
 
-// take returns the waiting calls that the caller who got a lane sends too, and how many calls and batches the server has answered.
-func (b *batcher) take(s *server) (others []waiting, answered int) {
+// take returns the waiting calls that the caller who got a lane sends too, and the server's endedInTime.
+func (b *batcher) take(s *server) (others []waiting, endedInTime int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := min(len(s.waiting), maxBatch-1)
 	others, s.waiting = s.waiting[:n:n], s.waiting[n:]
-	return others, s.answered
+	return others, s.endedInTime
 }
 
-// release passes a lane on, or frees it. The server hangs if it has answered neither this batch nor another one since this batch began;
+// release passes a lane on, or frees it. The server hangs if neither this batch nor another one has ended in time since this batch began;
 // then the waiting calls fail unsent.
-func (b *batcher) release(client redis.UniversalClient, s *server, answered bool, answeredBefore int) {
+func (b *batcher) release(client redis.UniversalClient, s *server, inTime bool, endedBefore int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if answered {
-		s.answered++
+	if inTime {
+		s.endedInTime++
 	}
-	hangs := s.answered == answeredBefore
+	hangs := s.endedInTime == endedBefore
 	for len(s.waiting) > 0 {
 		w := s.waiting[0]
 		s.waiting = s.waiting[1:]

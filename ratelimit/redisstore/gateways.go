@@ -198,7 +198,7 @@ func (g *Gateways) recordMissed(err error) {
 }
 
 // update raises the count at once, and lowers it only after lowerCounts lower counts in a row, to the largest of them. added reports
-// whether the set did not have this gateway. Then Redis has lost it, and the other gateways may not be in it yet: a lower count is ignored.
+// whether the set lacked this gateway. Then Redis may have lost it, and other gateways may not be in it yet: a lower count is ignored.
 func (g *Gateways) update(counted int, added bool) {
 	before, after := g.Count(), counted
 	switch {

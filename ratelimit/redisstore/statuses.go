@@ -71,8 +71,8 @@ func isReply(err error) bool {
 func (g *Gateways) List(ctx context.Context) ([]Gateway, error) {
 	callCtx, cancel := g.client.callContext(ctx)
 	defer cancel()
-	// Whether this gateway has reached Redis in the last three intervals: then a gateway without a heartbeat in them is silent. It is read
-	// before the call, so that the statuses in the answer are newer than the heartbeats that beats has counted.
+	// If this gateway reached Redis in the last three intervals, a gateway without a heartbeat in them is silent. beats is read before the
+	// call, so that the answer is newer.
 	steady := g.beats.Load() > missedHeartbeats
 	pipe := g.client.Pipeline()
 	counted := pipe.ZRange(callCtx, g.heartbeatsKey, -maxStatuses, -1)

@@ -31,7 +31,7 @@ type Options struct {
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
-	Hook       redis.Hook // of each call of the script, for which hooks of the client may see a pipeline; nil for none
+	Hook       redis.Hook // called for each call of the script, also of those that share a pipeline; nil for none
 	// Exemplar returns the labels of an exemplar for the duration of a call, or nil; none by default.
 	Exemplar func(ctx context.Context) prometheus.Labels
 }
@@ -39,7 +39,7 @@ type Options struct {
 // A Store keeps accounts in a Redis that gateways share. It is safe for concurrent use.
 type Store struct {
 	client      *Client
-	keyPrefix   string // of the tokens' keys; it names the form of accounts, so that gateways of two forms do not replace each other's
+	keyPrefix   string // of the tokens' keys, with the format version of accounts: gateways of two versions use separate keys
 	channel     string // where refunded and reset tokens are published
 	clock       func() time.Time
 	steadyAfter time.Duration
@@ -59,7 +59,7 @@ type Store struct {
 
 var _ ratelimit.Store = (*Store)(nil)
 
-// AccountPrefix returns the prefix of the keys of accounts: prefix is that of all keys. It names the form of accounts.
+// AccountPrefix returns the prefix of the keys of accounts: the prefix of all keys, and the format version of accounts.
 func AccountPrefix(prefix string) string { return prefix + "account:3:" }
 
 // New returns a store. It does not connect to Redis yet.

@@ -4,7 +4,7 @@
 -- Returns the server's time in ms, and then id and value of each gateway.
 local t = redis.call('TIME')
 local found = {t[1] * 1000 + math.floor(t[2] / 1000)}
-if redis.call('HLEN', KEYS[1]) > tonumber(ARGV[1]) + 1 then -- write_status.lua checks before it adds one
+if redis.call('HLEN', KEYS[1]) > tonumber(ARGV[1]) + 1 then -- + 1: write_status.lua checks, then adds
   return redis.error_reply('ERR more gateways than can be read')
 end
 local all = redis.call('HGETALL', KEYS[1])
