@@ -77,12 +77,15 @@ func isElsewhere(err error) bool {
 // sendOrWait sends a call, alone or in a batch, or lets another caller send it. Then it has its result.
 func (b *batcher) sendOrWait(ctx context.Context, client redis.UniversalClient, c redis.Cmder) {
 	s, endedBefore, turn := b.enter(ctx, client, c)
-	var others []waiting
-	if turn != nil { // no lane was free
+	var others []waiting // whose calls this caller sends too
+	if turn != nil {     // no lane was free
 		if hasLane := <-turn; !hasLane { // another caller has set the result
 			return
 		}
-		others, endedBefore = b.take(s)
+		b.mu.Lock()
+		n := min(len(s.waiting), maxBatch-1)
+		others, s.waiting, endedBefore = s.waiting[:n:n], s.waiting[n:], s.endedInTime
+		b.mu.Unlock()
 	}
 	defer func() {
 		for _, w := range others {
@@ -131,15 +134,6 @@ func (b *batcher) enter(ctx context.Context, client redis.UniversalClient, c red
 	i, _ := slices.BinarySearchFunc(s.waiting, w.deadline, func(w waiting, t time.Time) int { return w.deadline.Compare(t) })
 	s.waiting = slices.Insert(s.waiting, i, w)
 	return s, 0, w.turn
-}
-
-// take returns the waiting calls that the caller who got a lane sends too, and the server's endedInTime.
-func (b *batcher) take(s *server) (others []waiting, endedInTime int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n := min(len(s.waiting), maxBatch-1)
-	others, s.waiting = s.waiting[:n:n], s.waiting[n:]
-	return others, s.endedInTime
 }
 
 // release passes a lane on, or frees it. The server hangs if neither this batch nor another one has ended in time since this batch began;

@@ -5,9 +5,7 @@
 // script merges the upload of the gateway, decides all limits together, writes the account if it changed, and returns it. The decision is
 // computed from the account. A value that is not an account is replaced.
 //
-// Concurrent calls share connections. A call is sent at once if fewer than two batches are in flight to the server of its key; otherwise it
-// waits for one of them to end, and is sent with up to fifteen others in one pipeline. So at most 32 calls are in flight to a server, and a
-// server that resumes after it hung executes no more than these. Each call has its own result.
+// Concurrent calls to a server are sent in batches, of which at most two are in flight. Each call has its own result.
 //
 // [Store.Run] receives the refunds and resets of all gateways, for callers that cache denials.
 //

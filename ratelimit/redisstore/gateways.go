@@ -120,9 +120,7 @@ type Counted struct {
 
 // LastCounted returns the gateways of the last heartbeat that counted at least as many as [Gateways.Count]. They are not known before the
 // first heartbeat, and after three failed ones, as another gateway may have started since.
-func (g *Gateways) LastCounted() Counted {
-	return *g.lastCounted.Load()
-}
+func (g *Gateways) LastCounted() Counted { return *g.lastCounted.Load() }
 
 // Run sends heartbeats with the status of this gateway, at most [MaxStatus] bytes, the first one at once, until ctx ends. Then it removes
 // this gateway from the count, within the timeout of a call, and returns nil. It calls changed after each change of the count.

@@ -17,7 +17,5 @@ type debugLogger struct{ *slog.Logger }
 
 // Printf implements go-redis's logger.
 func (l debugLogger) Printf(ctx context.Context, format string, v ...any) {
-	if l.Enabled(ctx, slog.LevelDebug) {
-		l.DebugContext(ctx, "redis client", "detail", fmt.Sprintf(format, v...))
-	}
+	l.DebugContext(ctx, "redis client", "detail", fmt.Sprintf(format, v...))
 }

@@ -59,18 +59,6 @@ func (r *refundReceiver) interrupted(err error) {
 	}
 }
 
-// lasted records that the subscription has lasted for a time.
-func (r *refundReceiver) lasted(d time.Duration) {
-	if d < r.steadyAfter {
-		return
-	}
-	r.steady.Store(true)
-	if r.interruptions > 0 {
-		r.logger.Info("refunds by other gateways are received again", "interruptions", r.interruptions)
-		r.interruptions = 0
-	}
-}
-
 // receive receives messages until ctx or the connection ends.
 func (r *refundReceiver) receive(ctx context.Context) error {
 	subscription := r.client.Subscribe(ctx, r.channel)
@@ -103,6 +91,13 @@ func (r *refundReceiver) receive(ctx context.Context) error {
 		case *redis.Message:
 			r.onRefund(message.Payload)
 		}
-		r.lasted(time.Since(since))
+		if time.Since(since) < r.steadyAfter {
+			continue
+		}
+		r.steady.Store(true)
+		if r.interruptions > 0 {
+			r.logger.Info("refunds by other gateways are received again", "interruptions", r.interruptions)
+			r.interruptions = 0
+		}
 	}
 }
