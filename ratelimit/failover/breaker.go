@@ -12,8 +12,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// An outage begins after maxConsecutive consecutive failures, or when at least half of the calls within breakerWindow failed, and there
-// were at least minCalls.
+// An outage begins after maxConsecutive consecutive failures, or if at least minCalls calls ended within breakerWindow, and at least half
+// of them failed.
 const (
 	maxConsecutive = 3
 	minCalls       = 10
@@ -22,8 +22,8 @@ const (
 	probeTimeout   = 10 * time.Second // for a shared store whose own timeout fails: that of redisstore is shorter
 )
 
-// repeatUnsentWithin is how long a call that was not sent, because of other calls, may have waited to be repeated. So a request takes at
-// most this and the timeout of one call.
+// A call that was not sent because of other calls is repeated if it waited for less than repeatUnsentWithin. So a request takes at most
+// this and the timeout of one call.
 const repeatUnsentWithin = 5 * time.Millisecond
 
 // sweepEvery is the interval at which tokens without usage are dropped, and the clocks are compared.
@@ -45,19 +45,19 @@ func (s *Store) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 }
 
 // An uncountedError is the error of a call that the breaker does not count as a failure: an excused stall, which counts in failuresInARow,
-// or a BatchError, which counts nowhere.
+// or a BatchError, which counts in the metric only.
 type uncountedError struct {
 	cause  error
-	repeat bool // instead of a decision by the account of the token, which may be as old as a stall
+	repeat bool // make the call again, instead of deciding by the cached account, which may be as old as a stall
 }
 
 func (e *uncountedError) Error() string { return e.cause.Error() }
 func (e *uncountedError) Unwrap() error { return e.cause }
 
-// mustRepeat reports whether a call that failed must be made once more.
-func mustRepeat(err error) bool {
+// mustRepeat reports whether the request must make a second call, as the first one failed.
+func (r *request) mustRepeat(err error) bool {
 	uncounted, ok := errors.AsType[*uncountedError](err)
-	return ok && uncounted.repeat
+	return ok && uncounted.repeat && !r.repeated
 }
 
 // callThroughBreaker makes a call to the shared store. The breaker counts its result.
@@ -67,7 +67,7 @@ func (s *Store) callThroughBreaker(start time.Duration, do func() error) error {
 		if err := do(); err != nil {
 			return struct{}{}, s.recordFailure(err, start, stalledBefore)
 		}
-		if s.failuresInARow.Load() != 0 {
+		if s.failuresInARow.Load() != 0 { // rare: a write for each success would contend between cores
 			s.failuresInARow.Store(0)
 		}
 		return struct{}{}, nil
@@ -88,8 +88,7 @@ func (s *Store) recordFailure(err error, start time.Duration, stalledBefore int6
 	now, kind := s.now(), kindOf(err)
 	stall := s.stalls.totalAt(now) - stalledBefore
 	if kind == timeout && 2*stall > int64(now-start) { // this process did not run for more than half of the call
-		excused := s.recordStall(start, now)
-		if excused {
+		if excused := s.recordStall(start, now); excused {
 			s.metrics.failures[stalled].Inc()
 			return &uncountedError{cause: err, repeat: true}
 		}
@@ -106,12 +105,12 @@ func (s *Store) recordFailure(err error, start time.Duration, stalledBefore int6
 }
 
 // recordStall records a call that timed out while this process did not run; calls at the same time count as one. It reports whether the
-// call is excused. It is not if it is the third in a row, of stalls and failures with no success between them: then it is a failure.
+// call is excused: false if it is the third stall or failure without a success between them. Then it is a failure.
 func (s *Store) recordStall(start, now time.Duration) (excused bool) {
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()
-	if start >= s.lastStall {
-		s.lastStall = now
+	if start >= s.lastStallEnd {
+		s.lastStallEnd = now
 		s.failuresInARow.Add(1)
 	}
 	return s.failuresInARow.Load() < maxConsecutive

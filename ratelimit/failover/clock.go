@@ -10,8 +10,8 @@ import (
 //
 // The shared store reads its clock at a time between the start and the end of a call, so time − end ≤ offset ≤ time − start. The estimate
 // moves into these bounds and no further. A call that waited in a queue has wide bounds, and moves nothing; the fastest calls have the
-// narrowest. So the estimate is ahead by at most the time that the fastest call takes to the shared store. A call that is made at a time of
-// the estimate takes at least as long, so it does not arrive before that time.
+// narrowest. So the estimate is ahead by at most the fastest call's time to the shared store, and no call arrives there before the estimate
+// at its start.
 type sharedClock struct {
 	offset atomic.Int64 // from a time of this gateway to the time of the shared store, in µs
 }
@@ -32,7 +32,7 @@ func (c *sharedClock) observe(at time.Time, start, end time.Duration) {
 // maxClockStep is the largest change of the difference between the clocks that is not reported.
 const maxClockStep = 100 * time.Millisecond
 
-// clockDifference returns the time of the shared store's clock minus that of this gateway's. Both are of New, at 0 of Store.now.
+// clockDifference returns the time of the shared store's clock minus that of this gateway's, both at New (0 of Store.now).
 func (s *Store) clockDifference() time.Duration { return s.sharedClock.at(0).Sub(s.start) }
 
 // reportClock logs a change of the difference between the clocks. After a step of the shared store's clock, limits are not exact.

@@ -20,11 +20,11 @@ type ledger struct {
 	own     ratelimit.Account // admissions of this gateway that the shared store does not count
 }
 
-// decideByShare decides by the share of this gateway and records an admission. sent reports whether the shared store may have recorded it
-// too.
-func (l *ledger) decideByShare(p *ratelimit.Policy, gateways int, at time.Time, peek, sent bool) ratelimit.Decision {
+// decideByShare decides by the share of this gateway and records an admission. maybeExecuted reports whether the shared store may have
+// recorded it too.
+func (l *ledger) decideByShare(p *ratelimit.Policy, gateways int, at time.Time, peek, maybeExecuted bool) ratelimit.Decision {
 	in := ratelimit.ShareInput{Gateways: gateways, Shared: l.account, Sent: sum(l.sent, l.sending, at)}
-	if sent {
+	if maybeExecuted {
 		_, d := p.DecideShare(in, bytes.Clone(l.own), at, peek) // of a copy, which it modifies
 		if d.Allowed && !peek {
 			l.addSent(p, at)
@@ -32,7 +32,7 @@ func (l *ledger) decideByShare(p *ratelimit.Policy, gateways int, at time.Time, 
 		return d
 	}
 	own, d := p.DecideShare(in, l.own, at, peek)
-	if d.Allowed && !peek || l.own != nil { // DecideShare may have modified it
+	if d.Allowed && !peek || l.own != nil { // else own stays nil: it has no admission
 		l.own = own
 	}
 	return d
@@ -44,7 +44,7 @@ func (l *ledger) addSent(p *ratelimit.Policy, at time.Time) {
 	l.sent = sum(l.sent, admission, at)
 }
 
-// missing returns what the shared store may lack: its account, if it may have lost that, and the admissions of this gateway.
+// missing returns what the shared store may lack: the account and the sent admissions, if it may have lost them, and the own admissions.
 func (l *ledger) missing(lost bool, at time.Time) (lastSeen, own ratelimit.Account) {
 	if lost {
 		lastSeen = sum(l.account, l.sent, at)

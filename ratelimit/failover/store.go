@@ -48,26 +48,26 @@ type Store struct {
 	shared     Shared
 	subscribed func() bool
 	clock      func() time.Time
-	start      time.Time
+	start      time.Time // of New
 	logger     *slog.Logger
 	metrics    *metrics
 	configured atomic.Pointer[Settings]
 
 	breaker        *gobreaker.CircuitBreaker[struct{}]
 	breakerCurrent atomic.Int32          // gobreaker.State
-	failuresInARow atomic.Int32          // also those that are older than breakerWindow; recordStall adds stalls
+	failuresInARow atomic.Int32          // failures and stalls since the last success, however old
 	cause          atomic.Pointer[error] // of the last failure
 	outageBegan    chan struct{}         // wakes Run
 	nextProbe      atomic.Int64          // Unix time in ns
 
 	state            atomic.Pointer[storeState]
-	stateMu          sync.Mutex // held while the state is replaced; guards the next three fields
+	stateMu          sync.Mutex // held while the state is replaced; guards the next four fields
 	outageStart      time.Time  // start of the last outage
 	firstOutageStart time.Time  // start of the first outage since the shared store was steady; zero for none
 	lastFailure      time.Time
+	lastStallEnd     time.Duration // end of the last call that recordStall counted, by Store.now
 
 	stalls         stallWatch
-	lastStall      time.Duration // end of the last call that recordStall counted; guarded by stateMu
 	sharedClock    sharedClock
 	lastDifference time.Duration // between the clocks, as last reported; used by Run alone
 	seed           maphash.Seed
@@ -131,7 +131,7 @@ func (s *Store) Peek(ctx context.Context, tokenID string, p *ratelimit.Policy) (
 // serve runs the state machine of a token for one request.
 func (s *Store) serve(ctx context.Context, r request) (ratelimit.Decision, error) {
 	c, d, err := s.begin(r)
-	switch { // by whether begin has decided the request, and has begun a call
+	switch {
 	case c.token == nil: // decided without a call
 		return d, err
 	case c.op == ratelimit.OpMerge: // decided before the call, which uploads
@@ -139,7 +139,7 @@ func (s *Store) serve(ctx context.Context, r request) (ratelimit.Decision, error
 		return d, err
 	default:
 		d, err = s.makeCall(ctx, &c)
-		if mustRepeat(err) && !r.repeated {
+		if r.mustRepeat(err) {
 			r.repeated = true
 			return s.serve(ctx, r)
 		}
@@ -163,7 +163,7 @@ func (s *Store) begin(r request) (c call, d ratelimit.Decision, err error) {
 		if d, ok := sh.denial(t, r.policy, at, s.subscribed); ok {
 			return c, d, nil
 		}
-		t.epoch = st.epoch // the shared store cannot have lost anything of this token
+		t.epoch = st.epoch // if it was older: the token has nothing that was lost
 		c = t.newCall(r, st.epoch, now)
 	case stateLocal:
 		d, err = s.decideLocally(t, &r, st.cause, false)
@@ -180,12 +180,12 @@ func (s *Store) begin(r request) (c call, d ratelimit.Decision, err error) {
 	return c, d, err
 }
 
-// makeCall makes a call and ends it. If it fails, this gateway decides; but not if begin has decided the request (then the call is a mere
-// upload), and not if serve repeats the call.
+// makeCall makes a call and ends it. If it fails, this gateway decides, unless begin has decided the request before a call that merely
+// uploads, or serve repeats the call.
 func (s *Store) makeCall(ctx context.Context, c *call) (ratelimit.Decision, error) {
 	var d ratelimit.Decision
 	var a ratelimit.Account
-	err := ratelimit.ErrNotSent         // if the client has hung up
+	err := ratelimit.ErrNotSent         // remains if the client has hung up
 	if ctx.Err() == nil || c.isUpload { // other requests depend on an upload
 		err = s.callThroughBreaker(c.start, func() (err error) {
 			d, a, err = s.shared.Exchange(ctx, c.tokenID, c.policy, c.Exchange)
@@ -197,12 +197,12 @@ func (s *Store) makeCall(ctx context.Context, c *call) (ratelimit.Decision, erro
 	defer c.shard.mu.Unlock()
 	epoch := s.state.Load().epoch
 	if err != nil {
-		sent := mayHaveExecuted(err)
-		c.token.endUnanswered(c, sent, s.sharedClock.at(now), epoch)
-		if c.op == ratelimit.OpMerge || mustRepeat(err) && !c.repeated { // a share of an account as old as a stall could exceed the limit
+		maybeExecuted := mayHaveExecuted(err)
+		c.token.endUnanswered(c, maybeExecuted, s.sharedClock.at(now), epoch)
+		if c.op == ratelimit.OpMerge || c.mustRepeat(err) {
 			return d, err
 		}
-		return s.decideLocally(c.token, &c.request, err, sent)
+		return s.decideLocally(c.token, &c.request, err, maybeExecuted)
 	}
 	if c.isUpload {
 		s.metrics.uploads.Inc()
@@ -212,16 +212,16 @@ func (s *Store) makeCall(ctx context.Context, c *call) (ratelimit.Decision, erro
 	return d, nil
 }
 
-// decideLocally decides a request in place of the shared store, which failed with the cause. sent reports whether the shared store may have
-// executed the request nevertheless.
-func (s *Store) decideLocally(t *token, r *request, cause error, sent bool) (ratelimit.Decision, error) {
+// decideLocally decides a request in place of the shared store, for the reason cause. maybeExecuted reports whether the shared store may
+// have executed the request nevertheless.
+func (s *Store) decideLocally(t *token, r *request, cause error, maybeExecuted bool) (ratelimit.Decision, error) {
 	switch c := s.configured.Load(); c.Mode {
 	case ratelimit.ModeDeny:
 		return ratelimit.Decision{}, s.unavailable(cause)
 	case ratelimit.ModeAllow:
 		return s.admit(r.policy), nil
 	default:
-		return t.decideByShare(r.policy, c.Gateways, s.sharedClock.at(s.now()), r.op == ratelimit.OpPeek, sent), nil
+		return t.decideByShare(r.policy, c.Gateways, s.sharedClock.at(s.now()), r.op == ratelimit.OpPeek, maybeExecuted), nil
 	}
 }
 

@@ -27,7 +27,7 @@ const (
 type token struct {
 	ledger
 
-	// The policy and the decision's time of the call that returned account. Times are by the shared store's clock, in µs.
+	// Of the call that returned account: its policy, and the time of its decision. Times are by the shared store's clock, in µs.
 	policy      *ratelimit.Policy
 	accountAt   int64
 	deniedUntil int64 // end of the cached denial; 0 for none
@@ -35,10 +35,10 @@ type token struct {
 	// If epoch is not storeState.epoch, the shared store may have lost account and sent. Else it has them, except admissions in sent whose
 	// calls timed out: it may have executed these, or may do so later.
 	epoch            uint32
-	answers          uint32        // accounts received
+	answers          uint32        // accounts cached so far
 	denialDrops      uint16        // how often the cached denial was dropped
 	uploadInFlight   bool          // a call in flight is an upload
-	uploadIncomplete bool          // since it began, an admission was added to sent that the shared store may have lost
+	uploadIncomplete bool          // meanwhile, an admission that may be lost was added to sent: upload again
 	calls            int32         // in flight
 	nextUpload       time.Duration // earliest time of the next upload during the pause
 }
@@ -76,7 +76,8 @@ func (t *token) state(st *storeState, now time.Duration) tokenState {
 // denial returns the cached denial, with its times as of now by the shared store's clock, if it applies to the policy.
 func (sh *shard) denial(t *token, p *ratelimit.Policy, now time.Time, subscribed func() bool) (ratelimit.Decision, bool) {
 	at := now.UnixMicro()
-	if at >= t.deniedUntil || at < t.accountAt || t.policy != p || at-t.accountAt > unsubscribedTTL.Microseconds() && !subscribed() {
+	age := at - t.accountAt // negative if the clock was set back
+	if at >= t.deniedUntil || age < 0 || t.policy != p || age > unsubscribedTTL.Microseconds() && !subscribed() {
 		return ratelimit.Decision{}, false
 	}
 	sh.scratch = append(sh.scratch[:0], t.account...)
@@ -97,7 +98,7 @@ type call struct {
 	epoch        uint32
 	answers      uint32
 	denialDrops  uint16
-	isUpload     bool // the shared store keeps the accounts that it merges; a peek has them too, and is no upload
+	isUpload     bool // the shared store keeps the accounts that the call carries; false for a peek
 	notCacheable bool // the account that it returns may lack admissions, or the shared store does not keep it
 }
 
@@ -109,9 +110,9 @@ func (t *token) newCall(r request, epoch uint32, now time.Duration) call {
 	}
 }
 
-// newCallWithMissing begins a call that carries what the shared store may lack. If an upload is in flight, it carries nothing, and its
-// account is not cached. A peek carries it for its decision, and the shared store does not keep it. The account that a merge returns is not
-// cached, as other gateways may still have admissions to upload.
+// newCallWithMissing begins a call that carries what the shared store may lack; nothing if an upload is in flight. A peek carries it for
+// its own decision, and the shared store does not keep it. The account that the call returns is not cached if it lacks what is in flight,
+// is of a peek, or is of a merge: then other gateways may still have admissions to upload.
 func (t *token) newCallWithMissing(r request, epoch uint32, now time.Duration, at time.Time) call {
 	c := t.newCall(r, epoch, now)
 	c.notCacheable = t.uploadInFlight || r.op != ratelimit.OpDecide
@@ -120,7 +121,8 @@ func (t *token) newCallWithMissing(r request, epoch uint32, now time.Duration, a
 	}
 	c.LastSeen, c.Own = t.missing(t.epoch != epoch, at)
 	if r.op != ratelimit.OpPeek {
-		c.isUpload, t.uploadInFlight, t.uploadIncomplete, t.nextUpload = true, true, false, now+uploadEvery
+		c.isUpload, t.uploadInFlight, t.uploadIncomplete = true, true, false
+		t.nextUpload = now + uploadEvery
 		t.sending, t.own = t.own, nil
 	}
 	return c
@@ -136,7 +138,7 @@ func (t *token) end(c *call) (uploaded ratelimit.Account) {
 }
 
 // recordSent records the admissions of a call that the shared store has or may have executed. If its epoch is not the current one, they may
-// have been lost since, and the next request uploads them.
+// be lost: t.epoch is set back, so the next request uploads them.
 func (t *token) recordSent(c *call, admissions ratelimit.Account, at time.Time, epoch uint32) {
 	t.sent = sum(t.sent, admissions, at)
 	if c.epoch != epoch {
@@ -144,10 +146,11 @@ func (t *token) recordSent(c *call, admissions ratelimit.Account, at time.Time, 
 	}
 }
 
-// endUnanswered ends a call without an answer. sent reports whether the shared store may have executed it; else its upload is repeated.
-func (t *token) endUnanswered(c *call, sent bool, at time.Time, epoch uint32) {
+// endUnanswered ends a call without an answer. maybeExecuted reports whether the shared store may have executed it; else its upload is
+// repeated.
+func (t *token) endUnanswered(c *call, maybeExecuted bool, at time.Time, epoch uint32) {
 	uploaded := t.end(c)
-	if sent {
+	if maybeExecuted {
 		t.recordSent(c, uploaded, at, epoch)
 	} else {
 		t.own = sum(uploaded, t.own, at)
@@ -163,8 +166,8 @@ func (t *token) endAnswered(c *call, d *ratelimit.Decision, a ratelimit.Account,
 	// Another call was answered meanwhile, with a later account. The time alone does not show that, as the clock may have been set back.
 	outdated := t.answers != c.answers && d.At.UnixMicro() < t.accountAt
 	switch {
-	case outdated: // the later account has all that is in this one, unless the shared store lost it between the two calls
-	case c.notCacheable, c.epoch != epoch, t.epoch != epoch:
+	case outdated: // the later account includes this one; what the store lost in between is not uploaded again
+	case c.notCacheable, c.epoch != epoch, t.epoch != epoch: // the account may lack admissions, or be lost
 		t.recordSent(c, uploaded, d.At, epoch)
 		if c.op == ratelimit.OpDecide && d.Allowed {
 			t.addSent(c.policy, d.At)
@@ -180,8 +183,8 @@ func (t *token) cache(c *call, d *ratelimit.Decision, a ratelimit.Account) {
 	t.account, t.sent = a, nil
 	t.answers++
 	t.policy, t.accountAt, t.deniedUntil = c.policy, d.At.UnixMicro(), 0
-	// A denial of a peek is not cached. After the clock was set back, its wait is too short: a peek moves admissions in the future to now, but
-	// stores nothing, so the next call moves them again.
+	// A denial of a peek is not cached. If the clock was set back, a peek moves admissions to now without storing that, and the next call
+	// moves them later: the wait of the peek is too short.
 	if !d.Allowed && t.denialDrops == c.denialDrops && c.op == ratelimit.OpDecide {
 		t.deniedUntil = t.accountAt + d.RetryAfter.Microseconds()
 	}
