@@ -18,7 +18,6 @@ const (
 	maxConsecutive = 3
 	minCalls       = 10
 	breakerWindow  = 2 * time.Second
-	breakerBuckets = 10
 	probeTimeout   = 10 * time.Second // for a shared store whose own timeout fails: that of redisstore is shorter
 )
 
@@ -33,7 +32,7 @@ func (s *Store) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:         "shared store of rate limits",
 		Interval:     breakerWindow,
-		BucketPeriod: breakerWindow / breakerBuckets,
+		BucketPeriod: breakerWindow / 10,
 		Timeout:      time.Millisecond, // so short that each probe of Run finds it half-open; requests do not call it during an outage
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			ended := c.TotalSuccesses + c.TotalFailures // c.Requests includes calls in flight
@@ -89,11 +88,11 @@ func (s *Store) recordFailure(err error, start time.Duration, stalledBefore int6
 	stall := s.stalls.totalAt(now) - stalledBefore
 	if kind == timeout && 2*stall > int64(now-start) { // this process did not run for more than half of the call
 		if excused := s.recordStall(start, now); excused {
-			s.metrics.failures[stalled].Inc()
+			s.metrics.failures.WithLabelValues(stalled).Inc()
 			return &uncountedError{cause: err, repeat: true}
 		}
 	}
-	s.metrics.failures[kind].Inc()
+	s.metrics.failures.WithLabelValues(kind).Inc()
 	if errors.As(err, new(*ratelimit.BatchError)) {
 		repeat := kind == timeout && errors.Is(err, ratelimit.ErrNotSent) && now-start < repeatUnsentWithin
 		return &uncountedError{cause: err, repeat: repeat}
@@ -166,9 +165,4 @@ func (s *Store) probe(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout) // a probe that hangs must not stop Run
 	defer cancel()
 	return s.callThroughBreaker(s.now(), func() error { return s.shared.Ping(bounded) })
-}
-
-// retryAfter returns the time until the next probe, at least a second.
-func (s *Store) retryAfter() time.Duration {
-	return max(time.Second, time.Unix(0, s.nextProbe.Load()).Sub(s.clock()))
 }

@@ -12,20 +12,15 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A failureKind is the metric label "cause" of a failure of the shared store.
-type failureKind int
-
+// The kinds of failures of the shared store: values of the metric label "cause".
 const (
-	timeout failureKind = iota // no answer in time
-	refused                    // no server, or the connection broke: the store may have been restarted
-	stalled                    // no answer in time, as this process did not run: the breaker does not count it
-	other
-	failureKinds
+	timeout = "timeout" // no answer in time
+	refused = "refused" // no server, or the connection broke: the store may have been restarted
+	stalled = "stalled" // no answer in time, as this process did not run: the breaker does not count it
+	other   = "other"
 )
 
-func (k failureKind) String() string { return [...]string{"timeout", "refused", "stalled", "other"}[k] }
-
-func kindOf(err error) failureKind {
+func kindOf(err error) string {
 	var network net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():

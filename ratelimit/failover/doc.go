@@ -14,8 +14,5 @@
 // own. In syncing, the next request of the token uploads what the shared store may lack: the account that it last returned, and the
 // admissions of this gateway.
 //
-// A request is served by begin, which decides it or begins a call by the state of the token, and makeCall, which makes the call and ends
-// it. The ledger of a token has its admissions, and each operation on them.
-//
 // While the shared store hangs, a few requests wait for its timeout. docs/operate/store-failure.md lists the guarantees and their limits.
 package failover

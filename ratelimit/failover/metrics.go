@@ -11,7 +11,7 @@ import (
 )
 
 type metrics struct {
-	failures    [failureKinds]prometheus.Counter
+	failures    *prometheus.CounterVec
 	uploads     prometheus.Counter
 	lostRefunds prometheus.Counter
 	outages     prometheus.Counter
@@ -19,12 +19,12 @@ type metrics struct {
 
 // newMetrics registers the metrics of a store.
 func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
-	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "opsgate_rate_limit_store_failures_total",
-		Help: "Calls of the shared store of rate limits that failed, by cause (timeout, refused, other; stalled: " +
-			"the gateway did not run for half of the call, which is repeated and begins no outage).",
-	}, []string{"cause"})
 	m := &metrics{
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "opsgate_rate_limit_store_failures_total",
+			Help: "Calls of the shared store of rate limits that failed, by cause (timeout, refused, other; stalled: " +
+				"the gateway did not run for half of the call, which is repeated and begins no outage).",
+		}, []string{"cause"}),
 		uploads: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_store_uploads_total",
 			Help: "Uploads of a token's account or local admissions to the shared store of rate limits after an outage or a failed call.",
@@ -38,14 +38,14 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Help: "Outages of the shared store of rate limits, including short ones.",
 		}),
 	}
-	for k := range failureKinds {
-		m.failures[k] = failures.WithLabelValues(k.String())
+	for _, kind := range []string{timeout, refused, stalled, other} {
+		m.failures.WithLabelValues(kind) // 0 before the first failure
 	}
 	clock := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_rate_limit_store_clock_difference_seconds",
 		Help: "Time of the clock of the shared store of rate limits minus that of the gateway when it started.",
 	}, func() float64 { return s.clockDifference().Seconds() })
-	collectors := slices.Concat([]prometheus.Collector{failures, m.uploads, m.lostRefunds, m.outages, clock},
+	collectors := slices.Concat([]prometheus.Collector{m.failures, m.uploads, m.lostRefunds, m.outages, clock},
 		oneOf("opsgate_rate_limit_store_mode",
 			"1 for the current mode of rate limits: shared, or during an outage of the shared store local, allow or deny.",
 			"mode", func() ratelimit.Mode { return s.State().Mode },

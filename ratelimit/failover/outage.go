@@ -44,7 +44,7 @@ func (s *Store) State() State {
 func (s *Store) MayHaveLostAccounts() bool { return s.state.Load().epoch > 0 }
 
 // recordCountedFailure records when the shared store failed. It may have lost accounts if it refused the call.
-func (s *Store) recordCountedFailure(kind failureKind) {
+func (s *Store) recordCountedFailure(kind string) {
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()
 	now, st := s.clock(), *s.state.Load()

@@ -157,7 +157,11 @@ func (s *Store) begin(r request) (c call, d ratelimit.Decision, err error) {
 	sh := s.shard(r.tokenID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	t := sh.token(r.tokenID, st.epoch)
+	t, ok := sh.tokens[r.tokenID]
+	if !ok {
+		t = &token{epoch: st.epoch} // the shared store lacks nothing of a new token
+		sh.tokens[r.tokenID] = t
+	}
 	switch t.state(st, now) {
 	case stateShared:
 		if d, ok := sh.denial(t, r.policy, at, s.subscribed); ok {
@@ -322,6 +326,8 @@ func (s *Store) shard(tokenID string) *shard {
 // now returns the time since New. It is monotonic if the clock is.
 func (s *Store) now() time.Duration { return s.clock().Sub(s.start) }
 
+// unavailable returns an error with the time until the next probe, at least a second.
 func (s *Store) unavailable(cause error) error {
-	return &ratelimit.UnavailableError{RetryAfter: s.retryAfter(), Cause: cause}
+	wait := max(time.Second, time.Unix(0, s.nextProbe.Load()).Sub(s.clock()))
+	return &ratelimit.UnavailableError{RetryAfter: wait, Cause: cause}
 }

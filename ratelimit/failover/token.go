@@ -50,16 +50,6 @@ type shard struct {
 	_       [24]byte          // padding to a cache line
 }
 
-// token returns the token. The shared store lacks nothing of a new one.
-func (sh *shard) token(id string, epoch uint32) *token {
-	t, ok := sh.tokens[id]
-	if !ok {
-		t = &token{epoch: epoch}
-		sh.tokens[id] = t
-	}
-	return t
-}
-
 func (t *token) state(st *storeState, now time.Duration) tokenState {
 	switch {
 	case st.outage:
