@@ -207,6 +207,23 @@ func TestOutageBeginsWhenHalfOfTheCallsFail(t *testing.T) {
 	})
 }
 
+// A panic in a call counts as a failure, and has no error.
+func TestOutageThatBeginsWithPanicsHasACause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, failover.Settings{}, limit("second", 1000, time.Second))
+		for range 10 {
+			e.shared.before = func() { panic("of a test") }
+			func() {
+				defer func() { _ = recover() }()
+				e.decide("t")
+			}()
+		}
+		if st := e.store.State(); st.Mode != ratelimit.ModeLocal || !strings.Contains(st.Cause, "panicked") {
+			t.Errorf("got %+v", st)
+		}
+	})
+}
+
 func TestCanceledRequestsAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, failover.Settings{}, limit("second", 1000, time.Second))

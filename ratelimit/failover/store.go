@@ -56,7 +56,7 @@ type Store struct {
 	breaker        *gobreaker.CircuitBreaker[struct{}]
 	breakerCurrent atomic.Int32          // gobreaker.State
 	failuresInARow atomic.Int32          // failures and stalls since the last success, however old
-	cause          atomic.Pointer[error] // of the last failure
+	cause          atomic.Pointer[error] // of the last failure with an error
 	outageBegan    chan struct{}         // wakes Run
 	nextProbe      atomic.Int64          // Unix time in ns
 
@@ -92,6 +92,8 @@ func New(o Options) (*Store, error) {
 		outageBegan: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 	}
 	s.state.Store(&storeState{since: s.start, pausedUntil: math.MinInt64})
+	panicked := errors.New("calls of it panicked") // which the breaker counts as failures, but recordFailure does not see
+	s.cause.Store(&panicked)
 	s.sharedClock.offset.Store(s.start.UnixMicro())
 	s.stalls.now, s.stalls.tick = s.now, stallTick
 	for i := range s.shards {
