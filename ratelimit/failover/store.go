@@ -19,7 +19,7 @@ import (
 // Shared is a rate limit store that gateways share. Its calls have their own timeouts, and are not retried.
 type Shared interface {
 	// Exchange executes an operation. It returns the decision, and the account after it, which the caller keeps. For [ratelimit.OpMerge],
-	// the caller uses only the time of the decision. It must not modify or keep the accounts passed. It does not end with ctx: an error is a
+	// the caller uses only the time of the decision. Exchange must not modify or keep the accounts passed, nor end with ctx: an error is a
 	// failure of the store, except a [ratelimit.BatchError]. The error contains [ratelimit.ErrNotSent] if the store has not received the call.
 	Exchange(ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange) (ratelimit.Decision, ratelimit.Account, error)
 
@@ -169,7 +169,7 @@ func (s *Store) begin(r request) (c call, d ratelimit.Decision, err error) {
 		if d, ok := sh.denial(t, r.policy, at, s.subscribed); ok {
 			return c, d, nil
 		}
-		t.epoch = st.epoch // if it was older: the token has nothing that was lost
+		t.epoch = st.epoch // if they differ, the token has no account that may be lost
 		c = t.newCall(r, st.epoch, now)
 	case stateLocal:
 		d, err = s.decideLocally(t, &r, st.cause, false)

@@ -35,7 +35,7 @@ type token struct {
 	// If epoch is not storeState.epoch, the shared store may have lost account and sent. Else it has them, except admissions in sent whose
 	// calls timed out: it may have executed these, or may do so later.
 	epoch            uint32
-	answers          uint32        // accounts cached so far
+	accountsCached   uint32        // number of accounts cached so far
 	denialDrops      uint16        // how often the cached denial was dropped
 	uploadInFlight   bool          // a call in flight is an upload
 	uploadIncomplete bool          // meanwhile, an admission that may be lost was added to sent: upload again
@@ -84,19 +84,20 @@ type call struct {
 	shard *shard
 	token *token // nil for no call
 
-	start        time.Duration
-	epoch        uint32
-	answers      uint32
-	denialDrops  uint16
-	isUpload     bool // the shared store keeps the accounts that the call carries; false for a peek
-	notCacheable bool // the account that it returns may lack admissions, or the shared store does not keep it
+	start          time.Duration
+	epoch          uint32
+	accountsCached uint32
+	denialDrops    uint16
+	isUpload       bool // the shared store keeps the accounts that the call carries; false for a peek
+	notCacheable   bool // the account that it returns may lack admissions, or the shared store does not keep it
 }
 
 // newCall begins a call.
 func (t *token) newCall(r request, epoch uint32, now time.Duration) call {
 	t.calls++
 	return call{
-		request: r, Exchange: ratelimit.Exchange{Op: r.op}, token: t, start: now, epoch: epoch, answers: t.answers, denialDrops: t.denialDrops,
+		request: r, Exchange: ratelimit.Exchange{Op: r.op}, token: t,
+		start: now, epoch: epoch, accountsCached: t.accountsCached, denialDrops: t.denialDrops,
 	}
 }
 
@@ -153,8 +154,8 @@ func (t *token) endAnswered(c *call, d *ratelimit.Decision, a ratelimit.Account,
 	if c.isUpload && !t.uploadIncomplete {
 		t.epoch = max(t.epoch, c.epoch)
 	}
-	// Another call was answered meanwhile, with a later account. The time alone does not show that, as the clock may have been set back.
-	outdated := t.answers != c.answers && d.At.UnixMicro() < t.accountAt
+	// Another call has cached a later account meanwhile. The time alone does not show that, as the clock may have been set back.
+	outdated := t.accountsCached != c.accountsCached && d.At.UnixMicro() < t.accountAt
 	switch {
 	case outdated: // the later account includes this one; what the store lost in between is not uploaded again
 	case c.notCacheable, c.epoch != epoch, t.epoch != epoch: // the account may lack admissions, or be lost
@@ -167,11 +168,11 @@ func (t *token) endAnswered(c *call, d *ratelimit.Decision, a ratelimit.Account,
 	}
 }
 
-// cache caches an account, and its decision. It has every admission that was sent, except those of calls that timed out and are executed
-// later.
+// cache caches an account, and its decision. The account has every admission that was sent, except those of calls that timed out and are
+// executed later.
 func (t *token) cache(c *call, d *ratelimit.Decision, a ratelimit.Account) {
 	t.account, t.sent = a, nil
-	t.answers++
+	t.accountsCached++
 	t.policy, t.accountAt, t.deniedUntil = c.policy, d.At.UnixMicro(), 0
 	// A denial of a peek is not cached. If the clock was set back, a peek moves admissions to now without storing that, and the next call
 	// moves them later: the wait of the peek is too short.
@@ -180,7 +181,7 @@ func (t *token) cache(c *call, d *ratelimit.Decision, a ratelimit.Account) {
 	}
 }
 
-// dropDenial drops the cached denial, and that of calls in flight.
+// dropDenial drops the cached denial, and keeps calls in flight from caching one.
 func (t *token) dropDenial() {
 	t.denialDrops++
 	t.deniedUntil = 0
