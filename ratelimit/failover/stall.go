@@ -38,7 +38,7 @@ func (w *stallWatch) run(ctx context.Context) {
 	}
 }
 
-// endSleep adds the time by which the current sleep ends late, and begins one that is due at a time.
+// endSleep adds the time by which the current sleep ends late, and begins one until due; 0 for none.
 func (w *stallWatch) endSleep(now time.Duration, due int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -46,7 +46,7 @@ func (g *Gateways) readEviction(ctx context.Context) error {
 	case *redis.ClusterClient:
 		err = c.ForEachMaster(callCtx, ask)
 	}
-	if err == nil || evicting > 0 { // else 0 is not known: a master did not answer
+	if err == nil || evicting > 0 { // else 0 may be wrong: a master did not answer
 		g.evicting.Store(evicting)
 	}
 	if isReply(err) && !g.infoDenied { // a failed call is reported by the heartbeat

@@ -24,8 +24,8 @@ const (
 	// missedHeartbeats is the number of intervals without a heartbeat after which a gateway is not counted.
 	missedHeartbeats = 3
 
-	// lowerCounts is the number of consecutive heartbeats with fewer gateways after which the count is lowered. They are counted anew when
-	// Redis has lost the set, so that every running gateway has had three intervals to register again.
+	// lowerCounts is the number of consecutive heartbeats with fewer gateways after which the count is lowered. These heartbeats
+	// are counted from zero again when Redis may have lost the set, so that every running gateway has had three intervals to register.
 	lowerCounts = 3
 )
 
