@@ -1,11 +1,7 @@
 package samples
 
 import (
-	"encoding/json"
-	"fmt"
-	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 
@@ -30,81 +26,37 @@ func Requests() map[string]Request { return requests() }
 
 //nolint:gochecknoglobals // a cache of constants
 var requests = sync.OnceValue(func() map[string]Request {
-	found, err := readRequests(openapi.JSON())
+	found, err := readRequests(openapi.YAML())
 	if err != nil {
 		panic("samples: the OpenAPI document: " + err.Error())
 	}
 	return found
 })
 
-// document has the parts of an OpenAPI document that make requests.
-type document struct {
-	Paths      map[string]pathItem
-	Components struct {
-		Parameters map[string]parameter
-	}
-}
-
-type pathItem struct {
-	Parameters []parameter
-	Get, Post  *operation
-}
-
-type operation struct {
-	OperationID string
-	Parameters  []parameter
-	RequestBody struct {
-		Content map[string]struct {
-			Examples map[string]struct{ Value json.RawMessage }
-		}
-	}
-}
-
-type parameter struct {
-	Ref     string `json:"$ref"`
-	Name    string
-	In      string
-	Example any
-}
-
-func readRequests(openAPI []byte) (map[string]Request, error) {
-	var d document
-	if err := json.Unmarshal(openAPI, &d); err != nil {
+func readRequests(text []byte) (map[string]Request, error) {
+	document, err := openapi.Read(text)
+	if err != nil {
 		return nil, err
 	}
 	found := make(map[string]Request)
-	for path, item := range d.Paths {
-		for method, o := range map[string]*operation{http.MethodGet: item.Get, http.MethodPost: item.Post} {
-			if o == nil {
-				continue
+	for _, o := range document.Operations {
+		path := o.Path
+		for _, p := range o.Parameters {
+			if p.In == "path" && p.Example != "" {
+				path = strings.ReplaceAll(path, "{"+p.Name+"}", url.PathEscape(p.Example))
 			}
-			filled := d.fill(path, slices.Concat(item.Parameters, o.Parameters))
-			if strings.Contains(filled, "{") {
-				continue
-			}
-			found[o.OperationID] = Request{Method: method, Path: filled, Query: exampleQueries()[o.OperationID], Body: o.shortestBody()}
+		}
+		if !strings.Contains(path, "{") {
+			found[o.ID] = Request{Method: o.Method, Path: path, Query: exampleQueries()[o.ID], Body: shortestBody(o)}
 		}
 	}
 	return found, nil
 }
 
-// fill replaces the parameters in a path by their examples.
-func (d document) fill(path string, parameters []parameter) string {
-	for _, p := range parameters {
-		if name, ok := strings.CutPrefix(p.Ref, "#/components/parameters/"); ok {
-			p = d.Components.Parameters[name]
-		}
-		if p.In == "path" && p.Example != nil {
-			path = strings.ReplaceAll(path, "{"+p.Name+"}", url.PathEscape(fmt.Sprint(p.Example)))
-		}
-	}
-	return path
-}
-
-func (o operation) shortestBody() string {
+func shortestBody(o openapi.Operation) string {
 	shortest := ""
-	for _, example := range o.RequestBody.Content["application/json"].Examples {
-		if body := string(example.Value); shortest == "" || len(body) < len(shortest) {
+	for _, example := range o.RequestBody.Content.JSON.Examples {
+		if body := string(example.Value.Value); shortest == "" || len(body) < len(shortest) {
 			shortest = body
 		}
 	}
