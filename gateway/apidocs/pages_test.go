@@ -57,7 +57,7 @@ func TestEveryPageHasItsTypePolicyAndGzip(t *testing.T) {
 
 // The rendered pages are embedded: a change of their sources has no effect without the generator.
 func TestPagesAreCurrent(t *testing.T) {
-	want, err := site.Render(openapi.JSON(), os.DirFS("guides"))
+	want, err := site.Render(openapi.YAML(), os.DirFS("guides"))
 	testkit.Must(t, err)
 	want["/openapi.json"] = openapi.JSON()
 	for path, body := range want {

@@ -28,7 +28,7 @@ func main() {
 }
 
 func run() error {
-	pages, err := site.Render(openapi.JSON(), os.DirFS(guides))
+	pages, err := site.Render(openapi.YAML(), os.DirFS(guides))
 	if err != nil {
 		return err
 	}

@@ -2,11 +2,11 @@ package site
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"html/template"
 	"slices"
 	"strings"
+
+	"opsgate/gateway/openapi"
 )
 
 // A field is a parameter, or a property of a request, a response or a schema.
@@ -55,92 +55,77 @@ func (p place) note(required bool) string {
 }
 
 // shape returns the fields of a schema.
-func (s *site) shape(of schema, at place) (shape, error) {
-	resolved, name := s.document.resolve(of)
-	made := shape{Schema: s.objectName(resolved, name)}
-	made.Type = s.typeWith(resolved, made.Schema)
-	properties := resolved
-	if isArray(resolved) {
-		properties, _ = s.document.resolve(*resolved.Items)
-	}
-	fields, err := s.fields(properties, at)
-	made.Fields = fields
-	return made, err
-}
-
-func (s *site) fields(of schema, at place) ([]field, error) {
-	var fields []field
+func (s *site) shape(of openapi.Schema, at place) (shape, error) {
+	made := shape{Schema: objectName(of), Type: typeWithName(of)}
+	of = elements(of)
 	for _, property := range of.Properties {
 		f, err := s.field(property.Name, property.Value, at)
 		if err != nil {
-			return nil, err
+			return shape{}, err
 		}
-		f.Note = at.note(slices.Contains(of.Required, property.Name))
-		fields = append(fields, f)
+		f.Note = at.note(of.Requires(property.Name))
+		made.Fields = append(made.Fields, f)
 	}
-	return fields, nil
+	return made, nil
 }
 
-func (s *site) field(name string, of schema, at place) (field, error) {
-	resolved, component := s.document.resolve(of)
+func (s *site) field(name string, of openapi.Schema, at place) (field, error) {
 	f := field{
-		Name: name, Anchor: at.prefix + "." + name, Depth: at.depth, Schema: s.objectName(resolved, component),
-		Deprecated: resolved.Deprecated, Limits: limits(resolved), Text: resolved.text(),
+		Name: name, Anchor: at.prefix + "." + name, Depth: at.depth, Schema: objectName(of), Type: typeWithName(of),
+		Deprecated: of.Deprecated, Limits: limits(of), Text: description(of),
 	}
-	f.Type = s.typeWith(resolved, f.Schema)
-	f.Values, f.Open = s.values(resolved)
+	f.Values, f.Open = values(of)
 	html, err := s.markdown.text(f.Text)
 	if err != nil {
 		return field{}, err
 	}
 	f.HTML = html
-	inner, err := s.shape(resolved, at.below(f))
+	inner, err := s.shape(of, at.below(f))
 	f.Fields = inner.Fields
 	return f, err
 }
 
-// values returns the values that a schema lists, and reports whether there may be others. For an array they are those of its elements.
-func (s *site) values(of schema) (values []string, open bool) {
+// description returns the description without the list of known values that openapigen adds for generated clients: the pages list them.
+func description(of openapi.Schema) string {
+	text, _, _ := strings.Cut(of.Description, " Known values: ")
+	return strings.TrimSpace(text)
+}
+
+// elements returns the schema of the elements of an array, and any other schema itself.
+func elements(of openapi.Schema) openapi.Schema {
 	if isArray(of) {
-		of, _ = s.document.resolve(*of.Items)
+		return *of.Items
 	}
-	listed := of.Enum
-	if of.Const != nil {
-		listed = []any{of.Const}
+	return of
+}
+
+// values returns the values that a schema lists, and reports whether there may be others. For an array they are those of its elements.
+func values(of openapi.Schema) (values []string, open bool) {
+	of = elements(of)
+	if of.Enum != nil {
+		return of.Enum, false
 	}
-	if listed == nil {
-		listed, open = of.Known, true
-	}
-	for _, v := range listed {
-		if v != nil {
-			values = append(values, fmt.Sprint(v))
-		}
-	}
-	return values, open && len(values) > 0
+	return of.Known, len(of.Known) > 0
 }
 
 // objectName returns the name of the component that describes the fields of an object, or of the elements of an array of objects.
-func (s *site) objectName(of schema, name string) string {
-	if isArray(of) {
-		of, name = s.document.resolve(*of.Items)
-	}
+func objectName(of openapi.Schema) string {
+	of = elements(of)
 	if len(of.Properties) == 0 {
 		return ""
 	}
-	return name
+	return of.Name
 }
 
 // typeName returns the type of a value in words.
-func (s *site) typeName(of schema) string {
+func typeName(of openapi.Schema) string {
 	var names []string
 	for _, t := range of.Type {
 		switch {
 		case t == "array" && of.Items != nil:
-			element, component := s.document.resolve(*of.Items)
-			names = append(names, "array of "+s.plural(element, component))
-		case t == "object" && of.AdditionalProperties.schema != nil:
-			value, _ := s.document.resolve(*of.AdditionalProperties.schema)
-			names = append(names, "object with "+s.plural(value, "")+" as values")
+			names = append(names, "array of "+plural(*of.Items))
+		case t == "object" && of.AdditionalProperties != nil && of.AdditionalProperties.Type != nil:
+			names = append(names, "object with "+plural(*of.AdditionalProperties)+" as values")
 		case of.Format != "" && t == "string":
 			names = append(names, cmp.Or(map[string]string{"uuid": "UUID", "date-time": "time"}[of.Format], t))
 		default:
@@ -150,52 +135,44 @@ func (s *site) typeName(of schema) string {
 	return strings.Join(names, " or ")
 }
 
-// typeWith returns the type in words, with the name of the component for an object.
-func (s *site) typeWith(of schema, component string) string {
-	if component == "" || isArray(of) {
-		return s.typeName(of)
+// typeWithName returns the type in words, with the name of the component for an object.
+func typeWithName(of openapi.Schema) string {
+	name := objectName(of)
+	if name == "" || isArray(of) {
+		return typeName(of)
 	}
-	return strings.Replace(s.typeName(of), "object", component, 1)
+	return strings.Replace(typeName(of), "object", name, 1)
 }
 
-func (s *site) plural(of schema, component string) string {
-	if len(of.Properties) > 0 && component != "" {
-		return component
+func plural(of openapi.Schema) string {
+	if len(of.Properties) > 0 && of.Name != "" {
+		return of.Name
 	}
-	return s.typeName(of) + "s"
+	return typeName(of) + "s"
 }
 
 // isArray reports whether a schema is of arrays, with a schema of their elements.
-func isArray(s schema) bool { return s.Items != nil && slices.Contains(s.Type, "array") }
+func isArray(s openapi.Schema) bool { return s.Items != nil && s.Is("array") }
 
 // limits returns the bounds and the default of a schema in words.
-func limits(of schema) []string {
-	var made []string
-	add := func(text string) {
-		if text != "" {
-			made = append(made, text)
-		}
+func limits(of openapi.Schema) []string {
+	made := []string{
+		between(of.MinLength, of.MaxLength, " characters"), between(of.MinItems, of.MaxItems, " items"), between(of.Minimum, of.Maximum, ""),
 	}
-	add(between(of.MinLength, of.MaxLength, "characters"))
-	add(between(of.MinItems, of.MaxItems, "items"))
-	add(between(of.Minimum, of.Maximum, ""))
-	if of.Default != nil {
-		add(fmt.Sprintf("default %v", of.Default))
+	if of.Default != "" {
+		made = append(made, "default "+of.Default)
 	}
-	return made
+	return slices.DeleteFunc(made, func(text string) bool { return text == "" })
 }
 
-func between[T int | json.Number](low, high *T, unit string) string {
-	var text string
+func between(low, high, unit string) string {
 	switch {
-	case low != nil && high != nil:
-		text = fmt.Sprintf("%v to %v", *low, *high)
-	case low != nil:
-		text = fmt.Sprintf("at least %v", *low)
-	case high != nil:
-		text = fmt.Sprintf("at most %v", *high)
-	default:
-		return ""
+	case low != "" && high != "":
+		return low + " to " + high + unit
+	case low != "":
+		return "at least " + low + unit
+	case high != "":
+		return "at most " + high + unit
 	}
-	return strings.TrimSpace(text + " " + unit)
+	return ""
 }

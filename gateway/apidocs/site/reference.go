@@ -11,6 +11,7 @@ import (
 
 	"opsgate/gateway/apidocs/answers"
 	"opsgate/gateway/apidocs/samples"
+	"opsgate/gateway/openapi"
 )
 
 // A group is a page of the reference: the operations of one tag.
@@ -73,36 +74,24 @@ func (s *site) groups() ([]group, error) {
 			Tag: tag.Name, Path: "/docs/reference/" + slug(tag.Name) + "/", Text: strings.TrimSpace(tag.Description), HTML: html,
 		})
 	}
-	for _, path := range s.document.Paths {
-		item := path.Value
-		for _, o := range item.operations() {
-			view, err := s.operation(path.Name, o.Name, item.Parameters, o.Value)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", o.Value.OperationID, err)
-			}
-			i := slices.IndexFunc(groups, func(g group) bool { return g.Tag == view.Tag })
-			if i < 0 {
-				return nil, fmt.Errorf("%s has the tag %q, which the document does not list", view.ID, view.Tag)
-			}
-			groups[i].Operations = append(groups[i].Operations, view)
+	for _, o := range s.document.Operations {
+		view, err := s.operation(o)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.ID, err)
 		}
+		i := slices.IndexFunc(groups, func(g group) bool { return g.Tag == view.Tag })
+		if i < 0 {
+			return nil, fmt.Errorf("%s has the tag %q, which the document does not list", view.ID, view.Tag)
+		}
+		groups[i].Operations = append(groups[i].Operations, view)
 	}
 	return groups, nil
 }
 
-// operations returns the operations of a path by method.
-func (p pathItem) operations() ordered[*operation] {
-	all := ordered[*operation]{{"GET", p.Get}, {"POST", p.Post}, {"PUT", p.Put}, {"PATCH", p.Patch}, {"DELETE", p.Delete}}
-	return slices.DeleteFunc(all, func(o named[*operation]) bool { return o.Value == nil })
-}
-
-func (s *site) operation(path, method string, shared []parameter, o *operation) (operationView, error) {
-	v := operationView{ID: o.OperationID, Summary: o.Summary, Method: method, Path: path, Deprecated: o.Deprecated}
+func (s *site) operation(o openapi.Operation) (operationView, error) {
+	v := operationView{ID: o.ID, Summary: o.Summary, Method: o.Method, Path: o.Path, Scope: o.Scope, Deprecated: o.Deprecated}
 	if len(o.Tags) > 0 {
 		v.Tag = o.Tags[0]
-	}
-	if o.RequiredScope != "none" {
-		v.Scope = o.RequiredScope
 	}
 	v.Text, _, _ = strings.Cut(o.Description, "\n\nNeeds ") // the page shows the scope in another place
 	v.Text = strings.TrimSpace(v.Text)
@@ -112,37 +101,25 @@ func (s *site) operation(path, method string, shared []parameter, o *operation) 
 	}
 	v.HTML = html
 	sent := place{prefix: v.ID, sent: true}
-	for _, p := range slices.Concat(shared, o.Parameters) {
-		p = deref(p, p.Ref, s.document.Components.Parameters)
+	for _, p := range o.Parameters {
 		f, err := s.field(p.Name, p.Schema, sent)
 		if err != nil {
 			return v, err
 		}
-		f.In, f.Note, f.Example, f.Text = p.In, sent.note(p.Required), s.exampleOf(p), strings.TrimSpace(p.Description)
+		f.In, f.Note, f.Example, f.Text = p.In, sent.note(p.Required), p.Example, strings.TrimSpace(p.Description)
 		if f.HTML, err = s.markdown.text(f.Text); err != nil {
 			return v, err
 		}
 		v.Parameters = append(v.Parameters, f)
 	}
-	if o.RequestBody != nil {
-		request, err := s.shape(deref(*o.RequestBody, o.RequestBody.Ref, s.document.Components.Bodies).Content["application/json"].Schema, sent)
+	if body := o.RequestBody.Content.JSON.Schema; body.Type != nil {
+		request, err := s.shape(body, sent)
 		if err != nil {
 			return v, err
 		}
 		v.Request = &request
 	}
 	return v, errors.Join(v.addSamples(), s.addResponses(&v, o.Responses))
-}
-
-// exampleOf returns the example of a parameter, empty if there is none.
-func (s *site) exampleOf(p parameter) string {
-	if p.Example != nil {
-		return fmt.Sprint(p.Example)
-	}
-	if resolved, _ := s.document.resolve(p.Schema); len(resolved.Examples) > 0 {
-		return fmt.Sprint(resolved.Examples[0])
-	}
-	return ""
 }
 
 // addSamples adds the samples, the body of the form, and the recorded answer. An operation that is being added may have none yet: a test
@@ -166,9 +143,9 @@ func (o *operationView) addSamples() error {
 	return err
 }
 
-func (s *site) addResponses(v *operationView, responses ordered[response]) error {
+func (s *site) addResponses(v *operationView, responses openapi.Ordered[openapi.Message]) error {
 	for _, r := range responses {
-		resp := deref(r.Value, r.Value.Ref, s.document.Components.Responses)
+		resp := r.Value
 		html, err := s.markdown.text(resp.Description)
 		if err != nil {
 			return err
@@ -181,7 +158,7 @@ func (s *site) addResponses(v *operationView, responses ordered[response]) error
 			}
 		case r.Name >= "400":
 			e := errorView{Status: r.Name, Text: strings.TrimSpace(resp.Description)}
-			if e.Code, err = s.errorCode(resp); err != nil {
+			if e.Code, err = errorCode(resp); err != nil {
 				return fmt.Errorf("response %s: %w", r.Name, err)
 			}
 			e.Text = strings.TrimPrefix(e.Text, "`"+e.Code+"`: ")
@@ -194,15 +171,14 @@ func (s *site) addResponses(v *operationView, responses ordered[response]) error
 	return nil
 }
 
-func (s *site) fillResponse(v *responseView, resp response, at place) error {
-	content := resp.Content["application/json"]
-	body, err := s.shape(content.Schema, at)
+func (s *site) fillResponse(v *responseView, resp openapi.Message, at place) error {
+	body, err := s.shape(resp.Content.JSON.Schema, at)
 	if err != nil {
 		return err
 	}
 	v.Body = body
 	for _, h := range resp.Headers {
-		text := strings.TrimSpace(deref(h.Value, h.Value.Ref, s.document.Components.Headers).Description)
+		text := strings.TrimSpace(h.Value.Description)
 		html, err := s.markdown.text(text)
 		if err != nil {
 			return err
@@ -213,12 +189,14 @@ func (s *site) fillResponse(v *responseView, resp response, at place) error {
 }
 
 // errorCode returns the code of an error response: that of its first example.
-func (s *site) errorCode(resp response) (string, error) {
-	var e struct{ Code string }
-	if err := json.Unmarshal(s.document.example(resp.Content["application/json"]), &e); err != nil {
-		return "", fmt.Errorf("reading the example: %w", err)
+func errorCode(resp openapi.Message) (string, error) {
+	examples := resp.Content.JSON.Examples
+	if len(examples) == 0 {
+		return "", errors.New("it has no example")
 	}
-	return e.Code, nil
+	var e struct{ Code string }
+	err := json.Unmarshal(examples[0].Value.Value, &e)
+	return e.Code, err
 }
 
 // A schemaView is a component on the page of schemas.
@@ -236,17 +214,18 @@ type schemaView struct {
 func (s *site) schemas() ([]schemaView, error) {
 	var views []schemaView
 	for _, component := range s.document.Components.Schemas {
-		resolved, _ := s.document.resolve(component.Value)
-		body, err := s.shape(resolved, place{prefix: component.Name, sent: resolved.AdditionalProperties.none})
+		schema := component.Value
+		closed := schema.AdditionalProperties != nil && schema.AdditionalProperties.Never
+		body, err := s.shape(schema, place{prefix: component.Name, sent: closed})
 		if err != nil {
 			return nil, err
 		}
-		values, open := s.values(resolved)
+		values, open := values(schema)
 		if len(body.Fields)+len(values) == 0 {
 			continue
 		}
 		v := schemaView{
-			Name: component.Name, Type: body.Type, Text: resolved.text(),
+			Name: component.Name, Type: body.Type, Text: description(schema),
 			Values: values, Open: open, Fields: body.Fields,
 		}
 		if v.HTML, err = s.markdown.text(v.Text); err != nil {

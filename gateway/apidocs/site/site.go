@@ -11,6 +11,7 @@ import (
 	texttemplate "text/template"
 
 	"opsgate/gateway/baseurl"
+	"opsgate/gateway/openapi"
 )
 
 //go:embed templates
@@ -35,7 +36,7 @@ func Render(openAPI []byte, guides fs.FS) (map[string][]byte, error) {
 
 // A site makes the pages.
 type site struct {
-	document *document
+	document *openapi.Document
 	files    fs.FS // the guides
 	markdown markdown
 	layout   *template.Template
@@ -70,7 +71,7 @@ func (v *view) MarkdownPath() string {
 }
 
 func newSite(openAPI []byte, guides fs.FS) (*site, error) {
-	d, err := readDocument(openAPI)
+	d, err := openapi.Read(openAPI)
 	if err != nil {
 		return nil, err
 	}
