@@ -23,7 +23,7 @@ if [ "${1:-}" = here ]; then
   step "protos of tools/edgebench" env -C tools/edgebench go tool -modfile="$PWD/tools/go.mod" buf generate
   step "OpenAPI document" run ./gateway/openapi/openapigen
   step "documentation pages" run ./gateway/apidocs/apidocsgen
-  step "operations of opsctl and of the client packages" run ./cmd/internal/ctl/apiclient/operationsgen
+  step "operations of opsctl and of the client packages" run ./gateway/openapi/operationsgen
   step "chart" run ./cmd/internal/gate/config/chartgen
   step "runbooks" run ./cmd/internal/gate/admin/console/runbooksgen
   step "keys" table ./cmd/internal/gate/config DocumentationListsEveryKey

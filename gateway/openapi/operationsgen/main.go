@@ -3,14 +3,15 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
+
+	"opsgate/gateway/openapi"
 )
 
-const (
-	documentFile = "gateway/openapi/openapi.yaml"
-	tableFile    = "cmd/internal/ctl/apiclient/operations.gen.go"
-)
+const tableFile = "cmd/internal/ctl/apiclient/operations.gen.go"
 
 func main() {
 	if err := run(); err != nil {
@@ -20,19 +21,16 @@ func main() {
 }
 
 func run() error {
-	document, err := os.ReadFile(documentFile)
+	document, err := openapi.Read(openapi.YAML())
 	if err != nil {
 		return err
 	}
+	slices.SortStableFunc(document.Operations, func(a, b openapi.Operation) int { return cmp.Compare(a.Path, b.Path) })
 	table, err := generate(document)
 	if err != nil {
-		return fmt.Errorf("%s: %w", documentFile, err)
+		return err
 	}
-	described, err := describe(document)
-	if err != nil {
-		return fmt.Errorf("%s: %w", documentFile, err)
-	}
-	files := map[string][]byte{tableFile: table}
+	described, files := describe(document), map[string][]byte{tableFile: table}
 	for name, l := range languages() {
 		if files[l.file], err = render(name, l, described); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

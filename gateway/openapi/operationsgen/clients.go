@@ -5,13 +5,12 @@ import (
 	"embed"
 	"fmt"
 	"go/format"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"text/template"
 
-	"go.yaml.in/yaml/v3"
+	"opsgate/gateway/openapi"
 )
 
 //go:embed templates
@@ -19,108 +18,70 @@ var templates embed.FS
 
 // description is what the templates of the client packages get.
 type description struct {
-	Types, Inputs []schema // objects and enumerations; those only of requests
+	Types, Inputs []openapi.Schema // objects and enumerations; those only of requests
 	Calls         []call
 	texts         map[string]string // descriptions of schemas that are not in the lists yet, by name
 }
 
 // call is an operation of a client.
 type call struct {
-	operation
-	Name         string
-	Query        []input
-	Body, Answer schema
-	Item         *schema // of a page; nil for other answers
+	openapi.Operation
+	Name  string
+	Query []parameter
+	Body  openapi.Schema
+	Item  *openapi.Schema // of a page; nil for other answers
 }
 
-// input is a query parameter.
-type input struct {
-	Name   string
-	Schema schema
-}
+// parameter is a query parameter.
+type parameter struct{ openapi.Parameter }
 
 // IsSize reports whether the parameter is the number of items of a page.
-func (i input) IsSize() bool { return i.Name == "limit" || i.Name == "pageSize" }
+func (p parameter) IsSize() bool { return p.Name == "limit" || p.Name == "pageSize" }
 
 // HasID reports whether the path has the parameter id, the only one of any path.
 func (c call) HasID() bool { return strings.Contains(c.Path, "{id}") }
 
 // Filters returns the query parameters that all pages share.
-func (c call) Filters() []input {
-	return slices.DeleteFunc(slices.Clone(c.Query), func(i input) bool { return i.Name == "cursor" || i.Name == "page" })
+func (c call) Filters() []parameter {
+	return slices.DeleteFunc(slices.Clone(c.Query), func(p parameter) bool { return p.Name == "cursor" || p.Name == "page" })
 }
 
-// describe reads the OpenAPI document.
-func describe(text []byte) (*description, error) {
-	var root yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil {
-		return nil, err
-	}
+// describe returns what the templates get of the document.
+func describe(document *openapi.Document) *description {
 	d := &description{texts: map[string]string{}}
-	schemas := target(&root, "#/components/schemas").Content
-	for i := 0; i < len(schemas); i += 2 {
-		named := &yaml.Node{Kind: yaml.ScalarNode, Value: "x-name"}
-		if text := value(schemas[i+1], "description"); text != nil {
-			d.texts[schemas[i].Value] = text.Value
+	for _, s := range document.Components.Schemas {
+		d.texts[s.Name] = s.Value.Description
+	}
+	for _, o := range document.Operations {
+		c := call{Operation: o, Name: strings.TrimPrefix(o.ID, "v1"), Body: o.RequestBody.Content.JSON.Schema}
+		answer := o.Answer()
+		d.Types = d.add(d.Types, answer)
+		for _, p := range o.Parameters {
+			if p.In == "query" {
+				c.Query = append(c.Query, parameter{p})
+				d.Types = d.add(d.Types, p.Schema)
+			}
 		}
-		schemas[i+1].Content = append(schemas[i+1].Content, named, schemas[i])
-	}
-	all, err := operations(&root)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range all {
-		c := call{operation: o, Name: strings.TrimPrefix(o.OperationID, "v1")}
-		if err := c.read(); err != nil {
-			return nil, fmt.Errorf("%s %s: %w", o.Method, o.Path, err)
+		if len(c.Filters()) < len(c.Query) {
+			c.Item = answer.Properties.Get("items").Items
 		}
 		d.Calls = append(d.Calls, c)
-		d.Types = d.add(d.Types, c.Answer)
-		for _, q := range c.Query {
-			d.Types = d.add(d.Types, q.Schema)
-		}
 	}
 	for _, c := range d.Calls {
 		d.Inputs = d.add(d.Inputs, c.Body)
 	}
-	return d, nil
-}
-
-// read decodes the schemas of the operation.
-func (c *call) read() error {
-	for _, p := range c.Parameters {
-		if p.In != "query" {
-			continue
-		}
-		in := input{Name: p.Name}
-		if err := p.Schema.Decode(&in.Schema); err != nil {
-			return err
-		}
-		c.Query = append(c.Query, in)
-	}
-	if c.Method != http.MethodGet {
-		if err := c.RequestBody.json(&c.Body); err != nil {
-			return err
-		}
-	}
-	if err := c.Responses["200"].json(&c.Answer); err != nil {
-		return err
-	}
-	if len(c.Filters()) < len(c.Query) {
-		c.Item = c.Answer.property("items").Items
-	}
-	return nil
+	return d
 }
 
 // add appends the named objects and enumerations of a schema that are new.
-func (d *description) add(list []schema, s schema) []schema {
+func (d *description) add(list []openapi.Schema, s openapi.Schema) []openapi.Schema {
 	for _, p := range s.Properties {
 		list = d.add(list, p.Value)
 	}
 	if s.Items != nil {
 		list = d.add(list, *s.Items)
 	}
-	if text, isNew := d.texts[s.Name]; isNew && s.isType() {
+	if text, isNew := d.texts[s.Name]; isNew && isType(s) {
 		delete(d.texts, s.Name)
 		s.Description = text
 		list = append(list, s)
@@ -129,10 +90,7 @@ func (d *description) add(list []schema, s schema) []schema {
 }
 
 // isType reports whether clients have a type for the schema.
-func (s schema) isType() bool { return s.Name != "" && (s.is("object") || s.Enum != nil) }
-
-// Needs reports whether a property is required.
-func (s schema) Needs(property string) bool { return slices.Contains(s.Required, property) }
+func isType(s openapi.Schema) bool { return s.Name != "" && (s.Is("object") || s.Enum != nil) }
 
 // language has the types of a language.
 type language struct {
@@ -162,32 +120,32 @@ func languages() map[string]language {
 }
 
 // of returns the type of a schema, without null if it is optional.
-func (l language) of(s schema, optional bool) string {
+func (l language) of(s openapi.Schema, optional bool) string {
 	var t string
 	switch {
-	case s.isType():
+	case isType(s):
 		t = s.Name
 	case s.Format == "date-time":
 		t = l.time
-	case s.is("array"):
+	case s.Is("array"):
 		t = fmt.Sprintf(l.list, l.of(*s.Items, false))
-	case s.is("integer"):
+	case s.Is("integer"):
 		t = l.whole
-	case s.is("number"):
+	case s.Is("number"):
 		t = l.number
-	case s.is("boolean"):
+	case s.Is("boolean"):
 		t = l.boolean
 	default:
 		t = l.values(s)
 	}
-	if s.is("null") && !optional {
+	if s.Is("null") && !optional {
 		return fmt.Sprintf(l.null, t)
 	}
 	return t
 }
 
 // values returns the type of a text.
-func (l language) values(s schema) string {
+func (l language) values(s openapi.Schema) string {
 	if s.Enum == nil || l.enum == "" {
 		return l.text
 	}
@@ -207,14 +165,14 @@ func render(name string, l language, d *description) ([]byte, error) {
 		},
 		"all":     func(name string) string { return "All" + strings.TrimPrefix(name, "List") },
 		"comment": func(text string) string { return "// " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n// ") },
-		"result": func(s schema) string { // objects by a pointer
-			if s.is("object") {
+		"result": func(s openapi.Schema) string { // objects by a pointer
+			if s.Is("object") {
 				return "*" + l.of(s, false)
 			}
 			return l.of(s, false)
 		},
-		"type":     func(s schema) string { return l.of(s, false) },
-		"optional": func(s schema) string { return l.of(s, true) },
+		"type":     func(s openapi.Schema) string { return l.of(s, false) },
+		"optional": func(s openapi.Schema) string { return l.of(s, true) },
 		"values":   l.values,
 		"trim":     strings.TrimSpace,
 	}).ParseFS(templates, "templates/"+name)
