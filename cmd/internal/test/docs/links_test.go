@@ -25,23 +25,11 @@ type body struct {
 // operations returns the tag slug of each operation by its id.
 func operations(t *testing.T) map[string]string {
 	t.Helper()
-	var document struct {
-		Paths map[string]map[string]json.RawMessage
-	}
-	decode(t, openapi.JSON(), &document)
+	document, err := openapi.Read(openapi.YAML())
+	testkit.Must(t, err)
 	tags := make(map[string]string)
-	for _, path := range document.Paths {
-		for _, method := range []string{"get", "post"} {
-			if path[method] == nil {
-				continue
-			}
-			var operation struct {
-				OperationID string
-				Tags        []string
-			}
-			decode(t, path[method], &operation)
-			tags[operation.OperationID] = strings.ReplaceAll(strings.ToLower(operation.Tags[0]), " ", "-")
-		}
+	for _, o := range document.Operations {
+		tags[o.ID] = strings.ReplaceAll(strings.ToLower(o.Tags[0]), " ", "-")
 	}
 	return tags
 }

@@ -1,8 +1,6 @@
 package system
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,34 +11,18 @@ import (
 
 // Readers send the examples of request bodies to opsdev as they are, so the resources that they name must be in the demo data.
 func TestExamplesOfBodiesCanBeSent(t *testing.T) {
-	var document struct {
-		Paths map[string]struct {
-			Parameters []struct {
-				Ref string `json:"$ref"`
-			}
-			Post struct {
-				RequestBody struct {
-					Content map[string]struct {
-						Examples map[string]struct{ Value json.RawMessage }
-					}
-				}
-			}
-		}
-		Components struct {
-			Parameters map[string]struct{ Example any }
-		}
-	}
-	testkit.Must(t, json.Unmarshal(openapi.JSON(), &document))
+	document, err := openapi.Read(openapi.YAML())
+	testkit.Must(t, err)
 	sent := 0
-	for path, item := range document.Paths {
-		for _, p := range item.Parameters {
-			name := strings.TrimPrefix(p.Ref, "#/components/parameters/")
-			path = strings.ReplaceAll(path, "{id}", fmt.Sprint(document.Components.Parameters[name].Example))
+	for _, o := range document.Operations {
+		path := o.Path
+		for _, p := range o.Parameters {
+			path = strings.ReplaceAll(path, "{"+p.Name+"}", p.Example)
 		}
-		for name, example := range item.Post.RequestBody.Content["application/json"].Examples {
-			r := programs.shared.as(t, "full").do(t, http.MethodPost, path, string(example.Value), "Content-Type: application/json")
+		for _, example := range o.RequestBody.Content.JSON.Examples {
+			r := programs.shared.as(t, "full").do(t, o.Method, path, string(example.Value.Value), "Content-Type: application/json")
 			if r.status != http.StatusOK {
-				t.Errorf("POST %s, example %s: %d %s", path, name, r.status, r.body)
+				t.Errorf("%s %s, example %s: %d %s", o.Method, path, example.Name, r.status, r.body)
 			}
 			sent++
 		}
