@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"golang.org/x/net/html"
 
 	"opsgate/backendclient/testkit"
@@ -217,66 +218,35 @@ func index(t *testing.T) (entries []entry) {
 	return entries
 }
 
-// A loose is a part of the OpenAPI document, read without the types of this package.
-type loose map[string]any
-
-func (l loose) get(keys ...string) loose {
-	for _, key := range keys {
-		inner, _ := l[key].(map[string]any)
-		l = inner
-	}
-	return l
-}
-
-func (l loose) list(key string) (objects []loose) {
-	elements, _ := l[key].([]any)
-	for _, e := range elements {
-		object, _ := e.(map[string]any)
-		objects = append(objects, object)
-	}
-	return objects
-}
-
-func (l loose) text(key string) string {
-	s, _ := l[key].(string)
-	return s
-}
-
-// follow returns the object that a reference names.
-func (l loose) follow(object loose) loose {
-	for object.text("$ref") != "" {
-		object = l.get(strings.Split(strings.TrimPrefix(object.text("$ref"), "#/"), "/")...)
-	}
-	return object
+// published returns the OpenAPI document, decoded by another package than the one that the pages are made with.
+func published(t *testing.T) *openapi3.T {
+	t.Helper()
+	document, err := openapi3.NewLoader().LoadFromData(openapi.JSON())
+	testkit.Must(t, err)
+	return document
 }
 
 // properties returns the paths of all properties of a schema, for example items.id.
-func (l loose) properties(schema loose) (paths []string) {
-	schema = l.follow(schema)
-	if items := schema.get("items"); items != nil {
-		return l.properties(items)
+func properties(schema *openapi3.Schema) (paths []string) {
+	if schema.Items != nil {
+		return properties(schema.Items.Value)
 	}
-	for _, part := range schema.list("allOf") {
-		paths = append(paths, l.properties(part)...)
-	}
-	for name := range schema.get("properties") {
+	for name, property := range schema.Properties {
 		paths = append(paths, name)
-		for _, inner := range l.properties(schema.get("properties", name)) {
+		for _, inner := range properties(property.Value) {
 			paths = append(paths, name+"."+inner)
 		}
 	}
 	return paths
 }
 
-func readLoose(t *testing.T) loose {
-	t.Helper()
-	document := loose{}
-	testkit.Must(t, json.Unmarshal(openapi.JSON(), &document))
-	return document
+// answered returns the properties of the response 200 of an operation.
+func answered(o *openapi3.Operation) []string {
+	return properties(o.Responses.Status(200).Value.Content.Get("application/json").Schema.Value)
 }
 
 func TestEveryOperationFieldAndErrorCodeHasAnAnchor(t *testing.T) {
-	document := readLoose(t)
+	document := published(t)
 	anchors := map[string]bool{}
 	for _, path := range readable() {
 		if strings.HasPrefix(path, "/docs/reference/") {
@@ -284,23 +254,19 @@ func TestEveryOperationFieldAndErrorCodeHasAnAnchor(t *testing.T) {
 		}
 	}
 	var want []string
-	for path := range document.get("paths") {
-		item := document.get("paths", path)
-		for _, method := range []string{"get", "post"} {
-			operation := item.get(method)
-			id := operation.text("operationId")
-			if id == "" {
-				continue
+	for _, item := range document.Paths.Map() {
+		for _, o := range item.Operations() {
+			want = append(want, o.OperationID)
+			for _, p := range slices.Concat(item.Parameters, o.Parameters) {
+				want = append(want, o.OperationID+"."+p.Value.Name)
 			}
-			want = append(want, id)
-			for _, p := range append(item.list("parameters"), operation.list("parameters")...) {
-				want = append(want, id+"."+document.follow(p).text("name"))
+			if o.RequestBody != nil {
+				for _, name := range properties(o.RequestBody.Value.Content.Get("application/json").Schema.Value) {
+					want = append(want, o.OperationID+"."+name)
+				}
 			}
-			for _, name := range document.properties(operation.get("requestBody", "content", "application/json", "schema")) {
-				want = append(want, id+"."+name)
-			}
-			for _, name := range document.properties(operation.get("responses", "200", "content", "application/json", "schema")) {
-				want = append(want, id+".response."+name)
+			for _, name := range answered(o) {
+				want = append(want, o.OperationID+".response."+name)
 			}
 		}
 	}
@@ -313,15 +279,15 @@ func TestEveryOperationFieldAndErrorCodeHasAnAnchor(t *testing.T) {
 		t.Errorf("the document has only %d operations and fields", len(want))
 	}
 	schemas := ids(t, "/docs/schemas/")
-	for name := range document.get("components", "schemas") {
-		for _, property := range document.properties(document.get("components", "schemas", name)) {
+	for name, schema := range document.Components.Schemas {
+		for _, property := range properties(schema.Value) {
 			if !schemas[name+"."+property] {
 				t.Errorf("the page of schemas has no anchor %s.%s", name, property)
 			}
 		}
 	}
 	errors := ids(t, "/docs/errors/")
-	codes, _ := document.get("components", "schemas", "ErrorBody", "properties", "code")["x-known-values"].([]any)
+	codes, _ := document.Components.Schemas["ErrorBody"].Value.Properties["code"].Value.Extensions["x-known-values"].([]any)
 	for _, code := range codes {
 		if name, _ := code.(string); !errors[name] {
 			t.Errorf("the page of errors has no anchor %s", code)
@@ -333,7 +299,6 @@ func TestEveryOperationFieldAndErrorCodeHasAnAnchor(t *testing.T) {
 }
 
 func TestMarkdownFormsHaveWhatThePagesHave(t *testing.T) {
-	document := readLoose(t)
 	var reference strings.Builder
 	for _, path := range readable() {
 		name := strings.TrimSuffix(path, "/") + ".md"
@@ -358,24 +323,20 @@ func TestMarkdownFormsHaveWhatThePagesHave(t *testing.T) {
 			reference.Write(form.Body)
 		}
 	}
-	for path := range document.get("paths") {
-		for method := range document.get("paths", path) {
-			operation := document.get("paths", path, method)
-			id := operation.text("operationId")
-			if id == "" {
-				continue
-			}
-			_, section, found := strings.Cut(reference.String(), "`"+strings.ToUpper(method)+" "+path+"` (`"+id+"`)\n")
+	for path, item := range published(t).Paths.Map() {
+		for method, o := range item.Operations() {
+			id := o.OperationID
+			_, section, found := strings.Cut(reference.String(), "`"+method+" "+path+"` (`"+id+"`)\n")
 			section, _, _ = strings.Cut(section, "\n## ")
 			if !found || !strings.Contains(section, "HTTP/1.1 200 OK") || !strings.Contains(section, "curl ") {
 				t.Errorf("the Markdown form has no section, sample or response of %s", id)
 			}
-			for name := range operation.get("responses", "200", "headers") {
+			for name := range o.Responses.Status(200).Value.Headers {
 				if !strings.Contains(section, "\n- `"+name+"`: ") {
 					t.Errorf("the section of %s has no header %s", id, name)
 				}
 			}
-			for _, name := range document.properties(operation.get("responses", "200", "content", "application/json", "schema")) {
+			for _, name := range answered(o) {
 				if last := name[strings.LastIndexByte(name, '.')+1:]; !strings.Contains(section, "- `"+last+"`: ") {
 					t.Errorf("the section of %s has no field %s", id, name)
 				}
