@@ -77,7 +77,8 @@ func write(out *bytes.Buffer, o openapi.Operation) error {
 	return nil
 }
 
-// inputOf returns the names of the query parameters and of the fields of the body, and the JSON schema of both and of the path's parameters.
+// inputOf returns the names of the query parameters and of the fields of the body, and the JSON schema of both and of the parameters of the
+// path.
 func inputOf(o openapi.Operation) (query, body []string, input string, err error) {
 	fields := o.RequestBody.Content.JSON.Schema
 	properties, required := object{}, slices.Clone(fields.Required)
