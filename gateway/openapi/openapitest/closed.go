@@ -1,16 +1,7 @@
 package openapitest
 
-import (
-	"encoding/json"
-	"fmt"
-)
-
-// closeSchemas returns the document with every object schema closed, and with the sets of the gateway's own values as enums.
-func closeSchemas(document []byte) ([]byte, error) {
-	var root map[string]any
-	if err := json.Unmarshal(document, &root); err != nil {
-		return nil, fmt.Errorf("the document is not JSON: %w", err)
-	}
+// closeSchemas closes every object schema of the document, and makes enums of the sets of the gateway's own values.
+func closeSchemas(root map[string]any) {
 	walkSchemas(root, func(schema map[string]any) {
 		_, decided := schema["additionalProperties"]
 		if _, object := schema["properties"].(map[string]any); object && !decided {
@@ -27,7 +18,6 @@ func closeSchemas(document []byte) ([]byte, error) {
 			schema["enum"] = schema["x-known-values"]
 		}
 	}
-	return json.Marshal(root)
 }
 
 // ownValues returns the paths of the schemas with known values that the gateway chooses. Values of the others come from services, which may

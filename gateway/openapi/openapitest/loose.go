@@ -1,8 +1,6 @@
 package openapitest
 
 import (
-	"encoding/json"
-	"fmt"
 	"testing"
 
 	"opsgate/gateway/openapi"
@@ -12,22 +10,14 @@ import (
 // these values, so its responses violate them if a service does.
 func NewLoose(t testing.TB) *Validator {
 	t.Helper()
-	loose, err := loosen(openapi.JSON())
-	if err != nil {
-		t.Fatalf("loosening the OpenAPI document: %v", err)
-	}
-	v, err := newValidator(loose)
+	v, err := newValidator(openapi.JSON(), loosen)
 	if err != nil {
 		t.Fatalf("reading the OpenAPI document: %v", err)
 	}
 	return v
 }
 
-func loosen(document []byte) ([]byte, error) {
-	var root map[string]any
-	if err := json.Unmarshal(document, &root); err != nil {
-		return nil, fmt.Errorf("the document is not JSON: %w", err)
-	}
+func loosen(root map[string]any) {
 	components, _ := root["components"].(map[string]any)
 	schemas, _ := components["schemas"].(map[string]any)
 	walkSchemas(schemas, func(schema map[string]any) {
@@ -40,5 +30,4 @@ func loosen(document []byte) ([]byte, error) {
 		delete(schema, "pattern")
 		delete(schema, "format")
 	}
-	return json.Marshal(root)
 }

@@ -60,12 +60,20 @@ func New(t testing.TB) *Validator {
 	return v
 }
 
-func newValidator(document []byte) (*Validator, error) {
-	closed, err := closeSchemas(document)
+// newValidator returns the Validator of a document with changes, whose schemas are then closed.
+func newValidator(document []byte, changes ...func(root map[string]any)) (*Validator, error) {
+	var root map[string]any
+	if err := json.Unmarshal(document, &root); err != nil {
+		return nil, fmt.Errorf("the document is not JSON: %w", err)
+	}
+	for _, change := range append(changes, closeSchemas) {
+		change(root)
+	}
+	changed, err := json.Marshal(root)
 	if err != nil {
 		return nil, err
 	}
-	doc, err := openapi3.NewLoader().LoadFromData(closed)
+	doc, err := openapi3.NewLoader().LoadFromData(changed)
 	if err != nil {
 		return nil, fmt.Errorf("loading: %w", err)
 	}

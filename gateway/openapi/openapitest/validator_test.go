@@ -234,6 +234,16 @@ func TestStrictValidatorRefusesUnlistedValues(t *testing.T) {
 	}
 }
 
+func TestLooseValidatorAcceptsWhatTheGatewayDoesNotCheck(t *testing.T) {
+	groups := exchange("GET", "/v1/server-groups", 200, getHeaders(), `[{"id":"7","name":"web","color":"red","position":1}]`)
+	if err := New(t).Check(groups); err == nil || !strings.Contains(err.Error(), "at /0/id") {
+		t.Errorf("an ID and a colour of another form: %v", err)
+	}
+	if err := NewLoose(t).Check(groups); err != nil {
+		t.Error(err)
+	}
+}
+
 // recorder is a testing.TB that records failures.
 type recorder struct {
 	testing.TB
