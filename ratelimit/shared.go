@@ -116,20 +116,21 @@ type ShareInput struct {
 // modified; a new one has the windows of the shared account too, so that its admissions can be added to them.
 func (p *Policy) DecideShare(in ShareInput, own Account, at time.Time, peek bool) (Account, Decision) {
 	now := instant(at)
-	s := shareState{policy: p, gateways: int64(max(1, in.Gateways)), shared: p.windows(in.Shared, now), sent: p.windows(in.Sent, now)}
+	s := shareState{policy: p, gateways: int64(max(1, in.Gateways)), shared: p.windows(in.Shared, now, OneLength)}
+	s.sent = p.windows(in.Sent, now, s.gateways)
 	if !own.valid() {
 		own = in.Shared.emptied(now)
 	}
 	own, _ = own.advance(now, s.gateways)
 	own, _ = p.prepareWindows(own, now)
-	s.own = p.windows(own, now)
+	s.own = p.windows(own, now, s.gateways)
 	d := Decision{Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, At: at.Truncate(time.Microsecond), Local: true}
 	for i := range p.rules {
 		d.Allowed = d.Allowed && (p.rules[i].shadow || s.remaining(i, now) > 0)
 	}
 	if d.Allowed && !peek {
 		own = own.record(now)
-		s.own = p.windows(own, now)
+		s.own = p.windows(own, now, s.gateways)
 	}
 	for i := range p.rules {
 		b := s.budget(i, now)
@@ -153,13 +154,14 @@ func (a Account) emptied(now int64) Account {
 	return empty
 }
 
-// windows returns the windows of the policy, of an account that need not have them; nil for a nil account.
-func (p *Policy) windows(a Account, now int64) (list [MaxLimits]window) {
+// windows returns the account's windows of the policy, nil for a nil account. If some are missing, it adds them to a copy, whose windows of
+// times keep admissions for a number of lengths.
+func (p *Policy) windows(a Account, now, lengths int64) (list [MaxLimits]window) {
 	if len(a) == 0 {
 		return list
 	}
 	if !p.hasWindowsUsedSince(a, anyTime) {
-		a, _ = p.prepareWindows(a.advancedCopy(now, OneLength), now)
+		a, _ = p.prepareWindows(a.advancedCopy(now, lengths), now)
 	}
 	for i := range p.rules {
 		list[i] = a.find(p.rules[i].shape)

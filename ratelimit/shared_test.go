@@ -255,6 +255,21 @@ func TestDecideShareIgnoresFullLimitsInShadow(t *testing.T) {
 	}
 }
 
+// A limit that a reload adds does not change what remains of the others: admissions in Sent count for as many windows as gateways.
+func TestDecideShareCountsSentAdmissionsAfterAReload(t *testing.T) {
+	second, minute := ratelimit.Limit{Name: "second", Requests: 1, Per: time.Second}, ratelimit.Limit{Name: "minute", Requests: 10, Per: time.Minute}
+	before, after := ratelimittest.Policy(t, second), ratelimittest.Policy(t, second, minute)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	sent, _ := before.DecideShare(ratelimit.ShareInput{Gateways: 3}, nil, now, false)
+	in := ratelimit.ShareInput{Gateways: 3, Sent: sent}
+	if _, d := after.DecideShare(in, nil, now.Add(3*time.Second-time.Microsecond), false); d.Allowed || d.RetryAfter != time.Microsecond {
+		t.Errorf("a second request in three seconds of three gateways: %+v", d)
+	}
+	if _, d := after.DecideShare(in, nil, now.Add(3*time.Second), false); !d.Allowed {
+		t.Errorf("after three seconds: %+v", d)
+	}
+}
+
 // No window has more admissions than the share, rounded up, and n windows of n gateways have no more than the whole limit. At the reset of a
 // decision more requests remain than before, and not earlier.
 func TestDecideShareKeepsItsShareAndItsResets(t *testing.T) {
