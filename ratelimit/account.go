@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// An Account is the encoded usage of one token: a list of windows. A window is known by its length and its kind, and has the admissions of
-// that length before now: single times, for limits of up to [MaxExact] requests, or counts in buckets. Limits are arguments of a decision,
-// so gateways with different limits share an account. docs/develop/rate-limiter.md describes the bytes and the life of an account.
-// [Memory], Redis and the local fallback have the same accounts; redisstore's account.lua has the same functions.
+// An Account is the encoded usage of one token: a list of windows. A window has the admissions of a period that ends now, and is identified
+// by the length of that period and by its kind: single times, for limits of up to [MaxExact] requests, or counts in buckets. Limits are
+// arguments of a decision, so gateways with different limits share an account. docs/develop/rate-limiter.md describes the bytes and the
+// life of an account. [Memory], Redis and the local fallback have the same accounts; redisstore's account.lua has the same functions.
 //
 // A nil account has no usage. Times are µs since 1970 by the clock of the store that decides.
 type Account []byte
@@ -19,8 +19,8 @@ const (
 	form        = 3 // first byte of every account: the form of its bytes
 	headerBytes = 2 // form, number of windows
 	maxWindows  = 8 // of two policies of MaxLimits limits
-	// maxTimes is the maximum number of times in a window, which keeps the newest ones. It is one more than the largest limit, so that
-	// MaxExact real times remain after a refund.
+	// maxTimes is the maximum number of times in a window, which keeps the newest ones. It is one more than the largest limit: a refund may
+	// replace one by a copy of another (remove), and MaxExact real ones remain.
 	maxTimes = MaxExact + 1
 
 	// The fields of a window.
@@ -33,13 +33,13 @@ const (
 	timeBytes = 7
 
 	bucketsTag      = 0x80
-	coveringBuckets = 60                  // as long as the window
+	coveringBuckets = 60                  // together as long as the window
 	numBuckets      = coveringBuckets + 1 // the newest one is not complete
 
-	earliest = 1 << 43 // in April 1970: earlier times are replaced by it, so that no bucket of a policy's window has a number below 0
-	latest   = 1 << 53 // in 2255, exclusive: the numbers of account.lua are exact up to here
-	anyTime  = 0       // before all times, so any use is since
-	noBound  = math.MaxInt64
+	earliest = 1 << 43       // in April 1970: earlier times are replaced by it, so that no bucket of a policy's window has a number below 0
+	latest   = 1 << 53       // in 2255, exclusive: the numbers of account.lua are exact up to here
+	anyTime  = 0             // every lastUsed is at or after it
+	noBound  = math.MaxInt64 // every admission is before it
 )
 
 // A shape, the length and the kind of a window, identifies it in an account.
@@ -51,7 +51,7 @@ type shape struct {
 // micros returns µs, rounded up, so that a window is never too short.
 func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 
-// A window is a part of an account, from its first byte on; the windows after it may follow.
+// A window is a slice of an account that begins with the bytes of the window. Those of later windows may follow.
 type window []byte
 
 func (w window) exact() bool   { return w[tagAt] < bucketsTag }
@@ -62,7 +62,7 @@ func (w window) shape() shape  { return shape{w.length(), w.exact()} }
 func (w window) lastUsed() int64     { return getTime(w[usedAt:]) }
 func (w window) setLastUsed(t int64) { putTime(w[usedAt:], t) }
 
-// since returns when the window was made. It was filled then: an earlier admission may be missing, or be in a later bucket than its own.
+// since returns when the window was made and filled. An earlier admission may be missing, or be in a later bucket than its own.
 func (w window) since() int64     { return getTime(w[sinceAt:]) }
 func (w window) setSince(t int64) { putTime(w[sinceAt:], t) }
 
@@ -101,7 +101,7 @@ func (w window) count(b int64) int64 {
 	}
 }
 
-// setCount sets a count that fits into the bytes of a count.
+// setCount sets the count of bucket b to n, which must fit into countBytes.
 func (w window) setCount(b, n int64) {
 	switch at := countsAt + int(b%numBuckets)*w.countBytes(); w.countBytes() {
 	case 1:
@@ -109,11 +109,11 @@ func (w window) setCount(b, n int64) {
 	case 2:
 		binary.LittleEndian.PutUint16(w[at:], uint16(n))
 	default:
-		binary.LittleEndian.PutUint32(w[at:], uint32(min(n, math.MaxUint32)))
+		binary.LittleEndian.PutUint32(w[at:], uint32(n))
 	}
 }
 
-// bytesFor returns the size of a count of n.
+// bytesFor returns the bytes that a count of n needs.
 func bytesFor(n int64) int {
 	switch {
 	case n <= math.MaxUint8:
@@ -164,7 +164,7 @@ func (a Account) valid() bool {
 	at := headerBytes
 	for range a[1] {
 		w := window(a[at:])
-		if !w.valid() || a[:at].find(w.shape()) != nil { // an earlier window has its shape
+		if !w.valid() || a[:at].find(w.shape()) != nil { // or an earlier window has the same shape
 			return false
 		}
 		at += w.size()
@@ -188,14 +188,14 @@ func (w window) valid() bool {
 	return w.times() <= maxTimes
 }
 
-// widen doubles the bytes of a count of the window at an offset.
+// widen doubles the bytes of each count of the window at an offset.
 func (a Account) widen(at int) Account {
 	w := window(a[at:])
 	wide := make(window, countsAt+2*numBuckets*w.countBytes())
 	copy(wide, w[:countsAt])
 	wide[tagAt] = bucketsTag | byte(2*w.countBytes())
-	for place := range int64(numBuckets) { // as bucket number: count and setCount use only its remainder
-		wide.setCount(place, w.count(place))
+	for b := range int64(numBuckets) { // not the buckets' own numbers: any 61 in sequence are all places
+		wide.setCount(b, w.count(b))
 	}
 	return slices.Replace(a, at, at+w.size(), wide...)
 }

@@ -19,11 +19,11 @@ type rule struct {
 //  2. It sets lastUsed of all windows of the policy to now.
 //  3. It drops the windows that no decision has used during twice the longest length.
 //
-// It does nothing if no window is missing, and each was last used at most a quarter of the longest length ago, and not before another
-// window of the account. So most denials write nothing.
+// It does nothing if the account has them all, each was used within the last quarter of the longest length, and no other window was used
+// later. So most denials write nothing.
 //
-// All windows live as long as the longest one: for up to one length, a gateway may repeat a cached denial without a decision, and a short
-// window that was dropped then would be filled from the coarse buckets of a longer one. The account must be advanced to now.
+// All windows live as long as the longest one: for up to that length, a gateway may repeat a cached denial without a decision, and a short
+// window that was dropped meanwhile would be filled from the coarse buckets of a longer one. The account must be advanced to now.
 func (p *Policy) prepareWindows(a Account, now int64) (_ Account, changed bool) {
 	if len(a) == 0 {
 		a = append(make(Account, 0, p.maxAccountBytes), form, 0)
@@ -48,15 +48,15 @@ func (p *Policy) hasWindowsUsedSince(a Account, since int64) bool {
 	})
 }
 
-// addMissing adds the windows of the policy that are missing. It fills each from the account as it was before: from one that was missing
-// too, roundings would add up.
+// addMissing adds the windows of the policy that are missing. It fills each from those that the account had before: from another added one,
+// roundings would add up.
 func (p *Policy) addMissing(a Account, now int64) Account {
 	before := a
 	for i := range p.rules {
 		if s := p.rules[i].shape; a.find(s) == nil {
 			w := s.newWindow(now).fill(before.sourceAdmissions(s, now, noBound), now, OneLength)
 			a = append(p.makeRoom(a), w...)
-			a[1]++ // perhaps of before too, which is harmless: sourceAdmissions reads up to the length of the slice
+			a[1]++ // may change before[1] too: harmless, as sourceAdmissions iterates over len(before)
 		}
 	}
 	return a
@@ -87,7 +87,7 @@ func (a Account) drop(at int) Account {
 	return slices.Delete(a, at, at+window(a[at:]).size())
 }
 
-// makeRoom drops a window if there is no room for another one: of those that the policy does not have, the least recently used.
+// makeRoom drops a window if the account is full: of those that the policy does not have, the least recently used.
 func (p *Policy) makeRoom(a Account) Account {
 	if a[1] < maxWindows {
 		return a

@@ -16,7 +16,7 @@ type Store interface {
 	Refund(ctx context.Context, tokenID string, d Decision) error
 
 	// Peek returns the decision that Decide would make, and records nothing: its budgets do not include the request. Its decision must not be
-	// refunded. Its waits may be too short while the account lacks a window of the policy, which the next decision adds.
+	// refunded. Its waits may be too short if the account lacks a window of the policy: the next decision fills it later, with later times.
 	Peek(ctx context.Context, tokenID string, p *Policy) (Decision, error)
 
 	// Reset drops the token's account.
@@ -27,7 +27,7 @@ type Store interface {
 type Decision struct {
 	Allowed        bool
 	DeniedBy       int           // index of the full enforced limit with the longest wait; -1 when allowed
-	ShadowDeniedBy int           // index of the limit in shadow with the longest wait, of those that an admitted request exceeds; -1 for none
+	ShadowDeniedBy int           // index of the limit in shadow that was full, with the longest wait, when allowed; -1 for none
 	RetryAfter     time.Duration // until every enforced limit admits a request, if the token makes no other; 0 when allowed
 	At             time.Time     // time of the decision, by the store's clock
 	Budgets        [MaxLimits]Budget

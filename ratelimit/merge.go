@@ -8,8 +8,8 @@ import (
 // An entry is n admissions at a time.
 type entry struct{ at, n int64 }
 
-// admissions returns the admissions from before a time, oldest first; the bucket that contains that time as a whole. Admissions of a bucket
-// have the time of its last instant, or the time `before` if that is earlier.
+// admissions returns the admissions earlier than `before`, oldest first, and those of a bucket that begins earlier. Admissions of a bucket
+// get the time of its last instant, at most `before`.
 func (w window) admissions(before int64) (list []entry) {
 	if w.exact() {
 		for i := 0; i < w.times() && w.time(i) < before; i++ {
@@ -25,13 +25,13 @@ func (w window) admissions(before int64) (list []entry) {
 	return list
 }
 
-// fill adds the admissions of a list, oldest first, to the window, which must be empty, and returns it.
+// fill adds a list of admissions, oldest first, to the window, which must be empty, and returns it.
 func (w window) fill(list []entry, now, lengths int64) window {
-	a := Account(w) // add uses only the offset of a window, and no header
+	a := Account(w) // without a header, which add does not read
 	for _, e := range list {
 		at := min(e.at, now)
 		if w.exact() && at+w.length()*lengths <= now {
-			continue // it has expired; expired buckets are ignored by add
+			continue // expired; of buckets, add ignores those
 		}
 		a = a.add(0, at, e.n)
 	}
@@ -46,7 +46,7 @@ func (w window) coverage(now int64) int64 {
 	return w.length()
 }
 
-// sourceAdmissions chooses the window from which a missing one of the shape is filled, and returns its admissions from before a time.
+// sourceAdmissions chooses the window from which a missing one of the shape is filled, and returns its admissions earlier than `before`.
 func (a Account) sourceAdmissions(s shape, now, before int64) []entry {
 	var best window
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
@@ -65,7 +65,7 @@ func (a Account) sourceAdmissions(s shape, now, before int64) []entry {
 func (s shape) isBetterSource(w, other window, now int64) bool {
 	covered, byOther := w.coverage(now), other.coverage(now)
 	switch {
-	case min(covered, byOther) < s.length:
+	case min(covered, byOther) < s.length: // not both
 		return covered > byOther
 	case w.exact() != other.exact():
 		return w.exact()
@@ -89,8 +89,8 @@ func Union(stored, lastSeen Account, at time.Time) Account {
 	return merge(stored, lastSeen, true, OneLength, instant(at))
 }
 
-// Sum returns an account with the admissions of two, of which none is in both. Windows of times keep admissions for a number of lengths.
-// The accounts may be nil, and are not modified.
+// Sum returns an account with the admissions of two that have none in common. Windows of times keep admissions for a number of lengths. The
+// accounts may be nil, and are not modified.
 func Sum(a, b Account, lengths int, at time.Time) Account {
 	return merge(a, b, false, int64(lengths), instant(at))
 }
@@ -117,7 +117,7 @@ func merge(a, b Account, union bool, lengths, now int64) Account {
 }
 
 // mergeWindow merges the windows that two accounts have of a shape. If one account lacks it, it is first filled from that account's other
-// windows, so that both have the same buckets, and an admission of both has the same rounded time in both.
+// windows, so that times of both are rounded to the same buckets before mergeLists compares them.
 func (s shape) mergeWindow(a, b Account, union bool, lengths, now int64) window {
 	ofA, ofB, merged := a.find(s), b.find(s), s.newWindow(now)
 	switch {
@@ -126,7 +126,7 @@ func (s shape) mergeWindow(a, b Account, union bool, lengths, now int64) window 
 		ofA = s.newWindow(now).fill(a.sourceAdmissions(s, now, noBound), now, lengths)
 	case ofB == nil:
 		before := int64(noBound)
-		if union { // since its window was made, the store has recorded all admissions in it, and b can only have earlier ones besides
+		if union { // the store's window has every admission since it was made, so b can add only earlier ones
 			before = ofA.since()
 		}
 		merged.setLastUsed(ofA.lastUsed())

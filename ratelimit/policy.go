@@ -66,9 +66,9 @@ func NewPolicy(limits []Limit) (*Policy, error) {
 	return p, nil
 }
 
-// maxAccountBytes returns the size of the largest account under the rules alone, unless an outage admits more than the limits.
+// maxAccountBytes returns the maximum size of an account with the windows of the rules only; an outage may exceed it.
 func maxAccountBytes(rules []rule) int {
-	maxAdmissions := make(map[shape]int64) // an enforced limit bounds those in its window
+	maxAdmissions := make(map[shape]int64) // by window; a shadow limit does not bound them
 	for _, r := range rules {
 		if r.shadow {
 			r.requests = maxRequests

@@ -36,8 +36,8 @@ type Exchange struct {
 // ErrNotSent is in the error of a call that a shared store has not received.
 var ErrNotSent = errors.New("not sent")
 
-// A BatchError is the error of a call of a shared store that failed because of other calls: one of its batch or an earlier one failed,
-// which has an error of its own, or the call waited too long for earlier ones. It is no further failure of the store.
+// A BatchError is the error of a call of a shared store that failed because of other calls: one of its batch or an earlier one failed, or
+// it waited too long for earlier ones. It does not count as a failure of the store.
 type BatchError struct{ Cause error }
 
 // Error returns the cause for the log.
@@ -49,7 +49,7 @@ func (e *BatchError) Unwrap() error { return e.Cause }
 // instant returns a time as accounts encode it.
 func instant(at time.Time) int64 { return max(earliest, at.UnixMicro()) }
 
-// Decision returns the decision on a request, from the outcome and the account after the request, and this account advanced to the time. It
+// Decision advances the account after a request to the time. It returns that account, and the decision computed from it and the outcome. It
 // reports false if the account is not valid, lacks a window of the policy, or contradicts the outcome. It may modify the account passed.
 func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Account, Decision, bool) {
 	now := instant(at)
@@ -104,13 +104,13 @@ func (a Account) Refund(at time.Time) Account {
 type ShareInput struct {
 	Gateways int     // that divide the limits; at least 1
 	Shared   Account // the last one of the shared store
-	Sent     Account // admissions of this gateway that Shared may lack, and that the shared store has executed, or may have, or may yet
+	Sent     Account // admissions of this gateway that Shared may lack, by calls that the shared store may have executed or may yet execute
 }
 
 // DecideShare decides a request by a gateway's share of each limit, while the shared store is not in use. The share is what remains of the
 // limit in the shared account, divided by the number of gateways and rounded up. Rounding up admits more than a small limit: of a limit of
-// 1, each of three gateways would admit 1 per window. So a gateway also admits no more than one whole limit in a period of as many windows
-// as there are gateways.
+// 1, each of three gateways would admit 1 per window. So of a limit of up to [MaxExact], a gateway also admits no more than the whole limit
+// in as many windows as there are gateways.
 //
 // It returns own with the admission, unless the request is denied or a peek. Limits in shadow do not decide. own may be nil, and may be
 // modified; a new one has the windows of the shared account too, so that its admissions can be added to them.
@@ -169,14 +169,14 @@ func (p *Policy) windows(a Account, now, lengths int64) (list [MaxLimits]window)
 	return list
 }
 
-// A shareState is the usage from which the admissions of one gateway are computed.
+// A shareState is the accounts' windows of the policy, by limit, from which a gateway's share is computed.
 type shareState struct {
 	policy            *Policy
 	gateways          int64
 	shared, sent, own [MaxLimits]window
 }
 
-// remaining returns what remains of a limit at t, if nothing is admitted until then.
+// remaining returns what remains of a limit for this gateway at t, if nothing is admitted until then.
 func (s *shareState) remaining(i int, t int64) int64 {
 	r := &s.policy.rules[i]
 	share := s.divide(r, s.shared[i].within(t, OneLength)) - s.sent[i].within(t, OneLength) - s.own[i].within(t, OneLength)
@@ -192,8 +192,8 @@ func (s *shareState) divide(r *rule, used int64) int64 {
 	return (max(0, r.requests-used) + s.gateways - 1) / s.gateways
 }
 
-// budget returns what remains of a limit, and the time until more does. It follows the admissions in the order in which they expire,
-// because several may have to expire: the shared usage is divided and rounded.
+// budget returns what remains of a limit, and the time until more does. It goes from one expiry to the next, because several admissions may
+// have to expire: the shared usage is divided and rounded.
 func (s *shareState) budget(i int, now int64) Budget {
 	remaining := s.remaining(i, now)
 	b := Budget{Remaining: int(remaining)}
@@ -212,8 +212,7 @@ func (s *shareState) budget(i int, now int64) Budget {
 	return b
 }
 
-// Unused reports whether no admission of the account counts at a time. Windows of times count those of the given number of lengths before
-// it, windows of buckets those of one length.
+// Unused reports whether no admission of the account counts at a time. Times count for a number of lengths, buckets for one.
 func (a Account) Unused(at time.Time, lengths int) bool {
 	if !a.valid() {
 		return true

@@ -6,12 +6,13 @@ import (
 	"slices"
 )
 
-// OneLength is for how many lengths the accounts of a store keep times. Those for [Policy.DecideShare] keep them for as many lengths as
-// there are gateways, because a share is computed from so many windows.
+// OneLength is the number of lengths for which the accounts of a store keep times. Those of [Policy.DecideShare] keep them for as many
+// lengths as there are gateways: one of its rules counts over that period.
 const OneLength = 1
 
-// advance drops admissions that have left their window at now, in place: times after a number of lengths, buckets after one. Admissions in
-// the future are from before the clock was set back: advance moves them to now, and reports that it moved some.
+// advance brings the account to now, in place. It drops admissions that have left their window: times after a number of lengths, buckets
+// after one. It moves times in the future, which are from before the clock was set back, to now, and reports whether it moved any: of an
+// admission, lastUsed or since.
 func (a Account) advance(now, lengths int64) (_ Account, moved bool) {
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
 		w := window(a[at:])
@@ -32,7 +33,7 @@ func (a Account) advance(now, lengths int64) (_ Account, moved bool) {
 	return a, moved
 }
 
-// advanceTimes moves times in the future to now, and returns how many of the oldest have expired.
+// advanceTimes moves times in the future to now, and returns the number of expired times, which are the oldest.
 func (w window) advanceTimes(now, lengths int64) (expired int, moved bool) {
 	for i := w.times() - 1; i >= 0 && w.time(i) > now; i-- {
 		w.setTime(i, now)
@@ -44,10 +45,10 @@ func (w window) advanceTimes(now, lengths int64) (expired int, moved bool) {
 	return expired, moved
 }
 
-// advanceBuckets clears the buckets that have left the window and those in the future, and returns the admissions of the latter.
+// advanceBuckets clears the buckets that have left the window and those in the future, and returns the number of admissions in the latter.
 func (w window) advanceBuckets(now int64) (future int64) {
 	newest, present := w.newest(), now/w.width()
-	// Each loop visits a place once, however far the clock moved.
+	// Each loop visits each place at most once, however far the clock moved.
 	for b := max(present, newest-numBuckets) + 1; b <= newest; b++ { // buckets in the future
 		future += w.count(b)
 		w.setCount(b, 0)
@@ -59,7 +60,7 @@ func (w window) advanceBuckets(now int64) (future int64) {
 	return future
 }
 
-// record records an admission at now in every window, and returns the account. It must be advanced to now.
+// record records an admission at now in every window, in place, and returns the account, which must be advanced to now.
 func (a Account) record(now int64) Account {
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
 		a = a.add(at, now, 1)
@@ -67,7 +68,8 @@ func (a Account) record(now int64) Account {
 	return a
 }
 
-// add adds n admissions at t to the window at an offset, in place, and returns the account. No time in the window may be later.
+// add adds n admissions at t to the window at an offset, in place, and returns the account. It ignores those of an expired bucket. t must
+// not be before a time in the window.
 func (a Account) add(at int, t, n int64) Account {
 	w := window(a[at:])
 	if !w.exact() {
@@ -99,7 +101,7 @@ func (a Account) add(at int, t, n int64) Account {
 func (a Account) remove(at int, t int64) Account {
 	w := window(a[at:])
 	if !w.exact() {
-		if b := t / w.width(); t >= w.since() && w.holds(b) && w.count(b) > 0 {
+		if b := t / w.width(); t >= w.since() && w.holds(b) && w.count(b) > 0 { // an earlier one may be in a later bucket
 			w.setCount(b, w.count(b)-1)
 		}
 		return a
@@ -112,7 +114,7 @@ func (a Account) remove(at int, t int64) Account {
 		return a
 	}
 	from := at + stateAt
-	if w.times() == maxTimes { // an older one may have been dropped: a copy of the oldest takes its place; no change if t is the oldest
+	if w.times() == maxTimes { // full: older ones may have been dropped, so a copy of the oldest replaces t (no change if t is the oldest)
 		copy(a[from+timeBytes:], a[from:from+i*timeBytes])
 		return a
 	}
@@ -120,8 +122,8 @@ func (a Account) remove(at int, t int64) Account {
 	return slices.Delete(a, from+i*timeBytes, from+(i+1)*timeBytes)
 }
 
-// A usage is the number of admissions in a window, and the µs until a limit has more requests remaining. If the limit is full, that is
-// until the count is below it; else until the count falls. Both are 0 for an empty window.
+// A usage is the number of admissions in a window, and the µs until a limit has more requests remaining: if it is full, until the count is
+// below it, else until the count decreases. Both are 0 for an empty window.
 type usage struct{ count, untilMore int64 }
 
 // usageOf counts the admissions for a limit of a number of requests. The window must be advanced to now.
@@ -131,15 +133,15 @@ func (w window) usageOf(requests, now int64) usage {
 		if n == 0 {
 			return usage{}
 		}
-		expires := n - min(n, requests) // index of the time that must expire: the oldest, unless the limit is full
-		return usage{n, w.time(int(expires)) + w.length() - now}
+		i := n - min(n, requests) // the time that must expire: the oldest, or a later one if the count exceeds the limit
+		return usage{n, w.time(int(i)) + w.length() - now}
 	}
 	counts := w.counts()
 	var u usage
 	for _, n := range counts {
 		u.count += int64(n)
 	}
-	rest := u.count // when this and all older buckets have expired
+	rest := u.count // in the loop: the count after bucket i has expired
 	for i, n := range counts {
 		if rest -= int64(n); n > 0 && rest < requests {
 			u.untilMore = w.expires(w.newest()-numBuckets+1+int64(i)) - now
@@ -149,7 +151,7 @@ func (w window) usageOf(requests, now int64) usage {
 	return u
 }
 
-// counts returns the counts of all buckets, the oldest first. It computes one remainder, not one for each as count does: decisions need
+// counts returns the counts of all buckets, the oldest first. It computes one remainder, not one for each as count does: decisions spend
 // most of their time here.
 func (w window) counts() (list [numBuckets]uint32) {
 	b := int((w.newest() + 1) % numBuckets)
