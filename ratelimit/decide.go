@@ -36,7 +36,9 @@ func (p *Policy) prepareWindows(a Account, now int64) (_ Account, changed bool) 
 		return a, false
 	}
 	a = p.addMissing(a, now)
-	p.renewLastUsed(a, now)
+	for i := range p.rules {
+		a.find(p.rules[i].shape).setLastUsed(now)
+	}
 	return a.dropUnused(now - 2*longest), true
 }
 
@@ -60,13 +62,6 @@ func (p *Policy) addMissing(a Account, now int64) Account {
 		}
 	}
 	return a
-}
-
-// renewLastUsed sets when the windows of the policy were last used.
-func (p *Policy) renewLastUsed(a Account, now int64) {
-	for i := range p.rules {
-		a.find(p.rules[i].shape).setLastUsed(now)
-	}
 }
 
 // dropUnused drops the windows that no decision has used since a time.

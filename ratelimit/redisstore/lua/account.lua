@@ -1,6 +1,6 @@
 -- account.lua decides a request on a token's account, merges accounts, and refunds an admission. It is the same algorithm as in package
--- ratelimit, in functions of the same names (account.go, window.go, decide.go, merge.go, shared.go). TestScriptDecidesAsThePackageDoes
--- compares both, byte by byte. docs/develop/rate-limiter.md describes the bytes and the rules.
+-- ratelimit, in functions of the same names, whose comments apply (account.go, window.go, decide.go, merge.go, shared.go).
+-- TestScriptDecidesAsThePackageDoes compares both, byte by byte. docs/develop/rate-limiter.md describes the bytes and the rules.
 --
 -- KEYS[1]  the token's account
 -- ARGV[1]  decide, peek, merge or refund;  ARGV[2] the time in µs since 1970, '' for the time of the server
@@ -34,7 +34,6 @@ local function width(w) return quotient(w.length + COVERING_BUCKETS - 1, COVERIN
 
 local function bytes_for(n) return n < 256 and 1 or n < 65536 and 2 or 4 end
 
--- find returns the window of a shape; nil if the account does not have it.
 local function find(a, shape)
   for _, w in ipairs(a) do
     if w.length == shape.length and w.exact == shape.exact then return w end
@@ -96,7 +95,6 @@ local function encode(a)
   return table.concat(parts)
 end
 
--- new_window returns a window that is made and used now, without admissions.
 local function new_window(shape, now)
   local w = {length = shape.length, exact = shape.exact, last_used = now, since = now}
   if w.exact then
@@ -110,7 +108,7 @@ end
 
 local function holds(w, b) return b <= w.newest and b > w.newest - BUCKETS end
 
--- add adds n admissions at t. No time in the window may be later.
+-- add adds n admissions at t, which must not be before a time in the window.
 local function add(w, t, n)
   if w.exact then
     for _ = 1, min(n, MAX_TIMES) do
@@ -138,7 +136,7 @@ local function remove(w, t)
   local i = #w.times
   while i > 0 and w.times[i] ~= t do i = i - 1 end
   if i == 0 then return false end
-  if #w.times == MAX_TIMES then -- an older one may have been dropped: a copy of the oldest takes its place
+  if #w.times == MAX_TIMES then -- full: older ones may have been dropped, so a copy of the oldest replaces t
     if t == w.times[1] then return false end -- a copy of itself
     insert(w.times, 1, w.times[1])
     i = i + 1
@@ -172,7 +170,7 @@ local function advance_buckets(w, now)
   return future > 0
 end
 
--- advance brings the account to now. It reports whether it moved a time.
+-- advance brings the account to now, and reports whether it moved a time.
 local function advance(a, now)
   local moved = false
   for _, w in ipairs(a) do
@@ -185,8 +183,7 @@ local function advance(a, now)
   return moved
 end
 
--- admissions returns the admissions from before a time, oldest first, as entries of n at a time; the bucket that contains that time as a
--- whole. Admissions of a bucket have the time of its last instant, or the time `before` if that is earlier.
+-- admissions returns the admissions earlier than `before`, oldest first; those of a bucket have the time of its last instant.
 local function admissions(w, before)
   local list = {}
   if w.exact then
@@ -203,11 +200,10 @@ local function admissions(w, before)
   return list
 end
 
--- fill adds the admissions of a list, oldest first, to the window, which must be empty, and returns it.
 local function fill(w, list, now)
   for _, e in ipairs(list) do
     local at = min(e.at, now)
-    if not w.exact or at + w.length > now then add(w, at, e.n) end -- expired buckets are ignored by add
+    if not w.exact or at + w.length > now then add(w, at, e.n) end -- of buckets, add ignores expired ones
   end
   return w
 end
@@ -215,16 +211,14 @@ end
 -- coverage returns for how many µs before now the window has all admissions.
 local function coverage(w, now) return w.exact and #w.times == MAX_TIMES and now - w.times[1] or w.length end
 
--- is_better_source reports whether w is better than other to fill a new window of the shape. If both cover it, one with times is better, or
--- else the shorter one; otherwise the one that covers more.
 local function is_better_source(shape, w, other, now)
   local covered, by_other = coverage(w, now), coverage(other, now)
-  if min(covered, by_other) < shape.length then return covered > by_other end
+  if min(covered, by_other) < shape.length then return covered > by_other end -- not both cover it
   if w.exact ~= other.exact then return w.exact end
   return covered < by_other
 end
 
--- source_admissions chooses the window from which a missing one of the shape is filled, and returns its admissions from before a time.
+-- source_admissions returns the admissions from which a missing window of the shape is filled.
 local function source_admissions(a, shape, now, before)
   local best
   for _, w in ipairs(a) do
@@ -233,7 +227,6 @@ local function source_admissions(a, shape, now, before)
   return best and admissions(best, before) or {}
 end
 
--- merge_lists merges two lists in the order of time. With union, admissions in both lists count once.
 local function merge_lists(a, b, union)
   local list, i, k = {}, 1, 1
   while a[i] or b[k] do
@@ -250,15 +243,14 @@ local function merge_lists(a, b, union)
   return list
 end
 
--- merge_window merges the windows that two accounts have of a shape. If one account lacks it, it is first filled from that account's other
--- windows, so that both have the same buckets, and an admission of both has the same rounded time in both.
+-- merge_window merges the windows that two accounts have of a shape. One that is missing is first filled.
 local function merge_window(shape, a, b, union, now)
   local of_a, of_b, merged = find(a, shape), find(b, shape), new_window(shape, now)
   if not of_a then
     merged.last_used = of_b.last_used
     of_a = fill(new_window(shape, now), source_admissions(a, shape, now, NO_BOUND), now)
   elseif not of_b then
-    local before = union and of_a.since or NO_BOUND -- the store has recorded all later admissions in of_a
+    local before = union and of_a.since or NO_BOUND -- of_a has every admission since it was made
     merged.last_used = of_a.last_used
     of_b = fill(new_window(shape, now), source_admissions(b, shape, now, before), now)
   else
@@ -282,7 +274,7 @@ local function merge(a, b, union, now)
   return merged
 end
 
--- decode_policy decodes the limits of a policy.
+-- decode_policy decodes limits of 13 bytes, as NewPolicy encodes them.
 local function decode_policy(value)
   local n = #value / 13
   local fields, p = {struct_unpack('<' .. rep('I4I8B', n), value)}, {}
@@ -292,7 +284,6 @@ local function decode_policy(value)
   return p
 end
 
--- make_room drops a window if there is no room for another one: of those that the policy does not have, the least recently used.
 local function make_room(a, policy)
   if #a < MAX_WINDOWS then return end
   local oldest
@@ -302,7 +293,6 @@ local function make_room(a, policy)
   table_remove(a, oldest)
 end
 
--- has_windows_used_since reports whether the account has the windows of the policy, and each was last used at a time or later.
 local function has_windows_used_since(a, policy, since)
   for _, r in ipairs(policy) do
     local w = find(a, r)
@@ -311,10 +301,8 @@ local function has_windows_used_since(a, policy, since)
   return true
 end
 
--- add_missing adds the windows of the policy that are missing. It fills each from the account as it was before: from one that was missing
--- too, roundings would add up.
 local function add_missing(a, policy, now)
-  local before = {unpack(a)}
+  local before = {unpack(a)} -- the windows to fill from
   for _, r in ipairs(policy) do
     if not find(a, r) then
       local w = fill(new_window(r, now), source_admissions(before, r, now, NO_BOUND), now)
@@ -324,32 +312,24 @@ local function add_missing(a, policy, now)
   end
 end
 
--- renew_last_used sets when the windows of the policy were last used.
-local function renew_last_used(a, policy, now)
-  for _, r in ipairs(policy) do find(a, r).last_used = now end
-end
-
--- drop_unused drops the windows that no decision has used since a time.
 local function drop_unused(a, since)
   for i = #a, 1, -1 do
     if a[i].last_used <= since then table_remove(a, i) end
   end
 end
 
--- prepare_windows prepares the account for a decision by the policy, in three steps that decide.go describes. It reports whether the
--- account must be written.
+-- prepare_windows prepares the account for a decision by the policy, and reports whether it must be written. decide.go has the rules.
 local function prepare_windows(a, policy, now)
   local longest, newest_use = 0, 0
   for _, w in ipairs(a) do longest, newest_use = max(longest, w.length), max(newest_use, w.last_used) end
   for _, r in ipairs(policy) do longest = max(longest, r.length) end
   if has_windows_used_since(a, policy, max(newest_use, now - quotient(longest, 4))) then return false end
   add_missing(a, policy, now)
-  renew_last_used(a, policy, now)
+  for _, r in ipairs(policy) do find(a, r).last_used = now end
   drop_unused(a, now - 2 * longest)
   return true
 end
 
--- total returns the number of admissions in a window.
 local function total(w)
   if w.exact then return #w.times end
   local n, counts = 0, w.counts
@@ -357,7 +337,6 @@ local function total(w)
   return n
 end
 
--- admits reports whether every enforced limit admits a request.
 local function admits(a, policy)
   for _, r in ipairs(policy) do
     if not r.shadow and total(find(a, r)) >= r.requests then return false end
@@ -366,7 +345,7 @@ local function admits(a, policy)
 end
 
 local value = redis.pcall('GET', KEYS[1]) or '' -- GET returns false if the key has no value
-if type(value) == 'table' then -- an error; a value of another type is treated as one that is not an account
+if type(value) == 'table' then -- an error: that of a value of another type is treated as not an account, others are returned
   if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
   value = 'not an account'
 end
