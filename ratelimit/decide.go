@@ -101,9 +101,9 @@ func (p *Policy) makeRoom(a Account) Account {
 // decide decides a request at now. It returns the account with the admission, unless the request is denied or a peek. The account must be
 // advanced to now and have the windows of the policy.
 func (p *Policy) decide(a Account, now int64, peek bool) (Account, Decision) {
-	var recorded int64
-	if !peek && p.admits(a) {
-		a, recorded = a.record(now), 1
+	recorded := !peek && p.admits(a)
+	if recorded {
+		a = a.record(now)
 	}
 	return a, p.decision(a, now, recorded)
 }
@@ -115,34 +115,36 @@ func (p *Policy) admits(a Account) bool {
 	})
 }
 
-// decision returns the decision on a request, from the account after it and the number of admissions, 0 or 1, that it recorded.
-func (p *Policy) decision(a Account, now, recorded int64) Decision {
+// decision returns the decision on a request, from the account after it. recorded reports whether this has the request's admission.
+func (p *Policy) decision(a Account, now int64, recorded bool) Decision {
 	d := Decision{DeniedBy: -1, ShadowDeniedBy: -1, At: time.UnixMicro(now)}
-	var usages [MaxLimits]usage
+	var before [MaxLimits]usage // without the admission
 	for i := range p.rules {
 		r := &p.rules[i]
 		u := a.find(r.shape).usageOf(r.requests, now)
-		usages[i] = u
 		d.Budgets[i] = Budget{Remaining: int(max(0, r.requests-u.count)), Reset: duration(u.untilMore)}
+		if recorded {
+			u.count--
+		}
+		before[i] = u
 	}
-	if recorded == 0 {
-		d.DeniedBy = p.longestFull(&usages, false, 0)
+	if !recorded {
+		d.DeniedBy = p.longestFull(&before, false)
 	}
 	if d.Allowed = d.DeniedBy < 0; d.Allowed {
-		d.ShadowDeniedBy = p.longestFull(&usages, true, recorded)
+		d.ShadowDeniedBy = p.longestFull(&before, true)
 	} else {
 		d.RetryAfter = d.Budgets[d.DeniedBy].Reset
 	}
 	return d
 }
 
-// longestFull returns the index of the limit with the longest wait, of those in shadow or of the enforced ones that were full before the
-// decision recorded its admission; -1 if none was.
-func (p *Policy) longestFull(u *[MaxLimits]usage, shadow bool, recorded int64) int {
+// longestFull returns the index of the full limit with the longest wait, of those in shadow or of the enforced ones; -1 if none is full.
+func (p *Policy) longestFull(u *[MaxLimits]usage, shadow bool) int {
 	longest := -1
 	for i := range p.rules {
 		r := &p.rules[i]
-		if r.shadow == shadow && u[i].count-recorded >= r.requests && (longest < 0 || u[i].untilMore > u[longest].untilMore) {
+		if r.shadow == shadow && u[i].count >= r.requests && (longest < 0 || u[i].untilMore > u[longest].untilMore) {
 			longest = i
 		}
 	}

@@ -59,7 +59,9 @@ func NewPolicy(limits []Limit) (*Policy, error) {
 	for _, l := range p.limits {
 		r := rule{shape{micros(l.Per), l.Requests <= MaxExact}, int64(l.Requests), l.Shadow}
 		p.rules = append(p.rules, r)
-		p.encoded = r.appendTo(p.encoded)
+		p.encoded = binary.LittleEndian.AppendUint32(p.encoded, uint32(l.Requests))
+		p.encoded = binary.LittleEndian.AppendUint64(p.encoded, uint64(r.length))
+		p.encoded, _ = binary.Append(p.encoded, binary.LittleEndian, l.Shadow) // 1 byte, 0 or 1; it cannot fail
 		p.longest = max(p.longest, r.length)
 	}
 	p.maxAccountBytes = maxAccountBytes(p.rules)
@@ -107,18 +109,8 @@ func (l Limit) check(others []Limit) error {
 // Limits returns the limits in their order. They must not be modified.
 func (p *Policy) Limits() []Limit { return p.limits }
 
-// Encoded returns the limits as an argument of redisstore's script. It must not be modified.
+// Encoded returns the limits as redisstore's script decodes them. It must not be modified.
 func (p *Policy) Encoded() []byte { return p.encoded }
-
-// appendTo appends the rule for redisstore's script: the requests in 4 bytes, the length in 8, and 1 for a limit in shadow, else 0.
-func (r *rule) appendTo(b []byte) []byte {
-	b = binary.LittleEndian.AppendUint32(b, uint32(r.requests))
-	b = binary.LittleEndian.AppendUint64(b, uint64(r.length))
-	if r.shadow {
-		return append(b, 1)
-	}
-	return append(b, 0)
-}
 
 // MaxAccountBytes returns the size of the largest account of a token under the policy alone. After an outage in which gateways admitted
 // more than a limit, an account may be larger.

@@ -60,11 +60,7 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Account, Decision
 	if !p.hasWindowsUsedSince(a, anyTime) {
 		return nil, Decision{}, false
 	}
-	var recorded int64
-	if o == Admitted {
-		recorded = 1
-	}
-	d := p.decision(a, now, recorded)
+	d := p.decision(a, now, o == Admitted)
 	contradicted := o == Denied && d.Allowed
 	return a, d, !contradicted
 }
