@@ -122,7 +122,8 @@ func (p *Policy) DecideShare(in ShareInput, own Account, at time.Time, peek bool
 	s.own = p.windows(own, now, s.gateways)
 	d := Decision{Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, At: at.Truncate(time.Microsecond), Local: true}
 	for i := range p.rules {
-		d.Allowed = d.Allowed && (p.rules[i].shadow || s.remaining(i, now) > 0)
+		remaining, _ := s.remaining(i, now)
+		d.Allowed = d.Allowed && (p.rules[i].shadow || remaining > 0)
 	}
 	if d.Allowed && !peek {
 		own = own.record(now)
@@ -150,8 +151,8 @@ func (a Account) emptied(now int64) Account {
 	return empty
 }
 
-// windows returns the account's windows of the policy, nil for a nil account. If some are missing, it adds them to a copy, whose windows of
-// times keep admissions for a number of lengths.
+// windows returns the account's window of each rule, nil ones for a nil account. If one is missing, it returns those of a copy of the account,
+// which it completes, and in which times are kept for a number of lengths.
 func (p *Policy) windows(a Account, now, lengths int64) (list [MaxLimits]window) {
 	if len(a) == 0 {
 		return list
@@ -172,39 +173,43 @@ type shareState struct {
 	shared, sent, own [MaxLimits]window
 }
 
-// remaining returns what remains of a limit for this gateway at t, if nothing is admitted until then.
-func (s *shareState) remaining(i int, t int64) int64 {
+// remaining returns what remains of a limit for this gateway at t, if nothing is admitted until then, and when the next admission expires.
+func (s *shareState) remaining(i int, t int64) (n, next int64) {
 	r := &s.policy.rules[i]
-	share := s.divide(r, s.shared[i].within(t, OneLength)) - s.sent[i].within(t, OneLength) - s.own[i].within(t, OneLength)
-	if s.gateways == 1 || !r.exact { // above MaxExact, rounding up adds little: less than 1 for each gateway
-		return max(0, share)
+	shared, nextShared := s.shared[i].usageAt(t, OneLength)
+	local, nextLocal := s.local(i, t, OneLength)
+	n, next = s.divide(r.requests-shared)-local, min(nextShared, nextLocal)
+	if s.gateways > 1 && r.exact { // above MaxExact, rounding up adds little: less than 1 for each gateway
+		local, nextLocal = s.local(i, t, s.gateways)
+		n, next = min(n, r.requests-local), min(next, nextLocal)
 	}
-	ofWholeLimit := r.requests - s.sent[i].within(t, s.gateways) - s.own[i].within(t, s.gateways)
-	return max(0, min(share, ofWholeLimit))
+	return max(0, n), next
 }
 
-// divide returns this gateway's share of what remains of a limit.
-func (s *shareState) divide(r *rule, used int64) int64 {
-	return (max(0, r.requests-used) + s.gateways - 1) / s.gateways
+// local returns the number of admissions of this gateway at t, and when the next one expires.
+func (s *shareState) local(i int, t, lengths int64) (n, next int64) {
+	sent, nextSent := s.sent[i].usageAt(t, lengths)
+	own, nextOwn := s.own[i].usageAt(t, lengths)
+	return sent + own, min(nextSent, nextOwn)
+}
+
+// divide returns this gateway's share of a number of requests, rounded up.
+func (s *shareState) divide(requests int64) int64 {
+	return (max(0, requests) + s.gateways - 1) / s.gateways
 }
 
 // budget returns what remains of a limit, and the time until more does. It goes from one expiry to the next, because several admissions may
 // have to expire: the shared usage is divided and rounded.
 func (s *shareState) budget(i int, now int64) Budget {
-	remaining := s.remaining(i, now)
+	remaining, next := s.remaining(i, now)
 	b := Budget{Remaining: int(remaining)}
-	if remaining == s.divide(&s.policy.rules[i], 0) { // the whole share: it cannot increase
+	if remaining == s.divide(s.policy.rules[i].requests) { // the whole share: it cannot increase
 		return b
 	}
-	t := now
-	for s.remaining(i, t) <= remaining {
-		next := min(s.shared[i].next(t, OneLength), s.sent[i].next(t, OneLength), s.own[i].next(t, OneLength))
-		if s.gateways > 1 && s.policy.rules[i].exact {
-			next = min(next, s.sent[i].next(t, s.gateways), s.own[i].next(t, s.gateways))
-		}
-		t = next
+	for n := remaining; n <= remaining; {
+		b.Reset = duration(next - now)
+		n, next = s.remaining(i, next)
 	}
-	b.Reset = duration(t - now)
 	return b
 }
 
@@ -214,7 +219,7 @@ func (a Account) Unused(at time.Time, lengths int) bool {
 		return true
 	}
 	for i := headerBytes; i < len(a); i += window(a[i:]).size() {
-		if window(a[i:]).within(instant(at), int64(lengths)) > 0 {
+		if n, _ := window(a[i:]).usageAt(instant(at), int64(lengths)); n > 0 {
 			return false
 		}
 	}

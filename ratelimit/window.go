@@ -183,41 +183,23 @@ func (w window) total() (n int64) {
 	return n
 }
 
-// within returns the number of admissions in the window at t, which may be later than the time that the window was advanced to; 0 for a nil
-// window. Of times it counts those of the given number of lengths before t; buckets reach back one length only.
-func (w window) within(t, lengths int64) (n int64) {
+// usageAt returns the number of admissions in the window at t, which may be earlier or later than the time that it was advanced to, and when
+// the first of them leaves the window; 0 and MaxInt64 for an empty or nil window. Times count for a number of lengths, buckets for one.
+func (w window) usageAt(t, lengths int64) (n, next int64) {
+	next = math.MaxInt64
 	if w == nil {
-		return 0
+		return 0, next
 	}
 	if w.exact() {
 		for i := w.times() - 1; i >= 0 && w.time(i)+w.length()*lengths > t; i-- {
-			n++
+			n, next = n+1, w.time(i)+w.length()*lengths
 		}
-		return n
+		return n, next
 	}
-	for b := max(w.newest(), t/w.width()) - numBuckets + 1; b <= w.newest(); b++ {
-		n += w.count(b)
-	}
-	return n
-}
-
-// next returns the next time after t at which an admission leaves the window, by the rules of within; MaxInt64 if none does.
-func (w window) next(t, lengths int64) int64 {
-	if w == nil {
-		return math.MaxInt64
-	}
-	if w.exact() {
-		for i := range w.times() {
-			if expiry := w.time(i) + w.length()*lengths; expiry > t {
-				return expiry
-			}
-		}
-		return math.MaxInt64
-	}
-	for b := max(w.newest(), t/w.width()) - numBuckets + 1; b <= w.newest(); b++ {
-		if w.count(b) > 0 && w.expires(b) > t {
-			return w.expires(b)
+	for b := w.newest(); b > max(w.newest(), t/w.width())-numBuckets; b-- {
+		if c := w.count(b); c > 0 {
+			n, next = n+c, w.expires(b)
 		}
 	}
-	return math.MaxInt64
+	return n, next
 }
