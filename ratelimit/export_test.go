@@ -1,7 +1,11 @@
 package ratelimit
 
-// Sweep is sweep for tests.
-func (m *Memory) Sweep() { m.sweep() }
+// Sweep sweeps all shards, as Run does.
+func (m *Memory) Sweep() {
+	for i := range m.shards {
+		m.shards[i].sweep(m.now)
+	}
+}
 
 // Len returns the number of tokens with an account.
 func (m *Memory) Len() int {

@@ -108,15 +108,10 @@ func (m *Memory) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			m.sweep()
+			for i := range m.shards {
+				m.shards[i].sweep(m.now)
+			}
 		}
-	}
-}
-
-// sweep drops accounts without usage, one shard after the other.
-func (m *Memory) sweep() {
-	for i := range m.shards {
-		m.shards[i].sweep(m.now)
 	}
 }
 
@@ -137,8 +132,6 @@ func (sh *shard) sweep(clock func() int64) {
 	sh.tokens, sh.peak = smaller, len(smaller)
 }
 
-func (m *Memory) shard(tokenID string) *shard {
-	return &m.shards[maphash.String(m.seed, tokenID)%shards]
-}
+func (m *Memory) shard(id string) *shard { return &m.shards[maphash.String(m.seed, id)%shards] }
 
 func (m *Memory) now() int64 { return max(earliest, m.clock().Sub(m.start).Microseconds()+m.origin) }

@@ -194,9 +194,7 @@ func (s *shareState) local(i int, t, lengths int64) (n, next int64) {
 }
 
 // divide returns this gateway's share of a number of requests, rounded up.
-func (s *shareState) divide(requests int64) int64 {
-	return (max(0, requests) + s.gateways - 1) / s.gateways
-}
+func (s *shareState) divide(n int64) int64 { return (max(0, n) + s.gateways - 1) / s.gateways }
 
 // budget returns what remains of a limit, and the time until more does. It goes from one expiry to the next, because several admissions may
 // have to expire: the shared usage is divided and rounded.
