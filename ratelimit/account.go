@@ -16,7 +16,7 @@ import (
 type Account []byte
 
 const (
-	form        = 3 // first byte of every account: the form of its bytes
+	form        = 3 // first byte of every account: the version of its format
 	headerBytes = 2 // form, number of windows
 	maxWindows  = 8 // of two policies of MaxLimits limits
 	// maxTimes is the maximum number of times in a window, which keeps the newest ones. It is one more than the largest limit: a refund may
@@ -58,7 +58,7 @@ func (w window) exact() bool   { return w[tagAt] < bucketsTag }
 func (w window) length() int64 { return int64(get48(w[lengthAt:])) }
 func (w window) shape() shape  { return shape{w.length(), w.exact()} }
 
-// lastUsed returns when a decision last used the window. prepareWindows does not renew it each time.
+// lastUsed returns when a decision last used the window. prepareWindows does not renew it at each.
 func (w window) lastUsed() int64     { return getTime(w[usedAt:]) }
 func (w window) setLastUsed(t int64) { putTime(w[usedAt:], t) }
 

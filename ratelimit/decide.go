@@ -22,8 +22,8 @@ type rule struct {
 // It does nothing if the account has them all, each was used within the last quarter of the longest length, and no other window was used
 // later. So most denials write nothing.
 //
-// All windows live as long as the longest one: for up to that length, a gateway may repeat a cached denial without a decision, and a short
-// window that was dropped meanwhile would be filled from the coarse buckets of a longer one. The account must be advanced to now.
+// A short window lives as long as the longest one: for up to that length, a gateway may repeat a cached denial without a decision, and a
+// short window that was dropped meanwhile would be filled from the coarse buckets of a longer one. The account must be advanced to now.
 func (p *Policy) prepareWindows(a Account, now int64) (_ Account, changed bool) {
 	if len(a) == 0 {
 		a = append(make(Account, 0, p.maxAccountBytes), form, 0)
@@ -42,7 +42,7 @@ func (p *Policy) prepareWindows(a Account, now int64) (_ Account, changed bool) 
 	return a.dropUnused(now - 2*longest), true
 }
 
-// hasWindowsUsedSince reports whether the account has the windows of the policy, and each was last used at a time or later.
+// hasWindowsUsedSince reports whether the account has the windows of the policy, and each was last used at that time or later.
 func (p *Policy) hasWindowsUsedSince(a Account, since int64) bool {
 	return !slices.ContainsFunc(p.rules, func(r rule) bool {
 		w := a.find(r.shape)
@@ -115,7 +115,7 @@ func (p *Policy) admits(a Account) bool {
 	})
 }
 
-// decision returns the decision on a request, from the account after it. recorded reports whether this has the request's admission.
+// decision returns the decision on a request, from the account after it. recorded reports whether the account includes its admission.
 func (p *Policy) decision(a Account, now int64, recorded bool) Decision {
 	d := Decision{DeniedBy: -1, ShadowDeniedBy: -1, At: time.UnixMicro(now)}
 	var before [MaxLimits]usage // without the admission

@@ -31,7 +31,7 @@ func (w window) fill(list []entry, now, lengths int64) window {
 	for _, e := range list {
 		at := min(e.at, now)
 		if w.exact() && at+w.length()*lengths <= now {
-			continue // expired; of buckets, add ignores those
+			continue // expired; add ignores expired buckets itself
 		}
 		a = a.add(0, at, e.n)
 	}
@@ -60,12 +60,12 @@ func (a Account) sourceAdmissions(s shape, now, before int64) []entry {
 	return best.admissions(before)
 }
 
-// isBetterSource reports whether w is better than other to fill a new window of the shape. If both cover it, one with times
-// is better, or else the shorter one; otherwise the one that covers more.
+// isBetterSource reports whether w is better than other to fill a new window of the shape. If both cover it, one with times is better, or
+// else the shorter one; otherwise the one that covers more.
 func (s shape) isBetterSource(w, other window, now int64) bool {
 	covered, byOther := w.coverage(now), other.coverage(now)
 	switch {
-	case min(covered, byOther) < s.length: // not both
+	case min(covered, byOther) < s.length: // not both cover it
 		return covered > byOther
 	case w.exact() != other.exact():
 		return w.exact()

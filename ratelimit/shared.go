@@ -22,7 +22,7 @@ type Op int
 // The operations.
 const (
 	OpDecide Op = iota // merge the upload, decide, and record the admission
-	OpPeek             // decide, and record nothing
+	OpPeek             // merge the upload and decide, but write nothing
 	OpMerge            // merge the upload
 )
 
@@ -33,7 +33,7 @@ type Exchange struct {
 	Own      Account // merged by sum: admissions of the gateway itself
 }
 
-// ErrNotSent is in the error of a call that a shared store has not received.
+// ErrNotSent is wrapped in the error of a call that a shared store has not received.
 var ErrNotSent = errors.New("not sent")
 
 // A BatchError is the error of a call of a shared store that failed because of other calls: one of its batch or an earlier one failed, or
@@ -49,8 +49,9 @@ func (e *BatchError) Unwrap() error { return e.Cause }
 // instant returns a time as accounts encode it.
 func instant(at time.Time) int64 { return max(earliest, at.UnixMicro()) }
 
-// Decision advances the account after a request to the time. It returns that account, and the decision computed from it and the outcome. It
-// reports false if the account is not valid, lacks a window of the policy, or contradicts the outcome. It may modify the account passed.
+// Decision computes the decision on a request from its outcome and from the account after it. It returns the account too, advanced to the
+// time, and reports false if the account is not valid, lacks a window of the policy, or contradicts the outcome. It may modify the account
+// passed.
 func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Account, Decision, bool) {
 	now := instant(at)
 	if !a.valid() {
@@ -65,7 +66,7 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Account, Decision
 	return a, d, !contradicted
 }
 
-// ExecuteExchange executes a call of a shared store on the stored account of a token, which may be nil. It is the reference for the script
+// ExecuteExchange executes a call to a shared store on the stored account of a token, which may be nil. It is the reference for the script
 // of redisstore, and the shared store of tests. It returns the account after the call, whether the store writes it, and the decision; for
 // [OpMerge], the decision is that of a peek.
 func (p *Policy) ExecuteExchange(stored Account, x Exchange, at time.Time) (a Account, write bool, d Decision) {
@@ -85,7 +86,7 @@ func (p *Policy) ExecuteExchange(stored Account, x Exchange, at time.Time) (a Ac
 	return a, x.Op != OpPeek && (write || changed || recorded), d
 }
 
-// Refund removes one admission of a time from each window that has one, in place, and returns the account.
+// Refund removes one admission with the given time from each window that has one, in place, and returns the account.
 func (a Account) Refund(at time.Time) Account {
 	if !a.valid() {
 		return a
@@ -151,8 +152,8 @@ func (a Account) emptied(now int64) Account {
 	return empty
 }
 
-// windows returns the account's window of each rule, nil ones for a nil account. If one is missing, it returns those of a copy of the account,
-// which it completes, and in which times are kept for a number of lengths.
+// windows returns the account's window of each rule; nil windows for a nil account. If the account lacks one, they are those of a copy that
+// has it, and that keeps times for the given number of lengths.
 func (p *Policy) windows(a Account, now, lengths int64) (list [MaxLimits]window) {
 	if len(a) == 0 {
 		return list
@@ -211,7 +212,7 @@ func (s *shareState) budget(i int, now int64) Budget {
 	return b
 }
 
-// Unused reports whether no admission of the account counts at a time. Times count for a number of lengths, buckets for one.
+// Unused reports whether no admission of the account counts at a time. Times count for the given number of lengths, buckets for one.
 func (a Account) Unused(at time.Time, lengths int) bool {
 	if !a.valid() {
 		return true

@@ -78,10 +78,10 @@ func (a Account) add(at int, t, n int64) Account {
 			return a
 		}
 		sum := min(w.count(b)+n, math.MaxUint32)
-		for window(a[at:]).countBytes() < bytesFor(sum) {
+		for ; w.countBytes() < bytesFor(sum); w = window(a[at:]) {
 			a = a.widen(at)
 		}
-		window(a[at:]).setCount(b, sum)
+		w.setCount(b, sum)
 		return a
 	}
 	for range min(n, maxTimes) {
@@ -183,10 +183,11 @@ func (w window) total() (n int64) {
 	return n
 }
 
-// usageAt returns the number of admissions in the window at t, which may be earlier or later than the time that it was advanced to, and when
-// the first of them leaves the window; 0 and MaxInt64 for an empty or nil window. Times count for a number of lengths, buckets for one.
+// usageAt returns the number of admissions in the window at t, and when the first of them leaves it; 0 and MaxInt64 for an empty or nil
+// window. t may be earlier or later than the time that the window was advanced to. Times count for the given number of lengths, buckets for
+// one.
 func (w window) usageAt(t, lengths int64) (n, next int64) {
-	next = math.MaxInt64
+	next = math.MaxInt64 // in the loops, from the newest to the oldest: when the last counted one leaves
 	if w == nil {
 		return 0, next
 	}
