@@ -55,6 +55,15 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 	}
 }
 
+// The figures are in docs/develop/rate-limiter.md. The largest account has 65 times of each limit in shadow; one limit must be enforced.
+func TestMaxAccountBytes(t *testing.T) {
+	largest := ratelimittest.Policy(t, limit("second", 64, time.Second),
+		shadow(limit("minute", 64, time.Minute)), shadow(limit("hour", 64, time.Hour)), shadow(limit("day", 64, 24*time.Hour)))
+	if d, l := specified(t).MaxAccountBytes(), largest.MaxAccountBytes(); d != 193 || l != 1899 {
+		t.Errorf("%d bytes by default, %d at most", d, l)
+	}
+}
+
 // Limits of up to MaxExact requests are exact to a microsecond.
 func TestAdmissionExpiresAfterItsWindow(t *testing.T) {
 	c := newClock()
