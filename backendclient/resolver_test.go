@@ -5,11 +5,8 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"net/netip"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,60 +18,10 @@ import (
 
 	"opsgate/backendclient"
 	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/testkit/dnstest"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
-
-// A nameServer is a DNS server that returns the same addresses for each name.
-type nameServer struct {
-	address   string
-	addresses atomic.Pointer[[]string] // an empty list is an answer without addresses
-	code      atomic.Uint32            // dnsmessage.RCode
-	lookups   atomic.Int64
-}
-
-func startNameServer(t *testing.T, addresses ...string) *nameServer {
-	t.Helper()
-	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	s := &nameServer{address: conn.LocalAddr().String()}
-	s.addresses.Store(&addresses)
-	var running sync.WaitGroup
-	running.Go(func() {
-		for buffer := make([]byte, 512); ; {
-			n, peer, err := conn.ReadFrom(buffer)
-			if err != nil {
-				return
-			}
-			if response, err := s.answer(buffer[:n]); err == nil {
-				_, _ = conn.WriteTo(response, peer)
-			}
-		}
-	})
-	t.Cleanup(func() {
-		_ = conn.Close()
-		running.Wait()
-	})
-	return s
-}
-
-func (s *nameServer) answer(message []byte) ([]byte, error) {
-	var m dnsmessage.Message
-	if err := m.Unpack(message); err != nil {
-		return nil, err
-	}
-	m.Response, m.RecursionAvailable, m.RCode, m.Additionals = true, true, dnsmessage.RCode(s.code.Load()), nil
-	if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
-		for _, address := range *s.addresses.Load() {
-			m.Answers = append(m.Answers, dnsmessage.Resource{
-				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
-				Body:   &dnsmessage.AResource{A: netip.MustParseAddr(address).As4()},
-			})
-		}
-		s.lookups.Add(1)
-	}
-	return m.Pack()
-}
 
 // samePort starts places at one port of 127.0.0.1, 127.0.0.2, ….
 func samePort(t *testing.T, hosts ...string) (port string, places []*place) {
@@ -120,13 +67,13 @@ func awaitStates(t *testing.T, clients *backendclient.Clients, want map[string]b
 
 func TestANameThatGainsAddressesIsUsedAtAllOfThem(t *testing.T) {
 	port, places := samePort(t, "127.0.0.1", "127.0.0.2", "127.0.0.3")
-	names := startNameServer(t, "127.0.0.1")
-	clients := dial(t, fleetAt("dns://"+names.address+"/fleet.example:"+port), backendclient.Quicken)
+	names := dnstest.Start(t, dnstest.Addresses("127.0.0.1"))
+	clients := dial(t, fleetAt("dns://"+names.Address+"/fleet.example:"+port), backendclient.Quicken)
 	<-places[0].begun
-	names.addresses.Store(&[]string{"127.0.0.1", "127.0.0.2", "127.0.0.3"})
+	names.Set(dnstest.Addresses("127.0.0.1", "127.0.0.2", "127.0.0.3"))
 	<-places[1].begun
 	<-places[2].begun
-	names.addresses.Store(&[]string{"127.0.0.3"})
+	names.Set(dnstest.Addresses("127.0.0.3"))
 	<-places[0].ended
 	<-places[1].ended
 	if err := getServer(t, clients); err != nil || places[2].calls.Load() != 1 {
@@ -137,15 +84,15 @@ func TestANameThatGainsAddressesIsUsedAtAllOfThem(t *testing.T) {
 func TestFailedLookupsKeepTheAddresses(t *testing.T) {
 	port, places := samePort(t, "127.0.0.1")
 	const metric = "opsgate_upstream_dns_failures_total"
-	for name, fail := range map[string]func(*nameServer){
-		"no address":     func(s *nameServer) { s.addresses.Store(new([]string)) },
-		"no such name":   func(s *nameServer) { s.code.Store(uint32(dnsmessage.RCodeNameError)) },
-		"server failure": func(s *nameServer) { s.code.Store(uint32(dnsmessage.RCodeServerFailure)) },
+	for name, failure := range map[string]dnstest.Answer{
+		"no address":     dnstest.Addresses(),
+		"no such name":   dnstest.Failure(dnsmessage.RCodeNameError),
+		"server failure": dnstest.Failure(dnsmessage.RCodeServerFailure),
 	} {
 		t.Run(name, func(t *testing.T) {
-			names, registry, log := startNameServer(t, "127.0.0.1"), prometheus.NewRegistry(), make(lines, 100)
+			names, registry, log := dnstest.Start(t, dnstest.Addresses("127.0.0.1")), prometheus.NewRegistry(), make(lines, 100)
 			o := backendclient.Options{
-				Upstreams: fleetAt("dns://" + names.address + "/fleet.example:" + port), Registerer: registry, Logger: slog.New(log),
+				Upstreams: fleetAt("dns://" + names.Address + "/fleet.example:" + port), Registerer: registry, Logger: slog.New(log),
 			}
 			backendclient.Quicken(&o)
 			clients, err := backendclient.Dial(o)
@@ -154,9 +101,9 @@ func TestFailedLookupsKeepTheAddresses(t *testing.T) {
 			if n := series(t, registry, metric)[metric+" service=fleet"]; n != 0 || len(clients.FailedLookups()) > 0 {
 				t.Errorf("%v failures, %v", n, clients.FailedLookups())
 			}
-			fail(names)
-			before := names.lookups.Load()
-			eventually(t, clients, func() bool { return names.lookups.Load() > before+5 })
+			names.Set(failure)
+			before := names.Lookups.Load()
+			eventually(t, clients, func() bool { return names.Lookups.Load() > before+5 })
 			if err := getServer(t, clients); err != nil {
 				t.Error(err)
 			}
@@ -170,8 +117,7 @@ func TestFailedLookupsKeepTheAddresses(t *testing.T) {
 			if n := series(t, registry, metric)[metric+" service=fleet"]; n < 2 {
 				t.Errorf("%v failures are counted", n)
 			}
-			names.code.Store(uint32(dnsmessage.RCodeSuccess))
-			names.addresses.Store(&[]string{"127.0.0.1"})
+			names.Set(dnstest.Addresses("127.0.0.1"))
 			eventually(t, clients, func() bool { return len(clients.FailedLookups()) == 0 })
 			const fails = "the name of an internal service does not resolve service=fleet error=lookup fleet.example"
 			for _, want := range []string{fails, "the name of an internal service resolves again service=fleet"} {
@@ -194,16 +140,16 @@ func TestFailedLookupsKeepTheAddresses(t *testing.T) {
 // The interval is long, but a connection breaks.
 func TestABrokenConnectionLooksTheNameUpAtOnce(t *testing.T) {
 	port, places := samePort(t, "127.0.0.1", "127.0.0.2")
-	names := startNameServer(t, "127.0.0.1")
+	names := dnstest.Start(t, dnstest.Addresses("127.0.0.1"))
 	listener := &cutting{Listener: listen(t, "127.0.0.3:"+port)}
 	failing(t, status.New(codes.NotFound, "none")).serve(t, listener)
-	names.addresses.Store(&[]string{"127.0.0.3"})
-	clients := dial(t, fleetAt("dns://"+names.address+"/fleet.example:"+port), func(o *backendclient.Options) {
+	names.Set(dnstest.Addresses("127.0.0.3"))
+	clients := dial(t, fleetAt("dns://"+names.Address+"/fleet.example:"+port), func(o *backendclient.Options) {
 		backendclient.Quicken(o)
 		backendclient.LookupEvery(o, time.Hour)
 	})
 	_ = getServer(t, clients)
-	names.addresses.Store(&[]string{"127.0.0.1", "127.0.0.2"})
+	names.Set(dnstest.Addresses("127.0.0.1", "127.0.0.2"))
 	listener.cut()
 	<-places[0].begun
 	<-places[1].begun
@@ -253,17 +199,13 @@ func TestTheServerNameOfAStaticListIsThatOfEachAddress(t *testing.T) {
 
 // A name server that does not answer must not delay the end of a gateway.
 func TestClosingDoesNotWaitForTheNameServer(t *testing.T) {
-	silent, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	t.Cleanup(func() { _ = silent.Close() })
-	name := backendclient.Target{Address: "dns://" + silent.LocalAddr().String() + "/fleet.example:9000"}
+	silent := dnstest.Start(t, nil)
+	name := backendclient.Target{Address: "dns://" + silent.Address + "/fleet.example:9000"}
 	clients, err := backendclient.Dial(backendclient.Options{Upstreams: backendclient.Upstreams{
 		Fleet: name, Monitoring: name, Incident: name, Audit: name, Identity: name,
 	}})
 	testkit.Must(t, err)
-	if _, _, err := silent.ReadFrom(make([]byte, 512)); err != nil { // a lookup is in progress
-		t.Fatal(err)
-	}
+	testkit.Eventually(t, "a lookup is in progress", func() bool { return silent.Lookups.Load() > 0 })
 	start := time.Now()
 	if err := clients.Close(); err != nil {
 		t.Error(err)

@@ -111,11 +111,11 @@ func (a *Authority) Server(t testing.TB, serial int64) Pair {
 	return a.Valid(t, serial, time.Time{}, time.Time{})
 }
 
-// Valid is Server with the times of the certificate.
-func (a *Authority) Valid(t testing.TB, serial int64, begins, ends time.Time) Pair {
+// Valid is Server with the times of the certificate, and the names that it is for beside 127.0.0.1.
+func (a *Authority) Valid(t testing.TB, serial int64, begins, ends time.Time, names ...string) Pair {
 	t.Helper()
 	return a.pair(t, &x509.Certificate{
-		SerialNumber: big.NewInt(serial), NotBefore: begins, NotAfter: ends,
+		SerialNumber: big.NewInt(serial), NotBefore: begins, NotAfter: ends, DNSNames: names,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 }

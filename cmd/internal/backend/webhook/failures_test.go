@@ -159,16 +159,15 @@ func TestCertificatesAreVerified(t *testing.T) {
 	t.Parallel()
 	n := newInternet(t)
 	stranger := newInternet(t)
-	with := func(c tls.Certificate) *tls.Config { return &tls.Config{Certificates: []tls.Certificate{c}} }
 	old := n.tlsConfig()
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	for name, c := range map[string]struct {
 		config *tls.Config
 		want   string
 	}{
-		"expired":        {with(n.certificate(host, -2*time.Hour, -time.Hour)), "TLS: the certificate has expired or is not valid yet"},
-		"of the future":  {with(n.certificate(host, time.Hour, 2*time.Hour)), "TLS: the certificate has expired or is not valid yet"},
-		"another name":   {with(n.certificate(secretPath+".example", -time.Hour, time.Hour)), "TLS: the certificate is for another name"},
+		"expired":        {n.tlsConfigOf(host, -2*time.Hour, -time.Hour), "TLS: the certificate has expired or is not valid yet"},
+		"of the future":  {n.tlsConfigOf(host, time.Hour, 2*time.Hour), "TLS: the certificate has expired or is not valid yet"},
+		"another name":   {n.tlsConfigOf(secretPath+".example", -time.Hour, time.Hour), "TLS: the certificate is for another name"},
 		"another issuer": {stranger.tlsConfig(), "TLS: the certificate has no trusted issuer"},
 		"TLS 1.1":        {old, "TLS: the handshake failed"},
 	} {

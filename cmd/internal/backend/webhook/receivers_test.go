@@ -2,13 +2,9 @@ package webhook_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +18,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/testkit/dnstest"
+	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/webhook"
 )
@@ -37,8 +35,7 @@ const host = "hooks.example"
 type internet struct {
 	testing.TB
 
-	authority *x509.Certificate
-	key       *ecdsa.PrivateKey
+	authority *tlsfilestest.Authority
 	resolver  *net.Resolver
 	states    func(net.Conn, http.ConnState) // called by receivers that start; may be nil
 
@@ -49,14 +46,11 @@ type internet struct {
 
 func newInternet(t testing.TB) *internet {
 	t.Helper()
-	n := &internet{TB: t, answers: map[string][][]string{host: {{receiverAddress}}}}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	n.key = must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	n.authority = must(x509.ParseCertificate(must(x509.CreateCertificate(rand.Reader, template, template, n.key.Public(), n.key))(t)))(t)
-	n.serveNames()
+	n := &internet{TB: t, authority: tlsfilestest.NewAuthority(t, "root"), answers: map[string][][]string{host: {{receiverAddress}}}}
+	names := dnstest.Start(t, n.lookup)
+	n.resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", names.Address)
+	}}
 	return n
 }
 
@@ -68,22 +62,14 @@ func must[V any](v V, err error) func(testing.TB) V {
 	}
 }
 
-// certificate returns a certificate of the authority.
-func (n *internet) certificate(name string, from, until time.Duration) tls.Certificate {
+// tlsConfig returns the configuration of a receiver with a valid certificate.
+func (n *internet) tlsConfig() *tls.Config { return n.tlsConfigOf(host, -time.Hour, time.Hour) }
+
+// tlsConfigOf returns the configuration of a receiver with a certificate for the name that is valid between the two times from now.
+func (n *internet) tlsConfigOf(name string, from, until time.Duration) *tls.Config {
 	n.Helper()
 	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), DNSNames: []string{name}, NotBefore: now.Add(from), NotAfter: now.Add(until),
-		KeyUsage: x509.KeyUsageDigitalSignature,
-	}
-	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(n)
-	return tls.Certificate{
-		Certificate: [][]byte{must(x509.CreateCertificate(rand.Reader, template, n.authority, key.Public(), n.key))(n)}, PrivateKey: key,
-	}
-}
-
-func (n *internet) tlsConfig() *tls.Config {
-	return &tls.Config{Certificates: []tls.Certificate{n.certificate(host, -time.Hour, time.Hour)}}
+	return &tls.Config{Certificates: n.authority.Valid(n, 2, now.Add(from), now.Add(until), name).TLS(n)}
 }
 
 // resolve sets the addresses of a name at each lookup.
@@ -101,66 +87,22 @@ func (n *internet) resolveAll(address string) {
 	n.others = []string{address}
 }
 
-// serveNames starts a name server on a UDP socket.
-func (n *internet) serveNames() {
-	socket := must(net.ListenPacket("udp", "127.0.0.1:0"))(n)
-	done := make(chan struct{})
-	n.Cleanup(func() { _ = socket.Close(); <-done })
-	go func() {
-		defer close(done)
-		for buffer := make([]byte, 1024); ; {
-			size, client, err := socket.ReadFrom(buffer)
-			if err != nil {
-				return
-			}
-			if answer, err := n.answer(buffer[:size]); err != nil {
-				n.Error(err)
-			} else if _, err := socket.WriteTo(answer, client); err != nil {
-				return
-			}
-		}
-	}()
-	n.resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", socket.LocalAddr().String())
-	}}
-}
-
-func (n *internet) answer(question []byte) ([]byte, error) {
-	var m dnsmessage.Message
-	if err := m.Unpack(question); err != nil {
-		return nil, err
-	}
-	m.Header = dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true, RecursionAvailable: true}
-	m.Additionals = nil
-	q := m.Questions[0]
-	addresses, exists := n.lookup(strings.TrimSuffix(q.Name.String(), "."), q.Type)
-	if !exists {
-		m.Header.RCode = dnsmessage.RCodeNameError
-	}
-	for _, address := range addresses {
-		header := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}
-		switch addr := netip.MustParseAddr(address); {
-		case addr.Is4() && q.Type == dnsmessage.TypeA:
-			m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: addr.As4()}})
-		case addr.Is6() && q.Type == dnsmessage.TypeAAAA:
-			m.Answers = append(m.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: addr.As16()}})
-		}
-	}
-	return m.Pack()
-}
-
 // lookup returns the addresses of a name. A question for AAAA records belongs to the lookup of the question for A records.
-func (n *internet) lookup(name string, kind dnsmessage.Type) (addresses []string, exists bool) {
+func (n *internet) lookup(name string, kind dnsmessage.Type) ([]string, dnsmessage.RCode) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	name = strings.TrimSuffix(name, ".")
 	lookups, exists := n.answers[name]
+	if !exists && n.others == nil {
+		return nil, dnsmessage.RCodeNameError
+	}
 	if !exists {
-		return n.others, n.others != nil
+		return n.others, dnsmessage.RCodeSuccess
 	}
 	if kind == dnsmessage.TypeA && len(lookups) > 1 {
 		n.answers[name] = lookups[1:]
 	}
-	return lookups[0], true
+	return lookups[0], dnsmessage.RCodeSuccess
 }
 
 // listen returns a listener on a free port of the address.
@@ -254,7 +196,7 @@ func portOf(listener net.Listener) string {
 func (n *internet) sender(o webhook.Options, timeout time.Duration, messages ...delivery.Message) delivery.Sender {
 	n.Helper()
 	roots := x509.NewCertPool()
-	roots.AddCert(n.authority)
+	roots.AddCert(n.authority.Root)
 	e := webhook.TestEnvironment{
 		Allowed:  []netip.Prefix{netip.MustParsePrefix(receiverAddress + "/32")},
 		Resolver: n.resolver,

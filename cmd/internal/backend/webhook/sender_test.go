@@ -3,7 +3,6 @@ package webhook_test
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -164,7 +163,8 @@ func TestConnectionsAreClosedAfterEachMessage(t *testing.T) {
 	const hosts = 50
 	n := newInternet(t)
 	for _, protocols := range [][]string{nil, {"http/1.1"}} { // nil is HTTP/2
-		config := &tls.Config{Certificates: []tls.Certificate{n.certificate("*.example", -time.Hour, time.Hour)}, NextProtos: protocols}
+		config := n.tlsConfigOf("*.example", -time.Hour, time.Hour)
+		config.NextProtos = protocols
 		opened, closed := make(chan struct{}, hosts), make(chan struct{}, hosts)
 		n.states = connectionStates(opened, closed)
 		m, _ := n.receiveWith(config, func(http.ResponseWriter, *http.Request) {})

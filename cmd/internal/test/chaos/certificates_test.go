@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/testkit/dnstest"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 )
 
@@ -210,7 +211,7 @@ func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 	files := newPublicTLS(t)
 	o := startTerminator(t, files, "127.0.0.1:0", shared.address)
 	both := []*terminator{o, startTerminator(t, files, "127.0.0.2:"+port(t, o.address), shared.address)}
-	name := "dns://" + startResolver(t, "127.0.0.1", "127.0.0.2").address + "/backend.test:" + port(t, o.address)
+	name := "dns://" + dnstest.Start(t, dnstest.Addresses("127.0.0.1", "127.0.0.2")).Address + "/backend.test:" + port(t, o.address)
 	o.client(t, 100)
 	roots := tlsfilestest.Write(t, o.authority.PEM)[0]
 	setUpstreamTLS(t, map[string]string{"ENABLED": "true", "CA_FILE": roots, "CERT_FILE": o.cert, "KEY_FILE": o.key, "SERVER_NAME": "127.0.0.1"})

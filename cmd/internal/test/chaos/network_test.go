@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +14,6 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"golang.org/x/net/dns/dnsmessage"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -23,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/testkit/dnstest"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -77,54 +76,18 @@ func (w *link) removeToxics(t *testing.T) {
 // dnsRow is the row of DNS tests, which has no number.
 const dnsRow = "DNS"
 
-// resolver is a DNS server that can be silent, or without addresses.
-type resolver struct {
-	address   string
-	silent    atomic.Bool
-	addresses atomic.Pointer[[]string]
-}
-
-// startResolver runs a DNS server that returns the same IPv4 addresses for each name.
-func startResolver(t *testing.T, addresses ...string) *resolver {
-	t.Helper()
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	r := &resolver{address: conn.LocalAddr().String()}
-	r.addresses.Store(&addresses)
-	var answering sync.WaitGroup
-	answering.Go(func() {
-		for buffer := make([]byte, 512); ; {
-			n, peer, err := conn.ReadFrom(buffer)
-			if err != nil {
-				return
-			}
-			if r.silent.Load() {
-				continue
-			}
-			if response, err := answerQuestion(buffer[:n], *r.addresses.Load()); err == nil {
-				_, _ = conn.WriteTo(response, peer)
-			}
-		}
-	})
-	t.Cleanup(func() {
-		_ = conn.Close()
-		answering.Wait()
-	})
-	return r
-}
-
 // Existing connections do not need DNS. A gateway that starts without DNS serves once DNS is available.
 func TestDNSUnavailable(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
 	b := startBackend(t)
-	names := startResolver(t, host(t, b.address))
-	behind := everyService("dns://" + names.address + "/backend.test:" + port(t, b.address))
+	names := dnstest.Start(t, dnstest.Addresses(host(t, b.address)))
+	behind := everyService("dns://" + names.Address + "/backend.test:" + port(t, b.address))
 	g := startGateway(t, behind, unlimited)
 	all := load{gateways: []*gateway{g}, client: newClient(t, nil), rate: 50, clients: 8}
 	stop := all.start(t)
 	sleep(t, time.Second/2)
-	names.silent.Store(true)
+	names.Set(nil)
 	late := launchGateway(t, behind, unlimited)
 	late.waitUntilServing(t)
 	if a := me(t.Context(), all.client, late.url, tokens(t)["full"].Text); a.status != http.StatusServiceUnavailable || a.retryAfter == "" {
@@ -133,7 +96,7 @@ func TestDNSUnavailable(t *testing.T) {
 	sleep(t, either(4*time.Second, time.Second))
 	noneFailed(t, dnsRow, stop())
 
-	names.silent.Store(false)
+	names.Set(dnstest.Addresses(host(t, b.address)))
 	begun := time.Now()
 	late.waitUntilReady(t)
 	within(t, dnsRow, "until a gateway that started without DNS was ready, after DNS was available", time.Since(begun), 30*time.Second)
@@ -143,16 +106,16 @@ func TestDNSUnavailable(t *testing.T) {
 func TestDNSNameWithoutAddress(t *testing.T) {
 	parallel(t)
 	b := startBackend(t)
-	names := startResolver(t, host(t, b.address))
-	g := startGateway(t, everyService("dns://"+names.address+"/backend.test:"+port(t, b.address)), unlimited)
-	names.addresses.Store(&[]string{})
+	names := dnstest.Start(t, dnstest.Addresses(host(t, b.address)))
+	g := startGateway(t, everyService("dns://"+names.Address+"/backend.test:"+port(t, b.address)), unlimited)
+	names.Set(dnstest.Addresses())
 	b.End(t)
 	client, token := newClient(t, nil), tokens(t)["full"].Text
 	testkit.Eventually(t, "requests get 503", func() bool {
 		return fetch(t.Context(), client, g.url+unknownServer, token).status == http.StatusServiceUnavailable
 	})
 	b.restart(t)
-	names.addresses.Store(&[]string{host(t, b.address)})
+	names.Set(dnstest.Addresses(host(t, b.address)))
 	begun := time.Now()
 	testkit.Eventually(t, "requests succeed again", func() bool { return fetch(t.Context(), client, g.url+unknownServer, token).isAdmitted() })
 	within(t, dnsRow, "until requests succeeded, after the name had an address", time.Since(begun), 40*time.Second)
@@ -175,34 +138,6 @@ func split(t *testing.T, address string) (host, port string) {
 	host, port, err := net.SplitHostPort(address)
 	testkit.Must(t, err)
 	return host, port
-}
-
-// answerQuestion answers a DNS query for A records with the addresses, and other queries with no records.
-func answerQuestion(message []byte, addresses []string) ([]byte, error) {
-	var query dnsmessage.Message
-	if err := query.Unpack(message); err != nil {
-		return nil, err
-	}
-	response := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: query.ID, Response: true, Authoritative: true, RecursionAvailable: true},
-		Questions: query.Questions,
-	}
-	for _, q := range query.Questions {
-		if q.Type != dnsmessage.TypeA {
-			continue
-		}
-		for _, address := range addresses {
-			addr, err := netip.ParseAddr(address)
-			if err != nil {
-				return nil, err
-			}
-			response.Answers = append(response.Answers, dnsmessage.Resource{
-				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
-				Body:   &dnsmessage.AResource{A: addr.As4()},
-			})
-		}
-	}
-	return response.Pack()
 }
 
 // relay forwards calls to the identity service with a delay. After mute, it refuses the revocation stream.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/testkit/dnstest"
 )
 
 // fault is injected and repaired.
@@ -159,5 +160,5 @@ func startBehindLinks(t *testing.T, n int) (replicas []*backend, links []*link, 
 		near = port(t, w.address())
 		replicas, links, hosts = append(replicas, b), append(links, w), append(hosts, host(t, w.address()))
 	}
-	return replicas, links, "dns://" + startResolver(t, hosts...).address + "/backend.test:" + near
+	return replicas, links, "dns://" + dnstest.Start(t, dnstest.Addresses(hosts...)).Address + "/backend.test:" + near
 }

@@ -16,6 +16,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/testkit/dnstest"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/ratelimit/demand"
 	"opsgate/ratelimit/redisstore/redistest"
@@ -347,5 +348,5 @@ func startReplicas(t *testing.T, n int) (replicas []*backend, name string) {
 		other := startBackendAt(t, fmt.Sprintf("127.0.0.%d:%s", i, port(t, first.address)), data)
 		replicas, hosts = append(replicas, other), append(hosts, host(t, other.address))
 	}
-	return replicas, "dns://" + startResolver(t, hosts...).address + "/backend.test:" + port(t, first.address)
+	return replicas, "dns://" + dnstest.Start(t, dnstest.Addresses(hosts...)).Address + "/backend.test:" + port(t, first.address)
 }

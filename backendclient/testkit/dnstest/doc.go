@@ -1,0 +1,2 @@
+// Package dnstest runs DNS servers for tests.
+package dnstest
