@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -27,8 +28,7 @@ import (
 type securedService struct {
 	listener *cutting
 	clients  chan string
-	config   *tls.Config // of new connections
-	mu       sync.Mutex
+	config   atomic.Pointer[tls.Config] // of new connections
 }
 
 // cutting is a listener that can close its connections.
@@ -61,9 +61,7 @@ func (s *securedService) use(t *testing.T, a *tlsfilestest.Authority) {
 	t.Helper()
 	config := a.Config(t, "fleet.example")
 	config.NextProtos = []string{"h2"}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.config = config
+	s.config.Store(config)
 }
 
 func secured(t *testing.T, a *tlsfilestest.Authority) *securedService {
@@ -79,12 +77,8 @@ func secured(t *testing.T, a *tlsfilestest.Authority) *securedService {
 		return &fleetv1.GetServerResponse{}, nil
 	}}
 	b.serve(t, s.listener, grpc.Creds(credentials.NewTLS(&tls.Config{
-		MinVersion: tls.VersionTLS12,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.config, nil
-		},
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.config.Load(), nil },
 	})))
 	return s
 }
@@ -97,22 +91,15 @@ func write(t *testing.T, folder string, a *tlsfilestest.Authority, name string) 
 	return &files
 }
 
-// dial returns clients of the service whose calls wait for a connection.
-func (s *securedService) dial(t *testing.T, files *tlsfiles.ClientFiles, log *slog.Logger) *backendclient.Clients {
-	t.Helper()
-	upstreams := at("passthrough:///x")
-	upstreams.Fleet = backendclient.Target{Address: s.listener.Addr().String(), TLS: files}
-	return dial(t, upstreams, func(o *backendclient.Options) {
-		o.Logger = log
+func TestCertificatesAreReloaded(t *testing.T) {
+	first, second := tlsfilestest.NewAuthority(t, "first"), tlsfilestest.NewAuthority(t, "second")
+	service, folder, log := secured(t, first), t.TempDir(), make(lines, 100)
+	upstreams := fleetAt(service.listener.Addr().String())
+	upstreams.Fleet.TLS = write(t, folder, first, "gateway-1")
+	clients := dial(t, upstreams, func(o *backendclient.Options) {
+		o.Logger = slog.New(log)
 		o.DialOptions = []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.WaitForReady(true))}
 	})
-}
-
-func TestCertificatesAreReloaded(t *testing.T) {
-	first := tlsfilestest.NewAuthority(t, "first")
-	service, folder := secured(t, first), t.TempDir()
-	log := make(lines, 100)
-	clients := service.dial(t, write(t, folder, first, "gateway-1"), slog.New(log))
 	calledAs := func(want string) {
 		t.Helper()
 		testkit.Must(t, getServer(t, clients))
@@ -122,7 +109,6 @@ func TestCertificatesAreReloaded(t *testing.T) {
 	}
 	calledAs("gateway-1")
 
-	second := tlsfilestest.NewAuthority(t, "second")
 	write(t, folder, second, "gateway-2")
 	calledAs("gateway-1") // connections stay
 	service.use(t, second)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles"
@@ -72,18 +73,28 @@ func TestValidChangedFilesAreUsed(t *testing.T) {
 	s := newScenario(t, first.Write(t, folder, "a"))
 	before := s.mustBe(t, "a")
 
-	put := func(path, content string) {
-		t.Helper()
-		testkit.Must(t, os.WriteFile(path, []byte(content), 0o600))
-	}
 	second.Write(t, folder, "b")
 	if s.mustBe(t, "b", used) == before {
 		t.Error("the configuration of existing connections was changed")
 	}
-	put(s.files.KeyFile, "half of")
+	key, err := os.ReadFile(s.files.KeyFile)
+	testkit.Must(t, err)
+	when := time.Now().Add(-time.Hour)
+	put := func(path string, content []byte) { // tools that renew files may keep their size and time
+		t.Helper()
+		testkit.Must(t, os.WriteFile(path, content, 0o600))
+		testkit.Must(t, os.Chtimes(path, when, when))
+	}
+	put(s.files.KeyFile, key)
+	s.mustBe(t, "b")
+	put(s.files.KeyFile, bytes.Repeat([]byte("x"), len(key)))
 	s.mustBe(t, "b", unused)
 	s.mustBe(t, "b") // it is logged already
-	put(s.files.CAFile, "nothing")
+	put(s.files.KeyFile, key)
+	s.mustBe(t, "b", used)
+	put(s.files.KeyFile, []byte("half of"))
+	s.mustBe(t, "b", unused)
+	put(s.files.CAFile, []byte("nothing"))
 	s.mustBe(t, "b", unused) // for another reason
 	testkit.Must(t, os.Remove(s.files.CertFile))
 	s.mustBe(t, "b", unused+`" error="read the certificate: open `+s.files.CertFile)
