@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"opsgate/backendclient/testkit"
 )
 
 // dashboard has the tested fields of Grafana's model.
@@ -60,7 +62,7 @@ func dashboards(t *testing.T) map[string]dashboard {
 	all := map[string]dashboard{}
 	for _, path := range files(t, "grafana/dashboards/*.json") {
 		var d dashboard
-		must(t, json.Unmarshal([]byte(read(t, path)), &d))
+		testkit.Must(t, json.Unmarshal([]byte(read(t, path)), &d))
 		all[strings.TrimSuffix(filepath.Base(path), ".json")] = d
 	}
 	return all

@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"opsgate/backendclient/testkit"
+	"opsgate/ratelimit/redisstore/redistest"
 )
 
 // withoutData has the queries that return nothing here, and why.
@@ -25,25 +29,25 @@ func withoutData() map[string]string {
 // TestPanelsHaveData evaluates the queries of the dashboards and of the rules in a Prometheus that scraped a gateway by OpenMetrics, its
 // default. There the values of the labels le and quantile are floats, such as "1.0".
 func TestPanelsHaveData(t *testing.T) {
-	program := need(t, "prometheus")
-	s, dir, port := startSystem(t), t.TempDir(), freePorts(t, 1)[0]
+	program := testkit.Find(t, "prometheus")
+	s, dir, address := startSystem(t), t.TempDir(), fmt.Sprint("127.0.0.1:", redistest.FreePort(t))
 	deploy, err := filepath.Abs(root + "/deploy/prometheus/rules")
-	must(t, err)
+	testkit.Must(t, err)
 	write(t, filepath.Join(dir, "prometheus.yaml"), fmt.Sprintf(`global: {scrape_interval: 500ms, evaluation_interval: 500ms}
 scrape_configs: [{job_name: opsgate, static_configs: [{targets: [%q], labels: {namespace: test}}]}]
 rule_files: [%q]
 `, strings.TrimPrefix(s.admin, "http://"), deploy+"/*.yaml"))
-	start(t, program, "--config.file="+filepath.Join(dir, "prometheus.yaml"), "--storage.tsdb.path="+dir, "--web.listen-address=127.0.0.1:"+port)
-	prometheus := "http://127.0.0.1:" + port
+	testkit.Start(t, exec.Command(program, "--config.file="+filepath.Join(dir, "prometheus.yaml"), "--storage.tsdb.path="+dir, "--web.listen-address="+address))
+	prometheus := "http://" + address
 	ready := func(query string) func() bool {
 		return func() bool {
 			s.use(t)
 			return len(result(t, s.client, prometheus, query)) > 0
 		}
 	}
-	await(t, "Prometheus has scraped", ready("count_over_time(up[5m]) > 5"))
+	testkit.Eventually(t, "Prometheus has scraped", ready("count_over_time(up[5m]) > 5"))
 	s.openBreaker(t)
-	await(t, "Prometheus has scraped the outage", ready(`count_over_time(opsgate_upstream_breaker_state{service="fleet", state="open"}[5m]) > 12`))
+	testkit.Eventually(t, "Prometheus has scraped the outage", ready(`count_over_time(opsgate_upstream_breaker_state{service="fleet", state="open"}[5m]) > 12`))
 	variables := strings.NewReplacer("$__rate_interval", "1m", "$__range", "5m", "$__interval", "10s", "$job", ".*", "$instance", ".*")
 	for _, q := range dashboardQueries(t) {
 		data := result(t, s.client, prometheus, variables.Replace(q.text))
@@ -70,7 +74,7 @@ func result(t *testing.T, client *http.Client, prometheus, query string) []json.
 		Status, Error string
 		Data          struct{ Result []json.RawMessage }
 	}
-	must(t, json.Unmarshal([]byte(body), &answer))
+	testkit.Must(t, json.Unmarshal([]byte(body), &answer))
 	if answer.Status != "success" {
 		t.Fatalf("%s: %s", query, answer.Error)
 	}

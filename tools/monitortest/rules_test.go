@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"opsgate/backendclient/testkit"
 )
 
 // rule is a recording rule or an alert.
@@ -19,7 +21,7 @@ func rules(t *testing.T) (list []rule) {
 	t.Helper()
 	for _, path := range files(t, "prometheus/rules/*.yaml") {
 		var file struct{ Groups []struct{ Rules []rule } }
-		must(t, yaml.Unmarshal([]byte(read(t, path)), &file))
+		testkit.Must(t, yaml.Unmarshal([]byte(read(t, path)), &file))
 		for _, g := range file.Groups {
 			list = append(list, g.Rules...)
 		}
@@ -75,7 +77,7 @@ func TestEachAlertHasCases(t *testing.T) {
 				} `yaml:"alert_rule_test"`
 			}
 		}
-		must(t, yaml.Unmarshal([]byte(read(t, path)), &file))
+		testkit.Must(t, yaml.Unmarshal([]byte(read(t, path)), &file))
 		for _, test := range file.Tests {
 			for _, c := range test.Cases {
 				if len(c.Expected) > 0 {

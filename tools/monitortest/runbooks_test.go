@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"opsgate/backendclient/testkit"
 )
 
 func runbooks(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob(root + "/docs/operate/runbooks/*.md")
-	must(t, err)
+	testkit.Must(t, err)
 	if len(paths) < 5 {
 		t.Fatalf("there are only %q", paths)
 	}
