@@ -1,7 +1,9 @@
 package status
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/connectivity"
 
@@ -26,6 +28,16 @@ func TestExplainKnowsWhichCallsFailAtOnce(t *testing.T) {
 	} {
 		if err := serviceErr("fleet", c.connection, c.breaker, "a"); (err != nil) != c.refused {
 			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+func TestOpenBreakerSaysWhichCallsItRefuses(t *testing.T) {
+	for team, want := range map[string]string{"": "no calls for 0s", "harbour": "no calls of one team for 0s"} {
+		now := time.Now()
+		b := backendclient.BreakerStatus{State: backendclient.BreakerOpen, Team: team, Since: now, HalfOpenAt: now}
+		if d := serviceState(connectivity.Ready, b, now); !strings.HasPrefix(d.Reason, want) {
+			t.Errorf("team %q: %q", team, d.Reason)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func (v *tokenView) setCached(a *authn.Authenticator, subject admin.Subject) (te
 	switch p := record.Principal; {
 	case p != nil:
 		v.principal, token.AIPlan, token.Scopes = p, &p.AIPlan, p.Scopes.Strings()
-	case cached: // without a principal: as revoked
+	case cached: // as revoked: without a principal
 		token.Freshness, v.revoked = admin.Revoked, record.Revoked
 	}
 	return token.TeamID
@@ -149,7 +149,7 @@ func policyOf(a *ratelimit.Assignment) admin.Policy {
 
 // limitsOf returns the limits of an assignment, with their remaining requests if there is a decision.
 func limitsOf(loaded *config.Loaded, a *ratelimit.Assignment, d *ratelimit.Decision) []admin.Limit {
-	key := a.Key // for the default limits the list itself, else a mapping that has the list "limits"
+	key := a.Key // of the list of the default limits, or of a mapping with the list "limits"
 	if a.Class != ratelimit.ClassDefault {
 		key += ".limits"
 	}

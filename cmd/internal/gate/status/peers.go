@@ -187,7 +187,7 @@ func (p *peers) view(self admin.GatewayStatus) admin.Gateways {
 		return v
 	}
 	switch failed := p.gateways.StatusError(); {
-	case now.Sub(last.triedAt) >= currentFor: // no page was open: the first read for one is in progress
+	case now.Sub(last.triedAt) >= currentFor: // no page was open until now: its first read is in progress
 	case last.err != nil:
 		v.State, v.Error = admin.GatewaysStale, "the other gateways cannot be read: "+callCause(last.err)
 	case failed != nil:
