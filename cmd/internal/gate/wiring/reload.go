@@ -86,7 +86,7 @@ func (r *reloader) poll() {
 }
 
 // reload reads the configuration and applies it. A request in flight ends under the configuration that it started with. If the
-// configuration is invalid, or changes a key that needs a restart, nothing changes; the error, which is also logged, lists all problems.
+// configuration is invalid, or changes a key that needs a restart, nothing changes; the error, which is also logged, lists its problems.
 func (r *reloader) reload(t trigger) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,13 +103,13 @@ func (r *reloader) reloadLocked(t trigger) error {
 		defer r.lifecycle.Serving()
 	}
 	before := r.active.snapshot.Load()
-	beforeLoad := fingerprintOf(before.files)
+	filesRead := fingerprintOf(before.files)
 	loaded, err := r.load()
-	if t.automatic && fingerprintOf(before.files) != beforeLoad {
+	if t.automatic && fingerprintOf(before.files) != filesRead {
 		return nil // the files are being written: a later poll reads them
 	}
 	// If the new configuration has other files than before, their fingerprint differs, and a poll reloads once more, which changes nothing.
-	r.watcher.loaded, r.triedAt = beforeLoad, r.clock()
+	r.watcher.loaded, r.triedAt = filesRead, r.clock()
 	var next *snapshot
 	var change *backendclient.Change
 	if err == nil {
@@ -121,6 +121,7 @@ func (r *reloader) reloadLocked(t trigger) error {
 		return r.reportRefused(t, err)
 	}
 	r.apply(before, next)
+	r.active.setCertificates(next.loaded.Certificates)
 	change.Apply()
 	r.reportApplied(t, before, next)
 	return nil
@@ -154,7 +155,6 @@ func upstreamProblems(loaded config.Loaded, err error) config.Problems {
 // apply makes a snapshot active and applies its settings to the parts of the process. It cannot fail. The caller holds r.mu.
 func (r *reloader) apply(before, next *snapshot) {
 	r.active.snapshot.Store(next)
-	r.active.setCertificates(next.loaded.Certificates)
 	r.parts.apply(next.loaded)
 	for _, a := range expired(before.policies, next.policies, r.clock()) {
 		r.logger.Info("limits expired", slog.String("key", a.Key), slog.String("origin", a.Origin),
