@@ -21,7 +21,7 @@ type attribution struct {
 }
 
 // record records the result of an attempt, as classify returned it, and returns the result for the breaker. While attempts of other teams
-// succeed, a slow team counts once: a timeout is inconclusive if the counted failure with the latest start is a timeout of the same team.
+// succeed, consecutive timeouts of one team count as one failure; the others are inconclusive.
 func (a *attribution) record(c *call, failure error) error {
 	if failure == errInconclusive { //nolint:errorlint // classify does not wrap it
 		return failure
@@ -56,7 +56,7 @@ func (a *attribution) onlyFailingTeam() string {
 	return a.failed.team
 }
 
-// latestStarts has when the latest attempt of a kind started, and when the latest one of any other team started.
+// latestStarts has the start of the latest attempt of a kind, with its team, and the start of the latest one of any other team.
 type latestStarts struct {
 	team    string    // of the latest attempt
 	at      time.Time // when the latest attempt started

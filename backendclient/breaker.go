@@ -87,8 +87,8 @@ func newBreaker(s BreakerSettings, changed func(b *breaker, reason string)) *bre
 
 // do makes an attempt, or returns a *notMadeError.
 func (b *breaker) do(c *call) error {
-	// The circuit counts the second result of the function, and returns both; the first one is the error for the caller. Without a call of the
-	// function, circuitErr is the circuit's own error.
+	// Execute returns both results of the function, and counts only the second one: err is for the caller. If it does not call the function,
+	// circuitErr is its own error.
 	err, circuitErr := b.circuit.Execute(func() (error, error) {
 		ctx := c.ctx
 		if b.status.Load().State == BreakerHalfOpen { // a shorter timeout, because other calls fail until these attempts have ended
@@ -106,7 +106,7 @@ func (b *breaker) do(c *call) error {
 		err, _ := b.attempt(c.ctx, c)
 		return err
 	}
-	var retryAfter time.Duration // 0 if attemptsTaken
+	var retryAfter time.Duration // 0 if halfOpenFull
 	if open {
 		retryAfter = time.Until(b.status.Load().HalfOpenAt)
 	}

@@ -36,7 +36,7 @@ type Clients struct {
 
 // Dial returns clients that connect in the background and retry until they succeed, so a gateway starts without its services. It returns an
 // error if an address is empty or cannot be parsed, a file of TLS cannot be used, the options are invalid or the metrics are already
-// registered; then no metric of it stays registered.
+// registered. After an error no metric stays registered.
 func Dial(options Options) (*Clients, error) {
 	o := options.withDefaults()
 	if err := o.Settings.Validate(); err != nil {
@@ -98,8 +98,8 @@ func (c *Clients) connect(metrics *metrics) error {
 }
 
 // Apply replaces the settings, which must be valid; see [Settings.Validate]. A call uses the settings at its start for all of its
-// attempts. The limit of calls in flight counts earlier calls as well. A change of the breaker settings closes all breakers. Calls of
-// Apply must not be concurrent.
+// attempts, except those of breakers. The limit of calls in flight counts earlier calls as well. A change of the breaker settings closes all
+// breakers. Calls of Apply must not be concurrent.
 func (c *Clients) Apply(s Settings) {
 	if before := c.settings.Swap(newSettings(s)); before.Breaker == s.Breaker {
 		return

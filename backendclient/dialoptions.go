@@ -50,9 +50,9 @@ func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, erro
 		}),
 		grpc.WithIdleTimeout(0),
 
-		// The kernel closes a connection if sent data is not acknowledged for Timeout, so a dead peer is detected while calls are made. A
-		// connection is never idle for gRPC, because health checks are a stream: a Go server with default settings closes connections with more
-		// than a PING in 5 minutes.
+		// The kernel closes a connection if sent data is not acknowledged for Timeout, so a dead peer is detected while calls are made. Where
+		// the health protocol is served, gRPC sends a PING every Time even without calls, because the health check is an open stream. A Go
+		// server with default settings allows one PING in 5 minutes.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 5 * time.Second}),
 
 		grpc.WithChainUnaryInterceptor(u.intercept),

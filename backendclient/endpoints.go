@@ -63,8 +63,8 @@ type endpoint struct {
 	state        EndpointState // of the connection: not EndpointEjected
 	since        time.Time     // of the state or of the ejection
 	cause        string
-	generation   int       // of the connection: the number of connections so far
-	rightService bool      // a probe of this connection found the right service
+	generation   int       // how often the endpoint became ready
+	rightService bool      // a probe since it became ready found the right service
 	wrongSince   time.Time // see EndpointStatus
 }
 
@@ -144,9 +144,9 @@ func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
 	changed := state != e.state
 	e.state = state
 	connected := slices.DeleteFunc(slices.Clone(s.all), func(e *endpoint) bool { return e.state != EndpointReady })
-	removed, tooMany := s.outliers.setMembers(connected, time.Now())
+	removed, readmitted := s.outliers.setMembers(connected, time.Now())
 	s.recordReadmitted(removed, "it is no longer connected")
-	s.recordReadmitted(tooMany, "too few others are available")
+	s.recordReadmitted(readmitted, "too few others are available")
 	s.publish()
 	if changed {
 		e.since = time.Now()
@@ -216,7 +216,7 @@ func (s *endpoints) endCall(e *endpoint, info balancer.DoneInfo, shortTimeout bo
 	}
 	e.inFlight.Add(-1)
 	if code == codes.Canceled || !info.BytesReceived {
-		return // neither: the caller canceled, or the connection broke after the pick (no error and no bytes), and gRPC picks again
+		return // no result: the caller canceled, or the connection broke after the pick (no error, no bytes) and gRPC picks again
 	}
 	s.outliers.successes.Add(1)
 	if e.needsSuccess() {

@@ -128,7 +128,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns the error of the caller's context if the caller canceled, else the error that gRPC returned.
+// Unwrap returns the error of the caller's context if the caller canceled, else the error of the call.
 func (e *Error) Unwrap() error { return e.cause }
 
 // GRPCStatus returns the service's status, but with Code.
@@ -143,8 +143,8 @@ func withCode(s *status.Status, code codes.Code) *status.Status {
 	return status.FromProto(p)
 }
 
-// isTooLarge reports whether a ResourceExhausted error is of a message over a size limit of gRPC. One of a rate limit of the service
-// differs only in the text.
+// isTooLarge reports whether a ResourceExhausted error means that a message exceeds a size limit of gRPC. The error of a
+// service's rate limit differs only in its text.
 func isTooLarge(message string) bool {
 	return strings.Contains(message, "larger than max")
 }

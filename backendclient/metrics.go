@@ -42,7 +42,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		}, []string{"service"}),
 		withheld: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_upstream_retries_withheld_total",
-			Help: "Calls that were not retried because the retry budget was exhausted.",
+			Help: "Retries that were not made because the retry budget was exhausted.",
 		}, []string{"service"}),
 		ejections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_upstream_ejections_total",

@@ -94,9 +94,9 @@ func (s *outliers) startComparison(e *endpoint) {
 	e.successesBefore, e.recoveredFailuresBefore = s.successes.Load(), s.recoveredFailures
 }
 
-// othersWork reports whether calls to other endpoints succeeded since startComparison. The counters are of all endpoints, but have
-// not counted e since then: a success of e ends its failures, and its next failure starts a new period. Failures of endpoints
-// that have not succeeded since do not count (see recoveredFailures): these endpoints may be outliers as well.
+// othersWork reports whether calls to other endpoints succeeded since startComparison. The counters include
+// all endpoints, but nothing of e since then: after a success of e, its next failure starts a new period. Failures of an endpoint count
+// only once it succeeds (recoveredFailures): until then it may be an outlier too.
 func (s *outliers) othersWork(e *endpoint) bool {
 	successes, failures := s.successes.Load()-e.successesBefore, s.recoveredFailures-e.recoveredFailuresBefore
 	return successes >= minSuccesses && float64(failures) <= maxFailureRatio*float64(successes)
@@ -120,7 +120,7 @@ func (h *history) readmit(now time.Time) {
 
 // setMembers replaces the members. It returns the endpoints whose ejection ends: those that are no longer members, and those that it
 // readmits until at most half of the new members are ejected.
-func (s *outliers) setMembers(members []*endpoint, now time.Time) (removed, tooMany []*endpoint) {
+func (s *outliers) setMembers(members []*endpoint, now time.Time) (removed, readmitted []*endpoint) {
 	for _, e := range s.members {
 		if slices.Contains(members, e) {
 			continue
@@ -136,9 +136,9 @@ func (s *outliers) setMembers(members []*endpoint, now time.Time) (removed, tooM
 	for 2*s.numEjected() > len(members) {
 		first := s.firstToExpire()
 		first.readmit(now)
-		tooMany = append(tooMany, first)
+		readmitted = append(readmitted, first)
 	}
-	return removed, tooMany
+	return removed, readmitted
 }
 
 // expire ends the ejections whose time is over, and returns their endpoints.

@@ -127,19 +127,19 @@ func TestOutliersAreEjectedExactly(t *testing.T) {
 			"change": func(t *rapid.T) {
 				before := ready
 				ready = slices.DeleteFunc(slices.Clone(all), func(*endpoint) bool { return rapid.IntRange(0, 9).Draw(t, "leaves") == 9 })
-				removed, tooMany := s.setMembers(slices.Clone(ready), h.now)
+				removed, readmitted := s.setMembers(slices.Clone(ready), h.now)
 				for _, e := range removed {
 					if slices.Contains(ready, e) {
 						t.Fatal("an endpoint that did not leave")
 					}
 				}
 				ended("new", removed...)
-				for i, e := range tooMany {
+				for i, e := range readmitted {
 					if !slices.Contains(ready, e) || 2*(len(until)-i) <= len(ready) {
 						t.Fatal("an ejection ended early without need")
 					}
 				}
-				ended("new", tooMany...)
+				ended("new", readmitted...)
 				begin("new", slices.DeleteFunc(slices.Clone(before), func(e *endpoint) bool { return slices.Contains(ready, e) })...)
 			},
 			"": func(t *rapid.T) {

@@ -22,7 +22,7 @@ const (
 	probeInterval = 10 * time.Second
 )
 
-// A WrongServiceError is the error of a probe that was answered by another service, or by a server that has none.
+// A WrongServiceError is the error of a probe that was answered by another service, or by a server without services.
 type WrongServiceError struct {
 	Service string // the one that is expected, by its short name
 	Method  string // to which the answer was Unimplemented

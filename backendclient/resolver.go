@@ -18,7 +18,7 @@ import (
 const (
 	// lookupInterval is the time from one lookup of a name to the next.
 	lookupInterval = 10 * time.Second
-	// minLookupInterval is that time after a connection broke, and while no address is known.
+	// minLookupInterval replaces it after a connection broke, and while no address is known.
 	minLookupInterval = time.Second
 )
 
@@ -36,7 +36,7 @@ func withResolvers(target Target, i intervals, s *endpoints) grpc.DialOption {
 	}
 	builders := []resolver.Builder{s.attachTo(static), s.attachTo(dnsBuilder{interval: i.lookup, minInterval: i.minLookup})}
 	scheme, _, _ := strings.Cut(target.Address, ":")
-	// gRPC's own, such as unix. That of dns is not used: of two for a scheme, gRPC uses the first one, which is ours.
+	// gRPC's own, such as unix. gRPC uses the first builder of a scheme, so for dns it uses ours.
 	if registered := resolver.Get(scheme); registered != nil {
 		builders = append(builders, s.attachTo(registered))
 	}

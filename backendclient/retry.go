@@ -22,8 +22,8 @@ const (
 	retryBackoff = 25 * time.Millisecond
 	// retryCost is the cost of a retry, in units of the budget. A call that is not Unavailable adds RetrySettings.Budget × retryCost.
 	retryCost = 1000
-	// retryBurst is the capacity of the budget: ten retries, for calls in flight on a broken connection. A call that fails after all its
-	// retries empties the budget: the service fails, not a connection.
+	// retryBurst is the capacity of the budget: ten retries, for the calls in flight when a connection breaks. A call that fails after all
+	// its retries empties the budget, because the whole service fails.
 	retryBurst = 10 * retryCost
 )
 

@@ -27,7 +27,7 @@ const (
 	ReasonBreakerOpen = "BREAKER_OPEN" // the method failed too often; RetryAfter is the time until its breaker is half-open
 	ReasonOverloaded  = "OVERLOADED"   // too many calls to the service are in flight
 
-	// ReasonTeamOverloaded is for a call whose team holds its share of the service's in-flight slots: at least as many as are free.
+	// ReasonTeamOverloaded is for a call whose team holds at least as many of the service's in-flight slots as are free.
 	ReasonTeamOverloaded = "TEAM_OVERLOADED"
 )
 
@@ -157,9 +157,8 @@ func (u *upstream) breakerChanged(m *method, b *breaker, reason string) {
 	}
 }
 
-// closeUnused closes a breaker that still has the status, because too few attempts followed: none since OpenFor ended, or fewer than
-// halfOpenAttempts that count. Its failures are older than its window. Else a method that is rarely called would be reported as failing
-// until its next calls.
+// closeUnused closes a breaker that still has the status: its failures are older than its window, and too few attempts followed, none or
+// fewer than halfOpenAttempts that count. Otherwise a method that is rarely called would be reported as failing until its next calls.
 func (u *upstream) closeUnused(m *method, b *breaker, s *BreakerStatus) {
 	u.breakersMu.Lock()
 	defer u.breakersMu.Unlock()

@@ -149,8 +149,8 @@ func (s *connectionSet) addOrReplace(c *connection) (added bool, evicted *connec
 	return true, evicted
 }
 
-// longestIdle returns the connection that has gone longest without an authenticated request, or nil if all serve one. It is one of the
-// candidates of the last search while any is left: connections that became idle after it have higher numbers.
+// longestIdle returns the connection that has gone longest without an authenticated request, or nil if all serve one. It takes the
+// candidates of the last search first: connections that became idle since then have higher numbers.
 func (s *connectionSet) longestIdle() *connection {
 	for searched := false; ; searched = true {
 		for len(s.candidates) > 0 {
@@ -197,7 +197,7 @@ func (c *connection) MarkIdle() {
 	c.authenticatedRequests.Add(-1)
 }
 
-// stalledWrite is how long a write on an HTTP/2 connection may make no progress when a response on it is cut off.
+// stalledWrite is how long a write in progress on an HTTP/2 connection may still take when a response on it is cut off.
 const stalledWrite = 100 * time.Millisecond
 
 // CutOff implements [gateway.Connection]. It closes a connection with a TCP reset, so that the kernel drops what it has buffered.

@@ -19,7 +19,7 @@ const (
 // arrived
 //
 //	while the server serves  at StateActive: net/http has read the header
-//	while it drains          in the handler (closeWhileDraining): before it, Shutdown may drop the request
+//	while it drains          when its handler starts (closeWhileDraining): before that, Shutdown may drop it
 //
 // A later state, such as StateClosed, ends the wait in any case. Over HTTP/2, net/http sets StateActive and StateIdle when the connection
 // is ready, before any request, so that ends the wait too, also while the server drains. The GOAWAY of Shutdown states which requests were

@@ -63,7 +63,7 @@ func bind(ctx context.Context, address string, bound *net.TCPListener) (*net.TCP
 }
 
 // checkAddress returns an error if the address of a bound listener is not the configured one. Checks, warnings and logs of the gateway
-// refer to the configured address, so it must be the real one. An address without a host is that of all addresses, as it is for net.Listen.
+// refer to the configured address, so it must be the real one. An address without a host means all interfaces, as for net.Listen.
 func checkAddress(configured string, bound net.Addr) error {
 	want, err := net.ResolveTCPAddr("tcp", configured)
 	if err != nil {

@@ -25,7 +25,7 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 	m := &configMetrics{
 		successful: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "opsgate_config_last_reload_successful",
-			Help: "1 if the last reload succeeded, 0 if it was refused: a restart would fail too.",
+			Help: "1 if the last reload succeeded, 0 if it was refused.",
 		}),
 		successAt: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "opsgate_config_last_reload_success_timestamp_seconds",
@@ -41,8 +41,8 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 		}, []string{"version"}),
 		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "opsgate_config_refused",
-			Help: "1 for each key that the last reload was refused for. For an unknown key: the mapping that contains it, or unknown at the top of" +
-				" the file. For the file as a whole: file. No series after a success.",
+			Help: "1 for each key that the last reload was refused for; for an unknown key, the mapping that contains it, or unknown at the top of" +
+				" the file; file for the file as a whole. No series after a success.",
 		}, []string{"key"}),
 	}
 	for _, outcome := range []string{admin.ReloadApplied, admin.ReloadUnchanged, admin.ReloadRefused} {

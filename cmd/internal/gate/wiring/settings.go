@@ -81,7 +81,7 @@ func callSettings(c config.Config) backendclient.Settings {
 	}
 }
 
-// requestsPerLookup is the number of in-flight slots that each concurrent lookup of an unknown token requires: twice the requests that may
+// requestsPerLookup is how much of http.max_in_flight each concurrent lookup of an unknown token requires: twice the requests that may
 // wait for it, so that waiting requests hold at most half of the slots.
 const requestsPerLookup = 2 * authn.WaitersPerLookup
 

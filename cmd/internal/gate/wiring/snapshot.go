@@ -110,7 +110,7 @@ func (a *activeConfig) report() status.Active {
 // certificateDesc describes the metric of the ends of the certificates.
 func certificateDesc() *prometheus.Desc {
 	return prometheus.NewDesc("opsgate_tls_certificate_expiry_timestamp_seconds",
-		"When the certificate in use expires, by the key of its file: the first needed one of a chain, the last one of roots.",
+		"When the certificate in use expires, by the key of its file: the earliest needed one of a chain, the latest of roots.",
 		[]string{"key"}, nil)
 }
 
