@@ -29,7 +29,7 @@ import (
 // BenchmarkStart measures the time from starting the gateway to its first response, with all dependencies unavailable, and its CPU time
 // from start to exit.
 func BenchmarkStart(b *testing.B) {
-	unreachable := everyService("127.0.0.1:1").configuration() + "shutdown: {drain_wait: 0s}\n"
+	unreachable := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nshutdown: {drain_wait: 0s}\n" + everyService("127.0.0.1:1").configuration()
 	for name, config := range map[string]string{
 		"services down":           unreachable,
 		"services and Redis down": unreachable + "rate_limit: {store: redis, redis: {addresses: [127.0.0.1:1]}}\n",

@@ -31,7 +31,7 @@ type link struct{ proxy *toxiproxy.Proxy }
 // newLink returns a link to an address.
 func newLink(t *testing.T, to string) *link {
 	t.Helper()
-	return newLinkAt(t, "127.0.0.1:0", to)
+	return newLinkAt(t, freeAddress(t), to)
 }
 
 // newLinkAt returns a link from one address to another.

@@ -153,11 +153,10 @@ func startBehindLinks(t *testing.T, n int) (replicas []*backend, links []*link, 
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
 	var hosts []string
-	near := "0"
+	near := port(t, freeAddress(t))
 	for i := 1; i <= n; i++ {
-		b := startBackendAt(t, "127.0.0.1:0", data)
+		b := startBackendAt(t, freeAddress(t), data)
 		w := newLinkAt(t, fmt.Sprintf("127.0.0.%d:%s", i, near), b.address)
-		near = port(t, w.address())
 		replicas, links, hosts = append(replicas, b), append(links, w), append(hosts, host(t, w.address()))
 	}
 	return replicas, links, "dns://" + dnstest.Start(t, dnstest.Addresses(hosts...)).Address + "/backend.test:" + near

@@ -120,7 +120,8 @@ func (g *gateway) launch(t testing.TB, variables ...string) {
 // newGateway writes the configuration of a gateway. Its drain wait is 0 unless config sets it.
 func newGateway(t testing.TB, program string, upstreams services, config string) *gateway {
 	t.Helper()
-	g := &gateway{program: program, scheme: "http", file: filepath.Join(t.TempDir(), "opsgate.yaml"), base: upstreams.configuration()}
+	g := &gateway{program: program, scheme: "http", file: filepath.Join(t.TempDir(), "opsgate.yaml")}
+	g.base = fmt.Sprintf("listen: %s\nadmin: {listen: %s}\n%s", freeAddress(t), freeAddress(t), upstreams.configuration())
 	if strings.Contains(config, "tls: {cert_file") {
 		g.scheme = "https"
 	}
@@ -149,12 +150,6 @@ func (g *gateway) waitUntilReady(t testing.TB) {
 // restart starts a stopped gateway again, with its addresses and configuration.
 func (g *gateway) restart(t *testing.T) {
 	t.Helper()
-	text, err := os.ReadFile(g.file)
-	testkit.Must(t, err)
-	anywhere := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}"
-	here := fmt.Sprintf("listen: %s\nadmin: {listen: %s}", g.socket(), strings.TrimPrefix(g.admin, "http://"))
-	g.base = strings.Replace(g.base, anywhere, here, 1)
-	testkit.Must(t, os.WriteFile(g.file, []byte(strings.Replace(string(text), anywhere, here, 1)), 0o600))
 	g.launch(t)
 	g.waitUntilReady(t)
 }
@@ -279,9 +274,9 @@ func everyService(address string) services {
 	return services{fleet: address, monitoring: address, incident: address, audit: address, identity: address}
 }
 
-// configuration returns the configuration of a gateway in front of the services.
+// configuration returns the configuration of the services.
 func (s services) configuration() string {
-	return fmt.Sprintf("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nupstreams:\n  fleet: {address: %q}\n  monitoring: {address: %q}\n"+
+	return fmt.Sprintf("upstreams:\n  fleet: {address: %q}\n  monitoring: {address: %q}\n"+
 		"  incident: {address: %q}\n  audit: {address: %q}\n  identity: {address: %q}\n", s.fleet, s.monitoring, s.incident, s.audit, s.identity)
 }
 
@@ -292,6 +287,12 @@ type backend struct {
 	address string
 	admin   string // base URL
 	data    string // folder, which several backends can share
+}
+
+// freeAddress returns a loopback address to listen at. No other test gets it while the program that listens is down.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	return fmt.Sprint("127.0.0.1:", redistest.FreePort(t))
 }
 
 // launchBackend runs a backend at an address; port 0 selects a free port.
@@ -312,7 +313,7 @@ func launchBackend(address, data string) (*backend, error) {
 // startBackend runs a backend for one test, with its own data.
 func startBackend(t *testing.T) *backend {
 	t.Helper()
-	return startBackendAt(t, "127.0.0.1:0", filepath.Join(t.TempDir(), "data"))
+	return startBackendAt(t, freeAddress(t), filepath.Join(t.TempDir(), "data"))
 }
 
 func startBackendAt(t *testing.T, address, data string) *backend {
@@ -341,7 +342,7 @@ func (b *backend) restart(t *testing.T) {
 func startReplicas(t *testing.T, n int) (replicas []*backend, name string) {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
-	first := startBackendAt(t, "127.0.0.1:0", data)
+	first := startBackendAt(t, freeAddress(t), data)
 	replicas = []*backend{first}
 	hosts := []string{host(t, first.address)}
 	for i := 2; i <= n; i++ {
