@@ -106,9 +106,7 @@ func TestClientsHangUp(t *testing.T) {
 	}
 	n := rounds * batch
 	within(t, "15", fmt.Sprintf("until the service's call was canceled, the longest of %d", n), longest, 100*time.Millisecond)
-	counted := func(route string) int {
-		return int(g.metric(t, fmt.Sprintf("opsgate_http_requests_total{cause=%q,code=%q,route=%q,status=%q}", "client-gone", "client_closed_request", route, "499")))
-	}
+	counted := func(route string) int { return g.requests(t, "client-gone", "client_closed_request", route, "499") }
 	testkit.Eventually(t, "all are counted", func() bool { return counted("v1ListServers")+counted("v1CreateIncident") == n })
 	report(t, "15", "counted as 499", n, n)
 	if !g.breakers(t, "closed", read()...) {

@@ -180,15 +180,31 @@ func (g *gateway) get(t testing.TB, path string) string {
 // metric returns the value of a series. It fails the test if the series does not exist.
 func (g *gateway) metric(t testing.TB, series string) float64 {
 	t.Helper()
+	value, exists := g.lookUp(t, series)
+	if !exists {
+		t.Fatalf("there is no metric %s", series)
+	}
+	return value
+}
+
+// requests returns the value of the counter of requests with these labels. Such a series exists from its first request on.
+func (g *gateway) requests(t *testing.T, cause, code, route, status string) int {
+	t.Helper()
+	value, _ := g.lookUp(t, fmt.Sprintf("opsgate_http_requests_total{cause=%q,code=%q,route=%q,status=%q}", cause, code, route, status))
+	return int(value)
+}
+
+// lookUp returns the value of a series, and whether it exists.
+func (g *gateway) lookUp(t testing.TB, series string) (value float64, exists bool) {
+	t.Helper()
 	for line := range strings.Lines(g.get(t, "/metrics")) {
 		if text, ok := strings.CutPrefix(line, series+" "); ok {
 			value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 			testkit.Must(t, err)
-			return value
+			return value, true
 		}
 	}
-	t.Fatalf("there is no metric %s", series)
-	return 0
+	return 0, false
 }
 
 // sum returns the sum of a series over gateways.
