@@ -19,7 +19,9 @@ func TestRequestsInFlightAreLimited(t *testing.T) {
 	b := startBackend(t)
 	g := startGateway(t, everyService(b.address), unlimited+fmt.Sprintf("http: {max_in_flight: %d}\n", limit))
 	all := load{gateways: []*gateway{g}, client: newClient(t, nil), rate: either(300.0, 100.0), clients: mostClients}
-	noneFailed(t, "17", all.during(t, time.Second))
+	calm := all
+	calm.clients = limit / 2 // after a pause of this process, all clients send at once
+	noneFailed(t, "17", calm.during(t, time.Second))
 	const busy, back = "the maximum is in flight", "requests are admitted again"
 	stopWatching := watch(t, g.admin)
 	answered := all.through(t,
