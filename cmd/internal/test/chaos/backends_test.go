@@ -278,8 +278,10 @@ func TestRetriesAreLimitedDuringOutage(t *testing.T) {
 	cases = cases[:either(4, 2)]
 	for i := range cases {
 		c := &cases[i]
-		l := allReads(t, startGateway(t, withSharedIdentity(startFake(t, func(context.Context) error {
-			c.attempts.Add(1)
+		l := allReads(t, startGateway(t, withSharedIdentity(startFake(t, func(ctx context.Context) error {
+			if _, isCall := ctx.Deadline(); isCall { // not a probe
+				c.attempts.Add(1)
+			}
 			return status.Error(codes.Unavailable, "unavailable")
 		})), c.config+unlimited), c.rate)
 		l.clients, l.duration = 16, either(30*time.Second, 4*time.Second)
@@ -289,9 +291,13 @@ func TestRetriesAreLimitedDuringOutage(t *testing.T) {
 		c := &cases[i]
 		all := c.end()
 		expectNone(t, "13", "responses other than 503", len(all.except(http.StatusServiceUnavailable)))
-		ratio := float64(c.attempts.Load()) / float64(len(all))
-		report(t, "13", "attempts ÷ requests, "+c.what, fmt.Sprintf("%d ÷ %d = %.2f", c.attempts.Load(), len(all), ratio), "at most 1.20")
-		if !(ratio > 0 && ratio <= 1.2) {
+		ratio, bound := float64(c.attempts.Load())/float64(len(all)), 1.2
+		if !*full { // a slow machine makes few requests, to which each of the four services adds a burst of ten retries
+			bound = 1.1 + 40/float64(len(all))
+		}
+		report(t, "13", "attempts ÷ requests, "+c.what, fmt.Sprintf("%d ÷ %d = %.2f", c.attempts.Load(), len(all), ratio),
+			fmt.Sprintf("at most %.2f", bound))
+		if !(ratio > 0 && ratio <= bound) {
 			t.Errorf("%s: %.2f", c.what, ratio)
 		}
 	}
