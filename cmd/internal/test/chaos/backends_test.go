@@ -72,11 +72,13 @@ func TestBackendKilledAndRestarted(t *testing.T) {
 	report(t, "10", fmt.Sprintf("p99 since then (%v before)", tenths(all.in("usual").percentile(.99))), tenths(all.since("killed").percentile(.99)), "–")
 
 	replicas[1].restart(t)
+	const reconnected = "the restarted one gets calls"
 	left := allReads(t, g, rate).through(t,
-		phase{"reconnected", nil, nil, either(5*time.Second, 3*time.Second)},
+		phase{reconnected, nil, func() bool { return g.hasEndpoints(t, 3) }, either(5*time.Second, time.Second)},
 		phase{"one stopped", func() { replicas[0].End(t) }, nil, either(3*time.Second, time.Second)},
 		phase{"the other stopped", func() { replicas[2].End(t) }, nil, either(3*time.Second, time.Second)},
 	)
+	within(t, "10", "until the restarted one got calls", left.took(reconnected), 5*time.Second)
 	report(t, "10", "reads while the other two stopped", len(left.responses), "none fails")
 	noneFailed(t, "10", left.responses)
 }
@@ -108,6 +110,18 @@ func (g *gateway) breakers(t *testing.T, state string, services ...string) bool 
 	t.Helper()
 	for _, service := range services {
 		if g.metric(t, fmt.Sprintf("opsgate_upstream_breaker_state{service=%q,state=%q}", service, state)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// hasEndpoints reports whether n endpoints of each service are ready for calls.
+func (g *gateway) hasEndpoints(t *testing.T, n int) bool {
+	t.Helper()
+	metrics := g.get(t, "/metrics")
+	for _, service := range append(read(), "identity") {
+		if !strings.Contains(metrics, fmt.Sprintf("opsgate_upstream_endpoints{service=%q,state=\"ready\"} %d\n", service, n)) {
 			return false
 		}
 	}
