@@ -193,10 +193,11 @@ func (o *terminator) cut() {
 	o.conns = nil
 }
 
-func (o *terminator) has(serial int64) bool {
+// connections returns the number of connections with that client certificate so far. Each of the five services has its own.
+func (o *terminator) connections(serial int64) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.seen[serial] > 0
+	return o.seen[serial]
 }
 
 // client replaces the client certificate of the gateway.
@@ -226,9 +227,11 @@ func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 			one.renew(t, serial)
 			one.cut()
 			within(t, certificatesRow, "until a service received the new certificate", testkit.Eventually(t, "the new certificate is used", func() bool {
-				return one.has(serial)
+				return one.connections(serial) > 0
 			}), time.Second)
-			sleep(t, time.Second/2) // until it passes its health check and gets calls
+			testkit.Eventually(t, "both endpoints of each service get calls", func() bool {
+				return one.connections(serial) >= 5 && g.hasEndpoints(t, 2)
+			})
 		}
 		testkit.Eventually(t, "the gateway is ready again", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
 	}
