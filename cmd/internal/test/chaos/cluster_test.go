@@ -226,7 +226,9 @@ func TestGatewayKilled(t *testing.T) {
 	stopLimited := limitedCalls.start(t)
 	answered := all.through(t,
 		phase{"usual", nil, nil, either(time.Second, time.Second/2)},
-		phase{"killed", gateways[0].Kill, nil, either(3*time.Second, 2*time.Second)},
+		phase{"killed", gateways[0].Kill, func() bool {
+			return gateways[1].requests(t, "limit", "rate_limited", "v1GetServer", "429") > 0
+		}, either(3*time.Second, 2*time.Second)},
 	)
 	limitedAnswers, lost := stopLimited(), answered.failed()
 	atMost(t, otherRow, fmt.Sprintf("of %d requests to two gateways, lost when one was killed", len(answered.responses)), len(lost), either(40, 200))
