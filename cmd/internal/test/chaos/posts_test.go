@@ -44,12 +44,14 @@ func TestConnectionsCutWhileClientsPost(t *testing.T) {
 	}
 }
 
-// postWhile posts through a gateway while it cuts the links in turn, and returns the number of cuts.
+// postWhile posts through a gateway while it cuts the links in turn, and returns the number of cuts. Between two cuts a post succeeds, also
+// if it takes longer than usual.
 func (s *soak) postWhile(t *testing.T, posts int, through *gateway, links []*link) (cuts int) {
 	t.Helper()
 	validator := openapitest.New(t)
 	var sent atomic.Int64
 	var clients sync.WaitGroup
+	succeeded := make(chan struct{}, 1)
 	for number := range 16 {
 		clients.Go(func() {
 			for random := rand.New(rand.NewPCG(14, uint64(number))); sent.Add(1) <= int64(posts); {
@@ -59,6 +61,11 @@ func (s *soak) postWhile(t *testing.T, posts int, through *gateway, links []*lin
 				}
 				if a := s.make(t.Context(), s.client, through, post(random), validator); a.status != http.StatusOK {
 					sleep(t, s.again) // otherwise all would be sent while the connection is cut
+					continue
+				}
+				select {
+				case succeeded <- struct{}{}:
+				default:
 				}
 			}
 		})
@@ -68,16 +75,16 @@ func (s *soak) postWhile(t *testing.T, posts int, through *gateway, links []*lin
 		clients.Wait()
 		close(done)
 	}()
-	for {
+	for ; ; cuts++ {
+		sleep(t, 150*time.Millisecond)
 		select {
 		case <-done:
 			return cuts
-		case <-time.After(150 * time.Millisecond):
-			w := links[cuts%len(links)]
-			w.cut()
-			sleep(t, 10*time.Millisecond)
-			w.reconnect(t)
-			cuts++
+		case <-succeeded:
 		}
+		w := links[cuts%len(links)]
+		w.cut()
+		sleep(t, 10*time.Millisecond)
+		w.reconnect(t)
 	}
 }
