@@ -89,9 +89,9 @@ func TestBackendFrozen(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
 	replicas, name := startReplicas(t, 3)
-	g := startGateway(t, everyService(name), fmt.Sprintf("http: {request_timeout: %v}\n", either(10*time.Second, 3*time.Second))+unlimited)
+	g := startGateway(t, everyService(name), fmt.Sprintf("http: {request_timeout: %v}\n", either(10*time.Second, 6*time.Second))+unlimited)
 	rate := either(300.0, 100)
-	frozen := either(30*time.Second, 4*time.Second)
+	frozen := either(30*time.Second, 8*time.Second)
 	all := allReads(t, g, rate).through(t,
 		phase{"usual", nil, nil, either(3*time.Second, time.Second)},
 		phase{"frozen", func() { replicas[1].Freeze(t) }, nil, frozen},

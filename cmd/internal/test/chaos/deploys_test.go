@@ -118,7 +118,7 @@ func acceptsConnections(t *testing.T, address string) bool {
 }
 
 // waitToDrain is many polling intervals of clientBalancer.
-func waitToDrain() time.Duration { return either(1500*time.Millisecond, 2*time.Second) }
+func waitToDrain() time.Duration { return either(1500*time.Millisecond, 5*time.Second) }
 
 func draining() string { return fmt.Sprintf("shutdown: {drain_wait: %v}\n", waitToDrain()) }
 

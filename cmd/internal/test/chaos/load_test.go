@@ -23,7 +23,8 @@ import (
 // response is the result of a request, also without an HTTP response.
 type response struct {
 	sent       time.Time
-	took       time.Duration // since it was due, which is before it was sent if all clients were busy
+	took       time.Duration // since it was due
+	late       time.Duration // from when it was due until it was sent, because all clients were busy
 	token      string        // its name
 	path       string
 	status     int // 0 without a response
@@ -136,7 +137,8 @@ func (l load) request(ctx context.Context, turn turn, names []string) response {
 	a := exchange(ctx, l.client, method, base+path, token, l.body)
 	a.token, a.path = name, path
 	if !turn.due.IsZero() {
-		a.took += a.sent.Sub(turn.due)
+		a.late = a.sent.Sub(turn.due)
+		a.took += a.late
 	}
 	return a
 }
