@@ -31,14 +31,13 @@ func TestScriptFlushedFromRedisIsSentAgain(t *testing.T) {
 	report(t, "7", fmt.Sprintf("times that the script was sent again, after %d flushes", flushes), sent(), "after each")
 }
 
-// withTightLimits returns a configuration in which two tokens always exceed their limits, and other tokens never do. The short form has a
-// longer time-out for Redis, so that a slow machine does not begin an outage early.
+// withTightLimits returns a configuration in which two tokens always exceed their limits, and other tokens never do.
 func withTightLimits(t *testing.T, server *redistest.Server) string {
 	t.Helper()
 	all := tokens(t)
 	limits := fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n"+
 		"    %s: {limits: [{requests: 3, per: 1s}]}\n    %s: {limits: [{requests: 100, per: 10s}]}\n", all["full"].ID, all["read"].ID)
-	return inRedisWithin(server, either(50*time.Millisecond, time.Second/2), limits+recorded)
+	return inRedis(server, limits+recorded)
 }
 
 // An outage is an outage of Redis under load.
@@ -154,7 +153,7 @@ func TestGatewayIsStoppedAndStarved(t *testing.T) {
 	server := redistest.Start(t)
 	limited := tokens(t)["full"].ID
 	limits := fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n    %s: {limits: [{requests: 20, per: 1s}]}\n", limited)
-	gateways := startTwo(t, inRedisWithin(server, either(50*time.Millisecond, time.Second/2), limits+recorded))
+	gateways := startTwo(t, inRedis(server, limits+recorded))
 	stop := func(times int, stopped, runs time.Duration) func() {
 		return func() {
 			for range times {
@@ -167,16 +166,20 @@ func TestGatewayIsStoppedAndStarved(t *testing.T) {
 	}
 	all := load{gateways: gateways, tokens: texts(t, "full", "read", "none", "servers:read", "metrics:read"), rate: 300, clients: 32}.through(t,
 		phase{"usual", nil, nil, time.Second},
-		phase{"stopped", stop(either(5, 2), time.Second, time.Second), nil, 0},
+		phase{"stopped", stop(either(5, 2), either(time.Second, 3*time.Second), time.Second), nil, 0}, // longer than the timeout of Redis
 		phase{"starved", stop(either(50, 10), 80*time.Millisecond, 20*time.Millisecond), nil, 2 * time.Second},
 	).responses
 	noneFailed(t, "38", all)
 	const outages = "opsgate_rate_limit_store_outages_total" // on a busy machine Redis may be slow; then the other gateway sees an outage too
 	expectNone(t, "38", "outages that the other gateway did not see", int(max(0, gateways[0].metric(t, outages)-gateways[1].metric(t, outages))))
+	most := 20
+	if !*full && sum(t, gateways, outages) > 0 {
+		most += 10 // the share of a gateway that begins or ends an outage later than the other one
+	}
 	stalled := sum(t, gateways, `opsgate_rate_limit_store_failures_total{cause="stalled"}`)
 	report(t, "38", fmt.Sprintf("calls of %d that a stall ended", len(all)), stalled, "some")
 	admitted := decisions(t, gateways)[limited].admitted
-	atMost(t, "38", "20 per 1s: admitted in any second", maxIn(admitted, time.Second), 20)
+	atMost(t, "38", "20 per 1s: admitted in any second", maxIn(admitted, time.Second), most)
 	if *full && stalled == 0 || len(admitted) < 20 { // the short form stops too rarely to meet a call each time
 		t.Errorf("%d calls stalled, %d requests admitted: the test checks nothing", stalled, len(admitted))
 	}
@@ -275,7 +278,7 @@ func (r *replacement) run(t *testing.T) {
 func (r *replacement) configuration(t *testing.T) string {
 	t.Helper()
 	addresses, all := r.sentinels.Addrs(), tokens(t)
-	timeout := either(50*time.Millisecond, time.Second/2) // as in withTightLimits
+	timeout := either(50*time.Millisecond, time.Second/2) // short enough that an outage begins before the sentinels replace the master
 	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n"+
 		"  redis: {mode: sentinel, master_name: %s, addresses: [\"%s\"], timeout: %v}\n"+
 		"  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n"+
