@@ -26,7 +26,7 @@ import (
 func TestAttackMemoryOfConnections(t *testing.T) {
 	parallel(t)
 	const mebi = 1 << 20
-	memory := either(460, 160) * mebi // the limit of a container of 512 MiB
+	memory := either(460, 120) * mebi // the limit of a container of 512 MiB
 	n := sizing.MaxConnections(int64(memory), sizing.Measured())
 	public := newPublicTLS(t)
 	for _, attack := range someOf([]struct {
