@@ -29,9 +29,9 @@ func TestAttackUnknownTokens(t *testing.T) {
 	parallel(t)
 	live := either(100, 20)
 	b := startBackend(t)
-	texts := make([]string, live)
+	team, texts := teamOf(t, administer(t, b.data, "token", "list")), make([]string, live)
 	for i := range texts {
-		texts[i] = createToken(t, b.data).Text
+		texts[i] = createText(t, b.data, team)
 	}
 	identity := startRelay(t, b.address, either(5*time.Millisecond, 20*time.Millisecond))
 	behind := everyService(b.address)
