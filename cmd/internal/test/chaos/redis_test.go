@@ -164,10 +164,19 @@ func TestGatewayIsStoppedAndStarved(t *testing.T) {
 			}
 		}
 	}
+	stalled := func() int { return int(sum(t, gateways, `opsgate_rate_limit_store_failures_total{cause="stalled"}`)) }
+	starve := stop(1, 80*time.Millisecond, 20*time.Millisecond)
+	met := func() bool { // on an idle machine, calls are so short that few stops meet one; the short form stops too rarely
+		if *full && stalled() == 0 {
+			starve()
+			return false
+		}
+		return true
+	}
 	all := load{gateways: gateways, tokens: texts(t, "full", "read", "none", "servers:read", "metrics:read"), rate: 300, clients: 32}.through(t,
 		phase{"usual", nil, nil, time.Second},
 		phase{"stopped", stop(either(5, 2), either(time.Second, 3*time.Second), time.Second), nil, 0}, // longer than the timeout of Redis
-		phase{"starved", stop(either(50, 10), 80*time.Millisecond, 20*time.Millisecond), nil, 2 * time.Second},
+		phase{"starved", stop(either(50, 10), 80*time.Millisecond, 20*time.Millisecond), met, 2 * time.Second},
 	).responses
 	noneFailed(t, "38", all)
 	const outages = "opsgate_rate_limit_store_outages_total" // on a busy machine Redis may be slow; then the other gateway sees an outage too
@@ -176,12 +185,11 @@ func TestGatewayIsStoppedAndStarved(t *testing.T) {
 	if !*full && sum(t, gateways, outages) > 0 {
 		most += 10 // the share of a gateway that begins or ends an outage later than the other one
 	}
-	stalled := sum(t, gateways, `opsgate_rate_limit_store_failures_total{cause="stalled"}`)
-	report(t, "38", fmt.Sprintf("calls of %d that a stall ended", len(all)), stalled, "some")
+	report(t, "38", fmt.Sprintf("calls of %d that a stall ended", len(all)), stalled(), "some")
 	admitted := decisions(t, gateways)[limited].admitted
 	atMost(t, "38", "20 per 1s: admitted in any second", maxIn(admitted, time.Second), most)
-	if *full && stalled == 0 || len(admitted) < 20 { // the short form stops too rarely to meet a call each time
-		t.Errorf("%d calls stalled, %d requests admitted: the test checks nothing", stalled, len(admitted))
+	if len(admitted) < 20 {
+		t.Errorf("%d requests admitted: the test checks nothing", len(admitted))
 	}
 }
 
