@@ -26,8 +26,8 @@ import (
 	"opsgate/gateway/openapi/openapitest"
 )
 
-// Clients and operators send tokens in the right place and in every wrong one. No output of the programs contains a token, with
-// debug logs, records and traces.
+// Clients and operators send tokens in the right place and in every wrong one. No response and no output of the programs contains a
+// token, with debug logs, records and traces.
 func TestNoTokenIsLeaked(t *testing.T) {
 	parallel(t)
 	collector := tracingtest.Start(t)
@@ -45,7 +45,7 @@ func TestNoTokenIsLeaked(t *testing.T) {
 		requests = 500
 	}
 	c.run(t, requests)
-	outputs := map[string]string{"goroutines": c.dump}
+	outputs := map[string]string{"goroutines": c.dump, "responses": c.output.String()}
 	for _, page := range []string{
 		"/metrics", "/readyz", "/admin/config", "/admin/limits?n=1000", "/admin/limits/" + tokens(t)["full"].ID,
 		"/admin/explain?method=GET&path=/v1/me&token_id=" + tokens(t)["full"].ID, "/debug/pprof/cmdline",
@@ -66,7 +66,7 @@ func TestNoTokenIsLeaked(t *testing.T) {
 		}
 	}
 	report(t, "21", "requests, and responses by their status", fmt.Sprintf("%d, %v", requests, c.responses), "each kind of refusal")
-	expectNone(t, "21", fmt.Sprintf("tokens, parts or hashes of %d in %.1f MB of logs, metrics, pages, dumps, records and spans",
+	expectNone(t, "21", fmt.Sprintf("tokens, parts or hashes of %d in %.1f MB of responses, logs, metrics, pages, dumps, records and spans",
 		len(c.secrets), float64(size)/1e6), countLeaks(t, outputs, c.secrets))
 	for _, status := range []int{200, 304, 401, 403, 404, 405, 413, 415, 422, 429} {
 		if c.responses[status] == 0 && *full {
@@ -132,8 +132,9 @@ type leakyClient struct {
 	usual      []string // tokens of most requests
 
 	mu        sync.Mutex
-	responses map[int]int // by status
-	dump      string      // of all goroutines, taken under load
+	responses map[int]int     // by status
+	output    strings.Builder // headers and bodies of all responses
+	dump      string          // of all goroutines, taken under load
 }
 
 // run sends requests concurrently.
@@ -158,6 +159,9 @@ func (c *leakyClient) run(t *testing.T, requests int) {
 	sending.Wait()
 }
 
+// unknownField matches what the details of a 422 have of a field that a body must not have: the name that the client sent.
+var unknownField = regexp.MustCompile(`"[^"]*":"is not a field of this request"`)
+
 // send sends a random request with tokens in right and wrong places.
 func (c *leakyClient) send(t *testing.T, client *http.Client, random *rand.Rand) {
 	t.Helper()
@@ -168,10 +172,15 @@ func (c *leakyClient) send(t *testing.T, client *http.Client, random *rand.Rand)
 		return
 	}
 	defer func() { _ = response.Body.Close() }()
-	_, _ = io.Copy(io.Discard, response.Body)
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Errorf("%s %s: %v", request.Method, request.URL, err)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.responses[response.StatusCode]++
+	_ = response.Header.Write(&c.output) // to a Builder, which does not fail
+	c.output.Write(unknownField.ReplaceAll(body, nil))
 }
 
 func (c *leakyClient) request(ctx context.Context, random *rand.Rand) *http.Request {

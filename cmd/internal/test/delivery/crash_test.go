@@ -15,12 +15,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 var seed = flag.Uint64("seed", 1, "seed of the points at which processes are killed")
 
-// The process is killed while it accepts incidents and delivers them. Each message of each acknowledged notification arrives, with one id,
-// in order, and nothing of a suppressed one.
+// The process is killed while it accepts incidents and delivers them. Each acknowledged write has its audit entry, and its key replays its
+// response. Each message of each acknowledged notification arrives, with one id, in order, and nothing of a suppressed one.
 func TestKilledProcessLosesNoMessage(t *testing.T) {
 	incidents, subscribers, killsDuringWrites, killsAfter := 200, 50, 12, 8
 	if testing.Short() {
@@ -49,10 +50,12 @@ func TestKilledProcessLosesNoMessage(t *testing.T) {
 		s.killWithin(t, random, 20*time.Millisecond)
 	}
 	testkit.Eventually(t, "all messages arrive", func() bool { return len(firstArrivals(to.all())) >= expected })
+	checkReplays(t, w)
 	s.End(t) // what has been sent twice is counted
 
 	arrivals := to.all()
 	checkAcknowledged(t, w, want)
+	checkAudit(t, w)
 	checkArrivals(t, p, want, arrivals)
 	t.Logf("%d incidents, %d notifications, %d subscribers, %d kills: %d messages arrived in %v (writes: %v), of which %d (%.2f %%) were repeats",
 		incidents, len(want), subscribers, killsDuringWrites+killsAfter, len(arrivals), time.Since(begun).Round(time.Millisecond),
@@ -76,6 +79,7 @@ type writers struct {
 	service   *backendProcess
 	incidents int
 	created   atomic.Int64
+	ids       sync.Map // of incidents, by the marks of their first updates
 	wait      sync.WaitGroup
 
 	mu           sync.Mutex
@@ -108,6 +112,7 @@ func (w *writers) incident(i int) bool {
 		return false
 	}
 	w.note(mark, true)
+	w.ids.Store(mark, id)
 	w.created.Add(1)
 	if i%3 == 0 {
 		return true
@@ -178,6 +183,29 @@ func checkAcknowledged(t *testing.T, w *writers, notifications []string) {
 	}
 	if len(w.suppressed) == 0 {
 		t.Error("no notification was suppressed")
+	}
+}
+
+// checkReplays checks that each key of an incident replays the acknowledged response.
+func checkReplays(t *testing.T, w *writers) {
+	t.Helper()
+	for mark, id := range w.ids.Range {
+		again, err := w.service.incident.CreateIncident(t.Context(), w.page.incident(fmt.Sprint(mark)))
+		testkit.Must(t, err)
+		if !again.GetReplayed() || again.GetIncident().GetId() != id {
+			t.Errorf("the key of incident %s returned %v", id, again)
+		}
+	}
+}
+
+// checkAudit checks that the audit entries are those of the acknowledged incidents and updates.
+func checkAudit(t *testing.T, w *writers) {
+	t.Helper()
+	db := storetest.Open(t, w.page.data, "")
+	updates := storetest.Column[string](t, db, "SELECT incident_id FROM incident_updates ORDER BY 1")
+	entries := storetest.Column[string](t, db, "SELECT resource_id FROM audit_entries WHERE action_type LIKE 'incident.%' ORDER BY 1")
+	if acknowledged := len(w.acknowledged) + len(w.suppressed); len(updates) != acknowledged || !slices.Equal(entries, updates) {
+		t.Errorf("%d updates were acknowledged, %d are stored, with %d audit entries", acknowledged, len(updates), len(entries))
 	}
 }
 

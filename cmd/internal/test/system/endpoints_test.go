@@ -11,11 +11,6 @@ import (
 	"opsgate/gateway/openapi/openapitest"
 )
 
-const (
-	newIncident = `{"title":"Checkout is slow","status":"investigating","impact":"minor","message":"We are looking."}`
-	newUpdate   = `{"status":"resolved","message":"Fixed."}`
-)
-
 // A call is a request to one operation.
 type call struct {
 	openapitest.Operation
@@ -64,7 +59,7 @@ func (c client) send(t *testing.T, o call) response {
 }
 
 func TestEveryOperationReturnsDemoData(t *testing.T) {
-	full := programs.shared.as(t, "full")
+	full := shared.as(t, "full")
 	for _, o := range calls(t, full) {
 		t.Run(o.ID, func(t *testing.T) {
 			if r := full.send(t, o).must(t, 200); len(r.body) <= len("[]") {
@@ -75,13 +70,13 @@ func TestEveryOperationReturnsDemoData(t *testing.T) {
 }
 
 func TestEveryOperationNeedsAValidToken(t *testing.T) {
-	all := calls(t, programs.shared.as(t, "full"))
+	all := calls(t, shared.as(t, "full"))
 	for _, name := range []string{"", "revoked"} {
 		for _, o := range all {
-			programs.shared.as(t, name).send(t, o).fails(t, 401, "unauthorized")
+			shared.as(t, name).send(t, o).fails(t, 401, "unauthorized")
 		}
 	}
-	malformed := client{system: programs.shared, token: "ops_live_nonsense", validator: openapitest.New(t)}
+	malformed := client{system: shared, token: "ops_live_nonsense", validator: openapitest.New(t)}
 	malformed.get(t, "/v1/me").fails(t, 401, "unauthorized")
 }
 
@@ -90,9 +85,9 @@ func TestEveryOperationNeedsExactlyItsScope(t *testing.T) {
 	for _, scope := range authn.AllScopes() {
 		tokens = append(tokens, string(scope))
 	}
-	for _, o := range calls(t, programs.shared.as(t, "full")) {
+	for _, o := range calls(t, shared.as(t, "full")) {
 		for _, name := range tokens {
-			r := programs.shared.as(t, name).send(t, o)
+			r := shared.as(t, name).send(t, o)
 			if o.Scope == "" || name == o.Scope {
 				r.must(t, 200)
 				continue
@@ -105,8 +100,8 @@ func TestEveryOperationNeedsExactlyItsScope(t *testing.T) {
 }
 
 func TestResourcesOfAnotherTeamAreNotFound(t *testing.T) {
-	other := programs.shared.as(t, "other_team")
-	for _, o := range calls(t, programs.shared.as(t, "full")) {
+	other := shared.as(t, "other_team")
+	for _, o := range calls(t, shared.as(t, "full")) {
 		if o.target == o.Path {
 			continue
 		}
@@ -120,7 +115,7 @@ func TestResourcesOfAnotherTeamAreNotFound(t *testing.T) {
 }
 
 func TestListsOfTwoTeamsHaveNoResourceInCommon(t *testing.T) {
-	full, other := programs.shared.as(t, "full"), programs.shared.as(t, "other_team")
+	full, other := shared.as(t, "full"), shared.as(t, "other_team")
 	for _, o := range openapitest.Operations() {
 		if o.Method != http.MethodGet || strings.Contains(o.Path, "{id}") || o.Scope == "" {
 			continue
@@ -135,8 +130,8 @@ func TestListsOfTwoTeamsHaveNoResourceInCommon(t *testing.T) {
 }
 
 func TestEveryOperationNeedsThePlan(t *testing.T) {
-	for _, o := range calls(t, programs.shared.as(t, "full")) {
-		details := programs.shared.as(t, "no_plan").send(t, o).fails(t, 403, "forbidden")
+	for _, o := range calls(t, shared.as(t, "full")) {
+		details := shared.as(t, "no_plan").send(t, o).fails(t, 403, "forbidden")
 		if len(details) != 1 || details["requiredPlan"] != "ai" {
 			t.Errorf("%s: details %v", o.ID, details)
 		}
@@ -144,13 +139,13 @@ func TestEveryOperationNeedsThePlan(t *testing.T) {
 }
 
 func TestMeReturnsTheToken(t *testing.T) {
-	me := programs.shared.as(t, "incidents:write").get(t, "/v1/me").object(t)
+	me := shared.as(t, "incidents:write").get(t, "/v1/me").object(t)
 	if fmt.Sprint(me["scopes"]) != "[incidents:write]" {
 		t.Errorf("scopes = %v", me["scopes"])
 	}
 	all := authn.AllScopes()
 	readOnly := slices.DeleteFunc(slices.Clone(all), func(s authn.Scope) bool { return s == authn.IncidentsWrite })
-	full, read := programs.shared.as(t, "full").get(t, "/v1/me").object(t), programs.shared.as(t, "read").get(t, "/v1/me").object(t)
+	full, read := shared.as(t, "full").get(t, "/v1/me").object(t), shared.as(t, "read").get(t, "/v1/me").object(t)
 	if fmt.Sprint(full["scopes"]) != fmt.Sprint(all) || fmt.Sprint(read["scopes"]) != fmt.Sprint(readOnly) {
 		t.Errorf("full has %v, read has %v", full["scopes"], read["scopes"])
 	}

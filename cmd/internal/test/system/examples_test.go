@@ -20,7 +20,7 @@ func TestExamplesOfBodiesCanBeSent(t *testing.T) {
 			path = strings.ReplaceAll(path, "{"+p.Name+"}", p.Example)
 		}
 		for _, example := range o.RequestBody.Content.JSON.Examples {
-			r := programs.shared.as(t, "full").do(t, o.Method, path, string(example.Value.Value), "Content-Type: application/json")
+			r := shared.as(t, "full").do(t, o.Method, path, string(example.Value.Value), "Content-Type: application/json")
 			if r.status != http.StatusOK {
 				t.Errorf("%s %s, example %s: %d %s", o.Method, path, example.Name, r.status, r.body)
 			}

@@ -2,13 +2,12 @@ package system
 
 import (
 	"crypto/rand"
-	"net/url"
 	"strings"
 	"testing"
 )
 
 func TestAllInvalidFieldsAreReportedTogether(t *testing.T) {
-	full := programs.shared.as(t, "full")
+	full := shared.as(t, "full")
 	details := full.post(t, "/v1/incidents", `{"title":"","status":"open","impact":7,"statusPageId":"x","componentIds":"y","notifySubscribers":true}`).
 		fails(t, 422, "validation_error")
 	for _, field := range []string{"title", "status", "impact", "message", "statusPageId", "componentIds", "notifySubscribers"} {
@@ -27,31 +26,8 @@ func TestAllInvalidFieldsAreReportedTogether(t *testing.T) {
 	}
 }
 
-// walk returns the items of all pages. It calls between before each page except the first.
-func walk(t *testing.T, c client, target string, between func()) []object {
-	t.Helper()
-	var all []object
-	for next := target; ; {
-		r := c.get(t, next)
-		page := r.object(t)
-		all = append(all, page.items("items")...)
-		cursor := page.text("nextCursor")
-		if cursor == "" {
-			if r.header.Get("Link") != "" {
-				t.Error("the last page has a Link")
-			}
-			return all
-		}
-		next = target + "&cursor=" + url.QueryEscape(cursor)
-		if link := r.header.Get("Link"); !strings.Contains(link, "cursor="+url.QueryEscape(cursor)) || !strings.Contains(link, `rel="next"`) {
-			t.Errorf("Link = %q", link)
-		}
-		between()
-	}
-}
-
 func TestIdempotencyKeyReplaysTheFirstResponse(t *testing.T) {
-	full := programs.shared.as(t, "full")
+	full := shared.as(t, "full")
 	key := "Idempotency-Key: " + rand.Text()
 	body := `{"title":"Once","status":"identified","impact":"none","message":"m"}`
 	first := full.post(t, "/v1/incidents", body, key).must(t, 200)
@@ -68,7 +44,7 @@ func TestIdempotencyKeyReplaysTheFirstResponse(t *testing.T) {
 	if details["Idempotency-Key"] != "was used for another operation in the last 24 hours" {
 		t.Errorf("another operation: details = %v", details)
 	}
-	if other := programs.shared.as(t, "other_team").post(t, "/v1/incidents", body, key).must(t, 200); other.header.Get("Idempotent-Replayed") != "" {
+	if other := shared.as(t, "other_team").post(t, "/v1/incidents", body, key).must(t, 200); other.header.Get("Idempotent-Replayed") != "" {
 		t.Error("a key is shared between teams")
 	}
 }

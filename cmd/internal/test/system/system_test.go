@@ -18,33 +18,32 @@ import (
 	"opsgate/gateway/openapi/openapitest"
 )
 
-// programs are built once for all tests of the package.
-var programs struct {
-	dir    string
-	shared *System // with high rate limits
-}
+// shared is a system with high rate limits for all tests of the package.
+var shared *System
 
 func TestMain(m *testing.M) {
-	os.Exit(testkit.Run(func(dir string) int { return runTests(m, dir) }, "opsdev", "opsbackend", "opsgate"))
+	os.Exit(testkit.Run(func(dir string) int { return runTests(m, dir) }, "opsdev"))
 }
 
 func runTests(m *testing.M, dir string) int {
-	programs.dir = dir
-	shared, err := launch(launchOptions{config: highLimits, dir: dir})
-	if err != nil {
+	var err error
+	if shared, err = launch(dir); err != nil {
 		fmt.Fprintln(os.Stderr, "starting the system:", err)
 		return 1
 	}
-	programs.shared = shared
 	code := m.Run()
 	if err := shared.process.Stop(); err != nil {
 		fmt.Fprintf(os.Stderr, "stopping the system: %v\n%s", err, shared.process.Log.String())
 		return 1
 	}
+	for name, token := range shared.Tokens { // their texts are on standard output and in the credentials file alone
+		if strings.Contains(shared.process.Log.String(), token) {
+			fmt.Fprintf(os.Stderr, "the log contains the token %q\n", name)
+			return 1
+		}
+	}
 	return code
 }
-
-const highLimits = "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"
 
 // A System is a running opsdev.
 type System struct {
@@ -56,31 +55,19 @@ type System struct {
 	process *testkit.Process
 }
 
-type launchOptions struct {
-	config  string // a gateway configuration
-	dir     string // for the files of this run
-	dataDir string // "" for temporary data
-}
-
-// launch starts opsdev and waits for its credentials file, which opsdev writes when it serves.
-func launch(o launchOptions) (*System, error) {
-	work, err := os.MkdirTemp(o.dir, "run")
+// launch starts the program opsdev in a folder, with its files there, and waits for its credentials file, which it writes when it serves.
+func launch(dir string) (*System, error) {
+	config, credentials := filepath.Join(dir, "opsgate.yaml"), filepath.Join(dir, "credentials.json")
+	if err := os.WriteFile(config, []byte("rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"), 0o600); err != nil {
+		return nil, err
+	}
+	command := exec.Command(filepath.Join(dir, "opsdev"),
+		"--still", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--config="+config, "--credentials="+credentials)
+	process, err := testkit.Launch(command)
 	if err != nil {
 		return nil, err
 	}
-	config, credentials := filepath.Join(work, "opsgate.yaml"), filepath.Join(work, "credentials.json")
-	if err := os.WriteFile(config, []byte(o.config), 0o600); err != nil {
-		return nil, err
-	}
-	args := []string{"--still", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--config=" + config, "--credentials=" + credentials}
-	if o.dataDir != "" {
-		args = append(args, "--data-dir="+o.dataDir)
-	}
-	s := new(System)
-	command := exec.Command(filepath.Join(programs.dir, "opsdev"), args...)
-	if s.process, err = testkit.Launch(command); err != nil {
-		return nil, err
-	}
+	s := &System{process: process}
 	return s, s.awaitCredentials(credentials)
 }
 
@@ -100,16 +87,6 @@ func (s *System) awaitCredentials(path string) error {
 		case <-tick.C:
 		}
 	}
-}
-
-// start runs a system for one test.
-func start(t *testing.T, o launchOptions) *System {
-	t.Helper()
-	o.dir = t.TempDir()
-	s, err := launch(o)
-	testkit.Must(t, err)
-	t.Cleanup(s.process.Kill)
-	return s
 }
 
 // A client calls the API with one token.

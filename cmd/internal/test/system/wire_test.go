@@ -28,7 +28,7 @@ func raw(t *testing.T, s *System, request string) *http.Response {
 }
 
 func TestUnusualHTTPRequestsGetTheDocumentedStatus(t *testing.T) {
-	s := programs.shared
+	s := shared
 	auth := "Host: x\r\nAuthorization: Bearer " + s.Tokens["full"] + "\r\n"
 	for name, c := range map[string]struct {
 		request string
@@ -56,7 +56,7 @@ func TestUnusualHTTPRequestsGetTheDocumentedStatus(t *testing.T) {
 }
 
 func TestDocumentationIsPublic(t *testing.T) {
-	anonymous := client{system: programs.shared, validator: openapitest.New(t)}
+	anonymous := client{system: shared, validator: openapitest.New(t)}
 	for path, contentType := range map[string]string{
 		"/openapi.json": "application/json; charset=utf-8", "/openapi.yaml": "application/yaml; charset=utf-8", "/docs/": "text/html; charset=utf-8",
 	} {
@@ -66,8 +66,8 @@ func TestDocumentationIsPublic(t *testing.T) {
 		}
 		anonymous.get(t, path, "If-None-Match: "+r.header.Get("ETag")).must(t, 304)
 	}
-	if page := string(anonymous.get(t, "/openapi.yaml").body); !strings.Contains(page, programs.shared.BaseURL) {
-		t.Errorf("the document does not have the base URL %s", programs.shared.BaseURL)
+	if page := string(anonymous.get(t, "/openapi.yaml").body); !strings.Contains(page, shared.BaseURL) {
+		t.Errorf("the document does not have the base URL %s", shared.BaseURL)
 	}
 	if csp := anonymous.get(t, "/docs/").header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe-eval") {
 		t.Errorf("Content-Security-Policy = %q", csp)
@@ -81,7 +81,7 @@ func TestDocumentationIsPublic(t *testing.T) {
 }
 
 func TestAdminPathsAreServedByTheAdminListenerOnly(t *testing.T) {
-	s := programs.shared
+	s := shared
 	s.as(t, "full").get(t, "/v1/me").must(t, 200)
 	admin := client{system: &System{BaseURL: s.AdminURL}}
 	for path, want := range map[string]string{
