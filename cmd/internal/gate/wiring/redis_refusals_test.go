@@ -92,7 +92,7 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 // A gateway that cannot reach Redis denies all requests with on_store_failure: deny. Balancers then send them to the other gateways.
 func TestGatewayThatDeniesAllRequestsIsNotReady(t *testing.T) {
 	server := redistest.Start(t)
-	r := reloadingGateway(t, servicestest.Start(t), inRedis(server.Addr(), 1_000_000, "  on_store_failure: deny\n"))
+	r := inspect(t, inRedis(server.Addr(), 1_000_000, "  on_store_failure: deny\n"))
 	if got := r.readiness(t, "ready"); got.status != 200 {
 		t.Errorf("got %+v", got)
 	}
@@ -106,6 +106,11 @@ func TestGatewayThatDeniesAllRequestsIsNotReady(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	r.mustGet(t, "/v1/servers", 503)
+	x := r.explain(t, "GET", "/v1/servers")
+	if a, l := x.Answer, x.Limits[0]; a.Status != 503 || a.Code != "unavailable" || a.RetryAfter < 1 || a.FailedCheck != "limits" ||
+		l.Remaining != nil || l.Reset != nil || l.Requests != 1_000_000 || x.Store.Error == "" {
+		t.Errorf("explained as %+v, %+v", x.Answer, x.TokenState)
+	}
 	server.Restart()
 	if got := r.readiness(t, "ready"); got.status != 200 {
 		t.Errorf("got %+v", got)

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -108,11 +107,6 @@ func (r *reloading) lines(message string) (list []map[string]any) {
 		}
 	}
 	return list
-}
-
-// requested returns the log lines with a message of calls of Reload, without those of automatic reloads.
-func (r *reloading) requested(message string) []map[string]any {
-	return slices.DeleteFunc(r.lines(message), func(line map[string]any) bool { return line["why"] != "test" })
 }
 
 // await waits for a log line with a message and returns it.

@@ -1,7 +1,6 @@
 package wiring_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/test/servicestest"
 )
 
@@ -49,27 +47,6 @@ func TestRequestEndsUnderTheConfigurationThatItStartedWith(t *testing.T) {
 	close(services.Release)
 	if got := <-held; got.status != 200 || requests(got) != 100 {
 		t.Errorf("got %+v", got)
-	}
-}
-
-func TestInvalidConfigurationChangesNothing(t *testing.T) {
-	services := servicestest.Start(t)
-	r := reloadingGateway(t, services, limits(100))
-	err := r.reload(t, limits(200)+"http: {max_body_bytes: 1}\nlogs: {}\n")
-	problems, ok := errors.AsType[config.Problems](err)
-	if !ok || len(problems) != 2 {
-		t.Fatalf("got %v", err)
-	}
-	refused := r.requested("configuration refused")
-	if len(refused) != 2 || refused[0]["file"] != r.file || refused[0]["line"] != 10.0 || refused[0]["key"] != "http.max_body_bytes" ||
-		refused[0]["problem"] != "must be 1KiB to 16MiB, not 1" || refused[1]["key"] != "logs" {
-		t.Errorf("got %v", refused)
-	}
-	r.mustHaveMetric(t, "opsgate_config_last_reload_successful", "0")
-	r.mustAdmit(t, 100)
-	testkit.Must(t, r.reload(t, limits(100)))
-	if got := r.metric(t, "opsgate_config_last_reload_successful"); got != "1" || len(r.requested("configuration unchanged")) != 1 {
-		t.Errorf("after the correction: successful %s", got)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -35,37 +34,6 @@ func (c *client) refuse(t *testing.T, request string) *http.Response {
 	return got
 }
 
-func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
-	services := servicestest.Start(t)
-	r := reloadingGateway(t, services, "http: {max_body_bytes: 1KiB}\n"+limits(6))
-	token := "Authorization: Bearer " + services.Token + "\r\n"
-	for _, test := range []struct {
-		method, path, header string
-		status               int
-	}{
-		{"POST", "/v1/incidents", "", 401},
-		{"GET", "/docs/", "", 200},
-		{"POST", "/elsewhere", "", 404},
-		{"POST", "/v1/incidents", token, 403},
-		{"POST", "/v1/no-such", token, 404},
-		{"DELETE", "/v1/servers", token, 405},
-		{"GET", "/v1/servers", token, 200},
-		{"OPTIONS", "/v1/servers", token, 204},
-		{"POST", "/v1/incidents", token + "Expect: 100-continue\r\n", 403},
-		{"POST", "/v1/incidents", token, 429},
-	} {
-		for _, framing := range []string{"Content-Length: 1\r\n", "Content-Length: 1000000\r\n", "Transfer-Encoding: chunked\r\n"} {
-			if test.header != "" && framing != "Content-Length: 1\r\n" {
-				continue // each request counts against the limit
-			}
-			got := r.connect(t).refuse(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: h\r\n%s%s\r\n", test.method, test.path, framing, test.header))
-			if got.StatusCode != test.status {
-				t.Errorf("%s %s with %s: got %d, want %d", test.method, test.path, strings.TrimSpace(framing), got.StatusCode, test.status)
-			}
-		}
-	}
-}
-
 func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
 	services := servicestest.Start(t)
 	services.Scopes = []string{"incidents:write"}
@@ -84,20 +52,6 @@ func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
 		got := r.connect(t).refuse(t, "POST /v1/incidents HTTP/1.1\r\nHost: h\r\n"+token+test.header+"\r\n"+test.body)
 		if got.StatusCode != test.status {
 			t.Errorf("%q: got %d, want %d", test.header, got.StatusCode, test.status)
-		}
-	}
-}
-
-func TestAdminListenerDoesNotWaitForBodies(t *testing.T) {
-	services := servicestest.Start(t)
-	r := reloadingGateway(t, services, "")
-	for path, want := range map[string]int{"/livez": 405, "/no-such": 404} {
-		conn, err := net.Dial("tcp", r.AdminAddress().String())
-		testkit.Must(t, err)
-		t.Cleanup(func() { _ = conn.Close() })
-		c := newClient(conn)
-		if got := c.refuse(t, "POST "+path+" HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\n\r\n"); got.StatusCode != want {
-			t.Errorf("%s: got %d, want %d", path, got.StatusCode, want)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func TestReloadRefusesTheAddressOfAnotherService(t *testing.T) {
 	r.readiness(t, "ready")
 	good := r.env
 	r.env = []string{"OPSGATE_UPSTREAMS_INCIDENT_ADDRESS=" + onlyFleet(t, "127.0.0.1:0")}
-	refusal := "upstreams.incident.address: wrong service at this address: "
+	refusal := "OPSGATE_UPSTREAMS_INCIDENT_ADDRESS: upstreams.incident.address: wrong service at this address: "
 	if err := r.reload(t, limits(200)); err == nil || !strings.Contains(err.Error(), refusal) {
 		t.Errorf("got %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,8 @@ const (
 	redisUser     = "gate"
 	firstPassword = "first-password"
 	firstToken    = "the first token of operators"
+
+	credentialsChanged = "the credentials of Redis changed: new connections use them"
 )
 
 func newRotation(t *testing.T) *rotation {
@@ -86,6 +89,7 @@ func (s *rotation) rotatePassword(t *testing.T, server *redistest.Server, gatewa
 	acl(t, server, "SETUSER", redisUser, ">"+next)
 	s.writePassword(t, gateways, next)
 	acl(t, server, "SETUSER", redisUser, "<"+previous)
+	expectNone(t, rotationRow, "outages of Redis while both passwords were valid", sum(t, gateways, "opsgate_rate_limit_store_outages_total"))
 	disconnect(t, server)
 	s.decidesInRedis(t, gateways)
 }
@@ -117,9 +121,24 @@ func (s *rotation) rotatePasswordOfFileFirst(t *testing.T, server *redistest.Ser
 // writePassword replaces the password in the file, and waits until new connections of the gateways use it.
 func (s *rotation) writePassword(t *testing.T, gateways []*gateway, next string) {
 	t.Helper()
-	reloaded := newLines(gateways, "the credentials of Redis changed: new connections use them")
+	reloaded := newLines(gateways, credentialsChanged)
 	put(t, s.password, []byte(next+"\n"))
 	within(t, rotationRow, "until new connections to Redis used the password", testkit.Eventually(t, "the password is reloaded", reloaded), time.Second)
+}
+
+// rotateUser replaces the user of Redis, and deletes the previous one, which closes its connections. It returns the configuration.
+func (s *rotation) rotateUser(t *testing.T, server *redistest.Server, gateways []*gateway, config, next string) string {
+	t.Helper()
+	acl(t, server, "SETUSER", next, "on", ">"+secretIn(t, s.password), "~opsgate:*", "&opsgate:*", "+@all")
+	reloaded := newLines(gateways, credentialsChanged)
+	config = strings.Replace(config, "username: "+redisUser, "username: "+next, 1)
+	for _, g := range gateways {
+		g.configure(t, config)
+	}
+	within(t, rotationRow, "until new connections to Redis used the user", testkit.Eventually(t, "the user is reloaded", reloaded), time.Second)
+	acl(t, server, "DELUSER", redisUser)
+	s.decidesInRedis(t, gateways)
+	return config
 }
 
 // decidesInRedis waits until each gateway has decided requests in Redis.
@@ -160,6 +179,7 @@ func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 	s.rotatePassword(t, server, gateways, "second-password")
 	s.rotatePasswordOfRedisFirst(t, server, gateways, "third-password")
 	s.rotatePasswordOfFileFirst(t, server, gateways, "fourth-password")
+	config = s.rotateUser(t, server, gateways, config, "another-gate")
 	moveServices(t, gateways, config, previous.address, next.address)
 	previous.End(t)
 	s.rotateToken(t, gateways, "the third token of operators")
@@ -176,6 +196,11 @@ func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 	expectNone(t, rotationRow, "responses with the previous limit afterwards", len(answers.between(changed, time.Now()).filter(func(a response) bool {
 		return a.policy != `"second";q=999999;w=1`
 	})))
+	for _, g := range gateways {
+		if secret := regexp.MustCompile(`(?:first|second|third|fourth)-password|the \w+ token of operators`).FindString(g.Log.String()); secret != "" {
+			t.Errorf("the log has %q", secret)
+		}
+	}
 }
 
 // newLines returns a function that reports whether each gateway has logged another line with the message.
