@@ -13,8 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/cmd/internal/backend/store/storetest"
 )
 
@@ -99,6 +102,25 @@ func TestMessageRefusedForEverIsADeadLetterAndBlocksNoOther(t *testing.T) {
 		}
 		if texts := got.received("a"); !slices.Equal(texts, []string{first, last}) {
 			t.Errorf("%q", texts)
+		}
+	})
+}
+
+func TestRetriedDeadLetterIsTheSameMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
+		f.subscribe("a", "one.example")
+		f.notify(false)
+		got := &recorder{fail: func(context.Context, delivery.Message) error { return &delivery.Failure{Kind: delivery.Permanent} }}
+		r := f.start(delivery.Options{Senders: webhooks(got)})
+		pass(2 * time.Second)
+		f.write(func(ctx context.Context, q *query.Queries) error {
+			return q.RetryDeliveryAnyTeam(ctx, query.RetryDeliveryAnyTeamParams{ID: got.messages[0].ID, Now: time.Now().UnixNano()})
+		})
+		pass(2 * time.Second)
+		r.end(t)
+		if diff := cmp.Diff(slices.Repeat(got.messages[:1], 2), got.messages); diff != "" {
+			t.Error(diff)
 		}
 	})
 }

@@ -22,17 +22,17 @@ type client struct {
 }
 
 // startGateway runs opsgate in front of a backend until the end of the test, and returns a client when the gateway reaches the backend.
-func startGateway(t *testing.T, backend, token string, variables ...string) *client {
+func startGateway(t *testing.T, backend, token string) *client {
 	t.Helper()
 	var config strings.Builder
-	config.WriteString("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nshutdown: {drain_wait: 0s}\ntracing: {sample: 100%}\n" +
+	config.WriteString("listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nshutdown: {drain_wait: 0s}\n" +
 		"rate_limit: {limits: [{requests: 1000000, per: 1s}]}\nupstreams:\n")
 	for _, service := range []string{"fleet", "monitoring", "incident", "audit", "identity"} {
 		fmt.Fprintf(&config, "  %s: {address: %q}\n", service, backend)
 	}
 	file := filepath.Join(t.TempDir(), "opsgate.yaml")
 	testkit.Must(t, os.WriteFile(file, []byte(config.String()), 0o600))
-	gateway := launch(t, "opsgate", variables, "serve", "--config="+file)
+	gateway := launch(t, "opsgate", nil, "serve", "--config="+file)
 	c := &client{
 		t: t, url: fmt.Sprint("http://", gateway.MustRecord(t, "serving")["listen"]), token: token, validator: openapitest.NewStrict(t),
 	}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,4 +28,17 @@ func launch(t *testing.T, name string, variables []string, arguments ...string) 
 	command := exec.Command(filepath.Join(programs, name), arguments...)
 	command.Env = append(os.Environ(), variables...)
 	return testkit.Start(t, command)
+}
+
+// opsbackend runs opsbackend to its end, and returns its output.
+func opsbackend(t *testing.T, arguments ...string) string {
+	t.Helper()
+	var log bytes.Buffer
+	command := exec.CommandContext(t.Context(), filepath.Join(programs, "opsbackend"), arguments...)
+	command.Stderr = &log
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v: %v, %s", arguments, err, &log)
+	}
+	return string(out)
 }
