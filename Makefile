@@ -23,11 +23,11 @@ ALONE := cmd/internal/test/chaos
 # faulty backends.
 SLOW := cmd/internal/test/docs cmd/internal/conformance tools/clients
 
-# The tests of a package end within TEST_TIMEOUT, so that one that hangs is reported, with the stacks of all goroutines. Those of ALONE,
-# which break one dependency after the other, those of SLOW, and those of DEPLOY_MODULES, which build releases and images, have more time.
-TEST_TIMEOUT   := 5m
+# The tests of a package end within TEST_TIMEOUT, so that one that hangs is reported, with the stacks of all goroutines. It is several times
+# what the slowest packages need on a busy machine. Those of ALONE, which break one dependency after the other, and those of DEPLOY_MODULES,
+# which build releases and images, have more time.
+TEST_TIMEOUT   := 10m
 ALONE_TIMEOUT  := 20m
-SLOW_TIMEOUT   := 10m
 DEPLOY_TIMEOUT := 30m
 
 # Packages whose own tests must cover at least COVER_MIN percent of their statements.
@@ -88,9 +88,9 @@ define tests
 			-timeout="$$2" "$${@:3}"); \
 	}; \
 	for module in $(filter-out $(2),$(CODE_MODULES)); do \
-		run $$module $(if $(2),$(TEST_TIMEOUT),$(SLOW_TIMEOUT)) $$(go -C $$module list ./... | grep -vF $(patsubst %,-e %,$(ALONE) $(2)) | sort -r); \
+		run $$module $(TEST_TIMEOUT) $$(go -C $$module list ./... | grep -vF $(patsubst %,-e %,$(ALONE) $(2)) | sort -r); \
 	done; \
-	jobs=(); for folder in $(2); do run $$folder $(SLOW_TIMEOUT) ./... & jobs+=($$!); done; \
+	jobs=(); for folder in $(2); do run $$folder $(TEST_TIMEOUT) ./... & jobs+=($$!); done; \
 	failed=; for job in "$${jobs[@]}"; do wait $$job || failed=1; done; [ -z "$$failed" ]; \
 	run $(ALONE) $(ALONE_TIMEOUT)
 	@for program in $(TEST_PROGRAMS); do \
@@ -132,10 +132,9 @@ tools: ## Download all modules, and build the tools, so that no later step waits
 cover: ## Check the test coverage of the packages of the request path.
 	@tools/cover.sh $(COVER_MIN) $(COVERED)
 
-# Other processes take half of the processors' time, so every package has as much time as the slow ones.
 flakes: export GOFLAGS := $(RACE_GOFLAGS)
 flakes: ## Run the tests of each package N (20) times beside busy processes, to find those that fail sometimes. PACKAGES="./authn" selects.
-	@tools/flakes.sh $(N) $(SLOW_TIMEOUT) $(or $(PACKAGES),$$(go list ./... | grep -vF $(ALONE)))
+	@tools/flakes.sh $(N) $(TEST_TIMEOUT) $(or $(PACKAGES),$$(go list ./... | grep -vF $(ALONE)))
 
 fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@tools/fuzz.sh $(FUZZTIME)
