@@ -231,7 +231,7 @@ func TestSlowQueriesDoNotDelayTokens(t *testing.T) {
 			})
 		}()
 	}
-	within, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	within, stop := context.WithTimeout(t.Context(), testkit.MaxWait)
 	defer stop()
 	var waiting error
 	for waiting == nil { // another read waits for a connection once all are occupied

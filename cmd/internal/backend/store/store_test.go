@@ -68,7 +68,7 @@ func TestOpenWaitsForALockedFile(t *testing.T) {
 	dir := t.TempDir()
 	held, err := storetest.Open(t, dir, "_txlock=immediate").Begin()
 	testkit.Must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, err := store.Open(ctx, dir); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("opening ended with %v", err)
@@ -131,7 +131,7 @@ func TestWaitForTheWriterEndsWithTheContext(t *testing.T) {
 	dir := t.TempDir()
 	one, two := open(t, dir), open(t, dir)
 	testkit.Must(t, one.Write(t.Context(), func(*query.Queries) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := addTeam(ctx, two, "late"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the wait ended with %v", err)
