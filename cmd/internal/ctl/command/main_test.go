@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 // A system is a running opsdev.
 type system struct{ *devtest.System }
 
-// oneAMinute is a configuration of the gateway.
-const oneAMinute = "rate_limit: {limits: [{requests: 1, per: 1m}]}\n"
+// oneAnHour is a configuration of the gateway.
+const oneAnHour = "rate_limit: {limits: [{requests: 1, per: 1h}]}\n"
 
 // startSystem runs opsdev until the test ends.
 func startSystem(t *testing.T, configuration string, arguments ...string) *system {

@@ -38,7 +38,7 @@ func (u user) agent(t *testing.T, flags ...string) agent {
 	cmd.Stderr = log
 	cmd.Env = append(os.Environ(), asProgram+"=1", "OPSCTL_URL="+u.url, "OPSCTL_TOKEN="+u.token)
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil)
+	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: testkit.MaxWait}, nil)
 	if err != nil {
 		t.Fatalf("connect: %v\n%s", err, log.String())
 	}
