@@ -59,7 +59,7 @@ func TestSubscribersGetAnIncidentInTheInbox(t *testing.T) {
 	if channels["email"] != 3 || channels["webhook"] != 4 || len(ids) != 7 {
 		t.Errorf("got %v", channels)
 	}
-	repeat := s.awaitMessages(t, 1, func(m inbox.Summary) bool { return m.Attempt == 2 })[0]
+	repeat := s.awaitMessages(t, 1, func(m inbox.Summary) bool { return m.Attempt == 2 && strings.HasSuffix(m.Address, "/fails-twice") })[0]
 	if repeat.Status != 500 || !ids[repeat.ID] || !repeat.Signature.Verified {
 		t.Errorf("the second attempt: got %+v", repeat)
 	}
