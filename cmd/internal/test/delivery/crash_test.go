@@ -46,10 +46,10 @@ func TestKilledProcessLosesNoMessage(t *testing.T) {
 	expected := len(want) * subscribers
 	for from, left := to.count(), killsAfter; left > 0; left-- {
 		at := from + (expected-from)*(killsAfter-left+1)/(killsAfter+1)
-		testkit.Eventually(t, "messages arrive", func() bool { return to.count() >= at })
+		awaitMessages(t, at, to.count)
 		s.killWithin(t, random, 20*time.Millisecond)
 	}
-	testkit.Eventually(t, "all messages arrive", func() bool { return len(firstArrivals(to.all())) >= expected })
+	awaitMessages(t, expected, func() int { return len(firstArrivals(to.all())) })
 	checkReplays(t, w)
 	s.End(t) // what has been sent twice is counted
 

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,17 @@ import (
 )
 
 const maxWait = testkit.MaxWait
+
+// awaitMessages waits until count returns n. A hundred further messages have to arrive within maxWait, so that a busy machine may deliver
+// thousands in a longer time.
+func awaitMessages(t *testing.T, n int, count func() int) {
+	t.Helper()
+	const step = 100
+	for have := count(); have < n; have = count() {
+		next := min(have+step, n)
+		testkit.Eventually(t, fmt.Sprintf("%d of %d messages arrive", next, n), func() bool { return count() >= next })
+	}
+}
 
 // programs is the directory of the built programs.
 var programs string

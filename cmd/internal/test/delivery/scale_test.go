@@ -89,7 +89,7 @@ func deliverTo(t *testing.T, subscribers int) figures {
 	begun := time.Now()
 	_, err := s.incident.CreateIncident(t.Context(), p.incident("mark-1-0"))
 	testkit.Must(t, err)
-	testkit.Eventually(t, "the incident is delivered", func() bool { return to.count() >= subscribers-hanging })
+	awaitMessages(t, subscribers-hanging, to.count)
 	f.took = time.Since(begun)
 	f.busy = calls.take()
 	calls.stop()
