@@ -14,9 +14,10 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
+const firing = "an alert fires only after minutes"
+
 // withoutData has the queries that return nothing here, and why.
 func withoutData() map[string]string {
-	const firing = "an alert fires only after minutes"
 	return map[string]string{
 		"opsgate-gateway/Mode of the limiter B": "the breaker of Redis is closed",
 		"opsgate-gateway/Memory C":              "no memory limit is set",
@@ -46,15 +47,21 @@ rule_files: [%q]
 		}
 	}
 	testkit.Eventually(t, "Prometheus has scraped", ready("count_over_time(up[5m]) > 5"))
+	variables := strings.NewReplacer("$__rate_interval", "1m", "$__range", "5m", "$__interval", "10s", "$job", ".*", "$instance", ".*")
+	data := func(q query) []json.RawMessage { return result(t, s.client, prometheus, variables.Replace(q.text)) }
+	for _, q := range dashboardQueries(t) { // at once, before minutes have passed
+		if withoutData()[q.where] == firing && len(data(q)) > 0 {
+			t.Errorf("%s has data, though it should not: %s", q.where, firing)
+		}
+	}
 	s.openBreaker(t)
 	testkit.Eventually(t, "Prometheus has scraped the outage", ready(`count_over_time(opsgate_upstream_breaker_state{service="fleet", state="open"}[5m]) > 12`))
-	variables := strings.NewReplacer("$__rate_interval", "1m", "$__range", "5m", "$__interval", "10s", "$job", ".*", "$instance", ".*")
 	for _, q := range dashboardQueries(t) {
-		data := result(t, s.client, prometheus, variables.Replace(q.text))
 		switch reason, listed := withoutData()[q.where]; {
-		case len(data) == 0 && !listed:
+		case reason == firing:
+		case !listed && len(data(q)) == 0:
 			t.Errorf("%s has no data: %s", q.where, q.text)
-		case len(data) > 0 && listed:
+		case listed && len(data(q)) > 0:
 			t.Errorf("%s has data, though it should not: %s", q.where, reason)
 		}
 	}
