@@ -103,8 +103,8 @@ func checkPackageErrors(t *testing.T, output []byte) {
 			t.Errorf("%s has no request id", errs[i])
 		}
 	}
-	if last := len(errs) - 1; last >= 0 { // the first request was sent some seconds ago
-		errs[last] = regexp.MustCompile(`3[56]\d\d$`).ReplaceAllString(errs[last], "3600")
+	if last := len(errs) - 1; last >= 0 { // the first request was sent some seconds, or on a busy machine some minutes, ago
+		errs[last] = regexp.MustCompile(`3\d\d\d$`).ReplaceAllString(errs[last], "3600")
 	}
 	if !slices.Equal(errs, want) {
 		t.Errorf("errors are decoded as\n%q, want\n%q", errs, want)

@@ -20,7 +20,7 @@ import (
 )
 
 // patience limits each wait for opsdev.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 const highLimits = "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"
 
