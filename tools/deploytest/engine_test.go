@@ -51,7 +51,7 @@ func startEngine(t *testing.T) *dockerEngine {
 	})
 	e.namespace = fmt.Sprintf("/proc/%d/ns/net", daemon.Process.Pid)
 	e.installCompose(t)
-	ready := time.Now().Add(time.Minute)
+	ready := time.Now().Add(patience)
 	for exec.Command("docker", "--host", "unix://"+e.dir+"/sock", "info").Run() != nil {
 		select {
 		case err := <-ended:

@@ -51,10 +51,13 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// patience limits each wait.
+const patience = 5 * time.Minute
+
 // await waits until is returns true.
 func await(t *testing.T, is func() bool) {
 	t.Helper()
-	limit := time.After(time.Minute)
+	limit := time.After(patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !is() {

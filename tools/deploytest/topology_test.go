@@ -160,7 +160,7 @@ func (s *system) burst() (served int, took time.Duration) {
 // awaitBurst repeats bursts, in windows of their own, until one is served at least so often within a second; the limit is never exceeded.
 func (s *system) awaitBurst(what string, least, limit int) {
 	s.t.Helper()
-	for range 40 {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		served, took := s.burst()
 		if s.t.Failed() {
 			s.t.FailNow()
