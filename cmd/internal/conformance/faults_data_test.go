@@ -89,7 +89,7 @@ func metricFaults() []fault {
 			})},
 		{name: "since is at most a day ago", unproved: []string{"monitoring/ListMonitorChecks/since-old"},
 			unary: changeRequest(func(_ *intercepted, m *monitoringv1.ListMonitorChecksRequest) {
-				if day := time.Now().Add(-24 * time.Hour); m.Since != nil && m.Since.AsTime().Before(day) {
+				if day := clock().Add(-24 * time.Hour); m.Since != nil && m.Since.AsTime().Before(day) {
 					m.Since = timestamppb.New(day)
 				}
 			})},

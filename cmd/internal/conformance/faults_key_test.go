@@ -86,15 +86,18 @@ func storeFailures(c *intercepted, key string) (proto.Message, error) {
 	return response, err
 }
 
-// lookupEarly executes each of several concurrent calls, because none of them finds the key. The first call waits for a second one for
-// some time, because most calls are not concurrent.
+// lookupEarly executes two of several concurrent calls, because neither of them finds the key. The first call with a key waits for a second
+// one for some time, because most calls are not concurrent.
 func lookupEarly(c *intercepted, key string) (proto.Message, error) {
 	c.state.mu.Lock()
-	second, running := c.state.inFlight[key]
-	if running {
-		delete(c.state.inFlight, key)
-		close(second)
+	second, used := c.state.inFlight[key]
+	if used {
+		c.state.inFlight[key] = nil
 		c.state.mu.Unlock()
+		if second == nil { // the first call no longer waits
+			return c.pass(c.request)
+		}
+		close(second)
 		return c.pass(with(c.request, "idempotency_key", uuid.NewString()))
 	}
 	second = make(chan struct{})
@@ -102,13 +105,11 @@ func lookupEarly(c *intercepted, key string) (proto.Message, error) {
 	c.state.mu.Unlock()
 	select {
 	case <-second:
-	case <-time.After(40 * time.Millisecond):
+	case <-time.After(400 * time.Millisecond):
 	case <-c.ctx.Done():
 	}
 	c.state.mu.Lock()
-	if c.state.inFlight[key] == second {
-		delete(c.state.inFlight, key)
-	}
+	c.state.inFlight[key] = nil
 	c.state.mu.Unlock()
 	return c.pass(c.request)
 }

@@ -67,8 +67,8 @@ func rangeFaults() []fault {
 			})},
 		{name: "a time in the future is ignored", fails: []string{"monitoring/ListMonitorChecks/since-future"},
 			unary: changeRequest(func(_ *intercepted, m *monitoringv1.ListMonitorChecksRequest) {
-				if m.Since != nil && m.Since.AsTime().After(time.Now()) {
-					m.Since = timestamppb.New(time.Now().Add(-24 * time.Hour))
+				if m.Since != nil && m.Since.AsTime().After(clock()) {
+					m.Since = timestamppb.New(clock().Add(-24 * time.Hour))
 				}
 			})},
 	}
