@@ -28,7 +28,7 @@ type secured struct {
 
 func startSecured(t *testing.T, args ...string) *secured {
 	t.Helper()
-	s := &secured{authority: tlsfilestest.NewAuthority(t, "redis"), port: redistest.FreePort(t)}
+	s := &secured{authority: tlsfilestest.NewAuthority(t, "redis"), port: testkit.FreePort(t)}
 	files := s.authority.Write(t, t.TempDir(), "redis")
 	s.Server = redistest.Start(t, append(args, "--tls-port", strconv.Itoa(s.port),
 		"--tls-ca-cert-file", files.CAFile, "--tls-cert-file", files.CertFile, "--tls-key-file", files.KeyFile)...)
@@ -70,7 +70,7 @@ func TestNewConnectionsUseTheCurrentCertificates(t *testing.T) {
 		},
 		"cluster": func(t *testing.T) (*secured, redisstore.ClientOptions) {
 			t.Helper()
-			server := startSecured(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(redistest.FreePort(t)),
+			server := startSecured(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)),
 				"--cluster-announce-ip", "127.0.0.1", "--tls-cluster", "yes")
 			testkit.Must(t, server.Client().ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
 			return server, redisstore.ClientOptions{Addresses: []string{server.address()}, Topology: redisstore.Cluster}

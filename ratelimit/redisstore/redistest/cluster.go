@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"opsgate/backendclient/testkit"
 )
 
 const (
@@ -24,7 +26,7 @@ func StartCluster(t testing.TB) *Cluster {
 	c := &Cluster{}
 	buses := make([]int, masters)
 	for i := range masters {
-		buses[i] = FreePort(t)
+		buses[i] = testkit.FreePort(t)
 		c.Servers = append(c.Servers, Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(buses[i])))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)

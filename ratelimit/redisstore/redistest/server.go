@@ -3,7 +3,6 @@ package redistest
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os/exec"
 	"strconv"
@@ -49,27 +48,9 @@ func Start(t testing.TB, args ...string) *Server {
 
 func newServer(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t, binary: testkit.Find(t, "redis-server"), port: FreePort(t), dir: t.TempDir()} // removed after Kill
+	s := &Server{t: t, binary: testkit.Find(t, "redis-server"), port: testkit.FreePort(t), dir: t.TempDir()} // removed after Kill
 	t.Cleanup(s.Kill)
 	return s
-}
-
-// FreePort returns a free port of the loopback interface. It is below the range of ephemeral ports, so that no other test gets it before
-// the server listens, or while the server is down.
-func FreePort(t testing.TB) int {
-	t.Helper()
-	const first, end = 10_000, 30_000
-	var err error
-	for range 100 {
-		port := first + rand.N(end-first)
-		var l net.Listener
-		if l, err = new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
-			_ = l.Close()
-			return port
-		}
-	}
-	t.Fatalf("no free port: %v", err)
-	return 0
 }
 
 // Addr returns the address of the server.

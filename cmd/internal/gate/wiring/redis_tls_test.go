@@ -20,7 +20,7 @@ func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
 	first, second := tlsfilestest.NewAuthority(t, "first"), tlsfilestest.NewAuthority(t, "second")
 	ours, theirs := t.TempDir(), t.TempDir()
 	files, its := first.Write(t, ours, "gateway"), first.Write(t, theirs, "redis")
-	port := strconv.Itoa(redistest.FreePort(t))
+	port := strconv.Itoa(testkit.FreePort(t))
 	server := redistest.Start(t, "--tls-port", port, "--tls-ca-cert-file", its.CAFile, "--tls-cert-file", its.CertFile, "--tls-key-file", its.KeyFile)
 	r := reloadingGateway(t, servicestest.Start(t), fmt.Sprintf("rate_limit:\n  store: redis\n  redis:\n    addresses: [\"127.0.0.1:%s\"]\n"+
 		"    timeout: 5s\n    tls: {enabled: true, ca_file: %s, cert_file: %s, key_file: %s}\n",

@@ -11,7 +11,6 @@ import (
 
 	"opsgate/backendclient/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
-	"opsgate/ratelimit/redisstore/redistest"
 )
 
 // A backendProcess is an opsbackend on one data directory, which can be killed and started again at the same address.
@@ -27,7 +26,7 @@ type backendProcess struct {
 // startService runs opsbackend, which sends to the receivers, until the end of the test.
 func startService(t *testing.T, data string, to *receivers, variables ...string) *backendProcess {
 	t.Helper()
-	s := &backendProcess{address: fmt.Sprint("127.0.0.1:", redistest.FreePort(t)), variables: variables}
+	s := &backendProcess{address: fmt.Sprint("127.0.0.1:", testkit.FreePort(t)), variables: variables}
 	s.arguments = serveArguments(s.address, data, to)
 	s.incident = newIncidentService(t, s.address)
 	s.start(t)
