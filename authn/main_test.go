@@ -3,9 +3,9 @@ package authn_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"opsgate/backendclient/testkit"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	testkit.VerifyTestMain(m)
 }

@@ -3,12 +3,11 @@ package backendclient_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 )
 
 func TestMain(m *testing.M) {
 	backendclient.DisableGRPCLog()
-	goleak.VerifyTestMain(m)
+	testkit.VerifyTestMain(m)
 }

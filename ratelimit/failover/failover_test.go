@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"opsgate/backendclient/testkit"
@@ -24,7 +23,7 @@ import (
 // uploadEvery is longer than the time between two uploads of a token.
 const uploadEvery = 101 * time.Millisecond
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
 
 func limit(name string, requests int, per time.Duration) ratelimit.Limit {
 	return ratelimit.Limit{Name: name, Requests: requests, Per: per}

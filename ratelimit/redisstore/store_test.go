@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"opsgate/backendclient/testkit"
@@ -20,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	redisstore.LogTo(slog.New(slog.DiscardHandler))
-	goleak.VerifyTestMain(m)
+	testkit.VerifyTestMain(m)
 }
 
 // newClock returns a clock with whole microseconds.

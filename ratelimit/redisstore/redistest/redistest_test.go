@@ -9,13 +9,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
 
 func TestServerIsEmptyAfterARestart(t *testing.T) {
 	s := redistest.Start(t)
@@ -72,7 +71,7 @@ func TestReplicaBecomesTheMaster(t *testing.T) {
 	w.FailOverEmpty()
 	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: w.Addrs(), MaxRetries: -1, DialerRetries: 1})
 	defer func() { _ = client.Close() }()
-	bounded, cancel := context.WithTimeout(ctx, time.Minute)
+	bounded, cancel := context.WithTimeout(ctx, testkit.MaxWait)
 	defer cancel()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()

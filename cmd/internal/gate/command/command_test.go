@@ -11,14 +11,12 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/command"
 	"opsgate/cmd/internal/gate/config"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
 
 // good is a complete configuration.
 const good = `listen: 127.0.0.1:0

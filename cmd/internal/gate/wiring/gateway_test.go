@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"opsgate/backendclient"
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
@@ -25,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	backendclient.DisableGRPCLog() // its lines about each connection hide failures
-	goleak.VerifyTestMain(m)
+	testkit.VerifyTestMain(m)
 }
 
 // settings returns the configuration of a gateway whose services are all at the address.

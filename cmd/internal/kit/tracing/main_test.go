@@ -3,7 +3,7 @@ package tracing_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"opsgate/backendclient/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/admin/console"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
 
 func newConsole(metrics prometheus.Gatherer, source console.Source) *console.Console {
 	return console.New(console.Options{Sampler: console.NewSampler(metrics, nil), Source: source})
