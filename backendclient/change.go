@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// readyTimeout is how long Prepare waits for new connections to be ready: long enough for a handshake and a second attempt, so that calls
-// need not wait for the connection after the change.
-const readyTimeout = 500 * time.Millisecond
+// readyTimeout is how long Prepare waits for new connections to be ready: long enough for handshakes with a busy service and for second
+// attempts, so that calls need not wait for the connection after the change.
+const readyTimeout = 2 * time.Second
 
 // A Change is a change of upstreams that is prepared. Either Apply or Discard must be called, once.
 type Change struct {
@@ -33,7 +33,7 @@ func (e *ChangeError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *ChangeError) Unwrap() error { return e.Err }
 
-// Prepare makes connections to the upstreams whose address or TLS files differ from those in use, waits up to half a second until they are
+// Prepare makes connections to the upstreams whose address or TLS files differ from those in use, waits up to two seconds until they are
 // ready, and then up to two seconds for the answers to probes. Its error is a [ChangeError]: an address cannot be parsed, TLS files cannot
 // be read, the new address does not respond while the one in use does, or another service is at the new address. If neither responds, the
 // change can be applied.
