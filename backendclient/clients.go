@@ -70,7 +70,8 @@ func (c *Clients) connect(metrics *metrics) error {
 	for _, s := range services() {
 		u := &upstream{
 			service: s.name, methods: newMethods(s, metrics.durations, c.options.Exemplar), settings: &c.settings, slots: newSlots(),
-			metrics: metrics.forService(s.name), logger: c.options.Logger, probesDue: make(chan struct{}, 1),
+			metrics: metrics.forService(s.name), logger: c.options.Logger,
+			probeTimeout: c.options.intervals.probeTimeout, probesDue: make(chan struct{}, 1),
 		}
 		for _, m := range s.description.Methods {
 			u.unary = append(u.unary, u.methods[m.MethodName])

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
@@ -184,6 +185,9 @@ func TestAServiceBecomesUnavailableAndAvailableAgain(t *testing.T) {
 				return (&net.Dialer{}).DialContext(ctx, "tcp", *at)
 			}
 			return nil, syscall.ECONNREFUSED
+		}), grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, MaxDelay: time.Second},
+			MinConnectTimeout: time.Hour, // no attempt to connect to the others ends
 		})}
 	})
 	if got, want := <-log, "internal service is unavailable service=fleet"; got != want {

@@ -25,6 +25,7 @@ func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 	registry, log := prometheus.NewRegistry(), make(lines, 100)
 	clients := dial(t, fleetAt("static:///"+places[0].Address+","+places[1].Address+","+places[2].Address), backendclient.Quicken,
 		func(o *backendclient.Options) {
+			backendclient.EjectFor(o, 2*time.Second) // the ejection is seen before its end
 			o.Registerer, o.Logger, o.Breaker.MinRequests = registry, slog.New(log), 100_000
 		})
 	for _, p := range places {
@@ -44,7 +45,7 @@ func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 		return e.State == backendclient.EndpointEjected
 	})
 	calls := places[1].calls.Load()
-	if e.Cause != "Internal: disk full" || e.Ejections != 1 || e.EjectedUntil.Sub(e.Since).Milliseconds() > 200 {
+	if e.Cause != "Internal: disk full" || e.Ejections != 1 || e.EjectedUntil.Sub(e.Since).Milliseconds() > 2000 {
 		t.Errorf("status %+v", e)
 	}
 	const metric = "opsgate_upstream_endpoints"
@@ -69,7 +70,7 @@ func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 	}
 	address := places[1].Address
 	for _, want := range []string{
-		fmt.Sprintf("endpoint is ejected service=fleet address=%s for=200ms in_a_row=1 reason=Internal: disk full", address),
+		fmt.Sprintf("endpoint is ejected service=fleet address=%s for=2s in_a_row=1 reason=Internal: disk full", address),
 		fmt.Sprintf("endpoint is no longer ejected service=fleet address=%s reason=its time is over", address),
 	} {
 		line := <-log

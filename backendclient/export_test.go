@@ -20,8 +20,17 @@ func ConnectionOf(c *Clients, fullName string) *grpc.ClientConn {
 func Quicken(o *Options) {
 	o.intervals = intervals{
 		ejection: 200 * time.Millisecond, penalty: time.Millisecond, lookup: 50 * time.Millisecond, minLookup: 5 * time.Millisecond,
-		probe: 20 * time.Millisecond,
+		probe: 20 * time.Millisecond, probeTimeout: probeTimeout,
 	}
+}
+
+// EjectFor replaces the length of a first ejection.
+func EjectFor(o *Options, d time.Duration) { o.intervals.ejection = d }
+
+// ProbePatiently makes the timeout of a probe longer than any test.
+func ProbePatiently(o *Options) {
+	o.intervals = o.withDefaults().intervals
+	o.intervals.probeTimeout = time.Hour
 }
 
 // LookupEvery replaces the interval of lookups.

@@ -123,7 +123,7 @@ func TestCodesOfTransportFailures(t *testing.T) {
 			})
 			timeout := time.Minute
 			if test.code == codes.DeadlineExceeded {
-				timeout = 300 * time.Millisecond
+				timeout = 2 * time.Second // the breaker does not count attempts that had less than 100 ms
 			}
 			e := failure(t, callFor(t, clients, timeout))
 			if e.Code != test.code || e.Reason != "" {

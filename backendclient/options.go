@@ -51,6 +51,7 @@ type intervals struct {
 	penalty           time.Duration // see failurePenalty
 	lookup, minLookup time.Duration // see lookupInterval
 	probe             time.Duration // see probeInterval
+	probeTimeout      time.Duration // see probeTimeout
 }
 
 func (o Options) withDefaults() Options {
@@ -58,7 +59,7 @@ func (o Options) withDefaults() Options {
 	o.Version = cmp.Or(o.Version, "dev")
 	o.intervals = cmp.Or(o.intervals, intervals{
 		ejection: ejectionUnit, penalty: failurePenalty, lookup: lookupInterval, minLookup: minLookupInterval,
-		probe: probeInterval,
+		probe: probeInterval, probeTimeout: probeTimeout,
 	})
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -48,7 +48,7 @@ func (c *Clients) Probe(ctx context.Context, service string) error {
 	}
 	conn := u.acquire()
 	defer conn.release()
-	waitCtx, cancel := context.WithTimeout(ctx, probeTimeout)
+	waitCtx, cancel := context.WithTimeout(ctx, u.probeTimeout)
 	defer cancel()
 	conn.await(waitCtx, func(s connectivity.State) bool { return s == connectivity.Ready || s == connectivity.TransientFailure })
 	connected := conn.endpoints.connected()
@@ -79,7 +79,7 @@ type probedKey struct{}
 // probe calls the probe method of the service; e is nil for any endpoint. The call is a stream without a deadline: neither the interceptor
 // of calls nor the picker counts such a stream.
 func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoint) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, u.probeTimeout)
 	defer cancel()
 	// Without a deadline, by which the picker recognizes calls that count; the call still ends with ctx.
 	callCtx, cancelCall := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), probedKey{}, e))

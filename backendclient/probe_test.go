@@ -3,14 +3,13 @@ package backendclient_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -68,7 +67,7 @@ func TestEachServiceIsProbedByAMethodOfItsOwn(t *testing.T) {
 		}
 		called.Store(&method)
 		return errProbed
-	})))
+	})), backendclient.ProbePatiently)
 	for service, want := range map[string]string{
 		"fleet":      "/ops.fleet.v1.FleetService/ListServers",
 		"monitoring": "/ops.monitoring.v1.MonitoringService/ListMonitors",
@@ -91,9 +90,8 @@ func TestAProbeIsNoCall(t *testing.T) {
 	} {
 		registry := prometheus.NewRegistry()
 		answer := func(string, []byte) error { return status.Error(code, "the answer") }
-		clients := dial(t, at("static:///"+answering(t, answer)+","+answering(t, answer)), func(o *backendclient.Options) {
-			o.Registerer = registry
-		})
+		clients := dial(t, at("static:///"+answering(t, answer)+","+answering(t, answer)), backendclient.ProbePatiently,
+			func(o *backendclient.Options) { o.Registerer = registry })
 		for range 50 {
 			err := clients.Probe(t.Context(), "fleet")
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -124,9 +122,8 @@ func TestAProbeOfAnAddressWithoutAServerReturnsTheReason(t *testing.T) {
 // One of two endpoints is of another service, is found, and is replaced by the right one and again by another.
 func TestAnEndpointOfAnotherServiceIsFoundUntilItIsReplaced(t *testing.T) {
 	right := func(string, []byte) error { return errProbed }
-	listener := listen(t, "127.0.0.1:0")
-	address := listener.Addr().String()
-	stop := serveAnswers(t, listener, unimplemented)
+	address := fmt.Sprint("127.0.0.1:", testkit.FreePort(t))
+	stop := serveAnswers(t, listen(t, address), unimplemented)
 	upstreams := at(answering(t, right))
 	upstreams.Incident.Address = "static:///" + upstreams.Audit.Address + "," + address
 	clients := dial(t, upstreams, backendclient.Quicken)
@@ -152,7 +149,7 @@ func TestAnEndpointOfAnotherServiceIsFoundUntilItIsReplaced(t *testing.T) {
 
 func TestAnAddressOfAnotherServiceIsRefused(t *testing.T) {
 	here := startPlace(t)
-	clients := dial(t, here.only())
+	clients := dial(t, here.only(), backendclient.ProbePatiently)
 	to := here.only()
 	to.Audit.Address = answering(t, unimplemented)
 	_, err := clients.Prepare(to)
@@ -194,7 +191,7 @@ func (a answers) HandleRPC(_ context.Context, s stats.RPCStats) {
 // One of two endpoints of a new address is of another service, and is connected after the other one is ready.
 func TestAnAddressIsRefusedForAnEndpointThatConnectsLater(t *testing.T) {
 	here := startPlace(t)
-	clients := dial(t, here.only())
+	clients := dial(t, here.only(), backendclient.ProbePatiently)
 	open := make(chan struct{})
 	right, wrong := listen(t, "127.0.0.1:0"), gatedListener{listen(t, "127.0.0.1:0"), open}
 	serveAnswers(t, right, func(string, []byte) error { return errProbed }, grpc.StatsHandler(answers{first: sync.OnceFunc(func() { close(open) })}))
@@ -246,21 +243,18 @@ func TestAWrongEndpointIsFoundWhileAnotherDoesNotAnswer(t *testing.T) {
 	defer close(release)
 	upstreams := at("passthrough:///x")
 	upstreams.Audit.Address = "static:///" + hanging + "," + answering(t, unimplemented)
-	clients := dial(t, upstreams)
+	clients := dial(t, upstreams, backendclient.ProbePatiently)
 	eventually(t, clients, func() bool {
 		all := clients.Endpoints()["audit"]
 		return len(all) == 2 && all[0].State == backendclient.EndpointReady && all[1].State == backendclient.EndpointReady
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // less than the timeout of a probe
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() { ended <- clients.RunProbes(ctx) }()
-	for ctx.Err() == nil && len(clients.WrongEndpoints()) == 0 {
-		runtime.Gosched()
-	}
-	if len(clients.WrongEndpoints()) != 1 {
-		t.Error("the wrong endpoint was not found while the other one did not answer")
-	}
+	testkit.Eventually(t, "the wrong endpoint is found while the other one does not answer", func() bool {
+		return len(clients.WrongEndpoints()) == 1
+	})
 	cancel()
 	testkit.Must(t, <-ended)
 }

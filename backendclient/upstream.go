@@ -52,8 +52,9 @@ type upstream struct {
 
 	unavailableSince atomic.Pointer[time.Time] // nil while the service is available
 
-	probeMethod string        // its path, set before the first connection
-	probesDue   chan struct{} // see requestProbes
+	probeMethod  string // its path, set before the first connection
+	probeTimeout time.Duration
+	probesDue    chan struct{} // see requestProbes
 
 	foundRightService atomic.Bool // by a probe of any endpoint, since the process started
 
