@@ -65,7 +65,7 @@ func TestServerThatResumesExecutesFewCallsThatTimedOut(t *testing.T) {
 	if late < 0 || late > 32 {
 		t.Errorf("%d calls executed late, want at most 32", late)
 	}
-	if took := time.Duration(longest.Load()); took > 2*time.Second { // 501 ms on an idle machine
+	if took := time.Duration(longest.Load()); took > 3*time.Second { // 501 ms on an idle machine; go-redis waits for 5 s by default
 		t.Errorf("a call took %v", took)
 	}
 }
@@ -129,7 +129,7 @@ func TestBrokenConnectionsFailTheirCalls(t *testing.T) {
 			t.Error("decided without a server")
 		}
 	})
-	if took := time.Since(start); took > 4*time.Second { // less than the timeout of a call
+	if took := time.Since(start); took > 4900*time.Millisecond { // less than the timeout of a call
 		t.Errorf("it took %v", took)
 	}
 }
@@ -191,9 +191,7 @@ func TestAccountsMoveWithTheirSlotUnderLoad(t *testing.T) {
 // Calls to a node of a cluster that hangs fail, and calls to other nodes do not.
 func TestHangingNodeAffectsNoOther(t *testing.T) {
 	cluster := redistest.StartCluster(t)
-	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{
-		Addresses: cluster.Addrs(), Timeout: time.Second, DialTimeout: 2 * time.Second,
-	})})
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})})
 	p := hourly(t, 1_000_000)
 	hanging, well := tokenOn(t, cluster.Servers[0], s, p), tokenOn(t, cluster.Servers[1], s, p)
 	cluster.Servers[0].Pause()
@@ -263,11 +261,14 @@ func TestErrorsTellUnsentCalls(t *testing.T) {
 		"queue":      {redisstore.ClientOptions{Addresses: []string{hanging.Addr()}, PoolSize: 1, Credentials: func() (string, string) { return "", "x" }}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.o.Timeout, c.o.DialTimeout = 200*time.Millisecond, 400*time.Millisecond
+			c.o.Timeout, c.o.DialTimeout = time.Second, 2*time.Second
 			s := newStore(t, redisstore.Options{Client: newClient(t, c.o), Hook: &countingHook{}})
 			p := hourly(t, 1000)
 			if c.sent {
-				decide(t, s, "t", p) // connects
+				testkit.Eventually(t, "it is connected", func() bool {
+					_, err := s.Decide(t.Context(), "t", p)
+					return err == nil
+				})
 			}
 			hanging.Pause()
 			defer hanging.Resume()

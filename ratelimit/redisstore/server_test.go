@@ -89,7 +89,7 @@ func TestAccountExpiresWithItsUsage(t *testing.T) {
 	testkit.Eventually(t, "the account expires", func() bool { return server.Client().Exists(t.Context(), "opsgate:account:3:brief").Val() == 0 })
 }
 
-// A call to a server that hangs ends after its timeout, also where it makes a new connection. By default, go-redis waits for seconds.
+// A call to a server that hangs ends after its timeout, also where it makes a new connection. By default, go-redis waits for 5 s.
 func TestCallToAHangingServerTimesOut(t *testing.T) {
 	for name, addrs := range map[string]func() ([]string, *redistest.Server){
 		"single": func() ([]string, *redistest.Server) { s := redistest.Start(t); return []string{s.Addr()}, s },
@@ -113,7 +113,7 @@ func TestCallToAHangingServerTimesOut(t *testing.T) {
 						start := time.Now()
 						_, err := s.Decide(t.Context(), token, p)
 						took := time.Since(start)
-						if err == nil || took > 2*time.Second { // 52 ms on an idle machine
+						if err == nil || took > 3*time.Second { // 52 ms on an idle machine
 							t.Errorf("it took %v: %v", took, err)
 						}
 					}

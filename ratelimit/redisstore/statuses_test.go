@@ -44,6 +44,7 @@ func awaitStatuses(t *testing.T, g *gateway, want ...string) {
 }
 
 func TestGatewaysReadTheStatusesOfAll(t *testing.T) {
+	t.Parallel()
 	for name, start := range topologies {
 		t.Run(name, func(t *testing.T) {
 			o := start(t)
@@ -93,6 +94,7 @@ func TestPreviousVersionIsCountedAndHasNoStatus(t *testing.T) {
 
 // A gateway that loses Redis cannot report it. The others find it silent, but not right after an outage that all of them had.
 func TestGatewayThatIsNotHeardIsSilent(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
 	g := startReporting(t, client, statusOf("a"))
@@ -158,6 +160,7 @@ func TestEntriesThatAreNotStatusesAreLeftOut(t *testing.T) {
 
 // A user of Redis from before the status was written may lack its key or its commands.
 func TestCountingDoesNotNeedThePermissionForStatuses(t *testing.T) {
+	t.Parallel()
 	const commands = " +eval +time +zadd +zrem +zremrangebyscore +zcard +pexpire +hello +auth"
 	for name, rule := range map[string]string{
 		"no commands": "~opsgate:*" + commands,
