@@ -232,7 +232,7 @@ func TestOutageIsShownFromItsStart(t *testing.T) {
 			if began.IsZero() {
 				began = *d.Since
 			}
-			if !d.Since.Equal(began) || began.After(s.At.Add(time.Second)) { // At is truncated, and read before
+			if !d.Since.Equal(began) || began.After(s.At.Add(2*time.Second)) { // At is truncated, and read before
 				t.Errorf("at %v the outage began at %v, before at %v", s.At, d.Since, began)
 			}
 			if text := s.Findings[0].Text; !strings.HasPrefix(text, "fleet: ") || !strings.Contains(text, " for ") {

@@ -33,18 +33,24 @@ type services struct {
 
 func startServices(t *testing.T) *services {
 	t.Helper()
-	s := &services{Services: servicestest.Start(t), fleet: "127.0.0.1:0"}
+	s := &services{Services: servicestest.Start(t), fleet: freeAddress(t)}
 	s.Sends = true
 	s.startFleet(t)
 	return s
 }
 
-// startFleet starts fleet, later at its address.
+// freeAddress returns an address at which a test may listen again after a pause.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	return fmt.Sprint("127.0.0.1:", testkit.FreePort(t))
+}
+
+// startFleet starts fleet, for the first time or again.
 func (s *services) startFleet(t *testing.T) {
 	t.Helper()
 	listener, err := net.Listen("tcp", s.fleet)
 	testkit.Must(t, err)
-	s.fleet, s.stopFleet = listener.Addr().String(), s.Serve(t, listener)
+	s.stopFleet = s.Serve(t, listener)
 }
 
 // gateway is a running gateway with its services.
@@ -78,7 +84,7 @@ upstreams: {fleet: {address: %q}, monitoring: &others {address: %q}, incident: *
 // configure writes the configuration and runs the gateway.
 func (g *gateway) configure(t *testing.T, text string) {
 	t.Helper()
-	g.file, g.listen = filepath.Join(t.TempDir(), "opsgate.yaml"), "127.0.0.1:0"
+	g.file, g.listen = filepath.Join(t.TempDir(), "opsgate.yaml"), freeAddress(t)
 	testkit.Must(t, os.WriteFile(g.file, []byte("listen: 127.0.0.1:0\nshutdown: {drain_wait: 0s}\n"+text), 0o600))
 	g.run(t)
 }
@@ -94,7 +100,6 @@ func (g *gateway) run(t *testing.T) {
 	testkit.Must(t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	g.api, g.admin = "http://"+e.Address().String(), "http://"+e.AdminAddress().String()
-	g.listen = e.AdminAddress().String() // for a restart
 	ended := make(chan error, 1)
 	g.stop, g.ended = stop, ended
 	go func() {

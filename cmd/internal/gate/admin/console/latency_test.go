@@ -14,12 +14,14 @@ import (
 	"opsgate/cmd/internal/gate/admin/console"
 )
 
-func TestSlowServiceIsShown(t *testing.T) {
-	g := start(t, "")
-	g.servers(t) // the token is cached
+// sendSlow sends requests at the same time for which fleet takes 700 ms, and returns the time that all took. If they are in two samples,
+// one of them still has the 20 calls of a finding.
+func (g *gateway) sendSlow(t *testing.T) time.Duration {
+	t.Helper()
 	g.Takes.Store(int64(700 * time.Millisecond))
+	began := time.Now()
 	var requests sync.WaitGroup
-	for range 30 {
+	for range 40 {
 		requests.Go(func() {
 			if code := g.servers(t); code != 200 {
 				t.Errorf("got %d", code)
@@ -27,6 +29,18 @@ func TestSlowServiceIsShown(t *testing.T) {
 		})
 	}
 	requests.Wait()
+	return time.Since(began)
+}
+
+func TestSlowServiceIsShown(t *testing.T) {
+	g := start(t, "")
+	g.servers(t) // the token is cached
+	took, longest := g.sendSlow(t), 1.0
+	for _, bound := range []float64{2.5, 5, 10} { // of the histogram
+		if took.Seconds() > longest {
+			longest = bound
+		}
+	}
 	events := connectTo(t, g.admin+"/admin/events")
 	for {
 		s, ok := events.state(t)
@@ -45,7 +59,7 @@ func TestSlowServiceIsShown(t *testing.T) {
 			l := d.Latencies
 			switch {
 			case d.Name == "fleet":
-				if l == nil || l.Calls < 20 || l.P50.Seconds < .5 || l.P99.Seconds > 1 || l.P99Of5m.Seconds < .5 {
+				if l == nil || l.Calls < 20 || l.P50.Seconds < .5 || l.P99.Seconds > longest || l.P99Of5m.Seconds < .5 {
 					t.Errorf("the latencies of fleet are %+v", l)
 				}
 			case l != nil && l.P99 != nil && l.P99.Seconds > .5:

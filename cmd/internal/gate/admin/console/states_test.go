@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -44,20 +43,15 @@ func TestPageShowsCauseImpactAndAction(t *testing.T) {
 		{"wrong-address", strings.Replace(usual, "incident: *others", fmt.Sprintf("incident: {address: %q}", listener.Addr()), 1), "",
 			"incident: wrong service at its address", func(g *gateway) { g.servers(t) }},
 		{"slow-service", usual, "rate_limit: {limits: [{requests: 1000, per: 1s}]}\n", "fleet: slow", func(g *gateway) {
-			g.Takes.Store(int64(700 * time.Millisecond))
-			var requests sync.WaitGroup
-			for range 30 {
-				requests.Go(func() { g.servers(t) })
-			}
-			requests.Wait()
+			g.sendSlow(t)
 		}},
 		{"certificate", usual, fmt.Sprintf("tls: {cert_file: %q, key_file: %q}\n", files[0], files[1]), "tls.cert_file expires in ", func(*gateway) {}},
 		{"lost-redundancy", strings.Replace(usual, `"FLEET"`, `"static:///FLEET,127.0.0.1:1"`, 1), "", "fleet: ", func(g *gateway) { g.servers(t) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g := startWith(t, test.upstreams, test.more)
+			s := show(t, g) // before the state, which may end while the browser starts
 			test.use(g)
-			s := show(t, g)
 			s.headline(test.headline)
 			if test.name != "calm" {
 				s.Eventually("there is advice", `/^Impact\n.+\nLater\n.+\nDo first\n.+/.test(document.getElementById("headline-advice").innerText)`)
@@ -69,7 +63,7 @@ func TestPageShowsCauseImpactAndAction(t *testing.T) {
 
 func TestPageOfTwoGatewaysWithoutRedis(t *testing.T) {
 	server := redistest.Start(t)
-	link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "redis", "127.0.0.1:0", server.Addr())
+	link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "redis", freeAddress(t), server.Addr())
 	testkit.Must(t, link.Start())
 	t.Cleanup(link.Stop)
 	keys := fmt.Sprintf("store: redis, redis: {addresses: [%q]}, ", link.Listen)
