@@ -20,7 +20,7 @@ import (
 )
 
 // timeout limits how long a test uses the browser.
-const timeout = 3 * time.Minute
+const timeout = 10 * time.Minute
 
 // A Journal records the requests and errors of a browser. It is safe for concurrent use.
 type Journal struct {
@@ -75,7 +75,7 @@ func (j *Journal) record(event any) {
 func Start(t *testing.T) *Page {
 	t.Helper()
 	options := []chromedp.ExecAllocatorOption{
-		chromedp.ExecPath(testkit.Find(t, "chromium")), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 1600),
+		chromedp.ExecPath(testkit.Find(t, "chromium")), chromedp.WindowSize(1280, 1600),
 	}
 	for _, flag := range []string{
 		"headless", "no-sandbox", "disable-gpu", "disable-background-networking", "disable-component-update", "disable-sync", "no-first-run",
