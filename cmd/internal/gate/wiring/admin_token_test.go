@@ -167,7 +167,7 @@ func TestAdminTokenChangesWithoutARestart(t *testing.T) {
 			return r.access(t, old) == http.StatusUnauthorized && r.access(t, next) == http.StatusOK
 		})
 		t.Logf("change %d: in force after %v", i, time.Since(begun).Round(time.Millisecond))
-		if took := time.Since(begun); took > time.Second {
+		if took := time.Since(begun); took > 10*time.Second { // 0.3 s on an idle machine
 			t.Errorf("change %d: it took %v", i, took)
 		}
 		ended()

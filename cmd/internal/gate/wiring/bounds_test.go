@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/servicestest"
@@ -15,6 +16,7 @@ import (
 
 // closedWithoutResponse waits until the server closes the connection or sends something, and reports whether it has closed it.
 func closedWithoutResponse(c *client) bool {
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
 	_, err := c.ReadByte()
 	var timeout net.Error
 	return err != nil && !(errors.As(err, &timeout) && timeout.Timeout())

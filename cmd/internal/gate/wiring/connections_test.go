@@ -23,7 +23,7 @@ func (r *reloading) connect(t *testing.T) *client {
 	conn, err := net.Dial("tcp", r.Address().String())
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	testkit.Must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	testkit.Must(t, conn.SetDeadline(time.Now().Add(testkit.MaxWait)))
 	return newClient(conn)
 }
 

@@ -66,11 +66,16 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 				}
 			}
 			do(test.refuse)
+			var since time.Time
 			testkit.Eventually(t, "the readiness page has the reason", func() bool {
 				r.mustGet(t, "/v1/servers", 200)
-				return strings.Contains(r.redisReason(t), test.reason)
+				reason, store := r.redisReason(t), r.store(t)
+				if store.Mode != "local" { // Redis answered in between
+					return false
+				}
+				since = *store.Since
+				return strings.Contains(reason, test.reason)
 			})
-			since := *r.store(t).Since
 			for began := time.Now(); time.Since(began) < test.watched; {
 				r.get(t, r.Address(), "/v1/servers")
 				if store := r.store(t); store.Mode != "local" && !test.flaps || store.Mode == "local" && !store.Since.Equal(since) {

@@ -139,7 +139,8 @@ func (c *traced) traces(t *testing.T) [][]tracingtest.Span {
 	all := slices.Collect(maps.Values(byTrace))
 	for _, spans := range all {
 		slices.SortFunc(spans, func(a, b tracingtest.Span) int {
-			return cmp.Compare(a.GetStartTimeUnixNano(), b.GetStartTimeUnixNano())
+			return cmp.Or(cmp.Compare(a.GetStartTimeUnixNano(), b.GetStartTimeUnixNano()),
+				cmp.Compare(b.GetEndTimeUnixNano(), a.GetEndTimeUnixNano())) // a parent before its child
 		})
 	}
 	slices.SortFunc(all, func(a, b []tracingtest.Span) int {

@@ -248,6 +248,10 @@ server GET /v1/servers (unavailable)
 
 func TestTraceShowsADenial(t *testing.T) {
 	c := startTraced(t, tracedOptions{tracing: "sample: 100%", limit: 1})
+	testkit.Eventually(t, "it is subscribed to refunds, which removes cached denials, and pings the subscription", func() bool {
+		subscriptions := c.redis.Client().Do(t.Context(), "CLIENT", "LIST", "TYPE", "PUBSUB").String()
+		return strings.Contains(subscriptions, " sub=1 ") && strings.Contains(subscriptions, " cmd=ping ")
+	})
 	for i, want := range []int{200, 429, 429} {
 		if got := c.do(t, "/v1/servers", nil); got.status != want {
 			t.Fatalf("%d: got %+v", i, got)

@@ -1,6 +1,7 @@
 package wiring_test
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -59,10 +60,11 @@ func TestGatewayThatStartsWithAWrongServiceIsNotReady(t *testing.T) {
 func TestReloadRefusesTheAddressOfAnotherService(t *testing.T) {
 	services := servicestest.Start(t)
 	services.Sends = true
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address := fmt.Sprint("127.0.0.1:", testkit.FreePort(t))
+	listener, err := net.Listen("tcp", address)
 	testkit.Must(t, err)
 	stop := services.Serve(t, listener)
-	r := reloadingGateway(t, services, limits(100), "OPSGATE_UPSTREAMS_INCIDENT_ADDRESS="+listener.Addr().String())
+	r := reloadingGateway(t, services, limits(100), "OPSGATE_UPSTREAMS_INCIDENT_ADDRESS="+address)
 	r.readiness(t, "ready")
 	good := r.env
 	r.env = []string{"OPSGATE_UPSTREAMS_INCIDENT_ADDRESS=" + onlyFleet(t, "127.0.0.1:0")}
@@ -79,7 +81,7 @@ func TestReloadRefusesTheAddressOfAnotherService(t *testing.T) {
 	r.readiness(t, "ready")
 
 	stop()
-	onlyFleet(t, listener.Addr().String())
+	onlyFleet(t, address)
 	r.await(t, "wrong service at this address")
 	if got := r.readiness(t, "degraded"); got.status != http.StatusOK || !strings.Contains(got.body, "of upstreams.incident.address answer as another service") {
 		t.Errorf("got %+v", got)
