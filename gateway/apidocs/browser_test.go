@@ -167,12 +167,13 @@ func TestDeepLinksOpenAtTheirPlace(t *testing.T) {
 			total += len(fragments)
 			b.open(path+"#"+fragments[len(fragments)-1], width, light) // the last one by loading the page, the others in the page
 			list, _ := json.Marshal(slices.Concat(fragments[len(fragments)-1:], fragments))
-			wrong := read[string](b, fmt.Sprintf(`%s.filter((id, i) => {
+			// A page scrolls to its fragment when it is drawn.
+			wrong := read[string](b, fmt.Sprintf(`new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))).then(() => %s.filter((id, i) => {
 				if (i > 0) location.hash = "#" + id;
 				const place = document.getElementById(id), box = place.getBoundingClientRect(), header = document.querySelector(".top").offsetHeight;
 				const covered = id !== "content" && box.top < header - 1;
 				return covered || box.top > innerHeight || !place.checkVisibility() || (place.matches("a, h2, h3, li") && !place.matches(":target"));
-			}).join(" ")`, list))
+			}).join(" "))`, list))
 			if wrong != "" {
 				t.Errorf("%s at %d pixels: not on the screen after going there: %s", path, width, wrong)
 			}
