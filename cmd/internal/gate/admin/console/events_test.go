@@ -21,7 +21,7 @@ import (
 const (
 	timeout = time.Minute // of a test's wait
 	// serverTimeout is the listener's timeout for responses that are not streams.
-	serverTimeout = 500 * time.Millisecond
+	serverTimeout = time.Second
 )
 
 // serve serves the events of a console with timeouts like those of the admin listener, but shorter.
