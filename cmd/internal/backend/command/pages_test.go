@@ -10,12 +10,11 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store/storetest"
-	"opsgate/ratelimit/redisstore/redistest"
 )
 
 func TestAdminListenerHasMetricsOfDeliveries(t *testing.T) {
 	// A parallel test may get a port of 0 after the end.
-	s := serve(t, "--data-dir", t.TempDir(), "--admin-listen", fmt.Sprint("127.0.0.1:", redistest.FreePort(t)))
+	s := serve(t, "--data-dir", t.TempDir(), "--admin-listen", fmt.Sprint("127.0.0.1:", testkit.FreePort(t)))
 	if status, body := fetch(t, s.admin+"/livez"); status != http.StatusOK || body != "ok\n" {
 		t.Errorf("GET /livez: %d %q", status, body)
 	}

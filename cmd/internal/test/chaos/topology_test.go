@@ -308,7 +308,7 @@ type backend struct {
 // freeAddress returns a loopback address to listen at. No other test gets it while the program that listens is down.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	return fmt.Sprint("127.0.0.1:", redistest.FreePort(t))
+	return fmt.Sprint("127.0.0.1:", testkit.FreePort(t))
 }
 
 // launchBackend runs a backend at an address; port 0 selects a free port.
