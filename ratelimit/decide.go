@@ -15,7 +15,7 @@ type rule struct {
 
 // prepareWindows prepares the account for a decision by the policy, in place, and reports whether it must be written:
 //
-//  1. It adds the windows of the policy that are missing.
+//  1. It adds the windows of the policy that are missing, with times for the given number of lengths.
 //  2. It sets lastUsed of all windows of the policy to now.
 //  3. It drops the windows that no decision has used during twice the longest length.
 //
@@ -24,7 +24,7 @@ type rule struct {
 //
 // A short window lives as long as the longest one: for up to that length, a gateway may repeat a cached denial without a decision, and a
 // short window that was dropped meanwhile would be filled from the coarse buckets of a longer one. The account must be advanced to now.
-func (p *Policy) prepareWindows(a Account, now int64) (_ Account, changed bool) {
+func (p *Policy) prepareWindows(a Account, now, lengths int64) (_ Account, changed bool) {
 	if len(a) == 0 {
 		a = append(make(Account, 0, p.maxAccountBytes), form, 0)
 	}
@@ -35,7 +35,7 @@ func (p *Policy) prepareWindows(a Account, now int64) (_ Account, changed bool) 
 	if p.hasWindowsUsedSince(a, max(newestUse, now-longest/4)) {
 		return a, false
 	}
-	a = p.addMissing(a, now)
+	a = p.addMissing(a, now, lengths)
 	for i := range p.rules {
 		a.find(p.rules[i].shape).setLastUsed(now)
 	}
@@ -52,11 +52,11 @@ func (p *Policy) hasWindowsUsedSince(a Account, since int64) bool {
 
 // addMissing adds the windows of the policy that are missing. It fills each from those that the account had before: from another added one,
 // roundings would add up.
-func (p *Policy) addMissing(a Account, now int64) Account {
+func (p *Policy) addMissing(a Account, now, lengths int64) Account {
 	before := a
 	for i := range p.rules {
 		if s := p.rules[i].shape; a.find(s) == nil {
-			w := s.newWindow(now).fill(before.sourceAdmissions(s, now, noBound), now, OneLength)
+			w := s.newWindow(now).fill(before.sourceAdmissions(s, now, noBound), now, lengths)
 			a = append(p.makeRoom(a), w...)
 			a[1]++ // may change before[1] too: harmless, as sourceAdmissions iterates over len(before)
 		}

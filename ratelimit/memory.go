@@ -55,7 +55,7 @@ func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision,
 		sh.peak = max(sh.peak, len(sh.tokens))
 	}
 	*a, _ = a.advance(now, OneLength)
-	*a, _ = p.prepareWindows(*a, now)
+	*a, _ = p.prepareWindows(*a, now, OneLength)
 	var d Decision
 	*a, d = p.decide(*a, now, false)
 	return d, nil
@@ -85,7 +85,7 @@ func (m *Memory) Peek(_ context.Context, tokenID string, p *Policy) (Decision, e
 	if stored, ok := sh.tokens[tokenID]; ok {
 		a = stored.advancedCopy(now, OneLength)
 	}
-	a, _ = p.prepareWindows(a, now)
+	a, _ = p.prepareWindows(a, now, OneLength)
 	_, d := p.decide(a, now, true)
 	return d, nil
 }

@@ -80,7 +80,7 @@ func (p *Policy) ExecuteExchange(stored Account, x Exchange, at time.Time) (a Ac
 	if len(x.Own) > 0 {
 		a, write = Sum(a, x.Own, OneLength, at), true
 	}
-	a, changed := p.prepareWindows(a, now)
+	a, changed := p.prepareWindows(a, now, OneLength)
 	a, d = p.decide(a, now, x.Op != OpDecide)
 	recorded := x.Op == OpDecide && d.Allowed
 	return a, x.Op != OpPeek && (write || changed || recorded), d
@@ -119,7 +119,7 @@ func (p *Policy) DecideShare(in ShareInput, own Account, at time.Time, peek bool
 		own = in.Shared.emptied(now)
 	}
 	own, _ = own.advance(now, s.gateways)
-	own, _ = p.prepareWindows(own, now)
+	own, _ = p.prepareWindows(own, now, s.gateways)
 	s.own = p.windows(own, now, s.gateways)
 	d := Decision{Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, At: at.Truncate(time.Microsecond), Local: true}
 	for i := range p.rules {
@@ -152,14 +152,14 @@ func (a Account) emptied(now int64) Account {
 	return empty
 }
 
-// windows returns the account's window of each rule; nil windows for a nil account. If the account lacks one, they are those of a copy that
-// has it, and that keeps times for the given number of lengths.
+// windows returns the account's window of each rule; nil windows for a nil account. If the account lacks one, it is added to a
+// copy, which keeps times for the given number of lengths.
 func (p *Policy) windows(a Account, now, lengths int64) (list [MaxLimits]window) {
 	if len(a) == 0 {
 		return list
 	}
 	if !p.hasWindowsUsedSince(a, anyTime) {
-		a, _ = p.prepareWindows(a.advancedCopy(now, lengths), now)
+		a, _ = p.prepareWindows(a.advancedCopy(now, lengths), now, lengths)
 	}
 	for i := range p.rules {
 		list[i] = a.find(p.rules[i].shape)

@@ -270,6 +270,23 @@ func TestDecideShareCountsSentAdmissionsAfterAReload(t *testing.T) {
 	}
 }
 
+// A window that a reload adds has the admissions of as many lengths as gateways, in Own and in Sent.
+func TestDecideShareCountsAdmissionsForALimitAddedByAReload(t *testing.T) {
+	before := ratelimittest.Policy(t, ratelimit.Limit{Name: "ten", Requests: 60, Per: 10 * time.Second})
+	after := ratelimittest.Policy(t, ratelimit.Limit{Name: "second", Requests: 1, Per: time.Second})
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	account, _ := before.DecideShare(ratelimit.ShareInput{Gateways: 3}, nil, now, false)
+	for name, in := range map[string]struct{ own, sent ratelimit.Account }{"own": {own: account}, "sent": {sent: account}} {
+		share := ratelimit.ShareInput{Gateways: 3, Sent: in.sent}
+		if _, d := after.DecideShare(share, slices.Clone(in.own), now.Add(2*time.Second), false); d.Allowed || d.RetryAfter != time.Second {
+			t.Errorf("%s: a second request in three seconds of three gateways: %+v", name, d)
+		}
+		if _, d := after.DecideShare(share, slices.Clone(in.own), now.Add(3*time.Second), false); !d.Allowed {
+			t.Errorf("%s: after three seconds: %+v", name, d)
+		}
+	}
+}
+
 // No window has more admissions than the share, rounded up, and n windows of n gateways have no more than the whole limit. At the reset of a
 // decision more requests remain than before, and not earlier.
 func TestDecideShareKeepsItsShareAndItsResets(t *testing.T) {
