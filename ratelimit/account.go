@@ -19,8 +19,8 @@ const (
 	form        = 3 // first byte of every account: the version of its format
 	headerBytes = 2 // form, number of windows
 	maxWindows  = 8 // of two policies of MaxLimits limits
-	// maxTimes is the maximum number of times in a window, which keeps the newest ones. It is one more than the largest limit: a refund may
-	// replace one by a copy of another (remove), and MaxExact real ones remain.
+	// maxTimes is the maximum number of times in a window, which keeps the newest ones. It is one more than the largest limit: if a refund
+	// replaces a time of a full window by a copy of the oldest (remove), MaxExact real ones remain.
 	maxTimes = MaxExact + 1
 
 	// The fields of a window.
@@ -194,7 +194,7 @@ func (a Account) widen(at int) Account {
 	wide := make(window, countsAt+2*numBuckets*w.countBytes())
 	copy(wide, w[:countsAt])
 	wide[tagAt] = bucketsTag | byte(2*w.countBytes())
-	for b := range int64(numBuckets) { // not the buckets' own numbers: any 61 in sequence are all places
+	for b := range int64(numBuckets) { // 0 to 60 stand for the places (b mod 61), whatever the buckets' numbers
 		wide.setCount(b, w.count(b))
 	}
 	return slices.Replace(a, at, at+w.size(), wide...)

@@ -20,7 +20,7 @@ type rule struct {
 //  3. It drops the windows that no decision has used during twice the longest length.
 //
 // It does nothing if the account has them all, each was used within the last quarter of the longest length, and no other window was used
-// later. So most denials write nothing.
+// later: makeRoom drops the least recently used ones. So most denials write nothing.
 //
 // A short window lives as long as the longest one: for up to that length, a gateway may repeat a cached denial without a decision, and a
 // short window that was dropped meanwhile would be filled from the coarse buckets of a longer one. The account must be advanced to now.
@@ -118,7 +118,7 @@ func (p *Policy) admits(a Account) bool {
 // decision returns the decision on a request, from the account after it. recorded reports whether the account includes its admission.
 func (p *Policy) decision(a Account, now int64, recorded bool) Decision {
 	d := Decision{DeniedBy: -1, ShadowDeniedBy: -1, At: time.UnixMicro(now)}
-	var before [MaxLimits]usage // without the admission
+	var before [MaxLimits]usage // count without the admission
 	for i := range p.rules {
 		r := &p.rules[i]
 		u := a.find(r.shape).usageOf(r.requests, now)

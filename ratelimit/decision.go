@@ -16,7 +16,7 @@ type Store interface {
 	Refund(ctx context.Context, tokenID string, d Decision) error
 
 	// Peek returns the decision that Decide would make, and records nothing: its budgets do not include the request. Its decision must not be
-	// refunded. Its waits may be too short if the account lacks a window of the policy: the next decision fills it later, with later times.
+	// refunded. Its waits may be too short if the account lacks a window of the policy: filled later, it may get later times from a bucket.
 	Peek(ctx context.Context, tokenID string, p *Policy) (Decision, error)
 
 	// Reset drops the token's account.

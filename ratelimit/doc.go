@@ -1,5 +1,5 @@
 // Package ratelimit decides whether a token may make a request now. A policy is a list of limits; a request is admitted only if every
-// limit admits it.
+// enforced limit admits it.
 //
 // Limits are strict sliding windows: no interval of a limit's length, wherever it begins, has more admissions than the limit allows. All
 // limits are decided in one step. A denial is recorded in none of them.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// An entry is n admissions at a time.
+// An entry is n admissions of the same time.
 type entry struct{ at, n int64 }
 
 // admissions returns the admissions earlier than `before`, oldest first, and those of a bucket that begins earlier. Admissions of a bucket

@@ -101,13 +101,13 @@ func (a Account) Refund(at time.Time) Account {
 type ShareInput struct {
 	Gateways int     // that divide the limits; at least 1
 	Shared   Account // the last one of the shared store
-	Sent     Account // admissions of this gateway that Shared may lack, by calls that the shared store may have executed or may yet execute
+	Sent     Account // this gateway's admissions that Shared may lack: of calls that the shared store may have executed, or may execute later
 }
 
 // DecideShare decides a request by a gateway's share of each limit, while the shared store is not in use. The share is what remains of the
 // limit in the shared account, divided by the number of gateways and rounded up. Rounding up admits more than a small limit: of a limit of
 // 1, each of three gateways would admit 1 per window. So of a limit of up to [MaxExact], a gateway also admits no more than the whole limit
-// in as many windows as there are gateways.
+// in Gateways × Per.
 //
 // It returns own with the admission, unless the request is denied or a peek. Limits in shadow do not decide. own may be nil, and may be
 // modified; a new one has the windows of the shared account too, so that its admissions can be added to them.

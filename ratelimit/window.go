@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// OneLength is the number of lengths for which the accounts of a store keep times. Those of [Policy.DecideShare] keep them for as many
-// lengths as there are gateways: one of its rules counts over that period.
+// OneLength is for the accounts of a store: they keep times for one length of their window. Those of [Policy.DecideShare] keep them for as
+// many lengths as there are gateways, because it counts the admissions of that period too.
 const OneLength = 1
 
 // advance brings the account to now, in place. It drops admissions that have left their window: times after a number of lengths, buckets
-// after one. It moves times in the future, which are from before the clock was set back, to now, and reports whether it moved any: of an
-// admission, lastUsed or since.
+// after one. It moves times in the future (of admissions, lastUsed, since), which are from before the clock was set back, to now, and
+// reports whether it moved any.
 func (a Account) advance(now, lengths int64) (_ Account, moved bool) {
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
 		w := window(a[at:])
@@ -187,7 +187,7 @@ func (w window) total() (n int64) {
 // window. t may be earlier or later than the time that the window was advanced to. Times count for the given number of lengths, buckets for
 // one.
 func (w window) usageAt(t, lengths int64) (n, next int64) {
-	next = math.MaxInt64 // in the loops, from the newest to the oldest: when the last counted one leaves
+	next = math.MaxInt64 // the loops go from the newest to the oldest, so the oldest sets it last
 	if w == nil {
 		return 0, next
 	}

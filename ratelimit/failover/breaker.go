@@ -21,8 +21,8 @@ const (
 	probeTimeout   = 10 * time.Second // for a shared store whose own timeout fails: that of redisstore is shorter
 )
 
-// A call that was not sent because of other calls is repeated if it waited for less than repeatUnsentWithin. So a request takes at most
-// this and the timeout of one call.
+// A call that was not sent because of other calls is repeated if it waited for less than repeatUnsentWithin. So such a request takes at
+// most this and the timeout of one call.
 const repeatUnsentWithin = 5 * time.Millisecond
 
 // sweepEvery is the interval at which tokens without usage are dropped, and the clocks are compared.
@@ -47,7 +47,7 @@ func (s *Store) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 // or a BatchError, which counts in the metric only.
 type uncountedError struct {
 	cause  error
-	repeat bool // make the call again, instead of deciding by the cached account, which may be as old as a stall
+	repeat bool // make the call again: the cached account may be from before a stall
 }
 
 func (e *uncountedError) Error() string { return e.cause.Error() }

@@ -10,8 +10,8 @@ import (
 //
 // The shared store reads its clock at a time between the start and the end of a call, so time − end ≤ offset ≤ time − start. The estimate
 // moves into these bounds and no further. A call that waited in a queue has wide bounds, and moves nothing; the fastest calls have the
-// narrowest. So the estimate is ahead by at most the fastest call's time to the shared store, and no call arrives there before the estimate
-// at its start.
+// narrowest. So the estimate is ahead by at most the time that the fastest call took to arrive, and the shared store executes no call
+// before the estimate at its start.
 type sharedClock struct {
 	offset atomic.Int64 // from a time of this gateway to the time of the shared store, in µs
 }

@@ -7,7 +7,7 @@ import (
 	"opsgate/ratelimit"
 )
 
-// maxGateways is the largest number of gateways by which a limit is divided. A share depends on as many windows, and accounts keep them.
+// maxGateways is the largest number of gateways that divide a limit. Shares count times over as many lengths, so accounts keep them.
 const maxGateways = 10_000
 
 // Settings can change while a store is in use. Zero values stand for the defaults.

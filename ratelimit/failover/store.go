@@ -92,7 +92,7 @@ func New(o Options) (*Store, error) {
 		outageBegan: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 	}
 	s.state.Store(&storeState{since: s.start, pausedUntil: math.MinInt64})
-	panicked := errors.New("calls of it panicked") // which the breaker counts as failures, but recordFailure does not see
+	panicked := errors.New("calls of it panicked") // the initial cause: recordFailure, which sets it, does not see panics
 	s.cause.Store(&panicked)
 	s.sharedClock.offset.Store(s.start.UnixMicro())
 	s.stalls.now, s.stalls.tick = s.now, stallTick
@@ -136,7 +136,7 @@ func (s *Store) serve(ctx context.Context, r request) (ratelimit.Decision, error
 	switch {
 	case c.token == nil: // decided without a call
 		return d, err
-	case c.op == ratelimit.OpMerge: // decided before the call, which uploads
+	case c.Op == ratelimit.OpMerge: // decided before the call, which uploads
 		_, _ = s.makeCall(ctx, &c) // if it fails, the next request uploads
 		return d, err
 	default:
@@ -205,7 +205,7 @@ func (s *Store) makeCall(ctx context.Context, c *call) (ratelimit.Decision, erro
 	if err != nil {
 		maybeExecuted := mayHaveExecuted(err)
 		c.token.endUnanswered(c, maybeExecuted, s.sharedClock.at(now), epoch)
-		if c.op == ratelimit.OpMerge || c.mustRepeat(err) {
+		if c.Op == ratelimit.OpMerge || c.mustRepeat(err) {
 			return d, err
 		}
 		return s.decideLocally(c.token, &c.request, err, maybeExecuted)

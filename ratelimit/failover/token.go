@@ -38,7 +38,7 @@ type token struct {
 	accountsCached   uint32        // number of accounts cached so far
 	denialDrops      uint16        // how often the cached denial was dropped
 	uploadInFlight   bool          // a call in flight is an upload
-	uploadIncomplete bool          // meanwhile, an admission that may be lost was added to sent: upload again
+	uploadIncomplete bool          // during the upload, sent got an admission that may be lost: upload again
 	calls            int32         // in flight
 	nextUpload       time.Duration // earliest time of the next upload during the pause
 }
@@ -157,10 +157,10 @@ func (t *token) endAnswered(c *call, d *ratelimit.Decision, a ratelimit.Account,
 	// Another call has cached a later account meanwhile. The time alone does not show that, as the clock may have been set back.
 	outdated := t.accountsCached != c.accountsCached && d.At.UnixMicro() < t.accountAt
 	switch {
-	case outdated: // the later account includes this one; what the store lost in between is not uploaded again
+	case outdated: // the later account has its admissions; if the store lost them in between, they stay lost
 	case c.notCacheable, c.epoch != epoch, t.epoch != epoch: // the account may lack admissions, or be lost
 		t.recordSent(c, uploaded, d.At, epoch)
-		if c.op == ratelimit.OpDecide && d.Allowed {
+		if c.Op == ratelimit.OpDecide && d.Allowed {
 			t.addSent(c.policy, d.At)
 		}
 	default:
@@ -174,9 +174,9 @@ func (t *token) cache(c *call, d *ratelimit.Decision, a ratelimit.Account) {
 	t.account, t.sent = a, nil
 	t.accountsCached++
 	t.policy, t.accountAt, t.deniedUntil = c.policy, d.At.UnixMicro(), 0
-	// A denial of a peek is not cached. If the clock was set back, a peek moves admissions to now without storing that, and the next call
-	// moves them later: the wait of the peek is too short.
-	if !d.Allowed && t.denialDrops == c.denialDrops && c.op == ratelimit.OpDecide {
+	// A denial of a peek is not cached. If the clock was set back, a peek moves admissions to now and does not store them; the next
+	// call moves them to its own, later now. So the wait of the peek is too short.
+	if !d.Allowed && t.denialDrops == c.denialDrops && c.Op == ratelimit.OpDecide {
 		t.deniedUntil = t.accountAt + d.RetryAfter.Microseconds()
 	}
 }

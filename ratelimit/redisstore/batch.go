@@ -25,10 +25,11 @@ var errQueued = &ratelimit.BatchError{Cause: fmt.Errorf("waited too long for ear
 // A batcher sends the calls of concurrent callers in batches, because the system calls to write and read cost more than the decision. Each
 // server has lanes. A call for which a lane is free is sent at once, by its caller. Else it waits, and the waiting caller with the earliest
 // deadline gets the next lane and sends the calls that have gathered, within its own deadline. So a batch ends before the deadline of every
-// call in it and of every waiting one. Exception: a call that MasterForKey or the hook delayed may join with an earlier deadline.
+// call in it and of every waiting one. Exception: a call that MasterForKey or the hook delayed may join, or wait for, a batch with a later
+// deadline.
 type batcher struct {
 	client  *Client
-	minTime time.Duration // that a waiting call must have left to get a lane: with less, its batch could time out
+	minTime time.Duration // until its deadline, for a waiting call to get a lane: with less, its batch could time out
 
 	mu      sync.Mutex
 	servers map[redis.UniversalClient]*server // with calls in flight

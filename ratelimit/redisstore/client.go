@@ -68,8 +68,8 @@ func (c *Client) callContext(ctx context.Context) (context.Context, context.Canc
 	return context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 }
 
-// NewClient returns a client that enforces its timeouts and never repeats a command. By default, go-redis waits for seconds when a server
-// hangs, and repeats commands that the server may have executed.
+// NewClient returns a client that enforces its timeouts and repeats no command, except that one of a cluster may repeat those that are not
+// a [call]. By default, go-redis waits for seconds when a server hangs, and repeats commands that the server may have executed.
 func NewClient(o ClientOptions) (*Client, error) {
 	topology, err := o.topology()
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Every evictionEvery-th of consecutive successful heartbeats, from the first on, reads the eviction. INFO returns 5 KB, and takes 40 µs of
-// Redis.
+// Of consecutive successful heartbeats, the first of every evictionEvery reads the eviction. INFO returns 5 KB, and takes 40 µs of Redis.
 const evictionEvery = 15
 
 // Eviction returns the number of servers whose maxmemory-policy evicts keys, and how many keys of any program were evicted since the first

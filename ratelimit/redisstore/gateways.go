@@ -144,7 +144,7 @@ func (g *Gateways) Run(ctx context.Context, status func() []byte, changed func(b
 }
 
 // sendHeartbeat sends the status and a heartbeat, and reads the gateways. They are commands of one pipeline, because their keys may be on
-// different servers of a cluster. The status is first: a gateway that is counted has a status.
+// different servers of a cluster. The status is first, so that on one server a counted gateway has one.
 func (g *Gateways) sendHeartbeat(ctx context.Context, status []byte) (written, beat *redis.Cmd, ids *redis.StringSliceCmd) {
 	callCtx, cancel := g.client.callContext(ctx)
 	defer cancel()
@@ -222,7 +222,7 @@ func (g *Gateways) unregister(ctx context.Context) {
 	pipe := g.client.Pipeline()
 	removed := pipe.ZRem(callCtx, g.heartbeatsKey, g.id)
 	pipe.HDel(callCtx, g.statusesKey, g.id)
-	_, _ = pipe.Exec(callCtx) // a status that is not removed expires
+	_, _ = pipe.Exec(callCtx) // a status that is not removed is listed for statusKept
 	if err := removed.Err(); err != nil {
 		g.logger.Debug("this gateway is counted for some seconds more", slog.Any("error", err))
 	}

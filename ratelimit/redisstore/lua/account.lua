@@ -345,7 +345,7 @@ local function admits(a, policy)
 end
 
 local value = redis.pcall('GET', KEYS[1]) or '' -- GET returns false if the key has no value
-if type(value) == 'table' then -- an error: that of a value of another type is treated as not an account, others are returned
+if type(value) == 'table' then -- an error: a value of another type is not an account; other errors are returned
   if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
   value = 'not an account'
 end
