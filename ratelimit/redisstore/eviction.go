@@ -45,12 +45,14 @@ func (g *Gateways) readEviction(ctx context.Context) error {
 	case *redis.ClusterClient:
 		err = c.ForEachMaster(callCtx, ask)
 	}
-	if err == nil || evicting > 0 { // else 0 may be wrong: a master did not answer
-		g.evicting.Store(evicting)
+	if err != nil { // the number may be too low: a master did not answer
+		evicting = max(evicting, g.evicting.Load())
 	}
-	if isReply(err) && !g.infoDenied { // a failed call is reported by the heartbeat
+	g.evicting.Store(evicting)
+	denied := isReply(err)
+	if denied && !g.infoDenied { // a failed call is reported by the heartbeat
 		g.logger.Warn("whether redis evicts keys is not known: its user may not read INFO", slog.Any("error", err))
 	}
-	g.infoDenied = isReply(err)
+	g.infoDenied = denied || g.infoDenied && err != nil
 	return err
 }

@@ -54,6 +54,55 @@ func TestServersThatMayEvictAreCounted(t *testing.T) {
 	}
 }
 
+// allowInfo lets the user of the tests read INFO of a server, or not.
+func allowInfo(t *testing.T, server *redistest.Server, allowed bool) {
+	t.Helper()
+	testkit.Must(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "default", map[bool]string{true: "+info", false: "-info"}[allowed]).Err())
+}
+
+// Of the masters of a cluster, one that does not answer may still evict keys.
+func TestServersThatMayEvictAreKeptWhileAMasterDoesNotAnswer(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	client := newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})
+	configure(t, client, "maxmemory", "1gb")
+	configure(t, client, "maxmemory-policy", "allkeys-lru")
+	g := newGateway(t, client)
+	for _, test := range []struct {
+		policy  string
+		allowed bool // on the first master
+		want    int64
+	}{{"allkeys-lru", true, 3}, {"allkeys-lru", false, 3}, {"noeviction", false, 3}, {"noeviction", true, 0}} {
+		configure(t, client, "maxmemory-policy", test.policy)
+		allowInfo(t, cluster.Servers[0], test.allowed)
+		err := g.ReadEviction(t.Context())
+		if servers, _ := g.Eviction(); servers != test.want || (err == nil) != test.allowed {
+			t.Errorf("%+v: %d servers, %v", test, servers, err)
+		}
+	}
+}
+
+// A call without an answer does not show that INFO is allowed again.
+func TestDeniedInfoIsLoggedOnce(t *testing.T) {
+	server := redistest.Start(t)
+	g := newGateway(t, newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}))
+	for i, step := range []struct {
+		do    func()
+		lines int
+	}{
+		{func() { allowInfo(t, server, false) }, 1},
+		{server.Kill, 1},
+		{func() { server.Restart(); allowInfo(t, server, false) }, 1},
+		{func() { allowInfo(t, server, true) }, 1},
+		{func() { allowInfo(t, server, false) }, 2},
+	} {
+		step.do()
+		err := g.ReadEviction(t.Context())
+		if n := strings.Count(g.log.String(), "whether redis evicts keys is not known"); n != step.lines {
+			t.Errorf("step %d: %d lines, %v", i, n, err)
+		}
+	}
+}
+
 // Under volatile-ttl, Redis evicts what expires first. The heartbeats stay, and the evicted keys are counted.
 func TestEvictedKeysAreCountedAndHeartbeatsStay(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,12 @@
 package redisstore
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // SetSteadyAfter sets how long a subscription lasts before it is reported as working.
 func (s *Store) SetSteadyAfter(d time.Duration) { s.steadyAfter = d }
+
+// ReadEviction reads the eviction, as the first heartbeat does.
+func (g *Gateways) ReadEviction(ctx context.Context) error { return g.readEviction(ctx) }

@@ -67,7 +67,7 @@ type Gateways struct {
 	missed     int              // consecutive failed heartbeats
 	cleaned    bool             // old statuses were removed
 	evicted    map[string]int64 // keys that each process of Redis had evicted, as last read
-	infoDenied bool             // Redis refused the last INFO
+	infoDenied bool             // Redis refused the last INFO that it answered
 }
 
 // NewGateways returns a Gateways whose count is 1, for this gateway. It does not call Redis yet.
