@@ -164,7 +164,7 @@ func TestGatewayIsStoppedAndStarved(t *testing.T) {
 			}
 		}
 	}
-	stalled := func() int { return int(sum(t, gateways, `opsgate_rate_limit_store_failures_total{cause="stalled"}`)) }
+	stalled := func() int { return sum(t, gateways, `opsgate_rate_limit_store_failures_total{cause="stalled"}`) }
 	starve := stop(1, 80*time.Millisecond, 20*time.Millisecond)
 	met := func() bool { // on an idle machine, calls are so short that few stops meet one; the short form stops too rarely
 		if *full && stalled() == 0 {
