@@ -79,7 +79,7 @@ func TestMaintenanceDoesNotChangeSeries(t *testing.T) {
 			}
 		}
 	})
-	maintained.clock.Move(3 * time.Duration(day))
+	maintained.clock.Move(3 * day)
 	maintained.maintain()
 	if rows := maintained.count("server_metric_hours"); rows == 0 {
 		t.Error("there are no rollups")
