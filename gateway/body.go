@@ -17,7 +17,7 @@ func (r *Request) Query() *decode.Query { return decode.NewQuery(r.http().URL.Ra
 // Body reads the body of the request, and returns its decoder.
 func (r *Request) Body() *decode.Body {
 	if r.body == nil {
-		r.body = new(decode.Body)
+		r.body = &decode.Body{TokenPrefix: r.gateway.options.TokenPrefix}
 	}
 	r.body.Reset(r.http().Header, r.route.Fields)
 	if data, err := r.readBody(); err != nil {

@@ -72,7 +72,7 @@ type Options struct {
 	TLS             bool                     // responses have Strict-Transport-Security
 	PublicURL       string                   // base URL in documentation pages (baseurl.Check); "" for that of the request
 	SecurityContact string                   // URI in security.txt (RFC 9116); "" for no security.txt
-	TokenPrefix     string                   // prefix of live tokens; no X-Request-Id or Ignored-Parameters of a response has it
+	TokenPrefix     string                   // prefix of live tokens; X-Request-Id, Ignored-Parameters and names in details have no token
 	LogFailuresOnly bool                     // log only 5xx, no 4xx, and requests that a shadow limit would deny
 	LogSkipFraction float64                  // fraction of the successes, 0 to 1, that are not logged
 

@@ -17,6 +17,8 @@ const maxIdempotencyKeyLen = 255
 // A Body decodes the JSON object of a request. Fields that the route does not have are problems: otherwise a misspelled optional field
 // would count as absent. The zero Body is empty. A Body can be used for many requests, one after the other.
 type Body struct {
+	TokenPrefix string // prefix of live tokens; a name that contains it is cut after it in problems
+
 	reader    jsonReader
 	header    http.Header
 	fields    []field           // of the route

@@ -1,8 +1,11 @@
 package decode
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestJSONErrorsReportTheirPosition(t *testing.T) {
@@ -66,5 +69,16 @@ func TestWhiteSpaceAroundTextsIsLimited(t *testing.T) {
 		if b.Text("title", 255); b.problems["title"] != want {
 			t.Errorf("%.20s of %d bytes: %q, want %q", literal, len(literal), b.problems["title"], want)
 		}
+	}
+}
+
+func TestUnknownFieldsShowNoToken(t *testing.T) {
+	b := Body{TokenPrefix: "ops_live_"}
+	b.Reset(nil, []string{"title"})
+	b.Parse([]byte(`{"title": "t", "by \u006fps_live_secret": 1, "ops_live": 2}`))
+	problem, _ := errors.AsType[*Error](b.Finish())
+	const text = "is not a field of this request"
+	if diff := cmp.Diff(map[string]string{"by ops_live_…": text, "ops_live": text}, problem.Details); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -110,7 +111,7 @@ func (b *Body) addField(literal, value []byte) {
 	case f != nil:
 		b.fail(f.name, "is given twice")
 	case len(b.unknown) < maxDetails:
-		b.unknown = append(b.unknown, detailName(literal))
+		b.unknown = append(b.unknown, b.detailName(literal))
 	}
 }
 
@@ -135,11 +136,15 @@ const maxFieldLiteral = len(`""`) + 32*len(`\u0000`)
 // longestEscape is the length of the longest literal form of a character.
 const longestEscape = len(`\ud83d\ude00`)
 
-// detailName returns the first characters of a name, for a detail. It does not decode the rest of the literal.
-func detailName(literal []byte) string {
+// detailName returns the first characters of a name, without a token, for a detail. It does not decode the rest of the literal.
+func (b *Body) detailName(literal []byte) string {
 	var buf [len(`"`) + maxDetailName*longestEscape]byte
 	text, _ := jsontext.AppendUnquote(buf[:0], literal[:min(len(literal), len(buf))]) // the error is that of an incomplete literal
-	return FirstChars(string(text), maxDetailName)
+	name := FirstChars(string(text), maxDetailName)
+	if before, _, isToken := strings.Cut(name, b.TokenPrefix); isToken && b.TokenPrefix != "" {
+		return before + b.TokenPrefix + "…"
+	}
+	return name
 }
 
 // textOf returns the text of a string literal, and reports whether it is valid: an unpaired surrogate becomes U+FFFD.

@@ -159,9 +159,6 @@ func (c *leakyClient) run(t *testing.T, requests int) {
 	sending.Wait()
 }
 
-// unknownField matches what the details of a 422 have of a field that a body must not have: the name that the client sent.
-var unknownField = regexp.MustCompile(`"[^"]*":"is not a field of this request"`)
-
 // send sends a random request with tokens in right and wrong places.
 func (c *leakyClient) send(t *testing.T, client *http.Client, random *rand.Rand) {
 	t.Helper()
@@ -180,7 +177,7 @@ func (c *leakyClient) send(t *testing.T, client *http.Client, random *rand.Rand)
 	defer c.mu.Unlock()
 	c.responses[response.StatusCode]++
 	_ = response.Header.Write(&c.output) // to a Builder, which does not fail
-	c.output.Write(unknownField.ReplaceAll(body, nil))
+	c.output.Write(body)
 }
 
 func (c *leakyClient) request(ctx context.Context, random *rand.Rand) *http.Request {
