@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/proto"
@@ -20,7 +19,7 @@ import (
 	"opsgate/proto/contract"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
 
 func TestReferenceBackendPassesAllChecks(t *testing.T) {
 	backend := startReference(t)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
@@ -21,7 +20,7 @@ import (
 	"opsgate/cmd/internal/backend/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
 
 // A fataler is a test or a rapid test.
 type fataler interface {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/links"
@@ -24,7 +23,7 @@ import (
 	"opsgate/cmd/internal/backend/store/query"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
 
 const (
 	team       = "00000000-0000-4000-8000-000000000001"

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/net/dns/dnsmessage"
 
 	"opsgate/backendclient/testkit"
@@ -24,7 +23,7 @@ import (
 	"opsgate/cmd/internal/backend/webhook"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
 
 // receiverAddress is the only address that tests allow. It stands for a public one; 127.0.0.1 remains forbidden.
 const receiverAddress = "127.0.0.2"

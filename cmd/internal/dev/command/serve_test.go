@@ -16,15 +16,13 @@ import (
 	"syscall"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/dev/command"
 	"opsgate/cmd/internal/test/devtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
 
 // A system is a running opsdev with a client.
 type system struct {

@@ -15,13 +15,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
-	"go.uber.org/goleak"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/dev/inbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
 
 const (
 	ana     = "ana@customer.example"

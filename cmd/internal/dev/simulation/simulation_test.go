@@ -17,7 +17,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	_ "modernc.org/sqlite"
 
@@ -31,7 +30,7 @@ import (
 	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
 
 // begin is the start of the simulated time: a Tuesday.
 func begin() time.Time { return time.Date(2026, 3, 10, 9, 30, 17, 0, time.UTC) }
