@@ -138,7 +138,7 @@ func (b *leastBusyBalancer) Build(info base.PickerBuildInfo) balancer.Picker {
 }
 
 // A picker picks the endpoint with the fewest calls of this gateway in flight, and round robin among equals. Calls to an endpoint that
-// hangs stay in flight, so it soon gets no more of them. Round robin would send it calls until keepalive detects the dead connection.
+// hangs stay in flight, so it soon gets no more of them. Round robin would send it calls until it is ejected.
 type picker struct {
 	inUse atomic.Pointer[[]*endpoint] // nil before an endpoint was ready, then not empty
 	picks atomic.Uint32

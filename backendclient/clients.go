@@ -99,7 +99,7 @@ func (c *Clients) connect(metrics *metrics) error {
 }
 
 // Apply replaces the settings, which must be valid; see [Settings.Validate]. A call uses the settings at its start for all of its
-// attempts, except those of breakers. The limit of calls in flight counts earlier calls as well. A change of the breaker settings closes
+// attempts, except breaker settings. The limit of calls in flight counts earlier calls as well. A change of the breaker settings closes
 // all breakers. Calls of Apply must not be concurrent.
 func (c *Clients) Apply(s Settings) {
 	if before := c.settings.Swap(newSettings(s)); before.Breaker == s.Breaker {

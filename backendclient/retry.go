@@ -23,7 +23,7 @@ const (
 	// retryCost is the cost of a retry, in units of the budget. A call that is not Unavailable adds RetrySettings.Budget × retryCost.
 	retryCost = 1000
 	// retryBurst is the capacity of the budget: ten retries, for the calls in flight when a connection breaks. A call that fails after all
-	// its retries empties the budget, because the whole service fails.
+	// its retries empties the budget: most often the whole service fails.
 	retryBurst = 10 * retryCost
 )
 
@@ -53,7 +53,7 @@ func (u *upstream) callWithRetries(c *call) error {
 	switch {
 	case status.Code(err) != codes.Unavailable:
 		u.budget.deposit(c.settings.Retries.Budget)
-	case n > 0 && n == c.settings.Retries.Max:
+	case n > 0 && n == c.settings.Retries.Max && c.retryable(err):
 		u.budget.empty()
 	}
 	return err
@@ -108,7 +108,7 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// A retryBudget limits retries to a ratio of the calls that a service answers, which avoids retry storms. It is full at first.
+// A retryBudget limits retries to a ratio of the calls that do not end as Unavailable, which avoids retry storms. It is full at first.
 type retryBudget struct {
 	spent atomic.Int64 // 0 for a full budget, retryBurst for an empty one
 }

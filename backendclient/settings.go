@@ -25,7 +25,7 @@ type Settings struct {
 type RetrySettings struct {
 	// Max is the maximum number of retries of a call, 0 to 5.
 	Max int
-	// Budget is the ratio of retries to calls, 0 to 1, in addition to a burst of ten.
+	// Budget is the ratio of retries to calls that do not end as Unavailable, 0 to 1, in addition to a burst of ten.
 	Budget float64
 }
 

@@ -58,7 +58,7 @@ func (w window) exact() bool   { return w[tagAt] < bucketsTag }
 func (w window) length() int64 { return int64(get48(w[lengthAt:])) }
 func (w window) shape() shape  { return shape{w.length(), w.exact()} }
 
-// lastUsed returns when a decision last used the window. prepareWindows does not renew it at each.
+// lastUsed returns when a decision last used the window. prepareWindows does not renew it at each decision.
 func (w window) lastUsed() int64     { return getTime(w[usedAt:]) }
 func (w window) setLastUsed(t int64) { putTime(w[usedAt:], t) }
 

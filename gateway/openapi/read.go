@@ -154,7 +154,7 @@ func inline(root, node *yaml.Node) (*yaml.Node, error) {
 				target, result.Anchor = value(target, part), part
 			}
 			if target == nil {
-				return nil, fmt.Errorf("there is no %s, to which source.yaml refers", name)
+				return nil, fmt.Errorf("there is no %s, to which the document refers", name)
 			}
 			var err error
 			if referred, err = inline(root, target); err != nil {

@@ -13,7 +13,7 @@ import (
 const evictionEvery = 15
 
 // Eviction returns the number of servers whose maxmemory-policy evicts keys, and how many keys of any program were evicted since the first
-// read. A token whose account is evicted starts at zero. Both are 0 if the user of Redis may not read them.
+// read. A token whose account is evicted starts at zero. Both are 0 until they were read, and stay while they cannot be.
 func (g *Gateways) Eviction() (servers, keys int64) { return g.evicting.Load(), g.evictedKeys.Load() }
 
 // readEviction asks the server, or the masters of a cluster that it reaches.

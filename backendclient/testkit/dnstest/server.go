@@ -1,6 +1,7 @@
 package dnstest
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
@@ -72,6 +73,9 @@ func (s *Server) respond(query []byte) ([]byte, error) {
 	var m dnsmessage.Message
 	if err := m.Unpack(query); err != nil {
 		return nil, err
+	}
+	if len(m.Questions) == 0 {
+		return nil, errors.New("a query without a question")
 	}
 	q := m.Questions[0]
 	if q.Type == dnsmessage.TypeA {
