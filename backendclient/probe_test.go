@@ -3,7 +3,6 @@ package backendclient_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -122,7 +121,7 @@ func TestAProbeOfAnAddressWithoutAServerReturnsTheReason(t *testing.T) {
 // One of two endpoints is of another service, is found, and is replaced by the right one and again by another.
 func TestAnEndpointOfAnotherServiceIsFoundUntilItIsReplaced(t *testing.T) {
 	right := func(string, []byte) error { return errProbed }
-	address := fmt.Sprint("127.0.0.1:", testkit.FreePort(t))
+	address := testkit.FreeAddress(t)
 	stop := serveAnswers(t, listen(t, address), unimplemented)
 	upstreams := at(answering(t, right))
 	upstreams.Incident.Address = "static:///" + upstreams.Audit.Address + "," + address

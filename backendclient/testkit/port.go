@@ -26,6 +26,12 @@ func FreePort(t testing.TB) int {
 	return 0
 }
 
+// FreeAddress returns the address of a [FreePort].
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	return fmt.Sprint("127.0.0.1:", FreePort(t))
+}
+
 // reserve returns an error if another call of reserve has reserved the port, in this process or in one that still runs, or if the port is in
 // use. The lock on a file lasts until the process ends, because nothing closes the file.
 func reserve(port int) error {

@@ -30,7 +30,7 @@ func withoutData() map[string]string {
 // default. There the values of the labels le and quantile are floats, such as "1.0".
 func TestPanelsHaveData(t *testing.T) {
 	program := testkit.Find(t, "prometheus")
-	s, dir, address := startSystem(t), t.TempDir(), fmt.Sprint("127.0.0.1:", testkit.FreePort(t))
+	s, dir, address := startSystem(t), t.TempDir(), testkit.FreeAddress(t)
 	deploy, err := filepath.Abs(root + "/deploy/prometheus/rules")
 	testkit.Must(t, err)
 	write(t, filepath.Join(dir, "prometheus.yaml"), fmt.Sprintf(`global: {scrape_interval: 500ms, evaluation_interval: 500ms}

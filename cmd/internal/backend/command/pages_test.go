@@ -1,7 +1,6 @@
 package command_test
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,7 +13,7 @@ import (
 
 func TestAdminListenerHasMetricsOfDeliveries(t *testing.T) {
 	// A parallel test may get a port of 0 after the end.
-	s := serve(t, "--data-dir", t.TempDir(), "--admin-listen", fmt.Sprint("127.0.0.1:", testkit.FreePort(t)))
+	s := serve(t, "--data-dir", t.TempDir(), "--admin-listen", testkit.FreeAddress(t))
 	if status, body := fetch(t, s.admin+"/livez"); status != http.StatusOK || body != "ok\n" {
 		t.Errorf("GET /livez: %d %q", status, body)
 	}

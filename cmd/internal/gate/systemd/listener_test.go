@@ -216,7 +216,7 @@ func TestOtherSocketsEndTheStart(t *testing.T) {
 
 // A process that systemd did not start may inherit the variables. Then the sockets are not its own, and it binds its address itself.
 func TestVariablesOfAnotherProcessAreIgnored(t *testing.T) {
-	address := fmt.Sprint("127.0.0.1:", testkit.FreePort(t))
+	address := testkit.FreeAddress(t)
 	command := exec.Command(program, "serve", "--config", configuration(t, address))
 	command.Env = append(os.Environ(), "LISTEN_FDS=1", "LISTEN_FDNAMES=other", "LISTEN_PID="+strconv.Itoa(os.Getpid()))
 	testkit.Start(t, command)

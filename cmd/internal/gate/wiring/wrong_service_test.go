@@ -1,7 +1,6 @@
 package wiring_test
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -60,7 +59,7 @@ func TestGatewayThatStartsWithAWrongServiceIsNotReady(t *testing.T) {
 func TestReloadRefusesTheAddressOfAnotherService(t *testing.T) {
 	services := servicestest.Start(t)
 	services.Sends = true
-	address := fmt.Sprint("127.0.0.1:", testkit.FreePort(t))
+	address := testkit.FreeAddress(t)
 	listener, err := net.Listen("tcp", address)
 	testkit.Must(t, err)
 	stop := services.Serve(t, listener)

@@ -210,7 +210,7 @@ func (o *terminator) client(t *testing.T, serial int64) {
 func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 	skipIfShort(t)
 	files := newPublicTLS(t)
-	o := startTerminator(t, files, freeAddress(t), shared.address)
+	o := startTerminator(t, files, testkit.FreeAddress(t), shared.address)
 	both := []*terminator{o, startTerminator(t, files, "127.0.0.2:"+port(t, o.address), shared.address)}
 	name := "dns://" + dnstest.Start(t, dnstest.Addresses("127.0.0.1", "127.0.0.2")).Address + "/backend.test:" + port(t, o.address)
 	o.client(t, 100)

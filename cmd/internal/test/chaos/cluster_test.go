@@ -43,7 +43,7 @@ func startCluster(t *testing.T, program, limited string) *cluster {
 func startBalancer(t *testing.T, gateways []*gateway) *gateway {
 	t.Helper()
 	program := testkit.Find(t, "haproxy")
-	address := fmt.Sprint("127.0.0.1:", testkit.FreePort(t))
+	address := testkit.FreeAddress(t)
 	config := "defaults\n  mode http\n  timeout connect 5s\n  timeout check 10s\n  timeout client 30s\n  timeout server 30s\n" +
 		"frontend public\n  bind " + address + "\n  default_backend gateways\n" +
 		"backend gateways\n  balance roundrobin\n  option redispatch 1\n  option httpchk GET /readyz\n" +

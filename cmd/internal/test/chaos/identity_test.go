@@ -85,8 +85,8 @@ func TestRevokedTokenIsRefusedWithoutTheStream(t *testing.T) {
 func startWithSeparateIdentity(t *testing.T) (rest, identity *backend) {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
-	rest = startBackendAt(t, freeAddress(t), data)
-	identity = startIdentity(t, freeAddress(t), data)
+	rest = startBackendAt(t, testkit.FreeAddress(t), data)
+	identity = startIdentity(t, testkit.FreeAddress(t), data)
 	return rest, identity
 }
 

@@ -31,7 +31,7 @@ type link struct{ proxy *toxiproxy.Proxy }
 // newLink returns a link to an address.
 func newLink(t *testing.T, to string) *link {
 	t.Helper()
-	return newLinkAt(t, freeAddress(t), to)
+	return newLinkAt(t, testkit.FreeAddress(t), to)
 }
 
 // newLinkAt returns a link from one address to another.

@@ -153,9 +153,9 @@ func startBehindLinks(t *testing.T, n int) (replicas []*backend, links []*link, 
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
 	var hosts []string
-	near := port(t, freeAddress(t))
+	near := port(t, testkit.FreeAddress(t))
 	for i := 1; i <= n; i++ {
-		b := startBackendAt(t, freeAddress(t), data)
+		b := startBackendAt(t, testkit.FreeAddress(t), data)
 		w := newLinkAt(t, fmt.Sprintf("127.0.0.%d:%s", i, near), b.address)
 		replicas, links, hosts = append(replicas, b), append(links, w), append(hosts, host(t, w.address()))
 	}

@@ -121,7 +121,7 @@ func (g *gateway) launch(t testing.TB, variables ...string) {
 func newGateway(t testing.TB, program string, upstreams services, config string) *gateway {
 	t.Helper()
 	g := &gateway{program: program, scheme: "http", file: filepath.Join(t.TempDir(), "opsgate.yaml")}
-	g.base = fmt.Sprintf("listen: %s\nadmin: {listen: %s}\n%s", freeAddress(t), freeAddress(t), upstreams.configuration())
+	g.base = fmt.Sprintf("listen: %s\nadmin: {listen: %s}\n%s", testkit.FreeAddress(t), testkit.FreeAddress(t), upstreams.configuration())
 	if strings.Contains(config, "tls: {cert_file") {
 		g.scheme = "https"
 	}
@@ -305,12 +305,6 @@ type backend struct {
 	data    string // folder, which several backends can share
 }
 
-// freeAddress returns a loopback address to listen at. No other test gets it while the program that listens is down.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	return fmt.Sprint("127.0.0.1:", testkit.FreePort(t))
-}
-
 // launchBackend runs a backend at an address; port 0 selects a free port.
 func launchBackend(address, data string) (*backend, error) {
 	p, err := launch("opsbackend", "serve", "--listen="+address, "--data-dir="+data, "--seed=demo", "--admin-listen=127.0.0.1:0")
@@ -329,7 +323,7 @@ func launchBackend(address, data string) (*backend, error) {
 // startBackend runs a backend for one test, with its own data.
 func startBackend(t *testing.T) *backend {
 	t.Helper()
-	return startBackendAt(t, freeAddress(t), filepath.Join(t.TempDir(), "data"))
+	return startBackendAt(t, testkit.FreeAddress(t), filepath.Join(t.TempDir(), "data"))
 }
 
 func startBackendAt(t *testing.T, address, data string) *backend {
@@ -358,7 +352,7 @@ func (b *backend) restart(t *testing.T) {
 func startReplicas(t *testing.T, n int) (replicas []*backend, name string) {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
-	first := startBackendAt(t, freeAddress(t), data)
+	first := startBackendAt(t, testkit.FreeAddress(t), data)
 	replicas = []*backend{first}
 	hosts := []string{host(t, first.address)}
 	for i := 2; i <= n; i++ {

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -26,7 +25,7 @@ type backendProcess struct {
 // startService runs opsbackend, which sends to the receivers, until the end of the test.
 func startService(t *testing.T, data string, to *receivers, variables ...string) *backendProcess {
 	t.Helper()
-	s := &backendProcess{address: fmt.Sprint("127.0.0.1:", testkit.FreePort(t)), variables: variables}
+	s := &backendProcess{address: testkit.FreeAddress(t), variables: variables}
 	s.arguments = serveArguments(s.address, data, to)
 	s.incident = newIncidentService(t, s.address)
 	s.start(t)

@@ -33,16 +33,10 @@ type services struct {
 
 func startServices(t *testing.T) *services {
 	t.Helper()
-	s := &services{Services: servicestest.Start(t), fleet: freeAddress(t)}
+	s := &services{Services: servicestest.Start(t), fleet: testkit.FreeAddress(t)}
 	s.Sends = true
 	s.startFleet(t)
 	return s
-}
-
-// freeAddress returns an address at which a test may listen again after a pause.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	return fmt.Sprint("127.0.0.1:", testkit.FreePort(t))
 }
 
 // startFleet starts fleet, for the first time or again.
@@ -84,7 +78,7 @@ upstreams: {fleet: {address: %q}, monitoring: &others {address: %q}, incident: *
 // configure writes the configuration and runs the gateway.
 func (g *gateway) configure(t *testing.T, text string) {
 	t.Helper()
-	g.file, g.listen = filepath.Join(t.TempDir(), "opsgate.yaml"), freeAddress(t)
+	g.file, g.listen = filepath.Join(t.TempDir(), "opsgate.yaml"), testkit.FreeAddress(t)
 	testkit.Must(t, os.WriteFile(g.file, []byte("listen: 127.0.0.1:0\nshutdown: {drain_wait: 0s}\n"+text), 0o600))
 	g.run(t)
 }

@@ -120,7 +120,7 @@ func rowOf(g *gateway) string {
 func TestGatewayWithoutRedisIsShownByBoth(t *testing.T) {
 	server := redistest.Start(t)
 	link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()),
-		"redis", freeAddress(t), server.Addr())
+		"redis", testkit.FreeAddress(t), server.Addr())
 	testkit.Must(t, link.Start())
 	t.Cleanup(link.Stop)
 	counting := func(redis string) *gateway {

@@ -63,7 +63,7 @@ func TestPageShowsCauseImpactAndAction(t *testing.T) {
 
 func TestPageOfTwoGatewaysWithoutRedis(t *testing.T) {
 	server := redistest.Start(t)
-	link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "redis", freeAddress(t), server.Addr())
+	link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "redis", testkit.FreeAddress(t), server.Addr())
 	testkit.Must(t, link.Start())
 	t.Cleanup(link.Stop)
 	keys := fmt.Sprintf("store: redis, redis: {addresses: [%q]}, ", link.Listen)
