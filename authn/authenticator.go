@@ -42,8 +42,8 @@ type Authenticator struct {
 	// mu guards flights and unknownQueue. It is also held while a lookup or a revocation changes both entries and flights. Cache hits do not
 	// lock it.
 	mu           sync.Mutex
-	flights      map[key]*flight
-	unknownQueue fairQueue // lookups of unknown tokens
+	flights      map[key]*flight // the latest of each token, from which the earlier ones are linked
+	unknownQueue fairQueue       // lookups of unknown tokens
 }
 
 // New makes an Authenticator, without calls to any service. It returns an error if the options are invalid or the metrics are already
@@ -142,7 +142,7 @@ func (a *Authenticator) refresh(ctx context.Context, s *settings, k key, e *entr
 		return
 	}
 	if _, ok := a.currentFlight(k); !ok {
-		a.startKnown(k, a.newFlight(ctx, k))
+		a.startKnown(ctx, k)
 	}
 }
 

@@ -116,12 +116,7 @@ func TestACanceledRequestDoesNotFailOthers(t *testing.T) {
 		release := service.hold()
 
 		ctx, hangUp := context.WithCancel(t.Context())
-		gone := make(chan error)
-		go func() {
-			_, err := a.Authenticate(ctx, token, office)
-			gone <- err
-		}()
-		synctest.Wait() // their lookup is in flight
+		gone := authenticate(ctx, a, token) // its lookup is in flight
 		var others sync.WaitGroup
 		others.Go(func() { accepted(t, a, token) })
 		synctest.Wait()

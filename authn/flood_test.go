@@ -244,12 +244,7 @@ func TestKnownTokensAreLookedUpDuringAFlood(t *testing.T) {
 			t.Fatalf("%d refused, want 44", shed)
 		}
 		accepted(t, a, inUse) // and refreshed in the background
-		result := make(chan error, 1)
-		go func() {
-			_, err := a.Authenticate(t.Context(), rested, office)
-			result <- err
-		}()
-		synctest.Wait()
+		result := authenticate(t.Context(), a, rested)
 		service.mustHaveLookups(t, 2+64+2)
 		release()
 		if err := <-result; !errors.Is(err, authn.ErrRevoked) {

@@ -40,7 +40,10 @@ type flight struct {
 	queued         bool
 	unknownWaiters int    // requests that wait for it, if it is unknown
 	start          func() // makes the call
-	revoked        bool   // the token was revoked since the start
+	// earlier is a lookup of the token in flight or queued, of an earlier epoch; nil if there is none.
+	earlier *flight
+	// newer is the result of a later lookup, or a revocation since the start. It is used instead of the own result; nil for none.
+	newer *entry
 
 	// One of the two is set before done is closed.
 	outcome *entry
@@ -57,24 +60,22 @@ func (a *Authenticator) currentFlight(k key) (*flight, bool) {
 // token is unknown and no more requests of the network may wait. The caller holds a.mu.
 func (a *Authenticator) join(ctx context.Context, s *settings, k key, network netip.Prefix) *flight {
 	f, shared := a.currentFlight(k)
-	if !shared {
-		f = a.newFlight(ctx, k)
-		f.unknown, f.network = !a.entries.isKnown(k), network
-	}
-	if f.unknown {
-		if !a.unknownQueue.admit(network, s.MaxLookups) {
-			return nil
-		}
-		f.unknownWaiters++
+	unknown := shared && f.unknown || !shared && !a.entries.isKnown(k)
+	if unknown && !a.unknownQueue.admit(network, s.MaxLookups) {
+		return nil
 	}
 	switch {
 	case shared:
-	case f.unknown:
-		a.flights[k] = f
+	case unknown:
+		f = a.addFlight(ctx, k)
+		f.unknown, f.network = true, network
 		a.unknownQueue.push(f)
 		a.startQueued()
 	default:
-		a.startKnown(k, f)
+		f = a.startKnown(ctx, k)
+	}
+	if unknown {
+		f.unknownWaiters++
 	}
 	return f
 }
@@ -88,24 +89,45 @@ func (a *Authenticator) stopWaiting(k key, f *flight, network netip.Prefix) {
 	defer a.mu.Unlock()
 	if f.unknownWaiters--; f.unknownWaiters == 0 && f.queued {
 		a.unknownQueue.drop(f)
-		if a.flights[k] == f {
-			delete(a.flights, k)
-		}
+		a.removeFlight(k, f)
 	}
 	a.unknownQueue.release(network)
 }
 
-func (a *Authenticator) newFlight(ctx context.Context, k key) *flight {
-	f := &flight{done: make(chan struct{}), epoch: a.epoch.Load()}
+// addFlight adds a lookup of the token, which the caller starts or queues. The caller holds a.mu.
+func (a *Authenticator) addFlight(ctx context.Context, k key) *flight {
+	f := &flight{done: make(chan struct{}), epoch: a.epoch.Load(), earlier: a.flights[k]}
 	f.start = func() { go a.lookup(ctx, k, f) }
+	a.flights[k] = f
 	return f
 }
 
-// startKnown starts the lookup of a known token, which is never queued. The caller holds a.mu.
-func (a *Authenticator) startKnown(k key, f *flight) {
+// removeFlight removes a lookup that has completed or was dropped. The caller holds a.mu.
+func (a *Authenticator) removeFlight(k key, f *flight) {
+	latest := a.flights[k]
+	link := &latest
+	for *link != f {
+		link = &(*link).earlier
+	}
+	*link = f.earlier
+	if a.flights[k] = latest; latest == nil {
+		delete(a.flights, k)
+	}
+}
+
+// supersede replaces the result of the lookup and of all earlier ones of the token. The caller holds Authenticator.mu.
+func (f *flight) supersede(newer *entry) {
+	for ; f != nil; f = f.earlier {
+		f.newer = newer
+	}
+}
+
+// startKnown starts a lookup of a known token, which is never queued. The caller holds a.mu.
+func (a *Authenticator) startKnown(ctx context.Context, k key) *flight {
+	f := a.addFlight(ctx, k)
 	a.knownInFlight.Add(1)
-	a.flights[k] = f
 	f.start()
+	return f
 }
 
 // startQueued starts queued lookups while fewer than MaxLookups are in flight. The caller holds a.mu.
@@ -188,19 +210,14 @@ func (a *Authenticator) revokedEntry(s *settings, k key, tokenID string) *entry 
 
 // complete sets the outcome of the flight and caches it. The caller holds a.mu.
 func (a *Authenticator) complete(s *settings, k key, f *flight, e *entry, err error) {
-	current := a.flights[k] == f
-	if current {
-		delete(a.flights, k)
-	}
+	a.removeFlight(k, f)
 	switch cached, _, ok := a.entries.peek(k); {
-	case f.revoked, ok && !current && errors.Is(cached.refusal, ErrRevoked): // revoke marks only the latest lookup of a token
-		if !ok { // revoke stored the refusal, but it has been evicted since
-			cached = a.revokedEntry(s, k, "")
-		}
-		f.outcome = cached
+	case f.newer != nil:
+		f.outcome = f.newer
 		return
 	case err == nil:
 		f.outcome = e
+		f.earlier.supersede(e)
 	case ok && a.usableInOutage(s, cached):
 		f.outcome = cached.asUnconfirmed(a.now(), s.StaleFor)
 	default:
@@ -208,9 +225,7 @@ func (a *Authenticator) complete(s *settings, k key, f *flight, e *entry, err er
 		return
 	}
 	f.outcome.epoch = f.epoch
-	if current {
-		a.entries.set(k, f.outcome)
-	}
+	a.entries.set(k, f.outcome)
 }
 
 // usableInOutage reports whether the entry may be used while the identity service is unavailable.

@@ -147,13 +147,11 @@ func (a *Authenticator) revoke(r *identityv1.Revocation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f, inFlight := a.flights[k]
-	if inFlight {
-		f.revoked = true
-	}
 	if _, _, cached := a.entries.peek(k); cached || inFlight {
 		e := a.revokedEntry(a.settings.Load(), k, r.GetTokenId())
 		e.epoch = a.epoch.Load()
 		a.entries.set(k, e)
+		f.supersede(e)
 	}
 }
 

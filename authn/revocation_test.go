@@ -40,6 +40,17 @@ func following(t *testing.T, service *identity, change ...func(*authn.Options)) 
 	return a, w
 }
 
+// authenticate starts a request and waits until it is blocked or done. The channel receives its error.
+func authenticate(ctx context.Context, a *authn.Authenticator, token string) <-chan error {
+	result := make(chan error, 1)
+	go func() {
+		_, err := a.Authenticate(ctx, token, office)
+		result <- err
+	}()
+	synctest.Wait()
+	return result
+}
+
 const connected = "opsgate_authn_revocation_stream_connected"
 
 func TestARevokedTokenIsRefusedAtOnce(t *testing.T) {
@@ -73,12 +84,7 @@ func TestALookupInFlightDoesNotRestoreARevokedToken(t *testing.T) {
 		a, w := following(t, service)
 		token := service.issue(1)
 		release := service.hold() // the response is for a live token
-		caller := make(chan error)
-		go func() {
-			_, err := a.Authenticate(t.Context(), token, office)
-			caller <- err
-		}()
-		synctest.Wait()
+		caller := authenticate(t.Context(), a, token)
 		w.revocation("2", token)
 		synctest.Wait()
 		release()
@@ -199,37 +205,60 @@ func TestAStreamWithoutPositionInvalidatesAllTokens(t *testing.T) {
 	})
 }
 
+// A request that waits for a lookup from before an invalidation is refused after its token was revoked, however a later lookup ended.
 func TestARevocationRefusesRequestsThatWaitForAnEarlierLookup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := newIdentity()
-		a, w := following(t, service)
-		token := service.issue(1)
-		refusals := make(chan error, 2)
-		authenticate := func() {
-			go func() {
-				_, err := a.Authenticate(t.Context(), token, office)
-				refusals <- err
-			}()
+	const evictedAfter = 5 * time.Second
+	for name, revoke := range map[string]func(t *testing.T, service *identity, a *authn.Authenticator, stream *watch, token string){
+		"the later lookup is in flight": func(t *testing.T, _ *identity, a *authn.Authenticator, stream *watch, token string) {
+			authenticate(t.Context(), a, token)
+			stream.revocation("2", token)
+		},
+		"the later lookup was dropped": func(t *testing.T, _ *identity, a *authn.Authenticator, stream *watch, token string) {
+			a.Apply(authn.Settings{MaxLookups: 1})
+			ctx, hangUp := context.WithCancel(t.Context())
+			authenticate(ctx, a, token)
+			hangUp()
 			synctest.Wait()
-		}
-		releaseEarlier := service.hold() // the response is for a live token
-		authenticate()
-		w.fail(status.Error(codes.OutOfRange, "position expired"))
-		synctest.Wait()
-		w = <-service.watches
-		releaseLater := service.hold()
-		authenticate()
-		service.mustHaveLookups(t, 2)
-		w.revocation("2", token)
-		synctest.Wait()
-		releaseEarlier()
-		releaseLater()
-		for range 2 {
-			if err := <-refusals; !errors.Is(err, authn.ErrRevoked) {
-				t.Errorf("a waiting request returned %v", err)
-			}
-		}
-	})
+			stream.revocation("2", token)
+		},
+		"the later lookup failed": func(t *testing.T, service *identity, a *authn.Authenticator, stream *watch, token string) {
+			service.endHold()
+			service.fail(errUnavailable)
+			refused(t, a, token, authn.ErrUnavailable)
+			stream.revocation("2", token)
+		},
+		"the later lookup found it, and its result was evicted": func(
+			t *testing.T, service *identity, a *authn.Authenticator, _ *watch, token string,
+		) {
+			service.endHold()
+			service.revoke(token)
+			refused(t, a, token, authn.ErrRevoked)
+			time.Sleep(evictedAfter)
+		},
+		"the stream reported it, and it was evicted": func(_ *testing.T, _ *identity, _ *authn.Authenticator, stream *watch, token string) {
+			stream.revocation("2", token)
+			time.Sleep(evictedAfter)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := newIdentity()
+				a, stream := following(t, service, func(o *authn.Options) {
+					o.FreshFor, o.StaleFor, o.LookupTimeout = evictedAfter, evictedAfter, 2*evictedAfter
+				})
+				token := service.issue(1)
+				release := service.hold() // the response is for a live token
+				waiting := authenticate(t.Context(), a, token)
+				stream.fail(status.Error(codes.OutOfRange, "position expired"))
+				revoke(t, service, a, <-service.watches, token)
+				synctest.Wait()
+				release()
+				if err := <-waiting; !errors.Is(err, authn.ErrRevoked) {
+					t.Errorf("the waiting request returned %v", err)
+				}
+			})
+		})
+	}
 }
 
 // invalidated starts the lookup of a token, which is then revoked without a message, and invalidates all tokens. The lookup completes when
@@ -239,12 +268,7 @@ func invalidated(t *testing.T, service *identity) (a *authn.Authenticator, token
 	a, w := following(t, service)
 	token = service.issue(1)
 	land := service.hold()
-	early := make(chan error, 1)
-	go func() {
-		_, err := a.Authenticate(t.Context(), token, office)
-		early <- err
-	}()
-	synctest.Wait()
+	early := authenticate(t.Context(), a, token)
 	service.revoke(token)
 	w.fail(status.Error(codes.OutOfRange, "position expired"))
 	synctest.Wait()
