@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"go/format"
 	"regexp"
@@ -43,34 +44,51 @@ func (c call) HasID() bool { return strings.Contains(c.Path, "{id}") }
 
 // Filters returns the query parameters that all pages share.
 func (c call) Filters() []parameter {
-	return slices.DeleteFunc(slices.Clone(c.Query), func(p parameter) bool { return p.Name == "cursor" || p.Name == "page" })
+	return slices.DeleteFunc(slices.Clone(c.Query), func(p parameter) bool { return selectsPage(p.Parameter) })
+}
+
+// selectsPage reports whether the parameter selects a page, so that the answer is one.
+func selectsPage(p openapi.Parameter) bool {
+	return p.In == "query" && (p.Name == "cursor" || p.Name == "page")
+}
+
+// itemOf returns the schema of the items of an operation with pages; nil for any other operation.
+func itemOf(o openapi.Operation) (*openapi.Schema, error) {
+	if !slices.ContainsFunc(o.Parameters, selectsPage) {
+		return nil, nil //nolint:nilnil // documented
+	}
+	items := o.Answer().Properties.Get("items")
+	if items == nil || items.Items == nil {
+		return nil, errors.New("its answer is a page without items")
+	}
+	return items.Items, nil
 }
 
 // describe returns what the templates get of the document.
-func describe(document *openapi.Document) *description {
+func describe(document *openapi.Document) (*description, error) {
 	d := &description{texts: map[string]string{}}
 	for _, s := range document.Components.Schemas {
 		d.texts[s.Name] = s.Value.Description
 	}
 	for _, o := range document.Operations {
 		c := call{Operation: o, Name: strings.TrimPrefix(o.ID, "v1"), Body: o.RequestBody.Content.JSON.Schema}
-		answer := o.Answer()
-		d.Types = d.add(d.Types, answer)
+		var err error
+		if c.Item, err = itemOf(o); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", o.Method, o.Path, err)
+		}
+		d.Types = d.add(d.Types, o.Answer())
 		for _, p := range o.Parameters {
 			if p.In == "query" {
 				c.Query = append(c.Query, parameter{p})
 				d.Types = d.add(d.Types, p.Schema)
 			}
 		}
-		if len(c.Filters()) < len(c.Query) {
-			c.Item = answer.Properties.Get("items").Items
-		}
 		d.Calls = append(d.Calls, c)
 	}
 	for _, c := range d.Calls {
 		d.Inputs = d.add(d.Inputs, c.Body)
 	}
-	return d
+	return d, nil
 }
 
 // add appends the named objects and enumerations of a schema that are new.

@@ -55,21 +55,20 @@ func write(out *bytes.Buffer, o openapi.Operation) error {
 	if o.Task == "" {
 		return errors.New("it has no x-task")
 	}
-	if slices.Contains(query, "cursor") || slices.Contains(query, "page") { // the answer is a page
-		items := answer.Properties.Get("items")
-		if items == nil {
-			return errors.New("its answer is a page without items")
-		}
-		answer = *items
+	item, err := itemOf(o)
+	if err != nil {
+		return err
 	}
-	isList := answer.Is("array") && answer.Items != nil
-	if isList {
-		answer = *answer.Items
+	if answer.Is("array") {
+		item = answer.Items
+	}
+	if item != nil {
+		answer = *item
 	}
 	fmt.Fprintf(out, "{\nID: %q, Method: %q, Path: %q, Scope: %q,\nSummary: %q,\nDescription: %q,\n", o.ID, o.Method, o.Path,
 		o.Scope, o.Summary, strings.TrimSpace(o.Description))
 	fmt.Fprintf(out, "Task: %q,\nQuery: %#v, Body: %#v,\nInput: %q,\nOutput: %q,\nIsList: %v, Answer: ", strings.TrimSpace(o.Task), query,
-		body, input, output, isList)
+		body, input, output, item != nil)
 	if err := writeSchema(out, answer); err != nil {
 		return err
 	}

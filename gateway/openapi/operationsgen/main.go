@@ -30,7 +30,11 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	described, files := describe(document), map[string][]byte{tableFile: table}
+	described, err := describe(document)
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{tableFile: table}
 	for name, l := range languages() {
 		if files[l.file], err = render(name, l, described); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
