@@ -38,6 +38,12 @@ func FuzzBody(f *testing.F) {
 		`{"a":` + strings.Repeat(`[{"b":`, 32) + "0" + strings.Repeat("}]", 32) + "}", `{"a":` + strings.Repeat(`[`, 63) + strings.Repeat("]", 63) + "}",
 		`{"a":[-0.5e+7,1E5,0,-1,01,1.,.5,+1,1e,true,false,null,nul,tru]}`, `{"a" :[ ] ,"b":{ } , "c":"\/\b\f\n\r\t\"\\"}`,
 		`{"` + strings.Repeat("äöü😀", 16) + `more":1,"` + strings.Repeat("äöü😀", 16) + `":2}`, `{"message":"a\u2066b\u2069"}`, "\ufeff{}", `"x"`, "null",
+		"{" + strings.Repeat(`"x":0,`, 1000) + `"title":"t","status":"open"}`, `{"title":"t","x":[` + strings.Repeat(`{"a":{}},`, 500) + "0]}",
+		"{" + fields + `,"componentIds":[` + strings.Repeat(`"`+someID+`",`, 100) + `"` + someID + `"]}`, "{" + fields + `,"\u0074itle":"t","Title":"t"}`,
+		`{"title":" \n ","status":"Resolved","impact":null,"message":"` + strings.Repeat("x", 10_001) + `","statusPageId":1,"componentIds":{}}`,
+		`{"title":"` + strings.Repeat("ä", 256) + `","message":"a\u0007b"}`, `{"title":"a\u0000b","message":"a\ud800b"}`,
+		`{"status":"resolved","message":"m","notifySubscriber":false}`, `{"status":"resolved","message":"m","notifySubscribers":"false"}`,
+		"{" + fields + `,"statusPageId":"` + strings.ReplaceAll(someID, "-", "") + `","componentIds":["` + someID + `","x"]}`,
 		`{"a":1,}`, `{"a"}`, `{"a":}`, `{,}`, `{"a":[1,]}`, `{"a":[1}`, `{"a":"` + "\n" + `"}`, `{"a":"\x"}`, `{"a":"\u12g4"}`, "{\"a\":1\x00}", "\x00{}",
 	} {
 		f.Add([]byte(s))

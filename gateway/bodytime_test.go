@@ -7,7 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,7 +25,13 @@ func (h *harness) send(t *testing.T, conn net.Conn, request string) answer {
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
-	return nextAnswer(t, conn)
+	// A new reader loses nothing, because a server sends only responses.
+	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	testkit.Must(t, err)
+	defer func() { _ = got.Body.Close() }()
+	body, err := io.ReadAll(got.Body)
+	testkit.Must(t, err)
+	return answer{got, string(body)}
 }
 
 func (h *harness) connect(t *testing.T) net.Conn {
@@ -66,31 +72,21 @@ func TestLateBodyIs408AndCounts(t *testing.T) {
 // Over HTTP/2 a late body resets its stream only, because other requests use the connection.
 func TestLateBodyOverHTTP2KeepsTheConnection(t *testing.T) {
 	h := start(t, func(o *Options) { o.BodyTimeout = 50 * time.Millisecond })
-	server := httptest.NewUnstartedServer(h.gateway)
-	server.EnableHTTP2 = true
-	var connections atomic.Int32
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			connections.Add(1)
-		}
-	}
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	for range 2 {
+	client, url := serveHTTP2(t, h)
+	for again := range 2 {
 		body, begun := io.Pipe()
 		go func() { _, _ = io.WriteString(begun, `{"title":`) }() // and then nothing
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/incidents", body)
+		var conn httptrace.GotConnInfo
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) { conn = got }})
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/incidents", body)
 		req.Header.Set("Authorization", "Bearer full")
-		resp, err := server.Client().Do(req)
+		resp, err := client.Do(req)
 		testkit.Must(t, err)
 		_ = body.Close()
 		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusRequestTimeout || resp.ProtoMajor != 2 {
-			t.Errorf("got %s over %s", resp.Status, resp.Proto)
+		if resp.StatusCode != http.StatusRequestTimeout || resp.ProtoMajor != 2 || conn.Reused != (again == 1) {
+			t.Errorf("got %s over %s, on a connection that was used before: %t", resp.Status, resp.Proto, conn.Reused)
 		}
-	}
-	if n := connections.Load(); n != 1 {
-		t.Errorf("%d connections, want 1", n)
 	}
 }
 
@@ -103,14 +99,13 @@ func TestCallDeadlineStartsWhenTheBodyIsComplete(t *testing.T) {
 		deadline, _ = ctx.Deadline()
 		return nil, context.Canceled
 	})
-	const body = `{"title":"t","status":"resolved","impact":"none","message":"m"}`
 	conn := h.connect(t)
-	if _, err := io.WriteString(conn, post(body[:10], len(body))); err != nil {
+	if _, err := io.WriteString(conn, post(newIncident[:10], len(newIncident))); err != nil {
 		t.Fatal(err)
 	}
 	<-time.After(late)
 	complete := time.Now()
-	h.send(t, conn, body[10:]).mustBe(t, 500)
+	h.send(t, conn, newIncident[10:]).mustBe(t, 500)
 	if left := deadline.Sub(complete); left < timeout-late+100*time.Millisecond { // some of it was used before the body was read
 		t.Errorf("the service has %v of %v", left, timeout)
 	}
@@ -128,20 +123,7 @@ func TestBodyTimeoutDoesNotLimitTheResponse(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	})
-	const body = `{"title":"t","status":"resolved","impact":"none","message":"m"}`
 	conn := h.connect(t)
-	h.send(t, conn, post(body, len(body))).mustFail(t, 504, "timeout")
+	h.send(t, conn, post(newIncident, len(newIncident))).mustFail(t, 504, "timeout")
 	h.send(t, conn, "GET /v1/me HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer full\r\n\r\n").mustBe(t, 200)
-}
-
-// nextAnswer reads one response from a connection that may be reused.
-func nextAnswer(t *testing.T, conn net.Conn) answer {
-	t.Helper()
-	// A new reader loses nothing, because a server sends only responses.
-	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	testkit.Must(t, err)
-	defer func() { _ = got.Body.Close() }()
-	body, err := io.ReadAll(got.Body)
-	testkit.Must(t, err)
-	return answer{got, string(body)}
 }

@@ -108,7 +108,7 @@ func hourly() *ratelimit.Policy {
 
 // badInput returns requests with invalid input.
 func badInput() []errorCase {
-	const incidents, body = "/v1/incidents", `{"title":"t","status":"resolved","impact":"none","message":"m"}`
+	const incidents, body = "/v1/incidents", newIncident
 	return []errorCase{
 		{cause: "input:path", status: 404, code: "not_found", target: "/v1/servers/7"},
 		{cause: "input:query", status: 422, code: "validation_error", target: incidents + "?limit=0"},

@@ -22,37 +22,20 @@ import (
 // FuzzQuery has more forms of invalid values.
 func TestInvalidQueryValuesAre422(t *testing.T) {
 	h := start(t)
-	server, monitor := "/v1/servers/"+someID, "/v1/monitors/"+someID
-	cases := []struct {
-		target string
-		fields []string
-	}{
-		{"/v1/incidents?limit=0", []string{"limit"}},
-		{"/v1/incidents?limit=101", []string{"limit"}},
-		{"/v1/incidents?limit=abc", []string{"limit"}},
-		{"/v1/incidents?limit=", []string{"limit"}},
-		{"/v1/incidents?limit=1&limit=1", []string{"limit"}},
-		{"/v1/incidents?limit=%zz", []string{"limit"}},
-		{"/v1/audit?limit=0", []string{"limit"}},
-		{"/v1/audit?action=a&action=b", []string{"action"}},
-		{"/v1/audit?action=%ff", []string{"action"}},
-		{"/v1/audit?action=%00&limit=x", []string{"action", "limit"}},
-		{server + "/commands?page=0", []string{"page"}},
-		{server + "/commands?page=-1&pageSize=101", []string{"page", "pageSize"}},
-		{server + "/commands?page=2147483647&pageSize=2", []string{"page"}},
-		{server + "/commands?page=21474837&pageSize=100", []string{"page"}},
-		{server + "/metrics?range=2h", []string{"range"}},
-		{server + "/metrics?range=", []string{"range"}},
-		{monitor + "/checks?since=yesterday", []string{"since"}},
-		{monitor + "/checks?since=", []string{"since"}},
-	}
-	for _, c := range cases {
-		t.Run(c.target, func(t *testing.T) {
-			details := h.get(t, c.target).mustFail(t, 422, "validation_error")
-			if got := strings.Join(slices.Sorted(maps.Keys(details)), " "); got != strings.Join(c.fields, " ") {
-				t.Errorf("details name %q, want %q", got, c.fields)
-			}
-		})
+	server := "/v1/servers/" + someID
+	for target, fields := range map[string]string{
+		"/v1/incidents?limit=1&limit=1":                      "limit",
+		"/v1/audit?action=%00&limit=x":                       "action limit",
+		server + "/commands?page=-1&pageSize=101":            "page pageSize",
+		server + "/commands?page=2147483647&pageSize=2":      "page",
+		server + "/commands?page=21474837&pageSize=100":      "page",
+		server + "/metrics?range=2h":                         "range",
+		"/v1/monitors/" + someID + "/checks?since=yesterday": "since",
+	} {
+		details := h.get(t, target).mustFail(t, 422, "validation_error")
+		if got := strings.Join(slices.Sorted(maps.Keys(details)), " "); got != fields {
+			t.Errorf("%s: details name %q, want %q", target, got, fields)
+		}
 	}
 }
 
@@ -199,38 +182,16 @@ func TestNotModifiedPageOmitsItsHeaders(t *testing.T) {
 // FuzzBody has more forms of invalid bodies.
 func TestInvalidBodiesAre422(t *testing.T) {
 	h := start(t)
-	const ok = `"title":"t","status":"resolved","impact":"none","message":"m"`
 	create, update := "/v1/incidents", "/v1/incidents/"+someID+"/updates"
-	ids := func(n int) string { return `["` + strings.Repeat(someID+`","`, n-1) + someID + `"]` }
-	cases := []struct{ name, target, body, fields string }{
+	for _, c := range []struct{ name, target, body, fields string }{
 		{"empty", create, "", "body"},
-		{"not JSON", create, "{", "body"},
-		{"array", create, "[]", "body"},
 		{"nothing", create, "{}", "impact message status title"},
 		{"everything wrong", create, `{"title":1,"status":"open","impact":"huge","message":"","statusPageId":"x","componentIds":"y","extra":1}`,
 			"componentIds extra impact message status statusPageId title"},
-		{"null for required", create, `{"title":null,"status":null,"impact":null,"message":null}`, "impact message status title"},
-		{"blank title", create, `{"title":" \n ","status":"resolved","impact":"none","message":"m"}`, "title"},
-		{"long title", create, `{"title":"` + strings.Repeat("ä", 256) + `","status":"resolved","impact":"none","message":"m"}`, "title"},
-		{"long message", create, `{"title":"t","status":"resolved","impact":"none","message":"` + strings.Repeat("x", 10_001) + `"}`, "message"},
-		{"control character", create, `{"title":"a\u0000b","status":"resolved","impact":"none","message":"a\u0007b"}`, "message title"},
-		{"half a surrogate pair", create, `{"title":"a\ud800b","status":"resolved","impact":"none","message":"m"}`, "title"},
-		{"enum value in upper case", create, `{"title":"t","status":"Resolved","impact":"none","message":"m"}`, "status"},
-		{"unknown field", create, `{` + ok + `,"Title":"t"}`, "Title"},
-		{"duplicate key", create, `{` + ok + `,"title":"t"}`, "title"},
-		{"duplicate key by escape", create, `{` + ok + `,"\u0074itle":"t"}`, "title"},
-		{"page id of another form", create, `{` + ok + `,"statusPageId":"` + strings.ReplaceAll(someID, "-", "") + `"}`, "statusPageId"},
-		{"page id is a number", create, `{` + ok + `,"statusPageId":1}`, "statusPageId"},
-		{"object for an array", create, `{` + ok + `,"componentIds":{}}`, "componentIds"},
-		{"a component is not an ID", create, `{` + ok + `,"componentIds":["` + someID + `","x"]}`, "componentIds"},
-		{"a component is null", create, `{` + ok + `,"componentIds":[null]}`, "componentIds"},
-		{"too many components", create, `{` + ok + `,"componentIds":` + ids(101) + `}`, "componentIds"},
 		{"typo must not notify", update, `{"status":"resolved","message":"m","notifySubscriber":false}`, "notifySubscriber"},
 		{"null must not notify", update, `{"status":"resolved","message":"m","notifySubscribers":null}`, "notifySubscribers"},
-		{"text for a boolean", update, `{"status":"resolved","message":"m","notifySubscribers":"false"}`, "notifySubscribers"},
 		{"field of the other body", update, `{"status":"resolved","message":"m","impact":"none"}`, "impact"},
-	}
-	for _, c := range cases {
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			details := h.do(t, "full", "POST", c.target, c.body).mustFail(t, 422, "validation_error")
 			if got := strings.Join(slices.Sorted(maps.Keys(details)), " "); got != c.fields {
@@ -283,21 +244,17 @@ func TestValidBodiesReachTheService(t *testing.T) {
 	}
 }
 
+// FuzzContentType has more types.
 func TestOtherContentTypesAre415(t *testing.T) {
 	h := start(t)
-	for contentType, status := range map[string]int{
-		"application/json": 422, "Application/JSON;charset=utf-8": 422, "text/plain": 415, "application/x-www-form-urlencoded": 415,
-		"application/problem+json": 415, "application/json, text/plain": 415, ";": 415,
-	} {
-		got := h.do(t, "full", "POST", "/v1/incidents", "{}", "Content-Type: "+contentType).mustBe(t, status)
-		if status == 415 {
-			got.mustFail(t, 415, "unsupported_media_type")
-			if !strings.Contains(got.body, "application/json") {
-				t.Errorf("%s does not name application/json", got.body)
-			}
+	h.do(t, "full", "POST", "/v1/incidents", "{}", "Content-Type: Application/JSON;charset=utf-8").mustFail(t, 422, "validation_error")
+	for _, headers := range [][]string{{"Content-Type: text/plain"}, {"Content-Type: application/json", "Content-Type: text/plain"}} {
+		got := h.do(t, "full", "POST", "/v1/incidents", "{}", headers...)
+		got.mustFail(t, 415, "unsupported_media_type")
+		if !strings.Contains(got.body, "application/json") {
+			t.Errorf("%s does not name application/json", got.body)
 		}
 	}
-	h.do(t, "full", "POST", "/v1/incidents", "{}", "Content-Type: application/json", "Content-Type: text/plain").mustFail(t, 415, "unsupported_media_type")
 }
 
 func TestTooLargeBodiesAre413(t *testing.T) {
@@ -316,20 +273,10 @@ func TestTooLargeBodiesAre413(t *testing.T) {
 	}
 }
 
-func TestInvalidIdempotencyKeysAre422(t *testing.T) {
-	h := start(t)
-	const body = `{"title":"t","status":"resolved","impact":"none","message":"m"}`
-	for _, headers := range [][]string{
-		{"Idempotency-Key: "}, {"Idempotency-Key: two words"}, {"Idempotency-Key: " + strings.Repeat("k", 256)}, {"Idempotency-Key: ü"},
-		{"Idempotency-Key: a", "Idempotency-Key: a"},
-	} {
-		details := h.do(t, "full", "POST", "/v1/incidents", body, headers...).mustFail(t, 422, "validation_error")
-		if details["Idempotency-Key"] == "" {
-			t.Errorf("%q: details %v", headers, details)
-		}
-	}
-	details := h.do(t, "full", "POST", "/v1/incidents", "{}", "Idempotency-Key: two words").mustFail(t, 422, "validation_error")
-	if len(details) != 5 {
-		t.Errorf("the key is not reported with the fields: %v", details)
+// FuzzIdempotencyKey has the forms of keys.
+func TestInvalidIdempotencyKeyIsReportedWithTheFields(t *testing.T) {
+	details := start(t).do(t, "full", "POST", "/v1/incidents", "{}", "Idempotency-Key: two words").mustFail(t, 422, "validation_error")
+	if len(details) != 5 || details["Idempotency-Key"] == "" {
+		t.Errorf("details %v", details)
 	}
 }

@@ -57,9 +57,9 @@ func members(t *testing.T, header http.Header, name string) []limitMember {
 	return found
 }
 
-func mustHaveHeader(t *testing.T, got answer, name string, want ...limitMember) {
+func mustHaveHeader(t *testing.T, header http.Header, name string, want ...limitMember) {
 	t.Helper()
-	if diff := cmp.Diff(want, members(t, got.Header, name), cmp.AllowUnexported(limitMember{})); diff != "" {
+	if diff := cmp.Diff(want, members(t, header, name), cmp.AllowUnexported(limitMember{})); diff != "" {
 		t.Errorf("%s: %s", name, diff)
 	}
 }
@@ -90,7 +90,7 @@ func TestLimitsAreReportedAndEnforced(t *testing.T) {
 	})
 	for i := range int64(3) {
 		got := h.get(t, "/v1/me").mustBe(t, 200)
-		mustHaveHeader(t, got, "RateLimit-Policy", policyOf("second", 3, 1), policyOf("hour", 5000, 3600))
+		mustHaveHeader(t, got.Header, "RateLimit-Policy", policyOf("second", 3, 1), policyOf("hour", 5000, 3600))
 		mustLeave(t, got, fmt.Sprint("second ", 2-i), fmt.Sprint("hour ", 4999-i))
 		if wait := members(t, got.Header, "RateLimit"); wait[0].parameters["t"] != 1 || wait[1].parameters["t"]/60 != 60 {
 			t.Errorf("RateLimit: %v", wait)
@@ -137,7 +137,7 @@ func TestTokenPolicyPrecedesTeamPolicy(t *testing.T) {
 		"partner": policyOf("partner", 30, 3600), "default": policyOf("hour", 10, 3600),
 	} {
 		got := h.do(t, token, "GET", "/v1/me", "").mustBe(t, 200)
-		mustHaveHeader(t, got, "RateLimit-Policy", want)
+		mustHaveHeader(t, got.Header, "RateLimit-Policy", want)
 		mustLeave(t, got, fmt.Sprint(want.name, " ", want.parameters["q"]-1))
 	}
 	mustCount(t, h, "opsgate_rate_limit_decisions_total", map[string]float64{
@@ -154,7 +154,7 @@ func TestShadowLimitsAreInvisibleToClients(t *testing.T) {
 	}, func(o *Options) { o.LogFailuresOnly = true })
 	for i := range int64(3) {
 		got := h.get(t, "/v1/me").mustBe(t, 200)
-		mustHaveHeader(t, got, "RateLimit-Policy", policyOf("hour", 3, 3600))
+		mustHaveHeader(t, got.Header, "RateLimit-Policy", policyOf("hour", 3, 3600))
 		mustLeave(t, got, fmt.Sprint("hour ", 2-i))
 	}
 	refused := h.get(t, "/v1/me")
@@ -206,7 +206,7 @@ func TestRefundIsVisibleInTheResponse(t *testing.T) {
 	for i, name := range []string{"second", "minute", "hour"} {
 		want = append(want, budgetOf(name, int64(left.Budgets[i].Remaining), wholeSeconds(left.Budgets[i].Reset)))
 	}
-	mustHaveHeader(t, got, "RateLimit", want...)
+	mustHaveHeader(t, got.Header, "RateLimit", want...)
 	if want[1].parameters["r"] != 2 || want[1].parameters["t"] > 51 {
 		t.Errorf("%v: the first request does not count", want)
 	}

@@ -153,17 +153,3 @@ func TestSuccessesAreSampled(t *testing.T) {
 		t.Errorf("last line: %v, %v", last, err)
 	}
 }
-
-func TestShadowDenialsAreAlwaysLogged(t *testing.T) {
-	h := start(t, func(o *Options) {
-		o.LogSkipFraction = 0.9
-		o.Random = func() float64 { return 0.5 }
-		o.Policies = policies(t, ratelimit.Limit{Name: "wide", Requests: 10, Per: time.Hour}, ratelimit.Limit{Name: "tight", Requests: 1, Per: time.Hour, Shadow: true})
-	})
-	for range 3 {
-		errorCase{target: "/v1/me"}.send(t, h)
-	}
-	if log := h.log.String(); strings.Count(log, "\n") != 2 || strings.Count(log, `"shadow_denied":"tight"`) != 2 {
-		t.Errorf("got %s", log)
-	}
-}

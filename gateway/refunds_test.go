@@ -61,7 +61,7 @@ func TestResponseDoesNotWaitForItsRefund(t *testing.T) {
 	go func() { ended <- h.gateway.options.Refunds.Run(ctx) }()
 	got := h.get(t, "/v1/servers") // returns although the refund is blocked
 	got.mustFail(t, 503, "unavailable")
-	mustHaveHeader(t, got, "RateLimit", budgetOf("minute", 3, 0))
+	mustHaveHeader(t, got.Header, "RateLimit", budgetOf("minute", 3, 0))
 	if l.refunded != nil {
 		t.Error("refunded before it was released")
 	}
@@ -96,7 +96,7 @@ func TestResponseThatIsTooLargeIsNotRefunded(t *testing.T) {
 	for used := int64(1); used <= 3; used++ {
 		got := h.get(t, "/v1/servers")
 		got.mustFail(t, 500, "internal_error")
-		mustHaveHeader(t, got, "RateLimit", budgetOf("minute", 3-used, 60))
+		mustHaveHeader(t, got.Header, "RateLimit", budgetOf("minute", 3-used, 60))
 	}
 	h.get(t, "/v1/servers").mustFail(t, 429, "rate_limited")
 	h.sendRefunds(t)
@@ -111,7 +111,7 @@ func TestFailedRefundIsCountedAndLoggedAndNotRepeated(t *testing.T) {
 	h := start(t, func(o *Options) { o.Limiter = scriptedLimiter{decision: decision, refund: errors.New("unavailable")} })
 	h.services.fail("ListServers", status.Error(codes.Unavailable, "unavailable"))
 	got := h.get(t, "/v1/servers", "X-Request-Id: failed-request")
-	mustHaveHeader(t, got, "RateLimit", budgetOf("second", 8, 1))
+	mustHaveHeader(t, got.Header, "RateLimit", budgetOf("second", 8, 1))
 	h.sendRefunds(t)
 	h.sendRefunds(t)
 	mustCount(t, h, "opsgate_rate_limit_refunds_total", nil)

@@ -93,7 +93,7 @@ func mustBeOfTheServer(t *testing.T, answers *bufio.Reader) {
 }
 
 func requestSeeds() []string {
-	const head, create = " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + password + "\r\n", `{"title":"t","status":"resolved","impact":"none","message":"m"}`
+	const head, create = " HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + password + "\r\n", newIncident
 	var seeds []string
 	for _, target := range []string{
 		"/v1/me", "/v1/servers", "/v1/servers/" + someID, "/v1/servers/" + someID + "/metrics?range=7d", "/v1/server-groups",

@@ -193,7 +193,7 @@ func TestOnlyRetryAfterIsSpread(t *testing.T) {
 			h.Config.Handler = next
 		}
 		got := h.get(t, "/v1/me").mustBe(t, 429)
-		mustHaveHeader(t, got, "RateLimit", budgetOf("second", 0, 1))
+		mustHaveHeader(t, got.Header, "RateLimit", budgetOf("second", 0, 1))
 		if got.Header.Get("Retry-After") != want {
 			t.Errorf("denial %d: Retry-After %s, want %s", i, got.Header.Get("Retry-After"), want)
 		}

@@ -35,10 +35,10 @@ func TestAnswersAreDescribed(t *testing.T) {
 		"a list":    {"", "{type: array, items: " + item + "}", properties, `IsList: true, Answer: Object{` + fields + `, Columns: []string{"id", "at"}}`},
 		"a page": {"{name: cursor, in: query, schema: {type: string}}", "{type: object, properties: {items: {type: array, items: " + item + "}}}", properties,
 			`IsList: true, Answer: Object{` + fields + `, Columns: []string{"id", "at"}}`},
-		"a list as an object":  {"", "{type: array, items: {type: string}}", properties, `Output: "{\"properties\":{\"items\":{\"items\":{\"type\":\"string\"},\"type\":\"array\"}},\"required\":[\"items\"],`},
-		"chosen columns":       {"", item, "x-columns: [at], " + properties, `Columns: []string{"at"}}`},
-		"an unknown column":    {"", item, "x-columns: [nothing], " + properties, "x-columns: there is no property nothing"},
-		"a bare parameter":     {"{name: page, in: query}", item, properties, "the parameter page has no schema"},
+		"a list as an object": {"", "{type: array, items: {type: string}}", properties, `Output: "{\"properties\":{\"items\":{\"items\":{\"type\":\"string\"},\"type\":\"array\"}},\"required\":[\"items\"],`},
+		"chosen columns":      {"", item, "x-columns: [at], " + properties, `Columns: []string{"at"}}`},
+		"an unknown column":   {"", item, "x-columns: [nothing], " + properties, "x-columns: there is no property nothing"},
+		"a bare parameter":    {"{name: page, in: query}", item, properties, "the parameter page has no schema"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			table, err := tableOf(described(c.parameters, c.answer, c.item))
