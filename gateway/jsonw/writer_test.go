@@ -10,8 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
-
-	"opsgate/backendclient/testkit"
 )
 
 func TestDocumentWithEveryType(t *testing.T) {
@@ -54,26 +52,6 @@ func TestDocumentWithEveryType(t *testing.T) {
 	}
 }
 
-func TestArrayDocument(t *testing.T) {
-	var w Writer
-	w.BeginArray()
-	w.EndArray()
-	if got := string(w.Bytes()); got != "[]" {
-		t.Errorf("got %s", got)
-	}
-	w.Reset()
-	w.BeginArray()
-	for range 2 {
-		w.BeginObject()
-		w.Int("n", 1)
-		w.EndObject()
-	}
-	w.EndArray()
-	if got := string(w.Bytes()); got != `[{"n":1},{"n":1}]` {
-		t.Errorf("got %s", got)
-	}
-}
-
 func TestUnrepresentableValueIsAnError(t *testing.T) {
 	cases := map[string]func(*Writer){
 		"NaN":         func(w *Writer) { w.Float("f", math.NaN()) },
@@ -96,21 +74,6 @@ func TestUnrepresentableValueIsAnError(t *testing.T) {
 				t.Error("Reset keeps the error")
 			}
 		})
-	}
-}
-
-func TestTimeRange(t *testing.T) {
-	for _, want := range []string{
-		"0001-01-01T00:00:00.000Z", "1969-12-31T23:59:59.999Z", "1970-01-01T00:00:00.000Z", "2000-02-29T12:00:00.001Z",
-		"9999-12-31T23:59:59.999Z",
-	} {
-		at, err := time.Parse(time.RFC3339, want)
-		testkit.Must(t, err)
-		var w Writer
-		w.Time("at", timestamppb.New(at))
-		if got := string(w.Bytes()); got != `"at":"`+want+`"` {
-			t.Errorf("got %s, want %s", got, want)
-		}
 	}
 }
 
@@ -157,7 +120,9 @@ func FuzzFloat(f *testing.F) {
 func FuzzTime(f *testing.F) {
 	f.Add(int64(0), int32(0))
 	f.Add(int64(-62135596800), int32(999_999_999))
-	f.Add(int64(253402300799), int32(1))
+	f.Add(int64(253402300799), int32(999_999_999))
+	f.Add(int64(-1), int32(999_000_000))
+	f.Add(int64(951_825_600), int32(1_000_000)) // 29 February 2000
 	f.Fuzz(func(t *testing.T, seconds int64, nanos int32) {
 		at := &timestamppb.Timestamp{Seconds: seconds, Nanos: nanos}
 		var w Writer
