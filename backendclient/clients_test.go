@@ -135,23 +135,6 @@ func TestACanceledCallerCancelsTheCall(t *testing.T) {
 	}
 }
 
-// An error after the caller has canceled is not a failure of the service.
-func TestACanceledCallIsCanceledWhateverTheServiceReturns(t *testing.T) {
-	ctx, hangUp := context.WithCancel(t.Context())
-	clients := over(t, &backend{}, func(o *backendclient.Options) {
-		o.DialOptions = []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(
-			context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption,
-		) error {
-			hangUp()
-			return status.Error(codes.Internal, "query interrupted")
-		})}
-	})
-	_, err := clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{})
-	if e := failure(t, err); e.Code != codes.Canceled || !errors.Is(e, context.Canceled) || status.Code(err) != codes.Canceled {
-		t.Errorf("code %v, error %v", e.Code, e)
-	}
-}
-
 // lines is a log handler that sends each message with its attributes.
 type lines chan string
 

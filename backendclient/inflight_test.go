@@ -20,13 +20,8 @@ func TestCallsInFlightAreLimited(t *testing.T) {
 			go func() { _ = callFor(t, clients, time.Minute) }()
 		}
 		synctest.Wait()
-		inFlight := func() float64 {
-			const name = "opsgate_upstream_requests_in_flight"
-			return series(t, registry, name)[name+" service=fleet"]
-		}
-		if n := inFlight(); n != 5 {
-			t.Errorf("%v calls in flight, want 5", n)
-		}
+		const inFlight = "opsgate_upstream_requests_in_flight"
+		mustCount(t, registry, inFlight, 5)
 		begin := time.Now()
 		e := failure(t, call(t, clients))
 		if e.Code != codes.Unavailable || e.Reason != backendclient.ReasonOverloaded || e.RetryAfter != time.Second {
@@ -35,8 +30,7 @@ func TestCallsInFlightAreLimited(t *testing.T) {
 		if time.Since(begin) != 0 || w.attempts.Load() != 5 {
 			t.Errorf("%d attempts after %v", w.attempts.Load(), time.Since(begin))
 		}
-		refused := series(t, registry, "opsgate_upstream_refused_requests_total")
-		if n := refused["opsgate_upstream_refused_requests_total reason=overloaded service=fleet"]; n != 1 {
+		if n := series(t, registry, "opsgate_upstream_refused_requests_total")["reason=overloaded service=fleet"]; n != 1 {
 			t.Errorf("%v refused, want 1", n)
 		}
 		_, err := clients.Identity.ResolveToken(t.Context(), &identityv1.ResolveTokenRequest{})
@@ -57,9 +51,7 @@ func TestCallsInFlightAreLimited(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := inFlight(); n != 0 {
-			t.Errorf("%v calls in flight after all have ended", n)
-		}
+		mustCount(t, registry, inFlight, 0)
 		if isRefused(t, call(t, clients), e.Reason) {
 			t.Error("a call after the others is refused")
 		}

@@ -3,6 +3,7 @@ package backendclient_test
 import (
 	"context"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,18 +31,17 @@ func TestCallsAreMeasuredByServiceMethodAndCode(t *testing.T) {
 	_, _ = clients.Fleet.ListServers(gone, &fleetv1.ListServersRequest{})
 
 	got := series(t, registry, "opsgate_upstream_request_duration_seconds")
-	const name = "opsgate_upstream_request_duration_seconds "
 	want := map[string]float64{ // and no series of other calls
-		name + "code=OK method=GetServer service=fleet":         2,
-		name + "code=NotFound method=GetServer service=fleet":   1,
-		name + "code=Canceled method=ListServers service=fleet": 1,
+		"code=OK method=GetServer service=fleet":         2,
+		"code=NotFound method=GetServer service=fleet":   1,
+		"code=Canceled method=ListServers service=fleet": 1,
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("series %v, want %v", got, want)
 	}
 }
 
-// series returns the values of a metric by name and labels; for a histogram, the number of observations.
+// series returns the values of a metric by labels; for a histogram, the number of observations.
 func series(t testing.TB, registry *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -52,14 +52,22 @@ func series(t testing.TB, registry *prometheus.Registry, name string) map[string
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			series := name
+			var labels []string
 			for _, l := range m.GetLabel() {
-				series += " " + l.GetName() + "=" + l.GetValue()
+				labels = append(labels, l.GetName()+"="+l.GetValue())
 			}
-			got[series] = float64(m.GetHistogram().GetSampleCount()) + m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			got[strings.Join(labels, " ")] = float64(m.GetHistogram().GetSampleCount()) + m.GetGauge().GetValue() + m.GetCounter().GetValue()
 		}
 	}
 	return got
+}
+
+// mustCount compares the fleet service's value of a metric with want.
+func mustCount(t testing.TB, registry *prometheus.Registry, name string, want float64) {
+	t.Helper()
+	if got := series(t, registry, name)["service=fleet"]; got != want {
+		t.Errorf("%s is %v, want %v", name, got, want)
+	}
 }
 
 // BenchmarkInterceptors measures what this package adds to a call: "bare" is a plain connection. Neither sends anything.

@@ -136,10 +136,7 @@ func failing(t testing.TB, s *status.Status, details ...protoadapt.MessageV1) *b
 // getServer calls GetServer with ample time.
 func getServer(t testing.TB, clients *backendclient.Clients) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	_, err := clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{})
-	return err
+	return callFor(t, clients, 10*time.Second)
 }
 
 // failure returns the *Error that a failed call returned.

@@ -46,6 +46,10 @@ func TestACallKeepsTheSettingsOfItsStart(t *testing.T) {
 	if n := w.attempts.Load(); n != 3 {
 		t.Errorf("%d attempts, want 3", n)
 	}
+	_ = call(t, clients)
+	if n := w.attempts.Load(); n != 4 {
+		t.Errorf("%d attempts of the next call, want 1", n-3)
+	}
 }
 
 func TestInvalidSettings(t *testing.T) {

@@ -17,19 +17,9 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/backendclient"
-	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
 const slow, fast = "slow", "fast"
-
-// callOf makes a call of a team.
-func callOf(t testing.TB, clients *backendclient.Clients, team string, timeout time.Duration) error {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
-	defer cancel()
-	_, err := clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{TeamId: team})
-	return err
-}
 
 // slowForOne hangs for the team slow, and answers all others at once.
 func slowForOne(ctx context.Context, team string) error {
@@ -95,8 +85,7 @@ func TestATeamGetsNoSlotAboveItsShare(t *testing.T) {
 		if err := callOf(t, clients, fast, time.Minute); err != nil {
 			t.Errorf("a call of another team: %v", err)
 		}
-		const refused = "opsgate_upstream_refused_requests_total"
-		if n := series(t, registry, refused)[refused+" reason=team_overloaded service=fleet"]; n != 6 {
+		if n := series(t, registry, "opsgate_upstream_refused_requests_total")["reason=team_overloaded service=fleet"]; n != 6 {
 			t.Errorf("%v calls were refused, want 6: one team takes 5 of 10 slots", n)
 		}
 		calls.Wait()

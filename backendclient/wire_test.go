@@ -60,17 +60,20 @@ func call(t testing.TB, clients *backendclient.Clients) error {
 
 func callFor(t testing.TB, clients *backendclient.Clients, timeout time.Duration) error {
 	t.Helper()
+	return callOf(t, clients, "", timeout)
+}
+
+// callOf makes a call of a team.
+func callOf(t testing.TB, clients *backendclient.Clients, team string, timeout time.Duration) error {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	_, err := clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{})
+	_, err := clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{TeamId: team})
 	return err
 }
 
 // isRefused reports whether err has the reason.
 func isRefused(t testing.TB, err error, reason string) bool {
 	t.Helper()
-	if err == nil {
-		return false
-	}
-	return failure(t, err).Reason == reason
+	return err != nil && failure(t, err).Reason == reason
 }
