@@ -97,21 +97,18 @@ func (s *limitSet) appendRemaining(b []byte, d *ratelimit.Decision) []byte {
 
 // describe returns what remains of each limit, for operators.
 func (s *limitSet) describe(d *ratelimit.Decision) string {
-	var b strings.Builder
+	items := make([]string, len(s.limits))
 	for i := range s.limits {
-		l := &s.limits[i]
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%s: %d of %d left", l.Name, d.Budgets[i].Remaining, l.Requests)
+		l, note := &s.limits[i], ""
 		switch {
 		case d.ShadowDeniedBy == i:
-			b.WriteString(" (shadow limit, would deny)")
+			note = " (shadow limit, would deny)"
 		case l.Shadow:
-			b.WriteString(" (shadow limit)")
+			note = " (shadow limit)"
 		}
+		items[i] = fmt.Sprintf("%s: %d of %d left%s", l.Name, d.Budgets[i].Remaining, l.Requests, note)
 	}
-	return b.String()
+	return strings.Join(items, ", ")
 }
 
 // applyRefund updates the remaining requests of a decision as if the request had not been made. Reset is the time until the oldest request
@@ -127,21 +124,13 @@ func (s *limitSet) applyRefund(d *ratelimit.Decision) {
 
 // policyHeader returns the RateLimit-Policy header (draft-ietf-httpapi-ratelimit-headers): quota and window in seconds of each limit.
 func policyHeader(p *ratelimit.Policy) string {
-	var b strings.Builder
-	for _, limit := range p.Limits() {
-		if limit.Shadow {
-			continue
+	var items []string
+	for _, l := range p.Limits() {
+		if !l.Shadow {
+			items = append(items, fmt.Sprintf("%s;q=%d;w=%d", quotedName(l.Name), l.Requests, wholeSeconds(l.Per)))
 		}
-		if b.Len() > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(quotedName(limit.Name))
-		b.WriteString(";q=")
-		b.WriteString(strconv.Itoa(limit.Requests))
-		b.WriteString(";w=")
-		b.WriteString(strconv.FormatInt(wholeSeconds(limit.Per), 10))
 	}
-	return b.String()
+	return strings.Join(items, ", ")
 }
 
 // quotedName returns the name of a limit as a string of a structured field (RFC 9651).
@@ -159,24 +148,19 @@ func deniedText(l ratelimit.Limit) string { return "rate limit exceeded: " + lim
 
 // limitText describes a limit: 3 requests per second.
 func limitText(l ratelimit.Limit) string {
-	var b strings.Builder
-	b.WriteString(strconv.Itoa(l.Requests))
-	b.WriteString(" request")
-	if l.Requests != 1 {
-		b.WriteByte('s')
+	requests, per := "requests", l.Per.String()
+	if l.Requests == 1 {
+		requests = "request"
 	}
-	b.WriteString(" per ")
 	switch l.Per {
 	case time.Second:
-		b.WriteString("second")
+		per = "second"
 	case time.Minute:
-		b.WriteString("minute")
+		per = "minute"
 	case time.Hour:
-		b.WriteString("hour")
+		per = "hour"
 	case 24 * time.Hour:
-		b.WriteString("day")
-	default:
-		b.WriteString(l.Per.String())
+		per = "day"
 	}
-	return b.String()
+	return fmt.Sprintf("%d %s per %s", l.Requests, requests, per)
 }

@@ -1,10 +1,12 @@
 package gateway
 
 import (
-	"encoding/hex"
+	"encoding/binary"
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"opsgate/gateway/decode"
 )
@@ -24,24 +26,9 @@ func requestID(sent []string, tokenPrefix string, now time.Time) string {
 // newRequestID returns a UUIDv7 (RFC 9562, section 5.7). It is not a secret, so its random bits come from the runtime's per-thread
 // generator: google/uuid takes a lock that all requests would share.
 func newRequestID(now time.Time) string {
-	var id [16]byte
-	millis := uint64(now.UnixMilli())
-	for i := range 6 {
-		id[i] = byte(millis >> (40 - 8*i))
-	}
-	high, low := rand.Uint64(), rand.Uint64()
-	id[6] = 0x70 | byte(high>>8)&0x0f
-	id[7] = byte(high)
-	id[8] = 0x80 | byte(low>>56)&0x3f
-	for i := 1; i < 8; i++ {
-		id[8+i] = byte(low >> (56 - 8*i))
-	}
-	var text [36]byte
-	hex.Encode(text[0:8], id[0:4])
-	hex.Encode(text[9:13], id[4:6])
-	hex.Encode(text[14:18], id[6:8])
-	hex.Encode(text[19:23], id[8:10])
-	hex.Encode(text[24:36], id[10:16])
-	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
-	return string(text[:])
+	const version, variant = 0x7 << 12, 0x2 << 62
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16|version|rand.Uint64()&0xfff)
+	binary.BigEndian.PutUint64(id[8:], variant|rand.Uint64()>>2)
+	return id.String()
 }
