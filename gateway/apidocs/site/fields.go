@@ -2,7 +2,6 @@ package site
 
 import (
 	"cmp"
-	"html/template"
 	"slices"
 	"strings"
 
@@ -23,8 +22,7 @@ type field struct {
 	Values       []string // allowed or known values
 	Open         bool     // whether other values than Values may appear
 	Text         string   // description in Markdown
-	HTML         template.HTML
-	Fields       []field // of an object, or of the elements of an array
+	Fields       []field  // of an object, or of the elements of an array
 }
 
 // shape describes a value: the body of a request or of a response.
@@ -54,35 +52,26 @@ func (p place) note(required bool) string {
 	return ""
 }
 
-// shape returns the fields of a schema.
-func (s *site) shape(of openapi.Schema, at place) (shape, error) {
+// newShape returns the shape of a schema.
+func newShape(of openapi.Schema, at place) shape {
 	made := shape{Schema: objectName(of), Type: typeWithName(of)}
 	of = elements(of)
 	for _, property := range of.Properties {
-		f, err := s.field(property.Name, property.Value, at)
-		if err != nil {
-			return shape{}, err
-		}
+		f := newField(property.Name, property.Value, at)
 		f.Note = at.note(of.Requires(property.Name))
 		made.Fields = append(made.Fields, f)
 	}
-	return made, nil
+	return made
 }
 
-func (s *site) field(name string, of openapi.Schema, at place) (field, error) {
+func newField(name string, of openapi.Schema, at place) field {
 	f := field{
 		Name: name, Anchor: at.prefix + "." + name, Depth: at.depth, Schema: objectName(of), Type: typeWithName(of),
 		Deprecated: of.Deprecated, Limits: limits(of), Text: description(of),
 	}
 	f.Values, f.Open = values(of)
-	html, err := s.markdown.text(f.Text)
-	if err != nil {
-		return field{}, err
-	}
-	f.HTML = html
-	inner, err := s.shape(of, at.below(f))
-	f.Fields = inner.Fields
-	return f, err
+	f.Fields = newShape(of, at.below(f)).Fields
+	return f
 }
 
 // description returns the description without the list of known values that openapigen adds for generated clients: the pages list them.

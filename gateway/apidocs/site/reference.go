@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"slices"
 	"strings"
 
@@ -17,7 +16,6 @@ import (
 // A group is a page of the reference: the operations of one tag.
 type group struct {
 	Tag, Path, Text string
-	HTML            template.HTML
 	Operations      []operationView
 }
 
@@ -27,7 +25,6 @@ type operationView struct {
 	Scope                          string // empty if none is needed
 	Deprecated                     bool
 	Text                           string
-	HTML                           template.HTML
 	Parameters                     []field
 	Request                        *shape
 	Body                           string // shortest example of the request body, indented
@@ -46,36 +43,25 @@ type sample struct {
 // A responseView is the response of a successful request.
 type responseView struct {
 	Status, Text string
-	HTML         template.HTML
 	Body         shape
 	Headers      []headerView
 }
 
-type headerView struct {
-	Name, Anchor, Text string
-	HTML               template.HTML
-}
+type headerView struct{ Name, Anchor, Text string }
 
 // An errorView is an error that an operation can answer.
-type errorView struct {
-	Status, Code, Text string
-	HTML               template.HTML
-}
+type errorView struct{ Status, Code, Text string }
 
 // groups returns the operations by tag, in the order of the document.
 func (s *site) groups() ([]group, error) {
 	var groups []group
 	for _, tag := range s.document.Tags {
-		html, err := s.markdown.text(tag.Description)
-		if err != nil {
-			return nil, err
-		}
 		groups = append(groups, group{
-			Tag: tag.Name, Path: "/docs/reference/" + slug(tag.Name) + "/", Text: strings.TrimSpace(tag.Description), HTML: html,
+			Tag: tag.Name, Path: "/docs/reference/" + slug(tag.Name) + "/", Text: strings.TrimSpace(tag.Description),
 		})
 	}
 	for _, o := range s.document.Operations {
-		view, err := s.operation(o)
+		view, err := operation(o)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.ID, err)
 		}
@@ -88,38 +74,23 @@ func (s *site) groups() ([]group, error) {
 	return groups, nil
 }
 
-func (s *site) operation(o openapi.Operation) (operationView, error) {
+func operation(o openapi.Operation) (operationView, error) {
 	v := operationView{ID: o.ID, Summary: o.Summary, Method: o.Method, Path: o.Path, Scope: o.Scope, Deprecated: o.Deprecated}
 	if len(o.Tags) > 0 {
 		v.Tag = o.Tags[0]
 	}
 	v.Text, _, _ = strings.Cut(o.Description, "\n\nNeeds ") // the page shows the scope in another place
 	v.Text = strings.TrimSpace(v.Text)
-	html, err := s.markdown.text(v.Text)
-	if err != nil {
-		return v, err
-	}
-	v.HTML = html
 	sent := place{prefix: v.ID, sent: true}
 	for _, p := range o.Parameters {
-		f, err := s.field(p.Name, p.Schema, sent)
-		if err != nil {
-			return v, err
-		}
+		f := newField(p.Name, p.Schema, sent)
 		f.In, f.Note, f.Example, f.Text = p.In, sent.note(p.Required), p.Example, strings.TrimSpace(p.Description)
-		if f.HTML, err = s.markdown.text(f.Text); err != nil {
-			return v, err
-		}
 		v.Parameters = append(v.Parameters, f)
 	}
 	if body := o.RequestBody.Content.JSON.Schema; body.Type != nil {
-		request, err := s.shape(body, sent)
-		if err != nil {
-			return v, err
-		}
-		v.Request = &request
+		v.Request = new(newShape(body, sent))
 	}
-	return v, errors.Join(v.addSamples(), s.addResponses(&v, o.Responses))
+	return v, errors.Join(v.addSamples(), v.addResponses(o.Responses))
 }
 
 // addSamples adds the samples, the body of the form, and the recorded answer. An operation that is being added may have none yet: a test
@@ -143,47 +114,24 @@ func (o *operationView) addSamples() error {
 	return err
 }
 
-func (s *site) addResponses(v *operationView, responses openapi.Ordered[openapi.Message]) error {
+func (o *operationView) addResponses(responses openapi.Ordered[openapi.Message]) error {
 	for _, r := range responses {
-		resp := r.Value
-		html, err := s.markdown.text(resp.Description)
-		if err != nil {
-			return err
-		}
+		text := strings.TrimSpace(r.Value.Description)
 		switch {
 		case r.Name < "300":
-			v.Response = responseView{Status: r.Name, Text: strings.TrimSpace(resp.Description), HTML: html}
-			if err := s.fillResponse(&v.Response, resp, place{prefix: v.ID + ".response"}); err != nil {
-				return err
+			at := place{prefix: o.ID + ".response"}
+			o.Response = responseView{Status: r.Name, Text: text, Body: newShape(r.Value.Content.JSON.Schema, at)}
+			for _, h := range r.Value.Headers {
+				header := headerView{h.Name, at.prefix + "-" + slug(h.Name), strings.TrimSpace(h.Value.Description)}
+				o.Response.Headers = append(o.Response.Headers, header)
 			}
 		case r.Name >= "400":
-			e := errorView{Status: r.Name, Text: strings.TrimSpace(resp.Description)}
-			if e.Code, err = errorCode(resp); err != nil {
+			code, err := errorCode(r.Value)
+			if err != nil {
 				return fmt.Errorf("response %s: %w", r.Name, err)
 			}
-			e.Text = strings.TrimPrefix(e.Text, "`"+e.Code+"`: ")
-			if e.HTML, err = s.markdown.text(e.Text); err != nil {
-				return err
-			}
-			v.Errors = append(v.Errors, e)
+			o.Errors = append(o.Errors, errorView{r.Name, code, strings.TrimPrefix(text, "`"+code+"`: ")})
 		}
-	}
-	return nil
-}
-
-func (s *site) fillResponse(v *responseView, resp openapi.Message, at place) error {
-	body, err := s.shape(resp.Content.JSON.Schema, at)
-	if err != nil {
-		return err
-	}
-	v.Body = body
-	for _, h := range resp.Headers {
-		text := strings.TrimSpace(h.Value.Description)
-		html, err := s.markdown.text(text)
-		if err != nil {
-			return err
-		}
-		v.Headers = append(v.Headers, headerView{h.Name, at.prefix + "-" + slug(h.Name), text, html})
 	}
 	return nil
 }
@@ -204,34 +152,24 @@ type schemaView struct {
 	Name   string
 	Type   string
 	Text   string
-	HTML   template.HTML
 	Values []string
 	Open   bool
 	Fields []field
 }
 
 // schemas returns the components that have fields or values of their own.
-func (s *site) schemas() ([]schemaView, error) {
-	var views []schemaView
+func (s *site) schemas() (views []schemaView) {
 	for _, component := range s.document.Components.Schemas {
 		schema := component.Value
 		closed := schema.AdditionalProperties != nil && schema.AdditionalProperties.Never
-		body, err := s.shape(schema, place{prefix: component.Name, sent: closed})
-		if err != nil {
-			return nil, err
-		}
+		body := newShape(schema, place{prefix: component.Name, sent: closed})
 		values, open := values(schema)
 		if len(body.Fields)+len(values) == 0 {
 			continue
 		}
-		v := schemaView{
-			Name: component.Name, Type: body.Type, Text: description(schema),
-			Values: values, Open: open, Fields: body.Fields,
-		}
-		if v.HTML, err = s.markdown.text(v.Text); err != nil {
-			return nil, err
-		}
-		views = append(views, v)
+		views = append(views, schemaView{
+			Name: component.Name, Type: body.Type, Text: description(schema), Values: values, Open: open, Fields: body.Fields,
+		})
 	}
-	return views, nil
+	return views
 }

@@ -77,7 +77,7 @@ func newSite(openAPI []byte, guides fs.FS) (*site, error) {
 	}
 	s := &site{document: d, files: guides, markdown: newMarkdown(), Title: d.Info.Title, Summary: d.Info.Summary}
 	base := func() string { return baseurl.Placeholder }
-	s.layout, err = template.New("").Funcs(template.FuncMap{"base": base}).ParseFS(templateFiles, "templates/*.html")
+	s.layout, err = template.New("").Funcs(template.FuncMap{"base": base, "markdown": s.markdown.text}).ParseFS(templateFiles, "templates/*.html")
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +117,7 @@ func (s *site) addViews() error {
 	for _, g := range s.Groups {
 		s.views = append(s.views, &view{Kind: "reference", Path: g.Path, Title: g.Tag, Summary: g.Text, Group: g})
 	}
-	schemas, err := s.schemas()
-	if err != nil {
-		return err
-	}
+	schemas := s.schemas()
 	var sections []section
 	for _, schema := range schemas {
 		sections = append(sections, section{ID: schema.Name, Title: schema.Name, Level: 2, Text: schema.Text})
