@@ -8,6 +8,7 @@ import (
 	"opsgate/authn"
 )
 
+// FuzzBearerToken has more forms of one header.
 func TestBearerToken(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	for _, c := range []struct {
@@ -18,26 +19,10 @@ func TestBearerToken(t *testing.T) {
 	}{
 		{"no header", nil, "", false},
 		{"an empty header", []string{""}, "", false},
-		{"a blank header", []string{" \t"}, "", false},
 		{"a token", []string{"Bearer abc"}, "abc", true},
-		{"lower case", []string{"bearer abc"}, "abc", true},
-		{"upper case", []string{"BEARER abc"}, "abc", true},
-		{"several spaces", []string{"Bearer   abc  "}, "abc", true},
-		{"all that RFC 6750 allows", []string{"Bearer aZ09-._~+/=="}, "aZ09-._~+/==", true},
 		{"the longest", []string{"Bearer " + long}, long, true},
 		{"too long", []string{"Bearer " + long + "x"}, "", true},
-		{"the scheme alone", []string{"Bearer"}, "", false},
-		{"no token", []string{"Bearer  "}, "", false},
-		{"a blank token", []string{"Bearer \t"}, "", false},
-		{"no scheme", []string{"abc"}, "", false},
 		{"another scheme", []string{"Basic YTpi"}, "", false},
-		{"a scheme that begins alike", []string{"Bearerabc def"}, "", false},
-		{"a tab between", []string{"Bearer\tabc"}, "", false},
-		{"two tokens", []string{"Bearer abc def"}, "", true},
-		{"a list", []string{"Bearer abc, Bearer def"}, "", true},
-		{"padding alone", []string{"Bearer =="}, "", true},
-		{"padding within", []string{"Bearer a=b"}, "", true},
-		{"not ASCII", []string{"Bearer ábc"}, "", true},
 		{"two headers", []string{"Bearer abc", "Bearer abc"}, "", true},
 		{"a header and an empty one", []string{"Bearer abc", ""}, "", true},
 		{"another scheme and a token", []string{"Basic YTpi", "Bearer abc"}, "", true},
@@ -55,11 +40,12 @@ func TestBearerToken(t *testing.T) {
 }
 
 func FuzzBearerToken(f *testing.F) {
-	f.Add("Bearer " + mint(1))
-	f.Add("bearer  x==  ")
-	f.Add("Basic YTpi")
-	f.Add("Bearer a b")
-	f.Add("")
+	for _, header := range []string{
+		"Bearer " + mint(1), "bearer  x==  ", "BEARER abc", "Bearer   abc  ", "Bearer aZ09-._~+/==", "Bearer", "Bearer  ", "Bearer \t", "abc", " \t",
+		"Bearerabc def", "Bearer\tabc", "Bearer a b", "Bearer abc, Bearer def", "Bearer ==", "Bearer a=b", "Bearer ábc", "Basic YTpi", "",
+	} {
+		f.Add(header)
+	}
 	begins := regexp.MustCompile(`^(?i:bearer) (?s:.)*[^ \t]`)
 	form := regexp.MustCompile(`^(?i:bearer) +([A-Za-z0-9._~+/-]+=*) *$`) // RFC 6750, section 2.1
 	f.Fuzz(func(t *testing.T, header string) {

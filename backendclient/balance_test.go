@@ -16,6 +16,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
@@ -79,15 +80,9 @@ func TestReadsSurviveAKilledProcess(t *testing.T) {
 // connections were made counts as in flight for the failurePenalty.
 func mustRoundRobin(t *testing.T, all []*place, call func() error) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; {
-		got := shares(all, call)
-		if !slices.ContainsFunc(got, func(n int64) bool { return n != 10 }) {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("calls in sequence per process: %d", got)
-		}
-	}
+	testkit.Eventually(t, "each process gets as many calls", func() bool {
+		return !slices.ContainsFunc(shares(all, call), func(n int64) bool { return n != 10 })
+	})
 }
 
 // shares makes ten calls for each process, and returns the number of calls by process.
@@ -113,11 +108,11 @@ func TestAStreamDoesNotCountAsInFlight(t *testing.T) {
 		return err
 	}
 	for _, p := range all {
-		for before, end := p.calls.Load(), time.Now().Add(time.Minute); p.calls.Load() == before; {
-			if err := look(); time.Now().After(end) {
-				t.Fatalf("a process got no call within a minute: %v, %+v", err, clients.Endpoints()["identity"])
-			}
-		}
+		before := p.calls.Load()
+		testkit.Eventually(t, "each process gets a call", func() bool {
+			_ = look()
+			return p.calls.Load() > before
+		})
 	}
 	if _, err := clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{}); err != nil {
 		t.Fatal(err)

@@ -28,9 +28,9 @@ func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 			backendclient.EjectFor(o, 2*time.Second) // the ejection is seen before its end
 			o.Registerer, o.Logger, o.Breaker.MinRequests = registry, slog.New(log), 100_000
 		})
-	for _, p := range places {
-		<-p.begun
-	}
+	awaitStates(t, clients, map[string]backendclient.EndpointState{
+		places[0].Address: backendclient.EndpointReady, places[1].Address: backendclient.EndpointReady, places[2].Address: backendclient.EndpointReady,
+	})
 	find := func() (found backendclient.EndpointStatus) {
 		for _, e := range clients.Endpoints()["fleet"] {
 			if e.Address == places[1].Address {

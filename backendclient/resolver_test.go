@@ -2,6 +2,7 @@ package backendclient_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -54,15 +55,7 @@ func states(clients *backendclient.Clients) map[string]backendclient.EndpointSta
 // awaitStates waits until the endpoints of fleet have the states.
 func awaitStates(t *testing.T, clients *backendclient.Clients, want map[string]backendclient.EndpointState) {
 	t.Helper()
-	tick, end := time.NewTicker(time.Millisecond), time.After(time.Minute)
-	defer tick.Stop()
-	for !maps.Equal(states(clients), want) {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("states %v, want %v", states(clients), want)
-		}
-	}
+	testkit.Eventually(t, fmt.Sprintf("the states are %v", want), func() bool { return maps.Equal(states(clients), want) })
 }
 
 func TestANameThatGainsAddressesIsUsedAtAllOfThem(t *testing.T) {

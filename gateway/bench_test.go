@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -114,39 +113,6 @@ func skipAnswer(b *testing.B, r *bufio.Reader) {
 	}
 	if n, err := r.Discard(length); err != nil || length == 0 {
 		b.Fatal(n, err)
-	}
-}
-
-// BenchmarkEncode20Servers encodes a list of twenty servers.
-func BenchmarkEncode20Servers(b *testing.B) {
-	view := list(manyServers(20).Servers, encodeServer)
-	var w jsonw.Writer
-	b.ReportAllocs()
-	for b.Loop() {
-		w.Reset()
-		view(&w)
-	}
-	b.SetBytes(int64(len(w.Bytes())))
-}
-
-// BenchmarkDecodeIncident decodes a body with every field.
-func BenchmarkDecodeIncident(b *testing.B) {
-	g, err := New(optionsWith(b, &services{}))
-	testkit.Must(b, err)
-	const body = `{"title":"Checkout is slow","status":"investigating","impact":"minor","message":"Requests take ten seconds. We are looking.",` +
-		`"statusPageId":"` + someID + `","componentIds":["` + someID + `","` + otherID + `"]}`
-	principal, _ := g.options.Authenticator.Authenticate(b.Context(), "full", nil)
-	r := &Request{gateway: g, route: rowOf("v1CreateIncident"), base: new(requestContext), principal: principal}
-	b.ReportAllocs()
-	for b.Loop() {
-		req := httptest.NewRequest("POST", "/v1/incidents", strings.NewReader(body))
-		req.Header["Content-Type"] = contentTypeJSON
-		c, _ := gin.CreateTestContext(httptest.NewRecorder())
-		c.Request = req
-		r.gin = c
-		if _, err := decodeCreateIncident(r); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 

@@ -97,18 +97,8 @@ func (q *Query) Int(name string, low, high, def int32) int32 {
 
 // Text returns the parameter, or "" if it is absent.
 func (q *Query) Text(name string) string {
-	values, malformed := q.values(name)
-	switch {
-	case malformed:
-		q.Fail(name, "must be percent-encoded UTF-8 without NUL")
-		return ""
-	case len(values) > 1:
-		q.Fail(name, "must be given once")
-		return ""
-	case len(values) == 0:
-		return ""
-	}
-	return values[0]
+	text, _ := q.once(name)
+	return text
 }
 
 // Cursor returns the cursor. If the parameter cannot be a cursor, ignored is true; that is never an error.
@@ -165,14 +155,22 @@ func (q *Query) OneOf(name string, values []string) int {
 
 // single returns the value of a parameter, which must be neither empty nor repeated.
 func (q *Query) single(name string) (value string, given bool) {
+	value, given = q.once(name)
+	if given && value == "" {
+		q.Fail(name, "must not be empty")
+		given = false
+	}
+	return value, given
+}
+
+// once returns the value of a parameter, which must not be repeated.
+func (q *Query) once(name string) (value string, given bool) {
 	values, malformed := q.values(name)
 	switch {
 	case malformed:
 		q.Fail(name, "must be percent-encoded UTF-8 without NUL")
 	case len(values) > 1:
 		q.Fail(name, "must be given once")
-	case len(values) == 1 && values[0] == "":
-		q.Fail(name, "must not be empty")
 	case len(values) == 1:
 		return values[0], true
 	}
