@@ -62,7 +62,7 @@ func FuzzBody(f *testing.F) {
 
 		r.gin.Request = httptest.NewRequest(http.MethodPost, "/v1/incidents/x/updates", bytes.NewReader(data))
 		r.route = post
-		update, err := decodeIncidentUpdate(r, someID)
+		update, err := decodeIncidentUpdate(r)
 		checkBody(t, data, err, updateBody(), map[string]any{
 			"message": update.Message, "status": int(update.Status), "notifySubscribers": update.NotifySubscribers,
 		})

@@ -185,7 +185,7 @@ func (e *explainer) describePassed(stage string, r *Request) (detail string, kno
 // handle runs the handler, whose clients return a notCalledError instead of calling a service.
 func (e *explainer) handle(r *Request) {
 	const request, decoded = "request", "path and query are valid"
-	reply, err := r.route.Handle(r)
+	reply, err := r.handle()
 	call, isCall := errors.AsType[*notCalledError](err)
 	switch {
 	case errors.Is(err, errUnknownBody): // the handler ended before the call; the gRPC method has the operation's name, without v1

@@ -37,11 +37,7 @@ func (a *api) listServers(r *Request) (Reply, error) {
 }
 
 func (a *api) getServer(r *Request) (Reply, error) {
-	id, err := r.PathID()
-	if err != nil {
-		return Reply{}, err
-	}
-	resp, err := a.fleet.GetServer(r.Context(), &fleetv1.GetServerRequest{TeamId: r.Team(), ServerId: id})
+	resp, err := a.fleet.GetServer(r.Context(), &fleetv1.GetServerRequest{TeamId: r.Team(), ServerId: r.pathID})
 	if err != nil {
 		return Reply{}, err
 	}
@@ -57,16 +53,12 @@ func (a *api) listServerGroups(r *Request) (Reply, error) {
 }
 
 func (a *api) getServerMetrics(r *Request) (Reply, error) {
-	id, err := r.PathID()
-	if err != nil {
-		return Reply{}, err
-	}
 	q := r.Query()
 	metricRange := optionalEnum(q, "range", metricRanges, fleetv1.MetricRange_METRIC_RANGE_LAST_24H)
 	if err := q.Err(); err != nil {
 		return Reply{}, err
 	}
-	resp, err := a.fleet.GetServerMetrics(r.Context(), &fleetv1.GetServerMetricsRequest{TeamId: r.Team(), ServerId: id, Range: metricRange})
+	resp, err := a.fleet.GetServerMetrics(r.Context(), &fleetv1.GetServerMetricsRequest{TeamId: r.Team(), ServerId: r.pathID, Range: metricRange})
 	if err != nil {
 		return Reply{}, err
 	}
@@ -74,11 +66,7 @@ func (a *api) getServerMetrics(r *Request) (Reply, error) {
 }
 
 func (a *api) listScheduledCommands(r *Request) (Reply, error) {
-	id, err := r.PathID()
-	if err != nil {
-		return Reply{}, err
-	}
-	resp, err := a.fleet.ListScheduledCommands(r.Context(), &fleetv1.ListScheduledCommandsRequest{TeamId: r.Team(), ServerId: id})
+	resp, err := a.fleet.ListScheduledCommands(r.Context(), &fleetv1.ListScheduledCommandsRequest{TeamId: r.Team(), ServerId: r.pathID})
 	if err != nil {
 		return Reply{}, err
 	}
@@ -86,10 +74,6 @@ func (a *api) listScheduledCommands(r *Request) (Reply, error) {
 }
 
 func (a *api) listServerCommands(r *Request) (Reply, error) {
-	id, err := r.PathID()
-	if err != nil {
-		return Reply{}, err
-	}
 	q := r.Query()
 	page := q.Int("page", 1, math.MaxInt32, 1)
 	size := q.Int("pageSize", 1, 100, 20)
@@ -100,7 +84,7 @@ func (a *api) listServerCommands(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	resp, err := a.fleet.ListServerCommands(r.Context(), &fleetv1.ListServerCommandsRequest{
-		TeamId: r.Team(), ServerId: id, Page: page, PageSize: size,
+		TeamId: r.Team(), ServerId: r.pathID, Page: page, PageSize: size,
 	})
 	if err != nil {
 		return Reply{}, err

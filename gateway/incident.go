@@ -78,11 +78,7 @@ func decodeCreateIncident(r *Request) (*incidentv1.CreateIncidentRequest, error)
 }
 
 func (a *api) getIncident(r *Request) (Reply, error) {
-	id, err := r.PathID()
-	if err != nil {
-		return Reply{}, err
-	}
-	resp, err := a.incident.GetIncident(r.Context(), &incidentv1.GetIncidentRequest{TeamId: r.Team(), IncidentId: id})
+	resp, err := a.incident.GetIncident(r.Context(), &incidentv1.GetIncidentRequest{TeamId: r.Team(), IncidentId: r.pathID})
 	if err != nil {
 		return Reply{}, err
 	}
@@ -95,11 +91,7 @@ func (a *api) getIncident(r *Request) (Reply, error) {
 }
 
 func (a *api) addIncidentUpdate(r *Request) (Reply, error) {
-	id, err := r.PathID()
-	if err != nil {
-		return Reply{}, err
-	}
-	req, err := decodeIncidentUpdate(r, id)
+	req, err := decodeIncidentUpdate(r)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -110,13 +102,13 @@ func (a *api) addIncidentUpdate(r *Request) (Reply, error) {
 	return Reply{View: one(resp.Update, encodePostedUpdate), Replayed: resp.Replayed}, nil
 }
 
-func decodeIncidentUpdate(r *Request, incidentID string) (*incidentv1.AddIncidentUpdateRequest, error) {
+func decodeIncidentUpdate(r *Request) (*incidentv1.AddIncidentUpdateRequest, error) {
 	b := r.Body()
 	req := &incidentv1.AddIncidentUpdateRequest{
 		TeamId:            r.Team(),
 		Actor:             r.actor(),
 		IdempotencyKey:    b.IdempotencyKey(),
-		IncidentId:        incidentID,
+		IncidentId:        r.pathID,
 		Status:            requiredEnum(b, "status", incidentStatuses),
 		Message:           b.Text("message", maxMessage),
 		NotifySubscribers: b.Bool("notifySubscribers", true),

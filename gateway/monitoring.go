@@ -35,17 +35,13 @@ func (a *api) listMonitors(r *Request) (Reply, error) {
 }
 
 func (a *api) listMonitorChecks(r *Request) (Reply, error) {
-	id, err := r.PathID()
-	if err != nil {
-		return Reply{}, err
-	}
 	q := r.Query()
 	since := q.Time("since", r.gateway.options.ServiceClock().Add(-defaultCheckWindow))
 	if err := q.Err(); err != nil {
 		return Reply{}, err
 	}
 	resp, err := a.monitoring.ListMonitorChecks(r.Context(), &monitoringv1.ListMonitorChecksRequest{
-		TeamId: r.Team(), MonitorId: id, Since: timestampOf(since),
+		TeamId: r.Team(), MonitorId: r.pathID, Since: timestampOf(since),
 	})
 	if err != nil {
 		return Reply{}, err

@@ -151,7 +151,7 @@ func (r *Request) run() (reply Reply, err error) {
 			return Reply{}, err
 		}
 	}
-	if reply, err = r.route.Handle(r); err != nil {
+	if reply, err = r.handle(); err != nil {
 		return Reply{}, err
 	}
 	if reply.View != nil {

@@ -29,6 +29,7 @@ type Request struct {
 	holdsSlot     bool       // the slot is not released yet
 	connection    Connection // set by authenticate; nil if the server does not track connections
 	principal     *authn.Principal
+	pathID        string              // the id in the path, in lower case; set by handle
 	revoked       *authn.RevokedError // set if the token is revoked
 	limitSet      *limitSet           // of the decision; nil before there is one
 	decision      ratelimit.Decision
@@ -61,13 +62,16 @@ func (r *Request) caller() (teamID, tokenID string) {
 	return "", ""
 }
 
-// PathID returns the id in the path, in lower case. If it is not a UUID, the error is a 404 (docs/integrate/contract.md, "Requests").
-func (r *Request) PathID() (string, error) {
-	id, ok := authn.CanonicalUUID(r.gin.Param("id"))
-	if !ok {
-		return "", notFound(errBadID).withCause(causePath)
+// handle calls the handler of the route. An id in the path that is not a UUID is a 404 (docs/integrate/contract.md, "Requests"), except for
+// OPTIONS, whose response depends on the form of the path only.
+func (r *Request) handle() (Reply, error) {
+	if sent, hasID := r.gin.Params.Get("id"); hasID && r.route.Method != http.MethodOptions {
+		var ok bool
+		if r.pathID, ok = authn.CanonicalUUID(sent); !ok {
+			return Reply{}, notFound(errBadID).withCause(causePath)
+		}
 	}
-	return id, nil
+	return r.route.Handle(r)
 }
 
 // clientGone reports whether the client has disconnected.

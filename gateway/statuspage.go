@@ -30,11 +30,7 @@ func (a *api) listStatusPages(r *Request) (Reply, error) {
 }
 
 func (a *api) getStatusPage(r *Request) (Reply, error) {
-	id, err := r.PathID()
-	if err != nil {
-		return Reply{}, err
-	}
-	resp, err := a.incident.GetStatusPage(r.Context(), &incidentv1.GetStatusPageRequest{TeamId: r.Team(), StatusPageId: id})
+	resp, err := a.incident.GetStatusPage(r.Context(), &incidentv1.GetStatusPageRequest{TeamId: r.Team(), StatusPageId: r.pathID})
 	if err != nil {
 		return Reply{}, err
 	}
@@ -47,11 +43,7 @@ func (a *api) getStatusPage(r *Request) (Reply, error) {
 }
 
 func (a *api) listStatusPageIncidents(r *Request) (Reply, error) {
-	id, err := r.PathID()
-	if err != nil {
-		return Reply{}, err
-	}
-	req := &incidentv1.ListStatusPageIncidentsRequest{TeamId: r.Team(), StatusPageId: id}
+	req := &incidentv1.ListStatusPageIncidentsRequest{TeamId: r.Team(), StatusPageId: r.pathID}
 	resp, err := a.incident.ListStatusPageIncidents(r.Context(), req)
 	if err != nil {
 		return Reply{}, err
