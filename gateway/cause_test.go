@@ -284,7 +284,7 @@ func TestEveryCauseIsLoggedCountedAndExplained(t *testing.T) {
 	}
 }
 
-// checkError checks the body of an error over TLS, and that it links to the guide.
+// checkError checks an error over TLS: its body, its headers, and that it links to the guide.
 func checkError(t *testing.T, m errorCase, got *httptest.ResponseRecorder, guide string) {
 	t.Helper()
 	var e struct{ Code string }
@@ -294,6 +294,9 @@ func checkError(t *testing.T, m errorCase, got *httptest.ResponseRecorder, guide
 	}
 	if !strings.Contains(guide, ` id="`+e.Code+`"`) {
 		t.Errorf("the guide has no anchor %s", e.Code)
+	}
+	if wants := m.status == 409 || m.status == 429 || m.status == 503; wants != (got.Header().Get("Retry-After") != "") {
+		t.Errorf("Retry-After %q", got.Header().Get("Retry-After"))
 	}
 	mustBeSecure(t, m.cause, got.Header(), true)
 	if m.cause == "limit:hour" && len(got.Header()) > 9 { // with Strict-Transport-Security

@@ -268,8 +268,8 @@ func TestTooLargeBodiesAre413(t *testing.T) {
 	resp, err := http.DefaultClient.Do(req)
 	testkit.Must(t, err)
 	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != 413 {
-		t.Errorf("chunked: %d, want 413", resp.StatusCode)
+	if resp.StatusCode != 413 || !resp.Close {
+		t.Errorf("chunked: %d, closing: %t; want 413 and the end of the connection", resp.StatusCode, resp.Close)
 	}
 }
 

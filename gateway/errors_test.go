@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -73,37 +72,6 @@ func validBody(r Route) string { return operations()[r.ID].Body }
 
 // validQuery returns a query with all parameters of the route, from "?" on.
 func validQuery(r Route) string { return "?" + strings.Join(operations()[r.ID].Query, "&") }
-
-func TestEveryCodeOnEveryRoute(t *testing.T) {
-	const secret = "panic in 10.1.2.3:9000/internal"
-	h := start(t)
-	for _, c := range everyCode {
-		for _, route := range h.gateway.rows {
-			if route.Service == "" {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s/%s", c.code, route.ID), func(t *testing.T) {
-				h.services.fail("", refusal(t, c.code, secret, route.Fields[:min(1, len(route.Fields))]...))
-				got := h.do(t, "full", route.Method, target(route), validBody(route))
-				if c.status == 422 && len(route.Fields) == 0 {
-					got.mustFail(t, 500, "internal_error") // the client cannot correct anything
-					return
-				}
-				got.mustFail(t, c.status, c.name)
-				if strings.Contains(got.body, secret) {
-					t.Error("the response has text of the service")
-				}
-				wantsRetry := c.status == 409 || c.status == 429 || c.status == 503
-				if has := got.Header.Get("Retry-After") != ""; has != wantsRetry {
-					t.Errorf("Retry-After = %q", got.Header.Get("Retry-After"))
-				}
-			})
-		}
-	}
-	if !strings.Contains(h.log.String(), secret) {
-		t.Error("the log does not have the cause")
-	}
-}
 
 // refusal returns a service's error with a violation of each field.
 func refusal(t *testing.T, code codes.Code, text string, fields ...string) error {

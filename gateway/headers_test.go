@@ -95,6 +95,9 @@ func TestEveryResponseHasContentLength(t *testing.T) {
 		for _, encoding := range []string{"identity", "gzip"} {
 			got := h.get(t, "/v1/servers", "Accept-Encoding: "+encoding)
 			head := h.do(t, "full", "HEAD", "/v1/servers", "", "Accept-Encoding: "+encoding)
+			if tag := got.Header.Get("Etag"); tag == "" || head.Header.Get("Etag") != tag || head.body != "" {
+				t.Errorf("%d servers, %s: ETag %q, of HEAD %q with %q", n, encoding, tag, head.Header.Get("Etag"), head.body)
+			}
 			if got.ContentLength != int64(len(got.body)) || head.ContentLength != got.ContentLength || len(got.TransferEncoding) > 0 {
 				t.Errorf("%d servers, %s: %d bytes; Content-Length %d, of HEAD %d", n, encoding, len(got.body), got.ContentLength, head.ContentLength)
 			}

@@ -43,23 +43,6 @@ func TestMatchingETagIs304(t *testing.T) {
 	}
 }
 
-func TestHEADHasTheHeadersOfGET(t *testing.T) {
-	h := start(t)
-	h.services.reply("ListServers", manyServers(3))
-	get, head := h.get(t, "/v1/servers"), h.do(t, "full", "HEAD", "/v1/servers", "")
-	if head.body != "" || head.StatusCode != 200 {
-		t.Fatalf("%d %q", head.StatusCode, head.body)
-	}
-	for _, name := range []string{"Content-Length", "Content-Type", "Etag", "Vary", "Cache-Control"} {
-		if a, b := get.Header.Get(name), head.Header.Get(name); a != b || a == "" {
-			t.Errorf("%s: GET %q, HEAD %q", name, a, b)
-		}
-	}
-	if missing := h.do(t, "full", "HEAD", "/v1/servers/x", ""); missing.StatusCode != 404 || missing.body != "" {
-		t.Errorf("%d %q", missing.StatusCode, missing.body)
-	}
-}
-
 func TestLargeBodiesAreCompressed(t *testing.T) {
 	h := start(t)
 	h.services.reply("ListServers", manyServers(20))
