@@ -1,13 +1,11 @@
 package gateway
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,26 +19,23 @@ import (
 )
 
 // getPage gets a page with any Host. It returns the response and its decoded body.
-func getPage(tb testing.TB, address, path, host string, headers ...string) (*http.Response, string) {
-	tb.Helper()
-	conn, err := (&net.Dialer{}).DialContext(tb.Context(), "tcp", address)
-	testkit.Must(tb, err)
-	defer func() { _ = conn.Close() }()
+func (h *harness) getPage(t *testing.T, path, host string, headers ...string) (*http.Response, string) {
+	t.Helper()
 	lines := append([]string{"GET " + path + " HTTP/1.1", "Host: " + host, "Connection: close"}, headers...)
-	if _, err := io.WriteString(conn, strings.Join(lines, "\r\n")+"\r\n\r\n"); err != nil {
-		tb.Fatal(err)
+	got := h.send(t, h.connect(t), strings.Join(lines, "\r\n")+"\r\n\r\n")
+	if got.Header.Get("Content-Encoding") == "gzip" {
+		got.body = unzip(t, got.body)
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	testkit.Must(tb, err)
-	body := io.Reader(resp.Body)
-	if resp.Header.Get("Content-Encoding") == "gzip" {
-		if body, err = gzip.NewReader(resp.Body); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	text, err := io.ReadAll(body)
-	testkit.Must(tb, err)
-	return resp, string(text)
+	return got.Response, got.body
+}
+
+func unzip(t *testing.T, zipped string) string {
+	t.Helper()
+	reader, err := gzip.NewReader(strings.NewReader(zipped))
+	testkit.Must(t, err)
+	text, err := io.ReadAll(reader)
+	testkit.Must(t, err)
+	return string(text)
 }
 
 // embedded returns an embedded page, which has the placeholder.
@@ -53,15 +48,13 @@ func embedded(tb testing.TB, path string) string {
 	return string(page.Body)
 }
 
-func address(h *harness) string { return h.Listener.Addr().String() }
-
 func TestPagesHaveTheBaseURLOfTheRequest(t *testing.T) {
 	h := start(t)
 	tags := make(map[string]string)
 	for _, path := range []string{"/openapi.json", "/openapi.yaml"} {
 		for _, host := range []string{"localhost:8080", "ops.internal", "[::1]:9", "LOCALHOST"} {
 			for _, encoding := range []string{"identity", "gzip"} {
-				resp, body := getPage(t, address(h), path, host, "Accept-Encoding: "+encoding)
+				resp, body := h.getPage(t, path, host, "Accept-Encoding: "+encoding)
 				if want := strings.ReplaceAll(embedded(t, path), baseurl.Placeholder, "http://"+host); resp.StatusCode != 200 || body != want {
 					t.Errorf("%s of %s with %s: %s, the body differs", path, host, encoding, resp.Status)
 				}
@@ -73,8 +66,8 @@ func TestPagesHaveTheBaseURLOfTheRequest(t *testing.T) {
 					t.Errorf("%s of %s with %s has the ETag of %s", path, host, encoding, other)
 				}
 				tags[tag] = fmt.Sprint(path, host, encoding)
-				again, _ := getPage(t, address(h), path, host, "Accept-Encoding: "+encoding, "If-None-Match: "+tag)
-				elsewhere, _ := getPage(t, address(h), path, "other.internal", "Accept-Encoding: "+encoding, "If-None-Match: "+tag)
+				again, _ := h.getPage(t, path, host, "Accept-Encoding: "+encoding, "If-None-Match: "+tag)
+				elsewhere, _ := h.getPage(t, path, "other.internal", "Accept-Encoding: "+encoding, "If-None-Match: "+tag)
 				if again.StatusCode != 304 || elsewhere.StatusCode != 200 {
 					t.Errorf("If-None-Match: %s for the same host, %s for another", again.Status, elsewhere.Status)
 				}
@@ -177,7 +170,7 @@ func TestPagesDoNotRepeatInvalidHosts(t *testing.T) {
 		"", `x"onload="`, "<b>", "x'y", "a/b", "a?b", "a#b", "user@host", "a:b", "a:1:2", "a_b", "a b", "(a)", "a;b", "[::1", "[x]", "a%0d%0ab", "ä",
 		strings.Repeat("a", 256),
 	} {
-		resp, body := getPage(t, address(h), "/openapi.json", host, "X-Forwarded-Host: evil.example", "X-Forwarded-Proto: https")
+		resp, body := h.getPage(t, "/openapi.json", host, "X-Forwarded-Host: evil.example", "X-Forwarded-Proto: https")
 		if resp.StatusCode == 400 { // net/http refuses some
 			continue
 		}
@@ -197,7 +190,7 @@ func TestPagesHaveThePublicURLForEachHost(t *testing.T) {
 	h := start(t, func(o *Options) { o.PublicURL = public })
 	want := strings.ReplaceAll(embedded(t, "/openapi.json"), baseurl.Placeholder, public)
 	for i, host := range []string{"localhost:8080", "ops.internal", "a_b", ""} {
-		resp, body := getPage(t, address(h), "/openapi.json", host, "Accept-Encoding: gzip")
+		resp, body := h.getPage(t, "/openapi.json", host, "Accept-Encoding: gzip")
 		if resp.StatusCode != 200 || body != want || resp.Header.Get("Cache-Control") != "public, no-cache" {
 			t.Errorf("Host %q: %s, %q, the expected body: %v", host, resp.Status, resp.Header.Get("Cache-Control"), body == want)
 		}
@@ -223,7 +216,7 @@ func TestPagesOfManyHostsOccupyLimitedMemory(t *testing.T) {
 	flood := func(name string) {
 		t.Helper()
 		for i := range 4 * maxHostPageBytes / len(embedded(t, "/openapi.json")) {
-			getPage(t, address(h), "/openapi.json", fmt.Sprint(name, i))
+			h.getPage(t, "/openapi.json", fmt.Sprint(name, i))
 		}
 		if pages, size := kept(); pages < 10 || size < maxHostPageBytes || size > maxHostPageBytes+200_000 {
 			t.Errorf("%d pages of %d bytes are kept", pages, size)
@@ -231,7 +224,7 @@ func TestPagesOfManyHostsOccupyLimitedMemory(t *testing.T) {
 	}
 	isCompressed := func(host string) bool {
 		t.Helper()
-		resp, body := getPage(t, address(h), "/openapi.json", host, "Accept-Encoding: gzip")
+		resp, body := h.getPage(t, "/openapi.json", host, "Accept-Encoding: gzip")
 		want := strings.ReplaceAll(embedded(t, "/openapi.json"), baseurl.Placeholder, "http://"+host)
 		if body != want || resp.Header.Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%s: %v, the expected body: %v", host, resp.Header, body == want)
@@ -259,7 +252,7 @@ func TestPagesOfManyHostsOccupyLimitedMemory(t *testing.T) {
 	if pagesNow, _ := kept(); pagesNow != pages {
 		t.Errorf("%d pages are kept, before %d", pagesNow, pages)
 	}
-	style, _ := getPage(t, address(h), "/docs/docs.css", "new", "Accept-Encoding: gzip")
+	style, _ := h.getPage(t, "/docs/docs.css", "new", "Accept-Encoding: gzip")
 	if style.Header.Get("Content-Encoding") != "gzip" || style.Header.Get("Cache-Control") != "public, no-cache" {
 		t.Errorf("a page without the base URL has %v", style.Header)
 	}
@@ -279,7 +272,7 @@ func TestConcurrentRequestsCompressNoMorePagesThanAreKept(t *testing.T) {
 		return newWriter()
 	}
 	encoding := func(host string) string {
-		resp, _ := getPage(t, address(h), "/openapi.json", host, "Accept-Encoding: gzip")
+		resp, _ := h.getPage(t, "/openapi.json", host, "Accept-Encoding: gzip")
 		return resp.Header.Get("Content-Encoding")
 	}
 	h.gateway.documentation.size = maxHostPageBytes - 1 // room for one page

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,50 +20,29 @@ import (
 // timeout limits how long a test uses the browser.
 const timeout = 10 * time.Minute
 
-// A Journal records the requests and errors of a browser. It is safe for concurrent use.
-type Journal struct {
-	mu         sync.Mutex
-	urls       []*url.URL
-	complaints []string
-}
-
-// URLs returns the URL of each request.
-func (j *Journal) URLs() []*url.URL {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.Clone(j.urls)
-}
-
-// Complaints returns errors and warnings of the console, exceptions, and violations of the page's policy.
-func (j *Journal) Complaints() []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.Clone(j.complaints)
-}
-
-func (j *Journal) record(event any) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+func (p *Page) record(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
 		if u, err := url.Parse(e.Request.URL); err == nil && u.Host != "" {
-			j.urls = append(j.urls, u)
+			p.urls = append(p.urls, u)
 		}
 	case *runtime.EventExceptionThrown:
-		j.complaints = append(j.complaints, "exception: "+e.ExceptionDetails.Text)
+		p.complaints = append(p.complaints, "exception: "+e.ExceptionDetails.Text)
 	case *runtime.EventConsoleAPICalled:
 		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
 			for _, arg := range e.Args {
-				j.complaints = append(j.complaints, "console: "+arg.Description+string(arg.Value))
+				p.complaints = append(p.complaints, "console: "+arg.Description+string(arg.Value))
 			}
 		}
 	case *log.EventEntryAdded:
 		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
-			j.complaints = append(j.complaints, "log: "+e.Entry.Text+" "+e.Entry.URL)
+			p.complaints = append(p.complaints, "log: "+e.Entry.Text+" "+e.Entry.URL)
 		}
 	case *audits.EventIssueAdded:
 		if details := e.Issue.Details.ContentSecurityPolicyIssueDetails; details != nil {
-			j.complaints = append(j.complaints, "policy: "+details.ViolatedDirective+" "+details.BlockedURL)
+			p.complaints = append(p.complaints, "policy: "+details.ViolatedDirective+" "+details.BlockedURL)
 		}
 	}
 }
@@ -89,8 +66,8 @@ func Start(t *testing.T) *Page {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	seen := &Journal{}
-	if err := chromedp.Listen(ctx, seen.record); err != nil {
+	p := &Page{Context: ctx, T: t}
+	if err := chromedp.Listen(ctx, p.record); err != nil {
 		t.Fatalf("starting the browser: %v", err)
 	}
 	_, networkErr := chromedp.Call(ctx, network.Enable, network.EnableParams{})
@@ -100,5 +77,5 @@ func Start(t *testing.T) *Page {
 	if err := errors.Join(networkErr, runtimeErr, logErr, auditsErr); err != nil {
 		t.Fatalf("enabling the events of the browser: %v", err)
 	}
-	return &Page{Context: ctx, Journal: seen, T: t}
+	return p
 }

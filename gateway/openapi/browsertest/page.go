@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -19,9 +20,26 @@ import (
 // A Page is a browser that shows a page. Its methods fail the test on errors.
 type Page struct {
 	context.Context
-	*Journal
 
 	T *testing.T
+
+	mu         sync.Mutex
+	urls       []*url.URL
+	complaints []string
+}
+
+// URLs returns the URL of each request.
+func (p *Page) URLs() []*url.URL {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.urls)
+}
+
+// Complaints returns errors and warnings of the console, exceptions, and violations of the page's policy.
+func (p *Page) Complaints() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.complaints)
 }
 
 // Do executes actions.

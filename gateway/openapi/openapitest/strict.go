@@ -21,9 +21,5 @@ var strict = sync.OnceValues(func() (*Validator, error) {
 // NewStrict returns a Validator that also refuses values of open sets that the document does not list. The demo data has only listed ones.
 func NewStrict(t testing.TB) *Validator {
 	t.Helper()
-	v, err := strict()
-	if err != nil {
-		t.Fatalf("reading the OpenAPI document: %v", err)
-	}
-	return v
+	return loaded(t, strict)
 }

@@ -53,7 +53,12 @@ var shared = sync.OnceValues(func() (*Validator, error) { return newValidator(op
 // New returns the Validator of the embedded document.
 func New(t testing.TB) *Validator {
 	t.Helper()
-	v, err := shared()
+	return loaded(t, shared)
+}
+
+func loaded(t testing.TB, load func() (*Validator, error)) *Validator {
+	t.Helper()
+	v, err := load()
 	if err != nil {
 		t.Fatalf("reading the OpenAPI document: %v", err)
 	}
