@@ -48,7 +48,7 @@ func benchmarkMiddleware(b *testing.B, tracer Tracer) {
 	}}
 	g.engine = gin.New()
 	g.engine.GET(row.Path, g.handlerFor(g.bind(row, apiStages)))
-	serveInParallel(b, g, "/v1/bench/1")
+	serveInParallel(b, g, "/v1/bench/"+someID)
 }
 
 // serveInParallel measures one request and discards the responses.
