@@ -42,7 +42,8 @@ type flight struct {
 	start          func() // makes the call
 	// earlier is a lookup of the token in flight or queued, of an earlier epoch; nil if there is none.
 	earlier *flight
-	// newer is the result of a later lookup, or a revocation since the start. It is used instead of the own result; nil for none.
+	// newer is the result of a later lookup, or a revocation since the start; nil for none. It is used instead of any own result but a
+	// revocation.
 	newer *entry
 
 	// One of the two is set before done is closed.
@@ -212,7 +213,7 @@ func (a *Authenticator) revokedEntry(s *settings, k key, tokenID string) *entry 
 func (a *Authenticator) complete(s *settings, k key, f *flight, e *entry, err error) {
 	a.removeFlight(k, f)
 	switch cached, _, ok := a.entries.peek(k); {
-	case f.newer != nil:
+	case f.newer != nil && (e == nil || e.state != revoked): // a revocation is final, whichever lookup found it
 		f.outcome = f.newer
 		return
 	case err == nil:

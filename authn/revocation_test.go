@@ -208,34 +208,36 @@ func TestAStreamWithoutPositionInvalidatesAllTokens(t *testing.T) {
 // A request that waits for a lookup from before an invalidation is refused after its token was revoked, however a later lookup ended.
 func TestARevocationRefusesRequestsThatWaitForAnEarlierLookup(t *testing.T) {
 	const evictedAfter = 5 * time.Second
-	for name, revoke := range map[string]func(t *testing.T, service *identity, a *authn.Authenticator, stream *watch, token string){
-		"the later lookup is in flight": func(t *testing.T, _ *identity, a *authn.Authenticator, stream *watch, token string) {
-			authenticate(t.Context(), a, token)
+	for name, revoke := range map[string]func(ctx context.Context, service *identity, a *authn.Authenticator, stream *watch, token string){
+		"the later lookup is in flight": func(ctx context.Context, _ *identity, a *authn.Authenticator, stream *watch, token string) {
+			authenticate(ctx, a, token)
 			stream.revocation("2", token)
 		},
-		"the later lookup was dropped": func(t *testing.T, _ *identity, a *authn.Authenticator, stream *watch, token string) {
+		"the later lookup was dropped": func(ctx context.Context, _ *identity, a *authn.Authenticator, stream *watch, token string) {
 			a.Apply(authn.Settings{MaxLookups: 1})
-			ctx, hangUp := context.WithCancel(t.Context())
+			ctx, hangUp := context.WithCancel(ctx)
 			authenticate(ctx, a, token)
 			hangUp()
 			synctest.Wait()
 			stream.revocation("2", token)
 		},
-		"the later lookup failed": func(t *testing.T, service *identity, a *authn.Authenticator, stream *watch, token string) {
+		"the later lookup failed": func(ctx context.Context, service *identity, a *authn.Authenticator, stream *watch, token string) {
 			service.endHold()
 			service.fail(errUnavailable)
-			refused(t, a, token, authn.ErrUnavailable)
+			authenticate(ctx, a, token)
 			stream.revocation("2", token)
 		},
 		"the later lookup found it, and its result was evicted": func(
-			t *testing.T, service *identity, a *authn.Authenticator, _ *watch, token string,
+			ctx context.Context, service *identity, a *authn.Authenticator, _ *watch, token string,
 		) {
 			service.endHold()
 			service.revoke(token)
-			refused(t, a, token, authn.ErrRevoked)
+			authenticate(ctx, a, token)
 			time.Sleep(evictedAfter)
 		},
-		"the stream reported it, and it was evicted": func(_ *testing.T, _ *identity, _ *authn.Authenticator, stream *watch, token string) {
+		"the stream reported it, and it was evicted": func(
+			_ context.Context, _ *identity, _ *authn.Authenticator, stream *watch, token string,
+		) {
 			stream.revocation("2", token)
 			time.Sleep(evictedAfter)
 		},
@@ -250,7 +252,7 @@ func TestARevocationRefusesRequestsThatWaitForAnEarlierLookup(t *testing.T) {
 				release := service.hold() // the response is for a live token
 				waiting := authenticate(t.Context(), a, token)
 				stream.fail(status.Error(codes.OutOfRange, "position expired"))
-				revoke(t, service, a, <-service.watches, token)
+				revoke(t.Context(), service, a, <-service.watches, token)
 				synctest.Wait()
 				release()
 				if err := <-waiting; !errors.Is(err, authn.ErrRevoked) {
@@ -259,6 +261,27 @@ func TestARevocationRefusesRequestsThatWaitForAnEarlierLookup(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The service answers the earlier lookup after the later one, and has revoked the token in between.
+func TestALaterLookupDoesNotReplaceARevocation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, stream := following(t, service)
+		token := mint(1)
+		service.revoke(token)
+		release := service.hold()
+		waiting := authenticate(t.Context(), a, token)
+		stream.fail(status.Error(codes.OutOfRange, "position expired"))
+		synctest.Wait()
+		service.endHold()
+		service.add(token)
+		accepted(t, a, token)
+		release()
+		if err := <-waiting; !errors.Is(err, authn.ErrRevoked) {
+			t.Errorf("the waiting request returned %v", err)
+		}
+	})
 }
 
 // invalidated starts the lookup of a token, which is then revoked without a message, and invalidates all tokens. The lookup completes when
