@@ -58,7 +58,8 @@ func (a *api) getServerMetrics(r *Request) (Reply, error) {
 	if err := q.Err(); err != nil {
 		return Reply{}, err
 	}
-	resp, err := a.fleet.GetServerMetrics(r.Context(), &fleetv1.GetServerMetricsRequest{TeamId: r.Team(), ServerId: r.pathID, Range: metricRange})
+	req := &fleetv1.GetServerMetricsRequest{TeamId: r.Team(), ServerId: r.pathID, Range: metricRange}
+	resp, err := a.fleet.GetServerMetrics(r.Context(), req)
 	if err != nil {
 		return Reply{}, err
 	}

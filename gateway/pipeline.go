@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -52,10 +51,15 @@ var (
 		{stageLimits, (*Gateway).checkLimits, true},
 		{stageRoute, (*Gateway).checkRoute, false},
 	}
-	apiStages = append(slices.Clip(authenticatedStages),
-		stage{stagePlan, (*Gateway).checkPlan, false},
-		stage{stageScope, (*Gateway).checkScope, false},
-	)
+	apiStages = []stage{
+		{stageCapacity, (*Gateway).takeSlot, false},
+		{stageHeader, (*Gateway).checkHeader, false},
+		{stageToken, (*Gateway).authenticate, true},
+		{stageLimits, (*Gateway).checkLimits, true},
+		{stageRoute, (*Gateway).checkRoute, false},
+		{stagePlan, (*Gateway).checkPlan, false},
+		{stageScope, (*Gateway).checkScope, false},
+	}
 )
 
 // A boundRoute is a row of the route table with its stages and metrics.

@@ -77,7 +77,8 @@ func newSite(openAPI []byte, guides fs.FS) (*site, error) {
 	}
 	s := &site{document: d, files: guides, markdown: newMarkdown(), Title: d.Info.Title, Summary: d.Info.Summary}
 	base := func() string { return baseurl.Placeholder }
-	s.layout, err = template.New("").Funcs(template.FuncMap{"base": base, "markdown": s.markdown.text}).ParseFS(templateFiles, "templates/*.html")
+	functions := template.FuncMap{"base": base, "markdown": s.markdown.text}
+	s.layout, err = template.New("").Funcs(functions).ParseFS(templateFiles, "templates/*.html")
 	if err != nil {
 		return nil, err
 	}
