@@ -2,11 +2,10 @@ package gateway
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"math/rand/v2"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
 
 	"opsgate/gateway/decode"
 )
@@ -27,8 +26,15 @@ func requestID(sent []string, tokenPrefix string, now time.Time) string {
 // generator: google/uuid takes a lock that all requests would share.
 func newRequestID(now time.Time) string {
 	const version, variant = 0x7 << 12, 0x2 << 62
-	var id uuid.UUID
+	var id [16]byte
 	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16|version|rand.Uint64()&0xfff)
 	binary.BigEndian.PutUint64(id[8:], variant|rand.Uint64()>>2)
-	return id.String()
+	var text [36]byte
+	hex.Encode(text[0:8], id[0:4])
+	hex.Encode(text[9:13], id[4:6])
+	hex.Encode(text[14:18], id[6:8])
+	hex.Encode(text[19:23], id[8:10])
+	hex.Encode(text[24:36], id[10:16])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return string(text[:])
 }
