@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -40,12 +39,11 @@ type Change struct {
 	Kind, Path string   // the path has the names of parents
 	Fields     []string // that change, with the values of before and after; nil for a new row
 
-	team, id, action string
-	write            writer
+	team, parent, id, action string
+	write                    func(context.Context, *query.Queries) error
 }
 
-// A writer writes the row of a change.
-type writer func(ctx context.Context, q *query.Queries) error
+func (c Change) created() bool { return c.Fields == nil }
 
 // A Secret is that of a new webhook.
 type Secret struct{ SubscriberID, Text string }
@@ -60,10 +58,7 @@ func Apply(ctx context.Context, q *query.Queries, f File, o Options) (Result, er
 	if err != nil {
 		return Result{}, err
 	}
-	p := &plan{Options: o, current: map[string]bool{}}
-	addIDs(p.current, reflect.ValueOf(current))
-	p.taken = maps.Clone(p.current)
-	addIDs(p.taken, reflect.ValueOf(f))
+	p := &plan{Options: o, current: idsOf(&current), taken: idsOf(&current, &f)}
 	p.teams(current.Teams, f.Teams)
 	if err := errors.Join(p.problems...); err != nil {
 		return Result{}, err
@@ -98,26 +93,22 @@ type plan struct {
 	taken    map[string]bool // these ids, and those of the file and of new rows
 }
 
-// addIDs adds the ids of a row and of those below it.
-func addIDs(ids map[string]bool, row reflect.Value) {
-	for _, value := range row.Fields() {
-		if h, ok := reflect.TypeAssert[Head](value); ok && h.ID != "" {
-			ids[h.ID] = true
-		}
-		if isList(value.Type()) {
-			for j := range value.Len() {
-				addIDs(ids, value.Index(j))
+// idsOf returns the ids of the rows of files.
+func idsOf(files ...*File) map[string]bool {
+	ids := map[string]bool{}
+	for _, f := range files {
+		eachRow("", reflect.ValueOf(f).Elem(), func(_ string, _ int, row reflect.Value) {
+			if h, ok := reflect.TypeAssert[Head](row.Field(0)); ok && h.ID != "" {
+				ids[h.ID] = true
 			}
-		}
+		})
 	}
+	return ids
 }
-
-// A kind of rows, with its actions in the audit log.
-type kind struct{ name, created, updated string }
 
 // teams plans the changes of all teams.
 func (p *plan) teams(current, wanted []Team) {
-	before := compare(p, kind{"team", "team.created", "team.updated"}, parent{}, current, wanted, p.writeTeam)
+	before := compare(p, "team", parent{}, current, wanted, p.writeTeam)
 	for i := range wanted {
 		t := &team{plan: p, Team: &wanted[i]}
 		t.fleet(before[i])
@@ -139,114 +130,125 @@ type team struct {
 func (t *team) parent() parent { return parent{t.ID, t.ID, t.Name + "/"} }
 
 func (t *team) fleet(before Team) {
-	k := kind{"server group", "server_group.created", "server_group.updated"}
-	compare(t.plan, k, t.parent(), before.Groups, t.Groups, t.writeGroup)
+	compare(t.plan, "server group", t.parent(), before.Groups, t.Groups, t.writeGroup)
 	names, ids := index(t.Groups, before.Groups)
 	t.groups = ids
 	before.nameGroups(names)
-	k = kind{"server", "server.created", "server.updated"}
-	servers := compare(t.plan, k, t.parent(), before.Servers, t.Servers, t.writeServer)
-	k = kind{"scheduled command", "scheduled_command.created", "scheduled_command.updated"}
+	servers := compare(t.plan, "server", t.parent(), before.Servers, t.Servers, t.writeServer)
 	for i, s := range t.Servers {
+		t.refer("server "+s.Name, "group", s.Group, t.groups)
 		of := parent{t.ID, s.ID, t.Name + "/" + s.Name + "/"}
-		compare(t.plan, k, of, servers[i].Scheduled, s.Scheduled, func(c *Scheduled, created bool) writer {
-			return t.writeScheduled(s, c, created)
-		})
+		compare(t.plan, "scheduled command", of, servers[i].Scheduled, s.Scheduled, t.writeScheduled)
 	}
 }
 
 func (t *team) monitoring(before Team) {
-	k := kind{"monitor", "monitor.created", "monitor.updated"}
-	compare(t.plan, k, t.parent(), before.Monitors, t.Monitors, t.writeMonitor)
+	compare(t.plan, "monitor", t.parent(), before.Monitors, t.Monitors, t.writeMonitor)
 	names, ids := index(t.Monitors, before.Monitors)
 	t.monitors = ids
 	before.nameMonitors(names)
-	k = kind{"status page", "status_page.created", "status_page.updated"}
-	pages := compare(t.plan, k, t.parent(), before.Pages, t.Pages, t.writePage)
-	k = kind{"component", "component.created", "component.updated"}
+	pages := compare(t.plan, "status page", t.parent(), before.Pages, t.Pages, t.writePage)
 	for i, p := range t.Pages {
-		path := t.Name + "/" + p.Name + "/"
-		compare(t.plan, k, parent{t.ID, p.ID, path}, pages[i].Components, p.Components, func(c *Component, created bool) writer {
-			return t.writeComponent(p, c, created)
-		})
-		t.subscribers(path, pages[i].Subscribers, p)
+		of := parent{t.ID, p.ID, t.Name + "/" + p.Name + "/"}
+		compare(t.plan, "component", of, pages[i].Components, p.Components, t.writeComponent)
+		for _, c := range p.Components {
+			t.refer("component "+c.Name, "monitor", c.Monitor, t.monitors)
+		}
+		t.subscribers(of, pages[i].Subscribers, p.Subscribers)
+	}
+}
+
+// refer reports a reference to a row that does not exist.
+func (t *team) refer(from, kind, name string, ids map[string]string) {
+	if name != "" && ids[name] == "" {
+		t.problems = append(t.problems, fmt.Errorf("%s of team %s: there is no %s %q", from, t.Name, kind, name))
 	}
 }
 
 // subscribers plans the subscribers that the page does not have. The others are kept as they are.
-func (t *team) subscribers(path string, before []Subscriber, p Page) {
-	for _, s := range p.Subscribers {
+func (t *team) subscribers(of parent, before, wanted []Subscriber) {
+	for _, s := range wanted {
 		if !slices.ContainsFunc(before, s.sameAddress) {
-			t.Changes = append(t.Changes, Change{Kind: "subscriber", Path: path + s.shown(), write: t.writeSubscriber(p, s)})
+			c := Change{Kind: "subscriber", Path: of.path + s.shown(), parent: of.id}
+			c.write = func(ctx context.Context, q *query.Queries) error { return t.writeSubscriber(ctx, q, &s, c) }
+			t.Changes = append(t.Changes, c)
 		}
 	}
 	for _, s := range before {
-		if !slices.ContainsFunc(p.Subscribers, s.sameAddress) {
-			t.Kept = append(t.Kept, "subscriber "+path+s.shown())
+		if !slices.ContainsFunc(wanted, s.sameAddress) {
+			t.Kept = append(t.Kept, "subscriber "+of.path+s.shown())
 		}
 	}
+}
+
+// An item is a pointer to a row that has a name.
+type item[T any] interface {
+	*T
+	head() *Head
 }
 
 // compare plans the changes from the current rows of a parent to the wanted ones, to which it adds ids and state. It returns the current
 // row of each wanted one, which is zero for a new one.
 func compare[T any, P item[T]](
-	p *plan, k kind, of parent, current, wanted []T, write func(row P, created bool) writer,
+	p *plan, kind string, of parent, current, wanted []T, write func(context.Context, *query.Queries, P, Change) error,
 ) []T {
+	resource := strings.ReplaceAll(kind, " ", "_") // in the audit log
 	before, kept := match[T, P](current, wanted)
-	names := map[string]bool{}
 	for i := range wanted {
 		row, old := P(&wanted[i]), P(&before[i]).head().ID
-		h, created := row.head(), old == ""
-		names[h.Name] = true
-		c := Change{Kind: k.name, Path: of.path + h.Name, action: k.updated}
-		if created {
+		h := row.head()
+		c := Change{Kind: kind, Path: of.path + h.Name, parent: of.id, action: resource + ".updated"}
+		if old == "" {
 			if p.current[h.ID] {
-				p.problem(k, of, h, "a row elsewhere has the id, and rows do not move")
+				p.problem(c, "a row elsewhere has the id "+h.ID+", and rows do not move")
 			}
-			h.ID, c.action = cmp.Or(h.ID, p.derivedID(k.name, of.id, h.Name)), k.created
+			h.ID, c.action = cmp.Or(h.ID, p.derivedID(kind, of.id, h.Name)), resource+".created"
 		} else {
 			h.ID = old
 			c.Fields = changes(reflect.ValueOf(before[i]), reflect.ValueOf(row).Elem())
 		}
-		c.team, c.id, c.write = cmp.Or(of.team, h.ID), h.ID, write(row, created)
-		if created || len(c.Fields) > 0 {
+		if same := slices.IndexFunc(kept, func(k Head) bool { return k.Name == h.Name }); same >= 0 {
+			p.problem(c, "another row has the name, with the id "+kept[same].ID+": use that id or none, or rename the other one first")
+		}
+		c.team, c.id = cmp.Or(of.team, h.ID), h.ID
+		c.write = func(ctx context.Context, q *query.Queries) error { return write(ctx, q, row, c) }
+		if old == "" || len(c.Fields) > 0 {
 			p.Changes = append(p.Changes, c)
 		}
 	}
 	for _, h := range kept {
-		p.Kept = append(p.Kept, k.name+" "+of.path+h.Name)
-		if names[h.Name] {
-			p.problem(k, of, &h, "another one, which the file does not have, has the name")
-		}
+		p.Kept = append(p.Kept, kind+" "+of.path+h.Name)
 	}
 	return before
 }
 
-func (p *plan) problem(k kind, of parent, h *Head, text string) {
-	p.problems = append(p.problems, fmt.Errorf("%s %s%s: %s: %s", k.name, of.path, h.Name, text, h.ID))
+func (p *plan) problem(c Change, text string) {
+	p.problems = append(p.problems, fmt.Errorf("%s %s: %s", c.Kind, c.Path, text))
 }
 
-// match returns the current row of each wanted one, by id, else by name, and the others.
+// match returns the current row of each wanted one, by its id, or by its name if it has none, and the others.
 func match[T any, P item[T]](current, wanted []T) (before []T, kept []Head) {
 	before = make([]T, len(wanted))
-	matched := map[string]bool{} // by id
-	for _, same := range []func(c, w *Head) bool{
-		func(c, w *Head) bool { return c.ID == w.ID },
-		func(c, w *Head) bool { return c.Name == w.Name },
-	} {
-		for i := range wanted {
-			for j := range current {
-				c := P(&current[j]).head()
-				if P(&before[i]).head().ID == "" && !matched[c.ID] && same(c, P(&wanted[i]).head()) {
-					before[i], matched[c.ID] = current[j], true
-				}
-			}
+	ids, names := map[string]int{}, map[string]int{} // indices of wanted rows, by name of those without an id
+	for i := range wanted {
+		if h := P(&wanted[i]).head(); h.ID != "" {
+			ids[h.ID] = i
+		} else {
+			names[h.Name] = i
 		}
 	}
-	for j := range current {
-		if c := P(&current[j]).head(); !matched[c.ID] {
-			kept = append(kept, *c)
+	for i := range current {
+		h := P(&current[i]).head()
+		at, found := ids[h.ID]
+		if !found {
+			at, found = names[h.Name]
+			delete(names, h.Name) // of two rows with the name, the first is matched
 		}
+		if !found {
+			kept = append(kept, *h)
+			continue
+		}
+		before[at] = current[i]
 	}
 	return before, kept
 }
@@ -285,7 +287,6 @@ func (t *Team) nameMonitors(names map[string]string) {
 func changes(current, wanted reflect.Value) (list []string) {
 	for i := range wanted.NumField() {
 		field, before, after := wanted.Type().Field(i), current.Field(i), wanted.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
 		switch {
 		case field.Anonymous:
 			list = append(list, changes(before, after)...)
@@ -293,7 +294,7 @@ func changes(current, wanted reflect.Value) (list []string) {
 			after.Set(before)
 		case isList(field.Type) || shown(before) == shown(after):
 		default:
-			list = append(list, fmt.Sprintf("%s %s → %s", name, shown(before), shown(after)))
+			list = append(list, fmt.Sprintf("%s %s → %s", keyOf(field), shown(before), shown(after)))
 		}
 	}
 	return list

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -26,7 +27,7 @@ func Export(ctx context.Context, q *query.Queries, state bool) (text []byte, err
 		t.nameGroups(groups)
 		t.nameMonitors(monitors)
 	}
-	simplify(reflect.ValueOf(&f).Elem(), 0, state)
+	f.simplify(state)
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
@@ -36,130 +37,107 @@ func Export(ctx context.Context, q *query.Queries, state bool) (text []byte, err
 	return out.Bytes(), nil
 }
 
-// simplify removes what the file does not need from the row at an index of a list: default positions and, on demand, state.
-func simplify(row reflect.Value, index int, state bool) {
-	for i := range row.NumField() {
-		field, value := row.Type().Field(i), row.Field(i)
-		switch {
-		case field.Name == "Position" && value.Int() == int64(index+1), field.Tag.Get("state") != "" && !state:
-			value.SetZero()
-		case isList(field.Type):
-			for j := range value.Len() {
-				simplify(value.Index(j), j, state)
+// simplify removes what the file does not need: default positions and, on demand, state.
+func (f *File) simplify(state bool) {
+	eachRow("", reflect.ValueOf(f).Elem(), func(_ string, index int, row reflect.Value) {
+		for field, value := range row.Fields() {
+			if field.Name == "Position" && value.Int() == int64(index+1) || field.Tag.Get("state") != "" && !state {
+				value.SetZero()
 			}
 		}
-	}
-}
-
-// isList reports whether a field has a list of rows.
-func isList(t reflect.Type) bool {
-	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
+	})
 }
 
 // load returns the inventory of all rows. Its references are ids, because the names may change.
 func load(ctx context.Context, q *query.Queries) (f File, err error) {
 	teams, err := q.ListTeams(ctx)
-	if err != nil {
-		return f, fmt.Errorf("list the teams: %w", err)
-	}
+	l := &loader{ctx, q, err}
 	for _, row := range teams {
-		t := Team{Head: Head{row.ID, row.Name}, Plan: row.Plan, CreatedAt: service.TimeOf(&row.CreatedAt)}
-		for _, step := range []func(context.Context, *query.Queries) error{t.loadFleet, t.loadMonitors, t.loadPages} {
-			if err := step(ctx, q); err != nil {
-				return f, fmt.Errorf("load the team %s: %w", row.Name, err)
-			}
-		}
-		f.Teams = append(f.Teams, t)
+		f.Teams = append(f.Teams, l.team(row))
+	}
+	if l.err != nil {
+		return f, fmt.Errorf("load the inventory: %w", l.err)
 	}
 	return f, nil
 }
 
-func (t *Team) loadFleet(ctx context.Context, q *query.Queries) error {
-	groups, err := q.ListServerGroups(ctx, t.ID)
-	if err != nil {
-		return fmt.Errorf("list the server groups: %w", err)
-	}
-	for _, row := range groups {
-		t.Groups = append(t.Groups, Group{Head: Head{row.ID, row.Name}, Color: row.Color, Position: int(row.Position)})
-	}
-	servers, err := q.ListServers(ctx, t.ID)
-	if err != nil {
-		return fmt.Errorf("list the servers: %w", err)
-	}
-	for _, row := range servers {
-		s := Server{
-			Head: Head{row.ID, row.Name}, Host: row.Host, OS: row.Os, Group: valueOf(row.GroupID),
-			CreatedAt: service.TimeOf(&row.CreatedAt), LastSeenAt: service.TimeOf(row.LastSeenAt),
-		}
-		if err := json.Unmarshal([]byte(row.Tags), &s.Tags); err != nil {
-			return fmt.Errorf("read the tags of server %s: %w", row.ID, err)
-		}
-		commands, err := q.ListScheduledCommands(ctx, query.ListScheduledCommandsParams{TeamID: t.ID, ServerID: row.ID})
-		if err != nil {
-			return fmt.Errorf("list the scheduled commands: %w", err)
-		}
-		for _, c := range commands {
-			s.Scheduled = append(s.Scheduled, Scheduled{
-				Head: Head{c.ID, c.Name}, Command: c.Command, Cron: c.Cron, Disabled: !c.Enabled, LastRunAt: service.TimeOf(c.LastRunAt),
-				LastExitCode: valueOf(c.LastExitCode), Failures: c.ConsecutiveFailures,
-			})
-		}
-		t.Servers = append(t.Servers, s)
-	}
-	return nil
+// A loader reads rows in a transaction, and keeps its first error.
+type loader struct {
+	ctx context.Context
+	q   *query.Queries
+	err error
 }
 
-func (t *Team) loadMonitors(ctx context.Context, q *query.Queries) error {
-	rows, err := q.ListMonitors(ctx, t.ID)
-	if err != nil {
-		return fmt.Errorf("list the monitors: %w", err)
+// list returns the rows of a query as those of an inventory.
+func list[A, R, T any](l *loader, rows func(context.Context, A) ([]R, error), of A, convert func(R) T) (list []T) {
+	found, err := rows(l.ctx, of)
+	l.err = cmp.Or(l.err, err)
+	for _, row := range found {
+		list = append(list, convert(row))
 	}
-	for _, row := range rows {
-		t.Monitors = append(t.Monitors, Monitor{
-			Head: Head{row.ID, row.Name}, Type: row.Type, Target: row.Target, Interval: row.IntervalSeconds, Disabled: !row.Enabled,
-			OpensIncidents: row.OpensIncidents, Status: row.Status,
-			LastCheckAt: service.TimeOf(row.LastCheckAt), LastChangeAt: service.TimeOf(row.LastStatusChangeAt),
-		})
-	}
-	return nil
+	return list
 }
 
-func (t *Team) loadPages(ctx context.Context, q *query.Queries) error {
-	pages, err := q.ListStatusPages(ctx, t.ID)
-	if err != nil {
-		return fmt.Errorf("list the pages: %w", err)
+func (l *loader) team(row query.Team) Team {
+	components, err := l.q.ListComponents(l.ctx, row.ID)
+	l.err = cmp.Or(l.err, err)
+	return Team{
+		Head: Head{row.ID, row.Name}, Plan: row.Plan, CreatedAt: service.TimeOf(&row.CreatedAt),
+		Groups: list(l, l.q.ListServerGroups, row.ID, func(row query.ServerGroup) Group {
+			return Group{Head: Head{row.ID, row.Name}, Color: row.Color, Position: int(row.Position)}
+		}),
+		Servers:  list(l, l.q.ListServers, row.ID, l.server),
+		Monitors: list(l, l.q.ListMonitors, row.ID, monitor),
+		Pages:    list(l, l.q.ListStatusPages, row.ID, func(row query.StatusPage) Page { return l.page(row, components) }),
 	}
-	components, err := q.ListComponents(ctx, t.ID)
-	if err != nil {
-		return fmt.Errorf("list the components: %w", err)
+}
+
+func (l *loader) server(row query.Server) Server {
+	s := Server{
+		Head: Head{row.ID, row.Name}, Host: row.Host, OS: row.Os, Group: valueOf(row.GroupID),
+		CreatedAt: service.TimeOf(&row.CreatedAt), LastSeenAt: service.TimeOf(row.LastSeenAt),
 	}
-	for _, row := range pages {
-		p := Page{
-			Head: Head{row.ID, row.Name}, Hostname: row.UniqueHostname, Slug: row.Slug, Visibility: row.Visibility, Color: row.PrimaryColor,
-			Description: valueOf(row.Description), Suspended: row.Suspended, CreatedAt: service.TimeOf(&row.CreatedAt),
-		}
-		for _, c := range components {
-			if c.StatusPageID != row.ID {
-				continue
-			}
-			component := Component{
-				Head: Head{c.ID, c.Name}, Group: valueOf(c.GroupName), Monitor: valueOf(c.MonitorID), Position: int(c.Position),
-			}
-			if c.MonitorID == nil {
-				component.Status = c.Status
-			}
-			p.Components = append(p.Components, component)
-		}
-		subscribers, err := q.ListSubscribersOfPageAnyTeam(ctx, row.ID)
-		if err != nil {
-			return fmt.Errorf("list the subscribers: %w", err)
-		}
-		for _, s := range subscribers {
-			p.Subscribers = append(p.Subscribers, subscriber(s))
-		}
-		t.Pages = append(t.Pages, p)
+	if err := json.Unmarshal([]byte(row.Tags), &s.Tags); err != nil {
+		l.err = cmp.Or(l.err, fmt.Errorf("read the tags of server %s: %w", row.ID, err))
 	}
-	return nil
+	of := query.ListScheduledCommandsParams{TeamID: row.TeamID, ServerID: row.ID}
+	s.Scheduled = list(l, l.q.ListScheduledCommands, of, func(row query.ScheduledCommand) Scheduled {
+		return Scheduled{
+			Head: Head{row.ID, row.Name}, Command: row.Command, Cron: row.Cron, Disabled: !row.Enabled, LastRunAt: service.TimeOf(row.LastRunAt),
+			LastExitCode: valueOf(row.LastExitCode), Failures: row.ConsecutiveFailures,
+		}
+	})
+	return s
+}
+
+func monitor(row query.Monitor) Monitor {
+	return Monitor{
+		Head: Head{row.ID, row.Name}, Type: row.Type, Target: row.Target, Interval: row.IntervalSeconds, Disabled: !row.Enabled,
+		OpensIncidents: row.OpensIncidents, Status: row.Status,
+		LastCheckAt: service.TimeOf(row.LastCheckAt), LastChangeAt: service.TimeOf(row.LastStatusChangeAt),
+	}
+}
+
+// page returns a page with those of the team's components that are on it.
+func (l *loader) page(row query.StatusPage, components []query.ListComponentsRow) Page {
+	p := Page{
+		Head: Head{row.ID, row.Name}, Hostname: row.UniqueHostname, Slug: row.Slug, Visibility: row.Visibility, Color: row.PrimaryColor,
+		Description: valueOf(row.Description), Suspended: row.Suspended, CreatedAt: service.TimeOf(&row.CreatedAt),
+		Subscribers: list(l, l.q.ListSubscribersOfPageAnyTeam, row.ID, subscriber),
+	}
+	for _, c := range components {
+		if c.StatusPageID != row.ID {
+			continue
+		}
+		component := Component{
+			Head: Head{c.ID, c.Name}, Group: valueOf(c.GroupName), Monitor: valueOf(c.MonitorID), Position: int(c.Position),
+		}
+		if c.MonitorID == nil {
+			component.Status = c.Status
+		}
+		p.Components = append(p.Components, component)
+	}
+	return p
 }
 
 func subscriber(row query.Subscriber) Subscriber {

@@ -67,21 +67,26 @@ func TestApply_ReferencesFollowRenamedRows(t *testing.T) {
 	}
 }
 
-// A row does not get the name of one that the file does not have: the export would have it twice, and could not be applied. It does not get
-// the id of a row that is elsewhere either.
+// A row does not get the name of one that the file does not have: the export would have it twice, and could not be applied. So an id that
+// the row with the name does not have is refused. A row does not get the id of one that is elsewhere either.
 func TestApply_RefusesNamesAndIDsOfOtherRows(t *testing.T) {
 	w := newWorld(t)
 	w.apply(pier)
 	exported := w.export(false)
-	jobs := regexp.MustCompile(`id: (\S+)\n +name: Jobs\n`).FindStringSubmatch(exported)[1]
-	team := regexp.MustCompile(`id: (\S+)\n +name: Pier\n +plan`).FindStringSubmatch(exported)[1]
+	idOf := func(expression string) string {
+		return regexp.MustCompile(`id: (\S+)\n +name: ` + expression).FindStringSubmatch(exported)[1]
+	}
+	web, jobs, team := idOf("Web\n"), idOf("Jobs\n"), idOf(`Pier\n +plan`)
+	const unused = "11111111-2222-4333-8444-555555555555"
 	w.apply("teams: [{name: Quay, plan: ai}]")
+	const advice = ": use that id or none, or rename the other one first"
 	for want, pairs := range map[string][]string{
-		"server group Pier/Web: another one, which the file does not have, has the name: ": {
+		"server group Pier/Web: another row has the name, with the id " + web + advice: {
 			"groups: [{name: Web, color: '#112233'}, {name: Jobs,", "groups: [{id: " + jobs + ", name: Web,",
 		},
-		"server group Pier/New: a row elsewhere has the id, and rows do not move: " + team: {"{name: Web,", "{id: " + team + ", name: New,"},
-		"team Quay: another one, which the file does not have, has the name: ":             {"name: Pier", "id: " + team + "\n    name: Quay"},
+		"server group Pier/Jobs: another row has the name, with the id " + jobs + advice:       {"{name: Jobs,", "{id: " + unused + ", name: Jobs,"},
+		"server group Pier/New: a row elsewhere has the id " + team + ", and rows do not move": {"{name: Web,", "{id: " + team + ", name: New,"},
+		"team Quay: another row has the name, with the id ":                                    {"name: Pier", "id: " + team + "\n    name: Quay"},
 	} {
 		if _, err := w.try(replaced(t, pier, pairs...), inventory.Options{Actor: actor()}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

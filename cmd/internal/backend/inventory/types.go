@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/invopop/jsonschema"
@@ -122,6 +124,31 @@ type Subscriber struct {
 	AllowHTTP bool   `yaml:"allow_http,omitempty" jsonschema_description:"Accepts a new webhook over http at any host. For demos."`
 }
 
+// eachRow calls visit for each row below a file or a row, before those below it, with its path and its index in its list.
+func eachRow(path string, of reflect.Value, visit func(path string, index int, row reflect.Value)) {
+	for field, list := range of.Fields() {
+		if !isList(field.Type) {
+			continue
+		}
+		for i := range list.Len() {
+			at := fmt.Sprintf("%s/%s/%d", path, keyOf(field), i)
+			visit(at, i, list.Index(i))
+			eachRow(at, list.Index(i), visit)
+		}
+	}
+}
+
+// isList reports whether a field has a list of rows.
+func isList(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
+}
+
+// keyOf returns the name of a field in the file.
+func keyOf(field reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+	return name
+}
+
 // Parse returns the inventory of a YAML document that fits the schema.
 func Parse(text []byte) (f File, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -141,24 +168,18 @@ func Parse(text []byte) (f File, err error) {
 
 // validate returns the differences of a file to the schema.
 func validate(values any) error {
-	const name = "inventory:schema"
-	text, err := Schema()
-	if err != nil {
-		return err
-	}
-	schema, err := validator.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		return fmt.Errorf("read the schema: %w", err)
-	}
-	text, err = json.Marshal(values) // which makes texts of times
+	text, err := json.Marshal(values) // which makes texts of times
 	if err != nil {
 		return fmt.Errorf("the file does not have the form of the schema: %w", err)
 	}
 	instance, unread := validator.UnmarshalJSON(bytes.NewReader(text))
+	text, err = Schema()
+	schema, unparsed := validator.UnmarshalJSON(bytes.NewReader(text))
+	const name = "inventory:schema"
 	compiler := validator.NewCompiler()
 	added := compiler.AddResource(name, schema)
-	compiled, err := compiler.Compile(name)
-	if err := errors.Join(unread, added, err); err != nil {
+	compiled, invalid := compiler.Compile(name)
+	if err := errors.Join(unread, err, unparsed, added, invalid); err != nil {
 		return fmt.Errorf("compile the schema: %w", err)
 	}
 	return compiled.Validate(instance)
