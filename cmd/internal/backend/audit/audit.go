@@ -30,7 +30,7 @@ type Action struct {
 // An Actor is the author of an action: the id of a person or a token, and the address of the caller.
 type Actor struct{ ID, IPAddress string }
 
-// Service is the actor of actions that have no caller.
+// Service is the actor of actions that have no caller: those of the service itself, and of the command line of opsbackend.
 func Service() Actor { return Actor{ID: ServiceActor, IPAddress: ServiceAddress} }
 
 // Action returns an action of the actor.
@@ -38,20 +38,20 @@ func (a Actor) Action(team, kind, resourceID string, at int64) Action {
 	return Action{Team: team, Kind: kind, ResourceID: resourceID, At: at, Actor: a.ID, IPAddress: a.IPAddress}
 }
 
-// ServiceAction returns an action of the service itself or of the command line of opsbackend.
-func ServiceAction(team, kind, resourceID string, at int64) Action {
-	return Service().Action(team, kind, resourceID, at)
+// Record writes the entry of an action of the present, in the transaction of the action.
+func (a Actor) Record(ctx context.Context, q *query.Queries, clock func() time.Time, team, kind, resourceID string) error {
+	now, err := TimeOfWrite(ctx, q, clock, team)
+	if err != nil {
+		return err
+	}
+	return a.Action(team, kind, resourceID, now).Record(ctx, q)
 }
 
 // Record writes the entry, in the transaction of the action.
 func (a Action) Record(ctx context.Context, q *query.Queries) error {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return fmt.Errorf("create the id of an audit entry: %w", err)
-	}
 	resource, _, _ := strings.Cut(a.Kind, ".")
-	err = q.InsertAuditEntry(ctx, query.InsertAuditEntryParams{
-		ID: id.String(), TeamID: a.Team, ActionType: a.Kind, ResourceType: resource, ResourceID: a.ResourceID,
+	err := q.InsertAuditEntry(ctx, query.InsertAuditEntryParams{
+		ID: uuid.Must(uuid.NewV7()).String(), TeamID: a.Team, ActionType: a.Kind, ResourceType: resource, ResourceID: a.ResourceID,
 		ActorID: a.Actor, IpAddress: a.IPAddress, RequestID: a.RequestID, CreatedAt: a.At,
 	})
 	if err != nil {

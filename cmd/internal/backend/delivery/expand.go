@@ -61,12 +61,8 @@ func (d *Dispatcher) expandBatch(ctx context.Context) (found bool, err error) {
 func (d *Dispatcher) insert(
 	ctx context.Context, q *query.Queries, n query.Notification, s query.ListConfirmedSubscribersAfterAnyTeamRow,
 ) error {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return err
-	}
 	return q.InsertDeliveryAnyTeam(ctx, query.InsertDeliveryAnyTeamParams{
-		ID: id.String(), SubscriberID: s.ID, Channel: s.Channel, Receiver: receiverOf(s.Channel, s.Address),
+		ID: uuid.Must(uuid.NewV7()).String(), SubscriberID: s.ID, Channel: s.Channel, Receiver: receiverOf(s.Channel, s.Address),
 		NotificationID: &n.ID, Now: d.now(),
 	})
 }

@@ -219,7 +219,7 @@ func (d *Dispatcher) countBounce(ctx context.Context, q *query.Queries, o *outco
 		return fmt.Errorf("end the waiting deliveries: %w", err)
 	}
 	d.options.Logger.WarnContext(ctx, "a subscriber is stopped, because its mailbox does not exist", "subscriber", id, "cause", o.cause)
-	return audit.ServiceAction(o.team, subscriberStopped, id, at).Record(ctx, q)
+	return audit.Service().Action(o.team, subscriberStopped, id, at).Record(ctx, q)
 }
 
 // RemoveSubscriber deletes a subscriber of the team with its deliveries, and writes the audit entry of the actor. It does nothing if there
@@ -232,9 +232,5 @@ func RemoveSubscriber(ctx context.Context, q *query.Queries, clock func() time.T
 	if deleted == 0 {
 		return nil
 	}
-	at, err := audit.TimeOfWrite(ctx, q, clock, team)
-	if err != nil {
-		return err
-	}
-	return actor.Action(team, subscriberRemoved, id, at).Record(ctx, q)
+	return actor.Record(ctx, q, clock, team, subscriberRemoved, id)
 }

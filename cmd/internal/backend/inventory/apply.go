@@ -76,11 +76,7 @@ func (p *plan) write(ctx context.Context, q *query.Queries, c Change) error {
 	if err := c.write(ctx, q); err != nil || p.Actor == nil || c.action == "" {
 		return err
 	}
-	now, err := audit.TimeOfWrite(ctx, q, p.Clock, c.team)
-	if err != nil {
-		return err
-	}
-	return p.Actor.Action(c.team, c.action, c.id, now).Record(ctx, q)
+	return p.Actor.Record(ctx, q, p.Clock, c.team, c.action, c.id)
 }
 
 // A plan has the changes of a file.

@@ -36,11 +36,11 @@ func checkOpenIncidents(ctx context.Context, q *query.Queries, team, field strin
 	if err != nil {
 		return fmt.Errorf("count the open incidents: %w", err)
 	}
-	var problems violations
 	if n >= maxOpenIncidents {
-		problems.add(field, fmt.Sprintf("would be one open incident too many: a team has at most %d; resolve others first", maxOpenIncidents))
+		return invalidField(field, fmt.Sprintf("would be one open incident too many: a team has at most %d; resolve others first",
+			maxOpenIncidents))
 	}
-	return problems.err()
+	return nil
 }
 
 // checkRoomForUpdate returns a violation if the update is too many or too much for the incident, or would reopen an incident too many.
@@ -58,10 +58,8 @@ func checkRoomForUpdate(
 		return fmt.Errorf("measure the updates: %w", err)
 	}
 	if stored.Updates >= maxUpdates || stored.Bytes+int64(len(r.GetMessage())) > maxUpdateBytes {
-		var problems violations
-		problems.add("message", fmt.Sprintf("would be too much for this incident: its updates are at most %d, with %d bytes of text together",
+		return invalidField("message", fmt.Sprintf("would be too much for this incident: its updates are at most %d, with %d bytes of text together",
 			maxUpdates, maxUpdateBytes))
-		return problems.err()
 	}
 	if isOpen || status == resolved {
 		return nil

@@ -126,7 +126,7 @@ func (w *checkWrite) changeStatus(ctx context.Context) error {
 
 // record writes an audit entry of the service.
 func (w *checkWrite) record(ctx context.Context, kind, resource string) error {
-	err := audit.ServiceAction(w.monitor.TeamID, kind, resource, w.now).Record(ctx, w.q)
+	err := audit.Service().Action(w.monitor.TeamID, kind, resource, w.now).Record(ctx, w.q)
 	w.now++
 	return err
 }
@@ -145,12 +145,8 @@ func (w *checkWrite) incident(ctx context.Context) (*query.Incident, error) {
 
 // openIncident opens an incident on the page of the first component. Without components it is on no page.
 func (w *checkWrite) openIncident(ctx context.Context, components []query.Component) error {
-	id, err := newID()
-	if err != nil {
-		return fmt.Errorf("create the id of an incident: %w", err)
-	}
 	row := query.Incident{
-		ID: id, TeamID: w.monitor.TeamID, Title: incidentTitle(w.monitor.Name), Status: "investigating", Impact: "major",
+		ID: newID(), TeamID: w.monitor.TeamID, Title: incidentTitle(w.monitor.Name), Status: "investigating", Impact: "major",
 		StartedAt: w.at, CreatedAt: w.now, AffectsPage: true,
 	}
 	var affected []string

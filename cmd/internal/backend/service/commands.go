@@ -142,11 +142,7 @@ func (r *Recorder) insertCommand(ctx context.Context, row query.ServerCommand, a
 	if r.Unaudited {
 		return nil
 	}
-	now, err := audit.TimeOfWrite(ctx, r.q, r.clock, row.TeamID)
-	if err != nil {
-		return err
-	}
-	return actor.Action(row.TeamID, commandExecuted, row.ID, now).Record(ctx, r.q)
+	return actor.Record(ctx, r.q, r.clock, row.TeamID, commandExecuted, row.ID)
 }
 
 // continueCommand writes the progress of a stored command, which never goes back.

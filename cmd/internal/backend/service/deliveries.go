@@ -138,11 +138,7 @@ func (b *Backend) retry(ctx context.Context, q *query.Queries, row query.Deliver
 	if err != nil {
 		return fmt.Errorf("retry delivery %s: %w", row.ID, err)
 	}
-	now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, owner.TeamID)
-	if err != nil {
-		return err
-	}
-	return audit.ServiceAction(owner.TeamID, "delivery.retried", row.ID, now).Record(ctx, q)
+	return audit.Service().Record(ctx, q, b.options.Clock, owner.TeamID, "delivery.retried", row.ID)
 }
 
 // makeDue makes the first waiting delivery of a subscriber due.

@@ -34,6 +34,13 @@ func (v violations) err() error {
 	return withDetails(codes.InvalidArgument, "the request is invalid", &errdetails.BadRequest{FieldViolations: v})
 }
 
+// invalidField returns INVALID_ARGUMENT with one violation.
+func invalidField(field, description string) error {
+	var problems violations
+	problems.add(field, description)
+	return problems.err()
+}
+
 // noSuch returns NOT_FOUND. The error is the same for an unknown id and for another team's.
 func noSuch(what string) error {
 	return status.Error(codes.NotFound, "no such "+what)

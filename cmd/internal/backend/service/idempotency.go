@@ -75,9 +75,7 @@ func (s *incidentService) executeOnce(
 func requireKnownTeam(ctx context.Context, q *query.Queries, team string) error {
 	_, err := q.GetTeam(ctx, team)
 	if errors.Is(err, sql.ErrNoRows) {
-		var problems violations
-		problems.add("team_id", "must be an existing team")
-		return problems.err()
+		return invalidField("team_id", "must be an existing team")
 	}
 	if err != nil {
 		return fmt.Errorf("look for the team: %w", err)
@@ -110,9 +108,7 @@ func (w keyedWrite) replay(ctx context.Context, q *query.Queries) (found bool, e
 		return false, fmt.Errorf("look up the idempotency key: %w", err)
 	}
 	if subtle.ConstantTimeCompare(w.fingerprint, first.Fingerprint) == 0 {
-		var problems violations
-		problems.add("idempotency_key", "was used "+w.difference(first)+" in the last 24 hours")
-		return false, problems.err()
+		return false, invalidField("idempotency_key", "was used "+w.difference(first)+" in the last 24 hours")
 	}
 	if err := proto.Unmarshal(first.Response, w.response); err != nil {
 		return false, fmt.Errorf("decode the stored response: %w", err)

@@ -24,9 +24,7 @@ func (s *identityService) ResolveToken(
 	ctx context.Context, r *identityv1.ResolveTokenRequest,
 ) (*identityv1.ResolveTokenResponse, error) {
 	if len(r.GetTokenSha256()) != sha256.Size {
-		var problems violations
-		problems.add("token_sha256", "must be 32 bytes")
-		return nil, problems.err()
+		return nil, invalidField("token_sha256", "must be 32 bytes")
 	}
 	response := &identityv1.ResolveTokenResponse{}
 	return response, s.store.ReadTokens(ctx, func(q *query.Queries) error {

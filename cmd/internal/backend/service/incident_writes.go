@@ -70,14 +70,10 @@ func checkReferences(ctx context.Context, q *query.Queries, r *incidentv1.Create
 func createIncident(
 	ctx context.Context, q *query.Queries, r *incidentv1.CreateIncidentRequest, now int64,
 ) (*incidentv1.Incident, error) {
-	id, err := newID()
-	if err != nil {
-		return nil, fmt.Errorf("create the id of an incident: %w", err)
-	}
 	status, _ := storedStatus(r.GetStatus())
 	impact, _ := storedImpact(r.GetImpact())
 	row := query.Incident{
-		ID: id, TeamID: r.GetTeamId(), StatusPageID: r.StatusPageId, Title: r.GetTitle(),
+		ID: newID(), TeamID: r.GetTeamId(), StatusPageID: r.StatusPageId, Title: r.GetTitle(),
 		Status: status, Impact: impact, StartedAt: now, CreatedAt: now, AffectsPage: true,
 	}
 	if status == resolved {
@@ -180,12 +176,8 @@ func (p postedUpdate) resolvedAt() *int64 {
 
 // write stores the update, the notification and the audit entry.
 func (p postedUpdate) write(ctx context.Context, q *query.Queries) (query.IncidentUpdate, error) {
-	id, err := newID()
-	if err != nil {
-		return query.IncidentUpdate{}, fmt.Errorf("create the id of an update: %w", err)
-	}
 	update := query.IncidentUpdate{
-		ID: id, TeamID: p.incident.TeamID, IncidentID: p.incident.ID,
+		ID: newID(), TeamID: p.incident.TeamID, IncidentID: p.incident.ID,
 		Status: p.status, Message: p.message, CreatedAt: p.at,
 	}
 	if err := q.InsertIncidentUpdate(ctx, query.InsertIncidentUpdateParams(update)); err != nil {
@@ -211,12 +203,8 @@ func (p postedUpdate) notifySubscribers(ctx context.Context, q *query.Queries, u
 	if err != nil {
 		return fmt.Errorf("look for the status page: %w", err)
 	}
-	id, err := newID()
-	if err != nil {
-		return fmt.Errorf("create the id of a notification: %w", err)
-	}
 	err = q.InsertNotification(ctx, query.InsertNotificationParams{
-		ID: id, TeamID: p.incident.TeamID, StatusPageID: *p.incident.StatusPageID, IncidentID: p.incident.ID,
+		ID: newID(), TeamID: p.incident.TeamID, StatusPageID: *p.incident.StatusPageID, IncidentID: p.incident.ID,
 		UpdateID: update.ID, Event: p.event, Suppressed: !p.notify || page.Suspended, CreatedAt: update.CreatedAt,
 		Traceparent: traceparentOf(ctx),
 	})

@@ -67,10 +67,7 @@ func (b *Backend) ServeIngest(ctx context.Context, listener net.Listener, o Inge
 				return ctx, nil
 			}),
 		},
-		register: func(server *grpc.Server) []string {
-			ingestv1.RegisterIngestServiceServer(server, b.Ingest())
-			return []string{ingestv1.IngestService_ServiceDesc.ServiceName}
-		},
+		register: func(server *grpc.Server) { ingestv1.RegisterIngestServiceServer(server, b.Ingest()) },
 	})
 }
 
@@ -123,9 +120,7 @@ func record[T any](
 	ctx context.Context, b *Backend, items []T, at func(T) *timestamppb.Timestamp, store func(*Recorder, context.Context, T) error,
 ) (refused []*ingestv1.ItemError, err error) {
 	if len(items) > maxBatch {
-		var problems violations
-		problems.add("items", fmt.Sprintf("must be at most %d", maxBatch))
-		return nil, problems.err()
+		return nil, invalidField("items", fmt.Sprintf("must be at most %d", maxBatch))
 	}
 	order := make([]int, len(items))
 	for i := range order {

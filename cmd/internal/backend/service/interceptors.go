@@ -47,9 +47,7 @@ func (b *Backend) streamInterceptors() []grpc.StreamServerInterceptor {
 func requireTeam(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if r, ok := request.(interface{ GetTeamId() string }); ok {
 		if id, valid := authn.CanonicalUUID(r.GetTeamId()); !valid || id != r.GetTeamId() {
-			var problems violations
-			problems.add("team_id", "must be a UUID in lower case")
-			return nil, problems.err()
+			return nil, invalidField("team_id", "must be a UUID in lower case")
 		}
 	}
 	return handle(ctx, request)

@@ -15,11 +15,12 @@ const day = 24 * time.Hour
 func (s *fleetService) GetServerMetrics(
 	ctx context.Context, r *fleetv1.GetServerMetricsRequest,
 ) (*fleetv1.GetServerMetricsResponse, error) {
-	length, known := rangeLength(r.GetRange())
+	length, known := map[fleetv1.MetricRange]time.Duration{
+		fleetv1.MetricRange_METRIC_RANGE_LAST_1H: time.Hour, fleetv1.MetricRange_METRIC_RANGE_LAST_24H: day,
+		fleetv1.MetricRange_METRIC_RANGE_LAST_7D: 7 * day, fleetv1.MetricRange_METRIC_RANGE_LAST_30D: 30 * day,
+	}[r.GetRange()]
 	if !known {
-		var problems violations
-		problems.add("range", "must be 1h, 24h, 7d or 30d")
-		return nil, problems.err()
+		return nil, invalidField("range", "must be 1h, 24h, 7d or 30d")
 	}
 	now := s.options.Clock()
 	response := &fleetv1.GetServerMetricsResponse{}
@@ -47,22 +48,6 @@ func (s *fleetService) GetServerMetrics(
 		})
 		return nil
 	})
-}
-
-// rangeLength returns the length of a range, and whether the range is known.
-func rangeLength(r fleetv1.MetricRange) (length time.Duration, known bool) {
-	switch r {
-	case fleetv1.MetricRange_METRIC_RANGE_LAST_1H:
-		return time.Hour, true
-	case fleetv1.MetricRange_METRIC_RANGE_LAST_24H:
-		return day, true
-	case fleetv1.MetricRange_METRIC_RANGE_LAST_7D:
-		return 7 * day, true
-	case fleetv1.MetricRange_METRIC_RANGE_LAST_30D:
-		return 30 * day, true
-	case fleetv1.MetricRange_METRIC_RANGE_UNSPECIFIED:
-	}
-	return 0, false
 }
 
 // firstHour returns the first start of an hour at or after a time. An hour that is only partly in the range would be the mean of some of

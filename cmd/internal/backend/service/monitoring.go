@@ -52,9 +52,7 @@ func (s *monitoringService) ListMonitorChecks(
 	ctx context.Context, r *monitoringv1.ListMonitorChecksRequest,
 ) (*monitoringv1.ListMonitorChecksResponse, error) {
 	if r.GetSince() == nil || !r.GetSince().IsValid() {
-		var problems violations
-		problems.add("since", "must be a time")
-		return nil, problems.err()
+		return nil, invalidField("since", "must be a time")
 	}
 	id := strings.ToLower(r.GetMonitorId())
 	response := &monitoringv1.ListMonitorChecksResponse{}

@@ -72,14 +72,13 @@ func (b *Backend) Serve(ctx context.Context, listener net.Listener, services ...
 	}
 	return b.serve(ctx, listener, serverOptions{
 		tls: b.options.TLS, interceptors: append(b.unaryInterceptors(), requireTeam),
-		register: func(server *grpc.Server) (registered []string) {
+		register: func(server *grpc.Server) {
 			for _, name := range services {
-				registered = append(registered, b.register(ctx, server, name))
+				b.register(ctx, server, name)
 			}
 			if b.options.Reflection {
 				reflection.Register(server)
 			}
-			return registered
 		},
 	})
 }
@@ -88,8 +87,8 @@ func (b *Backend) Serve(ctx context.Context, listener net.Listener, services ...
 type serverOptions struct {
 	tls          *tls.Config // nil for plaintext
 	interceptors []grpc.UnaryServerInterceptor
-	options      []grpc.ServerOption         // in addition to those of all listeners, which they replace
-	register     func(*grpc.Server) []string // adds services and returns their full names
+	options      []grpc.ServerOption // in addition to those of all listeners, which they replace
+	register     func(*grpc.Server)  // adds services
 }
 
 // serve serves on the listener until ctx ends, as Serve does.
@@ -107,7 +106,8 @@ func (b *Backend) serve(ctx context.Context, listener net.Listener, o serverOpti
 		grpc.ChainStreamInterceptor(b.streamInterceptors()...),
 	}, o.options...)...)
 	checks := health.NewServer()
-	for _, name := range o.register(server) {
+	o.register(server)
+	for name := range server.GetServiceInfo() {
 		checks.SetServingStatus(name, healthv1.HealthCheckResponse_SERVING)
 	}
 	healthv1.RegisterHealthServer(server, checks)
@@ -128,24 +128,19 @@ func (b *Backend) serve(ctx context.Context, listener net.Listener, o serverOpti
 	return nil
 }
 
-// register adds a service to the server and returns its full name. ctx ends when the server begins to stop.
-func (b *Backend) register(ctx context.Context, server *grpc.Server, name string) string {
+// register adds a service to the server. ctx ends when the server begins to stop.
+func (b *Backend) register(ctx context.Context, server *grpc.Server, name string) {
 	switch name {
 	case "fleet":
 		fleetv1.RegisterFleetServiceServer(server, &fleetService{Backend: b})
-		return fleetv1.FleetService_ServiceDesc.ServiceName
 	case "monitoring":
 		monitoringv1.RegisterMonitoringServiceServer(server, &monitoringService{Backend: b})
-		return monitoringv1.MonitoringService_ServiceDesc.ServiceName
 	case "incident":
 		incidentv1.RegisterIncidentServiceServer(server, b.Incidents())
-		return incidentv1.IncidentService_ServiceDesc.ServiceName
 	case "audit":
 		auditv1.RegisterAuditServiceServer(server, &auditService{Backend: b})
-		return auditv1.AuditService_ServiceDesc.ServiceName
 	default:
 		identityv1.RegisterIdentityServiceServer(server, &identityService{Backend: b, stopping: ctx.Done()})
-		return identityv1.IdentityService_ServiceDesc.ServiceName
 	}
 }
 

@@ -121,10 +121,7 @@ func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added Add
 func (b *Backend) InsertSubscriber(
 	ctx context.Context, q *query.Queries, page query.StatusPage, n NewSubscriber, actor audit.Actor,
 ) (AddedSubscriber, error) {
-	id, err := newID()
-	if err != nil {
-		return AddedSubscriber{}, fmt.Errorf("create the id of a subscriber: %w", err)
-	}
+	id := newID()
 	now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, page.TeamID)
 	if err != nil {
 		return AddedSubscriber{}, err
@@ -203,16 +200,12 @@ func (b *Backend) restart(ctx context.Context, q *query.Queries, row query.Subsc
 	if err != nil {
 		return fmt.Errorf("confirm the subscriber: %w", err)
 	}
-	return audit.ServiceAction(row.TeamID, subscriberAdded, row.ID, now).Record(ctx, q)
+	return audit.Service().Action(row.TeamID, subscriberAdded, row.ID, now).Record(ctx, q)
 }
 
 func (b *Backend) askToConfirm(ctx context.Context, q *query.Queries, subscriber string) error {
-	id, err := newID()
-	if err != nil {
-		return fmt.Errorf("create the id of a delivery: %w", err)
-	}
-	err = q.InsertDeliveryAnyTeam(ctx, query.InsertDeliveryAnyTeamParams{
-		ID: id, SubscriberID: subscriber, Channel: ChannelEmail, Now: b.options.WallClock().UnixNano(),
+	err := q.InsertDeliveryAnyTeam(ctx, query.InsertDeliveryAnyTeamParams{
+		ID: newID(), SubscriberID: subscriber, Channel: ChannelEmail, Now: b.options.WallClock().UnixNano(),
 	})
 	if err != nil {
 		return fmt.Errorf("write the request to confirm: %w", err)
@@ -265,10 +258,6 @@ func (b *Backend) RotateSecret(ctx context.Context, id string, overlap time.Dura
 		if row.Channel != ChannelWebhook {
 			return fmt.Errorf("subscriber %s has no secret: it is not a webhook", row.ID)
 		}
-		now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, row.TeamID)
-		if err != nil {
-			return err
-		}
 		secrets := query.SetSubscriberSecretsAnyTeamParams{ID: row.ID, Secret: fresh}
 		if overlap > 0 {
 			until := b.options.WallClock().Add(overlap).UnixNano()
@@ -277,7 +266,7 @@ func (b *Backend) RotateSecret(ctx context.Context, id string, overlap time.Dura
 		if err := q.SetSubscriberSecretsAnyTeam(ctx, secrets); err != nil {
 			return fmt.Errorf("write the secret: %w", err)
 		}
-		return audit.ServiceAction(row.TeamID, secretRotated, row.ID, now).Record(ctx, q)
+		return audit.Service().Record(ctx, q, b.options.Clock, row.TeamID, secretRotated, row.ID)
 	})
 	if err != nil {
 		return "", err

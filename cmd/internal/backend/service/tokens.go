@@ -55,12 +55,9 @@ func (b *Backend) CreateTeam(ctx context.Context, name, plan string) (Team, erro
 	if err := checkPlan(plan); err != nil {
 		return Team{}, err
 	}
-	id, err := newID()
-	if err != nil {
-		return Team{}, fmt.Errorf("create the id of a team: %w", err)
-	}
+	id := newID()
 	row := query.Team{ID: id, Name: name, Plan: plan, CreatedAt: b.options.Clock().UnixNano()}
-	err = b.store.Write(ctx, func(q *query.Queries) error {
+	err := b.store.Write(ctx, func(q *query.Queries) error {
 		switch _, err := q.GetTeamByName(ctx, name); {
 		case err == nil:
 			return fmt.Errorf("a team %q already exists", name)
@@ -70,7 +67,7 @@ func (b *Backend) CreateTeam(ctx context.Context, name, plan string) (Team, erro
 		if err := q.InsertTeam(ctx, query.InsertTeamParams(row)); err != nil {
 			return fmt.Errorf("write the team: %w", err)
 		}
-		return audit.ServiceAction(id, "team.created", id, row.CreatedAt).Record(ctx, q)
+		return audit.Service().Action(id, "team.created", id, row.CreatedAt).Record(ctx, q)
 	})
 	return team(row), err
 }
@@ -92,14 +89,10 @@ func (b *Backend) SetTeamPlan(ctx context.Context, id, plan string) error {
 		if err := orNotFound(err, "team", id); err != nil || row.Plan == plan {
 			return err
 		}
-		now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, id)
-		if err != nil {
-			return err
-		}
 		if err := q.SetTeamPlan(ctx, query.SetTeamPlanParams{Plan: plan, ID: id}); err != nil {
 			return fmt.Errorf("write the plan: %w", err)
 		}
-		return audit.ServiceAction(id, "team.updated", id, now).Record(ctx, q)
+		return audit.Service().Record(ctx, q, b.options.Clock, id, "team.updated", id)
 	})
 }
 
@@ -136,10 +129,7 @@ func (b *Backend) CreateToken(ctx context.Context, t NewToken) (Token, error) {
 	if err != nil {
 		return Token{}, fmt.Errorf("encode the scopes: %w", err)
 	}
-	id, err := newID()
-	if err != nil {
-		return Token{}, fmt.Errorf("create the id of a token: %w", err)
-	}
+	id := newID()
 	row := query.ApiToken{ID: id, TeamID: t.TeamID, Name: t.Name, Sha256: t.SHA256[:], Scopes: string(list)}
 	err = b.store.Write(ctx, func(q *query.Queries) error {
 		now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, t.TeamID)
@@ -150,7 +140,7 @@ func (b *Backend) CreateToken(ctx context.Context, t NewToken) (Token, error) {
 		if err := q.InsertToken(ctx, query.InsertTokenParams(row)); err != nil {
 			return fmt.Errorf("write the token: %w", err)
 		}
-		return audit.ServiceAction(t.TeamID, "api_token.created", id, now).Record(ctx, q)
+		return audit.Service().Action(t.TeamID, "api_token.created", id, now).Record(ctx, q)
 	})
 	if err != nil {
 		return Token{}, err
@@ -213,7 +203,7 @@ func (b *Backend) revoke(ctx context.Context, q *query.Queries, row *query.ApiTo
 	if err != nil {
 		return fmt.Errorf("write the revocation: %w", err)
 	}
-	return audit.ServiceAction(row.TeamID, "api_token.revoked", row.ID, now).Record(ctx, q)
+	return audit.Service().Action(row.TeamID, "api_token.revoked", row.ID, now).Record(ctx, q)
 }
 
 func team(row query.Team) Team {

@@ -12,10 +12,7 @@ import (
 const maxPage = 100
 
 // newID returns a new id. Ids are in the order of their creation.
-func newID() (string, error) {
-	id, err := uuid.NewV7()
-	return id.String(), err
-}
+func newID() string { return uuid.Must(uuid.NewV7()).String() } // the source of random numbers never fails
 
 // timestamp converts stored nanoseconds.
 func timestamp(nanoseconds int64) *timestamppb.Timestamp {

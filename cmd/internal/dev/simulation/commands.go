@@ -75,12 +75,8 @@ func stored(nanoseconds int64) *timestamppb.Timestamp {
 
 // execute creates a command, which then runs on the server.
 func (t *team) execute(ctx context.Context, r *rand.Rand, server string, at time.Time) error {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return fmt.Errorf("create the id of a command: %w", err)
-	}
 	c := &command{team: t, report: &ingestv1.ServerCommand{
-		Id: id.String(), ServerId: server, Status: "queued", CreatedAt: timestamppb.New(at),
+		Id: uuid.Must(uuid.NewV7()).String(), ServerId: server, Status: "queued", CreatedAt: timestamppb.New(at),
 		Command: demo.Pick(r, demo.CommandTexts()), Source: demo.Pick(r, demo.Sources()),
 	}}
 	actor := t.actor(r)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"opsgate/cmd/internal/backend/demo"
@@ -85,7 +86,7 @@ func (t *team) identify(ctx context.Context, r *rand.Rand, at time.Time) error {
 		if at.Sub(time.Unix(0, outage.CreatedAt)) < reactionTime || r.IntN(2) == 0 {
 			continue
 		}
-		if err := t.post(ctx, r, outage.ID, incidentv1.IncidentStatus_INCIDENT_STATUS_IDENTIFIED); err != nil {
+		if err := t.post(ctx, r, outage.ID, "identified"); err != nil {
 			return err
 		}
 	}
@@ -93,10 +94,10 @@ func (t *team) identify(ctx context.Context, r *rand.Rand, at time.Time) error {
 }
 
 // post posts an update. Subscribers are not always notified.
-func (t *team) post(ctx context.Context, r *rand.Rand, incident string, status incidentv1.IncidentStatus) error {
+func (t *team) post(ctx context.Context, r *rand.Rand, incident, status string) error {
 	_, err := t.backend.Incidents().AddIncidentUpdate(ctx, &incidentv1.AddIncidentUpdateRequest{
-		TeamId: t.id, IncidentId: incident, Status: status, Message: demo.Message(r, statusNames()[status]),
-		NotifySubscribers: r.IntN(4) > 0, Actor: t.actor(r),
+		TeamId: t.id, IncidentId: incident, Message: demo.Message(r, status), NotifySubscribers: r.IntN(4) > 0, Actor: t.actor(r),
+		Status: incidentv1.IncidentStatus(incidentv1.IncidentStatus_value["INCIDENT_STATUS_"+strings.ToUpper(status)]),
 	})
 	if err != nil {
 		return fmt.Errorf("post an update: %w", err)
@@ -114,12 +115,8 @@ func (t *team) attend(ctx context.Context, r *rand.Rand) error {
 		return t.create(ctx, r)
 	}
 	incident := demo.Pick(r, open)
-	next := map[string]incidentv1.IncidentStatus{
-		"investigating": incidentv1.IncidentStatus_INCIDENT_STATUS_IDENTIFIED,
-		"identified":    incidentv1.IncidentStatus_INCIDENT_STATUS_MONITORING,
-		"monitoring":    incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED,
-	}[incident.Status]
-	if next == incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED && len(open) <= keptOpen {
+	next := map[string]string{"investigating": "identified", "identified": "monitoring", "monitoring": "resolved"}[incident.Status]
+	if next == "resolved" && len(open) <= keptOpen {
 		return t.create(ctx, r)
 	}
 	return t.post(ctx, r, incident.ID, next)
@@ -144,7 +141,9 @@ func (t *team) openIncidents(ctx context.Context) (list []query.ListOpenIncident
 func (t *team) create(ctx context.Context, r *rand.Rand) error {
 	request := &incidentv1.CreateIncidentRequest{
 		TeamId: t.id, Title: demo.Title(r), Status: incidentv1.IncidentStatus_INCIDENT_STATUS_INVESTIGATING,
-		Message: demo.Message(r, "investigating"), Impact: impacts()[demo.Pick(r, demo.Impacts())], Actor: t.actor(r),
+		Message: demo.Message(r, "investigating"),
+		Impact:  incidentv1.IncidentImpact(incidentv1.IncidentImpact_value["INCIDENT_IMPACT_"+strings.ToUpper(demo.Pick(r, demo.Impacts()))]),
+		Actor:   t.actor(r),
 	}
 	if p := demo.Pick(r, t.pages); r.IntN(4) > 0 {
 		request.StatusPageId = &p.id
@@ -156,21 +155,4 @@ func (t *team) create(ctx context.Context, r *rand.Rand) error {
 		return fmt.Errorf("create an incident: %w", err)
 	}
 	return nil
-}
-
-func statusNames() map[incidentv1.IncidentStatus]string {
-	return map[incidentv1.IncidentStatus]string{
-		incidentv1.IncidentStatus_INCIDENT_STATUS_IDENTIFIED: "identified",
-		incidentv1.IncidentStatus_INCIDENT_STATUS_MONITORING: "monitoring",
-		incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED:   "resolved",
-	}
-}
-
-func impacts() map[string]incidentv1.IncidentImpact {
-	return map[string]incidentv1.IncidentImpact{
-		"none":     incidentv1.IncidentImpact_INCIDENT_IMPACT_NONE,
-		"minor":    incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR,
-		"major":    incidentv1.IncidentImpact_INCIDENT_IMPACT_MAJOR,
-		"critical": incidentv1.IncidentImpact_INCIDENT_IMPACT_CRITICAL,
-	}
 }
