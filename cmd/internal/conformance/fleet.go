@@ -75,18 +75,14 @@ func pointsAreWithinRange(p *probe) {
 				"points between "+from.Format(time.RFC3339)+" and "+until.Format(time.RFC3339), "%s", timeText(point.GetAt()))
 		}
 	}
-	if seen == 0 {
-		must(lacks("a server with metrics"))
-	}
+	needs(seen > 0, "a server with metrics")
 }
 
 func resolutionFollowsRange(p *probe) {
 	for _, span := range spans() {
 		response := p.metrics(span.of)
 		require(response.GetResolution() == span.resolution, span.resolution.String()+" for "+span.of.String(), "%v", response.GetResolution())
-		if len(response.GetPoints()) == 0 {
-			must(lacks("a server with metrics in the last hour"))
-		}
+		needs(len(response.GetPoints()) > 0, "a server with metrics in the last hour")
 		for _, point := range response.GetPoints() {
 			at := point.GetAt().AsTime()
 			hour := at.Truncate(time.Hour)
@@ -122,9 +118,7 @@ func rollupsAreMeans(p *probe) {
 				fmt.Sprintf("%s %v for the hour %s, the mean of its raw points", name, mean, hour.Format(time.RFC3339)), "%s %v", name, value)
 		}
 	}
-	if compared == 0 {
-		must(lacks("a server with metrics of a complete hour in the last day"))
-	}
+	needs(compared > 0, "a server with metrics of a complete hour in the last day")
 }
 
 // measurements returns the numbers of a point by the names of their fields.
@@ -137,9 +131,7 @@ func measurements(p *fleetv1.MetricPoint) map[string]float64 {
 
 // monthIsComplete compares the last 30 days with the age of the metrics in the fixtures, and with the last seven days.
 func monthIsComplete(p *probe) {
-	if p.own.MetricsDays == 0 {
-		must(lacks("metrics_days of team %s in the fixtures", p.own.ID))
-	}
+	needs(p.own.MetricsDays > 0, "metrics_days of team %s in the fixtures", p.own.ID)
 	hours := map[time.Time]bool{}
 	oldest := p.Clock()
 	for _, point := range p.metrics(lastMonth).GetPoints() {
@@ -172,9 +164,7 @@ func (p *probe) newestCommands() []string {
 // pagesMatchOneLargePage compares small pages with a large one.
 func pagesMatchOneLargePage(p *probe) {
 	retryOnChange(p.newestCommands, func(all []string) {
-		if len(all) < 2 {
-			must(lacks("a server with two commands"))
-		}
+		needs(len(all) >= 2, "a server with two commands")
 		size := (len(all) + 2) / 3
 		var walked []string
 		for page := range 3 {
@@ -191,9 +181,7 @@ func pagesMatchOneLargePage(p *probe) {
 func pageBeyondIsEmpty(p *probe) {
 	retryOnChange(p.newestCommands, func([]string) {
 		_, want := p.commands(1, contract.MaxPageSize)
-		if want == 0 {
-			must(lacks("a server with commands"))
-		}
+		needs(want > 0, "a server with commands")
 		const far = 1_000_000
 		beyond, total := p.commands(far, contract.MaxPageSize)
 		require(len(beyond) == 0 && total == want,
@@ -205,9 +193,7 @@ func pageBeyondIsEmpty(p *probe) {
 func totalCountsAllRows(p *probe) {
 	retryOnChange(p.newestCommands, func([]string) {
 		_, total := p.commands(1, contract.MaxPageSize)
-		if total <= contract.MaxPageSize {
-			must(lacks("a server with more than 100 commands"))
-		}
+		needs(total > contract.MaxPageSize, "a server with more than 100 commands")
 		rows := 0
 		for page := range total/contract.MaxPageSize + 1 {
 			ids, _ := p.commands(page+1, contract.MaxPageSize)
@@ -232,7 +218,5 @@ func rowsAreOfOneServer(p *probe) {
 			servers[id] = server
 		}
 	}
-	if withRows < 2 {
-		must(lacks("two servers of team %s with rows", p.own.ID))
-	}
+	needs(withRows >= 2, "two servers of team %s with rows", p.own.ID)
 }

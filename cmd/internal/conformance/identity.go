@@ -70,9 +70,7 @@ func (p *probe) resolve(hash []byte) (*identityv1.ResolveTokenResponse, error) {
 
 // forEachToken resolves the tokens of the fixtures, and calls check with each response.
 func (p *probe) forEachToken(check func(Team, *identityv1.ResolveTokenResponse)) {
-	if p.own.Token == nil && p.other.Token == nil {
-		must(lacks("a token in the fixtures"))
-	}
+	needs(p.own.Token != nil || p.other.Token != nil, "a token in the fixtures")
 	for _, team := range []Team{p.own, p.other} {
 		if team.Token != nil {
 			response, err := p.resolve(team.Token)
@@ -114,16 +112,12 @@ func (p *probe) compareTokens(what string, of func(Token) string, in func(*ident
 		require(got == want, what+" "+want+" of the token "+response.GetTokenId(), "%s", got)
 		values[want] = true
 	}
-	if len(values) < 2 {
-		must(lacks("two tokens with different %s under tokens in the fixtures", what))
-	}
+	needs(len(values) >= 2, "two tokens with different %s under tokens in the fixtures", what)
 }
 
 // revokedToken returns the hash of the revoked token of the fixtures.
 func (p *probe) revokedToken() []byte {
-	if p.Fixtures.RevokedToken == nil {
-		must(lacks("revoked_token in the fixtures"))
-	}
+	needs(p.Fixtures.RevokedToken != nil, "revoked_token in the fixtures")
 	return p.Fixtures.RevokedToken
 }
 
@@ -209,21 +203,16 @@ func streamResumes(p *probe) {
 // revocationIsSent revokes a token, and expects the revocation on an open stream, and on one that resumes from before.
 func revocationIsSent(p *probe) {
 	r, tokens := p.Fixtures.Revocable, p.of(resolveToken)
-	if r.Revoke == nil {
-		must(lacks("revoke in the fixtures: a live token, and the command that revokes it"))
-	}
+	needs(r.Revoke != nil, "revoke in the fixtures: a live token, and the command that revokes it")
 	_, err := tokens.resolve(r.Token)
-	if infoOf(err).GetReason() == "TOKEN_REVOKED" {
-		must(lacks("a token under revoke in the fixtures that is not revoked yet"))
-	}
+	needs(infoOf(err).GetReason() != "TOKEN_REVOKED", "a token under revoke in the fixtures that is not revoked yet")
 	must(err)
 	stream, first, err := p.watch("")
 	must(err)
 	ctx, cancel := context.WithTimeout(p.ctx, p.Timeout)
 	defer cancel()
-	if err := r.Revoke(ctx); err != nil {
-		must(lacks("a command under revoke in the fixtures that succeeds: %v", err))
-	}
+	err = r.Revoke(ctx)
+	needs(err == nil, "a command under revoke in the fixtures that succeeds: %v", err)
 	stream.expectRevocation(p.Clock, r.Token)
 	tokens.expectNoToken(r.Token, "TOKEN_REVOKED", "a token whose revocation was sent")
 	resumed, _, err := p.watch(first.GetPosition())

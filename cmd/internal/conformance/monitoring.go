@@ -54,9 +54,7 @@ func (p *probe) lastMonthOfChecks() fields {
 
 func sinceIsNotCapped(p *probe) {
 	times := p.checkTimes(p.lastMonthOfChecks())
-	if len(times) == 0 || times[len(times)-1].AsTime().After(p.Clock().Add(-24*time.Hour-skew)) {
-		must(lacks("a check of the monitor before the last 24 hours"))
-	}
+	needs(len(times) > 0 && !times[len(times)-1].AsTime().After(p.Clock().Add(-24*time.Hour-skew)), "a check of the monitor before the last 24 hours")
 }
 
 // monitorFollowsChecks compares the monitor of the fixtures with its checks.
@@ -67,9 +65,7 @@ func monitorFollowsChecks(p *probe) {
 		checks = p.checks(p.lastMonthOfChecks().with(fields{"monitor_id": id}))
 		return []string{strconv.Itoa(len(checks))}
 	}, func([]string) {
-		if len(checks) == 0 {
-			must(lacks("a monitor with checks"))
-		}
+		needs(len(checks) > 0, "a monitor with checks")
 		newest, notDown := checks[0], 0
 		for _, check := range checks {
 			if check.GetCheckedAt().AsTime().After(newest.GetCheckedAt().AsTime()) {
@@ -93,9 +89,7 @@ func monitorFollowsChecks(p *probe) {
 // sinceIsInclusive uses the exact time of a check in the middle of the list.
 func sinceIsInclusive(p *probe) {
 	all := p.checkTimes(nil)
-	if len(all) < 3 {
-		must(lacks("a monitor with three checks in the last day"))
-	}
+	needs(len(all) >= 3, "a monitor with three checks in the last day")
 	since := all[len(all)/2]
 	some := append([]*timestamppb.Timestamp{nil}, p.checkTimes(fields{"since": timestamppb.New(since.AsTime())})...)
 	oldest := some[len(some)-1]
@@ -103,9 +97,7 @@ func sinceIsInclusive(p *probe) {
 }
 
 func futureIsEmpty(p *probe) {
-	if len(p.checkTimes(nil)) == 0 {
-		must(lacks("a monitor with checks in the last day"))
-	}
+	needs(len(p.checkTimes(nil)) > 0, "a monitor with checks in the last day")
 	times := p.checkTimes(fields{"since": timestamppb.New(p.Clock().Add(24 * time.Hour))})
 	require(len(times) == 0, "0 checks since tomorrow", "%d", len(times))
 }

@@ -24,9 +24,7 @@ func componentFollowsMonitor(p *probe) {
 		got := find(p.statusPage(p.own.Resources[StatusPage]).GetComponents(), component).GetStatus()
 		require(got == want, fmt.Sprintf("%v for the component %s, whose monitor is %v", want, component, status), "%v", got)
 	})
-	if status == monitoringv1.MonitorStatus_MONITOR_STATUS_UP {
-		must(lacks("a linked_monitor of team %s that is not up", p.own.ID))
-	}
+	needs(status != monitoringv1.MonitorStatus_MONITOR_STATUS_UP, "a linked_monitor of team %s that is not up", p.own.ID)
 }
 
 // statusPage returns a page with its components.
@@ -40,9 +38,7 @@ func overallStatusFollowsIncidents(p *probe) {
 	at := slices.IndexFunc(pages, func(page *incidentv1.StatusPage) bool {
 		return !page.GetSuspended() && page.GetOverallStatus() != incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE
 	})
-	if at < 0 {
-		must(lacks("a page of team %s without an outage", p.own.ID))
-	}
+	needs(at >= 0, "a page of team %s without an outage", p.own.ID)
 	page := pages[at].GetId()
 	overall := func() incidentv1.PublicStatus { return p.statusPage(page).GetStatusPage().GetOverallStatus() }
 	retryOnChange(func() []string { return texts(p.statusPage(page).GetComponents()) }, func([]string) {

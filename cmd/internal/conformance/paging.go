@@ -68,9 +68,7 @@ func (p *probe) page(size int, cursor string) page {
 // cursor returns a cursor of the own team.
 func (p *probe) cursor() string {
 	next := p.page(1, "").next
-	if next == "" {
-		must(lacks("a second row in %s of team %s, and therefore a cursor", p.method, p.own.ID))
-	}
+	needs(next != "", "a second row in %s of team %s, and therefore a cursor", p.method, p.own.ID)
 	return next
 }
 
@@ -105,9 +103,7 @@ func ignores(cursors func(p *probe) []string) func(p *probe) {
 		for _, cursor := range cursors(p) {
 			what := fmt.Sprintf("for the cursor %.40q", cursor)
 			retryOnChange(func() []string { return p.page(size, "").ids }, func(first []string) {
-				if len(first) == 0 {
-					must(lacks("a row in the list of team %s", p.own.ID))
-				}
+				needs(len(first) > 0, "a row in the list of team %s", p.own.ID)
 				var got page
 				err := try(func() { got = p.page(size, cursor) })
 				require(err == nil, "the first page "+what, "%s", resultText(err))
@@ -136,9 +132,7 @@ func (p *probe) walk(size, pages int, between func()) (walked []string, complete
 // walkReturnsAllRows compares small pages with a large one.
 func walkReturnsAllRows(p *probe) {
 	retryOnChange(func() []string { return p.page(contract.MaxPageSize, "").ids }, func(all []string) {
-		if len(all) < 2 {
-			must(lacks("two rows in the list of team %s", p.own.ID))
-		}
+		needs(len(all) >= 2, "two rows in the list of team %s", p.own.ID)
 		size := (len(all) + 4) / 5
 		walked, complete := p.walk(size, 6, func() {})
 		if !complete || len(all) == contract.MaxPageSize { // there are more

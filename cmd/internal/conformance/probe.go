@@ -118,6 +118,13 @@ func require(ok bool, want, format string, args ...any) {
 	}
 }
 
+// needs ends the check as not proved unless ok is set: [lacks].
+func needs(ok bool, format string, args ...any) {
+	if !ok {
+		must(lacks(format, args...))
+	}
+}
+
 // try returns the error with which a part of a check ends, or nil.
 func try(part func()) (err error) {
 	defer func() {

@@ -70,9 +70,7 @@ func returnsWellFormed(p *probe) {
 			rows += len(rowsOf(p.method, response))
 		}
 	})
-	if rows == 0 && p.method.Rows() != nil {
-		must(lacks("a row in the list of either team"))
-	}
+	needs(rows > 0 || p.method.Rows() == nil, "a row in the list of either team")
 }
 
 // requiresTeam also accepts NOT_FOUND if the request names a resource: a team that does not exist does not have it.
@@ -94,9 +92,7 @@ func isolates(p *probe) {
 	owners := map[string]string{}
 	for _, p := range []*probe{p, p.ofOtherTeam()} {
 		ids := messageIDs(p.call(nil))
-		if len(ids) == 0 {
-			must(lacks("a row in the list of team %s", p.own.ID))
-		}
+		needs(len(ids) > 0, "a row in the list of team %s", p.own.ID)
 		for _, id := range ids {
 			owner := owners[id]
 			require(owner == "" || owner == p.own.ID, "no id of team "+owner+" in the response for team "+p.own.ID, "%s in both responses", id)
@@ -155,9 +151,7 @@ func agreesWithList(p *probe) {
 			must(sameMessage("as in the list, "+label(row)+" has", row.Interface(), alone.Interface()))
 		}
 	})
-	if len(rows) == 0 {
-		must(lacks("a row in %s of team %s", list.method, p.own.ID))
-	}
+	needs(len(rows) > 0, "a row in %s of team %s", list.method, p.own.ID)
 }
 
 // texts returns a text of each message, to compare states.
