@@ -128,12 +128,10 @@ func skipMillisecond(c *intercepted) (proto.Message, error) {
 	millisecond := func(row proto.Message) int64 {
 		return row.(interface{ GetCreatedAt() *timestamppb.Timestamp }).GetCreatedAt().AsTime().UnixMilli()
 	}
-	c.state.mu.Lock()
-	defer c.state.mu.Unlock()
 	row := rows.Get(rows.Len() - 1).Message().Interface()
-	c.state.rows[owner+text(response, "next_cursor")] = row
-	before := c.state.rows[owner+text(c.request, "cursor")]
-	if before != nil && millisecond(before) == millisecond(row) && pageSize(c.request) == 1 {
+	c.state.Store(owner+text(response, "next_cursor"), row)
+	before, known := c.state.Load(owner + text(c.request, "cursor"))
+	if known && millisecond(before.(proto.Message)) == millisecond(row) && pageSize(c.request) == 1 {
 		rows.Truncate(0)
 	}
 	return response, nil
@@ -169,16 +167,15 @@ func auditResolutions(c *intercepted) (proto.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.state.mu.Lock()
-	defer c.state.mu.Unlock()
 	switch m := response.(type) {
 	case *incidentv1.AddIncidentUpdateResponse:
 		if m.Update.Status != resolved {
-			c.state.rows[text(c.request, "incident_id")+m.Update.CreatedAt.String()] = m
+			c.state.Store(text(c.request, "incident_id")+m.Update.CreatedAt.String(), true)
 		}
 	case *auditv1.ListAuditEntriesResponse:
 		m.Entries = slices.DeleteFunc(m.Entries, func(e *auditv1.AuditEntry) bool {
-			return c.state.rows[e.ResourceId+e.CreatedAt.String()] != nil
+			_, hidden := c.state.Load(e.ResourceId + e.CreatedAt.String())
+			return hidden
 		})
 	}
 	return response, nil

@@ -54,34 +54,24 @@ func onKeys(handle func(c *intercepted, key string) (proto.Message, error)) hand
 // shareKeys returns the response of another team with the same key.
 func shareKeys(c *intercepted, key string) (proto.Message, error) {
 	name := c.state.other(team(c)).ID + c.method.String() + key
-	c.state.mu.Lock()
-	otherRequest := c.state.responses[name]
-	c.state.mu.Unlock()
-	if otherRequest != nil {
-		return otherRequest, nil
+	if before, used := c.state.Load(name); used {
+		return before.(proto.Message), nil
 	}
 	response, err := c.pass(c.request)
 	if err == nil {
-		c.state.mu.Lock()
-		defer c.state.mu.Unlock()
-		c.state.responses[team(c)+c.method.String()+key] = response
+		c.state.Store(team(c)+c.method.String()+key, response)
 	}
 	return response, err
 }
 
 // storeFailures repeats the error of an earlier call with the key.
 func storeFailures(c *intercepted, key string) (proto.Message, error) {
-	c.state.mu.Lock()
-	before := c.state.errors[key]
-	c.state.mu.Unlock()
-	if before != nil {
-		return nil, before
+	if before, failed := c.state.Load(key); failed {
+		return nil, before.(error)
 	}
 	response, err := c.pass(c.request)
 	if status.Code(err) == codes.InvalidArgument {
-		c.state.mu.Lock()
-		defer c.state.mu.Unlock()
-		c.state.errors[key] = err
+		c.state.Store(key, err)
 	}
 	return response, err
 }
@@ -89,28 +79,20 @@ func storeFailures(c *intercepted, key string) (proto.Message, error) {
 // lookupEarly executes two of several concurrent calls, because neither of them finds the key. The first call with a key waits for a second
 // one for some time, because most calls are not concurrent.
 func lookupEarly(c *intercepted, key string) (proto.Message, error) {
-	c.state.mu.Lock()
-	second, used := c.state.inFlight[key]
-	if used {
-		c.state.inFlight[key] = nil
-		c.state.mu.Unlock()
-		if second == nil { // the first call no longer waits
-			return c.pass(c.request)
+	mine := make(chan struct{})
+	first, used := c.state.LoadOrStore(key, mine)
+	if !used {
+		select {
+		case <-mine:
+		case <-time.After(400 * time.Millisecond):
+		case <-c.ctx.Done():
 		}
-		close(second)
+	}
+	const over = "the first call no longer waits"
+	if waits := c.state.CompareAndSwap(key, first, over); used && first != over && waits {
+		close(first.(chan struct{}))
 		return c.pass(with(c.request, "idempotency_key", uuid.NewString()))
 	}
-	second = make(chan struct{})
-	c.state.inFlight[key] = second
-	c.state.mu.Unlock()
-	select {
-	case <-second:
-	case <-time.After(400 * time.Millisecond):
-	case <-c.ctx.Done():
-	}
-	c.state.mu.Lock()
-	c.state.inFlight[key] = nil
-	c.state.mu.Unlock()
 	return c.pass(c.request)
 }
 
@@ -130,14 +112,12 @@ func executeOnce(c *intercepted) (proto.Message, error) {
 		return c.pass(c.request)
 	}
 	name := c.method.String() + text(c.request, "title") + text(c.request, "incident_id") + text(c.request, "status") + text(c.request, "message")
-	c.state.mu.Lock()
-	defer c.state.mu.Unlock()
-	if before := c.state.responses[name]; before != nil {
-		return before, nil
+	if before, executed := c.state.Load(name); executed {
+		return before.(proto.Message), nil
 	}
 	response, err := c.pass(c.request)
 	if err == nil {
-		c.state.responses[name] = response
+		c.state.Store(name, response)
 	}
 	return response, err
 }

@@ -30,18 +30,17 @@ func listFaults() []fault {
 				if err != nil || pageSize(c.request) == contract.MaxPageSize {
 					return response, err
 				}
-				c.state.mu.Lock()
-				defer c.state.mu.Unlock()
-				if last := c.state.rows[team(c)+c.method.String()+text(c.request, "cursor")]; last != nil {
+				owner := team(c) + c.method.String()
+				if last, known := c.state.Load(owner + text(c.request, "cursor")); known {
 					list := rowsOf(c, response)
 					again := proto.Clone(response)
 					list.Truncate(0)
-					list.Append(protoreflect.ValueOfMessage(last.ProtoReflect()))
+					list.Append(protoreflect.ValueOfMessage(last.(proto.Message).ProtoReflect()))
 					proto.Merge(response, again)
 				}
 				if next := text(response, "next_cursor"); next != "" {
 					rows := rowsOf(c, response)
-					c.state.rows[team(c)+c.method.String()+next] = rows.Get(rows.Len() - 1).Message().Interface()
+					c.state.Store(owner+next, rows.Get(rows.Len()-1).Message().Interface())
 				}
 				return response, nil
 			})},
@@ -147,15 +146,14 @@ func ofMethod(c *intercepted, kind string) bool {
 // byOffset uses the number of earlier rows as the cursor. The reference backend handles unknown cursors.
 func byOffset(c *intercepted) (proto.Message, error) {
 	owner := team(c) + c.method.String()
-	c.state.mu.Lock()
-	defer c.state.mu.Unlock()
-	offset := c.state.offsets[owner+text(c.request, "cursor")]
+	before, _ := c.state.Load(owner + text(c.request, "cursor"))
+	offset, _ := before.(int)
 	response, err := c.skipping(offset)
 	if err != nil || text(response, "next_cursor") == "" {
 		return response, err
 	}
 	cursor := base64.RawURLEncoding.EncodeToString([]byte(uuid.NewString()))
-	c.state.offsets[owner+cursor] = offset + int(pageSize(c.request))
+	c.state.Store(owner+cursor, offset+int(pageSize(c.request)))
 	return with(response, "next_cursor", cursor), nil
 }
 

@@ -88,13 +88,9 @@ func tokenFaults() []fault {
 			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.Plan = identityv1.Plan_PLAN_AI })},
 		{name: "a revocation is returned once", fails: []string{"identity/ResolveToken/revoked"},
 			unary: ofTokens(func(c *intercepted, err error) (proto.Message, error) {
-				c.state.mu.Lock()
-				defer c.state.mu.Unlock()
-				hash := text(c.request, "token_sha256")
-				if c.state.errors[hash] != nil && ofRevokedToken(c) {
+				if _, again := c.state.LoadOrStore(text(c.request, "token_sha256"), true); again && ofRevokedToken(c) {
 					return nil, unknownToken()
 				}
-				c.state.errors[hash] = err
 				return nil, err
 			})},
 		{name: "streams have no revocations", fails: []string{"identity/WatchRevocations/revocation"},

@@ -15,20 +15,7 @@ import (
 // A state is the data of a faulty service.
 type state struct {
 	fixtures conformance.Fixtures
-
-	mu        sync.Mutex
-	rows      map[string]proto.Message // by cursor
-	offsets   map[string]int           // by cursor
-	responses map[string]proto.Message // by key
-	errors    map[string]error         // by key
-	inFlight  map[string]chan struct{} // by key
-}
-
-func newState(f conformance.Fixtures) *state {
-	return &state{
-		fixtures: f, rows: map[string]proto.Message{}, offsets: map[string]int{}, responses: map[string]proto.Message{},
-		errors: map[string]error{}, inFlight: map[string]chan struct{}{},
-	}
+	sync.Map // what the fault keeps: rows and offsets by cursor, responses and errors by key
 }
 
 // other returns the other team.

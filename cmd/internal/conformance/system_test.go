@@ -5,13 +5,16 @@ import (
 	"crypto/sha256"
 	"net"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/authn"
@@ -20,11 +23,7 @@ import (
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/conformance"
 	"opsgate/proto/contract"
-	auditv1 "opsgate/proto/ops/audit/v1"
-	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
-	incidentv1 "opsgate/proto/ops/incident/v1"
-	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
 const (
@@ -126,7 +125,7 @@ type fault struct {
 	// unary handles calls; nil passes them on.
 	unary func(c *intercepted) (proto.Message, error)
 	// stream may change a message, and reports whether to send it; nil sends all.
-	stream func(r *identityv1.WatchRevocationsRequest, n int, m *identityv1.WatchRevocationsResponse) (send bool)
+	stream func(r *watchRequest, n int, m *watchResponse) (send bool)
 	// noDeadlines ignores the deadlines of calls.
 	noDeadlines bool
 	// noHealth serves no health service.
@@ -154,23 +153,61 @@ func (c *intercepted) passIn(ctx context.Context, request proto.Message) (proto.
 	return response, c.conn.Invoke(ctx, c.method.Path(), request, response)
 }
 
-// intercept returns an interceptor that handles calls with the fault.
-func (f fault) intercept(conn *grpc.ClientConn, s *state) grpc.UnaryServerInterceptor {
-	methods := map[string]contract.Method{}
-	for _, m := range contract.Methods() {
-		methods[m.Path()] = m
+// handle handles each call to a service before the backend, with the fault.
+func (f fault) handle(conn *grpc.ClientConn, s *state, stream grpc.ServerStream) error {
+	path, _ := grpc.MethodFromServerStream(stream)
+	if path == healthv1.Health_Check_FullMethodName && !f.noHealth {
+		request := &healthv1.HealthCheckRequest{}
+		return answer(stream, request, func() (proto.Message, error) {
+			return healthv1.NewHealthClient(conn).Check(stream.Context(), request)
+		})
 	}
-	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler) (any, error) {
-		method, ok := methods[info.FullMethod]
-		if !ok { // the health service
-			return serve(ctx, request)
-		}
-		c := &intercepted{ctx: ctx, method: method, request: request.(proto.Message), conn: conn, state: s}
+	all := contract.Methods()
+	at := slices.IndexFunc(all, func(m contract.Method) bool { return m.Path() == path })
+	if at < 0 {
+		return status.Error(codes.Unimplemented, path)
+	}
+	c := &intercepted{ctx: stream.Context(), method: all[at], request: all[at].ReadRequest(contract.Target{}), conn: conn, state: s}
+	if r, ok := c.request.(*watchRequest); ok {
+		return f.watch(conn, stream, r)
+	}
+	return answer(stream, c.request, func() (proto.Message, error) {
 		if f.unary != nil {
 			return f.unary(c)
 		}
 		return c.pass(c.request)
+	})
+}
+
+// answer reads the request of a unary call, and sends the response.
+func answer(stream grpc.ServerStream, request proto.Message, call func() (proto.Message, error)) error {
+	if err := stream.RecvMsg(request); err != nil {
+		return err
 	}
+	response, err := call()
+	if err != nil {
+		return err
+	}
+	return stream.SendMsg(response)
+}
+
+// watch forwards a revocation stream.
+func (f fault) watch(conn *grpc.ClientConn, to grpc.ServerStream, r *watchRequest) error {
+	if err := to.RecvMsg(r); err != nil {
+		return err
+	}
+	request := proto.CloneOf(r)
+	if f.ignorePosition {
+		request.AfterPosition = ""
+	}
+	from, err := identityv1.NewIdentityServiceClient(conn).WatchRevocations(to.Context(), request)
+	for n := 0; err == nil; n++ {
+		var m *watchResponse
+		if m, err = from.Recv(); err == nil && (f.stream == nil || f.stream(r, n, m)) {
+			err = to.SendMsg(m)
+		}
+	}
+	return err
 }
 
 // startFaulty serves the backend with a fault, and returns the address.
@@ -178,15 +215,10 @@ func startFaulty(t *testing.T, backend reference, f fault, serving ...grpc.Serve
 	t.Helper()
 	conn, err := grpc.NewClient(backend.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	testkit.Must(t, err)
-	server := grpc.NewServer(append(serving, grpc.UnaryInterceptor(f.intercept(conn, newState(fixtures(t)))))...)
-	fleetv1.RegisterFleetServiceServer(server, fleetv1.UnimplementedFleetServiceServer{})
-	monitoringv1.RegisterMonitoringServiceServer(server, monitoringv1.UnimplementedMonitoringServiceServer{})
-	incidentv1.RegisterIncidentServiceServer(server, incidentv1.UnimplementedIncidentServiceServer{})
-	auditv1.RegisterAuditServiceServer(server, auditv1.UnimplementedAuditServiceServer{})
-	identityv1.RegisterIdentityServiceServer(server, &revocationProxy{client: identityv1.NewIdentityServiceClient(conn), fault: f})
-	if !f.noHealth {
-		healthv1.RegisterHealthServer(server, &healthProxy{client: healthv1.NewHealthClient(conn)})
-	}
+	s := &state{fixtures: fixtures(t)}
+	server := grpc.NewServer(append(serving, grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+		return f.handle(conn, s, stream)
+	}))...)
 	listener := listen(t)
 	stop := serve(t, server, listener, f.noDeadlines)
 	t.Cleanup(func() {
@@ -221,40 +253,6 @@ func serve(t *testing.T, server *grpc.Server, listener net.Listener, noDeadlines
 		testkit.Must(t, proxy.Close())
 		server.Stop()
 	}
-}
-
-// healthProxy forwards health checks.
-type healthProxy struct {
-	healthv1.UnimplementedHealthServer
-	client healthv1.HealthClient
-}
-
-func (h *healthProxy) Check(ctx context.Context, r *healthv1.HealthCheckRequest) (*healthv1.HealthCheckResponse, error) {
-	return h.client.Check(ctx, r)
-}
-
-// revocationProxy forwards revocation streams.
-type revocationProxy struct {
-	identityv1.UnimplementedIdentityServiceServer
-	client identityv1.IdentityServiceClient
-	fault  fault
-}
-
-func (w *revocationProxy) WatchRevocations(
-	r *identityv1.WatchRevocationsRequest, to grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse],
-) error {
-	request := proto.CloneOf(r)
-	if w.fault.ignorePosition {
-		request.AfterPosition = ""
-	}
-	from, err := w.client.WatchRevocations(to.Context(), request)
-	for n := 0; err == nil; n++ {
-		var m *identityv1.WatchRevocationsResponse
-		if m, err = from.Recv(); err == nil && (w.fault.stream == nil || w.fault.stream(r, n, m)) {
-			err = to.Send(m)
-		}
-	}
-	return err
 }
 
 func listen(t *testing.T) net.Listener {
