@@ -46,14 +46,6 @@ func (f *tokenFormat) addTo(c *cobra.Command) {
 	commandline.Variable(c.Flags(), "token-prefix", "OPSBACKEND_TOKEN_PREFIX")
 }
 
-// check returns a usage error for an invalid prefix.
-func (f tokenFormat) check() error {
-	if err := f.Validate(); err != nil {
-		return commandline.UsageError{Err: err}
-	}
-	return nil
-}
-
 // New returns the command line of the program. Clock and Random must be set.
 func New(e Environment) *cobra.Command {
 	program := &cobra.Command{

@@ -13,35 +13,19 @@ import (
 	"opsgate/cmd/internal/kit/commandline"
 )
 
-type deliveryList struct {
-	dataDir
-
-	State, Subscriber string // "" for all
-	Limit             int
-}
-
 func deliveryListCommand(e Environment) *cobra.Command {
-	l := &deliveryList{}
-	c := &cobra.Command{
+	var filter service.DeliveryFilter
+	var limit int
+	c := databaseCommand(e, &cobra.Command{
 		Use: "list", Short: "List deliveries, newest first",
-		RunE: func(c *cobra.Command, _ []string) error { return l.run(c.Context(), e) },
-	}
-	l.addTo(c)
-	commandline.Enum(c.Flags(), &l.State, "state", "", "only those in this `STATE`: waiting, dead or delivered",
-		"", "waiting", "dead", "delivered")
-	c.Flags().StringVar(&l.Subscriber, "subscriber", "", "only deliveries to the subscriber with this `ID`")
-	c.Flags().IntVar(&l.Limit, "limit", 100, "at most `N` deliveries")
-	return c
-}
-
-// run lists the deliveries.
-func (c *deliveryList) run(ctx context.Context, e Environment) error {
-	if c.Limit < 1 {
-		return commandline.UsageError{Err: errors.New("--limit must be at least 1")}
-	}
-	return c.use(ctx, e, func(b *service.Backend) error {
-		filter := service.DeliveryFilter{State: c.State, SubscriberID: c.Subscriber}
-		deliveries, err := b.ListDeliveries(ctx, filter, c.Limit)
+		PreRunE: func(*cobra.Command, []string) error {
+			if limit < 1 {
+				return errors.New("--limit must be at least 1")
+			}
+			return nil
+		},
+	}, func(ctx context.Context, b *service.Backend, _ []string) error {
+		deliveries, err := b.ListDeliveries(ctx, filter, limit)
 		if err != nil {
 			return err
 		}
@@ -53,6 +37,11 @@ func (c *deliveryList) run(ctx context.Context, e Environment) error {
 				now.Sub(d.CreatedAt).Truncate(time.Second), oneLine(d.LastError))
 		})
 	})
+	commandline.Enum(c.Flags(), &filter.State, "state", "", "only those in this `STATE`: waiting, dead or delivered",
+		"", "waiting", "dead", "delivered")
+	c.Flags().StringVar(&filter.SubscriberID, "subscriber", "", "only deliveries to the subscriber with this `ID`")
+	c.Flags().IntVar(&limit, "limit", 100, "at most `N` deliveries")
+	return c
 }
 
 // oneLine formats a text for the last cell of a table: on one line, without characters that control a terminal.
@@ -68,49 +57,34 @@ func oneLine(text string) string {
 	}, text)
 }
 
-type deliveryRetry struct {
-	dataDir
-
-	IDs        []string // of dead letters, and of messages that wait
-	Dead       bool     // all of them
-	Subscriber string   // those to this subscriber; "" for all
-}
-
 func deliveryRetryCommand(e Environment) *cobra.Command {
-	r := &deliveryRetry{}
-	c := &cobra.Command{
+	var dead bool
+	var subscriber string // "" for all
+	c := databaseCommand(e, &cobra.Command{
 		Use: "retry [ID...]", Short: "Send dead letters again, after the other messages of their subscribers, or waiting messages now",
 		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, ids []string) error {
-			r.IDs = ids
-			return r.run(c.Context(), e)
-		},
-	}
-	r.addTo(c)
-	c.Flags().BoolVar(&r.Dead, "dead", false, "all dead letters, without those of stopped subscribers")
-	c.Flags().StringVar(&r.Subscriber, "subscriber", "", "with --dead: only those to the subscriber with this `ID`")
-	return c
-}
-
-// run retries dead letters.
-func (c *deliveryRetry) run(ctx context.Context, e Environment) error {
-	if c.Dead == (len(c.IDs) > 0) {
-		return commandline.UsageError{Err: errors.New("either ids or --dead")}
-	}
-	if c.Subscriber != "" && !c.Dead {
-		return commandline.UsageError{Err: errors.New("--subscriber is for --dead")}
-	}
-	return c.use(ctx, e, func(b *service.Backend) error {
-		retried := len(c.IDs)
-		if c.Dead {
-			var err error
-			if retried, err = b.RetryDeadLetters(ctx, c.Subscriber); err != nil {
-				return err
+		PreRunE: func(_ *cobra.Command, ids []string) error {
+			if dead == (len(ids) > 0) {
+				return errors.New("either ids or --dead")
 			}
-		} else if err := b.RetryDeliveries(ctx, c.IDs); err != nil {
-			return err
+			if subscriber != "" && !dead {
+				return errors.New("--subscriber is for --dead")
+			}
+			return nil
+		},
+	}, func(ctx context.Context, b *service.Backend, ids []string) (err error) {
+		retried := len(ids)
+		if dead {
+			retried, err = b.RetryDeadLetters(ctx, subscriber)
+		} else {
+			err = b.RetryDeliveries(ctx, ids)
 		}
-		_, err := fmt.Fprintf(e.Out, "%d retried\n", retried)
+		if err == nil {
+			_, err = fmt.Fprintf(e.Out, "%d retried\n", retried)
+		}
 		return err
 	})
+	c.Flags().BoolVar(&dead, "dead", false, "all dead letters, without those of stopped subscribers")
+	c.Flags().StringVar(&subscriber, "subscriber", "", "with --dead: only those to the subscriber with this `ID`")
+	return c
 }

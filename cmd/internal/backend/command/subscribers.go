@@ -14,48 +14,28 @@ import (
 	"opsgate/cmd/internal/kit/commandline"
 )
 
-type subscriberAdd struct {
-	dataDir
-
-	Page           string
-	Email, Webhook string // one of them
-	Confirmed      bool
-	AllowHTTP      bool
-}
-
 func subscriberAddCommand(e Environment) *cobra.Command {
-	a := &subscriberAdd{}
-	c := &cobra.Command{
+	var n service.NewSubscriber
+	var email, url string // one of them
+	c := databaseCommand(e, &cobra.Command{
 		Use: "add", Short: "Subscribe an address to a status page. Print its id or, once, the secret of a webhook",
-		RunE: func(c *cobra.Command, _ []string) error { return a.run(c.Context(), e) },
-	}
-	a.addTo(c)
-	flags := c.Flags()
-	flags.StringVar(&a.Page, "page", "", "status page, as `ID|HOSTNAME`")
-	flags.StringVar(&a.Email, "email", "", "email `ADDRESS`. Its owner is asked to confirm")
-	flags.BoolVar(&a.Confirmed, "confirmed", false, "with --email: notify the address without asking its owner")
-	flags.StringVar(&a.Webhook, "webhook", "", "`URL` that messages are posted to")
-	flags.BoolVar(&a.AllowHTTP, "allow-http", false,
-		"with --webhook: accept http and any host and port, for demos. Servers need --allow-http-webhooks")
-	commandline.Required(c, "page")
-	c.MarkFlagsOneRequired("email", "webhook")
-	c.MarkFlagsMutuallyExclusive("email", "webhook")
-	return c
-}
-
-// run adds the subscriber.
-func (c *subscriberAdd) run(ctx context.Context, e Environment) error {
-	subscriber := service.NewSubscriber{
-		Page: c.Page, Channel: service.ChannelEmail, Address: c.Email, Confirmed: c.Confirmed, AllowHTTP: c.AllowHTTP,
-	}
-	if c.Webhook != "" {
-		subscriber.Channel, subscriber.Address = service.ChannelWebhook, c.Webhook
-	}
-	if err := errors.Join(c.checkFlags(), subscriber.Check()); err != nil {
-		return commandline.UsageError{Err: err}
-	}
-	return c.use(ctx, e, func(b *service.Backend) error {
-		added, err := b.AddSubscriber(ctx, subscriber)
+		PreRunE: func(*cobra.Command, []string) error {
+			n.Channel, n.Address = service.ChannelEmail, email
+			if url != "" {
+				n.Channel, n.Address = service.ChannelWebhook, url
+			}
+			switch {
+			case (email == "") == (url == ""): // which is reported after this function
+				return nil
+			case n.Confirmed && url != "":
+				return errors.New("--confirmed is for --email: webhooks need no confirmation")
+			case n.AllowHTTP && email != "":
+				return errors.New("--allow-http is for --webhook")
+			}
+			return n.Check()
+		},
+	}, func(ctx context.Context, b *service.Backend, _ []string) error {
+		added, err := b.AddSubscriber(ctx, n)
 		if err != nil {
 			return err
 		}
@@ -72,16 +52,17 @@ func (c *subscriberAdd) run(ctx context.Context, e Environment) error {
 		_, err = fmt.Fprintln(e.Out, added.ID)
 		return err
 	})
-}
-
-func (c *subscriberAdd) checkFlags() error {
-	if c.Confirmed && c.Webhook != "" {
-		return errors.New("--confirmed is for --email: webhooks need no confirmation")
-	}
-	if c.AllowHTTP && c.Email != "" {
-		return errors.New("--allow-http is for --webhook")
-	}
-	return nil
+	flags := c.Flags()
+	flags.StringVar(&n.Page, "page", "", "status page, as `ID|HOSTNAME`")
+	flags.StringVar(&email, "email", "", "email `ADDRESS`. Its owner is asked to confirm")
+	flags.BoolVar(&n.Confirmed, "confirmed", false, "with --email: notify the address without asking its owner")
+	flags.StringVar(&url, "webhook", "", "`URL` that messages are posted to")
+	flags.BoolVar(&n.AllowHTTP, "allow-http", false,
+		"with --webhook: accept http and any host and port, for demos. Servers need --allow-http-webhooks")
+	commandline.Required(c, "page")
+	c.MarkFlagsOneRequired("email", "webhook")
+	c.MarkFlagsMutuallyExclusive("email", "webhook")
+	return c
 }
 
 func subscriberListCommand(e Environment) *cobra.Command {
@@ -124,32 +105,21 @@ func subscriberRemoveCommand(e Environment) *cobra.Command {
 }
 
 func rotateSecretCommand(e Environment) *cobra.Command {
-	var dir dataDir
 	var overlap time.Duration
 	var now bool
-	c := &cobra.Command{
+	c := databaseCommand(e, &cobra.Command{
 		Use: "rotate-secret ID", Short: "Give a webhook a new secret and print it. It is not shown again", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, arguments []string) error {
-			if now {
-				overlap = 0
+		PreRunE: func(*cobra.Command, []string) error {
+			if overlap < 0 || overlap > store.MaxOverlap {
+				return fmt.Errorf("--overlap must be 0 to %v", store.MaxOverlap)
 			}
-			return rotateSecret(c.Context(), e, dir, arguments[0], overlap)
+			return nil
 		},
-	}
-	dir.addTo(c)
-	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "`DURATION` for which messages are signed with the old secret too")
-	c.Flags().BoolVar(&now, "now", false, "stop using the old secret at once, because it has leaked")
-	c.MarkFlagsMutuallyExclusive("overlap", "now")
-	return c
-}
-
-// rotateSecret rotates the secret of a subscriber and prints the new one.
-func rotateSecret(ctx context.Context, e Environment, dir dataDir, id string, overlap time.Duration) error {
-	if overlap < 0 || overlap > store.MaxOverlap {
-		return commandline.UsageError{Err: fmt.Errorf("--overlap must be 0 to %v", store.MaxOverlap)}
-	}
-	return dir.use(ctx, e, func(b *service.Backend) error {
-		secret, err := b.RotateSecret(ctx, id, overlap)
+	}, func(ctx context.Context, b *service.Backend, arguments []string) error {
+		if now {
+			overlap = 0
+		}
+		secret, err := b.RotateSecret(ctx, arguments[0], overlap)
 		if err != nil {
 			return err
 		}
@@ -158,7 +128,11 @@ func rotateSecret(ctx context.Context, e Environment, dir dataDir, id string, ov
 		if overlap > 0 {
 			note = "Messages are signed with the old one too until " + when(e.Clock().Add(overlap)) + "."
 		}
-		_, noted := fmt.Fprintf(e.Err, "New secret of subscriber %s. It is not shown again. %s\n", id, note)
+		_, noted := fmt.Fprintf(e.Err, "New secret of subscriber %s. It is not shown again. %s\n", arguments[0], note)
 		return errors.Join(err, noted)
 	})
+	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "`DURATION` for which messages are signed with the old secret too")
+	c.Flags().BoolVar(&now, "now", false, "stop using the old secret at once, because it has leaked")
+	c.MarkFlagsMutuallyExclusive("overlap", "now")
+	return c
 }

@@ -68,75 +68,54 @@ func teamListCommand(e Environment) *cobra.Command {
 	})
 }
 
-type tokenCreate struct {
-	dataDir
-	tokenFormat
-
-	Team, Name string
-	Scopes     []string
-}
-
 func tokenCreateCommand(e Environment) *cobra.Command {
-	t := &tokenCreate{}
-	c := &cobra.Command{
+	var format tokenFormat
+	var team string
+	var token service.NewToken
+	c := databaseCommand(e, &cobra.Command{
 		Use: "create", Short: "Create a token and print it. It is not shown again",
-		RunE: func(c *cobra.Command, _ []string) error { return t.run(c.Context(), e) },
-	}
-	t.dataDir.addTo(c)
-	t.tokenFormat.addTo(c)
-	c.Flags().StringVar(&t.Team, "team", "", "team that the token acts for, as `ID|NAME`")
-	c.Flags().StringSliceVar(&t.Scopes, "scopes", nil, "scopes of the token, as `SCOPE,...`, for example servers:read; none by default")
-	c.Flags().StringVar(&t.Name, "name", "", "`NAME` of the token")
-	commandline.Required(c, "team")
-	return c
-}
-
-// check returns a usage error for invalid flags.
-func (c *tokenCreate) check() error {
-	for _, scope := range c.Scopes {
-		if !slices.Contains(authn.AllScopes(), authn.Scope(scope)) {
-			return commandline.UsageError{Err: fmt.Errorf("no such scope: %q (there are %v)", scope, authn.AllScopes())}
-		}
-	}
-	return c.tokenFormat.check()
-}
-
-// run creates a token, stores its hash and prints the token.
-func (c *tokenCreate) run(ctx context.Context, e Environment) error {
-	if err := c.check(); err != nil {
-		return err
-	}
-	text, err := c.TokenFormat.New(e.Random)
-	if err != nil {
-		return err
-	}
-	return c.use(ctx, e, func(b *service.Backend) error {
-		team, err := b.FindTeam(ctx, c.Team)
+		PreRunE: func(*cobra.Command, []string) error {
+			for _, scope := range token.Scopes {
+				if !slices.Contains(authn.AllScopes(), authn.Scope(scope)) {
+					return fmt.Errorf("no such scope: %q (there are %v)", scope, authn.AllScopes())
+				}
+			}
+			return format.Validate()
+		},
+	}, func(ctx context.Context, b *service.Backend, _ []string) error {
+		text, err := format.New(e.Random)
 		if err != nil {
 			return err
 		}
-		token, err := b.CreateToken(ctx, service.NewToken{
-			TeamID: team.ID, Name: c.Name, SHA256: authn.Hash(text), Scopes: c.Scopes,
-		})
+		owner, err := b.FindTeam(ctx, team)
+		if err != nil {
+			return err
+		}
+		token.TeamID, token.SHA256 = owner.ID, authn.Hash(text)
+		created, err := b.CreateToken(ctx, token)
 		if err != nil {
 			return err
 		}
 		_, err = fmt.Fprintln(e.Out, text)
-		_, noted := fmt.Fprintf(e.Err, "Token %s of team %s. It is not shown again.\n", token.ID, team.Name)
+		_, noted := fmt.Fprintf(e.Err, "Token %s of team %s. It is not shown again.\n", created.ID, owner.Name)
 		return errors.Join(err, noted)
 	})
+	format.addTo(c)
+	c.Flags().StringVar(&team, "team", "", "team that the token acts for, as `ID|NAME`")
+	c.Flags().StringSliceVar(&token.Scopes, "scopes", nil, "scopes of the token, as `SCOPE,...`, for example servers:read; none by default")
+	c.Flags().StringVar(&token.Name, "name", "", "`NAME` of the token")
+	commandline.Required(c, "team")
+	return c
 }
 
 // tokenMintCommand prints a new token and its hash to standard output.
 func tokenMintCommand(e Environment) *cobra.Command {
 	var format tokenFormat
 	c := &cobra.Command{
-		Use:   "mint",
-		Short: "Print a new token and its SHA-256, for the database of another identity service. Nothing is stored",
+		Use:     "mint",
+		Short:   "Print a new token and its SHA-256, for the database of another identity service. Nothing is stored",
+		PreRunE: func(*cobra.Command, []string) error { return format.Validate() },
 		RunE: func(*cobra.Command, []string) error {
-			if err := format.check(); err != nil {
-				return err
-			}
 			text, err := format.New(e.Random)
 			if err != nil {
 				return err
