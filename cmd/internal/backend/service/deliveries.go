@@ -47,14 +47,9 @@ func (b *Backend) ListDeliveries(ctx context.Context, filter DeliveryFilter, lim
 		if err := filter.check(ctx, q); err != nil {
 			return err
 		}
-		rows, err := q.ListDeliveriesAnyTeam(ctx, query.ListDeliveriesAnyTeamParams{
+		return list(&deliveries, "deliveries", deliveryOf)(q.ListDeliveriesAnyTeam(ctx, query.ListDeliveriesAnyTeamParams{
 			State: filter.State, SubscriberID: filter.SubscriberID, PageSize: int64(limit),
-		})
-		if err != nil {
-			return fmt.Errorf("list the deliveries: %w", err)
-		}
-		deliveries = convert(rows, deliveryOf)
-		return nil
+		}))
 	})
 	return deliveries, err
 }

@@ -49,14 +49,9 @@ func (s *fleetService) ListServerGroups(
 ) (*fleetv1.ListServerGroupsResponse, error) {
 	response := &fleetv1.ListServerGroupsResponse{}
 	return response, s.store.Read(ctx, func(q *query.Queries) error {
-		rows, err := q.ListServerGroups(ctx, r.GetTeamId())
-		if err != nil {
-			return fmt.Errorf("list the server groups: %w", err)
-		}
-		response.ServerGroups = convert(rows, func(row query.ServerGroup) *fleetv1.ServerGroup {
+		return list(&response.ServerGroups, "server groups", func(row query.ServerGroup) *fleetv1.ServerGroup {
 			return &fleetv1.ServerGroup{Id: row.ID, Name: row.Name, Color: row.Color, Position: int32(row.Position)}
-		})
-		return nil
+		})(q.ListServerGroups(ctx, r.GetTeamId()))
 	})
 }
 
@@ -65,12 +60,8 @@ func (s *fleetService) ListScheduledCommands(
 ) (*fleetv1.ListScheduledCommandsResponse, error) {
 	response := &fleetv1.ListScheduledCommandsResponse{}
 	return response, s.withServer(ctx, r, func(q *query.Queries, of query.Server) error {
-		rows, err := q.ListScheduledCommands(ctx, query.ListScheduledCommandsParams{TeamID: of.TeamID, ServerID: of.ID})
-		if err != nil {
-			return fmt.Errorf("list the scheduled commands: %w", err)
-		}
-		response.ScheduledCommands = convert(rows, scheduledCommandMessage)
-		return nil
+		return list(&response.ScheduledCommands, "scheduled commands", scheduledCommandMessage)(
+			q.ListScheduledCommands(ctx, query.ListScheduledCommandsParams{TeamID: of.TeamID, ServerID: of.ID}))
 	})
 }
 
@@ -91,15 +82,11 @@ func (s *fleetService) ListServerCommands(
 		if err != nil {
 			return fmt.Errorf("count the commands: %w", err)
 		}
-		rows, err := q.ListServerCommands(ctx, query.ListServerCommandsParams{
+		response.Total = int32(total)
+		return list(&response.Commands, "commands", serverCommandMessage)(q.ListServerCommands(ctx, query.ListServerCommandsParams{
 			TeamID: of.TeamID, ServerID: of.ID,
 			PageSize: int64(r.GetPageSize()), Skip: int64(r.GetPage()-1) * int64(r.GetPageSize()),
-		})
-		if err != nil {
-			return fmt.Errorf("list the commands: %w", err)
-		}
-		response.Total, response.Commands = int32(total), convert(rows, serverCommandMessage)
-		return nil
+		}))
 	})
 }
 

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"opsgate/cmd/internal/backend/store/query"
@@ -50,15 +49,11 @@ func (s *incidentService) GetIncident(
 		if err != nil {
 			return err
 		}
-		updates, err := q.ListIncidentUpdates(ctx, query.ListIncidentUpdatesParams{
+		response.Incident = incidentMessage(row)
+		return list(&response.Updates, "updates", updateMessage)(q.ListIncidentUpdates(ctx, query.ListIncidentUpdatesParams{
 			TeamID: r.GetTeamId(), IncidentID: row.ID,
 			MaxUpdates: maxUpdates + 1, MaxBytes: maxUpdateBytes + maxMessageBytes, // with the reserve for a resolution
-		})
-		if err != nil {
-			return fmt.Errorf("list the updates: %w", err)
-		}
-		response.Incident, response.Updates = incidentMessage(row), convert(updates, updateMessage)
-		return nil
+		}))
 	})
 }
 

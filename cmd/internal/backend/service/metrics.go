@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -26,27 +25,19 @@ func (s *fleetService) GetServerMetrics(
 	response := &fleetv1.GetServerMetricsResponse{}
 	return response, s.withServer(ctx, r, func(q *query.Queries, of query.Server) error {
 		if length <= day {
-			rows, err := q.ListRawMetrics(ctx, query.ListRawMetricsParams{
+			response.Resolution = fleetv1.MetricResolution_METRIC_RESOLUTION_RAW
+			err := list(&response.Points, "metrics", pointMessage)(q.ListRawMetrics(ctx, query.ListRawMetricsParams{
 				TeamID: of.TeamID, ServerID: of.ID, Since: now.Add(-length).UnixNano(), Until: now.UnixNano(),
-			})
-			if err != nil {
-				return fmt.Errorf("list the metrics: %w", err)
-			}
-			slices.Reverse(rows)
-			response.Resolution, response.Points = fleetv1.MetricResolution_METRIC_RESOLUTION_RAW, convert(rows, pointMessage)
-			return nil
-		}
-		rows, err := q.ListHourlyMetrics(ctx, query.ListHourlyMetricsParams{
-			TeamID: of.TeamID, ServerID: of.ID, Since: firstHour(now.Add(-length)), Until: now.UnixNano(),
-		})
-		if err != nil {
-			return fmt.Errorf("roll up the metrics: %w", err)
+			}))
+			slices.Reverse(response.Points)
+			return err
 		}
 		response.Resolution = fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY
-		response.Points = convert(rows, func(row query.ListHourlyMetricsRow) *fleetv1.MetricPoint {
+		return list(&response.Points, "hours", func(row query.ListHourlyMetricsRow) *fleetv1.MetricPoint {
 			return pointMessage(query.ListRawMetricsRow(row))
-		})
-		return nil
+		})(q.ListHourlyMetrics(ctx, query.ListHourlyMetricsParams{
+			TeamID: of.TeamID, ServerID: of.ID, Since: firstHour(now.Add(-length)), Until: now.UnixNano(),
+		}))
 	})
 }
 

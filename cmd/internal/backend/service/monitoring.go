@@ -64,14 +64,9 @@ func (s *monitoringService) ListMonitorChecks(
 		if !exists {
 			return noSuch("monitor")
 		}
-		rows, err := q.ListMonitorChecks(ctx, query.ListMonitorChecksParams{
+		return list(&response.Checks, "checks", checkMessage)(q.ListMonitorChecks(ctx, query.ListMonitorChecksParams{
 			TeamID: r.GetTeamId(), MonitorID: id, Since: storedTime(r.GetSince().AsTime()),
-		})
-		if err != nil {
-			return fmt.Errorf("list the checks: %w", err)
-		}
-		response.Checks = convert(rows, checkMessage)
-		return nil
+		}))
 	})
 }
 

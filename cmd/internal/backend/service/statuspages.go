@@ -15,16 +15,11 @@ func (s *incidentService) ListStatusPages(
 ) (*incidentv1.ListStatusPagesResponse, error) {
 	response := &incidentv1.ListStatusPagesResponse{}
 	return response, s.store.Read(ctx, func(q *query.Queries) error {
-		rows, err := q.ListStatusPages(ctx, r.GetTeamId())
-		if err != nil {
-			return fmt.Errorf("list the status pages: %w", err)
-		}
 		pages, err := s.pages(ctx, q, r.GetTeamId())
 		if err != nil {
 			return err
 		}
-		response.StatusPages = convert(rows, pages.pageMessage)
-		return nil
+		return list(&response.StatusPages, "status pages", pages.pageMessage)(q.ListStatusPages(ctx, r.GetTeamId()))
 	})
 }
 
@@ -55,14 +50,8 @@ func (s *incidentService) ListStatusPageIncidents(
 		if err != nil {
 			return err
 		}
-		rows, err := q.ListStatusPageIncidents(ctx, query.ListStatusPageIncidentsParams{
-			TeamID: r.GetTeamId(), StatusPageID: &page.ID, PageSize: maxPage,
-		})
-		if err != nil {
-			return fmt.Errorf("list the page's incidents: %w", err)
-		}
-		response.Incidents = convert(rows, incidentMessage)
-		return nil
+		return list(&response.Incidents, "page's incidents", incidentMessage)(q.ListStatusPageIncidents(ctx,
+			query.ListStatusPageIncidentsParams{TeamID: r.GetTeamId(), StatusPageID: &page.ID, PageSize: maxPage}))
 	})
 }
 

@@ -225,12 +225,7 @@ func (b *Backend) ListSubscribers(ctx context.Context, page string) (subscribers
 			}
 			id = found.ID
 		}
-		rows, err := q.ListSubscribersAnyTeam(ctx, id)
-		if err != nil {
-			return fmt.Errorf("list the subscribers: %w", err)
-		}
-		subscribers = convert(rows, subscriber)
-		return nil
+		return list(&subscribers, "subscribers", subscriber)(q.ListSubscribersAnyTeam(ctx, id))
 	})
 	return subscribers, err
 }

@@ -99,12 +99,7 @@ func (b *Backend) SetTeamPlan(ctx context.Context, id, plan string) error {
 // Teams returns all teams, by name.
 func (b *Backend) Teams(ctx context.Context) (teams []Team, err error) {
 	err = b.store.Read(ctx, func(q *query.Queries) error {
-		rows, err := q.ListTeams(ctx)
-		if err != nil {
-			return fmt.Errorf("list the teams: %w", err)
-		}
-		teams = convert(rows, team)
-		return nil
+		return list(&teams, "teams", team)(q.ListTeams(ctx))
 	})
 	return teams, err
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -42,6 +43,17 @@ func optionalInt32(value *int64) *int32 {
 	}
 	narrow := int32(*value)
 	return &narrow
+}
+
+// list returns a function that receives the result of a query, and sets messages to its converted rows.
+func list[Row, Message any](messages *[]Message, what string, toMessage func(Row) Message) func([]Row, error) error {
+	return func(rows []Row, err error) error {
+		if err != nil {
+			return fmt.Errorf("list the %s: %w", what, err)
+		}
+		*messages = convert(rows, toMessage)
+		return nil
+	}
 }
 
 // convert converts rows to messages.

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"opsgate/cmd/internal/backend/audit"
@@ -68,25 +70,25 @@ func appendTexts(list []string, rows *sql.Rows) ([]string, error) {
 	return list, errors.Join(rows.Err(), rows.Close())
 }
 
-// futureTimes are the columns that RepairTimes changes, each with the team of a row.
-func futureTimes() []struct{ table, column, team string } {
-	return []struct{ table, column, team string }{
-		{"audit_entries", "created_at", "audit_entries.team_id"},
-		{"incidents", "started_at", "incidents.team_id"}, {"incidents", "created_at", "incidents.team_id"},
-		{"incidents", "resolved_at", "incidents.team_id"},
-		{"incident_updates", "created_at", "incident_updates.team_id"},
-		{"notifications", "created_at", "notifications.team_id"}, {"notifications", "expanded_at", "notifications.team_id"},
-		{"idempotency_keys", "created_at", "idempotency_keys.team_id"},
-		{"server_commands", "created_at", "server_commands.team_id"}, {"server_commands", "started_at", "server_commands.team_id"},
-		{"server_commands", "finished_at", "server_commands.team_id"},
-		{"teams", "created_at", "teams.id"}, {"servers", "created_at", "servers.team_id"}, {"status_pages", "created_at", "status_pages.team_id"},
-		{"monitors", "last_check_at", "monitors.team_id"}, {"monitors", "last_status_change_at", "monitors.team_id"},
-		{"scheduled_commands", "last_run_at", "scheduled_commands.team_id"}, {"servers", "last_seen_at", "servers.team_id"},
-		{"subscribers", "created_at", "subscribers.team_id"}, {"subscribers", "confirmed_at", "subscribers.team_id"},
-		{"subscribers", "stopped_at", "subscribers.team_id"},
-		{"api_tokens", "created_at", "api_tokens.team_id"}, {"api_tokens", "revoked_at", "api_tokens.team_id"},
-		{"revocations", "revoked_at", "(SELECT team_id FROM api_tokens WHERE api_tokens.id = revocations.token_id)"},
+// A futureTime is a column that RepairTimes changes, with the team of a row.
+type futureTime struct{ table, column, team string }
+
+func futureTimes() (all []futureTime) {
+	for table, columns := range map[string]string{
+		"audit_entries": "created_at", "incidents": "started_at created_at resolved_at", "incident_updates": "created_at",
+		"notifications": "created_at expanded_at", "idempotency_keys": "created_at", "server_commands": "created_at started_at finished_at",
+		"teams": "created_at", "servers": "created_at last_seen_at", "status_pages": "created_at",
+		"monitors": "last_check_at last_status_change_at", "scheduled_commands": "last_run_at",
+		"subscribers": "created_at confirmed_at stopped_at", "api_tokens": "created_at revoked_at", "revocations": "revoked_at",
+	} {
+		team := map[string]string{
+			"teams": "teams.id", "revocations": "(SELECT team_id FROM api_tokens WHERE api_tokens.id = revocations.token_id)",
+		}[table]
+		for column := range strings.FieldsSeq(columns) {
+			all = append(all, futureTime{table, column, cmp.Or(team, table+".team_id")})
+		}
 	}
+	return all
 }
 
 // RepairTimes moves times after the present, of all teams, to the nanoseconds just before it, in their order; equal times of a team stay
