@@ -1,17 +1,13 @@
 package service_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
-	"pgregory.net/rapid"
 
 	"opsgate/backendclient/testkit"
-	auditv1 "opsgate/proto/ops/audit/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -23,52 +19,6 @@ func (s *system) get(t team, id string) *incidentv1.GetIncidentResponse {
 	response, err := s.incident.GetIncident(s.t.Context(), &incidentv1.GetIncidentRequest{TeamId: t.id, IncidentId: id})
 	testkit.Must(s.t, err)
 	return response
-}
-
-// resolved_at is the time of the first of the resolved updates at the end of the timeline.
-func TestIncidentHasTheStatusOfItsLastUpdate(t *testing.T) {
-	s, own := startTeam(t)
-	statuses := rapid.SampledFrom([]incidentv1.IncidentStatus{1, 2, 3, resolved, resolved})
-	rapid.Check(t, func(rt *rapid.T) {
-		first := statuses.Draw(rt, "first")
-		r := newIncident(own, "Followed")
-		r.Status = first
-		created := s.create(r)
-		if !created.GetStartedAt().AsTime().Equal(created.GetCreatedAt().AsTime()) || created.GetIsMaintenance() {
-			rt.Fatalf("created as %v", created)
-		}
-		expected := []incidentv1.IncidentStatus{first}
-		var resolvedAt time.Time
-		if first == resolved {
-			resolvedAt = created.GetCreatedAt().AsTime()
-		}
-		for _, next := range rapid.SliceOfN(statuses, 0, 6).Draw(rt, "updates") {
-			s.clock.Move(time.Duration(rapid.Int64Range(-2, 2).Draw(rt, "passed")) * time.Second)
-			u := newUpdate(own, created.GetId())
-			u.Status = next
-			posted, err := s.incident.AddIncidentUpdate(t.Context(), u)
-			testkit.Must(t, err)
-			switch {
-			case next != resolved:
-				resolvedAt = time.Time{}
-			case resolvedAt.IsZero():
-				resolvedAt = posted.GetUpdate().GetCreatedAt().AsTime()
-			}
-			expected = append(expected, next)
-		}
-		got := s.get(own, created.GetId())
-		var timeline []incidentv1.IncidentStatus
-		for _, update := range got.GetUpdates() {
-			timeline = append(timeline, update.GetStatus())
-		}
-		if !slices.Equal(timeline, expected) || got.GetIncident().GetStatus() != expected[len(expected)-1] {
-			rt.Fatalf("timeline %v, status %v; want %v", timeline, got.GetIncident().GetStatus(), expected)
-		}
-		if has := got.GetIncident().ResolvedAt != nil; has == resolvedAt.IsZero() ||
-			has && !got.GetIncident().GetResolvedAt().AsTime().Equal(resolvedAt) {
-			rt.Fatalf("resolved at %v, want %v", got.GetIncident().GetResolvedAt(), resolvedAt)
-		}
-	})
 }
 
 func TestGetReturnsTheCreatedIncident(t *testing.T) {
@@ -127,40 +77,5 @@ func TestInvalidFieldsAreNamed(t *testing.T) {
 		if n := s.count(table); n != 0 {
 			t.Errorf("%d rows in %s", n, table)
 		}
-	}
-}
-
-// Each write has an audit entry. It has a notification if the incident is on a page.
-func TestWritesHaveAuditEntriesAndNotifications(t *testing.T) {
-	s, own := startTeam(t)
-	r := newIncident(own, "Attached")
-	r.StatusPageId = &own.page
-	attached := s.create(r)
-	loose := s.create(newIncident(own, "Loose"))
-	for _, notify := range []bool{true, false} {
-		for _, id := range []string{attached.GetId(), loose.GetId()} {
-			u := newUpdate(own, id)
-			u.NotifySubscribers = notify
-			_, err := s.incident.AddIncidentUpdate(t.Context(), u)
-			testkit.Must(t, err)
-		}
-	}
-	page, err := s.audit.ListAuditEntries(t.Context(),
-		&auditv1.ListAuditEntriesRequest{TeamId: own.id, PageSize: 100, ActionPrefix: "incident."})
-	testkit.Must(t, err)
-	var actions []string
-	for _, e := range page.GetEntries() {
-		actions = append(actions, e.GetActionType())
-		if e.GetActorId() != actor().GetTokenId() || e.GetIpAddress() != "192.0.2.7" || e.GetResourceType() != "incident" ||
-			e.GetResourceId() != attached.GetId() && e.GetResourceId() != loose.GetId() {
-			t.Errorf("entry %v", e)
-		}
-	}
-	posted, made := "incident.update_posted", "incident.created"
-	if want := []string{posted, posted, posted, posted, made, made}; !slices.Equal(actions, want) {
-		t.Errorf("actions %v, want %v", actions, want)
-	}
-	if got, want := s.outbox(own), []string{made + " false", posted + " false", posted + " true"}; !slices.Equal(got, want) {
-		t.Errorf("outbox %v, want %v", got, want)
 	}
 }

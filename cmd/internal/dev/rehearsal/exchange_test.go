@@ -1,14 +1,12 @@
 package rehearsal_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -166,20 +164,4 @@ func TestLateBodyIsAwaitedOnce(t *testing.T) {
 		}
 	}))
 	_, _ = c.try(httptest.NewRequest("POST", "/v1/incidents", &lateBody{t: t}))
-}
-
-func TestImpatientClientIsScored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCaller(t, 1)
-		for i := range 60 {
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			_, _ = c.try(newRequest("GET", "/v1/servers/"+strconv.Itoa(i), "").WithContext(ctx))
-			cancel()
-		}
-		for _, item := range c.h.Score().Items {
-			if item.Name == "patience" && (item.Result != rehearsal.Failed || !strings.Contains(item.Findings[0].Text, "after 100 ms")) {
-				t.Errorf("got %+v", item)
-			}
-		}
-	})
 }
