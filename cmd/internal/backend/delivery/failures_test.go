@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,8 +28,7 @@ func (c *steppedClock) now() time.Time { return time.Unix(0, c.nanoseconds.Load(
 // pauses fails all attempts, and returns the time from each attempt to the next.
 func pauses(t *testing.T, random float64) (between []time.Duration) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	withFixture(t, func(t *testing.T, f *fixture) {
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		clock := &steppedClock{}
@@ -83,8 +81,7 @@ func TestFailedAttemptsAreRepeatedForADay(t *testing.T) {
 }
 
 func TestMessageRefusedForEverIsADeadLetterAndBlocksNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	withFixture(t, func(t *testing.T, f *fixture) {
 		f.subscribe("a", "one.example")
 		first := f.notify(false)
 		last := f.notify(false)
@@ -107,8 +104,7 @@ func TestMessageRefusedForEverIsADeadLetterAndBlocksNoOther(t *testing.T) {
 }
 
 func TestRetriedDeadLetterIsTheSameMessage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	withFixture(t, func(t *testing.T, f *fixture) {
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		got := &recorder{fail: func(context.Context, delivery.Message) error { return &delivery.Failure{Kind: delivery.Permanent} }}
@@ -126,8 +122,7 @@ func TestRetriedDeadLetterIsTheSameMessage(t *testing.T) {
 }
 
 func TestPanicOfASenderIsAFailedAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	withFixture(t, func(t *testing.T, f *fixture) {
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		var log bytes.Buffer
@@ -143,8 +138,7 @@ func TestPanicOfASenderIsAFailedAttempt(t *testing.T) {
 }
 
 func TestFailuresAreLogged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	withFixture(t, func(t *testing.T, f *fixture) {
 		for i := range 100 {
 			f.subscribe(fmt.Sprintf("s%03d", i), "one.example")
 		}
@@ -183,8 +177,7 @@ func TestFailuresAreLogged(t *testing.T) {
 // While the relay of emails is down, the channel pauses and tries one message at a time. No attempt is counted, none is a dead letter after
 // a day, and webhooks are not affected.
 func TestRelayThatIsDownPausesItsChannel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	withFixture(t, func(t *testing.T, f *fixture) {
 		const subscribers = 20
 		for i := range subscribers {
 			f.subscribeBy(delivery.Email, fmt.Sprintf("e%02d", i))
@@ -240,8 +233,7 @@ func TestRelayThatIsDownPausesItsChannel(t *testing.T) {
 
 // A pause ends although the clock is set back during it, and the next one is as long as usual.
 func TestPauseOfARelayEndsWhenTheClockIsSetBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	withFixture(t, func(t *testing.T, f *fixture) {
 		clock := &steppedClock{}
 		clock.nanoseconds.Store(time.Hour.Nanoseconds())
 		emails := &recorder{fail: func(context.Context, delivery.Message) error {
@@ -264,8 +256,7 @@ func TestPauseOfARelayEndsWhenTheClockIsSetBack(t *testing.T) {
 // Three hard bounces in a row stop a subscriber: waiting messages are dead letters, and no further ones are made. An accepted message
 // begins the count anew.
 func TestHardBouncesStopASubscriber(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	withFixture(t, func(t *testing.T, f *fixture) {
 		f.subscribeBy(delivery.Email, "a")
 		f.subscribeBy(delivery.Email, "b")
 		accepted := map[string]bool{"update 0003": true}
@@ -301,8 +292,7 @@ func TestHardBouncesStopASubscriber(t *testing.T) {
 }
 
 func TestFailureOfTheDatabaseIsLoggedOnceAMinute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	withFixture(t, func(t *testing.T, f *fixture) {
 		var log bytes.Buffer
 		r := f.start(delivery.Options{Senders: webhooks(&recorder{}), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		pass(2 * time.Second)

@@ -43,12 +43,14 @@ const (
 	page = "page"
 )
 
-// openFixture returns a fixture until the end of the test.
-func openFixture(t *testing.T) *fixture {
+// withFixture runs a test with a fixture in a bubble of testing/synctest.
+func withFixture(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Helper()
-	f := newFixture(t, t.TempDir())
-	t.Cleanup(f.close)
-	return f
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, t.TempDir())
+		t.Cleanup(f.close)
+		test(t, f)
+	})
 }
 
 func newFixture(t fataler, dir string) *fixture {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,8 +19,7 @@ import (
 )
 
 func TestMetrics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	withFixture(t, func(t *testing.T, f *fixture) {
 		f.subscribe("ok", "one.example")
 		f.subscribe("fails", "two.example")
 		f.subscribe("refuses", "three.example")
@@ -70,8 +68,7 @@ func values(families []*dto.MetricFamily) map[string]float64 {
 
 // The span of an attempt is in the trace of the request that caused the message.
 func TestSpanJoinsTheTraceOfTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
+	withFixture(t, func(t *testing.T, f *fixture) {
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		spans := tracetest.NewSpanRecorder()

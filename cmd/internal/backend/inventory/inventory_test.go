@@ -209,8 +209,7 @@ func TestWebhookGetsASecretThatIsNotExported(t *testing.T) {
 	if len(result.Secrets) != 1 || !strings.HasPrefix(result.Secrets[0].Text, "whsec_") {
 		t.Fatalf("secrets %v", result.Secrets)
 	}
-	var token string
-	testkit.Must(t, w.db.QueryRow("SELECT link_token FROM subscribers WHERE channel = 'email'").Scan(&token))
+	token := storetest.Column[string](t, w.db, "SELECT link_token FROM subscribers WHERE channel = 'email'")[0]
 	text := w.export(true)
 	if strings.Contains(text, result.Secrets[0].Text) || strings.Contains(text, token) || !strings.Contains(text, "secret-path") {
 		t.Errorf("exported:\n%s", text)

@@ -10,6 +10,7 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/store/storetest"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -54,8 +55,7 @@ func TestDeliveriesAndSecretsExpireByTheWallClock(t *testing.T) {
 		wall.Move(c.pass)
 		s.maintain()
 		age := wall.Now().Sub(start())
-		var secrets int
-		testkit.Must(t, s.file().QueryRow("SELECT count(previous_secret) FROM subscribers").Scan(&secrets))
+		secrets := storetest.Column[int](t, s.file(), "SELECT count(previous_secret) FROM subscribers")[0]
 		deliveries := 0
 		for _, retention := range []time.Duration{7 * day, 30 * day} {
 			if age <= retention {
@@ -163,8 +163,7 @@ func TestRepairOfReportsAndSubscribers(t *testing.T) {
 		"last_run_at FROM scheduled_commands":                                                         now, "last_seen_at FROM servers": now, "stopped_at FROM subscribers": now,
 		"previous_secret_until FROM subscribers": now.Add(30 * day), "due_at FROM deliveries": now,
 	} {
-		var at int64
-		testkit.Must(t, s.file().QueryRow("SELECT "+column).Scan(&at))
+		at := storetest.Column[int64](t, s.file(), "SELECT "+column)[0]
 		if time.Unix(0, at).After(latest) {
 			t.Errorf("%s: %v", column, time.Unix(0, at))
 		}

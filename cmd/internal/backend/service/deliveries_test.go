@@ -12,6 +12,7 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/store/storetest"
 )
 
 // deliver writes a delivery to a subscriber like the dispatcher, with a notification each.
@@ -107,8 +108,7 @@ func TestRetriedLettersHaveNoSequenceOfADeletedDelivery(t *testing.T) {
 	n := webhookOf(own)
 	n.Address += "/removed"
 	removed := s.add(n).ID
-	var attempted int64
-	testkit.Must(t, s.file().QueryRow("SELECT sequence FROM deliveries WHERE id = ?", s.deliver(removed)).Scan(&attempted))
+	attempted := storetest.Column[int64](t, s.file(), "SELECT sequence FROM deliveries WHERE id = ?", s.deliver(removed))[0]
 	testkit.Must(t, s.backend.RemoveSubscriber(t.Context(), removed))
 	testkit.Must(t, s.backend.RetryDeliveries(t.Context(), []string{letter}))
 	s.insert(func(ctx context.Context, q *query.Queries) error {
@@ -140,8 +140,7 @@ func TestDeadLettersOfAStoppedSubscriberAreNotRetried(t *testing.T) {
 	stopped, other := s.add(emailOf(s.team("harbour"))).ID, s.add(emailOf(s.team("lighthouse"))).ID
 	s.exec("UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = created_at")
 	s.exec("UPDATE subscribers SET stopped_at = 1 WHERE id = ?", stopped)
-	var letter string
-	testkit.Must(t, s.file().QueryRow("SELECT id FROM deliveries WHERE subscriber_id = ?", stopped).Scan(&letter))
+	letter := storetest.Column[string](t, s.file(), "SELECT id FROM deliveries WHERE subscriber_id = ?", stopped)[0]
 	_, all := s.backend.RetryDeadLetters(t.Context(), stopped)
 	for _, err := range []error{s.backend.RetryDeliveries(t.Context(), []string{letter}), all} {
 		if err == nil || !strings.Contains(err.Error(), "subscriber add first") {

@@ -16,6 +16,7 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/cmd/internal/backend/store/storetest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -129,8 +130,7 @@ func TestRowsAreDeletedAfterTheirRetention(t *testing.T) {
 	subscriber := id()
 	s.exec(`INSERT INTO subscribers (id, team_id, status_page_id, channel, address, link_token, created_at, confirmed_at)
 		VALUES (?, ?, ?, 'email', 'kept@customer.example', 'kept', 0, 0)`, subscriber, own.id, own.page)
-	var update string
-	testkit.Must(t, s.file().QueryRow("SELECT id FROM incident_updates").Scan(&update))
+	update := storetest.Column[string](t, s.file(), "SELECT id FROM incident_updates")[0]
 	notification := func(at int64, suppressed bool, expanded *int64) string {
 		n := id()
 		s.exec(`INSERT INTO notifications (id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at, expanded_at)
@@ -192,8 +192,7 @@ func TestRowsAreDeletedAfterTheirRetention(t *testing.T) {
 			t.Errorf("%s: %d of two rows are left, want %d", c.table, got, want)
 		}
 	}
-	var entries int
-	testkit.Must(t, s.file().QueryRow("SELECT count(*) FROM audit_entries WHERE action_type = 'subscriber.removed' AND team_id = ?", own.id).Scan(&entries))
+	entries := storetest.Column[int](t, s.file(), "SELECT count(*) FROM audit_entries WHERE action_type = 'subscriber.removed' AND team_id = ?", own.id)[0]
 	if entries != 1 {
 		t.Errorf("%d audit entries of the expired subscriber", entries)
 	}

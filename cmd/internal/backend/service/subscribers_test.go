@@ -253,8 +253,7 @@ func TestStoppedAddressIsRestarted(t *testing.T) {
 	if again := s.add(n); again.ID != id || !again.Restarted || again.AskedAgain {
 		t.Errorf("%+v", again)
 	}
-	var restarted bool
-	testkit.Must(t, s.file().QueryRow("SELECT stopped_at IS NULL AND bounces = 0 AND note = '' FROM subscribers").Scan(&restarted))
+	restarted := storetest.Column[bool](t, s.file(), "SELECT stopped_at IS NULL AND bounces = 0 AND note = '' FROM subscribers")[0]
 	if got := s.audited(own.id, id); !restarted || got != "subscriber.added subscriber, subscriber.added subscriber" {
 		t.Errorf("restarted %t: %s", restarted, got)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,13 +17,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
-	_ "modernc.org/sqlite"
 
 	"opsgate/authn"
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
-	"opsgate/cmd/internal/backend/store"
+	"opsgate/cmd/internal/backend/store/storetest"
 	"opsgate/cmd/internal/dev/simulation"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 	ingestv1 "opsgate/proto/ops/ingest/v1"
@@ -56,8 +54,7 @@ func newWorld(t testing.TB, dir string, at time.Time, seed uint64) *world {
 	w.backend, err = service.Open(t.Context(), service.Options{DataDir: dir, Clock: w.clock})
 	testkit.Must(t, err)
 	testkit.Must(t, demo.Seed(t.Context(), w.backend.Store(), authn.TokenFormat{Prefix: "ops_"}, at))
-	w.db, err = sql.Open("sqlite", "file:"+filepath.Join(dir, store.FileName)+"?mode=ro")
-	testkit.Must(t, err)
+	w.db = storetest.Open(t, dir, "mode=ro")
 	w.Simulation, err = simulation.New(t.Context(), simulation.Options{
 		Backend: w.backend, Ingest: w.serveIngest(), Clock: w.clock, Seed: seed, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -97,28 +94,19 @@ func (w *world) advance(d time.Duration) {
 
 func (w *world) close() {
 	w.t.Helper()
-	testkit.Must(w.t, errors.Join(w.conn.Close(), w.stop(), w.db.Close(), w.backend.Close()))
+	testkit.Must(w.t, errors.Join(w.conn.Close(), w.stop(), w.backend.Close()))
 }
 
 // count returns the number that a query returns.
-func (w *world) count(query string, arguments ...any) (n int) {
+func (w *world) count(query string, arguments ...any) int {
 	w.t.Helper()
-	testkit.Must(w.t, w.db.QueryRowContext(w.t.Context(), query, arguments...).Scan(&n))
-	return n
+	return storetest.Column[int](w.t, w.db, query, arguments...)[0]
 }
 
 // texts returns the first column of a query's rows.
-func (w *world) texts(query string, arguments ...any) (list []string) {
+func (w *world) texts(query string, arguments ...any) []string {
 	w.t.Helper()
-	rows, err := w.db.QueryContext(w.t.Context(), query, arguments...)
-	testkit.Must(w.t, err)
-	defer func() { testkit.Must(w.t, errors.Join(rows.Err(), rows.Close())) }()
-	for rows.Next() {
-		var text string
-		testkit.Must(w.t, rows.Scan(&text))
-		list = append(list, text)
-	}
-	return list
+	return storetest.Column[string](w.t, w.db, query, arguments...)
 }
 
 // none fails the test if the query, whose rows have one column, returns a row.
@@ -236,10 +224,8 @@ func TestAdvance_RepeatsEventsThatFailed(t *testing.T) {
 // exec executes a statement on a connection of its own.
 func (w *world) exec(statement string) {
 	w.t.Helper()
-	writer, err := sql.Open("sqlite", "file:"+filepath.Join(w.dir, store.FileName))
+	_, err := storetest.Open(w.t, w.dir, "").ExecContext(w.t.Context(), statement)
 	testkit.Must(w.t, err)
-	_, err = writer.ExecContext(w.t.Context(), statement)
-	testkit.Must(w.t, errors.Join(err, writer.Close()))
 }
 
 // Incidents of clients stay as the clients leave them, also when there are few others.
