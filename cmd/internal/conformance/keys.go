@@ -82,21 +82,18 @@ func keyCases() []keyCase {
 func hasKey(m contract.Method) bool { return m.HasRequestField("idempotency_key") }
 
 // keyRules returns the rules for methods with idempotency keys.
-func keyRules() []rule {
-	rules := []rule{
-		{name: "idempotent-concurrent", on: hasKey, check: concurrentCallsAreExecutedOnce,
-			sentence: "While the first call with a key is in progress, others are ABORTED; one of several concurrent calls is executed."},
-		{name: "given-up", on: hasKey, check: abandonedCallsAreExecutedOnce,
-			sentence: "A call that ended by its deadline or was cancelled, and is repeated with its key, is executed once."},
-	}
-	rules = append(rules, rule{
-		name: "idempotent-replay-later", on: hasKey, check: replayIsTheStoredResponse,
-		sentence: "A replay is the stored response, also after the incident has changed.",
-	})
+func keyRules() (rules []rule) {
 	for _, c := range keyCases() {
 		rules = append(rules, rule{name: c.name, sentence: c.sentence, on: hasKey, check: c.check})
 	}
-	return rules
+	return append(rules,
+		rule{name: "idempotent-concurrent", on: hasKey, check: concurrentCallsAreExecutedOnce,
+			sentence: "While the first call with a key is in progress, others are ABORTED; one of several concurrent calls is executed."},
+		rule{name: "given-up", on: hasKey, check: abandonedCallsAreExecutedOnce,
+			sentence: "A call that ended by its deadline or was cancelled, and is repeated with its key, is executed once."},
+		rule{name: "idempotent-replay-later", on: hasKey, check: replayIsTheStoredResponse,
+			sentence: "A replay is the stored response, also after the incident has changed."},
+	)
 }
 
 // check makes the calls of the case.

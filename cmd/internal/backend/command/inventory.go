@@ -104,7 +104,7 @@ func printResult(w io.Writer, r inventory.Result) error {
 		fmt.Fprintf(&text, "= %s\n", kept)
 	}
 	for _, s := range r.Secrets {
-		fmt.Fprintf(&text, "secret of subscriber %s: %s\n", s.SubscriberID, s.Text)
+		fmt.Fprintf(&text, "secret of subscriber %s: %s\n", s.ID, s.Secret)
 	}
 	_, err := io.WriteString(w, text.String())
 	return err

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,19 +79,15 @@ func New(data *store.Store, options Options) *Dispatcher {
 	if options.BackendClock == nil {
 		options.BackendClock = options.Clock
 	}
-	if options.Logger == nil {
-		options.Logger = slog.New(slog.DiscardHandler)
-	}
+	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	if options.Wake == nil {
 		options.Wake = func() <-chan struct{} { return nil }
 	}
 	if options.Random == nil {
 		options.Random = rand.Float64
 	}
-	if options.TracerProvider == nil {
-		options.TracerProvider = noop.NewTracerProvider()
-	}
-	d := &Dispatcher{
+	options.TracerProvider = cmp.Or[trace.TracerProvider](options.TracerProvider, noop.NewTracerProvider())
+	return &Dispatcher{
 		store:   data,
 		options: options,
 		tracer:  options.TracerProvider.Tracer("opsgate/cmd/internal/backend/delivery"),
@@ -99,7 +96,6 @@ func New(data *store.Store, options Options) *Dispatcher {
 
 		recurring: logging.Recurring(options.Logger, options.Clock),
 	}
-	return d
 }
 
 // Run sends deliveries until ctx ends; it then waits up to five seconds for attempts in progress, up to five more until their results are

@@ -29,9 +29,9 @@ type Options struct {
 
 // A Result is what Apply has changed.
 type Result struct {
-	Changes []Change // in their order
-	Kept    []string // the rows that the file does not have, as kind and path
-	Secrets []Secret // of new webhooks
+	Changes []Change                  // in their order
+	Kept    []string                  // the rows that the file does not have, as kind and path
+	Secrets []service.AddedSubscriber // new webhooks
 }
 
 // A Change is a row that is created or changed.
@@ -44,9 +44,6 @@ type Change struct {
 }
 
 func (c Change) created() bool { return c.Fields == nil }
-
-// A Secret is that of a new webhook.
-type Secret struct{ SubscriberID, Text string }
 
 // Apply creates the rows of the file that do not exist, and changes those that differ, in the transaction of q. It keeps all others. It
 // compares with the rows of the transaction, so that a second Apply changes nothing.

@@ -94,7 +94,7 @@ func (l *loader) team(row query.Team) Team {
 
 func (l *loader) server(row query.Server) Server {
 	s := Server{
-		Head: Head{row.ID, row.Name}, Host: row.Host, OS: row.Os, Group: valueOf(row.GroupID),
+		Head: Head{row.ID, row.Name}, Host: row.Host, OS: row.Os, Group: *cmp.Or(row.GroupID, new("")),
 		CreatedAt: service.TimeOf(&row.CreatedAt), LastSeenAt: service.TimeOf(row.LastSeenAt),
 	}
 	if err := json.Unmarshal([]byte(row.Tags), &s.Tags); err != nil {
@@ -104,7 +104,7 @@ func (l *loader) server(row query.Server) Server {
 	s.Scheduled = list(l, l.q.ListScheduledCommands, of, func(row query.ScheduledCommand) Scheduled {
 		return Scheduled{
 			Head: Head{row.ID, row.Name}, Command: row.Command, Cron: row.Cron, Disabled: !row.Enabled, LastRunAt: service.TimeOf(row.LastRunAt),
-			LastExitCode: valueOf(row.LastExitCode), Failures: row.ConsecutiveFailures,
+			LastExitCode: *cmp.Or(row.LastExitCode, new(int64)), Failures: row.ConsecutiveFailures,
 		}
 	})
 	return s
@@ -122,7 +122,7 @@ func monitor(row query.Monitor) Monitor {
 func (l *loader) page(row query.StatusPage, components []query.ListComponentsRow) Page {
 	p := Page{
 		Head: Head{row.ID, row.Name}, Hostname: row.UniqueHostname, Slug: row.Slug, Visibility: row.Visibility, Color: row.PrimaryColor,
-		Description: valueOf(row.Description), Suspended: row.Suspended, CreatedAt: service.TimeOf(&row.CreatedAt),
+		Description: *cmp.Or(row.Description, new("")), Suspended: row.Suspended, CreatedAt: service.TimeOf(&row.CreatedAt),
 		Subscribers: list(l, l.q.ListSubscribersOfPageAnyTeam, row.ID, subscriber),
 	}
 	for _, c := range components {
@@ -130,7 +130,7 @@ func (l *loader) page(row query.StatusPage, components []query.ListComponentsRow
 			continue
 		}
 		component := Component{
-			Head: Head{c.ID, c.Name}, Group: valueOf(c.GroupName), Monitor: valueOf(c.MonitorID), Position: int(c.Position),
+			Head: Head{c.ID, c.Name}, Group: *cmp.Or(c.GroupName, new("")), Monitor: *cmp.Or(c.MonitorID, new("")), Position: int(c.Position),
 		}
 		if c.MonitorID == nil {
 			component.Status = c.Status
@@ -147,12 +147,4 @@ func subscriber(row query.Subscriber) Subscriber {
 	s := Subscriber{Webhook: row.Address}
 	s.AllowHTTP = s.input("").Check() != nil // it was created so
 	return s
-}
-
-// valueOf returns the zero value for nil.
-func valueOf[T any](p *T) (value T) {
-	if p != nil {
-		value = *p
-	}
-	return value
 }

@@ -206,12 +206,12 @@ func TestWebhookGetsASecretThatIsNotExported(t *testing.T) {
 	w := newWorld(t)
 	result, err := w.try(pier, inventory.Options{Actor: actor()})
 	testkit.Must(t, err)
-	if len(result.Secrets) != 1 || !strings.HasPrefix(result.Secrets[0].Text, "whsec_") {
+	if len(result.Secrets) != 1 || !strings.HasPrefix(result.Secrets[0].Secret, "whsec_") {
 		t.Fatalf("secrets %v", result.Secrets)
 	}
 	token := storetest.Column[string](t, w.db, "SELECT link_token FROM subscribers WHERE channel = 'email'")[0]
 	text := w.export(true)
-	if strings.Contains(text, result.Secrets[0].Text) || strings.Contains(text, token) || !strings.Contains(text, "secret-path") {
+	if strings.Contains(text, result.Secrets[0].Secret) || strings.Contains(text, token) || !strings.Contains(text, "secret-path") {
 		t.Errorf("exported:\n%s", text)
 	}
 	if n := w.count("SELECT count(*) FROM subscribers WHERE confirmed_at IS NOT NULL"); n != 2 {

@@ -78,7 +78,7 @@ func (t *team) writeComponent(ctx context.Context, q *query.Queries, n *Componen
 func (t *team) writeSubscriber(ctx context.Context, q *query.Queries, s *Subscriber, c Change) error {
 	added, err := t.Backend.InsertSubscriber(ctx, q, query.StatusPage{ID: c.parent, TeamID: t.ID}, s.input(c.parent), *t.Actor)
 	if err == nil && added.Secret != "" {
-		t.Secrets = append(t.Secrets, Secret{SubscriberID: added.ID, Text: added.Secret})
+		t.Secrets = append(t.Secrets, added)
 	}
 	return err
 }

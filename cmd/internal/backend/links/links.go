@@ -1,6 +1,7 @@
 package links
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -62,14 +63,11 @@ type Pages struct {
 // machine can connect to it.
 func New(o Options) *Pages {
 	p := &Pages{
-		store: o.Store, clock: o.Clock, logger: o.Logger, proxies: o.Proxies,
+		store: o.Store, clock: o.Clock, logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), proxies: o.Proxies,
 		limiter: limiter{full: map[netip.Prefix]time.Time{}}, turns: make(chan struct{}, maxActions), refusals: newRefusals(o.Registerer),
 	}
 	if p.clock == nil {
 		p.clock = time.Now
-	}
-	if p.logger == nil {
-		p.logger = slog.New(slog.DiscardHandler)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /subscriptions/{token}/confirm", p.serve(p.showConfirm))

@@ -68,12 +68,8 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 	if options.WallClock == nil {
 		options.WallClock = time.Now
 	}
-	if options.Logger == nil {
-		options.Logger = slog.New(slog.DiscardHandler)
-	}
-	if options.TracerProvider == nil {
-		options.TracerProvider = noop.NewTracerProvider()
-	}
+	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
+	options.TracerProvider = cmp.Or[trace.TracerProvider](options.TracerProvider, noop.NewTracerProvider())
 	options.Heartbeat = cmp.Or(options.Heartbeat, defaultHeartbeat)
 	options.RevocationPoll = cmp.Or(options.RevocationPoll, defaultRevocationPoll)
 	data, err := store.Open(ctx, options.DataDir)

@@ -100,10 +100,8 @@ func (b *box) notify() {
 func (b *box) get(number uint64) *message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, m := range b.list {
-		if m.Number == number {
-			return m
-		}
+	if i := slices.IndexFunc(b.list, func(m *message) bool { return m.Number == number }); i >= 0 {
+		return b.list[i]
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,12 +70,8 @@ func Listen(ctx context.Context, o Options) (*Inbox, error) {
 	if o.Lookup == nil {
 		o.Lookup = net.DefaultResolver.LookupNetIP
 	}
-	if o.SlowFor == 0 {
-		o.SlowFor = defaultSlowFor
-	}
-	if o.Address == "" {
-		o.Address = "127.0.0.1:0"
-	}
+	o.SlowFor = cmp.Or(o.SlowFor, defaultSlowFor)
+	o.Address = cmp.Or(o.Address, "127.0.0.1:0")
 	address, err := net.ResolveTCPAddr("tcp", o.Address)
 	if err != nil {
 		return nil, fmt.Errorf("listen for the inbox: %w", err)
