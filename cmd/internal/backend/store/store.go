@@ -25,13 +25,18 @@ const busyTimeout = "50"
 // A Store is one SQLite file. Its methods are safe for concurrent use, and several processes may open the same file.
 type Store struct {
 	dir      string
-	writer   *sql.DB // one connection: SQLite has one writer at a time, and callers wait for it until their contexts end
-	readers  *sql.DB
-	identity *sql.DB // for tokens alone, so that no other query delays them
-	write    *query.Queries
-	read     *query.Queries
-	tokens   *query.Queries
+	writer   pool // one connection: SQLite has one writer at a time, and callers wait for it until their contexts end
+	readers  pool
+	identity pool // for tokens alone, so that no other query delays them
 }
+
+// A pool has connections, and the statements that are prepared on them.
+type pool struct {
+	*sql.DB
+	prepared *query.Queries
+}
+
+func (s *Store) pools() []*pool { return []*pool{&s.identity, &s.readers, &s.writer} }
 
 // identityConnections is sufficient because their queries take less than a millisecond.
 const identityConnections = 2
@@ -57,34 +62,27 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context, path string) (err error) {
-	if s.writer, err = openPool(path, 1, url.Values{"_journal_mode": {"WAL"}, "_txlock": {"immediate"}}); err != nil {
+	if s.writer.DB, err = openPool(path, 1, url.Values{"_journal_mode": {"WAL"}, "_txlock": {"immediate"}}); err != nil {
 		return err
 	}
-	if err := migrate(ctx, s.writer); err != nil {
+	if err := migrate(ctx, s.writer.DB); err != nil {
 		return err
 	}
 	// Few readers keep all processors busy; more would only use memory.
 	readers := max(4, runtime.GOMAXPROCS(0))
-	if s.readers, err = openPool(path, readers, url.Values{"mode": {"ro"}}); err != nil {
+	if s.readers.DB, err = openPool(path, readers, url.Values{"mode": {"ro"}}); err != nil {
 		return err
 	}
-	if s.identity, err = openPool(path, identityConnections, url.Values{"mode": {"ro"}}); err != nil {
+	if s.identity.DB, err = openPool(path, identityConnections, url.Values{"mode": {"ro"}}); err != nil {
 		return err
 	}
-	if s.write, err = prepare(ctx, s.writer); err != nil {
-		return fmt.Errorf("prepare the statements of the writer: %w", err)
-	}
-	if s.read, err = prepare(ctx, s.readers); err != nil {
-		return fmt.Errorf("prepare the statements of the readers: %w", err)
-	}
-	if s.tokens, err = prepare(ctx, s.identity); err != nil {
-		return fmt.Errorf("prepare the statements of the readers of tokens: %w", err)
+	for _, p := range s.pools() {
+		p.prepared, err = retryBusy(ctx, func() (*query.Queries, error) { return query.Prepare(ctx, p.DB) })
+		if err != nil {
+			return fmt.Errorf("prepare the statements: %w", err)
+		}
 	}
 	return nil
-}
-
-func prepare(ctx context.Context, db *sql.DB) (*query.Queries, error) {
-	return retryBusy(ctx, func() (*query.Queries, error) { return query.Prepare(ctx, db) })
 }
 
 func openPool(path string, connections int, parameters url.Values) (*sql.DB, error) {
@@ -108,14 +106,12 @@ func (s *Store) Dir() string { return s.dir }
 // Close closes the database, after the transactions in progress.
 func (s *Store) Close() error {
 	var errs []error
-	for _, q := range []*query.Queries{s.tokens, s.read, s.write} {
-		if q != nil {
-			errs = append(errs, q.Close())
+	for _, p := range s.pools() {
+		if p.prepared != nil {
+			errs = append(errs, p.prepared.Close())
 		}
-	}
-	for _, db := range []*sql.DB{s.identity, s.readers, s.writer} {
-		if db != nil {
-			errs = append(errs, db.Close())
+		if p.DB != nil {
+			errs = append(errs, p.DB.Close())
 		}
 	}
 	return errors.Join(errs...)
@@ -124,28 +120,28 @@ func (s *Store) Close() error {
 // Read runs fn in a read transaction: all queries of fn use one snapshot. It returns an error of fn unchanged, but for one of SQLite about
 // its file: that is a *[FileError].
 func (s *Store) Read(ctx context.Context, fn func(*query.Queries) error) error {
-	return s.withFile(read(ctx, s.readers, s.read, fn))
+	return s.withFile(s.readers.read(ctx, fn))
 }
 
 // ReadTokens is Read on connections that only ReadTokens uses. It is for the identity service: reads of other data do not delay it.
 func (s *Store) ReadTokens(ctx context.Context, fn func(*query.Queries) error) error {
-	return s.withFile(read(ctx, s.identity, s.tokens, fn))
+	return s.withFile(s.identity.read(ctx, fn))
 }
 
-func read(ctx context.Context, db *sql.DB, prepared *query.Queries, fn func(*query.Queries) error) error {
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+func (p pool) read(ctx context.Context, fn func(*query.Queries) error) error {
+	tx, err := p.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return fmt.Errorf("begin to read: %w", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing was written
-	return fn(prepared.WithTx(tx))
+	return fn(p.prepared.WithTx(tx))
 }
 
 // Write runs fn in a write transaction, commits it if fn returns nil and rolls it back otherwise. One write transaction runs at a time,
 // over all processes; others wait until their contexts end. Write returns an error of fn unchanged, but for one of SQLite
 // about its file: that is a *[FileError].
 func (s *Store) Write(ctx context.Context, fn func(*query.Queries) error) error {
-	return s.transact(ctx, func(tx *sql.Tx) error { return fn(s.write.WithTx(tx)) })
+	return s.transact(ctx, func(tx *sql.Tx) error { return fn(s.writer.prepared.WithTx(tx)) })
 }
 
 // transact is Write with the transaction itself.
