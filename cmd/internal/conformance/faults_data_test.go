@@ -60,18 +60,15 @@ func rowFaults() []fault {
 		{name: "totals are too high", fails: []string{"fleet/ListServerCommands/total"},
 			unary: changeResponse(func(_ *intercepted, m *fleetv1.ListServerCommandsResponse) { m.Total++ })},
 		{name: "commands are ordered by started_at", fails: []string{"fleet/ListServerCommands/order"}, unary: orderByStart},
-		{name: "scheduled commands are those of one server", fails: []string{"fleet/ListScheduledCommands/of-the-server"},
-			unary: changeRequest(func(c *intercepted, m *fleetv1.ListScheduledCommandsRequest) {
-				if _, err := c.pass(m); err == nil {
-					m.ServerId = c.state.team(m.TeamId).Resources["server"]
+		{name: "rows are those of one server",
+			fails: []string{"fleet/ListScheduledCommands/of-the-server", "fleet/ListServerCommands/of-the-server"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				response, err := c.pass(c.request)
+				if err != nil || c.method.Resource() != "server" || c.method.Rows() == nil {
+					return response, err
 				}
-			})},
-		{name: "the command history is that of one server", fails: []string{"fleet/ListServerCommands/of-the-server"},
-			unary: changeRequest(func(c *intercepted, m *fleetv1.ListServerCommandsRequest) {
-				if _, err := c.pass(m); err == nil {
-					m.ServerId = c.state.team(m.TeamId).Resources["server"]
-				}
-			})},
+				return c.pass(with(c.request, "server_id", c.state.team(team(c)).Resources["server"]))
+			}},
 		{name: "a page has at most 50 incidents", fails: []string{"*/of-the-page"},
 			unary: changeResponse(func(_ *intercepted, m *incidentv1.ListStatusPageIncidentsResponse) {
 				m.Incidents = m.Incidents[:min(len(m.Incidents), 50)]
