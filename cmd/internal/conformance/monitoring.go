@@ -54,7 +54,8 @@ func (p *probe) lastMonthOfChecks() fields {
 
 func sinceIsNotCapped(p *probe) {
 	times := p.checkTimes(p.lastMonthOfChecks())
-	needs(len(times) > 0 && !times[len(times)-1].AsTime().After(p.Clock().Add(-24*time.Hour-skew)), "a check of the monitor before the last 24 hours")
+	needs(len(times) > 0 && !times[len(times)-1].AsTime().After(p.Clock().Add(-24*time.Hour-skew)),
+		"a check of the monitor before the last 24 hours")
 }
 
 // monitorFollowsChecks compares the monitor of the fixtures with its checks.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +19,8 @@ import (
 
 // The notifications of before were written while no dispatcher ran.
 func TestSubscribersGetOnlyLaterEvents(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.notify(false)
 		f.notify(false)
 		second := int64(2)
@@ -38,7 +40,8 @@ func TestSubscribersGetOnlyLaterEvents(t *testing.T) {
 }
 
 func TestWakeStartsDeliveryAtOnce(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.subscribe("a", "one.example")
 		wake := make(chan struct{})
 		got := &recorder{}
@@ -58,7 +61,8 @@ func TestWakeStartsDeliveryAtOnce(t *testing.T) {
 
 // The incident is resolved between two attempts, and the rotation of the secret ends.
 func TestMessageIsTheSameAtEachAttempt(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.subscribe("a", "one.example")
 		until := time.Now().Add(3 * time.Second).UnixNano()
 		f.write(func(ctx context.Context, q *query.Queries) error {
@@ -103,7 +107,8 @@ func TestMessageIsTheSameAtEachAttempt(t *testing.T) {
 }
 
 func TestConfirmationIsRequestedFromAnUnconfirmedSubscriber(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.write(func(ctx context.Context, q *query.Queries) error {
 			testkit.Must(t, q.InsertSubscriber(ctx, query.InsertSubscriberParams{
 				ID: "a", TeamID: team, StatusPageID: page, Channel: delivery.Email, Address: "a@mail.example", LinkToken: "token", CreatedAt: 5,
@@ -128,7 +133,8 @@ func TestConfirmationIsRequestedFromAnUnconfirmedSubscriber(t *testing.T) {
 
 // Many subscribers of servers that hang come first; all others get their messages at once.
 func TestHangingReceiversDelayNoOther(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		const hosts, subscribers, others = 3, 300, 40
 		for i := range hosts * subscribers {
 			f.subscribe(fmt.Sprintf("a%04d", i), fmt.Sprintf("hangs%d.example", i%hosts))
@@ -159,7 +165,8 @@ func TestHangingReceiversDelayNoOther(t *testing.T) {
 
 // The number of attempts that start in an interval is bounded. Repeats take their part of it while a page with many subscribers is notified.
 func TestFirstAttemptsDoNotDelayRepeats(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		const repeats, others = 20, 600
 		for i := range repeats {
 			f.subscribe(fmt.Sprintf("a%03d", i), "fails.example")
@@ -192,7 +199,8 @@ func TestFirstAttemptsDoNotDelayRepeats(t *testing.T) {
 }
 
 func TestConcurrencyIsBounded(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		for i := range 120 {
 			f.subscribe(fmt.Sprintf("w%03d", i), fmt.Sprintf("host%d.example", i%12))
 			f.subscribeBy(delivery.Email, fmt.Sprintf("e%03d", i))
@@ -233,7 +241,8 @@ func TestConcurrencyIsBounded(t *testing.T) {
 
 // Two processes share a data directory. The second takes over when the first ends.
 func TestOnlyOneDispatcherOfADirectorySends(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		first, second := &recorder{}, &recorder{}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,7 +29,8 @@ func (c *steppedClock) now() time.Time { return time.Unix(0, c.nanoseconds.Load(
 // pauses fails all attempts, and returns the time from each attempt to the next.
 func pauses(t *testing.T, random float64) (between []time.Duration) {
 	t.Helper()
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		clock := &steppedClock{}
@@ -81,7 +83,8 @@ func TestFailedAttemptsAreRepeatedForADay(t *testing.T) {
 }
 
 func TestMessageRefusedForEverIsADeadLetterAndBlocksNoOther(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.subscribe("a", "one.example")
 		first := f.notify(false)
 		last := f.notify(false)
@@ -104,7 +107,8 @@ func TestMessageRefusedForEverIsADeadLetterAndBlocksNoOther(t *testing.T) {
 }
 
 func TestRetriedDeadLetterIsTheSameMessage(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		got := &recorder{fail: func(context.Context, delivery.Message) error { return &delivery.Failure{Kind: delivery.Permanent} }}
@@ -122,7 +126,8 @@ func TestRetriedDeadLetterIsTheSameMessage(t *testing.T) {
 }
 
 func TestPanicOfASenderIsAFailedAttempt(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		var log bytes.Buffer
@@ -138,7 +143,8 @@ func TestPanicOfASenderIsAFailedAttempt(t *testing.T) {
 }
 
 func TestFailuresAreLogged(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		for i := range 100 {
 			f.subscribe(fmt.Sprintf("s%03d", i), "one.example")
 		}
@@ -177,7 +183,8 @@ func TestFailuresAreLogged(t *testing.T) {
 // While the relay of emails is down, the channel pauses and tries one message at a time. No attempt is counted, none is a dead letter after
 // a day, and webhooks are not affected.
 func TestRelayThatIsDownPausesItsChannel(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		const subscribers = 20
 		for i := range subscribers {
 			f.subscribeBy(delivery.Email, fmt.Sprintf("e%02d", i))
@@ -233,7 +240,8 @@ func TestRelayThatIsDownPausesItsChannel(t *testing.T) {
 
 // A pause ends although the clock is set back during it, and the next one is as long as usual.
 func TestPauseOfARelayEndsWhenTheClockIsSetBack(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		clock := &steppedClock{}
 		clock.nanoseconds.Store(time.Hour.Nanoseconds())
 		emails := &recorder{fail: func(context.Context, delivery.Message) error {
@@ -256,7 +264,8 @@ func TestPauseOfARelayEndsWhenTheClockIsSetBack(t *testing.T) {
 // Three hard bounces in a row stop a subscriber: waiting messages are dead letters, and no further ones are made. An accepted message
 // begins the count anew.
 func TestHardBouncesStopASubscriber(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.subscribeBy(delivery.Email, "a")
 		f.subscribeBy(delivery.Email, "b")
 		accepted := map[string]bool{"update 0003": true}
@@ -292,7 +301,8 @@ func TestHardBouncesStopASubscriber(t *testing.T) {
 }
 
 func TestFailureOfTheDatabaseIsLoggedOnceAMinute(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		var log bytes.Buffer
 		r := f.start(delivery.Options{Senders: webhooks(&recorder{}), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		pass(2 * time.Second)

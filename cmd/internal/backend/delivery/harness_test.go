@@ -43,14 +43,12 @@ const (
 	page = "page"
 )
 
-// withFixture runs a test with a fixture in a bubble of testing/synctest.
-func withFixture(t *testing.T, test func(t *testing.T, f *fixture)) {
+// openFixture returns a fixture until the end of the test.
+func openFixture(t *testing.T) *fixture {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, t.TempDir())
-		t.Cleanup(f.close)
-		test(t, f)
-	})
+	f := newFixture(t, t.TempDir())
+	t.Cleanup(f.close)
+	return f
 }
 
 func newFixture(t fataler, dir string) *fixture {

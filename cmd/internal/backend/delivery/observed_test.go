@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,7 +20,8 @@ import (
 )
 
 func TestMetrics(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.subscribe("ok", "one.example")
 		f.subscribe("fails", "two.example")
 		f.subscribe("refuses", "three.example")
@@ -68,7 +70,8 @@ func values(families []*dto.MetricFamily) map[string]float64 {
 
 // The span of an attempt is in the trace of the request that caused the message.
 func TestSpanJoinsTheTraceOfTheRequest(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.subscribe("a", "one.example")
 		f.notify(false)
 		spans := tracetest.NewSpanRecorder()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"opsgate/backendclient/testkit"
@@ -14,7 +15,8 @@ import (
 
 // One attempt ends within the grace period, the other is cancelled and is not counted.
 func TestStopWaitsForAttemptsInProgress(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		f.subscribe("ends", "one.example")
 		f.subscribe("hangs", "two.example")
 		f.notify(false)
@@ -53,7 +55,8 @@ func TestStopWaitsForAttemptsInProgress(t *testing.T) {
 // Another transaction takes minutes, and there are more results than the writer has in memory. The dispatcher stops nevertheless, and the
 // next one sends the messages again.
 func TestStopDoesNotWaitForAnotherWriter(t *testing.T) {
-	withFixture(t, func(t *testing.T, f *fixture) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
 		const subscribers = 400
 		for i := range subscribers {
 			f.subscribe(fmt.Sprintf("s%03d", i), fmt.Sprintf("host%03d.example", i))

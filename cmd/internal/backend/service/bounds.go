@@ -58,8 +58,8 @@ func checkRoomForUpdate(
 		return fmt.Errorf("measure the updates: %w", err)
 	}
 	if stored.Updates >= maxUpdates || stored.Bytes+int64(len(r.GetMessage())) > maxUpdateBytes {
-		return invalidField("message", fmt.Sprintf("would be too much for this incident: its updates are at most %d, with %d bytes of text together",
-			maxUpdates, maxUpdateBytes))
+		return invalidField("message", fmt.Sprintf("would be too much for this incident: its updates are at most %d, with %d bytes of text "+
+			"together", maxUpdates, maxUpdateBytes))
 	}
 	if isOpen || status == resolved {
 		return nil

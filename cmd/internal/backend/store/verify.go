@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"opsgate/cmd/internal/backend/audit"
@@ -74,17 +73,18 @@ func appendTexts(list []string, rows *sql.Rows) ([]string, error) {
 type futureTime struct{ table, column, team string }
 
 func futureTimes() (all []futureTime) {
-	for table, columns := range map[string]string{
-		"audit_entries": "created_at", "incidents": "started_at created_at resolved_at", "incident_updates": "created_at",
-		"notifications": "created_at expanded_at", "idempotency_keys": "created_at", "server_commands": "created_at started_at finished_at",
-		"teams": "created_at", "servers": "created_at last_seen_at", "status_pages": "created_at",
-		"monitors": "last_check_at last_status_change_at", "scheduled_commands": "last_run_at",
-		"subscribers": "created_at confirmed_at stopped_at", "api_tokens": "created_at revoked_at", "revocations": "revoked_at",
+	for _, t := range [][]string{
+		{"audit_entries", "created_at"}, {"incidents", "started_at", "created_at", "resolved_at"}, {"incident_updates", "created_at"},
+		{"notifications", "created_at", "expanded_at"}, {"idempotency_keys", "created_at"},
+		{"server_commands", "created_at", "started_at", "finished_at"}, {"teams", "created_at"}, {"servers", "created_at", "last_seen_at"},
+		{"status_pages", "created_at"}, {"monitors", "last_check_at", "last_status_change_at"}, {"scheduled_commands", "last_run_at"},
+		{"subscribers", "created_at", "confirmed_at", "stopped_at"}, {"api_tokens", "created_at", "revoked_at"}, {"revocations", "revoked_at"},
 	} {
+		table, columns := t[0], t[1:]
 		team := map[string]string{
 			"teams": "teams.id", "revocations": "(SELECT team_id FROM api_tokens WHERE api_tokens.id = revocations.token_id)",
 		}[table]
-		for column := range strings.FieldsSeq(columns) {
+		for _, column := range columns {
 			all = append(all, futureTime{table, column, cmp.Or(team, table+".team_id")})
 		}
 	}
