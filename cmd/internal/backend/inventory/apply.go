@@ -101,12 +101,21 @@ func idsOf(files ...*File) map[string]bool {
 
 // teams plans the changes of all teams.
 func (p *plan) teams(current, wanted []Team) {
-	before := compare(p, "team", parent{}, current, wanted, p.writeTeam)
+	before := compare(p, kind{"team.created", "team.updated"}, parent{}, current, wanted, p.writeTeam)
 	for i := range wanted {
 		t := &team{plan: p, Team: &wanted[i]}
 		t.fleet(before[i])
 		t.monitoring(before[i])
 	}
+}
+
+// A kind of rows has actions in the audit log.
+type kind struct{ created, updated string }
+
+// name returns the resource of the actions in words.
+func (k kind) name() string {
+	resource, _, _ := strings.Cut(k.created, ".")
+	return strings.ReplaceAll(resource, "_", " ")
 }
 
 // A parent has the rows of a list.
@@ -123,27 +132,27 @@ type team struct {
 func (t *team) parent() parent { return parent{t.ID, t.ID, t.Name + "/"} }
 
 func (t *team) fleet(before Team) {
-	compare(t.plan, "server group", t.parent(), before.Groups, t.Groups, t.writeGroup)
+	compare(t.plan, kind{"server_group.created", "server_group.updated"}, t.parent(), before.Groups, t.Groups, t.writeGroup)
 	names, ids := index(t.Groups, before.Groups)
 	t.groups = ids
 	before.nameGroups(names)
-	servers := compare(t.plan, "server", t.parent(), before.Servers, t.Servers, t.writeServer)
+	servers := compare(t.plan, kind{"server.created", "server.updated"}, t.parent(), before.Servers, t.Servers, t.writeServer)
 	for i, s := range t.Servers {
 		t.refer("server "+s.Name, "group", s.Group, t.groups)
 		of := parent{t.ID, s.ID, t.Name + "/" + s.Name + "/"}
-		compare(t.plan, "scheduled command", of, servers[i].Scheduled, s.Scheduled, t.writeScheduled)
+		compare(t.plan, kind{"scheduled_command.created", "scheduled_command.updated"}, of, servers[i].Scheduled, s.Scheduled, t.writeScheduled)
 	}
 }
 
 func (t *team) monitoring(before Team) {
-	compare(t.plan, "monitor", t.parent(), before.Monitors, t.Monitors, t.writeMonitor)
+	compare(t.plan, kind{"monitor.created", "monitor.updated"}, t.parent(), before.Monitors, t.Monitors, t.writeMonitor)
 	names, ids := index(t.Monitors, before.Monitors)
 	t.monitors = ids
 	before.nameMonitors(names)
-	pages := compare(t.plan, "status page", t.parent(), before.Pages, t.Pages, t.writePage)
+	pages := compare(t.plan, kind{"status_page.created", "status_page.updated"}, t.parent(), before.Pages, t.Pages, t.writePage)
 	for i, p := range t.Pages {
 		of := parent{t.ID, p.ID, t.Name + "/" + p.Name + "/"}
-		compare(t.plan, "component", of, pages[i].Components, p.Components, t.writeComponent)
+		compare(t.plan, kind{"component.created", "component.updated"}, of, pages[i].Components, p.Components, t.writeComponent)
 		for _, c := range p.Components {
 			t.refer("component "+c.Name, "monitor", c.Monitor, t.monitors)
 		}
@@ -183,19 +192,19 @@ type item[T any] interface {
 // compare plans the changes from the current rows of a parent to the wanted ones, to which it adds ids and state. It returns the current
 // row of each wanted one, which is zero for a new one.
 func compare[T any, P item[T]](
-	p *plan, kind string, of parent, current, wanted []T, write func(context.Context, *query.Queries, P, Change) error,
+	p *plan, k kind, of parent, current, wanted []T, write func(context.Context, *query.Queries, P, Change) error,
 ) []T {
-	resource := strings.ReplaceAll(kind, " ", "_") // in the audit log
+	name := k.name()
 	before, kept := match[T, P](current, wanted)
 	for i := range wanted {
 		row, old := P(&wanted[i]), P(&before[i]).head().ID
 		h := row.head()
-		c := Change{Kind: kind, Path: of.path + h.Name, parent: of.id, action: resource + ".updated"}
+		c := Change{Kind: name, Path: of.path + h.Name, parent: of.id, action: k.updated}
 		if old == "" {
 			if p.current[h.ID] {
 				p.problem(c, "a row elsewhere has the id "+h.ID+", and rows do not move")
 			}
-			h.ID, c.action = cmp.Or(h.ID, p.derivedID(kind, of.id, h.Name)), resource+".created"
+			h.ID, c.action = cmp.Or(h.ID, p.derivedID(name, of.id, h.Name)), k.created
 		} else {
 			h.ID = old
 			c.Fields = changes(reflect.ValueOf(before[i]), reflect.ValueOf(row).Elem())
@@ -210,7 +219,7 @@ func compare[T any, P item[T]](
 		}
 	}
 	for _, h := range kept {
-		p.Kept = append(p.Kept, kind+" "+of.path+h.Name)
+		p.Kept = append(p.Kept, name+" "+of.path+h.Name)
 	}
 	return before
 }
