@@ -21,7 +21,7 @@ ALONE := cmd/internal/test/chaos
 
 # These tests start compilers and interpreters, for each sample of the documentation and for clients in four languages, or check dozens of
 # faulty backends.
-SLOW := cmd/internal/test/docs cmd/internal/conformance tools/clients
+SLOW := cmd/internal/test/docs cmd/internal/conformance cmd/internal/test/clients
 
 # The tests of a package end within TEST_TIMEOUT, so that one that hangs is reported, with the stacks of all goroutines. It is several times
 # what the slowest packages need on a busy machine. Those of ALONE, which break one dependency after the other, and those of DEPLOY_MODULES,
@@ -87,7 +87,7 @@ define tests
 		(cd $$1 && $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $(TEST_FLAGS) $(VET_FLAG) $(1) \
 			-timeout="$$2" "$${@:3}"); \
 	}; \
-	for module in $(filter-out $(2),$(CODE_MODULES)); do \
+	for module in $(CODE_MODULES); do \
 		run $$module $(TEST_TIMEOUT) $$(go -C $$module list ./... | grep -vF $(patsubst %,-e %,$(ALONE) $(2)) | sort -r); \
 	done; \
 	jobs=(); for folder in $(2); do run $$folder $(TEST_TIMEOUT) ./... & jobs+=($$!); done; \

@@ -45,18 +45,36 @@ func build(dir string, programs []string) error {
 	return nil
 }
 
-// Find returns the path of a program of this system. Without it the test is skipped, or fails in CI.
-func Find(t testing.TB, program string) string {
+// Find returns the path of a program that is in PATH, or the absolute path of a file or folder that make test-packages installs. Without it
+// the test is skipped, or fails in CI.
+func Find(t testing.TB, name string) string {
 	t.Helper()
-	path, err := exec.LookPath(program)
+	path, err := exec.LookPath(name)
+	if strings.Contains(name, "/") {
+		if path, err = filepath.Abs(name); err == nil {
+			_, err = os.Stat(path)
+		}
+	}
 	switch {
 	case err == nil:
 	case os.Getenv("CI") != "":
-		t.Fatalf("%s is needed: %v", program, err)
+		t.Fatalf("%s is needed: %v", name, err)
 	default:
-		t.Skipf("%s is not installed", program)
+		t.Skipf("%s is not installed: make test-programs test-packages", name)
 	}
 	return path
+}
+
+// Output runs a command and returns its standard output. A command that fails ends the test.
+func Output(t testing.TB, command *exec.Cmd) string {
+	t.Helper()
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	stdout, err := command.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s%s", command.Args, err, stdout, &stderr)
+	}
+	return string(stdout)
 }
 
 // A Process is a program that a test started.

@@ -150,16 +150,13 @@ func faultyPosts(t *testing.T, s system) string {
 	return url
 }
 
-// checkTypes compiles the program with strict types.
-func checkTypes(p *program) {
-	p.Helper()
-	packages, err := filepath.Abs(npm)
-	testkit.Must(p.T, err)
-	output, _, err := runIn(p.T, filepath.Dir(p.file), nil, "node", filepath.Join(packages, "typescript", "bin", "tsc"), "--noEmit", "--strict",
-		"--target", "es2023", "--module", "nodenext", "--typeRoots", filepath.Join(packages, "@types"), "--types", "node", p.file)
-	if err != nil {
-		p.Errorf("types: %v\n%s", err, output)
-	}
+// checkTypes compiles a program with strict types.
+func checkTypes(t *testing.T, file string, flags ...string) {
+	t.Helper()
+	run(t, filepath.Dir(file), testkit.Find(t, "node"), append([]string{
+		testkit.Find(t, npm+"/typescript/bin/tsc"), "--noEmit", "--strict", "--target", "es2023", "--module", "nodenext",
+		"--typeRoots", testkit.Find(t, npm+"/@types"), "--types", "node", file,
+	}, flags...)...)
 }
 
 // check runs the program and checks the requests that the proxy received.
@@ -168,7 +165,7 @@ func (c *resilience) check(p *program) {
 	before := time.Now()
 	output := lines(p.run(token))
 	if filepath.Ext(p.file) == ".mts" {
-		checkTypes(p)
+		checkTypes(p.T, p.file)
 	}
 	if len(output) != 21 || !strings.HasPrefix(output[19], "20 ") {
 		p.Errorf("got %d lines:\n%s", len(output), strings.Join(output, "\n"))

@@ -86,24 +86,17 @@ func interpreter(t *testing.T, file string) []string {
 	t.Helper()
 	switch filepath.Ext(file) {
 	case ".py":
-		need(t, []string{"python3"})
-		return []string{"python3", file}
+		return []string{testkit.Find(t, "python3"), file}
 	case ".sh":
-		need(t, []string{"bash", "curl", "jq"})
-		return []string{"bash", file}
+		testkit.Find(t, "curl")
+		testkit.Find(t, "jq")
+		return []string{testkit.Find(t, "bash"), file}
 	case ".go":
 		skipIfShort(t)
-		need(t, []string{"go"})
 		return []string{"go", "run", file}
 	case ".mts":
 		skipIfShort(t)
-		need(t, []string{"node"})
-		tsx, err := filepath.Abs(npm + "/tsx/dist/cli.mjs")
-		testkit.Must(t, err)
-		if _, err := os.Stat(tsx); err != nil {
-			missing(t, "the packages of tools/npm are not installed: make test-packages")
-		}
-		return []string{"node", tsx, file}
+		return []string{testkit.Find(t, "node"), testkit.Find(t, npm+"/tsx/dist/cli.mjs"), file}
 	}
 	t.Fatalf("%s: no interpreter is known for it", file)
 	return nil

@@ -44,11 +44,7 @@ func interpreted(program, extension string) func(*testing.T, string, map[string]
 
 func buildTypeScript(t *testing.T, dir string, code map[string]string) func(string) []string {
 	t.Helper()
-	compiler, err := filepath.Abs(npm + "/typescript/bin/tsc")
-	testkit.Must(t, err)
-	if _, err := os.Stat(compiler); err != nil {
-		missing(t, "the packages of tools/npm are not installed: make test-packages")
-	}
+	compiler := testkit.Find(t, npm+"/typescript/bin/tsc")
 	// The types of Node.js, as far as samples use them.
 	write(t, filepath.Join(dir, "node.d.ts"), "declare const process: { env: Record<string, string | undefined> };\n")
 	arguments := []string{compiler, "--strict", "--target", "es2023", "--lib", "es2023,dom", "--module", "nodenext", "--outDir", "out", "node.d.ts"}
@@ -86,10 +82,9 @@ func buildJava(t *testing.T, dir string, code map[string]string) func(string) []
 
 func run(t *testing.T, dir, program string, arguments ...string) {
 	t.Helper()
-	out, stderr, err := runIn(t, dir, []string{"GOFLAGS=", "GOWORK=off"}, append([]string{program}, arguments...)...)
-	if err != nil {
-		t.Fatalf("%s: %v\n%s%s", program, err, out, stderr)
-	}
+	command := exec.CommandContext(t.Context(), program, arguments...)
+	command.Dir, command.Env = dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	testkit.Output(t, command)
 }
 
 // runIn runs a command in dir with these variables added to the environment. It returns what the command prints.
@@ -108,22 +103,4 @@ func skipIfShort(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long: make test-all runs it")
 	}
-}
-
-// need skips the test if a program is missing, or fails it in CI.
-func need(t *testing.T, programs []string) {
-	t.Helper()
-	for _, program := range programs {
-		if _, err := exec.LookPath(program); err != nil {
-			missing(t, program+" is not installed; on Debian: apt-get install -y curl openssl python3 nodejs openjdk-17-jdk-headless")
-		}
-	}
-}
-
-func missing(t *testing.T, what string) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatal(what)
-	}
-	t.Skip(what)
 }

@@ -235,27 +235,14 @@ func receiverCommand(t *testing.T, dir, name string) []string {
 	file := filepath.Join(dir, name)
 	switch filepath.Ext(name) {
 	case ".py":
-		return []string{installed(t, python), file}
+		return []string{testkit.Find(t, python), file}
 	case ".mts":
 		skipIfShort(t)
-		need(t, []string{"node"})
-		testkit.Must(t, os.Symlink(installed(t, npm), filepath.Join(dir, "node_modules")))
-		run(t, dir, "node", installed(t, npm+"/typescript/bin/tsc"), "--noEmit", "--strict", "--target", "es2023", "--module", "nodenext",
-			"--types", "node", "--skipLibCheck", name)
-		return []string{"node", "--import", installed(t, npm+"/tsx/dist/loader.mjs"), file} // tsx itself would be a second process
+		testkit.Must(t, os.Symlink(testkit.Find(t, npm), filepath.Join(dir, "node_modules")))
+		checkTypes(t, file, "--skipLibCheck")
+		return []string{"node", "--import", testkit.Find(t, npm+"/tsx/dist/loader.mjs"), file} // tsx itself would be a second process
 	}
 	program := filepath.Join(dir, "receiver")
 	run(t, repository, "go", "build", "-o", program, file) // in the module, which has the library
 	return []string{program}
-}
-
-// installed returns the absolute path of what make test-packages installs, or skips the test.
-func installed(t *testing.T, path string) string {
-	t.Helper()
-	absolute, err := filepath.Abs(path)
-	testkit.Must(t, err)
-	if _, err := os.Stat(absolute); err != nil {
-		missing(t, "packages of npm or PyPI are not installed: make test-packages")
-	}
-	return absolute
 }

@@ -72,7 +72,9 @@ func build(t *testing.T, language, dir, baseURL string, requests map[string]samp
 	if tools.compiles {
 		skipIfShort(t)
 	}
-	need(t, tools.programs)
+	for _, program := range tools.programs {
+		testkit.Find(t, program)
+	}
 	code := make(map[string]string)
 	for name, r := range requests {
 		code[name] = strings.ReplaceAll(samples.Render(language, r), baseurl.Placeholder, baseURL)

@@ -139,7 +139,7 @@ func TestTryItSendsEveryOperation(t *testing.T) {
 		if strings.Contains(command, p.Tokens["full"]) {
 			t.Fatalf("%s: the command has the token", o.ID)
 		}
-		need(t, []string{"curl"})
+		testkit.Find(t, "curl")
 		out, stderr, err := runIn(t, "", []string{"OPSCTL_TOKEN=" + p.Tokens["full"]}, "sh", "-c", command)
 		if got, want := masked(o.Method, shorten(t, []byte(out))), masked(o.Method, shorten(t, []byte(body))); err != nil || got != want {
 			t.Errorf("%s: %s\nprints\n%s\nthe form shows\n%s\n%v %s", o.ID, command, got, want, err, stderr)

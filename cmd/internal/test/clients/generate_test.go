@@ -1,29 +1,34 @@
 package clients
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"opsgate/backendclient/testkit"
+)
+
+var (
+	repository = absolute("../../../..")
+	sources    = repository + "/tools/clients" // of the packages, and of the programs that use generated clients
 )
 
 // Where make test-packages installs packages.
 var (
-	nodeModules       = absolute("../npm/node_modules")
-	tsc               = absolute("../npm/node_modules/.bin/tsc")
-	tsx               = absolute("../npm/node_modules/.bin/tsx")
-	openAPITypeScript = absolute("../npm/node_modules/.bin/openapi-typescript")
-	heyAPI            = absolute("../npm/node_modules/.bin/openapi-ts")
+	nodeModules       = repository + "/tools/npm/node_modules"
+	tsc               = nodeModules + "/.bin/tsc"
+	tsx               = nodeModules + "/.bin/tsx"
+	openAPITypeScript = nodeModules + "/.bin/openapi-typescript"
+	heyAPI            = nodeModules + "/.bin/openapi-ts"
 
-	python          = absolute("python/.venv/bin/python")
-	pythonGenerator = absolute("python/.venv/bin/openapi-python-client")
-	ruff            = absolute("python/.venv/bin/ruff")
+	python          = sources + "/python/.venv/bin/python"
+	pythonGenerator = sources + "/python/.venv/bin/openapi-python-client"
+	ruff            = sources + "/python/.venv/bin/ruff"
 
-	javaGenerator = absolute("java/lib/generator/openapi-generator-cli.jar")
-	javaLibraries = absolute("java/lib/client")
+	javaGenerator = sources + "/java/lib/generator/openapi-generator-cli.jar"
+	javaLibraries = sources + "/java/lib/client"
 )
 
 func absolute(path string) string {
@@ -34,43 +39,26 @@ func absolute(path string) string {
 	return absolute
 }
 
-// must ends a test that got an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // run runs a program in a directory with more variables, and returns its output.
 func run(t *testing.T, dir string, variables []string, argv ...string) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), runTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), variables...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	stdout, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s%s", argv, err, stdout, stderr.String())
-	}
-	return stdout
+	command := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+	command.Dir, command.Env = dir, append(os.Environ(), variables...)
+	return []byte(testkit.Output(t, command))
 }
 
 // generateGo adds the generated code to the package ops by an overlay: it is not in the working copy.
 func generateGo(t *testing.T, document, dir string) []string {
 	t.Helper()
 	generated, overlay := filepath.Join(dir, "ops.gen.go"), filepath.Join(dir, "overlay.json")
-	run(t, ".", nil, "go", "tool", "-modfile="+absolute("../go.mod"), "oapi-codegen",
+	run(t, sources, nil, "go", "tool", "-modfile="+repository+"/tools/go.mod", "oapi-codegen",
 		"-generate=types,client,skip-prune", "-package=ops", "-o="+generated, document)
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{absolute("go/ops/ops.gen.go"): generated}})
-	must(t, err)
-	must(t, os.WriteFile(overlay, replace, 0o600))
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{sources + "/go/ops/ops.gen.go": generated}})
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(overlay, replace, 0o600))
 	program := filepath.Join(dir, "program")
-	run(t, ".", nil, "go", "vet", "-tags=generated", "-overlay="+overlay, "./go")
-	run(t, ".", nil, "go", "build", "-tags=generated", "-overlay="+overlay, "-o="+program, "./go")
+	run(t, sources, nil, "go", "vet", "-tags=generated", "-overlay="+overlay, "./go")
+	run(t, sources, nil, "go", "build", "-tags=generated", "-overlay="+overlay, "-o="+program, "./go")
 	return []string{program}
 }
 
@@ -94,10 +82,10 @@ func generateHey(t *testing.T, document, dir string) []string {
 func prepareTypeScript(t *testing.T, dir, program string) {
 	t.Helper()
 	for _, name := range []string{program, "pages.ts", "package.json", "tsconfig.json"} {
-		copyFile(t, filepath.Join("typescript", name), dir)
+		copyFile(t, sources+"/typescript/"+name, dir)
 	}
-	must(t, os.CopyFS(filepath.Join(dir, "opsgate-client"), os.DirFS("typescript/opsgate-client")))
-	must(t, os.Symlink(nodeModules, filepath.Join(dir, "node_modules")))
+	testkit.Must(t, os.CopyFS(filepath.Join(dir, "opsgate-client"), os.DirFS(sources+"/typescript/opsgate-client")))
+	testkit.Must(t, os.Symlink(nodeModules, filepath.Join(dir, "node_modules")))
 }
 
 func generatePython(t *testing.T, document, dir string) []string {
@@ -105,9 +93,9 @@ func generatePython(t *testing.T, document, dir string) []string {
 	path := []string{"PATH=" + filepath.Dir(ruff) + string(os.PathListSeparator) + os.Getenv("PATH")} // the generator runs ruff
 	run(t, dir, path, pythonGenerator, "generate", "--path", document, "--output-path", "ops", "--meta", "none", "--fail-on-warning")
 	for _, name := range []string{"scenario.py", "ruff.toml"} {
-		copyFile(t, filepath.Join("python", name), dir)
+		copyFile(t, sources+"/python/"+name, dir)
 	}
-	must(t, os.CopyFS(filepath.Join(dir, "opsgate_client"), os.DirFS("python/opsgate_client")))
+	testkit.Must(t, os.CopyFS(filepath.Join(dir, "opsgate_client"), os.DirFS(sources+"/python/opsgate_client")))
 	run(t, dir, nil, ruff, "check", "scenario.py", "opsgate_client")
 	run(t, dir, nil, ruff, "format", "--check", "--exclude=operations.py", "scenario.py", "opsgate_client")
 	return []string{python, "scenario.py"}
@@ -119,25 +107,25 @@ func generateJava(t *testing.T, document, dir string) []string {
 		"--output", "generated", "--invoker-package", "ops", "--api-package", "ops.api", "--model-package", "ops.model",
 		"--global-property", "apis,models,supportingFiles,apiDocs=false,modelDocs=false,apiTests=false,modelTests=false",
 		"--additional-properties", "openApiNullable=false,hideGenerationTimestamp=true")
-	var sources []string
+	var files []string
 	err := filepath.WalkDir(filepath.Join(dir, "generated", "src", "main", "java"), func(path string, _ os.DirEntry, err error) error {
 		if filepath.Ext(path) == ".java" {
-			sources = append(sources, path)
+			files = append(files, path)
 		}
 		return err
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	libraries := filepath.Join(javaLibraries, "*")
-	run(t, dir, nil, append([]string{"javac", "-nowarn", "-d", "classes", "-cp", libraries}, sources...)...)
+	run(t, dir, nil, append([]string{"javac", "-nowarn", "-d", "classes", "-cp", libraries}, files...)...)
 	classPath := libraries + string(os.PathListSeparator) + filepath.Join(dir, "classes")
 	run(t, dir, nil, "javac", "-Xlint:all", "-Werror", "-d", "classes", "-cp", classPath,
-		absolute("java/Scenario.java"), absolute("java/Retry.java"))
+		sources+"/java/Scenario.java", sources+"/java/Retry.java")
 	return []string{"java", "-cp", classPath, "Scenario"}
 }
 
 func copyFile(t *testing.T, from, dir string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(dir, filepath.Base(from)), data, 0o600))
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, filepath.Base(from)), data, 0o600))
 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"opsgate/backendclient/testkit"
 )
 
 // checkAnswers runs a program against answers that the gateway gives seldom and proxies give: a Retry-After that is a date, no answer to the
@@ -67,14 +69,14 @@ func checkAnswers(t *testing.T, name, dir string, program []string) {
 // The packages wait for an answer as long as the guide recommends and its programs do.
 func TestTimeoutOfAttemptsIsThatOfTheGuide(t *testing.T) {
 	for file, timeout := range map[string]string{
-		"../../gateway/apidocs/guides/generated-clients.md": `(?m)^- \*\*A time limit\*\* for each request, for example (\d+) seconds`,
-		"../../gateway/apidocs/guides/rate-limits.md":       `timeout=(\d+)`,
-		"python/opsgate_client/retry.py":                    `ATTEMPT_TIMEOUT = (\d+)`,
-		"typescript/opsgate-client/retry.js":                `attemptTimeout = (\d+)`,
-		"go/client/retry.go":                                `attemptTimeout += (\d+) \* time\.Second`,
+		repository + "/gateway/apidocs/guides/generated-clients.md": `(?m)^- \*\*A time limit\*\* for each request, for example (\d+) seconds`,
+		repository + "/gateway/apidocs/guides/rate-limits.md":       `timeout=(\d+)`,
+		sources + "/python/opsgate_client/retry.py":                 `ATTEMPT_TIMEOUT = (\d+)`,
+		sources + "/typescript/opsgate-client/retry.js":             `attemptTimeout = (\d+)`,
+		sources + "/go/client/retry.go":                             `attemptTimeout += (\d+) \* time\.Second`,
 	} {
 		text, err := os.ReadFile(file)
-		must(t, err)
+		testkit.Must(t, err)
 		if found := regexp.MustCompile(timeout).FindSubmatch(text); len(found) != 2 || string(found[1]) != "30" {
 			t.Errorf("%s has the timeout %q, want 30 seconds", file, found)
 		}

@@ -12,15 +12,17 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"opsgate/backendclient/testkit"
+	backend "opsgate/cmd/internal/backend/command"
+	"opsgate/cmd/internal/test/devtest"
 )
 
 // packages are the packages that a release contains. generate installs one into an empty project, without a package registry.
@@ -30,61 +32,42 @@ var packages = []client{
 	{name: "go", generate: installModule},
 }
 
-// buildPackages builds all packages once for all tests, as make dist does, and returns their folder.
-var buildPackages = sync.OnceValues(func() (string, error) {
-	dir := filepath.Join(programs, "packages")
-	out, err := exec.Command("go", "-C", "../dist", "run", ".", "-source", "../..", "-out", dir, "-clients",
-		"-version=0", "-revision=0", "-date=2026-01-31T12:00:00Z").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("build packages: %w\n%s", err, out)
-	}
-	return dir, err
-})
-
 // Each package calls each kind of operation and passes a rehearsal, decodes errors, stays within the limits of a token with requests that
 // are sent at once, and verifies webhooks.
 func TestPackages(t *testing.T) {
-	reference := start(t, highLimits)
+	if testing.Short() {
+		t.Skip("takes long: make test-all runs it")
+	}
+	readSources(t)
+	built := t.TempDir()
+	run(t, repository, nil, "go", "-C", "tools/dist", "run", ".", "-source=../..", "-out="+built, "-clients",
+		"-version=0", "-revision=0", "-date=2026-01-31T12:00:00Z")
+	reference := start(t, devtest.HighLimits)
 	want := expectedTour(t, reference)
 	kinds := kindsOf(t, get(t, reference.BaseURL+"/openapi.json", ""))
-	deniedForAnHour := fmt.Sprintf("rate_limit: {limits: [{requests: 1000000, per: 1s}], tokens: {%s: {limits: [{requests: 1, per: 1h}]}}}\n",
-		reference.tokenID(t, "read"))
+	deniedForAnHour := reference.limitedReads(t, "{requests: 1, per: 1h}")
 	for _, p := range packages {
 		t.Run(p.name, func(t *testing.T) {
-			if testing.Short() {
-				t.Skip("takes long: make test-all runs it")
-			}
 			t.Parallel()
-			p.require(t)
-			dir := t.TempDir()
-			readSources(t)
-			built, err := buildPackages()
-			must(t, err)
-			program := p.generate(t, built, dir)
+			program, dir := p.prepare(t, built)
 			checkPackageErrors(t, runProgram(t, start(t, deniedForAnHour), dir, append(program, "errors")))
 			checkAnswers(t, p.name, dir, program)
 			checkPace(t, start(t, ""), dir, program)
 			checkWebhooks(t, dir, program)
 			checkExample(t, p.name, dir, program)
-			s := start(t, highLimits, "--rehearse", "--seed=1")
-			checkTour(t, runProgram(t, s, dir, append(program, "tour")), want)
-			checkCalled(t, s, kinds)
-			if err := s.stop(); err != nil {
-				t.Errorf("%v\n%s", err, s.output.String())
-			}
+			rehearse(t, 1, dir, append(program, "tour"), want, kinds)
 		})
 	}
 }
 
-// readSources reads what packages are built from: go test repeats a cached result unless a file that the test itself reads has changed.
+// readSources reads what clients are built from: go test repeats a cached result unless a file that the test itself reads has changed.
 func readSources(t *testing.T) {
 	t.Helper()
-	for _, dir := range []string{"python/opsgate_client", "typescript/opsgate-client", "go/client", "../dist", "testdata"} {
-		files, err := filepath.Glob(dir + "/*.*")
-		must(t, err)
-		for _, file := range files {
-			_, err := os.ReadFile(file)
-			must(t, err)
+	for _, files := range []string{"tools/clients/*/*.*", "tools/clients/*/*/*.*", "tools/dist/*.*"} {
+		paths, err := filepath.Glob(repository + "/" + files)
+		testkit.Must(t, err)
+		for _, path := range paths {
+			_, _ = os.ReadFile(path) // fails for a folder
 		}
 	}
 }
@@ -112,7 +95,7 @@ func checkPackageErrors(t *testing.T, output []byte) {
 }
 
 // checkPace runs a program that sends 60 requests, several at a time, with the limits of the demo.
-func checkPace(t *testing.T, s *system, dir string, program []string) {
+func checkPace(t *testing.T, s system, dir string, program []string) {
 	t.Helper()
 	runProgram(t, s, dir, append(program, "pace"))
 	counts := map[string]string{}
@@ -132,22 +115,22 @@ func checkExample(t *testing.T, name, dir string, program []string) {
 		readme, file string
 		argv         []string
 	}{
-		"python":     {"python/opsgate_client/README.md", "example.py", []string{program[0], "example.py"}},
-		"typescript": {"typescript/opsgate-client/README.md", "example.ts", []string{tsx, "example.ts"}},
-		"go":         {"go/client/README.md", "example/main.go", []string{"go", "run", "-mod=mod", "./example"}},
+		"python":     {"/python/opsgate_client/README.md", "example.py", []string{program[0], "example.py"}},
+		"typescript": {"/typescript/opsgate-client/README.md", "example.ts", []string{tsx, "example.ts"}},
+		"go":         {"/go/client/README.md", "example/main.go", []string{"go", "run", "-mod=mod", "./example"}},
 	}[name]
-	readme, err := os.ReadFile(example.readme)
-	must(t, err)
-	guide, err := os.ReadFile("../../gateway/apidocs/guides/generated-clients.md")
-	must(t, err)
+	readme, err := os.ReadFile(sources + example.readme)
+	testkit.Must(t, err)
+	guide, err := os.ReadFile(repository + "/gateway/apidocs/guides/generated-clients.md")
+	testkit.Must(t, err)
 	block := regexp.MustCompile("(?s)```\\w+\n(.*?)```\n").FindSubmatch(readme)
 	if !bytes.Contains(guide, block[0]) {
 		t.Errorf("the guide does not have the example of %s", example.readme)
 	}
-	s := start(t, highLimits)
+	s := start(t, devtest.HighLimits)
 	file := filepath.Join(dir, example.file)
-	must(t, os.MkdirAll(filepath.Dir(file), 0o700))
-	must(t, os.WriteFile(file, bytes.ReplaceAll(block[1], []byte("https://api.example.com"), []byte(s.BaseURL)), 0o600))
+	testkit.Must(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	testkit.Must(t, os.WriteFile(file, bytes.ReplaceAll(block[1], []byte("https://api.example.com"), []byte(s.BaseURL)), 0o600))
 	before := countPages(t, s, "/v1/incidents?limit=100")
 	if lines := bytes.Count(runProgram(t, s, dir, example.argv), []byte("\n")); lines != before {
 		t.Errorf("the example printed %d lines, want %d", lines, before)
@@ -176,9 +159,9 @@ func checkWebhooks(t *testing.T, dir string, program []string) {
 	var files []string
 	for i, h := range []hook{sent, tampered, late, rotated} {
 		data, err := json.Marshal(h)
-		must(t, err)
+		testkit.Must(t, err)
 		files = append(files, filepath.Join(dir, fmt.Sprintf("webhook%d.json", i)))
-		must(t, os.WriteFile(files[i], data, 0o600))
+		testkit.Must(t, os.WriteFile(files[i], data, 0o600))
 	}
 	output := run(t, dir, []string{"WEBHOOK_SECRET=" + secret}, slices.Concat(program, []string{"webhook"}, files)...)
 	var got []string
@@ -195,7 +178,7 @@ func (h hook) clone() hook {
 func (h hook) sign(t *testing.T, secret string) {
 	t.Helper()
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-	must(t, err)
+	testkit.Must(t, err)
 	mac := hmac.New(sha256.New, key)
 	_, _ = fmt.Fprintf(mac, "%s.%s.%s", h.Headers["webhook-id"], h.Headers["webhook-timestamp"], h.Body)
 	h.Headers["webhook-signature"] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
@@ -215,23 +198,25 @@ func receive(t *testing.T) (secret string, h hook) {
 	}))
 	defer receiver.Close()
 	data := t.TempDir()
-	s := start(t, highLimits, "--data-dir="+data)
+	s := start(t, devtest.HighLimits, "--data-dir="+data)
 	page := read[[]struct{ ID, UniqueHostname string }](t, s, "/v1/status-pages")[0]
-	added := run(t, data, nil, filepath.Join(programs, "opsbackend"), "subscriber", "add", "--data-dir="+data, "--page="+page.UniqueHostname,
-		"--allow-http", "--webhook="+receiver.URL)
-	secret = string(regexp.MustCompile(`whsec_[A-Za-z0-9+/=]+`).Find(added))
+	var added, note bytes.Buffer
+	backend.Run(t.Context(), []string{
+		"subscriber", "add", "--data-dir=" + data, "--page=" + page.UniqueHostname, "--allow-http", "--webhook=" + receiver.URL,
+	}, backend.Environment{Out: &added, Err: &note})
+	secret = strings.TrimSpace(added.String())
 	body := fmt.Sprintf(`{"title": "Été", "status": "investigating", "impact": "minor", "message": "M", "statusPageId": %q}`, page.ID)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.BaseURL+"/v1/incidents", bytes.NewBufferString(body))
-	must(t, err)
+	testkit.Must(t, err)
 	req.Header.Set("Authorization", "Bearer "+s.Tokens["full"])
 	res, err := http.DefaultClient.Do(req)
-	must(t, err)
-	must(t, res.Body.Close())
+	testkit.Must(t, err)
+	testkit.Must(t, res.Body.Close())
 	select {
 	case h = <-received:
 		return secret, h
-	case <-time.After(patience):
-		t.Fatalf("no webhook came\n%s\n%s", added, s.output.String())
+	case <-time.After(testkit.MaxWait):
+		t.Fatalf("no webhook came\n%s\n%s", &note, s.Log.String())
 		return "", hook{}
 	}
 }
@@ -242,12 +227,12 @@ func installWheel(t *testing.T, built, dir string) []string {
 	environment := filepath.Join(dir, "environment")
 	run(t, dir, nil, python, "-m", "venv", environment)
 	libraries, err := filepath.Glob(filepath.Join(filepath.Dir(python), "..", "lib", "*", "site-packages"))
-	must(t, err)
+	testkit.Must(t, err)
 	own, err := filepath.Glob(filepath.Join(environment, "lib", "*", "site-packages"))
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(own[0], "libraries.pth"), []byte(libraries[0]+"\n"), 0o600))
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(filepath.Join(own[0], "libraries.pth"), []byte(libraries[0]+"\n"), 0o600))
 	wheels, err := filepath.Glob(filepath.Join(built, "*.whl"))
-	must(t, err)
+	testkit.Must(t, err)
 	interpreter := filepath.Join(environment, "bin", "python")
 	run(t, dir, nil, interpreter, "-m", "pip", "install", "--quiet", "--no-index", wheels[0])
 	copyFile(t, "testdata/tour.py", dir)
@@ -256,13 +241,13 @@ func installWheel(t *testing.T, built, dir string) []string {
 
 func installNPM(t *testing.T, built, dir string) []string {
 	t.Helper()
-	must(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type": "module", "private": true}`), 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type": "module", "private": true}`), 0o600))
 	tarballs, err := filepath.Glob(filepath.Join(built, "*_npm.tgz"))
-	must(t, err)
+	testkit.Must(t, err)
 	run(t, dir, nil, "npm", "install", "--offline", "--no-audit", "--no-fund", tarballs[0])
-	must(t, os.Symlink(filepath.Join(nodeModules, "@types"), filepath.Join(dir, "node_modules", "@types")))
-	must(t, os.Symlink(filepath.Join(nodeModules, "undici-types"), filepath.Join(dir, "node_modules", "undici-types")))
-	copyFile(t, "typescript/tsconfig.json", dir)
+	testkit.Must(t, os.Symlink(filepath.Join(nodeModules, "@types"), filepath.Join(dir, "node_modules", "@types")))
+	testkit.Must(t, os.Symlink(filepath.Join(nodeModules, "undici-types"), filepath.Join(dir, "node_modules", "undici-types")))
+	copyFile(t, sources+"/typescript/tsconfig.json", dir)
 	copyFile(t, "testdata/tour.ts", dir)
 	run(t, dir, nil, tsc, "--project", ".", "--skipLibCheck", "false", "--module", "nodenext", "--moduleResolution", "nodenext")
 	return []string{tsx, "tour.ts"}
@@ -271,9 +256,9 @@ func installNPM(t *testing.T, built, dir string) []string {
 func installModule(t *testing.T, built, dir string) []string {
 	t.Helper()
 	modules, err := filepath.Glob(filepath.Join(built, "*_go.tar.gz"))
-	must(t, err)
+	testkit.Must(t, err)
 	run(t, dir, nil, "tar", "-xzf", modules[0])
-	must(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example\n\ngo 1.26\n"), 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example\n\ngo 1.26\n"), 0o600))
 	copyFile(t, "testdata/tour.go", dir)
 	offline := []string{"GOPROXY=off", "GOFLAGS=-mod=mod"}
 	run(t, dir, offline, "go", "mod", "edit", "-require=opsgate/client@v0.0.0", "-replace=opsgate/client=./opsgate-client")

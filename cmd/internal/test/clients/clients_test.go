@@ -6,23 +6,21 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
-)
 
-// runTimeout limits each program that a test runs.
-const runTimeout = 5 * time.Minute
+	"opsgate/backendclient/testkit"
+	"opsgate/cmd/internal/test/devtest"
+)
 
 // A client is a generator and the program that uses what it generates.
 type client struct {
 	name string
-	// needs are programs, and files that make test-packages installs.
+	// needs are programs, and paths of what make test-packages installs.
 	needs []string
 	// generate writes the client and what it needs to a directory, and checks it. It returns the command that runs the program.
 	generate func(t *testing.T, document, dir string) []string
@@ -40,36 +38,24 @@ var clients = []client{
 // scores it, and gets the incident of the first request when it repeats a request with its key. The errors that a client can cause are
 // decoded. Short tests run the client that needs neither packages nor another compiler.
 func TestClients(t *testing.T) {
-	reference := start(t, highLimits)
+	reference := start(t, devtest.HighLimits)
 	document := filepath.Join(t.TempDir(), "openapi.json")
 	description := get(t, reference.BaseURL+"/openapi.json", "")
-	must(t, os.WriteFile(document, description, 0o600))
+	testkit.Must(t, os.WriteFile(document, description, 0o600))
 	kinds := kindsOf(t, description)
 	want := expectedTour(t, reference)
-	lowLimit := fmt.Sprintf("rate_limit: {limits: [{requests: 1000000, per: 1s}], tokens: {%s: {limits: [{requests: 3, per: 5s}]}}}\n",
-		reference.tokenID(t, "read"))
+	lowLimit := reference.limitedReads(t, "{requests: 3, per: 5s}")
 	for _, c := range clients {
 		t.Run(c.name, func(t *testing.T) {
 			if testing.Short() && len(c.needs) > 0 {
 				t.Skip("takes long: make test-all runs it")
 			}
 			t.Parallel()
-			c.require(t)
-			dir := t.TempDir()
-			program := c.generate(t, document, dir)
+			program, dir := c.prepare(t, document)
 			checkErrors(t, runProgram(t, start(t, lowLimit), dir, append(program, "errors")))
 			for seed := 1; seed <= rehearsals(); seed++ {
 				t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-					s := start(t, highLimits, "--rehearse", fmt.Sprint("--seed=", seed))
-					tour := runProgram(t, s, dir, append(program, "tour"))
-					checkTour(t, tour, want)
-					reportCounts(t, s, tour)
-					checkCalled(t, s, kinds)
-					if err := s.stop(); err != nil {
-						_, score, _ := strings.Cut(s.output.String(), "\nRehearsal with seed")
-						_, score, _ = strings.Cut(score, "\nRehearsal with seed") // the first is a line of the start
-						t.Errorf("%v; rehearsal with seed%s", err, score)
-					}
+					rehearse(t, seed, dir, append(program, "tour"), want, kinds)
 				})
 			}
 		})
@@ -84,6 +70,19 @@ func rehearsals() int {
 	return 3
 }
 
+// rehearse runs a program against a rehearsal, which it must pass.
+func rehearse(t *testing.T, seed int, dir string, program []string, want map[string]any, kinds map[string][]string) {
+	t.Helper()
+	s := start(t, devtest.HighLimits, "--rehearse", fmt.Sprint("--seed=", seed))
+	tour := runProgram(t, s, dir, program)
+	checkTour(t, tour, want)
+	reportCounts(t, s, tour)
+	checkCalled(t, s, kinds)
+	if code := s.Stop(); code != 0 {
+		t.Errorf("opsdev exits with %d:\n%s\n%s", code, s.Out.String(), s.Log.String())
+	}
+}
+
 func checkTour(t *testing.T, output []byte, want map[string]any) {
 	t.Helper()
 	var tour map[string]any
@@ -96,21 +95,21 @@ func checkTour(t *testing.T, output []byte, want map[string]any) {
 }
 
 // reportCounts reports to the rehearsal how many items a client has counted.
-func reportCounts(t *testing.T, s *system, output []byte) {
+func reportCounts(t *testing.T, s system, output []byte) {
 	t.Helper()
 	var tour struct{ Incidents, AuditEntries int }
 	decode(t, output, &tour)
 	for path, items := range map[string]int{"/v1/incidents": tour.Incidents, "/v1/audit": tour.AuditEntries} {
 		response, err := http.PostForm(s.BaseURL+"/rehearsal", url.Values{"list": {path}, "items": {strconv.Itoa(items)}})
-		must(t, err)
-		must(t, response.Body.Close())
+		testkit.Must(t, err)
+		testkit.Must(t, response.Body.Close())
 		if response.StatusCode != http.StatusNoContent {
 			t.Errorf("the count of %s: %s", path, response.Status)
 		}
 	}
 }
 
-func checkCalled(t *testing.T, s *system, kinds map[string][]string) {
+func checkCalled(t *testing.T, s system, kinds map[string][]string) {
 	t.Helper()
 	called := s.called(t)
 	for kind, operations := range kinds {
@@ -137,7 +136,7 @@ var expectedErrors = []string{
 }
 
 // expectedTour returns what a tour of the demo data finds. The tour itself adds an incident with one update.
-func expectedTour(t *testing.T, s *system) map[string]any {
+func expectedTour(t *testing.T, s system) map[string]any {
 	t.Helper()
 	type object map[string]any
 	count := func(path string) float64 { return float64(len(read[[]object](t, s, path))) }
@@ -164,7 +163,7 @@ func expectedTour(t *testing.T, s *system) map[string]any {
 	}
 }
 
-func countPages(t *testing.T, s *system, path string) (n int) {
+func countPages(t *testing.T, s system, path string) (n int) {
 	t.Helper()
 	type page struct {
 		Items      []any
@@ -227,33 +226,20 @@ func kindsOf(t *testing.T, description []byte) map[string][]string {
 	return kinds
 }
 
-func decode(t *testing.T, data []byte, v any) {
-	t.Helper()
-	if err := json.Unmarshal(data, v); err != nil {
-		t.Fatalf("%v:\n%s", err, data)
-	}
-}
-
-// require skips the test if something that the client needs is missing; in CI it fails.
-func (c client) require(t *testing.T) {
+// prepare generates the client in a directory, and returns the command of the program that uses it. It skips the test if something that
+// the client needs is missing; in CI it fails.
+func (c client) prepare(t *testing.T, source string) (program []string, dir string) {
 	t.Helper()
 	for _, need := range c.needs {
-		find := exec.LookPath
-		if filepath.IsAbs(need) {
-			find = func(path string) (string, error) { _, err := os.Stat(path); return path, err }
-		}
-		if _, err := find(need); err == nil {
-			continue
-		}
-		if os.Getenv("CI") != "" {
-			t.Fatalf("%s is missing: make test-packages installs what this client needs", need)
-		}
-		t.Skipf("%s is missing: make test-packages installs what this client needs", need)
+		testkit.Find(t, need)
 	}
+	readSources(t)
+	dir = t.TempDir()
+	return c.generate(t, source, dir), dir
 }
 
 // runProgram runs the program of a client and returns its output.
-func runProgram(t *testing.T, s *system, dir string, argv []string) []byte {
+func runProgram(t *testing.T, s system, dir string, argv []string) []byte {
 	t.Helper()
 	return run(t, dir, []string{
 		"OPSCTL_URL=" + s.BaseURL, "OPSCTL_TOKEN=" + s.Tokens["full"],
