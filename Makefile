@@ -75,9 +75,10 @@ run: ## Run the whole system here, with demo data. ARGS="--listen 127.0.0.1:8081
 build: ## Build the programs into bin, as released but with the symbols for debuggers.
 	go build $$(cat deploy/build-flags) -buildvcs=auto -o bin/ ./cmd/opsgate ./cmd/opsbackend ./cmd/opsdev ./cmd/opsctl
 
-# Everyday tests wait more than they compute: more packages are tested at a time than the usual one per processor. Those of SLOW are among
-# them.
+# Tests wait more than they compute: more packages are tested at a time than the usual one per processor. With the race detector, a package
+# uses 0.6 of a processor. Those of SLOW are among the everyday tests.
 SHORT := -short -p=4
+LONG  := -p=3
 
 # $(call tests,FLAGS,SLOW) runs the tests of all modules with FLAGS, then those of SLOW at the same time, then ALONE. The slowest packages
 # are among the last of the alphabet: they begin first, so that the others fill the time in which they wait.
@@ -104,7 +105,7 @@ test: ## Run the tests of everyday work (go test -short, 25 cases of each proper
 	$(call tests,$(SHORT))
 
 test-all: ## Run all tests, as CI does: longer schedules, and the slow rows of docs/operate/reliability.md.
-	$(call tests,,$(SLOW))
+	$(call tests,$(LONG),$(SLOW))
 
 explore: ## Check CHECKS (1000) random cases of each property. It prints its seed; SEED=N repeats a run.
 	@seed=$${SEED:-$$(date +%s)}; echo "to repeat this run: make explore SEED=$$seed CHECKS=$(CHECKS)"; \
