@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
+
+	"opsgate/backendclient/testkit"
 )
 
 // Gateways trust the load balancer with the client's address and the trace headers, so clients cannot write them.
@@ -27,9 +28,9 @@ func TestBalancerReplacesHeadersThatGatewaysTrust(t *testing.T) {
 		},
 	} {
 		var got answer
-		await(t, func() bool {
+		testkit.Eventually(t, "HAProxy serves", func() bool {
 			got = fetch(t, http.DefaultClient, http.MethodGet, "http://"+address+"/", headers, "")
-			return got.status == http.StatusOK // HAProxy has not started yet
+			return got.status == http.StatusOK
 		})
 		if want := `["127.0.0.1"] []`; got.body != want {
 			t.Errorf("with %s, the gateway receives %s, want %s", name, got.body, want)
@@ -40,7 +41,7 @@ func TestBalancerReplacesHeadersThatGatewaysTrust(t *testing.T) {
 // balancer runs HAProxy with the shipped configuration in front of one gateway and returns its address.
 func balancer(t *testing.T, gateway string) (address string) {
 	t.Helper()
-	address = "127.0.0.1:" + freePort(t)
+	address = testkit.FreeAddress(t)
 	config := strings.NewReplacer(
 		"bind :8080", "bind "+address,
 		"default-server check port 9090 inter 1s fall 1 rise 1 resolvers docker init-addr none\n", "",
@@ -48,18 +49,7 @@ func balancer(t *testing.T, gateway string) (address string) {
 	).Replace(read(t, composeDir+"/balancer/haproxy.cfg"))
 	path := filepath.Join(t.TempDir(), "haproxy.cfg")
 	write(t, path, config)
-	server := exec.CommandContext(t.Context(), need(t, "haproxy"), "-f", path)
-	server.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	log := new(strings.Builder)
-	server.Stdout, server.Stderr = log, log
-	must(t, server.Start())
-	t.Cleanup(func() {
-		_ = server.Process.Kill()
-		_ = server.Wait()
-		if t.Failed() {
-			t.Log(log)
-		}
-	})
+	testkit.Start(t, exec.Command(testkit.Find(t, "haproxy"), "-db", "-f", path)).MayFail() // its exit code is not 0
 	return address
 }
 

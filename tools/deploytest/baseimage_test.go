@@ -15,6 +15,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"opsgate/backendclient/testkit"
 )
 
 // A rootfs collects files of this machine for an image.
@@ -47,7 +49,7 @@ func (e *dockerEngine) importImage(t *testing.T, name string, add func(*rootfs),
 	add(files)
 	_ = files.archive.Close()
 	_ = writer.Close()
-	must(t, <-ended)
+	testkit.Must(t, <-ended)
 }
 
 // file adds a file of this machine under another path.
@@ -59,25 +61,19 @@ func (r *rootfs) file(source, target string) {
 	}
 	r.written[target] = true
 	content, err := os.Open(source)
-	must(r.t, err)
+	testkit.Must(r.t, err)
 	defer func() { _ = content.Close() }()
 	info, err := content.Stat()
-	must(r.t, err)
-	r.header(&tar.Header{Typeflag: tar.TypeReg, Name: target, Mode: int64(info.Mode().Perm()), Size: info.Size()})
-	if _, err := io.Copy(r.archive, content); err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.Must(r.t, err)
+	testkit.Must(r.t, r.archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: target, Mode: int64(info.Mode().Perm()), Size: info.Size()}))
+	_, err = io.Copy(r.archive, content)
+	testkit.Must(r.t, err)
 }
 
 // dir adds an empty folder.
 func (r *rootfs) dir(target string, mode int64, owner int) {
 	r.t.Helper()
-	r.header(&tar.Header{Typeflag: tar.TypeDir, Name: target + "/", Mode: mode, Uid: owner, Gid: owner})
-}
-
-func (r *rootfs) header(h *tar.Header) {
-	r.t.Helper()
-	must(r.t, r.archive.WriteHeader(h))
+	testkit.Must(r.t, r.archive.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: target + "/", Mode: mode, Uid: owner, Gid: owner}))
 }
 
 // tree adds a folder of this machine.
@@ -89,7 +85,7 @@ func (r *rootfs) tree(source, target string) {
 		}
 		return err
 	})
-	must(r.t, err)
+	testkit.Must(r.t, err)
 }
 
 // programs adds programs of this machine to /bin, with their libraries.
@@ -97,7 +93,7 @@ func (r *rootfs) programs(names ...string) {
 	r.t.Helper()
 	libraries := regexp.MustCompile(`/\S+\.so\S*`)
 	for _, name := range names {
-		path := need(r.t, name)
+		path := testkit.Find(r.t, name)
 		r.file(path, "/bin/"+name)
 		list, err := exec.CommandContext(r.t.Context(), "ldd", path).Output() // fails for a static program
 		if err != nil {
@@ -140,7 +136,7 @@ func (r *rootfs) modules(downloads string) {
 	list := json.NewDecoder(strings.NewReader(inModule(r.t, nil, "mod", "download", "-json")))
 	for list.More() {
 		var module struct{ Zip, Info, GoMod string }
-		must(r.t, list.Decode(&module))
+		testkit.Must(r.t, list.Decode(&module))
 		add(module.Zip)
 		add(module.Info)
 		add(module.GoMod)
@@ -149,7 +145,8 @@ func (r *rootfs) modules(downloads string) {
 	for module := range strings.FieldsSeq(inModule(r.t, nil, "mod", "graph")) {
 		path, version, _ := strings.Cut(module, "@")
 		escaped := upper.ReplaceAllStringFunc(path+"/@v/"+version, func(letter string) string { return "!" + strings.ToLower(letter) })
-		if file := filepath.Join(downloads, escaped+".mod"); exists(file) {
+		file := filepath.Join(downloads, escaped+".mod")
+		if _, err := os.Stat(file); err == nil {
 			add(file)
 		}
 	}
@@ -170,7 +167,7 @@ func (r *rootfs) cache(folder string) {
 		}
 		name := hex.EncodeToString(prefix)
 		entries, err := filepath.Glob(filepath.Join(folder, name[:2], name+"*-a"))
-		must(r.t, err)
+		testkit.Must(r.t, err)
 		for _, file := range append(entries, output) {
 			r.file(file, "/cache"+strings.TrimPrefix(file, folder))
 		}
@@ -183,17 +180,9 @@ func inModule(t *testing.T, into any, args ...string) string {
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOTOOLCHAIN=auto", "GOPROXY=off", "CGO_ENABLED=0")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v: %v", cmd.Args, err)
-	}
+	out := testkit.Output(t, cmd)
 	if into != nil {
-		must(t, json.Unmarshal(out, into))
+		testkit.Must(t, json.Unmarshal([]byte(out), into))
 	}
-	return string(out)
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+	return out
 }

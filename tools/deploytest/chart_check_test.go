@@ -26,19 +26,17 @@ func checks(t *testing.T, r release) map[string]checkPod {
 
 // The arguments, the mounts and the configuration of the checks work with the real program. The only warnings are about the platform's network.
 func TestChartConfigurationIsValid(t *testing.T) {
-	for name, values := range eachValues(t) {
-		t.Run(name, func(t *testing.T) {
-			r := render(t, values)
-			for _, out := range mustCheck(t, r) {
-				mustNotWarn(t, out)
+	eachRelease(t, func(t *testing.T, r release) {
+		t.Helper()
+		for _, out := range mustCheck(t, r) {
+			mustNotWarn(t, out)
+		}
+		for name, pod := range checks(t, r) {
+			if !slices.Contains(pod.container.Args, "--allow-expired") {
+				t.Errorf("%s: an expired certificate would keep gateways from starting: %q", name, pod.container.Args)
 			}
-			for name, pod := range checks(t, r) {
-				if !slices.Contains(pod.container.Args, "--allow-expired") {
-					t.Errorf("%s: an expired certificate would keep gateways from starting: %q", name, pod.container.Args)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // What only the program can refuse, because it concerns several keys or the range of a time, fails the hook and a starting gateway.
@@ -81,41 +79,39 @@ func TestHookReportsMissingSecrets(t *testing.T) {
 }
 
 func TestHookRunsOnceBeforeTheRelease(t *testing.T) {
-	for name, values := range eachValues(t) {
-		t.Run(name, func(t *testing.T) {
-			r := render(t, values)
-			job, gateway := only[*batchv1.Job](t, r), only[*appsv1.Deployment](t, r).Spec.Template.Spec
-			config := r.configMap(t, &job.Spec.Template.Spec)
-			for _, annotations := range []map[string]string{job.Annotations, config.Annotations} {
-				if annotations["helm.sh/hook"] != "pre-install,pre-upgrade" ||
-					annotations["helm.sh/hook-delete-policy"] != "before-hook-creation,hook-succeeded" {
-					t.Errorf("got %v", annotations)
-				}
+	eachRelease(t, func(t *testing.T, r release) {
+		t.Helper()
+		job, gateway := only[*batchv1.Job](t, r), only[*appsv1.Deployment](t, r).Spec.Template.Spec
+		config := r.configMap(t, &job.Spec.Template.Spec)
+		for _, annotations := range []map[string]string{job.Annotations, config.Annotations} {
+			if annotations["helm.sh/hook"] != "pre-install,pre-upgrade" ||
+				annotations["helm.sh/hook-delete-policy"] != "before-hook-creation,hook-succeeded" {
+				t.Errorf("got %v", annotations)
 			}
-			if config.Annotations["helm.sh/hook-weight"] != "-5" || job.Annotations["helm.sh/hook-weight"] != "0" {
-				t.Error("the ConfigMap of the hook is not made before its Job")
+		}
+		if config.Annotations["helm.sh/hook-weight"] != "-5" || job.Annotations["helm.sh/hook-weight"] != "0" {
+			t.Error("the ConfigMap of the hook is not made before its Job")
+		}
+		if spec := job.Spec; *spec.BackoffLimit != 0 || *spec.ActiveDeadlineSeconds < 10 || spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
+			t.Errorf("got %+v", spec)
+		}
+		if account := job.Spec.Template.Spec.ServiceAccountName; account == "prod-opsgate" || account == "edge-gateway" {
+			t.Errorf("the service account %s does not exist before the release", account)
+		}
+		hook, running := job.Spec.Template.Spec.Containers[0], gateway.Containers[0]
+		mounts := func(c corev1.Container) (list []string) {
+			for _, m := range c.VolumeMounts {
+				list = append(list, m.Name+" "+m.MountPath)
 			}
-			if spec := job.Spec; *spec.BackoffLimit != 0 || *spec.ActiveDeadlineSeconds < 10 || spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
-				t.Errorf("got %+v", spec)
-			}
-			if account := job.Spec.Template.Spec.ServiceAccountName; account == "prod-opsgate" || account == "edge-gateway" {
-				t.Errorf("the service account %s does not exist before the release", account)
-			}
-			hook, running := job.Spec.Template.Spec.Containers[0], gateway.Containers[0]
-			mounts := func(c corev1.Container) (list []string) {
-				for _, m := range c.VolumeMounts {
-					list = append(list, m.Name+" "+m.MountPath)
-				}
-				return list
-			}
-			if hook.Image != running.Image || !slices.Equal(mounts(hook), mounts(running)) || len(hook.Env) != len(running.Env) {
-				t.Errorf("the hook differs from the gateway:\n%+v\n%+v", hook, running)
-			}
-			if got, want := config.Data["opsgate.yaml"], r.configuration(t); strings.TrimSpace(got) != strings.TrimSpace(want) {
-				t.Errorf("the hook validates\n%s\nnot\n%s", got, want)
-			}
-		})
-	}
+			return list
+		}
+		if hook.Image != running.Image || !slices.Equal(mounts(hook), mounts(running)) || len(hook.Env) != len(running.Env) {
+			t.Errorf("the hook differs from the gateway:\n%+v\n%+v", hook, running)
+		}
+		if got, want := config.Data["opsgate.yaml"], r.configuration(t); strings.TrimSpace(got) != strings.TrimSpace(want) {
+			t.Errorf("the hook validates\n%s\nnot\n%s", got, want)
+		}
+	})
 }
 
 func TestHookCanBeDisabled(t *testing.T) {

@@ -18,32 +18,32 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"opsgate/backendclient/testkit"
 )
 
 // The kubelet kills a pod only after the time that the real program needs at most to end, as it reports it to systemd.
 func TestPodsHaveTimeToEnd(t *testing.T) {
-	for name, values := range eachValues(t) {
-		t.Run(name, func(t *testing.T) {
-			r := render(t, values)
-			var config struct {
-				Shutdown struct {
-					DrainWait time.Duration `yaml:"drain_wait"`
-					Grace     time.Duration
-				}
+	eachRelease(t, func(t *testing.T, r release) {
+		t.Helper()
+		var config struct {
+			Shutdown struct {
+				DrainWait time.Duration `yaml:"drain_wait"`
+				Grace     time.Duration
 			}
-			must(t, yaml.Unmarshal([]byte(r.configuration(t)), &config))
-			pod := only[*appsv1.Deployment](t, r).Spec.Template.Spec
-			var sleep time.Duration
-			if hook := pod.Containers[0].Lifecycle; hook != nil {
-				sleep = time.Duration(hook.PreStop.Sleep.Seconds) * time.Second
-			}
-			want := sleep + config.Shutdown.DrainWait + config.Shutdown.Grace + timeToExit(t)
-			killed := time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second
-			if killed < want || killed > want+5*time.Second {
-				t.Errorf("killed after %s, it needs %s", killed, want)
-			}
-		})
-	}
+		}
+		testkit.Must(t, yaml.Unmarshal([]byte(r.configuration(t)), &config))
+		pod := only[*appsv1.Deployment](t, r).Spec.Template.Spec
+		var sleep time.Duration
+		if hook := pod.Containers[0].Lifecycle; hook != nil {
+			sleep = time.Duration(hook.PreStop.Sleep.Seconds) * time.Second
+		}
+		want := sleep + config.Shutdown.DrainWait + config.Shutdown.Grace + timeToExit(t)
+		killed := time.Duration(*pod.TerminationGracePeriodSeconds) * time.Second
+		if killed < want || killed > want+5*time.Second {
+			t.Errorf("killed after %s, it needs %s", killed, want)
+		}
+	})
 	full := only[*appsv1.Deployment](t, render(t, eachValues(t)["full"])).Spec.Template.Spec
 	if *full.TerminationGracePeriodSeconds != 7+10+30+10 {
 		t.Errorf("the preStop sleep is not included: %d", *full.TerminationGracePeriodSeconds)
@@ -55,25 +55,25 @@ func timeToExit(t *testing.T) time.Duration {
 	t.Helper()
 	dir := t.TempDir()
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = socket.Close() }()
 	config := filepath.Join(dir, "opsgate.yaml")
 	write(t, config, strings.NewReplacer("drain_wait: 0s", "drain_wait: 0s, grace: 0s", "ADMIN", "0").Replace(standalone))
-	gateway := exec.CommandContext(t.Context(), filepath.Join(programs, "opsgate"), "serve", "--config", config)
-	gateway.Env = append(os.Environ(), "NOTIFY_SOCKET="+socket.LocalAddr().String())
-	must(t, gateway.Start())
+	serve := exec.Command(filepath.Join(programs, "opsgate"), "serve", "--config", config)
+	serve.Env = append(os.Environ(), "NOTIFY_SOCKET="+socket.LocalAddr().String())
+	gateway := testkit.Start(t, serve)
 	message := make([]byte, 4096)
 	for {
-		must(t, socket.SetReadDeadline(time.Now().Add(time.Minute)))
+		testkit.Must(t, socket.SetReadDeadline(time.Now().Add(time.Minute)))
 		n, err := socket.Read(message)
-		must(t, err)
+		testkit.Must(t, err)
 		if strings.Contains(string(message[:n]), "READY=1") {
-			must(t, gateway.Process.Signal(syscall.SIGTERM))
+			gateway.Signal(t, syscall.SIGTERM)
 		}
 		if found := regexp.MustCompile(`EXTEND_TIMEOUT_USEC=(\d+)`).FindStringSubmatch(string(message[:n])); found != nil {
-			_ = gateway.Wait()
+			testkit.Must(t, gateway.Wait())
 			micros, err := strconv.Atoi(found[1])
-			must(t, err)
+			testkit.Must(t, err)
 			return time.Duration(micros) * time.Microsecond
 		}
 	}
@@ -81,30 +81,28 @@ func timeToExit(t *testing.T) time.Duration {
 
 // A gateway that drains answers 503 at once and must be unready before its listener closes. One on a starved node answers late.
 func TestProbesNoticeADrainAndNotAStarvedNode(t *testing.T) {
-	for name, values := range eachValues(t) {
-		t.Run(name, func(t *testing.T) {
-			r := render(t, values)
-			pod := only[*appsv1.Deployment](t, r).Spec.Template.Spec
-			container := pod.Containers[0]
-			ready, live, start := container.ReadinessProbe, container.LivenessProbe, container.StartupProbe
-			drain := regexp.MustCompile(`drain_wait: (\S+)`).FindStringSubmatch(r.configuration(t))
-			if len(drain) == 0 {
-				t.Fatal("there is no drain")
-			}
-			if noticed := time.Duration(ready.PeriodSeconds*ready.FailureThreshold) * time.Second; noticed >= duration(t, drain[1]) {
-				t.Errorf("a drain is noticed after %s, the listener closes after %s", noticed, drain[1])
-			}
-			if unanswered := ready.TimeoutSeconds * ready.FailureThreshold; unanswered < 10 || ready.FailureThreshold < 2 {
-				t.Errorf("unready after %d s without an answer", unanswered)
-			}
-			if live.TimeoutSeconds*live.FailureThreshold < 60 || start.PeriodSeconds*start.FailureThreshold < 60 {
-				t.Errorf("restarted too early: %+v, %+v", live, start)
-			}
-			if start.HTTPGet.Path != "/livez" || live.HTTPGet.Path != "/livez" || ready.HTTPGet.Path != "/readyz" {
-				t.Error("a probe has the wrong path")
-			}
-		})
-	}
+	eachRelease(t, func(t *testing.T, r release) {
+		t.Helper()
+		pod := only[*appsv1.Deployment](t, r).Spec.Template.Spec
+		container := pod.Containers[0]
+		ready, live, start := container.ReadinessProbe, container.LivenessProbe, container.StartupProbe
+		drain := regexp.MustCompile(`drain_wait: (\S+)`).FindStringSubmatch(r.configuration(t))
+		if len(drain) == 0 {
+			t.Fatal("there is no drain")
+		}
+		if noticed := time.Duration(ready.PeriodSeconds*ready.FailureThreshold) * time.Second; noticed >= duration(t, drain[1]) {
+			t.Errorf("a drain is noticed after %s, the listener closes after %s", noticed, drain[1])
+		}
+		if unanswered := ready.TimeoutSeconds * ready.FailureThreshold; unanswered < 10 || ready.FailureThreshold < 2 {
+			t.Errorf("unready after %d s without an answer", unanswered)
+		}
+		if live.TimeoutSeconds*live.FailureThreshold < 60 || start.PeriodSeconds*start.FailureThreshold < 60 {
+			t.Errorf("restarted too early: %+v, %+v", live, start)
+		}
+		if start.HTTPGet.Path != "/livez" || live.HTTPGet.Path != "/livez" || ready.HTTPGet.Path != "/readyz" {
+			t.Error("a probe has the wrong path")
+		}
+	})
 }
 
 func TestNotesWarnOfRisks(t *testing.T) {

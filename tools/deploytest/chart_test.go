@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/client-go/kubernetes/scheme"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"opsgate/backendclient/testkit"
 )
 
 const chartDir = root + "/deploy/helm/opsgate"
@@ -32,9 +34,9 @@ type release struct {
 func render(t *testing.T, values chartutil.Values) release {
 	t.Helper()
 	loaded, err := loader.LoadDir(chartDir)
-	must(t, err)
+	testkit.Must(t, err)
 	rendered, err := files(loaded, values)
-	must(t, err)
+	testkit.Must(t, err)
 	return parse(t, rendered)
 }
 
@@ -74,7 +76,7 @@ func decode(t *testing.T, document string) runtime.Object {
 	t.Helper()
 	known := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, monitoringv1.AddToScheme, gatewayv1.Install} {
-		must(t, add(known))
+		testkit.Must(t, add(known))
 	}
 	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, known, known, json.SerializerOptions{Yaml: true, Strict: true})
 	object, _, err := strict.Decode([]byte(document), nil, nil)
@@ -113,10 +115,18 @@ func eachValues(t *testing.T) map[string]chartutil.Values {
 	each := map[string]chartutil.Values{}
 	for _, path := range paths {
 		values, err := chartutil.ReadValuesFile(path)
-		must(t, err)
+		testkit.Must(t, err)
 		each[strings.TrimSuffix(filepath.Base(path), ".yaml")] = values
 	}
 	return each
+}
+
+// eachRelease runs a test on the chart rendered with each of the test values.
+func eachRelease(t *testing.T, test func(t *testing.T, r release)) {
+	t.Helper()
+	for name, values := range eachValues(t) {
+		t.Run(name, func(t *testing.T) { test(t, render(t, values)) })
+	}
 }
 
 func TestChartPassesLint(t *testing.T) {
@@ -133,7 +143,7 @@ func TestChartPassesLint(t *testing.T) {
 
 func TestREADMEDocumentsEachValue(t *testing.T) {
 	values, err := chartutil.ReadValuesFile(chartDir + "/values.yaml")
-	must(t, err)
+	testkit.Must(t, err)
 	readme := read(t, chartDir+"/README.md")
 	for name, value := range values {
 		if !strings.Contains(readme, "`"+name) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chart/loader"
+
+	"opsgate/backendclient/testkit"
 )
 
 // refusal is a wrong value, a part of the message that refuses it, and the right value in its place, which is accepted.
@@ -16,7 +18,7 @@ type refusal struct{ wrong, want, right string }
 func mustRefuse(t *testing.T, cases map[string]refusal) {
 	t.Helper()
 	loaded, err := loader.LoadDir(chartDir)
-	must(t, err)
+	testkit.Must(t, err)
 	for name, test := range cases {
 		t.Run(name, func(t *testing.T) {
 			if _, err := files(loaded, values(t, test.wrong)); err == nil || !strings.Contains(err.Error(), test.want) {

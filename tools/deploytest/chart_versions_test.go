@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +19,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"opsgate/backendclient/testkit"
 )
 
 // A replaced pod loses its cached tokens and connections, so only a change that needs it may replace the pods.
@@ -78,40 +77,13 @@ func TestConfigurationIsNotMountedWithSubPath(t *testing.T) {
 func template(t *testing.T, r release) string {
 	t.Helper()
 	text, err := json.Marshal(only[*appsv1.Deployment](t, r).Spec.Template)
-	must(t, err)
+	testkit.Must(t, err)
 	return string(text)
 }
 
 func configName(t *testing.T, r release) string {
 	t.Helper()
 	return r.configMap(t, &only[*appsv1.Deployment](t, r).Spec.Template.Spec).Name
-}
-
-// The list of keys is that of the program.
-func TestRestartKeysAreThoseOfTheProgram(t *testing.T) {
-	listed := map[string]bool{}
-	for _, key := range regexp.MustCompile(`(?m)^- (.+)$`).FindAllStringSubmatch(read(t, chartDir+"/files/restart-keys.yaml"), -1) {
-		listed[key[1]] = true
-	}
-	var file any
-	must(t, json.Unmarshal([]byte(run(t, exec.CommandContext(t.Context(), filepath.Join(programs, "opsgate"), "schema"))), &file))
-	documented := map[string]bool{}
-	restartKeys(file, "", documented)
-	if !maps.Equal(listed, documented) || len(listed) < 10 {
-		t.Errorf("the chart lists\n%v\nthe program\n%v", slices.Sorted(maps.Keys(listed)), slices.Sorted(maps.Keys(documented)))
-	}
-}
-
-// restartKeys adds the keys of a schema whose description says that a change needs a restart.
-func restartKeys(node any, key string, found map[string]bool) {
-	mapping, _ := node.(map[string]any)
-	inner, _ := mapping["properties"].(map[string]any)
-	for name, child := range inner {
-		restartKeys(child, strings.TrimPrefix(key+"."+name, "."), found)
-	}
-	if text, _ := mapping["description"].(string); len(inner) == 0 && strings.Contains(text, "A change needs a restart") {
-		found[key] = true
-	}
 }
 
 // cluster is what the templates can look up.
@@ -134,11 +106,11 @@ func (c cluster) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableRes
 func renderIn(t *testing.T, c cluster, values chartutil.Values) release {
 	t.Helper()
 	loaded, err := loader.LoadDir(chartDir)
-	must(t, err)
+	testkit.Must(t, err)
 	all, err := renderValues(loaded, values)
-	must(t, err)
+	testkit.Must(t, err)
 	rendered, err := engine.RenderWithClientProvider(loaded, all, c)
-	must(t, err)
+	testkit.Must(t, err)
 	return parse(t, rendered)
 }
 
@@ -197,9 +169,9 @@ func TestOldPodsKeepTheirConfiguration(t *testing.T) {
 // The release must not go on without the ConfigMaps of old pods if Helm may not read them.
 func TestLookupThatFailsStopsTheUpgrade(t *testing.T) {
 	loaded, err := loader.LoadDir(chartDir)
-	must(t, err)
+	testkit.Must(t, err)
 	all, err := renderValues(loaded, chartutil.Values{})
-	must(t, err)
+	testkit.Must(t, err)
 	if _, err := engine.RenderWithClientProvider(loaded, all, cluster{err: errors.New("forbidden")}); err == nil {
 		t.Error("it goes on")
 	}

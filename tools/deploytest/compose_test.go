@@ -14,6 +14,8 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
+
+	"opsgate/backendclient/testkit"
 )
 
 const composeDir = root + "/deploy/compose"
@@ -22,9 +24,9 @@ const composeDir = root + "/deploy/compose"
 func compose(t *testing.T) *types.Project {
 	t.Helper()
 	options, err := cli.NewProjectOptions([]string{composeDir + "/compose.yaml"}, cli.WithWorkingDirectory(composeDir))
-	must(t, err)
+	testkit.Must(t, err)
 	project, err := options.LoadProject(context.WithoutCancel(t.Context()))
-	must(t, err)
+	testkit.Must(t, err)
 	return project
 }
 
@@ -117,11 +119,11 @@ func TestPrometheusConfigurationIsValid(t *testing.T) {
 	write(t, filepath.Join(secrets, "metrics_token"), "0123456789abcdef")
 	config := read(t, composeDir+"/prometheus/prometheus.yml")
 	rules, err := filepath.Abs(root + "/deploy/prometheus/rules")
-	must(t, err)
+	testkit.Must(t, err)
 	config = strings.NewReplacer("/run/secrets", secrets, "/etc/prometheus-rules", rules).Replace(config)
 	path := filepath.Join(dir, "prometheus.yml")
 	write(t, path, config)
-	run(t, exec.CommandContext(t.Context(), need(t, "promtool"), "check", "config", path))
+	run(t, exec.CommandContext(t.Context(), testkit.Find(t, "promtool"), "check", "config", path))
 }
 
 func TestGrafanaUsesThePrometheusService(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"opsgate/backendclient/testkit"
 )
 
 // localImages is the registry in the names of images that only the test's Docker daemon has.
@@ -81,7 +83,7 @@ func (e *dockerEngine) testGateway(t *testing.T) {
 	}()
 	e.checkUnprivileged(t, "opsgate")
 	inspect := documentedCommand(t, section, "docker inspect")
-	await(t, func() bool { return e.sh(t, inspect) == "healthy" })
+	testkit.Eventually(t, "the gateway is healthy", func() bool { return e.sh(t, inspect) == "healthy" })
 	if got := e.get(t, "http://127.0.0.1:8080/openapi.json", "").status; got != http.StatusOK {
 		t.Errorf("GET /openapi.json: %d", got)
 	}
@@ -126,7 +128,7 @@ func (e *dockerEngine) testCheck(t *testing.T) {
 		"opsgate:%s check --config /etc/opsgate/opsgate.yaml", dir, version)
 	e.sh(t, check)
 	path := filepath.Join(dir, "opsgate.yaml")
-	must(t, os.WriteFile(path, []byte(read(t, path)+"nonsense: 1\n"), 0o600))
+	testkit.Must(t, os.WriteFile(path, []byte(read(t, path)+"nonsense: 1\n"), 0o600))
 	out, err := e.command(t.Context(), check+" 2>&1").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "nonsense") {
 		t.Errorf("an unknown key: %v\n%s", err, out)

@@ -14,6 +14,8 @@ import (
 	"github.com/moby/buildkit/frontend/dockerfile/instructions"
 	"github.com/moby/buildkit/frontend/dockerfile/linter"
 	"github.com/moby/buildkit/frontend/dockerfile/parser"
+
+	"opsgate/backendclient/testkit"
 )
 
 // dockerfile is deploy/Dockerfile, as parsed by BuildKit.
@@ -66,7 +68,7 @@ func commands[T any](stage instructions.Stage) (list []T) {
 func image(t *testing.T, name string) instructions.Stage {
 	t.Helper()
 	file, err := readDockerfile()
-	must(t, err)
+	testkit.Must(t, err)
 	if len(file.warnings) > 0 {
 		t.Errorf("BuildKit warns: %q", file.warnings)
 	}
@@ -114,7 +116,7 @@ func TestImages(t *testing.T) {
 
 func TestDefaultImageIsOpsgateWithHealthCheck(t *testing.T) {
 	file, err := readDockerfile()
-	must(t, err)
+	testkit.Must(t, err)
 	last := file.stages[len(file.stages)-1]
 	if last.Name != "opsgate" {
 		t.Errorf("the default target is %s", last.Name)
@@ -138,7 +140,7 @@ func TestBuildImageIsPinned(t *testing.T) {
 // The golang image has GOTOOLCHAIN=local, which ignores the toolchain of go.mod.
 func TestImagesAreBuiltWithTheToolchainOfReleases(t *testing.T) {
 	file, err := readDockerfile()
-	must(t, err)
+	testkit.Must(t, err)
 	var toolchain string
 	for _, env := range commands[*instructions.EnvCommand](file.stages[0]) {
 		for _, pair := range env.Env {
@@ -165,11 +167,11 @@ func TestImagesAreBuiltWithTheToolchainOfReleases(t *testing.T) {
 // The build context contains all packages that the programs need.
 func TestBuildContextIsComplete(t *testing.T) {
 	ignored := read(t, filepath.Join(root, "deploy", "Dockerfile.dockerignore"))
-	needed, err := goList(t, "-deps", "./cmd/opsgate", "./cmd/opsbackend")
-	must(t, err)
-	for _, path := range append(needed, "go.mod", "go.sum", "deploy/build-flags") {
+	packages := inModule(t, nil, "list", "-deps", "-f", "{{if .Module}}{{.ImportPath}}{{end}}", "./cmd/opsgate", "./cmd/opsbackend")
+	for _, path := range append(strings.Fields(packages), "opsgate/go.mod", "opsgate/go.sum", "opsgate/deploy/build-flags") {
+		path, ours := strings.CutPrefix(path, "opsgate/")
 		top, _, _ := strings.Cut(path, "/")
-		if lines := strings.Split(ignored, "\n"); !slices.Contains(lines, "!"+top) && !slices.Contains(lines, "!"+path) {
+		if lines := strings.Split(ignored, "\n"); ours && !slices.Contains(lines, "!"+top) && !slices.Contains(lines, "!"+path) {
 			t.Errorf("%s is not in the build context", top)
 		}
 	}

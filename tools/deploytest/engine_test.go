@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"opsgate/backendclient/testkit"
 )
 
 // A dockerEngine is a Docker daemon of its own, in its own network namespace: it reaches no network, and what it publishes collides with nothing.
@@ -31,7 +33,7 @@ func startEngine(t *testing.T) *dockerEngine {
 		t.Skip("containers take minutes; the long tests run them")
 	}
 	for _, program := range []string{"docker", "dockerd", "ip", "iptables", "nsenter", "unshare"} {
-		need(t, program)
+		testkit.Find(t, program)
 	}
 	probe(t, "unshare", "--net", "--mount", "sh", "-c",
 		"ip link set lo up && ip link add probe0 type bridge && ip link add probe1 type veth && iptables -t nat -S && mount -t tmpfs tmpfs /mnt")
@@ -42,7 +44,7 @@ func startEngine(t *testing.T) *dockerEngine {
 		`ip link set lo up && exec dockerd --host "unix://$0/sock" --data-root "$0/data" --exec-root "$0/exec" --pidfile "$0/pid"`, e.dir)
 	daemon.Stdout, daemon.Stderr = log, log
 	daemon.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	must(t, daemon.Start())
+	testkit.Must(t, daemon.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- daemon.Wait() }()
 	t.Cleanup(func() {
@@ -51,7 +53,7 @@ func startEngine(t *testing.T) *dockerEngine {
 	})
 	e.namespace = fmt.Sprintf("/proc/%d/ns/net", daemon.Process.Pid)
 	e.installCompose(t)
-	ready := time.Now().Add(patience)
+	ready := time.Now().Add(testkit.MaxWait)
 	for exec.Command("docker", "--host", "unix://"+e.dir+"/sock", "info").Run() != nil {
 		select {
 		case err := <-ended:

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"opsgate/backendclient/testkit"
 )
 
 // standalone is a configuration without dependencies.
@@ -24,7 +26,7 @@ shutdown: {drain_wait: 0s}
 func TestProgramsAreStatic(t *testing.T) {
 	for _, name := range []string{"opsgate", "opsbackend"} {
 		file, err := elf.Open(filepath.Join(programs, name))
-		must(t, err)
+		testkit.Must(t, err)
 		for _, part := range file.Progs {
 			if part.Type == elf.PT_INTERP || part.Type == elf.PT_DYNAMIC {
 				t.Errorf("%s is linked dynamically", name)
@@ -44,7 +46,7 @@ func readable(t *testing.T, dir string) {
 	t.Helper()
 	run(t, exec.CommandContext(t.Context(), "chmod", "-R", "a+rX", dir))
 	for dir != os.TempDir() && dir != "/" {
-		must(t, os.Chmod(dir, 0o755))
+		testkit.Must(t, os.Chmod(dir, 0o755))
 		dir = filepath.Dir(dir)
 	}
 }

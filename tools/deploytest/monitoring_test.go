@@ -9,13 +9,15 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"opsgate/backendclient/testkit"
 )
 
 // values parses a values file.
 func values(t *testing.T, text string) chartutil.Values {
 	t.Helper()
 	v, err := chartutil.ReadValues([]byte(text))
-	must(t, err)
+	testkit.Must(t, err)
 	return v
 }
 

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"opsgate/backendclient/testkit"
 )
 
 const (
@@ -49,20 +51,6 @@ func buildAndRun(m *testing.M) (code int, err error) {
 		return 0, fmt.Errorf("build with the command of the Dockerfile: %w", err)
 	}
 	return m.Run(), nil
-}
-
-// need returns the path of a program. Without it the test is skipped, or fails in CI.
-func need(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	switch {
-	case err == nil:
-	case os.Getenv("CI") != "":
-		t.Fatalf("%s is needed: %v", name, err)
-	default:
-		t.Skipf("%s is not installed", name)
-	}
-	return path
 }
 
 // run runs a command and returns its output.
@@ -109,13 +97,13 @@ func onPlatformNetwork(warning string) bool {
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	must(t, os.MkdirAll(filepath.Dir(path), 0o700))
-	must(t, os.WriteFile(path, []byte(content), 0o600))
+	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	testkit.Must(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func read(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	must(t, err)
+	testkit.Must(t, err)
 	return string(content)
 }

@@ -19,6 +19,8 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"opsgate/backendclient/testkit"
 )
 
 // secretsDir is where the chart mounts Secrets.
@@ -55,7 +57,7 @@ func mountPaths(pod *corev1.PodSpec) map[string]string {
 
 func TestPodsAreRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	must(t, err)
+	testkit.Must(t, err)
 	for name, values := range eachValues(t) {
 		t.Run(name, func(t *testing.T) {
 			r := render(t, values)
@@ -152,7 +154,7 @@ func mustSelect(t *testing.T, name string, s *metav1.LabelSelector, pod map[stri
 func selects(t *testing.T, s *metav1.LabelSelector, podLabels map[string]string) bool {
 	t.Helper()
 	selector, err := metav1.LabelSelectorAsSelector(s)
-	must(t, err)
+	testkit.Must(t, err)
 	return !selector.Empty() && selector.Matches(labels.Set(podLabels))
 }
 
@@ -171,7 +173,7 @@ func TestAdminListenerIsNotPublished(t *testing.T) {
 
 func TestFullReleaseHasAllObjects(t *testing.T) {
 	values, err := chartutil.ReadValuesFile("testdata/values/full.yaml")
-	must(t, err)
+	testkit.Must(t, err)
 	r := render(t, values)
 	for kind, n := range map[string]int{
 		"Deployment": len(all[*appsv1.Deployment](r)), "Service": len(all[*corev1.Service](r)),
@@ -208,6 +210,6 @@ func TestFullReleaseHasAllObjects(t *testing.T) {
 func count(t *testing.T, pattern string) int {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(root, "deploy", pattern))
-	must(t, err)
+	testkit.Must(t, err)
 	return len(paths)
 }

@@ -7,9 +7,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"opsgate/backendclient/testkit"
 )
 
 // unit writes the units, with the path of the built program, and returns the path of the service.
@@ -26,7 +27,7 @@ func unit(t *testing.T) string {
 func TestUnitsAreValid(t *testing.T) {
 	service := unit(t)
 	socket := strings.TrimSuffix(service, ".service") + ".socket"
-	out := run(t, exec.CommandContext(t.Context(), need(t, "systemd-analyze"), "verify", "--man=no", service, socket))
+	out := run(t, exec.CommandContext(t.Context(), testkit.Find(t, "systemd-analyze"), "verify", "--man=no", service, socket))
 	if regexp.MustCompile(`opsgate\.(service|socket):\d+`).MatchString(out) { // an unknown key is only a warning
 		t.Error(out)
 	}
@@ -35,7 +36,7 @@ func TestUnitsAreValid(t *testing.T) {
 // The exposure level is at most 1.2 of 10, as docs/operate/install.md states: the unit can use the network. The unit of the socket runs no
 // program.
 func TestUnitIsSandboxed(t *testing.T) {
-	run(t, exec.CommandContext(t.Context(), need(t, "systemd-analyze"), "security", "--offline=true", "--no-pager", "--threshold=12", unit(t)))
+	run(t, exec.CommandContext(t.Context(), testkit.Find(t, "systemd-analyze"), "security", "--offline=true", "--no-pager", "--threshold=12", unit(t)))
 	if text := read(t, root+"/deploy/systemd/opsgate.socket"); strings.Contains(text, "Exec") {
 		t.Errorf("the unit of the socket runs a program:\n%s", text)
 	}
@@ -44,33 +45,23 @@ func TestUnitIsSandboxed(t *testing.T) {
 // systemd-socket-activate passes a socket as systemd does for the unit, whose name of the socket it takes, and starts the gateway at the
 // first connection.
 func TestGatewayServesTheSocketOfSystemd(t *testing.T) {
-	program := need(t, "systemd-socket-activate")
-	address := "127.0.0.1:" + freePort(t)
+	program := testkit.Find(t, "systemd-socket-activate")
+	address := testkit.FreeAddress(t)
 	name := regexp.MustCompile(`(?m)^FileDescriptorName=(.*)$`).FindStringSubmatch(read(t, root+"/deploy/systemd/opsgate.socket"))
 	if name == nil {
 		t.Fatal("the unit of the socket has no FileDescriptorName=")
 	}
 	path := filepath.Join(t.TempDir(), "opsgate.yaml")
 	write(t, path, strings.NewReplacer("listen: 127.0.0.1:0", "listen: "+address, "ADMIN", "0").Replace(standalone))
-	gateway := exec.Command(program, "--listen="+address, "--fdname="+name[1], filepath.Join(programs, "opsgate"), "serve", "--config", path)
-	must(t, gateway.Start())
-	defer func() {
-		_ = gateway.Process.Signal(syscall.SIGTERM)
-		if err := gateway.Wait(); err != nil {
-			t.Error(err)
-		}
-	}()
-	await(t, func() bool { // the socket is open
-		answer, err := http.Get("http://" + address + "/openapi.json")
-		if err != nil {
-			return false
-		}
-		_ = answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			t.Error(answer.Status)
-		}
-		return true
+	testkit.Start(t, exec.Command(program, "--listen="+address, "--fdname="+name[1], filepath.Join(programs, "opsgate"), "serve", "--config", path))
+	var got answer
+	testkit.Eventually(t, "the socket is open", func() bool {
+		got = fetch(t, http.DefaultClient, http.MethodGet, "http://"+address+"/openapi.json", nil, "")
+		return got.status != 0
 	})
+	if got.status != http.StatusOK {
+		t.Errorf("got %+v", got)
+	}
 }
 
 // TimeoutStopSec is the default drain time plus ten seconds.
@@ -83,7 +74,7 @@ func TestUnitWaitsForTheDrain(t *testing.T) {
 		}
 	}
 	printed := run(t, exec.CommandContext(t.Context(), filepath.Join(programs, "opsgate"), "schema"))
-	must(t, json.Unmarshal([]byte(printed), &schema))
+	testkit.Must(t, json.Unmarshal([]byte(printed), &schema))
 	keys := schema.Properties.Shutdown.Properties
 	drain := duration(t, keys["drain_wait"].Default) + duration(t, keys["grace"].Default)
 	stop := regexp.MustCompile(`(?m)^TimeoutStopSec=(.*)$`).FindStringSubmatch(read(t, unit(t)))
@@ -95,6 +86,6 @@ func TestUnitWaitsForTheDrain(t *testing.T) {
 func duration(t *testing.T, text string) time.Duration {
 	t.Helper()
 	d, err := time.ParseDuration(text)
-	must(t, err)
+	testkit.Must(t, err)
 	return d
 }

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"opsgate/backendclient/testkit"
 )
 
 // override replaces what the compose file pulls: the third-party images by Debian's programs. Grafana is not in Debian.
@@ -39,7 +41,7 @@ func (s *system) test(t *testing.T) {
 	s.run("./secrets.sh")
 	s.run("up --build")
 	s.run("exec gateway")
-	await(t, func() bool { return strings.HasPrefix(s.run("curl"), "{") }) // the balancer has found the gateways
+	testkit.Eventually(t, "the balancer has found the gateways", func() bool { return strings.HasPrefix(s.run("curl"), "{") })
 	if got := strings.Fields(s.sh(t, s.enter+"docker compose ps --format '{{.Health}}' gateway")); strings.Join(got, " ") != "healthy healthy" {
 		t.Errorf("the gateways are %q", got)
 	}
@@ -59,7 +61,7 @@ func (s *system) test(t *testing.T) {
 		t.Errorf("%d gateways run, not 4", got)
 	}
 	s.sh(t, s.enter+"docker compose up --detach --scale gateway=2 --no-recreate")
-	await(t, func() bool { return len(s.addresses("gateway")) == 2 })
+	testkit.Eventually(t, "two gateways are left", func() bool { return len(s.addresses("gateway")) == 2 })
 
 	s.run("stop redis")
 	s.awaitBurst("limits stay in force without Redis", 3, 6) // half of five, rounded up, on each gateway: docs/operate/store-failure.md
@@ -87,7 +89,7 @@ type system struct {
 func (e *dockerEngine) composeSystem(t *testing.T) *system {
 	t.Helper()
 	source, err := filepath.Abs(root)
-	must(t, err)
+	testkit.Must(t, err)
 	dir := t.TempDir()
 	run(t, exec.CommandContext(t.Context(), "cp", "-R", filepath.Join(root, "deploy"), dir))
 	readable(t, filepath.Join(dir, "deploy"))
@@ -122,7 +124,7 @@ func (e *dockerEngine) get(t *testing.T, url, token string) answer {
 func fetch(t *testing.T, client *http.Client, method, url string, headers http.Header, body string) answer {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	must(t, err)
+	testkit.Must(t, err)
 	request.Header = headers
 	response, err := client.Do(request)
 	if err != nil {
@@ -160,7 +162,7 @@ func (s *system) burst() (served int, took time.Duration) {
 // awaitBurst repeats bursts, in windows of their own, until one is served at least so often within a second; the limit is never exceeded.
 func (s *system) awaitBurst(what string, least, limit int) {
 	s.t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); {
+	for end := time.Now().Add(testkit.MaxWait); time.Now().Before(end); {
 		served, took := s.burst()
 		if s.t.Failed() {
 			s.t.FailNow()
@@ -183,7 +185,7 @@ func (s *system) awaitServed() {
 	token := s.sh(s.t, s.enter+"cat secrets/metrics_token")
 	served := regexp.MustCompile(`(?m)^opsgate_http_requests_total\{.*route="v1[^}]*\} [1-9]`)
 	for _, address := range s.addresses("gateway") {
-		await(s.t, func() bool { return served.MatchString(s.get(s.t, "http://"+address+":9090/metrics", token).body) })
+		testkit.Eventually(s.t, address+" has answered requests", func() bool { return served.MatchString(s.get(s.t, "http://"+address+":9090/metrics", token).body) })
 	}
 }
 
@@ -191,7 +193,7 @@ func (s *system) awaitServed() {
 func (s *system) awaitScraped() {
 	s.t.Helper()
 	query := "http://" + s.addresses("prometheus")[0] + ":9090/api/v1/query?query=" + url.QueryEscape(`count(up{job="opsgate"}==1)`)
-	await(s.t, func() bool { return strings.Contains(s.get(s.t, query, "").body, `"2"]`) })
+	testkit.Eventually(s.t, "Prometheus has scraped", func() bool { return strings.Contains(s.get(s.t, query, "").body, `"2"]`) })
 }
 
 // checkAudited checks that an audit entry has the address that the load balancer received the request from, not the one that the client
@@ -201,11 +203,11 @@ func (s *system) checkAudited() {
 	const claimed = "6.6.6.6"
 	body := `{"title":"T","status":"investigating","impact":"none","message":"M"}`
 	headers := http.Header{"Authorization": {"Bearer " + s.token}, "Content-Type": {"application/json"}, "X-Forwarded-For": {claimed}}
-	await(s.t, func() bool {
+	testkit.Eventually(s.t, "an incident is opened", func() bool {
 		return fetch(s.t, s.client(), http.MethodPost, "http://127.0.0.1:8080/v1/incidents", headers, body).status == http.StatusOK
 	})
 	var log answer
-	await(s.t, func() bool {
+	testkit.Eventually(s.t, "the audit log is read", func() bool {
 		log = s.get(s.t, "http://127.0.0.1:8080/v1/audit?action=incident.", s.token)
 		return log.status == http.StatusOK
 	})
