@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -104,7 +103,7 @@ type perRequest struct {
 }
 
 func listCost(ctx context.Context, store string) (c perRequest, err error) {
-	o := options{backend: backendCanned, store: store, rounds: 5, duration: 1500 * time.Millisecond, connections: costWorkers}
+	o := options{store: store, rounds: 5, duration: 1500 * time.Millisecond, connections: costWorkers}
 	s, err := newTestbed(ctx, o)
 	if err != nil {
 		return c, err
@@ -165,7 +164,7 @@ type perToken struct {
 // tokenCosts measures many tokens, each of which makes two requests under the default limits: the first needs a lookup.
 func tokenCosts(ctx context.Context) (c perToken, err error) {
 	s, err := newTestbed(ctx, options{
-		backend: backendCanned, store: storeRedis, settings: costSettings, limits: "[{requests: 3, per: 1s}, {requests: 5000, per: 1h}]",
+		store: storeRedis, settings: costSettings, limits: "[{requests: 3, per: 1s}, {requests: 5000, per: 1h}]",
 	})
 	if err != nil {
 		return c, err
@@ -203,48 +202,15 @@ func tokenCosts(ctx context.Context) (c perToken, err error) {
 func (s *testbed) useTokens(ctx context.Context, tokens []string) error {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: costWorkers}}
 	defer client.CloseIdleConnections()
-	next := make(chan string)
 	g, ctx := errgroup.WithContext(ctx)
-	for range costWorkers {
+	g.SetLimit(costWorkers)
+	for _, token := range tokens {
 		g.Go(func() error {
-			for token := range next {
-				if err := s.use(ctx, client, token); err != nil {
-					return err
-				}
-			}
-			return nil
+			_, err := fetch(ctx, client, "http://"+s.edge.address+"/v1/me", token)
+			return err
 		})
 	}
-	g.Go(func() error {
-		defer close(next)
-		for _, token := range tokens {
-			select {
-			case next <- token:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		return nil
-	})
 	return g.Wait()
-}
-
-func (s *testbed) use(ctx context.Context, client *http.Client, token string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.edge.address+"/v1/me", http.NoBody)
-	if err != nil {
-		return fmt.Errorf("use a token: %w", err)
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := client.Do(request)
-	if err != nil {
-		return fmt.Errorf("use a token: %w", err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("use a token: %s", response.Status)
-	}
-	_, err = io.Copy(io.Discard, response.Body) // so that the connection is used again
-	return err
 }
 
 // usage is what the edge has used, and the memory of Redis.
@@ -261,32 +227,15 @@ func (s *testbed) usage(ctx context.Context) (u usage, err error) {
 	if u.redisBytes, err = s.redis.resident(); err != nil {
 		return u, err
 	}
-	if _, err = s.adminGet(ctx, "/debug/pprof/heap?gc=1"); err != nil {
+	if _, err = fetch(ctx, http.DefaultClient, "http://"+s.admin+"/debug/pprof/heap?gc=1", ""); err != nil {
 		return u, err
 	}
-	metrics, err := s.adminGet(ctx, "/metrics")
+	metrics, err := fetch(ctx, http.DefaultClient, "http://"+s.admin+"/metrics", "")
 	if err != nil {
 		return u, err
 	}
-	lines := bufio.NewScanner(strings.NewReader(metrics))
-	for lines.Scan() {
-		if value, found := strings.CutPrefix(lines.Text(), "go_memstats_heap_alloc_bytes "); found {
-			u.heap, err = strconv.ParseFloat(value, 64)
-		}
-	}
+	_, value, _ := strings.Cut(string(metrics), "\ngo_memstats_heap_alloc_bytes ")
+	value, _, _ = strings.Cut(value, "\n")
+	u.heap, err = strconv.ParseFloat(value, 64)
 	return u, err
-}
-
-func (s *testbed) adminGet(ctx context.Context, path string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.admin+path, http.NoBody)
-	if err != nil {
-		return "", fmt.Errorf("get %s: %w", path, err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", fmt.Errorf("get %s: %w", path, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	return string(body), err
 }

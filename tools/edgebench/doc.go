@@ -3,7 +3,6 @@
 //
 //	go run .                        compare, and print the table
 //	go run . -enforce               also exit 1 if the edge misses its bar
-//	go run . -backend reference     use the reference backend with its demo data
 //	go run . costs                  measure what `opsgate size` assumes, and exit 1 if that is wrong
 //	go run . overload               send the edge more requests than it can answer, and print the outcome of the admitted ones
 //

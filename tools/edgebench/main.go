@@ -94,7 +94,6 @@ func floorFor(team string) newHandler {
 
 // options of a comparison.
 type options struct {
-	backend     string        // canned or reference
 	store       string        // of the edge's limits: memory or redis
 	rounds      int           // repetitions of each measurement
 	duration    time.Duration // length of one measurement
@@ -109,7 +108,6 @@ type options struct {
 func parseOptions(args []string) (options, error) {
 	o := options{}
 	fs := flag.NewFlagSet("edgebench", flag.ContinueOnError)
-	fs.StringVar(&o.backend, "backend", backendCanned, "backend of all edges: canned or reference")
 	fs.StringVar(&o.store, "store", storeMemory, "store of the edge's limits: memory, or redis, which starts a redis-server")
 	fs.IntVar(&o.rounds, "rounds", 5, "repetitions of each measurement; the result is their median")
 	fs.DurationVar(&o.duration, "duration", 1500*time.Millisecond, "length of one measurement")
@@ -125,8 +123,6 @@ func parseOptions(args []string) (options, error) {
 	switch {
 	case fs.NArg() > 0:
 		return o, fmt.Errorf("%w: unexpected argument %q", errUsage, fs.Arg(0))
-	case o.backend != backendCanned && o.backend != backendReference:
-		return o, fmt.Errorf("%w: -backend is canned or reference, not %q", errUsage, o.backend)
 	case o.store != storeMemory && o.store != storeRedis:
 		return o, fmt.Errorf("%w: -store is memory or redis, not %q", errUsage, o.store)
 	case o.rounds < 1 || o.connections < 1 || o.idle < 0 || o.duration <= 0:

@@ -55,7 +55,7 @@ func measureOverload(ctx context.Context, w io.Writer) error {
 
 func overloadWith(ctx context.Context, w io.Writer, maxInFlight int) error {
 	o := options{
-		backend: backendCanned, store: storeMemory,
+		store:    storeMemory,
 		settings: fmt.Sprintf("http: {max_in_flight: %d}\n", maxInFlight),
 		launcher: []string{"taskset", "--cpu-list", edgeProcessor},
 	}

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,43 +63,37 @@ func (p *process) stop() {
 	}
 }
 
-// logLine waits for the first JSON object in the log for which match returns true, and returns its result.
-func (p *process) logLine(ctx context.Context, match func(line map[string]any) (string, bool)) (string, error) {
+// logLine waits for the first JSON object in the log that has a key, and returns it.
+func (p *process) logLine(ctx context.Context, key string) (map[string]any, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
-		if found, ok := scanLog(p.log, match); ok {
-			return found, nil
+		if line := lineWith(p.log, key); line != nil {
+			return line, nil
 		}
 		select {
 		case <-p.done:
-			return "", fmt.Errorf("%s ended before it logged its address (%w); its log:\n%s", p.name, p.err, tail(p.log))
+			return nil, fmt.Errorf("%s ended before it logged its address (%w); its log:\n%s", p.name, p.err, tail(p.log))
 		case <-ctx.Done():
-			return "", fmt.Errorf("%s did not log its address in time (%w); its log:\n%s", p.name, ctx.Err(), tail(p.log))
+			return nil, fmt.Errorf("%s did not log its address in time (%w); its log:\n%s", p.name, ctx.Err(), tail(p.log))
 		case <-tick.C:
 		}
 	}
 }
 
-func scanLog(path string, match func(map[string]any) (string, bool)) (string, bool) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", false
-	}
-	defer func() { _ = f.Close() }()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
+// lineWith returns the first JSON object in a file that has a key, or nil.
+func lineWith(path, key string) map[string]any {
+	log, _ := os.ReadFile(path)
+	for text := range bytes.Lines(log) {
 		var line map[string]any
-		if json.Unmarshal(lines.Bytes(), &line) != nil {
-			continue // not a log line, or an incomplete one
-		}
-		if found, ok := match(line); ok {
-			return found, true
+		_ = json.Unmarshal(text, &line) // fails for what is not a log line, or incomplete
+		if line[key] != nil {
+			return line
 		}
 	}
-	return "", false
+	return nil
 }
 
 // tail returns the end of a file, for an error message.

@@ -18,8 +18,8 @@ const (
 // report prints the comparison and reports whether a bar is missed. A latency above its bar does not count, because the load, the backend
 // and the edge share one machine.
 func report(w io.Writer, o options, outcomes []outcome) (missed bool) {
-	_, _ = fmt.Fprintf(w, "CPU time of a request, edge and bare grpc-gateway: %s backend, limits in %s, %d connections and "+
-		"%d idle, medians of %d rounds of %v\n\n", o.backend, o.store, o.connections, o.idle, o.rounds, o.duration)
+	_, _ = fmt.Fprintf(w, "CPU time of a request, edge and bare grpc-gateway: limits in %s, %d connections and "+
+		"%d idle, medians of %d rounds of %v\n\n", o.store, o.connections, o.idle, o.rounds, o.duration)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(t, format+"\t\n", args...) }
 

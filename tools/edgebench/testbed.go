@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,15 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"opsgate/authn"
-)
-
-// Backends of the edges.
-const (
-	backendCanned    = "canned"
-	backendReference = "reference"
 )
 
 // Stores of the edge's limits.
@@ -102,53 +94,15 @@ func newTestbed(ctx context.Context, o options) (_ *testbed, err error) {
 	}
 	s.module = strings.TrimSpace(string(out))
 
-	if s.backend, err = s.startBackend(ctx, o.backend); err != nil {
+	if s.token, err = (authn.TokenFormat{Prefix: "ops_"}).New(rand.Reader); err != nil {
+		return nil, fmt.Errorf("make a token: %w", err)
+	}
+	backend, err := s.startPart(ctx, "backend", "serve-backend")
+	if err != nil {
 		return nil, err
 	}
-	if err := s.startEdge(ctx, o); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// startBackend starts the backend, sets a token that the edge accepts, and returns the address of the backend.
-func (s *testbed) startBackend(ctx context.Context, backend string) (string, error) {
-	if backend == backendReference {
-		return s.startReference(ctx)
-	}
-	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
-	if err != nil {
-		return "", fmt.Errorf("make a token: %w", err)
-	}
-	s.token = token
-	t, err := s.startPart(ctx, "backend", "serve-backend")
-	return t.address, err
-}
-
-// startReference runs opsdev for its reference backend and demo data; its gateway is not used.
-func (s *testbed) startReference(ctx context.Context) (string, error) {
-	opsdev, err := s.build(ctx, "opsdev")
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(s.dir, "credentials.json")
-	p, err := s.start(ctx, "opsdev", opsdev, "--still", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--credentials", file)
-	if err != nil {
-		return "", err
-	}
-	b, err := awaitFile(ctx, p, file)
-	if err != nil {
-		return "", err
-	}
-	var credentials struct {
-		BackendAddr string            `json:"backendAddr"`
-		Tokens      map[string]string `json:"tokens"`
-	}
-	if err := json.Unmarshal(b, &credentials); err != nil {
-		return "", fmt.Errorf("read the demo credentials: %w", err)
-	}
-	s.token = credentials.Tokens["full"]
-	return credentials.BackendAddr, nil
+	s.backend = backend.address
+	return s, s.startEdge(ctx, o)
 }
 
 // startBaselines starts the bare gateway and the floor.
@@ -175,11 +129,8 @@ func (s *testbed) startPart(ctx context.Context, name string, args ...string) (t
 	if err != nil {
 		return target{}, err
 	}
-	address, err := p.logLine(ctx, func(line map[string]any) (string, bool) {
-		address, ok := line["address"].(string)
-		return address, ok
-	})
-	return target{process: p, address: address}, err
+	line, err := p.logLine(ctx, "address")
+	return target{process: p, address: fmt.Sprint(line["address"])}, err
 }
 
 func (s *testbed) startEdge(ctx context.Context, o options) error {
@@ -202,12 +153,8 @@ func (s *testbed) startEdge(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	address, err := p.logLine(ctx, func(line map[string]any) (string, bool) {
-		address, ok := line["listen"].(string)
-		s.admin, _ = line["admin_listen"].(string)
-		return address, ok
-	})
-	s.edge = target{process: p, address: address}
+	line, err := p.logLine(ctx, "listen")
+	s.edge, s.admin = target{process: p, address: fmt.Sprint(line["listen"])}, fmt.Sprint(line["admin_listen"])
 	return err
 }
 
@@ -249,48 +196,38 @@ func (s *testbed) start(ctx context.Context, name string, argv ...string) (*proc
 	return p, err
 }
 
-// awaitFile waits until a process has written a file, and returns its contents.
-func awaitFile(ctx context.Context, p *process, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		b, err := os.ReadFile(path)
-		if !errors.Is(err, os.ErrNotExist) {
-			return b, err
-		}
-		select {
-		case <-p.done:
-			return nil, fmt.Errorf("%s ended before it was ready (%w); its log:\n%s", p.name, p.err, tail(p.log))
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%s was not ready in time (%w); its log:\n%s", p.name, ctx.Err(), tail(p.log))
-		case <-tick.C:
-		}
-	}
-}
-
 // get sends a GET request to an edge and decodes the response.
 func (s *testbed) get(ctx context.Context, t target, path string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.address+path, http.NoBody)
+	body, err := fetch(ctx, http.DefaultClient, "http://"+t.address+path, s.token)
 	if err != nil {
-		return fmt.Errorf("get %s: %w", path, err)
-	}
-	req.Header.Set("Authorization", "Bearer "+s.token)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("get %s of %s: %w", path, t.name, err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return fmt.Errorf("get %s of %s: %w", path, t.name, err)
-	}
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("get %s of %s: %s: %s", path, t.name, res.Status, body)
+		return err
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		return fmt.Errorf("get %s of %s: %w", path, t.name, err)
 	}
 	return nil
+}
+
+// fetch returns the body of the response to a GET request, whose status must be 200.
+func fetch(ctx context.Context, client *http.Client, url, token string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", url, err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("get: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", response.Status, body)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", url, err)
+	}
+	return body, nil
 }

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"slices"
 	"time"
 
@@ -78,11 +80,7 @@ func Hold(ctx context.Context, o Options) (release func(), err error) {
 		return nil, err
 	}
 	for _, conn := range conns {
-		if _, err := conn.Write(o.Request); err != nil {
-			conns.close()
-			return nil, fmt.Errorf("send: %w", err)
-		}
-		if err := skipResponse(bufio.NewReader(conn)); err != nil {
+		if err := succeed(conn, bufio.NewReader(conn), o.Request); err != nil {
 			conns.close()
 			return nil, fmt.Errorf("hold connections of %s: %w", o.Address, err)
 		}
@@ -135,10 +133,7 @@ func repeat(ctx context.Context, conn net.Conn, request []byte, deadline time.Ti
 	responses := bufio.NewReaderSize(conn, 16<<10)
 	latencies := make([]time.Duration, 0, 4096)
 	for now := time.Now(); now.Before(deadline) && ctx.Err() == nil; {
-		if _, err := conn.Write(request); err != nil {
-			return nil, fmt.Errorf("send: %w", err)
-		}
-		if err := skipResponse(responses); err != nil {
+		if err := succeed(conn, responses, request); err != nil {
 			return nil, err
 		}
 		done := time.Now()
@@ -146,4 +141,28 @@ func repeat(ctx context.Context, conn net.Conn, request []byte, deadline time.Ti
 		now = done
 	}
 	return latencies, ctx.Err()
+}
+
+// succeed sends the request and reads its response, whose status must be 200.
+func succeed(conn net.Conn, from *bufio.Reader, request []byte) error {
+	status, err := exchange(conn, from, request)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("status %d", status)
+	}
+	return err
+}
+
+// exchange sends the request, reads its response to the end, and returns the status.
+func exchange(conn net.Conn, from *bufio.Reader, request []byte) (status int, err error) {
+	if _, err := conn.Write(request); err != nil {
+		return 0, fmt.Errorf("send: %w", err)
+	}
+	response, err := http.ReadResponse(from, nil)
+	if err == nil {
+		_, err = io.Copy(io.Discard, response.Body)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read a response: %w", err)
+	}
+	return response.StatusCode, nil
 }

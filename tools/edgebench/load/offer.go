@@ -61,14 +61,8 @@ func schedule(ctx context.Context, due chan<- time.Time, start time.Time, rate i
 func send(conn net.Conn, request []byte, due <-chan time.Time) (map[int][]time.Duration, error) {
 	from, latencies := bufio.NewReaderSize(conn, 16<<10), map[int][]time.Duration{}
 	for at := range due {
-		if _, err := conn.Write(request); err != nil {
-			return nil, fmt.Errorf("send: %w", err)
-		}
-		status, length, err := readHead(from)
+		status, err := exchange(conn, from, request)
 		if err != nil {
-			return nil, err
-		}
-		if err := skipBody(from, length); err != nil {
 			return nil, err
 		}
 		latencies[status] = append(latencies[status], time.Since(at))
