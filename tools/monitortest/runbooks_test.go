@@ -3,7 +3,6 @@ package monitortest
 import (
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -49,25 +48,6 @@ func namedMetrics(t *testing.T) (list []query) {
 		}
 	}
 	return list
-}
-
-func TestLinksOfRunbooksResolve(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	for _, path := range runbooks(t) {
-		for _, found := range link.FindAllStringSubmatch(read(t, path), -1) {
-			if strings.Contains(found[1], "://") {
-				continue
-			}
-			file, anchor, _ := strings.Cut(found[1], "#")
-			target := path
-			if file != "" {
-				target = filepath.Join(filepath.Dir(path), file)
-			}
-			if content := read(t, target); content == "" || anchor != "" && !slices.Contains(anchors(t, target), anchor) {
-				t.Errorf("%s: there is no %s", path, found[1])
-			}
-		}
-	}
 }
 
 // anchors returns the anchors of a page's headings.
