@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"opsgate/backendclient/testkit"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 func copies(t *testing.T) (first, second string) {
 	t.Helper()
 	first, second = t.TempDir(), filepath.Join(t.TempDir(), "somewhere", "else")
-	must(t, os.MkdirAll(second, 0o700))
+	testkit.Must(t, os.MkdirAll(second, 0o700))
 	const copyAll = `cd "$0"
 		git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T - | tar -xf - -C "$1"
 		cp -R "$1/." "$2"`
@@ -37,30 +39,29 @@ func copies(t *testing.T) (first, second string) {
 	return first, second
 }
 
-// dist builds a release for this platform and returns its files.
-func dist(t *testing.T, source string, args ...string) map[string][]byte {
+// dist builds a release for this platform and returns its folder and files.
+func dist(t *testing.T, source string, args ...string) (out string, made map[string][]byte) {
 	t.Helper()
-	out := t.TempDir()
+	out, made = t.TempDir(), map[string][]byte{}
 	err := run(t.Context(), append([]string{
 		"-source", source, "-out", out, "-platforms", runtime.GOOS + "/" + runtime.GOARCH,
 		"-version", "v1.2.3", "-revision", revision, "-date", "2026-01-31T12:00:00+02:00",
 	}, args...), io.Discard)
-	must(t, err)
-	made := map[string][]byte{}
+	testkit.Must(t, err)
 	list, err := os.ReadDir(out)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, file := range list {
-		if made[file.Name()], err = os.ReadFile(filepath.Join(out, file.Name())); err != nil {
-			t.Fatal(err)
-		}
+		made[file.Name()], err = os.ReadFile(filepath.Join(out, file.Name()))
+		testkit.Must(t, err)
 	}
-	return made
+	return out, made
 }
 
 func TestBuildsAreReproducible(t *testing.T) {
 	here, there := copies(t)
 	key, path := newKey(t)
-	first, second := dist(t, here), dist(t, there, "-key", path)
+	dir, first := dist(t, here)
+	signed, second := dist(t, there, "-key", path)
 	files := 8
 	if runtime.GOOS == "linux" {
 		files += 2 * len(packages)
@@ -68,7 +69,7 @@ func TestBuildsAreReproducible(t *testing.T) {
 	if len(first) != files || len(second) != files+2 { // the signatures
 		t.Fatalf("made %d and %d files", len(first), len(second))
 	}
-	checkSignatures(t, key, second)
+	checkSignatures(t, key, signed, second)
 	for name, content := range first {
 		if !bytes.Equal(content, second[name]) {
 			t.Errorf("%s differs", name)
@@ -81,9 +82,9 @@ func TestBuildsAreReproducible(t *testing.T) {
 	checkChart(t, first["opsgate-chart_1.2.3.tgz"])
 	checkBill(t, first[name+".cdx.json"])
 	checkProvenance(t, first, name)
-	checkSums(t, first)
+	checkSums(t, dir, len(first))
 	if runtime.GOOS == "linux" {
-		checkPackages(t, first)
+		checkPackages(t, dir)
 	}
 }
 
@@ -91,23 +92,21 @@ func TestBuildsAreReproducible(t *testing.T) {
 func unpack(t *testing.T, content []byte) (dir string, headers []*tar.Header) {
 	t.Helper()
 	packed, err := gzip.NewReader(bytes.NewReader(content))
-	must(t, err)
+	testkit.Must(t, err)
 	dir = t.TempDir()
 	for all := tar.NewReader(packed); ; {
 		header, err := all.Next()
 		if errors.Is(err, io.EOF) {
 			return dir, headers
 		}
-		must(t, err)
+		testkit.Must(t, err)
 		headers = append(headers, header)
 		path := filepath.Join(dir, filepath.FromSlash(header.Name))
-		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, header.FileInfo().Mode())
-		must(t, err)
-		if _, err := io.Copy(file, all); err != nil {
-			t.Fatal(err)
-		}
-		must(t, file.Close())
+		testkit.Must(t, err)
+		_, err = io.Copy(file, all)
+		testkit.Must(t, errors.Join(err, file.Close()))
 	}
 }
 
@@ -152,13 +151,7 @@ func checkPrograms(t *testing.T, dir string) {
 			t.Errorf("%s: %v, %s", name, err, output)
 		}
 	}
-	pages, err := filepath.Glob(filepath.Join(dir, "share", "man", "man1", "*.1"))
-	if err != nil || len(pages) < 20 {
-		t.Errorf("%d manual pages, %v", len(pages), err)
-	}
-	for _, page := range pages {
-		checkPage(t, page)
-	}
+	checkManual(t, filepath.Join(dir, "share", "man", "man1"))
 }
 
 // checkLinks checks that the links of the README and docs resolve inside an archive.
@@ -168,10 +161,10 @@ func checkLinks(t *testing.T, dir string) {
 	seen := 0
 	for _, pattern := range []string{"README.md", "SECURITY.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md"} {
 		pages, err := filepath.Glob(filepath.Join(dir, pattern))
-		must(t, err)
+		testkit.Must(t, err)
 		for _, page := range pages {
 			content, err := os.ReadFile(page)
-			must(t, err)
+			testkit.Must(t, err)
 			for _, found := range link.FindAllStringSubmatch(string(content), -1) {
 				if strings.Contains(found[1], "://") {
 					continue
@@ -188,30 +181,31 @@ func checkLinks(t *testing.T, dir string) {
 	}
 }
 
-// checkPage renders a manual page.
-func checkPage(t *testing.T, path string) {
+// checkManual renders the manual pages of a folder.
+func checkManual(t *testing.T, dir string) {
 	t.Helper()
-	program, err := exec.LookPath("groff")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Error(err)
+	t.Run("groff", func(t *testing.T) {
+		program := testkit.Find(t, "groff")
+		pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
+		if err != nil || len(pages) < 20 {
+			t.Errorf("%d manual pages, %v", len(pages), err)
 		}
-		t.Logf("groff is not installed: %s is not checked", filepath.Base(path))
-		return
-	}
-	cmd := exec.CommandContext(t.Context(), program, "-man", "-Tutf8", "-Wall", "-ww", path)
-	problems := new(bytes.Buffer)
-	cmd.Stderr = problems
-	if text, err := cmd.Output(); err != nil || problems.Len() > 0 || !bytes.Contains(text, []byte("1.2.3")) {
-		t.Errorf("%v\n%s", err, problems)
-	}
+		for _, page := range pages {
+			cmd := exec.CommandContext(t.Context(), program, "-man", "-Tutf8", "-Wall", "-ww", page)
+			problems := new(bytes.Buffer)
+			cmd.Stderr = problems
+			if text, err := cmd.Output(); err != nil || problems.Len() > 0 || !bytes.Contains(text, []byte("1.2.3")) {
+				t.Errorf("%v\n%s", err, problems)
+			}
+		}
+	})
 }
 
 func checkChart(t *testing.T, content []byte) {
 	t.Helper()
 	dir, headers := unpack(t, content)
 	chart, err := os.ReadFile(filepath.Join(dir, "opsgate", "Chart.yaml"))
-	must(t, err)
+	testkit.Must(t, err)
 	for _, want := range []string{
 		"\nversion: 1.2.3\n", "\nappVersion: \"1.2.3\"\n", "\nannotations: {revision: \"" + revision + "\", date: \"2026-01-31T10:00:00Z\"}\n",
 	} {
@@ -229,7 +223,7 @@ func checkChart(t *testing.T, content []byte) {
 func checkBill(t *testing.T, content []byte) {
 	t.Helper()
 	var bill document
-	must(t, json.Unmarshal(content, &bill))
+	testkit.Must(t, json.Unmarshal(content, &bill))
 	known := map[string]bool{bill.Metadata.Component.Ref: true}
 	for _, c := range bill.Components {
 		if known[c.Ref] {
@@ -255,17 +249,12 @@ func checkBill(t *testing.T, content []byte) {
 	}
 }
 
-func checkSums(t *testing.T, made map[string][]byte) {
+func checkSums(t *testing.T, dir string, files int) {
 	t.Helper()
-	dir := t.TempDir()
-	for name, content := range made {
-		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
-	}
 	cmd := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", sumsName)
 	cmd.Dir = dir
-	output, err := cmd.CombinedOutput()
-	if err != nil || bytes.Count(output, []byte(": OK\n")) != len(made)-1 {
-		t.Errorf("%v\n%s", err, output)
+	if output := testkit.Output(t, cmd); strings.Count(output, ": OK\n") != files-1 {
+		t.Error(output)
 	}
 }
 
@@ -308,20 +297,12 @@ func TestRevisionWithUntrackedFilesIsMarkedAsModified(t *testing.T) {
 		modified  bool
 	}{{"", false}, {"extra.go", true}} {
 		if test.untracked != "" {
-			must(t, os.WriteFile(filepath.Join(dir, test.untracked), nil, 0o600))
+			testkit.Must(t, os.WriteFile(filepath.Join(dir, test.untracked), nil, 0o600))
 		}
 		r, err := parse(t.Context(), []string{"-source", dir})
-		must(t, err)
+		testkit.Must(t, err)
 		if got := strings.HasSuffix(r.revision, "-modified"); got != test.modified {
 			t.Errorf("with %q: revision %s", test.untracked, r.revision)
 		}
-	}
-}
-
-// must ends a test that got an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

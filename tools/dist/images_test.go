@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"opsgate/backendclient/testkit"
 )
 
 const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -12,9 +14,9 @@ const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef01234567
 func TestSignedChecksumsIncludeTheDigestsOfImages(t *testing.T) {
 	key, path := newKey(t)
 	r := release{source: root, out: t.TempDir(), version: "1.2.3", revision: revision}
-	must(t, r.useKey(path))
+	testkit.Must(t, r.useKey(path))
 	opsgate, opsbackend := "registry.example:5000/team/opsgate"+digest, "registry.example:5000/team/opsbackend:1.2.3"+digest
-	must(t, r.useImages([]string{opsgate, opsbackend, opsgate}))
+	testkit.Must(t, r.useImages([]string{opsgate, opsbackend, opsgate}))
 	made := attested(t, r)
 	const name = "opsgate_1.2.3.images.txt"
 	if want := opsbackend + "\n" + opsgate + "\n"; string(made[name]) != want {
@@ -23,7 +25,7 @@ func TestSignedChecksumsIncludeTheDigestsOfImages(t *testing.T) {
 	if !strings.Contains(string(made[sumsName]), "  "+name+"\n") {
 		t.Errorf("%s is not in the checksums:\n%s", name, made[sumsName])
 	}
-	checkSignatures(t, key, made)
+	checkSignatures(t, key, r.out, made)
 
 	r.images = nil
 	if made = attested(t, r); made[name] != nil || strings.Contains(string(made[sumsName]), name) {
@@ -35,14 +37,13 @@ func TestSignedChecksumsIncludeTheDigestsOfImages(t *testing.T) {
 func attested(t *testing.T, r release) map[string][]byte {
 	t.Helper()
 	program, err := os.Executable()
-	must(t, err)
+	testkit.Must(t, err)
 	names, err := r.attest(nil, program)
-	must(t, err)
+	testkit.Must(t, err)
 	made := map[string][]byte{}
 	for _, name := range names {
-		if made[name], err = os.ReadFile(filepath.Join(r.out, name)); err != nil {
-			t.Fatal(err)
-		}
+		made[name], err = os.ReadFile(filepath.Join(r.out, name))
+		testkit.Must(t, err)
 	}
 	return made
 }

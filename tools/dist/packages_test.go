@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"opsgate/backendclient/testkit"
 )
 
 // packages are the names of the packages.
@@ -18,26 +20,7 @@ func command(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Env = append(os.Environ(), "TZ=UTC", "LC_ALL=C", "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
-	output, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %q: %v\n%s", name, args, err, output)
-	}
-	return string(output)
-}
-
-// isInstalled reports whether a program is installed, which CI requires.
-func isInstalled(t *testing.T, program string) bool {
-	t.Helper()
-	_, err := exec.LookPath(program)
-	switch {
-	case err == nil:
-		return true
-	case os.Getenv("CI") != "":
-		t.Error(err)
-	default:
-		t.Logf("%s is not installed: its packages are not checked", program)
-	}
-	return false
+	return testkit.Output(t, cmd)
 }
 
 // wantedFiles are some files of each package.
@@ -54,29 +37,25 @@ func wantedFiles(program, zsh string) []string {
 		"/usr/lib/systemd/system/opsgate.service", "/usr/lib/systemd/system/opsgate.socket")
 }
 
-// checkPackages checks the packages of a release.
-func checkPackages(t *testing.T, made map[string][]byte) {
+// checkPackages checks the packages in the folder of a release.
+func checkPackages(t *testing.T, dir string) {
 	t.Helper()
-	dir := t.TempDir()
-	for _, program := range packages {
-		name := program + "_1.2.3_linux_" + runtime.GOARCH
-		for _, format := range []string{".deb", ".rpm"} {
-			content, exists := made[name+format]
-			if !exists {
-				t.Fatalf("there is no %s%s", name, format)
-			}
-			must(t, os.WriteFile(filepath.Join(dir, name+format), content, 0o600))
-		}
-		if isInstalled(t, "dpkg") {
-			checkDebianPackage(t, program, filepath.Join(dir, name+".deb"))
-		}
-		if isInstalled(t, "rpm") {
-			checkRPM(t, program, filepath.Join(dir, name+".rpm"))
-		}
+	file := func(program, format string) string {
+		return filepath.Join(dir, program+"_1.2.3_linux_"+runtime.GOARCH+format)
 	}
-	if isInstalled(t, "dpkg") {
-		checkInstallation(t, filepath.Join(dir, "opsctl_1.2.3_linux_"+runtime.GOARCH+".deb"))
-	}
+	t.Run("dpkg", func(t *testing.T) {
+		testkit.Find(t, "dpkg")
+		for _, program := range packages {
+			checkDebianPackage(t, program, file(program, ".deb"))
+		}
+		checkInstallation(t, file("opsctl", ".deb"))
+	})
+	t.Run("rpm", func(t *testing.T) {
+		testkit.Find(t, "rpm")
+		for _, program := range packages {
+			checkRPM(t, program, file(program, ".rpm"))
+		}
+	})
 }
 
 func checkDebianPackage(t *testing.T, program, file string) {
@@ -108,7 +87,7 @@ func checkDebianPackage(t *testing.T, program, file string) {
 func checkService(t *testing.T, root string) {
 	t.Helper()
 	unit, err := os.ReadFile(filepath.Join(root, "usr", "lib", "systemd", "system", "opsgate.service"))
-	must(t, err)
+	testkit.Must(t, err)
 	if text := string(unit); !strings.Contains(text, "\nExecStart=/usr/bin/opsgate serve --config /etc/opsgate/opsgate.yaml\n") || strings.Contains(text, "/usr/local") {
 		t.Errorf("got %s", text)
 	}
@@ -130,9 +109,9 @@ func checkService(t *testing.T, root string) {
 func checkInstallation(t *testing.T, file string) {
 	t.Helper()
 	root := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(root, "var", "lib", "dpkg", "updates"), 0o755))
-	must(t, os.MkdirAll(filepath.Join(root, "var", "lib", "dpkg", "info"), 0o755))
-	must(t, os.WriteFile(filepath.Join(root, "var", "lib", "dpkg", "status"), nil, 0o600))
+	testkit.Must(t, os.MkdirAll(filepath.Join(root, "var", "lib", "dpkg", "updates"), 0o755))
+	testkit.Must(t, os.MkdirAll(filepath.Join(root, "var", "lib", "dpkg", "info"), 0o755))
+	testkit.Must(t, os.WriteFile(filepath.Join(root, "var", "lib", "dpkg", "status"), nil, 0o600))
 	dpkg := func(args ...string) {
 		t.Helper()
 		command(t, "dpkg", append([]string{"--root=" + root, "--log=/dev/null", "--force-not-root"}, args...)...)
@@ -143,13 +122,7 @@ func checkInstallation(t *testing.T, file string) {
 		t.Errorf("got %s", got)
 	}
 	dpkg("--verify", "opsctl")
-	pages, err := filepath.Glob(filepath.Join(root, "usr", "share", "man", "man1", "*.1"))
-	if err != nil || len(pages) < 20 {
-		t.Errorf("%d manual pages, %v", len(pages), err)
-	}
-	for _, page := range pages {
-		checkPage(t, page)
-	}
+	checkManual(t, filepath.Join(root, "usr", "share", "man", "man1"))
 	dpkg("--remove", "opsctl")
 	if _, err := os.Stat(program); !os.IsNotExist(err) {
 		t.Errorf("after the removal: %v", err)

@@ -12,12 +12,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"opsgate/backendclient/testkit"
 )
 
 func checkProvenance(t *testing.T, made map[string][]byte, name string) {
 	t.Helper()
 	var s statement
-	must(t, json.Unmarshal(made["opsgate_1.2.3.provenance.json"], &s))
+	testkit.Must(t, json.Unmarshal(made["opsgate_1.2.3.provenance.json"], &s))
 	files := []string{"opsgate-chart_1.2.3.tgz", name + ".cdx.json", name + ".tar.gz"}
 	if runtime.GOOS == "linux" {
 		arch := "_1.2.3_linux_" + runtime.GOARCH
@@ -45,7 +47,7 @@ func checkProvenance(t *testing.T, made map[string][]byte, name string) {
 		t.Errorf("the parameters are %+v", definition.ExternalParameters)
 	}
 	modules, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	must(t, err)
+	testkit.Must(t, err)
 	sum := sha256.Sum256(modules)
 	dependencies := []resource{
 		{Name: "source", Digest: map[string]string{"gitCommit": revision}},
@@ -65,7 +67,7 @@ func checkProvenance(t *testing.T, made map[string][]byte, name string) {
 func releasedWith(t *testing.T) string {
 	t.Helper()
 	name, err := release{source: root}.toolchain()
-	must(t, err)
+	testkit.Must(t, err)
 	return strings.TrimPrefix(name, "go")
 }
 
@@ -76,7 +78,7 @@ func isURI(text string) bool {
 
 func TestProvenanceOfModifiedSourcesHasNoCommit(t *testing.T) {
 	program, err := os.Executable()
-	must(t, err)
+	testkit.Must(t, err)
 	for text, dependencies := range map[string]int{revision: 3, revision + "-modified": 2, revision[:8]: 2} {
 		got, err := release{source: root, revision: text}.dependencies(program)
 		if err != nil || len(got) != dependencies {
