@@ -1,10 +1,13 @@
 module opsgate/tools/openapi
 
-go 1.26.7
+go 1.26.8
 
 tool github.com/oasdiff/oasdiff
 
-require go.yaml.in/yaml/v3 v3.0.6
+require (
+	go.yaml.in/yaml/v3 v3.0.6
+	opsgate v0.0.0
+)
 
 require (
 	cloud.google.com/go v0.123.0 // indirect
@@ -38,6 +41,9 @@ require (
 	github.com/wI2L/jsondiff v0.7.1 // indirect
 	github.com/yargevad/filepathx v1.0.0 // indirect
 	github.com/yuin/goldmark v1.8.7 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 )
+
+replace opsgate => ../..

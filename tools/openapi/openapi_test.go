@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"opsgate/backendclient/testkit"
 )
 
 const documentFile = "../../gateway/openapi/openapi.yaml"
@@ -26,13 +28,9 @@ type document struct {
 func readDocument(t *testing.T) document {
 	t.Helper()
 	text, err := os.ReadFile(documentFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	d := document{t: t}
-	if err := yaml.Unmarshal(text, &d.object); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, yaml.Unmarshal(text, &d.object))
 	return d
 }
 
@@ -40,13 +38,9 @@ func readDocument(t *testing.T) document {
 func (d document) write() (file string) {
 	d.t.Helper()
 	text, err := yaml.Marshal(d.object)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testkit.Must(d.t, err)
 	file = filepath.Join(d.t.TempDir(), "openapi.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		d.t.Fatal(err)
-	}
+	testkit.Must(d.t, os.WriteFile(file, text, 0o600))
 	return file
 }
 
@@ -252,12 +246,7 @@ func run(t *testing.T, name string, args ...string) (output string, err error) {
 // Every own rule reports a document that violates it.
 func TestLintReportsViolations(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat("../npm/node_modules/.bin/spectral"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("npm packages are needed: 'make test-packages' installs them")
-		}
-		t.Skip("npm packages are not installed: 'make test-packages' installs them")
-	}
+	testkit.Find(t, "../npm/node_modules/.bin/spectral")
 	d := readDocument(t)
 	servers := d.get("/v1/servers")
 	servers["operationId"] = "list_servers"
