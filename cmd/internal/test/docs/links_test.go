@@ -22,18 +22,6 @@ type body struct {
 	Details map[string]string `json:"details,omitempty"`
 }
 
-// operations returns the tag slug of each operation by its id.
-func operations(t *testing.T) map[string]string {
-	t.Helper()
-	document, err := openapi.Read(openapi.YAML())
-	testkit.Must(t, err)
-	tags := make(map[string]string)
-	for _, o := range document.Operations {
-		tags[o.ID] = strings.ReplaceAll(strings.ToLower(o.Tags[0]), " ", "-")
-	}
-	return tags
-}
-
 var contractRows = regexp.MustCompile("(?m)^\\| (\\d{3}) \\| `(\\w+)` \\|")
 
 // codes returns the status of each error code of the contract.
@@ -73,37 +61,7 @@ func errorExamples(t *testing.T) map[string][]body {
 	return examples
 }
 
-var (
-	links    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	sections = regexp.MustCompile(`(?m)^## (.+)$`)
-)
-
-// TestLinksInGuides checks that every link leads to a guide, an operation, an error or the description, or to another site.
-func TestLinksInGuides(t *testing.T) {
-	texts := readGuides(t)
-	places := []string{"/openapi.json", "/openapi.yaml", "/llms.txt", "/llms-full.txt", "/docs/", "/docs/errors/", "/docs/schemas/#WebhookMessage",
-		"https://www.standardwebhooks.com/", "https://modelcontextprotocol.io"}
-	for id, tag := range operations(t) {
-		places = append(places, "/docs/reference/"+tag+"/#"+id)
-	}
-	for code := range codes(t) {
-		places = append(places, "/docs/errors/#"+code)
-	}
-	for slug := range texts {
-		places = append(places, "/docs/guides/"+slug+"/")
-	}
-	for slug, text := range texts {
-		for _, link := range links.FindAllStringSubmatch(fences.ReplaceAllString(text, ""), -1) {
-			target := link[1]
-			if anchor, ok := strings.CutPrefix(target, "#"); ok && strings.Contains(text, "\n## "+anchor+"\n") {
-				continue
-			}
-			if !strings.HasPrefix(target, "https://www.rfc-editor.org/rfc/") && !slices.Contains(places, target) {
-				t.Errorf("%s links to %s, which does not exist", slug, target)
-			}
-		}
-	}
-}
+var sections = regexp.MustCompile(`(?m)^## (.+)$`)
 
 // TestChangelogHasTheVersionAndDeprecatedOperations checks the changelog, which the guide versioning promises.
 func TestChangelogHasTheVersionAndDeprecatedOperations(t *testing.T) {
