@@ -4,15 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 const (
@@ -106,39 +105,22 @@ func tail(path string) string {
 	return string(b[max(0, len(b)-limit):])
 }
 
-// ticksPerSecond is the unit of CPU times in /proc. It is 100 on every Linux that Go runs on.
-const ticksPerSecond = 100
-
 // cpu returns the used CPU time of the process, user and system.
 func (p *process) cpu() (time.Duration, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, fmt.Errorf("read CPU time of %s: %w", p.name, err)
-	}
-	// Fields follow the name of the program, which may contain spaces and ends at the last parenthesis (proc(5)).
-	_, rest, _ := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
-	fields := strings.Fields(rest)
-	const user, system = 11, 12
-	if len(fields) <= system {
-		return 0, fmt.Errorf("read CPU time of %s: unexpected form %q", p.name, b)
-	}
-	u, errUser := strconv.ParseInt(fields[user], 10, 64)
-	s, errSystem := strconv.ParseInt(fields[system], 10, 64)
-	if err := errors.Join(errUser, errSystem); err != nil {
-		return 0, fmt.Errorf("read CPU time of %s: %w", p.name, err)
-	}
-	return time.Duration(u+s) * time.Second / ticksPerSecond, nil
+	stat, err := p.stat()
+	return time.Duration(stat.CPUTime() * float64(time.Second)), err
 }
 
 // resident returns the resident memory of the process in bytes.
 func (p *process) resident() (int64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+	stat, err := p.stat()
+	return int64(stat.ResidentMemory()), err
+}
+
+func (p *process) stat() (procfs.ProcStat, error) {
+	proc, err := procfs.NewProc(p.cmd.Process.Pid)
 	if err != nil {
-		return 0, fmt.Errorf("read memory of %s: %w", p.name, err)
+		return procfs.ProcStat{}, fmt.Errorf("measure %s: %w", p.name, err)
 	}
-	var size, resident int64
-	if _, err := fmt.Sscan(string(b), &size, &resident); err != nil {
-		return 0, fmt.Errorf("read memory of %s: %w", p.name, err)
-	}
-	return resident * int64(os.Getpagesize()), nil
+	return proc.Stat()
 }
