@@ -2,9 +2,6 @@ package docs
 
 import (
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,37 +12,20 @@ import (
 	"opsgate/backendclient/testkit"
 )
 
-// changingProxy returns the URL of a proxy that changes the requests to a system and its responses.
-func changingProxy(t *testing.T, s system, request func(*http.Request), response func(*http.Response)) string {
-	t.Helper()
-	target, err := url.Parse(s.BaseURL)
-	testkit.Must(t, err)
-	server := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(target)
-			request(r.Out)
-		},
-		ModifyResponse: func(r *http.Response) error {
-			response(r)
-			return nil
-		},
-	})
-	t.Cleanup(server.Close)
-	return server.URL
-}
-
 // A walk checks a program that prints all incidents.
 type walk struct{ breakCursor atomic.Bool }
 
 // start starts a proxy that changes one cursor on demand.
 func (c *walk) start(t *testing.T, s system) string {
 	t.Helper()
-	return changingProxy(t, s, func(r *http.Request) {
+	_, url := newFaultyProxy(t, s, func(_ int, r *http.Request) fault {
 		if query := r.URL.Query(); query.Has("cursor") && c.breakCursor.CompareAndSwap(true, false) {
 			query.Set("cursor", "unknown")
 			r.URL.RawQuery = query.Encode()
 		}
-	}, func(*http.Response) {})
+		return fault{}
+	})
+	return url
 }
 
 func (c *walk) check(p *program) {
@@ -80,12 +60,13 @@ type deprecation struct{ announced atomic.Bool }
 // start starts a proxy that marks one operation as deprecated once that is announced.
 func (c *deprecation) start(t *testing.T, s system) string {
 	t.Helper()
-	return changingProxy(t, s, func(*http.Request) {}, func(r *http.Response) {
-		if c.announced.Load() && r.Request.URL.Path == "/v1/servers" {
-			r.Header.Set("Deprecation", "@1798761600")
-			r.Header.Set("Sunset", "Sat, 01 Jan 2028 00:00:00 GMT")
+	_, url := newFaultyProxy(t, s, func(_ int, r *http.Request) fault {
+		if c.announced.Load() && r.URL.Path == "/v1/servers" {
+			return fault{header: http.Header{"Deprecation": {"@1798761600"}, "Sunset": {"Sat, 01 Jan 2028 00:00:00 GMT"}}}
 		}
+		return fault{}
 	})
+	return url
 }
 
 func (c *deprecation) check(p *program) {

@@ -32,16 +32,17 @@ type recorded struct {
 	idempotentBack bool // the response was a replay
 }
 
-// A fault is what the proxy does instead of forwarding; the zero value forwards.
+// A fault is what the proxy does to a request; the zero value forwards it.
 type fault struct {
-	status     int    // respond with this error
-	code       string // of the error
-	retryAfter int    // seconds
-	cut        bool   // forward the request, then close the connection instead of responding
-	half       bool   // forward the request, then send half of the response
+	status     int         // respond with this error
+	code       string      // of the error
+	retryAfter int         // seconds
+	cut        bool        // forward the request, then close the connection instead of responding
+	half       bool        // forward the request, then send half of the response
+	header     http.Header // forward the request, and add this to the response
 }
 
-// newFaultyProxy starts a proxy and returns it with its base URL.
+// newFaultyProxy starts a proxy and returns it with its base URL. choose may change the request.
 func newFaultyProxy(t *testing.T, system system, choose func(n int, r *http.Request) fault) (*faultyProxy, string) {
 	t.Helper()
 	target, err := url.Parse(system.BaseURL)
@@ -79,6 +80,7 @@ func (p *faultyProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	seconds, _ := strconv.Atoi(answer.Header().Get("Retry-After")) // 0 without it
 	p.record(n, answer.Code, time.Duration(seconds)*time.Second, answer.Header().Get("Idempotent-Replayed") == "true")
 	maps.Copy(w.Header(), answer.Header())
+	maps.Copy(w.Header(), f.header)
 	w.WriteHeader(answer.Code)
 	body := answer.Body.Bytes()
 	if f.half { // the length that is announced is that of the whole

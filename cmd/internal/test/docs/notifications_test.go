@@ -1,7 +1,6 @@
 package docs
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -13,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -198,34 +198,18 @@ func startReceiver(t *testing.T, name, text string) receiver {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, name), text)
 	argv := receiverCommand(t, dir, name)
-	ctx, cancel := context.WithCancel(t.Context())
-	command := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	command := exec.Command(argv[0], argv[1:]...)
 	command.Env = append(os.Environ(), "WEBHOOK_SECRET="+webhook.FormatSecret(receiverSecret), "PORT=0")
-	problems := new(strings.Builder)
-	command.Stderr = problems
-	output, err := command.StdoutPipe()
-	testkit.Must(t, err)
-	testkit.Must(t, command.Start())
-	t.Cleanup(func() {
-		cancel()
-		if _ = command.Wait(); t.Failed() {
-			t.Log(problems)
-		}
-	})
-	lines := bufio.NewScanner(output)
-	if !lines.Scan() {
-		t.Fatalf("it did not start: %v", lines.Err())
-	}
-	port, ok := strings.CutPrefix(lines.Text(), "listening on port ")
-	if !ok {
-		t.Fatalf("its first line is %q", lines.Text())
-	}
-	return receiver{address: "127.0.0.1:" + port, stop: func() (printed []string) {
-		cancel()
-		for lines.Scan() {
-			printed = append(printed, lines.Text())
-		}
-		return printed
+	output := new(testkit.Buffer)
+	command.Stdout = output
+	p := testkit.Start(t, command)
+	p.MayFail() // a signal ends it
+	listening := regexp.MustCompile(`^listening on port (\d+)\n`)
+	testkit.Eventually(t, "it listens", func() bool { return listening.MatchString(output.String()) })
+	port := listening.FindStringSubmatch(output.String())[1]
+	return receiver{address: "127.0.0.1:" + port, stop: func() []string {
+		p.End(t)
+		return lines(output.String())[1:]
 	}}
 }
 
