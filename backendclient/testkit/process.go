@@ -16,10 +16,15 @@ import (
 // Run builds programs, by their names in cmd, for the tests of a package, runs the tests, and returns their exit code. The tests are given
 // the directory of the programs, which is removed afterwards.
 func Run(tests func(dir string) int, programs ...string) int {
+	return RunBuilt(func(dir string) error { return build(dir, programs) }, tests)
+}
+
+// RunBuilt is Run for programs that are built in another way.
+func RunBuilt(build func(dir string) error, tests func(dir string) int) int {
 	dir, err := os.MkdirTemp("", "test")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(dir) }()
-		err = build(dir, programs)
+		err = build(dir)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,7 +1,6 @@
 package deploytest
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,35 +21,26 @@ const (
 var programs string
 
 func TestMain(m *testing.M) {
-	code, err := buildAndRun(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(testkit.RunBuilt(build, func(dir string) int {
+		programs = dir
+		return m.Run()
+	}))
 }
 
-func buildAndRun(m *testing.M) (code int, err error) {
-	if programs, err = os.MkdirTemp("", "deploytest-"); err != nil {
-		return 0, err
-	}
-	defer func() { _ = os.RemoveAll(programs) }()
+func build(dir string) error {
 	file, err := readDockerfile()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	command, err := file.buildCommand()
+	line, err := file.buildCommand()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	build := exec.Command("sh", "-c", strings.ReplaceAll(command, "/out", programs))
-	build.Dir, build.Stderr = root, os.Stderr
-	build.Env = append(os.Environ(), "GOFLAGS=", "GOTOOLCHAIN=auto", "TARGETOS=", "TARGETARCH=",
+	command := exec.Command("sh", "-c", strings.ReplaceAll(line, "/out", dir))
+	command.Dir, command.Stderr = root, os.Stderr
+	command.Env = append(os.Environ(), "GOFLAGS=", "GOTOOLCHAIN=auto", "TARGETOS=", "TARGETARCH=",
 		"VERSION="+version, "REVISION="+revision, "BUILD_DATE="+buildDate)
-	if err := build.Run(); err != nil {
-		return 0, fmt.Errorf("build with the command of the Dockerfile: %w", err)
-	}
-	return m.Run(), nil
+	return command.Run()
 }
 
 // run runs a command and returns its output.

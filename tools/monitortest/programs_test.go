@@ -1,7 +1,6 @@
 package monitortest
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,23 +15,18 @@ const root = "../.."
 // programs is the folder of opsgate and opsbackend.
 var programs string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+func TestMain(m *testing.M) {
+	os.Exit(testkit.RunBuilt(build, func(dir string) int {
+		programs = dir
+		return m.Run()
+	}))
+}
 
-// buildAndRun builds the programs with the flags of releases: then the build cache has most of them, because other tests use these flags.
-func buildAndRun(m *testing.M) int {
-	var err error
-	if programs, err = os.MkdirTemp("", "monitortest-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(programs) }()
-	build := exec.Command("sh", "-c", `CGO_ENABLED=0 go build $(cat deploy/build-flags) -buildvcs=false -ldflags="-s -w" -o "$0/" ./cmd/opsgate ./cmd/opsbackend`, programs)
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build the programs: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
+// build builds the programs with the flags of releases: then the build cache has most of them, because other tests use these flags.
+func build(dir string) error {
+	command := exec.Command("sh", "-c", `CGO_ENABLED=0 go build $(cat deploy/build-flags) -buildvcs=false -ldflags="-s -w" -o "$0/" ./cmd/opsgate ./cmd/opsbackend`, dir)
+	command.Dir, command.Stderr = root, os.Stderr
+	return command.Run()
 }
 
 // start starts a program of the repository, and returns its record of the addresses that it serves.
