@@ -181,41 +181,26 @@ func parse(ctx context.Context, args []string) (release, error) {
 	return r, err
 }
 
-// describe reads missing values from git.
-func (r *release) describe(ctx context.Context, date *string) error {
-	fromGit := r.revision == ""
-	for _, unknown := range []struct {
-		value *string
-		git   []string
-	}{
-		{&r.version, []string{"describe", "--tags", "--always", "--dirty"}},
-		{&r.revision, []string{"describe", "--always", "--abbrev=40", "--dirty=-modified", "--exclude=*"}},
-		{date, []string{"log", "-1", "--format=%cI"}},
-	} {
-		if *unknown.value != "" {
-			continue
+// describe reads missing values from git. The revision is marked as modified if a file differs from it or is untracked.
+func (r *release) describe(ctx context.Context, date *string) (err error) {
+	git := func(args ...string) string {
+		output, failure := exec.CommandContext(ctx, "git", append([]string{"-C", r.source}, args...)...).Output()
+		if failure != nil {
+			err = fmt.Errorf("read from git (or set the flag): %w", failure)
 		}
-		output, err := exec.CommandContext(ctx, "git", append([]string{"-C", r.source}, unknown.git...)...).Output()
-		if err != nil {
-			return fmt.Errorf("read from git (or set the flag): %w", err)
+		return strings.TrimSpace(string(output))
+	}
+	if r.version == "" {
+		r.version = git("describe", "--tags", "--always", "--dirty")
+	}
+	if *date == "" {
+		*date = git("log", "-1", "--format=%cI")
+	}
+	if r.revision == "" {
+		r.revision = git("rev-parse", "HEAD")
+		if git("status", "--porcelain") != "" {
+			r.revision += "-modified"
 		}
-		*unknown.value = strings.TrimSpace(string(output))
 	}
-	if !fromGit {
-		return nil
-	}
-	return r.markUntracked(ctx)
-}
-
-// markUntracked marks the revision as modified if there are untracked files: git describe ignores them, but they may be in the build.
-func (r *release) markUntracked(ctx context.Context) error {
-	const modified = "-modified" // as in the arguments of git describe
-	untracked, err := exec.CommandContext(ctx, "git", "-C", r.source, "ls-files", "--others", "--exclude-standard").Output()
-	if err != nil {
-		return fmt.Errorf("list untracked files: %w", err)
-	}
-	if len(untracked) > 0 && !strings.HasSuffix(r.revision, modified) {
-		r.revision += modified
-	}
-	return nil
+	return err
 }
