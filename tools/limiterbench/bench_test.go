@@ -16,11 +16,6 @@ import (
 
 const tokens = 1000
 
-// A counter returns members that no other call has.
-type counter struct{ n atomic.Int64 }
-
-func (c *counter) next() int64 { return c.n.Add(1) }
-
 // BenchmarkDecision measures a decision on two limits that admit every request, for many tokens: the CPU time in this process and in Redis,
 // and the 99th percentile of its duration.
 func BenchmarkDecision(b *testing.B) {

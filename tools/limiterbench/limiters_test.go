@@ -3,6 +3,7 @@ package limiterbench
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,7 +72,7 @@ for i, key in ipairs(KEYS) do
 end
 return 1`)
 	client := server.Client()
-	var member counter
+	var members atomic.Int64 // so that no two calls have the same
 	return func(ctx context.Context, token string) (bool, error) {
 		var keys []string
 		var args []any
@@ -79,7 +80,7 @@ return 1`)
 			keys = append(keys, "log:"+l.per.String()+":"+token)
 			args = append(args, l.requests, l.per.Microseconds())
 		}
-		n, err := script.Run(ctx, client, keys, append(args, member.next())...).Int()
+		n, err := script.Run(ctx, client, keys, append(args, members.Add(1))...).Int()
 		return n == 1, err
 	}
 }
