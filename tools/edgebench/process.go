@@ -22,11 +22,12 @@ const (
 
 // process is a program that the comparison started.
 type process struct {
-	name string
-	cmd  *exec.Cmd
-	log  string        // path of the log
-	done chan struct{} // closed when the process has ended
-	err  error         // its result; valid when done is closed
+	name   string
+	cmd    *exec.Cmd
+	cancel func()        // begins to stop it
+	log    string        // path of the log
+	done   chan struct{} // closed when the process has ended
+	err    error         // its result; valid when done is closed
 }
 
 // start starts a program that writes to a log in dir.
@@ -37,6 +38,7 @@ func start(ctx context.Context, dir, name string, argv ...string) (*process, err
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	defer func() { _ = log.Close() }() // the child has its own handle
+	ctx, p.cancel = context.WithCancel(ctx)
 	p.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
@@ -53,13 +55,8 @@ func start(ctx context.Context, dir, name string, argv ...string) (*process, err
 
 // stop sends SIGTERM, and SIGKILL if the process does not end in time.
 func (p *process) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.done:
-	case <-time.After(stopTimeout):
-		_ = p.cmd.Process.Kill()
-		<-p.done
-	}
+	p.cancel()
+	<-p.done
 }
 
 // logLine waits for the first JSON object in the log that has a key, and returns it.

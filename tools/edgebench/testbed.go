@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"opsgate/authn"
 )
@@ -56,7 +55,6 @@ type target struct {
 // testbed holds the processes of a comparison: one backend, and the edges that call it.
 type testbed struct {
 	dir       string // of binaries, configuration and logs
-	module    string // directory of the main module
 	processes []*process
 
 	backend     string // its address
@@ -88,12 +86,6 @@ func newTestbed(ctx context.Context, o options) (_ *testbed, err error) {
 			s.close()
 		}
 	}()
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "opsgate").Output()
-	if err != nil {
-		return nil, fmt.Errorf("find the main module (this runs in tools/edgebench): %w", err)
-	}
-	s.module = strings.TrimSpace(string(out))
-
 	if s.token, err = (authn.TokenFormat{Prefix: "ops_"}).New(rand.Reader); err != nil {
 		return nil, fmt.Errorf("make a token: %w", err)
 	}
@@ -141,7 +133,7 @@ func (s *testbed) startEdge(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	if s.opsgate, err = s.build(ctx, "opsgate"); err != nil {
+	if s.opsgate, err = s.build(ctx); err != nil {
 		return err
 	}
 	config := filepath.Join(s.dir, "opsgate.yaml")
@@ -171,18 +163,13 @@ func (s *testbed) startRedis(ctx context.Context) (string, error) {
 	return address, err
 }
 
-// build compiles a program of the main module as releases do, and returns the path of the binary.
-func (s *testbed) build(ctx context.Context, program string) (string, error) {
-	flags, err := os.ReadFile(filepath.Join(s.module, "deploy", "build-flags"))
-	if err != nil {
-		return "", fmt.Errorf("build %s: %w", program, err)
-	}
-	binary := filepath.Join(s.dir, program)
-	args := slices.Concat([]string{"build"}, strings.Fields(string(flags)), []string{"-o", binary, "./cmd/" + program})
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Env = s.module, append(os.Environ(), "CGO_ENABLED=0")
+// build compiles opsgate as releases do, and returns the path of the binary.
+func (s *testbed) build(ctx context.Context) (string, error) {
+	binary := filepath.Join(s.dir, "opsgate")
+	cmd := exec.CommandContext(ctx, "sh", "-c", `CGO_ENABLED=0 go build $(cat deploy/build-flags) -o "$0" ./cmd/opsgate`, binary)
+	cmd.Dir = "../.." // this runs in tools/edgebench
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w\n%s", program, err, out)
+		return "", fmt.Errorf("build opsgate: %w\n%s", err, out)
 	}
 	return binary, nil
 }

@@ -160,6 +160,7 @@ func exchange(conn net.Conn, from *bufio.Reader, request []byte) (status int, er
 	response, err := http.ReadResponse(from, nil)
 	if err == nil {
 		_, err = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
 	}
 	if err != nil {
 		return 0, fmt.Errorf("read a response: %w", err)
