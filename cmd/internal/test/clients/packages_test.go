@@ -2,26 +2,24 @@ package clients
 
 import (
 	"bytes"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"opsgate/backendclient/testkit"
-	backend "opsgate/cmd/internal/backend/command"
+	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/cmd/internal/backend/webhook"
 	"opsgate/cmd/internal/test/devtest"
 )
 
@@ -146,15 +144,14 @@ type hook struct {
 	Body    string            `json:"body"`
 }
 
-// checkWebhooks has the backend send a webhook, and gives it to a program as it came, and changed.
+// checkWebhooks gives a program requests of the backend's sender: one, one that was changed, one that is late, and one during the rotation
+// of its secret, whose headers have another case.
 func checkWebhooks(t *testing.T, dir string, program []string) {
 	t.Helper()
-	secret, sent := receive(t)
-	tampered, late, rotated := sent.clone(), sent.clone(), sent.clone()
-	tampered.Body = strings.Replace(sent.Body, "minor", "major", 1)
-	late.Headers["webhook-timestamp"] = strconv.FormatInt(time.Now().Add(-10*time.Minute).Unix(), 10)
-	late.sign(t, secret)
-	rotated.Headers["Webhook-Signature"] = "v1," + strings.Repeat("A", 43) + "= " + sent.Headers["webhook-signature"]
+	secret, other, now := bytes.Repeat([]byte("s"), 32), bytes.Repeat([]byte("o"), 32), time.Now()
+	sent, late, rotated := post(t, now, secret), post(t, now.Add(-10*time.Minute), secret), post(t, now, other, secret)
+	tampered := hook{sent.Headers, strings.Replace(sent.Body, "minor", "major", 1)}
+	rotated.Headers["Webhook-Signature"] = rotated.Headers["webhook-signature"]
 	delete(rotated.Headers, "webhook-signature")
 	var files []string
 	for i, h := range []hook{sent, tampered, late, rotated} {
@@ -163,7 +160,7 @@ func checkWebhooks(t *testing.T, dir string, program []string) {
 		files = append(files, filepath.Join(dir, fmt.Sprintf("webhook%d.json", i)))
 		testkit.Must(t, os.WriteFile(files[i], data, 0o600))
 	}
-	output := run(t, dir, []string{"WEBHOOK_SECRET=" + secret}, slices.Concat(program, []string{"webhook"}, files)...)
+	output := run(t, dir, []string{"WEBHOOK_SECRET=" + webhook.FormatSecret(secret)}, slices.Concat(program, []string{"webhook"}, files)...)
 	var got []string
 	decode(t, output, &got)
 	if want := []string{"incident.created Été", "refused", "refused", "incident.created Été"}; !slices.Equal(got, want) {
@@ -171,54 +168,26 @@ func checkWebhooks(t *testing.T, dir string, program []string) {
 	}
 }
 
-func (h hook) clone() hook {
-	return hook{maps.Clone(h.Headers), h.Body}
-}
-
-func (h hook) sign(t *testing.T, secret string) {
+// post returns the request in which the backend's sender posts a message, at a time and with signatures of secrets.
+func post(t *testing.T, at time.Time, secrets ...[]byte) (h hook) {
 	t.Helper()
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-	testkit.Must(t, err)
-	mac := hmac.New(sha256.New, key)
-	_, _ = fmt.Fprintf(mac, "%s.%s.%s", h.Headers["webhook-id"], h.Headers["webhook-timestamp"], h.Body)
-	h.Headers["webhook-signature"] = "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
-}
-
-// receive returns the secret of a new webhook, and what it got when an incident was created.
-func receive(t *testing.T) (secret string, h hook) {
-	t.Helper()
-	received := make(chan hook, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		headers := map[string]string{}
+		h = hook{map[string]string{}, string(body)}
 		for name := range r.Header {
-			headers[strings.ToLower(name)] = r.Header.Get(name)
+			h.Headers[strings.ToLower(name)] = r.Header.Get(name)
 		}
-		received <- hook{headers, string(body)}
 	}))
 	defer receiver.Close()
-	data := t.TempDir()
-	s := start(t, devtest.HighLimits, "--data-dir="+data)
-	page := read[[]struct{ ID, UniqueHostname string }](t, s, "/v1/status-pages")[0]
-	var added, note bytes.Buffer
-	backend.Run(t.Context(), []string{
-		"subscriber", "add", "--data-dir=" + data, "--page=" + page.UniqueHostname, "--allow-http", "--webhook=" + receiver.URL,
-	}, backend.Environment{Out: &added, Err: &note})
-	secret = strings.TrimSpace(added.String())
-	body := fmt.Sprintf(`{"title": "Été", "status": "investigating", "impact": "minor", "message": "M", "statusPageId": %q}`, page.ID)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.BaseURL+"/v1/incidents", bytes.NewBufferString(body))
-	testkit.Must(t, err)
-	req.Header.Set("Authorization", "Bearer "+s.Tokens["full"])
-	res, err := http.DefaultClient.Do(req)
-	testkit.Must(t, err)
-	testkit.Must(t, res.Body.Close())
-	select {
-	case h = <-received:
-		return secret, h
-	case <-time.After(testkit.MaxWait):
-		t.Fatalf("no webhook came\n%s\n%s", &note, s.Log.String())
-		return "", hook{}
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, receiver.Listener.Addr().String())
 	}
+	sender := webhook.New(webhook.Options{AllowHTTP: true, Clock: func() time.Time { return at }, DialContext: dial})
+	testkit.Must(t, sender.Send(t.Context(), delivery.Message{
+		ID: "1", Event: delivery.IncidentCreated, Attempt: 1, Incident: delivery.Incident{Title: "Été", Impact: "minor"},
+		Subscriber: delivery.Subscriber{Address: "http://hooks.example/", Secrets: secrets},
+	}))
+	return h
 }
 
 // installWheel makes a virtual environment with the wheel. Its requirements are those of the environment that make test-packages makes.
