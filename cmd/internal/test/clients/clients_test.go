@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -15,6 +14,7 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
+	"opsgate/gateway/openapi"
 )
 
 // A client is a generator and the program that uses what it generates.
@@ -40,9 +40,8 @@ var clients = []client{
 func TestClients(t *testing.T) {
 	reference := start(t, devtest.HighLimits)
 	document := filepath.Join(t.TempDir(), "openapi.json")
-	description := get(t, reference.BaseURL+"/openapi.json", "")
-	testkit.Must(t, os.WriteFile(document, description, 0o600))
-	kinds := kindsOf(t, description)
+	testkit.Must(t, os.WriteFile(document, get(t, reference.BaseURL+"/openapi.json", ""), 0o600))
+	kinds := kindsOf(t)
 	want := expectedTour(t, reference)
 	lowLimit := reference.limitedReads(t, "{requests: 3, per: 5s}")
 	for _, c := range clients {
@@ -180,48 +179,24 @@ func countPages(t *testing.T, s system, path string) (n int) {
 	return n
 }
 
-// kindsOf returns the ids of the operations of the description by what the generators distinguish: the method with an id in the path and a
-// list or an object as the response, the type of a parameter, and the body.
-func kindsOf(t *testing.T, description []byte) map[string][]string {
+// kindsOf returns the ids of the operations by what the generators distinguish: the method with an id in the path and a list or an object as
+// the response, each parameter, and the body.
+func kindsOf(t *testing.T) map[string][]string {
 	t.Helper()
-	var api struct {
-		Paths map[string]map[string]json.RawMessage
-	}
-	decode(t, description, &api)
-	type schema struct {
-		Ref          string `json:"$ref"`
-		Type, Format string
-	}
+	document, err := openapi.Read(openapi.YAML())
+	testkit.Must(t, err)
 	kinds := map[string][]string{}
-	for path, item := range api.Paths {
-		for method, raw := range item {
-			if method != "get" && method != "post" {
-				continue
-			}
-			var o struct {
-				OperationID string
-				Parameters  []struct {
-					Ref    string `json:"$ref"`
-					Schema schema
-				}
-				RequestBody json.RawMessage
-				Responses   map[string]struct {
-					Content map[string]struct{ Schema schema }
-				}
-			}
-			decode(t, raw, &o)
-			shape := o.Responses["200"].Content["application/json"].Schema.Type
-			of := []string{fmt.Sprintf("%s, {id} %t, response %s", method, strings.Contains(path, "{id}"), shape), "body " + string(o.RequestBody)}
-			for _, p := range o.Parameters {
-				of = append(of, fmt.Sprint("parameter ", p))
-			}
-			for _, kind := range of {
-				kinds[kind] = append(kinds[kind], o.OperationID)
-			}
+	for _, o := range document.Operations {
+		of := []string{fmt.Sprintf("%s, {id} %t, response %s", o.Method, strings.Contains(o.Path, "{id}"), o.Answer().Type)}
+		if o.Method == http.MethodPost {
+			of = append(of, "body of "+o.ID)
 		}
-	}
-	if len(kinds) == 0 {
-		t.Fatal("the description has no operations")
+		for _, p := range o.Parameters {
+			of = append(of, fmt.Sprint("parameter ", p.Name, " ", p.Schema.Type))
+		}
+		for _, kind := range of {
+			kinds[kind] = append(kinds[kind], o.ID)
+		}
 	}
 	return kinds
 }

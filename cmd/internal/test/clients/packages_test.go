@@ -42,7 +42,7 @@ func TestPackages(t *testing.T) {
 		"-version=0", "-revision=0", "-date=2026-01-31T12:00:00Z")
 	reference := start(t, devtest.HighLimits)
 	want := expectedTour(t, reference)
-	kinds := kindsOf(t, get(t, reference.BaseURL+"/openapi.json", ""))
+	kinds := kindsOf(t)
 	deniedForAnHour := reference.limitedReads(t, "{requests: 1, per: 1h}")
 	for _, p := range packages {
 		t.Run(p.name, func(t *testing.T) {
