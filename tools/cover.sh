@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 cover() {
   local files=$work/$1 covered verdict=ok
   mkdir -p "$files"
-  if ! go test -short -vet=off -timeout=5m -coverpkg="./$1/..." -coverprofile="$files/profile" "./$1/..." >"$files/log" 2>&1; then
+  if ! go test -short -vet=off -timeout=10m -coverpkg="./$1/..." -coverprofile="$files/profile" "./$1/..." >"$files/log" 2>&1; then
     cat "$files/log"
     return 1
   fi
