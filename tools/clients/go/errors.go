@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -18,45 +17,21 @@ import (
 )
 
 // provoke returns the code of each error that a client can cause, with the details that belong to it.
-func provoke(ctx context.Context) ([]string, error) {
+func provoke(ctx context.Context) any {
 	plain := &http.Client{}
 	client := newClient(os.Getenv("OPSCTL_TOKEN"), plain)
 	body := ops.NewIncident{Title: "T", Status: ops.Resolved, Impact: ops.None, Message: "M"}
 
-	unknown, err := newClient("ops_live_unknown", plain).V1MeWithResponse(ctx)
-	if err != nil {
-		return nil, err
-	}
-	reader, err := newClient(os.Getenv("OPSCTL_READ_TOKEN"), plain).V1CreateIncidentWithResponse(ctx, nil, body)
-	if err != nil {
-		return nil, err
-	}
-	noPlan, err := newClient(os.Getenv("OPSCTL_NO_PLAN_TOKEN"), plain).V1MeWithResponse(ctx)
-	if err != nil {
-		return nil, err
-	}
-	missing, err := client.V1GetServerWithResponse(ctx, uuid.New())
-	if err != nil {
-		return nil, err
-	}
+	unknown := must(newClient("ops_live_unknown", plain).V1MeWithResponse(ctx))
+	reader := must(newClient(os.Getenv("OPSCTL_READ_TOKEN"), plain).V1CreateIncidentWithResponse(ctx, nil, body))
+	noPlan := must(newClient(os.Getenv("OPSCTL_NO_PLAN_TOKEN"), plain).V1MeWithResponse(ctx))
+	missing := must(client.V1GetServerWithResponse(ctx, uuid.New()))
 	body.Message = strings.Repeat("M", 200_000)
-	large, err := client.V1CreateIncidentWithResponse(ctx, nil, body)
-	if err != nil {
-		return nil, err
-	}
-	form, err := client.V1CreateIncidentWithBodyWithResponse(ctx, nil, "text/plain", strings.NewReader("M"))
-	if err != nil {
-		return nil, err
-	}
+	large := must(client.V1CreateIncidentWithResponse(ctx, nil, body))
+	form := must(client.V1CreateIncidentWithBodyWithResponse(ctx, nil, "text/plain", strings.NewReader("M")))
 	body.Title, body.Message = "", ""
-	invalid, err := client.V1CreateIncidentWithResponse(ctx, nil, body)
-	if err != nil {
-		return nil, err
-	}
-	retryAfter, err := exceed(ctx, newClient(os.Getenv("OPSCTL_READ_TOKEN"), plain))
-	if err != nil {
-		return nil, err
-	}
+	invalid := must(client.V1CreateIncidentWithResponse(ctx, nil, body))
+	retryAfter := exceed(ctx, newClient(os.Getenv("OPSCTL_READ_TOKEN"), plain))
 	return []string{
 		unknown.JSON401.Code,
 		reader.JSON403.Code + " required=" + *reader.JSON403.Details.Required,
@@ -66,19 +41,16 @@ func provoke(ctx context.Context) ([]string, error) {
 		form.JSON415.Code,
 		invalid.JSON422.Code + " " + strings.Join(slices.Sorted(maps.Keys(invalid.JSON422.Details)), ","),
 		retryAfter,
-	}, nil
+	}
 }
 
 // exceed sends requests until one exceeds the limit.
-func exceed(ctx context.Context, client *ops.ClientWithResponses) (string, error) {
+func exceed(ctx context.Context, client *ops.ClientWithResponses) string {
 	for range 1000 {
-		me, err := client.V1MeWithResponse(ctx)
-		if err != nil {
-			return "", err
-		}
+		me := must(client.V1MeWithResponse(ctx))
 		if me.JSON429 != nil {
-			return fmt.Sprintf("%s retry-after=%d", me.JSON429.Code, me.Headers429.RetryAfter), nil
+			return fmt.Sprintf("%s retry-after=%d", me.JSON429.Code, me.Headers429.RetryAfter)
 		}
 	}
-	return "", errors.New("no request exceeded the limit")
+	return "no request exceeded the limit"
 }

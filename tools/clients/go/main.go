@@ -14,37 +14,21 @@ import (
 	"net/http"
 	"os"
 
-	"opsgate/tools/clients/go/client"
 	"opsgate/tools/clients/go/ops"
 )
 
 func main() {
-	if err := run(context.Background(), os.Args[1:]...); err != nil {
+	commands := map[string]func(context.Context) any{"tour": tour, "errors": provoke}
+	must(0, json.NewEncoder(os.Stdout).Encode(commands[os.Args[1]](context.Background())))
+}
+
+// must returns a value, or ends the program if there is an error.
+func must[T any](value T, err error) T {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-}
-
-func run(ctx context.Context, commands ...string) error {
-	for _, command := range commands {
-		var found any
-		var err error
-		switch command {
-		case "tour":
-			found, err = tour(ctx, newClient(os.Getenv("OPSCTL_TOKEN"), &client.Retrier{}))
-		case "errors":
-			found, err = provoke(ctx)
-		default:
-			err = fmt.Errorf("unknown command %q", command)
-		}
-		if err != nil {
-			return err
-		}
-		if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
-			return err
-		}
-	}
-	return nil
+	return value
 }
 
 // newClient returns a client that sends the token with each request.
@@ -53,9 +37,5 @@ func newClient(token string, doer ops.HttpRequestDoer) *ops.ClientWithResponses 
 		req.Header.Set("Authorization", "Bearer "+token)
 		return nil
 	}
-	generated, err := ops.NewClientWithResponses(os.Getenv("OPSCTL_URL"), ops.WithHTTPClient(doer), ops.WithRequestEditorFn(authorize))
-	if err != nil {
-		panic(err) // no option fails
-	}
-	return generated
+	return must(ops.NewClientWithResponses(os.Getenv("OPSCTL_URL"), ops.WithHTTPClient(doer), ops.WithRequestEditorFn(authorize)))
 }
