@@ -42,13 +42,18 @@ func TestMain(m *testing.M) {
 	if !*full { // the tests wait most of the time
 		_ = flag.Set("test.parallel", "3") // cannot fail
 	}
+	// With the race detector, each program would sleep for a second when it exits; the tests end hundreds of them.
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=20") // cannot fail
 	os.Exit(testkit.Run(func(dir string) int { return runTests(m, dir) }, "opsgate", "opsbackend"))
 }
 
 func runTests(m *testing.M, dir string) int {
 	programs = dir
-	var err error
-	if shared, err = launchBackend("127.0.0.1:0", filepath.Join(dir, "data")); err != nil {
+	err := createDemo()
+	if err == nil {
+		shared, err = launchBackend("127.0.0.1:0", filepath.Join(dir, "data"))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the backend:", err)
 		return 1
 	}

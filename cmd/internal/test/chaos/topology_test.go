@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -305,8 +306,24 @@ type backend struct {
 	data    string // folder, which several backends can share
 }
 
+// demoData is a folder with the demo data, which backends copy: a backend takes seconds to create it with the race detector.
+func demoData() string { return filepath.Join(programs, "demo") }
+
+// createDemo runs a backend until it has created the demo data.
+func createDemo() error {
+	p, err := launch("opsbackend", "serve", "--listen=127.0.0.1:0", "--data-dir="+demoData(), "--seed=demo")
+	if err != nil {
+		return err
+	}
+	_, err = p.Record("serving")
+	return errors.Join(err, p.Stop())
+}
+
 // launchBackend runs a backend at an address; port 0 selects a free port.
 func launchBackend(address, data string) (*backend, error) {
+	if err := os.CopyFS(data, os.DirFS(demoData())); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
 	p, err := launch("opsbackend", "serve", "--listen="+address, "--data-dir="+data, "--seed=demo", "--admin-listen=127.0.0.1:0")
 	if err != nil {
 		return nil, err
