@@ -31,18 +31,18 @@ func TestAttackLargestData(t *testing.T) {
 	w := &largestWriter{t: t, client: newClient(t, nil), gateway: g, resources: resourcesOf(t, g), statuses: map[int]int{}, refused: map[string]bool{}}
 
 	opened := w.fillWithIncidents()
-	report(t, "34", "incidents opened until the first 422", opened, "at least 900, besides those of the demo data")
+	report(t, "incidents opened until the first 422", opened, "at least 900, besides those of the demo data")
 	if opened < 900 {
 		t.Errorf("only %d", opened)
 	}
 	for name, character := range map[string]string{"emoji": "😀", "quotes": `"`, "line separators": "\u2028"} {
 		n, bytes := w.fillIncident(character)
-		report(t, "34", "updates of "+name+", and their bytes", fmt.Sprint(n, ", ", bytes), "at least 4 MiB less one update")
+		report(t, "updates of "+name+", and their bytes", fmt.Sprint(n, ", ", bytes), "at least 4 MiB less one update")
 		if bytes < 4<<20-10_000*len(character) {
 			t.Errorf("%s: only %d bytes", name, bytes)
 		}
 	}
-	report(t, "34", "writes by status", fmt.Sprint(w.statuses), "200, 422")
+	report(t, "writes by status", fmt.Sprint(w.statuses), "200, 422")
 	for _, o := range writes() {
 		if !w.refused[o.Path] {
 			t.Errorf("%s: this test does not drive it to its bound", o.ID)
@@ -52,12 +52,12 @@ func TestAttackLargestData(t *testing.T) {
 	resources := resourcesOf(t, g)
 	sizes, statuses := readEverything(t, g, tokens(t)["full"].Text, largestReads(t, resources))
 	path, size := maxSize(sizes)
-	report(t, "34", "reads by status", fmt.Sprint(statuses), "200")
+	report(t, "reads by status", fmt.Sprint(statuses), "200")
 	if len(statuses) != 1 || statuses[http.StatusOK] == 0 {
 		t.Errorf("reads were answered %v", statuses)
 	}
-	atMost(t, "34", fmt.Sprintf("bytes of the largest of %d responses, %s", len(sizes), path), size, maxResponse)
-	expectNone(t, "34", "refunded requests", int(g.metric(t, "opsgate_rate_limit_refunds_total")))
+	atMost(t, fmt.Sprintf("bytes of the largest of %d responses, %s", len(sizes), path), size, maxResponse)
+	expectNone(t, "refunded requests", int(g.metric(t, "opsgate_rate_limit_refunds_total")))
 }
 
 // A largestWriter sends writes with the largest values until they are refused.

@@ -64,11 +64,11 @@ func TestAttackMemoryOfConnections(t *testing.T) {
 			others := stop()
 			open := int(g.metric(t, "opsgate_http_connections_open"))
 			grown := g.liveMemory(t) - before
-			report(t, "36", fmt.Sprintf("%s: of %d connections, open", attack.name, attackers), open, "")
+			report(t, fmt.Sprintf("%s: of %d connections, open", attack.name, attackers), open, "")
 			if attack.most > 0 && open < n*9/10 {
 				t.Errorf("only %d of %d connections are open", open, n)
 			}
-			atMost(t, "36", fmt.Sprintf("%s: of %d requests of another client, failed", attack.name, len(others)), len(others.failed()), len(others)/100)
+			atMost(t, fmt.Sprintf("%s: of %d requests of another client, failed", attack.name, len(others)), len(others.failed()), len(others)/100)
 			g.checkMemory(t, attack.name, grown, open, attack.most, memory)
 		})
 	}
@@ -83,11 +83,11 @@ func (g *gateway) checkMemory(t *testing.T, name string, grown, open int, most i
 		return
 	}
 	if most > 0 {
-		atMost(t, "36", name+": bytes of live memory per connection", grown/max(1, open), int(most))
+		atMost(t, name+": bytes of live memory per connection", grown/max(1, open), int(most))
 	} else {
-		atMost(t, "36", name+": live memory, MiB", grown>>20, int(sizing.ConnectionMemory(int64(limit), sizing.Measured()))>>20)
+		atMost(t, name+": live memory, MiB", grown>>20, int(sizing.ConnectionMemory(int64(limit), sizing.Measured()))>>20)
 	}
-	atMost(t, "36", name+": largest resident memory, MiB", resident>>20, limit>>20)
+	atMost(t, name+": largest resident memory, MiB", resident>>20, limit>>20)
 }
 
 // liveMemory returns the bytes of heap and stacks that are in use after garbage collections.

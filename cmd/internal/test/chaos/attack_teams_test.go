@@ -59,7 +59,7 @@ func TestAttackSlowTeam(t *testing.T) {
 	g := startGateway(t, behind, fmt.Sprintf("upstream_calls: {max_in_flight: 40}\nroutes: {v1GetServer: {timeout: %v}}\n", timeout)+unlimited)
 	other := load{gateways: []*gateway{g}, tokens: texts(t, "other_team"), rate: either(50.0, 20), clients: 8}
 	before := other.during(t, either(5*time.Second, time.Second))
-	noneFailed(t, "33", before)
+	noneFailed(t, before)
 	attack := load{gateways: []*gateway{g}, tokens: texts(t, "full"), rate: 400, clients: mostClients}
 	end := attack.start(t)
 	sleep(t, either(3*time.Second, 6*time.Second))
@@ -73,16 +73,16 @@ func TestAttackSlowTeam(t *testing.T) {
 	for _, a := range attacked {
 		byStatus[a.status]++
 	}
-	report(t, "33", "requests of a team whose calls hang, by status", fmt.Sprint(byStatus), "504 and 503")
+	report(t, "requests of a team whose calls hang, by status", fmt.Sprint(byStatus), "504 and 503")
 	if byStatus[http.StatusGatewayTimeout] == 0 || byStatus[http.StatusServiceUnavailable] == 0 || len(byStatus) != 2 {
 		t.Errorf("requests of the team by status: %v", byStatus)
 	}
-	expectNone(t, "33", fmt.Sprintf("of %d requests of another team to that service, failed", len(often)), len(often.failed()))
-	expectNone(t, "33", fmt.Sprintf("of %d requests of another team, one in %v, failed", len(rare), interval), len(rare.failed()))
+	expectNone(t, fmt.Sprintf("of %d requests of another team to that service, failed", len(often)), len(often.failed()))
+	expectNone(t, fmt.Sprintf("of %d requests of another team, one in %v, failed", len(rare), interval), len(rare.failed()))
 	usual := before.percentile(.99)
-	atMostTimes(t, "33", fmt.Sprintf("p99 of the other team (%v without)", tenths(usual)), often.percentile(.99), usual, 3)
+	atMostTimes(t, fmt.Sprintf("p99 of the other team (%v without)", tenths(usual)), often.percentile(.99), usual, 3)
 	shed := g.metric(t, `opsgate_upstream_refused_requests_total{reason="team_overloaded",service="fleet"}`)
-	report(t, "33", "of those, calls above the team's share", shed, "some")
+	report(t, "of those, calls above the team's share", shed, "some")
 	if overloaded := g.metric(t, `opsgate_upstream_refused_requests_total{reason="overloaded",service="fleet"}`); shed == 0 || overloaded != 0 {
 		t.Errorf("%v calls were refused by the team's share, %v by the limit", shed, overloaded)
 	}
@@ -116,10 +116,10 @@ func TestAttackTenantWithEverything(t *testing.T) {
 	})
 	sizes, _ := readEverything(t, g, attacker, largestReads(t, resourcesOf(t, g)))
 	path, size := maxSize(sizes)
-	report(t, "33", "largest response of the team, "+path, fmt.Sprint(size/1000, " kB"), "–")
+	report(t, "largest response of the team, "+path, fmt.Sprint(size/1000, " kB"), "–")
 	slow := slowest(t, g, attacker, slices.Sorted(maps.Keys(sizes)), 3)
 	for _, a := range slow {
-		report(t, "33", "one of its three slowest lists, "+a.path, tenths(a.took), "–")
+		report(t, "one of its three slowest lists, "+a.path, tenths(a.took), "–")
 	}
 
 	stopOther, stopWatching := other.start(t), watch(t, b.admin)
@@ -134,10 +134,10 @@ func TestAttackTenantWithEverything(t *testing.T) {
 	}
 
 	what := fmt.Sprintf("%d open incidents", n)
-	expectNone(t, "33", fmt.Sprintf("%s: of %d requests of the team itself, failed", what, len(own)), len(own.failed()))
-	expectNone(t, "33", fmt.Sprintf("%s: of %d requests of another team, failed", what, len(during)), len(during.failed()))
-	atMostTimes(t, "33", fmt.Sprintf("p99 of another team (%v without)", tenths(baseline)), during.percentile(.99), baseline, 3)
-	atMost(t, "33", "most resident memory of the backend, MiB", int(seen.rss)>>20, either(150, 1500))
+	expectNone(t, fmt.Sprintf("%s: of %d requests of the team itself, failed", what, len(own)), len(own.failed()))
+	expectNone(t, fmt.Sprintf("%s: of %d requests of another team, failed", what, len(during)), len(during.failed()))
+	atMostTimes(t, fmt.Sprintf("p99 of another team (%v without)", tenths(baseline)), during.percentile(.99), baseline, 3)
+	atMost(t, "most resident memory of the backend, MiB", int(seen.rss)>>20, either(150, 1500))
 	expectOpenIncidentRefused(t, g, page)
 }
 

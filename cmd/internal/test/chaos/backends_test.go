@@ -41,7 +41,7 @@ func expectFewFailures(t *testing.T, what string, all responses) {
 		bound = .5
 	}
 	share := 100 * float64(len(failed)) / float64(len(all))
-	report(t, "10", what, fmt.Sprintf("%d of %d, %.2f %%", len(failed), len(all), share), fmt.Sprintf("at most %.1f %%", bound))
+	report(t, what, fmt.Sprintf("%d of %d, %.2f %%", len(failed), len(all), share), fmt.Sprintf("at most %.1f %%", bound))
 	if share > bound || len(all) == 0 {
 		t.Errorf("%d of %d failed: %+v", len(failed), len(all), failed[:min(len(failed), 3)])
 	}
@@ -68,8 +68,8 @@ func TestBackendKilledAndRestarted(t *testing.T) {
 		phase{"killed", replicas[1].Kill, nil, either(8*time.Second, time.Second)},
 	)
 	expectFewFailures(t, "reads that failed when one of three was killed", all.responses)
-	within(t, "10", "until the last failure", all.since("killed").timeToLastFailure(all.began("killed")), 5*time.Second)
-	report(t, "10", fmt.Sprintf("p99 since then (%v before)", tenths(all.in("usual").percentile(.99))), tenths(all.since("killed").percentile(.99)), "–")
+	within(t, "until the last failure", all.since("killed").timeToLastFailure(all.began("killed")), 5*time.Second)
+	report(t, fmt.Sprintf("p99 since then (%v before)", tenths(all.in("usual").percentile(.99))), tenths(all.since("killed").percentile(.99)), "–")
 
 	replicas[1].restart(t)
 	const reconnected = "the restarted one gets calls"
@@ -78,9 +78,9 @@ func TestBackendKilledAndRestarted(t *testing.T) {
 		phase{"one stopped", func() { replicas[0].End(t) }, nil, either(3*time.Second, time.Second)},
 		phase{"the other stopped", func() { replicas[2].End(t) }, nil, either(3*time.Second, time.Second)},
 	)
-	within(t, "10", "until the restarted one got calls", left.took(reconnected), 5*time.Second)
-	report(t, "10", "reads while the other two stopped", len(left.responses), "none fails")
-	noneFailed(t, "10", left.responses)
+	within(t, "until the restarted one got calls", left.took(reconnected), 5*time.Second)
+	report(t, "reads while the other two stopped", len(left.responses), "none fails")
+	noneFailed(t, left.responses)
 }
 
 // A frozen process keeps its connection but does not respond. Only the calls that it received fail, at their deadline, until the
@@ -100,9 +100,9 @@ func TestBackendFrozen(t *testing.T) {
 	expectFewFailures(t, fmt.Sprintf("reads that failed while one of three was frozen for %v", frozen), all.responses)
 	if *full {
 		usual := all.in("usual").percentile(.5)
-		within(t, "10", fmt.Sprintf("median during it (%v before)", tenths(usual)), all.since("frozen").percentile(.5), usual+2*time.Millisecond)
+		within(t, fmt.Sprintf("median during it (%v before)", tenths(usual)), all.since("frozen").percentile(.5), usual+2*time.Millisecond)
 	}
-	noneFailed(t, "10", allReads(t, g, rate).during(t, either(3*time.Second, time.Second/2)))
+	noneFailed(t, allReads(t, g, rate).during(t, either(3*time.Second, time.Second/2)))
 }
 
 // breakers reports whether the breakers of all these services are in a state.
@@ -156,25 +156,25 @@ func TestAllBackendsDown(t *testing.T) {
 		phase{closed, func() { b.restart(t) }, func() bool { return g.breakers(t, "closed", read()...) }, either(3*time.Second, time.Second/2)},
 	)
 
-	noneFailed(t, "11", all.filter(func(a response) bool { return a.sent.Add(a.took).Before(all.began(open)) }))
-	within(t, "11", "until all breakers were open", all.took(open), time.Second)
+	noneFailed(t, all.filter(func(a response) bool { return a.sent.Add(a.took).Before(all.began(open)) }))
+	within(t, "until all breakers were open", all.took(open), time.Second)
 	during := all.in(open)
-	within(t, "11", fmt.Sprintf("p99 of %d requests while the breakers were open (%v before)", len(during), tenths(all.in("usual").percentile(.99))),
+	within(t, fmt.Sprintf("p99 of %d requests while the breakers were open (%v before)", len(during), tenths(all.in("usual").percentile(.99))),
 		during.percentile(.99), 10*time.Millisecond)
-	expectNone(t, "11", "responses other than 503 with retry-after while the breakers were open", len(during)-len(during.unavailable()))
-	within(t, "11", "until all breakers were closed, after the backend was back", all.took(closed), 10*time.Second)
-	noneFailed(t, "11", all.in(closed))
+	expectNone(t, "responses other than 503 with retry-after while the breakers were open", len(during)-len(during.unavailable()))
+	within(t, "until all breakers were closed, after the backend was back", all.took(closed), 10*time.Second)
+	noneFailed(t, all.in(closed))
 	checkRefunds(t, g, duringOutage, len(all.failed()), hourly)
 }
 
 // checkRefunds checks that every failed request was refunded, and that the limited token has its limit left.
 func checkRefunds(t *testing.T, g *gateway, limited responses, failed, hourly int) {
 	t.Helper()
-	expectNone(t, "11", fmt.Sprintf("of %d requests of a token with %d per hour, denied by its limit", len(limited), hourly), len(limited.refused()))
+	expectNone(t, fmt.Sprintf("of %d requests of a token with %d per hour, denied by its limit", len(limited), hourly), len(limited.refused()))
 	testkit.Eventually(t, "all refunds have been sent", func() bool {
 		return int(g.metric(t, "opsgate_rate_limit_refunds_total")) >= failed+len(limited.failed())
 	})
-	report(t, "11", "refunds", g.metric(t, "opsgate_rate_limit_refunds_total"), failed+len(limited.failed()))
+	report(t, "refunds", g.metric(t, "opsgate_rate_limit_refunds_total"), failed+len(limited.failed()))
 	if refunds := int(g.metric(t, "opsgate_rate_limit_refunds_total")); refunds != failed+len(limited.failed()) {
 		t.Errorf("%d requests failed, %d were refunded", failed+len(limited.failed()), refunds)
 	}
@@ -183,7 +183,7 @@ func checkRefunds(t *testing.T, g *gateway, limited responses, failed, hourly in
 	}
 	last := fetch(t.Context(), http.DefaultClient, g.url+"/v1/me", texts(t, "read")["read"])
 	want := fmt.Sprintf(`"hour";r=%d;`, hourly-2) // this one and the one before the outage
-	report(t, "11", "remaining of that token's hour, after one request before the outage and one after it", last.rateLimit, want)
+	report(t, "remaining of that token's hour, after one request before the outage and one after it", last.rateLimit, want)
 	if !strings.HasPrefix(last.rateLimit, want) {
 		t.Errorf("got %s, want %s", last.rateLimit, want)
 	}
@@ -213,7 +213,7 @@ func TestBackendHangs(t *testing.T) {
 	behind.fleet = w.address()
 	g := startGateway(t, behind, hanging()+"upstream_calls: {breaker: {min_requests: 100000}}\n"+unlimited)
 	l := load{gateways: []*gateway{g}, paths: []string{soon, late}, rate: 25, clients: mostClients}
-	noneFailed(t, "12", l.during(t, either(3*time.Second, time.Second/2)))
+	noneFailed(t, l.during(t, either(3*time.Second, time.Second/2)))
 	before := g.idleGoroutines(t)
 
 	w.addToxic(t, `{"type": "timeout", "attributes": {"timeout": 0}}`)
@@ -225,14 +225,14 @@ func TestBackendHangs(t *testing.T) {
 	w.removeToxics(t)
 	ended := time.Now()
 	testkit.Eventually(t, "the number of goroutines is as before", func() bool { return g.metric(t, "go_goroutines") <= 1.05*before })
-	within(t, "12", fmt.Sprintf("until goroutines, %v before and %v at most, were within 5 %% of before", before, most),
+	within(t, fmt.Sprintf("until goroutines, %v before and %v at most, were within 5 %% of before", before, most),
 		time.Since(ended), 10*time.Second)
-	expectNone(t, "12", fmt.Sprintf("responses other than 504, of %d", len(all)), len(all.except(http.StatusGatewayTimeout)))
+	expectNone(t, fmt.Sprintf("responses other than 504, of %d", len(all)), len(all.except(http.StatusGatewayTimeout)))
 	var furthest time.Duration
 	for _, a := range all {
 		furthest = max(furthest, (a.took - deadline(a.path)).Abs())
 	}
-	within(t, "12", fmt.Sprintf("largest difference from the deadline of %v or %v", deadline(soon), deadline(late)), furthest, 100*time.Millisecond)
+	within(t, fmt.Sprintf("largest difference from the deadline of %v or %v", deadline(soon), deadline(late)), furthest, 100*time.Millisecond)
 	testkit.Eventually(t, "the service responds", func() bool {
 		return fetch(t.Context(), http.DefaultClient, g.url+late, tokens(t)["full"].Text).status == http.StatusOK
 	})
@@ -267,10 +267,10 @@ func TestBreakerOpensOnTimeouts(t *testing.T) {
 		phase{open, func() { b.Freeze(t) }, func() bool { return g.breakers(t, "open", "fleet") }, either(8*time.Second, time.Second)},
 		phase{closed, func() { b.Thaw(t) }, func() bool { return g.breakers(t, "closed", "fleet") }, either(3*time.Second, time.Second/2)},
 	)
-	within(t, "12", "until the breaker of a frozen process was open", all.took(open), 3*time.Second)
-	within(t, "12", fmt.Sprintf("median of %d requests from then on", len(all.in(open))), all.in(open).percentile(.5), 10*time.Millisecond)
-	within(t, "12", "until it was closed, after the process continued", all.took(closed), 10*time.Second)
-	noneFailed(t, "12", all.in(closed))
+	within(t, "until the breaker of a frozen process was open", all.took(open), 3*time.Second)
+	within(t, fmt.Sprintf("median of %d requests from then on", len(all.in(open))), all.in(open).percentile(.5), 10*time.Millisecond)
+	within(t, "until it was closed, after the process continued", all.took(closed), 10*time.Second)
+	noneFailed(t, all.in(closed))
 }
 
 // A service returns Unavailable for 30 s, at several request rates, and without a breaker. The short form omits low rates, because
@@ -302,12 +302,12 @@ func TestRetriesAreLimitedDuringOutage(t *testing.T) {
 	for i := range cases {
 		c := &cases[i]
 		all := c.end()
-		expectNone(t, "13", "responses other than 503", len(all.except(http.StatusServiceUnavailable)))
+		expectNone(t, "responses other than 503", len(all.except(http.StatusServiceUnavailable)))
 		ratio, bound := float64(c.attempts.Load())/float64(len(all)), 1.2
 		if !*full { // a slow machine makes few requests, to which each of the four services adds a burst of ten retries
 			bound = 1 + 40/float64(len(all))
 		}
-		report(t, "13", "attempts ÷ requests, "+c.what, fmt.Sprintf("%d ÷ %d = %.2f", c.attempts.Load(), len(all), ratio),
+		report(t, "attempts ÷ requests, "+c.what, fmt.Sprintf("%d ÷ %d = %.2f", c.attempts.Load(), len(all), ratio),
 			fmt.Sprintf("at most %.2f", bound))
 		if !(ratio > 0 && ratio <= bound) {
 			t.Errorf("%s: %.2f", c.what, ratio)

@@ -18,9 +18,6 @@ import (
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 )
 
-// certificatesRow is the row of certificates, which has no number.
-const certificatesRow = "certificates"
-
 // publicTLS is the certificate of public listeners, in files that tests replace.
 type publicTLS struct {
 	authority *tlsfilestest.Authority
@@ -96,11 +93,11 @@ func TestPublicCertificateReplacedUnderLoad(t *testing.T) {
 			t.Errorf("with an incomplete file the certificate is number %d, want %d", shown, serial-1)
 		}
 		public.replace(t, serial)
-		within(t, certificatesRow, "until new connections had the new certificate", testkit.Eventually(t, "the new certificate is used", func() bool {
+		within(t, "until new connections had the new certificate", testkit.Eventually(t, "the new certificate is used", func() bool {
 			return public.serial(t, g.socket()) == serial
 		}), time.Second)
 	}
-	noneFailed(t, certificatesRow, append(stopKept(), stopFresh()...))
+	noneFailed(t, append(stopKept(), stopFresh()...))
 }
 
 // terminator terminates mutual TLS in front of a backend.
@@ -226,7 +223,7 @@ func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 		for _, one := range both { // one after the other
 			one.renew(t, serial)
 			one.cut()
-			within(t, certificatesRow, "until a service received the new certificate", testkit.Eventually(t, "the new certificate is used", func() bool {
+			within(t, "until a service received the new certificate", testkit.Eventually(t, "the new certificate is used", func() bool {
 				return one.connections(serial) > 0
 			}), time.Second)
 			testkit.Eventually(t, "both endpoints of each service get calls", func() bool {
@@ -235,7 +232,7 @@ func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 		}
 		testkit.Eventually(t, "the gateway is ready again", func() bool { return strings.Contains(g.get(t, "/readyz"), `"status":"ready"`) })
 	}
-	noneFailed(t, certificatesRow, stop())
+	noneFailed(t, stop())
 }
 
 // setUpstreamTLS sets keys of the TLS of every service, for gateways that start from then on.

@@ -62,9 +62,6 @@ func startBalancer(t *testing.T, gateways []*gateway) *gateway {
 	return balancer
 }
 
-// clusterRow is the row of the cluster test, which has no number.
-const clusterRow = "cluster"
-
 // Each backend and gateway is restarted under load, one after the other, then Redis is killed and restarted. No request fails, and
 // the limits hold.
 func TestRollingRestart(t *testing.T) {
@@ -100,12 +97,12 @@ func TestRollingRestart(t *testing.T) {
 	} {
 		c.underLoad(t, phase.name, phase.run)
 	}
-	admitted := decisions(t, c.gateways)[limited.ID].admitted
+	admitted := decisions(t, c.gateways, time.Time{})["full"].admitted
 	c.audit(t)
-	atMost(t, clusterRow, "admitted of one token in any second before the restart of Redis",
+	atMost(t, "admitted of one token in any second before the restart of Redis",
 		maxIn(during(admitted, time.Time{}, redisGone), time.Second), 10)
 	// On a busy machine one gateway may switch modes later than the other, and admit its share in addition to the shared limit.
-	atMost(t, clusterRow, "and in any second afterwards", maxIn(during(admitted, redisGone, time.Now()), time.Second), either(12, 15))
+	atMost(t, "and in any second afterwards", maxIn(during(admitted, redisGone, time.Now()), time.Second), either(12, 15))
 }
 
 // audit audits the records of the gateways, which have ended, as docs/operate/what-if.md describes. It fails for a window above what is
@@ -121,7 +118,7 @@ func (c *cluster) audit(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), filepath.Join(programs, "opsgate"), arguments...).CombinedOutput()
 	result, _, _ := strings.Cut(string(out), "\n")
-	report(t, clusterRow, "opsgate audit", result, "")
+	report(t, "opsgate audit", result, "")
 	if err != nil {
 		t.Errorf("opsgate audit: %v\n%s", err, out)
 	}
@@ -134,8 +131,8 @@ func (c *cluster) underLoad(t *testing.T, phase string, run func()) {
 	run()
 	sleep(t, either(15*time.Second, 3*time.Second)-time.Since(begun))
 	answers := end()
-	noneFailed(t, clusterRow, answers)
-	report(t, clusterRow, "p99 "+phase, tenths(answers.percentile(.99)), "")
+	noneFailed(t, answers)
+	report(t, "p99 "+phase, tenths(answers.percentile(.99)), "")
 	if len(answers.to("full").refused()) == 0 {
 		t.Errorf("%s: the limit was not reached", phase)
 	}
@@ -172,11 +169,11 @@ func TestRollingUpgrade(t *testing.T) {
 		upgraded = time.Now()
 	})
 	c.underLoad(t, "after", func() {})
-	admitted := decisions(t, c.gateways)[limited.ID].admitted
+	admitted := decisions(t, c.gateways, time.Time{})["full"].admitted
 	c.audit(t)
-	atMost(t, clusterRow, "admitted of one token in any second, of 10, until both gateways were upgraded",
+	atMost(t, "admitted of one token in any second, of 10, until both gateways were upgraded",
 		maxIn(during(admitted, time.Time{}, upgraded), time.Second), 10)
-	atMost(t, clusterRow, "and in any second afterwards", maxIn(during(admitted, upgraded, time.Now()), time.Second), 12)
+	atMost(t, "and in any second afterwards", maxIn(during(admitted, upgraded, time.Now()), time.Second), 12)
 }
 
 // buildPrevious builds the gateway of the previous release: of the last tag, else of beforeFirstRelease. It returns the program's name.
@@ -207,12 +204,9 @@ func buildPrevious(t *testing.T) string {
 			t.Fatalf("%v: %v", command.Args, err)
 		}
 	}
-	report(t, clusterRow, "the previous release", release, "")
+	report(t, "the previous release", release, "")
 	return name
 }
-
-// otherRow is the row of results without a number in the table.
-const otherRow = "beyond"
 
 // One of two gateways is killed. Only its requests in flight are lost; the requests that it counted still count.
 func TestGatewayKilled(t *testing.T) {
@@ -232,9 +226,9 @@ func TestGatewayKilled(t *testing.T) {
 		}, either(3*time.Second, 2*time.Second)},
 	)
 	limitedAnswers, lost := stopLimited(), answered.failed()
-	atMost(t, otherRow, fmt.Sprintf("of %d requests to two gateways, lost when one was killed", len(answered.responses)), len(lost), either(40, 200))
-	within(t, otherRow, "until the last loss", answered.timeToLastFailure(answered.began("killed")), time.Second)
-	atMost(t, otherRow, "admitted of a token with 40 an hour", len(limitedAnswers.admitted()), 40)
+	atMost(t, fmt.Sprintf("of %d requests to two gateways, lost when one was killed", len(answered.responses)), len(lost), either(40, 200))
+	within(t, "until the last loss", answered.timeToLastFailure(answered.began("killed")), time.Second)
+	atMost(t, "admitted of a token with 40 an hour", len(limitedAnswers.admitted()), 40)
 	if len(limitedAnswers.refused()) == 0 || len(limitedAnswers.admitted()) < 20 {
 		t.Errorf("%d admitted and %d refused", len(limitedAnswers.admitted()), len(limitedAnswers.refused()))
 	}
@@ -268,10 +262,10 @@ func TestRedisClusterMasterDown(t *testing.T) {
 			cluster.Servers[1].Restart()
 		}, counted(t, gateways), either(time.Second, time.Second/2)},
 	)
-	noneFailed(t, otherRow, during.responses)
-	report(t, otherRow, "decided without the cluster, while one of three masters was down", local, "some")
+	noneFailed(t, during.responses)
+	report(t, "decided without the cluster, while one of three masters was down", local, "some")
 	if local == 0 {
 		t.Error("no decision was local")
 	}
-	within(t, otherRow, "until both counted in the cluster again", during.took(back), 15*time.Second)
+	within(t, "until both counted in the cluster again", during.took(back), 15*time.Second)
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,20 +15,40 @@ import (
 
 const root = "../../../.."
 
+// namedTest matches the name of a test in a document: its package, if it is another one than this, its name, and that of a row of its table.
+var namedTest = regexp.MustCompile("`(?:([a-z/]+)\\.)?(Test\\w+)(/\\w+)?`")
+
+// rowNumbers returns the numbers of the rows in docs/operate by the tests of this package that they name.
+func rowNumbers() map[string]int {
+	numbers := map[string]int{}
+	for _, page := range []string{"limits.md", "reliability.md", "security.md"} {
+		text, _ := os.ReadFile(filepath.Join(root, "docs/operate", page)) // TestDocumentsNameExistingTests fails without it
+		for _, row := range regexp.MustCompile(`(?m)^\| (\d+) \|.*`).FindAllStringSubmatch(string(text), -1) {
+			number, _ := strconv.Atoi(row[1]) // digits
+			for _, test := range namedTest.FindAllStringSubmatch(row[0], -1) {
+				if test[1] == "" {
+					numbers[test[2]+test[3]] = number
+				}
+			}
+		}
+	}
+	return numbers
+}
+
 func TestDocumentsNameExistingTests(t *testing.T) {
 	existing := testsBelow(t)
 	for _, page := range []struct {
 		name string
 		min  int // number of named tests
 	}{{"operate/limits.md", 10}, {"operate/reliability.md", 50}, {"operate/security.md", 50}, {"develop/adding-an-operation.md", 10}} {
-		named := regexp.MustCompile("`(?:([a-z/]+)\\.)?(Test\\w+)`").FindAllStringSubmatch(readPage(t, page.name), -1)
+		named := namedTest.FindAllStringSubmatch(readPage(t, page.name), -1)
 		for _, name := range named {
 			folder := name[1]
 			if folder == "" {
 				folder = "chaos"
 			}
-			if !existing[folder+"."+name[2]] {
-				t.Errorf("%s: there is no %s.%s", page.name, folder, name[2])
+			if test := folder + "." + name[2]; !existing[test] || name[3] != "" && !existing[folder+name[3]] {
+				t.Errorf("%s: there is no %s%s", page.name, test, name[3])
 			}
 		}
 		if len(named) < page.min {
@@ -64,11 +85,12 @@ func readPage(t *testing.T, name string) string {
 	return string(page)
 }
 
-// testsBelow returns the tests of all packages, as folder.Name and as parent/folder.Name.
+// testsBelow returns the tests of all packages, as folder.Name and as parent/folder.Name, and the rows of their tables as folder/Name.
 func testsBelow(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	row := regexp.MustCompile(`"([A-Z]\w+)"`)
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
@@ -77,8 +99,11 @@ func testsBelow(t *testing.T) map[string]bool {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
+		folder := filepath.Dir(path)
+		for _, found := range row.FindAllStringSubmatch(string(source), -1) {
+			names[filepath.Base(folder)+"/"+found[1]] = true
+		}
 		for _, found := range function.FindAllStringSubmatch(string(source), -1) {
-			folder := filepath.Dir(path)
 			name := filepath.Base(folder) + "." + found[1]
 			names[name], names[filepath.Base(filepath.Dir(folder))+"/"+name] = true, true
 		}

@@ -30,7 +30,7 @@ func startEndpoints(t *testing.T, other string) (*gateway, load) {
 	behind.fleet = "static:///" + shared.address + "," + other
 	g := startGateway(t, behind, fmt.Sprintf("http: {request_timeout: %v}\n", either(time.Second, 10*time.Second))+unlimited)
 	l := load{gateways: []*gateway{g}, rate: 100, clients: concurrent}
-	noneFailed(t, "39", l.during(t, time.Second))
+	noneFailed(t, l.during(t, time.Second))
 	return g, l
 }
 
@@ -71,12 +71,12 @@ func TestFailingEndpointIsEjected(t *testing.T) {
 				phase{first, fail, ejected(1), either(5*time.Second, time.Second)},
 				phase{again, nil, ejected(2), either(5*time.Second, time.Second)},
 			)
-			expectNone(t, "39", test.name+": other statuses", len(all.except(http.StatusNotFound, test.status)))
-			atMost(t, "39", test.name+": requests that failed until it was ejected", len(all.all(first).failed()), mostBeforeEjection)
-			expectNone(t, "39", fmt.Sprintf("%s: failed of %d while it was ejected", test.name, len(all.in(first))), len(all.in(first).failed()))
-			atMost(t, "39", test.name+": failed until it was ejected again", len(all.all(again).failed()), test.again)
-			expectNone(t, "39", fmt.Sprintf("%s: failed of %d from then on", test.name, len(all.in(again))), len(all.in(again).failed()))
-			report(t, "39", test.name+": until it was ejected", tenths(all.took(first)), "–")
+			expectNone(t, test.name+": other statuses", len(all.except(http.StatusNotFound, test.status)))
+			atMost(t, test.name+": requests that failed until it was ejected", len(all.all(first).failed()), mostBeforeEjection)
+			expectNone(t, fmt.Sprintf("%s: failed of %d while it was ejected", test.name, len(all.in(first))), len(all.in(first).failed()))
+			atMost(t, test.name+": failed until it was ejected again", len(all.all(again).failed()), test.again)
+			expectNone(t, fmt.Sprintf("%s: failed of %d from then on", test.name, len(all.in(again))), len(all.in(again).failed()))
+			report(t, test.name+": until it was ejected", tenths(all.took(first)), "–")
 		})
 	}
 }
@@ -90,8 +90,8 @@ func TestSlowEndpointGetsFewCalls(t *testing.T) {
 	latency := either(500*time.Millisecond, 2*time.Second)
 	slow.addToxic(t, fmt.Sprintf(`{"type": "latency", "attributes": {"latency": %d}}`, latency.Milliseconds()))
 	all := l.during(t, either(20*time.Second, 4*time.Second))
-	noneFailed(t, "39", all)
+	noneFailed(t, all)
 	waited := len(all.filter(func(a response) bool { return a.took-a.late >= latency }))
-	atMost(t, "39", fmt.Sprintf("one of two takes %v: requests of %d that waited for it", latency, len(all)), waited, len(all)/either(10, 4))
-	expectNone(t, "39", "ejections of it", int(g.metric(t, ejections)))
+	atMost(t, fmt.Sprintf("one of two takes %v: requests of %d that waited for it", latency, len(all)), waited, len(all)/either(10, 4))
+	expectNone(t, "ejections of it", int(g.metric(t, ejections)))
 }

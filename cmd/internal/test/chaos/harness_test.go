@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -31,11 +33,8 @@ var (
 	}
 )
 
-// figure is a measured value of a row of the table, with its bound.
-type figure struct{ row, what, got, bound string }
-
-// stormRow is the row of frequent configuration changes, which has no number.
-const stormRow = "storm"
+// figure is a measured value of a test, with its bound.
+type figure struct{ test, what, got, bound string }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -70,58 +69,68 @@ func runTests(m *testing.M, dir string) int {
 
 func program(name string) string { return filepath.Join(programs, name) }
 
-// printTable prints the figures by row; rows without a number come last.
+// printTable prints the figures by the rows of the documents that name their tests; those of other tests come last.
 func printTable() {
 	table.Lock()
 	defer table.Unlock()
-	number := func(f figure) int {
-		n, err := strconv.Atoi(f.row)
-		if err != nil {
-			return len(table.figures) + 100
+	rows := rowNumbers()
+	number := func(f figure) (n int, exists bool) {
+		for name := f.test; name != "."; name = path.Dir(name) {
+			if n, exists = rows[name]; exists {
+				return n, true
+			}
 		}
-		return n
+		return math.MaxInt, false
 	}
-	slices.SortStableFunc(table.figures, func(a, b figure) int { return cmp.Compare(number(a), number(b)) })
+	slices.SortStableFunc(table.figures, func(a, b figure) int {
+		m, _ := number(a)
+		n, _ := number(b)
+		return cmp.Or(cmp.Compare(m, n), cmp.Compare(a.test, b.test))
+	})
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "\nROW\tWHAT\tFIGURE\tBOUND")
+	_, _ = fmt.Fprintln(w, "\nROW\tTEST\tWHAT\tFIGURE\tBOUND")
 	for _, f := range table.figures {
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.row, f.what, f.got, f.bound)
+		row := "–"
+		if n, exists := number(f); exists {
+			row = strconv.Itoa(n)
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", row, f.test, f.what, f.got, f.bound)
 	}
 	_ = w.Flush()
 }
 
 // report records a figure with its bound.
-func report(t *testing.T, row, what string, got, bound any) {
+func report(t *testing.T, what string, got, bound any) {
 	t.Helper()
-	f := figure{row, what, fmt.Sprint(got), fmt.Sprint(bound)}
-	t.Logf("row %s | %s | %s | %s", f.row, f.what, f.got, f.bound)
+	f := figure{t.Name(), what, fmt.Sprint(got), fmt.Sprint(bound)}
+	t.Logf("%s | %s | %s", f.what, f.got, f.bound)
 	table.Lock()
 	defer table.Unlock()
 	table.figures = append(table.figures, f)
 }
 
 // expectNone checks that a count is 0, in both forms.
-func expectNone(t *testing.T, row, what string, n int) {
+func expectNone(t *testing.T, what string, n int) {
 	t.Helper()
-	report(t, row, what, n, "none")
+	report(t, what, n, "none")
 	if n != 0 {
 		t.Errorf("%s: %d", what, n)
 	}
 }
 
 // atMost checks a count against its bound, in both forms.
-func atMost(t *testing.T, row, what string, n, bound int) {
+func atMost(t *testing.T, what string, n, bound int) {
 	t.Helper()
-	report(t, row, what, n, fmt.Sprint("at most ", bound))
+	report(t, what, n, fmt.Sprint("at most ", bound))
 	if n > bound {
 		t.Errorf("%s: %d, at most %d", what, n, bound)
 	}
 }
 
 // within checks a time against its bound, with slack in the short form.
-func within(t *testing.T, row, what string, got, bound time.Duration) {
+func within(t *testing.T, what string, got, bound time.Duration) {
 	t.Helper()
-	report(t, row, what, tenths(got), fmt.Sprint("at most ", tenths(bound)))
+	report(t, what, tenths(got), fmt.Sprint("at most ", tenths(bound)))
 	if !*full {
 		bound += slack
 	}
@@ -221,6 +230,44 @@ func (l load) through(t *testing.T, phases ...phase) *trial {
 	return r
 }
 
+// A row is a row of the tables in docs/operate: a load on the system of its group, what happens in its phases, and what must hold.
+type row struct {
+	name    string
+	slow    bool // not with go test -short
+	config  string
+	load    func(t *testing.T) load // by default through all gateways in turn
+	phases  []phase
+	mayFail bool // requests may fail; otherwise none does
+	check   func(t *testing.T, r *trial)
+}
+
+// run runs the rows one after the other. Each begins with gateways that are ready.
+func (s *system) run(t *testing.T, rows ...row) {
+	t.Helper()
+	for _, r := range rows {
+		t.Run(r.name, func(t *testing.T) {
+			if r.slow {
+				skipIfShort(t)
+			}
+			s.prepare(t, r.config)
+			defer func() {
+				if t.Failed() {
+					s.used = ""
+				}
+			}()
+			l := r.load(t)
+			if l.base == nil && l.gateways == nil {
+				l.gateways = s.gateways
+			}
+			result := l.through(t, r.phases...)
+			if !r.mayFail {
+				noneFailed(t, result.responses)
+			}
+			r.check(t, result)
+		})
+	}
+}
+
 // began returns when a phase began.
 func (r *trial) began(phase string) time.Time { return r.times[phase].began }
 
@@ -228,6 +275,11 @@ func (r *trial) began(phase string) time.Time { return r.times[phase].began }
 func (r *trial) took(phase string) time.Duration {
 	return r.times[phase].reached.Sub(r.times[phase].done)
 }
+
+// first returns when the first request was sent, and last the last one.
+func (r *trial) first() time.Time { return r.responses[0].sent }
+
+func (r *trial) last() time.Time { return r.responses[len(r.responses)-1].sent }
 
 // in returns the responses to requests that were sent in a phase, after it waited.
 func (r *trial) in(phase string) responses {

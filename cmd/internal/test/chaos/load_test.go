@@ -299,10 +299,10 @@ func (all responses) percentile(share float64) time.Duration {
 }
 
 // noneFailed checks that each request was admitted or refused by a limit.
-func noneFailed(t *testing.T, row string, all responses) {
+func noneFailed(t *testing.T, all responses) {
 	t.Helper()
 	bad := all.failed()
-	report(t, row, "requests that failed", fmt.Sprintf("%d of %d", len(bad), len(all)), "none")
+	report(t, "requests that failed", fmt.Sprintf("%d of %d", len(bad), len(all)), "none")
 	if len(bad) > 0 || len(all) == 0 {
 		t.Fatalf("%d of %d failed: %+v", len(bad), len(all), bad[:min(len(bad), 3)])
 	}

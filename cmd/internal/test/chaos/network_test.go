@@ -73,9 +73,6 @@ func (w *link) removeToxics(t *testing.T) {
 	w.proxy.Toxics.ResetToxics(t.Context())
 }
 
-// dnsRow is the row of DNS tests, which has no number.
-const dnsRow = "DNS"
-
 // Existing connections do not need DNS. A gateway that starts without DNS serves once DNS is available.
 func TestDNSUnavailable(t *testing.T) {
 	skipIfShort(t)
@@ -94,12 +91,12 @@ func TestDNSUnavailable(t *testing.T) {
 		t.Errorf("a gateway without DNS answers %d, retry-after %q", a.status, a.retryAfter)
 	}
 	sleep(t, either(4*time.Second, time.Second))
-	noneFailed(t, dnsRow, stop())
+	noneFailed(t, stop())
 
 	names.Set(dnstest.Addresses(host(t, b.address)))
 	begun := time.Now()
 	late.waitUntilReady(t)
-	within(t, dnsRow, "until a gateway that started without DNS was ready, after DNS was available", time.Since(begun), 30*time.Second)
+	within(t, "until a gateway that started without DNS was ready, after DNS was available", time.Since(begun), 30*time.Second)
 }
 
 // The name of a service has no address for some time, for example during a new deployment.
@@ -118,7 +115,7 @@ func TestDNSNameWithoutAddress(t *testing.T) {
 	names.Set(dnstest.Addresses(host(t, b.address)))
 	begun := time.Now()
 	testkit.Eventually(t, "requests succeed again", func() bool { return fetch(t.Context(), client, g.url+unknownServer, token).isAdmitted() })
-	within(t, dnsRow, "until requests succeeded, after the name had an address", time.Since(begun), 40*time.Second)
+	within(t, "until requests succeeded, after the name had an address", time.Since(begun), 40*time.Second)
 }
 
 func host(t *testing.T, address string) string {

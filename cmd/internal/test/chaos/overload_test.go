@@ -28,14 +28,13 @@ type victim struct {
 	baseline  time.Duration // p99 of the other client without the attack
 	rss       float64
 	maxFailed float64 // ratio of the other client's requests
-	row       string
-	maxMemory int // growth in MB
-	maxFactor int // growth of the other client's p99; 0 for no bound of times
+	maxMemory int     // growth in MB
+	maxFactor int     // growth of the other client's p99; 0 for no bound of times
 }
 
 func newVictim(t *testing.T, g *gateway, client *http.Client) *victim {
 	t.Helper()
-	v := &victim{gateway: g, row: "17", maxFactor: 2, maxMemory: maxMemoryGrowth(), other: load{
+	v := &victim{gateway: g, maxFactor: 2, maxMemory: maxMemoryGrowth(), other: load{
 		gateways: []*gateway{g}, client: client, rate: either(200.0, 50.0), clients: 16,
 	}}
 	v.other.during(t, time.Second)
@@ -48,20 +47,20 @@ func newVictim(t *testing.T, g *gateway, client *http.Client) *victim {
 const slack = 10 * time.Second
 
 // atMostDoubled checks that a p99 at most doubled.
-func atMostDoubled(t *testing.T, row, what string, got, baseline time.Duration) {
+func atMostDoubled(t *testing.T, what string, got, baseline time.Duration) {
 	t.Helper()
-	atMostTimes(t, row, what, got, baseline, 2)
+	atMostTimes(t, what, got, baseline, 2)
 }
 
 // atMostTimes checks a p99 against a multiple of its baseline, which counts as at least 10 ms: shorter times depend mostly on the load
 // of the machine. The short form only reports it.
-func atMostTimes(t *testing.T, row, what string, got, baseline time.Duration, times int) {
+func atMostTimes(t *testing.T, what string, got, baseline time.Duration, times int) {
 	t.Helper()
 	if !*full || times == 0 {
-		report(t, row, what, tenths(got), "not checked")
+		report(t, what, tenths(got), "not checked")
 		return
 	}
-	within(t, row, what, got, time.Duration(times)*max(baseline, 10*time.Millisecond))
+	within(t, what, got, time.Duration(times)*max(baseline, 10*time.Millisecond))
 }
 
 // maxMemoryGrowth returns the allowed growth of a gateway in MB. In the short form the gateway may run with the race detector, which
@@ -120,12 +119,12 @@ func (v *victim) checkDuring(t *testing.T, what string, done func()) {
 	done()
 	others, seen := stopOther(), stopWatching()
 	lost := others.failed()
-	atMost(t, v.row, fmt.Sprintf("%s: of %d requests of another client, failed", what, len(others)), len(lost), int(v.maxFailed*float64(len(others))))
-	atMostTimes(t, v.row, fmt.Sprintf("%s: p99 of another client (%v without)", what, tenths(v.baseline)), others.percentile(.99), v.baseline, v.maxFactor)
+	atMost(t, fmt.Sprintf("%s: of %d requests of another client, failed", what, len(others)), len(lost), int(v.maxFailed*float64(len(others))))
+	atMostTimes(t, fmt.Sprintf("%s: p99 of another client (%v without)", what, tenths(v.baseline)), others.percentile(.99), v.baseline, v.maxFactor)
 	if v.maxFactor > 0 {
-		within(t, v.row, what+": slowest response of the admin listener", seen.slowest, time.Second)
+		within(t, what+": slowest response of the admin listener", seen.slowest, time.Second)
 	}
-	atMost(t, v.row, what+": growth of resident memory, MB", int(seen.rss-v.rss)/1e6, v.maxMemory)
+	atMost(t, what+": growth of resident memory, MB", int(seen.rss-v.rss)/1e6, v.maxMemory)
 	if seen.err != nil {
 		t.Error(seen.err)
 	}
@@ -208,7 +207,7 @@ func (s slowClients) check(t *testing.T) (received map[string]int) {
 			received[string(line)]++
 		})
 	})
-	within(t, "17", "until the last connection was closed: "+s.what, longest, 10*time.Second)
+	within(t, "until the last connection was closed: "+s.what, longest, 10*time.Second)
 	return received
 }
 
@@ -226,7 +225,7 @@ func TestSlowBodiesTimeOut(t *testing.T) {
 	received := slowClients{"slow bodies, 3 s by configuration", n, "http: {body_timeout: 3s, read_header_timeout: 2s}\n", func(conn net.Conn) []byte {
 		return drip(conn, head)
 	}}.check(t)
-	report(t, "17", "responses to slow bodies", received, "")
+	report(t, "responses to slow bodies", received, "")
 	if late := received["HTTP/1.1 408 Request Timeout"]; late != n {
 		t.Errorf("%d of %d slow bodies were answered 408", late, n)
 	}
@@ -290,5 +289,5 @@ func TestResetStreamsAreCheap(t *testing.T) {
 			done += resetStreams(t, g.socket(), public.roots(), header, n-done)
 		}
 	})
-	report(t, "17", "connections used, because the gateway closed them", connections, "")
+	report(t, "connections used, because the gateway closed them", connections, "")
 }

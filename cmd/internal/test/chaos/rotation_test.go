@@ -15,9 +15,6 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// rotationRow is the row of rotations.
-const rotationRow = "30"
-
 // rotation has the secrets of gateways that a test rotates, in files.
 type rotation struct {
 	token, password string // files of the admin token and of the password of Redis
@@ -62,7 +59,7 @@ func (s *rotation) requireToken(t *testing.T, gateways []*gateway, config string
 		g.tokenFile = s.token
 		g.configure(t, config)
 	}
-	within(t, rotationRow, "until the admin token was required", testkit.Eventually(t, "the admin token is required", func() bool {
+	within(t, "until the admin token was required", testkit.Eventually(t, "the admin token is required", func() bool {
 		return all(gateways, func(g *gateway) bool {
 			return access(t, g, "") == http.StatusUnauthorized && access(t, g, firstToken) == http.StatusOK
 		})
@@ -74,7 +71,7 @@ func (s *rotation) rotateToken(t *testing.T, gateways []*gateway, next string) {
 	t.Helper()
 	previous := secretIn(t, s.token)
 	put(t, s.token, []byte(next+"\n"))
-	within(t, rotationRow, "until the next admin token was accepted and the previous one refused", testkit.Eventually(t, "the admin token changes", func() bool {
+	within(t, "until the next admin token was accepted and the previous one refused", testkit.Eventually(t, "the admin token changes", func() bool {
 		return all(gateways, func(g *gateway) bool {
 			return access(t, g, previous) == http.StatusUnauthorized && access(t, g, next) == http.StatusOK
 		})
@@ -89,7 +86,7 @@ func (s *rotation) rotatePassword(t *testing.T, server *redistest.Server, gatewa
 	acl(t, server, "SETUSER", redisUser, ">"+next)
 	s.writePassword(t, gateways, next)
 	acl(t, server, "SETUSER", redisUser, "<"+previous)
-	expectNone(t, rotationRow, "outages of Redis while both passwords were valid", sum(t, gateways, "opsgate_rate_limit_store_outages_total"))
+	expectNone(t, "outages of Redis while both passwords were valid", sum(t, gateways, "opsgate_rate_limit_store_outages_total"))
 	disconnect(t, server)
 	s.decidesInRedis(t, gateways)
 }
@@ -101,7 +98,7 @@ func (s *rotation) rotatePasswordOfRedisFirst(t *testing.T, server *redistest.Se
 	disconnect(t, server)
 	testkit.Eventually(t, "both gateways begin an outage", local(t, gateways))
 	put(t, s.password, []byte(next+"\n"))
-	within(t, rotationRow, "until both used Redis, after the password changed in Redis and then in the file",
+	within(t, "until both used Redis, after the password changed in Redis and then in the file",
 		testkit.Eventually(t, "both gateways use Redis", counted(t, gateways)), time.Second)
 	s.decidesInRedis(t, gateways)
 }
@@ -113,7 +110,7 @@ func (s *rotation) rotatePasswordOfFileFirst(t *testing.T, server *redistest.Ser
 	disconnect(t, server)
 	testkit.Eventually(t, "both gateways begin an outage", local(t, gateways))
 	acl(t, server, "SETUSER", redisUser, "resetpass", ">"+next)
-	within(t, rotationRow, "until both used Redis, after the password changed in the file and then in Redis",
+	within(t, "until both used Redis, after the password changed in the file and then in Redis",
 		testkit.Eventually(t, "both gateways use Redis", counted(t, gateways)), time.Second)
 	s.decidesInRedis(t, gateways)
 }
@@ -123,7 +120,7 @@ func (s *rotation) writePassword(t *testing.T, gateways []*gateway, next string)
 	t.Helper()
 	reloaded := newLines(gateways, credentialsChanged)
 	put(t, s.password, []byte(next+"\n"))
-	within(t, rotationRow, "until new connections to Redis used the password", testkit.Eventually(t, "the password is reloaded", reloaded), time.Second)
+	within(t, "until new connections to Redis used the password", testkit.Eventually(t, "the password is reloaded", reloaded), time.Second)
 }
 
 // rotateUser replaces the user of Redis, and deletes the previous one, which closes its connections. It returns the configuration.
@@ -135,7 +132,7 @@ func (s *rotation) rotateUser(t *testing.T, server *redistest.Server, gateways [
 	for _, g := range gateways {
 		g.configure(t, config)
 	}
-	within(t, rotationRow, "until new connections to Redis used the user", testkit.Eventually(t, "the user is reloaded", reloaded), time.Second)
+	within(t, "until new connections to Redis used the user", testkit.Eventually(t, "the user is reloaded", reloaded), time.Second)
 	acl(t, server, "DELUSER", redisUser)
 	s.decidesInRedis(t, gateways)
 	return config
@@ -161,7 +158,7 @@ func moveServices(t *testing.T, gateways []*gateway, config, from, to string) {
 		g.base = strings.ReplaceAll(g.base, fmt.Sprintf("%q", from), fmt.Sprintf("%q", to))
 		g.configure(t, config)
 	}
-	within(t, rotationRow, "until another address of all services was in force", testkit.Eventually(t, "the address is in force", reloaded), time.Second)
+	within(t, "until another address of all services was in force", testkit.Eventually(t, "the address is in force", reloaded), time.Second)
 }
 
 // Everything that an operator rotates is rotated under load, in each order: no request fails, and later reloads work.
@@ -187,13 +184,13 @@ func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 	for _, g := range gateways {
 		g.configure(t, strings.Replace(config, "1000000", "999999", 1))
 	}
-	within(t, rotationRow, "until a limit that changed later was in force", testkit.Eventually(t, "the limit is in force", reloaded), time.Second)
+	within(t, "until a limit that changed later was in force", testkit.Eventually(t, "the limit is in force", reloaded), time.Second)
 	sleep(t, time.Second/2)
 	changed := time.Now()
 	sleep(t, time.Second/2)
 	answers := end()
-	noneFailed(t, rotationRow, answers)
-	expectNone(t, rotationRow, "responses with the previous limit afterwards", len(answers.between(changed, time.Now()).filter(func(a response) bool {
+	noneFailed(t, answers)
+	expectNone(t, "responses with the previous limit afterwards", len(answers.between(changed, time.Now()).filter(func(a response) bool {
 		return a.policy != `"second";q=999999;w=1`
 	})))
 	for _, g := range gateways {

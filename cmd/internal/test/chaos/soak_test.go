@@ -26,8 +26,6 @@ var (
 )
 
 const (
-	// soakRow is the row of the soak, which has no number.
-	soakRow = "soak"
 	// parts of a soak have the same faults, so that they can be compared.
 	parts = 4
 	// Requests per second of a soak and of a short run.
@@ -171,16 +169,16 @@ func (s *soak) checkResults(t *testing.T) {
 	t.Helper()
 	testkit.Eventually(t, "the system is healthy at the end", func() bool { return s.isHealthy(t) })
 	found := s.journal.audit(t, s)
-	expectNone(t, soakRow, fmt.Sprintf("writes executed twice, of %d", len(s.journal.writes)), found.twice)
-	expectNone(t, soakRow, "writes acknowledged but lost, or with a key but never acknowledged", found.lost)
+	expectNone(t, fmt.Sprintf("writes executed twice, of %d", len(s.journal.writes)), found.twice)
+	expectNone(t, "writes acknowledged but lost, or with a key but never acknowledged", found.lost)
 	unexpected := slices.DeleteFunc(s.results.failures, func(f failure) bool { return slices.ContainsFunc(s.windows, f.during) })
 	for _, f := range unexpected[:min(len(unexpected), 10)] {
 		t.Errorf("%s %s: %d, without a fault", f.sent.Format(time.TimeOnly), f.kind, f.status)
 	}
 	all, _ := s.results.total("")
-	report(t, soakRow, "responses", all, "")
-	expectNone(t, soakRow, "responses with 500, 503 or 504 without a fault", len(unexpected))
-	expectNone(t, soakRow, "requests without a response, or with one that violates the contract", s.results.errorCount)
+	report(t, "responses", all, "")
+	expectNone(t, "responses with 500, 503 or 504 without a fault", len(unexpected))
+	expectNone(t, "requests without a response, or with one that violates the contract", s.results.errorCount)
 	for _, message := range s.results.errors {
 		t.Error(message)
 	}
@@ -190,10 +188,10 @@ func (s *soak) checkResults(t *testing.T) {
 			slowest = now
 		}
 	}
-	within(t, soakRow, fmt.Sprintf("longest recovery from one of %d faults (%s)", len(s.windows), slowest.name),
+	within(t, fmt.Sprintf("longest recovery from one of %d faults (%s)", len(s.windows), slowest.name),
 		slowest.end.Sub(slowest.repaired), 15*time.Second)
-	within(t, soakRow, "longest time that a revoked token was accepted", s.revoked, time.Second)
-	expectNone(t, soakRow, "panics", sum(t, s.gateways, "opsgate_http_panics_total"))
+	within(t, "longest time that a revoked token was accepted", s.revoked, time.Second)
+	expectNone(t, "panics", sum(t, s.gateways, "opsgate_http_panics_total"))
 	t.Logf("responses:\n%s", strings.Join(s.results.kinds(), "\n"))
 }
 
@@ -324,7 +322,7 @@ func (s *soak) compare(t *testing.T) {
 			growth := medians[parts-1]/medians[1] - 1
 			fmt.Fprintf(w, "%d\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%+.1f %%\t%d\t\n",
 				gateway+1, r.name, medians[0], medians[1], medians[2], medians[3], 100*growth, n)
-			report(t, soakRow, fmt.Sprintf("%s of gateway %d, last part to second", r.name, gateway+1),
+			report(t, fmt.Sprintf("%s of gateway %d, last part to second", r.name, gateway+1),
 				fmt.Sprintf("%+.1f %%", 100*growth), fmt.Sprintf("%+.0f %%", 100*r.bound))
 			if growth > r.bound || n == 0 {
 				t.Errorf("%s of gateway %d grew by %.1f %%: %v, %d samples", r.name, gateway+1, 100*growth, medians, n)

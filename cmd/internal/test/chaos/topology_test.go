@@ -118,6 +118,75 @@ func (g *gateway) launch(t testing.TB, variables ...string) {
 	g.Process = testkit.Start(t, command)
 }
 
+// A system is what a group of rows shares: gateways, and a Redis that may be nil.
+type system struct {
+	*testing.T // of the current row
+
+	group    *testing.T
+	gateways []*gateway
+	redis    *redistest.Server
+	common   string // configuration of the gateways before that of a row
+	used     string // configuration of the running gateways; "" if they are to be started
+}
+
+// prepare changes the configuration of the gateways to that of a row. If the row before has ended one or failed, all begin again, with an
+// empty Redis.
+func (s *system) prepare(t *testing.T, config string) {
+	t.Helper()
+	s.T = t
+	config = s.common + config
+	switch {
+	case s.used == "" || !all(s.gateways, (*gateway).isRunning):
+		s.restart(config)
+	case config != s.used:
+		s.reload(config)
+	}
+	s.used = config
+	for _, g := range s.gateways {
+		g.waitUntilReady(t)
+	}
+}
+
+// reload applies a configuration to the gateways while they run.
+func (s *system) reload(config string) {
+	s.Helper()
+	const stamp = "opsgate_config_last_reload_success_timestamp_seconds"
+	for _, g := range s.gateways {
+		before := g.metric(s.T, stamp)
+		g.configure(s.T, config)
+		g.sighup(s.T)
+		testkit.Eventually(s.T, "the configuration is in force", func() bool { return g.metric(s.T, stamp) > before })
+	}
+}
+
+// restart starts the gateways with a configuration, without records and usage from before.
+func (s *system) restart(config string) {
+	s.Helper()
+	if s.redis != nil {
+		s.redis.Restart()
+	}
+	for _, g := range s.gateways {
+		if g.Process != nil {
+			g.End(s.T)
+		}
+		testkit.Must(s.T, os.RemoveAll(g.record()))
+		g.configure(s.T, config)
+		g.launch(s.group)
+	}
+}
+
+// sum returns the sum of a series over the gateways.
+func (s *system) sum(series string) int {
+	s.Helper()
+	return sum(s.T, s.gateways, series)
+}
+
+// local reports whether no gateway counts in Redis.
+func (s *system) local() bool { return s.sum(sharedMode) == 0 }
+
+// counted reports whether all gateways count in Redis.
+func (s *system) counted() bool { return s.sum(sharedMode) == len(s.gateways) }
+
 // newGateway writes the configuration of a gateway. Its drain wait is 0 unless config sets it.
 func newGateway(t testing.TB, program string, upstreams services, config string) *gateway {
 	t.Helper()
@@ -161,6 +230,15 @@ func (g *gateway) configure(t testing.TB, config string) {
 	next := g.file + ".next"
 	text := g.base + strings.ReplaceAll(config, folder, filepath.Dir(g.file))
 	testkit.Must(t, errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, g.file)))
+}
+
+func (g *gateway) isRunning() bool {
+	select {
+	case <-g.Exited:
+		return false
+	default:
+		return true
+	}
 }
 
 func (g *gateway) sighup(t *testing.T) {
@@ -241,9 +319,18 @@ type decisionTimes struct {
 // record returns the file of its record.
 func (g *gateway) record() string { return filepath.Join(filepath.Dir(g.file), record) }
 
-// decisions stops the gateways and returns their recorded decisions by token id.
-func decisions(t *testing.T, gateways []*gateway) map[string]decisionTimes {
+// decisions stops the gateways and returns their decisions since the first request, by the name of the token.
+func (r *trial) decisions(s *system) map[string]decisionTimes {
+	s.Helper()
+	return decisions(s.T, s.gateways, r.first())
+}
+
+func decisions(t *testing.T, gateways []*gateway, since time.Time) map[string]decisionTimes {
 	t.Helper()
+	names := map[string]string{}
+	for name, token := range tokens(t) {
+		names[token.ID] = name
+	}
 	var files []string
 	for _, g := range gateways {
 		g.End(t)
@@ -255,7 +342,10 @@ func decisions(t *testing.T, gateways []*gateway) map[string]decisionTimes {
 	byToken := map[string]decisionTimes{}
 	for e, err := range events.Events() {
 		testkit.Must(t, err)
-		d := byToken[e.TokenID]
+		if e.At.Before(since) {
+			continue
+		}
+		d := byToken[names[e.TokenID]]
 		if e.Allowed {
 			d.admitted = append(d.admitted, e.At)
 		}
@@ -265,7 +355,7 @@ func decisions(t *testing.T, gateways []*gateway) map[string]decisionTimes {
 		if e.Local && e.Allowed {
 			d.local++
 		}
-		byToken[e.TokenID] = d
+		byToken[names[e.TokenID]] = d
 	}
 	return byToken
 }
