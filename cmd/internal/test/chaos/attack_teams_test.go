@@ -3,7 +3,6 @@ package chaos
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"database/sql"
 	"fmt"
 	"maps"
@@ -14,47 +13,25 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	_ "modernc.org/sqlite" // the test fills the database file of a stopped backend
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store"
-	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
-
-// slowTeam is a fleet service that does not answer the calls of one team, and has no server for others, which it answers at once.
-type slowTeam struct {
-	fleetv1.UnimplementedFleetServiceServer
-
-	team string
-}
-
-// ListServers answers probes.
-func (*slowTeam) ListServers(context.Context, *fleetv1.ListServersRequest) (*fleetv1.ListServersResponse, error) {
-	return nil, status.Error(codes.InvalidArgument, "no team")
-}
-
-// GetServer implements [fleetv1.FleetServiceServer].
-func (s *slowTeam) GetServer(ctx context.Context, r *fleetv1.GetServerRequest) (*fleetv1.GetServerResponse, error) {
-	if r.GetTeamId() == s.team {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	return nil, status.Error(codes.NotFound, "unknown")
-}
 
 // Row 33: all calls of one team run into their deadline, more of them than may be in flight. Another team uses the same service, at first
 // often, and then so rarely that the timeouts are the only recent calls.
 func TestAttackSlowTeam(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
-	fleet := &slowTeam{team: teamOf(t, administer(t, shared.data, "token", "list"))}
-	behind := everyService(shared.address)
-	server := grpc.NewServer()
-	fleetv1.RegisterFleetServiceServer(server, fleet)
-	behind.fleet = serve(t, server)
+	team, behind := teamOf(t, shared.data), everyService(shared.address)
+	behind.fleet = startForwarder(t, shared.address, func(c *call) error {
+		if c.isOperation() && bytes.Contains(c.request, []byte(team)) {
+			<-c.Done()
+			return c.Err()
+		}
+		return c.forward(c)
+	})
 	timeout := either(time.Second, 4*time.Second)
 	g := startGateway(t, behind, fmt.Sprintf("upstream_calls: {max_in_flight: 40}\nroutes: {v1GetServer: {timeout: %v}}\n", timeout)+unlimited)
 	other := load{gateways: []*gateway{g}, tokens: texts(t, "other_team"), rate: either(50.0, 20), clients: 8}
@@ -102,7 +79,7 @@ func TestAttackTenantWithEverything(t *testing.T) {
 	other.during(t, time.Second)
 	calm := other.during(t, either(10*time.Second, 2*time.Second))
 
-	team := teamOf(t, administer(t, b.data, "token", "list"))
+	team := teamOf(t, b.data)
 	b.End(t)
 	n := either(created, created/20)
 	fillTeam(t, b.data, team, page, n)

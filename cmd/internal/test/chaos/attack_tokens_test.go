@@ -29,10 +29,7 @@ func TestAttackUnknownTokens(t *testing.T) {
 	parallel(t)
 	live := either(100, 20)
 	b := startBackend(t)
-	team, texts := teamOf(t, administer(t, b.data, "token", "list")), make([]string, live)
-	for i := range texts {
-		texts[i] = createText(t, b.data, team)
-	}
+	valid := createTokens(t, b.data, live)
 	identity := startRelay(t, b.address, either(5*time.Millisecond, 20*time.Millisecond))
 	behind := everyService(b.address)
 	behind.identity = identity.address
@@ -46,9 +43,9 @@ func TestAttackUnknownTokens(t *testing.T) {
 	t.Cleanup(client.CloseIdleConnections)
 	var slowest time.Duration
 	byStatus := map[int]int{}
-	for _, text := range texts {
+	for _, token := range valid {
 		asked := time.Now()
-		status := me(t.Context(), client, g.url, text).status
+		status := me(t.Context(), client, g.url, token.Text).status
 		slowest = max(slowest, time.Since(asked))
 		byStatus[status]++
 	}

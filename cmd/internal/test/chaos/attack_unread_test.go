@@ -3,14 +3,11 @@ package chaos
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,9 +16,7 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/backendclient/testkit"
@@ -181,32 +176,19 @@ func (v *victim) checkUnwritten(t *testing.T) {
 		int(v.metric(t, "opsgate_http_unwritten_response_limit_bytes")/1e6))
 }
 
-// largeLists is a fleet service whose list of servers has 8 MB.
-type largeLists struct {
-	fleetv1.UnimplementedFleetServiceServer
-
-	list *fleetv1.ListServersResponse
-}
-
-// ListServers returns 8 MB.
-func (l *largeLists) ListServers(context.Context, *fleetv1.ListServersRequest) (*fleetv1.ListServersResponse, error) {
-	return l.list, nil
-}
-
-// GetServer finds nothing.
-func (l *largeLists) GetServer(context.Context, *fleetv1.GetServerRequest) (*fleetv1.GetServerResponse, error) {
-	return nil, status.Error(codes.NotFound, "unknown")
-}
-
-// startLargeLists starts largeLists, and returns its address.
+// startLargeLists starts a forwarder to the shared backend whose lists of servers have 8 MB.
 func startLargeLists(t *testing.T) (address string) {
 	t.Helper()
-	list := &fleetv1.ListServersResponse{Servers: []*fleetv1.Server{
+	list, err := proto.Marshal(&fleetv1.ListServersResponse{Servers: []*fleetv1.Server{
 		{Id: unknown, Name: strings.Repeat("n", 8_000_000), CreatedAt: timestamppb.Now()},
-	}}
-	server := grpc.NewServer()
-	fleetv1.RegisterFleetServiceServer(server, &largeLists{list: list})
-	return serve(t, server)
+	}})
+	testkit.Must(t, err)
+	return startForwarder(t, shared.address, func(c *call) error {
+		if c.isOperation() && c.method == "ListServers" {
+			return c.respond(list)
+		}
+		return c.forward(c)
+	})
 }
 
 // Row 32: ten tokens at the default rate do not read responses of 8 MB.
@@ -216,7 +198,7 @@ func TestAttackUnreadResponses(t *testing.T) {
 	public := newPublicTLS(t)
 	behind := everyService(shared.address)
 	behind.fleet = startLargeLists(t)
-	texts := slices.Sorted(maps.Values(createTokens(t, either(10, 3))))
+	tokens := createTokens(t, shared.data, either(10, 3))
 	for name, sender := range map[string]func(t *testing.T, address, token string) func() error{
 		"HTTP/1.1": func(t *testing.T, address, token string) func() error {
 			t.Helper()
@@ -236,11 +218,11 @@ func TestAttackUnreadResponses(t *testing.T) {
 			v := newVictim(t, g, newClient(t, public.roots()))
 			v.maxFailed, v.maxFactor, v.maxMemory = .01, 0, 1000 // most of it is for responses that are being made
 			v.other.paths = []string{"/v1/me"}                   // calls no service: the one of the lists is busy with them
-			senders := make([]func() error, len(texts))
-			for i, text := range texts {
-				senders[i] = sender(t, g.socket(), text)
+			senders := make([]func() error, len(tokens))
+			for i, token := range tokens {
+				senders[i] = sender(t, g.socket(), token.Text)
 			}
-			v.checkDuring(t, fmt.Sprintf("%s: %d tokens", name, len(texts)), func() { sendThriceASecond(t, senders) })
+			v.checkDuring(t, fmt.Sprintf("%s: %d tokens", name, len(tokens)), func() { sendThriceASecond(t, senders) })
 			took := testkit.Eventually(t, "no request is in flight", func() bool { return g.metric(t, "opsgate_http_requests_in_flight") == 0 })
 			within(t, name+": until no request is in flight, with all responses unread", took, either(10*time.Second, 50*time.Second))
 			v.checkUnwritten(t)

@@ -292,7 +292,7 @@ func TestRetriesAreLimitedDuringOutage(t *testing.T) {
 	cases = cases[:either(4, 2)]
 	for i := range cases {
 		c := &cases[i]
-		l := allReads(t, startGateway(t, withSharedIdentity(startFake(t, func(context.Context) error {
+		l := allReads(t, startGateway(t, everyService(startFake(t, func(context.Context) error {
 			c.attempts.Add(1)
 			return status.Error(codes.Unavailable, "unavailable")
 		})), c.config+unlimited), c.rate)

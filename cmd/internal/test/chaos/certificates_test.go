@@ -5,8 +5,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -100,129 +98,71 @@ func TestPublicCertificateReplacedUnderLoad(t *testing.T) {
 	noneFailed(t, append(stopKept(), stopFresh()...))
 }
 
-// terminator terminates mutual TLS in front of a backend.
-type terminator struct {
+// An endpoint is an address of all services with mutual TLS.
+type endpoint struct {
 	*publicTLS
 
 	address string
-	to      string
+	stop    func()
 
-	mu    sync.Mutex
-	own   tls.Certificate
-	conns []net.Conn
-	seen  map[int64]int // connections by serial number of the client certificate
+	mu   sync.Mutex
+	seen map[int64]int // connections by serial number of the client certificate
 }
 
-func startTerminator(t *testing.T, files *publicTLS, at, to string) *terminator {
+// renew closes all connections, and accepts new ones with another certificate.
+func (e *endpoint) renew(t *testing.T, serial int64) {
 	t.Helper()
-	o := &terminator{publicTLS: files, to: to, seen: map[int64]int{}}
-	o.renew(t, 1)
-	config := &tls.Config{
-		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: o.roots(),
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			own := o.own
-			return &own, nil
+	if e.stop != nil {
+		e.stop()
+	}
+	listener, err := tls.Listen("tcp", e.address, &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: e.roots(),
+		Certificates: e.authority.Server(t, serial).TLS(t),
+		VerifyConnection: func(state tls.ConnectionState) error {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.seen[state.PeerCertificates[0].SerialNumber.Int64()]++
+			return nil
 		},
-	}
-	listener, err := tls.Listen("tcp", at, config)
+	})
 	testkit.Must(t, err)
-	o.address = listener.Addr().String()
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { o.serve(conn.(*tls.Conn)) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		o.cut()
-		serving.Wait()
-	})
-	return o
-}
-
-// serve forwards a connection to the backend.
-func (o *terminator) serve(conn *tls.Conn) {
-	defer func() { _ = conn.Close() }()
-	if conn.Handshake() != nil {
-		return
-	}
-	behind, err := net.Dial("tcp", o.to)
-	if err != nil {
-		return
-	}
-	o.mu.Lock()
-	o.seen[conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64()]++
-	o.conns = append(o.conns, conn, behind)
-	o.mu.Unlock()
-	var copying sync.WaitGroup
-	copying.Go(func() {
-		_, _ = io.Copy(behind, conn)
-		_ = behind.Close()
-	})
-	_, _ = io.Copy(conn, behind)
-	_ = conn.Close()
-	copying.Wait()
-}
-
-// renew replaces the certificate for new connections.
-func (o *terminator) renew(t *testing.T, serial int64) {
-	t.Helper()
-	pair := o.authority.Server(t, serial)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.own = pair.TLS(t)[0]
-}
-
-// cut closes all connections.
-func (o *terminator) cut() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, conn := range o.conns {
-		_ = conn.Close()
-	}
-	o.conns = nil
+	e.stop = forwardFrom(t, listener, shared.address, func(c *call) error { return c.forward(c) })
 }
 
 // connections returns the number of connections with that client certificate so far. Each of the five services has its own.
-func (o *terminator) connections(serial int64) int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.seen[serial]
-}
-
-// client replaces the client certificate of the gateway.
-func (o *terminator) client(t *testing.T, serial int64) {
-	t.Helper()
-	putPair(t, o.authority.Client(t, pkix.Name{CommonName: "gateway"}, serial), o.cert, o.key)
+func (e *endpoint) connections(serial int64) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.seen[serial]
 }
 
 // Both certificates of mutual TLS between a gateway and the services are replaced, with incomplete files in between.
 func TestServiceCertificatesReplacedUnderLoad(t *testing.T) {
 	skipIfShort(t)
 	files := newPublicTLS(t)
-	o := startTerminator(t, files, testkit.FreeAddress(t), shared.address)
-	both := []*terminator{o, startTerminator(t, files, "127.0.0.2:"+port(t, o.address), shared.address)}
-	name := "dns://" + dnstest.Start(t, dnstest.Addresses("127.0.0.1", "127.0.0.2")).Address + "/backend.test:" + port(t, o.address)
-	o.client(t, 100)
-	roots := tlsfilestest.Write(t, o.authority.PEM)[0]
-	setUpstreamTLS(t, map[string]string{"ENABLED": "true", "CA_FILE": roots, "CERT_FILE": o.cert, "KEY_FILE": o.key, "SERVER_NAME": "127.0.0.1"})
+	port := port(t, testkit.FreeAddress(t))
+	both := []*endpoint{}
+	for _, host := range []string{"127.0.0.1:", "127.0.0.2:"} {
+		e := &endpoint{publicTLS: files, address: host + port, seen: map[int64]int{}}
+		e.renew(t, 1)
+		both = append(both, e)
+	}
+	name := "dns://" + dnstest.Start(t, dnstest.Addresses("127.0.0.1", "127.0.0.2")).Address + "/backend.test:" + port
+	client := func(serial int64) {
+		putPair(t, files.authority.Client(t, pkix.Name{CommonName: "gateway"}, serial), files.cert, files.key)
+	}
+	client(100)
+	roots := tlsfilestest.Write(t, files.authority.PEM)[0]
+	setUpstreamTLS(t, map[string]string{"ENABLED": "true", "CA_FILE": roots, "CERT_FILE": files.cert, "KEY_FILE": files.key, "SERVER_NAME": "127.0.0.1"})
 	g := startGateway(t, everyService(name), unlimited)
 	stop := load{gateways: []*gateway{g}, rate: either(200.0, 50.0), clients: 16}.start(t)
 	for serial := int64(101); serial < either[int64](105, 103); serial++ {
 		sleep(t, either(time.Second, 500*time.Millisecond))
-		put(t, o.cert, []byte("half of a certif"))
+		put(t, files.cert, []byte("half of a certif"))
 		sleep(t, either(time.Second, 300*time.Millisecond))
-		o.client(t, serial)
+		client(serial)
 		for _, one := range both { // one after the other
 			one.renew(t, serial)
-			one.cut()
 			within(t, "until a service received the new certificate", testkit.Eventually(t, "the new certificate is used", func() bool {
 				return one.connections(serial) > 0
 			}), time.Second)

@@ -1,19 +1,19 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
 	"opsgate/authn"
 	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/backend/command"
 	"opsgate/cmd/internal/backend/demo"
+	"opsgate/cmd/internal/backend/service"
 )
 
 // streamConnected is 1 while the revocation stream is connected.
@@ -28,7 +28,7 @@ type revocation struct {
 // revokeInUse revokes a token in use, and continues until both gateways refuse it.
 func revokeInUse(t *testing.T, b *backend, gateways []*gateway, cut func()) revocation {
 	t.Helper()
-	token := createToken(t, b.data)
+	token := createTokens(t, b.data, 1)[0]
 	client := newClient(t, nil)
 	const revoked = "both refuse the token"
 	r := load{gateways: gateways, tokens: map[string]string{"": token.Text}, client: client, rate: 100, clients: 16}.through(t,
@@ -167,66 +167,56 @@ func TestUnknownTokensDoNotFloodTheIdentityService(t *testing.T) {
 	}
 }
 
-// administer runs an opsbackend command on the data of a backend, which may be running, and returns its output.
-func administer(t *testing.T, data string, args ...string) string {
+// administer calls do with the data of a backend that may be running.
+func administer(t *testing.T, data string, do func(*service.Backend) error) {
 	t.Helper()
-	var out, log bytes.Buffer
-	if code := command.Run(t.Context(), append(args, "--data-dir="+data), command.Environment{Out: &out, Err: &log}); code != 0 {
-		t.Fatalf("opsbackend %s: exit code %d: %s", strings.Join(args, " "), code, log.String())
-	}
-	return strings.TrimSpace(out.String())
+	b, err := service.Open(t.Context(), service.Options{DataDir: data})
+	testkit.Must(t, err)
+	testkit.Must(t, errors.Join(do(b), b.Close()))
 }
 
-// createToken creates a token with all scopes in the team of the token "full".
-func createToken(t *testing.T, data string) demo.Token {
+// createTokens creates n tokens with all scopes in the team of the token "full".
+func createTokens(t *testing.T, data string, n int) []demo.Token {
 	t.Helper()
-	listed := administer(t, data, "token", "list")
-	text := createText(t, data, teamOf(t, listed))
-	after := administer(t, data, "token", "list")
-	for line := range strings.Lines(after) {
-		if id := strings.Fields(line)[0]; !strings.Contains(listed, id) {
-			return demo.Token{Name: "chaos", ID: id, Text: text}
-		}
-	}
-	t.Fatal("the token that was created is not listed")
-	return demo.Token{}
-}
-
-// createTokens creates n tokens in the shared backend, and returns their texts by name.
-func createTokens(t *testing.T, n int) map[string]string {
-	t.Helper()
-	team := teamOf(t, administer(t, shared.data, "token", "list"))
-	texts := make(map[string]string, n)
-	for i := range n {
-		texts[fmt.Sprintf("chaos-%02d", i)] = createText(t, shared.data, team)
-	}
-	return texts
-}
-
-// teamOf returns the team of the token "full" in the output of token list.
-func teamOf(t *testing.T, listed string) string {
-	t.Helper()
-	for line := range strings.Lines(listed) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == tokens(t)["full"].ID {
-			return fields[1]
-		}
-	}
-	t.Fatalf("the token full is not listed:\n%s", listed)
-	return ""
-}
-
-func createText(t *testing.T, data, team string) string {
-	t.Helper()
+	team, created := teamOf(t, data), make([]demo.Token, n)
 	scopes := make([]string, 0, len(authn.AllScopes()))
 	for _, scope := range authn.AllScopes() {
 		scopes = append(scopes, string(scope))
 	}
-	return administer(t, data, "token", "create", "--team="+team, "--scopes="+strings.Join(scopes, ","), "--name=chaos")
+	administer(t, data, func(b *service.Backend) error {
+		for i := range created {
+			text, name := unknownTokens(t)(), fmt.Sprintf("chaos-%02d", i)
+			token, err := b.CreateToken(t.Context(), service.NewToken{TeamID: team, Name: name, SHA256: authn.Hash(text), Scopes: scopes})
+			if err != nil {
+				return err
+			}
+			created[i] = demo.Token{Name: name, ID: token.ID, Text: text}
+		}
+		return nil
+	})
+	return created
+}
+
+// teamOf returns the team of the token "full".
+func teamOf(t *testing.T, data string) (team string) {
+	t.Helper()
+	administer(t, data, func(b *service.Backend) error {
+		all, err := b.Tokens(t.Context())
+		if err == nil {
+			id := tokens(t)["full"].ID
+			team = all[slices.IndexFunc(all, func(token service.Token) bool { return token.ID == id })].TeamID
+		}
+		return err
+	})
+	return team
 }
 
 func revokeToken(t *testing.T, data, id string) {
 	t.Helper()
-	administer(t, data, "token", "revoke", id)
+	administer(t, data, func(b *service.Backend) error {
+		_, err := b.RevokeToken(t.Context(), id)
+		return err
+	})
 }
 
 // me calls /v1/me.

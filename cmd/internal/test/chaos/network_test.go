@@ -1,28 +1,18 @@
 package chaos
 
 import (
-	"context"
-	"errors"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/emptypb"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/testkit/dnstest"
-	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
 // link is a TCP proxy that tests can cut, reconnect and impair.
@@ -135,127 +125,4 @@ func split(t *testing.T, address string) (host, port string) {
 	host, port, err := net.SplitHostPort(address)
 	testkit.Must(t, err)
 	return host, port
-}
-
-// relay forwards calls to the identity service with a delay. After mute, it refuses the revocation stream.
-type relay struct {
-	identityv1.UnimplementedIdentityServiceServer
-
-	address string
-	backend identityv1.IdentityServiceClient
-	slow    time.Duration // delay of each lookup
-	muted   chan struct{}
-	mute    func()
-
-	inFlight, maxInFlight, lookups atomic.Int64
-}
-
-func startRelay(t *testing.T, to string, slow time.Duration) *relay {
-	t.Helper()
-	conn, err := grpc.NewClient(to, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	testkit.Must(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	r := &relay{
-		address: listener.Addr().String(), backend: identityv1.NewIdentityServiceClient(conn), slow: slow, muted: make(chan struct{}),
-	}
-	r.mute = sync.OnceFunc(func() { close(r.muted) })
-	server := grpc.NewServer()
-	identityv1.RegisterIdentityServiceServer(server, r)
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(listener) })
-	t.Cleanup(func() {
-		server.Stop()
-		serving.Wait()
-		_ = conn.Close()
-	})
-	return r
-}
-
-// ResolveToken forwards the call after the delay.
-func (r *relay) ResolveToken(ctx context.Context, request *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
-	if len(request.GetTokenSha256()) == 0 { // a probe
-		return r.backend.ResolveToken(ctx, request)
-	}
-	r.lookups.Add(1)
-	now := r.inFlight.Add(1)
-	defer r.inFlight.Add(-1)
-	for highest := r.maxInFlight.Load(); now > highest && !r.maxInFlight.CompareAndSwap(highest, now); highest = r.maxInFlight.Load() {
-	}
-	if r.slow > 0 {
-		select {
-		case <-time.After(r.slow):
-		case <-ctx.Done():
-		}
-	}
-	return r.backend.ResolveToken(ctx, request)
-}
-
-// WatchRevocations forwards the stream until the relay is muted.
-func (r *relay) WatchRevocations(
-	request *identityv1.WatchRevocationsRequest, to grpc.ServerStreamingServer[identityv1.WatchRevocationsResponse],
-) error {
-	ctx, cancel := context.WithCancel(to.Context())
-	defer cancel()
-	go func() {
-		select {
-		case <-r.muted:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	from, err := r.backend.WatchRevocations(ctx, request)
-	for err == nil {
-		var message *identityv1.WatchRevocationsResponse
-		if message, err = from.Recv(); err == nil {
-			err = to.Send(message)
-		}
-	}
-	select {
-	case <-r.muted:
-		return status.Error(codes.Unavailable, "muted")
-	default:
-		return err
-	}
-}
-
-// startFake serves all internal services, calls do for each call except probes, and returns its address. It has no health service, so
-// clients treat it as healthy.
-func startFake(t *testing.T, do func(context.Context) error) (address string) {
-	t.Helper()
-	return serve(t, grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
-		if method, _ := grpc.MethodFromServerStream(stream); strings.HasPrefix(method, "/grpc.") {
-			return status.Error(codes.Unimplemented, "unknown")
-		}
-		if err := stream.RecvMsg(new(emptypb.Empty)); err != nil {
-			return err
-		}
-		if _, isCall := stream.Context().Deadline(); !isCall {
-			return status.Error(codes.InvalidArgument, "the answer to a probe")
-		}
-		return do(stream.Context())
-	})))
-}
-
-// serve serves on loopback until the test ends, and returns the address.
-func serve(t *testing.T, server *grpc.Server) (address string) {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-			t.Error(err)
-		}
-	})
-	return listener.Addr().String()
-}
-
-// withSharedIdentity returns services at an address, with the identity service of the shared backend.
-func withSharedIdentity(address string) services {
-	s := everyService(address)
-	s.identity = shared.address
-	return s
 }

@@ -83,7 +83,7 @@ func TestClientsHangUp(t *testing.T) {
 	const batch = 10
 	rounds := either(20, 4)
 	service := &slow{arrived: make(chan struct{}, batch), ended: make(chan time.Time, batch)}
-	g := startGateway(t, withSharedIdentity(startFake(t, service.hold)), "rate_limit: {limits: [{requests: 1000, per: 1h}]}\n")
+	g := startGateway(t, everyService(startFake(t, service.hold)), "rate_limit: {limits: [{requests: 1000, per: 1h}]}\n")
 	body := `{"title":"t","status":"resolved","impact":"none","message":"m"}`
 	var longest time.Duration
 	for range rounds {

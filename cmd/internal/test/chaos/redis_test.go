@@ -39,7 +39,13 @@ func (s *system) outages(t *testing.T) []row {
 			// 40 tokens make two requests in three seconds, at two gateways in turn: less than a third of their shortest limit.
 			name: "TokensWithinTheirLimitsAreNotDeniedWhileRedisIsDown", slow: true,
 			config: "  limits: [{requests: 3, per: 1s}, {requests: 5000, per: 1h}]\n",
-			load:   func(t *testing.T) load { return load{tokens: createTokens(t, 40), rate: 40 * .67, clients: 40} },
+			load: func(t *testing.T) load {
+				texts := map[string]string{}
+				for _, token := range createTokens(t, shared.data, 40) {
+					texts[token.Name] = token.Text
+				}
+				return load{tokens: texts, rate: 40 * .67, clients: 40}
+			},
 			phases: []phase{
 				{name: "usual", lasts: lasts},
 				{"killed", s.redis.Kill, s.local, lasts},

@@ -79,7 +79,7 @@ func (s *soak) restore(t *testing.T) {
 // revoke revokes a token in use, and measures how long gateways still accept it.
 func (s *soak) revoke(t *testing.T) {
 	t.Helper()
-	token := createToken(t, s.replicas[0].data)
+	token := createTokens(t, s.replicas[0].data, 1)[0]
 	all := func(status int) bool {
 		for _, g := range s.gateways {
 			if got := me(t.Context(), s.client, g.url, token.Text).status; got != status {
