@@ -11,11 +11,12 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/sync/errgroup"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/sizing"
@@ -45,6 +46,7 @@ func TestAttackMemoryOfConnections(t *testing.T) {
 		{"half a handshake message of 64 KiB", (*attacker).longHello, 0},
 	}) {
 		t.Run(attack.name, func(t *testing.T) {
+			parallel(t)
 			config := unlimited + public.config() + "http: {read_header_timeout: 1m}\n"
 			g := startGateway(t, everyService(shared.address), config, fmt.Sprint("GOMEMLIMIT=", memory))
 			if limit := int(g.metric(t, "opsgate_http_connections_limit")); limit != n {
@@ -113,32 +115,23 @@ func (g *gateway) peakMemory(t *testing.T) int {
 	return kibi << 10
 }
 
-// attackWith opens n connections, calls begin on each, and returns how many that succeeded on. They are closed at the end of the test.
-func attackWith(t *testing.T, n int, address string, config *tls.Config, begin func(*attacker) error) (begun int) {
+// attackWith opens n connections, calls begin on each, and returns how many that succeeded on.
+func attackWith(t *testing.T, n int, address string, config *tls.Config, begin func(*attacker) error) int {
 	t.Helper()
-	var mu sync.Mutex
-	var opening sync.WaitGroup
-	const workers = 8
-	for worker := range workers {
-		opening.Go(func() {
-			for i := worker; i < n; i += workers {
-				conn, err := dialFrom("", address)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				t.Cleanup(func() { _ = conn.Close() })
-				_ = conn.SetDeadline(time.Now().Add(maxWait))
-				if begin(&attacker{raw: conn, config: config}) == nil { // fails if the gateway closes the connection
-					mu.Lock()
-					begun++
-					mu.Unlock()
-				}
+	var begun atomic.Int64
+	var opening errgroup.Group
+	opening.SetLimit(8)
+	dialAll(t, n, 0, address, func(conn net.Conn) {
+		opening.Go(func() error {
+			_ = conn.SetDeadline(time.Now().Add(maxWait))
+			if begin(&attacker{raw: conn, config: config}) == nil { // fails if the gateway closes the connection
+				begun.Add(1)
 			}
+			return nil
 		})
-	}
-	opening.Wait()
-	return begun
+	})
+	_ = opening.Wait() // nil
+	return int(begun.Load())
 }
 
 // An attacker is one connection, which its methods make as large as the gateway lets them.

@@ -25,6 +25,23 @@ func dialFrom(source, address string) (net.Conn, error) {
 	return dialer.Dial("tcp", address)
 }
 
+// dialAll opens n connections within some time, and calls use with each. They are closed at the end of the test.
+func dialAll(t *testing.T, n int, within time.Duration, address string, use func(net.Conn)) {
+	t.Helper()
+	for i := range n {
+		if i%(n/10) == 0 {
+			sleep(t, within/10)
+		}
+		conn, err := dialFrom("", address)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		use(conn)
+	}
+}
+
 // readResponse reads a response and its body.
 func readResponse(from *bufio.Reader) (*http.Response, []byte, error) {
 	got, err := http.ReadResponse(from, nil)
@@ -206,6 +223,7 @@ func TestAttackConnectionFlood(t *testing.T) {
 		{"missing handshakes", true, func(net.Conn) {}, 150},
 	}) {
 		t.Run(attack.name, func(t *testing.T) {
+			parallel(t)
 			config := unlimited + fmt.Sprintf("http: {max_connections: %d}\n", limit)
 			client := newClient(t, nil)
 			if attack.secure {
@@ -218,7 +236,13 @@ func TestAttackConnectionFlood(t *testing.T) {
 			files := func() int { return int(g.metric(t, "process_open_fds")) }
 			before, held := files(), 0
 			v.checkDuring(t, fmt.Sprintf("%d connections, %s", 10*limit, attack.name), func() {
-				defer flood(t, g.socket(), 10*limit, attack.begin, func() { held = max(held, files()-before) })()
+				opened := 0
+				dialAll(t, 10*limit, 5*time.Second, g.socket(), func(conn net.Conn) { // slow enough to leave CPU time to the gateway
+					attack.begin(conn)
+					if opened++; opened%(limit/5) == 0 {
+						held = max(held, files()-before)
+					}
+				})
 				sleep(t, either(3*time.Second, time.Second))
 				newcomer := &http.Client{Transport: withoutKeepAlives(client.Transport), Timeout: maxWait}
 				if status := me(t.Context(), newcomer, g.url, tokens(t)["full"].Text).status; status != http.StatusOK {
@@ -237,29 +261,4 @@ func TestAttackConnectionFlood(t *testing.T) {
 
 func write(text string) func(net.Conn) {
 	return func(conn net.Conn) { _, _ = io.WriteString(conn, text) } // fails if the connection is closed
-}
-
-// flood opens n connections within about five seconds, calls begin on each, and poll from time to time. It returns a function that closes
-// them. It is slow enough to leave CPU time to the gateway on the same machine.
-func flood(t *testing.T, address string, n int, begin func(net.Conn), poll func()) (closeAll func()) {
-	t.Helper()
-	conns := make([]net.Conn, 0, n)
-	for i := range n {
-		if i%(n/50) == 0 {
-			poll()
-			sleep(t, 100*time.Millisecond)
-		}
-		conn, err := dialFrom("", address)
-		if err != nil {
-			t.Error(err)
-			break
-		}
-		begin(conn)
-		conns = append(conns, conn)
-	}
-	return func() {
-		for _, conn := range conns {
-			_ = conn.Close()
-		}
-	}
 }

@@ -127,10 +127,12 @@ func TestGatewaysRestartedUnderLoad(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
 	t.Run("over HTTP/1.1", func(t *testing.T) {
+		parallel(t)
 		gateways := startTwo(t, unlimited+draining())
 		replaceEach(t, gateways, newClientBalancer(t, gateways), newClient(t, nil))
 	})
 	t.Run("over HTTP/2 and TLS", func(t *testing.T) {
+		parallel(t)
 		public := newPublicTLS(t)
 		gateways := startTwo(t, unlimited+draining()+public.config())
 		replaceEach(t, gateways, newClientBalancer(t, gateways), newClient(t, public.roots()))

@@ -130,27 +130,6 @@ func (v *victim) checkDuring(t *testing.T, what string, done func()) {
 	}
 }
 
-// onConnections calls do concurrently on n connections, which it opens within about a second.
-func onConnections(t *testing.T, n int, address string, do func(net.Conn)) {
-	t.Helper()
-	var busy sync.WaitGroup
-	for i := range n {
-		if i%(n/10) == 0 {
-			sleep(t, 100*time.Millisecond)
-		}
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Error(err)
-			break
-		}
-		busy.Go(func() {
-			defer func() { _ = conn.Close() }()
-			do(conn)
-		})
-	}
-	busy.Wait()
-}
-
 // drip sends a byte every 500 ms until the server closes the connection, and returns what it received.
 func drip(conn net.Conn, begin string) []byte {
 	if _, err := io.WriteString(conn, begin); err != nil {
@@ -198,14 +177,19 @@ func (s slowClients) check(t *testing.T) (received map[string]int) {
 	var longest time.Duration
 	received = map[string]int{}
 	v.checkDuring(t, fmt.Sprint(s.n, " ", s.what), func() {
-		onConnections(t, s.n, g.socket(), func(conn net.Conn) {
-			begun := time.Now()
-			line, _, _ := bytes.Cut(s.do(conn), []byte("\r\n"))
-			mu.Lock()
-			defer mu.Unlock()
-			longest = max(longest, time.Since(begun))
-			received[string(line)]++
+		var using sync.WaitGroup
+		dialAll(t, s.n, time.Second, g.socket(), func(conn net.Conn) {
+			using.Go(func() {
+				begun := time.Now()
+				line, _, _ := bytes.Cut(s.do(conn), []byte("\r\n"))
+				_ = conn.Close()
+				mu.Lock()
+				defer mu.Unlock()
+				longest = max(longest, time.Since(begun))
+				received[string(line)]++
+			})
 		})
+		using.Wait()
 	})
 	within(t, "until the last connection was closed: "+s.what, longest, 10*time.Second)
 	return received
