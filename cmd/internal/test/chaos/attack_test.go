@@ -206,50 +206,42 @@ func postTo(t *testing.T, client *http.Client, url, body string) (status int, co
 func TestAttackConnectionFlood(t *testing.T) {
 	parallel(t)
 	limit := either(1000, 100)
-	public := newPublicTLS(t)
 	for _, attack := range someOf([]struct {
 		name   string
-		secure bool
+		public *publicTLS
 		begin  func(net.Conn)
 		memory int // MB
 	}{
-		{"Idle", false, write("GET /v1/me HTTP/1.1\r\nHost: h\r\n\r\n"), 100},
-		{"missing bodies", false, write("POST /v1/incidents HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n"), 150},
-		{"incomplete headers", false, write("GET /v1/me HTTP/1.1\r\nHost: h\r\nX-Slow: "), 150},
-		{"unread responses", false, func(conn net.Conn) {
+		{"Idle", nil, write("GET /v1/me HTTP/1.1\r\nHost: h\r\n\r\n"), 100},
+		{"missing bodies", nil, write("POST /v1/incidents HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n"), 150},
+		{"incomplete headers", nil, write("GET /v1/me HTTP/1.1\r\nHost: h\r\nX-Slow: "), 150},
+		{"unread responses", nil, func(conn net.Conn) {
 			_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 			write(strings.Repeat("GET /openapi.yaml HTTP/1.1\r\nHost: h\r\n\r\n", 50))(conn)
 		}, 150},
-		{"missing handshakes", true, func(net.Conn) {}, 150},
+		{"missing handshakes", newPublicTLS(t), func(net.Conn) {}, 150},
 	}) {
 		t.Run(attack.name, func(t *testing.T) {
 			parallel(t)
-			config := unlimited + fmt.Sprintf("http: {max_connections: %d}\n", limit)
-			client := newClient(t, nil)
-			if attack.secure {
-				config += public.config()
-				client = newClient(t, public.roots())
-			}
-			g := startGateway(t, everyService(shared.address), config)
-			v := newVictim(t, g, client)
+			v := startVictim(t, everyService(shared.address), attack.public, fmt.Sprintf("http: {max_connections: %d}\n", limit))
 			v.maxFactor, v.maxFailed, v.maxMemory = 3, .01, either(attack.memory, 1000)
-			files := func() int { return int(g.metric(t, "process_open_fds")) }
+			files := func() int { return int(v.metric(t, "process_open_fds")) }
 			before, held := files(), 0
 			v.checkDuring(t, fmt.Sprintf("%d connections, %s", 10*limit, attack.name), func() {
 				opened := 0
-				dialAll(t, 10*limit, 5*time.Second, g.socket(), func(conn net.Conn) { // slow enough to leave CPU time to the gateway
+				dialAll(t, 10*limit, 5*time.Second, v.socket(), func(conn net.Conn) { // slow enough to leave CPU time to the gateway
 					attack.begin(conn)
 					if opened++; opened%(limit/5) == 0 {
 						held = max(held, files()-before)
 					}
 				})
 				sleep(t, either(3*time.Second, time.Second))
-				newcomer := &http.Client{Transport: withoutKeepAlives(client.Transport), Timeout: maxWait}
-				if status := me(t.Context(), newcomer, g.url, tokens(t)["full"].Text).status; status != http.StatusOK {
+				newcomer := &http.Client{Transport: withoutKeepAlives(v.other.client.Transport), Timeout: maxWait}
+				if status := me(t.Context(), newcomer, v.url, tokens(t)["full"].Text).status; status != http.StatusOK {
 					t.Errorf("a new client: got %d", status)
 				}
 			})
-			atMost(t, attack.name+": connections open at the end", int(g.metric(t, "opsgate_http_connections_open")), limit)
+			atMost(t, attack.name+": connections open at the end", int(v.metric(t, "opsgate_http_connections_open")), limit)
 			// Connections that are being accepted or closed count for a moment.
 			atMost(t, fmt.Sprintf("%s: additional file descriptors with a maximum of %d connections", attack.name, limit), held, limit+limit/10)
 			if attack.name == "Idle" && held < limit/2 {

@@ -132,19 +132,18 @@ func TestAttackUnreadStreams(t *testing.T) {
 	parallel(t)
 	connections, streams := either(600, 20), either(100, 50)
 	public := newPublicTLS(t)
-	g := startGateway(t, everyService(shared.address), unlimited+public.config(), memoryLimit)
-	v := newVictim(t, g, newClient(t, public.roots()))
+	v := startVictim(t, everyService(shared.address), public, "", memoryLimit)
 	v.maxFailed, v.maxFactor, v.maxMemory = .01, 0, either(134, 1000)
 	attackers := make([]*nonreader, connections)
 	for i := range attackers {
-		n, err := newNonreader(g.socket(), public.roots())
+		n, err := newNonreader(v.socket(), public.roots())
 		testkit.Must(t, err)
 		t.Cleanup(n.close)
 		attackers[i] = n
 	}
 	header := headerBlock("/v1/me", extraFields(300, 1)...)
 	sleep(t, 2*time.Second)
-	v.rss = g.metric(t, "process_resident_memory_bytes")
+	v.rss = v.metric(t, "process_resident_memory_bytes")
 	report(t, fmt.Sprintf("resident memory with %d idle connections, MB", connections), int(v.rss/1e6), "")
 	v.checkDuring(t, fmt.Sprintf("%d streams with window 0 and 300 headers", connections*streams), func() {
 		var sending sync.WaitGroup
@@ -214,16 +213,15 @@ func TestAttackUnreadResponses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := startGateway(t, behind, unlimited+public.config(), memoryLimit)
-			v := newVictim(t, g, newClient(t, public.roots()))
+			v := startVictim(t, behind, public, "", memoryLimit)
 			v.maxFailed, v.maxFactor, v.maxMemory = .01, 0, 1000 // most of it is for responses that are being made
 			v.other.paths = []string{"/v1/me"}                   // calls no service: the one of the lists is busy with them
 			senders := make([]func() error, len(tokens))
 			for i, token := range tokens {
-				senders[i] = sender(t, g.socket(), token.Text)
+				senders[i] = sender(t, v.socket(), token.Text)
 			}
 			v.checkDuring(t, fmt.Sprintf("%s: %d tokens", name, len(tokens)), func() { sendThriceASecond(t, senders) })
-			took := testkit.Eventually(t, "no request is in flight", func() bool { return g.metric(t, "opsgate_http_requests_in_flight") == 0 })
+			took := testkit.Eventually(t, "no request is in flight", func() bool { return v.metric(t, "opsgate_http_requests_in_flight") == 0 })
 			within(t, name+": until no request is in flight, with all responses unread", took, either(10*time.Second, 50*time.Second))
 			v.checkUnwritten(t)
 		})

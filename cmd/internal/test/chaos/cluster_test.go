@@ -244,28 +244,30 @@ func TestRedisClusterMasterDown(t *testing.T) {
 	for _, address := range cluster.Addrs() {
 		addresses = append(addresses, fmt.Sprintf("%q", address))
 	}
-	timeout := either(50*time.Millisecond, 2*time.Second)
-	gateways := startTwo(t, fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n"+
+	s := newSystem(t, nil, fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n"+
 		"  redis: {addresses: [%s], timeout: %v}\n  limits: [{requests: 1000000, per: 1s}]\n",
-		strings.Join(addresses, ", "), timeout))
-	all := load{
-		gateways: gateways, rate: 100, clients: 16,
-		tokens: texts(t, "full", "read", "servers:read", "metrics:read", "commands:read", "monitors:read", "incidents:read"),
-	}
-	const down, back = "one of three masters is down", "both count in the cluster again"
+		strings.Join(addresses, ", "), either(50*time.Millisecond, 2*time.Second)))
+	const back = "both count in the cluster again"
 	var local int
-	during := all.through(t,
-		phase{"usual", nil, nil, either(time.Second, time.Second/2)},
-		phase{down, cluster.Servers[1].Kill, nil, either(5*time.Second, 3*time.Second)},
-		phase{back, func() {
-			local = sum(t, gateways, "opsgate_rate_limit_local_decisions_total")
-			cluster.Servers[1].Restart()
-		}, counted(t, gateways), either(time.Second, time.Second/2)},
-	)
-	noneFailed(t, during.responses)
-	report(t, "decided without the cluster, while one of three masters was down", local, "some")
-	if local == 0 {
-		t.Error("no decision was local")
-	}
-	within(t, "until both counted in the cluster again", during.took(back), 15*time.Second)
+	s.try(t, row{
+		load: func(t *testing.T) load {
+			return load{rate: 100, clients: 16,
+				tokens: texts(t, "full", "read", "servers:read", "metrics:read", "commands:read", "monitors:read", "incidents:read")}
+		},
+		phases: []phase{
+			{name: "usual", lasts: either(time.Second, time.Second/2)},
+			{name: "one of three masters is down", begin: cluster.Servers[1].Kill, lasts: either(5*time.Second, 3*time.Second)},
+			{back, func() {
+				local = s.sum("opsgate_rate_limit_local_decisions_total")
+				cluster.Servers[1].Restart()
+			}, s.counted, either(time.Second, time.Second/2)},
+		},
+		check: func(t *testing.T, r *trial) {
+			report(t, "decided without the cluster, while one of three masters was down", local, "some")
+			if local == 0 {
+				t.Error("no decision was local")
+			}
+			within(t, "until both counted in the cluster again", r.took(back), 15*time.Second)
+		},
+	})
 }

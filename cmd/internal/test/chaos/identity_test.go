@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -81,15 +80,7 @@ func TestRevokedTokenIsRefusedWithoutTheStream(t *testing.T) {
 	r.check(t, "the same without the revocation stream", either(30*time.Second, 2*time.Second))
 }
 
-// startWithSeparateIdentity starts two backends on the same data; the second has only the identity service.
-func startWithSeparateIdentity(t *testing.T) (rest, identity *backend) {
-	t.Helper()
-	data := filepath.Join(t.TempDir(), "data")
-	rest = startBackendAt(t, testkit.FreeAddress(t), data)
-	identity = startIdentity(t, testkit.FreeAddress(t), data)
-	return rest, identity
-}
-
+// startIdentity runs a backend with the identity service only.
 func startIdentity(t *testing.T, address, data string) *backend {
 	t.Helper()
 	b := &backend{Process: start(t, "opsbackend", "serve", "--listen="+address, "--data-dir="+data, "--services=identity"), data: data}
@@ -102,7 +93,8 @@ func startIdentity(t *testing.T, address, data string) *backend {
 func TestIdentityIsDown(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
-	rest, identity := startWithSeparateIdentity(t)
+	rest := startBackend(t)
+	identity := startIdentity(t, testkit.FreeAddress(t), rest.data)
 	behind := everyService(rest.address)
 	behind.identity = identity.address
 	g := startGateway(t, behind, unlimited+"authn: {fresh_for: 1s}\n")
@@ -178,11 +170,7 @@ func administer(t *testing.T, data string, do func(*service.Backend) error) {
 // createTokens creates n tokens with all scopes in the team of the token "full".
 func createTokens(t *testing.T, data string, n int) []demo.Token {
 	t.Helper()
-	team, created := teamOf(t, data), make([]demo.Token, n)
-	scopes := make([]string, 0, len(authn.AllScopes()))
-	for _, scope := range authn.AllScopes() {
-		scopes = append(scopes, string(scope))
-	}
+	team, scopes, created := teamOf(t, data), authn.NewScopes(authn.AllScopes()...).Strings(), make([]demo.Token, n)
 	administer(t, data, func(b *service.Backend) error {
 		for i := range created {
 			text, name := unknownTokens(t)(), fmt.Sprintf("chaos-%02d", i)

@@ -134,7 +134,7 @@ func (l load) request(ctx context.Context, turn turn, names []string) response {
 		method = http.MethodPost
 	}
 	path := l.paths[turn.number%len(l.paths)]
-	a := exchange(ctx, l.client, method, base+path, token, l.body)
+	a := ask(ctx, l.client, method, base+path, token, l.body).response
 	a.token, a.path = name, path
 	if !turn.due.IsZero() {
 		a.late = a.sent.Sub(turn.due)
@@ -172,11 +172,7 @@ func (l load) schedule(ctx context.Context) <-chan turn {
 }
 
 func fetch(ctx context.Context, client *http.Client, url, token string) response {
-	return exchange(ctx, client, http.MethodGet, url, token, "")
-}
-
-func exchange(ctx context.Context, client *http.Client, method, url, token, body string) response {
-	return ask(ctx, client, method, url, token, body).response
+	return ask(ctx, client, http.MethodGet, url, token, "").response
 }
 
 // A reply is a response with its header and body, and its request.

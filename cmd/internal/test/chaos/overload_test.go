@@ -32,10 +32,16 @@ type victim struct {
 	maxFactor int     // growth of the other client's p99; 0 for no bound of times
 }
 
-func newVictim(t *testing.T, g *gateway, client *http.Client) *victim {
+// startVictim runs a gateway in front of the services, with TLS if public is not nil.
+func startVictim(t *testing.T, upstreams services, public *publicTLS, config string, variables ...string) *victim {
 	t.Helper()
+	var roots *x509.CertPool
+	if config += unlimited; public != nil {
+		config, roots = config+public.config(), public.roots()
+	}
+	g := startGateway(t, upstreams, config, variables...)
 	v := &victim{gateway: g, maxFactor: 2, maxMemory: maxMemoryGrowth(), other: load{
-		gateways: []*gateway{g}, client: client, rate: either(200.0, 50.0), clients: 16,
+		gateways: []*gateway{g}, client: newClient(t, roots), rate: either(200.0, 50.0), clients: 16,
 	}}
 	v.other.during(t, time.Second)
 	v.baseline = v.other.during(t, either(3*time.Second, time.Second)).percentile(.99)
@@ -171,14 +177,13 @@ type slowClients struct {
 // first line.
 func (s slowClients) check(t *testing.T) (received map[string]int) {
 	t.Helper()
-	g := startGateway(t, everyService(shared.address), unlimited+s.config)
-	v := newVictim(t, g, newClient(t, nil))
+	v := startVictim(t, everyService(shared.address), nil, s.config)
 	var mu sync.Mutex
 	var longest time.Duration
 	received = map[string]int{}
 	v.checkDuring(t, fmt.Sprint(s.n, " ", s.what), func() {
 		var using sync.WaitGroup
-		dialAll(t, s.n, time.Second, g.socket(), func(conn net.Conn) {
+		dialAll(t, s.n, time.Second, v.socket(), func(conn net.Conn) {
 			using.Go(func() {
 				begun := time.Now()
 				line, _, _ := bytes.Cut(s.do(conn), []byte("\r\n"))
@@ -264,13 +269,12 @@ func resetStreams(t *testing.T, address string, roots *x509.CertPool, header []b
 func TestResetStreamsAreCheap(t *testing.T) {
 	parallel(t)
 	public := newPublicTLS(t)
-	g := startGateway(t, everyService(shared.address), unlimited+public.config())
-	v, n := newVictim(t, g, newClient(t, public.roots())), either(50_000, 3000)
+	v, n := startVictim(t, everyService(shared.address), public, ""), either(50_000, 3000)
 	header := headerBlock(unknownServer, "authorization", "Bearer "+tokens(t)["read"].Text)
 	connections := 0
 	v.checkDuring(t, fmt.Sprintf("%d stream resets", n), func() {
 		for done := 0; done < n; connections++ {
-			done += resetStreams(t, g.socket(), public.roots(), header, n-done)
+			done += resetStreams(t, v.socket(), public.roots(), header, n-done)
 		}
 	})
 	report(t, "connections used, because the gateway closed them", connections, "")

@@ -220,9 +220,9 @@ func TestSentinelsReplaceTheMaster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			parallel(t)
-			r := replacement{sentinels: redistest.StartSentinelGroup(t, masterName), fail: fail}
-			r.run(t)
-			r.check(t)
+			sentinels := redistest.StartSentinelGroup(t, masterName)
+			s := newSystem(t, nil, behindSentinels(t, sentinels))
+			s.try(t, s.replacement(sentinels, fail))
 		})
 	}
 }
@@ -230,45 +230,10 @@ func TestSentinelsReplaceTheMaster(t *testing.T) {
 // masterName is the name of the master at the sentinels.
 const masterName = "main"
 
-// A replacement is the failure of a master under load, and the promotion of its replica.
-type replacement struct {
-	sentinels *redistest.SentinelGroup
-	fail      func(*redistest.SentinelGroup)
-
-	*trial
-
-	decisions map[string]decisionTimes
-}
-
-func (r *replacement) run(t *testing.T) {
+// behindSentinels returns a configuration in which two tokens exceed their limits.
+func behindSentinels(t *testing.T, sentinels *redistest.SentinelGroup) string {
 	t.Helper()
-	gateways := startTwo(t, r.configuration(t))
-	old, replica := r.sentinels.Roles()
-	const decided = `opsgate_rate_limit_redis_call_duration_seconds_count{operation="decide",outcome="ok"}`
-	var before int
-	r.trial = load{
-		gateways: gateways, tokens: texts(t, "full", "read", "servers:read", "monitors:read"), rate: 200, clients: 32,
-	}.through(t,
-		phase{"usual", nil, nil, time.Second},
-		phase{without, func() { r.fail(r.sentinels) }, local(t, gateways), 0},
-		phase{again, nil, counted(t, gateways), 0},
-		phase{"all sentinels name the former replica", nil, func() bool { master, _ := r.sentinels.Roles(); return master == replica }, 0},
-		phase{"Redis decides", func() {
-			old.Restart() // empty: it would admit any request
-			before = sum(t, gateways, decided)
-		}, func() bool { return sum(t, gateways, decided) >= before+100 }, 0},
-		phase{"both gateways are subscribed at the new master", nil, func() bool {
-			const channel = "opsgate:refunds"
-			return replica.Client().PubSubNumSub(t.Context(), channel).Val()[channel] == int64(len(gateways))
-		}, either(5*time.Second, time.Second)},
-	)
-	r.decisions = decisions(t, gateways, time.Time{})
-}
-
-// configuration returns a configuration with sentinels, in which two tokens exceed their limits.
-func (r *replacement) configuration(t *testing.T) string {
-	t.Helper()
-	addresses, all := r.sentinels.Addrs(), tokens(t)
+	addresses, all := sentinels.Addrs(), tokens(t)
 	timeout := either(50*time.Millisecond, time.Second/2) // short enough that an outage begins before the sentinels replace the master
 	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n"+
 		"  redis: {mode: sentinel, master_name: %s, addresses: [\"%s\"], timeout: %v}\n"+
@@ -277,17 +242,43 @@ func (r *replacement) configuration(t *testing.T) string {
 		masterName, strings.Join(addresses, `", "`), timeout, all["full"].ID, all["read"].ID, recorded)
 }
 
-func (r *replacement) check(t *testing.T) {
+// replacement is a row of the failure of a master, and the promotion of its replica.
+func (s *system) replacement(sentinels *redistest.SentinelGroup, fail func(*redistest.SentinelGroup)) row {
+	const decided = `opsgate_rate_limit_redis_call_duration_seconds_count{operation="decide",outcome="ok"}`
+	old, replica := sentinels.Roles()
+	var before int
+	return row{
+		load: func(t *testing.T) load {
+			return load{tokens: texts(t, "full", "read", "servers:read", "monitors:read"), rate: 200, clients: 32}
+		},
+		phases: []phase{
+			{name: "usual", lasts: time.Second},
+			{without, func() { fail(sentinels) }, s.local, 0},
+			{again, nil, s.counted, 0},
+			{"all sentinels name the former replica", nil, func() bool { master, _ := sentinels.Roles(); return master == replica }, 0},
+			{"Redis decides", func() {
+				old.Restart() // empty: it would admit any request
+				before = s.sum(decided)
+			}, func() bool { return s.sum(decided) >= before+100 }, 0},
+			{"both gateways are subscribed at the new master", nil, func() bool {
+				const channel = "opsgate:refunds"
+				return replica.Client().PubSubNumSub(s.Context(), channel).Val()[channel] == int64(len(s.gateways))
+			}, either(5*time.Second, time.Second)},
+		},
+		check: func(t *testing.T, r *trial) { r.checkReplacement(t, r.decisions(s)) },
+	}
+}
+
+func (r *trial) checkReplacement(t *testing.T, decisions map[string]decisionTimes) {
 	t.Helper()
-	noneFailed(t, r.responses)
 	usual := r.before(without).percentile(.99)
 	within(t, fmt.Sprintf("slowest request after the master failed (p99 %v before)", tenths(usual)),
 		r.since(without).percentile(1), usual+60*time.Millisecond)
 	// After a pause of two seconds, a sentinel ignores everything for 30 s (TILT mode).
 	within(t, "until both gateways used the former replica", r.times[again].reached.Sub(r.began(without)), either(15*time.Second, 45*time.Second))
-	ten, hundred := r.decisions["full"], r.decisions["read"]
+	ten, hundred := decisions["full"], decisions["read"]
 	for name, d := range map[string]decisionTimes{"full": ten, "read": hundred} {
-		all := r.responses.to(name)
+		all := r.to(name)
 		if len(d.admitted) != len(all.admitted()) || len(all.refused()) == 0 {
 			t.Errorf("%s: %d recorded of %d admitted, %d refused", name, len(d.admitted), len(all.admitted()), len(all.refused()))
 		}

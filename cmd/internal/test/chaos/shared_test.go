@@ -12,11 +12,8 @@ import (
 
 // TestSharedLimits breaks, floods, stops and reconfigures two gateways that count in one Redis, and that Redis.
 func TestSharedLimits(t *testing.T) {
-	s := &system{group: t, redis: redistest.Start(t)}
-	s.common = inRedis(s.redis, recorded)
-	for range 2 {
-		s.gateways = append(s.gateways, newGateway(t, "opsgate", everyService(shared.address), s.common))
-	}
+	redis := redistest.Start(t)
+	s := newSystem(t, redis, inRedis(redis, recorded))
 	s.run(t, slices.Concat(s.admissions(), s.changes(), s.outages(t))...)
 }
 

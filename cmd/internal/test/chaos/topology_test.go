@@ -129,6 +129,16 @@ type system struct {
 	used     string // configuration of the running gateways; "" if they are to be started
 }
 
+// newSystem returns two gateways, which are started by the first row, in front of the shared backend.
+func newSystem(t *testing.T, redis *redistest.Server, common string) *system {
+	t.Helper()
+	s := &system{group: t, redis: redis, common: common}
+	for range 2 {
+		s.gateways = append(s.gateways, newGateway(t, "opsgate", everyService(shared.address), common))
+	}
+	return s
+}
+
 // prepare changes the configuration of the gateways to that of a row. If the row before has ended one or failed, all begin again, with an
 // empty Redis.
 func (s *system) prepare(t *testing.T, config string) {
