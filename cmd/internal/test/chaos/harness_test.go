@@ -230,46 +230,6 @@ func (l load) through(t *testing.T, phases ...phase) *trial {
 	return r
 }
 
-// A row is a row of the tables in docs/operate: a load on the gateways of its group, what happens in its phases, and what must hold, besides
-// that no request fails.
-type row struct {
-	name   string
-	slow   bool   // not with go test -short
-	config string // of the gateways
-	load   func(t *testing.T) load
-	phases []phase
-	check  func(t *testing.T, r *trial)
-}
-
-// run runs the rows one after the other. Each begins with gateways that are ready.
-func (s *system) run(t *testing.T, rows ...row) {
-	t.Helper()
-	for _, r := range rows {
-		t.Run(r.name, func(t *testing.T) {
-			if r.slow {
-				skipIfShort(t)
-			}
-			s.try(t, r)
-		})
-	}
-}
-
-// try runs one row.
-func (s *system) try(t *testing.T, r row) {
-	t.Helper()
-	s.prepare(t, r.config)
-	defer func() {
-		if t.Failed() {
-			s.used = "" // the next row starts all anew
-		}
-	}()
-	l := r.load(t)
-	l.gateways = s.gateways
-	result := l.through(t, r.phases...)
-	noneFailed(t, result.responses)
-	r.check(t, result)
-}
-
 // began returns when a phase began.
 func (r *trial) began(phase string) time.Time { return r.times[phase].began }
 

@@ -15,9 +15,13 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// rotation has the secrets of gateways that a test rotates, in files.
+// A rotation replaces what operators rotate: the admin token and the password of Redis, which are in files, the user of Redis, and the
+// address of all services.
 type rotation struct {
-	token, password string // files of the admin token and of the password of Redis
+	*system
+
+	token, password string   // files
+	bounded         []string // names of the phases that are reached within a second
 }
 
 const (
@@ -31,193 +35,174 @@ const (
 func newRotation(t *testing.T) *rotation {
 	t.Helper()
 	dir := t.TempDir()
-	s := &rotation{token: filepath.Join(dir, "admin-token"), password: filepath.Join(dir, "redis-password")}
-	put(t, s.token, []byte(firstToken+"\n"))
-	put(t, s.password, []byte(firstPassword+"\n"))
-	return s
+	r := &rotation{token: filepath.Join(dir, "admin-token"), password: filepath.Join(dir, "redis-password")}
+	put(t, r.token, []byte(firstToken+"\n"))
+	put(t, r.password, []byte(firstPassword+"\n"))
+	redis := redistest.Start(t, "--user", redisUser, "on", ">"+firstPassword, "~opsgate:*", "&opsgate:*", "+@all")
+	// The time-out is long, so that only a rotation can cause an outage.
+	withUser := fmt.Sprintf("redis: {username: %s, password: \"${file:%s}\", ", redisUser, r.password)
+	r.system = newSystem(t, redis, strings.Replace(inRedisWithin(redis, 2*time.Second, perSecond(1_000_000)), "redis: {", withUser, 1))
+	return r
 }
 
-// startRedis runs a Redis with the user of the gateways.
-func (s *rotation) startRedis(t *testing.T) *redistest.Server {
-	t.Helper()
-	return redistest.Start(t, "--user", redisUser, "on", ">"+firstPassword, "~opsgate:*", "&opsgate:*", "+@all")
-}
-
-// config is the configuration of limits in Redis with the user and the password. Its time-out is long, so that only a rotation can cause an
-// outage.
-func (s *rotation) config(server *redistest.Server, more string) string {
-	withUser := fmt.Sprintf("redis: {username: %s, password: \"${file:%s}\", ", redisUser, s.password)
-	return strings.Replace(inRedisWithin(server, 2*time.Second, more), "redis: {", withUser, 1)
-}
-
-// requireToken makes gateways require the admin token by a reload.
-func (s *rotation) requireToken(t *testing.T, gateways []*gateway, config string) {
-	t.Helper()
-	const without = "admin: {listen: "
-	for _, g := range gateways {
-		g.base = strings.Replace(g.base, without, fmt.Sprintf("admin: {token: \"${file:%s}\", listen: ", s.token), 1)
-		g.tokenFile = s.token
-		g.configure(t, config)
-	}
-	within(t, "until the admin token was required", testkit.Eventually(t, "the admin token is required", func() bool {
-		return all(gateways, func(g *gateway) bool {
-			return access(t, g, "") == http.StatusUnauthorized && access(t, g, firstToken) == http.StatusOK
-		})
-	}), time.Second)
-}
-
-// rotateToken replaces the admin token.
-func (s *rotation) rotateToken(t *testing.T, gateways []*gateway, next string) {
-	t.Helper()
-	previous := secretIn(t, s.token)
-	put(t, s.token, []byte(next+"\n"))
-	within(t, "until the next admin token was accepted and the previous one refused", testkit.Eventually(t, "the admin token changes", func() bool {
-		return all(gateways, func(g *gateway) bool {
-			return access(t, g, previous) == http.StatusUnauthorized && access(t, g, next) == http.StatusOK
-		})
-	}), time.Second)
-}
-
-// rotatePassword replaces the password of Redis by the steps of docs/operate/operations.md, and closes the connections that used the
-// previous one.
-func (s *rotation) rotatePassword(t *testing.T, server *redistest.Server, gateways []*gateway, next string) {
-	t.Helper()
-	previous := secretIn(t, s.password)
-	acl(t, server, "SETUSER", redisUser, ">"+next)
-	s.writePassword(t, gateways, next)
-	acl(t, server, "SETUSER", redisUser, "<"+previous)
-	expectNone(t, "outages of Redis while both passwords were valid", sum(t, gateways, "opsgate_rate_limit_store_outages_total"))
-	disconnect(t, server)
-	s.decidesInRedis(t, gateways)
-}
-
-// rotatePasswordOfRedisFirst replaces the password in Redis, where all connections end, and then in the file.
-func (s *rotation) rotatePasswordOfRedisFirst(t *testing.T, server *redistest.Server, gateways []*gateway, next string) {
-	t.Helper()
-	acl(t, server, "SETUSER", redisUser, "resetpass", ">"+next)
-	disconnect(t, server)
-	testkit.Eventually(t, "both gateways begin an outage", local(t, gateways))
-	put(t, s.password, []byte(next+"\n"))
-	within(t, "until both used Redis, after the password changed in Redis and then in the file",
-		testkit.Eventually(t, "both gateways use Redis", counted(t, gateways)), time.Second)
-	s.decidesInRedis(t, gateways)
-}
-
-// rotatePasswordOfFileFirst replaces the password in the file, and then in Redis, after all connections have ended.
-func (s *rotation) rotatePasswordOfFileFirst(t *testing.T, server *redistest.Server, gateways []*gateway, next string) {
-	t.Helper()
-	s.writePassword(t, gateways, next)
-	disconnect(t, server)
-	testkit.Eventually(t, "both gateways begin an outage", local(t, gateways))
-	acl(t, server, "SETUSER", redisUser, "resetpass", ">"+next)
-	within(t, "until both used Redis, after the password changed in the file and then in Redis",
-		testkit.Eventually(t, "both gateways use Redis", counted(t, gateways)), time.Second)
-	s.decidesInRedis(t, gateways)
-}
-
-// writePassword replaces the password in the file, and waits until new connections of the gateways use it.
-func (s *rotation) writePassword(t *testing.T, gateways []*gateway, next string) {
-	t.Helper()
-	reloaded := newLines(gateways, credentialsChanged)
-	put(t, s.password, []byte(next+"\n"))
-	within(t, "until new connections to Redis used the password", testkit.Eventually(t, "the password is reloaded", reloaded), time.Second)
-}
-
-// rotateUser replaces the user of Redis, and deletes the previous one, which closes its connections. It returns the configuration.
-func (s *rotation) rotateUser(t *testing.T, server *redistest.Server, gateways []*gateway, config, next string) string {
-	t.Helper()
-	acl(t, server, "SETUSER", next, "on", ">"+secretIn(t, s.password), "~opsgate:*", "&opsgate:*", "+@all")
-	reloaded := newLines(gateways, credentialsChanged)
-	config = strings.Replace(config, "username: "+redisUser, "username: "+next, 1)
-	for _, g := range gateways {
-		g.configure(t, config)
-	}
-	within(t, "until new connections to Redis used the user", testkit.Eventually(t, "the user is reloaded", reloaded), time.Second)
-	acl(t, server, "DELUSER", redisUser)
-	s.decidesInRedis(t, gateways)
-	return config
-}
-
-// decidesInRedis waits until each gateway has decided requests in Redis.
-func (s *rotation) decidesInRedis(t *testing.T, gateways []*gateway) {
-	t.Helper()
-	for _, g := range gateways {
-		calls := func() float64 {
-			return g.metric(t, `opsgate_rate_limit_redis_call_duration_seconds_count{operation="decide",outcome="ok"}`)
-		}
-		before := calls()
-		testkit.Eventually(t, "Redis decides", func() bool { return calls() >= before+20 })
-	}
-}
-
-// moveServices changes the address of all services.
-func moveServices(t *testing.T, gateways []*gateway, config, from, to string) {
-	t.Helper()
-	reloaded := newLines(gateways, "configuration reloaded")
-	for _, g := range gateways {
-		g.base = strings.ReplaceAll(g.base, fmt.Sprintf("%q", from), fmt.Sprintf("%q", to))
-		g.configure(t, config)
-	}
-	within(t, "until another address of all services was in force", testkit.Eventually(t, "the address is in force", reloaded), time.Second)
-}
-
-// Everything that an operator rotates is rotated under load, in each order: no request fails, and later reloads work.
+// Everything that an operator rotates is rotated under load, in each order: no request fails, and later reloads work. The steps for the
+// password are those of docs/operate/operations.md.
 func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
-	s := newRotation(t)
-	server, previous := s.startRedis(t), startBackend(t)
+	r := newRotation(t)
+	previous := startBackend(t)
 	next := startBackendAt(t, "127.0.0.1:0", previous.data)
-	config := s.config(server, "  limits: [{requests: 1000000, per: 1s}]\n")
-	gateways := startPair(t, "opsgate", everyService(previous.address), config)
-	end := load{gateways: gateways, tokens: texts(t, "full", "read"), rate: 100, clients: 16}.start(t)
-	s.requireToken(t, gateways, config)
-	s.rotateToken(t, gateways, "the second token of operators")
-	s.rotatePassword(t, server, gateways, "second-password")
-	s.rotatePasswordOfRedisFirst(t, server, gateways, "third-password")
-	s.rotatePasswordOfFileFirst(t, server, gateways, "fourth-password")
-	config = s.rotateUser(t, server, gateways, config, "another-gate")
-	moveServices(t, gateways, config, previous.address, next.address)
-	previous.End(t)
-	s.rotateToken(t, gateways, "the third token of operators")
-	reloaded := newLines(gateways, "configuration reloaded")
-	for _, g := range gateways {
-		g.configure(t, strings.Replace(config, "1000000", "999999", 1))
+	r.move(shared.address, previous.address)
+	r.try(t, row{
+		load: func(t *testing.T) load { return load{tokens: texts(t, "full", "read"), rate: 100, clients: 16} },
+		phases: []phase{
+			r.soon(phase{"the admin token is required", r.requireToken, func() bool { return r.accepts("", firstToken) }, 0}),
+			r.nextToken(firstToken, "the second token of operators"),
+			r.reloads("new connections to Redis use the password", credentialsChanged, func() {
+				r.acl("SETUSER", redisUser, ">second-password")
+				put(r.T, r.password, []byte("second-password\n"))
+			}),
+			r.decides("Redis decides without the previous password", func() {
+				r.acl("SETUSER", redisUser, "<"+firstPassword)
+				expectNone(r.T, "outages of Redis while both passwords were valid", r.sum("opsgate_rate_limit_store_outages_total"))
+				r.disconnect()
+			}),
+			{"both gateways begin an outage, as the password changed in Redis first", func() {
+				r.acl("SETUSER", redisUser, "resetpass", ">third-password")
+				r.disconnect()
+			}, r.local, 0},
+			r.soon(phase{"both used Redis, after the password changed in Redis and then in the file", func() {
+				put(r.T, r.password, []byte("third-password\n"))
+			}, r.counted, 0}),
+			r.decides("Redis decides with the third password", nil),
+			r.reloads("new connections to Redis use the password of the file", credentialsChanged, func() {
+				put(r.T, r.password, []byte("fourth-password\n"))
+			}),
+			{"both gateways begin an outage, as the password changed in the file first", r.disconnect, r.local, 0},
+			r.soon(phase{"both used Redis, after the password changed in the file and then in Redis", func() {
+				r.acl("SETUSER", redisUser, "resetpass", ">fourth-password")
+			}, r.counted, 0}),
+			r.decides("Redis decides with the fourth password", nil),
+			r.reloads("new connections to Redis use the user", credentialsChanged, func() {
+				r.acl("SETUSER", "another-gate", "on", ">fourth-password", "~opsgate:*", "&opsgate:*", "+@all")
+				r.configure("username: "+redisUser, "username: another-gate")
+			}),
+			r.decides("Redis decides without the previous user", func() { r.acl("DELUSER", redisUser) }),
+			r.reloads("another address of all services is in force", "configuration reloaded", func() {
+				r.move(previous.address, next.address)
+				r.configure("", "")
+			}),
+			{name: "the previous backend ends", begin: func() { previous.End(r.T) }},
+			r.nextToken("the second token of operators", "the third token of operators"),
+			r.reloads("a limit that changed later is in force", "configuration reloaded", func() { r.configure("1000000", "999999") }),
+			{name: "responses to earlier requests arrive", lasts: time.Second / 2},
+			{name: "afterwards", lasts: time.Second / 2},
+		},
+		check: r.check,
+	})
+}
+
+// soon returns a phase that is to be reached within a second.
+func (r *rotation) soon(p phase) phase {
+	r.bounded = append(r.bounded, p.name)
+	return p
+}
+
+// reloads is a phase that ends when each gateway has logged another line with the message.
+func (r *rotation) reloads(name, message string, change func()) phase {
+	lines := func(g *gateway) int { return strings.Count(g.Log.String(), fmt.Sprintf(`"msg":%q`, message)) }
+	return r.soon(r.counts(name, change, lines, 1))
+}
+
+// decides is a phase that ends when each gateway has decided requests in Redis.
+func (r *rotation) decides(name string, change func()) phase {
+	return r.counts(name, change, func(g *gateway) int {
+		return int(g.metric(r.T, `opsgate_rate_limit_redis_call_duration_seconds_count{operation="decide",outcome="ok"}`))
+	}, 20)
+}
+
+// counts is a phase that ends when the count of each gateway has grown.
+func (r *rotation) counts(name string, change func(), count func(*gateway) int, by int) phase {
+	before := map[*gateway]int{}
+	return phase{name, func() {
+		for _, g := range r.gateways {
+			before[g] = count(g)
+		}
+		if change != nil {
+			change()
+		}
+	}, func() bool { return all(r.gateways, func(g *gateway) bool { return count(g) >= before[g]+by }) }, 0}
+}
+
+// nextToken is a phase that replaces the admin token.
+func (r *rotation) nextToken(previous, next string) phase {
+	return r.soon(phase{"the next admin token is accepted and the previous one refused: " + next, func() {
+		put(r.T, r.token, []byte(next+"\n"))
+	}, func() bool { return r.accepts(previous, next) }, 0})
+}
+
+// requireToken makes gateways require the admin token by a reload.
+func (r *rotation) requireToken() {
+	for _, g := range r.gateways {
+		g.base = strings.Replace(g.base, "admin: {listen: ", fmt.Sprintf("admin: {token: \"${file:%s}\", listen: ", r.token), 1)
+		g.tokenFile = r.token
 	}
-	within(t, "until a limit that changed later was in force", testkit.Eventually(t, "the limit is in force", reloaded), time.Second)
-	sleep(t, time.Second/2)
-	changed := time.Now()
-	sleep(t, time.Second/2)
-	answers := end()
-	noneFailed(t, answers)
-	expectNone(t, "responses with the previous limit afterwards", len(answers.between(changed, time.Now()).filter(func(a response) bool {
+	r.configure("", "")
+}
+
+// accepts reports whether the admin listeners refuse one token, "" for none, and accept another.
+func (r *rotation) accepts(refused, accepted string) bool {
+	access := func(g *gateway, token string) int {
+		return fetch(r.Context(), http.DefaultClient, g.admin+"/admin/config", token).status
+	}
+	return all(r.gateways, func(g *gateway) bool {
+		return access(g, refused) == http.StatusUnauthorized && access(g, accepted) == http.StatusOK
+	})
+}
+
+// configure replaces a part of the configuration.
+func (r *rotation) configure(from, to string) {
+	r.used = strings.Replace(r.used, from, to, 1)
+	configure(r.T, r.gateways, r.used, false)
+}
+
+// move changes the address of all services in later configurations.
+func (r *rotation) move(from, to string) {
+	for _, g := range r.gateways {
+		g.base = strings.ReplaceAll(g.base, fmt.Sprintf("%q", from), fmt.Sprintf("%q", to))
+	}
+}
+
+func (r *rotation) acl(command ...any) {
+	r.Helper()
+	testkit.Must(r.T, r.redis.Client().Do(r.Context(), append([]any{"ACL"}, command...)...).Err())
+}
+
+// disconnect closes the connections of the gateways to Redis.
+func (r *rotation) disconnect() {
+	r.Helper()
+	testkit.Must(r.T, r.redis.Client().Do(r.Context(), "CLIENT", "KILL", "USER", redisUser).Err())
+}
+
+// check checks the times, that the last limit is in force, and that no secret is in a log.
+func (r *rotation) check(t *testing.T, result *trial) {
+	t.Helper()
+	for _, name := range r.bounded {
+		within(t, "until "+name, result.took(name), time.Second)
+	}
+	expectNone(t, "responses with the previous limit afterwards", len(result.in("afterwards").filter(func(a response) bool {
 		return a.policy != `"second";q=999999;w=1`
 	})))
-	for _, g := range gateways {
+	for _, g := range r.gateways {
 		if secret := regexp.MustCompile(`(?:first|second|third|fourth)-password|the \w+ token of operators`).FindString(g.Log.String()); secret != "" {
 			t.Errorf("the log has %q", secret)
 		}
 	}
 }
 
-// newLines returns a function that reports whether each gateway has logged another line with the message.
-func newLines(gateways []*gateway, message string) func() bool {
-	count := func(g *gateway) int { return strings.Count(g.Log.String(), fmt.Sprintf(`"msg":%q`, message)) }
-	before := make(map[*gateway]int, len(gateways))
-	for _, g := range gateways {
-		before[g] = count(g)
-	}
-	return func() bool { return all(gateways, func(g *gateway) bool { return count(g) > before[g] }) }
-}
-
 func all(gateways []*gateway, holds func(*gateway) bool) bool {
 	return !slices.ContainsFunc(gateways, func(g *gateway) bool { return !holds(g) })
-}
-
-// access returns the status of an admin path for an admin token, "" for none.
-func access(t *testing.T, g *gateway, token string) int {
-	t.Helper()
-	return fetch(t.Context(), http.DefaultClient, g.admin+"/admin/config", token).status
 }
 
 func secretIn(t testing.TB, file string) string {
@@ -225,15 +210,4 @@ func secretIn(t testing.TB, file string) string {
 	content, err := os.ReadFile(file)
 	testkit.Must(t, err)
 	return strings.TrimSpace(string(content))
-}
-
-func acl(t *testing.T, server *redistest.Server, command ...any) {
-	t.Helper()
-	testkit.Must(t, server.Client().Do(t.Context(), append([]any{"ACL"}, command...)...).Err())
-}
-
-// disconnect closes the connections of the gateways to Redis.
-func disconnect(t *testing.T, server *redistest.Server) {
-	t.Helper()
-	testkit.Must(t, server.Client().Do(t.Context(), "CLIENT", "KILL", "USER", redisUser).Err())
 }

@@ -118,85 +118,6 @@ func (g *gateway) launch(t testing.TB, variables ...string) {
 	g.Process = testkit.Start(t, command)
 }
 
-// A system is what a group of rows shares: gateways, and a Redis that may be nil.
-type system struct {
-	*testing.T // of the current row
-
-	group    *testing.T
-	gateways []*gateway
-	redis    *redistest.Server
-	common   string // configuration of the gateways before that of a row
-	used     string // configuration of the running gateways; "" if they are to be started
-}
-
-// newSystem returns two gateways, which are started by the first row, in front of the shared backend.
-func newSystem(t *testing.T, redis *redistest.Server, common string) *system {
-	t.Helper()
-	s := &system{group: t, redis: redis, common: common}
-	for range 2 {
-		s.gateways = append(s.gateways, newGateway(t, "opsgate", everyService(shared.address), common))
-	}
-	return s
-}
-
-// prepare changes the configuration of the gateways to that of a row. If the row before has ended one or failed, all begin again, with an
-// empty Redis.
-func (s *system) prepare(t *testing.T, config string) {
-	t.Helper()
-	s.T = t
-	config = s.common + config
-	switch {
-	case s.used == "" || !all(s.gateways, (*gateway).isRunning):
-		s.restart(config)
-	case config != s.used:
-		s.reload(config)
-	}
-	s.used = config
-	for _, g := range s.gateways {
-		g.waitUntilReady(t)
-	}
-}
-
-// reload applies a configuration to the gateways while they run.
-func (s *system) reload(config string) {
-	s.Helper()
-	const stamp = "opsgate_config_last_reload_success_timestamp_seconds"
-	for _, g := range s.gateways {
-		before := g.metric(s.T, stamp)
-		g.configure(s.T, config)
-		g.sighup(s.T)
-		testkit.Eventually(s.T, "the configuration is in force", func() bool { return g.metric(s.T, stamp) > before })
-	}
-}
-
-// restart starts the gateways with a configuration, without records and usage from before.
-func (s *system) restart(config string) {
-	s.Helper()
-	if s.redis != nil {
-		s.redis.Restart()
-	}
-	for _, g := range s.gateways {
-		if g.Process != nil {
-			g.End(s.T)
-		}
-		testkit.Must(s.T, os.RemoveAll(g.record()))
-		g.configure(s.T, config)
-		g.launch(s.group)
-	}
-}
-
-// sum returns the sum of a series over the gateways.
-func (s *system) sum(series string) int {
-	s.Helper()
-	return sum(s.T, s.gateways, series)
-}
-
-// local reports whether no gateway counts in Redis.
-func (s *system) local() bool { return s.sum(sharedMode) == 0 }
-
-// counted reports whether all gateways count in Redis.
-func (s *system) counted() bool { return s.sum(sharedMode) == len(s.gateways) }
-
 // newGateway writes the configuration of a gateway. Its drain wait is 0 unless config sets it.
 func newGateway(t testing.TB, program string, upstreams services, config string) *gateway {
 	t.Helper()
@@ -303,18 +224,6 @@ func sum(t *testing.T, gateways []*gateway, series string) (n int) {
 		n += int(g.metric(t, series))
 	}
 	return n
-}
-
-// local returns a function that reports whether no gateway counts in Redis.
-func local(t *testing.T, gateways []*gateway) func() bool {
-	t.Helper()
-	return func() bool { return sum(t, gateways, sharedMode) == 0 }
-}
-
-// counted returns a function that reports whether all gateways count in Redis.
-func counted(t *testing.T, gateways []*gateway) func() bool {
-	t.Helper()
-	return func() bool { return sum(t, gateways, sharedMode) == len(gateways) }
 }
 
 const sharedMode = `opsgate_rate_limit_store_mode{mode="shared"}`
