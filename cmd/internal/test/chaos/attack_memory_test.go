@@ -47,8 +47,8 @@ func TestAttackMemoryOfConnections(t *testing.T) {
 	}) {
 		t.Run(attack.name, func(t *testing.T) {
 			parallel(t)
-			config := unlimited + public.config() + "http: {read_header_timeout: 1m}\n"
-			g := startGateway(t, everyService(shared.address), config, fmt.Sprint("GOMEMLIMIT=", memory))
+			g := startGateway(t, everyService(shared.address), unlimited+public.config()+"http: {read_header_timeout: 1m}\n",
+				fmt.Sprint("GOMEMLIMIT=", memory))
 			if limit := int(g.metric(t, "opsgate_http_connections_limit")); limit != n {
 				t.Fatalf("the limit is %d connections, not %d", limit, n)
 			}

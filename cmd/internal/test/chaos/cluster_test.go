@@ -250,9 +250,9 @@ func TestRedisClusterMasterDown(t *testing.T) {
 	const back = "both count in the cluster again"
 	var local int
 	s.try(t, row{
-		load: func(t *testing.T) load {
+		load: func() load {
 			return load{rate: 100, clients: 16,
-				tokens: texts(t, "full", "read", "servers:read", "metrics:read", "commands:read", "monitors:read", "incidents:read")}
+				tokens: texts(s.T, "full", "read", "servers:read", "metrics:read", "commands:read", "monitors:read", "incidents:read")}
 		},
 		phases: []phase{
 			{name: "usual", lasts: either(time.Second, time.Second/2)},
@@ -262,12 +262,12 @@ func TestRedisClusterMasterDown(t *testing.T) {
 				cluster.Servers[1].Restart()
 			}, s.counted, either(time.Second, time.Second/2)},
 		},
-		check: func(t *testing.T, r *trial) {
-			report(t, "decided without the cluster, while one of three masters was down", local, "some")
+		check: func(r *trial) {
+			report(s.T, "decided without the cluster, while one of three masters was down", local, "some")
 			if local == 0 {
-				t.Error("no decision was local")
+				s.Error("no decision was local")
 			}
-			within(t, "until both counted in the cluster again", r.took(back), 15*time.Second)
+			within(s.T, "until both counted in the cluster again", r.took(back), 15*time.Second)
 		},
 	})
 }

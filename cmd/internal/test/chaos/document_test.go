@@ -22,7 +22,7 @@ var namedTest = regexp.MustCompile("`(?:([a-z/]+)\\.)?(Test\\w+)(/\\w+)?`")
 func rowNumbers() map[string]int {
 	numbers := map[string]int{}
 	for _, page := range []string{"limits.md", "reliability.md", "security.md"} {
-		text, _ := os.ReadFile(filepath.Join(root, "docs/operate", page)) // TestDocumentsNameExistingTests fails without it
+		text, _ := os.ReadFile(filepath.Join(root, "docs", "operate", page)) // TestDocumentsNameExistingTests fails without it
 		for _, row := range regexp.MustCompile(`(?m)^\| (\d+) \|.*`).FindAllStringSubmatch(string(text), -1) {
 			number, _ := strconv.Atoi(row[1]) // digits
 			for _, test := range namedTest.FindAllStringSubmatch(row[0], -1) {

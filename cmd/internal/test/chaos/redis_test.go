@@ -21,27 +21,27 @@ func (s *system) outages(t *testing.T) []row {
 	return []row{
 		s.scriptFlushed(),
 		s.outage(t, "RedisIsKilledAndRestartedEmpty", phase{without, s.redis.Kill, s.local, either(10*time.Second, 3*time.Second)}, s.redis.Restart,
-			func(t *testing.T, r *trial, usual time.Duration) {
+			func(r *trial, usual time.Duration) {
 				second := r.began(without).Add(time.Second)
-				within(t, fmt.Sprintf("p99 in the first second (%v before)", tenths(usual)),
+				within(s.T, fmt.Sprintf("p99 in the first second (%v before)", tenths(usual)),
 					r.between(r.began(without), second).percentile(.99), usual+60*time.Millisecond)
-				within(t, "p99 in the rest of the outage", r.between(second, r.began(again)).percentile(.99), usual+2*time.Millisecond)
-				within(t, "p99 after the outage", r.since(again).percentile(.99), usual+2*time.Millisecond)
+				within(s.T, "p99 in the rest of the outage", r.between(second, r.began(again)).percentile(.99), usual+2*time.Millisecond)
+				within(s.T, "p99 after the outage", r.since(again).percentile(.99), usual+2*time.Millisecond)
 			}),
 		s.outage(t, "RedisHangs", phase{without, s.redis.Pause, s.local, either(10*time.Second, 2*time.Second)}, s.redis.Resume,
-			func(t *testing.T, r *trial, usual time.Duration) {
-				within(t, fmt.Sprintf("slowest request while Redis hung (p99 %v before)", tenths(usual)),
+			func(r *trial, usual time.Duration) {
+				within(s.T, fmt.Sprintf("slowest request while Redis hung (p99 %v before)", tenths(usual)),
 					r.all(without).percentile(1), usual+60*time.Millisecond)
-				within(t, "until the breakers were open", r.took(without), time.Second)
+				within(s.T, "until the breakers were open", r.took(without), time.Second)
 			}),
 		s.stoppedAndStarved(t),
 		{
 			// 40 tokens make two requests in three seconds, at two gateways in turn: less than a third of their shortest limit.
 			name: "TokensWithinTheirLimitsAreNotDeniedWhileRedisIsDown", slow: true,
 			config: "  limits: [{requests: 3, per: 1s}, {requests: 5000, per: 1h}]\n",
-			load: func(t *testing.T) load {
+			load: func() load {
 				texts := map[string]string{}
-				for _, token := range createTokens(t, shared.data, 40) {
+				for _, token := range createTokens(s.T, shared.data, 40) {
 					texts[token.Name] = token.Text
 				}
 				return load{tokens: texts, rate: 40 * .67, clients: 40}
@@ -53,10 +53,10 @@ func (s *system) outages(t *testing.T) []row {
 				{"frozen", s.redis.Pause, s.local, lasts},
 				{"thawed", s.redis.Resume, s.counted, lasts},
 			},
-			check: func(t *testing.T, r *trial) {
-				expectNone(t, fmt.Sprintf("denials of %d requests by 40 tokens within their limits", len(r.responses)), len(r.refused()))
+			check: func(r *trial) {
+				expectNone(s.T, fmt.Sprintf("denials of %d requests by 40 tokens within their limits", len(r.responses)), len(r.refused()))
 				if local := s.sum("opsgate_rate_limit_local_decisions_total"); local < 40 {
-					t.Errorf("%d requests were decided without Redis: no outage", local)
+					s.Errorf("%d requests were decided without Redis: no outage", local)
 				}
 			},
 		},
@@ -69,7 +69,7 @@ func (s *system) scriptFlushed() row {
 	flushes, before := either(200, 20), 0
 	return row{
 		name: "ScriptFlushedFromRedisIsSentAgain", config: perSecond(1_000_000),
-		load: func(t *testing.T) load { return load{tokens: texts(t, "full", "read"), rate: 200, clients: 8} },
+		load: func() load { return load{tokens: texts(s.T, "full", "read"), rate: 200, clients: 8} },
 		phases: []phase{{name: "flushes", begin: func() {
 			before = s.sum(local)
 			for range flushes {
@@ -79,41 +79,41 @@ func (s *system) scriptFlushed() row {
 				sleep(s.T, 50*time.Millisecond)
 			}
 		}}},
-		check: func(t *testing.T, r *trial) {
-			expectNone(t, "refusals", len(r.refused()))
-			expectNone(t, "decisions without Redis", s.sum(local)-before)
-			report(t, fmt.Sprintf("times that the script was sent again, after %d flushes", flushes), sent(), "after each")
+		check: func(r *trial) {
+			expectNone(s.T, "refusals", len(r.refused()))
+			expectNone(s.T, "decisions without Redis", s.sum(local)-before)
+			report(s.T, fmt.Sprintf("times that the script was sent again, after %d flushes", flushes), sent(), "after each")
 		},
 	}
 }
 
 // outage is a row of an outage of Redis under requests of ten tokens. Two of them always exceed their limits, the others never do.
-func (s *system) outage(t *testing.T, name string, fault phase, end func(), check func(t *testing.T, r *trial, usual time.Duration)) row {
+func (s *system) outage(t *testing.T, name string, fault phase, end func(), check func(r *trial, usual time.Duration)) row {
 	t.Helper()
 	all := tokens(t)
 	return row{
-		name: name, slow: true,
+		name: name, slow: true, fresh: true,
 		config: perSecond(1_000_000) + fmt.Sprintf("  tokens:\n    %s: {limits: [{requests: 3, per: 1s}]}\n    %s: {limits: [{requests: 100, per: 10s}]}\n",
 			all["full"].ID, all["read"].ID),
-		load: func(t *testing.T) load {
-			return load{rate: 500, clients: 48, tokens: texts(t, "full", "read", "none", "servers:read", "metrics:read", "commands:read",
+		load: func() load {
+			return load{rate: 500, clients: 48, tokens: texts(s.T, "full", "read", "none", "servers:read", "metrics:read", "commands:read",
 				"monitors:read", "incidents:read", "audit:read", "other_team")}
 		},
 		phases: []phase{
 			{name: "usual", lasts: either(5*time.Second, 2*time.Second)}, fault, {again, end, s.counted, either(12*time.Second, 3*time.Second)},
 		},
-		check: func(t *testing.T, r *trial) {
-			check(t, r, r.between(r.first().Add(time.Second), r.began(without)).percentile(.99)) // in the first second connections are made
+		check: func(r *trial) {
+			check(r, r.between(r.first().Add(time.Second), r.began(without)).percentile(.99)) // in the first second connections are made
 			decisions := r.decisions(s)
-			r.checkAdmissions(t, decisions["full"], decisions["read"])
-			within(t, "until both gateways used Redis again", r.took(again), 5*time.Second)
+			r.checkAdmissions(s.T, decisions["full"], decisions["read"])
+			within(s.T, "until both gateways used Redis again", r.took(again), 5*time.Second)
 			var last time.Time
 			for _, d := range decisions {
 				if d.lastLocal.After(last) {
 					last = d.lastLocal
 				}
 			}
-			within(t, "until it decided on every token again", last.Sub(r.began(again)), 5*time.Second)
+			within(s.T, "until it decided on every token again", last.Sub(r.began(again)), 5*time.Second)
 		},
 	}
 }
@@ -146,7 +146,6 @@ func (r *trial) checkAdmissions(t *testing.T, three, hundred decisionTimes) {
 func (s *system) stoppedAndStarved(t *testing.T) row {
 	t.Helper()
 	const outages = "opsgate_rate_limit_store_outages_total"
-	var before []float64 // outages of each
 	stop := func(times int, stopped, runs time.Duration) func() {
 		return func() {
 			for range times {
@@ -167,32 +166,30 @@ func (s *system) stoppedAndStarved(t *testing.T) row {
 		return true
 	}
 	return row{
-		name: "GatewayIsStoppedAndStarved", slow: true,
+		name: "GatewayIsStoppedAndStarved", slow: true, fresh: true,
 		config: perSecond(1_000_000) + fmt.Sprintf("  tokens: {%s: {limits: [{requests: 20, per: 1s}]}}\n", tokens(t)["full"].ID),
-		load: func(t *testing.T) load {
-			return load{tokens: texts(t, "full", "read", "none", "servers:read", "metrics:read"), rate: 300, clients: 32}
+		load: func() load {
+			return load{tokens: texts(s.T, "full", "read", "none", "servers:read", "metrics:read"), rate: 300, clients: 32}
 		},
 		phases: []phase{
-			{name: "usual", lasts: time.Second, begin: func() {
-				before = []float64{s.gateways[0].metric(s.T, outages), s.gateways[1].metric(s.T, outages)}
-			}},
+			{name: "usual", lasts: time.Second},
 			// Longer than the timeout of Redis.
 			{name: "stopped", begin: stop(either(5, 2), either(time.Second, 3*time.Second), time.Second)},
 			{"starved", stop(either(50, 10), 80*time.Millisecond, 20*time.Millisecond), met, 2 * time.Second},
 		},
-		check: func(t *testing.T, r *trial) {
+		check: func(r *trial) {
 			// On a busy machine Redis may be slow; then the other gateway sees an outage too.
-			first, second := s.gateways[0].metric(t, outages)-before[0], s.gateways[1].metric(t, outages)-before[1]
-			expectNone(t, "outages that the other gateway did not see", int(max(0, first-second)))
+			first, second := s.gateways[0].metric(s.T, outages), s.gateways[1].metric(s.T, outages)
+			expectNone(s.T, "outages that the other gateway did not see", int(max(0, first-second)))
 			most := 20
 			if !*full && first+second > 0 {
 				most += 10 // the share of a gateway that begins or ends an outage later than the other one
 			}
-			report(t, fmt.Sprintf("calls of %d that a stall ended", len(r.responses)), stalled(), "some")
+			report(s.T, fmt.Sprintf("calls of %d that a stall ended", len(r.responses)), stalled(), "some")
 			admitted := r.decisions(s)["full"].admitted
-			atMost(t, "20 per 1s: admitted in any second", maxIn(admitted, time.Second), most)
+			atMost(s.T, "20 per 1s: admitted in any second", maxIn(admitted, time.Second), most)
 			if len(admitted) < 20 {
-				t.Errorf("%d requests admitted: the test checks nothing", len(admitted))
+				s.Errorf("%d requests admitted: the test checks nothing", len(admitted))
 			}
 		},
 	}
@@ -248,8 +245,8 @@ func (s *system) replacement(sentinels *redistest.SentinelGroup, fail func(*redi
 	old, replica := sentinels.Roles()
 	var before int
 	return row{
-		load: func(t *testing.T) load {
-			return load{tokens: texts(t, "full", "read", "servers:read", "monitors:read"), rate: 200, clients: 32}
+		load: func() load {
+			return load{tokens: texts(s.T, "full", "read", "servers:read", "monitors:read"), rate: 200, clients: 32}
 		},
 		phases: []phase{
 			{name: "usual", lasts: time.Second},
@@ -265,7 +262,7 @@ func (s *system) replacement(sentinels *redistest.SentinelGroup, fail func(*redi
 				return replica.Client().PubSubNumSub(s.Context(), channel).Val()[channel] == int64(len(s.gateways))
 			}, either(5*time.Second, time.Second)},
 		},
-		check: func(t *testing.T, r *trial) { r.checkReplacement(t, r.decisions(s)) },
+		check: func(r *trial) { r.checkReplacement(s.T, r.decisions(s)) },
 	}
 }
 

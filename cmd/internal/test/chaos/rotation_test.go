@@ -55,52 +55,57 @@ func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 	next := startBackendAt(t, "127.0.0.1:0", previous.data)
 	r.move(shared.address, previous.address)
 	r.try(t, row{
-		load: func(t *testing.T) load { return load{tokens: texts(t, "full", "read"), rate: 100, clients: 16} },
-		phases: []phase{
-			r.soon(phase{"the admin token is required", r.requireToken, func() bool { return r.accepts("", firstToken) }, 0}),
-			r.nextToken(firstToken, "the second token of operators"),
-			r.reloads("new connections to Redis use the password", credentialsChanged, func() {
-				r.acl("SETUSER", redisUser, ">second-password")
-				put(r.T, r.password, []byte("second-password\n"))
-			}),
-			r.decides("Redis decides without the previous password", func() {
-				r.acl("SETUSER", redisUser, "<"+firstPassword)
-				expectNone(r.T, "outages of Redis while both passwords were valid", r.sum("opsgate_rate_limit_store_outages_total"))
-				r.disconnect()
-			}),
-			{"both gateways begin an outage, as the password changed in Redis first", func() {
-				r.acl("SETUSER", redisUser, "resetpass", ">third-password")
-				r.disconnect()
-			}, r.local, 0},
-			r.soon(phase{"both used Redis, after the password changed in Redis and then in the file", func() {
-				put(r.T, r.password, []byte("third-password\n"))
-			}, r.counted, 0}),
-			r.decides("Redis decides with the third password", nil),
-			r.reloads("new connections to Redis use the password of the file", credentialsChanged, func() {
-				put(r.T, r.password, []byte("fourth-password\n"))
-			}),
-			{"both gateways begin an outage, as the password changed in the file first", r.disconnect, r.local, 0},
-			r.soon(phase{"both used Redis, after the password changed in the file and then in Redis", func() {
-				r.acl("SETUSER", redisUser, "resetpass", ">fourth-password")
-			}, r.counted, 0}),
-			r.decides("Redis decides with the fourth password", nil),
-			r.reloads("new connections to Redis use the user", credentialsChanged, func() {
-				r.acl("SETUSER", "another-gate", "on", ">fourth-password", "~opsgate:*", "&opsgate:*", "+@all")
-				r.configure("username: "+redisUser, "username: another-gate")
-			}),
-			r.decides("Redis decides without the previous user", func() { r.acl("DELUSER", redisUser) }),
-			r.reloads("another address of all services is in force", "configuration reloaded", func() {
-				r.move(previous.address, next.address)
-				r.configure("", "")
-			}),
-			{name: "the previous backend ends", begin: func() { previous.End(r.T) }},
-			r.nextToken("the second token of operators", "the third token of operators"),
-			r.reloads("a limit that changed later is in force", "configuration reloaded", func() { r.configure("1000000", "999999") }),
-			{name: "responses to earlier requests arrive", lasts: time.Second / 2},
-			{name: "afterwards", lasts: time.Second / 2},
-		},
-		check: r.check,
+		load:   func() load { return load{tokens: texts(r.T, "full", "read"), rate: 100, clients: 16} },
+		phases: r.phases(previous, next),
+		check:  r.check,
 	})
+}
+
+// phases rotates everything, and moves all services from one backend to the next.
+func (r *rotation) phases(previous, next *backend) []phase {
+	return []phase{
+		r.soon(phase{"the admin token is required", r.requireToken, func() bool { return r.accepts("", firstToken) }, 0}),
+		r.nextToken(firstToken, "the second token of operators"),
+		r.reloads("new connections to Redis use the password", credentialsChanged, func() {
+			r.acl("SETUSER", redisUser, ">second-password")
+			put(r.T, r.password, []byte("second-password\n"))
+		}),
+		r.decides("Redis decides without the previous password", func() {
+			r.acl("SETUSER", redisUser, "<"+firstPassword)
+			expectNone(r.T, "outages of Redis while both passwords were valid", r.sum("opsgate_rate_limit_store_outages_total"))
+			r.disconnect()
+		}),
+		{"both gateways begin an outage, as the password changed in Redis first", func() {
+			r.acl("SETUSER", redisUser, "resetpass", ">third-password")
+			r.disconnect()
+		}, r.local, 0},
+		r.soon(phase{"both used Redis, after the password changed in Redis and then in the file", func() {
+			put(r.T, r.password, []byte("third-password\n"))
+		}, r.counted, 0}),
+		r.decides("Redis decides with the third password", nil),
+		r.reloads("new connections to Redis use the password of the file", credentialsChanged, func() {
+			put(r.T, r.password, []byte("fourth-password\n"))
+		}),
+		{"both gateways begin an outage, as the password changed in the file first", r.disconnect, r.local, 0},
+		r.soon(phase{"both used Redis, after the password changed in the file and then in Redis", func() {
+			r.acl("SETUSER", redisUser, "resetpass", ">fourth-password")
+		}, r.counted, 0}),
+		r.decides("Redis decides with the fourth password", nil),
+		r.reloads("new connections to Redis use the user", credentialsChanged, func() {
+			r.acl("SETUSER", "another-gate", "on", ">fourth-password", "~opsgate:*", "&opsgate:*", "+@all")
+			r.configure("username: "+redisUser, "username: another-gate")
+		}),
+		r.decides("Redis decides without the previous user", func() { r.acl("DELUSER", redisUser) }),
+		r.reloads("another address of all services is in force", "configuration reloaded", func() {
+			r.move(previous.address, next.address)
+			r.configure("", "")
+		}),
+		{name: "the previous backend ends", begin: func() { previous.End(r.T) }},
+		r.nextToken("the second token of operators", "the third token of operators"),
+		r.reloads("a limit that changed later is in force", "configuration reloaded", func() { r.configure("1000000", "999999") }),
+		{name: "responses to earlier requests arrive", lasts: time.Second / 2},
+		{name: "afterwards", lasts: time.Second / 2},
+	}
 }
 
 // soon returns a phase that is to be reached within a second.
@@ -186,17 +191,17 @@ func (r *rotation) disconnect() {
 }
 
 // check checks the times, that the last limit is in force, and that no secret is in a log.
-func (r *rotation) check(t *testing.T, result *trial) {
-	t.Helper()
+func (r *rotation) check(result *trial) {
+	r.Helper()
 	for _, name := range r.bounded {
-		within(t, "until "+name, result.took(name), time.Second)
+		within(r.T, "until "+name, result.took(name), time.Second)
 	}
-	expectNone(t, "responses with the previous limit afterwards", len(result.in("afterwards").filter(func(a response) bool {
+	expectNone(r.T, "responses with the previous limit afterwards", len(result.in("afterwards").filter(func(a response) bool {
 		return a.policy != `"second";q=999999;w=1`
 	})))
 	for _, g := range r.gateways {
 		if secret := regexp.MustCompile(`(?:first|second|third|fourth)-password|the \w+ token of operators`).FindString(g.Log.String()); secret != "" {
-			t.Errorf("the log has %q", secret)
+			r.Errorf("the log has %q", secret)
 		}
 	}
 }

@@ -24,16 +24,16 @@ func (s *system) admissions() []row {
 	var busy func() responses
 	return []row{
 		{
-			name: "TwoGatewaysShareOneLimit", config: perSecond(3), load: func(*testing.T) load { return load{clients: 20} },
+			name: "TwoGatewaysShareOneLimit", config: perSecond(3), load: func() load { return load{clients: 20} },
 			phases: []phase{{name: "usual", lasts: duration}},
-			check: func(t *testing.T, r *trial) {
+			check: func(r *trial) {
 				d := r.decisions(s)["full"]
-				expectNone(t, "admitted without Redis", d.local)
-				atMost(t, "admitted in any second, by Redis' clock", maxIn(d.admitted, time.Second), 3)
+				expectNone(s.T, "admitted without Redis", d.local)
+				atMost(s.T, "admitted in any second, by Redis' clock", maxIn(d.admitted, time.Second), 3)
 				least := int(3*duration.Seconds()) - 3
-				report(t, fmt.Sprintf("admitted in %v", duration), len(d.admitted), fmt.Sprint("at least ", least))
+				report(s.T, fmt.Sprintf("admitted in %v", duration), len(d.admitted), fmt.Sprint("at least ", least))
 				if len(d.admitted) < least || len(d.admitted) != len(r.admitted()) {
-					t.Errorf("%d admitted, %d seen by clients", len(d.admitted), len(r.admitted()))
+					s.Errorf("%d admitted, %d seen by clients", len(d.admitted), len(r.admitted()))
 				}
 			},
 		},
@@ -42,8 +42,8 @@ func (s *system) admissions() []row {
 			// bursts: their limit is higher in the short form.
 			name: "BusyTokenDoesNotAffectOthers", slow: true,
 			config: perSecond(either(3, 10)),
-			load: func(t *testing.T) load {
-				return load{rate: either(2.0, 1) * 9, clients: 16, tokens: texts(t, "read", "none", "servers:read", "metrics:read",
+			load: func() load {
+				return load{rate: either(2.0, 1) * 9, clients: 16, tokens: texts(s.T, "read", "none", "servers:read", "metrics:read",
 					"scheduled-commands:read", "commands:read", "monitors:read", "incidents:read", "audit:read")}
 			},
 			phases: []phase{
@@ -54,15 +54,15 @@ func (s *system) admissions() []row {
 					begin: func() { busy = load{gateways: s.gateways, rate: 500, clients: 32}.start(s.T) },
 				},
 			},
-			check: func(t *testing.T, r *trial) {
+			check: func(r *trial) {
 				flood := busy()
-				noneFailed(t, flood)
-				expectNone(t, "refusals of the others", len(r.in(disturbed).refused()))
+				noneFailed(s.T, flood)
+				expectNone(s.T, "refusals of the others", len(r.in(disturbed).refused()))
 				if len(flood.refused()) < len(flood)/2 {
-					t.Errorf("only %d of %d requests of the busy token denied", len(flood.refused()), len(flood))
+					s.Errorf("only %d of %d requests of the busy token denied", len(flood.refused()), len(flood))
 				}
 				before := r.in(calm).percentile(.99)
-				within(t, fmt.Sprintf("p99 of the others (%v without the busy token)", tenths(before)), r.in(disturbed).percentile(.99), 2*before)
+				within(s.T, fmt.Sprintf("p99 of the others (%v without the busy token)", tenths(before)), r.in(disturbed).percentile(.99), 2*before)
 			},
 		},
 	}
@@ -96,7 +96,7 @@ func (s *system) limitsChange() row {
 	}
 	reloads := func(n int) func() bool { return func() bool { return s.sum(lastReload) == n } }
 	return row{
-		name: "LimitsChangeUnderLoad", slow: true, config: perSecond(3), load: func(*testing.T) load { return load{rate: 100, clients: 8} },
+		name: "LimitsChangeUnderLoad", slow: true, config: perSecond(3), load: func() load { return load{rate: 100, clients: 8} },
 		phases: []phase{
 			{name: "usual", lasts: brief},
 			{name: ten, begin: change(10), lasts: step},
@@ -104,7 +104,7 @@ func (s *system) limitsChange() row {
 			{name: invalid, begin: change("many"), until: reloads(0), lasts: brief},
 			{name: valid, begin: change(3), until: reloads(2), lasts: 2 * brief},
 		},
-		check: func(t *testing.T, r *trial) {
+		check: func(r *trial) {
 			inForce := func(phase, policy string) (since time.Time) {
 				since = r.began(phase)
 				for _, a := range r.all(phase) {
@@ -112,20 +112,20 @@ func (s *system) limitsChange() row {
 						since = answered
 					}
 				}
-				within(t, "until "+policy+" was in force on both", since.Sub(r.began(phase)), time.Second)
+				within(s.T, "until "+policy+" was in force on both", since.Sub(r.began(phase)), time.Second)
 				return since
 			}
 			const policy = `"second";q=3;w=1`
 			inForce(ten, `"second";q=10;w=1`)
 			threeInForce := inForce(three, policy)
-			within(t, "until both had refused the invalid file", r.times[invalid].reached.Sub(r.began(invalid)), time.Second)
-			expectNone(t, "responses with another policy afterwards", len(r.since(invalid).filter(func(a response) bool { return a.policy != policy })))
+			within(s.T, "until both had refused the invalid file", r.times[invalid].reached.Sub(r.began(invalid)), time.Second)
+			expectNone(s.T, "responses with another policy afterwards", len(r.since(invalid).filter(func(a response) bool { return a.policy != policy })))
 			times := r.decisions(s)["full"].admitted
 			high, low := during(times, r.began(ten), r.began(three)), during(times, threeInForce, time.Now())
-			atMost(t, "admitted in any second with a limit of 10", maxIn(high, time.Second), 10)
-			atMost(t, "admitted in any second with a limit of 3 again", maxIn(low, time.Second), 3)
+			atMost(s.T, "admitted in any second with a limit of 10", maxIn(high, time.Second), 10)
+			atMost(s.T, "admitted in any second with a limit of 3 again", maxIn(low, time.Second), 3)
 			if len(low) == 0 || maxIn(high, time.Second) < 8 || len(times) != len(r.admitted()) {
-				t.Errorf("%d admitted in a second with a limit of 10, %d afterwards; %d of %d recorded",
+				s.Errorf("%d admitted in a second with a limit of 10, %d afterwards; %d of %d recorded",
 					maxIn(high, time.Second), len(low), len(times), len(r.admitted()))
 			}
 		},
@@ -150,7 +150,7 @@ func (s *system) configurationChanges() row {
 	valid := make([]time.Time, changes+1) // when each was written; zero for invalid changes
 	return row{
 		name: "ConfigurationChangesTenTimesASecond", slow: true, config: perSecond(first),
-		load: func(t *testing.T) load { return load{tokens: texts(t, "full", "read"), rate: 200, clients: 8} },
+		load: func() load { return load{tokens: texts(s.T, "full", "read"), rate: 200, clients: 8} },
 		phases: []phase{{name: "changes", lasts: time.Second, begin: func() {
 			begun := time.Now()
 			for i := 1; i <= changes; i++ {
@@ -165,15 +165,15 @@ func (s *system) configurationChanges() row {
 				sleep(s.T, time.Duration(i)*apart-time.Since(begun))
 			}
 		}}},
-		check: func(t *testing.T, r *trial) {
+		check: func(r *trial) {
 			mistakes := (changes + 2) / 4
-			report(t, "invalid changes that both refused", mistakes, fmt.Sprint("all ", mistakes))
+			report(s.T, "invalid changes that both refused", mistakes, fmt.Sprint("all ", mistakes))
 			var latest time.Duration
 			underInvalid := 0
 			for _, a := range r.responses {
 				var under int
 				if _, err := fmt.Sscanf(a.policy, `"second";q=%d;`, &under); err != nil {
-					t.Fatalf("unexpected policy %q", a.policy)
+					s.Fatalf("unexpected policy %q", a.policy)
 				}
 				under -= first
 				if under > 0 && valid[under].IsZero() {
@@ -186,8 +186,8 @@ func (s *system) configurationChanges() row {
 					}
 				}
 			}
-			expectNone(t, "responses under an invalid change", underInvalid)
-			within(t, fmt.Sprintf("until each of %d valid changes, or a later one, was in force on both", changes-mistakes), latest, time.Second)
+			expectNone(s.T, "responses under an invalid change", underInvalid)
+			within(s.T, fmt.Sprintf("until each of %d valid changes, or a later one, was in force on both", changes-mistakes), latest, time.Second)
 		},
 	}
 }

@@ -13,10 +13,11 @@ import (
 type row struct {
 	name   string
 	slow   bool   // not with go test -short
+	fresh  bool   // no token has used anything of its limits, and counters are 0
 	config string // of the gateways
-	load   func(t *testing.T) load
+	load   func() load
 	phases []phase
-	check  func(t *testing.T, r *trial)
+	check  func(r *trial)
 }
 
 // run runs the rows one after the other. Each begins with gateways that are ready.
@@ -35,17 +36,20 @@ func (s *system) run(t *testing.T, rows ...row) {
 // try runs one row.
 func (s *system) try(t *testing.T, r row) {
 	t.Helper()
+	if r.fresh {
+		s.used = ""
+	}
 	s.prepare(t, r.config)
 	defer func() {
 		if t.Failed() {
 			s.used = "" // the next row starts all anew
 		}
 	}()
-	l := r.load(t)
+	l := r.load()
 	l.gateways = s.gateways
 	result := l.through(t, r.phases...)
 	noneFailed(t, result.responses)
-	r.check(t, result)
+	r.check(result)
 }
 
 // A system is what a group of rows shares: gateways, and a Redis that may be nil.
@@ -102,15 +106,17 @@ func (s *system) reload(config string) {
 // restart starts the gateways with a configuration, without records and usage from before.
 func (s *system) restart(config string) {
 	s.Helper()
-	if s.redis != nil {
-		s.redis.Restart()
-	}
 	for _, g := range s.gateways {
 		if g.Process != nil {
 			g.End(s.T)
 		}
 		testkit.Must(s.T, os.RemoveAll(g.record()))
 		g.configure(s.T, config)
+	}
+	if s.redis != nil { // a running gateway would upload its accounts to it
+		s.redis.Restart()
+	}
+	for _, g := range s.gateways {
 		g.launch(s.group)
 	}
 }
