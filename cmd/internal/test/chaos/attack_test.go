@@ -28,9 +28,10 @@ func dialFrom(source, address string) (net.Conn, error) {
 // dialAll opens n connections within some time, and calls use with each. They are closed at the end of the test.
 func dialAll(t *testing.T, n int, within time.Duration, address string, use func(net.Conn)) {
 	t.Helper()
+	step := max(1, n/50)
 	for i := range n {
-		if i%(n/10) == 0 {
-			sleep(t, within/10)
+		if i%step == 0 {
+			sleep(t, within*time.Duration(step)/time.Duration(n))
 		}
 		conn, err := dialFrom("", address)
 		if err != nil {
