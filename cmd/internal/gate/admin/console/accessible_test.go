@@ -67,6 +67,7 @@ const tooWide = `[...document.querySelectorAll("section")].filter((s) => s.scrol
 	.map((s) => s.getAttribute("aria-labelledby"))`
 
 func TestPageIsAccessible(t *testing.T) {
+	t.Parallel()
 	s := showBroken(t)
 	if got := s.Text("answer"); strings.Count(got, "breaker open") != 1 || !strings.Contains(got, "fleet cannot be reached – decisive") {
 		t.Errorf("the explanation is %s", got)

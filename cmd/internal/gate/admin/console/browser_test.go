@@ -36,6 +36,7 @@ func (s browser) headline(prefix string) {
 }
 
 func TestPageShowsBreakerState(t *testing.T) {
+	t.Parallel()
 	g := start(t, "")
 	s := show(t, g)
 	s.headline("Everything is well")
@@ -72,6 +73,7 @@ func TestPageShowsBreakerState(t *testing.T) {
 }
 
 func TestPageShowsTraffic(t *testing.T) {
+	t.Parallel()
 	g := start(t, "")
 	s := show(t, g)
 	for range 7 {

@@ -85,6 +85,7 @@ func (r *client) state(t *testing.T) (s console.State, ok bool) {
 }
 
 func TestStateIsSentUntilTheClientDisconnects(t *testing.T) {
+	t.Parallel()
 	_, server := serve(t, console.Options{StateEvery: 30 * time.Millisecond, Host: "gate-7", Version: "1.2.3"})
 	r := connect(t, server)
 	for name, want := range map[string]string{
@@ -215,6 +216,7 @@ func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 
 // The page shows the start of an outage, not the time of the first request.
 func TestOutageIsShownFromItsStart(t *testing.T) {
+	t.Parallel()
 	g := start(t, "")
 	g.stopFleet()
 	r := connectTo(t, g.admin+"/admin/events")

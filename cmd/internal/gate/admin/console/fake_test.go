@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +20,12 @@ import (
 	"opsgate/cmd/internal/gate/admin/console"
 )
 
-func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	backendclient.DisableGRPCLog()
+	// Parallel tests wait more than they compute: a gateway samples its metrics every ten seconds.
+	_ = flag.Set("test.parallel", "8") // before the flags are parsed, so that -parallel overrides it
+	testkit.VerifyTestMain(m)
+}
 
 func newConsole(metrics prometheus.Gatherer, source console.Source) *console.Console {
 	return console.New(console.Options{Sampler: console.NewSampler(metrics, nil), Source: source})

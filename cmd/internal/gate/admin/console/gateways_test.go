@@ -50,6 +50,7 @@ func (s browser) row(id string) string {
 }
 
 func TestGatewaysAreShown(t *testing.T) {
+	t.Parallel()
 	source := healthy()
 	source.gateways = halfRolled()
 	source.dependencies["capacity"] = admin.Dependency{State: "ready", OK: true, Load: &admin.Load{Current: 12, Limit: 1024}}
@@ -118,6 +119,7 @@ func rowOf(g *gateway) string {
 
 // Two gateways share a Redis, and one of them is cut from it: the page of each shows that. Their configurations differ.
 func TestGatewayWithoutRedisIsShownByBoth(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()),
 		"redis", testkit.FreeAddress(t), server.Addr())
@@ -148,6 +150,7 @@ func TestGatewayWithoutRedisIsShownByBoth(t *testing.T) {
 	s.Eventually("this gateway is not affected", has(first, "✓ live", "✓ shared"))
 	s.Eventually("a finding has a runbook", `document.querySelector("#verdict a:not([hidden])")?.href.includes("/runbooks/")`)
 	s.Do(chromedp.Navigate(second.admin + "/"))
+	s.headline("redis: unavailable")
 	s.Eventually("the gateway shows that it counts alone", has(second, "this gateway", "✓ live", "! local for "))
 	s.Eventually("it shows the age of the others", `document.getElementById("gateways-note").innerText.includes(". They are as they were ")`)
 	s.Eventually("it shows the other as last read", has(first, "✓ shared"))

@@ -33,6 +33,7 @@ func (g *gateway) sendSlow(t *testing.T) time.Duration {
 }
 
 func TestSlowServiceIsShown(t *testing.T) {
+	t.Parallel()
 	g := start(t, "")
 	g.servers(t) // the token is cached
 	took, longest := g.sendSlow(t), 1.0

@@ -7,14 +7,10 @@ import (
 	"testing"
 	"time"
 
-	toxiproxy "github.com/Shopify/toxiproxy/v2"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
-	"opsgate/ratelimit/redisstore/redistest"
 )
 
 // startWith starts a gateway with another line of upstreams, in which FLEET and OTHERS stand for the addresses of the services.
@@ -32,7 +28,7 @@ func TestPageShowsCauseImpactAndAction(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	go func() { _ = wrong.Serve(listener) }()
-	defer wrong.Stop()
+	t.Cleanup(wrong.Stop)
 	soon := tlsfilestest.NewAuthority(t, "root").Valid(t, 1, time.Time{}, time.Now().Add(5*24*time.Hour))
 	files := tlsfilestest.Write(t, soon.Certificate, soon.Key)
 	for _, test := range []struct {
@@ -49,6 +45,7 @@ func TestPageShowsCauseImpactAndAction(t *testing.T) {
 		{"lost-redundancy", strings.Replace(usual, `"FLEET"`, `"static:///FLEET,127.0.0.1:1"`, 1), "", "fleet: ", func(g *gateway) { g.servers(t) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			g := startWith(t, test.upstreams, test.more)
 			s := show(t, g) // before the state, which may end while the browser starts
 			test.use(g)
@@ -59,19 +56,4 @@ func TestPageShowsCauseImpactAndAction(t *testing.T) {
 			s.KeepPicture(test.name + ".png")
 		})
 	}
-}
-
-func TestPageOfTwoGatewaysWithoutRedis(t *testing.T) {
-	server := redistest.Start(t)
-	link := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop()), "redis", testkit.FreeAddress(t), server.Addr())
-	testkit.Must(t, link.Start())
-	t.Cleanup(link.Stop)
-	keys := fmt.Sprintf("store: redis, redis: {addresses: [%q]}, ", link.Listen)
-	first, second := startCounting(t, keys, ""), startCounting(t, keys, "")
-	s := show(t, first)
-	s.Eventually("both are shown", rowOf(second)+".includes('✓ shared')")
-	link.Stop()
-	s.Eventually("Redis is gone", `document.getElementById("headline").innerText.startsWith("redis: unavailable")`, func() { first.servers(t); second.servers(t) })
-	s.Eventually("the age of the others is shown", `document.getElementById("gateways-note").innerText.includes(". They are as they were ")`)
-	s.KeepPicture("redis-dead.png")
 }
