@@ -41,7 +41,7 @@ func TestVariablesOfAGatewayOverrideAFile(t *testing.T) {
 	certificate, err := filepath.Abs("testdata/certificate.pem")
 	testkit.Must(t, err)
 	running := loadText(t, limited, "OPSGATE_RATE_LIMIT_LIMITS=[{requests: 7, per: 1h, shadow: true}, {requests: 9, per: 1s}]", "OPSGATE_TRUSTED_PROXIES=10.1.0.0/16",
-		"OPSGATE_HTTP_MAX_CONNECTIONS=auto", "OPSGATE_ADMIN_LISTEN=0.0.0.0:9090", "OPSGATE_LOG_ACCESS=true", token, headers,
+		"OPSGATE_RATE_LIMIT_TEAMS={20000000-0000-4000-8000-000000000001: {limits: [{requests: 1, per: 1s}]}}", "OPSGATE_HTTP_MAX_CONNECTIONS=auto", "OPSGATE_ADMIN_LISTEN=0.0.0.0:9090", "OPSGATE_LOG_ACCESS=true", token, headers,
 		"OPSGATE_ADMIN_METRICS_TOKEN=another horse battery", "OPSGATE_TRACING_ENDPOINT=https://t:4318", "OPSGATE_TRACING_TLS_CA_FILE="+certificate).Effective()
 	for i, v := range running {
 		if v.Key == "tracing.tls.ca_file" {

@@ -90,7 +90,7 @@ func Load(o Options) (Loaded, error) {
 	}
 	d.settings(&loaded.Config, settings)
 	d.settings(&loaded.Config, o.Overrides)
-	running, err := overridesOf(o.Running)
+	running, err := settingsOf(o.Running, ofVariableOrFlag)
 	if err != nil {
 		return Loaded{}, fmt.Errorf("read the configuration of the gateway: %w", err)
 	}

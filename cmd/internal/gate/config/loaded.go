@@ -180,14 +180,20 @@ func (l Loaded) isExplicit(of leaf) bool {
 // shown returns the value as text, with quotes for an empty one.
 func (l leaf) shown() string { return cmp.Or(l.String(), `""`) }
 
-// overridesOf returns the values that a running gateway has from its variables and flags. The whole list or mapping of such a value is that
-// of the gateway. A secret is a placeholder, with the form that each secret may have.
-func overridesOf(running []Value) (settings []Setting, err error) {
+// settingsOf returns values of a running gateway as settings from what source returns; a value without one is left out. The whole list or
+// mapping of a value is that of the gateway. A secret is a placeholder, with the form that each secret may have.
+func settingsOf(running []Value, source func(Key, Value) string) (settings []Setting, err error) {
 	keys := Keys()
 	for _, v := range running {
+		if isUnset(v) {
+			continue
+		}
 		key, ok := keyOf(keys, v.Key)
-		from, _, _ := strings.Cut(v.Origin, ":") // that of auto has more
-		if !ok || !strings.HasPrefix(from, "--") && from != key.Variable {
+		if !ok {
+			return nil, fmt.Errorf("%s is not a key", v.Key)
+		}
+		from := source(key, v)
+		if from == "" {
 			continue
 		}
 		if key.Secret {
@@ -195,9 +201,6 @@ func overridesOf(running []Value) (settings []Setting, err error) {
 		}
 		if len(settings) == 0 || settings[len(settings)-1].Key != key.Name {
 			settings = append(settings, Setting{Key: key.Name, From: from, node: new(yaml.Node)})
-		}
-		if isUnset(v) {
-			continue
 		}
 		if err := insert(settings[len(settings)-1].node, keys, v, strings.TrimPrefix(v.Key, key.Name)); err != nil {
 			return nil, err
@@ -209,9 +212,9 @@ func overridesOf(running []Value) (settings []Setting, err error) {
 // unknownSecret stands for a secret of a running gateway, which is not shown.
 const unknownSecret = "not known here"
 
-// isUnset reports whether a value in a list or under a free name is that of a key that was not written.
+// isUnset reports whether a value is that of a key that was not written.
 func isUnset(v Value) bool {
-	return strings.Contains(v.Key, "[") && (v.Value == "" || v.Value == "false")
+	return v.Value == "" || v.Value == "false" && strings.Contains(v.Key, "[")
 }
 
 // keyOf returns the key of the schema that a value belongs to.
@@ -224,44 +227,44 @@ func keyOf(keys []Key, name string) (Key, bool) {
 	return Key{}, false
 }
 
+// ofVariableOrFlag returns the variable or the flag that a running gateway has a value from, or "".
+func ofVariableOrFlag(key Key, v Value) string {
+	from, _, _ := strings.Cut(v.Origin, ":") // that of auto has more
+	if strings.HasPrefix(from, "--") || from == key.Variable {
+		return from
+	}
+	return ""
+}
+
 // FromEffective returns a configuration from its effective values, as a running gateway shows them. It is not validated, as its files may
 // be on another machine. A secret is not shown: one that is set in both is that of like.
 func FromEffective(values []Value, like Loaded) (Loaded, error) {
-	root, keys := &yaml.Node{Kind: yaml.MappingNode}, Keys()
-	d := &decoder{source: "the running gateway", origins: make(map[string]origin)}
-	loaded := Loaded{Config: Default(), Path: like.Path, MemoryLimit: like.MemoryLimit, origins: d.origins}
-	defaults, hidden, set := make(map[string]string), make(map[string]bool), make(map[string]bool)
-	for leaf := range leaves(reflect.ValueOf(loaded.Config)) {
-		if hidden[leaf.key] = leaf.isSecret(); !strings.Contains(leaf.key, "[") {
+	defaults := make(map[string]string)
+	for leaf := range leaves(reflect.ValueOf(Default())) {
+		if !strings.Contains(leaf.key, "[") { // of a list, all items are set
 			defaults[leaf.key] = leaf.String()
 		}
 	}
-	for _, v := range values {
-		if hidden[v.Key] {
-			set[v.Key] = v.Value != ""
-			continue
+	settings, err := settingsOf(values, func(_ Key, v Value) string {
+		if v.Value == defaults[v.Key] {
+			return ""
 		}
-		if isUnset(v) || v.Value == defaults[v.Key] { // the latter is "" under free names
-			continue
-		}
-		if err := insert(root, keys, v, v.Key); err != nil {
-			return Loaded{}, err
-		}
+		return "the running gateway"
+	})
+	if err != nil {
+		return Loaded{}, err
 	}
-	d.value(reflect.ValueOf(&loaded.Config).Elem(), "", root)
+	d := &decoder{origins: make(map[string]origin)}
+	loaded := Loaded{Config: Default(), Path: like.Path, MemoryLimit: like.MemoryLimit, origins: d.origins}
+	d.settings(&loaded.Config, settings)
 	if len(d.problems) > 0 {
 		return Loaded{}, d.problems
 	}
-	for _, key := range keys {
-		if !key.Secret || !set[key.Name] {
-			continue
+	for _, key := range Keys() {
+		secret, known := reflect.ValueOf(&loaded.Config).Elem().FieldByIndex(key.index), reflect.ValueOf(like.Config).FieldByIndex(key.index)
+		if key.Secret && !secret.IsZero() && !known.IsZero() {
+			secret.Set(known)
 		}
-		secret := reflect.ValueOf(like.Config).FieldByIndex(key.index)
-		if secret.IsZero() {
-			secret = reflect.ValueOf(Secret{value: unknownSecret})
-		}
-		reflect.ValueOf(&loaded.Config).Elem().FieldByIndex(key.index).Set(secret)
-		d.origins[key.Name] = origin{name: d.source}
 	}
 	return loaded, nil
 }
