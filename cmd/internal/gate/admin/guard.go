@@ -6,10 +6,11 @@ import (
 	"crypto/subtle"
 	"net"
 	"net/http"
-	"net/netip"
 	"path"
 	"strings"
 	"sync/atomic"
+
+	"opsgate/cmd/internal/gate/config"
 )
 
 // Paths of probes, which need no credentials and expose only the state of the gateway.
@@ -149,7 +150,7 @@ func holdConnections(hold func(context.Context) (release func()), next http.Hand
 // loopbackHosts returns a check of the Host header for a listener on loopback, or nil for other listeners, which allow any Host.
 func (a Access) loopbackHosts() func(host string) bool {
 	listen, _, err := net.SplitHostPort(a.Listen)
-	if err != nil || !isLoopback(listen) {
+	if err != nil || !config.IsLoopback(listen) {
 		return nil
 	}
 	return func(hostPort string) bool {
@@ -160,13 +161,8 @@ func (a Access) loopbackHosts() func(host string) bool {
 		if err != nil { // no port
 			host = strings.TrimSuffix(strings.TrimPrefix(hostPort, "["), "]")
 		}
-		return isLoopback(host)
+		return config.IsLoopback(host)
 	}
-}
-
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
 
 // isCrossSite reports whether a browser sent the request for another site.

@@ -1,3 +1,12 @@
+// Package config loads the gateway's configuration: defaults, the file, OPSGATE_* variables and flags, each of which overrides those
+// before.
+//
+// The tags of the structs define the keys, the variables, the bounds, the JSON Schema and the table in docs/operate/configuration.md.
+// Unknown keys, repeated keys and values out of bounds are problems. All problems are reported together, each with its file and line, or
+// its variable or flag, and its key. A file must not contain secrets; it names a variable or another file.
+//
+// A [Loaded] configuration has the origin of each value and a version, and can be compared with that of a running gateway, because some
+// keys take effect only after a restart.
 package config
 
 import (
@@ -156,7 +165,7 @@ func (v *validator) admin() {
 		v.refuse("admin.tls.client_ca_file", "needs cert_file and key_file: client certificates need TLS")
 	}
 	host, _, err := net.SplitHostPort(a.Listen)
-	if err == nil && !isLoopback(host) && a.Token.Reveal() == "" && a.TLS.ClientCAFile == "" {
+	if err == nil && !IsLoopback(host) && a.Token.Reveal() == "" && a.TLS.ClientCAFile == "" {
 		v.refuse("admin.listen",
 			"is %s, not on loopback: set admin.token or admin.tls.client_ca_file, or listen on 127.0.0.1 or localhost", a.Listen)
 	}
@@ -208,11 +217,11 @@ func (w *warner) exposure() {
 			w.warn(fmt.Sprintf("trusted_proxies[%d]", i), "is every address: any client can claim any address in the audit log")
 		}
 	}
-	if host, _, _ := net.SplitHostPort(c.Listen); !isLoopback(host) && c.TLS.CertFile == "" && len(c.TrustedProxies) == 0 {
+	if host, _, _ := net.SplitHostPort(c.Listen); !IsLoopback(host) && c.TLS.CertFile == "" && len(c.TrustedProxies) == 0 {
 		w.warn("listen", "is %s, not on loopback, without TLS: set tls.cert_file and key_file, or trusted_proxies if a proxy ends TLS", c.Listen)
 	}
 	host, _, _ := net.SplitHostPort(c.Admin.Listen) // valid, as checked by the validator
-	if !isLoopback(host) && c.Admin.TLS.CertFile == "" {
+	if !IsLoopback(host) && c.Admin.TLS.CertFile == "" {
 		w.warn("admin.token", "goes over the network in plaintext: set admin.tls.cert_file and key_file")
 	}
 	if c.Authn.StaleFor > maxStaleFor {
@@ -224,7 +233,7 @@ func (w *warner) exposure() {
 // shutdown warns of settings with which requests fail at each deployment.
 func (w *warner) shutdown() {
 	c := w.loaded
-	if host, _, _ := net.SplitHostPort(c.Listen); c.Shutdown.DrainWait == 0 && !isLoopback(host) {
+	if host, _, _ := net.SplitHostPort(c.Listen); c.Shutdown.DrainWait == 0 && !IsLoopback(host) {
 		w.warn("shutdown.drain_wait", "is 0s: load balancers have no time to stop sending requests before the listener closes")
 	}
 	if c.Shutdown.Grace < c.HTTP.RequestTimeout {

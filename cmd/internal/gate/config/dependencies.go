@@ -173,7 +173,7 @@ func (w *warner) plaintext() {
 		return
 	}
 	for _, address := range r.Addresses {
-		if host, _, _ := net.SplitHostPort(address); isLoopback(host) {
+		if host, _, _ := net.SplitHostPort(address); IsLoopback(host) {
 			continue
 		}
 		for _, secret := range []struct {
@@ -196,7 +196,7 @@ func isLocalTarget(target string) bool {
 		_, address, _ = strings.Cut(rest, "/") // after the authority, for dns a name server
 	}
 	for part := range strings.SplitSeq(address, ",") { // of a static list
-		if host, _, _ := net.SplitHostPort(part); scheme != "unix" && !isLoopback(host) {
+		if host, _, _ := net.SplitHostPort(part); scheme != "unix" && !IsLoopback(host) {
 			return false
 		}
 	}

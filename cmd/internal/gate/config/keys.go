@@ -20,7 +20,7 @@ type field struct {
 	chars    string // the maximum length of a text; "" for none
 	restart  string // why a change needs a restart; "" for the reason of the mapping around it
 
-	ofOneGateway bool // see leaf
+	ofOneGateway bool // gateways with the same configuration may have other values: two on one machine have
 }
 
 // rangeText returns the bounds as text.
@@ -200,9 +200,10 @@ func parentKey(key string) string { return key[:max(strings.LastIndexAny(key, ".
 
 // A leaf is a value without values under it.
 type leaf struct {
-	key          string
-	value        reflect.Value
-	ofOneGateway bool // gateways with the same configuration may have other values: two on one machine have
+	field // of its mapping; of the list for an item
+
+	key   string
+	value reflect.Value
 }
 
 // String returns the value as in a file, or a placeholder for a secret.
@@ -228,35 +229,35 @@ func (l leaf) revealed() string {
 
 // leaves returns the values under a value in the order of the keys, and of the names in a dictionary. Their keys are relative to the value.
 func leaves(v reflect.Value) iter.Seq[leaf] {
-	return func(yield func(leaf) bool) { walk(v, "", false, yield) }
+	return func(yield func(leaf) bool) { walk(leaf{value: v}, yield) }
 }
 
 // walk yields the leaves under a value until yield returns false.
-func walk(v reflect.Value, key string, ofOneGateway bool, yield func(leaf) bool) bool {
-	switch t := v.Type(); {
+func walk(l leaf, yield func(leaf) bool) bool {
+	switch t := l.value.Type(); {
 	case isMapping(t):
 		for _, f := range fields(t) {
-			if !walk(v.FieldByIndex(f.Index), join(key, f.name), f.ofOneGateway, yield) {
+			if !walk(leaf{f, join(l.key, f.name), l.value.FieldByIndex(f.Index)}, yield) {
 				return false
 			}
 		}
 		return true
-	case isList(t) && v.Len() > 0:
-		for i := range v.Len() {
-			if !walk(v.Index(i), fmt.Sprintf("%s[%d]", key, i), ofOneGateway, yield) {
+	case isList(t) && l.value.Len() > 0:
+		for i := range l.value.Len() {
+			if !walk(leaf{l.field, fmt.Sprintf("%s[%d]", l.key, i), l.value.Index(i)}, yield) {
 				return false
 			}
 		}
 		return true
-	case isDictionary(t) && v.Len() > 0:
-		for name, entry := range entries(v) {
-			if !walk(entry, named(key, name), ofOneGateway, yield) {
+	case isDictionary(t) && l.value.Len() > 0:
+		for name, entry := range entries(l.value) {
+			if !walk(leaf{l.field, named(l.key, name), entry}, yield) {
 				return false
 			}
 		}
 		return true
 	}
-	return yield(leaf{key, v, ofOneGateway})
+	return yield(l)
 }
 
 // same reports whether two values of a key are equal, including secrets.

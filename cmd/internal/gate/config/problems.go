@@ -137,7 +137,7 @@ var contactForm = regexp.MustCompile(`^(mailto:[\x21-\x7e]+@|https://|tel:)[\x21
 
 func (v *validator) validate() Problems {
 	c := v.loaded
-	v.bounds(reflect.ValueOf(c.Config), "")
+	v.bounds()
 	v.listenAddress("listen", c.Listen)
 	if c.PublicURL != "" {
 		if err := baseurl.Check(c.PublicURL); err != nil {
@@ -165,29 +165,18 @@ func (v *validator) validate() Problems {
 	return v.problems
 }
 
-// bounds checks every value of a mapping against the bounds of its field.
-func (v *validator) bounds(mapping reflect.Value, key string) {
-	for _, f := range fields(mapping.Type()) {
-		value, childKey := mapping.FieldByIndex(f.Index), join(key, f.name)
+// bounds checks every value against the bounds of its field.
+func (v *validator) bounds() {
+	for l := range leaves(reflect.ValueOf(v.loaded.Config)) {
 		switch {
-		case isMapping(f.Type):
-			v.bounds(value, childKey)
-		case isList(f.Type) && isMapping(f.Type.Elem()):
-			for i := range value.Len() {
-				v.bounds(value.Index(i), fmt.Sprintf("%s[%d]", childKey, i))
+		case l.chars != "":
+			if n := utf8.RuneCountInString(l.value.String()); n > length(l.chars) {
+				v.refuse(l.key, "must be at most %s characters long, not %d", l.chars, n)
 			}
-		case isDictionary(f.Type):
-			for name, entry := range entries(value) {
-				v.bounds(entry, named(childKey, name))
-			}
-		case f.chars != "":
-			if value.Len() > length(f.chars) && utf8.RuneCountInString(value.String()) > length(f.chars) {
-				v.refuse(childKey, "must be at most %s characters long, not %d", f.chars, utf8.RuneCountInString(value.String()))
-			}
-		case value.Interface() == any(Auto):
-		case f.min != "":
-			if value.Int() < bound(f.Type, f.min) || value.Int() > bound(f.Type, f.max) {
-				v.refuse(childKey, "must be %s, not %v", f.rangeText(), value.Interface())
+		case l.value.Interface() == any(Auto):
+		case l.min != "":
+			if n := l.value.Int(); n < bound(l.Type, l.min) || n > bound(l.Type, l.max) {
+				v.refuse(l.key, "must be %s, not %v", l.rangeText(), l.value.Interface())
 			}
 		}
 	}
@@ -241,9 +230,10 @@ func isPort(text string) bool {
 	return err == nil
 }
 
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host is localhost or an address of the loopback interface.
+func IsLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
 
 // Reachable returns the address at which this machine reaches its listener: 127.0.0.1 for a listener on all addresses.

@@ -136,7 +136,7 @@ func (w *warner) tracing() {
 		return
 	}
 	endpoint, err := url.Parse(c.Endpoint)
-	if err == nil && c.Headers.Reveal() != "" && !strings.HasSuffix(endpoint.Scheme, "s") && !isLoopback(endpoint.Hostname()) {
+	if err == nil && c.Headers.Reveal() != "" && !strings.HasSuffix(endpoint.Scheme, "s") && !IsLoopback(endpoint.Hostname()) {
 		w.warn("tracing.headers", "go over the network in plaintext: use %ss in tracing.endpoint", endpoint.Scheme)
 	}
 }
