@@ -1,7 +1,6 @@
 package wiring_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,41 +11,35 @@ import (
 	"time"
 
 	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/test/servicestest"
 )
 
 // withAdminToken makes later configurations require the admin token in a file.
-func (r *reloading) withAdminToken(file string) {
+func (r *running) withAdminToken(file string) {
 	r.withAdminKeys(fmt.Sprintf("token: \"${file:%s}\"", file))
 }
 
 // withAdminKeys sets the section admin of later configurations.
-func (r *reloading) withAdminKeys(keys string) {
+func (r *running) withAdminKeys(keys string) {
 	r.base, _, _ = strings.Cut(r.base, "admin: {")
 	r.base += "admin: {" + keys + "}\n"
 }
 
 // operate sends a request with an admin token, "" for none, to the admin listener.
-func (r *reloading) operate(t *testing.T, token, path string) *http.Response {
+func (r *running) operate(t *testing.T, token, path string) *http.Response {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.AdminAddress().String()+path, http.NoBody)
-	testkit.Must(t, err)
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	got, err := r.http.RoundTrip(request)
+	got, err := r.send(r.AdminAddress(), path, token)
 	testkit.Must(t, err)
 	return got
 }
 
 // access returns the status for an admin token.
-func (r *reloading) access(t *testing.T, token string) int {
+func (r *running) access(t *testing.T, token string) int {
 	t.Helper()
 	return r.statusOf(t, token, "/admin/config")
 }
 
 // statusOf returns the status of a path of the admin listener for a token.
-func (r *reloading) statusOf(t *testing.T, token, path string) int {
+func (r *running) statusOf(t *testing.T, token, path string) int {
 	t.Helper()
 	got := r.operate(t, token, path)
 	_, _ = io.Copy(io.Discard, got.Body)
@@ -55,7 +48,7 @@ func (r *reloading) statusOf(t *testing.T, token, path string) int {
 }
 
 // follow opens a stream of events, and returns a function that waits until the gateway ends the stream.
-func (r *reloading) follow(t *testing.T, token string) (ended func()) {
+func (r *running) follow(t *testing.T, token string) (ended func()) {
 	t.Helper()
 	stream := r.operate(t, token, "/admin/events")
 	if stream.StatusCode != http.StatusOK {
@@ -69,11 +62,9 @@ func (r *reloading) follow(t *testing.T, token string) (ended func()) {
 	}()
 	return func() {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
 		select {
 		case <-closed:
-		case <-ctx.Done():
+		case <-time.After(testkit.MaxWait):
 			t.Fatal("the stream of events goes on")
 		}
 	}
@@ -96,7 +87,7 @@ func secrets(t *testing.T) func(name, secret string) string {
 func TestTokenForMetricsChangesWithoutARestart(t *testing.T) {
 	const operators, first, second = "the token of the operators", "the first token of Prometheus", "the second token of Prometheus"
 	secret := secrets(t)
-	r := reloadingGateway(t, servicestest.Start(t), limits(100))
+	r := start(t, limits(100))
 	admin := fmt.Sprintf("token: \"${file:%s}\"", secret("operators", operators))
 	r.withAdminKeys(admin)
 	testkit.Must(t, r.reload(t, limits(100)))
@@ -143,7 +134,7 @@ func TestTokenForMetricsChangesWithoutARestart(t *testing.T) {
 func TestAdminTokenChangesWithoutARestart(t *testing.T) {
 	tokens := []string{"", "the first token of operators", "the second token of operators", "the third token of operators"}
 	secret := secrets(t)
-	r := reloadingGateway(t, servicestest.Start(t), limits(100))
+	r := start(t, limits(100))
 	withoutToken := r.base
 	for i, change := range []func(){
 		func() {

@@ -23,12 +23,10 @@ func closedWithoutResponse(c *client) bool {
 }
 
 func TestConnectionsOverTheLimitAreClosed(t *testing.T) {
-	services := servicestest.Start(t)
-	services.Release = make(chan struct{})
-	r := reloadingGateway(t, services, "http: {max_connections: 10}\n"+limits(100))
+	r := startHolding(t, "http: {max_connections: 10}\n"+limits(100))
 	var held []<-chan response // each connection has a request in flight
 	for range 10 {
-		held = append(held, r.hold(t, services))
+		held = append(held, r.hold())
 	}
 	if !closedWithoutResponse(r.connect(t)) {
 		t.Error("an eleventh connection is accepted")
@@ -40,10 +38,10 @@ func TestConnectionsOverTheLimitAreClosed(t *testing.T) {
 	}
 	r.mustHaveMetric(t, "opsgate_http_connections_open", "10")
 	testkit.Must(t, r.reload(t, "http: {max_connections: 11}\n"+limits(100)))
-	if got := r.connect(t).do(t, ""); got.StatusCode != 401 {
-		t.Errorf("below the new limit: got %d", got.StatusCode)
+	if got := r.connect(t).do(t, ""); got != 401 {
+		t.Errorf("below the new limit: got %d", got)
 	}
-	close(services.Release)
+	close(r.services.Release)
 	for _, h := range held {
 		if got := <-h; got.status != 200 {
 			t.Errorf("a request in flight: got %+v", got)
@@ -52,10 +50,8 @@ func TestConnectionsOverTheLimitAreClosed(t *testing.T) {
 }
 
 func TestLongestIdleConnectionIsEvictedAtTheLimit(t *testing.T) {
-	services := servicestest.Start(t)
-	services.Release = make(chan struct{})
-	r := reloadingGateway(t, services, "http: {max_connections: 10, read_header_timeout: 1m}\n"+limits(100))
-	held := r.hold(t, services)
+	r := startHolding(t, "http: {max_connections: 10, read_header_timeout: 1m}\n"+limits(100))
+	held := r.hold()
 	used, idle := r.connect(t), make([]*client, 8)
 	for i := range idle {
 		idle[i] = r.connect(t)
@@ -64,41 +60,38 @@ func TestLongestIdleConnectionIsEvictedAtTheLimit(t *testing.T) {
 		}
 	}
 	testkit.Eventually(t, "all are accepted", func() bool { return r.metric(t, "opsgate_http_connections_open") == "10" })
-	token := "Authorization: Bearer " + services.Token + "\r\n"
-	if got := used.do(t, token); got.StatusCode != 200 {
-		t.Fatalf("got %d", got.StatusCode)
+	token := "Authorization: Bearer " + r.token + "\r\n"
+	if got := used.do(t, token); got != 200 {
+		t.Fatalf("got %d", got)
 	}
 	for i := 1; i < len(idle); i += 2 {
 		idle[i].do(t, "") // an anonymous request does not delay eviction
 	}
 	for i, longest := range idle {
-		if got := r.connect(t).do(t, ""); got.StatusCode != 401 {
-			t.Errorf("new connection %d: got %d", i, got.StatusCode)
+		if got := r.connect(t).do(t, ""); got != 401 {
+			t.Errorf("new connection %d: got %d", i, got)
 		}
 		if !closedWithoutResponse(longest) {
 			t.Errorf("connection %d, the longest idle, is open", i)
 		}
 	}
-	if got := used.do(t, token); got.StatusCode != 200 {
-		t.Errorf("the connection with an authenticated request: got %d", got.StatusCode)
+	if got := used.do(t, token); got != 200 {
+		t.Errorf("the connection with an authenticated request: got %d", got)
 	}
 	r.mustHaveMetric(t, `opsgate_http_connections_shed_total{cause="evicted"}`, "8")
-	close(services.Release)
+	close(r.services.Release)
 	if got := <-held; got.status != 200 {
 		t.Errorf("the request in flight: got %+v", got)
 	}
 }
 
 func TestAdminListenerLimitsConnections(t *testing.T) {
-	r := reloadingGateway(t, servicestest.Start(t), "")
+	r := start(t, "")
 	limit, err := strconv.Atoi(r.metric(t, "opsgate_admin_connections_limit"))
 	testkit.Must(t, err)
 	idle := make([]*client, limit+1) // the connection of the metrics may be closed first
 	for i := range idle {
-		conn, err := net.Dial("tcp", r.AdminAddress().String())
-		testkit.Must(t, err)
-		t.Cleanup(func() { _ = conn.Close() })
-		idle[i] = newClient(conn)
+		idle[i] = connect(t, r.AdminAddress())
 	}
 	if got := r.readiness(t, "ready"); got.status != 200 {
 		t.Errorf("above the limit: got %+v", got)
@@ -109,10 +102,8 @@ func TestAdminListenerLimitsConnections(t *testing.T) {
 }
 
 func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
-	services := servicestest.Start(t)
-	services.Release = make(chan struct{})
-	r := reloadingGateway(t, services, "http: {max_in_flight: 2}\n"+limits(100))
-	held := []<-chan response{r.hold(t, services), r.hold(t, services)}
+	r := startHolding(t, "http: {max_in_flight: 2}\n"+limits(100))
+	held := []<-chan response{r.hold(), r.hold()}
 	if err := r.reload(t, "http: {max_in_flight: 2}\n"+limits(200)); err != nil { // both requests are still in flight
 		t.Fatal(err)
 	}
@@ -124,7 +115,7 @@ func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
 	}
 	testkit.Must(t, r.reload(t, "http: {max_in_flight: 3}\n"))
 	r.mustGet(t, "/v1/me", 200) // below the new limit
-	close(services.Release)
+	close(r.services.Release)
 	for _, h := range held {
 		if got := <-h; got.status != 200 {
 			t.Errorf("an admitted request: got %+v", got)
@@ -138,7 +129,7 @@ func TestRequestsInFlightAreLimitedAcrossReloads(t *testing.T) {
 // The readiness page needs no token, so it must not contain text of a service.
 func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 	services := servicestest.Start(t)
-	r := run(t, settings("127.0.0.1:1"), services.Token)
+	r := startWith(t, &servicestest.Services{Address: "127.0.0.1:1", Token: services.Token}, "")
 	var body struct {
 		Dependencies map[string]struct{ State, Reason string }
 	}
@@ -162,5 +153,4 @@ func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 	testkit.Eventually(t, "revocations are missed", func() bool {
 		return strings.Contains(r.get(t, r.AdminAddress(), "/readyz").body, "revocations take effect late")
 	})
-	testkit.Must(t, r.end())
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
-	i := inspect(t, overrides)
+	i := start(t, overrides)
 	i.readiness(t, "ready")
 	i.services.Invalid.Store(true)
 	got := i.get(t, i.Address(), "/v1/servers")
@@ -36,7 +36,7 @@ func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
 
 // Lookups that fail without opening the breaker are reported, with the time until known tokens end on the admin page.
 func TestFailingLookupsOfTokensAreReported(t *testing.T) {
-	i := inspect(t, overrides+"authn: {fresh_for: 1s}\n")
+	i := start(t, overrides+"authn: {fresh_for: 1s}\n")
 	i.mustGet(t, "/v1/me", 200)
 	i.services.Fails.Store(true)
 	var ready response

@@ -15,9 +15,8 @@ import (
 )
 
 func TestDemandRecordsRefundsAndResets(t *testing.T) {
-	services := servicestest.Start(t)
 	file := filepath.Join(t.TempDir(), "demand.jsonl")
-	r := reloadingGateway(t, services, "rate_limit:\n  limits: [{requests: 2, per: 1m}]\n  demand: {file: "+file+", sample: 100%}\n")
+	r := start(t, "rate_limit:\n  limits: [{requests: 2, per: 1m}]\n  demand: {file: "+file+", sample: 100%}\n")
 	for _, want := range []struct {
 		path   string
 		status int
@@ -48,9 +47,8 @@ func TestDemandRecordsRefundsAndResets(t *testing.T) {
 
 func TestDrainSendsQueuedRefunds(t *testing.T) {
 	const requests = 40
-	services := servicestest.Start(t)
 	file := filepath.Join(t.TempDir(), "demand.jsonl")
-	r := reloadingGateway(t, services, "rate_limit:\n  limits: [{requests: 1000, per: 1m}]\n  demand: {file: "+file+", sample: 100%}\n")
+	r := start(t, "rate_limit:\n  limits: [{requests: 1000, per: 1m}]\n  demand: {file: "+file+", sample: 100%}\n")
 	var clients sync.WaitGroup
 	for range requests {
 		clients.Go(func() {
@@ -85,7 +83,7 @@ func TestRestartInOrderContinuesTheRecordWithRedis(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "demand.jsonl")
 		for range 2 {
-			r := reloadingGateway(t, services, test.text+demandIn(file))
+			r := startWith(t, services, test.text+demandIn(file))
 			r.mustGet(t, "/v1/servers", 200)
 			r.finish(t)
 		}

@@ -4,35 +4,13 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/test/servicestest"
 )
 
-// hold starts a request that the fleet service does not answer before services.Release is closed. It returns once the call has arrived; the
-// channel gets the response.
-func (r *running) hold(t *testing.T, services *servicestest.Services) <-chan response {
-	t.Helper()
-	held := make(chan response, 1)
-	go func() {
-		got, err := r.try(r.Address(), "/v1/servers")
-		if err != nil {
-			got.body = err.Error()
-		}
-		held <- got
-	}()
-	<-services.Arrived
-	return held
-}
-
 func TestDrainServesUntilRequestsInFlightHaveEnded(t *testing.T) {
-	services := servicestest.Start(t)
-	services.Release = make(chan struct{})
-	c := settings(services.Address)
-	c.Shutdown.DrainWait = config.Duration(3 * time.Second) // long enough for two requests on a busy machine
-	r := run(t, c, services.Token)
+	const wait = 3 * time.Second // long enough for two requests on a busy machine
+	r := startHolding(t, limits(100), "OPSGATE_SHUTDOWN_DRAIN_WAIT="+wait.String())
 	r.readiness(t, "ready")
-	held := r.hold(t, services)
+	held := r.hold()
 
 	began := time.Now()
 	r.stop()
@@ -47,14 +25,14 @@ func TestDrainServesUntilRequestsInFlightHaveEnded(t *testing.T) {
 		t.Fatalf("ended with a request in flight: %v", err)
 	default:
 	}
-	close(services.Release)
+	close(r.services.Release)
 	if got := <-held; got.status != 200 {
 		t.Errorf("the request in flight: got %+v", got)
 	}
 	if err := <-r.ended; err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took < time.Duration(c.Shutdown.DrainWait) {
+	if took := time.Since(began); took < wait {
 		t.Errorf("ended after %s", took)
 	}
 	if _, err := r.try(r.Address(), "/v1/me"); err == nil {
@@ -63,12 +41,8 @@ func TestDrainServesUntilRequestsInFlightHaveEnded(t *testing.T) {
 }
 
 func TestRequestsPastTheGracePeriodAreCutOff(t *testing.T) {
-	services := servicestest.Start(t)
-	services.Release = make(chan struct{})
-	c := settings(services.Address)
-	c.Shutdown.Grace = config.Duration(50 * time.Millisecond)
-	r := run(t, c, services.Token)
-	held := r.hold(t, services)
+	r := startHolding(t, limits(100), "OPSGATE_SHUTDOWN_GRACE=50ms")
+	held := r.hold()
 	if err := r.end(); err == nil || !strings.Contains(err.Error(), "requests on the public listener were cut off") {
 		t.Errorf("got %v", err)
 	}

@@ -9,3 +9,6 @@ func (g *Gateway) Reload(why string) error {
 
 // Registry returns the registry of the gateway's metrics.
 func (g *Gateway) Registry() *prometheus.Registry { return g.registry }
+
+// ClosePublicListener closes the public listener, as an error of the system does.
+func (g *Gateway) ClosePublicListener() error { return g.public.Close() }

@@ -1,17 +1,12 @@
 package wiring_test
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -21,50 +16,7 @@ import (
 	"opsgate/gateway"
 )
 
-// inspection is a running gateway, and an operator who sends requests to its admin listener.
-type inspection struct {
-	*reloading
-
-	services *servicestest.Services
-	scheme   string
-	header   http.Header
-}
-
-// inspect runs a gateway with additional configuration and environment variables until the end of the test.
-func inspect(t *testing.T, more string, variables ...string) *inspection {
-	t.Helper()
-	s := servicestest.Start(t)
-	i := &inspection{reloadingGateway(t, s, more, variables...), s, "http://", http.Header{}}
-	return i
-}
-
-// do sends a request to the admin listener.
-func (i *inspection) do(t *testing.T, method, target string) (status int, body string) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, i.scheme+i.AdminAddress().String()+target, http.NoBody)
-	testkit.Must(t, err)
-	request.Header = i.header
-	got, err := i.http.RoundTrip(request)
-	testkit.Must(t, err)
-	defer func() { _ = got.Body.Close() }()
-	text, err := io.ReadAll(got.Body)
-	testkit.Must(t, err)
-	return got.StatusCode, string(text)
-}
-
-// getJSON sends a GET request and decodes the response.
-func getJSON[T any](t *testing.T, i *inspection, target string) (answer T) {
-	t.Helper()
-	status, body := i.do(t, http.MethodGet, target)
-	decoder := json.NewDecoder(strings.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&answer); status != 200 || err != nil {
-		t.Fatalf("%s: %d %s: %v", target, status, body, err)
-	}
-	return answer
-}
-
-func (i *inspection) explain(t *testing.T, method, path string, more ...string) admin.Explanation {
+func (i *running) explain(t *testing.T, method, path string, more ...string) admin.Explanation {
 	t.Helper()
 	query := url.Values{"token_id": {servicestest.TokenID}, "method": {method}, "path": {path}}
 	for j := 0; j < len(more); j += 2 {
@@ -74,9 +26,9 @@ func (i *inspection) explain(t *testing.T, method, path string, more ...string) 
 }
 
 // calls returns the number of finished calls to internal services.
-func (i *inspection) calls(t *testing.T) (n int) {
+func (i *running) calls(t *testing.T) (n int) {
 	t.Helper()
-	_, metrics := i.do(t, http.MethodGet, "/metrics")
+	metrics := i.get(t, i.AdminAddress(), "/metrics").body
 	for _, match := range regexp.MustCompile(`(?m)^opsgate_upstream_request_duration_seconds_count\{.*\} (\d+)$`).FindAllStringSubmatch(metrics, -1) {
 		count, _ := strconv.Atoi(match[1])
 		n += count
@@ -111,7 +63,7 @@ const overrides = `rate_limit:
 `
 
 func TestExplainAdmittedRequest(t *testing.T) {
-	i := inspect(t, overrides)
+	i := start(t, overrides)
 	i.readiness(t, "ready")
 	i.mustGet(t, "/v1/servers", 200)
 	x := i.explain(t, "GET", "/v1/servers")
@@ -156,15 +108,12 @@ func TestExplainAdmittedRequest(t *testing.T) {
 }
 
 func TestExplainWithAnUnavailableService(t *testing.T) {
-	i := inspect(t, overrides, "OPSGATE_UPSTREAMS_FLEET_ADDRESS=127.0.0.1:1")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	x := i.explain(t, "GET", "/v1/servers")
-	for ; x.Answer.FailedCheck == "" && ctx.Err() == nil; x = i.explain(t, "GET", "/v1/servers") {
-		<-tick.C
-	}
+	i := start(t, overrides, "OPSGATE_UPSTREAMS_FLEET_ADDRESS=127.0.0.1:1")
+	var x admin.Explanation
+	testkit.Eventually(t, "fleet is unavailable", func() bool {
+		x = i.explain(t, "GET", "/v1/servers")
+		return x.Answer.FailedCheck != ""
+	})
 	got := i.get(t, i.Address(), "/v1/servers")
 	if x.Answer.Status != got.status || got.status != 503 || x.Answer.Code != "unavailable" || outcomes(x)["service"] != gateway.Refuses {
 		t.Errorf("explained %+v, answered %+v", x, got)
@@ -179,7 +128,7 @@ func TestExplainWithAnUnavailableService(t *testing.T) {
 
 func TestExplainUsesTheTeamOfACachedToken(t *testing.T) {
 	classes, _, _ := strings.Cut(overrides, "  tokens:\n")
-	i := inspect(t, classes)
+	i := start(t, classes)
 	i.get(t, i.Address(), "/v1/servers")
 	for _, team := range []string{"", "another"} {
 		x := i.explain(t, "GET", "/v1/servers", "team_id", team)
@@ -190,7 +139,7 @@ func TestExplainUsesTheTeamOfACachedToken(t *testing.T) {
 }
 
 func TestExplainMakesNoCallsAndCountsNoRequests(t *testing.T) {
-	i := inspect(t, overrides)
+	i := start(t, overrides)
 	i.get(t, i.Address(), "/v1/servers")
 	target := "/admin/limits/" + servicestest.TokenID
 	before, calls := getJSON[admin.TokenLimits](t, i, target), i.calls(t)
@@ -202,8 +151,8 @@ func TestExplainMakesNoCallsAndCountsNoRequests(t *testing.T) {
 		i.explain(t, "GET", "/v1/servers/"+servicestest.TeamID)
 		i.explain(t, "POST", "/v1/incidents")
 		i.explain(t, "GET", "/v1/me", "token_id", "tok-1")
-		i.do(t, http.MethodGet, "/admin/limits/tok-1")
-		i.do(t, http.MethodGet, "/admin/config")
+		i.get(t, i.AdminAddress(), "/admin/limits/tok-1")
+		i.get(t, i.AdminAddress(), "/admin/config")
 	}
 	after := getJSON[admin.TokenLimits](t, i, target)
 	for j := range after.Limits {

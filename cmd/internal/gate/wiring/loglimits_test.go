@@ -24,7 +24,7 @@ type logLine struct {
 }
 
 // logLines parses the log of a gateway.
-func (r *reloading) logLines(t *testing.T) (lines []logLine) {
+func (r *running) logLines(t *testing.T) (lines []logLine) {
 	t.Helper()
 	for text := range strings.Lines(r.log.String()) {
 		var line logLine
@@ -41,7 +41,7 @@ func TestLinesOfAFlappingDependencyAreBounded(t *testing.T) {
 	const requests, most = 100, 20
 	services := servicestest.Start(t)
 	services.Flaps = true
-	r := reloadingGateway(t, services, "")
+	r := startWith(t, services, "")
 	for range requests {
 		token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
 		testkit.Must(t, err)
@@ -64,7 +64,7 @@ func TestLinesOfAFlappingDependencyAreBounded(t *testing.T) {
 
 func TestFileWithManyMistakesLogsFewLines(t *testing.T) {
 	const mistakes, most = 300, 100
-	r := reloadingGateway(t, servicestest.Start(t), limits(100))
+	r := start(t, limits(100))
 	var text strings.Builder
 	for i := range mistakes {
 		fmt.Fprintf(&text, "unknown_%d: 1\n", i)
@@ -80,7 +80,7 @@ func TestFileWithManyMistakesLogsFewLines(t *testing.T) {
 }
 
 // suppressed returns the number of suppressed lines of a kind that the log reports.
-func (r *reloading) suppressed(t *testing.T, kind string) (n int) {
+func (r *running) suppressed(t *testing.T, kind string) (n int) {
 	t.Helper()
 	for _, line := range r.logLines(t) {
 		if line.Msg == "log lines suppressed" && line.Kind == kind {

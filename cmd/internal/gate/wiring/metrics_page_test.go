@@ -29,7 +29,7 @@ func everything(t *testing.T, address string) (config.Loaded, *tlsfilestest.Auth
 
 func TestEveryRegisteredMetricIsDocumented(t *testing.T) {
 	c, _ := everything(t, "127.0.0.1:1")
-	e, err := listenLoaded(t, c) // no part waits for what it connects to
+	e, err := listen(t, c) // no part waits for what it connects to
 	testkit.Must(t, err)
 	metricspage.Check(t, "opsgate", e.Registry(), *update)
 	testkit.Must(t, e.Close())

@@ -14,7 +14,6 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
-	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
 	"opsgate/cmd/internal/test/metricspage"
 	"opsgate/cmd/internal/test/servicestest"
@@ -28,18 +27,17 @@ func scrape(t *testing.T) string {
 	c, authority := everything(t, services.Address)
 	c.RateLimit.Redis.Addresses, c.Tracing.Endpoint = []string{redistest.Start(t).Addr()}, tracingtest.Start(t).HTTP
 	c.Admin.TLS = config.AdminTLS{}
-	e, err := wiring.Listen(t.Context(), wiring.Options{
-		Loaded: c, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"},
+	r := &running{token: services.Token}
+	r.run(t, wiring.Options{
+		Loaded: c, Logger: slog.New(slog.DiscardHandler),
 		Load: func() (config.Loaded, error) {
 			return config.Loaded{}, config.Problems{{Key: "listen", Text: "is refused"}}
 		},
 	})
-	testkit.Must(t, err)
-	r := runEdge(t, e, services.Token)
-	s := &secure{reloading: &reloading{running: r}, authority: authority}
+	s := &secure{running: r, authority: authority}
 	client := s.client(t, true)
 	for _, path := range []string{"/v1/servers", "/v1/nothing"} {
-		if _, _, err := s.do(client, "GET", path, nil, nil); err != nil {
+		if _, _, err := s.do(client, "GET", path, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,7 +51,7 @@ func scrape(t *testing.T) string {
 	if strings.Contains(metrics, services.Token) {
 		t.Error("the token is in the metrics")
 	}
-	testkit.Must(t, r.end())
+	r.finish(t)
 	return metrics
 }
 

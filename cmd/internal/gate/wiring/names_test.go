@@ -9,7 +9,7 @@ import (
 )
 
 func TestOperatorsReadNamesBesideIDs(t *testing.T) {
-	i := inspect(t, "")
+	i := start(t, "")
 	i.readiness(t, "ready")
 	i.services.Names = [2]string{"CI \u202e" + strings.Repeat("n", 100), "Harbour\x1b[2J"}
 	const team = `Harbour\x1b[2J`
@@ -36,7 +36,7 @@ func TestOperatorsReadNamesBesideIDs(t *testing.T) {
 			t.Errorf("%s: %+v", text, got)
 		}
 	}
-	if _, metrics := i.do(t, "GET", "/metrics"); strings.Contains(metrics, "Harbour") || strings.Contains(metrics, "nnn") {
+	if metrics := i.get(t, i.AdminAddress(), "/metrics").body; strings.Contains(metrics, "Harbour") || strings.Contains(metrics, "nnn") {
 		t.Error("a metric has a name")
 	}
 }

@@ -1,7 +1,6 @@
 package wiring_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,17 +15,13 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-func (r *reloading) gateways(t *testing.T) (f admin.Gateways) {
+func (r *running) gateways(t *testing.T) admin.Gateways {
 	t.Helper()
-	got := r.get(t, r.AdminAddress(), "/admin/gateways")
-	if err := json.Unmarshal([]byte(got.body), &f); err != nil || got.status != 200 {
-		t.Fatalf("got %+v, %v", got, err)
-	}
-	return f
+	return getJSON[admin.Gateways](t, r, "/admin/gateways")
 }
 
 // row returns the row of a gateway; zero for none.
-func (r *reloading) row(f admin.Gateways) (g admin.Gateway) {
+func (r *running) row(f admin.Gateways) (g admin.Gateway) {
 	for _, g := range f.Gateways {
 		if g.AdminListen == r.AdminAddress().String() {
 			return g
@@ -36,7 +31,7 @@ func (r *reloading) row(f admin.Gateways) (g admin.Gateway) {
 }
 
 func TestGatewayInMemoryIsAlone(t *testing.T) {
-	r := reloadingGateway(t, servicestest.Start(t), limits(10))
+	r := start(t, limits(10))
 	f := r.gateways(t)
 	if len(f.Gateways) != 1 || f.State != admin.GatewaysMemory || f.ReadAt != nil || f.Error != "" {
 		t.Fatalf("got %+v", f)
@@ -57,8 +52,8 @@ func hostname(t *testing.T) string {
 // A gateway shows another one, with a changed configuration and a refused one, until it has ended.
 func TestGatewaysShowEachOther(t *testing.T) {
 	server, services := redistest.Start(t), servicestest.Start(t)
-	first := reloadingGateway(t, services, inRedis(server.Addr(), 1000, ""))
-	second := reloadingGateway(t, services, inRedis(server.Addr(), 1000, ""))
+	first := startWith(t, services, inRedis(server.Addr(), 1000, ""))
+	second := startWith(t, services, inRedis(server.Addr(), 1000, ""))
 	testkit.Eventually(t, "the other one is shown", func() bool {
 		f := first.gateways(t)
 		return f.State == admin.GatewaysCurrent && len(f.Gateways) == 2 && second.row(f).Mode == "shared"
@@ -103,7 +98,7 @@ func TestUserOfRedisNeedsTheDocumentedRule(t *testing.T) {
 			}, rule...)...)
 			secret := filepath.Join(t.TempDir(), "redis")
 			testkit.Must(t, os.WriteFile(secret, []byte("PASSWORD"), 0o600))
-			r := reloadingGateway(t, servicestest.Start(t), fmt.Sprintf("rate_limit:\n  store: redis\n  limits: [{requests: 1000000, per: 1m}]\n"+
+			r := start(t, fmt.Sprintf("rate_limit:\n  store: redis\n  limits: [{requests: 1000000, per: 1m}]\n"+
 				"  redis: {addresses: [%q], timeout: 5s, username: opsgate, password: \"${file:%s}\"}\n", server.Addr(), secret))
 			testkit.Eventually(t, "the first heartbeat is sent", func() bool { return server.Client().Exists(t.Context(), "opsgate:replicas").Val() == 1 })
 			var subscriptions string

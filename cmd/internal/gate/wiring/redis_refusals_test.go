@@ -1,24 +1,13 @@
 package wiring_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/gate/admin"
-	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/ratelimit/redisstore/redistest"
 )
-
-// redisReason returns the reason on the readiness page why Redis is not in use.
-func (r *reloading) redisReason(t *testing.T) string {
-	t.Helper()
-	var body struct{ Dependencies map[string]admin.Dependency }
-	testkit.Must(t, json.Unmarshal([]byte(r.get(t, r.AdminAddress(), "/readyz").body), &body))
-	return body.Dependencies["redis"].Reason
-}
 
 // A Redis that answers with errors is not in use. The readiness page has a reason that operators can act on, and one start time, even if
 // Redis answers some of the probes.
@@ -55,7 +44,7 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := redistest.Start(t)
-			r := reloadingGateway(t, servicestest.Start(t), inRedis(server.Addr(), 1_000_000, ""))
+			r := start(t, inRedis(server.Addr(), 1_000_000, ""))
 			r.mustAdmit(t, 1_000_000)
 			do := func(commands [][]any) {
 				t.Helper()
@@ -69,7 +58,7 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 			var since time.Time
 			testkit.Eventually(t, "the readiness page has the reason", func() bool {
 				r.mustGet(t, "/v1/servers", 200)
-				reason, store := r.redisReason(t), r.store(t)
+				reason, store := r.redis(t).Reason, r.store(t)
 				if store.Mode != "local" { // Redis answered in between
 					return false
 				}
@@ -82,14 +71,11 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 					t.Fatalf("after %v: %+v, not in use since %v", time.Since(began), store, since)
 				}
 			}
-			if reason := r.redisReason(t); !test.flaps && !strings.Contains(reason, test.reason) || strings.Contains(reason, secret) {
+			if reason := r.redis(t).Reason; !test.flaps && !strings.Contains(reason, test.reason) || strings.Contains(reason, secret) {
 				t.Errorf("got %q", reason)
 			}
 			do(test.heal)
-			testkit.Eventually(t, "Redis is used again", func() bool {
-				_, state := r.redis(t)
-				return state == "ready"
-			})
+			testkit.Eventually(t, "Redis is used again", func() bool { return r.redis(t).State == "ready" })
 		})
 	}
 }
@@ -97,7 +83,7 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 // A gateway that cannot reach Redis denies all requests with on_store_failure: deny. Balancers then send them to the other gateways.
 func TestGatewayThatDeniesAllRequestsIsNotReady(t *testing.T) {
 	server := redistest.Start(t)
-	r := inspect(t, inRedis(server.Addr(), 1_000_000, "  on_store_failure: deny\n"))
+	r := start(t, inRedis(server.Addr(), 1_000_000, "  on_store_failure: deny\n"))
 	if got := r.readiness(t, "ready"); got.status != 200 {
 		t.Errorf("got %+v", got)
 	}

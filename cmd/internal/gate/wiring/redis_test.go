@@ -18,21 +18,18 @@ func inRedis(address string, requests int, more string) string {
 		"  limits: [{requests: %d, per: 1m}]\n%s", address, requests, more)
 }
 
-// redis returns the status of the readiness page and the state of Redis on it.
-func (r *reloading) redis(t *testing.T) (status int, state string) {
+// redis returns the state of Redis on the readiness page.
+func (r *running) redis(t *testing.T) admin.Dependency {
 	t.Helper()
-	got := r.get(t, r.AdminAddress(), "/readyz")
 	var body struct{ Dependencies map[string]admin.Dependency }
-	testkit.Must(t, json.Unmarshal([]byte(got.body), &body))
-	return got.status, body.Dependencies["redis"].State
+	testkit.Must(t, json.Unmarshal([]byte(r.get(t, r.AdminAddress(), "/readyz").body), &body))
+	return body.Dependencies["redis"]
 }
 
-// store returns the state of the store from /admin/limits.
-func (r *reloading) store(t *testing.T) admin.Store {
+// store returns the state of the store.
+func (r *running) store(t *testing.T) admin.Store {
 	t.Helper()
-	var limits admin.TokenLimits
-	testkit.Must(t, json.Unmarshal([]byte(r.get(t, r.AdminAddress(), "/admin/limits/"+servicestest.TokenID).body), &limits))
-	return limits.Store
+	return getJSON[admin.TokenLimits](t, r, "/admin/limits/"+servicestest.TokenID).Store
 }
 
 // Two gateways count each other in Redis, and each admits its half in an outage. A configured number overrides the count.
@@ -40,16 +37,16 @@ func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	services := servicestest.Start(t)
 	auto := strings.Replace(inRedis(server.Addr(), 10, ""), "expected_replicas: 2", "expected_replicas: auto", 1)
-	first := reloadingGateway(t, services, auto)
+	first := startWith(t, services, auto)
 	if n := first.store(t).Replicas; n != 1 {
 		t.Errorf("the first gateway counts %d gateways", n)
 	}
-	second := reloadingGateway(t, services, auto)
-	for _, r := range []*reloading{first, second} {
+	second := startWith(t, services, auto)
+	for _, r := range []*running{first, second} {
 		testkit.Eventually(t, "both are counted", func() bool { return r.store(t).Replicas == 2 })
 	}
 	server.Kill()
-	for _, r := range []*reloading{first, second} {
+	for _, r := range []*running{first, second} {
 		admitted := 0
 		testkit.Eventually(t, "the gateway is in local mode", func() bool {
 			for range 10 {

@@ -9,7 +9,6 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
-	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -22,16 +21,15 @@ func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
 	files, its := first.Write(t, ours, "gateway"), first.Write(t, theirs, "redis")
 	port := strconv.Itoa(testkit.FreePort(t))
 	server := redistest.Start(t, "--tls-port", port, "--tls-ca-cert-file", its.CAFile, "--tls-cert-file", its.CertFile, "--tls-key-file", its.KeyFile)
-	r := reloadingGateway(t, servicestest.Start(t), fmt.Sprintf("rate_limit:\n  store: redis\n  redis:\n    addresses: [\"127.0.0.1:%s\"]\n"+
+	r := start(t, fmt.Sprintf("rate_limit:\n  store: redis\n  redis:\n    addresses: [\"127.0.0.1:%s\"]\n"+
 		"    timeout: 5s\n    tls: {enabled: true, ca_file: %s, cert_file: %s, key_file: %s}\n",
 		port, files.CAFile, files.CertFile, files.KeyFile))
 	decides := func() { // a restarted server has no account of the token
 		t.Helper()
 		testkit.Eventually(t, "Redis decides", func() bool {
-			_, state := r.redis(t)
 			got := r.get(t, r.Address(), "/v1/servers")
 			n, err := server.Client().Exists(t.Context(), "opsgate:account:3:"+servicestest.TokenID).Result()
-			return got.status == 200 && state == "ready" && n == 1 && err == nil
+			return got.status == 200 && r.redis(t).State == "ready" && n == 1 && err == nil
 		})
 	}
 	decides()
@@ -52,21 +50,5 @@ func TestRedisCertificatesAreReloadedWithoutARestart(t *testing.T) {
 	decides()
 	if len(r.lines("the current TLS files are in use")) == 0 {
 		t.Error("no line reports the changed files")
-	}
-}
-
-func TestListenRefusesInvalidRedisTLSFiles(t *testing.T) {
-	good := tlsfilestest.NewAuthority(t, "redis").Write(t, t.TempDir(), "gateway")
-	for name, files := range map[string]config.ClientTLS{
-		"no roots in the file": {CAFile: config.File(good.KeyFile)},
-		"no file of roots":     {CAFile: config.File(good.CAFile + "!")},
-		"no key":               {CertFile: config.File(good.CertFile), KeyFile: config.File(good.CAFile)},
-	} {
-		c := settings("127.0.0.1:1")
-		c.RateLimit.Store, c.RateLimit.Redis.TLS = config.StoreRedis, files
-		c.RateLimit.Redis.TLS.Enabled = true
-		if _, err := listen(t, c); err == nil || !strings.Contains(err.Error(), "TLS to Redis: read the ") {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

@@ -1,19 +1,17 @@
 package wiring_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
-	"opsgate/cmd/internal/test/servicestest"
 )
 
 // Each change of the files is logged, also one that leaves the same problem. The metric and the page name the keys until a reload succeeds.
 func TestRefusedReloadIsLoggedAtEachChange(t *testing.T) {
-	r := reloadingGateway(t, servicestest.Start(t), limits(100))
+	r := start(t, limits(100))
 	const problems = "http: {max_body_bytes: 1}\nrate_limit: {tokens: {00000000-0000-4000-8000-000000000001: {limits: [{requests: 0, per: 1m}]}}, typo: 1}\nlogs: {}\n"
 	for i := range 3 {
 		r.write(t, problems+fmt.Sprintf("# edit %d\n", i))
@@ -35,7 +33,7 @@ func TestRefusedReloadIsLoggedAtEachChange(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	const keys = "[http.max_body_bytes rate_limit.typo rate_limit.tokens.00000000-0000-4000-8000-000000000001.limits[0].requests logs]"
-	if got := r.configuration(t).LastReload; fmt.Sprint(got.Keys) != keys || len(got.Problems) != 4 {
+	if got := getJSON[admin.Configuration](t, r, "/admin/config").LastReload; fmt.Sprint(got.Keys) != keys || len(got.Problems) != 4 {
 		t.Errorf("got %+v", got)
 	}
 	r.write(t, limits(100)+"token_prefix: acme_\n")
@@ -43,15 +41,7 @@ func TestRefusedReloadIsLoggedAtEachChange(t *testing.T) {
 	r.write(t, limits(200))
 	testkit.Eventually(t, "a valid change is in force", func() bool { return len(refused()) == 0 })
 	r.mustAdmit(t, 200)
-	if got := r.configuration(t).LastReload; len(got.Keys) > 0 || got.Outcome != "applied" {
+	if got := getJSON[admin.Configuration](t, r, "/admin/config").LastReload; len(got.Keys) > 0 || got.Outcome != "applied" {
 		t.Errorf("got %+v", got)
 	}
-}
-
-// configuration returns the configuration on the admin listener.
-func (r *reloading) configuration(t *testing.T) (c admin.Configuration) {
-	t.Helper()
-	got := r.get(t, r.AdminAddress(), "/admin/config")
-	testkit.Must(t, json.Unmarshal([]byte(got.body), &c))
-	return c
 }

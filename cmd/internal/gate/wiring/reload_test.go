@@ -13,8 +13,7 @@ import (
 )
 
 func TestReloadOfALimitKeepsUsage(t *testing.T) {
-	services := servicestest.Start(t)
-	r := reloadingGateway(t, services, limits(3))
+	r := start(t, limits(3))
 	r.mustAdmit(t, 3)
 	for _, step := range []struct{ requests, remaining int }{{10, 8}, {4, 1}, {3, 0}} {
 		testkit.Must(t, r.reload(t, limits(step.requests)))
@@ -36,23 +35,20 @@ func TestReloadOfALimitKeepsUsage(t *testing.T) {
 }
 
 func TestRequestEndsUnderTheConfigurationThatItStartedWith(t *testing.T) {
-	services := servicestest.Start(t)
-	services.Release = make(chan struct{})
-	r := reloadingGateway(t, services, limits(100))
-	held := r.hold(t, services)
+	r := startHolding(t, limits(100))
+	held := r.hold()
 	testkit.Must(t, r.reload(t, limits(200)+"http: {request_timeout: 50ms}\n"))
 	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 504 || requests(got) != 200 {
 		t.Errorf("a later request: got %+v", got)
 	}
-	close(services.Release)
+	close(r.services.Release)
 	if got := <-held; got.status != 200 || requests(got) != 100 {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestReloadThatChangesAKeyFixedAtStartIsRefusedAsAWhole(t *testing.T) {
-	services := servicestest.Start(t)
-	r := reloadingGateway(t, services, limits(100))
+	r := start(t, limits(100))
 	for _, test := range []struct{ key, text, reason string }{
 		{"token_prefix", "token_prefix: acme_\n", "tokens in use would fail"},
 		{"http.idle_timeout", "http: {idle_timeout: 1m}\n", "set at start"},
@@ -68,8 +64,7 @@ func TestReloadThatChangesAKeyFixedAtStartIsRefusedAsAWhole(t *testing.T) {
 
 // Kubernetes mounts opsgate.yaml as a link to ..data/opsgate.yaml, and ..data as a link to a directory. An update replaces the link ..data.
 func TestReplacedSymbolicLinkIsReloaded(t *testing.T) {
-	services := servicestest.Start(t)
-	r := reloadingGateway(t, services, "")
+	r := start(t, "")
 	dir := filepath.Dir(r.file)
 	mount := func(directory, text string) {
 		t.Helper()
@@ -96,8 +91,7 @@ func link(t *testing.T, to, path string) {
 }
 
 func TestRetriesOfARefusedConfigurationAreLoggedOnce(t *testing.T) {
-	services := servicestest.Start(t)
-	r := reloadingGateway(t, services, limits(100))
+	r := start(t, limits(100))
 	testkit.Must(t, os.Remove(r.file))
 	testkit.Eventually(t, "the missing file is reported", func() bool { return len(r.lines("configuration refused")) == 1 })
 	for range 2 {
@@ -115,9 +109,8 @@ func TestRetriesOfARefusedConfigurationAreLoggedOnce(t *testing.T) {
 }
 
 func TestLimitsExpire(t *testing.T) {
-	services := servicestest.Start(t)
 	expires := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	r := reloadingGateway(t, services, fmt.Sprintf("rate_limit:\n  limits: [{requests: 100, per: 1m}]\n  tokens:\n    %s:\n"+
+	r := start(t, fmt.Sprintf("rate_limit:\n  limits: [{requests: 100, per: 1m}]\n  tokens:\n    %s:\n"+
 		"      {limits: [{requests: 500, per: 1m}], owner: sre@example.com, reason: migration, expires: %s}\n", servicestest.TokenID, expires))
 	r.mustAdmit(t, 500)
 	version := r.await(t, "serving")["config_version"]
@@ -138,8 +131,7 @@ func TestLimitsExpire(t *testing.T) {
 }
 
 func TestReloadChangesTheLogLevel(t *testing.T) {
-	services := servicestest.Start(t)
-	r := reloadingGateway(t, services, limits(100))
+	r := start(t, limits(100))
 	for _, step := range []struct {
 		text string
 		want bool
@@ -161,8 +153,7 @@ func TestReloadChangesTheLogLevel(t *testing.T) {
 }
 
 func TestReloadChangesPublicPages(t *testing.T) {
-	services := servicestest.Start(t)
-	r := reloadingGateway(t, services, limits(100))
+	r := start(t, limits(100))
 	if page := r.get(t, r.Address(), "/openapi.yaml").body; !strings.Contains(page, "http://"+r.Address().String()) {
 		t.Error("the page does not have the host of the request")
 	}
@@ -173,13 +164,4 @@ func TestReloadChangesPublicPages(t *testing.T) {
 	if text := r.get(t, r.Address(), "/.well-known/security.txt").body; !strings.Contains(text, "Contact: tel:+1-555-0100\n") {
 		t.Errorf("security.txt is %s", text)
 	}
-}
-
-func TestReloadWithoutLoadFails(t *testing.T) {
-	e, err := listen(t, settings("127.0.0.1:1"))
-	testkit.Must(t, err)
-	if err := e.Reload("test"); err == nil {
-		t.Error("no error")
-	}
-	testkit.Must(t, e.Close())
 }

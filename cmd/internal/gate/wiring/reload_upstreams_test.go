@@ -14,7 +14,7 @@ import (
 // Files that cannot be read refuse the whole configuration.
 func TestReloadRefusesUnreadableTLSFilesOfServices(t *testing.T) {
 	services := servicestest.Start(t)
-	r := reloadingGateway(t, services, limits(100))
+	r := startWith(t, services, limits(100))
 	good, path := r.base, filepath.Join(t.TempDir(), "ca.pem")
 	testkit.Must(t, os.WriteFile(path, []byte("no certificate"), 0o600))
 	r.base = strings.Replace(good, fmt.Sprintf("address: %q", services.Address),

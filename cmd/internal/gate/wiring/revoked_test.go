@@ -10,7 +10,7 @@ import (
 )
 
 func TestRevokedTokenIsLoggedAndExplained(t *testing.T) {
-	i := inspect(t, overrides)
+	i := start(t, overrides)
 	i.services.Revoked.Store(true)
 	if x := i.explain(t, "GET", "/v1/servers"); x.Token.Cached || outcomes(x)["token"] != gateway.Unknown {
 		t.Errorf("before any request: %+v", x)

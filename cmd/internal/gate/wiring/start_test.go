@@ -31,7 +31,7 @@ func (g *gate) Accept() (net.Conn, error) {
 }
 
 // unavailable returns the names of the dependencies that are not OK in the metrics.
-func (r *reloading) unavailable(t *testing.T) string {
+func (r *running) unavailable(t *testing.T) string {
 	t.Helper()
 	var names []string
 	for _, found := range regexp.MustCompile(`(?m)^opsgate_dependency_ok\{dependency="(\w+)"\} 0$`).
@@ -52,7 +52,7 @@ func TestGatewayStartsInAnOutage(t *testing.T) {
 	services.Sends = true
 	// Without breakers: the breaker of identity would close after three lookups, and the only token is cached after the first.
 	const noBreakers = "upstream_calls: {breaker: {min_requests: 100000}}\n"
-	r := reloadingGateway(t, services, inRedis(redis.Addr(), 1000, noBreakers))
+	r := startWith(t, services, inRedis(redis.Addr(), 1000, noBreakers))
 	for path, status := range map[string]int{"/openapi.json": 200, "/nowhere": 404, "/v1/servers": 503} {
 		r.mustGet(t, path, status)
 	}

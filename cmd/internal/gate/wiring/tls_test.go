@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -24,7 +23,7 @@ import (
 
 // secure is a gateway with TLS on its public listener.
 type secure struct {
-	*reloading
+	*running
 
 	authority *tlsfilestest.Authority
 	cert, key string
@@ -35,7 +34,7 @@ func secureGateway(t *testing.T, services *servicestest.Services, text string) *
 	t.Helper()
 	authority, files := newTLSFiles(t)
 	s := &secure{authority: authority, cert: files[0], key: files[1]}
-	s.reloading = reloadingGateway(t, services, s.files()+text)
+	s.running = startWith(t, services, s.files()+text)
 	return s
 }
 
@@ -68,13 +67,12 @@ func (s *secure) client(t *testing.T, http2 bool) *http.Transport {
 }
 
 // do sends a request and returns the response and its body.
-func (s *secure) do(client http.RoundTripper, method, path string, header http.Header, body io.Reader) (*http.Response, string, error) {
+func (s *secure) do(client http.RoundTripper, method, path string, body io.Reader) (*http.Response, string, error) {
 	request, err := http.NewRequest(method, "https://"+s.Address().String()+path, body)
 	if err != nil {
 		return nil, "", err
 	}
 	request.Header = http.Header{"Authorization": {"Bearer " + s.token}}
-	maps.Copy(request.Header, header)
 	got, err := client.RoundTrip(request)
 	if err != nil {
 		return nil, "", err
@@ -88,7 +86,7 @@ func TestPublicListenerProtocols(t *testing.T) {
 	services := servicestest.Start(t)
 	s := secureGateway(t, services, "")
 	for proto, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2.0": true} {
-		got, _, err := s.do(s.client(t, http2), "GET", "/v1/servers", nil, nil)
+		got, _, err := s.do(s.client(t, http2), "GET", "/v1/servers", nil)
 		testkit.Must(t, err)
 		if got.StatusCode != 200 || got.Proto != proto || got.Header.Get("Strict-Transport-Security") == "" {
 			t.Errorf("got %s over %s, want %s: %v", got.Status, got.Proto, proto, got.Header)
@@ -162,7 +160,7 @@ func TestRenewedRootsOfTheCollectorAreNotInUse(t *testing.T) {
 }
 
 // findings returns the findings of the admin page, with their runbooks.
-func (r *reloading) findings(t *testing.T) (list []string) {
+func (r *running) findings(t *testing.T) (list []string) {
 	t.Helper()
 	stream := r.operate(t, "", "/admin/events")
 	defer func() { _ = stream.Body.Close() }()

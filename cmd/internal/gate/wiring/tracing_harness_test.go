@@ -5,10 +5,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +30,7 @@ const (
 
 // traced is a gateway with the reference backend, a real Redis and a trace collector.
 type traced struct {
-	*reloading
+	*running
 	tracedOptions
 
 	collector *tracingtest.Collector
@@ -58,7 +56,7 @@ func startTraced(t *testing.T, o tracedOptions) *traced {
 		tracedOptions: o,
 		collector:     tracingtest.Start(t), relay: tracingtest.StartRelay(t, o.reference.address), redis: redistest.Start(t),
 	}
-	c.reloading = reloadingGateway(t, &servicestest.Services{Address: c.relay.Address, Token: o.reference.token}, c.configuration())
+	c.running = startWith(t, &servicestest.Services{Address: c.relay.Address, Token: o.reference.token}, c.configuration())
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(c.log.String())
@@ -66,10 +64,10 @@ func startTraced(t *testing.T, o tracedOptions) *traced {
 	})
 	c.readiness(t, "ready")
 	testkit.Eventually(t, "the revocation stream is connected, without which cached tokens are looked up again", func() bool {
-		return strings.Contains(c.scrape(t, ""), "\nopsgate_authn_revocation_stream_connected 1\n")
+		return c.metric(t, "opsgate_authn_revocation_stream_connected") == "1"
 	})
 	testkit.Eventually(t, "Redis was probed, after which it has the script", func() bool {
-		return strings.Contains(c.scrape(t, ""), `opsgate_rate_limit_redis_call_duration_seconds_count{operation="ping",outcome="ok"} 1`)
+		return c.metric(t, `opsgate_rate_limit_redis_call_duration_seconds_count{operation="ping",outcome="ok"}`) == "1"
 	})
 	testkit.Must(t, c.redis.Client().ScriptFlush(t.Context()).Err())
 	return c
@@ -109,23 +107,6 @@ func startReference(t *testing.T) *reference {
 	testkit.Must(t, err)
 	i := slices.IndexFunc(tokens, func(t demo.Token) bool { return t.Name == "full" })
 	return &reference{listener.Addr().String(), tokens[i].Text}
-}
-
-// do sends a request with additional headers.
-func (c *traced) do(t *testing.T, path string, headers map[string]string) response {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+c.Address().String()+path, http.NoBody)
-	testkit.Must(t, err)
-	request.Header.Set("Authorization", "Bearer "+c.token)
-	for name, value := range headers {
-		request.Header.Set(name, value)
-	}
-	got, err := c.http.RoundTrip(request)
-	testkit.Must(t, err)
-	defer func() { _ = got.Body.Close() }()
-	body, err := io.ReadAll(got.Body)
-	testkit.Must(t, err)
-	return response{got.StatusCode, got.Header, string(body), got.Close}
 }
 
 // traces stops the gateway, which flushes its spans, and returns the spans of each trace in the order of their start.

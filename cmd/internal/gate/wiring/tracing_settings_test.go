@@ -36,7 +36,7 @@ func TestTrustInIncomingTraceContext(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := startTraced(t, tracedOptions{tracing: test.tracing, more: test.more, reference: backend})
-			if got := c.do(t, "/v1/servers", map[string]string{"Traceparent": test.parent, "Tracestate": "vendor=1"}); got.status != 200 {
+			if got := c.get(t, c.Address(), "/v1/servers", "Traceparent", test.parent, "Tracestate", "vendor=1"); got.status != 200 {
 				t.Fatalf("got %+v", got)
 			}
 			all := c.traces(t)
@@ -66,14 +66,14 @@ func TestTrustInIncomingTraceContext(t *testing.T) {
 
 func TestReloadChangesTheTraceSample(t *testing.T) {
 	c := startTraced(t, tracedOptions{tracing: "sample: 0%"})
-	c.do(t, "/v1/servers", nil)
+	c.get(t, c.Address(), "/v1/servers")
 	if calls := c.relay.Calls(listServers); calls[0].Traceparent != "" {
 		t.Errorf("the service received a traceparent without a trace: %q", calls[0].Traceparent)
 	}
 	c.tracing = "sample: 100%"
 	c.write(t, c.configuration())
 	testkit.Must(t, c.Reload("the test"))
-	c.do(t, "/v1/monitors", nil)
+	c.get(t, c.Address(), "/v1/monitors")
 	c.endpoint = byGRPC
 	c.write(t, c.configuration())
 	if err := c.Reload("the test"); err == nil || !strings.Contains(err.Error(), "tracing.endpoint: a change needs a restart") {
@@ -108,7 +108,7 @@ func TestOpenTelemetryVariables(t *testing.T) {
 				}
 				return ""
 			}})
-			c.do(t, "/v1/servers", nil)
+			c.get(t, c.Address(), "/v1/servers")
 			c.finish(t)
 			spans := c.collector.Spans()
 			if recorded := len(spans) > 0; recorded != test.recorded {

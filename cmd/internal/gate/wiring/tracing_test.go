@@ -3,9 +3,7 @@ package wiring_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,11 +25,11 @@ func TestTraceCoversEdgeLimiterAndService(t *testing.T) {
 			testkit.Must(t, os.WriteFile(secret, []byte("api-key=s3cret-of-the-collector"), 0o600))
 			c := startTraced(t, tracedOptions{endpoint: endpoint, tracing: "sample: 100%, headers: \"${file:" + secret + "}\""})
 			for range 2 {
-				if got := c.do(t, "/v1/servers", nil); got.status != 200 {
+				if got := c.get(t, c.Address(), "/v1/servers"); got.status != 200 {
 					t.Fatalf("got %+v", got)
 				}
 			}
-			metrics := c.scrape(t, "application/openmetrics-text")
+			metrics := c.get(t, c.AdminAddress(), "/metrics", "Accept", "application/openmetrics-text").body
 			all := c.traces(t)
 			if len(all) != 2 {
 				t.Fatalf("got %d traces", len(all))
@@ -171,23 +169,10 @@ func (c *traced) isLogged(t *testing.T, traces [][]tracingtest.Span) {
 	}
 }
 
-func (c *traced) scrape(t *testing.T, accept string) string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+c.AdminAddress().String()+"/metrics", http.NoBody)
-	testkit.Must(t, err)
-	request.Header.Set("Accept", accept)
-	got, err := c.http.RoundTrip(request)
-	testkit.Must(t, err)
-	defer func() { _ = got.Body.Close() }()
-	body, err := io.ReadAll(got.Body)
-	testkit.Must(t, err)
-	return string(body)
-}
-
 func TestEachAttemptHasASpan(t *testing.T) {
 	c := startTraced(t, tracedOptions{tracing: "sample: 100%"})
 	c.relay.Fail(listServers, 1)
-	if got := c.do(t, "/v1/servers", nil); got.status != 200 {
+	if got := c.get(t, c.Address(), "/v1/servers"); got.status != 200 {
 		t.Fatalf("got %+v", got)
 	}
 	all := c.traces(t)
@@ -226,7 +211,7 @@ func TestTraceShowsABreakerRefusal(t *testing.T) {
 	})
 	c.relay.Fail(listServers, 1)
 	for range 2 {
-		if got := c.do(t, "/v1/servers", nil); got.status != 503 {
+		if got := c.get(t, c.Address(), "/v1/servers"); got.status != 503 {
 			t.Fatalf("got %+v", got)
 		}
 	}
@@ -253,7 +238,7 @@ func TestTraceShowsADenial(t *testing.T) {
 		return strings.Contains(subscriptions, " sub=1 ") && strings.Contains(subscriptions, " cmd=ping ")
 	})
 	for i, want := range []int{200, 429, 429} {
-		if got := c.do(t, "/v1/servers", nil); got.status != want {
+		if got := c.get(t, c.Address(), "/v1/servers"); got.status != want {
 			t.Fatalf("%d: got %+v", i, got)
 		}
 	}

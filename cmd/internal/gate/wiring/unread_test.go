@@ -17,17 +17,8 @@ import (
 // closed after it.
 func (c *client) refuse(t *testing.T, request string) *http.Response {
 	t.Helper()
-	if err := c.SetDeadline(time.Now().Add(4 * time.Second)); err != nil { // less than http.body_timeout
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(c.Conn, request); err != nil {
-		t.Fatal(err)
-	}
-	got, err := http.ReadResponse(c.Reader, nil)
-	testkit.Must(t, err)
-	if _, err := io.Copy(io.Discard, got.Body); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.SetDeadline(time.Now().Add(4*time.Second))) // less than http.body_timeout
+	got, _ := c.ask(t, request)
 	if _, err := c.ReadByte(); !errors.Is(err, io.EOF) || !got.Close {
 		t.Errorf("after %d: %v, closing: %t; want the connection closed", got.StatusCode, err, got.Close)
 	}
@@ -37,7 +28,7 @@ func (c *client) refuse(t *testing.T, request string) *http.Response {
 func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
 	services := servicestest.Start(t)
 	services.Scopes = []string{"incidents:write"}
-	r := reloadingGateway(t, services, "http: {max_body_bytes: 1KiB, body_timeout: 100ms}\n"+limits(100))
+	r := startWith(t, services, "http: {max_body_bytes: 1KiB, body_timeout: 100ms}\n"+limits(100))
 	token := "Authorization: Bearer " + services.Token + "\r\n"
 	for _, test := range []struct {
 		header, body string
@@ -58,19 +49,12 @@ func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
 
 // A client that sends a whole body before it reads gets the response and not a reset.
 func TestClientThatSendsItsWholeBodyGetsTheRefusal(t *testing.T) {
-	services := servicestest.Start(t)
-	r := reloadingGateway(t, services, "")
+	r := start(t, "")
 	body := strings.Repeat("x", 100_000)
 	for range 20 {
-		c := r.connect(t)
-		if _, err := fmt.Fprintf(c.Conn, "POST /v1/incidents HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
-			t.Fatal(err)
-		}
-		got, err := http.ReadResponse(c.Reader, nil)
-		testkit.Must(t, err)
-		text, err := io.ReadAll(got.Body)
-		if err != nil || got.StatusCode != 401 || !strings.Contains(string(text), "unauthorized") {
-			t.Fatalf("got %d %s, %v", got.StatusCode, text, err)
+		got, text := r.connect(t).ask(t, fmt.Sprintf("POST /v1/incidents HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+		if got.StatusCode != 401 || !strings.Contains(text, "unauthorized") {
+			t.Fatalf("got %d %s", got.StatusCode, text)
 		}
 	}
 }
@@ -79,14 +63,10 @@ func TestClientThatSendsItsWholeBodyGetsTheRefusal(t *testing.T) {
 func TestConnectionSurvivesBodiesThatWereRead(t *testing.T) {
 	services := servicestest.Start(t)
 	services.Scopes = []string{"incidents:write"}
-	r := reloadingGateway(t, services, limits(100))
+	r := startWith(t, services, limits(100))
 	c := r.connect(t)
 	for range 3 {
-		_, err := fmt.Fprintf(c.Conn, "POST /v1/incidents HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: 2\r\n\r\n{}", services.Token)
-		testkit.Must(t, err)
-		got, err := http.ReadResponse(c.Reader, nil)
-		testkit.Must(t, err)
-		_, _ = io.Copy(io.Discard, got.Body)
+		got, _ := c.ask(t, "POST /v1/incidents HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer "+services.Token+"\r\nContent-Length: 2\r\n\r\n{}")
 		if got.StatusCode != 422 || got.Close {
 			t.Errorf("got %d, closing: %t", got.StatusCode, got.Close)
 		}
@@ -95,7 +75,7 @@ func TestConnectionSurvivesBodiesThatWereRead(t *testing.T) {
 	s := secureGateway(t, services, limits(100)+"http: {max_body_bytes: 1KiB}\n")
 	overHTTP2 := s.client(t, true)
 	for range 3 {
-		got, text, err := s.do(overHTTP2, "POST", "/v1/incidents", nil, strings.NewReader(strings.Repeat(" ", 4096)))
+		got, text, err := s.do(overHTTP2, "POST", "/v1/incidents", strings.NewReader(strings.Repeat(" ", 4096)))
 		if err != nil || got.StatusCode != 413 {
 			t.Errorf("got %v %s, %v", got, text, err)
 		}

@@ -34,7 +34,7 @@ func TestGatewayThatStartsWithAWrongServiceIsNotReady(t *testing.T) {
 	services := servicestest.Start(t)
 	services.Sends = true
 	address := onlyFleet(t, "127.0.0.1:0")
-	r := reloadingGateway(t, services, limits(100), "OPSGATE_UPSTREAMS_IDENTITY_ADDRESS="+address)
+	r := startWith(t, services, limits(100), "OPSGATE_UPSTREAMS_IDENTITY_ADDRESS="+address)
 	got := r.readiness(t, "not_ready")
 	if want := "1 of 1 addresses of upstreams.identity.address answer as another service"; got.status != 503 || !strings.Contains(got.body, want) {
 		t.Errorf("got %+v", got)
@@ -63,7 +63,7 @@ func TestReloadRefusesTheAddressOfAnotherService(t *testing.T) {
 	listener, err := net.Listen("tcp", address)
 	testkit.Must(t, err)
 	stop := services.Serve(t, listener)
-	r := reloadingGateway(t, services, limits(100), "OPSGATE_UPSTREAMS_INCIDENT_ADDRESS="+address)
+	r := startWith(t, services, limits(100), "OPSGATE_UPSTREAMS_INCIDENT_ADDRESS="+address)
 	r.readiness(t, "ready")
 	good := r.env
 	r.env = []string{"OPSGATE_UPSTREAMS_INCIDENT_ADDRESS=" + onlyFleet(t, "127.0.0.1:0")}
