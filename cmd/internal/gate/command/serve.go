@@ -74,7 +74,7 @@ func (c *serve) run(ctx context.Context, e Environment) (err error) {
 	defer signal.Stop(hangUps)
 	gateway, err := wiring.Listen(ctx, wiring.Options{
 		Loaded: loaded, Load: load, ReloadSignals: hangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
-		Lifecycle: systemd.NewNotifier(log.Logger), Listener: public,
+		Notifier: systemd.NewNotifier(log.Logger), Listener: public,
 	})
 	if err != nil {
 		return fmt.Errorf("start: %w", err)

@@ -12,7 +12,7 @@ import (
 // exitTime is how long a process needs to exit after the drain.
 const exitTime = 5 * time.Second
 
-// A Notifier reports the lifecycle of an edge to systemd.
+// A Notifier reports the lifecycle of a gateway to systemd. Its methods may be called concurrently. A nil Notifier reports nothing.
 type Notifier struct {
 	logger *slog.Logger
 
@@ -35,6 +35,9 @@ func (n *Notifier) Reloading() {
 // Draining reports the start of the shutdown, and extends the timeout of systemd to its maximum duration, which may be longer than
 // TimeoutStopSec of the unit.
 func (n *Notifier) Draining(timeout time.Duration) {
+	if n == nil {
+		return
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.draining = true
@@ -43,6 +46,9 @@ func (n *Notifier) Draining(timeout time.Duration) {
 }
 
 func (n *Notifier) notifyUnlessDraining(state string) {
+	if n == nil {
+		return
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.draining {

@@ -15,6 +15,7 @@ import (
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/httpserver"
+	"opsgate/cmd/internal/gate/systemd"
 	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/gateway"
 )
@@ -32,7 +33,7 @@ type Options struct {
 	Build        buildinfo.Info
 	Clock        func() time.Time // wall clock; nil for time.Now
 	ServiceClock func() time.Time // of the internal services; nil for Clock
-	Lifecycle    Lifecycle        // nil for none
+	Notifier     *systemd.Notifier
 	// Listener is the bound public listener, closed with the gateway; nil to bind the address of Loaded.
 	Listener *net.TCPListener
 	// Wrap wraps the handler of the public listener; nil for none.
@@ -59,9 +60,6 @@ func (o Options) withDefaults() Options {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	if o.Lifecycle == nil {
-		o.Lifecycle = noopLifecycle{}
-	}
 	if o.Wrap == nil {
 		o.Wrap = func(handler http.Handler) http.Handler { return handler }
 	}
@@ -73,7 +71,7 @@ type Gateway struct {
 	version       string // of the program
 	logger        *slog.Logger
 	registry      *prometheus.Registry
-	lifecycle     Lifecycle
+	notifier      *systemd.Notifier // nil for none
 	public, admin *httpserver.Server
 	api           http.Handler // of the public listener
 	reports       *reports
@@ -129,10 +127,10 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 		return nil, err
 	}
 	return &Gateway{
-		version: c.Build.Version, logger: c.Logger, registry: c.registry, lifecycle: c.Lifecycle, public: public, admin: adminServer,
+		version: c.Build.Version, logger: c.Logger, registry: c.registry, notifier: c.Notifier, public: public, admin: adminServer,
 		api: c.Wrap(active), reports: reports, active: active, reloader: reloader, refunds: builder.refunds, opened: opened,
 		recordEnd: dependencies.limiter.recordEnd,
-		tasks:     slices.Concat(dependencies.tasks(reports.inspector.Self), builder.tasks(), reports.tasks(), c.logs.tasks()),
+		tasks:     slices.Concat(dependencies.tasks(reports.inspector.Self), builder.tasks(), reports.tasks(), []func(context.Context) error{c.logs.Run}),
 	}, nil
 }
 

@@ -3,10 +3,8 @@ package wiring
 import (
 	"context"
 	"crypto/tls"
-	"log/slog"
 	"time"
 
-	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/httpserver"
 	"opsgate/cmd/internal/gate/sizing"
 	"opsgate/cmd/internal/kit/certs"
@@ -36,7 +34,8 @@ func listen(ctx context.Context, c common, opened *closers) (public, adminServer
 }
 
 func listenPublic(ctx context.Context, c common) (*httpserver.Server, error) {
-	tlsConfig, err := publicTLS(c.Loaded.TLS, c.logs.dependencies)
+	files := c.Loaded.TLS
+	tlsConfig, err := listenerTLS(c, "public", certs.Files{Certificate: string(files.CertFile), Key: string(files.KeyFile)}, "h2", "http/1.1")
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +54,10 @@ func listenPublic(ctx context.Context, c common) (*httpserver.Server, error) {
 }
 
 func listenAdmin(ctx context.Context, c common) (*httpserver.Server, error) {
-	tlsConfig, err := adminTLS(c.Loaded.Admin.TLS, c.logs.dependencies)
+	files := c.Loaded.Admin.TLS
+	tlsConfig, err := listenerTLS(c, "admin", certs.Files{
+		Certificate: string(files.CertFile), Key: string(files.KeyFile), ClientCA: string(files.ClientCAFile),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -74,25 +76,10 @@ func listenAdmin(ctx context.Context, c common) (*httpserver.Server, error) {
 	})
 }
 
-// publicTLS returns the TLS configuration of the public listener, or nil for plain HTTP.
-func publicTLS(c config.TLS, logger *slog.Logger) (*tls.Config, error) {
-	if c.CertFile == "" {
+// listenerTLS returns the TLS configuration of a listener, or nil for plain HTTP. Without protocols it offers only HTTP/1.1.
+func listenerTLS(c common, name string, files certs.Files, protocols ...string) (*tls.Config, error) {
+	if files.Certificate == "" {
 		return nil, nil
 	}
-	return certs.New(certs.Options{
-		Listener: "public", Files: certs.Files{Certificate: string(c.CertFile), Key: string(c.KeyFile)},
-		Protocols: []string{"h2", "http/1.1"}, Logger: logger,
-	})
-}
-
-// adminTLS returns the TLS configuration of the admin listener, or nil for plain HTTP. It offers no HTTP/2.
-func adminTLS(c config.AdminTLS, logger *slog.Logger) (*tls.Config, error) {
-	if c.CertFile == "" {
-		return nil, nil
-	}
-	return certs.New(certs.Options{
-		Listener: "admin",
-		Files:    certs.Files{Certificate: string(c.CertFile), Key: string(c.KeyFile), ClientCA: string(c.ClientCAFile)},
-		Logger:   logger,
-	})
+	return certs.New(certs.Options{Listener: name, Files: files, Protocols: protocols, Logger: c.logs.dependencies})
 }

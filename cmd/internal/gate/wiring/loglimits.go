@@ -1,7 +1,6 @@
 package wiring
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -66,9 +65,4 @@ func newLogLimits(o Options, registry prometheus.Registerer) (*logLimits, error)
 		reloads:      slog.New(reloads.Handler(o.Logger.Handler())),
 		dependencies: slog.New(dependencies.Handler(o.Logger.Handler())),
 	}, nil
-}
-
-// tasks returns the background tasks.
-func (l *logLimits) tasks() []func(context.Context) error {
-	return []func(context.Context) error{l.Run}
 }

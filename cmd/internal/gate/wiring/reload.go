@@ -10,6 +10,7 @@ import (
 
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/systemd"
 )
 
 const (
@@ -30,11 +31,11 @@ type reloader struct {
 	logger  *slog.Logger
 	clock   func() time.Time
 
-	lifecycle Lifecycle // receives the requested reloads
-	builder   *builder
-	active    *activeConfig
-	parts     *reloadableParts
-	metrics   *configMetrics
+	notifier *systemd.Notifier // of the requested reloads
+	builder  *builder
+	active   *activeConfig
+	parts    *reloadableParts
+	metrics  *configMetrics
 
 	mu      sync.Mutex // held during a change of the configuration
 	watcher watcher
@@ -50,7 +51,7 @@ func newReloader(c common, b *builder, a *activeConfig, p *reloadableParts) (*re
 	first := a.snapshot.Load()
 	metrics.setActive(first.version, first.since)
 	return &reloader{
-		load: c.Load, signals: c.ReloadSignals, logger: c.logs.reloads, clock: c.Clock, lifecycle: c.Lifecycle,
+		load: c.Load, signals: c.ReloadSignals, logger: c.logs.reloads, clock: c.Clock, notifier: c.Notifier,
 		builder: b, active: a, parts: p, metrics: metrics,
 	}, nil
 }
@@ -99,8 +100,8 @@ func (r *reloader) reloadLocked(t trigger) error {
 		return errNoReload
 	}
 	if !t.automatic {
-		r.lifecycle.Reloading()
-		defer r.lifecycle.Serving()
+		r.notifier.Reloading()
+		defer r.notifier.Serving()
 	}
 	before := r.active.snapshot.Load()
 	filesRead := fingerprintOf(before.files)

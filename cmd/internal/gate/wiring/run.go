@@ -37,7 +37,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.reports.pages.Serving()
 	g.logger.Info("serving", slog.String("version", g.version), slog.String("config_version", g.active.snapshot.Load().version),
 		slog.String("listen", g.Address().String()), slog.String("admin_listen", g.AdminAddress().String()))
-	g.lifecycle.Serving()
+	g.notifier.Serving()
 
 	select {
 	case <-ctx.Done():
@@ -62,7 +62,7 @@ func (g *Gateway) drain(failedCtx context.Context) error {
 	g.reports.pages.Draining()
 	g.public.Drain()
 	shutdown := g.active.snapshot.Load().loaded.Shutdown
-	g.lifecycle.Draining(time.Duration(shutdown.DrainWait) + time.Duration(shutdown.Grace) + adminGrace + gateway.RefundFlushTimeout)
+	g.notifier.Draining(time.Duration(shutdown.DrainWait) + time.Duration(shutdown.Grace) + adminGrace + gateway.RefundFlushTimeout)
 	g.logger.Info("draining", slog.String("wait", shutdown.DrainWait.String()), slog.String("grace", shutdown.Grace.String()))
 	wait := time.NewTimer(time.Duration(shutdown.DrainWait))
 	defer wait.Stop()
