@@ -3,8 +3,6 @@ package command
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,13 +11,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"opsgate/backendclient/tlsfiles"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/certs"
@@ -113,32 +111,16 @@ func baseOf(named, scheme string) (string, error) {
 // newAdminClient returns a client of the listener at the URL. Without files.CA, the listener must have the certificate of the
 // configuration.
 func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminClient, error) {
-	c := &adminClient{
-		base: base, token: loaded.Admin.Token.Reveal(),
-		transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}, // without the proxies of the environment
+	settings, err := tlsfiles.ClientFiles{CAFile: files.CA, CertFile: files.Cert, KeyFile: files.Key}.Config()
+	if err != nil {
+		return nil, err
 	}
-	settings := c.transport.TLSClientConfig
-	if files.Cert != "" {
-		certificate, err := tls.LoadX509KeyPair(files.Cert, files.Key)
-		if err != nil {
-			return nil, fmt.Errorf("read the client certificate: %w", err)
-		}
-		settings.Certificates = []tls.Certificate{certificate}
-	}
-	switch {
-	case files.CA != "":
-		roots, err := os.ReadFile(files.CA)
-		if err != nil {
-			return nil, fmt.Errorf("read the roots: %w", err)
-		}
-		if settings.RootCAs = x509.NewCertPool(); !settings.RootCAs.AppendCertsFromPEM(roots) {
-			return nil, fmt.Errorf("read the roots: there is none in %s", files.CA)
-		}
-	case loaded.Admin.TLS.CertFile != "":
+	if own := loaded.Admin.TLS.CertFile; files.CA == "" && own != "" {
 		settings.InsecureSkipVerify = true // VerifyConnection compares the certificate instead
-		settings.VerifyConnection = certs.IsOwn(string(loaded.Admin.TLS.CertFile))
+		settings.VerifyConnection = certs.IsOwn(string(own))
 	}
-	return c, nil
+	transport := &http.Transport{TLSClientConfig: settings} // without the proxies of the environment
+	return &adminClient{base: base, token: loaded.Admin.Token.Reveal(), transport: transport}, nil
 }
 
 func (c *adminClient) close() { c.transport.CloseIdleConnections() }
