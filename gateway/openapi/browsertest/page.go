@@ -2,6 +2,7 @@ package browsertest
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
@@ -112,6 +113,9 @@ func (p *Page) Eventually(what, expression string, poll ...func()) {
 // KeepPicture saves a picture of the whole page if the test runs with -artifacts.
 func (p *Page) KeepPicture(name string) {
 	p.T.Helper()
+	if flag.Lookup("test.artifacts").Value.String() != "true" {
+		return
+	}
 	picture, err := chromedp.Run(p, chromedp.FullScreenshot(90))
 	testkit.Must(p.T, err)
 	testkit.Must(p.T, os.WriteFile(filepath.Join(p.T.ArtifactDir(), name), picture, 0o600))

@@ -95,6 +95,7 @@ func TestPageShowsTraffic(t *testing.T) {
 
 // Names are from another system: the page shows them as text, and finds tokens by them.
 func TestPageShowsAndFindsNames(t *testing.T) {
+	t.Parallel()
 	g := start(t, "")
 	g.Names = [2]string{"<b>Deploy</b> bot", "שלום"}
 	s := show(t, g)
@@ -116,6 +117,7 @@ func TestPageShowsAndFindsNames(t *testing.T) {
 }
 
 func TestRequestIsExplainedByKeyboard(t *testing.T) {
+	t.Parallel()
 	g := start(t, "")
 	g.servers(t)
 	s := show(t, g)
@@ -169,6 +171,7 @@ func TestRequestIsExplainedByKeyboard(t *testing.T) {
 const adminToken = "the operators' token"
 
 func TestAdminTokenStaysInPage(t *testing.T) {
+	t.Parallel()
 	g := start(t, `admin: {token: "${ADMIN}"}`)
 	s := show(t, g)
 	s.headline("This gateway requires its admin token")
@@ -197,6 +200,7 @@ func TestAdminTokenStaysInPage(t *testing.T) {
 }
 
 func TestPageReconnects(t *testing.T) {
+	t.Parallel()
 	g := start(t, "")
 	s := show(t, g)
 	s.headline("Everything is well")
@@ -218,6 +222,7 @@ func TestPageReconnects(t *testing.T) {
 }
 
 func TestPausedPageDoesNotChange(t *testing.T) {
+	t.Parallel()
 	g := start(t, "")
 	s := show(t, g)
 	s.headline("Everything is well")

@@ -39,6 +39,7 @@ func serveConsole(t *testing.T, c *console.Console) *gateway {
 const heights = `(c) => [...(document.querySelector("#plot path." + c)?.getAttribute("d") || "").matchAll(/v([\d.]+)/g)].map((m) => m[1] / 110)`
 
 func TestOldFloodDoesNotHideOutage(t *testing.T) {
+	t.Parallel()
 	metrics := newCounters()
 	c := newAtNoon(metrics, healthy())
 	sample(t, c)
@@ -90,6 +91,7 @@ func TestOldFloodDoesNotHideOutage(t *testing.T) {
 
 // Without failures, traffic that stops is still seen as a step down, and ordinary peaks are not cut.
 func TestOrdinaryTrafficIsNotCut(t *testing.T) {
+	t.Parallel()
 	metrics := newCounters()
 	c := newConsole(metrics, healthy())
 	sample(t, c)

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	backendclient.DisableGRPCLog()
-	// Parallel tests wait more than they compute: a gateway samples its metrics every ten seconds.
+	// Parallel tests wait more than they compute: for the browser, and for samples of metrics, which are ten seconds apart.
 	_ = flag.Set("test.parallel", "8") // before the flags are parsed, so that -parallel overrides it
 	testkit.VerifyTestMain(m)
 }

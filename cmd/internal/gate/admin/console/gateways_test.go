@@ -85,6 +85,7 @@ func TestGatewaysAreShown(t *testing.T) {
 }
 
 func TestGatewaysThatCannotBeReadAreNamed(t *testing.T) {
+	t.Parallel()
 	for state, want := range map[admin.GatewaysState]string{
 		admin.GatewaysMemory: "Limits are counted in memory, so gateways do not know each other: this page shows only this one.",
 		admin.GatewaysStale:  "✕ The other gateways cannot be read: connection refused. They are as they were 12s ago.",

@@ -77,6 +77,7 @@ func TestFindingsHaveRunbooks(t *testing.T) {
 }
 
 func TestFindingLeadsToItsRunbook(t *testing.T) {
+	t.Parallel()
 	g := start(t, "")
 	s := show(t, g)
 	g.stopFleet()
