@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// cursors serves a list of n entries of the audit log whose ids are numbers, and ignores the cursor of the requests in ignored.
+// cursors serves a list of n items whose ids are numbers, and ignores the cursor of the requests in ignored.
 func cursors(n int, ignored map[int]bool) http.HandlerFunc {
 	requests := 0
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,8 @@ func cursors(n int, ignored map[int]bool) http.HandlerFunc {
 func writePage(w http.ResponseWriter, from, to int, rest func(to int) string) {
 	var items []string
 	for i := from; i < to; i++ {
-		items = append(items, fmt.Sprintf(`{"id": "%d", "new": null}`, i))
+		status := []string{"investigating", "resolved", "identified", "resolved"}[i%4]
+		items = append(items, fmt.Sprintf(`{"id": "%d", "status": %q, "new": null}`, i, status))
 	}
 	_, _ = fmt.Fprintf(w, `{"items": [%s], %s}`, strings.Join(items, ","), rest(to))
 }
@@ -87,20 +88,6 @@ func TestListsAreWalkedToTheirEnd(t *testing.T) {
 
 // The API has no parameter for the status of incidents.
 func TestIncidentsAreSelectedByStatus(t *testing.T) {
-	statuses := []string{"investigating", "resolved", "identified", "resolved"}
-	serve := func(w http.ResponseWriter, r *http.Request) {
-		from, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
-		limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
-		var items []string
-		for i := from; i < from+limit; i++ {
-			items = append(items, fmt.Sprintf(`{"id": "%d", "status": %q}`, i, statuses[i%len(statuses)]))
-		}
-		next := "null"
-		if from+limit < 250 {
-			next = fmt.Sprintf(`"%d"`, from+limit)
-		}
-		_, _ = fmt.Fprintf(w, `{"items": [%s], "nextCursor": %s}`, strings.Join(items, ","), next)
-	}
 	for _, c := range []struct {
 		arguments          string
 		ids, requests      int
@@ -112,7 +99,7 @@ func TestIncidentsAreSelectedByStatus(t *testing.T) {
 		{"--status monitoring --all", 0, 3, "", "", ""},
 		{"--limit 3", 3, 1, "0", "1", "2"},
 	} {
-		s := startStub(t, serve)
+		s := startStub(t, cursors(300, nil))
 		ids := strings.Fields(s.must(t, append([]string{"incidents", "list", "-o", "id"}, strings.Fields(c.arguments)...)...))
 		if len(ids) != c.ids || len(s.seen()) != c.requests || len(ids) > 0 && (ids[0] != c.first || ids[1] != c.second || ids[len(ids)-1] != c.end) {
 			t.Errorf("%s: %d requests, %v", c.arguments, len(s.seen()), ids)
@@ -121,7 +108,7 @@ func TestIncidentsAreSelectedByStatus(t *testing.T) {
 			t.Errorf("%s: the API got %v", c.arguments, query)
 		}
 	}
-	if r := startStub(t, serve).run(t, "incidents", "list", "--status", "closed"); r.code != 2 || !strings.Contains(r.err, "investigating") {
+	if r := startStub(t, cursors(300, nil)).run(t, "incidents", "list", "--status", "closed"); r.code != 2 || !strings.Contains(r.err, "investigating") {
 		t.Errorf("an unknown status: %+v", r)
 	}
 }

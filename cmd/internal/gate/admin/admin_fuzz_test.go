@@ -19,7 +19,8 @@ func FuzzRequest(f *testing.F) {
 	for _, target := range []string{
 		"/admin/limits/tok-1?team_id=team-1", "/admin/limits?n=5", "/admin/limits/" + tokenPrefix + "x", "/admin/limits/a%2fb", "/admin/config?x=1",
 		"/admin/explain?token_id=t&method=GET&path=/v1/me", "/admin/limits/%6fps_live_x", "/admin/limits?n=1&n=2", "/admin/limits/t?team_id=%00", "/readyz",
-		"/admin//limits", "/debug/pprof/cmdline", "/nothing",
+		"/admin//limits", "/debug/pprof/cmdline", "/nothing", "/admin/explain?token_id=&method=&path=", "/admin/explain?token_id=a%20b&team_id=%00&method=get&path=v1",
+		"/admin/explain?token_id=ops_live_x&method=POST&path=/%25zz", "/admin/explain?token_id=t&team_id=t&method=GET&path=//host/../%E2%80%AE?%25",
 	} {
 		f.Add("GET", target, "127.0.0.1:9090", "Bearer secret", "ann")
 		f.Add("DELETE", target, "localhost", "", "an\nn \u202e\xff")
@@ -46,6 +47,11 @@ func FuzzRequest(f *testing.F) {
 		for _, s := range g.subjects {
 			if !isID(s.TokenID) || s.TeamID != "" && !isID(s.TeamID) || strings.Contains(s.TokenID, tokenPrefix) {
 				t.Errorf("%s %s: invalid subject %+v", method, target, s)
+			}
+		}
+		for _, q := range g.questions {
+			if !isID(q.TokenID) || q.Path != u.Query().Get("path") || q.Path[0] != '/' || strings.Contains(q.TokenID+q.TeamID+q.Path, tokenPrefix) {
+				t.Errorf("%s %s: invalid question %+v", method, target, q)
 			}
 		}
 		if g.n > 1000 || method == "GET" && len(g.resets) > 0 {

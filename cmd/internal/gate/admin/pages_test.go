@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -214,30 +213,4 @@ rate_limit.classes.partner.reason: "two\nlines"  # opsgate.yaml:9
 	if got.Body.String() != want || got.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
 		t.Errorf("got %s", got.Body)
 	}
-}
-
-// Any query gets a JSON response, and only valid questions reach the inspector.
-func FuzzExplain(f *testing.F) {
-	f.Add("tok-1", "team-1", "GET", "/v1/servers?limit=5")
-	f.Add("", "", "", "")
-	f.Add("a b", "\x00", "get", "v1")
-	f.Add("ops_live_x", "", "POST", "/%zz")
-	f.Add("t", "t", "GET", "//host/../\u202e?%")
-	f.Fuzz(func(t *testing.T, tokenID, teamID, method, path string) {
-		g := new(fakeInspector)
-		query := url.Values{"token_id": {tokenID}, "team_id": {teamID}, "method": {method}, "path": {path}}
-		got := send(newAdmin(g, admin.Access{}, io.Discard), "GET", "/admin/explain?"+query.Encode())
-		if got.Code != 200 && got.Code != 400 || got.Code == 200 != (len(g.questions) == 1) {
-			t.Errorf("got %d, questions %v", got.Code, g.questions)
-		}
-		answer := decode[map[string]any](t, got)
-		if _, failed := answer["error"]; failed == (got.Code == 200) {
-			t.Errorf("%d: %v", got.Code, answer)
-		}
-		for _, q := range g.questions {
-			if !strings.EqualFold(q.TokenID, tokenID) || q.TokenID == "" || q.Path != path || path[0] != '/' || strings.Contains(tokenID+teamID+path, tokenPrefix) {
-				t.Errorf("question %+v", q)
-			}
-		}
-	})
 }
