@@ -9,7 +9,7 @@ tool() { go tool -modfile="$PWD/tools/go.mod" "$@"; }
 # run runs a generator of ours. Without -trimpath, Go would compile it anew in each copy of the tree.
 run() { go run -trimpath "$@"; }
 
-# table writes a generated table of a document, by the test that checks it.
+# table writes a generated table of a document, or a file, by the test that checks it.
 table() { go test -trimpath -count=1 "$1" -run "$2" -update; }
 
 # step NAME COMMAND... runs a step, and names it if it fails.
@@ -24,9 +24,8 @@ if [ "${1:-}" = here ]; then
   step "OpenAPI document" run ./gateway/openapi/openapigen
   step "documentation pages" run ./gateway/apidocs/apidocsgen
   step "operations of opsctl and of the client packages" run ./gateway/openapi/operationsgen
-  step "chart" run ./cmd/internal/gate/config/chartgen
   step "runbooks" run ./cmd/internal/gate/admin/console/runbooksgen
-  step "keys" table ./cmd/internal/gate/config DocumentationListsEveryKey
+  step "keys and chart" table ./cmd/internal/gate/config 'DocumentationListsEveryKey|ChartIsCurrent'
   step "metrics of opsgate" table ./cmd/internal/gate/wiring EveryRegisteredMetric
   step "metrics of opsbackend" table ./cmd/internal/backend/command EveryRegisteredMetric
   exit

@@ -5,42 +5,20 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
-	"strings"
 
 	"github.com/invopop/jsonschema"
 )
 
-// Schema returns the JSON Schema of the file, for editors and pipelines, without some keys, for example "admin.listen". It has the rules
-// of single keys; [Load] checks the relations of keys too.
-func Schema(without ...string) ([]byte, error) {
+// Schema returns the JSON Schema of the file, for editors and pipelines. It has the rules of single keys; [Load] checks the relations of
+// keys too.
+func Schema() ([]byte, error) {
 	schema := schemaOf(Config{}, reflect.ValueOf(Default()))
-	for _, key := range without {
-		if err := removeKey(schema, key); err != nil {
-			return nil, err
-		}
-	}
 	schema.Title = "Configuration of opsgate"
 	text, err := json.MarshalIndent(schema, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("write the schema: %w", err)
 	}
 	return append(text, '\n'), nil
-}
-
-// removeKey removes a key from the schema of the file.
-func removeKey(schema *jsonschema.Schema, key string) error {
-	path := strings.Split(key, ".")
-	last := len(path) - 1
-	mapping := schema
-	for _, parent := range path[:last] {
-		if mapping = mapping.Properties.Value(parent); mapping == nil || mapping.Properties == nil {
-			return fmt.Errorf("%s is not a key", key)
-		}
-	}
-	if _, there := mapping.Properties.Delete(path[last]); !there {
-		return fmt.Errorf("%s is not a key", key)
-	}
-	return nil
 }
 
 // schemaOf returns the schema of a mapping with these defaults.
