@@ -53,21 +53,20 @@ type Load struct {
 	Limit   int `json:"limit"`
 }
 
-// Options configure an Admin. Metrics and Dependencies are required.
+// Options configure an Admin. All are required except Access and RefusalLines.
 type Options struct {
 	Metrics prometheus.Gatherer
 	// Dependencies returns the state of each dependency by name. It is called for each readiness check and each scrape, and must not block.
 	Dependencies func() map[string]Dependency
 
-	Inspector Inspector // nil to serve no data under /admin/
-	Console   Console   // nil to serve no HTML page
+	Inspector Inspector
+	Console   Console
 	Access    Access
-	// Hold exempts the connection of a request with verified credentials from eviction at the connection limit until release is
-	// called; nil without a limit.
+	// Hold exempts the connection of a request with verified credentials from eviction at the connection limit until release is called.
 	Hold func(context.Context) (release func())
 	// TokenPrefix is the prefix of API tokens. A request that contains it in its URL or in X-Operator is rejected.
 	TokenPrefix string
-	Logger      *slog.Logger // nil to discard
+	Logger      *slog.Logger
 	// RefusalLines limits the log lines about refused access; nil for no limit.
 	RefusalLines *logging.Lines
 }
@@ -100,9 +99,6 @@ type Admin struct {
 // New returns an Admin.
 func New(o Options) *Admin {
 	a := &Admin{dependencies: o.Dependencies, inspector: o.Inspector, console: o.Console, access: o.Access, logger: o.Logger}
-	if a.logger == nil {
-		a.logger = slog.New(slog.DiscardHandler)
-	}
 	a.token.Store(newBearer(o.Access.Token))
 	a.metricsToken.Store(newBearer(o.Access.MetricsToken))
 	mux := http.NewServeMux()
@@ -115,21 +111,17 @@ func New(o Options) *Admin {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	if a.inspector != nil {
-		mux.HandleFunc("GET /admin/explain", a.explain)
-		mux.HandleFunc("GET /admin/limits", a.busiest)
-		mux.HandleFunc("GET /admin/limits/{token_id}", a.limits)
-		mux.HandleFunc("DELETE /admin/limits/{token_id}", a.reset)
-		mux.HandleFunc("GET /admin/tokens", a.tokens)
-		mux.HandleFunc("POST /admin/names", a.names)
-		mux.HandleFunc("GET /admin/config", a.config)
-		mux.HandleFunc("GET /admin/gateways", a.gateways)
-	}
-	if a.console != nil {
-		mux.HandleFunc("GET "+pathPage+"{$}", a.console.Page)
-		mux.HandleFunc("GET "+pathRunbooks+"{name}", a.console.Runbook)
-		mux.HandleFunc("GET /admin/events", a.console.Events)
-	}
+	mux.HandleFunc("GET /admin/explain", a.explain)
+	mux.HandleFunc("GET /admin/limits", a.busiest)
+	mux.HandleFunc("GET /admin/limits/{token_id}", a.limits)
+	mux.HandleFunc("DELETE /admin/limits/{token_id}", a.reset)
+	mux.HandleFunc("GET /admin/tokens", a.tokens)
+	mux.HandleFunc("POST /admin/names", a.names)
+	mux.HandleFunc("GET /admin/config", a.config)
+	mux.HandleFunc("GET /admin/gateways", a.gateways)
+	mux.HandleFunc("GET /admin/events", a.console.Events)
+	mux.HandleFunc("GET "+pathPage+"{$}", a.console.Page)
+	mux.HandleFunc("GET "+pathRunbooks+"{name}", a.console.Runbook)
 	a.refusals = newRefusals(a.logger, o.RefusalLines, mux)
 	pages := rejectTokens(o.TokenPrefix, mux)
 	a.handler = a.guard(pages, holdConnections(o.Hold, pages), a.refusals.observe)
@@ -148,9 +140,7 @@ func (a *Admin) Serving() { a.phase.CompareAndSwap(starting, serving) }
 // Draining makes the gateway permanently not ready.
 func (a *Admin) Draining() {
 	a.phase.Store(draining)
-	if a.console != nil {
-		a.console.Drain()
-	}
+	a.console.Drain()
 }
 
 func livez(w http.ResponseWriter, _ *http.Request) {

@@ -8,22 +8,6 @@ import (
 	"opsgate/cmd/internal/gate/admin"
 )
 
-// fakeConsole is a Console that counts calls of Drain.
-type fakeConsole struct{ drained int }
-
-func (*fakeConsole) Page(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }
-func (*fakeConsole) Runbook(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.WriteString(w, r.PathValue("name"))
-}
-func (*fakeConsole) Events(w http.ResponseWriter, _ *http.Request) {
-	_, _ = io.WriteString(w, "events")
-}
-func (s *fakeConsole) Drain() { s.drained++ }
-
-func withConsole(s *fakeConsole, access admin.Access) *admin.Admin {
-	return admin.New(admin.Options{Console: s, Access: access, TokenPrefix: tokenPrefix})
-}
-
 func TestDocumentsNeedNoToken(t *testing.T) {
 	from := func(site, mode, dest string) []func(*http.Request) {
 		return []func(*http.Request){header("Sec-Fetch-Site", site), header("Sec-Fetch-Mode", mode), header("Sec-Fetch-Dest", dest)}
@@ -47,7 +31,7 @@ func TestDocumentsNeedNoToken(t *testing.T) {
 		{"by a rebound name", admin.Access{Listen: "127.0.0.1:9090"}, append(from("none", "navigate", "document"), host("evil.example")), 403, 403},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			a := withConsole(new(fakeConsole), test.access)
+			a := newAdmin(new(fakeInspector), test.access, io.Discard)
 			for path, want := range map[string]int{"/": test.page, "/runbooks/limits.html": test.page, "/admin/events": test.events} {
 				got := send(a, http.MethodGet, path, test.change...)
 				if got.Code != want || got.Header().Get("X-Content-Type-Options") != "nosniff" {
@@ -59,7 +43,7 @@ func TestDocumentsNeedNoToken(t *testing.T) {
 }
 
 func TestOnlyDocumentsNeedNoToken(t *testing.T) {
-	a := withConsole(new(fakeConsole), admin.Access{Token: adminToken})
+	a := newAdmin(new(fakeInspector), admin.Access{Token: adminToken}, io.Discard)
 	for _, target := range []string{"//", "/.", "/index.html", "/admin/", "/metrics", "/debug/pprof/", "/runbooks", "/runbooks/", "/runbooks/../metrics",
 		"/runbooks/x/y", "/runbooks//metrics", "/runbooks/%2e%2e/metrics"} {
 		if got := send(a, http.MethodGet, target); got.Code != 401 {
@@ -75,8 +59,9 @@ func TestOnlyDocumentsNeedNoToken(t *testing.T) {
 }
 
 func TestDrainingEndsTheEvents(t *testing.T) {
-	s := new(fakeConsole)
-	a := withConsole(s, admin.Access{})
+	o, s := options(), new(fakeConsole)
+	o.Console = s
+	a := admin.New(o)
 	a.Serving()
 	if s.drained != 0 {
 		t.Error("drained while it serves")

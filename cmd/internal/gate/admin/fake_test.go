@@ -82,13 +82,34 @@ func (g *fakeInspector) ReadGateways(context.Context) admin.Gateways {
 
 const tokenPrefix = "ops_live_"
 
-// newAdmin returns an Admin for an inspector.
-func newAdmin(g *fakeInspector, access admin.Access, log io.Writer) *admin.Admin {
-	return admin.New(admin.Options{
+// fakeConsole is a Console that counts calls of Drain.
+type fakeConsole struct{ drained int }
+
+func (*fakeConsole) Page(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }
+func (*fakeConsole) Runbook(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.WriteString(w, r.PathValue("name"))
+}
+func (*fakeConsole) Events(w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, "events")
+}
+func (s *fakeConsole) Drain() { s.drained++ }
+
+// options returns options with fakes.
+func options() admin.Options {
+	return admin.Options{
 		Metrics:      admin.NewRegistry(buildinfo.Info{}),
 		Dependencies: func() map[string]admin.Dependency { return nil },
-		Inspector:    g, Access: access, TokenPrefix: tokenPrefix, Logger: slog.New(slog.NewJSONHandler(log, nil)),
-	})
+		Inspector:    new(fakeInspector), Console: new(fakeConsole),
+		Hold:        func(context.Context) func() { return func() {} },
+		TokenPrefix: tokenPrefix, Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// newAdmin returns an Admin for an inspector.
+func newAdmin(g *fakeInspector, access admin.Access, log io.Writer) *admin.Admin {
+	o := options()
+	o.Inspector, o.Access, o.Logger = g, access, slog.New(slog.NewJSONHandler(log, nil))
+	return admin.New(o)
 }
 
 // send sends a request, which a test may change.

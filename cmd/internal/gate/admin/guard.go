@@ -138,9 +138,6 @@ func (a *Admin) guard(next, verified http.Handler, refused func(r *http.Request,
 
 // holdConnections holds the connection of a request while next serves it.
 func holdConnections(hold func(context.Context) (release func()), next http.Handler) http.Handler {
-	if hold == nil {
-		return next
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer hold(r.Context())()
 		next.ServeHTTP(w, r)
@@ -204,9 +201,6 @@ func certificateSubject(r *http.Request) string {
 
 // rejectTokens rejects requests with an API token in the URL or in X-Operator. The response does not contain the token.
 func rejectTokens(prefix string, next http.Handler) http.Handler {
-	if prefix == "" {
-		return next
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if hasToken(r, prefix) {
 			Respond(w, http.StatusBadRequest, Failure{Text: "that is a token; use its id, which is in the access log", Code: "token_in_url"})

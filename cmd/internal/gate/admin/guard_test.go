@@ -9,8 +9,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"opsgate/cmd/internal/gate/admin"
 )
 
@@ -148,13 +146,13 @@ func TestTokenForMetricsOpensMetricsAlone(t *testing.T) {
 
 func TestOnlyVerifiedRequestsHoldTheirConnections(t *testing.T) {
 	held, total := 0, 0
-	server := admin.New(admin.Options{
-		Metrics: prometheus.NewRegistry(), Access: admin.Access{Token: adminToken},
-		Hold: func(context.Context) func() {
-			held, total = held+1, total+1
-			return func() { held-- }
-		},
-	})
+	o := options()
+	o.Access.Token = adminToken
+	o.Hold = func(context.Context) func() {
+		held, total = held+1, total+1
+		return func() { held-- }
+	}
+	server := admin.New(o)
 	for _, test := range []struct {
 		path, token string
 		want        int

@@ -106,10 +106,9 @@ func TestRefusalLogIsLimitedAndCounterIsNot(t *testing.T) {
 		Logger: slog.New(slog.DiscardHandler), Clock: time.Now, Registerer: prometheus.NewRegistry(), Service: "opsgate",
 	})
 	testkit.Must(t, err)
-	a := admin.New(admin.Options{
-		Access: admin.Access{Token: adminToken}, Logger: slog.New(slog.NewJSONHandler(log, nil)), RefusalLines: limiter.Lines("admin", 3),
-		Metrics: prometheus.NewRegistry(),
-	})
+	o := options()
+	o.Access.Token, o.Logger, o.RefusalLines = adminToken, slog.New(slog.NewJSONHandler(log, nil)), limiter.Lines("admin", 3)
+	a := admin.New(o)
 	for range 20 {
 		send(a, "GET", "/livez/")
 	}

@@ -32,7 +32,7 @@ func serveTLS(t *testing.T) *tlsServer {
 	own := s.roots.Server(t, 1)
 	paths := tlsfilestest.Write(t, own.Certificate, own.Key, s.users.PEM)
 	files := certs.Files{Certificate: paths[0], Key: paths[1], ClientCA: paths[2]}
-	settings, err := certs.New(certs.Options{Listener: "admin", Files: files})
+	settings, err := certs.New(certs.Options{Listener: "admin", Files: files, Logger: slog.New(slog.DiscardHandler)})
 	testkit.Must(t, err)
 	s.Server = httptest.NewUnstartedServer(newAdmin(new(fakeInspector), admin.Access{ClientCertificates: true, Listen: "127.0.0.1:0"}, s.log))
 	s.TLS = settings

@@ -50,15 +50,7 @@ func TestASecretComesFromAVariableOrAFile(t *testing.T) {
 	}
 }
 
-func TestAVariableMayBeTheSecretItself(t *testing.T) {
-	got, err := config.Load(config.Options{
-		NoFile: true, Defaults: upstreams(), Environment: []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"},
-	})
-	if err != nil || got.RateLimit.Redis.Password.Reveal() != "hunter2" {
-		t.Errorf("got %q, %v", got.RateLimit.Redis.Password.Reveal(), err)
-	}
-}
-
+// A variable may be the secret itself.
 func TestNothingPrintsASecret(t *testing.T) {
 	loaded, err := config.Load(config.Options{
 		NoFile: true, Defaults: upstreams(), Environment: []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"},
@@ -70,8 +62,8 @@ func TestNothingPrintsASecret(t *testing.T) {
 	slog.New(slog.NewJSONHandler(out, nil)).Info("loaded", "secret", secret, "redis", loaded.RateLimit.Redis)
 	slog.New(slog.NewTextHandler(out, nil)).Info("loaded", "secret", secret, "redis", loaded.RateLimit.Redis)
 	testkit.Must(t, json.NewEncoder(out).Encode(loaded))
-	if strings.Contains(out.String(), "hunter2") {
-		t.Errorf("the secret is in %s", out)
+	if strings.Contains(out.String(), "hunter2") || secret.Reveal() != "hunter2" {
+		t.Errorf("the secret is in %s, or is not %q", out, secret.Reveal())
 	}
 	if !strings.Contains(out.String(), "(hidden)") {
 		t.Errorf("no placeholder for the secret: %s", out)

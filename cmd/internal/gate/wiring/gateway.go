@@ -20,20 +20,19 @@ import (
 	"opsgate/gateway"
 )
 
-// Options are the options of [Listen]. Loaded and Logger are required.
+// Options are the options of [Listen]. Loaded, Load, LogLevel and Logger are required.
 type Options struct {
 	Loaded config.Loaded
-	// Load reads the configuration again from the sources of Loaded; nil disables reloads.
+	// Load reads the configuration again from the sources of Loaded.
 	Load func() (config.Loaded, error)
 	// ReloadSignals trigger a reload. A change of a file triggers one too.
 	ReloadSignals <-chan os.Signal
-	// LogLevel is the level of Logger, set from the configuration; nil for a fixed level.
-	LogLevel     *slog.LevelVar
-	Logger       *slog.Logger
-	Build        buildinfo.Info
-	Clock        func() time.Time // wall clock; nil for time.Now
-	ServiceClock func() time.Time // of the internal services; nil for Clock
-	Notifier     *systemd.Notifier
+	LogLevel      *slog.LevelVar // of Logger; a reload sets it
+	Logger        *slog.Logger
+	Build         buildinfo.Info
+	Clock         func() time.Time // wall clock; nil for time.Now
+	ServiceClock  func() time.Time // of the internal services; nil for Clock
+	Notifier      *systemd.Notifier
 	// Listener is the bound public listener, closed with the gateway; nil to bind the address of Loaded.
 	Listener *net.TCPListener
 	// Wrap wraps the handler of the public listener; nil for none.

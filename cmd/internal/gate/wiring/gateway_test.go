@@ -23,7 +23,10 @@ func settings(address string) config.Config {
 
 func listen(t *testing.T, loaded config.Loaded) (*wiring.Gateway, error) {
 	t.Helper()
-	return wiring.Listen(t.Context(), wiring.Options{Loaded: loaded, Logger: slog.New(slog.DiscardHandler)})
+	return wiring.Listen(t.Context(), wiring.Options{
+		Loaded: loaded, Load: func() (config.Loaded, error) { return loaded, nil },
+		Logger: slog.New(slog.DiscardHandler), LogLevel: new(slog.LevelVar),
+	})
 }
 
 // What was opened before the error is released: no goroutine is left.
@@ -75,15 +78,6 @@ func TestListenerErrorEndsTheGateway(t *testing.T) {
 	if err := e.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "serve on the public listener") {
 		t.Errorf("got %v", err)
 	}
-}
-
-func TestReloadWithoutLoadFails(t *testing.T) {
-	e, err := listen(t, config.Loaded{Config: settings("127.0.0.1:1")})
-	testkit.Must(t, err)
-	if err := e.Reload("test"); err == nil {
-		t.Error("no error")
-	}
-	testkit.Must(t, e.Close())
 }
 
 func TestHeaderSizeLimit(t *testing.T) {

@@ -29,7 +29,7 @@ func scrape(t *testing.T) string {
 	c.Admin.TLS = config.AdminTLS{}
 	r := &running{token: services.Token}
 	r.run(t, wiring.Options{
-		Loaded: c, Logger: slog.New(slog.DiscardHandler),
+		Loaded: c, Logger: slog.New(slog.DiscardHandler), LogLevel: new(slog.LevelVar),
 		Load: func() (config.Loaded, error) {
 			return config.Loaded{}, config.Problems{{Key: "listen", Text: "is refused"}}
 		},

@@ -22,11 +22,9 @@ const (
 	retryEvery = 5 * time.Second
 )
 
-var errNoReload = errors.New("this gateway cannot read its configuration again")
-
 // A reloader applies changed configurations, each as a whole or not at all.
 type reloader struct {
-	load    func() (config.Loaded, error) // nil if reloads are disabled
+	load    func() (config.Loaded, error)
 	signals <-chan os.Signal
 	logger  *slog.Logger
 	clock   func() time.Time
@@ -78,7 +76,6 @@ func (r *reloader) poll() {
 	defer r.mu.Unlock()
 	r.expire()
 	switch {
-	case r.load == nil:
 	case r.watcher.changed(r.active.snapshot.Load().files):
 		_ = r.reloadLocked(trigger{why: "the files changed", automatic: true})
 	case r.lastErr != "" && r.clock().Sub(r.triedAt) >= retryEvery:
@@ -96,9 +93,6 @@ func (r *reloader) reload(t trigger) error {
 
 // reloadLocked is reload for a caller that holds r.mu.
 func (r *reloader) reloadLocked(t trigger) error {
-	if r.load == nil {
-		return errNoReload
-	}
 	if !t.automatic {
 		r.notifier.Reloading()
 		defer r.notifier.Serving()

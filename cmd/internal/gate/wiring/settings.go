@@ -15,7 +15,7 @@ import (
 // reloadableParts are the parts that live as long as the process and whose settings change with the configuration.
 type reloadableParts struct {
 	logger        *slog.Logger
-	level         *slog.LevelVar // nil if it does not change
+	level         *slog.LevelVar
 	clients       *backendclient.Clients
 	authenticator *authn.Authenticator
 	shared        *sharedLimits // nil if limits are counted in memory
@@ -41,9 +41,7 @@ func (p *reloadableParts) apply(c config.Loaded) {
 	if p.shared != nil {
 		p.shared.setConfig(c.RateLimit)
 	}
-	if p.level != nil {
-		p.level.Set(c.Log.Level.Slog())
-	}
+	p.level.Set(c.Log.Level.Slog())
 }
 
 // setAdminTokens applies the tokens of the admin listener, and logs which of them changed.

@@ -19,7 +19,7 @@ type Files struct {
 	Certificate, Key, ClientCA string
 }
 
-// Options are the options of [New]. Listener and Files are required.
+// Options are the options of [New]. Listener, Files and Logger are required.
 type Options struct {
 	Listener  string // the name in log lines and errors: public, admin
 	Files     Files
@@ -37,9 +37,6 @@ type Options struct {
 func New(o Options) (*tls.Config, error) {
 	if o.Protocols == nil {
 		o.Protocols = []string{"http/1.1"}
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	paths := tlsfiles.Paths{Roots: o.Files.ClientCA, Certificate: o.Files.Certificate, Key: o.Files.Key}
 	reloader, err := tlsfiles.NewReloader(paths, o.config, o.Logger.With(slog.String("listener", o.Listener)))

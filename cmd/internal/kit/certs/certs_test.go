@@ -152,6 +152,7 @@ func TestInvalidFilesAreRefused(t *testing.T) {
 		paths := tlsfilestest.Write(t, contents...)
 		_, err := certs.New(certs.Options{
 			Listener: "admin", Files: certs.Files{Certificate: paths[0], Key: paths[1], ClientCA: paths[2]},
+			Logger: slog.New(slog.DiscardHandler),
 		})
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

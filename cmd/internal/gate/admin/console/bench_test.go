@@ -44,7 +44,7 @@ func BenchmarkSample(b *testing.B) {
 func BenchmarkState(b *testing.B) {
 	now := noon
 	c := console.New(console.Options{
-		Sampler: console.NewSampler(busyMetrics(b), nil), Source: healthy(), StateEvery: time.Hour, Clock: func() time.Time {
+		Sampler: console.NewSampler(busyMetrics(b), time.Now), Source: healthy(), StateEvery: time.Hour, Clock: func() time.Time {
 			now = now.Add(time.Hour) // so that the cached state is stale
 			return now
 		},

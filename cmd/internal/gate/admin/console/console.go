@@ -34,13 +34,13 @@ type Source interface {
 	Gateways() admin.Gateways
 }
 
-// Options configure a Console. Sampler and Source are required.
+// Options configure a Console. Sampler, Source and Clock are required.
 type Options struct {
 	Sampler *Sampler // the caller runs it
 	Source  Source
 	Host    string           // host name of the gateway; "" if unknown
 	Version string           // of the program
-	Clock   func() time.Time // wall clock; nil for time.Now
+	Clock   func() time.Time // wall clock
 
 	StateEvery   time.Duration // interval of state events in one stream; 0 for 1 s
 	WriteTimeout time.Duration // of one event; 0 for 10 s
@@ -62,9 +62,6 @@ type Console struct {
 
 // New returns a Console.
 func New(o Options) *Console {
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
 	o.StateEvery = cmp.Or(o.StateEvery, defaultStateEvery)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
 	return &Console{

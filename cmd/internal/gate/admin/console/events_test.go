@@ -27,12 +27,7 @@ const (
 // serve serves the events of a console with timeouts like those of the admin listener, but shorter.
 func serve(t *testing.T, o console.Options) (*console.Console, *httptest.Server) {
 	t.Helper()
-	if o.Sampler == nil {
-		o.Sampler = console.NewSampler(newCounters(), nil)
-	}
-	if o.Source == nil {
-		o.Source = healthy()
-	}
+	o.Sampler, o.Source, o.Clock = console.NewSampler(newCounters(), time.Now), healthy(), time.Now
 	c := console.New(o)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(c.Events))
 	server.Config.ReadTimeout, server.Config.WriteTimeout = serverTimeout, serverTimeout
@@ -193,7 +188,7 @@ func TestStreamEndsWhenTheGatewayStops(t *testing.T) {
 func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 	s := healthy()
 	s.config.File = strings.Repeat("x", 1<<20)
-	c := console.New(console.Options{Sampler: console.NewSampler(newCounters(), nil), StateEvery: time.Millisecond, WriteTimeout: 100 * time.Millisecond, Source: s})
+	c := console.New(console.Options{Sampler: console.NewSampler(newCounters(), time.Now), StateEvery: time.Millisecond, WriteTimeout: 100 * time.Millisecond, Source: s, Clock: time.Now})
 	ended := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer close(ended)

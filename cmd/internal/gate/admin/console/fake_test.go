@@ -28,12 +28,15 @@ func TestMain(m *testing.M) {
 }
 
 func newConsole(metrics prometheus.Gatherer, source console.Source) *console.Console {
-	return console.New(console.Options{Sampler: console.NewSampler(metrics, nil), Source: source})
+	return newWithClock(metrics, source, time.Now)
 }
 
 // newAtNoon returns a console whose clock stands at noon.
 func newAtNoon(metrics prometheus.Gatherer, source console.Source) *console.Console {
-	clock := func() time.Time { return noon }
+	return newWithClock(metrics, source, func() time.Time { return noon })
+}
+
+func newWithClock(metrics prometheus.Gatherer, source console.Source, clock func() time.Time) *console.Console {
 	return console.New(console.Options{Sampler: console.NewSampler(metrics, clock), Source: source, Clock: clock})
 }
 

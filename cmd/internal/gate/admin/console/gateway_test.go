@@ -85,12 +85,17 @@ func (g *gateway) configure(t *testing.T, text string) {
 
 func (g *gateway) run(t *testing.T) {
 	t.Helper()
-	loaded, err := config.Load(config.Options{
-		Path: g.file, Environment: []string{"ADMIN=" + adminToken},
-		Overrides: []config.Setting{{Key: "admin.listen", Value: g.listen, From: "--admin-listen"}},
-	})
+	load := func() (config.Loaded, error) {
+		return config.Load(config.Options{
+			Path: g.file, Environment: []string{"ADMIN=" + adminToken},
+			Overrides: []config.Setting{{Key: "admin.listen", Value: g.listen, From: "--admin-listen"}},
+		})
+	}
+	loaded, err := load()
 	testkit.Must(t, err)
-	e, err := wiring.Listen(t.Context(), wiring.Options{Loaded: loaded, Logger: slog.New(slog.DiscardHandler), Build: buildinfo.Info{Version: "1.2.3"}})
+	e, err := wiring.Listen(t.Context(), wiring.Options{
+		Loaded: loaded, Load: load, Logger: slog.New(slog.DiscardHandler), LogLevel: new(slog.LevelVar), Build: buildinfo.Info{Version: "1.2.3"},
+	})
 	testkit.Must(t, err)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	g.api, g.admin = "http://"+e.Address().String(), "http://"+e.AdminAddress().String()

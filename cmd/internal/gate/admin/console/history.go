@@ -110,11 +110,8 @@ type Sampler struct {
 	services *history
 }
 
-// NewSampler returns a Sampler without a history. clock is the wall clock; nil for time.Now.
+// NewSampler returns a Sampler without a history. clock is the wall clock.
 func NewSampler(metrics prometheus.Gatherer, clock func() time.Time) *Sampler {
-	if clock == nil {
-		clock = time.Now
-	}
 	return &Sampler{metrics: metrics, clock: clock, history: newHistory(sampleEvery), services: newHistory(sampleEvery)}
 }
 
