@@ -11,10 +11,9 @@ import (
 )
 
 type audit struct {
-	queryFlags
+	recordFlags
 
-	Demand []string
-	Top    int
+	Top int
 }
 
 func auditCommand(e Environment) *cobra.Command {
@@ -23,8 +22,7 @@ func auditCommand(e Environment) *cobra.Command {
 		Use: "audit", Short: "Prove from recorded demand that no token was admitted more than its limits; exit 1 if one was",
 		RunE: func(c *cobra.Command, _ []string) error { return a.run(c.Context(), e) },
 	}
-	addDemand(c, &a.Demand)
-	a.addForNames(c)
+	a.addTo(c)
 	c.Flags().BoolVar(&a.JSON, "json", false, "print JSON")
 	c.Flags().Lookup("config").Usage = "configuration `FILE` whose limits are assumed for records of earlier versions, which have none"
 	c.Flags().IntVar(&a.Top, "top", defaultTop, "list the `N` tokens with the fullest windows, and all with violations")

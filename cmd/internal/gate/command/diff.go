@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -244,12 +243,8 @@ func (c *diff) findOver(ctx context.Context, client *adminClient, r *diffReport,
 		if team != "" && assignmentText(both.old.For(team, token)) == assignmentText(both.next.For(team, token)) {
 			continue
 		}
-		target := "/admin/limits/" + url.PathEscape(token)
-		if team != "" {
-			target += "?" + url.Values{"team_id": {team}}.Encode()
-		}
 		var now admin.TokenLimits
-		err := client.read(ctx, target, &now)
+		err := client.read(ctx, limitsTarget(token, team), &now)
 		switch who := "token " + named(token, r.names[token]); {
 		case err == nil:
 			r.teams[token] = now.Token.TeamID

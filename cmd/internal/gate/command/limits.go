@@ -75,10 +75,7 @@ func (c *limits) run(ctx context.Context, e Environment) error {
 			return err
 		}
 	}
-	target := "/admin/limits/" + url.PathEscape(c.TokenID)
-	if c.Team != "" {
-		target += "?" + url.Values{"team_id": {c.Team}}.Encode()
-	}
+	target := limitsTarget(c.TokenID, c.Team)
 	switch {
 	case c.Top != 0:
 		body, err := client.get(ctx, "/admin/limits?n="+strconv.Itoa(c.Top))
@@ -88,6 +85,15 @@ func (c *limits) run(ctx context.Context, e Environment) error {
 	}
 	body, err := client.get(ctx, target)
 	return show(e, c.JSON, body, err, writeTokenLimits)
+}
+
+// limitsTarget returns the target of a request about the limits of a token. The team is "" if it is not known.
+func limitsTarget(token, team string) string {
+	target := "/admin/limits/" + url.PathEscape(token)
+	if team != "" {
+		target += "?" + url.Values{"team_id": {team}}.Encode()
+	}
+	return target
 }
 
 func resetLimits(ctx context.Context, client *adminClient, target string, e Environment) error {

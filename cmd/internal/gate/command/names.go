@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"opsgate/authn"
 	"opsgate/cmd/internal/gate/admin"
 )
@@ -80,15 +78,9 @@ func namedRows[T any](items []T, row func(*T) namedRow) []namedRow {
 	return rows
 }
 
-// addForNames adds the flags of a command that needs no gateway, but asks the one at --admin for names.
-func (a *queryFlags) addForNames(c *cobra.Command) {
-	a.addGateway(c)
-	c.Flags().Lookup("admin").Usage = "`ADDR` of the admin listener of a gateway, host:port or URL, to ask for the names of tokens and teams"
-}
-
 // addNames adds the names that the gateway at --admin has cached. Without its answer the rows have none. The configuration at --config is
 // that of the records: the gateway's admin token may be another one.
-func (a queryFlags) addNames(ctx context.Context, e Environment, rows []namedRow) error {
+func (a recordFlags) addNames(ctx context.Context, e Environment, rows []namedRow) error {
 	var ids []string
 	for _, row := range rows {
 		ids = append(ids, row.tokenID, row.teamID)

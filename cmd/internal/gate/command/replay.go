@@ -20,10 +20,9 @@ import (
 )
 
 type replay struct {
-	queryFlags
+	recordFlags
 
-	Demand []string
-	Top    int
+	Top int
 
 	MaxDenied            percent
 	MaxNewlyDenied       bound
@@ -37,8 +36,7 @@ func replayCommand(e Environment) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return r.run(c.Context(), e) },
 	}
 	flags := c.Flags()
-	r.addForNames(c)
-	addDemand(c, &r.Demand)
+	r.addTo(c)
 	flags.BoolVar(&r.JSON, "json", false, "print JSON")
 	flags.IntVar(&r.Top, "top", defaultTop, "list the `N` tokens with the most newly denied requests")
 	commandline.Text(flags, &r.MaxDenied, "max-denied", "", "exit 1 if more requests would be denied than `PERCENT`, for example 5%")
@@ -60,10 +58,27 @@ func checkTop(top int) error {
 	return nil
 }
 
-// addDemand adds the flag with the records of demand.
-func addDemand(c *cobra.Command, files *[]string) {
-	c.Flags().StringArrayVar(files, "demand", nil, "record of demand in `FILE`, with FILE.1 beside it; repeat for other gateways")
+// recordFlags has the flags of commands that read records of demand. They need no gateway, but ask the one at --admin for names.
+type recordFlags struct {
+	queryFlags
+
+	Demand []string
+}
+
+func (f *recordFlags) addTo(c *cobra.Command) {
+	f.addGateway(c)
+	c.Flags().Lookup("admin").Usage = "`ADDR` of the admin listener of a gateway, host:port or URL, to ask for the names of tokens and teams"
+	c.Flags().StringArrayVar(&f.Demand, "demand", nil, "record of demand in `FILE`, with FILE.1 beside it; repeat for other gateways")
 	commandline.Required(c, "demand")
+}
+
+// loadAndWarn loads the configuration, and prints its warnings.
+func (f *recordFlags) loadAndWarn(e Environment) (config.Loaded, error) {
+	loaded, err := f.load(e, 0)
+	for _, warning := range loaded.Warnings {
+		fmt.Fprintln(e.Err, "warning:", warning)
+	}
+	return loaded, err
 }
 
 // run prints how the limits of the configuration would have decided the recorded requests. It fails if the result exceeds a bound.
@@ -74,12 +89,9 @@ func (c *replay) run(ctx context.Context, e Environment) error {
 	if c.MaxNewlyDeniedTokens < 0 {
 		return commandline.UsageError{Err: errors.New("--max-newly-denied-tokens must be a number of tokens, 0 or more")}
 	}
-	loaded, err := c.load(e, 0)
+	loaded, err := c.loadAndWarn(e)
 	if err != nil {
 		return err
-	}
-	for _, warning := range loaded.Warnings {
-		fmt.Fprintln(e.Err, "warning:", warning)
 	}
 	report, about, err := readRecords(c.Demand, func(r *demand.Record) (*demand.Report, error) {
 		return demand.Replay(r.Events(), policiesAt(loaded))

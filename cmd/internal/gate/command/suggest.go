@@ -14,9 +14,8 @@ import (
 )
 
 type suggest struct {
-	queryFlags
+	recordFlags
 
-	Demand     []string
 	DenyAtMost percent
 	Per        []time.Duration
 	Top        int
@@ -33,8 +32,7 @@ would deny the largest part of their requests cannot raise them; in one of three
 		RunE: func(c *cobra.Command, _ []string) error { return s.run(c.Context(), e) },
 	}
 	flags := c.Flags()
-	s.addForNames(c)
-	addDemand(c, &s.Demand)
+	s.addTo(c)
 	commandline.Text(flags, &s.DenyAtMost, "deny-at-most", "0.1%",
 		"`PERCENT` of its requests that a token of a class may be denied, on average")
 	flags.DurationSliceVar(&s.Per, "per", nil, "`LENGTH` of each limit, for example 1s,1h, instead of those in the configuration")
@@ -64,12 +62,9 @@ func (c *suggest) run(ctx context.Context, e Environment) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	loaded, err := c.load(e, 0)
+	loaded, err := c.loadAndWarn(e)
 	if err != nil {
 		return err
-	}
-	for _, warning := range loaded.Warnings {
-		fmt.Fprintln(e.Err, "warning:", warning)
 	}
 	suggestion, about, err := readRecords(c.Demand, func(r *demand.Record) (*demand.Suggestion, error) {
 		return demand.Suggest(r.Events(), demand.SuggestOptions{Policies: policiesAt(loaded), DenyAtMost: c.DenyAtMost.max, Per: c.Per})

@@ -19,9 +19,8 @@ import (
 )
 
 type usage struct {
-	queryFlags
+	recordFlags
 
-	Demand           []string
 	By, Since, Until string
 	CSV              bool
 }
@@ -36,9 +35,8 @@ The numbers are of the recorded tokens alone and never scaled: a sample has all 
 		RunE: func(c *cobra.Command, _ []string) error { return u.run(c.Context(), e, time.Now()) },
 	}
 	flags := c.Flags()
-	addDemand(c, &u.Demand)
-	u.addForNames(c)
-	c.Flags().BoolVar(&u.JSON, "json", false, "print JSON")
+	u.addTo(c)
+	flags.BoolVar(&u.JSON, "json", false, "print JSON")
 	flags.StringVar(&u.By, "by", "team", "count by `KEY`: team, token or operation")
 	flags.StringVar(&u.Since, "since", "", "count requests since `TIME`: 2026-01-31, 2026-01-31T12:00:00Z, or a duration until now: 24h")
 	flags.StringVar(&u.Until, "until", "", "count requests before `TIME`")
