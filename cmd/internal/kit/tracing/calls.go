@@ -15,7 +15,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -100,13 +99,10 @@ func describe(method string, cc *grpc.ClientConn) []attribute.KeyValue {
 
 // failCall records the failure of a call.
 func failCall(span trace.Span, err error) {
-	name := codeName(status.Code(err))
+	name := code.Code(status.Code(err)).String() // as in the specification: DEADLINE_EXCEEDED
 	span.SetAttributes(semconv.RPCResponseStatusCode(name), semconv.ErrorTypeKey.String(name))
 	span.SetStatus(otelcodes.Error, "")
 }
-
-// codeName returns the name of a code in the gRPC specification: DEADLINE_EXCEEDED.
-func codeName(c codes.Code) string { return code.Code(c).String() }
 
 // withTraceContext adds the W3C headers of the current span to the metadata of a call.
 func withTraceContext(ctx context.Context) context.Context {
@@ -121,30 +117,25 @@ func withTraceContext(ctx context.Context) context.Context {
 
 // serverAt returns the server attributes of an address host:port.
 func serverAt(address string) []attribute.KeyValue {
-	host, port, ok := split(address)
-	if !ok {
-		return []attribute.KeyValue{semconv.ServerAddress(host)}
-	}
-	return []attribute.KeyValue{semconv.ServerAddress(host), semconv.ServerPort(port)}
+	return attributesOf(address, semconv.ServerAddress, semconv.ServerPort)
 }
 
 // peerAt returns the network peer attributes of the process that responded.
 func peerAt(address string) []attribute.KeyValue {
-	host, port, ok := split(address)
-	if !ok {
-		return []attribute.KeyValue{semconv.NetworkPeerAddress(host)}
-	}
-	return []attribute.KeyValue{semconv.NetworkPeerAddress(host), semconv.NetworkPeerPort(port)}
+	return attributesOf(address, semconv.NetworkPeerAddress, semconv.NetworkPeerPort)
 }
 
-// split splits an address. One without a port, for example the path of a socket, is returned as the host.
-func split(address string) (host string, port int, ok bool) {
+// attributesOf returns the attributes of an address. One without a port, for example the path of a socket, is the host.
+func attributesOf(address string, ofHost func(string) attribute.KeyValue, ofPort func(int) attribute.KeyValue) []attribute.KeyValue {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
-		return address, 0, false
+		return []attribute.KeyValue{ofHost(address)}
 	}
-	port, err = strconv.Atoi(text)
-	return host, port, err == nil
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return []attribute.KeyValue{ofHost(host)}
+	}
+	return []attribute.KeyValue{ofHost(host), ofPort(port)}
 }
 
 // targetAddress returns the address in a gRPC target like dns:///fleet.internal:9000 or unix:///run/fleet.sock.
