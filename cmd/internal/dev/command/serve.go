@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"syscall"
@@ -20,7 +19,6 @@ import (
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
 	"opsgate/cmd/internal/kit/buildinfo"
-	"opsgate/cmd/internal/kit/logging"
 	"opsgate/cmd/internal/kit/tracing"
 )
 
@@ -62,7 +60,7 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	log, level := newLog(o, loaded)
+	log, level := wiring.NewLog(o.Log, loaded)
 	defer func() { err = errors.Join(err, log.Close()) }()
 	format := authn.TokenFormat{Prefix: loaded.TokenPrefix}
 	tokens, err := demo.Tokens(format)
@@ -130,17 +128,6 @@ func announce(ctx context.Context, o options, s system, files config.AdminTLS) e
 		return err
 	}
 	return o.Ready(s)
-}
-
-// newLog returns the configured log with its level and logs the warnings of the configuration.
-func newLog(o options, loaded config.Loaded) (*logging.Log, *slog.LevelVar) {
-	level := new(slog.LevelVar)
-	level.Set(loaded.Log.Level.Slog())
-	log := logging.New(logging.Options{Writer: o.Log, Level: level, Text: loaded.Log.Format == config.FormatText})
-	for _, warning := range loaded.Warnings {
-		log.Warn("configuration", slog.String("warning", warning.Error()))
-	}
-	return log, level
 }
 
 // scheme returns the beginning of the URL of a listener with this certificate; "" for none.

@@ -15,7 +15,6 @@ import (
 	"opsgate/cmd/internal/gate/systemd"
 	"opsgate/cmd/internal/gate/wiring"
 	"opsgate/cmd/internal/kit/buildinfo"
-	"opsgate/cmd/internal/kit/logging"
 )
 
 type serve struct {
@@ -51,13 +50,8 @@ func (c *serve) run(ctx context.Context, e Environment) (err error) {
 	if err != nil {
 		return err
 	}
-	level := new(slog.LevelVar)
-	level.Set(loaded.Log.Level.Slog())
-	log := logging.New(logging.Options{Writer: e.Err, Level: level, Text: loaded.Log.Format == config.FormatText})
+	log, level := wiring.NewLog(e.Err, loaded)
 	defer func() { err = errors.Join(err, log.Close()) }()
-	for _, warning := range loaded.Warnings {
-		log.Warn("configuration", slog.String("warning", warning.Error()))
-	}
 	if loaded.Path == "" {
 		log.Info("no configuration file: serving with defaults, variables and flags", slog.String("why", config.NoFileText))
 	}

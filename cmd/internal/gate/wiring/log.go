@@ -1,11 +1,13 @@
 package wiring
 
 import (
+	"io"
 	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/logging"
 	"opsgate/gateway"
 )
@@ -65,4 +67,15 @@ func newLogLimits(o Options, registry prometheus.Registerer) (*logLimits, error)
 		reloads:      slog.New(reloads.Handler(o.Logger.Handler())),
 		dependencies: slog.New(dependencies.Handler(o.Logger.Handler())),
 	}, nil
+}
+
+// NewLog returns the log of a configuration with its level, and logs the warnings of the configuration.
+func NewLog(w io.Writer, loaded config.Loaded) (*logging.Log, *slog.LevelVar) {
+	level := new(slog.LevelVar)
+	level.Set(loaded.Log.Level.Slog())
+	log := logging.New(logging.Options{Writer: w, Level: level, Text: loaded.Log.Format == config.FormatText})
+	for _, warning := range loaded.Warnings {
+		log.Warn("configuration", slog.String("warning", warning.Error()))
+	}
+	return log, level
 }
