@@ -33,7 +33,8 @@ func TestRefusedReloadIsLoggedAtEachChange(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	const keys = "[http.max_body_bytes rate_limit.typo rate_limit.tokens.00000000-0000-4000-8000-000000000001.limits[0].requests logs]"
-	if got := getJSON[admin.Configuration](t, r, "/admin/config").LastReload; fmt.Sprint(got.Keys) != keys || len(got.Problems) != 4 {
+	if got := getJSON[admin.Configuration](t, r, "/admin/config"); fmt.Sprint(got.LastReload.Keys) != keys || len(got.LastReload.Problems) != 4 ||
+		got.File != r.file || len(got.Version) != 12 || got.Since.IsZero() {
 		t.Errorf("got %+v", got)
 	}
 	r.write(t, limits(100)+"token_prefix: acme_\n")
