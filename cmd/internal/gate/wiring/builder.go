@@ -16,8 +16,7 @@ type builder struct {
 	traces    *tracing.Provider
 	loadLimit *gateway.LoadLimit
 	refunds   *gateway.Refunds
-	busiest   *heavyhitters.Sketch
-	denied    *deniedTokens
+	decisions *decisions
 }
 
 func newBuilder(c common, d *dependencies) (*builder, error) {
@@ -33,11 +32,7 @@ func newBuilder(c common, d *dependencies) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	busiest := heavyhitters.New()
-	decisions := observers{busyTokens{busiest}, denied}
-	if d.limiter.recorder != nil {
-		decisions = append(decisions, demandObserver{d.limiter.recorder})
-	}
+	decisions := &decisions{heavyhitters.New(), denied, d.limiter.recorder}
 	refunds := gateway.NewRefunds(gateway.RefundsOptions{
 		Limiter: d.limiter, Metrics: metrics, Logger: c.Logger, Lines: c.logs.requests.Failed,
 	})
@@ -57,12 +52,12 @@ func newBuilder(c common, d *dependencies) (*builder, error) {
 		Lines:         c.logs.requests,
 		Metrics:       metrics,
 	}
-	return &builder{options, d.traces, loadLimit, refunds, busiest, denied}, nil
+	return &builder{options, d.traces, loadLimit, refunds, decisions}, nil
 }
 
 // tasks returns the background tasks, without the refunds, which end before the others.
 func (b *builder) tasks() []func(context.Context) error {
-	return []func(context.Context) error{b.busiest.Run, b.denied.Run, b.cutOffOverdue}
+	return []func(context.Context) error{b.decisions.busiest.Run, b.decisions.denied.Run, b.cutOffOverdue}
 }
 
 // cutOffEvery is the interval at which overdue responses are cut off.

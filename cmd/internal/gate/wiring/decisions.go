@@ -4,25 +4,26 @@ import (
 	"opsgate/authn"
 	"opsgate/gateway"
 	"opsgate/ratelimit"
+	"opsgate/ratelimit/demand"
 	"opsgate/ratelimit/heavyhitters"
 )
 
-// observers is an observer that passes each decision to all of its elements.
-type observers []gateway.DecisionObserver
-
-var _ gateway.DecisionObserver = observers(nil)
-
-// Decided implements [gateway.DecisionObserver].
-func (o observers) Decided(operation string, p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
-	for _, observer := range o {
-		observer.Decided(operation, p, a, d)
-	}
+// decisions passes each decision of the limiter to what counts or records them.
+type decisions struct {
+	busiest  *heavyhitters.Sketch
+	denied   *deniedTokens
+	recorder *demand.Recorder // nil if demand is not recorded
 }
 
-// busyTokens counts the requests of each token.
-type busyTokens struct{ sketch *heavyhitters.Sketch }
+var _ gateway.DecisionObserver = (*decisions)(nil)
 
 // Decided implements [gateway.DecisionObserver].
-func (b busyTokens) Decided(_ string, p *authn.Principal, _ *ratelimit.Assignment, d *ratelimit.Decision) {
-	b.sketch.Add(p.TokenID, p.TeamID, !d.Allowed)
+func (o *decisions) Decided(operation string, p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
+	o.busiest.Add(p.TokenID, p.TeamID, !d.Allowed)
+	if !d.Allowed {
+		o.denied.add(p.TokenID)
+	}
+	if o.recorder != nil {
+		o.recorder.Decided(operation, p.TokenID, p.TeamID, a.Policy, d)
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"opsgate/authn"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/demand"
@@ -35,14 +34,6 @@ func storeID(c *config.RateLimit) string {
 		c.Redis.Addresses, c.Redis.Mode, c.Redis.MasterName, strconv.Itoa(c.Redis.Database), redisstore.AccountPrefix(c.Redis.KeyPrefix),
 	}))
 	return hex.EncodeToString(sum[:6])
-}
-
-// A demandObserver records decisions.
-type demandObserver struct{ recorder *demand.Recorder }
-
-// Decided implements [gateway.DecisionObserver].
-func (o demandObserver) Decided(operation string, p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
-	o.recorder.Decided(operation, p.TokenID, p.TeamID, a.Policy, d)
 }
 
 // A recordingStore records refunds and resets.

@@ -9,10 +9,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"opsgate/authn"
-	"opsgate/gateway"
-	"opsgate/ratelimit"
 )
 
 const (
@@ -23,7 +19,7 @@ const (
 )
 
 // deniedTokens estimates the number of distinct tokens denied in the last one to two minutes by linear counting: each token sets one bit
-// of a bitmap, and the share of unset bits gives the estimate. Decided neither locks nor allocates.
+// of a bitmap, and the share of unset bits gives the estimate. add neither locks nor allocates.
 type deniedTokens struct {
 	seed    maphash.Seed
 	windows [2]deniedBitmap // the current and the previous one
@@ -31,8 +27,6 @@ type deniedTokens struct {
 }
 
 type deniedBitmap [deniedWords]atomic.Uint64
-
-var _ gateway.DecisionObserver = (*deniedTokens)(nil)
 
 // newDeniedTokens returns an empty estimator and registers its metric.
 func newDeniedTokens(registry prometheus.Registerer) (*deniedTokens, error) {
@@ -43,12 +37,9 @@ func newDeniedTokens(registry prometheus.Registerer) (*deniedTokens, error) {
 	}, t.estimate))
 }
 
-// Decided implements [gateway.DecisionObserver].
-func (t *deniedTokens) Decided(_ string, p *authn.Principal, _ *ratelimit.Assignment, d *ratelimit.Decision) {
-	if d.Allowed {
-		return
-	}
-	at := maphash.String(t.seed, p.TokenID) % deniedBits
+// add counts a denial of a token.
+func (t *deniedTokens) add(tokenID string) {
+	at := maphash.String(t.seed, tokenID) % deniedBits
 	word, bit := &t.windows[t.current.Load()][at/64], uint64(1)<<(at%64)
 	if word.Load()&bit == 0 { // only the first denial of a token in a window writes
 		word.Or(bit)

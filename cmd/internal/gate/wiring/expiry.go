@@ -10,7 +10,7 @@ import (
 
 // expire applies the active configuration again without its expired limits. The caller holds r.mu.
 func (r *reloader) expire() {
-	before, now := r.active.snapshot.Load(), r.clock()
+	before, now := r.active.snapshot.Load(), r.Clock()
 	if first := policies.NextExpiry(before.policies); first.IsZero() || now.Before(first) {
 		return
 	}

@@ -120,7 +120,7 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := newReloadableParts(c, dependencies, builder, public, reports.pages)
+	parts := &reloadableParts{c.Logger, c.LogLevel, dependencies, builder.loadLimit, public, reports.pages}
 	reloader, err := newReloader(c, builder, active, parts)
 	if err != nil {
 		return nil, err

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/gate/systemd"
 )
 
 const (
@@ -24,16 +22,13 @@ const (
 
 // A reloader applies changed configurations, each as a whole or not at all.
 type reloader struct {
-	load    func() (config.Loaded, error)
-	signals <-chan os.Signal
-	logger  *slog.Logger
-	clock   func() time.Time
+	common
 
-	notifier *systemd.Notifier // of the requested reloads
-	builder  *builder
-	active   *activeConfig
-	parts    *reloadableParts
-	metrics  *configMetrics
+	logger  *slog.Logger // of reloads
+	builder *builder
+	active  *activeConfig
+	parts   *reloadableParts
+	metrics *configMetrics
 
 	mu      sync.Mutex // held during a change of the configuration
 	watcher watcher
@@ -48,10 +43,7 @@ func newReloader(c common, b *builder, a *activeConfig, p *reloadableParts) (*re
 	}
 	first := a.snapshot.Load()
 	metrics.setActive(first.version, first.since)
-	return &reloader{
-		load: c.Load, signals: c.ReloadSignals, logger: c.logs.reloads, clock: c.Clock, notifier: c.Notifier,
-		builder: b, active: a, parts: p, metrics: metrics,
-	}, nil
+	return &reloader{common: c, logger: c.logs.reloads, builder: b, active: a, parts: p, metrics: metrics}, nil
 }
 
 // run reloads the configuration on signals and when its files change, and removes expired limits, until ctx ends. It returns nil.
@@ -62,7 +54,7 @@ func (r *reloader) run(ctx context.Context) error {
 		select {
 		case <-tick.C:
 			r.poll()
-		case <-r.signals:
+		case <-r.ReloadSignals:
 			_ = r.reload(trigger{why: "SIGHUP"}) // a refusal is logged
 		case <-ctx.Done():
 			return nil
@@ -78,7 +70,7 @@ func (r *reloader) poll() {
 	switch {
 	case r.watcher.changed(r.active.snapshot.Load().files):
 		_ = r.reloadLocked(trigger{why: "the files changed", automatic: true})
-	case r.lastErr != "" && r.clock().Sub(r.triedAt) >= retryEvery:
+	case r.lastErr != "" && r.Clock().Sub(r.triedAt) >= retryEvery:
 		_ = r.reloadLocked(trigger{why: "retry", automatic: true, reportOnce: true})
 	}
 }
@@ -94,17 +86,17 @@ func (r *reloader) reload(t trigger) error {
 // reloadLocked is reload for a caller that holds r.mu.
 func (r *reloader) reloadLocked(t trigger) error {
 	if !t.automatic {
-		r.notifier.Reloading()
-		defer r.notifier.Serving()
+		r.Notifier.Reloading()
+		defer r.Notifier.Serving()
 	}
 	before := r.active.snapshot.Load()
 	filesRead := fingerprintOf(before.files)
-	loaded, err := r.load()
+	loaded, err := r.Load()
 	if t.automatic && fingerprintOf(before.files) != filesRead {
 		return nil // the files are being written: a later poll reads them
 	}
 	// If the new configuration has other files than before, their fingerprint differs, and a poll reloads once more, which changes nothing.
-	r.watcher.loaded, r.triedAt = filesRead, r.clock()
+	r.watcher.loaded, r.triedAt = filesRead, r.Clock()
 	var next *snapshot
 	var change *backendclient.Change
 	if err == nil {
@@ -127,11 +119,11 @@ func (r *reloader) prepare(before *snapshot, loaded config.Loaded) (*snapshot, *
 	if problems := config.RestartProblems(before.loaded, loaded); len(problems) > 0 {
 		return nil, nil, problems
 	}
-	next, err := r.builder.snapshot(loaded, r.clock(), before)
+	next, err := r.builder.snapshot(loaded, r.Clock(), before)
 	if err != nil {
 		return nil, nil, err
 	}
-	change, err := r.parts.clients.Prepare(upstreams(loaded.Upstreams)) // last, so that no other step has to discard it
+	change, err := r.parts.dependencies.clients.Prepare(upstreams(loaded.Upstreams)) // last, so that no other step has to discard it
 	if err != nil {
 		return nil, nil, upstreamProblems(loaded, err)
 	}
@@ -151,7 +143,7 @@ func upstreamProblems(loaded config.Loaded, err error) config.Problems {
 func (r *reloader) apply(before, next *snapshot) {
 	r.active.snapshot.Store(next)
 	r.parts.apply(next.loaded)
-	for _, a := range expired(before.policies, next.policies, r.clock()) {
+	for _, a := range expired(before.policies, next.policies, r.Clock()) {
 		r.logger.Info("limits expired", slog.String("key", a.Key), slog.String("origin", a.Origin),
 			slog.Time("expires", a.Expires), slog.String("owner", a.Owner), slog.String("reason", a.Reason))
 	}

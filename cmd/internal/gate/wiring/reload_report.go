@@ -22,7 +22,7 @@ type trigger struct {
 func (r *reloader) reportApplied(t trigger, before, after *snapshot) {
 	recovered := r.lastErr != ""
 	r.lastErr = ""
-	r.metrics.setActive(after.version, r.clock())
+	r.metrics.setActive(after.version, r.Clock())
 	changed := config.Changes(before.loaded, after.loaded)
 	switch {
 	case len(changed) > 0:
@@ -89,7 +89,7 @@ func position(p config.Problem) (attributes []any) {
 
 // record counts a reload and stores it for the admin listener.
 func (r *reloader) record(t trigger, outcome string, refused config.Problems) {
-	reload := admin.Reload{At: r.clock(), Why: t.why, Outcome: outcome}
+	reload := admin.Reload{At: r.Clock(), Why: t.why, Outcome: outcome}
 	var schemaKeys []string // labels of the metric, which must be few: only keys of the schema
 	for _, p := range refused {
 		reload.Problems = append(reload.Problems, p.Error())

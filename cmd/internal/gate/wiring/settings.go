@@ -14,32 +14,23 @@ import (
 
 // reloadableParts are the parts that live as long as the process and whose settings change with the configuration.
 type reloadableParts struct {
-	logger        *slog.Logger
-	level         *slog.LevelVar
-	clients       *backendclient.Clients
-	authenticator *authn.Authenticator
-	shared        *sharedLimits // nil if limits are counted in memory
-	loadLimit     *gateway.LoadLimit
-	public        *httpserver.Server
-	pages         *admin.Admin
-}
-
-func newReloadableParts(c common, d *dependencies, b *builder, public *httpserver.Server, pages *admin.Admin) *reloadableParts {
-	return &reloadableParts{
-		logger: c.Logger, level: c.LogLevel, clients: d.clients, authenticator: d.authenticator, shared: d.limiter.shared,
-		loadLimit: b.loadLimit, public: public, pages: pages,
-	}
+	logger       *slog.Logger
+	level        *slog.LevelVar
+	dependencies *dependencies
+	loadLimit    *gateway.LoadLimit
+	public       *httpserver.Server
+	pages        *admin.Admin
 }
 
 // apply applies a configuration of which a snapshot was built, so it is valid. It cannot fail.
 func (p *reloadableParts) apply(c config.Loaded) {
-	p.clients.Apply(callSettings(c.Config))
-	p.authenticator.Apply(tokenSettings(c.Config))
+	p.dependencies.clients.Apply(callSettings(c.Config))
+	p.dependencies.authenticator.Apply(tokenSettings(c.Config))
 	p.loadLimit.SetLimit(c.HTTP.MaxInFlight)
 	p.public.SetMaxConnections(c.MaxConnections())
 	p.setAdminTokens(c.Admin)
-	if p.shared != nil {
-		p.shared.setConfig(c.RateLimit)
+	if shared := p.dependencies.limiter.shared; shared != nil {
+		shared.setConfig(c.RateLimit)
 	}
 	p.level.Set(c.Log.Level.Slog())
 }
