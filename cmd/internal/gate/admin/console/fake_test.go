@@ -23,7 +23,7 @@ import (
 func TestMain(m *testing.M) {
 	backendclient.DisableGRPCLog()
 	// Parallel tests wait more than they compute: for the browser, and for samples of metrics, which are ten seconds apart.
-	_ = flag.Set("test.parallel", "8") // before the flags are parsed, so that -parallel overrides it
+	_ = flag.Set("test.parallel", "6") // before the flags are parsed, so that -parallel overrides it
 	testkit.VerifyTestMain(m)
 }
 

@@ -127,7 +127,7 @@ func TestGatewayWithoutRedisIsShownByBoth(t *testing.T) {
 	testkit.Must(t, link.Start())
 	t.Cleanup(link.Stop)
 	counting := func(redis string) *gateway {
-		return startCounting(t, fmt.Sprintf("store: redis, redis: {addresses: [%q]}, ", redis), "")
+		return startCounting(t, fmt.Sprintf("store: redis, redis: {addresses: [%q], timeout: 5s}, ", redis), "")
 	}
 	first, second := counting(server.Addr()), counting(link.Listen)
 	has := func(g *gateway, texts ...string) string {

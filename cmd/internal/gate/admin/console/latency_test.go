@@ -32,8 +32,8 @@ func (g *gateway) sendSlow(t *testing.T) time.Duration {
 	return time.Since(began)
 }
 
+// It is not parallel, because calls of the other services must be fast.
 func TestSlowServiceIsShown(t *testing.T) {
-	t.Parallel()
 	g := start(t, "")
 	g.servers(t) // the token is cached
 	took, longest := g.sendSlow(t), 1.0
