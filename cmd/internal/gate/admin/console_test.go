@@ -57,16 +57,3 @@ func TestOnlyDocumentsNeedNoToken(t *testing.T) {
 		t.Errorf("POST to the page: got %d", got.Code)
 	}
 }
-
-func TestDrainingEndsTheEvents(t *testing.T) {
-	o, s := options(), new(fakeConsole)
-	o.Console = s
-	a := admin.New(o)
-	a.Serving()
-	if s.drained != 0 {
-		t.Error("drained while it serves")
-	}
-	if a.Draining(); s.drained != 1 {
-		t.Errorf("drained %d times", s.drained)
-	}
-}

@@ -74,32 +74,24 @@ func (g *fakeInspector) Configuration() admin.Configuration {
 	}
 }
 
-func (g *fakeInspector) ReadGateways(context.Context) admin.Gateways {
-	return admin.Gateways{State: admin.GatewaysMemory, Gateways: []admin.Gateway{{
-		Self: true, GatewayStatus: admin.GatewayStatus{Host: "gate-1", Mode: "memory", Breakers: []string{}, At: noon},
-	}}}
-}
+func (g *fakeInspector) ReadGateways(context.Context) admin.Gateways { return admin.Gateways{} }
 
 const tokenPrefix = "ops_live_"
 
-// fakeConsole is a Console that counts calls of Drain.
-type fakeConsole struct{ drained int }
+// fakeConsole is a Console with empty pages.
+type fakeConsole struct{}
 
-func (*fakeConsole) Page(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }
-func (*fakeConsole) Runbook(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.WriteString(w, r.PathValue("name"))
-}
-func (*fakeConsole) Events(w http.ResponseWriter, _ *http.Request) {
-	_, _ = io.WriteString(w, "events")
-}
-func (s *fakeConsole) Drain() { s.drained++ }
+func (fakeConsole) Page(http.ResponseWriter, *http.Request)    {}
+func (fakeConsole) Runbook(http.ResponseWriter, *http.Request) {}
+func (fakeConsole) Events(http.ResponseWriter, *http.Request)  {}
+func (fakeConsole) Drain()                                     {}
 
 // options returns options with fakes.
 func options() admin.Options {
 	return admin.Options{
 		Metrics:      admin.NewRegistry(buildinfo.Info{}),
 		Dependencies: func() map[string]admin.Dependency { return nil },
-		Inspector:    new(fakeInspector), Console: new(fakeConsole),
+		Inspector:    new(fakeInspector), Console: fakeConsole{},
 		Hold:        func(context.Context) func() { return func() {} },
 		TokenPrefix: tokenPrefix, Logger: slog.New(slog.DiscardHandler),
 	}

@@ -78,19 +78,3 @@ func FuzzDecodeStatus(f *testing.F) {
 		}
 	})
 }
-
-func TestGatewaysAreServed(t *testing.T) {
-	a := newAdmin(new(fakeInspector), admin.Access{Token: adminToken}, new(strings.Builder))
-	if got := send(a, "GET", "/admin/gateways"); got.Code != 401 {
-		t.Errorf("without a token: got %d", got.Code)
-	}
-	bearer := header("Authorization", "Bearer "+adminToken)
-	if got := send(a, "GET", "/admin/gateways?x=1", bearer); got.Code != 400 {
-		t.Errorf("with a parameter: got %d", got.Code)
-	}
-	got := send(a, "GET", "/admin/gateways", bearer)
-	shown := decode[admin.Gateways](t, got)
-	if got.Code != 200 || len(shown.Gateways) != 1 || shown.Gateways[0].Host != "gate-1" || shown.Gateways[0].At != noon {
-		t.Errorf("got %d %s", got.Code, got.Body)
-	}
-}
