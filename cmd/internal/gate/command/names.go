@@ -80,17 +80,17 @@ func namedRows[T any](items []T, row func(*T) namedRow) []namedRow {
 
 // addNames adds the names that the gateway at --admin has cached. Without its answer the rows have none. The configuration at --config is
 // that of the records: the gateway's admin token may be another one.
-func (a recordFlags) addNames(ctx context.Context, e Environment, rows []namedRow) error {
+func (f recordFlags) addNames(ctx context.Context, e Environment, rows []namedRow) error {
 	var ids []string
 	for _, row := range rows {
 		ids = append(ids, row.tokenID, row.teamID)
 	}
 	slices.Sort(ids)
-	if ids = slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" }); a.Admin == "" || len(ids) == 0 {
+	if ids = slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" }); f.Admin == "" || len(ids) == 0 {
 		return nil
 	}
-	a.Config = ""
-	client, ctx, done, err := a.client(ctx, e)
+	f.Config = ""
+	client, ctx, done, err := f.client(ctx, e)
 	if err != nil {
 		return err
 	}

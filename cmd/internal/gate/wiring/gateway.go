@@ -129,7 +129,7 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 		version: c.Build.Version, logger: c.Logger, registry: c.registry, notifier: c.Notifier, public: public, admin: adminServer,
 		api: c.Wrap(active), reports: reports, active: active, reloader: reloader, refunds: builder.refunds, opened: opened,
 		recordEnd: dependencies.limiter.recordEnd,
-		tasks:     slices.Concat(dependencies.tasks(reports.inspector.Self), builder.tasks(), reports.tasks(), []func(context.Context) error{c.logs.Run}),
+		tasks:     append(slices.Concat(dependencies.tasks(reports.inspector.Self), builder.tasks(), reports.tasks()), c.logs.Run),
 	}, nil
 }
 

@@ -16,19 +16,19 @@ import (
 	"opsgate/gateway"
 )
 
-func (i *running) explain(t *testing.T, method, path string, more ...string) admin.Explanation {
+func (r *running) explain(t *testing.T, method, path string, more ...string) admin.Explanation {
 	t.Helper()
 	query := url.Values{"token_id": {servicestest.TokenID}, "method": {method}, "path": {path}}
 	for j := 0; j < len(more); j += 2 {
 		query.Set(more[j], more[j+1])
 	}
-	return getJSON[admin.Explanation](t, i, "/admin/explain?"+query.Encode())
+	return getJSON[admin.Explanation](t, r, "/admin/explain?"+query.Encode())
 }
 
 // calls returns the number of finished calls to internal services.
-func (i *running) calls(t *testing.T) (n int) {
+func (r *running) calls(t *testing.T) (n int) {
 	t.Helper()
-	metrics := i.get(t, i.AdminAddress(), "/metrics").body
+	metrics := r.get(t, r.AdminAddress(), "/metrics").body
 	for _, match := range regexp.MustCompile(`(?m)^opsgate_upstream_request_duration_seconds_count\{.*\} (\d+)$`).FindAllStringSubmatch(metrics, -1) {
 		count, _ := strconv.Atoi(match[1])
 		n += count

@@ -28,8 +28,8 @@ func newReports(c common, d *dependencies, b *builder, a *activeConfig, public, 
 	sampler := console.NewSampler(c.registry, c.Clock)
 	host, _ := os.Hostname() // without a name the pages show none
 	inspector := status.New(status.Options{
-		Active: a.report, Clients: d.clients, Authenticator: d.authenticator, Limits: d.limiter, Redis: d.limiter.redis(), Busiest: b.decisions.busiest,
-		Overload: overload, Rates: sampler.Rates, Draining: public.Draining,
+		Active: a.report, Clients: d.clients, Authenticator: d.authenticator, Limits: d.limiter, Redis: d.limiter.redis(),
+		Busiest: b.decisions.busiest, Overload: overload, Rates: sampler.Rates, Draining: public.Draining,
 		Host: host, AdminListen: adminServer.Addr().String(), Build: c.Build, Clock: c.Clock,
 	})
 	page := console.New(console.Options{Sampler: sampler, Source: inspector, Host: host, Version: c.Build.Version, Clock: c.Clock})
