@@ -44,12 +44,7 @@ type client struct {
 	cancel context.CancelFunc
 }
 
-func connect(t *testing.T, server *httptest.Server) *client {
-	t.Helper()
-	return connectTo(t, server.URL)
-}
-
-func connectTo(t *testing.T, url string) *client {
+func connect(t *testing.T, url string) *client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
@@ -82,7 +77,7 @@ func (r *client) state(t *testing.T) (s console.State, ok bool) {
 func TestStateIsSentUntilTheClientDisconnects(t *testing.T) {
 	t.Parallel()
 	_, server := serve(t, console.Options{StateEvery: 30 * time.Millisecond, Host: "gate-7", Version: "1.2.3"})
-	r := connect(t, server)
+	r := connect(t, server.URL)
 	for name, want := range map[string]string{
 		"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store",
 	} {
@@ -104,20 +99,20 @@ func TestStreamsAreLimited(t *testing.T) {
 	_, server := serve(t, console.Options{StateEvery: 10 * time.Millisecond})
 	var clients []*client
 	for range console.MaxStreams {
-		r := connect(t, server)
+		r := connect(t, server.URL)
 		if _, ok := r.state(t); !ok {
 			t.Fatal("a stream within the limit has no events")
 		}
 		clients = append(clients, r)
 	}
-	r := connect(t, server)
+	r := connect(t, server.URL)
 	var failure admin.Failure
 	if err := json.NewDecoder(r.Body).Decode(&failure); err != nil || r.StatusCode != 503 || failure.Code != "too_many_streams" || r.Header.Get("Retry-After") == "" {
 		t.Errorf("got %d %+v, %v", r.StatusCode, failure, err)
 	}
 	clients[3].cancel()
 	deadline := time.Now().Add(timeout)
-	for connect(t, server).StatusCode != 200 {
+	for connect(t, server.URL).StatusCode != 200 {
 		if time.Now().After(deadline) {
 			t.Fatal("the slot of a disconnected client is not released")
 		}
@@ -126,7 +121,7 @@ func TestStreamsAreLimited(t *testing.T) {
 
 func TestStreamsEndWhenTheGatewayDrains(t *testing.T) {
 	c, server := serve(t, console.Options{StateEvery: time.Hour})
-	clients := []*client{connect(t, server), connect(t, server)}
+	clients := []*client{connect(t, server.URL), connect(t, server.URL)}
 	for _, r := range clients {
 		if s, ok := r.state(t); !ok || s.Draining {
 			t.Fatalf("got %+v", s)
@@ -161,7 +156,7 @@ func TestStreamsEndWhenTheGatewayDrains(t *testing.T) {
 
 func TestStreamEndsWhenTheGatewayStops(t *testing.T) {
 	g := start(t, "")
-	r := connectTo(t, g.admin+"/admin/events")
+	r := connect(t, g.admin+"/admin/events")
 	if _, ok := r.state(t); !ok {
 		t.Fatal("there are no events")
 	}
@@ -211,10 +206,9 @@ func TestClientThatDoesNotReadIsDisconnected(t *testing.T) {
 
 // The page shows the start of an outage, not the time of the first request.
 func TestOutageIsShownFromItsStart(t *testing.T) {
-	t.Parallel()
 	g := start(t, "")
 	g.stopFleet()
-	r := connectTo(t, g.admin+"/admin/events")
+	r := connect(t, g.admin+"/admin/events")
 	var began time.Time
 	for shown := 0; shown < 3; { // during several attempts to connect
 		s, ok := r.state(t)

@@ -42,7 +42,7 @@ func TestSlowServiceIsShown(t *testing.T) {
 			longest = bound
 		}
 	}
-	events := connectTo(t, g.admin+"/admin/events")
+	events := connect(t, g.admin+"/admin/events")
 	for {
 		s, ok := events.state(t)
 		if !ok {
