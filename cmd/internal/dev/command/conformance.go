@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opsgate/backendclient/tlsfiles"
 	"opsgate/cmd/internal/conformance"
 	"opsgate/cmd/internal/kit/commandline"
 )
@@ -88,7 +88,24 @@ func (c *conform) encryption() (*tls.Config, error) {
 		}
 		return nil, nil //nolint:nilnil // nil means plaintext
 	}
-	return tlsfiles.ClientFiles{CAFile: c.ca, CertFile: c.cert, KeyFile: c.key, ServerName: c.serverName}.Config()
+	settings := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.serverName}
+	if c.cert != "" {
+		certificate, err := tls.LoadX509KeyPair(c.cert, c.key)
+		if err != nil {
+			return nil, fmt.Errorf("read the client certificate: %w", err)
+		}
+		settings.Certificates = []tls.Certificate{certificate}
+	}
+	if c.ca != "" {
+		roots, err := os.ReadFile(c.ca)
+		if err != nil {
+			return nil, fmt.Errorf("read the root certificates: %w", err)
+		}
+		if settings.RootCAs = x509.NewCertPool(); !settings.RootCAs.AppendCertsFromPEM(roots) {
+			return nil, fmt.Errorf("read the root certificates: %s contains none", c.ca)
+		}
+	}
+	return settings, nil
 }
 
 // A notProvedError reports that checks lack evidence, and none failed.

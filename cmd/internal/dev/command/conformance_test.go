@@ -116,9 +116,9 @@ func TestConformanceUsageErrors(t *testing.T) {
 	}
 	variables := []string{"A_TOKEN=x"}
 	for want, arguments := range map[string][]string{
-		"need --tls":              {"--ca", fixtures},
-		"no certificate in":       {"--tls", "--ca", fixtures},
-		"read the certificate in": {"--tls", "--cert", fixtures, "--key", fixtures},
+		"need --tls":                  {"--ca", fixtures},
+		"contains none":               {"--tls", "--ca", fixtures},
+		"read the client certificate": {"--tls", "--cert", fixtures, "--key", fixtures},
 	} {
 		got := opsdev(t, variables, append([]string{"conformance", "--fleet", "127.0.0.1:1", "--fixtures", fixtures}, arguments...)...)
 		if got.code != 2 || !strings.Contains(got.err, want) {
