@@ -153,6 +153,7 @@ func TestCallsOfAClosedClientFail(t *testing.T) {
 
 // While a cluster moves a slot, concurrent requests are decided and count once.
 func TestAccountsMoveWithTheirSlotUnderLoad(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})})
 	p := hourly(t, 1_000_000)
@@ -190,6 +191,7 @@ func TestAccountsMoveWithTheirSlotUnderLoad(t *testing.T) {
 
 // Calls to a node of a cluster that hangs fail, and calls to other nodes do not.
 func TestHangingNodeAffectsNoOther(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})})
 	p := hourly(t, 1_000_000)
@@ -248,6 +250,7 @@ func (h *countingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // Calls that Redis has not received, alone and in batches, are told from calls that it may have executed.
 func TestErrorsTellUnsentCalls(t *testing.T) {
+	t.Parallel()
 	closed := redistest.Start(t)
 	closed.Kill()
 	hanging := redistest.Start(t)

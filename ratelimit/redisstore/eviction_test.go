@@ -44,8 +44,8 @@ func TestServersThatMayEvictAreCounted(t *testing.T) {
 			}{{"noeviction", "1gb", 0}, {"volatile-ttl", "0", 0}, {"allkeys-lru", "1gb", servers[name]}} {
 				configure(t, client, "maxmemory", test.maxmemory)
 				configure(t, client, "maxmemory-policy", test.policy)
-				g := startReporting(t, client, statusOf("a"))
-				afterHeartbeats(t, []*gateway{g}, 2, func() {})
+				g := newGateway(t, client, "a")
+				beat(t, 1, g)
 				if got := valueOf(t, g.registry, evictingServers); got != test.want {
 					t.Errorf("%s, %s: %v servers", test.policy, test.maxmemory, got)
 				}
@@ -62,11 +62,12 @@ func allowInfo(t *testing.T, server *redistest.Server, allowed bool) {
 
 // Of the masters of a cluster, one that does not answer may still evict keys.
 func TestServersThatMayEvictAreKeptWhileAMasterDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	client := newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})
 	configure(t, client, "maxmemory", "1gb")
 	configure(t, client, "maxmemory-policy", "allkeys-lru")
-	g := newGateway(t, client)
+	g := newGateway(t, client, "a")
 	for _, test := range []struct {
 		policy  string
 		allowed bool // on the first master
@@ -84,7 +85,7 @@ func TestServersThatMayEvictAreKeptWhileAMasterDoesNotAnswer(t *testing.T) {
 // A call without an answer does not show that INFO is allowed again.
 func TestDeniedInfoIsLoggedOnce(t *testing.T) {
 	server := redistest.Start(t)
-	g := newGateway(t, newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}))
+	g := newGateway(t, newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), "a")
 	for i, step := range []struct {
 		do    func()
 		lines int
@@ -105,27 +106,25 @@ func TestDeniedInfoIsLoggedOnce(t *testing.T) {
 
 // Under volatile-ttl, Redis evicts what expires first. The heartbeats stay, and the evicted keys are counted.
 func TestEvictedKeysAreCountedAndHeartbeatsStay(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t, "--maxmemory", "8mb", "--maxmemory-policy", "volatile-ttl")
 	gateways := startGateways(t, 3, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
-	written := 0
-	afterHeartbeats(t, gateways, 16, func() { // the first and the 16th read what was evicted
+	for round := range 15 { // the first heartbeat and the 16th read what was evicted
 		pipe := server.Client().Pipeline()
-		for range 100 {
-			written++
-			pipe.Set(t.Context(), fmt.Sprint("account ", written), strings.Repeat("x", 1000), time.Hour)
+		for i := range 1000 {
+			pipe.Set(t.Context(), fmt.Sprint("account ", round, i), strings.Repeat("x", 1000), time.Hour)
 		}
-		if _, err := pipe.Exec(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := pipe.Exec(t.Context())
+		testkit.Must(t, err)
 		if n := server.Client().ZCard(t.Context(), heartbeatsKey).Val(); n != 3 {
 			t.Fatalf("%d heartbeats are left", n)
 		}
-	})
+		beat(t, 1, gateways...)
+	}
+	wantCount(t, 3, gateways...)
 	for _, g := range gateways {
 		servers, keys := g.Eviction()
-		if g.Count() != 3 || servers != 1 || keys == 0 || valueOf(t, g.registry, evictedKeys) != float64(keys) {
-			t.Errorf("counts %d; %d servers evicted %d keys", g.Count(), servers, keys)
+		if servers != 1 || keys == 0 || valueOf(t, g.registry, evictedKeys) != float64(keys) {
+			t.Errorf("%d servers evicted %d keys", servers, keys)
 		}
 	}
 }

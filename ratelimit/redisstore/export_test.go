@@ -10,3 +10,6 @@ func (s *Store) SetSteadyAfter(d time.Duration) { s.steadyAfter = d }
 
 // ReadEviction reads the eviction, as the first heartbeat does.
 func (g *Gateways) ReadEviction(ctx context.Context) error { return g.readEviction(ctx) }
+
+// Heartbeat sends a heartbeat, as Run does at an interval.
+func (g *Gateways) Heartbeat(ctx context.Context, status []byte) { g.heartbeat(ctx, status) }

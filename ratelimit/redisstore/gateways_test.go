@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,83 +17,82 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-const (
-	heartbeatsKey = "opsgate:replicas"
-	// heartbeat is the interval in tests. Three intervals are longer than a goroutine waits on a slow machine. Tests that wait for several
-	// run in parallel.
-	heartbeat = time.Second
-)
+const heartbeatsKey = "opsgate:replicas"
 
-// A gateway is a Gateways that runs.
+// heartbeat is the interval of tests that send the heartbeats themselves: far longer than a test.
+const heartbeat = time.Minute
+
+// A gateway is a Gateways with a status.
 type gateway struct {
 	*redisstore.Gateways
 
 	registry *prometheus.Registry
 	log      *testkit.Buffer
-	beats    atomic.Int64 // heartbeats
-	stop     func()       // ends Run; idempotent
-	changed  func(before, after int)
-	changes  func() [][2]int
+	status   []byte
 }
 
-// startReporting starts a gateway with a status.
-func startReporting(t *testing.T, client *redisstore.Client, status func() []byte) *gateway {
+func newGateway(t testing.TB, client *redisstore.Client, status string) *gateway {
 	t.Helper()
-	g := newGateway(t, client)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	beat := func() []byte {
-		g.beats.Add(1)
-		return status()
-	}
-	go func() { ended <- g.Run(ctx, beat, g.changed) }()
-	g.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(g.stop)
-	return g
+	return newGatewayWithInterval(t, client, status, heartbeat)
 }
 
-func newGateway(t testing.TB, client *redisstore.Client) *gateway {
+func newGatewayWithInterval(t testing.TB, client *redisstore.Client, status string, interval time.Duration) *gateway {
 	t.Helper()
-	var mu sync.Mutex
-	var changes [][2]int
-	g := &gateway{registry: prometheus.NewRegistry(), log: new(testkit.Buffer)}
+	g := &gateway{registry: prometheus.NewRegistry(), log: new(testkit.Buffer), status: []byte(status)}
 	var err error
 	g.Gateways, err = redisstore.NewGateways(redisstore.GatewaysOptions{
-		Client: client, Interval: heartbeat, Logger: slog.New(slog.NewTextHandler(g.log, nil)), Registerer: g.registry,
+		Client: client, Interval: interval, Logger: slog.New(slog.NewTextHandler(g.log, nil)), Registerer: g.registry,
 	})
 	testkit.Must(t, err)
-	g.changed = func(before, after int) {
-		mu.Lock()
-		defer mu.Unlock()
-		changes = append(changes, [2]int{before, after})
-	}
-	g.changes = func() [][2]int {
-		mu.Lock()
-		defer mu.Unlock()
-		return changes
-	}
 	return g
 }
 
-// startGateways starts n gateways, each with a client of its own, and returns when each counts n.
+// startGateways returns n gateways, each with a client of its own, that have counted each other.
 func startGateways(t *testing.T, n int, o redisstore.ClientOptions) []*gateway {
 	t.Helper()
 	gateways := make([]*gateway, n)
 	for i := range gateways {
-		gateways[i] = startReporting(t, newClient(t, o), statusOf("a"))
+		gateways[i] = newGateway(t, newClient(t, o), "a")
 	}
-	for _, g := range gateways {
-		testkit.Eventually(t, "all gateways are counted", func() bool {
-			changes := g.changes() // the last one is reported after the count has changed
-			return g.Count() == n && (n == 1 || len(changes) > 0 && changes[len(changes)-1][1] == n)
-		})
-	}
+	beat(t, 2, gateways...)
+	wantCount(t, n, gateways...)
 	return gateways
+}
+
+// beat sends heartbeats of each gateway, turn by turn.
+func beat(t *testing.T, rounds int, gateways ...*gateway) {
+	t.Helper()
+	for range rounds {
+		for _, g := range gateways {
+			g.Heartbeat(t.Context(), g.status)
+		}
+	}
+}
+
+func wantCount(t *testing.T, want int, gateways ...*gateway) {
+	t.Helper()
+	for i, g := range gateways {
+		if n := g.Count(); n != want {
+			t.Fatalf("gateway %d counts %d, want %d:\n%s", i, n, want, g.log)
+		}
+	}
+}
+
+// run runs the gateway until the test calls the function that it returns. A change is the count before and after.
+func (g *gateway) run(t *testing.T) (stop func(), changes chan [2]int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	changes = make(chan [2]int, 1000)
+	go func() {
+		ended <- g.Run(ctx, func() []byte { return g.status }, func(before, after int) { changes <- [2]int{before, after} })
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		testkit.Must(t, <-ended)
+	})
+	t.Cleanup(stop)
+	return stop, changes
 }
 
 // topologies start servers of each kind.
@@ -130,13 +128,37 @@ func (shortHeartbeats) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 func TestHeartbeatWithAnUnknownAnswerIsReported(t *testing.T) {
 	client := newClient(t, redisstore.ClientOptions{Addresses: []string{redistest.Start(t).Addr()}})
 	client.AddHook(shortHeartbeats{new(countingHook)})
-	g := startReporting(t, client, statusOf("a"))
-	testkit.Eventually(t, "the error is logged", func() bool {
-		return strings.Contains(g.log.String(), `error="the answer to a heartbeat has 1 numbers, not 2"`)
-	})
+	g := newGateway(t, client, "a")
+	beat(t, 1, g)
+	if log := g.log.String(); !strings.Contains(log, `error="the answer to a heartbeat has 1 numbers, not 2"`) {
+		t.Errorf("logged %s", log)
+	}
 }
 
-func TestGatewaysAreCounted(t *testing.T) {
+// Gateways that run count each other, and remove themselves when they end. The interval is short, so each count holds at some time only.
+func TestRunningGatewaysAreCounted(t *testing.T) {
+	server := redistest.Start(t)
+	start := func() (g *gateway, stop func(), changes chan [2]int) {
+		client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+		g = newGatewayWithInterval(t, client, "a", 20*time.Millisecond)
+		stop, changes = g.run(t)
+		return g, stop, changes
+	}
+	first, stopFirst, changes := start()
+	_, stopSecond, _ := start()
+	testkit.Eventually(t, "a change is reported", func() bool { return len(changes) > 0 })
+	if got := <-changes; got != [2]int{1, 2} {
+		t.Errorf("changes from and to %v", got)
+	}
+	stopSecond()
+	testkit.Eventually(t, "the gateway that ended is not counted", func() bool { return first.Count() == 1 })
+	stopFirst()
+	if n := server.Client().Exists(t.Context(), heartbeatsKey, statusesKey).Val(); n != 0 {
+		t.Errorf("still in Redis: %v", server.Client().ZRangeWithScores(t.Context(), heartbeatsKey, 0, -1).Val())
+	}
+}
+
+func TestGatewaysAreCountedAndListed(t *testing.T) {
 	t.Parallel()
 	for name, start := range topologies {
 		t.Run(name, func(t *testing.T) {
@@ -147,39 +169,45 @@ func TestGatewaysAreCounted(t *testing.T) {
 			}
 			want := []string{first.ID(), gateways[1].ID(), gateways[2].ID()}
 			slices.Sort(want)
-			testkit.Eventually(t, "all are listed", func() bool { return slices.Equal(first.LastCounted().IDs, want) && first.LastCounted().Number == 3 })
-			gateways[1].stop()
-			gateways[2].stop()
-			testkit.Eventually(t, "gateways that ended are not counted", func() bool { return first.Count() == 1 })
-			if log := first.log.String(); !strings.Contains(log, `msg="number of gateways changed" old=`) || !strings.Contains(log, "new=1") {
+			if got := first.LastCounted(); !slices.Equal(got.IDs, want) || got.Number != 3 {
+				t.Errorf("counted %+v", got)
+			}
+			wantStatuses(t, first, "a", "a", "a")
+			for _, g := range gateways[1:] {
+				testkit.Must(t, g.StatusError())
+				end(t, g)
+			}
+			wantStatuses(t, first, "a")
+			beat(t, 2, first)
+			wantCount(t, 3, first)
+			beat(t, 1, first)
+			wantCount(t, 1, first)
+			if log := first.log.String(); !strings.Contains(log, `msg="number of gateways changed" old=3 new=1`) {
 				t.Errorf("got\n%s", log)
 			}
 		})
 	}
 }
 
-func TestGatewayRemovesItselfWhenItEnds(t *testing.T) {
-	server := redistest.Start(t)
-	gateways := startGateways(t, 2, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
-	for _, g := range gateways {
-		g.stop()
-	}
-	if n := server.Client().Exists(t.Context(), heartbeatsKey).Val(); n != 0 {
-		t.Errorf("still in Redis: %v", server.Client().ZRangeWithScores(t.Context(), heartbeatsKey, 0, -1).Val())
-	}
+// end ends a gateway as Run does.
+func end(t *testing.T, g *gateway) {
+	t.Helper()
+	stop, _ := g.run(t)
+	stop()
 }
 
 // A gateway is not counted after three missed heartbeats. Heartbeats in the future are from before the clock was set back.
 func TestCrashedGatewayIsNotCounted(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	g := startGateways(t, 1, redisstore.ClientOptions{Addresses: []string{server.Addr()}})[0]
 	now := server.Client().Time(t.Context()).Val()
-	err := server.Client().ZAdd(t.Context(), heartbeatsKey, redis.Z{Score: float64(now.Add(time.Hour).UnixMilli()), Member: "in the future"},
-		redis.Z{Score: float64(now.UnixMilli()), Member: "crashed"}).Err()
+	at := func(name string, after time.Duration) redis.Z {
+		return redis.Z{Score: float64(now.Add(after).UnixMilli()), Member: name}
+	}
+	err := server.Client().ZAdd(t.Context(), heartbeatsKey, at("crashed", -3*heartbeat), at("in the future", 4*heartbeat), at("slow", -2*heartbeat)).Err()
 	testkit.Must(t, err)
-	testkit.Eventually(t, "both are removed", func() bool { return server.Client().ZCard(t.Context(), heartbeatsKey).Val() == 1 })
-	testkit.Eventually(t, "one gateway is counted", func() bool { return g.Count() == 1 })
+	beat(t, 1, g)
+	wantCount(t, 2, g)
 	if left := server.Client().PTTL(t.Context(), heartbeatsKey).Val(); left <= 30*24*time.Hour {
 		t.Errorf("the key expires in %v: before accounts of the longest window", left)
 	}
@@ -187,35 +215,36 @@ func TestCrashedGatewayIsNotCounted(t *testing.T) {
 
 // The number does not change while Redis is down, nor when it is restarted empty: the first gateway there must not count itself alone.
 func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	const n = 3
 	gateways := startGateways(t, n, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
-	before := make([]int, n)
-	for i, g := range gateways {
-		before[i] = len(g.changes())
+	wantLastCounted := func(want int) {
+		t.Helper()
+		for i, g := range gateways {
+			if m := g.LastCounted(); m.Number != want {
+				t.Errorf("gateway %d: gateways %v", i, m)
+			}
+		}
 	}
 	server.Kill()
-	for _, g := range gateways {
-		testkit.Eventually(t, "a heartbeat fails", func() bool { return strings.Contains(g.log.String(), "gateways cannot be counted") })
-	}
-	testkit.Eventually(t, "the gateways are not known", func() bool { return gateways[0].LastCounted().Number == 0 })
+	beat(t, 2, gateways...)
+	wantLastCounted(n)
+	beat(t, 1, gateways...)
+	wantLastCounted(0)
+	wantCount(t, n, gateways...)
 	server.Restart()
-	testkit.Eventually(t, "all gateways are in Redis", func() bool { return server.Client().ZCard(t.Context(), heartbeatsKey).Val() == n })
-	testkit.Eventually(t, "the gateways are known", func() bool { return gateways[0].LastCounted().Number == n })
+	for range n { // the first ones count fewer
+		beat(t, 1, gateways...)
+		wantCount(t, n, gateways...)
+	}
+	wantLastCounted(n)
 	server.Flush() // no heartbeat fails
-	afterHeartbeats(t, gateways, 5, func() {
-		if m := gateways[0].LastCounted(); m.Number != n {
-			t.Errorf("gateways %v", m)
-		}
-	})
+	for range 5 {
+		beat(t, 1, gateways...)
+		wantCount(t, n, gateways...)
+		wantLastCounted(n)
+	}
 	for i, g := range gateways {
-		if changes := g.changes()[before[i]:]; len(changes) > 0 || g.Count() != n {
-			t.Errorf("gateway %d: changes %v, counts %d", i, changes, g.Count())
-		}
-		if m := g.LastCounted(); m.Number != n {
-			t.Errorf("gateway %d: gateways %v", i, m)
-		}
 		if lines := strings.Count(g.log.String(), "gateways cannot be counted"); lines != 1 {
 			t.Errorf("gateway %d: %d lines of one outage", i, lines)
 		}
@@ -224,51 +253,37 @@ func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 
 // A Redis that evicts keys may lose the heartbeats again and again, so that a gateway finds few others, or none.
 func TestLostHeartbeatsAreNotFewerGateways(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	gateways := startGateways(t, 3, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
-	afterHeartbeats(t, gateways, 6, func() {
-		server.Client().Del(t.Context(), heartbeatsKey)
-		for _, g := range gateways {
-			if n := g.Count(); n != 3 {
-				t.Fatalf("counts %d", n)
-			}
-		}
-	})
-	gateways[2].stop()
-	testkit.Eventually(t, "one is removed from a set that is not lost", func() bool { return gateways[0].Count() == 2 && gateways[1].Count() == 2 })
-}
-
-// afterHeartbeats returns when each gateway has sent n more heartbeats. It calls do again and again until then.
-func afterHeartbeats(t *testing.T, gateways []*gateway, n int64, do func()) {
-	t.Helper()
-	until := make([]int64, len(gateways))
-	for i, g := range gateways {
-		until[i] = g.beats.Load() + n
-	}
-	testkit.Eventually(t, "heartbeats are sent", func() bool {
-		do()
+	for round := range 12 {
 		for i, g := range gateways {
-			if g.beats.Load() < until[i] {
-				return false
+			if (round+i)%4 < 2 { // before every gateway's heartbeat at times, and at other times before that of one
+				server.Client().Del(t.Context(), heartbeatsKey)
 			}
+			beat(t, 1, g)
+			wantCount(t, 3, gateways...)
 		}
-		return true
-	})
+	}
+	beat(t, 1, gateways...)
+	end(t, gateways[2])
+	beat(t, 3, gateways[:2]...)
+	wantCount(t, 2, gateways[:2]...) // one is removed from a set that is not lost
 }
 
 func TestKeyOfAnotherTypeIsNotOverwritten(t *testing.T) {
 	server := redistest.Start(t)
-	g := startGateways(t, 2, redisstore.ClientOptions{Addresses: []string{server.Addr()}})[0]
+	gateways := startGateways(t, 2, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
 	testkit.Must(t, server.Client().Set(t.Context(), heartbeatsKey, "not a set", 0).Err())
-	testkit.Eventually(t, "it is logged", func() bool { return strings.Contains(g.log.String(), "WRONGTYPE") })
-	if g.Count() != 2 || server.Client().Get(t.Context(), heartbeatsKey).Val() != "not a set" {
-		t.Errorf("counts %d", g.Count())
+	beat(t, 4, gateways...)
+	wantCount(t, 2, gateways...)
+	if got := server.Client().Get(t.Context(), heartbeatsKey).Val(); got != "not a set" {
+		t.Errorf("the key has %q", got)
 	}
 	testkit.Must(t, server.Client().Del(t.Context(), heartbeatsKey).Err())
-	testkit.Eventually(t, "it is counted again", func() bool { return server.Client().ZCard(t.Context(), heartbeatsKey).Val() == 2 })
-	if n := strings.Count(g.log.String(), "WRONGTYPE"); n != 1 || g.Count() != 2 {
-		t.Errorf("%d lines, counts %d", n, g.Count())
+	beat(t, 1, gateways...)
+	wantCount(t, 2, gateways...)
+	if n := strings.Count(gateways[0].log.String(), "WRONGTYPE"); n != 1 || server.Client().ZCard(t.Context(), heartbeatsKey).Val() != 2 {
+		t.Errorf("%d lines", n)
 	}
 }
 

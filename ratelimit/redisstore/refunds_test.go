@@ -148,6 +148,7 @@ func valueOf(t *testing.T, metrics *prometheus.Registry, name string) float64 {
 
 // A subscription that ends or hangs is replaced by a new one.
 func TestBrokenSubscriptionIsReplaced(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: 500 * time.Millisecond})
 	metrics, log := prometheus.NewRegistry(), make(lines, 100)
@@ -173,6 +174,7 @@ func TestBrokenSubscriptionIsReplaced(t *testing.T) {
 
 // A user that may not execute PING loses each subscription at its first ping. That is one interruption for the log and the metric.
 func TestRepeatedInterruptionsAreLoggedOnce(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	mayPing := func(rule string) {
 		t.Helper()

@@ -17,6 +17,7 @@ import (
 
 // 20 clients of two gateways make requests of one token until 12 are admitted. No second has more than three admissions.
 func TestThreePerSecondByTheClockOfTheServer(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	var stores []*redisstore.Store
 	for range 2 {
@@ -91,6 +92,7 @@ func TestAccountExpiresWithItsUsage(t *testing.T) {
 
 // A call to a server that hangs ends after its timeout, also where it makes a new connection. By default, go-redis waits for 5 s.
 func TestCallToAHangingServerTimesOut(t *testing.T) {
+	t.Parallel()
 	for name, addrs := range map[string]func() ([]string, *redistest.Server){
 		"single": func() ([]string, *redistest.Server) { s := redistest.Start(t); return []string{s.Addr()}, s },
 		"cluster": func() ([]string, *redistest.Server) {

@@ -62,6 +62,7 @@ func TestServerWithTLSAndPassword(t *testing.T) {
 
 // Certificates are renewed while clients run: new connections use the new ones, existing connections stay.
 func TestNewConnectionsUseTheCurrentCertificates(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T) (*secured, redisstore.ClientOptions){
 		"single": func(t *testing.T) (*secured, redisstore.ClientOptions) {
 			t.Helper()
