@@ -90,14 +90,17 @@ func (w window) countBytes() int       { return int(w[tagAt] &^ bucketsTag) }
 func (w window) expires(b int64) int64 { return (b + numBuckets) * w.width() }
 func (w window) holds(b int64) bool    { return b <= w.newest() && b > w.newest()-numBuckets }
 
-func (w window) count(b int64) int64 {
-	switch at := countsAt + int(b%numBuckets)*w.countBytes(); w.countBytes() {
-	case 1:
-		return int64(w[at])
-	case 2:
-		return int64(binary.LittleEndian.Uint16(w[at:]))
+func (w window) count(b int64) int64 { return int64(w.countAt(int(b % numBuckets))) }
+
+// countAt returns the count at a place.
+func (w window) countAt(place int) uint32 {
+	switch counts := w[countsAt:]; w[tagAt] {
+	case bucketsTag | 1:
+		return uint32(counts[place])
+	case bucketsTag | 2:
+		return uint32(binary.LittleEndian.Uint16(counts[2*place:]))
 	default:
-		return int64(binary.LittleEndian.Uint32(w[at:]))
+		return binary.LittleEndian.Uint32(counts[4*place:])
 	}
 }
 

@@ -80,13 +80,11 @@ func (m *Memory) Peek(_ context.Context, tokenID string, p *Policy) (Decision, e
 	sh := m.shard(tokenID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	now := m.now()
-	var a Account
-	if stored, ok := sh.tokens[tokenID]; ok {
-		a = stored.advancedCopy(now, OneLength)
+	var stored Account
+	if a, ok := sh.tokens[tokenID]; ok {
+		stored = *a
 	}
-	a, _ = p.prepareWindows(a, now, OneLength)
-	_, d := p.decide(a, now, true)
+	_, _, d := p.ExecuteExchange(stored, Exchange{Op: OpPeek}, time.UnixMicro(m.now()))
 	return d, nil
 }
 

@@ -33,18 +33,14 @@ type Exchange struct {
 	Own      Account // merged by sum: admissions of the gateway itself
 }
 
-// ErrNotSent is wrapped in the error of a call that a shared store has not received.
-var ErrNotSent = errors.New("not sent")
-
-// A BatchError is the error of a call of a shared store that failed because of other calls: one of its batch or an earlier one failed, or
-// it waited too long for earlier ones. It does not count as a failure of the store.
-type BatchError struct{ Cause error }
-
-// Error returns the cause for the log.
-func (e *BatchError) Error() string { return e.Cause.Error() }
-
-// Unwrap returns the cause.
-func (e *BatchError) Unwrap() error { return e.Cause }
+// Errors that are wrapped in those of calls of a shared store.
+var (
+	// ErrNotSent: the store has not received the call.
+	ErrNotSent = errors.New("not sent")
+	// ErrOtherCalls: another call of the batch or an earlier one failed, or the call waited too long for earlier ones. That is no further
+	// failure of the store.
+	ErrOtherCalls = errors.New("failed with other calls")
+)
 
 // instant returns a time as accounts encode it.
 func instant(at time.Time) int64 { return max(earliest, at.UnixMicro()) }

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 )
@@ -154,19 +153,11 @@ func (w window) usageOf(requests, now int64) usage {
 // counts returns the counts of all buckets, the oldest first. It computes one remainder, not one for each as count does: decisions spend
 // most of their time here.
 func (w window) counts() (list [numBuckets]uint32) {
-	b := int((w.newest() + 1) % numBuckets)
-	encoded := w[countsAt:]
+	place := int((w.newest() + 1) % numBuckets)
 	for i := range list {
-		switch w[tagAt] {
-		case bucketsTag | 1:
-			list[i] = uint32(encoded[b])
-		case bucketsTag | 2:
-			list[i] = uint32(binary.LittleEndian.Uint16(encoded[2*b:]))
-		default:
-			list[i] = binary.LittleEndian.Uint32(encoded[4*b:])
-		}
-		if b++; b == numBuckets {
-			b = 0
+		list[i] = w.countAt(place)
+		if place++; place == numBuckets {
+			place = 0
 		}
 	}
 	return list

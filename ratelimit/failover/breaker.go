@@ -44,7 +44,7 @@ func (s *Store) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 }
 
 // An uncountedError is the error of a call that the breaker does not count as a failure: an excused stall, which counts in failuresInARow,
-// or a BatchError, which counts in the metric only.
+// or one of ErrOtherCalls, which counts in the metric only.
 type uncountedError struct {
 	cause  error
 	repeat bool // make the call again: the cached account may be from before a stall
@@ -93,7 +93,7 @@ func (s *Store) recordFailure(err error, start time.Duration, stalledBefore int6
 		}
 	}
 	s.metrics.failures.WithLabelValues(kind).Inc()
-	if errors.As(err, new(*ratelimit.BatchError)) {
+	if errors.Is(err, ratelimit.ErrOtherCalls) {
 		repeat := kind == timeout && errors.Is(err, ratelimit.ErrNotSent) && now-start < repeatUnsentWithin
 		return &uncountedError{cause: err, repeat: repeat}
 	}
@@ -132,13 +132,10 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-sweep.C:
 			s.sweep()
 			s.reportClock()
-		case <-s.outageBegan:
-			probe.Reset(s.untilProbe())
 		case <-probe.C:
-			if !s.state.Load().outage {
-				continue
+			if s.state.Load().outage {
+				_ = s.probe(ctx)
 			}
-			_ = s.probe(ctx)
 			probe.Reset(s.untilProbe())
 		}
 	}

@@ -54,8 +54,8 @@ func TestCallsThatFailWithOthersBeginNoOutage(t *testing.T) {
 		err  error
 		want ratelimit.Mode
 	}{
-		"of their batch":   {&ratelimit.BatchError{Cause: io.EOF}, ratelimit.ModeShared},
-		"that were queued": {&ratelimit.BatchError{Cause: errors.Join(ratelimit.ErrNotSent, context.DeadlineExceeded)}, ratelimit.ModeShared},
+		"of their batch":   {errors.Join(ratelimit.ErrOtherCalls, io.EOF), ratelimit.ModeShared},
+		"that were queued": {errors.Join(ratelimit.ErrOtherCalls, ratelimit.ErrNotSent, context.DeadlineExceeded), ratelimit.ModeShared},
 		"their own":        {io.EOF, ratelimit.ModeLocal},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,8 +76,8 @@ func TestCallsThatFailWithOthersBeginNoOutage(t *testing.T) {
 // Admissions whose calls were not sent are uploaded in full: those of two gateways in one bucket add up.
 func TestAdmissionsOfUnsentCallsAreAdded(t *testing.T) {
 	for name, err := range map[string]error{
-		"queued":  &ratelimit.BatchError{Cause: errors.Join(ratelimit.ErrNotSent, context.DeadlineExceeded)},
-		"refused": &ratelimit.BatchError{Cause: errRefused},
+		"queued":  errors.Join(ratelimit.ErrOtherCalls, ratelimit.ErrNotSent, context.DeadlineExceeded),
+		"refused": errors.Join(ratelimit.ErrOtherCalls, errRefused),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@ package failover_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -134,7 +135,7 @@ func (l overloadedLink) Exchange(
 	ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
 ) (ratelimit.Decision, ratelimit.Account, error) {
 	if time.Sleep(rand.N(callTimeout)); rand.IntN(2) == 0 {
-		return ratelimit.Decision{}, nil, &ratelimit.BatchError{Cause: ratelimit.ErrNotSent}
+		return ratelimit.Decision{}, nil, errors.Join(ratelimit.ErrOtherCalls, ratelimit.ErrNotSent)
 	}
 	return l.sharedStore.Exchange(ctx, tokenID, p, x)
 }

@@ -46,8 +46,8 @@ func TestStoppedGatewayBeginsNoOutage(t *testing.T) {
 	late := context.DeadlineExceeded
 	for name, errs := range map[string][]error{
 		"calls":   {late},
-		"batches": {late, &ratelimit.BatchError{Cause: late}, &ratelimit.BatchError{Cause: late}},
-		"queue":   {late, &ratelimit.BatchError{Cause: errors.Join(ratelimit.ErrNotSent, late)}},
+		"batches": {late, errors.Join(ratelimit.ErrOtherCalls, late), errors.Join(ratelimit.ErrOtherCalls, late)},
+		"queue":   {late, errors.Join(ratelimit.ErrOtherCalls, ratelimit.ErrNotSent, late)},
 	} {
 		t.Run(name, func(t *testing.T) { stopGateway(t, errs) })
 	}

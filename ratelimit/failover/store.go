@@ -20,7 +20,7 @@ import (
 type Shared interface {
 	// Exchange executes an operation. It returns the decision, and the account after it, which the caller keeps. For [ratelimit.OpMerge],
 	// the caller uses only the time of the decision. Exchange must not modify or keep the accounts passed, nor end with ctx: an error is a
-	// failure of the store, except a [ratelimit.BatchError]. The error contains [ratelimit.ErrNotSent] if the store has not received the call.
+	// failure of the store, except [ratelimit.ErrOtherCalls]. The error contains [ratelimit.ErrNotSent] if the store has not received the call.
 	Exchange(ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange) (ratelimit.Decision, ratelimit.Account, error)
 
 	// Refund is as in [ratelimit.Store].
@@ -57,7 +57,6 @@ type Store struct {
 	breakerCurrent atomic.Int32          // gobreaker.State
 	failuresInARow atomic.Int32          // failures and stalls since the last success, however old
 	cause          atomic.Pointer[error] // of the last failure with an error
-	outageBegan    chan struct{}         // wakes Run
 	nextProbe      atomic.Int64          // Unix time in ns
 
 	state            atomic.Pointer[storeState]
@@ -89,7 +88,7 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{
 		shared: o.Shared, subscribed: o.Subscribed, clock: o.Clock, start: o.Clock(), logger: o.Logger,
-		outageBegan: make(chan struct{}, 1), seed: maphash.MakeSeed(),
+		seed: maphash.MakeSeed(),
 	}
 	s.state.Store(&storeState{since: s.start, pausedUntil: math.MinInt64})
 	panicked := errors.New("calls of it panicked") // the initial cause: recordFailure, which sets it, does not see panics

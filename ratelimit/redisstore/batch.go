@@ -20,7 +20,7 @@ const (
 	maxBatch = 16
 )
 
-var errQueued = &ratelimit.BatchError{Cause: fmt.Errorf("waited too long for earlier calls: %w", context.DeadlineExceeded)}
+var errQueued = fmt.Errorf("%w: waited too long for earlier ones: %w", ratelimit.ErrOtherCalls, context.DeadlineExceeded)
 
 // A batcher sends the calls of concurrent callers in batches, because the system calls to write and read cost more than the decision. Each
 // server has lanes. A call for which a lane is free is sent at once, by its caller. Else it waits, and the waiting caller with the earliest
@@ -110,7 +110,7 @@ func (b *batcher) sendOrWait(ctx context.Context, client redis.UniversalClient, 
 			continue
 		}
 		if counted { // the batch counts as one failure
-			sent.SetErr(&ratelimit.BatchError{Cause: sent.Err()})
+			sent.SetErr(fmt.Errorf("%w: %w", ratelimit.ErrOtherCalls, sent.Err()))
 		}
 		counted = true
 	}
