@@ -65,7 +65,6 @@ type Gateways struct {
 	// Used by Run alone.
 	lower      []int            // the last counts, if each was lower than count
 	missed     int              // consecutive failed heartbeats
-	cleaned    bool             // old statuses were removed
 	evicted    map[string]int64 // keys that each process of Redis had evicted, as last read
 	infoDenied bool             // Redis refused the last INFO that it answered
 }

@@ -48,13 +48,12 @@ func (g *Gateways) StatusError() error { return *g.statusErr.Load() }
 
 // queueStatus adds the write of the status to a pipeline.
 func (g *Gateways) queueStatus(ctx context.Context, pipe redis.Pipeliner, status []byte) *redis.Cmd {
-	return pipe.Eval(ctx, writeStatusLua, []string{g.statusesKey}, g.id, status, statusKept.Milliseconds(), maxStatuses, !g.cleaned)
+	return pipe.Eval(ctx, writeStatusLua, []string{g.statusesKey}, g.id, status, maxStatuses)
 }
 
 // reportStatus records the result of queueStatus. The counting of gateways does not depend on it.
 func (g *Gateways) reportStatus(err error) {
 	before := *g.statusErr.Swap(&err)
-	g.cleaned = g.cleaned || err == nil
 	if before == nil && isReply(err) { // a failed call is reported by the heartbeat
 		g.logger.Warn("the status of this gateway is not written: other gateways do not show it", slog.Any("error", err))
 	}
@@ -76,7 +75,8 @@ func (g *Gateways) List(ctx context.Context) ([]Gateway, error) {
 	steady := g.beats.Load() > missedHeartbeats
 	pipe := g.client.Pipeline()
 	counted := pipe.ZRange(callCtx, g.heartbeatsKey, -maxStatuses, -1)
-	stored := pipe.Eval(callCtx, readStatusesLua, []string{g.statusesKey}, maxStatuses, maxIDLength, maxTimeLength+MaxStatus)
+	stored := pipe.Eval(callCtx, readStatusesLua, []string{g.statusesKey}, maxStatuses, maxIDLength, maxTimeLength+MaxStatus,
+		statusKept.Milliseconds())
 	_, _ = pipe.Exec(callCtx) // each command has its error
 	answer, err := stored.Slice()
 	if err != nil {
@@ -98,8 +98,7 @@ func (g *Gateways) List(ctx context.Context) ([]Gateway, error) {
 	return list, nil
 }
 
-// parseStatuses returns the gateways in the answer of read_statuses.lua. It leaves out what is not a status, and what is too old. A
-// timestamp in the future means that the clock of Redis was set back.
+// parseStatuses returns the gateways in the answer of read_statuses.lua.
 func parseStatuses(answer []any) (list []Gateway) {
 	if len(answer) == 0 {
 		return nil
@@ -108,10 +107,9 @@ func parseStatuses(answer []any) (list []Gateway) {
 	for i := 1; i+1 < len(answer); i += 2 {
 		id, _ := answer[i].(string)
 		value, _ := answer[i+1].(string)
-		at, status, found := strings.Cut(value, " ")
+		at, status, _ := strings.Cut(value, " ")
 		beat, err := strconv.ParseInt(at, 10, 64)
-		age := time.Duration(now-beat) * time.Millisecond
-		if found && err == nil && beat <= now+statusKept.Milliseconds() && beat >= now-statusKept.Milliseconds() {
+		if age := time.Duration(now-beat) * time.Millisecond; err == nil {
 			list = append(list, Gateway{ID: id, Age: max(0, age), Status: []byte(status)})
 		}
 	}
