@@ -7,10 +7,8 @@ import (
 	"time"
 )
 
-// An Account is the encoded usage of one token: a list of windows. A window has the admissions of a period that ends now, and is identified
-// by the length of that period and by its kind: single times, for limits of up to [MaxExact] requests, or counts in buckets. Limits are
-// arguments of a decision, so gateways with different limits share an account. docs/develop/rate-limiter.md describes the bytes and the
-// life of an account. [Memory], Redis and the local fallback have the same accounts; redisstore's account.lua has the same functions.
+// An Account is the encoded usage of one token: a list of windows, of times for limits of up to [MaxExact] requests, or of counts in buckets.
+// docs/develop/rate-limiter.md describes its life and its bytes. redisstore's account.lua has the same functions.
 //
 // A nil account has no usage. Times are µs since 1970 by the clock of the store that decides.
 type Account []byte

@@ -13,17 +13,10 @@ type rule struct {
 	shadow   bool
 }
 
-// prepareWindows prepares the account for a decision by the policy, in place, and reports whether it must be written:
-//
-//  1. It adds the windows of the policy that are missing, with times for the given number of lengths.
-//  2. It sets lastUsed of all windows of the policy to now.
-//  3. It drops the windows that no decision has used during twice the longest length.
-//
-// It does nothing if the account has them all, each was used within the last quarter of the longest length, and no other window was used
-// later: makeRoom drops the least recently used ones. So most denials write nothing.
-//
-// A short window lives as long as the longest one: for up to that length, a gateway may repeat a cached denial without a decision, and a
-// short window that was dropped meanwhile would be filled from the coarse buckets of a longer one. The account must be advanced to now.
+// prepareWindows prepares the account for a decision by the policy, in place, and reports whether it must be written: it adds the windows of
+// the policy that are missing, with times for the given number of lengths, sets lastUsed of all windows of the policy to now, and drops
+// those that no decision uses any more. Usually there is nothing to do, so most denials write nothing. docs/develop/rate-limiter.md has the
+// rules under "What expires". The account must be advanced to now.
 func (p *Policy) prepareWindows(a Account, now, lengths int64) (_ Account, changed bool) {
 	if len(a) == 0 {
 		a = append(make(Account, 0, p.maxAccountBytes), form, 0)

@@ -2,11 +2,8 @@
 // enforced limit admits it.
 //
 // Limits are strict sliding windows: no interval of a limit's length, wherever it begins, has more admissions than the limit allows. All
-// limits are decided in one step. A denial is recorded in none of them.
-//
-// The usage of a token is an [Account] of bounded size. Limits of up to [MaxExact] requests are decided by the times of single admissions.
-// Larger limits count admissions in buckets of a sixtieth of their window; a bucket counts until its end has left the window. So a larger
-// limit never admits too much, but an admission may count for up to a sixtieth of the window longer.
+// limits are decided in one step. A denial is recorded in none of them. docs/develop/rate-limiter.md describes the usage of a token, an
+// [Account] of bounded size, and decisions.
 //
 //   - account.go has the bytes of accounts, window.go the operations of a window.
 //   - decide.go ensures that an account has the windows of a policy, and decides.

@@ -100,10 +100,9 @@ type ShareInput struct {
 	Sent     Account // this gateway's admissions that Shared may lack: of calls that the shared store may have executed, or may execute later
 }
 
-// DecideShare decides a request by a gateway's share of each limit, while the shared store is not in use. The share is what remains of the
-// limit in the shared account, divided by the number of gateways and rounded up. Rounding up admits more than a small limit: of a limit of
-// 1, each of three gateways would admit 1 per window. So of a limit of up to [MaxExact], a gateway also admits no more than the whole limit
-// in Gateways × Per.
+// DecideShare decides a request by a gateway's share of each limit, while the shared store is not in use: what remains of the limit in the
+// shared account, divided by the number of gateways and rounded up. As rounding up would admit more than a small limit, of one of up to
+// [MaxExact] a gateway also admits no more than the whole limit in Gateways × Per.
 //
 // It returns own with the admission, unless the request is denied or a peek. Limits in shadow do not decide. own may be nil, and may be
 // modified; a new one has the windows of the shared account too, so that its admissions can be added to them.
