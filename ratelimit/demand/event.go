@@ -2,7 +2,6 @@ package demand
 
 import (
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"opsgate/ratelimit"
@@ -87,17 +86,11 @@ const format = 1
 const headerStart = `{"opsgate_demand":1`
 
 func appendHeader(b []byte, sample float64) []byte {
-	b = append(b, headerStart+`,"sample":`...)
-	b = strconv.AppendFloat(b, sample, 'g', -1, 64)
-	return append(b, "}\n"...)
+	return appendLine(b, &line{Format: format, Sample: sample})
 }
 
 func appendDropped(b []byte, n uint64, in span) []byte {
-	b = append(b, `{"dropped":`...)
-	b = strconv.AppendUint(b, n, 10)
-	b = appendTime(append(b, `,"from":`...), in.from)
-	b = appendTime(append(b, `,"to":`...), in.to)
-	return append(b, "}\n"...)
+	return appendLine(b, &line{Dropped: n, From: utc(in.from), To: utc(in.to)})
 }
 
 // appendPolicy appends the line of a policy. Requests that follow have its number instead of its limits.
@@ -109,62 +102,22 @@ func appendPolicy(b []byte, number int, p *ratelimit.Policy) []byte {
 	return appendLine(b, &line{Policy: number, Limits: &limits})
 }
 
-// appendLine appends a line that is written rarely.
+// appendEvent appends the line of an event. policy is the number of its policy; 0 for none.
+func appendEvent(b []byte, e *Event, policy int) []byte {
+	l := line{
+		At: utc(e.At), TokenID: e.TokenID, TeamID: e.TeamID, Operation: e.Operation, Allowed: e.Allowed, Denied: e.Denied,
+		RetryAfter: int64(e.RetryAfter), Local: e.Local, Cached: e.Cached, Reset: e.Reset, Policy: policy,
+	}
+	if !e.RefundOf.IsZero() {
+		l.RefundOf = utc(e.RefundOf)
+	}
+	return appendLine(b, &l)
+}
+
+// appendLine appends a line of the record.
 func appendLine(b []byte, l *line) []byte {
 	text, _ := json.Marshal(l) //nolint:errchkjson // strings, numbers and times never fail
 	return append(append(b, text...), '\n')
 }
 
-// appendEvent appends the line of an event. policy is the number of its policy; 0 for none.
-func appendEvent(b []byte, e *Event, policy int) []byte {
-	b = appendTime(append(b, `{"at":`...), e.At)
-	b = appendText(append(b, `,"token":`...), e.TokenID)
-	if e.TeamID != "" {
-		b = appendText(append(b, `,"team":`...), e.TeamID)
-	}
-	if e.Operation != "" {
-		b = appendText(append(b, `,"op":`...), e.Operation)
-	}
-	switch {
-	case e.Reset:
-		b = append(b, `,"reset":true`...)
-	case !e.RefundOf.IsZero():
-		b = appendTime(append(b, `,"refund_of":`...), e.RefundOf)
-	case e.Allowed:
-		b = append(b, `,"allowed":true`...)
-	default:
-		b = appendText(append(b, `,"denied":`...), e.Denied)
-		if e.RetryAfter > 0 {
-			b = strconv.AppendInt(append(b, `,"retry_after_ns":`...), int64(e.RetryAfter), 10)
-		}
-	}
-	if e.Local {
-		b = append(b, `,"local":true`...)
-	}
-	if e.Cached {
-		b = append(b, `,"cached":true`...)
-	}
-	if policy != 0 {
-		b = strconv.AppendInt(append(b, `,"policy":`...), int64(policy), 10)
-	}
-	return append(b, "}\n"...)
-}
-
-func appendTime(b []byte, t time.Time) []byte {
-	b = append(b, '"')
-	b = t.UTC().AppendFormat(b, time.RFC3339Nano)
-	return append(b, '"')
-}
-
-// appendText appends a JSON string. Plain ASCII, as in nearly all ids and names, needs no escapes.
-func appendText(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			quoted, _ := json.Marshal(s) //nolint:errchkjson // a string never fails
-			return append(b, quoted...)
-		}
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
-}
+func utc(t time.Time) *time.Time { return new(t.UTC()) }

@@ -1,7 +1,6 @@
 package demand
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -43,9 +42,7 @@ type gatewaysEntry struct {
 }
 
 func appendGateways(b []byte, at time.Time, g Gateways) []byte {
-	at = at.UTC()
-	text, _ := json.Marshal(line{Gateways: &gatewaysEntry{&at, g.ID, g.Count, g.IDs}}) //nolint:errchkjson // these types never fail
-	return append(append(b, text...), '\n')
+	return appendLine(b, &line{Gateways: &gatewaysEntry{utc(at), g.ID, g.Count, g.IDs}})
 }
 
 func (l *line) checkGateways() error {

@@ -67,7 +67,6 @@ type token struct {
 type admission struct {
 	at       int64 // in the record, ns since 1970
 	admitted bool
-	shadowed int8
 }
 
 // step applies an event.
@@ -114,9 +113,7 @@ func (r *replay) refund(ctx context.Context, t *token, admittedAt time.Time) err
 	if !a.admitted {
 		return nil
 	}
-	return r.store.Refund(ctx, t.TokenID, ratelimit.Decision{
-		Allowed: true, DeniedBy: -1, At: admittedAt, ShadowDeniedBy: int(a.shadowed),
-	})
+	return r.store.Refund(ctx, t.TokenID, ratelimit.Decision{Allowed: true, At: admittedAt})
 }
 
 // longest returns the length of the policy's longest limit, or of its longest enforced one.
@@ -151,11 +148,8 @@ func (t *token) compare(e *Event, d *ratelimit.Decision) {
 	t.Requests++
 	if e.Allowed {
 		t.Before.Admitted++
-		a := admission{at: e.At.UnixNano(), admitted: d.Allowed, shadowed: int8(d.ShadowDeniedBy)}
-		if len(t.admitted) == maxRefundable {
-			t.admitted = slices.Delete(t.admitted, 0, 1)
-		}
-		t.admitted = append(t.admitted, a)
+		t.admitted = slices.Delete(t.admitted, 0, max(0, len(t.admitted)-maxRefundable+1))
+		t.admitted = append(t.admitted, admission{at: e.At.UnixNano(), admitted: d.Allowed})
 	} else {
 		t.before.extend(&t.Before, e.At, e.RetryAfter)
 	}

@@ -61,9 +61,7 @@ func (s *simulation) run(t *subject) (denied uint64, err error) {
 			err = s.store.Reset(ctx, t.id)
 		case step.what >= 0:
 			if s.admitted[step.what] {
-				err = s.store.Refund(ctx, t.id, ratelimit.Decision{
-					Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, At: time.UnixMicro(t.steps[step.what].at),
-				})
+				err = s.store.Refund(ctx, t.id, ratelimit.Decision{Allowed: true, At: time.UnixMicro(t.steps[step.what].at)})
 			}
 		default:
 			var d ratelimit.Decision
