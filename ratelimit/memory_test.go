@@ -64,39 +64,6 @@ func TestMaxAccountBytes(t *testing.T) {
 	}
 }
 
-// Limits of up to MaxExact requests are exact to a microsecond.
-func TestAdmissionExpiresAfterItsWindow(t *testing.T) {
-	c := newClock()
-	m := ratelimit.NewMemory(c.Now)
-	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "second", Requests: 1, Per: time.Second})
-	if d, _ := m.Decide(t.Context(), "t", p); !d.Allowed {
-		t.Fatal("first request denied")
-	}
-	c.Advance(time.Second - time.Microsecond)
-	if d, _ := m.Decide(t.Context(), "t", p); d.Allowed || d.RetryAfter != time.Microsecond {
-		t.Fatalf("a microsecond early: %+v", d)
-	}
-	c.Advance(time.Microsecond)
-	if d, _ := m.Decide(t.Context(), "t", p); !d.Allowed {
-		t.Fatalf("on time: %+v", d)
-	}
-}
-
-func TestTokenWithAFullLimitIsAdmittedEverySecond(t *testing.T) {
-	c := newClock()
-	m := ratelimit.NewMemory(c.Now)
-	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second})
-	for i := range 1000 {
-		want := i%4 < 3
-		if d, _ := m.Decide(t.Context(), "t", p); d.Allowed != want {
-			t.Fatalf("request %d: %+v", i, d)
-		}
-		if i%4 == 3 {
-			c.Advance(time.Second)
-		}
-	}
-}
-
 func TestSweepDropsTokensWithoutUsage(t *testing.T) {
 	c := newClock()
 	m := ratelimit.NewMemory(c.Now)
@@ -146,49 +113,6 @@ func TestRunSweepsUntilItsContextEnds(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-func TestConcurrentRequestsKeepTheLimit(t *testing.T) {
-	c := newClock()
-	m := ratelimit.NewMemory(c.Now)
-	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "hour", Requests: 500, Per: time.Hour}, ratelimit.Limit{Name: "minute", Requests: 50, Per: time.Minute})
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	admitted := map[string]int{}
-	for range 8 {
-		wg.Go(func() {
-			for i := range 1000 {
-				id := fmt.Sprint("token-", i%7)
-				d, _ := m.Decide(t.Context(), id, p)
-				if d.Allowed {
-					mu.Lock()
-					admitted[id]++
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	wg.Wait()
-	for id, n := range admitted {
-		if n != 50 {
-			t.Errorf("%s: %d admitted", id, n)
-		}
-	}
-}
-
-func TestRefundAfterManyNewerAdmissions(t *testing.T) {
-	p := ratelimittest.Policy(t, ratelimit.Limit{Name: "hour", Requests: 1000, Per: time.Hour})
-	for newer, want := range map[int]int{0: 999, 127: 872, 128: 871, 300: 699} {
-		m := ratelimit.NewMemory(newClock().Now)
-		first, _ := m.Decide(t.Context(), "t", p)
-		for range newer {
-			_, _ = m.Decide(t.Context(), "t", p)
-		}
-		_ = m.Refund(t.Context(), "t", first)
-		if d, _ := m.Decide(t.Context(), "t", p); d.Budgets[0].Remaining != want {
-			t.Errorf("after %d newer admissions: %d remain, want %d", newer, d.Budgets[0].Remaining, want)
-		}
-	}
 }
 
 // The clock jumps ahead, the token is swept, and the clock jumps back. A decision from before that refunds no later admission.

@@ -237,64 +237,33 @@ func TestDecideShareAdmitsAShareOfTheRemaining(t *testing.T) {
 	}
 }
 
-// Limits in shadow do not decide, and a full one does not affect the others.
-func TestDecideShareIgnoresFullLimitsInShadow(t *testing.T) {
-	p := ratelimittest.Policy(t,
-		ratelimit.Limit{Name: "minute", Requests: 150, Per: time.Minute},
-		ratelimit.Limit{Name: "tried", Requests: 2, Per: time.Hour, Shadow: true})
-	var own ratelimit.Account
-	n := 0
-	for range 400 {
-		var d ratelimit.Decision
-		if own, d = p.DecideShare(ratelimit.ShareInput{Gateways: 1}, own, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), false); d.Allowed {
-			n++
-		}
-	}
-	if n != 150 {
-		t.Errorf("%d of 150 admitted", n)
-	}
-}
-
-// A limit that a reload adds does not change what remains of the others: admissions in Sent count for as many windows as gateways.
-func TestDecideShareCountsSentAdmissionsAfterAReload(t *testing.T) {
-	second, minute := ratelimit.Limit{Name: "second", Requests: 1, Per: time.Second}, ratelimit.Limit{Name: "minute", Requests: 10, Per: time.Minute}
-	before, after := ratelimittest.Policy(t, second), ratelimittest.Policy(t, second, minute)
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	sent, _ := before.DecideShare(ratelimit.ShareInput{Gateways: 3}, nil, now, false)
-	in := ratelimit.ShareInput{Gateways: 3, Sent: sent}
-	if _, d := after.DecideShare(in, nil, now.Add(3*time.Second-time.Microsecond), false); d.Allowed || d.RetryAfter != time.Microsecond {
-		t.Errorf("a second request in three seconds of three gateways: %+v", d)
-	}
-	if _, d := after.DecideShare(in, nil, now.Add(3*time.Second), false); !d.Allowed {
-		t.Errorf("after three seconds: %+v", d)
-	}
-}
-
-// A window that a reload adds has the admissions of as many lengths as gateways, in Own and in Sent.
-func TestDecideShareCountsAdmissionsForALimitAddedByAReload(t *testing.T) {
-	before := ratelimittest.Policy(t, ratelimit.Limit{Name: "ten", Requests: 60, Per: 10 * time.Second})
-	after := ratelimittest.Policy(t, ratelimit.Limit{Name: "second", Requests: 1, Per: time.Second})
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	account, _ := before.DecideShare(ratelimit.ShareInput{Gateways: 3}, nil, now, false)
-	for name, in := range map[string]struct{ own, sent ratelimit.Account }{"own": {own: account}, "sent": {sent: account}} {
-		share := ratelimit.ShareInput{Gateways: 3, Sent: in.sent}
-		if _, d := after.DecideShare(share, slices.Clone(in.own), now.Add(2*time.Second), false); d.Allowed || d.RetryAfter != time.Second {
-			t.Errorf("%s: a second request in three seconds of three gateways: %+v", name, d)
-		}
-		if _, d := after.DecideShare(share, slices.Clone(in.own), now.Add(3*time.Second), false); !d.Allowed {
-			t.Errorf("%s: after three seconds: %+v", name, d)
+// A reload adds a limit. Its window, and those that the account had, count admissions in Own and in Sent for as many windows as gateways.
+func TestDecideShareCountsEarlierAdmissionsAfterAReload(t *testing.T) {
+	second, now := limit("second", 1, time.Second), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	after := ratelimittest.Policy(t, second, limit("minute", 10, time.Minute))
+	for _, before := range []ratelimit.Limit{second, limit("ten", 60, 10*time.Second)} {
+		account, _ := ratelimittest.Policy(t, before).DecideShare(ratelimit.ShareInput{Gateways: 3}, nil, now, false)
+		for name, in := range map[string]struct{ own, sent ratelimit.Account }{"own": {own: account}, "sent": {sent: account}} {
+			share := ratelimit.ShareInput{Gateways: 3, Sent: in.sent}
+			early, onTime := now.Add(3*time.Second-time.Microsecond), now.Add(3*time.Second)
+			if _, d := after.DecideShare(share, slices.Clone(in.own), early, false); d.Allowed || d.RetryAfter != time.Microsecond {
+				t.Errorf("%s, %s: a second request in three seconds of three gateways: %+v", before.Name, name, d)
+			}
+			if _, d := after.DecideShare(share, slices.Clone(in.own), onTime, false); !d.Allowed {
+				t.Errorf("%s, %s: after three seconds: %+v", before.Name, name, d)
+			}
 		}
 	}
 }
 
 // No window has more admissions than the share, rounded up, and n windows of n gateways have no more than the whole limit. At the reset of a
-// decision more requests remain than before, and not earlier.
+// decision more requests remain than before, and not earlier. Limits in shadow do not decide.
 func TestDecideShareKeepsItsShareAndItsResets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := time.UnixMicro(1_700_000_000_000_000)
 		p := rapid.SampledFrom([]*ratelimit.Policy{
 			ratelimittest.Policy(t, ratelimit.Limit{Name: "a", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "b", Requests: 70, Per: time.Minute}),
-			ratelimittest.Policy(t, ratelimit.Limit{Name: "a", Requests: 10, Per: time.Second}, ratelimit.Limit{Name: "b", Requests: 64, Per: 20 * time.Second}),
+			ratelimittest.Policy(t, ratelimit.Limit{Name: "a", Requests: 10, Per: time.Second}, ratelimit.Limit{Name: "b", Requests: 64, Per: 20 * time.Second}, shadow(limit("c", 2, time.Minute))),
 			ratelimittest.Policy(t, ratelimit.Limit{Name: "a", Requests: 500, Per: 10 * time.Second}),
 		}).Draw(t, "policy")
 		step := func() { at = at.Add(time.Duration(rapid.Int64Range(0, 200_000).Draw(t, "step")) * time.Microsecond) }
@@ -319,6 +288,9 @@ func TestDecideShareKeepsItsShareAndItsResets(t *testing.T) {
 			checkShare(t, p, share, own, d)
 		}
 		for _, l := range p.Limits() {
+			if l.Shadow {
+				continue
+			}
 			maxAdmitted := (l.Requests + share.Gateways - 1) / share.Gateways
 			atMost(t, admitted, maxAdmitted, l.Per)
 			if l.Requests <= ratelimit.MaxExact {

@@ -6,9 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/redisstore"
-	"opsgate/ratelimit/redisstore/redistest"
 )
 
 func TestTopologyFollowsFromTheOptions(t *testing.T) {
@@ -46,14 +44,4 @@ func TestTopologyFollowsFromTheOptions(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestMasterBehindASentinel(t *testing.T) {
-	master := redistest.Start(t)
-	sentinel := redistest.StartSentinel(t, "main", master)
-	s := newRunning(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{sentinel.Addr()}, MasterName: "main"})})
-	if d := decide(t, s, "t", specified(t)); !d.Allowed {
-		t.Errorf("%+v", d)
-	}
-	testkit.Eventually(t, "it is subscribed to refunds", s.Subscribed)
 }

@@ -161,25 +161,6 @@ func TestPingsDoNotReplaceAnotherForm(t *testing.T) {
 	}
 }
 
-// Times in the future are from before the clock was set back.
-func TestAdmissionsInTheFutureCountForOneWindow(t *testing.T) {
-	server, c := redistest.Start(t), newClock()
-	metrics := prometheus.NewRegistry()
-	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
-	s, p := newStore(t, redisstore.Options{Client: client, Clock: c.Now, Registerer: metrics}), mixed(t)
-	for range 3 {
-		decide(t, s, "t", p)
-	}
-	c.Advance(-24 * time.Hour)
-	if d := decide(t, s, "t", p); d.Allowed || d.RetryAfter != time.Second {
-		t.Errorf("a day back: %+v", d)
-	}
-	c.Advance(time.Second)
-	if d := decide(t, s, "t", p); !d.Allowed || valueOf(t, metrics, discarded) != 0 {
-		t.Errorf("a window later: %+v", d)
-	}
-}
-
 func TestErrorsOfRedisAreReturnedAndNothingIsCounted(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "secret")
 	secured := func(password string) *redisstore.Client {
