@@ -158,7 +158,7 @@ func TestOvertakenAnswerIsDropped(t *testing.T) {
 	})
 }
 
-// Requests, refunds, resets and dropped denials of the same tokens during outages: every request is answered.
+// Requests, refunds, resets and dropped denials of the same tokens during outages, under changing settings: every request is answered.
 func TestConcurrentUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared()
@@ -186,6 +186,8 @@ func TestConcurrentUse(t *testing.T) {
 			})
 		}
 		for i := range 20 {
+			mode := []ratelimit.Mode{ratelimit.ModeLocal, ratelimit.ModeAllow}[i%2]
+			store.Configure(failover.Settings{Mode: mode, Gateways: 1 + i%3, ProbeEvery: 20 * time.Millisecond})
 			s.become([]condition{working, refusing, working, hanging, working, unreachable}[i%6])
 			time.Sleep(50 * time.Millisecond)
 		}

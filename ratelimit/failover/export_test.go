@@ -8,6 +8,14 @@ import (
 // Sweep is sweep for tests.
 func (s *Store) Sweep() { s.sweep() }
 
+// Tokens returns the number of tokens in memory.
+func (s *Store) Tokens() (n int) {
+	for i := range s.shards {
+		s.shards[i].visitAll(func(string, *token) { n++ })
+	}
+	return n
+}
+
 // SetStallTick sets the interval at which stalls are looked for.
 func (s *Store) SetStallTick(d time.Duration) { s.stalls.tick = d }
 

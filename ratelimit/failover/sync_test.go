@@ -56,20 +56,6 @@ func TestAdmissionsCountOnceAfterAnOutage(t *testing.T) {
 	}
 }
 
-func TestTokenWithoutRequestsDuringAnOutageKeepsItsUsage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t, failover.Settings{}, limit("hour", 1000, time.Hour))
-		e.admitted("t", 300)
-		e.beginOutage(refusing)
-		e.shared.lose()
-		e.endOutage()
-		time.Sleep(10 * time.Minute)
-		if d := e.decide("t"); d.Local || d.Budgets[0].Remaining != 699 {
-			t.Errorf("got %+v", d)
-		}
-	})
-}
-
 // A quick restart causes one error only: a refused connection, or one that breaks, also within an answer.
 func TestUsageSurvivesAQuickRestart(t *testing.T) {
 	for _, broken := range []error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF} {
@@ -447,33 +433,3 @@ func TestResetDropsLocalAndSharedUsage(t *testing.T) {
 }
 
 var _ failover.Shared = (*sharedStore)(nil)
-
-func TestSettingsChangeUnderLoad(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t, failover.Settings{}, limit("second", 1000, time.Second))
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		var all sync.WaitGroup
-		for i := range 8 {
-			all.Go(func() {
-				for ctx.Err() == nil {
-					d, err := e.store.Decide(ctx, fmt.Sprint(i), e.policy)
-					if err == nil && d.Allowed && i%2 == 0 {
-						err = e.store.Refund(ctx, fmt.Sprint(i), d)
-					}
-					if err != nil {
-						t.Error(err)
-					}
-					time.Sleep(time.Millisecond)
-				}
-			})
-		}
-		for i := 0; ctx.Err() == nil; i++ {
-			e.shared.become([]condition{working, refusing, working, hanging}[i/10%4])
-			e.store.Configure(failover.Settings{Mode: []ratelimit.Mode{ratelimit.ModeLocal, ratelimit.ModeAllow}[i%2], Gateways: 1 + i%3, ProbeEvery: 20 * time.Millisecond})
-			e.store.Sweep()
-			time.Sleep(20 * time.Millisecond)
-		}
-		all.Wait()
-	})
-}
