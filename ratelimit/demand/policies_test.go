@@ -1,7 +1,6 @@
 package demand_test
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -85,23 +84,5 @@ func TestInterruptionsOfARecordAreRead(t *testing.T) {
 	}
 	if got := opened.Interruptions(); !slices.Equal(got, want) {
 		t.Errorf("got\n%+v, want\n%+v", got, want)
-	}
-}
-
-func TestDroppedEventsHaveTheirTime(t *testing.T) {
-	p := path(t)
-	m := newManual(t, demand.Options{Path: p})
-	const n = 9000
-	for i := range n {
-		m.Record(request(i)) // the queue is full before the last ones
-	}
-	m.write(t)
-	events, opened := read(t, p)
-	kept := len(events)
-	want := []demand.Interruption{{
-		Kind: demand.EventsMissing, Path: p, Events: uint64(n - kept), From: request(kept).At, To: request(n - 1).At,
-	}}
-	if got := opened.Interruptions(); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -265,24 +265,21 @@ func TestMetricsAreRegisteredOnce(t *testing.T) {
 	}
 }
 
-// While Run does not run, the queue fills up. Dropped events are counted in the record and in the log.
+// While Run does not run, the queue fills up. Dropped events are counted, with their time, in the record and in the log.
 func TestFullQueueDropsAndCountsEvents(t *testing.T) {
 	p := path(t)
-	recorder := newRecording(t, demand.Options{Path: p, MaxBytes: 2 * demand.MinBytes})
+	m := newManual(t, demand.Options{Path: p, MaxBytes: 2 * demand.MinBytes})
 	const n = 10_000
-	for i := range n {
-		recorder.Record(request(i))
-	}
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	testkit.Must(t, errors.Join(recorder.Run(done), recorder.Close()))
+	m.recordAll(t, 0, n)
 	events, opened := read(t, p)
-	summary := opened.Summary()
-	if summary.Dropped == 0 || len(events)+int(summary.Dropped) != n {
-		t.Errorf("%d events and %d dropped of %d", len(events), summary.Dropped, n)
+	kept, dropped := len(events), opened.Summary().Dropped
+	want := demand.Interruption{Kind: demand.EventsMissing, Path: p, Events: dropped, From: request(kept).At, To: request(n - 1).At}
+	if got := opened.Interruptions(); dropped == 0 || kept+int(dropped) != n || len(got) != 1 || got[0] != want {
+		t.Errorf("%d events and %d dropped of %d, %+v", kept, dropped, n, got)
 	}
-	if want := fmt.Sprintf("dropped=%d cause=\"events come faster", summary.Dropped); strings.Count(recorder.log.String(), "\n") != 1 || !strings.Contains(recorder.log.String(), want) {
-		t.Errorf("the log has %s", recorder.log)
+	line := fmt.Sprintf("dropped=%d cause=\"events come faster", dropped)
+	if log := m.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, line) {
+		t.Errorf("the log has %s", log)
 	}
 }
 
