@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// An Account is the encoded usage of one token: a list of windows, of times for limits of up to [MaxExact] requests, or of counts in buckets.
-// docs/develop/rate-limiter.md describes its life and its bytes. redisstore's account.lua has the same functions.
+// An Account is the encoded usage of one token: a list of windows, of times for limits of up to [MaxExact] requests, else of counts in
+// buckets. docs/develop/rate-limiter.md describes its life and its bytes. redisstore's account.lua has the same functions.
 //
 // A nil account has no usage. Times are µs since 1970 by the clock of the store that decides.
 type Account []byte

@@ -13,8 +13,8 @@ type rule struct {
 	shadow   bool
 }
 
-// prepareWindows prepares the account for a decision by the policy, in place, and reports whether it must be written: it adds the windows of
-// the policy that are missing, with times for the given number of lengths, sets lastUsed of all windows of the policy to now, and drops
+// prepareWindows prepares the account for a decision by the policy, in place, and reports whether it must be written: it adds the windows
+// of the policy that are missing, with times for the given number of lengths, sets lastUsed of all windows of the policy to now, and drops
 // those that no decision uses any more. Usually there is nothing to do, so most denials write nothing. docs/develop/rate-limiter.md has the
 // rules under "What expires". The account must be advanced to now.
 func (p *Policy) prepareWindows(a Account, now, lengths int64) (_ Account, changed bool) {

@@ -20,7 +20,8 @@ import (
 type Shared interface {
 	// Exchange executes an operation. It returns the decision, and the account after it, which the caller keeps. For [ratelimit.OpMerge],
 	// the caller uses only the time of the decision. Exchange must not modify or keep the accounts passed, nor end with ctx: an error is a
-	// failure of the store, except [ratelimit.ErrOtherCalls]. The error contains [ratelimit.ErrNotSent] if the store has not received the call.
+	// failure of the store, unless it contains [ratelimit.ErrOtherCalls]. It contains [ratelimit.ErrNotSent] if the store has not received
+	// the call.
 	Exchange(ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange) (ratelimit.Decision, ratelimit.Account, error)
 
 	// Refund is as in [ratelimit.Store].
