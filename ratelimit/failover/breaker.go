@@ -132,10 +132,13 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-sweep.C:
 			s.sweep()
 			s.reportClock()
+		case <-s.outageBegan:
+			probe.Reset(s.untilProbe())
 		case <-probe.C:
-			if s.state.Load().outage {
-				_ = s.probe(ctx)
+			if !s.state.Load().outage {
+				continue
 			}
+			_ = s.probe(ctx)
 			probe.Reset(s.untilProbe())
 		}
 	}

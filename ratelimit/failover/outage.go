@@ -81,6 +81,10 @@ func (s *Store) beginOutage() {
 	s.metrics.outages.Inc()
 	s.logger.Warn("shared rate limit store not in use",
 		slog.String("mode", string(s.configured.Load().Mode)), slog.Any("cause", cause))
+	select {
+	case s.outageBegan <- struct{}{}:
+	default: // Run has not received the last one
+	}
 }
 
 func (s *Store) endOutage() {

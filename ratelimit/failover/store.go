@@ -58,6 +58,7 @@ type Store struct {
 	breakerCurrent atomic.Int32          // gobreaker.State
 	failuresInARow atomic.Int32          // failures and stalls since the last success, however old
 	cause          atomic.Pointer[error] // of the last failure with an error
+	outageBegan    chan struct{}         // wakes Run
 	nextProbe      atomic.Int64          // Unix time in ns
 
 	state            atomic.Pointer[storeState]
@@ -89,7 +90,7 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{
 		shared: o.Shared, subscribed: o.Subscribed, clock: o.Clock, start: o.Clock(), logger: o.Logger,
-		seed: maphash.MakeSeed(),
+		outageBegan: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 	}
 	s.state.Store(&storeState{since: s.start, pausedUntil: math.MinInt64})
 	panicked := errors.New("calls of it panicked") // the initial cause: recordFailure, which sets it, does not see panics
