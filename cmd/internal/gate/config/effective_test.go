@@ -12,7 +12,8 @@ import (
 )
 
 func TestEffectiveValuesAreAConfiguration(t *testing.T) {
-	want := loadText(t, limited+`  teams: {20000000-0000-4000-8000-000000000001: {limits: [{requests: 1, per: 1s, shadow: true}, {requests: 7, per: 1h}], reason: "{}", owner: "null", expires: 2126-01-31T12:00:00Z}}
+	want := loadText(t, limited+`  redis: {key_prefix: ""}
+  teams: {20000000-0000-4000-8000-000000000001: {limits: [{requests: 1, per: 1s, shadow: true}, {requests: 7, per: 1h}], reason: "{}", owner: "null", expires: 2126-01-31T12:00:00Z}}
   classes: {partner: {limits: [{requests: 9, per: 1s}], teams: [20000000-0000-4000-8000-000000000001, 20000000-0000-4000-8000-000000000002], tokens: []}}
 trusted_proxies: [10.0.0.0/8, 192.168.0.0/16]
 public_url: https://api.example.com

@@ -185,15 +185,12 @@ func (l leaf) shown() string { return cmp.Or(l.String(), `""`) }
 func settingsOf(running []Value, source func(Key, Value) string) (settings []Setting, err error) {
 	keys := Keys()
 	for _, v := range running {
-		if isUnset(v) {
-			continue
-		}
 		key, ok := keyOf(keys, v.Key)
 		if !ok {
 			return nil, fmt.Errorf("%s is not a key", v.Key)
 		}
 		from := source(key, v)
-		if from == "" {
+		if from == "" || isUnset(key, v) {
 			continue
 		}
 		if key.Secret {
@@ -212,10 +209,8 @@ func settingsOf(running []Value, source func(Key, Value) string) (settings []Set
 // unknownSecret stands for a secret of a running gateway, which is not shown.
 const unknownSecret = "not known here"
 
-// isUnset reports whether a value is that of a key that was not written.
-func isUnset(v Value) bool {
-	return v.Value == "" || v.Value == "false" && strings.Contains(v.Key, "[")
-}
+// isUnset reports whether a value in a list or mapping of a key is that of a key that was not written there.
+func isUnset(key Key, v Value) bool { return v.Key != key.Name && (v.Value == "" || v.Value == "false") }
 
 // keyOf returns the key of the schema that a value belongs to.
 func keyOf(keys []Key, name string) (Key, bool) {
