@@ -128,5 +128,17 @@ func parseOptions(args []string) (options, error) {
 	case o.rounds < 1 || o.connections < 1 || o.idle < 0 || o.duration <= 0:
 		return o, fmt.Errorf("%w: -rounds, -connections and -duration are positive, and -idle is not negative", errUsage)
 	}
+	o.settings = inFlightSettings(o.connections)
 	return o, nil
+}
+
+// teamShare is how many connections of one team the edge serves at a time by default: half of the calls in flight to a service.
+const teamShare = 256
+
+// inFlightSettings returns the settings with which the edge serves all connections at a time; none if its defaults do.
+func inFlightSettings(connections int) string {
+	if connections <= teamShare {
+		return ""
+	}
+	return fmt.Sprintf("http: {max_in_flight: %d}\nupstream_calls: {max_in_flight: %d}\n", connections, 2*connections)
 }
