@@ -212,7 +212,8 @@ func (a *Authenticator) revokedEntry(s *settings, k key, tokenID string) *entry 
 // complete sets the outcome of the flight and caches it. The caller holds a.mu.
 func (a *Authenticator) complete(s *settings, k key, f *flight, e *entry, err error) {
 	a.removeFlight(k, f)
-	switch cached, _, ok := a.entries.peek(k); {
+	cached, _, ok := a.entries.peek(k)
+	switch {
 	case f.newer != nil && (e == nil || e.state != revoked): // a revocation is final, whichever lookup found it
 		f.outcome = f.newer
 		return
@@ -226,6 +227,9 @@ func (a *Authenticator) complete(s *settings, k key, f *flight, e *entry, err er
 		return
 	}
 	f.outcome.epoch = f.epoch
+	if ok && cached.epoch > f.epoch && (f.outcome.state != revoked || errors.Is(cached.refusal, ErrRevoked)) {
+		return // of a later lookup that failed, or of a revocation: this one is from before an invalidation
+	}
 	a.entries.set(k, f.outcome)
 }
 

@@ -284,6 +284,33 @@ func TestALaterLookupDoesNotReplaceARevocation(t *testing.T) {
 	})
 }
 
+// A lookup from before an invalidation succeeds after a later one has failed. The token needs no lookup that its requests wait for.
+func TestAnEarlierLookupReplacesNoLaterEntry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := newIdentity()
+		a, stream := following(t, service)
+		token := service.issue(1)
+		accepted(t, a, token)
+		time.Sleep(25 * time.Second)
+		release := service.hold()
+		accepted(t, a, token) // and refreshed in the background
+		stream.fail(status.Error(codes.OutOfRange, "position expired"))
+		synctest.Wait()
+		service.endHold()
+		service.fail(errUnavailable)
+		accepted(t, a, token) // unconfirmed
+		service.mustHaveLookups(t, 3)
+		release()
+		synctest.Wait()
+		service.hold()
+		start := time.Now()
+		accepted(t, a, token)
+		if waited := time.Since(start); waited > 0 {
+			t.Errorf("a request waited %v", waited)
+		}
+	})
+}
+
 // invalidated starts the lookup of a token, which is then revoked without a message, and invalidates all tokens. The lookup completes when
 // release is called, which returns the error of the request that waits for it.
 func invalidated(t *testing.T, service *identity) (a *authn.Authenticator, token string, release func() error) {
