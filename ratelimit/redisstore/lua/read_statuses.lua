@@ -13,7 +13,7 @@ local all = redis.call('HGETALL', KEYS[1])
 for i = 1, #all, 2 do
   local at = tonumber(string.match(all[i + 1], '^(%d+) '))
   if not at or math.abs(now - at) > tonumber(ARGV[4]) then
-    redis.call('HDEL', KEYS[1], all[i])
+    redis.pcall('HDEL', KEYS[1], all[i]) -- a server that refuses writes can still be read
   elseif #all[i] <= tonumber(ARGV[2]) and #all[i + 1] <= tonumber(ARGV[3]) then
     table.insert(found, all[i])
     table.insert(found, all[i + 1])
