@@ -156,7 +156,7 @@ func serviceErrorCases(t *testing.T) []errorCase {
 				errorCase{cause: "contract:fleet", status: 500, code: "internal_error", target: commands, fails: refusal(t, c.code, "", "server_id")})
 			continue
 		}
-		all = append(all, errorCase{cause: kind + ":fleet", status: c.status, code: c.name, fails: status.Error(c.code, "")})
+		all = append(all, errorCase{cause: kind + ":fleet", status: c.status, code: c.name, fails: status.Error(c.code, "the text of the service")})
 	}
 	return all
 }
@@ -276,6 +276,10 @@ func TestEveryCauseIsLoggedCountedAndExplained(t *testing.T) {
 			}
 			if line["cause"] != m.cause || line["status"] != float64(m.status) || line["code"] != m.code || line["client"] != "192.0.2.1" {
 				t.Errorf("logged: %v", line)
+			}
+			text, _ := line["error"].(string)
+			if of, _ := status.FromError(m.fails); !strings.Contains(text, of.Message()) {
+				t.Errorf("logged the error %q, without %q of the service", text, of.Message())
 			}
 		})
 	}

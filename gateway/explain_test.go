@@ -48,6 +48,7 @@ func TestExplanationMatchesResponse(t *testing.T) {
 		{"none", "OPTIONS", "/v1/servers", ""},
 		{"full", "GET", "/v1/servers/" + strings.ToUpper(someID), ""},
 		{"full", "GET", "/v1/servers/x", "request"},
+		{"full", "HEAD", "/v1/servers/x", "request"},
 		{"none", "GET", "/v1/servers/x", "scope"},
 		{"full", "GET", "/v1/servers/" + someID + "/metrics?range=7d", ""},
 		{"full", "GET", "/v1/servers/" + someID + "/metrics?range=2h", "request"},

@@ -125,7 +125,7 @@ func TestRequestWithoutWaitsLogsNoWaitTimes(t *testing.T) {
 	}
 }
 
-// Only a sample of the successes is logged. Errors and denials by shadow limits are always logged.
+// Only a sample of the successes is logged. Errors are always logged.
 func TestSuccessesAreSampled(t *testing.T) {
 	draws := []float64{0.91, 0.9, 0.89, 0}
 	h := start(t, func(o *Options) {
