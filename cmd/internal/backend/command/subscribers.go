@@ -19,13 +19,13 @@ func subscriberAddCommand(e Environment) *cobra.Command {
 	var email, url string // one of them
 	c := databaseCommand(e, &cobra.Command{
 		Use: "add", Short: "Subscribe an address to a status page. Print its id or, once, the secret of a webhook",
-		PreRunE: func(*cobra.Command, []string) error {
+		PreRunE: func(c *cobra.Command, _ []string) error {
 			n.Channel, n.Address = service.ChannelEmail, email
 			if url != "" {
 				n.Channel, n.Address = service.ChannelWebhook, url
 			}
 			switch {
-			case (email == "") == (url == ""): // which is reported after this function
+			case c.Flags().Changed("email") == c.Flags().Changed("webhook"): // which is reported after this function
 				return nil
 			case n.Confirmed && url != "":
 				return errors.New("--confirmed is for --email: webhooks need no confirmation")

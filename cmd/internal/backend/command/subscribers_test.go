@@ -227,6 +227,7 @@ func TestWrongUsageOfSubscriberAndDelivery(t *testing.T) {
 		{2, "subscriber add --data-dir DIR --page p --webhook " + secretURL + " --confirmed", "--confirmed"},
 		{2, "subscriber add --data-dir DIR --page p --email a@b.example --allow-http", "--allow-http"},
 		{2, "subscriber add --data-dir DIR --page p --email nobody", "email"},
+		{2, "subscriber add --data-dir DIR --page p --email=", "email"},
 		{2, "subscriber add --data-dir DIR --page p --webhook ftp://s3cret.example/s3cret", "https://"},
 		{2, "subscriber rotate-secret --data-dir DIR 42 --now --overlap 1h", "[now overlap]"},
 		{2, "subscriber rotate-secret --data-dir DIR 42 --overlap -1h", "--overlap"},
