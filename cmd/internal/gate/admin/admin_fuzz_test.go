@@ -54,6 +54,9 @@ func FuzzRequest(f *testing.F) {
 				t.Errorf("%s %s: invalid question %+v", method, target, q)
 			}
 		}
+		if u.Path == "/admin/explain" && method == "GET" && (w.Code == 200) != (len(g.questions) == 1) {
+			t.Errorf("GET %s: %d with %d questions", target, w.Code, len(g.questions))
+		}
 		if g.n > 1000 || method == "GET" && len(g.resets) > 0 {
 			t.Errorf("%s %s: the busiest %d, resets %v", method, target, g.n, g.resets)
 		}

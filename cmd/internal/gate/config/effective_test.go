@@ -18,7 +18,7 @@ func TestEffectiveValuesAreAConfiguration(t *testing.T) {
 trusted_proxies: [10.0.0.0/8, 192.168.0.0/16]
 public_url: https://api.example.com
 `, "OPSGATE_ADMIN_TOKEN=correct horse battery", "OPSGATE_HTTP_MAX_CONNECTIONS=auto")
-	got, err := config.FromEffective(want.Effective(), want)
+	got, err := config.FromEffective(append(want.Effective(), config.Value{Key: "new.in_another_version"}), want)
 	testkit.Must(t, err)
 	if changes := config.Changes(want, got); len(changes) > 0 || got.Version() != want.Version() {
 		t.Errorf("it changes %q", changes)

@@ -186,6 +186,9 @@ func settingsOf(running []Value, source func(Key, Value) string) (settings []Set
 	keys := Keys()
 	for _, v := range running {
 		key, ok := keyOf(keys, v.Key)
+		if !ok && v.Value == "" {
+			continue // unset, in another version
+		}
 		if !ok {
 			return nil, fmt.Errorf("%s is not a key", v.Key)
 		}
