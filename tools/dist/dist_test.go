@@ -291,6 +291,7 @@ func TestRevisionWithUntrackedFilesIsMarkedAsModified(t *testing.T) {
 		}
 	}
 	git("init", "-q")
+	git("config", "status.showUntrackedFiles", "no")
 	git("commit", "-q", "--allow-empty", "-m", "first")
 	for _, test := range []struct {
 		untracked string

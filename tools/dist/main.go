@@ -198,7 +198,7 @@ func (r *release) describe(ctx context.Context, date *string) (err error) {
 	}
 	if r.revision == "" {
 		r.revision = git("rev-parse", "HEAD")
-		if git("status", "--porcelain") != "" {
+		if git("status", "--porcelain", "--untracked-files=normal") != "" {
 			r.revision += "-modified"
 		}
 	}
