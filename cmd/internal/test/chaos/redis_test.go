@@ -44,7 +44,8 @@ func (s *system) outages(t *testing.T) []row {
 				for _, token := range createTokens(s.T, shared.data, 40) {
 					texts[token.Name] = token.Text
 				}
-				return load{tokens: texts, rate: 40 * .67, clients: 40}
+				// In the short form, fewer than the clients begin within the timeout of Redis: none are sent late.
+				return load{tokens: texts, rate: either(40*.67, 15), clients: 40}
 			},
 			phases: []phase{
 				{name: "usual", lasts: lasts},
@@ -66,12 +67,11 @@ func (s *system) outages(t *testing.T) []row {
 func (s *system) scriptFlushed() row {
 	const local = "opsgate_rate_limit_local_decisions_total"
 	sent := func() int { return s.sum("opsgate_rate_limit_redis_script_reloads_total") }
-	flushes, before := either(200, 20), 0
+	flushes := either(200, 20)
 	return row{
-		name: "ScriptFlushedFromRedisIsSentAgain", config: perSecond(1_000_000),
+		name: "ScriptFlushedFromRedisIsSentAgain", fresh: true, config: perSecond(1_000_000),
 		load: func() load { return load{tokens: texts(s.T, "full", "read"), rate: 200, clients: 8} },
 		phases: []phase{{name: "flushes", begin: func() {
-			before = s.sum(local)
 			for range flushes {
 				earlier := sent()
 				testkit.Must(s.T, s.redis.Client().ScriptFlush(s.Context()).Err())
@@ -81,7 +81,7 @@ func (s *system) scriptFlushed() row {
 		}}},
 		check: func(r *trial) {
 			expectNone(s.T, "refusals", len(r.refused()))
-			expectNone(s.T, "decisions without Redis", s.sum(local)-before)
+			expectNone(s.T, "decisions without Redis", s.sum(local))
 			report(s.T, fmt.Sprintf("times that the script was sent again, after %d flushes", flushes), sent(), "after each")
 		},
 	}

@@ -122,9 +122,17 @@ func (r *rotation) reloads(name, message string, change func()) phase {
 
 // decides is a phase that ends when each gateway has decided requests in Redis.
 func (r *rotation) decides(name string, change func()) phase {
-	return r.counts(name, change, func(g *gateway) int {
+	p := r.counts(name, nil, func(g *gateway) int {
 		return int(g.metric(r.T, `opsgate_rate_limit_redis_call_duration_seconds_count{operation="decide",outcome="ok"}`))
 	}, 20)
+	count := p.begin
+	p.begin = func() { // decisions before the change do not count
+		if change != nil {
+			change()
+		}
+		count()
+	}
+	return p
 }
 
 // counts is a phase that ends when the count of each gateway has grown.

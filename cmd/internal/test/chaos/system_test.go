@@ -39,12 +39,12 @@ func (s *system) try(t *testing.T, r row) {
 	if r.fresh {
 		s.used = ""
 	}
-	s.prepare(t, r.config)
 	defer func() {
 		if t.Failed() {
 			s.used = "" // the next row starts all anew
 		}
 	}()
+	s.prepare(t, r.config)
 	l := r.load()
 	l.gateways = s.gateways
 	result := l.through(t, r.phases...)
