@@ -213,7 +213,9 @@ func settingsOf(running []Value, source func(Key, Value) string) (settings []Set
 const unknownSecret = "not known here"
 
 // isUnset reports whether a value in a list or mapping of a key is that of a key that was not written there.
-func isUnset(key Key, v Value) bool { return v.Key != key.Name && (v.Value == "" || v.Value == "false") }
+func isUnset(key Key, v Value) bool {
+	return v.Key != key.Name && (v.Value == "" || v.Value == "false")
+}
 
 // keyOf returns the key of the schema that a value belongs to.
 func keyOf(keys []Key, name string) (Key, bool) {
