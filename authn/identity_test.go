@@ -212,6 +212,9 @@ func (w *watch) revocation(position, token string) {
 
 func (w *watch) fail(err error) { w.events <- event{err: err} }
 
+// expire ends the stream because its position is too old, which invalidates all tokens.
+func (w *watch) expire() { w.fail(status.Error(codes.OutOfRange, "position expired")) }
+
 // newAuthenticator returns an Authenticator of the service with default options and the changes.
 func newAuthenticator(t testing.TB, service identityv1.IdentityServiceClient, change ...func(*authn.Options)) *authn.Authenticator {
 	t.Helper()

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
 	identityv1 "opsgate/proto/ops/identity/v1"
@@ -166,7 +164,7 @@ func TestMissedRevocationsInvalidateAllTokens(t *testing.T) {
 		accepted(t, a, revoked)
 		service.revoke(revoked)
 
-		w.fail(status.Error(codes.OutOfRange, "position expired"))
+		w.expire()
 		synctest.Wait()
 		refused(t, a, revoked, authn.ErrRevoked)
 		accepted(t, a, token)
@@ -184,7 +182,7 @@ func TestInvalidatedTokensAreUsedInAnOutage(t *testing.T) {
 		token := service.issue(1)
 		accepted(t, a, token)
 		service.fail(errUnavailable)
-		w.fail(status.Error(codes.OutOfRange, "position expired"))
+		w.expire()
 		synctest.Wait()
 		accepted(t, a, token)
 	})
@@ -251,7 +249,7 @@ func TestARevocationRefusesRequestsThatWaitForAnEarlierLookup(t *testing.T) {
 				token := service.issue(1)
 				release := service.hold() // the response is for a live token
 				waiting := authenticate(t.Context(), a, token)
-				stream.fail(status.Error(codes.OutOfRange, "position expired"))
+				stream.expire()
 				revoke(t.Context(), service, a, <-service.watches, token)
 				synctest.Wait()
 				release()
@@ -272,7 +270,7 @@ func TestALaterLookupDoesNotReplaceARevocation(t *testing.T) {
 		service.revoke(token)
 		release := service.hold()
 		waiting := authenticate(t.Context(), a, token)
-		stream.fail(status.Error(codes.OutOfRange, "position expired"))
+		stream.expire()
 		synctest.Wait()
 		service.endHold()
 		service.add(token)
@@ -294,7 +292,7 @@ func TestAnEarlierLookupReplacesNoLaterEntry(t *testing.T) {
 		time.Sleep(25 * time.Second)
 		release := service.hold()
 		accepted(t, a, token) // and refreshed in the background
-		stream.fail(status.Error(codes.OutOfRange, "position expired"))
+		stream.expire()
 		synctest.Wait()
 		service.endHold()
 		service.fail(errUnavailable)
@@ -320,7 +318,7 @@ func invalidated(t *testing.T, service *identity) (a *authn.Authenticator, token
 	land := service.hold()
 	early := authenticate(t.Context(), a, token)
 	service.revoke(token)
-	w.fail(status.Error(codes.OutOfRange, "position expired"))
+	w.expire()
 	synctest.Wait()
 	return a, token, func() error {
 		land()

@@ -7,9 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"opsgate/authn"
 )
 
@@ -94,7 +91,7 @@ func TestARevocationFoundByALookupIsCachedForStaleFor(t *testing.T) {
 			}
 		}
 		service.mustHaveLookups(t, 1)
-		w.fail(status.Error(codes.OutOfRange, "position expired"))
+		w.expire()
 		synctest.Wait()
 		mustBeCached(t, a, want)
 		service.fail(nil)

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
 	"opsgate/backendclient/testkit"
@@ -44,7 +42,7 @@ func TestLogsAndMetricsContainNoTokensOrHashes(t *testing.T) {
 		w.revocation("2", live)
 		synctest.Wait()
 		ask(live)
-		w.fail(status.Error(codes.OutOfRange, "position expired"))
+		w.expire()
 		(<-service.watches).heartbeat("3")
 		synctest.Wait()
 		families, err := registry.Gather()
@@ -94,7 +92,7 @@ func TestOnlyChangesAreLogged(t *testing.T) {
 		w.heartbeat("2")
 		w.heartbeat("3")
 		time.Sleep(time.Second)
-		w.fail(status.Error(codes.OutOfRange, "position expired"))
+		w.expire()
 		(<-service.watches).heartbeat("4")
 		synctest.Wait()
 
