@@ -82,7 +82,7 @@ func (r *rotation) phases(previous, next *backend) []phase {
 		r.soon(phase{"both used Redis, after the password changed in Redis and then in the file", func() {
 			put(r.T, r.password, []byte("third-password\n"))
 		}, r.counted, 0}),
-		r.decides("Redis decides with the third password", nil),
+		r.decides("Redis decides with the third password", func() {}),
 		r.reloads("new connections to Redis use the password of the file", credentialsChanged, func() {
 			put(r.T, r.password, []byte("fourth-password\n"))
 		}),
@@ -90,7 +90,7 @@ func (r *rotation) phases(previous, next *backend) []phase {
 		r.soon(phase{"both used Redis, after the password changed in the file and then in Redis", func() {
 			r.acl("SETUSER", redisUser, "resetpass", ">fourth-password")
 		}, r.counted, 0}),
-		r.decides("Redis decides with the fourth password", nil),
+		r.decides("Redis decides with the fourth password", func() {}),
 		r.reloads("new connections to Redis use the user", credentialsChanged, func() {
 			r.acl("SETUSER", "another-gate", "on", ">fourth-password", "~opsgate:*", "&opsgate:*", "+@all")
 			r.configure("username: "+redisUser, "username: another-gate")
@@ -116,36 +116,27 @@ func (r *rotation) soon(p phase) phase {
 
 // reloads is a phase that ends when each gateway has logged another line with the message.
 func (r *rotation) reloads(name, message string, change func()) phase {
-	lines := func(g *gateway) int { return strings.Count(g.Log.String(), fmt.Sprintf(`"msg":%q`, message)) }
-	return r.soon(r.counts(name, change, lines, 1))
+	begin, grown := r.counts(1, func(g *gateway) int { return strings.Count(g.Log.String(), fmt.Sprintf(`"msg":%q`, message)) })
+	return r.soon(phase{name, func() { begin(); change() }, grown, 0})
 }
 
-// decides is a phase that ends when each gateway has decided requests in Redis.
+// decides is a phase that ends when each gateway has decided requests in Redis after the change.
 func (r *rotation) decides(name string, change func()) phase {
-	p := r.counts(name, nil, func(g *gateway) int {
+	begin, grown := r.counts(20, func(g *gateway) int {
 		return int(g.metric(r.T, `opsgate_rate_limit_redis_call_duration_seconds_count{operation="decide",outcome="ok"}`))
-	}, 20)
-	count := p.begin
-	p.begin = func() { // decisions before the change do not count
-		if change != nil {
-			change()
-		}
-		count()
-	}
-	return p
+	})
+	return phase{name, func() { change(); begin() }, grown, 0}
 }
 
-// counts is a phase that ends when the count of each gateway has grown.
-func (r *rotation) counts(name string, change func(), count func(*gateway) int, by int) phase {
+// counts returns functions that begin to count at each gateway, and report whether each count has grown since.
+func (r *rotation) counts(by int, count func(*gateway) int) (begin func(), grown func() bool) {
 	before := map[*gateway]int{}
-	return phase{name, func() {
+	begin = func() {
 		for _, g := range r.gateways {
 			before[g] = count(g)
 		}
-		if change != nil {
-			change()
-		}
-	}, func() bool { return all(r.gateways, func(g *gateway) bool { return count(g) >= before[g]+by }) }, 0}
+	}
+	return begin, func() bool { return all(r.gateways, func(g *gateway) bool { return count(g) >= before[g]+by }) }
 }
 
 // nextToken is a phase that replaces the admin token.
