@@ -31,6 +31,7 @@ func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, erro
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		withResolvers(c.target, o.intervals, c.endpoints),
+		grpc.WithNoProxy(), // a proxy of the environment is for the Internet; with one, gRPC would not use our resolver of names
 		grpc.WithUserAgent("opsgate/" + o.Version),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithStaticStreamWindowSize(streamWindow),

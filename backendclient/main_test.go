@@ -9,5 +9,6 @@ import (
 
 func TestMain(m *testing.M) {
 	backendclient.DisableGRPCLog()
+	testkit.SetDeadProxies() // see TestConnectionsUseNoProxy
 	testkit.VerifyTestMain(m)
 }

@@ -90,7 +90,7 @@ func BenchmarkInterceptors(b *testing.B) {
 			}
 		}
 	}
-	connection, err := grpc.NewClient("passthrough:///x", plainCredentials(), wire)
+	connection, err := grpc.NewClient("passthrough:///x", plainCredentials(), grpc.WithNoProxy(), wire)
 	testkit.Must(b, err)
 	b.Cleanup(func() { _ = connection.Close() })
 	b.Run("bare", run(fleetv1.NewFleetServiceClient(connection)))

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -162,6 +164,30 @@ func TestAUnixSocketIsCalledAsLocalhost(t *testing.T) {
 	testkit.Must(t, getServer(t, dial(t, fleetAt("unix://"+path))))
 	if got := <-authorities; !slices.Equal(got, []string{"localhost"}) {
 		t.Errorf("authority %q", got)
+	}
+}
+
+// The proxies of the environment are dead. gRPC itself would use them for every address below but the socket, and look up no name.
+func TestConnectionsUseNoProxy(t *testing.T) {
+	names, socket := dnstest.Start(t, dnstest.Addresses("127.0.0.1")), t.TempDir()+"/fleet.sock"
+	b := &backend{getServer: func(context.Context) (*fleetv1.GetServerResponse, error) { return &fleetv1.GetServerResponse{}, nil }}
+	tcp := listen(t, "127.0.0.1:0")
+	b.serve(t, tcp)
+	unix, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	testkit.Must(t, err)
+	b.serve(t, unix)
+	_, port, _ := net.SplitHostPort(tcp.Addr().String())
+	address := net.JoinHostPort(testkit.ThisHost, port)
+	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: "https", Host: address}}); proxy == nil || err != nil {
+		t.Fatalf("the environment has no proxy for %s: %v", address, err)
+	}
+	for _, target := range []string{
+		"dns://" + names.Address + "/fleet.example:" + port, "dns:///" + address, "static:///" + address + "," + address,
+		"passthrough:///" + address, address, "unix://" + socket,
+	} {
+		if err := getServer(t, dial(t, fleetAt(target))); err != nil {
+			t.Errorf("%s: %v", target, err)
+		}
 	}
 }
 

@@ -1,11 +1,16 @@
 package redisstore_test
 
 import (
+	"context"
+	"crypto/tls"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/redisstore"
 )
 
@@ -42,6 +47,36 @@ func TestTopologyFollowsFromTheOptions(t *testing.T) {
 			if got != c.want {
 				t.Errorf("a %s, want %s", got, c.want)
 			}
+		})
+	}
+}
+
+// The proxies of the environment are dead.
+func TestConnectionsUseNoProxy(t *testing.T) {
+	encrypted := func(context.Context) *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }
+	for name, o := range map[string]redisstore.ClientOptions{
+		"single":   {},
+		"cluster":  {Topology: redisstore.Cluster},
+		"sentinel": {MasterName: "main"},
+		"TLS":      {TLS: encrypted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			testkit.Must(t, err)
+			_, port, _ := net.SplitHostPort(listener.Addr().String())
+			o.Addresses = []string{net.JoinHostPort(testkit.ThisHost, port)}
+			client := newClient(t, o)
+			var ping sync.WaitGroup
+			ping.Go(func() {
+				_ = client.Ping(t.Context()) // nothing answers
+				_ = listener.Close()
+			})
+			if conn, err := listener.Accept(); err != nil {
+				t.Errorf("no connection to the server: %v", err)
+			} else {
+				_ = conn.Close()
+			}
+			ping.Wait()
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	redisstore.LogTo(slog.New(slog.DiscardHandler))
+	testkit.SetDeadProxies() // see TestConnectionsUseNoProxy
 	testkit.VerifyTestMain(m)
 }
 

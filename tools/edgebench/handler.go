@@ -17,7 +17,7 @@ type newHandler func(ctx context.Context, backend *grpc.ClientConn) (http.Handle
 
 // serve serves requests on the listener until the context ends.
 func (f newHandler) serve(ctx context.Context, lis net.Listener, backend string) error {
-	conn, err := grpc.NewClient(backend, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(backend, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 	if err != nil {
 		return fmt.Errorf("connect to backend %s: %w", backend, err)
 	}

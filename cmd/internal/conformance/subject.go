@@ -41,7 +41,7 @@ func newSubject(o Options) (*subject, error) {
 			continue
 		}
 		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(transport), grpc.WithUnaryInterceptor(boundCalls(o.Timeout)),
-			grpc.WithDisableRetry(), grpc.WithDisableServiceConfig())
+			grpc.WithNoProxy(), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig())
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("prepare calls to %s: %w", service.Name, err), s.close())
 		}

@@ -213,7 +213,7 @@ func (f fault) watch(conn *grpc.ClientConn, to grpc.ServerStream, r *watchReques
 // startFaulty serves the backend with a fault, and returns the address.
 func startFaulty(t *testing.T, backend reference, f fault, serving ...grpc.ServerOption) string {
 	t.Helper()
-	conn, err := grpc.NewClient(backend.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(backend.address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 	testkit.Must(t, err)
 	s := &state{fixtures: fixtures(t)}
 	server := grpc.NewServer(append(serving, grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {

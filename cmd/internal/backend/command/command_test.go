@@ -90,7 +90,7 @@ func serve(t *testing.T, arguments ...string) *server {
 		testkit.Must(t, lines.Decode(&record))
 	}
 	go io.Copy(io.Discard, logs) //nolint:errcheck // the program blocks if the log is not read
-	conn, err := grpc.NewClient(record.Address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(record.Address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 	testkit.Must(t, err)
 	s := &server{t: t, conn: conn, admin: "http://" + record.Admin, links: "http://" + record.Links, ingest: record.Ingest}
 	s.stop = sync.OnceValue(func() int {

@@ -31,7 +31,7 @@ func secretFile(t *testing.T, content string) string {
 // report sends an empty report with an authorization on a new connection and returns the code.
 func report(t *testing.T, address, authorization string, transport credentials.TransportCredentials) codes.Code {
 	t.Helper()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(transport))
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(transport), grpc.WithNoProxy())
 	testkit.Must(t, err)
 	defer func() { testkit.Must(t, conn.Close()) }()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", authorization)

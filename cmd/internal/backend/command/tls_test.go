@@ -22,7 +22,7 @@ import (
 // check makes a health check on a new connection and returns the code, and the serial number of the server's certificate.
 func (s *server) check(transport credentials.TransportCredentials) (code codes.Code, serial int64) {
 	s.t.Helper()
-	conn, err := grpc.NewClient(s.conn.Target(), grpc.WithTransportCredentials(transport))
+	conn, err := grpc.NewClient(s.conn.Target(), grpc.WithTransportCredentials(transport), grpc.WithNoProxy())
 	testkit.Must(s.t, err)
 	defer func() { testkit.Must(s.t, conn.Close()) }()
 	var server peer.Peer

@@ -99,7 +99,7 @@ func startWith(t testing.TB, o service.Options, c *clock) *system {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	go func() { s.done <- s.backend.Serve(ctx, listener) }()
-	s.conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+	s.conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponse)))
 	testkit.Must(t, err)
 	s.fleet = fleetv1.NewFleetServiceClient(s.conn)

@@ -33,7 +33,7 @@ func TestIngestListenerRequiresASecret(t *testing.T) {
 	go func() {
 		ended <- s.backend.ServeIngest(ctx, listener, service.IngestOptions{Secrets: []string{"old secret", "new secret"}})
 	}()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 	testkit.Must(t, err)
 	report := func(authorization ...string) error {
 		ctx := metadata.NewOutgoingContext(t.Context(), metadata.MD{"authorization": authorization})

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -202,17 +201,13 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
+// The proxies of the environment are dead (TestMain).
 func TestProxyOfTheEnvironmentIsNotUsed(t *testing.T) {
+	t.Parallel()
 	n := newInternet(t)
-	proxied := make(chan request, 1)
-	proxy := httptest.NewServer(recorded(proxied))
-	defer proxy.Close()
-	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "ALL_PROXY"} {
-		t.Setenv(name, proxy.URL)
-	}
 	m, _ := n.receive(func(http.ResponseWriter, *http.Request) {})
-	if got, err := n.send(m, 0); err != nil || len(proxied) > 0 {
-		t.Errorf("got %s; the proxy got %d requests", got, len(proxied))
+	if got, err := n.send(m, 0); err != nil {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -23,7 +23,10 @@ import (
 	"opsgate/cmd/internal/backend/webhook"
 )
 
-func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testkit.SetDeadProxies() // see TestProxyOfTheEnvironmentIsNotUsed
+	testkit.VerifyTestMain(m)
+}
 
 // receiverAddress is the only address that tests allow. It stands for a public one; 127.0.0.1 remains forbidden.
 const receiverAddress = "127.0.0.2"

@@ -18,7 +18,8 @@ func Dial(address, secret string) (*grpc.ClientConn, error) {
 	) error {
 		return call(metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+secret), method, request, response, conn, options...)
 	}
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUnaryInterceptor(authorize))
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
+		grpc.WithUnaryInterceptor(authorize))
 	if err != nil {
 		return nil, fmt.Errorf("connect to the ingest service: %w", err)
 	}

@@ -55,7 +55,8 @@ func startForwarder(t *testing.T, to string, handle func(*call) error) (address 
 // forwardFrom is startForwarder on a listener.
 func forwardFrom(t *testing.T, listener net.Listener, to string, handle func(*call) error) (stop func()) {
 	t.Helper()
-	conn, err := grpc.NewClient(to, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodec(raw{})))
+	conn, err := grpc.NewClient(to, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
+		grpc.WithDefaultCallOptions(grpc.ForceCodec(raw{})))
 	testkit.Must(t, err)
 	server := grpc.NewServer(grpc.ForceServerCodec(raw{}), grpc.UnknownServiceHandler(func(_ any, in grpc.ServerStream) error {
 		full, _ := grpc.MethodFromServerStream(in)

@@ -121,7 +121,7 @@ func startPlatform(t *testing.T, to *receivers) *platform {
 
 func dial(t *testing.T, address any) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(fmt.Sprint(address), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(fmt.Sprint(address), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, conn.Close()) })
 	return conn

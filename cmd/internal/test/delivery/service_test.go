@@ -37,7 +37,7 @@ func newIncidentService(t *testing.T, address string) incidentv1.IncidentService
 	t.Helper()
 	// The service is away for short times: the default of the delay between connection attempts is a second and more.
 	reconnect := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 50 * time.Millisecond}
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: time.Second}))
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, conn.Close()) })

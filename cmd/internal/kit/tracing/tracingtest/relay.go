@@ -39,7 +39,7 @@ type Call struct {
 func StartRelay(t testing.TB, address string) *Relay {
 	t.Helper()
 	service, err := grpc.NewClient(address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(asIs{})))
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(asIs{})))
 	testkit.Must(t, err)
 	r := &Relay{service: service, failing: make(map[string]int)}
 	listener := listen(t)
