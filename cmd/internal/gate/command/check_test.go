@@ -157,6 +157,26 @@ func TestCheckLiveNamesWhatDoesNotWork(t *testing.T) {
 	}
 }
 
+// The exporter of traces uses the proxies of the environment, as other programs with OpenTelemetry do. The services do not.
+func TestCheckLiveConnectsToTheProxyOfTheCollector(t *testing.T) {
+	services := serveGRPC(t, grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return status.Error(codes.InvalidArgument, "") }))
+	file := write(t, strings.Replace(good, "127.0.0.1:1}", services+"}", 1))
+	refused := "OPSGATE_TRACING_ENDPOINT: tracing.endpoint: connection: the proxy of the environment: dial tcp 127.0.0.1:1: connect: connection refused"
+	for _, test := range []struct{ endpoint, http, https, want string }{
+		{"http://collector.example", services, "127.0.0.1:1", ""},
+		{"https://collector.example", "127.0.0.1:1", services, ""},
+		{"grpc://collector.example:4317", "127.0.0.1:1", services, ""},
+		{"grpcs://collector.example:4317", services, "127.0.0.1:1", refused},
+	} {
+		t.Setenv("HTTP_PROXY", "http://"+test.http)
+		t.Setenv("HTTPS_PROXY", "http://"+test.https)
+		got := opsgate(t, []string{"OPSGATE_TRACING_ENDPOINT=" + test.endpoint}, "check", "--live", "--config", file)
+		if (got.code == 0) != (test.want == "") || !strings.Contains(got.err, test.want) {
+			t.Errorf("%s: got %+v", test.endpoint, got)
+		}
+	}
+}
+
 func TestCheckLiveNamesGatewaysWithOtherLimits(t *testing.T) {
 	server := redistest.Start(t)
 	services := serveGRPC(t, grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return status.Error(codes.InvalidArgument, "") }))

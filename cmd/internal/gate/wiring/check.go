@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/http/httpproxy"
+
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/ratelimit/redisstore"
@@ -125,23 +127,43 @@ func (c *Check) redis(ctx context.Context, limits *sharedLimits) {
 	}
 }
 
-// dialCollector connects to the collector of traces.
+// dialCollector connects to the collector of traces, or to the proxy of the environment through which the exporter reaches it.
 func dialCollector(ctx context.Context, c config.Tracing) error {
 	endpoint, err := url.Parse(c.Endpoint)
 	settings, tlsErr := collectorTLS(c)
 	if err := errors.Join(err, tlsErr); err != nil {
 		return err
 	}
-	dial, address := new(net.Dialer).DialContext, endpoint.Host
+	dial := new(net.Dialer).DialContext
+	proxy, err := collectorProxy(endpoint)
+	switch {
+	case err != nil:
+		return err
+	case proxy != nil:
+		endpoint = proxy
+	case strings.HasSuffix(endpoint.Scheme, "s"):
+		dial = (&tls.Dialer{Config: settings}).DialContext
+	}
+	address := endpoint.Host
 	if endpoint.Port() == "" {
 		address = net.JoinHostPort(endpoint.Hostname(), endpoint.Scheme) // the port by its name: http or https
 	}
-	if strings.HasSuffix(endpoint.Scheme, "s") {
-		dial = (&tls.Dialer{Config: settings}).DialContext
-	}
 	connection, err := dial(ctx, "tcp", address)
-	if err != nil {
+	switch {
+	case err != nil && proxy != nil:
+		return fmt.Errorf("the proxy of the environment: %w", err)
+	case err != nil:
 		return err
 	}
 	return connection.Close()
+}
+
+// collectorProxy returns the proxy of the environment that the exporter uses for the endpoint, or nil. That of gRPC is the one for https,
+// with and without TLS.
+func collectorProxy(endpoint *url.URL) (*url.URL, error) {
+	target := *endpoint
+	if strings.HasPrefix(target.Scheme, "grpc") {
+		target.Scheme = "https"
+	}
+	return httpproxy.FromEnvironment().ProxyFunc()(&target)
 }
