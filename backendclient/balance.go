@@ -140,8 +140,9 @@ func (b *leastBusyBalancer) Build(info base.PickerBuildInfo) balancer.Picker {
 // A picker picks the endpoint with the fewest calls of this gateway in flight, and round robin among equals. Calls to an endpoint that
 // hangs stay in flight, so it soon gets no more of them. Round robin would send it calls until it is ejected.
 type picker struct {
-	inUse atomic.Pointer[[]*endpoint] // nil before an endpoint was ready, then not empty
-	picks atomic.Uint32
+	methods map[string]*method          // of the service, by name
+	inUse   atomic.Pointer[[]*endpoint] // nil before an endpoint was ready, then not empty
+	picks   atomic.Uint32
 }
 
 // Pick implements [balancer.Picker].
@@ -165,8 +166,9 @@ func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
 		return balancer.PickResult{SubConn: picked.subConn}, nil
 	}
 	picked.inFlight.Add(1)
-	if time.Until(deadline) < minAttemptTime { // see isEndpointFailure
-		return balancer.PickResult{SubConn: picked.subConn, Done: picked.doneShortTimeout}, nil
+	kind := callKind{
+		namesResource: p.methods[methodName(info.FullMethodName)].namesResource,
+		shortTimeout:  time.Until(deadline) < minAttemptTime,
 	}
-	return balancer.PickResult{SubConn: picked.subConn, Done: picked.done}, nil
+	return balancer.PickResult{SubConn: picked.subConn, Done: picked.done[kind]}, nil
 }

@@ -116,7 +116,7 @@ func (b *breaker) do(c *call) error {
 // attempt makes an attempt. It returns the error for the caller, and the one that the circuit counts: nil, errInconclusive or a failure.
 func (b *breaker) attempt(ctx context.Context, c *call) (err, counted error) {
 	err = c.attempt(ctx)
-	return err, b.attribution.record(c, classify(ctx, c.attemptStart, err))
+	return err, b.attribution.record(c, classify(ctx, c, err))
 }
 
 // current returns the current status.
@@ -133,15 +133,16 @@ var errInconclusive = errors.New("inconclusive")
 
 // classify returns err if the service failed, and nil if the service works, which includes rejected calls and responses that are too large.
 // It returns errInconclusive if neither is certain: the caller canceled, or left the attempt too little time.
-func classify(ctx context.Context, start time.Time, err error) error {
+func classify(ctx context.Context, c *call, err error) error {
 	code := status.Code(err)
 	deadline, hasDeadline := ctx.Deadline()
+	shortTimeout := hasDeadline && deadline.Sub(c.attemptStart) < minAttemptTime
 	switch {
 	case code == codes.Canceled:
 		return errInconclusive
-	case !isFailure(code):
+	case !isFailure(code) && !refusesGateway(err, c.method.namesResource):
 		return nil
-	case errors.Is(ctx.Err(), context.Canceled), code == codes.DeadlineExceeded && hasDeadline && deadline.Sub(start) < minAttemptTime:
+	case errors.Is(ctx.Err(), context.Canceled), code == codes.DeadlineExceeded && shortTimeout:
 		return errInconclusive
 	}
 	return err

@@ -16,6 +16,7 @@ import (
 
 	"opsgate/backendclient"
 	"opsgate/backendclient/testkit"
+	"opsgate/proto/contract"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
@@ -64,6 +65,35 @@ func TestCodesThatABreakerCounts(t *testing.T) {
 			}
 			if got := breakerOf(clients).State; got != want {
 				t.Errorf("after 30 times %v the breaker is %s, want %s", code, got, want)
+			}
+		})
+	}
+}
+
+// A service denies a resource. Where a request names none, it is the gateway that is refused, of all teams.
+func TestPermissionDeniedWithoutAResourceIsARefusalOfTheGateway(t *testing.T) {
+	for method, refused := range map[string]bool{
+		"fleet/GetServer": false, "fleet/ListServerCommands": false, "incident/AddIncidentUpdate": false,
+		"fleet/ListServers": true, "audit/ListAuditEntries": true, "incident/CreateIncident": true, "identity/ResolveToken": true,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			clients := overWire(t, &wire{answer: always(status.Error(codes.PermissionDenied, "RBAC: access denied"))})
+			m, err := contract.MethodNamed(method)
+			testkit.Must(t, err)
+			service, name, _ := strings.Cut(strings.TrimPrefix(m.Path(), "/"), "/")
+			var last error
+			for range 10 {
+				last = backendclient.ConnectionOf(clients, service).Invoke(t.Context(), m.Path(), nil, nil)
+			}
+			if e := failure(t, last); e.Code != codes.PermissionDenied || e.Refused != refused || e.NamesResource == refused {
+				t.Errorf("%s: %+v", method, e)
+			}
+			want := backendclient.BreakerStatus{State: backendclient.BreakerClosed}
+			if refused {
+				want = backendclient.BreakerStatus{State: backendclient.BreakerOpen, Cause: "PermissionDenied: RBAC: access denied"}
+			}
+			if got := clients.MethodBreaker(m.Service(), name); got.State != want.State || got.Cause != want.Cause {
+				t.Errorf("%s: the breaker is %+v, want %+v", method, got, want)
 			}
 		})
 	}

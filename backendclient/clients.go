@@ -83,8 +83,10 @@ func (c *Clients) connect(metrics *metrics) error {
 		c.upstreams[s.name] = u
 	}
 	for _, m := range contract.Methods() {
+		u := c.upstreams[m.Service()]
+		u.methods[methodName(m.Path())].namesResource = m.Resource() != ""
 		if m.IsProbe() {
-			c.upstreams[m.Service()].probeMethod = m.Path()
+			u.probeMethod = m.Path()
 		}
 	}
 	change, err := c.build(c.options.Upstreams)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -148,4 +149,24 @@ func TestNoEndpointIsEjectedForABrokenConnection(t *testing.T) {
 	eventually(t, clients, func() bool { return works.calls.Load() > 50 && atSuccessor.Load() > 10 })
 	calls.Wait()
 	mustCount(t, registry, "opsgate_upstream_ejections_total", 0)
+}
+
+// A policy that refuses the gateway at one of two endpoints answers at once, so the endpoint would seem
+// the least busy. A service that denies a resource works.
+func TestAnEndpointThatRefusesTheGatewayIsEjected(t *testing.T) {
+	var refused atomic.Int64
+	right, wrong := answering(t, func(string, []byte) error { return errProbed }), answering(t, func(string, []byte) error {
+		refused.Add(1)
+		return status.Error(codes.PermissionDenied, "RBAC: access denied")
+	})
+	clients := dial(t, fleetAt("static:///"+right+","+wrong), backendclient.Quicken, func(o *backendclient.Options) {
+		backendclient.EjectFor(o, time.Hour)
+		o.Breaker.MinRequests = 100_000
+	})
+	awaitStates(t, clients, map[string]backendclient.EndpointState{right: backendclient.EndpointReady, wrong: backendclient.EndpointReady})
+	eventually(t, clients, func() bool { return refused.Load() > 20 }) // it gets calls that name a resource
+	testkit.Eventually(t, "the endpoint is ejected", func() bool {
+		_, _ = clients.Fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: "a"})
+		return states(clients)[wrong] == backendclient.EndpointEjected
+	})
 }

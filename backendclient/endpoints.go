@@ -56,8 +56,7 @@ type endpoint struct {
 	address  string
 	subConn  balancer.SubConn
 	inFlight atomic.Int32
-	// done and doneShortTimeout end a call; doneShortTimeout is for calls whose timeout was less than minAttemptTime.
-	done, doneShortTimeout func(balancer.DoneInfo)
+	done     map[callKind]func(balancer.DoneInfo) // ends a call
 
 	// Guarded by endpoints.mu, like the history.
 	state        EndpointState // of the connection: not EndpointEjected
@@ -66,6 +65,12 @@ type endpoint struct {
 	generation   int       // how often the endpoint became ready
 	rightService bool      // a probe since it became ready found the right service
 	wrongSince   time.Time // see EndpointStatus
+}
+
+// A callKind is what an endpoint has to know of a call to tell whether its end is a failure.
+type callKind struct {
+	namesResource bool // see Error
+	shortTimeout  bool // less than minAttemptTime
 }
 
 // endpoints are the endpoints of a connection to a service.
@@ -88,7 +93,7 @@ type endpoints struct {
 func newEndpoints(u *upstream, i intervals) *endpoints {
 	return &endpoints{
 		service: u.service, logger: u.logger, ejections: u.metrics.ejections, penalty: i.penalty, outliers: outliers{unit: i.ejection},
-		onReady: u.requestProbes, updated: make(chan struct{}),
+		onReady: u.requestProbes, updated: make(chan struct{}), picker: picker{methods: u.methods},
 		lookups: lookups{service: u.service, logger: u.logger, failures: u.metrics.failedLookups},
 	}
 }
@@ -96,8 +101,10 @@ func newEndpoints(u *upstream, i intervals) *endpoints {
 // newEndpoint returns an endpoint without its SubConn, which add sets.
 func (s *endpoints) newEndpoint(address string) *endpoint {
 	e := &endpoint{address: address, state: EndpointConnecting, since: time.Now()}
-	e.done = func(info balancer.DoneInfo) { s.endCall(e, info, false) }
-	e.doneShortTimeout = func(info balancer.DoneInfo) { s.endCall(e, info, true) }
+	e.done = make(map[callKind]func(balancer.DoneInfo))
+	for _, kind := range []callKind{{false, false}, {false, true}, {true, false}, {true, true}} {
+		e.done[kind] = func(info balancer.DoneInfo) { s.endCall(e, info, kind) }
+	}
 	return e
 }
 
@@ -205,11 +212,11 @@ func (s *endpoints) recordReadmitted(endpoints []*endpoint, reason string) {
 }
 
 // endCall ends a call. A failure counts as in flight for the penalty: otherwise an endpoint that fails at once would seem the least busy.
-func (s *endpoints) endCall(e *endpoint, info balancer.DoneInfo, shortTimeout bool) {
+func (s *endpoints) endCall(e *endpoint, info balancer.DoneInfo, kind callKind) {
 	code := status.Code(info.Err)
-	if isFailure(code) {
+	if isFailure(code) || refusesGateway(info.Err, kind.namesResource) {
 		time.AfterFunc(s.penalty, func() { e.inFlight.Add(-1) })
-		if isEndpointFailure(code, info.BytesReceived, shortTimeout) {
+		if isEndpointFailure(code, info.BytesReceived, kind.shortTimeout) {
 			s.failed(e, info.Err)
 		}
 		return

@@ -38,13 +38,13 @@ func TestFailuresThatEject(t *testing.T) {
 			}
 			bad, good := s.newEndpoint("bad"), s.newEndpoint("good")
 			s.outliers.setMembers([]*endpoint{bad, good}, time.Now())
-			end := bad.done
+			end := bad.done[callKind{}]
 			if test.short {
-				end = bad.doneShortTimeout
+				end = bad.done[callKind{shortTimeout: true}]
 			}
 			for range 2 * minFailures {
 				end(balancer.DoneInfo{Err: status.Error(test.code, "x"), BytesReceived: test.received})
-				good.done(balancer.DoneInfo{BytesReceived: true})
+				good.done[callKind{}](balancer.DoneInfo{BytesReceived: true})
 			}
 			if bad.ejections != test.ejections || bad.isEjected() != (test.ejections > 0) {
 				t.Errorf("%d ejections, ejected: %v", bad.ejections, bad.isEjected())
@@ -71,7 +71,7 @@ func TestAPickWithoutAnAnswerIsNoSuccess(t *testing.T) {
 			e := s.newEndpoint("a")
 			e.failures.Store(3)
 			e.inFlight.Add(1)
-			e.done(test.info)
+			e.done[callKind{}](test.info)
 			reset := e.failures.Load() == 0
 			if got := s.outliers.successes.Load(); got != test.successes || reset != (got > 0) || e.inFlight.Load() != 0 {
 				t.Errorf("%d successes, %d failures, %d in flight", got, e.failures.Load(), e.inFlight.Load())

@@ -45,6 +45,11 @@ type Error struct {
 	// TooLarge is true if the response was larger than Settings.MaxResponseBytes, or the service reports that a message is larger than its
 	// limit. This is no failure of the service, as the size depends on the caller's data. Code is Internal then.
 	TooLarge bool
+	// NamesResource is true if requests of the method name a resource by its id, such as those of
+	// GetServer: only these can be for one that does not exist.
+	NamesResource bool
+	// Refused is true if the service, or a proxy in front of it, refused the gateway itself.
+	Refused bool
 	// Violations are the invalid fields of the request, at most 100.
 	Violations []Violation
 	// RetryAfter is the wait that the service requests (google.rpc.RetryInfo), 1 s to 1 h, or that this package requires for a call that was
@@ -78,7 +83,10 @@ func (e *notMadeError) GRPCStatus() *status.Status { return status.New(codes.Una
 // newError returns the error of a failed call. callerErr is the error of the caller's context.
 func newError(callerErr error, m *method, err error) *Error {
 	s := status.Convert(err)
-	e := &Error{Service: m.service, Method: m.name, Code: s.Code(), cause: err}
+	e := &Error{
+		Service: m.service, Method: m.name, NamesResource: m.namesResource, Code: s.Code(),
+		Refused: refusesGateway(err, m.namesResource), cause: err,
+	}
 	if notMade, ok := errors.AsType[*notMadeError](err); ok {
 		e.Reason, e.RetryAfter = notMade.reason, notMade.retryAfter
 	}

@@ -106,6 +106,13 @@ func TestCodesOfTransportFailures(t *testing.T) {
 		{"a proxy without a backend", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusBadGateway)
 		}, codes.Unavailable, true},
+		{"a proxy that refuses the gateway", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+		}, codes.PermissionDenied, true},
+		{"a service that denies the resource", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Grpc-Status", "7")
+			begin(w, nil)
+		}, codes.PermissionDenied, false},
 		{"a page of HTML", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte("<html>"))
 		}, codes.Unknown, true},
@@ -128,6 +135,9 @@ func TestCodesOfTransportFailures(t *testing.T) {
 			e := failure(t, callFor(t, clients, timeout))
 			if e.Code != test.code || e.Reason != "" {
 				t.Errorf("%v (%v), want %v", e.Code, e, test.code)
+			}
+			if refused := test.counted && test.code == codes.PermissionDenied; e.Refused != refused {
+				t.Errorf("a refusal of the gateway: %v, want %v", e.Refused, refused)
 			}
 			want := backendclient.BreakerClosed
 			if test.counted {

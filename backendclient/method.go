@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient/timings"
 )
@@ -19,6 +20,7 @@ const numCodes = int(codes.Unauthenticated) + 1
 type method struct {
 	service, name string
 	readOnly      bool
+	namesResource bool                    // see Error
 	breaker       atomic.Pointer[breaker] // nil for a stream
 
 	exemplar  func(context.Context) prometheus.Labels // see Options
@@ -42,6 +44,24 @@ func (m *method) observe(ctx context.Context, code codes.Code, took time.Duratio
 		labels = m.exemplar(ctx)
 	}
 	timings.Observe(*observer, took, labels)
+}
+
+// forbidden is the beginning of gRPC's message for an answer with HTTP 403 and without a status of
+// gRPC.
+const forbidden = "unexpected HTTP status code received from server: 403"
+
+// refusesGateway reports whether a call ended with a refusal of the gateway itself and not of a
+// team: of its credentials, or by a policy, for example of a service mesh. A policy answers
+// PermissionDenied, as a service may only for a resource.
+func refusesGateway(err error, namesResource bool) bool {
+	switch s := status.Convert(err); s.Code() {
+	case codes.Unauthenticated:
+		return true
+	case codes.PermissionDenied:
+		return !namesResource || strings.HasPrefix(s.Message(), forbidden)
+	default:
+		return false
+	}
 }
 
 // methodName returns the last part of a full name such as "/ops.fleet.v1.FleetService/GetServer".

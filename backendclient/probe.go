@@ -38,9 +38,9 @@ func (e *WrongServiceError) Error() string {
 // request without fields, which a service answers with InvalidArgument without reading data. It waits up to two seconds for a connection.
 //
 // It returns nil if all endpoints are of the service: each answered, other than with Unimplemented. It returns a *[WrongServiceError] if
-// one answered Unimplemented, and else the error of a call without an answer. Unavailable, Canceled and a timeout count as no answer,
-// because proxies and gRPC itself return them too. A probe counts neither in metrics nor for breakers, ejections or calls in flight, and is
-// not retried.
+// one answered Unimplemented, and else the error of a call without an answer. Unavailable, Canceled, a timeout and a refusal of the gateway
+// count as no answer, because proxies and gRPC itself return them too. A probe counts neither in metrics nor for breakers, ejections or calls
+// in flight, and is not retried.
 func (c *Clients) Probe(ctx context.Context, service string) error {
 	u, ok := c.upstreams[service]
 	if !ok {
@@ -100,7 +100,8 @@ func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoint) err
 			wrong.Address = e.address
 		}
 		return wrong
-	case code == codes.Unavailable, code == codes.Canceled, code == codes.DeadlineExceeded:
+	case code == codes.Unavailable, code == codes.Canceled, code == codes.DeadlineExceeded, code == codes.PermissionDenied,
+		code == codes.Unauthenticated:
 		return fmt.Errorf("probe %s: %w", u.service, err)
 	}
 	return nil

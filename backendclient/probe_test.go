@@ -84,7 +84,7 @@ func TestEachServiceIsProbedByAMethodOfItsOwn(t *testing.T) {
 // A probe has no effect on metrics, the breaker or ejections, whatever the answer.
 func TestAProbeIsNoCall(t *testing.T) {
 	for code, want := range map[codes.Code]string{
-		codes.NotFound: "", codes.PermissionDenied: "", codes.Internal: "", codes.Unavailable: "the answer",
+		codes.NotFound: "", codes.PermissionDenied: "the answer", codes.Unauthenticated: "the answer", codes.Internal: "", codes.Unavailable: "the answer",
 		codes.Unimplemented: "wrong service at this address: 127.0.0.1:",
 	} {
 		registry := prometheus.NewRegistry()

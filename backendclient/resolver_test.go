@@ -167,7 +167,8 @@ func TestAUnixSocketIsCalledAsLocalhost(t *testing.T) {
 	}
 }
 
-// The proxies of the environment are dead. gRPC itself would use them for every address below but the socket, and look up no name.
+// The proxies of the environment are dead (TestMain). gRPC itself would use them for every address
+// below but the socket, and look up no name.
 func TestConnectionsUseNoProxy(t *testing.T) {
 	names, socket := dnstest.Start(t, dnstest.Addresses("127.0.0.1")), t.TempDir()+"/fleet.sock"
 	b := &backend{getServer: func(context.Context) (*fleetv1.GetServerResponse, error) { return &fleetv1.GetServerResponse{}, nil }}
