@@ -49,6 +49,7 @@ const (
 	failureInvalid       failureKind = "invalid"
 	failureNotFound      failureKind = "not-found"
 	failureDenied        failureKind = "denied"
+	failureRefused       failureKind = "refused"
 	failureConflict      failureKind = "conflict"
 	failureThrottled     failureKind = "throttled"
 	failureUnimplemented failureKind = "unimplemented"
@@ -121,7 +122,7 @@ func causeOfIdentity(err error) Cause {
 		return failureInternal.cause("identity")
 	}
 	switch kind, _ := callFailure(call, &Route{}); kind { // these kinds do not depend on the route
-	case failureUnavailable, failureBreaker, failureOverload, failureTimeout:
+	case failureUnavailable, failureBreaker, failureOverload, failureTimeout, failureRefused:
 		return kind.cause(call.Service)
 	}
 	return failureInternal.cause(call.Service)

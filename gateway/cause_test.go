@@ -138,12 +138,14 @@ func serviceErrorCases(t *testing.T) []errorCase {
 		{cause: "team-overload:fleet", status: 503, code: "unavailable", change: unavailable(backendclient.ReasonTeamOverloaded)},
 		{cause: "contract:fleet", status: 500, code: "internal_error", target: "/v1/servers/" + someID}, // OK without the server
 		{cause: "too-large:fleet", status: 500, code: "internal_error", fails: errTooLarge()},
+		{cause: "contract:fleet", status: 500, code: "internal_error", fails: status.Error(codes.NotFound, "no servers")},
+		{cause: "refused:fleet", status: 500, code: "internal_error", fails: status.Error(codes.PermissionDenied, "RBAC: access denied")},
 	}
 	kinds := map[codes.Code]string{
 		codes.InvalidArgument: "invalid", codes.OutOfRange: "invalid", codes.FailedPrecondition: "invalid",
 		codes.NotFound: "not-found", codes.PermissionDenied: "denied", codes.AlreadyExists: "conflict", codes.Aborted: "conflict",
 		codes.ResourceExhausted: "throttled", codes.Unimplemented: "unimplemented",
-		codes.Unavailable: "unavailable", codes.DeadlineExceeded: "timeout",
+		codes.Unavailable: "unavailable", codes.DeadlineExceeded: "timeout", codes.Unauthenticated: "refused",
 	}
 	for _, c := range everyCode {
 		kind := kinds[c.code]
@@ -156,7 +158,9 @@ func serviceErrorCases(t *testing.T) []errorCase {
 				errorCase{cause: "contract:fleet", status: 500, code: "internal_error", target: commands, fails: refusal(t, c.code, "", "server_id")})
 			continue
 		}
-		all = append(all, errorCase{cause: kind + ":fleet", status: c.status, code: c.name, fails: status.Error(c.code, "the text of the service")})
+		all = append(all, errorCase{
+			cause: kind + ":fleet", status: c.status, code: c.name, target: commands, fails: status.Error(c.code, "the text of the service"),
+		})
 	}
 	return all
 }
@@ -168,8 +172,12 @@ func errTooLarge() error {
 
 // identityErrorCases returns requests whose token is not resolved. All are a 503, except a broken contract.
 func identityErrorCases() []errorCase {
+	failed := func(e *backendclient.Error) func(*Options) {
+		e.Service = "identity"
+		return ofIdentity(fmt.Errorf("%w: %w", authn.ErrUnavailable, e))
+	}
 	call := func(code codes.Code, reason string) func(*Options) {
-		return ofIdentity(fmt.Errorf("%w: %w", authn.ErrUnavailable, &backendclient.Error{Service: "identity", Code: code, Reason: reason}))
+		return failed(&backendclient.Error{Code: code, Reason: reason})
 	}
 	all := []errorCase{
 		{cause: "busy:identity", change: ofIdentity(authn.ErrBusy)},
@@ -178,6 +186,7 @@ func identityErrorCases() []errorCase {
 		{cause: "unavailable:identity", change: call(codes.Unavailable, "")},
 		{cause: "timeout:identity", change: call(codes.DeadlineExceeded, "")},
 		{cause: "failed:identity", change: call(codes.Internal, "")},
+		{cause: "refused:identity", change: failed(&backendclient.Error{Code: codes.PermissionDenied, Refused: true})},
 		{cause: "failed:identity", change: call(codes.ResourceExhausted, "")},
 		{cause: "failed:identity", change: ofIdentity(fmt.Errorf("%w: no call", authn.ErrUnavailable))},
 	}

@@ -59,9 +59,17 @@ func callFailure(e *backendclient.Error, row *Route) (failureKind, *Problem) {
 		}
 		return failureInvalid, invalid(detailsOf(e.Violations, row)).withError(e)
 	case codes.NotFound:
+		if !e.NamesResource { // a list that is missing: a client that synchronizes would delete its data
+			return failureContract, internal(e)
+		}
 		return failureNotFound, notFound(e)
 	case codes.PermissionDenied: // the response does not reveal that the resource exists
+		if e.Refused {
+			return failureRefused, internal(e)
+		}
 		return failureDenied, notFound(e)
+	case codes.Unauthenticated:
+		return failureRefused, internal(e)
 	case codes.AlreadyExists, codes.Aborted:
 		return failureConflict, conflict(e.RetryAfter, e)
 	case codes.ResourceExhausted:
@@ -72,7 +80,7 @@ func callFailure(e *backendclient.Error, row *Route) (failureKind, *Problem) {
 		return unavailableKind(e.Reason), unavailable(e.RetryAfter, e)
 	case codes.Unimplemented:
 		return failureUnimplemented, notImplemented(e)
-	case codes.OK, codes.Canceled, codes.Unknown, codes.Internal, codes.DataLoss, codes.Unauthenticated:
+	case codes.OK, codes.Canceled, codes.Unknown, codes.Internal, codes.DataLoss:
 	}
 	return failureInternal, internal(e)
 }

@@ -24,12 +24,23 @@ import (
 	"opsgate/ratelimit"
 )
 
-// everyCode maps each code of a service to the response (docs/integrate/contract.md, "Errors").
-var everyCode = []struct {
+// A codeRow is the response for a code of a service.
+type codeRow struct {
 	code   codes.Code
 	status int
 	name   string
-}{
+}
+
+// of returns the response of an operation: only a path with an id can be of a resource that does not exist.
+func (c codeRow) of(r Route) (status int, name string) {
+	if c.status == http.StatusNotFound && !strings.Contains(r.Path, ":id") {
+		return http.StatusInternalServerError, "internal_error"
+	}
+	return c.status, c.name
+}
+
+// everyCode maps each code of a service to the response (docs/integrate/contract.md, "Errors").
+var everyCode = []codeRow{
 	{codes.Canceled, 500, "internal_error"}, // not caused by the client
 	{codes.Unknown, 500, "internal_error"},
 	{codes.InvalidArgument, 422, "validation_error"},

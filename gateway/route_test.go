@@ -55,7 +55,7 @@ func TestDeprecatedOperationHasDeprecationAndSunset(t *testing.T) {
 // A repeated parameter is a problem if the operation reads it, and ignored otherwise.
 func TestEachHandlerReadsTheFieldsOfItsRow(t *testing.T) {
 	h := start(t)
-	h.services.fail("", status.Error(codes.NotFound, "reached the service"))
+	h.services.fail("", status.Error(codes.Aborted, "reached the service"))
 	all := make(map[string]bool)
 	for _, route := range h.gateway.rows {
 		for _, field := range route.Fields {
@@ -78,7 +78,7 @@ func TestEachHandlerReadsTheFieldsOfItsRow(t *testing.T) {
 			got := h.get(t, target(route)+"?"+field+"=%ff&"+field+"=")
 			switch {
 			case !reads || field == "cursor":
-				got.mustFail(t, 404, "not_found")
+				got.mustFail(t, 409, "conflict")
 			case got.mustFail(t, 422, "validation_error")[field] == "":
 				t.Errorf("%s reads %s: %s", route.ID, field, got.body)
 			}

@@ -97,11 +97,11 @@ func TestEveryMethodForATeamIsCalledByARoute(t *testing.T) {
 	h.services.on("", func(ctx context.Context, _ proto.Message) (proto.Message, error) {
 		method, _ := grpc.Method(ctx)
 		called[method] = true
-		return nil, status.Error(codes.NotFound, "")
+		return nil, status.Error(codes.Aborted, "")
 	})
 	for _, route := range h.gateway.rows {
 		if route.Service != "" {
-			h.do(t, "full", route.Method, target(route), validBody(route)).mustBe(t, 404)
+			h.do(t, "full", route.Method, target(route), validBody(route)).mustBe(t, 409)
 		}
 	}
 	for _, m := range contract.Methods() {
