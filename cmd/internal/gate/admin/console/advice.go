@@ -100,6 +100,12 @@ var advices = map[string]advice{
 	"gateways:configurations": {"gateways may answer the same request differently", untilOne, compareGateways},
 	"gateways:sets of limits": {"a token has other limits at another gateway; its usage is shared", untilOne, compareGateways},
 	"gateways:builds":         {"clients meet two versions of the gateway", untilOne, "finish or roll back the upgrade"},
+	"refused": {
+		"requests that need these methods of NAME get 500, or 404 for resources that exist",
+		"it stays so until NAME admits this gateway",
+		"see which policy or certificate admits callers of NAME, and what was changed last",
+	},
+	"refused:identity": {uncachedTokens, uncachedLater, "see which policy or certificate admits callers of identity"},
 	"dns": {
 		"none while the addresses from before answer", "once these addresses have changed, requests that need NAME get 503",
 		"look up the host of upstreams.NAME.address with dig on this machine, and restore its record or the name server",

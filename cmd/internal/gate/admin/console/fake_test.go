@@ -95,7 +95,7 @@ func newCounters() *counters {
 	}
 	c.calls = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "opsgate_upstream_request_duration_seconds", Buckets: []float64{.01, .1, 1, 10},
-	}, []string{"service", "code"})
+	}, []string{"service", "method", "code"})
 	c.MustRegister(c.requests, c.durations, c.calls)
 	return c
 }
@@ -108,10 +108,10 @@ func (c *counters) count(route, status string, n int, took time.Duration) {
 	}
 }
 
-// call counts n calls to a service with a duration.
-func (c *counters) call(service, code string, n int, took time.Duration) {
+// call counts n calls of a method of fleet with a duration.
+func (c *counters) call(method, code string, n int, took time.Duration) {
 	for range n {
-		c.calls.WithLabelValues(service, code).Observe(took.Seconds())
+		c.calls.WithLabelValues("fleet", method, code).Observe(took.Seconds())
 	}
 }
 

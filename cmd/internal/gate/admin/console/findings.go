@@ -47,6 +47,7 @@ type snapshot struct {
 	certificates []config.Certificate
 	failures     failures
 	latencies    map[string]Latencies // of services
+	denials      map[string]denials   // of methods
 	gateways     admin.Gateways
 	values       *strings.Replacer // of the keys that impacts and deadlines name: it adds the value to a key
 }
@@ -69,7 +70,7 @@ func diagnose(s snapshot) []Finding {
 		d := s.dependencies[name]
 		for _, f := range []*Finding{
 			diagnoseDependency(name, d, s.now), diagnoseEndpoints(name, d, s.now), diagnoseLookup(name, d, s.now),
-			diagnoseLatency(name, s.latencies[name]),
+			diagnoseLatency(name, s.latencies[name]), diagnoseDenials(name, s.denials),
 		} {
 			if f != nil {
 				list = append(list, *f)

@@ -314,24 +314,60 @@ func TestFindingsOfSlowServices(t *testing.T) {
 		if l := check(nil); l != nil {
 			t.Errorf("got %+v before the first call", l)
 		}
-		metrics.call("fleet", "OK", 19, 5*time.Second)
+		metrics.call("GetServer", "OK", 19, 5*time.Second)
 		waitSamples(1)
 		check(nil) // too few calls
-		metrics.call("fleet", "OK", 1, 5*time.Second)
-		metrics.call("fleet", "OK", 19, time.Millisecond)
+		metrics.call("GetServer", "OK", 1, 5*time.Second)
+		metrics.call("GetServer", "OK", 19, time.Millisecond)
 		waitSamples(1)
 		check(nil) // one slow call of twenty
-		metrics.call("fleet", "OK", 60, time.Millisecond)
-		metrics.call("fleet", "DeadlineExceeded", 40, 5*time.Second)
+		metrics.call("GetServer", "OK", 60, time.Millisecond)
+		metrics.call("GetServer", "DeadlineExceeded", 40, 5*time.Second)
 		waitSamples(1)
 		l := check(impaired("slow:fleet", "fleet: slow, half of its calls take 8ms and one in a hundred 9.775s in the last 10s", "in the last 5m: 8ms and 9.791s", "services.md#a-service-is-slow"))
 		if l.Calls != 100 || l.P99.Seconds != 9.775 {
 			t.Errorf("got %+v", l)
 		}
-		metrics.call("fleet", "OK", 100, time.Millisecond)
+		metrics.call("GetServer", "OK", 100, time.Millisecond)
 		waitSamples(1)
 		if l := check(nil); l.P99.Seconds > .01 || l.P99Of5m.Seconds < 9 {
 			t.Errorf("got %+v after the slow calls", l)
 		}
+	})
+}
+
+// Calls that are not answered do not count: an open breaker refuses most of those of a method that is always denied.
+func TestFindingsOfServicesThatRefuseTheGateway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		metrics := newCounters()
+		c := startSampling(t, metrics)
+		check := func(want []console.Finding) {
+			t.Helper()
+			got, _ := firstEvents(t, c)
+			if diff := diffFindings(t, want, got.Findings); diff != "" {
+				t.Error(diff)
+			}
+		}
+		found := func(methods, detail string) []console.Finding {
+			return broken("refused:fleet", "fleet: PermissionDenied for most calls of "+methods, detail, "services.md#a-service-refuses-the-gateway")
+		}
+		metrics.call("GetServer", "NotFound", 10, 0)
+		waitSamples(1)
+		metrics.call("GetServer", "PermissionDenied", 10, 0)
+		metrics.call("ListServers", "PermissionDenied", 4, 0)
+		metrics.call("ListServers", "Unavailable", 96, 0)
+		waitSamples(1)
+		check(nil) // half of the calls; too few calls
+		metrics.call("GetServer", "PermissionDenied", 1, 0)
+		metrics.call("ListServers", "PermissionDenied", 1, 0)
+		waitSamples(1)
+		check(found("GetServer, ListServers", "GetServer: 11 of 21 calls in the last 5m\nListServers: 5 of 5 calls in the last 5m"))
+		waitSamples(10)
+		check(found("GetServer, ListServers", "GetServer: 11 of 21 calls in the last 5m\nListServers: 5 of 5 calls in the last 5m"))
+		metrics.call("ListServers", "OK", 1, 0)
+		waitSamples(1)
+		check(found("GetServer", "GetServer: 11 of 21 calls in the last 5m")) // ListServers is no longer refused
+		waitSamples(30)
+		check(nil)
 	})
 }

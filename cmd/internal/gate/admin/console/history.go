@@ -17,8 +17,8 @@ const (
 	latencyPoints   = 5 * pointsPerMinute // points with latencies; points is a multiple of it
 )
 
-// history holds the requests between samples as a ring of points for each route, or the calls for each service. It is safe for concurrent
-// use.
+// history holds the requests between samples as a ring of points for each route, or the calls for each
+// service or method. It is safe for concurrent use.
 type history struct {
 	every time.Duration
 
@@ -108,11 +108,14 @@ type Sampler struct {
 	clock    func() time.Time
 	history  *history
 	services *history
+	methods  *history // of the services
 }
 
 // NewSampler returns a Sampler without a history. clock is the wall clock.
 func NewSampler(metrics prometheus.Gatherer, clock func() time.Time) *Sampler {
-	return &Sampler{metrics: metrics, clock: clock, history: newHistory(sampleEvery), services: newHistory(sampleEvery)}
+	return &Sampler{
+		metrics: metrics, clock: clock, history: newHistory(sampleEvery), services: newHistory(sampleEvery), methods: newHistory(sampleEvery),
+	}
 }
 
 // Run samples the metrics until ctx ends, then returns nil.
@@ -123,6 +126,7 @@ func (s *Sampler) Run(ctx context.Context) error {
 		r, now := s.read(), s.clock()
 		s.history.add(r.measured, now)
 		s.services.add(r.services, now)
+		s.methods.add(r.methods, now)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

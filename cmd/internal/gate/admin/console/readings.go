@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/grpc/codes"
 )
 
 // The metrics that the page shows. TestMetricsOfThePageExist checks that a gateway has them.
@@ -42,15 +43,15 @@ func classOf(status string) class {
 	}
 }
 
-// totals are the counters of one route or service since the process started.
+// totals are the counters of one route, service or method since the process started.
 type totals struct {
 	requests [classes]float64
 	buckets  []uint64 // cumulative, with +Inf at the end; nil if unknown
 }
 
-// measured are the counters of all routes or services.
+// measured are the counters of all routes, services or methods.
 type measured struct {
-	routes map[string]*totals // or services
+	routes map[string]*totals // or services, or methods
 	bounds []float64          // of the buckets, in seconds
 }
 
@@ -59,6 +60,7 @@ type readings struct {
 	measured
 
 	services measured
+	methods  measured // calls that were answered, by "service.method"; those with PermissionDenied are rejected
 	gauges   map[string]float64
 	inFlight map[string]float64 // calls in flight, by service
 }
@@ -66,7 +68,8 @@ type readings struct {
 func newReadings(families []*dto.MetricFamily) readings {
 	r := readings{
 		measured: measured{routes: make(map[string]*totals)}, services: measured{routes: make(map[string]*totals)},
-		gauges: make(map[string]float64), inFlight: make(map[string]float64),
+		methods: measured{routes: make(map[string]*totals)},
+		gauges:  make(map[string]float64), inFlight: make(map[string]float64),
 	}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
@@ -85,11 +88,24 @@ func (r *readings) add(name string, m *dto.Metric) {
 		r.addDurations(label(m, "route"), m.GetHistogram())
 	case metricCallTimes:
 		r.services.addDurations(label(m, "service"), m.GetHistogram())
+		r.addAnswers(m)
 	case metricCalls:
 		r.inFlight[label(m, "service")] = m.GetGauge().GetValue()
 	case metricInFlight, metricStart, metricMemory, metricGoroutines:
 		r.gauges[name] = m.GetGauge().GetValue()
 	}
+}
+
+// addAnswers adds the calls of a method with one code.
+func (r *readings) addAnswers(m *dto.Metric) {
+	c := answered
+	switch label(m, "code") {
+	case codes.Unavailable.String():
+		return
+	case codes.PermissionDenied.String():
+		c = rejected
+	}
+	r.methods.of(label(m, "service") + "." + label(m, "method")).requests[c] += float64(m.GetHistogram().GetSampleCount())
 }
 
 // addDurations adds the buckets of a histogram. All have the same bounds.

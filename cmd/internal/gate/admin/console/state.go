@@ -115,7 +115,7 @@ func (c *Console) state() State {
 	s.Quiet = failures.all == 0
 	s.Findings = diagnose(snapshot{
 		now: now, draining: s.Draining, dependencies: dependencies, store: store, reload: active.LastReload, certificates: active.Certificates,
-		failures: failures, latencies: latencies, gateways: s.Gateways, values: strings.NewReplacer(values...),
+		failures: failures, latencies: latencies, denials: c.methods.denials(), gateways: s.Gateways, values: strings.NewReplacer(values...),
 	})
 	s.Verdict = s.verdictOf("")
 	for i := range s.Dependencies {
