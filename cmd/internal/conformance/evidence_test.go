@@ -20,7 +20,7 @@ import (
 func TestEmptyListsProveNothing(t *testing.T) {
 	backend := startReference(t)
 	o := options(t, backend, startFaulty(t, backend, fault{unary: emptyLists}))
-	provable := []string{"team-id", "deadline", "probe", "unknown-id", "foreign-id"}
+	provable := []string{"team-id", "no-rows", "deadline", "probe", "unknown-id", "foreign-id"}
 	for _, writes := range []bool{true, false} {
 		o.Writes = writes
 		report, err := conformance.Run(t.Context(), o)

@@ -21,14 +21,10 @@ import (
 func generalFaults() []fault {
 	return []fault{
 		{name: "no health service", fails: []string{"*/Health/serving"}, noHealth: true},
-		{name: "a request without fields is of no method",
-			fails: []string{"*/probe", "fleet/ListServers/team-id", "monitoring/ListMonitors/team-id", "identity/ResolveToken/hash-length"},
-			unary: func(c *intercepted) (proto.Message, error) {
-				if c.method.IsProbe() && proto.Size(c.request) == 0 {
-					return nil, status.Error(codes.Unimplemented, "unknown method")
-				}
-				return c.pass(c.request)
-			}},
+		{name: "a request without fields is of no method", fails: requestsWithoutFields(), unary: refuseRequestsWithoutFields(codes.Unimplemented)},
+		{name: "a request without fields is denied", fails: requestsWithoutFields(), unary: refuseRequestsWithoutFields(codes.PermissionDenied)},
+		{name: "a team without rows is NOT_FOUND", fails: []string{"*/no-rows"}, unary: refuseEmptyLists(codes.NotFound)},
+		{name: "a team without rows is PERMISSION_DENIED", fails: []string{"*/no-rows"}, unary: refuseEmptyLists(codes.PermissionDenied)},
 		{name: "deadlines are ignored", fails: []string{"*/deadline"}, noDeadlines: true},
 		{name: "writes are executed after their deadline", noDeadlines: true,
 			fails: []string{"incident/CreateIncident/deadline", "incident/AddIncidentUpdate/deadline"},
@@ -74,6 +70,31 @@ func generalFaults() []fault {
 			unary: onCode(codes.InvalidArgument, func(_ *intercepted, err error) (proto.Message, error) {
 				return nil, invalidArgument(invalidFields(err)[0])
 			})},
+	}
+}
+
+// requestsWithoutFields returns the checks that send a request without fields.
+func requestsWithoutFields() []string {
+	return []string{"*/probe", "fleet/ListServers/team-id", "monitoring/ListMonitors/team-id", "identity/ResolveToken/hash-length"}
+}
+
+func refuseRequestsWithoutFields(code codes.Code) handler {
+	return func(c *intercepted) (proto.Message, error) {
+		if c.method.IsProbe() && proto.Size(c.request) == 0 {
+			return nil, status.Error(code, "refused")
+		}
+		return c.pass(c.request)
+	}
+}
+
+// refuseEmptyLists refuses lists of teams that are not in the fixtures.
+func refuseEmptyLists(code codes.Code) handler {
+	return func(c *intercepted) (proto.Message, error) {
+		response, err := c.pass(c.request)
+		if err == nil && c.method.Resource() == "" && c.method.Rows() != nil && c.state.team(team(c)).ID != team(c) {
+			return nil, status.Error(code, "there is no such team")
+		}
+		return response, err
 	}
 }
 

@@ -35,6 +35,11 @@ func named(methods ...string) func(contract.Method) bool {
 // namesResource reports whether requests name a resource.
 func namesResource(m contract.Method) bool { return m.Resource() != "" }
 
+// listsOfTeam reports whether the method returns all rows of a team, or the pages of them.
+func listsOfTeam(m contract.Method) bool {
+	return m.TeamScoped() && !namesResource(m) && m.Rows() != nil
+}
+
 // generalRules returns the rules for all methods that act for a team.
 func generalRules() []rule {
 	return []rule{
@@ -42,8 +47,10 @@ func generalRules() []rule {
 			sentence: "Required fields are set, ids are UUIDs in lower case, enums have known values, numbers are finite."},
 		{name: "team-id", on: contract.Method.TeamScoped, check: requiresTeam,
 			sentence: "`team_id` is required: INVALID_ARGUMENT names it if it is not a UUID."},
+		{name: "no-rows", on: listsOfTeam, check: listsNoRows,
+			sentence: "A list of a team without rows is empty, also if the service does not know the team."},
 		{name: "probe", on: contract.Method.IsProbe, check: answersProbe,
-			sentence: "A request without fields is answered, and not with UNIMPLEMENTED: the gateway finds out by it whether an address is right."},
+			sentence: "A request without fields is answered, and not with UNIMPLEMENTED or a refusal: it proves that an address is right."},
 		{name: "deadline", on: func(contract.Method) bool { return true }, check: endsAtDeadline,
 			sentence: "A call whose deadline has passed ends at once, without side effects."},
 		{name: "isolation", check: isolates, sentence: "A method reads data of the team `team_id` only.",
@@ -82,10 +89,15 @@ func requiresTeam(p *probe) {
 	}
 }
 
+func listsNoRows(p *probe) {
+	rows := rowsOf(p.method, p.call(fields{"team_id": uuid.NewString()}))
+	require(len(rows) == 0, "no row for a team that does not exist", "%d", len(rows))
+}
+
 func answersProbe(p *probe) {
 	_, err := p.send(p.ctx, &emptypb.Empty{})
-	code := status.Code(err)
-	require(code != codes.Unimplemented && code != codes.Unavailable, "INVALID_ARGUMENT for a request without fields", "%s", resultText(err))
+	provesNothing := []codes.Code{codes.Unimplemented, codes.Unavailable, codes.PermissionDenied, codes.Unauthenticated}
+	require(!slices.Contains(provesNothing, status.Code(err)), "INVALID_ARGUMENT for a request without fields", "%s", resultText(err))
 }
 
 func isolates(p *probe) {

@@ -107,6 +107,9 @@ func TestCheckLiveNamesWhatDoesNotWork(t *testing.T) {
 	}
 	// An empty request is invalid in the contract of every service.
 	services := serveGRPC(t, grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return status.Error(codes.InvalidArgument, "") }))
+	refusing := serveGRPC(t, grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
+		return status.Error(codes.PermissionDenied, "RBAC: access denied")
+	}))
 	text := strings.Replace(good, "127.0.0.1:1}", services+"}", 1) +
 		"rate_limit: {store: redis, redis: {addresses: [\"" + server.Addr() + "\"], timeout: 5s}}\n"
 	file := write(t, text)
@@ -134,6 +137,9 @@ func TestCheckLiveNamesWhatDoesNotWork(t *testing.T) {
 		{"another service", []string{"OPSGATE_UPSTREAMS_AUDIT_ADDRESS=" + serveGRPC(t)}, 1, nil, []string{
 			"OPSGATE_UPSTREAMS_AUDIT_ADDRESS: upstreams.audit.address: connection: wrong service at this address: ",
 		}},
+		{"a service that refuses the gateway", []string{"OPSGATE_UPSTREAMS_AUDIT_ADDRESS=" + refusing}, 1, nil, []string{
+			"OPSGATE_UPSTREAMS_AUDIT_ADDRESS: upstreams.audit.address: connection: probe audit: ", "RBAC: access denied",
+		}},
 		{"nothing answers", []string{"OPSGATE_UPSTREAMS_FLEET_ADDRESS=127.0.0.1:1", "OPSGATE_TRACING_ENDPOINT=http://127.0.0.1:1"}, 1, nil, []string{
 			"OPSGATE_UPSTREAMS_FLEET_ADDRESS: upstreams.fleet.address: connection: probe fleet: ", "connection refused",
 			"OPSGATE_TRACING_ENDPOINT: tracing.endpoint: connection: dial tcp 127.0.0.1:1: connect: connection refused",
@@ -157,7 +163,8 @@ func TestCheckLiveNamesWhatDoesNotWork(t *testing.T) {
 	}
 }
 
-// The exporter of traces uses the proxies of the environment, as other programs with OpenTelemetry do. The services do not.
+// The exporter of traces uses the proxies of the environment, as other programs with OpenTelemetry do.
+// Connections to the services do not.
 func TestCheckLiveConnectsToTheProxyOfTheCollector(t *testing.T) {
 	services := serveGRPC(t, grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return status.Error(codes.InvalidArgument, "") }))
 	file := write(t, strings.Replace(good, "127.0.0.1:1}", services+"}", 1))

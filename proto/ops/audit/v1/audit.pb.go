@@ -11,6 +11,9 @@
 //   - Isolation. `team_id` names the team that the caller acts for. A method reads and changes data of that team only. For
 //     the id of another team's resource it answers NOT_FOUND, with the same message and details as for an unknown id. The
 //     gateway does not check this again.
+//   - Only a resource that a request names by its id can be NOT_FOUND. A list of a team without rows is empty, also if the
+//     service does not know the team. The gateway answers 500 to NOT_FOUND and PERMISSION_DENIED of a method whose requests
+//     name no resource.
 //   - Errors are standard gRPC codes. INVALID_ARGUMENT carries a `google.rpc.BadRequest` with one field violation for each
 //     invalid field, named as in the request message (`action_prefix`). API clients read the first 200 characters of its
 //     description, so it states which values are valid and nothing internal. If a violation names a field that API clients
