@@ -51,7 +51,7 @@ func TestTopologyFollowsFromTheOptions(t *testing.T) {
 	}
 }
 
-// The proxies of the environment are dead.
+// The proxies of the environment are dead (TestMain).
 func TestConnectionsUseNoProxy(t *testing.T) {
 	encrypted := func(context.Context) *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }
 	for name, o := range map[string]redisstore.ClientOptions{

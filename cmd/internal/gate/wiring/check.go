@@ -127,7 +127,8 @@ func (c *Check) redis(ctx context.Context, limits *sharedLimits) {
 	}
 }
 
-// dialCollector connects to the collector of traces, or to the proxy of the environment through which the exporter reaches it.
+// dialCollector connects to the collector of traces, or to the proxy of the environment through which
+// the exporter reaches it.
 func dialCollector(ctx context.Context, c config.Tracing) error {
 	endpoint, err := url.Parse(c.Endpoint)
 	settings, tlsErr := collectorTLS(c)
@@ -158,8 +159,8 @@ func dialCollector(ctx context.Context, c config.Tracing) error {
 	return connection.Close()
 }
 
-// collectorProxy returns the proxy of the environment that the exporter uses for the endpoint, or nil. That of gRPC is the one for https,
-// with and without TLS.
+// collectorProxy returns the proxy of the environment that the exporter uses for the endpoint, or nil.
+// That of gRPC is the one for https, with and without TLS.
 func collectorProxy(endpoint *url.URL) (*url.URL, error) {
 	target := *endpoint
 	if strings.HasPrefix(target.Scheme, "grpc") {

@@ -11,8 +11,8 @@ import (
 	"opsgate/backendclient/testkit"
 )
 
-// Connections of gRPC use the proxies of the environment unless they are made with WithNoProxy, and every service is called directly. The
-// exporter of traces dials inside its library.
+// Connections of gRPC use the proxies of the environment unless they are made with WithNoProxy, and
+// every service is called directly. The exporter of traces dials inside its library.
 func TestConnectionsOfGRPCAreMadeWithoutProxies(t *testing.T) {
 	dial, direct := regexp.MustCompile(`\bgrpc\.(NewClient|Dial\w*)\(`), regexp.MustCompile(`\bgrpc\.WithNoProxy\(\)`)
 	missing, found := make(map[string]int), 0 // options that a folder lacks
