@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -71,4 +73,41 @@ func httpOptions(o Options, endpoint *url.URL) []otlptracehttp.Option {
 		options = append(options, otlptracehttp.WithHeaders(o.Headers))
 	}
 	return options
+}
+
+// A countedExporter counts spans by outcome, and logs the first failure and the recovery.
+type countedExporter struct {
+	sdk.SpanExporter
+
+	logger       *slog.Logger
+	sent, failed prometheus.Counter
+	lost         int // spans since the first failure; used by the processor, which sends one batch at a time
+}
+
+func newCountedExporter(exporter sdk.SpanExporter, o Options) (*countedExporter, error) {
+	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: o.Service + "_tracing_spans_total",
+		Help: "Spans by outcome: sent; or failed, because the collector did not accept their batch.",
+	}, []string{"outcome"})
+	return &countedExporter{
+		SpanExporter: exporter, logger: o.Logger, sent: spans.WithLabelValues("sent"), failed: spans.WithLabelValues("failed"),
+	}, o.Registerer.Register(spans)
+}
+
+// ExportSpans sends a batch. It returns no error, because the library would log each one.
+func (e *countedExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
+		if e.lost == 0 {
+			e.logger.Warn("traces are lost: the collector does not accept them", slog.Any("error", err))
+		}
+		e.lost += len(spans)
+		e.failed.Add(float64(len(spans)))
+		return nil
+	}
+	if e.lost > 0 {
+		e.logger.Info("the collector accepts traces again", slog.Int("spans_lost", e.lost))
+	}
+	e.lost = 0
+	e.sent.Add(float64(len(spans)))
+	return nil
 }

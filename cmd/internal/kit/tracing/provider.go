@@ -19,12 +19,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-const (
-	// flushGrace is the time for the last spans to be sent.
-	flushGrace = 3 * time.Second
-	// maxWaiting bounds the queued spans, about 2 KB each.
-	maxWaiting = 2048
-)
+// flushGrace is the time for the last spans to be sent.
+const flushGrace = 3 * time.Second
 
 // Options of a Provider. Logger and Registerer are required.
 type Options struct {
@@ -45,10 +41,10 @@ type Options struct {
 
 // A Provider records spans and sends them to a collector. A nil Provider records nothing.
 type Provider struct {
-	sdk    *sdk.TracerProvider
-	tracer trace.Tracer
-	outbox *outbox
-	logger *slog.Logger
+	sdk      *sdk.TracerProvider
+	tracer   trace.Tracer
+	exporter sdk.SpanExporter
+	logger   *slog.Logger
 }
 
 // New returns a Provider, or nil if no collector is configured or OTEL_SDK_DISABLED is true. It does not connect: the first batch shows
@@ -63,18 +59,18 @@ func New(o Options) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
-	out, err := newOutbox(exporter, o)
+	counted, err := newCountedExporter(exporter, o)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("tracing: %w", err), exporter.Shutdown(ctx))
 	}
 	// Without a handler the library writes errors to standard error. It has one handler per process.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Logger.Debug("opentelemetry", slog.Any("error", err)) }))
-	p := &Provider{outbox: out, logger: o.Logger}
+	p := &Provider{exporter: exporter, logger: o.Logger}
 	p.sdk = sdk.NewTracerProvider(
 		// A Tracer, or the caller of a service, has already decided.
 		sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())),
 		sdk.WithResource(newResource(ctx, o)),
-		sdk.WithSpanProcessor(out),
+		sdk.WithBatcher(counted), // it drops the spans that find its queue of 2048 full
 	)
 	p.tracer = p.sdk.Tracer(o.Service, trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(semconv.SchemaURL))
 	return p, nil
@@ -118,8 +114,7 @@ func (p *Provider) Tracer(s Settings) *Tracer {
 	return &Tracer{Provider: p, settings: s}
 }
 
-// Close sends the queued spans for up to three seconds. It logs the number of spans that were not sent; that is no error because no request
-// depends on them.
+// Close sends the queued spans for up to three seconds. It logs a failure; that is no error because no request depends on traces.
 func (p *Provider) Close() {
 	if p == nil {
 		return
@@ -127,9 +122,8 @@ func (p *Provider) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushGrace)
 	defer cancel()
 	err := p.sdk.Shutdown(ctx)
-	err = errors.Join(err, p.outbox.exporter.Shutdown(ctx)) // cancels an export that is still in progress
-	if lost := p.outbox.waiting.Load(); lost > 0 {
-		p.logger.Warn("the last traces are lost: the collector does not accept them", slog.Int64("spans", lost), slog.Any("error", err))
+	if err = errors.Join(err, p.exporter.Shutdown(ctx)); err != nil { // the second cancels an export that is still in progress
+		p.logger.Warn("the last traces are lost: the collector does not accept them", slog.Any("error", err))
 	}
 }
 

