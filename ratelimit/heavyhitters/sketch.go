@@ -4,61 +4,81 @@ import (
 	"cmp"
 	"context"
 	"hash/maphash"
-	"math"
 	"slices"
 	"sync"
 	"time"
 )
 
 const (
-	halfLife = time.Minute
-	capacity = 4096 // counters of a sketch, some 120 bytes each and the ids of their tokens
-
-	shards = 64
-	// minListed is the count below which a token is not listed.
-	minListed = 0.5
-	// rounding is more than the rounding error of a count.
-	rounding = 1e-6
+	shards   = 64
+	perShard = 64 // counters of a shard, some 120 bytes each and the ids of their tokens
 )
 
-// A Sketch counts requests of tokens. It is safe for concurrent use. Each token belongs to one of 64 shards, which share nothing: a token
-// with more than a 64th of the requests of its shard always has a counter.
+// A Sketch counts requests of tokens in shards. It is safe for concurrent use.
 type Sketch struct {
 	seed   maphash.Seed
-	shards [shards]lockedShard
+	shards [shards]shard
 }
 
-type lockedShard struct {
-	mu sync.Mutex
-	shard
+type shard struct {
+	mu       sync.Mutex
+	counters []Entry
+	byToken  map[string]int // the index of each token's counter
 }
 
 // An Entry is the decayed count of one token.
 type Entry struct {
 	TokenID, TeamID string
-	Requests        uint64 // never too low
-	Denied          uint64 // of the requests; too low by at most Error
-	Error           uint64 // by which Requests may be too high
+	Requests        float64 // never too low
+	Denied          float64 // of the requests; too low by at most Error
+	Error           float64 // by which Requests may be too high
 }
 
 // New returns an empty sketch.
-func New() *Sketch { return newSketch(capacity) }
-
-// newSketch returns an empty sketch. Its capacity, the number of counters, is rounded up to a multiple of 64.
-func newSketch(capacity int) *Sketch {
+func New() *Sketch {
 	s := &Sketch{seed: maphash.MakeSeed()}
 	for i := range s.shards {
-		s.shards[i].shard = newShard((capacity + shards - 1) / shards)
+		s.shards[i].counters, s.shards[i].byToken = make([]Entry, 0, perShard), make(map[string]int, perShard)
 	}
 	return s
 }
 
 // Add counts a request. It allocates nothing once all counters are in use, and keeps the strings.
 func (s *Sketch) Add(tokenID, teamID string, denied bool) {
-	sh := &s.shards[maphash.String(s.seed, tokenID)%shards]
+	s.shards[maphash.String(s.seed, tokenID)%shards].add(tokenID, teamID, denied)
+}
+
+func (sh *shard) add(tokenID, teamID string, denied bool) {
 	sh.mu.Lock()
-	sh.add(tokenID, teamID, denied)
-	sh.mu.Unlock()
+	defer sh.mu.Unlock()
+	i, counted := sh.byToken[tokenID]
+	if !counted {
+		i = sh.replace(Entry{TokenID: tokenID, TeamID: teamID})
+	}
+	sh.counters[i].Requests++
+	if denied {
+		sh.counters[i].Denied++
+	}
+}
+
+// replace returns the index of a counter for a new token: an unused one, or else the smallest, whose
+// count becomes the error of the new one.
+func (sh *shard) replace(e Entry) int {
+	if n := len(sh.counters); n < cap(sh.counters) {
+		sh.counters, sh.byToken[e.TokenID] = append(sh.counters, e), n
+		return n
+	}
+	smallest := 0
+	for i, c := range sh.counters {
+		if c.Requests < sh.counters[smallest].Requests {
+			smallest = i
+		}
+	}
+	old := sh.counters[smallest]
+	e.Requests, e.Error = old.Requests, old.Requests
+	delete(sh.byToken, old.TokenID)
+	sh.counters[smallest], sh.byToken[e.TokenID] = e, smallest
+	return smallest
 }
 
 // Top returns the n tokens with the highest counts, in descending order, or fewer if fewer are listed.
@@ -67,9 +87,10 @@ func (s *Sketch) Top(n int) []Entry {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		all = sh.appendEntries(all)
+		all = append(all, sh.counters...)
 		sh.mu.Unlock()
 	}
+	all = slices.DeleteFunc(all, func(e Entry) bool { return e.Requests < 0.5 })
 	slices.SortFunc(all, func(x, y Entry) int {
 		return cmp.Or(cmp.Compare(y.Requests, x.Requests), cmp.Compare(x.Error, y.Error), cmp.Compare(x.TokenID, y.TokenID))
 	})
@@ -78,27 +99,22 @@ func (s *Sketch) Top(n int) []Entry {
 
 // Run halves all counts every minute until ctx ends, and then returns nil.
 func (s *Sketch) Run(ctx context.Context) error {
-	tick := time.NewTicker(halfLife)
-	defer tick.Stop()
-	for {
+	for tick := time.Tick(time.Minute); ; {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
-			s.decay()
+		case <-tick:
+			for i := range s.shards {
+				s.shards[i].decay()
+			}
 		}
 	}
 }
 
-// decay halves all counts.
-func (s *Sketch) decay() {
-	for i := range s.shards {
-		sh := &s.shards[i]
-		sh.mu.Lock()
-		sh.decay()
-		sh.mu.Unlock()
+func (sh *shard) decay() {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for i, c := range sh.counters {
+		sh.counters[i].Requests, sh.counters[i].Denied, sh.counters[i].Error = c.Requests/2, c.Denied/2, c.Error/2
 	}
 }
-
-// roundUp rounds a count up, as it must not be too low.
-func roundUp(count float64) uint64 { return uint64(math.Ceil(max(0, count-rounding))) }

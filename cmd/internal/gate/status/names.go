@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ func (i *Inspector) Busiest(n int) []admin.BusyToken {
 	for j, e := range top {
 		list[j] = admin.BusyToken{
 			TokenID: e.TokenID, TeamID: e.TeamID, TokenName: names[e.TokenID], TeamName: names[e.TeamID],
-			Requests: e.Requests, Denied: e.Denied, Error: e.Error,
+			Requests: uint64(math.Ceil(e.Requests)), Denied: uint64(math.Ceil(e.Denied)), Error: uint64(math.Ceil(e.Error)),
 		}
 	}
 	return list

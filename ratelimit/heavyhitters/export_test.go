@@ -1,4 +1,0 @@
-package heavyhitters
-
-// NewWithCapacity is newSketch for tests.
-var NewWithCapacity = newSketch
