@@ -188,41 +188,36 @@ func (a *Authenticator) awaitLookup(ctx context.Context, s *settings, k key, net
 	return f.outcome.principal, f.outcome.refusal
 }
 
-// wait waits until the flight is done. It returns ErrBusy if the flight is still queued after LookupTimeout or at ctx's deadline.
+// wait waits until the flight is done. It returns ErrBusy if the flight is still queued after LookupTimeout or at the deadline of ctx.
 func (a *Authenticator) wait(ctx context.Context, s *settings, f *flight) error {
-	timer := time.NewTimer(queueTimeout(ctx, s))
+	if deadline, ok := ctx.Deadline(); ok { // the context of a request has no timer
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
+	timer := time.NewTimer(s.LookupTimeout)
 	defer timer.Stop()
-	select {
-	case <-f.done:
-		return nil
-	case <-ctx.Done():
-		return waitEnded(ctx)
-	case <-timer.C:
+	for {
+		select {
+		case <-f.done:
+			return nil
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) && a.isQueued(f) {
+				return ErrBusy
+			}
+			return fmt.Errorf("wait for the identity service: %w", ctx.Err())
+		case <-timer.C:
+			if a.isQueued(f) {
+				return ErrBusy
+			} // else its call has a timeout of its own
+		}
 	}
+}
+
+func (a *Authenticator) isQueued(f *flight) bool {
 	a.mu.Lock()
-	queued := f.queued
-	a.mu.Unlock()
-	if queued {
-		return ErrBusy
-	}
-	select { // it has started, and its call has its own deadline
-	case <-f.done:
-		return nil
-	case <-ctx.Done():
-		return waitEnded(ctx)
-	}
-}
-
-func waitEnded(ctx context.Context) error {
-	return fmt.Errorf("wait for the identity service: %w", ctx.Err())
-}
-
-// queueTimeout returns how long a request waits for its lookup to start.
-func queueTimeout(ctx context.Context, s *settings) time.Duration {
-	if deadline, ok := ctx.Deadline(); ok {
-		return min(s.LookupTimeout, time.Until(deadline))
-	}
-	return s.LookupTimeout
+	defer a.mu.Unlock()
+	return f.queued
 }
 
 // shed counts a request that is rejected without a lookup, and returns ErrBusy.

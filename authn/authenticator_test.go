@@ -131,22 +131,41 @@ func TestACanceledRequestDoesNotFailOthers(t *testing.T) {
 	})
 }
 
-func TestACallerWaitsNoLongerThanItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := newIdentity()
-		a, token := newAuthenticator(t, service), service.issue(1)
-		defer service.hold()()
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		begin := time.Now()
-		_, err := a.Authenticate(ctx, token, office)
-		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, authn.ErrUnavailable) {
-			t.Errorf("Authenticate: %v", err)
-		}
-		if waited := time.Since(begin); waited != 100*time.Millisecond {
-			t.Errorf("waited %v", waited)
-		}
-	})
+// A request ends at its deadline, and the lookup goes on for the others that wait for it.
+func TestARequestWaitsNoLongerThanItsDeadline(t *testing.T) {
+	const soon, later = 200 * time.Millisecond, 3 * time.Second
+	for _, test := range []struct {
+		name    string
+		earlier byte          // the token of an earlier request, the same or another; 0 for none
+		wait    time.Duration // after it
+	}{
+		{"its own lookup", 0, 0},
+		{"a lookup in flight", 1, 0},
+		{"a lookup that was queued until another one timed out", 2, 2*time.Second - soon/2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := newIdentity()
+				a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookups = 1 })
+				token := service.issue(1)
+				release := service.hold()
+				if test.earlier > 0 {
+					authenticate(t.Context(), a, service.issue(test.earlier))
+				}
+				time.Sleep(test.wait)
+				begin := time.Now()
+				patient := authenticate(deadline{t.Context(), begin.Add(later)}, a, token)
+				_, err := a.Authenticate(deadline{t.Context(), begin.Add(soon)}, token, office)
+				if waited := time.Since(begin); waited != soon || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, authn.ErrUnavailable) {
+					t.Errorf("got %v after %v", err, waited)
+				}
+				release()
+				if err := <-patient; err != nil {
+					t.Errorf("a request with a later deadline: %v", err)
+				}
+			})
+		})
+	}
 }
 
 func TestOnlyNotFoundRefusesAToken(t *testing.T) {

@@ -48,8 +48,8 @@ type Settings struct {
 	// StaleFor is how long after its last confirmation a token is accepted while the identity service is unavailable; 10 min by
 	// default, at least FreshFor.
 	StaleFor time.Duration
-	// LookupTimeout is the timeout of a call to the identity service; 2 s by default. The deadlines of requests do not apply, as several
-	// requests share a call.
+	// LookupTimeout is the timeout of a call to the identity service; 2 s by default. The call does not end at the deadline of a request, as
+	// several requests share it, but the request's wait does.
 	LookupTimeout time.Duration
 	// MaxLookups is the maximum number of lookups of unknown tokens in flight; 64 by default. Further lookups are queued by source network. At
 	// most 8 × MaxLookups requests wait, at most half of them from one network. Further requests fail with [ErrBusy], and so do requests whose
