@@ -36,7 +36,6 @@ const (
 	causeBodyTimeout        Cause = "input:timeout"
 	causeHeader             Cause = "input:header"
 	causeClientGone         Cause = "client-gone"
-	causeTimeout            Cause = "timeout"
 	causePanic              Cause = "panic"
 	causeInternal           Cause = "internal"
 )

@@ -193,9 +193,12 @@ func identityErrorCases() []errorCase {
 	for i := range all {
 		all[i].status, all[i].code = 503, "unavailable"
 	}
-	return append(all, errorCase{
-		cause: "contract:identity", status: 500, code: "internal_error", change: ofIdentity(fmt.Errorf("%w: no team", authn.ErrContract)),
-	})
+	return append(all,
+		errorCase{cause: "timeout:identity", status: 504, code: "timeout", change: ofIdentity(fmt.Errorf("wait: %w", context.DeadlineExceeded))},
+		errorCase{
+			cause: "contract:identity", status: 500, code: "internal_error", change: ofIdentity(fmt.Errorf("%w: no team", authn.ErrContract)),
+		},
+	)
 }
 
 // gatewayErrorCases returns requests that fail in the gateway, and one whose client disconnects.
@@ -210,7 +213,6 @@ func gatewayErrorCases() []errorCase {
 			disconnect()
 			*r = *r.WithContext(ctx)
 		}},
-		{cause: "timeout", status: 504, code: "timeout", change: ofFleet(context.DeadlineExceeded)},
 		{cause: "panic", status: 500, code: "internal_error", change: func(o *Options) { o.Authenticator = nilAuthenticator{} }},
 		{cause: "internal", status: 500, code: "internal_error", change: ofFleet(errors.New("unexpected"))},
 	}

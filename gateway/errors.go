@@ -40,8 +40,8 @@ func problemOf(err error, row *Route, clientGone bool) *Problem {
 	case isCall:
 		kind, problem := callFailure(call, row)
 		return problem.withCause(kind.cause(call.Service))
-	case errors.Is(err, context.DeadlineExceeded):
-		return timedOut(err)
+	case errors.Is(err, context.DeadlineExceeded): // of the wait for a token; the error of a call is another case
+		return timedOut(err).withCause(failureTimeout.cause("identity"))
 	}
 	return internal(err)
 }

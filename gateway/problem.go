@@ -208,7 +208,7 @@ func unavailable(retryAfter time.Duration, err error) *Problem {
 
 func timedOut(err error) *Problem {
 	return &Problem{
-		Status: http.StatusGatewayTimeout, Code: "timeout", Text: "the service did not answer in time", Cause: causeTimeout, err: err,
+		Status: http.StatusGatewayTimeout, Code: "timeout", Text: "the service did not answer in time", err: err,
 	}
 }
 
