@@ -123,6 +123,34 @@ func TestFailuresCountAlthoughClientsHangUp(t *testing.T) {
 	})
 }
 
+// A request whose deadline would come before the timeout of a call is decided at once. That is no failure of the shared store, which later
+// gets the admission.
+func TestRequestsNearTheirDeadlineMakeNoCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared()
+		store := newStore(t, failover.Options{Shared: s, CallTimeout: callTimeout})
+		p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
+		s.become(hanging)
+		begin := time.Now()
+		for range 20 {
+			ctx, cancel := context.WithDeadline(t.Context(), begin.Add(callTimeout-1))
+			if d, err := store.Decide(ctx, "t", p); err != nil || !d.Allowed || !d.Local {
+				t.Errorf("got %+v, %v", d, err)
+			}
+			cancel()
+		}
+		if took := time.Since(begin); took > 0 || store.State().Mode != ratelimit.ModeShared {
+			t.Errorf("20 requests took %v; got %+v", took, store.State())
+		}
+		s.become(working)
+		ctx, cancel := context.WithDeadline(t.Context(), begin.Add(callTimeout))
+		defer cancel()
+		if d, err := store.Decide(ctx, "t", p); err != nil || d.Local || d.Budgets[0].Remaining != 1000-21 {
+			t.Errorf("21 admitted, got %+v, %v", d, err)
+		}
+	})
+}
+
 // One successful probe is enough; three failed ones begin an outage.
 func TestProbeFirstFindsTheStateBeforeAnyRequest(t *testing.T) {
 	for condition, want := range map[condition]struct {

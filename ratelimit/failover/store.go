@@ -36,23 +36,25 @@ type Shared interface {
 
 // Options are the options of a Store. Shared, Logger and Registerer are required.
 type Options struct {
-	Shared     Shared
-	Settings   Settings
-	Subscribed func() bool      // reports whether DropDenial is called for refunds and resets by other gateways; nil for always
-	Clock      func() time.Time // nil for time.Now
-	Logger     *slog.Logger
-	Registerer prometheus.Registerer
+	Shared      Shared
+	CallTimeout time.Duration // of the calls of Shared: a request with less time until its deadline makes none
+	Settings    Settings
+	Subscribed  func() bool      // reports whether DropDenial is called for refunds and resets by other gateways; nil for always
+	Clock       func() time.Time // nil for time.Now
+	Logger      *slog.Logger
+	Registerer  prometheus.Registerer
 }
 
 // A Store decides by the shared store, or by itself while the shared store is not in use. It is safe for concurrent use.
 type Store struct {
-	shared     Shared
-	subscribed func() bool
-	clock      func() time.Time
-	start      time.Time // of New
-	logger     *slog.Logger
-	metrics    *metrics
-	configured atomic.Pointer[Settings]
+	shared      Shared
+	callTimeout time.Duration
+	subscribed  func() bool
+	clock       func() time.Time
+	start       time.Time // of New
+	logger      *slog.Logger
+	metrics     *metrics
+	configured  atomic.Pointer[Settings]
 
 	breaker        *gobreaker.CircuitBreaker[struct{}]
 	breakerCurrent atomic.Int32          // gobreaker.State
@@ -89,7 +91,7 @@ func New(o Options) (*Store, error) {
 		o.Subscribed = func() bool { return true }
 	}
 	s := &Store{
-		shared: o.Shared, subscribed: o.Subscribed, clock: o.Clock, start: o.Clock(), logger: o.Logger,
+		shared: o.Shared, callTimeout: o.CallTimeout, subscribed: o.Subscribed, clock: o.Clock, start: o.Clock(), logger: o.Logger,
 		outageBegan: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 	}
 	s.state.Store(&storeState{since: s.start, pausedUntil: math.MinInt64})
@@ -192,8 +194,8 @@ func (s *Store) begin(r request) (c call, d ratelimit.Decision, err error) {
 func (s *Store) makeCall(ctx context.Context, c *call) (ratelimit.Decision, error) {
 	var d ratelimit.Decision
 	var a ratelimit.Account
-	err := ratelimit.ErrNotSent         // remains if the client has hung up
-	if ctx.Err() == nil || c.isUpload { // other requests depend on an upload
+	err := ratelimit.ErrNotSent                             // remains if the client has hung up, or its deadline is near
+	if s.hasTime(ctx) && (ctx.Err() == nil || c.isUpload) { // other requests depend on an upload
 		err = s.callThroughBreaker(c.start, func() (err error) {
 			d, a, err = s.shared.Exchange(ctx, c.tokenID, c.policy, c.Exchange)
 			return err
@@ -217,6 +219,13 @@ func (s *Store) makeCall(ctx context.Context, c *call) (ratelimit.Decision, erro
 	s.sharedClock.observe(d.At, c.start, now)
 	c.token.endAnswered(c, &d, a, epoch)
 	return d, nil
+}
+
+// hasTime reports whether a call ends before the deadline of ctx. A call with less time than its timeout would say nothing about the shared
+// store, nor would that time be enough for the rest of the request.
+func (s *Store) hasTime(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return !ok || time.Until(deadline) >= s.callTimeout
 }
 
 // decideLocally decides a request in place of the shared store, for the reason cause. maybeExecuted reports whether the shared store may

@@ -71,7 +71,8 @@ func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err e
 	}
 	l := &sharedLimits{redis: store, gateways: gateways, client: client, logger: c.Logger, config: current}
 	l.Store, err = failover.New(failover.Options{
-		Shared: store, Subscribed: store.Subscribed, Settings: l.failoverSettings(), Logger: c.Logger, Registerer: c.registry,
+		Shared: store, CallTimeout: time.Duration(redisConfig.Timeout), Subscribed: store.Subscribed, Settings: l.failoverSettings(),
+		Logger: c.Logger, Registerer: c.registry,
 	})
 	return l, err
 }
