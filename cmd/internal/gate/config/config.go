@@ -177,19 +177,7 @@ func (v *validator) adminToken(key string, s Secret) {
 	}
 }
 
-// timeouts checks the relations of timeouts.
-func (v *validator) timeouts() {
-	c := v.loaded
-	if c.HTTP.WriteTimeout <= c.HTTP.BodyTimeout+c.HTTP.RequestTimeout {
-		v.refuse("http.write_timeout", "is %s, not more than body_timeout of %s and request_timeout of %s together: "+
-			"a late response could not be written", c.HTTP.WriteTimeout, c.HTTP.BodyTimeout, c.HTTP.RequestTimeout)
-	}
-	if c.Authn.StaleFor < c.Authn.FreshFor {
-		v.refuse("authn.stale_for", "is %s, less than fresh_for of %s", c.Authn.StaleFor, c.Authn.FreshFor)
-	}
-}
-
-// routes checks that the operations exist, and that their timeouts fit into http.write_timeout.
+// routes checks that the operations exist, and their timeouts.
 func (v *validator) routes() {
 	c := v.loaded
 	if len(c.Routes) == 0 {
@@ -202,10 +190,7 @@ func (v *validator) routes() {
 			v.refuse(key, "is not an operation of the API%s", suggestionOf(id, known))
 			continue
 		}
-		if timeout := c.Routes[id].Timeout; c.HTTP.BodyTimeout+timeout >= c.HTTP.WriteTimeout {
-			v.refuse(join(key, "timeout"), "is %s, and with http.body_timeout of %s not less than http.write_timeout of %s: "+
-				"a late response could not be written", timeout, c.HTTP.BodyTimeout, c.HTTP.WriteTimeout)
-		}
+		v.routeTimeout(timeout{join(key, "timeout"), c.Routes[id].Timeout})
 	}
 }
 
@@ -236,9 +221,9 @@ func (w *warner) shutdown() {
 	if host, _, _ := net.SplitHostPort(c.Listen); c.Shutdown.DrainWait == 0 && !IsLoopback(host) {
 		w.warn("shutdown.drain_wait", "is 0s: load balancers have no time to stop sending requests before the listener closes")
 	}
-	if c.Shutdown.Grace < c.HTTP.RequestTimeout {
-		w.warn("shutdown.grace", "is %s, less than http.request_timeout of %s: slow requests are cut off",
-			c.Shutdown.Grace, c.HTTP.RequestTimeout)
+	if longest := c.HTTP.BodyTimeout + Duration(c.longestTimeout()); c.Shutdown.Grace < longest {
+		w.warn("shutdown.grace", "is %s, less than http.body_timeout and the longest timeout of a request together, %s: "+
+			"slow requests are cut off", c.Shutdown.Grace, longest)
 	}
 }
 

@@ -89,22 +89,6 @@ type Authn struct {
 // maxStaleFor is the longest authn.stale_for without a warning.
 const maxStaleFor = Duration(time.Hour)
 
-const minBreakerWindow = 20 * time.Second
-
-// longestTimeout is the longest time that a request may take once its body has arrived.
-func (c Config) longestTimeout() time.Duration {
-	longest := c.HTTP.RequestTimeout
-	for _, route := range c.Routes {
-		longest = max(longest, route.Timeout)
-	}
-	return time.Duration(longest)
-}
-
-// BreakerWindow is how long a breaker counts a call: longer than every timeout, because a breaker drops results older than its window.
-func (c Config) BreakerWindow() time.Duration {
-	return max(minBreakerWindow, 2*c.longestTimeout(), 2*time.Duration(c.Authn.LookupTimeout))
-}
-
 // upstreams checks the form of the addresses as gRPC parses them, not whether a service responds.
 func (v *validator) upstreams() {
 	for name, upstream := range v.loaded.Upstreams.all() {

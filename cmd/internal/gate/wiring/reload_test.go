@@ -37,7 +37,7 @@ func TestReloadOfALimitKeepsUsage(t *testing.T) {
 func TestRequestEndsUnderTheConfigurationThatItStartedWith(t *testing.T) {
 	r := startHolding(t, limits(100))
 	held := r.hold()
-	testkit.Must(t, r.reload(t, limits(200)+"http: {request_timeout: 50ms}\n"))
+	testkit.Must(t, r.reload(t, limits(200)+"routes: {v1ListServers: {timeout: 50ms}}\n"))
 	if got := r.get(t, r.Address(), "/v1/servers"); got.status != 504 || requests(got) != 200 {
 		t.Errorf("a later request: got %+v", got)
 	}

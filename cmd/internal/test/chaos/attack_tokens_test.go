@@ -33,7 +33,7 @@ func TestAttackUnknownTokens(t *testing.T) {
 	identity := startRelay(t, b.address, either(5*time.Millisecond, 20*time.Millisecond))
 	behind := everyService(b.address)
 	behind.identity = identity.address
-	g := startGateway(t, behind, unlimited+fmt.Sprintf("authn: {lookup_timeout: %v}\n", either(2*time.Second, 10*time.Second)))
+	g := startGateway(t, behind, unlimited+fmt.Sprintf("authn: {lookup_timeout: %v}\n", either(2*time.Second, 9*time.Second)))
 
 	begun := time.Now()
 	stop := load{gateways: []*gateway{g}, paths: []string{"/v1/me"}, token: unknownTokens(t), rate: either(14_000.0, 1000.0), clients: either(150, 50)}.start(t)

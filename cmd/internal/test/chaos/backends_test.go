@@ -201,7 +201,7 @@ func deadline(path string) time.Duration {
 
 // hanging configures the deadline of soon for its operation, and that of late for all others.
 func hanging() string {
-	return fmt.Sprintf("http: {request_timeout: %v}\nroutes: {v1GetServer: {timeout: %v}}\n", deadline(late), deadline(soon))
+	return fmt.Sprintf("http: {request_timeout: %v}\nroutes: {v1GetServer: {timeout: %v}}\nauthn: {lookup_timeout: 1s}\n", deadline(late), deadline(soon))
 }
 
 // A service does not respond, and the gateway has practically no breaker.

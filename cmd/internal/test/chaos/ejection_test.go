@@ -28,7 +28,7 @@ func startEndpoints(t *testing.T, other string) (*gateway, load) {
 	t.Helper()
 	behind := everyService(shared.address)
 	behind.fleet = "static:///" + shared.address + "," + other
-	g := startGateway(t, behind, fmt.Sprintf("http: {request_timeout: %v}\n", either(time.Second, 10*time.Second))+unlimited)
+	g := startGateway(t, behind, fmt.Sprintf("http: {request_timeout: %v}\nauthn: {lookup_timeout: 900ms}\n", either(time.Second, 10*time.Second))+unlimited)
 	l := load{gateways: []*gateway{g}, rate: 100, clients: concurrent}
 	noneFailed(t, l.during(t, time.Second))
 	return g, l

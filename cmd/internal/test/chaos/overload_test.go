@@ -226,7 +226,7 @@ func TestSlowReadersTimeOut(t *testing.T) {
 	parallel(t)
 	// In the short form they are long, for the other client on a busy machine, and below the 5 s that any anonymous response has.
 	timeout, toAnswer := either(3*time.Second, 4800*time.Millisecond), either(2*time.Second, 4*time.Second)
-	config := fmt.Sprintf("http: {write_timeout: %v, request_timeout: %v, body_timeout: 500ms}\n", timeout, toAnswer)
+	config := fmt.Sprintf("http: {write_timeout: %v, request_timeout: %v, body_timeout: 500ms}\nauthn: {lookup_timeout: 1s}\n", timeout, toAnswer)
 	slowClients{fmt.Sprintf("slow readers, %v by configuration", timeout), either(20, 10), config, func(conn net.Conn) []byte {
 		sendWithoutReading(t, conn, "GET /openapi.yaml HTTP/1.1\r\nHost: slow\r\n\r\n")
 		return nil
