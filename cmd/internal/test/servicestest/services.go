@@ -50,6 +50,7 @@ type Services struct {
 	Flaps   bool          // every second lookup of a token fails
 	Takes   atomic.Int64  // time.Duration of each call of ListServers
 	Fails   atomic.Bool   // all lookups of tokens fail
+	Hangs   atomic.Bool   // no lookup of a token is answered
 
 	resolved atomic.Int64 // lookups of tokens
 }
@@ -96,9 +97,13 @@ func (s *Services) Serve(tb testing.TB, listener net.Listener) (stop func()) {
 var errMissing = status.Error(codes.InvalidArgument, "a field is missing")
 
 // ResolveToken implements [identityv1.IdentityServiceServer].
-func (s *Services) ResolveToken(_ context.Context, r *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
+func (s *Services) ResolveToken(ctx context.Context, r *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
 	if len(r.GetTokenSha256()) == 0 { // a probe
 		return nil, errMissing
+	}
+	if s.Hangs.Load() {
+		<-ctx.Done()
+		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	if s.resolved.Add(1)%2 == 1 && s.Flaps || s.Fails.Load() {
 		return nil, status.Error(codes.ResourceExhausted, "too many calls") // no breaker counts it
