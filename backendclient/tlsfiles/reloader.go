@@ -5,8 +5,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync"
+
+	"opsgate/backendclient/filereader"
 )
 
 // Paths are the paths of PEM files; "" for no file.
@@ -19,8 +20,8 @@ type PEM struct {
 	Roots, Certificate, Key string
 }
 
-// Read reads the files.
-func (p Paths) Read() (contents PEM, err error) {
+// read reads the files.
+func (p Paths) read(files *filereader.Reader) (contents PEM, err error) {
 	for _, file := range []struct {
 		path, name string
 		content    *string
@@ -32,7 +33,7 @@ func (p Paths) Read() (contents PEM, err error) {
 		if file.path == "" {
 			continue
 		}
-		content, err := os.ReadFile(file.path)
+		content, err := files.Read(file.path)
 		if err != nil {
 			return PEM{}, fmt.Errorf("read %s: %w", file.name, err)
 		}
@@ -46,6 +47,7 @@ type Reloader struct {
 	paths  Paths
 	build  func(PEM) (*tls.Config, error)
 	logger *slog.Logger
+	files  filereader.Reader
 
 	mu      sync.Mutex
 	pem     PEM         // of config
@@ -81,7 +83,7 @@ func (r *Reloader) Config(ctx context.Context) *tls.Config {
 
 // reload reads the files and replaces the configuration if they have changed. Unchanged files are not parsed again.
 func (r *Reloader) reload() error {
-	contents, err := r.paths.Read()
+	contents, err := r.paths.read(&r.files)
 	if err != nil || (r.config != nil && contents == r.pem) {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+
+	"opsgate/backendclient/filereader"
 )
 
 // ClientFiles are the PEM files of a TLS client, with the name of its server.
@@ -29,7 +31,7 @@ func CipherSuites() []uint16 {
 
 // Config returns the configuration of the current files.
 func (f ClientFiles) Config() (*tls.Config, error) {
-	contents, err := f.paths().Read()
+	contents, err := f.paths().read(new(filereader.Reader))
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -137,6 +138,14 @@ func TestRecoveryOfAMissingFileIsLogged(t *testing.T) {
 	s.mustBe(t, "a", unused)
 	testkit.Must(t, os.Rename(s.files.CAFile+".moved", s.files.CAFile))
 	s.mustBe(t, "a", used)
+}
+
+// A pipe without a writer, which cannot be opened for reading without waiting, delays no connection.
+func TestPipeInsteadOfAFileIsNotUsed(t *testing.T) {
+	s := newScenario(t, tlsfilestest.NewAuthority(t, "known").Write(t, t.TempDir(), "a"))
+	testkit.Must(t, os.Remove(s.files.KeyFile))
+	testkit.Must(t, syscall.Mkfifo(s.files.KeyFile, 0o600))
+	s.mustBe(t, "a", unused+`" error="read the key: `+s.files.KeyFile+" is a pipe")
 }
 
 func TestInvalidFilesAreRefused(t *testing.T) {

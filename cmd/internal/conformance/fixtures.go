@@ -111,7 +111,7 @@ const maxMetricsDays = 30
 // Load reads fixtures from a YAML file, and the tokens that it names from the environment (in the form of os.Environ) or from other files.
 // Its error reports all problems, and contains no token.
 func Load(path string, environment []string) (Fixtures, error) {
-	content, err := reference.ReadFile(path, reference.MaxFile)
+	content, err := reference.ReadFile(path)
 	if err != nil {
 		return Fixtures{}, fmt.Errorf("read the fixtures: %w", err)
 	}
@@ -232,7 +232,7 @@ func (r tokenReference) hash(environment []string) ([]byte, error) {
 			}
 		}
 		return ""
-	})
+	}, nil)
 	if errors.Is(err, reference.ErrNone) {
 		err = errors.New("must be a reference (${NAME} or ${file:PATH}) or a hash (sha256:DIGITS), not a token")
 	}

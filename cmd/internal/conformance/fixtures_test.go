@@ -86,7 +86,7 @@ func TestErrorsInFixturesAreReported(t *testing.T) {
 		{"a token to revoke", fmt.Sprintf(two, "") + "revoke: {token: " + secret + "}", "revoke.token: must be a reference"},
 		{"a command without a token", fmt.Sprintf(two, "") + "revoke: {command: [x]}", "revoke: token and command must both be set, or none"},
 		{"a year of metrics", fmt.Sprintf(two, ", metrics_days: 365"), "teams[1].metrics_days: must be 0 to 30"},
-		{"too much", strings.Repeat("#", 65<<10), "is larger than 65536 bytes"},
+		{"too much", strings.Repeat("#", 1<<20+1), "is larger than 1048576 bytes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := conformance.Load(write(t, test.content), nil)

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/authn"
+	"opsgate/backendclient/filereader"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/dev/rehearsal"
@@ -55,8 +56,8 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		return fmt.Errorf("listen for the gateway's calls: %w", err)
 	}
 	defer func() { _ = listener.Close() }() // already closed if the backend has served
-	load := func() (config.Loaded, error) { return config.Load(configOptions(o, listener.Addr().String())) }
-	loaded, err := load()
+	sources := configOptions(o, listener.Addr().String())
+	loaded, err := config.Load(sources)
 	if err != nil {
 		return err
 	}
@@ -68,11 +69,11 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		return err
 	}
 	rehearsed := newRehearsal(o, tokens, log.Logger)
-	var backend *backend
+	var backend *backend // set before the gateway serves
 	// The gateway listens first, so that an address in use is reported before the demo data is created.
 	gateway, traces, err := listenGateway(ctx, wiring.Options{
-		Loaded: loaded, Load: load, ReloadSignals: o.HangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
-		Wrap: rehearsed.Wrap, ServiceClock: func() time.Time { return backend.clock() }, // set before the gateway serves
+		Loaded: loaded, Load: func() (config.Loaded, error) { return config.Load(sources) }, ReloadSignals: o.HangUps, Logger: log.Logger,
+		LogLevel: level, Build: buildinfo.Read(), Wrap: rehearsed.Wrap, ServiceClock: func() time.Time { return backend.clock() },
 	})
 	if err != nil {
 		return err
@@ -162,7 +163,7 @@ func adminNeeds(c config.Admin) (list []string) {
 // configOptions returns the options for a gateway that calls the backend at the address. The defaults suit a terminal.
 func configOptions(o options, backend string) config.Options {
 	options := config.Options{
-		Path: o.Config, NoFile: true, Environment: o.Variables,
+		Path: o.Config, NoFile: true, Environment: o.Variables, Reader: new(filereader.Reader),
 		Defaults: []config.Setting{
 			{Key: "log.format", Value: "text", From: "opsdev"},
 			{Key: "shutdown.drain_wait", Value: "0s", From: "opsdev"}, // there is no load balancer

@@ -55,9 +55,14 @@ func (f *configFile) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Config, "config", "", "configuration `FILE` ($OPSGATE_CONFIG, else /etc/opsgate/opsgate.yaml if there is one)")
 }
 
-// load loads the configuration of a gateway with a memory limit; 0 for none. Flags override everything else.
-func (f configFile) load(e Environment, memory int64, flags ...config.Setting) (config.Loaded, error) {
-	return config.Load(config.Options{Path: f.Config, Environment: e.Variables, Overrides: given(flags), MemoryLimit: memory})
+// load loads the configuration of a gateway with a memory limit; 0 for none.
+func (f configFile) load(e Environment, memory int64) (config.Loaded, error) {
+	return config.Load(f.options(e, memory))
+}
+
+// options returns the options of load. Flags override everything else.
+func (f configFile) options(e Environment, memory int64, flags ...config.Setting) config.Options {
+	return config.Options{Path: f.Config, Environment: e.Variables, Overrides: given(flags), MemoryLimit: memory}
 }
 
 // loadAdmin loads the admin section of the configuration. Problems elsewhere in the file are ignored, because the running gateway may

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"opsgate/backendclient/testkit"
@@ -120,6 +121,21 @@ func TestCommandLine(t *testing.T) {
 				t.Errorf("standard error has %q", got.err)
 			}
 		})
+	}
+}
+
+// The gateway reads its file again at each change. A pipe, such as that of <(helm template …) in a shell, can be read once.
+func TestOnlyCommandsThatReadOnceTakeAPipe(t *testing.T) {
+	file, pipe := write(t, good), filepath.Join(t.TempDir(), "pipe")
+	testkit.Must(t, syscall.Mkfifo(pipe, 0o600))
+	if got := opsgate(t, nil, "serve", "--config", pipe); got.code != 1 || !strings.Contains(got.err, pipe+" is a pipe, not a regular file") {
+		t.Errorf("serve: got %+v", got)
+	}
+	for _, arguments := range [][]string{{"check"}, {"config"}, {"diff", "--with", file}} {
+		go func() { _ = os.WriteFile(pipe, []byte(good), 0o600) }() // waits for the reader
+		if got := opsgate(t, nil, append(arguments, "--config", pipe)...); got.code != 0 {
+			t.Errorf("%v: got %+v", arguments, got)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opsgate/backendclient/filereader"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/systemd"
 	"opsgate/cmd/internal/gate/wiring"
@@ -39,14 +40,13 @@ func serveCommand(e Environment) *cobra.Command {
 // run serves until ctx ends, and then drains.
 func (c *serve) run(ctx context.Context, e Environment) (err error) {
 	memory, noLimit := limitMemory()
-	load := func() (config.Loaded, error) {
-		return c.load(e, memory,
-			config.Setting{Key: "listen", Value: c.Listen, From: "--listen"},
-			config.Setting{Key: "admin.listen", Value: c.AdminListen, From: "--admin-listen"},
-			config.Setting{Key: "log.level", Value: c.LogLevel, From: "--log-level"},
-		)
-	}
-	loaded, err := load()
+	options := c.options(e, memory,
+		config.Setting{Key: "listen", Value: c.Listen, From: "--listen"},
+		config.Setting{Key: "admin.listen", Value: c.AdminListen, From: "--admin-listen"},
+		config.Setting{Key: "log.level", Value: c.LogLevel, From: "--log-level"},
+	)
+	options.Reader = new(filereader.Reader)
+	loaded, err := config.Load(options)
 	if err != nil {
 		return err
 	}
@@ -67,8 +67,8 @@ func (c *serve) run(ctx context.Context, e Environment) (err error) {
 	signal.Notify(hangUps, syscall.SIGHUP)
 	defer signal.Stop(hangUps)
 	gateway, err := wiring.Listen(ctx, wiring.Options{
-		Loaded: loaded, Load: load, ReloadSignals: hangUps, LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(),
-		Notifier: systemd.NewNotifier(log.Logger), Listener: public,
+		Loaded: loaded, Load: func() (config.Loaded, error) { return config.Load(options) }, ReloadSignals: hangUps,
+		LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(), Notifier: systemd.NewNotifier(log.Logger), Listener: public,
 	})
 	if err != nil {
 		return fmt.Errorf("start: %w", err)

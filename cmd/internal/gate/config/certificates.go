@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/kit/duration"
-	"opsgate/cmd/internal/kit/reference"
 )
 
 // A Certificate is a file of certificates, and when it is valid: a chain while the first one and the issuers that it needs are, a file of
@@ -31,11 +30,12 @@ func (v *validator) files() {
 	for leaf := range leaves(reflect.ValueOf(v.loaded.Config)) {
 		isElsewhere := slices.ContainsFunc(v.elsewhere, func(s Setting) bool { return s.Key == leaf.key })
 		if path, ok := reflect.TypeAssert[File](leaf.value); ok && path != "" && !isElsewhere {
-			if err := reference.CheckFile(string(path)); err != nil {
-				v.refuse(leaf.key, "%v", err)
+			text, err := v.loaded.Reader.Read(string(path))
+			if err != nil {
+				v.refuse(leaf.key, "names a file that cannot be read: %v", err)
 				continue
 			}
-			content[leaf.key], _ = reference.ReadFile(string(path), maxFile) // without content it has no certificate
+			content[leaf.key] = text
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(content)) {
@@ -65,7 +65,7 @@ func (v *validator) certificate(key string, content map[string][]byte) {
 // Reread returns the certificates that are in use if the files of the configuration are read again, by key: those of a group of files that
 // fit together, and else those of inUse.
 func (l Loaded) Reread(inUse []Certificate) []Certificate {
-	v := &validator{loaded: &Loaded{Config: l.Config}}
+	v := &validator{loaded: &Loaded{Config: l.Config, Reader: l.Reader}}
 	v.files()
 	isRefused := func(c Certificate) bool {
 		return slices.ContainsFunc(v.problems, func(p Problem) bool { return parentKey(p.Key) == parentKey(c.Key) })

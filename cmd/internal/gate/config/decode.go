@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"opsgate/backendclient/filereader"
 	"opsgate/cmd/internal/kit/reference"
 )
 
@@ -33,13 +34,14 @@ type decoder struct {
 	source      string // name of the layer
 	inFile      bool   // the layer has lines and must not contain secrets
 	environment map[string]string
-	origins     map[string]origin // by key
-	values      int               // decoded so far
+	files       *filereader.Reader // reads secrets
+	origins     map[string]origin  // by key
+	values      int                // decoded so far
 	problems    Problems
 }
 
 // maxValues is more than the number of values in a file without aliases.
-const maxValues = maxFile
+const maxValues = filereader.MaxSize
 
 // at returns the origin of a node.
 func (d *decoder) at(n *yaml.Node) origin {
@@ -199,7 +201,7 @@ func (d *decoder) secret(s *Secret, text string) error {
 		*s = Secret{}
 		return nil
 	}
-	value, file, err := reference.Resolve(text, func(name string) string { return d.environment[name] })
+	value, file, err := reference.Resolve(text, func(name string) string { return d.environment[name] }, d.files)
 	if errors.Is(err, reference.ErrNone) && !d.inFile {
 		value, err = text, nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"opsgate/backendclient/filereader"
 	"opsgate/backendclient/testkit"
 )
 
@@ -29,7 +30,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
 		c := Default()
-		d := &decoder{source: "fuzz.yaml", inFile: true, origins: make(map[string]origin)}
+		d := &decoder{source: "fuzz.yaml", inFile: true, origins: make(map[string]origin), files: new(filereader.Reader)}
 		d.file(&c, content)
 		for _, p := range d.problems {
 			if p.Text == "" || p.Where == "" {
@@ -37,7 +38,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		c.RateLimit.nameLimits()
-		v := &validator{loaded: &Loaded{Config: c, Path: "fuzz.yaml", origins: d.origins}, refused: d.problems}
+		v := &validator{loaded: &Loaded{Config: c, Path: "fuzz.yaml", origins: d.origins, Reader: d.files}, refused: d.problems}
 		if problems := v.validate(); len(d.problems)+len(problems) > 0 {
 			return
 		}

@@ -2,11 +2,12 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -16,7 +17,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"opsgate/cmd/internal/kit/reference"
+	"opsgate/backendclient/filereader"
 	"opsgate/cmd/internal/kit/yamlerror"
 )
 
@@ -30,7 +31,6 @@ const (
 	NoFileText = "there is no configuration file: neither --config nor " + PathVariable + " names one, and " + DefaultPath + " does not exist"
 
 	variablePrefix = "OPSGATE_"
-	maxFile        = 1 << 20
 )
 
 // A Setting is the value of a key from a variable or a flag.
@@ -61,27 +61,24 @@ type Options struct {
 	Under string
 	// MemoryLimit of the gateway in bytes; 0 for none.
 	MemoryLimit int64
+	// Reader of the files, which the gateway reads again while it runs. Nil for a command, which reads them once: its configuration file may
+	// be a pipe.
+	Reader *filereader.Reader
 	// Now is the clock for expiries; nil for time.Now.
 	Now func() time.Time
 }
 
 // Load loads and validates a configuration. For an invalid one the error is a [Problems] with all problems and warnings.
 func Load(o Options) (Loaded, error) {
-	d := &decoder{environment: environment(o.Environment), origins: make(map[string]origin)}
-	loaded := Loaded{Config: Default(), Path: o.Path, MemoryLimit: o.MemoryLimit}
+	loaded := Loaded{Config: Default(), Path: o.Path, MemoryLimit: o.MemoryLimit, Reader: cmp.Or(o.Reader, new(filereader.Reader))}
+	d := &decoder{environment: environment(o.Environment), origins: make(map[string]origin), files: loaded.Reader}
 	settings, warnings := fromVariables(d.environment, Keys())
-	which := "the configuration"
-	if loaded.Path == "" && !o.NoFile {
-		if loaded.Path = findFile(d.environment); loaded.Path != DefaultPath {
-			which += " that " + PathVariable + " names"
-		}
+	content, err := o.readFile(&loaded, d.environment)
+	if err != nil {
+		return Loaded{}, err
 	}
 	d.settings(&loaded.Config, o.Defaults)
 	if loaded.Path != "" {
-		content, err := reference.ReadFile(loaded.Path, maxFile)
-		if err != nil {
-			return Loaded{}, fmt.Errorf("read %s: %w", which, err)
-		}
 		d.source, d.inFile = loaded.Path, true
 		if !d.file(&loaded.Config, content) {
 			return Loaded{}, d.problems.With(warnings) // further problems would only be consequences
@@ -113,15 +110,31 @@ func Load(o Options) (Loaded, error) {
 	return loaded, nil
 }
 
-// findFile returns the path of the file without a flag, or "".
-func findFile(environment map[string]string) string {
-	if path := environment[PathVariable]; path != "" {
-		return path
+// readFile reads the configuration file and sets l.Path; "" if there is none.
+func (o Options) readFile(l *Loaded, environment map[string]string) ([]byte, error) {
+	if o.Path == "" && o.NoFile {
+		return nil, nil
 	}
-	if _, err := os.Stat(DefaultPath); err != nil {
-		return ""
+	which := "the configuration"
+	if named := environment[PathVariable]; o.Path == "" && named != "" {
+		l.Path = named
+		which += " that " + PathVariable + " names"
 	}
-	return DefaultPath
+	read := l.Reader.Read
+	if o.Reader == nil {
+		read = l.Reader.ReadAny
+	}
+	path := cmp.Or(l.Path, DefaultPath)
+	content, err := read(path)
+	switch {
+	case err == nil:
+		l.Path = path
+	case l.Path == "" && errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	default:
+		return nil, fmt.Errorf("read %s: %w", which, err)
+	}
+	return content, nil
 }
 
 // file applies a YAML document to the configuration. It returns false if the document has no keys or was not read to its end.

@@ -12,15 +12,18 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"opsgate/backendclient/filereader"
 )
 
 // Loaded is a valid configuration with its warnings and origins.
 type Loaded struct {
 	Config
 
-	Path        string   // of the file; "" for none
-	MemoryLimit int64    // of the gateway in bytes; 0 for none
-	Warnings    Problems // probable mistakes
+	Path        string             // of the file; "" for none
+	MemoryLimit int64              // of the gateway in bytes; 0 for none
+	Warnings    Problems           // probable mistakes
+	Reader      *filereader.Reader // of its files
 
 	Certificates []Certificate // of the files, in the order of the keys
 

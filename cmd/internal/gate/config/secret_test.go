@@ -27,7 +27,7 @@ func TestASecretComesFromAVariableOrAFile(t *testing.T) {
 		{"a variable that is not set", "${REDIS_PASS}", "", "REDIS_PASS, which is not set"},
 		{"a file that is not there", "${file:" + dir + "/missing}", "", "cannot be read"},
 		{"an empty file", "${file:" + empty + "}", "", "which is empty"},
-		{"a folder", "${file:" + dir + "}", "", "not a file"},
+		{"a folder", "${file:" + dir + "}", "", "not a regular file"},
 		{"the secret itself", "hunter2", "", "must not be the secret itself"},
 		{"a part of it", "hunter${REDIS_PASSWORD}", "", "must not be the secret itself"},
 	} {

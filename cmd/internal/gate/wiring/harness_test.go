@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/filereader"
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
@@ -41,6 +42,7 @@ type running struct {
 
 	base  string // part of every configuration
 	file  string
+	files filereader.Reader
 	env   []string
 	log   testkit.Buffer
 	ahead atomic.Int64 // of the wall clock, in nanoseconds
@@ -117,7 +119,7 @@ func (r *running) now() time.Time { return time.Now().Add(time.Duration(r.ahead.
 func (r *running) load() (config.Loaded, error) {
 	r.loads.Add(1)
 	return config.Load(config.Options{
-		Path: r.file, Environment: r.env, Now: r.now,
+		Path: r.file, Environment: r.env, Now: r.now, Reader: &r.files,
 		Overrides: []config.Setting{{Key: "admin.listen", Value: "127.0.0.1:0", From: "--admin-listen"}},
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"opsgate/backendclient/filereader"
 	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/config"
@@ -24,7 +25,7 @@ func everything(t *testing.T, address string) (config.Loaded, *tlsfilestest.Auth
 	authority, files := newTLSFiles(t)
 	c.TLS = config.TLS{CertFile: config.File(files[0]), KeyFile: config.File(files[1])}
 	c.Admin.TLS = config.AdminTLS{CertFile: config.File(files[0]), KeyFile: config.File(files[1])}
-	return config.Loaded{Config: c, Certificates: []config.Certificate{{Key: "tls.cert_file"}}}, authority
+	return config.Loaded{Config: c, Certificates: []config.Certificate{{Key: "tls.cert_file"}}, Reader: new(filereader.Reader)}, authority
 }
 
 func TestEveryRegisteredMetricIsDocumented(t *testing.T) {

@@ -43,7 +43,9 @@ func newReloader(c common, b *builder, a *activeConfig, p *reloadableParts) (*re
 	}
 	first := a.snapshot.Load()
 	metrics.setActive(first.version, first.since)
-	return &reloader{common: c, logger: c.logs.reloads, builder: b, active: a, parts: p, metrics: metrics}, nil
+	return &reloader{
+		common: c, logger: c.logs.reloads, builder: b, active: a, parts: p, metrics: metrics, watcher: watcher{files: c.Loaded.Reader},
+	}, nil
 }
 
 // run reloads the configuration on signals and when its files change, and removes expired limits, until ctx ends. It returns nil.
@@ -90,9 +92,9 @@ func (r *reloader) reloadLocked(t trigger) error {
 		defer r.Notifier.Serving()
 	}
 	before := r.active.snapshot.Load()
-	filesRead := fingerprintOf(before.files)
+	filesRead := r.watcher.fingerprint(before.files)
 	loaded, err := r.Load()
-	if t.automatic && fingerprintOf(before.files) != filesRead {
+	if t.automatic && r.watcher.fingerprint(before.files) != filesRead {
 		return nil // the files are being written: a later poll reads them
 	}
 	// If the new configuration has other files than before, their fingerprint differs, and a poll reloads once more, which changes nothing.

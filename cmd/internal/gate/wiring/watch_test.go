@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"opsgate/backendclient/filereader"
 	"opsgate/backendclient/testkit"
 )
 
@@ -21,7 +22,8 @@ func TestFilesAreReadWhenTwoReadingsAgree(t *testing.T) {
 	keep := func(string) {}
 	put("first")
 	files := []string{path}
-	w := watcher{loaded: fingerprintOf(files)}
+	w := watcher{files: new(filereader.Reader)}
+	w.loaded = w.fingerprint(files)
 	for i, step := range []struct {
 		change func(text string)
 		text   string
@@ -37,7 +39,7 @@ func TestFilesAreReadWhenTwoReadingsAgree(t *testing.T) {
 		step.change(step.text)
 		got := w.changed(files)
 		if got {
-			w.loaded = fingerprintOf(files)
+			w.loaded = w.fingerprint(files)
 		}
 		if got != step.want {
 			t.Errorf("step %d, %q: changed is %t", i, step.text, got)

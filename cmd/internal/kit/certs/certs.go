@@ -9,8 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 
+	"opsgate/backendclient/filereader"
 	"opsgate/backendclient/tlsfiles"
 )
 
@@ -76,7 +76,7 @@ func (o Options) config(contents tlsfiles.PEM) (*tls.Config, error) {
 // its name and roots. A command connects to a listener of its own machine at an address like 127.0.0.1, which few certificates name.
 func IsOwn(certificate string) func(tls.ConnectionState) error {
 	return func(state tls.ConnectionState) error {
-		content, err := os.ReadFile(certificate)
+		content, err := new(filereader.Reader).Read(certificate)
 		if err != nil {
 			return fmt.Errorf("read the listener's certificate: %w", err)
 		}
