@@ -20,6 +20,7 @@ import (
 
 	"opsgate/backendclient"
 	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/testkit/grpctest"
 )
 
 // answering serves all methods of all services, except health checks, with a status, at a new address.
@@ -45,14 +46,7 @@ func serveAnswers(
 		}
 		return answer(method, request.ProtoReflect().GetUnknown())
 	}))...)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	grpctest.Serve(t, server, listener)
 	return server.Stop
 }
 

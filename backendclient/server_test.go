@@ -18,6 +18,7 @@ import (
 
 	"opsgate/backendclient"
 	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/testkit/grpctest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
@@ -60,14 +61,7 @@ func (b *backend) serve(t testing.TB, listener net.Listener, options ...grpc.Ser
 	healthv1.RegisterHealthServer(server, checks)
 	fleetv1.RegisterFleetServiceServer(server, b)
 	identityv1.RegisterIdentityServiceServer(server, b)
-	served := make(chan error)
-	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-			t.Errorf("serve: %v", err)
-		}
-	})
+	grpctest.Serve(t, server, listener)
 	return server, checks
 }
 

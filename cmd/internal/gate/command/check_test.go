@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/testkit/grpctest"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -213,13 +214,9 @@ func serveGRPC(t *testing.T, options ...grpc.ServerOption) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
-	server, ended := grpc.NewServer(options...), make(chan error, 1)
+	server := grpc.NewServer(options...)
 	healthv1.RegisterHealthServer(server, health.NewServer())
-	go func() { ended <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		testkit.Must(t, <-ended)
-	})
+	grpctest.Serve(t, server, listener)
 	return listener.Addr().String()
 }
 

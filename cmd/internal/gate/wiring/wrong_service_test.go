@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/testkit/grpctest"
 	"opsgate/cmd/internal/test/servicestest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
@@ -20,12 +21,7 @@ func onlyFleet(t *testing.T, at string) (address string) {
 	testkit.Must(t, err)
 	server := grpc.NewServer()
 	fleetv1.RegisterFleetServiceServer(server, fleetv1.UnimplementedFleetServiceServer{})
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		testkit.Must(t, <-ended)
-	})
+	grpctest.Serve(t, server, listener)
 	return listener.Addr().String()
 }
 

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/testkit/grpctest"
 )
 
 // A call is a call that a forwarder has received, or a stream of revocations.
@@ -71,14 +72,8 @@ func forwardFrom(t *testing.T, listener net.Listener, to string, handle func(*ca
 		}
 		return handle(c)
 	}))
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	t.Cleanup(func() {
-		server.Stop()
-		if err := errors.Join(<-served, conn.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { testkit.Must(t, conn.Close()) })
+	grpctest.Serve(t, server, listener)
 	return server.Stop
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/testkit/grpctest"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
@@ -82,14 +83,7 @@ func (s *Services) Serve(tb testing.TB, listener net.Listener) (stop func()) {
 	monitoringv1.RegisterMonitoringServiceServer(server, s)
 	incidentv1.RegisterIncidentServiceServer(server, s)
 	auditv1.RegisterAuditServiceServer(server, s)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
-	tb.Cleanup(func() {
-		server.Stop()
-		if err := <-done; err != nil {
-			tb.Error(err)
-		}
-	})
+	grpctest.Serve(tb, server, listener)
 	return server.Stop
 }
 

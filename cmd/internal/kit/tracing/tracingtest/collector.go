@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/testkit/grpctest"
 )
 
 // A Collector takes spans. It is safe for concurrent use.
@@ -43,7 +44,7 @@ func (c *Collector) serveGRPC(t testing.TB) string {
 	listener := listen(t)
 	server := grpc.NewServer()
 	collectorpb.RegisterTraceServiceServer(server, grpcService{collector: c})
-	serve(t, func() error { return server.Serve(listener) }, server.Stop)
+	grpctest.Serve(t, server, listener)
 	return listener.Addr().String()
 }
 
@@ -51,10 +52,12 @@ func (c *Collector) serveHTTP(t testing.TB) string {
 	t.Helper()
 	listener := listen(t)
 	server := &http.Server{Handler: http.HandlerFunc(c.post)}
-	serve(t, func() error {
-		_ = server.Serve(listener) // it always fails in the end, with that it was closed
-		return nil
-	}, func() { _ = server.Close() })
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served // it always fails in the end, with that it was closed
+	})
 	return listener.Addr().String()
 }
 
@@ -63,19 +66,6 @@ func listen(t testing.TB) net.Listener {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	return listener
-}
-
-// serve runs a server until the test ends.
-func serve(t testing.TB, run func() error, stop func()) {
-	t.Helper()
-	done := make(chan error, 1)
-	go func() { done <- run() }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 func (c *Collector) take(request *collectorpb.ExportTraceServiceRequest, headers map[string][]string) {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/backendclient/testkit/grpctest"
 )
 
 // A Relay hands calls on to an internal service, or fails them in its place. It is safe for concurrent use.
@@ -45,10 +46,8 @@ func StartRelay(t testing.TB, address string) *Relay {
 	listener := listen(t)
 	r.Address = listener.Addr().String()
 	server := grpc.NewServer(grpc.ForceServerCodecV2(asIs{}), grpc.UnknownServiceHandler(r.handle))
-	serve(t, func() error { return server.Serve(listener) }, func() {
-		server.Stop()
-		_ = service.Close()
-	})
+	t.Cleanup(func() { _ = service.Close() })
+	grpctest.Serve(t, server, listener)
 	return r
 }
 
