@@ -93,15 +93,18 @@ func TestAccountExpiresWithItsUsage(t *testing.T) {
 // A call to a server that hangs ends after its timeout, also where it makes a new connection. By default, go-redis waits for 5 s.
 func TestCallToAHangingServerTimesOut(t *testing.T) {
 	t.Parallel()
-	for name, addrs := range map[string]func() ([]string, *redistest.Server){
-		"single": func() ([]string, *redistest.Server) { s := redistest.Start(t); return []string{s.Addr()}, s },
-		"cluster": func() ([]string, *redistest.Server) {
+	for name, start := range map[string]func(testing.TB) ([]string, *redistest.Server){
+		"single": func(t testing.TB) ([]string, *redistest.Server) {
+			s := redistest.Start(t)
+			return []string{s.Addr()}, s
+		},
+		"cluster": func(t testing.TB) ([]string, *redistest.Server) {
 			c := redistest.StartCluster(t)
 			return c.Addrs(), c.Servers[0]
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			addresses, server := addrs()
+			addresses, server := start(t)
 			s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{
 				Addresses: addresses, Timeout: 50 * time.Millisecond, DialTimeout: 100 * time.Millisecond,
 			})})
