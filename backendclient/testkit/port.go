@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -36,7 +37,11 @@ func FreeAddress(t testing.TB) string {
 // use. The lock on a file lasts until the process ends, because nothing closes the file.
 func reserve(port int) error {
 	path := filepath.Join(os.TempDir(), fmt.Sprint("opsgate-port-", port))
-	file, err := syscall.Open(path, syscall.O_CREAT|syscall.O_RDONLY|syscall.O_CLOEXEC, 0o600)
+	const flags = syscall.O_RDONLY | syscall.O_CLOEXEC
+	file, err := syscall.Open(path, flags, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		file, err = syscall.Open(path, flags|syscall.O_CREAT, 0o644) // for tests of other users too
+	}
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
 	}

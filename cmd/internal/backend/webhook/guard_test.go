@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/webhook"
 )
@@ -72,9 +73,7 @@ func TestSecondLookupLeadsToLoopback(t *testing.T) {
 func loopbackListener(t *testing.T, port string) *net.TCPListener {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
-	if err != nil {
-		t.Skipf("another program uses the port: %v", err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	return listener.(*net.TCPListener)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -107,10 +108,10 @@ func (n *internet) lookup(name string, kind dnsmessage.Type) ([]string, dnsmessa
 	return lookups[0], dnsmessage.RCodeSuccess
 }
 
-// listen returns a listener on a free port of the address.
+// listen returns a listener on a port of the address that is free on 127.0.0.1 too.
 func (n *internet) listen(address string) net.Listener {
 	n.Helper()
-	listener := must(net.Listen("tcp", address+":0"))(n)
+	listener := must(net.Listen("tcp", fmt.Sprint(address, ":", testkit.FreePort(n))))(n)
 	n.Cleanup(func() { _ = listener.Close() })
 	return listener
 }
