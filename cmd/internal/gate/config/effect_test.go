@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
@@ -70,7 +69,6 @@ func TestEveryKeyIsRead(t *testing.T) {
 type program struct {
 	listed  map[string]listed
 	files   *token.FileSet
-	goRoot  types.Importer
 	checked map[string]*types.Package
 }
 
@@ -89,7 +87,6 @@ func loadProgram(t *testing.T) *program {
 	output, err := command.Output()
 	testkit.Must(t, err)
 	p := &program{listed: make(map[string]listed), files: token.NewFileSet(), checked: make(map[string]*types.Package)}
-	p.goRoot = importer.ForCompiler(p.files, "source", nil)
 	for decoder := json.NewDecoder(strings.NewReader(string(output))); decoder.More(); {
 		var l listed
 		testkit.Must(t, decoder.Decode(&l))
@@ -104,9 +101,9 @@ func (p *program) Import(path string) (*types.Package, error) {
 	switch {
 	case p.checked[path] != nil:
 		return p.checked[path], nil
-	case l.Standard:
-		return p.goRoot.Import(path)
-	case !strings.HasPrefix(path, "opsgate/"):
+	case path == "unsafe":
+		return types.Unsafe, nil
+	case !l.Standard && !strings.HasPrefix(path, "opsgate/"):
 		return nil, errors.New("not a package of this module")
 	}
 	_, _, err := p.check(l)
