@@ -24,11 +24,11 @@ ALONE := cmd/internal/test/chaos
 SLOW := cmd/internal/test/docs cmd/internal/conformance cmd/internal/test/clients
 
 # The tests of a package end within TEST_TIMEOUT, so that one that hangs is reported, with the stacks of all goroutines. It is several times
-# what the slowest packages need on a busy machine. Those of ALONE, which break one dependency after the other, and those of DEPLOY_MODULES,
-# which build releases and images, have more time.
-TEST_TIMEOUT   := 10m
-ALONE_TIMEOUT  := 20m
-DEPLOY_TIMEOUT := 30m
+# what the slowest packages need on a busy machine, where they compile programs without a cache. Those of ALONE, which break one dependency
+# after the other, and those of DEPLOY_MODULES, which build releases and images, have more time. The linter's is in .golangci.yml.
+TEST_TIMEOUT   := 20m
+ALONE_TIMEOUT  := 30m
+DEPLOY_TIMEOUT := 60m
 
 # Packages whose own tests must cover at least COVER_MIN percent of their statements.
 COVERED   := gateway authn ratelimit backendclient
@@ -89,9 +89,9 @@ define tests
 			-timeout="$$2" "$${@:3}"); \
 	}; \
 	for module in $(CODE_MODULES); do \
-		run $$module $(TEST_TIMEOUT) $$(go -C $$module list ./... | grep -vF $(patsubst %,-e %,$(ALONE) $(2)) | sort -r); \
+		run $$module $(TEST_TIMEOUT) $$(go -C $$module list ./... | grep -vF $(patsubst %,-e %,$(ALONE) $(3)) | sort -r); \
 	done; \
-	jobs=(); for folder in $(2); do run $$folder $(TEST_TIMEOUT) ./... & jobs+=($$!); done; \
+	jobs=(); for folder in $(3); do run $$folder $(TEST_TIMEOUT) ./... & jobs+=($$!); done; \
 	failed=; for job in "$${jobs[@]}"; do wait $$job || failed=1; done; [ -z "$$failed" ]; \
 	run $(ALONE) $(ALONE_TIMEOUT)
 	@for program in $(TEST_PROGRAMS); do \
@@ -131,7 +131,7 @@ tools: ## Download all modules, and build the tools, so that no later step waits
 # Without the race detector: coverage under it counts every statement atomically, and its runtime then fails at random (an internal check of
 # ThreadSanitizer). make test-all has checked the same tests for races, and their longer schedules, which cover no more statements.
 cover: ## Check the test coverage of the packages of the request path.
-	@tools/cover.sh $(COVER_MIN) $(COVERED)
+	@tools/cover.sh $(COVER_MIN) $(TEST_TIMEOUT) $(COVERED)
 
 flakes: export GOFLAGS := $(RACE_GOFLAGS)
 flakes: ## Run the tests of each package N (20) times beside busy processes, to find those that fail sometimes. PACKAGES="./authn" selects.

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# cover.sh MINIMUM FOLDER... fails if the tests in a folder and its subfolders cover less than MINIMUM percent of its statements. Tests
-# of other folders are not counted.
+# cover.sh MINIMUM TIMEOUT FOLDER... fails if the tests in a folder and its subfolders cover less than MINIMUM percent of its statements, or if
+# those of a package need more than TIMEOUT. Tests of other folders are not counted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-minimum=$1
-shift
+minimum=$1 timeout=$2
+shift 2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 cover() {
   local files=$work/$1 covered verdict=ok
   mkdir -p "$files"
-  if ! go test -short -vet=off -timeout=10m -coverpkg="./$1/..." -coverprofile="$files/profile" "./$1/..." >"$files/log" 2>&1; then
+  if ! go test -short -vet=off -timeout="$timeout" -coverpkg="./$1/..." -coverprofile="$files/profile" "./$1/..." >"$files/log" 2>&1; then
     cat "$files/log"
     return 1
   fi
