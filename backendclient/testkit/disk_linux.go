@@ -12,7 +12,7 @@ func SmallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); errors.Is(err, os.ErrPermission) {
-		t.Skip("it mounts a file system: run it as root")
+		SkipWithout(t, "root", "it mounts a file system")
 	} else {
 		Must(t, err)
 	}

@@ -51,7 +51,7 @@ func build(dir string, programs []string) error {
 }
 
 // Find returns the path of a program that is in PATH, or the absolute path of a file or folder that make test-packages installs. Without it
-// the test is skipped, or fails in CI.
+// the test is skipped, or fails in CI. t is the test that calls Find, and not its parent, which a subtest cannot skip.
 func Find(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -65,7 +65,7 @@ func Find(t testing.TB, name string) string {
 	case os.Getenv("CI") != "":
 		t.Fatalf("%s is needed: %v", name, err)
 	default:
-		t.Skipf("%s is not installed: make test-programs test-packages", name)
+		SkipWithout(t, name, "make test-programs test-packages")
 	}
 	return path
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi/browsertest"
 	"opsgate/gateway/openapi/openapitest"
 )
@@ -100,6 +101,7 @@ func TestPagesFitTheWindow(t *testing.T) {
 // TestPagesAreAccessible runs axe-core on every page, on one page of each kind in both widths and both color schemes, and so on every page
 // with the forms open. The short form checks one page of each kind once.
 func TestPagesAreAccessible(t *testing.T) {
+	testkit.Find(t, "../../tools/npm/node_modules/axe-core")
 	b := startBrowser(t)
 	kinds := []string{"/docs/", "/docs/guides/pagination/", "/docs/errors/", "/docs/reference/incidents/", "/docs/schemas/"}
 	forms := 0

@@ -29,9 +29,7 @@ type dockerEngine struct {
 // startEngine starts a Docker daemon with Docker Compose. If this machine cannot run one, the test is skipped and names the probe that failed.
 func startEngine(t *testing.T) *dockerEngine {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("containers take minutes; the long tests run them")
-	}
+	testkit.SkipIfShort(t)
 	for _, program := range []string{"docker", "dockerd", "ip", "iptables", "nsenter", "unshare"} {
 		testkit.Find(t, program)
 	}
@@ -58,7 +56,7 @@ func startEngine(t *testing.T) *dockerEngine {
 		select {
 		case err := <-ended:
 			ended <- err
-			t.Skipf("this machine cannot run a Docker daemon: %v\n%s", err, log)
+			testkit.SkipWithout(t, "a Docker daemon", fmt.Sprintf("%v\n%s", err, log))
 		case <-time.After(100 * time.Millisecond):
 		}
 		if time.Now().After(ready) {
@@ -72,7 +70,7 @@ func startEngine(t *testing.T) *dockerEngine {
 func probe(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
-		t.Skipf("this machine cannot run containers: %q: %v\n%s", args, err, out)
+		testkit.SkipWithout(t, "the right to run containers", fmt.Sprintf("%q: %v\n%s", args, err, out))
 	}
 }
 

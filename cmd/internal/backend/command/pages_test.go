@@ -76,9 +76,7 @@ func TestTrustedProxiesOfTheLinks(t *testing.T) {
 
 // Browsers and load balancers open connections before they need them.
 func TestStopWithAnUnusedConnection(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes five seconds")
-	}
+	testkit.SkipIfShort(t)
 	s := serve(t, "--data-dir", t.TempDir(), "--links-listen", "127.0.0.1:0")
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.links, "http://"))
 	testkit.Must(t, err)

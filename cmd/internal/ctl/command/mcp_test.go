@@ -197,14 +197,8 @@ func TestToolsAreDescribed(t *testing.T) {
 
 // The official inspector, whose client validates what it lists and calls.
 func TestInspectorFindsNoFault(t *testing.T) {
-	folder, err := filepath.Abs("../../../../tools/npm/node_modules/@modelcontextprotocol/inspector-cli/build")
-	testkit.Must(t, err)
-	if _, err := os.Stat(folder); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("npm packages are needed: 'make test-packages' installs them")
-		}
-		t.Skip("npm packages are not installed: 'make test-packages' installs them")
-	}
+	folder := testkit.Find(t, "../../../../tools/npm/node_modules/@modelcontextprotocol/inspector-cli/build")
+	node := testkit.Find(t, "node")
 	s := startSystem(t, devtest.HighLimits)
 	self, err := os.Executable()
 	testkit.Must(t, err)
@@ -218,7 +212,7 @@ func TestInspectorFindsNoFault(t *testing.T) {
 		{"full", "tools/call --tool-name list_incidents --tool-arg limit=500", "500 does not match: format int32, maximum 100"},
 		{"revoked", "tools/call --tool-name me", `"code": "unauthorized"`},
 	} {
-		cmd := exec.CommandContext(t.Context(), "node", append([]string{"index.js", self, "mcp", "--method"}, strings.Fields(c.method)...)...)
+		cmd := exec.CommandContext(t.Context(), node, append([]string{"index.js", self, "mcp", "--method"}, strings.Fields(c.method)...)...)
 		cmd.Dir = folder // its package.json is searched for from here
 		cmd.Env = append(os.Environ(), asProgram+"=1", "OPSCTL_URL="+s.BaseURL, "OPSCTL_TOKEN="+s.Tokens[c.token])
 		out, err := cmd.CombinedOutput()

@@ -16,8 +16,8 @@ func TestPassesTheRehearsal(t *testing.T) {
 	for _, seed := range []string{"1", "7"} {
 		t.Run("seed "+seed, func(t *testing.T) {
 			t.Parallel()
-			if testing.Short() && seed != "1" {
-				t.Skip("one seed is enough for every day")
+			if seed != "1" {
+				testkit.SkipIfShort(t)
 			}
 			s := startSystem(t, devtest.HighLimits, "--rehearse", "--seed", seed)
 			u := s.as("full")

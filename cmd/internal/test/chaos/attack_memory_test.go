@@ -106,7 +106,7 @@ func (g *gateway) peakMemory(t *testing.T) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.Cmd.Process.Pid))
 	if err != nil {
-		t.Skip("the largest resident memory is known on Linux only")
+		testkit.SkipWithout(t, "Linux", "elsewhere, the largest resident memory is not known")
 	}
 	_, after, _ := strings.Cut(string(status), "VmHWM:")
 	text, _, _ := strings.Cut(after, "kB")

@@ -153,7 +153,7 @@ const beforeFirstRelease = "ae29d14"
 // Gateways of the previous release are upgraded one after the other. No request fails, and two gateways of different releases share limits.
 func TestRollingUpgrade(t *testing.T) {
 	if !*full {
-		t.Skip("it builds the previous release: make cluster runs it")
+		testkit.SkipLong(t, "make cluster")
 	}
 	limited := tokens(t)["full"]
 	c := startCluster(t, buildPrevious(t), limited.ID)
@@ -188,7 +188,7 @@ func buildPrevious(t *testing.T) string {
 		release = beforeFirstRelease
 	}
 	if _, err := git("cat-file", "-e", release+"^{commit}"); err != nil {
-		t.Skipf("the history does not have %s: %v", release, err)
+		testkit.SkipWithout(t, release, err.Error())
 	}
 	archive, source := filepath.Join(t.TempDir(), "source.tar"), t.TempDir()
 	if _, err := git("archive", "--output="+archive, release); err != nil {

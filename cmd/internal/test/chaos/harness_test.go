@@ -145,9 +145,7 @@ func tenths(d time.Duration) time.Duration { return d.Round(time.Millisecond / 1
 // skipIfShort skips a long test with go test -short.
 func skipIfShort(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("takes long: make test-all runs it")
-	}
+	testkit.SkipIfShort(t)
 }
 
 // someOf returns the rows of a table, with go test -short only the first.

@@ -46,8 +46,8 @@ func TestClients(t *testing.T) {
 	lowLimit := reference.limitedReads(t, "{requests: 3, per: 5s}")
 	for _, c := range clients {
 		t.Run(c.name, func(t *testing.T) {
-			if testing.Short() && len(c.needs) > 0 {
-				t.Skip("takes long: make test-all runs it")
+			if len(c.needs) > 0 {
+				testkit.SkipIfShort(t)
 			}
 			t.Parallel()
 			program, dir := c.prepare(t, document)

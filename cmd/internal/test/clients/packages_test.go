@@ -33,9 +33,7 @@ var packages = []client{
 // Each package calls each kind of operation and passes a rehearsal, decodes errors, stays within the limits of a token with requests that
 // are sent at once, and verifies webhooks.
 func TestPackages(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long: make test-all runs it")
-	}
+	testkit.SkipIfShort(t)
 	readSources(t)
 	built := t.TempDir()
 	run(t, repository, nil, "go", "-C", "tools/dist", "run", ".", "-source=../..", "-out="+built, "-clients",

@@ -34,9 +34,7 @@ const (
 // One incident is delivered to many subscribers. Memory does not grow with them, and API calls do not wait for the delivery. The test
 // prints the figures; docs/develop/deliveries.md has those of 10,000 subscribers.
 func TestManySubscribers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long: make test-all runs it")
-	}
+	testkit.SkipIfShort(t)
 	few, lots := deliverTo(t, 100), deliverTo(t, *many)
 	if few.peak > 0 && lots.peak > few.peak+mostMemory && !testkit.Race { // the detector needs several times the memory
 		t.Errorf("%d subscribers need %s, 100 need %s", *many, mebibytes(lots.peak), mebibytes(few.peak))

@@ -92,10 +92,10 @@ func interpreter(t *testing.T, file string) []string {
 		testkit.Find(t, "jq")
 		return []string{testkit.Find(t, "bash"), file}
 	case ".go":
-		skipIfShort(t)
+		testkit.SkipIfShort(t)
 		return []string{"go", "run", file}
 	case ".mts":
-		skipIfShort(t)
+		testkit.SkipIfShort(t)
 		return []string{testkit.Find(t, "node"), testkit.Find(t, npm+"/tsx/dist/cli.mjs"), file}
 	}
 	t.Fatalf("%s: no interpreter is known for it", file)

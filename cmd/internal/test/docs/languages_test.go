@@ -96,11 +96,3 @@ func runIn(t *testing.T, dir string, variables []string, command ...string) (out
 	err = c.Run()
 	return output.String(), problems.String(), err
 }
-
-// skipIfShort skips a test that compiles a program or opens a page with go test -short.
-func skipIfShort(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("takes long: make test-all runs it")
-	}
-}

@@ -221,7 +221,7 @@ func receiverCommand(t *testing.T, dir, name string) []string {
 	case ".py":
 		return []string{testkit.Find(t, python), file}
 	case ".mts":
-		skipIfShort(t)
+		testkit.SkipIfShort(t)
 		testkit.Must(t, os.Symlink(testkit.Find(t, npm), filepath.Join(dir, "node_modules")))
 		checkTypes(t, file, "--skipLibCheck")
 		return []string{"node", "--import", testkit.Find(t, npm+"/tsx/dist/loader.mjs"), file} // tsx itself would be a second process

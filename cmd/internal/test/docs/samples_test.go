@@ -70,7 +70,7 @@ func build(t *testing.T, language, dir, baseURL string, requests map[string]samp
 	t.Helper()
 	tools := toolchains()[language]
 	if tools.compiles {
-		skipIfShort(t)
+		testkit.SkipIfShort(t)
 	}
 	for _, program := range tools.programs {
 		testkit.Find(t, program)
