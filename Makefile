@@ -13,8 +13,10 @@ MODULES        := . tools tools/lint tools/compose tools/openapi tools/clients t
 CODE_MODULES   := . tools/clients tools/edgebench tools/limiterbench
 DEPLOY_MODULES := tools/deploytest tools/dist tools/monitortest
 
-# Programs that some tests run, each with its Debian package if that has another name. Tests that need a missing one are skipped.
-TEST_PROGRAMS := chromium curl dockerd/docker.io fish groff/groff-base haproxy ip/iproute2 jq promtool/prometheus redis-server rpm systemd-analyze/systemd zsh
+# Programs that tests run: those of make test, and all. Each has its Debian package beside it if that has another name. Tests that need a
+# missing one are skipped.
+SHORT_PROGRAMS := chromium curl jq openssl python3 redis-server
+TEST_PROGRAMS  := $(SHORT_PROGRAMS) dockerd/docker.io groff/groff-base haproxy ip/iproute2 promtool/prometheus rpm systemd-analyze/systemd
 
 # These tests measure latency while processes are killed and frozen, so no other package is tested at the same time.
 ALONE := cmd/internal/test/chaos
@@ -80,8 +82,9 @@ build: ## Build the programs into bin, as released but with the symbols for debu
 SHORT := -short -p=4
 LONG  := -p=3
 
-# $(call tests,FLAGS,SLOW) runs the tests of all modules with FLAGS, then those of SLOW at the same time, then ALONE. The slowest packages
-# are among the last of the alphabet: they begin first, so that the others fill the time in which they wait.
+# $(call tests,FLAGS,PROGRAMS,SLOW) runs the tests of all modules with FLAGS, then those of SLOW at the same time, then ALONE, and names those
+# of PROGRAMS that are missing. The slowest packages are among the last of the alphabet: they begin first, so that the others fill the time
+# in which they wait.
 define tests
 	@run() { \
 		echo "== tests of $$1"; \
@@ -94,29 +97,27 @@ define tests
 	jobs=(); for folder in $(3); do run $$folder $(TEST_TIMEOUT) ./... & jobs+=($$!); done; \
 	failed=; for job in "$${jobs[@]}"; do wait $$job || failed=1; done; [ -z "$$failed" ]; \
 	run $(ALONE) $(ALONE_TIMEOUT)
-	@for program in $(TEST_PROGRAMS); do \
+	@for program in $(2); do \
 		program=$${program%/*}; \
 		command -v $$program >/dev/null || echo "$$program is not installed: tests that need it were skipped. 'make test-programs' installs it."; \
 	done
 endef
 
 test: export RAPID_CHECKS ?= 25
-test: ## Run the tests of everyday work (go test -short, 25 cases of each property), and list what is missing. RACE=1 adds the race detector.
-	$(call tests,$(SHORT))
+test: ## Run the tests of everyday work (go test -short, 25 cases of each property), and list what is missing. As root on Debian, install that first. RACE=1 adds the race detector.
+	@tools/programs.sh $(SHORT_PROGRAMS) || echo "tests that need a missing program will be skipped"
+	$(call tests,$(SHORT),$(SHORT_PROGRAMS))
 
 test-all: ## Run all tests, as CI does: longer schedules, and the slow rows of docs/operate/reliability.md.
-	$(call tests,$(LONG),$(SLOW))
+	$(call tests,$(LONG),$(TEST_PROGRAMS),$(SLOW))
 
 explore: ## Check CHECKS (1000) random cases of each property. It prints its seed; SEED=N repeats a run.
 	@seed=$${SEED:-$$(date +%s)}; echo "to repeat this run: make explore SEED=$$seed CHECKS=$(CHECKS)"; \
 	RAPID_SEED=$$seed RAPID_CHECKS=$(CHECKS) go test -count=1 -timeout=60m $(PROPERTIES) || \
 		{ echo "to repeat this run: make explore SEED=$$seed CHECKS=$(CHECKS)"; exit 1; }
 
-test-programs: ## Install the programs that some tests run (Debian, as root).
-	@missing=; for program in $(TEST_PROGRAMS); do command -v $${program%/*} >/dev/null || missing+=" $${program#*/}"; done; \
-	if [ -n "$$missing" ]; then \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing; \
-	fi
+test-programs: ## Install the programs that tests run (Debian, as root).
+	@tools/programs.sh $(TEST_PROGRAMS)
 
 test-packages: ## Install the packages that some tests use from npm, PyPI and Maven: docs/develop/dependencies.md.
 	@tools/packages.sh
