@@ -65,7 +65,7 @@ VET_FLAG := -vet=off
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all explore cover flakes fuzz chaos attack cluster soak bench bench-limiters check check-deploy check-generated \
+.PHONY: help run build test test-all fresh explore cover flakes fuzz chaos attack cluster soak bench bench-limiters check check-deploy check-generated \
 	check-format check-modules check-openapi check-proto check-rules check-tests lint generate outdated format tidy test-programs test-packages tools dist image
 
 help: ## List what can be done.
@@ -110,6 +110,9 @@ test: ## Run the tests of everyday work (go test -short, 25 cases of each proper
 
 test-all: ## Run all tests, as CI does: longer schedules, and the slow rows of docs/operate/reliability.md.
 	$(call tests,$(LONG),$(TEST_PROGRAMS),$(SLOW))
+
+fresh: ## Run make test as on a fresh machine, with Go alone (Debian, as root): a test that is skipped for another reason fails it.
+	@tools/fresh.sh
 
 explore: ## Check CHECKS (1000) random cases of each property. It prints its seed; SEED=N repeats a run.
 	@seed=$${SEED:-$$(date +%s)}; echo "to repeat this run: make explore SEED=$$seed CHECKS=$(CHECKS)"; \
