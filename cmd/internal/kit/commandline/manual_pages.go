@@ -11,8 +11,8 @@ import (
 	"opsgate/cmd/internal/kit/buildinfo"
 )
 
-// releaseCommands returns the command that writes a manual page for each command of the program to a folder. tools/dist builds programs
-// with the tag manual to run it; released programs do not have it, because its Markdown library takes 0.3 MB.
+// releaseCommands returns the command that writes a manual page for each command of the program to a folder. tools/release builds
+// programs with the tag manual to run it; released programs do not have it, because its Markdown library takes 0.3 MB.
 func releaseCommands() []*cobra.Command {
 	return []*cobra.Command{{
 		Use: "man DIR", Hidden: true, Args: cobra.ExactArgs(1),

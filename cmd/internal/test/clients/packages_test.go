@@ -36,8 +36,7 @@ func TestPackages(t *testing.T) {
 	testkit.SkipIfShort(t)
 	readSources(t)
 	built := t.TempDir()
-	run(t, repository, nil, "go", "-C", "tools/dist", "run", ".", "-source=../..", "-out="+built, "-clients",
-		"-version=0", "-revision=0", "-date=2026-01-31T12:00:00Z")
+	run(t, repository, nil, "tools/clients/pack.sh", "1.0.0", "2026-01-31T12:00:00Z", built)
 	reference := start(t, devtest.HighLimits)
 	want := expectedTour(t, reference)
 	kinds := kindsOf(t)
@@ -59,7 +58,7 @@ func TestPackages(t *testing.T) {
 // readSources reads what clients are built from: go test repeats a cached result unless a file that the test itself reads has changed.
 func readSources(t *testing.T) {
 	t.Helper()
-	for _, files := range []string{"tools/clients/*/*.*", "tools/clients/*/*/*.*", "tools/dist/*.*"} {
+	for _, files := range []string{"tools/clients/*/*.*", "tools/clients/*/*/*.*", "tools/clients/pack.sh"} {
 		paths, err := filepath.Glob(repository + "/" + files)
 		testkit.Must(t, err)
 		for _, path := range paths {
@@ -209,7 +208,7 @@ func installWheel(t *testing.T, built, dir string) []string {
 func installNPM(t *testing.T, built, dir string) []string {
 	t.Helper()
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type": "module", "private": true}`), 0o600))
-	tarballs, err := filepath.Glob(filepath.Join(built, "*_npm.tgz"))
+	tarballs, err := filepath.Glob(filepath.Join(built, "opsgate-client-*.tgz"))
 	testkit.Must(t, err)
 	run(t, dir, nil, "npm", "install", "--offline", "--no-audit", "--no-fund", tarballs[0])
 	testkit.Must(t, os.Symlink(filepath.Join(nodeModules, "@types"), filepath.Join(dir, "node_modules", "@types")))
@@ -222,13 +221,13 @@ func installNPM(t *testing.T, built, dir string) []string {
 
 func installModule(t *testing.T, built, dir string) []string {
 	t.Helper()
-	modules, err := filepath.Glob(filepath.Join(built, "*_go.tar.gz"))
+	modules, err := filepath.Glob(filepath.Join(built, "opsgate-client-go-*.tar.gz"))
 	testkit.Must(t, err)
 	run(t, dir, nil, "tar", "-xzf", modules[0])
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example\n\ngo 1.26\n"), 0o600))
 	copyFile(t, "testdata/tour.go", dir)
 	offline := []string{"GOPROXY=off", "GOFLAGS=-mod=mod"}
-	run(t, dir, offline, "go", "mod", "edit", "-require=opsgate/client@v0.0.0", "-replace=opsgate/client=./opsgate-client")
+	run(t, dir, offline, "go", "mod", "edit", "-require=opsgate/client@v1.0.0", "-replace=opsgate/client=./opsgate-client")
 	run(t, dir, offline, "go", "vet", ".")
 	program := filepath.Join(dir, "program")
 	run(t, dir, offline, "go", "build", "-o="+program, ".")
