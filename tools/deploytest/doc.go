@@ -1,5 +1,3 @@
-// Package deploytest tests the Helm chart, the images, the compose file and the systemd unit. It is a separate module, because the tests
-// need more libraries than the product.
-//
-// Charts are linted and rendered by Helm's packages, which build faster than the command and return messages as values.
+// Package deploytest tests what deploy has: the Helm chart, the compose file, the images' Dockerfile, the systemd units, and the dashboards
+// and alerts against the metrics of a real gateway.
 package deploytest

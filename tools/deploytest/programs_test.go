@@ -1,23 +1,20 @@
 package deploytest
 
 import (
+	"debug/elf"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"opsgate/backendclient/testkit"
 )
 
-const (
-	// root is the root of the repository.
-	root = "../.."
-	// The build of the tested programs.
-	version, revision, buildDate = "1.2.3", "0123456789abcdef", "2026-01-31T12:00:00+00:00"
-)
+// root is the root of the repository.
+const root = "../.."
 
-// programs is the folder of the programs, built with the command of the Dockerfile.
+// programs is the folder of opsgate and opsbackend.
 var programs string
 
 func TestMain(m *testing.M) {
@@ -27,20 +24,36 @@ func TestMain(m *testing.M) {
 	}))
 }
 
+// build builds the programs with the flags of releases: then the build cache has most of them, because other tests use these flags.
 func build(dir string) error {
-	file, err := readDockerfile()
-	if err != nil {
-		return err
-	}
-	line, err := file.buildCommand()
-	if err != nil {
-		return err
-	}
-	command := exec.Command("sh", "-c", strings.ReplaceAll(line, "/out", dir))
+	command := exec.Command("sh", "-c", `CGO_ENABLED=0 go build $(cat deploy/build-flags) -buildvcs=false -ldflags="-s -w" -o "$0/" ./cmd/opsgate ./cmd/opsbackend`, dir)
 	command.Dir, command.Stderr = root, os.Stderr
-	command.Env = append(os.Environ(), "GOFLAGS=", "GOTOOLCHAIN=auto", "TARGETOS=", "TARGETARCH=",
-		"VERSION="+version, "REVISION="+revision, "BUILD_DATE="+buildDate)
 	return command.Run()
+}
+
+// The programs run in an image without libraries.
+func TestProgramsAreStaticAndSmall(t *testing.T) {
+	for name, bytes := range map[string]int64{"opsgate": 22_800_000, "opsbackend": 26_000_000} {
+		path := filepath.Join(programs, name)
+		file, err := elf.Open(path)
+		testkit.Must(t, err)
+		if libraries, err := file.ImportedLibraries(); len(libraries) > 0 || err != nil {
+			t.Errorf("%s needs %q, %v", name, libraries, err)
+		}
+		info, err := os.Stat(path)
+		testkit.Must(t, errors.Join(err, file.Close()))
+		if info.Size() > bytes+bytes/10 {
+			t.Errorf("%s has %d bytes", name, info.Size())
+		}
+		run(t, exec.CommandContext(t.Context(), path, "version"))
+	}
+}
+
+// start starts a program of the repository, and returns its record of the addresses that it serves.
+func start(t *testing.T, program string, args ...string) (*testkit.Process, map[string]any) {
+	t.Helper()
+	p := testkit.Start(t, exec.Command(filepath.Join(programs, program), append([]string{"serve"}, args...)...))
+	return p, p.MustRecord(t, "serving")
 }
 
 // run runs a command and returns its output.
@@ -53,36 +66,11 @@ func run(t *testing.T, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// check runs opsgate check on a configuration, with secrets in a temporary folder instead of their mount.
-func check(t *testing.T, config, mounted string, secrets map[string]string) {
+func read(t *testing.T, path string) string {
 	t.Helper()
-	dir := t.TempDir()
-	for name, content := range secrets {
-		write(t, filepath.Join(dir, name), content)
-	}
-	path := filepath.Join(dir, "opsgate.yaml")
-	write(t, path, strings.ReplaceAll(config, mounted, dir))
-	cmd := exec.CommandContext(t.Context(), filepath.Join(programs, "opsgate"), "check", "--config", path)
-	mustNotWarn(t, run(t, cmd))
-}
-
-// mustNotWarn fails the test for each warning in the output of a check that is not about the platform's network.
-func mustNotWarn(t *testing.T, out string) {
-	t.Helper()
-	for line := range strings.Lines(out) {
-		if strings.HasPrefix(line, "warning: ") && !onPlatformNetwork(line) {
-			t.Errorf("unexpected warning: %s", line)
-		}
-	}
-}
-
-// onPlatformNetwork reports whether a warning is about plain text inside the platform's network, to the admin listener, services and
-// Redis, for which the examples have no certificates.
-func onPlatformNetwork(warning string) bool {
-	return strings.Contains(warning, "admin.token: goes over the network in plaintext") ||
-		strings.Contains(warning, "listen: is :8080, not on loopback, without TLS") ||
-		strings.Contains(warning, ", not on loopback, and upstreams.") ||
-		strings.Contains(warning, "rate_limit.redis.password: goes to ")
+	content, err := os.ReadFile(path)
+	testkit.Must(t, err)
+	return string(content)
 }
 
 func write(t *testing.T, path, content string) {
@@ -91,9 +79,13 @@ func write(t *testing.T, path, content string) {
 	testkit.Must(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-func read(t *testing.T, path string) string {
+// paths returns the paths in deploy that match a pattern. It fails the test without a match.
+func paths(t *testing.T, pattern string) []string {
 	t.Helper()
-	content, err := os.ReadFile(path)
+	list, err := filepath.Glob(filepath.Join(root, "deploy", pattern))
 	testkit.Must(t, err)
-	return string(content)
+	if len(list) == 0 {
+		t.Fatalf("there is no %s", pattern)
+	}
+	return list
 }

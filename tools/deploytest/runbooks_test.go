@@ -1,30 +1,18 @@
-package monitortest
+package deploytest
 
 import (
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-
-	"opsgate/backendclient/testkit"
 )
-
-func runbooks(t *testing.T) []string {
-	t.Helper()
-	paths, err := filepath.Glob(root + "/docs/operate/runbooks/*.md")
-	testkit.Must(t, err)
-	if len(paths) < 5 {
-		t.Fatalf("there are only %q", paths)
-	}
-	return paths
-}
 
 // runbookQueries returns the PromQL queries in runbooks: indented lines that are not shell commands.
 func runbookQueries(t *testing.T) (list []query) {
 	t.Helper()
 	shell := regexp.MustCompile(`^(cp|curl|diff|grep|mv|openssl|opsgate|redis-cli|sed) `)
 	promQL := regexp.MustCompile(`\b(opsgate_|process_|go_|up\{)`)
-	for _, path := range runbooks(t) {
+	for _, path := range paths(t, "../docs/operate/runbooks/*.md") {
 		for line := range strings.Lines(read(t, path)) {
 			text, is := strings.CutPrefix(line, "    ")
 			text = strings.TrimSpace(text)
@@ -40,7 +28,7 @@ func runbookQueries(t *testing.T) (list []query) {
 func namedMetrics(t *testing.T) (list []query) {
 	t.Helper()
 	name := regexp.MustCompile(`\b(?:job:)?opsgate_[a-z_]+(?::\w+)?`)
-	for _, path := range runbooks(t) {
+	for _, path := range paths(t, "../docs/operate/runbooks/*.md") {
 		for _, found := range name.FindAllString(read(t, path), -1) {
 			if !strings.HasSuffix(found, "_") { // a prefix of several
 				list = append(list, query{filepath.Base(path) + "/" + found, found})

@@ -1,4 +1,4 @@
-package monitortest
+package deploytest
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package monitortest
+package deploytest
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 // metric has the values of each label of a metric.
 type metric map[string]map[string]bool
 
-// system is a gateway with all features (Redis, TLS, traces, the record of demand), its services and its Redis.
+// system is a gateway with all features (Redis, TLS, traces), its services and its Redis.
 type system struct {
 	client  *http.Client
 	admin   string // URL
@@ -99,7 +99,6 @@ shutdown: {drain_wait: 0s}
 rate_limit:
   store: redis
   redis: {addresses: [%[2]s]}
-  demand: {file: %[1]s/demand.jsonl}
   limits: [{name: minute, requests: 100000, per: 1m}, {name: trial, requests: 1, per: 1s, shadow: true}]
 tracing: {endpoint: http://127.0.0.1:1}
 upstreams:
