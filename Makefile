@@ -7,16 +7,17 @@ MAKEFLAGS   += --no-print-directory
 
 TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod
+RELEASE := go tool -modfile=$(CURDIR)/tools/release/go.mod
 
 # The modules of this repository, and those with code of the product. The main module comes first: the others follow its versions.
-MODULES        := . tools tools/lint tools/compose tools/openapi tools/clients tools/edgebench tools/limiterbench tools/deploytest tools/dist tools/monitortest
-CODE_MODULES   := . tools/clients tools/edgebench tools/limiterbench
-DEPLOY_MODULES := tools/deploytest tools/dist tools/monitortest
+MODULES        := . tools tools/lint tools/release tools/openapi tools/clients tools/edgebench tools/deploytest
+CODE_MODULES   := . tools/clients tools/edgebench
+DEPLOY_MODULES := tools/deploytest
 
 # Programs that tests run: those of make test, and all. Each has its Debian package beside it if that has another name. Tests that need a
 # missing one are skipped.
 SHORT_PROGRAMS := chromium curl jq openssl python3 redis-server
-TEST_PROGRAMS  := $(SHORT_PROGRAMS) dockerd/docker.io groff/groff-base haproxy ip/iproute2 promtool/prometheus rpm systemd-analyze/systemd
+TEST_PROGRAMS  := $(SHORT_PROGRAMS) haproxy promtool/prometheus systemd-analyze/systemd
 
 # These tests measure latency while processes are killed and frozen, so no other package is tested at the same time.
 ALONE := cmd/internal/test/chaos
@@ -157,17 +158,19 @@ soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateway
 	@go test -count=1 -v -timeout=0 -run Soak ./cmd/internal/test/chaos -soak $(SOAKTIME)
 
 bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway and with its own parts. EDGEBENCH="-enforce" passes flags.
-	@grep -rlE '^func Benchmark' --include='*_test.go' --exclude-dir=limiterbench . | xargs -n1 dirname | sort -u | \
+	@grep -rlE '^func Benchmark' --include='*_test.go' --exclude-dir=limiters . | xargs -n1 dirname | sort -u | \
 		xargs go test -run '^$$' -bench . -benchmem
 	@go -C tools/edgebench run . $(EDGEBENCH)
 
 bench-limiters: ## Compare the limiter with others that share a Redis: docs/decisions/strict-windows.md.
-	@go -C tools/limiterbench test -run '^$$' -bench Decision -benchtime 20000x .
-	@go -C tools/limiterbench test -run '^$$' -bench 'WorstSecond|Bytes' -benchtime 1x .
+	@go -C tools/edgebench test -run '^$$' -bench Decision -benchtime 20000x ./limiters
+	@go -C tools/edgebench test -run '^$$' -bench 'WorstSecond|Bytes' -benchtime 1x ./limiters
 
-dist: ## Build a release into dist, the same bytes each time. PLATFORMS=linux/amd64 limits it, DIST_KEY=FILE signs it, IMAGES=… lists images, ARGS=-help flags.
-	@go -C tools/dist run . -source $(CURDIR) -out $(CURDIR)/dist $(if $(PLATFORMS),-platforms $(PLATFORMS)) \
-		$(if $(DIST_KEY),-key $(abspath $(DIST_KEY))) $(if $(IMAGES),-images "$(IMAGES)") $(ARGS)
+dist: ## Build a snapshot of a release for linux/amd64 into dist: docs/operate/install.md. Needs make test-packages.
+	@release=$$(command -v goreleaser || $(RELEASE) -n goreleaser); config=$$(mktemp); trap 'rm -f "$$config"' EXIT; \
+	$$release check --quiet && \
+	sed '/# not in a snapshot$$/d' .goreleaser.yaml >"$$config" && \
+	$$release release --snapshot --clean --skip=docker,sign --config "$$config"
 
 image: ## Build the images opsgate and opsbackend with Docker, from the checked-out version.
 	@for target in opsgate opsbackend; do \
@@ -214,7 +217,10 @@ check-rules: ## Check the alerts of deploy/prometheus and run their tests.
 	else echo "promtool is not installed: alerts were not checked. 'make test-programs' installs it."; fi
 
 # -count=1, because Go does not see that files outside of a module have changed, and would repeat an earlier result.
-check-deploy: ## Check chart, images, compose file, unit and dashboards, and that a release is reproducible.
+check-deploy: ## Check chart, compose file, unit, dashboards and Dockerfile.
+	@hadolint=tools/clients/python/.venv/bin/hadolint; if [ -x $$hadolint ]; then $$hadolint deploy/Dockerfile; \
+	elif [ -n "$(CI)" ]; then echo "hadolint is needed: 'make test-packages' installs it"; exit 1; \
+	else echo "hadolint is not installed: the Dockerfile was not checked. 'make test-packages' installs it."; fi
 	@linter=$$($(LINT) -n golangci-lint); export GOFLAGS=; \
 	for module in $(DEPLOY_MODULES); do \
 		(cd $$module && $$linter run --config $(CURDIR)/.golangci.yml ./... && \

@@ -1,4 +1,4 @@
-package limiterbench
+package limiters
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package canned
+package main
 
 import (
 	"context"
@@ -18,25 +18,19 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// Servers is the number of servers in the list.
-const Servers = 20
-
 // heartbeat is the interval of messages in the stream of revocations; the contract demands at most ten seconds.
 const heartbeat = 5 * time.Second
 
-// Serve serves calls on the listener until the context ends.
-func Serve(ctx context.Context, lis net.Listener) error {
+// serveBackend serves a backend that answers every call at once with the same message, so that its own cost does not affect the comparison:
+// a list of 20 servers, one server, the creation of an incident, and the calls of the identity service. Every token is valid, and has all
+// scopes of one team with the AI plan.
+func serveBackend(ctx context.Context, lis net.Listener) error {
 	srv := grpc.NewServer()
 	fleetv1.RegisterFleetServiceServer(srv, newFleet())
-	incidentv1.RegisterIncidentServiceServer(srv, newIncidents())
+	incidentv1.RegisterIncidentServiceServer(srv, incidents{})
 	identityv1.RegisterIdentityServiceServer(srv, identity{})
-
-	stop := context.AfterFunc(ctx, srv.Stop)
-	defer stop()
-	if err := srv.Serve(lis); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("serve canned answers: %w", err)
-	}
-	return nil
+	defer context.AfterFunc(ctx, srv.Stop)()
+	return srv.Serve(lis)
 }
 
 type fleet struct {
@@ -48,7 +42,7 @@ type fleet struct {
 
 func newFleet() *fleet {
 	list := &fleetv1.ListServersResponse{}
-	for i := range Servers {
+	for i := range 20 {
 		list.Servers = append(list.Servers, server(i))
 	}
 	return &fleet{list: list, one: &fleetv1.GetServerResponse{Server: list.GetServers()[0]}}
@@ -79,26 +73,18 @@ func server(i int) *fleetv1.Server {
 
 type incidents struct {
 	incidentv1.UnimplementedIncidentServiceServer
-
-	created *incidentv1.CreateIncidentResponse
 }
 
-func newIncidents() *incidents {
+func (incidents) CreateIncident(context.Context, *incidentv1.CreateIncidentRequest) (*incidentv1.CreateIncidentResponse, error) {
 	at := timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC))
-	return &incidents{created: &incidentv1.CreateIncidentResponse{Incident: &incidentv1.Incident{
+	return &incidentv1.CreateIncidentResponse{Incident: &incidentv1.Incident{
 		Id:        id(0x300),
 		Title:     "Checkout answers slowly",
 		Status:    incidentv1.IncidentStatus_INCIDENT_STATUS_INVESTIGATING,
 		Impact:    incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR,
 		StartedAt: at,
 		CreatedAt: at,
-	}}}
-}
-
-func (s *incidents) CreateIncident(
-	context.Context, *incidentv1.CreateIncidentRequest,
-) (*incidentv1.CreateIncidentResponse, error) {
-	return s.created, nil
+	}}, nil
 }
 
 type identity struct {
@@ -113,7 +99,7 @@ func (identity) ResolveToken(_ context.Context, r *identityv1.ResolveTokenReques
 	}
 	return &identityv1.ResolveTokenResponse{
 		TokenId: fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16]),
-		TeamId:  id(0x500),
+		TeamId:  team(),
 		Scopes:  authn.NewScopes(authn.AllScopes()...).Strings(),
 		Plan:    identityv1.Plan_PLAN_AI,
 	}, nil
@@ -136,6 +122,9 @@ func (identity) WatchRevocations(
 		}
 	}
 }
+
+// team returns the id of the only team.
+func team() string { return id(0x500) }
 
 // id returns the UUID number n.
 func id(n int) string {
