@@ -17,7 +17,7 @@ DEPLOY_MODULES := tools/deploytest
 # Programs that tests run: those of make test, and all. Each has its Debian package beside it if that has another name. Tests that need a
 # missing one are skipped.
 SHORT_PROGRAMS := chromium curl jq openssl python3 redis-server
-TEST_PROGRAMS  := $(SHORT_PROGRAMS) haproxy promtool/prometheus systemd-analyze/systemd
+TEST_PROGRAMS  := $(SHORT_PROGRAMS) haproxy ip/iproute2 promtool/prometheus systemd-analyze/systemd
 
 # These tests measure latency while processes are killed and frozen, so no other package is tested at the same time.
 ALONE := cmd/internal/test/chaos
