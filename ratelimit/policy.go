@@ -111,7 +111,3 @@ func (p *Policy) Limits() []Limit { return p.limits }
 
 // Encoded returns the limits as redisstore's script decodes them. It must not be modified.
 func (p *Policy) Encoded() []byte { return p.encoded }
-
-// MaxAccountBytes returns the maximum size of the account of a token that is decided by this policy only. After an outage in which gateways
-// admitted more than a limit, an account may be larger.
-func (p *Policy) MaxAccountBytes() int { return p.maxAccountBytes }

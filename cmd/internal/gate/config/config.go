@@ -18,7 +18,6 @@ import (
 	"strings"
 	"time"
 
-	"opsgate/cmd/internal/gate/sizing"
 	"opsgate/gateway/openapi"
 )
 
@@ -229,14 +228,6 @@ func (w *warner) shutdown() {
 
 const maxConnectionsKey = "http.max_connections"
 
-// MaxConnections returns http.max_connections; for auto the number that fits into the memory limit.
-func (l Loaded) MaxConnections() int {
-	if n := l.HTTP.MaxConnections; n != Auto {
-		return int(n)
-	}
-	return sizing.MaxConnections(l.MemoryLimit, sizing.Measured())
-}
-
 // memoryText returns where an automatic number comes from.
 func (l Loaded) memoryText() string {
 	if l.MemoryLimit == 0 {
@@ -253,9 +244,9 @@ func (w *warner) memory() {
 	if l.MemoryLimit == 0 || l.HTTP.MaxConnections == Auto {
 		return
 	}
-	need := int64(l.HTTP.MaxConnections) * sizing.Measured().WorstConnection
-	if room := sizing.ConnectionMemory(l.MemoryLimit, sizing.Measured()); need > room {
+	need := int64(l.HTTP.MaxConnections) * WorstConnection
+	if room := l.ConnectionMemory(); need > room {
 		w.warn(maxConnectionsKey, "is %d, which can need %d MiB: of the memory limit of %s connections may use %d MiB; auto is %d here",
-			l.HTTP.MaxConnections, need/int64(mebi), l.limitText(), room/int64(mebi), sizing.MaxConnections(l.MemoryLimit, sizing.Measured()))
+			l.HTTP.MaxConnections, need/int64(mebi), l.limitText(), room/int64(mebi), l.fittingConnections())
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/gate/sizing"
 )
 
 func TestDerivedTimes(t *testing.T) {
@@ -42,7 +41,7 @@ func loadWithin(t *testing.T, limit int64, maxConnections string) config.Loaded 
 }
 
 func TestAutomaticConnectionsFollowTheMemoryLimit(t *testing.T) {
-	fit := sizing.MaxConnections(memoryLimit, sizing.Measured())
+	fit := config.Loaded{Config: config.Default(), MemoryLimit: memoryLimit}.MaxConnections()
 	for _, test := range []struct {
 		limit  int64
 		value  string
@@ -65,7 +64,7 @@ func TestAutomaticConnectionsFollowTheMemoryLimit(t *testing.T) {
 }
 
 func TestWarningOfMoreConnectionsThanFitIntoTheMemoryLimit(t *testing.T) {
-	fit := sizing.MaxConnections(memoryLimit, sizing.Measured())
+	fit := config.Loaded{Config: config.Default(), MemoryLimit: memoryLimit}.MaxConnections()
 	for _, test := range []struct {
 		limit int64
 		value string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"opsgate/cmd/internal/gate/sizing"
 	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/gateway"
 	"opsgate/ratelimit/heavyhitters"
@@ -20,7 +19,7 @@ type builder struct {
 }
 
 func newBuilder(c common, d *dependencies) (*builder, error) {
-	loadLimit, err := gateway.NewLoadLimit(c.Loaded.HTTP.MaxInFlight, sizing.MaxUnwritten(c.Loaded.MemoryLimit), c.registry)
+	loadLimit, err := gateway.NewLoadLimit(c.Loaded.HTTP.MaxInFlight, c.Loaded.MaxUnwritten(), c.registry)
 	if err != nil {
 		return nil, err
 	}

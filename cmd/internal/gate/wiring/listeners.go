@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/httpserver"
-	"opsgate/cmd/internal/gate/sizing"
 	"opsgate/cmd/internal/kit/certs"
 )
 
@@ -43,7 +42,7 @@ func listenPublic(ctx context.Context, c common) (*httpserver.Server, error) {
 		Name: "public", Address: c.Loaded.Listen, Bound: c.Listener, TLS: tlsConfig,
 		Limits: httpserver.Limits{
 			Connections:   c.Loaded.MaxConnections(),
-			Input:         sizing.MaxInput(c.Loaded.MemoryLimit),
+			Input:         c.Loaded.MaxInput(),
 			HeaderTimeout: time.Duration(c.Loaded.HTTP.ReadHeaderTimeout),
 			WriteTimeout:  time.Duration(c.Loaded.HTTP.WriteTimeout),
 			IdleTimeout:   time.Duration(c.Loaded.HTTP.IdleTimeout),

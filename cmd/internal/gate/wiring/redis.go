@@ -22,8 +22,8 @@ import (
 	"opsgate/ratelimit/redisstore"
 )
 
-// RedisConnections is the maximum of connections to one Redis server.
-const RedisConnections = 32
+// redisConnections is the maximum of connections to one Redis server.
+const redisConnections = 32
 
 // sharedLimits is a limiter that counts in a Redis shared by gateways, and in the configured mode during an outage of Redis.
 type sharedLimits struct {
@@ -93,7 +93,7 @@ func newRedisClient(
 		SentinelPassword: c.SentinelPassword.Reveal(),
 		Database:         c.Database,
 		TLS:              tlsConfig,
-		PoolSize:         RedisConnections,
+		PoolSize:         redisConnections,
 		Timeout:          time.Duration(c.Timeout),
 		DialTimeout:      c.DialTimeout(),
 	})

@@ -80,12 +80,12 @@ func tokenSettings(c config.Config) authn.Settings {
 		FreshFor:      time.Duration(c.Authn.FreshFor),
 		StaleFor:      time.Duration(c.Authn.StaleFor),
 		LookupTimeout: time.Duration(c.Authn.LookupTimeout),
-		MaxLookups:    MaxLookups(c),
+		MaxLookups:    maxLookups(c),
 	}
 }
 
-// MaxLookups returns the effective maximum of concurrent lookups of unknown tokens: the configured one, but at most half of
+// maxLookups returns the effective maximum of concurrent lookups of unknown tokens: the configured one, but at most half of
 // upstream_calls.max_in_flight, and so few that waiting requests take at most half of http.max_in_flight.
-func MaxLookups(c config.Config) int {
+func maxLookups(c config.Config) int {
 	return min(c.Authn.MaxLookups, max(1, c.UpstreamCalls.MaxInFlight/2), max(1, c.HTTP.MaxInFlight/requestsPerLookup))
 }

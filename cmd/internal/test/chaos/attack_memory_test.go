@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/gate/sizing"
+	"opsgate/cmd/internal/gate/config"
 )
 
 // Row 36: as many connections as http.max_connections is by default, whose clients make each of them as large as they can, fit into the
@@ -28,18 +28,18 @@ func TestAttackMemoryOfConnections(t *testing.T) {
 	parallel(t)
 	const mebi = 1 << 20
 	memory := either(460, 120) * mebi // the limit of a container of 512 MiB
-	n := sizing.MaxConnections(int64(memory), sizing.Measured())
+	n := limitedTo(memory).MaxConnections()
 	public := newPublicTLS(t)
 	for _, attack := range someOf([]struct {
 		name  string
 		begin func(*attacker) error
 		most  int64 // live memory of a connection; 0 if the connections are closed because they are too large together
 	}{
-		{"idle, HTTP/1.1", (*attacker).idle, sizing.Measured().Connection},
-		{"idle, HTTP/2", (*attacker).idle2, sizing.Measured().Connection},
-		{"half a handshake", (*attacker).halfHandshake, sizing.Measured().Connection},
-		{"worst, HTTP/1.1", (*attacker).worst, sizing.Measured().WorstConnection},
-		{"worst, HTTP/2", (*attacker).worst2, sizing.Measured().WorstConnection},
+		{"idle, HTTP/1.1", (*attacker).idle, idleConnection},
+		{"idle, HTTP/2", (*attacker).idle2, idleConnection},
+		{"half a handshake", (*attacker).halfHandshake, idleConnection},
+		{"worst, HTTP/1.1", (*attacker).worst, config.WorstConnection},
+		{"worst, HTTP/2", (*attacker).worst2, config.WorstConnection},
 		{"half headers, HTTP/1.1", (*attacker).halfHeader, 0},
 		{"half headers of short fields, HTTP/1.1", (*attacker).manyFields, 0},
 		{"half headers, HTTP/2", (*attacker).halfHeader2, 0},
@@ -76,6 +76,14 @@ func TestAttackMemoryOfConnections(t *testing.T) {
 	}
 }
 
+// idleConnection is the most live memory of a TLS connection that has done nothing unusual.
+const idleConnection = 40 << 10
+
+// limitedTo returns the default configuration under a memory limit.
+func limitedTo(memory int) config.Loaded {
+	return config.Loaded{Config: config.Default(), MemoryLimit: int64(memory)}
+}
+
 // checkMemory checks the live memory of the connections, and the largest resident memory of the process. With the race detector these
 // are several times as large.
 func (g *gateway) checkMemory(t *testing.T, name string, grown, open int, most int64, limit int) {
@@ -87,7 +95,7 @@ func (g *gateway) checkMemory(t *testing.T, name string, grown, open int, most i
 	if most > 0 {
 		atMost(t, name+": bytes of live memory per connection", grown/max(1, open), int(most))
 	} else {
-		atMost(t, name+": live memory, MiB", grown>>20, int(sizing.ConnectionMemory(int64(limit), sizing.Measured()))>>20)
+		atMost(t, name+": live memory, MiB", grown>>20, int(limitedTo(limit).ConnectionMemory()>>20))
 	}
 	atMost(t, name+": largest resident memory, MiB", resident>>20, limit>>20)
 }

@@ -71,7 +71,7 @@ var advices = map[string]advice{
 	"limiter:deny": {"every request gets 503", untilRedis, findRedis},
 	"eviction": {
 		"a token whose usage was evicted may send as much again", "with each key that Redis evicts while its memory is full",
-		"raise maxmemory to what opsgate size computes, then set maxmemory-policy noeviction",
+		"raise maxmemory to 500 bytes for each token in use, then set maxmemory-policy noeviction",
 	},
 	"slow": {
 		"requests that need NAME miss the promised 500 ms; those that reach their deadline get 504",

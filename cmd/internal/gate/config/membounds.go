@@ -1,0 +1,67 @@
+package config
+
+// Memory of a gateway. `make attack ATTACK=Memory` measures it.
+const (
+	// gatewayMemory is the resident memory of a gateway under load, without tokens.
+	gatewayMemory = 70 << 20
+	// WorstConnection is a TLS connection whose client does its worst: memory that stays in use, not that of past handshakes until the next
+	// garbage collection.
+	WorstConnection = 76 << 10
+)
+
+// Bounds of the automatic number of connections.
+const (
+	minConnections = 100 // even if the memory limit is too small for the gateway itself
+	maxConnections = 10_000
+)
+
+// Input of incomplete headers.
+const (
+	// inputDivisor is the part of the memory limit that bounds the bytes. net/http keeps up to 20 bytes for each, so the headers take at
+	// most a 25th of the limit.
+	inputDivisor = 512
+	minInput     = 256 << 10
+	maxInput     = 4 << 20
+)
+
+// Responses that clients have not read.
+const (
+	unwrittenDivisor = 8         // the part of the memory limit
+	maxUnwritten     = 256 << 20 // without a memory limit
+)
+
+// MaxConnections returns http.max_connections; for auto the number that fits into the memory limit.
+func (l Loaded) MaxConnections() int {
+	if n := l.HTTP.MaxConnections; n != Auto {
+		return int(n)
+	}
+	return l.fittingConnections()
+}
+
+// fittingConnections returns how many connections fit into the memory limit, if the client of each does its worst.
+func (l Loaded) fittingConnections() int {
+	if l.MemoryLimit == 0 {
+		return maxConnections
+	}
+	return int(min(max(l.ConnectionMemory()/WorstConnection, minConnections), maxConnections))
+}
+
+// ConnectionMemory returns how much of the memory limit connections may use: half of what remains beside the gateway itself. Unwritten
+// responses may use an eighth of the limit, and requests in flight, cached tokens and accounts the rest.
+func (l Loaded) ConnectionMemory() int64 { return max(0, l.MemoryLimit-gatewayMemory) / 2 }
+
+// MaxInput returns the maximum of bytes of incomplete headers and handshakes over all connections.
+func (l Loaded) MaxInput() int64 {
+	if l.MemoryLimit == 0 {
+		return maxInput
+	}
+	return min(max(l.MemoryLimit/inputDivisor, minInput), maxInput)
+}
+
+// MaxUnwritten returns the maximum of bytes of responses that clients have not read.
+func (l Loaded) MaxUnwritten() int64 {
+	if l.MemoryLimit == 0 {
+		return maxUnwritten
+	}
+	return l.MemoryLimit / unwrittenDivisor
+}
