@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func startCluster(t *testing.T, program, limited string) *cluster {
 	var name string
 	c.backends, name = startReplicas(t, 3)
 	limits := fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n    %s: {limits: [{requests: 10, per: 1s}]}\n", limited)
-	config := inRedis(c.redis, limits+recorded) + fmt.Sprintf("shutdown: {drain_wait: %v}\n", drainWait())
+	config := inRedis(c.redis, limits) + fmt.Sprintf("shutdown: {drain_wait: %v}\n", drainWait())
 	c.gateways = startPair(t, program, everyService(name), config)
 	c.balancer = startBalancer(t, c.gateways)
 	return c
@@ -69,6 +70,7 @@ func TestRollingRestart(t *testing.T) {
 	limited := tokens(t)["full"]
 	c := startCluster(t, "opsgate", limited.ID)
 	var redisGone time.Time
+	var all responses
 	for _, phase := range []struct {
 		name string
 		run  func()
@@ -95,37 +97,17 @@ func TestRollingRestart(t *testing.T) {
 		}},
 		{"after", func() {}},
 	} {
-		c.underLoad(t, phase.name, phase.run)
+		all = append(all, c.underLoad(t, phase.name, phase.run)...)
 	}
-	admitted := decisions(t, c.gateways, time.Time{})["full"].admitted
-	c.audit(t)
+	limitedToTen := all.to("full")
 	atMost(t, "admitted of one token in any second before the restart of Redis",
-		maxIn(during(admitted, time.Time{}, redisGone), time.Second), 10)
+		limitedToTen.between(time.Time{}, redisGone).maxIn(time.Second), 10)
 	// On a busy machine one gateway may switch modes later than the other, and admit its share in addition to the shared limit.
-	atMost(t, "and in any second afterwards", maxIn(during(admitted, redisGone, time.Now()), time.Second), either(12, 15))
-}
-
-// audit audits the records of the gateways, which have ended, as docs/operate/what-if.md describes. It fails for a window above what is
-// promised. In the short form, gateways on a busy machine may notice an outage too late for that.
-func (c *cluster) audit(t *testing.T) {
-	t.Helper()
-	if !*full {
-		return
-	}
-	arguments := []string{"audit", "--config", c.gateways[0].file} // for the records of earlier releases, which have no limits
-	for _, g := range c.gateways {
-		arguments = append(arguments, "--demand", g.record())
-	}
-	out, err := exec.CommandContext(t.Context(), filepath.Join(programs, "opsgate"), arguments...).CombinedOutput()
-	result, _, _ := strings.Cut(string(out), "\n")
-	report(t, "opsgate audit", result, "")
-	if err != nil {
-		t.Errorf("opsgate audit: %v\n%s", err, out)
-	}
+	atMost(t, "and in any second afterwards", limitedToTen.between(redisGone, time.Now()).maxIn(time.Second), either(12, 15))
 }
 
 // underLoad runs a phase under load: no request may fail, and the load must reach the limit of requests.
-func (c *cluster) underLoad(t *testing.T, phase string, run func()) {
+func (c *cluster) underLoad(t *testing.T, phase string, run func()) responses {
 	t.Helper()
 	begun, end := time.Now(), c.load(t)
 	run()
@@ -136,6 +118,7 @@ func (c *cluster) underLoad(t *testing.T, phase string, run func()) {
 	if len(answers.to("full").refused()) == 0 {
 		t.Errorf("%s: the limit was not reached", phase)
 	}
+	return answers
 }
 
 // load sends requests to the load balancer until its end.
@@ -158,8 +141,8 @@ func TestRollingUpgrade(t *testing.T) {
 	limited := tokens(t)["full"]
 	c := startCluster(t, buildPrevious(t), limited.ID)
 	var upgraded time.Time
-	c.underLoad(t, "under the previous release", func() {})
-	c.underLoad(t, "while each gateway is upgraded", func() {
+	before := c.underLoad(t, "under the previous release", func() {})
+	during := c.underLoad(t, "while each gateway is upgraded", func() {
 		for _, g := range c.gateways {
 			g.End(t)
 			g.program = "opsgate"
@@ -168,12 +151,11 @@ func TestRollingUpgrade(t *testing.T) {
 		}
 		upgraded = time.Now()
 	})
-	c.underLoad(t, "after", func() {})
-	admitted := decisions(t, c.gateways, time.Time{})["full"].admitted
-	c.audit(t)
+	after := c.underLoad(t, "after", func() {})
+	all := slices.Concat(before, during, after).to("full")
 	atMost(t, "admitted of one token in any second, of 10, until both gateways were upgraded",
-		maxIn(during(admitted, time.Time{}, upgraded), time.Second), 10)
-	atMost(t, "and in any second afterwards", maxIn(during(admitted, upgraded, time.Now()), time.Second), 12)
+		all.between(time.Time{}, upgraded).maxIn(time.Second), 10)
+	atMost(t, "and in any second afterwards", all.between(upgraded, time.Now()).maxIn(time.Second), 12)
 }
 
 // buildPrevious builds the gateway of the previous release: of the last tag, else of beforeFirstRelease. It returns the program's name.

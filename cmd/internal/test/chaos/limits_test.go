@@ -12,11 +12,10 @@ import (
 
 // Two gateways without a shared store exceed the limit: its row in TestSharedLimits can fail.
 func TestTwoGatewaysWithoutRedisAdmitTwiceTheLimit(t *testing.T) {
-	gateways := startTwo(t, "rate_limit:\n  limits: [{requests: 3, per: 1s}]\n"+recorded)
+	gateways := startTwo(t, "rate_limit:\n  limits: [{requests: 3, per: 1s}]\n")
 	all := load{gateways: gateways, clients: 4}.during(t, 1500*time.Millisecond)
-	admitted := decisions(t, gateways, time.Time{})["full"].admitted
-	if n := maxIn(admitted, time.Second); n <= 3 || len(admitted) != len(all.admitted()) {
-		t.Errorf("%d admitted in a second; %d in all, %d seen by clients", n, len(admitted), len(all.admitted()))
+	if n := all.maxIn(time.Second); n <= 3 {
+		t.Errorf("%d admitted in a second", n)
 	}
 }
 

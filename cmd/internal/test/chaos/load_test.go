@@ -261,9 +261,24 @@ func (a response) isAdmitted() bool {
 	return a.err == nil && (a.status == http.StatusOK || a.status == http.StatusNotFound || a.status == http.StatusForbidden)
 }
 
+func (a response) answered() time.Time { return a.sent.Add(a.took - a.late) }
+
 func (a response) isRefused() bool { return a.err == nil && a.status == http.StatusTooManyRequests }
 
 func (all responses) admitted() responses { return all.filter(response.isAdmitted) }
+
+// maxIn returns the maximum number of requests that were admitted within any interval of that length. A request counts if it was sent and
+// answered in the interval, because the time of its decision is not known: the true maximum may be higher, and is never lower.
+func (all responses) maxIn(per time.Duration) (n int) {
+	admitted := all.admitted()
+	for _, last := range admitted {
+		within := admitted.filter(func(a response) bool {
+			return a.sent.After(last.answered().Add(-per)) && !a.answered().After(last.answered())
+		})
+		n = max(n, len(within))
+	}
+	return n
+}
 
 func (all responses) refused() responses { return all.filter(response.isRefused) }
 

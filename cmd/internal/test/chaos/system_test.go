@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"os"
 	"testing"
 
 	"opsgate/backendclient/testkit"
@@ -103,14 +102,13 @@ func (s *system) reload(config string) {
 	}
 }
 
-// restart starts the gateways with a configuration, without records and usage from before.
+// restart starts the gateways with a configuration, without usage from before.
 func (s *system) restart(config string) {
 	s.Helper()
 	for _, g := range s.gateways {
 		if g.Process != nil {
 			g.End(s.T)
 		}
-		testkit.Must(s.T, os.RemoveAll(g.record()))
 		g.configure(s.T, config)
 	}
 	if s.redis != nil { // a running gateway would upload its accounts to it

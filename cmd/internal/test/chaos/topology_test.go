@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,7 +18,6 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/testkit/dnstest"
 	"opsgate/cmd/internal/backend/demo"
-	"opsgate/ratelimit/demand"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -67,14 +65,6 @@ func inRedisWithin(server *redistest.Server, timeout time.Duration, more string)
 	return fmt.Sprintf("rate_limit:\n  store: redis\n  expected_replicas: 2\n  redis: {addresses: [%q], timeout: %v}\n%s",
 		server.Addr(), timeout, more)
 }
-
-const (
-	// folder is a placeholder in a configuration for the gateway's own folder.
-	folder = "FOLDER"
-	record = "demand.jsonl"
-	// recorded configures a record of each decision.
-	recorded = "  demand: {file: " + folder + "/" + record + ", sample: 100%}\n"
-)
 
 // startTwo runs two gateways in front of the shared backend, with additional configuration, and returns when both are ready.
 func startTwo(t *testing.T, config string) []*gateway {
@@ -159,8 +149,7 @@ func (g *gateway) restart(t *testing.T) {
 func (g *gateway) configure(t testing.TB, config string) {
 	t.Helper()
 	next := g.file + ".next"
-	text := g.base + strings.ReplaceAll(config, folder, filepath.Dir(g.file))
-	testkit.Must(t, errors.Join(os.WriteFile(next, []byte(text), 0o600), os.Rename(next, g.file)))
+	testkit.Must(t, errors.Join(os.WriteFile(next, []byte(g.base+config), 0o600), os.Rename(next, g.file)))
 }
 
 func (g *gateway) isRunning() bool {
@@ -226,71 +215,11 @@ func sum(t *testing.T, gateways []*gateway, series string) (n int) {
 	return n
 }
 
-const sharedMode = `opsgate_rate_limit_store_mode{mode="shared"}`
-
-// decisionTimes has the recorded decisions for a token, by the clock of the gateway or of Redis.
-type decisionTimes struct {
-	admitted  []time.Time
-	local     int       // admitted in local mode
-	lastLocal time.Time // last decision in local mode
-}
-
-// record returns the file of its record.
-func (g *gateway) record() string { return filepath.Join(filepath.Dir(g.file), record) }
-
-// decisions stops the gateways and returns their decisions since the first request, by the name of the token.
-func (r *trial) decisions(s *system) map[string]decisionTimes {
-	s.Helper()
-	return decisions(s.T, s.gateways, r.first())
-}
-
-func decisions(t *testing.T, gateways []*gateway, since time.Time) map[string]decisionTimes {
-	t.Helper()
-	names := map[string]string{}
-	for name, token := range tokens(t) {
-		names[token.ID] = name
-	}
-	var files []string
-	for _, g := range gateways {
-		g.End(t)
-		files = append(files, g.record())
-	}
-	events, err := demand.Open(files...)
-	testkit.Must(t, err)
-	defer func() { _ = events.Close() }()
-	byToken := map[string]decisionTimes{}
-	for e, err := range events.Events() {
-		testkit.Must(t, err)
-		if e.At.Before(since) {
-			continue
-		}
-		d := byToken[names[e.TokenID]]
-		if e.Allowed {
-			d.admitted = append(d.admitted, e.At)
-		}
-		if e.Local {
-			d.lastLocal = e.At
-		}
-		if e.Local && e.Allowed {
-			d.local++
-		}
-		byToken[names[e.TokenID]] = d
-	}
-	return byToken
-}
-
-// maxIn returns the maximum number of times within any interval of that length.
-func maxIn(times []time.Time, per time.Duration) (n int) {
-	slices.SortFunc(times, time.Time.Compare)
-	first := 0
-	for i := range times {
-		for times[i].Sub(times[first]) >= per {
-			first++
-		}
-		n = max(n, i-first+1)
-	}
-	return n
-}
+// Series of the store of limits.
+const (
+	sharedMode     = `opsgate_rate_limit_store_mode{mode="shared"}`
+	localDecisions = "opsgate_rate_limit_local_decisions_total"
+)
 
 // services are the addresses of the internal services, as gRPC targets.
 type services struct{ fleet, monitoring, incident, audit, identity string }
