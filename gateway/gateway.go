@@ -44,10 +44,9 @@ type Limiter interface {
 	Refund(ctx context.Context, tokenID string, d ratelimit.Decision) error
 }
 
-// A DecisionObserver is called once for each decision, before the response, with the id of the route. Decided must not block and must not
-// keep the decision.
+// A DecisionObserver is called once for each decision, before the response. Decided must not block and must not keep the decision.
 type DecisionObserver interface {
-	Decided(operation string, p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision)
+	Decided(p *authn.Principal, d *ratelimit.Decision)
 }
 
 // Options are the options of a Gateway. The service clients, Authenticator, Limiter, Policies and Refunds are required.

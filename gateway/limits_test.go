@@ -272,8 +272,8 @@ func TestLocalAndCachedDecisionsAreCounted(t *testing.T) {
 // decisionRecorder records observed decisions.
 type decisionRecorder struct{ observed []string }
 
-func (w *decisionRecorder) Decided(_ string, p *authn.Principal, a *ratelimit.Assignment, d *ratelimit.Decision) {
-	w.observed = append(w.observed, fmt.Sprintf("%s %s %s %v", p.TeamID, p.TokenID, a.Class, d.Allowed))
+func (w *decisionRecorder) Decided(p *authn.Principal, d *ratelimit.Decision) {
+	w.observed = append(w.observed, fmt.Sprintf("%s %s %v", p.TeamID, p.TokenID, d.Allowed))
 }
 
 func TestEachDecisionIsObservedOnce(t *testing.T) {
@@ -287,7 +287,7 @@ func TestEachDecisionIsObservedOnce(t *testing.T) {
 	h.do(t, "none", "GET", "/v1/audit", "").mustBe(t, 403) // the same token id
 	h.get(t, "/v1/me").mustBe(t, 429)
 	h.Server.Close()
-	prefix := teamID + " " + tokenID + " default "
+	prefix := teamID + " " + tokenID + " "
 	if diff := cmp.Diff([]string{prefix + "true", prefix + "true", prefix + "true", prefix + "false"}, w.observed); diff != "" {
 		t.Error(diff)
 	}

@@ -197,7 +197,7 @@ func (g *Gateway) observeDecision(r *Request) {
 		g.options.Metrics.cachedDenials.Inc()
 	}
 	if g.options.Decisions != nil {
-		g.options.Decisions.Decided(r.route.ID, r.principal, r.limitSet.assignment, &r.decision)
+		g.options.Decisions.Decided(r.principal, &r.decision)
 	}
 }
 

@@ -39,10 +39,6 @@ func (s *Store) State() State {
 	return state
 }
 
-// MayHaveLostAccounts reports whether the shared store may have lost accounts since New. Then some usage may exist in the memory of this
-// gateway only.
-func (s *Store) MayHaveLostAccounts() bool { return s.state.Load().epoch > 0 }
-
 // recordCountedFailure records when the shared store failed. It may have lost accounts if it refused the call.
 func (s *Store) recordCountedFailure(kind string) {
 	s.stateMu.Lock()

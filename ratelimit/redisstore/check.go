@@ -30,7 +30,7 @@ func Check(ctx context.Context, client *Client, prefix string, report func(what 
 		return
 	}
 	defer g.unregister(ctx)
-	status, beat, _ := g.sendHeartbeat(ctx, []byte("check"))
+	status, beat := g.sendHeartbeat(ctx, []byte("check"))
 	_, listErr := g.List(ctx)
 	evictionErr := g.readEviction(ctx)
 	if evictionErr == nil && g.evicting.Load() > 0 {

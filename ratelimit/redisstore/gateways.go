@@ -55,10 +55,9 @@ type Gateways struct {
 	interval      time.Duration
 	logger        *slog.Logger
 
-	count       atomic.Int64            // confirmed by several heartbeats, if it was lowered
-	lastCounted atomic.Pointer[Counted] // by one heartbeat
-	beats       atomic.Int64            // consecutive successful heartbeats
-	statusErr   atomic.Pointer[error]   // of the last write of the status
+	count     atomic.Int64          // confirmed by several heartbeats, if it was lowered
+	beats     atomic.Int64          // consecutive successful heartbeats
+	statusErr atomic.Pointer[error] // of the last write of the status
 
 	evicting, evictedKeys atomic.Int64 // see Eviction
 
@@ -82,7 +81,6 @@ func NewGateways(o GatewaysOptions) (*Gateways, error) {
 		interval: cmp.Or(o.Interval, defaultInterval), logger: o.Logger, evicted: make(map[string]int64),
 	}
 	g.count.Store(1)
-	g.lastCounted.Store(new(Counted))
 	g.statusErr.Store(new(error))
 	for _, c := range []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -108,19 +106,6 @@ func NewGateways(o GatewaysOptions) (*Gateways, error) {
 // Count returns the number of gateways, at least 1. It does not change during outages of Redis.
 func (g *Gateways) Count() int { return int(g.count.Load()) }
 
-// maxIDs bounds the ids of [Counted].
-const maxIDs = 64
-
-// Counted are the gateways in the set of heartbeats.
-type Counted struct {
-	Number int      // 0 if it is not known
-	IDs    []string // in ascending order, at most 64; none if the user of Redis may not read them
-}
-
-// LastCounted returns the gateways of the last heartbeat that counted at least as many as [Gateways.Count]. They are not known before the
-// first heartbeat, and after three failed ones, as another gateway may have started since.
-func (g *Gateways) LastCounted() Counted { return *g.lastCounted.Load() }
-
 // Run sends heartbeats with the status of this gateway, at most [MaxStatus] bytes, the first one at once, until ctx ends. Then it removes
 // this gateway from the count, within the timeout of a call, and returns nil. It calls changed after each change of the count.
 func (g *Gateways) Run(ctx context.Context, status func() []byte, changed func(before, after int)) error {
@@ -142,23 +127,22 @@ func (g *Gateways) Run(ctx context.Context, status func() []byte, changed func(b
 	}
 }
 
-// sendHeartbeat sends the status and a heartbeat, and reads the gateways. They are commands of one pipeline, because their keys may be on
-// different servers of a cluster. The status is first, so that on one server a counted gateway has one.
-func (g *Gateways) sendHeartbeat(ctx context.Context, status []byte) (written, beat *redis.Cmd, ids *redis.StringSliceCmd) {
+// sendHeartbeat sends the status and a heartbeat. They are commands of one pipeline, because their keys may be on different servers of a
+// cluster. The status is first, so that on one server a counted gateway has one.
+func (g *Gateways) sendHeartbeat(ctx context.Context, status []byte) (written, beat *redis.Cmd) {
 	callCtx, cancel := g.client.callContext(ctx)
 	defer cancel()
 	kept := missedHeartbeats * g.interval.Milliseconds()
 	pipe := g.client.Pipeline()
 	written = g.queueStatus(callCtx, pipe, status)
 	beat = pipe.Eval(callCtx, heartbeatLua, []string{g.heartbeatsKey}, g.id, kept)
-	ids = pipe.ZRange(callCtx, g.heartbeatsKey, 0, maxIDs-1)
 	_, _ = pipe.Exec(callCtx) // each command has its error
-	return written, beat, ids
+	return written, beat
 }
 
 // heartbeat sends a heartbeat, and updates the count.
 func (g *Gateways) heartbeat(ctx context.Context, status []byte) {
-	written, beat, ids := g.sendHeartbeat(ctx, status)
+	written, beat := g.sendHeartbeat(ctx, status)
 	g.reportStatus(written.Err())
 	answer, err := beat.Int64Slice()
 	if err == nil && len(answer) != 2 {
@@ -171,11 +155,6 @@ func (g *Gateways) heartbeat(ctx context.Context, status []byte) {
 	g.missed = 0
 	counted, added := int(answer[0]), answer[1] != 0
 	g.update(counted, added)
-	if counted >= g.Count() { // else Redis may have lost the set, and gateways that were in it still run
-		list := slices.DeleteFunc(ids.Val(), func(id string) bool { return len(id) > maxIDLength })
-		slices.Sort(list)
-		g.lastCounted.Store(&Counted{Number: max(counted, len(list)), IDs: list}) // the ids were read later than the count
-	}
 	if g.beats.Add(1)%evictionEvery == 1 {
 		_ = g.readEviction(ctx) // limits do not depend on it
 	}
@@ -188,9 +167,6 @@ func (g *Gateways) recordMissed(err error) {
 	g.missed++
 	if g.missed == 1 {
 		g.logger.Warn("gateways cannot be counted: the last count is kept", slog.Int("replicas", g.Count()), slog.Any("error", err))
-	}
-	if g.missed >= missedHeartbeats {
-		g.lastCounted.Store(new(Counted))
 	}
 }
 

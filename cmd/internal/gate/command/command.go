@@ -37,7 +37,7 @@ Exit codes: 0 done, 1 failed, with the reason on standard error, 2 wrong usage.`
 	}
 	program.AddCommand(
 		serveCommand(e), checkCommand(e), configCommand(e), diffCommand(e), schemaCommand(e), healthcheckCommand(e),
-		explainCommand(e), limitsCommand(e), replayCommand(e), auditCommand(e), suggestCommand(e), usageCommand(e),
+		explainCommand(e), limitsCommand(e),
 	)
 	return program
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"opsgate/authn"
@@ -55,58 +54,6 @@ func named(id, name string) string {
 func isRightToLeft(c rune) bool {
 	return c >= 0x590 && c < 0x900 || c >= 0xfb1d && c < 0xfe00 || c >= 0xfe70 && c < 0xff00 ||
 		c >= 0x10800 && c < 0x11000 || c >= 0x1e800 && c < 0x1f000
-}
-
-// tokenNames are the names of a token and its team; "" if they are not known.
-type tokenNames struct {
-	TokenName string `json:"token_name,omitempty"`
-	TeamName  string `json:"team_name,omitempty"`
-}
-
-// A namedRow is the ids of a row, and where their names belong. An id may be empty.
-type namedRow struct {
-	tokenID, teamID string
-	names           *tokenNames
-}
-
-// namedRows returns the row of each item, which a pointer leads to.
-func namedRows[T any](items []T, row func(*T) namedRow) []namedRow {
-	rows := make([]namedRow, len(items))
-	for i := range items {
-		rows[i] = row(&items[i])
-	}
-	return rows
-}
-
-// addNames adds the names that the gateway at --admin has cached. Without its answer the rows have none. The configuration at --config is
-// that of the records: the gateway's admin token may be another one.
-func (f recordFlags) addNames(ctx context.Context, e Environment, rows []namedRow) error {
-	var ids []string
-	for _, row := range rows {
-		ids = append(ids, row.tokenID, row.teamID)
-	}
-	slices.Sort(ids)
-	if ids = slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" }); f.Admin == "" || len(ids) == 0 {
-		return nil
-	}
-	f.Config = ""
-	client, ctx, done, err := f.client(ctx, e)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if more := len(ids) - admin.MaxNames; more > 0 {
-		fmt.Fprintf(e.Err, "note: %d ids are shown without names\n", more)
-		ids = ids[:admin.MaxNames]
-	}
-	names, err := client.names(ctx, ids)
-	if err != nil {
-		fmt.Fprintln(e.Err, "note: ids are shown without names:", err)
-	}
-	for _, row := range rows {
-		*row.names = tokenNames{TokenName: names[row.tokenID], TeamName: names[row.teamID]}
-	}
-	return nil
 }
 
 // names returns the names of ids in one request.

@@ -25,8 +25,6 @@ type RateLimit struct {
 	Classes Classes   `yaml:"classes" doc:"Limits of some teams and tokens instead of the default, by class name."`
 	Teams   Overrides `yaml:"teams" doc:"Limits of each token of a team instead of those of a class, by team id."`
 	Tokens  Overrides `yaml:"tokens" doc:"Limits of one token instead of those of its team, by token id."`
-
-	Demand Demand `yaml:"demand" restart:"opened at start" doc:"A record of requests for opsgate replay."`
 }
 
 // A Store is where requests are counted.
@@ -104,13 +102,6 @@ type Override struct {
 
 func (Overrides) names() nameForm { return nameForm{pattern: id, words: idWords} }
 
-// Demand is the record of requests and decisions.
-type Demand struct {
-	File     string  `yaml:"file" of:"gateway" doc:"Path of the record; empty for none."`
-	Sample   Percent `yaml:"sample" min:"0.0001%" max:"100%" doc:"Fraction of tokens that are recorded, each with all of its requests."`
-	MaxBytes Bytes   `yaml:"max_bytes" min:"1MiB" max:"10GiB" doc:"Size of the record; past it the oldest requests are removed."`
-}
-
 func defaultRateLimit() RateLimit {
 	return RateLimit{
 		Store:            StoreMemory,
@@ -126,7 +117,6 @@ func defaultRateLimit() RateLimit {
 			{Name: "second", Requests: 3, Per: seconds(1)},
 			{Name: "hour", Requests: 5000, Per: seconds(3600)},
 		},
-		Demand: Demand{Sample: percent, MaxBytes: 64 * mebi},
 	}
 }
 

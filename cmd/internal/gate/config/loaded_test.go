@@ -96,7 +96,7 @@ func TestEffectiveReturnsEveryValue(t *testing.T) {
 		{Key: "rate_limit.classes", Value: "{}", Origin: "default"},
 		{Key: "rate_limit.redis.addresses[0]", Value: "127.0.0.1:6379", Origin: "default"},
 		{Key: "rate_limit.limits[1].name", Value: "minute", Origin: "opsgate.yaml:8"},
-		{Key: "rate_limit.demand.sample", Value: "1%", Origin: "default"},
+		{Key: "tracing.sample", Value: "1%", Origin: "default"},
 		{Key: `rate_limit.tokens.00000000-0000-4000-8000-000000000009.limits[0].requests`, Value: "1", Origin: "opsgate.yaml:12"},
 		{Key: `rate_limit.tokens.00000000-0000-4000-8000-000000000009.expires`, Origin: "opsgate.yaml:11"},
 	} {
@@ -207,7 +207,7 @@ func TestChangedKeysThatNeedARestartAreReported(t *testing.T) {
 func TestKeysThatNeedARestart(t *testing.T) {
 	waits := func(name string) bool {
 		for _, prefix := range []string{
-			"admin.", "rate_limit.redis.", "rate_limit.demand.", "tracing.endpoint", "tracing.headers", "tracing.tls.", "tls.",
+			"admin.", "rate_limit.redis.", "tracing.endpoint", "tracing.headers", "tracing.tls.", "tls.",
 			"http.read_header_timeout", "http.write_timeout", "http.idle_timeout", "http.max_header_bytes",
 		} {
 			if strings.HasPrefix(name, prefix) {
@@ -291,7 +291,7 @@ func TestChangesOmitDerivedValues(t *testing.T) {
 		{"a value instead of the default", "", "log: {level: debug}", []string{"log.level: info, now debug"}},
 		{"the default again", "log: {level: debug}", "", []string{"log.level: debug, now info"}},
 		{"the default in words", "", "log: {level: info}", nil},
-		{"a text that is emptied", "rate_limit: {demand: {file: /tmp/a}}", "", []string{`rate_limit.demand.file: /tmp/a, now ""`}},
+		{"a text that is emptied", "rate_limit: {redis: {username: ada}}", "", []string{`rate_limit.redis.username: ada, now ""`}},
 		{"the first entry", "rate_limit: {tokens: {}}", one, []string{
 			"rate_limit.tokens.00000000-0000-4000-8000-000000000001.limits[0].requests: now 5", "rate_limit.tokens.00000000-0000-4000-8000-000000000001.limits[0].per: now 1m",
 			"rate_limit.tokens.00000000-0000-4000-8000-000000000001.owner: now ada",

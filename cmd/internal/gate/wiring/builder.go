@@ -31,7 +31,7 @@ func newBuilder(c common, d *dependencies) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	decisions := &decisions{heavyhitters.New(), denied, d.limiter.recorder}
+	decisions := &decisions{heavyhitters.New(), denied}
 	refunds := gateway.NewRefunds(gateway.RefundsOptions{
 		Limiter: d.limiter, Metrics: metrics, Logger: c.Logger, Lines: c.logs.requests.Failed,
 	})

@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,8 +42,7 @@ func (c *Check) report(key, what string, err error, optional bool) {
 	c.problems = append(c.problems, p)
 }
 
-// Machine returns what keeps [Listen] from starting on this machine: addresses that cannot be bound, and a record of demand that cannot be
-// written.
+// Machine returns what keeps [Listen] from starting on this machine: addresses that cannot be bound.
 func (c *Check) Machine(ctx context.Context) config.Problems {
 	for _, l := range []struct{ key, address string }{{"listen", c.Loaded.Listen}, {"admin.listen", c.Loaded.Admin.Listen}} {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l.address)
@@ -55,25 +52,7 @@ func (c *Check) Machine(ctx context.Context) config.Problems {
 		// A running gateway may have the address. With a socket of systemd, no right to bind it is needed.
 		c.report(l.key, "binding the address", err, errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES))
 	}
-	if path := c.Loaded.RateLimit.Demand.File; path != "" {
-		c.report("rate_limit.demand.file", "writing the record", checkWritable(path), false)
-	}
 	return c.problems
-}
-
-// checkWritable returns an error if a file cannot be written, or cannot be replaced in its folder.
-func checkWritable(path string) error {
-	other, err := os.CreateTemp(filepath.Dir(path), ".opsgate-check-*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(other.Close(), os.Remove(other.Name()))
-	if file, openErr := os.OpenFile(path, os.O_WRONLY, 0); openErr == nil {
-		err = errors.Join(err, file.Close())
-	} else if !errors.Is(openErr, os.ErrNotExist) {
-		err = errors.Join(err, openErr)
-	}
-	return err
 }
 
 // Live calls every dependency of a gateway once, and returns all problems found so far. ctx must have a deadline.
@@ -86,7 +65,6 @@ func (c *Check) Live(ctx context.Context) config.Problems {
 
 func (c *Check) live(ctx context.Context) (err error) {
 	loaded := c.Loaded
-	loaded.RateLimit.Demand.File = "" // a gateway that runs may have it open
 	base, err := newCommon(Options{Loaded: loaded, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err

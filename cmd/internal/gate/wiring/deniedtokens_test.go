@@ -32,7 +32,7 @@ func TestEstimateOfDistinctDeniedTokens(t *testing.T) {
 		testkit.Must(t, err)
 		deny(d, "", tokens)
 		admitted := &decisions{busiest: heavyhitters.New(), denied: d}
-		admitted.Decided("", &authn.Principal{TokenID: "admitted"}, nil, &ratelimit.Decision{Allowed: true})
+		admitted.Decided(&authn.Principal{TokenID: "admitted"}, &ratelimit.Decision{Allowed: true})
 		families, err := registry.Gather()
 		if err != nil || len(families) != 1 {
 			t.Fatalf("got %v, %v", families, err)

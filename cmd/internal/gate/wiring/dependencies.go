@@ -63,15 +63,11 @@ func newDependencies(c common, opened *closers) (*dependencies, error) {
 
 // tasks returns the background tasks. status returns the status of this gateway.
 func (d *dependencies) tasks(status func() admin.GatewayStatus) []func(context.Context) error {
-	list := []func(context.Context) error{
+	return []func(context.Context) error{
 		d.authenticator.Run,
 		d.clients.RunProbes,
 		func(ctx context.Context) error { return d.limiter.run(ctx, status) },
 	}
-	if d.limiter.recorder != nil {
-		list = append(list, d.limiter.recorder.Run)
-	}
-	return list
 }
 
 func upstreams(c config.Upstreams) backendclient.Upstreams {

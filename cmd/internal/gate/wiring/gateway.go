@@ -78,7 +78,6 @@ type Gateway struct {
 	reloader      *reloader
 	refunds       *gateway.Refunds
 	tasks         []func(context.Context) error // each ends with its context
-	recordEnd     func()                        // called when all requests and tasks have ended without an error
 	opened        closers
 }
 
@@ -128,8 +127,7 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 	return &Gateway{
 		version: c.Build.Version, logger: c.Logger, registry: c.registry, notifier: c.Notifier, public: public, admin: adminServer,
 		api: c.Wrap(active), reports: reports, active: active, reloader: reloader, refunds: builder.refunds, opened: opened,
-		recordEnd: dependencies.limiter.recordEnd,
-		tasks:     append(slices.Concat(dependencies.tasks(reports.inspector.Self), builder.tasks(), reports.tasks()), c.logs.Run),
+		tasks: append(slices.Concat(dependencies.tasks(reports.inspector.Self), builder.tasks(), reports.tasks()), c.logs.Run),
 	}, nil
 }
 

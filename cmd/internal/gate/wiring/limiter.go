@@ -2,8 +2,6 @@ package wiring
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
 	"time"
 
 	"opsgate/cmd/internal/gate/admin"
@@ -11,43 +9,25 @@ import (
 	"opsgate/cmd/internal/gate/status"
 	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/ratelimit"
-	"opsgate/ratelimit/demand"
 )
 
-// A limiter is the store of rate limits, with its background tasks and the recorder of demand. It lives as long as the process, so that a
-// reload keeps the usage of tokens.
+// A limiter is the store of rate limits, with its background tasks. It lives as long as the process, so that a reload keeps the usage of
+// tokens.
 type limiter struct {
-	ratelimit.Store // for requests; it also records refunds and resets if demand is recorded
+	ratelimit.Store // for requests
 
-	memory   *ratelimit.Memory // nil if limits are counted in Redis
-	shared   *sharedLimits     // nil if limits are counted in memory
-	recorder *demand.Recorder  // nil if demand is not recorded
+	memory *ratelimit.Memory // nil if limits are counted in Redis
+	shared *sharedLimits     // nil if limits are counted in memory
 }
 
-// newLimiter creates the store of rate limits, and the recorder of demand if one is configured.
+// newLimiter creates the store of rate limits.
 func newLimiter(c common, traces *tracing.Provider) (*limiter, error) {
-	l := &limiter{}
-	id := rand.Text()
-	gateways := func() demand.Gateways { return demand.Gateways{ID: id, Count: 1, IDs: []string{id}} }
 	if c.Loaded.RateLimit.Store == config.StoreRedis {
-		var err error
-		if l.shared, err = newSharedLimits(c, traces); err != nil {
-			return nil, err
-		}
-		l.Store = l.shared
-		gateways = l.shared.demandGateways
-	} else {
-		l.memory = ratelimit.NewMemory(time.Now)
-		l.Store = l.memory
+		shared, err := newSharedLimits(c, traces)
+		return &limiter{Store: shared, shared: shared}, err
 	}
-	recorder, err := newRecorder(c, gateways)
-	if err != nil {
-		return nil, errors.Join(err, l.close())
-	}
-	if recorder != nil {
-		l.recorder, l.Store = recorder, recordingStore{l.Store, recorder}
-	}
-	return l, nil
+	memory := ratelimit.NewMemory(time.Now)
+	return &limiter{Store: memory, memory: memory}, nil
 }
 
 // numGateways returns the number of gateways that share the limits of tokens.
@@ -75,18 +55,9 @@ func (l *limiter) run(ctx context.Context, status func() admin.GatewayStatus) er
 	return l.shared.run(ctx, status)
 }
 
-// recordEnd ends the record of demand of a gateway that ended without an error, with an entry that promises that Redis has all recorded
-// admissions. It writes none if Redis may lack some, or if limits are counted in memory.
-func (l *limiter) recordEnd() {
-	if l.shared != nil && !l.shared.MayHaveLostAccounts() {
-		l.recorder.End()
-	}
-}
-
 func (l *limiter) close() error {
-	err := l.recorder.Close()
-	if l.shared != nil {
-		err = errors.Join(err, l.shared.close())
+	if l.shared == nil {
+		return nil
 	}
-	return err
+	return l.shared.close()
 }

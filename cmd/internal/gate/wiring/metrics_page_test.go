@@ -2,7 +2,6 @@ package wiring_test
 
 import (
 	"flag"
-	"path/filepath"
 	"testing"
 
 	"opsgate/backendclient/filereader"
@@ -18,7 +17,6 @@ var update = flag.Bool("update", false, "write the table of the gateway's metric
 func everything(t *testing.T, address string) (config.Loaded, *tlsfilestest.Authority) {
 	t.Helper()
 	c := settings(address)
-	c.RateLimit.Demand.File = filepath.Join(t.TempDir(), "demand.jsonl")
 	c.RateLimit.Limits = append(c.RateLimit.Limits, config.Limit{Name: "tried", Requests: 1, Per: c.RateLimit.Limits[0].Per, Shadow: true})
 	c.RateLimit.Store, c.RateLimit.Redis.Addresses = config.StoreRedis, []string{address}
 	c.Tracing.Endpoint = "http://" + address

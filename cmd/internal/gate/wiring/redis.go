@@ -17,7 +17,6 @@ import (
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/ratelimit"
-	"opsgate/ratelimit/demand"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/redisstore"
 )
@@ -123,12 +122,6 @@ func (l *sharedLimits) failoverSettings() failover.Settings {
 		s.Gateways = l.gateways.Count()
 	}
 	return s
-}
-
-// demandGateways returns the gateways that the record of demand names.
-func (l *sharedLimits) demandGateways() demand.Gateways {
-	c := l.gateways.LastCounted()
-	return demand.Gateways{ID: l.gateways.ID(), Count: c.Number, IDs: c.IDs}
 }
 
 // run runs the background tasks until ctx ends. The heartbeats of this gateway contain its status.

@@ -24,7 +24,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	for _, task := range g.tasks {
 		tasks.Go(func() error { return task(taskCtx) }) // not failedCtx: the others run until the drain has ended, even if one fails
 	}
-	// Refunds end after the requests, and the limiter and the record of demand after the refunds.
+	// Refunds end after the requests, and the limiter after the refunds.
 	refundCtx, stopRefunds := context.WithCancel(taskCtx)
 	defer stopRefunds()
 	refunded := make(chan error, 1)
@@ -48,10 +48,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	stopRefunds()
 	err = errors.Join(<-refunded, err)
 	stopTasks()
-	if err = errors.Join(tasks.Wait(), err); err == nil {
-		g.recordEnd()
-	}
-	err = errors.Join(err, g.opened.close())
+	err = errors.Join(tasks.Wait(), err, g.opened.close())
 	g.logger.Info("stopped")
 	return err
 }
