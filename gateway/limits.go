@@ -23,6 +23,7 @@ type limitSet struct {
 type limitEntry struct {
 	ratelimit.Limit
 	cause         Cause
+	suppressed    string // name of its denials that have no log line: the class, "/" and the limit
 	itemPrefix    string // of its item in the RateLimit header: "name";r=
 	deniedText    string // error text of a 429
 	nearThreshold int    // a request that leaves fewer is near the limit
@@ -46,7 +47,7 @@ func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 				counters[key] = m.limitCounters(a.Class, l.Name, l.Shadow)
 			}
 			limits[i] = limitEntry{
-				Limit: l, cause: limitCause(l.Name), itemPrefix: quotedName(l.Name) + ";r=", deniedText: deniedText(l),
+				Limit: l, cause: limitCause(l.Name), suppressed: a.Class + "/" + l.Name, itemPrefix: quotedName(l.Name) + ";r=", deniedText: deniedText(l),
 				nearThreshold: (l.Requests + nearDivisor - 1) / nearDivisor, counters: counters[key],
 			}
 		}

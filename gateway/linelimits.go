@@ -14,14 +14,14 @@ type LineLimit interface {
 // LineLimits limit the log lines that clients can cause beyond their rate limits. Nil means no limit.
 type LineLimits struct {
 	Unauthenticated LineLimit // of unauthenticated requests: errors, and public documentation
-	RateLimited     LineLimit // of a 429 for an authenticated request
+	RateLimited     LineLimit // of a 429 for an authenticated request; its causes are of the form class/limit, or of a service
 	Failed          LineLimit // of a 5xx except those of unauthenticated requests, and of refunds that failed
 	CutOff          LineLimit // of responses that were cut off
 }
 
 // allowsLine reports whether the access line of a request may be written.
 func (g *Gateway) allowsLine(r *Request, resp preparedResponse) bool {
-	var limit LineLimit
+	limit, cause := LineLimit(nil), cmp.Or(string(resp.causeLabel), resp.code)
 	switch {
 	case resp.status >= http.StatusInternalServerError && resp.cause != causeIdentityBusy: // unauthenticated clients can cause busy:identity
 		limit = g.options.Lines.Failed
@@ -29,8 +29,11 @@ func (g *Gateway) allowsLine(r *Request, resp preparedResponse) bool {
 		limit = g.options.Lines.Unauthenticated
 	case resp.status == http.StatusTooManyRequests:
 		limit = g.options.Lines.RateLimited
+		if denied := r.deniedBy(); denied != nil {
+			cause = denied.suppressed
+		}
 	}
-	return allows(limit, cmp.Or(string(resp.causeLabel), resp.code))
+	return allows(limit, cause)
 }
 
 func allows(l LineLimit, cause string) bool { return l == nil || l.Allow(cause) }

@@ -98,6 +98,17 @@ func (g *Gateway) observe(r *Request, resp preparedResponse) {
 	_ = series.log.Handle(r.ctx, line) // there is no place to report the error
 }
 
+// markIncomplete returns a handler whose lines state that the log lacks others: their requests cannot be counted.
+func (o Options) markIncomplete(log slog.Handler) slog.Handler {
+	switch {
+	case o.LogFailuresOnly:
+		return log.WithAttrs([]slog.Attr{slog.Bool("failures_only", true)})
+	case o.LogSkipFraction > 0:
+		return log.WithAttrs([]slog.Attr{slog.Bool("sampled", true)})
+	}
+	return log
+}
+
 // shouldLog reports whether a request is logged.
 func (g *Gateway) shouldLog(r *Request, resp preparedResponse) bool {
 	switch {
@@ -130,9 +141,7 @@ func (r *Request) appendLine(attrs []slog.Attr, resp preparedResponse, elapsed t
 	if tokenID != "" {
 		attrs = append(attrs, slog.String("token_id", tokenID))
 	}
-	if limit := r.shadowDeniedBy(); limit != "" {
-		attrs = append(attrs, slog.String(shadowDeniedKey, limit))
-	}
+	attrs = r.appendDecision(attrs)
 	if r.trace != nil {
 		traceID, spanID := r.trace.IDs()
 		attrs = append(attrs, slog.String(traceIDKey, traceID), slog.String(spanIDKey, spanID))
@@ -144,6 +153,32 @@ func (r *Request) appendLine(attrs []slog.Attr, resp preparedResponse, elapsed t
 		attrs = append(attrs, slog.String("error", resp.err.Error()))
 	}
 	return attrs
+}
+
+// appendDecision appends what was decided under the token's limits. `opsgate replay` and `usage` read it.
+func (r *Request) appendDecision(attrs []slog.Attr) []slog.Attr {
+	if r.limitSet == nil {
+		return attrs
+	}
+	attrs = append(attrs, slog.String("class", r.limitSet.assignment.Class))
+	if limit := r.shadowDeniedBy(); limit != "" {
+		attrs = append(attrs, slog.String(shadowDeniedKey, limit))
+	}
+	if r.decision.Local {
+		attrs = append(attrs, slog.Bool("local", true))
+	}
+	if r.pendingRefund != nil {
+		attrs = append(attrs, slog.Bool("refunded", true))
+	}
+	return attrs
+}
+
+// deniedBy returns the limit that denied the request, or nil.
+func (r *Request) deniedBy() *limitEntry {
+	if r.limitSet == nil || r.decision.Allowed {
+		return nil
+	}
+	return &r.limitSet.limits[r.decision.DeniedBy]
 }
 
 // appendWaits appends the times that the request waited for other services, and its retries, if there were any.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
 	"opsgate/backendclient/testkit"
@@ -122,6 +124,51 @@ func TestRequestWithoutWaitsLogsNoWaitTimes(t *testing.T) {
 	again := errorCase{target: "/v1/servers"}
 	if line := again.run(t, h); line["service_us"] == nil {
 		t.Errorf("a call of a service has no time: %v", line)
+	}
+}
+
+// Lines have what `opsgate replay` and `usage` read: the class of the limits, who decided, and whether the request was given back.
+func TestLinesHaveTheDecision(t *testing.T) {
+	admitted := ratelimit.Decision{Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1}
+	local := admitted
+	local.Local = true
+	for _, test := range []struct {
+		name     string
+		decision ratelimit.Decision
+		fails    error
+		want     map[string]any // nil: absent
+	}{
+		{"admitted", admitted, nil, map[string]any{"class": "default", "local": nil, "refunded": nil}},
+		{"by the gateway alone", local, nil, map[string]any{"class": "default", "local": true}},
+		{"denied", ratelimit.Decision{ShadowDeniedBy: -1}, nil, map[string]any{"class": "default", "cause": "limit:second", "refunded": nil}},
+		{"given back", admitted, status.Error(codes.Unavailable, "away"), map[string]any{"class": "default", "refunded": true}},
+		{"not given back", admitted, status.Error(codes.NotFound, "gone"), map[string]any{"class": "default", "refunded": nil}},
+	} {
+		h := start(t, func(o *Options) { o.Limiter = scriptedLimiter{decision: test.decision} })
+		line := errorCase{fails: test.fails}.run(t, h)
+		for key, want := range test.want {
+			if line[key] != want {
+				t.Errorf("%s: %s is %v in %v", test.name, key, line[key], line)
+			}
+		}
+	}
+	if line := (errorCase{request: func(r *http.Request) { r.Header.Del("Authorization") }}).run(t, start(t)); line["class"] != nil {
+		t.Errorf("without a decision: %v", line)
+	}
+}
+
+func TestLinesOfAnIncompleteLogAreMarked(t *testing.T) {
+	for mark, change := range map[string]func(*Options){
+		"":              func(*Options) {},
+		"sampled":       func(o *Options) { o.LogSkipFraction = 0.5 },
+		"failures_only": func(o *Options) { o.LogFailuresOnly = true },
+	} {
+		line := errorCase{fails: status.Error(codes.Internal, "broken")}.run(t, start(t, change))
+		for _, key := range []string{"sampled", "failures_only"} {
+			if marked := line[key] == true; marked != (key == mark) {
+				t.Errorf("%q: %v", mark, line)
+			}
+		}
 	}
 }
 

@@ -77,7 +77,7 @@ func (g *Gateway) bind(row Route, stages []stage) *boundRoute {
 	o := &g.options
 	row.Timeout = cmp.Or(o.Timeouts[row.ID], row.Timeout, o.Timeout)
 	template := pathTemplate(row.Path)
-	metrics := o.Metrics.routeMetrics(row.ID, template, o.Logger.Handler())
+	metrics := o.Metrics.routeMetrics(row.ID, template, o.markIncomplete(o.Logger.Handler()))
 	rt := &boundRoute{Route: row, template: template, stages: stages, metrics: metrics}
 	rt.deprecated, rt.sunset = row.deprecation()
 	return rt
@@ -195,8 +195,7 @@ func (g *Gateway) checkLimits(r *Request) error {
 	}
 	r.decision, r.limitSet = decision, set
 	g.observeDecision(r)
-	if !decision.Allowed {
-		l := &set.limits[decision.DeniedBy]
+	if l := r.deniedBy(); l != nil {
 		wait := g.options.RetrySlots.take(g.options.Clock(), r.principal.TokenID, l.Limit, decision.RetryAfter)
 		return rateLimited(l.deniedText, wait).withCause(l.cause)
 	}

@@ -39,7 +39,7 @@ type Request struct {
 	out           jsonw.Writer  // body of the response
 	compressed    bytes.Buffer  // the body with gzip
 	numValues     int           // used elements of base.headerValues
-	line          [12]slog.Attr // buffer for the log line
+	line          [14]slog.Attr // buffer for the log line
 }
 
 // maxHeaderValues is the maximal number of headers in a response whose values differ by request.

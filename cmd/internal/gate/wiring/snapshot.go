@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"sync/atomic"
@@ -61,7 +62,7 @@ func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) 
 	options.TLS = loaded.TLS.CertFile != ""
 	options.PublicURL, options.SecurityContact = loaded.PublicURL, loaded.SecurityContact
 	options.TokenPrefix = clientTokenPrefix(loaded.Config)
-	options.LogFailuresOnly = !loaded.Log.Access
+	options.LogFailuresOnly = !loaded.Log.Access || loaded.Log.Level.Slog() > slog.LevelInfo
 	options.LogSkipFraction = 1 - loaded.Log.AccessSample.Fraction()
 	options.Tracer = newTracer(b.traces, loaded.Config)
 	s.gateway, err = gateway.New(options)
