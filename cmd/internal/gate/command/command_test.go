@@ -44,6 +44,15 @@ func opsgate(t *testing.T, variables []string, arguments ...string) result {
 	return result{code, out.String(), err.String()}
 }
 
+// words returns a text whose columns are separated by one space.
+func words(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.Join(strings.Fields(line), " ")+"\n")
+	}
+	return strings.Join(lines, "")
+}
+
 // serve runs opsgate serve until stop is called or the test ends. Its exit code must be 0.
 func serve(t *testing.T, variables []string, arguments ...string) (log *testkit.Buffer, stop func()) {
 	t.Helper()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -47,7 +46,8 @@ func diffCommand(e Environment) *cobra.Command {
 		Long: `Show what a configuration would change in a running gateway, or with --with against another file, without a gateway.
 
 It lists the changed keys, those that need a restart, the teams and tokens that get other limits, and, from a running gateway, which of
-its busiest tokens and of the tokens that a configuration names have already used more than their new limits. Values of variables and
+its busiest tokens and of the tokens that a configuration names have already used more than their new limits (over). Usage is unknown if a
+limit has a new length or Redis is not in use, and unread if the gateway did not return it within --timeout. Values of variables and
 flags of the running gateway apply to the file too. Secrets are not compared, but that one is set. Run it where the files and secrets
 that the file names can be read.
 
@@ -281,12 +281,11 @@ func (r *diffReport) addOver(who string, now admin.TokenLimits, next *ratelimit.
 // print prints the report. It returns errChanges if there are changes, and a refusedError if it cannot be written.
 func (c *diff) print(e Environment, r diffReport) error {
 	var text bytes.Buffer
-	if c.JSON {
-		if err := writeJSON(&text, r); err != nil {
-			return refusedError{err}
-		}
-	} else {
-		r.write(&text)
+	if err := write(&text, c.JSON, r); err != nil {
+		return refusedError{err}
+	}
+	if text.Len() == 0 {
+		text.WriteString("nothing changes\n")
 	}
 	if _, err := text.WriteTo(e.Out); err != nil {
 		return refusedError{err}
@@ -295,23 +294,4 @@ func (c *diff) print(e Environment, r diffReport) error {
 		return nil
 	}
 	return errChanges
-}
-
-func (r *diffReport) write(w io.Writer) {
-	if r.empty() {
-		fmt.Fprintln(w, "nothing changes")
-		return
-	}
-	for _, part := range []struct {
-		title string
-		lines []string
-	}{
-		{"Changed keys", r.Keys}, {"Needs a restart", r.Restart}, {"Other limits", r.Limits}, {"Already over their new limits", r.Over},
-		{"Usage is not known: a limit has a new length, or Redis is not in use", r.Unknown},
-		{"Usage was not read; see --timeout and --top", r.Unread},
-	} {
-		if len(part.lines) > 0 {
-			fmt.Fprintf(w, "%s:\n  %s\n", part.title, strings.Join(part.lines, "\n  "))
-		}
-	}
 }

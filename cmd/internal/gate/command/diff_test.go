@@ -28,20 +28,21 @@ func TestDiffOfTwoFiles(t *testing.T) {
 	}{
 		{"nothing", "# a comment\n" + good + partner, 0, "nothing changes\n"},
 		{"a key that needs a restart", strings.Replace(good, "listen: 127.0.0.1:0", "listen: 127.0.0.1:1", 1) + partner, 1,
-			"Changed keys:\n  listen: 127.0.0.1:0, now 127.0.0.1:1\n" +
-				"Needs a restart:\n  AFTER:1: listen: a change needs a restart (opened at start)\n"},
+			"keys listen: 127.0.0.1:0, now 127.0.0.1:1\n" +
+				"restart AFTER:1: listen: a change needs a restart (opened at start)\n"},
 		{"a team and a token leave a class", good, 1,
-			"Changed keys:\n  rate_limit.classes.partner.limits[0].requests: 9, now removed\n" +
-				"  rate_limit.classes.partner.limits[0].per: 1s, now removed\n" +
-				"  rate_limit.classes.partner.teams[0]: 20000000-0000-4000-8000-000000000001, now removed\n  rate_limit.classes.partner.tokens[0]: 00000000-0000-4000-8000-000000000009, now removed\n" +
-				"Other limits:\n  team 20000000-0000-4000-8000-000000000001: partner (9 in 1s), now default (3 in 1s, 5000 in 1h)\n" +
-				"  token 00000000-0000-4000-8000-000000000009: partner (9 in 1s) or those of its team, now default (3 in 1s, 5000 in 1h) or those of its team\n"},
+			"keys rate_limit.classes.partner.limits[0].requests: 9, now removed\n" +
+				"keys rate_limit.classes.partner.limits[0].per: 1s, now removed\n" +
+				"keys rate_limit.classes.partner.teams[0]: 20000000-0000-4000-8000-000000000001, now removed\n" +
+				"keys rate_limit.classes.partner.tokens[0]: 00000000-0000-4000-8000-000000000009, now removed\n" +
+				"limits team 20000000-0000-4000-8000-000000000001: partner (9 in 1s), now default (3 in 1s, 5000 in 1h)\n" +
+				"limits token 00000000-0000-4000-8000-000000000009: partner (9 in 1s) or those of its team, now default (3 in 1s, 5000 in 1h) or those of its team\n"},
 		{"a file that is refused", "listn: 1\n", 2, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			after := write(t, test.after)
 			got := opsgate(t, nil, "diff", "--config", after, "--with", before)
-			if want := strings.ReplaceAll(test.want, "AFTER", after); got.code != test.code || got.out != want {
+			if want := strings.ReplaceAll(test.want, "AFTER", after); got.code != test.code || words(got.out) != want {
 				t.Errorf("got %d\n%s\nwant %d\n%s\n%s", got.code, got.out, test.code, want, got.err)
 			}
 		})
@@ -64,25 +65,21 @@ rate_limit: {limits: [{requests: 100, per: 1h}, {requests: 50, per: 1s}]}
 	testkit.Must(t, err)
 	lowered := write(t, strings.Replace(string(text), "{requests: 100, per: 1h}", "{requests: 2, per: 1h}, {requests: 3, per: 1m}", 1))
 	got := opsgate(t, g.variables, "diff", "--config", lowered)
-	want := `Changed keys:
-  rate_limit.limits[0].requests: 100, now 2
-  rate_limit.limits[1].name: second, now minute
-  rate_limit.limits[1].requests: 50, now 3
-  rate_limit.limits[1].per: 1s, now 1m
-  rate_limit.limits[2].requests: now 50
-  rate_limit.limits[2].per: now 1s
-Other limits:
-  by default: default (50 in 1s, 100 in 1h), now default (50 in 1s, 3 in 1m, 2 in 1h)
-Already over their new limits:
-  token ` + tokenID + `: 3 used of 2 in 1h
-Usage is not known: a limit has a new length, or Redis is not in use:
-  token ` + tokenID + `
+	want := `keys rate_limit.limits[0].requests: 100, now 2
+keys rate_limit.limits[1].name: second, now minute
+keys rate_limit.limits[1].requests: 50, now 3
+keys rate_limit.limits[1].per: 1s, now 1m
+keys rate_limit.limits[2].requests: now 50
+keys rate_limit.limits[2].per: now 1s
+limits by default: default (50 in 1s, 100 in 1h), now default (50 in 1s, 3 in 1m, 2 in 1h)
+over token ` + tokenID + `: 3 used of 2 in 1h
+usage unknown token ` + tokenID + `
 `
-	if got.code != 1 || got.out != want || strings.Contains(got.out, adminToken) {
+	if got.code != 1 || words(got.out) != want || strings.Contains(got.out, adminToken) {
 		t.Errorf("got %d\n%s\nwant\n%s\n%s", got.code, got.out, want, got.err)
 	}
 	shadow := write(t, strings.Replace(string(text), "{requests: 100, per: 1h}", "{requests: 3, per: 1h, shadow: true, name: trial}", 1))
-	if got := opsgate(t, g.variables, "diff", "--config", shadow); got.code != 1 || strings.Contains(got.out, "Already") {
+	if got := opsgate(t, g.variables, "diff", "--config", shadow); got.code != 1 || strings.Contains(got.out, "over ") {
 		t.Errorf("a shadow limit denies nothing: got %d\n%s", got.code, got.out)
 	}
 	if got := opsgate(t, append(g.variables, "OPSGATE_HTTP_MAX_IN_FLIGHT=5"), "diff", "--config", g.config); got.code != 0 {
@@ -141,13 +138,11 @@ func TestDiffReportsWhatWasReadInTime(t *testing.T) {
 	}
 	address := gatewayOf(t, rates(9, 8), ratelimit.ModeShared)
 	got := opsgate(t, nil, "diff", "--config", write(t, rates(0, 7)), "--admin", address, "--timeout", "1s")
-	_, limits, _ := strings.Cut(got.out, "Other limits:\n")
-	want := `  team ` + teamOf(1) + ` (harbour): team (8 in 1s), now team (7 in 1s)
-  token ` + tokenOf(1) + ` (nightly): team (8 in 1s), now team (7 in 1s)
-Already over their new limits:
-  token ` + tokenOf(1) + ` (nightly): 7 used of 7 in 1s
-Usage was not read; see --timeout and --top:
-  token ` + tokenOf(3) + ` (robot): ` + address + ` did not respond within 1s (--timeout)
+	_, limits, _ := strings.Cut(words(got.out), "\nlimits ")
+	want := `team ` + teamOf(1) + ` (harbour): team (8 in 1s), now team (7 in 1s)
+limits token ` + tokenOf(1) + ` (nightly): team (8 in 1s), now team (7 in 1s)
+over token ` + tokenOf(1) + ` (nightly): 7 used of 7 in 1s
+usage unread token ` + tokenOf(3) + ` (robot): ` + address + ` did not respond within 1s (--timeout)
 `
 	if got.code != 1 || limits != want {
 		t.Errorf("got %d\n%s\nwant\n%s\n%s", got.code, limits, want, got.err)
@@ -163,19 +158,19 @@ func TestDiffOfTokensThatBothFilesName(t *testing.T) {
 	file := func(requests int) string {
 		return good + fmt.Sprintf("rate_limit: {classes: {partner: {limits: [{requests: %d, per: 1s}], tokens: [%s, %s, %s]}}}\n", requests, tokenOf(7), tokenOf(8), tokenOf(9))
 	}
-	lines := func(text string) (all string) {
+	lines := func(part, text string) (all string) {
 		for n := 7; n <= 9; n++ {
-			all += "  token " + tokenOf(n) + text + "\n"
+			all += part + " token " + tokenOf(n) + text + "\n"
 		}
 		return all
 	}
 	for mode, usage := range map[ratelimit.Mode]string{
-		ratelimit.ModeShared: "Already over their new limits:\n" + lines(": 7 used of 7 in 1s"),
-		ratelimit.ModeLocal:  "Usage is not known: a limit has a new length, or Redis is not in use:\n" + lines(""),
+		ratelimit.ModeShared: lines("over", ": 7 used of 7 in 1s"),
+		ratelimit.ModeLocal:  lines("usage unknown", ""),
 	} {
 		got := opsgate(t, nil, "diff", "--config", write(t, file(7)), "--admin", gatewayOf(t, file(9), mode))
-		_, limits, _ := strings.Cut(got.out, "Other limits:\n")
-		if want := lines(": partner (9 in 1s), now partner (7 in 1s)") + usage; got.code != 1 || limits != want {
+		_, limits, _ := strings.Cut(words(got.out), "\nlimits ")
+		if want := lines("limits", ": partner (9 in 1s), now partner (7 in 1s)") + usage; got.code != 1 || "limits "+limits != want {
 			t.Errorf("%s: got %d\n%s\nwant\n%s\n%s", mode, got.code, limits, want, got.err)
 		}
 	}

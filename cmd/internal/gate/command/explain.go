@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 )
 
@@ -101,5 +102,5 @@ func (c *explain) run(ctx context.Context, e Environment) error {
 		query.Set("team_id", c.Team)
 	}
 	body, err := client.get(ctx, "/admin/explain?"+query.Encode())
-	return show(e, c.JSON, body, err, writeExplanation)
+	return show[admin.Explanation](e, c.JSON, body, err)
 }

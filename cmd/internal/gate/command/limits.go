@@ -79,12 +79,12 @@ func (c *limits) run(ctx context.Context, e Environment) error {
 	switch {
 	case c.Top != 0:
 		body, err := client.get(ctx, "/admin/limits?n="+strconv.Itoa(c.Top))
-		return show(e, c.JSON, body, err, writeBusy)
+		return show[admin.Busy](e, c.JSON, body, err)
 	case c.Reset:
 		return resetLimits(ctx, client, target, e)
 	}
 	body, err := client.get(ctx, target)
-	return show(e, c.JSON, body, err, writeTokenLimits)
+	return show[admin.TokenLimits](e, c.JSON, body, err)
 }
 
 // limitsTarget returns the target of a request about the limits of a token. The team is "" if it is not known.
@@ -110,8 +110,8 @@ func resetLimits(ctx context.Context, client *adminClient, target string, e Envi
 	return nil
 }
 
-// show prints a response body as JSON, or as a table by write.
-func show[T any](e Environment, asJSON bool, body []byte, err error, write func(table, T)) error {
+// show prints the body of a response, as it is or as text.
+func show[T any](e Environment, asJSON bool, body []byte, err error) error {
 	if err != nil {
 		return fmt.Errorf("ask the gateway: %w", err)
 	}
@@ -123,24 +123,5 @@ func show[T any](e Environment, asJSON bool, body []byte, err error, write func(
 	if err := json.Unmarshal(body, &response); err != nil {
 		return fmt.Errorf("read the response: %w", err)
 	}
-	t := newTable(e.Out)
-	write(t, response)
-	return t.Flush()
-}
-
-func writeTokenLimits(t table, l admin.TokenLimits) {
-	writeLimits(t, l.Limits)
-	t.row()
-	t.row("token", tokenText(l.TokenID, l.Token))
-	writePolicy(t, l.TokenState)
-}
-
-func writeBusy(t table, b admin.Busy) {
-	t.row("requests at " + admin.ThisGateway)
-	t.row()
-	t.row("TOKEN", "TEAM", "REQUESTS", "DENIED", "TOO HIGH BY AT MOST")
-	for _, k := range b.Tokens {
-		t.row(named(k.TokenID, k.TokenName), named(k.TeamID, k.TeamName),
-			strconv.FormatUint(k.Requests, 10), strconv.FormatUint(k.Denied, 10), strconv.FormatUint(k.Error, 10))
-	}
+	return write(e.Out, false, response)
 }

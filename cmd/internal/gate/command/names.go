@@ -38,22 +38,12 @@ func (c *adminClient) tokenID(ctx context.Context, text string) (string, error) 
 	return "", fmt.Errorf("%s", strings.Join(lines, "\n  "))
 }
 
-// named returns an id with its name, if that is known. A name with letters from right to left is isolated, so that it does not change the
-// order of the text after it.
+// named returns an id with its name, if that is known.
 func named(id, name string) string {
 	if name == "" {
 		return id
 	}
-	if strings.ContainsFunc(name, isRightToLeft) {
-		name = "\u2068" + name + "\u2069" // first strong isolate, pop directional isolate
-	}
-	return id + " (" + name + ")"
-}
-
-// isRightToLeft reports whether a character is in a block of letters that are written from right to left.
-func isRightToLeft(c rune) bool {
-	return c >= 0x590 && c < 0x900 || c >= 0xfb1d && c < 0xfe00 || c >= 0xfe70 && c < 0xff00 ||
-		c >= 0x10800 && c < 0x11000 || c >= 0x1e800 && c < 0x1f000
+	return id + " (" + isolated(name) + ")"
 }
 
 // names returns the names of ids in one request.
