@@ -22,5 +22,7 @@ func main() {
 	signal.Ignore(syscall.SIGPIPE) // a closed log must not end the gateway
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the first signal drains, a second one ends at once
-	os.Exit(command.Run(ctx, os.Args[1:], command.Environment{Out: os.Stdout, Err: os.Stderr, Variables: os.Environ()}))
+	os.Exit(command.Run(ctx, os.Args[1:], command.Environment{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Variables: os.Environ(),
+	}))
 }

@@ -12,8 +12,9 @@ import (
 	"opsgate/cmd/internal/kit/commandline"
 )
 
-// Environment is the output and the variables of the process.
+// Environment is the input, the output and the variables of the process.
 type Environment struct {
+	In       io.Reader // nil for none
 	Out, Err io.Writer
 	// Variables are as os.Environ returns them.
 	Variables []string
@@ -37,7 +38,7 @@ Exit codes: 0 done, 1 failed, with the reason on standard error, 2 wrong usage.`
 	}
 	program.AddCommand(
 		serveCommand(e), checkCommand(e), configCommand(e), diffCommand(e), schemaCommand(e), healthcheckCommand(e),
-		explainCommand(e), limitsCommand(e),
+		explainCommand(e), limitsCommand(e), replayCommand(e), usageCommand(e),
 	)
 	return program
 }

@@ -39,8 +39,15 @@ type result struct {
 
 func opsgate(t *testing.T, variables []string, arguments ...string) result {
 	t.Helper()
+	return run(t, command.Environment{Variables: variables}, arguments...)
+}
+
+// run runs the program with an environment, whose output it returns.
+func run(t *testing.T, e command.Environment, arguments ...string) result {
+	t.Helper()
 	out, err := new(bytes.Buffer), new(bytes.Buffer)
-	code := command.Run(t.Context(), arguments, command.Environment{Out: out, Err: err, Variables: variables})
+	e.Out, e.Err = out, err
+	code := command.Run(t.Context(), arguments, e)
 	return result{code, out.String(), err.String()}
 }
 

@@ -30,6 +30,7 @@ type gateway struct {
 	address, config string
 	variables       []string
 	log             *testkit.Buffer
+	stop            func()
 }
 
 // serveGateway runs a gateway with the configuration good and more, and with a free port for the admin listener.
@@ -43,7 +44,7 @@ func serveGateway(t *testing.T, more string) *gateway {
 		g.variables = append(g.variables, "OPSGATE_UPSTREAMS_"+service+"_ADDRESS="+g.services.Address)
 	}
 	g.config = write(t, strings.Replace(good, "admin: {listen: 127.0.0.1:0}\n", "", 1)+more)
-	g.log, _ = serve(t, g.variables, "--config", g.config, "--admin-listen", "127.0.0.1:0")
+	g.log, g.stop = serve(t, g.variables, "--config", g.config, "--admin-listen", "127.0.0.1:0")
 	line := awaitLine(t, g.log, "serving")
 	g.address = fmt.Sprint(line["listen"])
 	g.variables = append(g.variables, "OPSGATE_ADMIN_LISTEN="+fmt.Sprint(line["admin_listen"]))

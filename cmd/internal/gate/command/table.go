@@ -23,8 +23,8 @@ func writeJSON(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
-// write prints a struct as JSON, or as text: its fields as rows, and then its lists of structs as tables. Names are those of the JSON, which
-// has the same values.
+// write prints a struct as JSON, or as text: its fields as rows, and then its lists of structs as
+// tables. Names are those of the JSON, which has the same values.
 func write(w io.Writer, asJSON bool, v any) error {
 	if asJSON {
 		return writeJSON(w, v)
@@ -50,7 +50,8 @@ func write(w io.Writer, asJSON bool, v any) error {
 	return t.Flush()
 }
 
-// writeTable prints a list of structs. It has no column that is empty in all rows and that JSON omits.
+// writeTable prints a list of structs. It has no column that is empty in all rows and that JSON
+// omits.
 func writeTable(t io.Writer, list reflect.Value) {
 	rows := make([][]field, list.Len())
 	for i := range rows {
@@ -165,8 +166,8 @@ func pairs(v reflect.Value) string {
 	return strings.Join(texts, " ")
 }
 
-// isolated returns a text without control characters. If it has letters from right to left, it does not change the order of the text after
-// it.
+// isolated returns a text without control characters. If it has letters from right to left, it does
+// not change the order of the text after it.
 func isolated(text string) string {
 	text = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
@@ -180,7 +181,8 @@ func isolated(text string) string {
 	return text
 }
 
-// isRightToLeft reports whether a character is in a block of letters that are written from right to left.
+// isRightToLeft reports whether a character is in a block of letters that are written from right to
+// left.
 func isRightToLeft(c rune) bool {
 	return c >= 0x590 && c < 0x900 || c >= 0xfb1d && c < 0xfe00 || c >= 0xfe70 && c < 0xff00 ||
 		c >= 0x10800 && c < 0x11000 || c >= 0x1e800 && c < 0x1f000

@@ -4,8 +4,8 @@ package config
 const (
 	// gatewayMemory is the resident memory of a gateway under load, without tokens.
 	gatewayMemory = 70 << 20
-	// WorstConnection is a TLS connection whose client does its worst: memory that stays in use, not that of past handshakes until the next
-	// garbage collection.
+	// WorstConnection is a TLS connection whose client does its worst: memory that stays in use,
+	// not that of past handshakes until the next garbage collection.
 	WorstConnection = 76 << 10
 )
 
@@ -17,8 +17,8 @@ const (
 
 // Input of incomplete headers.
 const (
-	// inputDivisor is the part of the memory limit that bounds the bytes. net/http keeps up to 20 bytes for each, so the headers take at
-	// most a 25th of the limit.
+	// inputDivisor is the part of the memory limit that bounds the bytes. net/http keeps up to 20
+	// bytes for each, so the headers take at most a 25th of the limit.
 	inputDivisor = 512
 	minInput     = 256 << 10
 	maxInput     = 4 << 20
@@ -38,7 +38,8 @@ func (l Loaded) MaxConnections() int {
 	return l.fittingConnections()
 }
 
-// fittingConnections returns how many connections fit into the memory limit, if the client of each does its worst.
+// fittingConnections returns how many connections fit into the memory limit, if the client of each
+// does its worst.
 func (l Loaded) fittingConnections() int {
 	if l.MemoryLimit == 0 {
 		return maxConnections
@@ -46,8 +47,9 @@ func (l Loaded) fittingConnections() int {
 	return int(min(max(l.ConnectionMemory()/WorstConnection, minConnections), maxConnections))
 }
 
-// ConnectionMemory returns how much of the memory limit connections may use: half of what remains beside the gateway itself. Unwritten
-// responses may use an eighth of the limit, and requests in flight, cached tokens and accounts the rest.
+// ConnectionMemory returns how much of the memory limit connections may use: half of what remains
+// beside the gateway itself. Unwritten responses may use an eighth of the limit, and requests in
+// flight, cached tokens and accounts the rest.
 func (l Loaded) ConnectionMemory() int64 { return max(0, l.MemoryLimit-gatewayMemory) / 2 }
 
 // MaxInput returns the maximum of bytes of incomplete headers and handshakes over all connections.

@@ -11,8 +11,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A limiter is the store of rate limits, with its background tasks. It lives as long as the process, so that a reload keeps the usage of
-// tokens.
+// A limiter is the store of rate limits, with its background tasks. It lives as long as the
+// process, so that a reload keeps the usage of tokens.
 type limiter struct {
 	ratelimit.Store // for requests
 
@@ -38,7 +38,8 @@ func (l *limiter) numGateways() int {
 	return l.shared.gateways.Count()
 }
 
-// redis returns what the admin pages show of the counting in Redis; nil if limits are counted in memory.
+// redis returns what the admin pages show of the counting in Redis; nil if limits are counted in
+// memory.
 func (l *limiter) redis() *status.Redis {
 	if l.shared == nil {
 		return nil
@@ -47,7 +48,8 @@ func (l *limiter) redis() *status.Redis {
 	return &status.Redis{Limits: l.shared.Store, Gateways: l.shared.gateways, DividedBy: dividedBy}
 }
 
-// run runs the background tasks of the store until ctx ends. With Redis, they send the status of this gateway to the other gateways.
+// run runs the background tasks of the store until ctx ends. With Redis, they send the status of
+// this gateway to the other gateways.
 func (l *limiter) run(ctx context.Context, status func() admin.GatewayStatus) error {
 	if l.shared == nil {
 		return l.memory.Run(ctx)
