@@ -69,7 +69,7 @@ func (c *Clients) connect(metrics *metrics) error {
 	}
 	for _, s := range services() {
 		u := &upstream{
-			service: s.name, methods: newMethods(s, metrics.durations, c.options.Exemplar), settings: &c.settings, slots: newSlots(),
+			service: s.name, methods: newMethods(s, metrics.durations, c.options.Exemplar), settings: &c.settings,
 			metrics: metrics.forService(s.name), logger: c.options.Logger,
 			probeTimeout: c.options.intervals.probeTimeout, probesDue: make(chan struct{}, 1),
 		}

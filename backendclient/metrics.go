@@ -133,7 +133,7 @@ func (m *metrics) registerInFlight(u *upstream) error {
 	inFlight := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_upstream_requests_in_flight", ConstLabels: service,
 		Help: "Unary calls to an internal service in flight.",
-	}, func() float64 { return float64(u.slots.inFlight()) })
+	}, func() float64 { return float64(u.slots.Taken()) })
 	limit := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_upstream_requests_in_flight_limit", ConstLabels: service,
 		Help: "Maximum number of unary calls to an internal service in flight.",

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"opsgate/backendclient/timings"
+	"opsgate/internal/shares"
 )
 
 const (
@@ -46,7 +47,7 @@ type upstream struct {
 	unary      []*method                  // those with a breaker
 	settings   *atomic.Pointer[settings]
 	budget     retryBudget
-	slots      slots
+	slots      shares.Pool
 	metrics    upstreamMetrics
 	logger     *slog.Logger
 
@@ -105,6 +106,14 @@ func (u *upstream) intercept(
 	return err
 }
 
+// teamOf returns the team that a request is for, "" for a request of the gateway itself.
+func teamOf(request any) string {
+	if r, ok := request.(interface{ GetTeamId() string }); ok {
+		return r.GetTeamId()
+	}
+	return ""
+}
+
 func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if deadline, ok := ctx.Deadline(); ok {
 		return context.WithDeadline(ctx, deadline.Add(-deadlineMargin))
@@ -114,13 +123,14 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // callWithinLimit makes a call if an in-flight slot is free for its team.
 func (u *upstream) callWithinLimit(c *call) error {
-	switch reason := u.slots.take(c.team, c.settings.MaxInFlight); reason {
-	case ReasonOverloaded:
-		return newNotMadeError(reason, 0, fmt.Sprintf("the limit of %d calls in flight is reached", c.settings.MaxInFlight))
-	case ReasonTeamOverloaded:
-		return newNotMadeError(reason, 0, fmt.Sprintf("the team's share of the limit of %d calls in flight is reached", c.settings.MaxInFlight))
+	switch limit := c.settings.MaxInFlight; u.slots.Take(c.team, 1, int64(limit)) {
+	case shares.Exhausted:
+		return newNotMadeError(ReasonOverloaded, 0, fmt.Sprintf("the limit of %d calls in flight is reached", limit))
+	case shares.ShareReached:
+		return newNotMadeError(ReasonTeamOverloaded, 0, fmt.Sprintf("the team's share of the limit of %d calls in flight is reached", limit))
+	case shares.Taken:
 	}
-	defer u.slots.release(c.team)
+	defer u.slots.Release(c.team, 1)
 	return u.callWithRetries(c)
 }
 

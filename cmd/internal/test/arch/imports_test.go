@@ -24,7 +24,7 @@ var rules = []struct {
 	{"./proto/...", []string{"opsgate"}, []string{"opsgate/proto"}},
 	{"./authn", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/authn", "opsgate/backendclient/timings", "opsgate/proto"}},
 	{"./ratelimit", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/ratelimit"}},
-	{"./backendclient", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/backendclient", "opsgate/proto"}},
+	{"./backendclient", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/backendclient", "opsgate/internal", "opsgate/proto"}},
 	{
 		"./gateway/...", // backendclient links the breaker; the linter checks that gateway does not import it
 		[]string{"github.com/redis", "database/sql", "modernc.org/sqlite", "opsgate/cmd"},
