@@ -1,8 +1,8 @@
 package gateway
 
 import (
-	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -17,7 +17,7 @@ func (r *Request) Query() *decode.Query { return decode.NewQuery(r.http().URL.Ra
 // Body reads the body of the request, and returns its decoder.
 func (r *Request) Body() *decode.Body {
 	if r.body == nil {
-		r.body = &decode.Body{TokenPrefix: r.gateway.options.TokenPrefix}
+		r.body = &decode.Body{TokenPrefix: r.gateway.options.TokenPrefix, Dropped: r.endBody}
 	}
 	r.body.Reset(r.http().Header, r.route.Fields)
 	if data, err := r.readBody(); err != nil {
@@ -28,8 +28,11 @@ func (r *Request) Body() *decode.Body {
 	return r.body
 }
 
-// readBody reads the body, up to the limit of its size, if it is JSON without an encoding. The body has its own timeout. The time spent on
-// reading it extends the deadline of the request.
+// readBody reads the body, up to the limit of its size, if it is JSON without an encoding. The body
+// has its own timeout. The time spent on reading it extends the deadline of the request.
+//
+// A client that does not send its body holds nothing that others need: while it arrives, the
+// request has no in-flight slot, and its connection counts as idle.
 func (r *Request) readBody() ([]byte, error) {
 	header := r.http().Header
 	if !isJSON(header["Content-Type"]) {
@@ -42,28 +45,77 @@ func (r *Request) readBody() ([]byte, error) {
 	if r.http().ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
+	if err := r.gateway.options.LoadLimit.arriving.begin(&r.arriving, r.Team(), r.http().ProtoMajor > 1); err != nil {
+		return nil, requestTimeout(err)
+	}
 	// The error is ignored: only tests and dry runs have a writer without deadlines.
 	controller, began := http.NewResponseController(r.gin.Writer), time.Now()
-	_ = controller.SetReadDeadline(began.Add(r.gateway.options.BodyTimeout))
-	var data bytes.Buffer
-	data.Grow(int(max(0, r.http().ContentLength)) + bytes.MinRead) // ReadFrom needs MinRead of room to read the end
-	_, err := data.ReadFrom(http.MaxBytesReader(r.gin.Writer, r.http().Body, limit))
+	deadline := began.Add(r.gateway.options.BodyTimeout)
+	_ = controller.SetReadDeadline(deadline)
+	r.gateway.releaseSlot(r)
+	r.markIdle()
+	data, err := r.readAll(http.MaxBytesReader(r.gin.Writer, r.http().Body, limit), deadline)
+	r.connection = MarkBusy(r.http().Context())
 	r.base.addBodyTime(time.Since(began))
-	if _, exceeded := errors.AsType[*http.MaxBytesError](err); exceeded {
-		return nil, tooLarge(limit)
-	}
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, requestTimeout(err)
-	case err != nil && r.clientGone():
-		return nil, clientClosed(err)
-	case err != nil:
-		return nil, invalid(decode.Details(map[string]string{"body": "ended before it was complete"})).withCause(causeBody).withError(err)
+	if err != nil {
+		return nil, r.unreadBody(err)
 	}
 	// net/http continues to read, to detect a disconnect. An expired deadline would end that read and look like a disconnect.
 	_ = controller.SetReadDeadline(time.Time{})
-	return data.Bytes(), nil
+	return data, r.gateway.takeSlot(r)
 }
+
+// unreadBody returns the response to a body that could not be read.
+func (r *Request) unreadBody(err error) *Problem {
+	_, exceeded := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case exceeded:
+		return tooLarge(r.gateway.options.MaxBodyBytes)
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, errNoMemory):
+		return requestTimeout(err)
+	case r.clientGone():
+		return clientClosed(err)
+	}
+	return invalid(decode.Details(map[string]string{"body": "ended before it was complete"})).withCause(causeBody).withError(err)
+}
+
+// bodyStartBytes is the size of the buffer for the first bytes of a body, which is not accounted.
+// Most bodies fit into it.
+const bodyStartBytes = 1 << 10
+
+// readAll reads a body, in a buffer that is at most twice as large as what has arrived, or
+// bodyStartBytes. It accounts the buffer before it allocates it, until endBody.
+func (r *Request) readAll(body io.Reader, deadline time.Time) ([]byte, error) {
+	if r.bodyStart == nil {
+		r.bodyStart = make([]byte, bodyStartBytes)
+	}
+	length := r.http().ContentLength
+	if length < 0 {
+		length = r.gateway.options.MaxBodyBytes
+	}
+	arriving := &r.gateway.options.LoadLimit.arriving
+	data := r.bodyStart[:0]
+	for {
+		n, err := body.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return data, nil
+		case err != nil:
+			return nil, err
+		case len(data) < cap(data):
+			continue
+		}
+		size := min(2*int64(cap(data)), length+1) // with room to read the end
+		if err := arriving.grow(r.http().Context(), &r.arriving, size, deadline); err != nil {
+			return nil, err
+		}
+		data = append(make([]byte, 0, size), data...)
+	}
+}
+
+// endBody releases the memory of the body. It is idempotent.
+func (r *Request) endBody() { r.gateway.options.LoadLimit.arriving.end(&r.arriving) }
 
 // isJSON reports whether the Content-Type is JSON. A missing one counts as JSON (docs/integrate/contract.md, "Bodies"). Parameters are
 // ignored.

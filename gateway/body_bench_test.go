@@ -115,7 +115,7 @@ func decodeBody(tb testing.TB, r *Request, shape bodyShape, body string) int {
 
 func requestWithBody(limit int64) *Request {
 	r := &Request{
-		gateway: &Gateway{options: Options{MaxBodyBytes: limit}}, principal: &authn.Principal{}, base: new(requestContext), route: rowOf("v1CreateIncident"),
+		gateway: &Gateway{options: Options{MaxBodyBytes: limit, LoadLimit: unlimitedLoadLimit()}}, principal: &authn.Principal{}, base: new(requestContext), route: rowOf("v1CreateIncident"),
 	}
 	r.gin, _ = gin.CreateTestContext(httptest.NewRecorder())
 	return r

@@ -115,7 +115,7 @@ func start(tb testing.TB, change ...func(*Options)) *harness {
 	metrics, err := NewMetrics(h.registry)
 	testkit.Must(tb, err)
 	o.Metrics = metrics
-	if o.LoadLimit, err = NewLoadLimit(1000, 64<<20, h.registry); err != nil {
+	if o.LoadLimit, err = NewLoadLimit(1000, 64<<20, 64<<20, h.registry); err != nil {
 		tb.Fatal(err)
 	}
 	o.Logger = slog.New(slog.NewJSONHandler(h.log, nil))

@@ -10,22 +10,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A LoadLimit limits the number of requests in flight and the memory of responses that are being written. All Gateways of a process share
-// one, so that the limits hold across reloads. It is safe for concurrent use.
+// A LoadLimit limits the number of requests in flight, the memory of bodies that are arriving, and
+// that of responses that are being written. All Gateways of a process share one, so that the limits
+// hold across reloads. It is safe for concurrent use.
 type LoadLimit struct {
 	limit     atomic.Int64
 	inFlight  atomic.Int64
 	shed      prometheus.Counter
 	shedCount atomic.Uint64 // same count as shed, readable in the process
+	arriving  arrivingBodies
 	unwritten *unwrittenResponses
 }
 
-// NewLoadLimit returns a LoadLimit for the given number of requests and bytes of unwritten responses, and registers its metrics.
-func NewLoadLimit(limit int, unwrittenBytes int64, registry prometheus.Registerer) (*LoadLimit, error) {
-	l := newLoadLimit(limit, unwrittenBytes)
+// NewLoadLimit returns a LoadLimit for the given number of requests, bytes of bodies that are
+// arriving and bytes of unwritten responses, and registers its metrics.
+func NewLoadLimit(limit int, bodyBytes, unwrittenBytes int64, registry prometheus.Registerer) (*LoadLimit, error) {
+	l := newLoadLimit(limit, bodyBytes, unwrittenBytes)
 	inFlightGauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_requests_in_flight",
-		Help: "Requests in flight.",
+		Help: "Requests in flight, without those whose body is arriving.",
 	}, func() float64 { return float64(l.inFlight.Load()) })
 	limitGauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_requests_in_flight_limit",
@@ -41,18 +44,19 @@ func NewLoadLimit(limit int, unwrittenBytes int64, registry prometheus.Registere
 	return l, nil
 }
 
-func newLoadLimit(limit int, unwrittenBytes int64) *LoadLimit {
+func newLoadLimit(limit int, bodyBytes, unwrittenBytes int64) *LoadLimit {
 	l := &LoadLimit{unwritten: newUnwritten(unwrittenBytes), shed: prometheus.NewCounter(prometheus.CounterOpts{
 		Name:        "opsgate_http_requests_shed_total",
-		Help:        "Requests refused with 503 before they were read. in_flight: http.max_in_flight were in flight.",
+		Help:        "Requests refused with 503. in_flight: http.max_in_flight were in flight when the header, or the body, had arrived.",
 		ConstLabels: prometheus.Labels{"cause": "in_flight"},
 	})}
+	l.arriving.limit = bodyBytes
 	l.SetLimit(limit)
 	return l
 }
 
 // unlimitedLoadLimit returns a LoadLimit that sheds no request.
-func unlimitedLoadLimit() *LoadLimit { return newLoadLimit(math.MaxInt, math.MaxInt64) }
+func unlimitedLoadLimit() *LoadLimit { return newLoadLimit(math.MaxInt, math.MaxInt64, math.MaxInt64) }
 
 // SetLimit changes the limit of requests in flight. It does not affect requests that are already in flight.
 func (l *LoadLimit) SetLimit(limit int) { l.limit.Store(int64(limit)) }
@@ -68,7 +72,7 @@ func (l *LoadLimit) CutOffOverdue(now time.Time) { l.unwritten.cutOffOverdue(now
 // snapshot returns a LoadLimit with the same limit and requests in flight, independent of l and without registered metrics.
 func (l *LoadLimit) snapshot() *LoadLimit {
 	inFlight, limit, _ := l.Stats()
-	s := newLoadLimit(limit, l.unwritten.limit)
+	s := newLoadLimit(limit, l.arriving.limit, l.unwritten.limit)
 	s.inFlight.Store(int64(inFlight))
 	return s
 }
@@ -89,10 +93,10 @@ func (l *LoadLimit) release() { l.inFlight.Add(-1) }
 
 // takeSlot takes an in-flight slot for the request.
 func (g *Gateway) takeSlot(r *Request) error {
-	if !g.options.LoadLimit.tryAcquire() {
+	r.holdsSlot = g.options.LoadLimit.tryAcquire()
+	if r.shed = !r.holdsSlot; r.shed {
 		return g.overloaded
 	}
-	r.gotSlot, r.holdsSlot = true, true
 	return nil
 }
 

@@ -119,7 +119,7 @@ func TestPanicReleasesItsSlot(t *testing.T) {
 func BenchmarkShed(b *testing.B) {
 	o := optionsWith(b, &services{})
 	o.Logger = slog.New(slog.NewJSONHandler(&discardWriter{}, nil))
-	o.LoadLimit = newLoadLimit(0, 64<<20)
+	o.LoadLimit = newLoadLimit(0, 64<<20, 64<<20)
 	g, err := New(o)
 	testkit.Must(b, err)
 	serveInParallel(b, g, "/v1/servers")

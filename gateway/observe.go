@@ -112,7 +112,7 @@ func (o Options) markIncomplete(log slog.Handler) slog.Handler {
 // shouldLog reports whether a request is logged.
 func (g *Gateway) shouldLog(r *Request, resp preparedResponse) bool {
 	switch {
-	case !r.gotSlot: // a line for each would make an overload worse, and all of them are the same
+	case r.shed: // a line for each would make an overload worse, and all of them are the same
 		return false
 	case resp.status >= http.StatusInternalServerError, r.shadowDeniedBy() != "":
 		return true

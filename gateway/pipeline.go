@@ -93,6 +93,7 @@ func (g *Gateway) handlerFor(rt *boundRoute) gin.HandlerFunc {
 		r.ctx, r.base = ctx, ctx
 		defer r.markIdle()
 		defer g.releaseSlot(r)
+		defer r.endBody()
 
 		reply, err := r.run()
 		resp := r.makeResponse(reply, err)
@@ -267,10 +268,10 @@ func (g *Gateway) putRequest(r *Request) {
 	if r.out.Cap() > maxPooledBytes || r.compressed.Cap() > maxPooledBytes {
 		return
 	}
-	body, out, compressed := r.body, r.out, r.compressed
+	body, bodyStart, out, compressed := r.body, r.bodyStart, r.out, r.compressed
 	out.Reset()
 	compressed.Reset()
-	*r = Request{gateway: g, body: body, out: out, compressed: compressed}
+	*r = Request{gateway: g, body: body, bodyStart: bodyStart, out: out, compressed: compressed}
 	g.requests.Put(r)
 }
 

@@ -25,8 +25,8 @@ type Request struct {
 	base          *requestContext // ctx, or its parent while a stage has a span
 	id            string
 	start         time.Time
-	gotSlot       bool       // it got an in-flight slot; otherwise it was shed
-	holdsSlot     bool       // the slot is not released yet
+	holdsSlot     bool       // it holds an in-flight slot
+	shed          bool       // it got no in-flight slot
 	connection    Connection // set by authenticate; nil if the server does not track connections
 	principal     *authn.Principal
 	pathID        string              // the id in the path, in lower case; set by handle
@@ -36,6 +36,8 @@ type Request struct {
 	unwritten     unwrittenResponse
 	pendingRefund *refund       // to be queued after the response; nil for none
 	body          *decode.Body  // nil until a route reads one
+	bodyStart     []byte        // buffer for the first bytes of the body; nil until a route reads one
+	arriving      arrivingBody  // the rest of the body
 	out           jsonw.Writer  // body of the response
 	compressed    bytes.Buffer  // the body with gzip
 	numValues     int           // used elements of base.headerValues

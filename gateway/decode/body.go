@@ -18,6 +18,7 @@ const maxIdempotencyKeyLen = 255
 // would count as absent. The zero Body is empty. A Body can be used for many requests, one after the other.
 type Body struct {
 	TokenPrefix string // prefix of live tokens; a name that contains it is cut after it in problems
+	Dropped     func() // called by Finish when the body is not needed any more; nil for nothing
 
 	reader    jsonReader
 	header    http.Header
@@ -66,6 +67,9 @@ func (b *Body) Finish() error {
 		err = &Error{Part: part, Details: Details(b.problems, b.unknown...)}
 	}
 	b.Reset(nil, nil)
+	if b.Dropped != nil {
+		b.Dropped()
+	}
 	return err
 }
 

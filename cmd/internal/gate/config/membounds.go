@@ -24,9 +24,10 @@ const (
 	maxInput     = 4 << 20
 )
 
-// Responses that clients have not read.
+// Bodies that are arriving, and responses that clients have not read.
 const (
 	unwrittenDivisor = 8         // the part of the memory limit
+	bodiesDivisor    = 16        // for their buffers, and for HTTP/2 streams
 	maxUnwritten     = 256 << 20 // without a memory limit
 )
 
@@ -48,8 +49,8 @@ func (l Loaded) fittingConnections() int {
 }
 
 // ConnectionMemory returns how much of the memory limit connections may use: half of what remains
-// beside the gateway itself. Unwritten responses may use an eighth of the limit, and requests in
-// flight, cached tokens and accounts the rest.
+// beside the gateway itself. Bodies that are arriving may use an eighth of the limit, unwritten
+// responses another, and requests in flight, cached tokens and accounts the rest.
 func (l Loaded) ConnectionMemory() int64 { return max(0, l.MemoryLimit-gatewayMemory) / 2 }
 
 // MaxInput returns the maximum of bytes of incomplete headers and handshakes over all connections.
@@ -59,6 +60,10 @@ func (l Loaded) MaxInput() int64 {
 	}
 	return min(max(l.MemoryLimit/inputDivisor, minInput), maxInput)
 }
+
+// MaxBodies returns the maximum of bytes of the buffers of bodies that are arriving, which is that
+// of their HTTP/2 streams too.
+func (l Loaded) MaxBodies() int64 { return l.MaxUnwritten() * unwrittenDivisor / bodiesDivisor }
 
 // MaxUnwritten returns the maximum of bytes of responses that clients have not read.
 func (l Loaded) MaxUnwritten() int64 {

@@ -19,8 +19,9 @@ func TestBoundsFollowTheMemoryLimit(t *testing.T) {
 		{1 << 40, 10_000, 4 << 20, 1 << 37},
 	} {
 		l := config.Loaded{Config: config.Default(), MemoryLimit: test.limit}
-		if l.MaxConnections() != test.connections || l.MaxInput() != test.input || l.MaxUnwritten() != test.unwritten {
-			t.Errorf("%d bytes: %d connections, %d bytes of input, %d unwritten", test.limit, l.MaxConnections(), l.MaxInput(), l.MaxUnwritten())
+		if l.MaxConnections() != test.connections || l.MaxInput() != test.input || l.MaxUnwritten() != test.unwritten || l.MaxBodies() != test.unwritten/2 {
+			t.Errorf("%d bytes: %d connections, %d bytes of input, %d unwritten, %d of bodies",
+				test.limit, l.MaxConnections(), l.MaxInput(), l.MaxUnwritten(), l.MaxBodies())
 		}
 	}
 }

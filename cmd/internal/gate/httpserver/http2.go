@@ -3,14 +3,16 @@ package httpserver
 import (
 	"net/http"
 	"time"
+
+	"opsgate/gateway"
 )
 
 // Limits of HTTP/2 connections that HTTP/1.1 does not have.
 const (
 	// maxReadFrame is the smallest value that HTTP/2 allows, because the server buffers whole frames.
 	maxReadFrame = 16 << 10
-	// Flow control windows. They admit a body of the default maximum in two round trips; each connection can fill its window.
-	streamWindow     = 64 << 10
+	// connectionWindow is a flow control window. With gateway.StreamWindow it admits a body of the
+	// default maximum in two round trips; each connection can fill its window.
 	connectionWindow = 128 << 10
 	headerTableSize  = 4 << 10
 	// maxStreams bounds the memory of streams before their handlers run, which no other limit does: with 100, a burst of requests on 600
@@ -27,7 +29,7 @@ func (l Limits) http2() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams:          maxStreams,
 		MaxReadFrameSize:              maxReadFrame,
-		MaxReceiveBufferPerStream:     streamWindow,
+		MaxReceiveBufferPerStream:     gateway.StreamWindow,
 		MaxReceiveBufferPerConnection: connectionWindow,
 		MaxDecoderHeaderTableSize:     headerTableSize,
 		MaxEncoderHeaderTableSize:     headerTableSize,

@@ -19,7 +19,7 @@ type builder struct {
 }
 
 func newBuilder(c common, d *dependencies) (*builder, error) {
-	loadLimit, err := gateway.NewLoadLimit(c.Loaded.HTTP.MaxInFlight, c.Loaded.MaxUnwritten(), c.registry)
+	loadLimit, err := gateway.NewLoadLimit(c.Loaded.HTTP.MaxInFlight, c.Loaded.MaxBodies(), c.Loaded.MaxUnwritten(), c.registry)
 	if err != nil {
 		return nil, err
 	}
