@@ -94,7 +94,7 @@ type HTTP struct {
 	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" restart:"set at start" doc:"Size of a request line and header."`
 	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Maximum size of a request body; 413 above it."`
 	MaxConnections    Number   `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections, or auto; above it an idle one is closed."`
-	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Maximum of requests in flight; 503 above it."`
+	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests in flight whose body has arrived; 503 above it."`
 }
 
 // Routes is bounds by operation id.
@@ -238,14 +238,19 @@ func (l Loaded) memoryText() string {
 
 func (l Loaded) limitText() string { return fmt.Sprintf("%d MiB", l.MemoryLimit/int64(mebi)) }
 
-// memory warns of more connections than fit into the memory limit.
+// memory warns of more connections, and of larger bodies, than fit into the memory limit.
 func (w *warner) memory() {
 	l := w.loaded
-	if l.MemoryLimit == 0 || l.HTTP.MaxConnections == Auto {
+	if l.MemoryLimit == 0 {
 		return
 	}
+	if need := int64(l.HTTP.MaxInFlight) * int64(l.HTTP.MaxBodyBytes); need > l.MemoryLimit {
+		w.warn("http.max_body_bytes", "is %s, and http.max_in_flight (%d) such bodies need %d MiB: of the memory limit of %s bodies may use "+
+			"%d MiB, one team half of that; further ones wait, and get 408 after http.body_timeout",
+			l.HTTP.MaxBodyBytes, l.HTTP.MaxInFlight, need/int64(mebi), l.limitText(), l.MaxBodies()/int64(mebi))
+	}
 	need := int64(l.HTTP.MaxConnections) * WorstConnection
-	if room := l.ConnectionMemory(); need > room {
+	if room := l.ConnectionMemory(); l.HTTP.MaxConnections != Auto && need > room {
 		w.warn(maxConnectionsKey, "is %d, which can need %d MiB: of the memory limit of %s connections may use %d MiB; auto is %d here",
 			l.HTTP.MaxConnections, need/int64(mebi), l.limitText(), room/int64(mebi), l.fittingConnections())
 	}

@@ -85,6 +85,35 @@ func TestWarningOfMoreConnectionsThanFitIntoTheMemoryLimit(t *testing.T) {
 	}
 }
 
+func TestWarningOfBodiesThatDoNotFitIntoTheMemoryLimit(t *testing.T) {
+	load := func(limit int64, inFlight, size string) string {
+		t.Helper()
+		loaded, err := config.Load(config.Options{NoFile: true, MemoryLimit: limit, Overrides: append(upstreams(),
+			config.Setting{Key: "http.max_in_flight", Value: inFlight}, config.Setting{Key: "http.max_body_bytes", Value: size})})
+		testkit.Must(t, err)
+		return loaded.Warnings.Error()
+	}
+	for _, test := range []struct {
+		limit          int64
+		inFlight, size string
+		want           bool
+	}{
+		{memoryLimit, "1024", "128KiB", false},
+		{memoryLimit, "460", "1MiB", false},
+		{memoryLimit, "461", "1MiB", true},
+		{0, "1024", "16MiB", false},
+	} {
+		if got := load(test.limit, test.inFlight, test.size); strings.Contains(got, "http.max_body_bytes") != test.want {
+			t.Errorf("%+v: got %q", test, got)
+		}
+	}
+	const want = "http.max_body_bytes: is 16MiB, and http.max_in_flight (1024) such bodies need 16384 MiB: of the memory limit of 460 MiB " +
+		"bodies may use 28 MiB, one team half of that; further ones wait, and get 408 after http.body_timeout"
+	if got := load(memoryLimit, "1024", "16MiB"); !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestWarningOfAPublicListenerWithoutTLS(t *testing.T) {
 	pem, err := filepath.Abs("testdata/certificate.pem") // loadText changes the working directory
 	testkit.Must(t, err)
