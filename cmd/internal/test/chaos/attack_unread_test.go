@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -251,4 +252,47 @@ func sendUnread(t *testing.T, address string, roots *x509.CertPool, token string
 	t.Cleanup(func() { _ = conn.Close() })
 	_, err = fmt.Fprintf(conn, "GET /v1/servers HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n", token)
 	return err
+}
+
+// Row 39: every token of one team sends only the header of a POST, at the default rate. Another
+// team is served as before.
+func TestAttackMissingBodiesOfOneTeam(t *testing.T) {
+	skipIfShort(t)
+	parallel(t)
+	tokens := createTokens(t, shared.data, either(150, 10))
+	for name, http := range map[string]struct {
+		config string
+		length int
+	}{
+		"128 KiB": {"", bodySize},
+		"16 MiB":  {", max_body_bytes: 16MiB", 16 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := fmt.Sprintf("http: {max_in_flight: %d%s}\n", either(1024, 64), http.config)
+			v := startVictim(t, everyService(shared.address), nil, config, memoryLimit)
+			v.maxFailed, v.maxFactor, v.maxMemory = 0, 3, either(134, 1000)
+			v.other.tokens = texts(t, "other_team")
+			senders := make([]func() error, len(tokens))
+			for i, token := range tokens {
+				senders[i] = func() error { return sendHeader(v.socket(), token.Text, http.length) }
+			}
+			v.checkDuring(t, fmt.Sprintf("%s: %d tokens", name, len(tokens)), func() { sendThriceASecond(t, senders) })
+			expectNone(t, name+": requests that got no slot", int(v.metric(t, `opsgate_http_requests_shed_total{cause="in_flight"}`)))
+		})
+	}
+}
+
+// sendHeader sends the header of a POST with a body of that length on a connection of its own,
+// which stays open until the gateway closes it.
+func sendHeader(address, token string, length int) error {
+	conn, err := dialFrom("", address)
+	if err != nil {
+		return err
+	}
+	write(posting(token, length) + "\r\n")(conn)
+	go func() {
+		_, _ = io.Copy(io.Discard, conn)
+		_ = conn.Close()
+	}()
+	return nil
 }
