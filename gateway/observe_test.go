@@ -142,7 +142,7 @@ func TestLinesHaveTheDecision(t *testing.T) {
 		{"by the gateway alone", local, nil, map[string]any{"class": "default", "local": true}},
 		{"denied", ratelimit.Decision{ShadowDeniedBy: -1}, nil, map[string]any{"class": "default", "cause": "limit:second", "refunded": nil}},
 		{"given back", admitted, status.Error(codes.Unavailable, "away"), map[string]any{"class": "default", "refunded": true}},
-		{"not given back", admitted, status.Error(codes.NotFound, "gone"), map[string]any{"class": "default", "refunded": nil}},
+		{"not given back", admitted, status.Error(codes.ResourceExhausted, "later"), map[string]any{"class": "default", "refunded": nil}},
 	} {
 		h := start(t, func(o *Options) { o.Limiter = scriptedLimiter{decision: test.decision} })
 		line := errorCase{fails: test.fails}.run(t, h)
