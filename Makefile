@@ -34,7 +34,7 @@ ALONE_TIMEOUT  := 30m
 DEPLOY_TIMEOUT := 60m
 
 # Packages whose own tests must cover at least COVER_MIN percent of their statements.
-COVERED   := gateway authn ratelimit backendclient
+COVERED   := gateway authn ratelimit backendclient internal
 COVER_MIN := 85
 
 FUZZTIME ?= 30s
