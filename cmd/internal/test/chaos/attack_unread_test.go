@@ -229,16 +229,17 @@ func TestAttackUnreadResponses(t *testing.T) {
 	}
 }
 
-// sendThriceASecond calls each function three times a second, the default limit of a token, for 15 seconds (2 in the short form).
+// sendThriceASecond calls each function three times a second, the default limit of a token, for 15
+// seconds (2 in the short form). The calls are evenly spread.
 func sendThriceASecond(t *testing.T, senders []func() error) {
 	t.Helper()
-	tick := time.NewTicker(time.Second / 3)
+	tick := time.NewTicker(time.Second / 3 / time.Duration(len(senders)))
 	defer tick.Stop()
 	for range either(45, 6) {
 		for _, send := range senders {
 			_ = send() // fails if the gateway has closed the connection
+			<-tick.C
 		}
-		<-tick.C
 	}
 }
 
