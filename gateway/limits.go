@@ -47,7 +47,8 @@ func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 				counters[key] = m.limitCounters(a.Class, l.Name, l.Shadow)
 			}
 			limits[i] = limitEntry{
-				Limit: l, cause: limitCause(l.Name), suppressed: a.Class + "/" + l.Name, itemPrefix: quotedName(l.Name) + ";r=", deniedText: deniedText(l),
+				Limit: l, cause: limitCause(l.Name), suppressed: a.Class + "/" + l.Name, itemPrefix: quotedName(l.Name) + ";r=",
+				deniedText: deniedText(l),
 				nearThreshold: (l.Requests + nearDivisor - 1) / nearDivisor, counters: counters[key],
 			}
 		}

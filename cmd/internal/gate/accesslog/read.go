@@ -86,10 +86,10 @@ func (r *reader) read(path string, in io.Reader) error {
 		if text = bytes.TrimSpace(text); len(text) > 0 {
 			err = cmp.Or(r.line(text), err)
 		}
-		if errors.Is(err, io.EOF) {
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
+		case err != nil:
 			return fmt.Errorf("%s:%d: %w", path, number, err)
 		}
 	}
@@ -130,17 +130,18 @@ func (e *entry) deniedBy() string {
 	return ""
 }
 
-// isPlausible reports whether the clock of a memory store can be set to the times.
-func (e *entry) isPlausible() bool {
+// decode decodes a line, and reports whether it has a JSON object with times to which the clock of a
+// memory store can be set. What precedes the object is ignored: kubectl and docker add names.
+func (e *entry) decode(text []byte) bool {
 	const day = int64(24 * time.Hour / time.Microsecond)
-	return e.Time.Year() > 2000 && e.Time.Year() < 2200 && e.Latency >= 0 && e.Latency <= day
+	start := bytes.IndexByte(text, '{')
+	return start >= 0 && json.Unmarshal(text[start:], e) == nil &&
+		e.Time.Year() > 2000 && e.Time.Year() < 2200 && e.Latency >= 0 && e.Latency <= day
 }
 
-// line reads a line. What precedes its JSON object is ignored: kubectl and docker add names.
 func (r *reader) line(text []byte) error {
 	var e entry
-	start := bytes.IndexByte(text, '{')
-	if start < 0 || json.Unmarshal(text[start:], &e) != nil || !e.isPlausible() {
+	if !e.decode(text) {
 		r.Skipped++
 		return nil
 	}

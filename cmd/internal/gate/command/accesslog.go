@@ -92,7 +92,7 @@ that has ten times the requests of the next.` + strings.ReplaceAll(aboutLogs, "o
 	flags := c.Flags()
 	r.addTo(flags)
 	flags.BoolVar(&r.Suggest, "suggest", false, "suggest the smallest limits")
-	commandline.Text(flags, &r.DenyAtMost, "deny-at-most", "0.1%", "with --suggest, `PERCENT` of its requests that a token may be denied, on average")
+	commandline.Text(flags, &r.DenyAtMost, "deny-at-most", "0.1%", "with --suggest, `PERCENT` of its requests that a token may be denied")
 	commandline.Text(flags, &r.MaxNewlyDenied, "max-newly-denied", "", "exit 1 if more than `PERCENT` of the requests would be newly denied")
 	flags.BoolVar(&r.JSON, "json", false, "print JSON")
 	return c

@@ -57,18 +57,19 @@ func writeTable(t io.Writer, list reflect.Value) {
 	for i := range rows {
 		rows[i] = fieldsOf(list.Index(i))
 	}
-	header, lines := "\n", make([]string, len(rows))
+	lines := make([][]string, 1+len(rows)) // with the header
 	for c, column := range rows[0] {
 		if !slices.ContainsFunc(rows, func(row []field) bool { return !row[c].omitted() }) {
 			continue
 		}
-		header += strings.ToUpper(column.label) + "\t"
+		lines[0] = append(lines[0], strings.ToUpper(column.label))
 		for i, row := range rows {
-			lines[i] += cell(row[c].name, row[c].value) + "\t"
+			lines[i+1] = append(lines[i+1], cell(row[c].name, row[c].value))
 		}
 	}
-	for _, line := range append([]string{header}, lines...) {
-		fmt.Fprintln(t, strings.TrimSuffix(line, "\t"))
+	fmt.Fprintln(t)
+	for _, line := range lines {
+		fmt.Fprintln(t, strings.Join(line, "\t"))
 	}
 }
 
@@ -108,7 +109,7 @@ const unknown = "-"
 
 // cell returns a value as text. The name is that of its field.
 func cell(name string, v reflect.Value) string {
-	if at, ok := v.Interface().(time.Time); ok && !at.IsZero() {
+	if at, ok := reflect.TypeAssert[time.Time](v); ok && !at.IsZero() {
 		return at.Format(time.RFC3339)
 	}
 	seconds := strings.HasSuffix(name, inSeconds)
