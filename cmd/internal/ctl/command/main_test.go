@@ -55,12 +55,11 @@ type result struct {
 type user struct {
 	url, token, input string
 	terminal          bool // whether the output is a terminal
-	realTime          bool // whether pauses take their time
 }
 
 func (s *system) as(token string) user { return user{url: s.BaseURL, token: s.Tokens[token]} }
 
-// run runs the program. Without realTime its pauses take no time, but advance its clock.
+// run runs the program. Its pauses take no time, but advance its clock.
 func (u user) run(t *testing.T, arguments ...string) result {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -70,19 +69,17 @@ func (u user) run(t *testing.T, arguments ...string) result {
 	environment := command.Environment{
 		In: io.NopCloser(strings.NewReader(u.input)), Out: &out, Err: &errs, Terminal: u.terminal,
 		Variables: []string{"OPSCTL_URL=" + u.url, "OPSCTL_TOKEN=" + u.token},
-	}
-	if !u.realTime {
-		environment.Clock = func() time.Time {
+		Clock: func() time.Time {
 			mu.Lock()
 			defer mu.Unlock()
 			return now
-		}
-		environment.Sleep = func(_ context.Context, d time.Duration) error {
+		},
+		Sleep: func(_ context.Context, d time.Duration) error {
 			mu.Lock()
 			defer mu.Unlock()
 			now, r.waited = now.Add(d), append(r.waited, d)
 			return nil
-		}
+		},
 	}
 	r.code = command.Run(t.Context(), arguments, environment)
 	r.out, r.err = out.String(), errs.String()

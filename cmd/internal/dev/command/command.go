@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opsgate/cmd/internal/dev/rehearsal"
 	"opsgate/cmd/internal/kit/commandline"
 )
 
@@ -27,13 +26,12 @@ type flags struct {
 	InboxListen         string // "" for a free port
 	DataDir             string // "" for data that is removed at the end
 	Config              string // path of a gateway configuration; "" for the defaults
-	Credentials, JUnit  string // files; "" for none
+	Credentials         string // a file; "" for none
 
-	Still    bool      // keep the demo data as it is
-	Speed    float64   // of the clock of the backend
-	Start    startTime // of that clock and of new demo data
-	Rehearse bool
-	Seed     uint64 // of the moving data and of the rehearsal
+	Still bool      // keep the demo data as it is
+	Speed float64   // of the clock of the backend
+	Start startTime // of that clock and of new demo data
+	Seed  uint64    // of the moving data
 }
 
 func (f *flags) addTo(c *cobra.Command) {
@@ -50,10 +48,7 @@ func (f *flags) addTo(c *cobra.Command) {
 	flags.Float64Var(&f.Speed, "speed", 1, "move the demo data `N` times as fast, 0.1 to 600; as does its clock")
 	commandline.Text(flags, &f.Start, "start", "",
 		"`TIME` (RFC 3339) of the demo data and of its clock at the start, so that a run repeats exactly; only without kept data")
-	flags.BoolVar(&f.Rehearse, "rehearse", false,
-		"disturb the API on purpose, and score the client at the end. Exit code 1 if the client failed an item")
-	flags.StringVar(&f.JUnit, "junit", "", "write the score of --rehearse to `FILE` at the end, as a JUnit report")
-	flags.Uint64Var(&f.Seed, "seed", 1, "seed `N` of the moving data and of --rehearse; the same seed has the same events and faults")
+	flags.Uint64Var(&f.Seed, "seed", 1, "seed `N` of the moving data; the same seed has the same events")
 }
 
 // New returns the command line of the program.
@@ -100,11 +95,9 @@ func (f *flags) serve(ctx context.Context, e Environment) error {
 		signal.Notify(hangUps, syscall.SIGHUP)
 		defer signal.Stop(hangUps)
 	}
-	var rehearsed *rehearsal.Rehearsal
 	err := serveSystem(ctx, options{
 		flags: *f, Log: e.Err, Variables: e.Variables, HangUps: hangUps,
 		Ready: func(s system) error {
-			rehearsed = s.Rehearsal
 			if f.Credentials != "" {
 				if err := writeCredentials(f.Credentials, s); err != nil {
 					return err
@@ -117,8 +110,5 @@ func (f *flags) serve(ctx context.Context, e Environment) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil // interrupted before it was ready
 	}
-	if rehearsed == nil {
-		return err
-	}
-	return errors.Join(err, report(rehearsed.Score(), e.Out, f.JUnit))
+	return err
 }

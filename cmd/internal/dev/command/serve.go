@@ -16,7 +16,6 @@ import (
 	"opsgate/backendclient/filereader"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
-	"opsgate/cmd/internal/dev/rehearsal"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
 	"opsgate/cmd/internal/kit/buildinfo"
@@ -42,10 +41,9 @@ type system struct {
 	BackendAddr string
 	Tokens      []demo.Token
 
-	Public     []string             // the addresses of listeners that are not on loopback
-	AdminNeeds []string             // the credentials that the admin listener requires, for people; nil for none
-	Rehearsal  *rehearsal.Rehearsal // nil for none
-	Motion     string               // how the data moves, for people
+	Public     []string // the addresses of listeners that are not on loopback
+	AdminNeeds []string // the credentials that the admin listener requires, for people; nil for none
+	Motion     string   // how the data moves, for people
 }
 
 // serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, then the deliveries and the inbox, and temporary
@@ -68,12 +66,11 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	rehearsed := newRehearsal(o, tokens, log.Logger)
 	var backend *backend // set before the gateway serves
 	// The gateway listens first, so that an address in use is reported before the demo data is created.
 	gateway, traces, err := listenGateway(ctx, wiring.Options{
 		Loaded: loaded, Load: func() (config.Loaded, error) { return config.Load(sources) }, ReloadSignals: o.HangUps, Logger: log.Logger,
-		LogLevel: level, Build: buildinfo.Read(), Wrap: rehearsed.Wrap, ServiceClock: func() time.Time { return backend.clock() },
+		LogLevel: level, Build: buildinfo.Read(), ServiceClock: func() time.Time { return backend.clock() },
 	})
 	if err != nil {
 		return err
@@ -92,7 +89,7 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		BaseURL:  scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
 		AdminURL: scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
 		InboxURL: notify.inbox.URL(), BackendAddr: listener.Addr().String(), Public: public(gateway.Address(), gateway.AdminAddress()),
-		AdminNeeds: adminNeeds(loaded.Admin), Tokens: tokens, Rehearsal: rehearsed, Motion: motion(o, backend.start),
+		AdminNeeds: adminNeeds(loaded.Admin), Tokens: tokens, Motion: motion(o, backend.start),
 	}
 	return runLayers(ctx,
 		func(ctx context.Context) error { return notify.receive(ctx, running) },

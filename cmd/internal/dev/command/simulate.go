@@ -43,10 +43,8 @@ func (f *flags) check(seeded bool) error {
 		text = fmt.Sprintf("--speed must be from %v to %v", minSpeed, maxSpeed)
 	case f.Still && f.Speed != 1:
 		text = "--still and --speed exclude each other"
-	case f.Still && !f.Rehearse && seeded:
-		text = "--seed has no effect with --still, except with --rehearse"
-	case f.JUnit != "" && !f.Rehearse:
-		text = "--junit has no effect without --rehearse"
+	case f.Still && seeded:
+		text = "--seed has no effect with --still"
 	default:
 		return nil
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
-
-	"opsgate/cmd/internal/dev/rehearsal"
 )
 
 // welcome returns the text that is printed when the system is ready.
@@ -31,10 +29,6 @@ func welcome(s system, dataDir string) string {
 	fmt.Fprintf(table, "  Data\t%s\n", data)
 	fmt.Fprintf(table, "  Demo data\t%s\n", s.Motion)
 	_ = table.Flush() // a strings.Builder returns no error
-	if s.Rehearsal != nil {
-		fmt.Fprintf(text, "\nRehearsal with seed %d: requests under /v1/ are disturbed on purpose.\n"+
-			"The score of the client is printed at the end, and served as JSON until then: %s\n", s.Rehearsal.Seed(), s.BaseURL+rehearsal.Path)
-	}
 	if len(s.AdminNeeds) > 0 {
 		fmt.Fprintf(text, "\nThe admin page and the metrics need %s.\n", strings.Join(s.AdminNeeds, ", and "))
 	}

@@ -30,7 +30,7 @@ var packages = []client{
 	{name: "go", generate: installModule},
 }
 
-// Each package calls each kind of operation and passes a rehearsal, decodes errors, stays within the limits of a token with requests that
+// Each package calls each kind of operation, decodes errors, stays within the limits of a token with requests that
 // are sent at once, and verifies webhooks.
 func TestPackages(t *testing.T) {
 	testkit.SkipIfShort(t)
@@ -50,7 +50,7 @@ func TestPackages(t *testing.T) {
 			checkPace(t, start(t, ""), dir, program)
 			checkWebhooks(t, dir, program)
 			checkExample(t, p.name, dir, program)
-			rehearse(t, 1, dir, append(program, "tour"), want, kinds)
+			checkTour(t, dir, append(program, "tour"), want, kinds)
 		})
 	}
 }

@@ -47,7 +47,7 @@ func count[T any](items iter.Seq2[T, error]) (n int) {
 
 func tour(ctx context.Context) any {
 	c := newClient(os.Getenv("OPSCTL_TOKEN"))
-	me := must(c.Me(ctx)) // first: the first answer of a rehearsal has no unknown value
+	me := must(c.Me(ctx))
 	servers := must(c.ListServers(ctx))
 	database := slices.IndexFunc(servers, func(s client.Server) bool { return s.Name == "db-primary" })
 	server := must(c.GetServer(ctx, servers[database].ID))

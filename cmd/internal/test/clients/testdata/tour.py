@@ -22,7 +22,7 @@ def new_client(token: str = "OPSCTL_TOKEN") -> Client:
 
 def tour() -> dict[str, object]:
     with new_client() as client:
-        scopes = client.me().scopes  # first: the first answer of a rehearsal has no unknown value
+        scopes = client.me().scopes
         servers = client.list_servers()
         server = client.get_server(next(server for server in servers if server.name == "db-primary").id)
         an_hour_ago = datetime.now(UTC) - timedelta(hours=1)

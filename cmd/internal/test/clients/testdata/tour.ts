@@ -16,7 +16,7 @@ async function count(items: AsyncIterable<unknown>) {
 
 async function tour() {
   const client = newClient();
-  const { scopes } = await client.me(); // first: the first answer of a rehearsal has no unknown value
+  const { scopes } = await client.me();
   const servers = await client.listServers();
   const server = await client.getServer(servers.find(({ name }) => name === "db-primary")!.id);
   const anHourAgo = new Date(Date.now() - 3_600_000);
