@@ -157,13 +157,13 @@ func (l *loaded) addEvent(ctx context.Context, q *query.Queries, notification st
 func (d *Dispatcher) subscriber(row query.Subscriber) Subscriber {
 	return Subscriber{
 		ID: row.ID, Address: row.Address, LinkToken: row.LinkToken,
-		Secrets: ValidSecrets(row.Secret, row.PreviousSecret, row.PreviousSecretUntil, d.now()),
+		Secrets: validSecrets(row.Secret, row.PreviousSecret, row.PreviousSecretUntil, d.now()),
 	}
 }
 
-// ValidSecrets returns the keys of a webhook's signatures at a time, newest first: its secret, and until the end of a rotation the one
+// validSecrets returns the keys of a webhook's signatures at a time, newest first: its secret, and until the end of a rotation the one
 // before it. Emails have none.
-func ValidSecrets(secret, previous []byte, until *int64, now int64) (secrets [][]byte) {
+func validSecrets(secret, previous []byte, until *int64, now int64) (secrets [][]byte) {
 	if secret != nil {
 		secrets = append(secrets, secret)
 	}

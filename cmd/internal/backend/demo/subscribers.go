@@ -12,14 +12,10 @@ import (
 	"opsgate/cmd/internal/backend/store/query"
 )
 
-// SeedWithSubscribers is [Seed] with subscribers of the status pages, whose addresses are all under .example. They are for programs that
-// deliver messages to a receiver on the same machine.
+// SeedWithSubscribers is [Seed] with subscribers of the status pages, whose addresses are all under .example.
 func SeedWithSubscribers(ctx context.Context, s *store.Store, format authn.TokenFormat, now time.Time) error {
 	return seedStore(ctx, s, format, now, insertSubscribers)
 }
-
-// NotifiedPage returns the id of the page of the token "full" that has the most subscribers.
-func NotifiedPage() string { return id(harbour, "page", harbour) }
 
 // A subscriber of a page. Unconfirmed ones are not notified.
 type subscriber struct {
@@ -29,7 +25,7 @@ type subscriber struct {
 
 const email, webhook = service.ChannelEmail, service.ChannelWebhook
 
-// subscribers returns the demo subscribers. The paths of webhooks select how the receiver of the development program responds.
+// subscribers returns the demo subscribers.
 func subscribers() []subscriber {
 	return []subscriber{
 		{team: harbour, page: "Harbour", channel: email, address: "ana@customer.example"},
@@ -38,8 +34,8 @@ func subscribers() []subscriber {
 		{team: harbour, page: "Harbour", channel: email, address: "not-confirmed@customer.example", unconfirmed: true},
 		{team: harbour, page: "Harbour", channel: webhook, address: "http://hooks.partner.example/status"},
 		{team: harbour, page: "Harbour", channel: webhook, address: "http://chat.customer.example/bridge/incidents"},
-		{team: harbour, page: "Harbour", channel: webhook, address: "http://hooks.shipping.example/fails-twice"},
-		{team: harbour, page: "Harbour", channel: webhook, address: "http://hooks.archive.example/slow"},
+		{team: harbour, page: "Harbour", channel: webhook, address: "http://hooks.shipping.example/status"},
+		{team: harbour, page: "Harbour", channel: webhook, address: "http://hooks.archive.example/status"},
 		{team: harbour, page: "Harbour internal", channel: email, address: "on-call@harbour.example"},
 		{team: harbour, page: "Partners", channel: email, address: "integration@partner.example"},
 		{team: harbour, page: "Partners", channel: webhook, address: "http://hooks.partner.example/status"},

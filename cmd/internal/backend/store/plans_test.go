@@ -16,7 +16,7 @@ import (
 // unboundedFiles are the queries that no call of the API makes: the command line, maintenance, the simulation, and deliveries, which have
 // batches of their own.
 var unboundedFiles = map[string]bool{
-	"retention.sql": true, "simulation.sql": true, "subscriber.sql": true, "delivery.sql": true, "inbox.sql": true, "links.sql": true,
+	"retention.sql": true, "simulation.sql": true, "subscriber.sql": true, "delivery.sql": true, "links.sql": true,
 }
 
 // exceptions are queries in the other files that may scan a table or return any number of rows.

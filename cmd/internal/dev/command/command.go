@@ -23,7 +23,6 @@ type Environment struct {
 // flags are those of serve, the command without a name.
 type flags struct {
 	Listen, AdminListen string // override the configuration; "" for its addresses
-	InboxListen         string // "" for a free port
 	DataDir             string // "" for data that is removed at the end
 	Config              string // path of a gateway configuration; "" for the defaults
 	Credentials         string // a file; "" for none
@@ -38,8 +37,6 @@ func (f *flags) addTo(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.Listen, "listen", "", "`ADDR` of the API (127.0.0.1:8080); port 0 takes a free one")
 	flags.StringVar(&f.AdminListen, "admin-listen", "", "`ADDR` of the admin page, metrics and health (127.0.0.1:9090)")
-	flags.StringVar(&f.InboxListen, "inbox-listen", "",
-		"`ADDR` of the inbox, which shows what subscribers get: a loopback address (a free port)")
 	flags.StringVar(&f.DataDir, "data-dir", "", "keep the data in `DIR`; an empty one gets demo data. By default it is removed at the end")
 	flags.StringVar(&f.Config, "config", "", "configuration `FILE` of the gateway. Its upstreams are replaced")
 	flags.StringVar(&f.Credentials, "credentials", "", "write addresses and tokens to this `FILE`, as JSON, when the system is ready")

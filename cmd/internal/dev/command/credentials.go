@@ -15,7 +15,7 @@ func writeCredentials(path string, s system) (err error) {
 		tokens[token.Name] = token.Text
 	}
 	text, err := json.MarshalIndent(map[string]any{
-		"baseUrl": s.BaseURL, "adminUrl": s.AdminURL, "inboxUrl": s.InboxURL, "backendAddr": s.BackendAddr, "tokens": tokens,
+		"baseUrl": s.BaseURL, "adminUrl": s.AdminURL, "backendAddr": s.BackendAddr, "tokens": tokens,
 	}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write the credentials: %w", err)

@@ -37,7 +37,6 @@ type options struct {
 type system struct {
 	BaseURL     string
 	AdminURL    string
-	InboxURL    string
 	BackendAddr string
 	Tokens      []demo.Token
 
@@ -46,8 +45,7 @@ type system struct {
 	Motion     string   // how the data moves, for people
 }
 
-// serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, then the deliveries and the inbox, and temporary
-// data is removed.
+// serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, and temporary data is removed.
 func serveSystem(ctx context.Context, o options) (err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -81,19 +79,13 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		return errors.Join(err, gateway.Close())
 	}
 	defer func() { err = errors.Join(err, backend.close()) }()
-	notify, err := newNotifications(ctx, o.InboxListen, backend.Backend, backend.clock, backend.logger, traces.TracerProvider())
-	if err != nil {
-		return errors.Join(err, gateway.Close())
-	}
 	running := system{
 		BaseURL:  scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
 		AdminURL: scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
-		InboxURL: notify.inbox.URL(), BackendAddr: listener.Addr().String(), Public: public(gateway.Address(), gateway.AdminAddress()),
+		BackendAddr: listener.Addr().String(), Public: public(gateway.Address(), gateway.AdminAddress()),
 		AdminNeeds: adminNeeds(loaded.Admin), Tokens: tokens, Motion: motion(o, backend.start),
 	}
 	return runLayers(ctx,
-		func(ctx context.Context) error { return notify.receive(ctx, running) },
-		notify.deliver,
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
 		together(gateway.Run,
 			func(ctx context.Context) error { return announce(ctx, o, running, loaded.Admin.TLS) },

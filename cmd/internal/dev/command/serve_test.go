@@ -94,8 +94,6 @@ func TestOpsdevServesTheWholeSystem(t *testing.T) {
 		{s.BaseURL + "/docs/", "", 200},
 		{s.AdminURL + "/readyz", "", 200},
 		{s.AdminURL + "/", "", 200},
-		{s.InboxURL + "/", "", 200},
-		{s.InboxURL + "/metrics", "", 200},
 	} {
 		if status, body := s.call(t, http.MethodGet, test.url, s.Tokens[test.token], ""); status != test.status {
 			t.Errorf("%s with %q: got %d %s", test.url, test.token, status, body)
@@ -123,7 +121,7 @@ func (s *system) checkWelcome(t *testing.T, names []string) {
 	if strings.Contains(text, "WARNING") {
 		t.Errorf("a warning on loopback:\n%s", text)
 	}
-	testkit.Contains(t, text, s.BaseURL, s.BaseURL+"/docs/", s.AdminURL+"/\n", s.AdminURL+"/metrics", s.InboxURL+"/ ", s.BackendAddr)
+	testkit.Contains(t, text, s.BaseURL, s.BaseURL+"/docs/", s.AdminURL+"/\n", s.AdminURL+"/metrics", s.BackendAddr)
 	for _, name := range names {
 		if !slices.Contains(strings.Fields(text), s.Tokens[name]) {
 			t.Errorf("the output lacks the token %s", name)
@@ -250,7 +248,6 @@ func TestCommandLine(t *testing.T) {
 		{"a bad address", []string{"--listen", "8080"}, 1, "", "--listen: listen: must be an address"},
 		{"an address of another machine", []string{"--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
 		{"an address in use", []string{"--listen", busy.Addr().String()}, 1, "", "--listen and --admin-listen choose other addresses"},
-		{"an inbox that others could read", []string{"--inbox-listen", "0.0.0.0:0"}, 1, "", "0.0.0.0:0 is not a loopback address"},
 		{"no speed", []string{"--speed=0"}, 2, "", "--speed must be from 0.1 to 600"},
 		{"a high speed", []string{"--speed=601"}, 2, "", "--speed must be from 0.1 to 600"},
 		{"a speed that is no number", []string{"--speed=NaN"}, 2, "", "--speed must be from 0.1 to 600"},

@@ -22,7 +22,6 @@ func welcome(s system, dataDir string) string {
 	fmt.Fprintf(table, "\n  API\t%s\n", s.BaseURL)
 	fmt.Fprintf(table, "  Documentation\t%s/docs/\n", s.BaseURL)
 	fmt.Fprintf(table, "  Admin page\t%s/\n", s.AdminURL)
-	fmt.Fprintf(table, "  Inbox\t%s/ (emails and webhooks of subscribers)\n", s.InboxURL)
 	fmt.Fprintf(table, "  Metrics\t%s/metrics\n", s.AdminURL)
 	fmt.Fprintf(table, "  Health\t%s/readyz\n", s.AdminURL)
 	fmt.Fprintf(table, "  Internal services\t%s (gRPC)\n", s.BackendAddr)
@@ -39,16 +38,11 @@ func welcome(s system, dataDir string) string {
 	}
 	_ = table.Flush()
 
-	fmt.Fprintf(text, "\nTry it:\n\n  %s %s/v1/servers\n\n", curl(s), s.BaseURL)
+	curl := "curl"
+	if strings.HasPrefix(s.BaseURL, "https:") {
+		curl += " --insecure" // curl rarely trusts the certificate of a developer's machine
+	}
+	fmt.Fprintf(text, "\nTry it:\n\n  %s -H 'Authorization: Bearer %s' %s/v1/servers\n\n", curl, s.Tokens[0].Text, s.BaseURL)
 	fmt.Fprint(text, "Ctrl-C stops it. Requests are logged to standard error.\n\n")
 	return text.String()
-}
-
-// curl returns the beginning of a command that calls the API with the first token.
-func curl(s system) string {
-	command := "curl"
-	if strings.HasPrefix(s.BaseURL, "https:") {
-		command += " --insecure" // curl rarely trusts the certificate of a developer's machine
-	}
-	return command + " -H 'Authorization: Bearer " + s.Tokens[0].Text + "'"
 }

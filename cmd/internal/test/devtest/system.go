@@ -21,7 +21,6 @@ const HighLimits = "rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"
 type System struct {
 	BaseURL     string            `json:"baseUrl"`
 	AdminURL    string            `json:"adminUrl"`
-	InboxURL    string            `json:"inboxUrl"`
 	BackendAddr string            `json:"backendAddr"`
 	Tokens      map[string]string `json:"tokens"` // by name
 

@@ -324,9 +324,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listSubscribersAnyTeamStmt, err = db.PrepareContext(ctx, listSubscribersAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query ListSubscribersAnyTeam: %w", err)
 	}
-	if q.listSubscribersByAddressAnyTeamStmt, err = db.PrepareContext(ctx, listSubscribersByAddressAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query ListSubscribersByAddressAnyTeam: %w", err)
-	}
 	if q.listSubscribersOfPageAnyTeamStmt, err = db.PrepareContext(ctx, listSubscribersOfPageAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query ListSubscribersOfPageAnyTeam: %w", err)
 	}
@@ -943,11 +940,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listSubscribersAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.listSubscribersByAddressAnyTeamStmt != nil {
-		if cerr := q.listSubscribersByAddressAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listSubscribersByAddressAnyTeamStmt: %w", cerr)
-		}
-	}
 	if q.listSubscribersOfPageAnyTeamStmt != nil {
 		if cerr := q.listSubscribersOfPageAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listSubscribersOfPageAnyTeamStmt: %w", cerr)
@@ -1272,7 +1264,6 @@ type Queries struct {
 	listStatusPageIncidentsStmt              *sql.Stmt
 	listStatusPagesStmt                      *sql.Stmt
 	listSubscribersAnyTeamStmt               *sql.Stmt
-	listSubscribersByAddressAnyTeamStmt      *sql.Stmt
 	listSubscribersOfPageAnyTeamStmt         *sql.Stmt
 	listTeamsStmt                            *sql.Stmt
 	listTeamsFromTheFutureAnyTeamStmt        *sql.Stmt
@@ -1416,7 +1407,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listStatusPageIncidentsStmt:              q.listStatusPageIncidentsStmt,
 		listStatusPagesStmt:                      q.listStatusPagesStmt,
 		listSubscribersAnyTeamStmt:               q.listSubscribersAnyTeamStmt,
-		listSubscribersByAddressAnyTeamStmt:      q.listSubscribersByAddressAnyTeamStmt,
 		listSubscribersOfPageAnyTeamStmt:         q.listSubscribersOfPageAnyTeamStmt,
 		listTeamsStmt:                            q.listTeamsStmt,
 		listTeamsFromTheFutureAnyTeamStmt:        q.listTeamsFromTheFutureAnyTeamStmt,
