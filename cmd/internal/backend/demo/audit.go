@@ -20,7 +20,7 @@ func (t *teamSeeder) insertAudit(ctx context.Context) error {
 		resource, _, _ := strings.Cut(action, ".")
 		row := query.InsertAuditEntryParams{
 			ID: t.id("audit", strconv.Itoa(i)), TeamID: t.ID, ActionType: action, ResourceType: resource,
-			ResourceID: t.resource(r, resource), ActorID: Pick(r, People(t.team)), IpAddress: Pick(r, Addresses()), CreatedAt: t.ago(age),
+			ResourceID: t.resource(r, resource), ActorID: Pick(r, people(t.team)), IpAddress: Pick(r, addresses()), CreatedAt: t.ago(age),
 		}
 		if err := t.q.InsertAuditEntry(ctx, row); err != nil {
 			return fmt.Errorf("insert audit entry %d: %w", i, err)
@@ -32,8 +32,8 @@ func (t *teamSeeder) insertAudit(ctx context.Context) error {
 	return nil
 }
 
-// People returns the ids of the team's people, who are the actors of its audit log.
-func People(team string) []string {
+// people returns the ids of the team's people, who are the actors of its audit log.
+func people(team string) []string {
 	var ids []string
 	for _, name := range []string{"ada", "grace", "edsger", "barbara"} {
 		ids = append(ids, id(team, "user", name))
@@ -41,8 +41,8 @@ func People(team string) []string {
 	return ids
 }
 
-// Addresses returns the addresses that people act from.
-func Addresses() []string {
+// addresses returns the addresses that people act from.
+func addresses() []string {
 	return []string{"203.0.113.7", "203.0.113.42", "198.51.100.23", "192.0.2.146", "2001:db8::17"}
 }
 

@@ -41,7 +41,7 @@ func (t *teamSeeder) insertCommands(ctx context.Context, s inventory.Server) err
 	for i := range t.commands[s.Name] {
 		c := &ingestv1.ServerCommand{
 			Id: t.id("command", fmt.Sprint(s.Name, "/", i)), ServerId: s.ID,
-			Command: Pick(r, CommandTexts()), Source: Pick(r, Sources()), CreatedAt: timestamppb.New(t.before(age)), Status: commandStatus(r, i),
+			Command: Pick(r, commandTexts()), Source: Pick(r, sources()), CreatedAt: timestamppb.New(t.before(age)), Status: commandStatus(r, i),
 		}
 		runCommand(r, c)
 		if i == lateCommand {
@@ -64,12 +64,12 @@ func commandStatus(r *rand.Rand, i int) string {
 	case 1:
 		return "running"
 	default:
-		return Pick(r, FinalStatuses())
+		return Pick(r, finalStatuses())
 	}
 }
 
-// FinalStatuses returns the statuses of commands that ended, as often as they occur.
-func FinalStatuses() []string {
+// finalStatuses returns the statuses of commands that ended, as often as they occur.
+func finalStatuses() []string {
 	return []string{
 		"succeeded", "succeeded", "succeeded", "succeeded", "succeeded", "succeeded", "failed", "failed", "cancelled",
 		"timed_out",
@@ -87,26 +87,23 @@ func runCommand(r *rand.Rand, c *ingestv1.ServerCommand) {
 		return
 	}
 	c.FinishedAt = timestamppb.New(started.Add(Between(r, 40*time.Millisecond, 30*time.Second)))
-	code := ExitCode(r, c.GetStatus())
+	code := exitCode(r, c.GetStatus())
 	c.ExitCode = &code
 }
 
-// ExitCode returns the exit code of a command that ended with the status.
-func ExitCode(r *rand.Rand, status string) int32 {
+// exitCode returns the exit code of a command that ended with the status.
+func exitCode(r *rand.Rand, status string) int32 {
 	codes := map[string]int32{
 		"succeeded": 0, "failed": Pick(r, []int32{1, 1, 2, 126, 127}), "cancelled": 130, "timed_out": 124,
 	}
 	return codes[status]
 }
 
-// Sources returns the origins of commands, as often as they occur.
-func Sources() []string { return []string{"manual", "manual", "terminal", "terminal", "copilot"} }
+// sources returns the origins of commands, as often as they occur.
+func sources() []string { return []string{"manual", "manual", "terminal", "terminal", "copilot"} }
 
-// HasFixedHistory reports whether the server's command history must keep its length: tests and clients page through it.
-func HasFixedHistory(serverID string) bool { return serverID == id(harbour, "server", "web-01") }
-
-// CommandTexts returns what people run.
-func CommandTexts() []string {
+// commandTexts returns what people run.
+func commandTexts() []string {
 	return []string{
 		"uptime", "df -h", "free -m", "systemctl status nginx", "systemctl restart app", "journalctl -u app --since '1 hour ago'",
 		"docker ps --format '{{.Names}} {{.Status}}'", "tail -n 200 /var/log/nginx/error.log", "apt list --upgradable",

@@ -35,7 +35,7 @@ func (t *teamSeeder) incidentID(i int) string { return t.id("incident", strconv.
 func (t *teamSeeder) incident(r *rand.Rand, i int, age time.Duration) query.InsertIncidentParams {
 	row := query.InsertIncidentParams{
 		ID: t.incidentID(i), TeamID: t.ID, StatusPageID: t.pageOfIncident(r), CreatedAt: t.ago(age),
-		Title: Title(r), Impact: Pick(r, Impacts()),
+		Title: Pick(r, symptoms()) + " " + Pick(r, scopes()), Impact: Pick(r, impacts()),
 		// Detected late: the order by started_at differs from the order by created_at.
 		StartedAt: t.ago(age + Between(r, 0, 40*time.Hour)),
 		Status:    "resolved",
@@ -80,7 +80,7 @@ func (t *teamSeeder) insertTimeline(ctx context.Context, r *rand.Rand, row query
 		}
 		err := t.q.InsertIncidentUpdate(ctx, query.InsertIncidentUpdateParams{
 			ID: t.id("update", row.ID+"/"+status), TeamID: row.TeamID, IncidentID: row.ID, Status: status,
-			Message: Message(r, status), CreatedAt: at,
+			Message: Pick(r, messages(status)), CreatedAt: at,
 		})
 		if err != nil {
 			return err
@@ -106,14 +106,8 @@ func (t *teamSeeder) insertAffected(ctx context.Context, r *rand.Rand, row query
 	return nil
 }
 
-// Impacts returns the impacts of incidents, as often as they occur.
-func Impacts() []string { return []string{"none", "minor", "minor", "major", "critical"} }
-
-// Title returns the title of an incident.
-func Title(r *rand.Rand) string { return Pick(r, symptoms()) + " " + Pick(r, scopes()) }
-
-// Message returns the text of an update with the status.
-func Message(r *rand.Rand, status string) string { return Pick(r, messages(status)) }
+// impacts returns the impacts of incidents, as often as they occur.
+func impacts() []string { return []string{"none", "minor", "minor", "major", "critical"} }
 
 func symptoms() []string {
 	return []string{

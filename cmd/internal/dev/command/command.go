@@ -27,10 +27,7 @@ type flags struct {
 	Config              string // path of a gateway configuration; "" for the defaults
 	Credentials         string // a file; "" for none
 
-	Still bool      // keep the demo data as it is
-	Speed float64   // of the clock of the backend
-	Start startTime // of that clock and of new demo data
-	Seed  uint64    // of the moving data
+	Still bool // keep the demo data as it is
 }
 
 func (f *flags) addTo(c *cobra.Command) {
@@ -40,12 +37,7 @@ func (f *flags) addTo(c *cobra.Command) {
 	flags.StringVar(&f.DataDir, "data-dir", "", "keep the data in `DIR`; an empty one gets demo data. By default it is removed at the end")
 	flags.StringVar(&f.Config, "config", "", "configuration `FILE` of the gateway. Its upstreams are replaced")
 	flags.StringVar(&f.Credentials, "credentials", "", "write addresses and tokens to this `FILE`, as JSON, when the system is ready")
-	flags.BoolVar(&f.Still, "still", false,
-		"keep the demo data as it was inserted. By default it moves: agents report, monitors change, incidents open")
-	flags.Float64Var(&f.Speed, "speed", 1, "move the demo data `N` times as fast, 0.1 to 600; as does its clock")
-	commandline.Text(flags, &f.Start, "start", "",
-		"`TIME` (RFC 3339) of the demo data and of its clock at the start, so that a run repeats exactly; only without kept data")
-	flags.Uint64Var(&f.Seed, "seed", 1, "seed `N` of the moving data; the same seed has the same events")
+	flags.BoolVar(&f.Still, "still", false, "keep the demo data as it was inserted")
 }
 
 // New returns the command line of the program.
@@ -69,12 +61,7 @@ func serveCommand(e Environment) *cobra.Command {
 	f := &flags{}
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the whole system until Ctrl-C. The default command",
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.check(c.Flags().Changed("seed")); err != nil {
-				return err
-			}
-			return f.serve(c.Context(), e)
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return f.serve(c.Context(), e) },
 	}
 	f.addTo(c)
 	return c

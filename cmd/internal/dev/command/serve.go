@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -42,7 +41,6 @@ type system struct {
 
 	Public     []string // the addresses of listeners that are not on loopback
 	AdminNeeds []string // the credentials that the admin listener requires, for people; nil for none
-	Motion     string   // how the data moves, for people
 }
 
 // serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, and temporary data is removed.
@@ -64,17 +62,16 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	var backend *backend // set before the gateway serves
 	// The gateway listens first, so that an address in use is reported before the demo data is created.
 	gateway, traces, err := listenGateway(ctx, wiring.Options{
 		Loaded: loaded, Load: func() (config.Loaded, error) { return config.Load(sources) }, ReloadSignals: o.HangUps, Logger: log.Logger,
-		LogLevel: level, Build: buildinfo.Read(), ServiceClock: func() time.Time { return backend.clock() },
+		LogLevel: level, Build: buildinfo.Read(),
 	})
 	if err != nil {
 		return err
 	}
 	defer traces.Close()
-	backend, err = openBackend(ctx, o, format, log.Logger, traces.TracerProvider())
+	backend, err := openBackend(ctx, o, format, log.Logger, traces.TracerProvider())
 	if err != nil {
 		return errors.Join(err, gateway.Close())
 	}
@@ -83,13 +80,12 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		BaseURL:  scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
 		AdminURL: scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
 		BackendAddr: listener.Addr().String(), Public: public(gateway.Address(), gateway.AdminAddress()),
-		AdminNeeds: adminNeeds(loaded.Admin), Tokens: tokens, Motion: motion(o, backend.start),
+		AdminNeeds: adminNeeds(loaded.Admin), Tokens: tokens,
 	}
 	return runLayers(ctx,
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
 		together(gateway.Run,
 			func(ctx context.Context) error { return announce(ctx, o, running, loaded.Admin.TLS) },
-			func(ctx context.Context) error { return simulate(ctx, backend, o, backend.logger) },
 			backend.lines.Run,
 		),
 	)

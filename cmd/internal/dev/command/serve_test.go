@@ -34,13 +34,7 @@ type system struct {
 // start runs opsdev with still data until it serves.
 func start(t *testing.T, arguments ...string) *system {
 	t.Helper()
-	return startMoving(t, append(arguments, "--still")...)
-}
-
-// startMoving runs opsdev with data that moves.
-func startMoving(t *testing.T, arguments ...string) *system {
-	t.Helper()
-	s := &system{System: devtest.Run(t, arguments...)}
+	s := &system{System: devtest.Run(t, append(arguments, "--still")...)}
 	t.Cleanup(s.http.CloseIdleConnections)
 	return s
 }
@@ -248,13 +242,6 @@ func TestCommandLine(t *testing.T) {
 		{"a bad address", []string{"--listen", "8080"}, 1, "", "--listen: listen: must be an address"},
 		{"an address of another machine", []string{"--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
 		{"an address in use", []string{"--listen", busy.Addr().String()}, 1, "", "--listen and --admin-listen choose other addresses"},
-		{"no speed", []string{"--speed=0"}, 2, "", "--speed must be from 0.1 to 600"},
-		{"a high speed", []string{"--speed=601"}, 2, "", "--speed must be from 0.1 to 600"},
-		{"a speed that is no number", []string{"--speed=NaN"}, 2, "", "--speed must be from 0.1 to 600"},
-		{"a start without a time", []string{"--start=2026-03-10"}, 2, "", "\"--start\" flag: must be an RFC 3339 time"},
-		{"a start that cannot be stored", []string{"--start=0001-01-01T00:00:00Z"}, 2, "", "of the years 1980 to 2200"},
-		{"a speed of still data", []string{"--still", "--speed=2"}, 2, "", "--still and --speed exclude each other"},
-		{"a seed of still data", []string{"--still", "--seed=2"}, 2, "", "--seed has no effect with --still"},
 		{"a data directory that is a file", []string{"--data-dir", bad}, 1, "", "opsdev: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -26,7 +26,6 @@ func welcome(s system, dataDir string) string {
 	fmt.Fprintf(table, "  Health\t%s/readyz\n", s.AdminURL)
 	fmt.Fprintf(table, "  Internal services\t%s (gRPC)\n", s.BackendAddr)
 	fmt.Fprintf(table, "  Data\t%s\n", data)
-	fmt.Fprintf(table, "  Demo data\t%s\n", s.Motion)
 	_ = table.Flush() // a strings.Builder returns no error
 	if len(s.AdminNeeds) > 0 {
 		fmt.Fprintf(text, "\nThe admin page and the metrics need %s.\n", strings.Join(s.AdminNeeds, ", and "))

@@ -36,15 +36,9 @@ type System struct {
 // Start runs opsdev with still demo data, a gateway configuration and further arguments, and returns when it serves.
 func Start(t *testing.T, configuration string, arguments ...string) *System {
 	t.Helper()
-	return StartMoving(t, configuration, append([]string{"--still"}, arguments...)...)
-}
-
-// StartMoving runs opsdev as Start does, with demo data that moves.
-func StartMoving(t *testing.T, configuration string, arguments ...string) *System {
-	t.Helper()
 	config := filepath.Join(t.TempDir(), "opsgate.yaml")
 	testkit.Must(t, os.WriteFile(config, []byte(configuration), 0o600))
-	return Run(t, append([]string{"--config=" + config}, arguments...)...)
+	return Run(t, append([]string{"--still", "--config=" + config}, arguments...)...)
 }
 
 // Run runs opsdev on free ports, and returns when it serves.

@@ -231,9 +231,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.lastServerMetricAnyTeamStmt, err = db.PrepareContext(ctx, lastServerMetricAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query LastServerMetricAnyTeam: %w", err)
 	}
-	if q.latestTimeAnyTeamStmt, err = db.PrepareContext(ctx, latestTimeAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query LatestTimeAnyTeam: %w", err)
-	}
 	if q.listAffectedComponentsStmt, err = db.PrepareContext(ctx, listAffectedComponents); err != nil {
 		return nil, fmt.Errorf("error preparing query ListAffectedComponents: %w", err)
 	}
@@ -288,9 +285,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listNotificationsStmt, err = db.PrepareContext(ctx, listNotifications); err != nil {
 		return nil, fmt.Errorf("error preparing query ListNotifications: %w", err)
 	}
-	if q.listOpenIncidentsWithCreatorStmt, err = db.PrepareContext(ctx, listOpenIncidentsWithCreator); err != nil {
-		return nil, fmt.Errorf("error preparing query ListOpenIncidentsWithCreator: %w", err)
-	}
 	if q.listPageImpactsStmt, err = db.PrepareContext(ctx, listPageImpacts); err != nil {
 		return nil, fmt.Errorf("error preparing query ListPageImpacts: %w", err)
 	}
@@ -335,12 +329,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listTokensAnyTeamStmt, err = db.PrepareContext(ctx, listTokensAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query ListTokensAnyTeam: %w", err)
-	}
-	if q.listUnfinishedCommandsStmt, err = db.PrepareContext(ctx, listUnfinishedCommands); err != nil {
-		return nil, fmt.Errorf("error preparing query ListUnfinishedCommands: %w", err)
-	}
-	if q.listUnidentifiedOutagesStmt, err = db.PrepareContext(ctx, listUnidentifiedOutages); err != nil {
-		return nil, fmt.Errorf("error preparing query ListUnidentifiedOutages: %w", err)
 	}
 	if q.measureIncidentUpdatesStmt, err = db.PrepareContext(ctx, measureIncidentUpdates); err != nil {
 		return nil, fmt.Errorf("error preparing query MeasureIncidentUpdates: %w", err)
@@ -785,11 +773,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lastServerMetricAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.latestTimeAnyTeamStmt != nil {
-		if cerr := q.latestTimeAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing latestTimeAnyTeamStmt: %w", cerr)
-		}
-	}
 	if q.listAffectedComponentsStmt != nil {
 		if cerr := q.listAffectedComponentsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listAffectedComponentsStmt: %w", cerr)
@@ -880,11 +863,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listNotificationsStmt: %w", cerr)
 		}
 	}
-	if q.listOpenIncidentsWithCreatorStmt != nil {
-		if cerr := q.listOpenIncidentsWithCreatorStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listOpenIncidentsWithCreatorStmt: %w", cerr)
-		}
-	}
 	if q.listPageImpactsStmt != nil {
 		if cerr := q.listPageImpactsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listPageImpactsStmt: %w", cerr)
@@ -958,16 +936,6 @@ func (q *Queries) Close() error {
 	if q.listTokensAnyTeamStmt != nil {
 		if cerr := q.listTokensAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listTokensAnyTeamStmt: %w", cerr)
-		}
-	}
-	if q.listUnfinishedCommandsStmt != nil {
-		if cerr := q.listUnfinishedCommandsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listUnfinishedCommandsStmt: %w", cerr)
-		}
-	}
-	if q.listUnidentifiedOutagesStmt != nil {
-		if cerr := q.listUnidentifiedOutagesStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listUnidentifiedOutagesStmt: %w", cerr)
 		}
 	}
 	if q.measureIncidentUpdatesStmt != nil {
@@ -1233,7 +1201,6 @@ type Queries struct {
 	lastDeliveryAnyTeamStmt                  *sql.Stmt
 	lastRevocationAnyTeamStmt                *sql.Stmt
 	lastServerMetricAnyTeamStmt              *sql.Stmt
-	latestTimeAnyTeamStmt                    *sql.Stmt
 	listAffectedComponentsStmt               *sql.Stmt
 	listAuditEntriesStmt                     *sql.Stmt
 	listAuditEntriesOfActionStmt             *sql.Stmt
@@ -1252,7 +1219,6 @@ type Queries struct {
 	listMonitorsStmt                         *sql.Stmt
 	listMonitorsAnyTeamStmt                  *sql.Stmt
 	listNotificationsStmt                    *sql.Stmt
-	listOpenIncidentsWithCreatorStmt         *sql.Stmt
 	listPageImpactsStmt                      *sql.Stmt
 	listRawMetricsStmt                       *sql.Stmt
 	listRevocationsAfterAnyTeamStmt          *sql.Stmt
@@ -1268,8 +1234,6 @@ type Queries struct {
 	listTeamsStmt                            *sql.Stmt
 	listTeamsFromTheFutureAnyTeamStmt        *sql.Stmt
 	listTokensAnyTeamStmt                    *sql.Stmt
-	listUnfinishedCommandsStmt               *sql.Stmt
-	listUnidentifiedOutagesStmt              *sql.Stmt
 	measureIncidentUpdatesStmt               *sql.Stmt
 	monitorExistsStmt                        *sql.Stmt
 	nextActionStmt                           *sql.Stmt
@@ -1376,7 +1340,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		lastDeliveryAnyTeamStmt:                  q.lastDeliveryAnyTeamStmt,
 		lastRevocationAnyTeamStmt:                q.lastRevocationAnyTeamStmt,
 		lastServerMetricAnyTeamStmt:              q.lastServerMetricAnyTeamStmt,
-		latestTimeAnyTeamStmt:                    q.latestTimeAnyTeamStmt,
 		listAffectedComponentsStmt:               q.listAffectedComponentsStmt,
 		listAuditEntriesStmt:                     q.listAuditEntriesStmt,
 		listAuditEntriesOfActionStmt:             q.listAuditEntriesOfActionStmt,
@@ -1395,7 +1358,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listMonitorsStmt:                         q.listMonitorsStmt,
 		listMonitorsAnyTeamStmt:                  q.listMonitorsAnyTeamStmt,
 		listNotificationsStmt:                    q.listNotificationsStmt,
-		listOpenIncidentsWithCreatorStmt:         q.listOpenIncidentsWithCreatorStmt,
 		listPageImpactsStmt:                      q.listPageImpactsStmt,
 		listRawMetricsStmt:                       q.listRawMetricsStmt,
 		listRevocationsAfterAnyTeamStmt:          q.listRevocationsAfterAnyTeamStmt,
@@ -1411,8 +1373,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listTeamsStmt:                            q.listTeamsStmt,
 		listTeamsFromTheFutureAnyTeamStmt:        q.listTeamsFromTheFutureAnyTeamStmt,
 		listTokensAnyTeamStmt:                    q.listTokensAnyTeamStmt,
-		listUnfinishedCommandsStmt:               q.listUnfinishedCommandsStmt,
-		listUnidentifiedOutagesStmt:              q.listUnidentifiedOutagesStmt,
 		measureIncidentUpdatesStmt:               q.measureIncidentUpdatesStmt,
 		monitorExistsStmt:                        q.monitorExistsStmt,
 		nextActionStmt:                           q.nextActionStmt,
