@@ -75,15 +75,14 @@ type Options struct {
 	LogFailuresOnly bool                     // log only 5xx, no 4xx, and requests that a shadow limit would deny
 	LogSkipFraction float64                  // fraction of the successes, 0 to 1, that are not logged
 
-	LoadLimit    *LoadLimit       // nil for no limit
-	Decisions    DecisionObserver // nil for none
-	Tracer       Tracer           // nil for none
-	Clock        func() time.Time // nil for time.Now
-	ServiceClock func() time.Time // for the default of the parameter since: time of the services, not Clock's in opsdev; nil for Clock
-	Random       func() float64   // in [0, 1), for LogSkipFraction; nil for rand.Float64
-	Logger       *slog.Logger     // its handler must not retain records; nil for none
-	Lines        LineLimits       // for lines of the Logger
-	Metrics      *Metrics         // nil for metrics that are not registered
+	LoadLimit *LoadLimit       // nil for no limit
+	Decisions DecisionObserver // nil for none
+	Tracer    Tracer           // nil for none
+	Clock     func() time.Time // nil for time.Now
+	Random    func() float64   // in [0, 1), for LogSkipFraction; nil for rand.Float64
+	Logger    *slog.Logger     // its handler must not retain records; nil for none
+	Lines     LineLimits       // for lines of the Logger
+	Metrics   *Metrics         // nil for metrics that are not registered
 }
 
 // A Gateway serves the public API. It is immutable: a new configuration needs a new Gateway. It runs no goroutines and needs no Close.
@@ -139,9 +138,6 @@ func (o Options) withDefaults() Options {
 	o.MaxHeaderBytes = cmp.Or(o.MaxHeaderBytes, defaultMaxHeaderBytes)
 	if o.Clock == nil {
 		o.Clock = time.Now
-	}
-	if o.ServiceClock == nil {
-		o.ServiceClock = o.Clock
 	}
 	if o.Random == nil {
 		o.Random = rand.Float64

@@ -36,7 +36,7 @@ func (a *api) listMonitors(r *Request) (Reply, error) {
 
 func (a *api) listMonitorChecks(r *Request) (Reply, error) {
 	q := r.Query()
-	since := q.Time("since", r.gateway.options.ServiceClock().Add(-defaultCheckWindow))
+	since := q.Time("since", r.gateway.options.Clock().Add(-defaultCheckWindow))
 	if err := q.Err(); err != nil {
 		return Reply{}, err
 	}

@@ -113,7 +113,7 @@ func (d dataDir) exists() error {
 
 // create does the same, and creates the database if it does not exist.
 func (d dataDir) create(ctx context.Context, e Environment, fn func(*service.Backend) error) error {
-	backend, err := service.Open(ctx, service.Options{DataDir: d.DataDir, Clock: e.Clock, WallClock: e.Clock})
+	backend, err := service.Open(ctx, service.Options{DataDir: d.DataDir, Clock: e.Clock})
 	if err != nil {
 		return err
 	}

@@ -38,10 +38,8 @@ const (
 type Options struct {
 	// Senders are the senders by channel: email, webhook. The deliveries of other channels wait.
 	Senders map[string]Sender
-	// Clock returns the time of deliveries; nil means time.Now.
+	// Clock returns the time; nil means time.Now.
 	Clock func() time.Time
-	// BackendClock returns the time of all other rows; nil means Clock.
-	BackendClock func() time.Time
 	// Logger receives failed attempts and dead letters; nil discards them.
 	Logger *slog.Logger
 	// Wake returns a channel that is closed when there may be a new notification. Without it, the dispatcher looks once a second.
@@ -75,9 +73,6 @@ type Dispatcher struct {
 func New(data *store.Store, options Options) *Dispatcher {
 	if options.Clock == nil {
 		options.Clock = time.Now
-	}
-	if options.BackendClock == nil {
-		options.BackendClock = options.Clock
 	}
 	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	if options.Wake == nil {

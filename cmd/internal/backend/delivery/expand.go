@@ -44,7 +44,7 @@ func (d *Dispatcher) expandBatch(ctx context.Context) (found bool, err error) {
 			n.ExpandedTo = s.ID
 		}
 		if len(subscribers) < expansionBatch {
-			now := d.options.BackendClock().UnixNano()
+			now := d.now()
 			n.ExpandedAt = &now
 		}
 		err = q.SetNotificationExpandedAnyTeam(ctx, query.SetNotificationExpandedAnyTeamParams{

@@ -165,7 +165,7 @@ func (d *Dispatcher) writeOne(ctx context.Context, q *query.Queries, o *outcome,
 	case delivered, dead:
 		return d.finish(ctx, q, o, now)
 	case removed:
-		return RemoveSubscriber(ctx, q, d.options.BackendClock, o.team, o.claim.SubscriberID, audit.Service())
+		return RemoveSubscriber(ctx, q, d.options.Clock, o.team, o.claim.SubscriberID, audit.Service())
 	default:
 		return nil
 	}
@@ -205,7 +205,7 @@ func (d *Dispatcher) countBounce(ctx context.Context, q *query.Queries, o *outco
 	if err != nil || bounces < maxBounces {
 		return err
 	}
-	at, err := audit.TimeOfWrite(ctx, q, d.options.BackendClock, o.team)
+	at, err := audit.TimeOfWrite(ctx, q, d.options.Clock, o.team)
 	if err != nil {
 		return err
 	}

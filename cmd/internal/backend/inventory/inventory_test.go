@@ -59,7 +59,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	dir := t.TempDir()
-	backend, err := service.Open(t.Context(), service.Options{DataDir: dir, Clock: now, WallClock: now})
+	backend, err := service.Open(t.Context(), service.Options{DataDir: dir, Clock: now})
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, backend.Close()) })
 	return &world{t: t, backend: backend, db: storetest.Open(t, dir, "")}

@@ -20,7 +20,7 @@ import (
 // Options are the settings of an Outbound. Backend and Logger are required.
 type Options struct {
 	Backend *service.Backend
-	// Clock is the clock of the backend; nil means time.Now. Deliveries have times of the wall clock.
+	// Clock returns the time; nil means time.Now.
 	Clock func() time.Time
 	// Mail sends emails; nil leaves them waiting.
 	Mail           *mail.Options
@@ -50,7 +50,7 @@ func New(o Options) (*Outbound, error) {
 		senders[delivery.Email] = out.mail
 	}
 	out.dispatcher = delivery.New(o.Backend.Store(), delivery.Options{
-		Senders: senders, BackendClock: o.Clock, Logger: o.Logger, Wake: o.Backend.Written,
+		Senders: senders, Clock: o.Clock, Logger: o.Logger, Wake: o.Backend.Written,
 		Registerer: o.Registerer, TracerProvider: o.TracerProvider,
 	})
 	return out, nil

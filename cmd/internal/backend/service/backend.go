@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"opsgate/cmd/internal/backend/store"
-	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/cmd/internal/kit/logging"
 )
 
@@ -30,11 +28,6 @@ type Options struct {
 	DataDir string
 	// Clock returns the time; nil means time.Now.
 	Clock func() time.Time
-	// ClockRunsAhead marks the database: times of its rows may be far ahead of other clocks, and are followed nevertheless.
-	ClockRunsAhead bool
-	// WallClock returns the time for deliveries and the expiry of webhook secrets, which do not follow a Clock that runs fast; nil means
-	// time.Now.
-	WallClock func() time.Time
 	// Logger receives a record for each finished call; nil discards them.
 	Logger *slog.Logger
 	// Heartbeat is the time without a message after which a revocation stream sends a heartbeat; 0 means ten seconds.
@@ -65,9 +58,6 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 	if options.Clock == nil {
 		options.Clock = time.Now
 	}
-	if options.WallClock == nil {
-		options.WallClock = time.Now
-	}
 	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	options.TracerProvider = cmp.Or[trace.TracerProvider](options.TracerProvider, noop.NewTracerProvider())
 	options.Heartbeat = cmp.Or(options.Heartbeat, defaultHeartbeat)
@@ -76,13 +66,8 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the backend's store: %w", err)
 	}
-	if options.ClockRunsAhead {
-		if err := data.Write(ctx, func(q *query.Queries) error { return q.SetClockRunsAhead(ctx) }); err != nil {
-			return nil, errors.Join(fmt.Errorf("mark the database: %w", err), data.Close())
-		}
-	}
 	return &Backend{
-		options: options, store: data, recurring: logging.Recurring(options.Logger, options.WallClock),
+		options: options, store: data, recurring: logging.Recurring(options.Logger, options.Clock),
 		tracer:  options.TracerProvider.Tracer("opsgate/cmd/internal/backend/service"),
 		revoked: newSignal(), written: newSignal(),
 	}, nil

@@ -83,14 +83,11 @@ func startOn(t testing.TB, dir string, c *clock) *system {
 	return startWith(t, service.Options{DataDir: dir}, c)
 }
 
-// startWith serves with the options, of which it sets the clock, also as the wall clock by default, and the intervals of streams.
+// startWith serves with the options, of which it sets the clock and the intervals of streams.
 func startWith(t testing.TB, o service.Options, c *clock) *system {
 	t.Helper()
 	s := &system{t: t, dir: o.DataDir, clock: c, done: make(chan error, 1)}
 	o.Clock, o.Heartbeat, o.RevocationPoll = c.Now, 50*time.Millisecond, 10*time.Millisecond
-	if o.WallClock == nil {
-		o.WallClock = c.Now
-	}
 	var err error
 	s.backend, err = service.Open(t.Context(), o)
 	testkit.Must(t, err)

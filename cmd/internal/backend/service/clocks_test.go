@@ -14,81 +14,6 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// startFast serves with a clock that is two months ahead of the wall clock, as after a day of opsdev --speed 60.
-func startFast(t *testing.T) (s *system, wall *clock) {
-	t.Helper()
-	wall = &clock{now: start()}
-	return startWith(t, service.Options{DataDir: t.TempDir(), WallClock: wall.Now, ClockRunsAhead: true}, &clock{now: start().Add(60 * day)}), wall
-}
-
-func TestDeliveriesHaveTimesOfTheWallClock(t *testing.T) {
-	s, wall := startFast(t)
-	own := s.team("harbour")
-	s.add(emailOf(own))
-	asked, added := s.deliveries()[0], s.subscribers()[0]
-	if !asked.CreatedAt.Equal(wall.Now()) || !asked.DueAt.Equal(wall.Now()) || added.CreatedAt.Before(s.clock.Now()) {
-		t.Errorf("%v is asked to confirm by %v", added, asked)
-	}
-	s.exec("UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = created_at")
-	s.clock.Move(day)
-	if _, err := s.backend.AddSubscriber(t.Context(), emailOf(own)); err == nil {
-		t.Error("asked again within ten minutes of the wall clock")
-	}
-	wall.Move(10 * time.Minute)
-	testkit.Must(t, s.backend.RetryDeliveries(t.Context(), []string{asked.ID}))
-	if retried := s.deliveries()[0]; !retried.CreatedAt.Equal(wall.Now()) || !retried.DueAt.Equal(wall.Now()) {
-		t.Errorf("retried: %v", retried)
-	}
-}
-
-func TestDeliveriesAndSecretsExpireByTheWallClock(t *testing.T) {
-	s, wall := startFast(t)
-	subscriber := s.add(webhookOf(s.team("harbour"))).ID
-	_, err := s.backend.RotateSecret(t.Context(), subscriber, day)
-	testkit.Must(t, err)
-	s.exec(`INSERT INTO deliveries (id, subscriber_id, channel, state, created_at, finished_at)
-		VALUES ('delivered', ?1, 'webhook', 'delivered', ?2, ?2), ('dead', ?1, 'webhook', 'dead', ?2, ?2)`, subscriber, wall.Now().UnixNano())
-	for _, c := range []struct{ pass, ahead time.Duration }{
-		{day - 1, 40 * day}, {1, 0}, {6*day + 1, 0}, {23 * day, 0},
-	} {
-		s.clock.Move(c.ahead)
-		wall.Move(c.pass)
-		s.maintain()
-		age := wall.Now().Sub(start())
-		secrets := storetest.Column[int](t, s.file(), "SELECT count(previous_secret) FROM subscribers")[0]
-		deliveries := 0
-		for _, retention := range []time.Duration{7 * day, 30 * day} {
-			if age <= retention {
-				deliveries++
-			}
-		}
-		if (secrets == 1) != (age < day) || s.count("deliveries") != deliveries {
-			t.Errorf("after %v: %d secrets, %d deliveries", age, secrets, s.count("deliveries"))
-		}
-	}
-}
-
-// The command line has no fast clock, and its writes have times after those of the server.
-func TestAddressIsAskedAgainBesideAFastClock(t *testing.T) {
-	s, wall := startFast(t)
-	own := s.team("harbour")
-	s.add(emailOf(own))
-	s.exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
-	wall.Move(10 * time.Minute)
-	s.clock.Move(6 * day)
-	s.create(newIncident(own, "Slow"))
-	console, err := service.Open(t.Context(), service.Options{DataDir: s.dir, Clock: wall.Now, WallClock: wall.Now})
-	testkit.Must(t, err)
-	_, err = console.AddSubscriber(t.Context(), emailOf(own))
-	testkit.Must(t, err)
-	testkit.Must(t, console.Close())
-	s.clock.Move(6 * day)
-	s.maintain()
-	if len(s.subscribers()) != 1 {
-		t.Error("the subscriber expired before its time")
-	}
-}
-
 // A clock that was days ahead for a while does not hold the team's times back, and the repair moves what it left to the present.
 func TestClockThatWasSetForward(t *testing.T) {
 	var log testkit.Buffer
@@ -167,14 +92,6 @@ func TestRepairOfReportsAndSubscribers(t *testing.T) {
 		if time.Unix(0, at).After(latest) {
 			t.Errorf("%s: %v", column, time.Unix(0, at))
 		}
-	}
-}
-
-func TestTimesOfAClockThatRunsAheadAreNotRepaired(t *testing.T) {
-	s, wall := startFast(t)
-	s.create(newIncident(s.team("harbour"), "Slow"))
-	if changed, err := s.backend.Store().RepairTimes(t.Context(), wall.Now); err == nil || !strings.Contains(err.Error(), "on purpose") {
-		t.Errorf("%d changed, %v", changed, err)
 	}
 }
 

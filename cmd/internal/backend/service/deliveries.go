@@ -121,12 +121,12 @@ func (b *Backend) retry(ctx context.Context, q *query.Queries, row query.Deliver
 	if owner.StoppedAt != nil {
 		return fmt.Errorf("subscriber %s is stopped: use subscriber add first", owner.ID)
 	}
-	wall := b.options.WallClock().UnixNano()
+	now := b.options.Clock().UnixNano()
 	switch row.State {
 	case stateDead:
-		err = q.RetryDeliveryAnyTeam(ctx, query.RetryDeliveryAnyTeamParams{ID: row.ID, Now: wall})
+		err = q.RetryDeliveryAnyTeam(ctx, query.RetryDeliveryAnyTeamParams{ID: row.ID, Now: now})
 	case stateWaiting:
-		err = makeDue(ctx, q, row, wall)
+		err = makeDue(ctx, q, row, now)
 	default:
 		err = fmt.Errorf("it is %s: only dead letters and messages that wait can be retried", row.State)
 	}

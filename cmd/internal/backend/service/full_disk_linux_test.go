@@ -79,7 +79,6 @@ func TestOpenOnAFullDiskNamesTheNextStep(t *testing.T) {
 // A damaged page fails the calls that read it, and is logged once a minute, with the file and what to do.
 func TestDamagedPageIsReportedOnceAMinute(t *testing.T) {
 	var log testkit.Buffer
-	wall := &clock{now: start()}
 	dir := t.TempDir()
 	first := startWith(t, service.Options{DataDir: dir}, &clock{now: start()})
 	team := first.team("harbour")
@@ -98,7 +97,7 @@ func TestDamagedPageIsReportedOnceAMinute(t *testing.T) {
 	_, err = database.WriteAt(bytes.Repeat([]byte{0xff}, int(size)), (page-1)*size)
 	testkit.Must(t, errors.Join(err, database.Close()))
 
-	s := startWith(t, service.Options{DataDir: dir, WallClock: wall.Now, Logger: slog.New(slog.NewTextHandler(&log, nil))}, &clock{now: start()})
+	s := startWith(t, service.Options{DataDir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))}, &clock{now: start()})
 	call := func() {
 		_, err := s.incident.ListIncidents(t.Context(), &incidentv1.ListIncidentsRequest{TeamId: team.id, PageSize: 10})
 		if status.Code(err) != codes.DataLoss || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "restore the last backup") {
@@ -108,7 +107,7 @@ func TestDamagedPageIsReportedOnceAMinute(t *testing.T) {
 	for range 5 {
 		call()
 	}
-	wall.Move(time.Minute)
+	s.clock.Move(time.Minute)
 	call()
 	if n := strings.Count(log.String(), "level=ERROR"); n != 2 {
 		t.Errorf("%d lines:\n%s", n, log.String())

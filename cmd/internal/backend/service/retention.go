@@ -40,7 +40,7 @@ const (
 // MaintenanceInterval is the time between two passes of Maintain.
 const MaintenanceInterval = time.Hour
 
-// RunMaintenance calls Maintain now and each hour of the wall clock, until ctx ends, and then returns nil. It logs failures, and continues.
+// RunMaintenance calls Maintain now and each hour, until ctx ends, and then returns nil. It logs failures, and continues.
 func (b *Backend) RunMaintenance(ctx context.Context) error {
 	ticker := time.NewTicker(MaintenanceInterval)
 	defer ticker.Stop()
@@ -60,7 +60,7 @@ func (b *Backend) RunMaintenance(ctx context.Context) error {
 // before and after, except for rows older than their retention. Several processes may maintain one data directory.
 func (b *Backend) Maintain(ctx context.Context) error {
 	began := time.Now()
-	m := maintenance{Backend: b, now: b.options.Clock(), wall: b.options.WallClock()}
+	m := maintenance{Backend: b, now: b.options.Clock()}
 	if err := b.store.Read(ctx, func(q *query.Queries) error { return m.listOwners(ctx, q) }); err != nil {
 		return err
 	}
@@ -90,10 +90,10 @@ func (b *Backend) Maintain(ctx context.Context) error {
 type maintenance struct {
 	*Backend
 
-	now, wall time.Time
-	teams     []string
-	servers   []query.ListServersAnyTeamRow
-	monitors  []string
+	now      time.Time
+	teams    []string
+	servers  []query.ListServersAnyTeamRow
+	monitors []string
 
 	fromTheFuture []string // teams
 }
@@ -155,11 +155,11 @@ func (m *maintenance) rollUp(ctx context.Context) (written int64, err error) {
 	return written, nil
 }
 
-// purges returns the deletions. The times of deliveries are of the wall clock, and all others are of the backend's clock.
+// purges returns the deletions.
 func (m *maintenance) purges() []maintenanceStep {
 	before := func(retention time.Duration) int64 { return m.now.Add(-retention).UnixNano() }
 	finished := func(state string, retention time.Duration) deletion {
-		until := m.wall.Add(-retention).UnixNano()
+		until := before(retention)
 		return func(ctx context.Context, q *query.Queries, batch int64) (int64, error) {
 			return q.DeleteDeliveriesAnyTeam(ctx, query.DeleteDeliveriesAnyTeamParams{State: state, Until: &until, Batch: batch})
 		}
@@ -268,7 +268,7 @@ func (m *maintenance) expireSubscribers(until int64) deletion {
 
 // deleteSecrets deletes secrets that are not used any more since a rotation.
 func (m *maintenance) deleteSecrets(ctx context.Context) (deleted int64, err error) {
-	until := m.wall.UnixNano()
+	until := m.now.UnixNano()
 	err = m.store.Write(ctx, func(q *query.Queries) error {
 		deleted, err = q.DeleteExpiredSecretsAnyTeam(ctx, &until)
 		return err

@@ -162,7 +162,7 @@ func (b *Backend) askAgain(ctx context.Context, q *query.Queries, row query.Subs
 	case errors.Is(err, sql.ErrNoRows):
 	case err != nil:
 		return fmt.Errorf("look for the last request to confirm: %w", err)
-	case last.State == stateWaiting || b.options.WallClock().Before(time.Unix(0, last.CreatedAt).Add(confirmationInterval)):
+	case last.State == stateWaiting || b.options.Clock().Before(time.Unix(0, last.CreatedAt).Add(confirmationInterval)):
 		return fmt.Errorf("the page already has this address: subscriber %s, who was asked to confirm less than %d minutes ago, "+
 			"or has not been sent the request yet", row.ID, int(confirmationInterval.Minutes()))
 	}
@@ -205,7 +205,7 @@ func (b *Backend) restart(ctx context.Context, q *query.Queries, row query.Subsc
 
 func (b *Backend) askToConfirm(ctx context.Context, q *query.Queries, subscriber string) error {
 	err := q.InsertDeliveryAnyTeam(ctx, query.InsertDeliveryAnyTeamParams{
-		ID: newID(), SubscriberID: subscriber, Channel: ChannelEmail, Now: b.options.WallClock().UnixNano(),
+		ID: newID(), SubscriberID: subscriber, Channel: ChannelEmail, Now: b.options.Clock().UnixNano(),
 	})
 	if err != nil {
 		return fmt.Errorf("write the request to confirm: %w", err)
@@ -255,7 +255,7 @@ func (b *Backend) RotateSecret(ctx context.Context, id string, overlap time.Dura
 		}
 		secrets := query.SetSubscriberSecretsAnyTeamParams{ID: row.ID, Secret: fresh}
 		if overlap > 0 {
-			until := b.options.WallClock().Add(overlap).UnixNano()
+			until := b.options.Clock().Add(overlap).UnixNano()
 			secrets.PreviousSecret, secrets.PreviousSecretUntil = row.Secret, &until
 		}
 		if err := q.SetSubscriberSecretsAnyTeam(ctx, secrets); err != nil {

@@ -77,8 +77,8 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	}
 	defer func() { err = errors.Join(err, backend.close()) }()
 	running := system{
-		BaseURL:  scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
-		AdminURL: scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
+		BaseURL:     scheme(loaded.TLS.CertFile) + config.Reachable(gateway.Address().String()),
+		AdminURL:    scheme(loaded.Admin.TLS.CertFile) + config.Reachable(gateway.AdminAddress().String()),
 		BackendAddr: listener.Addr().String(), Public: public(gateway.Address(), gateway.AdminAddress()),
 		AdminNeeds: adminNeeds(loaded.Admin), Tokens: tokens,
 	}

@@ -46,7 +46,6 @@ func newBuilder(c common, d *dependencies) (*builder, error) {
 		RetrySlots:    gateway.NewRetrySlots(d.limiter.numGateways),
 		LoadLimit:     loadLimit,
 		Decisions:     decisions,
-		ServiceClock:  c.ServiceClock,
 		Logger:        c.Logger,
 		Lines:         c.logs.requests,
 		Metrics:       metrics,

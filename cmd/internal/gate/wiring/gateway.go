@@ -31,7 +31,6 @@ type Options struct {
 	Logger        *slog.Logger
 	Build         buildinfo.Info
 	Clock         func() time.Time // wall clock; nil for time.Now
-	ServiceClock  func() time.Time // of the internal services; nil for Clock
 	Notifier      *systemd.Notifier
 	// Listener is the bound public listener, closed with the gateway; nil to bind the address of Loaded.
 	Listener *net.TCPListener

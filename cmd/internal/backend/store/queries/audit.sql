@@ -23,10 +23,10 @@ SELECT * FROM audit_entries
 WHERE team_id = sqlc.arg(team_id) AND id = sqlc.arg(id);
 
 -- name: LastAuditTime :one
--- The time of the team's last entry that is not after the bound. Where the clock runs ahead on purpose, there is no bound.
+-- The time of the team's last entry that is not after the bound.
 SELECT created_at FROM audit_entries
 WHERE team_id = sqlc.arg(team_id)
-  AND created_at <= iif((SELECT runs_ahead FROM installation), 9223372036854775807, CAST(sqlc.arg(bound) AS INTEGER))
+  AND created_at <= sqlc.arg(bound)
 ORDER BY created_at DESC, id DESC
 LIMIT 1;
 

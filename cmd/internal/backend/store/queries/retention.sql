@@ -1,14 +1,10 @@
 -- Rollups, and the deletion of rows after their retention. A deletion is bounded by a batch size, so that other writers do not wait long.
 
 -- name: ListTeamsFromTheFutureAnyTeam :many
--- The teams with entries after the bound, unless the clock runs ahead on purpose.
+-- The teams with entries after the bound.
 SELECT id FROM teams
-WHERE NOT (SELECT runs_ahead FROM installation)
-  AND EXISTS (SELECT 1 FROM audit_entries a WHERE a.team_id = teams.id AND a.created_at > sqlc.arg(bound))
+WHERE EXISTS (SELECT 1 FROM audit_entries a WHERE a.team_id = teams.id AND a.created_at > sqlc.arg(bound))
 ORDER BY id;
-
--- name: SetClockRunsAhead :exec
-UPDATE installation SET runs_ahead = 1 WHERE runs_ahead = 0;
 
 -- name: ListServersAnyTeam :many
 SELECT team_id, id FROM servers

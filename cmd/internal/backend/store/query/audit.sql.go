@@ -72,7 +72,7 @@ func (q *Queries) InsertAuditEntry(ctx context.Context, arg InsertAuditEntryPara
 const lastAuditTime = `-- name: LastAuditTime :one
 SELECT created_at FROM audit_entries
 WHERE team_id = ?1
-  AND created_at <= iif((SELECT runs_ahead FROM installation), 9223372036854775807, CAST(?2 AS INTEGER))
+  AND created_at <= ?2
 ORDER BY created_at DESC, id DESC
 LIMIT 1
 `
@@ -82,7 +82,7 @@ type LastAuditTimeParams struct {
 	Bound  int64
 }
 
-// The time of the team's last entry that is not after the bound. Where the clock runs ahead on purpose, there is no bound.
+// The time of the team's last entry that is not after the bound.
 func (q *Queries) LastAuditTime(ctx context.Context, arg LastAuditTimeParams) (int64, error) {
 	row := q.queryRow(ctx, q.lastAuditTimeStmt, lastAuditTime, arg.TeamID, arg.Bound)
 	var created_at int64

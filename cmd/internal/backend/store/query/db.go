@@ -354,9 +354,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.retryDeliveryAnyTeamStmt, err = db.PrepareContext(ctx, retryDeliveryAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query RetryDeliveryAnyTeam: %w", err)
 	}
-	if q.setClockRunsAheadStmt, err = db.PrepareContext(ctx, setClockRunsAhead); err != nil {
-		return nil, fmt.Errorf("error preparing query SetClockRunsAhead: %w", err)
-	}
 	if q.setDeliveryDueAnyTeamStmt, err = db.PrepareContext(ctx, setDeliveryDueAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query SetDeliveryDueAnyTeam: %w", err)
 	}
@@ -978,11 +975,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing retryDeliveryAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.setClockRunsAheadStmt != nil {
-		if cerr := q.setClockRunsAheadStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setClockRunsAheadStmt: %w", cerr)
-		}
-	}
 	if q.setDeliveryDueAnyTeamStmt != nil {
 		if cerr := q.setDeliveryDueAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setDeliveryDueAnyTeamStmt: %w", cerr)
@@ -1242,7 +1234,6 @@ type Queries struct {
 	resolveTokenAnyTeamStmt                  *sql.Stmt
 	restartSubscriberAnyTeamStmt             *sql.Stmt
 	retryDeliveryAnyTeamStmt                 *sql.Stmt
-	setClockRunsAheadStmt                    *sql.Stmt
 	setDeliveryDueAnyTeamStmt                *sql.Stmt
 	setDeliveryFailedAnyTeamStmt             *sql.Stmt
 	setDeliveryFinishedAnyTeamStmt           *sql.Stmt
@@ -1381,7 +1372,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		resolveTokenAnyTeamStmt:                  q.resolveTokenAnyTeamStmt,
 		restartSubscriberAnyTeamStmt:             q.restartSubscriberAnyTeamStmt,
 		retryDeliveryAnyTeamStmt:                 q.retryDeliveryAnyTeamStmt,
-		setClockRunsAheadStmt:                    q.setClockRunsAheadStmt,
 		setDeliveryDueAnyTeamStmt:                q.setDeliveryDueAnyTeamStmt,
 		setDeliveryFailedAnyTeamStmt:             q.setDeliveryFailedAnyTeamStmt,
 		setDeliveryFinishedAnyTeamStmt:           q.setDeliveryFinishedAnyTeamStmt,

@@ -91,8 +91,7 @@ type IncidentUpdate struct {
 }
 
 type Installation struct {
-	ID        string
-	RunsAhead int64
+	ID string
 }
 
 type Monitor struct {

@@ -382,13 +382,12 @@ func (q *Queries) ListServersAnyTeam(ctx context.Context) ([]ListServersAnyTeamR
 const listTeamsFromTheFutureAnyTeam = `-- name: ListTeamsFromTheFutureAnyTeam :many
 
 SELECT id FROM teams
-WHERE NOT (SELECT runs_ahead FROM installation)
-  AND EXISTS (SELECT 1 FROM audit_entries a WHERE a.team_id = teams.id AND a.created_at > ?1)
+WHERE EXISTS (SELECT 1 FROM audit_entries a WHERE a.team_id = teams.id AND a.created_at > ?1)
 ORDER BY id
 `
 
 // Rollups, and the deletion of rows after their retention. A deletion is bounded by a batch size, so that other writers do not wait long.
-// The teams with entries after the bound, unless the clock runs ahead on purpose.
+// The teams with entries after the bound.
 func (q *Queries) ListTeamsFromTheFutureAnyTeam(ctx context.Context, bound int64) ([]string, error) {
 	rows, err := q.query(ctx, q.listTeamsFromTheFutureAnyTeamStmt, listTeamsFromTheFutureAnyTeam, bound)
 	if err != nil {
@@ -410,13 +409,4 @@ func (q *Queries) ListTeamsFromTheFutureAnyTeam(ctx context.Context, bound int64
 		return nil, err
 	}
 	return items, nil
-}
-
-const setClockRunsAhead = `-- name: SetClockRunsAhead :exec
-UPDATE installation SET runs_ahead = 1 WHERE runs_ahead = 0
-`
-
-func (q *Queries) SetClockRunsAhead(ctx context.Context) error {
-	_, err := q.exec(ctx, q.setClockRunsAheadStmt, setClockRunsAhead)
-	return err
 }
