@@ -13,7 +13,7 @@ import (
 	"opsgate/cmd/internal/backend/store/storetest"
 )
 
-// unboundedFiles are the queries that no call of the API makes: the command line, maintenance, the simulation, and deliveries, which have
+// unboundedFiles are the queries that no call of the API makes: the command line, maintenance, the moving demo, and deliveries, which have
 // batches of their own.
 var unboundedFiles = map[string]bool{
 	"retention.sql": true, "simulation.sql": true, "subscriber.sql": true, "delivery.sql": true, "links.sql": true,

@@ -14,6 +14,7 @@ import (
 	"opsgate/authn"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/cmd/internal/dev/simulation"
 	"opsgate/cmd/internal/kit/logging"
 )
 
@@ -51,6 +52,23 @@ func openBackend(
 		return nil, errors.Join(fmt.Errorf("create the demo data: %w", err), b.close())
 	}
 	return b, nil
+}
+
+// move moves the demo data until ctx ends, unless it is still.
+func (b *backend) move(ctx context.Context, o options) error {
+	if o.Still {
+		return nil
+	}
+	moving, err := simulation.New(ctx, simulation.Options{
+		Backend: b.Backend, Clock: time.Now, Seed: o.Seed, Logger: b.logger.With(slog.String("part", "demo")),
+	})
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("move the demo data: %w", err)
+	}
+	if err == nil {
+		moving.Run(ctx)
+	}
+	return nil
 }
 
 // close closes the backend and removes temporary data.

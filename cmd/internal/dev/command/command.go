@@ -27,7 +27,8 @@ type flags struct {
 	Config              string // path of a gateway configuration; "" for the defaults
 	Credentials         string // a file; "" for none
 
-	Still bool // keep the demo data as it is
+	Still bool   // keep the demo data as it is
+	Seed  uint64 // of the moving demo data
 }
 
 func (f *flags) addTo(c *cobra.Command) {
@@ -37,7 +38,9 @@ func (f *flags) addTo(c *cobra.Command) {
 	flags.StringVar(&f.DataDir, "data-dir", "", "keep the data in `DIR`; an empty one gets demo data. By default it is removed at the end")
 	flags.StringVar(&f.Config, "config", "", "configuration `FILE` of the gateway. Its upstreams are replaced")
 	flags.StringVar(&f.Credentials, "credentials", "", "write addresses and tokens to this `FILE`, as JSON, when the system is ready")
-	flags.BoolVar(&f.Still, "still", false, "keep the demo data as it was inserted")
+	flags.BoolVar(&f.Still, "still", false,
+		"keep the demo data as it was inserted. By default it moves: agents report, monitors change, incidents open")
+	flags.Uint64Var(&f.Seed, "seed", 1, "seed `N` of the moving data")
 }
 
 // New returns the command line of the program.
@@ -87,7 +90,7 @@ func (f *flags) serve(ctx context.Context, e Environment) error {
 					return err
 				}
 			}
-			_, err := io.WriteString(e.Out, welcome(s, f.DataDir))
+			_, err := io.WriteString(e.Out, welcome(s, *f))
 			return err
 		},
 	})

@@ -86,6 +86,7 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
 		together(gateway.Run,
 			func(ctx context.Context) error { return announce(ctx, o, running, loaded.Admin.TLS) },
+			func(ctx context.Context) error { return backend.move(ctx, o) },
 			backend.lines.Run,
 		),
 	)

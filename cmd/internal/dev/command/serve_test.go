@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
@@ -34,7 +35,13 @@ type system struct {
 // start runs opsdev with still data until it serves.
 func start(t *testing.T, arguments ...string) *system {
 	t.Helper()
-	s := &system{System: devtest.Run(t, append(arguments, "--still")...)}
+	return startMoving(t, append(arguments, "--still")...)
+}
+
+// startMoving runs opsdev with data that moves.
+func startMoving(t *testing.T, arguments ...string) *system {
+	t.Helper()
+	s := &system{System: devtest.Run(t, arguments...)}
 	t.Cleanup(s.http.CloseIdleConnections)
 	return s
 }
@@ -219,6 +226,19 @@ func (s *system) changeLimits(t *testing.T, file, content string) {
 func hangUp(t *testing.T) {
 	t.Helper()
 	testkit.Must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+}
+
+func TestDemoDataMoves(t *testing.T) {
+	t.Parallel()
+	begun := time.Now()
+	s := startMoving(t, "--config="+write(t, devtest.HighLimits))
+	testkit.Eventually(t, "check", func() bool {
+		status, body := s.call(t, http.MethodGet, s.BaseURL+"/v1/monitors", s.Tokens["full"], "")
+		var monitors []struct{ LastCheckAt time.Time }
+		return status == 200 && json.Unmarshal([]byte(body), &monitors) == nil &&
+			slices.ContainsFunc(monitors, func(m struct{ LastCheckAt time.Time }) bool { return m.LastCheckAt.After(begun) })
+	})
+	s.end(t)
 }
 
 func TestCommandLine(t *testing.T) {

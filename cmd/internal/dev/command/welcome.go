@@ -7,10 +7,13 @@ import (
 )
 
 // welcome returns the text that is printed when the system is ready.
-func welcome(s system, dataDir string) string {
-	data := "removed at the end (--data-dir keeps it)"
-	if dataDir != "" {
-		data = "kept in " + dataDir
+func welcome(s system, f flags) string {
+	data, motion := "removed at the end (--data-dir keeps it)", "moves: agents report, monitors fail and recover (--still stops it)"
+	if f.DataDir != "" {
+		data = "kept in " + f.DataDir
+	}
+	if f.Still {
+		motion = "is still"
 	}
 	text := new(strings.Builder)
 	if len(s.Public) > 0 {
@@ -26,6 +29,7 @@ func welcome(s system, dataDir string) string {
 	fmt.Fprintf(table, "  Health\t%s/readyz\n", s.AdminURL)
 	fmt.Fprintf(table, "  Internal services\t%s (gRPC)\n", s.BackendAddr)
 	fmt.Fprintf(table, "  Data\t%s\n", data)
+	fmt.Fprintf(table, "  Demo data\t%s\n", motion)
 	_ = table.Flush() // a strings.Builder returns no error
 	if len(s.AdminNeeds) > 0 {
 		fmt.Fprintf(text, "\nThe admin page and the metrics need %s.\n", strings.Join(s.AdminNeeds, ", and "))

@@ -14,7 +14,7 @@ func TestWelcomeWarnsFirstOfAddressesOutsideLoopback(t *testing.T) {
 		open := &net.TCPAddr{IP: net.ParseIP(address), Port: 8080}
 		loopback := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9090}
 		s := system{BaseURL: "http://api", Public: public(open, loopback), Tokens: []demo.Token{{Name: "full", Text: "ops_live_x"}}}
-		warning, rest, _ := strings.Cut(welcome(s, ""), "  API ")
+		warning, rest, _ := strings.Cut(welcome(s, flags{}), "  API ")
 		if !strings.Contains(rest, "http://api") || want != strings.Contains(warning, "WARNING: "+open.String()+" can be reached from the network") ||
 			want != strings.Contains(warning, "tokens below are public") || strings.Contains(warning, loopback.String()) {
 			t.Errorf("%s: %q", address, warning)
