@@ -1,5 +1,5 @@
-// Package outbound delivers the notifications of a backend to the subscribers of status pages, for opsbackend and opsdev. It connects the
-// dispatcher with the senders of emails and webhooks.
+// Package outbound delivers the notifications of a backend to the subscribers of status pages. It connects the dispatcher with the senders
+// of emails and webhooks.
 package outbound
 
 import (

@@ -15,7 +15,7 @@ import (
 
 // Environment is the output and the variables of the process.
 type Environment struct {
-	Out, Err io.Writer
+	Out, Err io.Writer // safe for concurrent use
 	// Variables are as os.Environ returns them.
 	Variables []string
 }
@@ -26,6 +26,7 @@ type flags struct {
 	DataDir             string // "" for data that is removed at the end
 	Config              string // path of a gateway configuration; "" for the defaults
 	Credentials         string // a file; "" for none
+	SMTP, Webhook       string // where notifications are sent; "" to only print them
 
 	Still bool   // keep the demo data as it is
 	Seed  uint64 // of the moving demo data
@@ -38,6 +39,8 @@ func (f *flags) addTo(c *cobra.Command) {
 	flags.StringVar(&f.DataDir, "data-dir", "", "keep the data in `DIR`; an empty one gets demo data. By default it is removed at the end")
 	flags.StringVar(&f.Config, "config", "", "configuration `FILE` of the gateway. Its upstreams are replaced")
 	flags.StringVar(&f.Credentials, "credentials", "", "write addresses and tokens to this `FILE`, as JSON, when the system is ready")
+	flags.StringVar(&f.SMTP, "smtp", "", "also send emails to the SMTP server at `ADDR`, host:port, without TLS")
+	flags.StringVar(&f.Webhook, "webhook", "", "also send webhooks to `URL`")
 	flags.BoolVar(&f.Still, "still", false,
 		"keep the demo data as it was inserted. By default it moves: agents report, monitors change, incidents open")
 	flags.Uint64Var(&f.Seed, "seed", 1, "seed `N` of the moving data")
@@ -73,6 +76,11 @@ func serveCommand(e Environment) *cobra.Command {
 // serve serves until ctx ends. SIGHUP reloads the configuration of --config; without one it ends the system, because the terminal was
 // closed.
 func (f *flags) serve(ctx context.Context, e Environment) error {
+	senders, end, err := f.senders(e.Out)
+	if err != nil {
+		return commandline.UsageError{Err: err}
+	}
+	defer end()
 	hangUps := make(chan os.Signal, 1)
 	if f.Config == "" {
 		var stop context.CancelFunc
@@ -82,8 +90,8 @@ func (f *flags) serve(ctx context.Context, e Environment) error {
 		signal.Notify(hangUps, syscall.SIGHUP)
 		defer signal.Stop(hangUps)
 	}
-	err := serveSystem(ctx, options{
-		flags: *f, Log: e.Err, Variables: e.Variables, HangUps: hangUps,
+	err = serveSystem(ctx, options{
+		flags: *f, Senders: senders, Log: e.Err, Variables: e.Variables, HangUps: hangUps,
 		Ready: func(s system) error {
 			if f.Credentials != "" {
 				if err := writeCredentials(f.Credentials, s); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient/filereader"
+	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/gate/config"
@@ -25,6 +26,7 @@ import (
 type options struct {
 	flags
 
+	Senders   map[string]delivery.Sender // of notifications, by channel
 	Variables []string
 	Log       io.Writer
 	HangUps   <-chan os.Signal // each reloads the configuration, as does a change of its file
@@ -43,7 +45,8 @@ type system struct {
 	AdminNeeds []string // the credentials that the admin listener requires, for people; nil for none
 }
 
-// serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, and temporary data is removed.
+// serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, then the deliveries, and temporary data is
+// removed.
 func serveSystem(ctx context.Context, o options) (err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -83,6 +86,7 @@ func serveSystem(ctx context.Context, o options) (err error) {
 		AdminNeeds: adminNeeds(loaded.Admin), Tokens: tokens,
 	}
 	return runLayers(ctx,
+		func(ctx context.Context) error { return backend.notify(ctx, o.Senders, traces.TracerProvider()) },
 		func(ctx context.Context) error { return backend.Serve(ctx, listener) },
 		together(gateway.Run,
 			func(ctx context.Context) error { return announce(ctx, o, running, loaded.Admin.TLS) },

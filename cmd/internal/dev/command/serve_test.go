@@ -262,6 +262,8 @@ func TestCommandLine(t *testing.T) {
 		{"a bad address", []string{"--listen", "8080"}, 1, "", "--listen: listen: must be an address"},
 		{"an address of another machine", []string{"--listen", "192.0.2.1:80"}, 1, "", "bind the public listener"},
 		{"an address in use", []string{"--listen", busy.Addr().String()}, 1, "", "--listen and --admin-listen choose other addresses"},
+		{"no SMTP port", []string{"--smtp=localhost"}, 2, "", "--smtp: the address of the SMTP server must be host:port"},
+		{"no URL of webhooks", []string{"--webhook=localhost:3000"}, 2, "", "--webhook: the URL must begin with https://"},
 		{"a data directory that is a file", []string{"--data-dir", bad}, 1, "", "opsdev: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {

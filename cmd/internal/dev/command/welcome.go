@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+
+	"opsgate/cmd/internal/backend/webhook"
 )
 
 // welcome returns the text that is printed when the system is ready.
@@ -21,6 +23,13 @@ func welcome(s system, f flags) string {
 			"the source code. Every client that connects can read and change the data. Listen on 127.0.0.1 for this machine alone.\n",
 			strings.Join(s.Public, " and "))
 	}
+	notifications := "of subscribers are printed below"
+	if f.SMTP != "" {
+		notifications += "; emails are sent to " + f.SMTP
+	}
+	if f.Webhook != "" {
+		notifications += "; webhooks are sent to " + f.Webhook + ", signed with " + webhook.FormatSecret(webhookSecret())
+	}
 	table := tabwriter.NewWriter(text, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(table, "\n  API\t%s\n", s.BaseURL)
 	fmt.Fprintf(table, "  Documentation\t%s/docs/\n", s.BaseURL)
@@ -30,6 +39,7 @@ func welcome(s system, f flags) string {
 	fmt.Fprintf(table, "  Internal services\t%s (gRPC)\n", s.BackendAddr)
 	fmt.Fprintf(table, "  Data\t%s\n", data)
 	fmt.Fprintf(table, "  Demo data\t%s\n", motion)
+	fmt.Fprintf(table, "  Notifications\t%s\n", notifications)
 	_ = table.Flush() // a strings.Builder returns no error
 	if len(s.AdminNeeds) > 0 {
 		fmt.Fprintf(text, "\nThe admin page and the metrics need %s.\n", strings.Join(s.AdminNeeds, ", and "))
