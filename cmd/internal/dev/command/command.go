@@ -3,9 +3,12 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -28,8 +31,23 @@ type flags struct {
 	Credentials         string // a file; "" for none
 	SMTP, Webhook       string // where notifications are sent; "" to only print them
 
-	Still bool   // keep the demo data as it is
-	Seed  uint64 // of the moving demo data
+	Still   bool    // keep the demo data as it is
+	Disturb percent // the share of requests that are disturbed
+	Seed    uint64  // of the moving demo data and of the disturbances
+}
+
+// A percent is a share of 0 to 100 %.
+type percent float64
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (p *percent) UnmarshalText(text []byte) error {
+	number, ok := strings.CutSuffix(string(text), "%")
+	share, err := strconv.ParseFloat(number, 64)
+	if !ok || err != nil || !(share >= 0 && share <= 100) { // also refuses NaN
+		return fmt.Errorf("must be 0%% to 100%%, not %q", text)
+	}
+	*p = percent(share)
+	return nil
 }
 
 func (f *flags) addTo(c *cobra.Command) {
@@ -43,7 +61,9 @@ func (f *flags) addTo(c *cobra.Command) {
 	flags.StringVar(&f.Webhook, "webhook", "", "also send webhooks to `URL`")
 	flags.BoolVar(&f.Still, "still", false,
 		"keep the demo data as it was inserted. By default it moves: agents report, monitors change, incidents open")
-	flags.Uint64Var(&f.Seed, "seed", 1, "seed `N` of the moving data")
+	commandline.Text(flags, &f.Disturb, "disturb", "0%",
+		"answer this `PERCENT` of requests with 429, 503 or 504, late, or not at all, by --seed")
+	flags.Uint64Var(&f.Seed, "seed", 1, "seed `N` of the moving data and of --disturb")
 }
 
 // New returns the command line of the program.
@@ -67,7 +87,12 @@ func serveCommand(e Environment) *cobra.Command {
 	f := &flags{}
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the whole system until Ctrl-C. The default command",
-		RunE: func(c *cobra.Command, _ []string) error { return f.serve(c.Context(), e) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.Still && f.Disturb == 0 && c.Flags().Changed("seed") {
+				return commandline.UsageError{Err: errors.New("--seed has no effect with --still, except with --disturb")}
+			}
+			return f.serve(c.Context(), e)
+		},
 	}
 	f.addTo(c)
 	return c

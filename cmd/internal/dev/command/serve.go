@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"syscall"
 
@@ -68,7 +70,7 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	// The gateway listens first, so that an address in use is reported before the demo data is created.
 	gateway, traces, err := listenGateway(ctx, wiring.Options{
 		Loaded: loaded, Load: func() (config.Loaded, error) { return config.Load(sources) }, ReloadSignals: o.HangUps, Logger: log.Logger,
-		LogLevel: level, Build: buildinfo.Read(),
+		LogLevel: level, Build: buildinfo.Read(), Wrap: o.disturb(log.Logger),
 	})
 	if err != nil {
 		return err
@@ -94,6 +96,16 @@ func serveSystem(ctx context.Context, o options) (err error) {
 			backend.lines.Run,
 		),
 	)
+}
+
+// disturb returns what wraps the handler of the gateway; nil for nothing.
+func (o options) disturb(logger *slog.Logger) func(http.Handler) http.Handler {
+	if o.Disturb == 0 {
+		return nil
+	}
+	return func(next http.Handler) http.Handler {
+		return &disturber{next: next, share: float64(o.Disturb) / 100, seed: o.Seed, logger: logger}
+	}
 }
 
 // listenGateway opens the listeners of the gateway, and what records the spans of the backend.

@@ -41,6 +41,9 @@ func welcome(s system, f flags) string {
 	fmt.Fprintf(table, "  Demo data\t%s\n", motion)
 	fmt.Fprintf(table, "  Notifications\t%s\n", notifications)
 	_ = table.Flush() // a strings.Builder returns no error
+	if f.Disturb > 0 {
+		fmt.Fprintf(text, "\nDisturbed on purpose: %v%% of the requests under /v1/, by seed %d.\n", float64(f.Disturb), f.Seed)
+	}
 	if len(s.AdminNeeds) > 0 {
 		fmt.Fprintf(text, "\nThe admin page and the metrics need %s.\n", strings.Join(s.AdminNeeds, ", and "))
 	}

@@ -32,9 +32,9 @@ var clients = []client{
 	{name: "java", needs: []string{"java", "javac", javaGenerator, javaLibraries}, generate: generateJava},
 }
 
-// Every client calls each kind of operation in the description. Each reads all pages, and gets the incident of the first request when it
-// repeats a request with its key. The errors that a client can cause are decoded. Short tests run the client that needs neither packages
-// nor another compiler.
+// Every client calls each kind of operation in the description. Each reads all pages, repeats requests that are disturbed, and gets the
+// incident of the first request when it repeats a request with its key. The errors that a client can cause are decoded. Short tests run the
+// client that needs neither packages nor another compiler.
 func TestClients(t *testing.T) {
 	reference := start(t, devtest.HighLimits)
 	document := filepath.Join(t.TempDir(), "openapi.json")
@@ -55,10 +55,10 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// checkTour runs a program that calls each kind of operation.
+// checkTour runs a program that calls each kind of operation, while a fifth of the requests is disturbed.
 func checkTour(t *testing.T, dir string, program []string, want map[string]any, kinds map[string][]string) {
 	t.Helper()
-	s := start(t, devtest.HighLimits)
+	s := start(t, devtest.HighLimits, "--disturb=20%")
 	var tour map[string]any
 	decode(t, runProgram(t, s, dir, program), &tour)
 	for name, value := range want {
@@ -67,6 +67,9 @@ func checkTour(t *testing.T, dir string, program []string, want map[string]any, 
 		}
 	}
 	checkCalled(t, s, kinds)
+	if !strings.Contains(s.Log.String(), "msg=disturbed") {
+		t.Error("no request was disturbed")
+	}
 }
 
 func checkCalled(t *testing.T, s system, kinds map[string][]string) {
