@@ -66,11 +66,11 @@ func (u usage) check(t *testing.T) {
 // A server is a running program.
 type server struct {
 	t *testing.T
-	// admin and links are the URLs of these listeners, if there are any.
-	admin, links string
-	ingest       string // the address of this listener, if there is one
-	conn         *grpc.ClientConn
-	stop         func() (code int)
+	// admin is the URL of this listener, if there is one.
+	admin  string
+	ingest string // the address of this listener, if there is one
+	conn   *grpc.ClientConn
+	stop   func() (code int)
 }
 
 // serve starts the program and waits for the address in its log.
@@ -85,14 +85,14 @@ func serve(t *testing.T, arguments ...string) *server {
 		log.Close()
 	}()
 	lines := json.NewDecoder(logs)
-	var record struct{ Msg, Address, Admin, Links, Ingest string }
+	var record struct{ Msg, Address, Admin, Ingest string }
 	for record.Msg != "serving" {
 		testkit.Must(t, lines.Decode(&record))
 	}
 	go io.Copy(io.Discard, logs) //nolint:errcheck // the program blocks if the log is not read
 	conn, err := grpc.NewClient(record.Address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 	testkit.Must(t, err)
-	s := &server{t: t, conn: conn, admin: "http://" + record.Admin, links: "http://" + record.Links, ingest: record.Ingest}
+	s := &server{t: t, conn: conn, admin: "http://" + record.Admin, ingest: record.Ingest}
 	s.stop = sync.OnceValue(func() int {
 		testkit.Must(t, conn.Close())
 		cancel()
@@ -233,7 +233,7 @@ func TestExitCodes(t *testing.T) {
 	dir := t.TempDir()
 	notADir := filepath.Join(dir, "file")
 	testkit.Must(t, os.WriteFile(notADir, nil, 0o600))
-	const mailed = " --smtp 127.0.0.1:1 --mail-from status@a.example --links-url https://a.example"
+	const mailed = " --smtp 127.0.0.1:1 --mail-from status@a.example --manage-url https://a.example"
 	for _, c := range []usage{
 		{0, "--help", "opsbackend [command]"},
 		{0, "serve --help", "--listen"},
@@ -247,7 +247,7 @@ func TestExitCodes(t *testing.T) {
 		{2, "serve --data-dir " + dir + " --services fleet,billing", "billing"},
 		{2, "serve --data-dir " + dir + " --token-prefix a.b", "token prefix"},
 		{2, "serve --data-dir " + dir + " --smtp mail.example:587", "--smtp needs --mail-from"},
-		{2, "serve --data-dir " + dir + " --smtp mail.example:587 --mail-from a@b.example", "--smtp needs --links-url"},
+		{2, "serve --data-dir " + dir + " --smtp mail.example:587 --mail-from a@b.example", "--smtp needs --manage-url"},
 		{2, "serve --data-dir " + dir + " --smtp mail.example", "--smtp needs a host and a port"},
 		{2, "serve --data-dir " + dir + " --mail-from a@b.example", "--mail-from needs --smtp"},
 		{2, "serve --data-dir " + dir + " --smtp-password-file x", "--smtp-user and --smtp-password-file need each other"},
@@ -258,7 +258,7 @@ func TestExitCodes(t *testing.T) {
 		},
 		{2, "serve --data-dir " + dir + mailed + " --no-delivery", "--no-delivery excludes --smtp"},
 		{2, "serve --data-dir " + dir + mailed + " --smtp-tls ssl", "ssl"},
-		{2, "serve --data-dir " + dir + " --smtp 127.0.0.1:1 --mail-from nobody --links-url https://a.example", "address"},
+		{2, "serve --data-dir " + dir + " --smtp 127.0.0.1:1 --mail-from nobody --manage-url https://a.example", "address"},
 		{1, "serve --data-dir " + dir + mailed + " --smtp-user harbour --smtp-password-file " + dir + "/none", "password"},
 		{1, "serve --data-dir " + dir + " --admin-listen nowhere:x", "listen on nowhere:x"},
 		{2, "token create --data-dir " + dir + " --team x --scopes servers:write", "servers:write"},

@@ -84,7 +84,7 @@ func deliveryRetryCommand(e Environment) *cobra.Command {
 		}
 		return err
 	})
-	c.Flags().BoolVar(&dead, "dead", false, "all dead letters, without those of stopped subscribers")
+	c.Flags().BoolVar(&dead, "dead", false, "all dead letters")
 	c.Flags().StringVar(&subscriber, "subscriber", "", "with --dead: only those to the subscriber with this `ID`")
 	return c
 }

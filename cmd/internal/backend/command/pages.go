@@ -22,13 +22,6 @@ const (
 	maxPageHeader = 16 << 10
 )
 
-// A page is what serve serves over HTTP.
-type page struct {
-	name, address string // the name is that of the address in the log
-	handler       http.Handler
-	limit         func(net.Listener) net.Listener // bounds the connections; nil if clients are trusted
-}
-
 // newRegistry returns a registry with the metrics of the process.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()

@@ -185,16 +185,13 @@ func (s server) parts(ctx context.Context) (parts []func(context.Context) error,
 		return nil, err
 	}
 	attributes := append([]any{"address", calls.Addr().String(), "services", s.services()}, reportAttributes...)
-	for _, page := range s.pages() {
-		listener, err := opened.listen(ctx, page.address)
+	if s.AdminListen != "" {
+		listener, err := opened.listen(ctx, s.AdminListen)
 		if err != nil {
 			return nil, err
 		}
-		attributes = append(attributes, page.name, listener.Addr().String())
-		if page.limit != nil {
-			listener = page.limit(listener)
-		}
-		parts = append(parts, func(ctx context.Context) error { return serveHTTP(ctx, listener, page.handler) })
+		attributes = append(attributes, "admin", listener.Addr().String())
+		parts = append(parts, func(ctx context.Context) error { return serveHTTP(ctx, listener, adminPage(s.registry)) })
 	}
 	parts = append(parts, deliver, report, s.logLines.Run, s.backend.RunMaintenance, func(ctx context.Context) error {
 		return s.backend.Serve(ctx, calls, s.Services...)

@@ -27,8 +27,6 @@ func subscriberAddCommand(e Environment) *cobra.Command {
 			switch {
 			case c.Flags().Changed("email") == c.Flags().Changed("webhook"): // which is reported after this function
 				return nil
-			case n.Confirmed && url != "":
-				return errors.New("--confirmed is for --email: webhooks need no confirmation")
 			case n.AllowHTTP && email != "":
 				return errors.New("--allow-http is for --webhook")
 			}
@@ -39,23 +37,17 @@ func subscriberAddCommand(e Environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		switch {
-		case added.Secret != "":
+		if added.Secret != "" {
 			_, err = fmt.Fprintln(e.Out, added.Secret)
 			_, noted := fmt.Fprintf(e.Err, "Secret of subscriber %s. It is not shown again.\n", added.ID)
 			return errors.Join(err, noted)
-		case added.Restarted:
-			fmt.Fprintln(e.Err, "The page already has this address, which was stopped: it gets messages again.")
-		case added.AskedAgain:
-			fmt.Fprintln(e.Err, "The page already has this address: its owner is asked again to confirm.")
 		}
 		_, err = fmt.Fprintln(e.Out, added.ID)
 		return err
 	})
 	flags := c.Flags()
 	flags.StringVar(&n.Page, "page", "", "status page, as `ID|HOSTNAME`")
-	flags.StringVar(&email, "email", "", "email `ADDRESS`. Its owner is asked to confirm")
-	flags.BoolVar(&n.Confirmed, "confirmed", false, "with --email: notify the address without asking its owner")
+	flags.StringVar(&email, "email", "", "email `ADDRESS`")
 	flags.StringVar(&url, "webhook", "", "`URL` that messages are posted to")
 	flags.BoolVar(&n.AllowHTTP, "allow-http", false,
 		"with --webhook: accept http and any host and port, for demos. Servers need --allow-http-webhooks")
@@ -74,10 +66,10 @@ func subscriberListCommand(e Environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return table(e.Out, "ID\tPAGE\tCHANNEL\tADDRESS\tADDED\tCONFIRMED\tWAITING\tDEAD\tNOTE", len(subscribers), func(i int) string {
+		return table(e.Out, "ID\tPAGE\tCHANNEL\tADDRESS\tADDED\tWAITING\tDEAD", len(subscribers), func(i int) string {
 			s := subscribers[i]
-			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s",
-				s.ID, s.PageHostname, s.Channel, shortAddress(s), when(s.CreatedAt), when(s.ConfirmedAt), s.Waiting, s.Dead, oneLine(s.Note))
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%d",
+				s.ID, s.PageHostname, s.Channel, shortAddress(s), when(s.CreatedAt), s.Waiting, s.Dead)
 		})
 	})
 	c.Flags().StringVar(&page, "page", "", "only the subscribers of this status page, as `ID|HOSTNAME`")

@@ -97,23 +97,12 @@ func TestSubscriberWithAnEmailAddress(t *testing.T) {
 	if code != 0 || note != "" {
 		t.Fatalf("exit code %d, printed %q and %q", code, out, note)
 	}
-	deliveries := succeed(t, "delivery", "list", "--data-dir", dir, "--state", "waiting", "--subscriber", id)
-	if !strings.Contains(deliveries, "subscriber.confirmation_requested") {
-		t.Errorf("deliveries:\n%s", deliveries)
+	list := succeed(t, "subscriber", "list", "--data-dir", dir)
+	if idOf(t, list, "ops@customer.example") != id {
+		t.Errorf("subscribers:\n%s", list)
 	}
-	if code, _, note := add("--email", "ops@customer.example"); code != 1 || !strings.Contains(note, "asked to confirm") {
-		t.Errorf("asked again at once: exit code %d, printed %q", code, note)
-	}
-	_, err := database(t, dir).Exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, created_at = 0, finished_at = 0")
-	testkit.Must(t, err)
-	code, out, note = add("--email", "ops@customer.example")
-	if code != 0 || strings.TrimSpace(out) != id || !strings.Contains(note, "asked again") {
-		t.Errorf("asked again later: exit code %d, printed %q and %q", code, out, note)
-	}
-	code, out, _ = add("--email", "ceo@customer.example", "--confirmed")
-	if deliveries := succeed(t, "delivery", "list", "--data-dir", dir, "--subscriber", strings.TrimSpace(out)); code != 0 ||
-		strings.Contains(deliveries, "waiting") {
-		t.Errorf("exit code %d, deliveries:\n%s", code, deliveries)
+	if code, _, note := add("--email", "Ops@customer.example"); code != 1 || !strings.Contains(note, "already has this address") {
+		t.Errorf("added again: exit code %d, printed %q", code, note)
 	}
 }
 
@@ -130,13 +119,18 @@ func TestWebhooksOfDemosAreAllowedByAFlag(t *testing.T) {
 }
 
 // letters inserts dead letters of a subscriber, and returns the id of the first.
-func letters(t *testing.T, dir, subscriber string, number int) (first string) {
+func letters(t *testing.T, dir, subscriber string, number int, at time.Time) (first string) {
 	t.Helper()
 	db := database(t, dir)
-	_, err := db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO deliveries (id, subscriber_id, channel, state, attempts, created_at, finished_at, last_error)
-		SELECT 'letter-' || s.id || '-' || i, s.id, s.channel, 'dead', 15, 1, ?, 'status 500' || char(10) || char(27) || '[31m'
-		FROM n, subscribers s WHERE s.id = ?`, number, time.Now().UnixNano(), subscriber)
+	_, err := db.Exec(`INSERT OR IGNORE INTO notifications (id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at)
+		SELECT u.id, i.team_id, i.status_page_id, i.id, u.id, 'incident.created', 1, 1
+		FROM incident_updates u JOIN incidents i ON i.id = u.incident_id WHERE i.status_page_id IS NOT NULL`)
+	testkit.Must(t, err)
+	_, err = db.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		INSERT INTO deliveries (id, subscriber_id, channel, notification_id, state, attempts, created_at, finished_at, last_error)
+		SELECT 'letter-' || s.id || '-' || i, s.id, s.channel, k.id, 'dead', 15, ?2, ?2, 'status 500' || char(10) || char(27) || '[31m'
+		FROM n, subscribers s JOIN (SELECT id, row_number() OVER (ORDER BY id) AS number FROM notifications) k ON k.number = n.i
+		WHERE s.id = ?3`, number, at.UnixNano(), subscriber)
 	testkit.Must(t, err)
 	return "letter-" + subscriber + "-1"
 }
@@ -147,11 +141,11 @@ func TestDeadLettersAreListedAndRetried(t *testing.T) {
 	s := serve(t, "--data-dir", dir) // all commands work beside a server
 	var subscribers []string
 	for _, address := range []string{"ops@customer.example", "dev@customer.example"} { // emails wait without an SMTP server
-		id := succeed(t, "subscriber", "add", "--data-dir", dir, "--page", hostname, "--email", address, "--confirmed")
+		id := succeed(t, "subscriber", "add", "--data-dir", dir, "--page", hostname, "--email", address)
 		subscribers = append(subscribers, strings.TrimSpace(id))
 	}
-	first := letters(t, dir, subscribers[0], 3)
-	letters(t, dir, subscribers[1], 2)
+	first := letters(t, dir, subscribers[0], 3, time.Now())
+	letters(t, dir, subscribers[1], 2, time.Now())
 	list := succeed(t, "delivery", "list", "--data-dir", dir, "--state", "dead", "--subscriber", subscribers[0])
 	if lines := strings.Split(strings.TrimSpace(list), "\n"); len(lines) != 4 || !strings.Contains(lines[1], "status 500") || strings.ContainsRune(list, 27) {
 		t.Errorf("dead letters:\n%q", list)
@@ -198,7 +192,8 @@ func TestAgeAndOverlapFollowTheClock(t *testing.T) {
 		}
 		return out.String() + errs.String()
 	}
-	at(now, "subscriber", "add", "--data-dir", dir, "--page", hostname, "--email", "ops@customer.example")
+	added := at(now, "subscriber", "add", "--data-dir", dir, "--page", hostname, "--email", "ops@customer.example")
+	at(now, "delivery", "retry", "--data-dir", dir, letters(t, dir, strings.TrimSpace(added), 1, now))
 	list := at(now.Add(90*time.Minute), "delivery", "list", "--data-dir", dir)
 	if !strings.Contains(list, " 1h30m0s ") || !strings.Contains(list, now.UTC().Format(time.RFC3339)) {
 		t.Errorf("deliveries:\n%s", list)
@@ -224,7 +219,6 @@ func TestWrongUsageOfSubscriberAndDelivery(t *testing.T) {
 		{2, "subscriber add --data-dir DIR --email a@b.example", `"page" not set`},
 		{2, "subscriber add --data-dir DIR --page p", "[email webhook]"},
 		{2, "subscriber add --data-dir DIR --page p --email a@b.example --webhook " + secretURL, "[email webhook]"},
-		{2, "subscriber add --data-dir DIR --page p --webhook " + secretURL + " --confirmed", "--confirmed"},
 		{2, "subscriber add --data-dir DIR --page p --email a@b.example --allow-http", "--allow-http"},
 		{2, "subscriber add --data-dir DIR --page p --email nobody", "email"},
 		{2, "subscriber add --data-dir DIR --page p --email=", "email"},

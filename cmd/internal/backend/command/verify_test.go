@@ -3,6 +3,7 @@ package command_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store/storetest"
@@ -21,10 +22,10 @@ func TestVerifyFindsFaults(t *testing.T) {
 		t.Fatal(out)
 	}
 	hostname, _ := page(t, dir)
-	succeed(t, "subscriber", "add", "--data-dir", dir, "--page", hostname, "--email", "ops@customer.example")
+	subscriber := strings.TrimSpace(succeed(t, "subscriber", "add", "--data-dir", dir, "--page", hostname, "--email", "ops@customer.example"))
+	succeed(t, "delivery", "retry", "--data-dir", dir, letters(t, dir, subscriber, 1, time.Now()))
 	for _, c := range []struct{ fault, statements, repair string }{
 		{"waits, but has no time", "UPDATE deliveries SET due_at = NULL", "UPDATE deliveries SET due_at = 1"},
-		{"has no notification", "UPDATE deliveries SET channel = 'webhook'", "UPDATE deliveries SET channel = 'email'"},
 		{"refers to a row of subscribers", "UPDATE deliveries SET subscriber_id = 'none'",
 			"UPDATE deliveries SET subscriber_id = (SELECT max(id) FROM subscribers)"},
 	} {

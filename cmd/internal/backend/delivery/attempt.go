@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -17,160 +19,181 @@ import (
 	"opsgate/cmd/internal/backend/store/query"
 )
 
+const (
+	// lifetime is how long a message is sent again. The last attempt is at its end.
+	lifetime = 24 * time.Hour
+	// maxError is the number of characters of a stored error.
+	maxError = 300
+)
+
+// backOff returns the pause after an attempt, which is at least 1, without jitter.
+func backOff(attempt int64) time.Duration {
+	table := [...]time.Duration{
+		5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour,
+	}
+	return table[min(attempt, int64(len(table)))-1]
+}
+
+// Outcomes of attempts; the first four are labels of the metric.
+const (
+	delivered = "delivered"
+	failed    = "failed"
+	dead      = "dead"
+	removed   = "removed"
+	// dropped: the delivery was no longer due, or the dispatcher stopped before the end of the attempt.
+	dropped = "dropped"
+)
+
+// A result is how an attempt ended.
+type result struct {
+	query.ListDueDeliveriesAnyTeamRow
+
+	kind  string
+	team  string
+	cause string // why it failed
+	next  int64  // time of the next attempt, for failed
+}
+
 var errPanic = errors.New("the sender panicked")
 
-// attempt sends a claimed delivery once.
-func (d *Dispatcher) attempt(ctx context.Context, c claim) {
-	o := outcome{claim: c, kind: dropped}
-	if l, err := d.load(ctx, c.Sequence); err == nil {
-		o = d.try(ctx, c, l)
-	} else if !errors.Is(err, sql.ErrNoRows) { // no row: the subscriber was removed meanwhile
-		d.report(ctx, "loading a delivery failed", err)
-	}
-	d.outcomes <- o
-	d.ended <- o
-}
-
-// try sends a message and judges the result.
-func (d *Dispatcher) try(ctx context.Context, c claim, l loaded) outcome {
-	traced, span := d.start(ctx, c, l)
-	defer span.End()
-	begin := d.options.Clock()
-	err := d.send(traced, c.lane.channel, l.message)
-	d.metrics.duration.WithLabelValues(c.lane.channel).Observe(d.options.Clock().Sub(begin).Seconds())
-	if err != nil && ctx.Err() != nil {
-		return outcome{claim: c, kind: dropped} // the dispatcher stopped: not the receiver's failure
-	}
-	o := outcome{claim: c, team: l.team, bounced: KindOf(err) == Bounced}
-	o.kind, o.next = d.judge(l.delivery, err)
+// attempt sends a due delivery once, and judges the result.
+func (p *pool) attempt(ctx context.Context, due query.ListDueDeliveriesAnyTeamRow) result {
+	r := result{ListDueDeliveriesAnyTeamRow: due, kind: dropped}
+	row, m, err := p.load(ctx, due.Sequence)
 	if err != nil {
-		o.cause = cut(err.Error())
-		span.SetStatus(codes.Error, o.cause)
-		if o.kind != postponed { // the scheduler logs the pause
-			d.log(ctx, o, l.message)
+		if !errors.Is(err, sql.ErrNoRows) && ctx.Err() == nil { // no row: the subscriber was removed meanwhile
+			p.recurring.ErrorContext(ctx, "loading a delivery failed", "cause", err)
 		}
+		return r
 	}
-	return o
+	r.team = row.Subscriber.TeamID
+	traced, span := p.trace(ctx, row.Notification.Traceparent, m)
+	defer span.End()
+	begin := p.options.Clock()
+	err = p.send(traced, m)
+	p.metrics.duration.WithLabelValues(p.channel).Observe(p.options.Clock().Sub(begin).Seconds())
+	if err != nil && ctx.Err() != nil {
+		return r // the dispatcher stopped: not the receiver's failure
+	}
+	r.kind, r.next = p.judge(row.Delivery, err)
+	if err != nil {
+		r.cause = cut(err.Error())
+		span.SetStatus(codes.Error, r.cause)
+		p.log(ctx, r, m)
+	}
+	return r
 }
 
-// start starts the span of an attempt in the trace of the request that caused the message.
-func (d *Dispatcher) start(ctx context.Context, c claim, l loaded) (context.Context, trace.Span) {
-	parent := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": l.traceparent})
-	return d.tracer.Start(parent, "deliver notification",
+// judge returns the outcome of an attempt of a delivery that ended with err.
+func (p *pool) judge(row query.Delivery, err error) (kind string, next int64) {
+	now, end := p.now(), row.CreatedAt+lifetime.Nanoseconds()
+	switch {
+	case err == nil:
+		return delivered, 0
+	case KindOf(err) == Gone:
+		return removed, 0
+	case KindOf(err) == Permanent, now >= end:
+		return dead, 0
+	}
+	const jitter = 0.2
+	pause := float64(backOff(row.Attempts+1)) * (1 - jitter + 2*jitter*p.options.Random())
+	return failed, min(now+int64(pause), end)
+}
+
+// trace starts the span of an attempt in the trace of the request that caused the message.
+func (p *pool) trace(ctx context.Context, traceparent string, m Message) (context.Context, trace.Span) {
+	parent := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
+	return p.tracer.Start(parent, "deliver notification",
 		trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(
-			attribute.String("delivery.id", l.message.ID),
-			attribute.String("delivery.channel", c.lane.channel),
-			attribute.Int("delivery.attempt", l.message.Attempt),
+			attribute.String("delivery.id", m.ID),
+			attribute.String("delivery.channel", p.channel),
+			attribute.Int("delivery.attempt", m.Attempt),
 		))
 }
 
 // send calls the sender. A panic is a failed attempt.
-func (d *Dispatcher) send(ctx context.Context, channel string, m Message) (err error) {
+func (p *pool) send(ctx context.Context, m Message) (err error) {
 	defer func() {
 		if recover() != nil { // its value may contain an address
-			d.options.Logger.ErrorContext(ctx, "a sender of deliveries panicked",
-				"channel", channel, "delivery", m.ID, "stack", string(debug.Stack()))
+			p.options.Logger.ErrorContext(ctx, "a sender of deliveries panicked",
+				"channel", p.channel, "delivery", m.ID, "stack", string(debug.Stack()))
 			err = errPanic
 		}
 	}()
-	return d.options.Senders[channel].Send(ctx, m)
+	return p.sender.Send(ctx, m)
 }
 
-// log writes a failed attempt. It never contains an address or a link.
-func (d *Dispatcher) log(ctx context.Context, o outcome, m Message) {
+// log writes a failed attempt. It never contains an address.
+func (p *pool) log(ctx context.Context, r result, m Message) {
 	attributes := []slog.Attr{
-		slog.String("delivery", m.ID), slog.String("subscriber", m.Subscriber.ID), slog.String("channel", o.claim.lane.channel),
-		slog.Int("attempt", m.Attempt), slog.String("cause", o.cause),
-	}
-	if o.claim.Receiver != "" {
-		attributes = append(attributes, slog.String("receiver", o.claim.Receiver))
+		slog.String("delivery", m.ID), slog.String("subscriber", m.Subscriber.ID), slog.String("channel", p.channel),
+		slog.Int("attempt", m.Attempt), slog.String("cause", r.cause),
 	}
 	level, text := slog.LevelWarn, "an attempt to deliver a message failed"
-	switch {
-	case o.kind == dead:
+	switch r.kind {
+	case dead:
 		level, text = slog.LevelError, "a message could not be delivered"
-	case o.kind == removed:
+	case removed:
 		text = "a receiver is gone: its subscriber is removed"
 	default:
-		attributes = append(attributes, slog.Time("next_attempt", time.Unix(0, o.next).UTC()))
+		attributes = append(attributes, slog.Time("next_attempt", time.Unix(0, r.next).UTC()))
 	}
-	d.options.Logger.LogAttrs(ctx, level, text, attributes...)
+	p.options.Logger.LogAttrs(ctx, level, text, attributes...)
 }
 
-// A loaded delivery has all that an attempt needs.
-type loaded struct {
-	delivery    query.Delivery
-	message     Message
-	team        string
-	traceparent string
-}
-
-// load reads a delivery just before its attempt, so that it has the present secrets. It returns sql.ErrNoRows if the delivery is not due.
-func (d *Dispatcher) load(ctx context.Context, sequence int64) (l loaded, err error) {
-	err = d.store.Read(ctx, func(q *query.Queries) error {
-		row, err := q.GetDueDeliveryAnyTeam(ctx, sequence)
-		if err != nil {
+// load reads a delivery just before its attempt, so that it has the present secrets. Its message has
+// only parts that never change, so it is the same at each attempt. It returns sql.ErrNoRows if the
+// delivery is not due.
+func (p *pool) load(ctx context.Context, sequence int64) (row query.GetDueDeliveryAnyTeamRow, m Message, err error) {
+	err = p.data.Read(ctx, func(q *query.Queries) (err error) {
+		if row, err = q.GetDueDeliveryAnyTeam(ctx, sequence); err != nil {
 			return fmt.Errorf("get the delivery: %w", err)
 		}
-		l = loaded{delivery: row.Delivery, team: row.Subscriber.TeamID}
-		l.message = Message{
-			ID: row.Delivery.ID, Event: ConfirmationRequested, CreatedAt: at(row.Subscriber.CreatedAt),
-			Attempt: int(row.Delivery.Attempts) + 1, Subscriber: d.subscriber(row.Subscriber),
+		i, u := row.Incident, row.IncidentUpdate
+		m = Message{
+			ID: row.Delivery.ID, Event: row.Notification.Event, CreatedAt: at(row.Notification.CreatedAt),
+			Attempt: int(row.Delivery.Attempts) + 1,
+			Subscriber: Subscriber{
+				ID: row.Subscriber.ID, Address: row.Subscriber.Address, Secrets: validSecrets(row.Subscriber, p.now()),
+			},
 			Page: Page{ID: row.StatusPage.ID, Name: row.StatusPage.Name, Hostname: row.StatusPage.UniqueHostname, Slug: row.StatusPage.Slug},
+			Incident: Incident{
+				ID: i.ID, Title: i.Title, Impact: i.Impact, IsMaintenance: i.IsMaintenance, StartedAt: at(i.StartedAt),
+			},
+			Update: Update{ID: u.ID, Status: u.Status, Message: u.Message, CreatedAt: at(u.CreatedAt)},
 		}
-		if row.Delivery.NotificationID == nil {
-			return nil
+		components, err := q.ListAffectedComponents(ctx, query.ListAffectedComponentsParams{TeamID: i.TeamID, IncidentID: i.ID})
+		if err != nil {
+			return fmt.Errorf("list the affected components: %w", err)
 		}
-		return l.addEvent(ctx, q, *row.Delivery.NotificationID)
+		for _, c := range components {
+			m.Incident.Components = append(m.Incident.Components, Component(c))
+		}
+		return nil
 	})
-	return l, err
+	return row, m, err
 }
 
-// addEvent adds the notification's incident and update. Only parts that never change are added, so each attempt has the same message.
-func (l *loaded) addEvent(ctx context.Context, q *query.Queries, notification string) error {
-	row, err := q.GetNotifiedEventAnyTeam(ctx, notification)
-	if err != nil {
-		return fmt.Errorf("get the notification: %w", err)
+// validSecrets returns the keys of a webhook's signatures at a time, newest first: its secret, and
+// until the end of a rotation the one before it. Emails have none.
+func validSecrets(s query.Subscriber, now int64) (secrets [][]byte) {
+	if s.Secret != nil {
+		secrets = append(secrets, s.Secret)
 	}
-	components, err := q.ListAffectedComponents(ctx, query.ListAffectedComponentsParams{
-		TeamID: row.Incident.TeamID, IncidentID: row.Incident.ID,
-	})
-	if err != nil {
-		return fmt.Errorf("list the affected components: %w", err)
-	}
-	l.traceparent = row.Notification.Traceparent
-	m := &l.message
-	m.Event, m.CreatedAt = row.Notification.Event, at(row.Notification.CreatedAt)
-	m.Incident = Incident{
-		ID: row.Incident.ID, Title: row.Incident.Title, Impact: row.Incident.Impact,
-		IsMaintenance: row.Incident.IsMaintenance, StartedAt: at(row.Incident.StartedAt),
-	}
-	for _, c := range components {
-		m.Incident.Components = append(m.Incident.Components, Component(c))
-	}
-	u := row.IncidentUpdate
-	m.Update = Update{ID: u.ID, Status: u.Status, Message: u.Message, CreatedAt: at(u.CreatedAt)}
-	return nil
-}
-
-func (d *Dispatcher) subscriber(row query.Subscriber) Subscriber {
-	return Subscriber{
-		ID: row.ID, Address: row.Address, LinkToken: row.LinkToken,
-		Secrets: validSecrets(row.Secret, row.PreviousSecret, row.PreviousSecretUntil, d.now()),
-	}
-}
-
-// validSecrets returns the keys of a webhook's signatures at a time, newest first: its secret, and until the end of a rotation the one
-// before it. Emails have none.
-func validSecrets(secret, previous []byte, until *int64, now int64) (secrets [][]byte) {
-	if secret != nil {
-		secrets = append(secrets, secret)
-	}
-	if previous != nil && until != nil && now < *until {
-		secrets = append(secrets, previous)
+	if s.PreviousSecret != nil && s.PreviousSecretUntil != nil && now < *s.PreviousSecretUntil {
+		secrets = append(secrets, s.PreviousSecret)
 	}
 	return secrets
+}
+
+// cut returns valid text of at most maxError characters.
+func cut(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if utf8.RuneCountInString(text) <= maxError {
+		return text
+	}
+	return string([]rune(text)[:maxError])
 }
 
 func at(nanoseconds int64) time.Time { return time.Unix(0, nanoseconds).UTC() }

@@ -24,8 +24,6 @@ import (
 const LockName = "delivery.lock"
 
 const (
-	// pollInterval is how often the dispatcher looks for work of other processes, and for deliveries whose time has come.
-	pollInterval = time.Second
 	// lockInterval is how often a second dispatcher tries to take over.
 	lockInterval = 250 * time.Millisecond
 	// grace is how long attempts in progress may take after ctx has ended; after it, their contexts end.
@@ -42,7 +40,7 @@ type Options struct {
 	Clock func() time.Time
 	// Logger receives failed attempts and dead letters; nil discards them.
 	Logger *slog.Logger
-	// Wake returns a channel that is closed when there may be a new notification. Without it, the dispatcher looks once a second.
+	// Wake returns a channel that is closed when there may be a new delivery. Without it, the dispatcher looks once a second.
 	Wake func() <-chan struct{}
 	// Registerer receives the metrics; nil means none.
 	Registerer prometheus.Registerer
@@ -52,9 +50,9 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 }
 
-// A Dispatcher expands notifications into deliveries and sends them.
+// A Dispatcher sends the deliveries in a store, by a pool of workers for each channel.
 type Dispatcher struct {
-	store   *store.Store
+	data    *store.Store
 	options Options
 	tracer  trace.Tracer
 	metrics *metrics
@@ -62,9 +60,6 @@ type Dispatcher struct {
 
 	recurring *slog.Logger // of failures of the database
 
-	outcomes chan outcome   // of attempts that have ended
-	ended    chan outcome   // of attempts that no longer use a slot
-	released chan []outcome // whose results are in the database
 	// abandon ends attempts and writes at once, for tests: what a kill of the process does.
 	abandon context.CancelFunc
 }
@@ -83,7 +78,7 @@ func New(data *store.Store, options Options) *Dispatcher {
 	}
 	options.TracerProvider = cmp.Or[trace.TracerProvider](options.TracerProvider, noop.NewTracerProvider())
 	return &Dispatcher{
-		store:   data,
+		data:    data,
 		options: options,
 		tracer:  options.TracerProvider.Tracer("opsgate/cmd/internal/backend/delivery"),
 		metrics: newMetrics(data, options),
@@ -97,7 +92,7 @@ func New(data *store.Store, options Options) *Dispatcher {
 // written, and returns nil.
 // It may be called once. While another dispatcher runs on the same data directory, Run waits for its end.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	lock := flock.New(filepath.Join(d.store.Dir(), LockName), flock.SetPermissions(0o600))
+	lock := flock.New(filepath.Join(d.data.Dir(), LockName), flock.SetPermissions(0o600))
 	if err := d.lock(ctx, lock); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -109,11 +104,17 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	d.abandon = abandon
-	d.outcomes, d.ended, d.released = make(chan outcome, resultBatch), make(chan outcome), make(chan []outcome)
-
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-work.Done():
+		case <-time.After(grace + lastWrites):
+			abandon()
+		}
+	})()
 	var group sync.WaitGroup
-	group.Go(func() { d.writeResults(work) })
-	d.schedule(ctx, work)
+	for channel, sender := range d.options.Senders {
+		group.Go(func() { d.newPool(channel, sender).run(ctx, work) })
+	}
 	group.Wait()
 	return nil
 }

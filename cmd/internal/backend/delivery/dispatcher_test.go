@@ -17,28 +17,6 @@ import (
 	"opsgate/cmd/internal/backend/store/query"
 )
 
-// The notifications of before were written while no dispatcher ran.
-func TestSubscribersGetOnlyLaterEvents(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
-		f.notify(false)
-		f.notify(false)
-		second := int64(2)
-		f.subscribe("first", "one.example")
-		f.write(func(ctx context.Context, q *query.Queries) error {
-			return q.InsertSubscriber(ctx, query.InsertSubscriberParams{
-				ID: "later", TeamID: team, StatusPageID: page, Channel: delivery.Webhook, Address: "https://two.example/", LinkToken: "token",
-				Secret: []byte("secret"), CreatedAt: second, ConfirmedAt: &second,
-			})
-		})
-		got := &recorder{}
-		f.runFor(2*time.Second, delivery.Options{Senders: webhooks(got)})
-		if first, later := len(got.received("first")), got.received("later"); first != 2 || len(later) != 1 || later[0] != "update 0002" {
-			t.Errorf("%d messages to the first subscriber, and %q to the later one", first, later)
-		}
-	})
-}
-
 func TestWakeStartsDeliveryAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := openFixture(t)
@@ -89,7 +67,7 @@ func TestMessageIsTheSameAtEachAttempt(t *testing.T) {
 		want := delivery.Message{
 			ID: got.messages[0].ID, Event: delivery.UpdatePosted, CreatedAt: nanosecond(1), Attempt: 1,
 			Subscriber: delivery.Subscriber{
-				ID: "a", Address: "https://one.example/a?key=hidden", LinkToken: "token-a", Secrets: [][]byte{[]byte("new"), []byte("old")},
+				ID: "a", Address: "https://one.example/a?key=hidden", Secrets: [][]byte{[]byte("new"), []byte("old")},
 			},
 			Page: delivery.Page{ID: page, Name: "Shop", Hostname: "status.shop.example"},
 			Incident: delivery.Incident{
@@ -103,139 +81,6 @@ func TestMessageIsTheSameAtEachAttempt(t *testing.T) {
 		if diff := cmp.Diff([]delivery.Message{want, again}, got.messages); diff != "" || !isUUID(want.ID) {
 			t.Error(diff, want.ID)
 		}
-	})
-}
-
-func TestConfirmationIsRequestedFromAnUnconfirmedSubscriber(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
-		f.write(func(ctx context.Context, q *query.Queries) error {
-			testkit.Must(t, q.InsertSubscriber(ctx, query.InsertSubscriberParams{
-				ID: "a", TeamID: team, StatusPageID: page, Channel: delivery.Email, Address: "a@mail.example", LinkToken: "token", CreatedAt: 5,
-			}))
-			return q.InsertDeliveryAnyTeam(ctx, query.InsertDeliveryAnyTeamParams{
-				ID: "delivery", SubscriberID: "a", Channel: delivery.Email, Now: time.Now().UnixNano(),
-			})
-		})
-		f.notify(false)
-		got := &recorder{}
-		f.runFor(2*time.Second, delivery.Options{Senders: map[string]delivery.Sender{delivery.Email: got}})
-		want := []delivery.Message{{
-			ID: "delivery", Event: delivery.ConfirmationRequested, CreatedAt: time.Unix(0, 5).UTC(), Attempt: 1,
-			Subscriber: delivery.Subscriber{ID: "a", Address: "a@mail.example", LinkToken: "token"},
-			Page:       delivery.Page{ID: page, Name: "Shop", Hostname: "status.shop.example"},
-		}}
-		if diff := cmp.Diff(want, got.messages); diff != "" {
-			t.Error(diff)
-		}
-	})
-}
-
-// Many subscribers of servers that hang come first; all others get their messages at once.
-func TestHangingReceiversDelayNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
-		const hosts, subscribers, others = 3, 300, 40
-		for i := range hosts * subscribers {
-			f.subscribe(fmt.Sprintf("a%04d", i), fmt.Sprintf("hangs%d.example", i%hosts))
-		}
-		for i := range others {
-			f.subscribe(fmt.Sprintf("b%04d", i), "works.example")
-		}
-		got := &recorder{fail: func(ctx context.Context, m delivery.Message) error {
-			if m.Subscriber.ID[0] == 'a' {
-				<-ctx.Done()
-			}
-			return ctx.Err()
-		}}
-		r := f.start(delivery.Options{Senders: webhooks(got)})
-		for n := range 3 { // with more and more that fail
-			f.notify(false)
-			pass(2 * time.Second)
-			for i := range others {
-				if texts := got.received(fmt.Sprintf("b%04d", i)); len(texts) != n+1 {
-					t.Fatalf("%d of %d messages arrived", len(texts), n+1)
-				}
-			}
-			pass(time.Minute)
-		}
-		r.end(t)
-	})
-}
-
-// The number of attempts that start in an interval is bounded. Repeats take their part of it while a page with many subscribers is notified.
-func TestFirstAttemptsDoNotDelayRepeats(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
-		const repeats, others = 20, 600
-		for i := range repeats {
-			f.subscribe(fmt.Sprintf("a%03d", i), "fails.example")
-		}
-		first := f.notify(false)
-		got := &recorder{fail: func(_ context.Context, m delivery.Message) error {
-			if m.Update.Message == first && m.Attempt == 1 {
-				return errors.New("HTTP 500")
-			}
-			return nil
-		}}
-		r := f.start(delivery.Options{Senders: webhooks(got), Random: func() float64 { return 0.5 }})
-		pass(4500 * time.Millisecond) // the repeats are due after 5 s
-		for i := range others {
-			f.subscribe(fmt.Sprintf("b%03d", i), fmt.Sprintf("host%d.example", i))
-		}
-		f.notify(false)
-		pass(3 * time.Second)
-		r.end(t)
-		last := 0
-		for i, m := range got.messages {
-			if m.Attempt == 2 {
-				last = i
-			}
-		}
-		if all := 3*repeats + others; len(got.messages) != all || last == 0 || last > all/2 {
-			t.Errorf("%d attempts, want %d; number %d is the last repeat", len(got.messages), all, last)
-		}
-	})
-}
-
-func TestConcurrencyIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
-		for i := range 120 {
-			f.subscribe(fmt.Sprintf("w%03d", i), fmt.Sprintf("host%d.example", i%12))
-			f.subscribeBy(delivery.Email, fmt.Sprintf("e%03d", i))
-		}
-		var webhooks, emails, oneHost atomic.Int32
-		bounded := func(running *atomic.Int32, limit int32) func() {
-			if n := running.Add(1); n > limit {
-				t.Errorf("%d at once, at most %d", n, limit)
-			}
-			return func() { running.Add(-1) }
-		}
-		slow := func(ctx context.Context, m delivery.Message) error {
-			if m.Subscriber.ID[0] == 'e' {
-				defer bounded(&emails, 4)()
-			} else {
-				defer bounded(&webhooks, 64)()
-			}
-			if m.Subscriber.Address[:16] == "https://host0.ex" {
-				defer bounded(&oneHost, 8)()
-			}
-			<-time.After(time.Second)
-			return nil
-		}
-		f.notify(false)
-		got := &recorder{fail: slow}
-		r := f.start(delivery.Options{Senders: map[string]delivery.Sender{delivery.Webhook: got, delivery.Email: got}})
-		pass(500 * time.Millisecond)
-		if n := webhooks.Load() + emails.Load(); n != 68 {
-			t.Errorf("%d at once", n)
-		}
-		pass(time.Minute)
-		if len(got.messages) != 240 {
-			t.Errorf("%d messages", len(got.messages))
-		}
-		r.end(t)
 	})
 }
 
@@ -267,5 +112,41 @@ func TestOnlyOneDispatcherOfADirectorySends(t *testing.T) {
 		waits.end(t) // without the lock
 		two.end(t)
 		testkit.Must(t, other.Close())
+	})
+}
+
+// Receivers that hang delay the first attempts of others until they have used their own, and repeats delay them for one attempt at most.
+func TestHangingReceiversDelayOthersForOneAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := openFixture(t)
+		const hang, work, workers = 64, 40, 64
+		for i := range hang {
+			f.subscribe(fmt.Sprintf("a%04d", i), "hangs.example")
+		}
+		for i := range work {
+			f.subscribe(fmt.Sprintf("b%04d", i), "works.example")
+		}
+		var running atomic.Int32
+		got := &recorder{fail: func(ctx context.Context, m delivery.Message) error {
+			if n := running.Add(1); n > workers {
+				t.Errorf("%d attempts at once", n)
+			}
+			defer running.Add(-1)
+			if m.Subscriber.ID[0] == 'a' {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}}
+		r := f.start(delivery.Options{Senders: webhooks(got)})
+		for n := range 4 { // with repeats that use all workers
+			f.notify(false)
+			pass(attemptTimeout + 2*time.Second)
+			for i := range work {
+				if texts := got.received(fmt.Sprintf("b%04d", i)); len(texts) != n+1 {
+					t.Fatalf("%d of %d messages arrived", len(texts), n+1)
+				}
+			}
+		}
+		r.end(t)
 	})
 }

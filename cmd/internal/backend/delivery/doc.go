@@ -1,5 +1,6 @@
 // Package delivery sends the notifications in the outbox to the subscribers of status pages.
 //
-// A notification, written in the transaction of its action, is expanded into one delivery for each confirmed subscriber of its page. Each
-// delivery is sent at least once, with the same message id at each attempt, and in the order of the notifications of its subscriber.
+// The transaction of an action writes one delivery for each subscriber of its page. Each delivery is
+// sent at least once, with the same message id at each attempt, and in the order of the notifications
+// of its subscriber. Attempts end after a day.
 package delivery

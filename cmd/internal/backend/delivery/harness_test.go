@@ -36,6 +36,7 @@ type fixture struct {
 	file     *sql.DB // of the store
 	incident query.Incident
 	updates  int
+	clock    func() time.Time // of deliveries
 }
 
 const (
@@ -55,7 +56,7 @@ func newFixture(t fataler, dir string) *fixture {
 	t.Helper()
 	data, err := store.Open(context.Background(), dir)
 	testkit.Must(t, err)
-	f := &fixture{t: t, dir: dir, store: data, file: storetest.Open(t, dir, "mode=ro&_busy_timeout=5000"), incident: query.Incident{
+	f := &fixture{t: t, dir: dir, store: data, clock: time.Now, file: storetest.Open(t, dir, "mode=ro&_busy_timeout=5000"), incident: query.Incident{
 		ID: "incident", TeamID: team, Title: "Checkout is slow", Status: "investigating", Impact: "major", StartedAt: 7, CreatedAt: 7,
 	}}
 	where := page
@@ -89,13 +90,13 @@ func (f *fixture) write(do func(context.Context, *query.Queries) error) {
 	testkit.Must(f.t, f.store.Write(ctx, func(q *query.Queries) error { return do(ctx, q) }))
 }
 
-// subscribe adds a confirmed webhook subscriber on a host.
+// subscribe adds a webhook subscriber on a host.
 func (f *fixture) subscribe(id, host string) {
 	f.t.Helper()
 	f.insert(id, delivery.Webhook, "https://"+host+"/"+id+"?key=hidden")
 }
 
-// subscribeBy adds a confirmed subscriber.
+// subscribeBy adds a subscriber.
 func (f *fixture) subscribeBy(channel, id string) {
 	f.t.Helper()
 	f.insert(id, channel, map[string]string{
@@ -108,7 +109,7 @@ func (f *fixture) insert(id, channel, address string) {
 	f.write(func(ctx context.Context, q *query.Queries) error {
 		return q.InsertSubscriber(ctx, query.InsertSubscriberParams{
 			ID: id, TeamID: team, StatusPageID: page, Channel: channel, Address: address,
-			LinkToken: "token-" + id, Secret: []byte("secret"), CreatedAt: 1, ConfirmedAt: new(int64(1)),
+			Secret: []byte("secret"), CreatedAt: 1,
 		})
 	})
 }
@@ -123,10 +124,17 @@ func (f *fixture) notify(suppressed bool) string {
 		testkit.Must(f.t, q.InsertIncidentUpdate(ctx, query.InsertIncidentUpdateParams{
 			ID: text, TeamID: team, IncidentID: f.incident.ID, Status: "identified", Message: text, CreatedAt: at,
 		}))
-		return q.InsertNotification(ctx, query.InsertNotificationParams{
+		row := query.InsertNotificationParams{
 			ID: "notification of " + text, TeamID: team, StatusPageID: page, IncidentID: f.incident.ID, UpdateID: text,
 			Event: delivery.UpdatePosted, Suppressed: suppressed, CreatedAt: at,
 			Traceparent: "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01",
+		}
+		testkit.Must(f.t, q.InsertNotification(ctx, row))
+		if suppressed {
+			return nil
+		}
+		return q.InsertDeliveriesAnyTeam(ctx, query.InsertDeliveriesAnyTeamParams{
+			NotificationID: row.ID, CreatedAt: f.clock().UnixNano(), StatusPageID: page,
 		})
 	})
 	return text

@@ -6,12 +6,10 @@ import (
 	"time"
 )
 
-// Events of messages. The first two are also the events of notifications.
+// Events of messages.
 const (
 	IncidentCreated = "incident.created"
 	UpdatePosted    = "incident.update_posted"
-	// ConfirmationRequested asks the owner of an email address to confirm the subscription. Its message has no incident and no update.
-	ConfirmationRequested = "subscriber.confirmation_requested"
 )
 
 // A Message is one attempt to send one event to one subscriber. Except Attempt and the secrets, it is the same at each attempt.
@@ -28,9 +26,8 @@ type Message struct {
 
 // A Subscriber is the receiver of a message.
 type Subscriber struct {
-	ID        string
-	Address   string // an email address or a URL
-	LinkToken string
+	ID      string
+	Address string // an email address or a URL
 	// Secrets are the keys of a webhook's signatures, newest first; two while a rotation is in progress.
 	Secrets [][]byte
 }
@@ -80,11 +77,6 @@ const (
 	Again Kind = iota
 	// Permanent means that the message is not sent again: the receiver refused it, or its address is not allowed.
 	Permanent
-	// Bounced is Permanent, and means that the receiver does not exist. After [maxBounces] in a row, the subscriber is stopped.
-	Bounced
-	// Relay means that the relay of the whole channel fails, whatever the receiver is: the channel pauses, and the message is not counted as
-	// sent.
-	Relay
 	// Gone means that the receiver wants no further messages: the subscriber is removed.
 	Gone
 )

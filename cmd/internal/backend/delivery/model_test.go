@@ -61,6 +61,7 @@ func newWorld(t *rapid.T, dir string) *world {
 		behaviour: map[string]string{}, ids: map[string]string{}, first: map[string]delivery.Message{}, order: map[string][]string{},
 		accepted: map[string]bool{}, refused: map[string]bool{}, busy: map[string]bool{}, gone: map[string]bool{},
 	}
+	w.clock = w.time
 	w.restart()
 	return w
 }
@@ -71,7 +72,7 @@ func (w *world) end() {
 	w.close()
 }
 
-func (w *world) clock() time.Time {
+func (w *world) time() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
@@ -262,10 +263,10 @@ func (w *world) step(d time.Duration) {
 
 func (w *world) retryDeadLetters() {
 	w.write(func(ctx context.Context, q *query.Queries) error {
-		letters, err := q.ListDeadLettersAnyTeam(ctx, query.ListDeadLettersAnyTeamParams{Last: 1 << 40, PageSize: 100})
+		letters, err := q.ListDeadLettersAnyTeam(ctx, "")
 		testkit.Must(w.t, err)
 		for _, letter := range letters {
-			testkit.Must(w.t, q.RetryDeliveryAnyTeam(ctx, query.RetryDeliveryAnyTeamParams{ID: letter.ID, Now: w.clock().UnixNano()}))
+			testkit.Must(w.t, q.RetryDeliveryAnyTeam(ctx, query.RetryDeliveryAnyTeamParams{ID: letter, Now: w.clock().UnixNano()}))
 		}
 		return nil
 	})

@@ -52,12 +52,12 @@ func TestStopWaitsForAttemptsInProgress(t *testing.T) {
 	})
 }
 
-// Another transaction takes minutes, and there are more results than the writer has in memory. The dispatcher stops nevertheless, and the
+// Another transaction takes minutes, and each worker has a result. The dispatcher stops nevertheless, and the
 // next one sends the messages again.
 func TestStopDoesNotWaitForAnotherWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := openFixture(t)
-		const subscribers = 400
+		const subscribers = 100
 		for i := range subscribers {
 			f.subscribe(fmt.Sprintf("s%03d", i), fmt.Sprintf("host%03d.example", i))
 		}
@@ -78,7 +78,7 @@ func TestStopDoesNotWaitForAnotherWriter(t *testing.T) {
 			t.Errorf("the stop took %s", took)
 		}
 		unlock()
-		if sent := len(got.messages); sent <= 250 || sent == subscribers {
+		if sent := len(got.messages); sent == 0 || sent == subscribers {
 			t.Fatalf("%d messages were sent before the stop", sent)
 		}
 		again := f.start(delivery.Options{Senders: webhooks(got)})

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -17,11 +16,8 @@ func SeedWithSubscribers(ctx context.Context, s *store.Store, format authn.Token
 	return seedStore(ctx, s, format, now, insertSubscribers)
 }
 
-// A subscriber of a page. Unconfirmed ones are not notified.
-type subscriber struct {
-	team, page, channel, address string
-	unconfirmed                  bool
-}
+// A subscriber of a page.
+type subscriber struct{ team, page, channel, address string }
 
 const email, webhook = service.ChannelEmail, service.ChannelWebhook
 
@@ -31,7 +27,6 @@ func subscribers() []subscriber {
 		{team: harbour, page: "Harbour", channel: email, address: "ana@customer.example"},
 		{team: harbour, page: "Harbour", channel: email, address: "ben@customer.example"},
 		{team: harbour, page: "Harbour", channel: email, address: "operations@shipping.example"},
-		{team: harbour, page: "Harbour", channel: email, address: "not-confirmed@customer.example", unconfirmed: true},
 		{team: harbour, page: "Harbour", channel: webhook, address: "http://hooks.partner.example/status"},
 		{team: harbour, page: "Harbour", channel: webhook, address: "http://chat.customer.example/bridge/incidents"},
 		{team: harbour, page: "Harbour", channel: webhook, address: "http://hooks.shipping.example/status"},
@@ -46,18 +41,10 @@ func subscribers() []subscriber {
 
 func insertSubscribers(ctx context.Context, q *query.Queries, now time.Time) error {
 	for _, s := range subscribers() {
-		created := now.AddDate(0, 0, -10).UnixNano()
-		if s.unconfirmed { // and has time left to confirm
-			created = now.AddDate(0, 0, -1).UnixNano()
-		}
 		name := s.page + "/" + s.channel + "/" + s.address
-		token := seed(s.team, "link token", name)
 		row := query.InsertSubscriberParams{
 			ID: id(s.team, "subscriber", name), TeamID: teamID(s.team), StatusPageID: id(s.team, "page", s.page),
-			Channel: s.channel, Address: s.address, LinkToken: hex.EncodeToString(token[:]), CreatedAt: created,
-		}
-		if !s.unconfirmed {
-			row.ConfirmedAt = &created
+			Channel: s.channel, Address: s.address, CreatedAt: now.AddDate(0, 0, -10).UnixNano(),
 		}
 		if s.channel == webhook {
 			secret := seed(s.team, "secret", name) // the seed is public: it signs only generated data

@@ -99,8 +99,8 @@ func (c *checker) subscriber(path string, s *Subscriber) {
 	if err := n.Check(); err != nil {
 		c.report(path, "%w", err)
 	}
-	if (s.Email == "") == (s.Webhook == "") || s.Webhook != "" && s.Confirmed || s.Email != "" && s.AllowHTTP {
-		c.report(path, "must have either email, with or without confirmed, or webhook, with or without allow_http")
+	if (s.Email == "") == (s.Webhook == "") || s.Email != "" && s.AllowHTTP {
+		c.report(path, "must have either email or webhook, with or without allow_http")
 	}
 	if s.Webhook != "" {
 		s.Webhook = n.NormalisedAddress()
@@ -114,9 +114,7 @@ func (c *checker) subscriber(path string, s *Subscriber) {
 
 // input returns the subscriber in the form of the service.
 func (s Subscriber) input(page string) service.NewSubscriber {
-	n := service.NewSubscriber{
-		Page: page, Channel: service.ChannelEmail, Address: s.Email, Confirmed: s.Confirmed, AllowHTTP: s.AllowHTTP,
-	}
+	n := service.NewSubscriber{Page: page, Channel: service.ChannelEmail, Address: s.Email, AllowHTTP: s.AllowHTTP}
 	if s.Webhook != "" {
 		n.Channel, n.Address = service.ChannelWebhook, s.Webhook
 	}

@@ -142,7 +142,7 @@ func (l *loader) page(row query.StatusPage, components []query.ListComponentsRow
 
 func subscriber(row query.Subscriber) Subscriber {
 	if row.Channel == service.ChannelEmail {
-		return Subscriber{Email: row.Address, Confirmed: row.ConfirmedAt != nil}
+		return Subscriber{Email: row.Address}
 	}
 	s := Subscriber{Webhook: row.Address}
 	s.AllowHTTP = s.input("").Check() != nil // it was created so

@@ -120,7 +120,6 @@ type Component struct {
 type Subscriber struct {
 	Email     string `yaml:"email,omitempty"`
 	Webhook   string `yaml:"webhook,omitempty"`
-	Confirmed bool   `yaml:"confirmed,omitempty" jsonschema_description:"Notifies a new email address without asking its owner."`
 	AllowHTTP bool   `yaml:"allow_http,omitempty" jsonschema_description:"Accepts a new webhook over http at any host. For demos."`
 }
 

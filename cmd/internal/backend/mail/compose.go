@@ -1,12 +1,10 @@
 package mail
 
 import (
-	"bytes"
 	"embed"
 	"fmt"
 	htmltemplate "html/template"
 	netmail "net/mail"
-	"net/url"
 	"strings"
 	"text/template"
 	"time"
@@ -35,11 +33,10 @@ type body struct {
 	html *htmltemplate.Template
 }
 
-func parseBody(name string) body {
-	const layout = "layout.html"
+func parseBody() body {
 	return body{
-		text: template.Must(template.ParseFS(templateFiles, "templates/"+name+".txt")),
-		html: htmltemplate.Must(htmltemplate.ParseFS(templateFiles, "templates/"+layout, "templates/"+name+".html")),
+		text: template.Must(template.ParseFS(templateFiles, "templates/incident.txt")),
+		html: htmltemplate.Must(htmltemplate.ParseFS(templateFiles, "templates/incident.html")),
 	}
 }
 
@@ -48,17 +45,20 @@ type view struct {
 	Page, Hostname, PageURL              string
 	Heading, Title, Status, Impact, Time string
 	Components, Message                  []string
-	Confirm, Unsubscribe                 string
+	Manage                               string
 }
 
 // compose returns the message as it is sent, which is the same at each attempt. Its errors are of the message, so they are permanent.
-func (s *Sender) compose(m delivery.Message) (email, error) {
+func (s *Sender) compose(m delivery.Message) (*gomail.Msg, error) {
+	if m.Event != delivery.IncidentCreated && m.Event != delivery.UpdatePosted {
+		return nil, fmt.Errorf("unknown event %q", m.Event)
+	}
 	if err := CheckAddress(m.Subscriber.Address); err != nil {
-		return email{}, err
+		return nil, err
 	}
 	to, err := netmail.ParseAddress(m.Subscriber.Address)
 	if err != nil { // CheckAddress is stricter
-		return email{}, errAddressForm
+		return nil, errAddressForm
 	}
 	v := s.view(m)
 	host := token(m.Page.Hostname)
@@ -69,32 +69,14 @@ func (s *Sender) compose(m delivery.Message) (email, error) {
 	msg.SetDateWithValue(m.CreatedAt.UTC())
 	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no out-of-office replies
 	msg.SetGenHeader("List-Id", "<"+host+">")
-	// go-mail's own method accepts only https, and its order of the two fields varies.
-	msg.SetGenHeader(gomail.HeaderListUnsubscribe, "<"+v.Unsubscribe+">")
-	msg.SetGenHeader(gomail.HeaderListUnsubscribePost, "List-Unsubscribe=One-Click") // RFC 8058
-	b := s.incident
-	switch m.Event {
-	case delivery.IncidentCreated, delivery.UpdatePosted:
-		page, title, status := truncate(v.Page, maxPageName), truncate(v.Title, maxTitle), line(m.Update.Status, maxStatus)
-		msg.Subject(headerText("[" + page + "] " + title + ": " + strings.ReplaceAll(status, "_", " ")))
-		// No message has this id. It joins the messages of an incident in one thread, also if the subscriber lacks the first.
-		thread := "<" + token(m.Incident.ID) + "@" + host + ">"
-		msg.SetGenHeader("In-Reply-To", thread)
-		msg.SetGenHeader("References", thread)
-	case delivery.ConfirmationRequested:
-		b = s.confirmation
-		msg.Subject(headerText("[" + truncate(v.Page, maxPageName) + "] Confirm your subscription"))
-	default:
-		return email{}, fmt.Errorf("unknown event %q", m.Event)
-	}
-	if err := b.write(msg, v); err != nil {
-		return email{}, err
-	}
-	var text bytes.Buffer
-	if _, err := msg.WriteTo(&text); err != nil {
-		return email{}, fmt.Errorf("encode the message: %w", err)
-	}
-	return email{to: to, linkToken: m.Subscriber.LinkToken, text: text.Bytes()}, nil
+	msg.SetGenHeader(gomail.HeaderListUnsubscribe, "<"+v.Manage+">")
+	page, title, status := truncate(v.Page, maxPageName), truncate(v.Title, maxTitle), line(m.Update.Status, maxStatus)
+	msg.Subject(headerText("[" + page + "] " + title + ": " + strings.ReplaceAll(status, "_", " ")))
+	// No message has this id. It joins the messages of an incident in one thread, also if the subscriber lacks the first.
+	thread := "<" + token(m.Incident.ID) + "@" + host + ">"
+	msg.SetGenHeader("In-Reply-To", thread)
+	msg.SetGenHeader("References", thread)
+	return msg, s.body.write(msg, v)
 }
 
 func (b body) write(msg *gomail.Msg, v view) error {
@@ -108,19 +90,17 @@ func (b body) write(msg *gomail.Msg, v view) error {
 }
 
 func (s *Sender) view(m delivery.Message) view {
-	links := s.links.JoinPath("subscriptions", url.PathEscape(m.Subscriber.LinkToken))
 	v := view{
-		Page:        line(m.Page.Name, noLimit),
-		Hostname:    line(m.Page.Hostname, noLimit),
-		PageURL:     pageURL(s.options.PageURL, m.Page),
-		Title:       line(m.Incident.Title, noLimit),
-		Status:      word(m.Update.Status),
-		Impact:      word(m.Incident.Impact),
-		Time:        m.Update.CreatedAt.UTC().Format(time.DateTime) + " UTC",
-		Message:     lines(m.Update.Message),
-		Confirm:     links.JoinPath("confirm").String(),
-		Unsubscribe: links.JoinPath("unsubscribe").String(),
-		Heading:     "Update of an incident",
+		Page:     line(m.Page.Name, noLimit),
+		Hostname: line(m.Page.Hostname, noLimit),
+		PageURL:  pageURL(s.options.PageURL, m.Page),
+		Title:    line(m.Incident.Title, noLimit),
+		Status:   word(m.Update.Status),
+		Impact:   word(m.Incident.Impact),
+		Time:     m.Update.CreatedAt.UTC().Format(time.DateTime) + " UTC",
+		Message:  lines(m.Update.Message),
+		Manage:   manageURL(s.options.ManageURL, m),
+		Heading:  "Update of an incident",
 	}
 	switch created := m.Event == delivery.IncidentCreated; {
 	case created && m.Incident.IsMaintenance:

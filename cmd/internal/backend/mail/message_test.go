@@ -49,52 +49,27 @@ func decoded(t testing.TB, header string) string {
 	return text
 }
 
-// A message of an incident links to its status page.
-func TestMessageLinksToTheStatusPage(t *testing.T) {
-	for template, want := range map[string]string{
-		"https://{hostname}/":                     "https://status.harbour.example/",
-		"https://status.example/{slug}?page={id}": "https://status.example/har%2Fbour?page=" + message().Page.ID,
-		"": "",
-	} {
-		s := start(t)
-		m := message()
-		m.Page.Slug = "har/bour"
-		testkit.Must(t, s.sender(t, func(o *mail.Options) { o.PageURL = template }).Send(t.Context(), m))
-		text, html := alternatives(t, parse(t, s.only(t).text))
-		if strings.Contains(text, "Status page: "+want+"\n") != (want != "") || strings.Contains(html, `<a href="`+want+`">Status page</a>`) != (want != "") {
-			t.Errorf("%s: want %q in\n%s\n%s", template, want, text, html)
-		}
-	}
-	for _, template := range []string{"{hostname}/", "https://{host}/", "mailto:{id}", "https://{hostname"} {
-		_, err := mail.New(mail.Options{Address: "mail.example:25", From: "a@b.example", LinksURL: "https://b.example", PageURL: template})
-		if err == nil || !strings.Contains(err.Error(), "the URL of a status page") {
-			t.Errorf("%s: %v", template, err)
-		}
-	}
-}
-
 func TestIncidentMessage(t *testing.T) {
 	s := start(t)
-	testkit.Must(t, s.sender(t).Send(t.Context(), message()))
+	testkit.Must(t, s.sender(t, func(o *mail.Options) { o.PageURL = "https://{hostname}/" }).Send(t.Context(), message()))
 	got := s.only(t)
 	if got.from != "status@harbour.example" || got.to != "ada@harbour.example" || s.hello != "backend.example" {
 		t.Errorf("from %q to %q by %q", got.from, got.to, s.hello)
 	}
 	m := parse(t, got.text)
 	want := map[string]string{
-		"From":                  `"Harbour Status" <status@harbour.example>`,
-		"To":                    "<ada@harbour.example>",
-		"Subject":               "[Harbour] Slow berths: investigating",
-		"Date":                  "Sun, 01 Mar 2026 11:30:15 +0000",
-		"Message-Id":            "<0199aa00-0000-7000-8000-000000000001@status.harbour.example>",
-		"In-Reply-To":           "<0199aa00-0000-7000-8000-0000000000ff@status.harbour.example>",
-		"References":            "<0199aa00-0000-7000-8000-0000000000ff@status.harbour.example>",
-		"List-Id":               "<status.harbour.example>",
-		"List-Unsubscribe":      "<https://links.harbour.example/base/subscriptions/dG9rZW4_-x/unsubscribe>",
-		"List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
-		"Auto-Submitted":        "auto-generated",
-		"Mime-Version":          "1.0",
-		"Content-Type":          "multipart/alternative; boundary=alternative-0199aa00-0000-7000-8000-000000000001",
+		"From":             `"Harbour Status" <status@harbour.example>`,
+		"To":               "<ada@harbour.example>",
+		"Subject":          "[Harbour] Slow berths: investigating",
+		"Date":             "Sun, 01 Mar 2026 11:30:15 +0000",
+		"Message-Id":       "<0199aa00-0000-7000-8000-000000000001@status.harbour.example>",
+		"In-Reply-To":      "<0199aa00-0000-7000-8000-0000000000ff@status.harbour.example>",
+		"References":       "<0199aa00-0000-7000-8000-0000000000ff@status.harbour.example>",
+		"List-Id":          "<status.harbour.example>",
+		"List-Unsubscribe": "<https://status.harbour.example/manage/s?page=p>",
+		"Auto-Submitted":   "auto-generated",
+		"Mime-Version":     "1.0",
+		"Content-Type":     "multipart/alternative; boundary=alternative-0199aa00-0000-7000-8000-000000000001",
 	}
 	for name, value := range want {
 		if got := m.Header[name]; !slices.Equal(got, []string{value}) {
@@ -120,14 +95,15 @@ We look into it.
 
 -- 
 Harbour (status.harbour.example)
-Unsubscribe: https://links.harbour.example/base/subscriptions/dG9rZW4_-x/unsubscribe
+Status page: https://status.harbour.example/
+Manage your subscription, or unsubscribe: https://status.harbour.example/manage/s?page=p
 `
 	if text != wantText {
 		t.Errorf("the text is\n%s", text)
 	}
 	for _, part := range []string{
 		`<meta name="color-scheme" content="light dark">`, "Slow berths</h1>", "We look into it.<br>", "&lt;b&gt;Not bold&lt;/b&gt; &amp; = plain.",
-		"Berth API<br>Tides", `<a href="https://links.harbour.example/base/subscriptions/dG9rZW4_-x/unsubscribe">`,
+		"Berth API<br>Tides", `<a href="https://status.harbour.example/manage/s?page=p">`,
 	} {
 		if !strings.Contains(html, part) {
 			t.Errorf("the HTML lacks %s:\n%s", part, html)
@@ -158,25 +134,6 @@ func TestHeadingsOfMessages(t *testing.T) {
 		if text, _ := alternatives(t, parse(t, s.only(t).text)); !strings.HasPrefix(text, c.want) {
 			t.Errorf("%s, maintenance %t:\n%s", c.event, c.maintenance, text)
 		}
-	}
-}
-
-func TestConfirmationMessage(t *testing.T) {
-	s := start(t)
-	m := message()
-	m.Event, m.Incident, m.Update = delivery.ConfirmationRequested, delivery.Incident{}, delivery.Update{}
-	testkit.Must(t, s.sender(t).Send(t.Context(), m))
-	got := parse(t, s.only(t).text)
-	if subject := got.Header.Get("Subject"); subject != "[Harbour] Confirm your subscription" {
-		t.Errorf("subject %q", subject)
-	}
-	if got.Header.Get("References") != "" || got.Header.Get("In-Reply-To") != "" || got.Header.Get("List-Unsubscribe") == "" {
-		t.Errorf("header fields: %v", got.Header)
-	}
-	const link = "https://links.harbour.example/base/subscriptions/dG9rZW4_-x/confirm"
-	text, html := alternatives(t, got)
-	if !strings.Contains(text, "\n"+link+"\n") || !strings.Contains(html, `<a href="`+link+`">`) {
-		t.Errorf("no link to confirm:\n%s\n%s", text, html)
 	}
 }
 

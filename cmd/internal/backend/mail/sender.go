@@ -10,9 +10,11 @@ import (
 	netmail "net/mail"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	gomail "github.com/wneessen/go-mail"
 
 	"opsgate/cmd/internal/backend/delivery"
 )
@@ -30,12 +32,7 @@ const (
 	NoTLS TLSMode = "none"
 )
 
-// Defaults of the options.
-const (
-	defaultConnectTimeout = 10 * time.Second
-	defaultSendTimeout    = time.Minute
-	defaultIdleTimeout    = 30 * time.Second
-)
+const defaultTimeout = 30 * time.Second
 
 // Options are the settings of a [Sender].
 type Options struct {
@@ -45,75 +42,70 @@ type Options struct {
 	TLS TLSMode
 	// TLSConfig holds the certificate authorities; nil means those of the system. Its ServerName is the host of Address if empty.
 	TLSConfig *tls.Config
-	// User and Password authenticate at the server by PLAIN or LOGIN, only with TLS or on the loopback interface. Without User there is
-	// no authentication.
+	// User and Password authenticate at the server, in plain text only with TLS or on the loopback interface. Without User there is no
+	// authentication.
 	User, Password string
 	// From is the sender: an address, with a display name if wanted.
 	From string
 	// Hello is the name in EHLO; the name of the machine if empty.
 	Hello string
-	// LinksURL is the public base URL of package links, https except on the loopback interface. It is required: a subscription cannot be
-	// confirmed without it, and receivers treat bulk mail without List-Unsubscribe as spam.
-	LinksURL string
+	// ManageURL is where a subscriber changes or ends a subscription, https except on the loopback interface. {subscriber} and {page} are
+	// replaced by ids. It is required: receivers treat bulk mail without List-Unsubscribe as spam.
+	ManageURL string
 	// PageURL is the URL of a status page, in which {hostname}, {slug} and {id} are replaced; without it, emails do not link to the page.
 	PageURL string
-	// ConnectTimeout bounds connecting, the TLS handshake and authentication together; 0 means 10 s.
-	ConnectTimeout time.Duration
-	// SendTimeout bounds one call of Send; 0 means a minute. A server that is slower may get the message twice.
-	SendTimeout time.Duration
-	// IdleTimeout is the time after which an unused connection is closed; 0 means 30 s.
-	IdleTimeout time.Duration
+	// Timeout bounds one call of Send; 0 means 30 s. A server that is slower may get the message twice.
+	Timeout time.Duration
 }
 
-// A Sender sends email. It opens as many connections as there are concurrent calls of Send, and uses them for further messages.
+// A Sender sends email, each message over a connection of its own.
 type Sender struct {
-	options      Options
-	host         string // of the SMTP server
-	from         *netmail.Address
-	links        *url.URL
-	incident     body
-	confirmation body
-
-	mu      sync.Mutex
-	closed  bool
-	idle    []*connection  // the last used one is last
-	closing sync.WaitGroup // idle connections that are being closed
+	options Options
+	client  []gomail.Option
+	host    string // of the SMTP server
+	from    *netmail.Address
+	body    body
 }
 
 var _ delivery.Sender = (*Sender)(nil)
 
 // New returns a sender. It does not connect. Its errors name the option that is not valid.
 func New(o Options) (*Sender, error) {
-	s := &Sender{incident: parseBody("incident"), confirmation: parseBody("confirmation")}
-	var err error
-	if s.host, _, err = net.SplitHostPort(o.Address); err != nil || s.host == "" {
+	host, port, err := net.SplitHostPort(o.Address)
+	number, invalid := strconv.ParseUint(port, 10, 16)
+	if err != nil || host == "" || invalid != nil {
 		return nil, errors.New("the address of the SMTP server must be host:port")
 	}
-	if s.from, err = parseFrom(o.From); err != nil {
+	from, err := parseFrom(o.From)
+	if err != nil {
 		return nil, err
 	}
-	if s.links, err = parseLinks(o.LinksURL); err != nil {
+	if err := errors.Join(checkManageURL(o.ManageURL), checkPageURL(o.PageURL)); err != nil {
 		return nil, err
-	}
-	if err := checkPageURL(o.PageURL); err != nil {
-		return nil, err
-	}
-	switch o.TLS = cmp.Or(o.TLS, StartTLS); o.TLS {
-	case StartTLS, ImplicitTLS, NoTLS:
-	default:
-		return nil, fmt.Errorf("the TLS mode of the SMTP server must be %s, %s or %s", StartTLS, ImplicitTLS, NoTLS)
-	}
-	if o.User == "" && o.Password != "" {
-		return nil, errors.New("a password for the SMTP server needs a user")
 	}
 	if o.Hello, err = helloName(o.Hello); err != nil {
 		return nil, err
 	}
-	o.TLSConfig = o.tlsConfig(s.host)
-	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, defaultConnectTimeout)
-	o.SendTimeout = cmp.Or(o.SendTimeout, defaultSendTimeout)
-	o.IdleTimeout = cmp.Or(o.IdleTimeout, defaultIdleTimeout)
-	s.options = o
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.TLSConfig = o.tlsConfig(host)
+	s := &Sender{options: o, host: host, from: from, body: parseBody()}
+	// Addresses and header fields are ASCII, and a connection has one message.
+	s.client = []gomail.Option{
+		gomail.WithPort(int(number)), gomail.WithHELO(o.Hello), gomail.WithTimeout(o.Timeout), gomail.WithTLSConfig(o.TLSConfig),
+		gomail.WithoutSMTPUTF8(), gomail.WithoutNoop(),
+	}
+	switch cmp.Or(o.TLS, StartTLS) {
+	case StartTLS:
+		s.client = append(s.client, gomail.WithTLSPolicy(gomail.TLSMandatory))
+	case ImplicitTLS, NoTLS: // dial begins with TLS
+		s.client = append(s.client, gomail.WithTLSPolicy(gomail.NoTLS))
+	default:
+		return nil, fmt.Errorf("the TLS mode of the SMTP server must be %s, %s or %s", StartTLS, ImplicitTLS, NoTLS)
+	}
+	if o.User != "" {
+		s.client = append(s.client, gomail.WithUsername(o.User), gomail.WithPassword(o.Password),
+			gomail.WithOpportunisticSMTPAuth(gomail.SMTPAuthPlain, gomail.SMTPAuthLogin))
+	}
 	return s, nil
 }
 
@@ -128,24 +120,33 @@ func parseFrom(text string) (*netmail.Address, error) {
 	return from, nil
 }
 
-func parseLinks(text string) (*url.URL, error) {
-	links, err := url.Parse(text)
-	if err != nil || links.Host == "" || links.User != nil || links.RawQuery != "" || links.Fragment != "" {
-		return nil, errors.New("the URL of the links in emails must be absolute, without user, query and fragment")
+// bare returns an address without a display name, with its quotes.
+func bare(a *netmail.Address) string {
+	return strings.Trim((&netmail.Address{Address: a.Address}).String(), "<>")
+}
+
+func checkManageURL(template string) error {
+	location, valid := parseURL(manageURL(template, delivery.Message{}))
+	if !valid || location.Scheme != "https" && !IsLoopback(location.Hostname()) {
+		return errors.New("the URL to manage subscriptions must be absolute, and https except on the loopback interface, " +
+			"with {subscriber} and {page} where these belong")
 	}
-	if links.Scheme != "https" && (links.Scheme != "http" || !IsLoopback(links.Hostname())) {
-		return nil, errors.New("the URL of the links in emails must be https, except on the loopback interface")
-	}
-	return links, nil
+	return nil
 }
 
 func checkPageURL(template string) error {
-	location, err := url.Parse(pageURL(template, delivery.Page{ID: "id", Hostname: "page.example", Slug: "slug"}))
-	if template != "" && (err != nil || location.Host == "" || location.Scheme != "https" && location.Scheme != "http" ||
-		strings.ContainsAny(location.String(), "{}") || strings.Contains(location.String(), "%7B")) {
+	example := delivery.Page{ID: "id", Hostname: "page.example", Slug: "slug"}
+	if _, valid := parseURL(pageURL(template, example)); !valid && template != "" {
 		return errors.New("the URL of a status page must be absolute, with {hostname}, {slug} or {id} where these belong")
 	}
 	return nil
+}
+
+// parseURL reports whether a URL from a template is absolute and has nothing left to replace.
+func parseURL(text string) (*url.URL, bool) {
+	location, err := url.Parse(text)
+	return location, err == nil && location.Host != "" && location.User == nil &&
+		(location.Scheme == "https" || location.Scheme == "http") && !strings.ContainsAny(text, "{}<> ")
 }
 
 // pageURL returns the URL of a status page.
@@ -153,6 +154,11 @@ func pageURL(template string, p delivery.Page) string {
 	return strings.NewReplacer(
 		"{hostname}", url.PathEscape(p.Hostname), "{slug}", url.PathEscape(p.Slug), "{id}", url.PathEscape(p.ID),
 	).Replace(template)
+}
+
+// manageURL returns the URL where the subscriber of a message changes the subscription. It has only ids, so that it fits into a header.
+func manageURL(template string, m delivery.Message) string {
+	return strings.NewReplacer("{subscriber}", url.PathEscape(m.Subscriber.ID), "{page}", url.PathEscape(m.Page.ID)).Replace(template)
 }
 
 // IsLoopback reports whether a host is this machine, so that a connection needs no TLS.
@@ -179,17 +185,8 @@ func (o Options) tlsConfig(host string) *tls.Config {
 	if o.TLSConfig != nil {
 		config = o.TLSConfig.Clone()
 	}
-	if config.ServerName == "" {
-		config.ServerName = host
-	}
+	config.ServerName = cmp.Or(config.ServerName, host)
 	return config
-}
-
-// An email is an encoded message and its only recipient.
-type email struct {
-	to        *netmail.Address
-	linkToken string // a secret that text contains
-	text      []byte
 }
 
 // Send sends the message. A failure is [delivery.Permanent] if the server refuses the recipient or the message with a 5xx reply, or if
@@ -197,41 +194,34 @@ type email struct {
 // the connection is lost after the message was sent and before the reply, the server may have accepted it: the next attempt sends the
 // same Message-ID.
 func (s *Sender) Send(ctx context.Context, m delivery.Message) error {
-	e, err := s.compose(m)
+	msg, err := s.compose(m)
 	if err != nil {
 		return &delivery.Failure{Kind: delivery.Permanent, Reason: err.Error()}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.options.SendTimeout)
+	limited, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
-	if c := s.take(); c != nil {
-		unused, err := s.transact(ctx, c, e)
-		if !unused || ctx.Err() != nil {
-			return s.describe(err, e)
-		}
-		// The server closed the connection while it was idle.
+	client, err := gomail.NewClient(s.host, append(s.client[:len(s.client):len(s.client)], gomail.WithDialContextFunc(s.dial(limited)))...)
+	if err == nil {
+		err = client.DialAndSendWithContext(limited, msg)
 	}
-	c, err := s.connect(ctx)
-	if err != nil {
-		return s.describe(err, e)
+	if err == nil || msg.IsDelivered() { // the replies to RSET and QUIT do not matter
+		return nil
 	}
-	_, err = s.transact(ctx, c, e)
-	return s.describe(err, e)
+	return s.failure(err, m.Subscriber.Address)
 }
 
-// transact sends one message over a connection, and then keeps the connection if the session can continue, or closes it. It returns true
-// if the connection was of no use: the session cannot continue, and the server has no part of the message.
-func (s *Sender) transact(ctx context.Context, c *connection, e email) (unused bool, err error) {
-	started := false
-	err = c.during(ctx, func() error {
-		started, err = c.send(s.from, e)
-		return err
-	})
-	if !c.usable {
-		c.abort()
-		return !started, err
+// dial returns a function whose connections are closed when ctx ends: the library stops at its end only while it connects, and does not
+// close the connections of sessions that fail.
+func (s *Sender) dial(ctx context.Context) gomail.DialContextFunc {
+	return func(limited context.Context, network, address string) (connection net.Conn, err error) {
+		if s.options.TLS == ImplicitTLS {
+			connection, err = (&tls.Dialer{Config: s.options.TLSConfig}).DialContext(limited, network, address)
+		} else {
+			connection, err = new(net.Dialer).DialContext(limited, network, address)
+		}
+		if err == nil {
+			context.AfterFunc(ctx, func() { _ = connection.Close() })
+		}
+		return connection, err
 	}
-	if !s.keep(c) {
-		c.quit()
-	}
-	return false, err
 }

@@ -32,16 +32,14 @@ const (
 // A server is a real SMTP server on the loopback interface.
 type server struct {
 	address string
-	ended   chan struct{} // receives a value for each ended session
 
 	mu       sync.Mutex
 	received []received
-	sessions int
-	conns    []*smtp.Conn
 	// Hooks for replies; nil accepts.
 	rcpt, data func() error
 	mechanisms []string
 	hello      string
+	hang       <-chan struct{} // until its end, if it is set
 }
 
 // A received message has the envelope and the bytes.
@@ -55,7 +53,7 @@ type received struct {
 // start starts a server until the end of the test.
 func start(t testing.TB, change ...func(*smtp.Server, *server)) *server {
 	t.Helper()
-	s := &server{ended: make(chan struct{}, 1000)}
+	s := &server{}
 	backend := smtp.NewServer(s)
 	backend.Domain, backend.ErrorLog = "smtp.example", silent{}
 	for _, f := range change {
@@ -102,8 +100,6 @@ func certificate() (server, client *tls.Config) {
 func (s *server) NewSession(c *smtp.Conn) (smtp.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sessions++
-	s.conns = append(s.conns, c)
 	s.hello = c.Hostname()
 	return &session{server: s, conn: c}, nil
 }
@@ -112,22 +108,6 @@ func (s *server) messages() []received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.received)
-}
-
-func (s *server) sessionCount() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions
-}
-
-// closeConnections closes all connections at the server's side.
-func (s *server) closeConnections(t testing.TB) {
-	t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.conns {
-		testkit.Must(t, c.Close())
-	}
 }
 
 // only returns the only message.
@@ -149,10 +129,7 @@ type session struct {
 
 func (s *session) Reset() { s.current = received{} }
 
-func (s *session) Logout() error {
-	s.server.ended <- struct{}{}
-	return nil
-}
+func (s *session) Logout() error { return nil }
 
 func (s *session) Mail(from string, _ *smtp.MailOptions) error {
 	s.current.from = from
@@ -171,6 +148,9 @@ func (s *session) Data(r io.Reader) error {
 	text, err := io.ReadAll(r)
 	if err != nil {
 		return err
+	}
+	if s.server.hang != nil {
+		<-s.server.hang
 	}
 	if err := s.server.call(s.server.data); err != nil {
 		return err
@@ -194,7 +174,7 @@ func (s *server) call(hook func() error) error {
 
 func (s *session) AuthMechanisms() []string { return s.server.mechanisms }
 
-func (s *session) Auth(mechanism string) (sasl.Server, error) {
+func (s *session) Auth(string) (sasl.Server, error) {
 	check := func(user, password string) error {
 		if user != smtpUser || password != smtpPassword {
 			// Some servers repeat what the client sent.
@@ -203,29 +183,7 @@ func (s *session) Auth(mechanism string) (sasl.Server, error) {
 		s.user = user
 		return nil
 	}
-	if mechanism == "LOGIN" {
-		return &login{check: check}, nil
-	}
 	return sasl.NewPlainServer(func(_, user, password string) error { return check(user, password) }), nil
-}
-
-// A login is the server of the mechanism LOGIN, which go-sasl lacks.
-type login struct {
-	check   func(user, password string) error
-	answers []string
-}
-
-func (l *login) Next(response []byte) (challenge []byte, done bool, err error) {
-	if response != nil {
-		l.answers = append(l.answers, string(response))
-	}
-	switch len(l.answers) {
-	case 0:
-		return []byte("Username:"), false, nil
-	case 1:
-		return []byte("Password:"), false, nil
-	}
-	return nil, true, l.check(l.answers[0], l.answers[1])
 }
 
 // sender returns a sender for the server until the end of the test.
@@ -233,14 +191,13 @@ func (s *server) sender(t testing.TB, change ...func(*mail.Options)) *mail.Sende
 	t.Helper()
 	options := mail.Options{
 		Address: s.address, TLS: mail.NoTLS, From: "Harbour Status <status@harbour.example>", Hello: "backend.example",
-		LinksURL: "https://links.harbour.example/base/", ConnectTimeout: time.Minute, SendTimeout: time.Minute,
+		ManageURL: "https://status.harbour.example/manage/{subscriber}?page={page}", Timeout: time.Minute,
 	}
 	for _, f := range change {
 		f(&options)
 	}
 	sender, err := mail.New(options)
 	testkit.Must(t, err)
-	t.Cleanup(sender.Close)
 	return sender
 }
 
@@ -248,7 +205,7 @@ func message() delivery.Message {
 	at := time.Date(2026, 3, 1, 12, 30, 15, 0, time.FixedZone("", 3600))
 	return delivery.Message{
 		ID: "0199aa00-0000-7000-8000-000000000001", Event: delivery.IncidentCreated, CreatedAt: at, Attempt: 1,
-		Subscriber: delivery.Subscriber{ID: "s", Address: "ada@harbour.example", LinkToken: "dG9rZW4_-x"},
+		Subscriber: delivery.Subscriber{ID: "s", Address: "ada@harbour.example"},
 		Page:       delivery.Page{ID: "p", Name: "Harbour", Hostname: "status.harbour.example"},
 		Incident: delivery.Incident{
 			ID: "0199aa00-0000-7000-8000-0000000000ff", Title: "Slow berths", Impact: "major", StartedAt: at,

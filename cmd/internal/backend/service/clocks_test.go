@@ -51,7 +51,7 @@ func TestClockThatWasSetForward(t *testing.T) {
 // What a clock that was set forward leaves beside the writes of the API is repaired too, so that later reports are not late ones.
 func TestRepairOfReportsAndSubscribers(t *testing.T) {
 	s, own := startTeam(t)
-	s.add(emailOf(own))
+	s.deliver(own, s.add(webhookOf(own)).ID)
 	s.insert(func(ctx context.Context, q *query.Queries) error {
 		return q.InsertScheduledCommand(ctx, query.InsertScheduledCommandParams{ID: "nightly", TeamID: own.id, ServerID: own.server, Name: "Backup"})
 	})
@@ -62,7 +62,7 @@ func TestRepairOfReportsAndSubscribers(t *testing.T) {
 	s.exec("UPDATE status_pages SET created_at = ?", ahead)
 	s.exec(`INSERT INTO server_commands (id, team_id, server_id, command, source, status, created_at, started_at, finished_at)
 		VALUES ('command', ?, ?, 'uptime', 'manual', 'failed', ?3, ?3 + 1, ?3 + 2)`, own.id, own.server, ahead)
-	s.exec("UPDATE subscribers SET stopped_at = ?1, previous_secret = x'00', previous_secret_until = ?1", ahead)
+	s.exec("UPDATE subscribers SET previous_secret = x'00', previous_secret_until = ?", ahead)
 	verify := func() []string {
 		found, err := s.backend.Store().Verify(t.Context(), s.clock.Now())
 		testkit.Must(t, err)
@@ -85,7 +85,7 @@ func TestRepairOfReportsAndSubscribers(t *testing.T) {
 	for column, latest := range map[string]time.Time{
 		"max(s.created_at, t.created_at, p.created_at) FROM servers s, teams t, status_pages p":       now,
 		"finished_at FROM server_commands WHERE created_at < started_at AND started_at < finished_at": now,
-		"last_run_at FROM scheduled_commands":                                                         now, "last_seen_at FROM servers": now, "stopped_at FROM subscribers": now,
+		"last_run_at FROM scheduled_commands":                                                         now, "last_seen_at FROM servers": now,
 		"previous_secret_until FROM subscribers": now.Add(30 * day), "due_at FROM deliveries": now,
 	} {
 		at := storetest.Column[int64](t, s.file(), "SELECT "+column)[0]

@@ -3,10 +3,10 @@ package service
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"opsgate/cmd/internal/backend/audit"
-	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store/query"
 )
 
@@ -56,7 +56,7 @@ func (b *Backend) ListDeliveries(ctx context.Context, filter DeliveryFilter, lim
 
 // RetryDeliveries sends messages again, all or none of them. A dead letter becomes the last message of its subscriber, with the same id, no
 // attempts and the present as its time of creation. A message that waits is due now, if no other of its subscriber is before it. Any other
-// delivery, and one of a subscriber that is stopped, is an error, and an unknown id is ErrNotFound.
+// delivery is an error, and an unknown id is ErrNotFound.
 func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
 	return b.store.Write(ctx, func(q *query.Queries) error {
 		for _, id := range ids {
@@ -72,42 +72,25 @@ func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
 	})
 }
 
-// RetryDeadLetters does the same with the dead letters of all subscribers that are not stopped, or of one, in their order, and returns
-// their number. It omits deliveries that become dead letters meanwhile.
+// RetryDeadLetters does the same with the present dead letters of all subscribers, or of one, in their order and in bounded transactions,
+// and returns their number.
 func (b *Backend) RetryDeadLetters(ctx context.Context, subscriber string) (retried int, err error) {
-	var last int64
+	var letters []string
 	err = b.store.Read(ctx, func(q *query.Queries) (err error) {
 		if err := (DeliveryFilter{SubscriberID: subscriber}).check(ctx, q); err != nil {
 			return err
 		}
-		if last, err = q.LastDeliveryAnyTeam(ctx); err != nil {
-			return fmt.Errorf("look for the last delivery: %w", err)
-		}
-		return nil
+		letters, err = q.ListDeadLettersAnyTeam(ctx, subscriber)
+		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	for batch := maintenanceBatch; batch == maintenanceBatch; {
-		err := b.store.Write(ctx, func(q *query.Queries) error {
-			letters, err := q.ListDeadLettersAnyTeam(ctx, query.ListDeadLettersAnyTeamParams{
-				Last: last, SubscriberID: subscriber, PageSize: maintenanceBatch,
-			})
-			if err != nil {
-				return fmt.Errorf("list the dead letters: %w", err)
-			}
-			for _, row := range letters {
-				if err := b.retry(ctx, q, row); err != nil {
-					return err
-				}
-			}
-			batch = len(letters)
-			return nil
-		})
-		if err != nil {
+	for batch := range slices.Chunk(letters, maintenanceBatch) {
+		if err := b.RetryDeliveries(ctx, batch); err != nil {
 			return retried, err
 		}
-		retried += batch
+		retried += len(batch)
 	}
 	return retried, nil
 }
@@ -117,9 +100,6 @@ func (b *Backend) retry(ctx context.Context, q *query.Queries, row query.Deliver
 	owner, err := q.GetSubscriberAnyTeam(ctx, row.SubscriberID)
 	if err != nil {
 		return fmt.Errorf("look for the subscriber: %w", err)
-	}
-	if owner.StoppedAt != nil {
-		return fmt.Errorf("subscriber %s is stopped: use subscriber add first", owner.ID)
 	}
 	now := b.options.Clock().UnixNano()
 	switch row.State {
@@ -149,13 +129,13 @@ func makeDue(ctx context.Context, q *query.Queries, row query.Delivery, now int6
 }
 
 func deliveryOf(row query.ListDeliveriesAnyTeamRow) Delivery {
-	event := row.Event
-	if row.NotificationID == nil {
-		event = delivery.ConfirmationRequested
-	}
-	return Delivery{
-		ID: row.ID, Event: event, SubscriberID: row.SubscriberID, Channel: row.Channel, State: row.State, Attempts: int(row.Attempts),
+	d := Delivery{
+		ID: row.ID, Event: row.Event, SubscriberID: row.SubscriberID, Channel: row.Channel, State: row.State, Attempts: int(row.Attempts),
 		CreatedAt: TimeOf(&row.CreatedAt), DueAt: TimeOf(row.DueAt), FinishedAt: TimeOf(row.FinishedAt),
 		LastError: row.LastError,
 	}
+	if row.DueAt != nil && *row.DueAt == 0 { // at once
+		d.DueAt = d.CreatedAt
+	}
+	return d
 }

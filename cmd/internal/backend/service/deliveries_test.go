@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"opsgate/backendclient/testkit"
@@ -15,16 +14,13 @@ import (
 	"opsgate/cmd/internal/backend/store/storetest"
 )
 
-// deliver writes a delivery to a subscriber like the dispatcher, with a notification each.
-func (s *system) deliver(subscriber string) (id string) {
+// deliver creates an incident on the page of a subscriber, and returns the delivery to it.
+func (s *system) deliver(own team, subscriber string) (id string) {
 	s.t.Helper()
-	id = uuid.NewString()
-	s.insert(func(ctx context.Context, q *query.Queries) error {
-		return q.InsertDeliveryAnyTeam(ctx, query.InsertDeliveryAnyTeamParams{
-			ID: id, SubscriberID: subscriber, Channel: "webhook", Now: s.clock.Now().UnixNano(),
-		})
-	})
-	return id
+	r := newIncident(own, "Slow")
+	r.StatusPageId = &own.page
+	s.create(r)
+	return storetest.Column[string](s.t, s.file(), "SELECT id FROM deliveries WHERE subscriber_id = ? ORDER BY sequence DESC LIMIT 1", subscriber)[0]
 }
 
 // finish ends a delivery that is due like the dispatcher.
@@ -73,7 +69,7 @@ func TestRetriedLettersKeepTheOrderOfTheQueue(t *testing.T) {
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			switch step := rapid.SampledFrom([]string{"deliver", "deliver", "delivered", "dead", "dead", "retry", "retry all"}).Draw(rt, "step"); {
 			case step == "deliver":
-				queue = append(queue, s.deliver(subscriber))
+				queue = append(queue, s.deliver(own, subscriber))
 			case step == "delivered" && len(queue) > 0:
 				s.finish(queue[0], "delivered")
 				queue = queue[1:]
@@ -103,19 +99,19 @@ func TestRetriedLettersKeepTheOrderOfTheQueue(t *testing.T) {
 // The result of an attempt, which names the sequence of its delivery, may arrive after the subscriber was removed.
 func TestRetriedLettersHaveNoSequenceOfADeletedDelivery(t *testing.T) {
 	s, own := startTeam(t)
-	letter := s.deliver(s.add(webhookOf(own)).ID)
+	letter := s.deliver(own, s.add(webhookOf(own)).ID)
 	s.finish(letter, "dead")
 	n := webhookOf(own)
 	n.Address += "/removed"
 	removed := s.add(n).ID
-	attempted := storetest.Column[int64](t, s.file(), "SELECT sequence FROM deliveries WHERE id = ?", s.deliver(removed))[0]
+	attempted := storetest.Column[int64](t, s.file(), "SELECT sequence FROM deliveries WHERE id = ?", s.deliver(own, removed))[0]
 	testkit.Must(t, s.backend.RemoveSubscriber(t.Context(), removed))
 	testkit.Must(t, s.backend.RetryDeliveries(t.Context(), []string{letter}))
 	s.insert(func(ctx context.Context, q *query.Queries) error {
 		now := s.clock.Now().UnixNano()
 		return q.SetDeliveryFinishedAnyTeam(ctx, query.SetDeliveryFinishedAnyTeamParams{Sequence: attempted, State: "delivered", FinishedAt: &now})
 	})
-	if list := s.deliveries(); len(list) != 1 || list[0].State != "waiting" {
+	if list := s.deliveries(); len(list) != 2 || list[0].State != "waiting" || list[1].State != "waiting" {
 		t.Errorf("the result of another delivery was written: %v", list)
 	}
 }
@@ -123,9 +119,14 @@ func TestRetriedLettersHaveNoSequenceOfADeletedDelivery(t *testing.T) {
 func TestMoreDeadLettersThanOneBatchAreRetried(t *testing.T) {
 	s := startSystem(t)
 	ours, theirs := s.add(webhookOf(s.team("harbour"))).ID, s.add(webhookOf(s.team("lighthouse"))).ID
+	own := s.team("pier")
+	s.create(newIncident(own, "Slow"))
 	s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
-		INSERT INTO deliveries (id, subscriber_id, channel, state, created_at, finished_at)
-		SELECT i || s.id, s.id, 'webhook', 'dead', 0, 0 FROM n, subscribers s`)
+		INSERT INTO notifications (id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at)
+		SELECT i, ?, ?, u.incident_id, u.id, 'incident.created', 1, 0 FROM n, incident_updates u`, own.id, own.page)
+	s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
+		INSERT INTO deliveries (id, subscriber_id, channel, notification_id, state, created_at, finished_at)
+		SELECT i || s.id, s.id, 'webhook', i, 'dead', 0, 0 FROM n, subscribers s`)
 	retried, err := s.backend.RetryDeadLetters(t.Context(), ours)
 	testkit.Must(t, err)
 	list := s.subscribers()
@@ -134,33 +135,11 @@ func TestMoreDeadLettersThanOneBatchAreRetried(t *testing.T) {
 	}
 }
 
-// A subscriber that is stopped gets no message again before it is added again. The dead letters of others are retried.
-func TestDeadLettersOfAStoppedSubscriberAreNotRetried(t *testing.T) {
-	s := startSystem(t)
-	stopped, other := s.add(emailOf(s.team("harbour"))).ID, s.add(emailOf(s.team("lighthouse"))).ID
-	s.exec("UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = created_at")
-	s.exec("UPDATE subscribers SET stopped_at = 1 WHERE id = ?", stopped)
-	letter := storetest.Column[string](t, s.file(), "SELECT id FROM deliveries WHERE subscriber_id = ?", stopped)[0]
-	_, all := s.backend.RetryDeadLetters(t.Context(), stopped)
-	for _, err := range []error{s.backend.RetryDeliveries(t.Context(), []string{letter}), all} {
-		if err == nil || !strings.Contains(err.Error(), "subscriber add first") {
-			t.Error(err)
-		}
-	}
-	retried, err := s.backend.RetryDeadLetters(t.Context(), "")
-	testkit.Must(t, err)
-	for _, subscriber := range s.subscribers() {
-		if want := map[string]int{other: 1}[subscriber.ID]; retried != 1 || subscriber.Waiting != want {
-			t.Errorf("%d retried: %+v", retried, subscriber)
-		}
-	}
-}
-
 // A message that waits for its next attempt is due at once, those behind it are not, and the audit log has the retry.
 func TestWaitingMessageIsDueAtOnce(t *testing.T) {
 	s, own := startTeam(t)
 	subscriber := s.add(webhookOf(own)).ID
-	first, second := s.deliver(subscriber), s.deliver(subscriber)
+	first, second := s.deliver(own, subscriber), s.deliver(own, subscriber)
 	s.exec("UPDATE deliveries SET attempts = 7, due_at = due_at + 3600000000000 WHERE id = ?", first)
 	err := s.backend.RetryDeliveries(t.Context(), []string{second})
 	if err == nil || !strings.Contains(err.Error(), "waits for delivery "+first) {

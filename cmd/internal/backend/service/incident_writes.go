@@ -193,8 +193,8 @@ func (p postedUpdate) write(ctx context.Context, q *query.Queries) (query.Incide
 	return update, done.Record(ctx, q)
 }
 
-// notifySubscribers puts a notification into the outbox if the incident is on a status page. A suppressed notification is marked; those of
-// a suspended page are, so that nothing is sent late when it is resumed.
+// notifySubscribers writes a notification if the incident is on a status page, with a delivery to each subscriber of the page. A suppressed
+// notification has none; those of a suspended page are, so that nothing is sent late when it is resumed.
 func (p postedUpdate) notifySubscribers(ctx context.Context, q *query.Queries, update query.IncidentUpdate) error {
 	if p.incident.StatusPageID == nil {
 		return nil
@@ -203,13 +203,22 @@ func (p postedUpdate) notifySubscribers(ctx context.Context, q *query.Queries, u
 	if err != nil {
 		return fmt.Errorf("look for the status page: %w", err)
 	}
-	err = q.InsertNotification(ctx, query.InsertNotificationParams{
-		ID: newID(), TeamID: p.incident.TeamID, StatusPageID: *p.incident.StatusPageID, IncidentID: p.incident.ID,
+	row := query.InsertNotificationParams{
+		ID: newID(), TeamID: p.incident.TeamID, StatusPageID: page.ID, IncidentID: p.incident.ID,
 		UpdateID: update.ID, Event: p.event, Suppressed: !p.notify || page.Suspended, CreatedAt: update.CreatedAt,
 		Traceparent: traceparentOf(ctx),
+	}
+	if err := q.InsertNotification(ctx, row); err != nil {
+		return fmt.Errorf("write the notification: %w", err)
+	}
+	if row.Suppressed {
+		return nil
+	}
+	err = q.InsertDeliveriesAnyTeam(ctx, query.InsertDeliveriesAnyTeamParams{
+		NotificationID: row.ID, CreatedAt: row.CreatedAt, StatusPageID: page.ID,
 	})
 	if err != nil {
-		return fmt.Errorf("write the notification: %w", err)
+		return fmt.Errorf("write the deliveries: %w", err)
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/backend/audit"
-	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store/query"
 )
 
@@ -24,8 +23,6 @@ const (
 	deliveryRetention     = 7 * day // of delivered messages
 	deadLetterRetention   = 30 * day
 	notificationRetention = 30 * day // of notifications without deliveries
-	// confirmationTime is how long the owner of an email address may take to confirm a subscription.
-	confirmationTime = 7 * day
 )
 
 const (
@@ -197,7 +194,6 @@ func (m *maintenance) purges() []maintenanceStep {
 				return q.DeleteExpiredIdempotencyKeys(ctx,
 					query.DeleteExpiredIdempotencyKeysParams{TeamID: team, Until: before(keyLifetime), Batch: batch})
 			})...),
-		m.purge("subscribers_deleted", m.expireSubscribers(before(confirmationTime))),
 		{"secrets_deleted", m.deleteSecrets},
 		m.purge("audit_entries_deleted", each(m.teams,
 			func(ctx context.Context, q *query.Queries, team string, batch int64) (int64, error) {
@@ -248,22 +244,6 @@ func (m *maintenance) purge(name string, deletions ...deletion) maintenanceStep 
 		}
 		return deleted, nil
 	}}
-}
-
-// expireSubscribers deletes subscribers that did not confirm, with an audit entry each.
-func (m *maintenance) expireSubscribers(until int64) deletion {
-	return func(ctx context.Context, q *query.Queries, batch int64) (int64, error) {
-		expired, err := q.ListExpiredSubscribersAnyTeam(ctx, query.ListExpiredSubscribersAnyTeamParams{Until: until, Batch: batch})
-		if err != nil {
-			return 0, fmt.Errorf("list the expired subscribers: %w", err)
-		}
-		for _, row := range expired {
-			if err := delivery.RemoveSubscriber(ctx, q, m.options.Clock, row.TeamID, row.ID, audit.Service()); err != nil {
-				return 0, err
-			}
-		}
-		return int64(len(expired)), nil
-	}
 }
 
 // deleteSecrets deletes secrets that are not used any more since a rotation.

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -28,18 +27,12 @@ const (
 	secretRotated   = "subscriber.secret_rotated" //nolint:gosec // not a secret
 )
 
-// confirmationInterval is the shortest time between two requests to confirm one subscription, so that repeated additions do not flood the
-// owner of the address.
-const confirmationInterval = 10 * time.Minute
-
 // A Subscriber is notified of the incidents of a status page.
 type Subscriber struct {
 	ID, TeamID, PageID, PageHostname string
 	Channel, Address                 string
 	CreatedAt                        time.Time
-	ConfirmedAt                      time.Time // zero while the subscription is not confirmed
-	Waiting, Dead                    int       // numbers of its deliveries
-	Note                             string    // why it is stopped; "" if it is not
+	Waiting, Dead                    int // numbers of its deliveries
 }
 
 // NewSubscriber is the input of AddSubscriber.
@@ -47,8 +40,6 @@ type NewSubscriber struct {
 	// Page is the id or the hostname of a status page.
 	Page             string
 	Channel, Address string
-	// Confirmed subscribes an email address without asking its owner.
-	Confirmed bool
 	// AllowHTTP accepts a webhook with the scheme http.
 	AllowHTTP bool
 }
@@ -78,15 +69,10 @@ type AddedSubscriber struct {
 	ID string
 	// Secret is the text form of the key that signs messages to a webhook. It is not shown again.
 	Secret string
-	// AskedAgain means that the address was already subscribed but not confirmed, and gets another request to confirm.
-	AskedAgain bool
-	// Restarted means that the address was stopped after hard bounces, and gets messages again.
-	Restarted bool
 }
 
-// AddSubscriber subscribes an address to a status page. Webhooks are confirmed at once. The owner of an email address is asked to confirm,
-// and asked again if the address is added again unconfirmed, but not within ten minutes. An address that was stopped is restarted. Any
-// other address that the page already has is an error, and an unknown page is ErrNotFound.
+// AddSubscriber subscribes an address to a status page. An address that the page already has is an error, and an unknown page is
+// ErrNotFound.
 func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added AddedSubscriber, err error) {
 	if err := n.Check(); err != nil {
 		return AddedSubscriber{}, err
@@ -100,19 +86,14 @@ func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added Add
 		existing, err := q.GetSubscriberByAddressAnyTeam(ctx, query.GetSubscriberByAddressAnyTeamParams{
 			StatusPageID: page.ID, Channel: n.Channel, Address: n.Address,
 		})
-		if errors.Is(err, sql.ErrNoRows) {
-			added, err = b.InsertSubscriber(ctx, q, page, n, audit.Service())
-			return err
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+			return fmt.Errorf("the page already has this address: subscriber %s", existing.ID)
+		case !errors.Is(err, sql.ErrNoRows):
 			return fmt.Errorf("look for the address: %w", err)
 		}
-		if existing.StoppedAt != nil {
-			added = AddedSubscriber{ID: existing.ID, Restarted: true}
-			return b.restart(ctx, q, existing, n.Confirmed)
-		}
-		added = AddedSubscriber{ID: existing.ID, AskedAgain: true}
-		return b.askAgain(ctx, q, existing, n)
+		added, err = b.InsertSubscriber(ctx, q, page, n, audit.Service())
+		return err
 	})
 	return added, err
 }
@@ -121,96 +102,22 @@ func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added Add
 func (b *Backend) InsertSubscriber(
 	ctx context.Context, q *query.Queries, page query.StatusPage, n NewSubscriber, actor audit.Actor,
 ) (AddedSubscriber, error) {
-	id := newID()
 	now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, page.TeamID)
 	if err != nil {
 		return AddedSubscriber{}, err
 	}
 	row := query.InsertSubscriberParams{
-		ID: id, TeamID: page.TeamID, StatusPageID: page.ID, Channel: n.Channel, Address: n.Address, LinkToken: rand.Text(), CreatedAt: now,
+		ID: newID(), TeamID: page.TeamID, StatusPageID: page.ID, Channel: n.Channel, Address: n.Address, CreatedAt: now,
 	}
-	added := AddedSubscriber{ID: id}
+	added := AddedSubscriber{ID: row.ID}
 	if n.Channel == ChannelWebhook {
 		row.Secret = webhook.NewSecret()
 		added.Secret = webhook.FormatSecret(row.Secret)
 	}
-	confirmed := n.Confirmed || n.Channel == ChannelWebhook
-	if confirmed {
-		row.ConfirmedAt = &now
-	}
 	if err := q.InsertSubscriber(ctx, row); err != nil {
 		return AddedSubscriber{}, fmt.Errorf("write the subscriber: %w", err)
 	}
-	if !confirmed {
-		if err := b.askToConfirm(ctx, q, id); err != nil {
-			return AddedSubscriber{}, err
-		}
-	}
-	return added, actor.Action(page.TeamID, subscriberAdded, id, now).Record(ctx, q)
-}
-
-// askAgain sends another request to confirm a subscription that is not confirmed, and restarts its confirmationTime.
-func (b *Backend) askAgain(ctx context.Context, q *query.Queries, row query.Subscriber, n NewSubscriber) error {
-	if row.ConfirmedAt != nil {
-		return fmt.Errorf("the page already has this address: subscriber %s", row.ID)
-	}
-	if n.Confirmed {
-		return fmt.Errorf("the page already has this address, not confirmed: remove subscriber %s first", row.ID)
-	}
-	last, err := q.GetLastConfirmationAnyTeam(ctx, row.ID)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-	case err != nil:
-		return fmt.Errorf("look for the last request to confirm: %w", err)
-	case last.State == stateWaiting || b.options.Clock().Before(time.Unix(0, last.CreatedAt).Add(confirmationInterval)):
-		return fmt.Errorf("the page already has this address: subscriber %s, who was asked to confirm less than %d minutes ago, "+
-			"or has not been sent the request yet", row.ID, int(confirmationInterval.Minutes()))
-	}
-	now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, row.TeamID)
-	if err != nil {
-		return err
-	}
-	return b.askAnew(ctx, q, row.ID, now)
-}
-
-// askAnew restarts the confirmationTime of a subscriber, and asks the owner to confirm.
-func (b *Backend) askAnew(ctx context.Context, q *query.Queries, id string, now int64) error {
-	if err := q.SetSubscriberCreatedAnyTeam(ctx, query.SetSubscriberCreatedAnyTeamParams{ID: id, CreatedAt: now}); err != nil {
-		return fmt.Errorf("restart the time to confirm: %w", err)
-	}
-	return b.askToConfirm(ctx, q, id)
-}
-
-// restart ends the stop of a subscriber. If it is not confirmed, restart confirms it or asks the owner to confirm.
-func (b *Backend) restart(ctx context.Context, q *query.Queries, row query.Subscriber, confirmed bool) error {
-	now, err := audit.TimeOfWrite(ctx, q, b.options.Clock, row.TeamID)
-	if err != nil {
-		return err
-	}
-	if err := q.RestartSubscriberAnyTeam(ctx, row.ID); err != nil {
-		return fmt.Errorf("restart the subscriber: %w", err)
-	}
-	switch {
-	case row.ConfirmedAt != nil:
-	case confirmed:
-		err = q.ConfirmSubscriberAnyTeam(ctx, query.ConfirmSubscriberAnyTeamParams{ID: row.ID, ConfirmedAt: &now})
-	default:
-		err = b.askAnew(ctx, q, row.ID, now)
-	}
-	if err != nil {
-		return fmt.Errorf("confirm the subscriber: %w", err)
-	}
-	return audit.Service().Action(row.TeamID, subscriberAdded, row.ID, now).Record(ctx, q)
-}
-
-func (b *Backend) askToConfirm(ctx context.Context, q *query.Queries, subscriber string) error {
-	err := q.InsertDeliveryAnyTeam(ctx, query.InsertDeliveryAnyTeamParams{
-		ID: newID(), SubscriberID: subscriber, Channel: ChannelEmail, Now: b.options.Clock().UnixNano(),
-	})
-	if err != nil {
-		return fmt.Errorf("write the request to confirm: %w", err)
-	}
-	return nil
+	return added, actor.Action(page.TeamID, subscriberAdded, row.ID, now).Record(ctx, q)
 }
 
 // ListSubscribers returns the subscribers of the status page with this id or hostname, or all subscribers if it is empty, by hostname
@@ -284,7 +191,6 @@ func subscriber(row query.ListSubscribersAnyTeamRow) Subscriber {
 	s := row.Subscriber
 	return Subscriber{
 		ID: s.ID, TeamID: s.TeamID, PageID: s.StatusPageID, PageHostname: row.UniqueHostname, Channel: s.Channel, Address: s.Address,
-		CreatedAt: TimeOf(&s.CreatedAt), ConfirmedAt: TimeOf(s.ConfirmedAt),
-		Waiting: int(row.Waiting), Dead: int(row.Dead), Note: s.Note,
+		CreatedAt: TimeOf(&s.CreatedAt), Waiting: int(row.Waiting), Dead: int(row.Dead),
 	}
 }

@@ -52,78 +52,34 @@ func (s *system) audited(team, resource string) (actions string) {
 		WHERE team_id = ? AND resource_id = ? ORDER BY created_at`, team, resource), ", ")
 }
 
-func TestWebhooksAreConfirmedAndGetASecret(t *testing.T) {
+// An incident is delivered to each subscriber of its page, and an update that notifies no subscriber to none.
+func TestActionsWriteADeliveryForEachSubscriber(t *testing.T) {
 	s, own := startTeam(t)
-	added := s.add(webhookOf(own))
-	if !strings.HasPrefix(added.Secret, "whsec_") || added.AskedAgain {
-		t.Errorf("added %v", added)
+	hook, mail := s.add(webhookOf(own)), s.add(emailOf(own))
+	s.add(webhookOf(s.team("lighthouse")))
+	if !strings.HasPrefix(hook.Secret, "whsec_") || mail.Secret != "" {
+		t.Errorf("secrets %q and %q", hook.Secret, mail.Secret)
 	}
-	list := s.subscribers()
-	if len(list) != 1 || list[0].ID != added.ID || list[0].ConfirmedAt.IsZero() || list[0].TeamID != own.id || list[0].PageHostname != "harbour.example" {
-		t.Errorf("subscribers %v", list)
-	}
-	if len(s.deliveries()) != 0 {
-		t.Error("a webhook is asked to confirm")
-	}
-	if got := s.audited(own.id, added.ID); got != "subscriber.added subscriber" {
-		t.Errorf("audited %q", got)
-	}
-}
-
-func TestEmailAddressesAreAskedToConfirm(t *testing.T) {
-	s, own := startTeam(t)
-	added := s.add(emailOf(own))
-	list, deliveries := s.subscribers(), s.deliveries()
-	if len(list) != 1 || !list[0].ConfirmedAt.IsZero() || list[0].Waiting != 1 || added.Secret != "" {
-		t.Errorf("subscribers %v", list)
-	}
-	if len(deliveries) != 1 || deliveries[0].Event != "subscriber.confirmation_requested" || deliveries[0].SubscriberID != added.ID ||
-		!deliveries[0].DueAt.Equal(s.clock.Now()) || deliveries[0].State != "waiting" || deliveries[0].Channel != "email" {
-		t.Errorf("deliveries %v", deliveries)
-	}
-	confirmed := emailOf(own)
-	confirmed.Address, confirmed.Confirmed = "ceo@customer.example", true
-	s.add(confirmed)
-	if list := s.subscribers(); len(list) != 2 || list[1].ConfirmedAt.IsZero() || list[1].Waiting != 0 {
-		t.Errorf("subscribers %v", list)
-	}
-}
-
-func TestUnconfirmedAddressesAreAskedAgainAfterTenMinutes(t *testing.T) {
-	s, own := startTeam(t)
-	first := s.add(emailOf(own))
-	again := func() error {
-		added, err := s.backend.AddSubscriber(t.Context(), emailOf(own))
-		if err == nil && (added.ID != first.ID || !added.AskedAgain) {
-			t.Errorf("added %v", added)
+	r := newIncident(own, "Slow")
+	r.StatusPageId = &own.page
+	incident := s.create(r).GetId()
+	update := newUpdate(own, incident)
+	update.NotifySubscribers = false
+	_, err := s.incident.AddIncidentUpdate(t.Context(), update)
+	testkit.Must(t, err)
+	var subscribers []string
+	for _, d := range s.deliveries() {
+		subscribers = append(subscribers, d.SubscriberID)
+		if d.Event != "incident.created" || d.State != "waiting" || !d.DueAt.Equal(d.CreatedAt) || d.Channel == "email" != (d.SubscriberID == mail.ID) {
+			t.Errorf("%+v", d)
 		}
-		return err
 	}
-	s.clock.Move(time.Hour)
-	if err := again(); err == nil || !strings.Contains(err.Error(), "already has this address") {
-		t.Errorf("asked again while the first request waits: %v", err)
+	slices.Sort(subscribers)
+	if want := slices.Sorted(slices.Values([]string{hook.ID, mail.ID})); !slices.Equal(subscribers, want) {
+		t.Errorf("deliveries to %v, want %v", subscribers, want)
 	}
-	s.exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
-	testkit.Must(t, again())
-	s.exec("UPDATE deliveries SET state = 'delivered', due_at = NULL, finished_at = created_at")
-	s.clock.Move(10*time.Minute - 1)
-	if again() == nil {
-		t.Error("asked again within ten minutes")
-	}
-	s.clock.Move(1)
-	testkit.Must(t, again())
-	if got := len(s.deliveries()); got != 3 {
-		t.Errorf("%d requests to confirm", got)
-	}
-	s.clock.Move(7*day - time.Minute) // since it was asked again
-	s.maintain()
-	if len(s.subscribers()) != 1 {
-		t.Error("the subscriber expired before its time")
-	}
-	confirmed := emailOf(own)
-	confirmed.Confirmed = true
-	if _, err := s.backend.AddSubscriber(t.Context(), confirmed); err == nil || !strings.Contains(err.Error(), first.ID) {
-		t.Errorf("confirmed by another addition: %v", err)
+	if got := s.audited(own.id, hook.ID); got != "subscriber.added subscriber" {
+		t.Errorf("audited %q", got)
 	}
 }
 
@@ -240,52 +196,10 @@ func TestFailedAuditEntriesUndoChangesOfSubscribers(t *testing.T) {
 	}
 }
 
-// An address that was stopped after hard bounces gets messages again once it is added again.
-func TestStoppedAddressIsRestarted(t *testing.T) {
-	s, own := startTeam(t)
-	n := emailOf(own)
-	n.Confirmed = true
-	id := s.add(n).ID
-	s.exec("UPDATE subscribers SET stopped_at = 1, bounces = 3, note = 'stopped after 3 hard bounces' WHERE id = ?", id)
-	if note := s.subscribers()[0].Note; note != "stopped after 3 hard bounces" {
-		t.Errorf("note %q", note)
-	}
-	if again := s.add(n); again.ID != id || !again.Restarted || again.AskedAgain {
-		t.Errorf("%+v", again)
-	}
-	restarted := storetest.Column[bool](t, s.file(), "SELECT stopped_at IS NULL AND bounces = 0 AND note = '' FROM subscribers")[0]
-	if got := s.audited(own.id, id); !restarted || got != "subscriber.added subscriber, subscriber.added subscriber" {
-		t.Errorf("restarted %t: %s", restarted, got)
-	}
-}
-
-// One that was stopped before its owner confirmed is confirmed by the operator, or its owner has the whole time to confirm again.
-func TestStoppedAddressThatIsNotConfirmedIsRestarted(t *testing.T) {
-	s, own := startTeam(t)
-	n := emailOf(own)
-	s.add(n)
-	s.clock.Move(6 * day)
-	s.exec("UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = created_at")
-	s.exec("UPDATE subscribers SET stopped_at = 1")
-	s.add(n)
-	s.clock.Move(6 * day)
-	s.maintain()
-	if list := s.subscribers(); len(list) != 1 || list[0].Waiting != 1 || !list[0].ConfirmedAt.IsZero() {
-		t.Errorf("subscribers %v", list)
-	}
-	s.exec("UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = created_at")
-	s.exec("UPDATE subscribers SET stopped_at = 1")
-	n.Confirmed = true
-	s.add(n)
-	if list := s.subscribers(); len(list) != 1 || list[0].ConfirmedAt.IsZero() || list[0].Waiting != 0 {
-		t.Errorf("subscribers %v", list)
-	}
-}
-
 func TestPageHasEachAddressOnceInAnyForm(t *testing.T) {
 	s, own := startTeam(t)
 	for _, forms := range [][]service.NewSubscriber{
-		{{Channel: "email", Address: "Ops@Customer.example", Confirmed: true}, {Channel: "email", Address: "ops@customer.EXAMPLE", Confirmed: true}},
+		{{Channel: "email", Address: "Ops@Customer.example"}, {Channel: "email", Address: "ops@customer.EXAMPLE"}},
 		{{Channel: "webhook", Address: "https://Hooks.example:443/Path"}, {Channel: "webhook", Address: "HTTPS://hooks.example/Path"}},
 	} {
 		for i := range forms {

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"database/sql"
-	"errors"
 	"os"
 	"slices"
 	"testing"
@@ -42,7 +41,7 @@ func TestUpgradeKeepsRowsAndCausesNothing(t *testing.T) {
 	openVersion2(t, dir)
 	s := open(t, dir)
 	testkit.Must(t, s.Read(t.Context(), func(q *query.Queries) error {
-		if n, err := q.NextNotificationAnyTeam(t.Context()); !errors.Is(err, sql.ErrNoRows) {
+		if n, err := q.CountWaitingDeliveriesAnyTeam(t.Context()); err != nil || len(n) > 0 {
 			t.Errorf("an old notification is sent: %v, %v", n, err)
 		}
 		monitor, err := q.GetMonitorAnyTeam(t.Context(), "monitor")
@@ -96,5 +95,36 @@ func TestUpgradeMergesSubscribersOfOneAddress(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// An upgrade keeps the deliveries that wait, and writes those of a notification that reached only some subscribers of its page. Those that
+// are not confirmed or are stopped, and requests to confirm, go.
+func TestUpgradeKeepsWaitingDeliveries(t *testing.T) {
+	dir := t.TempDir()
+	db, provider := openVersion2(t, dir)
+	_, err := provider.UpTo(t.Context(), 6)
+	testkit.Must(t, err)
+	_, err = db.Exec(`
+		INSERT INTO subscribers (id, team_id, status_page_id, channel, address, link_token, created_at, confirmed_at, stopped_at) VALUES
+			('a', 'team', 'page', 'webhook', 'https://a.example', 'a', 1, 1, NULL), ('b', 'team', 'page', 'email', 'b@b.example', 'b', 1, 1, NULL),
+			('late', 'team', 'page', 'email', 'l@b.example', 'l', 1, 9, NULL), ('new', 'team', 'page', 'email', 'n@b.example', 'n', 1, NULL, NULL),
+			('stopped', 'team', 'page', 'email', 's@b.example', 's', 1, 1, 2);
+		INSERT INTO notifications (id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at, expanded_to, expanded_at)
+			VALUES ('second', 'team', 'page', 'incident', 'update', 'incident.update_posted', 0, 3, 'a', NULL),
+			('third', 'team', 'page', 'incident', 'update', 'incident.update_posted', 1, 4, '', NULL);
+		INSERT INTO deliveries (id, subscriber_id, channel, notification_id, state, attempts, due_at, created_at) VALUES
+			('1', 'a', 'webhook', 'notification', 'waiting', 3, 77, 2), ('2', 'a', 'webhook', 'second', 'waiting', 0, NULL, 3),
+			('3', 'b', 'email', NULL, 'waiting', 0, 5, 2), ('4', 'b', 'email', 'notification', 'waiting', 0, NULL, 2),
+			('5', 'new', 'email', NULL, 'waiting', 0, 5, 2);`)
+	testkit.Must(t, err)
+	open(t, dir)
+	got := storetest.Column[string](t, db, `SELECT subscriber_id || ' ' || notification_id || ' ' || attempts || ' ' || coalesce(due_at, '-')
+		FROM deliveries ORDER BY sequence`)
+	if want := []string{"a notification 3 77", "a second 0 -", "b notification 0 0", "b second 0 -"}; !slices.Equal(got, want) {
+		t.Errorf("deliveries %q", got)
+	}
+	if got := storetest.Column[string](t, db, "SELECT id FROM subscribers ORDER BY id"); !slices.Equal(got, []string{"a", "b", "late"}) {
+		t.Errorf("subscribers %q", got)
 	}
 }

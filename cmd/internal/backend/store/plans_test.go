@@ -13,10 +13,10 @@ import (
 	"opsgate/cmd/internal/backend/store/storetest"
 )
 
-// unboundedFiles are the queries that no call of the API makes: the command line, maintenance, the moving demo, and deliveries, which have
-// batches of their own.
+// unboundedFiles are the queries that no call of the API makes: the command line, maintenance, the moving demo, and deliveries, of
+// which an action writes one for each subscriber.
 var unboundedFiles = map[string]bool{
-	"retention.sql": true, "simulation.sql": true, "subscriber.sql": true, "delivery.sql": true, "links.sql": true,
+	"retention.sql": true, "simulation.sql": true, "subscriber.sql": true, "delivery.sql": true,
 }
 
 // exceptions are queries in the other files that may scan a table or return any number of rows.

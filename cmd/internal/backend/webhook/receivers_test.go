@@ -234,7 +234,7 @@ func exampleMessage() delivery.Message {
 	return delivery.Message{
 		ID: "019ab0de-4b31-7c22-9d6f-5f1f4f3f2a10", Event: delivery.IncidentCreated, CreatedAt: at, Attempt: 1,
 		Subscriber: delivery.Subscriber{
-			ID: "019ab0de-0000-7c22-9d6f-5f1f4f3f2a11", Address: "https://hooks.example/", LinkToken: "t",
+			ID: "019ab0de-0000-7c22-9d6f-5f1f4f3f2a11", Address: "https://hooks.example/",
 			Secrets: [][]byte{[]byte("0123456789abcdef0123456789abcdef")},
 		},
 		Page: delivery.Page{ID: "3f6c1d5e-8a52-4f0e-9d0c-7c5b1f2a9e34", Name: "Harbour status", Hostname: "status.harbour.example"},

@@ -101,11 +101,10 @@ func serveCommand(e Environment) *cobra.Command {
 // serve serves until ctx ends. SIGHUP reloads the configuration of --config; without one it ends the system, because the terminal was
 // closed.
 func (f *flags) serve(ctx context.Context, e Environment) error {
-	senders, end, err := f.senders(e.Out)
+	senders, err := f.senders(e.Out)
 	if err != nil {
 		return commandline.UsageError{Err: err}
 	}
-	defer end()
 	hangUps := make(chan os.Signal, 1)
 	if f.Config == "" {
 		var stop context.CancelFunc

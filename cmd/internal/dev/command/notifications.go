@@ -46,27 +46,26 @@ func (p printer) Send(ctx context.Context, m delivery.Message) error {
 	return nil
 }
 
-// senders returns the senders of notifications, which print to out, and a function that closes their connections.
-func (f *flags) senders(out io.Writer) (senders map[string]delivery.Sender, end func(), err error) {
+// senders returns the senders of notifications, which print to out.
+func (f *flags) senders(out io.Writer) (map[string]delivery.Sender, error) {
 	emails, webhooks := printer{channel: delivery.Email, out: out}, printer{channel: delivery.Webhook, out: out, url: f.Webhook}
-	end = func() {}
 	if f.SMTP != "" {
 		sender, err := mail.New(mail.Options{
 			Address: f.SMTP, TLS: mail.NoTLS, From: "Status pages <status@harbour.example>", Hello: "opsdev.example",
-			LinksURL: "https://status.harbour.example",
+			ManageURL: "https://status.harbour.example/subscriptions/{subscriber}",
 		})
 		if err != nil {
-			return nil, nil, fmt.Errorf("--smtp: %w", err)
+			return nil, fmt.Errorf("--smtp: %w", err)
 		}
-		emails.sender, end = sender, sender.Close
+		emails.sender = sender
 	}
 	if f.Webhook != "" {
 		if err := webhook.CheckURL(f.Webhook, true); err != nil {
-			return nil, nil, fmt.Errorf("--webhook: %w", err)
+			return nil, fmt.Errorf("--webhook: %w", err)
 		}
 		webhooks.sender = webhook.New(webhook.Options{AllowHTTP: true, DialContext: new(net.Dialer).DialContext})
 	}
-	return map[string]delivery.Sender{delivery.Email: emails, delivery.Webhook: webhooks}, end, nil
+	return map[string]delivery.Sender{delivery.Email: emails, delivery.Webhook: webhooks}, nil
 }
 
 // notify delivers notifications of the backend until ctx ends.

@@ -37,7 +37,7 @@ const inventoryFile = `teams:
         visibility: public
         color: '#0a5fbf'
         components: [{name: API, monitor: Harbour API}]
-        subscribers: [{email: ana@mail.example, confirmed: true}, {webhook: '%s', allow_http: true}]
+        subscribers: [{email: ana@mail.example}, {webhook: '%s', allow_http: true}]
 `
 
 // A platform is opsbackend and opsgate in front of it, with an inventory, an agent and a probe, watched over the public API.

@@ -48,7 +48,7 @@ func newIncidentService(t *testing.T, address string) incidentv1.IncidentService
 func serveArguments(address, data string, to *receivers) []string {
 	return []string{
 		"serve", "--listen=" + address, "--data-dir=" + data, "--allow-http-webhooks",
-		"--smtp=" + to.smtp, "--smtp-tls=none", "--mail-from=status@harbour.example", "--links-url=https://status.harbour.example",
+		"--smtp=" + to.smtp, "--smtp-tls=none", "--mail-from=status@harbour.example", "--manage-url=https://status.harbour.example/{subscriber}",
 	}
 }
 

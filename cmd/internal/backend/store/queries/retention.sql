@@ -82,12 +82,11 @@ WHERE deliveries.sequence IN (
     LIMIT sqlc.arg(batch));
 
 -- name: DeleteNotifications :execrows
--- Notifications that are expanded or suppressed and have no deliveries.
+-- Notifications without deliveries.
 DELETE FROM notifications
 WHERE notifications.id IN (
     SELECT n.id FROM notifications n
     WHERE n.team_id = sqlc.arg(team_id) AND n.created_at < sqlc.arg(until)
-      AND (n.suppressed = 1 OR n.expanded_at IS NOT NULL)
       AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.notification_id = n.id)
     LIMIT sqlc.arg(batch));
 
@@ -104,8 +103,3 @@ WHERE audit_entries.id IN (
     SELECT a.id FROM audit_entries a
     WHERE a.team_id = sqlc.arg(team_id) AND a.created_at < sqlc.arg(until)
     LIMIT sqlc.arg(batch));
-
--- name: ListExpiredSubscribersAnyTeam :many
-SELECT * FROM subscribers
-WHERE confirmed_at IS NULL AND created_at < sqlc.arg(until)
-LIMIT sqlc.arg(batch);

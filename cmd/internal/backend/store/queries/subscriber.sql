@@ -1,7 +1,6 @@
 -- name: InsertSubscriber :exec
-INSERT INTO subscribers (id, team_id, status_page_id, channel, address, link_token, secret, previous_secret,
-    previous_secret_until, created_at, confirmed_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+INSERT INTO subscribers (id, team_id, status_page_id, channel, address, secret, previous_secret, previous_secret_until, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: GetSubscriberAnyTeam :one
 SELECT * FROM subscribers
@@ -31,14 +30,6 @@ SELECT * FROM subscribers
 WHERE status_page_id = sqlc.arg(status_page_id)
 ORDER BY created_at, id;
 
--- name: RestartSubscriberAnyTeam :exec
-UPDATE subscribers SET stopped_at = NULL, bounces = 0, note = ''
-WHERE id = sqlc.arg(id);
-
--- name: SetSubscriberCreatedAnyTeam :exec
-UPDATE subscribers SET created_at = sqlc.arg(created_at)
-WHERE id = sqlc.arg(id);
-
 -- name: SetSubscriberSecretsAnyTeam :exec
 UPDATE subscribers SET secret = sqlc.arg(secret), previous_secret = sqlc.narg(previous_secret),
     previous_secret_until = sqlc.narg(previous_secret_until)
@@ -47,12 +38,6 @@ WHERE id = sqlc.arg(id);
 -- name: DeleteExpiredSecretsAnyTeam :execrows
 UPDATE subscribers SET previous_secret = NULL, previous_secret_until = NULL
 WHERE previous_secret_until <= sqlc.arg(until);
-
--- name: GetLastConfirmationAnyTeam :one
-SELECT state, created_at FROM deliveries
-WHERE subscriber_id = sqlc.arg(subscriber_id) AND notification_id IS NULL
-ORDER BY sequence DESC
-LIMIT 1;
 
 -- name: FindStatusPageAnyTeam :one
 -- The page with the id or the hostname, of any team.
@@ -75,34 +60,27 @@ UPDATE deliveries SET due_at = sqlc.arg(due_at)
 WHERE id = sqlc.arg(id) AND state = 'waiting';
 
 -- name: ListDeliveriesAnyTeam :many
--- Newest first, optionally of one state or one subscriber. The event of a request to confirm a subscription is empty.
-SELECT d.*, CAST(coalesce(n.event, '') AS TEXT) AS event
+-- Newest first, optionally of one state or one subscriber.
+SELECT d.*, n.event
 FROM deliveries d
-LEFT JOIN notifications n ON n.id = d.notification_id
+JOIN notifications n ON n.id = d.notification_id
 WHERE (CAST(sqlc.arg(state) AS TEXT) = '' OR d.state = CAST(sqlc.arg(state) AS TEXT))
   AND (CAST(sqlc.arg(subscriber_id) AS TEXT) = '' OR d.subscriber_id = CAST(sqlc.arg(subscriber_id) AS TEXT))
 ORDER BY d.sequence DESC
 LIMIT sqlc.arg(page_size);
 
--- name: LastDeliveryAnyTeam :one
-SELECT CAST(coalesce(max(sequence), 0) AS INTEGER) FROM deliveries;
-
 -- name: ListDeadLettersAnyTeam :many
--- Oldest first, up to a sequence: those of one subscriber, or of all that are not stopped. The second condition is that of the partial
--- index deliveries_finished.
-SELECT d.* FROM deliveries d
-JOIN subscribers s ON s.id = d.subscriber_id
-WHERE d.state = 'dead' AND d.state <> 'waiting' AND d.sequence <= sqlc.arg(last)
-  AND (CAST(sqlc.arg(subscriber_id) AS TEXT) = '' AND s.stopped_at IS NULL
-    OR d.subscriber_id = CAST(sqlc.arg(subscriber_id) AS TEXT))
-ORDER BY d.sequence
-LIMIT sqlc.arg(page_size);
+-- Oldest first: those of one subscriber, or of all. The second condition is that of the partial index deliveries_finished.
+SELECT id FROM deliveries
+WHERE state = 'dead' AND state <> 'waiting'
+  AND (CAST(sqlc.arg(subscriber_id) AS TEXT) = '' OR subscriber_id = CAST(sqlc.arg(subscriber_id) AS TEXT))
+ORDER BY sequence;
 
 -- name: RetryDeliveryAnyTeam :exec
 -- A dead letter waits again, as the last message of its subscriber. It is due at once if no other message of the subscriber waits. It is
 -- inserted anew, because only an insertion gets a sequence that no deleted delivery had, of which an attempt may be in progress.
-INSERT OR REPLACE INTO deliveries (id, subscriber_id, channel, receiver, notification_id, state, due_at, created_at, last_error)
-SELECT d.id, d.subscriber_id, d.channel, d.receiver, d.notification_id, 'waiting',
+INSERT OR REPLACE INTO deliveries (id, subscriber_id, channel, notification_id, state, due_at, created_at, last_error)
+SELECT d.id, d.subscriber_id, d.channel, d.notification_id, 'waiting',
     iif(EXISTS (SELECT 1 FROM deliveries w WHERE w.subscriber_id = d.subscriber_id AND w.state = 'waiting'),
         NULL, CAST(sqlc.arg(now) AS INTEGER)),
     CAST(sqlc.arg(now) AS INTEGER), d.last_error

@@ -24,14 +24,8 @@ func New(db DBTX) *Queries {
 func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	q := Queries{db: db}
 	var err error
-	if q.confirmSubscriberAnyTeamStmt, err = db.PrepareContext(ctx, confirmSubscriberAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query ConfirmSubscriberAnyTeam: %w", err)
-	}
 	if q.countActionsStmt, err = db.PrepareContext(ctx, countActions); err != nil {
 		return nil, fmt.Errorf("error preparing query CountActions: %w", err)
-	}
-	if q.countBounceAnyTeamStmt, err = db.PrepareContext(ctx, countBounceAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query CountBounceAnyTeam: %w", err)
 	}
 	if q.countDeadLettersAnyTeamStmt, err = db.PrepareContext(ctx, countDeadLettersAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query CountDeadLettersAnyTeam: %w", err)
@@ -81,9 +75,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.deleteSubscriberAnyTeamStmt, err = db.PrepareContext(ctx, deleteSubscriberAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query DeleteSubscriberAnyTeam: %w", err)
 	}
-	if q.endWaitingDeliveriesAnyTeamStmt, err = db.PrepareContext(ctx, endWaitingDeliveriesAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query EndWaitingDeliveriesAnyTeam: %w", err)
-	}
 	if q.fastestCheckAnyTeamStmt, err = db.PrepareContext(ctx, fastestCheckAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query FastestCheckAnyTeam: %w", err)
 	}
@@ -114,14 +105,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getInstallationStmt, err = db.PrepareContext(ctx, getInstallation); err != nil {
 		return nil, fmt.Errorf("error preparing query GetInstallation: %w", err)
 	}
-	if q.getLastConfirmationAnyTeamStmt, err = db.PrepareContext(ctx, getLastConfirmationAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query GetLastConfirmationAnyTeam: %w", err)
-	}
 	if q.getMonitorAnyTeamStmt, err = db.PrepareContext(ctx, getMonitorAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query GetMonitorAnyTeam: %w", err)
-	}
-	if q.getNotifiedEventAnyTeamStmt, err = db.PrepareContext(ctx, getNotifiedEventAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query GetNotifiedEventAnyTeam: %w", err)
 	}
 	if q.getScheduledCommandAnyTeamStmt, err = db.PrepareContext(ctx, getScheduledCommandAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query GetScheduledCommandAnyTeam: %w", err)
@@ -144,9 +129,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.getSubscriberByAddressAnyTeamStmt, err = db.PrepareContext(ctx, getSubscriberByAddressAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query GetSubscriberByAddressAnyTeam: %w", err)
 	}
-	if q.getSubscriberByLinkTokenAnyTeamStmt, err = db.PrepareContext(ctx, getSubscriberByLinkTokenAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query GetSubscriberByLinkTokenAnyTeam: %w", err)
-	}
 	if q.getTeamStmt, err = db.PrepareContext(ctx, getTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query GetTeam: %w", err)
 	}
@@ -162,8 +144,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.insertComponentStmt, err = db.PrepareContext(ctx, insertComponent); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertComponent: %w", err)
 	}
-	if q.insertDeliveryAnyTeamStmt, err = db.PrepareContext(ctx, insertDeliveryAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query InsertDeliveryAnyTeam: %w", err)
+	if q.insertDeliveriesAnyTeamStmt, err = db.PrepareContext(ctx, insertDeliveriesAnyTeam); err != nil {
+		return nil, fmt.Errorf("error preparing query InsertDeliveriesAnyTeam: %w", err)
 	}
 	if q.insertIdempotencyKeyStmt, err = db.PrepareContext(ctx, insertIdempotencyKey); err != nil {
 		return nil, fmt.Errorf("error preparing query InsertIdempotencyKey: %w", err)
@@ -222,9 +204,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.lastAuditTimeStmt, err = db.PrepareContext(ctx, lastAuditTime); err != nil {
 		return nil, fmt.Errorf("error preparing query LastAuditTime: %w", err)
 	}
-	if q.lastDeliveryAnyTeamStmt, err = db.PrepareContext(ctx, lastDeliveryAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query LastDeliveryAnyTeam: %w", err)
-	}
 	if q.lastRevocationAnyTeamStmt, err = db.PrepareContext(ctx, lastRevocationAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query LastRevocationAnyTeam: %w", err)
 	}
@@ -243,9 +222,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listComponentsStmt, err = db.PrepareContext(ctx, listComponents); err != nil {
 		return nil, fmt.Errorf("error preparing query ListComponents: %w", err)
 	}
-	if q.listConfirmedSubscribersAfterAnyTeamStmt, err = db.PrepareContext(ctx, listConfirmedSubscribersAfterAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query ListConfirmedSubscribersAfterAnyTeam: %w", err)
-	}
 	if q.listDeadLettersAnyTeamStmt, err = db.PrepareContext(ctx, listDeadLettersAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query ListDeadLettersAnyTeam: %w", err)
 	}
@@ -254,9 +230,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.listDueDeliveriesAnyTeamStmt, err = db.PrepareContext(ctx, listDueDeliveriesAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query ListDueDeliveriesAnyTeam: %w", err)
-	}
-	if q.listExpiredSubscribersAnyTeamStmt, err = db.PrepareContext(ctx, listExpiredSubscribersAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query ListExpiredSubscribersAnyTeam: %w", err)
 	}
 	if q.listHourlyMetricsStmt, err = db.PrepareContext(ctx, listHourlyMetrics); err != nil {
 		return nil, fmt.Errorf("error preparing query ListHourlyMetrics: %w", err)
@@ -339,17 +312,8 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.nextActionStmt, err = db.PrepareContext(ctx, nextAction); err != nil {
 		return nil, fmt.Errorf("error preparing query NextAction: %w", err)
 	}
-	if q.nextNotificationAnyTeamStmt, err = db.PrepareContext(ctx, nextNotificationAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query NextNotificationAnyTeam: %w", err)
-	}
-	if q.resetBouncesAnyTeamStmt, err = db.PrepareContext(ctx, resetBouncesAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query ResetBouncesAnyTeam: %w", err)
-	}
 	if q.resolveTokenAnyTeamStmt, err = db.PrepareContext(ctx, resolveTokenAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query ResolveTokenAnyTeam: %w", err)
-	}
-	if q.restartSubscriberAnyTeamStmt, err = db.PrepareContext(ctx, restartSubscriberAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query RestartSubscriberAnyTeam: %w", err)
 	}
 	if q.retryDeliveryAnyTeamStmt, err = db.PrepareContext(ctx, retryDeliveryAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query RetryDeliveryAnyTeam: %w", err)
@@ -372,9 +336,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setNextDeliveryDueAnyTeamStmt, err = db.PrepareContext(ctx, setNextDeliveryDueAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query SetNextDeliveryDueAnyTeam: %w", err)
 	}
-	if q.setNotificationExpandedAnyTeamStmt, err = db.PrepareContext(ctx, setNotificationExpandedAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query SetNotificationExpandedAnyTeam: %w", err)
-	}
 	if q.setScheduledCommandRunStmt, err = db.PrepareContext(ctx, setScheduledCommandRun); err != nil {
 		return nil, fmt.Errorf("error preparing query SetScheduledCommandRun: %w", err)
 	}
@@ -384,9 +345,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.setServerSeenAnyTeamStmt, err = db.PrepareContext(ctx, setServerSeenAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query SetServerSeenAnyTeam: %w", err)
 	}
-	if q.setSubscriberCreatedAnyTeamStmt, err = db.PrepareContext(ctx, setSubscriberCreatedAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query SetSubscriberCreatedAnyTeam: %w", err)
-	}
 	if q.setSubscriberSecretsAnyTeamStmt, err = db.PrepareContext(ctx, setSubscriberSecretsAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query SetSubscriberSecretsAnyTeam: %w", err)
 	}
@@ -395,9 +353,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	}
 	if q.setTokenRevokedAnyTeamStmt, err = db.PrepareContext(ctx, setTokenRevokedAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query SetTokenRevokedAnyTeam: %w", err)
-	}
-	if q.stopSubscriberAnyTeamStmt, err = db.PrepareContext(ctx, stopSubscriberAnyTeam); err != nil {
-		return nil, fmt.Errorf("error preparing query StopSubscriberAnyTeam: %w", err)
 	}
 	if q.updateComponentStmt, err = db.PrepareContext(ctx, updateComponent); err != nil {
 		return nil, fmt.Errorf("error preparing query UpdateComponent: %w", err)
@@ -425,19 +380,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 
 func (q *Queries) Close() error {
 	var err error
-	if q.confirmSubscriberAnyTeamStmt != nil {
-		if cerr := q.confirmSubscriberAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing confirmSubscriberAnyTeamStmt: %w", cerr)
-		}
-	}
 	if q.countActionsStmt != nil {
 		if cerr := q.countActionsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing countActionsStmt: %w", cerr)
-		}
-	}
-	if q.countBounceAnyTeamStmt != nil {
-		if cerr := q.countBounceAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing countBounceAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.countDeadLettersAnyTeamStmt != nil {
@@ -520,11 +465,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing deleteSubscriberAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.endWaitingDeliveriesAnyTeamStmt != nil {
-		if cerr := q.endWaitingDeliveriesAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing endWaitingDeliveriesAnyTeamStmt: %w", cerr)
-		}
-	}
 	if q.fastestCheckAnyTeamStmt != nil {
 		if cerr := q.fastestCheckAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing fastestCheckAnyTeamStmt: %w", cerr)
@@ -575,19 +515,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getInstallationStmt: %w", cerr)
 		}
 	}
-	if q.getLastConfirmationAnyTeamStmt != nil {
-		if cerr := q.getLastConfirmationAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing getLastConfirmationAnyTeamStmt: %w", cerr)
-		}
-	}
 	if q.getMonitorAnyTeamStmt != nil {
 		if cerr := q.getMonitorAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getMonitorAnyTeamStmt: %w", cerr)
-		}
-	}
-	if q.getNotifiedEventAnyTeamStmt != nil {
-		if cerr := q.getNotifiedEventAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing getNotifiedEventAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.getScheduledCommandAnyTeamStmt != nil {
@@ -625,11 +555,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing getSubscriberByAddressAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.getSubscriberByLinkTokenAnyTeamStmt != nil {
-		if cerr := q.getSubscriberByLinkTokenAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing getSubscriberByLinkTokenAnyTeamStmt: %w", cerr)
-		}
-	}
 	if q.getTeamStmt != nil {
 		if cerr := q.getTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing getTeamStmt: %w", cerr)
@@ -655,9 +580,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing insertComponentStmt: %w", cerr)
 		}
 	}
-	if q.insertDeliveryAnyTeamStmt != nil {
-		if cerr := q.insertDeliveryAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing insertDeliveryAnyTeamStmt: %w", cerr)
+	if q.insertDeliveriesAnyTeamStmt != nil {
+		if cerr := q.insertDeliveriesAnyTeamStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing insertDeliveriesAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.insertIdempotencyKeyStmt != nil {
@@ -755,11 +680,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing lastAuditTimeStmt: %w", cerr)
 		}
 	}
-	if q.lastDeliveryAnyTeamStmt != nil {
-		if cerr := q.lastDeliveryAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing lastDeliveryAnyTeamStmt: %w", cerr)
-		}
-	}
 	if q.lastRevocationAnyTeamStmt != nil {
 		if cerr := q.lastRevocationAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing lastRevocationAnyTeamStmt: %w", cerr)
@@ -790,11 +710,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listComponentsStmt: %w", cerr)
 		}
 	}
-	if q.listConfirmedSubscribersAfterAnyTeamStmt != nil {
-		if cerr := q.listConfirmedSubscribersAfterAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listConfirmedSubscribersAfterAnyTeamStmt: %w", cerr)
-		}
-	}
 	if q.listDeadLettersAnyTeamStmt != nil {
 		if cerr := q.listDeadLettersAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listDeadLettersAnyTeamStmt: %w", cerr)
@@ -808,11 +723,6 @@ func (q *Queries) Close() error {
 	if q.listDueDeliveriesAnyTeamStmt != nil {
 		if cerr := q.listDueDeliveriesAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listDueDeliveriesAnyTeamStmt: %w", cerr)
-		}
-	}
-	if q.listExpiredSubscribersAnyTeamStmt != nil {
-		if cerr := q.listExpiredSubscribersAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listExpiredSubscribersAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.listHourlyMetricsStmt != nil {
@@ -950,24 +860,9 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing nextActionStmt: %w", cerr)
 		}
 	}
-	if q.nextNotificationAnyTeamStmt != nil {
-		if cerr := q.nextNotificationAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing nextNotificationAnyTeamStmt: %w", cerr)
-		}
-	}
-	if q.resetBouncesAnyTeamStmt != nil {
-		if cerr := q.resetBouncesAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing resetBouncesAnyTeamStmt: %w", cerr)
-		}
-	}
 	if q.resolveTokenAnyTeamStmt != nil {
 		if cerr := q.resolveTokenAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing resolveTokenAnyTeamStmt: %w", cerr)
-		}
-	}
-	if q.restartSubscriberAnyTeamStmt != nil {
-		if cerr := q.restartSubscriberAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing restartSubscriberAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.retryDeliveryAnyTeamStmt != nil {
@@ -1005,11 +900,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setNextDeliveryDueAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.setNotificationExpandedAnyTeamStmt != nil {
-		if cerr := q.setNotificationExpandedAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setNotificationExpandedAnyTeamStmt: %w", cerr)
-		}
-	}
 	if q.setScheduledCommandRunStmt != nil {
 		if cerr := q.setScheduledCommandRunStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setScheduledCommandRunStmt: %w", cerr)
@@ -1025,11 +915,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing setServerSeenAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.setSubscriberCreatedAnyTeamStmt != nil {
-		if cerr := q.setSubscriberCreatedAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing setSubscriberCreatedAnyTeamStmt: %w", cerr)
-		}
-	}
 	if q.setSubscriberSecretsAnyTeamStmt != nil {
 		if cerr := q.setSubscriberSecretsAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setSubscriberSecretsAnyTeamStmt: %w", cerr)
@@ -1043,11 +928,6 @@ func (q *Queries) Close() error {
 	if q.setTokenRevokedAnyTeamStmt != nil {
 		if cerr := q.setTokenRevokedAnyTeamStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing setTokenRevokedAnyTeamStmt: %w", cerr)
-		}
-	}
-	if q.stopSubscriberAnyTeamStmt != nil {
-		if cerr := q.stopSubscriberAnyTeamStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing stopSubscriberAnyTeamStmt: %w", cerr)
 		}
 	}
 	if q.updateComponentStmt != nil {
@@ -1122,277 +1002,247 @@ func (q *Queries) queryRow(ctx context.Context, stmt *sql.Stmt, query string, ar
 }
 
 type Queries struct {
-	db                                       DBTX
-	tx                                       *sql.Tx
-	confirmSubscriberAnyTeamStmt             *sql.Stmt
-	countActionsStmt                         *sql.Stmt
-	countBounceAnyTeamStmt                   *sql.Stmt
-	countDeadLettersAnyTeamStmt              *sql.Stmt
-	countMonitorChecksStmt                   *sql.Stmt
-	countOpenIncidentsStmt                   *sql.Stmt
-	countServerCommandsStmt                  *sql.Stmt
-	countWaitingDeliveriesAnyTeamStmt        *sql.Stmt
-	deleteAuditEntriesStmt                   *sql.Stmt
-	deleteDeliveriesAnyTeamStmt              *sql.Stmt
-	deleteExpiredIdempotencyKeysStmt         *sql.Stmt
-	deleteExpiredSecretsAnyTeamStmt          *sql.Stmt
-	deleteIdempotencyKeyIfExpiredStmt        *sql.Stmt
-	deleteMetricHoursAnyTeamStmt             *sql.Stmt
-	deleteMonitorChecksAnyTeamStmt           *sql.Stmt
-	deleteNotificationsStmt                  *sql.Stmt
-	deleteRolledUpMetricsAnyTeamStmt         *sql.Stmt
-	deleteServerCommandsStmt                 *sql.Stmt
-	deleteSubscriberAnyTeamStmt              *sql.Stmt
-	endWaitingDeliveriesAnyTeamStmt          *sql.Stmt
-	fastestCheckAnyTeamStmt                  *sql.Stmt
-	findStatusPageAnyTeamStmt                *sql.Stmt
-	firstWaitingDeliveryAnyTeamStmt          *sql.Stmt
-	getAuditEntryStmt                        *sql.Stmt
-	getComponentStmt                         *sql.Stmt
-	getDeliveryAnyTeamStmt                   *sql.Stmt
-	getDueDeliveryAnyTeamStmt                *sql.Stmt
-	getIdempotencyKeyStmt                    *sql.Stmt
-	getIncidentStmt                          *sql.Stmt
-	getInstallationStmt                      *sql.Stmt
-	getLastConfirmationAnyTeamStmt           *sql.Stmt
-	getMonitorAnyTeamStmt                    *sql.Stmt
-	getNotifiedEventAnyTeamStmt              *sql.Stmt
-	getScheduledCommandAnyTeamStmt           *sql.Stmt
-	getServerStmt                            *sql.Stmt
-	getServerCommandAnyTeamStmt              *sql.Stmt
-	getServerTeamAnyTeamStmt                 *sql.Stmt
-	getStatusPageStmt                        *sql.Stmt
-	getSubscriberAnyTeamStmt                 *sql.Stmt
-	getSubscriberByAddressAnyTeamStmt        *sql.Stmt
-	getSubscriberByLinkTokenAnyTeamStmt      *sql.Stmt
-	getTeamStmt                              *sql.Stmt
-	getTeamByNameStmt                        *sql.Stmt
-	getTokenAnyTeamStmt                      *sql.Stmt
-	insertAuditEntryStmt                     *sql.Stmt
-	insertComponentStmt                      *sql.Stmt
-	insertDeliveryAnyTeamStmt                *sql.Stmt
-	insertIdempotencyKeyStmt                 *sql.Stmt
-	insertIncidentStmt                       *sql.Stmt
-	insertIncidentComponentStmt              *sql.Stmt
-	insertIncidentUpdateStmt                 *sql.Stmt
-	insertMetricHourAnyTeamStmt              *sql.Stmt
-	insertMonitorStmt                        *sql.Stmt
-	insertNewMonitorCheckAnyTeamStmt         *sql.Stmt
-	insertNotificationStmt                   *sql.Stmt
-	insertRevocationAnyTeamStmt              *sql.Stmt
-	insertScheduledCommandStmt               *sql.Stmt
-	insertServerStmt                         *sql.Stmt
-	insertServerCommandStmt                  *sql.Stmt
-	insertServerGroupStmt                    *sql.Stmt
-	insertServerMetricAnyTeamStmt            *sql.Stmt
-	insertStatusPageStmt                     *sql.Stmt
-	insertSubscriberStmt                     *sql.Stmt
-	insertTeamStmt                           *sql.Stmt
-	insertTokenStmt                          *sql.Stmt
-	lastAuditTimeStmt                        *sql.Stmt
-	lastDeliveryAnyTeamStmt                  *sql.Stmt
-	lastRevocationAnyTeamStmt                *sql.Stmt
-	lastServerMetricAnyTeamStmt              *sql.Stmt
-	listAffectedComponentsStmt               *sql.Stmt
-	listAuditEntriesStmt                     *sql.Stmt
-	listAuditEntriesOfActionStmt             *sql.Stmt
-	listComponentsStmt                       *sql.Stmt
-	listConfirmedSubscribersAfterAnyTeamStmt *sql.Stmt
-	listDeadLettersAnyTeamStmt               *sql.Stmt
-	listDeliveriesAnyTeamStmt                *sql.Stmt
-	listDueDeliveriesAnyTeamStmt             *sql.Stmt
-	listExpiredSubscribersAnyTeamStmt        *sql.Stmt
-	listHourlyMetricsStmt                    *sql.Stmt
-	listHoursToRollUpAnyTeamStmt             *sql.Stmt
-	listIncidentUpdatesStmt                  *sql.Stmt
-	listIncidentsStmt                        *sql.Stmt
-	listMonitorChecksStmt                    *sql.Stmt
-	listMonitorComponentsStmt                *sql.Stmt
-	listMonitorsStmt                         *sql.Stmt
-	listMonitorsAnyTeamStmt                  *sql.Stmt
-	listNotificationsStmt                    *sql.Stmt
-	listPageImpactsStmt                      *sql.Stmt
-	listRawMetricsStmt                       *sql.Stmt
-	listRevocationsAfterAnyTeamStmt          *sql.Stmt
-	listScheduledCommandsStmt                *sql.Stmt
-	listServerCommandsStmt                   *sql.Stmt
-	listServerGroupsStmt                     *sql.Stmt
-	listServersStmt                          *sql.Stmt
-	listServersAnyTeamStmt                   *sql.Stmt
-	listStatusPageIncidentsStmt              *sql.Stmt
-	listStatusPagesStmt                      *sql.Stmt
-	listSubscribersAnyTeamStmt               *sql.Stmt
-	listSubscribersOfPageAnyTeamStmt         *sql.Stmt
-	listTeamsStmt                            *sql.Stmt
-	listTeamsFromTheFutureAnyTeamStmt        *sql.Stmt
-	listTokensAnyTeamStmt                    *sql.Stmt
-	measureIncidentUpdatesStmt               *sql.Stmt
-	monitorExistsStmt                        *sql.Stmt
-	nextActionStmt                           *sql.Stmt
-	nextNotificationAnyTeamStmt              *sql.Stmt
-	resetBouncesAnyTeamStmt                  *sql.Stmt
-	resolveTokenAnyTeamStmt                  *sql.Stmt
-	restartSubscriberAnyTeamStmt             *sql.Stmt
-	retryDeliveryAnyTeamStmt                 *sql.Stmt
-	setDeliveryDueAnyTeamStmt                *sql.Stmt
-	setDeliveryFailedAnyTeamStmt             *sql.Stmt
-	setDeliveryFinishedAnyTeamStmt           *sql.Stmt
-	setIncidentStatusStmt                    *sql.Stmt
-	setMonitorStateStmt                      *sql.Stmt
-	setNextDeliveryDueAnyTeamStmt            *sql.Stmt
-	setNotificationExpandedAnyTeamStmt       *sql.Stmt
-	setScheduledCommandRunStmt               *sql.Stmt
-	setServerCommandStateStmt                *sql.Stmt
-	setServerSeenAnyTeamStmt                 *sql.Stmt
-	setSubscriberCreatedAnyTeamStmt          *sql.Stmt
-	setSubscriberSecretsAnyTeamStmt          *sql.Stmt
-	setTeamPlanStmt                          *sql.Stmt
-	setTokenRevokedAnyTeamStmt               *sql.Stmt
-	stopSubscriberAnyTeamStmt                *sql.Stmt
-	updateComponentStmt                      *sql.Stmt
-	updateMonitorStmt                        *sql.Stmt
-	updateScheduledCommandStmt               *sql.Stmt
-	updateServerStmt                         *sql.Stmt
-	updateServerGroupStmt                    *sql.Stmt
-	updateStatusPageStmt                     *sql.Stmt
-	updateTeamStmt                           *sql.Stmt
+	db                                DBTX
+	tx                                *sql.Tx
+	countActionsStmt                  *sql.Stmt
+	countDeadLettersAnyTeamStmt       *sql.Stmt
+	countMonitorChecksStmt            *sql.Stmt
+	countOpenIncidentsStmt            *sql.Stmt
+	countServerCommandsStmt           *sql.Stmt
+	countWaitingDeliveriesAnyTeamStmt *sql.Stmt
+	deleteAuditEntriesStmt            *sql.Stmt
+	deleteDeliveriesAnyTeamStmt       *sql.Stmt
+	deleteExpiredIdempotencyKeysStmt  *sql.Stmt
+	deleteExpiredSecretsAnyTeamStmt   *sql.Stmt
+	deleteIdempotencyKeyIfExpiredStmt *sql.Stmt
+	deleteMetricHoursAnyTeamStmt      *sql.Stmt
+	deleteMonitorChecksAnyTeamStmt    *sql.Stmt
+	deleteNotificationsStmt           *sql.Stmt
+	deleteRolledUpMetricsAnyTeamStmt  *sql.Stmt
+	deleteServerCommandsStmt          *sql.Stmt
+	deleteSubscriberAnyTeamStmt       *sql.Stmt
+	fastestCheckAnyTeamStmt           *sql.Stmt
+	findStatusPageAnyTeamStmt         *sql.Stmt
+	firstWaitingDeliveryAnyTeamStmt   *sql.Stmt
+	getAuditEntryStmt                 *sql.Stmt
+	getComponentStmt                  *sql.Stmt
+	getDeliveryAnyTeamStmt            *sql.Stmt
+	getDueDeliveryAnyTeamStmt         *sql.Stmt
+	getIdempotencyKeyStmt             *sql.Stmt
+	getIncidentStmt                   *sql.Stmt
+	getInstallationStmt               *sql.Stmt
+	getMonitorAnyTeamStmt             *sql.Stmt
+	getScheduledCommandAnyTeamStmt    *sql.Stmt
+	getServerStmt                     *sql.Stmt
+	getServerCommandAnyTeamStmt       *sql.Stmt
+	getServerTeamAnyTeamStmt          *sql.Stmt
+	getStatusPageStmt                 *sql.Stmt
+	getSubscriberAnyTeamStmt          *sql.Stmt
+	getSubscriberByAddressAnyTeamStmt *sql.Stmt
+	getTeamStmt                       *sql.Stmt
+	getTeamByNameStmt                 *sql.Stmt
+	getTokenAnyTeamStmt               *sql.Stmt
+	insertAuditEntryStmt              *sql.Stmt
+	insertComponentStmt               *sql.Stmt
+	insertDeliveriesAnyTeamStmt       *sql.Stmt
+	insertIdempotencyKeyStmt          *sql.Stmt
+	insertIncidentStmt                *sql.Stmt
+	insertIncidentComponentStmt       *sql.Stmt
+	insertIncidentUpdateStmt          *sql.Stmt
+	insertMetricHourAnyTeamStmt       *sql.Stmt
+	insertMonitorStmt                 *sql.Stmt
+	insertNewMonitorCheckAnyTeamStmt  *sql.Stmt
+	insertNotificationStmt            *sql.Stmt
+	insertRevocationAnyTeamStmt       *sql.Stmt
+	insertScheduledCommandStmt        *sql.Stmt
+	insertServerStmt                  *sql.Stmt
+	insertServerCommandStmt           *sql.Stmt
+	insertServerGroupStmt             *sql.Stmt
+	insertServerMetricAnyTeamStmt     *sql.Stmt
+	insertStatusPageStmt              *sql.Stmt
+	insertSubscriberStmt              *sql.Stmt
+	insertTeamStmt                    *sql.Stmt
+	insertTokenStmt                   *sql.Stmt
+	lastAuditTimeStmt                 *sql.Stmt
+	lastRevocationAnyTeamStmt         *sql.Stmt
+	lastServerMetricAnyTeamStmt       *sql.Stmt
+	listAffectedComponentsStmt        *sql.Stmt
+	listAuditEntriesStmt              *sql.Stmt
+	listAuditEntriesOfActionStmt      *sql.Stmt
+	listComponentsStmt                *sql.Stmt
+	listDeadLettersAnyTeamStmt        *sql.Stmt
+	listDeliveriesAnyTeamStmt         *sql.Stmt
+	listDueDeliveriesAnyTeamStmt      *sql.Stmt
+	listHourlyMetricsStmt             *sql.Stmt
+	listHoursToRollUpAnyTeamStmt      *sql.Stmt
+	listIncidentUpdatesStmt           *sql.Stmt
+	listIncidentsStmt                 *sql.Stmt
+	listMonitorChecksStmt             *sql.Stmt
+	listMonitorComponentsStmt         *sql.Stmt
+	listMonitorsStmt                  *sql.Stmt
+	listMonitorsAnyTeamStmt           *sql.Stmt
+	listNotificationsStmt             *sql.Stmt
+	listPageImpactsStmt               *sql.Stmt
+	listRawMetricsStmt                *sql.Stmt
+	listRevocationsAfterAnyTeamStmt   *sql.Stmt
+	listScheduledCommandsStmt         *sql.Stmt
+	listServerCommandsStmt            *sql.Stmt
+	listServerGroupsStmt              *sql.Stmt
+	listServersStmt                   *sql.Stmt
+	listServersAnyTeamStmt            *sql.Stmt
+	listStatusPageIncidentsStmt       *sql.Stmt
+	listStatusPagesStmt               *sql.Stmt
+	listSubscribersAnyTeamStmt        *sql.Stmt
+	listSubscribersOfPageAnyTeamStmt  *sql.Stmt
+	listTeamsStmt                     *sql.Stmt
+	listTeamsFromTheFutureAnyTeamStmt *sql.Stmt
+	listTokensAnyTeamStmt             *sql.Stmt
+	measureIncidentUpdatesStmt        *sql.Stmt
+	monitorExistsStmt                 *sql.Stmt
+	nextActionStmt                    *sql.Stmt
+	resolveTokenAnyTeamStmt           *sql.Stmt
+	retryDeliveryAnyTeamStmt          *sql.Stmt
+	setDeliveryDueAnyTeamStmt         *sql.Stmt
+	setDeliveryFailedAnyTeamStmt      *sql.Stmt
+	setDeliveryFinishedAnyTeamStmt    *sql.Stmt
+	setIncidentStatusStmt             *sql.Stmt
+	setMonitorStateStmt               *sql.Stmt
+	setNextDeliveryDueAnyTeamStmt     *sql.Stmt
+	setScheduledCommandRunStmt        *sql.Stmt
+	setServerCommandStateStmt         *sql.Stmt
+	setServerSeenAnyTeamStmt          *sql.Stmt
+	setSubscriberSecretsAnyTeamStmt   *sql.Stmt
+	setTeamPlanStmt                   *sql.Stmt
+	setTokenRevokedAnyTeamStmt        *sql.Stmt
+	updateComponentStmt               *sql.Stmt
+	updateMonitorStmt                 *sql.Stmt
+	updateScheduledCommandStmt        *sql.Stmt
+	updateServerStmt                  *sql.Stmt
+	updateServerGroupStmt             *sql.Stmt
+	updateStatusPageStmt              *sql.Stmt
+	updateTeamStmt                    *sql.Stmt
 }
 
 func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 	return &Queries{
-		db:                                       tx,
-		tx:                                       tx,
-		confirmSubscriberAnyTeamStmt:             q.confirmSubscriberAnyTeamStmt,
-		countActionsStmt:                         q.countActionsStmt,
-		countBounceAnyTeamStmt:                   q.countBounceAnyTeamStmt,
-		countDeadLettersAnyTeamStmt:              q.countDeadLettersAnyTeamStmt,
-		countMonitorChecksStmt:                   q.countMonitorChecksStmt,
-		countOpenIncidentsStmt:                   q.countOpenIncidentsStmt,
-		countServerCommandsStmt:                  q.countServerCommandsStmt,
-		countWaitingDeliveriesAnyTeamStmt:        q.countWaitingDeliveriesAnyTeamStmt,
-		deleteAuditEntriesStmt:                   q.deleteAuditEntriesStmt,
-		deleteDeliveriesAnyTeamStmt:              q.deleteDeliveriesAnyTeamStmt,
-		deleteExpiredIdempotencyKeysStmt:         q.deleteExpiredIdempotencyKeysStmt,
-		deleteExpiredSecretsAnyTeamStmt:          q.deleteExpiredSecretsAnyTeamStmt,
-		deleteIdempotencyKeyIfExpiredStmt:        q.deleteIdempotencyKeyIfExpiredStmt,
-		deleteMetricHoursAnyTeamStmt:             q.deleteMetricHoursAnyTeamStmt,
-		deleteMonitorChecksAnyTeamStmt:           q.deleteMonitorChecksAnyTeamStmt,
-		deleteNotificationsStmt:                  q.deleteNotificationsStmt,
-		deleteRolledUpMetricsAnyTeamStmt:         q.deleteRolledUpMetricsAnyTeamStmt,
-		deleteServerCommandsStmt:                 q.deleteServerCommandsStmt,
-		deleteSubscriberAnyTeamStmt:              q.deleteSubscriberAnyTeamStmt,
-		endWaitingDeliveriesAnyTeamStmt:          q.endWaitingDeliveriesAnyTeamStmt,
-		fastestCheckAnyTeamStmt:                  q.fastestCheckAnyTeamStmt,
-		findStatusPageAnyTeamStmt:                q.findStatusPageAnyTeamStmt,
-		firstWaitingDeliveryAnyTeamStmt:          q.firstWaitingDeliveryAnyTeamStmt,
-		getAuditEntryStmt:                        q.getAuditEntryStmt,
-		getComponentStmt:                         q.getComponentStmt,
-		getDeliveryAnyTeamStmt:                   q.getDeliveryAnyTeamStmt,
-		getDueDeliveryAnyTeamStmt:                q.getDueDeliveryAnyTeamStmt,
-		getIdempotencyKeyStmt:                    q.getIdempotencyKeyStmt,
-		getIncidentStmt:                          q.getIncidentStmt,
-		getInstallationStmt:                      q.getInstallationStmt,
-		getLastConfirmationAnyTeamStmt:           q.getLastConfirmationAnyTeamStmt,
-		getMonitorAnyTeamStmt:                    q.getMonitorAnyTeamStmt,
-		getNotifiedEventAnyTeamStmt:              q.getNotifiedEventAnyTeamStmt,
-		getScheduledCommandAnyTeamStmt:           q.getScheduledCommandAnyTeamStmt,
-		getServerStmt:                            q.getServerStmt,
-		getServerCommandAnyTeamStmt:              q.getServerCommandAnyTeamStmt,
-		getServerTeamAnyTeamStmt:                 q.getServerTeamAnyTeamStmt,
-		getStatusPageStmt:                        q.getStatusPageStmt,
-		getSubscriberAnyTeamStmt:                 q.getSubscriberAnyTeamStmt,
-		getSubscriberByAddressAnyTeamStmt:        q.getSubscriberByAddressAnyTeamStmt,
-		getSubscriberByLinkTokenAnyTeamStmt:      q.getSubscriberByLinkTokenAnyTeamStmt,
-		getTeamStmt:                              q.getTeamStmt,
-		getTeamByNameStmt:                        q.getTeamByNameStmt,
-		getTokenAnyTeamStmt:                      q.getTokenAnyTeamStmt,
-		insertAuditEntryStmt:                     q.insertAuditEntryStmt,
-		insertComponentStmt:                      q.insertComponentStmt,
-		insertDeliveryAnyTeamStmt:                q.insertDeliveryAnyTeamStmt,
-		insertIdempotencyKeyStmt:                 q.insertIdempotencyKeyStmt,
-		insertIncidentStmt:                       q.insertIncidentStmt,
-		insertIncidentComponentStmt:              q.insertIncidentComponentStmt,
-		insertIncidentUpdateStmt:                 q.insertIncidentUpdateStmt,
-		insertMetricHourAnyTeamStmt:              q.insertMetricHourAnyTeamStmt,
-		insertMonitorStmt:                        q.insertMonitorStmt,
-		insertNewMonitorCheckAnyTeamStmt:         q.insertNewMonitorCheckAnyTeamStmt,
-		insertNotificationStmt:                   q.insertNotificationStmt,
-		insertRevocationAnyTeamStmt:              q.insertRevocationAnyTeamStmt,
-		insertScheduledCommandStmt:               q.insertScheduledCommandStmt,
-		insertServerStmt:                         q.insertServerStmt,
-		insertServerCommandStmt:                  q.insertServerCommandStmt,
-		insertServerGroupStmt:                    q.insertServerGroupStmt,
-		insertServerMetricAnyTeamStmt:            q.insertServerMetricAnyTeamStmt,
-		insertStatusPageStmt:                     q.insertStatusPageStmt,
-		insertSubscriberStmt:                     q.insertSubscriberStmt,
-		insertTeamStmt:                           q.insertTeamStmt,
-		insertTokenStmt:                          q.insertTokenStmt,
-		lastAuditTimeStmt:                        q.lastAuditTimeStmt,
-		lastDeliveryAnyTeamStmt:                  q.lastDeliveryAnyTeamStmt,
-		lastRevocationAnyTeamStmt:                q.lastRevocationAnyTeamStmt,
-		lastServerMetricAnyTeamStmt:              q.lastServerMetricAnyTeamStmt,
-		listAffectedComponentsStmt:               q.listAffectedComponentsStmt,
-		listAuditEntriesStmt:                     q.listAuditEntriesStmt,
-		listAuditEntriesOfActionStmt:             q.listAuditEntriesOfActionStmt,
-		listComponentsStmt:                       q.listComponentsStmt,
-		listConfirmedSubscribersAfterAnyTeamStmt: q.listConfirmedSubscribersAfterAnyTeamStmt,
-		listDeadLettersAnyTeamStmt:               q.listDeadLettersAnyTeamStmt,
-		listDeliveriesAnyTeamStmt:                q.listDeliveriesAnyTeamStmt,
-		listDueDeliveriesAnyTeamStmt:             q.listDueDeliveriesAnyTeamStmt,
-		listExpiredSubscribersAnyTeamStmt:        q.listExpiredSubscribersAnyTeamStmt,
-		listHourlyMetricsStmt:                    q.listHourlyMetricsStmt,
-		listHoursToRollUpAnyTeamStmt:             q.listHoursToRollUpAnyTeamStmt,
-		listIncidentUpdatesStmt:                  q.listIncidentUpdatesStmt,
-		listIncidentsStmt:                        q.listIncidentsStmt,
-		listMonitorChecksStmt:                    q.listMonitorChecksStmt,
-		listMonitorComponentsStmt:                q.listMonitorComponentsStmt,
-		listMonitorsStmt:                         q.listMonitorsStmt,
-		listMonitorsAnyTeamStmt:                  q.listMonitorsAnyTeamStmt,
-		listNotificationsStmt:                    q.listNotificationsStmt,
-		listPageImpactsStmt:                      q.listPageImpactsStmt,
-		listRawMetricsStmt:                       q.listRawMetricsStmt,
-		listRevocationsAfterAnyTeamStmt:          q.listRevocationsAfterAnyTeamStmt,
-		listScheduledCommandsStmt:                q.listScheduledCommandsStmt,
-		listServerCommandsStmt:                   q.listServerCommandsStmt,
-		listServerGroupsStmt:                     q.listServerGroupsStmt,
-		listServersStmt:                          q.listServersStmt,
-		listServersAnyTeamStmt:                   q.listServersAnyTeamStmt,
-		listStatusPageIncidentsStmt:              q.listStatusPageIncidentsStmt,
-		listStatusPagesStmt:                      q.listStatusPagesStmt,
-		listSubscribersAnyTeamStmt:               q.listSubscribersAnyTeamStmt,
-		listSubscribersOfPageAnyTeamStmt:         q.listSubscribersOfPageAnyTeamStmt,
-		listTeamsStmt:                            q.listTeamsStmt,
-		listTeamsFromTheFutureAnyTeamStmt:        q.listTeamsFromTheFutureAnyTeamStmt,
-		listTokensAnyTeamStmt:                    q.listTokensAnyTeamStmt,
-		measureIncidentUpdatesStmt:               q.measureIncidentUpdatesStmt,
-		monitorExistsStmt:                        q.monitorExistsStmt,
-		nextActionStmt:                           q.nextActionStmt,
-		nextNotificationAnyTeamStmt:              q.nextNotificationAnyTeamStmt,
-		resetBouncesAnyTeamStmt:                  q.resetBouncesAnyTeamStmt,
-		resolveTokenAnyTeamStmt:                  q.resolveTokenAnyTeamStmt,
-		restartSubscriberAnyTeamStmt:             q.restartSubscriberAnyTeamStmt,
-		retryDeliveryAnyTeamStmt:                 q.retryDeliveryAnyTeamStmt,
-		setDeliveryDueAnyTeamStmt:                q.setDeliveryDueAnyTeamStmt,
-		setDeliveryFailedAnyTeamStmt:             q.setDeliveryFailedAnyTeamStmt,
-		setDeliveryFinishedAnyTeamStmt:           q.setDeliveryFinishedAnyTeamStmt,
-		setIncidentStatusStmt:                    q.setIncidentStatusStmt,
-		setMonitorStateStmt:                      q.setMonitorStateStmt,
-		setNextDeliveryDueAnyTeamStmt:            q.setNextDeliveryDueAnyTeamStmt,
-		setNotificationExpandedAnyTeamStmt:       q.setNotificationExpandedAnyTeamStmt,
-		setScheduledCommandRunStmt:               q.setScheduledCommandRunStmt,
-		setServerCommandStateStmt:                q.setServerCommandStateStmt,
-		setServerSeenAnyTeamStmt:                 q.setServerSeenAnyTeamStmt,
-		setSubscriberCreatedAnyTeamStmt:          q.setSubscriberCreatedAnyTeamStmt,
-		setSubscriberSecretsAnyTeamStmt:          q.setSubscriberSecretsAnyTeamStmt,
-		setTeamPlanStmt:                          q.setTeamPlanStmt,
-		setTokenRevokedAnyTeamStmt:               q.setTokenRevokedAnyTeamStmt,
-		stopSubscriberAnyTeamStmt:                q.stopSubscriberAnyTeamStmt,
-		updateComponentStmt:                      q.updateComponentStmt,
-		updateMonitorStmt:                        q.updateMonitorStmt,
-		updateScheduledCommandStmt:               q.updateScheduledCommandStmt,
-		updateServerStmt:                         q.updateServerStmt,
-		updateServerGroupStmt:                    q.updateServerGroupStmt,
-		updateStatusPageStmt:                     q.updateStatusPageStmt,
-		updateTeamStmt:                           q.updateTeamStmt,
+		db:                                tx,
+		tx:                                tx,
+		countActionsStmt:                  q.countActionsStmt,
+		countDeadLettersAnyTeamStmt:       q.countDeadLettersAnyTeamStmt,
+		countMonitorChecksStmt:            q.countMonitorChecksStmt,
+		countOpenIncidentsStmt:            q.countOpenIncidentsStmt,
+		countServerCommandsStmt:           q.countServerCommandsStmt,
+		countWaitingDeliveriesAnyTeamStmt: q.countWaitingDeliveriesAnyTeamStmt,
+		deleteAuditEntriesStmt:            q.deleteAuditEntriesStmt,
+		deleteDeliveriesAnyTeamStmt:       q.deleteDeliveriesAnyTeamStmt,
+		deleteExpiredIdempotencyKeysStmt:  q.deleteExpiredIdempotencyKeysStmt,
+		deleteExpiredSecretsAnyTeamStmt:   q.deleteExpiredSecretsAnyTeamStmt,
+		deleteIdempotencyKeyIfExpiredStmt: q.deleteIdempotencyKeyIfExpiredStmt,
+		deleteMetricHoursAnyTeamStmt:      q.deleteMetricHoursAnyTeamStmt,
+		deleteMonitorChecksAnyTeamStmt:    q.deleteMonitorChecksAnyTeamStmt,
+		deleteNotificationsStmt:           q.deleteNotificationsStmt,
+		deleteRolledUpMetricsAnyTeamStmt:  q.deleteRolledUpMetricsAnyTeamStmt,
+		deleteServerCommandsStmt:          q.deleteServerCommandsStmt,
+		deleteSubscriberAnyTeamStmt:       q.deleteSubscriberAnyTeamStmt,
+		fastestCheckAnyTeamStmt:           q.fastestCheckAnyTeamStmt,
+		findStatusPageAnyTeamStmt:         q.findStatusPageAnyTeamStmt,
+		firstWaitingDeliveryAnyTeamStmt:   q.firstWaitingDeliveryAnyTeamStmt,
+		getAuditEntryStmt:                 q.getAuditEntryStmt,
+		getComponentStmt:                  q.getComponentStmt,
+		getDeliveryAnyTeamStmt:            q.getDeliveryAnyTeamStmt,
+		getDueDeliveryAnyTeamStmt:         q.getDueDeliveryAnyTeamStmt,
+		getIdempotencyKeyStmt:             q.getIdempotencyKeyStmt,
+		getIncidentStmt:                   q.getIncidentStmt,
+		getInstallationStmt:               q.getInstallationStmt,
+		getMonitorAnyTeamStmt:             q.getMonitorAnyTeamStmt,
+		getScheduledCommandAnyTeamStmt:    q.getScheduledCommandAnyTeamStmt,
+		getServerStmt:                     q.getServerStmt,
+		getServerCommandAnyTeamStmt:       q.getServerCommandAnyTeamStmt,
+		getServerTeamAnyTeamStmt:          q.getServerTeamAnyTeamStmt,
+		getStatusPageStmt:                 q.getStatusPageStmt,
+		getSubscriberAnyTeamStmt:          q.getSubscriberAnyTeamStmt,
+		getSubscriberByAddressAnyTeamStmt: q.getSubscriberByAddressAnyTeamStmt,
+		getTeamStmt:                       q.getTeamStmt,
+		getTeamByNameStmt:                 q.getTeamByNameStmt,
+		getTokenAnyTeamStmt:               q.getTokenAnyTeamStmt,
+		insertAuditEntryStmt:              q.insertAuditEntryStmt,
+		insertComponentStmt:               q.insertComponentStmt,
+		insertDeliveriesAnyTeamStmt:       q.insertDeliveriesAnyTeamStmt,
+		insertIdempotencyKeyStmt:          q.insertIdempotencyKeyStmt,
+		insertIncidentStmt:                q.insertIncidentStmt,
+		insertIncidentComponentStmt:       q.insertIncidentComponentStmt,
+		insertIncidentUpdateStmt:          q.insertIncidentUpdateStmt,
+		insertMetricHourAnyTeamStmt:       q.insertMetricHourAnyTeamStmt,
+		insertMonitorStmt:                 q.insertMonitorStmt,
+		insertNewMonitorCheckAnyTeamStmt:  q.insertNewMonitorCheckAnyTeamStmt,
+		insertNotificationStmt:            q.insertNotificationStmt,
+		insertRevocationAnyTeamStmt:       q.insertRevocationAnyTeamStmt,
+		insertScheduledCommandStmt:        q.insertScheduledCommandStmt,
+		insertServerStmt:                  q.insertServerStmt,
+		insertServerCommandStmt:           q.insertServerCommandStmt,
+		insertServerGroupStmt:             q.insertServerGroupStmt,
+		insertServerMetricAnyTeamStmt:     q.insertServerMetricAnyTeamStmt,
+		insertStatusPageStmt:              q.insertStatusPageStmt,
+		insertSubscriberStmt:              q.insertSubscriberStmt,
+		insertTeamStmt:                    q.insertTeamStmt,
+		insertTokenStmt:                   q.insertTokenStmt,
+		lastAuditTimeStmt:                 q.lastAuditTimeStmt,
+		lastRevocationAnyTeamStmt:         q.lastRevocationAnyTeamStmt,
+		lastServerMetricAnyTeamStmt:       q.lastServerMetricAnyTeamStmt,
+		listAffectedComponentsStmt:        q.listAffectedComponentsStmt,
+		listAuditEntriesStmt:              q.listAuditEntriesStmt,
+		listAuditEntriesOfActionStmt:      q.listAuditEntriesOfActionStmt,
+		listComponentsStmt:                q.listComponentsStmt,
+		listDeadLettersAnyTeamStmt:        q.listDeadLettersAnyTeamStmt,
+		listDeliveriesAnyTeamStmt:         q.listDeliveriesAnyTeamStmt,
+		listDueDeliveriesAnyTeamStmt:      q.listDueDeliveriesAnyTeamStmt,
+		listHourlyMetricsStmt:             q.listHourlyMetricsStmt,
+		listHoursToRollUpAnyTeamStmt:      q.listHoursToRollUpAnyTeamStmt,
+		listIncidentUpdatesStmt:           q.listIncidentUpdatesStmt,
+		listIncidentsStmt:                 q.listIncidentsStmt,
+		listMonitorChecksStmt:             q.listMonitorChecksStmt,
+		listMonitorComponentsStmt:         q.listMonitorComponentsStmt,
+		listMonitorsStmt:                  q.listMonitorsStmt,
+		listMonitorsAnyTeamStmt:           q.listMonitorsAnyTeamStmt,
+		listNotificationsStmt:             q.listNotificationsStmt,
+		listPageImpactsStmt:               q.listPageImpactsStmt,
+		listRawMetricsStmt:                q.listRawMetricsStmt,
+		listRevocationsAfterAnyTeamStmt:   q.listRevocationsAfterAnyTeamStmt,
+		listScheduledCommandsStmt:         q.listScheduledCommandsStmt,
+		listServerCommandsStmt:            q.listServerCommandsStmt,
+		listServerGroupsStmt:              q.listServerGroupsStmt,
+		listServersStmt:                   q.listServersStmt,
+		listServersAnyTeamStmt:            q.listServersAnyTeamStmt,
+		listStatusPageIncidentsStmt:       q.listStatusPageIncidentsStmt,
+		listStatusPagesStmt:               q.listStatusPagesStmt,
+		listSubscribersAnyTeamStmt:        q.listSubscribersAnyTeamStmt,
+		listSubscribersOfPageAnyTeamStmt:  q.listSubscribersOfPageAnyTeamStmt,
+		listTeamsStmt:                     q.listTeamsStmt,
+		listTeamsFromTheFutureAnyTeamStmt: q.listTeamsFromTheFutureAnyTeamStmt,
+		listTokensAnyTeamStmt:             q.listTokensAnyTeamStmt,
+		measureIncidentUpdatesStmt:        q.measureIncidentUpdatesStmt,
+		monitorExistsStmt:                 q.monitorExistsStmt,
+		nextActionStmt:                    q.nextActionStmt,
+		resolveTokenAnyTeamStmt:           q.resolveTokenAnyTeamStmt,
+		retryDeliveryAnyTeamStmt:          q.retryDeliveryAnyTeamStmt,
+		setDeliveryDueAnyTeamStmt:         q.setDeliveryDueAnyTeamStmt,
+		setDeliveryFailedAnyTeamStmt:      q.setDeliveryFailedAnyTeamStmt,
+		setDeliveryFinishedAnyTeamStmt:    q.setDeliveryFinishedAnyTeamStmt,
+		setIncidentStatusStmt:             q.setIncidentStatusStmt,
+		setMonitorStateStmt:               q.setMonitorStateStmt,
+		setNextDeliveryDueAnyTeamStmt:     q.setNextDeliveryDueAnyTeamStmt,
+		setScheduledCommandRunStmt:        q.setScheduledCommandRunStmt,
+		setServerCommandStateStmt:         q.setServerCommandStateStmt,
+		setServerSeenAnyTeamStmt:          q.setServerSeenAnyTeamStmt,
+		setSubscriberSecretsAnyTeamStmt:   q.setSubscriberSecretsAnyTeamStmt,
+		setTeamPlanStmt:                   q.setTeamPlanStmt,
+		setTokenRevokedAnyTeamStmt:        q.setTokenRevokedAnyTeamStmt,
+		updateComponentStmt:               q.updateComponentStmt,
+		updateMonitorStmt:                 q.updateMonitorStmt,
+		updateScheduledCommandStmt:        q.updateScheduledCommandStmt,
+		updateServerStmt:                  q.updateServerStmt,
+		updateServerGroupStmt:             q.updateServerGroupStmt,
+		updateStatusPageStmt:              q.updateStatusPageStmt,
+		updateTeamStmt:                    q.updateTeamStmt,
 	}
 }

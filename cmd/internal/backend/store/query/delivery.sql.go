@@ -9,19 +9,6 @@ import (
 	"context"
 )
 
-const countBounceAnyTeam = `-- name: CountBounceAnyTeam :one
-UPDATE subscribers SET bounces = bounces + 1
-WHERE id = ?1
-RETURNING bounces
-`
-
-func (q *Queries) CountBounceAnyTeam(ctx context.Context, id string) (int64, error) {
-	row := q.queryRow(ctx, q.countBounceAnyTeamStmt, countBounceAnyTeam, id)
-	var bounces int64
-	err := row.Scan(&bounces)
-	return bounces, err
-}
-
 const countDeadLettersAnyTeam = `-- name: CountDeadLettersAnyTeam :many
 SELECT channel, count(*) AS number FROM deliveries
 WHERE state = 'dead' AND state <> 'waiting'
@@ -105,35 +92,24 @@ func (q *Queries) DeleteSubscriberAnyTeam(ctx context.Context, id string) (int64
 	return result.RowsAffected()
 }
 
-const endWaitingDeliveriesAnyTeam = `-- name: EndWaitingDeliveriesAnyTeam :exec
-UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = ?1, last_error = ?2
-WHERE subscriber_id = ?3 AND state = 'waiting'
-`
-
-type EndWaitingDeliveriesAnyTeamParams struct {
-	Now          *int64
-	LastError    string
-	SubscriberID string
-}
-
-// The messages to a subscriber that is stopped are dead letters.
-func (q *Queries) EndWaitingDeliveriesAnyTeam(ctx context.Context, arg EndWaitingDeliveriesAnyTeamParams) error {
-	_, err := q.exec(ctx, q.endWaitingDeliveriesAnyTeamStmt, endWaitingDeliveriesAnyTeam, arg.Now, arg.LastError, arg.SubscriberID)
-	return err
-}
-
 const getDueDeliveryAnyTeam = `-- name: GetDueDeliveryAnyTeam :one
-SELECT d.sequence, d.id, d.subscriber_id, d.channel, d.receiver, d.notification_id, d.state, d.attempts, d.due_at, d.created_at, d.finished_at, d.last_error, s.id, s.team_id, s.status_page_id, s.channel, s.address, s.link_token, s.secret, s.previous_secret, s.previous_secret_until, s.created_at, s.confirmed_at, s.bounces, s.stopped_at, s.note, p.id, p.team_id, p.name, p.unique_hostname, p.slug, p.visibility, p.primary_color, p.description, p.suspended, p.created_at
+SELECT d.sequence, d.id, d.subscriber_id, d.channel, d.notification_id, d.state, d.attempts, d.due_at, d.created_at, d.finished_at, d.last_error, s.id, s.team_id, s.status_page_id, s.channel, s.address, s.secret, s.previous_secret, s.previous_secret_until, s.created_at, p.id, p.team_id, p.name, p.unique_hostname, p.slug, p.visibility, p.primary_color, p.description, p.suspended, p.created_at, n.id, n.team_id, n.status_page_id, n.incident_id, n.update_id, n.event, n.suppressed, n.created_at, n.traceparent, i.id, i.team_id, i.status_page_id, i.title, i.status, i.impact, i.is_maintenance, i.started_at, i.resolved_at, i.created_at, i.affects_page, u.id, u.team_id, u.incident_id, u.status, u.message, u.created_at
 FROM deliveries d
 JOIN subscribers s ON s.id = d.subscriber_id
 JOIN status_pages p ON p.id = s.status_page_id
+JOIN notifications n ON n.id = d.notification_id
+JOIN incidents i ON i.id = n.incident_id
+JOIN incident_updates u ON u.id = n.update_id
 WHERE d.sequence = ?1 AND d.due_at IS NOT NULL
 `
 
 type GetDueDeliveryAnyTeamRow struct {
-	Delivery   Delivery
-	Subscriber Subscriber
-	StatusPage StatusPage
+	Delivery       Delivery
+	Subscriber     Subscriber
+	StatusPage     StatusPage
+	Notification   Notification
+	Incident       Incident
+	IncidentUpdate IncidentUpdate
 }
 
 func (q *Queries) GetDueDeliveryAnyTeam(ctx context.Context, sequence int64) (GetDueDeliveryAnyTeamRow, error) {
@@ -144,7 +120,6 @@ func (q *Queries) GetDueDeliveryAnyTeam(ctx context.Context, sequence int64) (Ge
 		&i.Delivery.ID,
 		&i.Delivery.SubscriberID,
 		&i.Delivery.Channel,
-		&i.Delivery.Receiver,
 		&i.Delivery.NotificationID,
 		&i.Delivery.State,
 		&i.Delivery.Attempts,
@@ -157,15 +132,10 @@ func (q *Queries) GetDueDeliveryAnyTeam(ctx context.Context, sequence int64) (Ge
 		&i.Subscriber.StatusPageID,
 		&i.Subscriber.Channel,
 		&i.Subscriber.Address,
-		&i.Subscriber.LinkToken,
 		&i.Subscriber.Secret,
 		&i.Subscriber.PreviousSecret,
 		&i.Subscriber.PreviousSecretUntil,
 		&i.Subscriber.CreatedAt,
-		&i.Subscriber.ConfirmedAt,
-		&i.Subscriber.Bounces,
-		&i.Subscriber.StoppedAt,
-		&i.Subscriber.Note,
 		&i.StatusPage.ID,
 		&i.StatusPage.TeamID,
 		&i.StatusPage.Name,
@@ -176,28 +146,6 @@ func (q *Queries) GetDueDeliveryAnyTeam(ctx context.Context, sequence int64) (Ge
 		&i.StatusPage.Description,
 		&i.StatusPage.Suspended,
 		&i.StatusPage.CreatedAt,
-	)
-	return i, err
-}
-
-const getNotifiedEventAnyTeam = `-- name: GetNotifiedEventAnyTeam :one
-SELECT n.id, n.team_id, n.status_page_id, n.incident_id, n.update_id, n.event, n.suppressed, n.created_at, n.expanded_to, n.expanded_at, n.traceparent, i.id, i.team_id, i.status_page_id, i.title, i.status, i.impact, i.is_maintenance, i.started_at, i.resolved_at, i.created_at, i.affects_page, u.id, u.team_id, u.incident_id, u.status, u.message, u.created_at
-FROM notifications n
-JOIN incidents i ON i.id = n.incident_id
-JOIN incident_updates u ON u.id = n.update_id
-WHERE n.id = ?1
-`
-
-type GetNotifiedEventAnyTeamRow struct {
-	Notification   Notification
-	Incident       Incident
-	IncidentUpdate IncidentUpdate
-}
-
-func (q *Queries) GetNotifiedEventAnyTeam(ctx context.Context, id string) (GetNotifiedEventAnyTeamRow, error) {
-	row := q.queryRow(ctx, q.getNotifiedEventAnyTeamStmt, getNotifiedEventAnyTeam, id)
-	var i GetNotifiedEventAnyTeamRow
-	err := row.Scan(
 		&i.Notification.ID,
 		&i.Notification.TeamID,
 		&i.Notification.StatusPageID,
@@ -206,8 +154,6 @@ func (q *Queries) GetNotifiedEventAnyTeam(ctx context.Context, id string) (GetNo
 		&i.Notification.Event,
 		&i.Notification.Suppressed,
 		&i.Notification.CreatedAt,
-		&i.Notification.ExpandedTo,
-		&i.Notification.ExpandedAt,
 		&i.Notification.Traceparent,
 		&i.Incident.ID,
 		&i.Incident.TeamID,
@@ -230,34 +176,25 @@ func (q *Queries) GetNotifiedEventAnyTeam(ctx context.Context, id string) (GetNo
 	return i, err
 }
 
-const insertDeliveryAnyTeam = `-- name: InsertDeliveryAnyTeam :exec
-INSERT INTO deliveries (id, subscriber_id, channel, receiver, notification_id, state, due_at, created_at)
-VALUES (?1, ?2, ?3, ?4, ?5, 'waiting',
-    iif(EXISTS (SELECT 1 FROM deliveries d WHERE d.subscriber_id = ?2 AND d.state = 'waiting'),
-        NULL, CAST(?6 AS INTEGER)),
-    CAST(?6 AS INTEGER))
-ON CONFLICT (notification_id, subscriber_id) DO NOTHING
+const insertDeliveriesAnyTeam = `-- name: InsertDeliveriesAnyTeam :exec
+INSERT INTO deliveries (id, subscriber_id, channel, notification_id, state, due_at, created_at)
+SELECT lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-8'
+        || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))), s.id, s.channel, CAST(?1 AS TEXT), 'waiting',
+    iif(EXISTS (SELECT 1 FROM deliveries d WHERE d.subscriber_id = s.id AND d.state = 'waiting'), NULL, 0),
+    CAST(?2 AS INTEGER)
+FROM subscribers s
+WHERE s.status_page_id = ?3
 `
 
-type InsertDeliveryAnyTeamParams struct {
-	ID             string
-	SubscriberID   string
-	Channel        string
-	Receiver       string
-	NotificationID *string
-	Now            int64
+type InsertDeliveriesAnyTeamParams struct {
+	NotificationID string
+	CreatedAt      int64
+	StatusPageID   string
 }
 
-// The delivery is due now unless an earlier one of the subscriber waits.
-func (q *Queries) InsertDeliveryAnyTeam(ctx context.Context, arg InsertDeliveryAnyTeamParams) error {
-	_, err := q.exec(ctx, q.insertDeliveryAnyTeamStmt, insertDeliveryAnyTeam,
-		arg.ID,
-		arg.SubscriberID,
-		arg.Channel,
-		arg.Receiver,
-		arg.NotificationID,
-		arg.Now,
-	)
+// One delivery to each subscriber of a page. It is due at once unless an earlier one of the subscriber waits.
+func (q *Queries) InsertDeliveriesAnyTeam(ctx context.Context, arg InsertDeliveriesAnyTeamParams) error {
+	_, err := q.exec(ctx, q.insertDeliveriesAnyTeamStmt, insertDeliveriesAnyTeam, arg.NotificationID, arg.CreatedAt, arg.StatusPageID)
 	return err
 }
 
@@ -301,85 +238,30 @@ func (q *Queries) ListAffectedComponents(ctx context.Context, arg ListAffectedCo
 	return items, nil
 }
 
-const listConfirmedSubscribersAfterAnyTeam = `-- name: ListConfirmedSubscribersAfterAnyTeam :many
-SELECT id, channel, address FROM subscribers
-WHERE status_page_id = ?1 AND id > ?2 AND confirmed_at <= ?3
-  AND stopped_at IS NULL
-ORDER BY id
-LIMIT ?4
-`
-
-type ListConfirmedSubscribersAfterAnyTeamParams struct {
-	StatusPageID string
-	After        string
-	NotifiedAt   *int64
-	PageSize     int64
-}
-
-type ListConfirmedSubscribersAfterAnyTeamRow struct {
-	ID      string
-	Channel string
-	Address string
-}
-
-// Those that are not stopped, and were confirmed before the notification. Both times are in the order of the writes of the team.
-func (q *Queries) ListConfirmedSubscribersAfterAnyTeam(ctx context.Context, arg ListConfirmedSubscribersAfterAnyTeamParams) ([]ListConfirmedSubscribersAfterAnyTeamRow, error) {
-	rows, err := q.query(ctx, q.listConfirmedSubscribersAfterAnyTeamStmt, listConfirmedSubscribersAfterAnyTeam,
-		arg.StatusPageID,
-		arg.After,
-		arg.NotifiedAt,
-		arg.PageSize,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ListConfirmedSubscribersAfterAnyTeamRow
-	for rows.Next() {
-		var i ListConfirmedSubscribersAfterAnyTeamRow
-		if err := rows.Scan(&i.ID, &i.Channel, &i.Address); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const listDueDeliveriesAnyTeam = `-- name: ListDueDeliveriesAnyTeam :many
-SELECT sequence, subscriber_id, receiver FROM deliveries
+SELECT sequence, subscriber_id FROM deliveries
 WHERE channel = ?1 AND (attempts > 0) = ?2 AND due_at <= ?3
-  AND instr(CAST(?4 AS TEXT), char(10) || receiver || char(10)) = 0
 ORDER BY due_at
-LIMIT ?5
+LIMIT ?4
 `
 
 type ListDueDeliveriesAnyTeamParams struct {
 	Channel  string
 	Repeated int64
 	Now      *int64
-	Skipped  string
 	PageSize int64
 }
 
 type ListDueDeliveriesAnyTeamRow struct {
 	Sequence     int64
 	SubscriberID string
-	Receiver     string
 }
 
-// Skips receivers in the argument, a list in which a line break precedes and follows each name.
 func (q *Queries) ListDueDeliveriesAnyTeam(ctx context.Context, arg ListDueDeliveriesAnyTeamParams) ([]ListDueDeliveriesAnyTeamRow, error) {
 	rows, err := q.query(ctx, q.listDueDeliveriesAnyTeamStmt, listDueDeliveriesAnyTeam,
 		arg.Channel,
 		arg.Repeated,
 		arg.Now,
-		arg.Skipped,
 		arg.PageSize,
 	)
 	if err != nil {
@@ -389,7 +271,7 @@ func (q *Queries) ListDueDeliveriesAnyTeam(ctx context.Context, arg ListDueDeliv
 	var items []ListDueDeliveriesAnyTeamRow
 	for rows.Next() {
 		var i ListDueDeliveriesAnyTeamRow
-		if err := rows.Scan(&i.Sequence, &i.SubscriberID, &i.Receiver); err != nil {
+		if err := rows.Scan(&i.Sequence, &i.SubscriberID); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -401,43 +283,6 @@ func (q *Queries) ListDueDeliveriesAnyTeam(ctx context.Context, arg ListDueDeliv
 		return nil, err
 	}
 	return items, nil
-}
-
-const nextNotificationAnyTeam = `-- name: NextNotificationAnyTeam :one
-SELECT id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at, expanded_to, expanded_at, traceparent FROM notifications
-WHERE expanded_at IS NULL AND suppressed = 0
-ORDER BY created_at, id
-LIMIT 1
-`
-
-// The first notification that is not expanded into deliveries completely.
-func (q *Queries) NextNotificationAnyTeam(ctx context.Context) (Notification, error) {
-	row := q.queryRow(ctx, q.nextNotificationAnyTeamStmt, nextNotificationAnyTeam)
-	var i Notification
-	err := row.Scan(
-		&i.ID,
-		&i.TeamID,
-		&i.StatusPageID,
-		&i.IncidentID,
-		&i.UpdateID,
-		&i.Event,
-		&i.Suppressed,
-		&i.CreatedAt,
-		&i.ExpandedTo,
-		&i.ExpandedAt,
-		&i.Traceparent,
-	)
-	return i, err
-}
-
-const resetBouncesAnyTeam = `-- name: ResetBouncesAnyTeam :exec
-UPDATE subscribers SET bounces = 0
-WHERE id = ?1 AND bounces > 0
-`
-
-func (q *Queries) ResetBouncesAnyTeam(ctx context.Context, id string) error {
-	_, err := q.exec(ctx, q.resetBouncesAnyTeamStmt, resetBouncesAnyTeam, id)
-	return err
 }
 
 const setDeliveryFailedAnyTeam = `-- name: SetDeliveryFailedAnyTeam :exec
@@ -497,39 +342,4 @@ type SetNextDeliveryDueAnyTeamParams struct {
 func (q *Queries) SetNextDeliveryDueAnyTeam(ctx context.Context, arg SetNextDeliveryDueAnyTeamParams) error {
 	_, err := q.exec(ctx, q.setNextDeliveryDueAnyTeamStmt, setNextDeliveryDueAnyTeam, arg.Now, arg.SubscriberID)
 	return err
-}
-
-const setNotificationExpandedAnyTeam = `-- name: SetNotificationExpandedAnyTeam :exec
-UPDATE notifications SET expanded_to = ?1, expanded_at = ?2
-WHERE id = ?3
-`
-
-type SetNotificationExpandedAnyTeamParams struct {
-	ExpandedTo string
-	ExpandedAt *int64
-	ID         string
-}
-
-func (q *Queries) SetNotificationExpandedAnyTeam(ctx context.Context, arg SetNotificationExpandedAnyTeamParams) error {
-	_, err := q.exec(ctx, q.setNotificationExpandedAnyTeamStmt, setNotificationExpandedAnyTeam, arg.ExpandedTo, arg.ExpandedAt, arg.ID)
-	return err
-}
-
-const stopSubscriberAnyTeam = `-- name: StopSubscriberAnyTeam :execrows
-UPDATE subscribers SET stopped_at = ?1, note = ?2
-WHERE id = ?3 AND stopped_at IS NULL
-`
-
-type StopSubscriberAnyTeamParams struct {
-	StoppedAt *int64
-	Note      string
-	ID        string
-}
-
-func (q *Queries) StopSubscriberAnyTeam(ctx context.Context, arg StopSubscriberAnyTeamParams) (int64, error) {
-	result, err := q.exec(ctx, q.stopSubscriberAnyTeamStmt, stopSubscriberAnyTeam, arg.StoppedAt, arg.Note, arg.ID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
 }

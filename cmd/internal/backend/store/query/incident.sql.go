@@ -341,7 +341,7 @@ func (q *Queries) ListIncidents(ctx context.Context, arg ListIncidentsParams) ([
 }
 
 const listNotifications = `-- name: ListNotifications :many
-SELECT id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at, expanded_to, expanded_at, traceparent FROM notifications
+SELECT id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at, traceparent FROM notifications
 WHERE team_id = ?1
 ORDER BY created_at, id
 `
@@ -364,8 +364,6 @@ func (q *Queries) ListNotifications(ctx context.Context, teamID string) ([]Notif
 			&i.Event,
 			&i.Suppressed,
 			&i.CreatedAt,
-			&i.ExpandedTo,
-			&i.ExpandedAt,
 			&i.Traceparent,
 		); err != nil {
 			return nil, err

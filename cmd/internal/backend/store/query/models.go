@@ -42,8 +42,7 @@ type Delivery struct {
 	ID             string
 	SubscriberID   string
 	Channel        string
-	Receiver       string
-	NotificationID *string
+	NotificationID string
 	State          string
 	Attempts       int64
 	DueAt          *int64
@@ -127,8 +126,6 @@ type Notification struct {
 	Event        string
 	Suppressed   bool
 	CreatedAt    int64
-	ExpandedTo   string
-	ExpandedAt   *int64
 	Traceparent  string
 }
 
@@ -225,15 +222,10 @@ type Subscriber struct {
 	StatusPageID        string
 	Channel             string
 	Address             string
-	LinkToken           string
 	Secret              []byte
 	PreviousSecret      []byte
 	PreviousSecretUntil *int64
 	CreatedAt           int64
-	ConfirmedAt         *int64
-	Bounces             int64
-	StoppedAt           *int64
-	Note                string
 }
 
 type Team struct {

@@ -126,7 +126,6 @@ DELETE FROM notifications
 WHERE notifications.id IN (
     SELECT n.id FROM notifications n
     WHERE n.team_id = ?1 AND n.created_at < ?2
-      AND (n.suppressed = 1 OR n.expanded_at IS NOT NULL)
       AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.notification_id = n.id)
     LIMIT ?3)
 `
@@ -137,7 +136,7 @@ type DeleteNotificationsParams struct {
 	Batch  int64
 }
 
-// Notifications that are expanded or suppressed and have no deliveries.
+// Notifications without deliveries.
 func (q *Queries) DeleteNotifications(ctx context.Context, arg DeleteNotificationsParams) (int64, error) {
 	result, err := q.exec(ctx, q.deleteNotificationsStmt, deleteNotifications, arg.TeamID, arg.Until, arg.Batch)
 	if err != nil {
@@ -228,55 +227,6 @@ func (q *Queries) InsertMetricHourAnyTeam(ctx context.Context, arg InsertMetricH
 		return 0, err
 	}
 	return result.RowsAffected()
-}
-
-const listExpiredSubscribersAnyTeam = `-- name: ListExpiredSubscribersAnyTeam :many
-SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at, bounces, stopped_at, note FROM subscribers
-WHERE confirmed_at IS NULL AND created_at < ?1
-LIMIT ?2
-`
-
-type ListExpiredSubscribersAnyTeamParams struct {
-	Until int64
-	Batch int64
-}
-
-func (q *Queries) ListExpiredSubscribersAnyTeam(ctx context.Context, arg ListExpiredSubscribersAnyTeamParams) ([]Subscriber, error) {
-	rows, err := q.query(ctx, q.listExpiredSubscribersAnyTeamStmt, listExpiredSubscribersAnyTeam, arg.Until, arg.Batch)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Subscriber
-	for rows.Next() {
-		var i Subscriber
-		if err := rows.Scan(
-			&i.ID,
-			&i.TeamID,
-			&i.StatusPageID,
-			&i.Channel,
-			&i.Address,
-			&i.LinkToken,
-			&i.Secret,
-			&i.PreviousSecret,
-			&i.PreviousSecretUntil,
-			&i.CreatedAt,
-			&i.ConfirmedAt,
-			&i.Bounces,
-			&i.StoppedAt,
-			&i.Note,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const listHoursToRollUpAnyTeam = `-- name: ListHoursToRollUpAnyTeam :many

@@ -62,7 +62,7 @@ func (q *Queries) FirstWaitingDeliveryAnyTeam(ctx context.Context, subscriberID 
 }
 
 const getDeliveryAnyTeam = `-- name: GetDeliveryAnyTeam :one
-SELECT sequence, id, subscriber_id, channel, receiver, notification_id, state, attempts, due_at, created_at, finished_at, last_error FROM deliveries
+SELECT sequence, id, subscriber_id, channel, notification_id, state, attempts, due_at, created_at, finished_at, last_error FROM deliveries
 WHERE id = ?1
 `
 
@@ -74,7 +74,6 @@ func (q *Queries) GetDeliveryAnyTeam(ctx context.Context, id string) (Delivery, 
 		&i.ID,
 		&i.SubscriberID,
 		&i.Channel,
-		&i.Receiver,
 		&i.NotificationID,
 		&i.State,
 		&i.Attempts,
@@ -86,27 +85,8 @@ func (q *Queries) GetDeliveryAnyTeam(ctx context.Context, id string) (Delivery, 
 	return i, err
 }
 
-const getLastConfirmationAnyTeam = `-- name: GetLastConfirmationAnyTeam :one
-SELECT state, created_at FROM deliveries
-WHERE subscriber_id = ?1 AND notification_id IS NULL
-ORDER BY sequence DESC
-LIMIT 1
-`
-
-type GetLastConfirmationAnyTeamRow struct {
-	State     string
-	CreatedAt int64
-}
-
-func (q *Queries) GetLastConfirmationAnyTeam(ctx context.Context, subscriberID string) (GetLastConfirmationAnyTeamRow, error) {
-	row := q.queryRow(ctx, q.getLastConfirmationAnyTeamStmt, getLastConfirmationAnyTeam, subscriberID)
-	var i GetLastConfirmationAnyTeamRow
-	err := row.Scan(&i.State, &i.CreatedAt)
-	return i, err
-}
-
 const getSubscriberAnyTeam = `-- name: GetSubscriberAnyTeam :one
-SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at, bounces, stopped_at, note FROM subscribers
+SELECT id, team_id, status_page_id, channel, address, secret, previous_secret, previous_secret_until, created_at FROM subscribers
 WHERE id = ?1
 `
 
@@ -119,21 +99,16 @@ func (q *Queries) GetSubscriberAnyTeam(ctx context.Context, id string) (Subscrib
 		&i.StatusPageID,
 		&i.Channel,
 		&i.Address,
-		&i.LinkToken,
 		&i.Secret,
 		&i.PreviousSecret,
 		&i.PreviousSecretUntil,
 		&i.CreatedAt,
-		&i.ConfirmedAt,
-		&i.Bounces,
-		&i.StoppedAt,
-		&i.Note,
 	)
 	return i, err
 }
 
 const getSubscriberByAddressAnyTeam = `-- name: GetSubscriberByAddressAnyTeam :one
-SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at, bounces, stopped_at, note FROM subscribers
+SELECT id, team_id, status_page_id, channel, address, secret, previous_secret, previous_secret_until, created_at FROM subscribers
 WHERE status_page_id = ?1 AND channel = ?2 AND address = ?3
 `
 
@@ -152,23 +127,17 @@ func (q *Queries) GetSubscriberByAddressAnyTeam(ctx context.Context, arg GetSubs
 		&i.StatusPageID,
 		&i.Channel,
 		&i.Address,
-		&i.LinkToken,
 		&i.Secret,
 		&i.PreviousSecret,
 		&i.PreviousSecretUntil,
 		&i.CreatedAt,
-		&i.ConfirmedAt,
-		&i.Bounces,
-		&i.StoppedAt,
-		&i.Note,
 	)
 	return i, err
 }
 
 const insertSubscriber = `-- name: InsertSubscriber :exec
-INSERT INTO subscribers (id, team_id, status_page_id, channel, address, link_token, secret, previous_secret,
-    previous_secret_until, created_at, confirmed_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO subscribers (id, team_id, status_page_id, channel, address, secret, previous_secret, previous_secret_until, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 `
 
 type InsertSubscriberParams struct {
@@ -177,12 +146,10 @@ type InsertSubscriberParams struct {
 	StatusPageID        string
 	Channel             string
 	Address             string
-	LinkToken           string
 	Secret              []byte
 	PreviousSecret      []byte
 	PreviousSecretUntil *int64
 	CreatedAt           int64
-	ConfirmedAt         *int64
 }
 
 func (q *Queries) InsertSubscriber(ctx context.Context, arg InsertSubscriberParams) error {
@@ -192,71 +159,35 @@ func (q *Queries) InsertSubscriber(ctx context.Context, arg InsertSubscriberPara
 		arg.StatusPageID,
 		arg.Channel,
 		arg.Address,
-		arg.LinkToken,
 		arg.Secret,
 		arg.PreviousSecret,
 		arg.PreviousSecretUntil,
 		arg.CreatedAt,
-		arg.ConfirmedAt,
 	)
 	return err
 }
 
-const lastDeliveryAnyTeam = `-- name: LastDeliveryAnyTeam :one
-SELECT CAST(coalesce(max(sequence), 0) AS INTEGER) FROM deliveries
-`
-
-func (q *Queries) LastDeliveryAnyTeam(ctx context.Context) (int64, error) {
-	row := q.queryRow(ctx, q.lastDeliveryAnyTeamStmt, lastDeliveryAnyTeam)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const listDeadLettersAnyTeam = `-- name: ListDeadLettersAnyTeam :many
-SELECT d.sequence, d.id, d.subscriber_id, d.channel, d.receiver, d.notification_id, d.state, d.attempts, d.due_at, d.created_at, d.finished_at, d.last_error FROM deliveries d
-JOIN subscribers s ON s.id = d.subscriber_id
-WHERE d.state = 'dead' AND d.state <> 'waiting' AND d.sequence <= ?1
-  AND (CAST(?2 AS TEXT) = '' AND s.stopped_at IS NULL
-    OR d.subscriber_id = CAST(?2 AS TEXT))
-ORDER BY d.sequence
-LIMIT ?3
+SELECT id FROM deliveries
+WHERE state = 'dead' AND state <> 'waiting'
+  AND (CAST(?1 AS TEXT) = '' OR subscriber_id = CAST(?1 AS TEXT))
+ORDER BY sequence
 `
 
-type ListDeadLettersAnyTeamParams struct {
-	Last         int64
-	SubscriberID string
-	PageSize     int64
-}
-
-// Oldest first, up to a sequence: those of one subscriber, or of all that are not stopped. The second condition is that of the partial
-// index deliveries_finished.
-func (q *Queries) ListDeadLettersAnyTeam(ctx context.Context, arg ListDeadLettersAnyTeamParams) ([]Delivery, error) {
-	rows, err := q.query(ctx, q.listDeadLettersAnyTeamStmt, listDeadLettersAnyTeam, arg.Last, arg.SubscriberID, arg.PageSize)
+// Oldest first: those of one subscriber, or of all. The second condition is that of the partial index deliveries_finished.
+func (q *Queries) ListDeadLettersAnyTeam(ctx context.Context, subscriberID string) ([]string, error) {
+	rows, err := q.query(ctx, q.listDeadLettersAnyTeamStmt, listDeadLettersAnyTeam, subscriberID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Delivery
+	var items []string
 	for rows.Next() {
-		var i Delivery
-		if err := rows.Scan(
-			&i.Sequence,
-			&i.ID,
-			&i.SubscriberID,
-			&i.Channel,
-			&i.Receiver,
-			&i.NotificationID,
-			&i.State,
-			&i.Attempts,
-			&i.DueAt,
-			&i.CreatedAt,
-			&i.FinishedAt,
-			&i.LastError,
-		); err != nil {
+		var id string
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, id)
 	}
 	if err := rows.Close(); err != nil {
 		return nil, err
@@ -268,9 +199,9 @@ func (q *Queries) ListDeadLettersAnyTeam(ctx context.Context, arg ListDeadLetter
 }
 
 const listDeliveriesAnyTeam = `-- name: ListDeliveriesAnyTeam :many
-SELECT d.sequence, d.id, d.subscriber_id, d.channel, d.receiver, d.notification_id, d.state, d.attempts, d.due_at, d.created_at, d.finished_at, d.last_error, CAST(coalesce(n.event, '') AS TEXT) AS event
+SELECT d.sequence, d.id, d.subscriber_id, d.channel, d.notification_id, d.state, d.attempts, d.due_at, d.created_at, d.finished_at, d.last_error, n.event
 FROM deliveries d
-LEFT JOIN notifications n ON n.id = d.notification_id
+JOIN notifications n ON n.id = d.notification_id
 WHERE (CAST(?1 AS TEXT) = '' OR d.state = CAST(?1 AS TEXT))
   AND (CAST(?2 AS TEXT) = '' OR d.subscriber_id = CAST(?2 AS TEXT))
 ORDER BY d.sequence DESC
@@ -288,8 +219,7 @@ type ListDeliveriesAnyTeamRow struct {
 	ID             string
 	SubscriberID   string
 	Channel        string
-	Receiver       string
-	NotificationID *string
+	NotificationID string
 	State          string
 	Attempts       int64
 	DueAt          *int64
@@ -299,7 +229,7 @@ type ListDeliveriesAnyTeamRow struct {
 	Event          string
 }
 
-// Newest first, optionally of one state or one subscriber. The event of a request to confirm a subscription is empty.
+// Newest first, optionally of one state or one subscriber.
 func (q *Queries) ListDeliveriesAnyTeam(ctx context.Context, arg ListDeliveriesAnyTeamParams) ([]ListDeliveriesAnyTeamRow, error) {
 	rows, err := q.query(ctx, q.listDeliveriesAnyTeamStmt, listDeliveriesAnyTeam, arg.State, arg.SubscriberID, arg.PageSize)
 	if err != nil {
@@ -314,7 +244,6 @@ func (q *Queries) ListDeliveriesAnyTeam(ctx context.Context, arg ListDeliveriesA
 			&i.ID,
 			&i.SubscriberID,
 			&i.Channel,
-			&i.Receiver,
 			&i.NotificationID,
 			&i.State,
 			&i.Attempts,
@@ -338,7 +267,7 @@ func (q *Queries) ListDeliveriesAnyTeam(ctx context.Context, arg ListDeliveriesA
 }
 
 const listSubscribersAnyTeam = `-- name: ListSubscribersAnyTeam :many
-SELECT s.id, s.team_id, s.status_page_id, s.channel, s.address, s.link_token, s.secret, s.previous_secret, s.previous_secret_until, s.created_at, s.confirmed_at, s.bounces, s.stopped_at, s.note, p.unique_hostname,
+SELECT s.id, s.team_id, s.status_page_id, s.channel, s.address, s.secret, s.previous_secret, s.previous_secret_until, s.created_at, p.unique_hostname,
        CAST(coalesce(d.waiting, 0) AS INTEGER) AS waiting, CAST(coalesce(d.dead, 0) AS INTEGER) AS dead
 FROM subscribers s
 JOIN status_pages p ON p.id = s.status_page_id
@@ -375,15 +304,10 @@ func (q *Queries) ListSubscribersAnyTeam(ctx context.Context, statusPageID strin
 			&i.Subscriber.StatusPageID,
 			&i.Subscriber.Channel,
 			&i.Subscriber.Address,
-			&i.Subscriber.LinkToken,
 			&i.Subscriber.Secret,
 			&i.Subscriber.PreviousSecret,
 			&i.Subscriber.PreviousSecretUntil,
 			&i.Subscriber.CreatedAt,
-			&i.Subscriber.ConfirmedAt,
-			&i.Subscriber.Bounces,
-			&i.Subscriber.StoppedAt,
-			&i.Subscriber.Note,
 			&i.UniqueHostname,
 			&i.Waiting,
 			&i.Dead,
@@ -402,7 +326,7 @@ func (q *Queries) ListSubscribersAnyTeam(ctx context.Context, statusPageID strin
 }
 
 const listSubscribersOfPageAnyTeam = `-- name: ListSubscribersOfPageAnyTeam :many
-SELECT id, team_id, status_page_id, channel, address, link_token, secret, previous_secret, previous_secret_until, created_at, confirmed_at, bounces, stopped_at, note FROM subscribers
+SELECT id, team_id, status_page_id, channel, address, secret, previous_secret, previous_secret_until, created_at FROM subscribers
 WHERE status_page_id = ?1
 ORDER BY created_at, id
 `
@@ -422,15 +346,10 @@ func (q *Queries) ListSubscribersOfPageAnyTeam(ctx context.Context, statusPageID
 			&i.StatusPageID,
 			&i.Channel,
 			&i.Address,
-			&i.LinkToken,
 			&i.Secret,
 			&i.PreviousSecret,
 			&i.PreviousSecretUntil,
 			&i.CreatedAt,
-			&i.ConfirmedAt,
-			&i.Bounces,
-			&i.StoppedAt,
-			&i.Note,
 		); err != nil {
 			return nil, err
 		}
@@ -445,19 +364,9 @@ func (q *Queries) ListSubscribersOfPageAnyTeam(ctx context.Context, statusPageID
 	return items, nil
 }
 
-const restartSubscriberAnyTeam = `-- name: RestartSubscriberAnyTeam :exec
-UPDATE subscribers SET stopped_at = NULL, bounces = 0, note = ''
-WHERE id = ?1
-`
-
-func (q *Queries) RestartSubscriberAnyTeam(ctx context.Context, id string) error {
-	_, err := q.exec(ctx, q.restartSubscriberAnyTeamStmt, restartSubscriberAnyTeam, id)
-	return err
-}
-
 const retryDeliveryAnyTeam = `-- name: RetryDeliveryAnyTeam :exec
-INSERT OR REPLACE INTO deliveries (id, subscriber_id, channel, receiver, notification_id, state, due_at, created_at, last_error)
-SELECT d.id, d.subscriber_id, d.channel, d.receiver, d.notification_id, 'waiting',
+INSERT OR REPLACE INTO deliveries (id, subscriber_id, channel, notification_id, state, due_at, created_at, last_error)
+SELECT d.id, d.subscriber_id, d.channel, d.notification_id, 'waiting',
     iif(EXISTS (SELECT 1 FROM deliveries w WHERE w.subscriber_id = d.subscriber_id AND w.state = 'waiting'),
         NULL, CAST(?1 AS INTEGER)),
     CAST(?1 AS INTEGER), d.last_error
@@ -489,21 +398,6 @@ type SetDeliveryDueAnyTeamParams struct {
 
 func (q *Queries) SetDeliveryDueAnyTeam(ctx context.Context, arg SetDeliveryDueAnyTeamParams) error {
 	_, err := q.exec(ctx, q.setDeliveryDueAnyTeamStmt, setDeliveryDueAnyTeam, arg.DueAt, arg.ID)
-	return err
-}
-
-const setSubscriberCreatedAnyTeam = `-- name: SetSubscriberCreatedAnyTeam :exec
-UPDATE subscribers SET created_at = ?1
-WHERE id = ?2
-`
-
-type SetSubscriberCreatedAnyTeamParams struct {
-	CreatedAt int64
-	ID        string
-}
-
-func (q *Queries) SetSubscriberCreatedAnyTeam(ctx context.Context, arg SetSubscriberCreatedAnyTeamParams) error {
-	_, err := q.exec(ctx, q.setSubscriberCreatedAnyTeamStmt, setSubscriberCreatedAnyTeam, arg.CreatedAt, arg.ID)
 	return err
 }
 
