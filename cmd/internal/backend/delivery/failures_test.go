@@ -80,23 +80,6 @@ func TestFailedAttemptsAreRepeatedForADay(t *testing.T) {
 	}
 }
 
-func TestPanicOfASenderIsAFailedAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := openFixture(t)
-		f.subscribe("a", "one.example")
-		f.notify(false)
-		var log bytes.Buffer
-		got := &recorder{fail: func(_ context.Context, m delivery.Message) error { panic(m.Subscriber.Address) }}
-		f.runFor(2*time.Second, delivery.Options{Senders: webhooks(got), Logger: slog.New(slog.NewJSONHandler(&log, nil))})
-		if states := f.states("a"); !slices.Equal(states, []string{"waiting 1 the sender panicked"}) {
-			t.Errorf("%q", states)
-		}
-		if text := log.String(); !strings.Contains(text, "failures_test.go") || strings.Contains(text, "hidden") {
-			t.Error(text)
-		}
-	})
-}
-
 func TestFailuresAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := openFixture(t)

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
 )
 
@@ -112,27 +111,6 @@ Manage your subscription, or unsubscribe: https://status.harbour.example/manage/
 	for _, part := range []string{"<script", "<img", "src=", "url(", "@import", "<link"} {
 		if strings.Contains(strings.ToLower(html), part) {
 			t.Errorf("the HTML contains %s", part)
-		}
-	}
-}
-
-func TestHeadingsOfMessages(t *testing.T) {
-	for _, c := range []struct {
-		event       string
-		maintenance bool
-		want        string
-	}{
-		{delivery.IncidentCreated, false, "New incident: Slow berths\n"},
-		{delivery.IncidentCreated, true, "Maintenance: Slow berths\n"},
-		{delivery.UpdatePosted, false, "Update of an incident: Slow berths\n"},
-		{delivery.UpdatePosted, true, "Update of maintenance: Slow berths\n"},
-	} {
-		s := start(t)
-		m := message()
-		m.Event, m.Incident.IsMaintenance = c.event, c.maintenance
-		testkit.Must(t, s.sender(t).Send(t.Context(), m))
-		if text, _ := alternatives(t, parse(t, s.only(t).text)); !strings.HasPrefix(text, c.want) {
-			t.Errorf("%s, maintenance %t:\n%s", c.event, c.maintenance, text)
 		}
 	}
 }

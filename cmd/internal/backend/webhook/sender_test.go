@@ -2,8 +2,6 @@ package webhook_test
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -142,19 +140,6 @@ func TestOutcomeOfStatus(t *testing.T) {
 func withAddress(m delivery.Message, address string) delivery.Message {
 	m.Subscriber.Address = address
 	return m
-}
-
-func TestCanceledSendReturnsTheCancellation(t *testing.T) {
-	t.Parallel()
-	n := newInternet(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	m, _ := n.receive(func(_ http.ResponseWriter, r *http.Request) {
-		cancel()
-		<-r.Context().Done()
-	})
-	if err := n.sender(webhook.Options{}, 0, m).Send(ctx, m); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
 }
 
 // No connection remains after a message, so that any number of receivers occupies none.

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testkit.Run(func(dir string) int {
 		programs = dir
 		return m.Run()
-	}, "opsbackend", "opsgate"))
+	}, "opsbackend"))
 }
 
 // launch starts a program with additional variables, until the end of the test.
@@ -40,17 +39,4 @@ func launch(t *testing.T, name string, variables []string, arguments ...string) 
 	command := exec.Command(filepath.Join(programs, name), arguments...)
 	command.Env = append(os.Environ(), variables...)
 	return testkit.Start(t, command)
-}
-
-// opsbackend runs opsbackend to its end, and returns its output.
-func opsbackend(t *testing.T, arguments ...string) string {
-	t.Helper()
-	var log bytes.Buffer
-	command := exec.CommandContext(t.Context(), filepath.Join(programs, "opsbackend"), arguments...)
-	command.Stderr = &log
-	out, err := command.Output()
-	if err != nil {
-		t.Fatalf("%v: %v, %s", arguments, err, &log)
-	}
-	return string(out)
 }
