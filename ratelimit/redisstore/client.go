@@ -146,3 +146,9 @@ func (o ClientOptions) topology() (Topology, error) {
 	}
 	return t, nil
 }
+
+// isReply reports whether Redis returned the error.
+func isReply(err error) bool {
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
+}

@@ -44,7 +44,7 @@ func TestServersThatMayEvictAreCounted(t *testing.T) {
 			}{{"noeviction", "1gb", 0}, {"volatile-ttl", "0", 0}, {"allkeys-lru", "1gb", servers[name]}} {
 				configure(t, client, "maxmemory", test.maxmemory)
 				configure(t, client, "maxmemory-policy", test.policy)
-				g := newGateway(t, client, "a")
+				g := newGateway(t, client)
 				beat(t, 1, g)
 				if got := valueOf(t, g.registry, evictingServers); got != test.want {
 					t.Errorf("%s, %s: %v servers", test.policy, test.maxmemory, got)
@@ -67,7 +67,7 @@ func TestServersThatMayEvictAreKeptWhileAMasterDoesNotAnswer(t *testing.T) {
 	client := newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})
 	configure(t, client, "maxmemory", "1gb")
 	configure(t, client, "maxmemory-policy", "allkeys-lru")
-	g := newGateway(t, client, "a")
+	g := newGateway(t, client)
 	for _, test := range []struct {
 		policy  string
 		allowed bool // on the first master
@@ -85,7 +85,7 @@ func TestServersThatMayEvictAreKeptWhileAMasterDoesNotAnswer(t *testing.T) {
 // A call without an answer does not show that INFO is allowed again.
 func TestDeniedInfoIsLoggedOnce(t *testing.T) {
 	server := redistest.Start(t)
-	g := newGateway(t, newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), "a")
+	g := newGateway(t, newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}))
 	for i, step := range []struct {
 		do    func()
 		lines int

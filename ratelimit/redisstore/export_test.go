@@ -12,4 +12,4 @@ func (s *Store) SetSteadyAfter(d time.Duration) { s.steadyAfter = d }
 func (g *Gateways) ReadEviction(ctx context.Context) error { return g.readEviction(ctx) }
 
 // Heartbeat sends a heartbeat, as Run does at an interval.
-func (g *Gateways) Heartbeat(ctx context.Context, status []byte) { g.heartbeat(ctx, status) }
+func (g *Gateways) Heartbeat(ctx context.Context) { g.heartbeat(ctx) }

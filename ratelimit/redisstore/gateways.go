@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -28,9 +27,6 @@ const (
 	// are counted from zero again when Redis may have lost the set, so that every running gateway has had three intervals to register.
 	lowerCounts = 3
 )
-
-// CountedFor is how long after its last heartbeat a gateway is counted, with the default interval.
-const CountedFor = missedHeartbeats * defaultInterval
 
 //go:embed lua/heartbeat.lua
 var heartbeatLua string
@@ -45,23 +41,21 @@ type GatewaysOptions struct {
 	Registerer prometheus.Registerer
 }
 
-// A Gateways counts the gateways that share a Redis, and shares their statuses. Each gateway sends a heartbeat at an interval, and is not
-// counted after three intervals without one. It is safe for concurrent use.
+// A Gateways counts the gateways that share a Redis. Each gateway sends a heartbeat at an interval, and is not counted after three
+// intervals without one. It is safe for concurrent use.
 type Gateways struct {
 	client        *Client
 	heartbeatsKey string
-	statusesKey   string
 	id            string // of this gateway
 	interval      time.Duration
 	logger        *slog.Logger
 
-	count     atomic.Int64          // confirmed by several heartbeats, if it was lowered
-	beats     atomic.Int64          // consecutive successful heartbeats
-	statusErr atomic.Pointer[error] // of the last write of the status
+	count atomic.Int64 // confirmed by several heartbeats, if it was lowered
 
 	evicting, evictedKeys atomic.Int64 // see Eviction
 
 	// Used by Run alone.
+	beats      int              // consecutive successful heartbeats
 	lower      []int            // the last counts, if each was lower than count
 	missed     int              // consecutive failed heartbeats
 	evicted    map[string]int64 // keys that each process of Redis had evicted, as last read
@@ -77,11 +71,10 @@ func NewGateways(o GatewaysOptions) (*Gateways, error) {
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
 	g := &Gateways{
-		client: o.Client, heartbeatsKey: o.Prefix + "replicas", statusesKey: o.Prefix + "gateways", id: hex.EncodeToString(id),
+		client: o.Client, heartbeatsKey: o.Prefix + "replicas", id: hex.EncodeToString(id),
 		interval: cmp.Or(o.Interval, defaultInterval), logger: o.Logger, evicted: make(map[string]int64),
 	}
 	g.count.Store(1)
-	g.statusErr.Store(new(error))
 	for _, c := range []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "opsgate_rate_limit_replicas",
@@ -106,9 +99,9 @@ func NewGateways(o GatewaysOptions) (*Gateways, error) {
 // Count returns the number of gateways, at least 1. It does not change during outages of Redis.
 func (g *Gateways) Count() int { return int(g.count.Load()) }
 
-// Run sends heartbeats with the status of this gateway, at most [MaxStatus] bytes, the first one at once, until ctx ends. Then it removes
-// this gateway from the count, within the timeout of a call, and returns nil. It calls changed after each change of the count.
-func (g *Gateways) Run(ctx context.Context, status func() []byte, changed func(before, after int)) error {
+// Run sends heartbeats, the first one at once, until ctx ends. Then it removes this gateway from the count, within the timeout of a call,
+// and returns nil. It calls changed after each change of the count.
+func (g *Gateways) Run(ctx context.Context, changed func(before, after int)) error {
 	defer g.unregister(ctx)
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -118,7 +111,7 @@ func (g *Gateways) Run(ctx context.Context, status func() []byte, changed func(b
 			return nil
 		case <-next.C:
 			before := g.Count()
-			g.heartbeat(ctx, status())
+			g.heartbeat(ctx)
 			if after := g.Count(); after != before {
 				changed(before, after)
 			}
@@ -127,42 +120,38 @@ func (g *Gateways) Run(ctx context.Context, status func() []byte, changed func(b
 	}
 }
 
-// sendHeartbeat sends the status and a heartbeat. They are commands of one pipeline, because their keys may be on different servers of a
-// cluster. The status is first, so that on one server a counted gateway has one.
-func (g *Gateways) sendHeartbeat(ctx context.Context, status []byte) (written, beat *redis.Cmd) {
+// sendHeartbeat sends a heartbeat. It returns the number of gateways, and whether Redis lacked this one.
+func (g *Gateways) sendHeartbeat(ctx context.Context) (counted int, added bool, err error) {
 	callCtx, cancel := g.client.callContext(ctx)
 	defer cancel()
 	kept := missedHeartbeats * g.interval.Milliseconds()
-	pipe := g.client.Pipeline()
-	written = g.queueStatus(callCtx, pipe, status)
-	beat = pipe.Eval(callCtx, heartbeatLua, []string{g.heartbeatsKey}, g.id, kept)
-	_, _ = pipe.Exec(callCtx) // each command has its error
-	return written, beat
-}
-
-// heartbeat sends a heartbeat, and updates the count.
-func (g *Gateways) heartbeat(ctx context.Context, status []byte) {
-	written, beat := g.sendHeartbeat(ctx, status)
-	g.reportStatus(written.Err())
-	answer, err := beat.Int64Slice()
+	answer, err := g.client.Eval(callCtx, heartbeatLua, []string{g.heartbeatsKey}, g.id, kept).Int64Slice()
 	if err == nil && len(answer) != 2 {
 		err = fmt.Errorf("the answer to a heartbeat has %d numbers, not 2", len(answer))
 	}
+	if err != nil {
+		return 0, false, err
+	}
+	return int(answer[0]), answer[1] != 0, nil
+}
+
+// heartbeat sends a heartbeat, and updates the count.
+func (g *Gateways) heartbeat(ctx context.Context) {
+	counted, added, err := g.sendHeartbeat(ctx)
 	if err != nil {
 		g.recordMissed(err)
 		return
 	}
 	g.missed = 0
-	counted, added := int(answer[0]), answer[1] != 0
 	g.update(counted, added)
-	if g.beats.Add(1)%evictionEvery == 1 {
+	if g.beats++; g.beats%evictionEvery == 1 {
 		_ = g.readEviction(ctx) // limits do not depend on it
 	}
 }
 
 // recordMissed records a failed heartbeat.
 func (g *Gateways) recordMissed(err error) {
-	g.beats.Store(0)
+	g.beats = 0
 	g.lower = nil
 	g.missed++
 	if g.missed == 1 {
@@ -194,11 +183,7 @@ func (g *Gateways) update(counted int, added bool) {
 func (g *Gateways) unregister(ctx context.Context) {
 	callCtx, cancel := g.client.callContext(ctx)
 	defer cancel()
-	pipe := g.client.Pipeline()
-	removed := pipe.ZRem(callCtx, g.heartbeatsKey, g.id)
-	pipe.HDel(callCtx, g.statusesKey, g.id)
-	_, _ = pipe.Exec(callCtx) // a status that is not removed is listed for statusKept
-	if err := removed.Err(); err != nil {
+	if err := g.client.ZRem(callCtx, g.heartbeatsKey, g.id).Err(); err != nil {
 		g.logger.Debug("this gateway is counted for some seconds more", slog.Any("error", err))
 	}
 }

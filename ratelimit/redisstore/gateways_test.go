@@ -21,23 +21,22 @@ const heartbeatsKey = "opsgate:replicas"
 // heartbeat is the interval of tests that send the heartbeats themselves: far longer than a test.
 const heartbeat = time.Minute
 
-// A gateway is a Gateways with a status.
+// A gateway is a Gateways with its metrics and log.
 type gateway struct {
 	*redisstore.Gateways
 
 	registry *prometheus.Registry
 	log      *testkit.Buffer
-	status   []byte
 }
 
-func newGateway(t testing.TB, client *redisstore.Client, status string) *gateway {
+func newGateway(t testing.TB, client *redisstore.Client) *gateway {
 	t.Helper()
-	return newGatewayWithInterval(t, client, status, heartbeat)
+	return newGatewayWithInterval(t, client, heartbeat)
 }
 
-func newGatewayWithInterval(t testing.TB, client *redisstore.Client, status string, interval time.Duration) *gateway {
+func newGatewayWithInterval(t testing.TB, client *redisstore.Client, interval time.Duration) *gateway {
 	t.Helper()
-	g := &gateway{registry: prometheus.NewRegistry(), log: new(testkit.Buffer), status: []byte(status)}
+	g := &gateway{registry: prometheus.NewRegistry(), log: new(testkit.Buffer)}
 	var err error
 	g.Gateways, err = redisstore.NewGateways(redisstore.GatewaysOptions{
 		Client: client, Interval: interval, Logger: slog.New(slog.NewTextHandler(g.log, nil)), Registerer: g.registry,
@@ -51,7 +50,7 @@ func startGateways(t *testing.T, n int, o redisstore.ClientOptions) []*gateway {
 	t.Helper()
 	gateways := make([]*gateway, n)
 	for i := range gateways {
-		gateways[i] = newGateway(t, newClient(t, o), "a")
+		gateways[i] = newGateway(t, newClient(t, o))
 	}
 	beat(t, 2, gateways...)
 	wantCount(t, n, gateways...)
@@ -63,7 +62,7 @@ func beat(t *testing.T, rounds int, gateways ...*gateway) {
 	t.Helper()
 	for range rounds {
 		for _, g := range gateways {
-			g.Heartbeat(t.Context(), g.status)
+			g.Heartbeat(t.Context())
 		}
 	}
 }
@@ -84,7 +83,7 @@ func (g *gateway) run(t *testing.T) (stop func(), changes chan [2]int) {
 	ended := make(chan error, 1)
 	changes = make(chan [2]int, 1000)
 	go func() {
-		ended <- g.Run(ctx, func() []byte { return g.status }, func(before, after int) { changes <- [2]int{before, after} })
+		ended <- g.Run(ctx, func(before, after int) { changes <- [2]int{before, after} })
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -114,10 +113,10 @@ var topologies = map[string]func(*testing.T) redisstore.ClientOptions{
 // A shortHeartbeats is a Redis whose answer to a heartbeat lacks a number.
 type shortHeartbeats struct{ *countingHook }
 
-func (shortHeartbeats) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, commands []redis.Cmder) error {
-		err := next(ctx, commands)
-		if beat, ok := commands[1].(*redis.Cmd); ok {
+func (shortHeartbeats) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		err := next(ctx, command)
+		if beat, ok := command.(*redis.Cmd); ok {
 			beat.SetVal([]any{int64(1)})
 		}
 		return err
@@ -127,7 +126,7 @@ func (shortHeartbeats) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 func TestHeartbeatWithAnUnknownAnswerIsReported(t *testing.T) {
 	client := newClient(t, redisstore.ClientOptions{Addresses: []string{redistest.Start(t).Addr()}})
 	client.AddHook(shortHeartbeats{new(countingHook)})
-	g := newGateway(t, client, "a")
+	g := newGateway(t, client)
 	beat(t, 1, g)
 	if log := g.log.String(); !strings.Contains(log, `error="the answer to a heartbeat has 1 numbers, not 2"`) {
 		t.Errorf("logged %s", log)
@@ -139,7 +138,7 @@ func TestRunningGatewaysAreCounted(t *testing.T) {
 	server := redistest.Start(t)
 	start := func() (g *gateway, stop func(), changes chan [2]int) {
 		client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
-		g = newGatewayWithInterval(t, client, "a", 20*time.Millisecond)
+		g = newGatewayWithInterval(t, client, 20*time.Millisecond)
 		stop, changes = g.run(t)
 		return g, stop, changes
 	}
@@ -152,12 +151,12 @@ func TestRunningGatewaysAreCounted(t *testing.T) {
 	stopSecond()
 	testkit.Eventually(t, "the gateway that ended is not counted", func() bool { return first.Count() == 1 })
 	stopFirst()
-	if n := server.Client().Exists(t.Context(), heartbeatsKey, statusesKey).Val(); n != 0 {
+	if n := server.Client().Exists(t.Context(), heartbeatsKey).Val(); n != 0 {
 		t.Errorf("still in Redis: %v", server.Client().ZRangeWithScores(t.Context(), heartbeatsKey, 0, -1).Val())
 	}
 }
 
-func TestGatewaysAreCountedAndListed(t *testing.T) {
+func TestGatewaysAreCounted(t *testing.T) {
 	t.Parallel()
 	for name, start := range topologies {
 		t.Run(name, func(t *testing.T) {
@@ -166,12 +165,9 @@ func TestGatewaysAreCountedAndListed(t *testing.T) {
 			if n := valueOf(t, first.registry, "opsgate_rate_limit_replicas"); n != 3 {
 				t.Errorf("the metric is %v", n)
 			}
-			wantStatuses(t, first, "a", "a", "a")
 			for _, g := range gateways[1:] {
-				testkit.Must(t, g.StatusError())
 				end(t, g)
 			}
-			wantStatuses(t, first, "a")
 			beat(t, 2, first)
 			wantCount(t, 3, first)
 			beat(t, 1, first)

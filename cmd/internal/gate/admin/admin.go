@@ -118,7 +118,6 @@ func New(o Options) *Admin {
 	mux.HandleFunc("GET /admin/tokens", a.tokens)
 	mux.HandleFunc("POST /admin/names", a.names)
 	mux.HandleFunc("GET /admin/config", a.config)
-	mux.HandleFunc("GET /admin/gateways", a.gateways)
 	mux.HandleFunc("GET /admin/events", a.console.Events)
 	mux.HandleFunc("GET "+pathPage+"{$}", a.console.Page)
 	mux.HandleFunc("GET "+pathRunbooks+"{name}", a.console.Runbook)

@@ -74,8 +74,6 @@ func (g *fakeInspector) Configuration() admin.Configuration {
 	}
 }
 
-func (g *fakeInspector) ReadGateways(context.Context) admin.Gateways { return admin.Gateways{} }
-
 const tokenPrefix = "ops_live_"
 
 // fakeConsole is a Console with empty pages.

@@ -28,8 +28,6 @@ type Inspector interface {
 	Names(ids []string) map[string]string
 	// Configuration returns the configuration in force.
 	Configuration() Configuration
-	// ReadGateways returns the gateways that share a Redis. It reads them if the last read is older than two seconds.
-	ReadGateways(ctx context.Context) Gateways
 }
 
 // Subject identifies a token.

@@ -127,10 +127,6 @@ func remainingText(t TokenLimits) string {
 	return strings.Join(list, ", ")
 }
 
-func (a *Admin) gateways(w http.ResponseWriter, r *http.Request) {
-	respond(w, read(r).problems, func() any { return a.inspector.ReadGateways(r.Context()) })
-}
-
 func (a *Admin) config(w http.ResponseWriter, r *http.Request) {
 	if p := read(r); len(p.problems) > 0 {
 		invalid(w, p.problems)

@@ -3,7 +3,6 @@ package command_test
 import (
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -117,7 +116,7 @@ func TestCheckLiveNamesWhatDoesNotWork(t *testing.T) {
 	}{
 		{"all rights", nil, 0, []string{
 			"ok: rate_limit.redis: counting requests\n", "ok: rate_limit.redis: counting gateways\n", "ok: rate_limit.redis: subscription to refunds\n",
-			"ok: rate_limit.redis: table of gateways\n", "ok: upstreams.fleet.address: connection\n", "ok: upstreams.identity.address: connection\n",
+			"ok: upstreams.fleet.address: connection\n", "ok: upstreams.identity.address: connection\n",
 		}, []string{
 			"warning: FILE:10: rate_limit.redis: no eviction: its maxmemory-policy evicts keys",
 		}},
@@ -176,30 +175,6 @@ func TestCheckLiveConnectsToTheProxyOfTheCollector(t *testing.T) {
 		got := opsgate(t, []string{"OPSGATE_TRACING_ENDPOINT=" + test.endpoint}, "check", "--live", "--config", file)
 		if (got.code == 0) != (test.want == "") || !strings.Contains(got.err, test.want) {
 			t.Errorf("%s: got %+v", test.endpoint, got)
-		}
-	}
-}
-
-func TestCheckLiveNamesGatewaysWithOtherLimits(t *testing.T) {
-	server := redistest.Start(t)
-	services := serveGRPC(t, grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return status.Error(codes.InvalidArgument, "") }))
-	text := strings.Replace(good, "127.0.0.1:1}", services+"}", 1)
-	shared := "rate_limit: {store: redis, redis: {addresses: [\"" + server.Addr() + "\"], timeout: 5s}, limits: [{requests: %d, per: 1s}]}\n"
-	serve(t, nil, "--config", write(t, text+fmt.Sprintf(shared, 7)))
-	testkit.Eventually(t, "the gateway reports its limits", func() bool { return server.Client().Exists(t.Context(), "opsgate:gateways").Val() == 1 })
-	older := fmt.Sprint(time.Now().UnixMilli(), ` {"host": "older", "at": "2026-01-02T03:04:05Z"}`) // without a version of limits
-	testkit.Must(t, server.Client().HSet(t.Context(), "opsgate:gateways", "older", older).Err())
-	for limit, warns := range map[int]bool{7: false, 8: true} {
-		file := write(t, text+fmt.Sprintf(shared, limit))
-		got := opsgate(t, nil, "check", "--live", "--config", file)
-		host, err := os.Hostname()
-		testkit.Must(t, err)
-		warning := "warning: " + file + ":10: rate_limit: gateways with the same limits: " + host + " 127.0.0.1:"
-		if got.code != 0 || strings.Contains(got.err, warning) != warns || strings.Contains(got.err, "older") {
-			t.Errorf("%d per second: got %+v", limit, got)
-		}
-		if n := server.Client().ZCard(t.Context(), "opsgate:replicas").Val(); n != 1 {
-			t.Errorf("%d gateways are counted", n)
 		}
 	}
 }

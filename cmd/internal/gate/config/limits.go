@@ -1,8 +1,6 @@
 package config
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"regexp"
@@ -158,19 +156,6 @@ func (c RateLimit) Assignments() []Assignment {
 		list[i+1].limitsKey = list[i+1].Key + ".limits"
 	}
 	return list
-}
-
-// LimitsVersion returns a hash of which limits each team and token has, in 12 hex digits. It does not depend on names, owners and reasons.
-func (c RateLimit) LimitsVersion() string {
-	sum := sha256.New()
-	for _, a := range c.Assignments() {
-		fmt.Fprintf(sum, "%q %q %d", slices.Sorted(slices.Values(a.Teams)), slices.Sorted(slices.Values(a.Tokens)), a.Expires.Unix())
-		for _, l := range a.Limits {
-			fmt.Fprintf(sum, " %d/%d %t", l.Requests, l.Per, l.Shadow)
-		}
-		fmt.Fprintln(sum, a.Class == ratelimit.ClassTeam || a.Class == ratelimit.ClassToken) // a class is less specific
-	}
-	return hex.EncodeToString(sum.Sum(nil))[:12]
 }
 
 // PolicyLimits converts limits for [ratelimit.NewPolicy].

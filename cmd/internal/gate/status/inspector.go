@@ -14,7 +14,6 @@ import (
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/admin/console"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/gateway"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
@@ -31,24 +30,18 @@ type Options struct {
 	Redis         *Redis // nil if limits are counted in memory
 	Busiest       *heavyhitters.Sketch
 	Overload      *OverloadMonitor
-	Rates         func() console.Rates // of the requests of this gateway
-	Draining      func() bool
-	Host          string // "" if unknown
-	AdminListen   string // address of the admin listener
-	Build         buildinfo.Info
 	Clock         func() time.Time
 }
 
 // Active is the active configuration with what was built from it.
 type Active struct {
-	Loaded        *config.Loaded
-	Version       string
-	LimitsVersion string    // of the limits in it
-	Since         time.Time // when the version became active
-	Policies      *ratelimit.Policies
-	Gateway       *gateway.Gateway
-	LastReload    *admin.Reload // nil if there was none
-	Certificates  []config.Certificate
+	Loaded       *config.Loaded
+	Version      string
+	Since        time.Time // when the version became active
+	Policies     *ratelimit.Policies
+	Gateway      *gateway.Gateway
+	LastReload   *admin.Reload // nil if there was none
+	Certificates []config.Certificate
 }
 
 // Redis is the part of the limiter that counts in Redis.
@@ -61,8 +54,6 @@ type Redis struct {
 // An Inspector reads the state of a gateway from its parts. It is safe for concurrent use.
 type Inspector struct {
 	options Options
-	started time.Time
-	peers   *peers // nil if limits are counted in memory
 	busy    busyNames
 }
 
@@ -71,13 +62,9 @@ var (
 	_ console.Source  = (*Inspector)(nil)
 )
 
-// New returns an Inspector. It reads the other gateways while [Inspector.Run] runs.
+// New returns an Inspector.
 func New(o Options) *Inspector {
-	i := &Inspector{options: o, started: o.Clock()}
-	if o.Redis != nil {
-		i.peers = newPeers(o.Redis.Gateways, o.Clock)
-	}
-	return i
+	return &Inspector{options: o}
 }
 
 // A tokenView is the state of a token and its limits.

@@ -11,11 +11,9 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/net/http/httpproxy"
 
-	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/ratelimit/redisstore"
 )
@@ -89,20 +87,11 @@ func (c *Check) live(ctx context.Context) (err error) {
 	return nil
 }
 
-// redis does with Redis what a gateway does, and compares the limits of the gateways that use it.
+// redis does with Redis what a gateway does.
 func (c *Check) redis(ctx context.Context, limits *sharedLimits) {
 	redisstore.Check(ctx, limits.client, c.Loaded.RateLimit.Redis.KeyPrefix, func(what string, err error, optional bool) {
 		c.report("rate_limit.redis", what, err, optional)
 	})
-	own := c.Loaded.RateLimit.LimitsVersion()
-	gateways, _ := limits.gateways.List(ctx) // redisstore.Check reports the error
-	for _, other := range gateways {
-		g, ok := admin.DecodeStatus(other.Status, time.Now())
-		if ok && other.Age < redisstore.CountedFor && g.LimitsVersion != "" && g.LimitsVersion != own { // "" from an older version
-			err := fmt.Errorf("%s %s has other limits than this file", g.Host, g.AdminListen)
-			c.report("rate_limit", "gateways with the same limits", err, true)
-		}
-	}
 }
 
 // dialCollector connects to the collector of traces, or to the proxy of the environment through which

@@ -5,7 +5,6 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient"
-	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/tracing"
 )
@@ -61,13 +60,9 @@ func newDependencies(c common, opened *closers) (*dependencies, error) {
 	return &dependencies{traces, limiter, clients, authenticator}, nil
 }
 
-// tasks returns the background tasks. status returns the status of this gateway.
-func (d *dependencies) tasks(status func() admin.GatewayStatus) []func(context.Context) error {
-	return []func(context.Context) error{
-		d.authenticator.Run,
-		d.clients.RunProbes,
-		func(ctx context.Context) error { return d.limiter.run(ctx, status) },
-	}
+// tasks returns the background tasks.
+func (d *dependencies) tasks() []func(context.Context) error {
+	return []func(context.Context) error{d.authenticator.Run, d.clients.RunProbes, d.limiter.run}
 }
 
 func upstreams(c config.Upstreams) backendclient.Upstreams {

@@ -114,7 +114,7 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 	if err := c.registry.Register(active); err != nil {
 		return nil, err
 	}
-	reports, err := newReports(c, dependencies, builder, active, public, adminServer)
+	reports, err := newReports(c, dependencies, builder, active, public)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 	return &Gateway{
 		version: c.Build.Version, logger: c.Logger, registry: c.registry, notifier: c.Notifier, public: public, admin: adminServer,
 		api: c.Wrap(active), reports: reports, active: active, reloader: reloader, refunds: builder.refunds, opened: opened,
-		tasks: append(slices.Concat(dependencies.tasks(reports.inspector.Self), builder.tasks(), reports.tasks()), c.logs.Run),
+		tasks: append(slices.Concat(dependencies.tasks(), builder.tasks(), reports.tasks()), c.logs.Run),
 	}, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/status"
 	"opsgate/cmd/internal/kit/tracing"
@@ -48,13 +47,12 @@ func (l *limiter) redis() *status.Redis {
 	return &status.Redis{Limits: l.shared.Store, Gateways: l.shared.gateways, DividedBy: dividedBy}
 }
 
-// run runs the background tasks of the store until ctx ends. With Redis, they send the status of
-// this gateway to the other gateways.
-func (l *limiter) run(ctx context.Context, status func() admin.GatewayStatus) error {
+// run runs the background tasks of the store until ctx ends.
+func (l *limiter) run(ctx context.Context) error {
 	if l.shared == nil {
 		return l.memory.Run(ctx)
 	}
-	return l.shared.run(ctx, status)
+	return l.shared.run(ctx)
 }
 
 func (l *limiter) close() error {

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"opsgate/backendclient/tlsfiles"
-	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/ratelimit"
@@ -124,14 +123,14 @@ func (l *sharedLimits) failoverSettings() failover.Settings {
 	return s
 }
 
-// run runs the background tasks until ctx ends. The heartbeats of this gateway contain its status.
-func (l *sharedLimits) run(ctx context.Context, status func() admin.GatewayStatus) error {
+// run runs the background tasks until ctx ends.
+func (l *sharedLimits) run(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
 	// Refunds and resets by any gateway drop cached denials.
 	tasks.Go(func() error { return l.redis.Run(ctx, l.DropDenial) })
 	// A change of the number of gateways changes the share of each in an outage.
 	tasks.Go(func() error {
-		return l.gateways.Run(ctx, func() []byte { return status().Encode() }, func(int, int) { l.updateFailover() })
+		return l.gateways.Run(ctx, func(int, int) { l.updateFailover() })
 	})
 	tasks.Go(func() error {
 		l.ProbeFirst(ctx) // so that an outage is logged at the start

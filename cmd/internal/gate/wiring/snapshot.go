@@ -26,8 +26,6 @@ type snapshot struct {
 	version string
 	since   time.Time // when the version became active
 
-	limitsVersion string // of the limits alone
-
 	policies *ratelimit.Policies
 	gateway  *gateway.Gateway
 }
@@ -36,7 +34,7 @@ type snapshot struct {
 // any part is invalid.
 func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) (_ *snapshot, err error) {
 	s := &snapshot{
-		loaded: loaded, files: loaded.Files(), version: loaded.Version(), limitsVersion: loaded.RateLimit.LimitsVersion(), since: now,
+		loaded: loaded, files: loaded.Files(), version: loaded.Version(), since: now,
 	}
 	var before *ratelimit.Policies
 	if last != nil {
@@ -103,7 +101,7 @@ func (a *activeConfig) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *activeConfig) report() status.Active {
 	s := a.snapshot.Load()
 	return status.Active{
-		Loaded: &s.loaded, Version: s.version, LimitsVersion: s.limitsVersion, Since: s.since, Policies: s.policies, Gateway: s.gateway,
+		Loaded: &s.loaded, Version: s.version, Since: s.since, Policies: s.policies, Gateway: s.gateway,
 		LastReload: a.lastReload.Load(), Certificates: *a.certificates.Load(),
 	}
 }

@@ -13,16 +13,14 @@ type advice struct {
 }
 
 const (
-	uncachedTokens  = "requests with a token that is not cached get 503; cached tokens work"
-	staleForKey     = "authn.stale_for"
-	freshForKey     = "authn.fresh_for"
-	uncachedLater   = "cached tokens end " + staleForKey + " after their last lookup; then all requests get 503"
-	untilRedis      = "it stays so until Redis answers"
-	untilOne        = "it stays so until all gateways have the same"
-	oldConfig       = "requests are served with the configuration from before"
-	restartFails    = "a restart may fail, or begin with the new configuration"
-	findRedis       = "run redis-cli ping from this machine; then read the log of Redis"
-	compareGateways = "run opsgate config on each and compare; finish or roll back the rollout"
+	uncachedTokens = "requests with a token that is not cached get 503; cached tokens work"
+	staleForKey    = "authn.stale_for"
+	freshForKey    = "authn.fresh_for"
+	uncachedLater  = "cached tokens end " + staleForKey + " after their last lookup; then all requests get 503"
+	untilRedis     = "it stays so until Redis answers"
+	oldConfig      = "requests are served with the configuration from before"
+	restartFails   = "a restart may fail, or begin with the new configuration"
+	findRedis      = "run redis-cli ping from this machine; then read the log of Redis"
 )
 
 // advices has the advice by the beginning of a finding's key, up to a colon. The longest one applies.
@@ -85,21 +83,6 @@ var advices = map[string]advice{
 	},
 	"certificate": {action: "renew it and replace its file; a restart is not needed"},
 	"reload":      {oldConfig, restartFails, "read its problems; then run opsgate check --live and opsgate diff with its file"},
-	"gateways:cut-off": {
-		"limits there are not shared with the other gateways",
-		"it stays so until that gateway reaches Redis",
-		"run redis-cli ping from that machine; then check its network",
-	},
-	"gateways:silent": {
-		"if it runs without Redis, its limits are not shared", "after ten minutes it is no longer listed",
-		"open its own page; else see whether its process runs",
-	},
-	"gateways:refused": {
-		oldConfig + " there", restartFails + " there", "read its problems there; then run opsgate check --live with its file",
-	},
-	"gateways:configurations": {"gateways may answer the same request differently", untilOne, compareGateways},
-	"gateways:sets of limits": {"a token has other limits at another gateway; its usage is shared", untilOne, compareGateways},
-	"gateways:builds":         {"clients meet two versions of the gateway", untilOne, "finish or roll back the upgrade"},
 	"refused": {
 		"requests that need these methods of NAME get 500, or 404 for resources that exist",
 		"it stays so until NAME admits this gateway",

@@ -30,8 +30,6 @@ type Source interface {
 	Names(ids []string) map[string]string
 	// Configuration returns the configuration in force. Of its Values, the console uses those of authn.stale_for and fresh_for.
 	Configuration() admin.Configuration
-	// Gateways returns the gateways that share a Redis as last read, and has them read again in the background.
-	Gateways() admin.Gateways
 }
 
 // Options configure a Console. Sampler, Source and Clock are required.

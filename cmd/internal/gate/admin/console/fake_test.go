@@ -46,7 +46,6 @@ type fakeSource struct {
 	store        admin.Store
 	busiest      []admin.BusyToken
 	config       admin.Configuration
-	gateways     admin.Gateways
 	teams        map[string]string // names by id
 }
 
@@ -55,7 +54,6 @@ func (s *fakeSource) Store() admin.Store                        { return s.store
 func (s *fakeSource) Busiest(n int) []admin.BusyToken           { return s.busiest[:min(n, len(s.busiest))] }
 func (s *fakeSource) Names([]string) map[string]string          { return s.teams }
 func (s *fakeSource) Configuration() admin.Configuration        { return s.config }
-func (s *fakeSource) Gateways() admin.Gateways                  { return s.gateways }
 
 // healthy returns the source of a gateway without problems.
 func healthy() *fakeSource {
@@ -65,12 +63,6 @@ func healthy() *fakeSource {
 		},
 		store:  admin.Store{Mode: "memory"},
 		config: admin.Configuration{Version: "0123456789ab", Since: noon, File: "opsgate.yaml"},
-		gateways: admin.Gateways{State: admin.GatewaysMemory, Gateways: []admin.Gateway{{
-			ID: "0a1b2c3d", Self: true,
-			GatewayStatus: admin.GatewayStatus{
-				Host: "gate-1", Version: "1.2.3", ConfigVersion: "0123456789ab", ConfigSince: &noon, Mode: "memory", Breakers: []string{}, At: noon,
-			},
-		}}},
 	}
 }
 

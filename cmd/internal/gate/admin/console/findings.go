@@ -48,8 +48,7 @@ type snapshot struct {
 	failures     failures
 	latencies    map[string]Latencies // of services
 	denials      map[string]denials   // of methods
-	gateways     admin.Gateways
-	values       *strings.Replacer // of the keys that impacts and deadlines name: it adds the value to a key
+	values       *strings.Replacer    // of the keys that impacts and deadlines name: it adds the value to a key
 }
 
 // diagnose returns the problems of a gateway, the most severe first.
@@ -91,7 +90,6 @@ func diagnose(s snapshot) []Finding {
 		list = append(list, f)
 	}
 	list = append(list, diagnoseCertificates(s.certificates, s.now)...)
-	list = append(list, diagnoseGateways(s.gateways, s.now)...)
 	for i := range list {
 		list[i].advise()
 		list[i].Impact, list[i].Deadline = s.values.Replace(list[i].Impact), s.values.Replace(list[i].Deadline)
@@ -293,6 +291,17 @@ func diagnoseFailures(f failures) []Finding {
 	return []Finding{{
 		Key: "failures:" + verdict, Verdict: verdict, Text: text, Detail: strings.Join(named, ", "), Runbook: "promises.md#clients-read-5xx",
 	}}
+}
+
+// maxLines is the number of lines in the detail of a finding, before the number of further ones.
+const maxLines = 5
+
+// joined returns the lines of a detail. Their number is bounded, because a service may have hundreds of endpoints.
+func joined(lines []string) string {
+	if more := len(lines) - maxLines; more > 0 {
+		lines = append(slices.Clone(lines[:maxLines]), fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // counted returns "1 what" or "n whats".

@@ -140,9 +140,3 @@ func (s *Sampler) read() readings {
 	families, _ := s.metrics.Gather()
 	return newReadings(families)
 }
-
-// Rates are the requests per second in the last point of the traffic history; 0 before there is one.
-type Rates struct{ All, Failed, Limited float64 }
-
-// Rates returns the rates of all routes. It reads no metrics.
-func (s *Sampler) Rates() Rates { return s.history.rates() }

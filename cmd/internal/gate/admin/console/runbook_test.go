@@ -50,7 +50,6 @@ func TestFindingsHaveRunbooks(t *testing.T) {
 	s.store = admin.Store{Mode: "local", Breaker: &admin.Breaker{State: "open"}}
 	s.config.LastReload = &admin.Reload{Outcome: "refused"}
 	s.config.Certificates = []config.Certificate{{Key: "tls.cert_file"}}
-	s.gateways = halfRolled()
 	for _, name := range []string{"identity", "fleet", "redis", "revocations", "capacity", "connections"} {
 		s.dependencies[name] = admin.Dependency{State: "unavailable"}
 	}

@@ -33,7 +33,6 @@ type State struct {
 	Goroutines   float64             `json:"goroutines"`
 	Busiest      []admin.BusyToken   `json:"busiest"`
 	Config       admin.Configuration `json:"config"` // without Values
-	Gateways     admin.Gateways      `json:"gateways"`
 }
 
 // DependencyView is a row of the page's table of dependencies.
@@ -94,7 +93,7 @@ func (c *Console) state() State {
 		At: now.UTC().Truncate(time.Millisecond), Host: c.options.Host, Version: c.options.Version, Draining: c.isDraining(),
 		Limiter: limiterView(store, now), Dependencies: []DependencyView{},
 		InFlight: r.gauges[metricInFlight], Memory: r.gauges[metricMemory], Goroutines: r.gauges[metricGoroutines],
-		Busiest: source.Busiest(busiestTokens), Config: active, Gateways: source.Gateways(),
+		Busiest: source.Busiest(busiestTokens), Config: active,
 	}
 	if s.Busiest == nil {
 		s.Busiest = []admin.BusyToken{}
@@ -115,7 +114,7 @@ func (c *Console) state() State {
 	s.Quiet = failures.all == 0
 	s.Findings = diagnose(snapshot{
 		now: now, draining: s.Draining, dependencies: dependencies, store: store, reload: active.LastReload, certificates: active.Certificates,
-		failures: failures, latencies: latencies, denials: c.methods.denials(), gateways: s.Gateways, values: strings.NewReplacer(values...),
+		failures: failures, latencies: latencies, denials: c.methods.denials(), values: strings.NewReplacer(values...),
 	})
 	s.Verdict = s.verdictOf("")
 	for i := range s.Dependencies {

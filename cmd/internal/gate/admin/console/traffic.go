@@ -191,26 +191,6 @@ func quantile(q float64, bounds []float64, counts []uint32) *Latency {
 	return &Latency{Seconds: from, Over: true}
 }
 
-func (h *history) rates() (r Rates) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, at := range h.latest(1) {
-		for _, s := range h.routes {
-			for c, n := range s.requests[at] {
-				perSecond := float64(n) / h.every.Seconds()
-				r.All += perSecond
-				switch class(c) {
-				case failed:
-					r.Failed += perSecond
-				case limited:
-					r.Limited += perSecond
-				}
-			}
-		}
-	}
-	return r
-}
-
 // failures counts the requests of the last minute, and of its last point.
 type failures struct {
 	failed, all         uint64

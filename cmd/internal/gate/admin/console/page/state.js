@@ -111,7 +111,6 @@ const renderState = (s) => {
   set($('who'), [s.host, s.version, 'up ' + duration(s.up_seconds)].filter(Boolean).join(' \u00b7 '));
   fill($('needs'), s.dependencies, (d) => d.name,
     (d) => [el('th', { scope: 'row', class: 'side' }, d.name), el('td'), el('td', { 'data-label': 'breaker' }), number('in use'), el('td', { class: 'lines', 'data-label': 'latency' }), el('td', { class: 'endpoints', 'data-label': 'endpoints' }), el('td', { class: 'detail full' })], dependencyRow);
-  renderGateways(s.gateways);
   set($('limiter'), s.limiter.text);
   attr($('limiter'), 'class', s.limiter.ok ? '' : 'bad');
   set($('f-flight'), short(s.in_flight));
