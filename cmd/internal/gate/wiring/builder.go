@@ -27,11 +27,7 @@ func newBuilder(c common, d *dependencies) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	denied, err := newDeniedTokens(c.registry)
-	if err != nil {
-		return nil, err
-	}
-	decisions := &decisions{heavyhitters.New(), denied}
+	decisions := &decisions{heavyhitters.New()}
 	refunds := gateway.NewRefunds(gateway.RefundsOptions{
 		Limiter: d.limiter, Metrics: metrics, Logger: c.Logger, Lines: c.logs.requests.Failed,
 	})
@@ -55,7 +51,7 @@ func newBuilder(c common, d *dependencies) (*builder, error) {
 
 // tasks returns the background tasks, without the refunds, which end before the others.
 func (b *builder) tasks() []func(context.Context) error {
-	return []func(context.Context) error{b.decisions.busiest.Run, b.decisions.denied.Run, b.cutOffOverdue}
+	return []func(context.Context) error{b.decisions.busiest.Run, b.cutOffOverdue}
 }
 
 // cutOffEvery is the interval at which overdue responses are cut off.
