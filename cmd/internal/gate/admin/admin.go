@@ -71,14 +71,15 @@ type Options struct {
 	RefusalLines *logging.Lines
 }
 
-// Console serves the HTML page and its events.
+// Console serves the HTML page and its data.
 type Console interface {
 	// Page serves the document. It is served without a token: the page itself asks the operator for it.
 	Page(w http.ResponseWriter, r *http.Request)
 	// Runbook serves the page of docs/operate/runbooks whose file name is the path value "name". It needs no token either.
 	Runbook(w http.ResponseWriter, r *http.Request)
-	Events(w http.ResponseWriter, r *http.Request)
-	// Drain closes the streams of events.
+	// State serves the state and the traffic of the gateway.
+	State(w http.ResponseWriter, r *http.Request)
+	// Drain makes the state that of a gateway that is draining.
 	Drain()
 }
 
@@ -118,7 +119,7 @@ func New(o Options) *Admin {
 	mux.HandleFunc("GET /admin/tokens", a.tokens)
 	mux.HandleFunc("POST /admin/names", a.names)
 	mux.HandleFunc("GET /admin/config", a.config)
-	mux.HandleFunc("GET /admin/events", a.console.Events)
+	mux.HandleFunc("GET /admin/state", a.console.State)
 	mux.HandleFunc("GET "+pathPage+"{$}", a.console.Page)
 	mux.HandleFunc("GET "+pathRunbooks+"{name}", a.console.Runbook)
 	a.refusals = newRefusals(a.logger, o.RefusalLines, mux)

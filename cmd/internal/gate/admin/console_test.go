@@ -15,10 +15,10 @@ func TestDocumentsNeedNoToken(t *testing.T) {
 	bearer := header("Authorization", "Bearer "+adminToken)
 	token, certificate := admin.Access{Token: adminToken}, admin.Access{ClientCertificates: true}
 	for _, test := range []struct {
-		name         string
-		access       admin.Access
-		change       []func(*http.Request)
-		page, events int
+		name        string
+		access      admin.Access
+		change      []func(*http.Request)
+		page, state int
 	}{
 		{"nothing is required", admin.Access{}, nil, 200, 200},
 		{"no token", token, nil, 200, 401},
@@ -32,7 +32,7 @@ func TestDocumentsNeedNoToken(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := newAdmin(new(fakeInspector), test.access, io.Discard)
-			for path, want := range map[string]int{"/": test.page, "/runbooks/limits.html": test.page, "/admin/events": test.events} {
+			for path, want := range map[string]int{"/": test.page, "/runbooks/limits.html": test.page, "/admin/state": test.state} {
 				got := send(a, http.MethodGet, path, test.change...)
 				if got.Code != want || got.Header().Get("X-Content-Type-Options") != "nosniff" {
 					t.Errorf("%s: got %d %v %s, want %d", path, got.Code, got.Header(), got.Body, want)

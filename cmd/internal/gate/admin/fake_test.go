@@ -81,7 +81,7 @@ type fakeConsole struct{}
 
 func (fakeConsole) Page(http.ResponseWriter, *http.Request)    {}
 func (fakeConsole) Runbook(http.ResponseWriter, *http.Request) {}
-func (fakeConsole) Events(http.ResponseWriter, *http.Request)  {}
+func (fakeConsole) State(http.ResponseWriter, *http.Request)   {}
 func (fakeConsole) Drain()                                     {}
 
 // options returns options with fakes.

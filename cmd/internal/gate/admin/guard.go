@@ -66,7 +66,7 @@ func newBearer(text string) *bearer {
 }
 
 // SetTokens replaces the token of operators and that for metrics, "" for none, and returns which of them differ from the previous ones.
-// Requests that a previous one admitted are canceled, so streams of events and profiles end. SetTokens is safe for concurrent use with
+// Requests that a previous one admitted are canceled, so profiles and traces end. SetTokens is safe for concurrent use with
 // requests, but not with itself.
 func (a *Admin) SetTokens(operators, metrics string) (operatorsChanged, metricsChanged bool) {
 	return replaceToken(&a.token, operators), replaceToken(&a.metricsToken, metrics)

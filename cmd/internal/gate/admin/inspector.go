@@ -182,7 +182,7 @@ type Configuration struct {
 	LastReload *Reload   `json:"last_reload"`
 
 	Certificates []config.Certificate `json:"certificates,omitempty"` // in use
-	Values       []config.Value       `json:"values,omitempty"`       // all keys; nil in events of the console
+	Values       []config.Value       `json:"values,omitempty"`       // all keys; nil in the state of the console
 }
 
 // The outcomes of a reload.

@@ -47,12 +47,12 @@ func (r *running) statusOf(t *testing.T, token, path string) int {
 	return got.StatusCode
 }
 
-// follow opens a stream of events, and returns a function that waits until the gateway ends the stream.
+// follow requests a trace of a minute, and returns a function that waits until the gateway ends the stream.
 func (r *running) follow(t *testing.T, token string) (ended func()) {
 	t.Helper()
-	stream := r.operate(t, token, "/admin/events")
+	stream := r.operate(t, token, "/debug/pprof/trace?seconds=60")
 	if stream.StatusCode != http.StatusOK {
-		t.Fatalf("events: got %s", stream.Status)
+		t.Fatalf("the trace: got %s", stream.Status)
 	}
 	closed := make(chan struct{})
 	go func() {
@@ -65,7 +65,7 @@ func (r *running) follow(t *testing.T, token string) (ended func()) {
 		select {
 		case <-closed:
 		case <-time.After(testkit.MaxWait):
-			t.Fatal("the stream of events goes on")
+			t.Fatal("the trace goes on")
 		}
 	}
 }

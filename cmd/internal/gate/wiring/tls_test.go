@@ -1,17 +1,14 @@
 package wiring_test
 
 import (
-	"bufio"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -162,20 +159,8 @@ func TestRenewedRootsOfTheCollectorAreNotInUse(t *testing.T) {
 // findings returns the findings of the admin page, with their runbooks.
 func (r *running) findings(t *testing.T) (list []string) {
 	t.Helper()
-	stream := r.operate(t, "", "/admin/events")
-	defer func() { _ = stream.Body.Close() }()
-	for lines := bufio.NewScanner(stream.Body); lines.Scan(); {
-		data, found := strings.CutPrefix(lines.Text(), "data: ")
-		if !found {
-			continue
-		}
-		var state console.State
-		testkit.Must(t, json.Unmarshal([]byte(data), &state))
-		for _, f := range state.Findings {
-			list = append(list, f.Key+" "+f.Runbook)
-		}
-		return list
+	for _, f := range getJSON[console.State](t, r, "/admin/state").Findings {
+		list = append(list, f.Key+" "+f.Runbook)
 	}
-	t.Error("there is no event")
-	return nil
+	return list
 }

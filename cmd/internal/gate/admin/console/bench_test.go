@@ -3,14 +3,12 @@ package console_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
-	"opsgate/cmd/internal/gate/admin/console"
 	"opsgate/cmd/internal/kit/buildinfo"
 )
 
@@ -40,20 +38,15 @@ func BenchmarkSample(b *testing.B) {
 	}
 }
 
-// BenchmarkState measures the additional work of every second while clients are connected.
+// BenchmarkState measures the additional work of every second while the page is open.
 func BenchmarkState(b *testing.B) {
 	now := noon
-	c := console.New(console.Options{
-		Sampler: console.NewSampler(busyMetrics(b), time.Now), Source: healthy(), StateEvery: time.Hour, Clock: func() time.Time {
-			now = now.Add(time.Hour) // so that the cached state is stale
-			return now
-		},
+	c := newWithClock(busyMetrics(b), healthy(), func() time.Time {
+		now = now.Add(time.Hour) // so that the shared state is too old
+		return now
 	})
-	canceled, cancel := context.WithCancel(b.Context())
-	cancel()
-	request := httptest.NewRequestWithContext(canceled, http.MethodGet, "/admin/events", http.NoBody)
 	b.ReportAllocs()
 	for b.Loop() {
-		c.Events(httptest.NewRecorder(), request)
+		c.State(httptest.NewRecorder(), nil)
 	}
 }

@@ -134,7 +134,7 @@ func TestRequestIsExplainedByKeyboard(t *testing.T) {
 			break
 		}
 	}
-	want := []string{"Skip to the state", "pause", "1 of 1 ready", "Minute by minute", "Explain", "method", "path"}
+	want := []string{"Skip to the state", "pause", "1 of 1 ready", "Explain", "method", "path"}
 	if !slices.Equal(slices.Compact(reached), want) { // each service has its endpoints
 		t.Fatalf("the keyboard reaches %q", reached)
 	}
@@ -207,7 +207,7 @@ func TestPageReconnects(t *testing.T) {
 	g.stop()
 	<-g.ended
 	s.headline("Connection lost")
-	if read[string](s, "document.getElementById('verdict').dataset.verdict") != "unknown" || !strings.Contains(s.Text("as-of"), "when the gateway was draining") {
+	if read[string](s, "document.getElementById('verdict').dataset.verdict") != "unknown" || !strings.Contains(s.Text("as-of"), "The data below is from ") {
 		t.Errorf("the page: %s", s.Text("verdict"))
 	}
 	if s.Text("link-text") != "connection lost" || !read[bool](s, "document.getElementById('all').classList.contains('stale')") {

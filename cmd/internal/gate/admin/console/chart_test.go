@@ -26,12 +26,9 @@ func serveConsole(t *testing.T, c *console.Console) *gateway {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.Page)
-	mux.HandleFunc("GET /admin/events", c.Events)
+	mux.HandleFunc("GET /admin/state", c.State)
 	server := httptest.NewServer(mux)
-	t.Cleanup(func() {
-		c.Drain()
-		server.Close()
-	})
+	t.Cleanup(server.Close)
 	return &gateway{admin: server.URL}
 }
 

@@ -1,24 +1,18 @@
 package console
 
 import (
-	"cmp"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"opsgate/cmd/internal/gate/admin"
 )
 
-// Defaults of Options.
-const (
-	defaultStateEvery   = time.Second
-	defaultWriteTimeout = 10 * time.Second
-)
+// maxAge is the age up to which clients get the same state.
+const maxAge = time.Second / 2
 
-// maxStreams is the maximum number of concurrent event streams of one gateway.
-const maxStreams = 16
-
-// Source reads the state of a gateway. It is called about once a second while a client is connected. Its methods must not block.
+// Source reads the state of a gateway. It is called about once a second while the page is open. Its methods must not block.
 type Source interface {
 	// Dependencies returns the state of each dependency by name.
 	Dependencies() map[string]admin.Dependency
@@ -39,48 +33,43 @@ type Options struct {
 	Host    string           // host name of the gateway; "" if unknown
 	Version string           // of the program
 	Clock   func() time.Time // wall clock
-
-	StateEvery   time.Duration // interval of state events in one stream; 0 for 1 s
-	WriteTimeout time.Duration // of one event; 0 for 10 s
 }
 
-// Console serves the page and its events.
+// Console serves the page and its data.
 type Console struct {
 	*Sampler
 
-	options Options
-	page    document
-	streams chan struct{} // one element for each open stream
-	drained chan struct{}
-	drain   sync.Once
+	options  Options
+	page     document
+	draining atomic.Bool
 
 	mu     sync.Mutex
-	latest frames
+	latest State
+	readAt time.Time // of latest
 }
 
 // New returns a Console.
 func New(o Options) *Console {
-	o.StateEvery = cmp.Or(o.StateEvery, defaultStateEvery)
-	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
-	return &Console{
-		Sampler: o.Sampler,
-		options: o,
-		page:    newDocument(),
-		streams: make(chan struct{}, maxStreams),
-		drained: make(chan struct{}),
-	}
+	return &Console{Sampler: o.Sampler, options: o, page: newDocument()}
 }
 
-// Drain sends a last state event on each stream, closes the streams, and rejects new ones.
-func (c *Console) Drain() { c.drain.Do(func() { close(c.drained) }) }
+// Drain makes the state that of a gateway that is draining.
+func (c *Console) Drain() { c.draining.Store(true) }
 
-func (c *Console) isDraining() bool {
-	select {
-	case <-c.drained:
-		return true
-	default:
-		return false
+// State responds with the [State]. Clients share it for up to half a second, because each reading gathers all metrics.
+func (c *Console) State(w http.ResponseWriter, _ *http.Request) {
+	admin.Respond(w, http.StatusOK, c.current())
+}
+
+// current returns the state, which the caller must not modify.
+func (c *Console) current() State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.options.Clock()
+	if age := now.Sub(c.readAt); age < 0 || age >= maxAge || c.latest.Draining != c.draining.Load() {
+		c.latest, c.readAt = c.state(), now
 	}
+	return c.latest
 }
 
 // Page serves the document, which contains no data of the gateway.

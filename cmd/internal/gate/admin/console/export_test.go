@@ -1,8 +1,5 @@
 package console
 
-// MaxStreams is the maximum number of streams.
-const MaxStreams = maxStreams
-
 // SlowLatency is the latency from which a service is slow, in seconds.
 const SlowLatency = slowLatency
 

@@ -1,14 +1,10 @@
 package console_test
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
 	"flag"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -107,48 +103,14 @@ func (c *counters) call(method, code string, n int, took time.Duration) {
 	}
 }
 
-// firstEvents returns the events that a new stream starts with.
-func firstEvents(t *testing.T, c *console.Console) (s console.State, traffic *console.Traffic) {
+// stateOf returns the state that a console responds with.
+func stateOf(t *testing.T, c *console.Console) (s console.State) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // a canceled request still gets the first events
 	w := httptest.NewRecorder()
-	c.Events(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/admin/events", http.NoBody))
-	events := bufio.NewReader(w.Body)
-	for {
-		name, data, err := nextEvent(events)
-		if err != nil {
-			return s, traffic
-		}
-		switch name {
-		case "state":
-			err = json.Unmarshal(data, &s)
-		case "traffic":
-			traffic = new(console.Traffic)
-			err = json.Unmarshal(data, traffic)
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", data, err)
-		}
+	c.State(w, httptest.NewRequest(http.MethodGet, "/admin/state", http.NoBody))
+	if got := w.Header(); w.Code != http.StatusOK || got.Get("Content-Type") != "application/json" || got.Get("Cache-Control") != "no-store" {
+		t.Errorf("got %d %v", w.Code, got)
 	}
-}
-
-// nextEvent reads one event.
-func nextEvent(r *bufio.Reader) (name string, data []byte, err error) {
-	for {
-		line, err := r.ReadString('\n')
-		line = strings.TrimSuffix(line, "\n")
-		switch {
-		case err != nil:
-			return "", nil, err
-		case line == "" && name != "":
-			return name, data, nil
-		case strings.HasPrefix(line, "event: "):
-			name = line[len("event: "):]
-		case strings.HasPrefix(line, "data: "):
-			data = []byte(line[len("data: "):])
-		default:
-			return "", nil, io.ErrUnexpectedEOF
-		}
-	}
+	testkit.Must(t, json.Unmarshal(w.Body.Bytes(), &s))
+	return s
 }

@@ -63,7 +63,7 @@ func TestFindingOfIdentitySaysWhenKnownTokensEnd(t *testing.T) {
 	} {
 		s := healthy()
 		s.dependencies["identity"] = test.d
-		got, _ := firstEvents(t, newAtNoon(newCounters(), s))
+		got := stateOf(t, newAtNoon(newCounters(), s))
 		if f := got.Findings[0]; f.Impact != test.impact || f.Deadline != test.deadline {
 			t.Errorf("%+v: impact %q, deadline %q", test.d, f.Impact, f.Deadline)
 		}
@@ -76,7 +76,7 @@ func TestRowsHaveTheVerdictOfTheirFindings(t *testing.T) {
 	s.dependencies["identity"] = admin.Dependency{State: "unavailable"}
 	s.dependencies["redis"] = admin.Dependency{State: "ready", OK: true}
 	s.store.EvictingServers = 1
-	got, _ := firstEvents(t, newAtNoon(newCounters(), s))
+	got := stateOf(t, newAtNoon(newCounters(), s))
 	verdicts := make(map[string]string)
 	for _, d := range got.Dependencies {
 		verdicts[d.Name] = d.Verdict
@@ -95,7 +95,7 @@ func TestFindingsSayImpactDeadlineAndAction(t *testing.T) {
 	s.dependencies["revocations"] = admin.Dependency{State: "unavailable"}
 	s.config.Values = []config.Value{{Key: "authn.stale_for", Value: "20m"}, {Key: "authn.fresh_for", Value: "1m"}}
 	s.config.Certificates = []config.Certificate{{Key: "upstreams.fleet.tls.cert_file", Ends: noon.Add(5 * 24 * time.Hour)}}
-	got, _ := firstEvents(t, newAtNoon(newCounters(), s))
+	got := stateOf(t, newAtNoon(newCounters(), s))
 	var advice [][4]string
 	for _, f := range got.Findings {
 		advice = append(advice, [4]string{f.Key, f.Impact, f.Deadline, f.Action})
@@ -254,7 +254,7 @@ func TestFindings(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := healthy()
 			test.change(s)
-			got, _ := firstEvents(t, newAtNoon(newCounters(), s))
+			got := stateOf(t, newAtNoon(newCounters(), s))
 			if diff := diffFindings(t, test.want, got.Findings); diff != "" {
 				t.Error(diff)
 			}
@@ -275,7 +275,7 @@ func TestFindingsOfFailedRequests(t *testing.T) {
 		c := startSampling(t, metrics)
 		check := func(verdict string, findings []console.Finding) {
 			t.Helper()
-			got, _ := firstEvents(t, c)
+			got := stateOf(t, c)
 			if diff := diffFindings(t, findings, got.Findings); got.Verdict != verdict || diff != "" {
 				t.Errorf("%s, %s", got.Verdict, diff)
 			}
@@ -302,7 +302,7 @@ func TestFindingsOfSlowServices(t *testing.T) {
 		c := startSampling(t, metrics)
 		check := func(want []console.Finding) (latencies *console.Latencies) {
 			t.Helper()
-			got, _ := firstEvents(t, c)
+			got := stateOf(t, c)
 			if diff := diffFindings(t, want, got.Findings); diff != "" {
 				t.Error(diff)
 			}
@@ -340,7 +340,7 @@ func TestFindingsOfServicesThatRefuseTheGateway(t *testing.T) {
 		c := startSampling(t, metrics)
 		check := func(want []console.Finding) {
 			t.Helper()
-			got, _ := firstEvents(t, c)
+			got := stateOf(t, c)
 			if diff := diffFindings(t, want, got.Findings); diff != "" {
 				t.Error(diff)
 			}

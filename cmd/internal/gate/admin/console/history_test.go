@@ -43,7 +43,7 @@ func TestPointsAreDifferencesOfSamples(t *testing.T) {
 		metrics := newCounters()
 		metrics.count("v1Me", "200", 7, 0) // before the first sample
 		c := startSampling(t, metrics)
-		if _, traffic := firstEvents(t, c); traffic.Points != 0 || len(traffic.Routes) != 0 {
+		if traffic := stateOf(t, c).Traffic; traffic.Points != 0 || len(traffic.Routes) != 0 {
 			t.Errorf("before there is a point: %+v", traffic)
 		}
 		metrics.count("v1Me", "200", 2, 0)
@@ -54,7 +54,7 @@ func TestPointsAreDifferencesOfSamples(t *testing.T) {
 		metrics.count("v1ListServers", "200", 20, 0) // a new route
 		metrics.count("v1ListServers", "503", 1, 0)
 		waitSamples(2)
-		_, traffic := firstEvents(t, c)
+		traffic := stateOf(t, c).Traffic
 		if traffic.Points != 3 || traffic.Every != 10 || traffic.MaxPoints != 90 || !traffic.End.Equal(time.Now()) {
 			t.Errorf("got %+v", traffic)
 		}
@@ -80,18 +80,18 @@ func TestHistoryHas15Minutes(t *testing.T) {
 		c := startSampling(t, metrics)
 		metrics.count("v1Me", "200", 5, 0)
 		waitSamples(90)
-		_, traffic := firstEvents(t, c)
+		traffic := stateOf(t, c).Traffic
 		if got := traffic.Total.Answered; traffic.Points != 90 || len(got) != 90 || got[0] != 5 || slices.Max(got[1:]) != 0 {
 			t.Errorf("got %+v", traffic)
 		}
 		metrics.count("v1Me", "200", 6, 0)
 		waitSamples(1)
-		_, traffic = firstEvents(t, c)
+		traffic = stateOf(t, c).Traffic
 		if got := traffic.Total.Answered; traffic.Points != 90 || len(got) != 90 || got[89] != 6 || slices.Max(got[:89]) != 0 {
 			t.Errorf("got %+v", traffic)
 		}
 		waitSamples(200)
-		if _, traffic = firstEvents(t, c); len(traffic.Routes) != 0 || traffic.Total.Answered != nil || traffic.Points != 90 {
+		if traffic = stateOf(t, c).Traffic; len(traffic.Routes) != 0 || traffic.Total.Answered != nil || traffic.Points != 90 {
 			t.Errorf("got %+v", traffic)
 		}
 	})
@@ -105,7 +105,7 @@ func TestLatenciesCoverFiveMinutes(t *testing.T) {
 		metrics.count("mixed", "200", 98, time.Millisecond)
 		metrics.count("mixed", "200", 2, time.Minute)
 		waitSamples(1)
-		_, traffic := firstEvents(t, c)
+		traffic := stateOf(t, c).Traffic
 		for _, r := range traffic.Routes {
 			want := map[string][2]console.Latency{
 				"slow":  {{Seconds: .055}, {Seconds: .0991}},
@@ -121,7 +121,7 @@ func TestLatenciesCoverFiveMinutes(t *testing.T) {
 			t.Errorf("total: %+v", p)
 		}
 		waitSamples(30)
-		_, traffic = firstEvents(t, c)
+		traffic = stateOf(t, c).Traffic
 		if got := traffic.Routes[0]; got.P50 != nil || got.P99 != nil || traffic.Total.P99 != nil {
 			t.Errorf("after five minutes: %+v", got)
 		}
@@ -136,7 +136,7 @@ func TestRoutesAreLimited(t *testing.T) {
 			metrics.count(fmt.Sprint("route-", i), "200", 1, 0)
 		}
 		waitSamples(1)
-		if _, traffic := firstEvents(t, c); len(traffic.Routes) != 64 || traffic.Omitted != 6 {
+		if traffic := stateOf(t, c).Traffic; len(traffic.Routes) != 64 || traffic.Omitted != 6 {
 			t.Errorf("%d routes, %d omitted", len(traffic.Routes), traffic.Omitted)
 		}
 	})

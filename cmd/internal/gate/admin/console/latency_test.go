@@ -42,32 +42,26 @@ func TestSlowServiceIsShown(t *testing.T) {
 			longest = bound
 		}
 	}
-	events := connect(t, g.admin+"/admin/events")
-	for {
-		s, ok := events.state(t)
-		if !ok {
-			t.Fatal("the stream ended without the finding")
-		}
-		i := slices.IndexFunc(s.Findings, func(f console.Finding) bool { return f.Key == "slow:fleet" })
-		if i < 0 {
-			continue
-		}
-		f := s.Findings[i]
-		if f.Verdict != "impaired" || !strings.HasPrefix(f.Text, "fleet: slow, ") || !strings.Contains(f.Impact, "fleet") {
-			t.Errorf("the finding is %+v", f)
-		}
-		for _, d := range s.Dependencies {
-			l := d.Latencies
-			switch {
-			case d.Name == "fleet":
-				if l == nil || l.Calls < 20 || l.P50.Seconds < .5 || l.P99.Seconds > longest || l.P99Of5m.Seconds < .5 {
-					t.Errorf("the latencies of fleet are %+v", l)
-				}
-			case l != nil && l.P99 != nil && l.P99.Seconds > .5:
-				t.Errorf("the latencies of %s are %+v", d.Name, l)
+	var s console.State
+	i := -1
+	testkit.Eventually(t, "the slow service is a finding", func() bool {
+		s = g.state(t)
+		i = slices.IndexFunc(s.Findings, func(f console.Finding) bool { return f.Key == "slow:fleet" })
+		return i >= 0
+	})
+	if f := s.Findings[i]; f.Verdict != "impaired" || !strings.HasPrefix(f.Text, "fleet: slow, ") || !strings.Contains(f.Impact, "fleet") {
+		t.Errorf("the finding is %+v", f)
+	}
+	for _, d := range s.Dependencies {
+		l := d.Latencies
+		switch {
+		case d.Name == "fleet":
+			if l == nil || l.Calls < 20 || l.P50.Seconds < .5 || l.P99.Seconds > longest || l.P99Of5m.Seconds < .5 {
+				t.Errorf("the latencies of fleet are %+v", l)
 			}
+		case l != nil && l.P99 != nil && l.P99.Seconds > .5:
+			t.Errorf("the latencies of %s are %+v", d.Name, l)
 		}
-		return
 	}
 }
 

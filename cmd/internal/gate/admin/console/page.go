@@ -26,7 +26,7 @@ var (
 func script() string {
 	var b strings.Builder
 	b.WriteString("'use strict';\n(() => {\n")
-	for _, part := range []string{"dom", "state", "traffic", "explain", "events"} {
+	for _, part := range []string{"dom", "state", "traffic", "explain", "poll"} {
 		text, _ := scriptFiles.ReadFile("page/" + part + ".js") // embedded: it exists
 		for line := range strings.Lines(string(text)) {
 			if !strings.HasPrefix(strings.TrimSpace(line), "//") {

@@ -60,8 +60,7 @@ func TestFindingsHaveRunbooks(t *testing.T) {
 	sample(t, c)
 	metrics.count("v1Me", "500", 1, 0)
 	sample(t, c)
-	got, _ := firstEvents(t, c)
-	c.Drain()
+	got := stateOf(t, c)
 	if len(got.Findings) < 9 {
 		t.Errorf("there are only %+v", got.Findings)
 	}

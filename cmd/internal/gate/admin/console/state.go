@@ -33,6 +33,7 @@ type State struct {
 	Goroutines   float64             `json:"goroutines"`
 	Busiest      []admin.BusyToken   `json:"busiest"`
 	Config       admin.Configuration `json:"config"` // without Values
+	Traffic      Traffic             `json:"traffic"`
 }
 
 // DependencyView is a row of the page's table of dependencies.
@@ -90,10 +91,10 @@ func (c *Console) state() State {
 		}
 	}
 	s := State{
-		At: now.UTC().Truncate(time.Millisecond), Host: c.options.Host, Version: c.options.Version, Draining: c.isDraining(),
+		At: now.UTC().Truncate(time.Millisecond), Host: c.options.Host, Version: c.options.Version, Draining: c.draining.Load(),
 		Limiter: limiterView(store, now), Dependencies: []DependencyView{},
 		InFlight: r.gauges[metricInFlight], Memory: r.gauges[metricMemory], Goroutines: r.gauges[metricGoroutines],
-		Busiest: source.Busiest(busiestTokens), Config: active,
+		Busiest: source.Busiest(busiestTokens), Config: active, Traffic: c.history.traffic(),
 	}
 	if s.Busiest == nil {
 		s.Busiest = []admin.BusyToken{}

@@ -36,13 +36,6 @@ type Latency struct {
 	Over    bool    `json:"over,omitempty"` // the quantile is above Seconds, which is the highest bound of the histogram
 }
 
-// sampleCount returns the number of samples taken.
-func (h *history) sampleCount() uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.samples
-}
-
 // traffic returns the history as the page plots it.
 func (h *history) traffic() Traffic {
 	h.mu.Lock()

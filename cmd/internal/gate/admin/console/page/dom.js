@@ -1,5 +1,4 @@
 const $ = (id) => document.getElementById(id);
-const TIMEOUT = 6000; // ms without an event after which the connection counts as lost; events come every second
 
 // ---- DOM helpers. They insert text only as text nodes, and leave unchanged nodes alone to keep selection and focus.
 

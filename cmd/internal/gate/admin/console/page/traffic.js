@@ -110,15 +110,4 @@ const renderTraffic = (t) => {
     });
   set($('quiet'), t.routes.length ? 'Routes without requests are not listed' + (t.omitted ? ', nor are ' + t.omitted + ' others' : '') + '.'
     : t.points ? 'No requests in the last ' + span + '.' : 'No data yet: the first point follows ' + t.every_seconds + 's after the start.');
-  renderMinutes(t);
-};
-
-const renderMinutes = (t) => {
-  const size = Math.max(1, Math.round(60 / t.every_seconds)), rows = [];
-  for (let end = t.points; end > 0; end -= size) {
-    const total = (c) => (t.total[c] || []).slice(Math.max(0, end - size), end).reduce((a, b) => a + b, 0);
-    rows.push({ at: clock(new Date(t.end).getTime() - (t.points - end) * t.every_seconds * 1000), ...Object.fromEntries(classes.map((c) => [c, total(c)])) });
-  }
-  fill($('minutes'), rows, (r) => r.at, (r) => [rowHead(r.at), number('answered'), number('4xx'), number('429'), number('5xx')],
-    (cells, r) => classes.forEach((c, i) => count(cells[i + 1], r[c], c === 'failed' ? 'bad' : c === 'limited' ? 'warn' : '')));
 };
