@@ -119,7 +119,7 @@ func TestOnlyOneDispatcherOfADirectorySends(t *testing.T) {
 func TestHangingReceiversDelayOthersForOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := openFixture(t)
-		const hang, work, workers = 64, 40, 64
+		const hang, work, workers = 192, 40, 64
 		for i := range hang {
 			f.subscribe(fmt.Sprintf("a%04d", i), "hangs.example")
 		}
@@ -138,9 +138,9 @@ func TestHangingReceiversDelayOthersForOneAttempt(t *testing.T) {
 			return ctx.Err()
 		}}
 		r := f.start(delivery.Options{Senders: webhooks(got)})
-		for n := range 4 { // with repeats that use all workers
+		for n, longest := range []time.Duration{hang / workers * attemptTimeout, attemptTimeout, attemptTimeout} { // repeats use all workers from the second on
 			f.notify(false)
-			pass(attemptTimeout + 2*time.Second)
+			pass(longest + 2*time.Second)
 			for i := range work {
 				if texts := got.received(fmt.Sprintf("b%04d", i)); len(texts) != n+1 {
 					t.Fatalf("%d of %d messages arrived", len(texts), n+1)

@@ -10,6 +10,7 @@ import (
 	netmail "net/mail"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -200,7 +201,7 @@ func (s *Sender) Send(ctx context.Context, m delivery.Message) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
-	client, err := gomail.NewClient(s.host, append(s.client[:len(s.client):len(s.client)], gomail.WithDialContextFunc(s.dial(limited)))...)
+	client, err := gomail.NewClient(s.host, append(slices.Clip(s.client), gomail.WithDialContextFunc(s.dial(limited)))...)
 	if err == nil {
 		err = client.DialAndSendWithContext(limited, msg)
 	}

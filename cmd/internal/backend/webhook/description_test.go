@@ -18,9 +18,6 @@ import (
 	"opsgate/gateway/openapi"
 )
 
-// bodySchema is the schema of bodies in the OpenAPI document.
-const bodySchema = "#/components/schemas/WebhookMessage"
-
 type object = map[string]any
 
 // readDescription returns the OpenAPI document of the public API, whose webhooks this package sends.
