@@ -48,7 +48,7 @@ func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 			}
 			limits[i] = limitEntry{
 				Limit: l, cause: limitCause(l.Name), suppressed: a.Class + "/" + l.Name, itemPrefix: quotedName(l.Name) + ";r=",
-				deniedText: deniedText(l),
+				deniedText:    deniedText(l),
 				nearThreshold: (l.Requests + nearDivisor - 1) / nearDivisor, counters: counters[key],
 			}
 		}
