@@ -67,10 +67,11 @@ func (c *Clients) connect(metrics *metrics) error {
 	if err := metrics.registerVectors(); err != nil {
 		return err
 	}
+	large := newLargeResponses()
 	for _, s := range services() {
 		u := &upstream{
 			service: s.name, methods: newMethods(s, metrics.durations, c.options.Exemplar), settings: &c.settings,
-			metrics: metrics.forService(s.name), logger: c.options.Logger,
+			large: large, metrics: metrics.forService(s.name), logger: c.options.Logger,
 			probeTimeout: c.options.intervals.probeTimeout, probesDue: make(chan struct{}, 1),
 		}
 		for _, m := range s.description.Methods {

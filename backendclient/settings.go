@@ -86,18 +86,22 @@ func (s BreakerSettings) validate() error {
 type settings struct {
 	Settings
 
-	options []grpc.CallOption // of a call by a generated client: grpc.StaticMethod and the maximum response size
+	// options are those of a call by a generated client: grpc.StaticMethod, the maximum response
+	// size and the codec.
+	options []grpc.CallOption
 }
 
 func newSettings(s Settings) *settings {
-	return &settings{Settings: s, options: []grpc.CallOption{grpc.StaticMethod(), grpc.MaxCallRecvMsgSize(s.MaxResponseBytes)}}
+	return &settings{Settings: s, options: []grpc.CallOption{
+		grpc.StaticMethod(), grpc.MaxCallRecvMsgSize(s.MaxResponseBytes), grpc.ForceCodecV2(newCodec()),
+	}}
 }
 
-// callOptions adds the maximum response size to the options of a call. It does not allocate for those of a generated client, which are
-// grpc.StaticMethod only.
+// callOptions adds the maximum response size and the codec to the options of a call. It does not
+// allocate for those of a generated client, which are grpc.StaticMethod only.
 func (s *settings) callOptions(options []grpc.CallOption) []grpc.CallOption {
 	if len(options) == 1 && options[0] == s.options[0] {
 		return s.options
 	}
-	return append(slices.Clip(options), s.options[1])
+	return append(slices.Clip(options), s.options[1:]...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
 
 	"opsgate/backendclient/timings"
 	"opsgate/internal/shares"
@@ -28,7 +29,8 @@ const (
 	ReasonBreakerOpen = "BREAKER_OPEN" // the method failed too often; RetryAfter is the time until its breaker is half-open
 	ReasonOverloaded  = "OVERLOADED"   // too many calls to the service are in flight
 
-	// ReasonTeamOverloaded is for a call whose team holds at least as many of the service's in-flight slots as are free.
+	// ReasonTeamOverloaded is for a call whose team holds at least as many of the service's
+	// in-flight slots as are free, or whose response waited for other large ones until its deadline.
 	ReasonTeamOverloaded = "TEAM_OVERLOADED"
 )
 
@@ -48,6 +50,7 @@ type upstream struct {
 	settings   *atomic.Pointer[settings]
 	budget     retryBudget
 	slots      shares.Pool
+	large      *shares.Queue // of all services
 	metrics    upstreamMetrics
 	logger     *slog.Logger
 
@@ -69,7 +72,9 @@ type call struct {
 	settings       *settings
 	fullMethod     string
 	request, reply any
-	team           string // "" for a call without a team
+	encoded        mem.BufferSlice // the response, if it is large: see decodeLarge
+	waited         time.Duration   // to decode it
+	team           string          // "" for a call without a team
 	clientConn     *grpc.ClientConn
 	invoke         grpc.UnaryInvoker
 	options        []grpc.CallOption
@@ -77,7 +82,7 @@ type call struct {
 }
 
 func (c *call) attempt(ctx context.Context) error {
-	return c.invoke(ctx, c.fullMethod, c.request, c.reply, c.clientConn, c.options...)
+	return c.invoke(ctx, c.fullMethod, c.request, c, c.clientConn, c.options...) // codec sets c.reply
 }
 
 // intercept is the [grpc.UnaryClientInterceptor] of the connection.
@@ -88,11 +93,12 @@ func (u *upstream) intercept(
 	start, m, s := time.Now(), u.methods[methodName(fullMethod)], u.settings.Load()
 	callCtx, cancel := withDeadline(ctx)
 	defer cancel()
-	failure := u.callWithinLimit(&call{
+	c := &call{
 		ctx: callCtx, method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply, team: teamOf(request),
 		clientConn: clientConn, invoke: invoke, options: s.callOptions(options), attemptStart: start,
-	})
-	took := time.Since(start)
+	}
+	failure := u.callWithinLimit(c)
+	took := time.Since(start) - c.waited
 	timings.FromContext(ctx).Add(timings.Service, took)
 	if failure == nil {
 		m.observe(ctx, codes.OK, took)
@@ -121,7 +127,8 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, defaultTimeout)
 }
 
-// callWithinLimit makes a call if an in-flight slot is free for its team.
+// callWithinLimit makes a call if an in-flight slot is free for its team. While its response waits
+// to be decoded, it holds the slot, which bounds the number of such responses.
 func (u *upstream) callWithinLimit(c *call) error {
 	switch limit := c.settings.MaxInFlight; u.slots.Take(c.team, 1, int64(limit)) {
 	case shares.Exhausted:
@@ -131,7 +138,10 @@ func (u *upstream) callWithinLimit(c *call) error {
 	case shares.Taken:
 	}
 	defer u.slots.Release(c.team, 1)
-	return u.callWithRetries(c)
+	if err := u.callWithRetries(c); err != nil || c.encoded == nil {
+		return err
+	}
+	return u.decodeLarge(c)
 }
 
 // setBreakers replaces the breakers by closed ones with the settings. The reason is logged for each that was not closed before.

@@ -14,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"opsgate/authn"
+	"opsgate/backendclient"
 	"opsgate/backendclient/timings"
 	"opsgate/ratelimit"
 )
@@ -94,9 +95,11 @@ func (g *Gateway) handlerFor(rt *boundRoute) gin.HandlerFunc {
 		defer r.markIdle()
 		defer g.releaseSlot(r)
 		defer r.endBody()
+		defer ctx.large.Done()
 
 		reply, err := r.run()
 		resp := r.makeResponse(reply, err)
+		ctx.large.Done()
 		g.releaseSlot(r) // a client that does not read holds memory, but no slot
 		g.observe(r, resp)
 		if resp.status != statusClientClosed {
@@ -119,6 +122,7 @@ type requestContext struct {
 	deadline        time.Time
 	bodyTime        time.Duration // in which the body arrived
 	timings         timings.Timings
+	large           backendclient.LargeResponse // until the response is made
 
 	// headerValues has the values of response headers that are specific to this request. They are not in the Request, because net/http
 	// reads them after the handler, when the Request may already serve another client.
@@ -137,8 +141,11 @@ func (c *requestContext) Deadline() (time.Time, bool) { return c.deadline, true 
 
 // Value implements [context.Context].
 func (c *requestContext) Value(key any) any {
-	if _, ok := key.(timings.ContextKey); ok {
+	switch key.(type) {
+	case timings.ContextKey:
 		return &c.timings
+	case backendclient.LargeResponseKey:
+		return &c.large
 	}
 	return c.Context.Value(key)
 }

@@ -6,9 +6,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +20,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/backendclient/testkit"
 )
@@ -82,6 +85,33 @@ func TestUnreadResponseHoldsNoSlot(t *testing.T) {
 		}
 		close(w.cutOff)
 		serving.Wait()
+	}
+}
+
+// The largest responses of a team are made one after the other. One that is made holds up none,
+// whether it failed or its client does not read it.
+func TestResponseThatIsMadeHoldsUpNoLargeOne(t *testing.T) {
+	h := start(t)
+	large := manyServers(1)
+	large.Servers[0].Name = strings.Repeat("n", min(7, runtime.GOMAXPROCS(0))<<20) // the services may send 8 MiB
+	h.services.answers["ListServers"] = func(context.Context, proto.Message) (proto.Message, error) { return large, nil }
+	w := newStalled()
+	var serving sync.WaitGroup
+	serving.Go(func() { h.gateway.ServeHTTP(w, requestFrom("10.0.0.1", "/v1/servers", "full")) })
+	<-w.writing
+	if got := h.get(t, "/v1/servers").StatusCode; got != 200 {
+		t.Errorf("while the client does not read another one: got %d", got)
+	}
+	close(w.cutOff)
+	serving.Wait()
+	created := large.Servers[0].CreatedAt
+	large.Servers[0].CreatedAt = &timestamppb.Timestamp{Seconds: math.MaxInt64} // breaks the contract
+	if got := h.get(t, "/v1/servers").StatusCode; got != 500 {
+		t.Errorf("an invalid response: got %d", got)
+	}
+	large.Servers[0].CreatedAt = created
+	if got := h.get(t, "/v1/servers").StatusCode; got != 200 {
+		t.Errorf("after an invalid response: got %d", got)
 	}
 }
 

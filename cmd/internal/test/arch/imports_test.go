@@ -91,7 +91,7 @@ func TestRulesNameExistingPackages(t *testing.T) {
 // The packages of a test area may import everything.
 var areas = map[string][]string{
 	"gate":    {"gateway", "authn", "ratelimit", "backendclient", "cmd/internal/kit"},
-	"backend": {"proto", "authn", "cmd/internal/kit"},
+	"backend": {"proto", "authn", "internal/shares", "cmd/internal/kit"},
 	"dev": {
 		"proto", "authn", "backendclient/filereader",
 		"cmd/internal/gate", "cmd/internal/backend", "cmd/internal/conformance", "cmd/internal/kit",

@@ -1,0 +1,108 @@
+package backendclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	protocodec "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+
+	"opsgate/internal/shares"
+)
+
+const (
+	// largeResponse is the size from which a response is large. A smaller one takes less than 1 ms
+	// of a processor.
+	largeResponse = 64 << 10
+	// largePerProcessor is how many bytes of large responses are made at once, for each processor:
+	// 1 MiB takes some 10 ms. More at once would not be made sooner, but take several times their
+	// size in memory, and all other requests would wait for a processor.
+	largePerProcessor = 1 << 20
+)
+
+func newLargeResponses() *shares.Queue {
+	return shares.NewQueue(int64(runtime.GOMAXPROCS(0)) * largePerProcessor)
+}
+
+// A LargeResponse is what a request takes of the bytes of large responses that are made at once, of
+// which a team alone gets half. A call whose response is large waits for them before it decodes the
+// response, until its deadline, and then fails with [ReasonTeamOverloaded]. The request releases
+// them with Done when its own response is made.
+//
+// A call waits only if its context has a LargeResponse, with the key [LargeResponseKey]. The zero
+// LargeResponse has taken nothing.
+type LargeResponse struct {
+	of    *shares.Queue
+	team  string
+	bytes int64
+}
+
+// LargeResponseKey is the key of a context's *[LargeResponse].
+type LargeResponseKey struct{}
+
+// Done releases what was taken. It is idempotent.
+func (l *LargeResponse) Done() {
+	if l.bytes > 0 {
+		l.of.Release(l.team, l.bytes)
+		l.bytes = 0
+	}
+}
+
+func (l *LargeResponse) take(ctx context.Context, of *shares.Queue, team string, bytes int64) error {
+	l.Done() // a request with two large responses would wait for itself
+	if err := of.Take(ctx, team, bytes); err != nil {
+		return err
+	}
+	l.of, l.team, l.bytes = of, team, bytes
+	return nil
+}
+
+// decodeLarge decodes a response that the codec has left encoded.
+func (u *upstream) decodeLarge(c *call) error {
+	defer c.encoded.Free()
+	if l, ok := c.ctx.Value(LargeResponseKey{}).(*LargeResponse); ok && c.team != "" {
+		began := time.Now()
+		err := l.take(c.ctx, u.large, c.team, int64(c.encoded.Len()))
+		c.waited = time.Since(began)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return newNotMadeError(ReasonTeamOverloaded, 0,
+				fmt.Sprintf("the response of %d bytes waited for earlier large responses", c.encoded.Len()))
+		case err != nil:
+			return status.FromContextError(err).Err()
+		}
+	}
+	if err := encoding.GetCodecV2(protocodec.Name).Unmarshal(c.encoded, c.reply); err != nil {
+		return status.Errorf(codes.Internal, "decode the response: %v", err)
+	}
+	return nil
+}
+
+// A codec is gRPC's own, except that it leaves the large response of a call encoded. The reply of an
+// attempt is the call.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name)} }
+
+// Name returns "", so that the content type of requests is application/grpc, as without a codec.
+func (codec) Name() string { return "" }
+
+// Unmarshal implements [encoding.CodecV2].
+func (c codec) Unmarshal(data mem.BufferSlice, reply any) error {
+	call, ok := reply.(*call)
+	switch {
+	case !ok:
+		return c.CodecV2.Unmarshal(data, reply)
+	case data.Len() < largeResponse:
+		return c.CodecV2.Unmarshal(data, call.reply)
+	}
+	data.Ref()
+	call.encoded = data
+	return nil
+}
