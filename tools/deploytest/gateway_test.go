@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -27,19 +28,21 @@ type system struct {
 	api     string // URL
 	file    string // configuration
 	backend *testkit.Process
+	watched string // URL of the backend's metrics
 }
 
 func startSystem(t *testing.T) *system {
 	t.Helper()
 	redis, dir, authority := redistest.Start(t), t.TempDir(), tlsfilestest.NewAuthority(t, "root")
 	authority.Write(t, dir, "gateway")
-	backend, services := start(t, "opsbackend", "--listen=127.0.0.1:0", "--data-dir="+dir, "--seed=demo")
+	backend, services := start(t, "opsbackend", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--data-dir="+dir, "--seed=demo")
 	file := filepath.Join(dir, "opsgate.yaml")
 	write(t, file, configuration(dir, redis.Addr(), fmt.Sprint(services["address"])))
 	_, gateway := start(t, "opsgate", "--config="+file)
 	s := &system{
 		client: &http.Client{Transport: &http.Transport{TLSClientConfig: authority.Config(t, "client")}},
 		admin:  fmt.Sprint("http://", gateway["admin_listen"]), api: fmt.Sprint("https://", gateway["listen"], "/v1/"), file: file, backend: backend,
+		watched: fmt.Sprint("http://", services["admin"], "/metrics"),
 	}
 	testkit.Eventually(t, "the gateway is ready", func() bool { return strings.Contains(get(t, s.client, s.admin+"/readyz", ""), `"status":"ready"`) })
 	return s
@@ -73,15 +76,17 @@ func (s *system) refuseReload(t *testing.T) {
 	})
 }
 
-// scraped returns the metrics of a gateway that has answered several kinds of requests, has refused a configuration, and whose services
-// were stopped.
+// scraped returns the metrics of the reference backend, and of a gateway that has answered several
+// kinds of requests, has refused a configuration, and whose services were stopped.
 func scraped(t *testing.T) map[string]metric {
 	t.Helper()
 	s := startSystem(t)
+	metrics := parse(t, get(t, s.client, s.watched, ""))
 	s.use(t)
 	s.refuseReload(t)
 	s.openBreaker(t)
-	return parse(t, get(t, s.client, s.admin+"/metrics", ""))
+	maps.Copy(metrics, parse(t, get(t, s.client, s.admin+"/metrics", "")))
+	return metrics
 }
 
 // demoToken has all scopes in the demo data. README.md shows it.

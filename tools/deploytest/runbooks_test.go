@@ -11,7 +11,7 @@ import (
 func runbookQueries(t *testing.T) (list []query) {
 	t.Helper()
 	shell := regexp.MustCompile(`^(cp|curl|diff|grep|mv|openssl|opsgate|redis-cli|sed) `)
-	promQL := regexp.MustCompile(`\b(opsgate_|process_|go_|up\{)`)
+	promQL := regexp.MustCompile(`\b(opsgate_|opsbackend_|process_|go_|up\{)`)
 	for _, path := range paths(t, "../docs/operate/runbooks/*.md") {
 		for line := range strings.Lines(read(t, path)) {
 			text, is := strings.CutPrefix(line, "    ")
@@ -27,7 +27,7 @@ func runbookQueries(t *testing.T) (list []query) {
 // namedMetrics returns all metrics that runbooks name.
 func namedMetrics(t *testing.T) (list []query) {
 	t.Helper()
-	name := regexp.MustCompile(`\b(?:job:)?opsgate_[a-z_]+(?::\w+)?`)
+	name := regexp.MustCompile(`\b(?:job:)?(?:opsgate|opsbackend)_[a-z_]+(?::\w+)?`)
 	for _, path := range paths(t, "../docs/operate/runbooks/*.md") {
 		for _, found := range name.FindAllString(read(t, path), -1) {
 			if !strings.HasSuffix(found, "_") { // a prefix of several

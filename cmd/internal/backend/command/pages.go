@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"opsgate/cmd/internal/backend/store"
 )
 
 const (
@@ -27,6 +30,20 @@ func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
+}
+
+// databaseSize returns the metric of the size of the database.
+func databaseSize(data *store.Store) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "opsbackend_database_bytes",
+		Help: "Size of the database's file and its write-ahead log; NaN if it cannot be read.",
+	}, func() float64 {
+		size, err := data.Size()
+		if err != nil {
+			return math.NaN()
+		}
+		return float64(size)
+	})
 }
 
 // adminPage returns the handler of the admin listener.

@@ -102,8 +102,10 @@ func (c *serve) open(ctx context.Context, e Environment) (s server, err error) {
 	})
 	if err != nil {
 		s.traces.Close()
+		return s, err
 	}
-	return s, err
+	s.registry.MustRegister(databaseSize(s.backend.Store()))
+	return s, nil
 }
 
 // check returns an error for settings that need each other.

@@ -21,7 +21,7 @@ func (s *auditService) ListAuditEntries(
 	ctx context.Context, r *auditv1.ListAuditEntriesRequest,
 ) (*auditv1.ListAuditEntriesResponse, error) {
 	response := &auditv1.ListAuditEntriesResponse{}
-	return response, s.store.Read(ctx, func(q *query.Queries) error {
+	return response, s.store.ReadFor(ctx, r.GetTeamId(), func(q *query.Queries) error {
 		page, err := readPage(r, pageQueries[query.AuditEntry]{
 			cursor: auditCursor,
 			find: func(id string) (query.AuditEntry, error) {

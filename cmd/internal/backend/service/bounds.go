@@ -17,7 +17,7 @@ const (
 	// maxUpdates and maxUpdateBytes are the number of updates of an incident and the bytes of their texts. An update that resolves an open
 	// incident may exceed both; after it, an incident that is full cannot be reopened.
 	maxUpdates     = 2000
-	maxUpdateBytes = 4 << 20
+	maxUpdateBytes = 1 << 20
 	// maxMessageBytes is the size of the largest message.
 	maxMessageBytes = maxMessageText * utf8.UTFMax
 )

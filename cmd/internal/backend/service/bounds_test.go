@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/backendclient/testkit"
@@ -22,7 +25,7 @@ import (
 const (
 	openBound   = 1000
 	updateBound = 2000
-	byteBound   = 4 << 20
+	byteBound   = 1 << 20
 )
 
 // fillIncidents inserts n open incidents.
@@ -168,6 +171,41 @@ func TestUpdateTooManyIsRefused(t *testing.T) {
 	}
 }
 
+// Two processes write updates of an incident at the same time. As many are accepted as fit exactly,
+// in bytes of UTF-8.
+func TestConcurrentUpdatesDoNotExceedTheBound(t *testing.T) {
+	s := startSystem(t)
+	processes := []*system{s, startOn(t, s.dir, s.clock)}
+	own := s.team("harbour")
+	id := s.create(newIncident(own, "Long")).GetId()
+	const fit = 3
+	update := newUpdate(own, id)
+	update.Message = strings.Repeat("é", 500)
+	s.fillUpdates(own, id, 1, strings.Repeat("m", byteBound-len("We are on it.")-fit*len(update.GetMessage())))
+	var accepted, refused atomic.Int64
+	var writing sync.WaitGroup
+	for i := range 8 * fit {
+		writing.Go(func() {
+			switch _, err := processes[i%2].incident.AddIncidentUpdate(t.Context(), update); status.Code(err) {
+			case codes.OK:
+				accepted.Add(1)
+			case codes.InvalidArgument:
+				refused.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	writing.Wait()
+	bytes := 0
+	for _, u := range s.get(own, id).GetUpdates() {
+		bytes += len(u.GetMessage())
+	}
+	if accepted.Load() != fit || refused.Load() != 7*fit || bytes != byteBound {
+		t.Errorf("%d accepted, %d refused, %d bytes", accepted.Load(), refused.Load(), bytes)
+	}
+}
+
 // An incident from before the bounds has its newest updates, and can be resolved.
 func TestIncidentBeyondTheBoundsHasItsNewestUpdates(t *testing.T) {
 	s, own := startTeam(t)
@@ -180,13 +218,13 @@ func TestIncidentBeyondTheBoundsHasItsNewestUpdates(t *testing.T) {
 	}
 	response := s.get(own, id)
 	updates := response.GetUpdates()
-	if n := len(updates); n != 106 || updates[n-1].GetMessage() != "Found it." {
+	if n := len(updates); n != 28 || updates[n-1].GetMessage() != "Found it." {
 		t.Errorf("%d updates", n)
 	}
 	oldestFirst := func(a, b *incidentv1.IncidentUpdate) int {
 		return a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime())
 	}
-	if !slices.IsSortedFunc(updates, oldestFirst) || proto.Size(response) > 5<<20 {
+	if !slices.IsSortedFunc(updates, oldestFirst) || proto.Size(response) > 5<<18 {
 		t.Errorf("%d bytes, or in another order than oldest first", proto.Size(response))
 	}
 }

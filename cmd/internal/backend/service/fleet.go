@@ -20,7 +20,7 @@ func (s *fleetService) ListServers(
 	ctx context.Context, r *fleetv1.ListServersRequest,
 ) (*fleetv1.ListServersResponse, error) {
 	response := &fleetv1.ListServersResponse{}
-	return response, s.store.Read(ctx, func(q *query.Queries) error {
+	return response, s.store.ReadFor(ctx, r.GetTeamId(), func(q *query.Queries) error {
 		rows, err := q.ListServers(ctx, r.GetTeamId())
 		if err != nil {
 			return fmt.Errorf("list the servers: %w", err)
@@ -48,7 +48,7 @@ func (s *fleetService) ListServerGroups(
 	ctx context.Context, r *fleetv1.ListServerGroupsRequest,
 ) (*fleetv1.ListServerGroupsResponse, error) {
 	response := &fleetv1.ListServerGroupsResponse{}
-	return response, s.store.Read(ctx, func(q *query.Queries) error {
+	return response, s.store.ReadFor(ctx, r.GetTeamId(), func(q *query.Queries) error {
 		return list(&response.ServerGroups, "server groups", func(row query.ServerGroup) *fleetv1.ServerGroup {
 			return &fleetv1.ServerGroup{Id: row.ID, Name: row.Name, Color: row.Color, Position: int32(row.Position)}
 		})(q.ListServerGroups(ctx, r.GetTeamId()))
@@ -99,7 +99,7 @@ func (s *fleetService) withServer(
 	},
 	read func(*query.Queries, query.Server) error,
 ) error {
-	return s.store.Read(ctx, func(q *query.Queries) error {
+	return s.store.ReadFor(ctx, r.GetTeamId(), func(q *query.Queries) error {
 		row, err := q.GetServer(ctx, query.GetServerParams{TeamID: r.GetTeamId(), ID: strings.ToLower(r.GetServerId())})
 		if err := orNoSuch(err, "server"); err != nil {
 			return err

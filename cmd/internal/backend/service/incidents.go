@@ -22,7 +22,7 @@ func (s *incidentService) ListIncidents(
 	ctx context.Context, r *incidentv1.ListIncidentsRequest,
 ) (*incidentv1.ListIncidentsResponse, error) {
 	response := &incidentv1.ListIncidentsResponse{}
-	return response, s.store.Read(ctx, func(q *query.Queries) error {
+	return response, s.store.ReadFor(ctx, r.GetTeamId(), func(q *query.Queries) error {
 		page, err := readPage(r, pageQueries[query.Incident]{
 			cursor: incidentCursor,
 			find: func(id string) (query.Incident, error) {
@@ -44,7 +44,7 @@ func (s *incidentService) GetIncident(
 	ctx context.Context, r *incidentv1.GetIncidentRequest,
 ) (*incidentv1.GetIncidentResponse, error) {
 	response := &incidentv1.GetIncidentResponse{}
-	return response, s.store.Read(ctx, func(q *query.Queries) error {
+	return response, s.store.ReadFor(ctx, r.GetTeamId(), func(q *query.Queries) error {
 		row, err := findIncident(ctx, q, r)
 		if err != nil {
 			return err

@@ -22,7 +22,7 @@ func (s *monitoringService) ListMonitors(
 ) (*monitoringv1.ListMonitorsResponse, error) {
 	now := s.options.Clock()
 	response := &monitoringv1.ListMonitorsResponse{}
-	return response, s.store.Read(ctx, func(q *query.Queries) error {
+	return response, s.store.ReadFor(ctx, r.GetTeamId(), func(q *query.Queries) error {
 		rows, err := q.ListMonitors(ctx, r.GetTeamId())
 		if err != nil {
 			return fmt.Errorf("list the monitors: %w", err)
@@ -56,7 +56,7 @@ func (s *monitoringService) ListMonitorChecks(
 	}
 	id := strings.ToLower(r.GetMonitorId())
 	response := &monitoringv1.ListMonitorChecksResponse{}
-	return response, s.store.Read(ctx, func(q *query.Queries) error {
+	return response, s.store.ReadFor(ctx, r.GetTeamId(), func(q *query.Queries) error {
 		exists, err := q.MonitorExists(ctx, query.MonitorExistsParams{TeamID: r.GetTeamId(), ID: id})
 		if err != nil {
 			return fmt.Errorf("look for the monitor: %w", err)

@@ -14,7 +14,7 @@ func (s *incidentService) ListStatusPages(
 	ctx context.Context, r *incidentv1.ListStatusPagesRequest,
 ) (*incidentv1.ListStatusPagesResponse, error) {
 	response := &incidentv1.ListStatusPagesResponse{}
-	return response, s.store.Read(ctx, func(q *query.Queries) error {
+	return response, s.store.ReadFor(ctx, r.GetTeamId(), func(q *query.Queries) error {
 		pages, err := s.pages(ctx, q, r.GetTeamId())
 		if err != nil {
 			return err
@@ -27,7 +27,7 @@ func (s *incidentService) GetStatusPage(
 	ctx context.Context, r *incidentv1.GetStatusPageRequest,
 ) (*incidentv1.GetStatusPageResponse, error) {
 	response := &incidentv1.GetStatusPageResponse{}
-	return response, s.store.Read(ctx, func(q *query.Queries) error {
+	return response, s.store.ReadFor(ctx, r.GetTeamId(), func(q *query.Queries) error {
 		row, err := findPage(ctx, q, r)
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ func (s *incidentService) ListStatusPageIncidents(
 	ctx context.Context, r *incidentv1.ListStatusPageIncidentsRequest,
 ) (*incidentv1.ListStatusPageIncidentsResponse, error) {
 	response := &incidentv1.ListStatusPageIncidentsResponse{}
-	return response, s.store.Read(ctx, func(q *query.Queries) error {
+	return response, s.store.ReadFor(ctx, r.GetTeamId(), func(q *query.Queries) error {
 		page, err := findPage(ctx, q, r)
 		if err != nil {
 			return err

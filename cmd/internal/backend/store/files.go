@@ -43,6 +43,19 @@ func create(path string) error {
 	return errors.Join(err, os.Remove(file.Name()))
 }
 
+// Size returns the bytes of the database's file and of its write-ahead log.
+func (s *Store) Size() (bytes int64, err error) {
+	path := filepath.Join(s.dir, FileName)
+	for _, name := range []string{path, path + "-wal"} {
+		info, err := os.Stat(name)
+		if err != nil {
+			return 0, fmt.Errorf("measure the database: %w", err)
+		}
+		bytes += info.Size()
+	}
+	return bytes, nil
+}
+
 func restrict(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() == privateMode {

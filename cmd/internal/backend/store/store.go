@@ -13,6 +13,7 @@ import (
 	"modernc.org/sqlite"
 
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/internal/shares"
 )
 
 // FileName is the name of the database file within the data directory.
@@ -27,7 +28,8 @@ type Store struct {
 	dir      string
 	writer   pool // one connection: SQLite has one writer at a time, and callers wait for it until their contexts end
 	readers  pool
-	identity pool // for tokens alone, so that no other query delays them
+	reads    *shares.Queue // those that ReadFor runs at once
+	identity pool          // for tokens alone, so that no other query delays them
 }
 
 // A pool has connections, and the statements that are prepared on them.
@@ -68,6 +70,7 @@ func (s *Store) open(ctx context.Context, path string) (err error) {
 	if err := migrate(ctx, s.writer.DB); err != nil {
 		return err
 	}
+	s.reads = shares.NewQueue(int64(max(2, runtime.GOMAXPROCS(0))))
 	// Few readers keep all processors busy; more would only use memory.
 	readers := max(4, runtime.GOMAXPROCS(0))
 	if s.readers.DB, err = openPool(path, readers, url.Values{"mode": {"ro"}}); err != nil {
@@ -121,6 +124,17 @@ func (s *Store) Close() error {
 // its file: that is a *[FileError].
 func (s *Store) Read(ctx context.Context, fn func(*query.Queries) error) error {
 	return s.withFile(s.readers.read(ctx, fn))
+}
+
+// ReadFor is Read for a team. As many of these reads run at once as there are processors, at least
+// two, and a team alone has half of them. Its further reads wait, and those of other teams do not
+// wait for them.
+func (s *Store) ReadFor(ctx context.Context, team string, fn func(*query.Queries) error) error {
+	if err := s.reads.Take(ctx, team, 1); err != nil {
+		return err
+	}
+	defer s.reads.Release(team, 1)
+	return s.Read(ctx, fn)
 }
 
 // ReadTokens is Read on connections that only ReadTokens uses. It is for the identity service: reads of other data do not delay it.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"opsgate/backendclient/testkit"
@@ -171,4 +173,40 @@ func TestOpenFailsOnInvalidDirectoryOrFile(t *testing.T) {
 	if _, err := store.Open(t.Context(), garbage); err == nil {
 		t.Error("garbage was opened as a database")
 	}
+}
+
+func TestSizeGrowsWithWhatIsWritten(t *testing.T) {
+	s := open(t, t.TempDir())
+	before, err := s.Size()
+	testkit.Must(t, err)
+	const written = 1 << 20
+	testkit.Must(t, addTeam(t.Context(), s, strings.Repeat("n", written)))
+	if after, err := s.Size(); err != nil || after < before+written {
+		t.Errorf("%d bytes after %d: %v", after, before, err)
+	}
+}
+
+// A team has more slow reads than there are connections. Those of another team do not wait for them.
+func TestReadsOfATeamDoNotDelayThoseOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, t.TempDir())
+		release := make(chan struct{})
+		var slow sync.WaitGroup
+		for range 64 {
+			slow.Go(func() {
+				_ = s.ReadFor(t.Context(), "a", func(*query.Queries) error {
+					<-release
+					return nil
+				})
+			})
+		}
+		synctest.Wait() // until each has a connection or waits
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.ReadFor(ctx, "b", func(*query.Queries) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		close(release)
+		slow.Wait()
+	})
 }

@@ -88,7 +88,7 @@ func limitedTo(memory int) config.Loaded {
 // are several times as large.
 func (g *gateway) checkMemory(t *testing.T, name string, grown, open int, most int64, limit int) {
 	t.Helper()
-	resident := g.peakMemory(t)
+	resident := peakMemory(t, g.Process)
 	if testkit.Race {
 		return
 	}
@@ -110,9 +110,9 @@ func (g *gateway) liveMemory(t *testing.T) int {
 }
 
 // peakMemory returns the largest resident memory of the process in bytes.
-func (g *gateway) peakMemory(t *testing.T) int {
+func peakMemory(t *testing.T, p *testkit.Process) int {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", g.Cmd.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
 	if err != nil {
 		testkit.SkipWithout(t, "Linux", "elsewhere, the largest resident memory is not known")
 	}

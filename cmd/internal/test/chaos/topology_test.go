@@ -258,11 +258,13 @@ func createDemo() error {
 }
 
 // launchBackend runs a backend at an address; port 0 selects a free port.
-func launchBackend(address, data string) (*backend, error) {
+func launchBackend(address, data string, variables ...string) (*backend, error) {
 	if err := os.CopyFS(data, os.DirFS(demoData())); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	p, err := launch("opsbackend", "serve", "--listen="+address, "--data-dir="+data, "--seed=demo", "--admin-listen=127.0.0.1:0")
+	command := exec.Command(program("opsbackend"), "serve", "--listen="+address, "--data-dir="+data, "--seed=demo", "--admin-listen=127.0.0.1:0")
+	command.Env = append(os.Environ(), variables...)
+	p, err := testkit.Launch(command)
 	if err != nil {
 		return nil, err
 	}
@@ -275,15 +277,15 @@ func launchBackend(address, data string) (*backend, error) {
 	}, nil
 }
 
-// startBackend runs a backend for one test, with its own data.
-func startBackend(t *testing.T) *backend {
+// startBackend runs a backend for one test, with its own data and additional variables.
+func startBackend(t *testing.T, variables ...string) *backend {
 	t.Helper()
-	return startBackendAt(t, testkit.FreeAddress(t), filepath.Join(t.TempDir(), "data"))
+	return startBackendAt(t, testkit.FreeAddress(t), filepath.Join(t.TempDir(), "data"), variables...)
 }
 
-func startBackendAt(t *testing.T, address, data string) *backend {
+func startBackendAt(t *testing.T, address, data string, variables ...string) *backend {
 	t.Helper()
-	b, err := launchBackend(address, data)
+	b, err := launchBackend(address, data, variables...)
 	testkit.Must(t, err)
 	t.Cleanup(func() {
 		b.End(t)

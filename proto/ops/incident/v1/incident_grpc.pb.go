@@ -94,7 +94,7 @@ type IncidentServiceClient interface {
 	//
 	// Codes: NOT_FOUND when the team has no such incident; INVALID_ARGUMENT naming `status` or `message`; naming `message` when
 	// the incident would have more or larger updates than the service allows, or the update would reopen an incident too many
-	// (the description has the bound); ABORTED as stated in the rules for writes. The bound leaves room for at least 4 MiB of
+	// (the description has the bound); ABORTED as stated in the rules for writes. The bound leaves room for at least 1 MiB of
 	// texts in the updates of an incident. An update that resolves an open incident is never refused for a bound.
 	AddIncidentUpdate(ctx context.Context, in *AddIncidentUpdateRequest, opts ...grpc.CallOption) (*AddIncidentUpdateResponse, error)
 	// ListStatusPages returns all status pages of the team, by name and then by id.
@@ -221,7 +221,7 @@ type IncidentServiceServer interface {
 	//
 	// Codes: NOT_FOUND when the team has no such incident; INVALID_ARGUMENT naming `status` or `message`; naming `message` when
 	// the incident would have more or larger updates than the service allows, or the update would reopen an incident too many
-	// (the description has the bound); ABORTED as stated in the rules for writes. The bound leaves room for at least 4 MiB of
+	// (the description has the bound); ABORTED as stated in the rules for writes. The bound leaves room for at least 1 MiB of
 	// texts in the updates of an incident. An update that resolves an open incident is never refused for a bound.
 	AddIncidentUpdate(context.Context, *AddIncidentUpdateRequest) (*AddIncidentUpdateResponse, error)
 	// ListStatusPages returns all status pages of the team, by name and then by id.
