@@ -1,62 +1,53 @@
 package backendclient
 
-import (
-	"sync"
-	"time"
+import "time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-)
-
-// An attribution distinguishes a service that does not answer in time from a team whose own calls are slow. It attributes timeouts to the
-// team of the attempt, and all other failures to the service.
+// An attribution decides what failed attempts show: that the service fails, or only that the calls
+// of a team do, which may be due to its data. A success of an attempt that started later shows that
+// the service works.
 //
 // Its size does not depend on the number of teams.
 type attribution struct {
 	window time.Duration
 
-	mu        sync.Mutex
-	succeeded latestStarts
-	failed    latestStarts // of the failures that the breaker counted; the team of failures of the service is ""
+	successes latestStarts
+
+	// Failures since the latest success, or since the first that makes them shared.
+	failures int
+	since    time.Time // when the first of them was known
+	team     string    // of the first of them
+	shared   bool      // they are of the service, or of several teams
 }
 
-// record records the result of an attempt, as classify returned it, and returns the result for the breaker. While attempts of other teams
-// succeed, consecutive timeouts of one team count as one failure; the others are inconclusive.
-func (a *attribution) record(c *call, failure error) error {
-	if failure == errInconclusive { //nolint:errorlint // classify does not wrap it
-		return failure
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if failure == nil {
-		a.succeeded.add(c.team, c.attemptStart)
-		return nil
-	}
-	team := c.team
-	if status.Code(failure) != codes.DeadlineExceeded {
-		team = ""
-	}
-	sameTeam := team != "" && team == a.failed.team
-	// A call of another team that started after this attempt has already succeeded, so the service answers in time.
-	othersSucceed := a.succeeded.except(team).After(c.attemptStart)
-	if sameTeam && othersSucceed {
-		return errInconclusive
-	}
-	a.failed.add(team, c.attemptStart)
-	return failure
+func (a *attribution) succeeded(team string, start time.Time) {
+	a.successes.add(team, start)
+	a.failures = 0
 }
 
-// onlyFailingTeam returns the team whose timeouts are all the failures in the window; "" if there are others.
-func (a *attribution) onlyFailingTeam() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if time.Since(a.failed.otherAt) <= a.window {
-		return ""
+// failed adds a failure of a team or of the service, and reports whether it counts. The owner is
+// the team whose calls it shows to fail, "" for those of all teams. Failures of one team count if
+// no other team has had a success in the window.
+func (a *attribution) failed(team string, ofService bool, start, now time.Time) (owner string, counts bool) {
+	if a.successes.at.After(start) {
+		return "", ofService
 	}
-	return a.failed.team
+	shared := ofService || a.failures > 0 && (a.shared || team != a.team)
+	if a.failures == 0 || shared != a.shared {
+		a.failures, a.since, a.team, a.shared = 0, now, team, shared
+	}
+	a.failures++
+	if shared {
+		return "", true
+	}
+	return team, now.Sub(a.successes.except(team)) > a.window
 }
 
-// latestStarts has the start of the latest attempt of a kind, with its team, and the start of the latest one of any other team.
+// allFail reports whether enough attempts have failed, for long enough, since the latest success.
+func (a *attribution) allFail(s BreakerSettings, now time.Time) bool {
+	return a.failures >= s.MinRequests && now.Sub(a.since) >= minOutage
+}
+
+// latestStarts has the start of the latest attempt, with its team, and the start of the latest one of any other team.
 type latestStarts struct {
 	team    string    // of the latest attempt
 	at      time.Time // when the latest attempt started

@@ -1,7 +1,6 @@
 package backendclient
 
 import (
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/balancer"
@@ -117,7 +116,7 @@ func (b *leastBusyBalancer) Close() {
 
 // NewSubConn implements [balancer.ClientConn]. The base balancer calls it with one address.
 func (b *leastBusyBalancer) NewSubConn(addresses []resolver.Address, options balancer.NewSubConnOptions) (balancer.SubConn, error) {
-	e, listen := b.endpoints.newEndpoint(addresses[0].Addr), options.StateListener
+	e, listen := newEndpoint(addresses[0].Addr), options.StateListener
 	options.StateListener = func(s balancer.SubConnState) {
 		b.endpoints.update(e, s)
 		listen(s)
@@ -129,46 +128,67 @@ func (b *leastBusyBalancer) NewSubConn(addresses []resolver.Address, options bal
 	return subConn, err
 }
 
-// Build implements [base.PickerBuilder]. It always returns the same picker while an endpoint is ready.
+// Build implements [base.PickerBuilder]. The endpoints are their own picker, while one of them is ready.
 func (b *leastBusyBalancer) Build(info base.PickerBuildInfo) balancer.Picker {
 	if len(info.ReadySCs) == 0 {
 		return base.NewErrPicker(balancer.ErrNoSubConnAvailable)
 	}
-	return &b.endpoints.picker
+	return b.endpoints
 }
 
-// A picker picks the endpoint with the fewest calls of this gateway in flight, and round robin among equals. Calls to an endpoint that
-// hangs stay in flight, so it soon gets no more of them. Round robin would send it calls until it is ejected.
-type picker struct {
-	methods map[string]*method          // of the service, by name
-	inUse   atomic.Pointer[[]*endpoint] // nil before an endpoint was ready, then not empty
-	picks   atomic.Uint32
-}
-
-// Pick implements [balancer.Picker].
-func (p *picker) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
-	endpoints := *p.inUse.Load()
-	n := uint32(len(endpoints))
-	first := p.picks.Add(1)
-	picked := endpoints[first%n]
-	fewest := picked.inFlight.Load()
-	for i := uint32(1); i < n && fewest > 0; i++ {
-		other := endpoints[(first+i)%n]
-		if inFlight := other.inFlight.Load(); inFlight < fewest {
-			picked, fewest = other, inFlight
-		}
-	}
-	deadline, hasDeadline := info.Ctx.Deadline()
-	if !hasDeadline { // a stream, which lives for days without load, or a probe
+// Pick implements [balancer.Picker]. It picks the endpoint with the fewest calls of this gateway in
+// flight, and round robin among equals. Calls to an endpoint that hangs stay in flight, so it soon
+// gets no more of them. Round robin would send it calls until it is ejected.
+//
+// Streams, which live for days without load, and probes do not count.
+func (s *endpoints) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
+	c, isCall := info.Ctx.Value(callKey{}).(*callContext)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.picks++
+	picked := s.inUse[s.picks%len(s.inUse)]
+	if !isCall {
 		if probed, _ := info.Ctx.Value(probedKey{}).(*endpoint); probed != nil {
 			picked = probed
 		}
 		return balancer.PickResult{SubConn: picked.subConn}, nil
 	}
-	picked.inFlight.Add(1)
-	kind := callKind{
-		namesResource: p.methods[methodName(info.FullMethodName)].namesResource,
-		shortTimeout:  time.Until(deadline) < minAttemptTime,
+	for i := 1; i < len(s.inUse); i++ {
+		if other := s.inUse[(s.picks+i)%len(s.inUse)]; other.isBetterThan(picked, c.team) {
+			picked = other
+		}
 	}
-	return balancer.PickResult{SubConn: picked.subConn, Done: picked.done[kind]}, nil
+	p := s.pool.Get().(*pick) //nolint:forcetypeassert // see newEndpoints
+	p.endpoint, p.call, p.began = picked, c, time.Now()
+	picked.inFlight++
+	picked.began(c.team, p.began)
+	return balancer.PickResult{SubConn: picked.subConn, Done: p.done}, nil
+}
+
+// isBetterThan reports whether a call of a team should rather go to e than to the other endpoint.
+func (e *endpoint) isBetterThan(other *endpoint, team string) bool {
+	if elsewhere := e.calls[team].belongElsewhere(); elsewhere != other.calls[team].belongElsewhere() {
+		return !elsewhere
+	}
+	return e.inFlight < other.inFlight
+}
+
+// A pick is a call at an endpoint. It is used again for another call after its end, which saves the
+// allocation of done.
+type pick struct {
+	endpoint *endpoint
+	call     *callContext
+	began    time.Time
+	done     func(balancer.DoneInfo)
+}
+
+func (s *endpoints) newPick() any {
+	p := new(pick)
+	p.done = func(info balancer.DoneInfo) {
+		e, c, began := p.endpoint, p.call, p.began
+		p.endpoint, p.call = nil, nil
+		s.pool.Put(p)
+		s.end(e, c, began, info)
+	}
+	return p
 }

@@ -127,6 +127,7 @@ func TestAFailingProcessGetsFewCalls(t *testing.T) {
 			t.Parallel()
 			const callers, calls = 4, 300
 			all, clients := processes(t, 3)
+			go func() { _ = clients.RunProbes(t.Context()) }() // finds out that a silent process answers again
 			all[1].answerWith(replacement)
 			before := all[1].calls.Load()
 			var wg sync.WaitGroup

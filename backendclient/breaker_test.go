@@ -80,7 +80,7 @@ func TestPermissionDeniedWithoutAResourceIsARefusalOfTheGateway(t *testing.T) {
 			clients := overWire(t, &wire{answer: always(status.Error(codes.PermissionDenied, "RBAC: access denied"))})
 			m, err := contract.MethodNamed(method)
 			testkit.Must(t, err)
-			service, name, _ := strings.Cut(strings.TrimPrefix(m.Path(), "/"), "/")
+			service, _, _ := strings.Cut(strings.TrimPrefix(m.Path(), "/"), "/")
 			var last error
 			for range 10 {
 				last = backendclient.ConnectionOf(clients, service).Invoke(t.Context(), m.Path(), nil, nil)
@@ -92,7 +92,7 @@ func TestPermissionDeniedWithoutAResourceIsARefusalOfTheGateway(t *testing.T) {
 			if refused {
 				want = backendclient.BreakerStatus{State: backendclient.BreakerOpen, Cause: "PermissionDenied: RBAC: access denied"}
 			}
-			if got := clients.MethodBreaker(m.Service(), name); got.State != want.State || got.Cause != want.Cause {
+			if got := clients.Breakers()[m.Service()]; got.State != want.State || got.Cause != want.Cause {
 				t.Errorf("%s: the breaker is %+v, want %+v", method, got, want)
 			}
 		})
@@ -152,33 +152,83 @@ func TestAFailedProbeOpensTheBreakerAgain(t *testing.T) {
 	})
 }
 
-func TestAHangingProbeTimesOut(t *testing.T) {
+func TestAHangingProbeDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := new(wire)
 		clients := broken(t, w)
-		time.Sleep(3*time.Second + 1)
+		time.Sleep(3 * time.Second)
 		w.answer = hang
-		begin := time.Now()
-		ended := make(chan time.Duration, 3)
-		for range 3 {
-			go func() {
-				if e := failure(t, callFor(t, clients, time.Hour)); e.Code != codes.DeadlineExceeded {
-					t.Errorf("a probe ended with %v", e)
-				}
-				ended <- time.Since(begin)
-			}()
-		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if e := failure(t, callFor(t, clients, 15*time.Second)); e.Code != codes.DeadlineExceeded {
+				t.Errorf("the probe ended with %v", e)
+			}
+		}()
 		synctest.Wait()
 		mustBe(t, clients, backendclient.BreakerHalfOpen)
-		if e := failure(t, call(t, clients)); e.Reason != backendclient.ReasonBreakerOpen || e.RetryAfter != time.Second {
-			t.Errorf("a call beside the probes: %v, retry after %v", e, e.RetryAfter)
+		time.Sleep(time.Second)
+		if e := failure(t, call(t, clients)); e.Reason != backendclient.ReasonBreakerOpen || e.RetryAfter != 2*time.Second {
+			t.Errorf("a call beside the probe: %v, retry after %v", e, e.RetryAfter)
 		}
+		time.Sleep(2 * time.Second)
+		w.answer = always(nil)
 		for range 3 {
-			if took := <-ended; took != 3*time.Second {
-				t.Errorf("a probe took %v, want 3 s", took)
+			testkit.Must(t, call(t, clients))
+		}
+		mustBe(t, clients, backendclient.BreakerClosed)
+		<-ended
+		mustBe(t, clients, backendclient.BreakerClosed)
+	})
+}
+
+// Attempts that started before the breaker was half-open neither close nor open it.
+func TestLateResultsDoNotChangeAHalfOpenBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		succeed, fail := make(chan struct{}), make(chan struct{})
+		clients := overWire(t, &wire{byTeam: func(ctx context.Context, team string) error {
+			switch team {
+			case "succeeds late":
+				<-succeed
+				return nil
+			case "fails late":
+				<-fail
+			case "probes":
+				return hang(ctx)
 			}
+			return status.Error(codes.Unauthenticated, "no certificate")
+		}}, func(o *backendclient.Options) { o.Retries.Max = 0 })
+		for _, team := range []string{"succeeds late", "succeeds late", "succeeds late", "fails late"} {
+			go func() { _ = callOf(t, clients, team, time.Minute) }()
+		}
+		synctest.Wait()
+		for range backendclient.DefaultSettings().Breaker.MinRequests {
+			_ = callOf(t, clients, "fails", time.Second)
 		}
 		mustBe(t, clients, backendclient.BreakerOpen)
+		time.Sleep(3 * time.Second)
+		go func() { _ = callOf(t, clients, "probes", time.Second) }()
+		synctest.Wait()
+		for _, release := range []chan struct{}{succeed, fail} {
+			close(release)
+			synctest.Wait()
+			mustBe(t, clients, backendclient.BreakerHalfOpen)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+func TestACanceledProbeIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(wire)
+		clients := broken(t, w)
+		time.Sleep(3 * time.Second)
+		w.answer = hang
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, _ = clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{})
+		w.answer = always(nil)
+		testkit.Must(t, call(t, clients))
 	})
 }
 
@@ -312,14 +362,16 @@ func TestAMethodThatFailsOpensItsOwnBreakerOnly(t *testing.T) {
 		if !isRefused(t, call(t, clients), backendclient.ReasonBreakerOpen) {
 			t.Error("successful calls of another method closed the breaker")
 		}
-		for method, want := range map[string]backendclient.BreakerState{
-			"fleet/GetServer": backendclient.BreakerOpen, "fleet/ListServers": backendclient.BreakerClosed, "fleet/NoSuch": backendclient.BreakerClosed,
-			"identity/WatchRevocations": backendclient.BreakerClosed, // a stream has none
+		for method, want := range map[string]bool{
+			"fleet/GetServer": true, "fleet/ListServers": false, "fleet/NoSuch": false, "identity/WatchRevocations": false, // a stream has no breaker
 		} {
 			service, name, _ := strings.Cut(method, "/")
-			if got := clients.MethodBreaker(service, name).State; got != want {
-				t.Errorf("the breaker of %s is %s, want %s", method, got, want)
+			if got := clients.Refuses(service, name, ""); got != want {
+				t.Errorf("the breaker of %s refuses: %t, want %t", method, got, want)
 			}
+		}
+		if clients.Refuses("fleet", "GetServer", fast) {
+			t.Error("it refuses a team without a failure")
 		}
 	})
 }

@@ -164,14 +164,14 @@ func (c *Clients) Breakers() map[string]BreakerStatus {
 	return states
 }
 
-// MethodBreaker returns the status of the breaker of a method, such as "GetServer"; closed if there is none.
-func (c *Clients) MethodBreaker(service, method string) BreakerStatus {
+// Refuses reports whether the breaker of a method, such as "GetServer", would refuse a call of a team
+// now because the team's latest one failed.
+func (c *Clients) Refuses(service, method, team string) bool {
 	if u := c.upstreams[service]; u != nil && u.methods[method] != nil {
-		if b := u.methods[method].breaker.Load(); b != nil {
-			return b.current()
-		}
+		b := u.methods[method].breaker.Load()
+		return b != nil && b.refuses(team)
 	}
-	return BreakerStatus{State: BreakerClosed}
+	return false
 }
 
 // Close closes the connections and ends the calls on them.

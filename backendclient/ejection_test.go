@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,6 +79,83 @@ func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 			t.Errorf("logged %q, want %q", line, want)
 		}
 	}
+}
+
+// All calls of a team fail at both processes, because of its data, or every other one. Neither
+// process is ejected, whatever else is called.
+func TestDataOfOneTeamEjectsNoEndpoint(t *testing.T) {
+	for _, cause := range causes() {
+		for _, failing := range []*traffic{{team: "all", every: 300 * time.Millisecond}, {team: "half", every: 1500 * time.Millisecond}} {
+			for _, every := range []time.Duration{100 * time.Millisecond, time.Second, time.Hour} {
+				t.Run(fmt.Sprintf("%s/%s/%v", cause.name, failing.team, every), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						var calls atomic.Int64
+						p := &process{answer: func(ctx context.Context, team string) (*fleetv1.GetServerResponse, error) {
+							if team == "all" || team == "half" && calls.Add(1)%2 == 0 {
+								return cause.answer(ctx)
+							}
+							return &fleetv1.GetServerResponse{}, nil
+						}}
+						registry := prometheus.NewRegistry()
+						clients := inBubble(t, []*process{p, p}, func(o *backendclient.Options) {
+							o.Registerer, o.Breaker.MinRequests = registry, 100_000
+						})
+						together(t, clients, 5*time.Minute, failing, &traffic{team: "other", every: every})
+						mustCount(t, registry, "opsgate_upstream_ejections_total", 0)
+					})
+				})
+			}
+		}
+	}
+}
+
+// One of two processes is frozen for half a minute. It gets no new calls after the first second, and
+// gets calls again when it answers.
+func TestAFrozenEndpointGetsNoNewCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64 // to the process
+		var frozen atomic.Bool
+		thawed := make(chan struct{})
+		works := &process{answer: func(context.Context, string) (*fleetv1.GetServerResponse, error) {
+			time.Sleep(30 * time.Millisecond)
+			return &fleetv1.GetServerResponse{}, nil
+		}}
+		freezes := &process{answer: func(ctx context.Context, team string) (*fleetv1.GetServerResponse, error) {
+			if team != "" { // not a probe
+				calls.Add(1)
+			}
+			if frozen.Load() {
+				<-thawed
+			}
+			return works.answer(ctx, team)
+		}}
+		clients := inBubble(t, []*process{works, freezes})
+		var others sync.WaitGroup
+		load := traffic{team: "team", every: 10 * time.Millisecond, timeout: 10 * time.Second}
+		others.Go(func() { load.run(t, clients, time.Minute) })
+		time.Sleep(time.Second)
+		frozen.Store(true)
+		begin := calls.Load()
+		time.Sleep(1200 * time.Millisecond)
+		first := calls.Load()
+		time.Sleep(30 * time.Second)
+		if n := calls.Load() - first; n > 0 {
+			t.Errorf("the frozen process got %d calls after the first second", n)
+		}
+		if s := clients.Endpoints()["fleet"][1]; s.State != backendclient.EndpointEjected || !strings.HasPrefix(s.Cause, "no answer for 1s") {
+			t.Errorf("it is %+v", s)
+		}
+		frozen.Store(false)
+		close(thawed)
+		time.Sleep(12 * time.Second) // it is probed every 10 s
+		if calls.Load() == first {
+			t.Errorf("a process that answers again gets no calls: %+v", clients.Endpoints()["fleet"])
+		}
+		others.Wait()
+		if n := first - begin; int64(load.failures) > n {
+			t.Errorf("%d calls failed, and %d were made in the first second: %v", load.failures, n, load.reasons)
+		}
+	})
 }
 
 // Answers that a service gives to a bad request say nothing about the endpoint, and neither does a failure of all endpoints.

@@ -3,11 +3,11 @@ package backendclient
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,24 +53,17 @@ type EndpointStatus struct {
 type endpoint struct {
 	history
 
-	address  string
-	subConn  balancer.SubConn
-	inFlight atomic.Int32
-	done     map[callKind]func(balancer.DoneInfo) // ends a call
+	address string
+	subConn balancer.SubConn
 
 	// Guarded by endpoints.mu, like the history.
+	inFlight     int
 	state        EndpointState // of the connection: not EndpointEjected
 	since        time.Time     // of the state or of the ejection
 	cause        string
 	generation   int       // how often the endpoint became ready
 	rightService bool      // a probe since it became ready found the right service
 	wrongSince   time.Time // see EndpointStatus
-}
-
-// A callKind is what an endpoint has to know of a call to tell whether its end is a failure.
-type callKind struct {
-	namesResource bool // see Error
-	shortTimeout  bool // less than minAttemptTime
 }
 
 // endpoints are the endpoints of a connection to a service.
@@ -80,32 +73,31 @@ type endpoints struct {
 	ejections prometheus.Counter
 	lookups   lookups // of the name
 	penalty   time.Duration
-	onReady   func() // called, with mu held, when an endpoint becomes ready
-	picker    picker // of those that are ready and not ejected
+	probe     func() // requests probes; called, with mu held, when an endpoint becomes ready or silent
+	pool      sync.Pool
 
 	mu       sync.Mutex
 	updated  chan struct{} // closed and replaced at each change of a state
 	all      []*endpoint
+	inUse    []*endpoint // those that get calls; nil before an endpoint was ready, then not empty
+	picks    int
 	outliers outliers
 }
 
 // newEndpoints returns the endpoints of a connection to the upstream's address.
 func newEndpoints(u *upstream, i intervals) *endpoints {
-	return &endpoints{
+	s := &endpoints{
 		service: u.service, logger: u.logger, ejections: u.metrics.ejections, penalty: i.penalty, outliers: outliers{unit: i.ejection},
-		onReady: u.requestProbes, updated: make(chan struct{}), picker: picker{methods: u.methods},
+		probe: u.requestProbes, updated: make(chan struct{}),
 		lookups: lookups{service: u.service, logger: u.logger, failures: u.metrics.failedLookups},
 	}
+	s.pool.New = s.newPick
+	return s
 }
 
 // newEndpoint returns an endpoint without its SubConn, which add sets.
-func (s *endpoints) newEndpoint(address string) *endpoint {
-	e := &endpoint{address: address, state: EndpointConnecting, since: time.Now()}
-	e.done = make(map[callKind]func(balancer.DoneInfo))
-	for _, kind := range []callKind{{false, false}, {false, true}, {true, false}, {true, true}} {
-		e.done[kind] = func(info balancer.DoneInfo) { s.endCall(e, info, kind) }
-	}
-	return e
+func newEndpoint(address string) *endpoint {
+	return &endpoint{address: address, state: EndpointConnecting, since: time.Now()}
 }
 
 func (s *endpoints) add(e *endpoint, subConn balancer.SubConn) {
@@ -161,7 +153,7 @@ func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
 	if changed && state == EndpointReady {
 		e.generation++
 		e.rightService = false
-		s.onReady()
+		s.probe()
 	}
 	e.cause = cause // after recordReadmitted, which clears it
 	close(s.updated)
@@ -186,11 +178,16 @@ func (s *endpoints) awaitAttempts(ctx context.Context) {
 	}
 }
 
-// publish makes the picker use the endpoints that are not ejected. The caller holds s.mu.
+// publish makes Pick use the endpoints that are neither ejected nor silent, or the silent ones if there
+// is no other. The caller holds s.mu.
 func (s *endpoints) publish() {
-	inUse := slices.DeleteFunc(slices.Clone(s.outliers.members), (*endpoint).isEjected)
-	if len(inUse) > 0 { // else no endpoint is ready, and gRPC does not use the picker (leastBusyBalancer.Build)
-		s.picker.inUse.Store(&inUse)
+	ready := slices.DeleteFunc(slices.Clone(s.outliers.members), (*endpoint).isEjected)
+	inUse := slices.DeleteFunc(slices.Clone(ready), func(e *endpoint) bool { return e.silence != answering })
+	switch {
+	case len(inUse) > 0:
+		s.inUse = inUse
+	case len(ready) > 0: // else no endpoint is ready, and gRPC does not use the picker (leastBusyBalancer.Build)
+		s.inUse = ready
 	}
 }
 
@@ -205,31 +202,74 @@ func (s *endpoints) expire() {
 // recordReadmitted records and logs that endpoints are no longer ejected. The caller holds s.mu.
 func (s *endpoints) recordReadmitted(endpoints []*endpoint, reason string) {
 	for _, e := range endpoints {
+		if e.silence == confirmed {
+			continue // it stays ejected until it answers
+		}
 		e.since, e.cause = time.Now(), ""
 		s.logger.Info("endpoint is no longer ejected", slog.String("service", s.service), slog.String("address", e.address),
 			slog.String("reason", reason))
 	}
 }
 
-// endCall ends a call. A failure counts as in flight for the penalty: otherwise an endpoint that fails at once would seem the least busy.
-func (s *endpoints) endCall(e *endpoint, info balancer.DoneInfo, kind callKind) {
-	code := status.Code(info.Err)
-	if isFailure(code) || refusesGateway(info.Err, kind.namesResource) {
-		time.AfterFunc(s.penalty, func() { e.inFlight.Add(-1) })
-		if isEndpointFailure(code, info.BytesReceived, kind.shortTimeout) {
-			s.failed(e, info.Err)
+// end ends a call. A failure counts as in flight for the penalty: otherwise an endpoint that fails at
+// once would seem the least busy.
+func (s *endpoints) end(e *endpoint, c *callContext, began time.Time, info balancer.DoneInfo) {
+	c.answered = info.BytesReceived
+	deadline, _ := c.Deadline()
+	code, now := status.Code(info.Err), time.Now()
+	failed := isFailure(code) || refusesGateway(info.Err, c.namesResource)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if info.BytesReceived {
+		s.answered(e, now)
+	}
+	if failed {
+		time.AfterFunc(s.penalty, func() { s.endPenalty(e) })
+	} else {
+		e.inFlight--
+	}
+	switch {
+	case failed && isEndpointFailure(code, info.BytesReceived, deadline.Sub(began) < minAttemptTime):
+		e.lastFailure = info.Err
+		s.eject(s.outliers.failed(e, c.team, now))
+	case failed, code == codes.Canceled, !info.BytesReceived:
+		// The caller canceled, or the connection broke after the pick (no error, no bytes) and gRPC
+		// picks again.
+		e.endedWithoutResult(c.team)
+	default:
+		silent, ejected := s.outliers.succeeded(e, c.team, began, now)
+		s.eject(ejected)
+		if len(silent) > 0 {
+			s.publish()
+			s.probe()
 		}
-		return
 	}
-	e.inFlight.Add(-1)
-	if code == codes.Canceled || !info.BytesReceived {
-		return // no result: the caller canceled, or the connection broke after the pick (no error, no bytes) and gRPC picks again
+}
+
+// endPenalty ends the time that a failed call counts as in flight.
+func (s *endpoints) endPenalty(e *endpoint) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.inFlight--
+}
+
+// answered records an answer of an endpoint to a call or to a probe. The caller holds s.mu.
+func (s *endpoints) answered(e *endpoint, now time.Time) {
+	before := e.answered(now)
+	if before == confirmed && !e.isEjected() {
+		s.recordReadmitted([]*endpoint{e}, "it answers")
 	}
-	s.outliers.successes.Add(1)
-	if e.needsSuccess() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.outliers.succeeded(e)
+	if before != answering {
+		s.publish()
+	}
+}
+
+// probeUnanswered records that an endpoint did not answer a probe. The caller holds s.mu.
+func (s *endpoints) probeUnanswered(e *endpoint) {
+	if e.silence == suspected {
+		e.silence = confirmed
+		s.recordEjection(e, fmt.Sprintf("no answer for %v, while other endpoints answer", maxSilence),
+			slog.String("for", "until it answers"))
 	}
 }
 
@@ -241,19 +281,20 @@ func isEndpointFailure(code codes.Code, bytesReceived, shortTimeout bool) bool {
 	return !connectionBroke && !(code == codes.DeadlineExceeded && shortTimeout)
 }
 
-// failed records a failed call, and ejects the endpoint if it is an outlier.
-func (s *endpoints) failed(e *endpoint, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.outliers.failed(e, time.Now()) {
-		return
+// eject records and logs the ejection of endpoints. The caller holds s.mu.
+func (s *endpoints) eject(ejected []*endpoint) {
+	for _, e := range ejected {
+		s.recordEjection(e, causeOf(e.lastFailure), slog.String("for", e.ejectedFor.String()), slog.Int("in_a_row", e.ejections))
+		time.AfterFunc(e.ejectedFor, s.expire)
 	}
-	e.since, e.cause = time.Now(), causeOf(err)
+}
+
+func (s *endpoints) recordEjection(e *endpoint, cause string, details ...slog.Attr) {
+	e.since, e.cause = time.Now(), cause
 	s.ejections.Inc()
-	s.logger.Warn("endpoint is ejected", slog.String("service", s.service), slog.String("address", e.address),
-		slog.String("for", e.ejectedFor.String()), slog.Int("in_a_row", e.ejections), slog.String("reason", e.cause))
+	attrs := append([]slog.Attr{slog.String("service", s.service), slog.String("address", e.address)}, details...)
+	s.logger.LogAttrs(context.Background(), slog.LevelWarn, "endpoint is ejected", append(attrs, slog.String("reason", cause))...)
 	s.publish()
-	time.AfterFunc(e.ejectedFor, s.expire)
 }
 
 // statuses returns the status of each endpoint, by address.
@@ -263,10 +304,10 @@ func (s *endpoints) statuses() []EndpointStatus {
 	list := make([]EndpointStatus, 0, len(s.all))
 	for _, e := range s.all {
 		status := EndpointStatus{
-			Address: e.address, State: e.state, Since: e.since, InFlight: int(e.inFlight.Load()), Cause: e.cause,
+			Address: e.address, State: e.state, Since: e.since, InFlight: e.inFlight, Cause: e.cause,
 			WrongSince: e.wrongSince,
 		}
-		if e.isEjected() {
+		if e.isEjected() || e.silence == confirmed {
 			status.State, status.EjectedUntil, status.Ejections = EndpointEjected, e.ejectedUntil, e.ejections
 		}
 		list = append(list, status)

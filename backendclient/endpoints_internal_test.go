@@ -1,7 +1,9 @@
 package backendclient
 
 import (
+	"context"
 	"log/slog"
+	"maps"
 	"testing"
 	"time"
 
@@ -36,15 +38,19 @@ func TestFailuresThatEject(t *testing.T) {
 				logger: slog.New(slog.DiscardHandler), ejections: prometheus.NewCounter(prometheus.CounterOpts{Name: "x"}),
 				outliers: outliers{unit: time.Minute},
 			}
-			bad, good := s.newEndpoint("bad"), s.newEndpoint("good")
+			bad, good := newEndpoint("bad"), newEndpoint("good")
 			s.outliers.setMembers([]*endpoint{bad, good}, time.Now())
-			end := bad.done[callKind{}]
+			timeout := time.Minute
 			if test.short {
-				end = bad.done[callKind{shortTimeout: true}]
+				timeout = minAttemptTime
 			}
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			defer cancel()
+			c := &callContext{Context: ctx}
 			for range 2 * minFailures {
-				end(balancer.DoneInfo{Err: status.Error(test.code, "x"), BytesReceived: test.received})
-				good.done[callKind{}](balancer.DoneInfo{BytesReceived: true})
+				began := time.Now()
+				s.end(bad, c, began, balancer.DoneInfo{Err: status.Error(test.code, "x"), BytesReceived: test.received})
+				s.end(good, c, began, balancer.DoneInfo{BytesReceived: true})
 			}
 			if bad.ejections != test.ejections || bad.isEjected() != (test.ejections > 0) {
 				t.Errorf("%d ejections, ejected: %v", bad.ejections, bad.isEjected())
@@ -56,25 +62,25 @@ func TestFailuresThatEject(t *testing.T) {
 // If a connection breaks between the pick and the call, gRPC ends the pick without an error. That must not make other endpoints outliers.
 func TestAPickWithoutAnAnswerIsNoSuccess(t *testing.T) {
 	for _, test := range []struct {
-		name      string
-		info      balancer.DoneInfo
-		successes int64
+		name    string
+		info    balancer.DoneInfo
+		success bool
 	}{
-		{"no call was made", balancer.DoneInfo{}, 0},
-		{"the call was not sent", balancer.DoneInfo{Err: status.Error(codes.ResourceExhausted, "too large")}, 0},
-		{"canceled", balancer.DoneInfo{Err: status.Error(codes.Canceled, ""), BytesReceived: true}, 0},
-		{"success", balancer.DoneInfo{BytesReceived: true}, 1},
-		{"an answer of the service", balancer.DoneInfo{Err: status.Error(codes.NotFound, ""), BytesReceived: true}, 1},
+		{"no call was made", balancer.DoneInfo{}, false},
+		{"the call was not sent", balancer.DoneInfo{Err: status.Error(codes.ResourceExhausted, "too large")}, false},
+		{"canceled", balancer.DoneInfo{Err: status.Error(codes.Canceled, ""), BytesReceived: true}, false},
+		{"success", balancer.DoneInfo{BytesReceived: true}, true},
+		{"an answer of the service", balancer.DoneInfo{Err: status.Error(codes.NotFound, ""), BytesReceived: true}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := new(endpoints)
-			e := s.newEndpoint("a")
-			e.failures.Store(3)
-			e.inFlight.Add(1)
-			e.done[callKind{}](test.info)
-			reset := e.failures.Load() == 0
-			if got := s.outliers.successes.Load(); got != test.successes || reset != (got > 0) || e.inFlight.Load() != 0 {
-				t.Errorf("%d successes, %d failures, %d in flight", got, e.failures.Load(), e.inFlight.Load())
+			s, e, other := new(endpoints), newEndpoint("a"), newEndpoint("b")
+			s.outliers.setMembers([]*endpoint{e, other}, time.Now())
+			failed := map[string]calls{"": {failures: 1}}
+			e.calls, other.calls, e.inFlight = maps.Clone(failed), maps.Clone(failed), 1
+			s.end(e, &callContext{Context: t.Context()}, time.Now(), test.info)
+			reset, elsewhere := len(e.calls) == 0, other.calls[""].successesElsewhere == 1
+			if reset != test.success || elsewhere != test.success || e.inFlight != 0 {
+				t.Errorf("counted here: %t, there: %t; %d in flight", reset, elsewhere, e.inFlight)
 			}
 		})
 	}
@@ -83,8 +89,8 @@ func TestAPickWithoutAnAnswerIsNoSuccess(t *testing.T) {
 // A probe that ends after its endpoint was connected again may have been answered by another program.
 func TestALateProbeIsIgnored(t *testing.T) {
 	u := &upstream{service: "audit", logger: slog.New(slog.DiscardHandler)}
-	s := &endpoints{logger: u.logger, onReady: func() {}, updated: make(chan struct{}), outliers: outliers{unit: time.Minute}}
-	e := s.newEndpoint("a")
+	s := &endpoints{logger: u.logger, probe: func() {}, updated: make(chan struct{}), outliers: outliers{unit: time.Minute}}
+	e := newEndpoint("a")
 	s.add(e, nil)
 	connect := func() int {
 		s.update(e, balancer.SubConnState{ConnectivityState: connectivity.TransientFailure})

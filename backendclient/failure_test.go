@@ -70,56 +70,56 @@ func begin(w http.ResponseWriter, part []byte) {
 func TestCodesOfTransportFailures(t *testing.T) {
 	whole := message(t, 1000)
 	for _, test := range []struct {
-		name    string
-		answer  http.HandlerFunc
-		code    codes.Code
-		counted bool // as a failure by the breaker
+		name   string
+		answer http.HandlerFunc
+		code   codes.Code
+		shows  string // to the breaker: the "service" fails, a "team" does, or "nothing"
 	}{
 		{"half an answer, and the connection is cut", func(w http.ResponseWriter, r *http.Request) {
 			begin(w, whole[:500])
 			_ = r.Context().Value(connection{}).(net.Conn).Close()
-		}, codes.Unavailable, true},
+		}, codes.Unavailable, "team"},
 		{"no answer, and the connection is cut", func(_ http.ResponseWriter, r *http.Request) {
 			_ = r.Context().Value(connection{}).(net.Conn).Close()
-		}, codes.Unavailable, true},
+		}, codes.Unavailable, "service"},
 		{"half an answer, and the stream is reset", func(w http.ResponseWriter, _ *http.Request) {
 			begin(w, whole[:500])
 			panic(http.ErrAbortHandler)
-		}, codes.Internal, true},
+		}, codes.Internal, "team"},
 		{"half an answer, and it ends well", func(w http.ResponseWriter, _ *http.Request) {
 			begin(w, whole[:500])
 			w.Header().Set("Grpc-Status", "0")
-		}, codes.Internal, true},
-		{"a whole answer without a status", func(w http.ResponseWriter, _ *http.Request) { begin(w, whole) }, codes.Internal, true},
+		}, codes.Internal, "team"},
+		{"a whole answer without a status", func(w http.ResponseWriter, _ *http.Request) { begin(w, whole) }, codes.Internal, "team"},
 		{"an answer that is no message", func(w http.ResponseWriter, _ *http.Request) {
 			begin(w, []byte{0, 0, 0, 0, 2, 0xff, 0xff})
 			w.Header().Set("Grpc-Status", "0")
-		}, codes.Internal, true},
+		}, codes.Internal, "team"},
 		{"an answer that is too large", func(w http.ResponseWriter, _ *http.Request) {
 			begin(w, message(t, 100_000))
 			w.Header().Set("Grpc-Status", "0")
-		}, codes.Internal, false},
+		}, codes.Internal, "nothing"},
 		{"an answer that hangs", func(w http.ResponseWriter, r *http.Request) {
 			begin(w, whole[:500])
 			<-r.Context().Done()
-		}, codes.DeadlineExceeded, true},
+		}, codes.DeadlineExceeded, "team"},
 		{"a proxy without a backend", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusBadGateway)
-		}, codes.Unavailable, true},
+		}, codes.Unavailable, "team"},
 		{"a proxy that refuses the gateway", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
-		}, codes.PermissionDenied, true},
+		}, codes.PermissionDenied, "service"},
 		{"a service that denies the resource", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Grpc-Status", "7")
 			begin(w, nil)
-		}, codes.PermissionDenied, false},
+		}, codes.PermissionDenied, "nothing"},
 		{"a page of HTML", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte("<html>"))
-		}, codes.Unknown, true},
+		}, codes.Unknown, "team"},
 		{"a status that does not exist", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Grpc-Status", "77")
 			begin(w, nil)
-		}, codes.Unknown, true},
+		}, codes.Unknown, "team"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -132,19 +132,18 @@ func TestCodesOfTransportFailures(t *testing.T) {
 			if test.code == codes.DeadlineExceeded {
 				timeout = 2 * time.Second // the breaker does not count attempts that had less than 100 ms
 			}
-			e := failure(t, callFor(t, clients, timeout))
+			e := failure(t, callOf(t, clients, "a team", timeout))
 			if e.Code != test.code || e.Reason != "" {
 				t.Errorf("%v (%v), want %v", e.Code, e, test.code)
 			}
-			if refused := test.counted && test.code == codes.PermissionDenied; e.Refused != refused {
+			if refused := test.shows == "service" && test.code == codes.PermissionDenied; e.Refused != refused {
 				t.Errorf("a refusal of the gateway: %v, want %v", e.Refused, refused)
 			}
-			want := backendclient.BreakerClosed
-			if test.counted {
-				want = backendclient.BreakerOpen
-			}
-			if got := breakerOf(clients).State; got != want {
-				t.Errorf("the breaker is %s, want %s", got, want)
+			ofService := breakerOf(clients).State == backendclient.BreakerOpen // and not of the team: that takes more than a failure
+			_ = callFor(t, clients, timeout)
+			counts := breakerOf(clients).State == backendclient.BreakerOpen
+			if ofService != (test.shows == "service") || counts != (test.shows != "nothing") {
+				t.Errorf("it counts as a failure: %t, of the service: %t", counts, ofService)
 			}
 		})
 	}

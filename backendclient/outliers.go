@@ -2,7 +2,6 @@ package backendclient
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -13,39 +12,54 @@ const (
 	minFailures = 5
 	// minFailuresAgain is that number for an endpoint whose ejection lasted its full time and that has not answered since: it failed before.
 	minFailuresAgain = 1
-	// minSuccesses is the number of calls that the other endpoints must have answered meanwhile: if they fail as well, the service fails as a
-	// whole.
+	// minSuccesses is the number of calls of the same teams that the other endpoints must have answered
+	// since.
 	minSuccesses = 5
-	// maxFailureRatio is the ratio of failures to successes up to which the others count as working.
+	// maxFailureRatio is the ratio of failures to successes at other endpoints up to which the calls of
+	// a team succeed there.
 	maxFailureRatio = 0.1
+	// successesBefore is the number of calls of a team that other endpoints answer before an endpoint
+	// gets one again after a failure. So a call that fails because of the team's data soon fails at
+	// another endpoint too, however regularly the team makes it among others that succeed.
+	successesBefore = 20
+	// maxSilence is how long an endpoint may answer no call while other endpoints answer calls of the
+	// same team.
+	maxSilence = time.Second
 	// ejectionUnit is the length of a first ejection. Each further one in a row is longer by that much.
 	ejectionUnit = 10 * time.Second
 	// maxEjectionUnits is the maximum length of an ejection: 5 minutes.
 	maxEjectionUnits = 30
+	// maxTeams is the maximum number of teams in memory for each endpoint.
+	maxTeams = 1024
 )
 
-// outliers decides which endpoints are ejected: those whose calls all fail while the calls of others succeed. A member is in one of two
+// outliers decides which endpoints are ejected: those whose calls fail while calls of the same teams
+// to other endpoints succeed, so that the data of a team is not the cause. A member is in one of two
 // states, in use or ejected:
 //
-//	in use  → ejected  its last minFailures calls failed (minFailuresAgain after an ejection whose time was over), the others work, and at
-//	                   most half of the members are ejected afterwards
-//	ejected → in use   its time is over, it loses its connection, or others do and more than half of the members would be ejected
+//	in use  → ejected  minFailures calls (minFailuresAgain after an ejection whose time was over) have
+//	                   failed since its latest success, of teams whose calls other endpoints answer,
+//	                   and at most half of the members are ejected afterwards
+//	ejected → in use   its time is over, it loses its connection, or others do and more than half of
+//	                   the members would be ejected
+//
+// Besides, a member gets no new calls while it is silent: from when it has answered no call for
+// maxSilence, although another endpoint answers calls of the same team, until it answers a call or a
+// probe.
 //
 // Members are the endpoints that are connected and healthy. The methods are not safe for concurrent use.
 type outliers struct {
 	unit    time.Duration // length of a first ejection
 	members []*endpoint
-
-	successes         atomic.Int64 // of all endpoints
-	recoveredFailures int64        // failures of all endpoints that were followed by a success of the same endpoint
 }
 
 // A history is what outliers records of an endpoint.
 type history struct {
-	failures                atomic.Int32 // in a row
-	onProbation             atomic.Bool  // its last ejection lasted its full time, and it has not answered since
-	successesBefore         int64        // outliers.successes at the first of these failures, or at the end of the ejection
-	recoveredFailuresBefore int64        // outliers.recoveredFailures at that time
+	calls       map[string]calls // by team, since its latest success; of at most maxTeams
+	onProbation bool             // its last ejection lasted its full time, and it has not answered since
+	answeredAt  time.Time        // zero for never
+	silence     silence
+	lastFailure error
 
 	ejectedUntil time.Time // zero while in use
 	ejectedFor   time.Duration
@@ -53,32 +67,119 @@ type history struct {
 	readmittedAt time.Time
 }
 
+// A silence is whether an endpoint is silent.
+type silence int
+
+// The kinds of silence.
+const (
+	answering silence = iota
+	suspected         // calls got no answer; it is probed, because that may be due to the data of a team
+	confirmed         // the probe got no answer either
+)
+
+// calls are the calls of a team to an endpoint, and those to other endpoints since the first of them
+// failed.
+type calls struct {
+	unanswered time.Time // when the first of them since the latest answer of the endpoint began
+	failures   int
+
+	successesElsewhere, failuresElsewhere int
+}
+
+// succeedElsewhere reports whether calls of the team to other endpoints succeed.
+func (c calls) succeedElsewhere() bool {
+	return c.successesElsewhere > 0 && float64(c.failuresElsewhere) <= maxFailureRatio*float64(c.successesElsewhere)
+}
+
+// belongElsewhere reports whether further calls of the team should show first whether they fail
+// elsewhere too.
+func (c calls) belongElsewhere() bool {
+	return c.failures > 0 && c.failuresElsewhere == 0 && c.successesElsewhere < successesBefore*c.failures
+}
+
 func (h *history) isEjected() bool { return !h.ejectedUntil.IsZero() }
 
-// needsSuccess reports whether a successful call changes the history: then endCall passes it to succeeded.
-func (h *history) needsSuccess() bool { return h.failures.Load() > 0 || h.onProbation.Load() }
-
-// succeeded records a successful call that followed a failed one, or an ejection.
-func (s *outliers) succeeded(e *endpoint) {
-	if !e.isEjected() { // else the call began before the ejection
-		s.recoveredFailures += int64(e.failures.Swap(0))
-		e.onProbation.Store(false)
+// began records that a call began.
+func (h *history) began(team string, now time.Time) {
+	if seen := h.calls[team]; !seen.unanswered.After(h.answeredAt) {
+		seen.unanswered = now
+		h.set(team, seen)
 	}
 }
 
-// failed records a failed call, and reports whether the endpoint is ejected for it.
-func (s *outliers) failed(e *endpoint, now time.Time) (ejected bool) {
+// set replaces the calls of a team, if there is room.
+func (h *history) set(team string, seen calls) {
+	if h.calls == nil {
+		h.calls = make(map[string]calls)
+	}
+	if _, recorded := h.calls[team]; recorded || len(h.calls) < maxTeams {
+		h.calls[team] = seen
+	}
+}
+
+// endedWithoutResult records that a call ended neither as a success nor as a failure.
+func (h *history) endedWithoutResult(team string) {
+	if seen := h.calls[team]; seen.failures > 0 {
+		seen.unanswered = time.Time{}
+		h.calls[team] = seen
+	} else {
+		delete(h.calls, team)
+	}
+}
+
+// answered records an answer to a call or to a probe, and returns the silence before.
+func (h *history) answered(now time.Time) (before silence) {
+	before, h.silence, h.answeredAt = h.silence, answering, now
+	return before
+}
+
+// succeeded records a successful call, and returns the endpoints that are suspected of silence, and
+// those that are ejected.
+func (s *outliers) succeeded(e *endpoint, team string, began, now time.Time) (silent, ejected []*endpoint) {
+	for _, other := range s.members {
+		seen, called := other.calls[team]
+		if other == e || !called {
+			continue
+		}
+		if other.silence == answering && seen.unanswered.After(other.answeredAt) &&
+			began.After(seen.unanswered) && now.Sub(seen.unanswered) >= maxSilence {
+			other.silence = suspected
+			silent = append(silent, other)
+		}
+		if seen.failures > 0 {
+			seen.successesElsewhere++
+			other.calls[team] = seen
+			ejected = s.eject(ejected, other, now)
+		}
+	}
+	if !e.isEjected() { // else the call began before the ejection
+		e.onProbation = false
+		clear(e.calls)
+	}
+	return silent, ejected
+}
+
+// failed records a failed call, and returns the endpoint if it is ejected for it.
+func (s *outliers) failed(e *endpoint, team string, now time.Time) (ejected []*endpoint) {
 	if e.isEjected() || !slices.Contains(s.members, e) {
-		return false // the call began before the ejection, or on a former connection
+		return nil // the call began before the ejection, or on a former connection
 	}
-	needed := int32(minFailures)
-	if e.onProbation.Load() {
-		needed = minFailuresAgain
-	} else if e.failures.Load() == 0 {
-		s.startComparison(e)
+	for _, other := range s.members {
+		if seen := other.calls[team]; other != e && seen.failures > 0 {
+			seen.failuresElsewhere++
+			other.calls[team] = seen
+		}
 	}
-	if e.failures.Add(1) < needed || !s.othersWork(e) || 2*(s.numEjected()+1) > len(s.members) {
-		return false
+	seen := e.calls[team]
+	seen.failures++
+	e.set(team, seen)
+	return s.eject(nil, e, now)
+}
+
+// eject ejects an endpoint if it is an outlier, and then adds it to the ejected ones.
+func (s *outliers) eject(ejected []*endpoint, e *endpoint, now time.Time) []*endpoint {
+	if e.isEjected() || !e.failsAlone() || 2*(s.numEjected()+1) > len(s.members) {
+		return ejected
 	}
 	if now.Sub(e.readmittedAt) >= e.ejectedFor { // it was in use for as long as it had been ejected
 		e.ejections = 0
@@ -86,20 +187,23 @@ func (s *outliers) failed(e *endpoint, now time.Time) (ejected bool) {
 	e.ejections++
 	e.ejectedFor = min(time.Duration(e.ejections)*s.unit, maxEjectionUnits*s.unit)
 	e.ejectedUntil = now.Add(e.ejectedFor)
-	return true
+	clear(e.calls)
+	return append(ejected, e)
 }
 
-// startComparison starts the period that othersWork reports on, at the present counters.
-func (s *outliers) startComparison(e *endpoint) {
-	e.successesBefore, e.recoveredFailuresBefore = s.successes.Load(), s.recoveredFailures
-}
-
-// othersWork reports whether calls to other endpoints succeeded since startComparison. The counters include
-// all endpoints, but nothing of e since then: after a success of e, its next failure starts a new period. Failures of an endpoint count
-// only once it succeeds (recoveredFailures): until then it may be an outlier too.
-func (s *outliers) othersWork(e *endpoint) bool {
-	successes, failures := s.successes.Load()-e.successesBefore, s.recoveredFailures-e.recoveredFailuresBefore
-	return successes >= minSuccesses && float64(failures) <= maxFailureRatio*float64(successes)
+// failsAlone reports whether enough calls failed that succeed elsewhere.
+func (h *history) failsAlone() bool {
+	needed := minFailures
+	if h.onProbation {
+		needed = minFailuresAgain
+	}
+	var failures, successes int
+	for _, c := range h.calls {
+		if c.succeedElsewhere() {
+			failures, successes = failures+c.failures, successes+c.successesElsewhere
+		}
+	}
+	return failures >= needed && successes >= minSuccesses
 }
 
 func (s *outliers) numEjected() (n int) {
@@ -114,8 +218,7 @@ func (s *outliers) numEjected() (n int) {
 // readmit ends an ejection.
 func (h *history) readmit(now time.Time) {
 	h.ejectedUntil, h.readmittedAt = time.Time{}, now
-	h.failures.Store(0)
-	h.onProbation.Store(false)
+	h.onProbation = false
 }
 
 // setMembers replaces the members. It returns the endpoints whose ejection ends: those that are no longer members, and those that it
@@ -125,12 +228,13 @@ func (s *outliers) setMembers(members []*endpoint, now time.Time) (removed, read
 		if slices.Contains(members, e) {
 			continue
 		}
-		if e.isEjected() {
+		if e.isEjected() || e.silence == confirmed {
 			removed = append(removed, e)
+		}
+		if e.isEjected() {
 			e.readmit(now)
 		}
-		e.failures.Store(0) // the next connection may be to another process
-		e.onProbation.Store(false)
+		e.calls, e.onProbation, e.silence = nil, false, answering // the next connection may be to another process
 	}
 	s.members = members
 	for 2*s.numEjected() > len(members) {
@@ -145,8 +249,7 @@ func (s *outliers) setMembers(members []*endpoint, now time.Time) (removed, read
 func (s *outliers) expire(now time.Time) (readmitted []*endpoint) {
 	for e := s.firstToExpire(); e != nil && !now.Before(e.ejectedUntil); e = s.firstToExpire() {
 		e.readmit(now)
-		e.onProbation.Store(true)
-		s.startComparison(e)
+		e.onProbation = true
 		readmitted = append(readmitted, e)
 	}
 	return readmitted

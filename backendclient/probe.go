@@ -76,16 +76,12 @@ func (u *upstream) probeAll(ctx context.Context, conn *connection, list []*endpo
 // probedKey is the key of the endpoint in the context of a probe.
 type probedKey struct{}
 
-// probe calls the probe method of the service; e is nil for any endpoint. The call is a stream without a deadline: neither the interceptor
-// of calls nor the picker counts such a stream.
+// probe calls the probe method of the service; e is nil for any endpoint. The call is a stream, which
+// neither the interceptor of calls nor the balancer counts.
 func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoint) error {
-	ctx, cancel := context.WithTimeout(ctx, u.probeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, probedKey{}, e), u.probeTimeout)
 	defer cancel()
-	// Without a deadline, by which the picker recognizes calls that count; the call still ends with ctx.
-	callCtx, cancelCall := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), probedKey{}, e))
-	defer cancelCall()
-	defer context.AfterFunc(ctx, cancelCall)()
-	stream, err := conn.grpc.NewStream(callCtx, &grpc.StreamDesc{}, u.probeMethod)
+	stream, err := conn.grpc.NewStream(ctx, &grpc.StreamDesc{}, u.probeMethod)
 	if err == nil {
 		_ = stream.SendMsg(&emptypb.Empty{}) // RecvMsg returns the error of the call
 		_ = stream.CloseSend()
@@ -154,6 +150,11 @@ func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, g
 	if e.generation != generation {
 		return // a probe of the new connection follows
 	}
+	if wrong || err == nil {
+		s.answered(e, time.Now())
+	} else {
+		s.probeUnanswered(e)
+	}
 	wasWrong := !e.wrongSince.IsZero()
 	line := u.logger.With(slog.String("service", u.service), slog.String("address", e.address))
 	switch {
@@ -170,13 +171,14 @@ func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, g
 	}
 }
 
-// toProbe returns the endpoints that are connected and not known to be of the right service, with the generations of their connections.
+// toProbe returns the endpoints that are connected and either silent or not known to be of the right
+// service, with the generations of their connections.
 func (s *endpoints) toProbe() map[*endpoint]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	generations := make(map[*endpoint]int)
 	for _, e := range s.outliers.members {
-		if !e.rightService {
+		if !e.rightService || e.silence != answering {
 			generations[e] = e.generation
 		}
 	}

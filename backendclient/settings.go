@@ -56,15 +56,16 @@ func (s Settings) Validate() error {
 
 // BreakerSettings configure circuit breakers.
 type BreakerSettings struct {
-	// Window is the period over which attempts count. An attempt that takes longer is not counted, so the window must be longer than
-	// the longest deadline.
+	// Window is the period over which attempts count. It must be longer than the longest deadline,
+	// because a breaker that is not closed closes after a period without results.
 	Window time.Duration
 	// MinRequests is the minimum number of attempts before the breaker opens.
 	MinRequests int
-	// FailureRate is the ratio of failed attempts that opens the breaker: greater than 0, at most 1. It also opens when all attempts fail for
-	// half a second.
+	// FailureRate is the ratio of failures of the service that opens the breaker: greater than 0, at
+	// most 1. It also opens when all attempts fail for half a second.
 	FailureRate float64
-	// OpenFor is how long the breaker stays open, and the timeout of each attempt while it is half-open.
+	// OpenFor is how long the breaker stays open, and how often a team whose attempts fail may make one
+	// while it is not closed.
 	OpenFor time.Duration
 }
 
@@ -76,8 +77,8 @@ func (s BreakerSettings) validate() error {
 		return fmt.Errorf("breaker's minimum number of requests is %d: must be greater than 0", s.MinRequests)
 	case !(s.FailureRate > 0 && s.FailureRate <= 1): // true for NaN too
 		return fmt.Errorf("breaker's failure rate is %v: must be greater than 0 and at most 1", s.FailureRate)
-	case s.OpenFor < minAttemptTime: // a half-open breaker's attempt that times out would not count as a failure
-		return fmt.Errorf("breaker's open period is %v: must be at least %v", s.OpenFor, minAttemptTime)
+	case s.OpenFor <= 0:
+		return fmt.Errorf("breaker's open period is %v: must be greater than 0", s.OpenFor)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -64,7 +63,7 @@ func TestInvalidSettings(t *testing.T) {
 		func(s *backendclient.Settings) { s.Breaker.Window = -1 },
 		func(s *backendclient.Settings) { s.Breaker.MinRequests = 0 },
 		func(s *backendclient.Settings) { s.Breaker.FailureRate = 0 },
-		func(s *backendclient.Settings) { s.Breaker.OpenFor = 100*time.Millisecond - 1 },
+		func(s *backendclient.Settings) { s.Breaker.OpenFor = 0 },
 	} {
 		s := backendclient.DefaultSettings()
 		change(&s)

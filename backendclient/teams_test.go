@@ -1,6 +1,7 @@
 package backendclient_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/backendclient"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
 const slow, fast = "slow", "fast"
@@ -29,10 +31,29 @@ func slowForOne(ctx context.Context, team string) error {
 	return nil
 }
 
-// A traffic is the calls of a team: one in each interval, each for a second. It records how they end.
+// A cause is why the calls of a team fail.
+type cause struct {
+	name   string
+	answer func(context.Context) (*fleetv1.GetServerResponse, error)
+}
+
+func causes() []cause {
+	return []cause{
+		{"its calls time out", func(ctx context.Context) (*fleetv1.GetServerResponse, error) { return nil, hang(ctx) }},
+		{"its calls fail", func(context.Context) (*fleetv1.GetServerResponse, error) {
+			return nil, status.Error(codes.Internal, "no disk")
+		}},
+		{"its data is invalid", func(context.Context) (*fleetv1.GetServerResponse, error) {
+			return &fleetv1.GetServerResponse{Server: &fleetv1.Server{Name: "\xff"}}, nil // not UTF-8
+		}},
+	}
+}
+
+// A traffic is the calls of a team: one in each interval. It records how they end.
 type traffic struct {
-	team  string
-	every time.Duration
+	team    string
+	every   time.Duration
+	timeout time.Duration // of a call; by default a second
 
 	mu       sync.Mutex
 	reasons  map[string]int // by Error.Reason, "" for none
@@ -46,7 +67,7 @@ func (f *traffic) run(t testing.TB, clients *backendclient.Clients, during time.
 	var calls sync.WaitGroup
 	for range during / f.every {
 		calls.Go(func() {
-			err := callOf(t, clients, f.team, time.Second)
+			err := callOf(t, clients, f.team, cmp.Or(f.timeout, time.Second))
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if err != nil {
@@ -92,22 +113,71 @@ func TestATeamGetsNoSlotAboveItsShare(t *testing.T) {
 	})
 }
 
-// One team sends 20 calls a second that run into their deadline. Another sends a call every so often, all of which are answered.
-func TestTimeoutsOfOneTeamDoNotAffectOthers(t *testing.T) {
-	for _, every := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, 5 * time.Second, 40 * time.Second} {
-		t.Run(fmt.Sprint(every), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				clients := overWire(t, &wire{byTeam: slowForOne})
-				bad, good := &traffic{team: slow, every: 50 * time.Millisecond}, &traffic{team: fast, every: every}
-				together(t, clients, 4*time.Minute, bad, good)
-				if good.failures != 0 {
-					t.Errorf("%d calls of the other team failed: %v", good.failures, good.reasons)
-				}
-				if s := breakerOf(clients); every < time.Second && s.State != backendclient.BreakerClosed {
-					t.Errorf("the breaker is %s, although the service answers the other team: %s", s.State, s.Cause)
-				}
-			})
-		})
+// The calls of some teams fail, because of their data. Those of another team are made and succeed,
+// also after an outage of the whole service. While nothing answers, new teams make some calls.
+func TestFailingTeamsDoNotAffectOthers(t *testing.T) {
+	for i, cause := range causes() {
+		for _, failing := range [][]int{{1, 2, 5, 10}, {1, 2, 5, 10}, {1}}[i] {
+			for _, every := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond, time.Second, 5 * time.Second} {
+				t.Run(fmt.Sprintf("%s/%d/%v", cause.name, failing, every), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { failingTeamsDoNotAffectOthers(t, cause, failing, every) })
+				})
+			}
+		}
+	}
+}
+
+func failingTeamsDoNotAffectOthers(t *testing.T, cause cause, failing int, every time.Duration) {
+	t.Helper()
+	var outage atomic.Bool
+	var newcomers atomic.Int32
+	clients := oneProcess(t, func(ctx context.Context, team string) (*fleetv1.GetServerResponse, error) {
+		switch {
+		case outage.Load():
+			if strings.HasPrefix(team, "new") {
+				newcomers.Add(1)
+			}
+			return nil, hang(ctx)
+		case strings.HasPrefix(team, "failing"):
+			return cause.answer(ctx)
+		}
+		return &fleetv1.GetServerResponse{}, nil
+	})
+	run := func(during time.Duration) (failures int, reasons map[string]int) {
+		all := []*traffic{{team: "other", every: every}}
+		for i := range failing {
+			all = append(all, &traffic{team: fmt.Sprint("failing-", i), every: 50 * time.Millisecond})
+		}
+		together(t, clients, during, all...)
+		if s := breakerOf(clients); every < 500*time.Millisecond && s.State != backendclient.BreakerClosed && !outage.Load() {
+			t.Errorf("the breaker is %s, although the service answers the other team: %s", s.State, s.Cause)
+		}
+		return all[0].failures, all[0].reasons
+	}
+	const usual = 30 * time.Second
+	if failures, reasons := run(usual); failures > 0 {
+		t.Errorf("%d of %d calls of the other team failed: %v", failures, usual/every, reasons)
+	}
+	outage.Store(true)
+	time.AfterFunc(2*time.Second, func() { outage.Store(false) })
+	run(12 * time.Second)
+	if failures, reasons := run(usual); failures > 0 {
+		t.Errorf("from 10 s after an outage on, %d of %d calls of the other team failed: %v", failures, usual/every, reasons)
+	}
+	outage.Store(true)
+	go run(10 * time.Second)
+	time.Sleep(7 * time.Second)
+	if s := breakerOf(clients); s.State == backendclient.BreakerClosed || s.Team != "" {
+		t.Errorf("nothing answers, and the breaker is %+v", s)
+	}
+	for i := range 100 {
+		for range 5 {
+			go func() { _ = callOf(t, clients, fmt.Sprint("new-", i), time.Second) }()
+		}
+	}
+	time.Sleep(10 * time.Second)
+	if n := int(newcomers.Load()); n == 0 || n > backendclient.DefaultSettings().MaxInFlight/10 {
+		t.Errorf("%d calls of new teams were made at once", n)
 	}
 }
 
@@ -139,6 +209,7 @@ func TestABreakerOpenedByOneTeamRefusesOnlyThatTeam(t *testing.T) {
 			if team == slow || hangs.Load() {
 				return hang(ctx)
 			}
+			time.Sleep(100 * time.Millisecond)
 			return nil
 		}}
 		clients := overWire(t, w, func(o *backendclient.Options) { o.Logger = slog.New(log) })
@@ -158,17 +229,23 @@ func TestABreakerOpenedByOneTeamRefusesOnlyThatTeam(t *testing.T) {
 		if !isRefused(t, callOf(t, clients, slow, time.Second), backendclient.ReasonBreakerOpen) {
 			t.Error("a call of the team is made")
 		}
-		for range 5 {
-			if err := callOf(t, clients, fast, time.Second); err != nil {
-				t.Errorf("a call of another team: %v", err)
-			}
+		var calls sync.WaitGroup
+		for range 100 {
+			calls.Go(func() {
+				if err := callOf(t, clients, fast, time.Second); err != nil {
+					t.Errorf("one of many calls of another team: %v", err)
+				}
+			})
 		}
+		calls.Wait()
 		hangs.Store(true)
-		if e := failure(t, callOf(t, clients, fast, time.Second)); e.Code != codes.DeadlineExceeded {
-			t.Errorf("a call of another team to a service that does not answer: %v", e)
+		other := &traffic{team: fast, every: 50 * time.Millisecond}
+		other.run(t, clients, 2*time.Second)
+		if s := breakerOf(clients); s.Team != "" || other.reasons[""] == 0 || other.reasons[backendclient.ReasonBreakerOpen] == 0 {
+			t.Errorf("calls of two teams failed, and the breaker is %+v; calls of the second ended as %v", s, other.reasons)
 		}
-		if s := breakerOf(clients); s.Team != "" || !isRefused(t, callOf(t, clients, "third", time.Second), backendclient.ReasonBreakerOpen) {
-			t.Errorf("calls of two teams failed, and the breaker is %+v", s)
+		if e := failure(t, callOf(t, clients, "third", time.Second)); e.Code != codes.DeadlineExceeded {
+			t.Errorf("a call of a team without a failure: %v", e)
 		}
 		time.Sleep(15 * time.Second)
 	})
@@ -208,63 +285,87 @@ func TestTimeoutsOfAllTeamsOpenTheBreakerWithinASecond(t *testing.T) {
 	}
 }
 
-// Two thirds of all calls of all teams time out. No team is special, so the breaker opens on the rate as for other failures.
-func TestARateOfTimeoutsOfSeveralTeamsOpensTheBreaker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var calls atomic.Int32
-		clients := overWire(t, &wire{byTeam: func(ctx context.Context, _ string) error {
-			if calls.Add(1)%3 == 0 {
-				return nil
+// A failure that no data can cause counts for all teams, although it is of one.
+func TestFailuresOfTheServiceCountForAllTeams(t *testing.T) {
+	for _, code := range []codes.Code{codes.Unavailable, codes.Unauthenticated} {
+		synctest.Test(t, func(t *testing.T) {
+			w := &wire{answer: always(status.Error(code, "gone"))}
+			clients := overWire(t, w, func(o *backendclient.Options) { o.Retries.Max = 0 })
+			for range backendclient.DefaultSettings().Breaker.MinRequests {
+				_ = callOf(t, clients, slow, time.Second)
 			}
-			return hang(ctx)
+			if s := breakerOf(clients); s.State != backendclient.BreakerOpen || s.Team != "" {
+				t.Errorf("after failures with %v the breaker is %+v", code, s)
+			}
+			before := w.attempts.Load()
+			for range 10 {
+				_ = callOf(t, clients, fast, time.Second)
+			}
+			if made := w.attempts.Load() - before; made != 1 {
+				t.Errorf("%d calls of another team are made, want 1: it fails", made)
+			}
+		})
+	}
+}
+
+// After an outage each team has an attempt of its own, however many teams still fail and however
+// often they try.
+func TestAFailingTeamTakesNoAttemptOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var outage atomic.Bool
+		outage.Store(true)
+		clients := overWire(t, &wire{byTeam: func(ctx context.Context, team string) error {
+			if team != fast || outage.Load() {
+				return hang(ctx)
+			}
+			return nil
 		}})
 		var all []*traffic
-		for i := range 10 {
-			all = append(all, &traffic{team: fmt.Sprint("team-", i), every: 200*time.Millisecond + time.Duration(i)*time.Millisecond})
+		for i := range 40 {
+			all = append(all, &traffic{team: fmt.Sprint("failing-", i), every: 20 * time.Millisecond})
 		}
-		together(t, clients, 10*time.Second, all...)
-		if all[0].reasons[backendclient.ReasonBreakerOpen] == 0 {
-			t.Errorf("the breaker is %+v", breakerOf(clients))
+		go together(t, clients, 20*time.Second, all...)
+		_ = callOf(t, clients, fast, time.Second)
+		time.Sleep(5 * time.Second)
+		outage.Store(false)
+		other := &traffic{team: fast, every: 20 * time.Millisecond}
+		other.run(t, clients, time.Second)
+		if other.failures > 0 {
+			t.Errorf("calls of a team that is well again failed: %v", other.reasons)
 		}
+		time.Sleep(15 * time.Second)
 	})
 }
 
-func TestOtherFailuresOfOneTeamCountForAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		clients := overWire(t, &wire{byTeam: func(context.Context, string) error { return status.Error(codes.Internal, "no disk") }})
-		for range 30 {
-			_ = callOf(t, clients, slow, time.Second)
-		}
-		if s := breakerOf(clients); s.State != backendclient.BreakerOpen || s.Team != "" {
-			t.Errorf("the breaker is %+v", s)
-		}
-		if !isRefused(t, callOf(t, clients, fast, time.Second), backendclient.ReasonBreakerOpen) {
-			t.Error("a call of another team is made")
-		}
-	})
-}
-
-// Whatever the rates, the number of teams and the length of calls: if one team's calls time out and all others succeed, no call of another
-// team fails.
-func TestOneSlowTeamAffectsNoOther(t *testing.T) {
+// Whatever the rates, the number of teams and the length of calls: no call of a team fails because
+// those of other teams do.
+func TestFailingTeamsAffectNoOther(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		pace := rapid.IntRange(20, 3000)
-		all := []*traffic{{team: slow, every: time.Duration(pace.Draw(rt, "slow")) * time.Millisecond}}
+		pace := func(least int, label string) time.Duration {
+			return time.Duration(rapid.IntRange(least, 3000).Draw(rt, label)) * time.Millisecond
+		}
+		cause := rapid.SampledFrom(causes()[:2]).Draw(rt, "cause")
+		var all []*traffic
+		failing := rapid.IntRange(1, 3).Draw(rt, "failing")
+		for i := range failing {
+			all = append(all, &traffic{team: fmt.Sprint("failing-", i), every: pace(20, "pace of a failing team")})
+		}
 		for i := range rapid.IntRange(1, 4).Draw(rt, "others") {
-			all = append(all, &traffic{team: fmt.Sprint("team-", i), every: time.Duration(pace.Draw(rt, "other")) * time.Millisecond})
+			all = append(all, &traffic{team: fmt.Sprint("other-", i), every: pace(100, "pace of another team")})
 		}
 		took := time.Duration(rapid.IntRange(0, 900).Draw(rt, "took")) * time.Millisecond
 		synctest.Test(t, func(t *testing.T) {
 			clients := overWire(t, &wire{byTeam: func(ctx context.Context, team string) error {
-				if team == slow {
-					return hang(ctx)
+				if strings.HasPrefix(team, "failing") {
+					_, err := cause.answer(ctx)
+					return err
 				}
 				time.Sleep(took)
 				return nil
 			}})
 			together(t, clients, 10*time.Second, all...)
 		})
-		for _, other := range all[1:] {
+		for _, other := range all[failing:] {
 			if other.failures > 0 {
 				rt.Fatalf("%d calls of %s failed: %v", other.failures, other.team, other.reasons)
 			}

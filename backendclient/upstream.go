@@ -51,6 +51,7 @@ type upstream struct {
 	budget     retryBudget
 	slots      shares.Pool
 	large      *shares.Queue // of all services
+	trials     shares.Pool   // of the calls that breakers allow while they are not closed
 	metrics    upstreamMetrics
 	logger     *slog.Logger
 
@@ -67,7 +68,7 @@ type upstream struct {
 
 // A call is a unary call with all its attempts.
 type call struct {
-	ctx            context.Context
+	ctx            *callContext
 	method         *method
 	settings       *settings
 	fullMethod     string
@@ -81,8 +82,29 @@ type call struct {
 	attemptStart   time.Time
 }
 
-func (c *call) attempt(ctx context.Context) error {
-	return c.invoke(ctx, c.fullMethod, c.request, c, c.clientConn, c.options...) // codec sets c.reply
+// A callContext is the context of all attempts of a call. gRPC passes it to the balancer.
+type callContext struct {
+	context.Context
+
+	team          string
+	namesResource bool // see Error
+	answered      bool // the latest attempt got at least a part of an answer
+}
+
+// callKey is the key of a callContext in itself.
+type callKey struct{}
+
+// Value implements [context.Context].
+func (c *callContext) Value(key any) any {
+	if key == (callKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+func (c *call) attempt() error {
+	c.ctx.answered = false
+	return c.invoke(c.ctx, c.fullMethod, c.request, c, c.clientConn, c.options...) // codec sets c.reply
 }
 
 // intercept is the [grpc.UnaryClientInterceptor] of the connection.
@@ -93,9 +115,11 @@ func (u *upstream) intercept(
 	start, m, s := time.Now(), u.methods[methodName(fullMethod)], u.settings.Load()
 	callCtx, cancel := withDeadline(ctx)
 	defer cancel()
+	team := teamOf(request)
 	c := &call{
-		ctx: callCtx, method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply, team: teamOf(request),
-		clientConn: clientConn, invoke: invoke, options: s.callOptions(options), attemptStart: start,
+		ctx:    &callContext{Context: callCtx, team: team, namesResource: m.namesResource},
+		method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply,
+		team: team, clientConn: clientConn, invoke: invoke, options: s.callOptions(options), attemptStart: start,
 	}
 	failure := u.callWithinLimit(c)
 	took := time.Since(start) - c.waited
@@ -157,7 +181,7 @@ func (u *upstream) setBreakers(s BreakerSettings, reason string) {
 // setBreaker is setBreakers for one method, without the metric. The caller holds breakersMu.
 func (u *upstream) setBreaker(m *method, s BreakerSettings, reason string) {
 	changed := func(b *breaker, reason string) { u.breakerChanged(m, b, reason) }
-	if before := m.breaker.Swap(newBreaker(s, changed)); before != nil && before.status.Load().State != BreakerClosed {
+	if before := m.breaker.Swap(newBreaker(s, &u.trials, changed)); before != nil && before.status.Load().State != BreakerClosed {
 		u.logBreaker(m, BreakerClosed, reason)
 	}
 }
@@ -179,7 +203,7 @@ func (u *upstream) breakerChanged(m *method, b *breaker, reason string) {
 }
 
 // closeUnused closes a breaker that still has the status: its failures are older than its window, and too few attempts followed, none or
-// fewer than halfOpenAttempts that count. Otherwise a method that is rarely called would be reported as failing until its next calls.
+// fewer than halfOpenSuccesses that count. Otherwise a method that is rarely called would be reported as failing until its next calls.
 func (u *upstream) closeUnused(m *method, b *breaker, s *BreakerStatus) {
 	u.breakersMu.Lock()
 	defer u.breakersMu.Unlock()
@@ -205,7 +229,7 @@ func (u *upstream) breakerStatus() BreakerStatus {
 	worst := BreakerStatus{State: BreakerClosed}
 	var tripped []string
 	for _, m := range u.unary {
-		s := m.breaker.Load().current()
+		s := *m.breaker.Load().status.Load()
 		if s.State == BreakerClosed {
 			continue
 		}

@@ -18,7 +18,7 @@ func (c Config) longestTimeout() time.Duration {
 	return time.Duration(longest)
 }
 
-// BreakerWindow is how long a breaker counts a call: longer than every timeout, because a breaker drops results older than its window.
+// BreakerWindow is how long a breaker counts a call: longer than every timeout, because a breaker without results for that long closes.
 func (c Config) BreakerWindow() time.Duration {
 	return max(minBreakerWindow, 2*c.longestTimeout(), 2*time.Duration(c.Authn.LookupTimeout))
 }

@@ -11,29 +11,24 @@ import (
 )
 
 func TestExplainKnowsWhichCallsFailAtOnce(t *testing.T) {
-	open, halfOpen, closed := backendclient.BreakerOpen, backendclient.BreakerHalfOpen, backendclient.BreakerClosed
 	for _, c := range []struct {
 		connection connectivity.State
-		breaker    backendclient.BreakerStatus
-		refused    bool // a call for team a
+		refused    bool // by the breaker
+		fails      bool
 	}{
-		{connectivity.Ready, backendclient.BreakerStatus{State: open}, true},
-		{connectivity.Ready, backendclient.BreakerStatus{State: open, Team: "a"}, true},
-		{connectivity.Ready, backendclient.BreakerStatus{State: open, Team: "b"}, false},
-		{connectivity.Ready, backendclient.BreakerStatus{State: halfOpen}, false},
-		{connectivity.Ready, backendclient.BreakerStatus{State: closed}, false},
-		{connectivity.Connecting, backendclient.BreakerStatus{State: closed}, false}, // the call waits
-		{connectivity.TransientFailure, backendclient.BreakerStatus{State: closed}, true},
-		{connectivity.TransientFailure, backendclient.BreakerStatus{State: halfOpen}, true},
+		{connectivity.Ready, true, true},
+		{connectivity.Ready, false, false},
+		{connectivity.Connecting, false, false}, // the call waits
+		{connectivity.TransientFailure, false, true},
 	} {
-		if err := serviceErr("fleet", c.connection, c.breaker, "a"); (err != nil) != c.refused {
+		if err := serviceErr("fleet", c.connection, c.refused); (err != nil) != c.fails {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
 }
 
 func TestOpenBreakerSaysWhichCallsItRefuses(t *testing.T) {
-	for team, want := range map[string]string{"": "no calls for 0s", "harbour": "no calls of one team for 0s"} {
+	for team, want := range map[string]string{"": "no calls of teams whose last one failed for 0s", "harbour": "no calls of one team for 0s"} {
 		now := time.Now()
 		b := backendclient.BreakerStatus{State: backendclient.BreakerOpen, Team: team, Since: now, HalfOpenAt: now}
 		if d := serviceState(connectivity.Ready, b, now); !strings.HasPrefix(d.Reason, want) {

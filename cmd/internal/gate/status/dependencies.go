@@ -71,9 +71,10 @@ func serviceState(state connectivity.State, b backendclient.BreakerStatus, now t
 	switch {
 	case b.State == backendclient.BreakerOpen:
 		d.State = "breaker open"
-		d.Reason = noCalls(b) + " for " + duration.Rounded(now.Sub(b.Since)) + ", the next one in " + duration.Rounded(b.HalfOpenAt.Sub(now))
+		d.Reason = "no " + refusedCalls(b) + " for " + duration.Rounded(now.Sub(b.Since)) +
+			", the next one in " + duration.Rounded(b.HalfOpenAt.Sub(now))
 	case b.State == backendclient.BreakerHalfOpen:
-		d.State, d.Reason = "breaker half-open", "only probes for "+duration.Rounded(now.Sub(b.Since))
+		d.State, d.Reason = "breaker half-open", "few "+refusedCalls(b)+" for "+duration.Rounded(now.Sub(b.Since))
 	case state != connectivity.Ready:
 		d.Reason = "no connection"
 	}
@@ -83,12 +84,12 @@ func serviceState(state connectivity.State, b backendclient.BreakerStatus, now t
 	return d
 }
 
-// noCalls returns which calls an open breaker refuses. The readiness page has no ids, so the team has no name.
-func noCalls(b backendclient.BreakerStatus) string {
+// refusedCalls returns which calls an open breaker refuses. The readiness page has no ids, so the team has no name.
+func refusedCalls(b backendclient.BreakerStatus) string {
 	if b.Team != "" {
-		return "no calls of one team"
+		return "calls of one team"
 	}
-	return "no calls"
+	return "calls of teams whose last one failed"
 }
 
 // wrongService is the state of a service with endpoints of another service. A gateway that never had the right one is not ready: a rollout

@@ -178,7 +178,7 @@ func (i *Inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 			Principal: token.principal, Revoked: token.revoked, Assignment: token.assignment, Decision: token.decision, LimiterErr: token.err,
 			ServiceErr: func(name, method string) error {
 				clients := i.options.Clients
-				return serviceErr(name, clients.States()[name], clients.MethodBreaker(name, method), token.state.Token.TeamID)
+				return serviceErr(name, clients.States()[name], clients.Refuses(name, method, token.state.Token.TeamID))
 			},
 		}),
 	}
@@ -189,11 +189,11 @@ func (i *Inspector) Explain(ctx context.Context, q admin.Question) admin.Explana
 	return x
 }
 
-// serviceErr returns the error with which a call of a service for a team fails at once, or nil if a call would be sent. The breaker is that
-// of the method.
-func serviceErr(service string, state connectivity.State, b backendclient.BreakerStatus, team string) error {
+// serviceErr returns the error with which a call of a service fails at once, or nil if a call would be sent. refused is whether the breaker
+// refuses it.
+func serviceErr(service string, state connectivity.State, refused bool) error {
 	switch {
-	case b.State == backendclient.BreakerOpen && (b.Team == "" || b.Team == team):
+	case refused:
 		return &backendclient.Error{Service: service, Code: codes.Unavailable, Reason: backendclient.ReasonBreakerOpen}
 	case state == connectivity.TransientFailure:
 		return &backendclient.Error{Service: service, Code: codes.Unavailable}

@@ -30,7 +30,7 @@ var advices = map[string]advice{
 		"nothing during a deployment; else find in its log what stopped it",
 	},
 	"breaker": {
-		"requests that need NAME get 503 at once; the rest of the API works",
+		"requests that need NAME get 503 at once if the last call of their team failed; the rest of the API works",
 		"when the breakers of more methods open; it ends when the probes of NAME succeed",
 		"read the log of NAME, and see what was deployed last",
 	},

@@ -59,7 +59,7 @@ func TestPageShowsBreakerState(t *testing.T) {
 	if got := read[string](s, "document.getElementById('verdict').dataset.verdict"); got != "broken" {
 		t.Errorf("the verdict is %s", got)
 	}
-	if got := s.Text("headline-advice"); got != "Impact\nrequests that need fleet (/v1/servers, /v1/server-groups) get 503 at once; the rest of the API works\n"+
+	if got := s.Text("headline-advice"); got != "Impact\nrequests that need fleet (/v1/servers, /v1/server-groups) get 503 at once if the last call of their team failed; the rest of the API works\n"+
 		"Later\nwhen the breakers of more methods open; it ends when the probes of fleet succeed\nDo first\nread the log of fleet, and see what was deployed last" {
 		t.Errorf("the advice is %q", got)
 	}

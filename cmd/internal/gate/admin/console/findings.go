@@ -135,7 +135,8 @@ func diagnoseDependency(name string, d admin.Dependency, now time.Time) (f *Find
 		}
 		switch {
 		case len(b.Methods) > 0 && b.Team == "" && hasReadyEndpoint(d):
-			f.Impact = fmt.Sprintf("requests that call %s of %s get 503 at once; others are served", strings.Join(b.Methods, ", "), name)
+			f.Impact = fmt.Sprintf("requests that call %s of %s get 503 at once if the last call of their team failed; others are served",
+				strings.Join(b.Methods, ", "), name)
 		case b.Team != "":
 			f.Impact = fmt.Sprintf("requests of team %s that need %s get 503 at once; other teams are served",
 				strings.TrimSpace(d.TeamName+" "+b.Team), name)

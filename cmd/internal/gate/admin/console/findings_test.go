@@ -107,7 +107,7 @@ func TestFindingsSayImpactDeadlineAndAction(t *testing.T) {
 		{"connection:identity", "requests with a token that is not cached get 503; cached tokens work",
 			"cached tokens end authn.stale_for (20m) after their last lookup; then all requests get 503",
 			"see whether identity runs and answers at upstreams.identity.address"},
-		{"breaker:incident", "requests that need incident (/v1/incidents, /v1/status-pages) get 503 at once; the rest of the API works",
+		{"breaker:incident", "requests that need incident (/v1/incidents, /v1/status-pages) get 503 at once if the last call of their team failed; the rest of the API works",
 			"when the breakers of more methods open; it ends when the probes of incident succeed",
 			"read the log of incident, and see what was deployed last"},
 		{"connection:revocations", "requests are served; a revoked token works for up to authn.fresh_for (1m) longer",
