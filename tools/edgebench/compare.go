@@ -22,8 +22,9 @@ import (
 // unlimited is a limit that denies no request.
 const unlimited = 1_000_000_000
 
-// edgeConfig is the usual configuration of the edge, with a short shutdown. Its arguments are the addresses of the backend and of Redis, the
-// store of limits, a limit, and the largest number of requests in flight.
+// edgeConfig is the usual configuration of the edge, with a short shutdown. Its arguments are the
+// addresses of the backend and of Redis, the store of limits, a limit, and the largest numbers of
+// requests and of calls in flight.
 const edgeConfig = `listen: 127.0.0.1:0
 admin: {listen: 127.0.0.1:0}
 http: {max_in_flight: %[5]d}
@@ -47,7 +48,8 @@ const (
 	residentGoal = 48 << 20
 )
 
-// bound is a bar and a goal of the CPU time of a request in the edge, divided by that of another. With -enforce, a ratio above the bar fails.
+// bound is a bar and a goal of the CPU time of a request in the edge, divided by that of another.
+// With -enforce, a ratio above the bar fails.
 type bound struct{ bar, goal float64 }
 
 // scenario is one request: to the public API, and to grpc-gateway, with the bounds beside the bare gateway and the built one.
@@ -154,7 +156,8 @@ func startAll(ctx context.Context, dir string, o options) (edges, started []*pro
 	build.Dir, build.Stderr = "../..", os.Stderr // this runs in tools/edgebench
 	inFlight := max(1024, 2*o.connections)
 	text := fmt.Appendf(nil, edgeConfig, backend, redis, store, unlimited, inFlight, 2*inFlight)
-	if err = errors.Join(err, build.Run(), os.WriteFile(config, text, 0o600)); err != nil {
+	err = errors.Join(err, build.Run(), os.WriteFile(config, text, 0o600))
+	if err != nil {
 		return nil, started, err
 	}
 	edges = append(edges, add("opsgate", "listen", program, "serve", "--config", config))
@@ -267,8 +270,8 @@ func report(w io.Writer, o options, edges []*process, all [][]sample) (missed bo
 		}
 	}
 	_ = t.Flush()
-	_, _ = fmt.Fprintf(w, "\nresident memory of opsgate: %.1f MiB (bar %d, goal %d): %s\n", float64(resident)/(1<<20), residentBar>>20, residentGoal>>20,
-		verdict(float64(resident), residentBar, residentGoal))
+	_, _ = fmt.Fprintf(w, "\nresident memory of opsgate: %.1f MiB (bar %d, goal %d): %s\n", float64(resident)/(1<<20),
+		residentBar>>20, residentGoal>>20, verdict(float64(resident), residentBar, residentGoal))
 	return missed || resident > residentBar
 }
 

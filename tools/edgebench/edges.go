@@ -109,7 +109,8 @@ func built(ctx context.Context, backend *grpc.ClientConn, redisAddress string, l
 		}
 		gateway.ServeHTTP(recorder, r)
 		log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", r.Method), slog.String("path", r.URL.Path),
-			slog.Int("status", recorder.status), slog.Duration("latency", time.Since(began)), slog.String("remote", r.RemoteAddr))
+			slog.Int("status", recorder.status), slog.String("latency", time.Since(began).String()),
+			slog.String("remote", r.RemoteAddr))
 	})
 	return promhttp.InstrumentHandlerDuration(latency, promhttp.InstrumentHandlerCounter(requests, limited)), err
 }
