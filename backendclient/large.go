@@ -68,7 +68,7 @@ func (u *upstream) decodeLarge(c *call) error {
 	defer c.encoded.Free()
 	if l, ok := c.ctx.Value(LargeResponseKey{}).(*LargeResponse); ok && c.team != "" {
 		began := time.Now()
-		err := l.take(c.ctx, u.large, c.team, int64(c.encoded.Len()))
+		err := l.take(&c.ctx, u.large, c.team, int64(c.encoded.Len()))
 		c.waited = time.Since(began)
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):

@@ -38,11 +38,11 @@ func (u *upstream) callWithRetries(c *call) error {
 			u.metrics.withheld.Inc()
 			break
 		}
-		if !sleep(c.ctx, retryDelay(n)) {
+		if !sleep(&c.ctx, retryDelay(n)) {
 			break
 		}
 		u.metrics.retries.Inc()
-		timings.FromContext(c.ctx).AddRetry()
+		timings.FromContext(&c.ctx).AddRetry()
 		c.attemptStart = time.Now()
 		next := c.method.breaker.Load().do(c)
 		if status.Code(next) == codes.Aborted {

@@ -68,7 +68,7 @@ type upstream struct {
 
 // A call is a unary call with all its attempts.
 type call struct {
-	ctx            *callContext
+	ctx            callContext
 	method         *method
 	settings       *settings
 	fullMethod     string
@@ -104,7 +104,7 @@ func (c *callContext) Value(key any) any {
 
 func (c *call) attempt() error {
 	c.ctx.answered = false
-	return c.invoke(c.ctx, c.fullMethod, c.request, c, c.clientConn, c.options...) // codec sets c.reply
+	return c.invoke(&c.ctx, c.fullMethod, c.request, c, c.clientConn, c.options...) // codec sets c.reply
 }
 
 // intercept is the [grpc.UnaryClientInterceptor] of the connection.
@@ -117,7 +117,7 @@ func (u *upstream) intercept(
 	defer cancel()
 	team := teamOf(request)
 	c := &call{
-		ctx:    &callContext{Context: callCtx, team: team, namesResource: m.namesResource},
+		ctx:    callContext{Context: callCtx, team: team, namesResource: m.namesResource},
 		method: m, settings: s, fullMethod: fullMethod, request: request, reply: reply,
 		team: team, clientConn: clientConn, invoke: invoke, options: s.callOptions(options), attemptStart: start,
 	}

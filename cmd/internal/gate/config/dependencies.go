@@ -47,7 +47,7 @@ type UpstreamCalls struct {
 type Breaker struct {
 	MinRequests int      `yaml:"min_requests" min:"1" max:"100000" doc:"Minimum number of calls before a breaker can open."`
 	FailureRate Percent  `yaml:"failure_rate" min:"1%" max:"100%" doc:"Fraction of failed calls at which a breaker opens."`
-	OpenFor     Duration `yaml:"open_for" min:"500ms" max:"5m" doc:"How long a breaker is open, and how often a failing team may then make a call."`
+	OpenFor     Duration `yaml:"open_for" min:"500ms" max:"5m" doc:"How long a breaker is open, and how often a failing team may make a call."`
 }
 
 // Retries limits the retries of calls.
