@@ -24,7 +24,9 @@ type queue struct {
 }
 
 // take takes units in the background.
-func (q *queue) take(ctx context.Context, name, team string, n int64) {
+func (q *queue) take(name, team string, n int64) { q.takeUntil(q.t.Context(), name, team, n) }
+
+func (q *queue) takeUntil(ctx context.Context, name, team string, n int64) {
 	go func() {
 		err := q.Take(ctx, team, n)
 		q.mu.Lock()
@@ -53,25 +55,25 @@ func (q *queue) mustHave(names ...string) {
 	q.taken = nil
 }
 
-func inBubble(t *testing.T, units int64, test func(t *testing.T, q *queue)) {
+func inBubble(t *testing.T, units int64, test func(q *queue)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, &queue{Queue: shares.NewQueue(units), t: t}) })
+	synctest.Test(t, func(t *testing.T) { test(&queue{Queue: shares.NewQueue(units), t: t}) })
 }
 
 func TestTeamDoesNotWaitForThoseBeforeItOfAnotherTeam(t *testing.T) {
-	inBubble(t, 4, func(t *testing.T, q *queue) {
+	inBubble(t, 4, func(q *queue) {
 		for _, name := range []string{"a1", "a2", "a3", "a4"} {
-			q.take(t.Context(), name, "a", 1)
+			q.take(name, "a", 1)
 		}
 		q.mustHave("a1", "a2")
-		q.take(t.Context(), "b1", "b", 1)
+		q.take("b1", "b", 1)
 		q.mustHave("b1")
-		q.take(t.Context(), "b2", "b", 1)
-		q.take(t.Context(), "c1", "c", 1)
+		q.take("b2", "b", 1)
+		q.take("c1", "c", 1)
 		q.mustHave("c1")
 		q.release("a", 1)
 		q.mustHave() // each has one of four units, and one is free
-		q.take(t.Context(), "d1", "d", 1)
+		q.take("d1", "d", 1)
 		q.mustHave("d1")
 		q.release("b", 1)
 		q.mustHave("b2")
@@ -82,13 +84,13 @@ func TestTeamDoesNotWaitForThoseBeforeItOfAnotherTeam(t *testing.T) {
 
 // A caller that wants more than is free gets it, although other callers want less.
 func TestMuchIsNotOvertakenByLittle(t *testing.T) {
-	inBubble(t, 10, func(t *testing.T, q *queue) {
+	inBubble(t, 10, func(q *queue) {
 		for _, name := range []string{"a1", "a2", "a3", "a4", "a5", "a6"} {
-			q.take(t.Context(), name, "a", 2)
+			q.take(name, "a", 2)
 		}
 		q.mustHave("a1", "a2", "a3")
-		q.take(t.Context(), "b1", "b", 5)
-		q.take(t.Context(), "c1", "c", 1)
+		q.take("b1", "b", 5)
+		q.take("c1", "c", 1)
 		q.mustHave()
 		q.release("a", 2)
 		q.mustHave("b1", "c1")
@@ -100,11 +102,11 @@ func TestMuchIsNotOvertakenByLittle(t *testing.T) {
 }
 
 func TestOneCallerTakesAtMostHalf(t *testing.T) {
-	inBubble(t, 10, func(t *testing.T, q *queue) {
-		q.take(t.Context(), "a1", "a", 1000)
-		q.take(t.Context(), "b1", "b", 1000)
+	inBubble(t, 10, func(q *queue) {
+		q.take("a1", "a", 1000)
+		q.take("b1", "b", 1000)
 		q.mustHave("a1", "b1")
-		q.take(t.Context(), "c1", "c", 1)
+		q.take("c1", "c", 1)
 		q.mustHave()
 		q.release("a", 1000)
 		q.mustHave("c1")
@@ -112,13 +114,13 @@ func TestOneCallerTakesAtMostHalf(t *testing.T) {
 }
 
 func TestCallerWaitsUntilItsContextEnds(t *testing.T) {
-	inBubble(t, 10, func(t *testing.T, q *queue) {
-		q.take(t.Context(), "a1", "a", 4)
-		q.take(t.Context(), "b1", "b", 3)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	inBubble(t, 10, func(q *queue) {
+		q.take("a1", "a", 4)
+		q.take("b1", "b", 3)
+		ctx, cancel := context.WithTimeout(q.t.Context(), time.Second)
 		defer cancel()
-		q.take(ctx, "c1", "c", 5)
-		q.take(t.Context(), "d1", "d", 3)
+		q.takeUntil(ctx, "c1", "c", 5)
+		q.take("d1", "d", 3)
 		q.mustHave("a1", "b1")
 		time.Sleep(time.Second)
 		synctest.Wait()
