@@ -59,7 +59,7 @@ func inBubble(t testing.TB, processes []*process, change ...func(*backendclient.
 		}))
 	})...)
 	go func() { _ = clients.RunProbes(t.Context()) }()
-	time.Sleep(time.Second) // all are connected
+	<-time.After(time.Second) // of the bubble: all are connected
 	return clients
 }
 
