@@ -48,6 +48,8 @@ func (q *queue) release(team string, n int64) {
 // mustHave checks who has taken units since the last check.
 func (q *queue) mustHave(names ...string) {
 	q.t.Helper()
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	slices.Sort(q.taken) // they run at the same time
 	if !slices.Equal(q.taken, names) {
 		q.t.Errorf("%q have taken units, want %q", q.taken, names)
