@@ -3,7 +3,6 @@ package backendclient_test
 import (
 	"context"
 	"errors"
-	"net"
 	"runtime"
 	"strings"
 	"testing"
@@ -34,24 +33,16 @@ func encoded(t testing.TB, bytes int) []byte {
 // in gRPC.
 func responding(t testing.TB, response *[]byte, change ...func(*backendclient.Options)) *backendclient.Clients {
 	t.Helper()
-	return dial(t, at("passthrough:///nowhere"), append(change, func(o *backendclient.Options) {
-		o.DialOptions = []grpc.DialOption{
-			grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}),
-			grpc.WithChainUnaryInterceptor(func(
-				_ context.Context, _ string, _, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, options ...grpc.CallOption,
-			) error {
-				for _, option := range options {
-					if codec, ok := option.(grpc.ForceCodecV2CallOption); ok {
-						return codec.CodecV2.Unmarshal(mem.BufferSlice{mem.SliceBuffer(*response)}, reply)
-					}
-				}
-				return errors.New("the call has no codec")
-			}),
+	return intercepted(t, func(
+		_ context.Context, _ string, _, reply any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, options ...grpc.CallOption,
+	) error {
+		for _, option := range options {
+			if codec, ok := option.(grpc.ForceCodecV2CallOption); ok {
+				return codec.CodecV2.Unmarshal(mem.BufferSlice{mem.SliceBuffer(*response)}, reply)
+			}
 		}
-	})...)
+		return errors.New("the call has no codec")
+	}, change...)
 }
 
 // A largeCall is a call with a LargeResponse.

@@ -21,8 +21,23 @@ type wire struct {
 	attempts atomic.Int64
 }
 
-// overWire returns clients of the wire. They make no connections, so only waiting calls advance the clock.
+// overWire returns clients of the wire.
 func overWire(t testing.TB, w *wire, change ...func(*backendclient.Options)) *backendclient.Clients {
+	t.Helper()
+	return intercepted(t, func(
+		ctx context.Context, _ string, request, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption,
+	) error {
+		w.attempts.Add(1)
+		if w.byTeam != nil {
+			return w.byTeam(ctx, request.(interface{ GetTeamId() string }).GetTeamId())
+		}
+		return w.answer(ctx)
+	}, change...)
+}
+
+// intercepted returns clients whose attempts an interceptor answers. They make no connections, so
+// only waiting calls advance the clock.
+func intercepted(t testing.TB, answer grpc.UnaryClientInterceptor, change ...func(*backendclient.Options)) *backendclient.Clients {
 	t.Helper()
 	return dial(t, at("passthrough:///nowhere"), append(change, func(o *backendclient.Options) {
 		o.DialOptions = []grpc.DialOption{
@@ -30,15 +45,7 @@ func overWire(t testing.TB, w *wire, change ...func(*backendclient.Options)) *ba
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}),
-			grpc.WithChainUnaryInterceptor(func(
-				ctx context.Context, _ string, request, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption,
-			) error {
-				w.attempts.Add(1)
-				if w.byTeam != nil {
-					return w.byTeam(ctx, request.(interface{ GetTeamId() string }).GetTeamId())
-				}
-				return w.answer(ctx)
-			}),
+			grpc.WithChainUnaryInterceptor(answer),
 		}
 	})...)
 }
