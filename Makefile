@@ -10,9 +10,9 @@ LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod
 RELEASE := go tool -modfile=$(CURDIR)/tools/release/go.mod
 
 # The modules of this repository, and those with code of the product. The main module comes first: the others follow its versions.
-MODULES        := . tools tools/lint tools/release tools/openapi tools/clients tools/edgebench tools/deploytest
-CODE_MODULES   := . tools/clients tools/edgebench
-DEPLOY_MODULES := tools/deploytest
+# tools/external has the benchmarks and tests that need what the product must not link: Kubernetes, Prometheus, other gateways.
+MODULES      := . tools tools/lint tools/release tools/clients tools/external
+CODE_MODULES := . tools/clients
 
 # Programs that tests run: those of make test, and all. Each has its Debian package beside it if that has another name. Tests that need a
 # missing one are skipped.
@@ -28,10 +28,9 @@ SLOW := cmd/internal/test/docs cmd/internal/conformance cmd/internal/test/client
 
 # The tests of a package end within TEST_TIMEOUT, so that one that hangs is reported, with the stacks of all goroutines. It is several times
 # what the slowest packages need on a busy machine, where they compile programs without a cache. Those of ALONE, which break one dependency
-# after the other, and those of DEPLOY_MODULES, which build releases and images, have more time. The linter's is in .golangci.yml.
-TEST_TIMEOUT   := 20m
-ALONE_TIMEOUT  := 30m
-DEPLOY_TIMEOUT := 60m
+# after the other, have more time. The linter's is in .golangci.yml.
+TEST_TIMEOUT  := 20m
+ALONE_TIMEOUT := 30m
 
 # Packages whose own tests must cover at least COVER_MIN percent of their statements.
 COVERED   := gateway authn ratelimit backendclient internal
@@ -66,7 +65,7 @@ VET_FLAG := -vet=off
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all fresh explore cover flakes fuzz chaos attack cluster soak bench bench-limiters check check-deploy check-generated \
+.PHONY: help run build test test-all fresh explore cover flakes fuzz chaos attack cluster soak bench bench-limiters check check-external check-generated \
 	check-format check-modules check-openapi check-proto check-rules check-tests lint generate outdated format tidy test-programs test-packages tools dist image
 
 help: ## List what can be done.
@@ -128,8 +127,8 @@ test-packages: ## Install the packages that some tests use from npm, PyPI and Ma
 
 # go tool builds a tool when it is first used, and caches it.
 tools: ## Download all modules, and build the tools, so that no later step waits for them.
-	@for module in $(CODE_MODULES) $(DEPLOY_MODULES) tools/openapi; do go -C $$module list -deps -test ./... >/dev/null; done
-	@for module in tools tools/lint tools/openapi; do \
+	@for module in $(CODE_MODULES) tools/external; do go -C $$module list -deps -test ./... >/dev/null; done
+	@for module in tools tools/lint; do \
 		go -C $$module list tool | xargs -n1 basename | xargs -n1 go tool -modfile=$(CURDIR)/$$module/go.mod -n >/dev/null; \
 	done
 
@@ -160,11 +159,11 @@ soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateway
 bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway and with its own parts. EDGEBENCH="-enforce" passes flags.
 	@grep -rlE '^func Benchmark' --include='*_test.go' --exclude-dir=limiters . | xargs -n1 dirname | sort -u | \
 		xargs go test -run '^$$' -bench . -benchmem
-	@go -C tools/edgebench run . $(EDGEBENCH)
+	@go -C tools/external/edgebench run . $(EDGEBENCH)
 
 bench-limiters: ## Compare the limiter with others that share a Redis: docs/decisions/strict-windows.md.
-	@go -C tools/edgebench test -run '^$$' -bench Decision -benchtime 20000x ./limiters
-	@go -C tools/edgebench test -run '^$$' -bench 'WorstSecond|Bytes' -benchtime 1x ./limiters
+	@go -C tools/external/edgebench test -run '^$$' -bench Decision -benchtime 20000x ./limiters
+	@go -C tools/external/edgebench test -run '^$$' -bench 'WorstSecond|Bytes' -benchtime 1x ./limiters
 
 dist: ## Build a snapshot of a release for linux/amd64 into dist: docs/operate/install.md. Needs make test-packages.
 	@release=$$(command -v goreleaser || $(RELEASE) -n goreleaser); config=$$(mktemp); trap 'rm -f "$$config"' EXIT; \
@@ -178,7 +177,7 @@ image: ## Build the images opsgate and opsbackend with Docker, from the checked-
 			--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --build-arg BUILD_DATE=$$(git log -1 --format=%cI) .; \
 	done
 
-check: check-deploy check-format check-modules check-proto check-openapi check-generated check-tests check-rules lint ## Check formatting, generated code, lint, protos, the API's description, modules, alerts and packaging.
+check: check-external check-format check-modules check-proto check-openapi check-generated check-tests check-rules lint ## Check formatting, generated code, lint, protos, the API's description, modules, alerts and packaging.
 
 check-format: ## Check that Go code and protos are formatted.
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (make format):"; echo "$$unformatted"; exit 1; fi
@@ -193,14 +192,11 @@ check-modules: ## Check that every go.mod is tidy, and that docs/develop/depende
 check-proto: ## Check the style of the protos.
 	@$(TOOL) buf lint
 
-check-openapi: ## Check the OpenAPI document with Spectral and Redocly, that it does not break clients of the last release, and these checks.
-	@if [ -d tools/npm/node_modules ]; then tools/openapi/lint.sh gateway/openapi/openapi.yaml; \
+check-openapi: ## Check the OpenAPI document with Spectral and Redocly, and that it does not break clients of the last release.
+	@if [ -d tools/npm/node_modules ]; then tools/openapi-lint.sh gateway/openapi/openapi.yaml; \
 	elif [ -n "$(CI)" ]; then echo "npm packages are needed: 'make test-packages' installs them"; exit 1; \
 	else echo "npm packages are not installed: the OpenAPI document was not linted. 'make test-packages' installs them."; fi
-	@tools/openapi/gate.sh gateway/openapi/released.yaml gateway/openapi/openapi.yaml
-	@linter=$$($(LINT) -n golangci-lint); export GOFLAGS=; cd tools/openapi && \
-		$$linter run --config $(CURDIR)/.golangci.yml ./... && \
-		$(TOOL) gotestsum --format=pkgname --format-icons=text -- -vet=off -timeout=$(TEST_TIMEOUT) ./...
+	@tools/openapi-gate.sh gateway/openapi/released.yaml gateway/openapi/openapi.yaml
 
 check-generated: ## Check that the generated code is current.
 	@tools/check-generated.sh
@@ -217,15 +213,13 @@ check-rules: ## Check the alerts of deploy/prometheus and run their tests.
 	else echo "promtool is not installed: alerts were not checked. 'make test-programs' installs it."; fi
 
 # -count=1, because Go does not see that files outside of a module have changed, and would repeat an earlier result.
-check-deploy: ## Check chart, compose file, unit, dashboards and Dockerfile.
+check-external: ## Check chart, compose file, unit, dashboards and Dockerfile, the benchmark beside other gateways, and the checks of the OpenAPI document.
 	@hadolint=tools/clients/python/.venv/bin/hadolint; if [ -x $$hadolint ]; then $$hadolint deploy/Dockerfile; \
 	elif [ -n "$(CI)" ]; then echo "hadolint is needed: 'make test-packages' installs it"; exit 1; \
 	else echo "hadolint is not installed: the Dockerfile was not checked. 'make test-packages' installs it."; fi
-	@linter=$$($(LINT) -n golangci-lint); export GOFLAGS=; \
-	for module in $(DEPLOY_MODULES); do \
-		(cd $$module && $$linter run --config $(CURDIR)/.golangci.yml ./... && \
-			$(TOOL) gotestsum --format=pkgname --format-icons=text -- -vet=off -count=1 -timeout=$(DEPLOY_TIMEOUT) ./...); \
-	done
+	@linter=$$($(LINT) -n golangci-lint); export GOFLAGS=; cd tools/external && \
+		$$linter run --config $(CURDIR)/.golangci.yml ./... && \
+		$(TOOL) gotestsum --format=pkgname --format-icons=text -- -vet=off -count=1 -timeout=$(ALONE_TIMEOUT) ./...
 
 # The linter's govet has the checks of go vet.
 lint: ## Run golangci-lint, which includes go vet.
@@ -241,7 +235,7 @@ outdated: ## List what is behind its newest version, with the days since: docs/d
 	@tools/outdated.sh $(MODULES)
 
 format: ## Format Go code and protos.
-	@for module in $(CODE_MODULES) $(DEPLOY_MODULES) tools/openapi; do (cd $$module && $(LINT) golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done
+	@for module in $(CODE_MODULES) tools/external; do (cd $$module && $(LINT) golangci-lint fmt --config $(CURDIR)/.golangci.yml ./...); done
 	@$(TOOL) buf format --write
 
 tidy: ## Tidy every go.mod and go.sum.

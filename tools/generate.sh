@@ -20,7 +20,7 @@ step() {
 if [ "${1:-}" = here ]; then
   step "protos" tool buf generate
   step "SQL" tool sqlc generate --file cmd/internal/backend/store/sqlc.yaml
-  step "protos of tools/edgebench" env -C tools/edgebench go tool -modfile="$PWD/tools/go.mod" buf generate
+  step "protos of edgebench" env -C tools/external/edgebench go tool -modfile="$PWD/tools/go.mod" buf generate
   step "OpenAPI document" run ./gateway/openapi/openapigen
   step "documentation pages" run ./gateway/apidocs/apidocsgen
   step "operations of opsctl and of the client packages" run ./gateway/openapi/operationsgen

@@ -12,7 +12,7 @@ import (
 )
 
 // root is the root of the repository.
-const root = "../.."
+const root = "../../.."
 
 // programs is the folder of opsgate and opsbackend.
 var programs string

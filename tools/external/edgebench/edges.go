@@ -28,8 +28,8 @@ import (
 
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
-	fleetgw "opsgate/tools/edgebench/bare/ops/fleet/v1"
-	incidentgw "opsgate/tools/edgebench/bare/ops/incident/v1"
+	fleetgw "opsgate/tools/external/edgebench/bare/ops/fleet/v1"
+	incidentgw "opsgate/tools/external/edgebench/bare/ops/incident/v1"
 )
 
 // The parts of a comparison beside the edge.

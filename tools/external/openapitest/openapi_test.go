@@ -1,4 +1,4 @@
-package openapi
+package openapitest
 
 import (
 	"maps"
@@ -15,7 +15,7 @@ import (
 	"opsgate/backendclient/testkit"
 )
 
-const documentFile = "../../gateway/openapi/openapi.yaml"
+const documentFile = "../../../gateway/openapi/openapi.yaml"
 
 type object = map[string]any
 
@@ -234,7 +234,7 @@ func runGate(t *testing.T, before, change func(document)) (output string, err er
 		before(revision)
 	}
 	change(revision)
-	return run(t, "./gate.sh", base.write(), revision.write())
+	return run(t, "../../openapi-gate.sh", base.write(), revision.write())
 }
 
 func run(t *testing.T, name string, args ...string) (output string, err error) {
@@ -246,7 +246,7 @@ func run(t *testing.T, name string, args ...string) (output string, err error) {
 // Every own rule reports a document that violates it.
 func TestLintReportsViolations(t *testing.T) {
 	t.Parallel()
-	testkit.Find(t, "../npm/node_modules/.bin/spectral")
+	testkit.Find(t, "../../npm/node_modules/.bin/spectral")
 	d := readDocument(t)
 	servers := d.get("/v1/servers")
 	servers["operationId"] = "list_servers"
@@ -261,7 +261,7 @@ func TestLintReportsViolations(t *testing.T) {
 	d.schema("Color")["allOf"] = []any{object{"type": "string"}}
 	d.object["servers"] = []any{object{"url": "/"}}
 
-	output, err := run(t, "./lint.sh", d.write())
+	output, err := run(t, "../../openapi-lint.sh", d.write())
 	if err == nil {
 		t.Error("the document was accepted")
 	}

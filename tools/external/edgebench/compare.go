@@ -153,7 +153,7 @@ func startAll(ctx context.Context, dir string, o options) (edges, started []*pro
 	backend := add(partBackend, "address", self, "serve", partBackend, "-", "-").address
 	program, config := filepath.Join(dir, "opsgate"), filepath.Join(dir, "opsgate.yaml")
 	build := exec.CommandContext(ctx, "sh", "-c", `CGO_ENABLED=0 go build $(cat deploy/build-flags) -o "$0" ./cmd/opsgate`, program)
-	build.Dir, build.Stderr = "../..", os.Stderr // this runs in tools/edgebench
+	build.Dir, build.Stderr = "../../..", os.Stderr // this runs in tools/external/edgebench
 	inFlight := max(1024, 2*o.connections)
 	text := fmt.Appendf(nil, edgeConfig, backend, redis, store, unlimited, inFlight, 2*inFlight)
 	err = errors.Join(err, build.Run(), os.WriteFile(config, text, 0o600))

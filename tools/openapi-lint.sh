@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # lint.sh DOCUMENT fails if Spectral or Redocly reports anything about an OpenAPI document, with the rules in gateway/openapi.
 set -euo pipefail
-root=$(cd "$(dirname "$0")/../.." && pwd)
+root=$(cd "$(dirname "$0")/.." && pwd)
 programs=$root/tools/npm/node_modules/.bin
 rules=$root/gateway/openapi
 
