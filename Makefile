@@ -5,8 +5,8 @@ SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS   += --no-print-directory
 
-TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
-LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod
+TOOL := CGO_ENABLED=0 go tool -modfile=$(CURDIR)/tools/go.mod
+LINT := CGO_ENABLED=0 go tool -modfile=$(CURDIR)/tools/lint/go.mod
 RELEASE := go tool -modfile=$(CURDIR)/tools/release/go.mod
 
 # The modules of this repository, and those with code of the product. The main module comes first: the others follow its versions.
@@ -65,7 +65,7 @@ VET_FLAG := -vet=off
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all fresh explore cover flakes fuzz chaos attack cluster soak bench bench-limiters check check-external check-generated \
+.PHONY: help run build test test-all fresh explore cover flakes fuzz chaos attack cluster soak bench bench-limiters check check-code check-external check-generated \
 	check-format check-modules check-openapi check-proto check-rules check-tests lint generate outdated format tidy test-programs test-packages tools dist image
 
 help: ## List what can be done.
@@ -129,7 +129,7 @@ test-packages: ## Install the packages that some tests use from npm, PyPI and Ma
 tools: ## Download all modules, and build the tools, so that no later step waits for them.
 	@for module in $(CODE_MODULES) tools/external; do go -C $$module list -deps -test ./... >/dev/null; done
 	@for module in tools tools/lint; do \
-		go -C $$module list tool | xargs -n1 basename | xargs -n1 go tool -modfile=$(CURDIR)/$$module/go.mod -n >/dev/null; \
+		go -C $$module list tool | xargs -n1 basename | CGO_ENABLED=0 xargs -n1 go tool -modfile=$(CURDIR)/$$module/go.mod -n >/dev/null; \
 	done
 
 # Without the race detector: coverage under it counts every statement atomically, and its runtime then fails at random (an internal check of
@@ -177,7 +177,9 @@ image: ## Build the images opsgate and opsbackend with Docker, from the checked-
 			--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) --build-arg BUILD_DATE=$$(git log -1 --format=%cI) .; \
 	done
 
-check: check-external check-format check-modules check-proto check-openapi check-generated check-tests check-rules lint ## Check formatting, generated code, lint, protos, the API's description, modules, alerts and packaging.
+check: check-generated check-code ## Check formatting, generated code, lint, protos, the API's description, modules, alerts and packaging.
+
+check-code: check-external check-format check-modules check-proto check-openapi check-tests check-rules lint ## What check does, but without generating code.
 
 check-format: ## Check that Go code and protos are formatted.
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (make format):"; echo "$$unformatted"; exit 1; fi
@@ -198,8 +200,10 @@ check-openapi: ## Check the OpenAPI document with Spectral and Redocly, and that
 	else echo "npm packages are not installed: the OpenAPI document was not linted. 'make test-packages' installs them."; fi
 	@tools/openapi-gate.sh gateway/openapi/released.yaml gateway/openapi/openapi.yaml
 
-check-generated: ## Check that the generated code is current.
-	@tools/check-generated.sh
+# Alone: it writes the files that others read at the time.
+check-generated: ## Generate code, and fail if it was not current.
+	@before=$$(git status --porcelain; git diff); $(MAKE) generate; after=$$(git status --porcelain; git diff); \
+	if [ "$$before" != "$$after" ]; then git status --short; git diff; echo "generated files were not current; now they are"; exit 1; fi
 
 check-tests: ## Check that no test sleeps, except in testing/synctest.
 	@sleeping=$$(grep -rl --include='*_test.go' 'time\.Sleep(' . | xargs -r grep -L '"testing/synctest"' || true); \
@@ -229,7 +233,8 @@ lint: ## Run golangci-lint, which includes go vet.
 	done
 
 generate: ## Generate code from the protos and the SQL, the OpenAPI document, its pages and the operations of opsctl, the chart's schema of config, the runbooks' HTML, and the tables of keys and metrics.
-	@tools/generate.sh
+	@go generate ./proto/... ./... # the contract first: others are made with it
+	@go -C tools/external generate ./...
 
 outdated: ## List what is behind its newest version, with the days since: docs/develop/dependencies.md. Needs the network, and make test-packages.
 	@tools/outdated.sh $(MODULES)

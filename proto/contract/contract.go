@@ -2,6 +2,8 @@
 // that need every method use this list, so they also include methods that are added to a proto later.
 package contract
 
+//go:generate go -C ../.. tool -modfile=tools/go.mod buf generate
+
 import (
 	"fmt"
 	"slices"

@@ -12,3 +12,5 @@
 //
 // Package limiters compares the limiter alone with others that share a Redis.
 package main
+
+//go:generate go tool -modfile=../../go.mod buf generate

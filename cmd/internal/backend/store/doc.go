@@ -6,3 +6,6 @@
 //
 // The schema is in migrations, which [Open] applies. The queries are in queries; sqlc compiles them to the package query.
 package store
+
+// Without cgo, because sqlc is slow to build with it: it has a parser in C.
+//go:generate env CGO_ENABLED=0 go tool -modfile=../../../../tools/go.mod sqlc generate

@@ -9,6 +9,8 @@
 // keys take effect only after a restart.
 package config
 
+//go:generate go test -count=1 -run DocumentationListsEveryKey|ChartIsCurrent -update
+
 import (
 	"fmt"
 	"maps"

@@ -9,3 +9,5 @@
 // A changed configuration is applied as a whole or not at all: everything that a request needs is in one snapshot. A new
 // snapshot is built while the active one serves; a snapshot never changes. See docs/operate/reload.md.
 package wiring
+
+//go:generate go test -count=1 -run EveryRegisteredMetric -update

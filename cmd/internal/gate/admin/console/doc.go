@@ -7,3 +7,5 @@
 //
 // The document contains no data of the gateway and needs no credentials. Package admin authorizes requests for the state.
 package console
+
+//go:generate go -C ../../../../.. run ./cmd/internal/gate/admin/console/runbooksgen
