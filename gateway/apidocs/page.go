@@ -62,8 +62,6 @@ func Lookup(path string) (page Page, ok bool) {
 }
 
 // pages builds the pages at the first request, so that a gateway without such requests does not keep them in memory.
-//
-//nolint:gochecknoglobals // a cache of constants
 var pages = sync.OnceValue(func() map[string]Page {
 	made, err := makePages()
 	if err != nil {

@@ -24,7 +24,6 @@ func exampleQueries() map[string]string {
 // modify the result.
 func Requests() map[string]Request { return requests() }
 
-//nolint:gochecknoglobals // a cache of constants
 var requests = sync.OnceValue(func() map[string]Request {
 	found, err := readRequests(openapi.YAML())
 	if err != nil {

@@ -54,7 +54,6 @@ func (r Request) Idempotent() bool { return r.Method == http.MethodPost }
 //go:embed templates
 var templateFiles embed.FS
 
-//nolint:gochecknoglobals // parsed constants
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"shell": quoteShell, "quote": quote, "indented": indented,
 	"python": pythonLiteral, "typescript": typeScriptLiteral, "goraw": goRaw, "textblock": textBlock,

@@ -9,7 +9,7 @@ import (
 
 // Values of a release, set by -ldflags "-X opsgate/cmd/internal/kit/buildinfo.version=1.2.3" and so on. They replace those that -buildvcs
 // records.
-var version, revision, date string //nolint:gochecknoglobals // -X sets only package variables
+var version, revision, date string // by -X
 
 // Info describes a build.
 type Info struct {
