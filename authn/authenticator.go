@@ -34,8 +34,7 @@ type Authenticator struct {
 	disconnectedAt atomic.Int64
 
 	availability availability
-	contract     contractState
-	shedLogger   shedLogger
+	logs         logs
 
 	knownInFlight atomic.Int64 // lookups of known tokens
 
@@ -59,11 +58,10 @@ func New(options Options) (*Authenticator, error) {
 		identity:     o.Identity,
 		logger:       o.Logger,
 		now:          func() time.Duration { return o.Clock().Sub(start) },
-		contract:     contractState{logger: o.Logger},
-		shedLogger:   shedLogger{logger: o.Logger},
 		flights:      make(map[key]*flight),
 		unknownQueue: newFairQueue(),
 	}
+	a.logs.init(o.Logger)
 	a.Apply(o.Settings)
 	var err error
 	if a.entries, err = newEntries(o.MaxEntries, a.now); err != nil {
@@ -223,6 +221,7 @@ func (a *Authenticator) isQueued(f *flight) bool {
 // shed counts a request that is rejected without a lookup, and returns ErrBusy.
 func (a *Authenticator) shed(s *settings, network netip.Prefix) error {
 	a.metrics.shed.Inc()
-	a.shedLogger.shed(s.MaxLookups, network)
+	a.logs.shedding.Fail(nil, slog.Int("max_lookups", s.MaxLookups), slog.Any("first_refused", network))
+	a.logs.shedding.Succeed() // unless another request is rejected within steadyLookups
 	return ErrBusy
 }

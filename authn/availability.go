@@ -29,16 +29,14 @@ func (v *availability) tokenConfirmed(now time.Duration) {
 	v.anyConfirmed, v.lastConfirmed = true, now
 }
 
-// record records the result of a lookup, and reports whether the previous one differed.
-func (v *availability) record(now time.Duration, failed bool) (changed bool) {
+// record records the result of a lookup.
+func (v *availability) record(now time.Duration, failed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	changed = v.down != failed
-	v.down, v.last = failed, now
-	if changed {
+	if v.down != failed {
 		v.first = now
 	}
-	return changed
+	v.down, v.last = failed, now
 }
 
 // LookupsFailing returns for how long all lookups of tokens have failed, and for how long the token that was confirmed last is still

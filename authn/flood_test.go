@@ -94,7 +94,7 @@ func TestUnknownTokensDoNotFloodTheService(t *testing.T) {
 		synctest.Wait()
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		if len(lines) != 2 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "first_refused=192.0.2.0/24") ||
-			!strings.Contains(lines[1], "refused=345") {
+			!strings.Contains(lines[1], "failures=345") {
 			t.Errorf("log:\n%s", &log)
 		}
 	})

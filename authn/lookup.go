@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"time"
 
@@ -147,7 +146,7 @@ func (a *Authenticator) lookup(ctx context.Context, k key, f *flight) {
 	defer cancel()
 	response, err := a.identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{TokenSha256: k[:]})
 	e, err := a.interpret(s, k, response, err)
-	a.recordAvailability(ctx, err)
+	a.recordAvailability(err)
 
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -178,11 +177,12 @@ func (a *Authenticator) interpret(s *settings, k key, response *identityv1.Resol
 		return nil, fmt.Errorf("%w: resolve a token: %w", ErrUnavailable, err)
 	}
 	principal, err := newPrincipal(response)
-	a.contract.record(now, err)
 	if err != nil {
+		a.logs.breaches.Fail(err)
 		a.metrics.invalid.Inc()
 		return nil, fmt.Errorf("resolve a token: %w", err)
 	}
+	a.logs.breaches.Succeed()
 	a.metrics.resolved.Inc()
 	a.availability.tokenConfirmed(now)
 	return &entry{principal: principal, determinedAt: now, confirmedAt: now, keepUntil: now + s.StaleFor}, nil
@@ -251,15 +251,14 @@ func (e *entry) asUnconfirmed(now, staleFor time.Duration) *entry {
 	}
 }
 
-// recordAvailability records the result of a lookup, and logs when the identity service becomes unavailable and when it is available again.
-func (a *Authenticator) recordAvailability(ctx context.Context, err error) {
+// recordAvailability records the result of a lookup. A response that breaks the contract is one of an available service.
+func (a *Authenticator) recordAvailability(err error) {
 	down := errors.Is(err, ErrUnavailable)
-	switch {
-	case !a.availability.record(a.now(), down): // no change
-	case down:
-		a.logger.WarnContext(ctx, "identity service is unavailable; cached tokens are accepted for a while", slog.Any("error", err))
-	default:
-		a.logger.InfoContext(ctx, "identity service is available again")
+	a.availability.record(a.now(), down)
+	if down {
+		a.logs.service.Fail(err)
+	} else {
+		a.logs.service.Succeed()
 	}
 }
 

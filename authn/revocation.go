@@ -3,7 +3,6 @@ package authn
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -56,7 +55,6 @@ type watcher struct {
 
 	position  string // of the last message; empty to watch from now
 	connected bool   // a message has arrived
-	logged    bool   // the disconnection is logged
 	delay     time.Duration
 }
 
@@ -89,22 +87,19 @@ func (w *watcher) watch(ctx context.Context) error {
 			w.revoke(r)
 		}
 		w.position = message.GetPosition()
-		w.received(ctx)
+		w.received()
 	}
 }
 
 // received records that a message has arrived: the stream is connected.
-func (w *watcher) received(ctx context.Context) {
+func (w *watcher) received() {
 	if w.connected {
 		return
 	}
 	w.connected, w.delay = true, firstReconnectDelay
 	w.disconnectedAt.Store(0)
 	w.metrics.streamConnected.Set(1)
-	if w.logged {
-		w.logged = false
-		w.logger.InfoContext(ctx, "revocation stream is connected again")
-	}
+	w.logs.stream.Succeed()
 }
 
 // disconnected records that the stream has ended. It invalidates the cache if the stream cannot resume at the last position.
@@ -117,10 +112,7 @@ func (w *watcher) disconnected(ctx context.Context, err error) {
 		w.invalidateAll()
 		w.logger.WarnContext(ctx, "revocations were missed; every token is looked up again")
 	}
-	if !w.logged {
-		w.logged = true
-		w.logger.WarnContext(ctx, "revocation stream is disconnected; revocations take effect late", slog.Any("error", err))
-	}
+	w.logs.stream.Fail(err)
 }
 
 // backOff waits before the next attempt. The jitter keeps gateways from reconnecting at the same time.

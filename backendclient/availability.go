@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/connectivity"
+
+	"opsgate/internal/outagelog"
 )
 
 // recordAvailability records since when the service has not been available. It is available if its connection is Ready.
@@ -17,22 +19,21 @@ func (u *upstream) recordAvailability(state connectivity.State, now time.Time) {
 	}
 }
 
-// watch follows the state of the current connection until ctx ends. It logs when the service becomes unavailable and when it is available
-// again; it does not log intermediate states.
+// watch follows the state of the current connection until ctx ends. It does not log intermediate states.
 func (u *upstream) watch(ctx context.Context) {
-	logged := connectivity.Ready // a service that is available from the start needs no line
+	log := outagelog.Log{
+		Logger: u.logger.With(slog.String("service", u.service)),
+		Failed: "internal service is unavailable", Recovered: "internal service is available again",
+	}
 	for ctx.Err() == nil {
 		c := u.connection.Load()
 		state := c.grpc.GetState()
 		u.recordAvailability(state, time.Now())
-		switch {
-		case state == logged:
-		case state == connectivity.Ready:
-			logged = state
-			u.logger.InfoContext(ctx, "internal service is available again", slog.String("service", u.service))
-		case state == connectivity.TransientFailure:
-			logged = state
-			u.logger.WarnContext(ctx, "internal service is unavailable", slog.String("service", u.service))
+		switch state {
+		case connectivity.Ready:
+			log.Succeed()
+		case connectivity.TransientFailure:
+			log.Fail(nil)
 		}
 		c.grpc.WaitForStateChange(c.ctx, state) // c.ctx also ends when the connection is replaced
 	}

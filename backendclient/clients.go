@@ -137,7 +137,7 @@ func (c *Clients) Endpoints() map[string][]EndpointStatus {
 func (c *Clients) FailedLookups() map[string]FailedLookup {
 	failed := make(map[string]FailedLookup)
 	for service, u := range c.upstreams {
-		if f := u.connection.Load().endpoints.lookups.failing.Load(); f != nil {
+		if f := u.connection.Load().endpoints.lookups.failing(); f != nil {
 			failed[service] = *f
 		}
 	}

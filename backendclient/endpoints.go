@@ -89,8 +89,8 @@ func newEndpoints(u *upstream, i intervals) *endpoints {
 	s := &endpoints{
 		service: u.service, logger: u.logger, ejections: u.metrics.ejections, penalty: i.penalty, outliers: outliers{unit: i.ejection},
 		probe: u.requestProbes, updated: make(chan struct{}),
-		lookups: lookups{service: u.service, logger: u.logger, failures: u.metrics.failedLookups},
 	}
+	s.lookups.init(u)
 	s.pool.New = s.newPick
 	return s
 }

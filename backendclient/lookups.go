@@ -1,11 +1,13 @@
 package backendclient
 
 import (
+	"errors"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/internal/outagelog"
 )
 
 // A FailedLookup is why the name of a service does not resolve. The addresses of the last answer stay in use.
@@ -14,27 +16,31 @@ type FailedLookup struct {
 	Cause string    // of the last failure, with the name; "no such host" for NXDOMAIN
 }
 
-// lookups records the results of the lookups of a name, which are sequential. It logs the first failure and the next success.
+// lookups records the results of the lookups of a name.
 type lookups struct {
-	service  string
-	logger   *slog.Logger
 	failures prometheus.Counter
-	failing  atomic.Pointer[FailedLookup] // nil unless the last lookup failed
+	log      outagelog.Log
+}
+
+func (l *lookups) init(u *upstream) {
+	l.failures = u.metrics.failedLookups
+	l.log.Logger = u.logger.With(slog.String("service", u.service))
+	l.log.Failed = "the name of an internal service does not resolve"
+	l.log.Recovered = "the name of an internal service resolves again"
 }
 
 func (l *lookups) failed(err error) {
 	l.failures.Inc()
-	next := FailedLookup{time.Now(), truncate(err.Error(), maxMessage)}
-	if before := l.failing.Load(); before != nil {
-		next.Since = before.Since
-	} else {
-		l.logger.Warn("the name of an internal service does not resolve", slog.String("service", l.service), slog.String("error", next.Cause))
-	}
-	l.failing.Store(&next)
+	l.log.Fail(errors.New(truncate(err.Error(), maxMessage)))
 }
 
-func (l *lookups) succeeded() {
-	if l.failing.Swap(nil) != nil {
-		l.logger.Info("the name of an internal service resolves again", slog.String("service", l.service))
+func (l *lookups) succeeded() { l.log.Succeed() }
+
+// failing returns nil unless the last lookup failed.
+func (l *lookups) failing() *FailedLookup {
+	since, cause := l.log.Failing()
+	if cause == nil {
+		return nil
 	}
+	return &FailedLookup{since, cause.Error()}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"opsgate/internal/outagelog"
 )
 
 const (
@@ -22,9 +24,12 @@ func (s *Store) Subscribed() bool { return s.subscribed.Load() }
 
 // Run subscribes to the refunds and resets of all gateways until ctx ends; then it returns nil. It calls onRefund with each token, and with
 // "" after each subscription, because earlier refunds may have been missed. onRefund must not block. If the subscription ends, Run
-// subscribes again. It logs the first interruption, and then the first subscription that lasts, with the number of interruptions.
+// subscribes again.
 func (s *Store) Run(ctx context.Context, onRefund func(tokenID string)) error {
 	r := refundReceiver{Store: s, onRefund: onRefund}
+	r.log.Logger, r.log.Steady = s.logger, s.steadyAfter
+	r.log.Failed = "no subscription to refunds by other gateways: cached denials expire after a second"
+	r.log.Recovered = "refunds by other gateways are received again"
 	defer s.steady.Store(false)
 	again := time.NewTicker(resubscribeEvery)
 	defer again.Stop()
@@ -33,7 +38,8 @@ func (s *Store) Run(ctx context.Context, onRefund func(tokenID string)) error {
 		if ctx.Err() != nil {
 			break
 		}
-		r.interrupted(err)
+		r.steady.Store(false)
+		r.log.Fail(err)
 		select {
 		case <-ctx.Done():
 		case <-again.C:
@@ -46,17 +52,8 @@ func (s *Store) Run(ctx context.Context, onRefund func(tokenID string)) error {
 type refundReceiver struct {
 	*Store
 
-	onRefund      func(tokenID string)
-	interruptions int // since a subscription lasted; the first of them was logged
-}
-
-// interrupted records the end of a subscription, or a failed attempt to subscribe.
-func (r *refundReceiver) interrupted(err error) {
-	r.steady.Store(false)
-	r.interruptions++
-	if r.interruptions == 1 {
-		r.logger.Warn("no subscription to refunds by other gateways: cached denials expire after a second", "error", err)
-	}
+	onRefund func(tokenID string)
+	log      outagelog.Log
 }
 
 // receive receives messages until ctx or the connection ends.
@@ -88,16 +85,12 @@ func (r *refundReceiver) receive(ctx context.Context) error {
 			since = time.Now()
 			r.onRefund("") // earlier messages may be lost
 			r.subscribed.Store(true)
+			r.log.Succeed()
 		case *redis.Message:
 			r.onRefund(message.Payload)
 		}
-		if time.Since(since) < r.steadyAfter {
-			continue
-		}
-		r.steady.Store(true)
-		if r.interruptions > 0 {
-			r.logger.Info("refunds by other gateways are received again", "interruptions", r.interruptions)
-			r.interruptions = 0
+		if time.Since(since) >= r.steadyAfter {
+			r.steady.Store(true)
 		}
 	}
 }

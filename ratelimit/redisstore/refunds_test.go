@@ -202,7 +202,7 @@ func TestRepeatedInterruptionsAreLoggedOnce(t *testing.T) {
 	mayPing("+ping")
 	testkit.Eventually(t, "a subscription lasts", func() bool { return subscribed() == 1 })
 	testkit.Eventually(t, "the recovery is logged", func() bool { return strings.Contains(log.String(), "received again") })
-	if text := log.String(); strings.Count(text, "\n") != 2 || !regexp.MustCompile(`interruptions=([3-9]|\d\d)`).MatchString(text) {
+	if text := log.String(); strings.Count(text, "\n") != 2 || !regexp.MustCompile(`failures=([3-9]|\d\d)`).MatchString(text) {
 		t.Errorf("logged %s", text)
 	}
 }

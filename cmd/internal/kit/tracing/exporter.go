@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"os"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/grpc/credentials"
+
+	"opsgate/internal/outagelog"
 )
 
 // tracesPath is the path of traces below the endpoint of a collector.
@@ -75,13 +76,12 @@ func httpOptions(o Options, endpoint *url.URL) []otlptracehttp.Option {
 	return options
 }
 
-// A countedExporter counts spans by outcome, and logs the first failure and the recovery.
+// A countedExporter counts spans by outcome, and logs outages of the collector.
 type countedExporter struct {
 	sdk.SpanExporter
 
-	logger       *slog.Logger
 	sent, failed prometheus.Counter
-	lost         int // spans since the first failure; used by the processor, which sends one batch at a time
+	log          outagelog.Log
 }
 
 func newCountedExporter(exporter sdk.SpanExporter, o Options) (*countedExporter, error) {
@@ -90,24 +90,21 @@ func newCountedExporter(exporter sdk.SpanExporter, o Options) (*countedExporter,
 		Help: "Spans by outcome: sent; or failed, because the collector did not accept their batch.",
 	}, []string{"outcome"})
 	return &countedExporter{
-		SpanExporter: exporter, logger: o.Logger, sent: spans.WithLabelValues("sent"), failed: spans.WithLabelValues("failed"),
+		SpanExporter: exporter, sent: spans.WithLabelValues("sent"), failed: spans.WithLabelValues("failed"),
+		log: outagelog.Log{
+			Logger: o.Logger, Failed: "traces are lost: the collector does not accept them", Recovered: "the collector accepts traces again",
+		},
 	}, o.Registerer.Register(spans)
 }
 
 // ExportSpans sends a batch. It returns no error, because the library would log each one.
 func (e *countedExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		if e.lost == 0 {
-			e.logger.Warn("traces are lost: the collector does not accept them", slog.Any("error", err))
-		}
-		e.lost += len(spans)
+		e.log.Fail(err)
 		e.failed.Add(float64(len(spans)))
 		return nil
 	}
-	if e.lost > 0 {
-		e.logger.Info("the collector accepts traces again", slog.Int("spans_lost", e.lost))
-	}
-	e.lost = 0
+	e.log.Succeed()
 	e.sent.Add(float64(len(spans)))
 	return nil
 }

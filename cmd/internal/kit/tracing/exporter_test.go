@@ -88,7 +88,7 @@ func TestAnOutageOfTheCollectorIsLoggedAtItsBeginningAndEnd(t *testing.T) {
 	r.Close()
 	lines := strings.Split(strings.TrimSpace(r.log.String()), "\n")
 	if len(lines) != 2 || !strings.Contains(lines[0], `"msg":"traces are lost: the collector does not accept them","error":`) ||
-		!strings.Contains(lines[1], `"msg":"the collector accepts traces again","spans_lost":1536`) {
+		!strings.Contains(lines[1], `"msg":"the collector accepts traces again","failures":3`) {
 		t.Errorf("the log says\n%s", r.log.String())
 	}
 }
@@ -108,6 +108,16 @@ func TestACollectorThatHangsDelaysNoRequest(t *testing.T) {
 		if !strings.Contains(r.log.String(), "traces are lost") {
 			t.Errorf("%s: the log says %q", scheme, r.log.String())
 		}
+	}
+}
+
+func TestTheLibraryLogsByOurLogWithoutHeaders(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "secret")
+	r := open(t, "http://127.0.0.1:1")
+	r.Close()
+	const line = `"level":"WARN","msg":"opentelemetry: parse headers","error":"missing '="`
+	if text := r.log.String(); !strings.Contains(text, line) || strings.Contains(text, "secret") {
+		t.Errorf("logged %q", text)
 	}
 }
 

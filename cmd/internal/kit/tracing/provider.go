@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -55,6 +54,7 @@ func New(o Options) (*Provider, error) {
 	if !enabled(o) {
 		return nil, nil
 	}
+	setLibraryLog(o.Logger)
 	exporter, err := newExporter(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
@@ -63,8 +63,6 @@ func New(o Options) (*Provider, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("tracing: %w", err), exporter.Shutdown(ctx))
 	}
-	// Without a handler the library writes errors to standard error. It has one handler per process.
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Logger.Debug("opentelemetry", slog.Any("error", err)) }))
 	p := &Provider{exporter: exporter, logger: o.Logger}
 	p.sdk = sdk.NewTracerProvider(
 		// A Tracer, or the caller of a service, has already decided.

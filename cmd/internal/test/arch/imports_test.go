@@ -22,7 +22,7 @@ var rules = []struct {
 	except []string // exceptions to never
 }{
 	{"./proto/...", []string{"opsgate"}, []string{"opsgate/proto"}},
-	{"./authn", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/authn", "opsgate/backendclient/timings", "opsgate/proto"}},
+	{"./authn", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/authn", "opsgate/backendclient/timings", "opsgate/internal", "opsgate/proto"}},
 	{"./ratelimit", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/ratelimit"}},
 	{"./backendclient", []string{"github.com/gin-gonic/gin", "opsgate"}, []string{"opsgate/backendclient", "opsgate/internal", "opsgate/proto"}},
 	{
@@ -98,7 +98,7 @@ var areas = map[string][]string{
 	},
 	"ctl":         {"cmd/internal/kit"},
 	"conformance": {"proto", "cmd/internal/kit"},
-	"kit":         {"backendclient"},
+	"kit":         {"backendclient", "internal/outagelog"},
 }
 
 func TestAreasImportOnlyTheAreasBelowThem(t *testing.T) {
