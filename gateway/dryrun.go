@@ -38,7 +38,9 @@ func (g *Gateway) newDryGateway(q *ExplainRequest) (*Gateway, error) {
 		incident:   incidentv1.NewIncidentServiceClient(conn),
 		audit:      auditv1.NewAuditServiceClient(conn),
 	}
-	return &Gateway{options: o, rows: handlers.routes(), limitSets: newLimitSets(policies, o.Metrics), overloaded: g.overloaded}, nil
+	return &Gateway{
+		options: o, rows: handlers.routes(), documentation: g.documentation, limitSets: newLimitSets(policies, o.Metrics), overloaded: g.overloaded,
+	}, nil
 }
 
 // A notCalledError is returned in a dry run in place of a call of a service.

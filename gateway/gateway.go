@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"opsgate/authn"
+	"opsgate/gateway/apidocs"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
@@ -69,7 +70,7 @@ type Options struct {
 	MaxHeaderBytes  int64                    // of the request line and the header; 0 for defaultMaxHeaderBytes
 	TrustedProxies  []netip.Prefix           // peers whose X-Forwarded-For is used; none by default
 	TLS             bool                     // responses have Strict-Transport-Security
-	PublicURL       string                   // base URL in documentation pages (baseurl.Check); "" for that of the request
+	PublicURL       string                   // base URL in documentation pages (baseurl.Check); "" for that of each page
 	SecurityContact string                   // URI in security.txt (RFC 9116); "" for no security.txt
 	TokenPrefix     string                   // prefix of live tokens; X-Request-Id, Ignored-Parameters and names in details have no token
 	LogFailuresOnly bool                     // log only 5xx, no 4xx, and requests that a shadow limit would deny
@@ -90,7 +91,7 @@ type Gateway struct {
 	options       Options
 	engine        *gin.Engine
 	rows          []Route
-	documentation *documentation
+	documentation *apidocs.Pages
 	limitSets     []limitSet // by the index of their assignment
 	overloaded    *Problem   // the response at the in-flight limit
 	requests      sync.Pool  // of *Request, for their buffers
@@ -118,7 +119,7 @@ func New(o Options) (*Gateway, error) {
 	g := &Gateway{
 		options:       o,
 		rows:          a.routes(),
-		documentation: newDocumentation(o.PublicURL),
+		documentation: apidocs.New(o.PublicURL),
 		limitSets:     newLimitSets(o.Policies, o.Metrics),
 		overloaded:    unavailable(0, errAtCapacity).withCause(causeOverload),
 	}

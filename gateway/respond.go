@@ -120,44 +120,37 @@ func (r *Request) successResponse(h http.Header, reply Reply) preparedResponse {
 	if reply.NextCursor != "" {
 		r.setHeader(h, "Link", r.nextLink(reply.NextCursor))
 	}
-	return r.contentResponse(h, r.out.Bytes(), nil, true)
+	return r.contentResponse(h, r.out.Bytes(), nil)
 }
 
 // pageResponse returns the response of a page of the documentation.
 func (r *Request) pageResponse(h http.Header, page *apidocs.Page) preparedResponse {
-	page, perHost := r.gateway.documentation.forRequest(r, page)
-	h["Access-Control-Allow-Origin"] = anyOrigin
+	h["Access-Control-Allow-Origin"], h["Cache-Control"] = anyOrigin, cachePublic
 	r.setHeader(h, "Content-Type", page.ContentType)
-	if !perHost { // a page per Host stays private: a shared cache may ignore Host, for example if a proxy sets it
-		h["Cache-Control"] = cachePublic
-	}
 	if page.CSP != "" {
 		r.setHeader(h, "Content-Security-Policy", page.CSP)
 	}
 	if page.Link != "" {
 		r.setHeader(h, "Link", page.Link)
 	}
-	kept := page.Gzip != nil // other pages are not compressed, because that would be done for each request
-	resp := r.contentResponse(h, page.Body, page.Gzip, kept)
-	resp.outsideBuffers, resp.extraBytes = true, len(resp.body)
-	if kept { // all responses share the body, so each one costs only its copy in the socket
-		resp.extraBytes = min(resp.extraBytes, socketCost)
-	}
+	resp := r.contentResponse(h, page.Body, page.Gzip)
+	resp.outsideBuffers = true
+	resp.extraBytes = min(len(resp.body), socketCost) // all responses share the body, so each one costs only its copy in the socket
 	return resp
 }
 
 // textResponse returns the response of a public text.
 func (r *Request) textResponse(h http.Header, text string) preparedResponse {
 	h["Access-Control-Allow-Origin"], h["Cache-Control"], h["Content-Type"] = anyOrigin, cachePublic, contentTypeText
-	return r.contentResponse(h, []byte(text), nil, true)
+	return r.contentResponse(h, []byte(text), nil)
 }
 
-// contentResponse returns a 200 with the body, or a 304 if the client has it (If-None-Match). If mayCompress is set, clients that accept
-// gzip get the compressed body, which is made here if it is nil. The ETag is strong and depends on the content only. A response with gzip
-// is another representation with another ETag (RFC 9110, section 8.8.3.3).
-func (r *Request) contentResponse(h http.Header, body, compressed []byte, mayCompress bool) preparedResponse {
+// contentResponse returns a 200 with the body, or a 304 if the client has it (If-None-Match). Clients that accept gzip get the compressed
+// body, which is made here if it is nil. The ETag is strong and depends on the content only. A response with gzip is another representation
+// with another ETag (RFC 9110, section 8.8.3.3).
+func (r *Request) contentResponse(h http.Header, body, compressed []byte) preparedResponse {
 	h["Vary"] = varyEncoding
-	useGzip := mayCompress && len(body) > minGzipBytes && acceptsGzip(r.http().Header["Accept-Encoding"])
+	useGzip := len(body) > minGzipBytes && acceptsGzip(r.http().Header["Accept-Encoding"])
 	if r.http().Method != http.MethodPost {
 		tag := entityTag(body, useGzip)
 		r.setHeader(h, "Etag", tag)

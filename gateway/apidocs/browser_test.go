@@ -144,7 +144,7 @@ func TestDeepLinksOpenAtTheirPlace(t *testing.T) {
 	b := startBrowser(t)
 	places := map[string][]string{} // fragments by page
 	for _, path := range readable() {
-		for _, e := range elements(pages()[path].Body) {
+		for _, e := range elements(embedded.made()[path].Body) {
 			target, fragment, _ := strings.Cut(e.attr["href"], "#")
 			if target == "" {
 				target = path

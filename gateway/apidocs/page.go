@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	"opsgate/gateway/baseurl"
@@ -20,7 +21,7 @@ type Page struct {
 	CSP         string // Content-Security-Policy; empty if the page cannot run scripts
 	Link        string // Link header; empty for none
 	Body        []byte
-	Gzip        []byte // Body compressed in advance; nil if Body has the base URL
+	Gzip        []byte // Body, compressed
 }
 
 // pageCSP allows a page to load its scripts, its style, its icon, other pages and the search index from its own host, and to call the API
@@ -54,51 +55,72 @@ var staticFiles embed.FS
 // CatalogPath is the path of the API catalog (RFC 9727), a set of links (RFC 9264).
 const CatalogPath = "/.well-known/api-catalog"
 
+// Pages are all pages of a gateway.
+type Pages struct {
+	// made builds the pages at the first request, so that a gateway without such requests does not keep them in memory.
+	made func() map[string]Page
+}
+
+// New returns the pages of an API with a base URL. If it is "", links are relative, and calls have [baseurl.Placeholder], which the script
+// of the pages replaces by the base URL of the page.
+func New(base string) *Pages {
+	return &Pages{made: sync.OnceValue(func() map[string]Page {
+		made, err := makePages(base)
+		if err != nil {
+			panic(fmt.Sprintf("apidocs: the embedded pages are invalid: %v", err))
+		}
+		return made
+	})}
+}
+
 // Lookup returns the page at a path: /openapi.json, /openapi.yaml, /llms.txt, /llms-full.txt, CatalogPath, or one below /docs/. ok is false
 // if there is none.
-func Lookup(path string) (page Page, ok bool) {
-	page, ok = pages()[path]
+func (p *Pages) Lookup(path string) (page Page, ok bool) {
+	page, ok = p.made()[path]
 	return page, ok
 }
 
-// pages builds the pages at the first request, so that a gateway without such requests does not keep them in memory.
-var pages = sync.OnceValue(func() map[string]Page {
-	made, err := makePages()
-	if err != nil {
-		panic(fmt.Sprintf("apidocs: the embedded pages are invalid: %v", err))
-	}
-	return made
-})
-
-func makePages() (map[string]Page, error) {
+func makePages(base string) (map[string]Page, error) {
 	bodies, err := readPages(rendered)
 	if err != nil {
 		return nil, err
 	}
 	bodies["/openapi.yaml"] = string(openapi.YAML())
-	for _, name := range []string{"docs.css", "docs.js", "try.js", "icon.svg"} {
-		body, err := staticFiles.ReadFile("static/" + name)
+	for path, file := range map[string]string{
+		"/docs/docs.css": "docs.css", "/docs/docs.js": "docs.js", "/docs/try.js": "try.js", "/docs/icon.svg": "icon.svg", CatalogPath: "api-catalog.json",
+	} {
+		body, err := staticFiles.ReadFile("static/" + file)
 		if err != nil {
 			return nil, err
 		}
-		bodies["/docs/"+name] = string(body)
+		bodies[path] = string(body)
 	}
 	made := make(map[string]Page)
 	for p, body := range bodies {
-		page := Page{ContentType: types[path.Ext(p)], Body: []byte(body)}
+		page := Page{ContentType: types[path.Ext(p)], Body: []byte(withBase(p, body, base))}
 		if !slices.Contains([]string{".md", ".txt", ".json", ".yaml"}, path.Ext(p)) {
 			page.CSP = pageCSP
 		}
+		if p == CatalogPath {
+			page.ContentType, page.CSP, page.Link = typeCatalog, "", "<"+CatalogPath+`>; rel="api-catalog"`
+		}
 		made[p] = page
 	}
-	catalog, err := staticFiles.ReadFile("static/api-catalog.json")
-	if err != nil {
-		return nil, err
-	}
-	made[CatalogPath] = Page{
-		ContentType: typeCatalog, Link: "<" + CatalogPath + `>; rel="api-catalog"`, Body: catalog,
-	}
 	return made, compress(made)
+}
+
+// withBase returns the page at a path with the base URL. Without one, the page is as it is embedded, except that the OpenAPI document and the
+// catalog are for programs, which resolve relative links.
+func withBase(path, body, base string) string {
+	switch {
+	case strings.HasSuffix(path, ".js"):
+		return body // docs.js has the placeholder itself
+	case base != "":
+		return strings.ReplaceAll(body, baseurl.Placeholder, base)
+	case strings.HasPrefix(path, "/openapi.") || path == CatalogPath:
+		return strings.NewReplacer(baseurl.Placeholder+"/", "/", baseurl.Placeholder, "/").Replace(body)
+	}
+	return body
 }
 
 // readPages returns the rendered pages.
@@ -113,16 +135,13 @@ func readPages(zipped []byte) (bodies map[string]string, err error) {
 	return bodies, nil
 }
 
-// compress sets Gzip of each page without the base URL. The gateway compresses the others after it has replaced that.
+// compress sets Gzip of each page.
 func compress(made map[string]Page) error {
 	w, err := gzip.NewWriterLevel(nil, gzip.BestCompression)
 	if err != nil {
 		return err
 	}
 	for path, page := range made {
-		if bytes.Contains(page.Body, []byte(baseurl.Placeholder)) {
-			continue
-		}
 		var b bytes.Buffer
 		w.Reset(&b) // a new writer would allocate 800 KB for each page
 		if _, err := w.Write(page.Body); err != nil {

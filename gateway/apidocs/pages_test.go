@@ -27,7 +27,7 @@ func TestEveryPageHasItsTypePolicyAndGzip(t *testing.T) {
 		".json": "application/json; charset=utf-8", ".yaml": "application/yaml; charset=utf-8", ".md": typeMarkdown, ".txt": typeText,
 		"/": typeHTML, "/api-catalog": typeCatalog, ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 	}
-	for path, page := range pages() {
+	for path, page := range embedded.made() {
 		suffix := path[max(strings.LastIndexByte(path, '.'), strings.LastIndexByte(path, '/')):]
 		if page.ContentType != types[suffix] || len(page.Body) == 0 {
 			t.Errorf("%s: type %q, %d bytes", path, page.ContentType, len(page.Body))
@@ -39,13 +39,6 @@ func TestEveryPageHasItsTypePolicyAndGzip(t *testing.T) {
 			if strings.Contains(page.CSP, exception) {
 				t.Errorf("%s: the policy has %s", path, exception)
 			}
-		}
-		hasBase := bytes.Contains(page.Body, []byte(baseurl.Placeholder))
-		if hasBase && page.Gzip != nil {
-			t.Errorf("%s: it is compressed, so the gateway would not replace its base URL", path)
-		}
-		if hasBase {
-			continue
 		}
 		if body, err := unzip(page.Gzip); err != nil || !bytes.Equal(body, page.Body) {
 			t.Errorf("%s: the gzip body differs from the body: %v", path, err)
@@ -61,9 +54,38 @@ func TestPagesAreCurrent(t *testing.T) {
 	want, err := site.Render(openapi.YAML(), os.DirFS("guides"))
 	testkit.Must(t, err)
 	want["/openapi.json"] = openapi.JSON()
+	current := New(baseurl.Placeholder) // as they are embedded
 	for path, body := range want {
-		if !bytes.Equal(pages()[path].Body, body) {
+		if page, _ := current.Lookup(path); !bytes.Equal(page.Body, body) {
 			t.Errorf("%s differs from what its sources are rendered to: run `make generate`", path)
+		}
+	}
+}
+
+// The links of a page are relative or have public_url; calls have a base URL in any case.
+func TestPagesHaveThePublicURL(t *testing.T) {
+	const public = "https://ops.acme.example"
+	published := New(public)
+	for path, page := range embedded.made() {
+		other, _ := published.Lookup(path)
+		body, isForPrograms := string(page.Body), strings.HasPrefix(path, "/openapi.") || path == CatalogPath
+		switch {
+		case bytes.Contains(other.Body, []byte(baseurl.Placeholder)) && path != "/docs/docs.js":
+			t.Errorf("%s has the placeholder although public_url is set", path)
+		case isForPrograms && strings.Contains(body, baseurl.Placeholder):
+			t.Errorf("%s has the placeholder, and no script replaces it", path)
+		case isForPrograms && !bytes.Contains(other.Body, []byte(public)):
+			t.Errorf("%s does not have public_url", path)
+		case strings.Contains(body, `href="`+baseurl.Placeholder) || strings.Contains(body, "]("+baseurl.Placeholder):
+			t.Errorf("%s has a link that is not relative", path)
+		}
+	}
+	for base, want := range map[string]string{"": "/", public: public} {
+		var document struct{ Servers []struct{ URL string } }
+		page, _ := New(base).Lookup("/openapi.json")
+		testkit.Must(t, json.Unmarshal(page.Body, &document))
+		if len(document.Servers) != 1 || document.Servers[0].URL != want {
+			t.Errorf("public_url %q: servers %v", base, document.Servers)
 		}
 	}
 }
@@ -81,7 +103,7 @@ func TestOnlyPagesAreFound(t *testing.T) {
 		"", "/", "/docs", "/docs/index.html", "/docs/../openapi.yaml", "/docs//docs.js", "/openapi", "/docs/guides/", "/docs/guides",
 		"/docs/reference/", "/docs/errors", "/docs/try/", "/docs/templates/page.html", "/docs/guides/errors/",
 	} {
-		if _, ok := Lookup(path); ok {
+		if _, ok := embedded.Lookup(path); ok {
 			t.Errorf("%q is a page", path)
 		}
 	}
@@ -110,7 +132,7 @@ func elements(body []byte) []element {
 // readable returns the paths of the pages in HTML, in order.
 func readable() []string {
 	var paths []string
-	for _, path := range slices.Sorted(maps.Keys(pages())) {
+	for _, path := range slices.Sorted(maps.Keys(embedded.made())) {
 		if strings.HasSuffix(path, "/") {
 			paths = append(paths, path)
 		}
@@ -121,7 +143,7 @@ func readable() []string {
 // An inline script or style would need an exception in the Content-Security-Policy.
 func TestPagesHaveNoInlineCode(t *testing.T) {
 	for _, path := range readable() {
-		for _, e := range elements(pages()[path].Body) {
+		for _, e := range elements(embedded.made()[path].Body) {
 			if e.name == "style" || e.name == "script" && e.attr["src"] == "" {
 				t.Errorf("%s has an inline %s", path, e.name)
 			}
@@ -141,7 +163,7 @@ func TestPagesHaveNoInlineCode(t *testing.T) {
 func ids(t *testing.T, path string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
-	for _, e := range elements(pages()[path].Body) {
+	for _, e := range elements(embedded.made()[path].Body) {
 		if id := e.attr["id"]; id != "" {
 			if found[id] {
 				t.Errorf("%s has the id %s twice", path, id)
@@ -163,7 +185,7 @@ func TestLinksResolve(t *testing.T) {
 	checked := 0
 	check := func(from, link string) {
 		checked++
-		u, err := url.Parse(strings.TrimPrefix(link, baseurl.Placeholder))
+		u, err := url.Parse(link)
 		if err != nil {
 			t.Errorf("%s: %v", from, err)
 			return
@@ -175,7 +197,7 @@ func TestLinksResolve(t *testing.T) {
 		if target == "" {
 			target = from
 		}
-		page, ok := pages()[target]
+		page, ok := embedded.made()[target]
 		switch {
 		case !ok:
 			t.Errorf("%s links to %s, which is not a page", from, link)
@@ -183,7 +205,7 @@ func TestLinksResolve(t *testing.T) {
 			t.Errorf("%s links to %s, and there is no such place", from, link)
 		}
 	}
-	for path, page := range pages() {
+	for path, page := range embedded.made() {
 		switch page.ContentType {
 		case typeHTML:
 			for _, e := range elements(page.Body) {
@@ -193,7 +215,7 @@ func TestLinksResolve(t *testing.T) {
 			}
 		case typeMarkdown, typeText:
 			for _, match := range markdownLink.FindAllSubmatch(page.Body, -1) {
-				if link := string(match[1]); strings.HasPrefix(link, "/") || strings.HasPrefix(link, baseurl.Placeholder) {
+				if link := string(match[1]); strings.HasPrefix(link, "/") {
 					check(path, link)
 				}
 			}
@@ -214,7 +236,7 @@ type entry struct {
 
 func index(t *testing.T) (entries []entry) {
 	t.Helper()
-	testkit.Must(t, json.Unmarshal(pages()["/docs/search.json"].Body, &entries))
+	testkit.Must(t, json.Unmarshal(embedded.made()["/docs/search.json"].Body, &entries))
 	return entries
 }
 
@@ -305,7 +327,7 @@ func TestMarkdownFormsHaveWhatThePagesHave(t *testing.T) {
 		if path == "/docs/" {
 			name = "/docs/index.md"
 		}
-		form, ok := Lookup(name)
+		form, ok := embedded.Lookup(name)
 		if !ok {
 			t.Errorf("%s has no Markdown form", path)
 			continue
@@ -313,10 +335,10 @@ func TestMarkdownFormsHaveWhatThePagesHave(t *testing.T) {
 		if !bytes.HasPrefix(form.Body, []byte("# ")) || bytes.Contains(form.Body, []byte("<no value>")) || bytes.Contains(form.Body, []byte("&#")) {
 			t.Errorf("%s begins with %.40q", name, form.Body)
 		}
-		if llms, _ := Lookup("/llms.txt"); !bytes.Contains(llms.Body, []byte("("+baseurl.Placeholder+name+"): ")) {
+		if llms, _ := embedded.Lookup("/llms.txt"); !bytes.Contains(llms.Body, []byte("("+name+"): ")) {
 			t.Errorf("llms.txt does not list %s", name)
 		}
-		if full, _ := Lookup("/llms-full.txt"); !bytes.Contains(full.Body, form.Body) {
+		if full, _ := embedded.Lookup("/llms-full.txt"); !bytes.Contains(full.Body, form.Body) {
 			t.Errorf("llms-full.txt does not contain %s", name)
 		}
 		if strings.HasPrefix(path, "/docs/reference/") {
@@ -350,7 +372,7 @@ func TestKnownValuesAreListedOnce(t *testing.T) {
 	listed := 0
 	for _, path := range readable() {
 		if strings.HasPrefix(path, "/docs/reference/") || path == "/docs/schemas/" {
-			body := pages()[path].Body
+			body := embedded.made()[path].Body
 			listed += bytes.Count(body, []byte("Known values, to which others may be added:"))
 			if bytes.Contains(body, []byte("Known values: ")) {
 				t.Errorf("%s lists known values twice", path)
@@ -366,7 +388,7 @@ func TestKnownValuesAreListedOnce(t *testing.T) {
 func BenchmarkMakePages(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := makePages(); err != nil {
+		if _, err := makePages(""); err != nil {
 			b.Fatal(err)
 		}
 	}

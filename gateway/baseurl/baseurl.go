@@ -1,5 +1,5 @@
-// Package baseurl determines the base URL of the API that documentation pages show in place of [Placeholder]. A base URL has no character
-// that HTML, JSON, YAML or a header interprets, so it can be inserted as it is.
+// Package baseurl checks the base URL of the API that documentation pages show in place of [Placeholder]. A base URL has no character that
+// HTML, JSON, YAML or a header interprets, so it can be inserted as it is.
 package baseurl
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Placeholder is the base URL in the embedded pages.
+// Placeholder is the base URL in the embedded pages. static/docs.js in package apidocs has it too.
 const Placeholder = "https://api.example.com"
 
 var errNotBase = errors.New("must be a base URL like https://api.example.com or http://localhost:8080: no path, no query, no user")
@@ -25,17 +25,6 @@ func Check(url string) error {
 		return errNotBase
 	}
 	return nil
-}
-
-// OfHost returns the base URL for the Host of a request, or "" if the Host is not valid. A client can send anything as the Host.
-func OfHost(host string, overTLS bool) string {
-	switch {
-	case !validHost(host):
-		return ""
-	case overTLS:
-		return "https://" + host
-	}
-	return "http://" + host
 }
 
 // maxHost bounds the length of a name and its port.

@@ -13,8 +13,19 @@ document.addEventListener("DOMContentLoaded", () => {
   offerContent(side);
 });
 
+// placeholder is the base URL in the pages of a gateway without public_url.
+const placeholder = "https://api.example.com";
+
+// showBase replaces the placeholder by the base URL of this page.
+function showBase(main) {
+  const texts = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
+  for (let text = texts.nextNode(); text; text = texts.nextNode()) text.data = text.data.replaceAll(placeholder, location.origin);
+  for (const form of main.querySelectorAll("[data-base]")) form.dataset.base = form.dataset.base.replace(placeholder, location.origin);
+}
+
 // offerContent adds what the script offers to the content of the page.
 function offerContent(side) {
+  showBase(document.querySelector("main"));
   document.querySelectorAll("[data-copy]").forEach(offerCopy);
   keepLanguage([...document.querySelectorAll(".tabs input")]);
   const current = side.querySelector("[aria-current]");

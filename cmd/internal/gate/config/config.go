@@ -28,7 +28,7 @@ import (
 // it needs none; of is "gateway" if gateways with the same configuration may have other values, as for every File.
 type Config struct {
 	Listen          string    `yaml:"listen" of:"gateway" restart:"opened at start" doc:"Address of the public API. Port 0 picks a free one."`
-	PublicURL       string    `yaml:"public_url" doc:"Base URL of the API in its documentation; by default that of each request."`
+	PublicURL       string    `yaml:"public_url" doc:"Base URL of the API in its documentation; by default that of each page."`
 	SecurityContact string    `yaml:"security_contact" chars:"255" doc:"URI for reports of vulnerabilities, in security.txt; none by default."`
 	Admin           Admin     `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not be public."`
 	TokenPrefix     string    `yaml:"token_prefix" restart:"tokens in use would fail" doc:"Prefix of API tokens, before live_."`
