@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -19,12 +17,8 @@ import (
 	"opsgate/cmd/internal/backend/store/query"
 )
 
-const (
-	// lifetime is how long a message is sent again. The last attempt is at its end.
-	lifetime = 24 * time.Hour
-	// maxError is the number of characters of a stored error.
-	maxError = 300
-)
+// lifetime is how long a message is sent again. The last attempt is at its end.
+const lifetime = 24 * time.Hour
 
 // backOff returns the pause after an attempt, which is at least 1, without jitter.
 func backOff(attempt int64) time.Duration {
@@ -69,15 +63,13 @@ func (p *pool) attempt(ctx context.Context, due query.ListDueDeliveriesAnyTeamRo
 	r.team = row.Subscriber.TeamID
 	traced, span := p.trace(ctx, row.Notification.Traceparent, m)
 	defer span.End()
-	begin := p.options.Clock()
 	err = p.send(traced, m)
-	p.metrics.duration.WithLabelValues(p.channel).Observe(p.options.Clock().Sub(begin).Seconds())
 	if err != nil && ctx.Err() != nil {
 		return r // the dispatcher stopped: not the receiver's failure
 	}
 	r.kind, r.next = p.judge(row.Delivery, err)
 	if err != nil {
-		r.cause = cut(err.Error())
+		r.cause = err.Error()
 		span.SetStatus(codes.Error, r.cause)
 		p.log(ctx, r, m)
 	}
@@ -185,15 +177,6 @@ func validSecrets(s query.Subscriber, now int64) (secrets [][]byte) {
 		secrets = append(secrets, s.PreviousSecret)
 	}
 	return secrets
-}
-
-// cut returns valid text of at most maxError characters.
-func cut(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if utf8.RuneCountInString(text) <= maxError {
-		return text
-	}
-	return string([]rune(text)[:maxError])
 }
 
 func at(nanoseconds int64) time.Time { return time.Unix(0, nanoseconds).UTC() }

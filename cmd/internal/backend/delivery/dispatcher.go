@@ -3,7 +3,6 @@ package delivery
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -19,9 +18,6 @@ import (
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/kit/logging"
 )
-
-// LockName is the name of the file in the data directory that the active dispatcher has locked.
-const LockName = "delivery.lock"
 
 const (
 	// lockInterval is how often a second dispatcher tries to take over.
@@ -52,11 +48,11 @@ type Options struct {
 
 // A Dispatcher sends the deliveries in a store, by a pool of workers for each channel.
 type Dispatcher struct {
-	data    *store.Store
-	options Options
-	tracer  trace.Tracer
-	metrics *metrics
-	now     func() int64 // of deliveries
+	data     *store.Store
+	options  Options
+	tracer   trace.Tracer
+	attempts *prometheus.CounterVec
+	now      func() int64 // of deliveries
 
 	recurring *slog.Logger // of failures of the database
 
@@ -78,11 +74,11 @@ func New(data *store.Store, options Options) *Dispatcher {
 	}
 	options.TracerProvider = cmp.Or[trace.TracerProvider](options.TracerProvider, noop.NewTracerProvider())
 	return &Dispatcher{
-		data:    data,
-		options: options,
-		tracer:  options.TracerProvider.Tracer("opsgate/cmd/internal/backend/delivery"),
-		metrics: newMetrics(data, options),
-		now:     func() int64 { return options.Clock().UnixNano() },
+		data:     data,
+		options:  options,
+		tracer:   options.TracerProvider.Tracer("opsgate/cmd/internal/backend/delivery"),
+		attempts: newAttempts(data, options),
+		now:      func() int64 { return options.Clock().UnixNano() },
 
 		recurring: logging.Recurring(options.Logger, options.Clock),
 	}
@@ -92,7 +88,7 @@ func New(data *store.Store, options Options) *Dispatcher {
 // written, and returns nil.
 // It may be called once. While another dispatcher runs on the same data directory, Run waits for its end.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	lock := flock.New(filepath.Join(d.data.Dir(), LockName), flock.SetPermissions(0o600))
+	lock := flock.New(filepath.Join(d.data.Dir(), "delivery.lock"), flock.SetPermissions(0o600))
 	if err := d.lock(ctx, lock); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -126,11 +122,7 @@ func (d *Dispatcher) lock(ctx context.Context, lock *flock.Flock) error {
 		return err
 	}
 	d.options.Logger.InfoContext(ctx, "another process sends the deliveries of this data directory: waiting for its end")
-	locked, err = lock.TryLockContext(ctx, lockInterval)
-	if err == nil && !locked {
-		err = errors.New("not locked")
-	}
-	if err == nil {
+	if _, err = lock.TryLockContext(ctx, lockInterval); err == nil { // then it is locked
 		d.options.Logger.InfoContext(ctx, "sending the deliveries of this data directory")
 	}
 	return err

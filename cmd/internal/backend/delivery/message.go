@@ -54,16 +54,16 @@ type Update struct {
 
 // A Sender sends messages over one channel. Its methods are safe for concurrent use.
 type Sender interface {
-	// Send returns nil once the receiver has accepted the message. Its error has no secret, and states the cause: if it is a [Failure],
-	// its Kind states what that means for further attempts, and after any other error the message is sent again later. Send bounds the time
-	// of an attempt, and returns soon after ctx has ended, because a stop waits for it.
+	// Send returns nil once the receiver has accepted the message. Its error is one short line without secrets, which is stored and logged:
+	// if it is a [Failure], its Kind states what that means for further attempts, and after any other error the message is sent again
+	// later. Send bounds the time of an attempt, and returns soon after ctx has ended, because a stop waits for it.
 	Send(ctx context.Context, m Message) error
 }
 
 // A Failure is the error of an attempt.
 type Failure struct {
 	Kind   Kind
-	Reason string // one line without secrets, which is stored and logged
+	Reason string
 }
 
 func (f *Failure) Error() string { return f.Reason }

@@ -13,34 +13,21 @@ import (
 // scrapeTimeout bounds the queries of one scrape.
 const scrapeTimeout = 5 * time.Second
 
-// metrics are those of a dispatcher.
-type metrics struct {
-	total    *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-}
-
-func newMetrics(data *store.Store, options Options) *metrics {
-	m := &metrics{
-		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "opsbackend_deliveries_total",
-			Help: "Attempts to deliver a message, by channel and outcome: delivered, failed, dead or removed (the receiver is gone).",
-		}, []string{"channel", "outcome"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "opsbackend_delivery_attempt_duration_seconds",
-			Help:    "Duration of attempts to deliver a message.",
-			Buckets: []float64{.005, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 15, 30, 60},
-		}, []string{"channel"}),
-	}
+// newAttempts returns the counter of attempts, and registers it and the collector of the deliveries in the store.
+func newAttempts(data *store.Store, options Options) *prometheus.CounterVec {
+	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "opsbackend_deliveries_total",
+		Help: "Attempts to deliver a message, by channel and outcome: delivered, failed, dead or removed (the receiver is gone).",
+	}, []string{"channel", "outcome"})
 	for channel := range options.Senders {
 		for _, outcome := range []string{delivered, failed, dead, removed} {
-			m.total.WithLabelValues(channel, outcome)
+			attempts.WithLabelValues(channel, outcome)
 		}
-		m.duration.WithLabelValues(channel)
 	}
 	if options.Registerer != nil {
-		options.Registerer.MustRegister(m.total, m.duration, newQueueCollector(data, options.Clock))
+		options.Registerer.MustRegister(attempts, newQueueCollector(data, options.Clock))
 	}
-	return m
+	return attempts
 }
 
 // A queueCollector counts the deliveries in the store at each scrape: other processes change them too.

@@ -155,7 +155,7 @@ func (p *pool) store(ctx context.Context, batch []result) {
 	for _, r := range batch {
 		delete(p.busy, r.SubscriberID)
 		if r.kind != dropped {
-			p.metrics.total.WithLabelValues(p.channel, r.kind).Inc()
+			p.attempts.WithLabelValues(p.channel, r.kind).Inc()
 		}
 	}
 }
