@@ -33,7 +33,7 @@ func (o *outgoing) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.SMTPPasswordFile, "smtp-password-file", "", "`FILE` with the password of the user")
 	flags.StringVar(&o.MailFrom, "mail-from", "", "`ADDR` of the sender of emails: 'Harbour <status@harbour.example>'")
 	flags.StringVar(&o.PageURL, "page-url", "https://{hostname}/",
-		"`URL` of a status page, with {hostname}, {slug} or {id}, to which emails link; empty for no link")
+		"`URL` of a status page, with {hostname}, {slug} or {page}, to which emails link; empty for no link")
 	flags.StringVar(&o.ManageURL, "manage-url", "",
 		"`URL` where a subscriber unsubscribes, with {subscriber} or {page}, to which emails link")
 	flags.BoolVar(&o.AllowHTTPWebhooks, "allow-http-webhooks", false,
@@ -76,11 +76,9 @@ func (o outgoing) password() (string, error) {
 
 // senders returns the senders by channel. Without an SMTP server, there is none of emails, which wait.
 func (o outgoing) senders() (map[string]delivery.Sender, error) {
-	hooks := webhook.Options{Version: buildinfo.Read().Version}
-	if o.AllowHTTPWebhooks {
-		hooks.AllowHTTP, hooks.DialContext = true, new(net.Dialer).DialContext
+	senders := map[string]delivery.Sender{
+		delivery.Webhook: webhook.New(webhook.Options{AllowHTTP: o.AllowHTTPWebhooks, Version: buildinfo.Read().Version}),
 	}
-	senders := map[string]delivery.Sender{delivery.Webhook: webhook.New(hooks)}
 	if o.SMTP == "" {
 		return senders, nil
 	}

@@ -17,7 +17,6 @@ func cause(err error) error {
 		name    *net.DNSError
 		number  syscall.Errno
 		timeout net.Error
-		dial    *dialError
 	)
 	switch {
 	case errors.As(err, &address):
@@ -30,16 +29,9 @@ func cause(err error) error {
 		return errors.New("timeout: no answer in time")
 	case errors.As(err, &number):
 		return errors.New(number.Error()) // such as connection refused
-	case errors.As(err, &dial):
-		return dial.error
 	}
 	return protocolCause(err)
 }
-
-// A dialError is an error of Options.DialContext.
-type dialError struct{ error }
-
-func (e *dialError) Unwrap() error { return e.error }
 
 // protocolCause returns why a connection was not usable.
 func protocolCause(err error) error {
@@ -55,8 +47,6 @@ func protocolCause(err error) error {
 		return errors.New("TLS: the certificate has no trusted issuer")
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return errors.New("TLS: the certificate has expired or is not valid yet")
-	case errors.As(err, &invalid):
-		return errors.New("TLS: the certificate is not valid")
 	case strings.Contains(err.Error(), "tls: "):
 		return errors.New("TLS: the handshake failed")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

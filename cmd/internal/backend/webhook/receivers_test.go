@@ -9,7 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testkit.SetDeadProxies() // see TestProxyOfTheEnvironmentIsNotUsed
+	testkit.SetDeadProxies() // the sender does not use them
 	testkit.VerifyTestMain(m)
 }
 
@@ -40,7 +41,6 @@ type internet struct {
 
 	authority *tlsfilestest.Authority
 	resolver  *net.Resolver
-	states    func(net.Conn, http.ConnState) // called by receivers that start; may be nil
 
 	mu      sync.Mutex
 	answers map[string][][]string // by name: the addresses at each lookup; the last entry stays
@@ -116,21 +116,15 @@ func (n *internet) listen(address string) net.Listener {
 	return listener
 }
 
-// receive starts a receiver and returns a message for it.
-func (n *internet) receive(handle http.HandlerFunc) (delivery.Message, *httptest.Server) {
-	n.Helper()
-	return n.receiveWith(n.tlsConfig(), handle)
-}
-
-func (n *internet) receiveWith(config *tls.Config, handle http.HandlerFunc) (delivery.Message, *httptest.Server) {
+// receive starts a receiver, which speaks HTTP/2, and returns a message for it.
+func (n *internet) receive(handle http.HandlerFunc) delivery.Message {
 	n.Helper()
 	server := httptest.NewUnstartedServer(handle)
 	_ = server.Listener.Close()
-	server.Listener, server.TLS, server.EnableHTTP2 = n.listen(receiverAddress), config, len(config.NextProtos) == 0
-	server.Config.ConnState = n.states
+	server.Listener, server.TLS, server.EnableHTTP2 = n.listen(receiverAddress), n.tlsConfig(), true
 	server.StartTLS()
 	n.Cleanup(server.Close)
-	return messageTo(host, server.Listener), server
+	return messageTo(host, server.Listener)
 }
 
 // receiveRaw starts a receiver that answers each connection with a function, and returns a message for it. With a nil configuration it
@@ -196,28 +190,23 @@ func portOf(listener net.Listener) string {
 }
 
 // sender returns a sender that reaches receiverAddress on any port that the messages have.
-func (n *internet) sender(o webhook.Options, timeout time.Duration, messages ...delivery.Message) delivery.Sender {
+func (n *internet) sender(timeout time.Duration, messages ...delivery.Message) delivery.Sender {
 	n.Helper()
 	roots := x509.NewCertPool()
 	roots.AddCert(n.authority.Root)
-	e := webhook.TestEnvironment{
-		Allowed:  []netip.Prefix{netip.MustParsePrefix(receiverAddress + "/32")},
-		Resolver: n.resolver,
-		Roots:    roots,
-		Timeout:  timeout,
-	}
+	var ports []uint16
 	for _, m := range messages {
-		if u := must(http.NewRequest(http.MethodPost, m.Subscriber.Address, nil))(n).URL; u.Port() != "" {
-			e.Ports = append(e.Ports, uint16(must(net.LookupPort("tcp", u.Port()))(n)))
+		if u := must(url.Parse(m.Subscriber.Address))(n); u.Port() != "" {
+			ports = append(ports, uint16(must(strconv.Atoi(u.Port()))(n)))
 		}
 	}
-	return webhook.NewInTest(o, e)
+	return webhook.New(webhook.Options{}.InTest(receiverAddress, ports, n.resolver, roots, timeout))
 }
 
 // send sends the message once and returns the text of the error, which it checks for secrets.
 func (n *internet) send(m delivery.Message, timeout time.Duration) (string, error) {
 	n.Helper()
-	err := n.sender(webhook.Options{}, timeout, m).Send(n.Context(), m)
+	err := n.sender(timeout, m).Send(n.Context(), m)
 	if err == nil {
 		return "", nil
 	}
@@ -246,13 +235,5 @@ func exampleMessage() delivery.Message {
 			ID: "019ab0de-4b30-7a11-b1c2-8d7e6f5a4b3c", Status: "investigating",
 			Message: "About 5 % of requests fail.\nWe are looking into it.", CreatedAt: at,
 		},
-	}
-}
-
-// dialer returns a function that connects to one address, whatever it is called with, and reports that.
-func dialer(address string, dialed chan<- string) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, wanted string) (net.Conn, error) {
-		dialed <- wanted
-		return new(net.Dialer).DialContext(ctx, network, address)
 	}
 }

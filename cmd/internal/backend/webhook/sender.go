@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -24,74 +27,59 @@ const (
 	totalTimeout = 10 * time.Second // the name and the connection have half of it, and so has the TLS handshake
 	maxHeader    = 16 << 10         // of an answer
 	maxAnswer    = 64 << 10         // that is read
+	secretSize   = 32               // bytes; Standard Webhooks allows 24 to 64, and SHA-256 gains nothing from more
 )
 
 // Options configure a sender. The zero value sends to public addresses with HTTPS.
 type Options struct {
-	// AllowHTTP allows URLs with plain HTTP and with any host and port, which the dialer may still refuse. It is for demos.
+	// AllowHTTP allows plain HTTP, and any host, address and port. It is for demos.
 	AllowHTTP bool
-	// DialContext makes the connections in place of the guarded dialer: it decides which addresses may be reached. Its errors must contain
-	// no secrets. It is for demos.
-	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 	// Version is in the User-Agent header; empty means 1.
 	Version string
 	// Clock returns the time of an attempt; nil means the current time.
 	Clock func() time.Time
+
+	inTests exceptions
+}
+
+// exceptions let tests reach receivers on the loopback interface.
+type exceptions struct {
+	ports    []uint16       // besides 443
+	allowed  []netip.Prefix // besides public addresses
+	resolver *net.Resolver
+	roots    *x509.CertPool
+	timeout  time.Duration // 0 for that of all others
+}
+
+type sender struct {
+	options   Options
+	timeout   time.Duration
+	transport *http.Transport
 }
 
 // New returns a sender for webhooks.
 func New(o Options) delivery.Sender {
-	return newSender(o, environment{policy: newPolicy(o.AllowHTTP), timeout: totalTimeout})
-}
-
-// An environment is what only tests change.
-type environment struct {
-	policy   policy
-	timeout  time.Duration
-	resolver *net.Resolver  // nil for the default
-	roots    *x509.CertPool // nil for those of the system
-}
-
-type sender struct {
-	environment
-	clock     func() time.Time
-	agent     string
-	transport *http.Transport
-}
-
-func newSender(o Options, e environment) *sender {
-	dialer := &net.Dialer{Timeout: e.timeout / 2, Control: e.policy.guard(), Resolver: e.resolver}
-	dial := dialer.DialContext
-	if o.DialContext != nil {
-		dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			connection, err := o.DialContext(ctx, network, address)
-			if err != nil {
-				return nil, &dialError{err}
-			}
-			return connection, nil
-		}
+	o.Version = cmp.Or(o.Version, "1")
+	if o.Clock == nil {
+		o.Clock = time.Now
 	}
-	clock := o.Clock
-	if clock == nil {
-		clock = time.Now
+	timeout := cmp.Or(o.inTests.timeout, totalTimeout)
+	dialer := &net.Dialer{Timeout: timeout / 2, Resolver: o.inTests.resolver}
+	if !o.AllowHTTP {
+		dialer.Control = o.guard()
 	}
-	return &sender{
-		environment: e,
-		clock:       clock,
-		agent:       "opsgate-webhooks/" + cmp.Or(o.Version, "1"),
-		transport: &http.Transport{
-			Proxy:       nil, // a proxy would look up names, and connect to addresses that nothing checks
-			DialContext: dial,
-			// A subscriber gets a message every few minutes at most, so that a connection is seldom used again. Without this, thousands of
-			// subscribers would keep as many connections: MaxIdleConns does not limit those of HTTP/2.
-			DisableKeepAlives:      true,
-			ForceAttemptHTTP2:      true, // has to be said beside DialContext
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: e.roots},
-			TLSHandshakeTimeout:    e.timeout / 2,
-			DisableCompression:     true, // the answer is not used
-			MaxResponseHeaderBytes: maxHeader,
-		},
-	}
+	return &sender{options: o, timeout: timeout, transport: &http.Transport{
+		Proxy:       nil, // a proxy would look up names, and connect to addresses that nothing checks
+		DialContext: dialer.DialContext,
+		// A subscriber gets a message every few minutes at most, so that a connection is seldom used again. Without this, thousands of
+		// subscribers would keep as many connections: MaxIdleConns does not limit those of HTTP/2.
+		DisableKeepAlives:      true,
+		ForceAttemptHTTP2:      true, // has to be said beside DialContext
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.inTests.roots},
+		TLSHandshakeTimeout:    timeout / 2,
+		DisableCompression:     true, // the answer is not used
+		MaxResponseHeaderBytes: maxHeader,
+	}}
 }
 
 // Send posts the message. A 2xx status accepts it, whatever happens to the rest of the answer.
@@ -121,14 +109,14 @@ func (s *sender) Send(ctx context.Context, m delivery.Message) error {
 
 // request returns the signed request of the message.
 func (s *sender) request(ctx context.Context, m delivery.Message) (*http.Request, error) {
-	if err := s.policy.checkURL(m.Subscriber.Address); err != nil {
+	if err := s.options.checkURL(m.Subscriber.Address); err != nil {
 		return nil, &delivery.Failure{Kind: delivery.Permanent, Reason: err.Error()}
 	}
-	payload, err := body(m)
+	payload, err := Payload(m)
 	if err != nil {
 		return nil, err
 	}
-	now := s.clock()
+	now := s.options.Clock()
 	signatures, err := sign(m, now, payload)
 	if err != nil {
 		return nil, err
@@ -138,7 +126,7 @@ func (s *sender) request(ctx context.Context, m delivery.Message) (*http.Request
 		return nil, errors.New("the URL is malformed") // err repeats it
 	}
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("User-Agent", s.agent)
+	request.Header.Set("User-Agent", "opsgate-webhooks/"+s.options.Version)
 	request.Header.Set(standardwebhooks.HeaderWebhookID, m.ID)
 	request.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 	request.Header.Set(standardwebhooks.HeaderWebhookSignature, signatures)
@@ -161,6 +149,18 @@ func sign(m delivery.Message, now time.Time, payload []byte) (string, error) {
 		return "", errors.New("the subscriber has no secret")
 	}
 	return strings.Join(signatures, " "), nil
+}
+
+// NewSecret returns a new random secret in the form in which it is stored: [FormatSecret] returns its text.
+func NewSecret() []byte {
+	secret := make([]byte, secretSize)
+	_, _ = rand.Read(secret) // it never fails
+	return secret
+}
+
+// FormatSecret returns the text of a secret, which libraries of Standard Webhooks take.
+func FormatSecret(secret []byte) string {
+	return "whsec_" + base64.StdEncoding.EncodeToString(secret)
 }
 
 // outcome returns what the status of an answer means.

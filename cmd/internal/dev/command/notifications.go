@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -51,7 +50,7 @@ func (f *flags) senders(out io.Writer) (map[string]delivery.Sender, error) {
 	emails, webhooks := printer{channel: delivery.Email, out: out}, printer{channel: delivery.Webhook, out: out, url: f.Webhook}
 	if f.SMTP != "" {
 		sender, err := mail.New(mail.Options{
-			Address: f.SMTP, TLS: mail.NoTLS, From: "Status pages <status@harbour.example>", Hello: "opsdev.example",
+			Address: f.SMTP, TLS: mail.NoTLS, From: "Status pages <status@harbour.example>",
 			ManageURL: "https://status.harbour.example/subscriptions/{subscriber}",
 		})
 		if err != nil {
@@ -63,7 +62,7 @@ func (f *flags) senders(out io.Writer) (map[string]delivery.Sender, error) {
 		if err := webhook.CheckURL(f.Webhook, true); err != nil {
 			return nil, fmt.Errorf("--webhook: %w", err)
 		}
-		webhooks.sender = webhook.New(webhook.Options{AllowHTTP: true, DialContext: new(net.Dialer).DialContext})
+		webhooks.sender = webhook.New(webhook.Options{AllowHTTP: true})
 	}
 	return map[string]delivery.Sender{delivery.Email: emails, delivery.Webhook: webhooks}, nil
 }

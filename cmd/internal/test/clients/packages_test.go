@@ -2,11 +2,9 @@ package clients
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -176,13 +174,10 @@ func post(t *testing.T, at time.Time, secrets ...[]byte) (h hook) {
 		}
 	}))
 	defer receiver.Close()
-	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, receiver.Listener.Addr().String())
-	}
-	sender := webhook.New(webhook.Options{AllowHTTP: true, Clock: func() time.Time { return at }, DialContext: dial})
+	sender := webhook.New(webhook.Options{AllowHTTP: true, Clock: func() time.Time { return at }})
 	testkit.Must(t, sender.Send(t.Context(), delivery.Message{
 		ID: "1", Event: delivery.IncidentCreated, Attempt: 1, Incident: delivery.Incident{Title: "Été", Impact: "minor"},
-		Subscriber: delivery.Subscriber{Address: "http://hooks.example/", Secrets: secrets},
+		Subscriber: delivery.Subscriber{Address: receiver.URL, Secrets: secrets},
 	}))
 	return h
 }

@@ -2,10 +2,7 @@ package docs
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -32,7 +29,7 @@ const (
 
 // The guide shows a payload as the sender writes it.
 func TestWebhooksGuideShowsAPayload(t *testing.T) {
-	encoded, err := json.Marshal(webhook.NewPayload(notification()))
+	encoded, err := webhook.Payload(notification())
 	testkit.Must(t, err)
 	var shown, sent any
 	decode(t, []byte(blocksOf(t, webhooksGuide)["payload.json"]), &shown)
@@ -76,7 +73,7 @@ func notification() delivery.Message {
 	at := time.Date(2026, 11, 22, 9, 41, 7, 123_000_000, time.UTC)
 	return delivery.Message{
 		ID: "019ab0de-4b31-7c22-9d6f-5f1f4f3f2a10", Event: delivery.IncidentCreated, CreatedAt: at, Attempt: 1,
-		Subscriber: delivery.Subscriber{Address: "http://hooks.example/", Secrets: [][]byte{receiverSecret}},
+		Subscriber: delivery.Subscriber{Secrets: [][]byte{receiverSecret}},
 		Page:       delivery.Page{ID: "3f6c1d5e-8a52-4f0e-9d0c-7c5b1f2a9e34", Name: "Harbour status", Hostname: "status.harbour.example"},
 		Incident: delivery.Incident{
 			ID: "019ab0de-4b2f-7f0a-8e6b-2f9f5c1d7a55", Title: "API errors – détails", Impact: "major", StartedAt: at,
@@ -100,7 +97,7 @@ func checkReceiver(t *testing.T, r receiver) {
 	send := func(step string, m delivery.Message, want string) {
 		t.Helper()
 		got := ""
-		if err := r.sender(nil).Send(t.Context(), m); err != nil {
+		if err := r.send(t, nil, m); err != nil {
 			got = err.Error()
 		}
 		if got != want {
@@ -122,7 +119,7 @@ func checkReceiver(t *testing.T, r receiver) {
 	send("another key", unseen, "HTTP 401")
 	unseen.Subscriber.Secrets = m.Subscriber.Secrets
 	ago := func() time.Time { return time.Now().Add(-10 * time.Minute) }
-	if err := r.sender(ago).Send(t.Context(), unseen); err == nil || err.Error() != "HTTP 401" {
+	if err := r.send(t, ago, unseen); err == nil || err.Error() != "HTTP 401" {
 		t.Errorf("old: got %v", err)
 	}
 	checkTampering(t, r, unseen)
@@ -137,11 +134,11 @@ func checkReceiver(t *testing.T, r receiver) {
 	}
 }
 
-// sender returns a sender whose connections end at the receiver.
-func (r receiver) sender(clock func() time.Time) delivery.Sender {
-	return webhook.New(webhook.Options{AllowHTTP: true, Clock: clock, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, r.address)
-	}})
+// send sends a message to the receiver with the real sender.
+func (r receiver) send(t *testing.T, clock func() time.Time, m delivery.Message) error {
+	t.Helper()
+	m.Subscriber.Address = "http://" + r.address + "/"
+	return webhook.New(webhook.Options{AllowHTTP: true, Clock: clock}).Send(t.Context(), m)
 }
 
 // checkTampering records a request of the sender, and sends it to the receiver with each part changed, and then as it was.
@@ -154,7 +151,7 @@ func checkTampering(t *testing.T, r receiver, m delivery.Message) {
 		body, _ = io.ReadAll(request.Body)
 	}))
 	defer recorder.Close()
-	testkit.Must(t, receiver{address: recorder.Listener.Addr().String()}.sender(nil).Send(t.Context(), m))
+	testkit.Must(t, receiver{address: recorder.Listener.Addr().String()}.send(t, nil, m))
 	post := func(change func(header http.Header, body *[]byte)) int {
 		t.Helper()
 		h, b := header.Clone(), bytes.Clone(body)
