@@ -2,11 +2,10 @@ package mail
 
 import (
 	"embed"
+	"errors"
 	"fmt"
-	htmltemplate "html/template"
 	netmail "net/mail"
 	"strings"
-	"text/template"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -27,19 +26,6 @@ const (
 //go:embed templates
 var templateFiles embed.FS
 
-// A body has the templates of the two alternatives of a message.
-type body struct {
-	text *template.Template
-	html *htmltemplate.Template
-}
-
-func parseBody() body {
-	return body{
-		text: template.Must(template.ParseFS(templateFiles, "templates/incident.txt")),
-		html: htmltemplate.Must(htmltemplate.ParseFS(templateFiles, "templates/incident.html")),
-	}
-}
-
 // A view is what templates read. All of it is visible text.
 type view struct {
 	Page, Hostname, PageURL              string
@@ -48,7 +34,7 @@ type view struct {
 	Manage                               string
 }
 
-// compose returns the message as it is sent, which is the same at each attempt. Its errors are of the message, so they are permanent.
+// compose returns the message as it is sent. Its errors are of the message, so they are permanent.
 func (s *Sender) compose(m delivery.Message) (*gomail.Msg, error) {
 	if m.Event != delivery.IncidentCreated && m.Event != delivery.UpdatePosted {
 		return nil, fmt.Errorf("unknown event %q", m.Event)
@@ -56,50 +42,37 @@ func (s *Sender) compose(m delivery.Message) (*gomail.Msg, error) {
 	if err := CheckAddress(m.Subscriber.Address); err != nil {
 		return nil, err
 	}
-	to, err := netmail.ParseAddress(m.Subscriber.Address)
-	if err != nil { // CheckAddress is stricter
-		return nil, errAddressForm
-	}
 	v := s.view(m)
-	host := token(m.Page.Hostname)
-	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithBoundary(boundary(m.ID)))
+	msg := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	msg.FromMailAddress(s.from)
-	msg.ToMailAddress(to)
-	msg.SetMessageIDWithValue(token(m.ID) + "@" + host)
+	msg.ToMailAddress(&netmail.Address{Address: m.Subscriber.Address})
+	msg.SetMessageIDWithValue(m.ID + "@" + s.domain) // the same at each attempt, so that receivers recognise a repeat
 	msg.SetDateWithValue(m.CreatedAt.UTC())
 	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no out-of-office replies
-	msg.SetGenHeader("List-Id", "<"+host+">")
+	msg.SetGenHeader("List-Id", "<"+m.Page.ID+"."+s.domain+">")
 	msg.SetGenHeader(gomail.HeaderListUnsubscribe, "<"+v.Manage+">")
 	page, title, status := truncate(v.Page, maxPageName), truncate(v.Title, maxTitle), line(m.Update.Status, maxStatus)
-	msg.Subject(headerText("[" + page + "] " + title + ": " + strings.ReplaceAll(status, "_", " ")))
+	subject := "[" + page + "] " + title + ": " + strings.ReplaceAll(status, "_", " ")
+	// The library leaves an encoded-word (RFC 2047) as it is, and a client would show what it encodes.
+	msg.Subject(strings.ReplaceAll(subject, "=?", "= ?"))
 	// No message has this id. It joins the messages of an incident in one thread, also if the subscriber lacks the first.
-	thread := "<" + token(m.Incident.ID) + "@" + host + ">"
+	thread := "<" + m.Incident.ID + "@" + s.domain + ">"
 	msg.SetGenHeader("In-Reply-To", thread)
 	msg.SetGenHeader("References", thread)
-	return msg, s.body.write(msg, v)
-}
-
-func (b body) write(msg *gomail.Msg, v view) error {
-	if err := msg.SetBodyTextTemplate(b.text, v); err != nil {
-		return fmt.Errorf("write the text: %w", err)
-	}
-	if err := msg.AddAlternativeHTMLTemplate(b.html, v); err != nil {
-		return fmt.Errorf("write the HTML: %w", err)
-	}
-	return nil
+	return msg, errors.Join(msg.SetBodyTextTemplate(s.text, v), msg.AddAlternativeHTMLTemplate(s.html, v))
 }
 
 func (s *Sender) view(m delivery.Message) view {
 	v := view{
 		Page:     line(m.Page.Name, noLimit),
 		Hostname: line(m.Page.Hostname, noLimit),
-		PageURL:  pageURL(s.options.PageURL, m.Page),
+		PageURL:  expand(s.options.PageURL, m),
 		Title:    line(m.Incident.Title, noLimit),
 		Status:   word(m.Update.Status),
 		Impact:   word(m.Incident.Impact),
 		Time:     m.Update.CreatedAt.UTC().Format(time.DateTime) + " UTC",
 		Message:  lines(m.Update.Message),
-		Manage:   manageURL(s.options.ManageURL, m),
+		Manage:   expand(s.options.ManageURL, m),
 		Heading:  "Update of an incident",
 	}
 	switch created := m.Event == delivery.IncidentCreated; {

@@ -2,7 +2,8 @@ package mail_test
 
 import (
 	"context"
-	"net"
+	"crypto/tls"
+	"crypto/x509"
 	"strings"
 	"testing"
 	"time"
@@ -14,19 +15,7 @@ import (
 	"opsgate/cmd/internal/backend/mail"
 )
 
-// replies returns a hook that returns one error at each call, and then none.
-func replies(errs ...*smtp.SMTPError) func() error {
-	return func() error {
-		if len(errs) == 0 {
-			return nil
-		}
-		first := errs[0]
-		errs = errs[1:]
-		return first
-	}
-}
-
-func reply(code int, text string) *smtp.SMTPError {
+func refuse(code int, text string) *smtp.SMTPError {
 	return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: text}
 }
 
@@ -38,36 +27,24 @@ func TestRepliesOfTheServer(t *testing.T) {
 		kind       delivery.Kind
 		want       string
 	}{
-		{"unknown recipient", reply(550, "no such user"), nil, delivery.Permanent, "RCPT TO command: 550 no such user"},
-		{"full mailbox", reply(550, "5.2.2 over quota"), nil, delivery.Permanent, "5.2.2 over quota"},
-		{"relay without rights", reply(550, "5.7.1 Unable to relay"), nil, delivery.Again, "5.7.1 Unable to relay"},
-		{"refused domain of the sender", reply(550, "5.1.8 not found"), nil, delivery.Again, "5.1.8 not found"},
-		{"refused content", nil, reply(554, "spam"), delivery.Permanent, "554 spam"},
-		{"greylisting", reply(450, "try later"), nil, delivery.Again, "450 try later"},
-		{"full disk", nil, reply(452, "no space"), delivery.Again, "452 no space"},
-		{"authentication required", reply(530, "authenticate first"), nil, delivery.Again, "530 authenticate first"},
-		{"repeated address", reply(550, "<ada@harbour.example>: user ada unknown"), nil, delivery.Permanent,
+		{"unknown recipient", refuse(550, "no such user"), nil, delivery.Permanent, "RCPT TO command: 550 no such user"},
+		{"full mailbox", refuse(550, "5.2.2 over quota"), nil, delivery.Permanent, "5.2.2 over quota"},
+		{"relay without rights", refuse(550, "5.7.1 Unable to relay"), nil, delivery.Again, "5.7.1 Unable to relay"},
+		{"refused domain of the sender", refuse(550, "5.1.8 not found"), nil, delivery.Again, "5.1.8 not found"},
+		{"refused content", nil, refuse(554, "spam"), delivery.Permanent, "554 spam"},
+		{"greylisting", refuse(450, "try later"), nil, delivery.Again, "450 try later"},
+		{"full disk", nil, refuse(452, "no space"), delivery.Again, "452 no space"},
+		{"authentication required", refuse(530, "authenticate first"), nil, delivery.Again, "530 authenticate first"},
+		{"repeated address", refuse(550, "<ada@harbour.example>: user ada unknown"), nil, delivery.Permanent,
 			"550 <…@harbour.example>: user … unknown"},
-		{"other address", reply(550, "x=bob@harbour.example is (ADA)"), nil, delivery.Permanent, "550 …@harbour.example is (…)"},
-		{"control characters", reply(450, "a\x1b[31m\u202eb"), nil, delivery.Again, `450 a\x1b[31m\u202eb`},
+		{"other address", refuse(550, "x=bob@harbour.example is (ADA)"), nil, delivery.Permanent, "550 …@harbour.example is (…)"},
+		{"control characters", refuse(450, "a\x1b[31m\u202eb"), nil, delivery.Again, `450 a\x1b[31m\u202eb`},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := start(t, func(_ *smtp.Server, s *server) {
-				if c.rcpt != nil {
-					s.rcpt = replies(c.rcpt)
-				}
-				if c.data != nil {
-					s.data = replies(c.data)
-				}
-			})
-			sender := s.sender(t)
-			err := sender.Send(t.Context(), message())
-			if err == nil || !strings.HasSuffix(strings.ReplaceAll(err.Error(), `"`, ""), c.want) || delivery.KindOf(err) != c.kind {
-				t.Errorf("got %v of kind %d, want %d", err, delivery.KindOf(err), c.kind)
-			}
-			testkit.Must(t, sender.Send(t.Context(), message()))
-			s.only(t)
-		})
+		s := start(t, func(_ *smtp.Server, s *server) { s.rcpt, s.data = c.rcpt, c.data })
+		err := s.sender(t).Send(t.Context(), message())
+		if err == nil || !strings.HasSuffix(strings.ReplaceAll(err.Error(), `"`, ""), c.want) || delivery.KindOf(err) != c.kind {
+			t.Errorf("%s: got %v of kind %d, want %d", c.name, err, delivery.KindOf(err), c.kind)
+		}
 	}
 	if err := (&server{address: "127.0.0.1:1"}).sender(t).Send(t.Context(), message()); delivery.KindOf(err) != delivery.Again {
 		t.Errorf("no server: %v", err)
@@ -88,84 +65,66 @@ func TestServerThatHangs(t *testing.T) {
 	}
 }
 
-func TestSTARTTLS(t *testing.T) {
-	serverTLS, clientTLS := certificate()
-	offers := func(b *smtp.Server, _ *server) { b.TLSConfig = serverTLS }
-	required := func(o *mail.Options) { o.TLS, o.TLSConfig = "", clientTLS }
-	t.Run("is used", func(t *testing.T) {
-		s := start(t, offers)
-		testkit.Must(t, s.sender(t, required).Send(t.Context(), message()))
-		if !s.only(t).secure {
-			t.Error("sent in plain text")
-		}
-	})
-	t.Run("is required", func(t *testing.T) {
-		s := start(t)
-		notSent(t, s, s.sender(t, required).Send(t.Context(), message()), "does not support STARTTLS")
-	})
-	t.Run("needs a valid certificate", func(t *testing.T) {
-		s := start(t, offers)
-		notSent(t, s, s.sender(t, func(o *mail.Options) { o.TLS = mail.StartTLS }).Send(t.Context(), message()), "failed to verify")
-	})
-}
-
-func TestImplicitTLS(t *testing.T) {
-	serverTLS, clientTLS := certificate()
-	implicit := func(b *smtp.Server, _ *server) { b.TLSConfig, b.Domain = serverTLS, implicitTLS }
-	s := start(t, implicit)
-	testkit.Must(t, s.sender(t, func(o *mail.Options) { o.TLS, o.TLSConfig = mail.ImplicitTLS, clientTLS }).Send(t.Context(), message()))
-	if !s.only(t).secure {
-		t.Error("sent in plain text")
-	}
-	s = start(t, implicit)
-	notSent(t, s, s.sender(t, func(o *mail.Options) { o.TLS = mail.ImplicitTLS }).Send(t.Context(), message()), "failed to verify")
-}
-
-// notSent fails if a message was sent, or the error is permanent or another.
-func notSent(t *testing.T, s *server, err error, want string) {
-	t.Helper()
-	if len(s.messages()) != 0 {
-		t.Error("the message was sent")
-	}
-	if err == nil || delivery.KindOf(err) == delivery.Permanent || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %s", err, want)
-	}
-}
-
-func TestAuthentication(t *testing.T) {
-	serverTLS, clientTLS := certificate()
-	offers := func(mechanisms ...string) func(*smtp.Server, *server) {
-		return func(b *smtp.Server, s *server) { b.TLSConfig, s.mechanisms = serverTLS, mechanisms }
-	}
-	login := func(password string) func(*mail.Options) {
-		return func(o *mail.Options) {
-			o.TLS, o.TLSConfig, o.User, o.Password = mail.StartTLS, clientTLS, smtpUser, password
-		}
-	}
-	s := start(t, offers("PLAIN"))
-	testkit.Must(t, s.sender(t, login(smtpPassword)).Send(t.Context(), message()))
-	if got := s.only(t); got.user != smtpUser {
-		t.Errorf("user %q", got.user)
-	}
-	s = start(t, offers("PLAIN"))
-	err := s.sender(t, login("wrong password")).Send(t.Context(), message())
-	notSent(t, s, err, "535")
-	if text := err.Error(); strings.Contains(text, smtpUser) || strings.Contains(text, "wrong") {
-		t.Errorf("the error has credentials: %s", text)
+// A message and a password are sent only as the TLS mode allows. A failure of the session is not permanent, and has no credentials.
+func TestTLSAndAuthentication(t *testing.T) {
+	encrypted, authority := certificate()
+	const wrong = "wrong password"
+	for name, c := range map[string]struct {
+		tls      *tls.Config // of the server
+		mode     mail.TLSMode
+		roots    *x509.CertPool
+		password string // with a user
+		want     string // part of the error
+	}{
+		"STARTTLS is used":                   {encrypted, "", authority, "", ""},
+		"STARTTLS is required":               {nil, "", authority, "", "does not support STARTTLS"},
+		"STARTTLS needs a valid certificate": {encrypted, mail.StartTLS, nil, "", "failed to verify"},
+		"implicit TLS":                       {encrypted, mail.ImplicitTLS, authority, "", ""},
+		"it needs a valid certificate":       {encrypted, mail.ImplicitTLS, nil, "", "failed to verify"},
+		"password":                           {encrypted, mail.StartTLS, authority, smtpPassword, ""},
+		"wrong password":                     {encrypted, mail.StartTLS, authority, wrong, "535"},
+		"password in plain text":             {nil, mail.NoTLS, nil, smtpPassword, "unencrypted connection"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, func(b *smtp.Server, s *server) {
+				b.TLSConfig, s.implicit, b.AllowInsecureAuth = c.tls, c.mode == mail.ImplicitTLS, c.tls == nil
+				s.mechanisms = []string{"PLAIN"}
+			})
+			err := s.sender(t, func(o *mail.Options) {
+				o.TLS, o.RootCAs, o.Password = c.mode, c.roots, c.password
+				if c.password != "" {
+					o.User = smtpUser
+				}
+				if c.mode == mail.NoTLS { // not a name of the loopback interface for the library
+					o.Address = strings.Replace(o.Address, "127.0.0.1", "0.0.0.0", 1)
+				}
+			}).Send(t.Context(), message())
+			if c.want == "" {
+				testkit.Must(t, err)
+				if got := s.only(t); !got.secure || (got.user != "") != (c.password != "") {
+					t.Errorf("encrypted: %v, user %q", got.secure, got.user)
+				}
+				return
+			}
+			if len(s.messages()) != 0 || err == nil || delivery.KindOf(err) == delivery.Permanent || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%d messages, got %v, want %s", len(s.messages()), err, c.want)
+			} else if strings.Contains(err.Error(), smtpUser) || strings.Contains(err.Error(), wrong) {
+				t.Errorf("the error has credentials: %v", err)
+			}
+		})
 	}
 }
 
 func TestInvalidOptions(t *testing.T) {
 	for want, change := range map[string]func(*mail.Options){
-		"host:port":            func(o *mail.Options) { o.Address = "smtp.example" },
-		"TLS mode":             func(o *mail.Options) { o.TLS = "off" },
-		"sender's address":     func(o *mail.Options) { o.From = "status" },
-		"at least two labels":  func(o *mail.Options) { o.From = "status@localhost" },
-		"must be absolute":     func(o *mail.Options) { o.ManageURL = "" },
-		"and https except":     func(o *mail.Options) { o.ManageURL = "http://harbour.example/{subscriber}" },
-		"with {subscriber}":    func(o *mail.Options) { o.ManageURL = "https://harbour.example/{subscribers}" },
-		"of a status page":     func(o *mail.Options) { o.PageURL = "https://{host}/" },
-		"ASCII without spaces": func(o *mail.Options) { o.Hello = "a b" },
+		"host:port":           func(o *mail.Options) { o.Address = "smtp.example" },
+		"TLS mode":            func(o *mail.Options) { o.TLS = "off" },
+		"sender's address":    func(o *mail.Options) { o.From = "status" },
+		"at least two labels": func(o *mail.Options) { o.From = "status@localhost" },
+		"must be absolute":    func(o *mail.Options) { o.ManageURL = "" },
+		"and https except":    func(o *mail.Options) { o.ManageURL = "http://harbour.example/{subscriber}" },
+		"with {subscriber}":   func(o *mail.Options) { o.ManageURL = "https://harbour.example/{subscribers}" },
+		"of a status page":    func(o *mail.Options) { o.PageURL = "https://{host}/" },
 	} {
 		options := mail.Options{Address: "127.0.0.1:25", From: "status@harbour.example", ManageURL: "http://127.0.0.1:8080"}
 		if _, err := mail.New(options); err != nil {
@@ -177,13 +136,4 @@ func TestInvalidOptions(t *testing.T) {
 			t.Errorf("%s: got %v", want, err)
 		}
 	}
-}
-
-// A password is sent to a server of a network only with TLS. The name of this server is not one of the loopback interface for the library.
-func TestPasswordIsNotSentInPlainText(t *testing.T) {
-	s := start(t, func(b *smtp.Server, s *server) { b.AllowInsecureAuth, s.mechanisms = true, []string{"PLAIN", "LOGIN"} })
-	_, port, err := net.SplitHostPort(s.address)
-	testkit.Must(t, err)
-	sender := s.sender(t, func(o *mail.Options) { o.Address, o.User, o.Password = "0.0.0.0:"+port, smtpUser, smtpPassword })
-	notSent(t, s, sender.Send(t.Context(), message()), "unencrypted connection")
 }

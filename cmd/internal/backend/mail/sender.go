@@ -4,15 +4,17 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	htmltemplate "html/template"
 	"net"
 	netmail "net/mail"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
+	texttemplate "text/template"
 	"time"
 
 	gomail "github.com/wneessen/go-mail"
@@ -41,19 +43,18 @@ type Options struct {
 	Address string
 	// TLS is StartTLS if empty.
 	TLS TLSMode
-	// TLSConfig holds the certificate authorities; nil means those of the system. Its ServerName is the host of Address if empty.
-	TLSConfig *tls.Config
+	// RootCAs are the certificate authorities; nil means those of the system.
+	RootCAs *x509.CertPool
 	// User and Password authenticate at the server, in plain text only with TLS or on the loopback interface. Without User there is no
 	// authentication.
 	User, Password string
 	// From is the sender: an address, with a display name if wanted.
 	From string
-	// Hello is the name in EHLO; the name of the machine if empty.
-	Hello string
-	// ManageURL is where a subscriber changes or ends a subscription, https except on the loopback interface. {subscriber} and {page} are
-	// replaced by ids. It is required: receivers treat bulk mail without List-Unsubscribe as spam.
+	// ManageURL is where a subscriber changes or ends a subscription. It is required: receivers treat bulk mail without List-Unsubscribe as
+	// spam. Both URLs are https except on the loopback interface; {subscriber} and {page} are replaced by ids, and {hostname} and {slug} by
+	// those of the page.
 	ManageURL string
-	// PageURL is the URL of a status page, in which {hostname}, {slug} and {id} are replaced; without it, emails do not link to the page.
+	// PageURL is the URL of a status page; without it, emails do not link to the page.
 	PageURL string
 	// Timeout bounds one call of Send; 0 means 30 s. A server that is slower may get the message twice.
 	Timeout time.Duration
@@ -64,8 +65,11 @@ type Sender struct {
 	options Options
 	client  []gomail.Option
 	host    string // of the SMTP server
+	tls     *tls.Config
 	from    *netmail.Address
-	body    body
+	domain  string // of the sender's address
+	text    *texttemplate.Template
+	html    *htmltemplate.Template
 }
 
 var _ delivery.Sender = (*Sender)(nil)
@@ -77,23 +81,30 @@ func New(o Options) (*Sender, error) {
 	if err != nil || host == "" || invalid != nil {
 		return nil, errors.New("the address of the SMTP server must be host:port")
 	}
-	from, err := parseFrom(o.From)
+	from, err := netmail.ParseAddress(o.From)
 	if err != nil {
+		return nil, errors.New("the sender's address must be an email address, or `Name <address>`")
+	}
+	if err := CheckAddress(from.Address); err != nil {
+		return nil, fmt.Errorf("the sender's address: %w", err)
+	}
+	if err := checkURL("to manage subscriptions", o.ManageURL); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checkManageURL(o.ManageURL), checkPageURL(o.PageURL)); err != nil {
-		return nil, err
-	}
-	if o.Hello, err = helloName(o.Hello); err != nil {
+	if err := checkURL("of a status page", o.PageURL); err != nil && o.PageURL != "" {
 		return nil, err
 	}
 	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
-	o.TLSConfig = o.tlsConfig(host)
-	s := &Sender{options: o, host: host, from: from, body: parseBody()}
+	_, domain, _ := strings.Cut(from.Address, "@")
+	s := &Sender{
+		options: o, host: host, from: from, domain: domain,
+		text: texttemplate.Must(texttemplate.ParseFS(templateFiles, "templates/incident.txt")),
+		html: htmltemplate.Must(htmltemplate.ParseFS(templateFiles, "templates/incident.html")),
+		tls:  &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host, RootCAs: o.RootCAs},
+	}
 	// Addresses and header fields are ASCII, and a connection has one message.
 	s.client = []gomail.Option{
-		gomail.WithPort(int(number)), gomail.WithHELO(o.Hello), gomail.WithTimeout(o.Timeout), gomail.WithTLSConfig(o.TLSConfig),
-		gomail.WithoutSMTPUTF8(), gomail.WithoutNoop(),
+		gomail.WithPort(int(number)), gomail.WithTimeout(o.Timeout), gomail.WithTLSConfig(s.tls), gomail.WithoutSMTPUTF8(), gomail.WithoutNoop(),
 	}
 	switch cmp.Or(o.TLS, StartTLS) {
 	case StartTLS:
@@ -110,84 +121,30 @@ func New(o Options) (*Sender, error) {
 	return s, nil
 }
 
-func parseFrom(text string) (*netmail.Address, error) {
-	from, err := netmail.ParseAddress(text)
-	if err != nil {
-		return nil, errors.New("the sender's address must be an email address, or `Name <address>`")
-	}
-	if err := CheckAddress(bare(from)); err != nil {
-		return nil, fmt.Errorf("the sender's address: %w", err)
-	}
-	return from, nil
-}
-
-// bare returns an address without a display name, with its quotes.
-func bare(a *netmail.Address) string {
-	return strings.Trim((&netmail.Address{Address: a.Address}).String(), "<>")
-}
-
-func checkManageURL(template string) error {
-	location, valid := parseURL(manageURL(template, delivery.Message{}))
-	if !valid || location.Scheme != "https" && !IsLoopback(location.Hostname()) {
-		return errors.New("the URL to manage subscriptions must be absolute, and https except on the loopback interface, " +
-			"with {subscriber} and {page} where these belong")
-	}
-	return nil
-}
-
-func checkPageURL(template string) error {
-	example := delivery.Page{ID: "id", Hostname: "page.example", Slug: "slug"}
-	if _, valid := parseURL(pageURL(template, example)); !valid && template != "" {
-		return errors.New("the URL of a status page must be absolute, with {hostname}, {slug} or {id} where these belong")
-	}
-	return nil
-}
-
-// parseURL reports whether a URL from a template is absolute and has nothing left to replace.
-func parseURL(text string) (*url.URL, bool) {
+// checkURL returns an error if a URL is not absolute and secure, or has something left to replace.
+func checkURL(name, template string) error {
+	text := expand(template, delivery.Message{Page: delivery.Page{Hostname: "page.example"}})
 	location, err := url.Parse(text)
-	return location, err == nil && location.Host != "" && location.User == nil &&
-		(location.Scheme == "https" || location.Scheme == "http") && !strings.ContainsAny(text, "{}<> ")
+	if err != nil || location.Host == "" || location.User != nil || strings.ContainsAny(text, "{}<> ") ||
+		location.Scheme != "https" && (location.Scheme != "http" || !IsLoopback(location.Hostname())) {
+		return fmt.Errorf("the URL %s must be absolute, and https except on the loopback interface, "+
+			"with {subscriber}, {page}, {hostname} or {slug} where these belong", name)
+	}
+	return nil
 }
 
-// pageURL returns the URL of a status page.
-func pageURL(template string, p delivery.Page) string {
+// expand replaces what a URL has in braces.
+func expand(template string, m delivery.Message) string {
 	return strings.NewReplacer(
-		"{hostname}", url.PathEscape(p.Hostname), "{slug}", url.PathEscape(p.Slug), "{id}", url.PathEscape(p.ID),
+		"{subscriber}", url.PathEscape(m.Subscriber.ID), "{page}", url.PathEscape(m.Page.ID),
+		"{hostname}", url.PathEscape(m.Page.Hostname), "{slug}", url.PathEscape(m.Page.Slug),
 	).Replace(template)
-}
-
-// manageURL returns the URL where the subscriber of a message changes the subscription. It has only ids, so that it fits into a header.
-func manageURL(template string, m delivery.Message) string {
-	return strings.NewReplacer("{subscriber}", url.PathEscape(m.Subscriber.ID), "{page}", url.PathEscape(m.Page.ID)).Replace(template)
 }
 
 // IsLoopback reports whether a host is this machine, so that a connection needs no TLS.
 func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-func helloName(name string) (string, error) {
-	if name == "" {
-		var err error
-		if name, err = os.Hostname(); err != nil {
-			return "", fmt.Errorf("look up the name of the machine for EHLO: %w", err)
-		}
-	}
-	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", errors.New("the name in EHLO must be ASCII without spaces")
-	}
-	return name, nil
-}
-
-func (o Options) tlsConfig(host string) *tls.Config {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if o.TLSConfig != nil {
-		config = o.TLSConfig.Clone()
-	}
-	config.ServerName = cmp.Or(config.ServerName, host)
-	return config
 }
 
 // Send sends the message. A failure is [delivery.Permanent] if the server refuses the recipient or the message with a 5xx reply, or if
@@ -216,7 +173,7 @@ func (s *Sender) Send(ctx context.Context, m delivery.Message) error {
 func (s *Sender) dial(ctx context.Context) gomail.DialContextFunc {
 	return func(limited context.Context, network, address string) (connection net.Conn, err error) {
 		if s.options.TLS == ImplicitTLS {
-			connection, err = (&tls.Dialer{Config: s.options.TLSConfig}).DialContext(limited, network, address)
+			connection, err = (&tls.Dialer{Config: s.tls}).DialContext(limited, network, address)
 		} else {
 			connection, err = new(net.Dialer).DialContext(limited, network, address)
 		}

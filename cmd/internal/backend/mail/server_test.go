@@ -33,12 +33,11 @@ const (
 type server struct {
 	address string
 
-	mu       sync.Mutex
-	received []received
-	// Hooks for replies; nil accepts.
-	rcpt, data func() error
+	mu         sync.Mutex
+	received   []received
+	rcpt, data *smtp.SMTPError // replies; nil accepts
 	mechanisms []string
-	hello      string
+	implicit   bool            // TLS
 	hang       <-chan struct{} // until its end, if it is set
 }
 
@@ -62,18 +61,15 @@ func start(t testing.TB, change ...func(*smtp.Server, *server)) *server {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	s.address = listener.Addr().String()
-	if backend.TLSConfig != nil && backend.Domain == implicitTLS {
+	if s.implicit {
 		listener = tls.NewListener(listener, backend.TLSConfig)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = backend.Serve(listener) // ends by Close
-	}()
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = backend.Serve(listener) }) // ends by Close
 	t.Cleanup(func() {
 		_ = backend.Close() // does not close the listener if Serve has not begun
 		_ = listener.Close()
-		<-done
+		serving.Wait()
 	})
 	return s
 }
@@ -84,23 +80,16 @@ type silent struct{}
 func (silent) Printf(string, ...any) {}
 func (silent) Println(...any)        {}
 
-// implicitTLS is the domain of a server whose connections begin with TLS.
-const implicitTLS = "implicit.example"
-
-// certificate returns the TLS configurations of a server for 127.0.0.1 and of its clients.
-func certificate() (server, client *tls.Config) {
+// certificate returns the TLS configuration of a server for 127.0.0.1, and the authority of its certificate.
+func certificate() (*tls.Config, *x509.CertPool) {
 	https := httptest.NewTLSServer(nil)
 	defer https.Close()
 	roots := x509.NewCertPool()
 	roots.AddCert(https.Certificate())
-	return &tls.Config{Certificates: https.TLS.Certificates, MinVersion: tls.VersionTLS12},
-		&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	return &tls.Config{Certificates: https.TLS.Certificates, MinVersion: tls.VersionTLS12}, roots
 }
 
 func (s *server) NewSession(c *smtp.Conn) (smtp.Session, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hello = c.Hostname()
 	return &session{server: s, conn: c}, nil
 }
 
@@ -141,7 +130,7 @@ func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 		return errors.New("a second recipient")
 	}
 	s.current.to = to
-	return s.server.call(s.server.rcpt)
+	return reply(s.server.rcpt)
 }
 
 func (s *session) Data(r io.Reader) error {
@@ -152,8 +141,8 @@ func (s *session) Data(r io.Reader) error {
 	if s.server.hang != nil {
 		<-s.server.hang
 	}
-	if err := s.server.call(s.server.data); err != nil {
-		return err
+	if s.server.data != nil {
+		return s.server.data
 	}
 	s.current.text, s.current.user = text, s.user
 	_, s.current.secure = s.conn.TLSConnectionState()
@@ -163,13 +152,12 @@ func (s *session) Data(r io.Reader) error {
 	return nil
 }
 
-func (s *server) call(hook func() error) error {
-	if hook == nil {
+// reply avoids an error that is a nil pointer.
+func reply(err *smtp.SMTPError) error {
+	if err == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return hook()
+	return err
 }
 
 func (s *session) AuthMechanisms() []string { return s.server.mechanisms }
@@ -190,7 +178,7 @@ func (s *session) Auth(string) (sasl.Server, error) {
 func (s *server) sender(t testing.TB, change ...func(*mail.Options)) *mail.Sender {
 	t.Helper()
 	options := mail.Options{
-		Address: s.address, TLS: mail.NoTLS, From: "Harbour Status <status@harbour.example>", Hello: "backend.example",
+		Address: s.address, TLS: mail.NoTLS, From: "Harbour Status <status@harbour.example>",
 		ManageURL: "https://status.harbour.example/manage/{subscriber}?page={page}", Timeout: time.Minute,
 	}
 	for _, f := range change {
