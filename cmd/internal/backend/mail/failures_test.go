@@ -13,6 +13,7 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
+	"opsgate/cmd/internal/backend/mail/mailtest"
 )
 
 func refuse(code int, text string) *smtp.SMTPError {
@@ -40,7 +41,11 @@ func TestRepliesOfTheServer(t *testing.T) {
 		{"other address", refuse(550, "x=bob@harbour.example is (ADA)"), nil, delivery.Permanent, "550 …@harbour.example is (…)"},
 		{"control characters", refuse(450, "a\x1b[31m\u202eb"), nil, delivery.Again, `450 a\x1b[31m\u202eb`},
 	} {
-		s := start(t, func(_ *smtp.Server, s *server) { s.rcpt, s.data = c.rcpt, c.data })
+		s := start(t, func(s *mailtest.Server) {
+			if s.Rcpt = c.rcpt; c.data != nil {
+				s.Data = func(mailtest.Message) error { return c.data }
+			}
+		})
 		err := s.sender(t).Send(t.Context(), message())
 		if err == nil || !strings.HasSuffix(strings.ReplaceAll(err.Error(), `"`, ""), c.want) || delivery.KindOf(err) != c.kind {
 			t.Errorf("%s: got %v of kind %d, want %d", c.name, err, delivery.KindOf(err), c.kind)
@@ -53,7 +58,8 @@ func TestRepliesOfTheServer(t *testing.T) {
 
 // A server that does not reply costs the time limit, or the time until the caller stops.
 func TestServerThatHangs(t *testing.T) {
-	s := start(t, func(_ *smtp.Server, s *server) { s.hang = t.Context().Done() })
+	hang := func(mailtest.Message) error { <-t.Context().Done(); return nil }
+	s := start(t, func(s *mailtest.Server) { s.Data = hang })
 	err := s.sender(t, func(o *mail.Options) { o.Timeout = 300 * time.Millisecond }).Send(t.Context(), message())
 	if err == nil || delivery.KindOf(err) != delivery.Again {
 		t.Errorf("got %v", err)
@@ -86,9 +92,8 @@ func TestTLSAndAuthentication(t *testing.T) {
 		"password in plain text":             {nil, mail.NoTLS, nil, smtpPassword, "unencrypted connection"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, func(b *smtp.Server, s *server) {
-				b.TLSConfig, s.implicit, b.AllowInsecureAuth = c.tls, c.mode == mail.ImplicitTLS, c.tls == nil
-				s.mechanisms = []string{"PLAIN"}
+			s := start(t, func(s *mailtest.Server) {
+				s.TLS, s.Implicit, s.User, s.Password = c.tls, c.mode == mail.ImplicitTLS, smtpUser, smtpPassword
 			})
 			err := s.sender(t, func(o *mail.Options) {
 				o.TLS, o.RootCAs, o.Password = c.mode, c.roots, c.password
@@ -101,8 +106,8 @@ func TestTLSAndAuthentication(t *testing.T) {
 			}).Send(t.Context(), message())
 			if c.want == "" {
 				testkit.Must(t, err)
-				if got := s.only(t); !got.secure || (got.user != "") != (c.password != "") {
-					t.Errorf("encrypted: %v, user %q", got.secure, got.user)
+				if got := s.only(t); !got.Encrypted || (got.User != "") != (c.password != "") {
+					t.Errorf("encrypted: %v, user %q", got.Encrypted, got.User)
 				}
 				return
 			}

@@ -15,6 +15,7 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
+	"opsgate/cmd/internal/backend/mail/mailtest"
 )
 
 // hostile draws texts that could end a line, a header, a part or a message, or hide what follows.
@@ -58,22 +59,22 @@ func TestHeaderInjection(t *testing.T) {
 			return
 		}
 		testkit.Must(r, err)
-		if len(all) != before+1 || all[before].to != m.Subscriber.Address {
-			r.Fatalf("%d messages, the last to %s", len(all)-before, all[len(all)-1].to)
+		if len(all) != before+1 || all[before].To != m.Subscriber.Address {
+			r.Fatalf("%d messages, the last to %s", len(all)-before, all[len(all)-1].To)
 		}
 		checkMessage(t, r, all[before])
 	})
 }
 
 // checkMessage reads a message as a client does.
-func checkMessage(t *testing.T, r *rapid.T, got received) {
+func checkMessage(t *testing.T, r *rapid.T, got mailtest.Message) {
 	t.Helper()
-	for line := range strings.SplitSeq(string(got.text), "\r\n") {
+	for line := range strings.SplitSeq(string(got.Text), "\r\n") {
 		if len(line) > 998 || strings.ContainsAny(line, "\r\n\x00") || strings.ContainsFunc(line, func(c rune) bool { return c >= 0x80 }) {
 			r.Fatalf("the line %q", line)
 		}
 	}
-	parsed := parse(t, got.text)
+	parsed := parse(t, got.Text)
 	names := slices.Sorted(maps.Keys(parsed.Header))
 	if want := []string{
 		"Auto-Submitted", "Content-Type", "Date", "From", "In-Reply-To", "List-Id", "List-Unsubscribe",
@@ -87,7 +88,7 @@ func checkMessage(t *testing.T, r *rapid.T, got received) {
 			r.Fatalf("%s: %q: %v", name, values, err)
 		}
 	}
-	if to, err := netmail.ParseAddressList(parsed.Header.Get("To")); err != nil || len(to) != 1 || to[0].Address != got.to {
+	if to, err := netmail.ParseAddressList(parsed.Header.Get("To")); err != nil || len(to) != 1 || to[0].Address != got.To {
 		r.Fatalf("to %v: %v", to, err)
 	}
 	_, markup := alternatives(t, parsed)

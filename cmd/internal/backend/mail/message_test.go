@@ -44,10 +44,10 @@ func TestIncidentMessage(t *testing.T) {
 	s := start(t)
 	testkit.Must(t, s.sender(t, func(o *mail.Options) { o.PageURL = "https://{hostname}/" }).Send(t.Context(), message()))
 	got := s.only(t)
-	if got.from != "status@harbour.example" || got.to != "ada@harbour.example" {
-		t.Errorf("from %q to %q", got.from, got.to)
+	if got.From != "status@harbour.example" || got.To != "ada@harbour.example" {
+		t.Errorf("from %q to %q", got.From, got.To)
 	}
-	m := parse(t, got.text)
+	m := parse(t, got.Text)
 	want := map[string]string{
 		"From":             `"Harbour Status" <status@harbour.example>`,
 		"To":               "<ada@harbour.example>",

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -12,47 +11,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/emersion/go-smtp"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/cmd/internal/backend/mail/mailtest"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
 )
-
-// A mailbox receives emails.
-type mailbox chan string
-
-// listen serves SMTP until the end of the test, and returns the address.
-func (b mailbox) listen(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return b, nil }))
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = server.Serve(listener) // ends by Close
-	}()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-ended
-	})
-	return listener.Addr().String()
-}
-
-func (mailbox) Mail(string, *smtp.MailOptions) error { return nil }
-
-func (mailbox) Rcpt(string, *smtp.RcptOptions) error { return nil }
-
-func (b mailbox) Data(r io.Reader) error {
-	text, err := io.ReadAll(r)
-	b <- string(text)
-	return err
-}
-
-func (mailbox) Reset() {}
-
-func (mailbox) Logout() error { return nil }
 
 // openIncident opens an incident on the page Harbour.
 func (s *system) openIncident(t *testing.T) {
@@ -75,14 +39,15 @@ type hook struct {
 // The page Harbour has three subscribers by email and four by webhook. Deliveries are in the trace of the request that caused them.
 func TestNotificationsArePrintedAndSent(t *testing.T) {
 	t.Parallel()
-	emails, hooks, collector := make(mailbox, 100), make(chan hook, 100), tracingtest.Start(t)
+	emails, hooks, collector := make(chan mailtest.Message, 100), make(chan hook, 100), tracingtest.Start(t)
+	mails := &mailtest.Server{Data: func(m mailtest.Message) error { emails <- m; return nil }}
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		hooks <- hook{r.Header, body}
 	}))
 	t.Cleanup(receiver.Close)
 	config := write(t, "tracing: {endpoint: "+collector.HTTP+", sample: 100%}\n")
-	s := start(t, "--config="+config, "--smtp="+emails.listen(t), "--webhook="+receiver.URL)
+	s := start(t, "--config="+config, "--smtp="+mails.Start(t), "--webhook="+receiver.URL)
 	s.openIncident(t)
 	line := regexp.MustCompile(`(?m)^notification  (email|webhook)  (\S+)  \[Harbour\] Slow search: investigating$`)
 	testkit.Eventually(t, "seven lines, three emails and four webhooks", func() bool {
@@ -91,7 +56,7 @@ func TestNotificationsArePrintedAndSent(t *testing.T) {
 	lines := strings.Join(line.FindAllString(s.Out.String(), -1), "\n")
 	testkit.Contains(t, lines, "  email  ana@customer.example  ", "  webhook  http://hooks.partner.example/status  ")
 	for range 3 {
-		if text := <-emails; !strings.Contains(text, "Subject: [Harbour] Slow search: investigating\r\n") {
+		if text := string((<-emails).Text); !strings.Contains(text, "Subject: [Harbour] Slow search: investigating\r\n") {
 			t.Errorf("got the email\n%s", text)
 		}
 	}
