@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -90,26 +89,13 @@ func (f *fixture) write(do func(context.Context, *query.Queries) error) {
 	testkit.Must(f.t, f.store.Write(ctx, func(q *query.Queries) error { return do(ctx, q) }))
 }
 
-// subscribe adds a webhook subscriber on a host.
-func (f *fixture) subscribe(id, host string) {
+// subscribe adds a subscriber.
+func (f *fixture) subscribe(id, channel string) {
 	f.t.Helper()
-	f.insert(id, delivery.Webhook, "https://"+host+"/"+id+"?key=hidden")
-}
-
-// subscribeBy adds a subscriber.
-func (f *fixture) subscribeBy(channel, id string) {
-	f.t.Helper()
-	f.insert(id, channel, map[string]string{
-		delivery.Email: id + "@mail.example", delivery.Webhook: "https://hooks.example/" + id,
-	}[channel])
-}
-
-func (f *fixture) insert(id, channel, address string) {
-	f.t.Helper()
+	address := map[string]string{delivery.Email: id + "@mail.example", delivery.Webhook: "https://" + id + ".example/?key=hidden"}[channel]
 	f.write(func(ctx context.Context, q *query.Queries) error {
 		return q.InsertSubscriber(ctx, query.InsertSubscriberParams{
-			ID: id, TeamID: team, StatusPageID: page, Channel: channel, Address: address,
-			Secret: []byte("secret"), CreatedAt: 1,
+			ID: id, TeamID: team, StatusPageID: page, Channel: channel, Address: address, Secret: []byte("secret"), CreatedAt: 1,
 		})
 	})
 }
@@ -162,14 +148,6 @@ func (r *running) end(t fataler) {
 	testkit.Must(t, <-r.done)
 }
 
-// runFor runs a dispatcher for some time.
-func (f *fixture) runFor(d time.Duration, options delivery.Options) {
-	f.t.Helper()
-	r := f.start(options)
-	pass(d)
-	r.end(f.t)
-}
-
 // attemptTimeout is the time that the senders of tests give an attempt.
 const attemptTimeout = 15 * time.Second
 
@@ -209,41 +187,11 @@ func webhooks(s delivery.Sender) map[string]delivery.Sender {
 	return map[string]delivery.Sender{delivery.Webhook: s}
 }
 
-// states returns the deliveries of a subscriber: state, attempts and last error.
-func (f *fixture) states(subscriber string) (states []string) {
+// states returns the deliveries of a subscriber in their order: state, attempts and last error.
+func (f *fixture) states(subscriber string) []string {
 	f.t.Helper()
-	for _, d := range f.deliveries(subscriber) {
-		states = append(states, fmt.Sprintf("%s %d %s", d.State, d.Attempts, d.LastError))
-	}
-	slices.Reverse(states)
-	return states
-}
-
-// due returns the time of the next attempt, or 0.
-func (f *fixture) due(subscriber string) int64 {
-	f.t.Helper()
-	for _, d := range f.deliveries(subscriber) {
-		if d.DueAt != nil {
-			return *d.DueAt
-		}
-	}
-	return 0
-}
-
-// deliveries returns the deliveries of a subscriber, the last first.
-func (f *fixture) deliveries(subscriber string) (rows []query.ListDeliveriesAnyTeamRow) {
-	f.t.Helper()
-	testkit.Must(f.t, f.store.Read(context.Background(), func(q *query.Queries) (err error) {
-		rows, err = q.ListDeliveriesAnyTeam(context.Background(), query.ListDeliveriesAnyTeamParams{SubscriberID: subscriber, PageSize: 100})
-		return err
-	}))
-	return rows
-}
-
-// count counts the rows of a table.
-func (f *fixture) count(table string) int {
-	f.t.Helper()
-	return storetest.Count(f.t, f.file, table)
+	return storetest.Column[string](f.t, f.file, "SELECT state || ' ' || attempts || ' ' || last_error FROM deliveries "+
+		"WHERE subscriber_id = '"+subscriber+"' ORDER BY sequence")
 }
 
 // pass lets the time of the bubble pass.

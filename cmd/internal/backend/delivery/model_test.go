@@ -3,10 +3,15 @@ package delivery_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
-	"math/rand/v2"
+	"maps"
+	"path/filepath"
 	"reflect"
+	"slices"
+	"strconv"
 	"sync"
+	"testing"
 	"testing/synctest"
 	"time"
 
@@ -41,11 +46,9 @@ type world struct {
 
 	mu        sync.Mutex
 	now       time.Time
-	numbers   *rand.Rand
 	behaviour map[string]string           // by subscriber
 	ids       map[string]string           // by subscriber and update
 	first     map[string]delivery.Message // the first attempt of each id
-	order     map[string][]string         // the updates of each subscriber, by first attempt
 	accepted  map[string]bool             // ids
 	refused   map[string]bool             // ids
 	busy      map[string]bool             // subscribers with an attempt in progress
@@ -56,32 +59,19 @@ type world struct {
 func newWorld(t *rapid.T, dir string) *world {
 	w := &world{
 		fixture: newFixture(t, dir), t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
-		numbers:  rand.New(rand.NewPCG(1, 2)),
 		notified: map[string][]string{}, deleted: map[string]bool{},
-		behaviour: map[string]string{}, ids: map[string]string{}, first: map[string]delivery.Message{}, order: map[string][]string{},
+		behaviour: map[string]string{}, ids: map[string]string{}, first: map[string]delivery.Message{},
 		accepted: map[string]bool{}, refused: map[string]bool{}, busy: map[string]bool{}, gone: map[string]bool{},
 	}
 	w.clock = w.time
-	w.restart()
+	w.dispatcher = w.run()
 	return w
-}
-
-// end closes the store.
-func (w *world) end() {
-	w.kill()
-	w.close()
 }
 
 func (w *world) time() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
-}
-
-func (w *world) random() float64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.numbers.Float64()
 }
 
 // Send is the receiver of all subscribers.
@@ -131,7 +121,6 @@ func (w *world) begin(m delivery.Message) (behaviour string) {
 	same.Attempt = 0
 	if first, ok := w.first[m.ID]; !ok {
 		w.first[m.ID] = same
-		w.order[s] = append(w.order[s], m.Update.Message)
 	} else if !reflect.DeepEqual(first, same) {
 		problem("differs: %+v, first %+v", same, first)
 	}
@@ -162,18 +151,22 @@ func (w *world) earlierWaiting(id string) (n int) {
 	return n
 }
 
-func (w *world) restart() {
-	w.dispatcher = w.start(delivery.Options{
-		Senders: map[string]delivery.Sender{delivery.Webhook: w, delivery.Email: w},
-		Clock:   w.clock, Random: w.random,
-	})
+// run starts a dispatcher, which waits while another one runs.
+func (w *world) run() *running {
+	return w.start(delivery.Options{Senders: map[string]delivery.Sender{delivery.Webhook: w, delivery.Email: w}, Clock: w.clock})
 }
 
-func (w *world) kill() {
+// replace ends the dispatcher while the next one waits, and another one that waits ends too.
+func (w *world) replace(killed bool) {
 	synctest.Wait() // Run has started
-	w.dispatcher.stop()
-	w.dispatcher.dispatcher.Kill()
+	next, waits := w.run(), w.run()
+	synctest.Wait()
+	waits.end(w.t)
+	if w.dispatcher.stop(); killed {
+		w.dispatcher.dispatcher.Kill()
+	}
 	testkit.Must(w.t, <-w.dispatcher.done)
+	w.dispatcher = next
 }
 
 // alive returns the subscribers in the database, in order.
@@ -197,7 +190,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			w.made++
 			id := fmt.Sprintf("%s-%d", rapid.StringMatching("[a-z]").Draw(t, "id"), w.made)
 			w.setBehaviour(id, rapid.SampledFrom([]string{accepts, fails, hangs}).Draw(t, "behaviour"))
-			w.subscribeBy(rapid.SampledFrom([]string{delivery.Email, delivery.Webhook}).Draw(t, "channel"), id)
+			w.subscribe(id, rapid.SampledFrom([]string{delivery.Email, delivery.Webhook}).Draw(t, "channel"))
 		},
 		"notify": func(t *rapid.T) {
 			if suppressed := rapid.IntRange(0, 3).Draw(t, "suppressed") == 0; suppressed {
@@ -223,29 +216,15 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			w.deleted[id] = true
 		},
 		"retry": func(t *rapid.T) { w.retryDeadLetters() },
-		"resolve": func(*rapid.T) { // has no effect on messages
-			w.write(func(ctx context.Context, q *query.Queries) error {
-				now := w.clock().UnixNano()
-				return q.SetIncidentStatus(ctx, query.SetIncidentStatusParams{
-					TeamID: team, ID: w.incident.ID, Status: "resolved", ResolvedAt: &now,
-				})
-			})
-		},
 		"step": func(t *rapid.T) {
 			w.step(time.Duration(rapid.SampledFrom([]int64{1, 10, 300, 7200, 50_000}).Draw(t, "seconds")) * time.Second)
 		},
 		"wait": func(t *rapid.T) {
 			<-time.After(time.Duration(rapid.SampledFrom([]int{1, 30, 1500, 16_000, 61_000}).Draw(t, "milliseconds")) * time.Millisecond)
 		},
-		"stop": func(*rapid.T) {
-			w.dispatcher.end(w.t)
-			w.restart()
-		},
-		"kill": func(*rapid.T) {
-			w.kill()
-			w.restart()
-		},
-		"": func(t *rapid.T) { w.check() },
+		"stop": func(*rapid.T) { w.replace(false) },
+		"kill": func(*rapid.T) { w.replace(true) },
+		"":     func(t *rapid.T) { w.check() },
 	}
 }
 
@@ -270,4 +249,119 @@ func (w *world) retryDeadLetters() {
 		}
 		return nil
 	})
+}
+
+// check compares the table and the attempts so far with the rules.
+func (w *world) check() {
+	synctest.Wait()
+	const wrong = `SELECT count(*) FROM deliveries d WHERE (d.due_at IS NOT NULL) <> (d.state = 'waiting' AND NOT EXISTS (
+		SELECT 1 FROM deliveries e WHERE e.subscriber_id = d.subscriber_id AND e.state = 'waiting' AND e.sequence < d.sequence))`
+	var n int
+	testkit.Must(w.t, w.file.QueryRow(wrong).Scan(&n))
+	if n != 0 {
+		w.t.Fatalf("%d deliveries are due that are not the first, or first and not due", n)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.problems) > 0 {
+		w.t.Fatalf("%q", w.problems)
+	}
+}
+
+// settle lets all receivers accept until nothing waits.
+func (w *world) settle() {
+	for s := range w.behaviour {
+		w.setBehaviour(s, accepts)
+	}
+	<-time.After(61 * time.Second) // for attempts in progress
+	for range 100 {
+		<-time.After(1500 * time.Millisecond) // for polls
+		w.check()
+		var waiting int
+		testkit.Must(w.t, w.file.QueryRow("SELECT count(*) FROM deliveries WHERE state = 'waiting'").Scan(&waiting))
+		if waiting == 0 {
+			return
+		}
+		w.step(time.Hour)
+	}
+	w.t.Fatal("deliveries wait for ever")
+}
+
+// checkEnd checks that each subscriber got each notification, or a dead letter, or was removed.
+func (w *world) checkEnd() {
+	alive := w.alive()
+	expected := map[string]bool{}
+	for update, subscribers := range w.notified {
+		for _, s := range subscribers {
+			if slices.Contains(alive, s) {
+				expected[s+" "+update] = true
+			}
+		}
+	}
+	rows, err := w.file.Query("SELECT d.id, d.subscriber_id, n.update_id, n.suppressed, d.state, d.finished_at - d.created_at " +
+		"FROM deliveries d JOIN notifications n ON n.id = d.notification_id")
+	testkit.Must(w.t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var id, subscriber, update, state string
+		var suppressed bool
+		var age time.Duration
+		testkit.Must(w.t, rows.Scan(&id, &subscriber, &update, &suppressed, &state, &age))
+		delete(expected, subscriber+" "+update)
+		switch {
+		case !isUUID(id) || suppressed:
+			w.t.Fatalf("delivery %s of %s, suppressed %v", id, update, suppressed)
+		case state == "delivered" && !w.accepted[id]:
+			w.t.Fatalf("delivery %s of %s was not accepted", id, update)
+		case state == "dead" && !w.refused[id] && age < 24*time.Hour:
+			w.t.Fatalf("delivery %s of %s died after %s", id, update, age)
+		}
+	}
+	testkit.Must(w.t, rows.Err())
+	if len(expected) > 0 {
+		w.t.Fatalf("not delivered: %q", slices.Sorted(maps.Keys(expected)))
+	}
+	w.checkRemoved(alive)
+}
+
+// checkRemoved checks that only receivers that are gone were removed, with an audit entry.
+func (w *world) checkRemoved(alive []string) {
+	var removed []string
+	for s := range w.behaviour {
+		if slices.Contains(alive, s) || w.deleted[s] {
+			continue
+		}
+		if removed = append(removed, s); !w.gone[s] {
+			w.t.Fatalf("%s was removed", s)
+		}
+	}
+	audited := storetest.Column[string](w.t, w.file, "SELECT resource_id FROM audit_entries WHERE action_type = 'subscriber.removed' ORDER BY 1")
+	if slices.Sort(removed); !slices.Equal(audited, removed) {
+		w.t.Fatalf("removed: %q, with audit entries: %q", removed, audited)
+	}
+}
+
+// Whatever happens to receivers, subscribers and dispatchers, each notification is delivered or becomes a dead letter, in order.
+func TestQueueKeepsItsPromises(t *testing.T) {
+	base := t.TempDir()
+	checks, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
+	testkit.Must(t, err)
+	for made := 0; made < checks && !t.Failed(); { // in one bubble, rapid stops after 24 hours of the bubble's time
+		synctest.Test(t, func(t *testing.T) {
+			rapid.Check(struct{ testing.TB }{t}, func(t *rapid.T) {
+				made++
+				w := newWorld(t, filepath.Join(base, strconv.Itoa(made)))
+				defer func() {
+					w.dispatcher.end(w.t)
+					w.close()
+				}()
+				t.Repeat(w.actions())
+				w.settle()
+				w.checkEnd()
+			})
+		})
+		if testing.Short() {
+			return
+		}
+	}
 }

@@ -13,7 +13,7 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
-	"opsgate/cmd/internal/backend/mail/mailtest"
+	"opsgate/cmd/internal/test/mailtest"
 )
 
 func refuse(code int, text string) *smtp.SMTPError {

@@ -15,7 +15,7 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
-	"opsgate/cmd/internal/backend/mail/mailtest"
+	"opsgate/cmd/internal/test/mailtest"
 )
 
 // hostile draws texts that could end a line, a header, a part or a message, or hide what follows.

@@ -14,7 +14,7 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
-	"opsgate/cmd/internal/backend/mail/mailtest"
+	"opsgate/cmd/internal/test/mailtest"
 )
 
 func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }

@@ -14,8 +14,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/backend/mail/mailtest"
 	"opsgate/cmd/internal/kit/tracing/tracingtest"
+	"opsgate/cmd/internal/test/mailtest"
 )
 
 // openIncident opens an incident on the page Harbour.
