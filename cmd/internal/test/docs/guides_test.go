@@ -1,84 +1,56 @@
 package docs
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
-	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
 	"opsgate/gateway/baseurl"
+	"opsgate/gateway/openapi"
+	"opsgate/gateway/openapi/openapitest"
 )
 
-const guides = "../../../../gateway/apidocs/guides"
+const (
+	repository = "../../../.."
+	guides     = repository + "/gateway/apidocs/guides"
+)
 
 // An example is a fenced block with a title in a guide. The title is the file name of a complete program, or "GET /v1/…" for a response.
 type example struct {
-	guide, language, title, text string
+	guide, title, text string
 }
 
-var fences = regexp.MustCompile("(?ms)^```(\\w*)(?: title=\"([^\"]+)\")?\n(.*?\n)```$")
+var fences = regexp.MustCompile("(?ms)^```\\w* title=\"([^\"]+)\"\n(.*?\n)```$")
 
-// blocks returns the fenced blocks of all guides.
+// blocks returns the examples of all guides.
 func blocks(t *testing.T) (list []example) {
 	t.Helper()
-	for guide, text := range readGuides(t) {
-		for _, block := range fences.FindAllStringSubmatch(text, -1) {
-			list = append(list, example{guide: guide, language: block[1], title: block[2], text: block[3]})
+	files, err := filepath.Glob(guides + "/*.md")
+	testkit.Must(t, err)
+	for _, file := range files {
+		guide := strings.TrimSuffix(filepath.Base(file), ".md")
+		for _, block := range fences.FindAllStringSubmatch(readGuide(t, guide), -1) {
+			list = append(list, example{guide: guide, title: block[1], text: block[2]})
 		}
+	}
+	if len(list) == 0 {
+		t.Fatal("no guide has an example")
 	}
 	return list
 }
 
-// readGuides returns the guides by their slugs.
-func readGuides(t *testing.T) map[string]string {
+func readGuide(t *testing.T, name string) string {
 	t.Helper()
-	files, err := filepath.Glob(guides + "/*.md")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no guides in %s: %v", guides, err)
-	}
-	texts := make(map[string]string)
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		testkit.Must(t, err)
-		texts[strings.TrimSuffix(filepath.Base(file), ".md")] = string(text)
-	}
-	return texts
-}
-
-func (e example) isProgram() bool { return e.title != "" && !strings.Contains(e.title, " ") }
-
-// A program is a program of a guide in a directory of its own.
-type program struct {
-	*testing.T
-
-	file   string // path
-	system system
-}
-
-// run runs the program with a demo token, and returns what it prints.
-func (p *program) run(token string, arguments ...string) string {
-	p.Helper()
-	return p.runWith([]string{"OPSCTL_TOKEN=" + p.system.Tokens[token]}, arguments...)
-}
-
-func (p *program) runWith(variables []string, arguments ...string) string {
-	p.Helper()
-	command := append(interpreter(p.T, p.file), arguments...)
-	output, stderr, err := runIn(p.T, filepath.Dir(p.file), variables, command...)
-	if err != nil {
-		p.Fatalf("%s: %v\n%s%s", strings.Join(command, " "), err, output, stderr)
-	}
-	return output
+	text, err := os.ReadFile(filepath.Join(guides, name+".md"))
+	testkit.Must(t, err)
+	return string(text)
 }
 
 // interpreter returns the command that runs the file.
@@ -86,105 +58,94 @@ func interpreter(t *testing.T, file string) []string {
 	t.Helper()
 	switch filepath.Ext(file) {
 	case ".py":
-		return []string{testkit.Find(t, "python3"), file}
+		return []string{testkit.Find(t, python), file}
 	case ".sh":
 		testkit.Find(t, "curl")
 		testkit.Find(t, "jq")
 		return []string{testkit.Find(t, "bash"), file}
-	case ".go":
-		testkit.SkipIfShort(t)
-		return []string{"go", "run", file}
 	case ".mts":
 		testkit.SkipIfShort(t)
-		return []string{testkit.Find(t, "node"), testkit.Find(t, npm+"/tsx/dist/cli.mjs"), file}
+		dir := filepath.Dir(file)
+		testkit.Must(t, os.Symlink(testkit.Find(t, npm), filepath.Join(dir, "node_modules")))
+		run(t, dir, testkit.Find(t, "node"), testkit.Find(t, npm+"/typescript/bin/tsc"), "--noEmit", "--strict", "--skipLibCheck",
+			"--target", "es2023", "--module", "nodenext", "--typeRoots", testkit.Find(t, npm+"/@types"), "--types", "node", file)
+		return []string{"node", "--import", testkit.Find(t, npm+"/tsx/dist/loader.mjs"), file} // tsx itself would be a second process
 	}
-	t.Fatalf("%s: no interpreter is known for it", file)
-	return nil
+	testkit.SkipIfShort(t)
+	program := strings.TrimSuffix(file, ".go")
+	run(t, repository, "go", "build", "-o", program, file) // in the module, which has the library of webhooks
+	return []string{program}
 }
 
 // write stores the program with the base URL in place of that of the documentation.
-func (e example) write(t *testing.T, dir, baseURL string) string {
+func (e example) write(t *testing.T, baseURL string) string {
 	t.Helper()
-	if !strings.Contains(e.text, baseurl.Placeholder) {
-		t.Errorf("%s/%s does not call %s", e.guide, e.title, baseurl.Placeholder)
-	}
-	file := filepath.Join(dir, e.title)
+	file := filepath.Join(t.TempDir(), e.title)
 	write(t, file, strings.ReplaceAll(e.text, baseurl.Placeholder, baseURL))
 	return file
 }
 
 // TestProgramsOfGuides runs each program of the guides, and checks what it did.
 func TestProgramsOfGuides(t *testing.T) {
-	limited, unlimited := startBoth(t)
-	checks := programChecks()
-	var waiting sync.WaitGroup // programs that mostly wait run beside the others, whatever -parallel is
-	defer waiting.Wait()
-	for _, example := range blocks(t) {
-		if !example.isProgram() || example.guide == webhooksGuide {
+	s, checks := start(t, devtest.HighLimits), programChecks()
+	for _, e := range blocks(t) {
+		if strings.Contains(e.title, " ") || e.guide == webhooksGuide || e.guide == "rate-limits" {
 			continue
 		}
-		name := example.guide + "/" + example.title
+		name := e.guide + "/" + e.title
 		check, ok := checks[name]
 		if !ok {
 			t.Errorf("%s: no check runs this program", name)
 			continue
 		}
 		delete(checks, name)
-		if check.limited {
-			waiting.Go(func() { t.Run(name, func(t *testing.T) { check.start(t, example, limited) }) })
-		} else {
-			t.Run(name, func(t *testing.T) { check.start(t, example, unlimited) })
+		t.Run(name, func(t *testing.T) { check(&program{T: t, system: s, file: e.write(t, s.BaseURL)}) })
+	}
+	for name := range checks {
+		t.Errorf("no guide has the program %s", name)
+	}
+}
+
+// The client of each language sends 20 reads and opens one incident. It stays within the limits, repeats what is disturbed, and opens the
+// incident once. Of the faults of this seed, the last cuts the connection after the incident is opened.
+func TestClientsOfTheGuideRateLimits(t *testing.T) {
+	for _, e := range blocks(t) {
+		if e.guide != "rate-limits" || strings.Contains(e.title, " ") {
+			continue
 		}
+		t.Run(e.title, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, "rate_limit: {limits: [{requests: 10, per: 1s}]}\n", "--disturb=20%", "--seed=908")
+			p := &program{T: t, system: s, file: e.write(t, s.BaseURL)}
+			p.prints("full", `(?s)\A1 .*\n20 \S+\nopened \S+\n\z`)
+			testkit.Eventually(t, "the log has the faults of the seed", func() bool { return strings.Count(s.Log.String(), "msg=disturbed") == 4 })
+			list := string(s.send(t, http.MethodGet, "incidents:read", "/v1/incidents?limit=10", ""))
+			if n := strings.Count(list, `"Test of a client"`); n != 1 {
+				t.Errorf("the incident was opened %d times", n)
+			}
+			// Without the answer that is cut, a client does not know that its limit is reached.
+			denied := regexp.MustCompile(`(?m)^opsgate_http_requests_total\{.*status="429"\} .*$`)
+			if got := denied.FindAllString(s.metrics(t), -1); len(got) > 1 || len(got) == 1 && !strings.HasSuffix(got[0], " 1") {
+				t.Errorf("it exceeded its limit: %q", got)
+			}
+		})
 	}
-	if len(checks) > 0 {
-		t.Errorf("no guide has these programs: %v", slices.Sorted(maps.Keys(checks)))
-	}
-}
-
-// start runs the program of the example against the system.
-func (c programCheck) start(t *testing.T, e example, s system) {
-	t.Helper()
-	url := s.BaseURL
-	if c.through != nil {
-		url = c.through(t, s)
-	}
-	c.run(&program{T: t, system: s, file: e.write(t, t.TempDir(), url)})
-}
-
-// startBoth starts a system with the default limits, or twice as high ones in short tests, and one whose limits no test reaches.
-func startBoth(t *testing.T) (limited, unlimited system) {
-	t.Helper()
-	perSecond := 3
-	if testing.Short() {
-		perSecond = 6
-	}
-	limited = start(t, fmt.Sprintf("rate_limit: {limits: [{requests: %d, per: 1s}, {requests: 5000, per: 1h}]}\n", perSecond))
-	return limited, start(t, devtest.HighLimits)
 }
 
 // TestResponsesInGuides compares the responses in the guides with what the API returns to the same request: the same fields of the same types.
 func TestResponsesInGuides(t *testing.T) {
 	system := start(t, devtest.HighLimits)
-	found := 0
-	for _, example := range blocks(t) {
-		method, path, ok := strings.Cut(example.title, " ")
+	for _, e := range blocks(t) {
+		method, path, ok := strings.Cut(e.title, " ")
 		if !ok {
 			continue
 		}
-		found++
-		var want any
-		if err := json.Unmarshal([]byte(example.text), &want); err != nil {
-			t.Errorf("%s: %s: %v", example.guide, example.title, err)
-			continue
+		var want, got any
+		decode(t, []byte(e.text), &want)
+		decode(t, system.send(t, method, "full", path, ""), &got)
+		if !reflect.DeepEqual(shape(want), shape(got)) {
+			t.Errorf("%s: %s has another form: %v", e.guide, e.title, shape(got))
 		}
-		var body any
-		decode(t, system.send(t, method, "full", path, ""), &body)
-		if got := shape(body); !reflect.DeepEqual(shape(want), got) {
-			t.Errorf("%s: %s has another form: %v", example.guide, example.title, got)
-		}
-	}
-	if found == 0 {
-		t.Error("no guide shows a response")
 	}
 }
 
@@ -206,23 +167,35 @@ func shape(value any) any {
 	return reflect.TypeOf(value)
 }
 
-// lines returns the lines of the output.
-func lines(output string) []string { return strings.Split(strings.TrimSpace(output), "\n") }
-
-// firstWords returns the first word of each line.
-func firstWords(output string) (words []string) {
-	for _, line := range lines(output) {
-		if all := strings.Fields(line); len(all) > 0 {
-			words = append(words, all[0])
+// The guide describes each code of the contract with its status.
+func TestErrorsGuideDescribesEveryCode(t *testing.T) {
+	contract, err := os.ReadFile(repository + "/docs/integrate/contract.md")
+	testkit.Must(t, err)
+	rows := regexp.MustCompile("(?m)^\\| (\\d{3}) \\| `(\\w+)` \\|").FindAllStringSubmatch(string(contract), -1)
+	if len(rows) < 10 {
+		t.Fatalf("the contract lists only %v", rows)
+	}
+	guide := readGuide(t, "errors")
+	for _, row := range rows {
+		status, code := row[1], row[2]
+		if !strings.Contains(guide, "| "+status+" | [`"+code+"`](#"+code+") |") || !strings.Contains(guide, "\n## "+code+"\n\nStatus "+status+".") {
+			t.Errorf("it lacks %s %s", status, code)
 		}
 	}
-	return words
 }
 
-// decode decodes JSON or fails the test.
-func decode(t *testing.T, text []byte, value any) {
-	t.Helper()
-	if err := json.NewDecoder(bytes.NewReader(text)).Decode(value); err != nil {
-		t.Fatalf("%v\n%s", err, text)
+// The changelog has what the guide of versions promises.
+func TestChangelogHasTheVersionAndDeprecatedOperations(t *testing.T) {
+	var document struct{ Info struct{ Version string } }
+	testkit.Must(t, json.Unmarshal(openapi.JSON(), &document))
+	changelog := readGuide(t, "changelog")
+	if !strings.Contains(changelog, "\n## "+document.Info.Version+"\n") {
+		t.Errorf("it has no section %s", document.Info.Version)
+	}
+	_, deprecated, _ := strings.Cut(changelog, "\nDeprecated:\n")
+	for _, o := range openapitest.Operations() {
+		if o.Sunset != "" && !strings.Contains(deprecated, "#"+o.ID+")") {
+			t.Errorf("%s is deprecated, and the changelog does not link it below Deprecated", o.ID)
+		}
 	}
 }

@@ -11,7 +11,10 @@ import (
 )
 
 // npm is the folder with the packages of npm.
-const npm = "../../../../tools/npm/node_modules"
+const npm = repository + "/tools/npm/node_modules"
+
+// python is the interpreter that has the packages of PyPI.
+const python = repository + "/tools/clients/python/.venv/bin/python"
 
 // A toolchain builds samples, by the name of each, in a directory, and returns the command that runs the sample with a name.
 type toolchain struct {

@@ -1,6 +1,11 @@
 package docs
 
 import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,186 +16,193 @@ import (
 	"opsgate/backendclient/testkit"
 )
 
-// A programCheck runs a program and checks what it did.
-type programCheck struct {
-	limited bool                                // against the default limits
-	through func(t *testing.T, s system) string // returns the URL of something in front of the system; nil for nothing
-	run     func(p *program)
+// A program is a program of a guide in a directory of its own.
+type program struct {
+	*testing.T
+
+	system system
+	file   string // path
 }
 
 // programChecks returns the check of each program by guide and title.
-func programChecks() map[string]programCheck {
-	resilient := func() programCheck {
-		c := new(resilience)
-		return programCheck{limited: true, through: c.start, run: c.check}
-	}
-	walk := func() programCheck {
-		w := new(walk)
-		return programCheck{through: w.start, run: w.check}
-	}
-	removal := new(deprecation)
-	return map[string]programCheck{
-		"quick-start/first-call.sh":        {run: checkFirstCall},
-		"quick-start/first_incident.py":    {run: checkFirstIncident},
-		"authentication/check_token.py":    {run: checkCheckToken},
-		"authentication/two-tokens.sh":     {run: checkTwoTokens},
-		"authentication/what-changed.sh":   {run: checkWhatChanged},
-		"pagination/all_incidents.py":      walk(),
-		"pagination/all-incidents.sh":      walk(),
-		"pagination/all_commands.py":       {run: checkAllCommands},
-		"rate-limits/client.py":            resilient(),
-		"rate-limits/client.mts":           resilient(),
-		"rate-limits/main.go":              resilient(),
-		"idempotency/open-once.sh":         {run: checkOpenOnceShell},
-		"idempotency/open_once.py":         {run: checkOpenOncePython},
-		"errors/handle_errors.py":          {run: checkHandleErrors},
-		"incremental-sync/sync.py":         {through: faultyReads, run: checkSync},
-		"fleet-metrics/collect.py":         {through: faultyReads, run: checkCollect},
-		"incidents-from-ci/ci-incident.sh": {through: faultyPosts, run: checkCIIncident},
-		"incidents-from-ci/ci-opsctl.sh":   {run: checkCIIncident},
-		"versioning/tolerant.py":           {run: checkTolerant},
-		"versioning/deprecations.sh":       {through: removal.start, run: removal.check},
+func programChecks() map[string]func(*program) {
+	return map[string]func(*program){
+		"quick-start/first-call.sh": func(p *program) { p.prints("read", `"tokenId":\s*"[0-9a-f-]{36}"`) },
+		"quick-start/first_incident.py": func(p *program) {
+			p.prints("full", `(?s) servers; the first is .*now resolved.* investigating We are .* resolved It was only a test\.`)
+		},
+		"authentication/check_token.py": func(p *program) {
+			p.prints("read", `(?s)warning: the token has more.*audit:read.*is valid`)
+			p.fails("incidents:read", "the token lacks servers:read")
+			p.fails("revoked", "401: the API token is not valid")
+		},
+		"authentication/two-tokens.sh": func(p *program) {
+			tokens := p.system.Tokens
+			p.runWith(`\Aread token: can list incidents\nread token: opening an incident is 403, needs incidents:write\n`+
+				`write token: may open incidents \(422 validation_error\)\n\z`,
+				[]string{"OPSCTL_READ_TOKEN=" + tokens["incidents:read"], "OPSCTL_WRITE_TOKEN=" + tokens["incidents:write"]})
+		},
+		"authentication/what-changed.sh": func(p *program) { p.prints("audit:read", `\A([^\t\n]*\t[^\t\n]*\tincident\.[^\t\n]*\t[^\t\n]*\n)+\z`) },
+		"pagination/all_incidents.py":    checkWalk,
+		"pagination/all-incidents.sh":    checkWalk,
+		"pagination/all_commands.py":     checkAllCommands,
+		"idempotency/open-once.sh": func(p *program) {
+			open := func(build string) string {
+				return p.runWith(`[0-9a-f-]{36}`, []string{"OPSCTL_TOKEN=" + p.system.Tokens["incidents:write"], "BUILD_ID=" + build})
+			}
+			if first := open("4711"); open("4711") != first || open("4712") == first {
+				p.Errorf("%q was opened twice, or is of two builds", first)
+			}
+		},
+		"idempotency/open_once.py": func(p *program) {
+			id := p.prints("incidents:write", ` opened\n`, "alert-1")[:36]
+			p.prints("incidents:write", id+" already open", "alert-1")
+		},
+		"errors/handle_errors.py": func(p *program) {
+			p.prints("full", `\ANone\nmessage is required\nstatus must be investigating, identified, monitoring or resolved\n\z`)
+			p.prints("incidents:read", "this token needs incidents:write")
+			p.fails("revoked", `unauthorized: .*\(request `)
+		},
+		"incremental-sync/sync.py":         func(p *program) { checkSync(p.disturbed()) },
+		"fleet-metrics/collect.py":         func(p *program) { checkCollect(p.disturbed()) },
+		"incidents-from-ci/ci-incident.sh": func(p *program) { checkCIIncident(p.disturbed()) },
+		"incidents-from-ci/ci-opsctl.sh":   checkCIIncident,
+		"versioning/tolerant.py":           func(p *program) { p.prints("monitors:read", `(?s) certificate (.*\n){12}`) },
+		"versioning/deprecations.sh":       checkDeprecations,
 	}
 }
 
-// idForm matches an id.
-var idForm = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-
-func (p *program) wantContains(output string, parts ...string) {
+// prints runs the program with a demo token and returns what it prints, which matches the pattern.
+func (p *program) prints(token, pattern string, arguments ...string) string {
 	p.Helper()
-	for _, part := range parts {
-		if !strings.Contains(output, part) {
-			p.Errorf("the output lacks %q:\n%s", part, output)
-		}
-	}
+	return p.runWith(pattern, []string{"OPSCTL_TOKEN=" + p.system.Tokens[token]}, arguments...)
 }
 
-// fails runs the program and returns its output if it ends with an error, else fails the test.
-func (p *program) fails(token string) string {
+func (p *program) runWith(pattern string, variables []string, arguments ...string) string {
 	p.Helper()
-	output, stderr, err := runIn(p.T, filepath.Dir(p.file), []string{"OPSCTL_TOKEN=" + token}, interpreter(p.T, p.file)...)
-	if err == nil {
-		p.Errorf("it did not fail:\n%s%s", output, stderr)
+	out, stderr, err := runIn(p.T, filepath.Dir(p.file), variables, append(interpreter(p.T, p.file), arguments...)...)
+	if err != nil || !regexp.MustCompile(pattern).MatchString(out) {
+		p.Fatalf("%v: it prints\n%s%s\nwant %s", err, out, stderr, pattern)
 	}
-	return output + stderr
+	return out
 }
 
-func checkFirstCall(p *program) {
-	var me struct{ TeamID, TokenID string }
-	decode(p.T, []byte(p.run("read")), &me)
-	if !idForm.MatchString(me.TokenID) || !idForm.MatchString(me.TeamID) {
-		p.Errorf("got %+v", me)
-	}
-}
-
-func checkFirstIncident(p *program) {
-	output := p.run("full")
-	p.wantContains(output, " servers; the first is ", "now resolved", " investigating We are ", " resolved It was only a test.")
-	if got := p.system.incident(p.T, idForm.FindString(lines(output)[1])); got.Status != "resolved" || len(got.Updates) != 2 {
-		p.Errorf("got %+v", got)
+// fails runs the program, which ends with an error that matches the pattern.
+func (p *program) fails(token, pattern string) {
+	p.Helper()
+	out, stderr, err := runIn(p.T, filepath.Dir(p.file), []string{"OPSCTL_TOKEN=" + p.system.Tokens[token]}, interpreter(p.T, p.file)...)
+	if err == nil || !regexp.MustCompile(pattern).MatchString(out+stderr) {
+		p.Errorf("%v: it prints\n%s%s\nwant %s", err, out, stderr, pattern)
 	}
 }
 
-func checkCheckToken(p *program) {
-	p.wantContains(p.run("read"), "warning: the token has more", "audit:read", "is valid")
-	p.wantContains(p.fails(p.system.Tokens["incidents:read"]), "the token lacks servers:read")
-	p.wantContains(p.fails(p.system.Tokens["revoked"]), "401: the API token is not valid")
-}
-
-func checkTwoTokens(p *program) {
-	output := p.runWith([]string{
-		"OPSCTL_READ_TOKEN=" + p.system.Tokens["incidents:read"], "OPSCTL_WRITE_TOKEN=" + p.system.Tokens["incidents:write"],
+// rerouted returns the same program for a proxy, which changes requests and answers. The client does not get an answer for which there is
+// an error.
+func (p *program) rerouted(request func(*http.Request), answer func(*http.Response) error) *program {
+	p.Helper()
+	target, err := url.Parse(p.system.BaseURL)
+	testkit.Must(p.T, err)
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(target); request(r.Out) },
+		ModifyResponse: answer,
+		ErrorHandler:   func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }, // closes the connection
 	})
-	want := "read token: can list incidents\n" +
-		"read token: opening an incident is 403, needs incidents:write\n" +
-		"write token: may open incidents (422 validation_error)\n"
-	if output != want {
-		p.Errorf("got %s", output)
+	p.Cleanup(proxy.Close)
+	text, err := os.ReadFile(p.file)
+	testkit.Must(p.T, err)
+	e := example{title: filepath.Base(p.file), text: strings.ReplaceAll(string(text), p.system.BaseURL, proxy.URL)}
+	return &program{T: p.T, system: p.system, file: e.write(p.T, "")}
+}
+
+// disturbed returns the same program for a proxy that loses the second and the fifth answer, and turns the fourth into a 503.
+func (p *program) disturbed() *program {
+	p.Helper()
+	requests := 0
+	return p.rerouted(func(*http.Request) {}, func(r *http.Response) error {
+		switch requests++; requests {
+		case 2, 5:
+			return errors.New("lost")
+		case 4:
+			r.StatusCode = http.StatusServiceUnavailable
+		}
+		return nil
+	})
+}
+
+// checkWalk compares what the program prints with the incidents of the team, also when a cursor is not recognized once.
+func checkWalk(p *program) {
+	want := p.system.incidents(p.T, "full")
+	if got := firstWords(p.prints("incidents:read", "")); len(want) < 160 || !slices.Equal(got, want) {
+		p.Errorf("got %d incidents, want %d, or in another order", len(got), len(want))
+	}
+	broken := false
+	p = p.rerouted(func(r *http.Request) {
+		if query := r.URL.Query(); query.Has("cursor") && !broken {
+			broken = true
+			query.Set("cursor", "unknown")
+			r.URL.RawQuery = query.Encode()
+		}
+	}, func(*http.Response) error { return nil })
+	if filepath.Ext(p.file) == ".sh" {
+		p.fails("incidents:read", "the cursor was not recognized")
+	} else if got := firstWords(p.prints("incidents:read", "")); !slices.Equal(got, want) {
+		p.Errorf("after a cursor that is not recognized: got %d incidents, want %d", len(got), len(want))
 	}
 }
 
-func checkWhatChanged(p *program) {
-	for _, line := range lines(p.run("audit:read")) {
-		if fields := strings.Split(line, "\t"); len(fields) != 4 || !strings.HasPrefix(fields[2], "incident.") {
-			p.Errorf("got %q", line)
-		}
-	}
+func checkDeprecations(p *program) {
+	p.prints("full", `\Ano operation that we use is deprecated\n\z`)
+	p = p.rerouted(func(*http.Request) {}, func(r *http.Response) error {
+		r.Header.Set("Deprecation", "@1798761600")
+		r.Header.Set("Sunset", "Sat, 01 Jan 2028 00:00:00 GMT")
+		return nil
+	})
+	p.prints("full", `/v1/servers will go: Sunset: Sat, 01 Jan 2028 00:00:00 GMT\n`)
 }
 
 func checkAllCommands(p *program) {
-	server, total := p.system.busiestServer(p.T)
-	ids := firstWords(p.run("commands:read", server))
+	id, total := "", 0
+	for _, server := range p.system.servers(p.T) {
+		var page struct{ Total int }
+		if decode(p.T, p.system.send(p.T, http.MethodGet, "full", "/v1/servers/"+server+"/commands?pageSize=1", ""), &page); page.Total > total {
+			id, total = server, page.Total
+		}
+	}
+	ids := firstWords(p.prints("commands:read", "", id))
 	slices.Sort(ids)
-	if got := len(slices.Compact(ids)); got != total || len(ids) != total || total <= 100 {
-		p.Errorf("got %d commands of %d", got, total)
+	if len(ids) != total || len(slices.Compact(ids)) != total || total <= 100 {
+		p.Errorf("got %d commands of %d", len(ids), total)
 	}
-}
-
-func checkOpenOnceShell(p *program) {
-	run := func(build string) string {
-		return p.runWith([]string{"OPSCTL_TOKEN=" + p.system.Tokens["incidents:write"], "BUILD_ID=" + build})
-	}
-	first, second := run("4711"), run("4711")
-	if first != second || !idForm.MatchString(first) {
-		p.Errorf("got %q and %q", first, second)
-	}
-	if other := run("4712"); other == first {
-		p.Errorf("another build has the same incident %q", other)
-	}
-}
-
-func checkOpenOncePython(p *program) {
-	first, second := p.run("incidents:write", "alert-1"), p.run("incidents:write", "alert-1")
-	p.wantContains(first, " opened")
-	p.wantContains(second, idForm.FindString(first)+" already open")
-}
-
-func checkHandleErrors(p *program) {
-	want := "None\nmessage is required\nstatus must be investigating, identified, monitoring or resolved\n"
-	if got := p.run("full"); got != want {
-		p.Errorf("got %s", got)
-	}
-	p.wantContains(p.run("incidents:read"), "this token needs incidents:write")
-	p.wantContains(p.fails(p.system.Tokens["revoked"]), "unauthorized: ", "(request ")
 }
 
 func checkSync(p *program) {
-	// A team of its own, so that no other test changes its incidents.
-	first := p.run("other_team")
-	if got, want := len(lines(first)), len(p.system.incidentsOf(p.T, "other_team")); got != want {
-		p.Errorf("the first run has %d of %d incidents", got, want)
+	const team = "other_team" // other programs do not change its incidents
+	first := firstWords(p.prints(team, ""))
+	if want := p.system.incidents(p.T, team); len(first) != len(want) {
+		p.Errorf("the first run has %d of %d incidents", len(first), len(want))
 	}
-	if got := p.run("other_team"); got != "no changes\n" {
-		p.Errorf("the second run has %q", got)
-	}
-	opened := p.system.open(p.T, "other_team", "Opened between two runs")
-	if got, want := p.run("other_team"), "changed "+opened+" investigating Opened between two runs\n"; got != want {
-		p.Errorf("got %q, want %q", got, want)
-	}
+	p.prints(team, `\Ano changes\n\z`)
+	opened := p.system.open(p.T, team, "Opened between two runs")
+	p.prints(team, `\Achanged `+opened+` investigating Opened between two runs\n\z`)
 	for range 3 { // several changes of one incident are read once
-		p.system.post(p.T, "other_team", "/v1/incidents/"+opened+"/updates", `{"status":"monitoring","message":"better"}`)
+		p.system.send(p.T, http.MethodPost, team, "/v1/incidents/"+opened+"/updates", `{"status":"monitoring","message":"better"}`)
 	}
-	if got, want := p.run("other_team"), "changed "+opened+" monitoring Opened between two runs\n"; got != want {
-		p.Errorf("got %q, want %q", got, want)
-	}
+	p.prints(team, `\Achanged `+opened+` monitoring Opened between two runs\n\z`)
 }
 
 func checkCollect(p *program) {
-	first := lines(p.run("read"))
-	servers := make(map[string]int)
-	for _, line := range first {
-		servers[strings.Split(line, ",")[0]]++
+	points := make(map[string]int)
+	for line := range strings.Lines(p.prints("read", "")) {
+		server, _, _ := strings.Cut(line, ",")
+		points[server]++
 	}
-	if want := p.system.serversWithMetrics(p.T); len(servers) != want {
-		p.Errorf("got points of %d servers, want %d", len(servers), want)
-	}
-	for server, points := range servers {
-		if points < 280 {
-			p.Errorf("%s has only %d points of the last 24 hours", server, points)
+	for server, n := range points {
+		if n < 280 {
+			p.Errorf("%s has only %d points of the last 24 hours", server, n)
 		}
 	}
-	if again := strings.TrimSpace(p.run("read")); again != "" && len(lines(again)) > len(servers) {
-		p.Errorf("the second round repeats points:\n%s", again)
+	if again := p.prints("read", ""); len(points) < 5 || strings.Count(again, "\n") > len(points) {
+		p.Errorf("after points of %d servers, the second round prints\n%s", len(points), again)
 	}
 }
 
@@ -201,35 +213,35 @@ func checkCIIncident(p *program) {
 		run(p.T, ".", "go", "build", "-o", programs, "opsgate/cmd/opsctl")
 		path = programs + string(os.PathListSeparator) + path
 	}
-	run := func(attempt, command string) string {
-		return p.runWith([]string{
+	run := func(attempt, command, pattern string) string {
+		return p.runWith(pattern, []string{
 			"OPSCTL_TOKEN=" + p.system.Tokens["incidents:write"], "RUN_ID=1", "RUN_ATTEMPT=" + attempt, "PATH=" + path,
 		}, command)
 	}
-	if got := run("1", "resolve"); got != "no incident is open\n" {
-		p.Errorf("got %q", got)
-	}
-	opened := run("1", "open")
-	id := idForm.FindString(opened)
-	p.wantContains(opened, "opened incident "+id)
-	p.wantContains(run("1", "open"), id+" is already open")
+	run("1", "resolve", `\Ano incident is open\n\z`)
+	id := strings.Fields(run("1", "open", `opened incident [0-9a-f-]{36}\n`))[2]
+	run("1", "open", id+" is already open")
 	testkit.Must(p.T, os.Remove(filepath.Join(filepath.Dir(p.file), ".ci-incident"))) // a lost cache: the key still finds the incident
-	p.wantContains(run("1", "open"), "opened incident "+id)
-	if got := p.system.incident(p.T, id); got.Status != "investigating" {
-		p.Errorf("got %+v", got)
+	run("1", "open", "opened incident "+id)
+	run("2", "resolve", "resolved incident "+id)
+	var i struct {
+		Status  string
+		Updates []struct{}
 	}
-	p.wantContains(run("2", "resolve"), "resolved incident "+id)
-	if got := p.system.incident(p.T, id); got.Status != "resolved" || len(got.Updates) != 2 {
-		p.Errorf("got %+v", got)
+	if decode(p.T, p.system.send(p.T, http.MethodGet, "full", "/v1/incidents/"+id, ""), &i); i.Status != "resolved" || len(i.Updates) != 2 {
+		p.Errorf("got %+v", i)
 	}
-	if again := idForm.FindString(run("3", "open")); again == id || p.system.incident(p.T, again).Status != "investigating" {
-		p.Errorf("the third attempt of a run opened %q after %s was resolved", again, id)
+	if again := run("3", "open", "opened incident "); strings.Contains(again, id) {
+		p.Errorf("the third attempt of a run opened %s again after it was resolved", id)
 	}
 }
 
-func checkTolerant(p *program) {
-	output := p.run("monitors:read")
-	if len(lines(output)) < 12 || !strings.Contains(output, " certificate ") {
-		p.Errorf("got %s", output)
+// firstWords returns the first word of each line.
+func firstWords(output string) (words []string) {
+	for line := range strings.Lines(output) {
+		if all := strings.Fields(line); len(all) > 0 {
+			words = append(words, all[0])
+		}
 	}
+	return words
 }

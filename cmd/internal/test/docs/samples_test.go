@@ -1,17 +1,8 @@
 package docs
 
 import (
-	"encoding/json"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"reflect"
 	"strings"
-	"sync"
 	"testing"
-
-	"github.com/google/uuid"
-	"pgregory.net/rapid"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
@@ -80,87 +71,4 @@ func build(t *testing.T, language, dir, baseURL string, requests map[string]samp
 		code[name] = strings.ReplaceAll(samples.Render(language, r), baseurl.Placeholder, baseURL)
 	}
 	return tools.build(t, dir, code)
-}
-
-// An echo returns the body of each request to it and keeps the request, except for /v1/fails, to which it returns an error.
-type echo struct {
-	*httptest.Server
-	mu   sync.Mutex
-	last *http.Request
-	body []byte
-}
-
-func (e *echo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.last = r
-	e.body, _ = io.ReadAll(r.Body)
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	if r.URL.Path == "/v1/fails" {
-		w.WriteHeader(http.StatusForbidden)
-		_, _ = io.WriteString(w, `{"error":"The token lacks a scope.","code":"forbidden"}`)
-		return
-	}
-	_, _ = io.WriteString(w, `{"arrived":true}`)
-}
-
-// TestAnyBodyArrives checks the escapes of every language with strings that are hard to quote, and that a refusal ends a sample with the
-// response.
-func TestAnyBodyArrives(t *testing.T) {
-	e := &echo{}
-	e.Server = httptest.NewServer(e)
-	t.Cleanup(e.Close)
-	hard := samples.Request{Method: http.MethodPost, Path: "/v1/incidents", Query: "a=%27%22%24HOME&b=2", Body: hardBody(t)}
-	requests := map[string]samples.Request{"hard": hard, "fails": {Method: http.MethodGet, Path: "/v1/fails"}}
-	token := []string{"OPSCTL_TOKEN=ops_live_text"}
-	for _, l := range samples.Languages() {
-		t.Run(l.ID, func(t *testing.T) {
-			command := build(t, l.ID, t.TempDir(), e.URL, requests)
-			out, stderr, err := runIn(t, "", token, command("hard")...)
-			if err != nil || !json.Valid([]byte(out)) || !strings.Contains(out, "arrived") {
-				t.Fatalf("%v\n%s%s", err, out, stderr)
-			}
-			checkArrived(t, e, hard)
-			out, stderr, err = runIn(t, "", token, command("fails")...)
-			if err == nil || !strings.Contains(out+stderr, `"code":"forbidden"`) || !strings.Contains(stderr, "403") {
-				t.Errorf("after a refusal: %v\n%s%s", err, out, stderr)
-			}
-		})
-	}
-}
-
-func checkArrived(t *testing.T, e *echo, sent samples.Request) {
-	t.Helper()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var want, got any
-	testkit.Must(t, json.Unmarshal([]byte(sent.Body), &want))
-	if err := json.Unmarshal(e.body, &got); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%v: arrived\n%q\nsent\n%q", err, e.body, sent.Body)
-	}
-	h := e.last.Header
-	if e.last.Method != sent.Method || e.last.URL.RawQuery != sent.Query || h.Get("Authorization") != "Bearer ops_live_text" ||
-		h.Get("Content-Type") != "application/json" {
-		t.Errorf("%s %s %v", e.last.Method, e.last.URL, h)
-	}
-	if key := h.Get("Idempotency-Key"); len(key) < len(strings.ReplaceAll(uuid.Nil.String(), "-", ""))*3/4 {
-		t.Errorf("Idempotency-Key %q has fewer than 128 random bits", key)
-	}
-}
-
-// hardBody returns a JSON object with quotes of all languages and a hundred generated strings.
-func hardBody(t *testing.T) string {
-	t.Helper()
-	list := []string{
-		`'"` + "`", `\`, `\\"`, `\n`, `\u0041`, `\"""`, `""""""`, "'''", "$HOME ${HOME} $(id) `id`", "a\nb\r\nc\td", "\nJSON\n", "\x00\x1b\x7f", "true", ": null",
-		"é 日本 😀 \u2028 \u202e \ufeff", "%s %n {{.}} #{x} //", "</script>", " ends with a space ",
-	}
-	text := rapid.String()
-	for seed := range 100 {
-		list = append(list, text.Example(seed))
-	}
-	body, err := json.Marshal(map[string]any{"list": list, "yes": true, "no": false, "none": nil, "number": 1.5, `a "key"`: []any{}})
-	testkit.Must(t, err)
-	// Escapes that encoders need not use.
-	return strings.Replace(string(body), `{`, `{"escapes":"\/\ud83d\ude00\u0027",`, 1)
 }

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -20,9 +21,9 @@ import (
 type system struct{ *devtest.System }
 
 // start runs opsdev with a configuration until the end of the test.
-func start(t *testing.T, configuration string) system {
+func start(t *testing.T, configuration string, arguments ...string) system {
 	t.Helper()
-	return system{devtest.Start(t, configuration)}
+	return system{devtest.Start(t, configuration, arguments...)}
 }
 
 // call sends the request with a demo token.
@@ -43,6 +44,73 @@ func (s system) call(t *testing.T, r samples.Request, token string) (*http.Respo
 	body, err := io.ReadAll(response.Body)
 	testkit.Must(t, err)
 	return response, body
+}
+
+// send returns the body of a successful response to a demo token.
+func (s system) send(t *testing.T, method, token, path, body string) []byte {
+	t.Helper()
+	path, query, _ := strings.Cut(path, "?")
+	response, text := s.call(t, samples.Request{Method: method, Path: path, Query: query, Body: body}, token)
+	if response.StatusCode != http.StatusOK {
+		t.Fatalf("%s %s: %d %s", method, path, response.StatusCode, text)
+	}
+	return text
+}
+
+// incidents returns the ids of all incidents of the token's team.
+func (s system) incidents(t *testing.T, token string) (ids []string) {
+	t.Helper()
+	for path := "/v1/incidents?limit=100"; ; {
+		var page struct {
+			Items      []struct{ ID string }
+			NextCursor *string
+		}
+		decode(t, s.send(t, http.MethodGet, token, path, ""), &page)
+		for _, i := range page.Items {
+			ids = append(ids, i.ID)
+		}
+		if page.NextCursor == nil {
+			return ids
+		}
+		path = "/v1/incidents?limit=100&cursor=" + *page.NextCursor
+	}
+}
+
+func (s system) servers(t *testing.T) (ids []string) {
+	t.Helper()
+	var servers []struct{ ID string }
+	decode(t, s.send(t, http.MethodGet, "full", "/v1/servers", ""), &servers)
+	for _, server := range servers {
+		ids = append(ids, server.ID)
+	}
+	return ids
+}
+
+// open opens an incident and returns its id.
+func (s system) open(t *testing.T, token, title string) string {
+	t.Helper()
+	var opened struct{ ID string }
+	body := `{"title":"` + title + `","status":"investigating","impact":"minor","message":"m"}`
+	decode(t, s.send(t, http.MethodPost, token, "/v1/incidents", body), &opened)
+	return opened.ID
+}
+
+// metrics returns the page of metrics of the gateway.
+func (s system) metrics(t *testing.T) string {
+	t.Helper()
+	response, err := http.Get(s.AdminURL + "/metrics")
+	testkit.Must(t, err)
+	defer func() { _ = response.Body.Close() }()
+	page, err := io.ReadAll(response.Body)
+	testkit.Must(t, err)
+	return string(page)
+}
+
+func decode(t *testing.T, text []byte, value any) {
+	t.Helper()
+	if err := json.Unmarshal(text, value); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
 }
 
 func write(t *testing.T, path, content string) {
