@@ -108,7 +108,7 @@ test: ## Run the tests of everyday work (go test -short, 25 cases of each proper
 	@tools/programs.sh $(SHORT_PROGRAMS) || echo "tests that need a missing program will be skipped"
 	$(call tests,$(SHORT),$(SHORT_PROGRAMS))
 
-test-all: ## Run all tests, as CI does: longer schedules, and the slow rows of docs/operate/reliability.md.
+test-all: ## Run all tests, as CI does: longer schedules, and the slow rows of docs/operate/guarantees.md.
 	$(call tests,$(LONG),$(TEST_PROGRAMS),$(SLOW))
 
 fresh: ## Run make test as on a fresh machine, with Go alone (Debian, as root): a test that is skipped for another reason fails it.
@@ -144,16 +144,16 @@ flakes: ## Run the tests of each package N (20) times beside busy processes, to 
 fuzz: ## Fuzz every target for FUZZTIME (30s).
 	@tools/fuzz.sh $(FUZZTIME)
 
-chaos: ## Break each dependency, and print each figure beside its bound: docs/operate/reliability.md. CHAOS="-run Frozen" passes flags.
+chaos: ## Break each dependency, and print each figure beside its bound: docs/operate/guarantees.md. CHAOS="-run Frozen" passes flags.
 	@go test -count=1 -v -timeout=30m ./cmd/internal/test/chaos -full -skip 'RollingRestart|RollingUpgrade|Soak|Attack' $(CHAOS)
 
 attack: ## Attack a gateway while another client uses it, and print each figure beside its bound: docs/operate/security.md. ATTACK="Bodies" selects.
 	@go test -count=1 -v -timeout=15m ./cmd/internal/test/chaos -full -run 'Attack.*$(ATTACK)'
 
-cluster: ## Two gateways, three backends and Redis behind a balancer under load: restart each, upgrade from the last release: docs/operate/scaling.md.
+cluster: ## Two gateways, three backends and Redis behind a balancer under load: restart each, upgrade from the last release: docs/operate/planning.md.
 	@go test -count=1 -v -run Rolling ./cmd/internal/test/chaos -full
 
-soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateways leak nothing: docs/operate/reliability.md.
+soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateways leak nothing: docs/operate/guarantees.md.
 	@go test -count=1 -v -timeout=0 -run Soak ./cmd/internal/test/chaos -soak $(SOAKTIME)
 
 bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway and with its own parts. EDGEBENCH="-enforce" passes flags.

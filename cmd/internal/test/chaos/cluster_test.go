@@ -15,7 +15,7 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// cluster is the installation of docs/operate/scaling.md on one machine: a load balancer, two gateways that share a Redis, and three
+// cluster is the installation of docs/operate/planning.md on one machine: a load balancer, two gateways that share a Redis, and three
 // backends behind one DNS name.
 type cluster struct {
 	redis    *redistest.Server

@@ -21,7 +21,7 @@ var namedTest = regexp.MustCompile("`(?:([a-z/]+)\\.)?(Test\\w+)(/\\w+)?`")
 // rowNumbers returns the numbers of the rows in docs/operate by the tests of this package that they name.
 func rowNumbers() map[string]int {
 	numbers := map[string]int{}
-	for _, page := range []string{"limits.md", "reliability.md", "security.md"} {
+	for _, page := range []string{"limits.md", "guarantees.md", "security.md"} {
 		text, _ := os.ReadFile(filepath.Join(root, "docs", "operate", page)) // TestDocumentsNameExistingTests fails without it
 		for _, row := range regexp.MustCompile(`(?m)^\| (\d+) \|.*`).FindAllStringSubmatch(string(text), -1) {
 			number, _ := strconv.Atoi(row[1]) // digits
@@ -40,7 +40,7 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 	for _, page := range []struct {
 		name string
 		min  int // number of named tests
-	}{{"operate/limits.md", 10}, {"operate/reliability.md", 50}, {"operate/security.md", 50}, {"develop/adding-an-operation.md", 10}} {
+	}{{"operate/limits.md", 10}, {"operate/guarantees.md", 50}, {"operate/security.md", 50}, {"develop/adding-an-operation.md", 10}} {
 		named := namedTest.FindAllStringSubmatch(readPage(t, page.name), -1)
 		for _, name := range named {
 			folder := name[1]
@@ -57,9 +57,9 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 	}
 }
 
-// Each failure in docs/operate/reliability.md, and each control and client behaviour in docs/operate/security.md, names its test.
+// Each failure in docs/operate/guarantees.md, and each control and client behaviour in docs/operate/security.md, names its test.
 func TestEveryRowNamesItsTest(t *testing.T) {
-	failures, _, _ := strings.Cut(readPage(t, "operate/reliability.md"), "\n## Measured\n")
+	failures, _, _ := strings.Cut(readPage(t, "operate/guarantees.md"), "\n## Measured\n")
 	controls, _, _ := strings.Cut(readPage(t, "operate/security.md"), "\n## Measured\n")
 	column := "" // heading of the table's last column
 	for line := range strings.Lines(failures + controls) {
