@@ -160,7 +160,7 @@ func (w *world) run() *running {
 func (w *world) replace(killed bool) {
 	synctest.Wait() // Run has started
 	next, waits := w.run(), w.run()
-	synctest.Wait()
+	pass(1500 * time.Millisecond) // for a poll
 	waits.end(w.t)
 	if w.dispatcher.stop(); killed {
 		w.dispatcher.dispatcher.Kill()
