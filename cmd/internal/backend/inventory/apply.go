@@ -57,6 +57,7 @@ func Apply(ctx context.Context, q *query.Queries, f File, o Options) (Result, er
 	}
 	p := &plan{Options: o, current: idsOf(&current), taken: idsOf(&current, &f)}
 	p.teams(current.Teams, f.Teams)
+	p.addresses(current.Teams, f.Teams)
 	if err := errors.Join(p.problems...); err != nil {
 		return Result{}, err
 	}
@@ -106,6 +107,26 @@ func (p *plan) teams(current, wanted []Team) {
 		t := &team{plan: p, Team: &wanted[i]}
 		t.fleet(before[i])
 		t.monitoring(before[i])
+	}
+}
+
+// addresses reports the hostnames and slugs of the file that another status page has, also if the file changes that one.
+func (p *plan) addresses(current, wanted []Team) {
+	type owner struct{ id, path string }
+	owners := map[string]owner{} // in the file, by address
+	for n, t := range slices.Concat(wanted, current) {
+		for _, page := range t.Pages {
+			path := t.Name + "/" + page.Name
+			for _, address := range []string{"hostname " + page.Hostname, "slug " + page.Slug} {
+				first, taken := owners[address]
+				switch {
+				case taken && first.id != page.ID:
+					p.problems = append(p.problems, fmt.Errorf("status page %s: the status page %s has the %s", first.path, path, address))
+				case n < len(wanted) && address != "slug ":
+					owners[address] = owner{page.ID, path}
+				}
+			}
+		}
 	}
 }
 

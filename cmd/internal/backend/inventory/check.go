@@ -31,7 +31,7 @@ func (f *File) check(now time.Time) error {
 		c.report("/teams", "there is none")
 	}
 	eachRow("", reflect.ValueOf(f).Elem(), c.row)
-	return errors.Join(c.problems...)
+	return f.lines.add(errors.Join(c.problems...))
 }
 
 // A checker collects the problems of a file.

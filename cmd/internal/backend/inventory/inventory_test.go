@@ -253,11 +253,12 @@ func TestApply_RefusesInvalidFiles(t *testing.T) {
 	before := w.export(true)
 	for want, pairs := range map[string][]string{
 		"field nam not found": {"name: web-1", "nam: web-1"},
-		"at '/teams/0/plan': value must be one of 'basic', 'ai'":  {"plan: ai", "plan: gold"},
+		"line 3, at '/teams/0/plan': value must be one of 'basi":  {"plan: ai", "plan: gold"},
 		"at '/teams/0/monitors/0/interval_seconds': minimum":      {"interval_seconds: 60", "interval_seconds: 0"},
 		"at '/teams/0/servers/0': missing property 'host'":        {"host: web-1.pier.example, ", ""},
+		"line 9, at '/teams/0/monitors/0/type': 'HTTP' does not":  {"type: http", "type: HTTP"},
 		"at '/teams/0/groups/0/color'":                            {"'#112233'", "blue"},
-		`at '/teams/0/groups/1': another one has the name "Web"`:  {"name: Jobs", "name: Web"},
+		`line 4, at '/teams/0/groups/1': another one has the na`:  {"name: Jobs", "name: Web"},
 		"at '/teams/0/servers/0/id': must be a UUID":              {"{name: web-1", "{id: A, name: web-1"},
 		"value must be one of":                                    {"name: Phone", "status: fine, name: Phone"},
 		"has the status of its monitor: remove status":            {"monitor: API", "monitor: API, status: outage"},
@@ -311,13 +312,32 @@ func TestApply_BoundsAreThoseOfTheSchema(t *testing.T) {
 // A write that fails leaves nothing behind.
 func TestApply_IsOneTransaction(t *testing.T) {
 	w := newWorld(t)
-	w.apply("teams: [{name: Quay, plan: ai, pages: [{name: Quay, hostname: status.pier.example, visibility: public, color: '#112233'}]}]")
-	_, err := w.try(pier, inventory.Options{Actor: actor()})
+	_, err := w.db.ExecContext(t.Context(), "CREATE TRIGGER refuse BEFORE INSERT ON status_pages BEGIN SELECT RAISE(ABORT, 'refused'); END")
+	testkit.Must(t, err)
+	_, err = w.try(pier, inventory.Options{Actor: actor()})
 	if err == nil || !strings.Contains(err.Error(), "write the status page Pier/Pier: ") {
-		t.Errorf("a hostname of another team: %v", err)
+		t.Errorf("got %v", err)
 	}
-	if n := w.count("SELECT count(*) FROM teams"); n != 1 {
+	if n := w.count("SELECT count(*) FROM teams"); n != 0 {
 		t.Errorf("%d teams", n)
+	}
+}
+
+// A hostname and a slug belong to one status page, of the file or of the database.
+func TestApply_AddressesOfStatusPagesAreUnique(t *testing.T) {
+	const other = "teams: [{name: Quay, plan: ai, pages: [{name: Q, hostname: %s, slug: %s, visibility: public, color: '#112233'}]}]"
+	quay := func(hostname, slug string) string { return fmt.Sprintf(other, hostname, slug) }
+	w := newWorld(t)
+	w.apply(quay("a.example", "a"))
+	w.apply(quay("b.example", "b"))
+	for text, want := range map[string]string{
+		replaced(t, pier, "hostname: status.pier.example", "hostname: b.example"):                                                                         "status page Pier/Pier: the status page Quay/Q has the hostname b.example",
+		replaced(t, pier, "description:", "slug: b\n        description:"):                                                                                "status page Pier/Pier: the status page Quay/Q has the slug b",
+		strings.Replace(quay("c.example", "c"), "pages: [", "pages: [{name: R, hostname: d.example, slug: c, visibility: public, color: '#112233'}, ", 1): "status page Quay/R: the status page Quay/Q has the slug c",
+	} {
+		if _, err := w.try(text, inventory.Options{Actor: actor()}); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }
 

@@ -21,6 +21,8 @@ import (
 // count in the bounds of texts.
 type File struct {
 	Teams []Team `yaml:"teams" jsonschema:"required"`
+
+	lines lines
 }
 
 // A Head identifies a row among those of its kind and parent: by id if there is one, else by name. A new row without an id gets one that
@@ -81,7 +83,7 @@ type Scheduled struct {
 type Monitor struct {
 	Head `yaml:",inline"`
 
-	Type           string    `yaml:"type" jsonschema:"required,minLength=1" jsonschema_description:"http, tcp, ping, dns, ssl, keyword."`
+	Type           string    `yaml:"type" jsonschema:"required,pattern=^[a-z0-9_-]+$" jsonschema_description:"http, tcp, ping, dns, ssl, keyword."`
 	Target         string    `yaml:"target" jsonschema:"required,minLength=1"`
 	Interval       int64     `yaml:"interval_seconds" jsonschema:"required,minimum=1,maximum=86400"`
 	Disabled       bool      `yaml:"disabled,omitempty"`
@@ -96,7 +98,7 @@ type Page struct {
 	Head `yaml:",inline"`
 
 	Hostname    string       `yaml:"hostname" jsonschema:"required,minLength=1" jsonschema_description:"Unique over all teams."`
-	Slug        string       `yaml:"slug,omitempty"`
+	Slug        string       `yaml:"slug,omitempty" jsonschema_description:"Unique over all teams."`
 	Visibility  string       `yaml:"visibility" jsonschema:"required,minLength=1" jsonschema_description:"public, password or another word."`
 	Color       string       `yaml:"color" jsonschema:"required,pattern=^#[0-9a-fA-F]{6}$"`
 	Description string       `yaml:"description,omitempty"`
@@ -159,10 +161,10 @@ func Parse(text []byte) (f File, err error) {
 		return f, errors.New("the file must be one YAML document")
 	}
 	var values any
-	if err := yaml.Unmarshal(text, &values); err != nil {
+	if err := errors.Join(yaml.Unmarshal(text, &f.lines.document), yaml.Unmarshal(text, &values)); err != nil {
 		return f, errors.New(yamlerror.Text(err))
 	}
-	return f, validate(values)
+	return f, f.lines.add(validate(values))
 }
 
 // validate returns the differences of a file to the schema.
