@@ -18,6 +18,9 @@ func (s *Store) Backup(ctx context.Context, path string) (err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return fmt.Errorf("find the backup's directory: %w", err)
 	}
+	if _, err := os.Lstat(path); err == nil {
+		return existsError(path)
+	}
 	partial := path + ".partial"
 	file, err := os.OpenFile(partial, os.O_RDWR|os.O_CREATE|os.O_EXCL, privateMode)
 	if errors.Is(err, fs.ErrExist) {
@@ -36,10 +39,16 @@ func (s *Store) Backup(ctx context.Context, path string) (err error) {
 	if err := file.Sync(); err != nil {
 		return fmt.Errorf("sync the backup: %w", err)
 	}
-	if err := os.Link(partial, path); err != nil { // fails if path exists
+	if err := os.Link(partial, path); errors.Is(err, fs.ErrExist) {
+		return existsError(path)
+	} else if err != nil {
 		return linkError(err)
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+func existsError(path string) error {
+	return fmt.Errorf("%s exists, and a backup replaces no file: name another one", path)
 }
 
 // linkError adds the next step to an error of [os.Link] on file systems without hard links, as FAT and many of networks.

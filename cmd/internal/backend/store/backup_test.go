@@ -56,7 +56,7 @@ func TestBackupUnderWritesCanBeRestored(t *testing.T) {
 	if info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v", info.Mode())
 	}
-	if err := s.Backup(ctx, copied); err == nil || !strings.Contains(err.Error(), "file exists") {
+	if err := s.Backup(ctx, copied); err == nil || err.Error() != copied+" exists, and a backup replaces no file: name another one" {
 		t.Errorf("a backup to a file that exists: %v", err)
 	}
 	restored := open(t, dir)
