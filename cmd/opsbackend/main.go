@@ -11,6 +11,7 @@ import (
 )
 
 func main() {
+	signal.Ignore(syscall.SIGPIPE) // a closed log must not end the backend
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the first signal shuts down gracefully, a second one ends at once
 	os.Exit(command.Run(ctx, os.Args[1:], command.Environment{Out: os.Stdout, Err: os.Stderr}))

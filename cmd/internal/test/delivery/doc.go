@@ -1,4 +1,4 @@
-// Package delivery tests what the guide webhooks and docs/integrate/notifications.md promise to subscribers, with opsbackend as a process,
-// real SMTP and real HTTP receivers: the process is killed, receivers hang, and one status page has 10,000 subscribers. It has no code
-// besides its tests.
+// Package delivery tests notifications with opsbackend as a process, real SMTP and real HTTP receivers: the process is killed, receivers
+// hang, and one status page has 10,000 subscribers; its log is closed. The order, the retries and the end of deliveries are proved by the model in
+// cmd/internal/backend/delivery. It has no code besides its tests.
 package delivery
