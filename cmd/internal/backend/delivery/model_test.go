@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -46,13 +45,12 @@ type world struct {
 
 	mu        sync.Mutex
 	now       time.Time
-	behaviour map[string]string           // by subscriber
-	ids       map[string]string           // by subscriber and update
-	first     map[string]delivery.Message // the first attempt of each id
-	accepted  map[string]bool             // ids
-	refused   map[string]bool             // ids
-	busy      map[string]bool             // subscribers with an attempt in progress
-	gone      map[string]bool             // subscribers
+	behaviour map[string]string // by subscriber
+	ids       map[string]string // by subscriber and update
+	accepted  map[string]bool   // ids
+	refused   map[string]bool   // ids
+	busy      map[string]bool   // subscribers with an attempt in progress
+	gone      map[string]bool   // subscribers
 	problems  []string
 }
 
@@ -60,7 +58,7 @@ func newWorld(t *rapid.T, dir string) *world {
 	w := &world{
 		fixture: newFixture(t, dir), t: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 		notified: map[string][]string{}, deleted: map[string]bool{},
-		behaviour: map[string]string{}, ids: map[string]string{}, first: map[string]delivery.Message{},
+		behaviour: map[string]string{}, ids: map[string]string{},
 		accepted: map[string]bool{}, refused: map[string]bool{}, busy: map[string]bool{}, gone: map[string]bool{},
 	}
 	w.clock = w.time
@@ -116,13 +114,6 @@ func (w *world) begin(m delivery.Message) (behaviour string) {
 	w.ids[key] = m.ID
 	if earlier > 0 {
 		problem("sent before %d earlier ones", earlier)
-	}
-	same := m
-	same.Attempt = 0
-	if first, ok := w.first[m.ID]; !ok {
-		w.first[m.ID] = same
-	} else if !reflect.DeepEqual(first, same) {
-		problem("differs: %+v, first %+v", same, first)
 	}
 	return w.behaviour[s]
 }

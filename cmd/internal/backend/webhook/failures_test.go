@@ -30,7 +30,7 @@ func answering(text string, end func(net.Conn)) func(net.Conn) {
 func TestCausesOfFailures(t *testing.T) {
 	t.Parallel()
 	n, stranger := newInternet(t), newInternet(t)
-	n.resolve("empty.example", nil)
+	n.resolve("empty.example")
 	const (
 		secret = secretPath + "?key=" + secretQuery
 		unused = "1" // not a port that was free a moment ago: a parallel test may listen on it by now

@@ -32,7 +32,7 @@ func TestForbiddenAddressesAreNotConnectedTo(t *testing.T) {
 	t.Parallel()
 	n := newInternet(t)
 	for _, address := range forbidden {
-		n.resolve("inside.example", []string{address})
+		n.resolve("inside.example", address)
 		m := exampleMessage()
 		m.Subscriber.Address = "https://inside.example/" + secretPath
 		got, err := n.send(m, 0)
@@ -52,7 +52,7 @@ func TestSecondLookupLeadsToLoopback(t *testing.T) {
 	m := n.receive(recorded(requests))
 	sender := n.sender(0, m)
 	for i, lookup := range [][]string{{receiverAddress}, {"127.0.0.1"}, {"127.0.0.1", receiverAddress}} { // of both, only the public one is used
-		n.resolve(host, lookup)
+		n.resolve(host, lookup...)
 		err := sender.Send(t.Context(), m)
 		if refused := len(lookup) == 1 && lookup[0] != receiverAddress; refused != (err != nil) || refused && !strings.Contains(err.Error(), "is not allowed") {
 			t.Errorf("lookup %d: got %v", i, err)
@@ -76,7 +76,8 @@ func FuzzCheckURL(f *testing.F) {
 		f.Add(seed)
 	}
 	n := newInternet(f)
-	n.resolveAll("127.0.0.1")
+	n.resolve("", "127.0.0.1")
+	delete(n.answers, host)
 	sender := n.sender(0)
 	f.Fuzz(func(t *testing.T, text string) {
 		m := exampleMessage()

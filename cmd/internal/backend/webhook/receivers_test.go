@@ -43,13 +43,12 @@ type internet struct {
 	resolver  *net.Resolver
 
 	mu      sync.Mutex
-	answers map[string][][]string // by name: the addresses at each lookup; the last entry stays
-	others  []string              // the addresses of all other names; nil if they do not exist
+	answers map[string][]string // addresses by name; those of "" are of all other names
 }
 
 func newInternet(t testing.TB) *internet {
 	t.Helper()
-	n := &internet{TB: t, authority: tlsfilestest.NewAuthority(t, "root"), answers: map[string][][]string{host: {{receiverAddress}}}}
+	n := &internet{TB: t, authority: tlsfilestest.NewAuthority(t, "root"), answers: map[string][]string{host: {receiverAddress}}}
 	names := dnstest.Start(t, n.lookup)
 	n.resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", names.Address)
@@ -75,37 +74,23 @@ func (n *internet) tlsConfigOf(name string, from, until time.Duration) *tls.Conf
 	return &tls.Config{Certificates: n.authority.Valid(n, 2, now.Add(from), now.Add(until), name).TLS(n)}
 }
 
-// resolve sets the addresses of a name at each lookup.
-func (n *internet) resolve(name string, lookups ...[]string) {
+// resolve sets the addresses of a name.
+func (n *internet) resolve(name string, addresses ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.answers[name] = lookups
+	n.answers[name] = addresses
 }
 
-// resolveAll makes every name exist, with the same address.
-func (n *internet) resolveAll(address string) {
+// lookup returns the addresses of a name.
+func (n *internet) lookup(name string, _ dnsmessage.Type) ([]string, dnsmessage.RCode) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	clear(n.answers)
-	n.others = []string{address}
-}
-
-// lookup returns the addresses of a name. A question for AAAA records belongs to the lookup of the question for A records.
-func (n *internet) lookup(name string, kind dnsmessage.Type) ([]string, dnsmessage.RCode) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	name = strings.TrimSuffix(name, ".")
-	lookups, exists := n.answers[name]
-	if !exists && n.others == nil {
-		return nil, dnsmessage.RCodeNameError
+	for _, known := range []string{strings.TrimSuffix(name, "."), ""} {
+		if addresses, ok := n.answers[known]; ok {
+			return addresses, dnsmessage.RCodeSuccess
+		}
 	}
-	if !exists {
-		return n.others, dnsmessage.RCodeSuccess
-	}
-	if kind == dnsmessage.TypeA && len(lookups) > 1 {
-		n.answers[name] = lookups[1:]
-	}
-	return lookups[0], dnsmessage.RCodeSuccess
+	return nil, dnsmessage.RCodeNameError
 }
 
 // listen returns a listener on a port of the address that is free on 127.0.0.1 too.
@@ -175,18 +160,14 @@ const (
 )
 
 func messageTo(name string, listener net.Listener) delivery.Message {
-	return messageToPort(name, portOf(listener))
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return messageToPort(name, port)
 }
 
 func messageToPort(name, port string) delivery.Message {
 	m := exampleMessage()
 	m.Subscriber.Address = "https://" + name + ":" + port + "/" + secretPath + "?key=" + secretQuery
 	return m
-}
-
-func portOf(listener net.Listener) string {
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	return port
 }
 
 // sender returns a sender that reaches receiverAddress on any port that the messages have.
