@@ -56,11 +56,6 @@ INSERT INTO incident_components (team_id, incident_id, component_id) VALUES (?, 
 INSERT INTO notifications (id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at, traceparent)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
 
--- name: ListNotifications :many
-SELECT * FROM notifications
-WHERE team_id = sqlc.arg(team_id)
-ORDER BY created_at, id;
-
 -- name: GetIdempotencyKey :one
 SELECT * FROM idempotency_keys
 WHERE team_id = sqlc.arg(team_id) AND key = sqlc.arg(key);

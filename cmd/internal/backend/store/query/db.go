@@ -255,9 +255,6 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.listMonitorsAnyTeamStmt, err = db.PrepareContext(ctx, listMonitorsAnyTeam); err != nil {
 		return nil, fmt.Errorf("error preparing query ListMonitorsAnyTeam: %w", err)
 	}
-	if q.listNotificationsStmt, err = db.PrepareContext(ctx, listNotifications); err != nil {
-		return nil, fmt.Errorf("error preparing query ListNotifications: %w", err)
-	}
 	if q.listPageImpactsStmt, err = db.PrepareContext(ctx, listPageImpacts); err != nil {
 		return nil, fmt.Errorf("error preparing query ListPageImpacts: %w", err)
 	}
@@ -765,11 +762,6 @@ func (q *Queries) Close() error {
 			err = fmt.Errorf("error closing listMonitorsAnyTeamStmt: %w", cerr)
 		}
 	}
-	if q.listNotificationsStmt != nil {
-		if cerr := q.listNotificationsStmt.Close(); cerr != nil {
-			err = fmt.Errorf("error closing listNotificationsStmt: %w", cerr)
-		}
-	}
 	if q.listPageImpactsStmt != nil {
 		if cerr := q.listPageImpactsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing listPageImpactsStmt: %w", cerr)
@@ -1081,7 +1073,6 @@ type Queries struct {
 	listMonitorComponentsStmt         *sql.Stmt
 	listMonitorsStmt                  *sql.Stmt
 	listMonitorsAnyTeamStmt           *sql.Stmt
-	listNotificationsStmt             *sql.Stmt
 	listPageImpactsStmt               *sql.Stmt
 	listRawMetricsStmt                *sql.Stmt
 	listRevocationsAfterAnyTeamStmt   *sql.Stmt
@@ -1204,7 +1195,6 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		listMonitorComponentsStmt:         q.listMonitorComponentsStmt,
 		listMonitorsStmt:                  q.listMonitorsStmt,
 		listMonitorsAnyTeamStmt:           q.listMonitorsAnyTeamStmt,
-		listNotificationsStmt:             q.listNotificationsStmt,
 		listPageImpactsStmt:               q.listPageImpactsStmt,
 		listRawMetricsStmt:                q.listRawMetricsStmt,
 		listRevocationsAfterAnyTeamStmt:   q.listRevocationsAfterAnyTeamStmt,

@@ -340,45 +340,6 @@ func (q *Queries) ListIncidents(ctx context.Context, arg ListIncidentsParams) ([
 	return items, nil
 }
 
-const listNotifications = `-- name: ListNotifications :many
-SELECT id, team_id, status_page_id, incident_id, update_id, event, suppressed, created_at, traceparent FROM notifications
-WHERE team_id = ?1
-ORDER BY created_at, id
-`
-
-func (q *Queries) ListNotifications(ctx context.Context, teamID string) ([]Notification, error) {
-	rows, err := q.query(ctx, q.listNotificationsStmt, listNotifications, teamID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Notification
-	for rows.Next() {
-		var i Notification
-		if err := rows.Scan(
-			&i.ID,
-			&i.TeamID,
-			&i.StatusPageID,
-			&i.IncidentID,
-			&i.UpdateID,
-			&i.Event,
-			&i.Suppressed,
-			&i.CreatedAt,
-			&i.Traceparent,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Close(); err != nil {
-		return nil, err
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const listStatusPageIncidents = `-- name: ListStatusPageIncidents :many
 SELECT id, team_id, status_page_id, title, status, impact, is_maintenance, started_at, resolved_at, created_at, affects_page FROM incidents
 WHERE team_id = ?1 AND status_page_id = ?2
