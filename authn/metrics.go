@@ -22,8 +22,7 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 	}, []string{"result"})
 	lookups := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_authn_lookups_total",
-		Help: "Lookups in the identity service by outcome: resolved, unknown (no such token), revoked, unavailable, " +
-			"invalid (the response breaks the contract), and requests that were rejected without one, because too many waited (shed).",
+		Help: "Lookups in the identity service by outcome. invalid: the response breaks the contract; shed: not made, too many waited.",
 	}, []string{"outcome"})
 	m := &metrics{
 		hits:        uses.WithLabelValues("hit"),
@@ -41,8 +40,7 @@ func newMetrics(registerer prometheus.Registerer, a *Authenticator, maxEntries i
 		}),
 		streamConnected: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "opsgate_authn_revocation_stream_connected",
-			Help: "1 while the revocation stream is connected. At 0, a revoked token is accepted for up to a third of authn.fresh_for after" +
-				" its last confirmation, or all of it if that was before the disconnect.",
+			Help: "1 while the revocation stream is connected; at 0, revocations take effect late.",
 		}),
 	}
 	for _, c := range append(stateGauges(a, maxEntries), uses, lookups, m.revocations, m.streamConnected) {

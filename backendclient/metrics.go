@@ -34,8 +34,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		}, []string{"service", "state"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_upstream_refused_requests_total",
-			Help: "Attempts that were not made, as the breaker was open or too many calls, in all or of the team, were in flight. " +
-				"team_overloaded also counts large responses that waited for others until the deadline.",
+			Help: "Attempts that were not made, or (team_overloaded) whose large response waited for others until the deadline.",
 		}, []string{"service", "reason"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_upstream_retries_total",

@@ -45,17 +45,16 @@ func newMetrics() *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_http_requests_total",
-			Help: "Responses by operation id, status, error code (ok for a success) and cause of the refusal or failure (empty for a" +
-				" success). Status 499: the client disconnected.",
+			Help: "Responses by operation id, status (499: the client disconnected), error code (or ok) and cause (empty for a success).",
 		}, []string{"route", "status", "code", "cause"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "opsgate_http_request_duration_seconds",
-			Help:    "Time from reading a request's header until its response is made, without the time in which the body arrived, by operation.",
+			Help:    "Time from a request's header until its response is made, without that in which the body arrived.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"route"}),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "opsgate_http_request_wait_seconds",
-			Help:    "Time that a request waited for identity, limiter or service: the sum of its calls. Requests without calls are not observed.",
+			Help:    "Time that a request waited for identity, limiter or service, if it did.",
 			Buckets: []float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"part"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
@@ -74,10 +73,8 @@ func newMetrics() *Metrics {
 func (m *Metrics) newLimitMetrics() {
 	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_decisions_total",
-		Help: "Decisions by policy (default, the name of a class, team or token) and limit. An admitted request counts once for each" +
-			" limit: as near if less than a fifth of the limit remains, else as admitted. A denied request counts once, as denied, for the" +
-			" limit with the longest wait. If shadow limits would deny an admitted request, the one with the longest wait counts it as" +
-			" shadow_denied, and other shadow limits do not count it. Refunds are not subtracted.",
+		Help: "Decisions by policy (default, the name of a class, team or token) and limit. An admitted request counts for each limit," +
+			" as near if less than a fifth of it remains. A denied one counts for the limit with the longest wait; so does shadow_denied.",
 	}, []string{"policy", "limit", "outcome"})
 	m.refunds = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_refunds_total",
@@ -85,8 +82,7 @@ func (m *Metrics) newLimitMetrics() {
 	})
 	m.refundsDropped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_refunds_dropped_total",
-		Help: "Requests that failed with 5xx and were not refunded, by reason. queue_full: 4096 refunds were queued. failed: the" +
-			" limiter returned an error. shutdown: the gateway ended before it had sent them.",
+		Help: "Requests that failed with 5xx and were not refunded, by reason. failed: the limiter returned an error.",
 	}, []string{"reason"})
 	m.localDecisions = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_local_decisions_total",

@@ -89,8 +89,7 @@ func newUnwritten(limit int64) *unwrittenResponses {
 		limit: limit, holders: make(map[origin]*holder), sites: make(map[netip.Prefix]*group), tokens: make(map[string]*group),
 		cutOff: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_http_responses_cut_off_total",
-			Help: "Responses that were cut off because their clients did not read them, by the bound that was exceeded: that of a token, of the" +
-				" anonymous requests of a site (IPv4 /24, IPv6 /48), of a site (network), of all responses (total), or a time (deadline).",
+			Help: "Responses that were cut off because their clients did not read them, by the bound that was exceeded.",
 		}, []string{"cause"}),
 	}
 	for _, cause := range []string{cutToken, cutAnonymous, cutSite, cutTotal, cutDeadline} {

@@ -22,8 +22,7 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_store_failures_total",
-			Help: "Calls of the shared store of rate limits that failed, by cause (timeout, refused, other; stalled: " +
-				"the gateway did not run for more than half of the call, which begins no outage; a decision is tried once more).",
+			Help: "Calls of the shared store of rate limits that failed, by cause. stalled: the gateway did not run for half of the call.",
 		}, []string{"cause"}),
 		uploads: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "opsgate_rate_limit_store_uploads_total",

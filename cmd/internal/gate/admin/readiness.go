@@ -61,8 +61,7 @@ func (a *Admin) Readiness() prometheus.Collector {
 	return &readinessMetrics{
 		current: a.readiness,
 		state: prometheus.NewDesc("opsgate_readiness",
-			"1 for the state on /readyz: starting, ready, degraded (it serves, but a dependency is not OK), not_ready (a dependency makes it "+
-				"unfit), or draining.",
+			"1 for the state on /readyz. degraded: it serves, but a dependency is not OK.",
 			[]string{"state"}, nil),
 		dependency: prometheus.NewDesc("opsgate_dependency_ok",
 			"0 for a dependency with a problem, by its name on /readyz, which has the reason.",

@@ -23,9 +23,8 @@ func newRefusals(logger *slog.Logger, lines *logging.Lines, mux *http.ServeMux) 
 		logger: logger, lines: lines, mux: mux,
 		count: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_admin_refused_total",
-			Help: "Requests to the admin listener that were refused access, by reason. token: admin.token (for /metrics also" +
-				" admin.metrics_token) is missing or wrong. certificate: the client has none. host: a Host that is no loopback name" +
-				" on a loopback listener. site: a browser on the page of another site.",
+			Help: "Requests to the admin listener that were refused access. host: no loopback name on a loopback listener;" +
+				" site: a browser on the page of another site.",
 		}, []string{"reason"}),
 	}
 	for _, reason := range []string{refusedHost, refusedSite, refusedCertificate, refusedToken} {

@@ -41,8 +41,7 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 		}, []string{"version"}),
 		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "opsgate_config_refused",
-			Help: "1 for each key that the last reload was refused for; for an unknown key, the mapping that contains it, or unknown at the top of" +
-				" the file; file for the file as a whole. No series after a success.",
+			Help: "1 for each key that the last reload was refused for; of an unknown key its mapping, else unknown; file for the whole file.",
 		}, []string{"key"}),
 	}
 	for _, outcome := range []string{admin.ReloadApplied, admin.ReloadUnchanged, admin.ReloadRefused} {
