@@ -46,7 +46,7 @@ func TestApplyAndExport(t *testing.T) {
 	taken := inventoryFile(t, strings.ReplaceAll(quay, "name: Quay", "name: Pier"))
 	for _, flags := range [][]string{{"--dry-run"}, nil} {
 		code, out, errs := run(t, append([]string{"apply", "--data-dir", dir, "-f", taken}, flags...)...)
-		if code != 1 || out != "" || !strings.Contains(errs, "write the status page Pier/Pier: ") {
+		if code != 1 || out != "" || !strings.Contains(errs, "status page Pier/Pier: the status page Quay/Quay has the hostname") {
 			t.Errorf("%v: a hostname of another team: exit code %d, %s%s", flags, code, out, errs)
 		}
 	}
