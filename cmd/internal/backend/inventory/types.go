@@ -83,7 +83,7 @@ type Scheduled struct {
 type Monitor struct {
 	Head `yaml:",inline"`
 
-	Type           string    `yaml:"type" jsonschema:"required,pattern=^[a-z0-9_-]+$" jsonschema_description:"http, tcp, ping, dns, ssl, keyword."`
+	Type           string    `yaml:"type" jsonschema:"required,pattern=^[a-z_]+$" jsonschema_description:"http, tcp, ping, dns, ssl, keyword."`
 	Target         string    `yaml:"target" jsonschema:"required,minLength=1"`
 	Interval       int64     `yaml:"interval_seconds" jsonschema:"required,minimum=1,maximum=86400"`
 	Disabled       bool      `yaml:"disabled,omitempty"`
