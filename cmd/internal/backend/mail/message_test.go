@@ -101,3 +101,15 @@ Manage your subscription, or unsubscribe: https://status.harbour.example/manage/
 		}
 	}
 }
+
+// A client shows an encoded-word in a title, and not what it encodes.
+func TestEncodedWordInATitleIsText(t *testing.T) {
+	s := start(t)
+	m := message()
+	m.Incident.Title = "=?utf-8?q?=0D=0ABcc:_eve?="
+	testkit.Must(t, s.sender(t).Send(t.Context(), m))
+	got, err := new(mime.WordDecoder).DecodeHeader(parse(t, s.only(t).Text).Header.Get("Subject"))
+	if want := "[Harbour] = ?utf-8?q?=0D=0ABcc:_eve?=: investigating"; err != nil || got != want {
+		t.Errorf("the subject is %q, want %q: %v", got, want, err)
+	}
+}
