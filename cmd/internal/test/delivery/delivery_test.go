@@ -72,7 +72,6 @@ func TestKilledProcessLosesNoMessage(t *testing.T) {
 	}
 	b.End(t) // what has been sent twice is counted
 	checkArrivals(t, b, to, expected, incidents)
-	t.Logf("%d messages arrived over %d kills, %d of them twice", expected, 2*kills, len(to.arrivals)-expected)
 }
 
 // killWithin kills the process at a random point of the given time, and starts it again.
@@ -137,6 +136,9 @@ func (w *writers) repeat(call func(ctx context.Context) error) {
 // checkArrivals checks that each subscriber got each notification, the first of an incident before its update, each with an id of its own.
 func checkArrivals(t *testing.T, b *backend, to *receivers, expected, incidents int) {
 	t.Helper()
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	t.Logf("%d messages, %d of them twice", expected, len(to.arrivals)-expected)
 	used := map[string]bool{}
 	for a, ids := range to.ids {
 		for id := range ids {
