@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -52,7 +53,7 @@ func (o Options) checkURL(text string) error {
 		return nil
 	case len(u.Hostname()) > maxDomainName || !domainName.MatchString(u.Hostname()):
 		return errors.New("the host must be a full domain name, not an address")
-	case u.Port() != "" && !slices.ContainsFunc(o.ports(), func(p uint16) bool { return u.Port() == fmt.Sprint(p) }):
+	case u.Port() != "" && !slices.ContainsFunc(o.ports(), func(p uint16) bool { return u.Port() == strconv.Itoa(int(p)) }):
 		return errors.New("the port must be 443, which is the default")
 	}
 	return nil
