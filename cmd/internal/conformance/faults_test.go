@@ -1,123 +1,472 @@
 package conformance_test
 
 import (
-	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/conformance"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"opsgate/proto/contract"
+	auditv1 "opsgate/proto/ops/audit/v1"
+	fleetv1 "opsgate/proto/ops/fleet/v1"
+	identityv1 "opsgate/proto/ops/identity/v1"
+	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-// Each fault makes exactly its checks fail, and each check fails for at least one fault. Most of the time the checks wait, so the faults are
-// shared among several backends.
-func TestChecksFindEveryFault(t *testing.T) {
-	var mu sync.Mutex
-	found := map[string]bool{}
-	t.Cleanup(func() { // after the parallel tests
-		for _, check := range conformance.Checks() {
-			if !found[check.Name] {
-				t.Errorf("no fault makes %s fail: add one to a faults_*_test.go", check.Name)
-			}
-		}
-	})
-	const backends = 4
-	var next atomic.Int32 // each backend takes the next fault
-	all := faults()
-	for n := range backends {
-		t.Run(fmt.Sprint("backend", n), func(t *testing.T) {
-			t.Parallel()
-			backend := startReference(t)
-			for i := int(next.Add(1)); i <= len(all); i = int(next.Add(1)) {
-				f := all[i-1]
-				t.Run(f.name, func(t *testing.T) {
-					for _, name := range f.mustFail(t, backend) {
-						mu.Lock()
-						found[name] = true
-						mu.Unlock()
-					}
-				})
-			}
-		})
-	}
-}
-
+// faults returns all planted faults.
 func faults() []fault {
-	return slices.Concat(generalFaults(), readFaults(), listFaults(), writeFaults(), keyFaults(), identityFaults(), dataFaults(), resourceFaults())
-}
+	return []fault{
+		// In rules for all methods.
+		{name: "no health service", fails: []string{"*/Health/serving"}, noHealth: true},
+		{name: "a request without fields is of no method", fails: requestsWithoutFields(), unary: refuseRequestsWithoutFields(codes.Unimplemented)},
+		{name: "a request without fields is denied", fails: requestsWithoutFields(), unary: refuseRequestsWithoutFields(codes.PermissionDenied)},
+		{name: "a team without rows is NOT_FOUND", fails: []string{"*/no-rows"}, unary: refuseEmptyLists(codes.NotFound)},
+		{name: "a team without rows is PERMISSION_DENIED", fails: []string{"*/no-rows"}, unary: refuseEmptyLists(codes.PermissionDenied)},
+		{name: "deadlines are ignored", fails: []string{"*/deadline"}, noDeadlines: true},
+		{name: "writes are executed after their deadline", noDeadlines: true,
+			fails: []string{"incident/CreateIncident/deadline", "incident/AddIncidentUpdate/deadline"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				response, err := c.pass(c.request)
+				if passedDeadline(c.ctx) {
+					return nil, status.Error(codes.DeadlineExceeded, "too late")
+				}
+				return response, err
+			}},
+		{name: "responses are malformed", fails: changedByMalform(),
+			unary: changeResponse(func(_ *intercepted, m proto.Message) { malform(m.ProtoReflect()) })},
+		{name: "lists are in the wrong order", fails: []string{"*/order", "*/of-the-page"}, unary: reorderRows},
+		{name: "lists are incomplete", unary: omitFixtures, unproved: []string{"incident/ListStatusPages/isolation"},
+			fails: []string{"*/complete", "*/last-check", "*/linked-component", "*/of-the-page"}},
+		{name: "another resource is returned", unary: returnAnother,
+			fails: []string{"*/the-one-asked-for", "*/same-as-list", "incident/CreateIncident/creates"}},
+		{name: "any text is a team id", fails: []string{"*/team-id"},
+			unary: accept(codes.InvalidArgument, func(_ *intercepted, err error) bool { return slices.Contains(invalidFields(err), "team_id") })},
+		{name: "a team reads the other team's data too", fails: []string{"*/isolation"}, unary: leak},
+		{name: "ids are valid for every team", fails: []string{"*/foreign-id"},
+			unary: ofTeams(func(c *intercepted, _ error) (proto.Message, error) { return c.pass(c.ofOtherTeam()) })},
+		{name: "errors differ for unknown ids and ids of another team", fails: []string{"*/foreign-id"},
+			unary: ofTeams(func(c *intercepted, err error) (proto.Message, error) {
+				if _, foreign := c.pass(c.ofOtherTeam()); foreign == nil {
+					return nil, status.Error(codes.NotFound, "belongs to another team")
+				}
+				return nil, err
+			})},
+		{name: "unknown ids are INTERNAL", fails: []string{"*/unknown-id", "*/foreign-id"},
+			unary: ofTeams(func(*intercepted, error) (proto.Message, error) {
+				return nil, status.Error(codes.Internal, "sql: no rows in result set")
+			})},
+		{name: "errors name no field", unary: onCode(codes.InvalidArgument, func(_ *intercepted, err error) (proto.Message, error) {
+			return nil, status.Error(codes.InvalidArgument, status.Convert(err).Message())
+		}),
+			fails: slices.Concat(boundsOfRequests(), []string{"*/team-id", "*/idempotent-other-request", "*/idempotent-other-method"})},
+		{name: "invalid fields are accepted", fails: append(boundsOfRequests(), "*/idempotent-failure"),
+			unary: accept(codes.InvalidArgument, func(c *intercepted, err error) bool {
+				return !slices.Contains(invalidFields(err), "team_id") && !refusesKey(c, err)
+			})},
+		{name: "only the first violation is returned", fails: []string{"*/all-violations"},
+			unary: onCode(codes.InvalidArgument, func(_ *intercepted, err error) (proto.Message, error) {
+				return nil, invalidArgument(invalidFields(err)[0])
+			})},
 
-// mustFail runs the checks against a backend with the fault, and returns the names of those that fail or are not proved.
-func (f fault) mustFail(t *testing.T, backend reference) (found []string) {
-	t.Helper()
-	for _, r := range f.results(t, options(t, backend, startFaulty(t, backend, f))) {
-		if r.Outcome == conformance.Fail || r.Outcome == conformance.Unproved {
-			found = append(found, r.Name)
-		}
-		got, want := r.Outcome, f.outcome(r.Name)
-		if got == conformance.Skip { // what is optional
-			got = conformance.Pass
-		}
-		if got != want {
-			t.Errorf("%s: %s instead of %s: %s %+v", r.Name, r.Outcome, want, r.Reason, r.Breaches)
-		}
+		// In methods that read.
+		{name: "a page has incidents that are not attached to it", fails: []string{"*/of-the-page"},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.ListStatusPageIncidentsResponse) { m.Incidents[0].StatusPageId = nil })},
+		{name: "a page beyond the end has no total", fails: []string{"fleet/ListServerCommands/beyond"},
+			unary: changeResponse(func(_ *intercepted, m *fleetv1.ListServerCommandsResponse) {
+				if len(m.Commands) == 0 {
+					m.Total = 0
+				}
+			})},
+		{name: "pages overlap", fails: []string{"fleet/ListServerCommands/pages", "fleet/ListServerCommands/total"},
+			unary: changeResponse(func(c *intercepted, m *fleetv1.ListServerCommandsResponse) {
+				if c.request.(*fleetv1.ListServerCommandsRequest).Page == 2 {
+					m.Commands = m.Commands[1:]
+				}
+			})},
+		{name: "points are outside the range", fails: []string{"fleet/GetServerMetrics/within-range"}, unproved: []string{"fleet/GetServerMetrics/rollup"},
+			unary: changeResponse(func(_ *intercepted, m *fleetv1.GetServerMetricsResponse) {
+				for _, p := range m.Points {
+					p.At = timestamppb.New(p.At.AsTime().AddDate(0, 0, -10))
+				}
+			})},
+		{name: "raw points have the resolution hourly", fails: []string{"fleet/GetServerMetrics/resolution"},
+			unary: changeResponse(func(_ *intercepted, m *fleetv1.GetServerMetricsResponse) {
+				m.Resolution = fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY
+			})},
+		{name: "rollups are not means", fails: []string{"fleet/GetServerMetrics/rollup"},
+			unary: changeResponse(func(_ *intercepted, m *fleetv1.GetServerMetricsResponse) {
+				for _, p := range m.Points {
+					if m.Resolution == fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY {
+						p.CpuPercent /= 2
+					}
+				}
+			})},
+		{name: "rollups of the memory are not means", fails: []string{"fleet/GetServerMetrics/rollup"},
+			unary: changeResponse(func(_ *intercepted, m *fleetv1.GetServerMetricsResponse) {
+				for _, p := range m.Points {
+					if m.Resolution == fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY {
+						p.RamUsedMb /= 2
+					}
+				}
+			})},
+		{name: "since is exclusive", fails: []string{"monitoring/ListMonitorChecks/since-inclusive"},
+			unary: changeResponse(func(c *intercepted, m *monitoringv1.ListMonitorChecksResponse) {
+				since := c.request.(*monitoringv1.ListMonitorChecksRequest).Since
+				m.Checks = slices.DeleteFunc(m.Checks, func(m *monitoringv1.MonitorCheck) bool { return proto.Equal(m.CheckedAt, since) })
+			})},
+		{name: "a time in the future is ignored", fails: []string{"monitoring/ListMonitorChecks/since-future"},
+			unary: changeRequest(func(_ *intercepted, m *monitoringv1.ListMonitorChecksRequest) {
+				if m.Since != nil && m.Since.AsTime().After(clock()) {
+					m.Since = timestamppb.New(clock().Add(-24 * time.Hour))
+				}
+			})},
+
+		// In lists with cursors.
+		{name: "pages are larger than page_size", fails: []string{"*/page-size-kept", "*/walk-one-millisecond"},
+			unary: onLists(func(c *intercepted) (proto.Message, error) {
+				if size := pageSize(c.request); size > 0 && size < 100 {
+					setPageSize(c.request, size+1)
+				}
+				return c.pass(c.request)
+			})},
+		{name: "pages start with the row that the cursor names", fails: []string{"*/walk", "*/walk-under-writes", "*/walk-one-millisecond"},
+			unary: onLists(func(c *intercepted) (proto.Message, error) {
+				response, err := c.pass(c.request)
+				if err != nil || pageSize(c.request) == contract.MaxPageSize {
+					return response, err
+				}
+				owner := team(c) + c.method.String()
+				if last, known := c.state.Load(owner + text(c.request, "cursor")); known {
+					list := rowsOf(c, response)
+					again := proto.Clone(response)
+					list.Truncate(0)
+					list.Append(protoreflect.ValueOfMessage(last.(proto.Message).ProtoReflect()))
+					proto.Merge(response, again)
+				}
+				if next := text(response, "next_cursor"); next != "" {
+					rows := rowsOf(c, response)
+					c.state.Store(owner+next, rows.Get(rows.Len()-1).Message().Interface())
+				}
+				return response, nil
+			})},
+		{name: "cursors are offsets", fails: []string{"*/walk-under-writes", "*/walk-one-millisecond"}, unary: onLists(byOffset)},
+		{name: "cursors are not base64", fails: []string{"*/cursor-format"},
+			unary: onLists(func(c *intercepted) (proto.Message, error) {
+				response, err := c.pass(with(c.request, "cursor", strings.TrimPrefix(text(c.request, "cursor"), "row:")))
+				if err != nil || text(response, "next_cursor") == "" {
+					return response, err
+				}
+				return with(response, "next_cursor", "row:"+text(response, "next_cursor")), nil
+			})},
+		{name: "cursor_ignored is always set", fails: []string{"*/cursor-recognised"},
+			unary: onLists(func(c *intercepted) (proto.Message, error) {
+				response, err := c.pass(c.request)
+				return ignored(response, true), err
+			})},
+		{name: "malformed cursors are errors", fails: []string{"*/cursor-malformed"},
+			unary: ignoring(func(c *intercepted, response proto.Message, kind string) (proto.Message, error) {
+				if kind == "" {
+					return nil, status.Error(codes.InvalidArgument, "bad cursor")
+				}
+				return response, nil
+			})},
+		{name: "cursors of other methods are recognised", fails: []string{"*/cursor-of-another-method"},
+			unary: ignoring(func(c *intercepted, response proto.Message, kind string) (proto.Message, error) {
+				if kind != "" && !ofMethod(c, kind) {
+					return ignored(response, false), nil
+				}
+				return response, nil
+			})},
+		{name: "cursors of other teams are recognised", fails: []string{"*/cursor-of-another-team"},
+			unary: ignoring(func(c *intercepted, response proto.Message, kind string) (proto.Message, error) {
+				if ofMethod(c, kind) {
+					return ignored(response, false), nil
+				}
+				return response, nil
+			})},
+
+		// In the prefixes of the audit log.
+		{name: "matching entries are missing", fails: []string{"audit/ListAuditEntries/prefix", "audit/ListAuditEntries/prefix-paged"},
+			unary: changeResponse(func(c *intercepted, m *auditv1.ListAuditEntriesResponse) {
+				if text(c.request, "action_prefix") != "" && len(m.Entries) > 0 {
+					m.Entries = m.Entries[1:]
+				}
+			})},
+		{name: "prefixes have wildcards", fails: []string{"audit/ListAuditEntries/prefix-literal"},
+			unary: changeRequest(func(_ *intercepted, m *auditv1.ListAuditEntriesRequest) {
+				if at := strings.IndexAny(m.ActionPrefix, "%_"); at >= 0 {
+					m.ActionPrefix = m.ActionPrefix[:at]
+				}
+			})},
+		{name: "prefixes ignore case", fails: []string{"audit/ListAuditEntries/prefix-case"},
+			unary: changeRequest(func(_ *intercepted, m *auditv1.ListAuditEntriesRequest) {
+				m.ActionPrefix = strings.ToLower(m.ActionPrefix)
+			})},
+
+		// In methods that write.
+		{name: "the response differs from the incident", fails: []string{"incident/CreateIncident/creates"},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.IsMaintenance = true })},
+		{name: "incidents are created without resolved_at", fails: []string{"incident/CreateIncident/resolved"},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.ResolvedAt = nil })},
+		{name: "incidents are not attached to the page", fails: []string{"incident/CreateIncident/attached"},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.StatusPageId = nil })},
+		{name: "lengths are counted in bytes", fails: []string{"incident/CreateIncident/longest"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				if len(text(c.request, "title")) > 255 {
+					return nil, invalidArgument("title")
+				}
+				return c.pass(c.request)
+			}},
+		{name: "writes are not audited", fails: []string{"*/audited"},
+			unary: changeResponse(func(_ *intercepted, m *auditv1.ListAuditEntriesResponse) {
+				for _, e := range m.Entries {
+					if strings.HasPrefix(e.ActionType, "incident.") {
+						e.ActorId = e.Id
+					}
+				}
+			})},
+		{name: "updates do not change the status", fails: []string{"incident/AddIncidentUpdate/adds", "incident/AddIncidentUpdate/reopens", "incident/GetIncident/same-as-list"},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.GetIncidentResponse) { m.Incident.Status = m.Updates[0].Status })},
+		{name: "a second resolution changes resolved_at", fails: []string{"incident/AddIncidentUpdate/resolves", "incident/GetIncident/same-as-list"},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.GetIncidentResponse) {
+				if m.Incident.Status == resolved {
+					m.Incident.ResolvedAt = m.Updates[len(m.Updates)-1].CreatedAt
+				}
+			})},
+		{name: "reopened incidents keep resolved_at", fails: []string{"incident/AddIncidentUpdate/reopens"},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.GetIncidentResponse) {
+				if m.Incident.ResolvedAt == nil {
+					m.Incident.ResolvedAt = resolvedOnce(m.Updates)
+				}
+			})},
+
+		// In idempotency keys.
+		{name: "keys are ignored", unary: onKeys(func(c *intercepted, _ string) (proto.Message, error) {
+			return c.pass(with(c.request, "idempotency_key", ""))
+		}),
+			fails: []string{
+				"*/idempotent-replay", "*/idempotent-actor", "*/idempotent-other-request", "*/idempotent-other-method", "*/idempotent-concurrent",
+				"*/idempotent-replay-later", "*/given-up",
+			}},
+		{name: "keys depend on the actor", fails: []string{"*/idempotent-actor"},
+			unary: onKeys(func(c *intercepted, key string) (proto.Message, error) {
+				actor := c.request.(interface{ GetActor() *incidentv1.Actor }).GetActor()
+				return c.pass(with(c.request, "idempotency_key", key+actor.GetTokenId()))
+			})},
+		{name: "keys depend on the method", fails: []string{"*/idempotent-other-method"},
+			unary: onKeys(func(c *intercepted, key string) (proto.Message, error) {
+				return c.pass(with(c.request, "idempotency_key", key+c.method.String()))
+			})},
+		{name: "a key with another request is accepted", fails: []string{"*/idempotent-other-request", "*/idempotent-other-method"},
+			unary: accept(codes.InvalidArgument, refusesKey)},
+		{name: "keys are shared by all teams", fails: []string{"*/idempotent-other-team"}, unary: onKeys(shareKeys)},
+		{name: "failures are stored", fails: []string{"*/idempotent-failure"}, unary: onKeys(storeFailures)},
+		{name: "keys are looked up before the transaction", fails: []string{"*/idempotent-concurrent"}, unary: onKeys(lookupEarly)},
+		{name: "abandoned calls are executed without their key", fails: []string{"*/given-up"}, unary: onKeys(executeAbandoned)},
+		{name: "equal requests without key are executed once", fails: []string{"*/without-key"}, unary: executeOnce},
+
+		// In the identity service.
+		{name: "tokens belong to another team", fails: []string{"identity/ResolveToken/known"},
+			unary: changeResponse(func(c *intercepted, m *identityv1.ResolveTokenResponse) { m.TeamId = c.state.other(m.TeamId).ID })},
+		{name: "token ids are not UUIDs", fails: []string{"identity/ResolveToken/well-formed"},
+			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.TokenId = "token-" + m.TokenId })},
+		{name: "team ids of tokens are in upper case", fails: []string{"identity/ResolveToken/well-formed", "identity/ResolveToken/known"},
+			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) {
+				m.TeamId = strings.ToUpper("a" + m.TeamId[1:])
+			})},
+		{name: "token_id of revoked tokens is not a UUID", fails: []string{"identity/ResolveToken/revoked-id"},
+			unary: ofTokens(func(c *intercepted, err error) (proto.Message, error) {
+				if ofRevokedToken(c) {
+					return nil, revokedAs("not a UUID")
+				}
+				return nil, err
+			})},
+		{name: "revoked tokens are resolved", fails: []string{"identity/ResolveToken/revoked"},
+			unary: accept(codes.NotFound, func(c *intercepted, _ error) bool { return ofRevokedToken(c) })},
+		{name: "unresolved tokens have no reason",
+			fails: []string{"identity/ResolveToken/unknown", "identity/ResolveToken/revoked", "identity/WatchRevocations/revocation"},
+			unary: ofTokens(func(*intercepted, error) (proto.Message, error) {
+				return nil, status.Error(codes.NotFound, "no such token")
+			})},
+		{name: "streams start without a position",
+			fails: []string{"identity/WatchRevocations/first-message", "identity/WatchRevocations/revocation"},
+			stream: func(_ *watchRequest, n int, m *watchResponse) bool {
+				if n == 0 {
+					m.Position = ""
+				}
+				return true
+			}},
+		{name: "streams have no heartbeats", fails: []string{"identity/WatchRevocations/heartbeats", "identity/WatchRevocations/revocation"},
+			stream: func(_ *watchRequest, n int, _ *watchResponse) bool { return n == 0 }},
+		{name: "streams have no messages", stream: func(*watchRequest, int, *watchResponse) bool { return false },
+			fails: []string{
+				"identity/WatchRevocations/first-message", "identity/WatchRevocations/heartbeats", "identity/WatchRevocations/resume",
+				"identity/WatchRevocations/revocation",
+			}},
+		{name: "streams start from another position", fails: []string{"identity/WatchRevocations/resume"},
+			stream: func(r *watchRequest, _ int, m *watchResponse) bool {
+				if r.AfterPosition != "" {
+					m.Position += "0"
+				}
+				return true
+			}},
+		{name: "unknown positions are accepted",
+			fails:          []string{"identity/WatchRevocations/unknown-position", "identity/WatchRevocations/revocation"},
+			ignorePosition: true},
+
+		// That only show in certain data: full pages, rows of one millisecond, old rows, long texts.
+		{name: "a replay has the present incident", fails: []string{"incident/CreateIncident/idempotent-replay-later"},
+			unary: changeResponse(func(c *intercepted, m *incidentv1.CreateIncidentResponse) {
+				if m.Replayed {
+					present := &incidentv1.GetIncidentResponse{}
+					request := &incidentv1.GetIncidentRequest{TeamId: team(c), IncidentId: m.Incident.Id}
+					if c.conn.Invoke(c.ctx, incidentv1.IncidentService_GetIncident_FullMethodName, request, present) == nil {
+						m.Incident = present.Incident
+					}
+				}
+			})},
+		{name: "messages are cut", fails: []string{"*/longest"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				const stored, longest = 1000, 10_000
+				if message := []rune(text(c.request, "message")); c.method.Writes() && len(message) > stored && len(message) <= longest {
+					return c.pass(with(c.request, "message", string(message[:stored])))
+				}
+				return c.pass(c.request)
+			}},
+		{name: "only updates that resolve are audited", fails: []string{"incident/AddIncidentUpdate/audited"}, unary: auditResolutions},
+		{name: "prefixes apply after paging", fails: []string{"audit/ListAuditEntries/prefix-paged"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				response, err := c.pass(with(c.request, "action_prefix", ""))
+				if m, ok := response.(*auditv1.ListAuditEntriesResponse); ok && err == nil {
+					m.Entries = slices.DeleteFunc(m.Entries, func(e *auditv1.AuditEntry) bool {
+						return !strings.HasPrefix(e.ActionType, text(c.request, "action_prefix"))
+					})
+				}
+				return response, err
+			}},
+		{name: "cursors skip the rest of a millisecond", fails: []string{"*/walk-one-millisecond"}, unary: onLists(skipMillisecond)},
+		{name: "totals are too high", fails: []string{"fleet/ListServerCommands/total"},
+			unary: changeResponse(func(_ *intercepted, m *fleetv1.ListServerCommandsResponse) { m.Total++ })},
+		{name: "commands are ordered by started_at", fails: []string{"fleet/ListServerCommands/order"}, unary: orderByStart},
+		{name: "rows are those of one server",
+			fails: []string{"fleet/ListScheduledCommands/of-the-server", "fleet/ListServerCommands/of-the-server"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				response, err := c.pass(c.request)
+				if err != nil || c.method.Resource() != "server" || c.method.Rows() == nil {
+					return response, err
+				}
+				return c.pass(with(c.request, "server_id", c.state.team(team(c)).Resources["server"]))
+			}},
+		{name: "a page has at most 50 incidents", fails: []string{"*/of-the-page"},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.ListStatusPageIncidentsResponse) {
+				m.Incidents = m.Incidents[:min(len(m.Incidents), 50)]
+			})},
+		{name: "30 days are seven", fails: []string{"fleet/GetServerMetrics/month"},
+			unary: changeRequest(func(_ *intercepted, m *fleetv1.GetServerMetricsRequest) {
+				if m.Range == fleetv1.MetricRange_METRIC_RANGE_LAST_30D {
+					m.Range = fleetv1.MetricRange_METRIC_RANGE_LAST_7D
+				}
+			})},
+		{name: "since is at most a day ago", unproved: []string{"monitoring/ListMonitorChecks/since-old"},
+			unary: changeRequest(func(_ *intercepted, m *monitoringv1.ListMonitorChecksRequest) {
+				if day := clock().Add(-24 * time.Hour); m.Since != nil && m.Since.AsTime().Before(day) {
+					m.Since = timestamppb.New(day)
+				}
+			})},
+		{name: "uptime is a fraction", fails: []string{"monitoring/ListMonitors/last-check"},
+			unary: changeMonitors(func(m *monitoringv1.Monitor) { m.UptimePercent = proto.Float64(m.GetUptimePercent() / 100) })},
+		{name: "last_check_at is not that of the last check", fails: []string{"monitoring/ListMonitors/last-check"},
+			unary: changeMonitors(func(m *monitoringv1.Monitor) {
+				if m.LastCheckAt != nil {
+					m.LastCheckAt.Seconds -= m.GetLastCheckAt().GetSeconds() % 3600
+				}
+			})},
+
+		// That only show with certain resources: a suspended page, a token of another plan, an open incident.
+		{name: "components ignore their monitors", fails: []string{"incident/GetStatusPage/linked-component"},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.GetStatusPageResponse) {
+				for _, component := range m.Components {
+					component.Status = operational
+				}
+			})},
+		{name: "the overall status is constant", fails: []string{"incident/GetStatusPage/overall-status"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				response, err := c.pass(c.request)
+				switch m := response.(type) {
+				case *incidentv1.GetStatusPageResponse:
+					if err == nil {
+						m.StatusPage.OverallStatus = operational
+					}
+				case *incidentv1.ListStatusPagesResponse:
+					for _, page := range m.StatusPages {
+						page.OverallStatus = operational
+					}
+				}
+				return response, err
+			}},
+		{name: "the list has another impact", fails: []string{"incident/GetIncident/same-as-list", "*/of-the-page"},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.ListIncidentsResponse) {
+				for _, incident := range m.Incidents {
+					incident.Impact = incidentv1.IncidentImpact_INCIDENT_IMPACT_MAJOR
+				}
+			})},
+		{name: "lists lack resolved_at", fails: []string{"incident/GetIncident/same-as-list"},
+			unary: changeResponse(func(_ *intercepted, m interface {
+				proto.Message
+				GetIncidents() []*incidentv1.Incident
+			}) {
+				for _, incident := range m.GetIncidents() {
+					incident.ResolvedAt = nil
+				}
+			})},
+		{name: "the list lacks last_seen_at", fails: []string{"fleet/GetServer/same-as-list"},
+			unary: changeResponse(func(_ *intercepted, m *fleetv1.ListServersResponse) {
+				for _, server := range m.Servers {
+					server.LastSeenAt = nil
+				}
+			})},
+		{name: "a page has only open incidents", fails: []string{"*/of-the-page"},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.ListStatusPageIncidentsResponse) {
+				m.Incidents = slices.DeleteFunc(m.Incidents, func(i *incidentv1.Incident) bool { return i.Status == resolved })
+			})},
+		{name: "disabled monitors are left out", fails: []string{"monitoring/ListMonitors/complete"},
+			unary: changeResponse(func(_ *intercepted, m *monitoringv1.ListMonitorsResponse) {
+				m.Monitors = slices.DeleteFunc(m.Monitors, func(m *monitoringv1.Monitor) bool { return !m.Enabled })
+			})},
+		{name: "disabled monitors are enabled", fails: []string{"monitoring/ListMonitors/complete"},
+			unary: changeMonitors(func(m *monitoringv1.Monitor) { m.Enabled = true })},
+		{name: "suspended pages are left out", fails: []string{"incident/ListStatusPages/complete"},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.ListStatusPagesResponse) {
+				m.StatusPages = slices.DeleteFunc(m.StatusPages, func(p *incidentv1.StatusPage) bool { return p.Suspended })
+			})},
+		{name: "tokens have no scopes", fails: []string{"identity/ResolveToken/scopes"},
+			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.Scopes = nil })},
+		{name: "every team has the plan ai", fails: []string{"identity/ResolveToken/plan"},
+			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.Plan = identityv1.Plan_PLAN_AI })},
+		{name: "a revocation is returned once", fails: []string{"identity/ResolveToken/revoked"},
+			unary: ofTokens(func(c *intercepted, err error) (proto.Message, error) {
+				if _, again := c.state.LoadOrStore(text(c.request, "token_sha256"), true); again && ofRevokedToken(c) {
+					return nil, unknownToken()
+				}
+				return nil, err
+			})},
+		{name: "streams have no revocations", fails: []string{"identity/WatchRevocations/revocation"},
+			stream: func(_ *watchRequest, _ int, m *watchResponse) bool {
+				m.Revocation = nil
+				return true
+			}},
+		{name: "resumed streams have no revocations", fails: []string{"identity/WatchRevocations/revocation"},
+			stream: func(r *watchRequest, _ int, m *watchResponse) bool {
+				if r.AfterPosition != "" {
+					m.Revocation = nil
+				}
+				return true
+			}},
 	}
-	f.mustNameChecks(t)
-	return found
-}
-
-// results runs the checks of the services that the fault affects. Only those that have to pass get the time that a busy machine may need:
-// some of the others wait for as long as they may.
-func (f fault) results(t *testing.T, o conformance.Options) []conformance.Result {
-	t.Helper()
-	failing, passing := o, o
-	failing.HeartbeatTimeout, failing.Grace = time.Second, time.Second
-	affected := f.affectedChecks(o.Checks)
-	passes := func(c conformance.Check) bool { return f.outcome(c.Name) == conformance.Pass }
-	failing.Checks = slices.DeleteFunc(slices.Clone(affected), passes)
-	passing.Checks = slices.DeleteFunc(affected, func(c conformance.Check) bool { return !passes(c) })
-	failed, err := conformance.Run(t.Context(), failing)
-	testkit.Must(t, err)
-	passed, err := conformance.Run(t.Context(), passing)
-	testkit.Must(t, err)
-	return append(failed.Results, passed.Results...)
-}
-
-// affectedChecks returns the checks of the services that the fault affects.
-func (f fault) affectedChecks(checks []conformance.Check) []conformance.Check {
-	services := map[string]bool{}
-	for _, c := range checks {
-		services[c.Service()] = services[c.Service()] || f.outcome(c.Name) != conformance.Pass
-	}
-	return slices.DeleteFunc(checks, func(c conformance.Check) bool { return !services[c.Service()] })
-}
-
-// outcome returns the outcome that a check has to have. An exact name is stronger than a pattern of the other list.
-func (f fault) outcome(check string) conformance.Outcome {
-	named := func(p string) bool { return matches(p, check) }
-	switch {
-	case slices.ContainsFunc(f.unproved, named) && !slices.Contains(f.fails, check):
-		return conformance.Unproved
-	case slices.ContainsFunc(f.fails, named):
-		return conformance.Fail
-	}
-	return conformance.Pass
-}
-
-// mustNameChecks fails the test if the fault names a check that does not exist.
-func (f fault) mustNameChecks(t *testing.T) {
-	t.Helper()
-	for _, pattern := range slices.Concat(f.fails, f.unproved) {
-		if _, err := conformance.Select(pattern); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func matches(pattern, name string) bool {
-	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$").MatchString(name)
 }
