@@ -19,7 +19,12 @@ type prefixCase struct {
 func prefixCases() []prefixCase {
 	return []prefixCase{
 		{name: "prefix", sentence: "ListAuditEntries returns the actions whose type begins with `action_prefix`.",
-			prefixes: func(action string) []string { return []string{action[:len(action)/2]} }},
+			prefixes: func(action string) (all []string) {
+				for i := range len(action) { // a prefix may end anywhere, also inside a word
+					all = append(all, action[:i+1])
+				}
+				return all
+			}},
 		{name: "prefix-literal", sentence: "`action_prefix` is literal: no character is a wildcard.",
 			prefixes: func(action string) []string { // wildcards of SQL, globs and regular expressions
 				return []string{"%", "*", "_" + action[1:], action[:1] + "%", action[:1] + ".", "^" + action}

@@ -46,7 +46,7 @@ func bounds() []bound {
 		{field: "since", rule: "since-required", valid: " if it is absent", values: []any{nil}},
 		{field: "token_sha256", rule: "hash-length", valid: " if it is not 32 bytes",
 			values: []any{[]byte{}, make([]byte, sha256.Size-1), make([]byte, sha256.Size+1)}},
-		{field: "title", valid: ", which has 1 to 255 characters", values: []any{"", strings.Repeat("x", maxTitle+1)}},
+		{field: "title", valid: ", which has 1 to 255 characters: code points", values: []any{"", strings.Repeat("x", maxTitle+1), strings.Repeat("e\u0301", maxTitle/2+1)}},
 		{field: "status", valid: " if it is not set or unknown", values: []any{0, unknownValue}},
 		{field: "impact", valid: " if it is not set or unknown", values: []any{0, unknownValue}},
 		{field: "message", valid: ", which has 1 to 10,000 characters", values: []any{"", strings.Repeat("x", maxMessage+1)}},

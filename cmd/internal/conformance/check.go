@@ -46,7 +46,7 @@ func Checks() []Check {
 	position := map[string]int{}
 	for i, service := range contract.Services() {
 		position[service.Name] = i
-		all = append(all, healthCheck(service))
+		all = append(all, healthCheck(service), watchedHealthCheck(service))
 	}
 	rules := slices.Concat(generalRules(), listRules(), pagingRules(), boundRules(), keyRules(), fleetRules(), monitoringRules(),
 		incidentRules(), auditRules(), identityRules())

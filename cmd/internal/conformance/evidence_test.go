@@ -74,11 +74,11 @@ func emptyLists(c *intercepted) (proto.Message, error) {
 func limitFaults() []fault {
 	return []fault{
 		{name: "`notify_subscribers`", unary: changeRequest(func(_ *intercepted, m *incidentv1.AddIncidentUpdateRequest) {
-			m.NotifySubscribers = true
+			m.NotifySubscribers = m.NotifySubscribers || m.IdempotencyKey == ""
 		})},
 		{name: "`component_ids`", unary: changeRequest(func(c *intercepted, m *incidentv1.CreateIncidentRequest) {
 			own := c.state.team(m.TeamId).Resources
-			if slices.Equal(m.ComponentIds, []string{own[conformance.Component]}) { // others may have to be refused
+			if m.IdempotencyKey == "" && slices.Equal(m.ComponentIds, []string{own[conformance.Component]}) { // others may have to be refused
 				m.ComponentIds = nil
 			}
 		})},

@@ -1,9 +1,12 @@
 package conformance_test
 
 import (
+	"html"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
+	"unicode/utf16"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -57,7 +60,7 @@ func faults() []fault {
 				}
 				return nil, err
 			})},
-		{name: "unknown ids are INTERNAL", fails: []string{"*/unknown-id", "*/foreign-id"},
+		{name: "unknown ids are INTERNAL", fails: []string{"*/unknown-id", "*/foreign-id", "incident/AddIncidentUpdate/audited-once"},
 			unary: ofTeams(func(*intercepted, error) (proto.Message, error) {
 				return nil, status.Error(codes.Internal, "sql: no rows in result set")
 			})},
@@ -65,7 +68,7 @@ func faults() []fault {
 			return nil, status.Error(codes.InvalidArgument, status.Convert(err).Message())
 		}),
 			fails: slices.Concat(boundsOfRequests(), []string{"*/team-id", "*/idempotent-other-request", "*/idempotent-other-method"})},
-		{name: "invalid fields are accepted", fails: append(boundsOfRequests(), "*/idempotent-failure"),
+		{name: "invalid fields are accepted", fails: append(boundsOfRequests(), "*/idempotent-failure", "*/audited-once"),
 			unary: accept(codes.InvalidArgument, func(c *intercepted, err error) bool {
 				return !slices.Contains(invalidFields(err), "team_id") && !refusesKey(c, err)
 			})},
@@ -76,7 +79,11 @@ func faults() []fault {
 
 		// In methods that read.
 		{name: "a page has incidents that are not attached to it", fails: []string{"*/of-the-page"},
-			unary: changeResponse(func(_ *intercepted, m *incidentv1.ListStatusPageIncidentsResponse) { m.Incidents[0].StatusPageId = nil })},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.ListStatusPageIncidentsResponse) {
+				if len(m.Incidents) > 0 {
+					m.Incidents[0].StatusPageId = nil
+				}
+			})},
 		{name: "a page beyond the end has no total", fails: []string{"fleet/ListServerCommands/beyond"},
 			unary: changeResponse(func(_ *intercepted, m *fleetv1.ListServerCommandsResponse) {
 				if len(m.Commands) == 0 {
@@ -86,7 +93,7 @@ func faults() []fault {
 		{name: "pages overlap", fails: []string{"fleet/ListServerCommands/pages", "fleet/ListServerCommands/total"},
 			unary: changeResponse(func(c *intercepted, m *fleetv1.ListServerCommandsResponse) {
 				if c.request.(*fleetv1.ListServerCommandsRequest).Page == 2 {
-					m.Commands = m.Commands[1:]
+					m.Commands = m.Commands[min(1, len(m.Commands)):]
 				}
 			})},
 		{name: "points are outside the range", fails: []string{"fleet/GetServerMetrics/within-range"}, unproved: []string{"fleet/GetServerMetrics/rollup"},
@@ -212,7 +219,7 @@ func faults() []fault {
 		// In methods that write.
 		{name: "the response differs from the incident", fails: []string{"incident/CreateIncident/creates"},
 			unary: changeResponse(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.IsMaintenance = true })},
-		{name: "incidents are created without resolved_at", fails: []string{"incident/CreateIncident/resolved"},
+		{name: "incidents are created without resolved_at", fails: []string{"incident/CreateIncident/resolved", "incident/CreateIncident/creates"},
 			unary: changeResponse(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.ResolvedAt = nil })},
 		{name: "incidents are not attached to the page", fails: []string{"incident/CreateIncident/attached"},
 			unary: changeResponse(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) { m.Incident.StatusPageId = nil })},
@@ -223,7 +230,7 @@ func faults() []fault {
 				}
 				return c.pass(c.request)
 			}},
-		{name: "writes are not audited", fails: []string{"*/audited"},
+		{name: "writes are not audited", fails: []string{"*/audited", "*/audited-once"},
 			unary: changeResponse(func(_ *intercepted, m *auditv1.ListAuditEntriesResponse) {
 				for _, e := range m.Entries {
 					if strings.HasPrefix(e.ActionType, "incident.") {
@@ -231,15 +238,19 @@ func faults() []fault {
 					}
 				}
 			})},
-		{name: "updates do not change the status", fails: []string{"incident/AddIncidentUpdate/adds", "incident/AddIncidentUpdate/reopens", "incident/GetIncident/same-as-list"},
-			unary: changeResponse(func(_ *intercepted, m *incidentv1.GetIncidentResponse) { m.Incident.Status = m.Updates[0].Status })},
+		{name: "updates do not change the status", fails: []string{"incident/AddIncidentUpdate/adds", "incident/AddIncidentUpdate/reopens"},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.GetIncidentResponse) {
+				if m.Updates[0].Status == resolved { // no incident that other checks leave behind
+					m.Incident.Status = resolved
+				}
+			})},
 		{name: "a second resolution changes resolved_at", fails: []string{"incident/AddIncidentUpdate/resolves", "incident/GetIncident/same-as-list"},
 			unary: changeResponse(func(_ *intercepted, m *incidentv1.GetIncidentResponse) {
 				if m.Incident.Status == resolved {
 					m.Incident.ResolvedAt = m.Updates[len(m.Updates)-1].CreatedAt
 				}
 			})},
-		{name: "reopened incidents keep resolved_at", fails: []string{"incident/AddIncidentUpdate/reopens"},
+		{name: "reopened incidents keep resolved_at", fails: []string{"incident/AddIncidentUpdate/adds", "incident/AddIncidentUpdate/reopens"},
 			unary: changeResponse(func(_ *intercepted, m *incidentv1.GetIncidentResponse) {
 				if m.Incident.ResolvedAt == nil {
 					m.Incident.ResolvedAt = resolvedOnce(m.Updates)
@@ -252,7 +263,7 @@ func faults() []fault {
 		}),
 			fails: []string{
 				"*/idempotent-replay", "*/idempotent-actor", "*/idempotent-other-request", "*/idempotent-other-method", "*/idempotent-concurrent",
-				"*/idempotent-replay-later", "*/given-up",
+				"*/idempotent-replay-later", "*/given-up", "*/audited-once",
 			}},
 		{name: "keys depend on the actor", fails: []string{"*/idempotent-actor"},
 			unary: onKeys(func(c *intercepted, key string) (proto.Message, error) {
@@ -263,7 +274,7 @@ func faults() []fault {
 			unary: onKeys(func(c *intercepted, key string) (proto.Message, error) {
 				return c.pass(with(c.request, "idempotency_key", key+c.method.String()))
 			})},
-		{name: "a key with another request is accepted", fails: []string{"*/idempotent-other-request", "*/idempotent-other-method"},
+		{name: "a key with another request is accepted", fails: []string{"*/idempotent-other-request", "*/idempotent-other-method", "*/audited-once"},
 			unary: accept(codes.InvalidArgument, refusesKey)},
 		{name: "keys are shared by all teams", fails: []string{"*/idempotent-other-team"}, unary: onKeys(shareKeys)},
 		{name: "failures are stored", fails: []string{"*/idempotent-failure"}, unary: onKeys(storeFailures)},
@@ -468,5 +479,208 @@ func faults() []fault {
 				}
 				return true
 			}},
+
+		// In what only another value, an old row or another character shows.
+		{name: "the name that gateways watch is not serving", fails: []string{"*/Health/watched"}, notServing: true},
+		{name: "a second resolution has the status monitoring", fails: []string{"incident/AddIncidentUpdate/adds", "incident/AddIncidentUpdate/resolves"},
+			unary: withTimelines(func(i *incidentv1.Incident, updates []*incidentv1.IncidentUpdate) {
+				if n := len(updates); n > 1 && updates[n-1].Status == resolved && updates[n-2].Status == resolved {
+					i.Status = incidentv1.IncidentStatus_INCIDENT_STATUS_MONITORING
+				}
+			})},
+		{name: "resolving again after a reopening has no resolved_at", fails: []string{"incident/AddIncidentUpdate/adds", "incident/AddIncidentUpdate/resolves"},
+			unary: withTimelines(func(i *incidentv1.Incident, updates []*incidentv1.IncidentUpdate) {
+				if n := len(updates); n > 2 && i.Status == resolved && updates[n-2].Status != resolved && updates[n-3].Status == resolved {
+					i.ResolvedAt = nil
+				}
+			})},
+		{name: "the impact is none", fails: []string{"incident/CreateIncident/creates", "incident/GetStatusPage/overall-status"},
+			unary: changeRequest(func(_ *intercepted, m *incidentv1.CreateIncidentRequest) {
+				if _, known := incidentv1.IncidentImpact_name[int32(m.Impact)]; known && m.Impact > 1 && m.IdempotencyKey == "" {
+					m.Impact = incidentv1.IncidentImpact_INCIDENT_IMPACT_NONE
+				}
+			})},
+		{name: "critical incidents are major", fails: []string{"incident/CreateIncident/creates"},
+			unary: changeIncidents(func(i *incidentv1.Incident) {
+				if i.Impact == incidentv1.IncidentImpact_INCIDENT_IMPACT_CRITICAL {
+					i.Impact = incidentv1.IncidentImpact_INCIDENT_IMPACT_MAJOR
+				}
+			})},
+		{name: "incidents are created as monitoring instead of identified", fails: []string{"incident/CreateIncident/creates"},
+			unary: changeResponse(func(_ *intercepted, m *incidentv1.CreateIncidentResponse) {
+				if m.Incident.Status == incidentv1.IncidentStatus_INCIDENT_STATUS_IDENTIFIED {
+					m.Incident.Status = incidentv1.IncidentStatus_INCIDENT_STATUS_MONITORING
+				}
+			})},
+		{name: "a token with few scopes belongs to another team", fails: []string{"identity/ResolveToken/known"},
+			unary: changeResponse(func(c *intercepted, m *identityv1.ResolveTokenResponse) {
+				if len(m.Scopes) == 1 {
+					m.TeamId = c.state.other(m.TeamId).ID
+				}
+			})},
+		{name: "tokens of a team share an id", fails: []string{"identity/ResolveToken/known"},
+			unary: changeResponse(func(_ *intercepted, m *identityv1.ResolveTokenResponse) { m.TokenId = m.TeamId })},
+		{name: "keys have at most 200 characters", fails: []string{"*/longest", "*/idempotent-exact"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				if len(text(c.request, "idempotency_key")) > 200 {
+					return nil, invalidArgument("idempotency_key")
+				}
+				return c.pass(c.request)
+			}},
+		{name: "keys are cut to 250 characters", fails: []string{"*/idempotent-exact"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				if key := text(c.request, "idempotency_key"); len(key) > 250 && len(key) < 256 {
+					return c.pass(with(c.request, "idempotency_key", key[:250]))
+				}
+				return c.pass(c.request)
+			}},
+		{name: "keys ignore case", fails: []string{"*/idempotent-exact"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				return c.pass(with(c.request, "idempotency_key", strings.ToLower(text(c.request, "idempotency_key"))))
+			}},
+		{name: "an incident has room for 50 updates", fails: []string{"incident/AddIncidentUpdate/room"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				if n, _ := c.state.LoadOrStore("updates "+text(c.request, "incident_id"), new(atomic.Int32)); c.method.String() == "incident/AddIncidentUpdate" &&
+					n.(*atomic.Int32).Add(1) > 50 {
+					return nil, invalidArgument("message")
+				}
+				return c.pass(c.request)
+			}},
+		{name: "a team may have 100 open incidents", fails: []string{"incident/CreateIncident/open-incidents"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				open := 0
+				c.state.Range(func(any, any) bool { open++; return true })
+				if r, ok := c.request.(*incidentv1.CreateIncidentRequest); ok && r.Status != resolved && open >= 100 {
+					return nil, invalidArgument("title")
+				}
+				response, err := c.pass(c.request)
+				switch m := response.(type) {
+				case *incidentv1.CreateIncidentResponse:
+					if err == nil && m.Incident.ResolvedAt == nil {
+						c.state.Store(m.Incident.Id, true)
+					}
+				case *incidentv1.AddIncidentUpdateResponse:
+					if text(c.request, "status") == "4" {
+						c.state.Delete(text(c.request, "incident_id"))
+					}
+				}
+				return response, err
+			}},
+		{name: "replays are audited", fails: []string{"*/audited-once"},
+			unary: auditMore(func(response proto.Message, _ error) bool {
+				again, ok := response.(interface{ GetReplayed() bool })
+				return ok && again.GetReplayed()
+			})},
+		{name: "refused writes are audited", fails: []string{"*/audited-once"},
+			unary: auditMore(func(_ proto.Message, err error) bool { return status.Code(err) == codes.InvalidArgument })},
+		{name: "updates of unknown incidents are audited", fails: []string{"incident/AddIncidentUpdate/audited-once"},
+			unary: auditMore(func(_ proto.Message, err error) bool { return status.Code(err) == codes.NotFound })},
+		{name: "keys ignore component_ids", fails: []string{"incident/CreateIncident/idempotent-other-request"}, unary: ignoreInKeys("component_ids")},
+		{name: "keys ignore status_page_id", fails: []string{"incident/CreateIncident/idempotent-other-request"}, unary: ignoreInKeys("status_page_id")},
+		{name: "keys ignore impact", fails: []string{"incident/CreateIncident/idempotent-other-request"}, unary: ignoreInKeys("impact")},
+		{name: "keys ignore the incident", fails: []string{"incident/AddIncidentUpdate/idempotent-other-request"}, unary: ignoreInKeys("incident_id")},
+		{name: "keys ignore notify_subscribers", fails: []string{"incident/AddIncidentUpdate/idempotent-other-request"}, unary: ignoreInKeys("notify_subscribers")},
+		{name: "times of incidents are an hour early", fails: []string{"incident/CreateIncident/creates", "incident/AddIncidentUpdate/adds"},
+			unary: changeResponse(func(c *intercepted, m proto.Message) {
+				if c.method.Service() == "incident" {
+					moveTimes(m.ProtoReflect(), -time.Hour)
+				}
+			})},
+		{name: "times of the audit log are an hour early", fails: []string{"*/audited"},
+			unary: changeResponse(func(_ *intercepted, m *auditv1.ListAuditEntriesResponse) { moveTimes(m.ProtoReflect(), -time.Hour) })},
+		{name: "servers were seen in the future", fails: []string{"fleet/GetServer/well-formed", "fleet/ListServers/well-formed"},
+			unary: changeMessages(func(m *fleetv1.Server) {
+				m.LastSeenAt = timestamppb.New(clock().Truncate(24 * time.Hour).Add(48 * time.Hour))
+			})},
+		{name: "prefixes end at words", fails: []string{"audit/ListAuditEntries/prefix"},
+			unary: changeResponse(func(c *intercepted, m *auditv1.ListAuditEntriesResponse) {
+				prefix := text(c.request, "action_prefix")
+				m.Entries = slices.DeleteFunc(m.Entries, func(e *auditv1.AuditEntry) bool {
+					rest := strings.TrimPrefix(e.ActionType, prefix)
+					return prefix != "" && rest != "" && !strings.HasSuffix(prefix, ".") && !strings.HasPrefix(rest, ".")
+				})
+			})},
+		{name: "old commands ended in the year 1", fails: []string{"fleet/ListServerCommands/well-formed"},
+			unary: changeResponse(func(c *intercepted, m *fleetv1.ListServerCommandsResponse) {
+				if c.request.(*fleetv1.ListServerCommandsRequest).Page == 2 {
+					for _, command := range m.Commands {
+						command.FinishedAt = timestamppb.New(time.Time{})
+					}
+				}
+			})},
+		{name: "old checks have an unknown status", fails: []string{"monitoring/ListMonitorChecks/well-formed"},
+			unary: changeResponse(func(_ *intercepted, m *monitoringv1.ListMonitorChecksResponse) {
+				for _, check := range m.Checks {
+					if check.CheckedAt.AsTime().Before(clock().Add(-48 * time.Hour)) {
+						check.Status = 0
+					}
+				}
+			})},
+		{name: "old incidents have an unknown impact", fails: []string{
+				"incident/GetIncident/well-formed", "incident/ListIncidents/well-formed", "incident/ListStatusPageIncidents/well-formed",
+			},
+			unary: changeIncidents(func(i *incidentv1.Incident) {
+				if i.CreatedAt.AsTime().Before(clock().Add(-48 * time.Hour)) {
+					i.Impact = 99
+				}
+			})},
+		{name: "updates of other incidents have an unknown status", fails: []string{"incident/GetIncident/well-formed"},
+			unary: changeResponse(func(c *intercepted, m *incidentv1.GetIncidentResponse) {
+				if !c.namesFixture() && m.Updates[0].CreatedAt.AsTime().Before(clock().Add(-time.Hour)) {
+					m.Updates[0].Status = 0
+				}
+			})},
+		{name: "lengths are counted in UTF-16", fails: []string{"*/longest"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				for field, longest := range map[protoreflect.Name]int{"title": 255, "message": 10_000} {
+					if len(utf16.Encode([]rune(text(c.request, field)))) > longest {
+						return nil, invalidArgument(string(field))
+					}
+				}
+				return c.pass(c.request)
+			}},
+		{name: "combined characters count as one", fails: []string{"incident/CreateIncident/title"},
+			unary: func(c *intercepted) (proto.Message, error) {
+				if title := text(c.request, "title"); strings.Contains(strings.Repeat("e\u0301", 255), title) && title != "" {
+					return c.pass(with(c.request, "title", "combined"))
+				}
+				return c.pass(c.request)
+			}},
+		{name: "characters outside the BMP are replaced", fails: []string{"*/longest", "*/verbatim"}, unary: changeTexts(func(text string) string {
+			return strings.Map(func(r rune) rune {
+				if r > 0xffff {
+					return '?'
+				}
+				return r
+			}, text)
+		})},
+		{name: "texts are escaped", fails: []string{"*/verbatim"}, unary: changeTexts(html.EscapeString)},
+		{name: "texts are normalized", fails: []string{"*/verbatim", "incident/CreateIncident/title"}, unary: changeTexts(func(text string) string {
+			return strings.ReplaceAll(text, "e\u0301", "é")
+		})},
+		{name: "an absent description is empty", fails: []string{"incident/GetStatusPage/well-formed", "incident/ListStatusPages/well-formed"},
+			unary: changeMessages(func(m *incidentv1.StatusPage) {
+				if m.Description == nil {
+					m.Description = new(string)
+				}
+			})},
+		{name: "an absent group is empty", fails: []string{"incident/GetStatusPage/well-formed"},
+			unary: changeMessages(func(m *incidentv1.StatusPageComponent) {
+				if m.GroupName == nil {
+					m.GroupName = new(string)
+				}
+			})},
+		{name: "servers that were never seen were seen in 1970", fails: []string{"fleet/GetServer/well-formed", "fleet/ListServers/well-formed"},
+			unary: changeMessages(func(m *fleetv1.Server) {
+				if m.LastSeenAt == nil {
+					m.LastSeenAt = &timestamppb.Timestamp{}
+				}
+			})},
+		{name: "commands that have not ended have a zero time", fails: []string{"fleet/ListServerCommands/well-formed"},
+			unary: changeMessages(func(m *fleetv1.ServerCommand) {
+				if m.FinishedAt == nil {
+					m.FinishedAt = timestamppb.New(time.Time{})
+				}
+			})},
 	}
 }

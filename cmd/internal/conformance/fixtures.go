@@ -61,6 +61,7 @@ type Fixtures struct {
 // A Token is what ResolveToken has to return for a hash.
 type Token struct {
 	Hash   []byte
+	Team   string // "" if the fixtures do not name it
 	Scopes []string
 	Plan   identityv1.Plan
 }
@@ -93,6 +94,7 @@ type document struct {
 	RevokedToken tokenReference `yaml:"revoked_token"`
 	Tokens       []struct {
 		Token  tokenReference `yaml:"token"`
+		Team   string         `yaml:"team"`
 		Scopes []string       `yaml:"scopes"`
 		Plan   string         `yaml:"plan"`
 	} `yaml:"tokens"`
@@ -187,8 +189,10 @@ func (f *Fixtures) addTokens(d document, environment []string, refuse func(forma
 			refuse("%s.token: is missing", at)
 		case !known:
 			refuse("%s.plan: must be basic or ai", at)
+		case t.Team != "" && !isID(t.Team):
+			refuse("%s.team: must be a UUID in lower case", at)
 		}
-		f.Tokens = append(f.Tokens, Token{Hash: hash, Scopes: t.Scopes, Plan: identityv1.Plan(plan)})
+		f.Tokens = append(f.Tokens, Token{Hash: hash, Team: t.Team, Scopes: t.Scopes, Plan: identityv1.Plan(plan)})
 	}
 	hash, err := d.Revoke.Token.hash(environment)
 	if err != nil {

@@ -618,18 +618,88 @@ func ofTokens(handle func(c *intercepted, err error) (proto.Message, error)) han
 
 // dataFaults returns faults that only show in certain data: full pages, rows of one millisecond, old rows, long texts.
 
-// changeMonitors returns a handler that changes each monitor in a response, so that methods agree with each other.
-
-func changeMonitors(change func(*monitoringv1.Monitor)) handler {
+// changeMessages returns a handler that changes each message of a type in a response, so that methods agree with each other.
+func changeMessages[M proto.Message](change func(M)) handler {
 	return changeResponse(func(_ *intercepted, response proto.Message) {
 		_ = protorange.Range(response.ProtoReflect(), func(p protopath.Values) error {
 			if message, ok := p.Index(-1).Value.Interface().(protoreflect.Message); ok {
-				if monitor, ok := message.Interface().(*monitoringv1.Monitor); ok {
-					change(monitor)
+				if m, ok := message.Interface().(M); ok {
+					change(m)
 				}
 			}
 			return nil
 		})
+	})
+}
+
+var changeMonitors, changeIncidents = changeMessages[*monitoringv1.Monitor], changeMessages[*incidentv1.Incident]
+
+// withTimelines returns a handler that changes each incident in a response by its timeline.
+func withTimelines(change func(i *incidentv1.Incident, updates []*incidentv1.IncidentUpdate)) handler {
+	return func(c *intercepted) (proto.Message, error) {
+		return changeIncidents(func(i *incidentv1.Incident) {
+			state := &incidentv1.GetIncidentResponse{}
+			request := &incidentv1.GetIncidentRequest{TeamId: team(c), IncidentId: i.Id}
+			if c.conn.Invoke(c.ctx, incidentv1.IncidentService_GetIncident_FullMethodName, request, state) == nil {
+				change(i, state.Updates)
+			}
+		})(c)
+	}
+}
+
+// auditMore returns a handler that adds an audit entry for writes with certain results.
+func auditMore(when func(response proto.Message, err error) bool) handler {
+	return func(c *intercepted) (proto.Message, error) {
+		response, err := c.pass(c.request)
+		if actor, ok := c.request.(interface{ GetActor() *incidentv1.Actor }); ok && when(response, err) {
+			c.state.Store("audited", &auditv1.AuditEntry{
+				Id: uuid.NewString(), ActionType: "incident.refused", ResourceType: "incident", ResourceId: uuid.NewString(),
+				ActorId: actor.GetActor().GetTokenId(), IpAddress: actor.GetActor().GetIpAddress(), CreatedAt: timestamppb.New(clock()),
+			})
+		}
+		if m, ok := response.(*auditv1.ListAuditEntriesResponse); ok && err == nil {
+			if entry, ok := c.state.Load("audited"); ok {
+				m.Entries = slices.Insert(m.Entries, 0, entry.(*auditv1.AuditEntry))
+			}
+		}
+		return response, err
+	}
+}
+
+// ignoreInKeys returns a handler for which two requests are the same also if the field differs.
+func ignoreInKeys(field protoreflect.Name) handler {
+	return onKeys(func(c *intercepted, key string) (proto.Message, error) {
+		before, _ := c.state.LoadOrStore(team(c)+c.method.String()+key, c.request)
+		same, first := proto.Clone(c.request), before.(proto.Message)
+		if f := fieldOf(same, field); f != nil {
+			same.ProtoReflect().Clear(f)
+			if first.ProtoReflect().Has(f) {
+				same.ProtoReflect().Set(f, first.ProtoReflect().Get(f))
+			}
+		}
+		return c.pass(same)
+	})
+}
+
+// changeTexts returns a handler that changes the texts of writes.
+func changeTexts(change func(string) string) handler {
+	return func(c *intercepted) (proto.Message, error) {
+		if !c.method.Writes() {
+			return c.pass(c.request)
+		}
+		return c.pass(with(with(c.request, "title", change(text(c.request, "title"))), "message", change(text(c.request, "message"))))
+	}
+}
+
+// moveTimes moves every time of a message.
+func moveTimes(m protoreflect.Message, by time.Duration) {
+	_ = protorange.Range(m, func(p protopath.Values) error {
+		if message, ok := p.Index(-1).Value.Interface().(protoreflect.Message); ok {
+			if t, ok := message.Interface().(*timestamppb.Timestamp); ok {
+				t.Seconds += int64(by.Seconds())
+			}
+		}
+		return nil
 	})
 }
 

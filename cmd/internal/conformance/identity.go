@@ -25,7 +25,7 @@ func identityRules() []rule {
 	token, stream := named(resolveToken), named(watchRevocations)
 	return []rule{
 		{name: "known", on: token, check: tokensAreResolved,
-			sentence: "ResolveToken returns the id and the team of a live token."},
+			sentence: "ResolveToken returns the id and the team of a live token. Each token has an id of its own."},
 		{name: "well-formed", on: token, sentence: "Ids are UUIDs in lower case, and the plan is a known one.",
 			check: func(p *probe) {
 				p.forEachToken(func(_ Team, response *identityv1.ResolveTokenResponse) { must(wellFormed(response)) })
@@ -81,10 +81,21 @@ func (p *probe) forEachToken(check func(Team, *identityv1.ResolveTokenResponse))
 }
 
 func tokensAreResolved(p *probe) {
-	p.forEachToken(func(team Team, response *identityv1.ResolveTokenResponse) {
-		require(response.GetTeamId() == team.ID && response.GetTokenId() != "", fmt.Sprintf("a token id, and the team %q", team.ID),
-			"the token id %q, and the team %q", response.GetTokenId(), response.GetTeamId())
-	})
+	tokens := map[string][]byte{} // by id
+	expect := func(hash []byte, team string, response *identityv1.ResolveTokenResponse) {
+		id := response.GetTokenId()
+		require(response.GetTeamId() == team && id != "", fmt.Sprintf("a token id, and the team %q", team),
+			"the token id %q, and the team %q", id, response.GetTeamId())
+		require(tokens[id] == nil || bytes.Equal(tokens[id], hash), "another id for another token", "the id %s of two tokens", id)
+		tokens[id] = hash
+	}
+	p.forEachToken(func(team Team, response *identityv1.ResolveTokenResponse) { expect(team.Token, team.ID, response) })
+	for _, token := range p.Fixtures.Tokens {
+		needs(token.Team != "", "the team of each token under tokens in the fixtures")
+		response, err := p.resolve(token.Hash)
+		must(err)
+		expect(token.Hash, token.Team, response)
+	}
 }
 
 func scopesAreThoseOfTheFixtures(p *probe) {

@@ -2,13 +2,18 @@ package conformance
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
@@ -66,21 +71,25 @@ func incidentRules() []rule {
 		{name: "overall-status", on: named(getStatusPage), writes: true, check: overallStatusFollowsIncidents,
 			sentence: "The overall status of a page follows its open incidents."},
 		{name: "creates", on: create, check: incidentIsCreated,
-			sentence: "CreateIncident creates an incident and its first update. `started_at` is the time of the call."},
+			sentence: "CreateIncident creates an incident and its first update, with the given status and impact. `started_at` is the time of the call."},
 		{name: "resolved", on: create, check: createdAsResolved,
 			sentence: "With the status resolved, `resolved_at` is the time of the call."},
 		{name: "attached", on: create, needs: []Kind{StatusPage, Component}, check: incidentIsAttached,
 			sentence: "The incident is attached to the given status page."},
 		{name: "longest", on: contract.Method.Writes, check: longestIsStored,
-			sentence: "A title has up to 255 characters, and a message up to 10,000. They are returned as they were sent."},
+			sentence: "A title has up to 255 characters (code points), a message up to 10,000, a key up to 255. Texts are returned as they were sent."},
+		{name: "verbatim", on: contract.Method.Writes, check: textsAreVerbatim, sentence: "Texts are returned as they were sent."},
 		{name: "component-elsewhere", on: create, needs: []Kind{StatusPage}, check: componentIsOnThePage,
 			sentence: "INVALID_ARGUMENT naming `component_ids` if one is not on the given page."},
 		{name: "adds", on: update, check: updateIsAdded,
-			sentence: "AddIncidentUpdate adds an update to the timeline and gives the incident the update's status."},
+			sentence: "AddIncidentUpdate adds an update to the timeline and gives the incident the update's status, whatever it was."},
 		{name: "resolves", on: update, check: secondResolutionKeepsTime,
 			sentence: "The status resolved sets `resolved_at`, unless it is already set."},
 		{name: "reopens", on: update, check: anotherStatusReopens,
 			sentence: "Any status other than resolved clears `resolved_at`."},
+		{name: "room", on: update, check: incidentHasRoom,
+			sentence: "An incident has room for updates with 1 MiB of texts."},
+		{name: "open-incidents", on: create, check: manyIncidentsAreOpen, sentence: "A team may have 1,000 open incidents."},
 		{name: "audited", on: contract.Method.Writes, check: writeIsAudited,
 			sentence: "A write has an audit entry, which names the actor."},
 	}
@@ -123,15 +132,27 @@ func (p *probe) attached(page string) (attached []*incidentv1.Incident) {
 	}
 }
 
+// incidentIsCreated creates an incident with each status, and with each impact.
 func incidentIsCreated(p *probe) {
-	r := as[*incidentv1.CreateIncidentRequest](p.request(fields{"status": investigating}))
+	for i, status := range statuses() {
+		p.expectCreated(fields{"status": status, "impact": i + 1})
+	}
+}
+
+func statuses() []incidentv1.IncidentStatus {
+	return []incidentv1.IncidentStatus{investigating, identified, monitoring, resolved}
+}
+
+func (p *probe) expectCreated(changes fields) {
+	r := as[*incidentv1.CreateIncidentRequest](p.request(changes))
 	response, err := p.send(p.ctx, r)
 	must(err)
 	created := as[*incidentv1.CreateIncidentResponse](response).GetIncident()
 	must(sameMessage("CreateIncident returns", &incidentv1.Incident{
 		Id: created.GetId(), Title: r.GetTitle(), Status: r.GetStatus(), Impact: r.GetImpact(),
-		StartedAt: created.GetCreatedAt(), CreatedAt: created.GetCreatedAt(),
+		StartedAt: created.GetCreatedAt(), CreatedAt: created.GetCreatedAt(), ResolvedAt: resolvedAt(r.GetStatus(), created.GetCreatedAt()),
 	}, created))
+	p.expectNow("created_at", created.GetCreatedAt())
 	state := p.timeline(created.GetId())
 	must(sameMessage("GetIncident returns", created, state.GetIncident()))
 	updates := state.GetUpdates()
@@ -140,6 +161,20 @@ func incidentIsCreated(p *probe) {
 	n := strings.Count(strings.Join(messageIDs(p.of(listIncidents).call(nil)), " "), created.GetId())
 	require(n == 1, "the incident 1 time on the first page of ListIncidents", "%d times", n)
 	p.update(created.GetId(), nil)
+}
+
+// resolvedAt returns the time of a resolution by an update with the status.
+func resolvedAt(status incidentv1.IncidentStatus, at *timestamppb.Timestamp) *timestamppb.Timestamp {
+	if status != resolved {
+		return nil
+	}
+	return at
+}
+
+// expectNow compares a time of a write with this clock.
+func (p *probe) expectNow(name string, got *timestamppb.Timestamp) {
+	now := p.Clock()
+	require(now.Sub(got.AsTime()).Abs() <= skew, fmt.Sprintf("%s within %v of %s, the time here", name, skew, now.Format(time.RFC3339)), "%s", timeText(got))
 }
 
 func createdAsResolved(p *probe) {
@@ -153,13 +188,27 @@ func incidentIsAttached(p *probe) {
 	expectID(page, p.create(fields{"status_page_id": page, "component_ids": p.own.Resources[Component]}).GetStatusPageId())
 }
 
-// longestIsStored uses characters of more than one byte.
+// longestIsStored uses characters of four bytes, which are two units in UTF-16.
 func longestIsStored(p *probe) {
-	longest := fields{"message": strings.Repeat("ü", maxMessage)}
-	first := fields{}
-	if p.method.HasRequestField("title") {
-		longest["title"] = strings.Repeat("ü", maxTitle)
-		first = longest
+	p.expectStored(fields{
+		"message": strings.Repeat("\U0001F525", maxMessage), "title": strings.Repeat("\U0001F525", maxTitle),
+		"idempotency_key": uuid.NewString() + strings.Repeat("~", maxKey-len(uuid.Nil.String())),
+	})
+}
+
+// textsAreVerbatim uses characters that stores and libraries escape, replace or normalize.
+func textsAreVerbatim(p *probe) {
+	const special = `<b>"a' & b\\ %s $1 {{c}} --; ß İ é ` + "e\u0301 \u202e \u200d \U0001F9D1\u200d\U0001F692  end."
+	p.expectStored(fields{"message": special + "\n\n\tnext line", "title": special})
+}
+
+// expectStored writes texts, of which only the message is one of an update, and compares them with those of the incident.
+func (p *probe) expectStored(longest fields) {
+	first := longest
+	if p.method.Resource() != "" {
+		longest = maps.Clone(longest)
+		delete(longest, "title")
+		first = nil
 	}
 	id := p.create(first).GetId()
 	if p.method.Resource() != "" {
@@ -190,18 +239,71 @@ func componentIsOnThePage(p *probe) {
 	must(lacks("a component of team %s on another page", p.own.ID))
 }
 
+// updateIsAdded adds updates so that each status follows each one, also itself.
 func updateIsAdded(p *probe) {
-	incident := p.create(nil)
-	const message = "The second update."
-	added := p.update(incident.GetId(), fields{"status": monitoring, "message": message})
-	expectUpdate("AddIncidentUpdate returns", monitoring, message, added)
-	state := p.timeline(incident.GetId())
-	updates := state.GetUpdates()
-	require(len(updates) == 2, "2 updates in the timeline", "%d", len(updates))
-	must(sameMessage("the timeline ends with", added, updates[1]))
-	got := state.GetIncident().GetStatus()
-	require(got == monitoring, "the status "+monitoring.String()+" of the incident", "%v", got)
-	p.update(incident.GetId(), nil)
+	incident, count := p.create(nil).GetId(), 1
+	add := func(status incidentv1.IncidentStatus) {
+		message := fmt.Sprintf("Update %d.", count)
+		added := p.update(incident, fields{"status": status, "message": message})
+		count++
+		expectUpdate("AddIncidentUpdate returns", status, message, added)
+		p.expectNow("created_at", added.GetCreatedAt())
+		state := p.timeline(incident)
+		updates := state.GetUpdates()
+		require(len(updates) == count, fmt.Sprintf("%d updates in the timeline", count), "%d", len(updates))
+		must(sameMessage("the timeline ends with", added, updates[count-1]))
+		got := state.GetIncident()
+		require(got.GetStatus() == status && (got.GetResolvedAt() != nil) == (status == resolved),
+			fmt.Sprintf("the status %v of the incident, and resolved_at only if that is resolved", status),
+			"%v and resolved_at %s", got.GetStatus(), timeText(got.GetResolvedAt()))
+	}
+	must(errors.Join(try(func() {
+		for _, before := range statuses() {
+			for _, status := range statuses() {
+				add(before)
+				add(status)
+			}
+		}
+	}), try(func() { p.update(incident, nil) })))
+}
+
+// incidentHasRoom adds updates of the maximum length.
+func incidentHasRoom(p *probe) {
+	incident, message := p.create(nil).GetId(), strings.Repeat("x", maxMessage)
+	for n := range (1 << 20) / maxMessage {
+		_, err := p.attempt(fields{"incident_id": incident, "message": message})
+		require(err == nil, fmt.Sprintf("update %d of 10,000 bytes", n+1), "%s", resultText(err))
+	}
+}
+
+// manyIncidentsAreOpen opens as many incidents as the team may have at least, and resolves them.
+func manyIncidentsAreOpen(p *probe) {
+	const most, calls = 1000, 8
+	open, more := 0, ""
+	for response := range p.of(listIncidents).pages(nil) {
+		more = text(response.ProtoReflect(), "next_cursor")
+		for _, incident := range as[*incidentv1.ListIncidentsResponse](response).GetIncidents() {
+			if incident.GetResolvedAt() == nil {
+				open++
+			}
+		}
+	}
+	needs(more == "", "a team with at most %d incidents, of which the open ones can be counted", maxPages*contract.MaxPageSize)
+	var group errgroup.Group
+	group.SetLimit(calls)
+	ids := make([]string, max(0, most-open))
+	for i := range ids {
+		group.Go(func() error {
+			return try(func() { ids[i] = p.create(fields{"status": investigating}).GetId() })
+		})
+	}
+	err := group.Wait()
+	for _, id := range ids {
+		if id != "" {
+			group.Go(func() error { return try(func() { p.update(id, nil) }) })
+		}
+	}
+	must(errors.Join(err, group.Wait()))
 }
 
 // expectUpdate checks the content of an update.
@@ -225,6 +327,7 @@ func secondResolutionKeepsTime(p *probe) {
 	after := p.states(monitoring, resolved, resolved)
 	first, second := after[1].GetResolvedAt(), after[2].GetResolvedAt()
 	require(first != nil, "resolved_at in a resolved incident", "no resolved_at")
+	require(after[2].GetStatus() == resolved, "the status "+resolved.String(), "%v", after[2].GetStatus())
 	require(proto.Equal(first, second), "resolved_at "+timeText(first)+", as before", "resolved_at %s", timeText(second))
 }
 
@@ -236,7 +339,7 @@ func anotherStatusReopens(p *probe) {
 
 // writeIsAudited writes with each status.
 func writeIsAudited(p *probe) {
-	for _, status := range []incidentv1.IncidentStatus{investigating, identified, monitoring, resolved} {
+	for _, status := range statuses() {
 		incident, want := p.create(fields{"status": status}).GetId(), 1
 		if p.method.Resource() != "" {
 			p.update(incident, fields{"status": status})
@@ -256,6 +359,7 @@ func (p *probe) expectAudited(incident string, want int, status incidentv1.Incid
 	for _, e := range call[*auditv1.ListAuditEntriesResponse](p, listAuditEntries, nil).GetEntries() {
 		if e.GetResourceId() == incident && e.GetActorId() == p.actor.GetTokenId() && e.GetIpAddress() == p.actor.GetIpAddress() {
 			n++
+			p.expectNow("created_at of the audit entry", e.GetCreatedAt())
 		}
 	}
 	require(n == want, fmt.Sprintf("%d audit entries of the actor on the incident, with the status %v", want, status), "%d", n)

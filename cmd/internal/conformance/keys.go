@@ -3,7 +3,9 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -55,9 +57,6 @@ func keyCases() []keyCase {
 			sentence: "The same key with the same request changes nothing and returns the stored response, with `replayed` set."},
 		{name: "idempotent-actor", sentence: "Two requests are the same if all fields but `actor` are equal.", executions: 1,
 			calls: []keyCall{first, {what: "the same request of another actor", changes: fields{"actor": otherActor}, want: replayed}}},
-		{name: "idempotent-other-request", executions: 1,
-			calls:    []keyCall{first, {what: "a key that was used with another message", changes: fields{"message": "Another."}, want: refused}},
-			sentence: "The same key with another request is INVALID_ARGUMENT naming `idempotency_key`."},
 		{name: "idempotent-other-method", executions: 0,
 			calls: []keyCall{
 				{what: "a new key", by: otherMethod, want: executed}, {what: "a key that was used with another method", want: refused},
@@ -87,6 +86,12 @@ func keyRules() (rules []rule) {
 		rules = append(rules, rule{name: c.name, sentence: c.sentence, on: hasKey, check: c.check})
 	}
 	return append(rules,
+		rule{name: "idempotent-other-request", on: hasKey, check: keyIsOfOneRequest, needs: []Kind{StatusPage, Component},
+			sentence: "The same key with another request, in whatever field, is INVALID_ARGUMENT naming `idempotency_key`."},
+		rule{name: "idempotent-exact", on: hasKey, check: keysAreExact,
+			sentence: "Keys are the same if all of their characters are, up to the last of 255."},
+		rule{name: "audited-once", on: hasKey, check: onlyChangesAreAudited,
+			sentence: "Neither a replay nor a write that is refused has an audit entry."},
 		rule{name: "idempotent-concurrent", on: hasKey, check: concurrentCallsAreExecutedOnce,
 			sentence: "While the first call with a key is in progress, others are ABORTED; one of several concurrent calls is executed."},
 		rule{name: "given-up", on: hasKey, check: abandonedCallsAreExecutedOnce,
@@ -111,6 +116,73 @@ func (c keyCase) check(p *probe) {
 		ids = append(ids, id)
 	}
 	last.expectExecutions(c.executions)
+}
+
+// keyIsOfOneRequest repeats a call with another value in each field.
+func keyIsOfOneRequest(p *probe) {
+	w, key := p.newWrite(), fields{"idempotency_key": uuid.NewString()}
+	_, _, err := w.send(p.ctx, key)
+	must(err)
+	others := fields{
+		"title": "Another", "message": "Another.", "status": identified, "impact": incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR,
+		"status_page_id": p.own.Resources[StatusPage], "component_ids": p.own.Resources[Component],
+		"incident_id": p.create(nil).GetId(), "notify_subscribers": true,
+	}
+	for _, name := range slices.Sorted(maps.Keys(others)) {
+		if p.method.HasRequestField(name) {
+			_, _, err := w.send(p.ctx, key.with(fields{name: others[name]}))
+			must(expectViolations(err, "a key that was used with another "+string(name), "idempotency_key"))
+		}
+	}
+	w.expectExecutions(1)
+}
+
+// keysAreExact uses keys that a store may confuse.
+func keysAreExact(p *probe) {
+	w, long := p.newWrite(), uuid.NewString()+strings.Repeat("k", maxKey-1-len(uuid.Nil.String()))
+	keys := []string{long + "a", long + "A", long + "b", long}
+	for _, key := range keys {
+		_, again, err := w.send(p.ctx, fields{"idempotency_key": key})
+		require(err == nil && !again, "replayed: false for a key of which one character differs", "replayed: %t, %s", again, resultText(err))
+	}
+	w.expectExecutions(len(keys))
+}
+
+// onlyChangesAreAudited counts the entries of an actor that makes no other calls.
+func onlyChangesAreAudited(p *probe) {
+	alone := *p.subject
+	alone.actor = &incidentv1.Actor{TokenId: uuid.NewString(), IpAddress: p.actor.GetIpAddress(), RequestId: p.actor.GetRequestId()}
+	own := *p
+	own.subject = &alone
+	entries := func() (n int) {
+		for _, e := range p.entries("") {
+			if e.GetActorId() == alone.actor.GetTokenId() {
+				n++
+			}
+		}
+		return n
+	}
+	w, key := own.newWrite(), fields{"idempotency_key": uuid.NewString()}
+	want := entries() + 1
+	for _, call := range []struct {
+		what    string
+		changes fields
+		code    codes.Code
+	}{
+		{"one write", key, codes.OK},
+		{"a replay", key, codes.OK},
+		{"a key with another request", key.with(fields{"message": "Another."}), codes.InvalidArgument},
+		{"a write without a message", fields{"message": ""}, codes.InvalidArgument},
+		{"an update of an unknown incident", fields{"incident_id": uuid.NewString()}, codes.NotFound},
+	} {
+		if _, of := call.changes["incident_id"]; of && !p.method.HasRequestField("incident_id") {
+			continue
+		}
+		_, _, err := w.send(p.ctx, call.changes)
+		must(expectCode(call.code, err, call.what))
+		got := entries()
+		require(got == want, fmt.Sprintf("%d audit entries of the actor after %s", want, call.what), "%d", got)
+	}
 }
 
 // replayIsTheStoredResponse adds an update between a call and its repetition.

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,7 +45,8 @@ func listsOfTeam(m contract.Method) bool {
 func generalRules() []rule {
 	return []rule{
 		{name: "well-formed", on: contract.Method.TeamScoped, check: returnsWellFormed,
-			sentence: "Required fields are set, ids are UUIDs in lower case, enums have known values, numbers are finite."},
+			sentence: "Required fields are set, ids are UUIDs in lower case, enums have known values, numbers are finite, times are in the past, " +
+				"and optional fields without a value are absent."},
 		{name: "team-id", on: contract.Method.TeamScoped, check: requiresTeam,
 			sentence: "`team_id` is required: INVALID_ARGUMENT names it if it is not a UUID."},
 		{name: "no-rows", on: listsOfTeam, check: listsNoRows,
@@ -71,10 +73,12 @@ func kindText(kind Kind) string { return strings.ReplaceAll(string(kind), "_", "
 func returnsWellFormed(p *probe) {
 	rows := 0
 	p.forBothTeams(func(p *probe) {
-		response := p.call(nil)
-		must(wellFormed(response))
-		if p.method.Rows() != nil {
-			rows += len(rowsOf(p.method, response))
+		for response := range p.responses() {
+			must(wellFormed(response))
+			must(inFuture(response, p.Clock().Add(skew)))
+			if p.method.Rows() != nil {
+				rows += len(rowsOf(p.method, response))
+			}
 		}
 	})
 	needs(rows > 0 || p.method.Rows() == nil, "a row in the list of either team")
@@ -186,6 +190,27 @@ func healthCheck(service contract.Service) Check {
 			health, err := client.Check(p.ctx, &healthv1.HealthCheckRequest{Service: service.FullName})
 			require(err == nil, "SERVING for "+service.FullName, "%s", resultText(err))
 			require(health.GetStatus() == healthv1.HealthCheckResponse_SERVING, "SERVING for "+service.FullName, "%v", health.GetStatus())
+		},
+	}
+}
+
+// watchedHealthCheck returns the check of what gateways watch. gRPC's own check of connections regards a server without Watch as serving.
+func watchedHealthCheck(service contract.Service) Check {
+	const want = "SERVING for the name \"\", or UNIMPLEMENTED"
+	return Check{
+		Name:     service.Name + "/Health/watched",
+		Sentence: "If grpc.health.v1.Health has Watch, it reports SERVING for the empty name. A gateway sends no call to an address that does not.",
+		run: func(p *probe) {
+			ctx, cancel := context.WithTimeout(p.ctx, p.Timeout)
+			defer cancel()
+			stream, err := healthv1.NewHealthClient(p.conns[service.Name]).Watch(ctx, &healthv1.HealthCheckRequest{})
+			must(err)
+			health, err := stream.Recv()
+			if status.Code(err) == codes.Unimplemented {
+				return
+			}
+			require(err == nil, want, "%s", resultText(err))
+			require(health.GetStatus() == healthv1.HealthCheckResponse_SERVING, want, "%v", health.GetStatus())
 		},
 	}
 }

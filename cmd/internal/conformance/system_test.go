@@ -128,8 +128,8 @@ type fault struct {
 	stream func(r *watchRequest, n int, m *watchResponse) (send bool)
 	// noDeadlines ignores the deadlines of calls.
 	noDeadlines bool
-	// noHealth serves no health service.
-	noHealth bool
+	// noHealth serves no health service, and notServing reports NOT_SERVING to who watches the empty name.
+	noHealth, notServing bool
 	// ignorePosition starts streams at the present.
 	ignorePosition bool
 }
@@ -160,6 +160,11 @@ func (f fault) handle(conn *grpc.ClientConn, s *state, stream grpc.ServerStream)
 		request := &healthv1.HealthCheckRequest{}
 		return answer(stream, request, func() (proto.Message, error) {
 			return healthv1.NewHealthClient(conn).Check(stream.Context(), request)
+		})
+	}
+	if path == healthv1.Health_Watch_FullMethodName && f.notServing {
+		return answer(stream, &healthv1.HealthCheckRequest{}, func() (proto.Message, error) {
+			return &healthv1.HealthCheckResponse{Status: healthv1.HealthCheckResponse_NOT_SERVING}, nil
 		})
 	}
 	all := contract.Methods()

@@ -4,6 +4,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -43,8 +44,40 @@ func wellFormed(response proto.Message) error {
 			if field.IsList() || field.HasPresence() && !m.Has(field) {
 				continue
 			}
+			if field.HasPresence() && standsForNothing(m.Get(field)) {
+				return expected(string(field.FullName())+" to have a value, or to be absent", "%s in %s", fieldText(m.Interface(), field), label(m))
+			}
 			if want := violatedForm(field, m.Get(field)); want != "" {
 				return expected(string(field.FullName())+" to be "+want, "%q in %s", m.Get(field).String(), label(m))
+			}
+		}
+	}
+	return nil
+}
+
+// standsForNothing reports whether a value is one that programs store for an absent one: an empty text, or a time before 1971.
+func standsForNothing(value protoreflect.Value) bool {
+	switch v := value.Interface().(type) {
+	case string:
+		return v == ""
+	case protoreflect.Message:
+		t, ok := v.Interface().(*timestamppb.Timestamp)
+		return ok && t.IsValid() && t.AsTime().Year() <= 1970
+	}
+	return false
+}
+
+// inFuture returns a breach if a time of a response is after a time, except for the start of an incident, which a team may edit.
+func inFuture(response proto.Message, after time.Time) error {
+	for _, m := range messages(response.ProtoReflect()) {
+		fields := m.Descriptor().Fields()
+		for i := range fields.Len() {
+			field := fields.Get(i)
+			if field.Message() == nil || field.IsList() || field.FullName() == "ops.incident.v1.Incident.started_at" {
+				continue
+			}
+			if t := timestamp(m, field); t.AsTime().After(after) {
+				return expected(string(field.FullName())+" in the past", "%s in %s", timeText(t), label(m))
 			}
 		}
 	}
