@@ -39,7 +39,8 @@ type Violation struct {
 type Error struct {
 	// Service and Method identify the method: "fleet", "GetServer".
 	Service, Method string
-	// Code is the service's code, but Canceled if the caller canceled, and Internal if TooLarge. A service may return Canceled as well: only
+	// Code is the service's code, but Canceled if the caller canceled, Unavailable if a stream was reset to slow the gateway down, and
+	// Internal if TooLarge. A service may return Canceled as well: only
 	// if the caller canceled, the error wraps context.Canceled.
 	Code codes.Code
 	// TooLarge is true if the response was larger than Settings.MaxResponseBytes, or the service reports that a message is larger than its
@@ -48,6 +49,8 @@ type Error struct {
 	// NamesResource is true if requests of the method name a resource by its id, such as those of
 	// GetServer: only these can be for one that does not exist.
 	NamesResource bool
+	// HasKey is true if the request had an idempotency key.
+	HasKey bool
 	// Refused is true if the service, or a proxy in front of it, refused the gateway itself.
 	Refused bool
 	// Violations are the invalid fields of the request, at most 100.
@@ -95,6 +98,8 @@ func newError(callerErr error, m *method, err error) *Error {
 		e.Code, e.cause = codes.Canceled, callerErr
 	case e.Code == codes.ResourceExhausted && isTooLarge(s.Message()):
 		e.Code, e.TooLarge = codes.Internal, true
+	case e.Code == codes.ResourceExhausted && strings.HasPrefix(s.Message(), resetStream):
+		e.Code = codes.Unavailable // ENHANCE_YOUR_CALM or FLOW_CONTROL_ERROR, of the connection and not of the caller
 	case int(e.Code) >= numCodes:
 		e.Code = codes.Unknown // gRPC's rule for codes that do not exist
 	}
@@ -156,6 +161,9 @@ func withCode(s *status.Status, code codes.Code) *status.Status {
 func isTooLarge(message string) bool {
 	return strings.Contains(message, "larger than max")
 }
+
+// resetStream is the beginning of gRPC's message for a stream that the server, or a proxy in front of it, has reset.
+const resetStream = "stream terminated by RST_STREAM with error code: "
 
 // truncate shortens s to at most limit bytes, and never within a character.
 func truncate(s string, limit int) string {

@@ -1,13 +1,18 @@
 package backendclient_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -116,6 +121,57 @@ func TestRetryAfterIsClamped(t *testing.T) {
 				t.Errorf("%v after %v, want %v", e.Code, e.RetryAfter, c.want)
 			}
 		})
+	}
+}
+
+// A proxy resets a stream to slow the gateway down, not the API client.
+func TestAResetStreamIsNotARateLimit(t *testing.T) {
+	listener := listen(t, "127.0.0.1:0")
+	defer func() { _ = listener.Close() }()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go resetStreams(conn)
+		}
+	}()
+	clients := dial(t, at(listener.Addr().String()))
+	if e := failure(t, getServer(t, clients)); e.Code != codes.Unavailable || !strings.Contains(e.Error(), "ENHANCE_YOUR_CALM") {
+		t.Errorf("%v: %v", e.Code, e)
+	}
+}
+
+// resetStreams is an HTTP/2 server that resets each stream with ENHANCE_YOUR_CALM. It has no health service.
+func resetStreams(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
+		return
+	}
+	framer := http2.NewFramer(conn, conn)
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	var unimplemented bytes.Buffer
+	encoder := hpack.NewEncoder(&unimplemented)
+	for _, field := range [][2]string{{":status", "200"}, {"content-type", "application/grpc"}, {"grpc-status", "12"}} {
+		_ = encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1], Sensitive: true})
+	}
+	_ = framer.WriteSettings()
+	for {
+		frame, err := framer.ReadFrame()
+		if err != nil {
+			return
+		}
+		headers, ok := frame.(*http2.MetaHeadersFrame)
+		switch {
+		case !ok:
+		case strings.Contains(headers.PseudoValue("path"), "Health"):
+			_ = framer.WriteHeaders(http2.HeadersFrameParam{
+				StreamID: headers.StreamID, BlockFragment: unimplemented.Bytes(), EndHeaders: true, EndStream: true,
+			})
+		default:
+			_ = framer.WriteRSTStream(headers.StreamID, http2.ErrCodeEnhanceYourCalm)
+		}
 	}
 }
 

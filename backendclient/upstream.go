@@ -132,6 +132,7 @@ func (u *upstream) intercept(
 		u.metrics.refused[notMade.reason].Inc()
 	}
 	err := newError(ctx.Err(), m, failure)
+	err.HasKey = hasIdempotencyKey(request)
 	m.observe(ctx, err.Code, took)
 	return err
 }

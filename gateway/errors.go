@@ -71,7 +71,7 @@ func callFailure(e *backendclient.Error, row *Route) (failureKind, *Problem) {
 	case codes.Unauthenticated:
 		return failureRefused, internal(e)
 	case codes.AlreadyExists, codes.Aborted:
-		return failureConflict, conflict(e.RetryAfter, e)
+		return failureConflict, conflict(e.HasKey, e.RetryAfter, e)
 	case codes.ResourceExhausted:
 		return failureThrottled, rateLimited("the service behind this operation asked to slow down", e.RetryAfter).withError(e)
 	case codes.DeadlineExceeded:

@@ -104,6 +104,26 @@ func withDetails(t *testing.T, code codes.Code, details ...protoadapt.MessageV1)
 	return st.Err()
 }
 
+func TestConflictNamesTheKeyOnlyIfTheRequestHasOne(t *testing.T) {
+	h := start(t)
+	h.services.fail("", status.Error(codes.Aborted, ""))
+	for _, test := range []struct {
+		method, path, body string
+		headers            []string
+		namesKey           bool
+	}{
+		{"GET", "/v1/servers", "", nil, false},
+		{"POST", "/v1/incidents", validBody(rowOf("v1CreateIncident").Route), nil, false},
+		{"POST", "/v1/incidents", validBody(rowOf("v1CreateIncident").Route), []string{"Idempotency-Key: k"}, true},
+	} {
+		got := h.do(t, "full", test.method, test.path, test.body, test.headers...)
+		got.mustFail(t, 409, "conflict")
+		if strings.Contains(got.body, "Idempotency-Key") != test.namesKey {
+			t.Errorf("%s with %v: %s", test.method, test.headers, got.body)
+		}
+	}
+}
+
 func TestThrottlingServiceIs429WithItsRetryAfter(t *testing.T) {
 	h := start(t)
 	h.services.fail("ListServers", withDetails(t, codes.ResourceExhausted, &errdetails.RetryInfo{RetryDelay: durationpb.New(6500 * time.Millisecond)}))

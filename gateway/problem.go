@@ -130,11 +130,13 @@ func methodNotAllowed(allow string) *Problem {
 	}
 }
 
-func conflict(retryAfter time.Duration, err error) *Problem {
-	return &Problem{
-		Status: http.StatusConflict, Code: "conflict", err: err, RetryAfter: max(retryAfter, time.Second),
-		Text: "a request with this Idempotency-Key is still being worked on; repeat it in a moment",
+// conflict is the response to a request that the service did not execute because of another one, which has the same key if this one has one.
+func conflict(hasKey bool, retryAfter time.Duration, err error) *Problem {
+	text := "another change is in progress; repeat the request in a moment"
+	if hasKey {
+		text = "a request with this Idempotency-Key is still being worked on; repeat it in a moment"
 	}
+	return &Problem{Status: http.StatusConflict, Code: "conflict", Text: text, err: err, RetryAfter: max(retryAfter, time.Second)}
 }
 
 // requestTimeout is the response to a request whose body did not arrive in time.
