@@ -24,7 +24,6 @@ type attack struct {
 
 func attacks() []attack {
 	return []attack{
-		{"one network", func(int) authn.Source { return from("203.0.113.7") }, 1, 14_000, 150},
 		{"one network with many connections", func(int) authn.Source { return from("203.0.113.7") }, 1, 14_000, 5000},
 		{"all of an IPv6 /56", func(n int) authn.Source { return from(fmt.Sprintf("2001:db8:0:%x::1", n)) }, 256, 14_000, 5000},
 	}
@@ -59,22 +58,20 @@ func (k attack) run(t *testing.T, a *authn.Authenticator, stop <-chan struct{}) 
 }
 
 // While one network floods a gateway that has just started, at most 1 % of the first requests of live tokens from other networks may be
-// shed.
+// shed. The model of the queue proves in which order and how many; this is the effect.
 func TestInventedTokensOfOneNetworkDoNotBlockOtherNetworks(t *testing.T) {
 	for _, attack := range attacks() {
-		for _, delay := range []time.Duration{500 * time.Microsecond, 20 * time.Millisecond, 200 * time.Millisecond} {
-			t.Run(fmt.Sprintf("%s, lookups of %v", attack.name, delay), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { underAttack(t, attack, delay) })
-			})
-		}
+		t.Run(attack.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { underAttack(t, attack) })
+		})
 	}
 }
 
-func underAttack(t *testing.T, attack attack, delay time.Duration) {
+func underAttack(t *testing.T, attack attack) {
 	t.Helper()
 	const live = 100
 	service := newIdentity()
-	service.delay = delay
+	service.delay = 200 * time.Millisecond
 	a := newAuthenticator(t, service)
 	tokens := make([]string, live)
 	for i := range tokens {
@@ -114,32 +111,4 @@ func underAttack(t *testing.T, attack attack, delay time.Duration) {
 	if refusals.Load()*100 > live {
 		t.Errorf("%d of %d first requests of live tokens were refused, want at most 1 %%", refusals.Load(), live)
 	}
-}
-
-// A burst alternates with an earlier flood.
-func TestLookupsStartRoundRobinOverNetworks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := newIdentity()
-		service.delay = 50 * time.Millisecond
-		a := newAuthenticator(t, service, func(o *authn.Options) { o.MaxLookups = 4 })
-		if shed := flood(t, a, from("203.0.113.1"), 0, 16); shed != 0 {
-			t.Fatalf("%d refused", shed)
-		}
-		begin := time.Now()
-		var clients sync.WaitGroup
-		for number := range 4 {
-			token := service.issue(byte(number))
-			clients.Go(func() { // an IPv4-mapped address
-				if _, err := a.Authenticate(t.Context(), token, from("::ffff:198.51.100.1")); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		clients.Wait()
-		// 4 lookups were in flight; two of the next 4 belong to the burst, and two of the 4 after those.
-		if waited := time.Since(begin); waited != 150*time.Millisecond {
-			t.Errorf("waited %v, want 150ms; in order of arrival it would be 250ms", waited)
-		}
-		time.Sleep(time.Second)
-	})
 }
