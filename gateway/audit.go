@@ -31,7 +31,7 @@ func (a *api) listAudit(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	return Reply{
-		View:       page(resp.Entries, encodeAuditEntry, resp.NextCursor),
+		View:       page(resp.Entries, limit, encodeAuditEntry, resp.NextCursor),
 		NextCursor: resp.NextCursor, CursorIgnored: ignored || resp.CursorIgnored,
 	}, nil
 }
@@ -39,11 +39,11 @@ func (a *api) listAudit(r *Request) (Reply, error) {
 // encodeAuditEntry writes the public fields of an audit entry. The actor is not public.
 func encodeAuditEntry(w *jsonw.Writer, e *auditv1.AuditEntry) {
 	w.BeginObject()
-	w.String("id", e.Id)
+	writeID(w, "id", e.Id)
 	w.String("actionType", e.ActionType)
 	w.String("resourceType", e.ResourceType)
-	w.String("resourceId", e.ResourceId)
+	writeID(w, "resourceId", e.ResourceId)
 	w.String("ipAddress", e.IpAddress)
-	w.Time("createdAt", e.CreatedAt)
+	writeTime(w, "createdAt", e.CreatedAt)
 	w.EndObject()
 }

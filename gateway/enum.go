@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"fmt"
+
 	"opsgate/gateway/decode"
 	"opsgate/gateway/jsonw"
 )
@@ -44,5 +46,5 @@ func writeEnum[T comparable](w *jsonw.Writer, name string, values []enumValue[T]
 			return
 		}
 	}
-	w.Fail(name, "value is not in the enum")
+	w.Fail(name, fmt.Sprintf("%v is no value of the enum", value))
 }

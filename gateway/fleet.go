@@ -108,20 +108,20 @@ var metricResolutions = []enumValue[fleetv1.MetricResolution]{
 // encodeServer writes the public fields of a server. It must not write credentials.
 func encodeServer(w *jsonw.Writer, s *fleetv1.Server) {
 	w.BeginObject()
-	w.String("id", s.Id)
+	writeID(w, "id", s.Id)
 	w.String("name", s.Name)
 	w.String("host", s.Host)
 	w.String("os", s.Os)
 	w.Strings("tags", s.Tags)
-	w.StringOrNull("groupId", s.GroupId)
-	w.TimeOrNull("lastSeenAt", s.LastSeenAt)
-	w.Time("createdAt", s.CreatedAt)
+	writeIDOrNull(w, "groupId", s.GroupId)
+	writeTimeOrNull(w, "lastSeenAt", s.LastSeenAt)
+	writeTime(w, "createdAt", s.CreatedAt)
 	w.EndObject()
 }
 
 func encodeServerGroup(w *jsonw.Writer, g *fleetv1.ServerGroup) {
 	w.BeginObject()
-	w.String("id", g.Id)
+	writeID(w, "id", g.Id)
 	w.String("name", g.Name)
 	w.String("color", g.Color)
 	w.Int("position", int64(g.Position))
@@ -140,7 +140,7 @@ func metricsView(metricRange fleetv1.MetricRange, resp *fleetv1.GetServerMetrics
 
 func encodeMetricPoint(w *jsonw.Writer, p *fleetv1.MetricPoint) {
 	w.BeginObject()
-	w.Time("at", p.At)
+	writeTime(w, "at", p.At)
 	w.Float("cpuPercent", p.CpuPercent)
 	w.Float("ramUsedMb", p.RamUsedMb)
 	w.Float("ramTotalMb", p.RamTotalMb)
@@ -151,22 +151,23 @@ func encodeMetricPoint(w *jsonw.Writer, p *fleetv1.MetricPoint) {
 
 func encodeScheduledCommand(w *jsonw.Writer, c *fleetv1.ScheduledCommand) {
 	w.BeginObject()
-	w.String("id", c.Id)
+	writeID(w, "id", c.Id)
 	w.String("name", c.Name)
 	w.String("command", c.Command)
 	w.String("cron", c.Cron)
 	w.Bool("enabled", c.Enabled)
-	w.TimeOrNull("lastRunAt", c.LastRunAt)
+	writeTimeOrNull(w, "lastRunAt", c.LastRunAt)
 	jsonw.IntOrNull(w, "lastExitCode", c.LastExitCode)
-	w.Int("consecutiveFailures", int64(c.ConsecutiveFailures))
+	writeCount(w, "consecutiveFailures", int64(c.ConsecutiveFailures))
 	w.EndObject()
 }
 
 func commandsView(page, size int32, resp *fleetv1.ListServerCommandsResponse) View {
 	return func(w *jsonw.Writer) {
 		w.BeginObject()
+		atMost(w, resp.Commands, size)
 		array(w, "items", resp.Commands, encodeServerCommand)
-		w.Int("total", int64(resp.Total))
+		writeCount(w, "total", int64(resp.Total))
 		w.Int("page", int64(page))
 		w.Int("pageSize", int64(size))
 		w.EndObject()
@@ -175,14 +176,18 @@ func commandsView(page, size int32, resp *fleetv1.ListServerCommandsResponse) Vi
 
 func encodeServerCommand(w *jsonw.Writer, c *fleetv1.ServerCommand) {
 	w.BeginObject()
-	w.String("id", c.Id)
+	writeID(w, "id", c.Id)
 	w.String("command", c.Command)
 	w.String("source", c.Source)
 	w.String("status", c.Status)
 	jsonw.IntOrNull(w, "exitCode", c.ExitCode)
-	jsonw.IntOrNull(w, "durationMs", c.DurationMs)
-	w.TimeOrNull("startedAt", c.StartedAt)
-	w.TimeOrNull("finishedAt", c.FinishedAt)
-	w.Time("createdAt", c.CreatedAt)
+	if c.DurationMs == nil {
+		w.Null("durationMs")
+	} else {
+		writeCount(w, "durationMs", *c.DurationMs)
+	}
+	writeTimeOrNull(w, "startedAt", c.StartedAt)
+	writeTimeOrNull(w, "finishedAt", c.FinishedAt)
+	writeTime(w, "createdAt", c.CreatedAt)
 	w.EndObject()
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"time"
 
 	"opsgate/authn"
 	"opsgate/gateway/jsonw"
@@ -44,7 +45,7 @@ func (a *api) listIncidents(r *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	return Reply{
-		View:       page(resp.Incidents, encodeIncident, resp.NextCursor),
+		View:       page(resp.Incidents, limit, encodeIncident, resp.NextCursor),
 		NextCursor: resp.NextCursor, CursorIgnored: ignored || resp.CursorIgnored,
 	}, nil
 }
@@ -146,29 +147,32 @@ func encodeIncident(w *jsonw.Writer, i *incidentv1.Incident) {
 }
 
 func incidentFields(w *jsonw.Writer, i *incidentv1.Incident) {
-	w.String("id", i.Id)
+	writeID(w, "id", i.Id)
 	w.String("title", i.Title)
 	writeEnum(w, "status", incidentStatuses, i.Status)
 	writeEnum(w, "impact", incidentImpacts, i.Impact)
-	w.StringOrNull("statusPageId", i.StatusPageId)
+	writeIDOrNull(w, "statusPageId", i.StatusPageId)
 	w.Bool("isMaintenance", i.IsMaintenance)
-	w.Time("startedAt", i.StartedAt)
-	w.TimeOrNull("resolvedAt", i.ResolvedAt)
-	w.Time("createdAt", i.CreatedAt)
+	writeTime(w, "startedAt", i.StartedAt)
+	if i.ResolvedAt != nil && i.Status != incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED {
+		w.Fail("resolvedAt", "is set in an open incident, to "+i.ResolvedAt.AsTime().Format(time.RFC3339))
+	}
+	writeTimeOrNull(w, "resolvedAt", i.ResolvedAt)
+	writeTime(w, "createdAt", i.CreatedAt)
 }
 
 func encodeIncidentUpdate(w *jsonw.Writer, u *incidentv1.IncidentUpdate) {
 	w.BeginObject()
-	w.String("id", u.Id)
+	writeID(w, "id", u.Id)
 	writeEnum(w, "status", incidentStatuses, u.Status)
 	w.String("message", u.Message)
-	w.Time("createdAt", u.CreatedAt)
+	writeTime(w, "createdAt", u.CreatedAt)
 	w.EndObject()
 }
 
 func encodeCreatedIncident(w *jsonw.Writer, i *incidentv1.Incident) {
 	w.BeginObject()
-	w.String("id", i.Id)
+	writeID(w, "id", i.Id)
 	w.String("title", i.Title)
 	writeEnum(w, "status", incidentStatuses, i.Status)
 	w.EndObject()
@@ -176,7 +180,7 @@ func encodeCreatedIncident(w *jsonw.Writer, i *incidentv1.Incident) {
 
 func encodePostedUpdate(w *jsonw.Writer, u *incidentv1.IncidentUpdate) {
 	w.BeginObject()
-	w.String("id", u.Id)
+	writeID(w, "id", u.Id)
 	writeEnum(w, "status", incidentStatuses, u.Status)
 	w.EndObject()
 }

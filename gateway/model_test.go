@@ -59,6 +59,14 @@ func (m *model) Invoke(_ context.Context, method string, request, reply any, _ .
 	}
 	m.check(sent.ProtoReflect())
 	(&sampler{elements: 9}).fill(answer.ProtoReflect())
+	if paged, ok := request.(interface{ GetPageSize() int32 }); ok {
+		answer.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+			if field.IsList() {
+				v.List().Truncate(min(v.List().Len(), int(paged.GetPageSize())))
+			}
+			return true
+		})
+	}
 	return nil
 }
 

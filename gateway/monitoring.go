@@ -69,27 +69,27 @@ var monitorStatuses = []enumValue[monitoringv1.MonitorStatus]{
 
 func encodeMonitor(w *jsonw.Writer, m *monitoringv1.Monitor) {
 	w.BeginObject()
-	w.String("id", m.Id)
+	writeID(w, "id", m.Id)
 	w.String("name", m.Name)
 	w.String("type", m.Type)
 	w.String("target", m.Target)
 	writeEnum(w, "status", monitorStatuses, m.Status)
 	w.Bool("enabled", m.Enabled)
-	w.Int("intervalSeconds", int64(m.IntervalSeconds))
+	writeCount(w, "intervalSeconds", int64(m.IntervalSeconds))
 	if m.UptimePercent == nil {
 		w.Null("uptimePercent")
 	} else {
 		w.Float("uptimePercent", math.Round(*m.UptimePercent*1000)/1000) // docs/integrate/contract.md, "Values"
 	}
-	w.TimeOrNull("lastCheckAt", m.LastCheckAt)
-	w.TimeOrNull("lastStatusChangeAt", m.LastStatusChangeAt)
+	writeTimeOrNull(w, "lastCheckAt", m.LastCheckAt)
+	writeTimeOrNull(w, "lastStatusChangeAt", m.LastStatusChangeAt)
 	w.EndObject()
 }
 
 func encodeMonitorCheck(w *jsonw.Writer, c *monitoringv1.MonitorCheck) {
 	w.BeginObject()
 	writeEnum(w, "status", monitorStatuses, c.Status)
-	w.Int("latencyMs", int64(c.LatencyMs))
-	w.Time("checkedAt", c.CheckedAt)
+	writeCount(w, "latencyMs", int64(c.LatencyMs))
+	writeTime(w, "checkedAt", c.CheckedAt)
 	w.EndObject()
 }

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
 // A sampler fills messages with generated values. All values of a message differ, so that tests detect exchanged fields.
@@ -25,6 +27,9 @@ func (s *sampler) fillAs(m protoreflect.Message, i int) {
 	fields := m.Descriptor().Fields()
 	for number := range fields.Len() {
 		s.fillField(m, fields.Get(number), i)
+	}
+	if incident, ok := m.Interface().(*incidentv1.Incident); ok && incident.Status != incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED {
+		incident.ResolvedAt = nil
 	}
 }
 

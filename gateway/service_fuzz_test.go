@@ -35,6 +35,14 @@ import (
 
 var cursorForm = regexp.MustCompile(`^[A-Za-z0-9_-]{0,512}$`)
 
+var idForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// pageSizes are the rows that requests of requestTo ask for.
+var pageSizes = map[protoreflect.FullName]int{
+	"ops.incident.v1.ListIncidentsResponse.incidents": 50, "ops.audit.v1.ListAuditEntriesResponse.entries": 50,
+	"ops.fleet.v1.ListServerCommandsResponse.commands": 20,
+}
+
 // requestTo returns a valid request to a route.
 func requestTo(route Route) *http.Request {
 	req := httptest.NewRequest(route.Method, target(route), strings.NewReader(validBody(route)))
@@ -129,14 +137,14 @@ func keepsContract(m protoreflect.Message) bool {
 	return true
 }
 
-// keepsPosted is keepsContract for the resource in the response to a POST, of which only the status can be invalid.
+// keepsPosted is keepsContract for the resource in the response to a POST, of which only the status and the id can be invalid.
 func keepsPosted(m protoreflect.Message) bool {
 	made := m.Descriptor().Fields().ByNumber(1)
 	if !m.Has(made) {
 		return false
 	}
 	resource := m.Get(made).Message()
-	return keepsField(resource, resource.Descriptor().Fields().ByName("status"))
+	return keepsField(resource, resource.Descriptor().Fields().ByName("status")) && keepsField(resource, resource.Descriptor().Fields().ByName("id"))
 }
 
 func keepsField(m protoreflect.Message, field protoreflect.FieldDescriptor) bool {
@@ -144,6 +152,9 @@ func keepsField(m protoreflect.Message, field protoreflect.FieldDescriptor) bool
 	isTime := field.Message() != nil && field.Message().FullName() == "google.protobuf.Timestamp"
 	switch {
 	case field.IsList() && field.Message() != nil:
+		if limit := pageSizes[field.FullName()]; limit > 0 && v.List().Len() > limit {
+			return false
+		}
 		for i := range v.List().Len() {
 			if !keepsContract(v.List().Get(i).Message()) {
 				return false
@@ -154,7 +165,12 @@ func keepsField(m protoreflect.Message, field protoreflect.FieldDescriptor) bool
 		return field.HasOptionalKeyword()
 	case isTime:
 		at, _ := v.Message().Interface().(*timestamppb.Timestamp)
-		return at.IsValid()
+		open := field.Name() == "resolved_at" && m.Get(m.Descriptor().Fields().ByName("status")).Enum() != 4
+		return at.IsValid() && !at.AsTime().IsZero() && !at.AsTime().Equal(time.Unix(0, 0)) && !open
+	case field.Kind() == protoreflect.StringKind && (field.Name() == "id" || strings.HasSuffix(string(field.Name()), "_id")) && field.Name() != "actor_id":
+		return !m.Has(field) && field.HasPresence() || idForm.MatchString(v.String())
+	case strings.HasSuffix(string(field.Name()), "_ms"), slices.Contains([]protoreflect.Name{"total", "interval_seconds", "consecutive_failures"}, field.Name()):
+		return v.Int() >= 0
 	case field.Message() != nil:
 		return m.Has(field) && keepsContract(v.Message())
 	case field.Enum() != nil:

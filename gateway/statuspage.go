@@ -65,7 +65,7 @@ func encodeStatusPage(w *jsonw.Writer, p *incidentv1.StatusPage) {
 }
 
 func statusPageFields(w *jsonw.Writer, p *incidentv1.StatusPage) {
-	w.String("id", p.Id)
+	writeID(w, "id", p.Id)
 	w.String("name", p.Name)
 	w.String("uniqueHostname", p.UniqueHostname)
 	w.String("slug", p.Slug)
@@ -74,12 +74,12 @@ func statusPageFields(w *jsonw.Writer, p *incidentv1.StatusPage) {
 	w.StringOrNull("description", p.Description)
 	w.Bool("suspended", p.Suspended)
 	writeEnum(w, "overallStatus", publicStatuses, p.OverallStatus)
-	w.Time("createdAt", p.CreatedAt)
+	writeTime(w, "createdAt", p.CreatedAt)
 }
 
 func encodeComponent(w *jsonw.Writer, c *incidentv1.StatusPageComponent) {
 	w.BeginObject()
-	w.String("id", c.Id)
+	writeID(w, "id", c.Id)
 	w.String("name", c.Name)
 	w.StringOrNull("groupName", c.GroupName)
 	w.Int("position", int64(c.Position))

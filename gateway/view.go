@@ -1,6 +1,12 @@
 package gateway
 
 import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"opsgate/authn"
 	"opsgate/gateway/decode"
 	"opsgate/gateway/jsonw"
 )
@@ -16,6 +22,9 @@ func one[M any](m *M, encode encoder[M]) View {
 			return
 		}
 		encode(w, m)
+		if w.Err() != nil {
+			w.Locate(idOf(m))
+		}
 	}
 }
 
@@ -23,17 +32,16 @@ func one[M any](m *M, encode encoder[M]) View {
 func list[M any](ms []*M, encode encoder[M]) View {
 	return func(w *jsonw.Writer) {
 		w.BeginArray()
-		for _, m := range ms {
-			encode(w, m)
-		}
+		rows(w, ms, encode)
 		w.EndArray()
 	}
 }
 
-// page returns the view of one page; the cursor of the last page is null.
-func page[M any](ms []*M, encode encoder[M], nextCursor string) View {
+// page returns the view of one page of at most limit rows; the cursor of the last page is null.
+func page[M any](ms []*M, limit int32, encode encoder[M], nextCursor string) View {
 	return func(w *jsonw.Writer) {
 		w.BeginObject()
+		atMost(w, ms, limit)
 		array(w, "items", ms, encode)
 		switch {
 		case nextCursor == "":
@@ -41,7 +49,7 @@ func page[M any](ms []*M, encode encoder[M], nextCursor string) View {
 		case isCursor(nextCursor):
 			w.String("nextCursor", nextCursor)
 		default: // the next request would get the first page again, and the client would loop forever
-			w.Fail("nextCursor", "value is not a valid cursor")
+			w.Fail("nextCursor", fmt.Sprintf("%.50q is not a valid cursor", nextCursor))
 		}
 		w.EndObject()
 	}
@@ -49,10 +57,80 @@ func page[M any](ms []*M, encode encoder[M], nextCursor string) View {
 
 func array[M any](w *jsonw.Writer, name string, ms []*M, encode encoder[M]) {
 	w.Array(name)
-	for _, m := range ms {
-		encode(w, m)
-	}
+	rows(w, ms, encode)
 	w.EndArray()
+}
+
+// rows writes the elements of an array. It ends at the first that breaks the contract, which the error names.
+func rows[M any](w *jsonw.Writer, ms []*M, encode encoder[M]) {
+	if w.Err() != nil {
+		return
+	}
+	for i, m := range ms {
+		if encode(w, m); w.Err() != nil {
+			w.Locate(fmt.Sprintf("row %d of %d, %s", i+1, len(ms), idOf(m)))
+			return
+		}
+	}
+}
+
+// idOf names a message of a service in an error.
+func idOf(m any) string {
+	if named, ok := m.(interface{ GetId() string }); ok {
+		return fmt.Sprintf("id %.50q", named.GetId())
+	}
+	return "without id"
+}
+
+// atMost fails a view that has more rows than the request asked for.
+func atMost[M any](w *jsonw.Writer, ms []*M, limit int32) {
+	if len(ms) > int(limit) {
+		w.Fail("", fmt.Sprintf("%d rows, and %d were asked for", len(ms), limit))
+	}
+}
+
+// writeID writes an id of a service, which must be a UUID in lower case.
+func writeID(w *jsonw.Writer, name, id string) {
+	if canonical, ok := authn.CanonicalUUID(id); !ok || canonical != id {
+		w.Fail(name, fmt.Sprintf("%.50q is not a UUID in lower case", id))
+		return
+	}
+	w.String(name, id)
+}
+
+func writeIDOrNull(w *jsonw.Writer, name string, id *string) {
+	if id == nil {
+		w.Null(name)
+		return
+	}
+	writeID(w, name, *id)
+}
+
+// writeCount writes a number or a duration, which must not be negative.
+func writeCount(w *jsonw.Writer, name string, n int64) {
+	if n < 0 {
+		w.Fail(name, fmt.Sprintf("%d is negative", n))
+		return
+	}
+	w.Int(name, n)
+}
+
+// writeTime writes a time, which must not be one that programs store for none: the zero time of Unix or of Go.
+func writeTime(w *jsonw.Writer, name string, t *timestamppb.Timestamp) {
+	const firstOfYear1 = -62135596800
+	if t != nil && t.GetNanos() == 0 && (t.GetSeconds() == 0 || t.GetSeconds() == firstOfYear1) {
+		w.Fail(name, "is the zero time, "+t.AsTime().Format(time.RFC3339))
+		return
+	}
+	w.Time(name, t)
+}
+
+func writeTimeOrNull(w *jsonw.Writer, name string, t *timestamppb.Timestamp) {
+	if t == nil {
+		w.Null(name)
+		return
+	}
+	writeTime(w, name, t)
 }
 
 // isCursor reports whether the cursor has at most 512 characters, of the URL-safe base64 alphabet.

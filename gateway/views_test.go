@@ -6,21 +6,26 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi/openapitest"
 	"opsgate/proto/contract"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
+	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
 var update = flag.Bool("update", false, "write testdata/views.golden instead of comparing with it")
@@ -76,6 +81,55 @@ func viewOf(t *testing.T, h *harness, route Route) string {
 		Request: got.Request, RequestBody: []byte(validBody(route)), Status: got.StatusCode, Header: got.Header, Body: []byte(got.body),
 	})
 	return indented.String()
+}
+
+// The log names the record of a breach: one of 1,000 monitors has to be found.
+func TestBreachesNameTheirRecordFieldAndValue(t *testing.T) {
+	const other = "57b8778a-86b7-5f8d-8020-94486be24bac"
+	now := timestamppb.Now()
+	monitors := func(change func(*monitoringv1.Monitor)) *monitoringv1.ListMonitorsResponse {
+		bad := &monitoringv1.Monitor{Id: other, Status: 1}
+		change(bad)
+		return &monitoringv1.ListMonitorsResponse{Monitors: []*monitoringv1.Monitor{{Id: someID, Status: 1}, bad}}
+	}
+	incident := func(change func(*incidentv1.Incident)) *incidentv1.GetIncidentResponse {
+		i := &incidentv1.Incident{Id: other, Status: 1, Impact: 1, StartedAt: now, CreatedAt: now}
+		change(i)
+		return &incidentv1.GetIncidentResponse{Incident: i}
+	}
+	command := &fleetv1.ServerCommand{Id: other, CreatedAt: now}
+	for _, test := range []struct {
+		route  string
+		answer proto.Message
+		want   string
+	}{
+		{"v1ListMonitors", monitors(func(m *monitoringv1.Monitor) { m.Status = 99 }),
+			`row 2 of 2, id "` + other + `": field "status": 99 is no value of the enum`},
+		{"v1ListMonitors", monitors(func(m *monitoringv1.Monitor) { m.Id = "monitor-2" }),
+			`row 2 of 2, id "monitor-2": field "id": "monitor-2" is not a UUID in lower case`},
+		{"v1ListMonitors", monitors(func(m *monitoringv1.Monitor) { m.UptimePercent = proto.Float64(math.NaN()) }), `field "uptimePercent": NaN is not finite`},
+		{"v1ListMonitors", monitors(func(m *monitoringv1.Monitor) { m.LastCheckAt = &timestamppb.Timestamp{} }),
+			`field "lastCheckAt": is the zero time, 1970-01-01T00:00:00Z`},
+		{"v1ListMonitors", monitors(func(m *monitoringv1.Monitor) { m.LastCheckAt = timestamppb.New(time.Time{}) }),
+			`field "lastCheckAt": is the zero time, 0001-01-01T00:00:00Z`},
+		{"v1ListMonitorChecks", &monitoringv1.ListMonitorChecksResponse{Checks: []*monitoringv1.MonitorCheck{{Status: 1, CheckedAt: now, LatencyMs: -5}}},
+			`row 1 of 1, without id: field "latencyMs": -5 is negative`},
+		{"v1ListServerCommands", &fleetv1.ListServerCommandsResponse{Total: -1}, `field "total": -1 is negative`},
+		{"v1ListServerCommands", &fleetv1.ListServerCommandsResponse{Commands: slices.Repeat([]*fleetv1.ServerCommand{command}, 21)},
+			`21 rows, and 20 were asked for`},
+		{"v1GetIncident", incident(func(i *incidentv1.Incident) { i.ResolvedAt = now }), `id "` + other + `": field "resolvedAt": is set in an open incident`},
+		{"v1GetIncident", incident(func(i *incidentv1.Incident) { i.StatusPageId = proto.String("") }),
+			`id "` + other + `": field "statusPageId": "" is not a UUID in lower case`},
+	} {
+		h := start(t)
+		h.services.on("", func(context.Context, proto.Message) (proto.Message, error) { return test.answer, nil })
+		h.get(t, target(rowOf(test.route).Route)).mustFail(t, 500, "internal_error")
+		line := lineIn(t, h.log.String())
+		text, _ := line["error"].(string)
+		if cause, _ := line["cause"].(string); !strings.Contains(text, test.want) || !strings.HasPrefix(cause, "contract:") {
+			t.Errorf("%s: cause %q, %q, want %q", test.route, cause, text, test.want)
+		}
+	}
 }
 
 // generatedAnswer returns a generated response to the current gRPC call.

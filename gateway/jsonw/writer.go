@@ -21,6 +21,13 @@ type Writer struct {
 	err error
 }
 
+// Locate adds where the error is, unless there is none.
+func (w *Writer) Locate(where string) {
+	if w.err != nil {
+		w.err = fmt.Errorf("%s: %w", where, w.err)
+	}
+}
+
 // Reset discards the document and its error, and keeps the buffer.
 func (w *Writer) Reset() {
 	w.buf = w.buf[:0]
@@ -138,7 +145,7 @@ func IntOrNull[N int32 | int64](w *Writer, name string, value *N) {
 // Float writes a number field in the shortest form that parses to the same value. A value that is not finite is an error.
 func (w *Writer) Float(name string, value float64) {
 	if math.IsInf(value, 0) || math.IsNaN(value) {
-		w.Fail(name, "number is not finite")
+		w.Fail(name, fmt.Sprintf("%v is not finite", value))
 		return
 	}
 	w.key(name)
@@ -162,22 +169,13 @@ func (w *Writer) Time(name string, value *timestamppb.Timestamp) {
 		return
 	}
 	if value.CheckValid() != nil {
-		w.Fail(name, "time is out of range")
+		w.Fail(name, fmt.Sprintf("time is out of range: %d s and %d ns", value.GetSeconds(), value.GetNanos()))
 		return
 	}
 	w.key(name)
 	w.buf = append(w.buf, '"')
 	w.buf = appendTime(w.buf, value.Seconds, value.Nanos)
 	w.buf = append(w.buf, '"')
-}
-
-// TimeOrNull writes a time field, null if value is nil.
-func (w *Writer) TimeOrNull(name string, value *timestamppb.Timestamp) {
-	if value == nil {
-		w.Null(name)
-		return
-	}
-	w.Time(name, value)
 }
 
 func (w *Writer) key(name string) {

@@ -28,7 +28,7 @@ func TestDocumentWithEveryType(t *testing.T) {
 	IntOrNull[int32](&w, "noInt", nil)
 	w.Float("float", 12.5)
 	w.Time("at", timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 678_999_999, time.UTC)))
-	w.TimeOrNull("never", nil)
+	w.Null("never")
 	w.Array("objects")
 	w.BeginObject()
 	w.EndObject()
@@ -57,7 +57,7 @@ func TestUnrepresentableValueIsAnError(t *testing.T) {
 		"NaN":         func(w *Writer) { w.Float("f", math.NaN()) },
 		"infinite":    func(w *Writer) { w.Float("f", math.Inf(-1)) },
 		"absent time": func(w *Writer) { w.Time("f", nil) },
-		"year 10000":  func(w *Writer) { w.TimeOrNull("f", &timestamppb.Timestamp{Seconds: 253402300800}) },
+		"year 10000":  func(w *Writer) { w.Time("f", &timestamppb.Timestamp{Seconds: 253402300800}) },
 		"bad nanos":   func(w *Writer) { w.Time("f", &timestamppb.Timestamp{Nanos: -1}) },
 	}
 	for name, write := range cases {
