@@ -617,8 +617,8 @@ func faults() []fault {
 				}
 			})},
 		{name: "old incidents have an unknown impact", fails: []string{
-				"incident/GetIncident/well-formed", "incident/ListIncidents/well-formed", "incident/ListStatusPageIncidents/well-formed",
-			},
+			"incident/GetIncident/well-formed", "incident/ListIncidents/well-formed", "incident/ListStatusPageIncidents/well-formed",
+		},
 			unary: changeIncidents(func(i *incidentv1.Incident) {
 				if i.CreatedAt.AsTime().Before(clock().Add(-48 * time.Hour)) {
 					i.Impact = 99

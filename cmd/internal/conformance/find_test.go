@@ -72,8 +72,8 @@ func (f fault) results(t *testing.T, o conformance.Options) []conformance.Result
 	t.Helper()
 	failing, passing := o, o
 	failing.HeartbeatTimeout, failing.Grace = time.Second, time.Second
-	affected := slices.DeleteFunc(f.affectedChecks(o.Checks), func(c conformance.Check) bool { // it makes 2,000 calls
-		return c.Rule() == "open-incidents" && f.outcome(c.Name) == conformance.Pass
+	affected := slices.DeleteFunc(f.affectedChecks(o.Checks), func(c conformance.Check) bool { // they make 2,100 calls, and leave 1 MiB
+		return slices.Contains([]string{"open-incidents", "room"}, c.Rule()) && f.outcome(c.Name) == conformance.Pass
 	})
 	passes := func(c conformance.Check) bool { return f.outcome(c.Name) == conformance.Pass }
 	failing.Checks = slices.DeleteFunc(slices.Clone(affected), passes)

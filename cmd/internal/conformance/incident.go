@@ -278,9 +278,9 @@ func incidentHasRoom(p *probe) {
 
 // manyIncidentsAreOpen opens as many incidents as the team may have at least, and resolves them.
 func manyIncidentsAreOpen(p *probe) {
-	const most, calls = 1000, 8
+	const most, calls, counted = 1000, 8, 1000
 	open, more := 0, ""
-	for response := range p.of(listIncidents).pages(nil) {
+	for response := range p.of(listIncidents).pages(counted, nil) {
 		more = text(response.ProtoReflect(), "next_cursor")
 		for _, incident := range as[*incidentv1.ListIncidentsResponse](response).GetIncidents() {
 			if incident.GetResolvedAt() == nil {
@@ -288,7 +288,7 @@ func manyIncidentsAreOpen(p *probe) {
 			}
 		}
 	}
-	needs(more == "", "a team with at most %d incidents, of which the open ones can be counted", maxPages*contract.MaxPageSize)
+	needs(more == "", "a team with at most %d incidents, of which the open ones can be counted", counted*contract.MaxPageSize)
 	var group errgroup.Group
 	group.SetLimit(calls)
 	ids := make([]string, max(0, most-open))

@@ -21,7 +21,7 @@ const (
 func (p *probe) responses() iter.Seq[proto.Message] {
 	return func(yield func(proto.Message) bool) {
 		for _, changes := range p.variants() {
-			for response := range p.pages(changes) {
+			for response := range p.pages(maxPages, changes) {
 				if !yield(response) {
 					return
 				}
@@ -60,7 +60,7 @@ func (p *probe) others() []string {
 	}
 	var ids, some []string
 	list := p.of(lists[0].String())
-	for response := range list.pages(nil) {
+	for response := range list.pages(maxPages, nil) {
 		for _, row := range rowsOf(list.method, response) {
 			ids = append(ids, text(row, "id"))
 		}
@@ -71,11 +71,11 @@ func (p *probe) others() []string {
 	return some
 }
 
-// pages returns the responses of all pages of a list, or the only response of a method without pages.
-func (p *probe) pages(changes fields) iter.Seq[proto.Message] {
+// pages returns the responses of the first pages of a list, or the only response of a method without pages.
+func (p *probe) pages(most int, changes fields) iter.Seq[proto.Message] {
 	return func(yield func(proto.Message) bool) {
 		changes = fields{}.with(changes)
-		for page := 1; page <= maxPages; page++ {
+		for page := 1; page <= most; page++ {
 			if p.method.HasRequestField("page") {
 				changes["page"] = page
 			}
