@@ -8,9 +8,11 @@ import (
 )
 
 const (
-	// streamGrace is how long the revocation stream must be disconnected to be logged. A proxy may cut any stream that lives for days.
+	// streamGrace is how long the revocation stream must be disconnected to be logged. A proxy may
+	// cut any stream that lives for days.
 	streamGrace = time.Second
-	// steadyContract is the time without an invalid response after which the contract holds again. Responses may be valid and invalid in turn.
+	// steadyContract is the time without an invalid response after which the contract holds again.
+	// Responses may be valid and invalid in turn.
 	steadyContract = time.Minute
 	// steadyLookups is the time without a rejected request after which shedding is over.
 	steadyLookups = 10 * time.Second

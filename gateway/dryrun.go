@@ -39,7 +39,8 @@ func (g *Gateway) newDryGateway(q *ExplainRequest) (*Gateway, error) {
 		audit:      auditv1.NewAuditServiceClient(conn),
 	}
 	return &Gateway{
-		options: o, rows: handlers.routes(), documentation: g.documentation, limitSets: newLimitSets(policies, o.Metrics), overloaded: g.overloaded,
+		options: o, rows: handlers.routes(), documentation: g.documentation,
+		limitSets: newLimitSets(policies, o.Metrics), overloaded: g.overloaded,
 	}, nil
 }
 

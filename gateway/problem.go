@@ -130,7 +130,8 @@ func methodNotAllowed(allow string) *Problem {
 	}
 }
 
-// conflict is the response to a request that the service did not execute because of another one, which has the same key if this one has one.
+// conflict is the response to a request that the service did not execute because of another one,
+// which has the same key if this one has one.
 func conflict(hasKey bool, retryAfter time.Duration, err error) *Problem {
 	text := "another change is in progress; repeat the request in a moment"
 	if hasKey {

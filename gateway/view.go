@@ -61,7 +61,8 @@ func array[M any](w *jsonw.Writer, name string, ms []*M, encode encoder[M]) {
 	w.EndArray()
 }
 
-// rows writes the elements of an array. It ends at the first that breaks the contract, which the error names.
+// rows writes the elements of an array. It ends at the first that breaks the contract, which the
+// error names.
 func rows[M any](w *jsonw.Writer, ms []*M, encode encoder[M]) {
 	if w.Err() != nil {
 		return
@@ -115,7 +116,8 @@ func writeCount(w *jsonw.Writer, name string, n int64) {
 	w.Int(name, n)
 }
 
-// writeTime writes a time, which must not be one that programs store for none: the zero time of Unix or of Go.
+// writeTime writes a time, which must not be one that programs store for none: the zero time of
+// Unix or of Go.
 func writeTime(w *jsonw.Writer, name string, t *timestamppb.Timestamp) {
 	const firstOfYear1 = -62135596800
 	if t != nil && t.GetNanos() == 0 && (t.GetSeconds() == 0 || t.GetSeconds() == firstOfYear1) {

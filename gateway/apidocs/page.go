@@ -57,12 +57,13 @@ const CatalogPath = "/.well-known/api-catalog"
 
 // Pages are all pages of a gateway.
 type Pages struct {
-	// made builds the pages at the first request, so that a gateway without such requests does not keep them in memory.
+	// made builds the pages at the first request, so that a gateway without such requests does not
+	// keep them in memory.
 	made func() map[string]Page
 }
 
-// New returns the pages of an API with a base URL. If it is "", links are relative, and calls have [baseurl.Placeholder], which the script
-// of the pages replaces by the base URL of the page.
+// New returns the pages of an API with a base URL. If it is "", links are relative, and calls have
+// [baseurl.Placeholder], which the script of the pages replaces by the base URL of the page.
 func New(base string) *Pages {
 	return &Pages{made: sync.OnceValue(func() map[string]Page {
 		made, err := makePages(base)
@@ -87,7 +88,8 @@ func makePages(base string) (map[string]Page, error) {
 	}
 	bodies["/openapi.yaml"] = string(openapi.YAML())
 	for path, file := range map[string]string{
-		"/docs/docs.css": "docs.css", "/docs/docs.js": "docs.js", "/docs/try.js": "try.js", "/docs/icon.svg": "icon.svg", CatalogPath: "api-catalog.json",
+		"/docs/docs.css": "docs.css", "/docs/docs.js": "docs.js", "/docs/try.js": "try.js", "/docs/icon.svg": "icon.svg",
+		CatalogPath: "api-catalog.json",
 	} {
 		body, err := staticFiles.ReadFile("static/" + file)
 		if err != nil {
@@ -109,8 +111,9 @@ func makePages(base string) (map[string]Page, error) {
 	return made, compress(made)
 }
 
-// withBase returns the page at a path with the base URL. Without one, the page is as it is embedded, except that the OpenAPI document and the
-// catalog are for programs, which resolve relative links.
+// withBase returns the page at a path with the base URL. Without one, the page is as it is
+// embedded, except that the OpenAPI document and the catalog are for programs, which resolve
+// relative links.
 func withBase(path, body, base string) string {
 	switch {
 	case strings.HasSuffix(path, ".js"):

@@ -1,4 +1,5 @@
-// Package outagelog logs outages: one line when something fails, and one when it works again, however often it fails in between.
+// Package outagelog logs outages: one line when something fails, and one when it works again,
+// however often it fails in between.
 package outagelog
 
 import (
@@ -11,8 +12,9 @@ import (
 // A Log logs the outages of one thing. It is safe for concurrent use.
 type Log struct {
 	Logger *slog.Logger
-	// The messages. The line with Failed is a WARN with the attributes and the cause of the last failure. The line with Recovered is an INFO
-	// with the number of failures and the duration of the outage.
+	// The messages. The line with Failed is a WARN with the attributes and the cause of the last
+	// failure. The line with Recovered is an INFO with the number of failures and the duration of
+	// the outage.
 	Failed, Recovered string
 	Grace             time.Duration // an outage that is shorter is not logged
 	Steady            time.Duration // failures less than this apart are one outage
@@ -30,13 +32,13 @@ type Log struct {
 func (l *Log) Fail(cause error, attrs ...slog.Attr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cause, l.attrs = cause, attrs; cause != nil {
-		l.attrs = append(attrs, slog.Any("error", cause))
+	if cause != nil {
+		attrs = append(attrs, slog.Any("error", cause))
 	}
 	if !l.failing && !l.logged {
 		l.began, l.failures = time.Now(), 0
 	}
-	l.failures++
+	l.cause, l.attrs, l.failures = cause, attrs, l.failures+1
 	l.settle(true, l.Grace)
 }
 
@@ -47,7 +49,8 @@ func (l *Log) Succeed() {
 	l.settle(false, l.Steady)
 }
 
-// Failing returns the time of the first failure since the last success, and the cause of the last one; the zero time if it does not fail.
+// Failing returns the time of the first failure since the last success, and the cause of the last
+// one; the zero time if it does not fail.
 func (l *Log) Failing() (since time.Time, cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +60,8 @@ func (l *Log) Failing() (since time.Time, cause error) {
 	return since, cause
 }
 
-// settle logs a change that has lasted long enough; for another one, it runs again. The caller holds l.mu.
+// settle logs a change that has lasted long enough; for another one, it runs again. The caller
+// holds l.mu.
 func (l *Log) settle(failing bool, after time.Duration) {
 	if now := time.Now(); failing != l.failing {
 		l.failing, l.changed, l.due = failing, now, now.Add(after)

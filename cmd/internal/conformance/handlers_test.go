@@ -207,14 +207,16 @@ func (c *intercepted) ofOtherTeam() proto.Message {
 	return with(c.request, "team_id", c.state.other(team(c)).ID)
 }
 
-// passedDeadline reports whether a call is one of a deadline check, which has a short deadline. The server passes deadlines on as metadata.
+// passedDeadline reports whether a call is one of a deadline check, which has a short deadline. The
+// server passes deadlines on as metadata.
 
 func passedDeadline(ctx context.Context) bool {
 	timeouts := metadata.ValueFromIncomingContext(ctx, ignoredTimeout)
 	return len(timeouts) == 1 && strings.HasSuffix(timeouts[0], "n") // only timeouts of less than 100 ms are in nanoseconds
 }
 
-// changedByMalform returns the well-formed checks of methods with responses that malform changes: all but those of the identity service.
+// changedByMalform returns the well-formed checks of methods with responses that malform changes:
+// all but those of the identity service.
 
 func changedByMalform() []string {
 	var names []string
@@ -238,7 +240,8 @@ func boundsOfRequests() []string {
 	return names
 }
 
-// malform makes every time and colour of a response invalid. Times remain the same instants, so other checks still pass.
+// malform makes every time and colour of a response invalid. Times remain the same instants, so
+// other checks still pass.
 
 func malform(m protoreflect.Message) {
 	if t, ok := m.Interface().(*timestamppb.Timestamp); ok {
@@ -381,7 +384,8 @@ func onLists(handle handler) handler {
 	}
 }
 
-// ignoring handles responses to cursors that the reference backend ignores. The kind identifies the list of a cursor of the reference
+// ignoring handles responses to cursors that the reference backend ignores. The kind identifies the
+// list of a cursor of the reference
 
 // backend; it is "" for other texts.
 
@@ -414,7 +418,8 @@ func ofMethod(c *intercepted, kind string) bool {
 	return err == nil && len(own) > 0 && kind == string(own[:1])
 }
 
-// byOffset uses the number of earlier rows as the cursor. The reference backend handles unknown cursors.
+// byOffset uses the number of earlier rows as the cursor. The reference backend handles unknown
+// cursors.
 
 func byOffset(c *intercepted) (proto.Message, error) {
 	owner := team(c) + c.method.String()
@@ -527,7 +532,8 @@ func storeFailures(c *intercepted, key string) (proto.Message, error) {
 	return response, err
 }
 
-// lookupEarly executes two of several concurrent calls, because neither of them finds the key. The first call with a key waits for a second
+// lookupEarly executes two of several concurrent calls, because neither of them finds the key. The
+// first call with a key waits for a second
 
 // one for some time, because most calls are not concurrent.
 
@@ -616,9 +622,11 @@ func ofTokens(handle func(c *intercepted, err error) (proto.Message, error)) han
 	})
 }
 
-// dataFaults returns faults that only show in certain data: full pages, rows of one millisecond, old rows, long texts.
+// dataFaults returns faults that only show in certain data: full pages, rows of one millisecond,
+// old rows, long texts.
 
-// changeMessages returns a handler that changes each message of a type in a response, so that methods agree with each other.
+// changeMessages returns a handler that changes each message of a type in a response, so that
+// methods agree with each other.
 func changeMessages[M proto.Message](change func(M)) handler {
 	return changeResponse(func(_ *intercepted, response proto.Message) {
 		_ = protorange.Range(response.ProtoReflect(), func(p protopath.Values) error {
@@ -703,7 +711,8 @@ func moveTimes(m protoreflect.Message, by time.Duration) {
 	})
 }
 
-// skipMillisecond leaves out a row with a time in the millisecond of the row before, on pages of one row.
+// skipMillisecond leaves out a row with a time in the millisecond of the row before, on pages of
+// one row.
 
 func skipMillisecond(c *intercepted) (proto.Message, error) {
 	response, err := c.pass(c.request)
@@ -771,4 +780,5 @@ func auditResolutions(c *intercepted) (proto.Message, error) {
 
 const operational = incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL
 
-// resourceFaults returns faults that only show with certain resources: a suspended page, a token of another plan, an open incident.
+// resourceFaults returns faults that only show with certain resources: a suspended page, a token of
+// another plan, an open incident.

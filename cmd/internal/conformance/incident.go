@@ -71,13 +71,13 @@ func incidentRules() []rule {
 		{name: "overall-status", on: named(getStatusPage), writes: true, check: overallStatusFollowsIncidents,
 			sentence: "The overall status of a page follows its open incidents."},
 		{name: "creates", on: create, check: incidentIsCreated,
-			sentence: "CreateIncident creates an incident and its first update, with the given status and impact. `started_at` is the time of the call."},
+			sentence: "CreateIncident creates an incident with its first update, status and impact. `started_at` is the time of the call."},
 		{name: "resolved", on: create, check: createdAsResolved,
 			sentence: "With the status resolved, `resolved_at` is the time of the call."},
 		{name: "attached", on: create, needs: []Kind{StatusPage, Component}, check: incidentIsAttached,
 			sentence: "The incident is attached to the given status page."},
 		{name: "longest", on: contract.Method.Writes, check: longestIsStored,
-			sentence: "A title has up to 255 characters (code points), a message up to 10,000, a key up to 255. Texts are returned as they were sent."},
+			sentence: "A title has up to 255 characters (code points), a message up to 10,000, a key up to 255."},
 		{name: "verbatim", on: contract.Method.Writes, check: textsAreVerbatim, sentence: "Texts are returned as they were sent."},
 		{name: "component-elsewhere", on: create, needs: []Kind{StatusPage}, check: componentIsOnThePage,
 			sentence: "INVALID_ARGUMENT naming `component_ids` if one is not on the given page."},
@@ -174,7 +174,8 @@ func resolvedAt(status incidentv1.IncidentStatus, at *timestamppb.Timestamp) *ti
 // expectNow compares a time of a write with this clock.
 func (p *probe) expectNow(name string, got *timestamppb.Timestamp) {
 	now := p.Clock()
-	require(now.Sub(got.AsTime()).Abs() <= skew, fmt.Sprintf("%s within %v of %s, the time here", name, skew, now.Format(time.RFC3339)), "%s", timeText(got))
+	want := fmt.Sprintf("%s within %v of %s, the time here", name, skew, now.Format(time.RFC3339))
+	require(now.Sub(got.AsTime()).Abs() <= skew, want, "%s", timeText(got))
 }
 
 func createdAsResolved(p *probe) {
@@ -202,7 +203,8 @@ func textsAreVerbatim(p *probe) {
 	p.expectStored(fields{"message": special + "\n\n\tnext line", "title": special})
 }
 
-// expectStored writes texts, of which only the message is one of an update, and compares them with those of the incident.
+// expectStored writes texts, of which only the message is one of an update, and compares them with
+// those of the incident.
 func (p *probe) expectStored(longest fields) {
 	first := longest
 	if p.method.Resource() != "" {

@@ -17,7 +17,8 @@ const (
 	maxOthers = 20 // resources beside that of the fixtures for which responses calls a method
 )
 
-// responses returns the responses of a method: of each page, also those with old rows, and for other resources of the team.
+// responses returns the responses of a method: of each page, also those with old rows, and for
+// other resources of the team.
 func (p *probe) responses() iter.Seq[proto.Message] {
 	return func(yield func(proto.Message) bool) {
 		for _, changes := range p.variants() {
@@ -53,7 +54,8 @@ func (p *probe) variants() []fields {
 // others returns ids of resources of the team that requests may name, from the whole list of them.
 func (p *probe) others() []string {
 	lists := slices.DeleteFunc(contract.Methods(), func(m contract.Method) bool {
-		return m.Resource() != "" || m.Rows() == nil || !strings.EqualFold(string(m.Rows().Message().Name()), strings.ReplaceAll(string(p.kind()), "_", ""))
+		kind := strings.ReplaceAll(string(p.kind()), "_", "")
+		return m.Resource() != "" || m.Rows() == nil || !strings.EqualFold(string(m.Rows().Message().Name()), kind)
 	})
 	if p.kind() == "" || len(lists) == 0 {
 		return nil
@@ -71,7 +73,8 @@ func (p *probe) others() []string {
 	return some
 }
 
-// pages returns the responses of the first pages of a list, or the only response of a method without pages.
+// pages returns the responses of the first pages of a list, or the only response of a method
+// without pages.
 func (p *probe) pages(most int, changes fields) iter.Seq[proto.Message] {
 	return func(yield func(proto.Message) bool) {
 		changes = fields{}.with(changes)

@@ -194,12 +194,13 @@ func healthCheck(service contract.Service) Check {
 	}
 }
 
-// watchedHealthCheck returns the check of what gateways watch. gRPC's own check of connections regards a server without Watch as serving.
+// watchedHealthCheck returns the check of what gateways watch. gRPC's own check of connections
+// regards a server without Watch as serving.
 func watchedHealthCheck(service contract.Service) Check {
 	const want = "SERVING for the name \"\", or UNIMPLEMENTED"
 	return Check{
 		Name:     service.Name + "/Health/watched",
-		Sentence: "If grpc.health.v1.Health has Watch, it reports SERVING for the empty name. A gateway sends no call to an address that does not.",
+		Sentence: "Watch of grpc.health.v1.Health, if there is one, reports SERVING for the empty name: else a gateway sends no call.",
 		run: func(p *probe) {
 			ctx, cancel := context.WithTimeout(p.ctx, p.Timeout)
 			defer cancel()

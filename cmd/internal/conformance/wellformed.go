@@ -55,7 +55,8 @@ func wellFormed(response proto.Message) error {
 	return nil
 }
 
-// standsForNothing reports whether a value is one that programs store for an absent one: an empty text, or a time before 1971.
+// standsForNothing reports whether a value is one that programs store for an absent one: an empty
+// text, or a time before 1971.
 func standsForNothing(value protoreflect.Value) bool {
 	switch v := value.Interface().(type) {
 	case string:
@@ -67,7 +68,8 @@ func standsForNothing(value protoreflect.Value) bool {
 	return false
 }
 
-// inFuture returns a breach if a time of a response is after a time, except for the start of an incident, which a team may edit.
+// inFuture returns a breach if a time of a response is after a time, except for the start of an
+// incident, which a team may edit.
 func inFuture(response proto.Message, after time.Time) error {
 	for _, m := range messages(response.ProtoReflect()) {
 		fields := m.Descriptor().Fields()
