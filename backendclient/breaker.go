@@ -35,20 +35,20 @@ const (
 // A BreakerStatus is the status of the breaker of a method. That of a service is the worst of its methods: open before half-open before
 // closed, and of two in the same state the one that left the closed state first.
 type BreakerStatus struct {
-	State BreakerState
+	State BreakerState `json:"state"`
 	// Since is when the state began.
-	Since time.Time
+	Since time.Time `json:"-"`
 	// TrippedAt is when the breaker left the closed state; zero while it is closed. A half-open breaker that opens again keeps it.
-	TrippedAt time.Time
+	TrippedAt time.Time `json:"-"`
 	// HalfOpenAt is when an open breaker becomes half-open; zero in the other states.
-	HalfOpenAt time.Time
+	HalfOpenAt time.Time `json:"-"`
 	// Cause is the failure that opened the breaker; "" while it is closed.
-	Cause string
+	Cause string `json:"cause,omitempty"`
 	// Team is the only team whose calls are refused; "" if the breaker refuses those of all teams
 	// whose calls fail, or none.
-	Team string
+	Team string `json:"team,omitempty"`
 	// Methods are the methods of the service whose breakers are not closed, in order, such as "CreateIncident"; nil in the status of a method.
-	Methods []string
+	Methods []string `json:"methods,omitempty"`
 }
 
 // concerns reports whether attempts of a team may be refused.

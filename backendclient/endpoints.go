@@ -36,17 +36,17 @@ func EndpointStates() []EndpointState {
 
 // An EndpointStatus is the status of one address of a service.
 type EndpointStatus struct {
-	Address  string
-	State    EndpointState
-	Since    time.Time // when the state began
-	InFlight int       // unary calls; failed ones count for a second longer
+	Address  string        `json:"address"`
+	State    EndpointState `json:"state"`
+	Since    time.Time     `json:"since"`     // when the state began
+	InFlight int           `json:"in_flight"` // unary calls; failed ones count for a second longer
 	// Cause is the error of an endpoint that is not ready, with the service's own message; "" for none.
-	Cause string
+	Cause string `json:"cause,omitempty"`
 	// EjectedUntil is the end of the ejection, and Ejections is how many there were in a row; zero unless it is ejected.
-	EjectedUntil time.Time
-	Ejections    int
+	EjectedUntil time.Time `json:"-"`
+	Ejections    int       `json:"-"`
 	// WrongSince is when a probe found that the endpoint is of another service; zero unless it is.
-	WrongSince time.Time
+	WrongSince time.Time `json:"-"`
 }
 
 // An endpoint is an address of a service with its connection.

@@ -155,5 +155,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// Routes returns the route table, which the caller must not modify.
+func (g *Gateway) Routes() []Route { return g.rows }
+
 // ServeHTTP implements [http.Handler].
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, req *http.Request) { g.engine.ServeHTTP(w, req) }

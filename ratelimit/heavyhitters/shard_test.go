@@ -48,7 +48,7 @@ func TestShardKeepsTheGuaranteesOfTheSketch(t *testing.T) {
 				number %= 4
 			}
 			token, denied := strconv.Itoa(number), rapid.Bool().Draw(t, "denied")
-			s.add(token, "team of "+token, denied)
+			s.add(Token{TokenID: token, TeamID: "team of " + token}, denied)
 			exact.add(token, denied)
 		}
 		compare(t, s, exact)

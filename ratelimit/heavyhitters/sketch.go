@@ -11,7 +11,7 @@ import (
 
 const (
 	shards   = 64
-	perShard = 64 // counters of a shard, some 120 bytes each and the ids of their tokens
+	perShard = 64 // counters of a shard, some 150 bytes each and the ids and names of their tokens
 )
 
 // A Sketch counts requests of tokens in shards. It is safe for concurrent use.
@@ -26,12 +26,16 @@ type shard struct {
 	byToken  map[string]int // the index of each token's counter
 }
 
+// A Token has the ids of a token and its team, and their names at its last request.
+type Token struct{ TokenID, TeamID, TokenName, TeamName string }
+
 // An Entry is the decayed count of one token.
 type Entry struct {
-	TokenID, TeamID string
-	Requests        float64 // never too low
-	Denied          float64 // of the requests; too low by at most Error
-	Error           float64 // by which Requests may be too high
+	Token
+
+	Requests float64 // never too low
+	Denied   float64 // of the requests; too low by at most Error
+	Error    float64 // by which Requests may be too high
 }
 
 // New returns an empty sketch.
@@ -44,17 +48,18 @@ func New() *Sketch {
 }
 
 // Add counts a request. It allocates nothing once all counters are in use, and keeps the strings.
-func (s *Sketch) Add(tokenID, teamID string, denied bool) {
-	s.shards[maphash.String(s.seed, tokenID)%shards].add(tokenID, teamID, denied)
+func (s *Sketch) Add(t Token, denied bool) {
+	s.shards[maphash.String(s.seed, t.TokenID)%shards].add(t, denied)
 }
 
-func (sh *shard) add(tokenID, teamID string, denied bool) {
+func (sh *shard) add(t Token, denied bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	i, counted := sh.byToken[tokenID]
+	i, counted := sh.byToken[t.TokenID]
 	if !counted {
-		i = sh.replace(Entry{TokenID: tokenID, TeamID: teamID})
+		i = sh.replace(Entry{Token: t})
 	}
+	sh.counters[i].Token = t
 	sh.counters[i].Requests++
 	if denied {
 		sh.counters[i].Denied++

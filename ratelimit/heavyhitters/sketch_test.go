@@ -24,11 +24,11 @@ func ids(n int) []string {
 func TestSketchCountsFewTokensExactly(t *testing.T) {
 	s := heavyhitters.New()
 	for i := range 10 {
-		s.Add("frequent", "harbour", i%2 == 0)
+		s.Add(heavyhitters.Token{TokenID: "frequent", TeamID: "harbour"}, i%2 == 0)
 	}
-	s.Add("rare", "lighthouse", false)
+	s.Add(heavyhitters.Token{TokenID: "rare", TeamID: "lighthouse"}, false)
 	want := []heavyhitters.Entry{
-		{TokenID: "frequent", TeamID: "harbour", Requests: 10, Denied: 5}, {TokenID: "rare", TeamID: "lighthouse", Requests: 1},
+		{Token: heavyhitters.Token{TokenID: "frequent", TeamID: "harbour"}, Requests: 10, Denied: 5}, {Token: heavyhitters.Token{TokenID: "rare", TeamID: "lighthouse"}, Requests: 1},
 	}
 	for n, want := range [][]heavyhitters.Entry{want[:0], want[:1], want, want} {
 		if got := s.Top(n); !slices.Equal(got, want) {
@@ -48,7 +48,7 @@ func TestTopListsFrequentTokensAmongMany(t *testing.T) {
 		if i >= len(all) {
 			i %= frequent
 		}
-		s.Add(all[i], "team", false)
+		s.Add(heavyhitters.Token{TokenID: all[i], TeamID: "team"}, false)
 		exact[all[i]]++
 	}
 	for _, e := range s.Top(frequent) {
@@ -65,7 +65,7 @@ func TestCountsHalveEveryMinute(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { _ = s.Run(ctx) })
 		for range 8 {
-			s.Add("t", "team", true)
+			s.Add(heavyhitters.Token{TokenID: "t", TeamID: "team"}, true)
 		}
 		for _, want := range []float64{8, 4, 2, 1, 0.5} {
 			synctest.Wait()
@@ -90,7 +90,7 @@ func TestConcurrentAdds(t *testing.T) {
 	for range 8 {
 		counting.Go(func() {
 			for i := range 64_000 {
-				s.Add(all[i%64], "team", false)
+				s.Add(heavyhitters.Token{TokenID: all[i%64], TeamID: "team"}, false)
 				if i%16_000 == 0 {
 					s.Top(5)
 				}
@@ -111,7 +111,7 @@ func TestAddDoesNotAllocate(t *testing.T) {
 	next := 0
 	count := func() {
 		for range 1000 {
-			s.Add(all[next*7919%len(all)], "team", false)
+			s.Add(heavyhitters.Token{TokenID: all[next*7919%len(all)], TeamID: "team"}, false)
 			next++
 		}
 	}
@@ -127,12 +127,12 @@ func BenchmarkAdd(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			s := heavyhitters.New()
 			for i := range 2 * tokens {
-				s.Add(all[i*7919%tokens], "team", false)
+				s.Add(heavyhitters.Token{TokenID: all[i*7919%tokens], TeamID: "team"}, false)
 			}
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				s.Add(all[i*7919%tokens], "team", false)
+				s.Add(heavyhitters.Token{TokenID: all[i*7919%tokens], TeamID: "team"}, false)
 				i++
 			}
 		})
@@ -146,7 +146,7 @@ func BenchmarkAddParallel(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for i := rand.IntN(len(all)); pb.Next(); i += 7919 {
-			s.Add(all[i%len(all)], "team", i%16 == 0)
+			s.Add(heavyhitters.Token{TokenID: all[i%len(all)], TeamID: "team"}, i%16 == 0)
 		}
 	})
 }

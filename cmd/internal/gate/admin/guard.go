@@ -4,13 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"log/slog"
 	"net"
 	"net/http"
 	"path"
 	"strings"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/kit/logging"
 )
 
 // Paths of probes, which need no credentials and expose only the state of the gateway.
@@ -104,43 +108,31 @@ func (t *bearer) while(next http.Handler, w http.ResponseWriter, r *http.Request
 	next.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// guard passes permitted requests to verified if they needed credentials, else to next. It rejects other requests and reports them
-// to refused.
-func (a *Admin) guard(next, verified http.Handler, refused func(r *http.Request, reason string)) http.Handler {
-	isLocal, certificates := a.access.loopbackHosts(), a.access.ClientCertificates
+// guard passes permitted requests to next, and holds the connections of those that needed credentials.
+// It rejects, logs and counts other requests.
+func (a *Admin) guard(next http.Handler) http.Handler {
+	isLocal, certificates := a.options.Access.loopbackHosts(), a.options.Access.ClientCertificates
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		probe := r.URL.Path == pathLive || r.URL.Path == pathReady
 		page := isDocument(r.URL.Path)
 		token, authorized := a.authorize(r)
 		switch {
 		case isLocal != nil && !isLocal(r.Host): // DNS rebinding
-			refused(r, refusedHost)
-			Respond(w, http.StatusForbidden, Failure{Text: "the Host header is not a name of this listener", Code: "forbidden"})
+			a.refusals.refuse(w, r, refusedHost, "the Host header is not a name of this listener")
 		case isCrossSite(r.Header) && !(page && isNavigation(r)):
-			refused(r, refusedSite)
-			Respond(w, http.StatusForbidden, Failure{Text: "requests from other sites are not allowed", Code: "forbidden"})
+			a.refusals.refuse(w, r, refusedSite, "requests from other sites are not allowed")
 		case probe:
 			next.ServeHTTP(w, r)
 		case certificates && certificateSubject(r) == "":
-			refused(r, refusedCertificate)
-			Respond(w, http.StatusForbidden, Failure{Text: "a client certificate is required", Code: "forbidden"})
+			a.refusals.refuse(w, r, refusedCertificate, "a client certificate is required")
 		case !page && !authorized:
-			refused(r, refusedToken)
-			w.Header().Set("WWW-Authenticate", `Bearer realm="opsgate admin"`)
-			Respond(w, http.StatusUnauthorized, Failure{Text: "missing or wrong admin token", Code: "unauthorized"})
-		case certificates || token.required && !page:
-			token.while(verified, w, r)
+			a.refusals.refuse(w, r, refusedToken, "missing or wrong admin token")
 		default:
+			if certificates || token.required && !page {
+				defer a.options.Hold(r.Context())()
+			}
 			token.while(next, w, r)
 		}
-	})
-}
-
-// holdConnections holds the connection of a request while next serves it.
-func holdConnections(hold func(context.Context) (release func()), next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer hold(r.Context())()
-		next.ServeHTTP(w, r)
 	})
 }
 
@@ -220,4 +212,51 @@ func hasToken(r *http.Request, prefix string) bool {
 		}
 	}
 	return false
+}
+
+// refusals logs and counts refused access to the admin listener.
+type refusals struct {
+	logger *slog.Logger
+	lines  *logging.Lines
+	mux    *http.ServeMux // maps requests to path templates
+	count  *prometheus.CounterVec
+}
+
+func newRefusals(logger *slog.Logger, lines *logging.Lines, mux *http.ServeMux) *refusals {
+	s := &refusals{
+		logger: logger, lines: lines, mux: mux,
+		count: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "opsgate_admin_refused_total",
+			Help: "Requests to the admin listener that were refused access. host: no loopback name on a loopback listener;" +
+				" site: a browser on the page of another site.",
+		}, []string{"reason"}),
+	}
+	for _, reason := range []string{refusedHost, refusedSite, refusedCertificate, refusedToken} {
+		s.count.WithLabelValues(reason)
+	}
+	return s
+}
+
+// refuse responds to a request, and counts and logs the refusal.
+func (s *refusals) refuse(w http.ResponseWriter, r *http.Request, reason, text string) {
+	s.count.WithLabelValues(reason).Inc()
+	if s.lines.Allow(reason) {
+		s.log(r, reason)
+	}
+	status, code := http.StatusForbidden, "forbidden"
+	if reason == refusedToken {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="opsgate admin"`)
+		status, code = http.StatusUnauthorized, "unauthorized"
+	}
+	Respond(w, status, Failure{Text: text, Code: code})
+}
+
+// log logs no value that the client chose: credentials and path may contain a token.
+func (s *refusals) log(r *http.Request, reason string) {
+	attrs := []any{slog.String("reason", reason), slog.String("remote", r.RemoteAddr)}
+	if _, pattern := s.mux.Handler(r); pattern != "" { // "" for an unknown path or method
+		method, path, _ := strings.Cut(pattern, " ")
+		attrs = append(attrs, slog.String("method", method), slog.String("path", path))
+	}
+	s.logger.Warn("admin access refused", attrs...)
 }

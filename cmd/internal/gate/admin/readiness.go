@@ -2,6 +2,7 @@ package admin
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -22,80 +23,67 @@ const (
 	statusDraining = "draining"
 )
 
-// readiness is the response of /readyz.
-type readiness struct {
-	Status       string                `json:"status"`
-	Dependencies map[string]Dependency `json:"dependencies"`
+// Serving makes the gateway ready, unless it is draining.
+func (a *Admin) Serving() { a.phase.CompareAndSwap(starting, serving) }
+
+// Draining makes the gateway permanently not ready.
+func (a *Admin) Draining() { a.phase.Store(draining) }
+
+func livez(w http.ResponseWriter, _ *http.Request) {
+	setHeader(w, "text/plain; charset=utf-8")
+	_, _ = w.Write([]byte("ok\n"))
 }
 
-// readiness returns the current state, for /readyz and for metrics.
-func (a *Admin) readiness() readiness {
-	r := readiness{Status: statusReady, Dependencies: a.dependencies()}
-	for _, d := range r.Dependencies {
-		switch {
-		case d.NotReady:
-			r.Status = statusNotReady
-		case !d.OK && r.Status == statusReady:
-			r.Status = statusDegraded
-		}
+// status returns the state of the gateway with these dependencies.
+func (a *Admin) status(list []*Dependency) string {
+	switch phase := a.phase.Load(); {
+	case phase == starting:
+		return statusStarting
+	case phase == draining:
+		return statusDraining
+	case slices.ContainsFunc(list, func(d *Dependency) bool { return d.notReady }):
+		return statusNotReady
+	case slices.ContainsFunc(list, func(d *Dependency) bool { return !d.OK }):
+		return statusDegraded
 	}
-	switch a.phase.Load() {
-	case starting:
-		r.Status = statusStarting
-	case draining:
-		r.Status = statusDraining
-	}
-	return r
+	return statusReady
 }
 
 func (a *Admin) readyz(w http.ResponseWriter, _ *http.Request) {
-	state, status := a.readiness(), http.StatusServiceUnavailable
-	if state.Status == statusReady || state.Status == statusDegraded {
-		status = http.StatusOK
+	list := a.dependencies(a.options.Clock())
+	state, code := a.status(list), http.StatusServiceUnavailable
+	if state == statusReady || state == statusDegraded {
+		code = http.StatusOK
 	}
-	Respond(w, status, state)
-}
-
-// Readiness returns a collector of the state that /readyz returns at the time of a scrape.
-func (a *Admin) Readiness() prometheus.Collector {
-	return &readinessMetrics{
-		current: a.readiness,
-		state: prometheus.NewDesc("opsgate_readiness",
-			"1 for the state on /readyz. degraded: it serves, but a dependency is not OK.",
-			[]string{"state"}, nil),
-		dependency: prometheus.NewDesc("opsgate_dependency_ok",
-			"0 for a dependency with a problem, by its name on /readyz, which has the reason.",
-			[]string{"dependency"}, nil),
+	conditions := make(map[string]Condition, len(list))
+	for _, d := range list {
+		conditions[d.Name] = d.Condition
 	}
-}
-
-// readinessMetrics reads the state during a scrape, so that it agrees with /readyz.
-type readinessMetrics struct {
-	current           func() readiness
-	state, dependency *prometheus.Desc
+	Respond(w, code, struct {
+		Status       string               `json:"status"`
+		Dependencies map[string]Condition `json:"dependencies"`
+	}{state, conditions})
 }
 
 // Describe implements [prometheus.Collector].
-func (m *readinessMetrics) Describe(descriptions chan<- *prometheus.Desc) {
-	descriptions <- m.state
-	descriptions <- m.dependency
+func (a *Admin) Describe(descriptions chan<- *prometheus.Desc) {
+	prometheus.DescribeByCollect(a, descriptions)
 }
 
-// Collect implements [prometheus.Collector].
-func (m *readinessMetrics) Collect(metrics chan<- prometheus.Metric) {
-	now := m.current()
-	for _, state := range []string{statusStarting, statusReady, statusDegraded, statusNotReady, statusDraining} {
-		metrics <- boolGauge(m.state, now.Status == state, state)
+// Collect implements [prometheus.Collector]. The metrics of readiness are read during a scrape, so
+// that they agree with /readyz.
+func (a *Admin) Collect(metrics chan<- prometheus.Metric) {
+	a.refusals.count.Collect(metrics)
+	state := prometheus.NewDesc("opsgate_readiness",
+		"1 for the state on /readyz. degraded: it serves, but a dependency is not OK.", []string{"state"}, nil)
+	dependency := prometheus.NewDesc("opsgate_dependency_ok",
+		"0 for a dependency with a problem, by its name on /readyz, which has the reason.", []string{"dependency"}, nil)
+	list, number := a.dependencies(a.options.Clock()), map[bool]float64{true: 1}
+	current := a.status(list)
+	for _, s := range []string{statusStarting, statusReady, statusDegraded, statusNotReady, statusDraining} {
+		metrics <- prometheus.MustNewConstMetric(state, prometheus.GaugeValue, number[s == current], s)
 	}
-	for name, d := range now.Dependencies {
-		metrics <- boolGauge(m.dependency, d.OK, name)
+	for _, d := range list {
+		metrics <- prometheus.MustNewConstMetric(dependency, prometheus.GaugeValue, number[d.OK], d.Name)
 	}
-}
-
-func boolGauge(desc *prometheus.Desc, set bool, label string) prometheus.Metric {
-	value := 0.0
-	if set {
-		value = 1
-	}
-	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, label) // each description has one label
 }

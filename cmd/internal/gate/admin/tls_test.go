@@ -1,4 +1,4 @@
-package admin_test
+package admin
 
 import (
 	"crypto/tls"
@@ -13,7 +13,6 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
-	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/kit/certs"
 )
 
@@ -34,7 +33,7 @@ func serveTLS(t *testing.T) *tlsServer {
 	files := certs.Files{Certificate: paths[0], Key: paths[1], ClientCA: paths[2]}
 	settings, err := certs.New(certs.Options{Listener: "admin", Files: files, Logger: slog.New(slog.DiscardHandler)})
 	testkit.Must(t, err)
-	s.Server = httptest.NewUnstartedServer(newAdmin(new(fakeInspector), admin.Access{ClientCertificates: true, Listen: "127.0.0.1:0"}, s.log))
+	s.Server = httptest.NewUnstartedServer(options(t).withAccess(Access{ClientCertificates: true, Listen: "127.0.0.1:0"}, s.log))
 	s.TLS = settings
 	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	s.StartTLS()

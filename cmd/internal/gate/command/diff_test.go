@@ -114,7 +114,8 @@ func gatewayOf(t *testing.T, text string, mode ratelimit.Mode) (address string) 
 	mux := http.NewServeMux()
 	mux.HandleFunc("/admin/config", serve(admin.Configuration{Values: loaded.Effective()}))
 	mux.HandleFunc("/admin/limits", serve(admin.Busy{Tokens: []admin.BusyToken{
-		{TokenID: tokenOf(2), TeamID: teamOf(2)}, {TokenID: tokenOf(3), TokenName: "robot", TeamID: teamOf(1)},
+		{TokenIdentity: admin.TokenIdentity{TokenID: tokenOf(2), TeamID: teamOf(2)}},
+		{TokenIdentity: admin.TokenIdentity{TokenID: tokenOf(3), TokenName: "robot", TeamID: teamOf(1)}},
 	}}))
 	mux.HandleFunc("/admin/limits/{id}", serve(admin.TokenLimits{TokenState: admin.TokenState{
 		Limits: []admin.Limit{{Requests: 9, Per: 1, Remaining: &remaining}}, Store: admin.Store{Mode: mode, Replicas: 2},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
@@ -48,9 +49,26 @@ type common struct {
 
 func newCommon(o Options) (common, error) {
 	o = o.withDefaults()
-	registry := admin.NewRegistry(o.Build)
+	registry := newRegistry(o.Build)
 	logs, err := newLogLimits(o, registry)
 	return common{o, registry, logs}, err
+}
+
+// newRegistry returns a registry with the metrics of the Go runtime, the process, and the build.
+func newRegistry(build buildinfo.Info) *prometheus.Registry {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "opsgate_build_info",
+		Help: "1, with the build as labels.",
+		ConstLabels: prometheus.Labels{
+			"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion,
+		},
+	})
+	info.Set(1)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister( // cannot fail: the registry is empty
+		info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return registry
 }
 
 // withDefaults returns the options with defaults for those that are not set.
@@ -72,7 +90,7 @@ type Gateway struct {
 	notifier      *systemd.Notifier // nil for none
 	public, admin *httpserver.Server
 	api           http.Handler // of the public listener
-	reports       *reports
+	pages         *admin.Admin
 	active        *activeConfig
 	reloader      *reloader
 	refunds       *gateway.Refunds
@@ -114,19 +132,19 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 	if err := c.registry.Register(active); err != nil {
 		return nil, err
 	}
-	reports, err := newReports(c, dependencies, builder, active, public)
+	pages, err := newAdmin(c, dependencies, builder, active, public)
 	if err != nil {
 		return nil, err
 	}
-	parts := &reloadableParts{c.Logger, c.LogLevel, dependencies, builder.loadLimit, public, reports.pages}
+	parts := &reloadableParts{c.Logger, c.LogLevel, dependencies, builder.loadLimit, public, pages}
 	reloader, err := newReloader(c, builder, active, parts)
 	if err != nil {
 		return nil, err
 	}
 	return &Gateway{
 		version: c.Build.Version, logger: c.Logger, registry: c.registry, notifier: c.Notifier, public: public, admin: adminServer,
-		api: c.Wrap(active), reports: reports, active: active, reloader: reloader, refunds: builder.refunds, opened: opened,
-		tasks: append(slices.Concat(dependencies.tasks(), builder.tasks(), reports.tasks()), c.logs.Run),
+		api: c.Wrap(active), pages: pages, active: active, reloader: reloader, refunds: builder.refunds, opened: opened,
+		tasks: append(slices.Concat(dependencies.tasks(), builder.tasks()), pages.Run, c.logs.Run),
 	}, nil
 }
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/gate/status"
 	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/ratelimit"
 )
@@ -39,12 +39,12 @@ func (l *limiter) numGateways() int {
 
 // redis returns what the admin pages show of the counting in Redis; nil if limits are counted in
 // memory.
-func (l *limiter) redis() *status.Redis {
+func (l *limiter) redis() *admin.Redis {
 	if l.shared == nil {
 		return nil
 	}
 	dividedBy := func() int { return l.shared.failoverSettings().Gateways }
-	return &status.Redis{Limits: l.shared.Store, Gateways: l.shared.gateways, DividedBy: dividedBy}
+	return &admin.Redis{Limits: l.shared.Store, Gateways: l.shared.gateways, DividedBy: dividedBy}
 }
 
 // run runs the background tasks of the store until ctx ends.

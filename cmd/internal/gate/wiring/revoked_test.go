@@ -26,7 +26,7 @@ func TestRevokedTokenIsLoggedAndExplained(t *testing.T) {
 	if a := x.Answer; a.Status != 401 || a.Code != "unauthorized" || a.Cause != "token:revoked" || a.FailedCheck != "token" || !strings.Contains(got.body, a.Text) {
 		t.Errorf("explained is %+v, answered %+v", a, got)
 	}
-	if k := x.Token; !k.Cached || k.Freshness != admin.Revoked || k.TeamID != servicestest.TeamID || k.AIPlan != nil || k.Scopes != nil {
+	if k := x.Token; !k.Cached || k.Freshness != "revoked" || k.TeamID != servicestest.TeamID || k.AIPlan != nil || k.Scopes != nil {
 		t.Errorf("token %+v", k)
 	}
 	for _, c := range x.Checks {
@@ -34,7 +34,7 @@ func TestRevokedTokenIsLoggedAndExplained(t *testing.T) {
 			t.Errorf("check %+v", c)
 		}
 	}
-	if state := getJSON[admin.TokenLimits](t, i, "/admin/limits/"+servicestest.TokenID); state.Token.Freshness != admin.Revoked || state.Policy.Class != "token" {
+	if state := getJSON[admin.TokenLimits](t, i, "/admin/limits/"+servicestest.TokenID); state.Token.Freshness != "revoked" || state.Policy.Class != "token" {
 		t.Errorf("limits %+v", state)
 	}
 }

@@ -33,8 +33,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	defer stopReloads()
 	tasks.Go(func() error { return g.reloader.run(reloadCtx) })
 	tasks.Go(func() error { return g.public.Serve(g.api) })
-	tasks.Go(func() error { return g.admin.Serve(g.reports.pages) })
-	g.reports.pages.Serving()
+	tasks.Go(func() error { return g.admin.Serve(g.pages) })
+	g.pages.Serving()
 	g.logger.Info("serving", slog.String("version", g.version), slog.String("config_version", g.active.snapshot.Load().version),
 		slog.String("listen", g.Address().String()), slog.String("admin_listen", g.AdminAddress().String()))
 	g.notifier.Serving()
@@ -56,7 +56,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 // drain reports that the gateway drains, serves for the drain wait, and then ends the public listener, whose requests have the grace period
 // to end, and the admin listener. failedCtx ends if a part fails; then drain does not wait.
 func (g *Gateway) drain(failedCtx context.Context) error {
-	g.reports.pages.Draining()
+	g.pages.Draining()
 	g.public.Drain()
 	shutdown := g.active.snapshot.Load().loaded.Shutdown
 	g.notifier.Draining(time.Duration(shutdown.DrainWait) + time.Duration(shutdown.Grace) + adminGrace + gateway.RefundFlushTimeout)

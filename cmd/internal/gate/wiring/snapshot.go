@@ -13,7 +13,6 @@ import (
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/policies"
-	"opsgate/cmd/internal/gate/status"
 	"opsgate/gateway"
 	"opsgate/ratelimit"
 )
@@ -98,11 +97,13 @@ func (a *activeConfig) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // report returns the active configuration for the admin pages.
-func (a *activeConfig) report() status.Active {
+func (a *activeConfig) report() admin.Active {
 	s := a.snapshot.Load()
-	return status.Active{
-		Loaded: &s.loaded, Version: s.version, Since: s.since, Policies: s.policies, Gateway: s.gateway,
-		LastReload: a.lastReload.Load(), Certificates: *a.certificates.Load(),
+	return admin.Active{
+		Configuration: admin.Configuration{
+			Version: s.version, Since: s.since.UTC(), File: s.loaded.Path, LastReload: a.lastReload.Load(), Certificates: *a.certificates.Load(),
+		},
+		Loaded: &s.loaded, Policies: s.policies, Gateway: s.gateway,
 	}
 }
 

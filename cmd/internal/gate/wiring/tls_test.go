@@ -14,7 +14,7 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
-	"opsgate/cmd/internal/gate/admin/console"
+	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/test/servicestest"
 )
 
@@ -159,7 +159,7 @@ func TestRenewedRootsOfTheCollectorAreNotInUse(t *testing.T) {
 // findings returns the findings of the admin page, with their runbooks.
 func (r *running) findings(t *testing.T) (list []string) {
 	t.Helper()
-	for _, f := range getJSON[console.State](t, r, "/admin/state").Findings {
+	for _, f := range getJSON[admin.State](t, r, "/admin/state").Findings {
 		list = append(list, f.Key+" "+f.Runbook)
 	}
 	return list

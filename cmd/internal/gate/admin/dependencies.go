@@ -1,0 +1,223 @@
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/connectivity"
+
+	"opsgate/authn"
+	"opsgate/backendclient"
+	"opsgate/cmd/internal/kit/duration"
+	"opsgate/ratelimit"
+)
+
+// Names of dependencies that the package treats differently. The others are internal services.
+const (
+	dependencyIdentity    = "identity"
+	dependencyRedis       = "redis"
+	dependencyRevocations = "revocations" // the identity service's stream
+	DependencyCapacity    = "capacity"    // requests in flight
+	DependencyConnections = "connections" // open connections
+)
+
+// Condition is what unauthenticated clients may read of a dependency. It has no text of a service.
+type Condition struct {
+	State  string `json:"state"`            // "ready", "connecting", …
+	Reason string `json:"reason,omitempty"` // why the dependency is not OK
+}
+
+// Dependency is the state of a resource that the gateway needs.
+type Dependency struct {
+	Name string `json:"name"`
+	Condition
+
+	OK          bool                           `json:"ok"`
+	Since       time.Time                      `json:"since,omitzero"`     // when OK became false; zero if OK or unknown
+	Verdict     string                         `json:"verdict"`            // of its most severe finding, or "well"
+	Breaker     *backendclient.BreakerStatus   `json:"breaker"`            // nil for a dependency without a breaker
+	BreakerText string                         `json:"breaker_text"`       // its state, for how long, and what follows
+	InUse       string                         `json:"in_use"`             // calls in flight, or the use of a limit; "" if not counted
+	Endpoints   []backendclient.EndpointStatus `json:"endpoints"`          // of an internal service
+	Latencies   *Latencies                     `json:"latencies,omitzero"` // nil for a dependency that has not been called
+
+	notReady bool                          // the gateway must not get requests
+	wrong    *backendclient.WrongEndpoints // nil unless another service is at an address of this one
+	lookup   *backendclient.FailedLookup   // nil unless the name of the service does not resolve now
+	teamName string                        // of the team whose calls alone the breaker refuses; "" if unknown
+	// tokensUntil is when the last cached token ends; zero unless lookups of the identity service fail.
+	tokensUntil time.Time
+}
+
+// dependencies returns the state of each dependency, with the reason if it is not OK: the services,
+// and then the others, in the order of the page. It is called for each scrape, and does not block.
+func (a *Admin) dependencies(now time.Time) (list []*Dependency) {
+	clients := a.options.Clients
+	breakers, unavailable, endpoints := clients.Breakers(), clients.UnavailableSince(), clients.Endpoints()
+	lookups, wrong, states := clients.FailedLookups(), clients.WrongEndpoints(), clients.States()
+	for _, name := range slices.Sorted(maps.Keys(states)) {
+		d := newService(name, states[name], breakers[name], now)
+		d.Since = cmp.Or(d.Breaker.TrippedAt, unavailable[name])
+		d.Endpoints = endpoints[name]
+		if f, failing := lookups[name]; failing {
+			d.lookup = &f
+		}
+		if w, found := wrong[name]; found {
+			d.setWrong(w)
+		}
+		if name == dependencyIdentity {
+			d.addLookups(a.options.Authenticator, now)
+		}
+		list = append(list, d)
+	}
+	if a.options.Redis != nil {
+		list = append(list, newRedis(a.store(), now))
+	}
+	list = append(list, newRevocations(a.options.Authenticator.DisconnectedFor(), now))
+	for _, c := range a.capacities {
+		if c.Name != "" {
+			list = append(list, c.dependency(now))
+		}
+	}
+	return list
+}
+
+// newService returns the state of an internal service by its connection and its breaker.
+func newService(name string, state connectivity.State, b backendclient.BreakerStatus, now time.Time) *Dependency {
+	d := &Dependency{Name: name, Breaker: &b, OK: state == connectivity.Ready && b.State == backendclient.BreakerClosed}
+	d.BreakerText = breakerText(b, now)
+	d.State = strings.ToLower(state.String())
+	if state == connectivity.TransientFailure {
+		d.State = "unavailable"
+	}
+	if b.State != backendclient.BreakerClosed {
+		d.State, d.Reason = "breaker "+string(b.State), "breaker "+d.BreakerText
+	} else if !d.OK {
+		d.Reason = "no connection"
+	}
+	if cause := sanitizeCause(b.Cause); cause != "" && !d.OK {
+		d.Reason += ": " + cause
+	}
+	return d
+}
+
+// breakerText returns the state of a breaker, for how long, and what follows. It does not name the
+// team, because unauthenticated clients must not see its id.
+func breakerText(b backendclient.BreakerStatus, now time.Time) string {
+	text := string(b.State)
+	if b.State != backendclient.BreakerClosed {
+		text += forTime(b.TrippedAt, now)
+	}
+	if len(b.Methods) > 0 {
+		text += ", for " + strings.Join(b.Methods, ", ")
+	}
+	if b.Team != "" {
+		text += ", for one team"
+	}
+	switch {
+	case b.State == backendclient.BreakerHalfOpen:
+		return text + ", a few calls are allowed"
+	case b.State != backendclient.BreakerOpen || b.HalfOpenAt.IsZero():
+		return text
+	case b.HalfOpenAt.After(now):
+		return text + ", next probe in " + duration.Rounded(b.HalfOpenAt.Sub(now)+time.Second/2-1) // rounded up
+	}
+	return text + ", the next call is a probe"
+}
+
+// setWrong sets the state of a service with endpoints of another service. A gateway that never had
+// the right one is not ready: a rollout stops. Else it stays ready: an error of one service must not
+// take all gateways out of a balancer.
+func (d *Dependency) setWrong(wrong backendclient.WrongEndpoints) {
+	d.OK, d.State, d.Since = false, "wrong service", wrong.Since
+	d.wrong, d.notReady = &wrong, !wrong.FoundRightService
+	d.Reason = fmt.Sprintf("%d of %d addresses of upstreams.%s.address answer as another service",
+		len(wrong.Addresses), len(d.Endpoints), d.Name)
+	for i := range d.Endpoints {
+		if e := &d.Endpoints[i]; !e.WrongSince.IsZero() {
+			e.Cause = "wrong service at this address"
+		}
+	}
+}
+
+// addLookups adds the problems of an identity service that resolves no token, or whose answers break
+// the contract. Another problem takes precedence as the state.
+func (d *Dependency) addLookups(tokens *authn.Authenticator, now time.Time) {
+	failingFor, cachedTokensFor := tokens.LookupsFailing()
+	brokenFor, err := tokens.ContractError()
+	if failingFor > 0 {
+		d.tokensUntil = now.Add(cachedTokensFor)
+	}
+	switch {
+	case !d.OK:
+	case failingFor > 0:
+		d.OK, d.State, d.Since = false, "lookups fail", now.Add(-failingFor)
+		d.Reason = "for " + duration.Rounded(failingFor) + " no lookup of a token has succeeded: tokens that are not cached get 503"
+	case err != nil:
+		d.OK, d.State, d.Since = false, "invalid answers", now.Add(-brokenFor)
+		d.Reason = "for " + duration.Rounded(brokenFor) +
+			" it has returned token ids or team ids that are not UUIDs: tokens that are not cached get 500"
+	}
+}
+
+// newRevocations returns the state of the revocation stream.
+func newRevocations(disconnected time.Duration, now time.Time) *Dependency {
+	d := &Dependency{Name: dependencyRevocations, Condition: Condition{State: "ready"}, OK: disconnected == 0}
+	if !d.OK {
+		d.State, d.Since = "unavailable", now.Add(-disconnected)
+		d.Reason = "the stream has been disconnected for " + duration.Rounded(disconnected) + ": revocations take effect late"
+	}
+	return d
+}
+
+// Store is the state of the rate limit store.
+type Store struct {
+	Mode  ratelimit.Mode `json:"mode"`
+	Since *time.Time     `json:"since,omitempty"` // when the mode began
+	// Replicas is the number of gateways that divide the limits in mode local; 0 for mode memory.
+	Replicas int `json:"replicas,omitempty"`
+	// EvictingServers is the number of Redis servers whose maxmemory-policy evicts keys, as far as the
+	// gateway may read it. EvictedKeys were evicted since the gateway started.
+	EvictingServers int64 `json:"evicting_servers,omitempty"`
+	EvictedKeys     int64 `json:"evicted_keys,omitempty"`
+
+	Breaker *backendclient.BreakerStatus `json:"breaker"`         // of Redis; null for mode memory
+	Error   string                       `json:"error,omitempty"` // why the limits' state is unknown
+}
+
+// store returns the state of the store of rate limits.
+func (a *Admin) store() Store {
+	redis := a.options.Redis
+	if redis == nil {
+		return Store{Mode: ratelimit.ModeMemory}
+	}
+	state := redis.Limits.State()
+	b := &backendclient.BreakerStatus{State: backendclient.BreakerState(state.Breaker), Cause: state.Cause}
+	if b.State != backendclient.BreakerClosed {
+		b.TrippedAt = state.Since
+	}
+	evicting, evicted := redis.Gateways.Eviction()
+	return Store{
+		Mode: state.Mode, Since: &state.Since, Replicas: redis.DividedBy(), EvictingServers: evicting, EvictedKeys: evicted, Breaker: b,
+	}
+}
+
+// newRedis returns the state of Redis; in an outage, State has the mode of the limits. A gateway that
+// denies all requests is not ready, so that balancers send them to gateways that reach Redis.
+func newRedis(s Store, now time.Time) *Dependency {
+	d := &Dependency{Name: dependencyRedis, Condition: Condition{State: "ready"}, OK: s.Mode == ratelimit.ModeShared, Breaker: s.Breaker}
+	d.BreakerText = breakerText(*s.Breaker, now)
+	if d.OK {
+		return d
+	}
+	d.State, d.Since, d.notReady = "unavailable, limits are "+string(s.Mode), *s.Since, s.Mode == ratelimit.ModeDeny
+	d.Reason = "not in use for " + duration.Rounded(now.Sub(d.Since))
+	if cause := redisCause(s.Breaker.Cause); cause != "" {
+		d.Reason += ": " + cause
+	}
+	return d
+}

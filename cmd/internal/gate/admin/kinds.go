@@ -1,0 +1,141 @@
+package admin
+
+import "strings"
+
+// A kind is what findings of a kind have in common: the verdict, the runbook, and what an operator
+// reads first, a line each. NAME stands for the dependency.
+type kind struct {
+	verdict  string
+	impact   string // what clients see
+	deadline string // when it becomes worse, and what happens then, or when it ends
+	action   string // the first thing to do
+	runbook  string
+}
+
+const (
+	uncachedTokens = "requests with a token that is not cached get 503; cached tokens work"
+	staleForKey    = "authn.stale_for"
+	freshForKey    = "authn.fresh_for"
+	uncachedLater  = "cached tokens end " + staleForKey + " after their last lookup; then all requests get 503"
+	untilRedis     = "it stays so until Redis answers"
+	findRedis      = "run redis-cli ping from this machine; then read the log of Redis"
+
+	runbookRedis        = "limits.md#redis-is-unavailable"
+	runbookStale        = "identity.md#tokens-are-served-stale"
+	runbookWrong        = "services.md#wrong-service-at-an-address"
+	runbookRefuses      = "services.md#a-service-refuses-the-gateway"
+	runbookCertificates = "configuration.md#a-certificate-is-refused"
+)
+
+// kinds has the kinds by the beginning of a finding's key, up to a colon. The longest one applies.
+var kinds = map[string]kind{
+	"draining": {
+		verdictImpaired, "balancers send it no more requests; those in flight end", "it stops after shutdown.drain_wait and shutdown.grace",
+		"nothing during a deployment; else find in its log what stopped it", "gateways.md#a-gateway-is-draining",
+	},
+	"breaker": {
+		verdictBroken, "requests that need NAME get 503 at once if the last call of their team failed; the rest of the API works",
+		"when the breakers of more methods open; it ends when the probes of NAME succeed",
+		"read the log of NAME, and see what was deployed last", "services.md#a-breaker-is-open",
+	},
+	"breaker:identity": {
+		verdictBroken, uncachedTokens, uncachedLater, "read the log of identity, and see what was deployed last", runbookStale,
+	},
+	"connection": {
+		verdictBroken, "requests that need NAME get 503; the rest of the API works", "it stays so until NAME answers",
+		"see whether NAME runs and answers at upstreams.NAME.address", "gateways.md#a-gateway-is-degraded",
+	},
+	"connection:identity": {
+		verdictBroken, uncachedTokens, uncachedLater, "see whether identity runs and answers at upstreams.identity.address", runbookStale,
+	},
+	"connection:revocations": {
+		verdictImpaired, "requests are served; a revoked token works for up to " + freshForKey + " longer",
+		"if lookups fail too, revoked tokens work for up to " + staleForKey, "see in the log of identity why it ends the stream",
+		"identity.md#revocations-are-not-received",
+	},
+	"connection:capacity": {
+		verdictBroken, "some requests get 503 at once and are not counted", "with more or slower requests, more of them get 503",
+		"find the slow service below; else add gateways", "gateways.md#a-gateway-is-full",
+	},
+	"connection:connections": {
+		verdictBroken, "idle connections are closed; if none is idle, new ones are refused", "as clients open more, more are refused",
+		"see in the access log who opens them; else add gateways", "gateways.md#a-gateway-has-too-many-connections",
+	},
+	"wrong": {
+		verdictBroken, "requests that need NAME and go to these addresses get 501", "it stays so until NAME is at its addresses",
+		"set upstreams.NAME.address to the address of NAME, and reload", runbookWrong,
+	},
+	"wrong:identity": {
+		verdictBroken, uncachedTokens, uncachedLater, "set upstreams.identity.address to the address of identity, and reload", runbookWrong,
+	},
+	"limiter:local": {
+		verdictImpaired, "requests are served; each gateway enforces its share of the limits", untilRedis, findRedis, runbookRedis,
+	},
+	"limiter:allow": {
+		verdictImpaired, "requests are served without limits; services get all that clients send",
+		"if that is beyond the capacity of services, they fail; " + untilRedis, findRedis, runbookRedis,
+	},
+	"limiter:deny": {verdictBroken, "every request gets 503", untilRedis, findRedis, runbookRedis},
+	"eviction": {
+		verdictImpaired, "a token whose usage was evicted may send as much again", "with each key that Redis evicts while its memory is full",
+		"raise maxmemory to 500 bytes for each token in use, then set maxmemory-policy noeviction", "limits.md#redis-evicts-keys",
+	},
+	"slow": {
+		verdictImpaired, "requests that need NAME miss the promised 500 ms; those that reach their deadline get 504",
+		"when http.max_in_flight requests wait for it, others get 503",
+		"see what NAME waits for, usually its database, and what was deployed last", "services.md#a-service-is-slow",
+	},
+	"failures": {
+		verdictImpaired, "500, 503 or 504 on these routes", "if a service is the cause and its breaker opens, all requests that need it get 503",
+		"see the dependencies below; else search the log for these routes", "promises.md#clients-read-5xx",
+	},
+	"certificate": {
+		verdictImpaired, "none until it expires", "it stays so until it is renewed",
+		"renew it and replace its file; a restart is not needed", "configuration.md#a-certificate-expires",
+	},
+	"reload": {
+		verdictImpaired, "requests are served with the configuration from before", "a restart may fail, or begin with the new configuration",
+		"read its problems; then run opsgate check --live and opsgate diff with its file", "configuration.md#a-reload-failed",
+	},
+	"refused": {
+		verdictBroken, "requests that need these methods of NAME get 500, or 404 for resources that exist",
+		"it stays so until NAME admits this gateway",
+		"see which policy or certificate admits callers of NAME, and what was changed last", runbookRefuses,
+	},
+	"refused:identity": {
+		verdictBroken, uncachedTokens, uncachedLater, "see which policy or certificate admits callers of identity", runbookRefuses,
+	},
+	"dns": {
+		verdictImpaired, "none while the addresses from before answer", "once these addresses have changed, requests that need NAME get 503",
+		"look up the host of upstreams.NAME.address with dig on this machine, and restore its record or the name server",
+		"services.md#the-name-of-a-service-does-not-resolve",
+	},
+	"endpoints": {
+		verdictImpaired, "none while the remaining endpoints of NAME keep up", "if the last one fails, requests that need NAME get 503",
+		"see whether the endpoints below run, and what was deployed last", "services.md#one-endpoint-of-a-service-fails",
+	},
+}
+
+// kindOf returns the kind of a finding.
+func kindOf(key string) (k kind) {
+	for found := false; !found && key != ""; key = key[:max(0, strings.LastIndexByte(key, ':'))] {
+		k, found = kinds[key]
+	}
+	return k
+}
+
+// finding returns the finding of a key, with what its kind states. After "need", NAME is followed by
+// the paths that need the service.
+func (s *State) finding(key, text, detail string) *Finding {
+	k := kindOf(key)
+	_, name, _ := strings.Cut(key, ":")
+	affected := name
+	if paths := s.paths[name]; len(paths) > 0 {
+		affected += " (" + strings.Join(paths, ", ") + ")"
+	}
+	fill := strings.NewReplacer("need NAME", "need "+affected, "NAME", name, staleForKey, s.staleFor, freshForKey, s.freshFor).Replace
+	return &Finding{
+		Key: key, Verdict: k.verdict, Text: text, Detail: detail,
+		Impact: fill(k.impact), Deadline: fill(k.deadline), Action: fill(k.action), Runbook: k.runbook,
+	}
+}

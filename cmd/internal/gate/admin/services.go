@@ -1,0 +1,148 @@
+package admin
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"opsgate/backendclient"
+	"opsgate/cmd/internal/kit/duration"
+)
+
+// connectTimeout is the time after which a connection attempt counts as an outage.
+const connectTimeout = 5 * time.Second
+
+// diagnoseDependency returns the problem of a dependency, if it has one. The finding's key does not
+// change with each probe.
+func (s *State) diagnoseDependency(d *Dependency) *Finding {
+	var f *Finding
+	switch b := d.Breaker; {
+	case d.wrong != nil:
+		f = s.finding("wrong:"+d.Name, d.Name+": wrong service at its address"+forTime(d.Since, s.At),
+			strings.Join(d.wrong.Addresses, ", ")+": answers as another service")
+		if d.notReady {
+			f.Impact = "this gateway is not ready, and balancers send it no requests"
+		}
+	case b != nil && b.State != backendclient.BreakerClosed:
+		f = s.finding("breaker:"+d.Name, d.Name+": breaker "+d.BreakerText, b.Cause)
+		if b.Team != "" {
+			f.Impact = fmt.Sprintf("requests of team %s that need %s get 503 at once; other teams are served",
+				strings.TrimSpace(d.teamName+" "+b.Team), d.Name)
+		} else if len(b.Methods) > 0 && d.hasReadyEndpoint() {
+			f.Impact = fmt.Sprintf("requests that call %s of %s get 503 at once if the last call of their team failed; others are served",
+				strings.Join(b.Methods, ", "), d.Name)
+		}
+	case d.OK:
+		return nil
+	default:
+		f = s.finding("connection:"+d.Name, d.Name+": "+d.State+forTime(d.Since, s.At), d.Reason)
+		if d.Name == dependencyRevocations { // requests are served without the stream
+			f.Detail = "the revocation stream of the identity service is down"
+			f.Text += "; revoked tokens are detected late"
+		} else if (d.State == "connecting" || d.State == "idle") && s.At.Sub(d.Since) < connectTimeout { // requests wait for the connection
+			f.Verdict = verdictImpaired
+		}
+	}
+	switch until := d.tokensUntil; {
+	case until.IsZero():
+	case until.After(s.At):
+		f.Deadline = "known tokens work until " + until.UTC().Format("15:04:05") + " UTC at most; then all requests get 503"
+	default:
+		f.Impact, f.Deadline = "all requests get 503: no token is cached any more", "it stays so until lookups succeed"
+	}
+	return f
+}
+
+// diagnoseLookup returns the finding that the name of a service does not resolve.
+func (s *State) diagnoseLookup(d *Dependency) *Finding {
+	if d.lookup == nil {
+		return nil
+	}
+	f := s.finding("dns:"+d.Name, d.Name+": its name does not resolve"+forTime(d.lookup.Since, s.At), d.lookup.Cause)
+	if !d.hasReadyEndpoint() {
+		lost := s.finding("connection:"+d.Name, "", "")
+		f.Verdict, f.Impact, f.Deadline = lost.Verdict, lost.Impact, lost.Deadline
+	}
+	return f
+}
+
+// diagnoseEndpoints returns the finding that some endpoints of a service that is available do not get
+// calls. An endpoint that has not been connected for connectTimeout counts: shorter interruptions
+// belong to every deployment of a service.
+func (s *State) diagnoseEndpoints(d *Dependency) *Finding {
+	var details []string
+	for _, e := range d.Endpoints {
+		if e.State == backendclient.EndpointReady || e.State != backendclient.EndpointEjected && s.At.Sub(e.Since) < connectTimeout {
+			continue
+		}
+		detail := e.Address + " is " + string(e.State) + forTime(e.Since, s.At)
+		if e.Cause != "" {
+			detail += ": " + e.Cause
+		}
+		details = append(details, detail)
+	}
+	if !d.OK || len(details) == 0 {
+		return nil
+	}
+	slices.Sort(details)
+	text := fmt.Sprintf("%s: %d of %s get no calls", d.Name, len(details), counted(len(d.Endpoints), "endpoint"))
+	return s.finding("endpoints:"+d.Name, text, joined(details))
+}
+
+// hasReadyEndpoint reports whether a service has an endpoint that gets calls.
+func (d *Dependency) hasReadyEndpoint() bool {
+	return slices.ContainsFunc(d.Endpoints, func(e backendclient.EndpointStatus) bool { return e.State == backendclient.EndpointReady })
+}
+
+const (
+	// slowLatency is the latency that 99 % of the requests of operations are promised:
+	// deploy/prometheus/rules/objectives.yaml.
+	slowLatency = .5
+	// minCalls is the number of calls in ten seconds from which their 99th percentile is a finding, and
+	// minSlowCalls how many of them are slow: of fewer than a hundred, the percentile is the slowest one.
+	minCalls, minSlowCalls = 20, 2
+)
+
+// diagnoseLatency finds a service that is so slow that requests miss the objective of their latency.
+func (s *State) diagnoseLatency(d *Dependency) *Finding {
+	l := d.Latencies
+	if l == nil || l.P99 == nil || l.P99.Seconds < slowLatency || l.calls < minCalls || l.slow < minSlowCalls {
+		return nil
+	}
+	return s.finding("slow:"+d.Name,
+		fmt.Sprintf("%s: slow, half of its calls take %s and one in a hundred %s in the last 10s", d.Name, l.P50, l.P99),
+		fmt.Sprintf("in the last 5m: %s and %s", l.P50Of5m, l.P99Of5m))
+}
+
+// String returns the latency in whole milliseconds.
+func (l *Latency) String() string {
+	text := duration.Text(time.Duration(l.Seconds*1e3) * time.Millisecond)
+	if l.Over {
+		return "more than " + text
+	}
+	return text
+}
+
+// minDenied is the number of denied calls from which a method is a finding. OpsgateServiceRefuses in
+// deploy/prometheus has the same.
+const minDenied = 5
+
+// diagnoseDenials finds the methods of a service most of whose calls are denied. A service may deny a
+// resource to a team, but then other calls succeed: it, or a policy in front of it, refuses the gateway
+// itself.
+func (s *State) diagnoseDenials(service string) *Finding {
+	var methods, details []string
+	for _, name := range slices.Sorted(maps.Keys(s.denials)) {
+		of, method, _ := strings.Cut(name, ".")
+		if d := s.denials[name]; of == service && d.denied >= minDenied && 2*d.denied > d.answered && d.ongoing {
+			methods = append(methods, method)
+			details = append(details, fmt.Sprintf("%s: %d of %s in the last 5m", method, d.denied, counted(int(d.answered), "call")))
+		}
+	}
+	if methods == nil {
+		return nil
+	}
+	return s.finding("refused:"+service, service+": PermissionDenied for most calls of "+strings.Join(methods, ", "), joined(details))
+}

@@ -1,0 +1,98 @@
+package admin
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"opsgate/cmd/internal/kit/duration"
+	"opsgate/gateway"
+)
+
+const (
+	// maxAge is the age up to which clients get the same state, because each reading gathers all metrics.
+	maxAge = time.Second / 2
+	// busiestTokens is the number of tokens that the page lists.
+	busiestTokens = 10
+)
+
+// State is the state of a gateway at one moment, as the page shows it.
+type State struct {
+	At           time.Time     `json:"at"`
+	Host         string        `json:"host"`
+	Version      string        `json:"version"`
+	Up           float64       `json:"up_seconds"` // 0 if unknown
+	Draining     bool          `json:"draining"`
+	Verdict      string        `json:"verdict"`  // of the first finding, or "well"
+	Quiet        bool          `json:"quiet"`    // no request was counted in the last minute
+	Findings     []Finding     `json:"findings"` // the most severe first
+	Dependencies []*Dependency `json:"dependencies"`
+	Limits       string        `json:"limits"` // completes the sentence "Limits are …"
+	InFlight     float64       `json:"in_flight"`
+	Memory       float64       `json:"memory_bytes"`
+	Goroutines   float64       `json:"goroutines"`
+	Busiest      []BusyToken   `json:"busiest"`
+	Config       Configuration `json:"config"` // without Values
+	Traffic      Traffic       `json:"traffic"`
+
+	// What diagnose needs besides.
+	store              Store
+	failures           failures
+	denials            map[string]denials
+	paths              map[string][]string // the beginnings of the paths whose requests need a service
+	staleFor, freshFor string              // the keys of authn with their values
+}
+
+// state responds with the State.
+func (a *Admin) state(w http.ResponseWriter, _ *http.Request) {
+	a.mu.Lock()
+	now := a.options.Clock()
+	if age := now.Sub(a.readAt); age < 0 || age >= maxAge || a.latest.Draining != (a.phase.Load() == draining) {
+		a.latest, a.readAt = a.readState(), now
+	}
+	latest := a.latest // not modified any more
+	a.mu.Unlock()
+	Respond(w, http.StatusOK, latest)
+}
+
+// readState reads the state of the gateway. The caller holds a.mu.
+func (a *Admin) readState() State {
+	now, active, r, history := a.now(), a.options.Active(), a.read(), a.samples
+	s := State{
+		At: now, Host: a.options.Host, Version: a.options.Version, Draining: a.phase.Load() == draining,
+		Dependencies: a.dependencies(now), InFlight: r.gauges[metricInFlight], Memory: r.gauges[metricMemory],
+		Goroutines: r.gauges[metricGoroutines], Busiest: a.busy(busiestTokens), Config: active.Configuration, Traffic: history.traffic(),
+		store: a.store(), failures: history.failures(), denials: history.denials(), paths: pathsOf(active.Gateway),
+		staleFor: staleForKey + " (" + duration.Text(time.Duration(active.Loaded.Authn.StaleFor)) + ")",
+		freshFor: freshForKey + " (" + duration.Text(time.Duration(active.Loaded.Authn.FreshFor)) + ")",
+	}
+	s.Limits, s.Quiet = s.store.text(), s.failures.all == 0
+	if start := r.gauges[metricStart]; start > 0 {
+		s.Up = max(0, now.Sub(time.Unix(int64(start), 0)).Seconds())
+	}
+	for _, d := range s.Dependencies {
+		d.Latencies = history.latencies(d.Name)
+		if n, counted := r.inFlight[d.Name]; counted {
+			d.InUse = strconv.Itoa(int(n))
+		}
+		if d.Breaker != nil && d.Breaker.Team != "" {
+			d.teamName = a.namesOf(d.Breaker.Team)[d.Breaker.Team]
+		}
+	}
+	s.diagnose()
+	return s
+}
+
+// pathsOf returns the beginnings of the paths whose requests need a service, by its name.
+func pathsOf(g *gateway.Gateway) map[string][]string {
+	paths := make(map[string][]string)
+	for _, route := range g.Routes() {
+		parts := strings.SplitN(route.Path, "/", 4) // "", the version, the resource
+		if path := strings.Join(parts[:min(3, len(parts))], "/"); !slices.Contains(paths[route.Service], path) {
+			paths[route.Service] = append(paths[route.Service], path)
+		}
+	}
+	return paths
+}

@@ -1,0 +1,72 @@
+package admin
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"net/netip"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"opsgate/authn"
+	"opsgate/backendclient/testkit"
+	identityv1 "opsgate/proto/ops/identity/v1"
+)
+
+// numbered is an identity service that numbers the tokens, and has a client's address for their requests.
+type numbered struct {
+	identityv1.IdentityServiceClient
+
+	prefix string // of the names
+	n      int
+}
+
+func (*numbered) ClientAddr() netip.Addr { return netip.IPv6Loopback() }
+
+func (s *numbered) ResolveToken(
+	context.Context, *identityv1.ResolveTokenRequest, ...grpc.CallOption,
+) (*identityv1.ResolveTokenResponse, error) {
+	defer func() { s.n++ }()
+	return &identityv1.ResolveTokenResponse{
+		TokenId: idOf(s.n), TeamId: idOf(900 + s.n/40), TokenName: fmt.Sprintf("%s %02d", s.prefix, s.n), TeamName: fmt.Sprint("Team ", 9-s.n/40),
+	}, nil
+}
+
+// cached returns an authenticator that has cached n tokens.
+func cached(tb testing.TB, prefix string, n int) *authn.Authenticator {
+	tb.Helper()
+	service, format := &numbered{prefix: prefix}, authn.TokenFormat{Prefix: "ops_"}
+	a, err := authn.New(authn.Options{Format: format, Identity: service})
+	testkit.Must(tb, err)
+	for range n {
+		token, err := format.New(rand.Reader)
+		testkit.Must(tb, err)
+		_, err = a.Authenticate(tb.Context(), token, service)
+		testkit.Must(tb, err)
+	}
+	return a
+}
+
+func TestSearchReturnsTheFirstOfManyTokens(t *testing.T) {
+	a := New(options(t)) // 20 of team 7, and 40 each of the teams 8 and 9
+	for text, want := range map[string]struct {
+		total       int
+		first, last string
+	}{
+		"bot": {100, "Bot 80", "Bot 99"}, "TEAM 8": {40, "Bot 40", "Bot 59"}, "t 8": {10, "Bot 80", "Bot 89"}, idOf(33): {1, "Bot 33", "Bot 33"},
+	} {
+		got := a.find(text)
+		if n := len(got.Tokens); got.Total != want.total || n != min(maxFound, want.total) || got.Tokens[0].TokenName != want.first || got.Tokens[n-1].TokenName != want.last {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+	if got := a.find("none"); got.Total != 0 || got.Tokens == nil || len(got.Tokens) != 0 {
+		t.Errorf("none: %+v", got)
+	}
+	want := map[string]string{idOf(901): "Team 8", idOf(33): "Bot 33"}
+	if got := a.namesOf(idOf(901), idOf(33), idOf(300)); !maps.Equal(got, want) {
+		t.Errorf("the names are %q", got)
+	}
+}
