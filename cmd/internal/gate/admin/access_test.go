@@ -67,6 +67,9 @@ func TestAccess(t *testing.T) {
 		{"a page of another site with the token", Access{Token: secretToken}, []func(*http.Request){
 			header("Authorization", "Bearer "+secretToken), header("Sec-Fetch-Site", "cross-site"),
 		}, 403, 403},
+		{"a foreign origin, by an old browser", Access{}, []func(*http.Request){header("Origin", "https://evil.example")}, 403, 403},
+		{"a document without an origin, by an old browser", Access{}, []func(*http.Request){header("Origin", "null")}, 403, 403},
+		{"its own origin, by an old browser", Access{}, []func(*http.Request){header("Origin", "http://127.0.0.1:9090")}, 0, 0},
 		{"by its address", Access{Listen: "127.0.0.1:9090"}, []func(*http.Request){host("127.0.0.1:9090")}, 0, 0},
 		{"by another port, as through a tunnel", Access{Listen: "127.0.0.1:9090"}, []func(*http.Request){host("localhost:12345")}, 0, 0},
 		{"by HTTP/1.0, without a name", Access{Listen: "127.0.0.1:9090"}, []func(*http.Request){host("")}, 0, 0},

@@ -119,7 +119,7 @@ func (a *Admin) guard(next http.Handler) http.Handler {
 		switch {
 		case isLocal != nil && !isLocal(r.Host): // DNS rebinding
 			a.refusals.refuse(w, r, refusedHost, "the Host header is not a name of this listener")
-		case isCrossSite(r.Header) && !(page && isNavigation(r)):
+		case isCrossSite(r) && !(page && isNavigation(r)):
 			a.refusals.refuse(w, r, refusedSite, "requests from other sites are not allowed")
 		case probe:
 			next.ServeHTTP(w, r)
@@ -154,10 +154,15 @@ func (a Access) loopbackHosts() func(host string) bool {
 	}
 }
 
-// isCrossSite reports whether a browser sent the request for another site.
-func isCrossSite(h http.Header) bool {
-	switch h.Get("Sec-Fetch-Site") {
-	case "", "none", "same-origin":
+// isCrossSite reports whether a browser sent the request for another site. A browser without
+// Sec-Fetch-Site sends the origin, which is "null" for a document without one.
+func isCrossSite(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "":
+		origin := r.Header.Get("Origin")
+		_, host, _ := strings.Cut(origin, "://")
+		return origin != "" && !strings.EqualFold(host, r.Host)
+	case "none", "same-origin":
 		return false
 	}
 	return true
