@@ -96,13 +96,22 @@ func (a *Admin) tokens(w http.ResponseWriter, r *http.Request) {
 }
 
 // find returns cached tokens with a text in their name or in that of their team, in either case, or
-// at the beginning of an id.
+// at the beginning of an id. If names are equal to the text, it returns only their tokens.
 func (a *Admin) find(text string) FoundTokens {
 	text = strings.ToLower(text)
 	list := []TokenIdentity{}
 	for t := range a.options.Authenticator.CachedTokens() {
 		if id := t.Identity(); matches(id, text) {
 			list = append(list, TokenIdentity(id))
+		}
+	}
+	for _, nameOf := range []func(TokenIdentity) string{
+		func(t TokenIdentity) string { return t.TokenName }, func(t TokenIdentity) string { return t.TeamName },
+	} {
+		other := func(t TokenIdentity) bool { return strings.ToLower(nameOf(t)) != text }
+		if exact := slices.DeleteFunc(slices.Clone(list), other); len(exact) > 0 {
+			list = exact
+			break
 		}
 	}
 	slices.SortFunc(list, func(a, b TokenIdentity) int {

@@ -70,3 +70,13 @@ func TestSearchReturnsTheFirstOfManyTokens(t *testing.T) {
 		t.Errorf("the names are %q", got)
 	}
 }
+
+func TestSearchPrefersExactNames(t *testing.T) {
+	o := options(t)
+	o.Authenticator = cached(t, "Bot", 102)
+	for text, want := range map[string]int{"BOT 10": 1, "bot 1": 12, "team 8": 40} { // not also "Bot 100" and "Bot 101"
+		if got := New(o).find(text); got.Total != want {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+}
