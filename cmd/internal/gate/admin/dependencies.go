@@ -29,6 +29,7 @@ const (
 type Condition struct {
 	State  string `json:"state"`            // "ready", "connecting", …
 	Reason string `json:"reason,omitempty"` // why the dependency is not OK
+	Action string `json:"action,omitempty"` // the first thing to do about the reason, if it is known
 }
 
 // Dependency is the state of a resource that the gateway needs.
@@ -216,8 +217,9 @@ func newRedis(s Store, now time.Time) *Dependency {
 	}
 	d.State, d.Since, d.notReady = "unavailable, limits are "+string(s.Mode), *s.Since, s.Mode == ratelimit.ModeDeny
 	d.Reason = "not in use for " + duration.Rounded(now.Sub(d.Since))
-	if cause := redisCause(s.Breaker.Cause); cause != "" {
-		d.Reason += ": " + cause
+	reason, action := redisCause(s.Breaker.Cause)
+	if d.Action = action; reason != "" {
+		d.Reason += ": " + reason
 	}
 	return d
 }

@@ -59,7 +59,7 @@ func TestReasonsOfRedisErrors(t *testing.T) {
 		"asking redis: context deadline exceeded":                                                                     "deadline exceeded",
 		"asking redis: ERR something with a secret in it":                                                             "",
 	} {
-		if got := redisCause(cause); got != want {
+		if got, _ := redisCause(cause); got != want {
 			t.Errorf("%s: got %q", cause, got)
 		}
 	}

@@ -33,9 +33,13 @@ type Finding struct {
 	Deadline string `json:"deadline"` // when it becomes worse, and what happens then; or when it ends
 	Action   string `json:"action"`   // the first thing to do: a command, a query, or where to look
 	Runbook  string `json:"runbook"`  // page and section in docs/operate/runbooks, such as "limits.md#redis-is-unavailable"
+
+	about []string // dependencies
+	share float64  // of all requests, that fails now because of it
 }
 
-// diagnose sets the findings, the most severe first, and the verdicts.
+// diagnose sets the findings, the most severe first, and the verdicts. Of those with a verdict, the one
+// by which most requests fail is first.
 func (s *State) diagnose() {
 	list := []Finding{}
 	add := func(f *Finding) {
@@ -48,9 +52,11 @@ func (s *State) diagnose() {
 	}
 	add(s.diagnoseLimiter())
 	add(s.diagnoseEviction())
+	for _, f := range s.diagnoseOutages() {
+		add(f)
+	}
 	for _, d := range s.Dependencies {
-		if d.Name != dependencyRedis { // diagnoseLimiter reports its consequence
-			add(s.diagnoseDependency(d))
+		if d.Name != dependencyRedis {
 			add(s.diagnoseEndpoints(d))
 			add(s.diagnoseLookup(d))
 			add(s.diagnoseLatency(d))
@@ -62,7 +68,9 @@ func (s *State) diagnose() {
 	for _, c := range s.Config.Certificates {
 		add(s.diagnoseCertificate(c))
 	}
-	slices.SortStableFunc(list, func(a, b Finding) int { return severity(b) - severity(a) })
+	slices.SortStableFunc(list, func(a, b Finding) int {
+		return cmp.Or(severity(b)-severity(a), cmp.Compare(b.share, a.share))
+	})
 	s.Findings, s.Verdict = list, verdictWell
 	if len(list) > 0 {
 		s.Verdict = list[0].Verdict
@@ -77,8 +85,8 @@ func (s *State) diagnose() {
 
 // concerns reports whether the finding is about a dependency.
 func (f *Finding) concerns(dependency string) bool {
-	kind, about, _ := strings.Cut(f.Key, ":")
-	return about == dependency || dependency == dependencyRedis && (kind == "limiter" || kind == "eviction")
+	kind, _, _ := strings.Cut(f.Key, ":")
+	return slices.Contains(f.about, dependency) || dependency == dependencyRedis && (kind == "limiter" || kind == "eviction")
 }
 
 func severity(f Finding) int {
@@ -93,8 +101,10 @@ func (s *State) diagnoseLimiter() *Finding {
 	if s.store.Mode == ratelimit.ModeMemory || s.store.Mode == ratelimit.ModeShared {
 		return nil
 	}
-	return s.finding("limiter:"+string(s.store.Mode), "redis: unavailable"+forTime(*s.store.Since, s.At)+"; limits are "+s.store.text(),
+	f := s.finding("limiter:"+string(s.store.Mode), "redis: unavailable"+forTime(*s.store.Since, s.At)+"; limits are "+s.store.text(),
 		s.store.Breaker.Cause)
+	_, f.Action = redisCause(s.store.Breaker.Cause)
+	return f
 }
 
 // text completes the sentence "Limits are …".

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"regexp"
@@ -15,12 +16,17 @@ import (
 	"opsgate/backendclient"
 	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/gateway"
 )
 
 // healthy returns the state of a gateway without problems.
 func healthy() *State {
 	s := &State{At: noon, store: Store{Mode: "memory"}, staleFor: "authn.stale_for (20m)", freshFor: "authn.fresh_for (1m)"}
-	s.paths = map[string][]string{"fleet": {"/v1/servers", "/v1/server-groups"}, "incident": {"/v1/incidents", "/v1/status-pages"}}
+	s.routes = []gateway.Route{
+		{ID: "v1ListServers", Path: "/v1/servers", Service: "fleet"}, {ID: "v1GetServer", Path: "/v1/servers/:id", Service: "fleet"},
+		{ID: "v1ListServerGroups", Path: "/v1/server-groups", Service: "fleet"}, {ID: "v1ListMonitors", Path: "/v1/monitors", Service: "monitoring"},
+		{ID: "v1ListIncidents", Path: "/v1/incidents", Service: "incident"}, {ID: "v1ListStatusPages", Path: "/v1/status-pages", Service: "incident"},
+	}
 	s.set("fleet", Dependency{OK: true, Breaker: &backendclient.BreakerStatus{State: "closed"}})
 	return s
 }
@@ -52,7 +58,7 @@ func texts(t *testing.T, s *State) (list []string) {
 	}
 	for _, f := range s.Findings {
 		if advice := f.Impact + f.Deadline + f.Action; slices.Contains([]string{f.Impact, f.Deadline, f.Action, f.Runbook}, "") ||
-			strings.ContainsAny(advice, "\n%") || strings.Contains(advice, "NAME") {
+			strings.Contains(advice, "\n") || strings.Contains(advice, "%!") || strings.Contains(advice, "NAME") {
 			t.Errorf("the advice of a finding: %+v", f)
 		}
 		list = append(list, strings.ReplaceAll(strings.TrimSuffix(f.Verdict+" "+f.Text+" – "+f.Detail, " – "), "\n", " / "))
@@ -223,6 +229,77 @@ func TestFindingsSayImpactDeadlineAndAction(t *testing.T) {
 		if f := s.Findings[0]; [3]string{f.Impact, f.Deadline, f.Action} != test.want {
 			t.Errorf("%s: %q", test.name, [3]string{f.Impact, f.Deadline, f.Action})
 		}
+	}
+}
+
+// The page and /readyz have the action of the cause, and the runbook has all of them.
+func TestActionFollowsTheCauseOfRedis(t *testing.T) {
+	runbook, err := os.ReadFile("../../../../docs/operate/runbooks/limits.md")
+	testkit.Must(t, err)
+	for reply, action := range map[string]string{
+		"deciding by redis: OOM command not allowed when used memory > 'maxmemory'.": "raise maxmemory to 500 bytes for each token in use, and keep maxmemory-policy noeviction",
+		"READONLY You can't write against a read only replica.":                      "set rate_limit.redis.addresses to the master, or use mode: sentinel",
+		"WRONGPASS invalid username-password pair or user is disabled.":              "set rate_limit.redis.username, and write the password to the file of rate_limit.redis.password",
+		"asking redis: dial tcp 10.1.2.3:6379: connect: connection refused":          "start Redis, or set rate_limit.redis.addresses to where it listens",
+		"asking redis: ERR something new":                                            "run redis-cli ping from this machine; then read the log of Redis",
+	} {
+		s := healthy()
+		s.store = Store{Mode: "local", Since: &noon, Breaker: &backendclient.BreakerStatus{State: "open", Cause: reply}}
+		s.diagnose()
+		if got := s.Findings[0].Action; got != action {
+			t.Errorf("%s: the page says %q", reply, got)
+		}
+		if body, err := json.Marshal(newRedis(s.store, noon).Condition); err != nil || !strings.Contains(string(body), fmt.Sprintf(`"action":%q`, action)) {
+			t.Errorf("%s: the readiness page has %s, %v", reply, body, err)
+		}
+	}
+	for _, row := range redisCauses {
+		testkit.Contains(t, string(runbook), "| "+row.reason+" | "+row.action+" |")
+	}
+}
+
+// A dead process that carries all services is one finding, with the share of requests that fails now.
+func TestServicesThatFailTogetherAreOneFinding(t *testing.T) {
+	dead := func(s *State, name, address string, d Dependency) {
+		d.Since = noon.Add(-30 * time.Second)
+		d.Endpoints = []backendclient.EndpointStatus{{Address: address, State: "unavailable", Cause: `connection error: desc = "dial tcp ` + address + `: connect: connection refused"`}}
+		s.set(name, d)
+	}
+	broken := open(backendclient.BreakerStatus{TrippedAt: noon.Add(-30 * time.Second), Cause: "Unavailable: no connection"})
+	s := healthy()
+	s.failures = failures{lastFailed: 90, lastAll: 100, failed: 90, all: 100, lastByRoute: map[string]uint64{"v1ListServers": 60, "v1ListIncidents": 20, "v1ListMonitors": 10}}
+	dead(s, "fleet", "10.0.0.1:9000", broken)
+	dead(s, "incident", "10.0.0.1:9000", in("unavailable", "no connection", noon))
+	dead(s, "monitoring", "10.0.0.2:9000", in("unavailable", "no connection", noon))
+	dead(s, "audit", "10.0.0.3:9000", open(backendclient.BreakerStatus{Team: "a"}))
+	s.diagnose()
+	want := []string{
+		"broken fleet, incident: unavailable for 30s – 10.0.0.1:9000: connection refused",
+		"broken monitoring: unavailable for 30s – no connection",
+	}
+	if diff := cmp.Diff(want, texts(t, s)[:2]); diff != "" {
+		t.Error(diff)
+	}
+	for i, impact := range []string{
+		"80 % of all requests fail now: requests that need fleet (/v1/servers, /v1/server-groups), incident (/v1/incidents, /v1/status-pages) get 503",
+		"10 % of all requests fail now: requests that need monitoring (/v1/monitors) get 503",
+	} {
+		if got := s.Findings[i].Impact; got != impact {
+			t.Errorf("the impact is %q", got)
+		}
+	}
+	for _, d := range s.Dependencies {
+		if d.Verdict != "broken" {
+			t.Errorf("%s is %s", d.Name, d.Verdict)
+		}
+	}
+
+	dead(s, "identity", "10.0.0.1:9000", in("unavailable", "no connection", noon))
+	s.diagnose()
+	f := s.Findings[0]
+	if want := "90 % of all requests fail now: requests that need fleet (/v1/servers, /v1/server-groups), incident (/v1/incidents, /v1/status-pages) get 503, " +
+		"and all with a token that is not cached"; f.Text != "fleet, incident, identity: unavailable for 30s" || f.Impact != want || !strings.Contains(f.Action, "10.0.0.1:9000") {
+		t.Errorf("got %+v", f)
 	}
 }
 

@@ -1,6 +1,9 @@
 package admin
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A kind is what findings of a kind have in common: the verdict, the runbook, and what an operator
 // reads first, a line each. NAME stands for the dependency.
@@ -16,9 +19,9 @@ const (
 	uncachedTokens = "requests with a token that is not cached get 503; cached tokens work"
 	staleForKey    = "authn.stale_for"
 	freshForKey    = "authn.fresh_for"
+	othersWork     = "; the rest of the API works"
 	uncachedLater  = "cached tokens end " + staleForKey + " after their last lookup; then all requests get 503"
 	untilRedis     = "it stays so until Redis answers"
-	findRedis      = "run redis-cli ping from this machine; then read the log of Redis"
 
 	runbookRedis        = "limits.md#redis-is-unavailable"
 	runbookStale        = "identity.md#tokens-are-served-stale"
@@ -34,7 +37,7 @@ var kinds = map[string]kind{
 		"nothing during a deployment; else find in its log what stopped it", "gateways.md#a-gateway-is-draining",
 	},
 	"breaker": {
-		verdictBroken, "requests that need NAME get 503 at once if the last call of their team failed; the rest of the API works",
+		verdictBroken, "requests that need NAME get 503 at once if the last call of their team failed" + othersWork,
 		"when the breakers of more methods open; it ends when the probes of NAME succeed",
 		"read the log of NAME, and see what was deployed last", "services.md#a-breaker-is-open",
 	},
@@ -42,8 +45,12 @@ var kinds = map[string]kind{
 		verdictBroken, uncachedTokens, uncachedLater, "read the log of identity, and see what was deployed last", runbookStale,
 	},
 	"connection": {
-		verdictBroken, "requests that need NAME get 503; the rest of the API works", "it stays so until NAME answers",
+		verdictBroken, "requests that need NAME get 503" + othersWork, "it stays so until NAME answers",
 		"see whether NAME runs and answers at upstreams.NAME.address", "gateways.md#a-gateway-is-degraded",
+	},
+	"outage": {
+		verdictBroken, "requests that need NAME get 503", "it stays so until a process answers there",
+		"see whether a process runs and answers at NAME; then read its log", "gateways.md#a-gateway-is-degraded",
 	},
 	"connection:identity": {
 		verdictBroken, uncachedTokens, uncachedLater, "see whether identity runs and answers at upstreams.identity.address", runbookStale,
@@ -124,18 +131,28 @@ func kindOf(key string) (k kind) {
 	return k
 }
 
-// finding returns the finding of a key, with what its kind states. After "need", NAME is followed by
-// the paths that need the service.
+// finding returns the finding of a key, with what its kind states.
 func (s *State) finding(key, text, detail string) *Finding {
 	k := kindOf(key)
 	_, name, _ := strings.Cut(key, ":")
-	affected := name
-	if paths := s.paths[name]; len(paths) > 0 {
-		affected += " (" + strings.Join(paths, ", ") + ")"
-	}
-	fill := strings.NewReplacer("need NAME", "need "+affected, "NAME", name, staleForKey, s.staleFor, freshForKey, s.freshFor).Replace
+	fill := strings.NewReplacer("need NAME", "need "+s.affected(name), "NAME", name, staleForKey, s.staleFor, freshForKey, s.freshFor).Replace
 	return &Finding{
 		Key: key, Verdict: k.verdict, Text: text, Detail: detail,
-		Impact: fill(k.impact), Deadline: fill(k.deadline), Action: fill(k.action), Runbook: k.runbook,
+		Impact: fill(k.impact), Deadline: fill(k.deadline), Action: fill(k.action), Runbook: k.runbook, about: []string{name},
 	}
+}
+
+// affected returns the name of a service with the beginnings of the paths whose requests need it.
+func (s *State) affected(service string) string {
+	var paths []string
+	for _, route := range s.routes {
+		parts := strings.SplitN(route.Path, "/", 4) // "", the version, the resource
+		if path := strings.Join(parts[:min(3, len(parts))], "/"); route.Service == service && !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	if paths == nil {
+		return service
+	}
+	return service + " (" + strings.Join(paths, ", ") + ")"
 }

@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +15,99 @@ import (
 
 // connectTimeout is the time after which a connection attempt counts as an outage.
 const connectTimeout = 5 * time.Second
+
+// diagnoseOutages returns the problems of dependencies but Redis, whose consequence diagnoseLimiter
+// reports. Services that fail at the same endpoints for the same cause are one finding: one process
+// carries them.
+func (s *State) diagnoseOutages() (list []*Finding) {
+	together := make(map[string][]*Dependency)
+	for _, d := range s.Dependencies {
+		together[d.fault()] = append(together[d.fault()], d)
+	}
+	for _, d := range s.Dependencies {
+		group, f := together[d.fault()], (*Finding)(nil)
+		switch {
+		case d.Name == dependencyRedis:
+		case d.fault() == "" || len(group) == 1:
+			f = s.diagnoseDependency(d)
+		case d == group[0]:
+			f = s.diagnoseGroup(group)
+		}
+		if f != nil {
+			list = append(list, f)
+		}
+	}
+	for _, f := range list {
+		s.addShare(f, len(list) == 1)
+	}
+	return list
+}
+
+// fault returns the endpoints of a service that fails as a whole, with the cause of each, a line each;
+// "" for other dependencies. A process that answers with other errors than Unavailable may still serve
+// some methods.
+func (d *Dependency) fault() string {
+	if d.OK || d.wrong != nil {
+		return ""
+	}
+	var lines []string
+	for _, e := range d.Endpoints {
+		cause := sanitizeCause(e.Cause)
+		if e.State == backendclient.EndpointReady {
+			if cause = sanitizeCause(d.Breaker.Cause); d.Breaker.Team != "" || !strings.HasPrefix(cause, "Unavailable") {
+				return ""
+			}
+		}
+		lines = append(lines, e.Address+": "+cmp.Or(cause, string(e.State)))
+	}
+	slices.Sort(lines)
+	return joined(lines)
+}
+
+// diagnoseGroup returns the problem of services that fail together.
+func (s *State) diagnoseGroup(group []*Dependency) *Finding {
+	var names, affected, addresses []string
+	since, until, lookups := group[0].Since, time.Time{}, ""
+	for _, d := range group {
+		names = append(names, d.Name)
+		if d.Since.Before(since) {
+			since = d.Since
+		}
+		if d.Name == dependencyIdentity {
+			until, lookups = d.tokensUntil, ", and all with a token that is not cached"
+		} else {
+			affected = append(affected, s.affected(d.Name))
+		}
+	}
+	for _, e := range group[0].Endpoints {
+		addresses = append(addresses, e.Address)
+	}
+	f := s.finding("outage:"+listed(addresses, 3, ", "), strings.Join(names, ", ")+": unavailable"+forTime(since, s.At), group[0].fault())
+	f.about, f.Impact = names, "requests that need "+strings.Join(affected, ", ")+" get 503"+lookups
+	f.setTokensUntil(until, s.At)
+	return f
+}
+
+// addShare adds the share of requests that fails now to a finding of services. alone is whether there
+// is no other one.
+func (s *State) addShare(f *Finding, alone bool) {
+	var failing uint64
+	for _, route := range s.routes {
+		if route.Service != "" && slices.Contains(f.about, route.Service) {
+			failing += s.failures.lastByRoute[route.ID]
+		}
+	}
+	if slices.Contains(f.about, dependencyIdentity) { // all routes need it
+		failing = s.failures.lastFailed
+	}
+	if !alone || failing < s.failures.lastFailed {
+		f.Impact = strings.TrimSuffix(f.Impact, othersWork)
+	}
+	if failing > 0 {
+		f.share = float64(failing) / float64(s.failures.lastAll)
+		f.Impact = fmt.Sprintf("%.0f %% of all requests fail now: %s", math.Ceil(100*f.share), f.Impact)
+	}
+}
 
 // diagnoseDependency returns the problem of a dependency, if it has one. The finding's key does not
 // change with each probe.
@@ -45,14 +140,19 @@ func (s *State) diagnoseDependency(d *Dependency) *Finding {
 			f.Verdict = verdictImpaired
 		}
 	}
-	switch until := d.tokensUntil; {
+	f.setTokensUntil(d.tokensUntil, s.At)
+	return f
+}
+
+// setTokensUntil sets the deadline while lookups of tokens fail; until is when the last cached token ends.
+func (f *Finding) setTokensUntil(until, now time.Time) {
+	switch {
 	case until.IsZero():
-	case until.After(s.At):
+	case until.After(now):
 		f.Deadline = "known tokens work until " + until.UTC().Format("15:04:05") + " UTC at most; then all requests get 503"
 	default:
 		f.Impact, f.Deadline = "all requests get 503: no token is cached any more", "it stays so until lookups succeed"
 	}
-	return f
 }
 
 // diagnoseLookup returns the finding that the name of a service does not resolve.

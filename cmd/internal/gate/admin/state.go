@@ -2,9 +2,7 @@ package admin
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"opsgate/cmd/internal/kit/duration"
@@ -41,8 +39,8 @@ type State struct {
 	store              Store
 	failures           failures
 	denials            map[string]denials
-	paths              map[string][]string // the beginnings of the paths whose requests need a service
-	staleFor, freshFor string              // the keys of authn with their values
+	routes             []gateway.Route
+	staleFor, freshFor string // the keys of authn with their values
 }
 
 // state responds with the State.
@@ -64,7 +62,7 @@ func (a *Admin) readState() State {
 		At: now, Host: a.options.Host, Version: a.options.Version, Draining: a.phase.Load() == draining,
 		Dependencies: a.dependencies(now), InFlight: r.gauges[metricInFlight], Memory: r.gauges[metricMemory],
 		Goroutines: r.gauges[metricGoroutines], Busiest: a.busy(busiestTokens), Config: active.Configuration, Traffic: history.traffic(),
-		store: a.store(), failures: history.failures(), denials: history.denials(), paths: pathsOf(active.Gateway),
+		store: a.store(), failures: history.failures(), denials: history.denials(), routes: active.Gateway.Routes(),
 		staleFor: staleForKey + " (" + duration.Text(time.Duration(active.Loaded.Authn.StaleFor)) + ")",
 		freshFor: freshForKey + " (" + duration.Text(time.Duration(active.Loaded.Authn.FreshFor)) + ")",
 	}
@@ -83,16 +81,4 @@ func (a *Admin) readState() State {
 	}
 	s.diagnose()
 	return s
-}
-
-// pathsOf returns the beginnings of the paths whose requests need a service, by its name.
-func pathsOf(g *gateway.Gateway) map[string][]string {
-	paths := make(map[string][]string)
-	for _, route := range g.Routes() {
-		parts := strings.SplitN(route.Path, "/", 4) // "", the version, the resource
-		if path := strings.Join(parts[:min(3, len(parts))], "/"); !slices.Contains(paths[route.Service], path) {
-			paths[route.Service] = append(paths[route.Service], path)
-		}
-	}
-	return paths
 }

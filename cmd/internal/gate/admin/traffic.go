@@ -166,10 +166,10 @@ func (t totals) quantile(q float64) *Latency {
 
 // failures counts the requests of the last minute, and of its last point.
 type failures struct {
-	failed, all         uint64
-	lastFailed, lastAll uint64
-	byRoute             map[string]uint64 // failed
-	quietFor            time.Duration     // minimum time since the last failure, in whole points
+	failed, all          uint64
+	lastFailed, lastAll  uint64
+	byRoute, lastByRoute map[string]uint64 // failed
+	quietFor             time.Duration     // minimum time since the last failure, in whole points
 }
 
 func (s samples) failures() failures {
@@ -177,7 +177,7 @@ func (s samples) failures() failures {
 	all, last := minute.increase(routes, allRoutes), minute.latest(1).increase(routes, allRoutes)
 	f := failures{
 		failed: uint64(all.requests[failed]), all: uint64(all.count()),
-		lastFailed: uint64(last.requests[failed]), lastAll: uint64(last.count()), byRoute: make(map[string]uint64),
+		lastFailed: uint64(last.requests[failed]), lastAll: uint64(last.count()), byRoute: make(map[string]uint64), lastByRoute: make(map[string]uint64),
 	}
 	for _, point := range minute.each(routes, allRoutes) {
 		if f.quietFor += sampleEvery; point.requests[failed] > 0 {
@@ -187,6 +187,7 @@ func (s samples) failures() failures {
 	for _, name := range minute.names(routes) {
 		if n := minute.increase(routes, name).requests[failed]; n > 0 {
 			f.byRoute[name] = uint64(n)
+			f.lastByRoute[name] = uint64(minute.latest(1).increase(routes, name).requests[failed])
 		}
 	}
 	return f
