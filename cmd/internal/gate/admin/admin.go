@@ -24,8 +24,7 @@ import (
 	"opsgate/ratelimit/redisstore"
 )
 
-// Options configure an Admin. All are required except Redis, Capacities, Access, Host, Version and
-// RefusalLines.
+// Options configure an Admin. Redis, Capacities, Access, Host, Version and RefusalLines are optional.
 type Options struct {
 	Active        func() Active
 	Clients       *backendclient.Clients
@@ -68,12 +67,14 @@ type Redis struct {
 // Admin is the handler of the admin listener, and the collector of its metrics. It is not ready until
 // Serving is called.
 type Admin struct {
+	http.Handler
+
 	options      Options
-	handler      http.Handler
 	page         document
 	token        atomic.Pointer[bearer] // in force
 	metricsToken atomic.Pointer[bearer] // in force
-	refusals     *refusals
+	mux          *http.ServeMux
+	refusals     *prometheus.CounterVec
 	phase        atomic.Int32
 	capacities   []*monitoredCapacity
 
@@ -85,13 +86,13 @@ type Admin struct {
 
 // New returns an Admin.
 func New(o Options) *Admin {
-	a := &Admin{options: o, page: newPage()}
+	mux := http.NewServeMux()
+	a := &Admin{options: o, page: newPage(), mux: mux, refusals: newRefusals()}
 	for _, c := range o.Capacities {
 		a.capacities = append(a.capacities, &monitoredCapacity{Capacity: c})
 	}
 	a.token.Store(newBearer(o.Access.Token))
 	a.metricsToken.Store(newBearer(o.Access.MetricsToken))
-	mux := http.NewServeMux()
 	mux.Handle("GET "+pathMetrics, promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
@@ -111,15 +112,8 @@ func New(o Options) *Admin {
 	mux.HandleFunc("GET /admin/state", a.state)
 	mux.HandleFunc("GET "+pathPage+"{$}", func(w http.ResponseWriter, _ *http.Request) { a.page.serve(w) })
 	mux.HandleFunc("GET "+pathRunbooks+"{name}", runbook)
-	a.refusals = newRefusals(o.Logger, o.RefusalLines, mux)
-	a.handler = a.guard(rejectTokens(o.TokenPrefix, mux))
+	a.Handler = a.guard(rejectTokens(o.TokenPrefix, mux))
 	return a
-}
-
-// ServeHTTP implements [http.Handler].
-func (a *Admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	a.handler.ServeHTTP(w, r)
 }
 
 // Run samples the traffic, and logs the beginning and the end of overloads, until ctx ends. It

@@ -3,9 +3,11 @@ package admin
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/connectivity"
@@ -21,8 +23,6 @@ const (
 	dependencyIdentity    = "identity"
 	dependencyRedis       = "redis"
 	dependencyRevocations = "revocations" // the identity service's stream
-	DependencyCapacity    = "capacity"    // requests in flight
-	DependencyConnections = "connections" // open connections
 )
 
 // Condition is what unauthenticated clients may read of a dependency. It has no text of a service.
@@ -106,8 +106,8 @@ func newService(name string, state connectivity.State, b backendclient.BreakerSt
 	return d
 }
 
-// breakerText returns the state of a breaker, for how long, and what follows. It does not name the
-// team, because unauthenticated clients must not see its id.
+// breakerText returns the state of a breaker, for how long, and what follows, without the team's id,
+// which unauthenticated clients must not see.
 func breakerText(b backendclient.BreakerStatus, now time.Time) string {
 	text := string(b.State)
 	if b.State != backendclient.BreakerClosed {
@@ -130,19 +130,13 @@ func breakerText(b backendclient.BreakerStatus, now time.Time) string {
 	return text + ", the next call is a probe"
 }
 
-// setWrong sets the state of a service with endpoints of another service. A gateway that never had
-// the right one is not ready: a rollout stops. Else it stays ready: an error of one service must not
-// take all gateways out of a balancer.
+// setWrong sets the state of a service with endpoints of another one. A gateway that never had the right
+// one is not ready: a rollout stops. Else it stays ready, lest one service take all out of a balancer.
 func (d *Dependency) setWrong(wrong backendclient.WrongEndpoints) {
 	d.OK, d.State, d.Since = false, "wrong service", wrong.Since
 	d.wrong, d.notReady = &wrong, !wrong.FoundRightService
 	d.Reason = fmt.Sprintf("%d of %d addresses of upstreams.%s.address answer as another service",
 		len(wrong.Addresses), len(d.Endpoints), d.Name)
-	for i := range d.Endpoints {
-		if e := &d.Endpoints[i]; !e.WrongSince.IsZero() {
-			e.Cause = "wrong service at this address"
-		}
-	}
 }
 
 // addLookups adds the problems of an identity service that resolves no token, or whose answers break
@@ -220,6 +214,68 @@ func newRedis(s Store, now time.Time) *Dependency {
 	reason, action := redisCause(s.Breaker.Cause)
 	if d.Action = action; reason != "" {
 		d.Reason += ": " + reason
+	}
+	return d
+}
+
+const (
+	// overloadCheckEvery is the interval of overload checks.
+	overloadCheckEvery = 250 * time.Millisecond
+	// recoveryPeriod is the time without refusals after which an overload ends. Shorter pauses do not split an overload.
+	recoveryPeriod = 10 * time.Second
+)
+
+// A Capacity is a maximum of what requests or connections occupy at a time. Past it, some are
+// refused: the beginning and the end of each overload are logged. The gateway stays ready, because
+// load balancers would move its traffic to others and overload them too.
+type Capacity struct {
+	Name     string                                      // on the readiness page; "" for none
+	Resource string                                      // what is limited, in words
+	Stats    func() (current, limit int, refused uint64) // refused counts from the start of the process
+}
+
+// A monitoredCapacity is a capacity with its overload.
+type monitoredCapacity struct {
+	Capacity
+
+	mu            sync.Mutex
+	since         time.Time // beginning of the overload; zero for none
+	lastRefusal   time.Time
+	refused       uint64 // at the last check
+	refusedBefore uint64 // at the beginning of the overload
+}
+
+// check starts or ends the overload, by what was refused since the last check.
+func (c *monitoredCapacity) check(logger *slog.Logger, now time.Time) {
+	_, limit, refused := c.Stats()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if refused != c.refused {
+		if c.since.IsZero() {
+			c.since, c.refusedBefore = now, c.refused
+			logger.Warn("overloaded", slog.String("resource", c.Resource), slog.Int("limit", limit))
+		}
+		c.lastRefusal, c.refused = now, refused
+		return
+	}
+	if !c.since.IsZero() && now.Sub(c.lastRefusal) >= recoveryPeriod {
+		logger.Info("not overloaded any more", slog.String("resource", c.Resource), slog.Uint64("refused", c.refused-c.refusedBefore),
+			slog.String("lasted", duration.Rounded(c.lastRefusal.Sub(c.since))))
+		c.since = time.Time{}
+	}
+}
+
+// dependency returns the state of the capacity.
+func (c *monitoredCapacity) dependency(now time.Time) *Dependency {
+	current, limit, _ := c.Stats()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := &Dependency{
+		Name: c.Name, Condition: Condition{State: "ready"}, OK: c.since.IsZero(), Since: c.since, InUse: fmt.Sprintf("%d of %d", current, limit),
+	}
+	if !d.OK {
+		d.State = "overloaded"
+		d.Reason = fmt.Sprintf("more than %d %s for %s; %d now", limit, c.Resource, duration.Rounded(now.Sub(c.since)), current)
 	}
 	return d
 }

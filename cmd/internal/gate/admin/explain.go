@@ -134,11 +134,10 @@ func (a *Admin) tokenState(ctx context.Context, active Active, subject Subject) 
 	s.Policy = Policy{Class: c.Class, Key: c.Key, Origin: c.Origin, Owner: c.Owner, Reason: c.Reason, Expires: c.Expires}
 	// A policy of the token does not depend on its team.
 	s.Policy.TeamUnknown = s.Token.TeamID == "" && c.Class != ratelimit.ClassToken
-	decision, err := a.options.Limits.Peek(ctx, subject.TokenID, c.Policy)
-	if err != nil {
-		s.err, s.Store.Error = err, err.Error()
-	} else {
+	if decision, err := a.options.Limits.Peek(ctx, subject.TokenID, c.Policy); err == nil {
 		s.decision = &decision
+	} else {
+		s.err, s.Store.Error = err, err.Error()
 	}
 	s.Limits = limitsOf(active.Loaded, c, s.decision)
 	return s

@@ -34,8 +34,7 @@ type Finding struct {
 	Action   string `json:"action"`   // the first thing to do: a command, a query, or where to look
 	Runbook  string `json:"runbook"`  // page and section in docs/operate/runbooks, such as "limits.md#redis-is-unavailable"
 
-	about []string // dependencies
-	share float64  // of all requests, that fails now because of it
+	share float64 // of all requests, that fails now because of it
 }
 
 // diagnose sets the findings, the most severe first, and the verdicts. Of those with a verdict, the one
@@ -69,7 +68,7 @@ func (s *State) diagnose() {
 		add(s.diagnoseCertificate(c))
 	}
 	slices.SortStableFunc(list, func(a, b Finding) int {
-		return cmp.Or(severity(b)-severity(a), cmp.Compare(b.share, a.share))
+		return cmp.Or(cmp.Compare(a.Verdict, b.Verdict), cmp.Compare(b.share, a.share)) // "broken" before "impaired"
 	})
 	s.Findings, s.Verdict = list, verdictWell
 	if len(list) > 0 {
@@ -85,15 +84,9 @@ func (s *State) diagnose() {
 
 // concerns reports whether the finding is about a dependency.
 func (f *Finding) concerns(dependency string) bool {
-	kind, _, _ := strings.Cut(f.Key, ":")
-	return slices.Contains(f.about, dependency) || dependency == dependencyRedis && (kind == "limiter" || kind == "eviction")
-}
-
-func severity(f Finding) int {
-	if f.Verdict == verdictBroken {
-		return 1
-	}
-	return 0
+	kind, about, _ := strings.Cut(f.Key, ":")
+	return slices.Contains(strings.Split(about, ","), dependency) ||
+		dependency == dependencyRedis && (kind == "limiter" || kind == "eviction")
 }
 
 // diagnoseLimiter returns the mode of the rate limiter while Redis is unavailable.
@@ -108,7 +101,7 @@ func (s *State) diagnoseLimiter() *Finding {
 }
 
 // text completes the sentence "Limits are …".
-func (s *Store) text() string {
+func (s Store) text() string {
 	texts := map[ratelimit.Mode]string{
 		ratelimit.ModeMemory: "counted in this process only",
 		ratelimit.ModeShared: "counted in Redis, shared by all gateways",
@@ -226,9 +219,8 @@ func withoutCertificate(key string) string {
 	return "clients cannot connect"
 }
 
-// joined returns the lines of a detail. Their number is bounded, because a service may have hundreds
-// of endpoints.
-func joined(lines []string) string { return listed(lines, 5, "\n") }
+// maxLines is the number of lines of a detail: a service may have hundreds of endpoints.
+const maxLines = 5
 
 // listed returns the first texts, and the number of the others.
 func listed(texts []string, most int, separator string) string {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"sync/atomic"
@@ -14,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/logging"
 )
 
 // Paths of probes, which need no credentials and expose only the state of the gateway.
@@ -23,14 +23,12 @@ const (
 	pathReady = "/readyz"
 )
 
-// pathMetrics is the path that the token for metrics opens.
-const pathMetrics = "/metrics"
-
 // Paths of HTML documents. They contain no data of the gateway and need no token, because the page asks the operator for it, but they
 // need the client certificate if certificates are configured.
 const (
 	pathPage     = "/"
 	pathRunbooks = "/runbooks/" // and the name of one
+	pathMetrics  = "/metrics"   // no document; the token for metrics opens it
 )
 
 // isDocument reports whether a path is that of a document.
@@ -90,14 +88,11 @@ func replaceToken(current *atomic.Pointer[bearer], text string) (changed bool) {
 // that for metrics only the metrics, which need one of the two if one is configured.
 func (a *Admin) authorize(r *http.Request) (t *bearer, ok bool) {
 	t = a.token.Load()
-	if metrics := a.metricsToken.Load(); metrics.required && readsMetrics(r) && (!t.required || isBearer(r.Header, metrics.hash)) {
+	reads := r.URL.Path == pathMetrics && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+	if metrics := a.metricsToken.Load(); metrics.required && reads && (!t.required || isBearer(r.Header, metrics.hash)) {
 		t = metrics
 	}
 	return t, !t.required || isBearer(r.Header, t.hash)
-}
-
-func readsMetrics(r *http.Request) bool {
-	return r.URL.Path == pathMetrics && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
 // while calls next with a request that is canceled when the token is replaced.
@@ -113,20 +108,21 @@ func (t *bearer) while(next http.Handler, w http.ResponseWriter, r *http.Request
 func (a *Admin) guard(next http.Handler) http.Handler {
 	isLocal, certificates := a.options.Access.loopbackHosts(), a.options.Access.ClientCertificates
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 		probe := r.URL.Path == pathLive || r.URL.Path == pathReady
 		page := isDocument(r.URL.Path)
 		token, authorized := a.authorize(r)
 		switch {
 		case isLocal != nil && !isLocal(r.Host): // DNS rebinding
-			a.refusals.refuse(w, r, refusedHost, "the Host header is not a name of this listener")
+			a.refuse(w, r, refusedHost, "the Host header is not a name of this listener")
 		case isCrossSite(r) && !(page && isNavigation(r)):
-			a.refusals.refuse(w, r, refusedSite, "requests from other sites are not allowed")
+			a.refuse(w, r, refusedSite, "requests from other sites are not allowed")
 		case probe:
 			next.ServeHTTP(w, r)
 		case certificates && certificateSubject(r) == "":
-			a.refusals.refuse(w, r, refusedCertificate, "a client certificate is required")
+			a.refuse(w, r, refusedCertificate, "a client certificate is required")
 		case !page && !authorized:
-			a.refusals.refuse(w, r, refusedToken, "missing or wrong admin token")
+			a.refuse(w, r, refusedToken, "missing or wrong admin token")
 		default:
 			if certificates || token.required && !page {
 				defer a.options.Hold(r.Context())()
@@ -208,45 +204,34 @@ func rejectTokens(prefix string, next http.Handler) http.Handler {
 }
 
 func hasToken(r *http.Request, prefix string) bool {
-	if strings.Contains(r.URL.Path, prefix) || strings.Contains(r.URL.RawQuery, prefix) || strings.Contains(operator(r), prefix) {
-		return true
-	}
-	for name, values := range r.URL.Query() {
-		if strings.Contains(name, prefix) || strings.Contains(strings.Join(values, "\n"), prefix) {
-			return true
-		}
-	}
-	return false
+	query, _ := url.QueryUnescape(r.URL.RawQuery)
+	return strings.Contains(strings.Join([]string{r.URL.Path, r.URL.RawQuery, query, operator(r)}, "\n"), prefix)
 }
 
-// refusals logs and counts refused access to the admin listener.
-type refusals struct {
-	logger *slog.Logger
-	lines  *logging.Lines
-	mux    *http.ServeMux // maps requests to path templates
-	count  *prometheus.CounterVec
-}
-
-func newRefusals(logger *slog.Logger, lines *logging.Lines, mux *http.ServeMux) *refusals {
-	s := &refusals{
-		logger: logger, lines: lines, mux: mux,
-		count: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "opsgate_admin_refused_total",
-			Help: "Requests to the admin listener that were refused access. host: no loopback name on a loopback listener;" +
-				" site: a browser on the page of another site.",
-		}, []string{"reason"}),
-	}
+// newRefusals returns the counter of refused access.
+func newRefusals() *prometheus.CounterVec {
+	count := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "opsgate_admin_refused_total",
+		Help: "Requests to the admin listener that were refused access. host: no loopback name on a loopback listener;" +
+			" site: a browser on the page of another site.",
+	}, []string{"reason"})
 	for _, reason := range []string{refusedHost, refusedSite, refusedCertificate, refusedToken} {
-		s.count.WithLabelValues(reason)
+		count.WithLabelValues(reason)
 	}
-	return s
+	return count
 }
 
-// refuse responds to a request, and counts and logs the refusal.
-func (s *refusals) refuse(w http.ResponseWriter, r *http.Request, reason, text string) {
-	s.count.WithLabelValues(reason).Inc()
-	if s.lines.Allow(reason) {
-		s.log(r, reason)
+// refuse responds to a request, and counts and logs the refusal. It logs no value that the client
+// chose: credentials and path may contain a token.
+func (a *Admin) refuse(w http.ResponseWriter, r *http.Request, reason, text string) {
+	a.refusals.WithLabelValues(reason).Inc()
+	if a.options.RefusalLines.Allow(reason) {
+		attrs := []any{slog.String("reason", reason), slog.String("remote", r.RemoteAddr)}
+		if _, pattern := a.mux.Handler(r); pattern != "" { // "" for an unknown path or method
+			method, path, _ := strings.Cut(pattern, " ")
+			attrs = append(attrs, slog.String("method", method), slog.String("path", path))
+		}
+		a.options.Logger.Warn("admin access refused", attrs...)
 	}
 	status, code := http.StatusForbidden, "forbidden"
 	if reason == refusedToken {
@@ -254,14 +239,4 @@ func (s *refusals) refuse(w http.ResponseWriter, r *http.Request, reason, text s
 		status, code = http.StatusUnauthorized, "unauthorized"
 	}
 	Respond(w, status, Failure{Text: text, Code: code})
-}
-
-// log logs no value that the client chose: credentials and path may contain a token.
-func (s *refusals) log(r *http.Request, reason string) {
-	attrs := []any{slog.String("reason", reason), slog.String("remote", r.RemoteAddr)}
-	if _, pattern := s.mux.Handler(r); pattern != "" { // "" for an unknown path or method
-		method, path, _ := strings.Cut(pattern, " ")
-		attrs = append(attrs, slog.String("method", method), slog.String("path", path))
-	}
-	s.logger.Warn("admin access refused", attrs...)
 }

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// A kind is what findings of a kind have in common: the verdict, the runbook, and what an operator
-// reads first, a line each. NAME stands for the dependency.
+// A kind is what findings of a kind have in common, a line each. NAME stands for the dependency.
 type kind struct {
 	verdict  string
 	impact   string // what clients see
@@ -25,8 +24,6 @@ const (
 
 	runbookRedis        = "limits.md#redis-is-unavailable"
 	runbookStale        = "identity.md#tokens-are-served-stale"
-	runbookWrong        = "services.md#wrong-service-at-an-address"
-	runbookRefuses      = "services.md#a-service-refuses-the-gateway"
 	runbookCertificates = "configuration.md#a-certificate-is-refused"
 )
 
@@ -41,19 +38,13 @@ var kinds = map[string]kind{
 		"when the breakers of more methods open; it ends when the probes of NAME succeed",
 		"read the log of NAME, and see what was deployed last", "services.md#a-breaker-is-open",
 	},
-	"breaker:identity": {
-		verdictBroken, uncachedTokens, uncachedLater, "read the log of identity, and see what was deployed last", runbookStale,
-	},
 	"connection": {
 		verdictBroken, "requests that need NAME get 503" + othersWork, "it stays so until NAME answers",
 		"see whether NAME runs and answers at upstreams.NAME.address", "gateways.md#a-gateway-is-degraded",
 	},
 	"outage": {
-		verdictBroken, "requests that need NAME get 503", "it stays so until a process answers there",
-		"see whether a process runs and answers at NAME; then read its log", "gateways.md#a-gateway-is-degraded",
-	},
-	"connection:identity": {
-		verdictBroken, uncachedTokens, uncachedLater, "see whether identity runs and answers at upstreams.identity.address", runbookStale,
+		verdictBroken, "requests that need NAME get 503", "it stays so until a process answers at this address",
+		"see whether a process runs and answers at this address; then read its log", "gateways.md#a-gateway-is-degraded",
 	},
 	"connection:revocations": {
 		verdictImpaired, "requests are served; a revoked token works for up to " + freshForKey + " longer",
@@ -70,10 +61,7 @@ var kinds = map[string]kind{
 	},
 	"wrong": {
 		verdictBroken, "requests that need NAME and go to these addresses get 501", "it stays so until NAME is at its addresses",
-		"set upstreams.NAME.address to the address of NAME, and reload", runbookWrong,
-	},
-	"wrong:identity": {
-		verdictBroken, uncachedTokens, uncachedLater, "set upstreams.identity.address to the address of identity, and reload", runbookWrong,
+		"set upstreams.NAME.address to the address of NAME, and reload", "services.md#wrong-service-at-an-address",
 	},
 	"limiter:local": {
 		verdictImpaired, "requests are served; each gateway enforces its share of the limits", untilRedis, findRedis, runbookRedis,
@@ -107,10 +95,7 @@ var kinds = map[string]kind{
 	"refused": {
 		verdictBroken, "requests that need these methods of NAME get 500, or 404 for resources that exist",
 		"it stays so until NAME admits this gateway",
-		"see which policy or certificate admits callers of NAME, and what was changed last", runbookRefuses,
-	},
-	"refused:identity": {
-		verdictBroken, uncachedTokens, uncachedLater, "see which policy or certificate admits callers of identity", runbookRefuses,
+		"see which policy or certificate admits callers of NAME, and what was changed last", "services.md#a-service-refuses-the-gateway",
 	},
 	"dns": {
 		verdictImpaired, "none while the addresses from before answer", "once these addresses have changed, requests that need NAME get 503",
@@ -123,36 +108,44 @@ var kinds = map[string]kind{
 	},
 }
 
-// kindOf returns the kind of a finding.
-func kindOf(key string) (k kind) {
-	for found := false; !found && key != ""; key = key[:max(0, strings.LastIndexByte(key, ':'))] {
-		k, found = kinds[key]
-	}
-	return k
-}
-
-// finding returns the finding of a key, with what its kind states.
+// finding returns the finding of a key, with what its kind states. Outages of identity have the same
+// consequences, whatever their kind.
 func (s *State) finding(key, text, detail string) *Finding {
-	k := kindOf(key)
-	_, name, _ := strings.Cut(key, ":")
+	var k kind
+	for found, prefix := false, key; !found && prefix != ""; prefix = prefix[:max(0, strings.LastIndexByte(prefix, ':'))] {
+		k, found = kinds[prefix]
+	}
+	of, name, _ := strings.Cut(key, ":")
+	if name == dependencyIdentity && k.verdict == verdictBroken {
+		k.impact, k.deadline = uncachedTokens, uncachedLater
+		if of == "breaker" || of == "connection" {
+			k.runbook = runbookStale
+		}
+	}
 	fill := strings.NewReplacer("need NAME", "need "+s.affected(name), "NAME", name, staleForKey, s.staleFor, freshForKey, s.freshFor).Replace
 	return &Finding{
 		Key: key, Verdict: k.verdict, Text: text, Detail: detail,
-		Impact: fill(k.impact), Deadline: fill(k.deadline), Action: fill(k.action), Runbook: k.runbook, about: []string{name},
+		Impact: fill(k.impact), Deadline: fill(k.deadline), Action: fill(k.action), Runbook: k.runbook,
 	}
 }
 
-// affected returns the name of a service with the beginnings of the paths whose requests need it.
-func (s *State) affected(service string) string {
-	var paths []string
-	for _, route := range s.routes {
-		parts := strings.SplitN(route.Path, "/", 4) // "", the version, the resource
-		if path := strings.Join(parts[:min(3, len(parts))], "/"); route.Service == service && !slices.Contains(paths, path) {
-			paths = append(paths, path)
+// affected returns services with the beginnings of the paths whose requests need them.
+func (s *State) affected(names string) string {
+	list := strings.Split(names, ",")
+	for i, name := range list {
+		var paths []string
+		for _, route := range s.routes {
+			parts := strings.SplitN(route.Path, "/", 4) // "", the version, the resource
+			if path := strings.Join(parts[:min(3, len(parts))], "/"); route.Service == name && !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+		}
+		if name == dependencyIdentity {
+			paths = []string{"tokens that are not cached"}
+		}
+		if paths != nil {
+			list[i] += " (" + strings.Join(paths, ", ") + ")"
 		}
 	}
-	if paths == nil {
-		return service
-	}
-	return service + " (" + strings.Join(paths, ", ") + ")"
+	return strings.Join(list, ", ")
 }

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-var (
-	//go:embed page/page.html
-	pageHTML string
-	//go:embed page/palette.css
-	paletteCSS string
-	//go:embed page/page.css
-	pageCSS string
-	//go:embed page/*.js
-	scriptFiles embed.FS
-)
+// files has the page with its styles and scripts, and the runbooks.
+//
+//go:embed page runbooks
+var files embed.FS
+
+// file returns an embedded file, or "" if there is none.
+func file(name string) string {
+	content, _ := files.ReadFile(name)
+	return string(content)
+}
 
 // document is a complete page with its Content-Security-Policy.
 type document struct {
@@ -30,14 +30,13 @@ type document struct {
 // connections to the page's own listener; it forbids forms. The parts of the script share the scope
 // of one function.
 func newPage() document {
-	script := "'use strict';\n(() => {\n"
-	names, _ := fs.Glob(scriptFiles, "page/*.js") // the pattern is valid
+	parts := []string{"'use strict';\n(() => {\n"}
+	names, _ := fs.Glob(files, "page/*.js") // the pattern is valid
 	for _, name := range names {
-		part, _ := scriptFiles.ReadFile(name) // embedded: it exists
-		script += string(part)
+		parts = append(parts, file(name))
 	}
-	script += "})();\n"
-	page := newDocument(strings.Replace(pageHTML, "{{script}}", script, 1), paletteCSS+pageCSS)
+	script := strings.Join(append(parts, "})();\n"), "")
+	page := newDocument(strings.Replace(file("page/page.html"), "{{script}}", script, 1), file("page/page.css"))
 	page.policy += "; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'; script-src " + sourceHash(script)
 	return page
 }
@@ -45,6 +44,7 @@ func newPage() document {
 // newDocument inserts the style into a page. The policy allows only this style: no script, form or
 // connection.
 func newDocument(body, style string) document {
+	style = file("page/palette.css") + style
 	return document{
 		body: strings.Replace(body, "{{style}}", style, 1),
 		policy: "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; style-src " +
@@ -73,19 +73,12 @@ func (d document) serve(w http.ResponseWriter) {
 	_, _ = w.Write([]byte(d.body)) // fails only if the client has disconnected
 }
 
-var (
-	//go:embed runbooks/*.html
-	runbookFiles embed.FS
-	//go:embed page/runbook.css
-	runbookCSS string
-)
-
 // runbook serves a page of docs/operate/runbooks as HTML, so that the instructions can be read when everything else is unavailable.
 func runbook(w http.ResponseWriter, r *http.Request) {
-	body, err := runbookFiles.ReadFile("runbooks/" + r.PathValue("name"))
-	if err != nil {
+	body := file("runbooks/" + r.PathValue("name"))
+	if body == "" {
 		Respond(w, http.StatusNotFound, Failure{Text: "there is no such runbook", Code: "not_found"})
 		return
 	}
-	newDocument(string(body), paletteCSS+runbookCSS).serve(w)
+	newDocument(body, file("page/runbook.css")).serve(w)
 }

@@ -73,7 +73,7 @@ func (a *Admin) Describe(descriptions chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector]. The metrics of readiness are read during a scrape, so
 // that they agree with /readyz.
 func (a *Admin) Collect(metrics chan<- prometheus.Metric) {
-	a.refusals.count.Collect(metrics)
+	a.refusals.Collect(metrics)
 	state := prometheus.NewDesc("opsgate_readiness",
 		"1 for the state on /readyz. degraded: it serves, but a dependency is not OK.", []string{"state"}, nil)
 	dependency := prometheus.NewDesc("opsgate_dependency_ok",

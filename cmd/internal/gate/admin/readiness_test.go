@@ -34,7 +34,7 @@ func TestPhases(t *testing.T) {
 	o := options(t)
 	registry := newMetrics()
 	o.Metrics = registry
-	o.Capacities = []Capacity{{Name: DependencyCapacity, Stats: func() (int, int, uint64) { return 1, 2, 0 }}}
+	o.Capacities = []Capacity{{Name: "capacity", Stats: func() (int, int, uint64) { return 1, 2, 0 }}}
 	a := New(o)
 	registry.MustRegister(a)
 	for _, phase := range []struct {

@@ -25,15 +25,11 @@ func (s *State) diagnoseOutages() (list []*Finding) {
 		together[d.fault()] = append(together[d.fault()], d)
 	}
 	for _, d := range s.Dependencies {
-		group, f := together[d.fault()], (*Finding)(nil)
-		switch {
-		case d.Name == dependencyRedis:
-		case d.fault() == "" || len(group) == 1:
-			f = s.diagnoseDependency(d)
-		case d == group[0]:
-			f = s.diagnoseGroup(group)
+		group := together[d.fault()]
+		if d.fault() == "" || len(group) == 1 {
+			group = []*Dependency{d}
 		}
-		if f != nil {
+		if f := s.diagnoseGroup(group); f != nil && d == group[0] && d.Name != dependencyRedis {
 			list = append(list, f)
 		}
 	}
@@ -61,30 +57,23 @@ func (d *Dependency) fault() string {
 		lines = append(lines, e.Address+": "+cmp.Or(cause, string(e.State)))
 	}
 	slices.Sort(lines)
-	return joined(lines)
+	return listed(lines, maxLines, "\n")
 }
 
-// diagnoseGroup returns the problem of services that fail together.
+// diagnoseGroup returns the problem of services that fail together, or of one dependency, if it has one.
 func (s *State) diagnoseGroup(group []*Dependency) *Finding {
-	var names, affected, addresses []string
-	since, until, lookups := group[0].Since, time.Time{}, ""
+	if len(group) == 1 {
+		return s.diagnoseDependency(group[0])
+	}
+	since := slices.MinFunc(group, func(a, b *Dependency) int { return a.Since.Compare(b.Since) }).Since
+	names := make([]string, len(group))
+	for i, d := range group {
+		names[i] = d.Name
+	}
+	f := s.finding("outage:"+strings.Join(names, ","), strings.Join(names, ", ")+": unavailable"+forTime(since, s.At), group[0].fault())
 	for _, d := range group {
-		names = append(names, d.Name)
-		if d.Since.Before(since) {
-			since = d.Since
-		}
-		if d.Name == dependencyIdentity {
-			until, lookups = d.tokensUntil, ", and all with a token that is not cached"
-		} else {
-			affected = append(affected, s.affected(d.Name))
-		}
+		f.setTokensUntil(d.tokensUntil, s.At)
 	}
-	for _, e := range group[0].Endpoints {
-		addresses = append(addresses, e.Address)
-	}
-	f := s.finding("outage:"+listed(addresses, 3, ", "), strings.Join(names, ", ")+": unavailable"+forTime(since, s.At), group[0].fault())
-	f.about, f.Impact = names, "requests that need "+strings.Join(affected, ", ")+" get 503"+lookups
-	f.setTokensUntil(until, s.At)
 	return f
 }
 
@@ -93,11 +82,11 @@ func (s *State) diagnoseGroup(group []*Dependency) *Finding {
 func (s *State) addShare(f *Finding, alone bool) {
 	var failing uint64
 	for _, route := range s.routes {
-		if route.Service != "" && slices.Contains(f.about, route.Service) {
+		if route.Service != "" && f.concerns(route.Service) {
 			failing += s.failures.lastByRoute[route.ID]
 		}
 	}
-	if slices.Contains(f.about, dependencyIdentity) { // all routes need it
+	if f.concerns(dependencyIdentity) { // all routes need it
 		failing = s.failures.lastFailed
 	}
 	if !alone || failing < s.failures.lastFailed {
@@ -188,7 +177,7 @@ func (s *State) diagnoseEndpoints(d *Dependency) *Finding {
 	}
 	slices.Sort(details)
 	text := fmt.Sprintf("%s: %d of %s get no calls", d.Name, len(details), counted(len(d.Endpoints), "endpoint"))
-	return s.finding("endpoints:"+d.Name, text, joined(details))
+	return s.finding("endpoints:"+d.Name, text, listed(details, maxLines, "\n"))
 }
 
 // hasReadyEndpoint reports whether a service has an endpoint that gets calls.
@@ -244,5 +233,6 @@ func (s *State) diagnoseDenials(service string) *Finding {
 	if methods == nil {
 		return nil
 	}
-	return s.finding("refused:"+service, service+": PermissionDenied for most calls of "+strings.Join(methods, ", "), joined(details))
+	text := service + ": PermissionDenied for most calls of " + strings.Join(methods, ", ")
+	return s.finding("refused:"+service, text, listed(details, maxLines, "\n"))
 }

@@ -5,15 +5,14 @@ import (
 	"strconv"
 	"time"
 
+	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/duration"
 	"opsgate/gateway"
 )
 
 const (
-	// maxAge is the age up to which clients get the same state, because each reading gathers all metrics.
-	maxAge = time.Second / 2
-	// busiestTokens is the number of tokens that the page lists.
-	busiestTokens = 10
+	maxAge        = time.Second / 2 // of the state that clients share, because each reading gathers all metrics
+	busiestTokens = 10              // on the page
 )
 
 // State is the state of a gateway at one moment, as the page shows it.
@@ -24,13 +23,10 @@ type State struct {
 	Up           float64       `json:"up_seconds"` // 0 if unknown
 	Draining     bool          `json:"draining"`
 	Verdict      string        `json:"verdict"`  // of the first finding, or "well"
-	Quiet        bool          `json:"quiet"`    // no request was counted in the last minute
 	Findings     []Finding     `json:"findings"` // the most severe first
 	Dependencies []*Dependency `json:"dependencies"`
 	Limits       string        `json:"limits"` // completes the sentence "Limits are …"
 	InFlight     float64       `json:"in_flight"`
-	Memory       float64       `json:"memory_bytes"`
-	Goroutines   float64       `json:"goroutines"`
 	Busiest      []BusyToken   `json:"busiest"`
 	Config       Configuration `json:"config"` // without Values
 	Traffic      Traffic       `json:"traffic"`
@@ -60,19 +56,18 @@ func (a *Admin) readState() State {
 	now, active, r, history := a.now(), a.options.Active(), a.read(), a.samples
 	s := State{
 		At: now, Host: a.options.Host, Version: a.options.Version, Draining: a.phase.Load() == draining,
-		Dependencies: a.dependencies(now), InFlight: r.gauges[metricInFlight], Memory: r.gauges[metricMemory],
-		Goroutines: r.gauges[metricGoroutines], Busiest: a.busy(busiestTokens), Config: active.Configuration, Traffic: history.traffic(),
+		Dependencies: a.dependencies(now), Limits: a.store().text(), InFlight: r.gauges[metricInFlight],
+		Busiest: a.busy(busiestTokens), Config: active.Configuration, Traffic: history.traffic(),
 		store: a.store(), failures: history.failures(), denials: history.denials(), routes: active.Gateway.Routes(),
 		staleFor: staleForKey + " (" + duration.Text(time.Duration(active.Loaded.Authn.StaleFor)) + ")",
 		freshFor: freshForKey + " (" + duration.Text(time.Duration(active.Loaded.Authn.FreshFor)) + ")",
 	}
-	s.Limits, s.Quiet = s.store.text(), s.failures.all == 0
 	if start := r.gauges[metricStart]; start > 0 {
 		s.Up = max(0, now.Sub(time.Unix(int64(start), 0)).Seconds())
 	}
 	for _, d := range s.Dependencies {
 		d.Latencies = history.latencies(d.Name)
-		if n, counted := r.inFlight[d.Name]; counted {
+		if n, counted := r.gauges[d.Name]; counted {
 			d.InUse = strconv.Itoa(int(n))
 		}
 		if d.Breaker != nil && d.Breaker.Team != "" {
@@ -81,4 +76,37 @@ func (a *Admin) readState() State {
 	}
 	s.diagnose()
 	return s
+}
+
+// Configuration is the configuration in force.
+type Configuration struct {
+	Version    string    `json:"version"`
+	Since      time.Time `json:"since"` // when the version became active
+	File       string    `json:"file"`  // "" for none
+	LastReload *Reload   `json:"last_reload"`
+
+	Certificates []config.Certificate `json:"certificates,omitempty"` // in use
+	Values       []config.Value       `json:"values,omitempty"`       // all keys; nil in the State
+}
+
+// The outcomes of a reload.
+const (
+	ReloadApplied   = "applied"   // the configuration changed
+	ReloadUnchanged = "unchanged" // the configuration is the same as before
+	ReloadRefused   = "refused"   // the configuration is invalid; the old one stays active
+)
+
+// Reload is an attempt to apply a changed configuration.
+type Reload struct {
+	At       time.Time `json:"at"`
+	Why      string    `json:"why"`
+	Outcome  string    `json:"outcome"`
+	Keys     []string  `json:"keys,omitempty"` // that were refused
+	Problems []string  `json:"problems,omitempty"`
+}
+
+func (a *Admin) config(w http.ResponseWriter, r *http.Request) {
+	active := a.options.Active()
+	active.Values = active.Loaded.Effective()
+	respond(w, read(r).problems, func() any { return active.Configuration })
 }

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
-
-	"opsgate/authn"
+	"unicode"
 )
 
 // maxFound is the maximum number of tokens that a search returns.
@@ -101,7 +102,9 @@ func (a *Admin) find(text string) FoundTokens {
 	text = strings.ToLower(text)
 	list := []TokenIdentity{}
 	for t := range a.options.Authenticator.CachedTokens() {
-		if id := t.Identity(); matches(id, text) {
+		id := t.Identity()
+		if strings.Contains(strings.ToLower(id.TokenName), text) || strings.Contains(strings.ToLower(id.TeamName), text) ||
+			strings.HasPrefix(id.TokenID, text) || strings.HasPrefix(id.TeamID, text) {
 			list = append(list, TokenIdentity(id))
 		}
 	}
@@ -120,8 +123,60 @@ func (a *Admin) find(text string) FoundTokens {
 	return FoundTokens{Tokens: list[:min(len(list), maxFound)], Total: len(list)}
 }
 
-// matches reports whether a text in lower case is in a name of the token, or begins one of its ids.
-func matches(id authn.Identity, text string) bool {
-	return strings.Contains(strings.ToLower(id.TokenName), text) || strings.Contains(strings.ToLower(id.TeamName), text) ||
-		strings.HasPrefix(id.TokenID, text) || strings.HasPrefix(id.TeamID, text)
+// resetLocally explains a reset while Redis is unavailable.
+const resetLocally = "only the usage that this gateway counted was reset, because Redis could not be reached: usage in Redis will count" +
+	" again after the outage, and other gateways keep the usage that they count meanwhile; reset again after the outage"
+
+// reset deletes the usage of a token, and logs the operator.
+func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {
+	s, problems := subjectOf(r)
+	if len(problems) > 0 {
+		respond(w, problems, nil)
+		return
+	}
+	before := a.limitsOf(r.Context(), s)
+	by := "local"
+	if a.token.Load().required {
+		by = "admin token"
+	}
+	attributes := []any{
+		slog.String("token_id", s.TokenID), slog.String("by", cmp.Or(certificateSubject(r), by)), slog.String("operator", operator(r)),
+		slog.String("remote", r.RemoteAddr), slog.String("remaining_before", remainingText(before)),
+	}
+	if err := a.options.Limits.Reset(r.Context(), s.TokenID); err != nil {
+		a.options.Logger.Warn("limits of a token were reset on this gateway only", append(attributes, slog.Any("error", err))...)
+		Respond(w, http.StatusServiceUnavailable, Failure{Text: resetLocally, Code: "unavailable"})
+		return
+	}
+	a.options.Logger.Info("limits of a token were reset", attributes...)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// maxOperator is the maximum length of X-Operator in characters; the rest is cut off.
+const maxOperator = 64
+
+// operator returns the printable characters of the name in X-Operator, which is not verified.
+func operator(r *http.Request) string {
+	text := strings.Map(func(c rune) rune {
+		if unicode.IsPrint(c) && c != unicode.ReplacementChar {
+			return c
+		}
+		return -1
+	}, r.Header.Get("X-Operator"))
+	runes := []rune(text)
+	return strings.TrimSpace(string(runes[:min(len(runes), maxOperator)]))
+}
+
+// remainingText returns the remaining requests of each limit, for the log.
+func remainingText(t TokenLimits) string {
+	list := make([]string, len(t.Limits))
+	for i, l := range t.Limits {
+		remaining := "an unknown number"
+		if l.Remaining != nil {
+			remaining = strconv.Itoa(*l.Remaining)
+		}
+		list[i] = fmt.Sprintf("%s: %s of %d", l.Name, remaining, l.Requests)
+	}
+	return strings.Join(list, ", ")
 }

@@ -5,13 +5,14 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/grpc/codes"
 )
 
 const (
-	// sampleEvery is the interval of the traffic history, which covers 15 minutes.
-	sampleEvery = 10 * time.Second
-	points      = 90
-
+	sampleEvery     = 10 * time.Second
+	points          = 90 // of the traffic history
 	pointsPerMinute = 6
 	latencyPoints   = 5 * pointsPerMinute // of latencies and denials
 )
@@ -65,8 +66,7 @@ type Traffic struct {
 	Routes    []RouteTraffic `json:"routes"` // with requests, the busiest first
 }
 
-// RouteTraffic is the history of one route, or of all routes. Each list has one number per point, the
-// oldest first, or is null if all are 0.
+// RouteTraffic is the history of one route or all. Each list has a number per point, or is null for zeros.
 type RouteTraffic struct {
 	Name     string   `json:"name"`
 	Answered []uint32 `json:"answered"` // below 400
@@ -81,15 +81,14 @@ type RouteTraffic struct {
 
 // traffic returns the history as the page plots it.
 func (s samples) traffic() Traffic {
-	t := Traffic{Every: sampleEvery.Seconds(), Points: max(0, len(s)-1), MaxPoints: points, Routes: []RouteTraffic{}, Total: s.route(allRoutes)}
+	t := Traffic{Every: sampleEvery.Seconds(), MaxPoints: points, Routes: []RouteTraffic{}, Total: s.route(allRoutes)}
 	if len(s) > 0 {
-		t.End = s[len(s)-1].at
+		t.End, t.Points = s[len(s)-1].at, len(s)-1
 	}
 	for _, name := range s.names(routes) {
-		if route := s.route(name); route.requests > 0 {
-			t.Routes = append(t.Routes, route)
-		}
+		t.Routes = append(t.Routes, s.route(name))
 	}
+	t.Routes = slices.DeleteFunc(t.Routes, func(r RouteTraffic) bool { return r.requests == 0 })
 	slices.SortStableFunc(t.Routes, func(a, b RouteTraffic) int { return cmp.Compare(b.requests, a.requests) })
 	return t
 }
@@ -164,12 +163,12 @@ func (t totals) quantile(q float64) *Latency {
 	return &Latency{Seconds: from, Over: true}
 }
 
-// failures counts the requests of the last minute, and of its last point.
+// failures are the requests of the last minute and of its last point, and those that failed by route.
 type failures struct {
 	failed, all          uint64
 	lastFailed, lastAll  uint64
-	byRoute, lastByRoute map[string]uint64 // failed
-	quietFor             time.Duration     // minimum time since the last failure, in whole points
+	byRoute, lastByRoute map[string]uint64
+	quietFor             time.Duration // minimum time since the last failure, in whole points
 }
 
 func (s samples) failures() failures {
@@ -177,7 +176,8 @@ func (s samples) failures() failures {
 	all, last := minute.increase(routes, allRoutes), minute.latest(1).increase(routes, allRoutes)
 	f := failures{
 		failed: uint64(all.requests[failed]), all: uint64(all.count()),
-		lastFailed: uint64(last.requests[failed]), lastAll: uint64(last.count()), byRoute: make(map[string]uint64), lastByRoute: make(map[string]uint64),
+		lastFailed: uint64(last.requests[failed]), lastAll: uint64(last.count()),
+		byRoute: make(map[string]uint64), lastByRoute: make(map[string]uint64),
 	}
 	for _, point := range minute.each(routes, allRoutes) {
 		if f.quietFor += sampleEvery; point.requests[failed] > 0 {
@@ -214,4 +214,158 @@ func (s samples) denials() map[string]denials {
 		all[name] = d
 	}
 	return all
+}
+
+// The metrics that the page shows. TestMetricsOfThePageExist checks that a gateway has them.
+const (
+	metricRequests  = "opsgate_http_requests_total"
+	metricDuration  = "opsgate_http_request_duration_seconds"
+	metricInFlight  = "opsgate_http_requests_in_flight"
+	metricCalls     = "opsgate_upstream_requests_in_flight"
+	metricCallTimes = "opsgate_upstream_request_duration_seconds"
+	metricStart     = "process_start_time_seconds"
+)
+
+// allRoutes is the name of the sum of all routes.
+const allRoutes = "all routes"
+
+// class groups response statuses.
+type class int
+
+const (
+	answered class = iota // 1xx to 3xx
+	rejected              // 4xx except 429
+	limited               // 429
+	failed                // 5xx
+	classes
+)
+
+func classOf(status string) class {
+	switch {
+	case status == "429":
+		return limited
+	case status >= "5":
+		return failed
+	case status >= "4":
+		return rejected
+	default:
+		return answered
+	}
+}
+
+// totals are the counters of one route, service or method since the process started, or an increase.
+type totals struct {
+	requests [classes]float64
+	bounds   []float64 // of the buckets, in seconds
+	buckets  []uint64  // cumulative, with +Inf at the end; nil if unknown
+}
+
+// since returns the increase since an earlier reading.
+func (t totals) since(before totals) totals {
+	for c, n := range before.requests {
+		t.requests[c] -= n
+	}
+	t.buckets = slices.Clone(t.buckets)
+	for i, n := range before.buckets {
+		t.buckets[i] -= n
+	}
+	return t
+}
+
+// count returns the number of requests.
+func (t totals) count() (n float64) {
+	for _, of := range t.requests {
+		n += of
+	}
+	return n
+}
+
+// group is what counters are of.
+type group int
+
+const (
+	routes   group = iota // with allRoutes
+	services              // without requests
+	methods               // calls that were answered, by "service.method"; those with PermissionDenied are rejected
+	groups
+)
+
+// counters are the counters of a group, by name.
+type counters map[string]totals
+
+// readings are the values of the metrics at one moment.
+type readings struct {
+	at       time.Time
+	counters [groups]counters
+	gauges   map[string]float64 // by metric, or service for calls in flight
+}
+
+// read gathers the metrics. On an error of one collector it uses the metrics of the others.
+func (a *Admin) read() readings {
+	families, _ := a.options.Metrics.Gather()
+	r := readings{
+		at: a.options.Clock().UTC(), counters: [groups]counters{{}, {}, {}}, gauges: make(map[string]float64),
+	}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			r.add(family.GetName(), m)
+		}
+	}
+	return r
+}
+
+// add adds the value of a metric that the page shows, and ignores other metrics.
+func (r *readings) add(name string, m *dto.Metric) {
+	switch name {
+	case metricRequests:
+		for _, route := range []string{label(m, "route"), allRoutes} {
+			r.counters[routes].count(route, classOf(label(m, "status")), m.GetCounter().GetValue())
+		}
+	case metricDuration:
+		for _, route := range []string{label(m, "route"), allRoutes} {
+			r.counters[routes].addDurations(route, m.GetHistogram())
+		}
+	case metricCallTimes:
+		r.counters[services].addDurations(label(m, "service"), m.GetHistogram())
+		c, method := answered, label(m, "service")+"."+label(m, "method")
+		if label(m, "code") == codes.PermissionDenied.String() {
+			c = rejected
+		}
+		if label(m, "code") != codes.Unavailable.String() {
+			r.counters[methods].count(method, c, float64(m.GetHistogram().GetSampleCount()))
+		}
+	case metricCalls:
+		r.gauges[label(m, "service")] = m.GetGauge().GetValue()
+	case metricInFlight, metricStart:
+		r.gauges[name] = m.GetGauge().GetValue()
+	}
+}
+
+func (all counters) count(name string, c class, n float64) {
+	t := all[name]
+	t.requests[c] += n
+	all[name] = t
+}
+
+// addDurations adds the buckets of a histogram. All of a metric have the same bounds.
+func (all counters) addDurations(name string, h *dto.Histogram) {
+	t := all[name]
+	if t.buckets == nil {
+		t.bounds, t.buckets = make([]float64, len(h.GetBucket())), make([]uint64, len(h.GetBucket())+1)
+	}
+	for i, b := range h.GetBucket() {
+		t.bounds[i] = b.GetUpperBound()
+		t.buckets[i] += b.GetCumulativeCount()
+	}
+	t.buckets[len(t.bounds)] += h.GetSampleCount()
+	all[name] = t
+}
+
+func label(m *dto.Metric, name string) string {
+	for _, pair := range m.GetLabel() {
+		if pair.GetName() == name {
+			return pair.GetValue()
+		}
+	}
+	return ""
 }

@@ -15,8 +15,8 @@ func newAdmin(c common, d *dependencies, b *builder, a *activeConfig, public *ht
 		Active: a.report, Clients: d.clients, Authenticator: d.authenticator, Limits: d.limiter, Redis: d.limiter.redis(),
 		Busiest: b.decisions.busiest,
 		Capacities: []admin.Capacity{
-			{Name: admin.DependencyCapacity, Resource: "requests in flight", Stats: b.loadLimit.Stats},
-			{Name: admin.DependencyConnections, Resource: "open connections", Stats: public.Connections},
+			{Name: "capacity", Resource: "requests in flight", Stats: b.loadLimit.Stats},
+			{Name: "connections", Resource: "open connections", Stats: public.Connections},
 			{Resource: "bytes of incomplete headers", Stats: public.Input},
 		},
 		Metrics: c.registry,

@@ -106,7 +106,7 @@ const ago = (text) => duration(Math.max(0, now - new Date(text)) / 1000);
 const renderState = (s) => {
   now = new Date(s.at).getTime();
   const [first, ...more] = s.findings;
-  showVerdict(s.verdict, first ? first.text : 'Everything is well' + (s.quiet ? '; no traffic in the last minute' : ''), first && first.detail, more, s.findings.map((f) => f.key).join(' '), first);
+  showVerdict(s.verdict, first ? first.text : 'Everything is well' + (requests(s.traffic.total, 6) ? '' : '; no traffic in the last minute'), first && first.detail, more, s.findings.map((f) => f.key).join(' '), first);
   set($('who'), [s.host, s.version, 'up ' + duration(s.up_seconds)].filter(Boolean).join(' \u00b7 '));
   fill($('needs'), s.dependencies, (d) => d.name,
     (d) => [el('th', { scope: 'row', class: 'side' }, d.name), el('td'), el('td', { 'data-label': 'breaker' }), number('in use'), el('td', { class: 'lines', 'data-label': 'latency' }), el('td', { class: 'endpoints', 'data-label': 'endpoints' }), el('td', { class: 'detail full' })], dependencyRow);
@@ -122,7 +122,6 @@ const renderState = (s) => {
   });
   set($('busy-note'), s.busiest.length ? 'A request counts half as much after each minute.' : 'No token has sent requests recently.');
   renderConfig(s.config);
-  set($('process'), Math.round(s.memory_bytes / 1048576).toLocaleString('en') + ' MiB of memory, ' + s.goroutines.toLocaleString('en') + ' goroutines');
 };
 
 const busyRow = (b) => {
