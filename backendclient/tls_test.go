@@ -3,11 +3,7 @@ package backendclient_test
 import (
 	"context"
 	"crypto/tls"
-	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,7 +14,6 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -89,40 +84,6 @@ func write(t *testing.T, folder string, a *tlsfilestest.Authority, name string) 
 	files := a.Write(t, folder, name)
 	files.ServerName = "fleet.example"
 	return &files
-}
-
-func TestCertificatesAreReloaded(t *testing.T) {
-	first, second := tlsfilestest.NewAuthority(t, "first"), tlsfilestest.NewAuthority(t, "second")
-	service, folder, log := secured(t, first), t.TempDir(), make(lines, 100)
-	upstreams := fleetAt(service.listener.Addr().String())
-	upstreams.Fleet.TLS = write(t, folder, first, "gateway-1")
-	clients := dial(t, upstreams, func(o *backendclient.Options) {
-		o.Logger = slog.New(log)
-		o.DialOptions = []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.WaitForReady(true))}
-	})
-	calledAs := func(want string) {
-		t.Helper()
-		testkit.Must(t, getServer(t, clients))
-		if got := <-service.clients; got != want {
-			t.Errorf("called as %s, want %s", got, want)
-		}
-	}
-	calledAs("gateway-1")
-
-	write(t, folder, second, "gateway-2")
-	calledAs("gateway-1") // connections stay
-	service.use(t, second)
-	service.listener.cut()
-	calledAs("gateway-2")
-
-	testkit.Must(t, os.WriteFile(filepath.Join(folder, "key.pem"), []byte("half of"), 0o600))
-	service.listener.cut()
-	calledAs("gateway-2")
-	for line := range log {
-		if strings.HasPrefix(line, "the current TLS files are not used") {
-			break
-		}
-	}
 }
 
 func TestConnectionsWithoutValidTLSAreRefused(t *testing.T) {

@@ -4,8 +4,11 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,4 +91,41 @@ func (r *running) suppressed(t *testing.T, kind string) (n int) {
 		}
 	}
 	return n
+}
+
+// Connections without TLS and requests without a valid token cannot fill the log.
+func TestUnauthenticatedClientsCauseFewLines(t *testing.T) {
+	s := secureGateway(t, servicestest.Start(t), "")
+	begun := time.Now()
+	var clients sync.WaitGroup
+	for i := range 200 {
+		clients.Go(func() {
+			conn, err := net.Dial("tcp", s.Address().String())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = conn.Close() }()
+			_, _ = io.WriteString(conn, "this is not a TLS handshake\r\n\r\n")
+			_, _ = io.Copy(io.Discard, conn) // until the gateway closes it
+		})
+		if i%20 == 0 {
+			client := s.client(t, true)
+			clients.Go(func() {
+				for range 100 {
+					if got, _, err := s.do(client, "GET", "/elsewhere", nil); err != nil || got.StatusCode != 404 {
+						t.Error(got, err)
+					}
+				}
+			})
+		}
+	}
+	clients.Wait()
+	took := time.Since(begun)
+	s.await(t, "log lines suppressed")
+	lines := strings.Count(s.log.String(), "\n")
+	t.Logf("1,000 refused requests and 200 connections without TLS in %v: %d lines", took, lines)
+	if most := 100 * (2 + int(took/time.Second)); lines > most {
+		t.Errorf("%d lines, at most %d", lines, most)
+	}
 }

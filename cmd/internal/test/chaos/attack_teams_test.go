@@ -19,52 +19,6 @@ import (
 	"opsgate/cmd/internal/backend/store"
 )
 
-// Row 33: all calls of one team run into their deadline, more of them than may be in flight. Another team uses the same service, at first
-// often, and then so rarely that the timeouts are the only recent calls.
-func TestAttackSlowTeam(t *testing.T) {
-	skipIfShort(t)
-	parallel(t)
-	team, behind := teamOf(t, shared.data), everyService(shared.address)
-	behind.fleet = startForwarder(t, shared.address, func(c *call) error {
-		if c.isOperation() && bytes.Contains(c.request, []byte(team)) {
-			<-c.Done()
-			return c.Err()
-		}
-		return c.forward(c)
-	})
-	timeout := either(time.Second, 4*time.Second)
-	g := startGateway(t, behind, fmt.Sprintf("upstream_calls: {max_in_flight: 40}\nroutes: {v1GetServer: {timeout: %v}}\n", timeout)+unlimited)
-	other := load{gateways: []*gateway{g}, tokens: texts(t, "other_team"), rate: either(50.0, 20), clients: 8}
-	before := other.during(t, either(5*time.Second, time.Second))
-	noneFailed(t, before)
-	attack := load{gateways: []*gateway{g}, tokens: texts(t, "full"), rate: 400, clients: mostClients}
-	end := attack.start(t)
-	sleep(t, either(3*time.Second, 6*time.Second))
-	often := other.during(t, either(20*time.Second, 4*time.Second))
-	interval := timeout * 5 / 2
-	other.rate = 1 / interval.Seconds()
-	rare := other.during(t, 20*time.Second)
-	attacked := end()
-
-	byStatus := map[int]int{}
-	for _, a := range attacked {
-		byStatus[a.status]++
-	}
-	report(t, "requests of a team whose calls hang, by status", fmt.Sprint(byStatus), "504 and 503")
-	if byStatus[http.StatusGatewayTimeout] == 0 || byStatus[http.StatusServiceUnavailable] == 0 || len(byStatus) != 2 {
-		t.Errorf("requests of the team by status: %v", byStatus)
-	}
-	expectNone(t, fmt.Sprintf("of %d requests of another team to that service, failed", len(often)), len(often.failed()))
-	expectNone(t, fmt.Sprintf("of %d requests of another team, one in %v, failed", len(rare), interval), len(rare.failed()))
-	usual := before.percentile(.99)
-	atMostTimes(t, fmt.Sprintf("p99 of the other team (%v without)", tenths(usual)), often.percentile(.99), usual, 3)
-	shed := g.metric(t, `opsgate_upstream_refused_requests_total{reason="team_overloaded",service="fleet"}`)
-	report(t, "of those, calls above the team's share", shed, "some")
-	if overloaded := g.metric(t, `opsgate_upstream_refused_requests_total{reason="overloaded",service="fleet"}`); shed == 0 || overloaded != 0 {
-		t.Errorf("%v calls were refused by the team's share, %v by the limit", shed, overloaded)
-	}
-}
-
 // created are the requests of a token in a day at the default limits.
 const created = 24 * 5000
 

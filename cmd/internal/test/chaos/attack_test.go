@@ -14,7 +14,7 @@ import (
 	"opsgate/backendclient/testkit"
 )
 
-// The TestAttack tests are rows 24 to 27, 29, 31 to 36, 39 and 40. Each attacks its own gateway while a well-behaved client uses it. All traffic is on loopback.
+// The TestAttack tests are rows 24 to 26, 31 to 34, 36, 39 and 40. Each attacks its own gateway while a well-behaved client uses it. All traffic is on loopback.
 
 // dialFrom opens a connection from a source address; "" for any.
 func dialFrom(source, address string) (net.Conn, error) {

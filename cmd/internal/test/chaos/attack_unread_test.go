@@ -17,10 +17,10 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/cmd/internal/test/servicestest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -176,19 +176,12 @@ func (v *victim) checkUnwritten(t *testing.T) {
 		int(v.metric(t, "opsgate_http_unwritten_response_limit_bytes")/1e6))
 }
 
-// startLargeLists starts a forwarder to the shared backend whose lists of servers have 8 MB.
+// startLargeLists starts services whose lists of servers have 8 MB.
 func startLargeLists(t *testing.T) (address string) {
 	t.Helper()
-	list, err := proto.Marshal(&fleetv1.ListServersResponse{Servers: []*fleetv1.Server{
-		{Id: unknown, Name: strings.Repeat("n", 8_000_000), CreatedAt: timestamppb.Now()},
-	}})
-	testkit.Must(t, err)
-	return startForwarder(t, shared.address, func(c *call) error {
-		if c.isOperation() && c.method == "ListServers" {
-			return c.respond(list)
-		}
-		return c.forward(c)
-	})
+	s := servicestest.Start(t)
+	s.Servers = []*fleetv1.Server{{Id: unknown, Name: strings.Repeat("n", 8_000_000), CreatedAt: timestamppb.Now()}}
+	return s.Address
 }
 
 // Row 32: ten tokens at the default rate do not read responses of 8 MB.

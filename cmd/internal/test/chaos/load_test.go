@@ -184,11 +184,6 @@ type reply struct {
 	body    []byte
 }
 
-// isFailure reports whether the gateway answered that it, or a service, failed.
-func (a reply) isFailure() bool {
-	return slices.Contains([]int{http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, a.status)
-}
-
 // ask sends a request with more header lines, such as "Accept-Encoding: identity".
 func ask(ctx context.Context, client *http.Client, method, url, token, body string, lines ...string) (a reply) {
 	a.sent = time.Now()

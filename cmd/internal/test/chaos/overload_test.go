@@ -52,12 +52,6 @@ func startVictim(t *testing.T, upstreams services, public *publicTLS, config str
 // slack is added to bounds on time in the short form, which may run on a busy machine.
 const slack = 10 * time.Second
 
-// atMostDoubled checks that a p99 at most doubled.
-func atMostDoubled(t *testing.T, what string, got, baseline time.Duration) {
-	t.Helper()
-	atMostTimes(t, what, got, baseline, 2)
-}
-
 // atMostTimes checks a p99 against a multiple of its baseline, which counts as at least 10 ms: shorter times depend mostly on the load
 // of the machine. The short form only reports it.
 func atMostTimes(t *testing.T, what string, got, baseline time.Duration, times int) {

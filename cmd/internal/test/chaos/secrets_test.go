@@ -120,6 +120,8 @@ func countLeaks(t *testing.T, outputs map[string]string, secrets []string) (n in
 	return n
 }
 
+func pick[T any](random *rand.Rand, from []T) T { return from[random.IntN(len(from))] }
+
 // leakyClient sends tokens in wrong places of requests.
 type leakyClient struct {
 	gateway    *gateway

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -52,7 +51,6 @@ func (s *soak) faults(t *testing.T) []fault {
 		{"invalid configuration", func() { mistake(t, s.gateways, s.config(1_000_000, "rate_limits: {}\n"), false) }, restore},
 		{"certificate replaced", func() { s.public.replace(t, time.Now().UnixNano()) }, nothing},
 		{"a token revoked", func() { s.revoke(t) }, nothing},
-		{"a burst of hang-ups", func() { s.hangUpBurst(t) }, nothing},
 	}
 }
 
@@ -82,7 +80,7 @@ func (s *soak) revoke(t *testing.T) {
 	token := createTokens(t, s.replicas[0].data, 1)[0]
 	all := func(status int) bool {
 		for _, g := range s.gateways {
-			if got := me(t.Context(), s.client, g.url, token.Text).status; got != status {
+			if got := me(t.Context(), s.posts.client, g.url, token.Text).status; got != status {
 				return false
 			}
 		}
@@ -91,23 +89,6 @@ func (s *soak) revoke(t *testing.T) {
 	testkit.Eventually(t, "both accept a new token", func() bool { return all(http.StatusOK) })
 	revokeToken(t, s.replicas[0].data, token.ID)
 	s.revoked = max(s.revoked, testkit.Eventually(t, "both refuse a revoked token", func() bool { return all(http.StatusUnauthorized) }))
-}
-
-// hangUpBurst sends requests on many new connections and cancels them before the response.
-func (s *soak) hangUpBurst(t *testing.T) {
-	t.Helper()
-	const requests = 200
-	var sending sync.WaitGroup
-	for i := range requests {
-		sending.Go(func() {
-			client := s.newClient(i / 2)
-			defer client.CloseIdleConnections()
-			s.send(t.Context(), client, s.gateways[i%len(s.gateways)], soakRequest{
-				method: http.MethodGet, path: "/v1/servers", token: s.tokens["full"], hangUpAfter: time.Duration(i) * 50 * time.Microsecond,
-			})
-		})
-	}
-	sending.Wait()
 }
 
 // run injects a fault, repairs it, and returns when the system is healthy again.

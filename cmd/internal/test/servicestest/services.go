@@ -39,19 +39,20 @@ type Services struct {
 	auditv1.UnimplementedAuditServiceServer
 
 	Address string
-	Token   string        // a valid one
-	Scopes  []string      // of the token, in addition to servers:read
-	Names   [2]string     // of token and team
-	Arrived chan struct{} // receives a value for each held call
-	Release chan struct{} // if not nil, calls of ListServers wait until it is closed
-	Revoked atomic.Bool   // the identity service answers that the token was revoked
-	Invalid atomic.Bool   // the identity service answers with a team id that is not a UUID
-	Sends   bool          // the revocation stream sends a position
-	Revoke  chan struct{} // closed to revoke the token on the revocation stream
-	Flaps   bool          // every second lookup of a token fails
-	Takes   atomic.Int64  // time.Duration of each call of ListServers
-	Fails   atomic.Bool   // all lookups of tokens fail
-	Hangs   atomic.Bool   // no lookup of a token is answered
+	Token   string            // a valid one
+	Scopes  []string          // of the token, in addition to servers:read
+	Names   [2]string         // of token and team
+	Arrived chan struct{}     // receives a value for each held call
+	Release chan struct{}     // if not nil, calls of ListServers wait until it is closed
+	Revoked atomic.Bool       // the identity service answers that the token was revoked
+	Invalid atomic.Bool       // the identity service answers with a team id that is not a UUID
+	Sends   bool              // the revocation stream sends a position
+	Revoke  chan struct{}     // closed to revoke the token on the revocation stream
+	Flaps   bool              // every second lookup of a token fails
+	Servers []*fleetv1.Server // the answer of ListServers
+	Takes   atomic.Int64      // time.Duration of each call of ListServers
+	Fails   atomic.Bool       // all lookups of tokens fail
+	Hangs   atomic.Bool       // no lookup of a token is answered
 
 	resolved atomic.Int64 // lookups of tokens
 }
@@ -160,7 +161,7 @@ func (s *Services) ListServers(ctx context.Context, r *fleetv1.ListServersReques
 	}
 	select {
 	case <-time.After(time.Duration(s.Takes.Load())):
-		return &fleetv1.ListServersResponse{}, nil
+		return &fleetv1.ListServersResponse{Servers: s.Servers}, nil
 	case <-ctx.Done():
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
