@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -255,27 +254,6 @@ func TestEveryPropertyOfAResponseIsRequired(t *testing.T) {
 				t.Errorf("%s.%s is not required", name, property)
 			}
 		}
-	}
-}
-
-func TestEveryErrorCodeIsInTheTable(t *testing.T) {
-	guide, err := os.ReadFile("../../apidocs/guides/errors.md")
-	testkit.Must(t, err)
-	codes := knownValues(published(t).Components.Schemas["ErrorBody"].Value.Properties["code"].Value)
-	if len(codes) == 0 {
-		t.Error("the schema ErrorBody lists no codes")
-	}
-	for _, code := range codes {
-		if !strings.Contains(string(guide), fmt.Sprintf("| [%#q](#%s) |", code, code)) {
-			t.Errorf("the table of the guide to errors lacks %s", code)
-		}
-	}
-}
-
-// The description of the whole document is copied into each file of some generated clients.
-func TestIntroductionIsShort(t *testing.T) {
-	if n := len(published(t).Info.Description); n > 1000 {
-		t.Errorf("it has %d bytes: what holds for all operations is in the guide overview", n)
 	}
 }
 

@@ -4,14 +4,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"regexp"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"opsgate/backendclient/testkit"
 )
 
 // checkAnswers runs a program against answers that the gateway gives seldom and proxies give: a Retry-After that is a date, no answer to the
@@ -63,22 +59,5 @@ func checkAnswers(t *testing.T, name, dir string, program []string) {
 	decode(t, output, &got)
 	if want := []string{"token", "0", "[3, 3]", "400 a proxy request", "304"}; !slices.Equal(got, want) {
 		t.Errorf("unusual answers: got %q, want %q", got, want)
-	}
-}
-
-// The packages wait for an answer as long as the guide recommends and its programs do.
-func TestTimeoutOfAttemptsIsThatOfTheGuide(t *testing.T) {
-	for file, timeout := range map[string]string{
-		repository + "/gateway/apidocs/guides/generated-clients.md": `(?m)^- \*\*A time limit\*\* for each request, for example (\d+) seconds`,
-		repository + "/gateway/apidocs/guides/rate-limits.md":       `timeout=(\d+)`,
-		sources + "/python/opsgate_client/retry.py":                 `ATTEMPT_TIMEOUT = (\d+)`,
-		sources + "/typescript/opsgate-client/retry.js":             `attemptTimeout = (\d+)`,
-		sources + "/go/client/retry.go":                             `attemptTimeout += (\d+) \* time\.Second`,
-	} {
-		text, err := os.ReadFile(file)
-		testkit.Must(t, err)
-		if found := regexp.MustCompile(timeout).FindSubmatch(text); len(found) != 2 || string(found[1]) != "30" {
-			t.Errorf("%s has the timeout %q, want 30 seconds", file, found)
-		}
 	}
 }
