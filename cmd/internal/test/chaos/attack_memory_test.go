@@ -41,9 +41,6 @@ func TestAttackMemoryOfConnections(t *testing.T) {
 		{"worst, HTTP/1.1", (*attacker).worst, config.WorstConnection},
 		{"worst, HTTP/2", (*attacker).worst2, config.WorstConnection},
 		{"half headers, HTTP/1.1", (*attacker).halfHeader, 0},
-		{"half headers of short fields, HTTP/1.1", (*attacker).manyFields, 0},
-		{"half headers, HTTP/2", (*attacker).halfHeader2, 0},
-		{"half a handshake message of 64 KiB", (*attacker).longHello, 0},
 	}) {
 		t.Run(attack.name, func(t *testing.T) {
 			parallel(t)
@@ -176,20 +173,6 @@ func (m mute) Read(p []byte) (int, error) {
 	return 0, errMute
 }
 
-// longHello begins a ClientHello of 64 KiB.
-func (a *attacker) longHello() error {
-	const record = 16 << 10
-	message := append([]byte{1, 0, 0xff, 0xff}, make([]byte, 3*record)...)
-	for len(message) > 0 {
-		part := message[:min(len(message), record)]
-		message = message[len(part):]
-		if _, err := a.raw.Write(append([]byte{22, 3, 1, byte(len(part) >> 8), byte(len(part))}, part...)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // send completes a handshake with HTTP/1.1 and writes a text.
 func (a *attacker) send(text string) error {
 	if a.tls == nil {
@@ -215,8 +198,6 @@ func (a *attacker) request(value string) error {
 func (a *attacker) halfHeader() error {
 	return a.send(requestLine + "X-Slow: " + strings.Repeat("v", 31_000))
 }
-
-func (a *attacker) manyFields() error { return a.send(requestLine + fields(31_000)) }
 
 // worst leaves a TLS buffer of 16 KiB from an earlier request, as many header fields as do not count, and half a record.
 func (a *attacker) worst() error {
@@ -262,15 +243,6 @@ func request2(framer *http2.Framer, size int) error {
 			return nil
 		}
 	}
-}
-
-// halfHeader2 sends 28 KiB of a header without its end.
-func (a *attacker) halfHeader2() error {
-	framer, err := a.connect2()
-	const most = 16_000 // of a frame
-	block := headerBlock("/v1/me", extraFields(4, 7_000)...)
-	err = errors.Join(err, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:most]}))
-	return errors.Join(err, framer.WriteContinuation(1, false, block[most:]))
 }
 
 // worst2 is worst with HTTP/2, whose server keeps the buffer of the largest frame.
