@@ -138,18 +138,6 @@ func TestExplainAndLimits(t *testing.T) {
 	}
 }
 
-func TestExplainRevokedToken(t *testing.T) {
-	g := serveGateway(t, explained)
-	g.services.Revoked.Store(true)
-	if got := g.get(t, "/v1/me"); got != 401 {
-		t.Fatalf("got %d", got)
-	}
-	for team, want := range map[string]string{"": "freshness revoked\n", teamID: "freshness revoked, team id " + teamID} {
-		got := g.opsgate(t, "explain", tokenID, "GET", "/v1/me", "--team", team)
-		testkit.Contains(t, words(got.out), "answer status 401, code unauthorized, ", "\ntoken refuses the token was revoked\n", "\ntoken cached true, "+want)
-	}
-}
-
 func TestTeamFlagSelectsThePolicyOfUncachedToken(t *testing.T) {
 	g := serveGateway(t, explained)
 	without, with := g.opsgate(t, "limits", otherID), g.opsgate(t, "limits", otherID, "--team", teamID)
