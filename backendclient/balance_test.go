@@ -70,8 +70,9 @@ func TestReadsSurviveAKilledProcess(t *testing.T) {
 	<-halfway
 	all[1].server.Stop()
 	callers.Wait()
-	if n := failed.Load(); n > 10 { // 0.5 %
-		t.Errorf("%d of %d calls failed", n, calls.Load())
+	t.Logf("%d of %d calls failed", failed.Load(), calls.Load())
+	if failed.Load() > 10 { // 0.5 %
+		t.Error("more than 0.5 %")
 	}
 	mustBe(t, clients, backendclient.BreakerClosed)
 }
