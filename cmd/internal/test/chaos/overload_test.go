@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -130,27 +129,24 @@ func (v *victim) checkDuring(t *testing.T, what string, done func()) {
 	}
 }
 
-// drip sends a byte every 500 ms until the server closes the connection, and returns what it received.
-func drip(conn net.Conn, begin string) []byte {
-	if _, err := io.WriteString(conn, begin); err != nil {
-		return nil
-	}
-	ended := make(chan []byte, 1)
+// drip sends a byte every 500 ms until the server closes the connection.
+func drip(conn net.Conn, begin string) {
+	_, err := io.WriteString(conn, begin)
+	ended := make(chan struct{})
 	go func() {
-		response, _ := io.ReadAll(conn)
-		ended <- response
+		_, _ = io.Copy(io.Discard, conn)
+		close(ended)
 	}()
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(maxWait); time.Now().Before(end); {
+	for end := time.Now().Add(maxWait); err == nil && time.Now().Before(end); {
 		select {
-		case response := <-ended:
-			return response
+		case <-ended:
+			return
 		case <-tick.C:
 			_, _ = io.WriteString(conn, "x") // the reader returns when the connection is closed
 		}
 	}
-	return nil
 }
 
 // socket returns the address of the public listener.
@@ -163,55 +159,38 @@ type slowClients struct {
 	what   string
 	n      int
 	config string
-	// do uses a connection until the gateway closes it, and returns what it received.
-	do func(net.Conn) []byte
+	do     func(net.Conn) // uses a connection until the gateway closes it
 }
 
-// check checks that the gateway closes the connections in time, and that another client is not affected. It returns what they received, by
-// first line.
-func (s slowClients) check(t *testing.T) (received map[string]int) {
+// check checks that the gateway closes the connections in time, and that another client is not affected.
+func (s slowClients) check(t *testing.T) {
 	t.Helper()
 	v := startVictim(t, everyService(shared.address), nil, s.config)
 	var mu sync.Mutex
 	var longest time.Duration
-	received = map[string]int{}
 	v.checkDuring(t, fmt.Sprint(s.n, " ", s.what), func() {
 		var using sync.WaitGroup
 		dialAll(t, s.n, time.Second, v.socket(), func(conn net.Conn) {
 			using.Go(func() {
 				begun := time.Now()
-				line, _, _ := bytes.Cut(s.do(conn), []byte("\r\n"))
+				s.do(conn)
 				_ = conn.Close()
 				mu.Lock()
 				defer mu.Unlock()
 				longest = max(longest, time.Since(begun))
-				received[string(line)]++
 			})
 		})
 		using.Wait()
 	})
 	within(t, "until the last connection was closed: "+s.what, longest, 10*time.Second)
-	return received
 }
 
 func TestSlowHeadersTimeOut(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
-	slowClients{"slow headers", either(2000, 200), "", func(conn net.Conn) []byte {
-		return drip(conn, "GET /v1/me HTTP/1.1\r\nHost: slow\r\nX-Slow: ")
+	slowClients{"slow headers", either(2000, 200), "", func(conn net.Conn) {
+		drip(conn, "GET /v1/me HTTP/1.1\r\nHost: slow\r\nX-Slow: ")
 	}}.check(t)
-}
-
-func TestSlowBodiesTimeOut(t *testing.T) {
-	parallel(t)
-	n, head := either(1000, 100), posting(tokens(t)["full"].Text, 10_000)+"\r\n{"
-	received := slowClients{"slow bodies, 3 s by configuration", n, "http: {body_timeout: 3s, read_header_timeout: 2s}\n", func(conn net.Conn) []byte {
-		return drip(conn, head)
-	}}.check(t)
-	report(t, "responses to slow bodies", received, "")
-	if late := received["HTTP/1.1 408 Request Timeout"]; late != n {
-		t.Errorf("%d of %d slow bodies were answered 408", late, n)
-	}
 }
 
 // Clients send requests and do not read the responses.
@@ -221,9 +200,8 @@ func TestSlowReadersTimeOut(t *testing.T) {
 	// In the short form they are long, for the other client on a busy machine, and below the 5 s that any anonymous response has.
 	timeout, toAnswer := either(3*time.Second, 4800*time.Millisecond), either(2*time.Second, 4*time.Second)
 	config := fmt.Sprintf("http: {write_timeout: %v, request_timeout: %v, body_timeout: 500ms}\nauthn: {lookup_timeout: 1s}\n", timeout, toAnswer)
-	slowClients{fmt.Sprintf("slow readers, %v by configuration", timeout), either(20, 10), config, func(conn net.Conn) []byte {
+	slowClients{fmt.Sprintf("slow readers, %v by configuration", timeout), either(20, 10), config, func(conn net.Conn) {
 		sendWithoutReading(t, conn, "GET /openapi.yaml HTTP/1.1\r\nHost: slow\r\n\r\n")
-		return nil
 	}}.check(t)
 }
 
