@@ -207,6 +207,7 @@ func TestAttackUnreadResponses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			parallel(t)
 			v := startVictim(t, behind, public, "", memoryLimit)
 			v.maxFailed, v.maxFactor, v.maxMemory = .01, 0, 1000 // most of it is for responses that are being made
 			v.other.paths = []string{"/v1/me"}                   // calls no service: the one of the lists is busy with them
@@ -262,6 +263,7 @@ func TestAttackMissingBodiesOfOneTeam(t *testing.T) {
 		"16 MiB":  {", max_body_bytes: 16MiB", 16 << 20},
 	} {
 		t.Run(name, func(t *testing.T) {
+			parallel(t)
 			config := fmt.Sprintf("http: {max_in_flight: %d%s}\n", either(1024, 64), http.config)
 			v := startVictim(t, everyService(shared.address), nil, config, memoryLimit)
 			v.maxFailed, v.maxFactor, v.maxMemory = 0, 3, either(134, 1000)

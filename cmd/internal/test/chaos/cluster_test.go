@@ -111,7 +111,7 @@ func (c *cluster) underLoad(t *testing.T, phase string, run func()) responses {
 	t.Helper()
 	begun, end := time.Now(), c.load(t)
 	run()
-	sleep(t, either(15*time.Second, 3*time.Second)-time.Since(begun))
+	sleep(t, either(15*time.Second, 2*time.Second)-time.Since(begun))
 	answers := end()
 	noneFailed(t, answers)
 	report(t, "p99 "+phase, tenths(answers.percentile(.99)), "")
