@@ -5,8 +5,8 @@ SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS   += --no-print-directory
 
-TOOL := CGO_ENABLED=0 go tool -modfile=$(CURDIR)/tools/go.mod
-LINT := CGO_ENABLED=0 go tool -modfile=$(CURDIR)/tools/lint/go.mod
+TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
+LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod
 RELEASE := go tool -modfile=$(CURDIR)/tools/release/go.mod
 
 # The modules of this repository, and those with code of the product. The main module comes first: the others follow its versions.
@@ -125,11 +125,13 @@ test-programs: ## Install the programs that tests run (Debian, as root).
 test-packages: ## Install the packages that some tests use from npm, PyPI and Maven: docs/develop/dependencies.md.
 	@tools/packages.sh
 
-# go tool builds a tool when it is first used, and caches it.
+# go tool builds a tool when it is first used, and caches it. sqlc, whose parser in C takes many minutes, is built without cgo, as it is used.
 tools: ## Download all modules, and build the tools, so that no later step waits for them.
 	@for module in $(CODE_MODULES) tools/external; do go -C $$module list -deps -test ./... >/dev/null; done
 	@for module in tools tools/lint; do \
-		go -C $$module list tool | xargs -n1 basename | CGO_ENABLED=0 xargs -n1 go tool -modfile=$(CURDIR)/$$module/go.mod -n >/dev/null; \
+		go -C $$module list tool | xargs -n1 basename | while read -r tool; do \
+			CGO_ENABLED=$$([ $$tool = sqlc ] && echo 0 || go env CGO_ENABLED) go tool -modfile=$(CURDIR)/$$module/go.mod -n $$tool >/dev/null; \
+		done; \
 	done
 
 # Without the race detector: coverage under it counts every statement atomically, and its runtime then fails at random (an internal check of
