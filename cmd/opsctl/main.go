@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"opsgate/cmd/internal/ctl/command"
 )
 
@@ -16,6 +18,15 @@ func main() {
 	info, err := os.Stdout.Stat()
 	os.Exit(command.Run(ctx, os.Args[1:], command.Environment{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Variables: os.Environ(),
-		Terminal: err == nil && info.Mode()&os.ModeCharDevice != 0,
+		Terminal: err == nil && info.Mode()&os.ModeCharDevice != 0, Width: terminalWidth(),
 	}))
+}
+
+// terminalWidth returns the columns of the terminal that the output goes to; 0 if it goes elsewhere.
+func terminalWidth() int {
+	size, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
 }

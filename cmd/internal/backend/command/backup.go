@@ -16,7 +16,6 @@ func backupCommand(e Environment) *cobra.Command {
 
 To restore it, stop all servers on the directory, move ops.sqlite, ops.sqlite-wal and ops.sqlite-shm away, copy FILE to ops.sqlite, and
 run verify.`,
-		Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, b *service.Backend, arguments []string) error {
 		if err := b.Store().Backup(ctx, arguments[0]); err != nil {
 			return err

@@ -86,7 +86,7 @@ func shortAddress(s service.Subscriber) string {
 
 func subscriberRemoveCommand(e Environment) *cobra.Command {
 	return databaseCommand(e, &cobra.Command{
-		Use: "remove ID", Short: "Delete a subscriber with its address and its deliveries", Args: cobra.ExactArgs(1),
+		Use: "remove ID", Short: "Delete a subscriber with its address and its deliveries",
 	}, func(ctx context.Context, b *service.Backend, arguments []string) error {
 		if err := b.RemoveSubscriber(ctx, arguments[0]); err != nil {
 			return err
@@ -100,7 +100,7 @@ func rotateSecretCommand(e Environment) *cobra.Command {
 	var overlap time.Duration
 	var now bool
 	c := databaseCommand(e, &cobra.Command{
-		Use: "rotate-secret ID", Short: "Give a webhook a new secret and print it. It is not shown again", Args: cobra.ExactArgs(1),
+		Use: "rotate-secret ID", Short: "Give a webhook a new secret and print it. It is not shown again",
 		PreRunE: func(*cobra.Command, []string) error {
 			if overlap < 0 || overlap > store.MaxOverlap {
 				return fmt.Errorf("--overlap must be 0 to %v", store.MaxOverlap)

@@ -226,7 +226,7 @@ func TestWrongUsageOfSubscriberAndDelivery(t *testing.T) {
 		{2, "subscriber rotate-secret --data-dir DIR 42 --now --overlap 1h", "[now overlap]"},
 		{2, "subscriber rotate-secret --data-dir DIR 42 --overlap -1h", "--overlap"},
 		{2, "subscriber rotate-secret --data-dir DIR 42 --overlap 721h", "--overlap must be 0 to 720h"},
-		{2, "subscriber remove --data-dir DIR", "accepts 1 arg(s)"},
+		{2, "subscriber remove --data-dir DIR", "the argument ID is missing"},
 		{2, "delivery list --data-dir DIR --state lost", "lost"},
 		{2, "delivery list --data-dir DIR --limit 0", "--limit"},
 		{2, "delivery retry --data-dir DIR", "--dead"},

@@ -20,7 +20,7 @@ func teamCreateCommand(e Environment) *cobra.Command {
 	var dir dataDir
 	var plan string
 	c := &cobra.Command{
-		Use: "create NAME", Short: "Create a team and print its id", Args: cobra.ExactArgs(1),
+		Use: "create NAME", Short: "Create a team and print its id",
 		RunE: func(c *cobra.Command, arguments []string) error {
 			return dir.create(c.Context(), e, func(b *service.Backend) error {
 				team, err := b.CreateTeam(c.Context(), arguments[0], plan)
@@ -40,7 +40,6 @@ func teamCreateCommand(e Environment) *cobra.Command {
 func teamSetPlanCommand(e Environment) *cobra.Command {
 	return databaseCommand(e, &cobra.Command{
 		Use: "set-plan ID|NAME ai|basic", Short: "Change the plan of a team. Gateways follow when they resolve its tokens again",
-		Args: cobra.ExactArgs(2), //nolint:mnd // a team and its plan
 	}, func(ctx context.Context, b *service.Backend, arguments []string) error {
 		team, err := b.FindTeam(ctx, arguments[0])
 		if err != nil {
@@ -149,7 +148,6 @@ func tokenRevokeCommand(e Environment) *cobra.Command {
 		Long: `Revoke a token. Running servers report it to gateways within a second.
 
 ID is that of the list, not the token itself.`,
-		Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, b *service.Backend, arguments []string) error {
 		token, err := b.RevokeToken(ctx, arguments[0])
 		if err != nil {

@@ -18,6 +18,7 @@ type Environment struct {
 	In       io.ReadCloser
 	Out, Err io.Writer
 	Terminal bool // whether Out is a terminal
+	Width    int  // of the terminal; 0 if unknown
 	// Variables are as os.Environ returns them.
 	Variables []string
 	// Clock and Sleep are for tests; nil for real time.
@@ -55,12 +56,15 @@ func Run(ctx context.Context, arguments []string, environment Environment) int {
 	if environment.Sleep == nil {
 		environment.Sleep = sleep
 	}
-	root, err := newRoot(&program{Environment: environment})
+	p := &program{Environment: environment}
+	root, err := newRoot(p)
 	if err != nil {
 		fmt.Fprintln(environment.Err, "opsctl:", err)
 		return exitFailed
 	}
-	return commandline.Run(ctx, root, arguments, environment.Out, environment.Err)
+	return commandline.Run(ctx, root, arguments, environment.Out, environment.Err, func(err error) error {
+		return p.present(err, arguments)
+	})
 }
 
 // newRoot returns all commands.

@@ -102,11 +102,10 @@ func newPost(p *program, name, short string, status, message *string) *cobra.Com
 	var silent bool
 	command := newCommand(name+" ID", operation("v1AddIncidentUpdate"))
 	command.Short = cmp.Or(short, command.Short)
-	command.Args = cobra.ExactArgs(1)
 	command.RunE = func(c *cobra.Command, arguments []string) error {
-		id, err := uuid.Parse(arguments[0])
+		id, err := parameter{Format: "uuid"}.check(arguments[0])
 		if err != nil {
-			return commandline.UsageError{Err: fmt.Errorf("id: %w", err)}
+			return commandline.UsageError{Err: fmt.Errorf("the argument ID: %w", err)}
 		}
 		in := input{"id": id, "status": *status, "notifySubscribers": !silent}
 		return p.write(c.Context(), "v1AddIncidentUpdate", *message, in, k)

@@ -55,6 +55,7 @@ type result struct {
 type user struct {
 	url, token, input string
 	terminal          bool // whether the output is a terminal
+	width             int
 }
 
 func (s *system) as(token string) user { return user{url: s.BaseURL, token: s.Tokens[token]} }
@@ -67,7 +68,7 @@ func (u user) run(t *testing.T, arguments ...string) result {
 	var mu sync.Mutex
 	now := time.Date(2026, 1, 2, 3, 4, 5, 500e6, time.UTC)
 	environment := command.Environment{
-		In: io.NopCloser(strings.NewReader(u.input)), Out: &out, Err: &errs, Terminal: u.terminal,
+		In: io.NopCloser(strings.NewReader(u.input)), Out: &out, Err: &errs, Terminal: u.terminal, Width: u.width,
 		Variables: []string{"OPSCTL_URL=" + u.url, "OPSCTL_TOKEN=" + u.token},
 		Clock: func() time.Time {
 			mu.Lock()

@@ -81,9 +81,9 @@ func (p *program) printAnswer(ctx context.Context, o apiclient.Operation, text j
 			fmt.Fprintln(out, cell(row[fieldID]))
 		}
 	case o.IsList:
-		writeTable(out, o.Answer, rows)
+		p.writeTable(out, o.Answer, rows)
 	default:
-		writeObject(out, o.Answer, rows[0])
+		p.writeObject(out, o.Answer, rows[0])
 	}
 	return p.print(out)
 }
@@ -103,26 +103,29 @@ func (p *program) print(text *bytes.Buffer) error {
 	return nil
 }
 
-// writeTable writes aligned columns with a heading.
-func writeTable(w io.Writer, of apiclient.Object, rows []object) {
-	lines := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	columns := of.ColumnFields()
-	cells := make([]string, len(columns))
-	for i, f := range columns {
-		cells[i] = title(f)
-	}
-	fmt.Fprintln(lines, strings.Join(cells, "\t"))
-	for _, row := range rows {
-		for i, f := range columns {
-			cells[i] = short(fieldCell(f, row))
+// writeTable writes aligned columns with a heading, as many as fit the terminal.
+func (p *program) writeTable(w io.Writer, of apiclient.Object, rows []object) {
+	table := make([][]string, len(rows)+1)
+	for _, f := range of.ColumnFields() {
+		table[0] = append(table[0], title(f))
+		for i, row := range rows {
+			table[i+1] = append(table[i+1], short(fieldCell(f, row), maxCell))
 		}
+	}
+	if p.Width > 0 {
+		if left := fit(table, p.Width); len(left) > 0 {
+			p.note(note{Text: "columns that do not fit the terminal: " + strings.Join(left, ", ") + "; --output json prints all"})
+		}
+	}
+	lines := tabwriter.NewWriter(w, 0, 0, columnGap, ' ', 0)
+	for _, cells := range table {
 		fmt.Fprintln(lines, strings.Join(cells, "\t"))
 	}
 	_ = lines.Flush() // w is a buffer
 }
 
 // writeObject writes a line for each field, and below them the lists of objects.
-func writeObject(w io.Writer, of apiclient.Object, row object) {
+func (p *program) writeObject(w io.Writer, of apiclient.Object, row object) {
 	lines := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, f := range of.Fields {
 		if f.Items == nil {
@@ -144,7 +147,7 @@ func writeObject(w io.Writer, of apiclient.Object, row object) {
 			continue
 		}
 		fmt.Fprintln(w)
-		writeTable(w, *f.Items, rows)
+		p.writeTable(w, *f.Items, rows)
 	}
 }
 

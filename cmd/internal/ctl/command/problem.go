@@ -2,13 +2,17 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"opsgate/cmd/internal/kit/commandline"
 )
 
 // Exit codes.
@@ -61,6 +65,8 @@ const (
 	codeInterrupted  = "interrupted"
 	codeIncomplete   = "incomplete_list"
 	codeExpression   = "failed_expression"
+	codeUsage        = "wrong_usage"
+	codeFailed       = "failed"
 )
 
 // A problem is why a request failed: an error of the API, or one of the codes above.
@@ -102,10 +108,25 @@ func (p *problem) ExitCode() int {
 		return exitUnavailable
 	case p.Code == codeExpression:
 		return exitExpression
+	case p.Code == codeUsage:
+		return exitUsage
 	case p.Status >= 400:
 		return exitInvalid
 	}
 	return exitFailed
+}
+
+// present makes a problem of any other error if the output is JSON. That flag may follow the mistake, which ended the reading of flags.
+func (p *program) present(err error, arguments []string) error {
+	asked := p.Output == asJSON || regexp.MustCompile(`(?:^|\n)(?:-o|--output)[\n=]?json(?:\n|$)`).MatchString(strings.Join(arguments, "\n"))
+	if _, isProblem := errors.AsType[*problem](err); isProblem || !asked {
+		return err
+	}
+	code := codeFailed
+	if _, isUsage := errors.AsType[commandline.UsageError](err); isUsage {
+		code = codeUsage
+	}
+	return &problem{Code: code, Text: err.Error(), asJSON: true}
 }
 
 // Lines returns the problem for standard error: for people, or as a line of JSON.

@@ -21,7 +21,6 @@ func newRawCall(p *program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "api METHOD PATH",
 		Short: "Call any path of the API and print the answer as it is",
-		Args:  cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			return p.callRaw(c.Context(), arguments[0], arguments[1], data, k)
 		},
@@ -39,7 +38,7 @@ func (p *program) callRaw(ctx context.Context, method, path, data string, k key)
 		return err
 	}
 	if !strings.HasPrefix(path, "/") {
-		return commandline.UsageError{Err: errors.New("the path must begin with /")}
+		return commandline.UsageError{Err: errors.New("the argument PATH must begin with /")}
 	}
 	data, err = p.readText(data)
 	if err != nil {

@@ -90,7 +90,6 @@ func newRead(p *program, o apiclient.Operation, name string) (*cobra.Command, er
 		}
 	}
 	command := newCommand(name+" "+strings.ToUpper(strings.Join(arguments, " ")), o)
-	command.Args = cobra.ExactArgs(len(arguments))
 	var w window
 	query := o.Query
 	if isPaged(o) {
@@ -101,14 +100,14 @@ func newRead(p *program, o apiclient.Operation, name string) (*cobra.Command, er
 		query = slices.DeleteFunc(slices.Clone(query), isPageParameter)
 	}
 	for _, name := range query {
-		addFlag(command, name, schema.Properties[name])
+		p.addFlag(command, name, schema.Properties[name])
 	}
 	command.RunE = func(c *cobra.Command, values []string) error {
 		in := input{}
 		for i, name := range arguments {
 			value, err := schema.Properties[name].check(values[i])
 			if err != nil {
-				return commandline.UsageError{Err: fmt.Errorf("%s: %w", name, err)}
+				return commandline.UsageError{Err: fmt.Errorf("the argument %s: %w", strings.ToUpper(name), err)}
 			}
 			in[name] = value
 		}
@@ -128,19 +127,21 @@ func newCommand(use string, o apiclient.Operation) *cobra.Command {
 }
 
 // addFlag adds the flag for a parameter of the query.
-func addFlag(command *cobra.Command, name string, p parameter) {
+func (p *program) addFlag(command *cobra.Command, name string, of parameter) {
 	name = words(name, "-")
-	usage := firstSentence(p.Description)
+	usage := firstSentence(of.Description)
 	switch {
-	case len(p.Enum) > 0:
-		initial, _ := p.Default.(string)
-		commandline.Enum(command.Flags(), new(string), name, initial, usage+": "+strings.Join(p.Enum, ", "), p.Enum...)
-	case p.Type == "boolean":
+	case len(of.Enum) > 0:
+		initial, _ := of.Default.(string)
+		commandline.Enum(command.Flags(), new(string), name, initial, usage+": "+strings.Join(of.Enum, ", "), of.Enum...)
+	case of.Type == "boolean":
 		command.Flags().Bool(name, false, usage)
-	case p.Type == "integer":
+	case of.Type == "integer":
 		command.Flags().Int64(name, 0, usage)
+	case of.Format == "date-time":
+		command.Flags().Var(&flagTime{clock: p.Clock}, name, usage+"; or how long ago, like 1h")
 	default:
-		commandline.Text(command.Flags(), &argumentText{parameter: p}, name, "", usage)
+		command.Flags().String(name, "", usage)
 	}
 }
 
@@ -150,31 +151,45 @@ func firstSentence(text string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(text, "."), "`", "") // pflag takes a quoted word for the placeholder
 }
 
-// argumentText is a text of the command line that has the format of its parameter.
-type argumentText struct {
-	parameter
-
-	text string
+// flagTime is a time of the command line: as the API takes it, or how long ago it was.
+type flagTime struct {
+	clock func() time.Time
+	text  string
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (a *argumentText) UnmarshalText(text []byte) (err error) {
-	a.text, err = a.check(string(text))
-	return err
+// Set implements pflag.Value.
+func (f *flagTime) Set(text string) (err error) {
+	f.text = text
+	if ago, err := time.ParseDuration(f.text); err == nil && ago >= 0 {
+		f.text = f.clock().Add(-ago).UTC().Format(time.RFC3339)
+		return nil
+	}
+	for _, form := range []string{time.RFC3339, "2006-01-02T15:04:05Z0700"} {
+		if _, err = time.Parse(form, f.text); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is neither a time like 2026-01-02T03:04:05Z nor how long ago, like 1h", f.text)
 }
+
+// String implements pflag.Value.
+func (f *flagTime) String() string { return f.text }
+
+// Type implements pflag.Value.
+func (*flagTime) Type() string { return "time" }
+
+const exampleID = "0198c5b7-0a25-7f6c-b1d8-49e36fa0c72d"
 
 // check returns the text of a value for the parameter.
 func (p parameter) check(text string) (string, error) {
-	switch p.Format {
-	case "uuid":
-		id, err := uuid.Parse(text)
-		return id.String(), err
-	case "date-time":
-		if _, err := time.Parse(time.RFC3339, text); err != nil {
-			return "", fmt.Errorf("%q is not a time like 2026-01-02T03:04:05Z", text)
-		}
+	if p.Format != "uuid" {
+		return text, nil
 	}
-	return text, nil
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return "", fmt.Errorf("%q is not an ID like %s", text, exampleID)
+	}
+	return id.String(), nil
 }
 
 // read calls an operation and prints its answer.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"opsgate/backendclient/testkit"
 )
@@ -42,6 +43,33 @@ func TestTables(t *testing.T) {
 	testkit.Must(t, err)
 	if got.String() != string(want) {
 		t.Errorf("got:\n%s", got.String())
+	}
+}
+
+// On a terminal, no line of a table is broken, and ids stay whole.
+func TestTablesFitTheTerminal(t *testing.T) {
+	text, err := os.ReadFile("testdata/answers.json")
+	testkit.Must(t, err)
+	var answers map[string]json.RawMessage
+	testkit.Must(t, json.Unmarshal(text, &answers))
+	s := startStub(t, func(w http.ResponseWriter, r *http.Request) {
+		answer(200, string(answers[r.Method+" "+r.URL.Path]))(w, r)
+	})
+	id := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f-]{27}  `)
+	for _, command := range []string{"servers list", "monitors list", "incidents list --limit 1", "status-pages list", "audit list --limit 1"} {
+		for s.width = 50; s.width < 300; s.width += 10 {
+			rows := strings.Split(s.must(t, strings.Fields(command)...), "\n")
+			for i, row := range rows {
+				if utf8.RuneCountInString(row) > s.width || i > 0 && !id.MatchString(row) || len(rows) < 2 {
+					t.Errorf("%s at %d: %s", command, s.width, row)
+				}
+			}
+		}
+	}
+	s.width = 80
+	if r := s.run(t, "incidents", "list", "--limit", "1"); !strings.HasPrefix(r.out, "ID                                    CREATED         STATUS      TITLE\n") ||
+		!strings.Contains(r.err, "opsctl: columns that do not fit the terminal: RESOLVED, IMPACT; --output json prints all\n") {
+		t.Errorf("got %s%s", r.out, r.err)
 	}
 }
 

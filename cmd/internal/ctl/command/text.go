@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // maxCell is the number of characters of a cell of a table that are shown.
@@ -88,10 +89,55 @@ func words(name, separator string) string {
 	return b.String()
 }
 
-// short returns a text that fits into a table.
-func short(text string) string {
-	if runes := []rune(text); len(runes) > maxCell {
-		return string(runes[:maxCell-1]) + "…"
+// short returns a text of at most some characters.
+func short(text string, most int) string {
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
 	}
 	return text
+}
+
+const (
+	columnGap = 2
+	minCell   = 11 // a date and …
+)
+
+// fit cuts the cells of a table to a width: those of the widest columns first, but not of the first one, which has ids. Then it removes
+// columns before the last one, which is often the title, and returns their headings.
+func fit(table [][]string, width int) (left []string) {
+	for {
+		widths := make([]int, len(table[0]))
+		total := columnGap * (len(widths) - 1)
+		for i := range widths {
+			for _, cells := range table {
+				widths[i] = max(widths[i], utf8.RuneCountInString(cells[i]))
+			}
+			total += widths[i]
+		}
+		for ; total > width; total-- {
+			widest := 0
+			for i := 1; i < len(widths); i++ {
+				if widths[i] > minCell && (widest == 0 || widths[i] > widths[widest]) {
+					widest = i
+				}
+			}
+			if widest == 0 {
+				break
+			}
+			widths[widest]--
+		}
+		last := len(widths) - 1
+		if total <= width || last < 2 {
+			for _, cells := range table {
+				for i := range cells {
+					cells[i] = short(cells[i], widths[i])
+				}
+			}
+			return left
+		}
+		left = append(left, table[0][last-1])
+		for i, cells := range table {
+			table[i] = slices.Delete(cells, last-1, last)
+		}
+	}
 }

@@ -96,7 +96,7 @@ func (t *tool) check(in input) map[string]any {
 		if p := t.arguments[name]; p == nil {
 			wrong[name] = "is not an argument of this tool; its arguments: " + fmt.Sprint(slices.Sorted(maps.Keys(t.arguments)))
 		} else if p.Validate(value) != nil {
-			wrong[name] = fmt.Sprintf("%s does not match: %s", short(jsonLine(value)), bounds(p.Schema()))
+			wrong[name] = fmt.Sprintf("%s does not match: %s", short(jsonLine(value), maxCell), bounds(p.Schema()))
 		}
 	}
 	for _, name := range t.input.Required {

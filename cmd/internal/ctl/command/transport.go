@@ -195,7 +195,7 @@ func (t *transport) refusal(response *http.Response, body []byte) *problem {
 // retryAfter returns the seconds of Retry-After, which may also be a date; 0 for none.
 func retryAfter(h http.Header, now time.Time) int {
 	text := h.Get("Retry-After")
-	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
+	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) { // then it is the largest
 		return int(max(seconds, 0))
 	}
 	if date, err := http.ParseTime(text); err == nil {

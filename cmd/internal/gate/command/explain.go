@@ -72,7 +72,6 @@ func explainCommand(e Environment) *cobra.Command {
 
 TOKEN is the id of the token, as in the access log, or a part of its name or its team's name that only one token has which the gateway
 has cached. It is not the token itself. METHOD is in capitals, as HTTP has it. PATH has a query if the request has one.`,
-		Args: cobra.ExactArgs(3),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			x.TokenID, x.Method, x.Path = arguments[0], arguments[1], arguments[2]
 			return x.run(c.Context(), e)

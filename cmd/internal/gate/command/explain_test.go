@@ -222,7 +222,7 @@ func TestInvalidExplainAndLimitsArguments(t *testing.T) {
 		{"a token", g, []string{"explain", token, "GET", "/v1/me"}, 1, "that is a token; use its id, which is in the access log"},
 		{"a bad path", g, []string{"explain", tokenID, "GET", "v1"}, 1, "path: begins with /"},
 		{"a method in small letters", g, []string{"explain", tokenID, "get", "/v1/me"}, 1, "method: is a method, for example GET, in capitals"},
-		{"no path", g, []string{"explain", tokenID, "GET"}, 2, "accepts 3 arg(s), received 2"},
+		{"no path", g, []string{"explain", tokenID, "GET"}, 2, "the argument PATH is missing"},
 		{"no token", g, []string{"limits"}, 2, "expected a token's id, or --top"},
 		{"both", g, []string{"limits", tokenID, "--top", "5"}, 2, "--top cannot be combined"},
 		{"a reset without a token", g, []string{"limits", "--top", "5", "--reset"}, 2, "--top cannot be combined"},

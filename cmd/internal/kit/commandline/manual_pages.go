@@ -15,7 +15,7 @@ import (
 // programs with the tag manual to run it; released programs do not have it, because its Markdown library takes 0.3 MB.
 func releaseCommands() []*cobra.Command {
 	return []*cobra.Command{{
-		Use: "man DIR", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "man DIR", Hidden: true,
 		RunE: func(c *cobra.Command, arguments []string) error {
 			build := buildinfo.Read()
 			date, err := time.Parse(time.RFC3339, build.Date)

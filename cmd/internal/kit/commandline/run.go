@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -15,9 +16,9 @@ import (
 // Run runs the command of a program that the arguments, which are without the program's name, select. It returns the exit code: 0 done,
 // 1 failed, 2 wrong usage, or the ExitCode of the command's error. Errors of a command before its RunE are usage errors.
 //
-// Run adds the commands version and completion, and the flag --version. A command without Args takes no arguments. A flag whose placeholder
-// is FILE or DIR is completed by files or directories.
-func Run(ctx context.Context, program *cobra.Command, arguments []string, out, errs io.Writer) int {
+// Run adds the commands version and completion, and the flag --version. A command without Args takes the arguments that its Use names. A
+// flag whose placeholder is FILE or DIR is completed by files or directories. The functions present change an error before it is reported.
+func Run(ctx context.Context, program *cobra.Command, arguments []string, out, errs io.Writer, present ...func(error) error) int {
 	program.SetOut(out)
 	program.SetErr(errs)
 	program.SetArgs(append([]string{}, arguments...)) // cobra reads os.Args for nil
@@ -36,6 +37,9 @@ func Run(ctx context.Context, program *cobra.Command, arguments []string, out, e
 	case !started:
 		err = UsageError{err}
 	}
+	for _, change := range present {
+		err = change(err)
+	}
 	return report(errs, command, err)
 }
 
@@ -45,7 +49,7 @@ func prepare(command *cobra.Command, started *bool) {
 		prepare(c, started)
 	}
 	if command.Args == nil {
-		command.Args = noArguments
+		command.Args = namedArguments
 	}
 	run := command.RunE
 	if run == nil && command.Run == nil {
@@ -62,15 +66,18 @@ func prepare(command *cobra.Command, started *bool) {
 	}
 }
 
-// noArguments returns an error for arguments.
-func noArguments(command *cobra.Command, arguments []string) error {
+// namedArguments returns an error unless there is an argument for each name in the command's Use.
+func namedArguments(command *cobra.Command, arguments []string) error {
+	names := strings.Fields(command.Use)[1:]
 	switch {
-	case len(arguments) == 0:
+	case len(arguments) < len(names):
+		return fmt.Errorf("the argument %s is missing", names[len(arguments)])
+	case len(arguments) == len(names):
 		return nil
 	case command.HasSubCommands():
 		return fmt.Errorf("unknown command %q%s", arguments[0], similar(command, arguments[0], ""))
 	}
-	return fmt.Errorf("unexpected argument %q", arguments[0])
+	return fmt.Errorf("unexpected argument %q", arguments[len(names)])
 }
 
 func versionCommand() *cobra.Command {

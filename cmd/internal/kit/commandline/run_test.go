@@ -24,7 +24,7 @@ func newProgram() *cobra.Command {
 	commandline.Variable(serve.Flags(), "data", "SAMPLE_DATA")
 	commandline.Enum(serve.Flags(), &kind, "kind", "live", "live or test", "", "live", "test")
 	commandline.Text(serve.Flags(), &level, "level", "info", "least `LEVEL` of the log")
-	create := &cobra.Command{Use: "create NAME", Short: "Create a token", Args: cobra.ExactArgs(1), RunE: func(*cobra.Command, []string) error {
+	create := &cobra.Command{Use: "create NAME", Short: "Create a token", RunE: func(*cobra.Command, []string) error {
 		return commandline.UsageError{Err: errors.New("a bad name")}
 	}}
 	create.Flags().String("team", "", "`ID` of the team")
@@ -62,7 +62,8 @@ func TestRun(t *testing.T) {
 		{"serve --kind=x", 2, "", "must be live, test\n"},
 		{"serve --level=x", 2, "", "--level"},
 		{"serve --kind=test --level=debug", 1, "", "sample: the port is in use\n"},
-		{"token create", 2, "", "accepts 1 arg(s)"},
+		{"token create", 2, "", "sample: the argument NAME is missing\n"},
+		{"token create a b --team t", 2, "", "sample: unexpected argument \"b\"\n"},
 		{"token create x", 2, "", "required flag(s) \"team\" not set\nTry: sample token create --help\n"},
 		{"token create x --team y", 2, "", "sample: a bad name\nTry: sample token create --help\n"},
 	} {
