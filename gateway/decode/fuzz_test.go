@@ -29,7 +29,7 @@ func FuzzQuery(f *testing.F) {
 		"", "limit=1", "limit=1&limit=2", "a=%zz&range=1h", "since=2026-01-01T00:00:00+01:00", "since=2026-01-01T00:00:00.5-23:59",
 		"since=0000-02-29T23:59:60Z", "&&==&limit", "cursor=%ff", "%6cimit=3", "limit=00100", "page=2147483648", "action=a%00", "cursor=&cursor=",
 		"limit", "limit=1.0", "limit=99999999999999999999", "limit=1&%6Cimit=2", "limit=%ff", "range=1H", "range=1h&range=1h",
-		"since=2026-01-02", "since=2026-01-02T03:04:05", "since=2026-02-30T03:04:05Z", "since=2026-01-02+03:04:05Z",
+		"since=2026-01-02", "since=2026-01-02T03:04:05", "since=2026-01-02T03:04:05+0100", "since=2026-01-02T03:04:05-9999", "since=2026-02-30T03:04:05Z", "since=2026-01-02+03:04:05Z",
 		"since=2026-01-01T00:00:00%2B24:00", "since=2026-01-01T00:00:00-02:60", "limit=-0", "page=+1", "limit=%2b1", "range=7D", "a;b=c&limit=5", "since=2026-1-01T00:00:00Z", "since=2026-01-01T00:00:00,5Z",
 		`a"b\c=1&a+b&%61&a&limit&LIMIT&%`, "a&b&c&d&e&f&g&h&i&j&k&%0a",
 	} {
@@ -116,6 +116,7 @@ func readAgain(values url.Values) readings {
 		return r.span > 0
 	})
 	one("since", func(text string) bool {
+		text = regexp.MustCompile(`([ +-]\d\d)(\d\d)$`).ReplaceAllString(text, "$1:$2")
 		text = regexp.MustCompile(` (\d\d:\d\d)$`).ReplaceAllString(text, "+$1") // a + in a query is decoded as a space
 		at, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil || !timeForm.MatchString(text) {

@@ -113,12 +113,15 @@ func (q *Query) Cursor() (cursor string, ignored bool) {
 	return values[0], false
 }
 
-// Time returns an RFC 3339 time, or def if the parameter is absent. A space in place of the + of the offset is accepted, because a + in a
-// query is decoded as a space.
+// Time returns an RFC 3339 time, or def if the parameter is absent. An offset without a colon is accepted, and one with a space in place of
+// the +, because a + in a query is decoded as a space.
 func (q *Query) Time(name string, def time.Time) time.Time {
 	text, given := q.single(name)
 	if !given {
 		return def
+	}
+	if i := len(text) - len("+0000"); i > 0 && strings.ContainsRune("+- ", rune(text[i])) { // an offset as ISO 8601 also has it
+		text = text[:i+3] + ":" + text[i+3:]
 	}
 	if i := len(text) - len("+00:00"); i > 0 && text[i] == ' ' {
 		text = text[:i] + "+" + text[i+1:]
