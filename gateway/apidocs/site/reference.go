@@ -71,7 +71,7 @@ func (s *site) groups() ([]group, error) {
 		}
 		groups[i].Operations = append(groups[i].Operations, view)
 	}
-	return groups, nil
+	return slices.DeleteFunc(groups, func(g group) bool { return len(g.Operations) == 0 }), nil // the tag of webhooks
 }
 
 func operation(o openapi.Operation) (operationView, error) {

@@ -71,7 +71,7 @@ func newValidator(document []byte, changes ...func(root map[string]any)) (*Valid
 	if err := json.Unmarshal(document, &root); err != nil {
 		return nil, fmt.Errorf("the document is not JSON: %w", err)
 	}
-	for _, change := range append(changes, closeSchemas) {
+	for _, change := range append(changes, closeSchemas, addForms) {
 		change(root)
 	}
 	changed, err := json.Marshal(root)
@@ -96,9 +96,9 @@ func newValidator(document []byte, changes ...func(root map[string]any)) (*Valid
 			if err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
-			for _, p := range spec.Parameters { // whose pattern allows a space for the + of an offset, unlike the format
+			for _, p := range spec.Parameters { // which allows more than the format
 				if p.Value.Name == "since" {
-					p.Value.Schema.Value.Format = ""
+					p.Value.Schema.Value.Format, p.Value.Schema.Value.Pattern = "", sinceForm
 				}
 			}
 			v.operations = append(v.operations, operation{

@@ -96,6 +96,7 @@ func inputOf(o openapi.Operation) (query, body []string, input string, err error
 			return nil, nil, "", errors.Join(fmt.Errorf("the parameter %s has no schema", p.Name), err)
 		}
 		s["description"] = p.Description
+		addPattern(s)
 		properties[name] = s
 		if p.Required {
 			required = append(required, name)
@@ -106,6 +107,7 @@ func inputOf(o openapi.Operation) (query, body []string, input string, err error
 		if err := p.Value.Decode(&s); err != nil {
 			return nil, nil, "", err
 		}
+		addPattern(s)
 		properties[p.Name] = s
 		body = append(body, p.Name)
 	}
@@ -113,6 +115,19 @@ func inputOf(o openapi.Operation) (query, body []string, input string, err error
 		"type": "object", "properties": properties, "required": append([]string{}, required...), "additionalProperties": false,
 	})
 	return query, body, string(text), err
+}
+
+// addPattern adds the pattern of an ID and the begin of a time to a schema: validators of JSON Schema check no format.
+func addPattern(s object) {
+	switch s["format"] {
+	case "uuid":
+		s["pattern"] = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+	case "date-time":
+		s["pattern"] = `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}`
+	}
+	if items, ok := s["items"].(object); ok {
+		addPattern(items)
+	}
 }
 
 // writeSchema appends the fields of an object and the names of its columns: x-columns, or all that are neither objects nor lists of them.

@@ -20,7 +20,7 @@ import (
 func provoke(ctx context.Context) any {
 	plain := &http.Client{}
 	client := newClient(os.Getenv("OPSCTL_TOKEN"), plain)
-	body := ops.NewIncident{Title: "T", Status: ops.Resolved, Impact: ops.None, Message: "M"}
+	body := ops.IncidentInput{Title: "T", Status: ops.Resolved, Impact: ops.None, Message: "M"}
 
 	unknown := must(newClient("ops_live_unknown", plain).V1MeWithResponse(ctx))
 	reader := must(newClient(os.Getenv("OPSCTL_READ_TOKEN"), plain).V1CreateIncidentWithResponse(ctx, nil, body))

@@ -86,7 +86,7 @@ func (f *found) monitoring(ctx context.Context, client *ops.ClientWithResponses)
 
 // incident creates an incident, repeats the request, resolves the incident and reads it.
 func (f *found) incident(ctx context.Context, client *ops.ClientWithResponses) {
-	key, body := rand.Text(), ops.NewIncident{
+	key, body := rand.Text(), ops.IncidentInput{
 		Title: "Deployment failed", Status: ops.Investigating, Impact: ops.Minor, Message: "The deployment of the Go client failed.",
 	}
 	created := must(client.V1CreateIncidentWithResponse(ctx, &ops.V1CreateIncidentParams{IdempotencyKey: &key}, body))
@@ -95,7 +95,7 @@ func (f *found) incident(ctx context.Context, client *ops.ClientWithResponses) {
 	f.Replayed = again.JSON200.Id == id && again.HTTPResponse.Header.Get("Idempotent-Replayed") == "true"
 	key, quiet := rand.Text(), false
 	must(client.V1AddIncidentUpdateWithResponse(ctx, id, &ops.V1AddIncidentUpdateParams{IdempotencyKey: &key},
-		ops.NewIncidentUpdate{Status: ops.Resolved, Message: "The deployment succeeded.", NotifySubscribers: &quiet}))
+		ops.IncidentUpdateInput{Status: ops.Resolved, Message: "The deployment succeeded.", NotifySubscribers: &quiet}))
 	incident := must(client.V1GetIncidentWithResponse(ctx, id))
 	f.Updates = len(incident.JSON200.Updates)
 	resolvedAt := incident.JSON200.ResolvedAt

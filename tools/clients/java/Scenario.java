@@ -21,8 +21,8 @@ import ops.model.IncidentImpact;
 import ops.model.IncidentStatus;
 import ops.model.Invalid;
 import ops.model.MetricsRange;
-import ops.model.NewIncident;
-import ops.model.NewIncidentUpdate;
+import ops.model.IncidentInput;
+import ops.model.IncidentUpdateInput;
 
 /**
  * Calls each kind of operation of the API with the client that openapi-generator generates.
@@ -93,7 +93,7 @@ final class Scenario {
     var replayed = again.getHeaders().getOrDefault("idempotent-replayed", List.of()).contains("true");
     found.put("replayed", replayed && again.getData().getId().equals(created.getId()));
     var resolve =
-        new NewIncidentUpdate().status(IncidentStatus.RESOLVED).message("The deployment succeeded.").notifySubscribers(false);
+        new IncidentUpdateInput().status(IncidentStatus.RESOLVED).message("The deployment succeeded.").notifySubscribers(false);
     var updateKey = UUID.randomUUID().toString();
     Retry.call(() -> incidents.v1AddIncidentUpdate(created.getId(), resolve, updateKey));
     var incident = Retry.call(() -> incidents.v1GetIncident(created.getId()));
@@ -116,8 +116,8 @@ final class Scenario {
     return found;
   }
 
-  private static NewIncident newIncident(String title, String message) {
-    return new NewIncident().title(title).status(IncidentStatus.INVESTIGATING).impact(IncidentImpact.MINOR).message(message);
+  private static IncidentInput newIncident(String title, String message) {
+    return new IncidentInput().title(title).status(IncidentStatus.INVESTIGATING).impact(IncidentImpact.MINOR).message(message);
   }
 
   private static List<String> errors() throws JsonProcessingException {

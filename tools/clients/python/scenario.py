@@ -33,7 +33,7 @@ from ops.api.status_pages import v_1_list_status_page_incidents as list_page_inc
 from ops.api.status_pages import v_1_list_status_pages as list_pages
 from ops.api.token import v_1_me as get_me
 from ops.client import AuthenticatedClient
-from ops.models import IncidentImpact, IncidentStatus, MetricsRange, NewIncident, NewIncidentUpdate
+from ops.models import IncidentImpact, IncidentStatus, MetricsRange, IncidentInput, IncidentUpdateInput
 from ops.types import UNSET, Response, Unset
 from opsgate_client.retry import ATTEMPT_TIMEOUT, RetryingTransport
 
@@ -94,7 +94,7 @@ def tour() -> dict[str, Any]:
     status_page = ok(get_page.sync_detailed(pages[0].id, client=client))
     page_incidents = ok(list_page_incidents.sync_detailed(status_page.id, client=client))
 
-    body = NewIncident(
+    body = IncidentInput(
         title="Deployment failed",
         status=IncidentStatus.INVESTIGATING,
         impact=IncidentImpact.MINOR,
@@ -103,7 +103,7 @@ def tour() -> dict[str, Any]:
     key = str(uuid.uuid4())
     created = ok(create_incident.sync_detailed(client=client, body=body, idempotency_key=key))
     again = create_incident.sync_detailed(client=client, body=body, idempotency_key=key)
-    update = NewIncidentUpdate(status=IncidentStatus.RESOLVED, message="The deployment succeeded.", notify_subscribers=False)
+    update = IncidentUpdateInput(status=IncidentStatus.RESOLVED, message="The deployment succeeded.", notify_subscribers=False)
     ok(add_update.sync_detailed(created.id, client=client, body=update, idempotency_key=str(uuid.uuid4())))
     incident = ok(get_incident.sync_detailed(created.id, client=client))
 
@@ -138,9 +138,9 @@ def errors() -> list[str]:
     client, reader = new_client(token), new_client(os.environ["OPSCTL_READ_TOKEN"])
     texter = new_client(token, event_hooks={"request": [as_text]})
     status, impact = IncidentStatus.RESOLVED, IncidentImpact.NONE
-    body = NewIncident(title="T", status=status, impact=impact, message="M")
-    long_body = NewIncident(title="T", status=status, impact=impact, message="M" * 200_000)
-    empty = NewIncident(title="", status=status, impact=impact, message="")
+    body = IncidentInput(title="T", status=status, impact=impact, message="M")
+    long_body = IncidentInput(title="T", status=status, impact=impact, message="M" * 200_000)
+    empty = IncidentInput(title="", status=status, impact=impact, message="")
 
     unknown: Any = get_me.sync(client=new_client("ops_live_unknown"))
     no_scope: Any = create_incident.sync(client=reader, body=body)

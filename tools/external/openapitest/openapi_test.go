@@ -160,11 +160,11 @@ func refusedRequests() map[string]refusal {
 			add(d.get("/v1/monitors"), "parameters", queryParameter(true))
 		}, "new-required-request-parameter"},
 		"a new field is required": {nil, func(d document) {
-			d.properties("NewIncident")["owner"] = newField()
-			add(d.schema("NewIncident"), "required", "owner")
+			d.properties("IncidentInput")["owner"] = newField()
+			add(d.schema("IncidentInput"), "required", "owner")
 		}, "new-required-request-property"},
 		"a field of a request is removed": {nil, func(d document) {
-			delete(d.properties("NewIncident"), "componentIds")
+			delete(d.properties("IncidentInput"), "componentIds")
 		}, "request-property-removed"},
 		"a parameter is removed": {nil, func(d document) {
 			d.get("/v1/servers/{id}/commands")["parameters"] = []any{}
@@ -199,7 +199,7 @@ func TestGateAcceptsCompatibleChanges(t *testing.T) {
 			d.properties("Server")["region"] = newField()
 			add(d.schema("Server"), "required", "region")
 		}},
-		"an optional field is added to a request": {nil, func(d document) { d.properties("NewIncident")["owner"] = newField() }},
+		"an optional field is added to a request": {nil, func(d document) { d.properties("IncidentInput")["owner"] = newField() }},
 		"an optional parameter is added": {nil, func(d document) {
 			add(d.get("/v1/monitors"), "parameters", queryParameter(false))
 		}},

@@ -396,7 +396,7 @@ type StatusPageWithComponents struct {
 
 // An incident to create. Unknown fields are refused, so that misspelt ones are detected. `null` for an optional field is the same as an
 // absent field.
-type NewIncident struct {
+type IncidentInput struct {
 	// Short title. White space around it is removed first. At least one character must be visible; there are no control characters
 	// other than line breaks and tabs, and no bidirectional controls (U+202A to U+202E, U+2066 to U+2069).
 	Title string `json:"title"`
@@ -415,7 +415,7 @@ type NewIncident struct {
 }
 
 // An update to post. Unknown fields are refused, so that misspelt ones are detected.
-type NewIncidentUpdate struct {
+type IncidentUpdateInput struct {
 	// Status that the update reports. It becomes the status of the incident.
 	Status IncidentStatus `json:"status"`
 	// Text for the public. White space around it is removed first. At least one character must be visible; there are no control
@@ -488,7 +488,7 @@ func (c *Client) AllIncidents(ctx context.Context, params ListIncidentsParams) i
 }
 
 // CreateIncident: Create an incident, POST /v1/incidents. Without a key, a new one is used.
-func (c *Client) CreateIncident(ctx context.Context, body NewIncident, idempotencyKey string) (*CreatedIncident, error) {
+func (c *Client) CreateIncident(ctx context.Context, body IncidentInput, idempotencyKey string) (*CreatedIncident, error) {
 	return call[*CreatedIncident](ctx, c, http.MethodPost, "/v1/incidents", nil, body, idempotencyKey)
 }
 
@@ -498,7 +498,7 @@ func (c *Client) GetIncident(ctx context.Context, id string) (*IncidentWithUpdat
 }
 
 // AddIncidentUpdate: Post an update to an incident, POST /v1/incidents/{id}/updates. Without a key, a new one is used.
-func (c *Client) AddIncidentUpdate(ctx context.Context, id string, body NewIncidentUpdate, idempotencyKey string) (*PostedUpdate, error) {
+func (c *Client) AddIncidentUpdate(ctx context.Context, id string, body IncidentUpdateInput, idempotencyKey string) (*PostedUpdate, error) {
 	return call[*PostedUpdate](ctx, c, http.MethodPost, withID("/v1/incidents/{id}/updates", id), nil, body, idempotencyKey)
 }
 

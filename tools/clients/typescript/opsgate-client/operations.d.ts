@@ -346,7 +346,7 @@ export interface StatusPageWithComponents {
 
 /** An incident to create. Unknown fields are refused, so that misspelt ones are detected. `null` for an optional field is the same as an
 absent field. */
-export interface NewIncident {
+export interface IncidentInput {
   /** Short title. White space around it is removed first. At least one character must be visible; there are no control characters
 other than line breaks and tabs, and no bidirectional controls (U+202A to U+202E, U+2066 to U+2069). */
   title: string;
@@ -365,7 +365,7 @@ control characters other than line breaks and tabs, and no bidirectional control
 }
 
 /** An update to post. Unknown fields are refused, so that misspelt ones are detected. */
-export interface NewIncidentUpdate {
+export interface IncidentUpdateInput {
   /** Status that the update reports. It becomes the status of the incident. */
   status: IncidentStatus;
   /** Text for the public. White space around it is removed first. At least one character must be visible; there are no control
@@ -386,11 +386,11 @@ export class Client extends Core {
   /** List incidents, all pages: GET /v1/incidents. `limit` is the size of a page, 100 by default. */
   allIncidents(options?: { limit?: number; } & CallOptions): AsyncGenerator<Incident, void>;
   /** Create an incident: POST /v1/incidents. */
-  createIncident(body: NewIncident, options?: WriteOptions): Promise<CreatedIncident>;
+  createIncident(body: IncidentInput, options?: WriteOptions): Promise<CreatedIncident>;
   /** Get an incident with its timeline: GET /v1/incidents/{id}. */
   getIncident(id: string, options?: CallOptions): Promise<IncidentWithUpdates>;
   /** Post an update to an incident: POST /v1/incidents/{id}/updates. */
-  addIncidentUpdate(id: string, body: NewIncidentUpdate, options?: WriteOptions): Promise<PostedUpdate>;
+  addIncidentUpdate(id: string, body: IncidentUpdateInput, options?: WriteOptions): Promise<PostedUpdate>;
   /** Verify the token: GET /v1/me. */
   me(options?: CallOptions): Promise<TokenIdentity>;
   /** List monitors: GET /v1/monitors. */

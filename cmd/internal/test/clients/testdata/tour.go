@@ -57,13 +57,13 @@ func tour(ctx context.Context) any {
 	pages := must(c.ListStatusPages(ctx))
 	page := must(c.GetStatusPage(ctx, pages[0].ID))
 	key, quiet := rand.Text(), false
-	opened := client.NewIncident{
+	opened := client.IncidentInput{
 		Title: "Deployment failed", Status: client.IncidentStatusInvestigating, Impact: client.IncidentImpactMinor, Message: "It failed.",
 	}
 	created := must(c.CreateIncident(ctx, opened, key))
 	again := must(c.CreateIncident(ctx, opened, key))
 	must(c.AddIncidentUpdate(ctx, created.ID,
-		client.NewIncidentUpdate{Status: client.IncidentStatusResolved, Message: "It succeeded.", NotifySubscribers: &quiet}, ""))
+		client.IncidentUpdateInput{Status: client.IncidentStatusResolved, Message: "It succeeded.", NotifySubscribers: &quiet}, ""))
 	incident := must(c.GetIncident(ctx, created.ID))
 	points := must(c.GetServerMetrics(ctx, server.ID, client.GetServerMetricsParams{Range: client.MetricsRange1h})).Points
 	return map[string]any{
@@ -88,7 +88,7 @@ func tour(ctx context.Context) any {
 
 func provoke(ctx context.Context) any {
 	c, reader := newClient(os.Getenv("OPSCTL_TOKEN")), newClient(os.Getenv("OPSCTL_READ_TOKEN"))
-	incident := client.NewIncident{Title: "T", Status: client.IncidentStatusResolved, Impact: client.IncidentImpactNone, Message: "M"}
+	incident := client.IncidentInput{Title: "T", Status: client.IncidentStatusResolved, Impact: client.IncidentImpactNone, Message: "M"}
 	long, empty := incident, incident
 	long.Message, empty.Title, empty.Message = strings.Repeat("M", 200_000), "", ""
 	var found []string

@@ -2,7 +2,7 @@
 // "pace" sends many requests, "webhook" verifies.
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { APIError, Client, type NewIncident, WebhookError, newRetryingFetch, verifyWebhook } from "opsgate-client";
+import { APIError, Client, type IncidentInput, WebhookError, newRetryingFetch, verifyWebhook } from "opsgate-client";
 
 const { OPSCTL_URL, OPSCTL_TOKEN, OPSCTL_READ_TOKEN, OPSCTL_NO_PLAN_TOKEN, WEBHOOK_SECRET } = process.env;
 
@@ -24,7 +24,7 @@ async function tour() {
   const checks = await client.listMonitorChecks(monitors[0].id, { since: anHourAgo.toISOString() });
   const pages = await client.listStatusPages();
   const page = await client.getStatusPage(pages[0].id);
-  const opened: NewIncident = { title: "Deployment failed", status: "investigating", impact: "minor", message: "The deployment failed." };
+  const opened: IncidentInput = { title: "Deployment failed", status: "investigating", impact: "minor", message: "The deployment failed." };
   const idempotencyKey = randomUUID();
   const created = await client.createIncident(opened, { idempotencyKey });
   const again = await client.createIncident(opened, { idempotencyKey });
