@@ -27,7 +27,7 @@ import ops.model.IncidentUpdateInput;
 /**
  * Calls each kind of operation of the API with the client that openapi-generator generates.
  *
- * <p>"tour" calls them; "errors" provokes errors and decodes each. Both print what they found as JSON. OPSCTL_URL is the address
+ * <p>"tour" calls them; "errors" provokes errors and decodes each; "me" prints the id of a token. All print JSON. OPSCTL_URL is the address
  * of the API, OPSCTL_TOKEN a token with all scopes, OPSCTL_READ_TOKEN one without incidents:write, OPSCTL_NO_PLAN_TOKEN one of a team
  * without the plan.
  */
@@ -36,7 +36,12 @@ final class Scenario {
 
   public static void main(String[] commands) throws Exception {
     for (String command : commands) {
-      Object found = command.equals("tour") ? tour(newClient(System.getenv("OPSCTL_TOKEN"))) : errors();
+      Object found =
+          switch (command) {
+            case "tour" -> tour(newClient(System.getenv("OPSCTL_TOKEN")));
+            case "errors" -> errors();
+            default -> Retry.call(new TokenApi(newClient(System.getenv("OPSCTL_TOKEN")))::v1Me).getTokenId();
+          };
       System.out.println(ApiClient.createDefaultObjectMapper().writeValueAsString(found));
     }
   }

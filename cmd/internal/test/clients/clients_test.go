@@ -51,6 +51,9 @@ func TestClients(t *testing.T) {
 			program, dir := c.prepare(t, document)
 			checkErrors(t, runProgram(t, start(t, lowLimit), dir, append(program, "errors")))
 			checkTour(t, dir, append(program, "tour"), want, kinds)
+			if c.name == "java" {
+				checkDenials(t, dir, program)
+			}
 		})
 	}
 }

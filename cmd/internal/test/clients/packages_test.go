@@ -33,8 +33,7 @@ var packages = []client{
 func TestPackages(t *testing.T) {
 	testkit.SkipIfShort(t)
 	readSources(t)
-	built := t.TempDir()
-	run(t, repository, nil, "tools/clients/pack.sh", "1.0.0", "2026-01-31T12:00:00Z", built)
+	built := buildPackages(t)
 	reference := start(t, devtest.HighLimits)
 	want := expectedTour(t, reference)
 	kinds := kindsOf(t)
@@ -44,6 +43,7 @@ func TestPackages(t *testing.T) {
 			t.Parallel()
 			program, dir := p.prepare(t, built)
 			checkPackageErrors(t, runProgram(t, start(t, deniedForAnHour), dir, append(program, "errors")))
+			checkSettings(t, dir, program)
 			checkAnswers(t, p.name, dir, program)
 			checkPace(t, start(t, ""), dir, program)
 			checkWebhooks(t, dir, program)
@@ -51,6 +51,14 @@ func TestPackages(t *testing.T) {
 			checkTour(t, dir, append(program, "tour"), want, kinds)
 		})
 	}
+}
+
+// buildPackages returns a folder with the packages of a release.
+func buildPackages(t *testing.T) string {
+	t.Helper()
+	built := t.TempDir()
+	run(t, repository, nil, "tools/clients/pack.sh", "1.0.0", "2026-01-31T12:00:00Z", built)
+	return built
 }
 
 // readSources reads what clients are built from: go test repeats a cached result unless a file that the test itself reads has changed.
@@ -90,7 +98,9 @@ func checkPackageErrors(t *testing.T, output []byte) {
 // checkPace runs a program that sends 60 requests, several at a time, with the limits of the demo.
 func checkPace(t *testing.T, s system, dir string, program []string) {
 	t.Helper()
-	runProgram(t, s, dir, append(program, "pace"))
+	if failed := runProgram(t, s, dir, append(program, "pace", "10", "6")); string(failed) != "[]\n" {
+		t.Errorf("failed requests: %s", failed)
+	}
 	counts := map[string]string{}
 	series := regexp.MustCompile(`(?m)^opsgate_http_requests_total\{.*route="v1Me",status="(\d+)"\} (\d+)$`)
 	for _, match := range series.FindAllStringSubmatch(string(get(t, s.AdminURL+"/metrics", "")), -1) {
@@ -139,17 +149,19 @@ type hook struct {
 	Body    string            `json:"body"`
 }
 
-// checkWebhooks gives a program requests of the backend's sender: one, one that was changed, one that is late, and one during the rotation
-// of its secret, whose headers have another case.
+// checkWebhooks gives a program requests of the backend's sender: one, one that was changed, one that is late, one without a header, and one
+// during the rotation of its secret, whose headers have another case.
 func checkWebhooks(t *testing.T, dir string, program []string) {
 	t.Helper()
 	secret, other, now := bytes.Repeat([]byte("s"), 32), bytes.Repeat([]byte("o"), 32), time.Now()
 	sent, late, rotated := post(t, now, secret), post(t, now.Add(-10*time.Minute), secret), post(t, now, other, secret)
+	cut := post(t, now, secret)
+	delete(cut.Headers, "webhook-id")
 	tampered := hook{sent.Headers, strings.Replace(sent.Body, "minor", "major", 1)}
 	rotated.Headers["Webhook-Signature"] = rotated.Headers["webhook-signature"]
 	delete(rotated.Headers, "webhook-signature")
 	var files []string
-	for i, h := range []hook{sent, tampered, late, rotated} {
+	for i, h := range []hook{sent, tampered, late, cut, rotated} {
 		data, err := json.Marshal(h)
 		testkit.Must(t, err)
 		files = append(files, filepath.Join(dir, fmt.Sprintf("webhook%d.json", i)))
@@ -158,7 +170,9 @@ func checkWebhooks(t *testing.T, dir string, program []string) {
 	output := run(t, dir, []string{"WEBHOOK_SECRET=" + webhook.FormatSecret(secret)}, slices.Concat(program, []string{"webhook"}, files)...)
 	var got []string
 	decode(t, output, &got)
-	if want := []string{"incident.created Été", "refused", "refused", "incident.created Été"}; !slices.Equal(got, want) {
+	if want := []string{
+		"incident.created Été", "no signature matches", "the timestamp is not of now", "the header webhook-id is missing", "incident.created Été",
+	}; !slices.Equal(got, want) {
 		t.Errorf("webhooks: got %q, want %q", got, want)
 	}
 }

@@ -28,14 +28,20 @@ type Client struct {
 	retrier    *Retrier
 }
 
-// New returns a client of the API at a URL without path.
-func New(url, token string) *Client { return &Client{strings.TrimSuffix(url, "/"), token, &Retrier{}} }
-
-// WithHTTP returns a client that uses another HTTP client, for example with a proxy or with the timeout of an attempt, 30
-// seconds if it is 0.
-func (c *Client) WithHTTP(http http.Client) *Client {
-	return &Client{c.url, c.token, &Retrier{HTTP: http}}
+// New returns a client of the API at a URL.
+func New(base, token string) (*Client, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("the URL of the API must be like https://api.example.com, without a user, a query and a fragment")
+	}
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errors.New("the token is empty, or has a character that no token has, such as a space or a line end")
+	}
+	return &Client{strings.TrimSuffix(base, "/"), token, &Retrier{}}, nil
 }
+
+// WithRetrier returns a client that sends requests by another Retrier, for example with a proxy, or other times.
+func (c *Client) WithRetrier(r *Retrier) *Client { return &Client{c.url, c.token, r} }
 
 // An Error is a request that the API refused, also after repeats. Code is stable, Message is not.
 type Error struct {
@@ -52,6 +58,9 @@ func (e *Error) Error() string {
 }
 
 func newError(res *http.Response, body []byte) *Error {
+	if token := strings.TrimPrefix(res.Request.Header.Get("Authorization"), "Bearer "); token != "" {
+		body = bytes.ReplaceAll(body, []byte(token), []byte("[token]")) // a proxy may return the request
+	}
 	e := &Error{Status: res.StatusCode, RequestID: res.Header.Get("X-Request-Id"), RetryAfter: retryAfter(res.Header)}
 	if err := json.Unmarshal(body, e); err != nil {
 		e.Message = string(body) // not from the API, but from a proxy before it

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -20,10 +21,10 @@ type pacer struct {
 	changed   chan struct{} // closed by the next response
 }
 
-// admit returns when a request may be sent. The caller then calls done.
-func (p *pacer) admit(ctx context.Context) error {
+// admit returns when a request may be sent. The caller then calls done. Waits longer than maxWait are left to the API, which returns a 429.
+func (p *pacer) admit(ctx context.Context, maxWait time.Duration) error {
 	for {
-		wait, changed := p.try()
+		wait, changed := p.try(maxWait)
 		if changed == nil {
 			return nil
 		}
@@ -37,11 +38,11 @@ func (p *pacer) admit(ctx context.Context) error {
 }
 
 // try admits a request, or returns when to try again: after a time, or a response.
-func (p *pacer) try() (time.Duration, <-chan struct{}) {
+func (p *pacer) try(maxWait time.Duration) (time.Duration, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wait := time.Until(p.notBefore)
-	if wait <= 0 || wait > longestWait {
+	if wait <= 0 || wait > maxWait {
 		if p.free > 0 || p.inFlight == 0 {
 			if p.inFlight == 0 {
 				p.remaining = math.MaxInt
@@ -50,7 +51,7 @@ func (p *pacer) try() (time.Duration, <-chan struct{}) {
 			p.free--
 			return 0, nil
 		}
-		wait = longestWait
+		wait = math.MaxInt64
 	}
 	if p.changed == nil {
 		p.changed = make(chan struct{})
@@ -79,6 +80,16 @@ func (p *pacer) done(res *http.Response) {
 	if p.changed != nil {
 		close(p.changed)
 		p.changed = nil
+	}
+}
+
+// giveWay delays the next request after one that was denied for some time: others share the token. Those who come when the limit has just
+// room for them would keep the others out.
+func (p *pacer) giveWay(denied time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at := time.Now().Add(rand.N(min(2*denied, longestYield))); at.After(p.notBefore) {
+		p.notBefore = at
 	}
 }
 

@@ -14,8 +14,10 @@ import (
 	"time"
 )
 
-// ErrWebhook is returned for a request that is no webhook of the holder of the secret, or is older than five minutes: answer 401.
+// ErrWebhook is in the error for a request that is no webhook of the holder of the secret, or is older than five minutes: answer 401.
 var ErrWebhook = errors.New("no valid webhook")
+
+var errSecret = errors.New("the secret of a webhook is whsec_ and base64, like whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
 
 // A Webhook is the payload of a webhook of a status page. Further types may follow.
 type Webhook struct {
@@ -44,7 +46,12 @@ type Webhook struct {
 func VerifyWebhook(secret string, header http.Header, body []byte) (*Webhook, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil || len(key) == 0 {
-		return nil, errors.New("the secret is not whsec_ and base64")
+		return nil, errSecret
+	}
+	for _, name := range []string{"webhook-id", "webhook-timestamp", "webhook-signature"} {
+		if header.Get(name) == "" {
+			return nil, fmt.Errorf("%w: the header %s is missing", ErrWebhook, name)
+		}
 	}
 	sent := header.Get("webhook-timestamp")
 	mac := hmac.New(sha256.New, key)
@@ -52,11 +59,11 @@ func VerifyWebhook(secret string, header http.Header, body []byte) (*Webhook, er
 	signature := []byte("v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	matches := func(given string) bool { return hmac.Equal([]byte(given), signature) }
 	if !slices.ContainsFunc(strings.Fields(header.Get("webhook-signature")), matches) {
-		return nil, ErrWebhook
+		return nil, fmt.Errorf("%w: no signature matches", ErrWebhook)
 	}
 	seconds, err := strconv.ParseInt(sent, 10, 64)
 	if err != nil || time.Since(time.Unix(seconds, 0)).Abs() > 5*time.Minute {
-		return nil, ErrWebhook
+		return nil, fmt.Errorf("%w: the timestamp is not of now", ErrWebhook)
 	}
 	payload := &Webhook{}
 	return payload, json.Unmarshal(body, payload)

@@ -1,5 +1,6 @@
 """What all operations share: requests, errors and pages."""
 
+import json
 import re
 import types
 import uuid
@@ -13,7 +14,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from .retry import ATTEMPT_TIMEOUT, RetryingTransport, retry_after
+from .retry import ATTEMPT_TIMEOUT, MAX_WAIT, RetryingTransport, retry_after
 
 RESTARTS = 3
 
@@ -25,12 +26,14 @@ class APIError(Exception):
     """
 
     def __init__(self, response: httpx.Response) -> None:
+        token = response.request.headers["Authorization"].removeprefix("Bearer ")
+        text = response.text.replace(token, "[token]")  # a proxy may return the request
         try:
-            body = response.json()
+            body = json.loads(text)
         except ValueError:  # not from the API, but from a proxy before it
             body = None
         if not isinstance(body, dict):
-            body = {"error": response.text}
+            body = {"error": text}
         self.status: int = response.status_code
         self.code: str = body.get("code", "")
         self.message: str = body.get("error", "")
@@ -41,20 +44,32 @@ class APIError(Exception):
 
 
 class Core:
-    """Sends requests with a token to the API at a URL without path. Lost connections raise httpx.TransportError after repeats.
+    """Sends requests with a token to the API at a URL. Lost connections raise httpx.TransportError after repeats.
 
-    An attempt fails if nothing comes for `timeout` seconds. A proxy is taken from the environment (HTTPS_PROXY, NO_PROXY). A transport of
-    your own is for another proxy and for certificates: `RetryingTransport(proxy=..., verify=...)`.
+    An attempt fails if nothing comes for `timeout` seconds, and a request if limits deny it for more than `max_wait` seconds. A proxy is
+    taken from the environment (HTTPS_PROXY, NO_PROXY). A transport of your own is for another proxy and for certificates:
+    `RetryingTransport(proxy=..., verify=...)`.
     """
 
     def __init__(
-        self, base_url: str, token: str, *, timeout: float = ATTEMPT_TIMEOUT, transport: httpx.BaseTransport | None = None
+        self,
+        base_url: str,
+        token: str,
+        *,
+        timeout: float = ATTEMPT_TIMEOUT,
+        max_wait: float = MAX_WAIT,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
+        url = httpx.URL(base_url)
+        if url.scheme not in {"http", "https"} or not url.host or url.userinfo or url.query or url.fragment:
+            raise ValueError("the URL of the API must be like https://api.example.com, without a user, a query and a fragment")
+        if not re.fullmatch("[!-~]+", token):
+            raise ValueError("the token is empty, or has a character that no token has, such as a space or a line end")
         self._http = httpx.Client(
-            base_url=base_url,
+            base_url=url,
             headers={"Authorization": f"Bearer {token}"},
             timeout=timeout,
-            transport=transport or RetryingTransport(proxy=environment_proxy(httpx.URL(base_url))),
+            transport=transport or RetryingTransport(max_wait=max_wait, proxy=environment_proxy(url)),
         )
 
     def __enter__(self) -> Self:

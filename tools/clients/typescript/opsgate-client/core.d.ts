@@ -18,8 +18,8 @@ export interface WriteOptions extends CallOptions {
   idempotencyKey?: string;
 }
 
-/** Sends requests with a token to the API at a URL without path. Iterators restart a list if the API ignores their cursor. */
+/** Sends requests with a token to the API at a URL. Iterators restart a list if the API ignores their cursor. */
 export class Core {
-  /** @param options `timeout`: seconds for each attempt, 30 by default. `fetch`: replaces that of {@link newRetryingFetch}. */
-  constructor(options: { baseUrl: string; token: string; timeout?: number; fetch?: typeof globalThis.fetch });
+  /** @param options `timeout` and `maxWait` are those of {@link newRetryingFetch}, which `fetch` replaces. */
+  constructor(options: { baseUrl: string; token: string; timeout?: number; maxWait?: number; fetch?: typeof globalThis.fetch });
 }

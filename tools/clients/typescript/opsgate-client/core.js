@@ -21,14 +21,20 @@ export class Core {
   #token;
   #fetch;
 
-  constructor({ baseUrl, token, timeout, fetch = newRetryingFetch({ timeout }) }) {
-    this.#base = baseUrl;
+  constructor({ baseUrl, token, timeout, maxWait, fetch = newRetryingFetch({ timeout, maxWait }) }) {
+    if (!URL.canParse(baseUrl) || !/^https?:\/\/[^/?#@]+(\/[^?#]*)?$/.test(baseUrl)) {
+      throw new TypeError("the URL of the API must be like https://api.example.com, without a user, a query and a fragment");
+    }
+    if (!/^[!-~]+$/.test(token ?? "")) {
+      throw new TypeError("the token is empty, or has a character that no token has, such as a space or a line end");
+    }
+    this.#base = baseUrl.replace(/\/$/, "");
     this.#token = token;
     this.#fetch = fetch;
   }
 
   async #send(method, path, { signal, idempotencyKey, ...query } = {}, body) {
-    const url = new URL(path, this.#base);
+    const url = new URL(this.#base + path);
     for (const [name, value] of Object.entries(query)) {
       if (value !== undefined) {
         url.searchParams.set(name, value);
@@ -40,7 +46,7 @@ export class Core {
       headers["Idempotency-Key"] = idempotencyKey ?? crypto.randomUUID();
     }
     const response = await this.#fetch(url, { method, headers, signal, body: JSON.stringify(body) });
-    const text = await response.text();
+    const text = (await response.text()).replaceAll(this.#token, "[token]"); // a proxy may return the request
     if (response.status !== 200) {
       throw new APIError(response, text);
     }

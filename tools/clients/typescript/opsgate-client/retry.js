@@ -1,31 +1,49 @@
 const attempts = 8;
 const attemptTimeout = 30; // seconds
-const firstBackoff = 250;
-const longestWait = 60_000;
+const longestDenial = 120; // seconds
+const firstBackoff = 250; // milliseconds
+const longestYield = 30_000;
 const temporary = [408, 409, 429, 502, 503, 504];
 
-export function newRetryingFetch({ timeout = attemptTimeout } = {}) {
-  const pacer = new Pacer();
+export function newRetryingFetch({ timeout = attemptTimeout, maxWait = longestDenial } = {}) {
+  const pacer = new Pacer(maxWait * 1000);
   return async (input, init) => {
     const request = new Request(input, init);
     const repeatable = request.method === "GET" || request.headers.has("Idempotency-Key");
-    for (let attempt = 1, backoff = firstBackoff; ; attempt++, backoff *= 2) {
-      let wait = backoff * (0.5 + Math.random());
+    for (let attempt = 1, denied = 0; ; ) {
+      let wait = firstBackoff * 2 ** (attempt - 1) * (0.5 + Math.random());
+      let cost = 1;
       try {
         const response = await pacer.run(() => fetchWhole(request.clone(), timeout), request.signal);
-        const seconds = retryAfter(response.headers);
-        wait = Number.isNaN(seconds) ? wait : seconds * 1000;
-        if (!repeatable || attempt === attempts || !temporary.includes(response.status) || wait > longestWait) {
+        const after = retryAfter(response.headers) * 1000 || 0;
+        if (response.status === 429 && after > 0) {
+          cost = 0;
+          denied += after;
+          wait = after + 1000 * Math.random(); // not in step with others that share the token
+        } else if (after > 0) {
+          wait = after;
+        }
+        if (denied > 0 && response.status !== 429) {
+          pacer.giveWay(denied);
+        }
+        const last = attempt === attempts && cost > 0;
+        if (!repeatable || last || !temporary.includes(response.status) || Math.max(denied, after) > maxWait * 1000) {
           return response;
         }
       } catch (error) {
-        if (!repeatable || attempt === attempts || request.signal.aborted) {
+        if (!repeatable || attempt === attempts || request.signal.aborted || !canPass(error)) {
           throw error;
         }
       }
       await sleep(wait, request.signal);
+      attempt += cost;
     }
   };
+}
+
+/** Reports whether a request may succeed when it is repeated: not to an unknown host, or one with an invalid certificate. */
+function canPass(error) {
+  return error.name === "TimeoutError" || /^(E(?!NOTFOUND|RR_)|UND_ERR_(?!INVALID)|Z_)/.test(error.cause?.code ?? "");
 }
 
 /** Reads the whole response, so that a cut response is an error here, where it is repeated. */
@@ -54,11 +72,16 @@ async function sleep(milliseconds, signal) {
 
 /** Delays requests so that none exceeds a limit, by the RateLimit header of each response. */
 class Pacer {
+  #maxWait; // longer waits are left to the API, which returns a 429
   #inFlight = 0;
   #free = 0; // requests that may be sent beside those in flight; the first request is sent alone
   #remaining = 0; // least of the responses since no request was in flight
   #notBefore = 0;
   #waiting = [];
+
+  constructor(maxWait) {
+    this.#maxWait = maxWait;
+  }
 
   async run(send, signal) {
     await this.#admit(signal);
@@ -70,10 +93,19 @@ class Pacer {
     }
   }
 
+  /**
+   * Delays the next request after one that was denied for some time: others share the token. Those who come when the limit has just room for
+   * them would keep the others out.
+   */
+  giveWay(denied) {
+    const wait = Math.random() * Math.min(2 * denied, longestYield);
+    this.#notBefore = Math.max(this.#notBefore, performance.now() + wait);
+  }
+
   async #admit(signal) {
     for (;;) {
       const wait = this.#notBefore - performance.now();
-      if (wait > 0 && wait <= longestWait) {
+      if (wait > 0 && wait <= this.#maxWait) {
         await sleep(wait, signal);
       } else if (this.#free > 0 || this.#inFlight === 0) {
         this.#remaining = this.#inFlight === 0 ? Infinity : this.#remaining;

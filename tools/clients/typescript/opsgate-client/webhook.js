@@ -1,15 +1,22 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
+const names = ["webhook-id", "webhook-timestamp", "webhook-signature"];
+const secretForm = "the secret of a webhook is whsec_ and base64, like whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 const tolerance = 300; // seconds
 
 export class WebhookError extends Error {}
 
 export function verifyWebhook(secret, headers, body) {
+  const [, encoded] = /^(?:whsec_)?((?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)$/.exec(secret ?? "") ?? [];
+  if (!encoded) {
+    throw new TypeError(secretForm);
+  }
+  const key = Buffer.from(encoded, "base64");
   const all = headers instanceof Headers ? headers : new Headers(headers);
-  const [id, sent, given] = ["webhook-id", "webhook-timestamp", "webhook-signature"].map((name) => all.get(name) ?? "");
-  const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
-  if (key.length === 0) {
-    throw new TypeError("the secret is empty");
+  const [id, sent, given] = names.map((name) => all.get(name));
+  const missing = names.find((name) => !all.get(name));
+  if (missing) {
+    throw new WebhookError(`the header ${missing} is missing`);
   }
   const signature = Buffer.from("v1," + createHmac("sha256", key).update(`${id}.${sent}.`).update(body).digest("base64"));
   const matches = (text) => text.length === signature.length && timingSafeEqual(text, signature);

@@ -1,5 +1,5 @@
-// Command tour uses the package opsgate/client: "tour" calls each kind of operation, "errors" provokes errors, "answers" meets unusual
-// answers, "pace" sends many requests, "webhook" verifies.
+// Command tour uses the package opsgate/client: "tour" calls each kind of operation, "errors" provokes errors, "settings" uses wrong
+// settings, "answers" meets unusual answers, "pace" sends requests and prints the errors, "webhook" verifies.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,13 +23,13 @@ import (
 )
 
 func main() {
-	commands := map[string]func(context.Context) any{"tour": tour, "errors": provoke, "answers": answers, "pace": pace, "webhook": webhook}
+	commands := map[string]func(context.Context) any{"tour": tour, "errors": provoke, "settings": settings, "answers": answers, "pace": pace, "webhook": webhook}
 	if err := json.NewEncoder(os.Stdout).Encode(commands[os.Args[1]](context.Background())); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func newClient(token string) *client.Client { return client.New(os.Getenv("OPSCTL_URL"), token) }
+func newClient(token string) *client.Client { return must(client.New(os.Getenv("OPSCTL_URL"), token)) }
 
 func must[T any](value T, err error) T {
 	if err != nil {
@@ -122,13 +123,31 @@ func provoke(ctx context.Context) any {
 	return found
 }
 
+func settings(ctx context.Context) any {
+	var wrong [][2]string
+	must(0, json.Unmarshal([]byte(os.Args[2]), &wrong))
+	var found []string
+	for _, pair := range wrong {
+		_, err := client.New(pair[0], pair[1])
+		found = append(found, err.Error())
+	}
+	_, err := client.VerifyWebhook("no secret", nil, nil)
+	found = append(found, err.Error())
+	_, err = newClient("secret").Me(ctx)
+	return append(found, fmt.Sprint("unsafe ", strings.Contains(err.Error(), "certificate")))
+}
+
 func answers(ctx context.Context) any {
 	c := newClient(os.Getenv("OPSCTL_TOKEN"))
-	hasty := c.WithHTTP(http.Client{Timeout: time.Second / 2})
-	found := []string{must(c.Me(ctx)).TokenID, fmt.Sprint(len(must(hasty.ListServerGroups(ctx))))}
+	hasty := c.WithRetrier(&client.Retrier{HTTP: http.Client{Timeout: time.Second / 2}})
+	found := []string{must(newClient(os.Getenv("OPSCTL_TOKEN")).Me(ctx)).TokenID, fmt.Sprint(len(must(hasty.ListServerGroups(ctx))))}
 	incidents := c.AllIncidents(ctx, client.ListIncidentsParams{})
 	found = append(found, fmt.Sprintf("[%d, %d]", count(incidents), count(incidents)))
+	found = append(found, fmt.Sprint(len(must(newClient(os.Getenv("OPSCTL_TOKEN")).ListStatusPages(ctx)))))
 	var refused *client.Error
+	if _, err := c.WithRetrier(&client.Retrier{MaxWait: 2 * time.Second}).GetServer(ctx, "id"); errors.As(err, &refused) {
+		found = append(found, fmt.Sprint(refused.Status))
+	}
 	if _, err := c.ListServers(ctx); errors.As(err, &refused) {
 		found = append(found, fmt.Sprintf("%d %s %s", refused.Status, refused.Message, refused.RequestID))
 	}
@@ -137,17 +156,28 @@ func answers(ctx context.Context) any {
 	if _, err := new(client.Retrier).Do(conditional); errors.As(err, &refused) {
 		found = append(found, fmt.Sprint(refused.Status))
 	}
-	return found
+	conditional.Header.Set("Authorization", "Bearer secret\n")
+	_, err := new(client.Retrier).Do(conditional)
+	return append(found, strings.ReplaceAll(err.Error(), "secret", "the token"))
 }
 
 func pace(ctx context.Context) any {
-	c := newClient(os.Getenv("OPSCTL_TOKEN"))
+	c, failed := newClient(os.Getenv("OPSCTL_TOKEN")), []string{}
+	var mu sync.Mutex
 	var all sync.WaitGroup
-	for range 60 {
-		all.Go(func() { must(c.Me(ctx)) })
+	for range must(strconv.Atoi(os.Args[3])) {
+		all.Go(func() {
+			for range must(strconv.Atoi(os.Args[2])) {
+				if _, err := c.Me(ctx); err != nil {
+					mu.Lock()
+					failed = append(failed, err.Error())
+					mu.Unlock()
+				}
+			}
+		})
 	}
 	all.Wait()
-	return nil
+	return failed
 }
 
 func webhook(context.Context) any {
@@ -164,7 +194,7 @@ func webhook(context.Context) any {
 		}
 		payload, err := client.VerifyWebhook(os.Getenv("WEBHOOK_SECRET"), header, []byte(sent.Body))
 		if errors.Is(err, client.ErrWebhook) {
-			found = append(found, "refused")
+			found = append(found, strings.TrimPrefix(err.Error(), "no valid webhook: "))
 			continue
 		}
 		must(0, err)

@@ -1,12 +1,13 @@
 """Uses the package opsgate-client.
 
-"tour" calls each kind of operation, "errors" provokes errors, "answers" meets unusual answers, "pace" sends many requests,
-"webhook" verifies.
+"tour" calls each kind of operation, "errors" provokes errors, "settings" uses wrong settings, "answers" meets unusual answers, "pace"
+sends requests and prints the errors, "webhook" verifies.
 """
 
 import json
 import os
 import sys
+import traceback
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -76,22 +77,51 @@ def errors() -> list[str]:
     return found
 
 
+def settings() -> list[str]:
+    found = []
+    for url, token in json.loads(sys.argv[2]):
+        try:
+            Client(url, token)
+        except ValueError as error:
+            found.append(str(error))
+    try:
+        verify_webhook("no secret", {}, b"")
+    except ValueError as error:
+        found.append(str(error))
+    try:
+        new_client("secret").me()
+    except httpx.TransportError as error:
+        found.append(f"unsafe {'certificate' in str(error)}".lower())
+    return found
+
+
 def answers() -> list[str]:
     url, token = os.environ["OPSCTL_URL"], os.environ["OPSCTL_TOKEN"]
     with new_client() as client, Client(url, token, timeout=0.5) as hasty:
-        found = [client.me().token_id, str(len(hasty.list_server_groups())), str([len(list(client.all_incidents())) for _ in range(2)])]
+        found = [new_client().me().token_id, str(len(hasty.list_server_groups())), str([len(list(client.all_incidents())) for _ in range(2)])]
+        found.append(str(len(new_client().list_status_pages())))
+        try:
+            Client(url, token, max_wait=2).get_server("id")
+        except APIError as error:
+            found.append(str(error.status))
         try:
             client.list_servers()
         except APIError as error:
             found.append(f"{error.status} {error.message} {error.request_id}")
     with httpx.Client(transport=RetryingTransport(proxy=os.environ["HTTP_PROXY"])) as conditional:
         found.append(str(conditional.get(url + "/v1/monitors", headers={"If-None-Match": '"a"'}).status_code))
+        try:
+            conditional.get(url + "/v1/monitors", headers={"Authorization": "Bearer secret\n"})
+        except httpx.TransportError:
+            found.append(traceback.format_exc().splitlines()[-1].replace("httpx.LocalProtocolError: ", ""))
     return found
 
 
-def pace() -> int:
-    with new_client() as client, ThreadPoolExecutor(6) as pool:
-        return len(list(pool.map(lambda _: client.me(), range(60))))
+def pace() -> list[str]:
+    requests, at_once = map(int, sys.argv[2:])
+    with new_client() as client, ThreadPoolExecutor(at_once) as pool:
+        calls = [pool.submit(client.me) for _ in range(requests * at_once)]
+        return [str(error) for call in calls if (error := call.exception())]
 
 
 def webhook() -> list[str]:
@@ -102,9 +132,10 @@ def webhook() -> list[str]:
         try:
             payload = verify_webhook(os.environ["WEBHOOK_SECRET"], sent["headers"], sent["body"].encode())
             found.append(f"{payload['type']} {payload['data']['incident']['title']}")
-        except WebhookError:
-            found.append("refused")
+        except WebhookError as error:
+            found.append(str(error))
     return found
 
 
-print(json.dumps({"tour": tour, "errors": errors, "answers": answers, "pace": pace, "webhook": webhook}[sys.argv[1]]()))
+commands = {"tour": tour, "errors": errors, "settings": settings, "answers": answers, "pace": pace, "webhook": webhook}
+print(json.dumps(commands[sys.argv[1]]()))

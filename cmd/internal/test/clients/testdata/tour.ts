@@ -1,5 +1,5 @@
-// Uses the package opsgate-client. "tour" calls each kind of operation, "errors" provokes errors, "answers" meets unusual answers,
-// "pace" sends many requests, "webhook" verifies.
+// Uses the package opsgate-client. "tour" calls each kind of operation, "errors" provokes errors, "settings" uses wrong settings, "answers"
+// meets unusual answers, "pace" sends requests and prints the errors, "webhook" verifies.
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { APIError, Client, type IncidentInput, WebhookError, newRetryingFetch, verifyWebhook } from "opsgate-client";
@@ -75,21 +75,44 @@ async function errors() {
   return found;
 }
 
+async function settings(wrong: string) {
+  const found = [...JSON.parse(wrong).map(([baseUrl, token]: string[]) => () => new Client({ baseUrl, token })), () => verifyWebhook("no secret", {}, "")].map(
+    (call) => {
+      try {
+        call();
+      } catch (error) {
+        return (error as Error).message;
+      }
+    },
+  );
+  const error: unknown = await newClient("secret").me().catch((error: unknown) => error);
+  found.push(`unsafe ${/certificate/.test(String((error as Error).cause))}`);
+  return found;
+}
+
 async function answers() {
   const client = newClient();
   const hasty = new Client({ baseUrl: OPSCTL_URL!, token: OPSCTL_TOKEN!, timeout: 0.5 });
-  const found = [(await client.me()).tokenId, String((await hasty.listServerGroups()).length)];
+  const found = [(await newClient().me()).tokenId, String((await hasty.listServerGroups()).length)];
   found.push(`[${await count(client.allIncidents())}, ${await count(client.allIncidents())}]`);
+  found.push(String((await newClient().listStatusPages()).length));
+  const patient = new Client({ baseUrl: OPSCTL_URL!, token: OPSCTL_TOKEN!, maxWait: 2 });
+  const denial: unknown = await patient.getServer("id").catch((error: unknown) => error);
   const error: unknown = await client.listServers().catch((error: unknown) => error);
-  if (!(error instanceof APIError)) throw error;
-  found.push(`${error.status} a proxy ${error.requestId}`);
-  const conditional = await newRetryingFetch()(OPSCTL_URL + "/v1/monitors", { headers: { "If-None-Match": '"a"' } });
+  if (!(denial instanceof APIError) || !(error instanceof APIError)) throw error;
+  found.push(String(denial.status), `${error.status} ${error.message.split(/: | \{/)[1]} ${error.requestId}`);
+  const conditional = await newRetryingFetch()(new URL("v1/monitors", OPSCTL_URL), { headers: { "If-None-Match": '"a"' } });
   return [...found, String(conditional.status)];
 }
 
-async function pace() {
+async function pace(requests: string, atOnce: string) {
   const client = newClient();
-  return (await Promise.all(Array.from({ length: 60 }, () => client.me()))).length;
+  const failed: string[] = [];
+  const caller = async () => {
+    for (let n = Number(requests); n > 0; n--) await client.me().catch((error: unknown) => failed.push(String(error)));
+  };
+  await Promise.all(Array.from({ length: Number(atOnce) }, caller));
+  return failed;
 }
 
 function webhook(...paths: string[]) {
@@ -99,11 +122,11 @@ function webhook(...paths: string[]) {
       const payload = verifyWebhook(WEBHOOK_SECRET!, headers, body);
       return `${payload.type} ${payload.data.incident.title}`;
     } catch (error) {
-      if (error instanceof WebhookError) return "refused";
+      if (error instanceof WebhookError) return error.message;
       throw error;
     }
   });
 }
 
-const commands: Record<string, (...paths: string[]) => unknown> = { tour, errors, answers, pace, webhook };
+const commands: Record<string, (...paths: string[]) => unknown> = { tour, errors, settings, answers, pace, webhook };
 console.log(JSON.stringify(await commands[process.argv[2]](...process.argv.slice(3))));
