@@ -295,11 +295,20 @@ func describedProperties(name string, schema *openapi3.Schema, check func(what, 
 	}
 }
 
-// A generator makes types of the names of schemas, and others beside them: in Go, NewIncident makes an Incident.
+// A generator makes types of the names of schemas, and others beside them: in Go, NewIncident makes an Incident. Some make constants of the
+// values of enums alone.
 func TestNamesOfSchemasDoNotCollide(t *testing.T) {
 	seen := map[string]string{}
-	for name := range published(t).Components.Schemas {
-		for _, made := range []string{name, "New" + name, "New" + name + "WithDefaults", "Nullable" + name, name + "Dict", name + "Enum"} {
+	for name, schema := range published(t).Components.Schemas {
+		made := []string{name, "New" + name, "New" + name + "WithDefaults", "Nullable" + name, name + "Dict", name + "Enum"}
+		constants, renamed := schema.Value.Extensions["x-enum-varnames"].([]any)
+		if !renamed {
+			constants = schema.Value.Enum
+		}
+		for _, constant := range constants {
+			made = append(made, "constant "+fmt.Sprint(constant))
+		}
+		for _, made := range made {
 			key := strings.ToLower(made)
 			if other, ok := seen[key]; ok {
 				t.Errorf("generators make %s of %s and of %s", made, name, other)

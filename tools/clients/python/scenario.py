@@ -33,7 +33,7 @@ from ops.api.status_pages import v_1_list_status_page_incidents as list_page_inc
 from ops.api.status_pages import v_1_list_status_pages as list_pages
 from ops.api.token import v_1_me as get_me
 from ops.client import AuthenticatedClient
-from ops.models import IncidentImpact, IncidentStatus, MetricsRange, IncidentInput, IncidentUpdateInput
+from ops.models import IncidentImpact, IncidentInput, IncidentStatus, IncidentUpdateInput, MetricsRange
 from ops.types import UNSET, Response, Unset
 from opsgate_client.retry import ATTEMPT_TIMEOUT, RetryingTransport
 
