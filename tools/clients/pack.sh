@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # pack.sh VERSION DATE OUT builds the client packages for Python, npm and Go into the folder OUT, each with its ecosystem's own tool. They are
-# what `make test-packages` installs.
+# what `make test-packages` installs. A version that is no release, like 1.2.0-rc.1 or 1.2.0-abc1234, is 1.2.0rc1 or 1.2.0+abc1234 in Python.
 set -euo pipefail
 version=$1 date=$2
 mkdir -p "$3"
@@ -11,7 +11,8 @@ trap 'rm -rf "$work"' EXIT
 
 mkdir "$work/python"
 cp -r python/opsgate_client python/pyproject.toml ../../LICENSE "$work/python"
-sed -i "s/^version = .*/version = \"$version\"/" "$work/python/pyproject.toml"
+python_version=$(sed -E 's/-(rc)\.?([0-9]+)/\1\2/; s/-/+/; s/[-]/./g' <<<"$version")
+sed -i "s/^version = .*/version = \"$python_version\"/" "$work/python/pyproject.toml"
 SOURCE_DATE_EPOCH=$(date -d "$date" +%s) python/.venv/bin/python -m build --wheel --no-isolation --outdir "$out" "$work/python" >/dev/null
 
 cp -r typescript/opsgate-client ../../LICENSE "$work"

@@ -19,9 +19,9 @@ done
 
 for unit in opsgate.service opsgate.socket; do sed 's#/usr/local/bin#/usr/bin#' "deploy/systemd/$unit" >"$out/units/$unit"; done
 
-# Versions of packages begin with a number: a snapshot's is 0.0.0.
+# The version of the chart is that of a release: a snapshot's is 0.0.0.
 number=$([[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] && echo "$version" || echo 0.0.0)
-tools/clients/pack.sh "$number" "$date" "$out/packages"
+tools/clients/pack.sh "$version" "$date" "$out/packages"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -rL deploy/helm/opsgate "$work"

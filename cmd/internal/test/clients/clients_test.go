@@ -21,7 +21,7 @@ type client struct {
 	// needs are programs, and paths of what make test-packages installs.
 	needs []string
 	// generate writes the client and what it needs to a directory, and checks it. It returns the command that runs the program.
-	generate func(t *testing.T, document, dir string) []string
+	generate func(t *testing.T, dir string) []string
 }
 
 var clients = []client{
@@ -37,8 +37,8 @@ var clients = []client{
 // client that needs neither packages nor another compiler.
 func TestClients(t *testing.T) {
 	reference := start(t, devtest.HighLimits)
-	document := filepath.Join(t.TempDir(), "openapi.json")
-	testkit.Must(t, os.WriteFile(document, get(t, reference.BaseURL+"/openapi.json", ""), 0o600))
+	document := t.TempDir()
+	testkit.Must(t, os.WriteFile(filepath.Join(document, "openapi.json"), get(t, reference.BaseURL+"/openapi.json", ""), 0o600))
 	kinds := kindsOf(t)
 	want := expectedTour(t, reference)
 	lowLimit := reference.limitedReads(t, "{requests: 3, per: 5s}")
@@ -168,16 +168,17 @@ func kindsOf(t *testing.T) map[string][]string {
 	return kinds
 }
 
-// prepare generates the client in a directory, and returns the command of the program that uses it. It skips the test if something that
-// the client needs is missing; in CI it fails.
-func (c client) prepare(t *testing.T, source string) (program []string, dir string) {
+// prepare generates the client in a directory with copies of files, and returns the command of the program that uses it. It skips the test
+// if something that the client needs is missing; in CI it fails.
+func (c client) prepare(t *testing.T, files string) (program []string, dir string) {
 	t.Helper()
 	for _, need := range c.needs {
 		testkit.Find(t, need)
 	}
 	readSources(t)
 	dir = t.TempDir()
-	return c.generate(t, source, dir), dir
+	testkit.Must(t, os.CopyFS(dir, os.DirFS(files)))
+	return c.generate(t, dir), dir
 }
 
 // runProgram runs the program of a client and returns its output.

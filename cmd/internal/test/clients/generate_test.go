@@ -5,6 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"opsgate/backendclient/testkit"
@@ -47,13 +50,86 @@ func run(t *testing.T, dir string, variables []string, argv ...string) []byte {
 	return []byte(testkit.Output(t, command))
 }
 
-// generateGo adds the generated code to the package ops by an overlay: it is not in the working copy.
-func generateGo(t *testing.T, document, dir string) []string {
+// guideCommands returns the commands of a block below a heading of the guide. The guide has https://api.example.com for the API.
+func guideCommands(t *testing.T, heading string, block int) (commands []string) {
 	t.Helper()
-	generated, overlay := filepath.Join(dir, "ops.gen.go"), filepath.Join(dir, "overlay.json")
-	run(t, sources, nil, "go", "tool", "-modfile="+repository+"/tools/go.mod", "oapi-codegen",
-		"-generate=types,client,skip-prune", "-package=ops", "-o="+generated, document)
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{sources + "/go/ops/ops.gen.go": generated}})
+	guide, err := os.ReadFile(repository + "/gateway/apidocs/guides/generated-clients.md")
+	testkit.Must(t, err)
+	_, section, found := strings.Cut(string(guide), "\n"+heading+"\n")
+	section, _, _ = strings.Cut(section, "\n##")
+	blocks := regexp.MustCompile("(?ms)^```\n(\\$ .*?)^```$").FindAllStringSubmatch(section, -1)
+	if !found || len(blocks) <= block {
+		t.Fatalf("the guide has %d blocks of commands below %q", len(blocks), heading)
+	}
+	for _, line := range regexp.MustCompile(`(?m)^\$ `).Split(blocks[block][1], -1)[1:] {
+		commands = append(commands, strings.ReplaceAll(line, "\\\n", ""))
+	}
+	return commands
+}
+
+// follow runs the commands of the guide, word for word, but does not install from the network: what make test-packages has installed has the
+// versions that the guide names.
+func follow(t *testing.T, dir string, variables []string, heading string, block int) {
+	t.Helper()
+	var script strings.Builder
+	for _, command := range guideCommands(t, heading, block) {
+		for part := range strings.SplitSeq(strings.TrimSpace(command), " && ") {
+			if !isInstalled(t, part) {
+				script.WriteString(part + "\n")
+			}
+		}
+	}
+	run(t, dir, variables, "bash", "-euc", script.String())
+}
+
+// isInstalled reports whether a command installs from a package registry, and checks that it names the versions that are installed.
+func isInstalled(t *testing.T, command string) bool {
+	t.Helper()
+	packages, ok := strings.CutPrefix(command, "npm install ")
+	form := `^(.+)@([0-9.]+)$`
+	if !ok {
+		packages, ok = strings.CutPrefix(command, "pip install ")
+		form = `^(.+)==([0-9.]+)$`
+	}
+	if !ok {
+		packages, ok = strings.CutPrefix(command, "go get -tool ")
+		form = `^(.+)/cmd/[^/]+@(v[0-9.]+)$`
+	}
+	if !ok || strings.Contains(packages, "./") {
+		return false
+	}
+	for name := range strings.FieldsSeq(strings.ReplaceAll(packages, "--save-dev ", "")) {
+		if pin := regexp.MustCompile(form).FindStringSubmatch(name); pin == nil || !slices.Contains(pins(t), pin[1]+" "+pin[2]) {
+			t.Errorf("%s: make test-packages does not install %s", command, name)
+		}
+	}
+	return true
+}
+
+// pins returns the names and versions of what make test-packages installs, and of the tools in Go.
+func pins(t *testing.T) (list []string) {
+	t.Helper()
+	for file, form := range map[string]string{
+		"tools/npm/package.json":                `"([^"]+)": "([0-9.]+)"`,
+		"tools/clients/python/requirements.txt": `(?m)^([\w-]+)==([0-9.]+)$`,
+		"tools/go.mod":                          `(?m)^\s(\S+) (v[0-9.]+)`,
+	} {
+		text, err := os.ReadFile(repository + "/" + file)
+		testkit.Must(t, err)
+		for _, pin := range regexp.MustCompile(form).FindAllStringSubmatch(string(text), -1) {
+			list = append(list, pin[1]+" "+pin[2])
+		}
+	}
+	return list
+}
+
+// generateGo adds the generated code to the package ops by an overlay: it is not in the working copy.
+func generateGo(t *testing.T, dir string) []string {
+	t.Helper()
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example\n"), 0o600))
+	follow(t, dir, []string{"GOFLAGS=-modfile=" + repository + "/tools/go.mod"}, "### Go", 0)
+	overlay := filepath.Join(dir, "overlay.json")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{sources + "/go/ops/ops.gen.go": filepath.Join(dir, "ops", "ops.gen.go")}})
 	testkit.Must(t, err)
 	testkit.Must(t, os.WriteFile(overlay, replace, 0o600))
 	program := filepath.Join(dir, "program")
@@ -62,18 +138,18 @@ func generateGo(t *testing.T, document, dir string) []string {
 	return []string{program}
 }
 
-func generateFetch(t *testing.T, document, dir string) []string {
+func generateFetch(t *testing.T, dir string) []string {
 	t.Helper()
 	prepareTypeScript(t, dir, "fetch.ts")
-	run(t, dir, nil, openAPITypeScript, document, "--output", "api.d.ts")
+	follow(t, dir, nil, "### TypeScript", 0)
 	run(t, dir, nil, tsc, "--project", ".")
 	return []string{tsx, "fetch.ts"}
 }
 
-func generateHey(t *testing.T, document, dir string) []string {
+func generateHey(t *testing.T, dir string) []string {
 	t.Helper()
 	prepareTypeScript(t, dir, "hey.ts")
-	run(t, dir, nil, heyAPI, "--input", document, "--output", "ops", "--client", "@hey-api/client-fetch", "--no-log-file")
+	follow(t, dir, nil, "### TypeScript", 1)
 	run(t, dir, nil, tsc, "--project", ".")
 	return []string{tsx, "hey.ts"}
 }
@@ -88,10 +164,10 @@ func prepareTypeScript(t *testing.T, dir, program string) {
 	testkit.Must(t, os.Symlink(nodeModules, filepath.Join(dir, "node_modules")))
 }
 
-func generatePython(t *testing.T, document, dir string) []string {
+func generatePython(t *testing.T, dir string) []string {
 	t.Helper()
 	path := []string{"PATH=" + filepath.Dir(ruff) + string(os.PathListSeparator) + os.Getenv("PATH")} // the generator runs ruff
-	run(t, dir, path, pythonGenerator, "generate", "--path", document, "--output-path", "ops", "--meta", "none", "--fail-on-warning")
+	follow(t, dir, path, "### Python", 0)
 	for _, name := range []string{"scenario.py", "ruff.toml"} {
 		copyFile(t, sources+"/python/"+name, dir)
 	}
@@ -101,14 +177,12 @@ func generatePython(t *testing.T, document, dir string) []string {
 	return []string{python, "scenario.py"}
 }
 
-func generateJava(t *testing.T, document, dir string) []string {
+func generateJava(t *testing.T, dir string) []string {
 	t.Helper()
-	run(t, dir, nil, "java", "-jar", javaGenerator, "generate", "--input-spec", document, "--generator-name", "java", "--library", "native",
-		"--output", "generated", "--invoker-package", "ops", "--api-package", "ops.api", "--model-package", "ops.model",
-		"--global-property", "apis,models,supportingFiles,apiDocs=false,modelDocs=false,apiTests=false,modelTests=false",
-		"--additional-properties", "openApiNullable=false,hideGenerationTimestamp=true")
+	testkit.Must(t, os.Symlink(javaGenerator, filepath.Join(dir, filepath.Base(javaGenerator))))
+	follow(t, dir, nil, "### Java", 0)
 	var files []string
-	err := filepath.WalkDir(filepath.Join(dir, "generated", "src", "main", "java"), func(path string, _ os.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(dir, "client", "src", "main", "java"), func(path string, _ os.DirEntry, err error) error {
 		if filepath.Ext(path) == ".java" {
 			files = append(files, path)
 		}
@@ -121,6 +195,16 @@ func generateJava(t *testing.T, document, dir string) []string {
 	run(t, dir, nil, "javac", "-Xlint:all", "-Werror", "-d", "classes", "-cp", classPath,
 		sources+"/java/Scenario.java", sources+"/java/Retry.java")
 	return []string{"java", "-cp", classPath, "Scenario"}
+}
+
+// What openapi-generator writes in Go, which is in many teams' builds, compiles. It names what other generators do not.
+func TestOpenAPIGeneratorInGoCompiles(t *testing.T) {
+	testkit.SkipIfShort(t)
+	testkit.Find(t, "java")
+	dir := t.TempDir()
+	run(t, dir, nil, "java", "-jar", testkit.Find(t, javaGenerator), "generate", "--generator-name", "go", "--output", ".",
+		"--input-spec", repository+"/gateway/openapi/openapi.yaml")
+	run(t, dir, []string{"GOPROXY=off", "GOFLAGS=-mod=mod"}, "go", "vet", ".")
 }
 
 func copyFile(t *testing.T, from, dir string) {

@@ -53,6 +53,22 @@ func TestPackages(t *testing.T) {
 	}
 }
 
+func TestPackagesHaveTheVersionOfTheRelease(t *testing.T) {
+	testkit.SkipIfShort(t)
+	testkit.Find(t, "npm")
+	testkit.Find(t, python)
+	readSources(t)
+	for version, ofPython := range map[string]string{"1.2.0-rc.1": "1.2.0rc1", "1.2.0-5d353b14": "1.2.0+5d353b14"} {
+		built := t.TempDir()
+		run(t, repository, nil, "tools/clients/pack.sh", version, "2026-01-31T12:00:00Z", built)
+		for _, name := range []string{"opsgate_client-" + ofPython + "-py3-none-any.whl", "opsgate-client-" + version + ".tgz", "opsgate-client-go-" + version + ".tar.gz"} {
+			if _, err := os.Stat(filepath.Join(built, name)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // buildPackages returns a folder with the packages of a release.
 func buildPackages(t *testing.T) string {
 	t.Helper()
@@ -119,7 +135,7 @@ func checkExample(t *testing.T, name, dir string, program []string) {
 		argv         []string
 	}{
 		"python":     {"/python/opsgate_client/README.md", "example.py", []string{program[0], "example.py"}},
-		"typescript": {"/typescript/opsgate-client/README.md", "example.ts", []string{tsx, "example.ts"}},
+		"typescript": {"/typescript/opsgate-client/README.md", "client.mts", []string{"npx", "tsx", "client.mts"}},
 		"go":         {"/go/client/README.md", "example/main.go", []string{"go", "run", "-mod=mod", "./example"}},
 	}[name]
 	readme, err := os.ReadFile(sources + example.readme)
@@ -134,6 +150,10 @@ func checkExample(t *testing.T, name, dir string, program []string) {
 	file := filepath.Join(dir, example.file)
 	testkit.Must(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	testkit.Must(t, os.WriteFile(file, bytes.ReplaceAll(block[1], []byte("https://api.example.com"), []byte(s.BaseURL)), 0o600))
+	if name == "typescript" { // the guide has the commands in a sentence
+		check := regexp.MustCompile("`(npx tsc [^`]+client\\.mts)`").FindSubmatch(guide)
+		run(t, dir, nil, "bash", "-euc", string(check[1]))
+	}
 	before := countPages(t, s, "/v1/incidents?limit=100")
 	if lines := bytes.Count(runProgram(t, s, dir, example.argv), []byte("\n")); lines != before {
 		t.Errorf("the example printed %d lines, want %d", lines, before)
@@ -196,47 +216,46 @@ func post(t *testing.T, at time.Time, secrets ...[]byte) (h hook) {
 	return h
 }
 
-// installWheel makes a virtual environment with the wheel. Its requirements are those of the environment that make test-packages makes.
-func installWheel(t *testing.T, built, dir string) []string {
+// libraries is where the wheel's requirements are, in the environment that make test-packages makes.
+func libraries(t *testing.T, environment string) string {
 	t.Helper()
-	environment := filepath.Join(dir, "environment")
-	run(t, dir, nil, python, "-m", "venv", environment)
-	libraries, err := filepath.Glob(filepath.Join(filepath.Dir(python), "..", "lib", "*", "site-packages"))
+	found, err := filepath.Glob(filepath.Join(environment, "lib", "*", "site-packages"))
 	testkit.Must(t, err)
-	own, err := filepath.Glob(filepath.Join(environment, "lib", "*", "site-packages"))
-	testkit.Must(t, err)
-	testkit.Must(t, os.WriteFile(filepath.Join(own[0], "libraries.pth"), []byte(libraries[0]+"\n"), 0o600))
-	wheels, err := filepath.Glob(filepath.Join(built, "*.whl"))
-	testkit.Must(t, err)
-	interpreter := filepath.Join(environment, "bin", "python")
-	run(t, dir, nil, interpreter, "-m", "pip", "install", "--quiet", "--no-index", wheels[0])
-	copyFile(t, "testdata/tour.py", dir)
-	return []string{interpreter, "tour.py"}
+	if len(found) != 1 {
+		t.Fatalf("%s has %q", environment, found)
+	}
+	return found[0]
 }
 
-func installNPM(t *testing.T, built, dir string) []string {
+func installWheel(t *testing.T, dir string) []string {
+	t.Helper()
+	shared := libraries(t, filepath.Dir(filepath.Dir(python)))
+	path := filepath.Dir(python) + string(os.PathListSeparator) + os.Getenv("PATH")
+	follow(t, dir, []string{"PATH=" + path, "PIP_NO_INDEX=1", "PYTHONPATH=" + shared}, "### Python 3.11 or later", 0)
+	testkit.Must(t, os.WriteFile(filepath.Join(libraries(t, filepath.Join(dir, "venv")), "shared.pth"), []byte(shared+"\n"), 0o600))
+	copyFile(t, "testdata/tour.py", dir)
+	return []string{filepath.Join(dir, "venv", "bin", "python"), "tour.py"}
+}
+
+func installNPM(t *testing.T, dir string) []string {
 	t.Helper()
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"type": "module", "private": true}`), 0o600))
-	tarballs, err := filepath.Glob(filepath.Join(built, "opsgate-client-*.tgz"))
-	testkit.Must(t, err)
-	run(t, dir, nil, "npm", "install", "--offline", "--no-audit", "--no-fund", tarballs[0])
-	testkit.Must(t, os.Symlink(filepath.Join(nodeModules, "@types"), filepath.Join(dir, "node_modules", "@types")))
-	testkit.Must(t, os.Symlink(filepath.Join(nodeModules, "undici-types"), filepath.Join(dir, "node_modules", "undici-types")))
+	follow(t, dir, []string{"npm_config_offline=true"}, "### TypeScript and JavaScript, Node 20.3 or later", 0)
+	for _, name := range []string{"@types", "undici-types", ".bin"} {
+		testkit.Must(t, os.Symlink(filepath.Join(nodeModules, name), filepath.Join(dir, "node_modules", name)))
+	}
 	copyFile(t, sources+"/typescript/tsconfig.json", dir)
 	copyFile(t, "testdata/tour.ts", dir)
 	run(t, dir, nil, tsc, "--project", ".", "--skipLibCheck", "false", "--module", "nodenext", "--moduleResolution", "nodenext")
 	return []string{tsx, "tour.ts"}
 }
 
-func installModule(t *testing.T, built, dir string) []string {
+func installModule(t *testing.T, dir string) []string {
 	t.Helper()
-	modules, err := filepath.Glob(filepath.Join(built, "opsgate-client-go-*.tar.gz"))
-	testkit.Must(t, err)
-	run(t, dir, nil, "tar", "-xzf", modules[0])
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example\n\ngo 1.26\n"), 0o600))
 	copyFile(t, "testdata/tour.go", dir)
 	offline := []string{"GOPROXY=off", "GOFLAGS=-mod=mod"}
-	run(t, dir, offline, "go", "mod", "edit", "-require=opsgate/client@v1.0.0", "-replace=opsgate/client=./opsgate-client")
+	follow(t, dir, offline, "### Go 1.24 or later", 0)
 	run(t, dir, offline, "go", "vet", ".")
 	program := filepath.Join(dir, "program")
 	run(t, dir, offline, "go", "build", "-o="+program, ".")
