@@ -107,7 +107,8 @@ func TestProgramsOfGuides(t *testing.T) {
 }
 
 // The client of each language sends 20 reads and opens one incident. It stays within the limits, repeats what is disturbed, and opens the
-// incident once. Of the faults of this seed, the last cuts the connection after the incident is opened.
+// incident once. Of the faults of this seed, the last cuts the connection after the incident is opened. It repeats a request that is denied
+// more often than it makes attempts.
 func TestClientsOfTheGuideRateLimits(t *testing.T) {
 	for _, e := range blocks(t) {
 		if e.guide != "rate-limits" || strings.Contains(e.title, " ") {
@@ -128,6 +129,7 @@ func TestClientsOfTheGuideRateLimits(t *testing.T) {
 			if got := denied.FindAllString(s.metrics(t), -1); len(got) > 1 || len(got) == 1 && !strings.HasSuffix(got[0], " 1") {
 				t.Errorf("it exceeded its limit: %q", got)
 			}
+			p.disturbed().prints("full", `(?s)\A1 .*\n20 \S+\nopened \S+\n\z`)
 		})
 	}
 }

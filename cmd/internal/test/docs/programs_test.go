@@ -55,8 +55,11 @@ func programChecks() map[string]func(*program) {
 			}
 		},
 		"idempotency/open_once.py": func(p *program) {
+			p = p.disturbed()
 			id := p.prints("incidents:write", ` opened\n`, "alert-1")[:36]
-			p.prints("incidents:write", id+" already open", "alert-1")
+			for range 2 {
+				p.prints("incidents:write", id+" already open", "alert-1")
+			}
 		},
 		"errors/handle_errors.py": func(p *program) {
 			p.prints("full", `\ANone\nmessage is required\nstatus must be investigating, identified, monitoring or resolved\n\z`)
@@ -114,16 +117,20 @@ func (p *program) rerouted(request func(*http.Request), answer func(*http.Respon
 	return &program{T: p.T, system: p.system, file: e.write(p.T, "")}
 }
 
-// disturbed returns the same program for a proxy that loses the second and the fifth answer, and turns the fourth into a 503.
+// disturbed returns the same program for a proxy that loses the second and the fifth answer, turns the fourth into a 503, and those after the
+// fifth into more denials than a program has attempts.
 func (p *program) disturbed() *program {
 	p.Helper()
 	requests := 0
 	return p.rerouted(func(*http.Request) {}, func(r *http.Response) error {
-		switch requests++; requests {
-		case 2, 5:
+		switch requests++; {
+		case requests == 2, requests == 5:
 			return errors.New("lost")
-		case 4:
+		case requests == 4:
 			r.StatusCode = http.StatusServiceUnavailable
+		case requests > 5 && requests <= 14:
+			r.StatusCode = http.StatusTooManyRequests
+			r.Header.Set("Retry-After", "1")
 		}
 		return nil
 	})

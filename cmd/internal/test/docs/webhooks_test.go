@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -28,7 +29,7 @@ func TestReceiversOfWebhooksGuide(t *testing.T) {
 	receivers := 0
 	for _, e := range blocks(t) {
 		switch {
-		case e.guide != webhooksGuide:
+		case e.guide != webhooksGuide || e.title == "try.sh":
 		case e.title == "payload.json":
 			encoded, err := webhook.Payload(notification())
 			testkit.Must(t, err)
@@ -86,6 +87,20 @@ func checkReceiver(t *testing.T, e example) {
 	testkit.Eventually(t, "it listens", func() bool { return listening.MatchString(output.String()) })
 	address := "127.0.0.1:" + listening.FindStringSubmatch(output.String())[1]
 
+	try := func(secret []byte, want string) {
+		t.Helper()
+		dir := t.TempDir()
+		for _, e := range blocks(t) {
+			write(t, filepath.Join(dir, e.title), e.text)
+		}
+		variables := []string{"WEBHOOK_SECRET=" + webhook.FormatSecret(secret), "PORT=" + strings.TrimPrefix(address, "127.0.0.1:")}
+		if out, stderr, err := runIn(t, dir, variables, "bash", "try.sh"); out != want || err != nil {
+			t.Errorf("try.sh: %v: got %q, want %q\n%s", err, out, want, stderr)
+		}
+	}
+	try(receiverSecret, "204\n")
+	try(otherSecret, "401\n")
+
 	tamper := func(http.Header, []byte) {}
 	between := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: address})
@@ -131,7 +146,8 @@ func checkReceiver(t *testing.T, e example) {
 	p.End(t)
 	_, got, _ := strings.Cut(output.String(), "\n")
 	const incident = " 019ab0de-4b2f-7f0a-8e6b-2f9f5c1d7a55 "
-	want := "incident.created" + incident + "investigating API errors – détails\nincident.update_posted" + incident + "resolved API errors – détails\n"
+	created := "incident.created" + incident + "investigating API errors – détails\n"
+	want := created + created + "incident.update_posted" + incident + "resolved API errors – détails\n"
 	if got != want {
 		t.Errorf("it processed\n%s", got)
 	}
