@@ -65,7 +65,7 @@ VET_FLAG := -vet=off
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all fresh explore cover flakes fuzz chaos attack cluster soak bench bench-limiters check check-code check-external check-generated \
+.PHONY: help run build test test-all fresh explore cover flakes fuzz chaos attack cluster soak crowds bench bench-limiters check check-code check-external check-generated \
 	check-format check-modules check-openapi check-proto check-rules check-tests lint generate outdated format tidy test-programs test-packages tools dist image
 
 help: ## List what can be done.
@@ -157,6 +157,9 @@ cluster: ## Two gateways, three backends and Redis behind a balancer under load:
 
 soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateways leak nothing: docs/operate/guarantees.md.
 	@go test -count=1 -v -timeout=0 -run Soak ./cmd/internal/test/chaos -soak $(SOAKTIME)
+
+crowds: ## Run 6 and 20 processes of each client package with one token, and check that no call fails (6 minutes; needs make test-packages).
+	@go test -count=1 -v -timeout=30m -run SharesAToken ./cmd/internal/test/clients -crowds
 
 bench: ## Run the benchmarks, then compare the edge with a bare grpc-gateway and with its own parts. EDGEBENCH="-enforce" passes flags.
 	@grep -rlE '^func Benchmark' --include='*_test.go' --exclude-dir=limiters . | xargs -n1 dirname | sort -u | \
