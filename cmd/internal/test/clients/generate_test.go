@@ -57,7 +57,7 @@ func guideCommands(t *testing.T, heading string, block int) (commands []string) 
 	testkit.Must(t, err)
 	_, section, found := strings.Cut(string(guide), "\n"+heading+"\n")
 	section, _, _ = strings.Cut(section, "\n##")
-	blocks := regexp.MustCompile("(?ms)^```\n(\\$ .*?)^```$").FindAllStringSubmatch(section, -1)
+	blocks := regexp.MustCompile("(?ms)^```\n(\\$ .*?)\n```$").FindAllStringSubmatch(section, -1)
 	if !found || len(blocks) <= block {
 		t.Fatalf("the guide has %d blocks of commands below %q", len(blocks), heading)
 	}
@@ -92,27 +92,47 @@ func isInstalled(t *testing.T, command string) bool {
 		form = `^(.+)==([0-9.]+)$`
 	}
 	if !ok {
-		packages, ok = strings.CutPrefix(command, "go get -tool ")
-		form = `^(.+)/cmd/[^/]+@(v[0-9.]+)$`
+		packages, ok = strings.CutPrefix(command, "go get ")
+		form = `^(.+?)(?:/cmd/[^/]+)?@(v[0-9.]+)$`
 	}
 	if !ok || strings.Contains(packages, "./") {
 		return false
 	}
-	for name := range strings.FieldsSeq(strings.ReplaceAll(packages, "--save-dev ", "")) {
-		if pin := regexp.MustCompile(form).FindStringSubmatch(name); pin == nil || !slices.Contains(pins(t), pin[1]+" "+pin[2]) {
-			t.Errorf("%s: make test-packages does not install %s", command, name)
+	for name := range strings.FieldsSeq(strings.NewReplacer("--save-dev ", "", "-tool ", "").Replace(packages)) {
+		if pin := regexp.MustCompile(form).FindStringSubmatch(name); len(pin) == 0 || !slices.Contains(pins(t), pin[1]+" "+pin[2]) {
+			t.Errorf("%s: the programs are not tested with %s", command, name)
 		}
 	}
 	return true
 }
 
-// pins returns the names and versions of what make test-packages installs, and of the tools in Go.
+// The guides install what their programs are tested with.
+func TestGuidesInstallTestedVersions(t *testing.T) {
+	files, err := filepath.Glob(repository + "/gateway/apidocs/guides/*.md")
+	testkit.Must(t, err)
+	installs := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		testkit.Must(t, err)
+		for _, command := range regexp.MustCompile("(npm|pip) install [^`\n&]+|go get [^`\n&]+").FindAllString(string(text), -1) {
+			if isInstalled(t, strings.TrimSpace(command)) {
+				installs++
+			}
+		}
+	}
+	if installs < 8 {
+		t.Errorf("found %d commands that install", installs)
+	}
+}
+
+// pins returns the names and versions of what make test-packages installs, and of modules.
 func pins(t *testing.T) (list []string) {
 	t.Helper()
 	for file, form := range map[string]string{
 		"tools/npm/package.json":                `"([^"]+)": "([0-9.]+)"`,
 		"tools/clients/python/requirements.txt": `(?m)^([\w-]+)==([0-9.]+)$`,
 		"tools/go.mod":                          `(?m)^\s(\S+) (v[0-9.]+)`,
+		"go.mod":                                `(?m)^\s(\S+) (v[0-9.]+)`,
 	} {
 		text, err := os.ReadFile(repository + "/" + file)
 		testkit.Must(t, err)

@@ -35,8 +35,8 @@ func temporary() []int {
 }
 
 // A Retrier sends requests with one token. It repeats a request after a temporary status, a cut response or a timeout if it is a read or
-// has an Idempotency-Key. It waits for Retry-After, or else twice as long after each of 8 attempts, and before each attempt until the limits
-// allow a request. A 429 with Retry-After costs no attempt. The zero value is ready; goroutines may share it.
+// has an Idempotency-Key. It waits for Retry-After, or else twice as long after each of 8 attempts, and before each attempt until the
+// limits allow a request. A 429 with Retry-After costs no attempt. The zero value is ready; goroutines may share it.
 type Retrier struct {
 	HTTP    http.Client   // its Timeout is that of an attempt; 30 seconds if it is 0
 	MaxWait time.Duration // a request that limits deny for longer in total fails; 2 minutes if it is 0
