@@ -2,12 +2,11 @@ package backendclient
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"google.golang.org/grpc/connectivity"
-
-	"opsgate/internal/outagelog"
 )
 
 // recordAvailability records since when the service has not been available. It is available if its connection is Ready.
@@ -21,20 +20,31 @@ func (u *upstream) recordAvailability(state connectivity.State, now time.Time) {
 
 // watch follows the state of the current connection until ctx ends. It does not log intermediate states.
 func (u *upstream) watch(ctx context.Context) {
-	log := outagelog.Log{
-		Logger: u.logger.With(slog.String("service", u.service)),
-		Failed: "internal service is unavailable", Recovered: "internal service is available again",
-	}
 	for ctx.Err() == nil {
 		c := u.connection.Load()
 		state := c.grpc.GetState()
 		u.recordAvailability(state, time.Now())
 		switch state {
 		case connectivity.Ready:
-			log.Succeed()
+			u.outages.Succeed()
 		case connectivity.TransientFailure:
-			log.Fail(nil)
+			u.logUnreachable(c.endpoints.unreachable())
 		}
 		c.grpc.WaitForStateChange(c.ctx, state) // c.ctx also ends when the connection is replaced
+	}
+}
+
+// logUnreachable logs that the service gets no calls; nil if that has just changed.
+func (u *upstream) logUnreachable(e *UnreachableError) {
+	if e != nil {
+		u.outages.Fail(errors.New(e.Cause), slog.String("reason", e.Reason))
+	}
+}
+
+// recordUnanswered records a probe without an answer while the service has not been reached.
+func (u *upstream) recordUnanswered(err error) {
+	if e, ok := errors.AsType[*UnreachableError](err); ok {
+		u.unanswered.Store(e)
+		u.logUnreachable(e)
 	}
 }

@@ -35,8 +35,8 @@ func (e *ChangeError) Unwrap() error { return e.Err }
 
 // Prepare makes connections to the upstreams whose address or TLS files differ from those in use, waits up to two seconds until they are
 // ready, and then up to two seconds for the answers to probes. Its error is a [ChangeError]: an address cannot be parsed, TLS files cannot
-// be read, the new address does not respond while the one in use does, or another service is at the new address. If neither responds, the
-// change can be applied.
+// be read, the new address is not reachable while the one in use is, or another service is at the new address. If neither is reachable,
+// the change can be applied.
 func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	change, err := c.build(upstreams)
 	if err != nil {
@@ -45,9 +45,9 @@ func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	change.awaitReady()
 	for u, conn := range change.connections {
 		current := u.connection.Load()
-		if conn.grpc.GetState() != connectivity.Ready && current.grpc.GetState() == connectivity.Ready {
+		if failure := conn.endpoints.unreachable(); failure != nil && current.grpc.GetState() == connectivity.Ready {
 			change.Discard()
-			err := fmt.Errorf("%s does not respond, and %s, which is in use, does", conn.target.Address, current.target.Address)
+			err := fmt.Errorf("%s is not reachable, and %s, which is in use, is: %w", conn.target.Address, current.target.Address, failure)
 			return nil, &ChangeError{u.service, err}
 		}
 	}

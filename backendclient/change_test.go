@@ -217,9 +217,10 @@ func TestAnAddressThatDoesNotRespondIsRefusedWhileTheOneInUseDoes(t *testing.T) 
 	clients := dial(t, b.only())
 	testkit.Must(t, getServer(t, clients))
 	wrong := nowhere()
+	want := wrong.Fleet.Address + " is not reachable, and " + b.Address + ", which is in use, is: connection refused"
 	_, err := clients.Prepare(wrong)
 	refused, is := errors.AsType[*backendclient.ChangeError](err)
-	if !is || refused.Service != "fleet" || !strings.HasPrefix(refused.Err.Error(), wrong.Fleet.Address+" does not respond") {
+	if !is || refused.Service != "fleet" || !strings.HasPrefix(refused.Err.Error(), want) {
 		t.Errorf("got %v", err)
 	}
 	if err := getServer(t, clients); err != nil || b.calls.Load() != 2 {

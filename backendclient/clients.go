@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,6 +75,8 @@ func (c *Clients) connect(metrics *metrics) error {
 			large: large, metrics: metrics.forService(s.name), logger: c.options.Logger,
 			probeTimeout: c.options.intervals.probeTimeout, probesDue: make(chan struct{}, 1),
 		}
+		u.outages.Logger = u.logger.With(slog.String("service", u.service))
+		u.outages.Failed, u.outages.Recovered = "internal service is unavailable", "internal service is available again"
 		for _, m := range s.description.Methods {
 			u.unary = append(u.unary, u.methods[m.MethodName])
 		}
@@ -153,6 +156,29 @@ func (c *Clients) UnavailableSince() map[string]time.Time {
 		}
 	}
 	return since
+}
+
+// Reached returns when each service was first reached since the process started, by its short name: a probe found the service at one of
+// its addresses. A connection alone does not show that: a proxy accepts it for a service that is away.
+func (c *Clients) Reached() map[string]time.Time {
+	reached := make(map[string]time.Time)
+	for service, u := range c.upstreams {
+		if at := u.reached.Load(); at != nil {
+			reached[service] = *at
+		}
+	}
+	return reached
+}
+
+// Unreachable returns why services get no calls, and why services that are connected have never been reached, by the service's short name.
+func (c *Clients) Unreachable() map[string]UnreachableError {
+	unreachable := make(map[string]UnreachableError)
+	for service, u := range c.upstreams {
+		if e := u.unreachable(); e != nil {
+			unreachable[service] = *e
+		}
+	}
+	return unreachable
 }
 
 // Breakers returns the status of the breakers of each service by its short name.

@@ -190,7 +190,7 @@ func TestAServiceBecomesUnavailableAndAvailableAgain(t *testing.T) {
 			MinConnectTimeout: time.Hour, // no attempt to connect to the others ends
 		})}
 	})
-	if got, want := <-log, "internal service is unavailable service=fleet"; got != want {
+	if got, want := <-log, "internal service is unavailable service=fleet reason=connection refused "; !strings.HasPrefix(got, want) {
 		t.Errorf("logged %q, want %q", got, want)
 	}
 	since := clients.UnavailableSince()["fleet"]

@@ -35,7 +35,7 @@ func (c *Clients) newConnection(u *upstream, target Target) (*connection, error)
 	if target.Address == "" {
 		return nil, fmt.Errorf("dial %s: no address", u.service)
 	}
-	conn := &connection{target: target, endpoints: newEndpoints(u, c.options.intervals)}
+	conn := &connection{target: target, endpoints: newEndpoints(u, target.TLS != nil, c.options.intervals)}
 	options, err := dialOptions(c.options, u, conn)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", u.service, err)

@@ -61,6 +61,7 @@ type endpoint struct {
 	state        EndpointState // of the connection: not EndpointEjected
 	since        time.Time     // of the state or of the ejection
 	cause        string
+	reason       string    // of a connection that failed: see UnreachableError
 	generation   int       // how often the endpoint became ready
 	rightService bool      // a probe since it became ready found the right service
 	wrongSince   time.Time // see EndpointStatus
@@ -69,6 +70,7 @@ type endpoint struct {
 // endpoints are the endpoints of a connection to a service.
 type endpoints struct {
 	service   string
+	useTLS    bool
 	logger    *slog.Logger
 	ejections prometheus.Counter
 	lookups   lookups // of the name
@@ -85,9 +87,9 @@ type endpoints struct {
 }
 
 // newEndpoints returns the endpoints of a connection to the upstream's address.
-func newEndpoints(u *upstream, i intervals) *endpoints {
+func newEndpoints(u *upstream, useTLS bool, i intervals) *endpoints {
 	s := &endpoints{
-		service: u.service, logger: u.logger, ejections: u.metrics.ejections, penalty: i.penalty, outliers: outliers{unit: i.ejection},
+		service: u.service, useTLS: useTLS, logger: u.logger, ejections: u.metrics.ejections, penalty: i.penalty, outliers: outliers{unit: i.ejection},
 		probe: u.requestProbes, updated: make(chan struct{}),
 	}
 	s.lookups.init(u)
@@ -121,14 +123,14 @@ const healthFailurePrefix = "connection active but"
 func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state, cause := EndpointConnecting, ""
+	state, cause, reason := EndpointConnecting, "", ""
 	switch to.ConnectivityState {
 	case connectivity.Ready:
 		state = EndpointReady
 	case connectivity.TransientFailure:
 		state = EndpointUnavailable
 		if to.ConnectionError != nil {
-			cause = truncate(to.ConnectionError.Error(), maxMessage)
+			cause, reason = truncate(to.ConnectionError.Error(), maxMessage), reasonOf(to.ConnectionError, s.useTLS)
 		}
 		if strings.HasPrefix(cause, healthFailurePrefix) {
 			state = EndpointUnhealthy
@@ -155,7 +157,7 @@ func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
 		e.rightService = false
 		s.probe()
 	}
-	e.cause = cause // after recordReadmitted, which clears it
+	e.cause, e.reason = cause, reason // after recordReadmitted, which clears the cause
 	close(s.updated)
 	s.updated = make(chan struct{})
 }

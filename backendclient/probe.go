@@ -35,10 +35,10 @@ func (e *WrongServiceError) Error() string {
 }
 
 // Probe finds out whether the endpoints of a service, by its short name, are of that service: it sends each endpoint that is connected a
-// request without fields, which a service answers with InvalidArgument without reading data. It waits up to two seconds for a connection.
+// request without fields, which a service answers with InvalidArgument without reading data. It waits up to four seconds for a connection.
 //
 // It returns nil if all endpoints are of the service: each answered, other than with Unimplemented. It returns a *[WrongServiceError] if
-// one answered Unimplemented, and else the error of a call without an answer. Unavailable, Canceled, a timeout and a refusal of the gateway
+// one answered Unimplemented, and else an *[UnreachableError] of a connection or of a call without an answer. Unavailable, Canceled, a timeout and a refusal of the gateway
 // count as no answer, because proxies and gRPC itself return them too. A probe counts neither in metrics
 // nor for breakers, ejections or calls in flight, and is not retried.
 func (c *Clients) Probe(ctx context.Context, service string) error {
@@ -48,14 +48,13 @@ func (c *Clients) Probe(ctx context.Context, service string) error {
 	}
 	conn := u.acquire()
 	defer conn.release()
-	waitCtx, cancel := context.WithTimeout(ctx, u.probeTimeout)
+	waitCtx, cancel := context.WithTimeout(ctx, 2*u.probeTimeout) // more than gRPC's own timeout, so that there is a reason
 	defer cancel()
 	conn.await(waitCtx, func(s connectivity.State) bool { return s == connectivity.Ready || s == connectivity.TransientFailure })
-	connected := conn.endpoints.connected()
-	if len(connected) == 0 {
-		return u.probe(ctx, conn, nil) // its error states why there is no connection
+	if failure := conn.endpoints.unreachable(); failure != nil {
+		return failure
 	}
-	all := errors.Join(u.probeAll(ctx, conn, connected)...)
+	all := errors.Join(u.probeAll(ctx, conn, conn.endpoints.connected())...)
 	if wrong, ok := errors.AsType[*WrongServiceError](all); ok {
 		return wrong
 	}
@@ -76,7 +75,7 @@ func (u *upstream) probeAll(ctx context.Context, conn *connection, list []*endpo
 // probedKey is the key of the endpoint in the context of a probe.
 type probedKey struct{}
 
-// probe calls the probe method of the service; e is nil for any endpoint. The call is a stream, which
+// probe calls the probe method of the service at an endpoint. The call is a stream, which
 // neither the interceptor of calls nor the balancer counts.
 func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoint) error {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, probedKey{}, e), u.probeTimeout)
@@ -89,16 +88,12 @@ func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoint) err
 	}
 	switch code := status.Code(err); {
 	case ctx.Err() != nil:
-		return fmt.Errorf("probe %s: no answer: %w", u.service, ctx.Err())
+		return unansweredProbe(codes.DeadlineExceeded, ctx.Err())
 	case code == codes.Unimplemented:
-		wrong := &WrongServiceError{Service: u.service, Method: methodName(u.probeMethod), Address: conn.target.Address}
-		if e != nil {
-			wrong.Address = e.address
-		}
-		return wrong
+		return &WrongServiceError{Service: u.service, Method: methodName(u.probeMethod), Address: e.address}
 	case code == codes.Unavailable, code == codes.Canceled, code == codes.DeadlineExceeded, code == codes.PermissionDenied,
 		code == codes.Unauthenticated:
-		return fmt.Errorf("probe %s: %w", u.service, err)
+		return unansweredProbe(code, err)
 	}
 	return nil
 }
@@ -141,7 +136,8 @@ func (u *upstream) requestProbes() {
 	}
 }
 
-// recordProbe records the result of a probe for the endpoint, and logs a change. generation is that of the endpoint's connection before the
+// recordProbe records the result of a probe for the endpoint, and logs a change. Until the service is reached it also logs a probe without
+// an answer: a proxy may accept connections for a service that is away. generation is that of the endpoint's connection before the
 // probe: a result for an earlier connection may be that of another program.
 func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, generation int, err error) {
 	_, wrong := errors.AsType[*WrongServiceError](err)
@@ -164,10 +160,13 @@ func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, g
 	case err == nil:
 		e.wrongSince = time.Time{}
 		e.rightService = true
-		u.foundRightService.Store(true)
+		u.reached.CompareAndSwap(nil, new(time.Now()))
+		u.outages.Succeed()
 		if wasWrong {
 			line.InfoContext(ctx, "the right service is at this address now")
 		}
+	case !wrong && u.reached.Load() == nil:
+		u.recordUnanswered(err)
 	}
 }
 
@@ -196,8 +195,6 @@ func (s *endpoints) connected() []*endpoint {
 type WrongEndpoints struct {
 	Since     time.Time
 	Addresses []string
-	// FoundRightService is true if a probe has found the right service at any address since the process started.
-	FoundRightService bool
 }
 
 // WrongEndpoints returns the addresses at which another service answers, as [Clients.RunProbes] found them, by the short name of the
@@ -214,7 +211,6 @@ func (c *Clients) WrongEndpoints() map[string]WrongEndpoints {
 			if w.Since.IsZero() || e.WrongSince.Before(w.Since) {
 				w.Since = e.WrongSince
 			}
-			w.FoundRightService = u.foundRightService.Load()
 			all[service] = w
 		}
 	}

@@ -9,11 +9,9 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
-	"opsgate/backendclient"
 	"opsgate/backendclient/tlsfiles"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -84,41 +82,4 @@ func write(t *testing.T, folder string, a *tlsfilestest.Authority, name string) 
 	files := a.Write(t, folder, name)
 	files.ServerName = "fleet.example"
 	return &files
-}
-
-func TestConnectionsWithoutValidTLSAreRefused(t *testing.T) {
-	known, other := tlsfilestest.NewAuthority(t, "known"), tlsfilestest.NewAuthority(t, "other")
-	service := secured(t, known)
-	plain := listen(t, "127.0.0.1:0")
-	(&backend{}).serve(t, plain)
-	files := func(change func(*tlsfiles.ClientFiles)) *tlsfiles.ClientFiles {
-		f := write(t, t.TempDir(), known, "gateway")
-		change(f)
-		return f
-	}
-	for _, test := range []struct {
-		name, address string
-		files         *tlsfiles.ClientFiles
-	}{
-		{"roots of others", service.listener.Addr().String(), files(func(f *tlsfiles.ClientFiles) {
-			f.CAFile = write(t, t.TempDir(), other, "x").CAFile
-		})},
-		{"roots of the system", service.listener.Addr().String(), files(func(f *tlsfiles.ClientFiles) { f.CAFile = "" })},
-		{"another name", service.listener.Addr().String(), files(func(f *tlsfiles.ClientFiles) { f.ServerName = "audit.example" })},
-		{"no certificate of ours", service.listener.Addr().String(), files(func(f *tlsfiles.ClientFiles) { f.CertFile, f.KeyFile = "", "" })},
-		{"a certificate of others", service.listener.Addr().String(), files(func(f *tlsfiles.ClientFiles) {
-			o := write(t, t.TempDir(), other, "x")
-			f.CertFile, f.KeyFile = o.CertFile, o.KeyFile
-		})},
-		{"a service that does not speak TLS", plain.Addr().String(), files(func(*tlsfiles.ClientFiles) {})},
-		{"a service that does", service.listener.Addr().String(), nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			upstreams := at("passthrough:///x")
-			upstreams.Fleet = backendclient.Target{Address: test.address, TLS: test.files}
-			if e := failure(t, getServer(t, dial(t, upstreams))); e.Code != codes.Unavailable {
-				t.Errorf("%v, want Unavailable", e)
-			}
-		})
-	}
 }

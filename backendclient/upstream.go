@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"opsgate/backendclient/timings"
+	"opsgate/internal/outagelog"
 	"opsgate/internal/shares"
 )
 
@@ -56,12 +57,14 @@ type upstream struct {
 	logger     *slog.Logger
 
 	unavailableSince atomic.Pointer[time.Time] // nil while the service is available
+	outages          outagelog.Log
 
 	probeMethod  string // its path, set before the first connection
 	probeTimeout time.Duration
 	probesDue    chan struct{} // see requestProbes
 
-	foundRightService atomic.Bool // by a probe of any endpoint, since the process started
+	reached    atomic.Pointer[time.Time]        // see Clients.Reached; nil for never
+	unanswered atomic.Pointer[UnreachableError] // the last probe without an answer while the service had not been reached
 
 	breakersMu sync.Mutex // serializes reports of the breakers' states and their replacement
 }

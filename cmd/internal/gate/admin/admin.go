@@ -77,6 +77,7 @@ type Admin struct {
 	refusals     *prometheus.CounterVec
 	phase        atomic.Int32
 	capacities   []*monitoredCapacity
+	startup      startup
 
 	mu      sync.Mutex
 	samples samples // never modified: each sample makes a new list

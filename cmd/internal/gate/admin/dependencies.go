@@ -60,8 +60,9 @@ func (a *Admin) dependencies(now time.Time) (list []*Dependency) {
 	clients := a.options.Clients
 	breakers, unavailable, endpoints := clients.Breakers(), clients.UnavailableSince(), clients.Endpoints()
 	lookups, wrong, states := clients.FailedLookups(), clients.WrongEndpoints(), clients.States()
+	unreachable := clients.Unreachable()
 	for _, name := range slices.Sorted(maps.Keys(states)) {
-		d := newService(name, states[name], breakers[name], now)
+		d := newService(name, states[name], breakers[name], unreachable[name].Reason, now)
 		d.Since = cmp.Or(d.Breaker.TrippedAt, unavailable[name])
 		d.Endpoints = endpoints[name]
 		if f, failing := lookups[name]; failing {
@@ -75,6 +76,7 @@ func (a *Admin) dependencies(now time.Time) (list []*Dependency) {
 		}
 		list = append(list, d)
 	}
+	a.startup.apply(list, clients.Reached(), now)
 	if a.options.Redis != nil {
 		list = append(list, newRedis(a.store(), now))
 	}
@@ -87,9 +89,10 @@ func (a *Admin) dependencies(now time.Time) (list []*Dependency) {
 	return list
 }
 
-// newService returns the state of an internal service by its connection and its breaker.
-func newService(name string, state connectivity.State, b backendclient.BreakerStatus, now time.Time) *Dependency {
-	d := &Dependency{Name: name, Breaker: &b, OK: state == connectivity.Ready && b.State == backendclient.BreakerClosed}
+// newService returns the state of an internal service by its connection and its breaker. unreachable is the
+// reason why it gets no calls or has never answered one, or "".
+func newService(name string, state connectivity.State, b backendclient.BreakerStatus, unreachable string, now time.Time) *Dependency {
+	d := &Dependency{Name: name, Breaker: &b, OK: unreachable == "" && b.State == backendclient.BreakerClosed}
 	d.BreakerText = breakerText(b, now)
 	d.State = strings.ToLower(state.String())
 	if state == connectivity.TransientFailure {
@@ -97,11 +100,11 @@ func newService(name string, state connectivity.State, b backendclient.BreakerSt
 	}
 	if b.State != backendclient.BreakerClosed {
 		d.State, d.Reason = "breaker "+string(b.State), "breaker "+d.BreakerText
-	} else if !d.OK {
-		d.Reason = "no connection"
+	} else if unreachable != "" && state == connectivity.Ready {
+		d.State = "not reached"
 	}
-	if cause := sanitizeCause(b.Cause); cause != "" && !d.OK {
-		d.Reason += ": " + cause
+	if cause := cmp.Or(unreachable, sanitizeCause(b.Cause)); cause != "" && !d.OK {
+		d.Reason = strings.TrimPrefix(d.Reason+": "+cause, ": ")
 	}
 	return d
 }
@@ -130,11 +133,10 @@ func breakerText(b backendclient.BreakerStatus, now time.Time) string {
 	return text + ", the next call is a probe"
 }
 
-// setWrong sets the state of a service with endpoints of another one. A gateway that never had the right
-// one is not ready: a rollout stops. Else it stays ready, lest one service take all out of a balancer.
+// setWrong sets the state of a service with endpoints of another one.
 func (d *Dependency) setWrong(wrong backendclient.WrongEndpoints) {
 	d.OK, d.State, d.Since = false, "wrong service", wrong.Since
-	d.wrong, d.notReady = &wrong, !wrong.FoundRightService
+	d.wrong = &wrong
 	d.Reason = fmt.Sprintf("%d of %d addresses of upstreams.%s.address answer as another service",
 		len(wrong.Addresses), len(d.Endpoints), d.Name)
 }

@@ -36,7 +36,7 @@ func TestOpenBreakerSaysWhichCallsItRefuses(t *testing.T) {
 		b := backendclient.BreakerStatus{
 			State: "open", Team: team, Methods: []string{"GetServer"}, TrippedAt: noon.Add(-40 * time.Second), HalfOpenAt: noon.Add(2 * time.Second), Cause: "Unavailable: secret",
 		}
-		if d := newService("fleet", connectivity.Ready, b, noon); d.OK || d.Reason != want {
+		if d := newService("fleet", connectivity.Ready, b, "", noon); d.OK || d.Reason != want {
 			t.Errorf("team %q: %q", team, d.Reason)
 		}
 	}

@@ -133,10 +133,10 @@ func TestCheckLiveNamesWhatDoesNotWork(t *testing.T) {
 			"OPSGATE_UPSTREAMS_AUDIT_ADDRESS: upstreams.audit.address: connection: wrong service at this address: ",
 		}},
 		{"a service that refuses the gateway", []string{"OPSGATE_UPSTREAMS_AUDIT_ADDRESS=" + refusing}, 1, nil, []string{
-			"OPSGATE_UPSTREAMS_AUDIT_ADDRESS: upstreams.audit.address: connection: probe audit: ", "RBAC: access denied",
+			"OPSGATE_UPSTREAMS_AUDIT_ADDRESS: upstreams.audit.address: connection: connected, and no answer to a probe: PermissionDenied: ", "RBAC: access denied",
 		}},
 		{"nothing answers", []string{"OPSGATE_UPSTREAMS_FLEET_ADDRESS=127.0.0.1:1", "OPSGATE_TRACING_ENDPOINT=http://127.0.0.1:1"}, 1, nil, []string{
-			"OPSGATE_UPSTREAMS_FLEET_ADDRESS: upstreams.fleet.address: connection: probe fleet: ", "connection refused",
+			"OPSGATE_UPSTREAMS_FLEET_ADDRESS: upstreams.fleet.address: connection: connection refused: ",
 			"OPSGATE_TRACING_ENDPOINT: tracing.endpoint: connection: dial tcp 127.0.0.1:1: connect: connection refused",
 		}},
 	} {

@@ -224,7 +224,7 @@ func TestServeLogsItsAddressesAndDrains(t *testing.T) {
 		t.Errorf("got %v", line)
 	}
 	got := opsgate(t, nil, "healthcheck", "--config", write(t, good), "--admin-listen", fmt.Sprint(line["admin_listen"]))
-	if got.code != 0 || !strings.Contains(got.out, "degraded") {
+	if got.code != 1 || !strings.Contains(got.err, "not_ready") {
 		t.Errorf("healthcheck: got %+v", got)
 	}
 	awaitLine(t, log, "configuration") // the warning

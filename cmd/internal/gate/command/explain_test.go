@@ -41,7 +41,7 @@ func serveGateway(t *testing.T, more string) *gateway {
 		services:  servicestest.Start(t),
 		variables: []string{"ADMIN_TOKEN=" + adminToken, "USER=ada", "OPSGATE_LISTEN=127.0.0.1:0"},
 	}
-	for _, service := range []string{"IDENTITY", "FLEET"} { // calls of fleet fail, but it can be connected
+	for _, service := range []string{"IDENTITY", "FLEET", "MONITORING", "INCIDENT", "AUDIT"} {
 		g.variables = append(g.variables, "OPSGATE_UPSTREAMS_"+service+"_ADDRESS="+g.services.Address)
 	}
 	g.config = write(t, strings.Replace(good, "admin: {listen: 127.0.0.1:0}\n", "", 1)+more)
@@ -251,9 +251,7 @@ func TestAdminFlagsReplaceTheConfiguration(t *testing.T) {
 			t.Errorf("at %s: got %+v", url, got)
 		}
 	}
-	if got := opsgate(t, nil, "healthcheck", at); got.code != 0 {
-		t.Errorf("readiness: got %+v", got)
-	}
+	testkit.Eventually(t, "the gateway is healthy", func() bool { return opsgate(t, nil, "healthcheck", at).code == 0 })
 	if got := opsgate(t, nil, "limits", tokenID, at); got.code != 1 || !strings.Contains(got.err, "answered 401") {
 		t.Errorf("without it: got %+v", got)
 	}
@@ -283,6 +281,7 @@ func TestAdminCommandsOverTLS(t *testing.T) {
 	elsewhere.config = write(t, strings.Replace(good, "admin: {listen: 127.0.0.1:0}", fmt.Sprintf(
 		"admin: {tls: {cert_file: %s, key_file: %s}}", files[6], files[7]), 1))
 	ca, mine := "--ca="+files[3], []string{"--cert=" + files[4], "--key=" + files[5]}
+	testkit.Eventually(t, "the gateway is ready", func() bool { return g.opsgate(t, "healthcheck").code == 0 })
 	for _, test := range []struct {
 		name      string
 		gateway   *gateway

@@ -136,7 +136,7 @@ func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 	testkit.Eventually(t, "the breaker is open", func() bool {
 		r.get(t, r.Address(), "/v1/servers")
 		got := r.get(t, r.AdminAddress(), "/readyz")
-		if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.status != 200 {
+		if err := json.Unmarshal([]byte(got.body), &body); err != nil {
 			t.Fatal(got, err)
 		}
 		if strings.Contains(got.body, "127.0.0.1:1") {
@@ -144,10 +144,10 @@ func TestReadinessReasonsHaveNoUpstreamText(t *testing.T) {
 		}
 		return strings.HasPrefix(body.Dependencies["identity"].State, "breaker")
 	})
-	if got := body.Dependencies["identity"].Reason; !strings.HasSuffix(got, ": Unavailable: connection refused") {
+	if got := body.Dependencies["identity"].Reason; !strings.HasSuffix(got, ": connection refused") {
 		t.Errorf("identity: %q", got)
 	}
-	if got := body.Dependencies["fleet"].Reason; got != "no connection" && !strings.Contains(got, "connection refused") {
+	if got := body.Dependencies["fleet"].Reason; got != "connection refused" {
 		t.Errorf("fleet: %q", got)
 	}
 	testkit.Eventually(t, "revocations are missed", func() bool {

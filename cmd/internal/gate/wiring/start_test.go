@@ -41,15 +41,17 @@ func (r *running) unavailable(t *testing.T) string {
 	return strings.Join(names, " ")
 }
 
-// A gateway that starts in an outage serves what needs no dependency, reports the others, and uses each once it is available.
+// A gateway that starts in an outage serves what needs no dependency, and reports the others with the reason. It is not ready until it
+// reaches services, uses each dependency once it is available, and is still ready in the next outage.
 func TestGatewayStartsInAnOutage(t *testing.T) {
 	redis := redistest.Start(t)
 	redis.Kill()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	behind := &gate{Listener: listener}
-	services := servicestest.StartOn(t, behind)
-	services.Sends = true
+	services := servicestest.Start(t)
+	services.Sends, services.Address = true, listener.Addr().String()
+	stop := services.Serve(t, behind)
 	// Without breakers: the breaker of identity would close after three lookups, and the only token is cached after the first.
 	const noBreakers = "upstream_calls: {breaker: {min_requests: 100000}}\n"
 	r := startWith(t, services, inRedis(redis.Addr(), 1000, noBreakers))
@@ -59,6 +61,14 @@ func TestGatewayStartsInAnOutage(t *testing.T) {
 	testkit.Eventually(t, "all are reported unavailable", func() bool {
 		return r.unavailable(t) == "audit fleet identity incident monitoring redis revocations"
 	})
+	const reason = "not HTTP/2: the service closes the connection; it may require TLS"
+	testkit.Eventually(t, "the gateway is not ready for that reason", func() bool {
+		got := r.readiness(t, "not_ready")
+		return got.status == 503 && strings.Count(got.body, reason) == 5
+	})
+	if line := r.await(t, "internal service is unavailable"); line["reason"] != reason || line["error"] == "" {
+		t.Errorf("logged %v", line)
+	}
 
 	behind.opened.Store(true)
 	testkit.Eventually(t, "only Redis is reported unavailable", func() bool { return r.unavailable(t) == "redis" })
@@ -69,5 +79,9 @@ func TestGatewayStartsInAnOutage(t *testing.T) {
 	r.readiness(t, "ready")
 	if missing, ready := r.unavailable(t), r.metric(t, `opsgate_readiness{state="ready"}`); missing != "" || ready != "1" {
 		t.Errorf("ready in the metrics: %q, unavailable: %q", ready, missing)
+	}
+	stop()
+	if got := r.readiness(t, "degraded"); got.status != 200 || !strings.Contains(got.body, "connection refused") {
+		t.Errorf("in a later outage: %+v", got)
 	}
 }

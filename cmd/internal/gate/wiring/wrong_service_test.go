@@ -33,10 +33,12 @@ func TestGatewayThatStartsWithAWrongServiceIsNotReady(t *testing.T) {
 	services.Sends = true
 	address := onlyFleet(t, "127.0.0.1:0")
 	r := startWith(t, services, limits(100), "OPSGATE_UPSTREAMS_IDENTITY_ADDRESS="+address)
-	got := r.readiness(t, "not_ready")
-	if want := "1 of 1 addresses of upstreams.identity.address answer as another service"; got.status != 503 || !strings.Contains(got.body, want) {
-		t.Errorf("got %+v", got)
-	}
+	var got response
+	testkit.Eventually(t, "the gateway is not ready for that reason", func() bool {
+		got = r.readiness(t, "not_ready")
+		return got.status == 503 && strings.Contains(got.body, `"fleet":{"state":"ready"}`) &&
+			strings.Contains(got.body, "1 of 1 addresses of upstreams.identity.address answer as another service")
+	})
 	if strings.Contains(got.body, address) {
 		t.Errorf("an address is on the readiness page: %s", got.body)
 	}
