@@ -162,7 +162,7 @@ func TestRequestIsExplainedByKeyboard(t *testing.T) {
 	s.CheckJournal(g.admin)
 }
 
-const adminToken = "the operators' token"
+const adminToken = "the-operators'-token"
 
 func TestAdminTokenStaysInPage(t *testing.T) {
 	t.Parallel()

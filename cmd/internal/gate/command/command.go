@@ -63,7 +63,9 @@ func (f configFile) load(e Environment, memory int64) (config.Loaded, error) {
 
 // options returns the options of load. Flags override everything else.
 func (f configFile) options(e Environment, memory int64, flags ...config.Setting) config.Options {
-	return config.Options{Path: f.Config, Environment: e.Variables, Overrides: given(flags), MemoryLimit: memory}
+	return config.Options{
+		Path: f.Config, Environment: e.Variables, Overrides: given(flags), MemoryLimit: memory, OpenFiles: maxOpenFiles(),
+	}
 }
 
 // loadAdmin loads the admin section of the configuration. Problems elsewhere in the file are ignored, because the running gateway may

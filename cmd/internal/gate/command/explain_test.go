@@ -21,7 +21,7 @@ import (
 const (
 	tokenID    = servicestest.TokenID
 	teamID     = servicestest.TeamID
-	adminToken = "a token of operators"
+	adminToken = "a-token-of-operators"
 	otherID    = "01a206d5-5071-7a3c-8c11-3f0f7f2a8f2a" // of a token that is not cached
 )
 
@@ -211,7 +211,7 @@ func TestInvalidExplainAndLimitsArguments(t *testing.T) {
 	g := serveGateway(t, explained)
 	token := g.services.Token
 	wrong := *g
-	wrong.variables = append([]string{"OPSGATE_ADMIN_TOKEN=${OTHER_TOKEN}", "OTHER_TOKEN=another token of operators"}, g.variables...)
+	wrong.variables = append([]string{"OPSGATE_ADMIN_TOKEN=${OTHER_TOKEN}", "OTHER_TOKEN=another-token-of-operators"}, g.variables...)
 	for _, test := range []struct {
 		name      string
 		gateway   *gateway

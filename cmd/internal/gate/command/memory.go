@@ -8,6 +8,7 @@ import (
 	"runtime/metrics"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
@@ -67,6 +68,15 @@ func limitMemory() (limit int64, err error) {
 		return 0, err
 	}
 	return limit, nil
+}
+
+// maxOpenFiles returns the maximum of open files of the process, 0 for none. Go has raised it as far as the process may.
+func maxOpenFiles() int64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > math.MaxInt32 {
+		return 0
+	}
+	return int64(limit.Cur)
 }
 
 // limitIn returns the memory limit of a gateway in a container with that memory.

@@ -173,8 +173,11 @@ func (v *validator) admin() {
 }
 
 func (v *validator) adminToken(key string, s Secret) {
-	if token := s.Reveal(); token != "" && len(token) < adminTokenMin {
+	switch token := s.Reveal(); {
+	case token != "" && len(token) < adminTokenMin:
 		v.refuse(key, "has fewer than %d characters", adminTokenMin)
+	case strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }):
+		v.refuse(key, "has a space or another character that no Authorization header can have: only visible ASCII can")
 	}
 }
 
@@ -230,8 +233,11 @@ func (w *warner) shutdown() {
 
 const maxConnectionsKey = "http.max_connections"
 
-// memoryText returns where an automatic number comes from.
-func (l Loaded) memoryText() string {
+// connectionsText returns where the automatic number of connections comes from.
+func (l Loaded) connectionsText() string {
+	if l.boundByFiles() {
+		return fmt.Sprintf("from the limit of %d open files", l.OpenFiles)
+	}
 	if l.MemoryLimit == 0 {
 		return "without a memory limit"
 	}
@@ -239,6 +245,19 @@ func (l Loaded) memoryText() string {
 }
 
 func (l Loaded) limitText() string { return fmt.Sprintf("%d MiB", l.MemoryLimit/int64(mebi)) }
+
+// openFiles warns of fewer open files than connections need.
+func (w *warner) openFiles() {
+	switch l := w.loaded; {
+	case l.OpenFiles == 0:
+	case l.HTTP.MaxConnections != Auto && int64(l.HTTP.MaxConnections) > l.ConnectionFiles():
+		w.warn(maxConnectionsKey, "is %d: of the limit of %d open files (ulimit -n, LimitNOFILE) connections may use %d; past it none is accepted",
+			l.HTTP.MaxConnections, l.OpenFiles, l.ConnectionFiles())
+	case l.HTTP.MaxConnections == Auto && l.boundByFiles():
+		w.warn(maxConnectionsKey, "is auto, and only %d by the limit of %d open files (ulimit -n, LimitNOFILE); memory is enough for %d",
+			l.fittingConnections(), l.OpenFiles, l.connectionsInMemory())
+	}
+}
 
 // memory warns of more connections, and of larger bodies, than fit into the memory limit.
 func (w *warner) memory() {

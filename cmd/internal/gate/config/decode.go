@@ -195,6 +195,8 @@ func (d *decoder) scalar(v reflect.Value, n *yaml.Node) error {
 	return nil
 }
 
+const byteOrderMark = "\ufeff"
+
 // secret resolves a secret. In a variable or a flag the text may be the secret itself.
 func (d *decoder) secret(s *Secret, text string) error {
 	if text == "" {
@@ -203,7 +205,10 @@ func (d *decoder) secret(s *Secret, text string) error {
 	}
 	value, file, err := reference.Resolve(text, func(name string) string { return d.environment[name] }, d.files)
 	if errors.Is(err, reference.ErrNone) && !d.inFile {
-		value, err = text, nil
+		value, err = strings.TrimRight(text, "\r\n"), nil
+	}
+	if strings.HasPrefix(value, byteOrderMark) {
+		return errors.New("begins with a byte order mark, which an editor has added")
 	}
 	if err == nil {
 		*s = Secret{value, file}

@@ -120,8 +120,6 @@ func (v *validator) staticList(key, list string) {
 	addresses := strings.Split(list, ",")
 	for i, address := range addresses {
 		switch {
-		case strings.Contains(address, " "):
-			v.refuse(key, "must be host:port, not %q", address)
 		case slices.Contains(addresses[:i], address):
 			v.refuse(key, "contains %s twice", address)
 		default:
@@ -133,6 +131,9 @@ func (v *validator) staticList(key, list string) {
 // clientTLS checks that TLS is enabled if one of its keys is set.
 func (v *validator) clientTLS(key string, c ClientTLS) {
 	v.pair(key, c.CertFile, c.KeyFile)
+	if c.ServerName != "" && !hostForm.MatchString(c.ServerName) {
+		v.refuse(key+".server_name", "must be a host name, not %q", c.ServerName)
+	}
 	if !c.Enabled && c != (ClientTLS{}) {
 		v.refuse(key+".enabled", "is false, and other keys of tls are given: connections would not be encrypted")
 	}

@@ -17,7 +17,7 @@ func TestEffectiveValuesAreAConfiguration(t *testing.T) {
   classes: {partner: {limits: [{requests: 9, per: 1s}], teams: [20000000-0000-4000-8000-000000000001, 20000000-0000-4000-8000-000000000002], tokens: []}}
 trusted_proxies: [10.0.0.0/8, 192.168.0.0/16]
 public_url: https://api.example.com
-`, "OPSGATE_ADMIN_TOKEN=correct horse battery", "OPSGATE_HTTP_MAX_CONNECTIONS=auto")
+`, "OPSGATE_ADMIN_TOKEN=correct-horse-battery", "OPSGATE_HTTP_MAX_CONNECTIONS=auto")
 	got, err := config.FromEffective(append(want.Effective(), config.Value{Key: "new.in_another_version"}), want)
 	testkit.Must(t, err)
 	if changes := config.Changes(want, got); len(changes) > 0 || got.Version() != want.Version() {
@@ -26,7 +26,7 @@ public_url: https://api.example.com
 	if problems := config.RestartProblems(want, got); len(problems) > 0 {
 		t.Error(problems)
 	}
-	if got.Admin.Token.Reveal() != "correct horse battery" {
+	if got.Admin.Token.Reveal() != "correct-horse-battery" {
 		t.Error("the secret is not that of the file")
 	}
 	for _, bad := range []config.Value{{Key: `rate_limit.tokens."a`, Value: "1"}, {Key: "no.such", Value: "1"}, {Key: "log[0]", Value: "1"}, {Key: "http", Value: "1"}} {
@@ -38,12 +38,12 @@ public_url: https://api.example.com
 
 // A file is compared with a running gateway as it would be in it: with the gateway's own variables, flags and secrets. It is valid with them.
 func TestVariablesOfAGatewayOverrideAFile(t *testing.T) {
-	const token, headers = "OPSGATE_ADMIN_TOKEN=correct horse battery", "OPSGATE_TRACING_HEADERS=a=b"
+	const token, headers = "OPSGATE_ADMIN_TOKEN=correct-horse-battery", "OPSGATE_TRACING_HEADERS=a=b"
 	certificate, err := filepath.Abs("testdata/certificate.pem")
 	testkit.Must(t, err)
 	running := loadText(t, limited, "OPSGATE_RATE_LIMIT_LIMITS=[{requests: 7, per: 1h, shadow: true}, {requests: 9, per: 1s}]", "OPSGATE_TRUSTED_PROXIES=10.1.0.0/16",
 		"OPSGATE_RATE_LIMIT_TEAMS={20000000-0000-4000-8000-000000000001: {limits: [{requests: 1, per: 1s}]}}", "OPSGATE_HTTP_MAX_CONNECTIONS=auto", "OPSGATE_ADMIN_LISTEN=0.0.0.0:9090", "OPSGATE_LOG_ACCESS=true", token, headers,
-		"OPSGATE_ADMIN_METRICS_TOKEN=another horse battery", "OPSGATE_TRACING_ENDPOINT=https://t:4318", "OPSGATE_TRACING_TLS_CA_FILE="+certificate).Effective()
+		"OPSGATE_ADMIN_METRICS_TOKEN=another-horse-battery", "OPSGATE_TRACING_ENDPOINT=https://t:4318", "OPSGATE_TRACING_TLS_CA_FILE="+certificate).Effective()
 	for i, v := range running {
 		if v.Key == "tracing.tls.ca_file" {
 			running[i].Value = "/on/another/machine"

@@ -45,7 +45,7 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 		case strings.HasSuffix(key.Name, "_file"):
 			value = "testdata/certificate.pem"
 		case strings.HasSuffix(key.Name, "token") || strings.HasSuffix(key.Name, "password"):
-			value = "correct horse battery"
+			value = "correct-horse-battery"
 		default:
 			value = "3s"
 		}

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -61,6 +63,8 @@ type Options struct {
 	Under string
 	// MemoryLimit of the gateway in bytes; 0 for none.
 	MemoryLimit int64
+	// OpenFiles is the maximum of open files of the gateway; 0 for unknown.
+	OpenFiles int64
 	// Reader of the files, which the gateway reads again while it runs. Nil for a command, which reads them once: its configuration file may
 	// be a pipe.
 	Reader *filereader.Reader
@@ -70,7 +74,9 @@ type Options struct {
 
 // Load loads and validates a configuration. For an invalid one the error is a [Problems] with all problems and warnings.
 func Load(o Options) (Loaded, error) {
-	loaded := Loaded{Config: Default(), Path: o.Path, MemoryLimit: o.MemoryLimit, Reader: cmp.Or(o.Reader, new(filereader.Reader))}
+	loaded := Loaded{
+		Config: Default(), Path: o.Path, MemoryLimit: o.MemoryLimit, OpenFiles: o.OpenFiles, Reader: cmp.Or(o.Reader, new(filereader.Reader)),
+	}
 	d := &decoder{environment: environment(o.Environment), origins: make(map[string]origin), files: loaded.Reader}
 	settings, warnings := fromVariables(d.environment, Keys())
 	content, err := o.readFile(&loaded, d.environment)
@@ -145,7 +151,7 @@ func (d *decoder) file(c *Config, content []byte) bool {
 	case errors.Is(err, io.EOF):
 		return true // only comments
 	case err != nil:
-		d.problems = append(d.problems, syntaxProblem(d.source, err))
+		d.problems = append(d.problems, syntaxProblem(d.source, content, err))
 		return false
 	}
 	root := document.Content[0]
@@ -155,7 +161,7 @@ func (d *decoder) file(c *Config, content []byte) bool {
 	case err == nil:
 		d.refuse(&second, "", "the file has a second document")
 	case !errors.Is(err, io.EOF):
-		d.problems = append(d.problems, syntaxProblem(d.source, err))
+		d.problems = append(d.problems, syntaxProblem(d.source, content, err))
 	}
 	return (root.Kind == yaml.MappingNode || isNull(root)) && d.values < maxValues
 }
@@ -167,16 +173,35 @@ var (
 	syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 	// grammarError matches the errors for which the YAML library counts lines from zero, without printing a zero.
 	grammarError = regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or )`)
+	unknownAlias = regexp.MustCompile(`unknown anchor '(.*)' referenced`)
 )
 
+// lineOf returns the line of an error for which the YAML library has none: that of the first invalid character, that of an alias without
+// an anchor, and else the first, which the library leaves out.
+func lineOf(content []byte, err error) int {
+	at := 0
+	switch alias := unknownAlias.FindStringSubmatch(err.Error()); {
+	case alias != nil:
+		at = bytes.Index(content, []byte("*"+alias[1]))
+	case strings.Contains(err.Error(), "control characters") || strings.Contains(err.Error(), "UTF-8"):
+		at = bytes.IndexFunc(content, func(c rune) bool {
+			return c == utf8.RuneError || unicode.IsControl(c) && !strings.ContainsRune("\t\r\n\u0085", c)
+		})
+	}
+	return 1 + bytes.Count(content[:max(at, 0)], []byte("\n"))
+}
+
 // syntaxProblem converts an error of the YAML library. Its line is that of the invalid construct, which may begin before the mistake.
-func syntaxProblem(file string, err error) Problem {
+func syntaxProblem(file string, content []byte, err error) Problem {
 	at, text := origin{name: file}, yamlerror.Text(err)
 	if match := syntaxError.FindStringSubmatch(text); match != nil {
 		at.line, _ = strconv.Atoi(match[1])
 		text = match[2]
 	}
-	if grammarError.MatchString(text) {
+	switch {
+	case at.line == 0:
+		at.line = lineOf(content, err)
+	case grammarError.MatchString(text):
 		at.line++
 	}
 	if text == badStart {

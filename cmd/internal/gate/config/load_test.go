@@ -25,8 +25,9 @@ var now = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 // load loads a file without variables and flags.
 func load(path string) (config.Loaded, error) {
 	return config.Load(config.Options{Path: path, Environment: []string{
-		"TEST_REDIS_PASSWORD=hunter2", "TEST_ADMIN_TOKEN=correct horse battery", "TEST_METRICS_TOKEN=another horse battery",
+		"TEST_REDIS_PASSWORD=hunter2", "TEST_ADMIN_TOKEN=correct-horse-battery", "TEST_METRICS_TOKEN=another-horse-battery",
 		"TEST_SHORT_TOKEN=hunter2",
+		"TEST_TOKEN_WITH_SPACE=correct horse battery",
 		"TEST_COLLECTOR_HEADERS=api-key=hunter2,tenant=a%2Cb",
 	}, Now: func() time.Time { return now }})
 }
@@ -74,6 +75,26 @@ func wanted(t *testing.T, file string) []string {
 	return want
 }
 
+// The YAML library has no line for these.
+func TestEachSyntaxErrorHasItsLine(t *testing.T) {
+	for text, line := range map[string]int{
+		"listen: *nowhere\n":                      1,
+		"log:\n  level: info\n  format: *hunter2": 3,
+		"@listen: x\n":                            1,
+		"listen: x\n# \xff\n":                     2,
+		"listen: x\n\ttls: y\n":                   2,
+		"log:\n\n  level: \"in\x01fo\"\n":         3,
+		"listen: x\nlog: {level: \x7f}\n":         2,
+		"%YAML 9.9\n---\nlisten: x\n":             1,
+	} {
+		file := write(t, text)
+		_, err := load(file)
+		if want := fmt.Sprintf("%s:%d: is not YAML: ", file, line); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
 func matches(got, want string) bool {
 	if begin, ok := strings.CutSuffix(want, "@@"); ok {
 		return strings.HasPrefix(got, begin) && len(got) > len(begin)
@@ -108,7 +129,7 @@ func TestEveryKindOfValueCanBeSetInAFile(t *testing.T) {
 		key       string
 		got, want any
 	}{
-		{"admin.token", got.Admin.Token.Reveal(), "correct horse battery"},
+		{"admin.token", got.Admin.Token.Reveal(), "correct-horse-battery"},
 		{"admin.tls.key_file", got.Admin.TLS.KeyFile, config.File("testdata/certificate.pem")},
 		{"trusted_proxies", got.TrustedProxies, networks},
 		{"http.request_timeout", got.HTTP.RequestTimeout, config.Duration(1500 * time.Millisecond)},

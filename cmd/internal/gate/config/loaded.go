@@ -22,6 +22,7 @@ type Loaded struct {
 
 	Path        string             // of the file; "" for none
 	MemoryLimit int64              // of the gateway in bytes; 0 for none
+	OpenFiles   int64              // maximum of the gateway; 0 for unknown
 	Warnings    Problems           // probable mistakes
 	Reader      *filereader.Reader // of its files
 
@@ -56,7 +57,7 @@ func (l Loaded) Effective() []Value {
 		value := Value{Key: leaf.key, Value: leaf.String(), Origin: l.originAmong(all, leaf.key)}
 		if leaf.key == maxConnectionsKey && l.HTTP.MaxConnections == Auto {
 			value.Value = strconv.Itoa(l.MaxConnections())
-			value.Origin += ": " + autoText + ", " + l.memoryText()
+			value.Origin += ": " + autoText + ", " + l.connectionsText()
 		}
 		values = append(values, value)
 	}
@@ -213,7 +214,7 @@ func settingsOf(running []Value, source func(Key, Value) string) (settings []Set
 }
 
 // unknownSecret stands for a secret of a running gateway, which is not shown.
-const unknownSecret = "not known here"
+const unknownSecret = "not-known-here"
 
 // isUnset reports whether a value in a list or mapping of a key is that of a key that was not written there.
 func isUnset(key Key, v Value) bool {
@@ -258,7 +259,7 @@ func FromEffective(values []Value, like Loaded) (Loaded, error) {
 		return Loaded{}, err
 	}
 	d := &decoder{origins: make(map[string]origin)}
-	loaded := Loaded{Config: Default(), Path: like.Path, MemoryLimit: like.MemoryLimit, origins: d.origins}
+	loaded := Loaded{Config: Default(), Path: like.Path, MemoryLimit: like.MemoryLimit, OpenFiles: like.OpenFiles, origins: d.origins}
 	d.settings(&loaded.Config, settings)
 	if len(d.problems) > 0 {
 		return Loaded{}, d.problems

@@ -80,7 +80,7 @@ func TestAReplacedListHasOnlyNewOrigins(t *testing.T) {
 }
 
 func TestEffectiveReturnsEveryValue(t *testing.T) {
-	got := loadText(t, limited, "OPSGATE_ADMIN_TOKEN=correct horse battery")
+	got := loadText(t, limited, "OPSGATE_ADMIN_TOKEN=correct-horse-battery")
 	values := make(map[string]config.Value)
 	for _, value := range got.Effective() {
 		if _, twice := values[value.Key]; twice {
@@ -125,7 +125,7 @@ func TestTheVersionDependsOnlyOnValues(t *testing.T) {
 		"another order":   loadText(t, strings.Replace(limited, "- {requests: 3, per: 1s}", "- {per: 1000ms, name: second, requests: 3}", 1)),
 		"a default":       loadText(t, limited+"authn: {fresh_for: 30s}\n"),
 		"other addresses": loadText(t, limited, "OPSGATE_LISTEN=127.0.0.1:3", "OPSGATE_ADMIN_LISTEN=127.0.0.1:4"),
-		"another secret":  loadText(t, limited, "OPSGATE_ADMIN_TOKEN=correct horse battery"),
+		"another secret":  loadText(t, limited, "OPSGATE_ADMIN_TOKEN=correct-horse-battery"),
 	} {
 		if got := same.Version(); got != version {
 			t.Errorf("%s: got %s, want %s", name, got, version)
@@ -153,7 +153,7 @@ func TestFilesReturnsEveryFileOfAConfiguration(t *testing.T) {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	password, ca := filepath.Join(dir, "password"), filepath.Join(dir, "ca.pem")
-	got := loadText(t, "admin: {token: \"${file:"+password+"}\"}\nrate_limit: {redis: {password: \"${file:"+password+"}\", tls: {enabled: true, ca_file: "+ca+"}}}\n")
+	got := loadText(t, "rate_limit: {redis: {password: \"${file:"+password+"}\", sentinel_password: \"${file:"+password+"}\", mode: sentinel, master_name: x, tls: {enabled: true, ca_file: "+ca+"}}}\n")
 	if diff := cmp.Diff([]string{"opsgate.yaml", password, ca}, got.Files()); diff != "" {
 		t.Error(diff)
 	}
@@ -196,7 +196,7 @@ func TestChangedKeysThatNeedARestartAreReported(t *testing.T) {
 		}, "\n")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := config.RestartProblems(running, loadText(t, test.text, test.variable, "TOKEN=correct horse battery"))
+			got := config.RestartProblems(running, loadText(t, test.text, test.variable, "TOKEN=correct-horse-battery"))
 			if got.Error() != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
@@ -317,7 +317,7 @@ func TestChangesOmitDerivedValues(t *testing.T) {
 		{"a secret", `admin: {token: "${ONE}"}`, `admin: {token: "${TWO}"}`, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			secrets := []string{"ONE=correct horse battery", "TWO=battery horse correct"}
+			secrets := []string{"ONE=correct-horse-battery", "TWO=battery-horse-correct"}
 			got := config.Changes(loadText(t, test.before, secrets...), loadText(t, test.after, secrets...))
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)

@@ -175,7 +175,12 @@ func (v *validator) bounds() {
 			}
 		case l.value.Interface() == any(Auto):
 		case l.min != "":
-			if n := l.value.Int(); n < bound(l.Type, l.min) || n > bound(l.Type, l.max) {
+			n := l.value.Int()
+			switch inside := n >= bound(l.Type, l.min) && n <= bound(l.Type, l.max); {
+			case inside:
+			case n == 0 && !v.loaded.sets(l.key):
+				v.refuse(l.key, "is missing: it must be %s", l.rangeText())
+			default:
 				v.refuse(l.key, "must be %s, not %v", l.rangeText(), l.value.Interface())
 			}
 		}
@@ -213,14 +218,17 @@ func (v *validator) pair(key string, cert, private File) {
 
 // listenAddress checks an address to listen on. Its host may be empty.
 func (v *validator) listenAddress(key, address string) {
-	if _, port, err := net.SplitHostPort(address); err != nil || !isPort(port) {
+	if host, port, err := net.SplitHostPort(address); err != nil || !isPort(port) || host != "" && !hostForm.MatchString(host) {
 		v.refuse(key, "must be an address like 127.0.0.1:8080 or :8080, not %q", address)
 	}
 }
 
+// hostForm matches the names that Go resolves, and IP addresses with their zones.
+var hostForm = regexp.MustCompile(`^[A-Za-z0-9._:%-]+$`)
+
 // hostPort checks an address to connect to.
 func (v *validator) hostPort(key, address string) {
-	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || !isPort(port) || port == "0" {
+	if host, port, err := net.SplitHostPort(address); err != nil || !hostForm.MatchString(host) || !isPort(port) || port == "0" {
 		v.refuse(key, "must be host:port, not %q", address)
 	}
 }
@@ -260,6 +268,7 @@ func (l *Loaded) warn(now func() time.Time) {
 	w.tracing()
 	w.shutdown()
 	w.memory()
+	w.openFiles()
 	w.certificates()
 	l.Warnings = append(l.Warnings, w.warnings...).sorted()
 }

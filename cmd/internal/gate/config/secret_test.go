@@ -16,13 +16,16 @@ import (
 
 func TestASecretComesFromAVariableOrAFile(t *testing.T) {
 	dir := t.TempDir()
-	secretFile, empty := filepath.Join(dir, "secret"), filepath.Join(dir, "empty")
-	for file, content := range map[string]string{secretFile: "from a file\n", empty: "\n"} {
+	secretFile, empty, marked := filepath.Join(dir, "secret"), filepath.Join(dir, "empty"), filepath.Join(dir, "marked")
+	for file, content := range map[string]string{secretFile: "from a file\n", empty: "\n", marked: "\ufeffhunter2"} {
 		testkit.Must(t, os.WriteFile(file, []byte(content), 0o600))
 	}
 	for _, test := range []struct{ name, text, want, problem string }{
 		{"a variable", "${REDIS_PASSWORD}", "from a variable", ""},
 		{"a file", "${file:" + secretFile + "}", "from a file", ""},
+		{"a variable with its line end", "${LINE}", "a line", ""},
+		{"a variable that is only a line end", "${EMPTY}", "", "EMPTY, which is not set"},
+		{"a file of an editor that marks UTF-8", "${file:" + marked + "}", "", "begins with a byte order mark"},
 		{"nothing", `""`, "", ""},
 		{"a variable that is not set", "${REDIS_PASS}", "", "REDIS_PASS, which is not set"},
 		{"a file that is not there", "${file:" + dir + "/missing}", "", "cannot be read"},
@@ -35,7 +38,7 @@ func TestASecretComesFromAVariableOrAFile(t *testing.T) {
 			got, err := config.Load(config.Options{
 				Path:        write(t, "rate_limit: {redis: {password: \""+strings.Trim(test.text, `"`)+"\"}}\n"),
 				Defaults:    upstreams(),
-				Environment: []string{"REDIS_PASSWORD=from a variable"},
+				Environment: []string{"REDIS_PASSWORD=from a variable", "LINE=a line\r\n", "EMPTY=\n"},
 			})
 			if test.problem != "" {
 				if err == nil || !strings.Contains(err.Error(), test.problem) || strings.Contains(err.Error(), "hunter") {
@@ -53,9 +56,12 @@ func TestASecretComesFromAVariableOrAFile(t *testing.T) {
 // A variable may be the secret itself.
 func TestNothingPrintsASecret(t *testing.T) {
 	loaded, err := config.Load(config.Options{
-		NoFile: true, Defaults: upstreams(), Environment: []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"},
+		NoFile: true, Defaults: upstreams(), Environment: []string{"OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2\n"},
 	})
 	testkit.Must(t, err)
+	if got := loaded.RateLimit.Redis.Password.Reveal(); got != "hunter2" {
+		t.Errorf("the secret is %q", got)
+	}
 	secret, out := loaded.RateLimit.Redis.Password, new(bytes.Buffer)
 	fmt.Fprintf(out, "%v %+v %#v %s %q\n", secret, secret, secret, secret, secret)
 	fmt.Fprintf(out, "%v %+v %#v\n", loaded, loaded, loaded.RateLimit.Redis)

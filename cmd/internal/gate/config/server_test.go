@@ -85,6 +85,39 @@ func TestWarningOfMoreConnectionsThanFitIntoTheMemoryLimit(t *testing.T) {
 	}
 }
 
+func TestConnectionsFitIntoTheLimitOfOpenFiles(t *testing.T) {
+	const key, limits = "http.max_connections", " of 1024 open files (ulimit -n, LimitNOFILE)"
+	inMemory := config.Loaded{Config: config.Default(), MemoryLimit: memoryLimit}.MaxConnections()
+	for _, test := range []struct {
+		files   int64
+		value   string
+		want    int
+		origin  string
+		warning string
+	}{
+		{1024, "auto", 512, "--here: auto, from the limit of 1024 open files",
+			fmt.Sprintf("is auto, and only 512 by the limit"+limits+"; memory is enough for %d", inMemory)},
+		{1024, "600", 600, "--here", "is 600: of the limit" + limits + " connections may use 512; past it none is accepted"},
+		{1024, "512", 512, "--here", ""},
+		{256, "auto", 100, "--here: auto, from the limit of 256 open files", "is auto, and only 100"},
+		{65536, "auto", inMemory, "--here: auto, from the memory limit of 460 MiB", ""},
+	} {
+		loaded, err := config.Load(config.Options{
+			NoFile: true, MemoryLimit: memoryLimit, OpenFiles: test.files,
+			Overrides: append(upstreams(), config.Setting{Key: key, Value: test.value, From: "--here"}),
+		})
+		testkit.Must(t, err)
+		want := config.Value{Key: key, Value: fmt.Sprint(test.want), Origin: test.origin}
+		if got := loaded.MaxConnections(); got != test.want || !slices.Contains(loaded.Effective(), want) {
+			t.Errorf("%+v: got %d, %+v", test, got, loaded.Effective())
+		}
+		warnings := loaded.Warnings.Error()
+		if test.warning == "" && strings.Contains(warnings, "open files") || !strings.Contains(warnings, test.warning) {
+			t.Errorf("%+v: got %q", test, warnings)
+		}
+	}
+}
+
 func TestWarningOfBodiesThatDoNotFitIntoTheMemoryLimit(t *testing.T) {
 	load := func(limit int64, inFlight, size string) string {
 		t.Helper()

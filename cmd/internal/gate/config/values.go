@@ -167,6 +167,9 @@ func (n Number) String() string {
 	return strconv.Itoa(int(n))
 }
 
+// ipv4In6Bits is the length of the prefix of IPv4 addresses in the form of IPv6: ::ffff:0:0/96.
+const ipv4In6Bits = 96
+
 // A Network is a range of addresses: 10.0.0.0/8.
 type Network struct{ netip.Prefix }
 
@@ -177,6 +180,9 @@ func (n *Network) parse(text string) error {
 	}
 	if prefix != prefix.Masked() {
 		return fmt.Errorf("has host bits set; the network is %s", prefix.Masked())
+	}
+	if addr := prefix.Addr(); addr.Is4In6() { // addresses of clients are in the form of IPv4
+		prefix = netip.PrefixFrom(addr.Unmap(), prefix.Bits()-ipv4In6Bits)
 	}
 	n.Prefix = prefix
 	return nil

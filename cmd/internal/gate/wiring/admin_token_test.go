@@ -85,7 +85,7 @@ func secrets(t *testing.T) func(name, secret string) string {
 
 // The token for metrics is set, its file changes, and it is removed. It never opens another path. One that equals the admin token is refused.
 func TestTokenForMetricsChangesWithoutARestart(t *testing.T) {
-	const operators, first, second = "the token of the operators", "the first token of Prometheus", "the second token of Prometheus"
+	const operators, first, second = "the-token-of-the-operators", "the-first-token-of-Prometheus", "the-second-token-of-Prometheus"
 	secret := secrets(t)
 	r := start(t, limits(100))
 	admin := fmt.Sprintf("token: \"${file:%s}\"", secret("operators", operators))
@@ -132,7 +132,7 @@ func TestTokenForMetricsChangesWithoutARestart(t *testing.T) {
 // The admin token is set, its file changes, the configuration names another file, and then none. The previous token is refused at once, and
 // its streams end; the removal leaves a warning. Later reloads work.
 func TestAdminTokenChangesWithoutARestart(t *testing.T) {
-	tokens := []string{"", "the first token of operators", "the second token of operators", "the third token of operators"}
+	tokens := []string{"", "the-first-token-of-operators", "the-second-token-of-operators", "the-third-token-of-operators"}
 	secret := secrets(t)
 	r := start(t, limits(100))
 	withoutToken := r.base

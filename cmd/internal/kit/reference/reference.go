@@ -24,7 +24,7 @@ func Resolve(text string, get func(name string) string, files *filereader.Reader
 		return "", "", ErrNone
 	}
 	if path = match[2]; path == "" {
-		if secret = get(match[1]); secret == "" {
+		if secret = withoutLineEnd(get(match[1])); secret == "" {
 			err = fmt.Errorf("names the variable %s, which is not set", match[1])
 		}
 		return secret, "", err
@@ -33,11 +33,14 @@ func Resolve(text string, get func(name string) string, files *filereader.Reader
 	if err != nil {
 		return "", path, fmt.Errorf("names a file that cannot be read: %w", err)
 	}
-	if secret = strings.TrimRight(string(content), "\r\n"); secret == "" { // editors end the line
+	if secret = withoutLineEnd(string(content)); secret == "" {
 		err = fmt.Errorf("names %s, which is empty", path)
 	}
 	return secret, path, err
 }
+
+// withoutLineEnd returns a secret without the line end that editors and commands add.
+func withoutLineEnd(secret string) string { return strings.TrimRight(secret, "\r\n") }
 
 // ReadFile returns the content of a file that refers to secrets and is read once. It may be a pipe.
 func ReadFile(path string) ([]byte, error) { return new(filereader.Reader).ReadAny(path) }

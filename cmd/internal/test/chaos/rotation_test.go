@@ -27,7 +27,7 @@ type rotation struct {
 const (
 	redisUser     = "gate"
 	firstPassword = "first-password"
-	firstToken    = "the first token of operators"
+	firstToken    = "the-first-token-of-operators"
 
 	credentialsChanged = "the credentials of Redis changed: new connections use them"
 )
@@ -65,7 +65,7 @@ func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 func (r *rotation) phases(previous, next *backend) []phase {
 	return []phase{
 		r.soon(phase{"the admin token is required", r.requireToken, func() bool { return r.accepts("", firstToken) }, 0}),
-		r.nextToken(firstToken, "the second token of operators"),
+		r.nextToken(firstToken, "the-second-token-of-operators"),
 		r.reloads("new connections to Redis use the password", credentialsChanged, func() {
 			r.acl("SETUSER", redisUser, ">second-password")
 			put(r.T, r.password, []byte("second-password\n"))
@@ -101,7 +101,7 @@ func (r *rotation) phases(previous, next *backend) []phase {
 			r.configure("", "")
 		}),
 		{name: "the previous backend ends", begin: func() { previous.End(r.T) }},
-		r.nextToken("the second token of operators", "the third token of operators"),
+		r.nextToken("the-second-token-of-operators", "the-third-token-of-operators"),
 		r.reloads("a limit that changed later is in force", "configuration reloaded", func() { r.configure("1000000", "999999") }),
 		{name: "responses to earlier requests arrive", lasts: time.Second / 2},
 		{name: "afterwards", lasts: time.Second / 2},
