@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,10 +36,33 @@ func Check(ctx context.Context, client *Client, prefix string, report func(what 
 	if evictionErr == nil && g.evicting.Load() > 0 {
 		evictionErr = errors.New("its maxmemory-policy evicts keys, and with them the usage of tokens")
 	}
-	report("counting requests", s.check(ctx), false)
-	report("counting gateways", beatErr, false)
+	report("counting requests", nameDenied(ctx, client, prefix, s.check(ctx)), false)
+	report("counting gateways", nameDenied(ctx, client, prefix, beatErr), false)
 	report("subscription to refunds", s.checkSubscription(ctx), false)
 	report("no eviction", evictionErr, true)
+}
+
+// scriptCommands returns the commands of the scripts, with arguments that change only the key.
+func scriptCommands(key string) [][]any {
+	return [][]any{
+		{"get", key}, {"set", key, "", "px", 1}, {"time"}, {"publish", key, ""}, {"pexpire", key, 1},
+		{"zadd", key, 0, ""}, {"zremrangebyscore", key, 0, 0}, {"zcard", key},
+	}
+}
+
+// nameDenied adds to the error of a script which of its commands the ACL denies the user: the error of Redis before 7.2 does not have it.
+func nameDenied(ctx context.Context, client *Client, prefix string, err error) error {
+	if err == nil || !strings.Contains(err.Error(), "can't run this command") {
+		return err
+	}
+	defer func() { _ = client.Del(ctx, prefix+"command").Err() }()
+	var denied []string
+	for _, command := range scriptCommands(prefix + "command") {
+		if failed := client.Do(ctx, command...).Err(); failed != nil && strings.Contains(failed.Error(), "no permissions to run") {
+			denied = append(denied, fmt.Sprintf("+%s", command[0]))
+		}
+	}
+	return fmt.Errorf("the user lacks %s: %w", strings.Join(denied, " "), err)
 }
 
 // check counts, refunds and resets requests of a token.

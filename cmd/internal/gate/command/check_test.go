@@ -96,6 +96,7 @@ func TestCheckLiveNamesWhatDoesNotWork(t *testing.T) {
 	for user, rule := range map[string]string{
 		"reader":     "+@all -info ~opsgate:* &none:*",
 		"publishing": "+@all -evalsha -eval ~opsgate:* &opsgate:*",
+		"lacking":    "+@all -set -pexpire ~opsgate:* &opsgate:*",
 	} {
 		args := append([]any{"ACL", "SETUSER", user, "on", ">secret-" + user, "resetkeys", "resetchannels"}, anys(strings.Fields(rule))...)
 		testkit.Must(t, server.Client().Do(t.Context(), args...).Err())
@@ -126,6 +127,10 @@ func TestCheckLiveNamesWhatDoesNotWork(t *testing.T) {
 		}},
 		{"no scripts", as("publishing"), 1, []string{"ok: rate_limit.redis: subscription to refunds\n"}, []string{
 			"FILE:10: rate_limit.redis: counting requests: redis: decide: NOPERM ", "FILE:10: rate_limit.redis: counting gateways: NOPERM ",
+		}},
+		{"no commands of scripts", as("lacking"), 1, []string{"ok: rate_limit.redis: subscription to refunds\n"}, []string{
+			"FILE:10: rate_limit.redis: counting requests: the user lacks +set +pexpire: ",
+			"FILE:10: rate_limit.redis: counting gateways: the user lacks +set +pexpire: ",
 		}},
 		{"a wrong password", []string{"OPSGATE_RATE_LIMIT_REDIS_USERNAME=reader", "OPSGATE_RATE_LIMIT_REDIS_PASSWORD=hunter2"}, 1, nil,
 			[]string{"FILE:10: rate_limit.redis: connection: WRONGPASS "}},
