@@ -97,7 +97,7 @@ func read(t rapid.TB, log string) *accesslog.Log {
 
 func replayed(t rapid.TB, log, limits string) *accesslog.Report {
 	t.Helper()
-	r, err := read(t, log).Replay(loaded(t, limits))
+	r, err := read(t, log).Replay(loaded(t, limits), now())
 	testkit.Must(t, err)
 	return r
 }
@@ -281,7 +281,7 @@ func TestReportComparesDecisions(t *testing.T) {
 		})
 	config := loaded(t, "  limits: [{requests: 3, per: 1s}, {name: trial, requests: 1, per: 1m, shadow: true}]\n"+
 		"  classes: {partner: {limits: [{requests: 2, per: 1m}], teams: ["+teamOf(2)+"]}}\n")
-	got, err := read(t, text(lines...)).Replay(config)
+	got, err := read(t, text(lines...)).Replay(config, now())
 	testkit.Must(t, err)
 	want := accesslog.Effect{DeniedBefore: 2, DeniedAfter: 4, NewlyDenied: 3, NewlyAdmitted: 1}
 	if got.Effect != want || got.Tokens != 2 || got.NewlyDeniedTokens != 2 || got.Version != config.Version() || got.LowerBounds {
@@ -305,14 +305,17 @@ func TestReportComparesDecisions(t *testing.T) {
 	}
 }
 
-func TestOverridesApplyUntilTheyExpireInTheLog(t *testing.T) {
+// now is when the logs of tests are replayed.
+func now() time.Time { return noon().Add(90 * time.Minute) }
+
+func TestOverridesThatHaveExpiredDoNotApply(t *testing.T) {
 	override := func(expires string) string {
 		return "  limits: [{requests: 1, per: 1m}]\n  teams: {" + teamOf(1) + ": {limits: [{requests: 100, per: 1m}], expires: " + expires + "}}\n"
 	}
 	lines := append(burst(tokenOf(1), teamOf(1), noon(), 5), burst(tokenOf(1), teamOf(1), noon().Add(time.Hour), 5)...)
 	lines = append(lines, burst(tokenOf(2), teamOf(1), noon(), 5)...)
 	for expires, denied := range map[string]uint64{
-		"2026-01-02T11:00:00Z": 12, "2026-01-02T12:30:00Z": 4, "2026-01-02T13:00:00Z": 4, "2026-01-02T14:00:00Z": 0,
+		"2026-01-02T11:00:00Z": 12, "2026-01-02T12:30:00Z": 12, "2026-01-02T13:30:00Z": 12, "2026-01-02T14:00:00Z": 0,
 	} {
 		if got := replayed(t, text(lines...), override(expires)); got.NewlyDenied != denied {
 			t.Errorf("expires %s: got %+v", expires, got)
@@ -329,7 +332,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r, err := l.Replay(limits)
+		r, err := l.Replay(limits, now())
 		if err != nil || r.NewlyDenied > r.Requests || r.Requests == 0 {
 			t.Errorf("got %+v, %v", r, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/policies"
 	"opsgate/ratelimit"
 )
 
@@ -50,26 +51,22 @@ type TokenReport struct {
 	TeamID   string `json:"team_id"`
 	Requests uint64 `json:"requests"`
 	Effect
-	Key string `json:"limits_of"` // of its last request, in the configuration
+	Key string `json:"limits_of"` // in the configuration
 }
 
-// Replay decides the requests under a configuration. The same log and configuration give the same
-// report.
-func (log *Log) Replay(loaded config.Loaded) (*Report, error) {
-	line, err := newTimeline(loaded, log.Summary)
+// Replay decides the requests under a configuration, without the overrides that have expired by now:
+// a gateway that starts with it does not have them.
+func (log *Log) Replay(loaded config.Loaded, now time.Time) (*Report, error) {
+	current, err := policies.New(loaded, now, nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("policies of the configuration: %w", err)
 	}
 	r := &Report{Summary: log.Summary, Tokens: len(log.tokens), LowerBounds: log.Missing > 0, Denied: []TokenReport{}}
 	r.Version = loaded.Version()
 	limits, simulation := make(map[string][]LimitReport), newSimulation()
 	for _, t := range log.tokens {
-		report, a := t.report(), (*ratelimit.Assignment)(nil)
-		policy := func(at int64) *ratelimit.Policy {
-			a = line.at(at).For(t.team, t.id)
-			return a.Policy
-		}
-		simulation.run(t, policy, func(q *request, d *ratelimit.Decision) {
+		report, a := t.report(), current.For(t.team, t.id)
+		simulation.run(t, a.Policy, func(q *request, d *ratelimit.Decision) {
 			before := report.NewlyDenied
 			r.compare(q, d)
 			report.compare(q, d)

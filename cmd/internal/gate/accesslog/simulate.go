@@ -3,14 +3,12 @@ package accesslog
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"math"
 	"slices"
 	"time"
 
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/gate/policies"
 	"opsgate/ratelimit"
 )
 
@@ -56,38 +54,6 @@ func Read(paths []string, in io.Reader) (*Log, error) {
 	return log, err
 }
 
-// A timeline has the policies of a configuration in the time of a log, in which overrides may
-// expire.
-type timeline []period
-
-// A period is the policies from a time on, in µs since 1970.
-type period struct {
-	from     int64
-	policies *ratelimit.Policies
-}
-
-func newTimeline(loaded config.Loaded, s Summary) (line timeline, err error) {
-	var current *ratelimit.Policies
-	for at := s.From; ; at = policies.NextExpiry(current) {
-		if current, err = policies.New(loaded, at, current); err != nil {
-			return nil, fmt.Errorf("policies of %v: %w", at, err)
-		}
-		line = append(line, period{at.UnixMicro(), current})
-		if next := policies.NextExpiry(current); next.IsZero() || next.After(s.To) {
-			return line, nil
-		}
-	}
-}
-
-// at returns the policies at a time.
-func (line timeline) at(at int64) *ratelimit.Policies {
-	i := len(line) - 1
-	for i > 0 && at < line[i].from {
-		i--
-	}
-	return line[i].policies
-}
-
 // longest returns the length of the longest limit of a configuration.
 func longest(loaded config.Loaded) (per time.Duration) {
 	for _, a := range loaded.RateLimit.Assignments() {
@@ -117,9 +83,8 @@ func newSimulation() *simulation {
 	return s
 }
 
-// run decides the requests of a token by the policy of their time, and calls decided with each
-// decision. A memory store never fails, and does not use the context.
-func (s *simulation) run(t *token, policy func(at int64) *ratelimit.Policy, decided func(*request, *ratelimit.Decision)) {
+// run decides the requests of a token by a policy, and calls decided with each decision. A memory store never fails, and does not use the context.
+func (s *simulation) run(t *token, policy *ratelimit.Policy, decided func(*request, *ratelimit.Decision)) {
 	ctx := context.Background()
 	s.refunds = s.refunds[:0]
 	for i := range t.requests {
@@ -130,7 +95,7 @@ func (s *simulation) run(t *token, policy func(at int64) *ratelimit.Policy, deci
 			s.refunds = s.refunds[1:]
 		}
 		s.now = time.UnixMicro(r.at)
-		d, _ := s.store.Decide(ctx, t.id, policy(r.at))
+		d, _ := s.store.Decide(ctx, t.id, policy)
 		if d.Allowed && r.refunded {
 			answered := r.at + int64(r.took)
 			place, _ := slices.BinarySearchFunc(s.refunds, answered, func(f refund, at int64) int { return cmp.Compare(f.at, at) })

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/cmd/internal/gate/policies"
 	"opsgate/cmd/internal/kit/duration"
 	"opsgate/ratelimit"
 )
@@ -37,21 +39,21 @@ type ClassSuggestion struct {
 // Suggest returns the smallest limits of the lengths of those in the configuration, under which a
 // token of a class would have been denied at most denyAtMost percent of its requests, on average.
 // All tokens weigh equally, and a few that are denied the largest part are not in the average.
-// Limits are smallest if each of them, made smaller alone, would deny too much. The same log and
-// configuration give the same limits.
-func (log *Log) Suggest(loaded config.Loaded, denyAtMost float64) (*Suggestion, error) {
+// Limits are smallest if each of them, made smaller alone, would deny too much. Overrides that have
+// expired by now do not count, as in Replay.
+func (log *Log) Suggest(loaded config.Loaded, now time.Time, denyAtMost float64) (*Suggestion, error) {
 	if err := log.checkComplete(); err != nil {
 		return nil, err
 	}
-	line, err := newTimeline(loaded, log.Summary)
+	current, err := policies.New(loaded, now, nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("policies of the configuration: %w", err)
 	}
 	s := &Suggestion{Summary: log.Summary, Denied: []TokenReport{}}
 	if per := longest(loaded); log.To.Sub(log.From) < 3*per {
 		s.Warnings = append(s.Warnings, "the log is shorter than three times the longest limit, "+duration.Text(per))
 	}
-	for _, c := range classesOf(log, line.at(log.To.UnixMicro())) {
+	for _, c := range classesOf(log, current) {
 		c.suggest(denyAtMost)
 		_, denied := c.simulate()
 		for _, t := range denied {
@@ -178,7 +180,7 @@ func (c *class) simulate() (sum float64, denied []TokenReport) {
 	parts, s := make([]float64, len(c.tokens)), newSimulation()
 	for i, t := range c.tokens {
 		report := t.report()
-		s.run(t, func(int64) *ratelimit.Policy { return policy }, report.compare)
+		s.run(t, policy, report.compare)
 		if report.DeniedAfter > 0 {
 			report.Key = c.Key
 			denied = append(denied, report)

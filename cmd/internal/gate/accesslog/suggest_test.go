@@ -16,7 +16,7 @@ import (
 
 func suggested(t rapid.TB, log, limits string, percent float64) *accesslog.Suggestion {
 	t.Helper()
-	s, err := read(t, log).Suggest(loaded(t, limits), percent)
+	s, err := read(t, log).Suggest(loaded(t, limits), now(), percent)
 	testkit.Must(t, err)
 	return s
 }
@@ -178,7 +178,7 @@ func TestNoLimitsAreSuggestedIfTooManyRequestsAreMissing(t *testing.T) {
 		{report("throttled:fleet", 10), ""},
 		{report("throttled:fleet", 12), "1.2% of the requests have no line"},
 	} {
-		_, err := read(t, log+test.missing).Suggest(loaded(t, "  limits: [{requests: 3, per: 1s}]\n"), 0)
+		_, err := read(t, log+test.missing).Suggest(loaded(t, "  limits: [{requests: 3, per: 1s}]\n"), now(), 0)
 		if (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: got %v", test.missing, err)
 		}
@@ -194,8 +194,8 @@ func BenchmarkLog(b *testing.B) {
 	log, limits := text(lines...), loaded(b, "  limits: [{requests: 3, per: 1s}, {requests: 5000, per: 1h}]\n")
 	for name, run := range map[string]func(*accesslog.Log){
 		"read":    func(*accesslog.Log) {},
-		"replay":  func(l *accesslog.Log) { _, _ = l.Replay(limits) },
-		"suggest": func(l *accesslog.Log) { _, _ = l.Suggest(limits, 0.1) },
+		"replay":  func(l *accesslog.Log) { _, _ = l.Replay(limits, now()) },
+		"suggest": func(l *accesslog.Log) { _, _ = l.Suggest(limits, now(), 0.1) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -117,13 +118,13 @@ func (c *replay) run(e Environment, arguments []string) error {
 		return err
 	}
 	if c.Suggest {
-		suggestion, err := log.Suggest(loaded, c.DenyAtMost.most)
+		suggestion, err := log.Suggest(loaded, time.Now(), c.DenyAtMost.most)
 		if err != nil {
 			return err
 		}
 		return write(e.Out, c.JSON, suggestion)
 	}
-	report, err := log.Replay(loaded)
+	report, err := log.Replay(loaded, time.Now())
 	if err != nil {
 		return err
 	}
