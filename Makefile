@@ -23,7 +23,7 @@ TEST_PROGRAMS  := $(SHORT_PROGRAMS) haproxy ip/iproute2 promtool/prometheus syst
 ALONE := cmd/internal/test/chaos
 
 # These tests start compilers and interpreters, for each sample of the documentation and for clients in four languages, or check dozens of
-# faulty backends.
+# faulty backends. They run without the race detector: what they run is checked for races by its own tests, and takes five times as long.
 SLOW := cmd/internal/test/docs cmd/internal/conformance cmd/internal/test/clients
 
 # The tests of a package end within TEST_TIMEOUT, so that one that hangs is reported, with the stacks of all goroutines. It is several times
@@ -86,16 +86,17 @@ LONG  := -p=3
 # of PROGRAMS that are missing. The slowest packages are among the last of the alphabet: they begin first, so that the others fill the time
 # in which they wait.
 define tests
-	@run() { \
+	@flags="$(TEST_FLAGS)"; run() { \
 		echo "== tests of $$1"; \
-		(cd $$1 && $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $(TEST_FLAGS) $(VET_FLAG) $(1) \
+		(cd $$1 && $(TOOL) gotestsum --format=pkgname --format-icons=text --format-hide-empty-pkg -- $$flags $(VET_FLAG) $(1) \
 			-timeout="$$2" "$${@:3}"); \
 	}; \
 	for module in $(CODE_MODULES); do \
 		run $$module $(TEST_TIMEOUT) $$(go -C $$module list ./... | grep -vF $(patsubst %,-e %,$(ALONE) $(3)) | sort -r); \
 	done; \
-	jobs=(); for folder in $(3); do run $$folder $(TEST_TIMEOUT) ./... & jobs+=($$!); done; \
+	flags=; jobs=(); for folder in $(3); do run $$folder $(TEST_TIMEOUT) ./... & jobs+=($$!); done; \
 	failed=; for job in "$${jobs[@]}"; do wait $$job || failed=1; done; [ -z "$$failed" ]; \
+	flags="$(TEST_FLAGS)"; \
 	run $(ALONE) $(ALONE_TIMEOUT)
 	@for program in $(2); do \
 		program=$${program%/*}; \
