@@ -66,7 +66,7 @@ func (l *LoadLimit) Stats() (inFlight, limit int, shed uint64) {
 	return int(l.inFlight.Load()), int(l.limit.Load()), l.shedCount.Load()
 }
 
-// CutOffOverdue cuts off responses to anonymous requests that were not read in time. It must be called several times a second.
+// CutOffOverdue cuts off responses to anonymous requests that were not read in time. It must be called twice a second.
 func (l *LoadLimit) CutOffOverdue(now time.Time) { l.unwritten.cutOffOverdue(now) }
 
 // snapshot returns a LoadLimit with the same limit and requests in flight, independent of l and without registered metrics.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -38,6 +40,21 @@ func (r *Reader) Read(path string) ([]byte, error) { return r.read(path, Timeout
 
 // ReadAny is Read for a file that is read only once: it may be a pipe or a device, and may take 30 s.
 func (r *Reader) ReadAny(path string) ([]byte, error) { return r.read(path, anyTimeout, readAny) }
+
+// Identity returns what changes when a program writes, replaces or touches the file at a path: its size,
+// mtime, ctime, inode and device. It follows links, and takes as long as Read.
+func (r *Reader) Identity(path string) (string, error) {
+	identity, err := r.read(path, Timeout, identify)
+	return string(identity), err
+}
+
+func identify(path string) ([]byte, error) {
+	var s unix.Stat_t
+	if err := unix.Stat(path, &s); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return fmt.Append(nil, s.Size, s.Mtim, s.Ctim, s.Ino, s.Dev), nil
+}
 
 func (r *Reader) read(path string, timeout time.Duration, do func(path string) ([]byte, error)) ([]byte, error) {
 	r.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"opsgate/backendclient/pulse"
 	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/gateway"
 	"opsgate/ratelimit/heavyhitters"
@@ -55,15 +56,16 @@ func (b *builder) tasks() []func(context.Context) error {
 }
 
 // cutOffEvery is the interval at which overdue responses are cut off.
-const cutOffEvery = 250 * time.Millisecond
+const cutOffEvery = 500 * time.Millisecond
 
 // cutOffOverdue cuts off responses that are overdue, until ctx ends. It returns nil.
 func (b *builder) cutOffOverdue(ctx context.Context) error {
-	tick := time.NewTicker(cutOffEvery)
+	tick := pulse.New(cutOffEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case now := <-tick.C:
+			tick.Again()
 			b.loadLimit.CutOffOverdue(now)
 		case <-ctx.Done():
 			return nil

@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/pulse"
 	"opsgate/cmd/internal/gate/config"
 )
 
 const (
-	// pollEvery is the interval of reading the files, which takes some 50 µs. Polling detects changes that kernel notifications miss:
-	// replaced links and network file systems.
-	pollEvery = 100 * time.Millisecond
+	// pollEvery is the interval of looking at the files. Polling detects changes that kernel notifications miss: replaced links and network
+	// file systems. A changed file is read again after settleFor.
+	pollEvery = 500 * time.Millisecond
+	settleFor = 50 * time.Millisecond
 	// retryEvery is the interval at which a refused configuration is read again without a change of its files: a file that was missing,
 	// for example of a secret, may exist by then.
 	retryEvery = 5 * time.Second
@@ -50,12 +52,12 @@ func newReloader(c common, b *builder, a *activeConfig, p *reloadableParts) (*re
 
 // run reloads the configuration on signals and when its files change, and removes expired limits, until ctx ends. It returns nil.
 func (r *reloader) run(ctx context.Context) error {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
+	next := time.NewTimer(pulse.Until(pollEvery))
+	defer next.Stop()
 	for {
 		select {
-		case <-tick.C:
-			r.poll()
+		case <-next.C:
+			next.Reset(r.poll())
 		case <-r.ReloadSignals:
 			_ = r.reload(trigger{why: "SIGHUP"}) // a refusal is logged
 		case <-ctx.Done():
@@ -64,17 +66,22 @@ func (r *reloader) run(ctx context.Context) error {
 	}
 }
 
-// poll removes expired limits, and reloads the configuration if its files have changed or a retry is due.
-func (r *reloader) poll() {
+// poll removes expired limits, and reloads the configuration if its files have changed or a retry is due. It returns the time until the
+// next poll.
+func (r *reloader) poll() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.expire()
+	changed, pending := r.watcher.changed(r.active.snapshot.Load().files)
 	switch {
-	case r.watcher.changed(r.active.snapshot.Load().files):
+	case pending:
+		return settleFor
+	case changed:
 		_ = r.reloadLocked(trigger{why: "the files changed", automatic: true})
 	case r.lastErr != "" && r.Clock().Sub(r.triedAt) >= retryEvery:
 		_ = r.reloadLocked(trigger{why: "retry", automatic: true, reportOnce: true})
 	}
+	return pulse.Until(pollEvery)
 }
 
 // reload reads the configuration and applies it. A request in flight ends under the configuration that it started with. If the
@@ -88,6 +95,7 @@ func (r *reloader) reload(t trigger) error {
 // reloadLocked is reload for a caller that holds r.mu.
 func (r *reloader) reloadLocked(t trigger) error {
 	if !t.automatic {
+		r.watcher.forget()
 		r.Notifier.Reloading()
 		defer r.Notifier.Serving()
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/backendclient/pulse"
 )
 
 // reportEvery is how often suppressed lines are reported, if their bound is for a shorter time.
@@ -70,11 +72,12 @@ func (l *Limiter) add(n *Lines) *Lines {
 
 // Run reports suppressed lines until ctx ends, and then once more. It logs nothing if no line was suppressed.
 func (l *Limiter) Run(ctx context.Context) error {
-	tick := time.NewTicker(reportEvery)
+	tick := pulse.New(reportEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
+			tick.Again()
 			l.report(false)
 		case <-ctx.Done():
 			l.report(true)
