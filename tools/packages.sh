@@ -27,5 +27,6 @@ from_maven() { mvn --quiet --batch-mode --file "$1" package; }
 failed=0
 install npm/package-lock.json npm/node_modules from_npm node/nodejs npm || failed=1
 install clients/python/requirements.txt clients/python/.venv from_pypi python3/python3-venv || failed=1
+install servers/requirements.txt servers/.venv from_pypi python3/python3-venv || failed=1
 install clients/java/pom.xml clients/java/lib from_maven javac/default-jdk-headless mvn/maven || failed=1
 exit $failed
