@@ -17,8 +17,8 @@ const (
 	form        = 3 // first byte of every account: the version of its format
 	headerBytes = 2 // form, number of windows
 	maxWindows  = 8 // of two policies of MaxLimits limits
-	// maxTimes is the maximum number of times in a window, which keeps the newest ones. It is one more than the largest limit: if a refund
-	// replaces a time of a full window by a copy of the oldest (remove), MaxExact real ones remain.
+	// maxTimes is the maximum number of times in a window, which keeps the newest ones. It is one more than the largest limit: after a refund
+	// from a full window (removeTime), MaxExact real ones remain.
 	maxTimes = MaxExact + 1
 
 	// The fields of a window.
@@ -34,10 +34,9 @@ const (
 	coveringBuckets = 60                  // together as long as the window
 	numBuckets      = coveringBuckets + 1 // the newest one is not complete
 
-	earliest = 1 << 43       // in April 1970: earlier times are replaced by it, so that no bucket of a policy's window has a number below 0
-	latest   = 1 << 53       // in 2255, exclusive: the numbers of account.lua are exact up to here
-	anyTime  = 0             // every lastUsed is at or after it
-	noBound  = math.MaxInt64 // every admission is before it
+	earliest = 1 << 43 // in April 1970: earlier times are replaced by it, so that no bucket of a policy's window has a number below 0
+	latest   = 1 << 53 // in 2255, exclusive: the numbers of account.lua are exact up to here
+	anyTime  = 0       // every lastUsed is at or after it
 )
 
 // A shape, the length and the kind of a window, identifies it in an account.
@@ -126,21 +125,14 @@ func bytesFor(n int64) int {
 	}
 }
 
-// maxBytes returns the largest size of a window with at most n admissions.
-func (s shape) maxBytes(n int64) int {
-	if s.exact {
-		return stateAt + int(min(n, maxTimes))*timeBytes
-	}
-	return countsAt + numBuckets*bytesFor(n)
-}
-
 // newWindow returns a window that is made and used now, without admissions.
 func (s shape) newWindow(now int64) window {
-	w := make(window, s.maxBytes(0))
+	w := make(window, stateAt, countsAt+numBuckets)
 	put48(w[lengthAt:], uint64(s.length))
 	w.setLastUsed(now)
 	w.setSince(now)
 	if !s.exact {
+		w = w[:cap(w)]
 		w[tagAt] = bucketsTag | 1
 		w.setNewest(now / w.width())
 	}

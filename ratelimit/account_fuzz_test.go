@@ -16,7 +16,7 @@ func FuzzAccount(f *testing.F) {
 		ratelimittest.Policy(f, ratelimit.Limit{Name: "minute", Requests: 70_000, Per: time.Minute}, ratelimit.Limit{Name: "tried", Requests: 64, Per: time.Hour, Shadow: true}),
 	}
 	for _, p := range policies {
-		a, _ := p.DecideShare(ratelimit.ShareInput{}, nil, now, false)
+		a, _ := alone(p, nil, now)
 		f.Add([]byte(a))
 	}
 	f.Add([]byte("not an account"))
@@ -28,11 +28,11 @@ func FuzzAccount(f *testing.F) {
 					checkDecision(t, p, &d)
 				}
 			}
-			shared := ratelimit.Union(value, nil, now) // nil if the value is not an account
-			own, d := p.DecideShare(ratelimit.ShareInput{Gateways: 2, Shared: shared}, append(ratelimit.Account{}, value...), now, false)
+			last := ratelimit.Sum(value, nil, now) // nil if the value is not an account
+			own, d := p.DecideShare(2, last, append(ratelimit.Account{}, value...), now, false)
 			checkDecision(t, p, &d)
-			if merged := ratelimit.Union(value, own, now); !merged.Refund(now).Unused(afterAll, ratelimit.OneLength) {
-				t.Errorf("%x has usage after the longest window", merged)
+			if sum := ratelimit.Sum(value, own, now); !sum.Refund(now).Unused(afterAll) {
+				t.Errorf("%x has usage after the longest window", sum)
 			}
 		}
 	})

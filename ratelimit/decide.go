@@ -14,12 +14,12 @@ type rule struct {
 }
 
 // prepareWindows prepares the account for a decision by the policy, in place, and reports whether it must be written: it adds the windows
-// of the policy that are missing, with times for the given number of lengths, sets lastUsed of all windows of the policy to now, and drops
-// those that no decision uses any more. Usually there is nothing to do, so most denials write nothing. docs/develop/rate-limiter.md has the
-// rules under "What expires". The account must be advanced to now.
-func (p *Policy) prepareWindows(a Account, now, lengths int64) (_ Account, changed bool) {
+// of the policy that are missing, sets lastUsed of all windows of the policy to now, and drops those that no decision uses any more.
+// Usually there is nothing to do, so most denials write nothing. docs/develop/rate-limiter.md has the rules under "What expires". The
+// account must be advanced to now.
+func (p *Policy) prepareWindows(a Account, now int64) (_ Account, changed bool) {
 	if len(a) == 0 {
-		a = append(make(Account, 0, p.maxAccountBytes), form, 0)
+		a = Account{form, 0}
 	}
 	longest, newestUse := p.longest, int64(0)
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
@@ -28,7 +28,7 @@ func (p *Policy) prepareWindows(a Account, now, lengths int64) (_ Account, chang
 	if p.hasWindowsUsedSince(a, max(newestUse, now-longest/4)) {
 		return a, false
 	}
-	a = p.addMissing(a, now, lengths)
+	a = p.addMissing(a, now)
 	for i := range p.rules {
 		a.find(p.rules[i].shape).setLastUsed(now)
 	}
@@ -45,13 +45,12 @@ func (p *Policy) hasWindowsUsedSince(a Account, since int64) bool {
 
 // addMissing adds the windows of the policy that are missing. It fills each from those that the account had before: from another added one,
 // roundings would add up.
-func (p *Policy) addMissing(a Account, now, lengths int64) Account {
-	before := a
+func (p *Policy) addMissing(a Account, now int64) Account {
+	before := slices.Clone(a)
 	for i := range p.rules {
 		if s := p.rules[i].shape; a.find(s) == nil {
-			w := s.newWindow(now).fill(before.sourceAdmissions(s, now, noBound), now, lengths)
-			a = append(p.makeRoom(a), w...)
-			a[1]++ // may change before[1] too: harmless, as sourceAdmissions iterates over len(before)
+			a = append(p.makeRoom(a), before.copyWindow(s, now)...)
+			a[1]++
 		}
 	}
 	return a
@@ -88,7 +87,7 @@ func (p *Policy) makeRoom(a Account) Account {
 			oldest = at
 		}
 	}
-	return slices.Clone(a).drop(oldest) // of a copy, as addMissing fills windows from the account as it was
+	return a.drop(oldest)
 }
 
 // decide decides a request at now. It returns the account with the admission, unless the request is denied or a peek. The account must be

@@ -3,12 +3,6 @@
 //
 // Limits are strict sliding windows: no interval of a limit's length, wherever it begins, has more admissions than the limit allows. All
 // limits are decided in one step. A denial is recorded in none of them. docs/develop/rate-limiter.md describes the usage of a token, an
-// [Account] of bounded size, and decisions.
-//
-//   - account.go has the bytes of accounts, window.go the operations of a window.
-//   - decide.go ensures that an account has the windows of a policy, and decides.
-//   - merge.go fills a window from others, and merges accounts.
-//   - shared.go is for accounts that gateways share: it reads decisions, and decides by a share.
-//   - memory.go is the store of a single gateway. Package redisstore is the store of several gateways, and package failover decides while
-//     Redis is not available.
+// [Account] of bounded size, and decisions. Package redisstore is the store of several gateways, and package failover decides while it is
+// not available.
 package ratelimit

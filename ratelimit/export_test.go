@@ -18,6 +18,3 @@ func (m *Memory) Len() int {
 	}
 	return n
 }
-
-// MaxAccountBytes returns the maximum size of the account of a token that is decided by this policy only.
-func (p *Policy) MaxAccountBytes() int { return p.maxAccountBytes }

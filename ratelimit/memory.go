@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"context"
 	"hash/maphash"
-	"maps"
 	"sync"
 	"time"
 )
@@ -26,8 +25,7 @@ type Memory struct {
 type shard struct {
 	mu     sync.Mutex
 	tokens map[string]*Account
-	peak   int      // maximum number of tokens since the map was made
-	_      [40]byte // padding to a cache line
+	_      [48]byte // padding to a cache line
 }
 
 // NewMemory returns an empty store with a clock, such as [time.Now].
@@ -44,18 +42,16 @@ var _ Store = (*Memory)(nil)
 
 // Decide implements [Store]. It never fails.
 func (m *Memory) Decide(_ context.Context, tokenID string, p *Policy) (Decision, error) {
-	sh := m.shard(tokenID)
-	sh.mu.Lock()
+	sh := m.lock(tokenID)
 	defer sh.mu.Unlock()
 	now := m.now() // under the lock, so that the time of a token never decreases
 	a, ok := sh.tokens[tokenID]
 	if !ok {
 		a = new(Account)
 		sh.tokens[tokenID] = a
-		sh.peak = max(sh.peak, len(sh.tokens))
 	}
-	*a, _ = a.advance(now, OneLength)
-	*a, _ = p.prepareWindows(*a, now, OneLength)
+	*a, _ = a.advance(now)
+	*a, _ = p.prepareWindows(*a, now)
 	var d Decision
 	*a, d = p.decide(*a, now, false)
 	return d, nil
@@ -66,8 +62,7 @@ func (m *Memory) Refund(_ context.Context, tokenID string, d Decision) error {
 	if !d.Allowed {
 		return nil
 	}
-	sh := m.shard(tokenID)
-	sh.mu.Lock()
+	sh := m.lock(tokenID)
 	defer sh.mu.Unlock()
 	if a, ok := sh.tokens[tokenID]; ok { // else no admission counts
 		*a = a.Refund(d.At)
@@ -77,8 +72,7 @@ func (m *Memory) Refund(_ context.Context, tokenID string, d Decision) error {
 
 // Peek implements [Store]. It never fails.
 func (m *Memory) Peek(_ context.Context, tokenID string, p *Policy) (Decision, error) {
-	sh := m.shard(tokenID)
-	sh.mu.Lock()
+	sh := m.lock(tokenID)
 	defer sh.mu.Unlock()
 	var stored Account
 	if a, ok := sh.tokens[tokenID]; ok {
@@ -90,8 +84,7 @@ func (m *Memory) Peek(_ context.Context, tokenID string, p *Policy) (Decision, e
 
 // Reset implements [Store]. It never fails.
 func (m *Memory) Reset(_ context.Context, tokenID string) error {
-	sh := m.shard(tokenID)
-	sh.mu.Lock()
+	sh := m.lock(tokenID)
 	defer sh.mu.Unlock()
 	delete(sh.tokens, tokenID)
 	return nil
@@ -118,18 +111,17 @@ func (sh *shard) sweep(clock func() int64) {
 	defer sh.mu.Unlock()
 	now := clock() // under the lock, as in Decide
 	for id, a := range sh.tokens {
-		if *a, _ = a.advance(now, OneLength); a.Unused(time.UnixMicro(now), OneLength) {
+		if *a, _ = a.advance(now); a.Unused(time.UnixMicro(now)) {
 			delete(sh.tokens, id)
 		}
 	}
-	if len(sh.tokens) > sh.peak/4 {
-		return
-	}
-	smaller := make(map[string]*Account, len(sh.tokens)) // a map does not shrink
-	maps.Copy(smaller, sh.tokens)
-	sh.tokens, sh.peak = smaller, len(smaller)
 }
 
-func (m *Memory) shard(id string) *shard { return &m.shards[maphash.String(m.seed, id)%shards] }
+// lock locks the shard of a token and returns it.
+func (m *Memory) lock(id string) *shard {
+	sh := &m.shards[maphash.String(m.seed, id)%shards]
+	sh.mu.Lock()
+	return sh
+}
 
 func (m *Memory) now() int64 { return max(earliest, m.clock().Sub(m.start).Microseconds()+m.origin) }

@@ -56,10 +56,19 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 }
 
 // The figures are in docs/develop/rate-limiter.md. The largest account has 65 times of each limit in shadow; one limit must be enforced.
-func TestMaxAccountBytes(t *testing.T) {
+func TestLargestAccounts(t *testing.T) {
 	largest := ratelimittest.Policy(t, limit("second", 64, time.Second),
 		shadow(limit("minute", 64, time.Minute)), shadow(limit("hour", 64, time.Hour)), shadow(limit("day", 64, 24*time.Hour)))
-	if d, l := specified(t).MaxAccountBytes(), largest.MaxAccountBytes(); d != 193 || l != 1899 {
+	now := newClock().Now()
+	fill := func(p *ratelimit.Policy, requests int, gap time.Duration) (most int) {
+		var a ratelimit.Account
+		for i := range requests {
+			a, _, _ = p.ExecuteExchange(a, ratelimit.Exchange{}, now.Add(time.Duration(i)*gap))
+			most = max(most, len(a))
+		}
+		return most
+	}
+	if d, l := fill(specified(t), 15_000, 250*time.Millisecond), fill(largest, 100, 15625*time.Microsecond); d > 193 || l != 1899 {
 		t.Errorf("%d bytes by default, %d at most", d, l)
 	}
 }

@@ -30,11 +30,10 @@ type Limit struct {
 
 // A Policy is a list of limits. A request must be admitted by each enforced one. It is immutable.
 type Policy struct {
-	limits          []Limit
-	rules           []rule
-	encoded         []byte
-	maxAccountBytes int
-	longest         int64 // length, µs
+	limits  []Limit
+	rules   []rule
+	encoded []byte
+	longest int64 // length, µs
 }
 
 // NewPolicy validates the limits and returns their policy. There must be 1 to [MaxLimits] limits, at least one of them enforced. Names must
@@ -64,26 +63,7 @@ func NewPolicy(limits []Limit) (*Policy, error) {
 		p.encoded, _ = binary.Append(p.encoded, binary.LittleEndian, l.Shadow) // 1 byte, 0 or 1; it cannot fail
 		p.longest = max(p.longest, r.length)
 	}
-	p.maxAccountBytes = maxAccountBytes(p.rules)
 	return p, nil
-}
-
-// maxAccountBytes returns the maximum size of an account with the windows of the rules only; an outage may exceed it.
-func maxAccountBytes(rules []rule) int {
-	maxAdmissions := make(map[shape]int64) // by window; a shadow limit does not bound them
-	for _, r := range rules {
-		if r.shadow {
-			r.requests = maxRequests
-		}
-		if n, found := maxAdmissions[r.shape]; !found || r.requests < n {
-			maxAdmissions[r.shape] = r.requests
-		}
-	}
-	size := headerBytes
-	for s, n := range maxAdmissions {
-		size += s.maxBytes(n)
-	}
-	return size
 }
 
 func (l Limit) check(others []Limit) error {

@@ -18,6 +18,7 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/ratelimittest"
+	"opsgate/ratelimit/redisclient"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -57,8 +58,8 @@ type comparison struct {
 	key      string
 	clock    *ratelimittest.Clock
 	policy   *ratelimit.Policy
-	account  ratelimit.Account   // expected in Redis; nil for none
-	former   []ratelimit.Account // written to Redis so far
+	before   *ratelimit.Policy // before the last change
+	account  ratelimit.Account // expected in Redis; nil for none
 	admitted []ratelimit.Decision
 }
 
@@ -81,7 +82,6 @@ func (c *comparison) exchange(t rapid.TB, x ratelimit.Exchange) {
 	}
 	if write {
 		c.account = slices.Clone(want)
-		c.former = append(c.former, c.account)
 	}
 	if x.Op == ratelimit.OpDecide && d.Allowed {
 		c.admitted = append(c.admitted, d)
@@ -90,13 +90,13 @@ func (c *comparison) exchange(t rapid.TB, x ratelimit.Exchange) {
 }
 
 // own returns an account of local admissions before now.
-func (c *comparison) own(t *rapid.T) (own ratelimit.Account) {
+func (c *comparison) own(t *rapid.T, p *ratelimit.Policy) (own ratelimit.Account) {
 	at := c.clock.Now()
 	for range rapid.IntRange(0, 90).Draw(t, "own") {
 		at = at.Add(-time.Duration(rapid.Int64Range(0, 1_000_000).Draw(t, "before")) * time.Microsecond)
 	}
 	for at.Before(c.clock.Now()) && len(own) < 1000 {
-		own, _ = c.policy.DecideShare(ratelimit.ShareInput{}, own, at, false)
+		own, _ = alone(p, own, at)
 		at = at.Add(time.Duration(rapid.Int64Range(1, 2_000_000).Draw(t, "after")) * time.Microsecond)
 	}
 	return own
@@ -104,13 +104,7 @@ func (c *comparison) own(t *rapid.T) (own ratelimit.Account) {
 
 func (c *comparison) actions() map[string]func(*rapid.T) {
 	gap := rapid.SampledFrom([]int64{0, 1, 999, 77_000, 400_000, 1_000_000})
-	op := rapid.SampledFrom([]ratelimit.Op{ratelimit.OpDecide, ratelimit.OpPeek, ratelimit.OpMerge})
-	known := func(t *rapid.T) ratelimit.Account {
-		if len(c.former) == 0 {
-			return nil
-		}
-		return rapid.SampledFrom(c.former).Draw(t, "known")
-	}
+	op := rapid.SampledFrom([]ratelimit.Op{ratelimit.OpDecide, ratelimit.OpPeek, ratelimit.OpUpload})
 	advance := func(micros int64) { c.clock.Advance(time.Duration(micros) * time.Microsecond) }
 	return map[string]func(*rapid.T){
 		"request": func(t *rapid.T) { c.exchange(t, ratelimit.Exchange{Op: ratelimit.OpDecide}) },
@@ -121,9 +115,9 @@ func (c *comparison) actions() map[string]func(*rapid.T) {
 				c.exchange(t, ratelimit.Exchange{Op: ratelimit.OpDecide})
 			}
 		},
-		"merge a former account": func(t *rapid.T) { c.exchange(t, ratelimit.Exchange{Op: op.Draw(t, "op"), LastSeen: known(t)}) },
-		"merge a former account and local admissions": func(t *rapid.T) {
-			c.exchange(t, ratelimit.Exchange{Op: op.Draw(t, "op"), LastSeen: known(t), Own: c.own(t)})
+		"upload": func(t *rapid.T) {
+			by := rapid.SampledFrom([]*ratelimit.Policy{c.policy, c.before}).Draw(t, "policy of the upload")
+			c.exchange(t, ratelimit.Exchange{Op: op.Draw(t, "op"), Upload: c.own(t, by)})
 		},
 		"refund": func(t *rapid.T) {
 			if len(c.admitted) == 0 {
@@ -138,23 +132,26 @@ func (c *comparison) actions() map[string]func(*rapid.T) {
 			testkit.Must(t, c.client.Del(context.Background(), c.key).Err())
 			c.account = nil
 		},
-		"wait":          func(t *rapid.T) { advance(rapid.Int64Range(0, 20_000_000).Draw(t, "µs")) },
-		"wait longer":   func(t *rapid.T) { advance(rapid.Int64Range(0, 4_000_000_000).Draw(t, "µs")) },
-		"step back":     func(t *rapid.T) { advance(-rapid.Int64Range(1, 90_000_000).Draw(t, "µs")) },
-		"change policy": func(t *rapid.T) { c.policy = rapid.SampledFrom(comparedPolicies(t)).Draw(t, "policy") },
+		"wait":        func(t *rapid.T) { advance(rapid.Int64Range(0, 20_000_000).Draw(t, "µs")) },
+		"wait longer": func(t *rapid.T) { advance(rapid.Int64Range(0, 4_000_000_000).Draw(t, "µs")) },
+		"step back":   func(t *rapid.T) { advance(-rapid.Int64Range(1, 90_000_000).Draw(t, "µs")) },
+		"change policy": func(t *rapid.T) {
+			c.before, c.policy = c.policy, rapid.SampledFrom(comparedPolicies(t)).Draw(t, "policy")
+		},
 	}
 }
 
 // The accounts and decisions of the script and of this package are the same, byte by byte, after any sequence of operations.
 func TestScriptDecidesAsThePackageDoes(t *testing.T) {
 	server := redistest.Start(t)
-	client, err := redisstore.NewClient(redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: 5 * time.Second, DialTimeout: 5 * time.Second})
+	client, err := redisclient.New(redisclient.Options{Addresses: []string{server.Addr()}, Timeout: 5 * time.Second, DialTimeout: 5 * time.Second})
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	var n atomic.Int64
 	rapid.Check(t, func(t *rapid.T) {
 		prefix := fmt.Sprintf("%d:", n.Add(1))
-		c := &comparison{client: server.Client(), key: prefix + "account:3:t", clock: newClock(), policy: comparedPolicies(t)[0]}
+		p := comparedPolicies(t)[0]
+		c := &comparison{client: server.Client(), key: prefix + "account:3:t", clock: newClock(), policy: p, before: p}
 		c.redis, err = redisstore.New(redisstore.Options{
 			Client: client, Prefix: prefix, Clock: c.clock.Now, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 		})

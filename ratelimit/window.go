@@ -5,14 +5,10 @@ import (
 	"slices"
 )
 
-// OneLength is for the accounts of a store: they keep times for one length of their window. Those of [Policy.DecideShare] keep them for as
-// many lengths as there are gateways, because it counts the admissions of that period too.
-const OneLength = 1
-
-// advance brings the account to now, in place. It drops admissions that have left their window: times after a number of lengths, buckets
-// after one. It moves times in the future (of admissions, lastUsed, since), which are from before the clock was set back, to now, and
-// reports whether it moved any.
-func (a Account) advance(now, lengths int64) (_ Account, moved bool) {
+// advance brings the account to now, in place. It drops admissions that have left their window, and
+// moves times in the future (of admissions, lastUsed, since), which are from before the clock was
+// set back, to now. It reports whether it moved any.
+func (a Account) advance(now int64) (_ Account, moved bool) {
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
 		w := window(a[at:])
 		if w.lastUsed() > now || w.since() > now {
@@ -21,7 +17,7 @@ func (a Account) advance(now, lengths int64) (_ Account, moved bool) {
 			moved = true
 		}
 		if w.exact() {
-			expired, movedTimes := w.advanceTimes(now, lengths)
+			expired, movedTimes := w.advanceTimes(now)
 			a = slices.Delete(a, at+stateAt, at+stateAt+expired*timeBytes)
 			a[at+tagAt] -= byte(expired)
 			moved = moved || movedTimes
@@ -33,12 +29,12 @@ func (a Account) advance(now, lengths int64) (_ Account, moved bool) {
 }
 
 // advanceTimes moves times in the future to now, and returns the number of expired times, which are the oldest.
-func (w window) advanceTimes(now, lengths int64) (expired int, moved bool) {
+func (w window) advanceTimes(now int64) (expired int, moved bool) {
 	for i := w.times() - 1; i >= 0 && w.time(i) > now; i-- {
 		w.setTime(i, now)
 		moved = true
 	}
-	for expired < w.times() && w.time(expired)+w.length()*lengths <= now {
+	for expired < w.times() && w.time(expired)+w.length() <= now {
 		expired++
 	}
 	return expired, moved
@@ -67,8 +63,8 @@ func (a Account) record(now int64) Account {
 	return a
 }
 
-// add adds n admissions at t to the window at an offset, in place, and returns the account. It ignores those of an expired bucket. t must
-// not be before a time in the window.
+// add adds n admissions at t to the window at an offset, in place, and returns the account. It ignores
+// those of an expired bucket, and times that are older than all of a full window.
 func (a Account) add(at int, t, n int64) Account {
 	w := window(a[at:])
 	if !w.exact() {
@@ -84,14 +80,27 @@ func (a Account) add(at int, t, n int64) Account {
 		return a
 	}
 	for range min(n, maxTimes) {
-		if w.times() < maxTimes {
-			a = slices.Insert(a, at+w.size(), make([]byte, timeBytes)...)
-			a[at+tagAt]++
-			w = window(a[at:])
-		} else {
-			copy(w[stateAt:w.size()], w[stateAt+timeBytes:w.size()])
-		}
-		w.setTime(w.times()-1, t)
+		a = a.addTime(at, t)
+	}
+	return a
+}
+
+// addTime adds a time to a window, which drops its oldest time if it is full.
+func (a Account) addTime(at int, t int64) Account {
+	w := window(a[at:])
+	i := w.times()
+	for i > 0 && w.time(i-1) > t {
+		i--
+	}
+	from := at + stateAt
+	switch {
+	case w.times() < maxTimes:
+		a = slices.Insert(a, from+i*timeBytes, make([]byte, timeBytes)...)
+		a[at+tagAt]++
+		window(a[at:]).setTime(i, t)
+	case i > 0:
+		copy(a[from:], a[from+timeBytes:from+i*timeBytes])
+		w.setTime(i-1, t)
 	}
 	return a
 }
@@ -99,12 +108,20 @@ func (a Account) add(at int, t, n int64) Account {
 // remove removes an admission at t from the window at an offset, in place, if it has one, and returns the account.
 func (a Account) remove(at int, t int64) Account {
 	w := window(a[at:])
-	if !w.exact() {
-		if b := t / w.width(); t >= w.since() && w.holds(b) && w.count(b) > 0 { // an earlier one may be in a later bucket
-			w.setCount(b, w.count(b)-1)
-		}
-		return a
+	if w.exact() {
+		return a.removeTime(at, t)
 	}
+	if b := t / w.width(); t >= w.since() && w.holds(b) && w.count(b) > 0 { // an earlier one may be in a later bucket
+		w.setCount(b, w.count(b)-1)
+	}
+	return a
+}
+
+// removeTime removes a time. The oldest of a full window shows only that there may be older ones,
+// which were dropped. So a full window stays full: a copy of its oldest time replaces t, and nothing
+// changes if t is the oldest.
+func (a Account) removeTime(at int, t int64) Account {
+	w := window(a[at:])
 	i := w.times() - 1
 	for i >= 0 && w.time(i) != t {
 		i--
@@ -113,16 +130,16 @@ func (a Account) remove(at int, t int64) Account {
 		return a
 	}
 	from := at + stateAt
-	if w.times() == maxTimes { // full: older ones may have been dropped, so a copy of the oldest replaces t (no change if t is the oldest)
-		copy(a[from+timeBytes:], a[from:from+i*timeBytes])
+	if w.times() == maxTimes {
+		copy(a[from+timeBytes:], a[from:from+i*timeBytes]) // moves the older ones into the place of t; the oldest stays too
 		return a
 	}
 	a[at+tagAt]--
 	return slices.Delete(a, from+i*timeBytes, from+(i+1)*timeBytes)
 }
 
-// A usage is the number of admissions in a window, and the µs until a limit has more requests remaining: if it is full, until the count is
-// below it, else until the count decreases. Both are 0 for an empty window.
+// A usage is the number of admissions in a window, and the µs until more requests of a limit remain:
+// until the number is smaller than now, and below the limit. Both are 0 for an empty window.
 type usage struct{ count, untilMore int64 }
 
 // usageOf counts the admissions for a limit of a number of requests. The window must be advanced to now.
@@ -132,8 +149,8 @@ func (w window) usageOf(requests, now int64) usage {
 		if n == 0 {
 			return usage{}
 		}
-		i := n - min(n, requests) // the time that must expire: the oldest, or a later one if the count exceeds the limit
-		return usage{n, w.time(int(i)) + w.length() - now}
+		mustExpire := w.time(int(n - min(n, requests)))
+		return usage{n, mustExpire + w.length() - now}
 	}
 	counts := w.counts()
 	var u usage
@@ -142,7 +159,7 @@ func (w window) usageOf(requests, now int64) usage {
 	}
 	rest := u.count // in the loop: the count after bucket i has expired
 	for i, n := range counts {
-		if rest -= int64(n); n > 0 && rest < requests {
+		if rest -= int64(n); rest < min(u.count, requests) {
 			u.untilMore = w.expires(w.newest()-numBuckets+1+int64(i)) - now
 			break
 		}
@@ -174,17 +191,13 @@ func (w window) total() (n int64) {
 	return n
 }
 
-// usageAt returns the number of admissions in the window at t, and when the first of them leaves it; 0 and MaxInt64 for an empty or nil
-// window. t may be earlier or later than the time that the window was advanced to. Times count for the given number of lengths, buckets for
-// one.
-func (w window) usageAt(t, lengths int64) (n, next int64) {
+// usageAt returns the number of admissions in the window at t, and when the first of them leaves it;
+// 0 and MaxInt64 for an empty window. The window need not be advanced to t.
+func (w window) usageAt(t int64) (n, next int64) {
 	next = math.MaxInt64 // the loops go from the newest to the oldest, so the oldest sets it last
-	if w == nil {
-		return 0, next
-	}
 	if w.exact() {
-		for i := w.times() - 1; i >= 0 && w.time(i)+w.length()*lengths > t; i-- {
-			n, next = n+1, w.time(i)+w.length()*lengths
+		for i := w.times() - 1; i >= 0 && w.time(i)+w.length() > t; i-- {
+			n, next = n+1, w.time(i)+w.length()
 		}
 		return n, next
 	}

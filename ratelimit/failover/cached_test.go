@@ -12,7 +12,7 @@ import (
 	"opsgate/ratelimit/ratelimittest"
 )
 
-// A cached denial has the times of now. It applies to its policy alone, until its retry-after is over.
+// A cached denial has the times of now. It applies to policies that deny the request too, until its retry-after is over.
 func TestDenialIsRepeatedFromTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, failover.Settings{}, limit("second", 1, time.Second), limit("minute", 100, time.Minute))
@@ -31,6 +31,9 @@ func TestDenialIsRepeatedFromTheCache(t *testing.T) {
 		}
 		if n := e.shared.decides.Load() - before; n != 0 {
 			t.Errorf("%d calls", n)
+		}
+		if d := decide(t, e.store, "t", ratelimittest.Policy(t, limit("second", 1, time.Second), limit("minute", 90, time.Minute))); !d.Cached {
+			t.Errorf("under a policy that denies it too: %+v", d)
 		}
 		if d := decide(t, e.store, "t", ratelimittest.Policy(t, limit("second", 2, time.Second))); !d.Allowed {
 			t.Errorf("under another policy: %+v", d)

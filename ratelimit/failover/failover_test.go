@@ -7,23 +7,26 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"pgregory.net/rapid"
 
 	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/ratelimittest"
+	"opsgate/ratelimit/redisclient"
 )
 
-// uploadEvery is longer than the time between two uploads of a token.
-const uploadEvery = 101 * time.Millisecond
-
-func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	redisclient.LogTo(slog.New(slog.DiscardHandler))
+	testkit.VerifyTestMain(m)
+}
 
 func limit(name string, requests int, per time.Duration) ratelimit.Limit {
 	return ratelimit.Limit{Name: name, Requests: requests, Per: per}
@@ -39,7 +42,6 @@ func newStore(t rapid.TB, o failover.Options) *failover.Store {
 	}
 	s, err := failover.New(o)
 	testkit.Must(t, err)
-	s.SetStallTick(time.Hour) // the clock of a bubble does not stall, and each tick costs
 	return s
 }
 
@@ -94,16 +96,76 @@ func beginOutage(t rapid.TB, s *failover.Store, p *ratelimit.Policy) {
 	}
 }
 
-// awaitRecovery sleeps until the shared store is in use and the pause is over, five seconds at most.
+// awaitRecovery sleeps until the shared store is in use.
 func awaitRecovery(t rapid.TB, s *failover.Store) {
 	t.Helper()
 	for range 50 {
-		time.Sleep(100 * time.Millisecond)
-		if st := s.State(); st.Mode == ratelimit.ModeShared && time.Since(st.Since) > 1900*time.Millisecond {
+		if time.Sleep(100 * time.Millisecond); s.State().Mode == ratelimit.ModeShared {
 			return
 		}
 	}
 	t.Fatalf("after five seconds: %+v", s.State())
+}
+
+// An env is a shared store, a store that runs until the end of the test, and a policy.
+type env struct {
+	t       *testing.T
+	shared  *sharedStore
+	store   *failover.Store
+	metrics *prometheus.Registry
+	policy  *ratelimit.Policy
+}
+
+func newEnv(t *testing.T, settings failover.Settings, limits ...ratelimit.Limit) *env {
+	t.Helper()
+	e := &env{t: t, shared: newShared(), metrics: prometheus.NewRegistry(), policy: ratelimittest.Policy(t, limits...)}
+	e.store = newStore(t, failover.Options{Shared: e.shared, Settings: settings, Registerer: e.metrics})
+	t.Cleanup(run(t, e.store))
+	return e
+}
+
+func (e *env) decide(token string) ratelimit.Decision {
+	e.t.Helper()
+	return decide(e.t, e.store, token, e.policy)
+}
+
+// admitted makes requests at once and returns the number of admitted ones.
+func (e *env) admitted(token string, requests int) int {
+	e.t.Helper()
+	return admitted(e.t, e.store, token, e.policy, requests)
+}
+
+// used returns the number of admissions that count in the shared store.
+func (e *env) used(token string) int { return e.shared.used(token, e.policy) }
+
+// beginOutage makes the shared store fail until the store begins an outage.
+func (e *env) beginOutage(c condition) {
+	e.t.Helper()
+	e.shared.become(c)
+	beginOutage(e.t, e.store, e.policy)
+}
+
+// endOutage makes the shared store work, and returns when it is in use.
+func (e *env) endOutage() {
+	e.t.Helper()
+	e.shared.become(working)
+	awaitRecovery(e.t, e.store)
+}
+
+// metric returns the value of a counter without labels.
+func (e *env) metric(name string) float64 {
+	e.t.Helper()
+	families, err := e.metrics.Gather()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	e.t.Fatalf("no metric %s", name)
+	return 0
 }
 
 func TestStoreWithAWorkingSharedStoreConforms(t *testing.T) {
@@ -162,80 +224,105 @@ func TestEachModeDecidesDuringAnOutage(t *testing.T) {
 	}
 }
 
-// 40 of 100 per minute are used: each of two gateways may admit 30 more.
-func TestOutageStartsFromTheCachedAccount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShared()
-		one, two := start(t, s, failover.Settings{Gateways: 2}), start(t, s, failover.Settings{Gateways: 2})
-		p := ratelimittest.Policy(t, limit("minute", 100, time.Minute))
-		for range 20 {
-			decide(t, one, "t", p)
-			decide(t, two, "t", p)
-			time.Sleep(10 * time.Millisecond)
-		}
-		s.become(refusing)
-		beginOutage(t, one, p)
-		beginOutage(t, two, p)
-		if n := admitted(t, one, "t", p, 100) + admitted(t, two, "t", p, 100); n < 60 || n > 61 {
-			t.Errorf("%d more admitted", n)
-		}
-	})
-}
-
-// Two gateways cannot halve three per second: each admits two in a second, and three in two seconds.
-func TestSharesOfAnOddLimitDoNotExceedItOverTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShared()
-		s.become(refusing)
-		one, two := start(t, s, failover.Settings{Gateways: 2}), start(t, s, failover.Settings{Gateways: 2})
-		p := ratelimittest.Policy(t, limit("second", 3, time.Second), limit("hour", 5000, time.Hour))
-		n := 0
-		for range 400 {
-			for _, store := range []*failover.Store{one, two} {
-				d := decide(t, store, "t", p)
-				if d.Allowed {
-					n++
-				} else if d.DeniedBy != 0 || d.Budgets[0].Remaining != 0 {
-					t.Fatalf("got %+v", d)
+// A call that fails is decided and counted locally, and the next call of the token carries it, or a
+// second later one of the background loop. A peek and a probe carry nothing.
+func TestFailedCallIsUploadedOnce(t *testing.T) {
+	for name, next := range map[string]func(e *env){
+		"by the next call": func(e *env) {
+			if _, err := e.store.Peek(e.t.Context(), "t", e.policy); err != nil || e.shared.uploads.Load() > 0 {
+				e.t.Errorf("a peek: %d uploads, %v", e.shared.uploads.Load(), err)
+			}
+			e.store.ProbeFirst(e.t.Context())
+			if d := e.decide("t"); d.Local || d.Budgets[0].Remaining != 97 {
+				e.t.Errorf("got %+v", d)
+			}
+		},
+		"in the background": func(e *env) {
+			time.Sleep(1100 * time.Millisecond)
+			if n := e.used("t"); n != 2 {
+				e.t.Errorf("%d counted before the next call", n)
+			}
+			e.decide("t")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEnv(t, failover.Settings{}, limit("minute", 100, time.Minute))
+				e.decide("t")
+				e.shared.become(failing)
+				if d := e.decide("t"); !d.Local || d.Budgets[0].Remaining != 98 {
+					t.Errorf("got %+v", d)
 				}
+				e.shared.become(working)
+				next(e)
+				time.Sleep(10 * time.Second)
+				if n := e.shared.uploads.Load(); n != 1 || e.used("t") != 3 || e.metric("opsgate_rate_limit_store_uploads_total") != 1 {
+					t.Errorf("%d uploads, %d counted", n, e.used("t"))
+				}
+			})
+		})
+	}
+}
+
+// An upload that was not executed is made again, and one without an answer is not.
+func TestUploadIsRepeatedOnlyIfItWasNotExecuted(t *testing.T) {
+	for condition, want := range map[condition]int{refusing: 4, failing: 4, unreachable: 3} { // an upload of one admission
+		synctest.Test(t, func(t *testing.T) {
+			e := newEnv(t, failover.Settings{}, limit("minute", 100, time.Minute))
+			e.decide("t")
+			e.shared.become(failing)
+			e.decide("t")
+			e.shared.become(condition)
+			e.decide("t")
+			e.shared.become(working)
+			e.decide("t")
+			if n := e.used("t"); n != want {
+				t.Errorf("%v: %d counted, not %d", condition, n, want)
 			}
-			time.Sleep(50 * time.Millisecond)
+		})
+	}
+}
+
+// 200 tokens a second are uploaded in the background.
+func TestTokensAreUploadedInTheBackground(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, failover.Settings{}, limit("hour", 100, time.Hour))
+		e.beginOutage(refusing)
+		for i := range 597 { // with those of beginOutage, 600
+			e.decide(fmt.Sprint(i))
 		}
-		if n < 58 || n > 63 {
-			t.Errorf("%d admitted in 20 s", n)
+		e.endOutage()
+		time.Sleep(1500 * time.Millisecond)
+		if n := e.shared.uploads.Load(); n < 200 || n > 400 {
+			t.Errorf("%d uploads after a second or two", n)
+		}
+		time.Sleep(2 * time.Second)
+		if n := e.shared.uploads.Load(); n != 600 {
+			t.Errorf("%d uploads", n)
 		}
 	})
 }
 
-// After an outage, the first request of a token uploads it. During the pause, the gateway decides by its share.
-func TestFirstRequestAfterAnOutageUploads(t *testing.T) {
+func TestConcurrentRequestsUploadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t, failover.Settings{}, limit("minute", 100, time.Minute))
-		e.decide("t")
+		e := newEnv(t, failover.Settings{}, limit("hour", 1000, time.Hour))
 		e.beginOutage(refusing)
-		e.admitted("t", 10)
-		e.shared.become(working)
-		for began := time.Now(); e.store.State().Mode != ratelimit.ModeShared; time.Sleep(time.Millisecond) {
-			if time.Since(began) > time.Minute {
-				t.Fatalf("after a minute: %+v", e.store.State())
-			}
+		e.admitted("t", 100)
+		e.endOutage()
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() { e.decide("t") })
 		}
-		if n := e.used("t"); n != 1 {
-			t.Errorf("%d counted before a request", n)
+		all.Wait()
+		if e.used("t") != 150 {
+			t.Errorf("%d counted", e.used("t"))
 		}
-		if d := e.decide("t"); !d.Local || e.used("t") != 12 || e.shared.uploads.Load() != 1 {
-			t.Errorf("at once: %+v, %d counted after %d uploads", d, e.used("t"), e.shared.uploads.Load())
+		families, err := e.metrics.Gather()
+		if err != nil || len(families) != 6 {
+			t.Errorf("%v, error %v", families, err)
 		}
-		if n := e.admitted("t", 10); n != 10 || e.shared.uploads.Load() != 1 {
-			t.Errorf("of ten at once, %d were admitted, with %d uploads", n, e.shared.uploads.Load())
-		}
-		time.Sleep(uploadEvery)
-		if d := e.decide("t"); !d.Local || e.used("t") != 23 || e.shared.uploads.Load() != 2 {
-			t.Errorf("after 100 ms: %+v, %d counted after %d uploads", d, e.used("t"), e.shared.uploads.Load())
-		}
-		time.Sleep(750 * time.Millisecond)
-		if d := e.decide("t"); d.Local || d.Budgets[0].Remaining != 76 || e.shared.uploads.Load() != 2 {
-			t.Errorf("after the pause: %+v, %d uploads", d, e.shared.uploads.Load())
+		if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {
+			t.Errorf("problems %v, error %v", problems, err)
 		}
 	})
 }
@@ -264,5 +351,110 @@ func TestBeginningAndEndOfAnOutageAreLogged(t *testing.T) {
 		if d, err := time.ParseDuration(text); err != nil || d < 10*time.Second || d >= 11*time.Second {
 			t.Errorf("the outage took %v (%v):\n%s", d, err, log.String())
 		}
+	})
+}
+
+func TestRefundsBeforeDuringAndAfterAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, failover.Settings{}, limit("minute", 10, time.Minute))
+		refund := func(d ratelimit.Decision, lost float64) {
+			t.Helper()
+			if err := e.store.Refund(t.Context(), "t", d); err != nil {
+				t.Error(err)
+			}
+			if got := e.metric("opsgate_rate_limit_store_lost_refunds_total"); got != lost {
+				t.Errorf("%v refunds lost, not %v", got, lost)
+			}
+		}
+		shared := e.decide("t")
+		time.Sleep(time.Second)
+		e.beginOutage(refusing)
+		local := e.decide("t")
+		refund(local, 0)
+		for range 3 {
+			local = e.decide("t")
+		}
+		if local.Budgets[0].Remaining != 6 {
+			t.Errorf("one shared admission, four local ones, one of them refunded: %+v", local)
+		}
+		refund(shared, 1)
+		e.endOutage()
+		if d := e.decide("t"); d.Local || d.Budgets[0].Remaining != 5 {
+			t.Errorf("got %+v", d)
+		}
+		refund(local, 1) // it was uploaded
+		if d := e.decide("t"); d.Local || d.Budgets[0].Remaining != 5 {
+			t.Errorf("after a refund of an uploaded admission: %+v", d)
+		}
+		refund(ratelimit.Decision{Allowed: true, Local: true}, 1) // of mode allow
+		refund(ratelimit.Decision{}, 1)
+	})
+}
+
+// Admissions in mode allow are not counted, so their refunds change nothing.
+func TestRefundInModeAllowChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, failover.Settings{Mode: ratelimit.ModeAllow}, limit("hour", 1000, time.Hour))
+		e.decide("t")
+		e.beginOutage(refusing)
+		d := e.decide("t")
+		for _, c := range []condition{refusing, working} {
+			if e.shared.become(c); c == working {
+				awaitRecovery(t, e.store)
+			}
+			if err := e.store.Refund(t.Context(), "t", d); err != nil {
+				t.Error(err)
+			}
+			if lost := e.metric("opsgate_rate_limit_store_lost_refunds_total"); lost != 0 || e.used("t") != 1 {
+				t.Errorf("%v refunds lost, %d counted", lost, e.used("t"))
+			}
+		}
+	})
+}
+
+func TestResetDropsLocalAndSharedUsage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, failover.Settings{}, limit("hour", 10, time.Hour))
+		e.admitted("t", 10)
+		e.beginOutage(refusing)
+		if err := e.store.Reset(t.Context(), "t"); err == nil {
+			t.Error("a reset during an outage succeeds")
+		}
+		if n := e.admitted("t", 10); n != 10 {
+			t.Errorf("%d admitted locally after the reset", n)
+		}
+		e.endOutage()
+		if err := e.store.Reset(t.Context(), "t"); err != nil {
+			t.Error(err)
+		}
+		if n := e.admitted("t", 20); n != 10 {
+			t.Errorf("%d admitted after the reset", n)
+		}
+	})
+}
+
+// A token has usage while its account or a local admission counts.
+func TestSweepDropsTokensWithoutUsage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, failover.Settings{}, limit("minute", 100, time.Minute))
+		expect := func(after time.Duration, tokens int) {
+			t.Helper()
+			time.Sleep(after)
+			e.store.Sweep()
+			if n := e.store.Entries(); n != tokens {
+				t.Fatalf("%d tokens, not %d", n, tokens)
+			}
+		}
+		e.decide("shared")
+		_, err := e.store.Peek(t.Context(), "peeked", e.policy)
+		testkit.Must(t, err)
+		e.shared.become(unreachable)
+		e.decide("unanswered")
+		e.shared.become(failing)
+		e.decide("own")
+		expect(30*time.Second, 3)
+		e.decide("own")
+		expect(32*time.Second, 1)
+		expect(30*time.Second, 0)
 	})
 }

@@ -1,84 +1,112 @@
 package failover
 
 import (
+	"context"
 	"log/slog"
+	"math/rand/v2"
+	"sync"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-
+	"opsgate/backendclient/pulse"
 	"opsgate/ratelimit"
 )
 
-// steadyAfter is how long the shared store must work without a failure for the next outage to be reported as a new one.
-const steadyAfter = 10 * time.Second
+const (
+	probeTimeout = 10 * time.Second // for a shared store whose own timeout fails: that of redisstore is shorter
+	flapWithin   = 10 * time.Second // after an outage, the next one is shown as a part of it
 
-// A storeState is the state of the shared store as requests read it. It is immutable.
-type storeState struct {
-	outage      bool
-	since       time.Time     // when the store came into use, or when its outage began
-	cause       error         // of the outage
-	epoch       uint32        // incremented when the shared store may have lost accounts
-	pausedUntil time.Duration // by Store.now; until then this gateway decides, as other gateways may still have admissions to upload
+	// While there are admissions to upload, a gateway uploads those of up to uploadsAtOnce tokens each
+	// uploadEvery. In every tenth of these intervals it drops entries without usage, and compares the
+	// clocks.
+	uploadEvery   = time.Second
+	uploadsAtOnce = 200
+	sweepEach     = 10
+)
+
+// An outage is a time in state local.
+type outage struct {
+	began time.Time
+	cause error
 }
 
-// A State is the state of the shared store as the admin page shows it.
+// A State is the state of a store as the admin page shows it.
 type State struct {
-	Mode    ratelimit.Mode // ModeShared while it is in use, else the mode of the settings
-	Since   time.Time      // when it came into use, or when its outage began; outages less than ten seconds apart count as one
-	Breaker string         // closed, open, half-open
-	Cause   string         // why it is not in use; "" while it is
+	Mode  ratelimit.Mode // ModeShared, or that of the settings in state local
+	Since time.Time      // start of the state; outages less than ten seconds apart count as one
+	Cause error          // of the outage; nil in state shared
 }
 
-// State returns the state of the shared store.
+// State returns the state of the store.
 func (s *Store) State() State {
-	st := s.state.Load()
-	state := State{Mode: ratelimit.ModeShared, Since: st.since, Breaker: s.breakerState().String()}
-	if st.outage {
-		state.Mode, state.Cause = s.configured.Load().Mode, st.cause.Error()
-	}
-	return state
-}
-
-// recordCountedFailure records when the shared store failed. It may have lost accounts if it refused the call.
-func (s *Store) recordCountedFailure(kind string) {
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()
-	now, st := s.clock(), *s.state.Load()
-	if now.Sub(s.lastFailure) >= steadyAfter {
-		s.firstOutageStart = time.Time{}
+	if o := s.outage.Load(); o != nil {
+		return State{s.configured.Load().Mode, s.outageSince, o.cause}
 	}
-	s.lastFailure = now
-	if kind == refused && !st.outage { // perhaps a restart too short for the breaker
-		st.epoch++
-		s.state.Store(&st)
-	}
+	return State{ratelimit.ModeShared, s.sharedSince, nil}
 }
 
-// onStateChange is called by the breaker under its lock, and must not call the breaker.
-func (s *Store) onStateChange(_ string, from, to gobreaker.State) {
-	s.breakerCurrent.Store(int32(to))
-	switch {
-	case from == gobreaker.StateClosed:
-		s.beginOutage()
-	case to == gobreaker.StateClosed:
-		s.endOutage()
-	}
+// An outage begins after maxInARow failures in a row, or if at least half of minCalls or more calls
+// failed that ended within rateWindow.
+const (
+	maxInARow  = 3
+	minCalls   = 10
+	rateWindow = 2 * time.Second
+)
+
+// A failureRate counts failures in a row, and calls and failures in a window of time.
+type failureRate struct {
+	mu            sync.Mutex
+	inARow        int
+	began         time.Duration // of the window
+	calls, failed int
 }
 
-func (s *Store) beginOutage() {
+// record counts a call that ended, and reports whether an outage begins.
+func (f *failureRate) record(now time.Duration, failed bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now-f.began >= rateWindow {
+		f.began, f.calls, f.failed = now, 0, 0
+	}
+	f.calls++
+	if !failed {
+		f.inARow = 0
+		return false
+	}
+	f.inARow++
+	f.failed++
+	return f.inARow >= maxInARow || f.calls >= minCalls && 2*f.failed >= f.calls
+}
+
+// call makes a call of the shared store and counts it. If it fails too often, an outage begins.
+func (s *Store) call(do func() error) error {
+	err := do()
+	if err != nil {
+		s.metrics.failures.WithLabelValues(kindOf(err)).Inc()
+	}
+	if s.failures.record(s.now(), err != nil) {
+		s.beginOutage(err)
+	}
+	return err
+}
+
+func (s *Store) beginOutage(cause error) {
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()
-	now, cause := s.clock(), *s.cause.Load()
-	if s.firstOutageStart.IsZero() {
-		s.firstOutageStart = now
+	if s.outage.Load() != nil {
+		return // calls in flight may still fail
 	}
-	s.outageStart = now
-	s.state.Store(&storeState{outage: true, since: s.firstOutageStart, cause: cause, epoch: s.state.Load().epoch + 1})
+	now := s.clock()
+	if s.outageSince.IsZero() || now.Sub(s.sharedSince) >= flapWithin {
+		s.outageSince = now
+	}
+	s.outage.Store(&outage{now, cause})
 	s.metrics.outages.Inc()
 	s.logger.Warn("shared rate limit store not in use",
 		slog.String("mode", string(s.configured.Load().Mode)), slog.Any("cause", cause))
 	select {
-	case s.outageBegan <- struct{}{}:
+	case s.began <- struct{}{}:
 	default: // Run has not received the last one
 	}
 }
@@ -86,11 +114,95 @@ func (s *Store) beginOutage() {
 func (s *Store) endOutage() {
 	s.stateMu.Lock()
 	defer s.stateMu.Unlock()
-	now, before := s.clock(), s.state.Load()
-	s.lastFailure = now // an outage is a failure until it ends
-	s.state.Store(&storeState{since: now, epoch: before.epoch, pausedUntil: s.now() + s.configured.Load().pause()})
+	o := s.outage.Load()
+	if o == nil {
+		return
+	}
+	s.sharedSince = s.clock()
+	s.outage.Store(nil)
 	s.logger.Info("shared rate limit store in use again",
-		slog.String("lasted", now.Sub(s.outageStart).Round(time.Millisecond).String()), slog.Any("cause", before.cause))
+		slog.String("lasted", s.sharedSince.Sub(o.began).Round(time.Millisecond).String()), slog.Any("cause", o.cause))
 }
 
-func (s *Store) breakerState() gobreaker.State { return gobreaker.State(s.breakerCurrent.Load()) }
+// Run probes the shared store during outages, uploads local admissions after them, drops entries
+// without usage, and compares the clocks, until ctx ends; then it returns nil. Without it, an outage
+// does not end.
+func (s *Store) Run(ctx context.Context) error {
+	tick := pulse.New(uploadEvery)
+	defer tick.Stop()
+	probe := time.NewTimer(s.untilProbe())
+	defer probe.Stop()
+	for ticks := 1; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			tick.Again()
+			s.upload(ctx)
+			if ticks++; ticks%sweepEach == 0 {
+				s.sweep()
+				s.reportClock()
+			}
+		case <-s.began:
+			probe.Reset(s.untilProbe())
+		case <-probe.C:
+			if s.outage.Load() != nil && s.probe(ctx) != nil {
+				probe.Reset(s.untilProbe())
+			}
+		}
+	}
+}
+
+// untilProbe returns the time until the next probe, random so that gateways do not probe at the same time.
+func (s *Store) untilProbe() time.Duration {
+	every := s.configured.Load().ProbeEvery
+	wait := every - every/5 + rand.N(2*every/5+1)
+	s.nextProbe.Store(s.clock().Add(wait).UnixNano())
+	return wait
+}
+
+// ProbeFirst probes the shared store before the first request, until a probe succeeds or an outage begins.
+func (s *Store) ProbeFirst(ctx context.Context) {
+	for s.outage.Load() == nil && s.probe(ctx) != nil && ctx.Err() == nil {
+	}
+}
+
+// probe makes a call that decides and records a request, of no client. A success ends the outage.
+func (s *Store) probe(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, probeTimeout) // a probe that hangs must not stop Run
+	defer cancel()
+	err := s.call(func() error { return s.shared.Ping(bounded) })
+	if err == nil {
+		s.endOutage()
+	}
+	return err
+}
+
+// upload uploads the admissions of tokens that make no calls, until a call fails.
+func (s *Store) upload(ctx context.Context) {
+	if s.outage.Load() != nil || !s.hasOwn.Swap(false) {
+		return
+	}
+	list := s.toUpload()
+	for _, r := range list {
+		if _, err := s.exchange(ctx, r); err != nil {
+			s.hasOwn.Store(true)
+			return
+		}
+	}
+	if len(list) == uploadsAtOnce {
+		s.hasOwn.Store(true)
+	}
+}
+
+// toUpload returns requests for the uploads of up to uploadsAtOnce tokens.
+func (s *Store) toUpload() (list []*request) {
+	for i := range s.shards {
+		s.shards[i].visitAll(func(e *entry, id string) {
+			if e.own != nil && len(list) < uploadsAtOnce {
+				list = append(list, &request{id, e.policy, ratelimit.OpUpload})
+			}
+		})
+	}
+	return list
+}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"opsgate/ratelimit"
+	"opsgate/ratelimit/failover"
 )
 
 const callTimeout = 50 * time.Millisecond
@@ -21,38 +22,32 @@ type condition int
 const (
 	working     condition = iota
 	refusing              // connections are refused
-	hanging               // calls time out, and are executed when the store works again
-	unreachable           // calls time out, and are not executed
 	failing               // calls are answered with an error, and not executed
+	unreachable           // calls time out, and are not executed
+	hanging               // calls time out, and are executed when the store works again
 )
 
-// An outOfMemory is an answer of a Redis that has no memory left.
-type outOfMemory struct{ error }
-
-func (outOfMemory) RedisError() {}
-
-var errRefused = fmt.Errorf("%w: %w", ratelimit.ErrNotSent, syscall.ECONNREFUSED)
+var errRefused = fmt.Errorf("%w: %w", ratelimit.ErrNotExecuted, syscall.ECONNREFUSED)
 
 // A sharedStore is a shared store in memory whose condition a test sets. Unless it works, it must be in a bubble of synctest.
 type sharedStore struct {
 	clock func() time.Time
 
-	mu          sync.Mutex
-	condition   condition
-	accounts    map[string]ratelimit.Account
-	received    []func()               // calls that it received while hanging
-	unanswered  int                    // number of next uploads that are executed and not answered
-	late        map[string][]time.Time // times of admissions of calls that it received while hanging
-	lateUploads int                    // uploads that it received while hanging
-	broken      error                  // of calls while refusing
-	before      func()                 // called once, before the next exchange is executed; nil for none
-	inCall      func()                 // called once, after the next exchange is executed and before it is answered; nil for none
+	mu        sync.Mutex
+	condition condition
+	accounts  map[string]ratelimit.Account
+	received  []func()               // calls that it received while hanging
+	late      map[string][]time.Time // times of admissions of such calls
+	lost      map[string]int         // uploads without an answer
+	inCall    func()                 // called once, after the next exchange is executed and before it is answered; nil for none
 
-	decides, uploads, pings, refused atomic.Int64
+	decides, peeks, uploads, pings atomic.Int64
 }
 
+var _ failover.Shared = (*sharedStore)(nil)
+
 func newShared() *sharedStore {
-	s := &sharedStore{clock: time.Now, late: map[string][]time.Time{}, broken: errRefused}
+	s := &sharedStore{clock: time.Now, late: map[string][]time.Time{}, lost: map[string]int{}}
 	s.lose()
 	return s
 }
@@ -70,13 +65,6 @@ func (s *sharedStore) become(c condition) {
 	}
 }
 
-// breakBy lets calls fail by an error.
-func (s *sharedStore) breakBy(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.condition, s.broken = refusing, err
-}
-
 // lose drops all accounts, as a restart does.
 func (s *sharedStore) lose() {
 	s.mu.Lock()
@@ -87,7 +75,7 @@ func (s *sharedStore) lose() {
 // do executes a call, or fails according to the condition. It does not end with the call's context, as redisstore does not.
 func (s *sharedStore) do(call func()) error {
 	s.mu.Lock()
-	condition, broken := s.condition, s.broken
+	condition := s.condition
 	switch condition {
 	case working:
 		call()
@@ -99,10 +87,9 @@ func (s *sharedStore) do(call func()) error {
 	case working:
 		return nil
 	case refusing:
-		s.refused.Add(1)
-		return fmt.Errorf("dial: %w", broken)
+		return fmt.Errorf("dial: %w", errRefused)
 	case failing:
-		return outOfMemory{errors.New("OOM command not allowed")}
+		return fmt.Errorf("%w: OOM command not allowed", ratelimit.ErrNotExecuted)
 	default:
 		<-time.After(callTimeout)
 		return context.DeadlineExceeded
@@ -111,40 +98,30 @@ func (s *sharedStore) do(call func()) error {
 
 func (s *sharedStore) Exchange(
 	_ context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
-) (ratelimit.Decision, ratelimit.Account, error) {
-	var (
-		d          ratelimit.Decision
-		a          ratelimit.Account
-		unanswered bool
-	)
-	s.once(&s.before)
-	uploads := x.LastSeen != nil || x.Own != nil
-	if uploads {
+) (d ratelimit.Decision, a ratelimit.Account, err error) {
+	[...]*atomic.Int64{ratelimit.OpDecide: &s.decides, ratelimit.OpPeek: &s.peeks, ratelimit.OpUpload: new(atomic.Int64)}[x.Op].Add(1)
+	if x.Upload != nil {
 		s.uploads.Add(1)
 	}
-	if x.Op == ratelimit.OpDecide {
-		s.decides.Add(1)
-	}
-	err := s.do(func() { // later if the store hangs
+	err = s.do(func() { // later if the store hangs
 		var write bool
 		a, write, d = p.ExecuteExchange(s.accounts[tokenID], x, s.clock())
 		if write {
 			s.accounts[tokenID] = slices.Clone(a)
 		}
-		if uploads {
-			unanswered = s.unanswered > 0
-			s.unanswered--
-		}
-		if len(s.received) > 0 && uploads {
-			s.lateUploads++
-		}
 		if len(s.received) > 0 && x.Op == ratelimit.OpDecide && d.Allowed {
 			s.late[tokenID] = append(s.late[tokenID], s.clock())
 		}
 	})
-	s.once(&s.inCall)
-	if err == nil && unanswered {
-		err = context.DeadlineExceeded
+	if err != nil && !errors.Is(err, ratelimit.ErrNotExecuted) {
+		s.recordLost(tokenID, x)
+	}
+	s.mu.Lock()
+	do := s.inCall
+	s.inCall = nil
+	s.mu.Unlock()
+	if do != nil {
+		do()
 	}
 	if err != nil {
 		return ratelimit.Decision{}, nil, err
@@ -152,14 +129,12 @@ func (s *sharedStore) Exchange(
 	return d, a, nil
 }
 
-// once calls a function and sets it to nil.
-func (s *sharedStore) once(f *func()) {
+// recordLost records that an upload of a token has no answer.
+func (s *sharedStore) recordLost(tokenID string, x ratelimit.Exchange) {
 	s.mu.Lock()
-	do := *f
-	*f = nil
-	s.mu.Unlock()
-	if do != nil {
-		do()
+	defer s.mu.Unlock()
+	if x.Upload != nil {
+		s.lost[tokenID]++
 	}
 }
 

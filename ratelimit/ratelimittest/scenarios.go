@@ -75,17 +75,6 @@ func denialsRecordNothing(t *testing.T, s Subject) {
 	t.Logf("%d of 10,000 admitted", admitted)
 }
 
-func independentTokens(t *testing.T, s Subject) {
-	p := defaultPolicy(t)
-	for i := range 1000 {
-		for n := range 3 {
-			if d := s.decide(t, fmt.Sprint("token-", i), p); !d.Allowed || d.Budgets[0].Remaining != 2-n {
-				t.Fatalf("token %d: %+v", i, d)
-			}
-		}
-	}
-}
-
 // A machine without a battery for its clock starts in 1970, when the numbers of buckets are small.
 func clockAtTheEpoch(t *testing.T, s Subject) {
 	p, fewer := defaultPolicy(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 100, Per: time.Hour})

@@ -38,7 +38,6 @@ func Run(t *testing.T, newSubject Factory) {
 	t.Run("NoDenialAfterRetryAfter", func(t *testing.T) { noDenialAfterRetryAfter(t, newSubject(t)) })
 	t.Run("DenialsAreNotRecorded", func(t *testing.T) { denialsRecordNothing(t, newSubject(t)) })
 	t.Run("ClockStartsAtTheEpoch", func(t *testing.T) { clockAtTheEpoch(t, newSubject(t)) })
-	t.Run("TokensAreIndependent", func(t *testing.T) { independentTokens(t, newSubject(t)) })
 	t.Run("GatewaysWithDifferentLimits", func(t *testing.T) { differentLimits(t, newSubject) })
 	t.Run("LimitThatLeavesShadowCountsEachAdmissionOnce", func(t *testing.T) { leaveShadow(t, newSubject(t)) })
 	t.Run("WindowsThatWereTriedDisplaceNoOther", func(t *testing.T) { tryManyLengths(t, newSubject(t)) })

@@ -14,6 +14,7 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
+	"opsgate/ratelimit/redisclient"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -39,7 +40,7 @@ func used(t *testing.T, s *redisstore.Store, token string, p *ratelimit.Policy) 
 // in flight, because those that waited are not sent.
 func TestServerThatResumesExecutesFewCallsThatTimedOut(t *testing.T) {
 	server := redistest.Start(t)
-	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisclient.Options{
 		Addresses: []string{server.Addr()}, Timeout: 500 * time.Millisecond, DialTimeout: time.Second,
 	})})
 	p := hourly(t, 1_000_000)
@@ -73,7 +74,7 @@ func TestServerThatResumesExecutesFewCallsThatTimedOut(t *testing.T) {
 // Calls of a batch whose keys Redis denies fail, and no other call does, although the script is flushed all the time.
 func TestErrorOfACallAffectsNoOther(t *testing.T) {
 	server := redistest.Start(t)
-	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})})
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisclient.Options{Addresses: []string{server.Addr()}})})
 	testkit.Must(t, server.Client().LPush(t.Context(), "opsgate:account:3:ok1", "of another type").Err())
 	testkit.Must(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "resetkeys", "~opsgate:account:3:ok*").Err())
 	p := hourly(t, 1000)
@@ -102,7 +103,7 @@ func TestErrorOfACallAffectsNoOther(t *testing.T) {
 // Calls whose connection breaks fail at once, and no call is executed twice.
 func TestBrokenConnectionsFailTheirCalls(t *testing.T) {
 	server := redistest.Start(t)
-	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})})
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisclient.Options{Addresses: []string{server.Addr()}})})
 	p := hourly(t, 1_000_000)
 	var decided, failed atomic.Int64
 	concurrently(100, func(caller int) {
@@ -134,28 +135,11 @@ func TestBrokenConnectionsFailTheirCalls(t *testing.T) {
 	}
 }
 
-func TestCallsOfAClosedClientFail(t *testing.T) {
-	server := redistest.Start(t)
-	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
-	s := newStore(t, redisstore.Options{Client: client})
-	p := hourly(t, 1_000_000)
-	concurrently(100, func(caller int) {
-		for n := 0; ; n++ {
-			if caller == 0 && n == 20 {
-				_ = client.Close()
-			}
-			if _, err := s.Decide(t.Context(), "t", p); err != nil {
-				return
-			}
-		}
-	})
-}
-
 // While a cluster moves a slot, concurrent requests are decided and count once.
 func TestAccountsMoveWithTheirSlotUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
-	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})})
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisclient.Options{Addresses: cluster.Addrs()})})
 	p := hourly(t, 1_000_000)
 	token := tokenOn(t, cluster.Servers[0], s, p)
 	before := used(t, s, token, p)
@@ -193,7 +177,7 @@ func TestAccountsMoveWithTheirSlotUnderLoad(t *testing.T) {
 func TestHangingNodeAffectsNoOther(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
-	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})})
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisclient.Options{Addresses: cluster.Addrs()})})
 	p := hourly(t, 1_000_000)
 	hanging, well := tokenOn(t, cluster.Servers[0], s, p), tokenOn(t, cluster.Servers[1], s, p)
 	cluster.Servers[0].Pause()
@@ -212,7 +196,7 @@ func TestHangingNodeAffectsNoOther(t *testing.T) {
 func TestConcurrentCallsShareConnections(t *testing.T) {
 	server := redistest.Start(t)
 	hook := &countingHook{}
-	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Hook: hook})
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisclient.Options{Addresses: []string{server.Addr()}}), Hook: hook})
 	p := hourly(t, 1_000_000)
 	decide(t, s, "t", p) // loads the script
 	hook.calls.Store(0)
@@ -249,19 +233,19 @@ func (h *countingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // Calls that Redis has not received, alone and in batches, are told from calls that it may have executed.
-func TestErrorsTellUnsentCalls(t *testing.T) {
+func TestErrorsTellUnexecutedCalls(t *testing.T) {
 	t.Parallel()
 	closed := redistest.Start(t)
 	closed.Kill()
 	hanging := redistest.Start(t)
 	for name, c := range map[string]struct {
-		o    redisstore.ClientOptions
+		o    redisclient.Options
 		sent bool
 	}{
-		"refused":    {redisstore.ClientOptions{Addresses: []string{closed.Addr()}}, false},
-		"hangs":      {redisstore.ClientOptions{Addresses: []string{hanging.Addr()}}, true},
-		"AUTH hangs": {redisstore.ClientOptions{Addresses: []string{hanging.Addr()}, Credentials: func() (string, string) { return "", "x" }}, false},
-		"queue":      {redisstore.ClientOptions{Addresses: []string{hanging.Addr()}, PoolSize: 1, Credentials: func() (string, string) { return "", "x" }}, false},
+		"refused":    {redisclient.Options{Addresses: []string{closed.Addr()}}, false},
+		"hangs":      {redisclient.Options{Addresses: []string{hanging.Addr()}}, true},
+		"AUTH hangs": {redisclient.Options{Addresses: []string{hanging.Addr()}, Credentials: func() (string, string) { return "", "x" }}, false},
+		"queue":      {redisclient.Options{Addresses: []string{hanging.Addr()}, PoolSize: 1, Credentials: func() (string, string) { return "", "x" }}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.o.Timeout, c.o.DialTimeout = time.Second, 2*time.Second
@@ -279,7 +263,7 @@ func TestErrorsTellUnsentCalls(t *testing.T) {
 			concurrently(12, func(int) {
 				if _, err := s.Decide(t.Context(), "t", p); err == nil {
 					t.Error("decided")
-				} else if errors.Is(err, ratelimit.ErrNotSent) {
+				} else if errors.Is(err, ratelimit.ErrNotExecuted) {
 					unsent.Add(1)
 				}
 			})

@@ -12,6 +12,7 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/ratelimittest"
+	"opsgate/ratelimit/redisclient"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -28,7 +29,7 @@ func specified(tb testing.TB) *ratelimit.Policy {
 // BenchmarkDecide measures the time of a decision, and the time of the script by INFO commandstats.
 func BenchmarkDecide(b *testing.B) {
 	server := redistest.Start(b)
-	client := newClient(b, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	client := newClient(b, redisclient.Options{Addresses: []string{server.Addr()}})
 	for name, c := range map[string]struct {
 		p    *ratelimit.Policy
 		past int // admissions in the hour before, evenly spread
@@ -45,7 +46,7 @@ func BenchmarkDecide(b *testing.B) {
 			own := usage(c.p, c.past)
 			for i := range ids {
 				ids[i] = fmt.Sprintf("0b0b0b0b-0000-7000-8000-%012d", i)
-				if _, _, err := s.Exchange(b.Context(), ids[i], c.p, ratelimit.Exchange{Op: ratelimit.OpMerge, Own: own}); err != nil {
+				if _, _, err := s.Exchange(b.Context(), ids[i], c.p, ratelimit.Exchange{Op: ratelimit.OpUpload, Upload: own}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -67,7 +68,7 @@ func BenchmarkDecide(b *testing.B) {
 func usage(p *ratelimit.Policy, past int) (own ratelimit.Account) {
 	now := time.Now()
 	for i := range past {
-		own, _ = p.DecideShare(ratelimit.ShareInput{}, own, now.Add(-time.Hour+time.Duration(i)*time.Hour/time.Duration(past)), false)
+		own, _ = p.DecideShare(1, nil, own, now.Add(-time.Hour+time.Duration(i)*time.Hour/time.Duration(past)), false)
 	}
 	return own
 }
@@ -95,7 +96,7 @@ func BenchmarkBytesPerToken(b *testing.B) {
 	for _, tokens := range []int{1, 10_000, 1_000_000} {
 		b.Run(fmt.Sprint(tokens), func(b *testing.B) {
 			server := redistest.Start(b)
-			s := newStore(b, redisstore.Options{Client: newClient(b, redisstore.ClientOptions{Addresses: []string{server.Addr()}})})
+			s := newStore(b, redisstore.Options{Client: newClient(b, redisclient.Options{Addresses: []string{server.Addr()}})})
 			p := specified(b)
 			for b.Loop() {
 				server.Flush()
@@ -111,7 +112,7 @@ func BenchmarkBytesPerToken(b *testing.B) {
 // concurrent callers.
 func BenchmarkServerTime(b *testing.B) {
 	server := redistest.Start(b)
-	s := newStore(b, redisstore.Options{Client: newClient(b, redisstore.ClientOptions{Addresses: []string{server.Addr()}, PoolSize: 32})})
+	s := newStore(b, redisstore.Options{Client: newClient(b, redisclient.Options{Addresses: []string{server.Addr()}, PoolSize: 32})})
 	p := specified(b)
 	for _, tokens := range []int{1_000, 10_000, 1_000_000} {
 		b.Run(fmt.Sprint(tokens, " tokens"), func(b *testing.B) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/ratelimit/redisclient"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -32,7 +33,7 @@ func BenchmarkCallers(b *testing.B) {
 
 // benchmarkCallers makes b.N decisions. With a rate, each has a time when it is due, from which its latency counts.
 func benchmarkCallers(b *testing.B, server *redistest.Server, address string, callers int, rate float64) {
-	s := newStore(b, redisstore.Options{Client: newClient(b, redisstore.ClientOptions{Addresses: []string{address}, PoolSize: 32})})
+	s := newStore(b, redisstore.Options{Client: newClient(b, redisclient.Options{Addresses: []string{address}, PoolSize: 32})})
 	p := specified(b)
 	decideConcurrently(b, s, p, 1000) // connects, and loads the script
 	var next atomic.Int64

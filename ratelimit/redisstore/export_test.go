@@ -1,15 +1,9 @@
 package redisstore
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
-// SetSteadyAfter sets how long a subscription lasts before it is reported as working.
-func (s *Store) SetSteadyAfter(d time.Duration) { s.steadyAfter = d }
+// Normalized returns an error reply as of Redis 7.
+var Normalized = normalized
 
-// ReadEviction reads the eviction, as the first heartbeat does.
-func (g *Gateways) ReadEviction(ctx context.Context) error { return g.readEviction(ctx) }
-
-// Heartbeat sends a heartbeat, as Run does at an interval.
-func (g *Gateways) Heartbeat(ctx context.Context) { g.heartbeat(ctx) }
+// SetLastsAfter sets how long a subscription exists before it is reported as working.
+func (s *Store) SetLastsAfter(d time.Duration) { s.lastsAfter = d }

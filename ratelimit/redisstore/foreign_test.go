@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/ratelimittest"
+	"opsgate/ratelimit/redisclient"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -38,7 +40,7 @@ func mixed(tb testing.TB) *ratelimit.Policy {
 // A request is decided with any bytes as the value of the token's key. Afterwards, the value is an account.
 func FuzzAccount(f *testing.F) {
 	server, c := redistest.Start(f), newClock()
-	client := newClient(f, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	client := newClient(f, redisclient.Options{Addresses: []string{server.Addr()}})
 	s, p := newStore(f, redisstore.Options{Client: client, Clock: c.Now}), mixed(f)
 	for _, value := range []string{"", "x", "\x01\x02\x01", "\x03\x01", "\x03\x04", "\xff"} {
 		f.Add([]byte(value))
@@ -62,7 +64,7 @@ func FuzzAccount(f *testing.F) {
 		if err := s.Refund(t.Context(), "t", ratelimit.Decision{Allowed: true, At: c.Now(), ShadowDeniedBy: -1}); err != nil {
 			t.Error(err)
 		}
-		d, _, err := s.Exchange(t.Context(), "t", p, ratelimit.Exchange{LastSeen: value, Own: value})
+		d, _, err := s.Exchange(t.Context(), "t", p, ratelimit.Exchange{Upload: value})
 		if err != nil || d.Allowed != (d.DeniedBy < 0) || d.RetryAfter < 0 {
 			t.Fatalf("%x: got %+v, %v", value, d, err)
 		}
@@ -75,7 +77,7 @@ func FuzzAccount(f *testing.F) {
 // Such values are treated as no value, replaced and reported. Accounts of other versions of the encoding are among them.
 func TestValuesThatAreNotAccountsAreReplaced(t *testing.T) {
 	server, c := redistest.Start(t), newClock()
-	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	client := newClient(t, redisclient.Options{Addresses: []string{server.Addr()}})
 	p := mixed(t)
 	account := func() []byte {
 		s := newStore(t, redisstore.Options{Client: client, Prefix: "elsewhere:", Clock: c.Now})
@@ -145,7 +147,7 @@ func TestValuesThatAreNotAccountsAreReplaced(t *testing.T) {
 // Gateways of another form of accounts use the same Redis: pings of neither replace those of the other.
 func TestPingsDoNotReplaceAnotherForm(t *testing.T) {
 	server, metrics := redistest.Start(t), prometheus.NewRegistry()
-	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Registerer: metrics})
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisclient.Options{Addresses: []string{server.Addr()}}), Registerer: metrics})
 	for i := range 16 {
 		if err := server.Client().Set(t.Context(), fmt.Sprint("opsgate:ping:", i), "of another form", 0).Err(); err != nil {
 			t.Fatal(err)
@@ -163,8 +165,8 @@ func TestPingsDoNotReplaceAnotherForm(t *testing.T) {
 
 func TestErrorsOfRedisAreReturnedAndNothingIsCounted(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "secret")
-	secured := func(password string) *redisstore.Client {
-		return newClient(t, redisstore.ClientOptions{
+	secured := func(password string) *redisclient.Client {
+		return newClient(t, redisclient.Options{
 			Addresses: []string{server.Addr()}, Credentials: func() (string, string) { return "", password },
 		})
 	}
@@ -181,6 +183,8 @@ func TestErrorsOfRedisAreReturnedAndNothingIsCounted(t *testing.T) {
 		"no password":    {"", "NOAUTH", func() {}, func() {}},
 		"wrong password": {"guess", "WRONGPASS", func() {}, func() {}},
 		"out of memory":  {"secret", "OOM", func() { configure("maxmemory", "1") }, func() { configure("maxmemory", "0") }},
+		"too few replicas": {"secret", "NOREPLICAS",
+			func() { configure("min-replicas-to-write", "1") }, func() { configure("min-replicas-to-write", "0") }},
 		"a replica": {"secret", "READONLY",
 			func() { _ = owner.SlaveOf(t.Context(), "127.0.0.1", "1").Err() }, func() { _ = owner.SlaveOf(t.Context(), "NO", "ONE").Err() }},
 	} {
@@ -190,10 +194,10 @@ func TestErrorsOfRedisAreReturnedAndNothingIsCounted(t *testing.T) {
 			c.begin()
 			for name, err := range map[string]error{
 				"decide": errOf(s.Decide(t.Context(), "t", p)),
-				"merge":  errOf2(s.Exchange(t.Context(), "t", p, ratelimit.Exchange{Op: ratelimit.OpMerge, Own: usage(p, 3)})),
+				"upload": errOf2(s.Exchange(t.Context(), "t", p, ratelimit.Exchange{Op: ratelimit.OpUpload, Upload: usage(p, 3)})),
 				"ping":   s.Ping(t.Context()),
 			} {
-				if !redis.HasErrorPrefix(err, c.reason) {
+				if !redis.HasErrorPrefix(err, c.reason) || !errors.Is(err, ratelimit.ErrNotExecuted) {
 					t.Errorf("%s: error %v, want %s", name, err, c.reason)
 				}
 			}
@@ -202,6 +206,27 @@ func TestErrorsOfRedisAreReturnedAndNothingIsCounted(t *testing.T) {
 				t.Errorf("the account changed from %x to %x", before, after)
 			}
 		})
+	}
+}
+
+// A reply is an error reply of Redis.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
+
+// Redis 6 adds text before the error of a command in a script; operators get the reason of Redis 7.
+func TestErrorsInScriptsOfRedis6(t *testing.T) {
+	const inScript = "ERR Error running script (call to f_3f55): @user_script:383: @user_script: 383: -"
+	for _, want := range []string{
+		"OOM command not allowed when used memory > 'maxmemory'. ", "READONLY You can't write against a read only replica. ",
+		"NOREPLICAS Not enough good replicas to write. ", "MISCONF Redis is configured to save RDB snapshots, but it is currently not able to. ",
+	} {
+		for _, cause := range []string{want, inScript + want} {
+			if got := redisstore.Normalized(reply(cause)); got.Error() != want {
+				t.Errorf("%s: got %q", cause, got)
+			}
+		}
 	}
 }
 

@@ -10,27 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"opsgate/ratelimit"
+	"opsgate/ratelimit/redisclient"
 )
 
 //go:embed lua/account.lua
 var script string
-
-// A call is a command that is sent once. A cluster client would repeat a command that timed out, though Redis may have executed it.
-type call struct {
-	*redis.StringCmd
-
-	key             string
-	mayHaveBeenSent bool // the client may have written it to a connection
-}
-
-// NoRetry implements a part of [redis.Cmder].
-func (*call) NoRetry() bool { return true }
-
-// Args implements a part of [redis.Cmder]. The client calls it when it writes the command to a connection.
-func (c *call) Args() []any {
-	c.mayHaveBeenSent = true
-	return c.StringCmd.Args()
-}
 
 // run runs the script on a key and returns its answer. If Redis does not have the script, it has executed nothing, and run repeats the call
 // with the script.
@@ -45,14 +29,13 @@ func (s *Store) run(ctx context.Context, key string, args ...any) ([]byte, error
 
 // sendCommand sends a command on a key and returns its answer.
 func (s *Store) sendCommand(ctx context.Context, key string, command []any) ([]byte, error) {
-	c := &call{StringCmd: redis.NewStringCmd(ctx, command...), key: key}
-	c.SetFirstKeyPos(3)
+	c := redisclient.NewCall(ctx, key, command...)
 	err := s.process(ctx, c)
 	if err == nil {
 		return c.Bytes()
 	}
-	if !c.mayHaveBeenSent {
-		err = fmt.Errorf("%w: %w", ratelimit.ErrNotSent, err)
+	if err = normalized(err); !c.MayHaveBeenSent() || isReply(err) {
+		err = notExecuted{err}
 	}
 	return nil, err
 }

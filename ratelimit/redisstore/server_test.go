@@ -11,6 +11,7 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/ratelimittest"
+	"opsgate/ratelimit/redisclient"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -21,7 +22,7 @@ func TestThreePerSecondByTheClockOfTheServer(t *testing.T) {
 	server := redistest.Start(t)
 	var stores []*redisstore.Store
 	for range 2 {
-		stores = append(stores, newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})}))
+		stores = append(stores, newStore(t, redisstore.Options{Client: newClient(t, redisclient.Options{Addresses: []string{server.Addr()}})}))
 	}
 	p := specified(t)
 	var mu sync.Mutex
@@ -70,7 +71,7 @@ func TestThreePerSecondByTheClockOfTheServer(t *testing.T) {
 // An account expires with its usage. Peeks store nothing.
 func TestAccountExpiresWithItsUsage(t *testing.T) {
 	server := redistest.Start(t)
-	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})})
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisclient.Options{Addresses: []string{server.Addr()}})})
 	p := specified(t)
 	if _, err := s.Peek(t.Context(), "t", p); err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func TestCallToAHangingServerTimesOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			addresses, server := start(t)
-			s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{
+			s := newStore(t, redisstore.Options{Client: newClient(t, redisclient.Options{
 				Addresses: addresses, Timeout: 50 * time.Millisecond, DialTimeout: 100 * time.Millisecond,
 			})})
 			p := specified(t)

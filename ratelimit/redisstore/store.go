@@ -14,7 +14,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"opsgate/ratelimit"
+	"opsgate/ratelimit/redisclient"
 )
+
+// Channel is where refunds and resets are published, after the prefix of all keys.
+const Channel = "refunds"
 
 const (
 	defaultPrefix = "opsgate:"
@@ -23,8 +27,8 @@ const (
 
 // Options are the options of a Store. Client, Logger and Registerer are required.
 type Options struct {
-	Client *Client // its owner closes it
-	Prefix string  // of all keys and of the channel; "" for "opsgate:"
+	Client *redisclient.Client // its owner closes it
+	Prefix string              // of all keys and of the channel; "" for "opsgate:"
 
 	// Clock is for tests that advance time; accounts do not expire then. nil for the clock of the Redis server.
 	Clock func() time.Time
@@ -38,16 +42,16 @@ type Options struct {
 
 // A Store keeps accounts in a Redis that gateways share. It is safe for concurrent use.
 type Store struct {
-	client      *Client
-	keyPrefix   string // of the tokens' keys, with the format version of accounts: gateways of two versions use separate keys
-	channel     string // where refunded and reset tokens are published
-	clock       func() time.Time
-	steadyAfter time.Duration
-	subscribed  atomic.Bool
-	steady      atomic.Bool // the subscription has lasted for steadyAfter
-	logger      *slog.Logger
-	metrics     *metrics
-	warned      atomic.Int64 // time of the last warning about a value that is not an account, ns since 1970
+	client     *redisclient.Client
+	keyPrefix  string // of the tokens' keys, with the format version of accounts: gateways of two versions use separate keys
+	channel    string // where refunded and reset tokens are published
+	clock      func() time.Time
+	lastsAfter time.Duration
+	subscribed atomic.Bool
+	lasts      atomic.Bool // the subscription has existed for lastsAfter
+	logger     *slog.Logger
+	metrics    *metrics
+	warned     atomic.Int64 // time of the last warning about a value that is not an account, ns since 1970
 
 	scriptHash string
 	process    redis.ProcessHook // sends a call of the script
@@ -73,13 +77,12 @@ func New(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		client: o.Client, keyPrefix: AccountPrefix(o.Prefix), channel: o.Prefix + "refunds", clock: o.Clock,
-		steadyAfter: steadyAfter, logger: o.Logger, scriptHash: redis.NewScript(script).Hash(),
+		client: o.Client, keyPrefix: AccountPrefix(o.Prefix), channel: o.Prefix + Channel, clock: o.Clock,
+		lastsAfter: lastsAfter, logger: o.Logger, scriptHash: redis.NewScript(script).Hash(),
 		pingKey: AccountPrefix(o.Prefix + "ping:"), pingPolicy: ping,
 	}
-	b := &batcher{client: o.Client, minTime: o.Client.timeout / 4, servers: make(map[redis.UniversalClient]*server)}
-	if s.process = b.process; o.Hook != nil {
-		s.process = o.Hook.ProcessHook(b.process)
+	if s.process = o.Client.ProcessCall; o.Hook != nil {
+		s.process = o.Hook.ProcessHook(o.Client.ProcessCall)
 	}
 	s.metrics, err = s.newMetrics(o.Registerer, o.Exemplar)
 	return s, err
@@ -94,33 +97,33 @@ func (s *Store) scriptTime() any {
 }
 
 // Exchange executes an operation on the token's account in Redis, by one call that is executed at most once. It returns the decision, and
-// the account after it, which the caller may keep. The decision of [ratelimit.OpMerge] is that of a peek. An error that Redis returned is a
-// [redis.Error]; after any other error but [ratelimit.ErrNotSent], Redis may have executed the call. It does not end with ctx.
+// the account after it, which the caller may keep. The decision of [ratelimit.OpUpload] is that of a peek. After an error other than
+// [ratelimit.ErrNotExecuted], Redis may have executed the call. It does not end with ctx.
 func (s *Store) Exchange(
 	ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
 ) (ratelimit.Decision, ratelimit.Account, error) {
-	m := [...]*durations{ratelimit.OpDecide: &s.metrics.decide, ratelimit.OpPeek: &s.metrics.peek, ratelimit.OpMerge: &s.metrics.merge}[x.Op]
-	return s.decide(ctx, m, s.keyPrefix+tokenID, p, []any{m.operation, s.scriptTime(), p.Encoded(), []byte(x.LastSeen), []byte(x.Own)})
+	operation := [...]string{ratelimit.OpDecide: "decide", ratelimit.OpPeek: "peek", ratelimit.OpUpload: "upload"}[x.Op]
+	return s.decide(ctx, operation, s.keyPrefix+tokenID, p, operation, s.scriptTime(), p.Encoded(), []byte(x.Upload))
 }
 
-// decide runs the script for an operation that returns a decision, and measures it.
+// decide runs the script for an operation that returns a decision, and measures it by its name in metrics.
 func (s *Store) decide(
-	ctx context.Context, m *durations, key string, p *ratelimit.Policy, args []any,
+	ctx context.Context, name, key string, p *ratelimit.Policy, args ...any,
 ) (ratelimit.Decision, ratelimit.Account, error) {
 	start := time.Now()
-	callCtx, cancel := s.client.callContext(ctx)
+	callCtx, cancel := s.client.CallContext(ctx)
 	defer cancel()
 	answer, err := s.run(callCtx, key, args...)
-	m.observe(ctx, start, err)
+	s.metrics.observe(ctx, name, start, err)
 	if err != nil {
-		return ratelimit.Decision{}, nil, fmt.Errorf("redis: %s: %w", m.operation, err)
+		return ratelimit.Decision{}, nil, fmt.Errorf("redis: %s: %w", name, err)
 	}
 	d, a, discarded, err := decode(answer, p)
 	if discarded {
 		s.reportDiscarded(ctx)
 	}
 	if err != nil {
-		return ratelimit.Decision{}, nil, fmt.Errorf("redis: %s: %w", m.operation, err)
+		return ratelimit.Decision{}, nil, fmt.Errorf("redis: %s: %w", name, err)
 	}
 	return d, a, nil
 }
@@ -152,28 +155,28 @@ func (s *Store) Refund(ctx context.Context, tokenID string, d ratelimit.Decision
 		return nil
 	}
 	start := time.Now()
-	callCtx, cancel := s.client.callContext(ctx)
+	callCtx, cancel := s.client.CallContext(ctx)
 	defer cancel()
 	_, err := s.run(callCtx, s.keyPrefix+tokenID, "refund", s.scriptTime(), d.At.UnixMicro(), s.channel, tokenID)
-	s.metrics.refund.observe(ctx, start, err)
+	s.metrics.observe(ctx, "refund", start, err)
 	if err != nil {
 		return fmt.Errorf("redis: refund: %w", err)
 	}
 	return nil
 }
 
-// Reset implements [ratelimit.Store].
+// Reset implements [ratelimit.Store]. A token that cannot be published is reset nevertheless.
 func (s *Store) Reset(ctx context.Context, tokenID string) error {
 	start := time.Now()
-	callCtx, cancel := s.client.callContext(ctx)
+	callCtx, cancel := s.client.CallContext(ctx)
 	defer cancel()
 	err := s.client.Del(callCtx, s.keyPrefix+tokenID).Err()
-	if err == nil {
-		err = s.client.Publish(callCtx, s.channel, tokenID).Err()
-	}
-	s.metrics.reset.observe(ctx, start, err)
+	s.metrics.observe(ctx, "reset", start, err)
 	if err != nil {
 		return fmt.Errorf("redis: reset: %w", err)
+	}
+	if err := s.client.Publish(callCtx, s.channel, resetMessage+tokenID).Err(); err != nil {
+		s.logger.WarnContext(ctx, "the reset of a token is not known to other gateways", "token_id", tokenID, "error", err)
 	}
 	return nil
 }
@@ -184,7 +187,7 @@ const pingKeys = 16
 // Ping decides and records a request on an account for pings. It fails if the store cannot do so.
 func (s *Store) Ping(ctx context.Context) error {
 	key := s.pingKey + strconv.Itoa(int(s.pings.Add(1)%pingKeys))
-	d, _, err := s.decide(ctx, &s.metrics.ping, key, s.pingPolicy, []any{"decide", s.scriptTime(), s.pingPolicy.Encoded(), "", ""})
+	d, _, err := s.decide(ctx, "ping", key, s.pingPolicy, "decide", s.scriptTime(), s.pingPolicy.Encoded(), "")
 	if err == nil && !d.Allowed {
 		return errors.New("redis: ping: a request within its limit was denied")
 	}

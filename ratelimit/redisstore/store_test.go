@@ -13,13 +13,13 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/ratelimittest"
+	"opsgate/ratelimit/redisclient"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
 func TestMain(m *testing.M) {
-	redisstore.LogTo(slog.New(slog.DiscardHandler))
-	testkit.SetDeadProxies() // see TestConnectionsUseNoProxy
+	redisclient.LogTo(slog.New(slog.DiscardHandler))
 	testkit.VerifyTestMain(m)
 }
 
@@ -28,12 +28,12 @@ func newClock() *ratelimittest.Clock {
 	return ratelimittest.NewClock(time.Date(2026, 1, 2, 3, 4, 5, 678_000, time.UTC))
 }
 
-func newClient(t testing.TB, o redisstore.ClientOptions) *redisstore.Client {
+func newClient(t testing.TB, o redisclient.Options) *redisclient.Client {
 	t.Helper()
 	if o.Timeout == 0 {
 		o.Timeout, o.DialTimeout = 5*time.Second, 5*time.Second // a slow machine must not fail the test
 	}
-	client, err := redisstore.NewClient(o)
+	client, err := redisclient.New(o)
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
@@ -53,7 +53,7 @@ func newStore(t rapid.TB, o redisstore.Options) *redisstore.Store {
 }
 
 // subjects returns empty stores, each with its own prefix.
-func subjects(client *redisstore.Client) ratelimittest.Factory {
+func subjects(client *redisclient.Client) ratelimittest.Factory {
 	var n atomic.Int64
 	return func(t rapid.TB) ratelimittest.Subject {
 		c := newClock()
@@ -69,15 +69,15 @@ func TestStoreInAClusterConforms(t *testing.T) {
 	if testing.Short() {
 		conforms = ratelimittest.RunSchedules
 	}
-	conforms(t, subjects(newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})))
+	conforms(t, subjects(newClient(t, redisclient.Options{Addresses: cluster.Addrs()})))
 }
 
 // Two gateways with a single server pass what one must pass, and more.
 func TestTwoStoresWithOneRedisConform(t *testing.T) {
 	server := redistest.Start(t)
-	clients := [2]*redisstore.Client{}
+	clients := [2]*redisclient.Client{}
 	for i := range clients {
-		clients[i] = newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+		clients[i] = newClient(t, redisclient.Options{Addresses: []string{server.Addr()}})
 	}
 	var n atomic.Int64
 	ratelimittest.Run(t, func(t rapid.TB) ratelimittest.Subject {

@@ -1,13 +1,13 @@
--- account.lua decides a request on a token's account, merges accounts, and refunds an admission. It is the same algorithm as in package
--- ratelimit, in functions of the same names, whose comments apply (account.go, window.go, decide.go, merge.go, shared.go).
+-- account.lua decides a request on a token's account, adds an upload to it, and refunds an admission. It is the same algorithm as in package
+-- ratelimit, in functions of the same names, whose comments apply (account.go, window.go, decide.go, merge.go, exchange.go).
 -- TestScriptDecidesAsThePackageDoes compares both, byte by byte. docs/develop/rate-limiter.md describes the bytes and the rules.
 --
 -- KEYS[1]  the token's account
--- ARGV[1]  decide, peek, merge or refund;  ARGV[2] the time in µs since 1970, '' for the time of the server
+-- ARGV[1]  decide, peek, upload or refund;  ARGV[2] the time in µs since 1970, '' for the time of the server
 -- refund:  ARGV[3] time of the admission in µs, ARGV[4] channel, ARGV[5] token id to publish; ARGV[2] is ignored. Returns '1' if it changed
 --          the account, else '0'.
--- others:  ARGV[3] limits of the policy, ARGV[4] account to merge by union, ARGV[5] account to add; '' for none
---          Returns the time (7 bytes), the outcome (1 byte: 0 denied, 1 admitted, 2 peek or merge; plus 128 if the value of the key was
+-- others:  ARGV[3] limits of the policy, ARGV[4] account to add, '' for none
+--          Returns the time (7 bytes), the outcome (1 byte: 0 denied, 1 admitted, 2 peek or upload; plus 128 if the value of the key was
 --          not an account), and the account, which the reader advances to the time.
 --
 -- A window is a table: length, exact, last_used, since, and either times (oldest first) or newest (number of the newest bucket), count_bytes
@@ -26,7 +26,7 @@ local BUCKETS = 61
 local EARLIEST = 2 ^ 43
 local LATEST = 2 ^ 53
 local byte, char, rep, pack, struct_unpack = string.byte, string.char, string.rep, struct.pack, struct.unpack
-local min, max, insert, table_remove, NO_BOUND = math.min, math.max, table.insert, table.remove, math.huge
+local min, max, insert, table_remove = math.min, math.max, table.insert, table.remove
 
 local function quotient(a, b) return (a - a % b) / b end
 
@@ -108,13 +108,17 @@ end
 
 local function holds(w, b) return b <= w.newest and b > w.newest - BUCKETS end
 
--- add adds n admissions at t, which must not be before a time in the window.
+local function add_time(w, t)
+  local i = #w.times
+  while i > 0 and w.times[i] > t do i = i - 1 end
+  insert(w.times, i + 1, t)
+  if #w.times > MAX_TIMES then table_remove(w.times, 1) end
+end
+
+-- add adds n admissions at t.
 local function add(w, t, n)
   if w.exact then
-    for _ = 1, min(n, MAX_TIMES) do
-      if #w.times == MAX_TIMES then table_remove(w.times, 1) end
-      insert(w.times, t)
-    end
+    for _ = 1, min(n, MAX_TIMES) do add_time(w, t) end
     return
   end
   local b = quotient(t, width(w))
@@ -124,24 +128,26 @@ local function add(w, t, n)
   end
 end
 
--- remove removes an admission at t, and reports whether the window has changed.
-local function remove(w, t)
-  if not w.exact then
-    local b = quotient(t, width(w))
-    local at = b % BUCKETS + 1
-    if t < w.since or not holds(w, b) or w.counts[at] == 0 then return false end
-    w.counts[at] = w.counts[at] - 1
-    return true
-  end
+local function remove_time(w, t)
   local i = #w.times
   while i > 0 and w.times[i] ~= t do i = i - 1 end
   if i == 0 then return false end
-  if #w.times == MAX_TIMES then -- full: older ones may have been dropped, so a copy of the oldest replaces t
-    if t == w.times[1] then return false end -- a copy of itself
+  if #w.times == MAX_TIMES then -- a copy of the oldest replaces t
+    if t == w.times[1] then return false end
     insert(w.times, 1, w.times[1])
     i = i + 1
   end
   table_remove(w.times, i)
+  return true
+end
+
+-- remove removes an admission at t, and reports whether the window has changed.
+local function remove(w, t)
+  if w.exact then return remove_time(w, t) end
+  local b = quotient(t, width(w))
+  local at = b % BUCKETS + 1
+  if t < w.since or not holds(w, b) or w.counts[at] == 0 then return false end
+  w.counts[at] = w.counts[at] - 1
   return true
 end
 
@@ -183,33 +189,25 @@ local function advance(a, now)
   return moved
 end
 
--- admissions returns the admissions earlier than `before`, oldest first; those of a bucket have the time of its last instant.
-local function admissions(w, before)
+-- groups returns the admissions of a window, oldest first; those of a bucket have the time of its last instant.
+local function groups(w)
   local list = {}
   if w.exact then
-    for i, t in ipairs(w.times) do
-      if t >= before then break end
-      list[i] = {at = t, n = 1}
-    end
+    for i, t in ipairs(w.times) do list[i] = {at = t, n = 1} end
     return list
   end
   for b = w.newest - BUCKETS + 1, w.newest do
-    local n = b * width(w) < before and w.counts[b % BUCKETS + 1] or 0
-    if n > 0 then list[#list + 1] = {at = min((b + 1) * width(w) - 1, before), n = n} end
+    local n = w.counts[b % BUCKETS + 1]
+    if n > 0 then list[#list + 1] = {at = (b + 1) * width(w) - 1, n = n} end
   end
   return list
 end
 
-local function fill(w, list, now)
-  for _, e in ipairs(list) do
-    local at = min(e.at, now)
-    if not w.exact or at + w.length > now then add(w, at, e.n) end -- of buckets, add ignores expired ones
-  end
-  return w
-end
-
 -- coverage returns for how many µs before now the window has all admissions.
-local function coverage(w, now) return w.exact and #w.times == MAX_TIMES and now - w.times[1] or w.length end
+local function coverage(w, now)
+  if w.exact and #w.times == MAX_TIMES then return now - w.times[1] end
+  return w.length
+end
 
 local function is_better_source(shape, w, other, now)
   local covered, by_other = coverage(w, now), coverage(other, now)
@@ -218,60 +216,44 @@ local function is_better_source(shape, w, other, now)
   return covered < by_other
 end
 
--- source_admissions returns the admissions from which a missing window of the shape is filled.
-local function source_admissions(a, shape, now, before)
-  local best
+-- copy_window returns a window of a shape that the account lacks, filled from the best of its windows.
+local function copy_window(a, shape, now)
+  local best, filled = nil, new_window(shape, now)
   for _, w in ipairs(a) do
     if not best or is_better_source(shape, w, best, now) then best = w end
   end
-  return best and admissions(best, before) or {}
-end
-
-local function merge_lists(a, b, union)
-  local list, i, k = {}, 1, 1
-  while a[i] or b[k] do
-    local x, y = a[i], b[k]
-    if not y or x and x.at < y.at then
-      list[#list + 1], i = x, i + 1
-    elseif not x or x.at > y.at then
-      list[#list + 1], k = y, k + 1
-    else
-      list[#list + 1] = {at = x.at, n = union and max(x.n, y.n) or x.n + y.n}
-      i, k = i + 1, k + 1
-    end
+  for _, g in ipairs(best and groups(best) or {}) do
+    local at = min(g.at, now)
+    if not filled.exact or at + filled.length > now then add(filled, at, g.n) end -- of buckets, add ignores expired ones
   end
-  return list
+  return filled
 end
 
--- merge_window merges the windows that two accounts have of a shape. One that is missing is first filled.
-local function merge_window(shape, a, b, union, now)
-  local of_a, of_b, merged = find(a, shape), find(b, shape), new_window(shape, now)
-  if not of_a then
-    merged.last_used = of_b.last_used
-    of_a = fill(new_window(shape, now), source_admissions(a, shape, now, NO_BOUND), now)
-  elseif not of_b then
-    local before = union and of_a.since or NO_BOUND -- of_a has every admission since it was made
-    merged.last_used = of_a.last_used
-    of_b = fill(new_window(shape, now), source_admissions(b, shape, now, before), now)
+local function add_window(w, other, now)
+  local added = find(other, w)
+  if added then
+    w.last_used, w.since = max(w.last_used, added.last_used), min(w.since, added.since)
   else
-    merged.last_used, merged.since = max(of_a.last_used, of_b.last_used), min(of_a.since, of_b.since)
+    added, w.since = copy_window(other, w, now), now
   end
-  return fill(merged, merge_lists(admissions(of_a, NO_BOUND), admissions(of_b, NO_BOUND), union), now)
+  for _, g in ipairs(groups(added)) do add(w, min(g.at, now), g.n) end
 end
 
--- merge merges two accounts, window by window. With union, a is the account of a store, and b one that it returned earlier. a must be
--- advanced to now.
-local function merge(a, b, union, now)
+-- sum adds account b to a, which must be advanced to now, and returns the sum.
+local function sum(a, b, now)
   advance(b, now)
   if #a == 0 then return b end
   if #b == 0 then return a end
-  local merged = {}
-  for _, account in ipairs({a, b}) do
-    for _, w in ipairs(account) do
-      if #merged < MAX_WINDOWS and not find(merged, w) then merged[#merged + 1] = merge_window(w, a, b, union, now) end
+  local before = {unpack(a)}
+  for _, w in ipairs(b) do
+    if #a < MAX_WINDOWS and not find(a, w) then
+      local missing = copy_window(before, w, now)
+      missing.last_used = w.last_used
+      insert(a, missing)
     end
   end
-  return merged
+  for _, w in ipairs(a) do add_window(w, b, now) end
+  return a
 end
 
 -- decode_policy decodes limits of 13 bytes, as NewPolicy encodes them.
@@ -305,9 +287,8 @@ local function add_missing(a, policy, now)
   local before = {unpack(a)} -- the windows to fill from
   for _, r in ipairs(policy) do
     if not find(a, r) then
-      local w = fill(new_window(r, now), source_admissions(before, r, now, NO_BOUND), now)
       make_room(a, policy)
-      a[#a + 1] = w
+      a[#a + 1] = copy_window(before, r, now)
     end
   end
 end
@@ -369,9 +350,7 @@ local DENIED, ADMITTED, PEEKED, DISCARDED = 0, 1, 2, 128
 local policy, discarded = decode_policy(ARGV[3]), not a and value ~= ''
 a = a or {}
 local changed = advance(a, now)
-local UNION, SUM = true, false
-if ARGV[4] ~= '' then a, changed = merge(a, decode(ARGV[4]) or {}, UNION, now), true end
-if ARGV[5] ~= '' then a, changed = merge(a, decode(ARGV[5]) or {}, SUM, now), true end
+if ARGV[4] ~= '' then a, changed = sum(a, decode(ARGV[4]) or {}, now), true end
 changed = prepare_windows(a, policy, now) or changed
 local outcome = op ~= 'decide' and PEEKED or admits(a, policy) and ADMITTED or DENIED
 if outcome == ADMITTED then

@@ -15,13 +15,14 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient"
+	"opsgate/backendclient/pulse"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/kit/logging"
 	"opsgate/gateway"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/heavyhitters"
-	"opsgate/ratelimit/redisstore"
+	"opsgate/ratelimit/membership"
 )
 
 // Options configure an Admin. Redis, Capacities, Access, Host, Version and RefusalLines are optional.
@@ -60,7 +61,7 @@ type Active struct {
 // Redis is the part of the limiter that counts in Redis.
 type Redis struct {
 	Limits    *failover.Store
-	Gateways  *redisstore.Gateways
+	Gateways  *membership.Gateways
 	DividedBy func() int // number of gateways that divide the limits in an outage
 }
 
@@ -120,16 +121,18 @@ func New(o Options) *Admin {
 // Run samples the traffic, and logs the beginning and the end of overloads, until ctx ends. It
 // returns nil.
 func (a *Admin) Run(ctx context.Context) error {
-	check, sample := time.NewTicker(overloadCheckEvery), time.NewTicker(sampleEvery)
+	check, sample := pulse.New(overloadCheckEvery), pulse.New(sampleEvery)
 	defer check.Stop()
 	defer sample.Stop()
 	for a.sample(); ; {
 		select {
 		case <-check.C:
+			check.Again()
 			for _, c := range a.capacities {
 				c.check(a.options.Logger, a.options.Clock())
 			}
 		case <-sample.C:
+			sample.Again()
 			a.sample()
 		case <-ctx.Done():
 			return nil

@@ -193,9 +193,9 @@ func (a *Admin) store() Store {
 		return Store{Mode: ratelimit.ModeMemory}
 	}
 	state := redis.Limits.State()
-	b := &backendclient.BreakerStatus{State: backendclient.BreakerState(state.Breaker), Cause: state.Cause}
-	if b.State != backendclient.BreakerClosed {
-		b.TrippedAt = state.Since
+	b := &backendclient.BreakerStatus{State: backendclient.BreakerClosed}
+	if state.Cause != nil {
+		b = &backendclient.BreakerStatus{State: backendclient.BreakerOpen, Cause: state.Cause.Error(), TrippedAt: state.Since}
 	}
 	evicting, evicted := redis.Gateways.Eviction()
 	return Store{
@@ -222,7 +222,7 @@ func newRedis(s Store, now time.Time) *Dependency {
 
 const (
 	// overloadCheckEvery is the interval of overload checks.
-	overloadCheckEvery = 250 * time.Millisecond
+	overloadCheckEvery = 500 * time.Millisecond
 	// recoveryPeriod is the time without refusals after which an overload ends. Shorter pauses do not split an overload.
 	recoveryPeriod = 10 * time.Second
 )

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/net/http/httpproxy"
 
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/ratelimit/redisstore"
+	"opsgate/ratelimit/membership"
 )
 
 // A Check finds what a gateway with the configuration would lack on this machine and in the network.
@@ -89,7 +89,7 @@ func (c *Check) live(ctx context.Context) (err error) {
 
 // redis does with Redis what a gateway does.
 func (c *Check) redis(ctx context.Context, limits *sharedLimits) {
-	redisstore.Check(ctx, limits.client, c.Loaded.RateLimit.Redis.KeyPrefix, func(what string, err error, optional bool) {
+	membership.Check(ctx, limits.client, c.Loaded.RateLimit.Redis.KeyPrefix, func(what string, err error, optional bool) {
 		c.report("rate_limit.redis", what, err, optional)
 	})
 }

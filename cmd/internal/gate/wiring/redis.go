@@ -17,6 +17,8 @@ import (
 	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
+	"opsgate/ratelimit/membership"
+	"opsgate/ratelimit/redisclient"
 	"opsgate/ratelimit/redisstore"
 )
 
@@ -28,8 +30,8 @@ type sharedLimits struct {
 	*failover.Store
 
 	redis    *redisstore.Store
-	gateways *redisstore.Gateways
-	client   *redisstore.Client
+	gateways *membership.Gateways
+	client   *redisclient.Client
 	logger   *slog.Logger
 
 	config   *atomic.Pointer[config.RateLimit]
@@ -44,7 +46,7 @@ func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err e
 		return nil, err
 	}
 	// The library has one logger per process. Its lines concern single connections, so they are logged at level debug; failover logs outages.
-	redisstore.LogTo(c.Logger)
+	redisclient.LogTo(c.Logger)
 	client, err := newRedisClient(redisConfig, tlsConfig, current)
 	if err != nil {
 		return nil, err
@@ -61,7 +63,7 @@ func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err e
 	if err != nil {
 		return nil, err
 	}
-	gateways, err := redisstore.NewGateways(redisstore.GatewaysOptions{
+	gateways, err := membership.New(membership.Options{
 		Client: client, Prefix: redisConfig.KeyPrefix, Logger: c.Logger, Registerer: c.registry,
 	})
 	if err != nil {
@@ -78,10 +80,10 @@ func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err e
 // newRedisClient returns a client, which connects when it is first used. New connections use the current user and password.
 func newRedisClient(
 	c config.Redis, tlsConfig func(context.Context) *tls.Config, current *atomic.Pointer[config.RateLimit],
-) (*redisstore.Client, error) {
-	return redisstore.NewClient(redisstore.ClientOptions{
+) (*redisclient.Client, error) {
+	return redisclient.New(redisclient.Options{
 		Addresses:  c.Addresses,
-		Topology:   redisstore.Topology(c.Mode),
+		Topology:   redisclient.Topology(c.Mode),
 		MasterName: c.MasterName,
 		Credentials: func() (user, password string) {
 			latest := current.Load().Redis
@@ -126,8 +128,8 @@ func (l *sharedLimits) failoverSettings() failover.Settings {
 // run runs the background tasks until ctx ends.
 func (l *sharedLimits) run(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
-	// Refunds and resets by any gateway drop cached denials.
-	tasks.Go(func() error { return l.redis.Run(ctx, l.DropDenial) })
+	// Refunds and resets by any gateway drop what this one caches.
+	tasks.Go(func() error { return l.redis.Run(ctx, l.Store) })
 	// A change of the number of gateways changes the share of each in an outage.
 	tasks.Go(func() error {
 		return l.gateways.Run(ctx, func(int, int) { l.updateFailover() })

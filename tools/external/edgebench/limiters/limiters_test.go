@@ -15,6 +15,7 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
+	"opsgate/ratelimit/redisclient"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -46,7 +47,7 @@ func opsgate(tb testing.TB, server *redistest.Server, limits []limit) allow {
 	}
 	p, err := ratelimit.NewPolicy(list)
 	testkit.Must(tb, err)
-	client, err := redisstore.NewClient(redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: 5 * time.Second})
+	client, err := redisclient.New(redisclient.Options{Addresses: []string{server.Addr()}, Timeout: 5 * time.Second})
 	testkit.Must(tb, err)
 	tb.Cleanup(func() { _ = client.Close() })
 	s, err := redisstore.New(redisstore.Options{Client: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()})

@@ -1,4 +1,4 @@
-package redisstore
+package redisclient
 
 import (
 	"cmp"
@@ -32,8 +32,8 @@ const (
 	Sentinel Topology = "sentinel" // sentinels of a master
 )
 
-// ClientOptions are the options of NewClient.
-type ClientOptions struct {
+// Options are the options of New.
+type Options struct {
 	Addresses  []string // host:port, at least one
 	Topology   Topology // "" for Auto
 	MasterName string   // as the sentinels are configured
@@ -59,18 +59,19 @@ type ClientOptions struct {
 type Client struct {
 	redis.UniversalClient // a *redis.Client or a *redis.ClusterClient
 
-	timeout time.Duration
+	timeout time.Duration // of a call
+	batcher batcher
 }
 
-// callContext returns a context for one call, waiting included. It does not end with ctx: Redis executes a sent call anyway, and
+// CallContext returns a context for one call, waiting included. It does not end with ctx: Redis executes a sent call anyway, and
 // cancellation closes the connection.
-func (c *Client) callContext(ctx context.Context) (context.Context, context.CancelFunc) {
+func (c *Client) CallContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 }
 
-// NewClient returns a client that enforces its timeouts and repeats no command, except that one of a cluster may repeat those that are not
-// a [call]. By default, go-redis waits for seconds when a server hangs, and repeats commands that the server may have executed.
-func NewClient(o ClientOptions) (*Client, error) {
+// New returns a client that enforces its timeouts and repeats no command, except that one of a cluster may repeat those without
+// NoRetry. By default, go-redis waits for seconds when a server hangs, and repeats commands that the server may have executed.
+func New(o Options) (*Client, error) {
 	topology, err := o.topology()
 	if err != nil {
 		return nil, err
@@ -96,20 +97,22 @@ func NewClient(o ClientOptions) (*Client, error) {
 		DisableIdentity:          true, // older servers refuse CLIENT SETINFO
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
+	c := &Client{timeout: o.Timeout, batcher: batcher{minTime: o.Timeout / 4, servers: make(map[redis.UniversalClient]*server)}}
 	switch topology {
 	case Sentinel:
-		return &Client{redis.NewFailoverClient(u.Failover()), o.Timeout}, nil
+		c.UniversalClient = redis.NewFailoverClient(u.Failover())
 	case Cluster:
 		cluster := u.Cluster()
 		cluster.DisableRoutingPolicies = true // calls specify the position of their key, so the client need not query the commands
-		return &Client{redis.NewClusterClient(cluster), o.Timeout}, nil
+		c.UniversalClient = redis.NewClusterClient(cluster)
 	default:
-		return &Client{redis.NewClient(u.Simple()), o.Timeout}, nil
+		c.UniversalClient = redis.NewClient(u.Simple())
 	}
+	return c, nil
 }
 
 // dialer returns the dialer of go-redis with the current TLS configuration for each connection; nil without TLS.
-func (o ClientOptions) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
+func (o Options) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
 	if o.TLS == nil {
 		return nil
 	}
@@ -120,7 +123,7 @@ func (o ClientOptions) dialer() func(ctx context.Context, network, address strin
 }
 
 // topology returns the topology, with Auto resolved, or an error if the options contradict each other.
-func (o ClientOptions) topology() (Topology, error) {
+func (o Options) topology() (Topology, error) {
 	t := o.Topology
 	if t == Auto || t == "" {
 		switch {
@@ -145,10 +148,4 @@ func (o ClientOptions) topology() (Topology, error) {
 		return "", fmt.Errorf("redis: unknown mode %q", t)
 	}
 	return t, nil
-}
-
-// isReply reports whether Redis returned the error.
-func isReply(err error) bool {
-	_, ok := errors.AsType[redis.Error](err)
-	return ok
 }

@@ -1,6 +1,7 @@
-package redisstore
+package membership
 
 import (
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,7 +13,11 @@ func TestCheckKnowsTheCommandsOfTheScripts(t *testing.T) {
 		name, _ := command[0].(string)
 		known[name] = true
 	}
-	called := regexp.MustCompile(`redis\.p?call\('(\w+)'`).FindAllStringSubmatch(script+heartbeatLua, -1)
+	script, err := os.ReadFile("../redisstore/lua/account.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	called := regexp.MustCompile(`redis\.p?call\('(\w+)'`).FindAllStringSubmatch(string(script)+heartbeatLua, -1)
 	if len(called) == 0 {
 		t.Error("the scripts call no commands")
 	}

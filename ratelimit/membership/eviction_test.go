@@ -1,4 +1,4 @@
-package redisstore_test
+package membership_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"opsgate/backendclient/testkit"
-	"opsgate/ratelimit/redisstore"
+	"opsgate/ratelimit/redisclient"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -20,7 +20,7 @@ const (
 )
 
 // configure sets a value on each server.
-func configure(t *testing.T, client *redisstore.Client, name, value string) {
+func configure(t *testing.T, client *redisclient.Client, name, value string) {
 	t.Helper()
 	set := func(ctx context.Context, server *redis.Client) error { return server.ConfigSet(ctx, name, value).Err() }
 	var err error
@@ -64,7 +64,7 @@ func allowInfo(t *testing.T, server *redistest.Server, allowed bool) {
 func TestServersThatMayEvictAreKeptWhileAMasterDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
-	client := newClient(t, redisstore.ClientOptions{Addresses: cluster.Addrs()})
+	client := newClient(t, redisclient.Options{Addresses: cluster.Addrs()})
 	configure(t, client, "maxmemory", "1gb")
 	configure(t, client, "maxmemory-policy", "allkeys-lru")
 	g := newGateway(t, client)
@@ -85,7 +85,7 @@ func TestServersThatMayEvictAreKeptWhileAMasterDoesNotAnswer(t *testing.T) {
 // A call without an answer does not show that INFO is allowed again.
 func TestDeniedInfoIsLoggedOnce(t *testing.T) {
 	server := redistest.Start(t)
-	g := newGateway(t, newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}))
+	g := newGateway(t, newClient(t, redisclient.Options{Addresses: []string{server.Addr()}}))
 	for i, step := range []struct {
 		do    func()
 		lines int
@@ -107,7 +107,7 @@ func TestDeniedInfoIsLoggedOnce(t *testing.T) {
 // Under volatile-ttl, Redis evicts what expires first. The heartbeats stay, and the evicted keys are counted.
 func TestEvictedKeysAreCountedAndHeartbeatsStay(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "8mb", "--maxmemory-policy", "volatile-ttl")
-	gateways := startGateways(t, 3, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	gateways := startGateways(t, 3, redisclient.Options{Addresses: []string{server.Addr()}})
 	for round := range 15 { // the first heartbeat and the 16th read what was evicted
 		pipe := server.Client().Pipeline()
 		for i := range 1000 {

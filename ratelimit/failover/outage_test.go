@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,9 +24,9 @@ func TestRequestsAreNotProbes(t *testing.T) {
 			if d := e.decide("t"); !d.Allowed || !d.Local {
 				t.Fatalf("got %+v", d)
 			}
-			time.Sleep(uploadEvery)
+			time.Sleep(100 * time.Millisecond)
 		}
-		if st := e.store.State(); st.Mode != ratelimit.ModeLocal || st.Breaker != "open" || !strings.Contains(st.Cause, "refused") {
+		if st := e.store.State(); st.Mode != ratelimit.ModeLocal || !errors.Is(st.Cause, syscall.ECONNREFUSED) {
 			t.Fatalf("got %+v", st)
 		}
 		before := e.shared.decides.Load()
@@ -42,61 +41,10 @@ func TestRequestsAreNotProbes(t *testing.T) {
 			t.Errorf("%d probes in 10 s", n)
 		}
 		e.endOutage()
-		if d := e.decide("t"); d.Local || e.store.State().Cause != "" || e.store.State().Breaker != "closed" {
+		if d := e.decide("t"); d.Local || e.store.State().Cause != nil {
 			t.Errorf("got %+v, %+v", d, e.store.State())
 		}
 	})
-}
-
-// A call that failed with others is no failure of its own.
-func TestCallsThatFailWithOthersBeginNoOutage(t *testing.T) {
-	for name, c := range map[string]struct {
-		err  error
-		want ratelimit.Mode
-	}{
-		"of their batch":   {errors.Join(ratelimit.ErrOtherCalls, io.EOF), ratelimit.ModeShared},
-		"that were queued": {errors.Join(ratelimit.ErrOtherCalls, ratelimit.ErrNotSent, context.DeadlineExceeded), ratelimit.ModeShared},
-		"their own":        {io.EOF, ratelimit.ModeLocal},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := newEnv(t, failover.Settings{}, limit("minute", 100, time.Minute))
-				e.shared.breakBy(c.err)
-				for range 20 {
-					e.decide("t")
-				}
-				if st := e.store.State(); st.Mode != c.want {
-					t.Errorf("got %+v", st)
-				}
-			})
-		})
-	}
-}
-
-// Admissions whose calls were not sent are uploaded in full: those of two gateways in one bucket add up.
-func TestAdmissionsOfUnsentCallsAreAdded(t *testing.T) {
-	for name, err := range map[string]error{
-		"queued":  errors.Join(ratelimit.ErrOtherCalls, ratelimit.ErrNotSent, context.DeadlineExceeded),
-		"refused": errors.Join(ratelimit.ErrOtherCalls, errRefused),
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newShared()
-				one, other := newStore(t, failover.Options{Shared: s}), newStore(t, failover.Options{Shared: s})
-				p := ratelimittest.Policy(t, limit("hour", 1000, time.Hour))
-				s.breakBy(err)
-				for range 10 {
-					decide(t, one, "t", p)
-					decide(t, other, "t", p)
-				}
-				s.become(working)
-				decide(t, one, "t", p)
-				if d := decide(t, other, "t", p); d.Budgets[0].Remaining != 1000-22 {
-					t.Errorf("22 admitted, and %d remain", d.Budgets[0].Remaining)
-				}
-			})
-		})
-	}
 }
 
 // The shared store does not answer, and the clients hang up meanwhile.
@@ -194,22 +142,21 @@ func TestHangingStoreDelaysFewRequests(t *testing.T) {
 // Failures in a row begin an outage even a minute apart.
 func TestOutageBeginsWithFewRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t, failover.Settings{}, limit("hour", 100, time.Hour))
-		requests := 0
+		s := newShared()
+		store, p := newStore(t, failover.Options{Shared: s}), ratelimittest.Policy(t, limit("hour", 100, time.Hour))
 		request := func(c condition) {
-			e.shared.become(c)
-			requests++
-			e.decide(fmt.Sprint("token ", requests)) // a new token: after a failure, a token is decided locally
+			s.become(c)
+			decide(t, store, "t", p)
 			time.Sleep(time.Minute)
 		}
 		for _, c := range []condition{working, unreachable, unreachable, working, unreachable, unreachable} { // a success ends a row
 			request(c)
 		}
-		if e.store.State().Mode != ratelimit.ModeShared {
+		if store.State().Mode != ratelimit.ModeShared {
 			t.Error("outage after two failures")
 		}
 		request(unreachable)
-		if e.store.State().Mode == ratelimit.ModeShared {
+		if store.State().Mode == ratelimit.ModeShared {
 			t.Error("no outage after three failures in three minutes")
 		}
 	})
@@ -235,19 +182,31 @@ func TestOutageBeginsWhenHalfOfTheCallsFail(t *testing.T) {
 	})
 }
 
-// A panic in a call counts as a failure, and has no error.
-func TestOutageThatBeginsWithPanicsHasACause(t *testing.T) {
+// A gateway that is stopped for a second has calls in flight that time out. It is local until its next
+// probe; another gateway has admitted what the limit allows, and this one admits its share of it at most.
+func TestStoppedGatewayIsLocalUntilItsNextProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t, failover.Settings{}, limit("second", 1000, time.Second))
-		for range 10 {
-			e.shared.before = func() { panic("of a test") }
-			func() {
-				defer func() { _ = recover() }()
-				e.decide("t")
-			}()
+		p := ratelimittest.Policy(t, limit("minute", 10, time.Minute))
+		f, stop := startFleet(t, p, 2)
+		defer stop()
+		f.decide(t, 0, "t")
+		f.links[0].cut.Store(true)
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() { _, _ = f.stores[0].Decide(t.Context(), "t", p) })
+			all.Go(func() { _, _ = f.stores[1].Decide(t.Context(), "t", p) })
 		}
-		if st := e.store.State(); st.Mode != ratelimit.ModeLocal || !strings.Contains(st.Cause, "panicked") {
+		all.Wait()
+		f.links[0].cut.Store(false)
+		if st := f.stores[0].State(); st.Mode != ratelimit.ModeLocal {
 			t.Errorf("got %+v", st)
+		}
+		time.Sleep(700 * time.Millisecond)
+		if st := f.stores[0].State(); st.Mode != ratelimit.ModeShared {
+			t.Errorf("after the next probe: %+v", st)
+		}
+		if d := f.decide(t, 0, "t"); d.Allowed || f.shared.used("t", p) != 10 {
+			t.Errorf("after ten of ten: %+v", d)
 		}
 	})
 }

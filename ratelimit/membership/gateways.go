@@ -1,4 +1,4 @@
-package redisstore
+package membership
 
 import (
 	"cmp"
@@ -9,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/backendclient/pulse"
+	"opsgate/ratelimit/redisclient"
 )
 
 const (
@@ -23,19 +25,20 @@ const (
 	// missedHeartbeats is the number of intervals without a heartbeat after which a gateway is not counted.
 	missedHeartbeats = 3
 
-	// lowerCounts is the number of consecutive heartbeats with fewer gateways after which the count is lowered. These heartbeats
-	// are counted from zero again when Redis may have lost the set, so that every running gateway has had three intervals to register.
-	lowerCounts = 3
+	// lowerAfter is the number of consecutive heartbeats with fewer gateways after which the count is lowered.
+	lowerAfter = 3
+
+	defaultPrefix = "opsgate:"
 )
 
 //go:embed lua/heartbeat.lua
 var heartbeatLua string
 
-// GatewaysOptions are the options of a Gateways. Client, Logger and Registerer are required.
-type GatewaysOptions struct {
-	Client   *Client       // its owner closes it after [Gateways.Run] has returned
-	Prefix   string        // of the keys; "" for "opsgate:". Gateways with the same prefix are counted together
-	Interval time.Duration // between heartbeats, ±10 %; the same for all gateways; 0 for 2 s
+// Options are the options of a Gateways. Client, Logger and Registerer are required.
+type Options struct {
+	Client   *redisclient.Client // its owner closes it after [Gateways.Run] has returned
+	Prefix   string              // of the keys; "" for "opsgate:". Gateways with the same prefix are counted together
+	Interval time.Duration       // between heartbeats; the same for all gateways; 0 for 2 s
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -44,7 +47,7 @@ type GatewaysOptions struct {
 // A Gateways counts the gateways that share a Redis. Each gateway sends a heartbeat at an interval, and is not counted after three
 // intervals without one. It is safe for concurrent use.
 type Gateways struct {
-	client        *Client
+	client        *redisclient.Client
 	heartbeatsKey string
 	id            string // of this gateway
 	interval      time.Duration
@@ -55,17 +58,17 @@ type Gateways struct {
 	evicting, evictedKeys atomic.Int64 // see Eviction
 
 	// Used by Run alone.
-	beats      int              // consecutive successful heartbeats
-	lower      []int            // the last counts, if each was lower than count
-	missed     int              // consecutive failed heartbeats
-	evicted    map[string]int64 // keys that each process of Redis had evicted, as last read
-	infoDenied bool             // Redis refused the last INFO that it answered
+	beats       int              // consecutive successful heartbeats
+	lowerCounts []int            // of the last heartbeats, if each was lower than count; fewer than lowerAfter
+	missed      int              // consecutive failed heartbeats
+	evicted     map[string]int64 // keys that each process of Redis had evicted, as last read
+	infoDenied  bool             // Redis refused the last INFO that it answered
 }
 
-// NewGateways returns a Gateways whose count is 1, for this gateway. It does not call Redis yet.
-func NewGateways(o GatewaysOptions) (*Gateways, error) {
+// New returns a Gateways whose count is 1, for this gateway. It does not call Redis yet.
+func New(o Options) (*Gateways, error) {
 	if o.Client == nil || o.Logger == nil || o.Registerer == nil {
-		return nil, errors.New("redis: counting gateways needs a client, a logger and a registerer")
+		return nil, errors.New("membership: counting gateways needs a client, a logger and a registerer")
 	}
 	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	id := make([]byte, 16)
@@ -115,14 +118,14 @@ func (g *Gateways) Run(ctx context.Context, changed func(before, after int)) err
 			if after := g.Count(); after != before {
 				changed(before, after)
 			}
-			next.Reset(g.interval - g.interval/10 + mathrand.N(g.interval/5+1)) // random, so that gateways that start together do not stay in step
+			next.Reset(pulse.Until(g.interval))
 		}
 	}
 }
 
 // sendHeartbeat sends a heartbeat. It returns the number of gateways, and whether Redis lacked this one.
 func (g *Gateways) sendHeartbeat(ctx context.Context) (counted int, added bool, err error) {
-	callCtx, cancel := g.client.callContext(ctx)
+	callCtx, cancel := g.client.CallContext(ctx)
 	defer cancel()
 	kept := missedHeartbeats * g.interval.Milliseconds()
 	answer, err := g.client.Eval(callCtx, heartbeatLua, []string{g.heartbeatsKey}, g.id, kept).Int64Slice()
@@ -152,36 +155,36 @@ func (g *Gateways) heartbeat(ctx context.Context) {
 // recordMissed records a failed heartbeat.
 func (g *Gateways) recordMissed(err error) {
 	g.beats = 0
-	g.lower = nil
+	g.lowerCounts = nil
 	g.missed++
 	if g.missed == 1 {
 		g.logger.Warn("gateways cannot be counted: the last count is kept", slog.Int("replicas", g.Count()), slog.Any("error", err))
 	}
 }
 
-// update raises the count at once, and lowers it only after lowerCounts lower counts in a row, to the largest of them. added reports
-// whether the set lacked this gateway. Then Redis may have lost it, and other gateways may not be in it yet: a lower count is ignored.
-func (g *Gateways) update(counted int, added bool) {
+// update applies a count. A higher one applies at once, and a lower one after lowerAfter of them in a
+// row, as the largest of these. If Redis lacked this gateway, it may have lost the others too, so the
+// row of lower counts begins again: each running gateway has three intervals to register.
+func (g *Gateways) update(counted int, redisLackedThis bool) {
 	before, after := g.Count(), counted
-	switch {
-	case counted == before, counted < before && added:
-		g.lower = nil
+	if counted == before || counted < before && redisLackedThis {
+		g.lowerCounts = nil
 		return
-	case counted < before:
-		g.lower = append(g.lower, counted)
-		if len(g.lower) < lowerCounts {
+	}
+	if counted < before {
+		if g.lowerCounts = append(g.lowerCounts, counted); len(g.lowerCounts) < lowerAfter {
 			return
 		}
-		after = slices.Max(g.lower)
+		after = slices.Max(g.lowerCounts)
 	}
-	g.lower = nil
+	g.lowerCounts = nil
 	g.logger.Info("number of gateways changed", slog.Int("old", before), slog.Int("new", after))
 	g.count.Store(int64(after))
 }
 
 // unregister removes this gateway from the count. If the call fails, the gateway is not counted after three intervals.
 func (g *Gateways) unregister(ctx context.Context) {
-	callCtx, cancel := g.client.callContext(ctx)
+	callCtx, cancel := g.client.CallContext(ctx)
 	defer cancel()
 	if err := g.client.ZRem(callCtx, g.heartbeatsKey, g.id).Err(); err != nil {
 		g.logger.Debug("this gateway is counted for some seconds more", slog.Any("error", err))

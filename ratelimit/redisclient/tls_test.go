@@ -1,8 +1,9 @@
-package redisstore_test
+package redisclient_test
 
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 
 	"opsgate/backendclient/testkit"
 	"opsgate/backendclient/tlsfiles/tlsfilestest"
-	"opsgate/ratelimit/redisstore"
+	"opsgate/ratelimit/redisclient"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -44,18 +45,18 @@ func always(config *tls.Config) func(context.Context) *tls.Config {
 
 func TestServerWithTLSAndPassword(t *testing.T) {
 	server := startSecured(t, "--user", "gate", "on", ">secret", "~opsgate:*", "&opsgate:*", "+@all")
-	o := redisstore.ClientOptions{
+	o := redisclient.Options{
 		Addresses: []string{server.address()}, TLS: always(server.authority.Config(t, "gateway")),
 		Credentials: func() (string, string) { return "gate", "secret" },
 	}
-	s := newRunning(t, redisstore.Options{Client: newClient(t, o)})
-	d := decide(t, s, "t", specified(t))
-	if err := s.Refund(t.Context(), "t", d); err != nil || !d.Allowed {
+	s := running(t, newClient(t, o))
+	d, err := s.Decide(t.Context(), "t", policy(t))
+	if err = errors.Join(err, s.Refund(t.Context(), "t", d)); err != nil || !d.Allowed {
 		t.Errorf("%+v, error %v", d, err)
 	}
 	testkit.Eventually(t, "it is subscribed to refunds", s.Subscribed)
 	o.Credentials = func() (string, string) { return "gate", "guess" }
-	if d, err := newStore(t, redisstore.Options{Client: newClient(t, o)}).Decide(t.Context(), "t", specified(t)); err == nil || strings.Contains(err.Error(), "guess") {
+	if d, err := newStore(t, newClient(t, o)).Decide(t.Context(), "t", policy(t)); err == nil || strings.Contains(err.Error(), "guess") {
 		t.Errorf("a wrong password: %+v, error %v", d, err)
 	}
 }
@@ -63,26 +64,26 @@ func TestServerWithTLSAndPassword(t *testing.T) {
 // Certificates are renewed while clients run: new connections use the new ones, existing connections stay.
 func TestNewConnectionsUseTheCurrentCertificates(t *testing.T) {
 	t.Parallel()
-	for name, start := range map[string]func(*testing.T) (*secured, redisstore.ClientOptions){
-		"single": func(t *testing.T) (*secured, redisstore.ClientOptions) {
+	for name, start := range map[string]func(*testing.T) (*secured, redisclient.Options){
+		"single": func(t *testing.T) (*secured, redisclient.Options) {
 			t.Helper()
 			server := startSecured(t)
-			return server, redisstore.ClientOptions{Addresses: []string{server.address()}}
+			return server, redisclient.Options{Addresses: []string{server.address()}}
 		},
-		"cluster": func(t *testing.T) (*secured, redisstore.ClientOptions) {
+		"cluster": func(t *testing.T) (*secured, redisclient.Options) {
 			t.Helper()
 			server := startSecured(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)),
 				"--cluster-announce-ip", "127.0.0.1", "--tls-cluster", "yes")
 			testkit.Must(t, server.Client().ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
-			return server, redisstore.ClientOptions{Addresses: []string{server.address()}, Topology: redisstore.Cluster}
+			return server, redisclient.Options{Addresses: []string{server.address()}, Topology: redisclient.Cluster}
 		},
-		"sentinel": func(t *testing.T) (*secured, redisstore.ClientOptions) {
+		"sentinel": func(t *testing.T) (*secured, redisclient.Options) {
 			t.Helper()
 			server := startSecured(t)
 			sentinel := redistest.StartSentinel(t, "unsecured", server.Server)
 			testkit.Must(t, sentinel.Client().Do(t.Context(), "SENTINEL", "MONITOR", "main", "127.0.0.1", server.port, 1).Err())
 			address := terminate(t, server.authority.Config(t, "sentinel"), sentinel.Addr())
-			return server, redisstore.ClientOptions{Addresses: []string{address}, MasterName: "main"}
+			return server, redisclient.Options{Addresses: []string{address}, MasterName: "main"}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +94,7 @@ func TestNewConnectionsUseTheCurrentCertificates(t *testing.T) {
 			var current atomic.Pointer[tls.Config]
 			o.TLS = func(context.Context) *tls.Config { return current.Load() }
 			current.Store(other)
-			s := newRunning(t, redisstore.Options{Client: newClient(t, o)})
+			s := running(t, newClient(t, o))
 			for _, refused := range []*tls.Config{other, untrusted} {
 				current.Store(refused)
 				if err := s.Ping(t.Context()); err == nil {
@@ -155,7 +156,7 @@ func TestHandshakeEndsAfterTheDialTimeout(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	defer func() { _ = listener.Close() }()
-	client := newClient(t, redisstore.ClientOptions{
+	client := newClient(t, redisclient.Options{
 		Addresses: []string{listener.Addr().String()}, TLS: always(tlsfilestest.NewAuthority(t, "redis").Config(t, "gateway")),
 		Timeout: time.Minute, DialTimeout: 20 * time.Millisecond,
 	})

@@ -1,4 +1,4 @@
-package redisstore
+package membership
 
 import (
 	"context"
@@ -12,16 +12,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"opsgate/ratelimit"
+	"opsgate/ratelimit/redisclient"
+	"opsgate/ratelimit/redisstore"
 )
 
 // Check does once what a gateway does with Redis, and reports each result. If an optional one fails, limits are right nevertheless. It
 // counts a token and a gateway of its own: their keys begin with the prefix and "check:", are removed at the end, and expire otherwise. ctx
 // must have a deadline.
-func Check(ctx context.Context, client *Client, prefix string, report func(what string, err error, optional bool)) {
+func Check(ctx context.Context, client *redisclient.Client, prefix string, report func(what string, err error, optional bool)) {
 	prefix = fmt.Sprintf("%scheck:%d:", prefix, time.Now().UnixNano())
 	registry, logger := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
-	s, errStore := New(Options{Client: client, Prefix: prefix, Logger: logger, Registerer: registry})
-	g, errGateways := NewGateways(GatewaysOptions{Client: client, Prefix: prefix, Logger: logger, Registerer: registry})
+	s, errStore := redisstore.New(redisstore.Options{Client: client, Prefix: prefix, Logger: logger, Registerer: registry})
+	g, errGateways := New(Options{Client: client, Prefix: prefix, Logger: logger, Registerer: registry})
 	pingErr := client.Ping(ctx).Err()
 	if redis.HasErrorPrefix(pingErr, "NOPERM") {
 		pingErr = nil // the gateway needs no PING
@@ -36,9 +38,9 @@ func Check(ctx context.Context, client *Client, prefix string, report func(what 
 	if evictionErr == nil && g.evicting.Load() > 0 {
 		evictionErr = errors.New("its maxmemory-policy evicts keys, and with them the usage of tokens")
 	}
-	report("counting requests", nameDenied(ctx, client, prefix, s.check(ctx)), false)
+	report("counting requests", nameDenied(ctx, client, prefix, checkCounting(ctx, s)), false)
 	report("counting gateways", nameDenied(ctx, client, prefix, beatErr), false)
-	report("subscription to refunds", s.checkSubscription(ctx), false)
+	report("subscription to refunds", checkSubscription(ctx, client, prefix+redisstore.Channel), false)
 	report("no eviction", evictionErr, true)
 }
 
@@ -51,7 +53,7 @@ func scriptCommands(key string) [][]any {
 }
 
 // nameDenied adds to the error of a script which of its commands the ACL denies the user: the error of Redis before 7.2 does not have it.
-func nameDenied(ctx context.Context, client *Client, prefix string, err error) error {
+func nameDenied(ctx context.Context, client *redisclient.Client, prefix string, err error) error {
 	if err == nil || !strings.Contains(err.Error(), "can't run this command") {
 		return err
 	}
@@ -65,20 +67,24 @@ func nameDenied(ctx context.Context, client *Client, prefix string, err error) e
 	return fmt.Errorf("the user lacks %s: %w", strings.Join(denied, " "), err)
 }
 
-// check counts, refunds and resets requests of a token.
-func (s *Store) check(ctx context.Context) error {
+// checkCounting counts, uploads, refunds and resets requests of a token.
+func checkCounting(ctx context.Context, s *redisstore.Store) error {
 	const token = "check"
-	d, err := s.Decide(ctx, token, s.pingPolicy)
+	p, err := ratelimit.NewPolicy([]ratelimit.Limit{{Name: "check", Requests: 1000, Per: time.Minute}})
 	if err != nil {
 		return err
 	}
-	_, _, mergeErr := s.Exchange(ctx, token, s.pingPolicy, ratelimit.Exchange{Op: ratelimit.OpMerge})
-	return errors.Join(mergeErr, s.Refund(ctx, token, d), s.Reset(ctx, token))
+	d, a, err := s.Exchange(ctx, token, p, ratelimit.Exchange{Op: ratelimit.OpDecide})
+	if err != nil {
+		return err
+	}
+	_, _, err = s.Exchange(ctx, token, p, ratelimit.Exchange{Op: ratelimit.OpUpload, Upload: a})
+	return errors.Join(err, s.Refund(ctx, token, d), s.Reset(ctx, token))
 }
 
-// checkSubscription subscribes to refunds, and pings as a gateway does.
-func (s *Store) checkSubscription(ctx context.Context) error {
-	sub := s.client.Subscribe(ctx, s.channel)
+// checkSubscription subscribes to a channel, and pings the subscription as a gateway does.
+func checkSubscription(ctx context.Context, client *redisclient.Client, channel string) error {
+	sub := client.Subscribe(ctx, channel)
 	defer func() { _ = sub.Close() }()
 	_, err := sub.Receive(ctx)
 	if err == nil {

@@ -1,4 +1,4 @@
-package redisstore_test
+package membership_test
 
 import (
 	"context"
@@ -12,9 +12,38 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"opsgate/backendclient/testkit"
-	"opsgate/ratelimit/redisstore"
+	"opsgate/ratelimit/membership"
+	"opsgate/ratelimit/redisclient"
 	"opsgate/ratelimit/redisstore/redistest"
 )
+
+func TestMain(m *testing.M) {
+	redisclient.LogTo(slog.New(slog.DiscardHandler))
+	testkit.VerifyTestMain(m)
+}
+
+func newClient(t testing.TB, o redisclient.Options) *redisclient.Client {
+	t.Helper()
+	o.Timeout, o.DialTimeout = 5*time.Second, 5*time.Second // a slow machine must not fail the test
+	client, err := redisclient.New(o)
+	testkit.Must(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// valueOf returns the value of a metric without labels.
+func valueOf(t *testing.T, metrics *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := metrics.Gather()
+	testkit.Must(t, err)
+	for _, f := range families {
+		if m := f.GetMetric()[0]; f.GetName() == name {
+			return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
 
 const heartbeatsKey = "opsgate:replicas"
 
@@ -23,22 +52,22 @@ const heartbeat = time.Minute
 
 // A gateway is a Gateways with its metrics and log.
 type gateway struct {
-	*redisstore.Gateways
+	*membership.Gateways
 
 	registry *prometheus.Registry
 	log      *testkit.Buffer
 }
 
-func newGateway(t testing.TB, client *redisstore.Client) *gateway {
+func newGateway(t testing.TB, client *redisclient.Client) *gateway {
 	t.Helper()
 	return newGatewayWithInterval(t, client, heartbeat)
 }
 
-func newGatewayWithInterval(t testing.TB, client *redisstore.Client, interval time.Duration) *gateway {
+func newGatewayWithInterval(t testing.TB, client *redisclient.Client, interval time.Duration) *gateway {
 	t.Helper()
 	g := &gateway{registry: prometheus.NewRegistry(), log: new(testkit.Buffer)}
 	var err error
-	g.Gateways, err = redisstore.NewGateways(redisstore.GatewaysOptions{
+	g.Gateways, err = membership.New(membership.Options{
 		Client: client, Interval: interval, Logger: slog.New(slog.NewTextHandler(g.log, nil)), Registerer: g.registry,
 	})
 	testkit.Must(t, err)
@@ -46,7 +75,7 @@ func newGatewayWithInterval(t testing.TB, client *redisstore.Client, interval ti
 }
 
 // startGateways returns n gateways, each with a client of its own, that have counted each other.
-func startGateways(t *testing.T, n int, o redisstore.ClientOptions) []*gateway {
+func startGateways(t *testing.T, n int, o redisclient.Options) []*gateway {
 	t.Helper()
 	gateways := make([]*gateway, n)
 	for i := range gateways {
@@ -94,24 +123,30 @@ func (g *gateway) run(t *testing.T) (stop func(), changes chan [2]int) {
 }
 
 // topologies start servers of each kind.
-var topologies = map[string]func(*testing.T) redisstore.ClientOptions{
-	"single": func(t *testing.T) redisstore.ClientOptions {
+var topologies = map[string]func(*testing.T) redisclient.Options{
+	"single": func(t *testing.T) redisclient.Options {
 		t.Helper()
-		return redisstore.ClientOptions{Addresses: []string{redistest.Start(t).Addr()}}
+		return redisclient.Options{Addresses: []string{redistest.Start(t).Addr()}}
 	},
-	"cluster": func(t *testing.T) redisstore.ClientOptions {
+	"cluster": func(t *testing.T) redisclient.Options {
 		t.Helper()
-		return redisstore.ClientOptions{Addresses: redistest.StartCluster(t).Addrs()}
+		return redisclient.Options{Addresses: redistest.StartCluster(t).Addrs()}
 	},
-	"sentinel": func(t *testing.T) redisstore.ClientOptions {
+	"sentinel": func(t *testing.T) redisclient.Options {
 		t.Helper()
 		sentinel := redistest.StartSentinel(t, "main", redistest.Start(t))
-		return redisstore.ClientOptions{Addresses: []string{sentinel.Addr()}, MasterName: "main"}
+		return redisclient.Options{Addresses: []string{sentinel.Addr()}, MasterName: "main"}
 	},
 }
 
 // A shortHeartbeats is a Redis whose answer to a heartbeat lacks a number.
-type shortHeartbeats struct{ *countingHook }
+type shortHeartbeats struct{}
+
+func (shortHeartbeats) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (shortHeartbeats) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
 
 func (shortHeartbeats) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {
@@ -124,8 +159,8 @@ func (shortHeartbeats) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func TestHeartbeatWithAnUnknownAnswerIsReported(t *testing.T) {
-	client := newClient(t, redisstore.ClientOptions{Addresses: []string{redistest.Start(t).Addr()}})
-	client.AddHook(shortHeartbeats{new(countingHook)})
+	client := newClient(t, redisclient.Options{Addresses: []string{redistest.Start(t).Addr()}})
+	client.AddHook(shortHeartbeats{})
 	g := newGateway(t, client)
 	beat(t, 1, g)
 	if log := g.log.String(); !strings.Contains(log, `error="the answer to a heartbeat has 1 numbers, not 2"`) {
@@ -137,7 +172,7 @@ func TestHeartbeatWithAnUnknownAnswerIsReported(t *testing.T) {
 func TestRunningGatewaysAreCounted(t *testing.T) {
 	server := redistest.Start(t)
 	start := func() (g *gateway, stop func(), changes chan [2]int) {
-		client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+		client := newClient(t, redisclient.Options{Addresses: []string{server.Addr()}})
 		g = newGatewayWithInterval(t, client, 20*time.Millisecond)
 		stop, changes = g.run(t)
 		return g, stop, changes
@@ -189,7 +224,7 @@ func end(t *testing.T, g *gateway) {
 // A gateway is not counted after three missed heartbeats. Heartbeats in the future are from before the clock was set back.
 func TestCrashedGatewayIsNotCounted(t *testing.T) {
 	server := redistest.Start(t)
-	g := startGateways(t, 1, redisstore.ClientOptions{Addresses: []string{server.Addr()}})[0]
+	g := startGateways(t, 1, redisclient.Options{Addresses: []string{server.Addr()}})[0]
 	now := server.Client().Time(t.Context()).Val()
 	at := func(name string, after time.Duration) redis.Z {
 		return redis.Z{Score: float64(now.Add(after).UnixMilli()), Member: name}
@@ -207,7 +242,7 @@ func TestCrashedGatewayIsNotCounted(t *testing.T) {
 func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	const n = 3
-	gateways := startGateways(t, n, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	gateways := startGateways(t, n, redisclient.Options{Addresses: []string{server.Addr()}})
 	server.Kill()
 	beat(t, 3, gateways...)
 	wantCount(t, n, gateways...)
@@ -231,7 +266,7 @@ func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 // A Redis that evicts keys may lose the heartbeats again and again, so that a gateway finds few others, or none.
 func TestLostHeartbeatsAreNotFewerGateways(t *testing.T) {
 	server := redistest.Start(t)
-	gateways := startGateways(t, 3, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	gateways := startGateways(t, 3, redisclient.Options{Addresses: []string{server.Addr()}})
 	for round := range 12 {
 		for i, g := range gateways {
 			if (round+i)%4 < 2 { // before every gateway's heartbeat at times, and at other times before that of one
@@ -249,7 +284,7 @@ func TestLostHeartbeatsAreNotFewerGateways(t *testing.T) {
 
 func TestKeyOfAnotherTypeIsNotOverwritten(t *testing.T) {
 	server := redistest.Start(t)
-	gateways := startGateways(t, 2, redisstore.ClientOptions{Addresses: []string{server.Addr()}})
+	gateways := startGateways(t, 2, redisclient.Options{Addresses: []string{server.Addr()}})
 	testkit.Must(t, server.Client().Set(t.Context(), heartbeatsKey, "not a set", 0).Err())
 	beat(t, 4, gateways...)
 	wantCount(t, 2, gateways...)
@@ -265,22 +300,22 @@ func TestKeyOfAnotherTypeIsNotOverwritten(t *testing.T) {
 }
 
 func TestGatewaysNeedClientLoggerAndRegisterer(t *testing.T) {
-	client := newClient(t, redisstore.ClientOptions{Addresses: []string{"127.0.0.1:1"}})
+	client := newClient(t, redisclient.Options{Addresses: []string{"127.0.0.1:1"}})
 	logger, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	for name, o := range map[string]redisstore.GatewaysOptions{
+	for name, o := range map[string]membership.Options{
 		"no client": {Logger: logger, Registerer: registry}, "no logger": {Client: client, Registerer: registry},
 		"no registerer": {Client: client, Logger: logger},
 	} {
-		if _, err := redisstore.NewGateways(o); err == nil {
+		if _, err := membership.New(o); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	o := redisstore.GatewaysOptions{Client: client, Logger: logger, Registerer: registry}
-	r, err := redisstore.NewGateways(o)
+	o := membership.Options{Client: client, Logger: logger, Registerer: registry}
+	r, err := membership.New(o)
 	if err != nil || r.Count() != 1 {
 		t.Fatalf("got %v", err)
 	}
-	if _, err := redisstore.NewGateways(o); err == nil {
+	if _, err := membership.New(o); err == nil {
 		t.Error("two with one metric")
 	}
 }

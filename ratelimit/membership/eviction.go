@@ -1,7 +1,8 @@
-package redisstore
+package membership
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -18,7 +19,7 @@ func (g *Gateways) Eviction() (servers, keys int64) { return g.evicting.Load(), 
 
 // readEviction asks the server, or the masters of a cluster that it reaches.
 func (g *Gateways) readEviction(ctx context.Context) error {
-	callCtx, cancel := g.client.callContext(ctx)
+	callCtx, cancel := g.client.CallContext(ctx)
 	defer cancel()
 	var mu sync.Mutex // masters are asked concurrently
 	evicting := int64(0)
@@ -49,7 +50,7 @@ func (g *Gateways) readEviction(ctx context.Context) error {
 		evicting = max(evicting, g.evicting.Load())
 	}
 	g.evicting.Store(evicting)
-	denied := isReply(err)
+	_, denied := errors.AsType[redis.Error](err)
 	if denied && !g.infoDenied { // a failed call is reported by the heartbeat
 		g.logger.Warn("whether redis evicts keys is not known: its user may not read INFO", slog.Any("error", err))
 	}

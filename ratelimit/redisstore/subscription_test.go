@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,30 +15,23 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/ratelimittest"
+	"opsgate/ratelimit/redisclient"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// newRunning returns a store that runs until the end of the test.
-func newRunning(t *testing.T, o redisstore.Options) *redisstore.Store {
-	t.Helper()
-	return newFollowing(t, o, func(string) {})
-}
+// drops are the drops of a cache: of a denial as the token's id, of a token as "reset " and its id.
+type drops chan string
 
-// newFollowing is newRunning with a function for the refunds.
-func newFollowing(t *testing.T, o redisstore.Options, onRefund func(tokenID string)) *redisstore.Store {
-	t.Helper()
-	s := newStore(t, o)
-	run(t, s, onRefund)
-	return s
-}
+func (d drops) DropDenial(tokenID string) { d <- tokenID }
+func (d drops) Drop(tokenID string)       { d <- "reset " + tokenID }
 
 // run runs a store until the end of the test.
-func run(t *testing.T, s *redisstore.Store, onRefund func(tokenID string)) {
+func run(t *testing.T, s *redisstore.Store, c redisstore.Cache) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- s.Run(ctx, onRefund) }()
+	go func() { ended <- s.Run(ctx, c) }()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
@@ -63,14 +55,14 @@ func hourly(t testing.TB, n int) *ratelimit.Policy {
 // Each gateway receives refunds and resets by all gateways, and "" after a new subscription.
 func TestRefundsAndResetsArePublished(t *testing.T) {
 	server := redistest.Start(t)
-	o := redisstore.ClientOptions{Addresses: []string{server.Addr()}}
-	refunded := make(chan string, 100)
-	here := newFollowing(t, redisstore.Options{Client: newClient(t, o)}, func(tokenID string) { refunded <- tokenID })
+	o := redisclient.Options{Addresses: []string{server.Addr()}}
+	here, dropped := newStore(t, redisstore.Options{Client: newClient(t, o)}), make(drops, 100)
+	run(t, here, dropped)
 	there := newStore(t, redisstore.Options{Client: newClient(t, o)})
 	p := hourly(t, 1)
 	for round := range 2 {
-		if got := <-refunded; got != "" {
-			t.Errorf("round %d: %q refunded, want all after subscribing", round, got)
+		if got := <-dropped; got != "" {
+			t.Errorf("round %d: %q dropped, want all denials after subscribing", round, got)
 		}
 		testkit.Eventually(t, "it is subscribed", here.Subscribed)
 		admitted := decide(t, there, "t", p)
@@ -78,8 +70,8 @@ func TestRefundsAndResetsArePublished(t *testing.T) {
 			testkit.Must(t, there.Refund(t.Context(), "t", admitted))
 		}
 		testkit.Must(t, there.Reset(t.Context(), "other"))
-		if first, second := <-refunded, <-refunded; first != "t" || second != "other" {
-			t.Errorf("round %d: %q and %q refunded", round, first, second)
+		if first, second := <-dropped, <-dropped; first != "t" || second != "reset other" {
+			t.Errorf("round %d: %q and %q dropped", round, first, second)
 		}
 		if round == 0 {
 			server.Restart()
@@ -87,14 +79,30 @@ func TestRefundsAndResetsArePublished(t *testing.T) {
 	}
 }
 
+// A user may lack the right to publish.
+func TestResetThatCannotBePublishedIsAReset(t *testing.T) {
+	server, log := redistest.Start(t), new(testkit.Buffer)
+	s := newStore(t, redisstore.Options{
+		Client: newClient(t, redisclient.Options{Addresses: []string{server.Addr()}}), Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	p := hourly(t, 10)
+	decide(t, s, "t", p)
+	testkit.Must(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "default", "-publish").Err())
+	testkit.Must(t, s.Reset(t.Context(), "t"))
+	if n := used(t, s, "t", p); n != 0 || !strings.Contains(log.String(), "not known to other gateways") {
+		t.Errorf("%d counted, logged %s", n, log)
+	}
+}
+
 // A full window of times replaces a refunded time by a copy of the oldest. A refund of the oldest itself changes nothing, and is not
 // published.
 func TestRefundOfTheOldestOfAFullWindowIsNotPublished(t *testing.T) {
 	server := redistest.Start(t)
-	refunded, clock := make(chan string, 100), newClock()
-	s := newFollowing(t, redisstore.Options{
-		Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Clock: clock.Now,
-	}, func(tokenID string) { refunded <- tokenID })
+	dropped, clock := make(drops, 100), newClock()
+	s := newStore(t, redisstore.Options{
+		Client: newClient(t, redisclient.Options{Addresses: []string{server.Addr()}}), Clock: clock.Now,
+	})
+	run(t, s, dropped)
 	p := ratelimittest.Policy(t, limit("second", 64, time.Second), shadow(limit("hour", 64, time.Hour)))
 	testkit.Eventually(t, "it is subscribed", s.Subscribed)
 	oldest := decide(t, s, "t", p)
@@ -104,7 +112,7 @@ func TestRefundOfTheOldestOfAFullWindowIsNotPublished(t *testing.T) {
 	}
 	testkit.Must(t, s.Refund(t.Context(), "t", oldest))
 	testkit.Must(t, s.Refund(t.Context(), "other", decide(t, s, "other", p)))
-	if first, second := <-refunded, <-refunded; first != "" || second != "other" {
+	if first, second := <-dropped, <-dropped; first != "" || second != "other" {
 		t.Errorf("%q and %q refunded", first, second)
 	}
 }
@@ -113,7 +121,7 @@ func TestRefundOfTheOldestOfAFullWindowIsNotPublished(t *testing.T) {
 func TestRefundOfAVeryOldTimeIsExecuted(t *testing.T) {
 	server := redistest.Start(t)
 	s := newStore(t, redisstore.Options{
-		Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Clock: func() time.Time { return time.UnixMicro(7) },
+		Client: newClient(t, redisclient.Options{Addresses: []string{server.Addr()}}), Clock: func() time.Time { return time.UnixMicro(7) },
 	})
 	p := hourly(t, 10)
 	decide(t, s, "t", p)
@@ -150,11 +158,11 @@ func valueOf(t *testing.T, metrics *prometheus.Registry, name string) float64 {
 func TestBrokenSubscriptionIsReplaced(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	client := newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}, Timeout: 500 * time.Millisecond})
+	client := newClient(t, redisclient.Options{Addresses: []string{server.Addr()}, Timeout: 500 * time.Millisecond})
 	metrics, log := prometheus.NewRegistry(), make(lines, 100)
 	s := newStore(t, redisstore.Options{Client: client, Registerer: metrics, Logger: slog.New(slog.NewTextHandler(log, nil))})
-	s.SetSteadyAfter(time.Millisecond)
-	run(t, s, func(string) {})
+	s.SetLastsAfter(time.Millisecond)
+	run(t, s, make(drops, 1000))
 	subscribed := func(want bool) func() bool {
 		return func() bool {
 			return s.Subscribed() == want && (valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_subscribed") == 1) == want
@@ -181,20 +189,20 @@ func TestRepeatedInterruptionsAreLoggedOnce(t *testing.T) {
 		testkit.Must(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "default", rule).Err())
 	}
 	mayPing("-ping")
-	var subscriptions atomic.Int64
 	metrics, log := prometheus.NewRegistry(), new(testkit.Buffer)
 	subscribed := func() float64 { return valueOf(t, metrics, "opsgate_rate_limit_redis_refunds_subscribed") }
 	s := newStore(t, redisstore.Options{
-		Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Registerer: metrics,
+		Client: newClient(t, redisclient.Options{Addresses: []string{server.Addr()}}), Registerer: metrics,
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
-	s.SetSteadyAfter(time.Second)
-	run(t, s, func(string) { subscriptions.Add(1) })
+	s.SetLastsAfter(time.Second)
+	subscriptions := make(drops, 1000)
+	run(t, s, subscriptions)
 	testkit.Eventually(t, "three subscriptions have ended", func() bool {
 		if subscribed() != 0 {
-			t.Fatalf("the subscription is reported as working after %d subscriptions", subscriptions.Load())
+			t.Fatalf("the subscription is reported as working after %d subscriptions", len(subscriptions))
 		}
-		return subscriptions.Load() > 3
+		return len(subscriptions) > 3
 	})
 	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "no subscription to refunds") || !strings.Contains(text, "NOPERM") {
 		t.Errorf("logged %s", text)
@@ -210,7 +218,7 @@ func TestRepeatedInterruptionsAreLoggedOnce(t *testing.T) {
 func TestMetricsHaveNoTokensAndConventionalNames(t *testing.T) {
 	server := redistest.Start(t)
 	metrics := prometheus.NewRegistry()
-	s := newStore(t, redisstore.Options{Client: newClient(t, redisstore.ClientOptions{Addresses: []string{server.Addr()}}), Registerer: metrics})
+	s := newStore(t, redisstore.Options{Client: newClient(t, redisclient.Options{Addresses: []string{server.Addr()}}), Registerer: metrics})
 	decide(t, s, "0b0b0b0b-0000", specified(t))
 	families, err := metrics.Gather()
 	if err != nil || len(families) != 4 || strings.Contains(fmt.Sprint(families), "0b0b0b0b") {
