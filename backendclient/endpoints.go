@@ -89,7 +89,8 @@ type endpoints struct {
 // newEndpoints returns the endpoints of a connection to the upstream's address.
 func newEndpoints(u *upstream, useTLS bool, i intervals) *endpoints {
 	s := &endpoints{
-		service: u.service, useTLS: useTLS, logger: u.logger, ejections: u.metrics.ejections, penalty: i.penalty, outliers: outliers{unit: i.ejection},
+		service: u.service, useTLS: useTLS, logger: u.logger, ejections: u.metrics.ejections, penalty: i.penalty,
+		outliers: outliers{unit: i.ejection},
 		probe: u.requestProbes, updated: make(chan struct{}),
 	}
 	s.lookups.init(u)

@@ -18,11 +18,13 @@ import (
 const (
 	// probeTimeout is the timeout of one probe, and of the connection before it.
 	probeTimeout = 2 * time.Second
-	// probeInterval is the time between probes of endpoints where no probe has found the right service.
+	// probeInterval is the time between probes of endpoints where no probe has found the right
+	// service.
 	probeInterval = 10 * time.Second
 )
 
-// A WrongServiceError is the error of a probe that was answered by another service, or by a server without services.
+// A WrongServiceError is the error of a probe that was answered by another service, or by a server
+// without services.
 type WrongServiceError struct {
 	Service string // the one that is expected, by its short name
 	Method  string // to which the answer was Unimplemented
@@ -34,13 +36,15 @@ func (e *WrongServiceError) Error() string {
 	return fmt.Sprintf("wrong service at this address: %s answers Unimplemented to %s.%s", e.Address, e.Service, e.Method)
 }
 
-// Probe finds out whether the endpoints of a service, by its short name, are of that service: it sends each endpoint that is connected a
-// request without fields, which a service answers with InvalidArgument without reading data. It waits up to four seconds for a connection.
+// Probe finds out whether the endpoints of a service, by its short name, are of that service: it
+// sends each endpoint that is connected a request without fields, which a service answers with
+// InvalidArgument without reading data. It waits up to four seconds for a connection.
 //
-// It returns nil if all endpoints are of the service: each answered, other than with Unimplemented. It returns a *[WrongServiceError] if
-// one answered Unimplemented, and else an *[UnreachableError] of a connection or of a call without an answer. Unavailable, Canceled, a timeout and a refusal of the gateway
-// count as no answer, because proxies and gRPC itself return them too. A probe counts neither in metrics
-// nor for breakers, ejections or calls in flight, and is not retried.
+// It returns nil if all endpoints are of the service: each answered, other than with Unimplemented.
+// It returns a *[WrongServiceError] if one answered Unimplemented, and else an *[UnreachableError]
+// of a connection or of a call without an answer. Unavailable, Canceled, a timeout and a refusal of
+// the gateway count as no answer, because proxies and gRPC itself return them too. A probe counts
+// neither in metrics nor for breakers, ejections or calls in flight, and is not retried.
 func (c *Clients) Probe(ctx context.Context, service string) error {
 	u, ok := c.upstreams[service]
 	if !ok {
@@ -98,8 +102,9 @@ func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoint) err
 	return nil
 }
 
-// RunProbes probes each endpoint after it was connected, and every ten seconds until the right service answers; see
-// [Clients.WrongEndpoints]. It returns nil when ctx ends. It must be called at most once.
+// RunProbes probes each endpoint after it was connected, and every ten seconds until the right
+// service answers; see [Clients.WrongEndpoints]. It returns nil when ctx ends. It must be called at
+// most once.
 func (c *Clients) RunProbes(ctx context.Context) error {
 	var running sync.WaitGroup
 	for _, u := range c.upstreams {
@@ -136,9 +141,10 @@ func (u *upstream) requestProbes() {
 	}
 }
 
-// recordProbe records the result of a probe for the endpoint, and logs a change. Until the service is reached it also logs a probe without
-// an answer: a proxy may accept connections for a service that is away. generation is that of the endpoint's connection before the
-// probe: a result for an earlier connection may be that of another program.
+// recordProbe records the result of a probe for the endpoint, and logs a change. Until the service
+// is reached it also logs a probe without an answer: a proxy may accept connections for a service
+// that is away. generation is that of the endpoint's connection before the probe: a result for an
+// earlier connection may be that of another program.
 func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, generation int, err error) {
 	_, wrong := errors.AsType[*WrongServiceError](err)
 	s.mu.Lock()
@@ -170,8 +176,8 @@ func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, g
 	}
 }
 
-// toProbe returns the endpoints that are connected and either silent or not known to be of the right
-// service, with the generations of their connections.
+// toProbe returns the endpoints that are connected and either silent or not known to be of the
+// right service, with the generations of their connections.
 func (s *endpoints) toProbe() map[*endpoint]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +190,8 @@ func (s *endpoints) toProbe() map[*endpoint]int {
 	return generations
 }
 
-// connected returns the endpoints that are connected and healthy, also ejected ones. The caller must not modify the list.
+// connected returns the endpoints that are connected and healthy, also ejected ones. The caller
+// must not modify the list.
 func (s *endpoints) connected() []*endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,8 +204,9 @@ type WrongEndpoints struct {
 	Addresses []string
 }
 
-// WrongEndpoints returns the addresses at which another service answers, as [Clients.RunProbes] found them, by the short name of the
-// service that is expected; a service without such addresses has no entry.
+// WrongEndpoints returns the addresses at which another service answers, as [Clients.RunProbes]
+// found them, by the short name of the service that is expected; a service without such addresses
+// has no entry.
 func (c *Clients) WrongEndpoints() map[string]WrongEndpoints {
 	all := make(map[string]WrongEndpoints)
 	for service, u := range c.upstreams {

@@ -83,7 +83,8 @@ func newSimulation() *simulation {
 	return s
 }
 
-// run decides the requests of a token by a policy, and calls decided with each decision. A memory store never fails, and does not use the context.
+// run decides the requests of a token by a policy, and calls decided with each decision. A memory
+// store never fails, and does not use the context.
 func (s *simulation) run(t *token, policy *ratelimit.Policy, decided func(*request, *ratelimit.Decision)) {
 	ctx := context.Background()
 	s.refunds = s.refunds[:0]

@@ -251,7 +251,8 @@ func (w *warner) openFiles() {
 	switch l := w.loaded; {
 	case l.OpenFiles == 0:
 	case l.HTTP.MaxConnections != Auto && int64(l.HTTP.MaxConnections) > l.ConnectionFiles():
-		w.warn(maxConnectionsKey, "is %d: of the limit of %d open files (ulimit -n, LimitNOFILE) connections may use %d; past it none is accepted",
+		w.warn(maxConnectionsKey, "is %d: of the limit of %d open files (ulimit -n, LimitNOFILE) connections may use %d; "+
+			"past it none is accepted",
 			l.HTTP.MaxConnections, l.OpenFiles, l.ConnectionFiles())
 	case l.HTTP.MaxConnections == Auto && l.boundByFiles():
 		w.warn(maxConnectionsKey, "is auto, and only %d by the limit of %d open files (ulimit -n, LimitNOFILE); memory is enough for %d",
