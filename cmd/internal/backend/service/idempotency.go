@@ -34,8 +34,8 @@ func (s *incidentService) executeOnce(
 	ctx context.Context, r writeRequest, response proto.Message, do func(q *query.Queries, now int64) error,
 ) (replayed bool, err error) {
 	if key := r.GetIdempotencyKey(); key != "" {
-		// Without this set, a second concurrent call would wait for the transaction of the first, but the contract requires ABORTED at
-		// once. A concurrent call in another process does wait, and is then a replay.
+		// Without this set, a second concurrent call would wait for the transaction of the first. The contract allows that, but the
+		// call would hold a place in the queue of writers. A call in another process does wait, and is then a replay.
 		name := teamKey{team: r.GetTeamId(), key: key}
 		if _, inProgress := s.inFlight.LoadOrStore(name, nil); inProgress {
 			return false, status.Error(codes.Aborted, "a call with the same idempotency key is in progress")

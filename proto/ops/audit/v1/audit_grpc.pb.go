@@ -6,25 +6,7 @@
 
 // The audit service owns the audit log of a team: each action, its actor and the address it came from.
 //
-// Rules for every method:
-//
-//   - Isolation. `team_id` names the team that the caller acts for. A method reads and changes data of that team only. For
-//     the id of another team's resource it answers NOT_FOUND, with the same message and details as for an unknown id. The
-//     gateway does not check this again.
-//   - Only a resource that a request names by its id can be NOT_FOUND. A list of a team without rows is empty, also if the
-//     service does not know the team. The gateway answers 500 to NOT_FOUND and PERMISSION_DENIED of a method whose requests
-//     name no resource.
-//   - Errors are standard gRPC codes. INVALID_ARGUMENT carries a `google.rpc.BadRequest` with one field violation for each
-//     invalid field, named as in the request message (`action_prefix`). API clients read the first 200 characters of its
-//     description, so it states which values are valid and nothing internal. If a violation names a field that API clients
-//     do not send, such as `team_id` or `page_size`, or if there is no violation, the gateway answers 500 and shows no
-//     description. RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`,
-//     which is logged and never sent to clients.
-//   - Ids are UUIDs of any version in lower case, 8-4-4-4-12, in requests and in responses: every field `id`, and every
-//     field whose name ends in `_id` or `_ids`. The gateway sends them in this form only. A resource id that is not a UUID
-//     is an unknown id; a `team_id` in another form is INVALID_ARGUMENT.
-//   - Times are UTC. The API shows milliseconds.
-//   - A call whose deadline has passed, or which the client has cancelled, ends at once.
+// The rules for every method are in docs/platform/internal-contract.md.
 
 package auditv1
 
@@ -52,10 +34,6 @@ const (
 type AuditServiceClient interface {
 	// ListAuditEntries returns one page of the team's audit log, most recent first (`created_at` and then `id`, both
 	// descending, at the full precision of the store), limited to action types that begin with `action_prefix`.
-	//
-	// A cursor names a row: rows that are created during a walk never shift its later pages. A cursor that the service does not
-	// recognise (malformed, of another method or of another team) is not an error: the service returns the first page and sets
-	// `cursor_ignored`. A cursor stays valid on all replicas of the service, and after a restart.
 	//
 	// Codes: INVALID_ARGUMENT naming `page_size` when out of bounds.
 	ListAuditEntries(ctx context.Context, in *ListAuditEntriesRequest, opts ...grpc.CallOption) (*ListAuditEntriesResponse, error)
@@ -87,10 +65,6 @@ func (c *auditServiceClient) ListAuditEntries(ctx context.Context, in *ListAudit
 type AuditServiceServer interface {
 	// ListAuditEntries returns one page of the team's audit log, most recent first (`created_at` and then `id`, both
 	// descending, at the full precision of the store), limited to action types that begin with `action_prefix`.
-	//
-	// A cursor names a row: rows that are created during a walk never shift its later pages. A cursor that the service does not
-	// recognise (malformed, of another method or of another team) is not an error: the service returns the first page and sets
-	// `cursor_ignored`. A cursor stays valid on all replicas of the service, and after a restart.
 	//
 	// Codes: INVALID_ARGUMENT naming `page_size` when out of bounds.
 	ListAuditEntries(context.Context, *ListAuditEntriesRequest) (*ListAuditEntriesResponse, error)

@@ -6,26 +6,7 @@
 
 // The fleet service owns servers, server groups, metrics, scheduled commands and the command history.
 //
-// Rules for every method:
-//
-//   - Isolation. `team_id` names the team that the caller acts for. A method reads and changes data of that team only. For
-//     the id of another team's resource it answers NOT_FOUND, with the same message and details as for an unknown id. The
-//     gateway does not check this again.
-//   - Only a resource that a request names by its id can be NOT_FOUND. A list of a team without rows is empty, also if the
-//     service does not know the team. The gateway answers 500 to NOT_FOUND and PERMISSION_DENIED of a method whose requests
-//     name no resource.
-//   - Errors are standard gRPC codes. INVALID_ARGUMENT carries a `google.rpc.BadRequest` with one field violation for each
-//     invalid field, named as in the request message (`page_size`). API clients read the first 200 characters of its
-//     description, so it states which values are valid and nothing internal. If a violation names a field that API clients
-//     do not send, such as `team_id` or `server_id`, or if there is no violation, the gateway answers 500 and shows no
-//     description. RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`,
-//     which is logged and never sent to clients.
-//   - Ids are UUIDs of any version in lower case, 8-4-4-4-12, in requests and in responses: every field `id`, and every
-//     field whose name ends in `_id` or `_ids`. The gateway sends them in this form only. A resource id that is not a UUID
-//     is an unknown id; a `team_id` in another form is INVALID_ARGUMENT.
-//   - Times are UTC. The API shows milliseconds.
-//   - The order that a method states is part of the contract: the gateway does not sort.
-//   - A call whose deadline has passed, or which the client has cancelled, ends at once, without side effects.
+// The rules for every method are in docs/platform/internal-contract.md.
 
 package fleetv1
 
@@ -66,9 +47,10 @@ type FleetServiceClient interface {
 	GetServer(ctx context.Context, in *GetServerRequest, opts ...grpc.CallOption) (*GetServerResponse, error)
 	// ListServerGroups returns all server groups of the team, by position and then by id.
 	ListServerGroups(ctx context.Context, in *ListServerGroupsRequest, opts ...grpc.CallOption) (*ListServerGroupsResponse, error)
-	// GetServerMetrics returns the points that the server's agent reported over a range that ends now, oldest first. Ranges of
-	// up to 24 hours consist of raw points, longer ranges of hourly rollups: the mean of each hour's raw points, at the start of
-	// the hour.
+	// GetServerMetrics returns the points that the server's agent reported over a range that ends now by the service's clock,
+	// oldest first. Both ends of the range belong to it. Ranges of up to 24 hours consist of raw points, longer ranges of hourly
+	// rollups: the mean of each hour's raw points, at the start of the hour. An hour belongs to the range if its start does, so the
+	// hour in progress does, with the mean of its points so far.
 	//
 	// Codes: NOT_FOUND when the team has no such server; INVALID_ARGUMENT naming `range` when it is unspecified or unknown.
 	GetServerMetrics(ctx context.Context, in *GetServerMetricsRequest, opts ...grpc.CallOption) (*GetServerMetricsResponse, error)
@@ -167,9 +149,10 @@ type FleetServiceServer interface {
 	GetServer(context.Context, *GetServerRequest) (*GetServerResponse, error)
 	// ListServerGroups returns all server groups of the team, by position and then by id.
 	ListServerGroups(context.Context, *ListServerGroupsRequest) (*ListServerGroupsResponse, error)
-	// GetServerMetrics returns the points that the server's agent reported over a range that ends now, oldest first. Ranges of
-	// up to 24 hours consist of raw points, longer ranges of hourly rollups: the mean of each hour's raw points, at the start of
-	// the hour.
+	// GetServerMetrics returns the points that the server's agent reported over a range that ends now by the service's clock,
+	// oldest first. Both ends of the range belong to it. Ranges of up to 24 hours consist of raw points, longer ranges of hourly
+	// rollups: the mean of each hour's raw points, at the start of the hour. An hour belongs to the range if its start does, so the
+	// hour in progress does, with the mean of its points so far.
 	//
 	// Codes: NOT_FOUND when the team has no such server; INVALID_ARGUMENT naming `range` when it is unspecified or unknown.
 	GetServerMetrics(context.Context, *GetServerMetricsRequest) (*GetServerMetricsResponse, error)

@@ -20,10 +20,7 @@
 // The plaintext of a token never leaves the gateway. The contract identifies a token by the SHA-256 of its full text, 32 bytes.
 // A salt or a slow hash is not needed: the secret has too many random bits to be found from the hash.
 //
-// Ids are UUIDs of any version in lower case, 8-4-4-4-12. A response with an id that is not a UUID breaks the contract: the
-// gateway answers 500.
-//
-// Errors are standard gRPC codes. Any error may carry a `google.rpc.ErrorInfo`, which is logged and never sent to clients.
+// The rules for every method are in docs/platform/internal-contract.md.
 
 package identityv1
 

@@ -6,36 +6,20 @@
 
 // The incident service owns incidents, their timelines and status pages. It is the only service that the public API writes to.
 //
-// Rules for every method:
-//
-//   - Isolation. `team_id` names the team that the caller acts for. A method reads and changes data of that team only. For
-//     the id of another team's resource it answers NOT_FOUND, with the same message and details as for an unknown id. The
-//     gateway does not check this again.
-//   - Only a resource that a request names by its id can be NOT_FOUND. A list of a team without rows is empty, also if the
-//     service does not know the team. The gateway answers 500 to NOT_FOUND and PERMISSION_DENIED of a method whose requests
-//     name no resource.
-//   - Errors are standard gRPC codes. INVALID_ARGUMENT carries a `google.rpc.BadRequest` with one field violation for each
-//     invalid field, named as in the request message (`title`). API clients read the first 200 characters of its
-//     description, so it states which values are valid and nothing internal. If a violation names a field that API clients
-//     do not send, such as `team_id` or `incident_id`, or if there is no violation, the gateway answers 500 and shows no
-//     description. RESOURCE_EXHAUSTED may carry a `google.rpc.RetryInfo`. Any error may carry a `google.rpc.ErrorInfo`,
-//     which is logged and never sent to clients.
-//   - Ids are UUIDs of any version in lower case, 8-4-4-4-12, in requests and in responses: every field `id`, and every
-//     field whose name ends in `_id` or `_ids`, except `Actor.request_id`. The gateway sends them in this form only. A
-//     resource id that is not a UUID is an unknown id; a `team_id` in another form is INVALID_ARGUMENT.
-//   - Times are UTC. The API shows milliseconds.
-//   - The order that a method states is part of the contract: the gateway does not sort.
-//   - A call whose deadline has passed, or which the client has cancelled, ends at once, without side effects.
+// The rules for every method are in docs/platform/internal-contract.md.
 //
 // Rules for writes:
 //
 //   - One transaction contains the change, its audit entry and its notifications: all are stored, or none.
 //   - `idempotency_key`, if not empty, makes the call safe to repeat for 24 hours. Keys belong to the team and are shared
 //     by all methods and all replicas of the service. They survive a restart. A call with the key and the request of an
-//     earlier call that succeeded (all fields equal but `actor`) changes nothing and returns the stored response, with
-//     `replayed` set. A call with the key but another request is INVALID_ARGUMENT naming `idempotency_key`; its description
-//     reports whether the first request was of another method. While the first call is in progress, others with its key are
-//     ABORTED. Failures are not stored: after one, the key can be used as if it were new.
+//     earlier call that succeeded (all fields equal but `actor`, `component_ids` in any order) changes nothing and returns the
+//     stored response, with `replayed` set. A call with the key but another request is INVALID_ARGUMENT naming
+//     `idempotency_key`; its description reports whether the first request was of another method. While the first call is in
+//     progress, others with its key are ABORTED, or wait for its end and then return its response. Failures are not stored:
+//     after one, the key can be used as if it were new.
+//   - The gateway sends `title` and `message` without white space around them. A service need not remove it, and stores them
+//     unchanged.
 
 package incidentv1
 
@@ -69,10 +53,6 @@ const (
 type IncidentServiceClient interface {
 	// ListIncidents returns one page of the team's incidents, newest created first (`created_at` and then `id`, both
 	// descending, at the full precision of the store).
-	//
-	// A cursor names a row: rows that are created during a walk never shift its later pages. A cursor that the service does not
-	// recognise (malformed, of another method or of another team) is not an error: the service returns the first page and sets
-	// `cursor_ignored`. A cursor stays valid on all replicas of the service, and after a restart.
 	//
 	// Codes: INVALID_ARGUMENT naming `page_size` when out of bounds.
 	ListIncidents(ctx context.Context, in *ListIncidentsRequest, opts ...grpc.CallOption) (*ListIncidentsResponse, error)
@@ -196,10 +176,6 @@ func (c *incidentServiceClient) ListStatusPageIncidents(ctx context.Context, in 
 type IncidentServiceServer interface {
 	// ListIncidents returns one page of the team's incidents, newest created first (`created_at` and then `id`, both
 	// descending, at the full precision of the store).
-	//
-	// A cursor names a row: rows that are created during a walk never shift its later pages. A cursor that the service does not
-	// recognise (malformed, of another method or of another team) is not an error: the service returns the first page and sets
-	// `cursor_ignored`. A cursor stays valid on all replicas of the service, and after a restart.
 	//
 	// Codes: INVALID_ARGUMENT naming `page_size` when out of bounds.
 	ListIncidents(context.Context, *ListIncidentsRequest) (*ListIncidentsResponse, error)
