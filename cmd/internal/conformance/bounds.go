@@ -87,6 +87,10 @@ func boundRules() (rules []rule) {
 			on: func(m contract.Method) bool { return m.HasRequestField(b.field) && (b.on == nil || b.on(m)) },
 		})
 	}
+	rules = append(rules, rule{
+		name: "invalid-first", sentence: "INVALID_ARGUMENT if a field is invalid, also if the team has no such resource.",
+		on: func(m contract.Method) bool { return namesResource(m) && firstBound(m) != nil }, check: refusesFieldsFirst,
+	})
 	const sentence = "INVALID_ARGUMENT carries a violation for each invalid field."
 	for method, invalid := range map[string]fields{
 		listServerCommands: {"page": 0, "page_size": 0},
@@ -98,6 +102,22 @@ func boundRules() (rules []rule) {
 		}})
 	}
 	return rules
+}
+
+// firstBound returns a bound of a field of the method's requests other than the id of the resource, or nil.
+func firstBound(m contract.Method) *bound {
+	all := bounds()
+	at := slices.IndexFunc(all, func(b bound) bool { return m.HasRequestField(b.field) && b.field != idField(m) })
+	if at < 0 {
+		return nil
+	}
+	return &all[at]
+}
+
+func refusesFieldsFirst(p *probe) {
+	b := firstBound(p.method)
+	_, err := p.attempt(fields{b.field: b.values[0], idField(p.method): uuid.NewString()})
+	must(expectViolations(err, valueText(b.field, b.values[0])+" and an unknown id", string(b.field)))
 }
 
 func (b bound) isKept(p *probe) {

@@ -50,6 +50,20 @@ func faults() []fault {
 			fails: []string{"*/the-one-asked-for", "*/same-as-list", "incident/CreateIncident/creates"}},
 		{name: "any text is a team id", fails: []string{"*/team-id"},
 			unary: accept(codes.InvalidArgument, func(_ *intercepted, err error) bool { return slices.Contains(invalidFields(err), "team_id") })},
+		{name: "an invalid team has no resources", fails: teamIDsBesideIDs(),
+			unary: onCode(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
+				if c.method.Resource() != "" && slices.Contains(invalidFields(err), "team_id") {
+					return nil, status.Error(codes.NotFound, "no such "+c.method.Resource())
+				}
+				return nil, err
+			})},
+		{name: "unknown ids are found before invalid fields", fails: []string{"*/invalid-first"},
+			unary: onCode(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
+				if unknown := c.findResource(); status.Code(unknown) == codes.NotFound {
+					return nil, unknown
+				}
+				return nil, err
+			})},
 		{name: "a team reads the other team's data too", fails: []string{"*/isolation"}, unary: leak},
 		{name: "ids are valid for every team", fails: []string{"*/foreign-id"},
 			unary: ofTeams(func(c *intercepted, _ error) (proto.Message, error) { return c.pass(c.ofOtherTeam()) })},
@@ -90,6 +104,13 @@ func faults() []fault {
 					m.Total = 0
 				}
 			})},
+		{name: "a page too far names page_size", fails: []string{"fleet/ListServerCommands/page"},
+			unary: onCode(codes.InvalidArgument, func(c *intercepted, err error) (proto.Message, error) {
+				if r, ok := c.request.(*fleetv1.ListServerCommandsRequest); ok && r.Page > 0 && slices.Contains(invalidFields(err), "page") {
+					return nil, invalidArgument("page_size")
+				}
+				return nil, err
+			})},
 		{name: "pages overlap", fails: []string{"fleet/ListServerCommands/pages", "fleet/ListServerCommands/total"},
 			unary: changeResponse(func(c *intercepted, m *fleetv1.ListServerCommandsResponse) {
 				if c.request.(*fleetv1.ListServerCommandsRequest).Page == 2 {
@@ -101,6 +122,20 @@ func faults() []fault {
 				for _, p := range m.Points {
 					p.At = timestamppb.New(p.At.AsTime().AddDate(0, 0, -10))
 				}
+			})},
+		{name: "ranges begin with an hour that is only partly in them", fails: []string{"fleet/GetServerMetrics/within-range"},
+			unary: changeResponse(func(c *intercepted, m *fleetv1.GetServerMetricsResponse) {
+				if r := c.request.(*fleetv1.GetServerMetricsRequest); r.Range == fleetv1.MetricRange_METRIC_RANGE_LAST_7D && len(m.Points) > 0 {
+					before := proto.CloneOf(m.Points[0])
+					before.At.Seconds -= 3600
+					m.Points = slices.Insert(m.Points, 0, before)
+				}
+			})},
+		{name: "ranges end with the last complete hour", fails: []string{"fleet/GetServerMetrics/month"},
+			unary: changeResponse(func(_ *intercepted, m *fleetv1.GetServerMetricsResponse) {
+				m.Points = slices.DeleteFunc(m.Points, func(p *fleetv1.MetricPoint) bool {
+					return m.Resolution == fleetv1.MetricResolution_METRIC_RESOLUTION_HOURLY && p.At.AsTime().After(clock().Add(-time.Hour))
+				})
 			})},
 		{name: "raw points have the resolution hourly", fails: []string{"fleet/GetServerMetrics/resolution"},
 			unary: changeResponse(func(_ *intercepted, m *fleetv1.GetServerMetricsResponse) {
@@ -263,7 +298,7 @@ func faults() []fault {
 		}),
 			fails: []string{
 				"*/idempotent-replay", "*/idempotent-actor", "*/idempotent-other-request", "*/idempotent-other-method", "*/idempotent-concurrent",
-				"*/idempotent-replay-later", "*/given-up", "*/audited-once",
+				"*/idempotent-replay-later", "*/given-up", "*/audited-once", "*/idempotent-order",
 			}},
 		{name: "keys depend on the actor", fails: []string{"*/idempotent-actor"},
 			unary: onKeys(func(c *intercepted, key string) (proto.Message, error) {
@@ -575,6 +610,15 @@ func faults() []fault {
 			unary: auditMore(func(_ proto.Message, err error) bool { return status.Code(err) == codes.InvalidArgument })},
 		{name: "updates of unknown incidents are audited", fails: []string{"incident/AddIncidentUpdate/audited-once"},
 			unary: auditMore(func(_ proto.Message, err error) bool { return status.Code(err) == codes.NotFound })},
+		{name: "keys depend on the order of component_ids", fails: []string{"incident/CreateIncident/idempotent-order"},
+			unary: onKeys(func(c *intercepted, key string) (proto.Message, error) {
+				if r, ok := c.request.(*incidentv1.CreateIncidentRequest); ok && len(r.ComponentIds) > 1 {
+					if first, known := c.state.LoadOrStore(team(c)+key, r.ComponentIds[0]); known && first != r.ComponentIds[0] {
+						return nil, invalidArgument("idempotency_key")
+					}
+				}
+				return c.pass(c.request)
+			})},
 		{name: "keys ignore component_ids", fails: []string{"incident/CreateIncident/idempotent-other-request"}, unary: ignoreInKeys("component_ids")},
 		{name: "keys ignore status_page_id", fails: []string{"incident/CreateIncident/idempotent-other-request"}, unary: ignoreInKeys("status_page_id")},
 		{name: "keys ignore impact", fails: []string{"incident/CreateIncident/idempotent-other-request"}, unary: ignoreInKeys("impact")},

@@ -129,10 +129,11 @@ func measurements(p *fleetv1.MetricPoint) map[string]float64 {
 	}
 }
 
-// monthIsComplete compares the last 30 days with the age of the metrics in the fixtures, and with the last seven days.
+// monthIsComplete compares the last 30 days with the age of the metrics in the fixtures, with the last day, of which each hour has its
+// point, also the one in progress, and with the last seven days.
 func monthIsComplete(p *probe) {
 	needs(p.own.MetricsDays > 0, "metrics_days of team %s in the fixtures", p.own.ID)
-	hours := map[time.Time]bool{}
+	raw, hours := p.metrics(lastDay).GetPoints(), map[time.Time]bool{}
 	oldest := p.Clock()
 	for _, point := range p.metrics(lastMonth).GetPoints() {
 		hours[point.GetAt().AsTime()] = true
@@ -142,6 +143,11 @@ func monthIsComplete(p *probe) {
 	}
 	want := p.Clock().AddDate(0, 0, 1-p.own.MetricsDays)
 	require(oldest.Before(want), "a point before "+want.Format(time.RFC3339), "%s as the oldest", oldest.Format(time.RFC3339))
+	for _, point := range raw {
+		at := point.GetAt()
+		require(hours[at.AsTime().Truncate(time.Hour)] || at.AsTime().After(p.Clock().Add(-skew)),
+			"a point of the hour of "+timeText(at)+" in the last 30 days", "none")
+	}
 	for _, point := range p.metrics(lastWeek).GetPoints() {
 		at := point.GetAt()
 		require(hours[at.AsTime()] || at.AsTime().After(p.Clock().Add(-time.Hour)),

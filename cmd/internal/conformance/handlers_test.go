@@ -207,6 +207,31 @@ func (c *intercepted) ofOtherTeam() proto.Message {
 	return with(c.request, "team_id", c.state.other(team(c)).ID)
 }
 
+// findResource returns the error with which a method that reads looks for the resource of the request, or nil.
+
+func (c *intercepted) findResource() error {
+	all := contract.Methods()
+	at := slices.IndexFunc(all, func(m contract.Method) bool { return m.Resource() != "" && m.Resource() == c.method.Resource() && !m.Writes() })
+	if at < 0 {
+		return nil
+	}
+	id := text(c.request, protoreflect.Name(c.method.Resource()+"_id"))
+	read := all[at].ReadRequest(contract.Target{Team: team(c), Resource: id, Since: clock()})
+	return c.conn.Invoke(c.ctx, all[at].Path(), read, all[at].NewResponse())
+}
+
+// teamIDsBesideIDs returns the checks of team ids in requests that name a resource.
+
+func teamIDsBesideIDs() []string {
+	var names []string
+	for _, m := range contract.Methods() {
+		if m.TeamScoped() && m.Resource() != "" {
+			names = append(names, m.String()+"/team-id")
+		}
+	}
+	return names
+}
+
 // passedDeadline reports whether a call is one of a deadline check, which has a short deadline. The
 // server passes deadlines on as metadata.
 

@@ -88,12 +88,14 @@ func keyRules() (rules []rule) {
 	return append(rules,
 		rule{name: "idempotent-other-request", on: hasKey, check: keyIsOfOneRequest, needs: []Kind{StatusPage, Component},
 			sentence: "The same key with another request, in whatever field, is INVALID_ARGUMENT naming `idempotency_key`."},
+		rule{name: "idempotent-order", on: named(createIncident), check: keysIgnoreOrder,
+			sentence: "Two requests are the same if their `component_ids` are, in any order."},
 		rule{name: "idempotent-exact", on: hasKey, check: keysAreExact,
 			sentence: "Keys are the same if all of their characters are, up to the last of 255."},
 		rule{name: "audited-once", on: hasKey, check: onlyChangesAreAudited,
 			sentence: "Neither a replay nor a write that is refused has an audit entry."},
 		rule{name: "idempotent-concurrent", on: hasKey, check: concurrentCallsAreExecutedOnce,
-			sentence: "While the first call with a key is in progress, others are ABORTED; one of several concurrent calls is executed."},
+			sentence: "While the first call with a key is in progress, others are ABORTED, or wait and are replays."},
 		rule{name: "given-up", on: hasKey, check: abandonedCallsAreExecutedOnce,
 			sentence: "A call that ended by its deadline or was cancelled, and is repeated with its key, is executed once."},
 		rule{name: "idempotent-replay-later", on: hasKey, check: replayIsTheStoredResponse,
@@ -135,6 +137,18 @@ func keyIsOfOneRequest(p *probe) {
 		}
 	}
 	w.expectExecutions(1)
+}
+
+// keysIgnoreOrder uses two components of one page.
+func keysIgnoreOrder(p *probe) {
+	ids := p.components()
+	needs(len(ids) >= 2, "two components on a status page of team %s", p.own.ID)
+	w, key := p.newWrite(), fields{"idempotency_key": uuid.NewString()}
+	first, _, err := w.send(p.ctx, key.with(fields{"component_ids": []string{ids[0], ids[1]}}))
+	must(err)
+	second, again, err := w.send(p.ctx, key.with(fields{"component_ids": []string{ids[1], ids[0]}}))
+	require(err == nil && again && first == second, "replayed: true, and the id "+first+" for component_ids in another order",
+		"replayed: %t, and the id %q, %s", again, second, resultText(err))
 }
 
 // keysAreExact uses keys that a store may confuse.

@@ -53,3 +53,8 @@ func overallStatusFollowsIncidents(p *probe) {
 		require(after == before, fmt.Sprintf("%v for the page %s, after the incident was resolved", before, page), "%v", after)
 	})
 }
+
+// components returns the ids of the components of the own team's status page.
+func (p *probe) components() []string {
+	return idsOf(p.statusPage(p.own.Resources[StatusPage]).GetComponents())
+}

@@ -84,12 +84,9 @@ func returnsWellFormed(p *probe) {
 	needs(rows > 0 || p.method.Rows() == nil, "a row in the list of either team")
 }
 
-// requiresTeam also accepts NOT_FOUND if the request names a resource: a team that does not exist does not have it.
 func requiresTeam(p *probe) {
 	for _, team := range []string{"", "harbour", strings.ToUpper("a" + p.own.ID[1:])} {
-		if _, err := p.attempt(fields{"team_id": team}); p.kind() == "" || status.Code(err) != codes.NotFound {
-			must(expectViolations(err, valueText("team_id", team), "team_id"))
-		}
+		p.expectRefusal(fields{"team_id": team})
 	}
 }
 
