@@ -31,8 +31,7 @@ type bound struct {
 	// valid is the end of the sentence, about the valid or the invalid values.
 	valid string
 	// on selects methods whose requests have the field; nil means all.
-	on    func(m contract.Method) bool
-	needs []Kind
+	on func(m contract.Method) bool
 	// values may be functions that return the value for a run.
 	values []any
 }
@@ -55,17 +54,12 @@ func bounds() []bound {
 			values: []any{"a key", "schlüssel", strings.Repeat("k", maxKey+1)}},
 		{field: "status_page_id", rule: "unknown-page", valid: " if the team has no such page", on: writes, values: []any{uuid.NewString()}},
 		{field: "status_page_id", rule: "foreign-page", valid: " if the page belongs to another team", on: writes,
-			needs: []Kind{StatusPage}, values: []any{ofOtherTeam(StatusPage)}},
+			values: []any{func(p *probe) any { return p.ofOtherTeam().pageID() }}},
 		{field: "component_ids", rule: "unknown-component", valid: " if the team has no such component", values: []any{uuid.NewString()}},
 		{field: "component_ids", rule: "foreign-component", valid: " if one belongs to another team",
-			needs: []Kind{Component}, values: []any{ofOtherTeam(Component)}},
+			values: []any{func(p *probe) any { return p.ofOtherTeam().component() }}},
 		{field: "component_ids", rule: "many-components", valid: " if there are more than 100", values: []any{newIDs(contract.MaxPageSize + 1)}},
 	}
-}
-
-// ofOtherTeam returns a value that is the id of the other team's resource.
-func ofOtherTeam(kind Kind) func(p *probe) any {
-	return func(p *probe) any { return p.other.Resources[kind] }
 }
 
 func newIDs(n int) []string {
@@ -83,7 +77,7 @@ func boundRules() (rules []rule) {
 			name = strings.ReplaceAll(string(b.field), "_", "-")
 		}
 		rules = append(rules, rule{
-			name: name, sentence: "INVALID_ARGUMENT naming `" + string(b.field) + "`" + b.valid + ".", needs: b.needs, check: b.isKept,
+			name: name, sentence: "INVALID_ARGUMENT naming `" + string(b.field) + "`" + b.valid + ".", check: b.isKept,
 			on: func(m contract.Method) bool { return m.HasRequestField(b.field) && (b.on == nil || b.on(m)) },
 		})
 	}

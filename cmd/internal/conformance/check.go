@@ -19,8 +19,6 @@ type Check struct {
 	Sentence string
 	// Writes is set if the check calls a method that writes.
 	Writes bool
-	// Needs are the resources that the fixtures have to name for both teams.
-	Needs []Kind
 
 	method contract.Method
 	// run ends with a *breach if the service breaks the sentence, and with an *undecided if the check is impossible. Any other error is the
@@ -65,13 +63,7 @@ func Checks() []Check {
 
 // checkOf returns the check of the rule for one method.
 func (r rule) checkOf(m contract.Method) Check {
-	needs := slices.Clone(r.needs)
-	if kind := Kind(m.Resource()); kind != "" && !m.Writes() {
-		needs = append(needs, kind)
-	}
-	return Check{
-		Name: m.String() + "/" + r.name, Sentence: r.sentence, Writes: r.writes || m.Writes(), Needs: needs, method: m, run: r.check,
-	}
+	return Check{Name: m.String() + "/" + r.name, Sentence: r.sentence, Writes: r.writes || m.Writes(), method: m, run: r.check}
 }
 
 // Select returns the checks whose names match the pattern, in which a `*` stands for any text. It returns an error if no name matches.

@@ -23,31 +23,7 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// A Kind is a kind of resource. Fixtures name one resource of each kind for each team.
-type Kind string
-
-// Kinds of resources.
-const (
-	Server     Kind = "server"
-	Monitor    Kind = "monitor"
-	Incident   Kind = "incident"
-	StatusPage Kind = "status_page"
-	Component  Kind = "component" // on the status page
-
-	DisabledMonitor  Kind = "disabled_monitor"
-	SuspendedPage    Kind = "suspended_page"
-	ResolvedIncident Kind = "resolved_incident" // on the status page
-	LinkedComponent  Kind = "linked_component"  // on the status page
-	LinkedMonitor    Kind = "linked_monitor"    // of the linked component, and not up
-)
-
-func kinds() []Kind {
-	return []Kind{
-		Server, Monitor, Incident, StatusPage, Component, DisabledMonitor, SuspendedPage, ResolvedIncident, LinkedComponent, LinkedMonitor,
-	}
-}
-
-// Fixtures are the data of the services that the checks use.
+// Fixtures are what the checks cannot read from the services.
 type Fixtures struct {
 	Teams [2]Team
 	// RevokedToken is the SHA-256 of a revoked token, or nil.
@@ -77,19 +53,23 @@ type Team struct {
 	ID string
 	// Token is the SHA-256 of a live token of the team, or nil.
 	Token []byte
-	// MetricsDays is the age of the oldest metrics of the server in days; 0 if it is not known.
+	// Rows are how many rows the team has at least, by the field of the list's response, such as "servers". Lists may be missing.
+	Rows map[string]int
+	// MetricsDays is the age of the oldest metrics of the server with the most in days; 0 if it is not known.
 	MetricsDays int
-	// Resources are the ids of the team's resources, by kind. Kinds may be missing.
-	Resources map[Kind]string
+	// LinkedComponent is the id of a component that is linked to a monitor, and LinkedMonitor that of the monitor, which is not up; or "".
+	LinkedComponent, LinkedMonitor string
 }
 
 // document is the content of the file.
 type document struct {
 	Teams []struct {
-		ID          string            `yaml:"id"`
-		Token       tokenReference    `yaml:"token"`
-		MetricsDays int               `yaml:"metrics_days"`
-		Resources   map[string]string `yaml:",inline"`
+		ID              string         `yaml:"id"`
+		Token           tokenReference `yaml:"token"`
+		Rows            map[string]int `yaml:"rows"`
+		MetricsDays     int            `yaml:"metrics_days"`
+		LinkedComponent string         `yaml:"linked_component"`
+		LinkedMonitor   string         `yaml:"linked_monitor"`
 	} `yaml:"teams"`
 	RevokedToken tokenReference `yaml:"revoked_token"`
 	Tokens       []struct {
@@ -138,7 +118,7 @@ func (d document) fixtures(environment []string) (f Fixtures, err error) {
 	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	keys := map[string]string{} // by id
 	add := func(key, id string) {
-		if other := keys[id]; other != "" && other[:len("teams[0]")] != key[:len("teams[0]")] { // one team may use an id for several kinds
+		if other := keys[id]; other != "" && other[:len("teams[0]")] != key[:len("teams[0]")] { // a service may use one id for several kinds of resources
 			refuse("%s: is also the id of %s", key, other)
 		} else if !isID(id) {
 			refuse("%s: must be a UUID in lower case", key)
@@ -155,15 +135,21 @@ func (d document) fixtures(environment []string) (f Fixtures, err error) {
 		if t.MetricsDays < 0 || t.MetricsDays > maxMetricsDays {
 			refuse("%s.metrics_days: must be 0 to %d", at, maxMetricsDays)
 		}
-		f.Teams[i] = Team{ID: t.ID, MetricsDays: t.MetricsDays, Resources: map[Kind]string{}}
-		for _, name := range slices.Sorted(maps.Keys(t.Resources)) {
-			kind, id := Kind(name), t.Resources[name]
-			if !slices.Contains(kinds(), kind) {
-				refuse("%s: field %s not found", at, name)
-			} else if id != "" {
-				add(at+"."+name, id)
-				f.Teams[i].Resources[kind] = id
+		for _, name := range slices.Sorted(maps.Keys(t.Rows)) {
+			if !slices.Contains(countedRows(), name) {
+				refuse("%s.rows: must be of %s, not %s", at, strings.Join(countedRows(), ", "), name)
+			} else if t.Rows[name] < 1 {
+				refuse("%s.rows.%s: must be at least 1", at, name)
 			}
+		}
+		if (t.LinkedComponent == "") != (t.LinkedMonitor == "") {
+			refuse("%s: linked_component and linked_monitor must both be set, or none", at)
+		} else if t.LinkedComponent != "" {
+			add(at+".linked_component", t.LinkedComponent)
+			add(at+".linked_monitor", t.LinkedMonitor)
+		}
+		f.Teams[i] = Team{
+			ID: t.ID, Rows: t.Rows, MetricsDays: t.MetricsDays, LinkedComponent: t.LinkedComponent, LinkedMonitor: t.LinkedMonitor,
 		}
 		if f.Teams[i].Token, err = t.Token.hash(environment); err != nil {
 			refuse("%s.token: %w", at, err)

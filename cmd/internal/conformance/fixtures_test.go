@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,7 +35,7 @@ func TestTokensAreLoadedFromVariablesFilesAndHashes(t *testing.T) {
 	file := write(t, token+"\n")
 	path := write(t, fmt.Sprintf(`
 teams:
-  - {id: %s, token: "${A_TOKEN}", server: 0b411d95-7d62-5ca5-9268-573f3d300034}
+  - {id: %s, token: "${A_TOKEN}", rows: {servers: 3}}
   - {id: %s, token: "${file:%s}"}
 revoked_token: sha256:%x
 tokens:
@@ -50,7 +49,7 @@ revoke: {token: "${A_TOKEN}", command: [sh, -c, "echo %s; exit 1"]}
 			t.Errorf("hash %x, want %x", got, hash)
 		}
 	}
-	if f.Teams[0].ID != first || len(f.Teams[0].Resources) != 1 || f.Teams[0].Resources[conformance.Server] == "" || len(f.Teams[1].Resources) != 0 {
+	if f.Teams[0].ID != first || f.Teams[0].Rows["servers"] != 3 || len(f.Teams[1].Rows) != 0 {
 		t.Errorf("teams %+v", f.Teams)
 	}
 	if f.Tokens[0].Plan != identityv1.Plan_PLAN_BASIC || !slices.Equal(f.Tokens[0].Scopes, []string{"servers:read"}) {
@@ -70,8 +69,13 @@ func TestErrorsInFixturesAreReported(t *testing.T) {
 		{"one team", "teams: [{id: " + first + "}]", "teams: must be two, not 1"},
 		{"the same team", "teams: [{id: " + first + "}, {id: " + first + "}]", "teams[1].id: is also the id of teams[0].id"},
 		{"no id", "teams: [{id: " + first + "}, {}]", "teams[1].id: is missing"},
-		{"an id in upper case", fmt.Sprintf(two, ", server: "+strings.ToUpper(first)), "teams[1].server: must be a UUID in lower case"},
-		{"an id in both teams", fmt.Sprintf(two, ", server: "+first), "teams[1].server: is also the id of teams[0].id"},
+		{"an id in upper case", fmt.Sprintf(two, ", linked_component: "+strings.ToUpper(first)+", linked_monitor: "+second),
+			"teams[1].linked_component: must be a UUID in lower case"},
+		{"an id in both teams", fmt.Sprintf(two, ", linked_component: "+second+", linked_monitor: "+first),
+			"teams[1].linked_monitor: is also the id of teams[0].id"},
+		{"a component without a monitor", fmt.Sprintf(two, ", linked_component: "+second), "linked_monitor must both be set, or none"},
+		{"rows of an unknown list", fmt.Sprintf(two, ", rows: {serves: 1}"), "teams[1].rows: must be of servers, server_groups, monitors"},
+		{"no row", fmt.Sprintf(two, ", rows: {servers: 0}"), "teams[1].rows.servers: must be at least 1"},
 		{"an unknown key", fmt.Sprintf(two, ", sever: x"), "field sever not found"},
 		{"no YAML", "teams: [", "did not find"},
 		{"a token", fmt.Sprintf(two, ", token: "+secret), "teams[1].token: must be a reference"},
@@ -106,7 +110,7 @@ func FuzzFixtures(f *testing.F) {
 	testkit.Must(f, err)
 	f.Add(string(example))
 	f.Add("teams: [{id: " + first + "}, {id: " + second + ", token: sha256:00}]\nrevoked_token: ${file:/dev/null}")
-	f.Add("teams: [{id: " + first + ", token: " + token + "}, {id: " + second + ", server: x}]")
+	f.Add("teams: [{id: " + first + ", token: " + token + "}, {id: " + second + ", linked_component: x, linked_monitor: y}]")
 	f.Add("*" + token)
 	namesKey := regexp.MustCompile(`field .* not found|mapping key .* already defined`)
 	form := regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
@@ -120,7 +124,10 @@ func FuzzFixtures(f *testing.F) {
 		}
 		teams := map[string]string{} // by id
 		for _, team := range loaded.Teams {
-			for _, id := range append(slices.Collect(maps.Values(team.Resources)), team.ID) {
+			for _, id := range []string{team.LinkedComponent, team.LinkedMonitor, team.ID} {
+				if id == "" {
+					continue
+				}
 				if !form.MatchString(id) || teams[id] != "" && teams[id] != team.ID {
 					t.Errorf("loaded %+v", loaded)
 				}

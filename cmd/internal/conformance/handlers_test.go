@@ -48,18 +48,6 @@ func (s *state) team(id string) conformance.Team {
 	return s.other(s.other(id).ID)
 }
 
-// known reports whether an id is in the fixtures.
-func (s *state) known(id string) bool {
-	for _, team := range s.fixtures.Teams {
-		for _, each := range team.Resources {
-			if each == id {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 type handler = func(c *intercepted) (proto.Message, error)
 
 // changeResponse returns a handler that changes responses of one type.
@@ -211,7 +199,9 @@ func (c *intercepted) ofOtherTeam() proto.Message {
 
 func (c *intercepted) findResource() error {
 	all := contract.Methods()
-	at := slices.IndexFunc(all, func(m contract.Method) bool { return m.Resource() != "" && m.Resource() == c.method.Resource() && !m.Writes() })
+	at := slices.IndexFunc(all, func(m contract.Method) bool {
+		return m.Resource() != "" && m.Resource() == c.method.Resource() && !m.Writes()
+	})
 	if at < 0 {
 		return nil
 	}
@@ -289,23 +279,23 @@ func malform(m protoreflect.Message) {
 	})
 }
 
-// reorderRows changes the order of rows on first pages, and in lists of the fixtures' resources.
+// reorderRows changes the order of rows on first pages.
 
 func reorderRows(c *intercepted) (proto.Message, error) {
 	response, err := c.pass(c.request)
 	rows := c.method.Rows()
-	if err != nil || rows == nil || !c.namesFixture() || c.followsPage(response) {
+	if err != nil || rows == nil || c.followsPage(response) {
 		return response, err
 	}
 	list := response.ProtoReflect().Mutable(rows).List()
 	if list.Len() < 2 {
 		return response, nil
 	}
-	if rows.Message().Fields().ByName("name") == nil {
+	if rows.Message().Fields().ByName("name") == nil && c.method.String() != "incident/ListStatusPageIncidents" {
 		swapRows(list, 0, 1)
 		return response, nil
 	}
-	for i := range list.Len() / 2 { // two swapped names may still be ordered, by bytes or by letters
+	for i := range list.Len() / 2 { // two swapped names may still be ordered, by bytes or by letters, and the newest of all incidents are too
 		swapRows(list, i, list.Len()-1-i)
 	}
 	return response, nil
@@ -315,13 +305,6 @@ func swapRows(list protoreflect.List, i, j int) {
 	a, b := list.Get(i), list.Get(j)
 	list.Set(i, b)
 	list.Set(j, a)
-}
-
-// namesFixture reports whether the request names no resource, or one of the fixtures.
-
-func (c *intercepted) namesFixture() bool {
-	resource := c.method.Resource()
-	return resource == "" || c.state.known(text(c.request, protoreflect.Name(resource+"_id")))
 }
 
 // followsPage reports whether the response is a page after the first.
@@ -334,23 +317,16 @@ func (c *intercepted) followsPage(response proto.Message) bool {
 	return ok && text(c.request, "cursor") != "" && !page.GetCursorIgnored()
 }
 
-// omitFixtures leaves the resources of the fixtures out of lists that must be complete.
+// omitLast leaves the last of several rows with a name out of lists.
 
-func omitFixtures(c *intercepted) (proto.Message, error) {
+func omitLast(c *intercepted) (proto.Message, error) {
 	response, err := c.pass(c.request)
 	rows := c.method.Rows()
-	if err != nil || rows == nil || c.method.HasRequestField("cursor") {
+	if err != nil || rows == nil || rows.Message().Fields().ByName("name") == nil || rowsOf(c, response).Len() == 0 {
 		return response, err
 	}
 	list := response.ProtoReflect().Mutable(rows).List()
-	kept := 0
-	for i := range list.Len() {
-		if row := list.Get(i); !c.state.known(text(row.Message().Interface(), "id")) {
-			list.Set(kept, row)
-			kept++
-		}
-	}
-	list.Truncate(kept)
+	list.Truncate(max(1, list.Len()-1))
 	return response, nil
 }
 
@@ -368,22 +344,22 @@ func returnAnother(c *intercepted) (proto.Message, error) {
 	return response, nil
 }
 
-// leak adds the first team's response to the second team's.
+// leak adds the first team's response to the second team's, of the resource that the first team asked for last.
 
 func leak(c *intercepted) (proto.Message, error) {
 	response, err := c.pass(c.request)
 	first, second := c.state.fixtures.Teams[0], c.state.fixtures.Teams[1]
-	if err != nil || !reads(c) || team(c) != second.ID {
+	if err != nil || !reads(c) {
 		return response, err
 	}
+	resource := protoreflect.Name(c.method.Resource() + "_id")
+	if team(c) != second.ID {
+		c.state.Store(resource, text(c.request, resource))
+		return response, nil
+	}
 	otherRequest := with(c.request, "team_id", first.ID)
-	for kind, id := range second.Resources {
-		fields := otherRequest.ProtoReflect().Descriptor().Fields()
-		for i := range fields.Len() {
-			if name := fields.Get(i).Name(); text(otherRequest, name) == id {
-				otherRequest = with(otherRequest, name, first.Resources[kind])
-			}
-		}
+	if id, known := c.state.Load(resource); known {
+		otherRequest = with(otherRequest, resource, id.(string))
 	}
 	leaked, err := c.pass(otherRequest)
 	if err != nil {

@@ -86,7 +86,7 @@ func keyRules() (rules []rule) {
 		rules = append(rules, rule{name: c.name, sentence: c.sentence, on: hasKey, check: c.check})
 	}
 	return append(rules,
-		rule{name: "idempotent-other-request", on: hasKey, check: keyIsOfOneRequest, needs: []Kind{StatusPage, Component},
+		rule{name: "idempotent-other-request", on: hasKey, check: keyIsOfOneRequest,
 			sentence: "The same key with another request, in whatever field, is INVALID_ARGUMENT naming `idempotency_key`."},
 		rule{name: "idempotent-order", on: named(createIncident), check: keysIgnoreOrder,
 			sentence: "Two requests are the same if their `component_ids` are, in any order."},
@@ -127,7 +127,7 @@ func keyIsOfOneRequest(p *probe) {
 	must(err)
 	others := fields{
 		"title": "Another", "message": "Another.", "status": identified, "impact": incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR,
-		"status_page_id": p.own.Resources[StatusPage], "component_ids": p.own.Resources[Component],
+		"status_page_id": p.pageID(), "component_ids": p.component(),
 		"incident_id": p.create(nil).GetId(), "notify_subscribers": true,
 	}
 	for _, name := range slices.Sorted(maps.Keys(others)) {

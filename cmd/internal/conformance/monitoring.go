@@ -25,7 +25,7 @@ func monitoringRules() []rule {
 			sentence: "For a time in the future the list is empty."},
 		{name: "since-old", on: named(listMonitorChecks), check: sinceIsNotCapped,
 			sentence: "ListMonitorChecks returns the results since any time."},
-		{name: "last-check", on: named(listMonitors), needs: []Kind{Monitor}, check: monitorFollowsChecks,
+		{name: "last-check", on: named(listMonitors), check: monitorFollowsChecks,
 			sentence: "`status` and `last_check_at` are those of the last check; `uptime_percent` is a percentage of the checks of 30 days."},
 	}
 }
@@ -34,12 +34,12 @@ func (p *probe) monitors() []*monitoringv1.Monitor {
 	return call[*monitoringv1.ListMonitorsResponse](p, listMonitors, nil).GetMonitors()
 }
 
-// checks returns the checks of the own team's monitor.
+// checks returns the checks of the own team's monitor with the most.
 func (p *probe) checks(changes fields) []*monitoringv1.MonitorCheck {
 	return call[*monitoringv1.ListMonitorChecksResponse](p, listMonitorChecks, changes).GetChecks()
 }
 
-// checkTimes returns the times of the checks of the own team's monitor.
+// checkTimes returns their times.
 func (p *probe) checkTimes(changes fields) (times []*timestamppb.Timestamp) {
 	for _, check := range p.checks(changes) {
 		times = append(times, check.GetCheckedAt())
@@ -58,9 +58,9 @@ func sinceIsNotCapped(p *probe) {
 		"a check of the monitor before the last 24 hours")
 }
 
-// monitorFollowsChecks compares the monitor of the fixtures with its checks.
+// monitorFollowsChecks compares the monitor with the most checks with them.
 func monitorFollowsChecks(p *probe) {
-	id := p.own.Resources[Monitor]
+	id := p.of(listMonitorChecks).resource()
 	var checks []*monitoringv1.MonitorCheck
 	retryOnChange(func() []string {
 		checks = p.checks(p.lastMonthOfChecks().with(fields{"monitor_id": id}))

@@ -2,22 +2,27 @@ package conformance
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"opsgate/proto/contract"
 )
 
-// A list is a row about the rows in the responses of a method: their order, and the kind of the fixtures that they include.
+// A list is a row about the rows in the responses of a method: their order, and whether the fixtures have their number.
 type list struct {
 	method string
 	// order is the fields that rows are ordered by, each with a minus if it is descending.
 	order []string
 	// unlike is the order that the list does not have: evidence is a list in which the two differ.
 	unlike []string
-	// complete are the kinds of resources of which the list has all of the team. The second team need not have those after the first.
-	complete []Kind
+	// counted is set if the fixtures may have the number of the rows: the list has all of the team.
+	counted bool
+	// both is a field of rows, a bool: evidence is a list with both values.
+	both protoreflect.Name
 	// requests are the changes of the requests whose lists are checked; nil means one request without changes.
 	requests []fields
 }
@@ -25,31 +30,38 @@ type list struct {
 func lists() []list {
 	byName, byPosition, newestFirst := []string{"name", "id"}, []string{"position", "id"}, []string{"-created_at", "-id"}
 	return []list{
-		{method: "fleet/ListServers", order: byName, complete: []Kind{Server}},
-		{method: "fleet/ListServerGroups", order: byPosition},
+		{method: "fleet/ListServers", order: byName, counted: true},
+		{method: "fleet/ListServerGroups", order: byPosition, counted: true},
 		{method: getServerMetrics, order: []string{"at"}, requests: []fields{{"range": lastDay}, {"range": lastMonth}}},
 		{method: "fleet/ListScheduledCommands", order: byName},
 		{method: listServerCommands, order: []string{"-created_at"}, unlike: []string{"-started_at"}},
-		{method: "monitoring/ListMonitors", order: byName, complete: []Kind{Monitor, DisabledMonitor}},
+		{method: "monitoring/ListMonitors", order: byName, counted: true, both: "enabled"},
 		{method: listMonitorChecks, order: []string{"-checked_at"}},
 		{method: listIncidents, order: newestFirst},
 		{method: getIncident, order: []string{"created_at"}},
-		{method: listStatusPages, order: byName, complete: []Kind{StatusPage, SuspendedPage}},
-		{method: getStatusPage, order: byPosition, complete: []Kind{Component, LinkedComponent}},
+		{method: listStatusPages, order: byName, counted: true, both: "suspended"},
+		{method: getStatusPage, order: byPosition, counted: true},
 		{method: listStatusPageIncidents, order: []string{"-created_at"}},
 		{method: listAuditEntries, order: newestFirst},
 	}
+}
+
+// countedRows returns the fields of responses with rows whose number the fixtures may have.
+func countedRows() (names []string) {
+	for _, l := range lists() {
+		if m, err := contract.MethodNamed(l.method); err == nil && l.counted {
+			names = append(names, string(m.Rows().Name()))
+		}
+	}
+	return names
 }
 
 func listRules() (rules []rule) {
 	for _, l := range lists() {
 		on := named(l.method)
 		rules = append(rules, rule{name: "order", sentence: "Rows are ordered by " + l.orderText() + ".", on: on, check: l.isOrdered})
-		if len(l.complete) > 0 {
-			rules = append(rules, rule{
-				name: "complete", on: on, needs: l.complete[:1], check: l.isComplete,
-				sentence: "The list has every " + kindText(l.complete[0]) + " of the team, or of the page.",
-			})
+		if l.counted {
+			rules = append(rules, rule{name: "complete", sentence: "The list has all rows of the team, or of the page.", on: on, check: l.isComplete})
 		}
 	}
 	return rules
@@ -79,25 +91,32 @@ func (l list) differs(rows []protoreflect.Message) error {
 	return nil
 }
 
-// isComplete checks that the resources of the fixtures are in the list, and that a disabled monitor and a suspended page are shown as such.
+// isComplete compares the number of rows with that in the fixtures.
 func (l list) isComplete(p *probe) {
+	name := string(p.method.Rows().Name())
 	p.forBothTeams(func(p *probe) {
-		rows := rowsOf(p.method, p.call(nil))
-		for _, kind := range l.complete {
-			id := p.own.Resources[kind]
-			if id == "" {
-				continue
-			}
-			what := "the " + kindText(kind) + " " + id + " in the list of team " + p.own.ID
-			at := slices.IndexFunc(rows, func(row protoreflect.Message) bool { return text(row, "id") == id })
-			require(at >= 0, what, "%d others", len(rows))
-			require(kind != DisabledMonitor || !get(rows[at], "enabled").Bool(), what, "an enabled monitor")
-			require(kind != SuspendedPage || get(rows[at], "suspended").Bool(), what, "a page that is not suspended")
-		}
+		rows, want := p.allRows(), p.own.Rows[name]
+		require(len(rows) >= want, fmt.Sprintf("at least %d %s of team %s, as in the fixtures", want, kindText(name), p.own.ID), "%d", len(rows))
+		needs(want > 0, "rows.%s of team %s in the fixtures", name, p.own.ID)
 	})
-	for _, kind := range l.complete {
-		_ = p.stated(kind)
+	rows := p.allRows()
+	for _, value := range []bool{true, false} {
+		has := func(row protoreflect.Message) bool { return get(row, l.both).Bool() == value }
+		needs(l.both == "" || slices.ContainsFunc(rows, has), "a row of team %s with `%s` %t", p.own.ID, l.both, value)
 	}
+}
+
+// allRows returns the rows of the own team, of all resources that a request may name.
+func (p *probe) allRows() (rows []protoreflect.Message) {
+	if p.kind() == "" {
+		return rowsOf(p.method, p.call(nil))
+	}
+	ids := p.ids(maxChoices)
+	needs(len(ids) < maxChoices, "a team with less than %d %ss", maxChoices, kindText(p.kind()))
+	for _, id := range ids {
+		rows = append(rows, rowsOf(p.method, p.call(fields{idField(p.method): id}))...)
+	}
+	return rows
 }
 
 // ordered returns a breach if two neighbours are in the wrong order. It accepts names in the order of their bytes, and names in the order

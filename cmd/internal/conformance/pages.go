@@ -10,7 +10,8 @@ import (
 
 // componentFollowsMonitor compares the linked component with its monitor.
 func componentFollowsMonitor(p *probe) {
-	monitor, component := p.stated(LinkedMonitor), p.stated(LinkedComponent)
+	monitor, component := p.own.LinkedMonitor, p.own.LinkedComponent
+	needs(component != "", "linked_component and linked_monitor of team %s in the fixtures", p.own.ID)
 	var status monitoringv1.MonitorStatus
 	retryOnChange(func() []string {
 		status = find(p.monitors(), monitor).GetStatus()
@@ -21,7 +22,11 @@ func componentFollowsMonitor(p *probe) {
 			monitoringv1.MonitorStatus_MONITOR_STATUS_DEGRADED: incidentv1.PublicStatus_PUBLIC_STATUS_DEGRADED,
 			monitoringv1.MonitorStatus_MONITOR_STATUS_DOWN:     incidentv1.PublicStatus_PUBLIC_STATUS_OUTAGE,
 		}[status]
-		got := find(p.statusPage(p.own.Resources[StatusPage]).GetComponents(), component).GetStatus()
+		var components []*incidentv1.StatusPageComponent
+		for _, page := range p.ids(maxChoices) {
+			components = append(components, p.statusPage(page).GetComponents()...)
+		}
+		got := find(components, component).GetStatus()
 		require(got == want, fmt.Sprintf("%v for the component %s, whose monitor is %v", want, component, status), "%v", got)
 	})
 	needs(status != monitoringv1.MonitorStatus_MONITOR_STATUS_UP, "a linked_monitor of team %s that is not up", p.own.ID)
@@ -52,9 +57,4 @@ func overallStatusFollowsIncidents(p *probe) {
 		after := overall()
 		require(after == before, fmt.Sprintf("%v for the page %s, after the incident was resolved", before, page), "%v", after)
 	})
-}
-
-// components returns the ids of the components of the own team's status page.
-func (p *probe) components() []string {
-	return idsOf(p.statusPage(p.own.Resources[StatusPage]).GetComponents())
 }

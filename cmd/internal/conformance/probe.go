@@ -37,24 +37,7 @@ func (p *probe) ofOtherTeam() *probe {
 }
 
 // kind returns the kind of resource that requests name, or "".
-func (p *probe) kind() Kind { return Kind(p.method.Resource()) }
-
-// resource returns the id of a resource of the own team that a request may name. For a write it creates an incident.
-func (p *probe) resource() string {
-	if p.kind() == "" || !p.method.Writes() {
-		return p.own.Resources[p.kind()]
-	}
-	return p.create(nil).GetId()
-}
-
-// stated returns the id of a resource of the own team that only some fixtures name.
-func (p *probe) stated(kind Kind) string {
-	id := p.own.Resources[kind]
-	if id == "" {
-		must(lacksFixture(kind, p.own))
-	}
-	return id
-}
+func (p *probe) kind() string { return p.method.Resource() }
 
 // request returns a valid request of the own team with the changes.
 func (p *probe) request(changes fields) proto.Message {

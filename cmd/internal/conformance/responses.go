@@ -2,19 +2,15 @@ package conformance
 
 import (
 	"iter"
-	"slices"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-
-	"opsgate/proto/contract"
 )
 
 const (
-	maxPages  = 20 // that responses reads of one list
-	maxOthers = 20 // resources beside that of the fixtures for which responses calls a method
+	maxPages     = 20 // that responses reads of one list
+	maxResources = 20 // for which responses calls a method
 )
 
 // responses returns the responses of a method: of each page, also those with old rows, and for
@@ -45,32 +41,10 @@ func (p *probe) variants() []fields {
 	case p.method.HasRequestField("since"):
 		all = []fields{p.lastMonthOfChecks()}
 	}
-	for _, id := range p.others() {
+	for _, id := range p.ids(maxResources) {
 		all = append(all, fields{idField(p.method): id}.with(all[0]))
 	}
 	return all
-}
-
-// others returns ids of resources of the team that requests may name, from the whole list of them.
-func (p *probe) others() []string {
-	lists := slices.DeleteFunc(contract.Methods(), func(m contract.Method) bool {
-		kind := strings.ReplaceAll(string(p.kind()), "_", "")
-		return m.Resource() != "" || m.Rows() == nil || !strings.EqualFold(string(m.Rows().Message().Name()), kind)
-	})
-	if p.kind() == "" || len(lists) == 0 {
-		return nil
-	}
-	var ids, some []string
-	list := p.of(lists[0].String())
-	for response := range list.pages(maxPages, nil) {
-		for _, row := range rowsOf(list.method, response) {
-			ids = append(ids, text(row, "id"))
-		}
-	}
-	for i := range min(len(ids), maxOthers) {
-		some = append(some, ids[i*len(ids)/min(len(ids), maxOthers)])
-	}
-	return some
 }
 
 // pages returns the responses of the first pages of a list, or the only response of a method

@@ -21,8 +21,6 @@ import (
 type rule struct {
 	name, sentence string
 	on             func(m contract.Method) bool
-	// needs are the resources that the fixtures have to name for both teams, in addition to that of the requests of a method that reads.
-	needs []Kind
 	// writes is set if the check of a method that reads calls a method that writes.
 	writes bool
 	// check ends with an error if the method breaks the rule.
@@ -68,7 +66,7 @@ func generalRules() []rule {
 	}
 }
 
-func kindText(kind Kind) string { return strings.ReplaceAll(string(kind), "_", " ") }
+func kindText(kind string) string { return strings.ReplaceAll(kind, "_", " ") }
 
 func returnsWellFormed(p *probe) {
 	rows := 0
@@ -143,7 +141,7 @@ func returnsResource(m contract.Method) bool { return resourceField(m) != nil }
 
 func returnsTheOneAskedFor(p *probe) {
 	returned := p.call(nil).ProtoReflect().Get(resourceField(p.method)).Message()
-	expectID(p.own.Resources[p.kind()], text(returned, "id"))
+	expectID(p.resource(), text(returned, "id"))
 }
 
 // agreesWithList compares rows of the list of all resources with the resource that the method returns for each.

@@ -77,6 +77,7 @@ func TestEmptyResponsesAreBreaches(t *testing.T) {
 func TestImpossibleChecksHaveAReason(t *testing.T) {
 	backend := startReference(t)
 	const skipped, unproved = conformance.Skip, conformance.Unproved
+	const unknown = "5f0c8a34-1d3b-4a52-9c59-0f5f3f1b7a11"
 	for _, test := range []struct {
 		name   string
 		change func(o *conformance.Options)
@@ -90,12 +91,14 @@ func TestImpossibleChecksHaveAReason(t *testing.T) {
 			"no address of the fleet service"},
 		{"another address", func(o *conformance.Options) { o.Addresses["audit"] = "" }, "incident/CreateIncident/audited", skipped,
 			"no address of the audit"},
-		{"a resource", func(o *conformance.Options) { delete(o.Fixtures.Teams[1].Resources, conformance.Monitor) },
-			"monitoring/ListMonitorChecks/foreign-id", unproved, "needs a monitor of team " + second},
-		{"a resource of the first team", func(o *conformance.Options) { delete(o.Fixtures.Teams[0].Resources, conformance.SuspendedPage) },
-			"incident/ListStatusPages/complete", unproved, "needs a suspended_page of team " + first},
-		{"a resolved incident", func(o *conformance.Options) { delete(o.Fixtures.Teams[0].Resources, conformance.ResolvedIncident) },
-			"incident/ListStatusPageIncidents/of-the-page", unproved, "needs a resolved_incident of team " + first},
+		{"a resource", func(o *conformance.Options) { o.Fixtures.Teams[1].ID = unknown },
+			"monitoring/ListMonitorChecks/foreign-id", unproved, "needs a monitor of team " + unknown},
+		{"the number of rows", func(o *conformance.Options) { o.Fixtures.Teams[1].Rows = nil },
+			"incident/ListStatusPages/complete", unproved, "needs rows.status_pages of team " + second},
+		{"a disabled monitor", func(o *conformance.Options) { o.Fixtures.Teams[0] = o.Fixtures.Teams[1] },
+			"monitoring/ListMonitors/complete", unproved, "with `enabled` false"},
+		{"a linked component", func(o *conformance.Options) { o.Fixtures.Teams[0].LinkedComponent = "" },
+			"incident/GetStatusPage/linked-component", unproved, "needs linked_component and linked_monitor of team " + first},
 		{"the age of metrics", func(o *conformance.Options) { o.Fixtures.Teams[0].MetricsDays = 0 },
 			"fleet/GetServerMetrics/month", unproved, "needs metrics_days of team " + first},
 		{"tokens of two plans", func(o *conformance.Options) { o.Fixtures.Tokens = o.Fixtures.Tokens[:2] },

@@ -22,12 +22,16 @@ type subject struct {
 	actor *incidentv1.Actor
 	conns map[string]grpc.ClientConnInterface // by service
 	close func() error
+	// listed are the ids that were read, by team and kind, and chosen the one of them for each team and method.
+	listed map[string][]string
+	chosen map[string]string
 }
 
 // newSubject creates the clients. It makes no call.
 func newSubject(o Options) (*subject, error) {
 	s := &subject{
 		Options: o, conns: map[string]grpc.ClientConnInterface{}, close: func() error { return nil },
+		listed: map[string][]string{}, chosen: map[string]string{},
 		actor: &incidentv1.Actor{TokenId: uuid.NewString(), IpAddress: "192.0.2.1", RequestId: "conformance"},
 	}
 	transport := insecure.NewCredentials()
