@@ -53,11 +53,13 @@ type Team struct {
 	ID string
 	// Token is the SHA-256 of a live token of the team, or nil.
 	Token []byte
-	// Rows are how many rows the team has at least, by the field of the list's response, such as "servers". Lists may be missing.
+	// Rows are how many rows the team has at least, by the field of the list's response, such as
+	// "servers". Lists may be missing.
 	Rows map[string]int
 	// MetricsDays is the age of the oldest metrics of the server with the most in days; 0 if it is not known.
 	MetricsDays int
-	// LinkedComponent is the id of a component that is linked to a monitor, and LinkedMonitor that of the monitor, which is not up; or "".
+	// LinkedComponent is the id of a component that is linked to a monitor, and LinkedMonitor that of
+	// the monitor, which is not up; or "".
 	LinkedComponent, LinkedMonitor string
 }
 
@@ -118,7 +120,7 @@ func (d document) fixtures(environment []string) (f Fixtures, err error) {
 	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	keys := map[string]string{} // by id
 	add := func(key, id string) {
-		if other := keys[id]; other != "" && other[:len("teams[0]")] != key[:len("teams[0]")] { // a service may use one id for several kinds of resources
+		if other := keys[id]; other != "" && other[:len("teams[0]")] != key[:len("teams[0]")] { // one team may use an id twice
 			refuse("%s: is also the id of %s", key, other)
 		} else if !isID(id) {
 			refuse("%s: must be a UUID in lower case", key)

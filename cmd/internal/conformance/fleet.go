@@ -129,8 +129,8 @@ func measurements(p *fleetv1.MetricPoint) map[string]float64 {
 	}
 }
 
-// monthIsComplete compares the last 30 days with the age of the metrics in the fixtures, with the last day, of which each hour has its
-// point, also the one in progress, and with the last seven days.
+// monthIsComplete compares the last 30 days with the age of the metrics in the fixtures, with the
+// last day, of which each hour has its point, also the one in progress, and with the last seven days.
 func monthIsComplete(p *probe) {
 	needs(p.own.MetricsDays > 0, "metrics_days of team %s in the fixtures", p.own.ID)
 	raw, hours := p.metrics(lastDay).GetPoints(), map[time.Time]bool{}

@@ -61,7 +61,9 @@ func listRules() (rules []rule) {
 		on := named(l.method)
 		rules = append(rules, rule{name: "order", sentence: "Rows are ordered by " + l.orderText() + ".", on: on, check: l.isOrdered})
 		if l.counted {
-			rules = append(rules, rule{name: "complete", sentence: "The list has all rows of the team, or of the page.", on: on, check: l.isComplete})
+			rules = append(rules, rule{
+				name: "complete", sentence: "The list has all rows of the team, or of the page.", on: on, check: l.isComplete,
+			})
 		}
 	}
 	return rules

@@ -12,8 +12,9 @@ import (
 // maxChoices is the number of resources from which resource chooses one.
 const maxChoices = 50
 
-// resource returns the id of a resource of the own team that a request may name, or "" if it names none. For a write it creates an incident,
-// for a read it chooses the one with the most rows: that has the most evidence. If the team has none, the check is not proved.
+// resource returns the id of a resource of the own team that a request may name, or "" if it names
+// none. For a write it creates an incident, for a read it chooses the resource with the most rows:
+// that has the most evidence. If the team has none, the check is not proved.
 func (p *probe) resource() string {
 	switch {
 	case p.kind() == "":
@@ -69,8 +70,8 @@ func (p *probe) size(response proto.Message) int {
 	return len(rowsOf(p.method, response))
 }
 
-// ids returns ids of resources of the own team that requests may name, at most n, from all parts of the list whose rows are messages of the
-// kind's name.
+// ids returns ids of resources of the own team that requests may name, at most n, from all parts of
+// the list whose rows are messages of the kind's name.
 func (p *probe) ids(n int) []string {
 	key := p.own.ID + p.kind()
 	if len(p.listed[key]) == 0 { // another check may create one

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -60,6 +61,26 @@ func TestNoCheckPassesWithoutAServer(t *testing.T) {
 		if r.Outcome != conformance.Fail || len(r.Breaches) == 0 {
 			t.Errorf("%s: %s %s", r.Name, r.Outcome, r.Reason)
 		}
+	}
+}
+
+// The contract leaves it to the service whether a concurrent call with a key is ABORTED, as in the reference backend, or waits.
+func TestConcurrentCallsMayWait(t *testing.T) {
+	var mu sync.Mutex
+	waiting := fault{unary: onKeys(func(c *intercepted, _ string) (proto.Message, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return c.pass(c.request)
+	})}
+	backend := startReference(t)
+	o := options(t, backend, startFaulty(t, backend, waiting))
+	var err error
+	o.Checks, err = conformance.Select("incident/*/idempotent-concurrent")
+	testkit.Must(t, err)
+	report, err := conformance.Run(t.Context(), o)
+	testkit.Must(t, err)
+	if report.Passed != len(o.Checks) {
+		t.Errorf("%+v", report.Results)
 	}
 }
 
