@@ -669,9 +669,9 @@ func faults() []fault {
 					i.Impact = 99
 				}
 			})},
-		{name: "updates of quiet incidents have an unknown status", fails: []string{"incident/GetIncident/well-formed"},
+		{name: "updates of old incidents have an unknown status", fails: []string{"incident/GetIncident/well-formed"},
 			unary: changeResponse(func(c *intercepted, m *incidentv1.GetIncidentResponse) {
-				if len(m.Updates) == 1 && m.Updates[0].CreatedAt.AsTime().Before(clock().Add(-time.Hour)) {
+				if m.Updates[0].CreatedAt.AsTime().Before(clock().Add(-48 * time.Hour)) {
 					m.Updates[0].Status = 0
 				}
 			})},

@@ -9,8 +9,10 @@ import (
 	"opsgate/proto/contract"
 )
 
-// maxChoices is the number of resources from which resource chooses one.
-const maxChoices = 50
+const (
+	maxChoices   = 50  // resources from which resource chooses one
+	maxListPages = 100 // that ids reads: checks that write leave incidents, which are newer than others
+)
 
 // resource returns the id of a resource of the own team that a request may name, or "" if it names
 // none. For a write it creates an incident, for a read it chooses the resource with the most rows:
@@ -71,7 +73,7 @@ func (p *probe) size(response proto.Message) int {
 }
 
 // ids returns ids of resources of the own team that requests may name, at most n, from all parts of
-// the list whose rows are messages of the kind's name.
+// the list whose rows are messages of the kind's name: the last of them, which may be the oldest, too.
 func (p *probe) ids(n int) []string {
 	key := p.own.ID + p.kind()
 	if len(p.listed[key]) == 0 { // another check may create one
@@ -80,7 +82,7 @@ func (p *probe) ids(n int) []string {
 	all := p.listed[key]
 	some := make([]string, min(len(all), n))
 	for i := range some {
-		some[i] = all[i*len(all)/len(some)]
+		some[i] = all[(i+1)*len(all)/len(some)-1]
 	}
 	return some
 }
@@ -95,7 +97,7 @@ func (p *probe) list() (ids []string) {
 		return nil
 	}
 	list := p.of(lists[0].String())
-	for response := range list.pages(maxPages, nil) {
+	for response := range list.pages(maxListPages, nil) {
 		for _, row := range rowsOf(list.method, response) {
 			ids = append(ids, text(row, "id"))
 		}
