@@ -13,7 +13,10 @@ import (
 )
 
 // link is a TCP proxy that tests can cut, reconnect and impair.
-type link struct{ proxy *toxiproxy.Proxy }
+type link struct {
+	proxy *toxiproxy.Proxy
+	from  string // as proxy.Listen, which the proxy writes at each start
+}
 
 // newLink returns a link to an address.
 func newLink(t *testing.T, to string) *link {
@@ -25,14 +28,14 @@ func newLink(t *testing.T, to string) *link {
 func newLinkAt(t *testing.T, from, to string) *link {
 	t.Helper()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-	w := &link{proxy: toxiproxy.NewProxy(server, to, from, to)}
+	w := &link{proxy: toxiproxy.NewProxy(server, to, from, to), from: from}
 	w.reconnect(t)
 	t.Cleanup(w.cut)
 	return w
 }
 
 // address returns the address that clients connect to. It does not change when the link is cut and reconnected.
-func (w *link) address() string { return w.proxy.Listen }
+func (w *link) address() string { return w.from }
 
 // cut closes all connections and refuses new ones.
 func (w *link) cut() { w.proxy.Stop() }
