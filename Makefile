@@ -17,7 +17,7 @@ CODE_MODULES := . tools/clients
 # Programs that tests run: those of make test, and all. Each has its Debian package beside it if that has another name. Tests that need a
 # missing one are skipped.
 SHORT_PROGRAMS := chromium curl jq openssl python3 redis-server
-TEST_PROGRAMS  := $(SHORT_PROGRAMS) haproxy ip/iproute2 promtool/prometheus systemd-analyze/systemd
+TEST_PROGRAMS  := $(SHORT_PROGRAMS) ip/iproute2 promtool/prometheus systemd-analyze/systemd
 
 # These tests measure latency while processes are killed and frozen, so no other package is tested at the same time.
 ALONE := cmd/internal/test/chaos
@@ -156,7 +156,7 @@ chaos: ## Break each dependency, and print each figure beside its bound: docs/op
 attack: ## Attack a gateway while another client uses it, and print each figure beside its bound: docs/operate/security.md. ATTACK="Bodies" selects.
 	@go test -count=1 -v -timeout=15m ./cmd/internal/test/chaos -full -run 'Attack.*$(ATTACK)'
 
-cluster: ## Two gateways, three backends and Redis behind a balancer under load: restart each, upgrade from the last release: docs/operate/planning.md.
+cluster: ## Two gateways, three backends and Redis under load: restart each, upgrade from the last release: docs/operate/planning.md.
 	@go test -count=1 -v -run Rolling ./cmd/internal/test/chaos -full
 
 soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateways leak nothing: docs/operate/guarantees.md.

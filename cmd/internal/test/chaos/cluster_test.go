@@ -2,11 +2,9 @@ package chaos
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,121 +12,6 @@ import (
 	"opsgate/backendclient/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
-
-// cluster is the installation of docs/operate/planning.md on one machine: a load balancer, two gateways that share a Redis, and three
-// backends behind one DNS name.
-type cluster struct {
-	redis    *redistest.Server
-	backends []*backend
-	gateways []*gateway
-	balancer *gateway // its url is the load balancer's
-}
-
-// drainWait returns a few intervals of the load balancer's health check, which last longer on a busy machine.
-func drainWait() time.Duration { return either(500*time.Millisecond, 3*time.Second) }
-
-// startCluster starts a cluster with that build of the gateway, in which a token has 10 requests a second.
-func startCluster(t *testing.T, program, limited string) *cluster {
-	t.Helper()
-	c := &cluster{redis: redistest.Start(t, "--appendonly", "yes")}
-	var name string
-	c.backends, name = startReplicas(t, 3)
-	limits := fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n    %s: {limits: [{requests: 10, per: 1s}]}\n", limited)
-	config := inRedis(c.redis, limits) + fmt.Sprintf("shutdown: {drain_wait: %v}\n", drainWait())
-	c.gateways = startPair(t, program, everyService(name), config)
-	c.balancer = startBalancer(t, c.gateways)
-	return c
-}
-
-// startBalancer runs HAProxy in front of gateways. It checks /readyz, and retries failed connections on another gateway.
-func startBalancer(t *testing.T, gateways []*gateway) *gateway {
-	t.Helper()
-	program := testkit.Find(t, "haproxy")
-	address := testkit.FreeAddress(t)
-	config := "defaults\n  mode http\n  timeout connect 5s\n  timeout check 10s\n  timeout client 30s\n  timeout server 30s\n" +
-		"frontend public\n  bind " + address + "\n  default_backend gateways\n" +
-		"backend gateways\n  balance roundrobin\n  option redispatch 1\n  option httpchk GET /readyz\n" +
-		"  default-server check inter 100ms fall 1 rise 1\n"
-	for i, g := range gateways {
-		config += fmt.Sprintf("  server gateway%d %s port %s\n", i+1, g.socket(), port(t, strings.TrimPrefix(g.admin, "http://")))
-	}
-	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	testkit.Must(t, os.WriteFile(file, []byte(config), 0o600))
-	p := testkit.Start(t, exec.Command(program, "-db", "-f", file))
-	p.MayFail() // its exit code is not 0
-	balancer := &gateway{Process: p, url: "http://" + address}
-	testkit.Eventually(t, "the balancer serves", func() bool {
-		return fetch(t.Context(), http.DefaultClient, balancer.url+"/openapi.json", "").status == http.StatusOK
-	})
-	return balancer
-}
-
-// Each backend and gateway is restarted under load, one after the other, then Redis is killed and restarted. No request fails, and
-// the limits hold.
-func TestRollingRestart(t *testing.T) {
-	skipIfShort(t)
-	limited := tokens(t)["full"]
-	c := startCluster(t, "opsgate", limited.ID)
-	var redisGone time.Time
-	var all responses
-	for _, phase := range []struct {
-		name string
-		run  func()
-	}{
-		{"before", func() {}},
-		{"while each backend restarts", func() {
-			for _, b := range c.backends {
-				b.End(t)
-				b.restart(t)
-			}
-		}},
-		{"while each gateway restarts", func() {
-			for _, g := range c.gateways {
-				g.End(t)
-				g.restart(t)
-			}
-		}},
-		{"while Redis restarts", func() {
-			redisGone = time.Now()
-			c.redis.Kill()
-			testkit.Eventually(t, "both are in local mode", func() bool { return sum(t, c.gateways, sharedMode) == 0 })
-			c.redis.Restart()
-			testkit.Eventually(t, "both count in Redis again", func() bool { return sum(t, c.gateways, sharedMode) == len(c.gateways) })
-		}},
-		{"after", func() {}},
-	} {
-		all = append(all, c.underLoad(t, phase.name, phase.run)...)
-	}
-	limitedToTen := all.to("full")
-	atMost(t, "admitted of one token in any second before the restart of Redis",
-		limitedToTen.between(time.Time{}, redisGone).maxIn(time.Second), 10)
-	// A share of each gateway in addition: docs/operate/limits.md, "What remains".
-	atMost(t, "and in any second afterwards", limitedToTen.between(redisGone, time.Now()).maxIn(time.Second), 10+2*5)
-}
-
-// underLoad runs a phase under load: no request may fail, and the load must reach the limit of requests.
-func (c *cluster) underLoad(t *testing.T, phase string, run func()) responses {
-	t.Helper()
-	begun, end := time.Now(), c.load(t)
-	run()
-	sleep(t, either(15*time.Second, 2*time.Second)-time.Since(begun))
-	answers := end()
-	noneFailed(t, answers)
-	report(t, "p99 "+phase, tenths(answers.percentile(.99)), "")
-	if len(answers.to("full").refused()) == 0 {
-		t.Errorf("%s: the limit was not reached", phase)
-	}
-	return answers
-}
-
-// load sends requests to the load balancer until its end.
-func (c *cluster) load(t *testing.T) (end func() responses) {
-	t.Helper()
-	return load{
-		gateways: []*gateway{c.balancer}, tokens: texts(t, "full", "read", "servers:read", "monitors:read", "incidents:read"),
-		paths: reads(), rate: 200, clients: 32,
-	}.start(t)
-}
 
 // Before the first release, the previous release is this commit.
 const beforeFirstRelease = "ae29d14"
@@ -138,24 +21,28 @@ func TestRollingUpgrade(t *testing.T) {
 	if !*full {
 		testkit.SkipLong(t, "make cluster")
 	}
-	limited := tokens(t)["full"]
-	c := startCluster(t, buildPrevious(t), limited.ID)
-	var upgraded time.Time
-	before := c.underLoad(t, "under the previous release", func() {})
-	during := c.underLoad(t, "while each gateway is upgraded", func() {
-		for _, g := range c.gateways {
-			g.End(t)
-			g.program = "opsgate"
-			g.restart(t)
-			sleep(t, 2*time.Second) // both releases count in one Redis
-		}
-		upgraded = time.Now()
-	})
-	after := c.underLoad(t, "after", func() {})
-	all := slices.Concat(before, during, after).to("full")
-	atMost(t, "admitted of one token in any second, of 10, until both gateways were upgraded",
-		all.between(time.Time{}, upgraded).maxIn(time.Second), 10)
-	atMost(t, "and in any second afterwards", all.between(upgraded, time.Now()).maxIn(time.Second), 10+2*5)
+	limited := tokens(t)["full"].ID
+	gateways := startPair(t, buildPrevious(t), everyService(shared.address), inRedis(redistest.Start(t), tenASecond(limited))+draining())
+	c := newClientBalancer(t, gateways)
+	const upgrade, after = "each gateway is upgraded", "both are upgraded"
+	r := load{base: c.url, tokens: texts(t, "full", "read", "servers:read"), paths: reads(), rate: 200, clients: 32}.through(t,
+		phase{"the previous release", nil, nil, 5 * time.Second},
+		phase{upgrade, func() {
+			for _, g := range gateways {
+				g.End(t)
+				g.program = "opsgate"
+				g.restart(t)
+				testkit.Eventually(t, "the gateway gets requests again", c.allReady)
+				sleep(t, 2*time.Second) // both releases count in one Redis
+			}
+		}, nil, 0},
+		phase{after, nil, nil, 5 * time.Second},
+	)
+	noneFailed(t, r.responses)
+	report(t, "p99 before, meanwhile, after", []time.Duration{
+		tenths(r.before(upgrade).percentile(.99)), tenths(r.all(upgrade).percentile(.99)), tenths(r.in(after).percentile(.99)),
+	}, "")
+	checkTenASecond(t, r.responses)
 }
 
 // buildPrevious builds the gateway of the previous release: of the last tag, else of beforeFirstRelease. It returns the program's name.
@@ -215,7 +102,7 @@ func TestGatewayKilled(t *testing.T) {
 		t.Errorf("%d admitted and %d refused", len(limitedAnswers.admitted()), len(limitedAnswers.refused()))
 	}
 	gateways[0].restart(t)
-	testkit.Eventually(t, "the gateway gets requests again", func() bool { return c.gateways[0].ready.Load() })
+	testkit.Eventually(t, "the gateway gets requests again", c.allReady)
 }
 
 // A Redis cluster without one of its masters refuses all commands by default. No request fails.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"opsgate/backendclient/testkit"
+	"opsgate/ratelimit/redisstore/redistest"
 )
 
 // clientBalancer polls /readyz of each gateway and distributes requests to the ready ones in turn.
@@ -71,6 +73,11 @@ func (c *clientBalancer) url() string {
 	return c.gateways[0].url
 }
 
+// allReady reports whether all gateways get requests.
+func (c *clientBalancer) allReady() bool {
+	return !slices.ContainsFunc(c.gateways, func(g target) bool { return !g.ready.Load() })
+}
+
 // shutdownTimes are the times of a shutdown since SIGTERM; 0 for not observed.
 type shutdownTimes struct {
 	unready, closed, exited time.Duration
@@ -117,37 +124,62 @@ func waitToDrain() time.Duration { return either(1500*time.Millisecond, 5*time.S
 
 func draining() string { return fmt.Sprintf("shutdown: {drain_wait: %v}\n", waitToDrain()) }
 
-// Each of two gateways is stopped under load and started again.
-func TestGatewaysRestartedUnderLoad(t *testing.T) {
-	skipIfShort(t)
-	parallel(t)
-	t.Run("over HTTP/1.1", func(t *testing.T) {
-		parallel(t)
-		gateways := startTwo(t, unlimited+draining())
-		replaceEach(t, gateways, newClientBalancer(t, gateways), newClient(t, nil))
-	})
-	t.Run("over HTTP/2 and TLS", func(t *testing.T) {
-		parallel(t)
-		public := newPublicTLS(t)
-		gateways := startTwo(t, unlimited+draining()+public.config())
-		replaceEach(t, gateways, newClientBalancer(t, gateways), newClient(t, public.roots()))
-	})
+// tenASecond returns limits that only that token reaches.
+func tenASecond(limited string) string {
+	return fmt.Sprintf("  limits: [{requests: 1000000, per: 1s}]\n  tokens:\n    %s: {limits: [{requests: 10, per: 1s}]}\n", limited)
 }
 
-func replaceEach(t *testing.T, gateways []*gateway, c *clientBalancer, client *http.Client) {
+// checkTenASecond checks that the token "full" reached its limit, and never exceeded it.
+func checkTenASecond(t *testing.T, all responses) {
 	t.Helper()
-	stop := load{base: c.url, client: client, rate: either(500.0, 100), clients: 32}.start(t)
-	for _, g := range gateways {
-		sleep(t, either(2*time.Second, time.Second/2))
-		d := shutDown(t, g)
-		if d.unready == 0 || d.closed < d.unready+waitToDrain()/2 {
-			t.Errorf("not ready after %v, listener closed after %v", d.unready, d.closed)
-		}
-		report(t, "until a stopping gateway was not ready, and its listener closed", []time.Duration{tenths(d.unready), tenths(d.closed)}, "in this order")
-		within(t, "until it had exited", d.exited, 30*time.Second)
-		g.restart(t)
-		testkit.Eventually(t, "the gateway gets requests again", func() bool { return c.gateways[0].ready.Load() && c.gateways[1].ready.Load() })
+	limited := all.to("full")
+	atMost(t, "admitted of one token in any second, of 10", limited.maxIn(time.Second), 10)
+	if len(limited.refused()) == 0 {
+		t.Error("its limit was not reached")
 	}
-	sleep(t, either(2*time.Second, time.Second/2))
-	noneFailed(t, stop())
+}
+
+// Each of three backends and then each of two gateways is stopped under load and started again. No request fails, and limits hold.
+func TestRollingRestart(t *testing.T) {
+	skipIfShort(t)
+	parallel(t)
+	public := newPublicTLS(t)
+	for name, row := range map[string]struct {
+		config string
+		client *http.Client
+	}{
+		"over HTTP/1.1":       {"", newClient(t, nil)},
+		"over HTTP/2 and TLS": {public.config(), newClient(t, public.roots())},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parallel(t)
+			backends, services := startReplicas(t, 3)
+			config := inRedis(redistest.Start(t), tenASecond(tokens(t)["full"].ID)) + draining() + row.config
+			gateways := startPair(t, "opsgate", everyService(services), config)
+			c := newClientBalancer(t, gateways)
+			stop := load{
+				base: c.url, client: row.client, tokens: texts(t, "full", "read", "servers:read", "monitors:read", "incidents:read"),
+				paths: reads(), rate: either(500.0, 100), clients: 32,
+			}.start(t)
+			for _, b := range backends {
+				b.End(t)
+				b.restart(t)
+				sleep(t, either(2*time.Second, time.Second/2))
+			}
+			for _, g := range gateways {
+				d := shutDown(t, g)
+				if d.unready == 0 || d.closed < d.unready+waitToDrain()/2 {
+					t.Errorf("not ready after %v, listener closed after %v", d.unready, d.closed)
+				}
+				report(t, "until a stopping gateway was not ready, and its listener closed", []time.Duration{tenths(d.unready), tenths(d.closed)}, "in this order")
+				within(t, "until it had exited", d.exited, 30*time.Second)
+				g.restart(t)
+				testkit.Eventually(t, "the gateway gets requests again", c.allReady)
+				sleep(t, either(2*time.Second, time.Second/2))
+			}
+			all := stop()
+			noneFailed(t, all)
+			checkTenASecond(t, all)
+		})
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -17,23 +16,6 @@ const root = "../../../.."
 
 // namedTest matches the name of a test in a document: its package, if it is another one than this, its name, and that of a row of its table.
 var namedTest = regexp.MustCompile("`(?:([a-z/]+)\\.)?(Test\\w+)(/\\w+)?`")
-
-// rowNumbers returns the numbers of the rows in docs/operate by the tests of this package that they name.
-func rowNumbers() map[string]int {
-	numbers := map[string]int{}
-	for _, page := range []string{"limits.md", "guarantees.md", "security.md"} {
-		text, _ := os.ReadFile(filepath.Join(root, "docs", "operate", page)) // TestDocumentsNameExistingTests fails without it
-		for _, row := range regexp.MustCompile(`(?m)^\| (\d+) \|.*`).FindAllStringSubmatch(string(text), -1) {
-			number, _ := strconv.Atoi(row[1]) // digits
-			for _, test := range namedTest.FindAllStringSubmatch(row[0], -1) {
-				if test[1] == "" {
-					numbers[test[2]+test[3]] = number
-				}
-			}
-		}
-	}
-	return numbers
-}
 
 func TestDocumentsNameExistingTests(t *testing.T) {
 	existing := testsBelow(t)

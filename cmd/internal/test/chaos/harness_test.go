@@ -4,13 +4,10 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"text/tabwriter"
@@ -69,32 +66,15 @@ func runTests(m *testing.M, dir string) int {
 
 func program(name string) string { return filepath.Join(programs, name) }
 
-// printTable prints the figures by the rows of the documents that name their tests; those of other tests come last.
+// printTable prints the figures by test.
 func printTable() {
 	table.Lock()
 	defer table.Unlock()
-	rows := rowNumbers()
-	number := func(f figure) (n int, exists bool) {
-		for name := f.test; name != "."; name = path.Dir(name) {
-			if n, exists = rows[name]; exists {
-				return n, true
-			}
-		}
-		return math.MaxInt, false
-	}
-	slices.SortStableFunc(table.figures, func(a, b figure) int {
-		m, _ := number(a)
-		n, _ := number(b)
-		return cmp.Or(cmp.Compare(m, n), cmp.Compare(a.test, b.test))
-	})
+	slices.SortStableFunc(table.figures, func(a, b figure) int { return cmp.Compare(a.test, b.test) })
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "\nROW\tTEST\tWHAT\tFIGURE\tBOUND")
+	_, _ = fmt.Fprintln(w, "\nTEST\tWHAT\tFIGURE\tBOUND")
 	for _, f := range table.figures {
-		row := "–"
-		if n, exists := number(f); exists {
-			row = strconv.Itoa(n)
-		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", row, f.test, f.what, f.got, f.bound)
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.test, f.what, f.got, f.bound)
 	}
 	_ = w.Flush()
 }

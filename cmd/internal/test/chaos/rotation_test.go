@@ -2,8 +2,6 @@ package chaos
 
 import (
 	"fmt"
-	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,28 +13,24 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// A rotation replaces what operators rotate: the admin token and the password of Redis, which are in files, the user of Redis, and the
-// address of all services.
+// A rotation replaces what operators rotate: the password of Redis, which is in a file, its user, and the address of all services.
 type rotation struct {
 	*system
 
-	token, password string   // files
-	bounded         []string // names of the phases that are reached within a second
+	password string   // file
+	bounded  []string // names of the phases that are reached within a second
 }
 
 const (
 	redisUser     = "gate"
 	firstPassword = "first-password"
-	firstToken    = "the-first-token-of-operators"
 
 	credentialsChanged = "the credentials of Redis changed: new connections use them"
 )
 
 func newRotation(t *testing.T) *rotation {
 	t.Helper()
-	dir := t.TempDir()
-	r := &rotation{token: filepath.Join(dir, "admin-token"), password: filepath.Join(dir, "redis-password")}
-	put(t, r.token, []byte(firstToken+"\n"))
+	r := &rotation{password: filepath.Join(t.TempDir(), "redis-password")}
 	put(t, r.password, []byte(firstPassword+"\n"))
 	redis := redistest.Start(t, "--user", redisUser, "on", ">"+firstPassword, "~opsgate:*", "&opsgate:*", "+@all")
 	// The time-out is long, so that only a rotation can cause an outage.
@@ -64,8 +58,6 @@ func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 // phases rotates everything, and moves all services from one backend to the next.
 func (r *rotation) phases(previous, next *backend) []phase {
 	return []phase{
-		r.soon(phase{"the admin token is required", r.requireToken, func() bool { return r.accepts("", firstToken) }, 0}),
-		r.nextToken(firstToken, "the-second-token-of-operators"),
 		r.reloads("new connections to Redis use the password", credentialsChanged, func() {
 			r.acl("SETUSER", redisUser, ">second-password")
 			put(r.T, r.password, []byte("second-password\n"))
@@ -101,7 +93,6 @@ func (r *rotation) phases(previous, next *backend) []phase {
 			r.configure("", "")
 		}),
 		{name: "the previous backend ends", begin: func() { previous.End(r.T) }},
-		r.nextToken("the-second-token-of-operators", "the-third-token-of-operators"),
 		r.reloads("a limit that changed later is in force", "configuration reloaded", func() { r.configure("1000000", "999999") }),
 		{name: "responses to earlier requests arrive", lasts: time.Second / 2},
 		{name: "afterwards", lasts: time.Second / 2},
@@ -139,32 +130,6 @@ func (r *rotation) counts(by int, count func(*gateway) int) (begin func(), grown
 	return begin, func() bool { return all(r.gateways, func(g *gateway) bool { return count(g) >= before[g]+by }) }
 }
 
-// nextToken is a phase that replaces the admin token.
-func (r *rotation) nextToken(previous, next string) phase {
-	return r.soon(phase{"the next admin token is accepted and the previous one refused: " + next, func() {
-		put(r.T, r.token, []byte(next+"\n"))
-	}, func() bool { return r.accepts(previous, next) }, 0})
-}
-
-// requireToken makes gateways require the admin token by a reload.
-func (r *rotation) requireToken() {
-	for _, g := range r.gateways {
-		g.base = strings.Replace(g.base, "admin: {listen: ", fmt.Sprintf("admin: {token: \"${file:%s}\", listen: ", r.token), 1)
-		g.tokenFile = r.token
-	}
-	r.configure("", "")
-}
-
-// accepts reports whether the admin listeners refuse one token, "" for none, and accept another.
-func (r *rotation) accepts(refused, accepted string) bool {
-	access := func(g *gateway, token string) int {
-		return fetch(r.Context(), http.DefaultClient, g.admin+"/admin/config", token).status
-	}
-	return all(r.gateways, func(g *gateway) bool {
-		return access(g, refused) == http.StatusUnauthorized && access(g, accepted) == http.StatusOK
-	})
-}
-
 // configure replaces a part of the configuration.
 func (r *rotation) configure(from, to string) {
 	r.used = strings.Replace(r.used, from, to, 1)
@@ -199,7 +164,7 @@ func (r *rotation) check(result *trial) {
 		return a.policy != `"second";q=999999;w=1`
 	})))
 	for _, g := range r.gateways {
-		if secret := regexp.MustCompile(`(?:first|second|third|fourth)-password|the \w+ token of operators`).FindString(g.Log.String()); secret != "" {
+		if secret := regexp.MustCompile(`(?:first|second|third|fourth)-password`).FindString(g.Log.String()); secret != "" {
 			r.Errorf("the log has %q", secret)
 		}
 	}
@@ -207,11 +172,4 @@ func (r *rotation) check(result *trial) {
 
 func all(gateways []*gateway, holds func(*gateway) bool) bool {
 	return !slices.ContainsFunc(gateways, func(g *gateway) bool { return !holds(g) })
-}
-
-func secretIn(t testing.TB, file string) string {
-	t.Helper()
-	content, err := os.ReadFile(file)
-	testkit.Must(t, err)
-	return strings.TrimSpace(string(content))
 }

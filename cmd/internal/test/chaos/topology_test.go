@@ -52,7 +52,6 @@ type gateway struct {
 	url, admin string
 	file       string
 	base       string // start of each configuration
-	tokenFile  string // with the admin token; "" if none is required
 }
 
 // inRedis returns the configuration of limits that two gateways share. Timeouts are long in the short form, so that a busy machine does
@@ -169,11 +168,7 @@ func (g *gateway) sighup(t *testing.T) {
 // get returns a page of the admin listener.
 func (g *gateway) get(t testing.TB, path string) string {
 	t.Helper()
-	token := ""
-	if g.tokenFile != "" {
-		token = secretIn(t, g.tokenFile)
-	}
-	return string(mustAsk(t, http.DefaultClient, http.MethodGet, g.admin+path, token, "").body)
+	return string(mustAsk(t, http.DefaultClient, http.MethodGet, g.admin+path, "", "").body)
 }
 
 // metric returns the value of a series. It fails the test if the series does not exist.
