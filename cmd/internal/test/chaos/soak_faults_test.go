@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,7 +49,6 @@ func (s *soak) faults(t *testing.T) []fault {
 		{"configuration changed", func() { configure(t, s.gateways, s.config(900_000, "http: {body_timeout: 4s}\n"), true) }, restore},
 		{"invalid configuration", func() { mistake(t, s.gateways, s.config(1_000_000, "rate_limits: {}\n"), false) }, restore},
 		{"certificate replaced", func() { s.public.replace(t, time.Now().UnixNano()) }, nothing},
-		{"a token revoked", func() { s.revoke(t) }, nothing},
 	}
 }
 
@@ -72,23 +70,6 @@ func (s *soak) restore(t *testing.T) {
 	t.Helper()
 	configure(t, s.gateways, s.config(1_000_000, ""), false)
 	testkit.Eventually(t, "both have the valid configuration", func() bool { return sum(t, s.gateways, lastReload) == len(s.gateways) })
-}
-
-// revoke revokes a token in use, and measures how long gateways still accept it.
-func (s *soak) revoke(t *testing.T) {
-	t.Helper()
-	token := createTokens(t, s.replicas[0].data, 1)[0]
-	all := func(status int) bool {
-		for _, g := range s.gateways {
-			if got := me(t.Context(), s.posts.client, g.url, token.Text).status; got != status {
-				return false
-			}
-		}
-		return true
-	}
-	testkit.Eventually(t, "both accept a new token", func() bool { return all(http.StatusOK) })
-	revokeToken(t, s.replicas[0].data, token.ID)
-	s.revoked = max(s.revoked, testkit.Eventually(t, "both refuse a revoked token", func() bool { return all(http.StatusUnauthorized) }))
 }
 
 // run injects a fault, repairs it, and returns when the system is healthy again.
