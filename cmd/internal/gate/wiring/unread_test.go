@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -13,36 +13,68 @@ import (
 	"opsgate/cmd/internal/test/servicestest"
 )
 
-// refuse sends the start of a request whose body never arrives, and returns the response. It fails the test unless the connection is
-// closed after it.
-func (c *client) refuse(t *testing.T, request string) *http.Response {
+// refuse sends the start of a request whose body never arrives, and returns the status and the time until the connection was closed.
+func refuse(t *testing.T, address net.Addr, request string) (status int, took time.Duration) {
 	t.Helper()
-	testkit.Must(t, c.SetDeadline(time.Now().Add(4*time.Second))) // less than http.body_timeout
-	got, _ := c.ask(t, request)
+	c, begun := connect(t, address), time.Now()
+	got, _ := c.ask(t, request+"\r\n")
 	if _, err := c.ReadByte(); !errors.Is(err, io.EOF) || !got.Close {
-		t.Errorf("after %d: %v, closing: %t; want the connection closed", got.StatusCode, err, got.Close)
+		t.Errorf("%q: after %d: %v, closing: %t; want the connection closed", request, got.StatusCode, err, got.Close)
 	}
-	return got
+	return got.StatusCode, time.Since(begun)
 }
 
+// A response that does not need the body is sent without waiting for it, and closes the connection.
 func TestRefusedBodyIsNotReadToItsEnd(t *testing.T) {
 	services := servicestest.Start(t)
-	services.Scopes = []string{"incidents:write"}
-	r := startWith(t, services, "http: {max_body_bytes: 1KiB, body_timeout: 100ms}\n"+limits(100))
-	token := "Authorization: Bearer " + services.Token + "\r\n"
+	services.Scopes = []string{"incidents:write", "servers:read"}
+	r := startWith(t, services, "http: {max_body_bytes: 1KiB}\n"+limits(10_000))
+	strict := startWith(t, services, limits(1))
+	strict.mustAdmit(t, 1)
+	to := func(line string) string {
+		return line + " HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer " + services.Token + "\r\n"
+	}
+	post, one := to("POST /v1/incidents"), "Content-Length: 1\r\n"
 	for _, test := range []struct {
-		header, body string
-		status       int
+		status  int
+		address net.Addr
+		request string
 	}{
-		{"Content-Length: 2000\r\n", "", 413},
-		{"Transfer-Encoding: chunked\r\n", "800\r\n" + strings.Repeat("x", 2048), 413},
-		{"Content-Length: 1\r\nContent-Type: text/plain\r\n", "", 415},
-		{"Content-Length: 1\r\n", "", 408},
-		{"Transfer-Encoding: chunked\r\n", "1\r\n{", 408},
+		{401, r.Address(), "POST /v1/incidents HTTP/1.1\r\nHost: h\r\n" + one},
+		{401, r.Address(), "POST /v1/incidents HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n"},
+		{200, r.Address(), to("GET /docs/") + "Content-Length: 1000000\r\n"},
+		{200, r.Address(), to("GET /v1/servers") + one},
+		{204, r.Address(), to("OPTIONS /v1/incidents") + one},
+		{403, r.Address(), to("GET /v1/monitors") + one},
+		{403, r.Address(), to("GET /v1/monitors") + one + "Expect: 100-continue\r\n"},
+		{404, r.Address(), to("POST /v1/nothing") + one},
+		{404, r.Address(), to("POST /elsewhere") + one},
+		{405, r.Address(), to("DELETE /v1/incidents") + one},
+		{413, r.Address(), post + "Content-Length: 2000\r\n"},
+		{413, r.Address(), post + "Transfer-Encoding: chunked\r\n\r\n800\r\n" + strings.Repeat("x", 2048)},
+		{415, r.Address(), post + one + "Content-Type: text/plain\r\n"},
+		{429, strict.Address(), post + one},
+		{405, r.AdminAddress(), to("POST /livez") + one},
+		{404, r.AdminAddress(), to("POST /nothing") + one},
 	} {
-		got := r.connect(t).refuse(t, "POST /v1/incidents HTTP/1.1\r\nHost: h\r\n"+token+test.header+"\r\n"+test.body)
-		if got.StatusCode != test.status {
-			t.Errorf("%q: got %d, want %d", test.header, got.StatusCode, test.status)
+		testkit.Eventually(t, "a response within 100 ms", func() bool { // on a busy machine not always the first
+			status, took := refuse(t, test.address, test.request)
+			if status != test.status {
+				t.Fatalf("%q: got %d, want %d", test.request, status, test.status)
+			}
+			return took <= 100*time.Millisecond
+		})
+	}
+}
+
+func TestLateBodyClosesTheConnection(t *testing.T) {
+	services := servicestest.Start(t)
+	services.Scopes = []string{"incidents:write"}
+	r := startWith(t, services, "http: {body_timeout: 100ms}\n"+limits(100))
+	post := "POST /v1/incidents HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer " + services.Token + "\r\n"
+	for _, late := range []string{"Content-Length: 1\r\n", "Transfer-Encoding: chunked\r\n\r\n1\r\n{"} {
+		if status, _ := refuse(t, r.Address(), post+late); status != 408 {
+			t.Errorf("%q: got %d", late, status)
 		}
 	}
 }

@@ -191,8 +191,12 @@ func (a *attacker) request(value string) error {
 	if err := a.send(requestLine + "X: " + value + "\r\n\r\n"); err != nil {
 		return err
 	}
-	_, _, err := readResponse(bufio.NewReader(a.tls))
-	return err
+	got, err := http.ReadResponse(bufio.NewReader(a.tls), nil)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, got.Body)
+	return errors.Join(err, got.Body.Close())
 }
 
 func (a *attacker) halfHeader() error {
