@@ -85,27 +85,6 @@ func (e example) write(t *testing.T, baseURL string) string {
 	return file
 }
 
-// TestProgramsOfGuides runs each program of the guides, and checks what it did.
-func TestProgramsOfGuides(t *testing.T) {
-	s, checks := start(t, devtest.HighLimits), programChecks()
-	for _, e := range blocks(t) {
-		if strings.Contains(e.title, " ") || e.guide == webhooksGuide || e.guide == "rate-limits" {
-			continue
-		}
-		name := e.guide + "/" + e.title
-		check, ok := checks[name]
-		if !ok {
-			t.Errorf("%s: no check runs this program", name)
-			continue
-		}
-		delete(checks, name)
-		t.Run(name, func(t *testing.T) { check(&program{T: t, system: s, file: e.write(t, s.BaseURL)}) })
-	}
-	for name := range checks {
-		t.Errorf("no guide has the program %s", name)
-	}
-}
-
 // The client of each language sends 20 reads and opens one incident. It stays within the limits, repeats what is disturbed, and opens the
 // incident once. Of the faults of this seed, the last cuts the connection after the incident is opened. It repeats a request that is denied
 // more often than it makes attempts.
@@ -118,7 +97,8 @@ func TestClientsOfTheGuideRateLimits(t *testing.T) {
 			t.Parallel()
 			s := start(t, "rate_limit: {limits: [{requests: 10, per: 1s}]}\n", "--disturb=20%", "--seed=908")
 			p := &program{T: t, system: s, file: e.write(t, s.BaseURL)}
-			p.prints("full", `(?s)\A1 .*\n20 \S+\nopened \S+\n\z`)
+			sent := step{token: "full", prints: `(?s)\A1 .*\n20 \S+\nopened \S+\n\z`}
+			p.run(sent)
 			testkit.Eventually(t, "the log has the faults of the seed", func() bool { return strings.Count(s.Log.String(), "msg=disturbed") == 4 })
 			list := string(s.send(t, http.MethodGet, "incidents:read", "/v1/incidents?limit=10", ""))
 			if n := strings.Count(list, `"Test of a client"`); n != 1 {
@@ -129,7 +109,7 @@ func TestClientsOfTheGuideRateLimits(t *testing.T) {
 			if got := denied.FindAllString(s.metrics(t), -1); len(got) > 1 || len(got) == 1 && !strings.HasSuffix(got[0], " 1") {
 				t.Errorf("it exceeded its limit: %q", got)
 			}
-			p.disturbed().prints("full", `(?s)\A1 .*\n20 \S+\nopened \S+\n\z`)
+			p.disturbed().run(sent)
 		})
 	}
 }
@@ -167,23 +147,6 @@ func shape(value any) any {
 		return []any{shape(value[0])}
 	}
 	return reflect.TypeOf(value)
-}
-
-// The guide describes each code of the contract with its status.
-func TestErrorsGuideDescribesEveryCode(t *testing.T) {
-	contract, err := os.ReadFile(repository + "/docs/integrate/contract.md")
-	testkit.Must(t, err)
-	rows := regexp.MustCompile("(?m)^\\| (\\d{3}) \\| `(\\w+)` \\|").FindAllStringSubmatch(string(contract), -1)
-	if len(rows) < 10 {
-		t.Fatalf("the contract lists only %v", rows)
-	}
-	guide := readGuide(t, "errors")
-	for _, row := range rows {
-		status, code := row[1], row[2]
-		if !strings.Contains(guide, "| "+status+" | [`"+code+"`](#"+code+") |") || !strings.Contains(guide, "\n## "+code+"\n\nStatus "+status+".") {
-			t.Errorf("it lacks %s %s", status, code)
-		}
-	}
 }
 
 // The changelog has what the guide of versions promises.

@@ -57,44 +57,6 @@ func (s system) send(t *testing.T, method, token, path, body string) []byte {
 	return text
 }
 
-// incidents returns the ids of all incidents of the token's team.
-func (s system) incidents(t *testing.T, token string) (ids []string) {
-	t.Helper()
-	for path := "/v1/incidents?limit=100"; ; {
-		var page struct {
-			Items      []struct{ ID string }
-			NextCursor *string
-		}
-		decode(t, s.send(t, http.MethodGet, token, path, ""), &page)
-		for _, i := range page.Items {
-			ids = append(ids, i.ID)
-		}
-		if page.NextCursor == nil {
-			return ids
-		}
-		path = "/v1/incidents?limit=100&cursor=" + *page.NextCursor
-	}
-}
-
-func (s system) servers(t *testing.T) (ids []string) {
-	t.Helper()
-	var servers []struct{ ID string }
-	decode(t, s.send(t, http.MethodGet, "full", "/v1/servers", ""), &servers)
-	for _, server := range servers {
-		ids = append(ids, server.ID)
-	}
-	return ids
-}
-
-// open opens an incident and returns its id.
-func (s system) open(t *testing.T, token, title string) string {
-	t.Helper()
-	var opened struct{ ID string }
-	body := `{"title":"` + title + `","status":"investigating","impact":"minor","message":"m"}`
-	decode(t, s.send(t, http.MethodPost, token, "/v1/incidents", body), &opened)
-	return opened.ID
-}
-
 // metrics returns the page of metrics of the gateway.
 func (s system) metrics(t *testing.T) string {
 	t.Helper()
