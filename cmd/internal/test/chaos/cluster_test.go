@@ -42,7 +42,9 @@ func TestRollingUpgrade(t *testing.T) {
 	report(t, "p99 before, meanwhile, after", []time.Duration{
 		tenths(r.before(upgrade).percentile(.99)), tenths(r.all(upgrade).percentile(.99)), tenths(r.in(after).percentile(.99)),
 	}, "")
-	checkTenASecond(t, r.responses)
+	checkTenASecond(t, r.before(after))
+	// A share of each gateway in addition: docs/operate/limits.md, "What remains".
+	atMost(t, "and in any second afterwards", r.in(after).to("full").maxIn(time.Second), 10+2*5)
 }
 
 // buildPrevious builds the gateway of the previous release: of the last tag, else of beforeFirstRelease. It returns the program's name.
