@@ -91,7 +91,7 @@ func newEndpoints(u *upstream, useTLS bool, i intervals) *endpoints {
 	s := &endpoints{
 		service: u.service, useTLS: useTLS, logger: u.logger, ejections: u.metrics.ejections, penalty: i.penalty,
 		outliers: outliers{unit: i.ejection},
-		probe: u.requestProbes, updated: make(chan struct{}),
+		probe:    u.requestProbes, updated: make(chan struct{}),
 	}
 	s.lookups.init(u)
 	s.pool.New = s.newPick

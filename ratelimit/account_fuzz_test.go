@@ -29,7 +29,7 @@ func FuzzAccount(f *testing.F) {
 				}
 			}
 			last := ratelimit.Sum(value, nil, now) // nil if the value is not an account
-			own, d := p.DecideShare(2, last, append(ratelimit.Account{}, value...), now, false)
+			own, d := p.DecideShare(2, last, append(ratelimit.Account{}, value...), nil, now, false)
 			checkDecision(t, p, &d)
 			if sum := ratelimit.Sum(value, own, now); !sum.Refund(now).Unused(afterAll) {
 				t.Errorf("%x has usage after the longest window", sum)

@@ -14,7 +14,7 @@ import (
 
 // alone decides as the only gateway, without a shared store.
 func alone(p *ratelimit.Policy, own ratelimit.Account, at time.Time) (ratelimit.Account, ratelimit.Decision) {
-	return p.DecideShare(1, nil, own, at, false)
+	return p.DecideShare(1, nil, own, nil, at, false)
 }
 
 // drawAccount records requests at drawn times in the minute before now.
@@ -124,7 +124,7 @@ func TestDecideShareAdmitsAShareOfTheRemaining(t *testing.T) {
 		for i, want := range c.want {
 			n := 0
 			for range 10 {
-				if own, d = p.DecideShare(c.gateways, c.last, own, now.Add(time.Duration(i)*time.Second), false); d.Allowed {
+				if own, d = p.DecideShare(c.gateways, c.last, own, nil, now.Add(time.Duration(i)*time.Second), false); d.Allowed {
 					n++
 				}
 			}
@@ -164,7 +164,7 @@ func TestDecideShareKeepsItsShareAndItsResets(t *testing.T) {
 			step()
 			i := rapid.IntRange(0, len(own)-1).Draw(t, "gateway")
 			var d ratelimit.Decision
-			if own[i], d = p.DecideShare(len(own), last, own[i], at, false); d.Allowed {
+			if own[i], d = p.DecideShare(len(own), last, own[i], nil, at, false); d.Allowed {
 				admitted = append(admitted, at)
 			}
 			checkShare(t, p, len(own), last, own[i], d)
@@ -181,7 +181,7 @@ func TestDecideShareKeepsItsShareAndItsResets(t *testing.T) {
 func checkShare(t *rapid.T, p *ratelimit.Policy, gateways int, last, own ratelimit.Account, d ratelimit.Decision) {
 	t.Helper()
 	peek := func(after time.Duration) ratelimit.Decision {
-		_, d := p.DecideShare(gateways, last, slices.Clone(own), d.At.Add(after), true)
+		_, d := p.DecideShare(gateways, last, slices.Clone(own), nil, d.At.Add(after), true)
 		return d
 	}
 	for i := range p.Limits() {

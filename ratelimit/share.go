@@ -7,20 +7,20 @@ import (
 
 // DecideShare decides a request by a gateway's share of each limit, while the shared store is not
 // in use: (limit − count in the last account of the shared store, as it ages) ÷ gateways, rounded
-// up, less the count in own, the gateway's admissions that this account lacks. A limit in shadow does
-// not decide.
+// up, less the counts in own and sent, the gateway's admissions that this account lacks: sent has
+// those that a call carries. A limit in shadow does not decide.
 //
-// It returns own with the admission, unless the request is denied or a peek. last may be nil or of
-// another policy, and is not modified. own may be nil, and may be modified; a new one has the windows
-// of the last account too, so that its admissions can be added to them.
-func (p *Policy) DecideShare(gateways int, last, own Account, at time.Time, peek bool) (Account, Decision) {
+// It returns own with the admission, unless the request is denied or a peek. last and sent may be nil
+// or of another policy, and are not modified. own may be nil, and may be modified; a new one has the
+// windows of the last account too, so that its admissions can be added to them.
+func (p *Policy) DecideShare(gateways int, last, own, sent Account, at time.Time, peek bool) (Account, Decision) {
 	now := instant(at)
 	if !own.valid() {
 		own = last.emptied(now)
 	}
 	own, _ = own.advance(now)
 	own, _ = p.prepareWindows(own, now)
-	s := share{policy: p, gateways: int64(max(1, gateways)), last: p.windows(last, now), own: p.windows(own, now)}
+	s := share{policy: p, gateways: int64(max(1, gateways)), last: p.windows(last, now), own: p.windows(own, now), sent: p.windows(sent, now)}
 	d := Decision{Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, At: time.UnixMicro(now), Local: true}
 	for i := range p.rules {
 		remaining, _ := s.remaining(i, now)
@@ -63,18 +63,19 @@ func (p *Policy) windows(a Account, now int64) (list [MaxLimits]window) {
 	return list
 }
 
-// A share is what a gateway admits of the limits of a policy, by two accounts' windows of each limit.
+// A share is what a gateway admits of the limits of a policy, by three accounts' windows of each limit.
 type share struct {
-	policy    *Policy
-	gateways  int64
-	last, own [MaxLimits]window
+	policy          *Policy
+	gateways        int64
+	last, own, sent [MaxLimits]window
 }
 
 // remaining returns what remains of a limit for this gateway at t, if nothing is admitted until then, and when the next admission expires.
 func (s *share) remaining(i int, t int64) (n, next int64) {
 	last, nextLast := s.last[i].usageAt(t)
 	own, nextOwn := s.own[i].usageAt(t)
-	return max(0, s.divide(s.policy.rules[i].requests-last)-own), min(nextLast, nextOwn)
+	sent, nextSent := s.sent[i].usageAt(t)
+	return max(0, s.divide(s.policy.rules[i].requests-last)-own-sent), min(nextLast, nextOwn, nextSent)
 }
 
 // divide returns this gateway's part of a number of requests, rounded up.

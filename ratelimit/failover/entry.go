@@ -18,17 +18,28 @@ const (
 	overtakenBy = time.Second
 )
 
-// An entry is what this gateway keeps of one token. A call changes only the entry that it began with:
-// what makes its answer obsolete replaces or deletes that entry.
+// An entry is what this gateway keeps of one token. A reset deletes it, and a call that ends later
+// changes nothing.
 type entry struct {
 	last ratelimit.Account // of the newest answer of the shared store; nil for none
 	own  ratelimit.Account // admissions of this gateway that the shared store lacks; nil for none
+	sent ratelimit.Account // such admissions that a call carries; nil for none
 
 	// Of the call that returned last, by the shared store's clock, in µs.
 	at          int64
 	deniedUntil int64 // end of the cached denial; 0 for none
+	drops       int   // of cached denials: no call that began before the last one caches a denial
 
 	policy *ratelimit.Policy // of the newest request
+}
+
+// A call is a call of the shared store for a request.
+type call struct {
+	*request
+
+	entry  *entry
+	drops  int               // of the entry when the call began
+	upload ratelimit.Account // nil for none
 }
 
 type shard struct {
@@ -73,40 +84,47 @@ func (s *Store) cachedDenial(r *request) (ratelimit.Decision, bool) {
 	return d, ok
 }
 
-// beginCall returns the entry, and takes the gateway's own admissions from it, which the call carries.
-// A peek carries nothing.
-func (sh *shard) beginCall(r *request) (e *entry, upload ratelimit.Account) {
+// beginCall begins a call. It carries the gateway's own admissions, unless it is a peek or another call
+// carries some.
+func (sh *shard) beginCall(r *request) call {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	e = sh.entry(r.tokenID)
+	e := sh.entry(r.tokenID)
 	e.policy = r.policy
-	if r.op != ratelimit.OpPeek {
-		upload, e.own = e.own, nil
+	c := call{request: r, entry: e, drops: e.drops}
+	if r.op != ratelimit.OpPeek && e.sent == nil {
+		c.upload, e.sent, e.own = e.own, e.own, nil
 	}
-	return e, upload
+	return c
 }
 
-// restore returns an upload to the entry of a call that was not executed.
-func (sh *shard) restore(tokenID string, e *entry, upload ratelimit.Account, at time.Time) {
+// failed ends a call without an answer. If it was not executed, the gateway keeps what it carried.
+func (sh *shard) failed(c call, executed bool, at time.Time) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if upload != nil && sh.entries[tokenID] == e {
-		e.own = ratelimit.Sum(e.own, upload, at)
+	if e := c.entry; c.upload != nil {
+		if !executed {
+			e.own = ratelimit.Sum(e.own, e.sent, at)
+		}
+		e.sent = nil
 	}
 }
 
-// endCall keeps the account that a call returned, unless a later one has overtaken it, and its denial.
-// A peek wrote nothing, so its account is not kept.
-func (sh *shard) endCall(r *request, e *entry, d *ratelimit.Decision, a ratelimit.Account) {
+// answered ends a call. It keeps the account that the call returned, unless a later one has overtaken
+// it, and its denial. A peek wrote nothing, so its account is not kept.
+func (sh *shard) answered(c call, d *ratelimit.Decision, a ratelimit.Account) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	at := d.At.UnixMicro()
+	e, at := c.entry, d.At.UnixMicro()
+	if c.upload != nil {
+		e.sent = nil
+	}
 	overtaken := at < e.at && at > e.at-overtakenBy.Microseconds() // if it is even earlier, the clock was set back
-	if r.op == ratelimit.OpPeek || overtaken || sh.entries[r.tokenID] != e {
+	if c.op == ratelimit.OpPeek || overtaken {
 		return
 	}
 	e.last, e.at, e.deniedUntil = a, at, 0
-	if !d.Allowed && r.op == ratelimit.OpDecide {
+	if !d.Allowed && c.op == ratelimit.OpDecide && c.drops == e.drops {
 		e.deniedUntil = at + d.RetryAfter.Microseconds()
 	}
 }
@@ -116,7 +134,7 @@ func (sh *shard) decideByShare(r *request, gateways int, at time.Time) ratelimit
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	e, peek := sh.entry(r.tokenID), r.op == ratelimit.OpPeek
-	own, d := r.policy.DecideShare(gateways, e.last, e.own, at, peek)
+	own, d := r.policy.DecideShare(gateways, e.last, e.own, e.sent, at, peek)
 	e.policy = r.policy
 	if d.Allowed && !peek || e.own != nil { // else own stays nil: it has no admission
 		e.own = own
@@ -124,7 +142,9 @@ func (sh *shard) decideByShare(r *request, gateways int, at time.Time) ratelimit
 	return d
 }
 
-// refundOwn removes an admission that is not uploaded, and reports whether there was one.
+// refundOwn removes an admission that is not uploaded, and reports whether there was one. One that a
+// call carries is removed in case that the call is not executed, but is not reported, because the
+// shared store may have it.
 func (sh *shard) refundOwn(tokenID string, at time.Time) bool {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -134,7 +154,11 @@ func (sh *shard) refundOwn(tokenID string, at time.Time) bool {
 	}
 	before := e.own
 	e.own = slices.Clone(before).Refund(at)
-	return !bytes.Equal(e.own, before)
+	removed := !bytes.Equal(e.own, before)
+	if !removed {
+		e.sent = slices.Clone(e.sent).Refund(at)
+	}
+	return removed
 }
 
 // DropDenial drops the cached denial of a token, after a refund by any gateway; with "", the denials of all tokens.
@@ -144,7 +168,7 @@ func (s *Store) DropDenial(tokenID string) {
 		return
 	}
 	for i := range s.shards {
-		s.shards[i].visitAll(func(e *entry, id string) { s.shards[i].entries[id] = e.withoutDenial() })
+		s.shards[i].visitAll(func(e *entry, _ string) { e.dropDenial() })
 	}
 }
 
@@ -152,16 +176,11 @@ func (sh *shard) dropDenial(tokenID string) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e, ok := sh.entries[tokenID]; ok {
-		sh.entries[tokenID] = e.withoutDenial()
+		e.dropDenial()
 	}
 }
 
-// withoutDenial returns an entry that replaces this one, so that no call in flight caches a denial.
-func (e *entry) withoutDenial() *entry {
-	replacement := *e
-	replacement.deniedUntil = 0
-	return &replacement
-}
+func (e *entry) dropDenial() { e.deniedUntil, e.drops = 0, e.drops+1 }
 
 // Drop drops what this gateway keeps of a token, after a reset by any gateway.
 func (s *Store) Drop(tokenID string) {
@@ -186,7 +205,7 @@ func (s *Store) sweep() {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.visitAll(func(e *entry, id string) {
-			if e.last.Unused(at) && e.own.Unused(at) {
+			if e.last.Unused(at) && e.own.Unused(at) && e.sent == nil {
 				delete(sh.entries, id)
 			}
 		})

@@ -264,23 +264,68 @@ func TestFailedCallIsUploadedOnce(t *testing.T) {
 	}
 }
 
-// An upload that was not executed is made again, and one without an answer is not.
+// An upload that was not executed is made again, and one without an answer is not, whatever happens
+// during the call.
 func TestUploadIsRepeatedOnlyIfItWasNotExecuted(t *testing.T) {
-	for condition, want := range map[condition]int{refusing: 4, failing: 4, unreachable: 3} { // an upload of one admission
-		synctest.Test(t, func(t *testing.T) {
-			e := newEnv(t, failover.Settings{}, limit("minute", 100, time.Minute))
-			e.decide("t")
-			e.shared.become(failing)
-			e.decide("t")
-			e.shared.become(condition)
-			e.decide("t")
-			e.shared.become(working)
-			e.decide("t")
-			if n := e.used("t"); n != want {
-				t.Errorf("%v: %d counted, not %d", condition, n, want)
-			}
-		})
+	for name, meanwhile := range map[string]func(e *env, first ratelimit.Decision){
+		"nothing":           func(*env, ratelimit.Decision) {},
+		"a refund":          func(e *env, first ratelimit.Decision) { _ = e.store.Refund(e.t.Context(), "t", first) }, // fails
+		"another's refund":  func(e *env, _ ratelimit.Decision) { e.store.DropDenial("t") },
+		"a subscription":    func(e *env, _ ratelimit.Decision) { e.store.DropDenial("") },
+		"a sweep":           func(e *env, _ ratelimit.Decision) { e.store.Sweep() },
+		"another's request": func(e *env, _ ratelimit.Decision) { _, _ = e.store.Peek(e.t.Context(), "t", e.policy) },
+	} {
+		for condition, want := range map[condition]int{refusing: 4, failing: 4, unreachable: 3} { // an upload of one admission
+			synctest.Test(t, func(t *testing.T) {
+				e := newEnv(t, failover.Settings{}, limit("minute", 100, time.Minute))
+				first := e.decide("t")
+				e.shared.become(failing)
+				e.decide("t")
+				e.shared.become(condition)
+				e.shared.inCall = func() { meanwhile(e, first) }
+				e.decide("t")
+				if e.store.State().Mode != ratelimit.ModeShared {
+					e.endOutage()
+				}
+				e.shared.become(working)
+				e.decide("t")
+				if n := e.used("t"); n != want {
+					t.Errorf("%s, %v: %d counted, not %d", name, condition, n, want)
+				}
+			})
+		}
 	}
+}
+
+// While a call carries admissions, they count in the gateway's share, and can be refunded.
+func TestAdmissionsInFlightCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, failover.Settings{Gateways: 2}, limit("minute", 10, time.Minute))
+		e.beginOutage(refusing)
+		if n := e.admitted("t", 10); n != 5 {
+			t.Fatalf("the share is %d", n)
+		}
+		e.endOutage()
+		e.shared.inCall = func() {
+			e.shared.become(failing)
+			if n := e.admitted("t", 5); n != 0 {
+				t.Errorf("%d more than the share", n)
+			}
+		}
+		e.decide("t")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, failover.Settings{}, limit("minute", 10, time.Minute))
+		e.shared.become(failing)
+		d := e.decide("t")
+		e.shared.inCall = func() { _ = e.store.Refund(t.Context(), "t", d) }
+		e.decide("t")
+		e.endOutage()
+		e.decide("t")
+		if n := e.used("t"); n != 2 {
+			t.Errorf("%d counted, of three of which one was refunded", n)
+		}
+	})
 }
 
 // 200 tokens a second are uploaded in the background.
@@ -420,8 +465,8 @@ func TestResetDropsLocalAndSharedUsage(t *testing.T) {
 		if err := e.store.Reset(t.Context(), "t"); err == nil {
 			t.Error("a reset during an outage succeeds")
 		}
-		if n := e.admitted("t", 10); n != 10 {
-			t.Errorf("%d admitted locally after the reset", n)
+		if n := e.admitted("t", 10); n != 0 {
+			t.Errorf("%d admitted locally after a reset that failed", n)
 		}
 		e.endOutage()
 		if err := e.store.Reset(t.Context(), "t"); err != nil {

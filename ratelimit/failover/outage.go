@@ -79,6 +79,13 @@ func (f *failureRate) record(now time.Duration, failed bool) bool {
 	return f.inARow >= maxInARow || f.calls >= minCalls && 2*f.failed >= f.calls
 }
 
+// clear forgets the calls of an outage that has ended.
+func (f *failureRate) clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.inARow, f.calls, f.failed = 0, 0, 0
+}
+
 // call makes a call of the shared store and counts it. If it fails too often, an outage begins.
 func (s *Store) call(do func() error) error {
 	err := do()
@@ -119,6 +126,7 @@ func (s *Store) endOutage() {
 		return
 	}
 	s.sharedSince = s.clock()
+	s.failures.clear()
 	s.outage.Store(nil)
 	s.logger.Info("shared rate limit store in use again",
 		slog.String("lasted", s.sharedSince.Sub(o.began).Round(time.Millisecond).String()), slog.Any("cause", o.cause))
@@ -178,28 +186,31 @@ func (s *Store) probe(ctx context.Context) error {
 	return err
 }
 
-// upload uploads the admissions of tokens that make no calls, until a call fails.
+// upload uploads admissions until an outage begins, for at most half of the time until the next uploads.
+// It skips tokens whose call fails: in a cluster, others may be on a node that works.
 func (s *Store) upload(ctx context.Context) {
 	if s.outage.Load() != nil || !s.hasOwn.Swap(false) {
 		return
 	}
-	list := s.toUpload()
+	start, list := s.now(), s.toUpload()
 	for _, r := range list {
-		if _, err := s.exchange(ctx, r); err != nil {
+		if s.outage.Load() != nil || s.now()-start > uploadEvery/2 {
 			s.hasOwn.Store(true)
 			return
 		}
+		_, _ = s.exchange(ctx, r) // an error is counted, and sets hasOwn
 	}
 	if len(list) == uploadsAtOnce {
 		s.hasOwn.Store(true)
 	}
 }
 
-// toUpload returns requests for the uploads of up to uploadsAtOnce tokens.
+// toUpload returns requests for the uploads of up to uploadsAtOnce tokens, from a random one on.
 func (s *Store) toUpload() (list []*request) {
+	first := rand.N(shards)
 	for i := range s.shards {
-		s.shards[i].visitAll(func(e *entry, id string) {
-			if e.own != nil && len(list) < uploadsAtOnce {
+		s.shards[(first+i)%shards].visitAll(func(e *entry, id string) {
+			if e.own != nil && e.sent == nil && len(list) < uploadsAtOnce {
 				list = append(list, &request{id, e.policy, ratelimit.OpUpload})
 			}
 		})

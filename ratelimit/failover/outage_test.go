@@ -179,6 +179,14 @@ func TestOutageBeginsWhenHalfOfTheCallsFail(t *testing.T) {
 		if e.store.State().Mode == ratelimit.ModeShared {
 			t.Error("no outage after six of eleven calls failed")
 		}
+
+		e.endOutage()
+		e.decide("t")
+		e.shared.become(refusing)
+		e.decide("t")
+		if e.store.State().Mode != ratelimit.ModeShared {
+			t.Error("failures of an outage that has ended count for another")
+		}
 	})
 }
 

@@ -160,25 +160,23 @@ func (s *Store) hasTime(ctx context.Context) bool {
 // exchange makes a call for a request, which carries the gateway's own admissions of the token.
 func (s *Store) exchange(ctx context.Context, r *request) (d ratelimit.Decision, err error) {
 	sh, start := s.shard(r.tokenID), s.now()
-	e, upload := sh.beginCall(r)
+	c := sh.beginCall(r)
 	var a ratelimit.Account
 	err = s.call(func() (err error) {
-		d, a, err = s.shared.Exchange(ctx, r.tokenID, r.policy, ratelimit.Exchange{Op: r.op, Upload: upload})
+		d, a, err = s.shared.Exchange(ctx, r.tokenID, r.policy, ratelimit.Exchange{Op: r.op, Upload: c.upload})
 		return err
 	})
 	now := s.now()
 	if err != nil {
-		if errors.Is(err, ratelimit.ErrNotExecuted) {
-			sh.restore(r.tokenID, e, upload, s.sharedClock.at(now))
-			s.hasOwn.Store(true)
-		}
+		sh.failed(c, !errors.Is(err, ratelimit.ErrNotExecuted), s.sharedClock.at(now))
+		s.hasOwn.Store(true)
 		return d, err
 	}
-	if upload != nil {
+	if c.upload != nil {
 		s.metrics.uploads.Inc()
 	}
 	s.sharedClock.observe(d.At, start, now)
-	sh.endCall(r, e, &d, a)
+	sh.answered(c, &d, a)
 	return d, nil
 }
 
@@ -224,14 +222,13 @@ func (s *Store) Refund(ctx context.Context, tokenID string, d ratelimit.Decision
 	return nil
 }
 
-// Reset implements [ratelimit.Store]. In state local, it drops what this gateway keeps of the token, and
-// fails with a *[ratelimit.UnavailableError].
+// Reset implements [ratelimit.Store]. It fails with a *[ratelimit.UnavailableError], always in state
+// local, and then drops nothing.
 func (s *Store) Reset(ctx context.Context, tokenID string) error {
-	s.Drop(tokenID)
 	if err := s.callUnlessLocal(func() error { return s.shared.Reset(ctx, tokenID) }); err != nil {
 		return s.unavailable(err)
 	}
-	s.Drop(tokenID) // again, for requests during the call
+	s.Drop(tokenID)
 	return nil
 }
 

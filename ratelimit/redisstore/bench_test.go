@@ -68,7 +68,7 @@ func BenchmarkDecide(b *testing.B) {
 func usage(p *ratelimit.Policy, past int) (own ratelimit.Account) {
 	now := time.Now()
 	for i := range past {
-		own, _ = p.DecideShare(1, nil, own, now.Add(-time.Hour+time.Duration(i)*time.Hour/time.Duration(past)), false)
+		own, _ = p.DecideShare(1, nil, own, nil, now.Add(-time.Hour+time.Duration(i)*time.Hour/time.Duration(past)), false)
 	}
 	return own
 }

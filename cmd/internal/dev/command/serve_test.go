@@ -187,7 +187,7 @@ func guard(t *testing.T, file, content string) {
 	t.Helper()
 	roots := tlsfilestest.NewAuthority(t, "root")
 	own := roots.Server(t, 1)
-	files := tlsfilestest.Write(t, own.Certificate, own.Key, roots.PEM, []byte("a token of operators"))
+	files := tlsfilestest.Write(t, own.Certificate, own.Key, roots.PEM, []byte("a-token-of-operators"))
 	content += fmt.Sprintf("admin: {token: \"${file:%s}\", tls: {cert_file: %s, key_file: %s, client_ca_file: %s}}\n",
 		files[3], files[0], files[1], files[2])
 	testkit.Must(t, os.WriteFile(file, []byte(content), 0o600))
@@ -207,7 +207,7 @@ func (s *system) checkGuarded(t *testing.T) {
 	if text := s.Out.String(); !line.MatchString(text) || !strings.Contains(text, "  "+s.AdminURL+"/\n") {
 		t.Errorf("the output lacks the credentials of the admin listener:\n%s", text)
 	}
-	if strings.Contains(s.Out.String()+s.Log.String(), "a token of operators") {
+	if strings.Contains(s.Out.String()+s.Log.String(), "a-token-of-operators") {
 		t.Error("the token is in the output or the log")
 	}
 }
