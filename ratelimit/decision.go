@@ -16,7 +16,8 @@ type Store interface {
 	Refund(ctx context.Context, tokenID string, d Decision) error
 
 	// Peek returns the decision that Decide would make, and records nothing: its budgets do not include the request. Its decision must not be
-	// refunded. Its waits may be too short if the account lacks a window of the policy: filled later, it may get later times from a bucket.
+	// refunded. If the account lacks a window of the policy, waits may be too short: Peek fills it from what the account has now, and Decide
+	// later, when admissions of a bucket count as of a later time.
 	Peek(ctx context.Context, tokenID string, p *Policy) (Decision, error)
 
 	// Reset drops the token's account.
@@ -27,12 +28,12 @@ type Store interface {
 type Decision struct {
 	Allowed        bool
 	DeniedBy       int           // index of the full enforced limit with the longest wait; -1 when allowed
-	ShadowDeniedBy int           // index of the limit in shadow that was full, with the longest wait, when allowed; -1 for none
+	ShadowDeniedBy int           // when allowed: index of the full limit in shadow with the longest wait; else, or if none is full, -1
 	RetryAfter     time.Duration // until every enforced limit admits a request, if the token makes no other; 0 when allowed
 	At             time.Time     // time of the decision, by the store's clock
 	Budgets        [MaxLimits]Budget
 
-	Local  bool // decided by this gateway, as the shared store was not available
+	Local  bool // decided by this gateway, without the shared store
 	Cached bool // a denial that still applies, repeated without a call of the shared store
 }
 

@@ -6,9 +6,12 @@ import (
 )
 
 // DecideShare decides a request by a gateway's share of each limit, while the shared store is not
-// in use: (limit − count in the last account of the shared store, as it ages) ÷ gateways, rounded
-// up, less the counts in own and sent, the gateway's admissions that this account lacks: sent has
-// those that a call carries. A limit in shadow does not decide.
+// in use. It admits a request if this is more than 0 for each limit that is not in shadow:
+//
+//	⌈(limit − last) ÷ gateways⌉ − own − sent
+//
+// last is the count in the last account of the shared store, as it ages; own and sent are the counts of
+// the gateway's admissions that this account lacks, and sent has those that a call carries.
 //
 // It returns own with the admission, unless the request is denied or a peek. last and sent may be nil
 // or of another policy, and are not modified. own may be nil, and may be modified; a new one has the
@@ -63,7 +66,7 @@ func (p *Policy) windows(a Account, now int64) (list [MaxLimits]window) {
 	return list
 }
 
-// A share is what a gateway admits of the limits of a policy, by three accounts' windows of each limit.
+// A share has what [Policy.DecideShare] decides by: of each limit, the windows of three accounts.
 type share struct {
 	policy          *Policy
 	gateways        int64

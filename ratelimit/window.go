@@ -138,8 +138,8 @@ func (a Account) removeTime(at int, t int64) Account {
 	return slices.Delete(a, from+i*timeBytes, from+(i+1)*timeBytes)
 }
 
-// A usage is the number of admissions in a window, and the µs until more requests of a limit remain:
-// until the number is smaller than now, and below the limit. Both are 0 for an empty window.
+// A usage is the number of admissions in a window, and the µs until more requests of a limit remain,
+// which is until fewer than min(count, limit) are in the window. Both are 0 for an empty window.
 type usage struct{ count, untilMore int64 }
 
 // usageOf counts the admissions for a limit of a number of requests. The window must be advanced to now.
@@ -149,8 +149,8 @@ func (w window) usageOf(requests, now int64) usage {
 		if n == 0 {
 			return usage{}
 		}
-		mustExpire := w.time(int(n - min(n, requests)))
-		return usage{n, mustExpire + w.length() - now}
+		lastInTheWay := w.time(int(n - min(n, requests)))
+		return usage{n, lastInTheWay + w.length() - now}
 	}
 	counts := w.counts()
 	var u usage

@@ -8,10 +8,13 @@ import (
 
 // A sharedClock estimates the time of the shared store's clock. It is safe for concurrent use.
 //
-// The shared store reads its clock at a time between the start and the end of a call, so time − end ≤ offset ≤ time − start. The estimate
-// moves into these bounds and no further. A call that waited in a queue has wide bounds, and moves nothing; the fastest calls have the
-// narrowest. So the estimate is ahead by at most the time that the fastest call took to arrive, and the shared store executes no call
-// before the estimate at its start.
+// The shared store reads its clock between the start and the end of a call:
+//
+//	this gateway      start ─────────────── end
+//	shared store            ▲ time
+//
+// So time − end ≤ offset ≤ time − start. The estimate moves into these bounds and no further. A call
+// that waited in a queue has wide bounds and moves nothing; the fastest calls have the narrowest.
 type sharedClock struct {
 	offset atomic.Int64 // from a time of this gateway to the time of the shared store, in µs
 }
@@ -23,7 +26,8 @@ func (c *sharedClock) at(now time.Duration) time.Time {
 // observe adjusts the estimate to an answer with the time of the shared store.
 func (c *sharedClock) observe(at time.Time, start, end time.Duration) {
 	before := c.offset.Load()
-	offset := min(max(before, at.UnixMicro()-end.Microseconds()), at.UnixMicro()-start.Microseconds())
+	lower, upper := at.UnixMicro()-end.Microseconds(), at.UnixMicro()-start.Microseconds()
+	offset := min(max(before, lower), upper)
 	if offset != before { // rare: a write for each answer would contend between cores
 		c.offset.Store(offset) // one of two concurrent changes may be lost; the next answer makes it
 	}
@@ -32,7 +36,8 @@ func (c *sharedClock) observe(at time.Time, start, end time.Duration) {
 // maxClockStep is the largest change of the difference between the clocks that is not reported.
 const maxClockStep = 100 * time.Millisecond
 
-// clockDifference returns the time of the shared store's clock minus that of this gateway's, both at New (0 of Store.now).
+// clockDifference returns the time of the shared store's clock minus that of this gateway's, when New was
+// called.
 func (s *Store) clockDifference() time.Duration { return s.sharedClock.at(0).Sub(s.start) }
 
 // reportClock logs a change of the difference between the clocks. After a step of the shared store's clock, limits are not exact.

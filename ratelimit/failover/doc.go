@@ -11,5 +11,5 @@
 // in that account, and keeps its own admissions. The next call for the token in shared carries them;
 // an upload is sent once. A call that fails is decided as in local, that once.
 //
-// docs/develop/rate-limiter.md has the whole, and what remains.
+// docs/develop/rate-limiter.md has more, and the errors that remain.
 package failover

@@ -14,8 +14,9 @@ const (
 	shards          = 256
 	unsubscribedTTL = time.Second // maximum age of a cached denial while refunds by other gateways are not reported
 
-	// overtakenBy is how much later an answer can arrive than one that the shared store gave after it.
-	overtakenBy = time.Second
+	// An answer whose time is earlier than that of the last one was overtaken by it. If it is earlier by
+	// more than this, it was not: the clock of the shared store was set back.
+	maxOvertaken = time.Second
 )
 
 // An entry is what this gateway keeps of one token. A reset deletes it, and a call that ends later
@@ -25,12 +26,12 @@ type entry struct {
 	own  ratelimit.Account // admissions of this gateway that the shared store lacks; nil for none
 	sent ratelimit.Account // such admissions that a call carries; nil for none
 
-	// Of the call that returned last, by the shared store's clock, in µs.
-	at          int64
+	// Of the newest answer, by the shared store's clock, in µs.
+	answeredAt  int64
 	deniedUntil int64 // end of the cached denial; 0 for none
 	drops       int   // of cached denials: no call that began before the last one caches a denial
 
-	policy *ratelimit.Policy // of the newest request
+	policy *ratelimit.Policy // of the newest request: an upload of the background loop has none of its own
 }
 
 // A call is a call of the shared store for a request.
@@ -63,8 +64,8 @@ func (sh *shard) entry(tokenID string) *entry {
 	return e
 }
 
-// cachedDenial returns the cached denial, with its times as of now by the shared store's clock, if the
-// policy of the request denies it too.
+// cachedDenial returns the cached denial, if it holds under the policy of the request too, with its
+// times as of now by the shared store's clock.
 func (s *Store) cachedDenial(r *request) (ratelimit.Decision, bool) {
 	now, sh := s.sharedClock.at(s.now()), s.shard(r.tokenID)
 	at := now.UnixMicro()
@@ -74,12 +75,12 @@ func (s *Store) cachedDenial(r *request) (ratelimit.Decision, bool) {
 	if !ok || at >= e.deniedUntil {
 		return ratelimit.Decision{}, false
 	}
-	age := time.Duration(at-e.at) * time.Microsecond
+	age := time.Duration(at-e.answeredAt) * time.Microsecond
 	if age < 0 || age > unsubscribedTTL && !s.subscribed() { // below 0 if the clock was set back
 		return ratelimit.Decision{}, false
 	}
 	sh.scratch = append(sh.scratch[:0], e.last...)
-	_, d, ok := r.policy.Decision(sh.scratch, now, ratelimit.Denied)
+	_, d, ok := r.policy.Decision(sh.scratch, now, ratelimit.Denied) // not ok if the policy admits the request
 	d.Cached = true
 	return d, ok
 }
@@ -110,8 +111,8 @@ func (sh *shard) failed(c call, executed bool, at time.Time) {
 	}
 }
 
-// answered ends a call. It keeps the account that the call returned, unless a later one has overtaken
-// it, and its denial. A peek wrote nothing, so its account is not kept.
+// answered ends a call. The account and the denial that it returned are kept, unless a later answer has
+// overtaken it, or it is a peek, which wrote nothing.
 func (sh *shard) answered(c call, d *ratelimit.Decision, a ratelimit.Account) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -119,11 +120,11 @@ func (sh *shard) answered(c call, d *ratelimit.Decision, a ratelimit.Account) {
 	if c.upload != nil {
 		e.sent = nil
 	}
-	overtaken := at < e.at && at > e.at-overtakenBy.Microseconds() // if it is even earlier, the clock was set back
+	overtaken := at < e.answeredAt && at > e.answeredAt-maxOvertaken.Microseconds()
 	if c.op == ratelimit.OpPeek || overtaken {
 		return
 	}
-	e.last, e.at, e.deniedUntil = a, at, 0
+	e.last, e.answeredAt, e.deniedUntil = a, at, 0
 	if !d.Allowed && c.op == ratelimit.OpDecide && c.drops == e.drops {
 		e.deniedUntil = at + d.RetryAfter.Microseconds()
 	}

@@ -40,8 +40,8 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Help: "Outages of the shared store of rate limits, including short ones.",
 		}),
 	}
-	for _, kind := range []string{timeout, refused, other} {
-		m.failures.WithLabelValues(kind) // 0 before the first failure
+	for _, cause := range []string{causeTimeout, causeConnection, causeOther} {
+		m.failures.WithLabelValues(cause) // 0 before the first failure
 	}
 	clock := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_rate_limit_store_clock_difference_seconds",
@@ -56,23 +56,23 @@ func (s *Store) newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// The kinds of failures of the shared store: values of the metric label "cause".
+// The causes of failures of the shared store, as a label.
 const (
-	timeout = "timeout" // no answer in time
-	refused = "refused" // no server, or the connection broke
-	other   = "other"
+	causeTimeout    = "timeout" // no answer in time
+	causeConnection = "refused" // no server, or the connection broke
+	causeOther      = "other"
 )
 
-func kindOf(err error) string {
+func causeOf(err error) string {
 	var network net.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		return timeout
+		return causeTimeout
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
 		errors.Is(err, io.ErrUnexpectedEOF):
-		return refused
+		return causeConnection
 	default:
-		return other
+		return causeOther
 	}
 }
 

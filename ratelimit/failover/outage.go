@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	probeTimeout = 10 * time.Second // for a shared store whose own timeout fails: that of redisstore is shorter
+	probeTimeout = 10 * time.Second // a backstop: the shared store has a shorter timeout of its own
 	flapWithin   = 10 * time.Second // after an outage, the next one is shown as a part of it
 
 	// While there are admissions to upload, a gateway uploads those of up to uploadsAtOnce tokens each
@@ -46,19 +46,20 @@ func (s *Store) State() State {
 	return State{ratelimit.ModeShared, s.sharedSince, nil}
 }
 
-// An outage begins after maxInARow failures in a row, or if at least half of minCalls or more calls
-// failed that ended within rateWindow.
+// An outage begins after maxInARow failures in a row, or when, in a period of ratePeriod, at least
+// minCalls calls have ended and half of them failed.
 const (
 	maxInARow  = 3
 	minCalls   = 10
-	rateWindow = 2 * time.Second
+	ratePeriod = 2 * time.Second
 )
 
-// A failureRate counts failures in a row, and calls and failures in a window of time.
+// A failureRate counts failures in a row, and calls and failures in a period. The first call after a
+// period begins the next one.
 type failureRate struct {
 	mu            sync.Mutex
 	inARow        int
-	began         time.Duration // of the window
+	began         time.Duration // of the period
 	calls, failed int
 }
 
@@ -66,7 +67,7 @@ type failureRate struct {
 func (f *failureRate) record(now time.Duration, failed bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if now-f.began >= rateWindow {
+	if now-f.began >= ratePeriod {
 		f.began, f.calls, f.failed = now, 0, 0
 	}
 	f.calls++
@@ -90,7 +91,7 @@ func (f *failureRate) clear() {
 func (s *Store) call(do func() error) error {
 	err := do()
 	if err != nil {
-		s.metrics.failures.WithLabelValues(kindOf(err)).Inc()
+		s.metrics.failures.WithLabelValues(causeOf(err)).Inc()
 	}
 	if s.failures.record(s.now(), err != nil) {
 		s.beginOutage(err)
@@ -113,7 +114,7 @@ func (s *Store) beginOutage(cause error) {
 	s.logger.Warn("shared rate limit store not in use",
 		slog.String("mode", string(s.configured.Load().Mode)), slog.Any("cause", cause))
 	select {
-	case s.began <- struct{}{}:
+	case s.outageBegan <- struct{}{}:
 	default: // Run has not received the last one
 	}
 }
@@ -138,7 +139,7 @@ func (s *Store) endOutage() {
 func (s *Store) Run(ctx context.Context) error {
 	tick := pulse.New(uploadEvery)
 	defer tick.Stop()
-	probe := time.NewTimer(s.untilProbe())
+	probe := time.NewTimer(s.scheduleProbe()) // the first finds no outage
 	defer probe.Stop()
 	for ticks := 1; ; {
 		select {
@@ -151,18 +152,19 @@ func (s *Store) Run(ctx context.Context) error {
 				s.sweep()
 				s.reportClock()
 			}
-		case <-s.began:
-			probe.Reset(s.untilProbe())
+		case <-s.outageBegan:
+			probe.Reset(s.scheduleProbe())
 		case <-probe.C:
 			if s.outage.Load() != nil && s.probe(ctx) != nil {
-				probe.Reset(s.untilProbe())
+				probe.Reset(s.scheduleProbe())
 			}
 		}
 	}
 }
 
-// untilProbe returns the time until the next probe, random so that gateways do not probe at the same time.
-func (s *Store) untilProbe() time.Duration {
+// scheduleProbe sets and returns the time until the next probe, random so that gateways do not probe at
+// the same time.
+func (s *Store) scheduleProbe() time.Duration {
 	every := s.configured.Load().ProbeEvery
 	wait := every - every/5 + rand.N(2*every/5+1)
 	s.nextProbe.Store(s.clock().Add(wait).UnixNano())
@@ -189,19 +191,19 @@ func (s *Store) probe(ctx context.Context) error {
 // upload uploads admissions until an outage begins, for at most half of the time until the next uploads.
 // It skips tokens whose call fails: in a cluster, others may be on a node that works.
 func (s *Store) upload(ctx context.Context) {
-	if s.outage.Load() != nil || !s.hasOwn.Swap(false) {
+	if s.outage.Load() != nil || !s.mayHaveOwn.Swap(false) {
 		return
 	}
 	start, list := s.now(), s.toUpload()
 	for _, r := range list {
 		if s.outage.Load() != nil || s.now()-start > uploadEvery/2 {
-			s.hasOwn.Store(true)
+			s.mayHaveOwn.Store(true)
 			return
 		}
-		_, _ = s.exchange(ctx, r) // an error is counted, and sets hasOwn
+		_, _ = s.exchange(ctx, r) // an error is counted, and sets mayHaveOwn
 	}
 	if len(list) == uploadsAtOnce {
-		s.hasOwn.Store(true)
+		s.mayHaveOwn.Store(true)
 	}
 }
 

@@ -62,16 +62,16 @@ type Store struct {
 	metrics     *metrics
 	configured  atomic.Pointer[Settings]
 
-	outage    atomic.Pointer[outage] // nil in state shared
-	failures  failureRate
-	began     chan struct{} // wakes Run: an outage has begun
-	nextProbe atomic.Int64  // Unix time in ns
+	outage      atomic.Pointer[outage] // nil in state shared
+	failures    failureRate
+	outageBegan chan struct{} // wakes Run
+	nextProbe   atomic.Int64  // Unix time in ns
 
 	stateMu     sync.Mutex // held while the state changes; guards the next two fields
 	outageSince time.Time  // start of the last outage, or of the first of several with short times between them
 	sharedSince time.Time  // start, or end of the last outage
 
-	hasOwn atomic.Bool // there may be admissions to upload
+	mayHaveOwn atomic.Bool // there may be admissions to upload
 
 	sharedClock    sharedClock
 	lastDifference time.Duration // between the clocks, as last reported; used by Run alone
@@ -91,10 +91,10 @@ func New(o Options) (*Store, error) {
 	}
 	s := &Store{
 		shared: o.Shared, callTimeout: o.CallTimeout, subscribed: o.Subscribed, clock: o.Clock, start: o.Clock(), logger: o.Logger,
-		began: make(chan struct{}, 1), seed: maphash.MakeSeed(),
+		outageBegan: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 	}
 	s.sharedSince = s.start
-	s.sharedClock.offset.Store(s.start.UnixMicro())
+	s.sharedClock.offset.Store(s.start.UnixMicro()) // until the first answer, the clocks are taken as equal
 	for i := range s.shards {
 		s.shards[i].entries = make(map[string]*entry)
 	}
@@ -112,7 +112,7 @@ func (s *Store) Configure(settings Settings) {
 	s.configured.Store(&settings)
 }
 
-// A request is a request for a decision or a peek.
+// A request is a request of a client for a decision, a peek, or an upload of the background loop.
 type request struct {
 	tokenID string
 	policy  *ratelimit.Policy
@@ -169,7 +169,7 @@ func (s *Store) exchange(ctx context.Context, r *request) (d ratelimit.Decision,
 	now := s.now()
 	if err != nil {
 		sh.failed(c, !errors.Is(err, ratelimit.ErrNotExecuted), s.sharedClock.at(now))
-		s.hasOwn.Store(true)
+		s.mayHaveOwn.Store(true)
 		return d, err
 	}
 	if c.upload != nil {
@@ -189,7 +189,7 @@ func (s *Store) decideLocally(r *request, cause error) (ratelimit.Decision, erro
 		return s.admit(r.policy), nil
 	default:
 		d := s.shard(r.tokenID).decideByShare(r, c.Gateways, s.sharedClock.at(s.now()))
-		s.hasOwn.Store(true)
+		s.mayHaveOwn.Store(true)
 		return d, nil
 	}
 }
@@ -203,9 +203,10 @@ func (s *Store) admit(p *ratelimit.Policy) ratelimit.Decision {
 	return d
 }
 
-// Refund implements [ratelimit.Store]. It subtracts a local admission here until it is uploaded, and
-// then in the shared store. A metric counts refunds that are lost, as that call failed. Admissions of
-// mode allow were not counted.
+// Refund implements [ratelimit.Store]. It removes an admission where it counts:
+//   - nowhere, if it was made in mode allow,
+//   - in this gateway, until it is uploaded,
+//   - else in the shared store. If that call fails, the refund is lost, and counted in a metric.
 func (s *Store) Refund(ctx context.Context, tokenID string, d ratelimit.Decision) error {
 	if !d.Allowed || d.Local && s.configured.Load().Mode != ratelimit.ModeLocal {
 		return nil

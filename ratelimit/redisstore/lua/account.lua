@@ -333,7 +333,9 @@ end
 local op, a = ARGV[1], decode(value)
 if op == 'refund' then
   local changed, at = false, max(tonumber(ARGV[3]), EARLIEST)
-  for _, w in ipairs(a or {}) do changed = remove(w, at) or changed end
+  for _, w in ipairs(a or {}) do
+    if remove(w, at) then changed = true end
+  end
   if not changed then return '0' end
   redis.call('SET', KEYS[1], encode(a), 'KEEPTTL')
   redis.call('PUBLISH', ARGV[4], ARGV[5])
@@ -352,7 +354,11 @@ a = a or {}
 local changed = advance(a, now)
 if ARGV[4] ~= '' then a, changed = sum(a, decode(ARGV[4]) or {}, now), true end
 changed = prepare_windows(a, policy, now) or changed
-local outcome = op ~= 'decide' and PEEKED or admits(a, policy) and ADMITTED or DENIED
+local outcome = PEEKED
+if op == 'decide' then
+  outcome = DENIED
+  if admits(a, policy) then outcome = ADMITTED end
+end
 if outcome == ADMITTED then
   for _, w in ipairs(a) do add(w, now, 1) end
   changed = true
