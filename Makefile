@@ -162,6 +162,9 @@ cluster: ## Two gateways, three backends and Redis under load: restart each, upg
 soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateways leak nothing: docs/operate/guarantees.md.
 	@go test -count=1 -v -timeout=0 -run Soak ./cmd/internal/test/chaos -soak $(SOAKTIME)
 
+nightly: ## What takes too long for each change: random cases, fuzzing, failures, attacks, rolling updates, a soak, crowds, a snapshot of a release.
+	@$(MAKE) explore fuzz chaos attack cluster soak crowds dist
+
 crowds: ## Run 6 and 20 processes of each client package with one token, and check that no call fails (6 minutes; needs make test-packages).
 	@go test -count=1 -v -timeout=30m -run SharesAToken ./cmd/internal/test/clients -crowds
 
