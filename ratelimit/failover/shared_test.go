@@ -98,12 +98,14 @@ func (s *sharedStore) do(call func()) error {
 
 func (s *sharedStore) Exchange(
 	_ context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
-) (d ratelimit.Decision, a ratelimit.Account, err error) {
+) (ratelimit.Decision, ratelimit.Account, error) {
 	[...]*atomic.Int64{ratelimit.OpDecide: &s.decides, ratelimit.OpPeek: &s.peeks, ratelimit.OpUpload: new(atomic.Int64)}[x.Op].Add(1)
 	if x.Upload != nil {
 		s.uploads.Add(1)
 	}
-	err = s.do(func() { // later if the store hangs
+	var d ratelimit.Decision // written after the return if the store hangs, so these are no results
+	var a ratelimit.Account
+	err := s.do(func() {
 		var write bool
 		a, write, d = p.ExecuteExchange(s.accounts[tokenID], x, s.clock())
 		if write {
