@@ -28,7 +28,7 @@ var redisCauses = []struct{ prefix, reason, action string }{
 	{"WRONGTYPE ", "a key of the gateway has a value of another program", "set another rate_limit.redis.key_prefix"},
 	{"READONLY ", "Redis is a read-only replica", masterOnly},
 	{"LOADING ", "Redis is loading its data", "wait; without its data, tokens get at most their limits once more"},
-	{"MISCONF ", "Redis refuses writes because it cannot save its data", "free the disk of Redis; until then, set stop-writes-on-bgsave-error no"},
+	{"MISCONF ", "Redis refuses writes because it cannot save its data", "free the disk of Redis; else set stop-writes-on-bgsave-error no"},
 	{"NOREPLICAS ", "Redis refuses writes because it has too few replicas", "start replicas, or lower min-replicas-to-write"},
 	{"MASTERDOWN ", "Redis is a replica that lost its master", masterOnly},
 	{"CLUSTERDOWN ", "the Redis cluster is down", "run redis-cli cluster nodes, and start the masters that are down"},
