@@ -51,10 +51,9 @@ func (l *link) Ping(ctx context.Context) error {
 func TestWaitsHoldThoughCallsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared()
-		random := rand.New(rand.NewPCG(1, 2))
 		store := newStore(t, failover.Options{Shared: &link{sharedStore: s, queue: func() time.Duration {
 			wait := time.Millisecond / 2 // of one in four calls, no more than this
-			if random.IntN(4) > 0 {
+			if rand.IntN(4) > 0 {
 				wait += rand.N(40 * time.Millisecond)
 			}
 			return wait
