@@ -84,10 +84,10 @@ func TestCachedDenialIsDropped(t *testing.T) {
 		"after a refund during the call that denied": func(t *testing.T, e *env, other *failover.Store, d ratelimit.Decision) {
 			t.Helper()
 			e.store.DropDenial("t")
-			e.shared.inCall = func() {
+			e.shared.duringNextCall(func() {
 				refund(t, other, e.policy, d)
 				e.store.DropDenial("t")
-			}
+			})
 			if d := e.decide("t"); d.Allowed || d.Cached {
 				t.Errorf("decided before the refund: %+v", d)
 			}
@@ -149,10 +149,10 @@ func TestDenialIsCachedForASecondWithoutSubscription(t *testing.T) {
 func TestOvertakenAnswerIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, failover.Settings{Gateways: 1}, limit("hour", 3, time.Hour))
-		e.shared.inCall = func() {
+		e.shared.duringNextCall(func() {
 			time.Sleep(time.Millisecond)
 			e.admitted("t", 2)
-		}
+		})
 		e.decide("t")
 		e.shared.become(refusing)
 		if d := e.decide("t"); d.Allowed || !d.Local {

@@ -282,7 +282,7 @@ func TestUploadIsRepeatedOnlyIfItWasNotExecuted(t *testing.T) {
 				e.shared.become(failing)
 				e.decide("t")
 				e.shared.become(condition)
-				e.shared.inCall = func() { meanwhile(e, first) }
+				e.shared.duringNextCall(func() { meanwhile(e, first) })
 				e.decide("t")
 				if e.store.State().Mode != ratelimit.ModeShared {
 					e.endOutage()
@@ -306,19 +306,19 @@ func TestAdmissionsInFlightCount(t *testing.T) {
 			t.Fatalf("the share is %d", n)
 		}
 		e.endOutage()
-		e.shared.inCall = func() {
+		e.shared.duringNextCall(func() {
 			e.shared.become(failing)
 			if n := e.admitted("t", 5); n != 0 {
 				t.Errorf("%d more than the share", n)
 			}
-		}
+		})
 		e.decide("t")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, failover.Settings{}, limit("minute", 10, time.Minute))
 		e.shared.become(failing)
 		d := e.decide("t")
-		e.shared.inCall = func() { _ = e.store.Refund(t.Context(), "t", d) }
+		e.shared.duringNextCall(func() { _ = e.store.Refund(t.Context(), "t", d) })
 		e.decide("t")
 		e.endOutage()
 		e.decide("t")

@@ -191,7 +191,7 @@ func TestAdmissionsAreBoundedInAnyOutage(t *testing.T) {
 		defer stop()
 		lost := rapid.IntRange(0, 1).Draw(t, "losses of data")
 		anyOutages(t, f, lost)
-		f.atMost(t, requests*(1+lost)+(len(f.stores)+f.shared.lost["t"])*f.share(requests), per)
+		f.atMost(t, requests*(1+lost)+(len(f.stores)+f.shared.lostUploads("t"))*f.share(requests), per)
 	})
 }
 

@@ -131,6 +131,13 @@ func (s *sharedStore) Exchange(
 	return d, a, nil
 }
 
+// duringNextCall sets inCall.
+func (s *sharedStore) duringNextCall(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inCall = do
+}
+
 // recordLost records that an upload of a token has no answer.
 func (s *sharedStore) recordLost(tokenID string, x ratelimit.Exchange) {
 	s.mu.Lock()
@@ -138,6 +145,13 @@ func (s *sharedStore) recordLost(tokenID string, x ratelimit.Exchange) {
 	if x.Upload != nil {
 		s.lost[tokenID]++
 	}
+}
+
+// lostUploads returns the number of uploads of a token without an answer.
+func (s *sharedStore) lostUploads(tokenID string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost[tokenID]
 }
 
 func (s *sharedStore) Refund(_ context.Context, tokenID string, d ratelimit.Decision) error {
