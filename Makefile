@@ -11,8 +11,8 @@ RELEASE := go tool -modfile=$(CURDIR)/tools/release/go.mod
 
 # The modules of this repository, and those with code of the product. The main module comes first: the others follow its versions.
 # tools/external has the benchmarks and tests that need what the product must not link: Kubernetes, Prometheus, other gateways.
-MODULES      := . tools tools/lint tools/release tools/clients tools/external
-CODE_MODULES := . tools/clients
+MODULES      := . tools tools/lint tools/release clients/go tools/external
+CODE_MODULES := . clients/go
 
 # Programs that tests run: those of make test, and all. Each has its Debian package beside it if that has another name. Tests that need a
 # missing one are skipped.
@@ -24,7 +24,7 @@ ALONE := cmd/internal/test/chaos
 
 # These tests start compilers and interpreters, for each sample of the documentation and for clients in four languages, or check dozens of
 # faulty backends. They run without the race detector: what they run is checked for races by its own tests, and takes five times as long.
-SLOW := cmd/internal/test/docs cmd/internal/conformance cmd/internal/test/clients
+SLOW := cmd/internal/test/docs cmd/internal/dev/conformance cmd/internal/test/clients
 
 # The tests of a package end within TEST_TIMEOUT, so that one that hangs is reported, with the stacks of all goroutines. It is several times
 # what the slowest packages need on a busy machine, where they compile programs without a cache. Those of ALONE, which break one dependency
@@ -230,7 +230,7 @@ check-rules: ## Check the alerts of deploy/prometheus and run their tests.
 
 # -count=1, because Go does not see that files outside of a module have changed, and would repeat an earlier result.
 check-external: ## Check chart, compose file, unit, dashboards and Dockerfile, the benchmark beside other gateways, and the checks of the OpenAPI document.
-	@hadolint=tools/clients/python/.venv/bin/hadolint; if [ -x $$hadolint ]; then $$hadolint deploy/Dockerfile; \
+	@hadolint=clients/python/.venv/bin/hadolint; if [ -x $$hadolint ]; then $$hadolint deploy/Dockerfile; \
 	elif [ -n "$(CI)" ]; then echo "hadolint is needed: 'make test-packages' installs it"; exit 1; \
 	else echo "hadolint is not installed: the Dockerfile was not checked. 'make test-packages' installs it."; fi
 	@linter=$$($(LINT) -n golangci-lint); export GOFLAGS=; cd tools/external && \

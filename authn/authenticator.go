@@ -10,7 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"opsgate/backendclient/timings"
+	"opsgate/internal/netaddr"
+	"opsgate/internal/timings"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -95,11 +96,11 @@ func (a *Authenticator) Authenticate(ctx context.Context, token string, from Sou
 	k, s := Hash(token), a.settings.Load()
 	e, now, ok := a.entries.get(k)
 	if !ok {
-		return a.awaitLookup(ctx, s, k, networkOf(from.ClientAddr()))
+		return a.awaitLookup(ctx, s, k, netaddr.NetworkOf(from.ClientAddr()))
 	}
 	limits := a.ageLimits(s, e)
 	if !a.fresh(limits, e, now) {
-		return a.awaitLookup(ctx, s, k, networkOf(from.ClientAddr()))
+		return a.awaitLookup(ctx, s, k, netaddr.NetworkOf(from.ClientAddr()))
 	}
 	if now >= e.determinedAt+limits.refreshAfter {
 		a.refresh(ctx, s, k, e)
@@ -224,4 +225,11 @@ func (a *Authenticator) shed(s *settings, network netip.Prefix) error {
 	a.logs.shedding.Fail(nil, slog.Int("max_lookups", s.MaxLookups), slog.Any("first_refused", network))
 	a.logs.shedding.Succeed() // unless another request is rejected within steadyLookups
 	return ErrBusy
+}
+
+// A Source is the origin of a request.
+type Source interface {
+	// ClientAddr returns the address of the client; 0.0.0.0 or the zero Addr if it is unknown. It is called only before a lookup, so it may
+	// parse headers.
+	ClientAddr() netip.Addr
 }

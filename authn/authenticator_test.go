@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 func TestATokenIsResolvedToItsPrincipal(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"sync/atomic"
+
+	"opsgate/internal/netaddr"
 )
 
 const (
@@ -49,7 +51,7 @@ func newFairQueue() fairQueue { return fairQueue{sites: make(map[netip.Prefix]*s
 
 // find returns the entries of a network and of its site; nil if neither requests nor lookups of them wait.
 func (q *fairQueue) find(network netip.Prefix) (*site, *sourceNetwork) {
-	s := q.sites[siteOf(network)]
+	s := q.sites[netaddr.SiteOfNetwork(network)]
 	if s == nil {
 		return nil, nil
 	}
@@ -69,7 +71,7 @@ func (q *fairQueue) admit(network netip.Prefix, maxInFlight int) bool {
 	if free := WaitersPerLookup*maxInFlight - q.waiting; n.waiting >= free || s.waiting >= siteFactor*free {
 		return false
 	}
-	q.sites[siteOf(network)], s.networks[network] = s, n
+	q.sites[netaddr.SiteOfNetwork(network)], s.networks[network] = s, n
 	n.waiting++
 	s.waiting++
 	q.waiting++
@@ -148,7 +150,7 @@ func (q *fairQueue) prune(network netip.Prefix, s *site, n *sourceNetwork) {
 		delete(s.networks, network)
 	}
 	if len(s.networks) == 0 {
-		delete(q.sites, siteOf(network))
+		delete(q.sites, netaddr.SiteOfNetwork(network))
 	}
 }
 

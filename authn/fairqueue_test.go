@@ -6,26 +6,10 @@ import (
 	"slices"
 	"testing"
 
+	"opsgate/internal/netaddr"
+
 	"pgregory.net/rapid"
 )
-
-func TestNetworkOf(t *testing.T) {
-	for address, want := range map[string][2]string{
-		"192.0.2.77":              {"192.0.2.0/24", "192.0.2.0/24"},
-		"::ffff:192.0.2.77":       {"192.0.2.0/24", "192.0.2.0/24"},
-		"2001:db8:1:2:3:4:5:6":    {"2001:db8:1:2::/64", "2001:db8:1::/48"},
-		"fe80::1%eth0":            {"fe80::/64", "fe80::/48"},
-		"2001:db8:1:2:ffff::%en1": {"2001:db8:1:2::/64", "2001:db8:1::/48"},
-	} {
-		network := networkOf(netip.MustParseAddr(address))
-		if got := [2]string{network.String(), siteOf(network).String()}; got != want {
-			t.Errorf("networkOf(%s) = %v, want %v", address, got, want)
-		}
-	}
-	if network := networkOf(netip.Addr{}); network != (netip.Prefix{}) || siteOf(network) != network {
-		t.Errorf("networkOf of the zero Addr = %v", network)
-	}
-}
 
 // A queueModel models a fairQueue without lists: it records the last turn of each network and site, and the one with the earliest last turn
 // is next.
@@ -62,12 +46,12 @@ func (m *queueModel) next() *flight {
 	}
 	f := slices.MinFunc(m.queued, func(a, b *flight) int {
 		return cmp.Or(
-			cmp.Compare(m.lastTurn[siteOf(a.network)], m.lastTurn[siteOf(b.network)]),
+			cmp.Compare(m.lastTurn[netaddr.SiteOfNetwork(a.network)], m.lastTurn[netaddr.SiteOfNetwork(b.network)]),
 			cmp.Compare(m.lastTurn[a.network], m.lastTurn[b.network]),
 		) // the first of equals: the oldest of a network
 	})
 	m.tick++
-	m.lastTurn[f.network], m.lastTurn[siteOf(f.network)] = m.tick, m.tick
+	m.lastTurn[f.network], m.lastTurn[netaddr.SiteOfNetwork(f.network)] = m.tick, m.tick
 	m.queued = without(m.queued, f)
 	m.inFlight++
 	return f
@@ -89,7 +73,7 @@ func (m *queueModel) begin(t *rapid.T) {
 // arrive adds a request, with a new lookup or for an existing one.
 func (m *queueModel) arrive(t *rapid.T, network netip.Prefix, shares bool) {
 	room := WaitersPerLookup*m.slots - len(m.waiting)
-	ofNetwork, ofSite := m.waits(network, identity), m.waits(siteOf(network), siteOf)
+	ofNetwork, ofSite := m.waits(network, identity), m.waits(netaddr.SiteOfNetwork(network), netaddr.SiteOfNetwork)
 	want := ofNetwork < room && ofSite < siteFactor*room
 	if got := m.queue.admit(network, m.slots); got != want {
 		t.Fatalf("%v with %d waiting, %d of its site, and %d free places: admitted is %t", network, ofNetwork, ofSite, room, got)
@@ -102,8 +86,8 @@ func (m *queueModel) arrive(t *rapid.T, network netip.Prefix, shares bool) {
 		return
 	}
 	m.tick++
-	if !m.hasQueued(siteOf(network), siteOf) {
-		m.lastTurn[siteOf(network)] = m.tick
+	if !m.hasQueued(netaddr.SiteOfNetwork(network), netaddr.SiteOfNetwork) {
+		m.lastTurn[netaddr.SiteOfNetwork(network)] = m.tick
 	}
 	if !m.hasQueued(network, identity) {
 		m.lastTurn[network] = m.tick
@@ -118,10 +102,10 @@ func (m *queueModel) arrive(t *rapid.T, network netip.Prefix, shares bool) {
 func (m *queueModel) check(t *rapid.T) {
 	networks, sites := make(map[netip.Prefix]bool), make(map[netip.Prefix]bool)
 	for _, network := range m.waiting {
-		networks[network], sites[siteOf(network)] = true, true
+		networks[network], sites[netaddr.SiteOfNetwork(network)] = true, true
 	}
 	for _, f := range m.queued {
-		networks[f.network], sites[siteOf(f.network)] = true, true
+		networks[f.network], sites[netaddr.SiteOfNetwork(f.network)] = true, true
 	}
 	kept := 0
 	for _, s := range m.queue.sites {
@@ -139,7 +123,7 @@ func (m *queueModel) check(t *rapid.T) {
 func TestFairQueueMatchesItsModel(t *testing.T) {
 	var networks []netip.Prefix // of four sites
 	for _, address := range []string{"192.0.2.1", "198.51.100.1", "2001:db8::1", "2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:1::1"} {
-		networks = append(networks, networkOf(netip.MustParseAddr(address)))
+		networks = append(networks, netaddr.NetworkOf(netip.MustParseAddr(address)))
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		m := &queueModel{queue: newFairQueue(), slots: rapid.IntRange(1, 5).Draw(t, "slots"), lastTurn: make(map[netip.Prefix]int)}

@@ -11,7 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"opsgate/backendclient/timings"
+	"opsgate/internal/timings"
+	"opsgate/internal/uuid"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -203,7 +204,7 @@ func (a *Authenticator) revokedEntry(s *settings, k key, tokenID string) *entry 
 			*ids = RevokedError(cached.principal.identity())
 		}
 	}
-	if id, ok := CanonicalUUID(tokenID); ok {
+	if id, ok := uuid.Canonical(tokenID); ok {
 		ids.TokenID = id
 	}
 	return newRefusal(revoked, ids, a.now(), s.StaleFor)

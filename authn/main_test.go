@@ -3,7 +3,7 @@ package authn_test
 import (
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 func TestMain(m *testing.M) {

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 	"unique"
 
+	"opsgate/internal/uuid"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
@@ -43,11 +44,11 @@ func (p *Principal) identity() Identity {
 // newPrincipal converts a response, or returns an [ErrContract]. It checks that the ids are UUIDs: other services reject an invalid team
 // id, and the client would get that as an error of its request. The error contains nothing of the response, as it may be logged.
 func newPrincipal(r *identityv1.ResolveTokenResponse) (*Principal, error) {
-	tokenID, ok := CanonicalUUID(r.GetTokenId())
+	tokenID, ok := uuid.Canonical(r.GetTokenId())
 	if !ok {
 		return nil, fmt.Errorf("%w: the token id of a response is not a UUID", ErrContract)
 	}
-	teamID, ok := CanonicalUUID(r.GetTeamId())
+	teamID, ok := uuid.Canonical(r.GetTeamId())
 	if !ok {
 		return nil, fmt.Errorf("%w: the team id of a response is not a UUID", ErrContract)
 	}
@@ -88,25 +89,6 @@ func displayName(name string) string {
 		b.WriteString(shown)
 	}
 	return b.String()
-}
-
-// CanonicalUUID returns s in lower case if it is a UUID of the form 8-4-4-4-12, with digits in upper or lower case.
-func CanonicalUUID(s string) (string, bool) {
-	if len(s) != 36 {
-		return "", false
-	}
-	for i := range len(s) {
-		switch c := s[i]; {
-		case i == 8 || i == 13 || i == 18 || i == 23:
-			if c != '-' {
-				return "", false
-			}
-		case '0' <= c && c <= '9', 'a' <= c && c <= 'f', 'A' <= c && c <= 'F':
-		default:
-			return "", false
-		}
-	}
-	return strings.ToLower(s), true
 }
 
 var (

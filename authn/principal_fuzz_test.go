@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 

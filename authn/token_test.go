@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 var format = authn.TokenFormat{Prefix: "ops_"}

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // cut disconnects the stream and fails all attempts to reconnect. Time passes, so that later lookups are after the disconnect.

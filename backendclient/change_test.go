@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles"
+	"opsgate/internal/certs"
+	"opsgate/internal/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
@@ -263,7 +263,7 @@ func TestARefusedOrDiscardedChangeChangesNothing(t *testing.T) {
 	<-after.ended
 
 	invalid := after.only()
-	invalid.Audit.TLS = &tlsfiles.ClientFiles{CAFile: "nowhere.pem"}
+	invalid.Audit.TLS = &certs.ClientFiles{CAFile: "nowhere.pem"}
 	if _, err := clients.Prepare(invalid); err == nil {
 		t.Error("no error for files that do not exist")
 	}

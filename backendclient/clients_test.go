@@ -24,8 +24,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles"
+	"opsgate/internal/certs"
+	"opsgate/internal/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
@@ -279,7 +279,7 @@ func TestDialRefusesInvalidOptions(t *testing.T) {
 		"an address of no kind":       func(o *backendclient.Options) { o.Upstreams.Fleet.Address = "fleet.internal:9000\n" },
 		"no calls in flight":          func(o *backendclient.Options) { o.MaxInFlight = 0 },
 		"metrics registered twice":    func(o *backendclient.Options) { o.Registerer = taken },
-		"TLS files that do not exist": func(o *backendclient.Options) { o.Upstreams.Audit.TLS = &tlsfiles.ClientFiles{CAFile: "nowhere.pem"} },
+		"TLS files that do not exist": func(o *backendclient.Options) { o.Upstreams.Audit.TLS = &certs.ClientFiles{CAFile: "nowhere.pem"} },
 	} {
 		o := backendclient.Options{Upstreams: at("passthrough:///x"), Settings: backendclient.DefaultSettings()}
 		change(&o)
@@ -309,7 +309,7 @@ func (r *limitedRegisterer) Register(c prometheus.Collector) error {
 func TestAFailedDialLeavesNoMetricRegistered(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	invalid := at("passthrough:///x")
-	invalid.Audit.TLS = &tlsfiles.ClientFiles{CAFile: "nowhere.pem"}
+	invalid.Audit.TLS = &certs.ClientFiles{CAFile: "nowhere.pem"}
 	if _, err := backendclient.Dial(backendclient.Options{Upstreams: invalid, Registerer: registry}); err == nil {
 		t.Fatal("no error")
 	}

@@ -65,6 +65,9 @@ type Error struct {
 	cause  error
 }
 
+// FailureReason returns Reason, for packages that record failures of calls without this package.
+func (e *Error) FailureReason() string { return e.Reason }
+
 // A notMadeError is the error of a call, or of a repeated attempt, that this package did not make.
 type notMadeError struct {
 	reason     string

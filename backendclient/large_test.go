@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/timings"
+	"opsgate/internal/testkit"
+	"opsgate/internal/timings"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 func TestMain(m *testing.M) {

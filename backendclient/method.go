@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"opsgate/backendclient/timings"
+	"opsgate/internal/timings"
 )
 
 // numCodes is the number of gRPC codes, OK included.

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
-	"opsgate/backendclient/tlsfiles"
+	"opsgate/internal/certs"
 )
 
 // A Target is the address of an internal service, with the TLS files for connections to it.
@@ -17,7 +17,7 @@ type Target struct {
 	// Address is a gRPC target such as dns:///fleet.internal:9000, or host:port, or a list of addresses: static:///a:9000,b:9000.
 	Address string
 	// TLS is nil for connections without TLS.
-	TLS *tlsfiles.ClientFiles
+	TLS *certs.ClientFiles
 }
 
 // Upstreams are the targets of the five internal services. Each has its own connections, even where two have the same address, so that a

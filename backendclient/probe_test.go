@@ -19,8 +19,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/testkit/grpctest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/grpctest"
 )
 
 // answering serves all methods of all services, except health checks, with a status, at a new address.

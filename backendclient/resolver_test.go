@@ -20,9 +20,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/testkit/dnstest"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/dnstest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -194,7 +194,7 @@ func TestConnectionsUseNoProxy(t *testing.T) {
 
 // The name in the certificate is the host of each address, unless a name is configured.
 func TestTheServerNameOfAStaticListIsThatOfEachAddress(t *testing.T) {
-	authority := tlsfilestest.NewAuthority(t, "known")
+	authority := certstest.NewAuthority(t, "known")
 	service := secured(t, authority) // its certificate is for fleet.example and 127.0.0.1
 	_, port, _ := net.SplitHostPort(service.listener.Addr().String())
 	const ready, unavailable = backendclient.EndpointReady, backendclient.EndpointUnavailable

@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/testkit/grpctest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/grpctest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )

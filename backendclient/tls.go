@@ -7,17 +7,17 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"opsgate/backendclient/tlsfiles"
+	"opsgate/internal/certs"
 )
 
 // fileCredentials uses the current contents of TLS files for each new connection, as certificates are renewed while the gateway runs.
 type fileCredentials struct {
 	credentials.TransportCredentials // the initial credentials, for the methods that do not depend on the files
 
-	files *tlsfiles.Reloader
+	files *certs.Reloader
 }
 
-func newFileCredentials(files tlsfiles.ClientFiles, logger *slog.Logger) (*fileCredentials, error) {
+func newFileCredentials(files certs.ClientFiles, logger *slog.Logger) (*fileCredentials, error) {
 	reloader, err := files.Reloader(logger)
 	if err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
-	"opsgate/backendclient/tlsfiles"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/internal/certs"
+	"opsgate/internal/certs/certstest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -50,14 +50,14 @@ func (l *cutting) cut() {
 	l.open = nil
 }
 
-func (s *securedService) use(t *testing.T, a *tlsfilestest.Authority) {
+func (s *securedService) use(t *testing.T, a *certstest.Authority) {
 	t.Helper()
 	config := a.Config(t, "fleet.example")
 	config.NextProtos = []string{"h2"}
 	s.config.Store(config)
 }
 
-func secured(t *testing.T, a *tlsfilestest.Authority) *securedService {
+func secured(t *testing.T, a *certstest.Authority) *securedService {
 	t.Helper()
 	s := &securedService{listener: &cutting{Listener: listen(t, "127.0.0.1:0")}, clients: make(chan string, 10)}
 	s.use(t, a)
@@ -77,7 +77,7 @@ func secured(t *testing.T, a *tlsfilestest.Authority) *securedService {
 }
 
 // write writes the files of a client of the authority.
-func write(t *testing.T, folder string, a *tlsfilestest.Authority, name string) *tlsfiles.ClientFiles {
+func write(t *testing.T, folder string, a *certstest.Authority, name string) *certs.ClientFiles {
 	t.Helper()
 	files := a.Write(t, folder, name)
 	files.ServerName = "fleet.example"

@@ -16,14 +16,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/testkit/grpctest"
-	"opsgate/backendclient/tlsfiles"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/internal/certs"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/grpctest"
 )
 
 // serveHTTP1 serves HTTP/1.1, with TLS if an authority is given, and returns its address.
-func serveHTTP1(t *testing.T, a *tlsfilestest.Authority) (address string) {
+func serveHTTP1(t *testing.T, a *certstest.Authority) (address string) {
 	t.Helper()
 	listener := listen(t, "127.0.0.1:0")
 	server := &http.Server{Protocols: new(http.Protocols), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
@@ -54,34 +54,34 @@ func serveHealth(t *testing.T, status healthv1.HealthCheckResponse_ServingStatus
 
 // The log, the state of the service and the error of a probe have the reason of a failed connection. No call is made.
 func TestFailedConnectionHasItsReason(t *testing.T) {
-	known, other := tlsfilestest.NewAuthority(t, "known"), tlsfilestest.NewAuthority(t, "other")
+	known, other := certstest.NewAuthority(t, "known"), certstest.NewAuthority(t, "other")
 	secured := secured(t, known).listener.Addr().String()
 	plain := listen(t, "127.0.0.1:0")
 	(&backend{}).serve(t, plain)
-	files := func(change func(*tlsfiles.ClientFiles)) *tlsfiles.ClientFiles {
+	files := func(change func(*certs.ClientFiles)) *certs.ClientFiles {
 		f := write(t, t.TempDir(), known, "gateway")
 		change(f)
 		return f
 	}
-	unchanged := func(*tlsfiles.ClientFiles) {}
+	unchanged := func(*certs.ClientFiles) {}
 	for _, test := range []struct {
 		name, address string
-		files         *tlsfiles.ClientFiles
+		files         *certs.ClientFiles
 		reason        string // its beginning
 	}{
-		{"roots of others", secured, files(func(f *tlsfiles.ClientFiles) { f.CAFile = write(t, t.TempDir(), other, "x").CAFile }),
+		{"roots of others", secured, files(func(f *certs.ClientFiles) { f.CAFile = write(t, t.TempDir(), other, "x").CAFile }),
 			"TLS: the certificate is of an unknown authority"},
-		{"roots of the system", secured, files(func(f *tlsfiles.ClientFiles) { f.CAFile = "" }), "TLS: the certificate is of an unknown authority"},
-		{"another name", secured, files(func(f *tlsfiles.ClientFiles) { f.ServerName = "audit.example" }), "TLS: the certificate is for another name"},
-		{"no certificate of ours", secured, files(func(f *tlsfiles.ClientFiles) { f.CertFile, f.KeyFile = "", "" }), "TLS: the service "},
-		{"a certificate of others", secured, files(func(f *tlsfiles.ClientFiles) {
+		{"roots of the system", secured, files(func(f *certs.ClientFiles) { f.CAFile = "" }), "TLS: the certificate is of an unknown authority"},
+		{"another name", secured, files(func(f *certs.ClientFiles) { f.ServerName = "audit.example" }), "TLS: the certificate is for another name"},
+		{"no certificate of ours", secured, files(func(f *certs.ClientFiles) { f.CertFile, f.KeyFile = "", "" }), "TLS: the service "},
+		{"a certificate of others", secured, files(func(f *certs.ClientFiles) {
 			o := write(t, t.TempDir(), other, "x")
 			f.CertFile, f.KeyFile = o.CertFile, o.KeyFile
 		}), "TLS: the service "},
 		{"TLS to a service without", plain.Addr().String(), files(unchanged), "TLS: the service does not use it"},
 		{"no TLS to a service with it", secured, nil, "not HTTP/2: the service closes the connection; it may require TLS"},
 		{"HTTP/1.1", serveHTTP1(t, nil), nil, "not HTTP/2"},
-		{"HTTP/1.1 with TLS", serveHTTP1(t, known), files(func(f *tlsfiles.ClientFiles) { f.CertFile, f.KeyFile = "", "" }), "not HTTP/2 over TLS (ALPN)"},
+		{"HTTP/1.1 with TLS", serveHTTP1(t, known), files(func(f *certs.ClientFiles) { f.CertFile, f.KeyFile = "", "" }), "not HTTP/2 over TLS (ALPN)"},
 		{"no server", "127.0.0.1:1", nil, "connection refused"},
 		{"no socket", "unix:///nowhere/fleet", nil, "the socket does not exist"},
 		{"a name that does not exist", "dns:///fleet.invalid:9000", nil, "the name does not resolve"},

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 
-	"opsgate/backendclient/timings"
 	"opsgate/internal/outagelog"
 	"opsgate/internal/shares"
+	"opsgate/internal/timings"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 	"opsgate/ratelimit"
 )

@@ -15,8 +15,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/gateway/jsonw"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit"
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/google/go-cmp/cmp"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 func FuzzBody(f *testing.F) {

@@ -29,7 +29,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	"opsgate/ratelimit"
 )

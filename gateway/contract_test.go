@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi/openapitest"
+	"opsgate/internal/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 

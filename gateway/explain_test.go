@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit"
 )
 

@@ -70,7 +70,7 @@ type Options struct {
 	MaxHeaderBytes  int64                    // of the request line and the header; 0 for defaultMaxHeaderBytes
 	TrustedProxies  []netip.Prefix           // peers whose X-Forwarded-For is used; none by default
 	TLS             bool                     // responses have Strict-Transport-Security
-	PublicURL       string                   // base URL in documentation pages (baseurl.Check); "" for that of each page
+	PublicURL       string                   // base URL in documentation pages (openapi.CheckBaseURL); "" for that of each page
 	SecurityContact string                   // URI in security.txt (RFC 9116); "" for no security.txt
 	TokenPrefix     string                   // prefix of live tokens; X-Request-Id, Ignored-Parameters and names in details have no token
 	LogFailuresOnly bool                     // log only 5xx, no 4xx, and requests that a shadow limit would deny

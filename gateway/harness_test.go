@@ -22,7 +22,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"

@@ -2,20 +2,20 @@ package gateway
 
 import (
 	"math"
-	"net/http"
 	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
 
 	"opsgate/gateway/decode"
+	"opsgate/internal/netaddr"
 )
 
 // Headers and queries have up to 16 KiB in thousands of elements. Parsing them must not allocate for each element.
 func TestHeaderParsingDoesNotAllocatePerElement(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	forwarded := func(lines []string) {
-		clientAddress(&http.Request{RemoteAddr: "10.0.0.9:1", Header: http.Header{"X-Forwarded-For": lines}}, trusted)
+		netaddr.ClientOf("10.0.0.9:1", lines, trusted)
 	}
 	for _, c := range []struct {
 		name, part string

@@ -4,47 +4,16 @@ import (
 	"errors"
 	"mime"
 	"net/http"
-	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/gateway/decode"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit"
 )
-
-// Entries of X-Forwarded-For before the last untrusted address are written by the client and must not change the result.
-func FuzzForwardedFor(f *testing.F) {
-	f.Add("10.0.0.1:1", "1.2.3.4, 10.0.0.2", "5.6.7.8")
-	f.Add("[::1]:1", "[2001:db8::1%eth0]:80, ,", "unknown")
-	f.Add("[::ffff:10.1.2.3]:65535", "::ffff:10.0.0.9:1", ",10.0.0.3")
-	f.Add("192.0.2.1:1", "10.0.0.1", "10.0.0.1")
-	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
-	f.Fuzz(func(t *testing.T, peer, forwarded, claim string) {
-		from := func(lines ...string) netip.Addr {
-			return clientAddress(&http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": lines}}, trusted)
-		}
-		addr := from(forwarded)
-		if !addr.IsValid() || addr.Is4In6() || addr.Zone() != "" && !strings.Contains(peer, addr.Zone()) {
-			t.Errorf("%q, %q: %v", peer, forwarded, addr)
-		}
-		if by, err := netip.ParseAddrPort(peer); err == nil && !contains(trusted, by.Addr().Unmap()) && addr != by.Addr().Unmap() {
-			t.Errorf("%q, %q: %v is a claim of the client", peer, forwarded, addr)
-		}
-		if got := from(strings.Split(forwarded, ",")...); got != addr {
-			t.Errorf("%q, %q: %v in one line, %v in several", peer, forwarded, addr, got)
-		}
-		if contains(trusted, addr) {
-			return // the last entry may be a trusted proxy
-		}
-		if got := from(claim, forwarded); got != addr {
-			t.Errorf("%q, %q: %v, and %v with the claim %q", peer, forwarded, addr, got, claim)
-		}
-	})
-}
 
 func FuzzAcceptEncoding(f *testing.F) {
 	for _, s := range []string{

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/backendclient/timings"
+	"opsgate/internal/timings"
 )
 
 // Metrics are the metrics of all Gateways in a process, so that they continue when the configuration changes. All labels have a limited

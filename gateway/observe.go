@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/backendclient/timings"
+	"opsgate/internal/timings"
 )
 
 // An outcome has the metric labels of a response.

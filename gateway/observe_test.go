@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/timings"
+	"opsgate/internal/testkit"
+	"opsgate/internal/timings"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	"opsgate/ratelimit"
 )

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/gateway/apidocs"
+	"opsgate/internal/testkit"
 )
 
 func unzip(t *testing.T, zipped string) string {

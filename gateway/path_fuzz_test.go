@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/authn"
+	"opsgate/internal/uuid"
 )
 
 // Forms of valid input.
@@ -19,7 +19,7 @@ func FuzzPathID(f *testing.F) {
 		f.Add(id)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		id, ok := authn.CanonicalUUID(s)
+		id, ok := uuid.Canonical(s)
 		if ok != uuidForm.MatchString(s) || ok && id != strings.ToLower(s) {
 			t.Errorf("%q is read as %q, %v", s, id, ok)
 		}

@@ -15,7 +15,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient"
-	"opsgate/backendclient/timings"
+	"opsgate/internal/timings"
 	"opsgate/ratelimit"
 )
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -12,6 +13,8 @@ import (
 	"opsgate/authn"
 	"opsgate/gateway/decode"
 	"opsgate/gateway/jsonw"
+	"opsgate/internal/netaddr"
+	"opsgate/internal/uuid"
 	"opsgate/ratelimit"
 )
 
@@ -69,7 +72,7 @@ func (r *Request) caller() (teamID, tokenID string) {
 func (r *Request) handle() (Reply, error) {
 	if sent, hasID := r.gin.Params.Get("id"); hasID && r.route.Method != http.MethodOptions {
 		var ok bool
-		if r.pathID, ok = authn.CanonicalUUID(sent); !ok {
+		if r.pathID, ok = uuid.Canonical(sent); !ok {
 			return Reply{}, notFound(errBadID).withCause(causePath)
 		}
 	}
@@ -82,3 +85,8 @@ func (r *Request) clientGone() bool {
 }
 
 func (r *Request) http() *http.Request { return r.gin.Request }
+
+// ClientAddr implements [authn.Source].
+func (r *Request) ClientAddr() netip.Addr {
+	return netaddr.ClientOf(r.http().RemoteAddr, r.http().Header["X-Forwarded-For"], r.gateway.options.TrustedProxies)
+}

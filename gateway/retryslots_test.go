@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit"
 )
 

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
 	"opsgate/gateway/jsonw"
+	"opsgate/internal/testkit"
 )
 
 // The headers are in each response of the operation, whatever its status.

@@ -9,8 +9,8 @@ import (
 	"os"
 	"time"
 
-	"opsgate/authn"
 	"opsgate/gateway/jsonw"
+	"opsgate/internal/netaddr"
 )
 
 const (
@@ -54,7 +54,7 @@ func (r *Request) send(resp preparedResponse) {
 		r.unwritten.deadline = began.Add(anonymousWriteTimeout)
 	}
 	all := r.gateway.options.LoadLimit.unwritten
-	all.begin(&r.unwritten, origin{authn.SiteOf(from), r.tokenID()})
+	all.begin(&r.unwritten, origin{netaddr.SiteOf(from), r.tokenID()})
 	err := r.writeAll(resp.body)
 	cause := all.end(&r.unwritten)
 	if err == nil {

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // A stalled response is one whose client reads nothing until it is cut off.

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"opsgate/authn"
+	"opsgate/internal/uuid"
 )
 
 // A Tracer starts the traces of requests.
@@ -141,7 +141,7 @@ func (r *Request) safePath() (string, bool) {
 		return path, true
 	}
 	// The only parameter must be a UUID, and no escape may hide other text.
-	_, isID := authn.CanonicalUUID(r.gin.Param("id"))
+	_, isID := uuid.Canonical(r.gin.Param("id"))
 	return path, isID && len(r.gin.Params) == 1 && r.http().URL.RawPath == ""
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A site (authn.SiteOf) may hold limit/siteDivisor, a token limit/tokenDivisor, the anonymous requests of a site limit/anonymousDivisor.
+// A site (netaddr.SiteOf) may hold limit/siteDivisor, a token limit/tokenDivisor, the anonymous requests of a site limit/anonymousDivisor.
 const (
 	siteDivisor      = 2
 	tokenDivisor     = 4

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/authn"
+	"opsgate/internal/netaddr"
 )
 
 // writes are pending responses of a test, by name.
@@ -36,7 +36,7 @@ func (w *writes) write(name string, site int, token string, bytes int64, deadlin
 		p.deadline = deadline[0]
 	}
 	w.byName[name] = p
-	w.begin(p, origin{authn.SiteOf(netip.AddrFrom4([4]byte{10, 0, byte(site), 1})), token})
+	w.begin(p, origin{netaddr.SiteOf(netip.AddrFrom4([4]byte{10, 0, byte(site), 1})), token})
 }
 
 // mustAbort checks which responses were cut off, in this order.
@@ -145,7 +145,7 @@ func TestOverdueAnonymousResponsesAreCutOff(t *testing.T) {
 // Accounting under the lock must not allocate: all other responses would wait for the garbage collector.
 func TestAccountingOfAResponseDoesNotAllocate(t *testing.T) {
 	u := newUnwritten(1 << 20)
-	p, from := &unwrittenResponse{bytes: 100}, origin{authn.SiteOf(netip.MustParseAddr("10.0.0.1")), "token"}
+	p, from := &unwrittenResponse{bytes: 100}, origin{netaddr.SiteOf(netip.MustParseAddr("10.0.0.1")), "token"}
 	if allocations := testing.AllocsPerRun(100, func() {
 		u.begin(p, from)
 		u.end(p)

@@ -6,9 +6,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"opsgate/authn"
 	"opsgate/gateway/decode"
 	"opsgate/gateway/jsonw"
+	"opsgate/internal/uuid"
 )
 
 // An encoder writes one resource as an object.
@@ -92,7 +92,7 @@ func atMost[M any](w *jsonw.Writer, ms []*M, limit int32) {
 
 // writeID writes an id of a service, which must be a UUID in lower case.
 func writeID(w *jsonw.Writer, name, id string) {
-	if canonical, ok := authn.CanonicalUUID(id); !ok || canonical != id {
+	if canonical, ok := uuid.Canonical(id); !ok || canonical != id {
 		w.Fail(name, fmt.Sprintf("%.50q is not a UUID in lower case", id))
 		return
 	}

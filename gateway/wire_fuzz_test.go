@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // A wire is a connection whose client has sent all its bytes, and reads the responses after the server has closed it.

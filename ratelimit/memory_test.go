@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/ratelimittest"
 )

@@ -51,12 +51,12 @@ npm_packages() {
 
 # python_packages has no times: pip does not print when a version was published.
 python_packages() {
-  tools/clients/python/.venv/bin/pip list --outdated --format json |
+  clients/python/.venv/bin/pip list --outdated --format json |
     jq -r '.[] | select(.name | IN("pip", "setuptools") | not) | [.name, .version, .latest_version] | @tsv' |
-    while read -r name have newest; do row "$name" tools/clients/python "$have" "$newest" -; done
+    while read -r name have newest; do row "$name" clients/python "$have" "$newest" -; done
 }
 
-if ! [ -x tools/clients/python/.venv/bin/pip ]; then
+if ! [ -x clients/python/.venv/bin/pip ]; then
   echo "pip compares what is installed: 'make test-packages' installs the packages" >&2
   exit 1
 fi

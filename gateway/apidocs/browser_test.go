@@ -13,9 +13,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/gateway/openapi/browsertest"
 	"opsgate/gateway/openapi/openapitest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/browsertest"
 )
 
 const (

@@ -3,5 +3,5 @@
 // the folder guides.
 //
 // The pages can be read without a script. They load scripts and styles only from the host that serves them, and have no inline code, so
-// that a strict Content-Security-Policy holds. The base URL of the API is baseurl.Placeholder in them; see New.
+// that a strict Content-Security-Policy holds. The base URL of the API is openapi.PlaceholderURL in them; see New.
 package apidocs

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"opsgate/gateway/baseurl"
 	"opsgate/gateway/openapi"
 )
 
@@ -63,7 +62,7 @@ type Pages struct {
 }
 
 // New returns the pages of an API with a base URL. If it is "", links are relative, and calls have
-// [baseurl.Placeholder], which the script of the pages replaces by the base URL of the page.
+// [openapi.PlaceholderURL], which the script of the pages replaces by the base URL of the page.
 func New(base string) *Pages {
 	return &Pages{made: sync.OnceValue(func() map[string]Page {
 		made, err := makePages(base)
@@ -119,9 +118,9 @@ func withBase(path, body, base string) string {
 	case strings.HasSuffix(path, ".js"):
 		return body // docs.js has the placeholder itself
 	case base != "":
-		return strings.ReplaceAll(body, baseurl.Placeholder, base)
+		return strings.ReplaceAll(body, openapi.PlaceholderURL, base)
 	case strings.HasPrefix(path, "/openapi.") || path == CatalogPath:
-		return strings.NewReplacer(baseurl.Placeholder+"/", "/", baseurl.Placeholder, "/").Replace(body)
+		return strings.NewReplacer(openapi.PlaceholderURL+"/", "/", openapi.PlaceholderURL, "/").Replace(body)
 	}
 	return body
 }

@@ -16,10 +16,9 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"golang.org/x/net/html"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/gateway/apidocs/site"
-	"opsgate/gateway/baseurl"
 	"opsgate/gateway/openapi"
+	"opsgate/internal/testkit"
 )
 
 func TestEveryPageHasItsTypePolicyAndGzip(t *testing.T) {
@@ -54,7 +53,7 @@ func TestPagesAreCurrent(t *testing.T) {
 	want, err := site.Render(openapi.YAML(), os.DirFS("guides"))
 	testkit.Must(t, err)
 	want["/openapi.json"] = openapi.JSON()
-	current := New(baseurl.Placeholder) // as they are embedded
+	current := New(openapi.PlaceholderURL) // as they are embedded
 	for path, body := range want {
 		if page, _ := current.Lookup(path); !bytes.Equal(page.Body, body) {
 			t.Errorf("%s differs from what its sources are rendered to: run `make generate`", path)
@@ -70,13 +69,13 @@ func TestPagesHaveThePublicURL(t *testing.T) {
 		other, _ := published.Lookup(path)
 		body, isForPrograms := string(page.Body), strings.HasPrefix(path, "/openapi.") || path == CatalogPath
 		switch {
-		case bytes.Contains(other.Body, []byte(baseurl.Placeholder)) && path != "/docs/docs.js":
+		case bytes.Contains(other.Body, []byte(openapi.PlaceholderURL)) && path != "/docs/docs.js":
 			t.Errorf("%s has the placeholder although public_url is set", path)
-		case isForPrograms && strings.Contains(body, baseurl.Placeholder):
+		case isForPrograms && strings.Contains(body, openapi.PlaceholderURL):
 			t.Errorf("%s has the placeholder, and no script replaces it", path)
 		case isForPrograms && !bytes.Contains(other.Body, []byte(public)):
 			t.Errorf("%s does not have public_url", path)
-		case strings.Contains(body, `href="`+baseurl.Placeholder) || strings.Contains(body, "]("+baseurl.Placeholder):
+		case strings.Contains(body, `href="`+openapi.PlaceholderURL) || strings.Contains(body, "]("+openapi.PlaceholderURL):
 			t.Errorf("%s has a link that is not relative", path)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"opsgate/authn"
+	"opsgate/internal/uuid"
 )
 
 // IdempotencyKeyHeader is the header of [Body.IdempotencyKey], and the name of its problem.
@@ -108,7 +108,7 @@ func (b *Body) OptionalID(name string) *string {
 	if !ok {
 		return nil
 	}
-	id, ok := authn.CanonicalUUID(text)
+	id, ok := uuid.Canonical(text)
 	if !ok {
 		b.fail(name, problem)
 	}
@@ -134,7 +134,7 @@ func (b *Body) IDs(name string, limit int) []string {
 		}
 		id, ok := shortTextOf(element)
 		if ok {
-			id, ok = authn.CanonicalUUID(id)
+			id, ok = uuid.Canonical(id)
 		}
 		if !ok {
 			b.fail(name, fmt.Sprintf("element %d must be a UUID", i))

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 const described = `

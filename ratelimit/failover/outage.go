@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"opsgate/backendclient/pulse"
+	"opsgate/internal/pulse"
 	"opsgate/ratelimit"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/ratelimittest"
 	"opsgate/ratelimit/redisclient"

@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/ratelimittest"

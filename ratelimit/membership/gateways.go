@@ -15,7 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/backendclient/pulse"
+	"opsgate/internal/pulse"
 	"opsgate/ratelimit/redisclient"
 )
 

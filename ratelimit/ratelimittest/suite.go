@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit"
 )
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit/redisclient"
 	"opsgate/ratelimit/redisstore/redistest"
 )
@@ -23,13 +23,13 @@ import (
 type secured struct {
 	*redistest.Server
 
-	authority *tlsfilestest.Authority
+	authority *certstest.Authority
 	port      int // with TLS
 }
 
 func startSecured(t *testing.T, args ...string) *secured {
 	t.Helper()
-	s := &secured{authority: tlsfilestest.NewAuthority(t, "redis"), port: testkit.FreePort(t)}
+	s := &secured{authority: certstest.NewAuthority(t, "redis"), port: testkit.FreePort(t)}
 	files := s.authority.Write(t, t.TempDir(), "redis")
 	s.Server = redistest.Start(t, append(args, "--tls-port", strconv.Itoa(s.port),
 		"--tls-ca-cert-file", files.CAFile, "--tls-cert-file", files.CertFile, "--tls-key-file", files.KeyFile)...)
@@ -88,7 +88,7 @@ func TestNewConnectionsUseTheCurrentCertificates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, o := start(t)
-			trusted, other := server.authority.Config(t, "gateway"), tlsfilestest.NewAuthority(t, "other").Config(t, "gateway")
+			trusted, other := server.authority.Config(t, "gateway"), certstest.NewAuthority(t, "other").Config(t, "gateway")
 			untrusted := trusted.Clone() // trusts the server, which does not trust it
 			untrusted.Certificates = other.Certificates
 			var current atomic.Pointer[tls.Config]
@@ -157,7 +157,7 @@ func TestHandshakeEndsAfterTheDialTimeout(t *testing.T) {
 	testkit.Must(t, err)
 	defer func() { _ = listener.Close() }()
 	client := newClient(t, redisclient.Options{
-		Addresses: []string{listener.Addr().String()}, TLS: always(tlsfilestest.NewAuthority(t, "redis").Config(t, "gateway")),
+		Addresses: []string{listener.Addr().String()}, TLS: always(certstest.NewAuthority(t, "redis").Config(t, "gateway")),
 		Timeout: time.Minute, DialTimeout: 20 * time.Millisecond,
 	})
 	start := time.Now()

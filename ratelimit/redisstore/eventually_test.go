@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/redisstore"
 	"opsgate/ratelimit/redisstore/redistest"

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/backendclient/timings"
+	"opsgate/internal/timings"
 	"opsgate/ratelimit/redisclient"
 )
 

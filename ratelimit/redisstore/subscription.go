@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"opsgate/backendclient/pulse"
 	"opsgate/internal/outagelog"
+	"opsgate/internal/pulse"
 	"opsgate/ratelimit/redisclient"
 )
 

@@ -8,7 +8,7 @@ out=$(cd "$3" && pwd)
 cd "$(dirname "$0")/../.."
 
 flags=$(sed 's/-tags=/&manual,/' deploy/build-flags) # the tag adds the command that writes manual pages
-info=opsgate/cmd/internal/kit/buildinfo
+info=opsgate/internal/buildinfo
 for program in opsgate opsbackend opsdev opsctl; do
   # shellcheck disable=SC2086 # several flags
   go build $flags -ldflags="-X $info.version=$version -X $info.date=$date" -o "$out/$program" "./cmd/$program"
@@ -21,7 +21,7 @@ for unit in opsgate.service opsgate.socket; do sed 's#/usr/local/bin#/usr/bin#' 
 
 # The version of the chart is that of a release: a snapshot's is 0.0.0.
 number=$([[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] && echo "$version" || echo 0.0.0)
-tools/clients/pack.sh "$version" "$date" "$out/packages"
+clients/pack.sh "$version" "$date" "$out/packages"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -rL deploy/helm/opsgate "$work"

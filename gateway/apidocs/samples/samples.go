@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/template"
 
-	"opsgate/gateway/baseurl"
+	"opsgate/gateway/openapi"
 )
 
 // A Language is a form in which a call is rendered.
@@ -43,9 +43,9 @@ type Request struct {
 // URL returns the URL of the request.
 func (r Request) URL() string {
 	if r.Query == "" {
-		return baseurl.Placeholder + r.Path
+		return openapi.PlaceholderURL + r.Path
 	}
-	return baseurl.Placeholder + r.Path + "?" + r.Query
+	return openapi.PlaceholderURL + r.Path + "?" + r.Query
 }
 
 // Idempotent reports whether the request has an Idempotency-Key.

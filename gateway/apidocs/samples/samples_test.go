@@ -15,8 +15,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi/openapitest"
+	"opsgate/internal/testkit"
 )
 
 // TestRequestsAreThoseOfTheDocument checks that there is a valid request for each operation.

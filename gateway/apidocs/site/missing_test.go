@@ -6,15 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/gateway/apidocs/answers"
 	"opsgate/gateway/apidocs/samples"
 	"opsgate/gateway/openapi"
+	"opsgate/internal/testkit"
 )
 
 func TestEveryOperationHasARecordedAnswer(t *testing.T) {
 	for id := range samples.Requests() {
-		if _, has := answers.Lookup(id); !has {
+		if _, has := samples.Answer(id); !has {
 			t.Errorf("%s has none: go test ./cmd/internal/test/docs -update", id)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"opsgate/gateway/apidocs/answers"
 	"opsgate/gateway/apidocs/samples"
 	"opsgate/gateway/openapi"
 )
@@ -103,7 +102,7 @@ func (o *operationView) addSamples() error {
 	for _, language := range samples.Languages() {
 		o.Samples = append(o.Samples, sample{language, strings.TrimSpace(samples.Render(language.ID, request))})
 	}
-	answer, _ := answers.Lookup(o.ID)
+	answer, _ := samples.Answer(o.ID)
 	o.Answer = strings.TrimSpace(answer)
 	if request.Body == "" {
 		return nil

@@ -10,7 +10,6 @@ import (
 	"strings"
 	texttemplate "text/template"
 
-	"opsgate/gateway/baseurl"
 	"opsgate/gateway/openapi"
 )
 
@@ -76,7 +75,7 @@ func newSite(openAPI []byte, guides fs.FS) (*site, error) {
 		return nil, err
 	}
 	s := &site{document: d, files: guides, markdown: newMarkdown(), Title: d.Info.Title, Summary: d.Info.Summary}
-	base := func() string { return baseurl.Placeholder }
+	base := func() string { return openapi.PlaceholderURL }
 	functions := template.FuncMap{"base": base, "markdown": s.markdown.text}
 	s.layout, err = template.New("").Funcs(functions).ParseFS(templateFiles, "templates/*.html")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 func TestGeneratedFilesAreCurrent(t *testing.T) {

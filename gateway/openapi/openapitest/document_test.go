@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi"
+	"opsgate/internal/testkit"
 )
 
 // published loads the document as it is served.

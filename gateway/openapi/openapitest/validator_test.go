@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi"
+	"opsgate/internal/testkit"
 )
 
 const (

@@ -122,18 +122,18 @@ type language struct {
 func languages() map[string]language {
 	return map[string]language{
 		"python.tmpl": {
-			"tools/clients/python/opsgate_client/operations.py",
+			"clients/python/opsgate_client/operations.py",
 			"str", "datetime", "int", "float", "bool", "list[%s]", "%s | None", "Literal[%s]", ", ",
 		},
 		"typescript.tmpl": {
-			"tools/clients/typescript/opsgate-client/operations.d.ts",
+			"clients/typescript/opsgate-client/operations.d.ts",
 			"string", "string", "number", "number", "boolean", "%s[]", "%s | null", "%s", " | ",
 		},
 		"go.tmpl": {
-			file: "tools/clients/go/client/operations.gen.go",
+			file: "clients/go/client/operations.gen.go",
 			text: "string", time: "time.Time", whole: "int", number: "float64", boolean: "bool", list: "[]%s", null: "*%s",
 		},
-		"javascript.tmpl": {file: "tools/clients/typescript/opsgate-client/operations.js"},
+		"javascript.tmpl": {file: "clients/typescript/opsgate-client/operations.js"},
 	}
 }
 

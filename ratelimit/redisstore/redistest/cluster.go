@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 const (

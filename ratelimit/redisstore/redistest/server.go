@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 const (

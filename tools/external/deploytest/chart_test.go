@@ -26,8 +26,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
 )
 
 const chartDir = root + "/deploy/helm/opsgate"
@@ -157,7 +157,7 @@ func TestChartConfigurationIsValid(t *testing.T) {
 func checkConfiguration(t *testing.T, config, mounted string) {
 	t.Helper()
 	dir := t.TempDir()
-	tlsfilestest.NewAuthority(t, "root").Write(t, dir, "gateway")
+	certstest.NewAuthority(t, "root").Write(t, dir, "gateway")
 	config = strings.ReplaceAll(config, mounted, dir+"/secrets")
 	for _, secret := range regexp.MustCompile(regexp.QuoteMeta(dir)+`/secrets/[\w./-]+`).FindAllString(config, -1) {
 		switch filepath.Ext(secret) {

@@ -10,7 +10,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 const composeDir = root + "/deploy/compose"

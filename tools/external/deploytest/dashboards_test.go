@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // dashboard has the fields of Grafana's model that hold queries.

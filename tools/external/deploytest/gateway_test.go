@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -33,7 +33,7 @@ type system struct {
 
 func startSystem(t *testing.T) *system {
 	t.Helper()
-	redis, dir, authority := redistest.Start(t), t.TempDir(), tlsfilestest.NewAuthority(t, "root")
+	redis, dir, authority := redistest.Start(t), t.TempDir(), certstest.NewAuthority(t, "root")
 	authority.Write(t, dir, "gateway")
 	backend, services := start(t, "opsbackend", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--data-dir="+dir, "--seed=demo")
 	file := filepath.Join(dir, "opsgate.yaml")

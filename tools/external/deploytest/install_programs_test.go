@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // aptGet stands for apt-get. It records its calls, and whether a package that it installs may start its service. The package of a program is

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // root is the root of the repository.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // systemd accepts the units, and rates the exposure of the service at most 1.2 of 10, as docs/operate/install.md states: it can use the

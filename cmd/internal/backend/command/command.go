@@ -16,7 +16,7 @@ import (
 	"opsgate/authn"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
 )
 
 // An Environment holds the outputs and the other external dependencies of the program.

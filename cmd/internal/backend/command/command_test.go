@@ -20,9 +20,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/command"
 	"opsgate/cmd/internal/backend/demo"
+	"opsgate/internal/testkit"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"opsgate/cmd/internal/backend/service"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
 )
 
 func deliveryListCommand(e Environment) *cobra.Command {

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
 	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
@@ -55,9 +55,9 @@ func TestServe_IngestWithASecretOfTheFile(t *testing.T) {
 
 // The roots of reporters are not those of the gateway, and their certificates are sufficient.
 func TestServe_IngestWithClientCertificates(t *testing.T) {
-	authority, gateways, reporters := tlsfilestest.NewAuthority(t, "root"), tlsfilestest.NewAuthority(t, "root"), tlsfilestest.NewAuthority(t, "root")
+	authority, gateways, reporters := certstest.NewAuthority(t, "root"), certstest.NewAuthority(t, "root"), certstest.NewAuthority(t, "root")
 	own := authority.Server(t, 1)
-	files := tlsfilestest.Write(t, own.Certificate, own.Key, gateways.PEM, reporters.PEM)
+	files := certstest.Write(t, own.Certificate, own.Key, gateways.PEM, reporters.PEM)
 	s := serve(t, "--data-dir", t.TempDir(), "--tls-cert", files[0], "--tls-key", files[1], "--tls-client-ca", files[2],
 		"--ingest-listen", "127.0.0.1:0", "--ingest-client-ca", files[3])
 	with := clientsOf(authority)
@@ -77,8 +77,8 @@ func TestServe_IngestWithClientCertificates(t *testing.T) {
 }
 
 func TestInvalidIngestFlags(t *testing.T) {
-	own := tlsfilestest.NewAuthority(t, "root").Server(t, 1)
-	files := tlsfilestest.Write(t, own.Certificate, own.Key)
+	own := certstest.NewAuthority(t, "root").Server(t, 1)
+	files := certstest.Write(t, own.Certificate, own.Key)
 	secret := secretFile(t, reporterSecret)
 	const loopback = "--ingest-listen 127.0.0.1:0 "
 	for _, c := range []usage{

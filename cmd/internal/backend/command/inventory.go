@@ -11,12 +11,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opsgate/authn"
 	"opsgate/cmd/internal/backend/audit"
 	"opsgate/cmd/internal/backend/inventory"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
+	"opsgate/internal/uuid"
 )
 
 type apply struct {
@@ -49,7 +49,7 @@ var errDryRun = errors.New("dry run")
 
 // run applies the file in one transaction, which a dry run rolls back.
 func (c *apply) run(ctx context.Context, e Environment) error {
-	actor, valid := authn.CanonicalUUID(c.Actor)
+	actor, valid := uuid.Canonical(c.Actor)
 	if !valid {
 		return commandline.UsageError{Err: errors.New("--actor must be a UUID")}
 	}

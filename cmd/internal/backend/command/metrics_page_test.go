@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/metricspage"
+	"opsgate/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the table of the backend's metrics")

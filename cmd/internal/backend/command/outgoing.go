@@ -13,8 +13,8 @@ import (
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
 	"opsgate/cmd/internal/backend/webhook"
-	"opsgate/cmd/internal/kit/buildinfo"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/buildinfo"
+	"opsgate/internal/commandline"
 )
 
 // outgoing are the flags of serve for what is sent to the subscribers of status pages.

@@ -14,11 +14,11 @@ import (
 
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
-	"opsgate/cmd/internal/kit/buildinfo"
-	"opsgate/cmd/internal/kit/certs"
-	"opsgate/cmd/internal/kit/commandline"
-	"opsgate/cmd/internal/kit/logging"
-	"opsgate/cmd/internal/kit/tracing"
+	"opsgate/internal/buildinfo"
+	"opsgate/internal/certs"
+	"opsgate/internal/commandline"
+	"opsgate/internal/logging"
+	"opsgate/internal/tracing"
 )
 
 type serve struct {

@@ -11,7 +11,7 @@ import (
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/webhook"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
 )
 
 func subscriberAddCommand(e Environment) *cobra.Command {

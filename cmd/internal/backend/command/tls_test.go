@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
 )
 
 // check makes a health check on a new connection and returns the code, and the serial number of the server's certificate.
@@ -34,7 +34,7 @@ func (s *server) check(transport credentials.TransportCredentials) (code codes.C
 }
 
 // clientsOf returns a function that returns the transport of a client that trusts the authority and has certificates.
-func clientsOf(authority *tlsfilestest.Authority) func(...tls.Certificate) credentials.TransportCredentials {
+func clientsOf(authority *certstest.Authority) func(...tls.Certificate) credentials.TransportCredentials {
 	roots := x509.NewCertPool()
 	roots.AddCert(authority.Root)
 	return func(certificates ...tls.Certificate) credentials.TransportCredentials {
@@ -43,9 +43,9 @@ func clientsOf(authority *tlsfilestest.Authority) func(...tls.Certificate) crede
 }
 
 func TestServicesOverTLSRequireAClientCertificate(t *testing.T) {
-	authority, clients := tlsfilestest.NewAuthority(t, "root"), tlsfilestest.NewAuthority(t, "root")
+	authority, clients := certstest.NewAuthority(t, "root"), certstest.NewAuthority(t, "root")
 	own := authority.Server(t, 1)
-	files := tlsfilestest.Write(t, own.Certificate, own.Key, clients.PEM)
+	files := certstest.Write(t, own.Certificate, own.Key, clients.PEM)
 	s := serve(t, "--data-dir", t.TempDir(), "--tls-cert", files[0], "--tls-key", files[1], "--tls-client-ca", files[2])
 	with := clientsOf(authority)
 	gateway := with(clients.Client(t, pkix.Name{CommonName: "gateway"}, 7).TLS(t)...)
@@ -69,9 +69,9 @@ func TestServicesOverTLSRequireAClientCertificate(t *testing.T) {
 }
 
 func TestWithoutRootsNoClientCertificateIsRequired(t *testing.T) {
-	authority := tlsfilestest.NewAuthority(t, "root")
+	authority := certstest.NewAuthority(t, "root")
 	own := authority.Server(t, 1)
-	files := tlsfilestest.Write(t, own.Certificate, own.Key)
+	files := certstest.Write(t, own.Certificate, own.Key)
 	s := serve(t, "--data-dir", t.TempDir(), "--tls-cert", files[0], "--tls-key", files[1])
 	if code, _ := s.check(clientsOf(authority)()); code != codes.OK {
 		t.Error(code)
@@ -79,8 +79,8 @@ func TestWithoutRootsNoClientCertificateIsRequired(t *testing.T) {
 }
 
 func TestInvalidTLSFlags(t *testing.T) {
-	own := tlsfilestest.NewAuthority(t, "root").Server(t, 1)
-	files := tlsfilestest.Write(t, own.Certificate, own.Key)
+	own := certstest.NewAuthority(t, "root").Server(t, 1)
+	files := certstest.Write(t, own.Certificate, own.Key)
 	for _, c := range []usage{
 		{2, "--tls-cert " + files[0], "missing [tls-key]"},
 		{2, "--tls-key " + files[1], "missing [tls-cert]"},

@@ -13,7 +13,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/cmd/internal/backend/service"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
 )
 
 func teamCreateCommand(e Environment) *cobra.Command {

@@ -16,7 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"opsgate/cmd/internal/backend/store"
-	"opsgate/cmd/internal/kit/logging"
+	"opsgate/internal/logging"
 )
 
 const (

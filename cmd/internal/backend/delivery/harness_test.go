@@ -12,11 +12,11 @@ import (
 
 	"github.com/google/uuid"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/cmd/internal/backend/store/storetest"
+	"opsgate/internal/testkit"
 )
 
 func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/internal/testkit"
 )
 
 func listSubscribers(t *testing.T, data *store.Store) (list []query.Subscriber) {

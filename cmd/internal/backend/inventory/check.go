@@ -11,8 +11,8 @@ import (
 
 	"github.com/netresearch/go-cron"
 
-	"opsgate/authn"
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/internal/uuid"
 )
 
 // Bounds of the texts of a row in bytes. The schema of the database has them for insertions, except into teams.
@@ -68,7 +68,7 @@ func (c *checker) row(path string, index int, row reflect.Value) {
 	c.texts(path, row, texts)
 	c.times(path, row)
 	h, _ := reflect.TypeAssert[Head](row.Field(0))
-	if id, valid := authn.CanonicalUUID(h.ID); h.ID != "" && (!valid || id != h.ID) {
+	if id, valid := uuid.Canonical(h.ID); h.ID != "" && (!valid || id != h.ID) {
 		c.report(path+"/id", "must be a UUID in lower case")
 	}
 	if name, id := c.repeated(path, "name", h.Name), h.ID != "" && c.repeated(path, "id", h.ID); name || id {

@@ -13,13 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/audit"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/inventory"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/cmd/internal/backend/store/storetest"
+	"opsgate/internal/testkit"
 )
 
 func now() time.Time { return time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC) }

@@ -14,7 +14,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
-	"opsgate/cmd/internal/kit/yamlerror"
+	"opsgate/internal/configfile"
 )
 
 // A File is an inventory. Fields with the tag state are written when a row is created, and kept afterwards. Those with the tag bound do not
@@ -155,14 +155,14 @@ func Parse(text []byte) (f File, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&f); err != nil {
-		return f, errors.New(yamlerror.Text(err))
+		return f, errors.New(configfile.YAMLErrorText(err))
 	}
 	if err := decoder.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
 		return f, errors.New("the file must be one YAML document")
 	}
 	var values any
 	if err := errors.Join(yaml.Unmarshal(text, &f.lines.document), yaml.Unmarshal(text, &values)); err != nil {
-		return f, errors.New(yamlerror.Text(err))
+		return f, errors.New(configfile.YAMLErrorText(err))
 	}
 	return f, f.lines.add(validate(values))
 }

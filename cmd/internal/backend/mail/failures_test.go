@@ -10,10 +10,10 @@ import (
 
 	"github.com/emersion/go-smtp"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
 	"opsgate/cmd/internal/test/mailtest"
+	"opsgate/internal/testkit"
 )
 
 func refuse(code int, text string) *smtp.SMTPError {

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/net/html"
 	"pgregory.net/rapid"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
 	"opsgate/cmd/internal/test/mailtest"
+	"opsgate/internal/testkit"
 )
 
 // hostile draws texts that could end a line, a header, a part or a message, or hide what follows.

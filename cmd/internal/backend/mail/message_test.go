@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/mail"
+	"opsgate/internal/testkit"
 )
 
 // alternatives returns the decoded text and HTML of a message, and fails if it has other parts.

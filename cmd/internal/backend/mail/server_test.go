@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/mail"
 	"opsgate/cmd/internal/test/mailtest"
+	"opsgate/internal/testkit"
 )
 
 func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"opsgate/authn"
 	"opsgate/cmd/internal/backend/audit"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/internal/uuid"
 	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
@@ -80,7 +80,7 @@ func (r *Recorder) command(ctx context.Context, c *ingestv1.ServerCommand) error
 
 // commandRow returns the row of a command without its server.
 func (r *Recorder) commandRow(c *ingestv1.ServerCommand) (row query.ServerCommand, err error) {
-	id, valid := authn.CanonicalUUID(c.GetId())
+	id, valid := uuid.Canonical(c.GetId())
 	step, known := commandStep(c.GetStatus())
 	switch {
 	case !valid:
@@ -126,7 +126,7 @@ func commandActor(a *ingestv1.Actor) (audit.Actor, error) {
 	if a == nil {
 		return audit.Service(), nil
 	}
-	id, valid := authn.CanonicalUUID(a.GetId())
+	id, valid := uuid.Canonical(a.GetId())
 	address, err := netip.ParseAddr(a.GetIpAddress())
 	if !valid || err != nil {
 		return audit.Actor{}, invalid("actor must have the UUID of a person or a token, and an IP address")

@@ -9,9 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/cmd/internal/backend/store/storetest"
+	"opsgate/internal/testkit"
 )
 
 // deliver creates an incident on the page of a subscriber, and returns the delivery to it.

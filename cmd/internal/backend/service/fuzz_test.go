@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // Parsers of opaque texts accept only the text that the encoder returns for the result.

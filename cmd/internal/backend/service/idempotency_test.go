@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/internal/testkit"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"opsgate/authn"
+	"opsgate/internal/uuid"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
@@ -36,7 +36,7 @@ func normaliseCreate(r *incidentv1.CreateIncidentRequest) (*incidentv1.CreateInc
 		problems.add("impact", "must be none, minor, major or critical")
 	}
 	if r.StatusPageId != nil {
-		if id, ok := authn.CanonicalUUID(r.GetStatusPageId()); ok {
+		if id, ok := uuid.Canonical(r.GetStatusPageId()); ok {
 			r.StatusPageId = &id
 		} else {
 			problems.add("status_page_id", unknownPage)
@@ -69,7 +69,7 @@ func (v *violations) writeFields(r interface {
 	GetActor() *incidentv1.Actor
 	GetIdempotencyKey() string
 }) {
-	if _, ok := authn.CanonicalUUID(r.GetActor().GetTokenId()); !ok {
+	if _, ok := uuid.Canonical(r.GetActor().GetTokenId()); !ok {
 		v.add("actor.token_id", "must be a UUID")
 	}
 	if _, err := netip.ParseAddr(r.GetActor().GetIpAddress()); err != nil {
@@ -106,7 +106,7 @@ func (v *violations) status(status incidentv1.IncidentStatus) {
 func (v *violations) components(ids []string) []string {
 	set := make([]string, 0, len(ids))
 	for _, id := range ids {
-		canonical, ok := authn.CanonicalUUID(id)
+		canonical, ok := uuid.Canonical(id)
 		if !ok {
 			v.add("component_ids", unknownComponent)
 			return nil

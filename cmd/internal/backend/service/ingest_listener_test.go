@@ -18,8 +18,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/test/bufconn"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/internal/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	ingestv1 "opsgate/proto/ops/ingest/v1"
 )

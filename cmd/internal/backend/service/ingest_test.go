@@ -14,9 +14,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/audit"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/internal/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	ingestv1 "opsgate/proto/ops/ingest/v1"
 )

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"opsgate/authn"
 	"opsgate/cmd/internal/backend/store"
+	"opsgate/internal/uuid"
 )
 
 // unaryInterceptors returns the interceptors of unary calls on all listeners, outermost first: the log records the code that the client
@@ -46,7 +46,7 @@ func (b *Backend) streamInterceptors() []grpc.StreamServerInterceptor {
 // requireTeam returns INVALID_ARGUMENT if the team of a request is not a UUID in lower case.
 func requireTeam(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if r, ok := request.(interface{ GetTeamId() string }); ok {
-		if id, valid := authn.CanonicalUUID(r.GetTeamId()); !valid || id != r.GetTeamId() {
+		if id, valid := uuid.Canonical(r.GetTeamId()); !valid || id != r.GetTeamId() {
 			return nil, invalidField("team_id", "must be a UUID in lower case")
 		}
 	}

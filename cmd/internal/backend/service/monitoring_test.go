@@ -8,8 +8,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/internal/testkit"
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 

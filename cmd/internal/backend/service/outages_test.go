@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store/storetest"
+	"opsgate/internal/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/backend/store/storetest"
+	"opsgate/internal/testkit"
 )
 
 func webhookOf(t team) service.NewSubscriber {

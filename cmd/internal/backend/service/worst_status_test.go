@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store/query"
+	"opsgate/internal/testkit"
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 

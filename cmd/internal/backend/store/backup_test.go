@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store"
 	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/cmd/internal/backend/store/storetest"
+	"opsgate/internal/testkit"
 )
 
 // addAuditedTeam adds a team and its first audit entry in one transaction.

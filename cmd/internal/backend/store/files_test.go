@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store"
+	"opsgate/internal/testkit"
 )
 
 // modes returns the modes of the files of an open database.

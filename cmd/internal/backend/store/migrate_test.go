@@ -8,9 +8,9 @@ import (
 
 	"github.com/pressly/goose/v3"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store/query"
 	"opsgate/cmd/internal/backend/store/storetest"
+	"opsgate/internal/testkit"
 )
 
 // rowsOfVersion2 are an open incident with a notification, and a monitor that is down.

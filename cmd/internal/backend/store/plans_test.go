@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store/storetest"
+	"opsgate/internal/testkit"
 )
 
 // unboundedFiles are the queries that no call of the API makes: the command line, maintenance, the moving demo, and deliveries, of

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store/storetest"
+	"opsgate/internal/testkit"
 )
 
 // anyTeam ends the names of queries that read or write rows of teams without a condition on the team. Their callers must have checked the

@@ -18,11 +18,11 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/testkit/dnstest"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/webhook"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/dnstest"
 )
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ const host = "hooks.example"
 type internet struct {
 	testing.TB
 
-	authority *tlsfilestest.Authority
+	authority *certstest.Authority
 	resolver  *net.Resolver
 
 	mu      sync.Mutex
@@ -48,7 +48,7 @@ type internet struct {
 
 func newInternet(t testing.TB) *internet {
 	t.Helper()
-	n := &internet{TB: t, authority: tlsfilestest.NewAuthority(t, "root"), answers: map[string][]string{host: {receiverAddress}}}
+	n := &internet{TB: t, authority: certstest.NewAuthority(t, "root"), answers: map[string][]string{host: {receiverAddress}}}
 	names := dnstest.Start(t, n.lookup)
 	n.resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", names.Address)

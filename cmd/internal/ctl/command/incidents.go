@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"opsgate/cmd/internal/ctl/apiclient"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
 )
 
 // operation returns the operation with an ID, which the API has.

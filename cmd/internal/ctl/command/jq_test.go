@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
+	"opsgate/internal/testkit"
 )
 
 func TestJQSeesTheItemsOfAllPagesAtOnce(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"opsgate/cmd/internal/ctl/apiclient"
-	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/internal/buildinfo"
 )
 
 // maxToolWait is the default of --max-wait for a call of a tool. A longer wait is returned to the agent, which can do other work.

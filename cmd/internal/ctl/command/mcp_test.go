@@ -15,9 +15,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/ctl/apiclient"
 	"opsgate/cmd/internal/test/devtest"
+	"opsgate/internal/testkit"
 )
 
 // An agent is a client of `opsctl mcp`, which runs as a process.

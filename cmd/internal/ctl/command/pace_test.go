@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // One process sends many requests, several at a time, to a gateway with small limits: none is denied, because it waits before.

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"opsgate/cmd/internal/ctl/apiclient"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
 )
 
 // maxPage is the largest page that the API returns.

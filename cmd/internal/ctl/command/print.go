@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/ctl/apiclient"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
 )
 
 // body returns the JSON of an answer.

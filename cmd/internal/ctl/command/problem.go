@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
 )
 
 // Exit codes.

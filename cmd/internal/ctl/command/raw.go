@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
 )
 
 func newRawCall(p *program) *cobra.Command {

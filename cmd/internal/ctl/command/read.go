@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"opsgate/cmd/internal/ctl/apiclient"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
 )
 
 // addReads adds a command for each operation that reads.

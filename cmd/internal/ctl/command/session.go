@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"opsgate/cmd/internal/kit/buildinfo"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/buildinfo"
+	"opsgate/internal/commandline"
 )
 
 // Environment variables.

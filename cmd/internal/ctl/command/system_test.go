@@ -14,10 +14,10 @@ import (
 	"sync"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/ctl/apiclient"
 	"opsgate/cmd/internal/test/devtest"
 	"opsgate/gateway/openapi/openapitest"
+	"opsgate/internal/testkit"
 )
 
 // describedOperations returns the methods and paths of the OpenAPI document.

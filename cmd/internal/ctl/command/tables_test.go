@@ -10,7 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite testdata/tables.txt")

@@ -15,7 +15,7 @@ import (
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/dev/simulation"
-	"opsgate/cmd/internal/kit/logging"
+	"opsgate/internal/logging"
 )
 
 // A backend is the reference backend with demo data.

@@ -3,7 +3,7 @@ package command
 import (
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // Moving the data would read the backend, which this one has not.

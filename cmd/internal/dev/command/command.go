@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
 )
 
 // Environment is the output and the variables of the process.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opsgate/cmd/internal/conformance"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/cmd/internal/dev/conformance"
+	"opsgate/internal/commandline"
 )
 
 // conform is the flags of the command.

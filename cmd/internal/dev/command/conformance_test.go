@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/dev/command"
+	"opsgate/internal/testkit"
 	"opsgate/proto/contract"
 )
 

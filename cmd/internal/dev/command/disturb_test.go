@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
 	"opsgate/gateway/openapi/openapitest"
+	"opsgate/internal/testkit"
 )
 
 // With this seed, the first five faults are 429, 503, 504, a cut connection and a late answer. The errors have all that the description

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
+	"opsgate/internal/testkit"
 )
 
 type refusing struct{}

@@ -13,9 +13,9 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/kit/tracing/tracingtest"
 	"opsgate/cmd/internal/test/mailtest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/tracing/tracingtest"
 )
 
 // openIncident opens an incident on the page Harbour.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/certs"
+	"opsgate/internal/certs"
 )
 
 // pollEvery is the interval of readiness checks.

@@ -14,14 +14,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/authn"
-	"opsgate/backendclient/filereader"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
-	"opsgate/cmd/internal/kit/buildinfo"
-	"opsgate/cmd/internal/kit/tracing"
+	"opsgate/internal/buildinfo"
+	"opsgate/internal/filereader"
+	"opsgate/internal/tracing"
 )
 
 // options of serveSystem.

@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/dev/command"
 	"opsgate/cmd/internal/test/devtest"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
 )
 
 func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
@@ -185,9 +185,9 @@ func TestKeptDataAndOwnConfiguration(t *testing.T) {
 // guard rewrites a configuration to require a client certificate and a token on the admin listener.
 func guard(t *testing.T, file, content string) {
 	t.Helper()
-	roots := tlsfilestest.NewAuthority(t, "root")
+	roots := certstest.NewAuthority(t, "root")
 	own := roots.Server(t, 1)
-	files := tlsfilestest.Write(t, own.Certificate, own.Key, roots.PEM, []byte("a-token-of-operators"))
+	files := certstest.Write(t, own.Certificate, own.Key, roots.PEM, []byte("a-token-of-operators"))
 	content += fmt.Sprintf("admin: {token: \"${file:%s}\", tls: {cert_file: %s, key_file: %s, client_ca_file: %s}}\n",
 		files[3], files[0], files[1], files[2])
 	testkit.Must(t, os.WriteFile(file, []byte(content), 0o600))

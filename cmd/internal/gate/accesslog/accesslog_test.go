@@ -17,10 +17,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/accesslog"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/gate/policies"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit"
 )
 
@@ -212,7 +211,7 @@ func drawLimits(t *rapid.T) string {
 func TestReplayUnderTheSameLimitsDecidesTheSame(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		limits := fmt.Sprintf("  limits: %s\n  teams: {%s: {limits: %s}}\n", drawLimits(rt), teamOf(1), drawLimits(rt))
-		assigned, err := policies.New(loaded(rt, limits), noon(), nil)
+		assigned, err := config.NewPolicies(loaded(rt, limits), noon(), nil)
 		testkit.Must(rt, err)
 		now := time.UnixMicro(1 << 50) // as a replay starts
 		store := ratelimit.NewMemory(func() time.Time { return now })

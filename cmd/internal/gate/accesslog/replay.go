@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/gate/policies"
 	"opsgate/ratelimit"
 )
 
@@ -57,7 +56,7 @@ type TokenReport struct {
 // Replay decides the requests under a configuration, without the overrides that have expired by now:
 // a gateway that starts with it does not have them.
 func (log *Log) Replay(loaded config.Loaded, now time.Time) (*Report, error) {
-	current, err := policies.New(loaded, now, nil)
+	current, err := config.NewPolicies(loaded, now, nil)
 	if err != nil {
 		return nil, fmt.Errorf("policies of the configuration: %w", err)
 	}

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/gate/policies"
-	"opsgate/cmd/internal/kit/duration"
 	"opsgate/ratelimit"
 )
 
@@ -45,13 +43,13 @@ func (log *Log) Suggest(loaded config.Loaded, now time.Time, denyAtMost float64)
 	if err := log.checkComplete(); err != nil {
 		return nil, err
 	}
-	current, err := policies.New(loaded, now, nil)
+	current, err := config.NewPolicies(loaded, now, nil)
 	if err != nil {
 		return nil, fmt.Errorf("policies of the configuration: %w", err)
 	}
 	s := &Suggestion{Summary: log.Summary, Denied: []TokenReport{}}
 	if per := longest(loaded); log.To.Sub(log.From) < 3*per {
-		s.Warnings = append(s.Warnings, "the log is shorter than three times the longest limit, "+duration.Text(per))
+		s.Warnings = append(s.Warnings, "the log is shorter than three times the longest limit, "+config.DurationText(per))
 	}
 	for _, c := range classesOf(log, current) {
 		c.suggest(denyAtMost)
@@ -86,7 +84,7 @@ func (s *Summary) checkComplete() error {
 func limitsText(limits []ratelimit.Limit) string {
 	texts := make([]string, len(limits))
 	for i, l := range limits {
-		texts[i] = fmt.Sprintf("{name: %s, requests: %d, per: %s}", l.Name, l.Requests, duration.Text(l.Per))
+		texts[i] = fmt.Sprintf("{name: %s, requests: %d, per: %s}", l.Name, l.Requests, config.DurationText(l.Per))
 	}
 	return "[" + strings.Join(texts, ", ") + "]"
 }

@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/accesslog"
+	"opsgate/internal/testkit"
 )
 
 func suggested(t rapid.TB, log, limits string, percent float64) *accesslog.Suggestion {

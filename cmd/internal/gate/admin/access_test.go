@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/kit/logging"
+	"opsgate/internal/logging"
+	"opsgate/internal/testkit"
 )
 
 // A target is what a request is for.

@@ -15,10 +15,10 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient"
-	"opsgate/backendclient/pulse"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/logging"
 	"opsgate/gateway"
+	"opsgate/internal/logging"
+	"opsgate/internal/pulse"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/heavyhitters"

@@ -10,8 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/gateway/openapi/browsertest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/browsertest"
 )
 
 // browser is a browser that shows the page of a gateway.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"opsgate/gateway/openapi/browsertest"
+	"opsgate/internal/testkit/browsertest"
 )
 
 // showChart shows the page of an Admin with metrics.

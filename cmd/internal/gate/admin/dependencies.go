@@ -14,7 +14,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient"
-	"opsgate/cmd/internal/kit/duration"
+	"opsgate/cmd/internal/gate/config"
 	"opsgate/ratelimit"
 )
 
@@ -128,7 +128,7 @@ func breakerText(b backendclient.BreakerStatus, now time.Time) string {
 	case b.State != backendclient.BreakerOpen || b.HalfOpenAt.IsZero():
 		return text
 	case b.HalfOpenAt.After(now):
-		return text + ", next probe in " + duration.Rounded(b.HalfOpenAt.Sub(now)+time.Second/2-1) // rounded up
+		return text + ", next probe in " + config.RoundedDuration(b.HalfOpenAt.Sub(now)+time.Second/2-1) // rounded up
 	}
 	return text + ", the next call is a probe"
 }
@@ -153,10 +153,10 @@ func (d *Dependency) addLookups(tokens *authn.Authenticator, now time.Time) {
 	case !d.OK:
 	case failingFor > 0:
 		d.OK, d.State, d.Since = false, "lookups fail", now.Add(-failingFor)
-		d.Reason = "for " + duration.Rounded(failingFor) + " no lookup of a token has succeeded: tokens that are not cached get 503"
+		d.Reason = "for " + config.RoundedDuration(failingFor) + " no lookup of a token has succeeded: tokens that are not cached get 503"
 	case err != nil:
 		d.OK, d.State, d.Since = false, "invalid answers", now.Add(-brokenFor)
-		d.Reason = "for " + duration.Rounded(brokenFor) +
+		d.Reason = "for " + config.RoundedDuration(brokenFor) +
 			" it has returned token ids or team ids that are not UUIDs: tokens that are not cached get 500"
 	}
 }
@@ -166,7 +166,7 @@ func newRevocations(disconnected time.Duration, now time.Time) *Dependency {
 	d := &Dependency{Name: dependencyRevocations, Condition: Condition{State: "ready"}, OK: disconnected == 0}
 	if !d.OK {
 		d.State, d.Since = "unavailable", now.Add(-disconnected)
-		d.Reason = "the stream has been disconnected for " + duration.Rounded(disconnected) + ": revocations take effect late"
+		d.Reason = "the stream has been disconnected for " + config.RoundedDuration(disconnected) + ": revocations take effect late"
 	}
 	return d
 }
@@ -212,7 +212,7 @@ func newRedis(s Store, now time.Time) *Dependency {
 		return d
 	}
 	d.State, d.Since, d.notReady = "unavailable, limits are "+string(s.Mode), *s.Since, s.Mode == ratelimit.ModeDeny
-	d.Reason = "not in use for " + duration.Rounded(now.Sub(d.Since))
+	d.Reason = "not in use for " + config.RoundedDuration(now.Sub(d.Since))
 	reason, action := redisCause(s.Breaker.Cause)
 	if d.Action = action; reason != "" {
 		d.Reason += ": " + reason
@@ -262,7 +262,7 @@ func (c *monitoredCapacity) check(logger *slog.Logger, now time.Time) {
 	}
 	if !c.since.IsZero() && now.Sub(c.lastRefusal) >= recoveryPeriod {
 		logger.Info("not overloaded any more", slog.String("resource", c.Resource), slog.Uint64("refused", c.refused-c.refusedBefore),
-			slog.String("lasted", duration.Rounded(c.lastRefusal.Sub(c.since))))
+			slog.String("lasted", config.RoundedDuration(c.lastRefusal.Sub(c.since))))
 		c.since = time.Time{}
 	}
 }
@@ -277,7 +277,7 @@ func (c *monitoredCapacity) dependency(now time.Time) *Dependency {
 	}
 	if !d.OK {
 		d.State = "overloaded"
-		d.Reason = fmt.Sprintf("more than %d %s for %s; %d now", limit, c.Resource, duration.Rounded(now.Sub(c.since)), current)
+		d.Reason = fmt.Sprintf("more than %d %s for %s; %d now", limit, c.Resource, config.RoundedDuration(now.Sub(c.since)), current)
 	}
 	return d
 }

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 func TestExplainKnowsWhichCallsFailAtOnce(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/duration"
 	"opsgate/ratelimit"
 )
 
@@ -139,7 +138,7 @@ func (s *State) diagnoseFailures() *Finding {
 	verdict := verdictImpaired
 	text := fmt.Sprintf("%d of %s in the last minute failed (5xx)", f.failed, counted(int(f.all), "request"))
 	if f.quietFor > 0 {
-		text += ", none in the last " + duration.Rounded(f.quietFor)
+		text += ", none in the last " + config.RoundedDuration(f.quietFor)
 	} else {
 		text += fmt.Sprintf(", %d of %d in the last 10s", f.lastFailed, f.lastAll)
 		if float64(f.failed) >= brokenFailureRatio*float64(f.all) || float64(f.lastFailed) >= brokenFailureRatio*float64(f.lastAll) {
@@ -171,7 +170,7 @@ func (s *State) diagnoseReload() *Finding {
 	if ofCertificates {
 		what = "certificate"
 	}
-	f := s.finding("reload", fmt.Sprintf("The %s on disk was refused %s ago (%s)", what, duration.Rounded(s.At.Sub(r.At)), problems),
+	f := s.finding("reload", fmt.Sprintf("The %s on disk was refused %s ago (%s)", what, config.RoundedDuration(s.At.Sub(r.At)), problems),
 		strings.Join(r.Problems, "\n"))
 	if ofCertificates {
 		f.Impact, f.Runbook = "the certificates from before are used; no change of the configuration applies", runbookCertificates
@@ -185,15 +184,15 @@ func (s *State) diagnoseCertificate(c config.Certificate) *Finding {
 	if left >= config.RenewBefore && wait <= 0 {
 		return nil
 	}
-	f := s.finding("certificate:"+c.Key, c.Key+" expires in "+duration.Rounded(left), "")
+	f := s.finding("certificate:"+c.Key, c.Key+" expires in "+config.RoundedDuration(left), "")
 	if strings.HasPrefix(c.Key, "tracing.") { // read at the start
 		f.Action = "renew it, replace its file, and restart the gateways one after the other"
 	}
 	switch {
 	case left <= 0:
-		f.Verdict, f.Text, f.Impact = verdictBroken, c.Key+" expired "+duration.Rounded(-left)+" ago", withoutCertificate(c.Key)
+		f.Verdict, f.Text, f.Impact = verdictBroken, c.Key+" expired "+config.RoundedDuration(-left)+" ago", withoutCertificate(c.Key)
 	case wait > 0:
-		f.Verdict, f.Text = verdictBroken, c.Key+" is not valid for another "+duration.Rounded(wait)
+		f.Verdict, f.Text = verdictBroken, c.Key+" is not valid for another "+config.RoundedDuration(wait)
 		f.Impact, f.Deadline = withoutCertificate(c.Key), "it stays so until "+c.Begins.Format(time.DateTime)+" UTC"
 		f.Action = "compare date on this machine with another one; if it is right, use the previous certificate until then"
 	default:
@@ -243,5 +242,5 @@ func forTime(since, now time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	return " for " + duration.Rounded(now.Sub(since))
+	return " for " + config.RoundedDuration(now.Sub(since))
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/gateway"
+	"opsgate/internal/testkit"
 )
 
 // healthy returns the state of a gateway without problems.

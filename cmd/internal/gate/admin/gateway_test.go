@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
-	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/buildinfo"
+	"opsgate/internal/testkit"
 )
 
 const (

@@ -15,10 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/gate/policies"
 	"opsgate/gateway"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/heavyhitters"
 )
@@ -46,7 +45,7 @@ func options(tb testing.TB) Options {
 	}
 	loaded, err := config.Load(config.Options{Environment: variables})
 	testkit.Must(tb, err)
-	assigned, err := policies.New(loaded, noon, nil)
+	assigned, err := config.NewPolicies(loaded, noon, nil)
 	testkit.Must(tb, err)
 	limits := ratelimit.NewMemory(func() time.Time { return noon })
 	tokens := cached(tb, "Bot", 100)

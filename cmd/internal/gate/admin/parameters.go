@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"opsgate/authn"
+	"opsgate/internal/uuid"
 )
 
 // Limits of parameters.
@@ -50,7 +50,7 @@ func read(r *http.Request, known ...string) *parameters {
 
 // checkID returns the id of a token or team; a UUID in lower case, as tokens are cached and counted.
 func (p *parameters) checkID(name, id string, required bool) string {
-	if canonical, ok := authn.CanonicalUUID(id); ok {
+	if canonical, ok := uuid.Canonical(id); ok {
 		return canonical
 	}
 	switch {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"opsgate/backendclient"
-	"opsgate/cmd/internal/kit/duration"
+	"opsgate/cmd/internal/gate/config"
 )
 
 // connectTimeout is the time after which a connection attempt counts as an outage.
@@ -207,7 +207,7 @@ func (s *State) diagnoseLatency(d *Dependency) *Finding {
 
 // String returns the latency in whole milliseconds.
 func (l *Latency) String() string {
-	text := duration.Text(time.Duration(l.Seconds*1e3) * time.Millisecond)
+	text := config.DurationText(time.Duration(l.Seconds*1e3) * time.Millisecond)
 	if l.Over {
 		return "more than " + text
 	}

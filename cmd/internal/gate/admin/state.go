@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/duration"
 	"opsgate/gateway"
 )
 
@@ -59,8 +58,8 @@ func (a *Admin) readState() State {
 		Dependencies: a.dependencies(now), Limits: a.store().text(), InFlight: r.gauges[metricInFlight],
 		Busiest: a.busy(busiestTokens), Config: active.Configuration, Traffic: history.traffic(),
 		store: a.store(), failures: history.failures(), denials: history.denials(), routes: active.Gateway.Routes(),
-		staleFor: staleForKey + " (" + duration.Text(time.Duration(active.Loaded.Authn.StaleFor)) + ")",
-		freshFor: freshForKey + " (" + duration.Text(time.Duration(active.Loaded.Authn.FreshFor)) + ")",
+		staleFor: staleForKey + " (" + config.DurationText(time.Duration(active.Loaded.Authn.StaleFor)) + ")",
+		freshFor: freshForKey + " (" + config.DurationText(time.Duration(active.Loaded.Authn.FreshFor)) + ")",
 	}
 	if start := r.gauges[metricStart]; start > 0 {
 		s.Up = max(0, now.Sub(time.Unix(int64(start), 0)).Seconds())

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
-	"opsgate/cmd/internal/kit/certs"
+	"opsgate/internal/certs"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
 )
 
 // tlsServer is an admin listener with TLS.
@@ -21,15 +21,15 @@ type tlsServer struct {
 	*httptest.Server
 
 	log   *testkit.Buffer
-	roots *tlsfilestest.Authority // signed the certificate of the listener
-	users *tlsfilestest.Authority // signs client certificates
+	roots *certstest.Authority // signed the certificate of the listener
+	users *certstest.Authority // signs client certificates
 }
 
 func serveTLS(t *testing.T) *tlsServer {
 	t.Helper()
-	s := &tlsServer{log: new(testkit.Buffer), roots: tlsfilestest.NewAuthority(t, "root"), users: tlsfilestest.NewAuthority(t, "root")}
+	s := &tlsServer{log: new(testkit.Buffer), roots: certstest.NewAuthority(t, "root"), users: certstest.NewAuthority(t, "root")}
 	own := s.roots.Server(t, 1)
-	paths := tlsfilestest.Write(t, own.Certificate, own.Key, s.users.PEM)
+	paths := certstest.Write(t, own.Certificate, own.Key, s.users.PEM)
 	files := certs.Files{Certificate: paths[0], Key: paths[1], ClientCA: paths[2]}
 	settings, err := certs.New(certs.Options{Listener: "admin", Files: files, Logger: slog.New(slog.DiscardHandler)})
 	testkit.Must(t, err)
@@ -70,7 +70,7 @@ func TestClientCertificateIsRequired(t *testing.T) {
 		{"a probe without a certificate", "/readyz", nil, 503},
 		{"a page without a certificate", "/admin/config", nil, 403},
 		{"of the client authority", "/admin/config", s.users.Client(t, ada, 7).TLS(t), 200},
-		{"of an unknown authority", "/readyz", tlsfilestest.NewAuthority(t, "root").Client(t, ada, 7).TLS(t), 0},
+		{"of an unknown authority", "/readyz", certstest.NewAuthority(t, "root").Client(t, ada, 7).TLS(t), 0},
 		{"of the listener's own authority", "/admin/config", s.roots.Client(t, ada, 7).TLS(t), 0},
 		{"a server certificate", "/admin/config", s.users.Server(t, 7).TLS(t), 0},
 	} {

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 

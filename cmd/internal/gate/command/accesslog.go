@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"opsgate/cmd/internal/gate/accesslog"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
 )
 
 // getLog is how to get an access log.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/command"
+	"opsgate/internal/testkit"
 )
 
 // lines is an access log: two tokens with five admitted requests each at 12:00 and at 12:45, and a

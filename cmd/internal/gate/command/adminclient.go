@@ -17,11 +17,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opsgate/backendclient/tlsfiles"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/certs"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/certs"
+	"opsgate/internal/commandline"
 )
 
 // maxResponse bounds the bytes of a response: a file of 1 MiB has up to ten times as many in its effective values.
@@ -111,7 +110,7 @@ func baseOf(named, scheme string) (string, error) {
 // newAdminClient returns a client of the listener at the URL. Without files.CA, the listener must have the certificate of the
 // configuration.
 func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminClient, error) {
-	settings, err := tlsfiles.ClientFiles{CAFile: files.CA, CertFile: files.Cert, KeyFile: files.Key}.Config()
+	settings, err := certs.ClientFiles{CAFile: files.CA, CertFile: files.Cert, KeyFile: files.Key}.Config()
 	if err != nil {
 		return nil, err
 	}

@@ -13,19 +13,19 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/testkit/grpctest"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/grpctest"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
 func TestCheckFindsWhatServeWouldRefuse(t *testing.T) {
-	authority := tlsfilestest.NewAuthority(t, "root")
+	authority := certstest.NewAuthority(t, "root")
 	own, other := authority.Server(t, 1), authority.Server(t, 2)
 	expired, soon := authority.Valid(t, 3, time.Time{}, time.Now().Add(-time.Hour)), authority.Valid(t, 4, time.Time{}, time.Now().Add(5*24*time.Hour))
 	early := authority.Valid(t, 5, time.Now().Add(time.Hour), time.Now().Add(99*24*time.Hour))
-	paths := tlsfilestest.Write(t, own.Certificate, own.Key, other.Key, expired.Certificate, expired.Key, soon.Certificate, soon.Key, []byte("x"))
-	paths = append(paths, tlsfilestest.Write(t, early.Certificate, early.Key)...)
+	paths := certstest.Write(t, own.Certificate, own.Key, other.Key, expired.Certificate, expired.Key, soon.Certificate, soon.Key, []byte("x"))
+	paths = append(paths, certstest.Write(t, early.Certificate, early.Key)...)
 	certificate, key, otherKey, text := paths[0], paths[1], paths[2], paths[7]
 	for _, test := range []struct {
 		name, more string

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
 )
 
 // Environment is the input, the output and the variables of the process.

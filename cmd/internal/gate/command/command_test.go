@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/command"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/internal/testkit"
 )
 
 func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }

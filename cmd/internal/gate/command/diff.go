@@ -16,8 +16,6 @@ import (
 
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/gate/policies"
-	"opsgate/cmd/internal/kit/duration"
 	"opsgate/ratelimit"
 )
 
@@ -149,10 +147,10 @@ func (r *diffReport) compare(before, after config.Loaded) (both limitsChange, er
 	}
 	now := time.Now()
 	both = limitsChange{teams: namedTeams(before, after), tokens: namedTokens(before, after)}
-	if both.old, err = policies.New(before, now, nil); err != nil {
+	if both.old, err = config.NewPolicies(before, now, nil); err != nil {
 		return both, err
 	}
-	if both.next, err = policies.New(after, now, nil); err != nil {
+	if both.next, err = config.NewPolicies(after, now, nil); err != nil {
 		return both, err
 	}
 	r.setLimits(both)
@@ -191,7 +189,7 @@ func assignmentText(a *ratelimit.Assignment) string {
 	var texts []string
 	limits := slices.SortedFunc(slices.Values(a.Policy.Limits()), func(x, y ratelimit.Limit) int { return cmp.Compare(x.Per, y.Per) })
 	for _, l := range limits {
-		text := strconv.Itoa(l.Requests) + " in " + duration.Text(l.Per)
+		text := strconv.Itoa(l.Requests) + " in " + config.DurationText(l.Per)
 		if l.Shadow {
 			text += " in shadow"
 		}
@@ -270,7 +268,7 @@ func (r *diffReport) addOver(who string, now admin.TokenLimits, next *ratelimit.
 		}
 		unknown = unknown || !known
 		if !l.Shadow && !held && used >= l.Requests {
-			r.Over = append(r.Over, fmt.Sprintf("%s: %d used of %d in %s", who, used, l.Requests, duration.Text(l.Per)))
+			r.Over = append(r.Over, fmt.Sprintf("%s: %d used of %d in %s", who, used, l.Requests, config.DurationText(l.Per)))
 		}
 	}
 	if unknown {

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/command"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit"
 )
 

@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
 )
 
 const (
@@ -273,9 +273,9 @@ func TestExplainShowsBreakers(t *testing.T) {
 }
 
 func TestAdminCommandsOverTLS(t *testing.T) {
-	roots, users := tlsfilestest.NewAuthority(t, "root"), tlsfilestest.NewAuthority(t, "root")
+	roots, users := certstest.NewAuthority(t, "root"), certstest.NewAuthority(t, "root")
 	own, ada, other := roots.Server(t, 1), users.Client(t, pkix.Name{CommonName: "ada"}, 2), roots.Server(t, 3)
-	files := tlsfilestest.Write(t, own.Certificate, own.Key, users.PEM, roots.PEM, ada.Certificate, ada.Key, other.Certificate, other.Key)
+	files := certstest.Write(t, own.Certificate, own.Key, users.PEM, roots.PEM, ada.Certificate, ada.Key, other.Certificate, other.Key)
 	g := serveGateway(t, fmt.Sprintf("admin: {tls: {cert_file: %s, key_file: %s, client_ca_file: %s}}\n", files[0], files[1], files[2]))
 	elsewhere := *g
 	elsewhere.config = write(t, strings.Replace(good, "admin: {listen: 127.0.0.1:0}", fmt.Sprintf(

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opsgate/authn"
 	"opsgate/cmd/internal/gate/admin"
-	"opsgate/cmd/internal/kit/commandline"
+	"opsgate/internal/commandline"
+	"opsgate/internal/uuid"
 )
 
 type limits struct {
@@ -54,7 +54,7 @@ func (c *limits) check() error {
 	case c.TokenID != "" && c.Top != 0, c.Reset && c.TokenID == "":
 		return commandline.UsageError{Err: errors.New("--top cannot be combined with a token's id or --reset")}
 	}
-	if _, isID := authn.CanonicalUUID(c.TokenID); c.Reset && !isID { // another gateway may have cached another token with the name
+	if _, isID := uuid.Canonical(c.TokenID); c.Reset && !isID { // another gateway may have cached another token with the name
 		return commandline.UsageError{Err: errors.New("--reset needs the token's id: its name may not be unique")}
 	}
 	return nil

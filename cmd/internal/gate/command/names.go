@@ -9,13 +9,13 @@ import (
 	"net/url"
 	"strings"
 
-	"opsgate/authn"
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/internal/uuid"
 )
 
 // tokenID returns the id of the token that an operator named by its id, or by a text that is in the names of only one cached token.
 func (c *adminClient) tokenID(ctx context.Context, text string) (string, error) {
-	if _, isID := authn.CanonicalUUID(text); isID {
+	if _, isID := uuid.Canonical(text); isID {
 		return text, nil
 	}
 	var found admin.FoundTokens

@@ -11,11 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"opsgate/backendclient/filereader"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/systemd"
 	"opsgate/cmd/internal/gate/wiring"
-	"opsgate/cmd/internal/kit/buildinfo"
+	"opsgate/internal/buildinfo"
+	"opsgate/internal/filereader"
 )
 
 type serve struct {

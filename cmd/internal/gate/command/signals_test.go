@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 func TestSystemdIsNotifiedOfStartReloadAndStop(t *testing.T) {

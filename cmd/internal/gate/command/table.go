@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode"
 
-	"opsgate/cmd/internal/kit/duration"
+	"opsgate/cmd/internal/gate/config"
 )
 
 // writeJSON prints a value as indented JSON.
@@ -127,9 +127,9 @@ func cell(name string, v reflect.Value) string {
 	case v.Kind() == reflect.Map && v.Len() > 0:
 		return pairs(v)
 	case seconds && v.CanFloat():
-		return duration.Text(time.Duration(v.Float() * float64(time.Second)).Round(time.Millisecond))
+		return config.DurationText(time.Duration(v.Float() * float64(time.Second)).Round(time.Millisecond))
 	case seconds && v.CanInt():
-		return duration.Text(time.Duration(v.Int()) * time.Second)
+		return config.DurationText(time.Duration(v.Int()) * time.Second)
 	case v.CanFloat():
 		return strconv.FormatFloat(v.Float(), 'g', 4, 64)
 	case v.CanInt(), v.CanUint(), v.Kind() == reflect.Bool:

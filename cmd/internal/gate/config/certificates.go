@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"opsgate/cmd/internal/kit/duration"
 )
 
 // A Certificate is a file of certificates, and when it is valid: a chain while the first one and the issuers that it needs are, a file of
@@ -156,7 +154,7 @@ func (w *warner) certificates() {
 	w.warnings = append(w.warnings, w.loaded.InvalidCertificates(w.now)...)
 	for _, c := range w.loaded.Certificates {
 		if left := c.Ends.Sub(w.now); left > 0 && left < RenewBefore {
-			w.warn(c.Key, "expires in %s, at %s: renew it", duration.Rounded(left), Time{c.Ends})
+			w.warn(c.Key, "expires in %s, at %s: renew it", RoundedDuration(left), Time{c.Ends})
 		}
 	}
 }

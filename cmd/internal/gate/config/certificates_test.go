@@ -5,20 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/internal/certs/certstest"
 )
 
 // A chain ends with its first certificate or an issuer that this needs, not with a certificate that clients do not use.
 func TestAChainEndsWithTheCertificatesThatItNeeds(t *testing.T) {
 	day := func(n int) time.Time { return time.Now().AddDate(0, 0, n).UTC().Truncate(time.Second) }
-	root, old, other := tlsfilestest.NewAuthority(t, "root"), tlsfilestest.NewAuthority(t, "old root"), tlsfilestest.NewAuthority(t, "other")
+	root, old, other := certstest.NewAuthority(t, "root"), certstest.NewAuthority(t, "old root"), certstest.NewAuthority(t, "other")
 	crossed := old.Cross(t, root, day(-99), day(-2))
 	issuer := root.Intermediate(t, "issuer", day(-98), day(50))
 	leaf := issuer.Valid(t, 1, day(-1), day(60))
 	short := issuer.Valid(t, 2, day(-1), day(40))
 	for _, test := range []struct {
 		name  string
-		leaf  tlsfilestest.Pair
+		leaf  certstest.Pair
 		chain [][]byte
 		want  time.Time
 	}{
@@ -31,7 +31,7 @@ func TestAChainEndsWithTheCertificatesThatItNeeds(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			chain := slices.Concat(append([][]byte{test.leaf.Certificate}, test.chain...)...)
-			files := tlsfilestest.Write(t, chain, test.leaf.Key)
+			files := certstest.Write(t, chain, test.leaf.Key)
 			got := loadText(t, "tls: {cert_file: "+files[0]+", key_file: "+files[1]+"}\n").Certificates
 			if len(got) != 1 || !got[0].Ends.Equal(test.want) {
 				t.Errorf("got %v, want %v", got, test.want)

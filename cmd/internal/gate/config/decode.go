@@ -11,8 +11,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"opsgate/backendclient/filereader"
-	"opsgate/cmd/internal/kit/reference"
+	"opsgate/internal/configfile"
+	"opsgate/internal/filereader"
 )
 
 // An origin is the place where a value was set.
@@ -203,8 +203,8 @@ func (d *decoder) secret(s *Secret, text string) error {
 		*s = Secret{}
 		return nil
 	}
-	value, file, err := reference.Resolve(text, func(name string) string { return d.environment[name] }, d.files)
-	if errors.Is(err, reference.ErrNone) && !d.inFile {
+	value, file, err := configfile.ResolveSecret(text, func(name string) string { return d.environment[name] }, d.files)
+	if errors.Is(err, configfile.ErrNoReference) && !d.inFile {
 		value, err = strings.TrimRight(text, "\r\n"), nil
 	}
 	if strings.HasPrefix(value, byteOrderMark) {

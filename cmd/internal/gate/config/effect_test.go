@@ -15,8 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/internal/testkit"
 )
 
 // configPath is the import path of package config.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/internal/testkit"
 )
 
 func TestEveryVariableSetsItsKey(t *testing.T) {

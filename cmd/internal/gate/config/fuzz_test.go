@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"opsgate/backendclient/filereader"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/filereader"
+	"opsgate/internal/testkit"
 )
 
 // FuzzDecode checks that the decoder does not panic, that every problem has an origin, and that documents that the YAML library refuses

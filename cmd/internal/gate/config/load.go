@@ -19,8 +19,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"opsgate/backendclient/filereader"
-	"opsgate/cmd/internal/kit/yamlerror"
+	"opsgate/internal/configfile"
+	"opsgate/internal/filereader"
 )
 
 const (
@@ -193,7 +193,7 @@ func lineOf(content []byte, err error) int {
 
 // syntaxProblem converts an error of the YAML library. Its line is that of the invalid construct, which may begin before the mistake.
 func syntaxProblem(file string, content []byte, err error) Problem {
-	at, text := origin{name: file}, yamlerror.Text(err)
+	at, text := origin{name: file}, configfile.YAMLErrorText(err)
 	if match := syntaxError.FindStringSubmatch(text); match != nil {
 		at.line, _ = strconv.Atoi(match[1])
 		text = match[2]

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/internal/testkit"
 )
 
 // now is the clock of the tests.

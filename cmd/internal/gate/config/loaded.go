@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"opsgate/backendclient/filereader"
+	"opsgate/internal/filereader"
 )
 
 // Loaded is a valid configuration with its warnings and origins.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/internal/testkit"
 )
 
 // loadText loads the text as opsgate.yaml in a new working directory.

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"opsgate/authn"
-	"opsgate/gateway/baseurl"
+	"opsgate/gateway/openapi"
 )
 
 // A Problem is a mistake in a configuration.
@@ -140,7 +140,7 @@ func (v *validator) validate() Problems {
 	v.bounds()
 	v.listenAddress("listen", c.Listen)
 	if c.PublicURL != "" {
-		if err := baseurl.Check(c.PublicURL); err != nil {
+		if err := openapi.CheckBaseURL(c.PublicURL); err != nil {
 			v.refuse("public_url", "%v", err) // without the value, which may have a password
 		}
 	}

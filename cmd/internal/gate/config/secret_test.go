@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/internal/testkit"
 )
 
 func TestASecretComesFromAVariableOrAFile(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/internal/testkit"
 )
 
 // FuzzSetting checks that a flag and a variable give the same result, that problems name them, and that secrets are not reported.

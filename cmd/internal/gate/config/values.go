@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"opsgate/cmd/internal/kit/duration"
 )
 
 // A scalar is a value that is written as a YAML scalar. The error of parse is a text after the key.
@@ -46,7 +44,7 @@ func (d *Duration) parse(text string) error {
 }
 
 // String returns the duration without units that are zero: 1h, not 1h0m0s.
-func (d Duration) String() string { return duration.Text(time.Duration(d)) }
+func (d Duration) String() string { return DurationText(time.Duration(d)) }
 
 // Units of Bytes.
 const (

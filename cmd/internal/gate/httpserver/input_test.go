@@ -8,7 +8,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // limitedInput is a set of connections on loopback with a limit of their input.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // connect returns a connection and its client.

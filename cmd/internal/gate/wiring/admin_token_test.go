@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // withAdminToken makes later configurations require the admin token in a file.

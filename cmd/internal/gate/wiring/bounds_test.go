@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/testkit"
 )
 
 // closedWithoutResponse waits until the server closes the connection or sends something, and reports whether it has closed it.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"opsgate/backendclient/pulse"
-	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/gateway"
+	"opsgate/internal/pulse"
+	"opsgate/internal/tracing"
 	"opsgate/ratelimit/heavyhitters"
 )
 

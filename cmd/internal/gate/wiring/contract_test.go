@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/gateway"
+	"opsgate/internal/testkit"
 )
 
 func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {

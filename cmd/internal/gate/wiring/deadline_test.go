@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/testkit/dnstest"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/dnstest"
 )
 
 // A hang is something that a request waits for in vain.

@@ -6,7 +6,7 @@ import (
 	"opsgate/authn"
 	"opsgate/backendclient"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/tracing"
+	"opsgate/internal/tracing"
 )
 
 // dependencies are what the gateway calls. They live as long as the process.

@@ -4,14 +4,14 @@ import (
 	"slices"
 	"time"
 
-	"opsgate/cmd/internal/gate/policies"
+	"opsgate/cmd/internal/gate/config"
 	"opsgate/ratelimit"
 )
 
 // expire applies the active configuration again without its expired limits. The caller holds r.mu.
 func (r *reloader) expire() {
 	before, now := r.active.snapshot.Load(), r.Clock()
-	if first := policies.NextExpiry(before.policies); first.IsZero() || now.Before(first) {
+	if first := config.NextExpiry(before.policies); first.IsZero() || now.Before(first) {
 		return
 	}
 	next, err := r.builder.snapshot(before.loaded, now, before)

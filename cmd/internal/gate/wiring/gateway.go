@@ -17,8 +17,8 @@ import (
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/httpserver"
 	"opsgate/cmd/internal/gate/systemd"
-	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/gateway"
+	"opsgate/internal/buildinfo"
 )
 
 // Options are the options of [Listen]. Loaded, Load, LogLevel and Logger are required.

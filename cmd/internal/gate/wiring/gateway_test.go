@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
 )
 
 // settings returns the configuration of a gateway whose services are all at the address.
@@ -34,9 +34,9 @@ func TestListenFails(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	defer func() { _ = taken.Close() }()
-	redis := tlsfilestest.NewAuthority(t, "redis").Write(t, t.TempDir(), "gateway")
-	roots := tlsfilestest.NewAuthority(t, "root")
-	files := tlsfilestest.Write(t, roots.Server(t, 1).Certificate, roots.Server(t, 2).Key)
+	redis := certstest.NewAuthority(t, "redis").Write(t, t.TempDir(), "gateway")
+	roots := certstest.NewAuthority(t, "root")
+	files := certstest.Write(t, roots.Server(t, 1).Certificate, roots.Server(t, 2).Key)
 	withRedis := func(c *config.Config, files config.ClientTLS) {
 		files.Enabled = true
 		c.RateLimit.Store, c.RateLimit.Redis.TLS = config.StoreRedis, files

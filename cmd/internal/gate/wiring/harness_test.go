@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/filereader"
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
-	"opsgate/cmd/internal/kit/buildinfo"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/buildinfo"
+	"opsgate/internal/filereader"
+	"opsgate/internal/testkit"
 )
 
 func TestMain(m *testing.M) {

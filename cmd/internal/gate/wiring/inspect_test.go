@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/gateway"
+	"opsgate/internal/testkit"
 )
 
 func (r *running) explain(t *testing.T, method, path string, more ...string) admin.Explanation {

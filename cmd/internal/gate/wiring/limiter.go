@@ -6,7 +6,7 @@ import (
 
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/tracing"
+	"opsgate/internal/tracing"
 	"opsgate/ratelimit"
 )
 

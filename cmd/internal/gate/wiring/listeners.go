@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"opsgate/cmd/internal/gate/httpserver"
-	"opsgate/cmd/internal/kit/certs"
+	"opsgate/internal/certs"
 )
 
 // Limits of the admin listener. A response may take long there: a profile lasts as long as the operator requests.

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/logging"
 	"opsgate/gateway"
+	"opsgate/internal/logging"
 )
 
 // Maximum log lines of each kind, per second unless an interval follows. Clients can cause the first six kinds, in total 90 lines a second.

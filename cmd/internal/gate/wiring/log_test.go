@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/testkit"
 )
 
 // A logLine has the fields of a log line that tests need.

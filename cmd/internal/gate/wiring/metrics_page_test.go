@@ -4,17 +4,17 @@ import (
 	"flag"
 	"testing"
 
-	"opsgate/backendclient/filereader"
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/test/metricspage"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/filereader"
+	"opsgate/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the table of the gateway's metrics")
 
 // everything returns a configuration with all optional parts, whose services, Redis and collector are all at one address.
-func everything(t *testing.T, address string) (config.Loaded, *tlsfilestest.Authority) {
+func everything(t *testing.T, address string) (config.Loaded, *certstest.Authority) {
 	t.Helper()
 	c := settings(address)
 	c.RateLimit.Limits = append(c.RateLimit.Limits, config.Limit{Name: "tried", Requests: 1, Per: c.RateLimit.Limits[0].Per, Shadow: true})

@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/wiring"
-	"opsgate/cmd/internal/kit/tracing/tracingtest"
 	"opsgate/cmd/internal/test/metricspage"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/tracing/tracingtest"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // putPipe replaces a file by a pipe without a writer, which cannot be opened for reading without waiting.

@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"opsgate/backendclient/tlsfiles"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/tracing"
+	"opsgate/internal/certs"
+	"opsgate/internal/tracing"
 	"opsgate/ratelimit"
 	"opsgate/ratelimit/failover"
 	"opsgate/ratelimit/membership"
@@ -160,6 +160,6 @@ func redisTLS(c config.ClientTLS, logger *slog.Logger) (func(context.Context) *t
 	return reloader.Config, nil
 }
 
-func tlsFiles(c config.ClientTLS) tlsfiles.ClientFiles {
-	return tlsfiles.ClientFiles{CAFile: string(c.CAFile), CertFile: string(c.CertFile), KeyFile: string(c.KeyFile), ServerName: c.ServerName}
+func tlsFiles(c config.ClientTLS) certs.ClientFiles {
+	return certs.ClientFiles{CAFile: string(c.CAFile), CertFile: string(c.CertFile), KeyFile: string(c.KeyFile), ServerName: c.ServerName}
 }

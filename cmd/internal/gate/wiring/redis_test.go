@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 

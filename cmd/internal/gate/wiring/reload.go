@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"opsgate/backendclient"
-	"opsgate/backendclient/pulse"
 	"opsgate/cmd/internal/gate/config"
+	"opsgate/internal/pulse"
 )
 
 const (

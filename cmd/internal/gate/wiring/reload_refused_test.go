@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/gate/admin"
+	"opsgate/internal/testkit"
 )
 
 // Each change of the files is logged, also one that leaves the same problem. The metric and the page name the keys until a reload succeeds.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/testkit"
 )
 
 func TestReloadOfALimitKeepsUsage(t *testing.T) {

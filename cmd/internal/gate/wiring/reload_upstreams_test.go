@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/testkit"
 )
 
 // Files that cannot be read refuse the whole configuration.

@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"testing"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
@@ -26,7 +26,7 @@ type renewal struct {
 	redis    *redistest.Server
 }
 
-func startRenewal(t *testing.T, authority *tlsfilestest.Authority, ours, theirs string) *renewal {
+func startRenewal(t *testing.T, authority *certstest.Authority, ours, theirs string) *renewal {
 	t.Helper()
 	files, its := authority.Write(t, ours, "gateway"), authority.Write(t, theirs, "redis")
 	port := strconv.Itoa(testkit.FreePort(t))
@@ -47,7 +47,7 @@ func startRenewal(t *testing.T, authority *tlsfilestest.Authority, ours, theirs 
 }
 
 // restart ends all connections of services and Redis, which then have certificates of the authority, as Redis has in its files.
-func (r *renewal) restart(t *testing.T, authority *tlsfilestest.Authority) {
+func (r *renewal) restart(t *testing.T, authority *certstest.Authority) {
 	t.Helper()
 	r.stop()
 	config := authority.Config(t, "services")
@@ -59,7 +59,7 @@ func (r *renewal) restart(t *testing.T, authority *tlsfilestest.Authority) {
 }
 
 // awaitSuccess waits until a request on a new connection succeeds, with a service and Redis.
-func (r *renewal) awaitSuccess(t *testing.T, authority *tlsfilestest.Authority) {
+func (r *renewal) awaitSuccess(t *testing.T, authority *certstest.Authority) {
 	t.Helper()
 	roots := x509.NewCertPool()
 	roots.AddCert(authority.Root)
@@ -84,7 +84,7 @@ func (r *renewal) users(message string) map[any]int {
 // Both sides of all connections get certificates of another authority, in use from the next connection on. The files of the gateway are
 // incomplete in between.
 func TestRenewedCertificatesAreUsedByAllConnections(t *testing.T) {
-	first, second := tlsfilestest.NewAuthority(t, "first"), tlsfilestest.NewAuthority(t, "second")
+	first, second := certstest.NewAuthority(t, "first"), certstest.NewAuthority(t, "second")
 	ours, theirs := t.TempDir(), t.TempDir()
 	r := startRenewal(t, first, ours, theirs)
 	r.awaitSuccess(t, first)

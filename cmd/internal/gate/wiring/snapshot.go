@@ -12,7 +12,6 @@ import (
 
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/gate/policies"
 	"opsgate/gateway"
 	"opsgate/ratelimit"
 )
@@ -42,7 +41,7 @@ func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) 
 			s.since = last.since
 		}
 	}
-	if s.policies, err = policies.New(loaded, now, before); err != nil {
+	if s.policies, err = config.NewPolicies(loaded, now, before); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(callSettings(loaded.Config).Validate(), tokenSettings(loaded.Config).Validate()); err != nil {

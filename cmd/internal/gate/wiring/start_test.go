@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 

@@ -12,17 +12,17 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
 )
 
 // secure is a gateway with TLS on its public listener.
 type secure struct {
 	*running
 
-	authority *tlsfilestest.Authority
+	authority *certstest.Authority
 	cert, key string
 }
 
@@ -36,11 +36,11 @@ func secureGateway(t *testing.T, services *servicestest.Services, text string) *
 }
 
 // newTLSFiles returns an authority and the paths of a certificate and its key.
-func newTLSFiles(t *testing.T) (*tlsfilestest.Authority, []string) {
+func newTLSFiles(t *testing.T) (*certstest.Authority, []string) {
 	t.Helper()
-	authority := tlsfilestest.NewAuthority(t, "root")
+	authority := certstest.NewAuthority(t, "root")
 	own := authority.Server(t, 1)
-	return authority, tlsfilestest.Write(t, own.Certificate, own.Key)
+	return authority, certstest.Write(t, own.Certificate, own.Key)
 }
 
 func (s *secure) files() string {
@@ -109,7 +109,7 @@ func TestRefusedCertificateIsReportedWhileRunning(t *testing.T) {
 	s := secureGateway(t, servicestest.Start(t), "")
 	soon, renewed := time.Now().Add(5*24*time.Hour), time.Now().Add(90*24*time.Hour)
 	const expires = "certificate:tls.cert_file configuration.md#a-certificate-expires"
-	write := func(pair tlsfilestest.Pair, key []byte) {
+	write := func(pair certstest.Pair, key []byte) {
 		t.Helper()
 		testkit.Must(t, os.WriteFile(s.cert, pair.Certificate, 0o600))
 		testkit.Must(t, os.WriteFile(s.key, key, 0o600))
@@ -139,7 +139,7 @@ func TestRefusedCertificateIsReportedWhileRunning(t *testing.T) {
 
 // Connections to the collector of traces keep the files of the start.
 func TestRenewedRootsOfTheCollectorAreNotInUse(t *testing.T) {
-	roots := tlsfilestest.Write(t, tlsfilestest.NewAuthority(t, "collector").PEM)[0]
+	roots := certstest.Write(t, certstest.NewAuthority(t, "collector").PEM)[0]
 	s := secureGateway(t, servicestest.Start(t), "tracing: {endpoint: \"https://127.0.0.1:1\", tls: {ca_file: "+roots+"}}\n")
 	end := func(key string) string {
 		return s.metric(t, `opsgate_tls_certificate_expiry_timestamp_seconds{key="`+key+`"}`)

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/cmd/internal/gate/config"
-	"opsgate/cmd/internal/kit/tracing"
 	"opsgate/gateway"
+	"opsgate/internal/tracing"
 )
 
 // NewTracing returns the provider of the traces of a service, or nil if tracing is disabled. The service is the gateway if it is "".

@@ -15,11 +15,11 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
-	"opsgate/cmd/internal/kit/tracing/tracingtest"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/tracing/tracingtest"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/kit/tracing/tracingtest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/tracing/tracingtest"
 )
 
 func TestTrustInIncomingTraceContext(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/kit/tracing/tracingtest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/tracing/tracingtest"
 )
 
 func TestTraceCoversEdgeLimiterAndService(t *testing.T) {

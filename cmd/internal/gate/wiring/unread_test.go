@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/testkit"
 )
 
 // refuse sends the start of a request whose body never arrives, and returns the status and the time until the connection was closed.

@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"io"
 
-	"opsgate/backendclient/filereader"
+	"opsgate/internal/filereader"
 )
 
 // A watcher detects changed files.

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"opsgate/backendclient/filereader"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/filereader"
+	"opsgate/internal/testkit"
 )
 
 // A file that is being written, or missing for a moment, is read once two readings agree.

@@ -9,10 +9,10 @@ import (
 
 	"google.golang.org/grpc"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/testkit/grpctest"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/grpctest"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 

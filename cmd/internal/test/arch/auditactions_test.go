@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // docs/integrate/audit-actions.md lists exactly the action types of the code and the demo data, and the API description lists the same.

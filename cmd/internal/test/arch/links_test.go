@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // Every relative link of the documents leads to a file of the repository, and to a heading if it has an anchor.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/metricspage"
+	"opsgate/internal/testkit"
 )
 
 // otherNames begin like metrics and are none: files of secrets, a volume, and the Python package of the client.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/demo"
+	"opsgate/internal/testkit"
 )
 
 // backendLimit is the Go memory limit of a backend in a container of 400 MiB.

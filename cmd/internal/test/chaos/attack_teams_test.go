@@ -15,8 +15,8 @@ import (
 
 	_ "modernc.org/sqlite" // the test fills the database file of a stopped backend
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/store"
+	"opsgate/internal/testkit"
 )
 
 // created are the requests of a token in a day at the default limits.

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/servicestest"
+	"opsgate/internal/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 

@@ -21,8 +21,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
 )
 
 // BenchmarkStart measures the time from starting the gateway to its first response, with all dependencies unavailable, and its CPU time
@@ -149,9 +149,9 @@ func newRSA(b *testing.B) *publicTLS {
 	testkit.Must(b, err)
 	root, err := x509.ParseCertificate(der)
 	testkit.Must(b, err)
-	files := tlsfilestest.Write(b, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+	files := certstest.Write(b, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
-	return &publicTLS{authority: &tlsfilestest.Authority{Root: root}, cert: files[0], key: files[1]}
+	return &publicTLS{authority: &certstest.Authority{Root: root}, cert: files[0], key: files[1]}
 }
 
 // requestServers lists the servers of the demo.

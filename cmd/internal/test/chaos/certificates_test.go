@@ -7,21 +7,21 @@ import (
 	"os"
 	"testing"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/tlsfiles/tlsfilestest"
+	"opsgate/internal/certs/certstest"
+	"opsgate/internal/testkit"
 )
 
 // publicTLS is the certificate of public listeners, in files that tests replace.
 type publicTLS struct {
-	authority *tlsfilestest.Authority
+	authority *certstest.Authority
 	cert, key string
 }
 
 func newPublicTLS(t testing.TB) *publicTLS {
 	t.Helper()
-	p := &publicTLS{authority: tlsfilestest.NewAuthority(t, "root")}
+	p := &publicTLS{authority: certstest.NewAuthority(t, "root")}
 	pair := p.authority.Server(t, 1)
-	files := tlsfilestest.Write(t, pair.Certificate, pair.Key)
+	files := certstest.Write(t, pair.Certificate, pair.Key)
 	p.cert, p.key = files[0], files[1]
 	return p
 }

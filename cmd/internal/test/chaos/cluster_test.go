@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 

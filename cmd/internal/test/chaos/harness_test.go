@@ -13,7 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 var (

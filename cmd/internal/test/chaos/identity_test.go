@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/demo"
 	"opsgate/cmd/internal/backend/service"
+	"opsgate/internal/testkit"
 )
 
 // A token that is used on two gateways is revoked by another process.

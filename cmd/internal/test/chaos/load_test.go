@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // response is the result of a request, also without an HTTP response.

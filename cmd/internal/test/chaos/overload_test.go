@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // victim is a gateway under attack, with another client that must not be affected.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // A poster posts incidents, half of them with an idempotency key, which it repeats until they succeed.

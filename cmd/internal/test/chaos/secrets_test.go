@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
-	"opsgate/cmd/internal/kit/tracing/tracingtest"
 	"opsgate/gateway/openapi/openapitest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/tracing/tracingtest"
 )
 
 // Clients and operators send tokens in the right place and in every wrong one. No response and no output of the programs contains a

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/testkit/dnstest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/dnstest"
 )
 
 // fault is injected and repaired.

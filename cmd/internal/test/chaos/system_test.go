@@ -3,7 +3,7 @@ package chaos
 import (
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 

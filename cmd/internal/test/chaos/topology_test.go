@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/testkit/dnstest"
 	"opsgate/cmd/internal/backend/demo"
+	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/dnstest"
 	"opsgate/ratelimit/redisstore/redistest"
 )
 

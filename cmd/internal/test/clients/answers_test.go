@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // checkSettings runs a program with settings that cannot work: each is refused at once, by an error without the token.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
 	"opsgate/gateway/openapi"
+	"opsgate/internal/testkit"
 )
 
 // A client is a generator and the program that uses what it generates.

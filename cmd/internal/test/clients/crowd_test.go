@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 var crowds = flag.Bool("crowds", false, "run 6 and 20 processes of each package with one token")

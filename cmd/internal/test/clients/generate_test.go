@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 var (
 	repository = absolute("../../../..")
-	sources    = repository + "/tools/clients" // of the packages, and of the programs that use generated clients
+	sources    = repository + "/clients" // of the packages, and of the programs that use generated clients
 )
 
 // Where make test-packages installs packages.
@@ -129,10 +129,10 @@ func TestGuidesInstallTestedVersions(t *testing.T) {
 func pins(t *testing.T) (list []string) {
 	t.Helper()
 	for file, form := range map[string]string{
-		"tools/npm/package.json":                `"([^"]+)": "([0-9.]+)"`,
-		"tools/clients/python/requirements.txt": `(?m)^([\w-]+)==([0-9.]+)$`,
-		"tools/go.mod":                          `(?m)^\s(\S+) (v[0-9.]+)`,
-		"go.mod":                                `(?m)^\s(\S+) (v[0-9.]+)`,
+		"tools/npm/package.json":          `"([^"]+)": "([0-9.]+)"`,
+		"clients/python/requirements.txt": `(?m)^([\w-]+)==([0-9.]+)$`,
+		"tools/go.mod":                    `(?m)^\s(\S+) (v[0-9.]+)`,
+		"go.mod":                          `(?m)^\s(\S+) (v[0-9.]+)`,
 	} {
 		text, err := os.ReadFile(repository + "/" + file)
 		testkit.Must(t, err)
@@ -153,8 +153,8 @@ func generateGo(t *testing.T, dir string) []string {
 	testkit.Must(t, err)
 	testkit.Must(t, os.WriteFile(overlay, replace, 0o600))
 	program := filepath.Join(dir, "program")
-	run(t, sources, nil, "go", "vet", "-tags=generated", "-overlay="+overlay, "./go")
-	run(t, sources, nil, "go", "build", "-tags=generated", "-overlay="+overlay, "-o="+program, "./go")
+	run(t, sources+"/go", nil, "go", "vet", "-tags=generated", "-overlay="+overlay, ".")
+	run(t, sources+"/go", nil, "go", "build", "-tags=generated", "-overlay="+overlay, "-o="+program, ".")
 	return []string{program}
 }
 

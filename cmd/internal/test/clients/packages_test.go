@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/webhook"
 	"opsgate/cmd/internal/test/devtest"
+	"opsgate/internal/testkit"
 )
 
 // packages are the packages that a release contains. generate installs one into an empty project, without a package registry.
@@ -60,7 +60,7 @@ func TestPackagesHaveTheVersionOfTheRelease(t *testing.T) {
 	readSources(t)
 	for version, ofPython := range map[string]string{"1.2.0-rc.1": "1.2.0rc1", "1.2.0-5d353b14": "1.2.0+5d353b14"} {
 		built := t.TempDir()
-		run(t, repository, nil, "tools/clients/pack.sh", version, "2026-01-31T12:00:00Z", built)
+		run(t, repository, nil, "clients/pack.sh", version, "2026-01-31T12:00:00Z", built)
 		for _, name := range []string{"opsgate_client-" + ofPython + "-py3-none-any.whl", "opsgate-client-" + version + ".tgz", "opsgate-client-go-" + version + ".tar.gz"} {
 			if _, err := os.Stat(filepath.Join(built, name)); err != nil {
 				t.Error(err)
@@ -73,14 +73,14 @@ func TestPackagesHaveTheVersionOfTheRelease(t *testing.T) {
 func buildPackages(t *testing.T) string {
 	t.Helper()
 	built := t.TempDir()
-	run(t, repository, nil, "tools/clients/pack.sh", "1.0.0", "2026-01-31T12:00:00Z", built)
+	run(t, repository, nil, "clients/pack.sh", "1.0.0", "2026-01-31T12:00:00Z", built)
 	return built
 }
 
 // readSources reads what clients are built from: go test repeats a cached result unless a file that the test itself reads has changed.
 func readSources(t *testing.T) {
 	t.Helper()
-	for _, files := range []string{"tools/clients/*/*.*", "tools/clients/*/*/*.*", "tools/clients/pack.sh"} {
+	for _, files := range []string{"clients/*/*.*", "clients/*/*/*.*", "clients/pack.sh"} {
 		paths, err := filepath.Glob(repository + "/" + files)
 		testkit.Must(t, err)
 		for _, path := range paths {

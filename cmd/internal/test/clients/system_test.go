@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
+	"opsgate/internal/testkit"
 )
 
 func TestMain(m *testing.M) {

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 var (

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/mailtest"
+	"opsgate/internal/testkit"
 )
 
 // An arrival is a message that a receiver has accepted.

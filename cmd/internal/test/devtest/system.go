@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/dev/command"
+	"opsgate/internal/testkit"
 )
 
 // HighLimits is a configuration whose rate limits no test reaches.

@@ -10,21 +10,20 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
-	"opsgate/gateway/apidocs/answers"
 	"opsgate/gateway/apidocs/samples"
 	"opsgate/gateway/openapi/openapitest"
+	"opsgate/internal/testkit"
 )
 
-var update = flag.Bool("update", false, "record the responses in gateway/apidocs/answers again, where they differ")
+var update = flag.Bool("update", false, "record the responses in gateway/apidocs/samples/answers again, where they differ")
 
-const folder = "../../../../gateway/apidocs/answers"
+const folder = "../../../../gateway/apidocs/samples/answers"
 
 func TestRecordedAnswersAreReal(t *testing.T) {
 	s := start(t, "rate_limit: {limits: [{requests: 3, per: 1s}, {requests: 5000, per: 1h}]}\n") // the records show the usual limits
 	for _, o := range readsFirst() {
 		answer := record(t, s, o)
-		recorded, _ := answers.Lookup(o.ID)
+		recorded, _ := samples.Answer(o.ID)
 		switch method := samples.Requests()[o.ID].Method; {
 		case masked(method, recorded) == masked(method, answer):
 		case *update:

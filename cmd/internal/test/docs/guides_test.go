@@ -10,11 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
-	"opsgate/gateway/baseurl"
 	"opsgate/gateway/openapi"
 	"opsgate/gateway/openapi/openapitest"
+	"opsgate/internal/testkit"
 )
 
 const (
@@ -81,7 +80,7 @@ func interpreter(t *testing.T, file string) []string {
 func (e example) write(t *testing.T, baseURL string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), e.title)
-	write(t, file, strings.ReplaceAll(e.text, baseurl.Placeholder, baseURL))
+	write(t, file, strings.ReplaceAll(e.text, openapi.PlaceholderURL, baseURL))
 	return file
 }
 

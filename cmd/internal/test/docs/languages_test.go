@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // npm is the folder with the packages of npm.
 const npm = repository + "/tools/npm/node_modules"
 
 // python is the interpreter that has the packages of PyPI.
-const python = repository + "/tools/clients/python/.venv/bin/python"
+const python = repository + "/clients/python/.venv/bin/python"
 
 // A toolchain builds samples, by the name of each, in a directory, and returns the command that runs the sample with a name.
 type toolchain struct {

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
+	"opsgate/internal/testkit"
 )
 
 // A program is a program of a guide in a directory of its own.

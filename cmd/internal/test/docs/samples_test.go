@@ -4,12 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
-	"opsgate/gateway/apidocs/answers"
 	"opsgate/gateway/apidocs/samples"
-	"opsgate/gateway/baseurl"
+	"opsgate/gateway/openapi"
 	"opsgate/gateway/openapi/openapitest"
+	"opsgate/internal/testkit"
 )
 
 // Every sample runs as a reader would run it, but with the address of opsdev, and prints the recorded response. go test -short runs three
@@ -38,7 +37,7 @@ func TestSamplesRun(t *testing.T) {
 				if err != nil || stderr != "" {
 					t.Fatalf("%v\n%s", err, stderr)
 				}
-				record, _ := answers.Lookup(o.ID)
+				record, _ := samples.Answer(o.ID)
 				_, want, _ := strings.Cut(record, "\n\n")
 				if got := shorten(t, []byte(out)) + "\n"; masked(o.Method, got) != masked(o.Method, want) {
 					t.Errorf("got\n%s\nthe record\n%s", got, want)
@@ -68,7 +67,7 @@ func build(t *testing.T, language, dir, baseURL string, requests map[string]samp
 	}
 	code := make(map[string]string)
 	for name, r := range requests {
-		code[name] = strings.ReplaceAll(samples.Render(language, r), baseurl.Placeholder, baseURL)
+		code[name] = strings.ReplaceAll(samples.Render(language, r), openapi.PlaceholderURL, baseURL)
 	}
 	return tools.build(t, dir, code)
 }

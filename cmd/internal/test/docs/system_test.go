@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
 	"opsgate/gateway/apidocs/samples"
-	"opsgate/gateway/baseurl"
+	"opsgate/gateway/openapi"
+	"opsgate/internal/testkit"
 )
 
 // A system is a running opsdev.
@@ -29,7 +29,7 @@ func start(t *testing.T, configuration string, arguments ...string) system {
 // call sends the request with a demo token.
 func (s system) call(t *testing.T, r samples.Request, token string) (*http.Response, []byte) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), r.Method, s.BaseURL+strings.TrimPrefix(r.URL(), baseurl.Placeholder), strings.NewReader(r.Body))
+	request, err := http.NewRequestWithContext(t.Context(), r.Method, s.BaseURL+strings.TrimPrefix(r.URL(), openapi.PlaceholderURL), strings.NewReader(r.Body))
 	testkit.Must(t, err)
 	request.Header.Set("Authorization", "Bearer "+s.Tokens[token])
 	if r.Idempotent() {

@@ -10,9 +10,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/test/devtest"
-	"opsgate/gateway/openapi/browsertest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/browsertest"
 )
 
 // A tryPage is a page of the reference in a browser, with the form of one operation open.

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/cmd/internal/backend/delivery"
 	"opsgate/cmd/internal/backend/webhook"
+	"opsgate/internal/testkit"
 )
 
 const webhooksGuide = "webhooks" // whose programs wait for messages and do not call the API

@@ -15,7 +15,7 @@ import (
 	diff "github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 // Page is the path of the page in the repository.

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/authn"
-	"opsgate/backendclient/testkit"
-	"opsgate/backendclient/testkit/grpctest"
+	"opsgate/internal/testkit"
+	"opsgate/internal/testkit/grpctest"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"

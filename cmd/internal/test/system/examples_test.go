@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi"
+	"opsgate/internal/testkit"
 )
 
 // Readers send the examples of request bodies to opsdev as they are, so the resources that they name must be in the demo data.

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi/openapitest"
+	"opsgate/internal/testkit"
 )
 
 // shared is a system with high rate limits for all tests of the package.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"opsgate/backendclient/testkit"
 	"opsgate/gateway/openapi/openapitest"
+	"opsgate/internal/testkit"
 )
 
 // raw sends bytes unchanged and reads one response, which may arrive before all bytes are sent.

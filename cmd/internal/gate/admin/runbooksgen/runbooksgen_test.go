@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"opsgate/backendclient/testkit"
+	"opsgate/internal/testkit"
 )
 
 func TestGeneratedFilesAreCurrent(t *testing.T) {

@@ -1,6 +1,0 @@
-// Package tlsfiles makes TLS configurations from PEM files that are renewed while the program runs.
-//
-// A [Reloader] reads the files before each connection, so that a renewed certificate needs neither a restart nor a reload. If the files
-// cannot be read or do not fit together, for instance while one of two is already replaced, it logs that once and keeps the last valid
-// configuration. Connections wait for a file system that hangs once, for [filereader.Timeout], and then use that configuration at once.
-package tlsfiles

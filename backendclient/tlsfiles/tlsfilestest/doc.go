@@ -1,2 +1,0 @@
-// Package tlsfilestest issues certificates for tests.
-package tlsfilestest

@@ -1,0 +1,78 @@
+package config
+
+import (
+	"fmt"
+	"time"
+
+	"opsgate/ratelimit"
+)
+
+// NewPolicies returns the policies of a configuration without the assignments that have expired by now. Limits that are also in previous keep their
+// policy, so that accounts of their tokens need no conversion; previous may be nil.
+func NewPolicies(loaded Loaded, now time.Time, previous *ratelimit.Policies) (*ratelimit.Policies, error) {
+	policies := byLimits(previous)
+	var all []ratelimit.Assignment
+	for _, a := range loaded.RateLimit.Assignments() {
+		if !a.Expires.IsZero() && !now.Before(a.Expires.Time) {
+			continue
+		}
+		policy, err := policies.get(PolicyLimits(a.Limits))
+		if err != nil {
+			return nil, fmt.Errorf("make the policy of %s: %w", a.Key, err)
+		}
+		all = append(all, ratelimit.Assignment{
+			Policy: policy, Class: a.Class, Teams: a.Teams, Tokens: a.Tokens, Key: a.Key, Origin: loaded.Origin(a.Key),
+			Owner: a.Owner, Reason: a.Reason, Expires: a.Expires.Time,
+		})
+	}
+	assigned, err := ratelimit.NewPolicies(all[0], all[1:]...)
+	if err != nil {
+		return nil, fmt.Errorf("assign the policies: %w", err)
+	}
+	return assigned, nil
+}
+
+// NextExpiry returns when the first of the assignments expires; zero for never.
+func NextExpiry(p *ratelimit.Policies) time.Time {
+	var next time.Time
+	for _, a := range p.All() {
+		if !a.Expires.IsZero() && (next.IsZero() || a.Expires.Before(next)) {
+			next = a.Expires
+		}
+	}
+	return next
+}
+
+// limits is the limits of a policy as a key of a map.
+type limits [ratelimit.MaxLimits]ratelimit.Limit
+
+// policyCache maps limits to their policy.
+type policyCache map[limits]*ratelimit.Policy
+
+// byLimits returns the policies of the assignments.
+func byLimits(p *ratelimit.Policies) policyCache {
+	cache := make(policyCache)
+	if p == nil {
+		return cache
+	}
+	for _, a := range p.All() {
+		var key limits
+		copy(key[:], a.Policy.Limits())
+		cache[key] = a.Policy
+	}
+	return cache
+}
+
+// get returns the policy of the limits, made at the first call for them.
+func (c policyCache) get(list []ratelimit.Limit) (*ratelimit.Policy, error) {
+	var key limits
+	copy(key[:], list)
+	if p := c[key]; p != nil && len(list) <= len(key) { // NewPolicy refuses a longer list
+		return p, nil
+	}
+	p, err := ratelimit.NewPolicy(list)
+	if err == nil {
+		c[key] = p
+	}
+	return p, err
+}

@@ -1,2 +1,0 @@
-// Package policies builds the rate limit policies of a configuration.
-package policies

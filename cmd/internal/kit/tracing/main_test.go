@@ -1,9 +1,0 @@
-package tracing_test
-
-import (
-	"testing"
-
-	"opsgate/backendclient/testkit"
-)
-
-func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }

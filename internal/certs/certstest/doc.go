@@ -1,0 +1,2 @@
+// Package certstest issues certificates for tests.
+package certstest

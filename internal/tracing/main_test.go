@@ -1,0 +1,9 @@
+package tracing_test
+
+import (
+	"testing"
+
+	"opsgate/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.VerifyTestMain(m) }
