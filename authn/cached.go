@@ -10,7 +10,8 @@ import (
 const (
 	// cachedFresh is the freshness of a token that is accepted without a lookup.
 	cachedFresh = "fresh"
-	// cachedStale is the freshness of a token that is accepted because the identity service is unavailable.
+	// cachedStale is the freshness of a token that is accepted because the identity service is
+	// unavailable.
 	cachedStale = "stale"
 	// cachedDue is the freshness of a token that is looked up before its next use.
 	cachedDue = "due"
@@ -26,7 +27,8 @@ type CachedToken struct {
 	Revoked *RevokedError
 }
 
-// An Identity has the ids and the names of a token and its team, as in [Principal]; "" for what is not known.
+// An Identity has the ids and the names of a token and its team, as in [Principal]; "" for what is
+// not known.
 type Identity struct {
 	TokenID, TeamID     string
 	TokenName, TeamName string
@@ -44,8 +46,8 @@ func (t CachedToken) Identity() Identity {
 	}
 }
 
-// CachedTokens returns the cache entries of tokens that were used here or refused here as revoked, in no order. It scans the whole cache,
-// which delays no request, and is meant for operators.
+// CachedTokens returns the cache entries of tokens that were used here or refused here as revoked,
+// in no order. It scans the whole cache, which delays no request, and is meant for operators.
 func (a *Authenticator) CachedTokens() iter.Seq[CachedToken] {
 	return func(yield func(CachedToken) bool) {
 		s, now := a.settings.Load(), a.now()
@@ -65,8 +67,8 @@ func (a *Authenticator) CachedTokens() iter.Seq[CachedToken] {
 	}
 }
 
-// CachedToken returns the cache entry of a token by its id, a UUID in lower case. It calls no service: only the tokens of
-// [Authenticator.CachedTokens] are found.
+// CachedToken returns the cache entry of a token by its id, a UUID in lower case. It calls no
+// service: only the tokens of [Authenticator.CachedTokens] are found.
 func (a *Authenticator) CachedToken(tokenID string) (CachedToken, bool) {
 	if tokenID == "" {
 		return CachedToken{}, false

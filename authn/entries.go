@@ -6,9 +6,9 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// entries is the bounded token cache. A hit takes no lock. Refusals of tokens that were never confirmed have a cache of their own: an
-// attacker can invent any number of tokens and send each any number of times, so no eviction policy of a shared cache would protect
-// the tokens in use.
+// entries is the bounded token cache. A hit takes no lock. Refusals of tokens that were never
+// confirmed have a cache of their own: an attacker can invent any number of tokens and send each
+// any number of times, so no eviction policy of a shared cache would protect the tokens in use.
 type entries struct {
 	known   *otter.Cache[key, *entry] // tokens that were confirmed here, whatever their state is now, and revoked ones
 	refused *otter.Cache[key, *entry] // other tokens; an entry in known takes precedence
@@ -28,7 +28,8 @@ func newEntries(maxEntries int, now func() time.Duration) (e entries, err error)
 	return e, err
 }
 
-// get returns the entry of a token, which counts as a use for eviction, and the time, which saves the caller a reading of the clock.
+// get returns the entry of a token, which counts as a use for eviction, and the time, which saves
+// the caller a reading of the clock.
 func (e entries) get(k key) (_ *entry, now time.Duration, ok bool) {
 	found, ok := e.known.GetEntry(k)
 	if !ok {
@@ -63,7 +64,8 @@ func (e entries) set(k key, stored *entry) {
 
 func (e entries) size() int { return e.known.EstimatedSize() + e.refused.EstimatedSize() }
 
-// newCache makes a bounded cache that evicts entries at keepUntil, and the least frequently used ones when it is full.
+// newCache makes a bounded cache that evicts entries at keepUntil, and the least frequently used
+// ones when it is full.
 func newCache(maxEntries int, now func() time.Duration) (*otter.Cache[key, *entry], error) {
 	return otter.New(&otter.Options[key, *entry]{
 		MaximumSize: maxEntries,
@@ -80,6 +82,6 @@ type cacheClock func() time.Duration
 // NowNano implements [otter.Clock].
 func (c cacheClock) NowNano() int64 { return int64(c()) }
 
-// Tick implements [otter.Clock]. Without ticks the cache has no goroutine that would have to be stopped; it evicts expired entries on
-// writes.
+// Tick implements [otter.Clock]. Without ticks the cache has no goroutine that would have to be
+// stopped; it evicts expired entries on writes.
 func (cacheClock) Tick(time.Duration) <-chan time.Time { return nil }

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// A key is the SHA-256 of a token. Keys are compared with ==, not in constant time: a timing attack could reveal only a prefix of the hash
-// of a live token, which is useless without an attack on SHA-256.
+// A key is the SHA-256 of a token. Keys are compared with ==, not in constant time: a timing attack
+// could reveal only a prefix of the hash of a live token, which is useless without an attack on
+// SHA-256.
 type key = [sha256.Size]byte
 
 // A state is the state of a cached token.
@@ -27,7 +28,8 @@ type ageLimits struct {
 	expireAfter  time.Duration // from this age on, a use waits for a lookup
 }
 
-// ageLimitTable has the age limits by state. They follow from the settings and not from the entry, so that changed settings apply at once.
+// ageLimitTable has the age limits by state. They follow from the settings and not from the entry,
+// so that changed settings apply at once.
 type ageLimitTable struct {
 	byState          [numStates]ageLimits
 	beforeDisconnect ageLimits // of a token that was confirmed before the revocation stream was disconnected
@@ -46,28 +48,32 @@ func (s Settings) ageLimitTable() ageLimitTable {
 	return ageLimitTable{
 		byState: [numStates]ageLimits{
 			confirmed: s.confirmedAgeLimits(s.FreshFor),
-			// A request waits only if no lookup in the background has ended within two timeouts after it was due.
+			// A request waits only if no lookup in the background has ended within two timeouts
+			// after it was due.
 			unconfirmed: {refreshAfter: retryInterval, expireAfter: retryInterval + 2*s.LookupTimeout},
 			notFound:    {refreshAfter: negativeTTL, expireAfter: negativeTTL},
-			// A revocation is final and must outlast an outage, so it is cached as long as a confirmed token.
+			// A revocation is final and must outlast an outage, so it is cached as long as a
+			// confirmed token.
 			revoked: {refreshAfter: s.StaleFor, expireAfter: s.StaleFor},
 		},
-		// When the stream is disconnected, many tokens in use are older than the shorter TTL. They are refreshed in the background, so that none
-		// of their requests waits if the service hangs.
+		// When the stream is disconnected, many tokens in use are older than the shorter TTL. They
+		// are refreshed in the background, so that none of their requests waits if the service
+		// hangs.
 		beforeDisconnect: ageLimits{refreshAfter: duringDisconnect.refreshAfter, expireAfter: s.FreshFor},
 		duringDisconnect: duringDisconnect,
 	}
 }
 
-// confirmedAgeLimits returns the age limits of a confirmed token that may be used for the given time without a lookup. A token in use is
-// refreshed before it expires, so that its requests do not wait. The refresh starts at 2/3 of that time, or earlier to leave time for two
-// timeouts, but never before 1/3.
+// confirmedAgeLimits returns the age limits of a confirmed token that may be used for the given
+// time without a lookup. A token in use is refreshed before it expires, so that its requests do not
+// wait. The refresh starts at 2/3 of that time, or earlier to leave time for two timeouts, but
+// never before 1/3.
 func (s Settings) confirmedAgeLimits(fresh time.Duration) ageLimits {
 	return ageLimits{refreshAfter: max(fresh/3, min(fresh*2/3, fresh-2*s.LookupTimeout)), expireAfter: fresh}
 }
 
-// An entry is the cached result of a lookup. Times are relative to the start of the Authenticator. An entry is immutable except for
-// refreshing.
+// An entry is the cached result of a lookup. Times are relative to the start of the Authenticator.
+// An entry is immutable except for refreshing.
 type entry struct {
 	principal *Principal // nil for a refusal
 	refusal   error      // nil for a principal

@@ -12,8 +12,8 @@ import (
 	"opsgate/authn"
 )
 
-// An attack sends invented tokens to a gateway that has just started, over connections from several networks. Each connection sends its
-// next request after the response.
+// An attack sends invented tokens to a gateway that has just started, over connections from several
+// networks. Each connection sends its next request after the response.
 type attack struct {
 	name        string
 	network     func(number int) authn.Source
@@ -57,8 +57,9 @@ func (k attack) run(t *testing.T, a *authn.Authenticator, stop <-chan struct{}) 
 	return number.Load(), refusals.Load()
 }
 
-// While one network floods a gateway that has just started, at most 1 % of the first requests of live tokens from other networks may be
-// shed. The model of the queue proves in which order and how many; this is the effect.
+// While one network floods a gateway that has just started, at most 1 % of the first requests of
+// live tokens from other networks may be shed. The model of the queue proves in which order and how
+// many; this is the effect.
 func TestInventedTokensOfOneNetworkDoNotBlockOtherNetworks(t *testing.T) {
 	for _, attack := range attacks() {
 		t.Run(attack.name, func(t *testing.T) {

@@ -9,25 +9,28 @@ import (
 )
 
 const (
-	// WaitersPerLookup × MaxLookups is the maximum number of requests that wait for lookups of unknown tokens.
+	// WaitersPerLookup × MaxLookups is the maximum number of requests that wait for lookups of
+	// unknown tokens.
 	WaitersPerLookup = 8
 	// siteFactor limits the waiting requests of a site to siteFactor times the free places.
 	siteFactor = 3
 )
 
-// A fairQueue divides the lookups of unknown tokens among source networks. It has WaitersPerLookup × MaxLookups places. A request that
-// waits for a lookup takes one.
+// A fairQueue divides the lookups of unknown tokens among source networks. It has WaitersPerLookup
+// × MaxLookups places. A request that waits for a lookup takes one.
 //
-// Admission: a request is admitted while its network has fewer requests waiting than there are free places, and its site fewer than
-// siteFactor times as many. So one network takes at most half of all places (waiting = free), a site three quarters (waiting = 3 × free),
-// and n networks n/(n+1). A site without waiting requests is rejected only if no place is free. Requests that share a lookup take one place
-// each, as each is in flight in the gateway.
+// Admission: a request is admitted while its network has fewer requests waiting than there are free
+// places, and its site fewer than siteFactor times as many. So one network takes at most half of
+// all places (waiting = free), a site three quarters (waiting = 3 × free), and n networks n/(n+1).
+// A site without waiting requests is rejected only if no place is free. Requests that share a
+// lookup take one place each, as each is in flight in the gateway.
 //
-// Order: queued lookups start round robin over the sites, within a site round robin over its networks, and within a network in order of
-// arrival. An IPv6 site is a /48, as one client may have all its networks; an IPv4 network is its own site.
+// Order: queued lookups start round robin over the sites, within a site round robin over its
+// networks, and within a network in order of arrival. An IPv6 site is a /48, as one client may have
+// all its networks; an IPv4 network is its own site.
 //
-// Its size is bounded by the places: it holds no network without a waiting request or a queued lookup. The caller holds Authenticator.mu,
-// except to read the two counters.
+// Its size is bounded by the places: it holds no network without a waiting request or a queued
+// lookup. The caller holds Authenticator.mu, except to read the two counters.
 type fairQueue struct {
 	sites      map[netip.Prefix]*site
 	roundRobin []*site // with queued lookups; the next one first
@@ -49,7 +52,8 @@ type sourceNetwork struct {
 
 func newFairQueue() fairQueue { return fairQueue{sites: make(map[netip.Prefix]*site)} }
 
-// find returns the entries of a network and of its site; nil if neither requests nor lookups of them wait.
+// find returns the entries of a network and of its site; nil if neither requests nor lookups of
+// them wait.
 func (q *fairQueue) find(network netip.Prefix) (*site, *sourceNetwork) {
 	s := q.sites[netaddr.SiteOfNetwork(network)]
 	if s == nil {
@@ -58,8 +62,8 @@ func (q *fairQueue) find(network netip.Prefix) (*site, *sourceNetwork) {
 	return s, s.networks[network]
 }
 
-// admit adds a waiting request if a place is free for its network. It returns false if none is. MaxInFlight is the maximum number of
-// lookups in flight.
+// admit adds a waiting request if a place is free for its network. It returns false if none is.
+// MaxInFlight is the maximum number of lookups in flight.
 func (q *fairQueue) admit(network netip.Prefix, maxInFlight int) bool {
 	s, n := q.find(network)
 	if s == nil {
@@ -101,8 +105,8 @@ func (q *fairQueue) push(f *flight) {
 	q.queued.Add(1)
 }
 
-// next removes the next lookup from the queue and counts it as in flight. It returns nil if none is queued or maxInFlight are in
-// flight.
+// next removes the next lookup from the queue and counts it as in flight. It returns nil if none is
+// queued or maxInFlight are in flight.
 func (q *fairQueue) next(maxInFlight int) *flight {
 	if len(q.roundRobin) == 0 || q.inFlight.Load() >= int64(maxInFlight) {
 		return nil

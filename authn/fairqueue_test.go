@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A queueModel models a fairQueue without lists: it records the last turn of each network and site, and the one with the earliest last turn
-// is next.
+// A queueModel models a fairQueue without lists: it records the last turn of each network and site,
+// and the one with the earliest last turn is next.
 type queueModel struct {
 	queue    fairQueue
 	slots    int

@@ -31,7 +31,8 @@ func invent(number int) string {
 	return token
 }
 
-// flood sends n invented tokens at once and returns how many were shed. The others are being looked up or queued.
+// flood sends n invented tokens at once and returns how many were shed. The others are being looked
+// up or queued.
 func flood(t *testing.T, a *authn.Authenticator, source authn.Source, first, tokens int) (shed int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -145,7 +146,8 @@ func TestRequestsOfOneTokenShareItsLookup(t *testing.T) {
 	})
 }
 
-// Each waiting request holds a request slot of the gateway, so requests of one token are limited as well.
+// Each waiting request holds a request slot of the gateway, so requests of one token are limited as
+// well.
 func TestRequestsOfOneUnknownTokenAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
@@ -277,7 +279,8 @@ func TestRefreshesAreBounded(t *testing.T) {
 	})
 }
 
-// Each invented token is sent more often than any confirmed one, and there are ten times as many as the capacity.
+// Each invented token is sent more often than any confirmed one, and there are ten times as many as
+// the capacity.
 func TestInventedTokensDoNotEvictConfirmedOnes(t *testing.T) {
 	const room = 200
 	service := newIdentity()

@@ -25,7 +25,8 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// identity is an in-memory identity service for synctest. It obeys the caller's context like the real client.
+// identity is an in-memory identity service for synctest. It obeys the caller's context like the
+// real client.
 type identity struct {
 	mu          sync.Mutex
 	tokens      map[[32]byte]*identityv1.ResolveTokenResponse

@@ -16,18 +16,21 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// The reason in the ErrorInfo of a NOT_FOUND for a revoked token, and the metadata key of the token's id.
+// The reason in the ErrorInfo of a NOT_FOUND for a revoked token, and the metadata key of the
+// token's id.
 const (
 	tokenRevoked    = "TOKEN_REVOKED"
 	metadataTokenID = "token_id"
 )
 
-// retryInterval is the time between lookups of a known token during an outage. They run in the background, and requests use the cached
-// entry, so no request of a token in use waits, even if the service hangs. The service receives at most one call a second for each token.
+// retryInterval is the time between lookups of a known token during an outage. They run in the
+// background, and requests use the cached entry, so no request of a token in use waits, even if the
+// service hangs. The service receives at most one call a second for each token.
 const retryInterval = time.Second
 
-// A flight is a lookup and the requests that wait for it. Neither the cache's loader nor x/sync/singleflight fits, because a revocation
-// must reach a lookup in flight: one that started before the revocation may complete after it and would cache the revoked token again.
+// A flight is a lookup and the requests that wait for it. Neither the cache's loader nor
+// x/sync/singleflight fits, because a revocation must reach a lookup in flight: one that started
+// before the revocation may complete after it and would cache the revoked token again.
 type flight struct {
 	done  chan struct{} // closed when the lookup has completed
 	epoch uint64        // at its start
@@ -40,10 +43,11 @@ type flight struct {
 	queued         bool
 	unknownWaiters int    // requests that wait for it, if it is unknown
 	start          func() // makes the call
-	// earlier is a lookup of the token in flight or queued, of an earlier epoch; nil if there is none.
+	// earlier is a lookup of the token in flight or queued, of an earlier epoch; nil if there is
+	// none.
 	earlier *flight
-	// newer is the result of a later lookup, or a revocation since the start; nil for none. It is used instead of any own result but a
-	// revocation.
+	// newer is the result of a later lookup, or a revocation since the start; nil for none. It is
+	// used instead of any own result but a revocation.
 	newer *entry
 
 	// One of the two is set before done is closed.
@@ -51,14 +55,16 @@ type flight struct {
 	failure error
 }
 
-// currentFlight returns the lookup of the token that is in flight or queued, unless it belongs to an earlier epoch. The caller holds a.mu.
+// currentFlight returns the lookup of the token that is in flight or queued, unless it belongs to
+// an earlier epoch. The caller holds a.mu.
 func (a *Authenticator) currentFlight(k key) (*flight, bool) {
 	f, ok := a.flights[k]
 	return f, ok && f.epoch == a.epoch.Load()
 }
 
-// join adds a request of the network to the lookup of the token. It starts or queues a lookup if there is none. It returns nil if the
-// token is unknown and no more requests of the network may wait. The caller holds a.mu.
+// join adds a request of the network to the lookup of the token. It starts or queues a lookup if
+// there is none. It returns nil if the token is unknown and no more requests of the network may
+// wait. The caller holds a.mu.
 func (a *Authenticator) join(ctx context.Context, s *settings, k key, network netip.Prefix) *flight {
 	f, shared := a.currentFlight(k)
 	unknown := shared && f.unknown || !shared && !a.entries.isKnown(k)
@@ -116,7 +122,8 @@ func (a *Authenticator) removeFlight(k key, f *flight) {
 	}
 }
 
-// supersede replaces the result of the lookup and of all earlier ones of the token. The caller holds Authenticator.mu.
+// supersede replaces the result of the lookup and of all earlier ones of the token. The caller
+// holds Authenticator.mu.
 func (f *flight) supersede(newer *entry) {
 	for ; f != nil; f = f.earlier {
 		f.newer = newer
@@ -131,7 +138,8 @@ func (a *Authenticator) startKnown(ctx context.Context, k key) *flight {
 	return f
 }
 
-// startQueued starts queued lookups while fewer than MaxLookups are in flight. The caller holds a.mu.
+// startQueued starts queued lookups while fewer than MaxLookups are in flight. The caller holds
+// a.mu.
 func (a *Authenticator) startQueued() {
 	limit := a.settings.Load().MaxLookups
 	for f := a.unknownQueue.next(limit); f != nil; f = a.unknownQueue.next(limit) {
@@ -139,8 +147,9 @@ func (a *Authenticator) startQueued() {
 	}
 }
 
-// lookup calls the identity service and completes the flight. It ignores the end of ctx, which belongs to the first of the requests that
-// wait for it. In a trace, that request's span is the parent.
+// lookup calls the identity service and completes the flight. It ignores the end of ctx, which
+// belongs to the first of the requests that wait for it. In a trace, that request's span is the
+// parent.
 func (a *Authenticator) lookup(ctx context.Context, k key, f *flight) {
 	s := a.settings.Load()
 	ctx, cancel := context.WithTimeout(timings.Detach(context.WithoutCancel(ctx)), s.LookupTimeout)
@@ -161,9 +170,12 @@ func (a *Authenticator) lookup(ctx context.Context, k key, f *flight) {
 	close(f.done)
 }
 
-// interpret converts the response of the identity service to an entry, or to an error if the state of the token is unclear. Only
-// NOT_FOUND refuses a token. Any other error, and a response that breaks the contract, is a failure of the service.
-func (a *Authenticator) interpret(s *settings, k key, response *identityv1.ResolveTokenResponse, err error) (*entry, error) {
+// interpret converts the response of the identity service to an entry, or to an error if the state
+// of the token is unclear. Only NOT_FOUND refuses a token. Any other error, and a response that
+// breaks the contract, is a failure of the service.
+func (a *Authenticator) interpret(
+	s *settings, k key, response *identityv1.ResolveTokenResponse, err error,
+) (*entry, error) {
 	now := a.now()
 	if status.Code(err) == codes.NotFound {
 		if info := errorInfo(err); info.GetReason() == tokenRevoked {
@@ -194,7 +206,8 @@ func newRefusal(s state, reason error, now, keepFor time.Duration) *entry {
 	return &entry{state: s, refusal: reason, determinedAt: now, confirmedAt: now, keepUntil: now + keepFor}
 }
 
-// revokedEntry returns the entry of a revoked token, with the ids from the identity service or the cache.
+// revokedEntry returns the entry of a revoked token, with the ids from the identity service or the
+// cache.
 func (a *Authenticator) revokedEntry(s *settings, k key, tokenID string) *entry {
 	ids := &RevokedError{}
 	if cached, _, ok := a.entries.peek(k); ok {
@@ -239,8 +252,8 @@ func (a *Authenticator) usableInOutage(s *settings, e *entry) bool {
 	return e.principal == nil || a.now() < e.confirmedAt+s.StaleFor
 }
 
-// asUnconfirmed returns the entry for further use while the identity service is unavailable. A StaleFor that was raised since its
-// confirmation keeps a principal for longer.
+// asUnconfirmed returns the entry for further use while the identity service is unavailable. A
+// StaleFor that was raised since its confirmation keeps a principal for longer.
 func (e *entry) asUnconfirmed(now, staleFor time.Duration) *entry {
 	keepUntil := e.keepUntil
 	if e.principal != nil {
@@ -252,7 +265,8 @@ func (e *entry) asUnconfirmed(now, staleFor time.Duration) *entry {
 	}
 }
 
-// recordAvailability records the result of a lookup. A response that breaks the contract is one of an available service.
+// recordAvailability records the result of a lookup. A response that breaks the contract is one of
+// an available service.
 func (a *Authenticator) recordAvailability(err error) {
 	down := errors.Is(err, ErrUnavailable)
 	a.availability.record(a.now(), down)

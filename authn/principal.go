@@ -13,7 +13,8 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// A Principal is the authenticated team and what its token may do. It is shared between requests and must not be modified.
+// A Principal is the authenticated team and what its token may do. It is shared between requests
+// and must not be modified.
 type Principal struct {
 	// TokenID is the token's id, a UUID in lower case. Limits and logs use it.
 	TokenID string
@@ -23,13 +24,15 @@ type Principal struct {
 	Scopes Scopes
 	// AIPlan reports whether the team's plan includes the public API.
 	AIPlan bool
-	// TokenName is the token's name, for operators; "" if it has none. It has at most 100 printable characters.
+	// TokenName is the token's name, for operators; "" if it has none. It has at most 100 printable
+	// characters.
 	TokenName string
 
 	teamName unique.Handle[string] // many tokens have the same
 }
 
-// TeamName returns the name of the team, for operators; "" if it has none. It has at most 100 printable characters.
+// TeamName returns the name of the team, for operators; "" if it has none. It has at most 100
+// printable characters.
 func (p *Principal) TeamName() string {
 	if p.teamName == (unique.Handle[string]{}) {
 		return ""
@@ -41,8 +44,9 @@ func (p *Principal) identity() Identity {
 	return Identity{p.TokenID, p.TeamID, p.TokenName, p.TeamName()}
 }
 
-// newPrincipal converts a response, or returns an [ErrContract]. It checks that the ids are UUIDs: other services reject an invalid team
-// id, and the client would get that as an error of its request. The error contains nothing of the response, as it may be logged.
+// newPrincipal converts a response, or returns an [ErrContract]. It checks that the ids are UUIDs:
+// other services reject an invalid team id, and the client would get that as an error of its
+// request. The error contains nothing of the response, as it may be logged.
 func newPrincipal(r *identityv1.ResolveTokenResponse) (*Principal, error) {
 	tokenID, ok := uuid.Canonical(r.GetTokenId())
 	if !ok {
@@ -67,20 +71,23 @@ func newPrincipal(r *identityv1.ResolveTokenResponse) (*Principal, error) {
 	}, nil
 }
 
-// maxName is the maximum number of characters of a displayed name, which bounds the memory of a cached token.
+// maxName is the maximum number of characters of a displayed name, which bounds the memory of a
+// cached token.
 const maxName = 100
 
 // brailleBlank is a symbol that looks like a space.
 const brailleBlank = '\u2800'
 
-// displayName returns a name as operators may read it on a page or a terminal: characters that cannot be seen or that change the text
-// around them are escaped, and what follows the first maxName characters is cut.
+// displayName returns a name as operators may read it on a page or a terminal: characters that
+// cannot be seen or that change the text around them are escaped, and what follows the first
+// maxName characters is cut.
 func displayName(name string) string {
 	var b strings.Builder
 	left := maxName
 	for _, c := range strings.TrimSpace(name) {
 		shown := string(c)
-		if !unicode.IsPrint(c) || c == brailleBlank || unicode.In(c, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+		if !unicode.IsPrint(c) || c == brailleBlank ||
+			unicode.In(c, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
 			shown = strings.Trim(strconv.QuoteRuneToASCII(c), "'")
 		}
 		if left -= utf8.RuneCountInString(shown); left < 0 {
@@ -92,22 +99,27 @@ func displayName(name string) string {
 }
 
 var (
-	// ErrInvalidToken means that the token is rejected. [Authenticator.Authenticate] returns it wrapped in one of the three errors below,
-	// which are for logs: clients get the same response for each (docs/integrate/contract.md, "Authentication").
+	// ErrInvalidToken means that the token is rejected. [Authenticator.Authenticate] returns it
+	// wrapped in one of the three errors below, which are for logs: clients get the same response
+	// for each (docs/integrate/contract.md, "Authentication").
 	ErrInvalidToken = errors.New("invalid token")
-	// ErrMalformed is an [ErrInvalidToken] for a token that does not have the format. It is not looked up.
+	// ErrMalformed is an [ErrInvalidToken] for a token that does not have the format. It is not
+	// looked up.
 	ErrMalformed = fmt.Errorf("%w: malformed", ErrInvalidToken)
 	// ErrNotFound is an [ErrInvalidToken] for a token that does not exist.
 	ErrNotFound = fmt.Errorf("%w: unknown", ErrInvalidToken)
-	// ErrRevoked is an [ErrInvalidToken] for a revoked token. The errors that wrap it are of type [RevokedError].
+	// ErrRevoked is an [ErrInvalidToken] for a revoked token. The errors that wrap it are of type
+	// [RevokedError].
 	ErrRevoked = fmt.Errorf("%w: revoked", ErrInvalidToken)
-	// ErrUnavailable means that the identity service is unavailable and no recent result is cached. It is returned wrapped with the
-	// cause, which may be the lookup's own timeout: test for ErrUnavailable before [context.DeadlineExceeded].
+	// ErrUnavailable means that the identity service is unavailable and no recent result is cached.
+	// It is returned wrapped with the cause, which may be the lookup's own timeout: test for
+	// ErrUnavailable before [context.DeadlineExceeded].
 	ErrUnavailable = errors.New("identity service unavailable")
-	// ErrContract means that the response of the identity service breaks the contract and no recent result is cached. It is a failure of
-	// the service, not of the token.
+	// ErrContract means that the response of the identity service breaks the contract and no recent
+	// result is cached. It is a failure of the service, not of the token.
 	ErrContract = errors.New("identity service breaks the contract")
-	// ErrBusy is an [ErrUnavailable] for an unknown token: too many requests wait for lookups, or its lookup did not start in time.
+	// ErrBusy is an [ErrUnavailable] for an unknown token: too many requests wait for lookups, or
+	// its lookup did not start in time.
 	ErrBusy = fmt.Errorf("%w: too many unknown tokens at once", ErrUnavailable)
 )
 

@@ -15,16 +15,18 @@ import (
 const (
 	firstReconnectDelay = 100 * time.Millisecond
 	maxReconnectDelay   = 5 * time.Second
-	// heartbeatTimeout is three heartbeat intervals of the contract. A stream without messages for longer counts as disconnected.
+	// heartbeatTimeout is three heartbeat intervals of the contract. A stream without messages for
+	// longer counts as disconnected.
 	heartbeatTimeout = 30 * time.Second
 )
 
 var errHeartbeatTimeout = errors.New("no heartbeat within 30 s")
 
-// Run follows the identity service's revocation stream until the context ends, and then returns nil. A revoked token is refused as soon as
-// the stream reports it. When the stream is disconnected, Run reconnects with backoff and jitter and resumes at the last position.
-// Meanwhile, a token is accepted for a third of Settings.FreshFor after its confirmation, or for FreshFor if it was confirmed before the
-// disconnect. Run must be called once.
+// Run follows the identity service's revocation stream until the context ends, and then returns
+// nil. A revoked token is refused as soon as the stream reports it. When the stream is
+// disconnected, Run reconnects with backoff and jitter and resumes at the last position. Meanwhile,
+// a token is accepted for a third of Settings.FreshFor after its confirmation, or for FreshFor if
+// it was confirmed before the disconnect. Run must be called once.
 func (a *Authenticator) Run(ctx context.Context) error {
 	w := watcher{Authenticator: a, delay: firstReconnectDelay}
 	defer a.metrics.streamConnected.Set(0)
@@ -39,8 +41,8 @@ func (a *Authenticator) Run(ctx context.Context) error {
 	return nil
 }
 
-// DisconnectedFor returns how long the revocation stream has been disconnected; 0 while it is connected or before the first attempt has
-// failed.
+// DisconnectedFor returns how long the revocation stream has been disconnected; 0 while it is
+// connected or before the first attempt has failed.
 func (a *Authenticator) DisconnectedFor() time.Duration {
 	at := a.disconnectedAt.Load()
 	if at == 0 {
@@ -102,7 +104,8 @@ func (w *watcher) received() {
 	w.logs.stream.Succeed()
 }
 
-// disconnected records that the stream has ended. It invalidates the cache if the stream cannot resume at the last position.
+// disconnected records that the stream has ended. It invalidates the cache if the stream cannot
+// resume at the last position.
 func (w *watcher) disconnected(ctx context.Context, err error) {
 	w.connected = false
 	w.disconnectedAt.CompareAndSwap(0, int64(max(w.now(), 1))) // later failed attempts do not change it; 0 means connected
@@ -115,7 +118,8 @@ func (w *watcher) disconnected(ctx context.Context, err error) {
 	w.logs.stream.Fail(err)
 }
 
-// backOff waits before the next attempt. The jitter keeps gateways from reconnecting at the same time.
+// backOff waits before the next attempt. The jitter keeps gateways from reconnecting at the same
+// time.
 func (w *watcher) backOff(ctx context.Context) {
 	delay := w.delay/2 + rand.N(w.delay/2)
 	w.delay = min(2*w.delay, maxReconnectDelay)
@@ -125,8 +129,8 @@ func (w *watcher) backOff(ctx context.Context) {
 	}
 }
 
-// revoke refuses the token from now on. A token that is neither cached nor being looked up is not stored: its
-// next lookup returns that it is revoked.
+// revoke refuses the token from now on. A token that is neither cached nor being looked up is not
+// stored: its next lookup returns that it is revoked.
 func (a *Authenticator) revoke(r *identityv1.Revocation) {
 	a.metrics.revocations.Inc()
 	var k key
@@ -147,7 +151,8 @@ func (a *Authenticator) revoke(r *identityv1.Revocation) {
 	}
 }
 
-// invalidateAll invalidates all entries and all lookups in flight. The entries are kept for outages of the identity service.
+// invalidateAll invalidates all entries and all lookups in flight. The entries are kept for outages
+// of the identity service.
 func (a *Authenticator) invalidateAll() {
 	a.epoch.Add(1)
 }

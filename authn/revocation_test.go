@@ -38,7 +38,8 @@ func following(t *testing.T, service *identity, change ...func(*authn.Options)) 
 	return a, w
 }
 
-// authenticate starts a request and waits until it is blocked or done. The channel receives its error.
+// authenticate starts a request and waits until it is blocked or done. The channel receives its
+// error.
 func authenticate(ctx context.Context, a *authn.Authenticator, token string) <-chan error {
 	result := make(chan error, 1)
 	go func() {
@@ -203,7 +204,8 @@ func TestAStreamWithoutPositionInvalidatesAllTokens(t *testing.T) {
 	})
 }
 
-// A request that waits for a lookup from before an invalidation is refused after its token was revoked, however a later lookup ended.
+// A request that waits for a lookup from before an invalidation is refused after its token was
+// revoked, however a later lookup ended.
 func TestARevocationRefusesRequestsThatWaitForAnEarlierLookup(t *testing.T) {
 	const evictedAfter = 5 * time.Second
 	for name, revoke := range map[string]func(ctx context.Context, service *identity, a *authn.Authenticator, stream *watch, token string){
@@ -282,7 +284,8 @@ func TestALaterLookupDoesNotReplaceARevocation(t *testing.T) {
 	})
 }
 
-// A lookup from before an invalidation succeeds after a later one has failed. The token needs no lookup that its requests wait for.
+// A lookup from before an invalidation succeeds after a later one has failed. The token needs no
+// lookup that its requests wait for.
 func TestAnEarlierLookupReplacesNoLaterEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()
@@ -309,8 +312,9 @@ func TestAnEarlierLookupReplacesNoLaterEntry(t *testing.T) {
 	})
 }
 
-// invalidated starts the lookup of a token, which is then revoked without a message, and invalidates all tokens. The lookup completes when
-// release is called, which returns the error of the request that waits for it.
+// invalidated starts the lookup of a token, which is then revoked without a message, and
+// invalidates all tokens. The lookup completes when release is called, which returns the error of
+// the request that waits for it.
 func invalidated(t *testing.T, service *identity) (a *authn.Authenticator, token string, release func() error) {
 	t.Helper()
 	a, w := following(t, service)

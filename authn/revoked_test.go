@@ -71,7 +71,8 @@ func TestTheRefusalOfARevokedTokenHasItsIDs(t *testing.T) {
 	}
 }
 
-// A revocation is final: one that a lookup finds is cached as long as one from the stream, and outlasts an outage.
+// A revocation is final: one that a lookup finds is cached as long as one from the stream, and
+// outlasts an outage.
 func TestARevocationFoundByALookupIsCachedForStaleFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := newIdentity()

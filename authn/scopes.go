@@ -26,8 +26,8 @@ func AllScopes() []Scope {
 	}
 }
 
-// bit returns the scope's bit in a set, or 0 for a scope that does not exist. Each request compares sets, and a switch is much faster
-// than a map.
+// bit returns the scope's bit in a set, or 0 for a scope that does not exist. Each request compares
+// sets, and a switch is much faster than a map.
 func (s Scope) bit() uint16 {
 	switch s {
 	case AuditRead:
@@ -59,8 +59,8 @@ type Scopes struct {
 	names []string // sorted; precomputed for GET /v1/me
 }
 
-// NewScopes returns the set of the given scopes. Scopes that do not exist are left out: the identity service may support more than this
-// gateway.
+// NewScopes returns the set of the given scopes. Scopes that do not exist are left out: the
+// identity service may support more than this gateway.
 func NewScopes(scopes ...Scope) Scopes {
 	var set uint16
 	for _, s := range scopes {
@@ -75,12 +75,14 @@ func NewScopes(scopes ...Scope) Scopes {
 	return Scopes{set: set, names: names}
 }
 
-// Has reports whether the set contains the scope. No set contains a scope that does not exist, so a misspelled scope is denied.
+// Has reports whether the set contains the scope. No set contains a scope that does not exist, so a
+// misspelled scope is denied.
 func (s Scopes) Has(scope Scope) bool {
 	return s.set&scope.bit() != 0
 }
 
-// Strings returns the scopes as text, sorted; it is never nil. The slice is shared and must not be modified.
+// Strings returns the scopes as text, sorted; it is never nil. The slice is shared and must not be
+// modified.
 func (s Scopes) Strings() []string {
 	if s.names == nil {
 		return []string{}

@@ -21,8 +21,9 @@ const (
 //
 //	<Prefix>live_ + 30 random base62 characters + 6 base62 digits of checksum
 //
-// The checksum is the CRC-32 (IEEE) of everything before it, as a big-endian number in the alphabet 0-9A-Za-z. It is not secret: a
-// mistyped or truncated token is rejected without a lookup, and secret scanners can recognize tokens.
+// The checksum is the CRC-32 (IEEE) of everything before it, as a big-endian number in the alphabet
+// 0-9A-Za-z. It is not secret: a mistyped or truncated token is rejected without a lookup, and
+// secret scanners can recognize tokens.
 type TokenFormat struct {
 	// Prefix precedes "live_": 1 to 32 characters of A-Z, a-z, 0-9, "_" and "-", such as "ops_".
 	Prefix string
@@ -41,7 +42,8 @@ func (f TokenFormat) Validate() error {
 	return nil
 }
 
-// Valid reports whether the token has the format, checksum included. A token that does not exist may have it too.
+// Valid reports whether the token has the format, checksum included. A token that does not exist
+// may have it too.
 func (f TokenFormat) Valid(token string) bool {
 	rest, ok := strings.CutPrefix(token, f.Prefix)
 	if !ok {
@@ -60,7 +62,8 @@ func (f TokenFormat) Valid(token string) bool {
 	return string(sum[:]) == rest[secretLength:]
 }
 
-// New returns a new live token. Random is [crypto/rand.Reader] except in tests and demo data. New fails only if random fails.
+// New returns a new live token. Random is [crypto/rand.Reader] except in tests and demo data. New
+// fails only if random fails.
 func (f TokenFormat) New(random io.Reader) (string, error) {
 	token := make([]byte, 0, len(f.Prefix)+len(liveMarker)+secretLength+checksumLength)
 	token = append(token, f.Prefix...)
@@ -81,14 +84,16 @@ func (f TokenFormat) New(random io.Reader) (string, error) {
 	return string(append(token, sum[:]...)), nil
 }
 
-// Hash returns the SHA-256 of the token, the key by which caches and the identity service identify it. It needs neither a salt nor a slow
-// function, as a token has too much entropy to be found by its hash.
+// Hash returns the SHA-256 of the token, the key by which caches and the identity service identify
+// it. It needs neither a salt nor a slow function, as a token has too much entropy to be found by
+// its hash.
 func Hash(token string) [sha256.Size]byte {
 	var buffer [128]byte // on the stack, and larger than any token
 	return sha256.Sum256(append(buffer[:0], token...))
 }
 
-// checksum iterates over the string: [crc32.ChecksumIEEE] would copy it to the heap for each request.
+// checksum iterates over the string: [crc32.ChecksumIEEE] would copy it to the heap for each
+// request.
 func checksum(body string) [checksumLength]byte {
 	crc := ^uint32(0)
 	for i := range len(body) {

@@ -29,7 +29,8 @@ func mint(number byte) string {
 	return token
 }
 
-// The checksum is part of the contract with secret scanners and with other programs that make tokens.
+// The checksum is part of the contract with secret scanners and with other programs that make
+// tokens.
 func TestMintedTokensAreWellFormed(t *testing.T) {
 	shape := regexp.MustCompile(`^ops_live_[0-9A-Za-z]{36}$`)
 	seen := make(map[string]bool)

@@ -14,7 +14,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// cut disconnects the stream and fails all attempts to reconnect. Time passes, so that later lookups are after the disconnect.
+// cut disconnects the stream and fails all attempts to reconnect. Time passes, so that later
+// lookups are after the disconnect.
 func cut(service *identity, w *watch) {
 	service.cut.Store(true)
 	w.fail(errUnavailable)
@@ -103,8 +104,9 @@ func TestADisconnectRefreshesOnlyTokensInUse(t *testing.T) {
 	})
 }
 
-// In a random schedule of requests, waits, revocations, outages and disconnects, or without the stream, revoked tokens are accepted for a
-// limited time, and live ones are refused only in outages, as unavailable.
+// In a random schedule of requests, waits, revocations, outages and disconnects, or without the
+// stream, revoked tokens are accepted for a limited time, and live ones are refused only in
+// outages, as unavailable.
 func TestRevokedTokensAreRefusedInAnySchedule(t *testing.T) {
 	step := rapid.OneOf(
 		rapid.Just("use"),
@@ -112,7 +114,8 @@ func TestRevokedTokensAreRefusedInAnySchedule(t *testing.T) {
 		rapid.SampledFrom([]string{"revoke", "fail", "answer", "cut", "restore"}),
 	)
 	rapid.Check(t, func(rt *rapid.T) {
-		// Steps are drawn before the bubble and errors are reported after it, as both may end the goroutine.
+		// Steps are drawn before the bubble and errors are reported after it, as both may end the
+		// goroutine.
 		steps := rapid.SliceOfN(step, 20, 60).Draw(rt, "steps")
 		watched := rapid.Bool().Draw(rt, "watched")
 		var problem string

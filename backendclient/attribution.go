@@ -47,7 +47,8 @@ func (a *attribution) allFail(s BreakerSettings, now time.Time) bool {
 	return a.failures >= s.MinRequests && now.Sub(a.since) >= minOutage
 }
 
-// latestStarts has the start of the latest attempt, with its team, and the start of the latest one of any other team.
+// latestStarts has the start of the latest attempt, with its team, and the start of the latest one
+// of any other team.
 type latestStarts struct {
 	team    string    // of the latest attempt
 	at      time.Time // when the latest attempt started

@@ -9,7 +9,8 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// recordAvailability records since when the service has not been available. It is available if its connection is Ready.
+// recordAvailability records since when the service has not been available. It is available if its
+// connection is Ready.
 func (u *upstream) recordAvailability(state connectivity.State, now time.Time) {
 	if state == connectivity.Ready {
 		u.unavailableSince.Store(nil)
@@ -18,7 +19,8 @@ func (u *upstream) recordAvailability(state connectivity.State, now time.Time) {
 	}
 }
 
-// watch follows the state of the current connection until ctx ends. It does not log intermediate states.
+// watch follows the state of the current connection until ctx ends. It does not log intermediate
+// states.
 func (u *upstream) watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		c := u.connection.Load()

@@ -11,9 +11,10 @@ import (
 const (
 	// leastBusy is the name of the load-balancing policy.
 	leastBusy = "opsgate_least_busy"
-	// serviceConfig is the service configuration of all connections. Calls go to all instances of a service that are connected and healthy
-	// (grpc.health.v1). An instance without the health protocol counts as healthy. The health check is of the whole server, "", which every
-	// server with the protocol supports; not all of them register their services by name.
+	// serviceConfig is the service configuration of all connections. Calls go to all instances of a
+	// service that are connected and healthy (grpc.health.v1). An instance without the health
+	// protocol counts as healthy. The health check is of the whole server, "", which every server
+	// with the protocol supports; not all of them register their services by name.
 	serviceConfig = `{"loadBalancingConfig":[{"` + leastBusy + `":{}}],"healthCheckConfig":{"serviceName":""}}`
 	// failurePenalty is how long a failed call still counts as in flight.
 	failurePenalty = time.Second
@@ -26,11 +27,13 @@ func init() { //nolint:gochecknoinits // gRPC looks balancers up by name and all
 // endpointsKey is the key of the endpoints in the attributes of a resolver's state.
 type endpointsKey struct{}
 
-// attachTo returns a builder whose resolvers pass the endpoints to the balancer, in the attributes of their states. gRPC creates balancers
-// itself, and passes them nothing else that belongs to one connection.
+// attachTo returns a builder whose resolvers pass the endpoints to the balancer, in the attributes
+// of their states. gRPC creates balancers itself, and passes them nothing else that belongs to one
+// connection.
 func (s *endpoints) attachTo(b resolver.Builder) resolver.Builder {
 	attached := attachedBuilder{b, s}
-	// attachedBuilder hides this optional interface, which gRPC looks for and the builder of unix sockets has.
+	// attachedBuilder hides this optional interface, which gRPC looks for and the builder of unix
+	// sockets has.
 	if o, ok := b.(resolver.AuthorityOverrider); ok {
 		return struct {
 			resolver.Builder
@@ -48,7 +51,9 @@ type attachedBuilder struct {
 }
 
 // Build implements [resolver.Builder].
-func (b attachedBuilder) Build(target resolver.Target, cc resolver.ClientConn, o resolver.BuildOptions) (resolver.Resolver, error) {
+func (b attachedBuilder) Build(
+	target resolver.Target, cc resolver.ClientConn, o resolver.BuildOptions,
+) (resolver.Resolver, error) {
 	return b.Builder.Build(target, attachedConn{cc, b.endpoints}, o)
 }
 
@@ -85,7 +90,8 @@ func (leastBusyBuilder) Build(cc balancer.ClientConn, options balancer.BuildOpti
 	return b
 }
 
-// leastBusyBalancer is between a connection and gRPC's base balancer, which connects to each address. It is
+// leastBusyBalancer is between a connection and gRPC's base balancer, which connects to each
+// address. It is
 //
 //   - the balancer of the connection: UpdateClientConnState, Close;
 //   - the connection of the base balancer, to record the state of each endpoint: NewSubConn;
@@ -115,7 +121,9 @@ func (b *leastBusyBalancer) Close() {
 }
 
 // NewSubConn implements [balancer.ClientConn]. The base balancer calls it with one address.
-func (b *leastBusyBalancer) NewSubConn(addresses []resolver.Address, options balancer.NewSubConnOptions) (balancer.SubConn, error) {
+func (b *leastBusyBalancer) NewSubConn(
+	addresses []resolver.Address, options balancer.NewSubConnOptions,
+) (balancer.SubConn, error) {
 	e, listen := newEndpoint(addresses[0].Addr), options.StateListener
 	options.StateListener = func(s balancer.SubConnState) {
 		b.endpoints.update(e, s)
@@ -128,7 +136,8 @@ func (b *leastBusyBalancer) NewSubConn(addresses []resolver.Address, options bal
 	return subConn, err
 }
 
-// Build implements [base.PickerBuilder]. The endpoints are their own picker, while one of them is ready.
+// Build implements [base.PickerBuilder]. The endpoints are their own picker, while one of them is
+// ready.
 func (b *leastBusyBalancer) Build(info base.PickerBuildInfo) balancer.Picker {
 	if len(info.ReadySCs) == 0 {
 		return base.NewErrPicker(balancer.ErrNoSubConnAvailable)

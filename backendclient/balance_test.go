@@ -36,7 +36,8 @@ func processes(t *testing.T, n int) ([]*place, *backendclient.Clients) {
 	return all, clients
 }
 
-// eventually makes calls until the condition holds. They may fail, but their deadlines are too short for a breaker to count.
+// eventually makes calls until the condition holds. They may fail, but their deadlines are too
+// short for a breaker to count.
 func eventually(t *testing.T, clients *backendclient.Clients, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !is(); {
@@ -77,8 +78,9 @@ func TestReadsSurviveAKilledProcess(t *testing.T) {
 	mustBe(t, clients, backendclient.BreakerClosed)
 }
 
-// mustRoundRobin makes calls in sequence, and checks that each process gets equally many. That may take a second: a call that failed while the
-// connections were made counts as in flight for the failurePenalty.
+// mustRoundRobin makes calls in sequence, and checks that each process gets equally many. That may
+// take a second: a call that failed while the connections were made counts as in flight for the
+// failurePenalty.
 func mustRoundRobin(t *testing.T, all []*place, call func() error) {
 	t.Helper()
 	testkit.Eventually(t, "each process gets as many calls", func() bool {
@@ -121,7 +123,8 @@ func TestAStreamDoesNotCountAsInFlight(t *testing.T) {
 	mustRoundRobin(t, all, look)
 }
 
-// One process hangs, and one fails at once and so is never busy. Round robin would send each a third of all calls.
+// One process hangs, and one fails at once and so is never busy. Round robin would send each a
+// third of all calls.
 func TestAFailingProcessGetsFewCalls(t *testing.T) {
 	for name, replacement := range map[string]func(context.Context) error{"hangs": hang, "fails": always(unavailable)} {
 		t.Run(name, func(t *testing.T) {

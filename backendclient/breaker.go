@@ -22,23 +22,26 @@ const (
 )
 
 const (
-	// minOutage is the time after which the breaker opens if all attempts fail, regardless of earlier successes in the window. It is longer
-	// than it takes to replace an instance, and short enough that the breaker opens within a second of an outage.
+	// minOutage is the time after which the breaker opens if all attempts fail, regardless of
+	// earlier successes in the window. It is longer than it takes to replace an instance, and short
+	// enough that the breaker opens within a second of an outage.
 	minOutage = 500 * time.Millisecond
 	// halfOpenSuccesses is the number of successes that close a half-open breaker.
 	halfOpenSuccesses = 3
-	// trialShare is the number of slots of a service for each that its breakers use while they are not
-	// closed.
+	// trialShare is the number of slots of a service for each that its breakers use while they are
+	// not closed.
 	trialShare = 10
 )
 
-// A BreakerStatus is the status of the breaker of a method. That of a service is the worst of its methods: open before half-open before
-// closed, and of two in the same state the one that left the closed state first.
+// A BreakerStatus is the status of the breaker of a method. That of a service is the worst of its
+// methods: open before half-open before closed, and of two in the same state the one that left the
+// closed state first.
 type BreakerStatus struct {
 	State BreakerState `json:"state"`
 	// Since is when the state began.
 	Since time.Time `json:"-"`
-	// TrippedAt is when the breaker left the closed state; zero while it is closed. A half-open breaker that opens again keeps it.
+	// TrippedAt is when the breaker left the closed state; zero while it is closed. A half-open
+	// breaker that opens again keeps it.
 	TrippedAt time.Time `json:"-"`
 	// HalfOpenAt is when an open breaker becomes half-open; zero in the other states.
 	HalfOpenAt time.Time `json:"-"`
@@ -47,7 +50,8 @@ type BreakerStatus struct {
 	// Team is the only team whose calls are refused; "" if the breaker refuses those of all teams
 	// whose calls fail, or none.
 	Team string `json:"team,omitempty"`
-	// Methods are the methods of the service whose breakers are not closed, in order, such as "CreateIncident"; nil in the status of a method.
+	// Methods are the methods of the service whose breakers are not closed, in order, such as
+	// "CreateIncident"; nil in the status of a method.
 	Methods []string `json:"methods,omitempty"`
 }
 
@@ -99,8 +103,8 @@ func (b *breaker) do(c *call) error {
 	return err
 }
 
-// admit returns the error of an attempt that the breaker refuses while it is not closed, and whether
-// an allowed one has taken a slot of the trials.
+// admit returns the error of an attempt that the breaker refuses while it is not closed, and
+// whether an allowed one has taken a slot of the trials.
 func (b *breaker) admit(c *call) (isTrial bool, refused error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,7 +121,8 @@ func (b *breaker) admit(c *call) (isTrial bool, refused error) {
 		return false, newNotMadeError(ReasonBreakerOpen, wait, "the circuit breaker is "+string(s.State))
 	}
 	if b.trials.Take(c.team, 1, int64(max(1, c.settings.MaxInFlight/trialShare))) != shares.Taken {
-		return false, newNotMadeError(ReasonBreakerOpen, 0, "the circuit breaker is "+string(s.State)+", and enough calls are in flight")
+		return false, newNotMadeError(ReasonBreakerOpen, 0,
+			"the circuit breaker is "+string(s.State)+", and enough calls are in flight")
 	}
 	b.failing.tried(c.team, now)
 	return true, nil
@@ -182,7 +187,8 @@ func (b *breaker) recordFailure(c *call, ofService bool, err error) {
 	if !opens {
 		return
 	}
-	next := BreakerStatus{State: BreakerOpen, Since: now, HalfOpenAt: now.Add(b.settings.OpenFor), Cause: causeOf(err), Team: owner}
+	next := BreakerStatus{State: BreakerOpen, Since: now, HalfOpenAt: now.Add(b.settings.OpenFor), Cause: causeOf(err),
+		Team: owner}
 	reason := next.Cause
 	if owner != "" {
 		reason += "; only calls of team " + owner + " are refused"

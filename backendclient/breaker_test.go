@@ -70,7 +70,8 @@ func TestCodesThatABreakerCounts(t *testing.T) {
 	}
 }
 
-// A service denies a resource. Where a request names none, it is the gateway that is refused, of all teams.
+// A service denies a resource. Where a request names none, it is the gateway that is refused, of
+// all teams.
 func TestPermissionDeniedWithoutAResourceIsARefusalOfTheGateway(t *testing.T) {
 	for method, refused := range map[string]bool{
 		"fleet/GetServer": false, "fleet/ListServerCommands": false, "incident/AddIncidentUpdate": false,
@@ -274,7 +275,8 @@ func TestFailuresExpireWithTheWindow(t *testing.T) {
 	})
 }
 
-// After a period of successes, a breaker opens long before half of the attempts in the window have failed.
+// After a period of successes, a breaker opens long before half of the attempts in the window have
+// failed.
 func TestABreakerOpensWithinASecondOfAnOutage(t *testing.T) {
 	for outage, want := range map[time.Duration]backendclient.BreakerState{
 		400 * time.Millisecond: backendclient.BreakerClosed, // a process that is being replaced
@@ -345,7 +347,8 @@ func TestShortDeadlinesAreNotCounted(t *testing.T) {
 	}
 }
 
-// A method fails, as writes do when a disk is full. Its breaker opens; the other methods of the service lose no call.
+// A method fails, as writes do when a disk is full. Its breaker opens; the other methods of the
+// service lose no call.
 func TestAMethodThatFailsOpensItsOwnBreakerOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}

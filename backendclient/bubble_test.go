@@ -34,8 +34,8 @@ func (p *process) ListServers(ctx context.Context, _ *fleetv1.ListServersRequest
 	return nil, errProbed
 }
 
-// A pipeListener accepts connections by net.Pipe. Those of bufconn begin with a timer of no duration,
-// at which the race detector can crash in a bubble of synctest.
+// A pipeListener accepts connections by net.Pipe. Those of bufconn begin with a timer of no
+// duration, at which the race detector can crash in a bubble of synctest.
 type pipeListener struct {
 	net.Listener // nil
 
@@ -76,8 +76,8 @@ func (l *pipeListener) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// inBubble returns connected clients of processes, over gRPC without a network, so that only waiting
-// advances the clock. They send probes.
+// inBubble returns connected clients of processes, over gRPC without a network, so that only
+// waiting advances the clock. They send probes.
 func inBubble(t testing.TB, processes []*process, change ...func(*backendclient.Options)) *backendclient.Clients {
 	t.Helper()
 	listeners, addresses := make(map[string]*pipeListener), make([]string, len(processes))

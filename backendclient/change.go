@@ -11,8 +11,9 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// readyTimeout is how long Prepare waits for new connections to be ready: long enough for handshakes with a busy service and for second
-// attempts, so that calls need not wait for the connection after the change.
+// readyTimeout is how long Prepare waits for new connections to be ready: long enough for
+// handshakes with a busy service and for second attempts, so that calls need not wait for the
+// connection after the change.
 const readyTimeout = 2 * time.Second
 
 // A Change is a change of upstreams that is prepared. Either Apply or Discard must be called, once.
@@ -33,10 +34,11 @@ func (e *ChangeError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *ChangeError) Unwrap() error { return e.Err }
 
-// Prepare makes connections to the upstreams whose address or TLS files differ from those in use, waits up to two seconds until they are
-// ready, and then up to two seconds for the answers to probes. Its error is a [ChangeError]: an address cannot be parsed, TLS files cannot
-// be read, the new address is not reachable while the one in use is, or another service is at the new address. If neither is reachable,
-// the change can be applied.
+// Prepare makes connections to the upstreams whose address or TLS files differ from those in use,
+// waits up to two seconds until they are ready, and then up to two seconds for the answers to
+// probes. Its error is a [ChangeError]: an address cannot be parsed, TLS files cannot be read, the
+// new address is not reachable while the one in use is, or another service is at the new address.
+// If neither is reachable, the change can be applied.
 func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	change, err := c.build(upstreams)
 	if err != nil {
@@ -47,7 +49,8 @@ func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 		current := u.connection.Load()
 		if failure := conn.endpoints.unreachable(); failure != nil && current.grpc.GetState() == connectivity.Ready {
 			change.Discard()
-			err := fmt.Errorf("%s is not reachable, and %s, which is in use, is: %w", conn.target.Address, current.target.Address, failure)
+			err := fmt.Errorf("%s is not reachable, and %s, which is in use, is: %w", conn.target.Address,
+				current.target.Address, failure)
 			return nil, &ChangeError{u.service, err}
 		}
 	}
@@ -58,8 +61,8 @@ func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	return change, nil
 }
 
-// probe returns the ChangeError of a service that is not at its new address. An endpoint that does not answer is no error. All are probed
-// at the same time, because the caller may hold a lock.
+// probe returns the ChangeError of a service that is not at its new address. An endpoint that does
+// not answer is no error. All are probed at the same time, because the caller may hold a lock.
 func (c *Change) probe() error {
 	var mu sync.Mutex
 	var refused error
@@ -78,8 +81,8 @@ func (c *Change) probe() error {
 	return refused
 }
 
-// awaitReady connects, and waits until all connections are ready and each of their endpoints has connected or has failed to connect once,
-// at most for readyTimeout.
+// awaitReady connects, and waits until all connections are ready and each of their endpoints has
+// connected or has failed to connect once, at most for readyTimeout.
 func (c *Change) awaitReady() {
 	ctx, cancel := context.WithTimeout(c.clients.ctx, readyTimeout)
 	defer cancel()
@@ -110,8 +113,8 @@ func (c *Clients) build(upstreams Upstreams) (*Change, error) {
 	return change, nil
 }
 
-// equals reports whether two targets have the same address and the same TLS files. The contents of the files do not matter, as each
-// connection reads them again.
+// equals reports whether two targets have the same address and the same TLS files. The contents of
+// the files do not matter, as each connection reads them again.
 func (t Target) equals(other Target) bool {
 	if t.TLS == nil || other.TLS == nil {
 		return t == other
@@ -127,9 +130,10 @@ func (c *Change) Discard() {
 	}
 }
 
-// Apply replaces the connections. New calls use the new ones from then on; calls in flight end on the old ones, which then close. Streams
-// on the old ones end with Unavailable. The breakers of each changed service are closed. Apply must not be concurrent with other methods
-// that change the Clients.
+// Apply replaces the connections. New calls use the new ones from then on; calls in flight end on
+// the old ones, which then close. Streams on the old ones end with Unavailable. The breakers of
+// each changed service are closed. Apply must not be concurrent with other methods that change the
+// Clients.
 func (c *Change) Apply() {
 	for u, conn := range c.connections {
 		conn.grpc.Connect() // gRPC would wait for the first call
@@ -145,7 +149,8 @@ func (c *Change) Apply() {
 	}
 }
 
-// closeWhenUnused closes a replaced connection when its calls have ended, or at the end of ctx, which ends the calls.
+// closeWhenUnused closes a replaced connection when its calls have ended, or at the end of ctx,
+// which ends the calls.
 func (c *connection) closeWhenUnused(ctx context.Context, logger *slog.Logger) {
 	closeOnce := sync.OnceValue(c.grpc.Close)
 	stop := context.AfterFunc(ctx, func() { _ = closeOnce() })

@@ -228,7 +228,8 @@ func TestAnAddressThatDoesNotRespondIsRefusedWhileTheOneInUseDoes(t *testing.T) 
 	}
 }
 
-// Neither the address in use nor the next one responds. The next one is in force, and can be changed again.
+// Neither the address in use nor the next one responds. The next one is in force, and can be
+// changed again.
 func TestAnAddressThatDoesNotRespondCanBeChanged(t *testing.T) {
 	b := startPlace(t)
 	log := make(lines, 100)

@@ -35,9 +35,10 @@ type Clients struct {
 	running   sync.WaitGroup // goroutines
 }
 
-// Dial returns clients that connect in the background and retry until they succeed, so a gateway starts without its services. It returns an
-// error if an address is empty or cannot be parsed, a file of TLS cannot be used, the options are invalid or the metrics are already
-// registered. After an error no metric stays registered.
+// Dial returns clients that connect in the background and retry until they succeed, so a gateway
+// starts without its services. It returns an error if an address is empty or cannot be parsed, a
+// file of TLS cannot be used, the options are invalid or the metrics are already registered. After
+// an error no metric stays registered.
 func Dial(options Options) (*Clients, error) {
 	o := options.withDefaults()
 	if err := o.Settings.Validate(); err != nil {
@@ -63,7 +64,8 @@ func Dial(options Options) (*Clients, error) {
 	return c, nil
 }
 
-// connect registers the metrics, and makes the upstreams with their first connections. After an error no connection is open.
+// connect registers the metrics, and makes the upstreams with their first connections. After an
+// error no connection is open.
 func (c *Clients) connect(metrics *metrics) error {
 	if err := metrics.registerVectors(); err != nil {
 		return err
@@ -104,9 +106,10 @@ func (c *Clients) connect(metrics *metrics) error {
 	return nil
 }
 
-// Apply replaces the settings, which must be valid; see [Settings.Validate]. A call uses the settings at its start for all of its
-// attempts, except breaker settings. The limit of calls in flight counts earlier calls as well. A change of the breaker settings closes
-// all breakers. Calls of Apply must not be concurrent.
+// Apply replaces the settings, which must be valid; see [Settings.Validate]. A call uses the
+// settings at its start for all of its attempts, except breaker settings. The limit of calls in
+// flight counts earlier calls as well. A change of the breaker settings closes all breakers. Calls
+// of Apply must not be concurrent.
 func (c *Clients) Apply(s Settings) {
 	if before := c.settings.Swap(newSettings(s)); before.Breaker == s.Breaker {
 		return
@@ -116,8 +119,8 @@ func (c *Clients) Apply(s Settings) {
 	}
 }
 
-// States returns the states of the connections by the service's short name ("fleet", "identity", …). A service is available if its
-// state is [connectivity.Ready].
+// States returns the states of the connections by the service's short name ("fleet", "identity",
+// …). A service is available if its state is [connectivity.Ready].
 func (c *Clients) States() map[string]connectivity.State {
 	states := make(map[string]connectivity.State, len(c.upstreams))
 	for service, u := range c.upstreams {
@@ -126,8 +129,8 @@ func (c *Clients) States() map[string]connectivity.State {
 	return states
 }
 
-// Endpoints returns the addresses of each service by its short name, sorted by address. A service whose name has not been resolved has
-// none.
+// Endpoints returns the addresses of each service by its short name, sorted by address. A service
+// whose name has not been resolved has none.
 func (c *Clients) Endpoints() map[string][]EndpointStatus {
 	all := make(map[string][]EndpointStatus, len(c.upstreams))
 	for service, u := range c.upstreams {
@@ -136,7 +139,8 @@ func (c *Clients) Endpoints() map[string][]EndpointStatus {
 	return all
 }
 
-// FailedLookups returns the current failure to look up the name of each service that has one, by the service's short name.
+// FailedLookups returns the current failure to look up the name of each service that has one, by
+// the service's short name.
 func (c *Clients) FailedLookups() map[string]FailedLookup {
 	failed := make(map[string]FailedLookup)
 	for service, u := range c.upstreams {
@@ -158,8 +162,9 @@ func (c *Clients) UnavailableSince() map[string]time.Time {
 	return since
 }
 
-// Reached returns when each service was first reached since the process started, by its short name: a probe found the service at one of
-// its addresses. A connection alone does not show that: a proxy accepts it for a service that is away.
+// Reached returns when each service was first reached since the process started, by its short name:
+// a probe found the service at one of its addresses. A connection alone does not show that: a proxy
+// accepts it for a service that is away.
 func (c *Clients) Reached() map[string]time.Time {
 	reached := make(map[string]time.Time)
 	for service, u := range c.upstreams {
@@ -170,7 +175,8 @@ func (c *Clients) Reached() map[string]time.Time {
 	return reached
 }
 
-// Unreachable returns why services get no calls, and why services that are connected have never been reached, by the service's short name.
+// Unreachable returns why services get no calls, and why services that are connected have never
+// been reached, by the service's short name.
 func (c *Clients) Unreachable() map[string]UnreachableError {
 	unreachable := make(map[string]UnreachableError)
 	for service, u := range c.upstreams {
@@ -190,8 +196,8 @@ func (c *Clients) Breakers() map[string]BreakerStatus {
 	return states
 }
 
-// Refuses reports whether the breaker of a method, such as "GetServer", would refuse a call of a team
-// now because the team's latest one failed.
+// Refuses reports whether the breaker of a method, such as "GetServer", would refuse a call of a
+// team now because the team's latest one failed.
 func (c *Clients) Refuses(service, method, team string) bool {
 	if u := c.upstreams[service]; u != nil && u.methods[method] != nil {
 		b := u.methods[method].breaker.Load()

@@ -106,7 +106,8 @@ func TestACallWithoutADeadlineGetsOne(t *testing.T) {
 	})
 }
 
-// hanging returns a backend that does not answer, and the errors that the contexts of its calls end with.
+// hanging returns a backend that does not answer, and the errors that the contexts of its calls end
+// with.
 func hanging() (*backend, chan struct{}, chan error) {
 	begun, ended := make(chan struct{}, 1), make(chan error, 1)
 	return &backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {

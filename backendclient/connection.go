@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A connection is a gRPC connection to the address of a service. When it is replaced, its streams end at once, and it closes when its unary
-// calls have ended: each of them has a deadline.
+// A connection is a gRPC connection to the address of a service. When it is replaced, its streams
+// end at once, and it closes when its unary calls have ended: each of them has a deadline.
 type connection struct {
 	target    Target
 	grpc      *grpc.ClientConn
@@ -26,8 +26,8 @@ type connection struct {
 	users sync.RWMutex // held for reading from acquire to release; closeWhenUnused locks it for good
 }
 
-// errEnded ends the streams of a connection that was replaced, or closed with Clients.Close. After a replacement, the caller opens a new
-// stream.
+// errEnded ends the streams of a connection that was replaced, or closed with Clients.Close. After
+// a replacement, the caller opens a new stream.
 var errEnded = status.Error(codes.Unavailable, "the address of the service was changed, or its client was closed")
 
 // newConnection returns a connection that is not connected yet.
@@ -81,8 +81,9 @@ func (u *upstream) NewStream(
 	return c.grpc.NewStream(ctx, description, method, options...)
 }
 
-// interceptStream returns the [grpc.StreamClientInterceptor] of the connection. Errors of opening and of RecvMsg, except io.EOF, have type
-// *Error. A stream ends when the connection is replaced, and with Clients.Close.
+// interceptStream returns the [grpc.StreamClientInterceptor] of the connection. Errors of opening
+// and of RecvMsg, except io.EOF, have type *Error. A stream ends when the connection is replaced,
+// and with Clients.Close.
 func (u *upstream) interceptStream(c *connection) grpc.StreamClientInterceptor {
 	return func(
 		ctx context.Context, description *grpc.StreamDesc, cc *grpc.ClientConn, fullMethod string, open grpc.Streamer,

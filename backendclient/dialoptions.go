@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// Flow-control windows are static: dynamic ones cost a ping for every burst of data. An ordinary response fits, so that no
-	// stream waits for a window update.
+	// Flow-control windows are static: dynamic ones cost a ping for every burst of data. An
+	// ordinary response fits, so that no stream waits for a window update.
 	streamWindow     = 1 << 20
 	connectionWindow = 4 << 20
 
-	// maxHeaderBytes is enough for the details of an error with maxViolations; the default is 16 MB.
+	// maxHeaderBytes is enough for the details of an error with maxViolations; the default is 16
+	// MB.
 	maxHeaderBytes = 256 << 10
 )
 
@@ -31,28 +32,32 @@ func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, erro
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
 		withResolvers(c.target, o.intervals, c.endpoints),
-		grpc.WithNoProxy(), // a proxy of the environment is for the Internet; with one, gRPC would not use our resolver of names
+		// a proxy of the environment is for the Internet; with one, gRPC would not use our resolver
+		// of names
+		grpc.WithNoProxy(),
 		grpc.WithUserAgent("opsgate/" + o.Version),
 		grpc.WithMaxHeaderListSize(maxHeaderBytes),
 		grpc.WithStaticStreamWindowSize(streamWindow),
 		grpc.WithStaticConnWindowSize(connectionWindow),
 
 		grpc.WithDefaultServiceConfig(serviceConfig),
-		// Service configurations from DNS are ignored. WithDisableRetry does not disable gRPC's transparent retries of calls that never reached a
-		// server.
+		// Service configurations from DNS are ignored. WithDisableRetry does not disable gRPC's
+		// transparent retries of calls that never reached a server.
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(),
 
-		// Reconnect within seconds (the default is up to two minutes), and keep idle connections, so that States is accurate and no
-		// request waits for a new connection.
+		// Reconnect within seconds (the default is up to two minutes), and keep idle connections,
+		// so that States is accurate and no request waits for a new connection.
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: 3 * time.Second},
 			MinConnectTimeout: 3 * time.Second,
 		}),
 		grpc.WithIdleTimeout(0),
 
-		// The kernel closes a connection if sent data is not acknowledged for Timeout, so a dead peer is detected while calls are made. Where
-		// the health protocol is served, gRPC sends a PING every Time even without calls, because the health check is an open stream. A Go
+		// The kernel closes a connection if sent data is not acknowledged for Timeout, so a dead
+		// peer is detected while calls are made. Where the health protocol is served, gRPC sends a
+		// PING every Time even without calls, because the health check is an open stream. A Go
 		// server with default settings allows one PING in 5 minutes.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 5 * time.Second}),
 

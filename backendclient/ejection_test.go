@@ -109,8 +109,8 @@ func TestDataOfOneTeamEjectsNoEndpoint(t *testing.T) {
 	}
 }
 
-// One of two processes is frozen for half a minute. It gets no new calls after the first second, and
-// gets calls again when it answers.
+// One of two processes is frozen for half a minute. It gets no new calls after the first second,
+// and gets calls again when it answers.
 func TestAFrozenEndpointGetsNoNewCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls atomic.Int64 // to the process
@@ -158,7 +158,8 @@ func TestAFrozenEndpointGetsNoNewCalls(t *testing.T) {
 	})
 }
 
-// Answers that a service gives to a bad request say nothing about the endpoint, and neither does a failure of all endpoints.
+// Answers that a service gives to a bad request say nothing about the endpoint, and neither does a
+// failure of all endpoints.
 func TestNoEndpointIsEjectedFor(t *testing.T) {
 	for name, answers := range map[string][2]error{
 		"answers of a service that works": {status.Error(codes.NotFound, "none"), nil},
@@ -180,7 +181,8 @@ func TestNoEndpointIsEjectedFor(t *testing.T) {
 	}
 }
 
-// A process that is replaced breaks its connection with many calls in flight. Its successor gets calls at once.
+// A process that is replaced breaks its connection with many calls in flight. Its successor gets
+// calls at once.
 func TestNoEndpointIsEjectedForABrokenConnection(t *testing.T) {
 	const each = 10 // calls in flight at each of two endpoints, which get as many
 	release, arrived := make(chan struct{}), make(chan struct{}, 2*each)
@@ -229,8 +231,8 @@ func TestNoEndpointIsEjectedForABrokenConnection(t *testing.T) {
 	mustCount(t, registry, "opsgate_upstream_ejections_total", 0)
 }
 
-// A policy that refuses the gateway at one of two endpoints answers at once, so the endpoint would seem
-// the least busy. A service that denies a resource works.
+// A policy that refuses the gateway at one of two endpoints answers at once, so the endpoint would
+// seem the least busy. A service that denies a resource works.
 func TestAnEndpointThatRefusesTheGatewayIsEjected(t *testing.T) {
 	var refused atomic.Int64
 	right, wrong := answering(t, func(string, []byte) error { return errProbed }), answering(t, func(string, []byte) error {

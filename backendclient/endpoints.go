@@ -26,7 +26,8 @@ const (
 	EndpointConnecting  EndpointState = "connecting"  // the first attempt, or after a broken connection
 	EndpointUnavailable EndpointState = "unavailable" // the last attempt to connect failed; more follow
 	EndpointUnhealthy   EndpointState = "unhealthy"   // is connected, and its health check fails
-	EndpointEjected     EndpointState = "ejected"     // is connected and healthy, and gets no calls for a while because its calls failed
+	// is connected and healthy, and gets no calls for a while because its calls failed
+	EndpointEjected EndpointState = "ejected"
 )
 
 // EndpointStates returns all states.
@@ -40,9 +41,11 @@ type EndpointStatus struct {
 	State    EndpointState `json:"state"`
 	Since    time.Time     `json:"since"`     // when the state began
 	InFlight int           `json:"in_flight"` // unary calls; failed ones count for a second longer
-	// Cause is the error of an endpoint that is not ready, with the service's own message; "" for none.
+	// Cause is the error of an endpoint that is not ready, with the service's own message; "" for
+	// none.
 	Cause string `json:"cause,omitempty"`
-	// EjectedUntil is the end of the ejection, and Ejections is how many there were in a row; zero unless it is ejected.
+	// EjectedUntil is the end of the ejection, and Ejections is how many there were in a row; zero
+	// unless it is ejected.
 	EjectedUntil time.Time `json:"-"`
 	Ejections    int       `json:"-"`
 	// WrongSince is when a probe found that the endpoint is of another service; zero unless it is.
@@ -120,7 +123,8 @@ func (s *endpoints) close() {
 // healthFailurePrefix is the prefix of gRPC's errors of a failed health check.
 const healthFailurePrefix = "connection active but"
 
-// update records the state of an endpoint's connection. A further attempt to connect does not change the state of an unavailable endpoint.
+// update records the state of an endpoint's connection. A further attempt to connect does not
+// change the state of an unavailable endpoint.
 func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +167,8 @@ func (s *endpoints) update(e *endpoint, to balancer.SubConnState) {
 	s.updated = make(chan struct{})
 }
 
-// awaitAttempts waits until each endpoint has been connected or an attempt to connect has failed, at most until ctx ends.
+// awaitAttempts waits until each endpoint has been connected or an attempt to connect has failed,
+// at most until ctx ends.
 func (s *endpoints) awaitAttempts(ctx context.Context) {
 	for {
 		s.mu.Lock()
@@ -181,8 +186,8 @@ func (s *endpoints) awaitAttempts(ctx context.Context) {
 	}
 }
 
-// publish makes Pick use the endpoints that are neither ejected nor silent, or the silent ones if there
-// is no other. The caller holds s.mu.
+// publish makes Pick use the endpoints that are neither ejected nor silent, or the silent ones if
+// there is no other. The caller holds s.mu.
 func (s *endpoints) publish() {
 	ready := slices.DeleteFunc(slices.Clone(s.outliers.members), (*endpoint).isEjected)
 	inUse := slices.DeleteFunc(slices.Clone(ready), func(e *endpoint) bool { return e.silence != answering })
@@ -214,8 +219,8 @@ func (s *endpoints) recordReadmitted(endpoints []*endpoint, reason string) {
 	}
 }
 
-// end ends a call. A failure counts as in flight for the penalty: otherwise an endpoint that fails at
-// once would seem the least busy.
+// end ends a call. A failure counts as in flight for the penalty: otherwise an endpoint that fails
+// at once would seem the least busy.
 func (s *endpoints) end(e *endpoint, c *callContext, began time.Time, info balancer.DoneInfo) {
 	c.answered = info.BytesReceived
 	deadline, _ := c.Deadline()
@@ -276,8 +281,9 @@ func (s *endpoints) probeUnanswered(e *endpoint) {
 	}
 }
 
-// isEndpointFailure reports whether a failed call is a sign of a bad endpoint. It is not if it timed out in less than minAttemptTime, or if
-// its connection broke. A broken connection is recognized by the call, Unavailable without a byte, because the call may end before the
+// isEndpointFailure reports whether a failed call is a sign of a bad endpoint. It is not if it
+// timed out in less than minAttemptTime, or if its connection broke. A broken connection is
+// recognized by the call, Unavailable without a byte, because the call may end before the
 // endpoint's state changes, or after the next connection is ready.
 func isEndpointFailure(code codes.Code, bytesReceived, shortTimeout bool) bool {
 	connectionBroke := code == codes.Unavailable && !bytesReceived
@@ -287,7 +293,8 @@ func isEndpointFailure(code codes.Code, bytesReceived, shortTimeout bool) bool {
 // eject records and logs the ejection of endpoints. The caller holds s.mu.
 func (s *endpoints) eject(ejected []*endpoint) {
 	for _, e := range ejected {
-		s.recordEjection(e, causeOf(e.lastFailure), slog.String("for", e.ejectedFor.String()), slog.Int("in_a_row", e.ejections))
+		s.recordEjection(e, causeOf(e.lastFailure), slog.String("for", e.ejectedFor.String()),
+			slog.Int("in_a_row", e.ejections))
 		time.AfterFunc(e.ejectedFor, s.expire)
 	}
 }
@@ -296,7 +303,8 @@ func (s *endpoints) recordEjection(e *endpoint, cause string, details ...slog.At
 	e.since, e.cause = time.Now(), cause
 	s.ejections.Inc()
 	attrs := append([]slog.Attr{slog.String("service", s.service), slog.String("address", e.address)}, details...)
-	s.logger.LogAttrs(context.Background(), slog.LevelWarn, "endpoint is ejected", append(attrs, slog.String("reason", cause))...)
+	s.logger.LogAttrs(context.Background(), slog.LevelWarn, "endpoint is ejected",
+		append(attrs, slog.String("reason", cause))...)
 	s.publish()
 }
 

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Calls end on a broken connection before its state changes, and calls with little time end on a busy machine: neither is a sign of a bad
-// endpoint. The other endpoint answers all calls.
+// Calls end on a broken connection before its state changes, and calls with little time end on a
+// busy machine: neither is a sign of a bad endpoint. The other endpoint answers all calls.
 func TestFailuresThatEject(t *testing.T) {
 	for _, test := range []struct {
 		name            string
@@ -59,7 +59,8 @@ func TestFailuresThatEject(t *testing.T) {
 	}
 }
 
-// If a connection breaks between the pick and the call, gRPC ends the pick without an error. That must not make other endpoints outliers.
+// If a connection breaks between the pick and the call, gRPC ends the pick without an error. That
+// must not make other endpoints outliers.
 func TestAPickWithoutAnAnswerIsNoSuccess(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -86,7 +87,8 @@ func TestAPickWithoutAnAnswerIsNoSuccess(t *testing.T) {
 	}
 }
 
-// A probe that ends after its endpoint was connected again may have been answered by another program.
+// A probe that ends after its endpoint was connected again may have been answered by another
+// program.
 func TestALateProbeIsIgnored(t *testing.T) {
 	u := &upstream{service: "audit", logger: slog.New(slog.DiscardHandler)}
 	s := &endpoints{logger: u.logger, probe: func() {}, updated: make(chan struct{}), outliers: outliers{unit: time.Minute}}

@@ -13,7 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Limits of the error details that a service sends. They protect clients, whose responses contain violations, from bugs of a service.
+// Limits of the error details that a service sends. They protect clients, whose responses contain
+// violations, from bugs of a service.
 const (
 	maxViolations = 100
 
@@ -39,12 +40,13 @@ type Violation struct {
 type Error struct {
 	// Service and Method identify the method: "fleet", "GetServer".
 	Service, Method string
-	// Code is the service's code, but Canceled if the caller canceled, Unavailable if a stream was reset to slow the gateway down, and
-	// Internal if TooLarge. A service may return Canceled as well: only
-	// if the caller canceled, the error wraps context.Canceled.
+	// Code is the service's code, but Canceled if the caller canceled, Unavailable if a stream was
+	// reset to slow the gateway down, and Internal if TooLarge. A service may return Canceled as
+	// well: only if the caller canceled, the error wraps context.Canceled.
 	Code codes.Code
-	// TooLarge is true if the response was larger than Settings.MaxResponseBytes, or the service reports that a message is larger than its
-	// limit. This is no failure of the service, as the size depends on the caller's data. Code is Internal then.
+	// TooLarge is true if the response was larger than Settings.MaxResponseBytes, or the service
+	// reports that a message is larger than its limit. This is no failure of the service, as the
+	// size depends on the caller's data. Code is Internal then.
 	TooLarge bool
 	// NamesResource is true if requests of the method name a resource by its id, such as those of
 	// GetServer: only these can be for one that does not exist.
@@ -55,10 +57,11 @@ type Error struct {
 	Refused bool
 	// Violations are the invalid fields of the request, at most 100.
 	Violations []Violation
-	// RetryAfter is the wait that the service requests (google.rpc.RetryInfo), 1 s to 1 h, or that this package requires for a call that was
-	// not made, at least 1 s; 0 for none.
+	// RetryAfter is the wait that the service requests (google.rpc.RetryInfo), 1 s to 1 h, or that
+	// this package requires for a call that was not made, at least 1 s; 0 for none.
 	RetryAfter time.Duration
-	// Reason is the reason in google.rpc.ErrorInfo, or that of a call that was not made, such as [ReasonBreakerOpen]; "" for none.
+	// Reason is the reason in google.rpc.ErrorInfo, or that of a call that was not made, such as
+	// [ReasonBreakerOpen]; "" for none.
 	Reason string
 
 	status *status.Status // of the service, but with Code
@@ -75,7 +78,8 @@ type notMadeError struct {
 	text       string
 }
 
-// newNotMadeError returns a *notMadeError. A retryAfter of less than minRetryAfter is replaced by that.
+// newNotMadeError returns a *notMadeError. A retryAfter of less than minRetryAfter is replaced by
+// that.
 func newNotMadeError(reason string, retryAfter time.Duration, text string) error {
 	return &notMadeError{reason: reason, retryAfter: max(retryAfter, minRetryAfter), text: text}
 }
@@ -144,7 +148,8 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns the error of the caller's context if the caller canceled, else the error of the call.
+// Unwrap returns the error of the caller's context if the caller canceled, else the error of the
+// call.
 func (e *Error) Unwrap() error { return e.cause }
 
 // GRPCStatus returns the service's status, but with Code.
@@ -159,13 +164,14 @@ func withCode(s *status.Status, code codes.Code) *status.Status {
 	return status.FromProto(p)
 }
 
-// isTooLarge reports whether a ResourceExhausted error means that a message exceeds a size limit of gRPC. The error of a
-// service's rate limit differs only in its text.
+// isTooLarge reports whether a ResourceExhausted error means that a message exceeds a size limit of
+// gRPC. The error of a service's rate limit differs only in its text.
 func isTooLarge(message string) bool {
 	return strings.Contains(message, "larger than max")
 }
 
-// resetStream is the beginning of gRPC's message for a stream that the server, or a proxy in front of it, has reset.
+// resetStream is the beginning of gRPC's message for a stream that the server, or a proxy in front
+// of it, has reset.
 const resetStream = "stream terminated by RST_STREAM with error code: "
 
 // truncate shortens s to at most limit bytes, and never within a character.

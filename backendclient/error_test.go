@@ -143,7 +143,8 @@ func TestAResetStreamIsNotARateLimit(t *testing.T) {
 	}
 }
 
-// resetStreams is an HTTP/2 server that resets each stream with ENHANCE_YOUR_CALM. It has no health service.
+// resetStreams is an HTTP/2 server that resets each stream with ENHANCE_YOUR_CALM. It has no health
+// service.
 func resetStreams(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {

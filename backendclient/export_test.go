@@ -6,7 +6,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// ConnectionOf returns the connection to the service with the given full name, for calls of methods by name.
+// ConnectionOf returns the connection to the service with the given full name, for calls of methods
+// by name.
 func ConnectionOf(c *Clients, fullName string) *grpc.ClientConn {
 	for _, s := range services() {
 		if s.description.ServiceName == fullName {

@@ -84,8 +84,8 @@ func (u *upstream) decodeLarge(c *call) error {
 	return nil
 }
 
-// A codec is gRPC's own, except that it leaves the large response of a call encoded. The reply of an
-// attempt is the call.
+// A codec is gRPC's own, except that it leaves the large response of a call encoded. The reply of
+// an attempt is the call.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name)} }

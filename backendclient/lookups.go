@@ -10,7 +10,8 @@ import (
 	"opsgate/internal/outagelog"
 )
 
-// A FailedLookup is why the name of a service does not resolve. The addresses of the last answer stay in use.
+// A FailedLookup is why the name of a service does not resolve. The addresses of the last answer
+// stay in use.
 type FailedLookup struct {
 	Since time.Time // the first failure after the last answer
 	Cause string    // of the last failure, with the name; "no such host" for NXDOMAIN

@@ -25,8 +25,9 @@ type method struct {
 
 	exemplar  func(context.Context) prometheus.Labels // see Options
 	durations *prometheus.HistogramVec
-	// observers are the children of durations by code: a lookup by labels takes longer than everything else that this package does for
-	// a call. They are made on first use, as most codes never occur.
+	// observers are the children of durations by code: a lookup by labels takes longer than
+	// everything else that this package does for a call. They are made on first use, as most codes
+	// never occur.
 	observers [numCodes]atomic.Pointer[prometheus.Observer]
 }
 
@@ -68,7 +69,9 @@ func refusesGateway(err error, namesResource bool) bool {
 func methodName(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }
 
 // newMethods returns the methods of a service by name. The map is read-only.
-func newMethods(s service, durations *prometheus.HistogramVec, exemplar func(context.Context) prometheus.Labels) map[string]*method {
+func newMethods(
+	s service, durations *prometheus.HistogramVec, exemplar func(context.Context) prometheus.Labels,
+) map[string]*method {
 	methods := make(map[string]*method)
 	add := func(name string) {
 		methods[name] = &method{

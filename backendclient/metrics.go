@@ -46,7 +46,8 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		}, []string{"service"}),
 		ejections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_upstream_ejections_total",
-			Help: "How often an endpoint of an internal service was ejected because its calls failed while those of others succeeded.",
+			Help: "How often an endpoint of an internal service was ejected because its calls failed while those of others " +
+				"succeeded.",
 		}, []string{"service"}),
 		failedLookups: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_upstream_dns_failures_total",
@@ -55,7 +56,8 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	}
 }
 
-// registerVectors registers the metrics that all services share. Those of calls in flight differ: see registerInFlight.
+// registerVectors registers the metrics that all services share. Those of calls in flight differ:
+// see registerInFlight.
 func (m *metrics) registerVectors() error {
 	return m.register(m.durations, m.breakers, m.refused, m.retries, m.withheld, m.ejections, m.failedLookups)
 }
@@ -108,7 +110,8 @@ type endpointsCollector struct {
 
 func newEndpointsCollector(c *Clients) endpointsCollector {
 	return endpointsCollector{c, prometheus.NewDesc("opsgate_upstream_endpoints",
-		"Addresses of an internal service by state: ready, connecting, unavailable, unhealthy or ejected.", []string{"service", "state"}, nil)}
+		"Addresses of an internal service by state: ready, connecting, unavailable, unhealthy or ejected.",
+		[]string{"service", "state"}, nil)}
 }
 
 // Describe implements [prometheus.Collector].

@@ -70,7 +70,8 @@ func mustCount(t testing.TB, registry *prometheus.Registry, name string, want fl
 	}
 }
 
-// BenchmarkInterceptors measures what this package adds to a call: "bare" is a plain connection. Neither sends anything.
+// BenchmarkInterceptors measures what this package adds to a call: "bare" is a plain connection.
+// Neither sends anything.
 func BenchmarkInterceptors(b *testing.B) {
 	wire := grpc.WithChainUnaryInterceptor(func(
 		context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption,

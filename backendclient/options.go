@@ -14,32 +14,38 @@ import (
 
 // A Target is the address of an internal service, with the TLS files for connections to it.
 type Target struct {
-	// Address is a gRPC target such as dns:///fleet.internal:9000, or host:port, or a list of addresses: static:///a:9000,b:9000.
+	// Address is a gRPC target such as dns:///fleet.internal:9000, or host:port, or a list of
+	// addresses: static:///a:9000,b:9000.
 	Address string
 	// TLS is nil for connections without TLS.
 	TLS *certs.ClientFiles
 }
 
-// Upstreams are the targets of the five internal services. Each has its own connections, even where two have the same address, so that a
-// slow service does not delay another.
+// Upstreams are the targets of the five internal services. Each has its own connections, even where
+// two have the same address, so that a slow service does not delay another.
 type Upstreams struct {
 	Fleet, Monitoring, Incident, Audit, Identity Target
 }
 
-// Options are the options of [Dial]. Upstreams is required; a zero elsewhere stands for the default.
+// Options are the options of [Dial]. Upstreams is required; a zero elsewhere stands for the
+// default.
 type Options struct {
 	Upstreams Upstreams
-	// Settings are the initial settings, which [Clients.Apply] replaces; [DefaultSettings] if all are zero.
+	// Settings are the initial settings, which [Clients.Apply] replaces; [DefaultSettings] if all
+	// are zero.
 	Settings
-	// Version is the gateway's version, part of the user agent "opsgate/<version>"; "dev" by default.
+	// Version is the gateway's version, part of the user agent "opsgate/<version>"; "dev" by
+	// default.
 	Version string
 	// Logger logs changes of connections and breakers; discarded by default.
 	Logger *slog.Logger
 	// Registerer registers the metrics; by default they are not exposed.
 	Registerer prometheus.Registerer
-	// Exemplar returns the exemplar labels for the duration of a call, or nil; no exemplars by default.
+	// Exemplar returns the exemplar labels for the duration of a call, or nil; no exemplars by
+	// default.
 	Exemplar func(ctx context.Context) prometheus.Labels
-	// DialOptions are added to the package's own dial options and take precedence. They must not add resolvers.
+	// DialOptions are added to the package's own dial options and take precedence. They must not
+	// add resolvers.
 	DialOptions []grpc.DialOption
 
 	intervals intervals // tests replace them

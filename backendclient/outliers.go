@@ -7,25 +7,27 @@ import (
 
 // When an endpoint is ejected, and for how long.
 const (
-	// minFailures is the number of calls in a row that must fail. A single failed call, or a request that always fails, is no sign of a bad
-	// endpoint.
+	// minFailures is the number of calls in a row that must fail. A single failed call, or a
+	// request that always fails, is no sign of a bad endpoint.
 	minFailures = 5
-	// minFailuresAgain is that number for an endpoint whose ejection lasted its full time and that has not answered since: it failed before.
+	// minFailuresAgain is that number for an endpoint whose ejection lasted its full time and that
+	// has not answered since: it failed before.
 	minFailuresAgain = 1
-	// minSuccesses is the number of calls of the same teams that the other endpoints must have answered
-	// since.
+	// minSuccesses is the number of calls of the same teams that the other endpoints must have
+	// answered since.
 	minSuccesses = 5
-	// maxFailureRatio is the ratio of failures to successes at other endpoints up to which the calls of
-	// a team succeed there.
+	// maxFailureRatio is the ratio of failures to successes at other endpoints up to which the
+	// calls of a team succeed there.
 	maxFailureRatio = 0.1
-	// successesBefore is the number of calls of a team that other endpoints answer before an endpoint
-	// gets one again after a failure. So a call that fails because of the team's data soon fails at
-	// another endpoint too, however regularly the team makes it among others that succeed.
+	// successesBefore is the number of calls of a team that other endpoints answer before an
+	// endpoint gets one again after a failure. So a call that fails because of the team's data soon
+	// fails at another endpoint too, however regularly the team makes it among others that succeed.
 	successesBefore = 20
-	// maxSilence is how long an endpoint may answer no call while other endpoints answer calls of the
-	// same team.
+	// maxSilence is how long an endpoint may answer no call while other endpoints answer calls of
+	// the same team.
 	maxSilence = time.Second
-	// ejectionUnit is the length of a first ejection. Each further one in a row is longer by that much.
+	// ejectionUnit is the length of a first ejection. Each further one in a row is longer by that
+	// much.
 	ejectionUnit = 10 * time.Second
 	// maxEjectionUnits is the maximum length of an ejection: 5 minutes.
 	maxEjectionUnits = 30
@@ -33,9 +35,9 @@ const (
 	maxTeams = 1024
 )
 
-// outliers decides which endpoints are ejected: those whose calls fail while calls of the same teams
-// to other endpoints succeed, so that the data of a team is not the cause. A member is in one of two
-// states, in use or ejected:
+// outliers decides which endpoints are ejected: those whose calls fail while calls of the same
+// teams to other endpoints succeed, so that the data of a team is not the cause. A member is in one
+// of two states, in use or ejected:
 //
 //	in use  → ejected  minFailures calls (minFailuresAgain after an ejection whose time was over) have
 //	                   failed since its latest success, of teams whose calls other endpoints answer,
@@ -44,10 +46,11 @@ const (
 //	                   the members would be ejected
 //
 // Besides, a member gets no new calls while it is silent: from when it has answered no call for
-// maxSilence, although another endpoint answers calls of the same team, until it answers a call or a
-// probe.
+// maxSilence, although another endpoint answers calls of the same team, until it answers a call or
+// a probe.
 //
-// Members are the endpoints that are connected and healthy. The methods are not safe for concurrent use.
+// Members are the endpoints that are connected and healthy. The methods are not safe for concurrent
+// use.
 type outliers struct {
 	unit    time.Duration // length of a first ejection
 	members []*endpoint
@@ -77,8 +80,8 @@ const (
 	confirmed         // the probe got no answer either
 )
 
-// calls are the calls of a team to an endpoint, and those to other endpoints since the first of them
-// failed.
+// calls are the calls of a team to an endpoint, and those to other endpoints since the first of
+// them failed.
 type calls struct {
 	unanswered time.Time // when the first of them since the latest answer of the endpoint began
 	failures   int
@@ -221,8 +224,8 @@ func (h *history) readmit(now time.Time) {
 	h.onProbation = false
 }
 
-// setMembers replaces the members. It returns the endpoints whose ejection ends: those that are no longer members, and those that it
-// readmits until at most half of the new members are ejected.
+// setMembers replaces the members. It returns the endpoints whose ejection ends: those that are no
+// longer members, and those that it readmits until at most half of the new members are ejected.
 func (s *outliers) setMembers(members []*endpoint, now time.Time) (removed, readmitted []*endpoint) {
 	for _, e := range s.members {
 		if slices.Contains(members, e) {

@@ -12,8 +12,8 @@ import (
 type event struct {
 	endpoint int
 	// kind is "begin", "ok", "failed", "timed out" or "canceled" for a call; "answer" for an answer
-	// that is no result; "over" when an ejection ends in time, "new" when the endpoint begins anew for
-	// another reason.
+	// that is no result; "over" when an ejection ends in time, "new" when the endpoint begins anew
+	// for another reason.
 	kind string
 	team string // of a call
 	at   time.Time
@@ -177,8 +177,8 @@ func (o *outlierTest) mustBeSilent(t *rapid.T, success event, got []*endpoint) {
 	}
 }
 
-// mustBeEjected compares the endpoints that are ejected by the latest event, a result for a team, with
-// the model.
+// mustBeEjected compares the endpoints that are ejected by the latest event, a result for a team,
+// with the model.
 func (o *outlierTest) mustBeEjected(t *rapid.T, team string, got []*endpoint, concerned func(endpoint int) bool) {
 	for _, e := range o.members {
 		i := slices.Index(o.all, e)

@@ -52,9 +52,13 @@ func (c *Clients) Probe(ctx context.Context, service string) error {
 	}
 	conn := u.acquire()
 	defer conn.release()
-	waitCtx, cancel := context.WithTimeout(ctx, 2*u.probeTimeout) // more than gRPC's own timeout, so that there is a reason
+	// more than gRPC's own timeout, so that there is a reason
+	waitCtx, cancel := context.WithTimeout(ctx, 2*u.probeTimeout)
 	defer cancel()
-	conn.await(waitCtx, func(s connectivity.State) bool { return s == connectivity.Ready || s == connectivity.TransientFailure })
+	conn.await(waitCtx, func(s connectivity.State) bool {
+		return s == connectivity.Ready ||
+			s == connectivity.TransientFailure
+	})
 	if failure := conn.endpoints.unreachable(); failure != nil {
 		return failure
 	}

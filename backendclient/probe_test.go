@@ -23,7 +23,8 @@ import (
 	"opsgate/internal/testkit/grpctest"
 )
 
-// answering serves all methods of all services, except health checks, with a status, at a new address.
+// answering serves all methods of all services, except health checks, with a status, at a new
+// address.
 func answering(t *testing.T, answer func(method string, request []byte) error) (address string) {
 	t.Helper()
 	listener := listen(t, "127.0.0.1:0")
@@ -112,7 +113,8 @@ func TestAProbeOfAnAddressWithoutAServerReturnsTheReason(t *testing.T) {
 	}
 }
 
-// One of two endpoints is of another service, is found, and is replaced by the right one and again by another.
+// One of two endpoints is of another service, is found, and is replaced by the right one and again
+// by another.
 func TestAnEndpointOfAnotherServiceIsFoundUntilItIsReplaced(t *testing.T) {
 	right := func(string, []byte) error { return errProbed }
 	address := testkit.FreeAddress(t)
@@ -181,7 +183,8 @@ func (a answers) HandleRPC(_ context.Context, s stats.RPCStats) {
 	}
 }
 
-// One of two endpoints of a new address is of another service, and is connected after the other one is ready.
+// One of two endpoints of a new address is of another service, and is connected after the other one
+// is ready.
 func TestAnAddressIsRefusedForAnEndpointThatConnectsLater(t *testing.T) {
 	here := startPlace(t)
 	clients := dial(t, here.only(), backendclient.ProbePatiently)

@@ -28,13 +28,15 @@ const defaultNameServerPort = "53"
 // staticScheme is the scheme of lists of addresses: static:///a:9000,b:9000.
 const staticScheme = "static"
 
-// withResolvers returns the option of a connection's resolvers: for lists of addresses and for names, those of this package, else gRPC's.
+// withResolvers returns the option of a connection's resolvers: for lists of addresses and for
+// names, those of this package, else gRPC's.
 func withResolvers(target Target, i intervals, s *endpoints) grpc.DialOption {
 	static := staticBuilder{}
 	if target.TLS != nil {
 		static.serverName = target.TLS.ServerName
 	}
-	builders := []resolver.Builder{s.attachTo(static), s.attachTo(dnsBuilder{interval: i.lookup, minInterval: i.minLookup})}
+	builders := []resolver.Builder{s.attachTo(static),
+		s.attachTo(dnsBuilder{interval: i.lookup, minInterval: i.minLookup})}
 	scheme, _, _ := strings.Cut(target.Address, ":")
 	// gRPC's own, such as unix. gRPC uses the first builder of a scheme, so for dns it uses ours.
 	if registered := resolver.Get(scheme); registered != nil {
@@ -52,14 +54,17 @@ type staticBuilder struct {
 func (staticBuilder) Scheme() string { return staticScheme }
 
 // Build implements [resolver.Builder].
-func (b staticBuilder) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
+func (b staticBuilder) Build(
+	target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions,
+) (resolver.Resolver, error) {
 	var addresses []resolver.Address
 	for address := range strings.SplitSeq(target.Endpoint(), ",") {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return nil, fmt.Errorf("address in a static list: %w", err)
 		}
 		a := resolver.Address{Addr: address}
-		// gRPC would verify each certificate against the whole list: each address has its own name, unless the credentials have one for all.
+		// gRPC would verify each certificate against the whole list: each address has its own name,
+		// unless the credentials have one for all.
 		if b.serverName == "" {
 			a.ServerName = address
 		}
@@ -74,15 +79,18 @@ type noResolver struct{}
 func (noResolver) ResolveNow(resolver.ResolveNowOptions) {}
 func (noResolver) Close()                                {}
 
-// dnsBuilder resolves a name. It differs from gRPC's resolver in three ways: a name is looked up regularly and not only after a connection
-// broke, at most every second and not every 30 seconds, and an answer without addresses does not close connections.
+// dnsBuilder resolves a name. It differs from gRPC's resolver in three ways: a name is looked up
+// regularly and not only after a connection broke, at most every second and not every 30 seconds,
+// and an answer without addresses does not close connections.
 type dnsBuilder struct{ interval, minInterval time.Duration }
 
 // Scheme implements [resolver.Builder].
 func (dnsBuilder) Scheme() string { return "dns" }
 
 // Build implements [resolver.Builder].
-func (b dnsBuilder) Build(target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
+func (b dnsBuilder) Build(
+	target resolver.Target, cc resolver.ClientConn, _ resolver.BuildOptions,
+) (resolver.Resolver, error) {
 	host, port, err := net.SplitHostPort(target.Endpoint())
 	if err != nil {
 		return nil, fmt.Errorf("name of a service: %w", err)
@@ -90,7 +98,8 @@ func (b dnsBuilder) Build(target resolver.Target, cc resolver.ClientConn, _ reso
 	if net.ParseIP(host) != nil {
 		return noResolver{}, cc.UpdateState(resolver.State{Addresses: []resolver.Address{{Addr: target.Endpoint()}}})
 	}
-	r := &dnsResolver{dnsBuilder: b, host: host, port: port, cc: cc, dns: newNetResolver(target.URL.Host), wake: make(chan struct{}, 1)}
+	r := &dnsResolver{dnsBuilder: b, host: host, port: port, cc: cc, dns: newNetResolver(target.URL.Host),
+		wake: make(chan struct{}, 1)}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(context.Background())
 	r.running.Go(func() { r.run(ctx) })
@@ -104,7 +113,8 @@ func newNetResolver(server string) *net.Resolver {
 			server = net.JoinHostPort(strings.Trim(server, "[]"), defaultNameServerPort)
 		}
 	}
-	// Go's resolver waits for an answer even if the context ends, and a gateway would wait for it when it stops.
+	// Go's resolver waits for an answer even if the context ends, and a gateway would wait for it
+	// when it stops.
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, cmp.Or(server, address))
 		if err == nil {
@@ -127,7 +137,8 @@ type dnsResolver struct {
 	running    sync.WaitGroup
 }
 
-// ResolveNow implements [resolver.Resolver]. gRPC calls it when a connection breaks or cannot be made.
+// ResolveNow implements [resolver.Resolver]. gRPC calls it when a connection breaks or cannot be
+// made.
 func (r *dnsResolver) ResolveNow(resolver.ResolveNowOptions) {
 	select {
 	case r.wake <- struct{}{}:
@@ -162,7 +173,8 @@ func (r *dnsResolver) run(ctx context.Context) {
 	}
 }
 
-// lookup looks the name up, and passes its addresses to gRPC. A failed lookup, or one without addresses, changes no address.
+// lookup looks the name up, and passes its addresses to gRPC. A failed lookup, or one without
+// addresses, changes no address.
 func (r *dnsResolver) lookup(ctx context.Context) {
 	lookupCtx, cancel := context.WithTimeout(ctx, r.interval)
 	defer cancel()

@@ -9,8 +9,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// minAttemptTime is the minimum timeout of an attempt for which DeadlineExceeded counts as a failure of the service. A request that has
-// less time left was delayed elsewhere, for instance by a slow upload: slow clients must not open the breaker.
+// minAttemptTime is the minimum timeout of an attempt for which DeadlineExceeded counts as a
+// failure of the service. A request that has less time left was delayed elsewhere, for instance by
+// a slow upload: slow clients must not open the breaker.
 const minAttemptTime = 100 * time.Millisecond
 
 // A result is what an attempt shows of the service.
@@ -20,7 +21,8 @@ type result int
 const (
 	// success is also that of rejected calls and of responses that are too large.
 	success result = iota
-	// inconclusive is neither a success nor a failure: the caller canceled, or left the attempt too little time.
+	// inconclusive is neither a success nor a failure: the caller canceled, or left the attempt too
+	// little time.
 	inconclusive
 	// teamFailure is a failure that the data of the team may cause.
 	teamFailure
@@ -46,8 +48,8 @@ func (c *call) classify(err error) result {
 	return teamFailure
 }
 
-// isFailure reports whether a code means that the service failed. Unauthenticated does: the service rejects the gateway itself. A code that
-// gRPC does not define counts as Unknown.
+// isFailure reports whether a code means that the service failed. Unauthenticated does: the service
+// rejects the gateway itself. A code that gRPC does not define counts as Unknown.
 func isFailure(code codes.Code) bool {
 	switch code {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.Unknown, codes.DataLoss, codes.Unauthenticated:

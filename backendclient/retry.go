@@ -20,16 +20,19 @@ const (
 	maxRetries = 5
 	// retryBackoff is the mean backoff before the first retry; it doubles with each retry.
 	retryBackoff = 25 * time.Millisecond
-	// retryCost is the cost of a retry, in units of the budget. A call that is not Unavailable adds RetrySettings.Budget × retryCost.
+	// retryCost is the cost of a retry, in units of the budget. A call that is not Unavailable adds
+	// RetrySettings.Budget × retryCost.
 	retryCost = 1000
-	// retryBurst is the capacity of the budget: ten retries, for the calls in flight when a connection breaks. A call that fails after all
-	// its retries empties the budget: most often the whole service fails.
+	// retryBurst is the capacity of the budget: ten retries, for the calls in flight when a
+	// connection breaks. A call that fails after all its retries empties the budget: most often the
+	// whole service fails.
 	retryBurst = 10 * retryCost
 )
 
 // callWithRetries makes a call, and retries it while that is safe and the budget allows it.
 //
-// gRPC itself immediately retries calls of any method that never reached a server. Such a retry belongs to the same attempt here.
+// gRPC itself immediately retries calls of any method that never reached a server. Such a retry
+// belongs to the same attempt here.
 func (u *upstream) callWithRetries(c *call) error {
 	err := c.method.breaker.Load().do(c)
 	n := 0
@@ -61,7 +64,8 @@ func (u *upstream) callWithRetries(c *call) error {
 
 // retryable reports whether a retry may succeed and is safe.
 func (c *call) retryable(err error) bool {
-	if _, notMade := err.(*notMadeError); notMade || c.ctx.Err() != nil { //nolint:errorlint // made by this package, not wrapped
+	_, notMade := err.(*notMadeError) //nolint:errorlint // made by this package, not wrapped
+	if notMade || c.ctx.Err() != nil {
 		return false
 	}
 	s := status.Convert(err)
@@ -82,20 +86,22 @@ func hasIdempotencyKey(request any) bool {
 	return ok && keyed.GetIdempotencyKey() != ""
 }
 
-// isReadOnly reports whether the first word of a method's name is a verb that changes nothing. Any other method counts as a write.
+// isReadOnly reports whether the first word of a method's name is a verb that changes nothing. Any
+// other method counts as a write.
 func isReadOnly(method string) bool {
-	return slices.ContainsFunc([]string{"Get", "List", "Resolve"}, func(verb string) bool { return strings.HasPrefix(method, verb) })
+	return slices.ContainsFunc([]string{"Get", "List", "Resolve"},
+		func(verb string) bool { return strings.HasPrefix(method, verb) })
 }
 
-// retryDelay returns the wait before retry n, counted from 0: half to one and a half times the mean, so that callers that failed together
-// do not retry together.
+// retryDelay returns the wait before retry n, counted from 0: half to one and a half times the
+// mean, so that callers that failed together do not retry together.
 func retryDelay(n int) time.Duration {
 	mean := retryBackoff << n
 	return mean/2 + rand.N(mean)
 }
 
-// sleep waits, and reports whether it waited to the end. It returns when ctx ends, and without waiting if the deadline of ctx would come
-// first.
+// sleep waits, and reports whether it waited to the end. It returns when ctx ends, and without
+// waiting if the deadline of ctx would come first.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return false
@@ -108,12 +114,14 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// A retryBudget limits retries to a ratio of the calls that do not end as Unavailable, which avoids retry storms. It is full at first.
+// A retryBudget limits retries to a ratio of the calls that do not end as Unavailable, which avoids
+// retry storms. It is full at first.
 type retryBudget struct {
 	spent atomic.Int64 // 0 for a full budget, retryBurst for an empty one
 }
 
-// deposit adds the share of a call to the budget. A concurrent deposit may be lost, which only lowers the number of retries.
+// deposit adds the share of a call to the budget. A concurrent deposit may be lost, which only
+// lowers the number of retries.
 func (b *retryBudget) deposit(ratio float64) {
 	if spent := b.spent.Load(); spent > 0 {
 		b.spent.CompareAndSwap(spent, max(0, spent-int64(ratio*retryCost)))

@@ -53,7 +53,8 @@ func (b *backend) ResolveToken(context.Context, *identityv1.ResolveTokenRequest)
 	return nil, errProbed
 }
 
-// serve serves the backend on the listener until the test ends. The services that it does not implement answer errProbed.
+// serve serves the backend on the listener until the test ends. The services that it does not
+// implement answer errProbed.
 func (b *backend) serve(t testing.TB, listener net.Listener, options ...grpc.ServerOption) (*grpc.Server, *health.Server) {
 	t.Helper()
 	options = append(options, grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return errProbed }))

@@ -12,8 +12,8 @@ import (
 type Settings struct {
 	// MaxResponseBytes is the maximum size of a response message.
 	MaxResponseBytes int
-	// MaxInFlight is the maximum number of calls to one service in flight. Further calls fail at once with Unavailable and
-	// ReasonOverloaded.
+	// MaxInFlight is the maximum number of calls to one service in flight. Further calls fail at
+	// once with Unavailable and ReasonOverloaded.
 	MaxInFlight int
 	// Retries applies to reads, and to writes with an idempotency key, that fail with Unavailable.
 	Retries RetrySettings
@@ -25,7 +25,8 @@ type Settings struct {
 type RetrySettings struct {
 	// Max is the maximum number of retries of a call, 0 to 5.
 	Max int
-	// Budget is the ratio of retries to calls that do not end as Unavailable, 0 to 1, in addition to a burst of ten.
+	// Budget is the ratio of retries to calls that do not end as Unavailable, 0 to 1, in addition
+	// to a burst of ten.
 	Budget float64
 }
 
@@ -35,7 +36,8 @@ func DefaultSettings() Settings {
 		MaxResponseBytes: 8 << 20,
 		MaxInFlight:      512,
 		Retries:          RetrySettings{Max: 2, Budget: 0.1},
-		Breaker:          BreakerSettings{Window: 20 * time.Second, MinRequests: 10, FailureRate: 0.5, OpenFor: 3 * time.Second},
+		Breaker: BreakerSettings{Window: 20 * time.Second, MinRequests: 10, FailureRate: 0.5,
+			OpenFor: 3 * time.Second},
 	}
 }
 
@@ -61,11 +63,11 @@ type BreakerSettings struct {
 	Window time.Duration
 	// MinRequests is the minimum number of attempts before the breaker opens.
 	MinRequests int
-	// FailureRate is the ratio of failures of the service that opens the breaker: greater than 0, at
-	// most 1. It also opens when all attempts fail for half a second.
+	// FailureRate is the ratio of failures of the service that opens the breaker: greater than 0,
+	// at most 1. It also opens when all attempts fail for half a second.
 	FailureRate float64
-	// OpenFor is how long the breaker stays open, and how often a team whose attempts fail may make one
-	// while it is not closed.
+	// OpenFor is how long the breaker stays open, and how often a team whose attempts fail may make
+	// one while it is not closed.
 	OpenFor time.Duration
 }
 

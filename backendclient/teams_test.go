@@ -200,7 +200,8 @@ func TestRareTimeoutsOfOthersDoNotOpenTheBreaker(t *testing.T) {
 	})
 }
 
-// If one team alone makes calls, its timeouts open the breaker for that team only, until calls of another one fail as well.
+// If one team alone makes calls, its timeouts open the breaker for that team only, until calls of
+// another one fail as well.
 func TestABreakerOpenedByOneTeamRefusesOnlyThatTeam(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := make(lines, 1000)

@@ -10,7 +10,8 @@ import (
 	"opsgate/internal/certs"
 )
 
-// fileCredentials uses the current contents of TLS files for each new connection, as certificates are renewed while the gateway runs.
+// fileCredentials uses the current contents of TLS files for each new connection, as certificates
+// are renewed while the gateway runs.
 type fileCredentials struct {
 	credentials.TransportCredentials // the initial credentials, for the methods that do not depend on the files
 
@@ -22,7 +23,8 @@ func newFileCredentials(files certs.ClientFiles, logger *slog.Logger) (*fileCred
 	if err != nil {
 		return nil, err
 	}
-	return &fileCredentials{TransportCredentials: credentials.NewTLS(reloader.Config(context.Background())), files: reloader}, nil
+	return &fileCredentials{TransportCredentials: credentials.NewTLS(reloader.Config(context.Background())),
+		files: reloader}, nil
 }
 
 // ClientHandshake implements [credentials.TransportCredentials].

@@ -30,8 +30,8 @@ func (e *UnreachableError) Error() string {
 	return e.Reason + ": " + e.Cause
 }
 
-// unreachable returns why no endpoint gets calls: the failure of the first address that has one, else of the lookup of the name. It returns
-// nil while an endpoint is connected and healthy.
+// unreachable returns why no endpoint gets calls: the failure of the first address that has one,
+// else of the lookup of the name. It returns nil while an endpoint is connected and healthy.
 func (s *endpoints) unreachable() *UnreachableError {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,8 @@ func (s *endpoints) unreachable() *UnreachableError {
 	return &UnreachableError{Reason: "no answer yet"}
 }
 
-// unreachable returns why the service gets no calls, or why it has not answered any since the process started; else nil.
+// unreachable returns why the service gets no calls, or why it has not answered any since the
+// process started; else nil.
 func (u *upstream) unreachable() *UnreachableError {
 	if e := u.connection.Load().endpoints.unreachable(); e != nil || u.reached.Load() != nil {
 		return e

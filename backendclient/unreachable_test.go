@@ -52,7 +52,8 @@ func serveHealth(t *testing.T, status healthv1.HealthCheckResponse_ServingStatus
 	return listener.Addr().String()
 }
 
-// The log, the state of the service and the error of a probe have the reason of a failed connection. No call is made.
+// The log, the state of the service and the error of a probe have the reason of a failed
+// connection. No call is made.
 func TestFailedConnectionHasItsReason(t *testing.T) {
 	known, other := certstest.NewAuthority(t, "known"), certstest.NewAuthority(t, "other")
 	secured := secured(t, known).listener.Addr().String()
@@ -113,7 +114,8 @@ func TestFailedConnectionHasItsReason(t *testing.T) {
 	}
 }
 
-// A proxy accepts connections for a service that is away: the service is reached when a probe finds it, and stays reached.
+// A proxy accepts connections for a service that is away: the service is reached when a probe finds
+// it, and stays reached.
 func TestServiceBehindAProxyIsReachedWhenItAnswers(t *testing.T) {
 	var back, away = make(chan struct{}), status.Error(codes.Unavailable, "no healthy upstream")
 	address := answering(t, func(string, []byte) error {

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// deadlineMargin is how much earlier than its caller's deadline a call ends, to leave time for the response.
+	// deadlineMargin is how much earlier than its caller's deadline a call ends, to leave time for
+	// the response.
 	deadlineMargin = 10 * time.Millisecond
 	// defaultTimeout is the timeout of a call whose caller has no deadline.
 	defaultTimeout = 5 * time.Second
@@ -27,22 +28,27 @@ const (
 
 // Reasons of an [Error] for calls, or repeated attempts, that were not made.
 const (
-	ReasonBreakerOpen = "BREAKER_OPEN" // the method failed too often; RetryAfter is the time until its breaker is half-open
-	ReasonOverloaded  = "OVERLOADED"   // too many calls to the service are in flight
+	// the method failed too often; RetryAfter is the time until its breaker is half-open
+	ReasonBreakerOpen = "BREAKER_OPEN"
+	ReasonOverloaded  = "OVERLOADED" // too many calls to the service are in flight
 
 	// ReasonTeamOverloaded is for a call whose team holds at least as many of the service's
-	// in-flight slots as are free, or whose response waited for other large ones until its deadline.
+	// in-flight slots as are free, or whose response waited for other large ones until its
+	// deadline.
 	ReasonTeamOverloaded = "TEAM_OVERLOADED"
 )
 
-// An upstream makes the calls to one service. Its typed client uses it as a [grpc.ClientConnInterface].
+// An upstream makes the calls to one service. Its typed client uses it as a
+// [grpc.ClientConnInterface].
 //
-// One interceptor does everything, because each interceptor costs an allocation per call. All attempts of a call share its deadline and its
-// in-flight slot. The duration metric is of calls; the breaker of a method counts attempts.
+// One interceptor does everything, because each interceptor costs an allocation per call. All
+// attempts of a call share its deadline and its in-flight slot. The duration metric is of calls;
+// the breaker of a method counts attempts.
 //
 // Streams have no deadline, duration metric or breaker, as they live for days.
 //
-// A change of the address replaces the connection. The metrics, the retry budget and the calls in flight stay; the breakers are closed.
+// A change of the address replaces the connection. The metrics, the retry budget and the calls in
+// flight stay; the breakers are closed.
 type upstream struct {
 	service    string
 	connection atomic.Pointer[connection] // to the current address
@@ -162,7 +168,8 @@ func (u *upstream) callWithinLimit(c *call) error {
 	case shares.Exhausted:
 		return newNotMadeError(ReasonOverloaded, 0, fmt.Sprintf("the limit of %d calls in flight is reached", limit))
 	case shares.ShareReached:
-		return newNotMadeError(ReasonTeamOverloaded, 0, fmt.Sprintf("the team's share of the limit of %d calls in flight is reached", limit))
+		return newNotMadeError(ReasonTeamOverloaded, 0,
+			fmt.Sprintf("the team's share of the limit of %d calls in flight is reached", limit))
 	case shares.Taken:
 	}
 	defer u.slots.Release(c.team, 1)
@@ -172,7 +179,8 @@ func (u *upstream) callWithinLimit(c *call) error {
 	return u.decodeLarge(c)
 }
 
-// setBreakers replaces the breakers by closed ones with the settings. The reason is logged for each that was not closed before.
+// setBreakers replaces the breakers by closed ones with the settings. The reason is logged for each
+// that was not closed before.
 func (u *upstream) setBreakers(s BreakerSettings, reason string) {
 	u.breakersMu.Lock()
 	defer u.breakersMu.Unlock()
@@ -185,13 +193,15 @@ func (u *upstream) setBreakers(s BreakerSettings, reason string) {
 // setBreaker is setBreakers for one method, without the metric. The caller holds breakersMu.
 func (u *upstream) setBreaker(m *method, s BreakerSettings, reason string) {
 	changed := func(b *breaker, reason string) { u.breakerChanged(m, b, reason) }
-	if before := m.breaker.Swap(newBreaker(s, &u.trials, changed)); before != nil && before.status.Load().State != BreakerClosed {
+	if before := m.breaker.Swap(newBreaker(s, &u.trials, changed)); before != nil &&
+		before.status.Load().State != BreakerClosed {
 		u.logBreaker(m, BreakerClosed, reason)
 	}
 }
 
-// breakerChanged is called by the breaker of a method when its state changes, with the breaker's own lock held. It logs the state and sets
-// the metric. It ignores a breaker that was replaced: the last calls may still change its state.
+// breakerChanged is called by the breaker of a method when its state changes, with the breaker's
+// own lock held. It logs the state and sets the metric. It ignores a breaker that was replaced: the
+// last calls may still change its state.
 func (u *upstream) breakerChanged(m *method, b *breaker, reason string) {
 	u.breakersMu.Lock()
 	defer u.breakersMu.Unlock()
@@ -206,8 +216,9 @@ func (u *upstream) breakerChanged(m *method, b *breaker, reason string) {
 	}
 }
 
-// closeUnused closes a breaker that still has the status: its failures are older than its window, and too few attempts followed, none or
-// fewer than halfOpenSuccesses that count. Otherwise a method that is rarely called would be reported as failing until its next calls.
+// closeUnused closes a breaker that still has the status: its failures are older than its window,
+// and too few attempts followed, none or fewer than halfOpenSuccesses that count. Otherwise a
+// method that is rarely called would be reported as failing until its next calls.
 func (u *upstream) closeUnused(m *method, b *breaker, s *BreakerStatus) {
 	u.breakersMu.Lock()
 	defer u.breakersMu.Unlock()
@@ -228,7 +239,8 @@ func (u *upstream) logBreaker(m *method, state BreakerState, reason string) {
 		slog.String("service", u.service), slog.String("method", m.name), slog.String("reason", reason))
 }
 
-// breakerStatus returns the status of the service's breakers (see BreakerStatus), with the methods of all that are not closed.
+// breakerStatus returns the status of the service's breakers (see BreakerStatus), with the methods
+// of all that are not closed.
 func (u *upstream) breakerStatus() BreakerStatus {
 	worst := BreakerStatus{State: BreakerClosed}
 	var tripped []string

@@ -14,7 +14,8 @@ import (
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
-// A wire replaces the connections in synctest tests: it answers for all services and counts attempts.
+// A wire replaces the connections in synctest tests: it answers for all services and counts
+// attempts.
 type wire struct {
 	answer   func(ctx context.Context) error
 	byTeam   func(ctx context.Context, team string) error // instead of answer, unless nil

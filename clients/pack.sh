@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# pack.sh VERSION DATE OUT builds the client packages for Python, npm and Go into the folder OUT, each with its ecosystem's own tool. They are
-# what `make test-packages` installs. A version that is no release, like 1.2.0-rc.1 or 1.2.0-abc1234, is 1.2.0rc1 or 1.2.0+abc1234 in Python.
+# pack.sh VERSION DATE OUT builds the client packages for Python, npm and Go into the folder OUT,
+# each with its ecosystem's own tool. They are what `make test-packages` installs. A version that is
+# no release, like 1.2.0-rc.1 or 1.2.0-abc1234, is 1.2.0rc1 or 1.2.0+abc1234 in Python.
 set -euo pipefail
 version=$1 date=$2
 mkdir -p "$3"

@@ -20,7 +20,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// BenchmarkMiddleware measures a request without HTTP and without a service: engine, stages, headers, ETag, metrics and the log line.
+// BenchmarkMiddleware measures a request without HTTP and without a service: engine, stages,
+// headers, ETag, metrics and the log line.
 func BenchmarkMiddleware(b *testing.B) { benchmarkMiddleware(b, nil) }
 
 // BenchmarkMiddlewareUntraced measures the same with a Tracer that does not trace the request.
@@ -66,7 +67,8 @@ func serveInParallel(b *testing.B, g *Gateway, path string) {
 	})
 }
 
-// BenchmarkOverHTTP measures a request over one connection. Its allocations show the cost of the number of headers.
+// BenchmarkOverHTTP measures a request over one connection. Its allocations show the cost of the
+// number of headers.
 func BenchmarkOverHTTP(b *testing.B) {
 	for name, view := range map[string]View{
 		"small":     func(w *jsonw.Writer) { w.BeginObject(); w.EndObject() },
@@ -116,7 +118,8 @@ func skipAnswer(b *testing.B, r *bufio.Reader) {
 	}
 }
 
-// BenchmarkNew measures the construction of a Gateway, as in a reload, with a thousand overrides of limits.
+// BenchmarkNew measures the construction of a Gateway, as in a reload, with a thousand overrides of
+// limits.
 func BenchmarkNew(b *testing.B) {
 	o := optionsWith(b, &services{})
 	overrides := make([]ratelimit.Assignment, 1000)

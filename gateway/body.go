@@ -60,7 +60,8 @@ func (r *Request) readBody() ([]byte, error) {
 	if err != nil {
 		return nil, r.unreadBody(err)
 	}
-	// net/http continues to read, to detect a disconnect. An expired deadline would end that read and look like a disconnect.
+	// net/http continues to read, to detect a disconnect. An expired deadline would end that read
+	// and look like a disconnect.
 	_ = controller.SetReadDeadline(time.Time{})
 	return data, r.gateway.takeSlot(r)
 }
@@ -76,7 +77,8 @@ func (r *Request) unreadBody(err error) *Problem {
 	case r.clientGone():
 		return clientClosed(err)
 	}
-	return invalid(decode.Details(map[string]string{"body": "ended before it was complete"})).withCause(causeBody).withError(err)
+	details := decode.Details(map[string]string{"body": "ended before it was complete"})
+	return invalid(details).withCause(causeBody).withError(err)
 }
 
 // bodyStartBytes is the size of the buffer for the first bytes of a body, which is not accounted.
@@ -117,8 +119,8 @@ func (r *Request) readAll(body io.Reader, deadline time.Time) ([]byte, error) {
 // endBody releases the memory of the body. It is idempotent.
 func (r *Request) endBody() { r.gateway.options.LoadLimit.arriving.end(&r.arriving) }
 
-// isJSON reports whether the Content-Type is JSON. A missing one counts as JSON (docs/integrate/contract.md, "Bodies"). Parameters are
-// ignored.
+// isJSON reports whether the Content-Type is JSON. A missing one counts as JSON
+// (docs/integrate/contract.md, "Bodies"). Parameters are ignored.
 func isJSON(contentType []string) bool {
 	if len(contentType) == 0 {
 		return true

@@ -22,7 +22,8 @@ type bodyShape struct {
 	make  func(size int) string
 }
 
-// bodyShapes are two valid bodies, the first of which has the maximal content, and invalid ones that are expensive to decode.
+// bodyShapes are two valid bodies, the first of which has the maximal content, and invalid ones
+// that are expensive to decode.
 func bodyShapes() []bodyShape {
 	const start = `{"title":"t","status":"resolved","impact":"none","message":"m"`
 	field := func(begin, unit, end string) func(int) string {
@@ -78,7 +79,8 @@ func bodyShapes() []bodyShape {
 	}
 }
 
-// repeatTo returns begin, as many units as fit in size bytes, and end, preceded by white space up to the size.
+// repeatTo returns begin, as many units as fit in size bytes, and end, preceded by white space up
+// to the size.
 func repeatTo(size int, begin, unit, end string) string {
 	n := (size - len(begin) - len(end)) / len(unit)
 	body := begin + strings.Repeat(unit, n) + end
@@ -121,9 +123,10 @@ func requestWithBody(limit int64) *Request {
 	return r
 }
 
-// BenchmarkBody decodes bodies of the default maximal size and of four times that, each in turn with a valid body of the same size: the
-// longest message in escapes, and white space. The metric valid-bodies is the ratio of the two minimal times, which is least affected by
-// other load on the machine.
+// BenchmarkBody decodes bodies of the default maximal size and of four times that, each in turn
+// with a valid body of the same size: the longest message in escapes, and white space. The metric
+// valid-bodies is the ratio of the two minimal times, which is least affected by other load on the
+// machine.
 func BenchmarkBody(b *testing.B) {
 	for _, size := range []int{defaultMaxBodyBytes, 4 * defaultMaxBodyBytes} {
 		for _, shape := range bodyShapes() {

@@ -148,8 +148,8 @@ func jsonSize(t *testing.T, details map[string]string) int {
 	return b.Len() - len("\n")
 }
 
-// readBodyAgain returns the decoded fields, or the names of all problems: those of known fields sorted by name, then the first 20 unknown
-// fields, in their order and truncated.
+// readBodyAgain returns the decoded fields, or the names of all problems: those of known fields
+// sorted by name, then the first 20 unknown fields, in their order and truncated.
 func readBodyAgain(data []byte, rules map[string]fieldRule) (values map[string]any, wrong []string) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	first, err := decoder.Token()
@@ -196,15 +196,16 @@ func readBodyAgain(data []byte, rules map[string]fieldRule) (values map[string]a
 	return values, append(slices.Sorted(maps.Keys(bad)), others[:min(20, len(others))]...)
 }
 
-// isAmbiguous reports whether a document may have two errors of which either may be reported: it has more than 1000 values, and is not JSON
-// or is nested too deeply.
+// isAmbiguous reports whether a document may have two errors of which either may be reported: it
+// has more than 1000 values, and is not JSON or is nested too deeply.
 func isAmbiguous(data []byte) bool {
 	few := bytes.Count(data, []byte(","))+bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) < 1000
 	_, depth := valuesIn(data)
 	return !few && (!json.Valid(data) || depth > 64)
 }
 
-// valuesIn returns the number of values in a valid document, including itself, and its nesting depth.
+// valuesIn returns the number of values in a valid document, including itself, and its nesting
+// depth.
 func valuesIn(data []byte) (n, deepest int) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	var objects []bool // of the open arrays and objects, whether they are objects
@@ -243,8 +244,8 @@ func textRule(most int) fieldRule {
 	}}
 }
 
-// unseen matches a text without visible characters. It lists Default_Ignorable_Code_Point of Unicode's DerivedCoreProperties.txt, then
-// other invisible characters.
+// unseen matches a text without visible characters. It lists Default_Ignorable_Code_Point of
+// Unicode's DerivedCoreProperties.txt, then other invisible characters.
 var unseen = regexp.MustCompile(`^[` + `\x{ad}\x{34f}\x{61c}\x{115f}-\x{1160}\x{17b4}-\x{17b5}\x{180b}-\x{180f}\x{200b}-\x{200f}\x{202a}-\x{202e}` +
 	`\x{2060}-\x{206f}\x{3164}\x{fe00}-\x{fe0f}\x{feff}\x{ffa0}\x{fff0}-\x{fff8}\x{1bca0}-\x{1bca3}\x{1d173}-\x{1d17a}\x{e0000}-\x{e0fff}` +
 	`\s\v\x{85}\pZ` + `\x{fff9}-\x{fffb}\x{13430}-\x{1343f}` + `\x{2800}\x{13441}\x{13442}\x{16fe4}\x{1d159}` + `]*$`)

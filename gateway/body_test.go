@@ -35,7 +35,8 @@ func TestContentEncodings(t *testing.T) {
 	}
 }
 
-// The number of allocations must not depend on the shape or size of a body, except for buffers that grow by doubling.
+// The number of allocations must not depend on the shape or size of a body, except for buffers that
+// grow by doubling.
 func TestBodyAllocationsDoNotDependOnItsShape(t *testing.T) {
 	const size = 64 << 10
 	r := requestWithBody(4 * size)
@@ -49,8 +50,8 @@ func TestBodyAllocationsDoNotDependOnItsShape(t *testing.T) {
 	}
 }
 
-// A body of the maximum size costs at most three times as much as a valid one, whatever it contains. The minimal times are compared, which
-// other load on the machine affects least.
+// A body of the maximum size costs at most three times as much as a valid one, whatever it
+// contains. The minimal times are compared, which other load on the machine affects least.
 func TestWorstCaseBodiesAreCheapAndTheirErrorsShort(t *testing.T) {
 	r, shapes := requestWithBody(defaultMaxBodyBytes), bodyShapes()
 	valid := shapes[0].make(defaultMaxBodyBytes)

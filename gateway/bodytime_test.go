@@ -111,7 +111,8 @@ func TestCallDeadlineStartsWhenTheBodyIsComplete(t *testing.T) {
 	}
 }
 
-// net/http reads ahead while a handler runs, to detect a disconnect. The deadline of the body must not end that read.
+// net/http reads ahead while a handler runs, to detect a disconnect. The deadline of the body must
+// not end that read.
 func TestBodyTimeoutDoesNotLimitTheResponse(t *testing.T) {
 	h := start(t, func(o *Options) { o.BodyTimeout = 500 * time.Millisecond })
 	h.services.on("CreateIncident", func(ctx context.Context, _ proto.Message) (proto.Message, error) {

@@ -9,8 +9,8 @@ import (
 	"opsgate/gateway/decode"
 )
 
-// A Cause is the stable reason of an error response in logs, metrics and traces: "scope", "breaker:fleet". Clients do not get it.
-// docs/operate/errors.md lists all causes.
+// A Cause is the stable reason of an error response in logs, metrics and traces: "scope",
+// "breaker:fleet". Clients do not get it. docs/operate/errors.md lists all causes.
 type Cause string
 
 // Causes without the name of a service or limit.
@@ -64,8 +64,8 @@ const (
 
 func (k failureKind) cause(service string) Cause { return Cause(string(k) + ":" + service) }
 
-// causeLimit is the metric label of all causes with the name of a limit: thousands of names, each by route, would be too many series.
-// opsgate_rate_limit_decisions_total has the names.
+// causeLimit is the metric label of all causes with the name of a limit: thousands of names, each
+// by route, would be too many series. opsgate_rate_limit_decisions_total has the names.
 const causeLimit Cause = "limit"
 
 func limitCause(name string) Cause { return causeLimit + Cause(":"+name) }
@@ -111,7 +111,8 @@ func causeOfCredential(authorization []string) Cause {
 	return causeTokenMalformed
 }
 
-// causeOfIdentity returns the cause of the 503 for a token that the identity service could not resolve.
+// causeOfIdentity returns the cause of the 503 for a token that the identity service could not
+// resolve.
 func causeOfIdentity(err error) Cause {
 	if errors.Is(err, authn.ErrBusy) {
 		return causeIdentityBusy

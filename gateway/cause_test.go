@@ -170,7 +170,8 @@ func errTooLarge() error {
 	return status.Error(codes.ResourceExhausted, "grpc: received message larger than max (8388609 vs. 8388608)")
 }
 
-// identityErrorCases returns requests whose token is not resolved. All are a 503, except a broken contract.
+// identityErrorCases returns requests whose token is not resolved. All are a 503, except a broken
+// contract.
 func identityErrorCases() []errorCase {
 	failed := func(e *backendclient.Error) func(*Options) {
 		e.Service = "identity"
@@ -367,7 +368,8 @@ func TestEveryCauseIsDocumented(t *testing.T) {
 	}
 }
 
-// documentedAs returns the cause as in docs/operate/errors.md, with a placeholder for the service or limit.
+// documentedAs returns the cause as in docs/operate/errors.md, with a placeholder for the service
+// or limit.
 func documentedAs(cause string) string {
 	cause = strings.Replace(cause, ":fleet", ":SERVICE", 1)
 	if strings.HasPrefix(cause, "limit:") {

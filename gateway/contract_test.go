@@ -18,7 +18,8 @@ import (
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
-// nilAuthenticator violates the contract of Authenticator: it returns neither a principal nor an error.
+// nilAuthenticator violates the contract of Authenticator: it returns neither a principal nor an
+// error.
 type nilAuthenticator struct{}
 
 func (nilAuthenticator) Authenticate(context.Context, string, authn.Source) (*authn.Principal, error) {
@@ -101,13 +102,15 @@ func TestGatewayRunsNoGoroutines(t *testing.T) {
 	if _, err := New(o); err != nil {
 		t.Fatal(err)
 	}
-	// Connections of the clients may start goroutines meanwhile, so the test looks for goroutines that New created.
+	// Connections of the clients may start goroutines meanwhile, so the test looks for goroutines
+	// that New created.
 	if err := goleak.Find(before); err != nil && strings.Contains(err.Error(), "created by opsgate/gateway.") {
 		t.Error(err)
 	}
 }
 
-// Each request fails two checks, and gets the response of the first (docs/integrate/contract.md, "Order of checks").
+// Each request fails two checks, and gets the response of the first (docs/integrate/contract.md,
+// "Order of checks").
 func TestOrderOfChecks(t *testing.T) {
 	h := start(t)
 	cases := []struct {
@@ -265,7 +268,8 @@ func TestUnknownPathAndMissingResourceHaveDifferentTexts(t *testing.T) {
 	}
 }
 
-// The id is repeated in the response, in logs, in traces and in calls of services, and names of parameters in the response.
+// The id is repeated in the response, in logs, in traces and in calls of services, and names of
+// parameters in the response.
 func TestTextsOfTheClientThatContainATokenAreNotRepeated(t *testing.T) {
 	h := start(t, func(o *Options) { o.TokenPrefix = "ops_live_" })
 	for sent, taken := range map[string]bool{"ops_live_abc": false, "x-ops_live_abc-y": false, "ops_test_abc": true} {

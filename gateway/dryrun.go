@@ -16,8 +16,9 @@ import (
 	"opsgate/ratelimit"
 )
 
-// newDryGateway returns a copy of the gateway whose authenticator and limiter return what q states, whose clients call no service, and
-// whose stages change neither the metrics nor the load limit of g.
+// newDryGateway returns a copy of the gateway whose authenticator and limiter return what q states,
+// whose clients call no service, and whose stages change neither the metrics nor the load limit of
+// g.
 func (g *Gateway) newDryGateway(q *ExplainRequest) (*Gateway, error) {
 	a, o := q.Assignment, g.options
 	if a == nil {
@@ -50,7 +51,8 @@ type notCalledError struct{ method string }
 // Error returns the method.
 func (e *notCalledError) Error() string { return e.method }
 
-// An unknownResultError is returned in a dry run for a result that the ExplainRequest does not contain.
+// An unknownResultError is returned in a dry run for a result that the ExplainRequest does not
+// contain.
 type unknownResultError struct{ detail string }
 
 // Error returns the detail.
@@ -98,7 +100,9 @@ func (dryConn) Invoke(_ context.Context, method string, _, _ any, _ ...grpc.Call
 }
 
 // NewStream implements [grpc.ClientConnInterface].
-func (dryConn) NewStream(_ context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+func (dryConn) NewStream(
+	_ context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	return nil, &notCalledError{strings.TrimPrefix(method, "/")}
 }
 

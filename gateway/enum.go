@@ -38,7 +38,8 @@ func optionalEnum[T any](q *decode.Query, parameter string, values []enumValue[T
 	return def
 }
 
-// writeEnum writes the name of a value. A value without a name violates the contract with the service, and fails the view.
+// writeEnum writes the name of a value. A value without a name violates the contract with the
+// service, and fails the view.
 func writeEnum[T comparable](w *jsonw.Writer, name string, values []enumValue[T], value T) {
 	for _, v := range values {
 		if v.value == value {

@@ -13,14 +13,16 @@ import (
 	"opsgate/gateway/decode"
 )
 
-// problemOf returns the response to a request of the route that failed with err. If the client has disconnected, it returns clientClosed,
-// except for a 4xx or 500 that the gateway itself found. Any error of a service counts as an effect of the disconnect.
+// problemOf returns the response to a request of the route that failed with err. If the client has
+// disconnected, it returns clientClosed, except for a 4xx or 500 that the gateway itself found. Any
+// error of a service counts as an effect of the disconnect.
 func problemOf(err error, row *Route, clientGone bool) *Problem {
 	if input, ok := errors.AsType[*decode.Error](err); ok {
 		return invalid(input.Details).withCause(causeOfInput(input))
 	}
 	problem, ok := errors.AsType[*Problem](err)
-	// A Problem is an error that the gateway found. With 4xx or 500 it is not an effect of the disconnect; with 503 it may be.
+	// A Problem is an error that the gateway found. With 4xx or 500 it is not an effect of the
+	// disconnect; with 503 it may be.
 	if clientGone && (!ok || problem.Status > http.StatusInternalServerError) {
 		return clientClosed(err)
 	}
@@ -46,8 +48,9 @@ func problemOf(err error, row *Route, clientGone bool) *Problem {
 	return internal(err)
 }
 
-// callFailure returns the kind of a failed call and the response. It is the one table over the codes of gRPC. Codes that gRPC does not
-// define become a 500. Canceled does too, because problemOf has already handled disconnects.
+// callFailure returns the kind of a failed call and the response. It is the one table over the
+// codes of gRPC. Codes that gRPC does not define become a 500. Canceled does too, because problemOf
+// has already handled disconnects.
 func callFailure(e *backendclient.Error, row *Route) (failureKind, *Problem) {
 	if e.TooLarge {
 		return failureTooLarge, internal(e)
@@ -73,7 +76,8 @@ func callFailure(e *backendclient.Error, row *Route) (failureKind, *Problem) {
 	case codes.AlreadyExists, codes.Aborted:
 		return failureConflict, conflict(e.HasKey, e.RetryAfter, e)
 	case codes.ResourceExhausted:
-		return failureThrottled, rateLimited("the service behind this operation asked to slow down", e.RetryAfter).withError(e)
+		return failureThrottled,
+			rateLimited("the service behind this operation asked to slow down", e.RetryAfter).withError(e)
 	case codes.DeadlineExceeded:
 		return failureTimeout, timedOut(e)
 	case codes.Unavailable:

@@ -31,7 +31,8 @@ type codeRow struct {
 	name   string
 }
 
-// of returns the response of an operation: only a path with an id can be of a resource that does not exist.
+// of returns the response of an operation: only a path with an id can be of a resource that does
+// not exist.
 func (c codeRow) of(r Route) (status int, name string) {
 	if c.status == http.StatusNotFound && !strings.Contains(r.Path, ":id") {
 		return http.StatusInternalServerError, "internal_error"
@@ -166,7 +167,8 @@ func TestClientDisconnectIsNotAFailure(t *testing.T) {
 	}
 }
 
-// disconnect returns the time from the disconnect of a client until the call of the service is canceled.
+// disconnect returns the time from the disconnect of a client until the call of the service is
+// canceled.
 func disconnect(t *testing.T) time.Duration {
 	t.Helper()
 	h := start(t)
@@ -199,7 +201,8 @@ func disconnect(t *testing.T) time.Duration {
 	return took
 }
 
-// disconnectLimiter returns the error that a remote limiter returns after the client has disconnected.
+// disconnectLimiter returns the error that a remote limiter returns after the client has
+// disconnected.
 type disconnectLimiter struct{ asked chan struct{} }
 
 func (l disconnectLimiter) Decide(ctx context.Context, _ string, _ *ratelimit.Policy) (ratelimit.Decision, error) {
@@ -233,7 +236,8 @@ func TestPanicIsAnInternalError(t *testing.T) {
 	}
 }
 
-// For net/http, a client that closes only its sending side has disconnected. It must not get a success for a canceled request.
+// For net/http, a client that closes only its sending side has disconnected. It must not get a
+// success for a canceled request.
 func TestHalfClosedRequestGetsNoSuccess(t *testing.T) {
 	h := start(t)
 	h.services.on("CreateIncident", func(ctx context.Context, _ proto.Message) (proto.Message, error) {

@@ -18,7 +18,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// An ExplainRequest describes a request, and what the authenticator, the limiter and the services would return for it.
+// An ExplainRequest describes a request, and what the authenticator, the limiter and the services
+// would return for it.
 type ExplainRequest struct {
 	Method string // "" for GET
 	Path   string // as a client sends it, including the query
@@ -28,8 +29,8 @@ type ExplainRequest struct {
 	Assignment *ratelimit.Assignment // policy of the decision; nil for the principal's
 	Decision   *ratelimit.Decision   // result of a Peek of the limiter; nil if it is not known
 	LimiterErr error                 // returned in place of a decision
-	// ServiceErr returns why a method of a service, such as "GetServer", cannot be called at present, or nil if it can. If the function is
-	// nil, all can.
+	// ServiceErr returns why a method of a service, such as "GetServer", cannot be called at
+	// present, or nil if it can. If the function is nil, all can.
 	ServiceErr func(service, method string) error
 }
 
@@ -40,16 +41,18 @@ type Explanation struct {
 	Route  *ExplainedRoute `json:"route"`  // null if no route matches
 }
 
-// An Answer is the response that a client would get. If all checks pass, it is a success or a redirect; the service may still fail.
+// An Answer is the response that a client would get. If all checks pass, it is a success or a
+// redirect; the service may still fail.
 type Answer struct {
-	Status      int               `json:"status"`
-	Code        string            `json:"code"` // ok, or the error's
-	Cause       Cause             `json:"cause,omitempty"`
-	Text        string            `json:"text,omitempty"`
-	Details     map[string]string `json:"details,omitempty"` // problems by parameter or field
-	Allow       string            `json:"allow,omitempty"`
-	RetryAfter  int64             `json:"retry_after_seconds,omitempty"`
-	FailedCheck string            `json:"failed_check,omitempty"` // name of the check that determines the response; "" if none failed
+	Status     int               `json:"status"`
+	Code       string            `json:"code"` // ok, or the error's
+	Cause      Cause             `json:"cause,omitempty"`
+	Text       string            `json:"text,omitempty"`
+	Details    map[string]string `json:"details,omitempty"` // problems by parameter or field
+	Allow      string            `json:"allow,omitempty"`
+	RetryAfter int64             `json:"retry_after_seconds,omitempty"`
+	// name of the check that determines the response; "" if none failed
+	FailedCheck string `json:"failed_check,omitempty"`
 }
 
 // The outcomes of a check.
@@ -76,8 +79,8 @@ type ExplainedRoute struct {
 	Timeout float64 `json:"timeout_seconds"`
 }
 
-// Explain runs the stages and the handler of the request's route without side effects. The authenticator and the limiter return what q
-// states, and no service is called.
+// Explain runs the stages and the handler of the request's route without side effects. The
+// authenticator and the limiter return what q states, and no service is called.
 func (g *Gateway) Explain(q ExplainRequest) Explanation {
 	e := &explainer{question: &q}
 	e.result.Answer = Answer{Status: http.StatusOK, Code: "ok"}
@@ -94,7 +97,8 @@ func (g *Gateway) Explain(q ExplainRequest) Explanation {
 	return e.result
 }
 
-// request returns the described request, with a target that is parsed like that of a request to the server.
+// request returns the described request, with a target that is parsed like that of a request to the
+// server.
 func (q *ExplainRequest) request() (*http.Request, error) {
 	target, err := url.ParseRequestURI(q.Path)
 	if err != nil || strings.Contains(q.Path, " ") { // a space would end the target in the request line
@@ -109,7 +113,8 @@ func (q *ExplainRequest) request() (*http.Request, error) {
 	return req, nil
 }
 
-// badRequest is the response that net/http sends before the gateway is called: plain text, without a code.
+// badRequest is the response that net/http sends before the gateway is called: plain text, without
+// a code.
 func badRequest(text string) *Problem { return &Problem{Status: http.StatusBadRequest, Text: text} }
 
 // An explainer collects the results of the checks of a request.
@@ -119,8 +124,8 @@ type explainer struct {
 	result   Explanation
 }
 
-// handlerFor returns the handler of a route. Unlike that of [Gateway.handlerFor], it runs all stages, also after one that fails, and the
-// row's handler up to its call of a service.
+// handlerFor returns the handler of a route. Unlike that of [Gateway.handlerFor], it runs all
+// stages, also after one that fails, and the row's handler up to its call of a service.
 func (e *explainer) handlerFor(rt *boundRoute) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		ctx := &requestContext{Context: c.Request.Context()}
@@ -151,8 +156,8 @@ func explainedRoute(row *Route) *ExplainedRoute {
 	}
 }
 
-// describePassed describes a stage that passed, and reports whether its result is known. The description is "" for a stage that is not
-// reported.
+// describePassed describes a stage that passed, and reports whether its result is known. The
+// description is "" for a stage that is not reported.
 func (e *explainer) describePassed(stage string, r *Request) (detail string, known bool) {
 	switch stage {
 	case stageCapacity:
@@ -188,7 +193,8 @@ func (e *explainer) handle(r *Request) {
 	reply, err := r.handle()
 	call, isCall := errors.AsType[*notCalledError](err)
 	switch {
-	case errors.Is(err, errUnknownBody): // the handler ended before the call; the gRPC method has the operation's name, without v1
+	// the handler ended before the call; the gRPC method has the operation's name, without v1
+	case errors.Is(err, errUnknownBody):
 		e.add(request, decoded+"; the body is not known", false)
 		e.addCall(r.route.Service, strings.TrimPrefix(r.route.ID, "v1"), "")
 	case isCall:
@@ -209,7 +215,8 @@ func (e *explainer) handle(r *Request) {
 	}
 }
 
-// addCall adds the check of the call of a service that the request would make; fullMethod is "" if that is not known.
+// addCall adds the check of the call of a service that the request would make; fullMethod is "" if
+// that is not known.
 func (e *explainer) addCall(service, method, fullMethod string) {
 	const check = "service"
 	if e.question.ServiceErr != nil {
@@ -234,14 +241,15 @@ func (e *explainer) add(name, detail string, known bool) {
 	e.result.Checks = append(e.result.Checks, Check{Name: name, Outcome: outcome, Detail: detail})
 }
 
-// addError adds a check that returned an error: Unknown for an unknownResultError, else Refuses. The first that refuses determines the
-// answer.
+// addError adds a check that returned an error: Unknown for an unknownResultError, else Refuses.
+// The first that refuses determines the answer.
 func (e *explainer) addError(name string, err error) {
 	if unknown, ok := errors.AsType[*unknownResultError](err); ok {
 		e.add(name, unknown.detail, false)
 		return
 	}
-	p := problemOf(err, &Route{}, false) // only violations that a service reports depend on the route, and no service is called
+	// only violations that a service reports depend on the route, and no service is called
+	p := problemOf(err, &Route{}, false)
 	e.result.Checks = append(e.result.Checks, Check{Name: name, Outcome: Refuses, Detail: p.operatorText()})
 	if a := &e.result.Answer; a.FailedCheck == "" {
 		*a = Answer{
@@ -251,7 +259,8 @@ func (e *explainer) addError(name string, err error) {
 	}
 }
 
-// operatorText returns the problem's text and details, or a text that clients do not get: for a revoked token and an unavailable service.
+// operatorText returns the problem's text and details, or a text that clients do not get: for a
+// revoked token and an unavailable service.
 func (p *Problem) operatorText() string {
 	if p.Cause == causeTokenRevoked {
 		return "the token was revoked"

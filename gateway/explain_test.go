@@ -109,7 +109,8 @@ func TestExplanationOfRevokedToken(t *testing.T) {
 	}
 }
 
-// mustMatch compares an explanation with the response to the same request, if services fail with Aborted.
+// mustMatch compares an explanation with the response to the same request, if services fail with
+// Aborted.
 func mustMatch(t *testing.T, e Explanation, got answer) {
 	t.Helper()
 	wantStatus, wantCode := e.Answer.Status, e.Answer.Code
@@ -200,7 +201,8 @@ func TestExplanationOfLimits(t *testing.T) {
 	})
 }
 
-// If the caller is not known, the results of checks that depend on it are unknown, and count as passed.
+// If the caller is not known, the results of checks that depend on it are unknown, and count as
+// passed.
 func TestExplanationWithoutCaller(t *testing.T) {
 	e := start(t).gateway.Explain(ExplainRequest{Path: "/v1/servers"})
 	var unknown []string

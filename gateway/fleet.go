@@ -67,7 +67,8 @@ func (a *api) getServerMetrics(r *Request) (Reply, error) {
 }
 
 func (a *api) listScheduledCommands(r *Request) (Reply, error) {
-	resp, err := a.fleet.ListScheduledCommands(r.Context(), &fleetv1.ListScheduledCommandsRequest{TeamId: r.Team(), ServerId: r.pathID})
+	resp, err := a.fleet.ListScheduledCommands(r.Context(),
+		&fleetv1.ListScheduledCommandsRequest{TeamId: r.Team(), ServerId: r.pathID})
 	if err != nil {
 		return Reply{}, err
 	}

@@ -32,25 +32,27 @@ const (
 	defaultMaxHeaderBytes = 16 << 10
 )
 
-// An Authenticator resolves a token to its principal. Its errors wrap authn.ErrInvalidToken, authn.ErrUnavailable or authn.ErrContract,
-// or are the error of the context.
+// An Authenticator resolves a token to its principal. Its errors wrap authn.ErrInvalidToken,
+// authn.ErrUnavailable or authn.ErrContract, or are the error of the context.
 type Authenticator interface {
 	Authenticate(ctx context.Context, token string, from authn.Source) (*authn.Principal, error)
 }
 
-// A Limiter decides whether a token may make a request now, and refunds decisions. An error becomes a 503, with
-// the RetryAfter of a *ratelimit.UnavailableError. It is safe for concurrent use.
+// A Limiter decides whether a token may make a request now, and refunds decisions. An error becomes
+// a 503, with the RetryAfter of a *ratelimit.UnavailableError. It is safe for concurrent use.
 type Limiter interface {
 	Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error)
 	Refund(ctx context.Context, tokenID string, d ratelimit.Decision) error
 }
 
-// A DecisionObserver is called once for each decision, before the response. Decided must not block and must not keep the decision.
+// A DecisionObserver is called once for each decision, before the response. Decided must not block
+// and must not keep the decision.
 type DecisionObserver interface {
 	Decided(p *authn.Principal, d *ratelimit.Decision)
 }
 
-// Options are the options of a Gateway. The service clients, Authenticator, Limiter, Policies and Refunds are required.
+// Options are the options of a Gateway. The service clients, Authenticator, Limiter, Policies and
+// Refunds are required.
 type Options struct {
 	Fleet      fleetv1.FleetServiceClient
 	Monitoring monitoringv1.MonitoringServiceClient
@@ -63,18 +65,20 @@ type Options struct {
 	Refunds       *Refunds    // shared with other Gateways of the process
 	RetrySlots    *RetrySlots // shared too; nil gives clients that are denied together the same Retry-After
 
-	Timeout         time.Duration            // of a whole request whose route has no timeout; 0 for defaultTimeout
-	Timeouts        map[string]time.Duration // by route id; they override those of the routes
-	BodyTimeout     time.Duration            // for the body to arrive; 0 for defaultBodyTimeout
-	MaxBodyBytes    int64                    // 0 for defaultMaxBodyBytes
-	MaxHeaderBytes  int64                    // of the request line and the header; 0 for defaultMaxHeaderBytes
-	TrustedProxies  []netip.Prefix           // peers whose X-Forwarded-For is used; none by default
-	TLS             bool                     // responses have Strict-Transport-Security
-	PublicURL       string                   // base URL in documentation pages (openapi.CheckBaseURL); "" for that of each page
-	SecurityContact string                   // URI in security.txt (RFC 9116); "" for no security.txt
-	TokenPrefix     string                   // prefix of live tokens; X-Request-Id, Ignored-Parameters and names in details have no token
-	LogFailuresOnly bool                     // log only 5xx, no 4xx, and requests that a shadow limit would deny
-	LogSkipFraction float64                  // fraction of the successes, 0 to 1, that are not logged
+	Timeout        time.Duration            // of a whole request whose route has no timeout; 0 for defaultTimeout
+	Timeouts       map[string]time.Duration // by route id; they override those of the routes
+	BodyTimeout    time.Duration            // for the body to arrive; 0 for defaultBodyTimeout
+	MaxBodyBytes   int64                    // 0 for defaultMaxBodyBytes
+	MaxHeaderBytes int64                    // of the request line and the header; 0 for defaultMaxHeaderBytes
+	TrustedProxies []netip.Prefix           // peers whose X-Forwarded-For is used; none by default
+	TLS            bool                     // responses have Strict-Transport-Security
+	// base URL in documentation pages (openapi.CheckBaseURL); "" for that of each page
+	PublicURL       string
+	SecurityContact string // URI in security.txt (RFC 9116); "" for no security.txt
+	// prefix of live tokens; X-Request-Id, Ignored-Parameters and names in details have no token
+	TokenPrefix     string
+	LogFailuresOnly bool    // log only 5xx, no 4xx, and requests that a shadow limit would deny
+	LogSkipFraction float64 // fraction of the successes, 0 to 1, that are not logged
 
 	LoadLimit *LoadLimit       // nil for no limit
 	Decisions DecisionObserver // nil for none
@@ -86,7 +90,8 @@ type Options struct {
 	Metrics   *Metrics         // nil for metrics that are not registered
 }
 
-// A Gateway serves the public API. It is immutable: a new configuration needs a new Gateway. It runs no goroutines and needs no Close.
+// A Gateway serves the public API. It is immutable: a new configuration needs a new Gateway. It
+// runs no goroutines and needs no Close.
 type Gateway struct {
 	options       Options
 	engine        *gin.Engine
@@ -106,7 +111,8 @@ type api struct {
 	audit      auditv1.AuditServiceClient
 }
 
-// New returns a Gateway, or an error if a required option is missing or the route table is not valid.
+// New returns a Gateway, or an error if a required option is missing or the route table is not
+// valid.
 func New(o Options) (*Gateway, error) {
 	if o.Fleet == nil || o.Monitoring == nil || o.Incident == nil || o.Audit == nil {
 		return nil, errors.New("gateway: a client is required for each of fleet, monitoring, incident and audit")

@@ -37,7 +37,8 @@ const (
 	otherID = "0d0d0d0d-0000-7000-8000-000000000002"
 )
 
-// services implements all gRPC calls of a test: by the function set for the method, or with an empty message.
+// services implements all gRPC calls of a test: by the function set for the method, or with an
+// empty message.
 type services struct {
 	mu      sync.Mutex
 	answers map[string]func(context.Context, proto.Message) (proto.Message, error)
@@ -241,7 +242,8 @@ func (h *harness) get(tb testing.TB, target string, headers ...string) answer {
 	return h.do(tb, "full", http.MethodGet, target, "", headers...)
 }
 
-// mustFail checks the status, the code, and that the body is an error object with details exactly for a 403 or 422.
+// mustFail checks the status, the code, and that the body is an error object with details exactly
+// for a 403 or 422.
 func (a answer) mustFail(tb testing.TB, status int, code string) map[string]string {
 	tb.Helper()
 	var e struct {

@@ -2,7 +2,8 @@ package gateway
 
 import "net/http"
 
-// checkHeader rejects a request whose header is larger than the limit. The limit of net/http is higher.
+// checkHeader rejects a request whose header is larger than the limit. The limit of net/http is
+// higher.
 func (g *Gateway) checkHeader(r *Request) error {
 	if headerSize(r.http()) > g.options.MaxHeaderBytes {
 		return headersTooLarge(g.options.MaxHeaderBytes)

@@ -11,7 +11,8 @@ import (
 	"opsgate/internal/netaddr"
 )
 
-// Headers and queries have up to 16 KiB in thousands of elements. Parsing them must not allocate for each element.
+// Headers and queries have up to 16 KiB in thousands of elements. Parsing them must not allocate
+// for each element.
 func TestHeaderParsingDoesNotAllocatePerElement(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	forwarded := func(lines []string) {
@@ -42,7 +43,8 @@ func TestHeaderParsingDoesNotAllocatePerElement(t *testing.T) {
 	}
 }
 
-// bytesPerRun returns the number of bytes that a function allocates: the least of several runs, as goroutines of other tests allocate too.
+// bytesPerRun returns the number of bytes that a function allocates: the least of several runs, as
+// goroutines of other tests allocate too.
 func bytesPerRun(runs int, f func()) uint64 {
 	least := uint64(math.MaxUint64)
 	for range runs {

@@ -139,7 +139,8 @@ func FuzzRequestID(f *testing.F) {
 	})
 }
 
-// Both headers are lists of RFC 9651 with the values of the policy and the decision, for any name of a limit.
+// Both headers are lists of RFC 9651 with the values of the policy and the decision, for any name
+// of a limit.
 func FuzzLimitHeaders(f *testing.F) {
 	f.Add("second", 3, int64(1e9), 2, int64(1e9))
 	f.Add(`a"b\c`, 5000, int64(3600e9), 0, int64(1))

@@ -87,7 +87,8 @@ func TestSmallResponsesHaveEightHeaders(t *testing.T) {
 	}
 }
 
-// net/http adds the length of a small response and the gateway that of a larger one, so that no response is chunked.
+// net/http adds the length of a small response and the gateway that of a larger one, so that no
+// response is chunked.
 func TestEveryResponseHasContentLength(t *testing.T) {
 	h := start(t)
 	for n := range 12 { // about 300 bytes each

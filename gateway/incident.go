@@ -40,7 +40,8 @@ func (a *api) listIncidents(r *Request) (Reply, error) {
 	if err := q.Err(); err != nil {
 		return Reply{}, err
 	}
-	resp, err := a.incident.ListIncidents(r.Context(), &incidentv1.ListIncidentsRequest{TeamId: r.Team(), PageSize: limit, Cursor: cursor})
+	resp, err := a.incident.ListIncidents(r.Context(),
+		&incidentv1.ListIncidentsRequest{TeamId: r.Team(), PageSize: limit, Cursor: cursor})
 	if err != nil {
 		return Reply{}, err
 	}
@@ -79,7 +80,8 @@ func decodeCreateIncident(r *Request) (*incidentv1.CreateIncidentRequest, error)
 }
 
 func (a *api) getIncident(r *Request) (Reply, error) {
-	resp, err := a.incident.GetIncident(r.Context(), &incidentv1.GetIncidentRequest{TeamId: r.Team(), IncidentId: r.pathID})
+	resp, err := a.incident.GetIncident(r.Context(),
+		&incidentv1.GetIncidentRequest{TeamId: r.Team(), IncidentId: r.pathID})
 	if err != nil {
 		return Reply{}, err
 	}

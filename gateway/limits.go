@@ -9,7 +9,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// nearDivisor defines which requests are near a limit: less than 1/nearDivisor of the limit remains.
+// nearDivisor defines which requests are near a limit: less than 1/nearDivisor of the limit
+// remains.
 const nearDivisor = 5
 
 // A limitSet has the limits of one assignment, with their response texts and counters.
@@ -30,8 +31,8 @@ type limitEntry struct {
 	counters      *limitCounters
 }
 
-// newLimitSets returns the limitSet of each assignment, by its index. Limits with the same name, in assignments of the same class, share
-// their counters.
+// newLimitSets returns the limitSet of each assignment, by its index. Limits with the same name, in
+// assignments of the same class, share their counters.
 func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 	type series struct {
 		policy, limit string
@@ -57,8 +58,9 @@ func newLimitSets(policies *ratelimit.Policies, m *Metrics) []limitSet {
 	return sets
 }
 
-// count counts a decision. A denied request counts for the limit that denies it. An allowed request counts for each limit. If a shadow
-// limit would deny it, it counts as denied for that one, and other shadow limits do not count it.
+// count counts a decision. A denied request counts for the limit that denies it. An allowed request
+// counts for each limit. If a shadow limit would deny it, it counts as denied for that one, and
+// other shadow limits do not count it.
 func (s *limitSet) count(d *ratelimit.Decision) {
 	if !d.Allowed {
 		s.limits[d.DeniedBy].counters.denied.Inc()
@@ -78,8 +80,8 @@ func (s *limitSet) count(d *ratelimit.Decision) {
 	}
 }
 
-// appendRemaining appends the RateLimit header to an empty buffer: for each limit the remaining requests, and the seconds until that number
-// grows.
+// appendRemaining appends the RateLimit header to an empty buffer: for each limit the remaining
+// requests, and the seconds until that number grows.
 func (s *limitSet) appendRemaining(b []byte, d *ratelimit.Decision) []byte {
 	for i := range s.limits {
 		l := &s.limits[i]
@@ -113,8 +115,9 @@ func (s *limitSet) describe(d *ratelimit.Decision) string {
 	return strings.Join(items, ", ")
 }
 
-// applyRefund updates the remaining requests of a decision as if the request had not been made. Reset is the time until the oldest request
-// leaves the window, so it changes only if there is no other request.
+// applyRefund updates the remaining requests of a decision as if the request had not been made.
+// Reset is the time until the oldest request leaves the window, so it changes only if there is no
+// other request.
 func (s *limitSet) applyRefund(d *ratelimit.Decision) {
 	for i := range s.limits {
 		b := &d.Budgets[i]
@@ -124,7 +127,8 @@ func (s *limitSet) applyRefund(d *ratelimit.Decision) {
 	}
 }
 
-// policyHeader returns the RateLimit-Policy header (draft-ietf-httpapi-ratelimit-headers): quota and window in seconds of each limit.
+// policyHeader returns the RateLimit-Policy header (draft-ietf-httpapi-ratelimit-headers): quota
+// and window in seconds of each limit.
 func policyHeader(p *ratelimit.Policy) string {
 	var items []string
 	for _, l := range p.Limits() {
@@ -140,7 +144,8 @@ func quotedName(name string) string {
 	return `"` + strings.ReplaceAll(strings.ReplaceAll(name, `\`, `\\`), `"`, `\"`) + `"`
 }
 
-// wholeSeconds returns d in seconds, rounded up, so that a client that waits for the result waits at least d.
+// wholeSeconds returns d in seconds, rounded up, so that a client that waits for the result waits
+// at least d.
 func wholeSeconds(d time.Duration) int64 {
 	return int64((d + time.Second - 1) / time.Second)
 }

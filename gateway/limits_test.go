@@ -72,7 +72,8 @@ func budgetOf(name string, r, t int64) limitMember {
 	return limitMember{name, map[string]int64{"r": r, "t": t}}
 }
 
-// mustLeave compares the remaining requests in the RateLimit header with the expected ones, for example "hour 17".
+// mustLeave compares the remaining requests in the RateLimit header with the expected ones, for
+// example "hour 17".
 func mustLeave(t *testing.T, got answer, want ...string) {
 	t.Helper()
 	var left []string
@@ -227,7 +228,8 @@ func (s scriptedLimiter) Refund(context.Context, string, ratelimit.Decision) err
 	return s.refund
 }
 
-// If the store is unavailable, the response is a 503 and not a 429, with the Retry-After of the store.
+// If the store is unavailable, the response is a 503 and not a 429, with the Retry-After of the
+// store.
 func TestUnavailableLimiterIs503(t *testing.T) {
 	refused := errors.New("dial tcp 10.0.0.7:6379: connection refused")
 	for name, c := range map[string]struct {

@@ -5,25 +5,30 @@ import (
 	"net/http"
 )
 
-// A LineLimit limits the number of log lines of one kind. Allow reports whether a line may be written now; otherwise the LineLimit counts
-// and reports the dropped line by cause. Allow must not block, and is safe for concurrent use.
+// A LineLimit limits the number of log lines of one kind. Allow reports whether a line may be
+// written now; otherwise the LineLimit counts and reports the dropped line by cause. Allow must not
+// block, and is safe for concurrent use.
 type LineLimit interface {
 	Allow(cause string) bool
 }
 
-// LineLimits limit the log lines that clients can cause beyond their rate limits. Nil means no limit.
+// LineLimits limit the log lines that clients can cause beyond their rate limits. Nil means no
+// limit.
 type LineLimits struct {
 	Unauthenticated LineLimit // of unauthenticated requests: errors, and public documentation
-	RateLimited     LineLimit // of a 429 for an authenticated request; its causes are of the form class/limit, or of a service
-	Failed          LineLimit // of a 5xx except those of unauthenticated requests, and of refunds that failed
-	CutOff          LineLimit // of responses that were cut off
+	// of a 429 for an authenticated request; its causes are of the form class/limit, or of a
+	// service
+	RateLimited LineLimit
+	Failed      LineLimit // of a 5xx except those of unauthenticated requests, and of refunds that failed
+	CutOff      LineLimit // of responses that were cut off
 }
 
 // allowsLine reports whether the access line of a request may be written.
 func (g *Gateway) allowsLine(r *Request, resp preparedResponse) bool {
 	limit, cause := LineLimit(nil), cmp.Or(string(resp.causeLabel), resp.code)
 	switch {
-	case resp.status >= http.StatusInternalServerError && resp.cause != causeIdentityBusy: // unauthenticated clients can cause busy:identity
+	// unauthenticated clients can cause busy:identity
+	case resp.status >= http.StatusInternalServerError && resp.cause != causeIdentityBusy:
 		limit = g.options.Lines.Failed
 	case r.principal == nil:
 		limit = g.options.Lines.Unauthenticated

@@ -11,7 +11,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// suppressAll is a LineLimit that suppresses every line, and records the kind and cause of each call.
+// suppressAll is a LineLimit that suppresses every line, and records the kind and cause of each
+// call.
 type suppressAll struct {
 	kind  string
 	calls *[]string

@@ -46,8 +46,9 @@ func NewLoadLimit(limit int, bodyBytes, unwrittenBytes int64, registry prometheu
 
 func newLoadLimit(limit int, bodyBytes, unwrittenBytes int64) *LoadLimit {
 	l := &LoadLimit{unwritten: newUnwritten(unwrittenBytes), shed: prometheus.NewCounter(prometheus.CounterOpts{
-		Name:        "opsgate_http_requests_shed_total",
-		Help:        "Requests refused with 503. in_flight: http.max_in_flight were in flight when the header, or the body, had arrived.",
+		Name: "opsgate_http_requests_shed_total",
+		Help: "Requests refused with 503. in_flight: http.max_in_flight were in flight when the header, or the " +
+			"body, had arrived.",
 		ConstLabels: prometheus.Labels{"cause": "in_flight"},
 	})}
 	l.arriving.limit = bodyBytes
@@ -58,18 +59,22 @@ func newLoadLimit(limit int, bodyBytes, unwrittenBytes int64) *LoadLimit {
 // unlimitedLoadLimit returns a LoadLimit that sheds no request.
 func unlimitedLoadLimit() *LoadLimit { return newLoadLimit(math.MaxInt, math.MaxInt64, math.MaxInt64) }
 
-// SetLimit changes the limit of requests in flight. It does not affect requests that are already in flight.
+// SetLimit changes the limit of requests in flight. It does not affect requests that are already in
+// flight.
 func (l *LoadLimit) SetLimit(limit int) { l.limit.Store(int64(limit)) }
 
-// Stats returns the number of requests in flight, their limit, and the number of requests shed so far.
+// Stats returns the number of requests in flight, their limit, and the number of requests shed so
+// far.
 func (l *LoadLimit) Stats() (inFlight, limit int, shed uint64) {
 	return int(l.inFlight.Load()), int(l.limit.Load()), l.shedCount.Load()
 }
 
-// CutOffOverdue cuts off responses to anonymous requests that were not read in time. It must be called twice a second.
+// CutOffOverdue cuts off responses to anonymous requests that were not read in time. It must be
+// called twice a second.
 func (l *LoadLimit) CutOffOverdue(now time.Time) { l.unwritten.cutOffOverdue(now) }
 
-// snapshot returns a LoadLimit with the same limit and requests in flight, independent of l and without registered metrics.
+// snapshot returns a LoadLimit with the same limit and requests in flight, independent of l and
+// without registered metrics.
 func (l *LoadLimit) snapshot() *LoadLimit {
 	inFlight, limit, _ := l.Stats()
 	s := newLoadLimit(limit, l.arriving.limit, l.unwritten.limit)

@@ -28,7 +28,8 @@ func (s *services) holding(arrived chan<- struct{}, release <-chan struct{}) {
 	}
 }
 
-// full starts a gateway with the given limit of requests in flight and as many requests. The returned function ends the requests.
+// full starts a gateway with the given limit of requests in flight and as many requests. The
+// returned function ends the requests.
 func full(t *testing.T, limit int, change ...func(*Options)) (h *harness, empty func()) {
 	t.Helper()
 	h = start(t, append(change, func(o *Options) { o.LoadLimit.SetLimit(limit) })...)

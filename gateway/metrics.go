@@ -9,8 +9,8 @@ import (
 	"opsgate/internal/timings"
 )
 
-// Metrics are the metrics of all Gateways in a process, so that they continue when the configuration changes. All labels have a limited
-// number of values.
+// Metrics are the metrics of all Gateways in a process, so that they continue when the
+// configuration changes. All labels have a limited number of values.
 type Metrics struct {
 	requests      *prometheus.CounterVec
 	duration      *prometheus.HistogramVec
@@ -31,7 +31,8 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := newMetrics()
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.requests, m.duration, m.waits, m.panics, m.decisions, m.localDecisions, m.cachedDenials, m.refunds, m.refundsDropped,
+		m.requests, m.duration, m.waits, m.panics, m.decisions, m.localDecisions, m.cachedDenials, m.refunds,
+		m.refundsDropped,
 	} {
 		errs = append(errs, registry.Register(c))
 	}
@@ -45,7 +46,8 @@ func newMetrics() *Metrics {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_http_requests_total",
-			Help: "Responses by operation id, status (499: the client disconnected), error code (or ok) and cause (empty for a success).",
+			Help: "Responses by operation id, status (499: the client disconnected), error code (or ok) and cause (empty for " +
+				"a success).",
 		}, []string{"route", "status", "code", "cause"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "opsgate_http_request_duration_seconds",
@@ -63,7 +65,8 @@ func newMetrics() *Metrics {
 		}),
 	}
 	m.newLimitMetrics()
-	for part, name := range [timings.NumParts]string{timings.Identity: "identity", timings.Limiter: "limiter", timings.Service: "service"} {
+	for part, name := range [timings.NumParts]string{timings.Identity: "identity", timings.Limiter: "limiter",
+		timings.Service: "service"} {
 		m.waitObservers[part] = m.waits.WithLabelValues(name)
 	}
 	return m
@@ -73,8 +76,10 @@ func newMetrics() *Metrics {
 func (m *Metrics) newLimitMetrics() {
 	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_decisions_total",
-		Help: "Decisions by policy (default, the name of a class, team or token) and limit. An admitted request counts for each limit," +
-			" as near if less than a fifth of it remains. A denied one counts for the limit with the longest wait; so does shadow_denied.",
+		Help: "Decisions by policy (default, the name of a class, team or token) and limit. An admitted request counts " +
+			"for each limit," +
+			" as near if less than a fifth of it remains. A denied one counts for the limit with the longest wait; so does " +
+			"shadow_denied.",
 	}, []string{"policy", "limit", "outcome"})
 	m.refunds = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_rate_limit_refunds_total",

@@ -52,7 +52,8 @@ func TestMetricsAreRegisteredOnce(t *testing.T) {
 	}
 }
 
-// A reload creates a Gateway with the same metrics. All outcomes of a limit exist before they first occur.
+// A reload creates a Gateway with the same metrics. All outcomes of a limit exist before they first
+// occur.
 func TestMetricsContinueAfterReload(t *testing.T) {
 	h := start(t)
 	h.get(t, "/v1/me")

@@ -23,7 +23,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A model implements all services: it answers each call at once with a generated message, and checks the request.
+// A model implements all services: it answers each call at once with a generated message, and
+// checks the request.
 type model struct {
 	mu    sync.Mutex
 	wrong []string                                       // violations in requests

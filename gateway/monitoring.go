@@ -12,7 +12,8 @@ import (
 	monitoringv1 "opsgate/proto/ops/monitoring/v1"
 )
 
-// defaultCheckWindow is how far back checks are listed if the request has no since (docs/integrate/contract.md, "Lists and pages").
+// defaultCheckWindow is how far back checks are listed if the request has no since
+// (docs/integrate/contract.md, "Lists and pages").
 const defaultCheckWindow = 24 * time.Hour
 
 // monitoringRoutes returns the routes of monitors.
@@ -49,7 +50,8 @@ func (a *api) listMonitorChecks(r *Request) (Reply, error) {
 	return show(list(resp.Checks, encodeMonitorCheck))
 }
 
-// timestampOf clamps a time to the years of a Timestamp. An RFC 3339 time can be outside of them: in the year 0, or by its offset.
+// timestampOf clamps a time to the years of a Timestamp. An RFC 3339 time can be outside of them:
+// in the year 0, or by its offset.
 func timestampOf(t time.Time) *timestamppb.Timestamp {
 	first, last := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	switch {

@@ -6,7 +6,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// minGzipBytes is the size above which a body is compressed (docs/integrate/contract.md, "Caching").
+// minGzipBytes is the size above which a body is compressed (docs/integrate/contract.md,
+// "Caching").
 const minGzipBytes = 1 << 10
 
 // compress returns the body compressed with gzip, in a buffer of the request.
@@ -20,7 +21,8 @@ func (r *Request) compress(body []byte) []byte {
 	return r.compressed.Bytes()
 }
 
-// acceptsGzip reports whether Accept-Encoding accepts gzip: by name, or by * if gzip is not named (RFC 9110, section 12.5.3).
+// acceptsGzip reports whether Accept-Encoding accepts gzip: by name, or by * if gzip is not named
+// (RFC 9110, section 12.5.3).
 func acceptsGzip(header []string) bool {
 	wildcard := false
 	for _, line := range header {
@@ -41,11 +43,12 @@ func acceptsGzip(header []string) bool {
 func zeroWeight(params string) bool {
 	const weight = "q="
 	params = strings.TrimSpace(params)
-	return len(params) >= len(weight) && strings.EqualFold(params[:len(weight)], weight) && strings.Trim(params[len(weight):], "0.") == ""
+	return len(params) >= len(weight) && strings.EqualFold(params[:len(weight)], weight) &&
+		strings.Trim(params[len(weight):], "0.") == ""
 }
 
-// matchesTag reports whether If-None-Match matches the tag by weak comparison (RFC 9110, section 13.1.2). The tag of the other encoding
-// also matches, because the content is the same.
+// matchesTag reports whether If-None-Match matches the tag by weak comparison (RFC 9110, section
+// 13.1.2). The tag of the other encoding also matches, because the content is the same.
 func matchesTag(header []string, tag string) bool {
 	want := contentTag(tag)
 	for _, line := range header {

@@ -70,7 +70,8 @@ func (s sources) Authenticate(_ context.Context, _ string, from authn.Source) (*
 	return nil, authn.ErrNotFound
 }
 
-// Lookups of unknown tokens are limited by client address: behind a trusted proxy the forwarded address, else the peer's.
+// Lookups of unknown tokens are limited by client address: behind a trusted proxy the forwarded
+// address, else the peer's.
 func TestAuthenticatorGetsTheClientAddress(t *testing.T) {
 	for _, trusted := range []bool{true, false} {
 		s := sources{make(chan netip.Addr, 1)}

@@ -20,8 +20,8 @@ type outcome struct {
 	causeLabel Cause
 }
 
-// An outcomeSeries has the counter of a route and outcome, so that its labels are not hashed for each request, and a log handler that adds
-// the route and the outcome.
+// An outcomeSeries has the counter of a route and outcome, so that its labels are not hashed for
+// each request, and a log handler that adds the route and the outcome.
 type outcomeSeries struct {
 	counter prometheus.Counter
 	log     slog.Handler
@@ -43,8 +43,8 @@ func (m *Metrics) routeMetrics(id, template string, log slog.Handler) *routeMetr
 	return rm
 }
 
-// series returns the series of an outcome. The map is copied when it grows, so that reads need no lock. If two requests add an entry at the
-// same time, one entry is lost and is added again later.
+// series returns the series of an outcome. The map is copied when it grows, so that reads need no
+// lock. If two requests add an entry at the same time, one entry is lost and is added again later.
 func (rm *routeMetrics) series(o outcome) outcomeSeries {
 	current := *rm.outcomes.Load()
 	if s, ok := current[o]; ok {
@@ -93,12 +93,14 @@ func (g *Gateway) observe(r *Request, resp preparedResponse) {
 	}
 	// Without the source position that a Logger would add: it costs more than the rest of the line.
 	line := slog.NewRecord(r.start.Add(elapsed), level, "request", 0)
-	// One group without a name avoids an allocation: a Record allocates for many attributes. The handler writes them without a group.
+	// One group without a name avoids an allocation: a Record allocates for many attributes. The
+	// handler writes them without a group.
 	line.AddAttrs(slog.Attr{Value: slog.GroupValue(r.appendLine(r.line[:0], resp, elapsed)...)})
 	_ = series.log.Handle(r.ctx, line) // there is no place to report the error
 }
 
-// markIncomplete returns a handler whose lines state that the log lacks others: their requests cannot be counted.
+// markIncomplete returns a handler whose lines state that the log lacks others: their requests
+// cannot be counted.
 func (o Options) markIncomplete(log slog.Handler) slog.Handler {
 	switch {
 	case o.LogFailuresOnly:
@@ -122,8 +124,9 @@ func (g *Gateway) shouldLog(r *Request, resp preparedResponse) bool {
 	return resp.cause != "" || g.options.LogSkipFraction == 0 || g.options.Random() >= g.options.LogSkipFraction
 }
 
-// appendLine appends the attributes of the request. None of them can contain a token: there are no query, no body, and of the headers only
-// an address and the request id, in which requestID accepts no TokenPrefix.
+// appendLine appends the attributes of the request. None of them can contain a token: there are no
+// query, no body, and of the headers only an address and the request id, in which requestID accepts
+// no TokenPrefix.
 func (r *Request) appendLine(attrs []slog.Attr, resp preparedResponse, elapsed time.Duration) []slog.Attr {
 	if resp.cause != "" {
 		attrs = append(attrs, slog.String("cause", string(resp.cause)))
@@ -155,7 +158,8 @@ func (r *Request) appendLine(attrs []slog.Attr, resp preparedResponse, elapsed t
 	return attrs
 }
 
-// appendDecision appends what was decided under the token's limits. `opsgate replay` and `usage` read it.
+// appendDecision appends what was decided under the token's limits. `opsgate replay` and `usage`
+// read it.
 func (r *Request) appendDecision(attrs []slog.Attr) []slog.Attr {
 	if r.limitSet == nil {
 		return attrs
@@ -181,9 +185,11 @@ func (r *Request) deniedBy() *limitEntry {
 	return &r.limitSet.limits[r.decision.DeniedBy]
 }
 
-// appendWaits appends the times that the request waited for other services, and its retries, if there were any.
+// appendWaits appends the times that the request waited for other services, and its retries, if
+// there were any.
 func (r *Request) appendWaits(attrs []slog.Attr) []slog.Attr {
-	keys := [timings.NumParts]string{timings.Identity: "identity_us", timings.Limiter: "limiter_us", timings.Service: "service_us"}
+	keys := [timings.NumParts]string{timings.Identity: "identity_us", timings.Limiter: "limiter_us",
+		timings.Service: "service_us"}
 	for part, key := range keys {
 		if took := r.base.timings.Waited(timings.Part(part)); took > 0 {
 			attrs = append(attrs, slog.Int64(key, took.Microseconds()))
@@ -195,7 +201,8 @@ func (r *Request) appendWaits(attrs []slog.Attr) []slog.Attr {
 	return attrs
 }
 
-// observeDuration records the duration without the time in which the body arrived, with the trace as exemplar if there is one.
+// observeDuration records the duration without the time in which the body arrived, with the trace
+// as exemplar if there is one.
 func (r *Request) observeDuration(elapsed time.Duration) {
 	var labels prometheus.Labels
 	if r.trace != nil {
@@ -236,10 +243,12 @@ func (g *Gateway) observeDecision(r *Request) {
 	}
 }
 
-// method returns the request's method for the log, or "other" if HTTP does not define it: a client may have sent any text.
+// method returns the request's method for the log, or "other" if HTTP does not define it: a client
+// may have sent any text.
 func (r *Request) method() string {
 	switch m := r.http().Method; m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions,
 		http.MethodConnect, http.MethodTrace:
 		return m
 	}

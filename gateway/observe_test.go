@@ -127,7 +127,8 @@ func TestRequestWithoutWaitsLogsNoWaitTimes(t *testing.T) {
 	}
 }
 
-// Lines have what `opsgate replay` and `usage` read: the class of the limits, who decided, and whether the request was given back.
+// Lines have what `opsgate replay` and `usage` read: the class of the limits, who decided, and
+// whether the request was given back.
 func TestLinesHaveTheDecision(t *testing.T) {
 	admitted := ratelimit.Decision{Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1}
 	local := admitted

@@ -16,12 +16,14 @@ const (
 	wellKnownPath = "/.well-known" // RFC 8615
 )
 
-// addPages registers the OpenAPI document, the documentation, llms.txt, the well-known URIs, and the redirects to the documentation
-// (docs/integrate/contract.md, "Order of checks"); handlerFor returns the handler of each. They need no token. The redirect of / is
-// temporary, so that / can become a page later.
+// addPages registers the OpenAPI document, the documentation, llms.txt, the well-known URIs, and
+// the redirects to the documentation (docs/integrate/contract.md, "Order of checks"); handlerFor
+// returns the handler of each. They need no token. The redirect of / is temporary, so that / can
+// become a page later.
 func (g *Gateway) addPages(e *gin.Engine, handlerFor func(*boundRoute) gin.HandlerFunc) {
 	for path, handle := range map[string]Handler{
-		"/openapi.json": showPage, "/openapi.yaml": showPage, "/llms.txt": showPage, "/llms-full.txt": showPage, docsPath + "*asset": showPage,
+		"/openapi.json": showPage, "/openapi.yaml": showPage, "/llms.txt": showPage, "/llms-full.txt": showPage,
+		docsPath + "*asset": showPage,
 		apidocs.CatalogPath: showPage, wellKnownPath + "/security.txt": showSecurityContact,
 		"/docs": redirectToDocs(http.StatusPermanentRedirect), "/": redirectToDocs(http.StatusTemporaryRedirect),
 	} {
@@ -47,11 +49,12 @@ func showPage(r *Request) (Reply, error) {
 	return Reply{page: &page}, nil
 }
 
-// contactExpiry is the time for which security.txt is valid. RFC 9116 recommends less than a year. It is counted from today,
-// because the contact is that of the current configuration.
+// contactExpiry is the time for which security.txt is valid. RFC 9116 recommends less than a year.
+// It is counted from today, because the contact is that of the current configuration.
 const contactExpiry = 90 * 24 * time.Hour
 
-// showSecurityContact returns the contact for reports of vulnerabilities (RFC 9116), or a 404 if there is none.
+// showSecurityContact returns the contact for reports of vulnerabilities (RFC 9116), or a 404 if
+// there is none.
 func showSecurityContact(r *Request) (Reply, error) {
 	contact := r.gateway.options.SecurityContact
 	if contact == "" {

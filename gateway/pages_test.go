@@ -52,7 +52,8 @@ func TestPagesAreTheSameForEveryHost(t *testing.T) {
 	}
 }
 
-// Tools in a browser read what is public. Tokens do not belong there, so the API itself allows no origin.
+// Tools in a browser read what is public. Tokens do not belong there, so the API itself allows no
+// origin.
 func TestOnlyPublicPagesAllowAnyOrigin(t *testing.T) {
 	h := start(t, func(o *Options) { o.SecurityContact = "mailto:security@acme.example" })
 	for target, want := range map[string]string{

@@ -37,8 +37,9 @@ const (
 	stageScope    = "scope"
 )
 
-// The stages of a request, in order (docs/integrate/contract.md, "Order of checks"). Requests outside of the API need no token. Requests to
-// the API are authenticated before the route is checked, so that unauthenticated clients cannot enumerate routes.
+// The stages of a request, in order (docs/integrate/contract.md, "Order of checks"). Requests
+// outside of the API need no token. Requests to the API are authenticated before the route is
+// checked, so that unauthenticated clients cannot enumerate routes.
 var (
 	publicStages = []stage{
 		{stageCapacity, (*Gateway).takeSlot, false},
@@ -84,12 +85,14 @@ func (g *Gateway) bind(row Route, stages []stage) *boundRoute {
 	return rt
 }
 
-// handlerFor returns the handler of a route, which runs the stages and the row's handler, and writes the response.
+// handlerFor returns the handler of a route, which runs the stages and the row's handler, and
+// writes the response.
 func (g *Gateway) handlerFor(rt *boundRoute) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		r := g.getRequest(c, rt)
 		defer g.putRequest(r)
-		// time.Now and not the injected clock, because gRPC compares the deadline with the real time.
+		// time.Now and not the injected clock, because gRPC compares the deadline with the real
+		// time.
 		ctx := &requestContext{Context: g.beginTrace(c.Request.Context(), r), deadline: time.Now().Add(rt.Timeout)}
 		r.ctx, r.base = ctx, ctx
 		defer r.markIdle()
@@ -109,14 +112,16 @@ func (g *Gateway) handlerFor(rt *boundRoute) gin.HandlerFunc {
 			g.options.Refunds.add(r.pendingRefund)
 		}
 		if resp.status == statusClientClosed {
-			// net/http would send an empty 200, which reaches a client that only closed its sending side.
+			// net/http would send an empty 200, which reaches a client that only closed its sending
+			// side.
 			panic(http.ErrAbortHandler)
 		}
 	}
 }
 
-// A requestContext has the deadline of a request but no timer, which would cost as much as all stages together. Each call of a service has
-// a timer (backendclient) that ends before the deadline. The context also collects the time that the request waited for other services.
+// A requestContext has the deadline of a request but no timer, which would cost as much as all
+// stages together. Each call of a service has a timer (backendclient) that ends before the
+// deadline. The context also collects the time that the request waited for other services.
 type requestContext struct {
 	context.Context // of the connection; it ends when the client disconnects
 	deadline        time.Time
@@ -124,13 +129,14 @@ type requestContext struct {
 	timings         timings.Timings
 	large           backendclient.LargeResponse // until the response is made
 
-	// headerValues has the values of response headers that are specific to this request. They are not in the Request, because net/http
-	// reads them after the handler, when the Request may already serve another client.
+	// headerValues has the values of response headers that are specific to this request. They are
+	// not in the Request, because net/http reads them after the handler, when the Request may
+	// already serve another client.
 	headerValues [maxHeaderValues]string
 }
 
-// addBodyTime moves the deadline by the time in which the body arrived: a slow client does not shorten the call of the service. It must be
-// called before that call.
+// addBodyTime moves the deadline by the time in which the body arrived: a slow client does not
+// shorten the call of the service. It must be called before that call.
 func (c *requestContext) addBodyTime(took time.Duration) {
 	c.bodyTime = took
 	c.deadline = c.deadline.Add(took)
@@ -194,7 +200,8 @@ func (g *Gateway) authenticate(r *Request) error {
 	return nil
 }
 
-// checkLimits requests a decision from the limiter. Each admitted request counts, whatever its response, unless it is refunded.
+// checkLimits requests a decision from the limiter. Each admitted request counts, whatever its
+// response, unless it is refunded.
 func (g *Gateway) checkLimits(r *Request) error {
 	set := &g.limitSets[g.options.Policies.For(r.principal.TeamID, r.principal.TokenID).Index()]
 	decision, err := g.options.Limiter.Decide(r.ctx, r.principal.TokenID, set.assignment.Policy)
@@ -219,7 +226,8 @@ func limiterUnavailable(err error) *Problem {
 	return unavailable(retryAfter, fmt.Errorf("deciding limits: %w", err)).withCause(causeLimiterUnavailable)
 }
 
-// checkRoute rejects requests that match no row, and those whose path is not normalized (docs/integrate/contract.md, "Requests").
+// checkRoute rejects requests that match no row, and those whose path is not normalized
+// (docs/integrate/contract.md, "Requests").
 func (g *Gateway) checkRoute(r *Request) error {
 	u := r.http().URL
 	if !isNormalized(u) {
@@ -235,8 +243,8 @@ func (g *Gateway) checkRoute(r *Request) error {
 	return noRoute(u.Path)
 }
 
-// isNormalized reports whether the path has no empty segment, no dot segment and no unnecessary escape, such as an encoded slash. Path
-// parameters would accept them.
+// isNormalized reports whether the path has no empty segment, no dot segment and no unnecessary
+// escape, such as an encoded slash. Path parameters would accept them.
 func isNormalized(u *url.URL) bool {
 	if u.RawPath != "" { // the client did not escape the path as net/url does
 		return false

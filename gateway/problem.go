@@ -14,7 +14,8 @@ import (
 	"opsgate/gateway/jsonw"
 )
 
-// A Problem is an error response (docs/integrate/contract.md, "Errors"). Its cause and error are logged and never sent.
+// A Problem is an error response (docs/integrate/contract.md, "Errors"). Its cause and error are
+// logged and never sent.
 type Problem struct {
 	Status     int
 	Code       string            // stable; clients branch on it
@@ -72,15 +73,16 @@ var (
 	errAtCapacity    = errors.New("the limit of requests in flight is reached")
 )
 
-// unauthorized is the response to a missing token, or to an invalid one if sent is true. The text is the same for tokens that
-// are malformed, do not exist or are revoked.
+// unauthorized is the response to a missing token, or to an invalid one if sent is true. The text
+// is the same for tokens that are malformed, do not exist or are revoked.
 func unauthorized(sent bool, err error) *Problem {
 	text, challenge := "no API token was sent; send it in the header: Authorization: Bearer <token>", "Bearer"
 	if sent {
 		text, challenge = "the API token is not valid", `Bearer error="invalid_token"` // RFC 6750, section 3
 	}
 	return &Problem{
-		Status: http.StatusUnauthorized, Code: "unauthorized", Text: text, err: err, Header: http.Header{"Www-Authenticate": {challenge}},
+		Status: http.StatusUnauthorized, Code: "unauthorized", Text: text, err: err,
+		Header: http.Header{"Www-Authenticate": {challenge}},
 	}
 }
 
@@ -88,13 +90,15 @@ func missingScope(scope authn.Scope) *Problem {
 	challenge := `Bearer error="insufficient_scope", scope="` + string(scope) + `"` // RFC 6750, section 3
 	return &Problem{
 		Status: http.StatusForbidden, Code: "forbidden", Text: "this token lacks the scope " + string(scope),
-		Details: map[string]string{"required": string(scope)}, Header: http.Header{"Www-Authenticate": {challenge}}, Cause: causeScope,
+		Details: map[string]string{"required": string(scope)}, Header: http.Header{"Www-Authenticate": {challenge}},
+		Cause: causeScope,
 	}
 }
 
 func missingPlan() *Problem {
 	return &Problem{
-		Status: http.StatusForbidden, Code: "forbidden", Text: "the public API needs the AI plan, which this token's team does not have",
+		Status: http.StatusForbidden, Code: "forbidden",
+		Text:    "the public API needs the AI plan, which this token's team does not have",
 		Details: map[string]string{"requiredPlan": "ai"}, Cause: causePlan,
 	}
 }
@@ -102,7 +106,8 @@ func missingPlan() *Problem {
 // invalid is the response to input that is not valid.
 func invalid(details map[string]string) *Problem {
 	return &Problem{
-		Status: http.StatusUnprocessableEntity, Code: "validation_error", Text: "the request has invalid fields", Details: details,
+		Status: http.StatusUnprocessableEntity, Code: "validation_error", Text: "the request has invalid fields",
+		Details: details,
 	}
 }
 
@@ -110,7 +115,8 @@ func notFound(err error) *Problem {
 	return &Problem{Status: http.StatusNotFound, Code: "not_found", Text: "no such resource", err: err}
 }
 
-// noRoute is the response to a path without a route. Its text differs from that of a missing resource.
+// noRoute is the response to a path without a route. Its text differs from that of a missing
+// resource.
 func noRoute(path string) *Problem {
 	p := notFound(errNoRoute).withCause(causeRoute)
 	p.Text = "no such path"
@@ -137,7 +143,8 @@ func conflict(hasKey bool, retryAfter time.Duration, err error) *Problem {
 	if hasKey {
 		text = "a request with this Idempotency-Key is still being worked on; repeat it in a moment"
 	}
-	return &Problem{Status: http.StatusConflict, Code: "conflict", Text: text, err: err, RetryAfter: max(retryAfter, time.Second)}
+	return &Problem{Status: http.StatusConflict, Code: "conflict", Text: text, err: err,
+		RetryAfter: max(retryAfter, time.Second)}
 }
 
 // requestTimeout is the response to a request whose body did not arrive in time.
@@ -164,13 +171,14 @@ func headersTooLarge(limit int64) *Problem {
 
 func unsupportedMediaType() *Problem {
 	return &Problem{
-		Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Text: "the request body must be application/json",
+		Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type",
+		Text:  "the request body must be application/json",
 		Cause: causeMediaType,
 	}
 }
 
-// unsupportedCoding is the response to a body with a Content-Encoding. The text repeats the client's coding only if it can be the name of
-// one.
+// unsupportedCoding is the response to a body with a Content-Encoding. The text repeats the
+// client's coding only if it can be the name of one.
 func unsupportedCoding(coding string) *Problem {
 	text := "the request body must have no Content-Encoding"
 	if decode.VisibleASCII(coding, maxCodingLen) {
@@ -178,7 +186,8 @@ func unsupportedCoding(coding string) *Problem {
 	}
 	return &Problem{
 		Status: http.StatusUnsupportedMediaType, Code: "unsupported_media_type", Text: text, Cause: causeMediaType,
-		Header: http.Header{"Accept-Encoding": {"identity"}}, // RFC 9110, section 15.5.16: the coding is unsupported, not the type
+		// RFC 9110, section 15.5.16: the coding is unsupported, not the type
+		Header: http.Header{"Accept-Encoding": {"identity"}},
 	}
 }
 
@@ -186,7 +195,8 @@ func unsupportedCoding(coding string) *Problem {
 const maxCodingLen = 32
 
 func rateLimited(text string, retryAfter time.Duration) *Problem {
-	return &Problem{Status: http.StatusTooManyRequests, Code: "rate_limited", Text: text, RetryAfter: max(retryAfter, time.Second)}
+	return &Problem{Status: http.StatusTooManyRequests, Code: "rate_limited", Text: text,
+		RetryAfter: max(retryAfter, time.Second)}
 }
 
 // codeInternal is the code of a 500.
@@ -199,12 +209,14 @@ func internal(err error) *Problem {
 }
 
 func notImplemented(err error) *Problem {
-	return &Problem{Status: http.StatusNotImplemented, Code: "not_implemented", Text: "this operation is not available yet", err: err}
+	return &Problem{Status: http.StatusNotImplemented, Code: "not_implemented",
+		Text: "this operation is not available yet", err: err}
 }
 
 func unavailable(retryAfter time.Duration, err error) *Problem {
 	return &Problem{
-		Status: http.StatusServiceUnavailable, Code: "unavailable", Text: "the service is unavailable for the moment", err: err,
+		Status: http.StatusServiceUnavailable, Code: "unavailable", Text: "the service is unavailable for the moment",
+		err:        err,
 		RetryAfter: max(retryAfter, time.Second),
 	}
 }
@@ -215,7 +227,8 @@ func timedOut(err error) *Problem {
 	}
 }
 
-// statusClientClosed is the status in logs and metrics of a request whose client disconnected before the response. It is never sent.
+// statusClientClosed is the status in logs and metrics of a request whose client disconnected
+// before the response. It is never sent.
 const statusClientClosed = 499
 
 func clientClosed(err error) *Problem {

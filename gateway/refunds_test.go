@@ -17,7 +17,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// refundLimiter admits requests and records refunds. If release is not nil, a refund waits until it is closed or its context ends.
+// refundLimiter admits requests and records refunds. If release is not nil, a refund waits until it
+// is closed or its context ends.
 type refundLimiter struct {
 	Limiter
 

@@ -50,13 +50,15 @@ type Request struct {
 // maxHeaderValues is the maximal number of headers in a response whose values differ by request.
 const maxHeaderValues = 8
 
-// Context returns the context for calls. It ends when the client disconnects. It has the deadline of the request, which each call enforces.
+// Context returns the context for calls. It ends when the client disconnects. It has the deadline
+// of the request, which each call enforces.
 func (r *Request) Context() context.Context { return r.ctx }
 
 // Team returns the id of the token's team.
 func (r *Request) Team() string { return r.principal.TeamID }
 
-// caller returns the ids of the token and its team for logs and traces, also if the token is revoked. They are "" if not known.
+// caller returns the ids of the token and its team for logs and traces, also if the token is
+// revoked. They are "" if not known.
 func (r *Request) caller() (teamID, tokenID string) {
 	switch {
 	case r.principal != nil:
@@ -67,8 +69,9 @@ func (r *Request) caller() (teamID, tokenID string) {
 	return "", ""
 }
 
-// handle calls the handler of the route. An id in the path that is not a UUID is a 404 (docs/integrate/contract.md, "Requests"), except for
-// OPTIONS, whose response depends on the form of the path only.
+// handle calls the handler of the route. An id in the path that is not a UUID is a 404
+// (docs/integrate/contract.md, "Requests"), except for OPTIONS, whose response depends on the form
+// of the path only.
 func (r *Request) handle() (Reply, error) {
 	if sent, hasID := r.gin.Params.Get("id"); hasID && r.route.Method != http.MethodOptions {
 		var ok bool

@@ -15,11 +15,12 @@ import (
 	"opsgate/gateway/openapi/openapitest"
 )
 
-// password is the token in fuzzed requests. It is short, so that mutations keep it, and occurs in no response.
+// password is the token in fuzzed requests. It is short, so that mutations keep it, and occurs in
+// no response.
 const password = "sesame"
 
-// Every response is described by the OpenAPI document and is no 5xx, and every call of a service is valid, for any bytes that a client
-// sends.
+// Every response is described by the OpenAPI document and is no 5xx, and every call of a service is
+// valid, for any bytes that a client sends.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range requestSeeds() {
 		f.Add([]byte(seed))

@@ -29,7 +29,8 @@ var (
 	connectionClose = []string{"close"}
 )
 
-// makeResponse makes the response, the handler's reply or an error: it sets the headers and returns the rest, for send.
+// makeResponse makes the response, the handler's reply or an error: it sets the headers and returns
+// the rest, for send.
 func (r *Request) makeResponse(reply Reply, err error) preparedResponse {
 	h := r.gin.Writer.Header()
 	var problem *Problem
@@ -57,8 +58,9 @@ func (r *Request) makeResponse(reply Reply, err error) preparedResponse {
 	return r.successResponse(h, reply)
 }
 
-// commonHeaders sets the headers of every response. Keep small responses over HTTP/1.1 without TLS at eight headers: a larger map needs
-// three times the memory, and net/http copies it. TLS and HTTP/2 add one each.
+// commonHeaders sets the headers of every response. Keep small responses over HTTP/1.1 without TLS
+// at eight headers: a larger map needs three times the memory, and net/http copies it. TLS and
+// HTTP/2 add one each.
 func (r *Request) commonHeaders(h http.Header) {
 	r.setHeader(h, "X-Request-Id", r.id)
 	h["Cache-Control"] = cacheControl
@@ -75,14 +77,14 @@ func (r *Request) commonHeaders(h http.Header) {
 		h["Deprecation"], h["Sunset"] = r.route.deprecated, r.route.sunset
 	}
 	if len(r.http().TransferEncoding) > 0 {
-		// Required if the request also had a Content-Length (RFC 9112, section 6.1). net/http has removed that, so each connection with a
-		// chunked request ends.
+		// Required if the request also had a Content-Length (RFC 9112, section 6.1). net/http has
+		// removed that, so each connection with a chunked request ends.
 		h["Connection"] = connectionClose
 	}
 }
 
-// setHeader sets a header to a value of this request. The name must be in canonical form. A response may have at most
-// maxHeaderValues of them: another one would panic.
+// setHeader sets a header to a value of this request. The name must be in canonical form. A
+// response may have at most maxHeaderValues of them: another one would panic.
 func (r *Request) setHeader(h http.Header, name, value string) {
 	i := r.numValues
 	r.base.headerValues[i] = value
@@ -135,7 +137,8 @@ func (r *Request) pageResponse(h http.Header, page *apidocs.Page) preparedRespon
 	}
 	resp := r.contentResponse(h, page.Body, page.Gzip)
 	resp.outsideBuffers = true
-	resp.extraBytes = min(len(resp.body), socketCost) // all responses share the body, so each one costs only its copy in the socket
+	// all responses share the body, so each one costs only its copy in the socket
+	resp.extraBytes = min(len(resp.body), socketCost)
 	return resp
 }
 
@@ -145,9 +148,10 @@ func (r *Request) textResponse(h http.Header, text string) preparedResponse {
 	return r.contentResponse(h, []byte(text), nil)
 }
 
-// contentResponse returns a 200 with the body, or a 304 if the client has it (If-None-Match). Clients that accept gzip get the compressed
-// body, which is made here if it is nil. The ETag is strong and depends on the content only. A response with gzip is another representation
-// with another ETag (RFC 9110, section 8.8.3.3).
+// contentResponse returns a 200 with the body, or a 304 if the client has it (If-None-Match).
+// Clients that accept gzip get the compressed body, which is made here if it is nil. The ETag is
+// strong and depends on the content only. A response with gzip is another representation with
+// another ETag (RFC 9110, section 8.8.3.3).
 func (r *Request) contentResponse(h http.Header, body, compressed []byte) preparedResponse {
 	h["Vary"] = varyEncoding
 	useGzip := len(body) > minGzipBytes && acceptsGzip(r.http().Header["Accept-Encoding"])
@@ -171,7 +175,8 @@ func (r *Request) contentResponse(h http.Header, body, compressed []byte) prepar
 	return r.newResponse(http.StatusOK, "ok", body)
 }
 
-// maxImplicitLength is the size of a body up to which net/http sends the Content-Length without an entry in the header map.
+// maxImplicitLength is the size of a body up to which net/http sends the Content-Length without an
+// entry in the header map.
 const maxImplicitLength = 2 << 10
 
 // newResponse returns a response with the status and the body.
@@ -199,8 +204,8 @@ func entityTag(body []byte, useGzip bool) string {
 	return string(append(b, '"'))
 }
 
-// nextLink returns the Link header of a page that is not the last (RFC 8288): the URL of this request with the next cursor, and with those
-// parameters that the route has.
+// nextLink returns the Link header of a page that is not the last (RFC 8288): the URL of this
+// request with the next cursor, and with those parameters that the route has.
 func (r *Request) nextLink(cursor string) string {
 	sent, q := r.Query(), make(url.Values, len(r.route.Fields))
 	for _, name := range r.route.Fields {

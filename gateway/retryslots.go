@@ -10,10 +10,12 @@ import (
 )
 
 const (
-	// maxSpread is the maximal number of seconds by which Retry-After exceeds the shortest sufficient wait.
+	// maxSpread is the maximal number of seconds by which Retry-After exceeds the shortest
+	// sufficient wait.
 	maxSpread = 4
-	// overbooking is the number of slots for each request that the limit admits. Clients do not return evenly within a second, so with the
-	// factor 1 part of the rate is unused. In 2000 simulations of 20 clients of a token with 3 requests per second:
+	// overbooking is the number of slots for each request that the limit admits. Clients do not
+	// return evenly within a second, so with the factor 1 part of the rate is unused. In 2000
+	// simulations of 20 clients of a token with 3 requests per second:
 	//
 	//	factor   time / ideal time         denials per request
 	//	1.0      mean 1.17, maximum 1.35   mean 1.3
@@ -24,12 +26,14 @@ const (
 	tokensPerSet = 4
 )
 
-// RetrySlots spreads the Retry-After of clients that share a token and are denied together, so that they do not return together. The first
-// client gets the shortest sufficient wait. Each further one gets the next second that has a free slot at the rate of the limit, at most
-// maxSpread seconds later than the first. Each gateway spreads its own denials.
+// RetrySlots spreads the Retry-After of clients that share a token and are denied together, so that
+// they do not return together. The first client gets the shortest sufficient wait. Each further one
+// gets the next second that has a free slot at the rate of the limit, at most maxSpread seconds
+// later than the first. Each gateway spreads its own denials.
 //
-// It holds the slots of 4096 tokens in 170 KB; a further token replaces the one of its set whose slots expire first. A replaced token
-// starts again with the shortest wait. It is safe for concurrent use.
+// It holds the slots of 4096 tokens in 170 KB; a further token replaces the one of its set whose
+// slots expire first. A replaced token starts again with the shortest wait. It is safe for
+// concurrent use.
 type RetrySlots struct {
 	gateways func() int
 	seed     maphash.Seed
@@ -42,22 +46,24 @@ type slotSet struct {
 	tokens [tokensPerSet]tokenSlots
 }
 
-// tokenSlots counts the clients of one token by the second in which their wait ends. The shortest wait, rounded up to seconds, ends
-// in first or first+1, and the spread adds up to maxSpread seconds.
+// tokenSlots counts the clients of one token by the second in which their wait ends. The shortest
+// wait, rounded up to seconds, ends in first or first+1, and the spread adds up to maxSpread
+// seconds.
 type tokenSlots struct {
 	hash  uint64
 	first int64                 // Unix second in which the limit admits the token again
 	taken [maxSpread + 2]uint32 // taken[i] is the number of clients whose wait ends in the second first+i
 }
 
-// NewRetrySlots returns RetrySlots without taken slots. The function gateways returns the number of gateways that divide the slots of a
-// token; it is called for each denial.
+// NewRetrySlots returns RetrySlots without taken slots. The function gateways returns the number of
+// gateways that divide the slots of a token; it is called for each denial.
 func NewRetrySlots(gateways func() int) *RetrySlots {
 	return &RetrySlots{gateways: gateways, seed: maphash.MakeSeed()}
 }
 
-// take returns the Retry-After of a request that the limit l denies at now: whole seconds, at least one (RFC 9110, section 10.2.3). The
-// limit admits the token again after retryAfter. A nil RetrySlots spreads nothing.
+// take returns the Retry-After of a request that the limit l denies at now: whole seconds, at least
+// one (RFC 9110, section 10.2.3). The limit admits the token again after retryAfter. A nil
+// RetrySlots spreads nothing.
 func (s *RetrySlots) take(now time.Time, tokenID string, l ratelimit.Limit, retryAfter time.Duration) time.Duration {
 	retryAfter = max(0, retryAfter)
 	wait := time.Duration(max(1, wholeSeconds(retryAfter))) * time.Second
@@ -91,8 +97,8 @@ func (s *slotSet) token(hash uint64) *tokenSlots {
 	return oldest
 }
 
-// advance sets the first counted second, and drops counts outside of the new range. The first second moves back after a refund, a change
-// of limits or a step of the clock.
+// advance sets the first counted second, and drops counts outside of the new range. The first
+// second moves back after a refund, a change of limits or a step of the clock.
 func (t *tokenSlots) advance(first int64) {
 	shift := first - t.first
 	if shift == 0 {
@@ -107,9 +113,10 @@ func (t *tokenSlots) advance(first int64) {
 	t.first, t.taken = first, taken
 }
 
-// reserve takes the first free slot from the given second to maxSpread seconds later, or a slot in the last second if none is free. It
-// returns the number of seconds after the given one. The rate is in slots per second. The first second has at least one slot, so a
-// client that is denied alone gets the shortest wait.
+// reserve takes the first free slot from the given second to maxSpread seconds later, or a slot in
+// the last second if none is free. It returns the number of seconds after the given one. The rate
+// is in slots per second. The first second has at least one slot, so a client that is denied alone
+// gets the shortest wait.
 func (t *tokenSlots) reserve(second int64, rate float64) (delay int) {
 	start := int(second - t.first)
 	taken := t.taken[start : start+maxSpread+1]

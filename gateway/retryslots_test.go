@@ -48,14 +48,15 @@ func request(tb testing.TB, g *Gateway) (int, time.Duration) {
 	return w.Code, time.Duration(seconds) * time.Second
 }
 
-// A clientGroup is a number of clients with the same token. Each obeys Retry-After, and sends its next request when the last one was
-// admitted.
+// A clientGroup is a number of clients with the same token. Each obeys Retry-After, and sends its
+// next request when the last one was admitted.
 type clientGroup struct {
 	clients, requests int
 	spread            time.Duration // of random starts; 0 if all start at once
 }
 
-// run returns the time that the group needs, in units of the ideal time, and the denials for each request.
+// run returns the time that the group needs, in units of the ideal time, and the denials for each
+// request.
 func (c clientGroup) run(t *testing.T, seed uint64) (took, denials float64) {
 	t.Helper()
 	const rate = 3
@@ -87,8 +88,8 @@ func (c clientGroup) run(t *testing.T, seed uint64) (took, denials float64) {
 	return took, denials
 }
 
-// With 60 clients, 2 denials per request are impossible: the last clients are admitted after 19 s and no wait is longer than 5 s, which
-// makes 2.3 on average.
+// With 60 clients, 2 denials per request are impossible: the last clients are admitted after 19 s
+// and no wait is longer than 5 s, which makes 2.3 on average.
 func TestObedientClientsUseTheWholeRate(t *testing.T) {
 	for _, c := range []struct {
 		clientGroup
@@ -207,8 +208,8 @@ func TestOnlyRetryAfterIsSpread(t *testing.T) {
 	}
 }
 
-// After any denials: a wait is between the shortest sufficient one and 4 s more. It is the shortest for the first denied client, and it is
-// sufficient for a client that is alone.
+// After any denials: a wait is between the shortest sufficient one and 4 s more. It is the shortest
+// for the first denied client, and it is sufficient for a client that is alone.
 func TestWaitsAreSufficientAndLimited(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 999).Draw(rt, "ms")) * time.Millisecond)

@@ -12,7 +12,8 @@ import (
 	"opsgate/gateway/jsonw"
 )
 
-// A Route is a row of the route table: one operation of the API. Checks, logs, metrics and the test of the OpenAPI document use this table.
+// A Route is a row of the route table: one operation of the API. Checks, logs, metrics and the test
+// of the OpenAPI document use this table.
 type Route struct {
 	ID      string        // operation id
 	Method  string        // GET rows also serve HEAD
@@ -23,12 +24,14 @@ type Route struct {
 	Timeout time.Duration // 0 for the gateway's default
 	Handle  Handler
 
-	// Deprecated and Sunset are the time from which the operation is deprecated and the time after which it may be removed, for the headers
-	// of the same names. Both are zero for an operation that stays.
+	// Deprecated and Sunset are the time from which the operation is deprecated and the time after
+	// which it may be removed, for the headers of the same names. Both are zero for an operation
+	// that stays.
 	Deprecated, Sunset time.Time
 }
 
-// anyToken is the scope of an operation that requires none. It is explicit, so that an empty scope is an error.
+// anyToken is the scope of an operation that requires none. It is explicit, so that an empty scope
+// is an error.
 const anyToken authn.Scope = "*"
 
 // A Handler decodes a request and calls its service. It does not access the HTTP response.
@@ -54,7 +57,8 @@ func show(v View) (Reply, error) { return Reply{View: v}, nil }
 
 // routes returns the route table.
 func (a *api) routes() []Route {
-	return slices.Concat(a.identityRoutes(), a.fleetRoutes(), a.monitoringRoutes(), a.incidentRoutes(), a.statusPageRoutes(), a.auditRoutes())
+	return slices.Concat(a.identityRoutes(), a.fleetRoutes(), a.monitoringRoutes(), a.incidentRoutes(),
+		a.statusPageRoutes(), a.auditRoutes())
 }
 
 // parameters returns the names of the query parameters.
@@ -65,7 +69,8 @@ func (r *Route) parameters() []string {
 	return r.Fields
 }
 
-// deprecation returns the values of the headers Deprecation (RFC 9745) and Sunset (RFC 8594), or nil if the operation stays.
+// deprecation returns the values of the headers Deprecation (RFC 9745) and Sunset (RFC 8594), or
+// nil if the operation stays.
 func (r *Route) deprecation() (deprecated, sunset []string) {
 	if r.Deprecated.IsZero() {
 		return nil, nil
@@ -87,7 +92,8 @@ func checkRoutes(routes []Route) error {
 		case r.Scope != anyToken && !slices.Contains(authn.AllScopes(), r.Scope):
 			errs = append(errs, fmt.Errorf("route %s: unknown scope %q", r.ID, r.Scope))
 		case r.Deprecated.IsZero() != r.Sunset.IsZero() || r.Sunset.Before(r.Deprecated):
-			errs = append(errs, fmt.Errorf("route %s: Deprecated and Sunset must be set together, and Sunset must not be earlier", r.ID))
+			errs = append(errs, fmt.Errorf("route %s: Deprecated and Sunset must be set together, and Sunset must not be "+
+				"earlier", r.ID))
 		case seen[key] || seen[r.ID]:
 			errs = append(errs, fmt.Errorf("route %s: %s is a duplicate", r.ID, key))
 		}

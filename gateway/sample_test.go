@@ -12,7 +12,8 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// A sampler fills messages with generated values. All values of a message differ, so that tests detect exchanged fields.
+// A sampler fills messages with generated values. All values of a message differ, so that tests
+// detect exchanged fields.
 type sampler struct {
 	elements int  // minimum length of a list of messages; 0 for empty lists
 	bare     bool // optional fields are absent, flags are false, lists of scalars are empty
@@ -71,8 +72,8 @@ func (s *sampler) fillList(list protoreflect.List, field protoreflect.FieldDescr
 	bare.fill(list.AppendMutable().Message())
 }
 
-// scalar returns a value of a field: the enum value number i, counted without the unspecified one, or a value made of the field's
-// name and the number of the sampler.
+// scalar returns a value of a field: the enum value number i, counted without the unspecified one,
+// or a value made of the field's name and the number of the sampler.
 func (s *sampler) scalar(field protoreflect.FieldDescriptor, i int) protoreflect.Value {
 	s.n++
 	switch name := string(field.Name()); field.Kind() {

@@ -14,25 +14,30 @@ import (
 )
 
 const (
-	// responseCost is accounted for each unwritten response beside its buffers: the stack of its goroutine, the stream and the writer of
-	// net/http.
+	// responseCost is accounted for each unwritten response beside its buffers: the stack of its
+	// goroutine, the stream and the writer of net/http.
 	responseCost = 16 << 10
-	// socketCost is the most that is accounted for a body that responses share: only its copy in the socket takes memory.
+	// socketCost is the most that is accounted for a body that responses share: only its copy in
+	// the socket takes memory.
 	socketCost = 128 << 10
-	// maxUnusedBytes is a bound of the buffers of a request: trim drops them if they are larger than twice the body plus maxUnusedBytes.
+	// maxUnusedBytes is a bound of the buffers of a request: trim drops them if they are larger
+	// than twice the body plus maxUnusedBytes.
 	maxUnusedBytes = 256 << 10
 
-	// anonymousWriteTimeout is the time to write a response of at most maxSmallBytes to an anonymous request. It is enough for a client that
-	// reads at all: the buffers of its connection hold so much.
+	// anonymousWriteTimeout is the time to write a response of at most maxSmallBytes to an
+	// anonymous request. It is enough for a client that reads at all: the buffers of its connection
+	// hold so much.
 	anonymousWriteTimeout = 5 * time.Second
 	maxSmallBytes         = 64 << 10
 
-	// maxBuffered is the size of a body up to which a response without TLS is buffered, to be sent with one write.
+	// maxBuffered is the size of a body up to which a response without TLS is buffered, to be sent
+	// with one write.
 	maxBuffered = 32 << 10
 )
 
-// send writes the response that makeResponse has made, and accounts its memory until it is written. It does not account an HTTP/1.1
-// response that net/http buffers and writes after the handler: a connection has at most one of those.
+// send writes the response that makeResponse has made, and accounts its memory until it is written.
+// It does not account an HTTP/1.1 response that net/http buffers and writes after the handler: a
+// connection has at most one of those.
 func (r *Request) send(resp preparedResponse) {
 	req := r.http()
 	r.gin.Writer.WriteHeader(resp.status)
@@ -40,13 +45,14 @@ func (r *Request) send(resp preparedResponse) {
 		_ = r.writeBody(resp.body) // fails only if the client has disconnected
 		return
 	}
-	// The client has reset the HTTP/2 stream: accounting this response could cut off others for nothing. Over HTTP/1.1, the client may have
-	// closed only its sending side and still read.
+	// The client has reset the HTTP/2 stream: accounting this response could cut off others for
+	// nothing. Over HTTP/1.1, the client may have closed only its sending side and still read.
 	if req.ProtoMajor > 1 && r.clientGone() {
 		return
 	}
 	from, began := r.ClientAddr(), r.gateway.options.Clock()
-	// Hundreds of small headers take more memory than all else that a stream holds. net/http does not read them any more.
+	// Hundreds of small headers take more memory than all else that a stream holds. net/http does
+	// not read them any more.
 	req.Header = nil
 	r.trim(&resp)
 	r.unwritten = unwrittenResponse{bytes: r.cost(resp), aborter: r}
@@ -71,7 +77,8 @@ func (r *Request) send(resp preparedResponse) {
 	}
 }
 
-// writer returns the writer of net/http below Gin's: a ResponseController would use Gin's Flush, which returns no error.
+// writer returns the writer of net/http below Gin's: a ResponseController would use Gin's Flush,
+// which returns no error.
 func (r *Request) writer() http.ResponseWriter {
 	if gin, ok := r.gin.Writer.(interface{ Unwrap() http.ResponseWriter }); ok {
 		return gin.Unwrap()
@@ -79,8 +86,8 @@ func (r *Request) writer() http.ResponseWriter {
 	return r.gin.Writer
 }
 
-// writeAll writes the header and the body to the connection. It flushes, because what net/http writes after the handler has returned can
-// neither be cut off nor accounted.
+// writeAll writes the header and the body to the connection. It flushes, because what net/http
+// writes after the handler has returned can neither be cut off nor accounted.
 func (r *Request) writeAll(body []byte) error {
 	write := func() error {
 		if err := r.writeBody(body); err != nil {
@@ -94,8 +101,9 @@ func (r *Request) writeAll(body []byte) error {
 	return write()
 }
 
-// bufferingConnection returns the connection if it buffers the response (WriteAtOnce), else nil. net/http alone writes each 4 KiB. Without
-// TLS the request came over HTTP/1.1, as WriteAtOnce requires, because the server has HTTP/2 only with TLS.
+// bufferingConnection returns the connection if it buffers the response (WriteAtOnce), else nil.
+// net/http alone writes each 4 KiB. Without TLS the request came over HTTP/1.1, as WriteAtOnce
+// requires, because the server has HTTP/2 only with TLS.
 func (r *Request) bufferingConnection(body []byte) Connection {
 	if r.http().TLS != nil || len(body) > maxBuffered {
 		return nil
@@ -103,7 +111,8 @@ func (r *Request) bufferingConnection(body []byte) Connection {
 	return ConnectionOf(r.http().Context())
 }
 
-// writeBody writes the header and the body in one write. net/http drops the body of a response to HEAD.
+// writeBody writes the header and the body in one write. net/http drops the body of a response to
+// HEAD.
 func (r *Request) writeBody(body []byte) error {
 	if len(body) == 0 {
 		r.gin.Writer.WriteHeaderNow()
@@ -113,7 +122,8 @@ func (r *Request) writeBody(body []byte) error {
 	return err
 }
 
-// trim drops the buffers of the request if they are much larger than the body, so that a client that reads slowly does not hold them.
+// trim drops the buffers of the request if they are much larger than the body, so that a client
+// that reads slowly does not hold them.
 func (r *Request) trim(resp *preparedResponse) {
 	if r.out.Cap()+r.compressed.Cap() <= 2*len(resp.body)+maxUnusedBytes {
 		return
@@ -134,7 +144,8 @@ func (r *Request) cost(resp preparedResponse) int64 {
 	return int64(bytes)
 }
 
-// abort makes a write of the response return. It is called by another goroutine: that of another request, or of [LoadLimit.CutOffOverdue].
+// abort makes a write of the response return. It is called by another goroutine: that of another
+// request, or of [LoadLimit.CutOffOverdue].
 func (r *Request) abort() {
 	if c := ConnectionOf(r.http().Context()); c != nil && c.CutOff(r.http().ProtoMajor > 1) {
 		return
@@ -158,7 +169,8 @@ func (r *Request) logCutOff(cause string, from netip.Addr, took time.Duration) {
 	}
 	attrs := []slog.Attr{
 		slog.String("cause", cause), slog.String("route", r.route.ID), slog.String("request_id", r.id),
-		slog.Int64("bytes", r.unwritten.bytes), slog.Int64("lasted_ms", took.Milliseconds()), slog.String("client", from.String()),
+		slog.Int64("bytes", r.unwritten.bytes), slog.Int64("lasted_ms", took.Milliseconds()),
+		slog.String("client", from.String()),
 	}
 	if r.principal != nil {
 		attrs = append(attrs, slog.String("team_id", r.principal.TeamID), slog.String("token_id", r.principal.TokenID))

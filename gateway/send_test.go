@@ -200,7 +200,8 @@ func TestHTTP2ClientThatReadsIsNotCutOff(t *testing.T) {
 	}
 }
 
-// The response to an anonymous request over HTTP/2 is cut off when its client does not open the flow control window.
+// The response to an anonymous request over HTTP/2 is cut off when its client does not open the
+// flow control window.
 func TestUnreadHTTP2StreamIsResetAtItsDeadline(t *testing.T) {
 	h := start(t)
 	_, url := serveHTTP2(t, h)
@@ -225,8 +226,9 @@ func TestUnreadHTTP2StreamIsResetAtItsDeadline(t *testing.T) {
 	mustCount(t, h, "opsgate_http_responses_cut_off_total", map[string]float64{"deadline": 1})
 }
 
-// startUnreadStream sends a request without a token on a new HTTP/2 connection whose flow control window is 0. It sends the type of the
-// first frame that is neither of the connection nor the header of the response.
+// startUnreadStream sends a request without a token on a new HTTP/2 connection whose flow control
+// window is 0. It sends the type of the first frame that is neither of the connection nor the
+// header of the response.
 func startUnreadStream(t *testing.T, conn net.Conn) <-chan string {
 	t.Helper()
 	framer := http2.NewFramer(conn, conn)

@@ -57,8 +57,8 @@ func exchange(g http.Handler, req *http.Request, body string) openapitest.Exchan
 	return openapitest.Exchange{Request: req, RequestBody: []byte(body), Status: w.Code, Header: w.Header(), Body: w.Body.Bytes()}
 }
 
-// For any response of a service, the client gets a response of the OpenAPI document: the resource if the service's response keeps the
-// contract, else a 500.
+// For any response of a service, the client gets a response of the OpenAPI document: the resource
+// if the service's response keeps the contract, else a 500.
 func FuzzAnswer(f *testing.F) {
 	m := &model{}
 	g := newModelled(f, m)
@@ -127,7 +127,8 @@ func oddAnswers() []struct {
 	}
 }
 
-// keepsContract reports whether a message has all required fields, with values that the API can represent.
+// keepsContract reports whether a message has all required fields, with values that the API can
+// represent.
 func keepsContract(m protoreflect.Message) bool {
 	for i := range m.Descriptor().Fields().Len() {
 		if !keepsField(m, m.Descriptor().Fields().Get(i)) {
@@ -137,7 +138,8 @@ func keepsContract(m protoreflect.Message) bool {
 	return true
 }
 
-// keepsPosted is keepsContract for the resource in the response to a POST, of which only the status and the id can be invalid.
+// keepsPosted is keepsContract for the resource in the response to a POST, of which only the status
+// and the id can be invalid.
 func keepsPosted(m protoreflect.Message) bool {
 	made := m.Descriptor().Fields().ByNumber(1)
 	if !m.Has(made) {
@@ -185,7 +187,8 @@ func keepsField(m protoreflect.Message, field protoreflect.FieldDescriptor) bool
 	return true
 }
 
-// For any error of a service, the client gets the response for its code and the violations of its fields, but no other text of the service.
+// For any error of a service, the client gets the response for its code and the violations of its
+// fields, but no other text of the service.
 func FuzzFailure(f *testing.F) {
 	bad, _ := anypb.New(&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
 		{Field: "component_ids[3].x", Description: "is wrong"}, {Field: "_a__b", Description: "\xe2\x80\xa8"},

@@ -30,7 +30,8 @@ func (a *api) listStatusPages(r *Request) (Reply, error) {
 }
 
 func (a *api) getStatusPage(r *Request) (Reply, error) {
-	resp, err := a.incident.GetStatusPage(r.Context(), &incidentv1.GetStatusPageRequest{TeamId: r.Team(), StatusPageId: r.pathID})
+	resp, err := a.incident.GetStatusPage(r.Context(),
+		&incidentv1.GetStatusPageRequest{TeamId: r.Team(), StatusPageId: r.pathID})
 	if err != nil {
 		return Reply{}, err
 	}

@@ -8,7 +8,8 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// The text about the length has the number of characters that the limit counts: code points, without the white space around the text.
+// The text about the length has the number of characters that the limit counts: code points,
+// without the white space around the text.
 func TestLengthsInErrorsAreThoseThatTheLimitCounts(t *testing.T) {
 	h := start(t)
 	h.services.reply("CreateIncident", &incidentv1.CreateIncidentResponse{Incident: fullIncident()})
@@ -37,7 +38,8 @@ func TestLengthsInErrorsAreThoseThatTheLimitCounts(t *testing.T) {
 	}
 }
 
-// postTexts creates an incident whose field with this limit has the text of a JSON string. It returns the details of a 422.
+// postTexts creates an incident whose field with this limit has the text of a JSON string. It
+// returns the details of a 422.
 func postTexts(t *testing.T, h *harness, limit int, text string) map[string]string {
 	t.Helper()
 	title, message := text, "m"

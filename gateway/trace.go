@@ -11,8 +11,9 @@ import (
 
 // A Tracer starts the traces of requests.
 type Tracer interface {
-	// Start starts the trace of a request. The route is the template of its path, "" if no route matches. The returned context is used for
-	// the request's calls. The Trace is nil if the request is not traced.
+	// Start starts the trace of a request. The route is the template of its path, "" if no route
+	// matches. The returned context is used for the request's calls. The Trace is nil if the
+	// request is not traced.
 	Start(ctx context.Context, req *http.Request, route string) (context.Context, Trace)
 }
 
@@ -20,13 +21,16 @@ type Tracer interface {
 type Trace interface {
 	// IDs returns the ids of the trace and of the request's span, in hex.
 	IDs() (traceID, spanID string)
-	// StartSpan starts a span within the request. The returned function ends it; failure is the code of the error if that is a 5xx, else "".
+	// StartSpan starts a span within the request. The returned function ends it; failure is the
+	// code of the error if that is a 5xx, else "".
 	StartSpan(ctx context.Context, name string) (context.Context, func(failure string))
-	// End ends the request's span. The status is 0 if no response was sent; failure is as for StartSpan.
+	// End ends the request's span. The status is 0 if no response was sent; failure is as for
+	// StartSpan.
 	End(status int, failure string, attributes ...slog.Attr)
 }
 
-// Attributes of the request's span. Names without the prefix opsgate are OpenTelemetry's. The Tracer sets the other attributes.
+// Attributes of the request's span. Names without the prefix opsgate are OpenTelemetry's. The
+// Tracer sets the other attributes.
 const (
 	attrClient       = "client.address"
 	attrPath         = "url.path"
@@ -133,8 +137,8 @@ func (r *Request) decisionAttributes() []slog.Attr {
 	return attributes
 }
 
-// safePath returns the path of the request, and reports whether it matches a route exactly. Any other path may contain anything, even a
-// token.
+// safePath returns the path of the request, and reports whether it matches a route exactly. Any
+// other path may contain anything, even a token.
 func (r *Request) safePath() (string, bool) {
 	path := r.http().URL.Path
 	if r.route.Path == path {

@@ -8,7 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A site (netaddr.SiteOf) may hold limit/siteDivisor, a token limit/tokenDivisor, the anonymous requests of a site limit/anonymousDivisor.
+// A site (netaddr.SiteOf) may hold limit/siteDivisor, a token limit/tokenDivisor, the anonymous
+// requests of a site limit/anonymousDivisor.
 const (
 	siteDivisor      = 2
 	tokenDivisor     = 4
@@ -24,15 +25,17 @@ const (
 	cutDeadline  = "deadline"
 )
 
-// unwrittenResponses accounts the memory of responses that are being written. A client that does not read would otherwise hold any amount
-// of it. Past the limit, a new response cuts off older ones:
+// unwrittenResponses accounts the memory of responses that are being written. A client that does
+// not read would otherwise hold any amount of it. Past the limit, a new response cuts off older
+// ones:
 //
 //   - past the share of its token, the oldest of the token;
 //   - past the share of anonymous requests of its site, the oldest of those;
 //   - past the share of its site, the oldest of the token that holds the most there (anonymous requests count as one token);
 //   - past the whole limit, the oldest of the token that holds the most, in the site that holds the most.
 //
-// So a token within its share loses no response while another one holds more. A new response is never refused, and does not cut off itself.
+// So a token within its share loses no response while another one holds more. A new response is
+// never refused, and does not cut off itself.
 type unwrittenResponses struct {
 	limit  int64
 	cutOff *prometheus.CounterVec
@@ -45,7 +48,8 @@ type unwrittenResponses struct {
 	sites     map[netip.Prefix]*group
 	tokens    map[string]*group
 
-	// Unused holders and groups, so that a response allocates none. There are at most as many as there were responses at once.
+	// Unused holders and groups, so that a response allocates none. There are at most as many as
+	// there were responses at once.
 	spareHolders []*holder
 	spareGroups  []*group
 }
@@ -70,7 +74,8 @@ type group struct {
 	holders []*holder
 }
 
-// An unwrittenResponse is a response that is being written. Request has one, which is reused after end.
+// An unwrittenResponse is a response that is being written. Request has one, which is reused after
+// end.
 type unwrittenResponse struct {
 	bytes    int64
 	deadline time.Time            // after which cutOffOverdue cuts it off; zero for none; only of anonymous requests
@@ -86,7 +91,8 @@ type unwrittenResponse struct {
 
 func newUnwritten(limit int64) *unwrittenResponses {
 	u := &unwrittenResponses{
-		limit: limit, holders: make(map[origin]*holder), sites: make(map[netip.Prefix]*group), tokens: make(map[string]*group),
+		limit: limit, holders: make(map[origin]*holder), sites: make(map[netip.Prefix]*group),
+		tokens: make(map[string]*group),
 		cutOff: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "opsgate_http_responses_cut_off_total",
 			Help: "Responses that were cut off because their clients did not read them, by the bound that was exceeded.",
@@ -119,7 +125,8 @@ func (u *unwrittenResponses) begin(p *unwrittenResponse, from origin) { u.abort(
 // cutOffOverdue cuts off the responses whose deadline has passed.
 func (u *unwrittenResponses) cutOffOverdue(now time.Time) { u.abort(u.markOverdue(now)) }
 
-// abort aborts a list of responses, without the lock, because it may wait for the server's goroutine of a connection.
+// abort aborts a list of responses, without the lock, because it may wait for the server's
+// goroutine of a connection.
 func (u *unwrittenResponses) abort(list *unwrittenResponse) {
 	for list != nil {
 		p, next := list, list.nextToAbort
@@ -133,8 +140,8 @@ func (u *unwrittenResponses) abort(list *unwrittenResponse) {
 // count counts a response that was cut off.
 func (u *unwrittenResponses) count(cause string) { u.cutOff.WithLabelValues(cause).Inc() }
 
-// end removes a response whose write has returned, and returns why it was cut off, or "". It waits for a running abort, which must not use
-// the response writer after the handler has returned.
+// end removes a response whose write has returned, and returns why it was cut off, or "". It waits
+// for a running abort, which must not use the response writer after the handler has returned.
 func (u *unwrittenResponses) end(p *unwrittenResponse) (cause string) {
 	u.mu.Lock()
 	if p.cause == "" {
@@ -146,8 +153,8 @@ func (u *unwrittenResponses) end(p *unwrittenResponse) (cause string) {
 	return p.cause
 }
 
-// add adds a response, and returns the list of those to be cut off for it. It seldom allocates: all other responses would wait
-// for the lock meanwhile.
+// add adds a response, and returns the list of those to be cut off for it. It seldom allocates: all
+// other responses would wait for the lock meanwhile.
 func (u *unwrittenResponses) add(p *unwrittenResponse, from origin) (toAbort *unwrittenResponse) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -191,8 +198,8 @@ func (u *unwrittenResponses) markCut(p *unwrittenResponse, cause string, list *u
 	return p
 }
 
-// nextToCut returns the next response to be cut off after a response was added, and the bound that is exceeded. It returns nil if no bound
-// is exceeded, or if only the added response exceeds it.
+// nextToCut returns the next response to be cut off after a response was added, and the bound that
+// is exceeded. It returns nil if no bound is exceeded, or if only the added response exceeds it.
 func (u *unwrittenResponses) nextToCut(added *unwrittenResponse) (oldest *unwrittenResponse, cause string) {
 	h := added.holder
 	if h.tokenGroup == nil && h.bytes > u.limit/anonymousDivisor && h.oldest != added {
@@ -216,8 +223,9 @@ func (u *unwrittenResponses) nextToCut(added *unwrittenResponse) (oldest *unwrit
 	return nil, ""
 }
 
-// largest returns the holder with the most bytes in the site with the most bytes, or nil. It ignores holders and sites whose only response
-// is the added one. It runs only past the limit, and visits each site.
+// largest returns the holder with the most bytes in the site with the most bytes, or nil. It
+// ignores holders and sites whose only response is the added one. It runs only past the limit, and
+// visits each site.
 func (u *unwrittenResponses) largest(added *unwrittenResponse) (most *holder) {
 	bytes := int64(-1)
 	for _, site := range u.sites {
@@ -230,10 +238,12 @@ func (u *unwrittenResponses) largest(added *unwrittenResponse) (most *holder) {
 	return most
 }
 
-// largest returns the holder with the most bytes, or nil. It ignores a holder whose only response is the added one.
+// largest returns the holder with the most bytes, or nil. It ignores a holder whose only response
+// is the added one.
 func (g *group) largest(added *unwrittenResponse) (most *holder) {
 	for _, h := range g.holders {
-		onlyAdded := h.oldest == added // the added one is the newest of all: if it is also the oldest here, it is the only one
+		// the added one is the newest of all: if it is also the oldest here, it is the only one
+		onlyAdded := h.oldest == added
 		if !onlyAdded && (most == nil || h.bytes > most.bytes) {
 			most = h
 		}

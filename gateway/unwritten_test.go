@@ -89,7 +89,8 @@ func TestUnwrittenAnonymousResponsesOfASiteAreBounded(t *testing.T) {
 	w.endAll(t)
 }
 
-// The token that holds the most loses its oldest response, not a client that holds less and began earlier.
+// The token that holds the most loses its oldest response, not a client that holds less and began
+// earlier.
 func TestUnwrittenResponsesOfASiteAreCutOffWhereMostAreHeld(t *testing.T) {
 	w := newWrites(1000) // 500 per site
 	w.write("reader", 1, "reads", 50)
@@ -142,7 +143,8 @@ func TestOverdueAnonymousResponsesAreCutOff(t *testing.T) {
 	w.endAll(t)
 }
 
-// Accounting under the lock must not allocate: all other responses would wait for the garbage collector.
+// Accounting under the lock must not allocate: all other responses would wait for the garbage
+// collector.
 func TestAccountingOfAResponseDoesNotAllocate(t *testing.T) {
 	u := newUnwritten(1 << 20)
 	p, from := &unwrittenResponse{bytes: 100}, origin{netaddr.SiteOf(netip.MustParseAddr("10.0.0.1")), "token"}

@@ -14,7 +14,8 @@ import (
 // An encoder writes one resource as an object.
 type encoder[M any] func(w *jsonw.Writer, m *M)
 
-// one returns the view of a single resource. A response of a service without the resource violates its contract.
+// one returns the view of a single resource. A response of a service without the resource violates
+// its contract.
 func one[M any](m *M, encode encoder[M]) View {
 	return func(w *jsonw.Writer) {
 		if m == nil {

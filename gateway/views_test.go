@@ -33,8 +33,9 @@ var update = flag.Bool("update", false, "write testdata/views.golden instead of 
 // viewsFile has the response bodies of all operations, indented for the reader.
 const viewsFile = "testdata/views.golden"
 
-// TestViews compares the response of every operation, byte for byte, with testdata/views.golden: once with every field of the
-// service's response set, and once without the optional ones. -update writes the file; review its diff.
+// TestViews compares the response of every operation, byte for byte, with testdata/views.golden:
+// once with every field of the service's response set, and once without the optional ones. -update
+// writes the file; review its diff.
 func TestViews(t *testing.T) {
 	h := start(t)
 	var titles []string
@@ -67,8 +68,8 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// viewOf returns the indented body of a response. The test fails if the body is not compact JSON or the
-// response does not match the OpenAPI document.
+// viewOf returns the indented body of a response. The test fails if the body is not compact JSON or
+// the response does not match the OpenAPI document.
 func viewOf(t *testing.T, h *harness, route Route) string {
 	t.Helper()
 	got := h.do(t, "full", route.Method, target(route)+validQuery(route), validBody(route)).mustBe(t, 200)

@@ -11,13 +11,15 @@ import (
 	"opsgate/gateway/decode"
 )
 
-// maxViolationText is the maximal number of characters of a description in a response (docs/integrate/contract.md, "Errors").
+// maxViolationText is the maximal number of characters of a description in a response
+// (docs/integrate/contract.md, "Errors").
 const maxViolationText = 200
 
 var errNoViolation = errors.New("the rejection names no field")
 
-// checkViolations returns an error if a service that rejects a request as invalid names no field, or one that is not the route's. The
-// client cannot correct that, and the description may contain internals, so the response is a 500.
+// checkViolations returns an error if a service that rejects a request as invalid names no field,
+// or one that is not the route's. The client cannot correct that, and the description may contain
+// internals, so the response is a 500.
 func checkViolations(e *backendclient.Error, row *Route) error {
 	if len(e.Violations) == 0 {
 		return fmt.Errorf("%w: %w", e, errNoViolation)
@@ -30,7 +32,8 @@ func checkViolations(e *backendclient.Error, row *Route) error {
 	return nil
 }
 
-// detailsOf returns the descriptions of violations by the API's field names, the first one of each field, within the limits of a response.
+// detailsOf returns the descriptions of violations by the API's field names, the first one of each
+// field, within the limits of a response.
 func detailsOf(violations []backendclient.Violation, row *Route) map[string]string {
 	details := make(map[string]string, len(violations))
 	for _, v := range violations {
@@ -41,8 +44,9 @@ func detailsOf(violations []backendclient.Violation, row *Route) map[string]stri
 	return decode.Details(details)
 }
 
-// fieldOf returns the field of a violation, or "" if the route has no such field. Path parameters are not fields, because an unknown id is
-// a 404, and neither is a cursor, which is never an error (docs/integrate/contract.md, "Lists and pages").
+// fieldOf returns the field of a violation, or "" if the route has no such field. Path parameters
+// are not fields, because an unknown id is a 404, and neither is a cursor, which is never an error
+// (docs/integrate/contract.md, "Lists and pages").
 func (r *Route) fieldOf(v backendclient.Violation) string {
 	name, _, _ := strings.Cut(v.Field, ".")
 	name, _, _ = strings.Cut(name, "[")
@@ -57,9 +61,11 @@ func (r *Route) fieldOf(v backendclient.Violation) string {
 	return ""
 }
 
-// protoField returns the name of a field in the contract with the services: status_page_id for statusPageId.
+// protoField returns the name of a field in the contract with the services: status_page_id for
+// statusPageId.
 func protoField(field string) string {
-	// The parameter limit is page_size in the contract. The gateway checks it itself, so a violation of page_size is a failure of the service.
+	// The parameter limit is page_size in the contract. The gateway checks it itself, so a
+	// violation of page_size is a failure of the service.
 	if field == "action" {
 		return "action_prefix"
 	}
@@ -73,8 +79,8 @@ func protoField(field string) string {
 	return b.String()
 }
 
-// publicText returns a description for clients: one line of at most maxViolationText characters, without control characters and
-// bidirectional controls.
+// publicText returns a description for clients: one line of at most maxViolationText characters,
+// without control characters and bidirectional controls.
 func publicText(description string) string {
 	text := strings.Map(func(r rune) rune {
 		switch {

@@ -15,7 +15,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// A wire is a connection whose client has sent all its bytes, and reads the responses after the server has closed it.
+// A wire is a connection whose client has sent all its bytes, and reads the responses after the
+// server has closed it.
 type wire struct {
 	mu      sync.Mutex
 	changed sync.Cond
@@ -32,8 +33,8 @@ func newWire(sent []byte) *wire {
 	return w
 }
 
-// Read returns EOF after the bytes that the client has sent. While a handler runs, net/http reads a single byte ahead to detect a
-// disconnect; such a read blocks.
+// Read returns EOF after the bytes that the client has sent. While a handler runs, net/http reads a
+// single byte ahead to detect a disconnect; such a read blocks.
 func (w *wire) Read(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +67,8 @@ func (w *wire) Close() error {
 	return nil
 }
 
-// SetReadDeadline applies a deadline in the past, which ends a read, and no deadline. It ignores deadlines in the future.
+// SetReadDeadline applies a deadline in the past, which ends a read, and no deadline. It ignores
+// deadlines in the future.
 func (w *wire) SetReadDeadline(at time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,7 +146,8 @@ func (s *wireServer) Close() error {
 // Addr implements [net.Listener].
 func (s *wireServer) Addr() net.Addr { return (*wire)(nil).LocalAddr() }
 
-// serve serves the bytes as one connection, and returns its requests and the bytes of the responses.
+// serve serves the bytes as one connection, and returns its requests and the bytes of the
+// responses.
 func (s *wireServer) serve(sent []byte) (requests []*wireRequest, answered *bytes.Buffer) {
 	s.mu.Lock()
 	s.requests = nil

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// An Account is the encoded usage of one token: a list of windows, of times for limits of up to [MaxExact] requests, else of counts in
-// buckets. docs/develop/rate-limiter.md describes its life and its bytes. redisstore's account.lua has the same functions.
+// An Account is the encoded usage of one token: a list of windows, of times for limits of up to
+// [MaxExact] requests, else of counts in buckets. docs/develop/rate-limiter.md describes its life
+// and its bytes. redisstore's account.lua has the same functions.
 //
 // A nil account has no usage. Times are µs since 1970 by the clock of the store that decides.
 type Account []byte
@@ -17,8 +18,9 @@ const (
 	form        = 3 // first byte of every account: the version of its format
 	headerBytes = 2 // form, number of windows
 	maxWindows  = 8 // of two policies of MaxLimits limits
-	// maxTimes is the maximum number of times in a window, which keeps the newest ones. It is one more than the largest limit: after a refund
-	// from a full window (removeTime), MaxExact real ones remain.
+	// maxTimes is the maximum number of times in a window, which keeps the newest ones. It is one
+	// more than the largest limit: after a refund from a full window (removeTime), MaxExact real
+	// ones remain.
 	maxTimes = MaxExact + 1
 
 	// The fields of a window.
@@ -34,7 +36,9 @@ const (
 	coveringBuckets = 60                  // together as long as the window
 	numBuckets      = coveringBuckets + 1 // the newest one is not complete
 
-	earliest = 1 << 43 // in April 1970: earlier times are replaced by it, so that no bucket of a policy's window has a number below 0
+	// in April 1970: earlier times are replaced by it, so that no bucket of a policy's window has a
+	// number below 0
+	earliest = 1 << 43
 	latest   = 1 << 53 // in 2255, exclusive: the numbers of account.lua are exact up to here
 	anyTime  = 0       // every lastUsed is at or after it
 )
@@ -48,18 +52,21 @@ type shape struct {
 // micros returns µs, rounded up, so that a window is never too short.
 func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 
-// A window is a slice of an account that begins with the bytes of the window. Those of later windows may follow.
+// A window is a slice of an account that begins with the bytes of the window. Those of later
+// windows may follow.
 type window []byte
 
 func (w window) exact() bool   { return w[tagAt] < bucketsTag }
 func (w window) length() int64 { return int64(get48(w[lengthAt:])) }
 func (w window) shape() shape  { return shape{w.length(), w.exact()} }
 
-// lastUsed returns when a decision last used the window. prepareWindows does not renew it at each decision.
+// lastUsed returns when a decision last used the window. prepareWindows does not renew it at each
+// decision.
 func (w window) lastUsed() int64     { return getTime(w[usedAt:]) }
 func (w window) setLastUsed(t int64) { putTime(w[usedAt:], t) }
 
-// since returns when the window was made and filled. An earlier admission may be missing, or be in a later bucket than its own.
+// since returns when the window was made and filled. An earlier admission may be missing, or be in
+// a later bucket than its own.
 func (w window) since() int64     { return getTime(w[sinceAt:]) }
 func (w window) setSince(t int64) { putTime(w[sinceAt:], t) }
 
@@ -77,8 +84,9 @@ func (w window) times() int             { return int(w[tagAt]) }
 func (w window) time(i int) int64       { return getTime(w[stateAt+i*timeBytes:]) }
 func (w window) setTime(i int, t int64) { putTime(w[stateAt+i*timeBytes:], t) }
 
-// The state of a window of buckets is the number of the newest bucket, and the counts of the last 61. Bucket b has the admissions from
-// b×width to (b+1)×width, exclusive. It counts until bucket b+61 begins: then all of its admissions have left the window.
+// The state of a window of buckets is the number of the newest bucket, and the counts of the last
+// 61. Bucket b has the admissions from b×width to (b+1)×width, exclusive. It counts until bucket
+// b+61 begins: then all of its admissions have left the window.
 
 func (w window) width() int64          { return (w.length() + coveringBuckets - 1) / coveringBuckets }
 func (w window) newest() int64         { return int64(get48(w[stateAt:])) }

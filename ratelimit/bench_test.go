@@ -61,8 +61,8 @@ func BenchmarkMemoryDecideDenial(b *testing.B) {
 	}
 }
 
-// BenchmarkMemoryDecideParallel measures decisions for a growing number of tokens, by eight goroutines. Of many tokens, most are not in a
-// cache of the processor.
+// BenchmarkMemoryDecideParallel measures decisions for a growing number of tokens, by eight
+// goroutines. Of many tokens, most are not in a cache of the processor.
 func BenchmarkMemoryDecideParallel(b *testing.B) {
 	p := specified(b)
 	for _, tokens := range []int{1, 10_000, 1_000_000} {
@@ -84,7 +84,8 @@ func BenchmarkMemoryDecideParallel(b *testing.B) {
 	}
 }
 
-// BenchmarkMemoryBytesPerToken measures the memory of a token, including its entry in the map, without its id.
+// BenchmarkMemoryBytesPerToken measures the memory of a token, including its entry in the map,
+// without its id.
 func BenchmarkMemoryBytesPerToken(b *testing.B) {
 	ids := tokenIDs(manyTokens)
 	for name, p := range benchmarkPolicies(b) {
@@ -96,7 +97,8 @@ func BenchmarkMemoryBytesPerToken(b *testing.B) {
 	}
 }
 
-// An account of the default policy takes at most 512 bytes with its entry in the map, and any other at most 2 KiB.
+// An account of the default policy takes at most 512 bytes with its entry in the map, and any other
+// at most 2 KiB.
 func TestMemoryOfATokenIsBounded(t *testing.T) {
 	ids := tokenIDs(manyTokens)
 	for name, p := range benchmarkPolicies(t) {

@@ -13,10 +13,11 @@ type rule struct {
 	shadow   bool
 }
 
-// prepareWindows prepares the account for a decision by the policy, in place, and reports whether it must be written: it adds the windows
-// of the policy that are missing, sets lastUsed of all windows of the policy to now, and drops those that no decision uses any more.
-// Usually there is nothing to do, so most denials write nothing. docs/develop/rate-limiter.md has the rules under "What expires". The
-// account must be advanced to now.
+// prepareWindows prepares the account for a decision by the policy, in place, and reports whether
+// it must be written: it adds the windows of the policy that are missing, sets lastUsed of all
+// windows of the policy to now, and drops those that no decision uses any more. Usually there is
+// nothing to do, so most denials write nothing. docs/develop/rate-limiter.md has the rules under
+// "What expires". The account must be advanced to now.
 func (p *Policy) prepareWindows(a Account, now int64) (_ Account, changed bool) {
 	if len(a) == 0 {
 		a = Account{form, 0}
@@ -35,7 +36,8 @@ func (p *Policy) prepareWindows(a Account, now int64) (_ Account, changed bool) 
 	return a.dropUnused(now - 2*longest), true
 }
 
-// hasWindowsUsedSince reports whether the account has the windows of the policy, and each was last used at that time or later.
+// hasWindowsUsedSince reports whether the account has the windows of the policy, and each was last
+// used at that time or later.
 func (p *Policy) hasWindowsUsedSince(a Account, since int64) bool {
 	return !slices.ContainsFunc(p.rules, func(r rule) bool {
 		w := a.find(r.shape)
@@ -43,8 +45,8 @@ func (p *Policy) hasWindowsUsedSince(a Account, since int64) bool {
 	})
 }
 
-// addMissing adds the windows of the policy that are missing. It fills each from those that the account had before: from another added one,
-// roundings would add up.
+// addMissing adds the windows of the policy that are missing. It fills each from those that the
+// account had before: from another added one, roundings would add up.
 func (p *Policy) addMissing(a Account, now int64) Account {
 	before := slices.Clone(a)
 	for i := range p.rules {
@@ -74,7 +76,8 @@ func (a Account) drop(at int) Account {
 	return slices.Delete(a, at, at+window(a[at:]).size())
 }
 
-// makeRoom drops a window if the account is full: of those that the policy does not have, the least recently used.
+// makeRoom drops a window if the account is full: of those that the policy does not have, the least
+// recently used.
 func (p *Policy) makeRoom(a Account) Account {
 	if a[1] < maxWindows {
 		return a
@@ -90,8 +93,8 @@ func (p *Policy) makeRoom(a Account) Account {
 	return a.drop(oldest)
 }
 
-// decide decides a request at now. It returns the account with the admission, unless the request is denied or a peek. The account must be
-// advanced to now and have the windows of the policy.
+// decide decides a request at now. It returns the account with the admission, unless the request is
+// denied or a peek. The account must be advanced to now and have the windows of the policy.
 func (p *Policy) decide(a Account, now int64, peek bool) (Account, Decision) {
 	recorded := !peek && p.admits(a)
 	if recorded {
@@ -107,7 +110,8 @@ func (p *Policy) admits(a Account) bool {
 	})
 }
 
-// decision returns the decision on a request, from the account after it. recorded reports whether the account includes its admission.
+// decision returns the decision on a request, from the account after it. recorded reports whether
+// the account includes its admission.
 func (p *Policy) decision(a Account, now int64, recorded bool) Decision {
 	d := Decision{DeniedBy: -1, ShadowDeniedBy: -1, At: time.UnixMicro(now)}
 	var before [MaxLimits]usage // count without the admission
@@ -131,7 +135,8 @@ func (p *Policy) decision(a Account, now int64, recorded bool) Decision {
 	return d
 }
 
-// longestFull returns the index of the full limit with the longest wait, of those in shadow or of the enforced ones; -1 if none is full.
+// longestFull returns the index of the full limit with the longest wait, of those in shadow or of
+// the enforced ones; -1 if none is full.
 func (p *Policy) longestFull(u *[MaxLimits]usage, shadow bool) int {
 	longest := -1
 	for i := range p.rules {

@@ -39,9 +39,9 @@ var ErrNotExecuted = errors.New("not executed")
 // instant returns a time as accounts encode it.
 func instant(at time.Time) int64 { return max(earliest, at.UnixMicro()) }
 
-// Decision computes the decision on a request from its outcome and from the account after it. It returns the account too, advanced to the
-// time, and reports false if the account is not valid, lacks a window of the policy, or contradicts the outcome. It may modify the account
-// passed.
+// Decision computes the decision on a request from its outcome and from the account after it. It
+// returns the account too, advanced to the time, and reports false if the account is not valid,
+// lacks a window of the policy, or contradicts the outcome. It may modify the account passed.
 func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Account, Decision, bool) {
 	now := instant(at)
 	if !a.valid() {
@@ -56,9 +56,10 @@ func (p *Policy) Decision(a Account, at time.Time, o Outcome) (Account, Decision
 	return a, d, !contradicted
 }
 
-// ExecuteExchange executes a call to a shared store on the stored account of a token, which may be nil. It is the reference for the script
-// of redisstore, and the shared store of tests. It returns the account after the call, whether the store writes it, and the decision; for
-// [OpUpload], the decision is that of a peek.
+// ExecuteExchange executes a call to a shared store on the stored account of a token, which may be
+// nil. It is the reference for the script of redisstore, and the shared store of tests. It returns
+// the account after the call, whether the store writes it, and the decision; for [OpUpload], the
+// decision is that of a peek.
 func (p *Policy) ExecuteExchange(stored Account, x Exchange, at time.Time) (a Account, write bool, d Decision) {
 	now := instant(at)
 	if stored.valid() {
@@ -73,7 +74,8 @@ func (p *Policy) ExecuteExchange(stored Account, x Exchange, at time.Time) (a Ac
 	return a, x.Op != OpPeek && (write || changed || recorded), d
 }
 
-// Refund removes one admission with the given time from each window that has one, in place, and returns the account.
+// Refund removes one admission with the given time from each window that has one, in place, and
+// returns the account.
 func (a Account) Refund(at time.Time) Account {
 	if !a.valid() {
 		return a

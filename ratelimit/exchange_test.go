@@ -37,8 +37,8 @@ func used(p *ratelimit.Policy, a ratelimit.Account, i int, now time.Time) int {
 }
 
 // The two accounts may be of different policies. A window of the sum counts each admission that an
-// account with the window has, and those of an account without it that its other windows show: at most
-// a sixtieth of the window that it is filled from too long.
+// account with the window has, and those of an account without it that its other windows show: at
+// most a sixtieth of the window that it is filled from too long.
 func TestSumCountsEachAdmissionOnce(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	minute, ten := limit("minute", 300, time.Minute), limit("ten", 200, 10*time.Second)

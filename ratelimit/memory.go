@@ -12,8 +12,8 @@ const (
 	sweepEvery = 10 * time.Second
 )
 
-// A Memory is a Store in this process. Its time is monotonic if its clock is. It is safe for concurrent use; tokens are spread over shards
-// with a lock each.
+// A Memory is a Store in this process. Its time is monotonic if its clock is. It is safe for
+// concurrent use; tokens are spread over shards with a lock each.
 type Memory struct {
 	clock  func() time.Time
 	start  time.Time

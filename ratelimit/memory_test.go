@@ -55,7 +55,8 @@ func TestInvalidPoliciesAreRefused(t *testing.T) {
 	}
 }
 
-// The figures are in docs/develop/rate-limiter.md. The largest account has 65 times of each limit in shadow; one limit must be enforced.
+// The figures are in docs/develop/rate-limiter.md. The largest account has 65 times of each limit
+// in shadow; one limit must be enforced.
 func TestLargestAccounts(t *testing.T) {
 	largest := ratelimittest.Policy(t, limit("second", 64, time.Second),
 		shadow(limit("minute", 64, time.Minute)), shadow(limit("hour", 64, time.Hour)), shadow(limit("day", 64, 24*time.Hour)))
@@ -124,7 +125,8 @@ func TestRunSweepsUntilItsContextEnds(t *testing.T) {
 	})
 }
 
-// The clock jumps ahead, the token is swept, and the clock jumps back. A decision from before that refunds no later admission.
+// The clock jumps ahead, the token is swept, and the clock jumps back. A decision from before that
+// refunds no later admission.
 func TestRefundFromBeforeASweepChangesNothing(t *testing.T) {
 	c := newClock()
 	m := ratelimit.NewMemory(c.Now)

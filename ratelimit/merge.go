@@ -54,8 +54,8 @@ func (a Account) source(s shape, now int64) window {
 	return best
 }
 
-// isBetterSource reports whether w is better than other to fill a new window of the shape. If both cover it, one with times is better, or
-// else the shorter one; otherwise the one that covers more.
+// isBetterSource reports whether w is better than other to fill a new window of the shape. If both
+// cover it, one with times is better, or else the shorter one; otherwise the one that covers more.
 func (s shape) isBetterSource(w, other window, now int64) bool {
 	covered, byOther := w.coverage(now), other.coverage(now)
 	switch {
@@ -76,7 +76,8 @@ func (w window) coverage(now int64) int64 {
 	return w.length()
 }
 
-// Sum returns an account with the admissions of two that have none in common. The accounts may be nil, and are not modified.
+// Sum returns an account with the admissions of two that have none in common. The accounts may be
+// nil, and are not modified.
 func Sum(a, b Account, at time.Time) Account {
 	now := instant(at)
 	a, b = a.advancedCopy(now), b.advancedCopy(now)
@@ -110,8 +111,8 @@ func (a Account) advancedCopy(now int64) Account {
 	return a
 }
 
-// addWindow adds the admissions of another account to the window at an offset, in place, and returns
-// the account. If the other account lacks the window, a copy is filled from its others.
+// addWindow adds the admissions of another account to the window at an offset, in place, and
+// returns the account. If the other account lacks the window, a copy is filled from its others.
 func (a Account) addWindow(at int, other Account, now int64) Account {
 	w := window(a[at:])
 	added := other.find(w.shape())

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// An Assignment is a policy and the tokens and teams that have it. The most specific assignment of a token applies: that of the token, else
-// of its team, else of the class with the token, else of the class with the team, else the default.
+// An Assignment is a policy and the tokens and teams that have it. The most specific assignment of
+// a token applies: that of the token, else of its team, else of the class with the token, else of
+// the class with the team, else the default.
 type Assignment struct {
 	Policy *Policy
 	// Class is "default", "team", "token" or the name of a class. It is a label of metrics.
@@ -41,7 +42,8 @@ const (
 	ClassToken   = "token"
 )
 
-// NewPolicies returns the policies of a default and of other assignments. No team or token may be in two assignments of the same kind.
+// NewPolicies returns the policies of a default and of other assignments. No team or token may be
+// in two assignments of the same kind.
 func NewPolicies(def Assignment, others ...Assignment) (*Policies, error) {
 	def.Class = ClassDefault
 	p := &Policies{

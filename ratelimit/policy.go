@@ -11,7 +11,8 @@ import (
 const (
 	// MaxLimits is the maximum number of limits of a policy.
 	MaxLimits = 4
-	// MaxExact is the maximum of requests of a limit that is decided by the times of its admissions.
+	// MaxExact is the maximum of requests of a limit that is decided by the times of its
+	// admissions.
 	MaxExact = 64
 
 	maxRequests = 1_000_000_000
@@ -19,7 +20,8 @@ const (
 	maxPer      = 31 * 24 * time.Hour
 )
 
-// A Limit admits Requests in any interval of length Per. An admission at t counts until t+Per, exclusive.
+// A Limit admits Requests in any interval of length Per. An admission at t counts until t+Per,
+// exclusive.
 type Limit struct {
 	Name     string
 	Requests int
@@ -36,8 +38,9 @@ type Policy struct {
 	longest int64 // length, µs
 }
 
-// NewPolicy validates the limits and returns their policy. There must be 1 to [MaxLimits] limits, at least one of them enforced. Names must
-// differ, and so must the lengths of enforced limits, and the lengths of limits in shadow.
+// NewPolicy validates the limits and returns their policy. There must be 1 to [MaxLimits] limits,
+// at least one of them enforced. Names must differ, and so must the lengths of enforced limits, and
+// the lengths of limits in shadow.
 func NewPolicy(limits []Limit) (*Policy, error) {
 	if len(limits) < 1 || len(limits) > MaxLimits {
 		return nil, fmt.Errorf("a policy has 1 to %d limits, not %d", MaxLimits, len(limits))
@@ -80,7 +83,8 @@ func (l Limit) check(others []Limit) error {
 			return errors.New("has the name of another limit")
 		}
 		if o.Per == l.Per && o.Shadow == l.Shadow {
-			return fmt.Errorf("has the same length %v as limit %q: only the smaller of the two would have an effect", l.Per, o.Name)
+			return fmt.Errorf("has the same length %v as limit %q: only the smaller of the two would have an effect", l.Per,
+				o.Name)
 		}
 	}
 	return nil

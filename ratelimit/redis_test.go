@@ -32,7 +32,8 @@ func shadow(l ratelimit.Limit) ratelimit.Limit {
 	return l
 }
 
-// comparedPolicies returns policies with every kind of window and every size of counts, with and without limits in shadow.
+// comparedPolicies returns policies with every kind of window and every size of counts, with and
+// without limits in shadow.
 func comparedPolicies(t rapid.TB) []*ratelimit.Policy {
 	var policies []*ratelimit.Policy
 	for _, limits := range [][]ratelimit.Limit{
@@ -141,7 +142,8 @@ func (c *comparison) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// The accounts and decisions of the script and of this package are the same, byte by byte, after any sequence of operations.
+// The accounts and decisions of the script and of this package are the same, byte by byte, after
+// any sequence of operations.
 func TestScriptDecidesAsThePackageDoes(t *testing.T) {
 	server := redistest.Start(t)
 	client, err := redisclient.New(redisclient.Options{Addresses: []string{server.Addr()}, Timeout: 5 * time.Second, DialTimeout: 5 * time.Second})

@@ -10,12 +10,13 @@ import (
 //
 //	⌈(limit − last) ÷ gateways⌉ − own − sent
 //
-// last is the count in the last account of the shared store, as it ages; own and sent are the counts of
-// the gateway's admissions that this account lacks, and sent has those that a call carries.
+// last is the count in the last account of the shared store, as it ages; own and sent are the
+// counts of the gateway's admissions that this account lacks, and sent has those that a call
+// carries.
 //
-// It returns own with the admission, unless the request is denied or a peek. last and sent may be nil
-// or of another policy, and are not modified. own may be nil, and may be modified; a new one has the
-// windows of the last account too, so that its admissions can be added to them.
+// It returns own with the admission, unless the request is denied or a peek. last and sent may be
+// nil or of another policy, and are not modified. own may be nil, and may be modified; a new one
+// has the windows of the last account too, so that its admissions can be added to them.
 func (p *Policy) DecideShare(gateways int, last, own, sent Account, at time.Time, peek bool) (Account, Decision) {
 	now := instant(at)
 	if !own.valid() {
@@ -23,7 +24,8 @@ func (p *Policy) DecideShare(gateways int, last, own, sent Account, at time.Time
 	}
 	own, _ = own.advance(now)
 	own, _ = p.prepareWindows(own, now)
-	s := share{policy: p, gateways: int64(max(1, gateways)), last: p.windows(last, now), own: p.windows(own, now), sent: p.windows(sent, now)}
+	s := share{policy: p, gateways: int64(max(1, gateways)), last: p.windows(last, now), own: p.windows(own, now),
+		sent: p.windows(sent, now)}
 	d := Decision{Allowed: true, DeniedBy: -1, ShadowDeniedBy: -1, At: time.UnixMicro(now), Local: true}
 	for i := range p.rules {
 		remaining, _ := s.remaining(i, now)
@@ -55,7 +57,8 @@ func (a Account) emptied(now int64) Account {
 	return empty
 }
 
-// windows returns the account's window of each rule. One that the account lacks is filled from its others.
+// windows returns the account's window of each rule. One that the account lacks is filled from its
+// others.
 func (p *Policy) windows(a Account, now int64) (list [MaxLimits]window) {
 	for i := range p.rules {
 		s := p.rules[i].shape
@@ -73,7 +76,8 @@ type share struct {
 	last, own, sent [MaxLimits]window
 }
 
-// remaining returns what remains of a limit for this gateway at t, if nothing is admitted until then, and when the next admission expires.
+// remaining returns what remains of a limit for this gateway at t, if nothing is admitted until
+// then, and when the next admission expires.
 func (s *share) remaining(i int, t int64) (n, next int64) {
 	last, nextLast := s.last[i].usageAt(t)
 	own, nextOwn := s.own[i].usageAt(t)
@@ -84,8 +88,9 @@ func (s *share) remaining(i int, t int64) (n, next int64) {
 // divide returns this gateway's part of a number of requests, rounded up.
 func (s *share) divide(n int64) int64 { return (max(0, n) + s.gateways - 1) / s.gateways }
 
-// budget returns what remains of a limit, and the time until more does. It goes from one expiry to the next, because several admissions may
-// have to expire: the count in the last account is divided and rounded.
+// budget returns what remains of a limit, and the time until more does. It goes from one expiry to
+// the next, because several admissions may have to expire: the count in the last account is divided
+// and rounded.
 func (s *share) budget(i int, now int64) Budget {
 	remaining, next := s.remaining(i, now)
 	b := Budget{Remaining: int(remaining)}

@@ -28,7 +28,8 @@ func (a Account) advance(now int64) (_ Account, moved bool) {
 	return a, moved
 }
 
-// advanceTimes moves times in the future to now, and returns the number of expired times, which are the oldest.
+// advanceTimes moves times in the future to now, and returns the number of expired times, which are
+// the oldest.
 func (w window) advanceTimes(now int64) (expired int, moved bool) {
 	for i := w.times() - 1; i >= 0 && w.time(i) > now; i-- {
 		w.setTime(i, now)
@@ -40,7 +41,8 @@ func (w window) advanceTimes(now int64) (expired int, moved bool) {
 	return expired, moved
 }
 
-// advanceBuckets clears the buckets that have left the window and those in the future, and returns the number of admissions in the latter.
+// advanceBuckets clears the buckets that have left the window and those in the future, and returns
+// the number of admissions in the latter.
 func (w window) advanceBuckets(now int64) (future int64) {
 	newest, present := w.newest(), now/w.width()
 	// Each loop visits each place at most once, however far the clock moved.
@@ -48,14 +50,16 @@ func (w window) advanceBuckets(now int64) (future int64) {
 		future += w.count(b)
 		w.setCount(b, 0)
 	}
-	for b := max(newest, present-numBuckets) + 1; b <= present; b++ { // new buckets, in the places of those that left the window
+	// new buckets, in the places of those that left the window
+	for b := max(newest, present-numBuckets) + 1; b <= present; b++ {
 		w.setCount(b, 0)
 	}
 	w.setNewest(present)
 	return future
 }
 
-// record records an admission at now in every window, in place, and returns the account, which must be advanced to now.
+// record records an admission at now in every window, in place, and returns the account, which must
+// be advanced to now.
 func (a Account) record(now int64) Account {
 	for at := headerBytes; at < len(a); at += window(a[at:]).size() {
 		a = a.add(at, now, 1)
@@ -63,8 +67,8 @@ func (a Account) record(now int64) Account {
 	return a
 }
 
-// add adds n admissions at t to the window at an offset, in place, and returns the account. It ignores
-// those of an expired bucket, and times that are older than all of a full window.
+// add adds n admissions at t to the window at an offset, in place, and returns the account. It
+// ignores those of an expired bucket, and times that are older than all of a full window.
 func (a Account) add(at int, t, n int64) Account {
 	w := window(a[at:])
 	if !w.exact() {
@@ -105,7 +109,8 @@ func (a Account) addTime(at int, t int64) Account {
 	return a
 }
 
-// remove removes an admission at t from the window at an offset, in place, if it has one, and returns the account.
+// remove removes an admission at t from the window at an offset, in place, if it has one, and
+// returns the account.
 func (a Account) remove(at int, t int64) Account {
 	w := window(a[at:])
 	if w.exact() {
@@ -118,8 +123,8 @@ func (a Account) remove(at int, t int64) Account {
 }
 
 // removeTime removes a time. The oldest of a full window shows only that there may be older ones,
-// which were dropped. So a full window stays full: a copy of its oldest time replaces t, and nothing
-// changes if t is the oldest.
+// which were dropped. So a full window stays full: a copy of its oldest time replaces t, and
+// nothing changes if t is the oldest.
 func (a Account) removeTime(at int, t int64) Account {
 	w := window(a[at:])
 	i := w.times() - 1
@@ -138,11 +143,13 @@ func (a Account) removeTime(at int, t int64) Account {
 	return slices.Delete(a, from+i*timeBytes, from+(i+1)*timeBytes)
 }
 
-// A usage is the number of admissions in a window, and the µs until more requests of a limit remain,
-// which is until fewer than min(count, limit) are in the window. Both are 0 for an empty window.
+// A usage is the number of admissions in a window, and the µs until more requests of a limit
+// remain, which is until fewer than min(count, limit) are in the window. Both are 0 for an empty
+// window.
 type usage struct{ count, untilMore int64 }
 
-// usageOf counts the admissions for a limit of a number of requests. The window must be advanced to now.
+// usageOf counts the admissions for a limit of a number of requests. The window must be advanced to
+// now.
 func (w window) usageOf(requests, now int64) usage {
 	if w.exact() {
 		n := int64(w.times())
@@ -167,8 +174,8 @@ func (w window) usageOf(requests, now int64) usage {
 	return u
 }
 
-// counts returns the counts of all buckets, the oldest first. It computes one remainder, not one for each as count does: decisions spend
-// most of their time here.
+// counts returns the counts of all buckets, the oldest first. It computes one remainder, not one
+// for each as count does: decisions spend most of their time here.
 func (w window) counts() (list [numBuckets]uint32) {
 	place := int((w.newest() + 1) % numBuckets)
 	for i := range list {
@@ -191,8 +198,8 @@ func (w window) total() (n int64) {
 	return n
 }
 
-// usageAt returns the number of admissions in the window at t, and when the first of them leaves it;
-// 0 and MaxInt64 for an empty window. The window need not be advanced to t.
+// usageAt returns the number of admissions in the window at t, and when the first of them leaves
+// it; 0 and MaxInt64 for an empty window. The window need not be advanced to t.
 func (w window) usageAt(t int64) (n, next int64) {
 	next = math.MaxInt64 // the loops go from the newest to the oldest, so the oldest sets it last
 	if w.exact() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check-dependencies.sh MODULE... fails if a direct dependency or tool of a module has no line in docs/develop/dependencies.md, or a line
-# there names an unused one.
+# check-dependencies.sh MODULE... fails if a direct dependency or tool of a module has no line in
+# docs/develop/dependencies.md, or a line there names an unused one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# cover.sh MINIMUM TIMEOUT FOLDER... fails if the tests in a folder and its subfolders cover less than MINIMUM percent of its statements, or if
-# those of a package need more than TIMEOUT. Tests of other folders are not counted.
+# cover.sh MINIMUM TIMEOUT FOLDER... fails if the tests in a folder and its subfolders cover less
+# than MINIMUM percent of its statements, or if those of a package need more than TIMEOUT. Tests of
+# other folders are not counted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# flakes.sh ROUNDS TIMEOUT PACKAGE... runs the tests of packages ROUNDS times, each run with the race detector, in another order and with
-# other random cases, beside as many busy processes as there are processors. A run fails after TIMEOUT. It continues after a failure, and
-# prints what failed and how to repeat it.
+# flakes.sh ROUNDS TIMEOUT PACKAGE... runs the tests of packages ROUNDS times, each run with the
+# race detector, in another order and with other random cases, beside as many busy processes as
+# there are processors. A run fails after TIMEOUT. It continues after a failure, and prints what
+# failed and how to repeat it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +20,8 @@ busy() {
   done
 }
 
-# build builds the tests of a package, and run runs them once. They do so in the background, so that a signal ends them.
+# build builds the tests of a package, and run runs them once. They do so in the background, so that
+# a signal ends them.
 build() {
   go test -c -race -o "$work/tests" "$1" &
   wait $!

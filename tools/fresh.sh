@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# fresh.sh runs make test on a clone of the commit that is checked out, as on a fresh machine: as a user who is not root, without a network,
-# a C compiler and the variables of CI, with a PATH that has Go, git, make and the programs of Debian's essential packages alone. It fails if
-# a test fails, or is skipped for another reason than that it takes long, or needs root or something that is missing there. It needs Debian,
-# root, and the modules in their cache.
+# fresh.sh runs make test on a clone of the commit that is checked out, as on a fresh machine: as a
+# user who is not root, without a network, a C compiler and the variables of CI, with a PATH that
+# has Go, git, make and the programs of Debian's essential packages alone. It fails if a test fails,
+# or is skipped for another reason than that it takes long, or needs root or something that is
+# missing there. It needs Debian, root, and the modules in their cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,8 +21,9 @@ mkdir -p "$compiled"
 chown -R "$user:$user" "$work"
 chown "$user:$user" "$compiled"
 
-# In its namespaces there is no network, and Go and its caches, which may be below /root, are where the user can read them, and always at
-# the same place, so that the cache has what the last run compiled. The mounts end with it, before $work is removed.
+# In its namespaces there is no network, and Go and its caches, which may be below /root, are where
+# the user can read them, and always at the same place, so that the cache has what the last run
+# compiled. The mounts end with it, before $work is removed.
 isolated() {
   ip link set lo up
   mount --bind "$work" /mnt
@@ -50,7 +52,8 @@ reasons() {
   ' "$work/log"
 }
 
-# lacks reports whether the fresh machine lacks a program, or a file of the clone, or is not root. Other needs have several words.
+# lacks reports whether the fresh machine lacks a program, or a file of the clone, or is not root.
+# Other needs have several words.
 lacks() {
   case $1 in
   root) ;;

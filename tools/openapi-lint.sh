@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# lint.sh DOCUMENT fails if Spectral or Redocly reports anything about an OpenAPI document, with the rules in gateway/openapi.
+# lint.sh DOCUMENT fails if Spectral or Redocly reports anything about an OpenAPI document, with the
+# rules in gateway/openapi.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 programs=$root/tools/npm/node_modules/.bin

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# outdated.sh MODULE... lists what is behind its newest version, with the days since that was published: the Go toolchain, the direct and
-# linked modules and the tools of each MODULE, and the pins of npm and PyPI packages. It changes nothing. Columns: name, where it is pinned,
-# version, newest version, days. A dash stands for a time that is not known.
+# outdated.sh MODULE... lists what is behind its newest version, with the days since that was
+# published: the Go toolchain, the direct and linked modules and the tools of each MODULE, and the
+# pins of npm and PyPI packages. It changes nothing. Columns: name, where it is pinned, version,
+# newest version, days. A dash stands for a time that is not known.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +13,8 @@ rfc3339='2006-01-02T15:04:05Z07:00' # as a layout of Go
 
 row() { printf '%-64s %-24s %-40s %-40s %s\n' "$@"; }
 
-# linked prints the modules of a module that are direct, provide a tool, or are compiled for its programs and tests.
+# linked prints the modules of a module that are direct, provide a tool, or are compiled for its
+# programs and tests.
 linked() {
   go -C "$1" list -m -f '{{if not (or .Main .Indirect .Replace)}}{{.Path}}{{end}}' all
   go -C "$1" list -deps -test -f '{{with .Module}}{{if not (or .Main .Replace)}}{{.Path}}{{end}}{{end}}' ./... tool \
@@ -29,7 +31,8 @@ modules() {
   done
 }
 
-# toolchain lists the Go toolchain of releases, beside the newest of its minor version and the newest of all.
+# toolchain lists the Go toolchain of releases, beside the newest of its minor version and the
+# newest of all.
 toolchain() {
   local have=$1 query newest platform
   platform=$(go env GOHOSTOS)-$(go env GOHOSTARCH)

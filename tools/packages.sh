@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# packages.sh installs the packages that tests use from npm, PyPI and Maven: docs/develop/dependencies.md. It keeps what is installed until
-# the file that pins it changes.
+# packages.sh installs the packages that tests use from npm, PyPI and Maven:
+# docs/develop/dependencies.md. It keeps what is installed until the file that pins it changes.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-# install PINS TARGET INSTALLER PROGRAM/DEBIAN-PACKAGE... runs INSTALLER PINS TARGET, unless TARGET has what the file PINS pins.
+# install PINS TARGET INSTALLER PROGRAM/DEBIAN-PACKAGE... runs INSTALLER PINS TARGET, unless TARGET
+# has what the file PINS pins.
 install() {
   local pins=$1 target=$2 installer=$3 program packages=
   cmp -s "$pins" "$target/.installed" && return

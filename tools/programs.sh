@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# programs.sh PROGRAM[/PACKAGE]... installs the Debian packages of the programs that are missing; a package is named if it is not called like
-# the program. Servers among them are not started. It fails if a program is missing afterwards.
+# programs.sh PROGRAM[/PACKAGE]... installs the Debian packages of the programs that are missing; a
+# package is named if it is not called like the program. Servers among them are not started. It
+# fails if a program is missing afterwards.
 set -euo pipefail
 
 missing() {
@@ -17,7 +18,8 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
   exit 1
 fi
 
-# Packages ask this program whether they may start their services: invoke-rc.d(8). A machine may have its own.
+# Packages ask this program whether they may start their services: invoke-rc.d(8). A machine may
+# have its own.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
   trap 'rm -f "$policy"' EXIT

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# servers.sh runs the tests of the limiter on the servers of tools/servers: Redis 6.2 and Valkey 9. They have no TLS, and Redis 6.2 has
-# neither cluster-port, so that tests cannot start a cluster of it, nor NOREPLICAS for scripts.
+# servers.sh runs the tests of the limiter on the servers of tools/servers: Redis 6.2 and Valkey 9.
+# They have no TLS, and Redis 6.2 has neither cluster-port, so that tests cannot start a cluster of
+# it, nor NOREPLICAS for scripts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 links=$(mktemp -d)
 trap 'rm -rf "$links"' EXIT
 
-# run PATTERN SKIP runs the tests with the server at a path below tools/servers, without those of SKIP.
+# run PATTERN SKIP runs the tests with the server at a path below tools/servers, without those of
+# SKIP.
 run() {
   local server
   server=$(compgen -G "$PWD/tools/servers/.venv/lib/python3*/site-packages/$1") || { echo "make test-packages installs $1" >&2; exit 1; }

@@ -16,7 +16,8 @@ import (
 	"opsgate/clients/go/ops"
 )
 
-// provoke returns the code of each error that a client can cause, with the details that belong to it.
+// provoke returns the code of each error that a client can cause, with the details that belong to
+// it.
 func provoke(ctx context.Context) any {
 	plain := &http.Client{}
 	client := newClient(os.Getenv("OPSCTL_TOKEN"), plain)

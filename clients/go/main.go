@@ -2,9 +2,9 @@
 
 // Command go calls each kind of operation of the API with the client that oapi-codegen generates.
 //
-// "tour" calls them; "errors" provokes errors and decodes each. Both print what they found as JSON. OPSCTL_URL is the address of
-// the API, OPSCTL_TOKEN a token with all scopes, OPSCTL_READ_TOKEN one without incidents:write, OPSCTL_NO_PLAN_TOKEN one of a team without
-// the plan.
+// "tour" calls them; "errors" provokes errors and decodes each. Both print what they found as JSON.
+// OPSCTL_URL is the address of the API, OPSCTL_TOKEN a token with all scopes, OPSCTL_READ_TOKEN one
+// without incidents:write, OPSCTL_NO_PLAN_TOKEN one of a team without the plan.
 package main
 
 import (
@@ -37,5 +37,6 @@ func newClient(token string, doer ops.HttpRequestDoer) *ops.ClientWithResponses 
 		req.Header.Set("Authorization", "Bearer "+token)
 		return nil
 	}
-	return must(ops.NewClientWithResponses(os.Getenv("OPSCTL_URL"), ops.WithHTTPClient(doer), ops.WithRequestEditorFn(authorize)))
+	return must(ops.NewClientWithResponses(os.Getenv("OPSCTL_URL"), ops.WithHTTPClient(doer),
+		ops.WithRequestEditorFn(authorize)))
 }

@@ -62,7 +62,8 @@ func (f *found) fleet(ctx context.Context, client *ops.ClientWithResponses) {
 	scheduled := must(client.V1ListServerScheduledCommandsWithResponse(ctx, id))
 	f.ScheduledCommands = len(*scheduled.JSON200)
 	for page, size := int32(1), int32(10); ; page++ {
-		commands := must(client.V1ListServerCommandsWithResponse(ctx, id, &ops.V1ListServerCommandsParams{Page: &page, PageSize: &size}))
+		commands := must(client.V1ListServerCommandsWithResponse(ctx, id,
+			&ops.V1ListServerCommandsParams{Page: &page, PageSize: &size}))
 		f.Commands += len(commands.JSON200.Items)
 		if page*size >= commands.JSON200.Total {
 			return
@@ -74,7 +75,8 @@ func (f *found) monitoring(ctx context.Context, client *ops.ClientWithResponses)
 	monitors := must(client.V1ListMonitorsWithResponse(ctx))
 	f.Monitors = len(*monitors.JSON200)
 	anHourAgo := time.Now().Add(-time.Hour)
-	checks := must(client.V1ListMonitorChecksWithResponse(ctx, (*monitors.JSON200)[0].Id, &ops.V1ListMonitorChecksParams{Since: &anHourAgo}))
+	checks := must(client.V1ListMonitorChecksWithResponse(ctx, (*monitors.JSON200)[0].Id,
+		&ops.V1ListMonitorChecksParams{Since: &anHourAgo}))
 	f.Recent = f.Recent && (*checks.JSON200)[0].CheckedAt.After(anHourAgo)
 	pages := must(client.V1ListStatusPagesWithResponse(ctx))
 	f.Pages = len(*pages.JSON200)
@@ -87,7 +89,8 @@ func (f *found) monitoring(ctx context.Context, client *ops.ClientWithResponses)
 // incident creates an incident, repeats the request, resolves the incident and reads it.
 func (f *found) incident(ctx context.Context, client *ops.ClientWithResponses) {
 	key, body := rand.Text(), ops.IncidentInput{
-		Title: "Deployment failed", Status: ops.Investigating, Impact: ops.Minor, Message: "The deployment of the Go client failed.",
+		Title: "Deployment failed", Status: ops.Investigating, Impact: ops.Minor,
+		Message: "The deployment of the Go client failed.",
 	}
 	created := must(client.V1CreateIncidentWithResponse(ctx, &ops.V1CreateIncidentParams{IdempotencyKey: &key}, body))
 	again := must(client.V1CreateIncidentWithResponse(ctx, &ops.V1CreateIncidentParams{IdempotencyKey: &key}, body))
@@ -99,7 +102,8 @@ func (f *found) incident(ctx context.Context, client *ops.ClientWithResponses) {
 	incident := must(client.V1GetIncidentWithResponse(ctx, id))
 	f.Updates = len(incident.JSON200.Updates)
 	resolvedAt := incident.JSON200.ResolvedAt
-	f.Resolved = incident.JSON200.Status == ops.Resolved && resolvedAt != nil && !resolvedAt.Before(incident.JSON200.CreatedAt)
+	f.Resolved = incident.JSON200.Status == ops.Resolved && resolvedAt != nil &&
+		!resolvedAt.Before(incident.JSON200.CreatedAt)
 }
 
 // lists reads all incidents and all audit entries about incidents.

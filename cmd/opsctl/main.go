@@ -22,7 +22,8 @@ func main() {
 	}))
 }
 
-// terminalWidth returns the columns of the terminal that the output goes to; 0 if it goes elsewhere.
+// terminalWidth returns the columns of the terminal that the output goes to; 0 if it goes
+// elsewhere.
 func terminalWidth() int {
 	size, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"opsgate/cmd/internal/gate/command"
 )
 
-// heapProfileEvery is the number of allocated bytes for each sample of the heap profile, which is a trace of some sixty calls. Go's default
-// of 512 KiB takes 1 to 3 % of the CPU time of a request.
+// heapProfileEvery is the number of allocated bytes for each sample of the heap profile, which is a
+// trace of some sixty calls. Go's default of 512 KiB takes 1 to 3 % of the CPU time of a request.
 const heapProfileEvery = 2 << 20
 
 func main() {

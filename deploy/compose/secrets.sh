@@ -1,8 +1,8 @@
 #!/bin/sh
 # Creates the missing secrets of compose.yaml in the folder secrets next to this file.
 #
-# Containers see the files with their permissions here, as a user that does not exist here. So the files are world-readable, and the folder
-# is private.
+# Containers see the files with their permissions here, as a user that does not exist here. So the
+# files are world-readable, and the folder is private.
 set -eu
 cd "$(dirname "$0")"
 

@@ -30,8 +30,8 @@ type browser struct {
 	host *host
 }
 
-// startBrowser starts a host and a browser. At the end of the test it checks that the pages loaded only from this host and that the browser
-// logged no error.
+// startBrowser starts a host and a browser. At the end of the test it checks that the pages loaded
+// only from this host and that the browser logged no error.
 func startBrowser(t *testing.T) browser {
 	t.Helper()
 	h := startHost(t)
@@ -60,7 +60,8 @@ func read[T any](b browser, expression string) T {
 	return browsertest.Read[T](b.Page, expression)
 }
 
-// slash presses the key / as a keyboard does. KeyEvent sends the character even if the page has handled the key.
+// slash presses the key / as a keyboard does. KeyEvent sends the character even if the page has
+// handled the key.
 func (b browser) slash() {
 	b.T.Helper()
 	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
@@ -90,7 +91,8 @@ func TestPagesFitTheWindow(t *testing.T) {
 			if cut := read[int](b, `[...document.querySelectorAll("pre")].filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth).length`); cut > 0 {
 				t.Errorf("%s at %d pixels: %d blocks of code are wider than their boxes", path, width, cut)
 			}
-			// A table scrolls only for what must not be broken: names in its first column, and words.
+			// A table scrolls only for what must not be broken: names in its first column, and
+			// words.
 			if wide := read[int](b, `[...document.querySelectorAll("main .scroll")].filter((e) => e.scrollWidth > e.clientWidth + 60).length`); wide > 0 {
 				t.Errorf("%s at %d pixels: %d tables are cut off", path, width, wide)
 			}
@@ -98,8 +100,9 @@ func TestPagesFitTheWindow(t *testing.T) {
 	}
 }
 
-// TestPagesAreAccessible runs axe-core on every page, on one page of each kind in both widths and both color schemes, and so on every page
-// with the forms open. The short form checks one page of each kind once.
+// TestPagesAreAccessible runs axe-core on every page, on one page of each kind in both widths and
+// both color schemes, and so on every page with the forms open. The short form checks one page of
+// each kind once.
 func TestPagesAreAccessible(t *testing.T) {
 	testkit.Find(t, "../../tools/npm/node_modules/axe-core")
 	b := startBrowser(t)
@@ -129,7 +132,8 @@ func TestPagesAreAccessible(t *testing.T) {
 	}
 }
 
-// openForms opens the forms of a page and fills in what appears after a refused request. Its value is the number of forms.
+// openForms opens the forms of a page and fills in what appears after a refused request. Its value
+// is the number of forms.
 const openForms = `[...document.querySelectorAll(".try form")].map((form) => {
 	form.parentElement.open = true;
 	form.querySelector("[role=status]").className = "bad";
@@ -138,8 +142,8 @@ const openForms = `[...document.querySelectorAll(".try form")].map((form) => {
 		'{"error": "no such resource", "code": "not_found", "nextCursor": "x"}');
 }).length`
 
-// TestDeepLinksOpenAtTheirPlace goes to every place that the search index, the navigation or a link in a page names. The short form does so
-// on a phone only.
+// TestDeepLinksOpenAtTheirPlace goes to every place that the search index, the navigation or a link
+// in a page names. The short form does so on a phone only.
 func TestDeepLinksOpenAtTheirPlace(t *testing.T) {
 	b := startBrowser(t)
 	places := map[string][]string{} // fragments by page
@@ -219,8 +223,8 @@ func TestSearchByKeyboard(t *testing.T) {
 	}
 }
 
-// The search must find what a reader has in front of them: an error code, a field, a header, an operation's ID, the name of a guide. A
-// reader's words are not always those of the title.
+// The search must find what a reader has in front of them: an error code, a field, a header, an
+// operation's ID, the name of a guide. A reader's words are not always those of the title.
 func TestSearchFindsThePlace(t *testing.T) {
 	b := startBrowser(t)
 	b.open("/docs/", wide, light)
@@ -275,7 +279,8 @@ func TestPageIsUsedByKeyboard(t *testing.T) {
 		t.Errorf("after the skip link the focus is on %q", at)
 	}
 
-	// The sample in another language, by its radio buttons; every operation then has that language, and the next page too.
+	// The sample in another language, by its radio buttons; every operation then has that language,
+	// and the next page too.
 	b.Do(chromedp.Focus(chromedp.CSS("#v1CreateIncident-curl")))
 	b.Press(kb.ArrowRight)
 	shown := `[...document.querySelectorAll(".tabs")].map((tabs) => [...tabs.querySelectorAll(".code")].findIndex((code) => code.checkVisibility())).join()`
@@ -396,8 +401,9 @@ func TestPrint(t *testing.T) {
 	}
 }
 
-// A page that a link opens replaces the content of the one before, which keeps what the reader has entered in memory. To the reader it is
-// the same as loading the page: title, place, focus, navigation, and the way back.
+// A page that a link opens replaces the content of the one before, which keeps what the reader has
+// entered in memory. To the reader it is the same as loading the page: title, place, focus,
+// navigation, and the way back.
 func TestLinksKeepThePageLoaded(t *testing.T) {
 	b := startBrowser(t)
 	for _, width := range []int64{wide, phone} {
@@ -463,7 +469,8 @@ func TestLinksWorkWithoutTheNavigationAPI(t *testing.T) {
 	}
 }
 
-// The form is used by keyboard alone: it opens without moving, each field is reached in order and says what it is.
+// The form is used by keyboard alone: it opens without moving, each field is reached in order and
+// says what it is.
 func TestFormIsUsedByKeyboard(t *testing.T) {
 	b := startBrowser(t)
 	for _, width := range []int64{wide, phone} {

@@ -23,8 +23,8 @@ type Page struct {
 	Gzip        []byte // Body, compressed
 }
 
-// pageCSP allows a page to load its scripts, its style, its icon, other pages and the search index from its own host, and to call the API
-// there.
+// pageCSP allows a page to load its scripts, its style, its icon, other pages and the search index
+// from its own host, and to call the API there.
 const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
@@ -35,15 +35,17 @@ const (
 	typeCatalog  = `application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`
 )
 
-// types has the content type of files by the end of their name. A path that ends with a slash is HTML.
+// types has the content type of files by the end of their name. A path that ends with a slash is
+// HTML.
 var types = map[string]string{
 	"": typeHTML, ".md": typeMarkdown, ".txt": typeText,
 	".json": "application/json; charset=utf-8", ".yaml": "application/yaml; charset=utf-8",
 	".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 }
 
-// rendered is a JSON object of the pages by path, written by apidocsgen. Rendering when the gateway is built, not when it runs, keeps the
-// template packages out of it: they find methods by name, and with them the linker keeps every exported method.
+// rendered is a JSON object of the pages by path, written by apidocsgen. Rendering when the gateway
+// is built, not when it runs, keeps the template packages out of it: they find methods by name, and
+// with them the linker keeps every exported method.
 //
 //go:embed pages.json.gz
 var rendered []byte
@@ -73,8 +75,8 @@ func New(base string) *Pages {
 	})}
 }
 
-// Lookup returns the page at a path: /openapi.json, /openapi.yaml, /llms.txt, /llms-full.txt, CatalogPath, or one below /docs/. ok is false
-// if there is none.
+// Lookup returns the page at a path: /openapi.json, /openapi.yaml, /llms.txt, /llms-full.txt,
+// CatalogPath, or one below /docs/. ok is false if there is none.
 func (p *Pages) Lookup(path string) (page Page, ok bool) {
 	page, ok = p.made()[path]
 	return page, ok

@@ -239,7 +239,8 @@ func index(t *testing.T) (entries []entry) {
 	return entries
 }
 
-// published returns the OpenAPI document, decoded by another package than the one that the pages are made with.
+// published returns the OpenAPI document, decoded by another package than the one that the pages
+// are made with.
 func published(t *testing.T) *openapi3.T {
 	t.Helper()
 	document, err := openapi3.NewLoader().LoadFromData(openapi.JSON())

@@ -14,8 +14,9 @@ const IdempotencyKeyHeader = "Idempotency-Key"
 
 const maxIdempotencyKeyLen = 255
 
-// A Body decodes the JSON object of a request. Fields that the route does not have are problems: otherwise a misspelled optional field
-// would count as absent. The zero Body is empty. A Body can be used for many requests, one after the other.
+// A Body decodes the JSON object of a request. Fields that the route does not have are problems:
+// otherwise a misspelled optional field would count as absent. The zero Body is empty. A Body can
+// be used for many requests, one after the other.
 type Body struct {
 	TokenPrefix string // prefix of live tokens; a name that contains it is cut after it in problems
 	Dropped     func() // called by Finish when the body is not needed any more; nil for nothing
@@ -55,8 +56,9 @@ func (b *Body) Parse(data []byte) {
 	}
 }
 
-// Finish returns nil, the error of Reject, or an *Error with all problems. It drops the body, which is not needed while the request waits
-// for its service or its client. Nothing can be decoded after it.
+// Finish returns nil, the error of Reject, or an *Error with all problems. It drops the body, which
+// is not needed while the request waits for its service or its client. Nothing can be decoded after
+// it.
 func (b *Body) Finish() error {
 	err := b.err
 	if err == nil && len(b.problems)+len(b.unknown) > 0 {
@@ -73,11 +75,13 @@ func (b *Body) Finish() error {
 	return err
 }
 
-// maxSpace is the number of white space characters that may surround a text in addition to its limit. Text rejects a literal without
-// decoding it if it is longer than limit+maxSpace characters could be, each of them escaped.
+// maxSpace is the number of white space characters that may surround a text in addition to its
+// limit. Text rejects a literal without decoding it if it is longer than limit+maxSpace characters
+// could be, each of them escaped.
 const maxSpace = 1000
 
-// Text returns a required text of 1 to limit characters (see textProblem), without the white space around it.
+// Text returns a required text of 1 to limit characters (see textProblem), without the white space
+// around it.
 func (b *Body) Text(name string, limit int) string {
 	literal, ok := b.value(name, '"', "must be a string")
 	if !ok {
@@ -115,7 +119,8 @@ func (b *Body) OptionalID(name string) *string {
 	return &id
 }
 
-// IDs returns at most limit UUIDs in lower case, without duplicates. It returns none if the field is absent or null.
+// IDs returns at most limit UUIDs in lower case, without duplicates. It returns none if the field
+// is absent or null.
 func (b *Body) IDs(name string, limit int) []string {
 	if b.absent(name) {
 		return nil
@@ -148,7 +153,8 @@ func (b *Body) IDs(name string, limit int) []string {
 	return ids
 }
 
-// Bool returns a boolean, or def if the field is absent. Null is a problem (docs/integrate/contract.md, "Bodies").
+// Bool returns a boolean, or def if the field is absent. Null is a problem
+// (docs/integrate/contract.md, "Bodies").
 func (b *Body) Bool(name string, def bool) bool {
 	switch value := b.raw(name); string(value) {
 	case "":
@@ -206,8 +212,9 @@ func (b *Body) shortText(name, problem string) (string, bool) {
 	return text, ok
 }
 
-// shortTextOf returns the text of an encoded string. It rejects, without decoding it, a literal that is too long for 36 escaped characters,
-// the length of a UUID; no enum value is longer. The caller rejects other texts that are too long.
+// shortTextOf returns the text of an encoded string. It rejects, without decoding it, a literal
+// that is too long for 36 escaped characters, the length of a UUID; no enum value is longer. The
+// caller rejects other texts that are too long.
 func shortTextOf(literal []byte) (string, bool) {
 	const longest = len(`""`) + 36*len(`\u0000`)
 	if literal[0] != '"' || len(literal) > longest {
@@ -216,7 +223,8 @@ func shortTextOf(literal []byte) (string, bool) {
 	return textOf(literal)
 }
 
-// value returns the encoded value of a required field whose JSON type is identified by its first byte.
+// value returns the encoded value of a required field whose JSON type is identified by its first
+// byte.
 func (b *Body) value(name string, first byte, problem string) ([]byte, bool) {
 	if b.err != nil || b.problems[name] != "" {
 		return nil, false

@@ -23,15 +23,17 @@ type Error struct {
 // Error describes the input without the client's text.
 func (e *Error) Error() string { return "the " + e.Part + " is not valid" }
 
-// Limits of the details in one response (docs/integrate/contract.md, "Errors"): a client may send thousands of unknown names.
+// Limits of the details in one response (docs/integrate/contract.md, "Errors"): a client may send
+// thousands of unknown names.
 const (
 	maxDetails     = 20
 	maxDetailsSize = 8 << 10 // bytes of JSON
 	maxDetailName  = 64      // characters
 )
 
-// Details returns problems by parameter, header or field, and those of unknown fields, within the limits of a response: problems come
-// first, sorted by name, then unknown fields in their order. Long names are truncated, and details beyond the limits are dropped.
+// Details returns problems by parameter, header or field, and those of unknown fields, within the
+// limits of a response: problems come first, sorted by name, then unknown fields in their order.
+// Long names are truncated, and details beyond the limits are dropped.
 func Details(problems map[string]string, unknown ...string) map[string]string {
 	d := details{texts: make(map[string]string, min(len(problems)+len(unknown), maxDetails)), size: len("{}")}
 	for _, name := range slices.Sorted(maps.Keys(problems)) {

@@ -15,7 +15,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Each decoder is compared with a slower implementation that is built from other parts and reads like the rule.
+// Each decoder is compared with a slower implementation that is built from other parts and reads
+// like the rule.
 
 // Forms of valid input.
 var (

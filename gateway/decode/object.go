@@ -12,7 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Limits of the values in a body, including arrays and objects. A valid body has at most 106 values.
+// Limits of the values in a body, including arrays and objects. A valid body has at most 106
+// values.
 const (
 	maxNesting = 63
 	maxValues  = 1000
@@ -28,9 +29,10 @@ var (
 	errTooMany = fmt.Errorf("has more than %d values", maxValues)
 )
 
-// readObject parses the JSON object in data. It keeps the values of the route's fields, and the names of up to maxDetails other fields. The
-// error describes data that is not an object. The cost is linear in the size of data: parsing ends at a limit, and names that are not kept
-// are not allocated.
+// readObject parses the JSON object in data. It keeps the values of the route's fields, and the
+// names of up to maxDetails other fields. The error describes data that is not an object. The cost
+// is linear in the size of data: parsing ends at a limit, and names that are not kept are not
+// allocated.
 func (b *Body) readObject(data []byte) error {
 	if err := checkEncoding(data); err != nil {
 		return err
@@ -64,8 +66,8 @@ func (b *Body) readObject(data []byte) error {
 	return nil
 }
 
-// checkEncoding returns an error for data that is not UTF-8 or has a byte order mark, which editors and shells of Windows add and do not
-// show. JSON has none (RFC 8259, section 8.1).
+// checkEncoding returns an error for data that is not UTF-8 or has a byte order mark, which editors
+// and shells of Windows add and do not show. JSON has none (RFC 8259, section 8.1).
 func checkEncoding(data []byte) error {
 	switch {
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
@@ -101,7 +103,8 @@ func (b *Body) readFields() error {
 	return r.describe(err)
 }
 
-// addField records the value of a field, or a problem with its name. The value is nil if the limit of values was reached in it.
+// addField records the value of a field, or a problem with its name. The value is nil if the limit
+// of values was reached in it.
 func (b *Body) addField(literal, value []byte) {
 	switch f := b.field(literal); {
 	case f != nil && value == nil:
@@ -115,7 +118,8 @@ func (b *Body) addField(literal, value []byte) {
 	}
 }
 
-// field returns the route's field with a name, given as a literal, or nil if the route does not have it.
+// field returns the route's field with a name, given as a literal, or nil if the route does not
+// have it.
 func (b *Body) field(literal []byte) *field {
 	var buf [maxFieldLiteral]byte // on the stack
 	name := literal[1 : len(literal)-1]
@@ -130,16 +134,19 @@ func (b *Body) field(literal []byte) *field {
 	return nil
 }
 
-// maxFieldLiteral is longer than any literal of a route's field: the names have fewer than 32 letters, each of which may be escaped.
+// maxFieldLiteral is longer than any literal of a route's field: the names have fewer than 32
+// letters, each of which may be escaped.
 const maxFieldLiteral = len(`""`) + 32*len(`\u0000`)
 
 // longestEscape is the length of the longest literal form of a character.
 const longestEscape = len(`\ud83d\ude00`)
 
-// detailName returns the first characters of a name, without a token, for a detail. It does not decode the rest of the literal.
+// detailName returns the first characters of a name, without a token, for a detail. It does not
+// decode the rest of the literal.
 func (b *Body) detailName(literal []byte) string {
 	var buf [len(`"`) + maxDetailName*longestEscape]byte
-	text, _ := jsontext.AppendUnquote(buf[:0], literal[:min(len(literal), len(buf))]) // the error is that of an incomplete literal
+	// the error is that of an incomplete literal
+	text, _ := jsontext.AppendUnquote(buf[:0], literal[:min(len(literal), len(buf))])
 	name := FirstChars(string(text), maxDetailName)
 	if before, _, isToken := strings.Cut(name, b.TokenPrefix); isToken && b.TokenPrefix != "" {
 		return before + b.TokenPrefix + "…"
@@ -147,7 +154,8 @@ func (b *Body) detailName(literal []byte) string {
 	return name
 }
 
-// textOf returns the text of a string literal, and reports whether it is valid: an unpaired surrogate becomes U+FFFD.
+// textOf returns the text of a string literal, and reports whether it is valid: an unpaired
+// surrogate becomes U+FFFD.
 func textOf(literal []byte) (text string, valid bool) {
 	if bytes.IndexByte(literal, '\\') < 0 {
 		return string(literal[1 : len(literal)-1]), true
@@ -158,16 +166,18 @@ func textOf(literal []byte) (text string, valid bool) {
 
 // A jsonReader reads values within the limits of a body. It is reused, because a Decoder allocates.
 type jsonReader struct {
-	decoder   jsontext.Decoder
-	input     bytes.Buffer // over data; a Decoder reads it in place: its values are slices of data, which stay valid after the next read
+	decoder jsontext.Decoder
+	// over data; a Decoder reads it in place: its values are slices of data, which stay valid after
+	// the next read
+	input     bytes.Buffer
 	data      []byte
 	remaining int // values that may still be read
 }
 
 func (r *jsonReader) reset(data []byte) {
 	r.data, r.remaining, r.input = data, maxValues, *bytes.NewBuffer(data)
-	// addField finds duplicate names, and checkEncoding invalid UTF-8. Without AllowInvalidUTF8, the Decoder would also report an escaped
-	// unpaired surrogate, as wrong syntax.
+	// addField finds duplicate names, and checkEncoding invalid UTF-8. Without AllowInvalidUTF8,
+	// the Decoder would also report an escaped unpaired surrogate, as wrong syntax.
 	r.decoder.Reset(&r.input, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
@@ -243,7 +253,8 @@ func (r *jsonReader) describe(err error) error {
 	return fmt.Errorf("%w: the mistake is at byte %d", errNotJSON, r.mistake(err)+1)
 }
 
-// mistake returns the offset of the first byte that is wrong. The offset in the Decoder's error may be an earlier one.
+// mistake returns the offset of the first byte that is wrong. The offset in the Decoder's error may
+// be an earlier one.
 func (r *jsonReader) mistake(err error) int {
 	next, isName := r.nextToken()
 	if isName && byteAt(r.data, next) != '"' {
@@ -254,7 +265,8 @@ func (r *jsonReader) mistake(err error) int {
 		return len(r.data) // it ends too early, for example in a number, whose beginning the Decoder reports
 	}
 	at := max(int(syntax.ByteOffset), next)
-	if byteAt(r.data, next) == '"' && byteAt(r.data, at) == '\\' { // in a string, it reports the backslash: skip the valid part
+	// in a string, it reports the backslash: skip the valid part
+	if byteAt(r.data, next) == '"' && byteAt(r.data, at) == '\\' {
 		if at++; byteAt(r.data, at) == 'u' {
 			for at++; isHexDigit(byteAt(r.data, at)); at++ {
 			}
@@ -263,7 +275,8 @@ func (r *jsonReader) mistake(err error) int {
 	return at
 }
 
-// nextToken returns the offset at which the next token must begin, and reports whether it must be a name.
+// nextToken returns the offset at which the next token must begin, and reports whether it must be a
+// name.
 func (r *jsonReader) nextToken() (at int, isName bool) {
 	kind, n := r.decoder.StackIndex(r.decoder.StackDepth())
 	isName = kind == '{' && n%2 == 0 // n counts the names and values before it

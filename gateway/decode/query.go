@@ -20,8 +20,8 @@ const (
 	maxUnknownNameLen = 64
 )
 
-// A Query decodes the parameters of a route and collects all problems. Unknown parameters are ignored, and Unknown returns their names
-// (docs/integrate/contract.md, "Requests").
+// A Query decodes the parameters of a route and collects all problems. Unknown parameters are
+// ignored, and Unknown returns their names (docs/integrate/contract.md, "Requests").
 type Query struct {
 	raw      string
 	problems map[string]string
@@ -38,9 +38,10 @@ func (q *Query) Err() error {
 	return &Error{Part: PartQuery, Details: Details(q.problems)}
 }
 
-// Unknown returns the names of the parameters that are not in known, each once, as a list of strings (RFC 9651); "" if there are none. It
-// returns the first maxUnknown, without those that are empty, longer than maxUnknownNameLen, malformed, not printable ASCII, or with the
-// prefix of tokens in them. It allocates only for the names that it returns.
+// Unknown returns the names of the parameters that are not in known, each once, as a list of
+// strings (RFC 9651); "" if there are none. It returns the first maxUnknown, without those that are
+// empty, longer than maxUnknownNameLen, malformed, not printable ASCII, or with the prefix of
+// tokens in them. It allocates only for the names that it returns.
 func (q *Query) Unknown(known []string, tokenPrefix string) string {
 	var names []string
 	for rest := q.raw; rest != "" && len(names) < maxUnknown; {
@@ -60,7 +61,8 @@ func (q *Query) Unknown(known []string, tokenPrefix string) string {
 	return strings.Join(names, ", ")
 }
 
-// appendString appends an encoded key as a string of RFC 9651, and reports whether Unknown returns it.
+// appendString appends an encoded key as a string of RFC 9651, and reports whether Unknown returns
+// it.
 func appendString(b []byte, key string) ([]byte, bool) {
 	b = append(b, '"')
 	length := 0
@@ -101,7 +103,8 @@ func (q *Query) Text(name string) string {
 	return text
 }
 
-// Cursor returns the cursor. If the parameter cannot be a cursor, ignored is true; that is never an error.
+// Cursor returns the cursor. If the parameter cannot be a cursor, ignored is true; that is never an
+// error.
 func (q *Query) Cursor() (cursor string, ignored bool) {
 	values, malformed := q.values("cursor")
 	if malformed || len(values) > 1 || len(values) == 1 && len(values[0]) > MaxCursorLen {
@@ -113,22 +116,24 @@ func (q *Query) Cursor() (cursor string, ignored bool) {
 	return values[0], false
 }
 
-// Time returns an RFC 3339 time, or def if the parameter is absent. An offset without a colon is accepted, and one with a space in place of
-// the +, because a + in a query is decoded as a space.
+// Time returns an RFC 3339 time, or def if the parameter is absent. An offset without a colon is
+// accepted, and one with a space in place of the +, because a + in a query is decoded as a space.
 func (q *Query) Time(name string, def time.Time) time.Time {
 	text, given := q.single(name)
 	if !given {
 		return def
 	}
-	if i := len(text) - len("+0000"); i > 0 && strings.ContainsRune("+- ", rune(text[i])) { // an offset as ISO 8601 also has it
+	// an offset as ISO 8601 also has it
+	if i := len(text) - len("+0000"); i > 0 && strings.ContainsRune("+- ", rune(text[i])) {
 		text = text[:i+3] + ":" + text[i+3:]
 	}
 	if i := len(text) - len("+00:00"); i > 0 && text[i] == ' ' {
 		text = text[:i] + "+" + text[i+1:]
 	}
 	t, err := time.Parse(time.RFC3339, text)
-	// Parse also accepts an hour of one digit and a comma before the fraction (go.dev/issue/54580); RFC 3339 does not. A text with such an
-	// hour may end before secondEnd, so the hour is checked first.
+	// Parse also accepts an hour of one digit and a comma before the fraction (go.dev/issue/54580);
+	// RFC 3339 does not. A text with such an hour may end before secondEnd, so the hour is checked
+	// first.
 	const hourEnd, secondEnd = len("2006-01-02T15"), len("2006-01-02T15:04:05")
 	if err != nil || text[hourEnd] != ':' || text[secondEnd] == ',' || impossibleOffset(text) {
 		q.Fail(name, "must be an RFC 3339 date-time with Z or an offset, as 2026-01-02T03:04:05Z")
@@ -137,7 +142,8 @@ func (q *Query) Time(name string, def time.Time) time.Time {
 	return t.UTC()
 }
 
-// impossibleOffset reports whether a time that Parse accepts has an offset that RFC 3339 does not allow: 24 hours or 60 minutes.
+// impossibleOffset reports whether a time that Parse accepts has an offset that RFC 3339 does not
+// allow: 24 hours or 60 minutes.
 func impossibleOffset(text string) bool {
 	offset := text[len(text)-len("+00:00"):]
 	return text[len(text)-1] != 'Z' && (offset[1:3] > "23" || offset[4:6] > "59")
@@ -180,7 +186,8 @@ func (q *Query) once(name string) (value string, given bool) {
 	return "", false
 }
 
-// values returns the first two values of a parameter (two are a problem already), and reports whether one of them is malformed.
+// values returns the first two values of a parameter (two are a problem already), and reports
+// whether one of them is malformed.
 func (q *Query) values(name string) (values []string, malformed bool) {
 	for rest := q.raw; rest != "" && len(values) < 2; {
 		var pair string
@@ -198,8 +205,8 @@ func (q *Query) values(name string) (values []string, malformed bool) {
 	return values, malformed
 }
 
-// sameKey reports whether an encoded key is the given name. It stops at the first difference and does not allocate: a query may have
-// thousands of keys, and each parameter compares all of them.
+// sameKey reports whether an encoded key is the given name. It stops at the first difference and
+// does not allocate: a query may have thousands of keys, and each parameter compares all of them.
 func sameKey(key, name string) bool {
 	for i := range len(name) {
 		if key == "" {
@@ -214,7 +221,8 @@ func sameKey(key, name string) bool {
 	return key == ""
 }
 
-// nextByte returns the first byte of an encoded key that is not empty, and the rest. If the key is malformed, ok is false.
+// nextByte returns the first byte of an encoded key that is not empty, and the rest. If the key is
+// malformed, ok is false.
 func nextByte(key string) (c byte, rest string, ok bool) {
 	c, rest = key[0], key[1:]
 	switch {

@@ -7,14 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// textProblem returns the problem of a text, or "". A valid text has 1 to limit characters, at least one of them visible. It has no control
-// characters except line breaks and tabs, and no bidirectional controls (docs/integrate/contract.md, "Bodies"). A character is a code
-// point, so a letter with a combining mark and an emoji of several parts count as several.
+// textProblem returns the problem of a text, or "". A valid text has 1 to limit characters, at
+// least one of them visible. It has no control characters except line breaks and tabs, and no
+// bidirectional controls (docs/integrate/contract.md, "Bodies"). A character is a code point, so a
+// letter with a combining mark and an emoji of several parts count as several.
 func textProblem(text string, limit int) string {
 	n, hasVisible := 0, false
 	for _, r := range text {
 		if n++; n > limit {
-			return fmt.Sprintf("must have at most %d characters (Unicode code points), not %d", limit, utf8.RuneCountInString(text))
+			return fmt.Sprintf("must have at most %d characters (Unicode code points), not %d", limit,
+				utf8.RuneCountInString(text))
 		}
 		switch {
 		case unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t':
@@ -31,16 +33,20 @@ func textProblem(text string, limit int) string {
 	return ""
 }
 
-// bidiControl reports whether r is an embedding, an override, an isolate, or the end of one: with those, a text is displayed in another
-// order. Marks (U+061C, U+200E, U+200F) do not reorder text and are allowed.
+// bidiControl reports whether r is an embedding, an override, an isolate, or the end of one: with
+// those, a text is displayed in another order. Marks (U+061C, U+200E, U+200F) do not reorder text
+// and are allowed.
 func bidiControl(r rune) bool { return 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 }
 
-// visible reports whether a character by itself is visible. White space is not, and neither are the characters that Unicode calls
-// default-ignorable: joiners, fillers, selectors, tags and other format characters.
+// visible reports whether a character by itself is visible. White space is not, and neither are the
+// characters that Unicode calls default-ignorable: joiners, fillers, selectors, tags and other
+// format characters.
 func visible(r rune) bool {
 	switch r {
 	case '\u2800', '\U00013441', '\U00013442', '\U00016fe4', '\U0001d159':
-		return false // blanks and fillers that Unicode classifies as letters, marks or symbols: Braille, Egyptian, Khitan, music
+		// blanks and fillers that Unicode classifies as letters, marks or symbols: Braille,
+		// Egyptian, Khitan, music
+		return false
 	}
 	if r <= unicode.MaxLatin1 {
 		return unicode.IsGraphic(r) && !unicode.IsSpace(r)

@@ -11,11 +11,12 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// ErrUnrepresentable is wrapped by errors for values that cannot be represented in JSON or in the API.
+// ErrUnrepresentable is wrapped by errors for values that cannot be represented in JSON or in the
+// API.
 var ErrUnrepresentable = errors.New("value cannot be represented in JSON")
 
-// A Writer appends one JSON document to a buffer. The zero Writer is ready for use. Field names are not escaped, except by
-// StringEscapedName: they must be literals of the program.
+// A Writer appends one JSON document to a buffer. The zero Writer is ready for use. Field names are
+// not escaped, except by StringEscapedName: they must be literals of the program.
 type Writer struct {
 	buf []byte
 	err error
@@ -142,7 +143,8 @@ func IntOrNull[N int32 | int64](w *Writer, name string, value *N) {
 	w.Int(name, int64(*value))
 }
 
-// Float writes a number field in the shortest form that parses to the same value. A value that is not finite is an error.
+// Float writes a number field in the shortest form that parses to the same value. A value that is
+// not finite is an error.
 func (w *Writer) Float(name string, value float64) {
 	if math.IsInf(value, 0) || math.IsNaN(value) {
 		w.Fail(name, fmt.Sprintf("%v is not finite", value))
@@ -161,8 +163,8 @@ func (w *Writer) Float(name string, value float64) {
 	}
 }
 
-// Time writes a time field in UTC with milliseconds (docs/integrate/contract.md, "Values"). A nil value, or one outside of the years 0001
-// to 9999, is an error.
+// Time writes a time field in UTC with milliseconds (docs/integrate/contract.md, "Values"). A nil
+// value, or one outside of the years 0001 to 9999, is an error.
 func (w *Writer) Time(name string, value *timestamppb.Timestamp) {
 	if value == nil {
 		w.Fail(name, "time is absent")
@@ -185,8 +187,9 @@ func (w *Writer) key(name string) {
 	w.buf = append(w.buf, '"', ':')
 }
 
-// separate writes a comma before a value, unless the value is the first in its object or array, or follows a name. It looks at the last
-// byte only: no value ends with an opening delimiter or a colon, because a string ends with a quote.
+// separate writes a comma before a value, unless the value is the first in its object or array, or
+// follows a name. It looks at the last byte only: no value ends with an opening delimiter or a
+// colon, because a string ends with a quote.
 func (w *Writer) separate() {
 	if len(w.buf) == 0 {
 		return

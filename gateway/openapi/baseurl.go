@@ -8,12 +8,15 @@ import (
 	"strings"
 )
 
-// PlaceholderURL is the base URL in the embedded pages. static/docs.js in package apidocs has it too.
+// PlaceholderURL is the base URL in the embedded pages. static/docs.js in package apidocs has it
+// too.
 const PlaceholderURL = "https://api.example.com"
 
-var errNotBase = errors.New("must be a base URL like https://api.example.com or http://localhost:8080: no path, no query, no user")
+var errNotBase = errors.New("must be a base URL like https://api.example.com or http://localhost:8080: no path, no " +
+	"query, no user")
 
-// CheckBaseURL returns an error if a URL is not a base URL. The error text is to follow the name of the setting.
+// CheckBaseURL returns an error if a URL is not a base URL. The error text is to follow the name of
+// the setting.
 func CheckBaseURL(url string) error {
 	host, ok := strings.CutPrefix(url, "https://")
 	if !ok {

@@ -42,7 +42,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A base URL must have the same meaning for a URL parser, and nothing that a page, a shell or a header interprets.
+// A base URL must have the same meaning for a URL parser, and nothing that a page, a shell or a
+// header interprets.
 func FuzzCheck(f *testing.F) {
 	for _, host := range append(validHosts, invalidHosts...) {
 		f.Add(host)
@@ -62,7 +63,8 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// interpreted reports whether a character of a URL is not literal in HTML, JSON, YAML, Markdown code, a shell's quotes or a header.
+// interpreted reports whether a character of a URL is not literal in HTML, JSON, YAML, Markdown
+// code, a shell's quotes or a header.
 func interpreted(r rune) bool {
 	return r <= ' ' || r >= 0x7f || strings.ContainsRune("<>&\"'`\\$;|(){}!*?#%@,=+^~", r)
 }

@@ -10,8 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A Document is what generators and tests read of the OpenAPI document. It has no references: in their places are the components that they
-// refer to, changed by what stands beside the reference. It has no allOf either, which openapigen merges.
+// A Document is what generators and tests read of the OpenAPI document. It has no references: in
+// their places are the components that they refer to, changed by what stands beside the reference.
+// It has no allOf either, which openapigen merges.
 type Document struct {
 	Info       struct{ Title, Summary string }
 	Tags       []struct{ Name, Description string }
@@ -140,8 +141,8 @@ func Read(text []byte) (*Document, error) {
 	return &d.Document, nil
 }
 
-// inline returns a node without references. What stands beside a reference replaces what it refers to. The anchor of a node that was a
-// reference is the name of the component.
+// inline returns a node without references. What stands beside a reference replaces what it refers
+// to. The anchor of a node that was a reference is the name of the component.
 func inline(root, node *yaml.Node) (*yaml.Node, error) {
 	result, referred := *node, (*yaml.Node)(nil)
 	result.Content = nil

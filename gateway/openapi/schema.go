@@ -6,7 +6,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A Schema is a JSON schema without oneOf and anyOf. Its bounds and its default are texts as in the document, empty if there is none.
+// A Schema is a JSON schema without oneOf and anyOf. Its bounds and its default are texts as in the
+// document, empty if there is none.
 type Schema struct {
 	Name                 string `yaml:"-"` // of the component, if the document refers to one here; else empty
 	Type                 types

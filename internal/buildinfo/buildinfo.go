@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// Values of a release, set by -ldflags "-X opsgate/internal/buildinfo.version=1.2.3" and so on. They replace those that -buildvcs
-// records.
+// Values of a release, set by -ldflags "-X opsgate/internal/buildinfo.version=1.2.3" and so on.
+// They replace those that -buildvcs records.
 var version, revision, date string // by -X
 
 // Info describes a build.
@@ -52,7 +52,8 @@ func describe(build *debug.BuildInfo, release linked) Info {
 	if modified {
 		info.Revision += "-modified"
 	}
-	info.Revision, info.Date = cmp.Or(release.revision, info.Revision, "unknown"), cmp.Or(release.date, info.Date, "unknown")
+	info.Revision, info.Date = cmp.Or(release.revision, info.Revision, "unknown"),
+		cmp.Or(release.date, info.Date, "unknown")
 	return info
 }
 

@@ -19,8 +19,8 @@ type ClientFiles struct {
 	ServerName string
 }
 
-// CipherSuites returns the allowed cipher suites of TLS 1.2: those with authenticated encryption and forward secrecy. Go's default also
-// allows CBC, whose padding has been attacked repeatedly.
+// CipherSuites returns the allowed cipher suites of TLS 1.2: those with authenticated encryption
+// and forward secrecy. Go's default also allows CBC, whose padding has been attacked repeatedly.
 func CipherSuites() []uint16 {
 	return []uint16{
 		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,

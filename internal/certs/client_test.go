@@ -140,7 +140,8 @@ func TestRecoveryOfAMissingFileIsLogged(t *testing.T) {
 	s.mustBe(t, "a", used)
 }
 
-// A pipe without a writer, which cannot be opened for reading without waiting, delays no connection.
+// A pipe without a writer, which cannot be opened for reading without waiting, delays no
+// connection.
 func TestPipeInsteadOfAFileIsNotUsed(t *testing.T) {
 	s := newScenario(t, certstest.NewAuthority(t, "known").Write(t, t.TempDir(), "a"))
 	testkit.Must(t, os.Remove(s.files.KeyFile))

@@ -55,7 +55,8 @@ type Reloader struct {
 	failure error       // of the last reading; nil if config is up to date
 }
 
-// NewReloader reads the files, and returns an error if they cannot be read or build fails. The logger should name the user of the files.
+// NewReloader reads the files, and returns an error if they cannot be read or build fails. The
+// logger should name the user of the files.
 func NewReloader(paths Paths, build func(PEM) (*tls.Config, error), logger *slog.Logger) (*Reloader, error) {
 	r := &Reloader{paths: paths, build: build, logger: logger}
 	if err := r.reload(); err != nil {
@@ -64,8 +65,8 @@ func NewReloader(paths Paths, build func(PEM) (*tls.Config, error), logger *slog
 	return r, nil
 }
 
-// Config returns the configuration for a new connection: of the current files, or else the last valid one. The configuration must not be
-// modified. It is the same pointer until the files change.
+// Config returns the configuration for a new connection: of the current files, or else the last
+// valid one. The configuration must not be modified. It is the same pointer until the files change.
 func (r *Reloader) Config(ctx context.Context) *tls.Config {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +82,8 @@ func (r *Reloader) Config(ctx context.Context) *tls.Config {
 	return r.config
 }
 
-// reload reads the files and replaces the configuration if they have changed. Unchanged files are not parsed again.
+// reload reads the files and replaces the configuration if they have changed. Unchanged files are
+// not parsed again.
 func (r *Reloader) reload() error {
 	contents, err := r.paths.read(&r.files)
 	if err != nil || (r.config != nil && contents == r.pem) {

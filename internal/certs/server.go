@@ -28,11 +28,12 @@ type Options struct {
 	Logger        *slog.Logger
 }
 
-// New returns the TLS configuration of a listener. It reads the files, and again before each handshake. It returns an error if they
-// cannot be used.
+// New returns the TLS configuration of a listener. It reads the files, and again before each
+// handshake. It returns an error if they cannot be used.
 //
-// With a ClientCA, the handshake fails for a client with a certificate that ClientCA did not issue. A client without a certificate can
-// connect, for probes, unless RequireClient is set; authorization is left to the HTTP handler.
+// With a ClientCA, the handshake fails for a client with a certificate that ClientCA did not issue.
+// A client without a certificate can connect, for probes, unless RequireClient is set;
+// authorization is left to the HTTP handler.
 func New(o Options) (*tls.Config, error) {
 	if o.Protocols == nil {
 		o.Protocols = []string{"http/1.1"}
@@ -43,7 +44,10 @@ func New(o Options) (*tls.Config, error) {
 		return nil, fmt.Errorf("TLS of the %s listener: %w", o.Listener, err)
 	}
 	config := reloader.Config(context.Background()).Clone()
-	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) { return reloader.Config(hello.Context()), nil }
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config,
+		error) {
+		return reloader.Config(hello.Context()), nil
+	}
 	return config, nil
 }
 
@@ -71,8 +75,9 @@ func (o Options) config(contents PEM) (*tls.Config, error) {
 	return config, nil
 }
 
-// IsOwn returns a tls.Config.VerifyConnection that requires the server to have exactly the certificate of the file, without a check of
-// its name and roots. A command connects to a listener of its own machine at an address like 127.0.0.1, which few certificates name.
+// IsOwn returns a tls.Config.VerifyConnection that requires the server to have exactly the
+// certificate of the file, without a check of its name and roots. A command connects to a listener
+// of its own machine at an address like 127.0.0.1, which few certificates name.
 func IsOwn(certificate string) func(tls.ConnectionState) error {
 	return func(state tls.ConnectionState) error {
 		content, err := new(filereader.Reader).Read(certificate)

@@ -50,7 +50,8 @@ func listen(t *testing.T) *listener {
 	return l
 }
 
-// serve sends one byte on each connection. A client that reads it knows that its certificate is accepted.
+// serve sends one byte on each connection. A client that reads it knows that its certificate is
+// accepted.
 func (l *listener) serve(ended chan<- struct{}) {
 	defer close(ended)
 	for {

@@ -35,8 +35,8 @@ type coded interface {
 	ExitCode() int
 }
 
-// A listing is an error that is reported as it is, in lines: several problems, each of which begins with the name of a file, as editors
-// expect it, or a form for programs.
+// A listing is an error that is reported as it is, in lines: several problems, each of which begins
+// with the name of a file, as editors expect it, or a form for programs.
 type listing interface {
 	error
 	Lines() []string
@@ -74,7 +74,8 @@ func unknownFlag(command *cobra.Command, err error) error {
 	return fmt.Errorf("%w%s", err, similar(flags, e.GetSpecifiedName(), "--"))
 }
 
-// similar returns "; did you mean NAME?" with the commands of a group whose names are similar to a name, or "".
+// similar returns "; did you mean NAME?" with the commands of a group whose names are similar to a
+// name, or "".
 func similar(group *cobra.Command, name, prefix string) string {
 	group.SuggestionsMinimumDistance = 2
 	names := group.SuggestionsFor(name)

@@ -78,7 +78,8 @@ func (t *text) String() string { return t.text }
 // Type implements pflag.Value.
 func (*text) Type() string { return "value" }
 
-// Variable sets a flag that takes any text from an environment variable, unless that is empty. The flag on the command line overrides it.
+// Variable sets a flag that takes any text from an environment variable, unless that is empty. The
+// flag on the command line overrides it.
 func Variable(flags *pflag.FlagSet, name, variable string) {
 	if value := os.Getenv(variable); value != "" {
 		must(flags.Set(name, value))
@@ -93,10 +94,12 @@ func Required(command *cobra.Command, names ...string) {
 	}
 }
 
-// completeValue adds the completion of a flag's value: the values of an Enum, or files or directories if the placeholder is FILE or DIR.
+// completeValue adds the completion of a flag's value: the values of an Enum, or files or
+// directories if the placeholder is FILE or DIR.
 func completeValue(command *cobra.Command, flag *pflag.Flag) {
 	add := func(words []string, directive cobra.ShellCompDirective) {
-		_ = command.RegisterFlagCompletionFunc(flag.Name, cobra.FixedCompletions(words, directive)) // fails for a flag that commands share
+		// fails for a flag that commands share
+		_ = command.RegisterFlagCompletionFunc(flag.Name, cobra.FixedCompletions(words, directive))
 	}
 	if e, ok := flag.Value.(interface{ words() []string }); ok {
 		add(e.words(), cobra.ShellCompDirectiveNoFileComp)

@@ -11,8 +11,9 @@ import (
 	"opsgate/internal/buildinfo"
 )
 
-// releaseCommands returns the command that writes a manual page for each command of the program to a folder. tools/release builds
-// programs with the tag manual to run it; released programs do not have it, because its Markdown library takes 0.3 MB.
+// releaseCommands returns the command that writes a manual page for each command of the program to
+// a folder. tools/release builds programs with the tag manual to run it; released programs do not
+// have it, because its Markdown library takes 0.3 MB.
 func releaseCommands() []*cobra.Command {
 	return []*cobra.Command{{
 		Use: "man DIR", Hidden: true,
@@ -24,7 +25,8 @@ func releaseCommands() []*cobra.Command {
 			}
 			program := c.Root()
 			program.DisableAutoGenTag = true // no line that names the generator
-			return doc.GenManTree(program, &doc.GenManHeader{Date: &date, Source: program.Name() + " " + build.Version}, arguments[0])
+			return doc.GenManTree(program, &doc.GenManHeader{Date: &date, Source: program.Name() + " " + build.Version},
+				arguments[0])
 		},
 	}}
 }

@@ -13,12 +13,16 @@ import (
 	"opsgate/internal/buildinfo"
 )
 
-// Run runs the command of a program that the arguments, which are without the program's name, select. It returns the exit code: 0 done,
-// 1 failed, 2 wrong usage, or the ExitCode of the command's error. Errors of a command before its RunE are usage errors.
+// Run runs the command of a program that the arguments, which are without the program's name,
+// select. It returns the exit code: 0 done, 1 failed, 2 wrong usage, or the ExitCode of the
+// command's error. Errors of a command before its RunE are usage errors.
 //
-// Run adds the commands version and completion, and the flag --version. A command without Args takes the arguments that its Use names. A
-// flag whose placeholder is FILE or DIR is completed by files or directories. The functions present change an error before it is reported.
-func Run(ctx context.Context, program *cobra.Command, arguments []string, out, errs io.Writer, present ...func(error) error) int {
+// Run adds the commands version and completion, and the flag --version. A command without Args
+// takes the arguments that its Use names. A flag whose placeholder is FILE or DIR is completed by
+// files or directories. The functions present change an error before it is reported.
+func Run(
+	ctx context.Context, program *cobra.Command, arguments []string, out, errs io.Writer, present ...func(error) error,
+) int {
 	program.SetOut(out)
 	program.SetErr(errs)
 	program.SetArgs(append([]string{}, arguments...)) // cobra reads os.Args for nil
@@ -84,7 +88,8 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "Print the version", RunE: printVersion}
 }
 
-// addVersionFlag adds the version command as a flag. cobra's own flag prints only the version, and has a short form.
+// addVersionFlag adds the version command as a flag. cobra's own flag prints only the version, and
+// has a short form.
 func addVersionFlag(program *cobra.Command) {
 	asked := program.Flags().Bool("version", false, "print the version")
 	run := program.RunE

@@ -1,2 +1,3 @@
-// Package configfile reads files that operators write: the secrets that they refer to, and their errors without secrets.
+// Package configfile reads files that operators write: the secrets that they refer to, and their
+// errors without secrets.
 package configfile

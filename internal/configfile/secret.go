@@ -11,13 +11,17 @@ import (
 )
 
 // ErrNoReference is the error for a text that is no reference. The text may be a secret itself.
-var ErrNoReference = errors.New("must not be the secret itself, but a reference: ${NAME} for a variable or ${file:PATH}")
+var ErrNoReference = errors.New("must not be the secret itself, but a reference: ${NAME} for a variable or " +
+	"${file:PATH}")
 
 var form = regexp.MustCompile(`^\$\{(?:([A-Za-z_][A-Za-z0-9_]*)|file:([^}]+))\}$`)
 
-// ResolveSecret returns the secret that the text refers to, and the path of its file; "" for a variable, which get returns. The Reader reads the
-// file; nil for one reading. The errors do not contain the text.
-func ResolveSecret(text string, get func(name string) string, files *filereader.Reader) (secret, path string, err error) {
+// ResolveSecret returns the secret that the text refers to, and the path of its file; "" for a
+// variable, which get returns. The Reader reads the file; nil for one reading. The errors do not
+// contain the text.
+func ResolveSecret(
+	text string, get func(name string) string, files *filereader.Reader,
+) (secret, path string, err error) {
 	match := form.FindStringSubmatch(text)
 	if match == nil {
 		return "", "", ErrNoReference

@@ -17,11 +17,13 @@ const (
 	MaxSize = 1 << 20
 	// Timeout is the maximum time of [Reader.Read].
 	Timeout = 2 * time.Second
-	// anyTimeout is the maximum time of [Reader.ReadAny]. The program that writes a pipe may take long.
+	// anyTimeout is the maximum time of [Reader.ReadAny]. The program that writes a pipe may take
+	// long.
 	anyTimeout = 30 * time.Second
 )
 
-// A Reader reads one file at a time. The zero value is ready for use. It is safe for concurrent use.
+// A Reader reads one file at a time. The zero value is ready for use. It is safe for concurrent
+// use.
 type Reader struct {
 	mu   sync.Mutex // held during a read
 	late *read      // the last read if it has not ended in time, or nil
@@ -35,14 +37,16 @@ type read struct {
 	err     error
 }
 
-// Read returns the content of a regular file. It returns an error after Timeout, and from then on at once until the read has ended.
+// Read returns the content of a regular file. It returns an error after Timeout, and from then on
+// at once until the read has ended.
 func (r *Reader) Read(path string) ([]byte, error) { return r.read(path, Timeout, readRegular) }
 
-// ReadAny is Read for a file that is read only once: it may be a pipe or a device, and may take 30 s.
+// ReadAny is Read for a file that is read only once: it may be a pipe or a device, and may take 30
+// s.
 func (r *Reader) ReadAny(path string) ([]byte, error) { return r.read(path, anyTimeout, readAny) }
 
-// Identity returns what changes when a program writes, replaces or touches the file at a path: its size,
-// mtime, ctime, inode and device. It follows links, and takes as long as Read.
+// Identity returns what changes when a program writes, replaces or touches the file at a path: its
+// size, mtime, ctime, inode and device. It follows links, and takes as long as Read.
 func (r *Reader) Identity(path string) (string, error) {
 	identity, err := r.read(path, Timeout, identify)
 	return string(identity), err

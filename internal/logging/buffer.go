@@ -36,11 +36,13 @@ type buffer struct {
 func newBuffer(w io.Writer) *buffer {
 	return &buffer{
 		writer: w,
-		begun:  make(chan struct{}, 1), urgent: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
+		begun:  make(chan struct{}, 1), urgent: make(chan struct{}, 1), stop: make(chan struct{}),
+		stopped: make(chan struct{}),
 	}
 }
 
-// Write adds lines. It never fails: no caller could handle an error of the log, and Close returns it.
+// Write adds lines. It never fails: no caller could handle an error of the log, and Close returns
+// it.
 func (b *buffer) Write(lines []byte) (int, error) {
 	b.mu.Lock()
 	if len(b.batch)+len(lines) > maxBuffered {
@@ -73,14 +75,16 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// flush writes the batch. It returns the number of lines that were dropped since the last flush and the first error of the writer.
+// flush writes the batch. It returns the number of lines that were dropped since the last flush and
+// the first error of the writer.
 func (b *buffer) flush() (lost int, err error) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	return b.write()
 }
 
-// flushLate writes lines that were logged after Close, unless a write is in progress: it may never end if the log is not read.
+// flushLate writes lines that were logged after Close, unless a write is in progress: it may never
+// end if the log is not read.
 func (b *buffer) flushLate() {
 	if b.writing.TryLock() {
 		defer b.writing.Unlock()

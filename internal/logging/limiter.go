@@ -26,8 +26,9 @@ type LimiterOptions struct {
 	Service    string // prefix of the metric's name: "opsgate"
 }
 
-// A Limiter bounds the log lines of several kinds in any interval of a kind's length. A metric counts suppressed lines, and Run reports
-// them with a line per kind and second, or interval if that is longer.
+// A Limiter bounds the log lines of several kinds in any interval of a kind's length. A metric
+// counts suppressed lines, and Run reports them with a line per kind and second, or interval if
+// that is longer.
 type Limiter struct {
 	logger     *slog.Logger
 	clock      func() time.Time
@@ -51,14 +52,15 @@ func NewLimiter(o LimiterOptions) (*Limiter, error) {
 	return l, nil
 }
 
-// Lines adds a kind of which at most perSecond lines are logged in any interval of a second, whatever their causes. It must not be called
-// while Run runs.
+// Lines adds a kind of which at most perSecond lines are logged in any interval of a second,
+// whatever their causes. It must not be called while Run runs.
 func (l *Limiter) Lines(kind string, perSecond int) *Lines {
 	return l.add(&Lines{shared: newWindow(perSecond, time.Second), per: time.Second, kind: kind})
 }
 
-// LinesPerCause adds a kind of which at most n lines of each cause are logged in any interval of a length, so that a frequent cause never
-// suppresses the lines of another one. It must not be called while Run runs.
+// LinesPerCause adds a kind of which at most n lines of each cause are logged in any interval of a
+// length, so that a frequent cause never suppresses the lines of another one. It must not be called
+// while Run runs.
 func (l *Limiter) LinesPerCause(kind string, n int, per time.Duration) *Lines {
 	return l.add(&Lines{most: n, per: per, kind: kind})
 }
@@ -70,7 +72,8 @@ func (l *Limiter) add(n *Lines) *Lines {
 	return n
 }
 
-// Run reports suppressed lines until ctx ends, and then once more. It logs nothing if no line was suppressed.
+// Run reports suppressed lines until ctx ends, and then once more. It logs nothing if no line was
+// suppressed.
 func (l *Limiter) Run(ctx context.Context) error {
 	tick := pulse.New(reportEvery)
 	defer tick.Stop()
@@ -86,7 +89,8 @@ func (l *Limiter) Run(ctx context.Context) error {
 	}
 }
 
-// report reports the suppressed lines of each kind whose last report is an interval ago, or of all kinds.
+// report reports the suppressed lines of each kind whose last report is an interval ago, or of all
+// kinds.
 func (l *Limiter) report(all bool) {
 	now := l.clock().Sub(l.start)
 	for _, n := range l.kinds {
@@ -106,7 +110,8 @@ func (l *Limiter) report(all bool) {
 	}
 }
 
-// Lines are the log lines of one kind. A nil *Lines has no bound. Its methods are safe for concurrent use.
+// Lines are the log lines of one kind. A nil *Lines has no bound. Its methods are safe for
+// concurrent use.
 type Lines struct {
 	kind    string
 	per     time.Duration
@@ -125,8 +130,9 @@ type causeLines struct {
 	suppressed atomic.Uint64 // since the last report
 }
 
-// Allow reports whether a line may be logged now, and counts it as logged or as suppressed. Causes are a closed set: each takes memory for
-// as long as the process lives. The cause is "" for lines that have none.
+// Allow reports whether a line may be logged now, and counts it as logged or as suppressed. Causes
+// are a closed set: each takes memory for as long as the process lives. The cause is "" for lines
+// that have none.
 func (n *Lines) Allow(cause string) bool {
 	if n == nil {
 		return true
@@ -154,7 +160,8 @@ func (n *Lines) of(cause string) *causeLines {
 	return c
 }
 
-// drain returns the number of lines suppressed since the last call, and the number of each cause with a name.
+// drain returns the number of lines suppressed since the last call, and the number of each cause
+// with a name.
 func (n *Lines) drain() (total uint64, causes []slog.Attr) {
 	counts := map[string]uint64{}
 	for key, value := range n.causes.Range {
@@ -173,8 +180,9 @@ func (n *Lines) drain() (total uint64, causes []slog.Attr) {
 	return total, causes
 }
 
-// Handler returns a handler that calls next for records within the bound, and for all below level info. If each cause has its own bound,
-// the message of a record is its cause: messages must be constants.
+// Handler returns a handler that calls next for records within the bound, and for all below level
+// info. If each cause has its own bound, the message of a record is its cause: messages must be
+// constants.
 func (n *Lines) Handler(next slog.Handler) slog.Handler { return bounded{next, n} }
 
 // bounded is a handler of lines of one kind.
@@ -244,19 +252,22 @@ func (w *window) allow(elapsed time.Duration) bool {
 // repeatedLines is the maximum number of lines with the same text in any minute.
 const repeatedLines = 20
 
-// NewRepeated returns a logger for the backend, which bounds the lines of each text: clients, receivers of notifications and a database
-// that fails can cause a line for each call, attempt or tick. Texts must be constants. The Limiter reports the suppressed lines while
-// it runs.
-func NewRepeated(out slog.Handler, clock func() time.Time, registry prometheus.Registerer) (*slog.Logger, *Limiter, error) {
-	limiter, err := NewLimiter(LimiterOptions{Logger: slog.New(out), Clock: clock, Registerer: registry, Service: "opsbackend"})
+// NewRepeated returns a logger for the backend, which bounds the lines of each text: clients,
+// receivers of notifications and a database that fails can cause a line for each call, attempt or
+// tick. Texts must be constants. The Limiter reports the suppressed lines while it runs.
+func NewRepeated(
+	out slog.Handler, clock func() time.Time, registry prometheus.Registerer,
+) (*slog.Logger, *Limiter, error) {
+	limiter, err := NewLimiter(LimiterOptions{Logger: slog.New(out), Clock: clock, Registerer: registry,
+		Service: "opsbackend"})
 	if err != nil {
 		return nil, nil, err
 	}
 	return slog.New(limiter.LinesPerCause("repeated", repeatedLines, time.Minute).Handler(out)), limiter, nil
 }
 
-// Recurring returns a logger that writes each text at most once in any minute: for failures that recur with each call or tick. Texts must
-// be constants. Suppressed lines are not counted.
+// Recurring returns a logger that writes each text at most once in any minute: for failures that
+// recur with each call or tick. Texts must be constants. Suppressed lines are not counted.
 func Recurring(out *slog.Logger, clock func() time.Time) *slog.Logger {
 	start := clock()
 	lines := &Lines{most: 1, per: time.Minute, elapsed: func() time.Duration { return clock().Sub(start) }}

@@ -38,8 +38,8 @@ func New(o Options) *Log {
 	return log
 }
 
-// Close writes the buffered lines, waits for that at most a second, and returns the first error of the writer. Later lines are written at
-// once.
+// Close writes the buffered lines, waits for that at most a second, and returns the first error of
+// the writer. Later lines are written at once.
 func (l *Log) Close() error { return l.lines.Close() }
 
 // urgent is a handler that writes lines of level warning and above without delay.

@@ -7,9 +7,11 @@ import (
 	"strings"
 )
 
-// ClientOf returns the address of the client of a request, from that of its peer (host:port) and the lines of X-Forwarded-For: that of the peer, unless the peer is a trusted proxy. Then it is the last address in
-// X-Forwarded-For that is not a trusted proxy; entries before that are written by the client. All lines of the header are read, because a
-// proxy may add a line instead of appending to one.
+// ClientOf returns the address of the client of a request, from that of its peer (host:port) and
+// the lines of X-Forwarded-For: that of the peer, unless the peer is a trusted proxy. Then it is
+// the last address in X-Forwarded-For that is not a trusted proxy; entries before that are written
+// by the client. All lines of the header are read, because a proxy may add a line instead of
+// appending to one.
 func ClientOf(peer string, forwardedFor []string, trusted []netip.Prefix) netip.Addr {
 	by, err := netip.ParseAddrPort(peer)
 	if err != nil {
@@ -29,8 +31,8 @@ func ClientOf(peer string, forwardedFor []string, trusted []netip.Prefix) netip.
 	return addr
 }
 
-// hopsBackward yields the elements of a header's lines from the last to the first. It splits lazily: a client may send thousands of
-// elements, and few are used.
+// hopsBackward yields the elements of a header's lines from the last to the first. It splits
+// lazily: a client may send thousands of elements, and few are used.
 func hopsBackward(lines []string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, line := range slices.Backward(lines) {
@@ -61,7 +63,8 @@ func parseHop(hop string) (netip.Addr, bool) {
 	return normalized(addr), true
 }
 
-// normalized returns an address in the form of those that a prefix contains: as IPv4 if it is IPv4-mapped, and without a zone.
+// normalized returns an address in the form of those that a prefix contains: as IPv4 if it is
+// IPv4-mapped, and without a zone.
 func normalized(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
 func contains(prefixes []netip.Prefix, addr netip.Addr) bool {

@@ -1,2 +1,3 @@
-// Package netaddr finds the address of a client behind proxies, and the network and the site that share what one client may use.
+// Package netaddr finds the address of a client behind proxies, and the network and the site that
+// share what one client may use.
 package netaddr

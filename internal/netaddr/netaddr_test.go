@@ -62,7 +62,8 @@ func TestOnlyTrustedProxiesSetTheClientAddress(t *testing.T) {
 	}
 }
 
-// Entries of X-Forwarded-For before the last untrusted address are written by the client and must not change the result.
+// Entries of X-Forwarded-For before the last untrusted address are written by the client and must
+// not change the result.
 func FuzzForwardedFor(f *testing.F) {
 	f.Add("10.0.0.1:1", "1.2.3.4, 10.0.0.2", "5.6.7.8")
 	f.Add("[::1]:1", "[2001:db8::1%eth0]:80, ,", "unknown")

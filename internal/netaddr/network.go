@@ -9,8 +9,9 @@ const (
 	ipv6SiteBits    = 48
 )
 
-// NetworkOf returns the network that an address belongs to: its /24 for IPv4, IPv4-mapped IPv6 included, and its /64 for IPv6. So all
-// clients with an unknown address share one: that of 0.0.0.0, or the zero Prefix for the zero Addr.
+// NetworkOf returns the network that an address belongs to: its /24 for IPv4, IPv4-mapped IPv6
+// included, and its /64 for IPv6. So all clients with an unknown address share one: that of
+// 0.0.0.0, or the zero Prefix for the zero Addr.
 func NetworkOf(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap()
 	bits := ipv6NetworkBits
@@ -21,8 +22,9 @@ func NetworkOf(addr netip.Addr) netip.Prefix {
 	return network
 }
 
-// SiteOf returns the site that an address belongs to: its /24 for IPv4, IPv4-mapped IPv6 included, and its /48 for IPv6, as one client may
-// have all networks in it. All clients with an unknown address share one.
+// SiteOf returns the site that an address belongs to: its /24 for IPv4, IPv4-mapped IPv6 included,
+// and its /48 for IPv6, as one client may have all networks in it. All clients with an unknown
+// address share one.
 func SiteOf(addr netip.Addr) netip.Prefix { return SiteOfNetwork(NetworkOf(addr)) }
 
 // SiteOfNetwork returns the /48 that contains an IPv6 network; an IPv4 network is its own site.

@@ -74,7 +74,8 @@ func (q *Queue) takeOrWait(team string, n int64) *waiter {
 	return w
 }
 
-// serve takes units for those who wait, as long as some are free for the next one. The caller holds mu.
+// serve takes units for those who wait, as long as some are free for the next one. The caller holds
+// mu.
 func (q *Queue) serve() {
 	for next := q.next(); next >= 0; next = q.next() {
 		close(q.waiting[next].taken)
@@ -85,7 +86,8 @@ func (q *Queue) serve() {
 // next takes the units of the next waiter and returns its index, or -1 if they are not free. It
 // passes over teams that have reached their share.
 func (q *Queue) next() int {
-	slices.SortStableFunc(q.waiting, func(a, b *waiter) int { return cmp.Compare(q.pool.byTeam[a.team], q.pool.byTeam[b.team]) })
+	slices.SortStableFunc(q.waiting,
+		func(a, b *waiter) int { return cmp.Compare(q.pool.byTeam[a.team], q.pool.byTeam[b.team]) })
 	for i, w := range q.waiting {
 		switch q.pool.Take(w.team, w.n, q.limit) {
 		case Taken:

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// A Buffer is written to by one goroutine and read by another. The zero value is empty and ready for use.
+// A Buffer is written to by one goroutine and read by another. The zero value is empty and ready
+// for use.
 type Buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer

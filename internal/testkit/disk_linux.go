@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// SmallDisk mounts a file system of 4 MiB until the end of the test, and returns its folder. Without the right to mount, it skips the test.
+// SmallDisk mounts a file system of 4 MiB until the end of the test, and returns its folder.
+// Without the right to mount, it skips the test.
 func SmallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -9,11 +9,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// leakWait is how long goroutines have to end after the last test: on a busy machine, closed connections need longer than the half second
-// of goleak.VerifyTestMain.
+// leakWait is how long goroutines have to end after the last test: on a busy machine, closed
+// connections need longer than the half second of goleak.VerifyTestMain.
 const leakWait = 30 * time.Second
 
-// VerifyTestMain is the TestMain of a package: it runs the tests and exits. The tests fail if goroutines are left.
+// VerifyTestMain is the TestMain of a package: it runs the tests and exits. The tests fail if
+// goroutines are left.
 func VerifyTestMain(m *testing.M) {
 	code := m.Run()
 	if code == 0 {

@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// FreePort returns a free port of 127.0.0.1, for a server that listens later, or again after a pause. No other test gets it: it is below
-// the range of ephemeral ports, and reserved until this process ends.
+// FreePort returns a free port of 127.0.0.1, for a server that listens later, or again after a
+// pause. No other test gets it: it is below the range of ephemeral ports, and reserved until this
+// process ends.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	const first, end = 10_000, 30_000
@@ -33,8 +34,9 @@ func FreeAddress(t testing.TB) string {
 	return fmt.Sprint("127.0.0.1:", FreePort(t))
 }
 
-// reserve returns an error if another call of reserve has reserved the port, in this process or in one that still runs, or if the port is in
-// use. The lock on a file lasts until the process ends, because nothing closes the file.
+// reserve returns an error if another call of reserve has reserved the port, in this process or in
+// one that still runs, or if the port is in use. The lock on a file lasts until the process ends,
+// because nothing closes the file.
 func reserve(port int) error {
 	path := filepath.Join(os.TempDir(), fmt.Sprint("opsgate-port-", port))
 	const flags = syscall.O_RDONLY | syscall.O_CLOEXEC

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// Run builds programs, by their names in cmd, for the tests of a package, runs the tests, and returns their exit code. The tests are given
-// the directory of the programs, which is removed afterwards.
+// Run builds programs, by their names in cmd, for the tests of a package, runs the tests, and
+// returns their exit code. The tests are given the directory of the programs, which is removed
+// afterwards.
 func Run(tests func(dir string) int, programs ...string) int {
 	return RunBuilt(func(dir string) error { return build(dir, programs) }, tests)
 }
@@ -33,7 +34,8 @@ func RunBuilt(build func(dir string) error, tests func(dir string) int) int {
 	return tests(dir)
 }
 
-// build builds programs, without what only debuggers need: they are linked in half the time. They have the race detector if the tests have it.
+// build builds programs, without what only debuggers need: they are linked in half the time. They
+// have the race detector if the tests have it.
 func build(dir string, programs []string) error {
 	arguments := []string{"build", "-ldflags=-s -w", "-o", dir + string(filepath.Separator)}
 	if Race {
@@ -50,8 +52,9 @@ func build(dir string, programs []string) error {
 	return nil
 }
 
-// Find returns the path of a program that is in PATH, or the absolute path of a file or folder that make test-packages installs. Without it
-// the test is skipped, or fails in CI. t is the test that calls Find, and not its parent, which a subtest cannot skip.
+// Find returns the path of a program that is in PATH, or the absolute path of a file or folder that
+// make test-packages installs. Without it the test is skipped, or fails in CI. t is the test that
+// calls Find, and not its parent, which a subtest cannot skip.
 func Find(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -92,7 +95,8 @@ type Process struct {
 	mayFail bool
 }
 
-// Launch starts a command. The kernel kills its process when this one ends, so that killed tests leave no processes.
+// Launch starts a command. The kernel kills its process when this one ends, so that killed tests
+// leave no processes.
 func Launch(command *exec.Cmd) (*Process, error) {
 	p := &Process{Cmd: command, Exited: make(chan struct{})}
 	command.Stderr, command.SysProcAttr = &p.Log, endsWithParent()
@@ -110,8 +114,8 @@ func Launch(command *exec.Cmd) (*Process, error) {
 	return p, <-started
 }
 
-// Start starts a command for one test, which stops it at its end and fails if it exits with an error. A test that fails shows the log of
-// the command without its requests.
+// Start starts a command for one test, which stops it at its end and fails if it exits with an
+// error. A test that fails shows the log of the command without its requests.
 func Start(t testing.TB, command *exec.Cmd) *Process {
 	t.Helper()
 	p, err := Launch(command)
@@ -148,7 +152,8 @@ func (p *Process) End(t testing.TB) {
 	}
 }
 
-// Stop sends SIGTERM, waits for the exit, and returns an error if the process failed. It does after a race that the race detector found.
+// Stop sends SIGTERM, waits for the exit, and returns an error if the process failed. It does after
+// a race that the race detector found.
 func (p *Process) Stop() error {
 	_ = p.Cmd.Process.Signal(syscall.SIGTERM) // fails if it has exited
 	err := p.Wait()

@@ -2,9 +2,11 @@ package testkit
 
 import "testing"
 
-// Tests are skipped by the functions in this file alone, because tools/fresh.sh accepts the messages of no others.
+// Tests are skipped by the functions in this file alone, because tools/fresh.sh accepts the
+// messages of no others.
 
-// SkipWithout skips a test that needs what this machine lacks, and how to have it, or why it is needed.
+// SkipWithout skips a test that needs what this machine lacks, and how to have it, or why it is
+// needed.
 func SkipWithout(t testing.TB, need, how string) {
 	t.Helper()
 	t.Skipf("needs %s: %s", need, how)

@@ -36,7 +36,8 @@ func Contains(t testing.TB, text string, parts ...string) {
 	}
 }
 
-// Eventually waits until holds returns true, for at most MaxWait, and returns the time that it waited.
+// Eventually waits until holds returns true, for at most MaxWait, and returns the time that it
+// waited.
 func Eventually(t testing.TB, what string, holds func() bool) time.Duration {
 	t.Helper()
 	begun := time.Now()

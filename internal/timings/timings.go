@@ -18,7 +18,8 @@ const (
 	NumParts
 )
 
-// Timings holds the waiting times of one request. Only the goroutine that serves the request may use it.
+// Timings holds the waiting times of one request. Only the goroutine that serves the request may
+// use it.
 type Timings struct {
 	// Retries counts the repeated calls to a service.
 	Retries int

@@ -23,11 +23,12 @@ import (
 // attemptKey is the attribute with the number of an attempt, from 1.
 const attemptKey = attribute.Key("opsgate.attempt")
 
-// DialOptions returns interceptors that record a span for each attempt to call a service and send the trace context to it. A nil Provider
-// has none. A call whose context has no trace is not changed.
+// DialOptions returns interceptors that record a span for each attempt to call a service and send
+// the trace context to it. A nil Provider has none. A call whose context has no trace is not
+// changed.
 //
-// The first interceptor runs before all others ([grpc.WithUnaryInterceptor]) and sees each call; the second runs after all others and sees
-// each attempt.
+// The first interceptor runs before all others ([grpc.WithUnaryInterceptor]) and sees each call;
+// the second runs after all others and sees each attempt.
 func (p *Provider) DialOptions() []grpc.DialOption {
 	if p == nil {
 		return nil
@@ -40,10 +41,11 @@ type attempts struct{ made int }
 
 type attemptsKey struct{}
 
-// call counts the attempts of a recorded call. A call that fails without an attempt was refused by a breaker or by the limit on calls in
-// flight; it gets an internal span.
+// call counts the attempts of a recorded call. A call that fails without an attempt was refused by
+// a breaker or by the limit on calls in flight; it gets an internal span.
 func (p *Provider) call(
-	ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+	ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	options ...grpc.CallOption,
 ) error {
 	if !trace.SpanContextFromContext(ctx).IsSampled() {
 		return invoke(ctx, method, request, reply, cc, options...)
@@ -69,7 +71,8 @@ type failure interface {
 
 // attempt records one attempt and sends the trace context.
 func (p *Provider) attempt(
-	ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+	ctx context.Context, method string, request, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	options ...grpc.CallOption,
 ) error {
 	switch parent := trace.SpanContextFromContext(ctx); {
 	case !parent.IsValid():
@@ -77,7 +80,8 @@ func (p *Provider) attempt(
 	case !parent.IsSampled(): // a caller's trace that is not recorded: services must not record it either
 		return invoke(withTraceContext(ctx), method, request, reply, cc, options...)
 	}
-	ctx, span := p.tracer.Start(ctx, method[1:], trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(describe(method, cc)...))
+	ctx, span := p.tracer.Start(ctx, method[1:], trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(describe(method, cc)...))
 	defer span.End()
 	if counted, ok := ctx.Value(attemptsKey{}).(*attempts); ok {
 		counted.made++
@@ -96,9 +100,11 @@ func (p *Provider) attempt(
 	return err
 }
 
-// describe returns the attributes of a call. The method is as gRPC writes it: "/ops.fleet.v1.FleetService/GetServer".
+// describe returns the attributes of a call. The method is as gRPC writes it:
+// "/ops.fleet.v1.FleetService/GetServer".
 func describe(method string, cc *grpc.ClientConn) []attribute.KeyValue {
-	return append([]attribute.KeyValue{semconv.RPCSystemNameGRPC, semconv.RPCMethod(method[1:])}, serverAt(targetAddress(cc.Target()))...)
+	return append([]attribute.KeyValue{semconv.RPCSystemNameGRPC, semconv.RPCMethod(method[1:])},
+		serverAt(targetAddress(cc.Target()))...)
 }
 
 // failCall records the failure of a call.
@@ -129,8 +135,11 @@ func peerAt(address string) []attribute.KeyValue {
 	return attributesOf(address, semconv.NetworkPeerAddress, semconv.NetworkPeerPort)
 }
 
-// attributesOf returns the attributes of an address. One without a port, for example the path of a socket, is the host.
-func attributesOf(address string, ofHost func(string) attribute.KeyValue, ofPort func(int) attribute.KeyValue) []attribute.KeyValue {
+// attributesOf returns the attributes of an address. One without a port, for example the path of a
+// socket, is the host.
+func attributesOf(
+	address string, ofHost func(string) attribute.KeyValue, ofPort func(int) attribute.KeyValue,
+) []attribute.KeyValue {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
 		return []attribute.KeyValue{ofHost(address)}
@@ -142,7 +151,8 @@ func attributesOf(address string, ofHost func(string) attribute.KeyValue, ofPort
 	return []attribute.KeyValue{ofHost(host), ofPort(port)}
 }
 
-// targetAddress returns the address in a gRPC target like dns:///fleet.internal:9000 or unix:///run/fleet.sock.
+// targetAddress returns the address in a gRPC target like dns:///fleet.internal:9000 or
+// unix:///run/fleet.sock.
 func targetAddress(target string) string {
 	scheme, rest, found := strings.Cut(target, "://")
 	switch {

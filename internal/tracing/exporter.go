@@ -20,7 +20,8 @@ import (
 // tracesPath is the path of traces below the endpoint of a collector.
 const tracesPath = "/v1/traces"
 
-// newExporter returns an OTLP exporter. The library reads settings that are not in the options from its environment variables.
+// newExporter returns an OTLP exporter. The library reads settings that are not in the options from
+// its environment variables.
 func newExporter(ctx context.Context, o Options) (sdk.SpanExporter, error) {
 	if o.Endpoint == "" {
 		return exporterFromVariables(ctx)
@@ -92,7 +93,8 @@ func newCountedExporter(exporter sdk.SpanExporter, o Options) (*countedExporter,
 	return &countedExporter{
 		SpanExporter: exporter, sent: spans.WithLabelValues("sent"), failed: spans.WithLabelValues("failed"),
 		log: outagelog.Log{
-			Logger: o.Logger, Failed: "traces are lost: the collector does not accept them", Recovered: "the collector accepts traces again",
+			Logger: o.Logger, Failed: "traces are lost: the collector does not accept them",
+			Recovered: "the collector accepts traces again",
 		},
 	}, o.Registerer.Register(spans)
 }

@@ -23,14 +23,15 @@ const flushGrace = 3 * time.Second
 
 // Options of a Provider. Logger and Registerer are required.
 type Options struct {
-	// Endpoint is the collector: http://host:4318 or grpc://host:4317, with an s for TLS. Without it, the variables
-	// OTEL_EXPORTER_OTLP_* name it; without those, nothing is recorded.
+	// Endpoint is the collector: http://host:4318 or grpc://host:4317, with an s for TLS. Without
+	// it, the variables OTEL_EXPORTER_OTLP_* name it; without those, nothing is recorded.
 	Endpoint string
 	// Headers are sent to the Endpoint.
 	Headers map[string]string
 	// TLS is for an Endpoint with TLS; nil for the roots of the system.
 	TLS *tls.Config
-	// Service is the name of the sender, unless OTEL_SERVICE_NAME is set, and the prefix of the metric; "" means opsgate.
+	// Service is the name of the sender, unless OTEL_SERVICE_NAME is set, and the prefix of the
+	// metric; "" means opsgate.
 	Service string
 	// Version of the program.
 	Version    string
@@ -46,8 +47,9 @@ type Provider struct {
 	logger   *slog.Logger
 }
 
-// New returns a Provider, or nil if no collector is configured or OTEL_SDK_DISABLED is true. It does not connect: the first batch shows
-// whether the collector can be reached. The Provider must be closed.
+// New returns a Provider, or nil if no collector is configured or OTEL_SDK_DISABLED is true. It
+// does not connect: the first batch shows whether the collector can be reached. The Provider must
+// be closed.
 func New(o Options) (*Provider, error) {
 	ctx := context.Background() // nothing here blocks
 	o.Service = cmp.Or(o.Service, "opsgate")
@@ -74,15 +76,18 @@ func New(o Options) (*Provider, error) {
 	return p, nil
 }
 
-// enabled reports whether traces are sent. It reads the variables of the process because the library does so too.
+// enabled reports whether traces are sent. It reads the variables of the process because the
+// library does so too.
 func enabled(o Options) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return false
 	}
-	return o.Endpoint != "" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+	return o.Endpoint != "" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" ||
+		os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
 }
 
-// newResource returns the resource of the program. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override its attributes.
+// newResource returns the resource of the program. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES
+// override its attributes.
 func newResource(ctx context.Context, o Options) *resource.Resource {
 	r, err := resource.New(ctx,
 		resource.WithAttributes(semconv.ServiceName(o.Service), semconv.ServiceVersion(o.Version)),
@@ -96,7 +101,8 @@ func newResource(ctx context.Context, o Options) *resource.Resource {
 	return r
 }
 
-// TracerProvider returns the provider for code that creates spans itself, or nil for a nil Provider.
+// TracerProvider returns the provider for code that creates spans itself, or nil for a nil
+// Provider.
 func (p *Provider) TracerProvider() trace.TracerProvider {
 	if p == nil {
 		return nil
@@ -112,7 +118,8 @@ func (p *Provider) Tracer(s Settings) *Tracer {
 	return &Tracer{Provider: p, settings: s}
 }
 
-// Close sends the queued spans for up to three seconds. It logs a failure; that is no error because no request depends on traces.
+// Close sends the queued spans for up to three seconds. It logs a failure; that is no error because
+// no request depends on traces.
 func (p *Provider) Close() {
 	if p == nil {
 		return
@@ -120,13 +127,14 @@ func (p *Provider) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), flushGrace)
 	defer cancel()
 	err := p.sdk.Shutdown(ctx)
-	if err = errors.Join(err, p.exporter.Shutdown(ctx)); err != nil { // the second cancels an export that is still in progress
+	// the second cancels an export that is still in progress
+	if err = errors.Join(err, p.exporter.Shutdown(ctx)); err != nil {
 		p.logger.Warn("the last traces are lost: the collector does not accept them", slog.Any("error", err))
 	}
 }
 
-// Exemplar returns a function that returns the exemplar labels of the current span, or nil if the span is not recorded. Exemplar of a nil
-// Provider is nil.
+// Exemplar returns a function that returns the exemplar labels of the current span, or nil if the
+// span is not recorded. Exemplar of a nil Provider is nil.
 func (p *Provider) Exemplar() func(context.Context) prometheus.Labels {
 	if p == nil {
 		return nil

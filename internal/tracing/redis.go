@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// RedisHook returns a hook that records a span for each Redis command of a recorded request, or nil for a nil Provider. The addresses are
-// those of the servers.
+// RedisHook returns a hook that records a span for each Redis command of a recorded request, or nil
+// for a nil Provider. The addresses are those of the servers.
 func (p *Provider) RedisHook(addresses []string) redis.Hook {
 	if p == nil {
 		return nil
@@ -34,7 +34,8 @@ type redisHook struct {
 // DialHook implements [redis.Hook].
 func (redisHook) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessPipelineHook implements [redis.Hook]. ProcessHook is called for each command of a request, also for those sent in pipelines.
+// ProcessPipelineHook implements [redis.Hook]. ProcessHook is called for each command of a request,
+// also for those sent in pipelines.
 func (redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
@@ -46,7 +47,8 @@ func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			return next(ctx, cmd)
 		}
 		operation := strings.ToUpper(cmd.Name())
-		ctx, span := h.tracer.Start(ctx, operation, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(h.common...),
+		ctx, span := h.tracer.Start(ctx, operation, trace.WithSpanKind(trace.SpanKindClient),
+			trace.WithAttributes(h.common...),
 			trace.WithAttributes(semconv.DBOperationName(operation)))
 		defer span.End()
 		if operation == "EVALSHA" {

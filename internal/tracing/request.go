@@ -28,8 +28,9 @@ type Request struct {
 	tracer trace.Tracer
 }
 
-// Trace starts the span of a request. The route is the template of its path, or "" for an unknown path. Calls of the request must use the
-// returned context. The Request is nil if the request is not recorded.
+// Trace starts the span of a request. The route is the template of its path, or "" for an unknown
+// path. Calls of the request must use the returned context. The Request is nil if the request is
+// not recorded.
 func (t *Tracer) Trace(ctx context.Context, req *http.Request, route string) (context.Context, *Request) {
 	if len(req.Header["Traceparent"]) == 0 {
 		if !t.settings.draw() {
@@ -57,7 +58,8 @@ func parentOf(req *http.Request) trace.SpanContext {
 	if len(req.Header["Traceparent"]) > 1 {
 		return trace.SpanContext{} // ambiguous
 	}
-	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(req.Header)))
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(),
+		propagation.HeaderCarrier(req.Header)))
 }
 
 // linkTo returns a link to the trace of a caller that is not trusted, without its trace state.
@@ -68,7 +70,9 @@ func linkTo(parent trace.SpanContext) []trace.SpanStartOption {
 	return []trace.SpanStartOption{trace.WithLinks(trace.Link{SpanContext: parent.WithTraceState(trace.TraceState{})})}
 }
 
-func (t *Tracer) begin(ctx context.Context, req *http.Request, route string, more ...trace.SpanStartOption) (context.Context, *Request) {
+func (t *Tracer) begin(
+	ctx context.Context, req *http.Request, route string, more ...trace.SpanStartOption,
+) (context.Context, *Request) {
 	method, name := methodOf(req)
 	attributes := append(make([]attribute.KeyValue, 0, 8),
 		semconv.HTTPRequestMethodKey.String(method),
@@ -101,10 +105,12 @@ func schemeOf(req *http.Request) string {
 	return "http"
 }
 
-// methodOf returns the method as an attribute and in the name of a span. Unknown methods are replaced, because clients choose them.
+// methodOf returns the method as an attribute and in the name of a span. Unknown methods are
+// replaced, because clients choose them.
 func methodOf(req *http.Request) (method, name string) {
 	switch m := req.Method; m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions,
 		http.MethodConnect, http.MethodTrace:
 		return m, m
 	}
@@ -117,8 +123,8 @@ func (r *Request) IDs() (traceID, spanID string) {
 	return at.TraceID().String(), at.SpanID().String()
 }
 
-// StartSpan starts a child span. The caller must call the returned function with the kind of failure, or "" if it did not fail because of
-// the gateway or a service.
+// StartSpan starts a child span. The caller must call the returned function with the kind of
+// failure, or "" if it did not fail because of the gateway or a service.
 func (r *Request) StartSpan(ctx context.Context, name string) (context.Context, func(failure string)) {
 	ctx, span := r.tracer.Start(ctx, name)
 	return ctx, func(failure string) {
@@ -127,8 +133,8 @@ func (r *Request) StartSpan(ctx context.Context, name string) (context.Context, 
 	}
 }
 
-// End ends the span. The status is 0 if no response was sent. The failure is the kind of failure, or "" if the request did not fail
-// because of the gateway or a service.
+// End ends the span. The status is 0 if no response was sent. The failure is the kind of failure,
+// or "" if the request did not fail because of the gateway or a service.
 func (r *Request) End(status int, failure string, attributes ...slog.Attr) {
 	for _, a := range attributes {
 		r.span.SetAttributes(attributeOf(a))
@@ -140,7 +146,8 @@ func (r *Request) End(status int, failure string, attributes ...slog.Attr) {
 	r.span.End()
 }
 
-// fail marks a span as failed. The text of the error is only in the log, which has the id of the trace: it may contain input.
+// fail marks a span as failed. The text of the error is only in the log, which has the id of the
+// trace: it may contain input.
 func fail(span trace.Span, failure string) {
 	if failure != "" {
 		span.SetAttributes(semconv.ErrorTypeKey.String(failure))

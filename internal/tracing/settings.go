@@ -42,8 +42,8 @@ func (s *Settings) trusts(remote string) bool {
 	return slices.ContainsFunc(s.Proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// withoutTokens drops a trace state with a token, which would reach the collector and every service. A trusted proxy may forward one from a
-// client.
+// withoutTokens drops a trace state with a token, which would reach the collector and every
+// service. A trusted proxy may forward one from a client.
 func (s *Settings) withoutTokens(parent trace.SpanContext) trace.SpanContext {
 	if s.TokenPrefix == "" || !strings.Contains(parent.TraceState().String(), s.TokenPrefix) {
 		return parent

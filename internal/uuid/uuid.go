@@ -3,7 +3,8 @@ package uuid
 
 import "strings"
 
-// Canonical returns s in lower case if it is a UUID of the form 8-4-4-4-12, with digits in upper or lower case.
+// Canonical returns s in lower case if it is a UUID of the form 8-4-4-4-12, with digits in upper or
+// lower case.
 func Canonical(s string) (string, bool) {
 	if len(s) != 36 {
 		return "", false

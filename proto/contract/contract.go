@@ -1,5 +1,6 @@
-// Package contract lists the services and methods of the internal contract, read from the descriptors of its protos. Programs and tests
-// that need every method use this list, so they also include methods that are added to a proto later.
+// Package contract lists the services and methods of the internal contract, read from the
+// descriptors of its protos. Programs and tests that need every method use this list, so they also
+// include methods that are added to a proto later.
 package contract
 
 //go:generate go -C ../.. tool -modfile=tools/go.mod buf generate
@@ -67,7 +68,8 @@ func Methods() []Method {
 	return all
 }
 
-// MethodNamed returns the method with the name that [Method.String] returns, or an error if there is none.
+// MethodNamed returns the method with the name that [Method.String] returns, or an error if there
+// is none.
 func MethodNamed(name string) (Method, error) {
 	for _, m := range Methods() {
 		if m.String() == name {
@@ -84,7 +86,8 @@ func (m Method) String() string { return m.Service() + "/" + string(m.descriptor
 func (m Method) Service() string { return shortName(m.service()) }
 
 func (m Method) service() protoreflect.ServiceDescriptor {
-	return m.descriptor.Parent().(protoreflect.ServiceDescriptor) //nolint:forcetypeassert // a method is declared in a service
+	//nolint:forcetypeassert // a method is declared in a service
+	return m.descriptor.Parent().(protoreflect.ServiceDescriptor)
 }
 
 // Path returns the path that gRPC sends, such as "/ops.fleet.v1.FleetService/GetServer".
@@ -98,11 +101,12 @@ func (m Method) TeamScoped() bool { return m.HasRequestField("team_id") }
 // Writes reports whether the method changes data: such a request names an actor.
 func (m Method) Writes() bool { return m.HasRequestField("actor") }
 
-// IsProbe reports whether a gateway calls the method, with a request without fields, to find out whether an address is of the service. The
-// service answers INVALID_ARGUMENT and reads no data.
+// IsProbe reports whether a gateway calls the method, with a request without fields, to find out
+// whether an address is of the service. The service answers INVALID_ARGUMENT and reads no data.
 func (m Method) IsProbe() bool {
 	return slices.Contains([]string{
-		"fleet/ListServers", "monitoring/ListMonitors", "incident/ListIncidents", "audit/ListAuditEntries", "identity/ResolveToken",
+		"fleet/ListServers", "monitoring/ListMonitors", "incident/ListIncidents", "audit/ListAuditEntries",
+		"identity/ResolveToken",
 	}, m.String())
 }
 
@@ -111,8 +115,9 @@ func (m Method) HasRequestField(name protoreflect.Name) bool {
 	return m.descriptor.Input().Fields().ByName(name) != nil
 }
 
-// Resource returns the kind of resource that a request names in addition to the team, such as "server" for the field `server_id`. It
-// returns "" if there is none. Optional fields and lists do not count.
+// Resource returns the kind of resource that a request names in addition to the team, such as
+// "server" for the field `server_id`. It returns "" if there is none. Optional fields and lists do
+// not count.
 func (m Method) Resource() string {
 	fields := m.descriptor.Input().Fields()
 	for i := range fields.Len() {

@@ -20,8 +20,8 @@ type Target struct {
 	Since time.Time
 }
 
-// ReadRequest returns a valid request of a method that reads: the first page, of the largest size, with the first value of each enum.
-// Fields of other kinds are optional in reads and stay empty.
+// ReadRequest returns a valid request of a method that reads: the first page, of the largest size,
+// with the first value of each enum. Fields of other kinds are optional in reads and stay empty.
 func (m Method) ReadRequest(t Target) proto.Message {
 	request := newMessage(m.descriptor.Input()).ProtoReflect()
 	fields := m.descriptor.Input().Fields()

@@ -29,7 +29,8 @@ func (instantStore) Refund(context.Context, string, ratelimit.Decision) error {
 func (instantStore) Reset(context.Context, string) error { return nil }
 func (instantStore) Ping(context.Context) error          { return nil }
 
-// BenchmarkShared measures a decision without the time of the shared store: an admission, and a cached denial.
+// BenchmarkShared measures a decision without the time of the shared store: an admission, and a
+// cached denial.
 func BenchmarkShared(b *testing.B) {
 	p := ratelimittest.Policy(b, limit("second", 3, time.Second), limit("hour", 5000, time.Hour))
 	now := time.Now()

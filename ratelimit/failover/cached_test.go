@@ -12,7 +12,8 @@ import (
 	"opsgate/ratelimit/ratelimittest"
 )
 
-// A cached denial has the times of now. It applies to policies that deny the request too, until its retry-after is over.
+// A cached denial has the times of now. It applies to policies that deny the request too, until its
+// retry-after is over.
 func TestDenialIsRepeatedFromTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, failover.Settings{}, limit("second", 1, time.Second), limit("minute", 100, time.Minute))
@@ -161,7 +162,8 @@ func TestOvertakenAnswerIsDropped(t *testing.T) {
 	})
 }
 
-// Requests, refunds, resets and dropped denials of the same tokens during outages, under changing settings: every request is answered.
+// Requests, refunds, resets and dropped denials of the same tokens during outages, under changing
+// settings: every request is answered.
 func TestConcurrentUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared()

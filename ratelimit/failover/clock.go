@@ -13,8 +13,9 @@ import (
 //	this gateway      start ─────────────── end
 //	shared store            ▲ time
 //
-// So time − end ≤ offset ≤ time − start. The estimate moves into these bounds and no further. A call
-// that waited in a queue has wide bounds and moves nothing; the fastest calls have the narrowest.
+// So time − end ≤ offset ≤ time − start. The estimate moves into these bounds and no further. A
+// call that waited in a queue has wide bounds and moves nothing; the fastest calls have the
+// narrowest.
 type sharedClock struct {
 	offset atomic.Int64 // from a time of this gateway to the time of the shared store, in µs
 }
@@ -36,11 +37,12 @@ func (c *sharedClock) observe(at time.Time, start, end time.Duration) {
 // maxClockStep is the largest change of the difference between the clocks that is not reported.
 const maxClockStep = 100 * time.Millisecond
 
-// clockDifference returns the time of the shared store's clock minus that of this gateway's, when New was
-// called.
+// clockDifference returns the time of the shared store's clock minus that of this gateway's, when
+// New was called.
 func (s *Store) clockDifference() time.Duration { return s.sharedClock.at(0).Sub(s.start) }
 
-// reportClock logs a change of the difference between the clocks. After a step of the shared store's clock, limits are not exact.
+// reportClock logs a change of the difference between the clocks. After a step of the shared
+// store's clock, limits are not exact.
 func (s *Store) reportClock() {
 	before, now := s.lastDifference, s.clockDifference()
 	if (now - before).Abs() <= maxClockStep {
@@ -48,5 +50,6 @@ func (s *Store) reportClock() {
 	}
 	s.lastDifference = now
 	s.logger.Warn("the clocks of the gateway and of the shared rate limit store moved against each other",
-		slog.String("difference", now.Round(time.Millisecond).String()), slog.String("before", before.Round(time.Millisecond).String()))
+		slog.String("difference", now.Round(time.Millisecond).String()),
+		slog.String("before", before.Round(time.Millisecond).String()))
 }

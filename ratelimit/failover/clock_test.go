@@ -16,7 +16,8 @@ import (
 	"opsgate/ratelimit/ratelimittest"
 )
 
-// A link is a gateway's connection to a shared store. It may be cut, and calls may wait in a queue before they are executed.
+// A link is a gateway's connection to a shared store. It may be cut, and calls may wait in a queue
+// before they are executed.
 type link struct {
 	*sharedStore
 
@@ -47,7 +48,8 @@ func (l *link) Ping(ctx context.Context) error {
 	return l.sharedStore.Ping(ctx)
 }
 
-// A client is denied, asks again, and waits for exactly as long as the last denial states, before, during and after outages.
+// A client is denied, asks again, and waits for exactly as long as the last denial states, before,
+// during and after outages.
 func TestWaitsHoldThoughCallsQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared()

@@ -14,8 +14,8 @@ const (
 	shards          = 256
 	unsubscribedTTL = time.Second // maximum age of a cached denial while refunds by other gateways are not reported
 
-	// An answer whose time is earlier than that of the last one was overtaken by it. If it is earlier by
-	// more than this, it was not: the clock of the shared store was set back.
+	// An answer whose time is earlier than that of the last one was overtaken by it. If it is
+	// earlier by more than this, it was not: the clock of the shared store was set back.
 	maxOvertaken = time.Second
 )
 
@@ -85,8 +85,8 @@ func (s *Store) cachedDenial(r *request) (ratelimit.Decision, bool) {
 	return d, ok
 }
 
-// beginCall begins a call. It carries the gateway's own admissions, unless it is a peek or another call
-// carries some.
+// beginCall begins a call. It carries the gateway's own admissions, unless it is a peek or another
+// call carries some.
 func (sh *shard) beginCall(r *request) call {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -111,8 +111,8 @@ func (sh *shard) failed(c call, executed bool, at time.Time) {
 	}
 }
 
-// answered ends a call. The account and the denial that it returned are kept, unless a later answer has
-// overtaken it, or it is a peek, which wrote nothing.
+// answered ends a call. The account and the denial that it returned are kept, unless a later answer
+// has overtaken it, or it is a peek, which wrote nothing.
 func (sh *shard) answered(c call, d *ratelimit.Decision, a ratelimit.Account) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -143,8 +143,8 @@ func (sh *shard) decideByShare(r *request, gateways int, at time.Time) ratelimit
 	return d
 }
 
-// refundOwn removes an admission that is not uploaded, and reports whether there was one. One that a
-// call carries is removed in case that the call is not executed, but is not reported, because the
+// refundOwn removes an admission that is not uploaded, and reports whether there was one. One that
+// a call carries is removed in case that the call is not executed, but is not reported, because the
 // shared store may have it.
 func (sh *shard) refundOwn(tokenID string, at time.Time) bool {
 	sh.mu.Lock()
@@ -162,7 +162,8 @@ func (sh *shard) refundOwn(tokenID string, at time.Time) bool {
 	return removed
 }
 
-// DropDenial drops the cached denial of a token, after a refund by any gateway; with "", the denials of all tokens.
+// DropDenial drops the cached denial of a token, after a refund by any gateway; with "", the
+// denials of all tokens.
 func (s *Store) DropDenial(tokenID string) {
 	if tokenID != "" {
 		s.shard(tokenID).dropDenial(tokenID)

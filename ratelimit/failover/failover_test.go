@@ -372,7 +372,8 @@ func TestConcurrentRequestsUploadOnce(t *testing.T) {
 	})
 }
 
-// The log has a line with the cause for the beginning of an outage, and a line with its duration for the end.
+// The log has a line with the cause for the beginning of an outage, and a line with its duration
+// for the end.
 func TestBeginningAndEndOfAnOutageAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared()

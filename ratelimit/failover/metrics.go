@@ -68,7 +68,8 @@ func causeOf(err error) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return causeTimeout
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF),
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		errors.Is(err, io.EOF),
 		errors.Is(err, io.ErrUnexpectedEOF):
 		return causeConnection
 	default:
@@ -78,10 +79,12 @@ func causeOf(err error) string {
 
 // modeGauges returns a gauge for each mode: 1 for the current one, 0 for the others.
 func (s *Store) modeGauges() (gauges []prometheus.Collector) {
-	for _, mode := range []ratelimit.Mode{ratelimit.ModeShared, ratelimit.ModeLocal, ratelimit.ModeAllow, ratelimit.ModeDeny} {
+	for _, mode := range []ratelimit.Mode{ratelimit.ModeShared, ratelimit.ModeLocal, ratelimit.ModeAllow,
+		ratelimit.ModeDeny} {
 		gauges = append(gauges, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name:        "opsgate_rate_limit_store_mode",
-			Help:        "1 for the current mode of rate limits: shared, or during an outage of the shared store local, allow or deny.",
+			Name: "opsgate_rate_limit_store_mode",
+			Help: "1 for the current mode of rate limits: shared, or during an outage of the shared store local, " +
+				"allow or deny.",
 			ConstLabels: prometheus.Labels{"mode": string(mode)},
 		}, func() float64 {
 			if s.State().Mode == mode {

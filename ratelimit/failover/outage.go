@@ -15,9 +15,9 @@ const (
 	probeTimeout = 10 * time.Second // a backstop: the shared store has a shorter timeout of its own
 	flapWithin   = 10 * time.Second // after an outage, the next one is shown as a part of it
 
-	// While there are admissions to upload, a gateway uploads those of up to uploadsAtOnce tokens each
-	// uploadEvery. In every tenth of these intervals it drops entries without usage, and compares the
-	// clocks.
+	// While there are admissions to upload, a gateway uploads those of up to uploadsAtOnce tokens
+	// each uploadEvery. In every tenth of these intervals it drops entries without usage, and
+	// compares the clocks.
 	uploadEvery   = time.Second
 	uploadsAtOnce = 200
 	sweepEach     = 10
@@ -54,8 +54,8 @@ const (
 	ratePeriod = 2 * time.Second
 )
 
-// A failureRate counts failures in a row, and calls and failures in a period. The first call after a
-// period begins the next one.
+// A failureRate counts failures in a row, and calls and failures in a period. The first call after
+// a period begins the next one.
 type failureRate struct {
 	mu            sync.Mutex
 	inARow        int
@@ -134,8 +134,8 @@ func (s *Store) endOutage() {
 }
 
 // Run probes the shared store during outages, uploads local admissions after them, drops entries
-// without usage, and compares the clocks, until ctx ends; then it returns nil. Without it, an outage
-// does not end.
+// without usage, and compares the clocks, until ctx ends; then it returns nil. Without it, an
+// outage does not end.
 func (s *Store) Run(ctx context.Context) error {
 	tick := pulse.New(uploadEvery)
 	defer tick.Stop()
@@ -162,8 +162,8 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// scheduleProbe sets and returns the time until the next probe, random so that gateways do not probe at
-// the same time.
+// scheduleProbe sets and returns the time until the next probe, random so that gateways do not
+// probe at the same time.
 func (s *Store) scheduleProbe() time.Duration {
 	every := s.configured.Load().ProbeEvery
 	wait := every - every/5 + rand.N(2*every/5+1)
@@ -171,7 +171,8 @@ func (s *Store) scheduleProbe() time.Duration {
 	return wait
 }
 
-// ProbeFirst probes the shared store before the first request, until a probe succeeds or an outage begins.
+// ProbeFirst probes the shared store before the first request, until a probe succeeds or an outage
+// begins.
 func (s *Store) ProbeFirst(ctx context.Context) {
 	for s.outage.Load() == nil && s.probe(ctx) != nil && ctx.Err() == nil {
 	}
@@ -188,8 +189,8 @@ func (s *Store) probe(ctx context.Context) error {
 	return err
 }
 
-// upload uploads admissions until an outage begins, for at most half of the time until the next uploads.
-// It skips tokens whose call fails: in a cluster, others may be on a node that works.
+// upload uploads admissions until an outage begins, for at most half of the time until the next
+// uploads. It skips tokens whose call fails: in a cluster, others may be on a node that works.
 func (s *Store) upload(ctx context.Context) {
 	if s.outage.Load() != nil || !s.mayHaveOwn.Swap(false) {
 		return

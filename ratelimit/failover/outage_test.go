@@ -65,8 +65,8 @@ func TestFailuresCountAlthoughClientsHangUp(t *testing.T) {
 	})
 }
 
-// A request whose deadline would come before the timeout of a call is decided at once. That is no failure of the shared store, which later
-// gets the admission.
+// A request whose deadline would come before the timeout of a call is decided at once. That is no
+// failure of the shared store, which later gets the admission.
 func TestRequestsNearTheirDeadlineMakeNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared()
@@ -116,7 +116,8 @@ func TestProbeFirstFindsTheStateBeforeAnyRequest(t *testing.T) {
 	}
 }
 
-// A hanging store delays three requests by the timeout, and those that begin before the third timeout.
+// A hanging store delays three requests by the timeout, and those that begin before the third
+// timeout.
 func TestHangingStoreDelaysFewRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, failover.Settings{}, limit("second", 1000, time.Second))
@@ -190,8 +191,9 @@ func TestOutageBeginsWhenHalfOfTheCallsFail(t *testing.T) {
 	})
 }
 
-// A gateway that is stopped for a second has calls in flight that time out. It is local until its next
-// probe; another gateway has admitted what the limit allows, and this one admits its share of it at most.
+// A gateway that is stopped for a second has calls in flight that time out. It is local until its
+// next probe; another gateway has admitted what the limit allows, and this one admits its share of
+// it at most.
 func TestStoppedGatewayIsLocalUntilItsNextProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := ratelimittest.Policy(t, limit("minute", 10, time.Minute))
@@ -236,7 +238,8 @@ func TestCanceledRequestsAreNotSent(t *testing.T) {
 	})
 }
 
-// A flapping store counts several outages. Since is the beginning of the first one, until the store has worked for ten seconds.
+// A flapping store counts several outages. Since is the beginning of the first one, until the store
+// has worked for ten seconds.
 func TestFlappingStoreHasTheBeginningOfItsFirstOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, failover.Settings{}, limit("minute", 1000, time.Minute))

@@ -20,7 +20,8 @@ import (
 // longTimeout is for tests in which a slow machine must not cause an outage.
 const longTimeout = 5 * time.Second
 
-// gateway returns a store over Redis that runs until the end of the test. A timeout of 0 is the default.
+// gateway returns a store over Redis that runs until the end of the test. A timeout of 0 is the
+// default.
 func gateway(t *testing.T, server *redistest.Server, replicas int, timeout time.Duration) *failover.Store {
 	t.Helper()
 	client, err := redisclient.New(redisclient.Options{
@@ -45,7 +46,8 @@ func gateway(t *testing.T, server *redistest.Server, replicas int, timeout time.
 	return store
 }
 
-// Redis is killed, and restarted empty. The admissions of the outage count afterwards; those before are forgotten.
+// Redis is killed, and restarted empty. The admissions of the outage count afterwards; those before
+// are forgotten.
 func TestAdmissionsOfAnOutageCountInARestartedRedis(t *testing.T) {
 	server := redistest.Start(t)
 	one, two := gateway(t, server, 2, longTimeout), gateway(t, server, 2, longTimeout)

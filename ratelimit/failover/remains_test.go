@@ -17,10 +17,11 @@ import (
 	"opsgate/ratelimit/ratelimittest"
 )
 
-// The properties of docs/operate/limits.md, "What remains", and of docs/operate/store-failure.md, in
-// any schedule of outages.
+// The properties of docs/operate/limits.md, "What remains", and of docs/operate/store-failure.md,
+// in any schedule of outages.
 
-// checkInBubbles checks a property in bubbles of synctest. In one bubble, rapid stops after 24 hours of the bubble's time.
+// checkInBubbles checks a property in bubbles of synctest. In one bubble, rapid stops after 24
+// hours of the bubble's time.
 func checkInBubbles(t *testing.T, property func(t *rapid.T)) {
 	t.Helper()
 	checks, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
@@ -90,7 +91,8 @@ func (f *fleet) atMost(t rapid.TB, n int, within time.Duration) {
 	}
 }
 
-// request makes a request of each token within an interval, at the next gateway, and fails the test if one is denied.
+// request makes a request of each token within an interval, at the next gateway, and fails the test
+// if one is denied.
 func (f *fleet) request(t rapid.TB, tokens int, interval time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -104,13 +106,15 @@ func (f *fleet) request(t rapid.TB, tokens int, interval time.Duration) {
 	f.turn++
 }
 
-// isDeniedByLateCalls reports whether calls that the shared store executed late used up the unused half of a limit.
+// isDeniedByLateCalls reports whether calls that the shared store executed late used up the unused
+// half of a limit.
 func (f *fleet) isDeniedByLateCalls(token string, d ratelimit.Decision) bool {
 	l := f.policy.Limits()[d.DeniedBy]
 	return f.shared.lateSince(token, time.Now().Add(-l.Per-l.Per/60)) >= l.Requests-l.Requests/2
 }
 
-// A token that uses at most half of each limit, evenly spread over two to five gateways, is not denied.
+// A token that uses at most half of each limit, evenly spread over two to five gateways, is not
+// denied.
 func TestTokensWithinTheirLimitsAreNotDeniedInAnyOutage(t *testing.T) {
 	checkInBubbles(t, func(t *rapid.T) {
 		of := rapid.SampledFrom([]struct {
@@ -146,8 +150,9 @@ func TestTokensWithinTheirLimitsAreNotDeniedInAnyOutage(t *testing.T) {
 	})
 }
 
-// anyOutages makes requests of one token at any rate and at any gateways, while the shared store or a
-// single link fails and works again. lost is the number of times that the shared store loses its data.
+// anyOutages makes requests of one token at any rate and at any gateways, while the shared store or
+// a single link fails and works again. lost is the number of times that the shared store loses its
+// data.
 func anyOutages(t *rapid.T, f *fleet, lost int) {
 	request := func(t *rapid.T) {
 		gap := time.Duration(rapid.IntRange(1, 300).Draw(t, "ms between requests")) * time.Millisecond
@@ -182,8 +187,8 @@ func anyOutages(t *rapid.T, f *fleet, lost int) {
 	})
 }
 
-// In any window, the limit and one share of each gateway are admitted; one share more for each upload
-// without an answer, and once more the limit if the shared store has lost its data.
+// In any window, the limit and one share of each gateway are admitted; one share more for each
+// upload without an answer, and once more the limit if the shared store has lost its data.
 func TestAdmissionsAreBoundedInAnyOutage(t *testing.T) {
 	checkInBubbles(t, func(t *rapid.T) {
 		requests, per := rapid.SampledFrom([]int{1, 3, 10, 64, 100}).Draw(t, "requests"), rapid.SampledFrom([]time.Duration{time.Second, 5 * time.Second}).Draw(t, "per")
@@ -298,7 +303,8 @@ func TestTokenAtOneGatewayHasItsShare(t *testing.T) {
 	})
 }
 
-// The limits of two gateways differ. After an outage, the window of each has the admissions of both.
+// The limits of two gateways differ. After an outage, the window of each has the admissions of
+// both.
 func TestAdmissionsOfAnOutageCountWhileLimitsDiffer(t *testing.T) {
 	minute, hour := ratelimittest.Policy(t, limit("minute", 300, time.Minute)), ratelimittest.Policy(t, limit("hour", 100_000, time.Hour))
 	checkInBubbles(t, func(t *rapid.T) {

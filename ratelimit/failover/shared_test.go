@@ -29,7 +29,8 @@ const (
 
 var errRefused = fmt.Errorf("%w: %w", ratelimit.ErrNotExecuted, syscall.ECONNREFUSED)
 
-// A sharedStore is a shared store in memory whose condition a test sets. Unless it works, it must be in a bubble of synctest.
+// A sharedStore is a shared store in memory whose condition a test sets. Unless it works, it must
+// be in a bubble of synctest.
 type sharedStore struct {
 	clock func() time.Time
 
@@ -52,7 +53,8 @@ func newShared() *sharedStore {
 	return s
 }
 
-// become sets the condition. A store that works again executes the calls that it received while hanging.
+// become sets the condition. A store that works again executes the calls that it received while
+// hanging.
 func (s *sharedStore) become(c condition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +74,8 @@ func (s *sharedStore) lose() {
 	s.accounts, s.received = map[string]ratelimit.Account{}, nil
 }
 
-// do executes a call, or fails according to the condition. It does not end with the call's context, as redisstore does not.
+// do executes a call, or fails according to the condition. It does not end with the call's context,
+// as redisstore does not.
 func (s *sharedStore) do(call func()) error {
 	s.mu.Lock()
 	condition := s.condition

@@ -15,13 +15,15 @@ import (
 	"opsgate/ratelimit"
 )
 
-// Shared is a rate limit store that gateways share. Its calls have their own timeouts, and are not retried.
+// Shared is a rate limit store that gateways share. Its calls have their own timeouts, and are not
+// retried.
 type Shared interface {
 	// Exchange executes an operation. It returns the decision, and the account after it, which the
-	// caller keeps. Exchange must not modify or keep the account passed, nor end with ctx: an error is
-	// a failure of the store. It contains [ratelimit.ErrNotExecuted] if the store has not executed the
-	// call.
-	Exchange(ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange) (ratelimit.Decision, ratelimit.Account, error)
+	// caller keeps. Exchange must not modify or keep the account passed, nor end with ctx: an error
+	// is a failure of the store. It contains [ratelimit.ErrNotExecuted] if the store has not
+	// executed the call.
+	Exchange(ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange) (ratelimit.Decision,
+		ratelimit.Account, error)
 
 	// Refund is as in [ratelimit.Store].
 	Refund(ctx context.Context, tokenID string, d ratelimit.Decision) error
@@ -45,13 +47,15 @@ type Options struct {
 	Shared      Shared
 	CallTimeout time.Duration // of the calls of Shared: a request with less time until its deadline makes none
 	Settings    Settings
-	Subscribed  func() bool      // reports whether DropDenial is called for refunds and resets by other gateways; nil for always
-	Clock       func() time.Time // nil for time.Now
-	Logger      *slog.Logger
-	Registerer  prometheus.Registerer
+	// reports whether DropDenial is called for refunds and resets by other gateways; nil for always
+	Subscribed func() bool
+	Clock      func() time.Time // nil for time.Now
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
 }
 
-// A Store decides by the shared store, or by itself while the shared store is not available. It is safe for concurrent use.
+// A Store decides by the shared store, or by itself while the shared store is not available. It is
+// safe for concurrent use.
 type Store struct {
 	shared      Shared
 	callTimeout time.Duration
@@ -81,7 +85,8 @@ type Store struct {
 
 var _ ratelimit.Store = (*Store)(nil)
 
-// New returns a store in state shared. It does not call the shared store yet. [Store.Run] must run beside the requests.
+// New returns a store in state shared. It does not call the shared store yet. [Store.Run] must run
+// beside the requests.
 func New(o Options) (*Store, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
@@ -90,7 +95,8 @@ func New(o Options) (*Store, error) {
 		o.Subscribed = func() bool { return true }
 	}
 	s := &Store{
-		shared: o.Shared, callTimeout: o.CallTimeout, subscribed: o.Subscribed, clock: o.Clock, start: o.Clock(), logger: o.Logger,
+		shared: o.Shared, callTimeout: o.CallTimeout, subscribed: o.Subscribed, clock: o.Clock, start: o.Clock(),
+		logger:      o.Logger,
 		outageBegan: make(chan struct{}, 1), seed: maphash.MakeSeed(),
 	}
 	s.sharedSince = s.start
@@ -119,13 +125,14 @@ type request struct {
 	op      ratelimit.Op
 }
 
-// Decide implements [ratelimit.Store]. It fails in [ratelimit.ModeDeny] only, with a *[ratelimit.UnavailableError].
+// Decide implements [ratelimit.Store]. It fails in [ratelimit.ModeDeny] only, with a
+// *[ratelimit.UnavailableError].
 func (s *Store) Decide(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
 	return s.serve(ctx, &request{tokenID, p, ratelimit.OpDecide})
 }
 
-// Peek implements [ratelimit.Store]. It fails as Decide does. In state shared, its decision does not
-// include admissions that gateways have not uploaded yet.
+// Peek implements [ratelimit.Store]. It fails as Decide does. In state shared, its decision does
+// not include admissions that gateways have not uploaded yet.
 func (s *Store) Peek(ctx context.Context, tokenID string, p *ratelimit.Policy) (ratelimit.Decision, error) {
 	return s.serve(ctx, &request{tokenID, p, ratelimit.OpPeek})
 }
@@ -223,8 +230,8 @@ func (s *Store) Refund(ctx context.Context, tokenID string, d ratelimit.Decision
 	return nil
 }
 
-// Reset implements [ratelimit.Store]. It fails with a *[ratelimit.UnavailableError], always in state
-// local, and then drops nothing.
+// Reset implements [ratelimit.Store]. It fails with a *[ratelimit.UnavailableError], always in
+// state local, and then drops nothing.
 func (s *Store) Reset(ctx context.Context, tokenID string) error {
 	if err := s.callUnlessLocal(func() error { return s.shared.Reset(ctx, tokenID) }); err != nil {
 		return s.unavailable(err)

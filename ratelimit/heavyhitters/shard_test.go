@@ -31,8 +31,9 @@ func (t *tally) decay() {
 	}
 }
 
-// The guarantees of the paper for k counters and n requests: no count is too low, none is too high by more than its error, which is at most
-// n / k, and every token with more than n / k requests has a counter.
+// The guarantees of the paper for k counters and n requests: no count is too low, none is too high
+// by more than its error, which is at most n / k, and every token with more than n / k requests has
+// a counter.
 func TestShardKeepsTheGuaranteesOfTheSketch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := rapid.IntRange(1, 20).Draw(t, "capacity")

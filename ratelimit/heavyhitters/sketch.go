@@ -66,8 +66,8 @@ func (sh *shard) add(t Token, denied bool) {
 	}
 }
 
-// replace returns the index of a counter for a new token: an unused one, or else the smallest, whose
-// count becomes the error of the new one.
+// replace returns the index of a counter for a new token: an unused one, or else the smallest,
+// whose count becomes the error of the new one.
 func (sh *shard) replace(e Entry) int {
 	if n := len(sh.counters); n < cap(sh.counters) {
 		sh.counters, sh.byToken[e.TokenID] = append(sh.counters, e), n
@@ -86,7 +86,8 @@ func (sh *shard) replace(e Entry) int {
 	return smallest
 }
 
-// Top returns the n tokens with the highest counts, in descending order, or fewer if fewer are listed.
+// Top returns the n tokens with the highest counts, in descending order, or fewer if fewer are
+// listed.
 func (s *Sketch) Top(n int) []Entry {
 	var all []Entry
 	for i := range s.shards {

@@ -16,10 +16,13 @@ import (
 	"opsgate/ratelimit/redisstore"
 )
 
-// Check does once what a gateway does with Redis, and reports each result. If an optional one fails, limits are right nevertheless. It
-// counts a token and a gateway of its own: their keys begin with the prefix and "check:", are removed at the end, and expire otherwise. ctx
-// must have a deadline.
-func Check(ctx context.Context, client *redisclient.Client, prefix string, report func(what string, err error, optional bool)) {
+// Check does once what a gateway does with Redis, and reports each result. If an optional one
+// fails, limits are right nevertheless. It counts a token and a gateway of its own: their keys
+// begin with the prefix and "check:", are removed at the end, and expire otherwise. ctx must have a
+// deadline.
+func Check(
+	ctx context.Context, client *redisclient.Client, prefix string, report func(what string, err error, optional bool),
+) {
 	prefix = fmt.Sprintf("%scheck:%d:", prefix, time.Now().UnixNano())
 	registry, logger := prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
 	s, errStore := redisstore.New(redisstore.Options{Client: client, Prefix: prefix, Logger: logger, Registerer: registry})
@@ -52,7 +55,8 @@ func scriptCommands(key string) [][]any {
 	}
 }
 
-// nameDenied adds to the error of a script which of its commands the ACL denies the user: the error of Redis before 7.2 does not have it.
+// nameDenied adds to the error of a script which of its commands the ACL denies the user: the error
+// of Redis before 7.2 does not have it.
 func nameDenied(ctx context.Context, client *redisclient.Client, prefix string, err error) error {
 	if err == nil || !strings.Contains(err.Error(), "can't run this command") {
 		return err
@@ -60,7 +64,8 @@ func nameDenied(ctx context.Context, client *redisclient.Client, prefix string, 
 	defer func() { _ = client.Del(ctx, prefix+"command").Err() }()
 	var denied []string
 	for _, command := range scriptCommands(prefix + "command") {
-		if failed := client.Do(ctx, command...).Err(); failed != nil && strings.Contains(failed.Error(), "no permissions to run") {
+		if failed := client.Do(ctx, command...).Err(); failed != nil &&
+			strings.Contains(failed.Error(), "no permissions to run") {
 			denied = append(denied, fmt.Sprintf("+%s", command[0]))
 		}
 	}

@@ -10,11 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Of consecutive successful heartbeats, the first of every evictionEvery reads the eviction. INFO returns 5 KB, and takes 40 µs of Redis.
+// Of consecutive successful heartbeats, the first of every evictionEvery reads the eviction. INFO
+// returns 5 KB, and takes 40 µs of Redis.
 const evictionEvery = 15
 
-// Eviction returns the number of servers whose maxmemory-policy evicts keys, and how many keys of any program were evicted since the first
-// read. A token whose account is evicted starts at zero. Both are 0 until they were read, and stay while they cannot be.
+// Eviction returns the number of servers whose maxmemory-policy evicts keys, and how many keys of
+// any program were evicted since the first read. A token whose account is evicted starts at zero.
+// Both are 0 until they were read, and stay while they cannot be.
 func (g *Gateways) Eviction() (servers, keys int64) { return g.evicting.Load(), g.evictedKeys.Load() }
 
 // readEviction asks the server, or the masters of a cluster that it reaches.
@@ -27,7 +29,8 @@ func (g *Gateways) readEviction(ctx context.Context) error {
 		info := server.InfoMap(ctx)
 		mu.Lock()
 		defer mu.Unlock()
-		if policy := info.Item("Memory", "maxmemory_policy"); policy != "" && policy != "noeviction" && info.Item("Memory", "maxmemory") != "0" {
+		if policy := info.Item("Memory", "maxmemory_policy"); policy != "" && policy != "noeviction" &&
+			info.Item("Memory", "maxmemory") != "0" {
 			evicting++
 		}
 		run := info.Item("Server", "run_id") // the number begins again in another process

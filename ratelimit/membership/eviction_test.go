@@ -104,7 +104,8 @@ func TestDeniedInfoIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// Under volatile-ttl, Redis evicts what expires first. The heartbeats stay, and the evicted keys are counted.
+// Under volatile-ttl, Redis evicts what expires first. The heartbeats stay, and the evicted keys
+// are counted.
 func TestEvictedKeysAreCountedAndHeartbeatsStay(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "8mb", "--maxmemory-policy", "volatile-ttl")
 	gateways := startGateways(t, 3, redisclient.Options{Addresses: []string{server.Addr()}})

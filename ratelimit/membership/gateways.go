@@ -22,10 +22,12 @@ import (
 const (
 	defaultInterval = 2 * time.Second
 
-	// missedHeartbeats is the number of intervals without a heartbeat after which a gateway is not counted.
+	// missedHeartbeats is the number of intervals without a heartbeat after which a gateway is not
+	// counted.
 	missedHeartbeats = 3
 
-	// lowerAfter is the number of consecutive heartbeats with fewer gateways after which the count is lowered.
+	// lowerAfter is the number of consecutive heartbeats with fewer gateways after which the count
+	// is lowered.
 	lowerAfter = 3
 
 	defaultPrefix = "opsgate:"
@@ -44,8 +46,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// A Gateways counts the gateways that share a Redis. Each gateway sends a heartbeat at an interval, and is not counted after three
-// intervals without one. It is safe for concurrent use.
+// A Gateways counts the gateways that share a Redis. Each gateway sends a heartbeat at an interval,
+// and is not counted after three intervals without one. It is safe for concurrent use.
 type Gateways struct {
 	client        *redisclient.Client
 	heartbeatsKey string
@@ -102,8 +104,9 @@ func New(o Options) (*Gateways, error) {
 // Count returns the number of gateways, at least 1. It does not change during outages of Redis.
 func (g *Gateways) Count() int { return int(g.count.Load()) }
 
-// Run sends heartbeats, the first one at once, until ctx ends. Then it removes this gateway from the count, within the timeout of a call,
-// and returns nil. It calls changed after each change of the count.
+// Run sends heartbeats, the first one at once, until ctx ends. Then it removes this gateway from
+// the count, within the timeout of a call, and returns nil. It calls changed after each change of
+// the count.
 func (g *Gateways) Run(ctx context.Context, changed func(before, after int)) error {
 	defer g.unregister(ctx)
 	next := time.NewTimer(0)
@@ -123,7 +126,8 @@ func (g *Gateways) Run(ctx context.Context, changed func(before, after int)) err
 	}
 }
 
-// sendHeartbeat sends a heartbeat. It returns the number of gateways, and whether Redis lacked this one.
+// sendHeartbeat sends a heartbeat. It returns the number of gateways, and whether Redis lacked this
+// one.
 func (g *Gateways) sendHeartbeat(ctx context.Context) (counted int, added bool, err error) {
 	callCtx, cancel := g.client.CallContext(ctx)
 	defer cancel()
@@ -158,13 +162,14 @@ func (g *Gateways) recordMissed(err error) {
 	g.lowerCounts = nil
 	g.missed++
 	if g.missed == 1 {
-		g.logger.Warn("gateways cannot be counted: the last count is kept", slog.Int("replicas", g.Count()), slog.Any("error", err))
+		g.logger.Warn("gateways cannot be counted: the last count is kept", slog.Int("replicas", g.Count()),
+			slog.Any("error", err))
 	}
 }
 
-// update applies a count. A higher one applies at once, and a lower one after lowerAfter of them in a
-// row, as the largest of these. If Redis lacked this gateway, it may have lost the others too, so the
-// row of lower counts begins again: each running gateway has three intervals to register.
+// update applies a count. A higher one applies at once, and a lower one after lowerAfter of them in
+// a row, as the largest of these. If Redis lacked this gateway, it may have lost the others too, so
+// the row of lower counts begins again: each running gateway has three intervals to register.
 func (g *Gateways) update(counted int, redisLackedThis bool) {
 	before, after := g.Count(), counted
 	if counted == before || counted < before && redisLackedThis {
@@ -182,7 +187,8 @@ func (g *Gateways) update(counted int, redisLackedThis bool) {
 	g.count.Store(int64(after))
 }
 
-// unregister removes this gateway from the count. If the call fails, the gateway is not counted after three intervals.
+// unregister removes this gateway from the count. If the call fails, the gateway is not counted
+// after three intervals.
 func (g *Gateways) unregister(ctx context.Context) {
 	callCtx, cancel := g.client.CallContext(ctx)
 	defer cancel()

@@ -105,7 +105,8 @@ func wantCount(t *testing.T, want int, gateways ...*gateway) {
 	}
 }
 
-// run runs the gateway until the test calls the function that it returns. A change is the count before and after.
+// run runs the gateway until the test calls the function that it returns. A change is the count
+// before and after.
 func (g *gateway) run(t *testing.T) (stop func(), changes chan [2]int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -168,7 +169,8 @@ func TestHeartbeatWithAnUnknownAnswerIsReported(t *testing.T) {
 	}
 }
 
-// Gateways that run count each other, and remove themselves when they end. The interval is short, so each count holds at some time only.
+// Gateways that run count each other, and remove themselves when they end. The interval is short,
+// so each count holds at some time only.
 func TestRunningGatewaysAreCounted(t *testing.T) {
 	server := redistest.Start(t)
 	start := func() (g *gateway, stop func(), changes chan [2]int) {
@@ -221,7 +223,8 @@ func end(t *testing.T, g *gateway) {
 	stop()
 }
 
-// A gateway is not counted after three missed heartbeats. Heartbeats in the future are from before the clock was set back.
+// A gateway is not counted after three missed heartbeats. Heartbeats in the future are from before
+// the clock was set back.
 func TestCrashedGatewayIsNotCounted(t *testing.T) {
 	server := redistest.Start(t)
 	g := startGateways(t, 1, redisclient.Options{Addresses: []string{server.Addr()}})[0]
@@ -238,7 +241,8 @@ func TestCrashedGatewayIsNotCounted(t *testing.T) {
 	}
 }
 
-// The number does not change while Redis is down, nor when it is restarted empty: the first gateway there must not count itself alone.
+// The number does not change while Redis is down, nor when it is restarted empty: the first gateway
+// there must not count itself alone.
 func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	const n = 3
@@ -263,7 +267,8 @@ func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	}
 }
 
-// A Redis that evicts keys may lose the heartbeats again and again, so that a gateway finds few others, or none.
+// A Redis that evicts keys may lose the heartbeats again and again, so that a gateway finds few
+// others, or none.
 func TestLostHeartbeatsAreNotFewerGateways(t *testing.T) {
 	server := redistest.Start(t)
 	gateways := startGateways(t, 3, redisclient.Options{Addresses: []string{server.Addr()}})

@@ -7,11 +7,12 @@ import (
 	"opsgate/ratelimit"
 )
 
-// An oracle keeps every admission of one token, by whichever gateway, and decides each gateway's limits by them. It is simple rather than
-// fast. Times are µs since 1970.
+// An oracle keeps every admission of one token, by whichever gateway, and decides each gateway's
+// limits by them. It is simple rather than fast. Times are µs since 1970.
 //
-// A store knows of an admission by its windows, one for each length and kind (of times, for limits of up to 64 requests, or of buckets) that
-// a policy asked for. So the oracle allows a store what these cannot know, and no more:
+// A store knows of an admission by its windows, one for each length and kind (of times, for limits
+// of up to 64 requests, or of buckets) that a policy asked for. So the oracle allows a store what
+// these cannot know, and no more:
 //   - A bucket of a sixtieth of the length counts until its last instant has left the window.
 //   - A window that is asked for for the first time is filled from another one. Admissions before that may be missing if they are older than
 //     all other windows reach back, and may count as of the end of a bucket of the other window.
@@ -20,7 +21,9 @@ type oracle struct {
 	admitted []int64 // sorted
 	windows  map[shape]*window
 	last     int64 // time of the last request
-	stale    int   // so many of admitted may be missing in a new window: their window's end was before the clock was set back, and is not now
+	// so many of admitted may be missing in a new window: their window's end was before the clock
+	// was set back, and is not now
+	stale int
 }
 
 // A shape identifies a window.
@@ -51,8 +54,9 @@ type window struct {
 	dropped  bool    // a store need not have it
 }
 
-// ask notes that a decision asks for the windows of a policy. A store keeps another one until no decision has asked for it during twice the
-// longest length of the token's windows, by a time that may be a quarter of that length old.
+// ask notes that a decision asks for the windows of a policy. A store keeps another one until no
+// decision has asked for it during twice the longest length of the token's windows, by a time that
+// may be a quarter of that length old.
 func (o *oracle) ask(p *ratelimit.Policy, now int64) {
 	made := map[shape]*window{}
 	for _, l := range p.Limits() {
@@ -77,7 +81,8 @@ func (o *oracle) ask(p *ratelimit.Policy, now int64) {
 	}
 }
 
-// fill returns a window that is made now. A store fills it from one that has the time of each admission, if there is one.
+// fill returns a window that is made now. A store fills it from one that has the time of each
+// admission, if there is one.
 func (o *oracle) fill(of shape, now int64) *window {
 	made := &window{asked: now, made: now, from: len(o.admitted)}
 	exact, exactSlack := false, int64(0)
@@ -99,7 +104,8 @@ func (o *oracle) fill(of shape, now int64) *window {
 	return made
 }
 
-// older returns the time of the newest admission that a window need not have, as it has 65 later ones; 0 if there is none.
+// older returns the time of the newest admission that a window need not have, as it has 65 later
+// ones; 0 if there is none.
 func (o *oracle) older(k shape, w *window) int64 {
 	all := slices.Concat(o.admitted, w.refunded)
 	if n := len(all) - ratelimit.MaxExact - 1; k.exact && n >= 0 {
@@ -157,7 +163,8 @@ func (o *oracle) refund(d ratelimit.Decision) {
 	o.admitted = slices.Delete(o.admitted, i, i+1)
 }
 
-// set sets the time. If the clock was set back, times in the future are moved to now, and what has expired before that is dropped.
+// set sets the time. If the clock was set back, times in the future are moved to now, and what has
+// expired before that is dropped.
 func (o *oracle) set(now int64) {
 	if now < o.last {
 		for k, w := range o.windows {

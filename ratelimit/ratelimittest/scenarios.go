@@ -8,7 +8,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// Three requests per second for two hours: 5000 are admitted before the first denial by the hourly limit, and no hour has more.
+// Three requests per second for two hours: 5000 are admitted before the first denial by the hourly
+// limit, and no hour has more.
 func evenRate(t *testing.T, s Subject) {
 	p := defaultPolicy(t)
 	var admitted []time.Time
@@ -34,11 +35,13 @@ func evenRate(t *testing.T, s Subject) {
 	if len(admitted) < 9900 {
 		t.Errorf("%d admitted in two hours: too cautious", len(admitted))
 	}
-	t.Logf("%d admitted before the first denial by the hourly limit, %d in two hours, never more than 5000 in one", beforeFirst, len(admitted))
+	t.Logf("%d admitted before the first denial by the hourly limit, %d in two hours, never more than 5000 in one",
+		beforeFirst, len(admitted))
 }
 
 func noDenialAfterRetryAfter(t *testing.T, s Subject) {
-	p := Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "minute", Requests: 100, Per: time.Minute})
+	p := Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second},
+		ratelimit.Limit{Name: "minute", Requests: 100, Per: time.Minute})
 	for waits := 0; waits < 2000; {
 		d := s.decide(t, "t", p)
 		if d.Allowed {
@@ -77,7 +80,8 @@ func denialsRecordNothing(t *testing.T, s Subject) {
 
 // A machine without a battery for its clock starts in 1970, when the numbers of buckets are small.
 func clockAtTheEpoch(t *testing.T, s Subject) {
-	p, fewer := defaultPolicy(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 100, Per: time.Hour})
+	p, fewer := defaultPolicy(t), Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second},
+		ratelimit.Limit{Name: "hour", Requests: 100, Per: time.Hour})
 	s.Advance(-s.Now().Sub(time.Unix(1, 0)))
 	for range 3 {
 		s.decide(t, "t", p)
@@ -90,9 +94,11 @@ func clockAtTheEpoch(t *testing.T, s Subject) {
 	}
 }
 
-// alternate makes requests of one token at an even rate to gateways with different limits, turn by turn, each compared with the oracle. It
-// returns the number that each gateway admitted.
-func alternate(t *testing.T, s Subject, o *oracle, total, gap time.Duration, policies ...*ratelimit.Policy) (admitted [2]int, requests int) {
+// alternate makes requests of one token at an even rate to gateways with different limits, turn by
+// turn, each compared with the oracle. It returns the number that each gateway admitted.
+func alternate(
+	t *testing.T, s Subject, o *oracle, total, gap time.Duration, policies ...*ratelimit.Policy,
+) (admitted [2]int, requests int) {
 	for ; time.Duration(requests)*gap < total; requests++ {
 		gateway := requests % len(policies)
 		if d := check(t, s, gateway, "t", o, policies[gateway]); d.Allowed {
@@ -103,24 +109,28 @@ func alternate(t *testing.T, s Subject, o *oracle, total, gap time.Duration, pol
 	return admitted, requests
 }
 
-// While the limits of two gateways differ, each enforces its own over all admissions, and denies no client within them.
+// While the limits of two gateways differ, each enforces its own over all admissions, and denies no
+// client within them.
 func differentLimits(t *testing.T, newSubject Factory) {
 	limit := func(requests int, per time.Duration) ratelimit.Limit {
 		return ratelimit.Limit{Name: fmt.Sprint(requests, " in ", per), Requests: requests, Per: per}
 	}
 	second, hour := limit(3, time.Second), limit(5000, time.Hour)
 	t.Run("OneHasAnHourAsWell", func(t *testing.T) {
-		n, _ := alternate(t, newSubject(t), new(oracle), time.Hour, 334*time.Millisecond, Policy(t, second, hour), Policy(t, second))
+		n, _ := alternate(t, newSubject(t), new(oracle), time.Hour, 334*time.Millisecond, Policy(t, second, hour),
+			Policy(t, second))
 		if n[0] > 2600 || n[0]+n[1] < 7800 {
 			t.Errorf("the gateway with 5000 an hour admitted %d, the other one %d", n[0], n[1])
 		}
-		t.Logf("in an hour, the gateway with 5000 an hour admitted %d, none of them with 5000 in the hour before, and the other one %d", n[0], n[1])
+		t.Logf("in an hour, the gateway with 5000 an hour admitted %d, none of them with 5000 in the hour before, and the "+
+			"other one %d", n[0], n[1])
 	})
 	for name, c := range map[string]struct {
 		gap  time.Duration
 		a, b *ratelimit.Policy
 	}{
-		"ASecondBesideAMinute":    {time.Second / 80, Policy(t, limit(100, time.Second)), Policy(t, limit(5000, time.Minute))},
+		"ASecondBesideAMinute": {time.Second / 80, Policy(t, limit(100, time.Second)),
+			Policy(t, limit(5000, time.Minute))},
 		"ASecondBesideAnHour":     {2500 * time.Millisecond, Policy(t, second), Policy(t, hour)},
 		"TimesBesideBuckets":      {time.Second, Policy(t, limit(64, time.Minute)), Policy(t, limit(70, time.Minute))},
 		"ShadowBesideEnforcement": {800 * time.Millisecond, Policy(t, second, shadow(hour)), Policy(t, second, hour)},
@@ -136,8 +146,8 @@ func differentLimits(t *testing.T, newSubject Factory) {
 	}
 }
 
-// The gateway with the finer limits starts two minutes later. It denies a client within the limits of both for at most its window, whose
-// buckets count a sixtieth longer.
+// The gateway with the finer limits starts two minutes later. It denies a client within the limits
+// of both for at most its window, whose buckets count a sixtieth longer.
 func startLater(t *testing.T, s Subject, gap time.Duration, finer, coarser *ratelimit.Policy) {
 	var o oracle
 	alternate(t, s, &o, 2*time.Minute, gap, coarser)
@@ -167,13 +177,15 @@ func leaveShadow(t *testing.T, s Subject) {
 	t.Logf("%d admitted before the limit was enforced, and as many counted", admitted)
 }
 
-// One gateway has 500 a day. At another one, operators try limits of ten lengths, one after the other.
+// One gateway has 500 a day. At another one, operators try limits of ten lengths, one after the
+// other.
 func tryManyLengths(t *testing.T, s Subject) {
 	second := ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}
 	limited := Policy(t, second, ratelimit.Limit{Name: "day", Requests: 500, Per: 24 * time.Hour})
 	var o oracle
 	for i := range 10 {
-		tried := Policy(t, second, shadow(ratelimit.Limit{Name: "tried", Requests: 1000, Per: time.Duration(i+2) * time.Minute}))
+		tried := Policy(t, second,
+			shadow(ratelimit.Limit{Name: "tried", Requests: 1000, Per: time.Duration(i+2) * time.Minute}))
 		for range 100 {
 			check(t, s, 0, "t", &o, limited)
 			check(t, s, 1, "t", &o, tried)

@@ -21,7 +21,8 @@ type Subject struct {
 	Advance func(time.Duration) // may be negative
 }
 
-// resolution is the smallest step of a store's clock. The times of a subject's clock are multiples of it.
+// resolution is the smallest step of a store's clock. The times of a subject's clock are multiples
+// of it.
 const resolution = time.Microsecond
 
 // step advances the clock by d, rounded up to the resolution.
@@ -45,7 +46,8 @@ func Run(t *testing.T, newSubject Factory) {
 	RunSchedules(t, newSubject)
 }
 
-// RunSchedules runs the part of the suite that compares decisions of generated schedules with the oracle.
+// RunSchedules runs the part of the suite that compares decisions of generated schedules with the
+// oracle.
 func RunSchedules(t *testing.T, newSubject Factory) {
 	t.Run("OracleAgrees", rapid.MakeCheck(func(t *rapid.T) { compareWithOracle(t, newSubject(t)) }))
 }
@@ -60,7 +62,8 @@ func Policy(t rapid.TB, limits ...ratelimit.Limit) *ratelimit.Policy {
 
 // defaultPolicy returns the default policy; docs/integrate/contract.md, "Rate limits".
 func defaultPolicy(t rapid.TB) *ratelimit.Policy {
-	return Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second}, ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
+	return Policy(t, ratelimit.Limit{Name: "second", Requests: 3, Per: time.Second},
+		ratelimit.Limit{Name: "hour", Requests: 5000, Per: time.Hour})
 }
 
 // gateway returns any gateway.
@@ -90,8 +93,8 @@ func (s Subject) refund(t rapid.TB, token string, d ratelimit.Decision) {
 	testkit.Must(t, s.gateway().Refund(context.Background(), token, d))
 }
 
-// policies returns the policies of schedules. They have the eight windows of an account: 0.1, 1, 7 and 60 s, of times and of buckets but for
-// the first, and 30 s of buckets.
+// policies returns the policies of schedules. They have the eight windows of an account: 0.1, 1, 7
+// and 60 s, of times and of buckets but for the first, and 30 s of buckets.
 func policies(t rapid.TB) []*ratelimit.Policy {
 	limit := func(requests int, per time.Duration) ratelimit.Limit {
 		return ratelimit.Limit{Name: fmt.Sprint(requests, per), Requests: requests, Per: per}
@@ -209,10 +212,12 @@ func check(t rapid.TB, s Subject, gateway int, id string, o *oracle, p *ratelimi
 		o.ask(p, now)
 	}
 	checkBudgets(t, o, p, d, peeked)
-	if peeked.Allowed != d.Allowed || peeked.DeniedBy != d.DeniedBy || (peeked.ShadowDeniedBy < 0) != (d.ShadowDeniedBy < 0) || peeked.RetryAfter != d.RetryAfter {
+	if peeked.Allowed != d.Allowed || peeked.DeniedBy != d.DeniedBy ||
+		(peeked.ShadowDeniedBy < 0) != (d.ShadowDeniedBy < 0) || peeked.RetryAfter != d.RetryAfter {
 		t.Fatalf("peeked %+v, decided %+v", peeked, d)
 	}
-	if d.Allowed != (d.DeniedBy < 0) || d.Allowed != (d.RetryAfter == 0) || d.RetryAfter < 0 || !d.Allowed && d.ShadowDeniedBy >= 0 {
+	if d.Allowed != (d.DeniedBy < 0) || d.Allowed != (d.RetryAfter == 0) || d.RetryAfter < 0 ||
+		!d.Allowed && d.ShadowDeniedBy >= 0 {
 		t.Fatalf("got %+v", d)
 	}
 	for i, l := range p.Limits() {
@@ -237,7 +242,8 @@ func check(t rapid.TB, s Subject, gateway int, id string, o *oracle, p *ratelimi
 	return d
 }
 
-// checkBudgets compares what remains of each limit with the oracle and with the peek before the request.
+// checkBudgets compares what remains of each limit with the oracle and with the peek before the
+// request.
 func checkBudgets(t rapid.TB, o *oracle, p *ratelimit.Policy, d, peeked ratelimit.Decision) {
 	t.Helper()
 	recorded := 0
@@ -247,7 +253,8 @@ func checkBudgets(t rapid.TB, o *oracle, p *ratelimit.Policy, d, peeked ratelimi
 	for i, l := range p.Limits() {
 		b, now := d.Budgets[i], d.At.UnixMicro()
 		remaining := func(used int) int { return max(0, l.Requests-used-recorded) }
-		if smallest, largest := remaining(o.most(l, now)), remaining(o.least(l, now)); b.Remaining < smallest || b.Remaining > largest {
+		if smallest, largest := remaining(o.most(l, now)), remaining(o.least(l, now)); b.Remaining < smallest ||
+			b.Remaining > largest {
 			t.Fatalf("limit %s: %d remain, want %d to %d", l.Name, b.Remaining, smallest, largest)
 		}
 		if (b.Remaining == l.Requests) != (b.Reset == 0) || b.Reset < 0 {

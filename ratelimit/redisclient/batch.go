@@ -12,8 +12,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A server that resumes after it hung executes the calls in flight, though their callers got an error: at most lanes × maxBatch, and those
-// that a cluster redirects. More lanes cost processor time, fewer add waits if the server is far away.
+// A server that resumes after it hung executes the calls in flight, though their callers got an
+// error: at most lanes × maxBatch, and those that a cluster redirects. More lanes cost processor
+// time, fewer add waits if the server is far away.
 const (
 	lanes    = 2
 	maxBatch = 16
@@ -21,11 +22,12 @@ const (
 
 var errQueued = fmt.Errorf("waited too long for earlier calls: %w", context.DeadlineExceeded)
 
-// A batcher sends the calls of concurrent callers in batches, because the system calls to write and read cost more than the decision. Each
-// server has lanes. A call for which a lane is free is sent at once, by its caller. Else it waits, and the waiting caller with the earliest
-// deadline gets the next lane and sends the calls that have gathered, within its own deadline. So a batch ends before the deadline of every
-// call in it and of every waiting one. Exception: a call that MasterForKey or the hook delayed may join, or wait for, a batch with a later
-// deadline.
+// A batcher sends the calls of concurrent callers in batches, because the system calls to write and
+// read cost more than the decision. Each server has lanes. A call for which a lane is free is sent
+// at once, by its caller. Else it waits, and the waiting caller with the earliest deadline gets the
+// next lane and sends the calls that have gathered, within its own deadline. So a batch ends before
+// the deadline of every call in it and of every waiting one. Exception: a call that MasterForKey or
+// the hook delayed may join, or wait for, a batch with a later deadline.
 type batcher struct {
 	minTime time.Duration // until its deadline, for a waiting call to get a lane: with less, its batch could time out
 
@@ -47,8 +49,8 @@ type waiting struct {
 	turn     chan bool // receives true if the caller has a lane, or false if the call has its result
 }
 
-// A Call is a command on a key that is sent once. A cluster client would repeat a command that timed
-// out, though Redis may have executed it.
+// A Call is a command on a key that is sent once. A cluster client would repeat a command that
+// timed out, though Redis may have executed it.
 type Call struct {
 	*redis.StringCmd
 
@@ -66,7 +68,8 @@ func NewCall(ctx context.Context, key string, args ...any) *Call {
 // NoRetry implements a part of [redis.Cmder].
 func (*Call) NoRetry() bool { return true }
 
-// Args implements a part of [redis.Cmder]. The client calls it when it writes the command to a connection.
+// Args implements a part of [redis.Cmder]. The client calls it when it writes the command to a
+// connection.
 func (c *Call) Args() []any {
 	c.mayHaveBeenSent = true
 	return c.StringCmd.Args()
@@ -75,8 +78,8 @@ func (c *Call) Args() []any {
 // MayHaveBeenSent reports whether a server may have received the call.
 func (c *Call) MayHaveBeenSent() bool { return c.mayHaveBeenSent }
 
-// ProcessCall sends a [Call] to the server of its key within the deadline of ctx, with other calls if
-// many are made at once. It returns the error of the call. It is a [redis.ProcessHook].
+// ProcessCall sends a [Call] to the server of its key within the deadline of ctx, with other calls
+// if many are made at once. It returns the error of the call. It is a [redis.ProcessHook].
 func (c *Client) ProcessCall(ctx context.Context, cmd redis.Cmder) error {
 	b, call := &c.batcher, cmd.(*Call) //nolint:forcetypeassert // by contract
 	call.mayHaveBeenSent = false       // a hook may have called Args before; the client calls it again
@@ -96,13 +99,16 @@ func (c *Client) ProcessCall(ctx context.Context, cmd redis.Cmder) error {
 	return cluster.Process(ctx, call) // follows redirects
 }
 
-// isElsewhere reports whether a server has not executed a call because it does not have the key, or has left the cluster.
+// isElsewhere reports whether a server has not executed a call because it does not have the key, or
+// has left the cluster.
 func isElsewhere(err error) bool {
-	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "READONLY") ||
+	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") ||
+		redis.HasErrorPrefix(err, "READONLY") ||
 		errors.Is(err, redis.ErrClosed)
 }
 
-// sendOrWait sends a call, alone or in a batch, or lets another caller send it. Then it has its result.
+// sendOrWait sends a call, alone or in a batch, or lets another caller send it. Then it has its
+// result.
 func (b *batcher) sendOrWait(ctx context.Context, client redis.UniversalClient, c redis.Cmder) {
 	s, progressBefore, turn := b.enter(ctx, client, c)
 	var others []waiting // whose calls this caller sends too
@@ -133,9 +139,11 @@ func (b *batcher) sendOrWait(ctx context.Context, client redis.UniversalClient, 
 	_, _ = batch.Exec(ctx) // each call has its error
 }
 
-// enter takes a lane of the server, and returns its progress. If no lane is free, it adds the call to the waiting ones and returns its
-// turn.
-func (b *batcher) enter(ctx context.Context, client redis.UniversalClient, c redis.Cmder) (_ *server, progress int, turn <-chan bool) {
+// enter takes a lane of the server, and returns its progress. If no lane is free, it adds the call
+// to the waiting ones and returns its turn.
+func (b *batcher) enter(
+	ctx context.Context, client redis.UniversalClient, c redis.Cmder,
+) (_ *server, progress int, turn <-chan bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.servers[client]
@@ -149,13 +157,14 @@ func (b *batcher) enter(ctx context.Context, client redis.UniversalClient, c red
 	}
 	w := waiting{Cmder: c, turn: make(chan bool, 1)}
 	w.deadline, _ = ctx.Deadline()
-	i, _ := slices.BinarySearchFunc(s.waiting, w.deadline, func(w waiting, t time.Time) int { return w.deadline.Compare(t) })
+	i, _ := slices.BinarySearchFunc(s.waiting, w.deadline,
+		func(w waiting, t time.Time) int { return w.deadline.Compare(t) })
 	s.waiting = slices.Insert(s.waiting, i, w)
 	return s, 0, w.turn
 }
 
-// release passes a lane on, or frees it. The server is stuck if neither this batch nor another one has
-// ended in time since this batch began; then the waiting calls fail unsent.
+// release passes a lane on, or frees it. The server is stuck if neither this batch nor another one
+// has ended in time since this batch began; then the waiting calls fail unsent.
 func (b *batcher) release(client redis.UniversalClient, s *server, inTime bool, progressBefore int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,7 +17,8 @@ const (
 	defaultTimeout     = 50 * time.Millisecond
 	defaultDialTimeout = 100 * time.Millisecond
 
-	// bufferSize is the size of each connection's two buffers. It holds a batch of decisions; go-redis's default is 32 KiB.
+	// bufferSize is the size of each connection's two buffers. It holds a batch of decisions;
+	// go-redis's default is 32 KiB.
 	bufferSize = 8 << 10
 )
 
@@ -26,7 +27,8 @@ type Topology string
 
 // The topologies.
 const (
-	Auto     Topology = "auto"     // Sentinel if there is a MasterName, Cluster if there are several addresses, else Single
+	// Sentinel if there is a MasterName, Cluster if there are several addresses, else Single
+	Auto     Topology = "auto"
 	Single   Topology = "single"   // one server
 	Cluster  Topology = "cluster"  // some nodes of a cluster
 	Sentinel Topology = "sentinel" // sentinels of a master
@@ -38,8 +40,8 @@ type Options struct {
 	Topology   Topology // "" for Auto
 	MasterName string   // as the sentinels are configured
 
-	// Credentials is called for each new connection. An empty user is the default user, an empty password is none; nil for no
-	// credentials.
+	// Credentials is called for each new connection. An empty user is the default user, an empty
+	// password is none; nil for no credentials.
 	Credentials func() (user, password string)
 
 	SentinelUsername string
@@ -48,7 +50,8 @@ type Options struct {
 	Database int // 0 in a cluster
 	PoolSize int // connections to each server; 0 for ten times the processors, in a cluster five times
 
-	// TLS is called for each new connection, as certificates are renewed while gateways run; nil for no TLS.
+	// TLS is called for each new connection, as certificates are renewed while gateways run; nil
+	// for no TLS.
 	TLS func(context.Context) *tls.Config
 
 	Timeout     time.Duration // of a whole call; 0 for 50 ms
@@ -63,14 +66,15 @@ type Client struct {
 	batcher batcher
 }
 
-// CallContext returns a context for one call, waiting included. It does not end with ctx: Redis executes a sent call anyway, and
-// cancellation closes the connection.
+// CallContext returns a context for one call, waiting included. It does not end with ctx: Redis
+// executes a sent call anyway, and cancellation closes the connection.
 func (c *Client) CallContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 }
 
-// New returns a client that enforces its timeouts and repeats no command, except that one of a cluster may repeat those without
-// NoRetry. By default, go-redis waits for seconds when a server hangs, and repeats commands that the server may have executed.
+// New returns a client that enforces its timeouts and repeats no command, except that one of a
+// cluster may repeat those without NoRetry. By default, go-redis waits for seconds when a server
+// hangs, and repeats commands that the server may have executed.
 func New(o Options) (*Client, error) {
 	topology, err := o.topology()
 	if err != nil {
@@ -97,13 +101,15 @@ func New(o Options) (*Client, error) {
 		DisableIdentity:          true, // older servers refuse CLIENT SETINFO
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
-	c := &Client{timeout: o.Timeout, batcher: batcher{minTime: o.Timeout / 4, servers: make(map[redis.UniversalClient]*server)}}
+	c := &Client{timeout: o.Timeout,
+		batcher: batcher{minTime: o.Timeout / 4, servers: make(map[redis.UniversalClient]*server)}}
 	switch topology {
 	case Sentinel:
 		c.UniversalClient = redis.NewFailoverClient(u.Failover())
 	case Cluster:
 		cluster := u.Cluster()
-		cluster.DisableRoutingPolicies = true // calls specify the position of their key, so the client need not query the commands
+		// calls specify the position of their key, so the client need not query the commands
+		cluster.DisableRoutingPolicies = true
 		c.UniversalClient = redis.NewClusterClient(cluster)
 	default:
 		c.UniversalClient = redis.NewClient(u.Simple())
@@ -111,7 +117,8 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// dialer returns the dialer of go-redis with the current TLS configuration for each connection; nil without TLS.
+// dialer returns the dialer of go-redis with the current TLS configuration for each connection; nil
+// without TLS.
 func (o Options) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
 	if o.TLS == nil {
 		return nil
@@ -122,7 +129,8 @@ func (o Options) dialer() func(ctx context.Context, network, address string) (ne
 	}
 }
 
-// topology returns the topology, with Auto resolved, or an error if the options contradict each other.
+// topology returns the topology, with Auto resolved, or an error if the options contradict each
+// other.
 func (o Options) topology() (Topology, error) {
 	t := o.Topology
 	if t == Auto || t == "" {

@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 	testkit.VerifyTestMain(m)
 }
 
-// newClient returns a client with long timeouts, unless o has others: a slow machine must not fail the test.
+// newClient returns a client with long timeouts, unless o has others: a slow machine must not fail
+// the test.
 func newClient(t *testing.T, o redisclient.Options) *redisclient.Client {
 	t.Helper()
 	if o.Timeout == 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// LogTo sets the logger of go-redis for the whole process, at level debug. By default go-redis writes to standard error whenever a
-// connection fails, which the errors of calls report as well.
+// LogTo sets the logger of go-redis for the whole process, at level debug. By default go-redis
+// writes to standard error whenever a connection fails, which the errors of calls report as well.
 func LogTo(l *slog.Logger) { redis.SetLogger(debugLogger{l}) }
 
 // A debugLogger logs lines of go-redis at level debug.

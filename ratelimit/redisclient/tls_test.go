@@ -19,7 +19,8 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// A secured server has a TLS port, which requires client certificates of its authority, beside the plaintext port for the test.
+// A secured server has a TLS port, which requires client certificates of its authority, beside the
+// plaintext port for the test.
 type secured struct {
 	*redistest.Server
 
@@ -61,7 +62,8 @@ func TestServerWithTLSAndPassword(t *testing.T) {
 	}
 }
 
-// Certificates are renewed while clients run: new connections use the new ones, existing connections stay.
+// Certificates are renewed while clients run: new connections use the new ones, existing
+// connections stay.
 func TestNewConnectionsUseTheCurrentCertificates(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T) (*secured, redisclient.Options){

@@ -36,8 +36,8 @@ func used(t *testing.T, s *redisstore.Store, token string, p *ratelimit.Policy) 
 	return p.Limits()[0].Requests - d.Budgets[0].Remaining
 }
 
-// Callers that wait for a server that hangs get an error by their deadline. When it resumes, the server executes only the calls that were
-// in flight, because those that waited are not sent.
+// Callers that wait for a server that hangs get an error by their deadline. When it resumes, the
+// server executes only the calls that were in flight, because those that waited are not sent.
 func TestServerThatResumesExecutesFewCallsThatTimedOut(t *testing.T) {
 	server := redistest.Start(t)
 	s := newStore(t, redisstore.Options{Client: newClient(t, redisclient.Options{
@@ -71,7 +71,8 @@ func TestServerThatResumesExecutesFewCallsThatTimedOut(t *testing.T) {
 	}
 }
 
-// Calls of a batch whose keys Redis denies fail, and no other call does, although the script is flushed all the time.
+// Calls of a batch whose keys Redis denies fail, and no other call does, although the script is
+// flushed all the time.
 func TestErrorOfACallAffectsNoOther(t *testing.T) {
 	server := redistest.Start(t)
 	s := newStore(t, redisstore.Options{Client: newClient(t, redisclient.Options{Addresses: []string{server.Addr()}})})
@@ -192,7 +193,8 @@ func TestHangingNodeAffectsNoOther(t *testing.T) {
 	})
 }
 
-// The hook is called for each call, also for those in batches, and a server gets a connection for each batch in flight only.
+// The hook is called for each call, also for those in batches, and a server gets a connection for
+// each batch in flight only.
 func TestConcurrentCallsShareConnections(t *testing.T) {
 	server := redistest.Start(t)
 	hook := &countingHook{}
@@ -232,7 +234,8 @@ func (h *countingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// Calls that Redis has not received, alone and in batches, are told from calls that it may have executed.
+// Calls that Redis has not received, alone and in batches, are told from calls that it may have
+// executed.
 func TestErrorsTellUnexecutedCalls(t *testing.T) {
 	t.Parallel()
 	closed := redistest.Start(t)

@@ -108,8 +108,8 @@ func BenchmarkBytesPerToken(b *testing.B) {
 	}
 }
 
-// BenchmarkServerTime measures the processor time of the server for a decision, including reading the call and writing the answer, with 32
-// concurrent callers.
+// BenchmarkServerTime measures the processor time of the server for a decision, including reading
+// the call and writing the answer, with 32 concurrent callers.
 func BenchmarkServerTime(b *testing.B) {
 	server := redistest.Start(b)
 	s := newStore(b, redisstore.Options{Client: newClient(b, redisclient.Options{Addresses: []string{server.Addr()}, PoolSize: 32})})

@@ -17,8 +17,9 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// BenchmarkCallers measures decisions of concurrent callers: the processor time of this process and of the server for each, the rate and
-// the latency. The proxy that delays requests by 3 ms runs in this process, so the processor time is not reported with it.
+// BenchmarkCallers measures decisions of concurrent callers: the processor time of this process and
+// of the server for each, the rate and the latency. The proxy that delays requests by 3 ms runs in
+// this process, so the processor time is not reported with it.
 func BenchmarkCallers(b *testing.B) {
 	server := redistest.Start(b)
 	distant := startDelay(b, server.Addr(), 3*time.Millisecond)
@@ -31,7 +32,8 @@ func BenchmarkCallers(b *testing.B) {
 	b.Run("3 ms, 8000 a second", func(b *testing.B) { benchmarkCallers(b, server, distant, 1000, 8000) })
 }
 
-// benchmarkCallers makes b.N decisions. With a rate, each has a time when it is due, from which its latency counts.
+// benchmarkCallers makes b.N decisions. With a rate, each has a time when it is due, from which its
+// latency counts.
 func benchmarkCallers(b *testing.B, server *redistest.Server, address string, callers int, rate float64) {
 	s := newStore(b, redisstore.Options{Client: newClient(b, redisclient.Options{Addresses: []string{address}, PoolSize: 32})})
 	p := specified(b)

@@ -37,7 +37,8 @@ func mixed(tb testing.TB) *ratelimit.Policy {
 	return ratelimittest.Policy(tb, limit("second", 3, time.Second), limit("hour", 5000, time.Hour), shadow(limit("tried", 100, time.Minute)))
 }
 
-// A request is decided with any bytes as the value of the token's key. Afterwards, the value is an account.
+// A request is decided with any bytes as the value of the token's key. Afterwards, the value is an
+// account.
 func FuzzAccount(f *testing.F) {
 	server, c := redistest.Start(f), newClock()
 	client := newClient(f, redisclient.Options{Addresses: []string{server.Addr()}})
@@ -74,7 +75,8 @@ func FuzzAccount(f *testing.F) {
 	})
 }
 
-// Such values are treated as no value, replaced and reported. Accounts of other versions of the encoding are among them.
+// Such values are treated as no value, replaced and reported. Accounts of other versions of the
+// encoding are among them.
 func TestValuesThatAreNotAccountsAreReplaced(t *testing.T) {
 	server, c := redistest.Start(t), newClock()
 	client := newClient(t, redisclient.Options{Addresses: []string{server.Addr()}})
@@ -144,7 +146,8 @@ func TestValuesThatAreNotAccountsAreReplaced(t *testing.T) {
 	}
 }
 
-// Gateways of another form of accounts use the same Redis: pings of neither replace those of the other.
+// Gateways of another form of accounts use the same Redis: pings of neither replace those of the
+// other.
 func TestPingsDoNotReplaceAnotherForm(t *testing.T) {
 	server, metrics := redistest.Start(t), prometheus.NewRegistry()
 	s := newStore(t, redisstore.Options{Client: newClient(t, redisclient.Options{Addresses: []string{server.Addr()}}), Registerer: metrics})

@@ -19,7 +19,9 @@ type metrics struct {
 }
 
 // newMetrics registers the metrics of a store.
-func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Context) prometheus.Labels) (*metrics, error) {
+func (s *Store) newMetrics(
+	r prometheus.Registerer, exemplar func(context.Context) prometheus.Labels,
+) (*metrics, error) {
 	m := &metrics{
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "opsgate_rate_limit_redis_call_duration_seconds",
@@ -38,7 +40,8 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 	}
 	subscribed := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_rate_limit_redis_refunds_subscribed",
-		Help: "1 once a subscription to refunds by other gateways has lasted for 10 s. Without one, cached denials are repeated for at most 1 s.",
+		Help: "1 once a subscription to refunds by other gateways has lasted for 10 s. Without one, cached denials are " +
+			"repeated for at most 1 s.",
 	}, func() float64 {
 		if s.lasts.Load() {
 			return 1
@@ -58,7 +61,8 @@ func (s *Store) newMetrics(r prometheus.Registerer, exemplar func(context.Contex
 	return m, nil
 }
 
-// observe records the duration of a call since its start, in the metric and in the request's sum of time spent in the limiter.
+// observe records the duration of a call since its start, in the metric and in the request's sum of
+// time spent in the limiter.
 func (m *metrics) observe(ctx context.Context, operation string, start time.Time, err error) {
 	outcome := "ok"
 	switch {

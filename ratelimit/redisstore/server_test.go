@@ -16,7 +16,8 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// 20 clients of two gateways make requests of one token until 12 are admitted. No second has more than three admissions.
+// 20 clients of two gateways make requests of one token until 12 are admitted. No second has more
+// than three admissions.
 func TestThreePerSecondByTheClockOfTheServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -91,7 +92,8 @@ func TestAccountExpiresWithItsUsage(t *testing.T) {
 	testkit.Eventually(t, "the account expires", func() bool { return server.Client().Exists(t.Context(), "opsgate:account:3:brief").Val() == 0 })
 }
 
-// A call to a server that hangs ends after its timeout, also where it makes a new connection. By default, go-redis waits for 5 s.
+// A call to a server that hangs ends after its timeout, also where it makes a new connection. By
+// default, go-redis waits for 5 s.
 func TestCallToAHangingServerTimesOut(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB) ([]string, *redistest.Server){

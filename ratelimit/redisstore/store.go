@@ -30,20 +30,24 @@ type Options struct {
 	Client *redisclient.Client // its owner closes it
 	Prefix string              // of all keys and of the channel; "" for "opsgate:"
 
-	// Clock is for tests that advance time; accounts do not expire then. nil for the clock of the Redis server.
+	// Clock is for tests that advance time; accounts do not expire then. nil for the clock of the
+	// Redis server.
 	Clock func() time.Time
 
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Hook       redis.Hook // called for each call of the script, also of those that share a pipeline; nil for none
-	// Exemplar returns the labels of an exemplar for the duration of a call, or nil; none by default.
+	// Exemplar returns the labels of an exemplar for the duration of a call, or nil; none by
+	// default.
 	Exemplar func(ctx context.Context) prometheus.Labels
 }
 
 // A Store keeps accounts in a Redis that gateways share. It is safe for concurrent use.
 type Store struct {
-	client     *redisclient.Client
-	keyPrefix  string // of the tokens' keys, with the format version of accounts: gateways of two versions use separate keys
+	client *redisclient.Client
+	// of the tokens' keys, with the format version of accounts: gateways of two versions use
+	// separate keys
+	keyPrefix  string
 	channel    string // where refunded and reset tokens are published
 	clock      func() time.Time
 	lastsAfter time.Duration
@@ -63,7 +67,8 @@ type Store struct {
 
 var _ ratelimit.Store = (*Store)(nil)
 
-// AccountPrefix returns the prefix of the keys of accounts: the prefix of all keys, and the format version of accounts.
+// AccountPrefix returns the prefix of the keys of accounts: the prefix of all keys, and the format
+// version of accounts.
 func AccountPrefix(prefix string) string { return prefix + "account:3:" }
 
 // New returns a store. It does not connect to Redis yet.
@@ -96,8 +101,9 @@ func (s *Store) scriptTime() any {
 	return s.clock().UnixMicro()
 }
 
-// Exchange executes an operation on the token's account in Redis, by one call that is executed at most once. It returns the decision, and
-// the account after it, which the caller may keep. The decision of [ratelimit.OpUpload] is that of a peek. After an error other than
+// Exchange executes an operation on the token's account in Redis, by one call that is executed at
+// most once. It returns the decision, and the account after it, which the caller may keep. The
+// decision of [ratelimit.OpUpload] is that of a peek. After an error other than
 // [ratelimit.ErrNotExecuted], Redis may have executed the call. It does not end with ctx.
 func (s *Store) Exchange(
 	ctx context.Context, tokenID string, p *ratelimit.Policy, x ratelimit.Exchange,
@@ -106,7 +112,8 @@ func (s *Store) Exchange(
 	return s.decide(ctx, operation, s.keyPrefix+tokenID, p, operation, s.scriptTime(), p.Encoded(), []byte(x.Upload))
 }
 
-// decide runs the script for an operation that returns a decision, and measures it by its name in metrics.
+// decide runs the script for an operation that returns a decision, and measures it by its name in
+// metrics.
 func (s *Store) decide(
 	ctx context.Context, name, key string, p *ratelimit.Policy, args ...any,
 ) (ratelimit.Decision, ratelimit.Account, error) {
@@ -128,12 +135,14 @@ func (s *Store) decide(
 	return d, a, nil
 }
 
-// reportDiscarded counts a value that was not an account, and logs it at most once a minute, without the value and the token.
+// reportDiscarded counts a value that was not an account, and logs it at most once a minute,
+// without the value and the token.
 func (s *Store) reportDiscarded(ctx context.Context) {
 	s.metrics.discarded.Inc()
 	now, last := time.Now().UnixNano(), s.warned.Load()
 	if now-last >= int64(warnEvery) && s.warned.CompareAndSwap(last, now) {
-		s.logger.WarnContext(ctx, "the value of a token's key in redis is not an account: it is replaced, and the token's usage starts at zero")
+		s.logger.WarnContext(ctx,
+			"the value of a token's key in redis is not an account: it is replaced, and the token's usage starts at zero")
 	}
 }
 

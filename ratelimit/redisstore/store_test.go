@@ -62,7 +62,8 @@ func subjects(client *redisclient.Client) ratelimittest.Factory {
 	}
 }
 
-// An account in a cluster is on one server, so in the short form the generated schedules are enough.
+// An account in a cluster is on one server, so in the short form the generated schedules are
+// enough.
 func TestStoreInAClusterConforms(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	conforms := ratelimittest.Run

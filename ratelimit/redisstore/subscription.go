@@ -18,11 +18,12 @@ const (
 	pingEvery        = time.Second            // in which there was no message
 	pongWithin       = 500 * time.Millisecond // of a ping, or of the request to subscribe
 
-	// lastsAfter is how long a subscription exists before it is reported as working. It is longer than
-	// pingEvery: a user without the right to PING loses each subscription at its first ping.
+	// lastsAfter is how long a subscription exists before it is reported as working. It is longer
+	// than pingEvery: a user without the right to PING loses each subscription at its first ping.
 	lastsAfter = 10 * time.Second
 
-	// resetMessage is the prefix of messages about a reset. A message about a refund is the token's id.
+	// resetMessage is the prefix of messages about a reset. A message about a refund is the token's
+	// id.
 	resetMessage = "reset:"
 )
 
@@ -35,9 +36,9 @@ type Cache interface {
 // Subscribed reports whether [Store.Run] is subscribed to refunds and resets.
 func (s *Store) Subscribed() bool { return s.subscribed.Load() }
 
-// Run drops from a cache what refunds and resets by any gateway make obsolete, until ctx ends; then it
-// returns nil. After each subscription it drops all denials, because earlier messages may have been
-// missed. If the subscription ends, Run subscribes again.
+// Run drops from a cache what refunds and resets by any gateway make obsolete, until ctx ends; then
+// it returns nil. After each subscription it drops all denials, because earlier messages may have
+// been missed. If the subscription ends, Run subscribes again.
 func (s *Store) Run(ctx context.Context, c Cache) error {
 	r := subscriber{Store: s, cache: c}
 	r.log.Logger, r.log.Steady = s.logger, s.lastsAfter

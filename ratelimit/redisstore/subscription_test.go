@@ -94,8 +94,8 @@ func TestResetThatCannotBePublishedIsAReset(t *testing.T) {
 	}
 }
 
-// A full window of times replaces a refunded time by a copy of the oldest. A refund of the oldest itself changes nothing, and is not
-// published.
+// A full window of times replaces a refunded time by a copy of the oldest. A refund of the oldest
+// itself changes nothing, and is not published.
 func TestRefundOfTheOldestOfAFullWindowIsNotPublished(t *testing.T) {
 	server := redistest.Start(t)
 	dropped, clock := make(drops, 100), newClock()
@@ -180,7 +180,8 @@ func TestBrokenSubscriptionIsReplaced(t *testing.T) {
 	testkit.Eventually(t, "it is subscribed after the hang", subscribed(true))
 }
 
-// A user that may not execute PING loses each subscription at its first ping. That is one interruption for the log and the metric.
+// A user that may not execute PING loses each subscription at its first ping. That is one
+// interruption for the log and the metric.
 func TestRepeatedInterruptionsAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

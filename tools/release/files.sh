@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# files.sh VERSION DATE OUT writes what a release has besides its programs into the folder OUT: manual pages, completions, units for
-# packages, the Helm chart, and the client packages for Python, npm and Go. .goreleaser.yaml runs it. The packages need what `make test-packages` installs.
+# files.sh VERSION DATE OUT writes what a release has besides its programs into the folder OUT:
+# manual pages, completions, units for packages, the Helm chart, and the client packages for Python,
+# npm and Go. .goreleaser.yaml runs it. The packages need what `make test-packages` installs.
 set -euo pipefail
 version=$1 date=$2
 mkdir -p "$3"/{man,completions,packages,units}

@@ -1,5 +1,5 @@
-// Package client calls the opsgate API. It stays within the rate limits of the token, repeats what failed temporarily, and reads all pages
-// of lists. Goroutines may share a client.
+// Package client calls the opsgate API. It stays within the rate limits of the token, repeats what
+// failed temporarily, and reads all pages of lists. Goroutines may share a client.
 package client
 
 import (
@@ -31,8 +31,10 @@ type Client struct {
 // New returns a client of the API at a URL.
 func New(base, token string) (*Client, error) {
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("the URL of the API must be like https://api.example.com, without a user, a query and a fragment")
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" ||
+		u.Fragment != "" {
+		return nil, errors.New("the URL of the API must be like https://api.example.com, without a user, a query and a " +
+			"fragment")
 	}
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errors.New("the token is empty, or has a character that no token has, such as a space or a line end")
@@ -40,7 +42,8 @@ func New(base, token string) (*Client, error) {
 	return &Client{strings.TrimSuffix(base, "/"), token, &Retrier{}}, nil
 }
 
-// WithRetrier returns a client that sends requests by another Retrier, for example with a proxy, or other times.
+// WithRetrier returns a client that sends requests by another Retrier, for example with a proxy, or
+// other times.
 func (c *Client) WithRetrier(r *Retrier) *Client { return &Client{c.url, c.token, r} }
 
 // An Error is a request that the API refused, also after repeats. Code is stable, Message is not.
@@ -70,12 +73,16 @@ func newError(res *http.Response, body []byte) *Error {
 
 func withID(path, id string) string { return strings.Replace(path, "{id}", url.PathEscape(id), 1) }
 
-func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, body any, key string) (answer T, err error) {
+func call[T any](
+	ctx context.Context, c *Client, method, path string, query url.Values, body any, key string,
+) (answer T, err error) {
 	_, err = c.send(ctx, method, path, query, body, key, &answer)
 	return answer, err
 }
 
-func (c *Client) send(ctx context.Context, method, path string, query url.Values, body any, key string, answer any) (http.Header, error) {
+func (c *Client) send(
+	ctx context.Context, method, path string, query url.Values, body any, key string, answer any,
+) (http.Header, error) {
 	content, err := json.Marshal(body)
 	if err != nil {
 		return nil, err

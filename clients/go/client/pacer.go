@@ -21,7 +21,8 @@ type pacer struct {
 	changed   chan struct{} // closed by the next response
 }
 
-// admit returns when a request may be sent. The caller then calls done. Waits longer than maxWait are left to the API, which returns a 429.
+// admit returns when a request may be sent. The caller then calls done. Waits longer than maxWait
+// are left to the API, which returns a 429.
 func (p *pacer) admit(ctx context.Context, maxWait time.Duration) error {
 	for {
 		wait, changed := p.try(maxWait)
@@ -83,8 +84,8 @@ func (p *pacer) done(res *http.Response) {
 	}
 }
 
-// giveWay delays the next request after one that was denied for some time: others share the token. Those who come when the limit has just
-// room for them would keep the others out.
+// giveWay delays the next request after one that was denied for some time: others share the token.
+// Those who come when the limit has just room for them would keep the others out.
 func (p *pacer) giveWay(denied time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

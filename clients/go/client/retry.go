@@ -34,9 +34,11 @@ func temporary() []int {
 	}
 }
 
-// A Retrier sends requests with one token. It repeats a request after a temporary status, a cut response or a timeout if it is a read or
-// has an Idempotency-Key. It waits for Retry-After, or else twice as long after each of 8 attempts, and before each attempt until the
-// limits allow a request. A 429 with Retry-After costs no attempt. The zero value is ready; goroutines may share it.
+// A Retrier sends requests with one token. It repeats a request after a temporary status, a cut
+// response or a timeout if it is a read or has an Idempotency-Key. It waits for Retry-After, or
+// else twice as long after each of 8 attempts, and before each attempt until the limits allow a
+// request. A 429 with Retry-After costs no attempt. The zero value is ready; goroutines may share
+// it.
 type Retrier struct {
 	HTTP    http.Client   // its Timeout is that of an attempt; 30 seconds if it is 0
 	MaxWait time.Duration // a request that limits deny for longer in total fails; 2 minutes if it is 0
@@ -72,7 +74,8 @@ func (r *Retrier) Do(req *http.Request) (*http.Response, error) {
 				denied += refusal.RetryAfter
 				wait += rand.N(time.Second) // not in step with others that share the token
 			}
-			repeatable = repeatable && slices.Contains(temporary(), res.StatusCode) && max(denied, refusal.RetryAfter) <= r.maxWait()
+			repeatable = repeatable && slices.Contains(temporary(), res.StatusCode) &&
+				max(denied, refusal.RetryAfter) <= r.maxWait()
 			err = refusal
 		}
 		if !repeatable || left == 0 || req.Context().Err() != nil {
@@ -86,7 +89,8 @@ func (r *Retrier) Do(req *http.Request) (*http.Response, error) {
 
 func (r *Retrier) maxWait() time.Duration { return cmp.Or(r.MaxWait, longestDenial) }
 
-// canPass reports whether a request may succeed when it is repeated: not to an unknown host, or to one with an invalid certificate.
+// canPass reports whether a request may succeed when it is repeated: not to an unknown host, or to
+// one with an invalid certificate.
 func canPass(err error) bool {
 	var host *net.DNSError
 	var certificate *tls.CertificateVerificationError
@@ -106,7 +110,8 @@ func check(req *http.Request) error {
 	return nil
 }
 
-// once sends the request and reads the whole response, so that a cut response is an error here, where it is repeated.
+// once sends the request and reads the whole response, so that a cut response is an error here,
+// where it is repeated.
 func (r *Retrier) once(req *http.Request) (res *http.Response, body []byte, err error) {
 	if err := r.pacer.admit(req.Context(), r.maxWait()); err != nil {
 		return nil, nil, err

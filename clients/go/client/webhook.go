@@ -14,10 +14,12 @@ import (
 	"time"
 )
 
-// ErrWebhook is in the error for a request that is no webhook of the holder of the secret, or is older than five minutes: answer 401.
+// ErrWebhook is in the error for a request that is no webhook of the holder of the secret, or is
+// older than five minutes: answer 401.
 var ErrWebhook = errors.New("no valid webhook")
 
-var errSecret = errors.New("the secret of a webhook is whsec_ and base64, like whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+var errSecret = errors.New("the secret of a webhook is whsec_ and base64, like " +
+	"whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
 
 // A Webhook is the payload of a webhook of a status page. Further types may follow.
 type Webhook struct {
@@ -42,7 +44,8 @@ type Webhook struct {
 	}
 }
 
-// VerifyWebhook returns the payload of a webhook, by Standard Webhooks 1.0. Drop repeats by the header webhook-id.
+// VerifyWebhook returns the payload of a webhook, by Standard Webhooks 1.0. Drop repeats by the
+// header webhook-id.
 func VerifyWebhook(secret string, header http.Header, body []byte) (*Webhook, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil || len(key) == 0 {

@@ -1,5 +1,5 @@
-// Command apidocsgen renders the pages of the documentation to gateway/apidocs/pages.json.gz, a JSON object of the pages by path. It runs
-// in the root of the repository, by `make generate`.
+// Command apidocsgen renders the pages of the documentation to gateway/apidocs/pages.json.gz, a
+// JSON object of the pages by path. It runs in the root of the repository, by `make generate`.
 package main
 
 import (
@@ -45,7 +45,8 @@ func write(w io.Writer, pages map[string][]byte) error {
 	for path, body := range pages {
 		texts[path] = string(body)
 	}
-	zipped, err := gzip.NewWriterLevel(w, gzip.BestCompression) // without a time, so that the same pages give the same bytes
+	// without a time, so that the same pages give the same bytes
+	zipped, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
 		return err
 	}

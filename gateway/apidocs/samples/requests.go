@@ -8,8 +8,9 @@ import (
 	"opsgate/gateway/openapi"
 )
 
-// exampleQueries returns the query of the example request of an operation, by its operationId. They make the responses short and show how
-// parameters are sent. Other operations have no query. Path parameters and bodies are the examples of the OpenAPI document.
+// exampleQueries returns the query of the example request of an operation, by its operationId. They
+// make the responses short and show how parameters are sent. Other operations have no query. Path
+// parameters and bodies are the examples of the OpenAPI document.
 func exampleQueries() map[string]string {
 	return map[string]string{
 		"v1GetServerMetrics":   "range=1h",
@@ -19,9 +20,10 @@ func exampleQueries() map[string]string {
 	}
 }
 
-// Requests returns the example request of each operation of the OpenAPI document, by its operationId: with the example of each path
-// parameter and the shortest example of the body. It leaves out operations of which a path parameter has no example yet. Callers must not
-// modify the result.
+// Requests returns the example request of each operation of the OpenAPI document, by its
+// operationId: with the example of each path parameter and the shortest example of the body. It
+// leaves out operations of which a path parameter has no example yet. Callers must not modify the
+// result.
 func Requests() map[string]Request { return requests() }
 
 var requests = sync.OnceValue(func() map[string]Request {

@@ -59,8 +59,8 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"python": pythonLiteral, "typescript": typeScriptLiteral, "goraw": goRaw, "textblock": textBlock,
 }).ParseFS(templateFiles, "templates/*.tmpl"))
 
-// Render returns the sample of a request in the language with this ID. It panics if there is no such language or the body is not JSON:
-// requests are part of the program.
+// Render returns the sample of a request in the language with this ID. It panics if there is no
+// such language or the body is not JSON: requests are part of the program.
 func Render(language string, r Request) string {
 	var b strings.Builder
 	if err := templates.ExecuteTemplate(&b, language+".tmpl", r); err != nil {

@@ -112,8 +112,8 @@ func TestRenderPanicsOnWhatIsNotARequest(t *testing.T) {
 	}
 }
 
-// Package cmd/internal/test/docs runs samples with such bodies in every language; here a property covers the two whose literals are read without
-// a new process for each value.
+// Package cmd/internal/test/docs runs samples with such bodies in every language; here a property
+// covers the two whose literals are read without a new process for each value.
 func TestBodiesSurviveTheirLiterals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		body := drawBody(t)

@@ -74,7 +74,8 @@ func newField(name string, of openapi.Schema, at place) field {
 	return f
 }
 
-// description returns the description without the list of known values that openapigen adds for generated clients: the pages list them.
+// description returns the description without the list of known values that openapigen adds for
+// generated clients: the pages list them.
 func description(of openapi.Schema) string {
 	text, _, _ := strings.Cut(of.Description, " Known values: ")
 	return strings.TrimSpace(text)
@@ -88,7 +89,8 @@ func elements(of openapi.Schema) openapi.Schema {
 	return of
 }
 
-// values returns the values that a schema lists, and reports whether there may be others. For an array they are those of its elements.
+// values returns the values that a schema lists, and reports whether there may be others. For an
+// array they are those of its elements.
 func values(of openapi.Schema) (values []string, open bool) {
 	of = elements(of)
 	if of.Enum != nil {
@@ -97,7 +99,8 @@ func values(of openapi.Schema) (values []string, open bool) {
 	return of.Known, len(of.Known) > 0
 }
 
-// objectName returns the name of the component that describes the fields of an object, or of the elements of an array of objects.
+// objectName returns the name of the component that describes the fields of an object, or of the
+// elements of an array of objects.
 func objectName(of openapi.Schema) string {
 	of = elements(of)
 	if len(of.Properties) == 0 {
@@ -146,7 +149,8 @@ func isArray(s openapi.Schema) bool { return s.Items != nil && s.Is("array") }
 // limits returns the bounds and the default of a schema in words.
 func limits(of openapi.Schema) []string {
 	made := []string{
-		between(of.MinLength, of.MaxLength, " characters"), between(of.MinItems, of.MaxItems, " items"), between(of.Minimum, of.Maximum, ""),
+		between(of.MinLength, of.MaxLength, " characters"), between(of.MinItems, of.MaxItems, " items"),
+		between(of.Minimum, of.Maximum, ""),
 	}
 	if of.Default != "" {
 		made = append(made, "default "+of.Default)

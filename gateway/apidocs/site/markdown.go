@@ -23,7 +23,8 @@ type markdown struct{ goldmark.Markdown }
 
 func newMarkdown() markdown {
 	return markdown{goldmark.New(
-		goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))), // not by style=
+		// not by style=
+		goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))),
 		goldmark.WithParserOptions(parser.WithAutoHeadingID()),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(blocks{}, 100))),
 	)}
@@ -112,7 +113,8 @@ func idOf(heading *ast.Heading) string {
 	return string(value)
 }
 
-// headingIDs makes the id of a heading from its text: letters, digits and underscores remain, so that the id of an error code is the code.
+// headingIDs makes the id of a heading from its text: letters, digits and underscores remain, so
+// that the id of an error code is the code.
 type headingIDs map[string]bool
 
 func (ids headingIDs) Generate(value []byte, _ ast.NodeKind) []byte {
@@ -143,7 +145,8 @@ func slug(s string) string {
 	return strings.Trim(b.String(), "-")
 }
 
-// blocks renders headings as links to themselves, code in boxes, and tables in boxes that scroll by keyboard.
+// blocks renders headings as links to themselves, code in boxes, and tables in boxes that scroll by
+// keyboard.
 type blocks struct{}
 
 func (blocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
@@ -164,8 +167,9 @@ func renderHeading(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.W
 	return ast.WalkContinue, nil
 }
 
-// renderCode renders a block of code. The language is followed by attributes: title="NAME" names the file, answer="REQUEST" the request
-// that the block answers. What has a language can be copied; what has none is the text of a terminal or a pattern.
+// renderCode renders a block of code. The language is followed by attributes: title="NAME" names
+// the file, answer="REQUEST" the request that the block answers. What has a language can be copied;
+// what has none is the text of a terminal or a pattern.
 func renderCode(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkContinue, nil

@@ -74,7 +74,8 @@ func (s *site) groups() ([]group, error) {
 }
 
 func operation(o openapi.Operation) (operationView, error) {
-	v := operationView{ID: o.ID, Summary: o.Summary, Method: o.Method, Path: o.Path, Scope: o.Scope, Deprecated: o.Deprecated}
+	v := operationView{ID: o.ID, Summary: o.Summary, Method: o.Method, Path: o.Path, Scope: o.Scope,
+		Deprecated: o.Deprecated}
 	if len(o.Tags) > 0 {
 		v.Tag = o.Tags[0]
 	}
@@ -92,8 +93,8 @@ func operation(o openapi.Operation) (operationView, error) {
 	return v, errors.Join(v.addSamples(), v.addResponses(o.Responses))
 }
 
-// addSamples adds the samples, the body of the form, and the recorded answer. An operation that is being added may have none yet: a test
-// requires them, and the other pages do not depend on them.
+// addSamples adds the samples, the body of the form, and the recorded answer. An operation that is
+// being added may have none yet: a test requires them, and the other pages do not depend on them.
 func (o *operationView) addSamples() error {
 	request, ok := samples.Requests()[o.ID]
 	if !ok {

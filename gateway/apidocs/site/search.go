@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// An entry is a place that the search finds. The names are short because the index has one for each field.
+// An entry is a place that the search finds. The names are short because the index has one for each
+// field.
 type entry struct {
 	Title string `json:"t"`
 	Place string `json:"p"` // where the entry is, for example "Guides"
@@ -26,7 +27,8 @@ const (
 // maxEntryText is the length at which the text of an entry is cut.
 const maxEntryText = 2000
 
-// otherWords returns words that readers search for and that the titles do not have, by the URL of the entry.
+// otherWords returns words that readers search for and that the titles do not have, by the URL of
+// the entry.
 func otherWords() map[string]string {
 	return map[string]string{
 		"/docs/guides/authentication/":                   "login bearer api key secret",
@@ -57,7 +59,8 @@ func (s *site) searchIndex() ([]byte, error) {
 	repeated := s.repeatedTitles()
 	headers := map[string]bool{}
 	for _, v := range s.views {
-		place := map[string]string{"overview": "Overview", "guide": "Guides", "reference": "Reference", "schemas": "Reference"}[v.Kind]
+		place := map[string]string{"overview": "Overview", "guide": "Guides", "reference": "Reference",
+			"schemas": "Reference"}[v.Kind]
 		add(rankPage, v.Title, place, v.Path, v.Summary)
 		for _, section := range v.Article.Sections {
 			switch {
@@ -90,7 +93,8 @@ func (s *site) searchIndex() ([]byte, error) {
 	return json.Marshal(entries)
 }
 
-// repeatedTitles returns the titles of sections that several pages have, for example "What can go wrong".
+// repeatedTitles returns the titles of sections that several pages have, for example "What can go
+// wrong".
 func (s *site) repeatedTitles() map[string]bool {
 	pages := map[string]int{}
 	for _, v := range s.views {

@@ -16,15 +16,17 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// guideOrder is the order of the guides in the navigation. The page of the guide errors is /docs/errors/; overview.md is /docs/.
+// guideOrder is the order of the guides in the navigation. The page of the guide errors is
+// /docs/errors/; overview.md is /docs/.
 var guideOrder = []string{
 	"quick-start", "authentication", "pagination", "rate-limits", "idempotency", "errors",
 	"incremental-sync", "webhooks", "fleet-metrics", "incidents-from-ci", "agents", "generated-clients",
 	"versioning", "changelog",
 }
 
-// Render returns the pages by path: those below /docs/ that are made from the OpenAPI document and the guides, their Markdown forms, the
-// search index and llms.txt. guides has a file for each guide.
+// Render returns the pages by path: those below /docs/ that are made from the OpenAPI document and
+// the guides, their Markdown forms, the search index and llms.txt. guides has a file for each
+// guide.
 func Render(openAPI []byte, guides fs.FS) (map[string][]byte, error) {
 	s, err := newSite(openAPI, guides)
 	if err != nil {
@@ -144,14 +146,16 @@ func (s *site) guide(name string) (*view, error) {
 	if err != nil {
 		return nil, fmt.Errorf("guide %s: %w", name, err)
 	}
-	v := &view{Kind: "guide", Path: "/docs/guides/" + name + "/", Title: a.Title, Summary: a.Summary, Article: a, source: source}
+	v := &view{Kind: "guide", Path: "/docs/guides/" + name + "/", Title: a.Title, Summary: a.Summary, Article: a,
+		source: source}
 	if name == "errors" {
 		v.Path = "/docs/errors/"
 	}
 	return v, nil
 }
 
-// pages returns the pages, their Markdown forms, llms.txt, all Markdown forms as llms-full.txt, and the search index.
+// pages returns the pages, their Markdown forms, llms.txt, all Markdown forms as llms-full.txt, and
+// the search index.
 func (s *site) pages() (map[string][]byte, error) {
 	made, full := make(map[string][]byte), new(bytes.Buffer)
 	for _, v := range s.views {

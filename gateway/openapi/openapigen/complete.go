@@ -20,9 +20,10 @@ type operation struct {
 	node         *yaml.Node
 }
 
-// complete adds to each operation the parameters, headers and error responses that follow from its method, path, scope and
-// query parameters, and to each schema with known values their list. It merges each allOf. It returns all operations in the order of the
-// document. It does not replace what the document declares.
+// complete adds to each operation the parameters, headers and error responses that follow from its
+// method, path, scope and query parameters, and to each schema with known values their list. It
+// merges each allOf. It returns all operations in the order of the document. It does not replace
+// what the document declares.
 func complete(document *yaml.Node) ([]operation, error) {
 	var operations []operation
 	components := get(document, "components")
@@ -58,7 +59,8 @@ func complete(document *yaml.Node) ([]operation, error) {
 func (o *operation) read(components *yaml.Node) error {
 	scope, description, responses := get(o.node, "x-required-scope"), get(o.node, "description"), get(o.node, "responses")
 	if scope == nil || description == nil || get(responses, "200") == nil {
-		return fmt.Errorf("line %d: %s %s: x-required-scope, description and the response 200 are required", o.node.Line, o.method, o.path)
+		return fmt.Errorf("line %d: %s %s: x-required-scope, description and the response 200 are required", o.node.Line,
+			o.method, o.path)
 	}
 	o.scope = scope.Value
 	for _, p := range sequence(get(o.node, "parameters")) {
@@ -97,9 +99,11 @@ func (o *operation) complete() {
 func statuses() map[string]string {
 	return map[string]string{
 		"NotModified": "304", "Unauthorized": "401", "Forbidden": "403", "PlanRequired": "403", "NotFound": "404",
-		"RequestTimeout": "408", "Conflict": "409", "PayloadTooLarge": "413", "UnsupportedMediaType": "415", "InvalidQuery": "422",
-		"InvalidBody": "422", "RateLimited": "429", "HeadersTooLarge": "431", "InternalError": "500", "NotImplemented": "501",
-		"Unavailable": "503", "Timeout": "504",
+		"RequestTimeout": "408", "Conflict": "409", "PayloadTooLarge": "413", "UnsupportedMediaType": "415",
+		"InvalidQuery": "422",
+		"InvalidBody":  "422", "RateLimited": "429", "HeadersTooLarge": "431", "InternalError": "500",
+		"NotImplemented": "501",
+		"Unavailable":    "503", "Timeout": "504",
 	}
 }
 
@@ -155,7 +159,8 @@ func commonHeaders(status string) []string {
 	return append(names, "RateLimit-Policy", "RateLimit")
 }
 
-// addHeaders adds references to headers before the response's own headers, except those that it declares itself.
+// addHeaders adds references to headers before the response's own headers, except those that it
+// declares itself.
 func addHeaders(response *yaml.Node, components []string) {
 	headers := get(response, "headers")
 	if headers == nil {
@@ -173,7 +178,8 @@ func addHeaders(response *yaml.Node, components []string) {
 	headers.Content = append(headers.Content, own...)
 }
 
-// appendParameter adds a reference to a parameter at the end of an operation's parameters, which stand before its body and responses.
+// appendParameter adds a reference to a parameter at the end of an operation's parameters, which
+// stand before its body and responses.
 func appendParameter(operation *yaml.Node, name string) {
 	parameters := get(operation, "parameters")
 	if parameters == nil {
@@ -193,7 +199,8 @@ func key(name string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag:
 
 // reference returns {$ref: '#/components/KIND/NAME'}.
 func reference(kind, name string) *yaml.Node {
-	target := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.SingleQuotedStyle, Value: "#/components/" + kind + "/" + name}
+	target := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.SingleQuotedStyle,
+		Value: "#/components/" + kind + "/" + name}
 	return &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{key("$ref"), target}}
 }
 

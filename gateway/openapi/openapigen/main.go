@@ -1,5 +1,5 @@
-// Command openapigen generates the OpenAPI document and the README's table of operations from gateway/openapi/source.yaml. It runs in
-// the root of the repository, by `make generate`.
+// Command openapigen generates the OpenAPI document and the README's table of operations from
+// gateway/openapi/source.yaml. It runs in the root of the repository, by `make generate`.
 package main
 
 import (

@@ -142,8 +142,8 @@ func TestKnownValuesAreDescribed(t *testing.T) {
 	}
 }
 
-// Pages and generators show the first example of a body, so it is short. Readers execute it, so it sends no notifications if the operation
-// has that choice.
+// Pages and generators show the first example of a body, so it is short. Readers execute it, so it
+// sends no notifications if the operation has that choice.
 func TestFirstExampleOfABodyHasOnlyRequiredFields(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join("..", "..", "..", sourceFile))
 	testkit.Must(t, err)

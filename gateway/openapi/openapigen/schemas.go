@@ -9,8 +9,9 @@ import (
 
 const schemaRef = "#/components/schemas/"
 
-// describeKnownValues adds the values of x-known-values to the description of each schema that has them, and the first one as its
-// example. Such a schema has no enum, because clients generated from an enum fail on a new value.
+// describeKnownValues adds the values of x-known-values to the description of each schema that has
+// them, and the first one as its example. Such a schema has no enum, because clients generated from
+// an enum fail on a new value.
 func describeKnownValues(node *yaml.Node) {
 	for _, child := range node.Content {
 		describeKnownValues(child)
@@ -23,14 +24,15 @@ func describeKnownValues(node *yaml.Node) {
 	for _, v := range values {
 		list = append(list, "`"+v.Value+"`")
 	}
-	description.Value = strings.TrimSuffix(description.Value, "\n") + " Known values: " + strings.Join(list, ", ") + ". Values may be added."
+	description.Value = strings.TrimSuffix(description.Value, "\n") + " Known values: " + strings.Join(list, ", ") +
+		". Values may be added."
 	if get(node, "examples") == nil {
 		set(node, "examples", &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle, Content: values[:1]})
 	}
 }
 
-// addExamples gives each parameter without an example the first one of its schema. Programs that import the document send the examples of
-// parameters, and random texts without them.
+// addExamples gives each parameter without an example the first one of its schema. Programs that
+// import the document send the examples of parameters, and random texts without them.
 func addExamples(node, schemas *yaml.Node) {
 	for _, child := range node.Content {
 		addExamples(child, schemas)
@@ -47,7 +49,8 @@ func addExamples(node, schemas *yaml.Node) {
 	}
 }
 
-// mergeAllOf replaces the allOf of a schema by the properties of its parts. Generators make an anonymous type of each part otherwise.
+// mergeAllOf replaces the allOf of a schema by the properties of its parts. Generators make an
+// anonymous type of each part otherwise.
 func mergeAllOf(schema, schemas *yaml.Node) {
 	parts := get(schema, "allOf")
 	if parts == nil {

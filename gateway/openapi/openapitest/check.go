@@ -22,7 +22,8 @@ import (
 
 const contentTypeJSON = "application/json; charset=utf-8"
 
-// transportHeaders returns headers for HTTP libraries and browsers, which the document does not list.
+// transportHeaders returns headers for HTTP libraries and browsers, which the document does not
+// list.
 func transportHeaders() []string {
 	return []string{
 		"Connection", "Content-Encoding", "Content-Length", "Content-Type", "Date", "Keep-Alive", "Transfer-Encoding",
@@ -30,8 +31,8 @@ func transportHeaders() []string {
 	}
 }
 
-// checkHeaders compares the headers of a response with the described ones, in both directions. The optional ones may be missing
-// even if the document requires them.
+// checkHeaders compares the headers of a response with the described ones, in both directions. The
+// optional ones may be missing even if the document requires them.
 func checkHeaders(header http.Header, described openapi3.Headers, optional []string) error {
 	var errs []error
 	known := transportHeaders()

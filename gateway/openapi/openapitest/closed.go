@@ -1,6 +1,7 @@
 package openapitest
 
-// closeSchemas closes every object schema of the document, and makes enums of the sets of the gateway's own values.
+// closeSchemas closes every object schema of the document, and makes enums of the sets of the
+// gateway's own values.
 func closeSchemas(root map[string]any) {
 	walkSchemas(root, func(schema map[string]any) {
 		_, decided := schema["additionalProperties"]
@@ -20,8 +21,8 @@ func closeSchemas(root map[string]any) {
 	}
 }
 
-// ownValues returns the paths of the schemas with known values that the gateway chooses. Values of the others come from services, which may
-// add some.
+// ownValues returns the paths of the schemas with known values that the gateway chooses. Values of
+// the others come from services, which may add some.
 func ownValues() [][]string {
 	return [][]string{
 		{"components", "schemas", "Scope"},

@@ -10,7 +10,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// sunsetOf returns the x-sunset of a deprecated operation as an HTTP date, or "" for an operation that is not deprecated.
+// sunsetOf returns the x-sunset of a deprecated operation as an HTTP date, or "" for an operation
+// that is not deprecated.
 func sunsetOf(spec *openapi3.Operation) (string, error) {
 	date, has := spec.Extensions["x-sunset"].(string)
 	if spec.Deprecated != has {
@@ -26,8 +27,8 @@ func sunsetOf(spec *openapi3.Operation) (string, error) {
 	return sunset.Format(http.TimeFormat), nil
 }
 
-// headers returns the headers of a response of the operation. Responses of a deprecated one also have Deprecation (RFC 9745) and Sunset
-// (RFC 8594), which the overview describes.
+// headers returns the headers of a response of the operation. Responses of a deprecated one also
+// have Deprecation (RFC 9745) and Sunset (RFC 8594), which the overview describes.
 func (o *operation) headers(described openapi3.Headers) openapi3.Headers {
 	if o.Sunset == "" {
 		return described
@@ -42,5 +43,6 @@ func (o *operation) headers(described openapi3.Headers) openapi3.Headers {
 }
 
 func requiredHeader(schema *openapi3.Schema) *openapi3.HeaderRef {
-	return &openapi3.HeaderRef{Value: &openapi3.Header{Parameter: openapi3.Parameter{Required: true, Schema: schema.NewRef()}}}
+	return &openapi3.HeaderRef{Value: &openapi3.Header{Parameter: openapi3.Parameter{Required: true,
+		Schema: schema.NewRef()}}}
 }

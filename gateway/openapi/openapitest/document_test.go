@@ -210,7 +210,8 @@ func TestOperationsDescribeTheirScope(t *testing.T) {
 	}
 }
 
-// A token that may call an operation must still be able to after an upgrade. The check of compatibility ignores extensions.
+// A token that may call an operation must still be able to after an upgrade. The check of
+// compatibility ignores extensions.
 func TestOperationsKeepTheScopeOfTheLastRelease(t *testing.T) {
 	released, err := openapi3.NewLoader().LoadFromFile("../released.yaml")
 	testkit.Must(t, err)
@@ -295,8 +296,8 @@ func describedProperties(name string, schema *openapi3.Schema, check func(what, 
 	}
 }
 
-// A generator makes types of the names of schemas, and others beside them: in Go, NewIncident makes an Incident. Some make constants of the
-// values of enums alone.
+// A generator makes types of the names of schemas, and others beside them: in Go, NewIncident makes
+// an Incident. Some make constants of the values of enums alone.
 func TestNamesOfSchemasDoNotCollide(t *testing.T) {
 	seen := map[string]string{}
 	for name, schema := range published(t).Components.Schemas {
@@ -318,7 +319,8 @@ func TestNamesOfSchemasDoNotCollide(t *testing.T) {
 	}
 }
 
-// The classes that generators make of a tag have the operations of the API or webhooks: one of both would replace the other.
+// The classes that generators make of a tag have the operations of the API or webhooks: one of both
+// would replace the other.
 func TestWebhooksHaveATagOfTheirOwn(t *testing.T) {
 	var tags []string
 	for _, item := range published(t).Webhooks {
@@ -338,8 +340,8 @@ func TestWebhooksHaveATagOfTheirOwn(t *testing.T) {
 	}
 }
 
-// The validator ignores other keywords, so that a schema with one would accept too much. A pattern beside a format does not compile, or cannot
-// be imported, in what some generators write.
+// The validator ignores other keywords, so that a schema with one would accept too much. A pattern
+// beside a format does not compile, or cannot be imported, in what some generators write.
 func TestSchemasUseOnlyEnforcedKeywords(t *testing.T) {
 	enforced := []string{
 		"additionalProperties", "enum", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minLength", "minProperties",

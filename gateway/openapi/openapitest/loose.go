@@ -6,8 +6,9 @@ import (
 	"opsgate/gateway/openapi"
 )
 
-// NewLoose returns a Validator without bounds of numbers and lists and without patterns of IDs and colours. The gateway does not check
-// these values, so its responses violate them if a service does.
+// NewLoose returns a Validator without bounds of numbers and lists and without patterns of IDs and
+// colours. The gateway does not check these values, so its responses violate them if a service
+// does.
 func NewLoose(t testing.TB) *Validator {
 	t.Helper()
 	return loaded(t, func() (*Validator, error) { return newValidator(openapi.JSON(), loosen) })

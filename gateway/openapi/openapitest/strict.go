@@ -18,7 +18,8 @@ var strict = sync.OnceValues(func() (*Validator, error) {
 	})
 })
 
-// NewStrict returns a Validator that also refuses values of open sets that the document does not list. The demo data has only listed ones.
+// NewStrict returns a Validator that also refuses values of open sets that the document does not
+// list. The demo data has only listed ones.
 func NewStrict(t testing.TB) *Validator {
 	t.Helper()
 	return loaded(t, strict)

@@ -19,13 +19,15 @@ import (
 	"opsgate/gateway/openapi"
 )
 
-// A Validator validates exchanges against the document with closed schemas. It is safe for concurrent use.
+// A Validator validates exchanges against the document with closed schemas. It is safe for
+// concurrent use.
 type Validator struct {
 	doc        *openapi3.T
 	operations []operation
 }
 
-// An Operation is one operation of the document: its row of the route table, and examples of its input.
+// An Operation is one operation of the document: its row of the route table, and examples of its
+// input.
 type Operation struct {
 	ID     string
 	Method string
@@ -161,7 +163,8 @@ func bodyOf(spec *openapi3.Operation) string {
 	return slices.MinFunc(bodies, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 }
 
-// Operations returns all operations of the embedded document, by path and then by method. It panics if the document cannot be read.
+// Operations returns all operations of the embedded document, by path and then by method. It panics
+// if the document cannot be read.
 func Operations() []Operation {
 	v, err := shared()
 	if err != nil {
@@ -183,7 +186,8 @@ type Exchange struct {
 	Body        []byte // as received, or decompressed
 }
 
-// CheckResponse fails the test if the exchange differs from the document, and reports all differences.
+// CheckResponse fails the test if the exchange differs from the document, and reports all
+// differences.
 func (v *Validator) CheckResponse(t testing.TB, x Exchange) {
 	t.Helper()
 	if err := v.Check(x); err != nil {
@@ -192,7 +196,8 @@ func (v *Validator) CheckResponse(t testing.TB, x Exchange) {
 	}
 }
 
-// Check returns all differences between the exchange and the document, or nil. If the request matches no operation, only an error response is checked.
+// Check returns all differences between the exchange and the document, or nil. If the request
+// matches no operation, only an error response is checked.
 func (v *Validator) Check(x Exchange) error {
 	body, err := x.plainBody()
 	if err != nil {
@@ -216,7 +221,8 @@ func (v *Validator) Check(x Exchange) error {
 	return errors.Join(errs...)
 }
 
-// find returns the operation that serves a request, or nil, and the ID in its path. GET operations serve HEAD too.
+// find returns the operation that serves a request, or nil, and the ID in its path. GET operations
+// serve HEAD too.
 func (v *Validator) find(req *http.Request) (o *operation, id string) {
 	method := req.Method
 	if method == http.MethodHead {
@@ -250,7 +256,8 @@ func matchSegments(template, segments []string) (id string, ok bool) {
 	return id, true
 }
 
-// undescribed returns the component that describes an error response to a request that matches no operation.
+// undescribed returns the component that describes an error response to a request that matches no
+// operation.
 func undescribed(status int) (component string, ok bool) {
 	component, ok = map[int]string{
 		http.StatusUnauthorized:                "Unauthorized",
@@ -264,7 +271,8 @@ func undescribed(status int) (component string, ok bool) {
 	return component, ok
 }
 
-// methodNotAllowed describes the response to a method that a path does not support. The document has none, as no operation has it.
+// methodNotAllowed describes the response to a method that a path does not support. The document
+// has none, as no operation has it.
 func (v *Validator) methodNotAllowed() *openapi3.Response {
 	other := v.doc.Components.Responses["NotFound"].Value
 	headers := maps.Clone(other.Headers)
@@ -295,7 +303,8 @@ func (v *Validator) checkUndescribed(x Exchange) error {
 	if !inAPI { // without authentication there are no limits to report
 		optional = []string{"RateLimit", "RateLimit-Policy"}
 	}
-	return errors.Join(checkHeaders(x.Header, response.Headers, optional), checkBody(x, response), checkError(x.Body, response, ""))
+	return errors.Join(checkHeaders(x.Header, response.Headers, optional), checkBody(x, response),
+		checkError(x.Body, response, ""))
 }
 
 // An errorBody is what checkError reads of an error response.
@@ -304,8 +313,9 @@ type errorBody struct {
 	Details struct{ Required, RequiredPlan string }
 }
 
-// checkError compares the code of an error with that of the response's examples, and what a 403 lacks with the scope of the operation.
-// It ignores bodies that are no errors, which checkBody reports.
+// checkError compares the code of an error with that of the response's examples, and what a 403
+// lacks with the scope of the operation. It ignores bodies that are no errors, which checkBody
+// reports.
 func checkError(body []byte, response *openapi3.Response, scope string) error {
 	var got errorBody
 	var errs []error

@@ -1,5 +1,6 @@
-// Command operationsgen generates the table of operations of package apiclient, and the types and operations of the client packages in
-// clients, from the OpenAPI document. It runs in the root of the repository, by `go generate`.
+// Command operationsgen generates the table of operations of package apiclient, and the types and
+// operations of the client packages in clients, from the OpenAPI document. It runs in the root of
+// the repository, by `go generate`.
 package main
 
 import (

@@ -95,7 +95,8 @@ func (a *Authority) pair(t testing.TB, template *x509.Certificate) Pair {
 	return Pair{encode("CERTIFICATE", leaf.Raw), encode("PRIVATE KEY", der)}
 }
 
-// Pair returns a certificate of a server or client with that name, at 127.0.0.1, and its key, in PEM.
+// Pair returns a certificate of a server or client with that name, at 127.0.0.1, and its key, in
+// PEM.
 func (a *Authority) Pair(t testing.TB, name string) (certificate, key []byte) {
 	t.Helper()
 	p := a.pair(t, &x509.Certificate{
@@ -136,7 +137,8 @@ func (p Pair) TLS(t testing.TB) []tls.Certificate {
 	return []tls.Certificate{certificate}
 }
 
-// Config returns the configuration of a server or client with that name that trusts only the authority.
+// Config returns the configuration of a server or client with that name that trusts only the
+// authority.
 func (a *Authority) Config(t testing.TB, name string) *tls.Config {
 	t.Helper()
 	own, err := tls.X509KeyPair(a.Pair(t, name))
@@ -149,7 +151,8 @@ func (a *Authority) Config(t testing.TB, name string) *tls.Config {
 	}
 }
 
-// Write writes the files of a server or client with that name into a folder, and replaces existing files.
+// Write writes the files of a server or client with that name into a folder, and replaces existing
+// files.
 func (a *Authority) Write(t testing.TB, folder, name string) certs.ClientFiles {
 	t.Helper()
 	certificate, key := a.Pair(t, name)
@@ -158,7 +161,8 @@ func (a *Authority) Write(t testing.TB, folder, name string) certs.ClientFiles {
 		testkit.Must(t, os.WriteFile(path, content, 0o600))
 		return path
 	}
-	return certs.ClientFiles{CAFile: path("ca.pem", a.PEM), CertFile: path("cert.pem", certificate), KeyFile: path("key.pem", key)}
+	return certs.ClientFiles{CAFile: path("ca.pem", a.PEM), CertFile: path("cert.pem", certificate),
+		KeyFile: path("key.pem", key)}
 }
 
 // Write writes each content to a file in a new directory, and returns the paths in order.

@@ -47,15 +47,16 @@ func (p *Page) record(event any) {
 	}
 }
 
-// Start starts a browser with a new profile until the end of the test, and records its requests and errors. Without Chromium it
-// skips the test, or fails it in CI.
+// Start starts a browser with a new profile until the end of the test, and records its requests and
+// errors. Without Chromium it skips the test, or fails it in CI.
 func Start(t *testing.T) *Page {
 	t.Helper()
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(testkit.Find(t, "chromium")), chromedp.WindowSize(1280, 1600),
 	}
 	for _, flag := range []string{
-		"headless", "no-sandbox", "disable-gpu", "disable-background-networking", "disable-component-update", "disable-sync", "no-first-run",
+		"headless", "no-sandbox", "disable-gpu", "disable-background-networking", "disable-component-update", "disable-sync",
+		"no-first-run",
 		"disable-ipc-flooding-protection", // tests open more links in a second than a person
 	} {
 		options = append(options, chromedp.Flag(flag, true))

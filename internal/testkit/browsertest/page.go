@@ -36,7 +36,8 @@ func (p *Page) URLs() []*url.URL {
 	return slices.Clone(p.urls)
 }
 
-// Complaints returns errors and warnings of the console, exceptions, and violations of the page's policy.
+// Complaints returns errors and warnings of the console, exceptions, and violations of the page's
+// policy.
 func (p *Page) Complaints() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +80,8 @@ func Read[T any](p *Page, expression string) T {
 }
 
 func evaluate[T any](p *Page, expression string) (T, error) {
-	return chromedp.Run(p, chromedp.Evaluate[T](expression, func(e *runtime.EvaluateParams) { e.AwaitPromise = new(true) }))
+	return chromedp.Run(p,
+		chromedp.Evaluate[T](expression, func(e *runtime.EvaluateParams) { e.AwaitPromise = new(true) }))
 }
 
 // Text returns the visible text of an element.
@@ -88,8 +90,8 @@ func (p *Page) Text(id string) string {
 	return Read[string](p, fmt.Sprintf("document.getElementById(%q).innerText", id))
 }
 
-// Eventually waits until an expression is true, and calls the functions while it waits. A page that is being left cannot evaluate it, so
-// errors count as false.
+// Eventually waits until an expression is true, and calls the functions while it waits. A page that
+// is being left cannot evaluate it, so errors count as false.
 func (p *Page) Eventually(what, expression string, poll ...func()) {
 	p.T.Helper()
 	holds := false
@@ -139,7 +141,8 @@ func (p *Page) CheckOrigin(origin string, least int) {
 	}
 }
 
-// CheckAxe runs axe-core of this repository's root on the page. Without axe-core it only logs that, or fails in CI.
+// CheckAxe runs axe-core of this repository's root on the page. Without axe-core it only logs that,
+// or fails in CI.
 func (p *Page) CheckAxe(root, what string) {
 	p.T.Helper()
 	axe, err := os.ReadFile(root + "/tools/npm/node_modules/axe-core/axe.min.js")

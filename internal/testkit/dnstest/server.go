@@ -13,8 +13,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// An Answer returns the addresses of a name, of any kind, and the code of the response. A lookup asks once for each kind. A nil Answer is
-// no response.
+// An Answer returns the addresses of a name, of any kind, and the code of the response. A lookup
+// asks once for each kind. A nil Answer is no response.
 type Answer func(name string, kind dnsmessage.Type) ([]string, dnsmessage.RCode)
 
 // Addresses is the Answer that each name has these addresses, or none.

@@ -18,7 +18,8 @@ import (
 	"opsgate/internal/testkit/grpctest"
 )
 
-// A Relay hands calls on to an internal service, or fails them in its place. It is safe for concurrent use.
+// A Relay hands calls on to an internal service, or fails them in its place. It is safe for
+// concurrent use.
 type Relay struct {
 	Address string
 
@@ -40,7 +41,8 @@ type Call struct {
 func StartRelay(t testing.TB, address string) *Relay {
 	t.Helper()
 	service, err := grpc.NewClient(address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithDefaultCallOptions(grpc.ForceCodecV2(asIs{})))
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(asIs{})))
 	testkit.Must(t, err)
 	r := &Relay{service: service, failing: make(map[string]int)}
 	listener := listen(t)

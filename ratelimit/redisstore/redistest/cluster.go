@@ -56,6 +56,7 @@ func (c *Cluster) Addrs() []string {
 // hasCluster reports whether the master has the other masters and all slots in its configuration.
 func (s *Server) hasCluster(ctx context.Context) bool {
 	info := s.Client().ClusterInfo(ctx).Val()
-	return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", masters)) &&
+	return strings.Contains(info, "cluster_state:ok") &&
+		strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", masters)) &&
 		strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", masters))
 }

@@ -15,9 +15,11 @@ import (
 
 const (
 	sentinels = 3
-	// quorum is the number of sentinels that must agree that the master is down. It is reached without one of the three.
+	// quorum is the number of sentinels that must agree that the master is down. It is reached
+	// without one of the three.
 	quorum = 2
-	// downAfter is the time without an answer after which the master is down. It is longer than delays on a slow machine.
+	// downAfter is the time without an answer after which the master is down. It is longer than
+	// delays on a slow machine.
 	downAfter = time.Second
 	// failoverTimeout is half the time after which sentinels without a majority elect again.
 	failoverTimeout = 2 * time.Second
@@ -43,7 +45,8 @@ func startSentinel(t testing.TB, name, settings string) *Server {
 	return s
 }
 
-// A SentinelGroup is a master, its replica, and three sentinels that promote the replica when two of them agree that the master is down.
+// A SentinelGroup is a master, its replica, and three sentinels that promote the replica when two
+// of them agree that the master is down.
 type SentinelGroup struct {
 	Sentinels []*Server
 
@@ -60,18 +63,21 @@ func StartSentinelGroup(t testing.TB, name string) *SentinelGroup {
 		return replica.Client().InfoMap(ctx, "replication").Item("Replication", "master_link_status") == "up"
 	})
 	g := &SentinelGroup{name: name, servers: []*Server{master, replica}}
-	settings := fmt.Sprintf("sentinel monitor %s %s %d %d\nsentinel down-after-milliseconds %[1]s %[5]d\nsentinel failover-timeout %[1]s %[6]d\n",
+	settings := fmt.Sprintf("sentinel monitor %s %s %d %d\nsentinel down-after-milliseconds %[1]s %[5]d\nsentinel "+
+		"failover-timeout %[1]s %[6]d\n",
 		name, host, master.port, quorum, downAfter.Milliseconds(), failoverTimeout.Milliseconds())
 	for range sentinels {
 		g.Sentinels = append(g.Sentinels, startSentinel(t, name, settings))
 	}
 	for _, s := range g.Sentinels {
-		s.await("the sentinel has found the replica and the other sentinels", func(ctx context.Context) bool { return s.canFailOver(ctx, name) })
+		s.await("the sentinel has found the replica and the other sentinels",
+			func(ctx context.Context) bool { return s.canFailOver(ctx, name) })
 	}
 	return g
 }
 
-// canFailOver reports whether the sentinel has found the master, its replica and the other sentinels, all of them up.
+// canFailOver reports whether the sentinel has found the master, its replica and the other
+// sentinels, all of them up.
 func (s *Server) canFailOver(ctx context.Context, name string) bool {
 	master := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", name)
 	replicas := redis.NewMapStringStringSliceCmd(ctx, "SENTINEL", "REPLICAS", name)
@@ -106,7 +112,8 @@ func (g *SentinelGroup) Roles() (master, replica *Server) {
 	return g.servers[0], g.servers[1]
 }
 
-// FailOverEmpty kills the master and empties the replica before sentinels promote it: replication that has lost everything.
+// FailOverEmpty kills the master and empties the replica before sentinels promote it: replication
+// that has lost everything.
 func (g *SentinelGroup) FailOverEmpty() {
 	g.setDownAfter(time.Hour)
 	master, replica := g.Roles()

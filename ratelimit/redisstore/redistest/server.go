@@ -40,7 +40,8 @@ func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t)
 	s.args = append([]string{
-		"--port", strconv.Itoa(s.port), "--bind", host, "--dir", s.dir, "--save", "", "--appendonly", "no", "--loglevel", "warning",
+		"--port", strconv.Itoa(s.port), "--bind", host, "--dir", s.dir, "--save", "", "--appendonly", "no", "--loglevel",
+		"warning",
 	}, args...)
 	s.Restart()
 	return s
@@ -48,7 +49,8 @@ func Start(t testing.TB, args ...string) *Server {
 
 func newServer(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t, binary: testkit.Find(t, "redis-server"), port: testkit.FreePort(t), dir: t.TempDir()} // removed after Kill
+	// removed after Kill
+	s := &Server{t: t, binary: testkit.Find(t, "redis-server"), port: testkit.FreePort(t), dir: t.TempDir()}
 	t.Cleanup(s.Kill)
 	return s
 }
@@ -69,7 +71,8 @@ func (s *Server) Restart() {
 	s.await("redis-server listens", s.listens)
 }
 
-// listens reports whether the server accepts connections. It sends no command, as the server may require a password or TLS.
+// listens reports whether the server accepts connections. It sends no command, as the server may
+// require a password or TLS.
 func (s *Server) listens(ctx context.Context) bool {
 	select {
 	case <-s.process.Exited:

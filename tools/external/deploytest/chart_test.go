@@ -34,7 +34,8 @@ const chartDir = root + "/deploy/helm/opsgate"
 
 var update = flag.Bool("update", false, "write the golden files of the chart")
 
-// render renders the chart, as helm template does, and returns its files by name. It returns an error for values that the chart refuses.
+// render renders the chart, as helm template does, and returns its files by name. It returns an
+// error for values that the chart refuses.
 func render(t *testing.T, values chartutil.Values) (map[string]string, error) {
 	t.Helper()
 	loaded, err := loader.LoadDir(chartDir)
@@ -59,8 +60,9 @@ func eachValues(t *testing.T, test func(t *testing.T, name string, values chartu
 	}
 }
 
-// The objects of a release are those in the golden file, and Kubernetes knows all of their fields. `go test -run Release -update` writes
-// the golden files. They have the name of each rule and dashboard, but not its text, which deploy has.
+// The objects of a release are those in the golden file, and Kubernetes knows all of their fields.
+// `go test -run Release -update` writes the golden files. They have the name of each rule and
+// dashboard, but not its text, which deploy has.
 func TestRelease(t *testing.T) {
 	eachValues(t, func(t *testing.T, name string, values chartutil.Values) {
 		t.Helper()
@@ -90,7 +92,8 @@ func commented(text string) string {
 	return "# " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n# ")
 }
 
-// writeObject writes a document of the release, unless it is empty. An unknown field fails the test.
+// writeObject writes a document of the release, unless it is empty. An unknown field fails the
+// test.
 func writeObject(t *testing.T, to *strings.Builder, document string) {
 	t.Helper()
 	if document = strings.TrimSpace(document); document == "" {
@@ -174,8 +177,9 @@ func checkConfiguration(t *testing.T, config, mounted string) {
 	run(t, exec.CommandContext(t.Context(), filepath.Join(programs, "opsgate"), "check", "--config", path))
 }
 
-// A wrong value is refused with a message that names it; the right one in its place is accepted. The configuration has the schema that
-// `opsgate schema` prints: one case shows that the chart uses it.
+// A wrong value is refused with a message that names it; the right one in its place is accepted.
+// The configuration has the schema that `opsgate schema` prints: one case shows that the chart uses
+// it.
 func TestWrongValuesAreRefused(t *testing.T) {
 	for _, c := range []struct{ wrong, want, right string }{
 		{"replicacount: 3", "replicacount", "replicaCount: 3"},

@@ -15,7 +15,8 @@ import (
 
 const composeDir = root + "/deploy/compose"
 
-// The compose file is valid, names existing files, and the configuration of its gateways passes the check.
+// The compose file is valid, names existing files, and the configuration of its gateways passes the
+// check.
 func TestComposeFileIsValid(t *testing.T) {
 	options, err := cli.NewProjectOptions([]string{composeDir + "/compose.yaml"}, cli.WithWorkingDirectory(composeDir))
 	testkit.Must(t, err)

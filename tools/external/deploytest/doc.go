@@ -1,3 +1,4 @@
-// Package deploytest tests what deploy has: the Helm chart, the compose file, the images' Dockerfile, the systemd units, and the dashboards
-// and alerts against the metrics of a real gateway.
+// Package deploytest tests what deploy has: the Helm chart, the compose file, the images'
+// Dockerfile, the systemd units, and the dashboards and alerts against the metrics of a real
+// gateway.
 package deploytest

@@ -11,8 +11,9 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// aptGet stands for apt-get. It records its calls, and whether a package that it installs may start its service. The package of a program is
-// called like it, or like it with a d; there is none called unknown. NETWORK is how update ends.
+// aptGet stands for apt-get. It records its calls, and whether a package that it installs may start
+// its service. The package of a program is called like it, or like it with a d; there is none
+// called unknown. NETWORK is how update ends.
 const aptGet = `#!/bin/sh
 dir=${0%/*}
 case "$*" in

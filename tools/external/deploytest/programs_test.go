@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// build builds the programs with the flags of releases: then the build cache has most of them, because other tests use these flags.
+// build builds the programs with the flags of releases: then the build cache has most of them,
+// because other tests use these flags.
 func build(dir string) error {
 	command := exec.Command("sh", "-c", `CGO_ENABLED=0 go build $(cat deploy/build-flags) -buildvcs=false -ldflags="-s -w" -o "$0/" ./cmd/opsgate ./cmd/opsbackend`, dir)
 	command.Dir, command.Stderr = root, os.Stderr

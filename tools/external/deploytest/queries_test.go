@@ -13,7 +13,8 @@ import (
 // query is a PromQL query of a rule, dashboard or runbook, and its location.
 type query struct{ where, text string }
 
-// catalog has the metrics that queries may use: those of gateways, of Prometheus, and of recording rules.
+// catalog has the metrics that queries may use: those of gateways, of Prometheus, and of recording
+// rules.
 type catalog map[string]metric
 
 // targetLabels are the labels that Prometheus adds to each target.

@@ -90,7 +90,8 @@ func TestEachAlertHasCases(t *testing.T) {
 	}
 }
 
-// Prometheus accepts its configurations, which name all rules. `make check-rules` checks the rules themselves, and runs their tests.
+// Prometheus accepts its configurations, which name all rules. `make check-rules` checks the rules
+// themselves, and runs their tests.
 func TestPrometheusConfigurationsAreValid(t *testing.T) {
 	program := testkit.Find(t, "promtool")
 	run(t, exec.CommandContext(t.Context(), program, "check", "config", "--syntax-only", root+"/deploy/prometheus/prometheus.yaml"))

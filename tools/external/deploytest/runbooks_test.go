@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// runbookQueries returns the PromQL queries in runbooks: indented lines that are not shell commands.
+// runbookQueries returns the PromQL queries in runbooks: indented lines that are not shell
+// commands.
 func runbookQueries(t *testing.T) (list []query) {
 	t.Helper()
 	shell := regexp.MustCompile(`^(cp|curl|diff|grep|mv|openssl|opsgate|redis-cli|sed) `)

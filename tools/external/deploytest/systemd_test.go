@@ -10,8 +10,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// systemd accepts the units, and rates the exposure of the service at most 1.2 of 10, as docs/operate/install.md states: it can use the
-// network.
+// systemd accepts the units, and rates the exposure of the service at most 1.2 of 10, as
+// docs/operate/install.md states: it can use the network.
 func TestUnitsAreValid(t *testing.T) {
 	program, dir := testkit.Find(t, "systemd-analyze"), t.TempDir()
 	for _, name := range []string{"opsgate.socket", "opsgate.service"} {

@@ -18,12 +18,14 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// heartbeat is the interval of messages in the stream of revocations; the contract demands at most ten seconds.
+// heartbeat is the interval of messages in the stream of revocations; the contract demands at most
+// ten seconds.
 const heartbeat = 5 * time.Second
 
-// serveBackend serves a backend that answers every call at once with the same message, so that its own cost does not affect the comparison:
-// a list of 20 servers, one server, the creation of an incident, and the calls of the identity service. Every token is valid, and has all
-// scopes of one team with the AI plan.
+// serveBackend serves a backend that answers every call at once with the same message, so that its
+// own cost does not affect the comparison: a list of 20 servers, one server, the creation of an
+// incident, and the calls of the identity service. Every token is valid, and has all scopes of one
+// team with the AI plan.
 func serveBackend(ctx context.Context, lis net.Listener) error {
 	srv := grpc.NewServer()
 	fleetv1.RegisterFleetServiceServer(srv, newFleet())
@@ -75,7 +77,9 @@ type incidents struct {
 	incidentv1.UnimplementedIncidentServiceServer
 }
 
-func (incidents) CreateIncident(context.Context, *incidentv1.CreateIncidentRequest) (*incidentv1.CreateIncidentResponse, error) {
+func (incidents) CreateIncident(
+	context.Context, *incidentv1.CreateIncidentRequest,
+) (*incidentv1.CreateIncidentResponse, error) {
 	at := timestamppb.New(time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC))
 	return &incidentv1.CreateIncidentResponse{Incident: &incidentv1.Incident{
 		Id:        id(0x300),
@@ -92,7 +96,9 @@ type identity struct {
 }
 
 // ResolveToken resolves every token, each with an id of its own.
-func (identity) ResolveToken(_ context.Context, r *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
+func (identity) ResolveToken(
+	_ context.Context, r *identityv1.ResolveTokenRequest,
+) (*identityv1.ResolveTokenResponse, error) {
 	h := r.GetTokenSha256()
 	if len(h) != sha256.Size {
 		return nil, status.Error(codes.InvalidArgument, "token_sha256 is not 32 bytes") // the gateway's probe

@@ -52,7 +52,8 @@ const (
 // With -enforce, a ratio above the bar fails.
 type bound struct{ bar, goal float64 }
 
-// scenario is one request: to the public API, and to grpc-gateway, with the bounds beside the bare gateway and the built one.
+// scenario is one request: to the public API, and to grpc-gateway, with the bounds beside the bare
+// gateway and the built one.
 type scenario struct {
 	name                       string
 	method, path, body         string
@@ -75,7 +76,8 @@ func scenarios() []scenario {
 			name: "POST", method: "POST", path: "/v1/incidents", barePath: "/v1/incidents",
 			body: `{"title":"Checkout answers slowly","status":"investigating","impact":"minor",` +
 				`"message":"We are looking into slow answers of the checkout."}`,
-			bareBody: fmt.Sprintf(`{"teamId":%q,"actor":{"tokenId":%q,"ipAddress":"127.0.0.1"},"title":"Checkout answers slowly",`+
+			bareBody: fmt.Sprintf(`{"teamId":%q,"actor":{"tokenId":%q,"ipAddress":"127.0.0.1"},"title":"Checkout answers " +
+				"slowly",`+
 				`"status":"INCIDENT_STATUS_INVESTIGATING","impact":"INCIDENT_IMPACT_MINOR",`+
 				`"message":"We are looking into slow answers of the checkout."}`, team(), id(0x400)),
 			memory: bound{0.80, 0.72}, redis: bound{1.15, 0.95}, builtBounds: bound{0.74, 0.58},
@@ -83,13 +85,15 @@ func scenarios() []scenario {
 	}
 }
 
-// request returns the bytes of the request to an edge. All edges get the same headers: reading the credential is part of the compared cost.
+// request returns the bytes of the request to an edge. All edges get the same headers: reading the
+// credential is part of the compared cost.
 func (sc scenario) request(p *process, token string) []byte {
 	path, body := sc.path, sc.body
 	if p.name == partBare || p.name == partBuilt {
 		path, body = sc.barePath, cmp.Or(sc.bareBody, sc.body)
 	}
-	r := sc.method + " " + path + " HTTP/1.1\r\nHost: " + p.address + "\r\nAuthorization: Bearer " + token + "\r\nAccept: application/json\r\n"
+	r := sc.method + " " + path + " HTTP/1.1\r\nHost: " + p.address + "\r\nAuthorization: Bearer " + token +
+		"\r\nAccept: application/json\r\n"
 	if body != "" {
 		r += "Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n"
 	}
@@ -132,7 +136,8 @@ func compare(ctx context.Context, o options, out io.Writer) (err error) {
 	return nil
 }
 
-// startAll starts the backend and the edges, of which opsgate is the first. The caller stops all that were started.
+// startAll starts the backend and the edges, of which opsgate is the first. The caller stops all
+// that were started.
 func startAll(ctx context.Context, dir string, o options) (edges, started []*process, err error) {
 	add := func(name, key string, argv ...string) (p *process) {
 		if err == nil {
@@ -152,7 +157,8 @@ func startAll(ctx context.Context, dir string, o options) (edges, started []*pro
 	}
 	backend := add(partBackend, "address", self, "serve", partBackend, "-", "-").address
 	program, config := filepath.Join(dir, "opsgate"), filepath.Join(dir, "opsgate.yaml")
-	build := exec.CommandContext(ctx, "sh", "-c", `CGO_ENABLED=0 go build $(cat deploy/build-flags) -o "$0" ./cmd/opsgate`, program)
+	build := exec.CommandContext(ctx, "sh", "-c", `CGO_ENABLED=0 go build $(cat deploy/build-flags) -o "$0" ./cmd/opsgate`,
+		program)
 	build.Dir, build.Stderr = "../../..", os.Stderr // this runs in tools/external/edgebench
 	inFlight := max(1024, 2*o.connections)
 	text := fmt.Appendf(nil, edgeConfig, backend, redis, store, unlimited, inFlight, 2*inFlight)
@@ -186,8 +192,9 @@ type sample struct {
 	ratio    float64 // the CPU time of the edge, divided by that of this one
 }
 
-// measureRounds measures all edges in turn, in each round, and returns their medians. A ratio is the median of those of the rounds, because
-// a short slowdown of the machine affects all measurements of one round, but not all rounds.
+// measureRounds measures all edges in turn, in each round, and returns their medians. A ratio is
+// the median of those of the rounds, because a short slowdown of the machine affects all
+// measurements of one round, but not all rounds.
 func measureRounds(ctx context.Context, o options, edges []*process, sc scenario, token string) ([]sample, error) {
 	rounds := make([][]sample, len(edges))
 	for range o.rounds {
@@ -239,7 +246,8 @@ func measure(ctx context.Context, o options, p *process, request []byte) (s samp
 	}, err
 }
 
-// median returns the median of one figure: for an even number of samples, the lower of the two in the middle.
+// median returns the median of one figure: for an even number of samples, the lower of the two in
+// the middle.
 func median[T cmp.Ordered](samples []sample, figure func(sample) T) T {
 	var figures []T
 	for _, s := range samples {
@@ -249,10 +257,11 @@ func median[T cmp.Ordered](samples []sample, figure func(sample) T) T {
 	return figures[(len(figures)-1)/2]
 }
 
-// report prints the comparison and reports whether a bar is missed. Latencies have no bar: the load, the backend and the edge share one
-// machine.
+// report prints the comparison and reports whether a bar is missed. Latencies have no bar: the
+// load, the backend and the edge share one machine.
 func report(w io.Writer, o options, edges []*process, all [][]sample) (missed bool) {
-	_, _ = fmt.Fprintf(w, "CPU time of a request, %d connections, medians of %d rounds of %v. ratio: of opsgate beside it\n\n",
+	_, _ = fmt.Fprintf(w,
+		"CPU time of a request, %d connections, medians of %d rounds of %v. ratio: of opsgate beside it\n\n",
 		o.connections, o.rounds, o.duration)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "request\tedge\tµs\trequests/s\tp50\tp99\tMiB\tratio\tbar\tgoal")
@@ -260,7 +269,8 @@ func report(w io.Writer, o options, edges []*process, all [][]sample) (missed bo
 	for i, sc := range scenarios() {
 		resident = max(resident, all[i][0].resident)
 		for j, s := range all[i] {
-			_, _ = fmt.Fprintf(t, "%s\t%s\t%.1f\t%.0f\t%.2f ms\t%.2f ms\t%.1f\t%.2f", sc.name, edges[j].name, float64(s.cpu)/1e3, s.rate,
+			_, _ = fmt.Fprintf(t, "%s\t%s\t%.1f\t%.0f\t%.2f ms\t%.2f ms\t%.1f\t%.2f", sc.name, edges[j].name, float64(s.cpu)/1e3,
+				s.rate,
 				s.p50.Seconds()*1e3, s.p99.Seconds()*1e3, float64(s.resident)/(1<<20), s.ratio)
 			if b := sc.bounds(edges[j].name, o.redis); b.bar > 0 {
 				missed = missed || s.ratio > b.bar

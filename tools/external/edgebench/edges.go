@@ -78,16 +78,18 @@ func serve(ctx context.Context, part, backend, redisAddress string) error {
 	return nil
 }
 
-// bare returns a grpc-gateway as its documentation sets it up, with the default marshaler, and without authentication, limits, logs or
-// metrics. Its routes are in bare/routes.yaml; `make generate` generates the code below bare/ops from them and from the protos.
+// bare returns a grpc-gateway as its documentation sets it up, with the default marshaler, and
+// without authentication, limits, logs or metrics. Its routes are in bare/routes.yaml; `make
+// generate` generates the code below bare/ops from them and from the protos.
 func bare(ctx context.Context, backend *grpc.ClientConn) (http.Handler, error) {
 	mux := runtime.NewServeMux()
 	return mux, errors.Join(
 		fleetgw.RegisterFleetServiceHandler(ctx, mux, backend), incidentgw.RegisterIncidentServiceHandler(ctx, mux, backend))
 }
 
-// built returns what a user would build of grpc-gateway instead of the edge: with redis_rate for both limits, a JSON access log and
-// Prometheus. It has no authentication: the limits are those of the token as it is sent.
+// built returns what a user would build of grpc-gateway instead of the edge: with redis_rate for
+// both limits, a JSON access log and Prometheus. It has no authentication: the limits are those of
+// the token as it is sent.
 func built(ctx context.Context, backend *grpc.ClientConn, redisAddress string, log *slog.Logger) (http.Handler, error) {
 	gateway, err := bare(ctx, backend)
 	limiter := redis_rate.NewLimiter(redis.NewClient(&redis.Options{Addr: redisAddress}))
@@ -126,8 +128,9 @@ func (r *recorder) WriteHeader(status int) {
 	r.ResponseWriter.WriteHeader(status)
 }
 
-// floor returns the cheapest edge with the same libraries: net/http, Gin, and one call of a service, with a response that is encoded in
-// advance. It has no authentication, limits, deadlines, logs, metrics or breakers: these cause the difference to the edge.
+// floor returns the cheapest edge with the same libraries: net/http, Gin, and one call of a
+// service, with a response that is encoded in advance. It has no authentication, limits, deadlines,
+// logs, metrics or breakers: these cause the difference to the edge.
 func floor(backend *grpc.ClientConn) http.Handler {
 	debug.SetGCPercent(400) // the edge's own default
 	gin.SetMode(gin.ReleaseMode)
@@ -146,13 +149,15 @@ func floor(backend *grpc.ClientConn) http.Handler {
 		}
 		return incident.CreateIncident(c.Request.Context(), &incidentv1.CreateIncidentRequest{
 			TeamId: team(), Title: "Checkout answers slowly", Message: string(body),
-			Status: incidentv1.IncidentStatus_INCIDENT_STATUS_INVESTIGATING, Impact: incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR,
+			Status: incidentv1.IncidentStatus_INCIDENT_STATUS_INVESTIGATING,
+			Impact: incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR,
 		})
 	}))
 	return e
 }
 
-// respond returns a handler that makes the call for every request, and responds with the result of the first.
+// respond returns a handler that makes the call for every request, and responds with the result of
+// the first.
 func respond(call func(*gin.Context) (proto.Message, error)) gin.HandlerFunc {
 	var first atomic.Pointer[[]byte]
 	return func(c *gin.Context) {

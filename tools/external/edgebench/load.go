@@ -13,10 +13,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// load sends the bytes of a request over a number of connections, on each the next one after the response to the last. It returns the
-// latencies, ascending, or an error at the first status other than 200. It encodes nothing, so that it uses little CPU of the machine that
-// it shares with the server.
-func load(ctx context.Context, address string, request []byte, connections int, duration time.Duration) ([]time.Duration, error) {
+// load sends the bytes of a request over a number of connections, on each the next one after the
+// response to the last. It returns the latencies, ascending, or an error at the first status other
+// than 200. It encodes nothing, so that it uses little CPU of the machine that it shares with the
+// server.
+func load(
+	ctx context.Context, address string, request []byte, connections int, duration time.Duration,
+) ([]time.Duration, error) {
 	latencies := make([][]time.Duration, connections)
 	g, ctx := errgroup.WithContext(ctx)
 	deadline := time.Now().Add(duration)
@@ -38,7 +41,9 @@ func load(ctx context.Context, address string, request []byte, connections int, 
 const responseTimeout = 10 * time.Second
 
 // repeat repeats the request on one connection until the deadline.
-func repeat(ctx context.Context, address string, request []byte, deadline time.Time) (latencies []time.Duration, err error) {
+func repeat(
+	ctx context.Context, address string, request []byte, deadline time.Time,
+) (latencies []time.Duration, err error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err

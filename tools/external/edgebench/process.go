@@ -26,8 +26,9 @@ type process struct {
 	cmd     *exec.Cmd
 }
 
-// start starts a program that writes to a log in dir. If key is not empty, it waits for a JSON line of the log with its address under key.
-// When the context ends, the program gets SIGTERM, and SIGKILL if it does not end in time.
+// start starts a program that writes to a log in dir. If key is not empty, it waits for a JSON line
+// of the log with its address under key. When the context ends, the program gets SIGTERM, and
+// SIGKILL if it does not end in time.
 func start(ctx context.Context, dir, name, key string, argv ...string) (*process, error) {
 	log, err := os.Create(filepath.Join(dir, name+".log"))
 	if err != nil {

@@ -1,2 +1,3 @@
-// Package openapitest tests the checks of the OpenAPI document: tools/openapi-gate.sh and tools/openapi-lint.sh.
+// Package openapitest tests the checks of the OpenAPI document: tools/openapi-gate.sh and
+// tools/openapi-lint.sh.
 package openapitest

@@ -57,10 +57,12 @@ Exit codes: 0 done, 1 failed, with the reason on standard error, 2 wrong usage.`
 	program.AddCommand(
 		serveCommand(e), applyCommand(e), exportCommand(e), schemaCommand(e), backupCommand(e), verifyCommand(e),
 		group("team", "Manage teams", teamCreateCommand(e), teamListCommand(e), teamSetPlanCommand(e)),
-		group("token", "Manage API tokens", tokenCreateCommand(e), tokenMintCommand(e), tokenListCommand(e), tokenRevokeCommand(e)),
+		group("token", "Manage API tokens", tokenCreateCommand(e), tokenMintCommand(e), tokenListCommand(e),
+			tokenRevokeCommand(e)),
 		group("subscriber", "Manage the subscribers of status pages",
 			subscriberAddCommand(e), subscriberListCommand(e), subscriberRemoveCommand(e), rotateSecretCommand(e)),
-		group("delivery", "Manage the deliveries of notifications to subscribers", deliveryListCommand(e), deliveryRetryCommand(e)),
+		group("delivery", "Manage the deliveries of notifications to subscribers", deliveryListCommand(e),
+			deliveryRetryCommand(e)),
 	)
 	return program
 }
@@ -71,8 +73,8 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// Run runs the program with its arguments, without its name, and returns the exit code: 0 for success, 1 for failure, 2 for wrong usage.
-// It stops gracefully when ctx ends.
+// Run runs the program with its arguments, without its name, and returns the exit code: 0 for
+// success, 1 for failure, 2 for wrong usage. It stops gracefully when ctx ends.
 func Run(ctx context.Context, arguments []string, environment Environment) int {
 	if environment.Clock == nil {
 		environment.Clock = time.Now

@@ -33,7 +33,8 @@ func deliveryListCommand(e Environment) *cobra.Command {
 		now := e.Clock()
 		return table(e.Out, heading, len(deliveries), func(i int) string {
 			d := deliveries[i]
-			return fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s", d.ID, d.Event, d.SubscriberID, d.State, d.Attempts, when(d.DueAt),
+			return fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s", d.ID, d.Event, d.SubscriberID, d.State, d.Attempts,
+				when(d.DueAt),
 				now.Sub(d.CreatedAt).Truncate(time.Second), oneLine(d.LastError))
 		})
 	})
@@ -44,7 +45,8 @@ func deliveryListCommand(e Environment) *cobra.Command {
 	return c
 }
 
-// oneLine formats a text for the last cell of a table: on one line, without characters that control a terminal.
+// oneLine formats a text for the last cell of a table: on one line, without characters that control
+// a terminal.
 func oneLine(text string) string {
 	if text == "" {
 		return "-"
@@ -61,8 +63,9 @@ func deliveryRetryCommand(e Environment) *cobra.Command {
 	var dead bool
 	var subscriber string // "" for all
 	c := databaseCommand(e, &cobra.Command{
-		Use: "retry [ID...]", Short: "Send dead letters again, after the other messages of their subscribers, or waiting messages now",
-		Args: cobra.ArbitraryArgs,
+		Use:   "retry [ID...]",
+		Short: "Send dead letters again, after the other messages of their subscribers, or waiting messages now",
+		Args:  cobra.ArbitraryArgs,
 		PreRunE: func(_ *cobra.Command, ids []string) error {
 			if dead == (len(ids) > 0) {
 				return errors.New("either ids or --dead")

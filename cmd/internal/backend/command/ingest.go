@@ -19,12 +19,16 @@ import (
 type ingest struct{ Listen, SecretFile, ClientCA string }
 
 func (i *ingest) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&i.Listen, "ingest-listen", "", "`ADDR` on which agents and probes report: metrics, checks, commands. Off by default")
-	flags.StringVar(&i.SecretFile, "ingest-secret-file", "", "`FILE` with the secrets of reporters, one a line: each sends one of them")
-	flags.StringVar(&i.ClientCA, "ingest-client-ca", "", "`FILE` with the roots of the certificates of reporters, which are then required")
+	flags.StringVar(&i.Listen, "ingest-listen", "",
+		"`ADDR` on which agents and probes report: metrics, checks, commands. Off by default")
+	flags.StringVar(&i.SecretFile, "ingest-secret-file", "",
+		"`FILE` with the secrets of reporters, one a line: each sends one of them")
+	flags.StringVar(&i.ClientCA, "ingest-client-ca", "",
+		"`FILE` with the roots of the certificates of reporters, which are then required")
 }
 
-// check returns an error for settings that need each other. Encrypted is whether there is a certificate of the services.
+// check returns an error for settings that need each other. Encrypted is whether there is a
+// certificate of the services.
 func (i ingest) check(encrypted bool) error {
 	host, _, err := net.SplitHostPort(i.Listen)
 	switch {
@@ -39,7 +43,8 @@ func (i ingest) check(encrypted bool) error {
 	case i.ClientCA != "" && !encrypted:
 		return errors.New("--ingest-client-ca needs --tls-cert and --tls-key")
 	case !encrypted && !mail.IsLoopback(host):
-		return errors.New("--ingest-secret-file needs --tls-cert and --tls-key, or a loopback address: the secret would be readable")
+		return errors.New("--ingest-secret-file needs --tls-cert and --tls-key, or a loopback address: the secret would " +
+			"be readable")
 	}
 	return nil
 }
@@ -75,8 +80,11 @@ func (i ingest) secrets() ([]string, error) {
 	return secrets, nil
 }
 
-// ingest opens the listener of reporters and returns the part that serves it, which does nothing without one, and attributes for the log.
-func (s server) ingest(ctx context.Context, opened *listeners) (part func(context.Context) error, attributes []any, err error) {
+// ingest opens the listener of reporters and returns the part that serves it, which does nothing
+// without one, and attributes for the log.
+func (s server) ingest(
+	ctx context.Context, opened *listeners,
+) (part func(context.Context) error, attributes []any, err error) {
 	if s.Ingest.Listen == "" {
 		return func(context.Context) error { return nil }, nil, nil
 	}

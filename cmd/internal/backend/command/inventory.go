@@ -32,8 +32,8 @@ func applyCommand(e Environment) *cobra.Command {
 		Use: "apply", Short: "Create and change teams, servers, monitors and status pages as a file describes them",
 		Long: `Create and change teams, servers, monitors and status pages as a file describes them.
 
-It prints each change: + created, ~ changed, = kept although the file does not have it. Nothing is deleted. A second run changes nothing.
-The secret of a new webhook is printed once.`,
+It prints each change: + created, ~ changed, = kept although the file does not have it. Nothing is
+deleted. A second run changes nothing. The secret of a new webhook is printed once.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.run(c.Context(), e) },
 	}
 	a.addTo(c)
@@ -113,7 +113,8 @@ func printResult(w io.Writer, r inventory.Result) error {
 func exportCommand(e Environment) *cobra.Command {
 	var state bool
 	c := databaseCommand(e, &cobra.Command{
-		Use: "export", Short: "Print the teams, servers, monitors and status pages as a file for apply, without secrets and tokens",
+		Use: "export", Short: "Print the teams, servers, monitors and status pages as a file for apply, without secrets " +
+			"and tokens",
 	}, func(ctx context.Context, b *service.Backend, _ []string) error {
 		return b.Store().Read(ctx, func(q *query.Queries) error {
 			text, err := inventory.Export(ctx, q, state)
@@ -124,7 +125,8 @@ func exportCommand(e Environment) *cobra.Command {
 			return err
 		})
 	})
-	c.Flags().BoolVar(&state, "state", false, "also what changes by itself, such as statuses and times; apply uses it for new rows only")
+	c.Flags().BoolVar(&state, "state", false,
+		"also what changes by itself, such as statuses and times; apply uses it for new rows only")
 	return c
 }
 

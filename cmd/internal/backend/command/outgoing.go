@@ -28,7 +28,8 @@ type outgoing struct {
 
 func (o *outgoing) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&o.SMTP, "smtp", "", "`ADDR` of the SMTP server, host:port. Without it, emails wait")
-	commandline.Enum(flags, &o.SMTPTLS, "smtp-tls", mail.StartTLS, "starttls, tls or none", mail.StartTLS, mail.ImplicitTLS, mail.NoTLS)
+	commandline.Enum(flags, &o.SMTPTLS, "smtp-tls", mail.StartTLS, "starttls, tls or none", mail.StartTLS,
+		mail.ImplicitTLS, mail.NoTLS)
 	flags.StringVar(&o.SMTPUser, "smtp-user", "", "`NAME` of the user at the SMTP server")
 	flags.StringVar(&o.SMTPPasswordFile, "smtp-password-file", "", "`FILE` with the password of the user")
 	flags.StringVar(&o.MailFrom, "mail-from", "", "`ADDR` of the sender of emails: 'Harbour <status@harbour.example>'")
@@ -38,10 +39,12 @@ func (o *outgoing) addTo(flags *pflag.FlagSet) {
 		"`URL` where a subscriber unsubscribes, with {subscriber} or {page}, to which emails link")
 	flags.BoolVar(&o.AllowHTTPWebhooks, "allow-http-webhooks", false,
 		"webhooks also over http, and to private addresses. For demos and tests")
-	flags.BoolVar(&o.NoDelivery, "no-delivery", false, "deliver nothing, because another process on the data directory does")
+	flags.BoolVar(&o.NoDelivery, "no-delivery", false,
+		"deliver nothing, because another process on the data directory does")
 }
 
-// check returns an error for settings that need each other. The form of the values is checked when they are used.
+// check returns an error for settings that need each other. The form of the values is checked when
+// they are used.
 func (o outgoing) check() error {
 	var problems []error
 	add := func(wrong bool, text string) {
@@ -57,7 +60,8 @@ func (o outgoing) check() error {
 	add(!mailed && o.MailFrom != "", "--mail-from needs --smtp")
 	add(!mailed && o.SMTPUser != "", "--smtp-user needs --smtp")
 	add((o.SMTPUser == "") != (o.SMTPPasswordFile == ""), "--smtp-user and --smtp-password-file need each other")
-	add(o.SMTPUser != "" && o.SMTPTLS == mail.NoTLS && !mail.IsLoopback(host), "--smtp-user needs TLS: the password would be readable")
+	add(o.SMTPUser != "" && o.SMTPTLS == mail.NoTLS && !mail.IsLoopback(host),
+		"--smtp-user needs TLS: the password would be readable")
 	add(o.NoDelivery && mailed, "--no-delivery excludes --smtp")
 	return errors.Join(problems...)
 }
@@ -74,7 +78,8 @@ func (o outgoing) password() (string, error) {
 	return strings.TrimRight(string(content), "\r\n"), nil
 }
 
-// senders returns the senders by channel. Without an SMTP server, there is none of emails, which wait.
+// senders returns the senders by channel. Without an SMTP server, there is none of emails, which
+// wait.
 func (o outgoing) senders() (map[string]delivery.Sender, error) {
 	senders := map[string]delivery.Sender{
 		delivery.Webhook: webhook.New(webhook.Options{AllowHTTP: o.AllowHTTPWebhooks, Version: buildinfo.Read().Version}),
@@ -96,7 +101,8 @@ func (o outgoing) senders() (map[string]delivery.Sender, error) {
 	return senders, nil
 }
 
-// delivery returns the part that delivers notifications, which does nothing in a process that does not deliver.
+// delivery returns the part that delivers notifications, which does nothing in a process that does
+// not deliver.
 func (s server) delivery() (func(context.Context) error, error) {
 	if !s.delivers() {
 		return func(context.Context) error { return nil }, nil

@@ -92,7 +92,8 @@ func serveHTTP(ctx context.Context, listener net.Listener, handler http.Handler)
 		return fmt.Errorf("serve HTTP: %w", err)
 	}
 	err := <-stopped
-	if errors.Is(err, context.DeadlineExceeded) { // a client keeps its connection open without a request, or does not read its response
+	// a client keeps its connection open without a request, or does not read its response
+	if errors.Is(err, context.DeadlineExceeded) {
 		return server.Close()
 	}
 	return err

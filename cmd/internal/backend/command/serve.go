@@ -48,13 +48,18 @@ func serveCommand(e Environment) *cobra.Command {
 	s.tokenFormat.addTo(c)
 	flags.StringVar(&s.Listen, "listen", "127.0.0.1:9000", "`ADDR` to listen on; port 0 selects a free port")
 	flags.StringVar(&s.AdminListen, "admin-listen", "", "`ADDR` of /metrics and /livez. Off by default")
-	flags.StringSliceVar(&s.Services, "services", nil, "services with these `NAMES`: fleet, monitoring, incident, audit, identity (all)")
+	flags.StringSliceVar(&s.Services, "services", nil,
+		"services with these `NAMES`: fleet, monitoring, incident, audit, identity (all)")
 	commandline.Enum(flags, &s.Seed, "seed", "", "data to insert into an empty database: demo", "", "demo")
 	flags.BoolVar(&s.Reflection, "reflection", false, "serve gRPC reflection, which describes every method to any client")
-	commandline.Text(flags, &s.LogLevel, "log-level", "info", "`LEVEL` of the log: debug, which shows calls, info, warn or error")
-	flags.StringVar(&s.TLSCert, "tls-cert", "", "`FILE` with the certificate of the services, as PEM; without it, plaintext")
-	flags.StringVar(&s.TLSKey, "tls-key", "", "`FILE` with the key of the certificate. Changed files apply to new connections")
-	flags.StringVar(&s.TLSClientCA, "tls-client-ca", "", "`FILE` with the roots of client certificates, which are then required")
+	commandline.Text(flags, &s.LogLevel, "log-level", "info",
+		"`LEVEL` of the log: debug, which shows calls, info, warn or error")
+	flags.StringVar(&s.TLSCert, "tls-cert", "",
+		"`FILE` with the certificate of the services, as PEM; without it, plaintext")
+	flags.StringVar(&s.TLSKey, "tls-key", "",
+		"`FILE` with the key of the certificate. Changed files apply to new connections")
+	flags.StringVar(&s.TLSClientCA, "tls-client-ca", "",
+		"`FILE` with the roots of client certificates, which are then required")
 	c.MarkFlagsRequiredTogether("tls-cert", "tls-key")
 	s.Outgoing.addTo(flags)
 	s.Ingest.addTo(flags)
@@ -97,8 +102,9 @@ func (c *serve) open(ctx context.Context, e Environment) (s server, err error) {
 		return s, err
 	}
 	s.backend, err = service.Open(ctx, service.Options{
-		DataDir: c.DataDir, Clock: e.Clock, Logger: s.logger, Reflection: c.Reflection, TracerProvider: s.traces.TracerProvider(),
-		TLS: encryption,
+		DataDir: c.DataDir, Clock: e.Clock, Logger: s.logger, Reflection: c.Reflection,
+		TracerProvider: s.traces.TracerProvider(),
+		TLS:            encryption,
 	})
 	if err != nil {
 		s.traces.Close()
@@ -119,7 +125,8 @@ func (c *serve) check() error {
 	return errors.Join(errs...)
 }
 
-// tls returns the TLS configuration of a listener, or nil for plaintext. With clientCA, clients must have a certificate.
+// tls returns the TLS configuration of a listener, or nil for plaintext. With clientCA, clients
+// must have a certificate.
 func (c *serve) tls(listener, clientCA string, logger *slog.Logger) (*tls.Config, error) {
 	if c.TLSCert == "" {
 		return nil, nil //nolint:nilnil // nil means plaintext

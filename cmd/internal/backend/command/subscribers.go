@@ -123,7 +123,8 @@ func rotateSecretCommand(e Environment) *cobra.Command {
 		_, noted := fmt.Fprintf(e.Err, "New secret of subscriber %s. It is not shown again. %s\n", arguments[0], note)
 		return errors.Join(err, noted)
 	})
-	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "`DURATION` for which messages are signed with the old secret too")
+	c.Flags().DurationVar(&overlap, "overlap", 24*time.Hour,
+		"`DURATION` for which messages are signed with the old secret too")
 	c.Flags().BoolVar(&now, "now", false, "stop using the old secret at once, because it has leaked")
 	c.MarkFlagsMutuallyExclusive("overlap", "now")
 	return c

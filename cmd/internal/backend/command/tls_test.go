@@ -19,7 +19,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// check makes a health check on a new connection and returns the code, and the serial number of the server's certificate.
+// check makes a health check on a new connection and returns the code, and the serial number of the
+// server's certificate.
 func (s *server) check(transport credentials.TransportCredentials) (code codes.Code, serial int64) {
 	s.t.Helper()
 	conn, err := grpc.NewClient(s.conn.Target(), grpc.WithTransportCredentials(transport), grpc.WithNoProxy())
@@ -33,7 +34,8 @@ func (s *server) check(transport credentials.TransportCredentials) (code codes.C
 	return status.Code(err), serial
 }
 
-// clientsOf returns a function that returns the transport of a client that trusts the authority and has certificates.
+// clientsOf returns a function that returns the transport of a client that trusts the authority and
+// has certificates.
 func clientsOf(authority *certstest.Authority) func(...tls.Certificate) credentials.TransportCredentials {
 	roots := x509.NewCertPool()
 	roots.AddCert(authority.Root)

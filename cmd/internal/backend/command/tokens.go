@@ -39,7 +39,8 @@ func teamCreateCommand(e Environment) *cobra.Command {
 
 func teamSetPlanCommand(e Environment) *cobra.Command {
 	return databaseCommand(e, &cobra.Command{
-		Use: "set-plan ID|NAME ai|basic", Short: "Change the plan of a team. Gateways follow when they resolve its tokens again",
+		Use:   "set-plan ID|NAME ai|basic",
+		Short: "Change the plan of a team. Gateways follow when they resolve its tokens again",
 	}, func(ctx context.Context, b *service.Backend, arguments []string) error {
 		team, err := b.FindTeam(ctx, arguments[0])
 		if err != nil {
@@ -101,7 +102,8 @@ func tokenCreateCommand(e Environment) *cobra.Command {
 	})
 	format.addTo(c)
 	c.Flags().StringVar(&team, "team", "", "team that the token acts for, as `ID|NAME`")
-	c.Flags().StringSliceVar(&token.Scopes, "scopes", nil, "scopes of the token, as `SCOPE,...`, for example servers:read; none by default")
+	c.Flags().StringSliceVar(&token.Scopes, "scopes", nil,
+		"scopes of the token, as `SCOPE,...`, for example servers:read; none by default")
 	c.Flags().StringVar(&token.Name, "name", "", "`NAME` of the token")
 	commandline.Required(c, "team")
 	return c

@@ -17,8 +17,8 @@ func verifyCommand(e Environment) *cobra.Command {
 		Use: "verify", Short: "Look for faults of the database, while servers use it or not",
 		Long: `Look for faults of the database, while servers use it or not.
 
-Each fault is a line: a damaged file, references to missing rows, deliveries that are never sent, rows from the future. Exit code 1 if
-there are faults.`,
+Each fault is a line: a damaged file, references to missing rows, deliveries that are never sent,
+rows from the future. Exit code 1 if there are faults.`,
 	}, func(ctx context.Context, b *service.Backend, _ []string) error {
 		if repair {
 			changed, err := b.Store().RepairTimes(ctx, e.Clock)

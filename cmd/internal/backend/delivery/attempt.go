@@ -23,7 +23,8 @@ const lifetime = 24 * time.Hour
 // backOff returns the pause after an attempt, which is at least 1, without jitter.
 func backOff(attempt int64) time.Duration {
 	table := [...]time.Duration{
-		5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 4 * time.Hour,
+		5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour,
+		4 * time.Hour,
 	}
 	return table[min(attempt, int64(len(table)))-1]
 }
@@ -34,7 +35,8 @@ const (
 	failed    = "failed"
 	dead      = "dead"
 	removed   = "removed"
-	// dropped: the delivery was no longer due, or the dispatcher stopped before the end of the attempt.
+	// dropped: the delivery was no longer due, or the dispatcher stopped before the end of the
+	// attempt.
 	dropped = "dropped"
 )
 
@@ -134,9 +136,9 @@ func (p *pool) log(ctx context.Context, r result, m Message) {
 	p.options.Logger.LogAttrs(ctx, level, text, attributes...)
 }
 
-// load reads a delivery just before its attempt, so that it has the present secrets. Its message has
-// only parts that never change, so it is the same at each attempt. It returns sql.ErrNoRows if the
-// delivery is not due.
+// load reads a delivery just before its attempt, so that it has the present secrets. Its message
+// has only parts that never change, so it is the same at each attempt. It returns sql.ErrNoRows if
+// the delivery is not due.
 func (p *pool) load(ctx context.Context, sequence int64) (row query.GetDueDeliveryAnyTeamRow, m Message, err error) {
 	err = p.data.Read(ctx, func(q *query.Queries) (err error) {
 		if row, err = q.GetDueDeliveryAnyTeam(ctx, sequence); err != nil {
@@ -149,13 +151,15 @@ func (p *pool) load(ctx context.Context, sequence int64) (row query.GetDueDelive
 			Subscriber: Subscriber{
 				ID: row.Subscriber.ID, Address: row.Subscriber.Address, Secrets: validSecrets(row.Subscriber, p.now()),
 			},
-			Page: Page{ID: row.StatusPage.ID, Name: row.StatusPage.Name, Hostname: row.StatusPage.UniqueHostname, Slug: row.StatusPage.Slug},
+			Page: Page{ID: row.StatusPage.ID, Name: row.StatusPage.Name, Hostname: row.StatusPage.UniqueHostname,
+				Slug: row.StatusPage.Slug},
 			Incident: Incident{
 				ID: i.ID, Title: i.Title, Impact: i.Impact, IsMaintenance: i.IsMaintenance, StartedAt: at(i.StartedAt),
 			},
 			Update: Update{ID: u.ID, Status: u.Status, Message: u.Message, CreatedAt: at(u.CreatedAt)},
 		}
-		components, err := q.ListAffectedComponents(ctx, query.ListAffectedComponentsParams{TeamID: i.TeamID, IncidentID: i.ID})
+		components, err := q.ListAffectedComponents(ctx,
+			query.ListAffectedComponentsParams{TeamID: i.TeamID, IncidentID: i.ID})
 		if err != nil {
 			return fmt.Errorf("list the affected components: %w", err)
 		}

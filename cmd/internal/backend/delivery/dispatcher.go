@@ -22,9 +22,11 @@ import (
 const (
 	// lockInterval is how often a second dispatcher tries to take over.
 	lockInterval = 250 * time.Millisecond
-	// grace is how long attempts in progress may take after ctx has ended; after it, their contexts end.
+	// grace is how long attempts in progress may take after ctx has ended; after it, their contexts
+	// end.
 	grace = 5 * time.Second
-	// lastWrites is how long after the grace period results may wait for other writers. Messages without a stored result are sent again.
+	// lastWrites is how long after the grace period results may wait for other writers. Messages
+	// without a stored result are sent again.
 	lastWrites = 5 * time.Second
 )
 
@@ -36,11 +38,13 @@ type Options struct {
 	Clock func() time.Time
 	// Logger receives failed attempts and dead letters; nil discards them.
 	Logger *slog.Logger
-	// Wake returns a channel that is closed when there may be a new delivery. Without it, the dispatcher looks once a second.
+	// Wake returns a channel that is closed when there may be a new delivery. Without it, the
+	// dispatcher looks once a second.
 	Wake func() <-chan struct{}
 	// Registerer receives the metrics; nil means none.
 	Registerer prometheus.Registerer
-	// Random returns numbers in [0, 1) for the jitter of retries, and is safe for concurrent use; nil means math/rand/v2.
+	// Random returns numbers in [0, 1) for the jitter of retries, and is safe for concurrent use;
+	// nil means math/rand/v2.
 	Random func() float64
 	// TracerProvider receives a span for each attempt; nil means none.
 	TracerProvider trace.TracerProvider
@@ -84,9 +88,9 @@ func New(data *store.Store, options Options) *Dispatcher {
 	}
 }
 
-// Run sends deliveries until ctx ends; it then waits up to five seconds for attempts in progress, up to five more until their results are
-// written, and returns nil.
-// It may be called once. While another dispatcher runs on the same data directory, Run waits for its end.
+// Run sends deliveries until ctx ends; it then waits up to five seconds for attempts in progress,
+// up to five more until their results are written, and returns nil. It may be called once. While
+// another dispatcher runs on the same data directory, Run waits for its end.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	lock := flock.New(filepath.Join(d.data.Dir(), "delivery.lock"), flock.SetPermissions(0o600))
 	if err := d.lock(ctx, lock); err != nil {

@@ -90,7 +90,8 @@ func TestMessageIsTheSameAtEachAttempt(t *testing.T) {
 	})
 }
 
-// Receivers that hang delay the first attempts of others until they have used their own, and repeats delay them for one attempt at most.
+// Receivers that hang delay the first attempts of others until they have used their own, and
+// repeats delay them for one attempt at most.
 func TestHangingReceiversDelayOthersForOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := openFixture(t)
@@ -162,7 +163,8 @@ func TestStopWaitsForAttemptsInProgress(t *testing.T) {
 	})
 }
 
-// Another transaction takes minutes, so that results cannot be written. The dispatcher stops nevertheless.
+// Another transaction takes minutes, so that results cannot be written. The dispatcher stops
+// nevertheless.
 func TestStopDoesNotWaitForAnotherWriter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := openFixture(t)

@@ -12,7 +12,8 @@ const (
 	UpdatePosted    = "incident.update_posted"
 )
 
-// A Message is one attempt to send one event to one subscriber. Except Attempt and the secrets, it is the same at each attempt.
+// A Message is one attempt to send one event to one subscriber. Except Attempt and the secrets, it
+// is the same at each attempt.
 type Message struct {
 	ID         string
 	Event      string
@@ -28,14 +29,16 @@ type Message struct {
 type Subscriber struct {
 	ID      string
 	Address string // an email address or a URL
-	// Secrets are the keys of a webhook's signatures, newest first; two while a rotation is in progress.
+	// Secrets are the keys of a webhook's signatures, newest first; two while a rotation is in
+	// progress.
 	Secrets [][]byte
 }
 
 // A Page is the status page of a message.
 type Page struct{ ID, Name, Hostname, Slug string }
 
-// An Incident has the parts of an incident that do not change. Its status at the time of the event is that of the update.
+// An Incident has the parts of an incident that do not change. Its status at the time of the event
+// is that of the update.
 type Incident struct {
 	ID, Title, Impact string
 	IsMaintenance     bool
@@ -54,9 +57,11 @@ type Update struct {
 
 // A Sender sends messages over one channel. Its methods are safe for concurrent use.
 type Sender interface {
-	// Send returns nil once the receiver has accepted the message. Its error is one short line without secrets, which is stored and logged:
-	// if it is a [Failure], its Kind states what that means for further attempts, and after any other error the message is sent again
-	// later. Send bounds the time of an attempt, and returns soon after ctx has ended, because a stop waits for it.
+	// Send returns nil once the receiver has accepted the message. Its error is one short line
+	// without secrets, which is stored and logged: if it is a [Failure], its Kind states what that
+	// means for further attempts, and after any other error the message is sent again later. Send
+	// bounds the time of an attempt, and returns soon after ctx has ended, because a stop waits for
+	// it.
 	Send(ctx context.Context, m Message) error
 }
 
@@ -75,7 +80,8 @@ type Kind int
 const (
 	// Again means that the message is sent again later.
 	Again Kind = iota
-	// Permanent means that the message is not sent again: the receiver refused it, or its address is not allowed.
+	// Permanent means that the message is not sent again: the receiver refused it, or its address
+	// is not allowed.
 	Permanent
 	// Gone means that the receiver wants no further messages: the subscriber is removed.
 	Gone

@@ -13,11 +13,13 @@ import (
 // scrapeTimeout bounds the queries of one scrape.
 const scrapeTimeout = 5 * time.Second
 
-// newAttempts returns the counter of attempts, and registers it and the collector of the deliveries in the store.
+// newAttempts returns the counter of attempts, and registers it and the collector of the deliveries
+// in the store.
 func newAttempts(data *store.Store, options Options) *prometheus.CounterVec {
 	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "opsbackend_deliveries_total",
-		Help: "Attempts to deliver a message, by channel and outcome: delivered, failed, dead or removed (the receiver is gone).",
+		Help: "Attempts to deliver a message, by channel and outcome: delivered, failed, dead or removed (the receiver is " +
+			"gone).",
 	}, []string{"channel", "outcome"})
 	for channel := range options.Senders {
 		for _, outcome := range []string{delivered, failed, dead, removed} {
@@ -30,7 +32,8 @@ func newAttempts(data *store.Store, options Options) *prometheus.CounterVec {
 	return attempts
 }
 
-// A queueCollector counts the deliveries in the store at each scrape: other processes change them too.
+// A queueCollector counts the deliveries in the store at each scrape: other processes change them
+// too.
 type queueCollector struct {
 	store                 *store.Store
 	clock                 func() time.Time
@@ -40,8 +43,10 @@ type queueCollector struct {
 func newQueueCollector(data *store.Store, clock func() time.Time) *queueCollector {
 	return &queueCollector{
 		store: data, clock: clock,
-		waiting: prometheus.NewDesc("opsbackend_deliveries_waiting", "Deliveries that wait for an attempt.", []string{"channel"}, nil),
-		dead:    prometheus.NewDesc("opsbackend_dead_letters", "Deliveries whose attempts have ended without success.", []string{"channel"}, nil),
+		waiting: prometheus.NewDesc("opsbackend_deliveries_waiting", "Deliveries that wait for an attempt.",
+			[]string{"channel"}, nil),
+		dead: prometheus.NewDesc("opsbackend_dead_letters", "Deliveries whose attempts have ended without success.",
+			[]string{"channel"}, nil),
 		oldest: prometheus.NewDesc("opsbackend_delivery_oldest_waiting_seconds",
 			"Age of the oldest delivery that waits; 0 if none does.", nil, nil),
 	}

@@ -32,7 +32,8 @@ const (
 	panics  = "panics"
 )
 
-// A world is a fixture with receivers whose behaviour changes, and a dispatcher that is stopped and killed.
+// A world is a fixture with receivers whose behaviour changes, and a dispatcher that is stopped and
+// killed.
 type world struct {
 	*fixture
 	t          *rapid.T
@@ -332,7 +333,8 @@ func (w *world) checkRemoved(alive []string) {
 	}
 }
 
-// Whatever happens to receivers, subscribers and dispatchers, each notification is delivered or becomes a dead letter, in order.
+// Whatever happens to receivers, subscribers and dispatchers, each notification is delivered or
+// becomes a dead letter, in order.
 func TestQueueKeepsItsPromises(t *testing.T) {
 	base := t.TempDir()
 	checks, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())

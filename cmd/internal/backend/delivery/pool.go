@@ -35,8 +35,8 @@ const (
 	writeRetry = time.Second
 )
 
-// A pool sends the deliveries of one channel. Which of them are in progress is only in memory: after
-// a restart they are sent again.
+// A pool sends the deliveries of one channel. Which of them are in progress is only in memory:
+// after a restart they are sent again.
 type pool struct {
 	*Dispatcher
 
@@ -55,8 +55,8 @@ func (d *Dispatcher) newPool(channel string, sender Sender) *pool {
 	}
 }
 
-// run sends due deliveries until ctx ends, and returns when all attempts have ended and their results
-// are stored. It waits for attempts for the grace period; the end of work ends all at once.
+// run sends due deliveries until ctx ends, and returns when all attempts have ended and their
+// results are stored. It waits for attempts for the grace period; the end of work ends all at once.
 func (p *pool) run(ctx, work context.Context) {
 	attempts, cancel := context.WithCancel(work)
 	defer cancel()
@@ -130,8 +130,8 @@ func (p *pool) collect(first result) []result {
 	return batch
 }
 
-// store writes results in one transaction, and repeats it until it succeeds or ctx ends. Then the next
-// deliveries of the subscribers may start.
+// store writes results in one transaction, and repeats it until it succeeds or ctx ends. Then the
+// next deliveries of the subscribers may start.
 func (p *pool) store(ctx context.Context, batch []result) {
 	for ctx.Err() == nil {
 		err := p.data.Write(ctx, func(q *query.Queries) error {
@@ -145,7 +145,8 @@ func (p *pool) store(ctx context.Context, batch []result) {
 		if err == nil {
 			break
 		}
-		p.recurring.ErrorContext(ctx, "writing the results of deliveries failed", "cause", err) // at the end too: they are lost
+		// at the end too: they are lost
+		p.recurring.ErrorContext(ctx, "writing the results of deliveries failed", "cause", err)
 		select {
 		case <-ctx.Done():
 			return
@@ -189,7 +190,9 @@ func (p *pool) write(ctx context.Context, q *query.Queries, r result) error {
 
 // RemoveSubscriber deletes a subscriber of the team with its deliveries, and writes the audit entry
 // of the actor. It does nothing if there is no such subscriber.
-func RemoveSubscriber(ctx context.Context, q *query.Queries, clock func() time.Time, team, id string, actor audit.Actor) error {
+func RemoveSubscriber(
+	ctx context.Context, q *query.Queries, clock func() time.Time, team, id string, actor audit.Actor,
+) error {
 	deleted, err := q.DeleteSubscriberAnyTeam(ctx, id)
 	if err != nil {
 		return fmt.Errorf("delete subscriber %s: %w", id, err)

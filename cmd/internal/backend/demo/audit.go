@@ -20,7 +20,8 @@ func (t *teamSeeder) insertAudit(ctx context.Context) error {
 		resource, _, _ := strings.Cut(action, ".")
 		row := query.InsertAuditEntryParams{
 			ID: t.id("audit", strconv.Itoa(i)), TeamID: t.ID, ActionType: action, ResourceType: resource,
-			ResourceID: t.resource(r, resource), ActorID: Pick(r, people(t.team)), IpAddress: Pick(r, addresses()), CreatedAt: t.ago(age),
+			ResourceID: t.resource(r, resource), ActorID: Pick(r, people(t.team)), IpAddress: Pick(r, addresses()),
+			CreatedAt: t.ago(age),
 		}
 		if err := t.q.InsertAuditEntry(ctx, row); err != nil {
 			return fmt.Errorf("insert audit entry %d: %w", i, err)

@@ -27,8 +27,8 @@ func (t *teamSeeder) insertFleet(ctx context.Context) error {
 	return nil
 }
 
-// The lateCommand newest command of a server waited until the server was connected again, so the order by the times of start differs from
-// that by the times of creation.
+// The lateCommand newest command of a server waited until the server was connected again, so the
+// order by the times of start differs from that by the times of creation.
 const (
 	lateCommand = 20
 	lateBy      = 8 * time.Hour
@@ -41,14 +41,16 @@ func (t *teamSeeder) insertCommands(ctx context.Context, s inventory.Server) err
 	for i := range t.commands[s.Name] {
 		c := &ingestv1.ServerCommand{
 			Id: t.id("command", fmt.Sprint(s.Name, "/", i)), ServerId: s.ID,
-			Command: Pick(r, commandTexts()), Source: Pick(r, sources()), CreatedAt: timestamppb.New(t.before(age)), Status: commandStatus(r, i),
+			Command: Pick(r, commandTexts()), Source: Pick(r, sources()), CreatedAt: timestamppb.New(t.before(age)),
+			Status: commandStatus(r, i),
 		}
 		runCommand(r, c)
 		if i == lateCommand {
 			c.StartedAt = timestamppb.New(c.GetStartedAt().AsTime().Add(lateBy))
 			c.FinishedAt = timestamppb.New(c.GetFinishedAt().AsTime().Add(lateBy))
 		}
-		if err := t.recorder.Command(ctx, &ingestv1.CommandItem{Item: &ingestv1.CommandItem_Command{Command: c}}); err != nil {
+		if err := t.recorder.Command(ctx,
+			&ingestv1.CommandItem{Item: &ingestv1.CommandItem_Command{Command: c}}); err != nil {
 			return fmt.Errorf("insert command %d of %s: %w", i, s.Name, err)
 		}
 		age += Between(r, time.Minute, 5*time.Hour)
@@ -105,7 +107,8 @@ func sources() []string { return []string{"manual", "manual", "terminal", "termi
 // commandTexts returns what people run.
 func commandTexts() []string {
 	return []string{
-		"uptime", "df -h", "free -m", "systemctl status nginx", "systemctl restart app", "journalctl -u app --since '1 hour ago'",
+		"uptime", "df -h", "free -m", "systemctl status nginx", "systemctl restart app",
+		"journalctl -u app --since '1 hour ago'",
 		"docker ps --format '{{.Names}} {{.Status}}'", "tail -n 200 /var/log/nginx/error.log", "apt list --upgradable",
 		"ss -tlnp", "ps aux --sort=-%mem | head", "du -sh /var/lib/* | sort -h", "curl -fsS http://127.0.0.1:8080/healthz",
 		"nginx -t && systemctl reload nginx", "git -C /srv/app log -1 --oneline", "redis-cli info memory", "vmstat 1 5",

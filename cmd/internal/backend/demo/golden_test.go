@@ -28,8 +28,9 @@ import (
 
 var update = flag.Bool("update", false, "record testdata/still.sha256 again")
 
-// The still demo data never changes: clients, recorded answers and documents rely on its ids and numbers. The file has a digest of all
-// responses of each method that reads, for all teams, resources, ranges and pages, at the time of the data and later.
+// The still demo data never changes: clients, recorded answers and documents rely on its ids and
+// numbers. The file has a digest of all responses of each method that reads, for all teams,
+// resources, ranges and pages, at the time of the data and later.
 func TestStillDataIsByteForByteTheSame(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		testkit.SkipWithout(t, "amd64", "Go may round the generated metrics differently where it fuses multiplications with additions")

@@ -53,7 +53,8 @@ func (t *teamSeeder) incident(r *rand.Rand, i int, age time.Duration) query.Inse
 	return row
 }
 
-// pageOfIncident returns the page that an incident is attached to, or nil, according to the shares of the pages.
+// pageOfIncident returns the page that an incident is attached to, or nil, according to the shares
+// of the pages.
 func (t *teamSeeder) pageOfIncident(r *rand.Rand) *string {
 	percentile := r.IntN(100)
 	for _, p := range t.Pages {
@@ -66,7 +67,8 @@ func (t *teamSeeder) pageOfIncident(r *rand.Rand) *string {
 	return nil
 }
 
-// insertTimeline inserts the updates and the affected components of an incident. The last update has the incident's status.
+// insertTimeline inserts the updates and the affected components of an incident. The last update
+// has the incident's status.
 func (t *teamSeeder) insertTimeline(ctx context.Context, r *rand.Rand, row query.InsertIncidentParams) error {
 	statuses := []string{"investigating", "identified", "monitoring", "resolved"}
 	end := t.ago(0)

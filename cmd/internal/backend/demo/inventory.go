@@ -37,8 +37,10 @@ func histories() []history {
 		{
 			team: harbour, incidents: 160, actions: 300,
 			commands: map[string]int{
-				"web-01": 150, "web-02": 4, "web-03": 5, "web-04": 6, "web-05": 7, "web-06": 8, "web-07": 9, "web-08": 10, "db-primary": 34,
-				"db-replica-1": 6, "db-replica-2": 2, "redis-1": 5, "search-1": 8, "worker-2": 2, "worker-3": 4, "worker-4": 6, "worker-5": 8,
+				"web-01": 150, "web-02": 4, "web-03": 5, "web-04": 6, "web-05": 7, "web-06": 8, "web-07": 9, "web-08": 10,
+				"db-primary":   34,
+				"db-replica-1": 6, "db-replica-2": 2, "redis-1": 5, "search-1": 8, "worker-2": 2, "worker-3": 4, "worker-4": 6,
+				"worker-5": 8,
 				"worker-6": 10, "cron-1": 17, "edge-ams-1": 4, "edge-fra-1": 3, "edge-nyc-1": 6, "edge-sin-1": 1, "bastion": 11,
 			},
 			shares:    map[string]int{"Harbour": 70, "Harbour internal": 10, "Partners": 5},
@@ -52,7 +54,8 @@ func histories() []history {
 			steady:   map[string]bool{"Storefront certificate": true}, neverChecked: map[string]bool{"New landing page": true},
 		},
 		{
-			team: breakwater, incidents: 3, actions: 6, commands: map[string]int{"main-1": 2}, shares: map[string]int{"Breakwater": 50},
+			team: breakwater, incidents: 3, actions: 6, commands: map[string]int{"main-1": 2},
+			shares: map[string]int{"Breakwater": 50},
 			steady: map[string]bool{"Website": true},
 		},
 	}
@@ -108,8 +111,8 @@ func (t *teamSeeder) completeServer(s *inventory.Server) {
 	}
 }
 
-// completeMonitor adds the state that follows from the checks of a monitor. With the time of the last one, all are late ones, and no rule
-// applies to them.
+// completeMonitor adds the state that follows from the checks of a monitor. With the time of the
+// last one, all are late ones, and no rule applies to them.
 func (t *teamSeeder) completeMonitor(m *inventory.Monitor) {
 	m.ID = t.id("monitor", m.Name)
 	if t.neverChecked[m.Name] {

@@ -20,8 +20,9 @@ const metricsAge = 30*day + 2*time.Hour
 // Shares of a disk at which it is cleaned up, and after that.
 const diskFull, diskClean = 0.92, 0.45
 
-// sampleInterval returns the interval between samples of the given age. For a fast start, an agent reported every five
-// minutes, and samples older than the raw ranges have longer intervals, but each hour has one.
+// sampleInterval returns the interval between samples of the given age. For a fast start, an agent
+// reported every five minutes, and samples older than the raw ranges have longer intervals, but
+// each hour has one.
 func sampleInterval(age time.Duration) time.Duration {
 	switch {
 	case age <= day+2*time.Hour:
@@ -45,7 +46,8 @@ func (t *teamSeeder) insertMetrics(ctx context.Context, s inventory.Server) erro
 	return nil
 }
 
-// A Load generates the metrics of a server: a base that depends on the time of day, noise, and growing disk use.
+// A Load generates the metrics of a server: a base that depends on the time of day, noise, and
+// growing disk use.
 type Load struct {
 	random             *rand.Rand
 	cpu, swing         float64 // percent
@@ -56,7 +58,8 @@ type Load struct {
 	diskGrowth         float64 // gibibytes a day
 }
 
-// ContinueLoad returns the load of a server of a demo team after its last point, with noise from random.
+// ContinueLoad returns the load of a server of a demo team after its last point, with noise from
+// random.
 func ContinueLoad(team, server string, last query.ServerMetric, random *rand.Rand) *Load {
 	l := newLoad(topicRandom(team, "metrics", server), time.Time{})
 	l.random, l.disk, l.diskAt = random, last.DiskUsedGb, time.Unix(0, last.At)

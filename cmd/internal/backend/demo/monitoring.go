@@ -35,7 +35,8 @@ func (t *teamSeeder) checksOf(m inventory.Monitor) []*ingestv1.MonitorCheck {
 		until = until.Add(-6 * time.Hour)
 	}
 	base := Between(r, 8*time.Millisecond, 180*time.Millisecond)
-	// The present status began at most eight hours ago. Another status preceded it for a few checks.
+	// The present status began at most eight hours ago. Another status preceded it for a few
+	// checks.
 	changedAt := until.Add(-Between(r, 5*time.Minute, 8*time.Hour)).Add(-interval)
 	otherAt := changedAt.Add(-3 * interval)
 	present := cmp.Or(m.Status, "up")
@@ -66,7 +67,8 @@ func statusBefore(status string) string {
 	return "up"
 }
 
-// A statusSequence generates the status of each check of a target: mostly up, with periods of failure.
+// A statusSequence generates the status of each check of a target: mostly up, with periods of
+// failure.
 type statusSequence struct {
 	random    *rand.Rand
 	steady    bool
@@ -87,7 +89,8 @@ func (c *statusSequence) next() string {
 	return c.status
 }
 
-// Latency returns the response time of a target, between base and twice base if it is up; for down, the timeout of the monitor.
+// Latency returns the response time of a target, between base and twice base if it is up; for down,
+// the timeout of the monitor.
 func Latency(r *rand.Rand, base time.Duration, status string) time.Duration {
 	const timeout = 10 * time.Second
 	switch status {

@@ -18,7 +18,8 @@ import (
 	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
-// Seed inserts the demo data in one transaction if the store has no team. Otherwise it changes nothing. Times are relative to now.
+// Seed inserts the demo data in one transaction if the store has no team. Otherwise it changes
+// nothing. Times are relative to now.
 func Seed(ctx context.Context, s *store.Store, format authn.TokenFormat, now time.Time) error {
 	return seedStore(ctx, s, format, now, func(context.Context, *query.Queries, time.Time) error { return nil })
 }
@@ -60,7 +61,8 @@ func insertTeam(ctx context.Context, q *query.Queries, h history, now time.Time)
 		return err
 	}
 	t.complete()
-	if _, err := inventory.Apply(ctx, q, inventory.File{Teams: []inventory.Team{t.Team}}, inventory.Options{Clock: clock}); err != nil {
+	if _, err := inventory.Apply(ctx, q, inventory.File{Teams: []inventory.Team{t.Team}},
+		inventory.Options{Clock: clock}); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{t.insertFleet, t.insertChecks, t.insertIncidents, t.insertAudit} {
@@ -90,7 +92,8 @@ func (t *teamSeeder) before(d time.Duration) time.Time { return t.now.Add(-d) }
 // id returns the id of a resource of the team, which depends only on its kind and name.
 func (t *teamSeeder) id(kind, name string) string { return id(t.team, kind, name) }
 
-// random returns a generator for one topic of the team. The numbers of a topic do not depend on other topics.
+// random returns a generator for one topic of the team. The numbers of a topic do not depend on
+// other topics.
 func (t *teamSeeder) random(topic ...string) *rand.Rand { return topicRandom(t.team, topic...) }
 
 func topicRandom(team string, topic ...string) *rand.Rand {

@@ -11,7 +11,8 @@ import (
 	"opsgate/cmd/internal/backend/store/query"
 )
 
-// SeedWithSubscribers is [Seed] with subscribers of the status pages, whose addresses are all under .example.
+// SeedWithSubscribers is [Seed] with subscribers of the status pages, whose addresses are all under
+// .example.
 func SeedWithSubscribers(ctx context.Context, s *store.Store, format authn.TokenFormat, now time.Time) error {
 	return seedStore(ctx, s, format, now, insertSubscribers)
 }

@@ -25,7 +25,8 @@ func listSubscribers(t *testing.T, data *store.Store) (list []query.Subscriber) 
 	return list
 }
 
-// Nothing that is sent to a demo subscriber leaves the machine, because the names are under .example.
+// Nothing that is sent to a demo subscriber leaves the machine, because the names are under
+// .example.
 func TestDemoSubscribersAreExamples(t *testing.T) {
 	backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir(), Clock: now})
 	testkit.Must(t, err)

@@ -33,7 +33,8 @@ func startSystem(t *testing.T) *system {
 	return startSystemAt(t, now())
 }
 
-// startSystemAt serves the demo data of now, at another time. The options are those of the connection of the clients.
+// startSystemAt serves the demo data of now, at another time. The options are those of the
+// connection of the clients.
 func startSystemAt(t *testing.T, at time.Time, options ...grpc.DialOption) *system {
 	t.Helper()
 	clock := func() time.Time { return at }

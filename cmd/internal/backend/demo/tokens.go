@@ -20,8 +20,8 @@ type Token struct {
 	Text string
 }
 
-// Tokens returns the demo tokens: full, read, none, other_team, no_plan and revoked, and then one for each scope, with the scope's name.
-// The tokens are the same at each call.
+// Tokens returns the demo tokens: full, read, none, other_team, no_plan and revoked, and then one
+// for each scope, with the scope's name. The tokens are the same at each call.
 func Tokens(format authn.TokenFormat) ([]Token, error) {
 	grants := grants()
 	tokens := make([]Token, len(grants))

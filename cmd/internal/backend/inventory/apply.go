@@ -23,7 +23,8 @@ type Options struct {
 	Clock func() time.Time
 	// Backend inserts subscribers; nil for inventories without them.
 	Backend *service.Backend
-	// Actor is the author of the audit entries; nil writes none, for data that is not an action and has no subscribers.
+	// Actor is the author of the audit entries; nil writes none, for data that is not an action and
+	// has no subscribers.
 	Actor *audit.Actor
 }
 
@@ -45,8 +46,9 @@ type Change struct {
 
 func (c Change) created() bool { return c.Fields == nil }
 
-// Apply creates the rows of the file that do not exist, and changes those that differ, in the transaction of q. It keeps all others. It
-// compares with the rows of the transaction, so that a second Apply changes nothing.
+// Apply creates the rows of the file that do not exist, and changes those that differ, in the
+// transaction of q. It keeps all others. It compares with the rows of the transaction, so that a
+// second Apply changes nothing.
 func Apply(ctx context.Context, q *query.Queries, f File, o Options) (Result, error) {
 	if err := f.check(o.Clock()); err != nil {
 		return Result{}, err
@@ -110,7 +112,8 @@ func (p *plan) teams(current, wanted []Team) {
 	}
 }
 
-// addresses reports the hostnames and slugs of the file that another status page has, also if the file changes that one.
+// addresses reports the hostnames and slugs of the file that another status page has, also if the
+// file changes that one.
 func (p *plan) addresses(current, wanted []Team) {
 	type owner struct{ id, path string }
 	owners := map[string]owner{} // in the file, by address
@@ -121,7 +124,8 @@ func (p *plan) addresses(current, wanted []Team) {
 				first, taken := owners[address]
 				switch {
 				case taken && first.id != page.ID:
-					p.problems = append(p.problems, fmt.Errorf("status page %s: the status page %s has the %s", first.path, path, address))
+					p.problems = append(p.problems,
+						fmt.Errorf("status page %s: the status page %s has the %s", first.path, path, address))
 				case n < len(wanted) && address != "slug ":
 					owners[address] = owner{page.ID, path}
 				}
@@ -153,15 +157,18 @@ type team struct {
 func (t *team) parent() parent { return parent{t.ID, t.ID, t.Name + "/"} }
 
 func (t *team) fleet(before Team) {
-	compare(t.plan, kind{"server_group.created", "server_group.updated"}, t.parent(), before.Groups, t.Groups, t.writeGroup)
+	compare(t.plan, kind{"server_group.created", "server_group.updated"}, t.parent(), before.Groups, t.Groups,
+		t.writeGroup)
 	names, ids := index(t.Groups, before.Groups)
 	t.groups = ids
 	before.nameGroups(names)
-	servers := compare(t.plan, kind{"server.created", "server.updated"}, t.parent(), before.Servers, t.Servers, t.writeServer)
+	servers := compare(t.plan, kind{"server.created", "server.updated"}, t.parent(), before.Servers, t.Servers,
+		t.writeServer)
 	for i, s := range t.Servers {
 		t.refer("server "+s.Name, "group", s.Group, t.groups)
 		of := parent{t.ID, s.ID, t.Name + "/" + s.Name + "/"}
-		compare(t.plan, kind{"scheduled_command.created", "scheduled_command.updated"}, of, servers[i].Scheduled, s.Scheduled, t.writeScheduled)
+		compare(t.plan, kind{"scheduled_command.created", "scheduled_command.updated"}, of, servers[i].Scheduled, s.Scheduled,
+			t.writeScheduled)
 	}
 }
 
@@ -170,10 +177,12 @@ func (t *team) monitoring(before Team) {
 	names, ids := index(t.Monitors, before.Monitors)
 	t.monitors = ids
 	before.nameMonitors(names)
-	pages := compare(t.plan, kind{"status_page.created", "status_page.updated"}, t.parent(), before.Pages, t.Pages, t.writePage)
+	pages := compare(t.plan, kind{"status_page.created", "status_page.updated"}, t.parent(), before.Pages, t.Pages,
+		t.writePage)
 	for i, p := range t.Pages {
 		of := parent{t.ID, p.ID, t.Name + "/" + p.Name + "/"}
-		compare(t.plan, kind{"component.created", "component.updated"}, of, pages[i].Components, p.Components, t.writeComponent)
+		compare(t.plan, kind{"component.created", "component.updated"}, of, pages[i].Components, p.Components,
+			t.writeComponent)
 		for _, c := range p.Components {
 			t.refer("component "+c.Name, "monitor", c.Monitor, t.monitors)
 		}
@@ -210,8 +219,8 @@ type item[T any] interface {
 	head() *Head
 }
 
-// compare plans the changes from the current rows of a parent to the wanted ones, to which it adds ids and state. It returns the current
-// row of each wanted one, which is zero for a new one.
+// compare plans the changes from the current rows of a parent to the wanted ones, to which it adds
+// ids and state. It returns the current row of each wanted one, which is zero for a new one.
 func compare[T any, P item[T]](
 	p *plan, k kind, of parent, current, wanted []T, write func(context.Context, *query.Queries, P, Change) error,
 ) []T {
@@ -231,7 +240,8 @@ func compare[T any, P item[T]](
 			c.Fields = changes(reflect.ValueOf(before[i]), reflect.ValueOf(row).Elem())
 		}
 		if same := slices.IndexFunc(kept, func(k Head) bool { return k.Name == h.Name }); same >= 0 {
-			p.problem(c, "another row has the name, with the id "+kept[same].ID+": use that id or none, or rename the other one first")
+			p.problem(c, "another row has the name, with the id "+kept[same].ID+": use that id or none, or rename the other "+
+				"one first")
 		}
 		c.team, c.id = cmp.Or(of.team, h.ID), h.ID
 		c.write = func(ctx context.Context, q *query.Queries) error { return write(ctx, q, row, c) }
@@ -249,7 +259,8 @@ func (p *plan) problem(c Change, text string) {
 	p.problems = append(p.problems, fmt.Errorf("%s %s: %s", c.Kind, c.Path, text))
 }
 
-// match returns the current row of each wanted one, by its id, or by its name if it has none, and the others.
+// match returns the current row of each wanted one, by its id, or by its name if it has none, and
+// the others.
 func match[T any, P item[T]](current, wanted []T) (before []T, kept []Head) {
 	before = make([]T, len(wanted))
 	ids, names := map[string]int{}, map[string]int{} // indices of wanted rows, by name of those without an id
@@ -276,7 +287,8 @@ func match[T any, P item[T]](current, wanted []T) (before []T, kept []Head) {
 	return before, kept
 }
 
-// index returns the names of rows by id, and their ids by name. A row that is in several lists has the name of the first.
+// index returns the names of rows by id, and their ids by name. A row that is in several lists has
+// the name of the first.
 func index[T any, P item[T]](lists ...[]T) (names, ids map[string]string) {
 	names, ids = map[string]string{}, map[string]string{}
 	for _, list := range lists {
@@ -306,7 +318,8 @@ func (t *Team) nameMonitors(names map[string]string) {
 	}
 }
 
-// changes returns the differences between the fields of two rows, and keeps the state of the current one.
+// changes returns the differences between the fields of two rows, and keeps the state of the
+// current one.
 func changes(current, wanted reflect.Value) (list []string) {
 	for i := range wanted.NumField() {
 		field, before, after := wanted.Type().Field(i), current.Field(i), wanted.Field(i)
@@ -330,8 +343,8 @@ func shown(value reflect.Value) string {
 	return fmt.Sprint(value)
 }
 
-// derivedID returns the id of a new row, which follows from its kind, the id of its parent and its name. The number is another one if a
-// renamed row has the id.
+// derivedID returns the id of a new row, which follows from its kind, the id of its parent and its
+// name. The number is another one if a renamed row has the id.
 func (p *plan) derivedID(kind, parent, name string) string {
 	for number := 0; ; number++ {
 		text := fmt.Appendf(nil, "opsgate inventory\n%s\n%s\n%s\n%d", kind, parent, name, number)

@@ -15,13 +15,15 @@ import (
 	"opsgate/internal/uuid"
 )
 
-// Bounds of the texts of a row in bytes. The schema of the database has them for insertions, except into teams.
+// Bounds of the texts of a row in bytes. The schema of the database has them for insertions, except
+// into teams.
 const (
 	maxTexts          = 4096
 	maxComponentTexts = 1024
 )
 
-// cronFields are those of a cron expression in the public API. The parser also takes words such as @daily, and time zones.
+// cronFields are those of a cron expression in the public API. The parser also takes words such as
+// @daily, and time zones.
 const cronFields = 5
 
 // check returns all problems of a file, one a line, and completes its defaults.
@@ -121,7 +123,8 @@ func (s Subscriber) input(page string) service.NewSubscriber {
 	return n
 }
 
-// times checks that the times of a row are those of an event: later ones would hide what is reported.
+// times checks that the times of a row are those of an event: later ones would hide what is
+// reported.
 func (c *checker) times(path string, row reflect.Value) {
 	for field, value := range row.Fields() {
 		at, isTime := reflect.TypeAssert[time.Time](value)

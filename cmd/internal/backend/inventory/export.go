@@ -14,7 +14,8 @@ import (
 	"opsgate/cmd/internal/backend/store/query"
 )
 
-// Export returns the inventory of all teams, without secrets and tokens. Without state it has nothing that changes by itself.
+// Export returns the inventory of all teams, without secrets and tokens. Without state it has
+// nothing that changes by itself.
 func Export(ctx context.Context, q *query.Queries, state bool) (text []byte, err error) {
 	f, err := load(ctx, q)
 	if err != nil {
@@ -103,7 +104,8 @@ func (l *loader) server(row query.Server) Server {
 	of := query.ListScheduledCommandsParams{TeamID: row.TeamID, ServerID: row.ID}
 	s.Scheduled = list(l, l.q.ListScheduledCommands, of, func(row query.ScheduledCommand) Scheduled {
 		return Scheduled{
-			Head: Head{row.ID, row.Name}, Command: row.Command, Cron: row.Cron, Disabled: !row.Enabled, LastRunAt: service.TimeOf(row.LastRunAt),
+			Head: Head{row.ID, row.Name}, Command: row.Command, Cron: row.Cron, Disabled: !row.Enabled,
+			LastRunAt:    service.TimeOf(row.LastRunAt),
 			LastExitCode: *cmp.Or(row.LastExitCode, new(int64)), Failures: row.ConsecutiveFailures,
 		}
 	})
@@ -112,7 +114,8 @@ func (l *loader) server(row query.Server) Server {
 
 func monitor(row query.Monitor) Monitor {
 	return Monitor{
-		Head: Head{row.ID, row.Name}, Type: row.Type, Target: row.Target, Interval: row.IntervalSeconds, Disabled: !row.Enabled,
+		Head: Head{row.ID, row.Name}, Type: row.Type, Target: row.Target, Interval: row.IntervalSeconds,
+		Disabled:       !row.Enabled,
 		OpensIncidents: row.OpensIncidents, Status: row.Status,
 		LastCheckAt: service.TimeOf(row.LastCheckAt), LastChangeAt: service.TimeOf(row.LastStatusChangeAt),
 	}
@@ -121,7 +124,8 @@ func monitor(row query.Monitor) Monitor {
 // page returns a page with those of the team's components that are on it.
 func (l *loader) page(row query.StatusPage, components []query.ListComponentsRow) Page {
 	p := Page{
-		Head: Head{row.ID, row.Name}, Hostname: row.UniqueHostname, Slug: row.Slug, Visibility: row.Visibility, Color: row.PrimaryColor,
+		Head: Head{row.ID, row.Name}, Hostname: row.UniqueHostname, Slug: row.Slug, Visibility: row.Visibility,
+		Color:       row.PrimaryColor,
 		Description: *cmp.Or(row.Description, new("")), Suspended: row.Suspended, CreatedAt: service.TimeOf(&row.CreatedAt),
 		Subscribers: list(l, l.q.ListSubscribersOfPageAnyTeam, row.ID, subscriber),
 	}
@@ -130,7 +134,8 @@ func (l *loader) page(row query.StatusPage, components []query.ListComponentsRow
 			continue
 		}
 		component := Component{
-			Head: Head{c.ID, c.Name}, Group: *cmp.Or(c.GroupName, new("")), Monitor: *cmp.Or(c.MonitorID, new("")), Position: int(c.Position),
+			Head: Head{c.ID, c.Name}, Group: *cmp.Or(c.GroupName, new("")), Monitor: *cmp.Or(c.MonitorID, new("")),
+			Position: int(c.Position),
 		}
 		if c.MonitorID == nil {
 			component.Status = c.Status

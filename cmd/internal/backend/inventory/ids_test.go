@@ -10,7 +10,8 @@ import (
 	"opsgate/cmd/internal/backend/inventory"
 )
 
-// An id identifies a row whatever its name is. Without one the id follows from the name, so that it is the same on each installation.
+// An id identifies a row whatever its name is. Without one the id follows from the name, so that it
+// is the same on each installation.
 func TestApply_RenamesByID(t *testing.T) {
 	w, other := newWorld(t), newWorld(t)
 	w.apply(pier)
@@ -67,8 +68,9 @@ func TestApply_ReferencesFollowRenamedRows(t *testing.T) {
 	}
 }
 
-// A row does not get the name of one that the file does not have: the export would have it twice, and could not be applied. So an id that
-// the row with the name does not have is refused. A row does not get the id of one that is elsewhere either.
+// A row does not get the name of one that the file does not have: the export would have it twice,
+// and could not be applied. So an id that the row with the name does not have is refused. A row
+// does not get the id of one that is elsewhere either.
 func TestApply_RefusesNamesAndIDsOfOtherRows(t *testing.T) {
 	w := newWorld(t)
 	w.apply(pier)
@@ -95,7 +97,8 @@ func TestApply_RefusesNamesAndIDsOfOtherRows(t *testing.T) {
 	w.apply(exported)
 }
 
-// New rows get ids that no row has, although they follow from names: a renamed row keeps its id, and names may have any character.
+// New rows get ids that no row has, although they follow from names: a renamed row keeps its id,
+// and names may have any character.
 func TestApply_NewRowsGetNewIDs(t *testing.T) {
 	w := newWorld(t)
 	w.apply(pier)

@@ -17,16 +17,16 @@ import (
 	"opsgate/internal/configfile"
 )
 
-// A File is an inventory. Fields with the tag state are written when a row is created, and kept afterwards. Those with the tag bound do not
-// count in the bounds of texts.
+// A File is an inventory. Fields with the tag state are written when a row is created, and kept
+// afterwards. Those with the tag bound do not count in the bounds of texts.
 type File struct {
 	Teams []Team `yaml:"teams" jsonschema:"required"`
 
 	lines lines
 }
 
-// A Head identifies a row among those of its kind and parent: by id if there is one, else by name. A new row without an id gets one that
-// follows from its names.
+// A Head identifies a row among those of its kind and parent: by id if there is one, else by name.
+// A new row without an id gets one that follows from its names.
 type Head struct {
 	ID   string `yaml:"id,omitempty" jsonschema:"format=uuid" jsonschema_description:"Needed only to rename."`
 	Name string `yaml:"name" jsonschema:"required,minLength=1"`
@@ -83,14 +83,15 @@ type Scheduled struct {
 type Monitor struct {
 	Head `yaml:",inline"`
 
-	Type           string    `yaml:"type" jsonschema:"required,pattern=^[a-z_]+$" jsonschema_description:"http, tcp, ping, dns, ssl, keyword."`
-	Target         string    `yaml:"target" jsonschema:"required,minLength=1"`
-	Interval       int64     `yaml:"interval_seconds" jsonschema:"required,minimum=1,maximum=86400"`
-	Disabled       bool      `yaml:"disabled,omitempty"`
-	OpensIncidents bool      `yaml:"opens_incidents,omitempty" jsonschema_description:"Whether an outage opens an incident."`
-	Status         string    `yaml:"status,omitempty" bound:"-" jsonschema:"enum=up,enum=degraded,enum=down" state:"true"`
-	LastCheckAt    time.Time `yaml:"last_check_at,omitempty" state:"true"`
-	LastChangeAt   time.Time `yaml:"last_status_change_at,omitempty" state:"true"`
+	Type           string `yaml:"type" jsonschema:"required,pattern=^[a-z_]+$" jsonschema_description:"http, tcp, ping, dns, ssl, keyword."`
+	Target         string `yaml:"target" jsonschema:"required,minLength=1"`
+	Interval       int64  `yaml:"interval_seconds" jsonschema:"required,minimum=1,maximum=86400"`
+	Disabled       bool   `yaml:"disabled,omitempty"`
+	OpensIncidents bool   `yaml:"opens_incidents,omitempty" jsonschema_description:"Whether an outage opens an " +
+		"incident."`
+	Status       string    `yaml:"status,omitempty" bound:"-" jsonschema:"enum=up,enum=degraded,enum=down" state:"true"`
+	LastCheckAt  time.Time `yaml:"last_check_at,omitempty" state:"true"`
+	LastChangeAt time.Time `yaml:"last_status_change_at,omitempty" state:"true"`
 }
 
 // A Page is a status page.
@@ -118,14 +119,17 @@ type Component struct {
 	Position int    `yaml:"position,omitempty" jsonschema:"minimum=1,maximum=2147483647" jsonschema_description:"By default that in the file."`
 }
 
-// A Subscriber has an email address or a webhook. Secrets are not part of an inventory: a new webhook gets one.
+// A Subscriber has an email address or a webhook. Secrets are not part of an inventory: a new
+// webhook gets one.
 type Subscriber struct {
 	Email     string `yaml:"email,omitempty"`
 	Webhook   string `yaml:"webhook,omitempty"`
-	AllowHTTP bool   `yaml:"allow_http,omitempty" jsonschema_description:"Accepts a new webhook over http at any host. For demos."`
+	AllowHTTP bool   `yaml:"allow_http,omitempty" jsonschema_description:"Accepts a new webhook over http at any host. " +
+		"For demos."`
 }
 
-// eachRow calls visit for each row below a file or a row, before those below it, with its path and its index in its list.
+// eachRow calls visit for each row below a file or a row, before those below it, with its path and
+// its index in its list.
 func eachRow(path string, of reflect.Value, visit func(path string, index int, row reflect.Value)) {
 	for field, list := range of.Fields() {
 		if !isList(field.Type) {
@@ -186,9 +190,11 @@ func validate(values any) error {
 	return compiled.Validate(instance)
 }
 
-// Schema returns the JSON Schema of the file, for editors and pipelines. Apply checks references, bounds and addresses too.
+// Schema returns the JSON Schema of the file, for editors and pipelines. Apply checks references,
+// bounds and addresses too.
 func Schema() ([]byte, error) {
-	reflector := jsonschema.Reflector{Anonymous: true, DoNotReference: true, FieldNameTag: "yaml", RequiredFromJSONSchemaTags: true}
+	reflector := jsonschema.Reflector{Anonymous: true, DoNotReference: true, FieldNameTag: "yaml",
+		RequiredFromJSONSchemaTags: true}
 	schema := reflector.Reflect(File{})
 	schema.Title = "Inventory of opsbackend"
 	text, err := json.MarshalIndent(schema, "", "  ")

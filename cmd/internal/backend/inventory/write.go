@@ -12,7 +12,8 @@ import (
 
 // save inserts a new row, or updates it with the same values.
 func save[I, U any](
-	ctx context.Context, c Change, insert func(context.Context, I) error, row I, update func(context.Context, U) error, changed U,
+	ctx context.Context, c Change, insert func(context.Context, I) error, row I, update func(context.Context, U) error,
+	changed U,
 ) error {
 	if c.created() {
 		return insert(ctx, row)
@@ -21,7 +22,8 @@ func save[I, U any](
 }
 
 func (p *plan) writeTeam(ctx context.Context, q *query.Queries, t *Team, c Change) error {
-	row := query.InsertTeamParams{ID: t.ID, Name: t.Name, Plan: t.Plan, CreatedAt: cmp.Or(t.CreatedAt, p.Clock()).UnixNano()}
+	row := query.InsertTeamParams{ID: t.ID, Name: t.Name, Plan: t.Plan,
+		CreatedAt: cmp.Or(t.CreatedAt, p.Clock()).UnixNano()}
 	return save(ctx, c, q.InsertTeam, row, q.UpdateTeam, query.UpdateTeamParams(row))
 }
 
@@ -32,7 +34,8 @@ func (t *team) writeGroup(ctx context.Context, q *query.Queries, g *Group, c Cha
 
 func (t *team) writeServer(ctx context.Context, q *query.Queries, s *Server, c Change) error {
 	row := query.InsertServerParams{
-		ID: s.ID, TeamID: t.ID, GroupID: optional(t.groups[s.Group]), Name: s.Name, Host: s.Host, Os: s.OS, Tags: tagsText(s.Tags),
+		ID: s.ID, TeamID: t.ID, GroupID: optional(t.groups[s.Group]), Name: s.Name, Host: s.Host, Os: s.OS,
+		Tags:       tagsText(s.Tags),
 		LastSeenAt: stored(s.LastSeenAt), CreatedAt: cmp.Or(s.CreatedAt, t.Clock()).UnixNano(),
 	}
 	return save(ctx, c, q.InsertServer, row, q.UpdateServer, query.UpdateServerParams(row))
@@ -51,7 +54,8 @@ func (t *team) writeScheduled(ctx context.Context, q *query.Queries, s *Schedule
 
 func (t *team) writeMonitor(ctx context.Context, q *query.Queries, m *Monitor, c Change) error {
 	row := query.InsertMonitorParams{
-		ID: m.ID, TeamID: t.ID, Name: m.Name, Type: m.Type, Target: m.Target, Status: cmp.Or(m.Status, "up"), Enabled: !m.Disabled,
+		ID: m.ID, TeamID: t.ID, Name: m.Name, Type: m.Type, Target: m.Target, Status: cmp.Or(m.Status, "up"),
+		Enabled:         !m.Disabled,
 		IntervalSeconds: m.Interval, LastCheckAt: stored(m.LastCheckAt), LastStatusChangeAt: stored(m.LastChangeAt),
 		OpensIncidents: m.OpensIncidents,
 	}
@@ -60,8 +64,9 @@ func (t *team) writeMonitor(ctx context.Context, q *query.Queries, m *Monitor, c
 
 func (t *team) writePage(ctx context.Context, q *query.Queries, p *Page, c Change) error {
 	row := query.InsertStatusPageParams{
-		ID: p.ID, TeamID: t.ID, Name: p.Name, UniqueHostname: p.Hostname, Slug: p.Slug, Visibility: p.Visibility, PrimaryColor: p.Color,
-		Description: optional(p.Description), Suspended: p.Suspended, CreatedAt: cmp.Or(p.CreatedAt, t.Clock()).UnixNano(),
+		ID: p.ID, TeamID: t.ID, Name: p.Name, UniqueHostname: p.Hostname, Slug: p.Slug, Visibility: p.Visibility,
+		PrimaryColor: p.Color,
+		Description:  optional(p.Description), Suspended: p.Suspended, CreatedAt: cmp.Or(p.CreatedAt, t.Clock()).UnixNano(),
 	}
 	return save(ctx, c, q.InsertStatusPage, row, q.UpdateStatusPage, query.UpdateStatusPageParams(row))
 }
@@ -76,7 +81,8 @@ func (t *team) writeComponent(ctx context.Context, q *query.Queries, n *Componen
 }
 
 func (t *team) writeSubscriber(ctx context.Context, q *query.Queries, s *Subscriber, c Change) error {
-	added, err := t.Backend.InsertSubscriber(ctx, q, query.StatusPage{ID: c.parent, TeamID: t.ID}, s.input(c.parent), *t.Actor)
+	added, err := t.Backend.InsertSubscriber(ctx, q, query.StatusPage{ID: c.parent, TeamID: t.ID}, s.input(c.parent),
+		*t.Actor)
 	if err == nil && added.Secret != "" {
 		t.Secrets = append(t.Secrets, added)
 	}

@@ -53,9 +53,11 @@ func (s *Sender) compose(m delivery.Message) (*gomail.Msg, error) {
 	msg.SetGenHeader(gomail.HeaderListUnsubscribe, "<"+v.Manage+">")
 	page, title, status := truncate(v.Page, maxPageName), truncate(v.Title, maxTitle), line(m.Update.Status, maxStatus)
 	subject := "[" + page + "] " + title + ": " + strings.ReplaceAll(status, "_", " ")
-	// The library leaves an encoded-word (RFC 2047) as it is, and a client would show what it encodes.
+	// The library leaves an encoded-word (RFC 2047) as it is, and a client would show what it
+	// encodes.
 	msg.Subject(strings.ReplaceAll(subject, "=?", "= ?"))
-	// No message has this id. It joins the messages of an incident in one thread, also if the subscriber lacks the first.
+	// No message has this id. It joins the messages of an incident in one thread, also if the
+	// subscriber lacks the first.
 	thread := "<" + m.Incident.ID + "@" + s.domain + ">"
 	msg.SetGenHeader("In-Reply-To", thread)
 	msg.SetGenHeader("References", thread)

@@ -71,7 +71,8 @@ func TestServerThatHangs(t *testing.T) {
 	}
 }
 
-// A message and a password are sent only as the TLS mode allows. A failure of the session is not permanent, and has no credentials.
+// A message and a password are sent only as the TLS mode allows. A failure of the session is not
+// permanent, and has no credentials.
 func TestTLSAndAuthentication(t *testing.T) {
 	encrypted, authority := certificate()
 	const wrong = "wrong password"

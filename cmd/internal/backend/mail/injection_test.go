@@ -34,8 +34,8 @@ func hostile(limit int) *rapid.Generator[string] {
 	})
 }
 
-// No text of a team, and no address, adds or changes a header field, a part, a recipient or markup. An address is either refused or the only
-// recipient.
+// No text of a team, and no address, adds or changes a header field, a part, a recipient or markup.
+// An address is either refused or the only recipient.
 func TestHeaderInjection(t *testing.T) {
 	s := start(t)
 	sender := s.sender(t)

@@ -27,7 +27,8 @@ type TLSMode string
 
 // Modes of TLS. With the first two, nothing is sent to a server without a valid certificate.
 const (
-	// StartTLS upgrades each connection by STARTTLS, usually on port 587, and fails if the server does not offer it.
+	// StartTLS upgrades each connection by STARTTLS, usually on port 587, and fails if the server
+	// does not offer it.
 	StartTLS TLSMode = "starttls"
 	// ImplicitTLS begins each connection with TLS, usually on port 465.
 	ImplicitTLS TLSMode = "tls"
@@ -45,18 +46,20 @@ type Options struct {
 	TLS TLSMode
 	// RootCAs are the certificate authorities; nil means those of the system.
 	RootCAs *x509.CertPool
-	// User and Password authenticate at the server, in plain text only with TLS or on the loopback interface. Without User there is no
-	// authentication.
+	// User and Password authenticate at the server, in plain text only with TLS or on the loopback
+	// interface. Without User there is no authentication.
 	User, Password string
 	// From is the sender: an address, with a display name if wanted.
 	From string
-	// ManageURL is where a subscriber changes or ends a subscription. It is required: receivers treat bulk mail without List-Unsubscribe as
-	// spam. Both URLs are https except on the loopback interface; {subscriber} and {page} are replaced by ids, and {hostname} and {slug} by
-	// those of the page.
+	// ManageURL is where a subscriber changes or ends a subscription. It is required: receivers
+	// treat bulk mail without List-Unsubscribe as spam. Both URLs are https except on the loopback
+	// interface; {subscriber} and {page} are replaced by ids, and {hostname} and {slug} by those of
+	// the page.
 	ManageURL string
 	// PageURL is the URL of a status page; without it, emails do not link to the page.
 	PageURL string
-	// Timeout bounds one call of Send; 0 means 30 s. A server that is slower may get the message twice.
+	// Timeout bounds one call of Send; 0 means 30 s. A server that is slower may get the message
+	// twice.
 	Timeout time.Duration
 }
 
@@ -104,7 +107,8 @@ func New(o Options) (*Sender, error) {
 	}
 	// Addresses and header fields are ASCII, and a connection has one message.
 	s.client = []gomail.Option{
-		gomail.WithPort(int(number)), gomail.WithTimeout(o.Timeout), gomail.WithTLSConfig(s.tls), gomail.WithoutSMTPUTF8(), gomail.WithoutNoop(),
+		gomail.WithPort(int(number)), gomail.WithTimeout(o.Timeout), gomail.WithTLSConfig(s.tls), gomail.WithoutSMTPUTF8(),
+		gomail.WithoutNoop(),
 	}
 	switch cmp.Or(o.TLS, StartTLS) {
 	case StartTLS:
@@ -147,10 +151,11 @@ func IsLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Send sends the message. A failure is [delivery.Permanent] if the server refuses the recipient or the message with a 5xx reply, or if
-// the address or the event is not valid. Any other failure, also of authentication and of TLS, can be repaired and is not permanent. If
-// the connection is lost after the message was sent and before the reply, the server may have accepted it: the next attempt sends the
-// same Message-ID.
+// Send sends the message. A failure is [delivery.Permanent] if the server refuses the recipient or
+// the message with a 5xx reply, or if the address or the event is not valid. Any other failure,
+// also of authentication and of TLS, can be repaired and is not permanent. If the connection is
+// lost after the message was sent and before the reply, the server may have accepted it: the next
+// attempt sends the same Message-ID.
 func (s *Sender) Send(ctx context.Context, m delivery.Message) error {
 	msg, err := s.compose(m)
 	if err != nil {
@@ -168,8 +173,8 @@ func (s *Sender) Send(ctx context.Context, m delivery.Message) error {
 	return s.failure(err, m.Subscriber.Address)
 }
 
-// dial returns a function whose connections are closed when ctx ends: the library stops at its end only while it connects, and does not
-// close the connections of sessions that fail.
+// dial returns a function whose connections are closed when ctx ends: the library stops at its end
+// only while it connects, and does not close the connections of sessions that fail.
 func (s *Sender) dial(ctx context.Context) gomail.DialContextFunc {
 	return func(limited context.Context, network, address string) (connection net.Conn, err error) {
 		if s.options.TLS == ImplicitTLS {

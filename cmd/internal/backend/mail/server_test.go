@@ -67,7 +67,8 @@ func (s *server) only(t testing.TB) mailtest.Message {
 	return all[0]
 }
 
-// certificate returns the TLS configuration of a server for 127.0.0.1, and the authority of its certificate.
+// certificate returns the TLS configuration of a server for 127.0.0.1, and the authority of its
+// certificate.
 func certificate() (*tls.Config, *x509.CertPool) {
 	https := httptest.NewTLSServer(nil)
 	defer https.Close()

@@ -6,13 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// line returns the text as one line of at most limit characters: control characters and line breaks become spaces, runs of spaces become
-// one, and bidirectional controls, which could reorder the text around them, are removed.
+// line returns the text as one line of at most limit characters: control characters and line breaks
+// become spaces, runs of spaces become one, and bidirectional controls, which could reorder the
+// text around them, are removed.
 func line(text string, limit int) string {
 	return truncate(strings.Join(strings.Fields(strings.Join(lines(text), " ")), " "), limit)
 }
 
-// lines returns the lines of the text, in which control characters other than tabs are spaces, without bidirectional controls.
+// lines returns the lines of the text, in which control characters other than tabs are spaces,
+// without bidirectional controls.
 func lines(text string) []string {
 	text = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n").Replace(text)
 	return strings.Split(strings.Map(func(r rune) rune {

@@ -29,20 +29,22 @@ func (s *auditService) ListAuditEntries(
 			},
 			place: func(row query.AuditEntry) place { return place{row.CreatedAt, row.ID} },
 			list: func(after place, limit int64) ([]query.AuditEntry, error) {
-				all := query.ListAuditEntriesParams{TeamID: r.GetTeamId(), CreatedAt: after.createdAt, ID: after.id, PageSize: limit}
+				all := query.ListAuditEntriesParams{TeamID: r.GetTeamId(), CreatedAt: after.createdAt, ID: after.id,
+					PageSize: limit}
 				if r.GetActionPrefix() == "" {
 					return q.ListAuditEntries(ctx, all)
 				}
 				return listWithPrefix(ctx, q, all, r.GetActionPrefix())
 			},
 		})
-		response.Entries, response.NextCursor, response.CursorIgnored = convert(page.rows, auditMessage), page.next, page.cursorIgnored
+		response.Entries, response.NextCursor, response.CursorIgnored = convert(page.rows, auditMessage), page.next,
+			page.cursorIgnored
 		return err
 	})
 }
 
-// listWithPrefix returns the entries of all actions with the prefix, which is compared by bytes. It reads one page of each such action, and
-// there are few, so it takes the same time in a large log.
+// listWithPrefix returns the entries of all actions with the prefix, which is compared by bytes. It
+// reads one page of each such action, and there are few, so it takes the same time in a large log.
 func listWithPrefix(
 	ctx context.Context, q *query.Queries, all query.ListAuditEntriesParams, prefix string,
 ) (rows []query.AuditEntry, err error) {

@@ -24,15 +24,18 @@ const (
 
 // Options are the settings of a backend.
 type Options struct {
-	// DataDir holds the database. Open creates it if it does not exist. Several backends and processes may share it.
+	// DataDir holds the database. Open creates it if it does not exist. Several backends and
+	// processes may share it.
 	DataDir string
 	// Clock returns the time; nil means time.Now.
 	Clock func() time.Time
 	// Logger receives a record for each finished call; nil discards them.
 	Logger *slog.Logger
-	// Heartbeat is the time without a message after which a revocation stream sends a heartbeat; 0 means ten seconds.
+	// Heartbeat is the time without a message after which a revocation stream sends a heartbeat; 0
+	// means ten seconds.
 	Heartbeat time.Duration
-	// RevocationPoll is the interval at which a stream reads revocations of other processes; 0 means 250 ms.
+	// RevocationPoll is the interval at which a stream reads revocations of other processes; 0
+	// means 250 ms.
 	RevocationPoll time.Duration
 	// TLS is the configuration of Serve; nil for plaintext.
 	TLS *tls.Config
@@ -76,8 +79,8 @@ func Open(ctx context.Context, options Options) (*Backend, error) {
 // Store returns the store, for callers that insert data.
 func (b *Backend) Store() *store.Store { return b.store }
 
-// Written returns a channel that is closed after the next transaction of this process that may have written a notification. Transactions
-// of other processes do not close it.
+// Written returns a channel that is closed after the next transaction of this process that may have
+// written a notification. Transactions of other processes do not close it.
 func (b *Backend) Written() <-chan struct{} { return b.written.wait() }
 
 // Close closes the database. Serve must have returned.

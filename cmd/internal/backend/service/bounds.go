@@ -9,13 +9,15 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// Bounds of what a team can store, so that every response is far smaller than the 8 MiB that the gateway accepts
-// (docs/platform/reference-backend.md, "Bounds").
+// Bounds of what a team can store, so that every response is far smaller than the 8 MiB that the
+// gateway accepts (docs/platform/reference-backend.md, "Bounds").
 const (
-	// maxOpenIncidents is the number of open incidents from which a team cannot open another. Monitors still can, one each.
+	// maxOpenIncidents is the number of open incidents from which a team cannot open another.
+	// Monitors still can, one each.
 	maxOpenIncidents = 1000
-	// maxUpdates and maxUpdateBytes are the number of updates of an incident and the bytes of their texts. An update that resolves an open
-	// incident may exceed both; after it, an incident that is full cannot be reopened.
+	// maxUpdates and maxUpdateBytes are the number of updates of an incident and the bytes of their
+	// texts. An update that resolves an open incident may exceed both; after it, an incident that
+	// is full cannot be reopened.
 	maxUpdates     = 2000
 	maxUpdateBytes = 1 << 20
 	// maxMessageBytes is the size of the largest message.
@@ -37,13 +39,15 @@ func checkOpenIncidents(ctx context.Context, q *query.Queries, team, field strin
 		return fmt.Errorf("count the open incidents: %w", err)
 	}
 	if n >= maxOpenIncidents {
-		return invalidField(field, fmt.Sprintf("would be one open incident too many: a team has at most %d; resolve others first",
-			maxOpenIncidents))
+		return invalidField(field,
+			fmt.Sprintf("would be one open incident too many: a team has at most %d; resolve others first",
+				maxOpenIncidents))
 	}
 	return nil
 }
 
-// checkRoomForUpdate returns a violation if the update is too many or too much for the incident, or would reopen an incident too many.
+// checkRoomForUpdate returns a violation if the update is too many or too much for the incident, or
+// would reopen an incident too many.
 func checkRoomForUpdate(
 	ctx context.Context, q *query.Queries, incident query.Incident, r *incidentv1.AddIncidentUpdateRequest,
 ) error {
@@ -58,8 +62,9 @@ func checkRoomForUpdate(
 		return fmt.Errorf("measure the updates: %w", err)
 	}
 	if stored.Updates >= maxUpdates || stored.Bytes+int64(len(r.GetMessage())) > maxUpdateBytes {
-		return invalidField("message", fmt.Sprintf("would be too much for this incident: its updates are at most %d, with %d bytes of text "+
-			"together", maxUpdates, maxUpdateBytes))
+		return invalidField("message",
+			fmt.Sprintf("would be too much for this incident: its updates are at most %d, with %d bytes of text "+
+				"together", maxUpdates, maxUpdateBytes))
 	}
 	if isOpen || status == resolved {
 		return nil

@@ -14,9 +14,10 @@ import (
 	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
-// Check stores a check, and what follows from it by the rules of docs/platform/monitors.md: the monitor's status, the incident of its
-// outage with notifications, and audit entries. A check that is not later than the monitor's last one, or older than maxCheckAge, only
-// joins the history, even of a disabled monitor. A second check of one time changes nothing.
+// Check stores a check, and what follows from it by the rules of docs/platform/monitors.md: the
+// monitor's status, the incident of its outage with notifications, and audit entries. A check that
+// is not later than the monitor's last one, or older than maxCheckAge, only joins the history, even
+// of a disabled monitor. A second check of one time changes nothing.
 func (r *Recorder) Check(ctx context.Context, c *ingestv1.MonitorCheck) error {
 	at, err := r.time("checked_at", c.GetCheckedAt())
 	if err != nil {
@@ -57,8 +58,8 @@ func (r *Recorder) Check(ctx context.Context, c *ingestv1.MonitorCheck) error {
 	return err
 }
 
-// isLate reports whether a check or a run is not newer than the last one. A last one from the future does not count: the clock was set back
-// since.
+// isLate reports whether a check or a run is not newer than the last one. A last one from the
+// future does not count: the clock was set back since.
 func isLate(at int64, last *int64, now time.Time) bool {
 	return last != nil && at <= *last && *last <= storedTime(now.Add(MaxClockSkew))
 }
@@ -100,7 +101,8 @@ func (w *checkWrite) apply(ctx context.Context, result string) error {
 	return nil
 }
 
-// changeStatus records the transition to the monitor's status, with the components that follow it, and opens an incident if necessary.
+// changeStatus records the transition to the monitor's status, with the components that follow it,
+// and opens an incident if necessary.
 func (w *checkWrite) changeStatus(ctx context.Context) error {
 	if err := w.record(ctx, transitionAction(w.monitor.Status), w.monitor.ID); err != nil {
 		return err
@@ -143,7 +145,8 @@ func (w *checkWrite) incident(ctx context.Context) (*query.Incident, error) {
 	return &row, nil
 }
 
-// openIncident opens an incident on the page of the first component. Without components it is on no page.
+// openIncident opens an incident on the page of the first component. Without components it is on no
+// page.
 func (w *checkWrite) openIncident(ctx context.Context, components []query.Component) error {
 	row := query.Incident{
 		ID: newID(), TeamID: w.monitor.TeamID, Title: incidentTitle(w.monitor.Name), Status: "investigating", Impact: "major",
@@ -159,7 +162,8 @@ func (w *checkWrite) openIncident(ctx context.Context, components []query.Compon
 		}
 	}
 	w.monitor.IncidentID = &row.ID
-	update := w.update(row, incidentCreated, row.Status, "Our automatic checks of "+w.monitor.Name+" fail. We are investigating.")
+	update := w.update(row, incidentCreated, row.Status,
+		"Our automatic checks of "+w.monitor.Name+" fail. We are investigating.")
 	return update.open(ctx, w.q, affected)
 }
 
@@ -183,8 +187,8 @@ func (w *checkWrite) update(incident query.Incident, event, status, message stri
 	}
 }
 
-// endOutage ends the outage in progress if the monitor has been up for long enough. It resolves the incident of the outage, unless that
-// is resolved already.
+// endOutage ends the outage in progress if the monitor has been up for long enough. It resolves the
+// incident of the outage, unless that is resolved already.
 func (w *checkWrite) endOutage(ctx context.Context) error {
 	if w.monitor.IncidentID == nil || w.monitor.Status != statusUp {
 		return nil

@@ -14,7 +14,8 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// A clock that was days ahead for a while does not hold the team's times back, and the repair moves what it left to the present.
+// A clock that was days ahead for a while does not hold the team's times back, and the repair moves
+// what it left to the present.
 func TestClockThatWasSetForward(t *testing.T) {
 	var log testkit.Buffer
 	s := startWith(t, service.Options{DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil))}, &clock{now: start()})
@@ -48,7 +49,8 @@ func TestClockThatWasSetForward(t *testing.T) {
 	}
 }
 
-// What a clock that was set forward leaves beside the writes of the API is repaired too, so that later reports are not late ones.
+// What a clock that was set forward leaves beside the writes of the API is repaired too, so that
+// later reports are not late ones.
 func TestRepairOfReportsAndSubscribers(t *testing.T) {
 	s, own := startTeam(t)
 	s.deliver(own, s.add(webhookOf(own)).ID)
@@ -95,7 +97,8 @@ func TestRepairOfReportsAndSubscribers(t *testing.T) {
 	}
 }
 
-// The repair reads the clock in its transaction: no time that another process writes before it is later.
+// The repair reads the clock in its transaction: no time that another process writes before it is
+// later.
 func TestRepairReadsTheClockWhenNoOtherWrites(t *testing.T) {
 	s, _ := startTeam(t)
 	_, err := s.backend.Store().RepairTimes(t.Context(), func() time.Time {

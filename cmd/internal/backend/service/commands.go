@@ -51,7 +51,8 @@ func (r *Recorder) Command(ctx context.Context, item *ingestv1.CommandItem) erro
 	return invalid("an item must have a command or a run")
 }
 
-// command stores a command, or its progress if it is stored. Its creation is an action in the audit log.
+// command stores a command, or its progress if it is stored. Its creation is an action in the audit
+// log.
 func (r *Recorder) command(ctx context.Context, c *ingestv1.ServerCommand) error {
 	row, err := r.commandRow(c)
 	if err != nil {

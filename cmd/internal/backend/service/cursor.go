@@ -18,8 +18,8 @@ const (
 	auditCursor    cursorKind = 'a'
 )
 
-// encode returns a cursor with the id of a row. The position and the team of the row are looked up when the cursor is used, so a cursor
-// reveals nothing and grants no access.
+// encode returns a cursor with the id of a row. The position and the team of the row are looked up
+// when the cursor is used, so a cursor reveals nothing and grants no access.
 func (k cursorKind) encode(id string) (string, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil {
@@ -28,8 +28,8 @@ func (k cursorKind) encode(id string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{byte(k)}, parsed[:]...)), nil
 }
 
-// decode returns the id in a cursor, and whether it is a cursor of this kind. It checks the length first, because the decoder ignores
-// line breaks.
+// decode returns the id in a cursor, and whether it is a cursor of this kind. It checks the length
+// first, because the decoder ignores line breaks.
 func (k cursorKind) decode(cursor string) (id string, ok bool) {
 	const size = 1 + len(uuid.UUID{})
 	if len(cursor) != base64.RawURLEncoding.EncodedLen(size) {

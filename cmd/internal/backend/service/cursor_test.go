@@ -79,7 +79,8 @@ func auditPage(s *system, team string, size int32, cursor string) (ids []string,
 	return ids, page.GetNextCursor(), page.GetCursorIgnored()
 }
 
-// A walk returns each row that existed at its start once and in order, also if rows are written meanwhile or share one nanosecond.
+// A walk returns each row that existed at its start once and in order, also if rows are written
+// meanwhile or share one nanosecond.
 func TestWritesDoNotShiftLaterPages(t *testing.T) {
 	for _, w := range walks() {
 		t.Run(w.name, func(t *testing.T) {

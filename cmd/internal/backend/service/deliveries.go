@@ -22,7 +22,8 @@ type Delivery struct {
 	State                            string // waiting, delivered or dead
 	Attempts                         int
 	CreatedAt                        time.Time
-	// DueAt is the time of the next attempt: zero while an earlier message of the subscriber waits, and after the last attempt.
+	// DueAt is the time of the next attempt: zero while an earlier message of the subscriber waits,
+	// and after the last attempt.
 	DueAt      time.Time
 	FinishedAt time.Time // zero while the delivery waits
 	LastError  string
@@ -41,8 +42,11 @@ func (f DeliveryFilter) check(ctx context.Context, q *query.Queries) error {
 	return err
 }
 
-// ListDeliveries returns the newest deliveries first, and at most limit. An unknown subscriber is ErrNotFound.
-func (b *Backend) ListDeliveries(ctx context.Context, filter DeliveryFilter, limit int) (deliveries []Delivery, err error) {
+// ListDeliveries returns the newest deliveries first, and at most limit. An unknown subscriber is
+// ErrNotFound.
+func (b *Backend) ListDeliveries(
+	ctx context.Context, filter DeliveryFilter, limit int,
+) (deliveries []Delivery, err error) {
 	err = b.store.Read(ctx, func(q *query.Queries) error {
 		if err := filter.check(ctx, q); err != nil {
 			return err
@@ -54,9 +58,10 @@ func (b *Backend) ListDeliveries(ctx context.Context, filter DeliveryFilter, lim
 	return deliveries, err
 }
 
-// RetryDeliveries sends messages again, all or none of them. A dead letter becomes the last message of its subscriber, with the same id, no
-// attempts and the present as its time of creation. A message that waits is due now, if no other of its subscriber is before it. Any other
-// delivery is an error, and an unknown id is ErrNotFound.
+// RetryDeliveries sends messages again, all or none of them. A dead letter becomes the last message
+// of its subscriber, with the same id, no attempts and the present as its time of creation. A
+// message that waits is due now, if no other of its subscriber is before it. Any other delivery is
+// an error, and an unknown id is ErrNotFound.
 func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
 	return b.store.Write(ctx, func(q *query.Queries) error {
 		for _, id := range ids {
@@ -72,8 +77,8 @@ func (b *Backend) RetryDeliveries(ctx context.Context, ids []string) error {
 	})
 }
 
-// RetryDeadLetters does the same with the present dead letters of all subscribers, or of one, in their order and in bounded transactions,
-// and returns their number.
+// RetryDeadLetters does the same with the present dead letters of all subscribers, or of one, in
+// their order and in bounded transactions, and returns their number.
 func (b *Backend) RetryDeadLetters(ctx context.Context, subscriber string) (retried int, err error) {
 	var letters []string
 	err = b.store.Read(ctx, func(q *query.Queries) (err error) {
@@ -130,7 +135,8 @@ func makeDue(ctx context.Context, q *query.Queries, row query.Delivery, now int6
 
 func deliveryOf(row query.ListDeliveriesAnyTeamRow) Delivery {
 	d := Delivery{
-		ID: row.ID, Event: row.Event, SubscriberID: row.SubscriberID, Channel: row.Channel, State: row.State, Attempts: int(row.Attempts),
+		ID: row.ID, Event: row.Event, SubscriberID: row.SubscriberID, Channel: row.Channel, State: row.State,
+		Attempts:  int(row.Attempts),
 		CreatedAt: TimeOf(&row.CreatedAt), DueAt: TimeOf(row.DueAt), FinishedAt: TimeOf(row.FinishedAt),
 		LastError: row.LastError,
 	}

@@ -42,7 +42,8 @@ func (s *system) finish(id, state string) {
 	})
 }
 
-// due returns the deliveries of a subscriber that have a time of the next attempt, and all its waiting ones in their order.
+// due returns the deliveries of a subscriber that have a time of the next attempt, and all its
+// waiting ones in their order.
 func (s *system) due(subscriber string) (due, waiting []string) {
 	for _, d := range slices.Backward(s.deliveries()) {
 		if d.SubscriberID != subscriber || d.State != "waiting" {
@@ -56,7 +57,8 @@ func (s *system) due(subscriber string) (due, waiting []string) {
 	return due, waiting
 }
 
-// At any time the first waiting message of a subscriber is due, and no other one is. Retried letters are last, in their order.
+// At any time the first waiting message of a subscriber is due, and no other one is. Retried
+// letters are last, in their order.
 func TestRetriedLettersKeepTheOrderOfTheQueue(t *testing.T) {
 	s, own := startTeam(t)
 	checks := 0
@@ -96,7 +98,8 @@ func TestRetriedLettersKeepTheOrderOfTheQueue(t *testing.T) {
 	})
 }
 
-// The result of an attempt, which names the sequence of its delivery, may arrive after the subscriber was removed.
+// The result of an attempt, which names the sequence of its delivery, may arrive after the
+// subscriber was removed.
 func TestRetriedLettersHaveNoSequenceOfADeletedDelivery(t *testing.T) {
 	s, own := startTeam(t)
 	letter := s.deliver(own, s.add(webhookOf(own)).ID)
@@ -135,7 +138,8 @@ func TestMoreDeadLettersThanOneBatchAreRetried(t *testing.T) {
 	}
 }
 
-// A message that waits for its next attempt is due at once, those behind it are not, and the audit log has the retry.
+// A message that waits for its next attempt is due at once, those behind it are not, and the audit
+// log has the retry.
 func TestWaitingMessageIsDueAtOnce(t *testing.T) {
 	s, own := startTeam(t)
 	subscriber := s.add(webhookOf(own)).ID

@@ -14,7 +14,8 @@ import (
 // violations collects the invalid fields of a request.
 type violations []*errdetails.BadRequest_FieldViolation
 
-// add adds a field, named as in the request message, with the values that are valid. API clients read the description.
+// add adds a field, named as in the request message, with the values that are valid. API clients
+// read the description.
 func (v *violations) add(field, description string) {
 	*v = append(*v, &errdetails.BadRequest_FieldViolation{Field: field, Description: description})
 }
@@ -26,7 +27,8 @@ func (v *violations) pageSize(size int32) {
 	}
 }
 
-// err returns nil if there are no violations, or else INVALID_ARGUMENT with the violations as details.
+// err returns nil if there are no violations, or else INVALID_ARGUMENT with the violations as
+// details.
 func (v violations) err() error {
 	if len(v) == 0 {
 		return nil
@@ -57,7 +59,8 @@ func orNoSuch(err error, what string) error {
 	return fmt.Errorf("look for the %s: %w", what, err)
 }
 
-// ErrNotFound is returned for a team, a token, a status page, a subscriber or a delivery that does not exist.
+// ErrNotFound is returned for a team, a token, a status page, a subscriber or a delivery that does
+// not exist.
 var ErrNotFound = errors.New("not found")
 
 // orNotFound is orNoSuch for the command line: ErrNotFound if there is no row.

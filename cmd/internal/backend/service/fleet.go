@@ -83,7 +83,8 @@ func (s *fleetService) ListServerCommands(
 			return fmt.Errorf("count the commands: %w", err)
 		}
 		response.Total = int32(total)
-		return list(&response.Commands, "commands", serverCommandMessage)(q.ListServerCommands(ctx, query.ListServerCommandsParams{
+		return list(&response.Commands, "commands",
+			serverCommandMessage)(q.ListServerCommands(ctx, query.ListServerCommandsParams{
 			TeamID: of.TeamID, ServerID: of.ID,
 			PageSize: int64(r.GetPageSize()), Skip: int64(r.GetPage()-1) * int64(r.GetPageSize()),
 		}))

@@ -20,8 +20,8 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// A full disk refuses writes as UNAVAILABLE, and leaves reads alone. Nothing that was acknowledged is lost, and writes work as soon as
-// there is space.
+// A full disk refuses writes as UNAVAILABLE, and leaves reads alone. Nothing that was acknowledged
+// is lost, and writes work as soon as there is space.
 func TestFullDiskRefusesWritesOnly(t *testing.T) {
 	dir := testkit.SmallDisk(t)
 	var log bytes.Buffer
@@ -55,7 +55,8 @@ func TestFullDiskRefusesWritesOnly(t *testing.T) {
 	}
 }
 
-// A start on a full disk ends with an error that names the next step, whether there is a database or not.
+// A start on a full disk ends with an error that names the next step, whether there is a database
+// or not.
 func TestOpenOnAFullDiskNamesTheNextStep(t *testing.T) {
 	for name, prepare := range map[string]func(dir string){
 		"no database": func(string) {},
@@ -76,7 +77,8 @@ func TestOpenOnAFullDiskNamesTheNextStep(t *testing.T) {
 	}
 }
 
-// A damaged page fails the calls that read it, and is logged once a minute, with the file and what to do.
+// A damaged page fails the calls that read it, and is logged once a minute, with the file and what
+// to do.
 func TestDamagedPageIsReportedOnceAMinute(t *testing.T) {
 	var log testkit.Buffer
 	dir := t.TempDir()

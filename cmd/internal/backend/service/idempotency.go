@@ -18,7 +18,8 @@ import (
 	"opsgate/cmd/internal/backend/store/query"
 )
 
-// keyLifetime is how long an idempotency key is valid. Maintain deletes expired keys that are not used again.
+// keyLifetime is how long an idempotency key is valid. Maintain deletes expired keys that are not
+// used again.
 const keyLifetime = 24 * time.Hour
 
 // A writeRequest is the request of a write.
@@ -28,14 +29,16 @@ type writeRequest interface {
 	GetIdempotencyKey() string
 }
 
-// executeOnce executes a write in one transaction. The function do receives the time of the write and sets response. If the idempotency
-// key was used before, executeOnce does not call do: it sets response to the stored response.
+// executeOnce executes a write in one transaction. The function do receives the time of the write
+// and sets response. If the idempotency key was used before, executeOnce does not call do: it sets
+// response to the stored response.
 func (s *incidentService) executeOnce(
 	ctx context.Context, r writeRequest, response proto.Message, do func(q *query.Queries, now int64) error,
 ) (replayed bool, err error) {
 	if key := r.GetIdempotencyKey(); key != "" {
-		// Without this set, a second concurrent call would wait for the transaction of the first. The contract allows that, but the
-		// call would hold a place in the queue of writers. A call in another process does wait, and is then a replay.
+		// Without this set, a second concurrent call would wait for the transaction of the first.
+		// The contract allows that, but the call would hold a place in the queue of writers. A call
+		// in another process does wait, and is then a replay.
 		name := teamKey{team: r.GetTeamId(), key: key}
 		if _, inProgress := s.inFlight.LoadOrStore(name, nil); inProgress {
 			return false, status.Error(codes.Aborted, "a call with the same idempotency key is in progress")
@@ -143,7 +146,8 @@ func (w keyedWrite) store(ctx context.Context, q *query.Queries) error {
 	return nil
 }
 
-// fingerprint returns a hash of a normalised request without its actor. It includes the type, which identifies the method.
+// fingerprint returns a hash of a normalised request without its actor. It includes the type, which
+// identifies the method.
 func fingerprint(r writeRequest) ([]byte, error) {
 	bare := proto.Clone(r)
 	message := bare.ProtoReflect()

@@ -93,7 +93,8 @@ func TestKeyWithAnotherRequestIsInvalid(t *testing.T) {
 	}
 }
 
-// While another process has locked the file, one of two calls with a key waits, and the other is ABORTED at once.
+// While another process has locked the file, one of two calls with a key waits, and the other is
+// ABORTED at once.
 func TestSecondCallIsAbortedWhileTheFirstIsInProgress(t *testing.T) {
 	s, own := startTeam(t)
 	release := s.holdFile()

@@ -46,7 +46,8 @@ func TestTokenIsResolvedByItsHash(t *testing.T) {
 	}
 }
 
-// watch opens a stream, and returns its first position and a function that returns the next revocation.
+// watch opens a stream, and returns its first position and a function that returns the next
+// revocation.
 func (s *system) watch(ctx context.Context, after string) (next func() *identityv1.WatchRevocationsResponse, started string) {
 	s.t.Helper()
 	stream, err := s.identity.WatchRevocations(ctx, &identityv1.WatchRevocationsRequest{AfterPosition: after})
@@ -68,7 +69,8 @@ func (s *system) watch(ctx context.Context, after string) (next func() *identity
 	}, first.GetPosition()
 }
 
-// A client that reconnects gets exactly the revocations that it missed, also after a restart of the service.
+// A client that reconnects gets exactly the revocations that it missed, also after a restart of the
+// service.
 func TestStreamResumesAtAPosition(t *testing.T) {
 	s, own := startTeam(t)
 	tokens := []service.Token{s.token(own, "a"), s.token(own, "b"), s.token(own, "c")}

@@ -22,8 +22,8 @@ const (
 	maxRequestID      = 128
 )
 
-// normaliseCreate returns a copy of the request in a canonical form, so that equivalent requests are equal. Its error has a violation
-// for each invalid field.
+// normaliseCreate returns a copy of the request in a canonical form, so that equivalent requests
+// are equal. Its error has a violation for each invalid field.
 func normaliseCreate(r *incidentv1.CreateIncidentRequest) (*incidentv1.CreateIncidentRequest, error) {
 	r = proto.CloneOf(r)
 	var problems violations

@@ -38,7 +38,8 @@ func (s *incidentService) CreateIncident(
 	return response, err
 }
 
-// checkReferences returns violations if the request names a page or components that the team does not have.
+// checkReferences returns violations if the request names a page or components that the team does
+// not have.
 func checkReferences(ctx context.Context, q *query.Queries, r *incidentv1.CreateIncidentRequest) error {
 	var problems violations
 	if r.StatusPageId != nil {
@@ -162,7 +163,8 @@ func (p postedUpdate) setStatus(ctx context.Context, q *query.Queries) error {
 	return nil
 }
 
-// resolvedAt returns the time of resolution after the postedUpdate. An incident that was already resolved keeps its time.
+// resolvedAt returns the time of resolution after the postedUpdate. An incident that was already
+// resolved keeps its time.
 func (p postedUpdate) resolvedAt() *int64 {
 	switch {
 	case p.status != resolved:
@@ -193,8 +195,9 @@ func (p postedUpdate) write(ctx context.Context, q *query.Queries) (query.Incide
 	return update, done.Record(ctx, q)
 }
 
-// notifySubscribers writes a notification if the incident is on a status page, with a delivery to each subscriber of the page. A suppressed
-// notification has none; those of a suspended page are, so that nothing is sent late when it is resumed.
+// notifySubscribers writes a notification if the incident is on a status page, with a delivery to
+// each subscriber of the page. A suppressed notification has none; those of a suspended page are,
+// so that nothing is sent late when it is resumed.
 func (p postedUpdate) notifySubscribers(ctx context.Context, q *query.Queries, update query.IncidentUpdate) error {
 	if p.incident.StatusPageID == nil {
 		return nil

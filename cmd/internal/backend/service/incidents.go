@@ -35,7 +35,8 @@ func (s *incidentService) ListIncidents(
 				})
 			},
 		})
-		response.Incidents, response.NextCursor, response.CursorIgnored = convert(page.rows, incidentMessage), page.next, page.cursorIgnored
+		response.Incidents, response.NextCursor, response.CursorIgnored = convert(page.rows, incidentMessage), page.next,
+			page.cursorIgnored
 		return err
 	})
 }

@@ -95,7 +95,8 @@ func TestGetReturnsTheCreatedIncident(t *testing.T) {
 	}
 }
 
-// Each request differs from a valid one in the field in its name. The conformance checks have the bounds that the contract states.
+// Each request differs from a valid one in the field in its name. The conformance checks have the
+// bounds that the contract states.
 func TestInvalidFieldsAreNamed(t *testing.T) {
 	s, own := startTeam(t)
 	type request = incidentv1.CreateIncidentRequest

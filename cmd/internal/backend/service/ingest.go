@@ -29,15 +29,15 @@ import (
 // maxBatch is the largest number of items in a report.
 const maxBatch = 500
 
-// Bounds of one connection of a reporter: of its calls at a time, because reports are written one at a time, and of the metadata of a call,
-// which is read before its secret is known.
+// Bounds of one connection of a reporter: of its calls at a time, because reports are written one
+// at a time, and of the metadata of a call, which is read before its secret is known.
 const (
 	maxIngestStreams  = 20
 	maxIngestMetadata = 16 << 10
 )
 
-// maxIngestConnections bounds the connections of reporters; further ones wait. One without calls is closed after maxIngestIdle, so that
-// clients without a secret do not hold them.
+// maxIngestConnections bounds the connections of reporters; further ones wait. One without calls is
+// closed after maxIngestIdle, so that clients without a secret do not hold them.
 const (
 	maxIngestConnections = 1000
 	maxIngestIdle        = 5 * time.Minute
@@ -45,7 +45,8 @@ const (
 
 // IngestOptions are the settings of [Backend.ServeIngest].
 type IngestOptions struct {
-	// TLS is the configuration of the listener; nil for plaintext. One that requires client certificates authenticates the callers.
+	// TLS is the configuration of the listener; nil for plaintext. One that requires client
+	// certificates authenticates the callers.
 	TLS *tls.Config
 	// Secrets are those of which a caller must send one; none if TLS authenticates the callers.
 	Secrets []string
@@ -61,7 +62,8 @@ func (b *Backend) ServeIngest(ctx context.Context, listener net.Listener, o Inge
 			grpc.MaxHeaderListSize(maxIngestMetadata),
 			grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxIngestIdle}),
 			grpc.InTapHandle(func(ctx context.Context, call *tap.Info) (context.Context, error) { // before the message is read
-				if !o.admits(call.Header) && call.FullMethodName != healthv1.Health_Check_FullMethodName { // a watch would hold a connection
+				// a watch would hold a connection
+				if !o.admits(call.Header) && call.FullMethodName != healthv1.Health_Check_FullMethodName {
 					return nil, status.Error(codes.Unauthenticated, "the authorization must be Bearer and a secret of this listener")
 				}
 				return ctx, nil
@@ -71,7 +73,8 @@ func (b *Backend) ServeIngest(ctx context.Context, listener net.Listener, o Inge
 	})
 }
 
-// admits reports whether the caller has a secret, in a time that does not depend on how much of it is right.
+// admits reports whether the caller has a secret, in a time that does not depend on how much of it
+// is right.
 func (o IngestOptions) admits(header metadata.MD) bool {
 	admitted := len(o.Secrets) == 0
 	for _, authorization := range header.Get("authorization") {
@@ -100,7 +103,9 @@ func (s *ingestService) ReportMetrics(
 	return &ingestv1.ReportMetricsResponse{Errors: refused}, err
 }
 
-func (s *ingestService) RecordChecks(ctx context.Context, r *ingestv1.RecordChecksRequest) (*ingestv1.RecordChecksResponse, error) {
+func (s *ingestService) RecordChecks(
+	ctx context.Context, r *ingestv1.RecordChecksRequest,
+) (*ingestv1.RecordChecksResponse, error) {
 	refused, err := record(ctx, s.Backend, r.GetItems(), (*ingestv1.MonitorCheck).GetCheckedAt, (*Recorder).Check)
 	return &ingestv1.RecordChecksResponse{Errors: refused}, err
 }
@@ -115,9 +120,11 @@ func (s *ingestService) RecordCommands(
 	return &ingestv1.RecordCommandsResponse{Errors: refused}, err
 }
 
-// record stores the items of a report in one transaction, in the order of their times, and returns the errors of those that are refused.
+// record stores the items of a report in one transaction, in the order of their times, and returns
+// the errors of those that are refused.
 func record[T any](
-	ctx context.Context, b *Backend, items []T, at func(T) *timestamppb.Timestamp, store func(*Recorder, context.Context, T) error,
+	ctx context.Context, b *Backend, items []T, at func(T) *timestamppb.Timestamp,
+	store func(*Recorder, context.Context, T) error,
 ) (refused []*ingestv1.ItemError, err error) {
 	if len(items) > maxBatch {
 		return nil, invalidField("items", fmt.Sprintf("must be at most %d", maxBatch))
@@ -137,7 +144,8 @@ func record[T any](
 			case !isStatus:
 				return err
 			case err != nil:
-				refused = append(refused, &ingestv1.ItemError{Index: int32(i), Code: int32(reason.Code()), Message: reason.Message()})
+				refused = append(refused,
+					&ingestv1.ItemError{Index: int32(i), Code: int32(reason.Code()), Message: reason.Message()})
 			}
 		}
 		posted = recorder.posted

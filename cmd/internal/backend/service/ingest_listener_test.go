@@ -68,7 +68,8 @@ func TestIngestListenerRequiresASecret(t *testing.T) {
 	testkit.Must(t, <-ended)
 }
 
-// Clients without a secret hold no connection for long, and one connection makes few calls at a time.
+// Clients without a secret hold no connection for long, and one connection makes few calls at a
+// time.
 func TestIngestConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend, err := service.Open(t.Context(), service.Options{DataDir: t.TempDir()})

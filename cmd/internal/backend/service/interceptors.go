@@ -17,8 +17,8 @@ import (
 	"opsgate/internal/uuid"
 )
 
-// unaryInterceptors returns the interceptors of unary calls on all listeners, outermost first: the log records the code that the client
-// gets, also after a panic.
+// unaryInterceptors returns the interceptors of unary calls on all listeners, outermost first: the
+// log records the code that the client gets, also after a panic.
 func (b *Backend) unaryInterceptors() []grpc.UnaryServerInterceptor {
 	return []grpc.UnaryServerInterceptor{
 		b.traced,
@@ -53,8 +53,9 @@ func requireTeam(ctx context.Context, request any, _ *grpc.UnaryServerInfo, hand
 	return handle(ctx, request)
 }
 
-// statusOf converts an error to a status: DEADLINE_EXCEEDED or CANCELLED if the context has ended, UNAVAILABLE if the disk is full, so that
-// clients try again later, DATA_LOSS if the database is damaged, or else INTERNAL.
+// statusOf converts an error to a status: DEADLINE_EXCEEDED or CANCELLED if the context has ended,
+// UNAVAILABLE if the disk is full, so that clients try again later, DATA_LOSS if the database is
+// damaged, or else INTERNAL.
 func (b *Backend) statusOf(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -87,8 +88,9 @@ func logCall(logger *slog.Logger) logging.Logger {
 	})
 }
 
-// logOptions returns options for one record of each finished call, without request and response. Calls that succeed, or fail because of
-// the caller, have the level debug, as has DATA_LOSS, which statusOf logs; UNAVAILABLE has the given level.
+// logOptions returns options for one record of each finished call, without request and response.
+// Calls that succeed, or fail because of the caller, have the level debug, as has DATA_LOSS, which
+// statusOf logs; UNAVAILABLE has the given level.
 func logOptions(unavailable logging.Level) []logging.Option {
 	return []logging.Option{
 		logging.WithLogOnEvents(logging.FinishCall),

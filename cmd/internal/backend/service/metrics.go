@@ -41,8 +41,8 @@ func (s *fleetService) GetServerMetrics(
 	})
 }
 
-// firstHour returns the first start of an hour at or after a time. An hour that is only partly in the range would be the mean of some of
-// its points, and would start outside the range.
+// firstHour returns the first start of an hour at or after a time. An hour that is only partly in
+// the range would be the mean of some of its points, and would start outside the range.
 func firstHour(since time.Time) int64 {
 	hour := since.Truncate(time.Hour)
 	if hour.Before(since) {

@@ -24,20 +24,24 @@ const (
 	answersUntilDegraded = 2 // of a monitor that is down: checks that did not fail
 )
 
-// The incident of an outage is resolved when its monitor has been up for recoveryTime, multiplied by the number of times that it went down
-// within flapWindow. So a flapping monitor has one incident, and only resolutions are delayed.
+// The incident of an outage is resolved when its monitor has been up for recoveryTime, multiplied
+// by the number of times that it went down within flapWindow. So a flapping monitor has one
+// incident, and only resolutions are delayed.
 const (
 	recoveryTime = 5 * time.Minute
 	flapWindow   = time.Hour
 )
 
-// MaxClockSkew is how far the clock of a probe may be ahead. A check of a later time would make the checks of its future late ones.
+// MaxClockSkew is how far the clock of a probe may be ahead. A check of a later time would make the
+// checks of its future late ones.
 const MaxClockSkew = time.Minute
 
-// maxCheckAge is the age of the oldest check to which the rules apply. An older one describes the past, also as the first of its monitor.
+// maxCheckAge is the age of the oldest check to which the rules apply. An older one describes the
+// past, also as the first of its monitor.
 const maxCheckAge = 15 * time.Minute
 
-// A monitorState is the status of a monitor, and the number of consecutive checks up to the last one that failed or succeeded.
+// A monitorState is the status of a monitor, and the number of consecutive checks up to the last
+// one that failed or succeeded.
 type monitorState struct {
 	status       string
 	failed, good int64

@@ -106,14 +106,16 @@ func TestChecksCauseWhatTheirHistoryImplies(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := &run{system: s, w: s.addMonitor(s.team(uuid.NewString())), rt: rt, db: db, model: oracle{status: "up"}}
 		steps := map[string]func(){"": func() {}, "compare": r.compare, "late": r.late, "refused": r.refused, "person": r.person}
-		// Most results repeat, so that the monitor changes its status often enough, and stays up long enough.
+		// Most results repeat, so that the monitor changes its status often enough, and stays up
+		// long enough.
 		results := rapid.SampledFrom([]string{"same", "same", "same", "up", "up", "down", "down", "degraded"})
 		result := "up"
 		for i := range rapid.IntRange(10, 60).Draw(rt, "checks") {
 			if next := results.Draw(rt, "result"); next != "same" {
 				result = next
 			}
-			// The microseconds keep two checks from being exactly an hour apart, where the nanoseconds of the order of writes decide.
+			// The microseconds keep two checks from being exactly an hour apart, where the
+			// nanoseconds of the order of writes decide.
 			s.clock.Move(time.Duration(rapid.SampledFrom([]int{20, 60, 60, 200, 400}).Draw(rt, "seconds"))*time.Second +
 				time.Duration(i+1)*time.Microsecond)
 			r.record(result)
@@ -137,7 +139,8 @@ func (r *run) late() {
 	r.compare()
 }
 
-// refused makes a write of the next check fail, if the check has such a write, and records the check again.
+// refused makes a write of the next check fail, if the check has such a write, and records the
+// check again.
 func (r *run) refused() {
 	write := rapid.SampledFrom([]string{
 		"INSERT ON monitor_checks", "INSERT ON incidents", "INSERT ON incident_updates", "INSERT ON incident_components",

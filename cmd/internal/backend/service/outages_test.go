@@ -132,7 +132,8 @@ func TestMonitorThatOpensNoIncidents(t *testing.T) {
 	}
 }
 
-// People post updates and probes report at the same time. Every write is whole, and in the order of the audit log.
+// People post updates and probes report at the same time. Every write is whole, and in the order of
+// the audit log.
 func TestChecksAndUpdatesAtTheSameTime(t *testing.T) {
 	s, w := startProbed(t)
 	s.probes(w, "ddd")

@@ -16,8 +16,9 @@ import (
 	ingestv1 "opsgate/proto/ops/ingest/v1"
 )
 
-// A Recorder stores what agents and probes report, in one transaction, and looks up each id once. Its methods return the error of an item
-// that is refused as a gRPC status; they have written nothing then. After any other error the transaction must not be committed.
+// A Recorder stores what agents and probes report, in one transaction, and looks up each id once.
+// Its methods return the error of an item that is refused as a gRPC status; they have written
+// nothing then. After any other error the transaction must not be committed.
 type Recorder struct {
 	// Unaudited writes no audit entries for commands, which are history.
 	Unaudited bool
@@ -74,7 +75,8 @@ func invalid(format string, arguments ...any) error {
 	return status.Errorf(codes.InvalidArgument, format, arguments...)
 }
 
-// time returns the stored form of a time in a report. A time of the future would make the reports after it late ones.
+// time returns the stored form of a time in a report. A time of the future would make the reports
+// after it late ones.
 func (r *Recorder) time(field string, t *timestamppb.Timestamp) (int64, error) {
 	switch {
 	case !t.IsValid() || t.GetSeconds() <= 0:
@@ -102,7 +104,8 @@ func (r *Recorder) Metrics(ctx context.Context, m *ingestv1.ServerMetrics) error
 	}
 	// The comparisons also refuse NaN.
 	within := func(used, total float64) bool { return used >= 0 && used <= total && total <= maxMetric }
-	if !within(m.GetCpuPercent(), 100) || !within(m.GetRamUsedMb(), m.GetRamTotalMb()) || !within(m.GetDiskUsedGb(), m.GetDiskTotalGb()) {
+	if !within(m.GetCpuPercent(), 100) || !within(m.GetRamUsedMb(), m.GetRamTotalMb()) ||
+		!within(m.GetDiskUsedGb(), m.GetDiskTotalGb()) {
 		return invalid("metrics must be: CPU 0 to 100, RAM and disk 0 to their total")
 	}
 	server, err := r.server(ctx, m.GetServerId())
@@ -110,7 +113,8 @@ func (r *Recorder) Metrics(ctx context.Context, m *ingestv1.ServerMetrics) error
 		return err
 	}
 	err = r.q.InsertServerMetricAnyTeam(ctx, query.InsertServerMetricAnyTeamParams{
-		ServerID: server.id, At: at, CpuPercent: m.GetCpuPercent(), RamUsedMb: m.GetRamUsedMb(), RamTotalMb: m.GetRamTotalMb(),
+		ServerID: server.id, At: at, CpuPercent: m.GetCpuPercent(), RamUsedMb: m.GetRamUsedMb(),
+		RamTotalMb: m.GetRamTotalMb(),
 		DiskUsedGb: m.GetDiskUsedGb(), DiskTotalGb: m.GetDiskTotalGb(),
 	})
 	if err != nil {
@@ -130,7 +134,8 @@ func (r *Recorder) Finish(ctx context.Context) error {
 		if server == nil || server.seenAt == 0 {
 			continue
 		}
-		err := r.q.SetServerSeenAnyTeam(ctx, query.SetServerSeenAnyTeamParams{ID: server.id, At: server.seenAt, Latest: latest})
+		err := r.q.SetServerSeenAnyTeam(ctx,
+			query.SetServerSeenAnyTeamParams{ID: server.id, At: server.seenAt, Latest: latest})
 		if err != nil {
 			return fmt.Errorf("write when the server was seen: %w", err)
 		}
@@ -138,15 +143,17 @@ func (r *Recorder) Finish(ctx context.Context) error {
 	return nil
 }
 
-// run stores a run of a scheduled command; nothing if a later one is stored, unless that is from the future: the clock was set back since.
+// run stores a run of a scheduled command; nothing if a later one is stored, unless that is from
+// the future: the clock was set back since.
 func (r *Recorder) run(ctx context.Context, run *ingestv1.ScheduledRun) error {
 	at, err := r.time("ran_at", run.GetRanAt())
 	if err != nil {
 		return err
 	}
-	row, err := once(r.scheduled, "scheduled command", run.GetScheduledCommandId(), func(id string) (query.ScheduledCommand, error) {
-		return r.q.GetScheduledCommandAnyTeam(ctx, id)
-	})
+	row, err := once(r.scheduled, "scheduled command", run.GetScheduledCommandId(),
+		func(id string) (query.ScheduledCommand, error) {
+			return r.q.GetScheduledCommandAnyTeam(ctx, id)
+		})
 	if err != nil || isLate(at, row.LastRunAt, r.clock()) {
 		return err
 	}
@@ -156,7 +163,8 @@ func (r *Recorder) run(ctx context.Context, run *ingestv1.ScheduledRun) error {
 		row.ConsecutiveFailures = 0
 	}
 	err = r.q.SetScheduledCommandRun(ctx, query.SetScheduledCommandRunParams{
-		TeamID: row.TeamID, ID: row.ID, LastRunAt: row.LastRunAt, LastExitCode: row.LastExitCode, ConsecutiveFailures: row.ConsecutiveFailures,
+		TeamID: row.TeamID, ID: row.ID, LastRunAt: row.LastRunAt, LastExitCode: row.LastExitCode,
+		ConsecutiveFailures: row.ConsecutiveFailures,
 	})
 	if err != nil {
 		return fmt.Errorf("write a run: %w", err)

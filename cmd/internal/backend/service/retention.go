@@ -14,7 +14,8 @@ import (
 const (
 	// rawRetention is longer than the longest range of raw points, a day.
 	rawRetention = 2 * day
-	// hourRetention and checkRetention are longer than the longest range of metrics and the window of uptime, 30 days.
+	// hourRetention and checkRetention are longer than the longest range of metrics and the window
+	// of uptime, 30 days.
 	hourRetention  = 31 * day
 	checkRetention = 31 * day
 
@@ -26,9 +27,11 @@ const (
 )
 
 const (
-	// rollUpAfter is the time from the end of an hour to its rollup. Later points of the hour are in the raw series only.
+	// rollUpAfter is the time from the end of an hour to its rollup. Later points of the hour are
+	// in the raw series only.
 	rollUpAfter = 2 * time.Hour
-	// maintenanceBatch bounds the rows that one transaction deletes or computes, because other writers wait for it.
+	// maintenanceBatch bounds the rows that one transaction deletes or computes, because other
+	// writers wait for it.
 	maintenanceBatch = 500
 	// rollupBatch is smaller, because each rollup reads the points of an hour.
 	rollupBatch = 50
@@ -37,7 +40,8 @@ const (
 // MaintenanceInterval is the time between two passes of Maintain.
 const MaintenanceInterval = time.Hour
 
-// RunMaintenance calls Maintain now and each hour, until ctx ends, and then returns nil. It logs failures, and continues.
+// RunMaintenance calls Maintain now and each hour, until ctx ends, and then returns nil. It logs
+// failures, and continues.
 func (b *Backend) RunMaintenance(ctx context.Context) error {
 	ticker := time.NewTicker(MaintenanceInterval)
 	defer ticker.Stop()
@@ -53,8 +57,9 @@ func (b *Backend) RunMaintenance(ctx context.Context) error {
 	}
 }
 
-// Maintain writes the rollups of complete hours, and deletes rows after their retention, in bounded transactions. The API returns the same
-// before and after, except for rows older than their retention. Several processes may maintain one data directory.
+// Maintain writes the rollups of complete hours, and deletes rows after their retention, in bounded
+// transactions. The API returns the same before and after, except for rows older than their
+// retention. Several processes may maintain one data directory.
 func (b *Backend) Maintain(ctx context.Context) error {
 	began := time.Now()
 	m := maintenance{Backend: b, now: b.options.Clock()}
@@ -62,7 +67,8 @@ func (b *Backend) Maintain(ctx context.Context) error {
 		return err
 	}
 	for _, team := range m.fromTheFuture {
-		b.options.Logger.ErrorContext(ctx, "a team has rows from the future, because the clock was set forward: later rows are listed below them",
+		b.options.Logger.ErrorContext(ctx,
+			"a team has rows from the future, because the clock was set forward: later rows are listed below them",
 			"team", team, "repair", "opsbackend verify --repair-times --data-dir "+b.store.Dir())
 	}
 	// Points of hours without a rollup are not deleted, so the rollups are first.
@@ -219,8 +225,8 @@ func each[Owner any](
 	return deletions
 }
 
-// purge returns a step that executes deletions until they have no rows left. Each of its transactions deletes at most maintenanceBatch
-// rows: few rows of many owners take one transaction.
+// purge returns a step that executes deletions until they have no rows left. Each of its
+// transactions deletes at most maintenanceBatch rows: few rows of many owners take one transaction.
 func (m *maintenance) purge(name string, deletions ...deletion) maintenanceStep {
 	return maintenanceStep{name: name, do: func(ctx context.Context) (deleted int64, err error) {
 		for remaining := deletions; len(remaining) > 0; {

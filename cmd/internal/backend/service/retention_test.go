@@ -54,7 +54,8 @@ func (s *system) addServer(team string) (id string) {
 	return id
 }
 
-// Two backends get the same points, and one of them is maintained. The series are equal to the last bit.
+// Two backends get the same points, and one of them is maintained. The series are equal to the last
+// bit.
 func TestMaintenanceDoesNotChangeSeries(t *testing.T) {
 	maintained := startSystem(t)
 	untouched := startOn(t, t.TempDir(), maintained.clock)
@@ -97,7 +98,8 @@ func (s *system) seriesOf(team, server string, r fleetv1.MetricRange) *fleetv1.G
 	return response
 }
 
-// An hour is rolled up two hours after its end. A point that arrives later is in the raw series only.
+// An hour is rolled up two hours after its end. A point that arrives later is in the raw series
+// only.
 func TestLatePointsDoNotChangeRollups(t *testing.T) {
 	s, own := startTeam(t)
 	began := s.clock.Now().Truncate(hour)

@@ -58,7 +58,8 @@ func (s *identityService) WatchRevocations(r *identityv1.WatchRevocationsRequest
 	}
 }
 
-// startWatching returns the position that a stream starts from: that of the client, or the last one.
+// startWatching returns the position that a stream starts from: that of the client, or the last
+// one.
 func (s *identityService) startWatching(ctx context.Context, after string) (at position, err error) {
 	err = s.store.ReadTokens(ctx, func(q *query.Queries) error {
 		if at.installation, err = q.GetInstallation(ctx); err != nil {
@@ -110,8 +111,8 @@ func (s *identityService) sendRevocations(stream revocationStream, at position) 
 	}
 }
 
-// A position is the number of the last revocation that a client has received, and the id of the database, because another database
-// numbers its revocations independently.
+// A position is the number of the last revocation that a client has received, and the id of the
+// database, because another database numbers its revocations independently.
 type position struct {
 	installation string
 	number       int64

@@ -61,8 +61,9 @@ func CheckServices(names []string) error {
 	return nil
 }
 
-// Serve serves the named services, or all of them if none is named, and health checks, until ctx ends. It then waits up to ten seconds
-// for calls in progress, ends streams with UNAVAILABLE, closes the listener and returns nil.
+// Serve serves the named services, or all of them if none is named, and health checks, until ctx
+// ends. It then waits up to ten seconds for calls in progress, ends streams with UNAVAILABLE,
+// closes the listener and returns nil.
 func (b *Backend) Serve(ctx context.Context, listener net.Listener, services ...string) error {
 	if err := CheckServices(services); err != nil {
 		return errors.Join(err, listener.Close())

@@ -62,11 +62,13 @@ func findPage(
 		GetStatusPageId() string
 	},
 ) (query.StatusPage, error) {
-	row, err := q.GetStatusPage(ctx, query.GetStatusPageParams{TeamID: r.GetTeamId(), ID: strings.ToLower(r.GetStatusPageId())})
+	row, err := q.GetStatusPage(ctx,
+		query.GetStatusPageParams{TeamID: r.GetTeamId(), ID: strings.ToLower(r.GetStatusPageId())})
 	return row, orNoSuch(err, "status page")
 }
 
-// A teamPages holds, by page, the components in their order, and the status that the page has at least because of its open incidents.
+// A teamPages holds, by page, the components in their order, and the status that the page has at
+// least because of its open incidents.
 type teamPages struct {
 	components map[string][]*incidentv1.StatusPageComponent
 	incidents  map[string]incidentv1.PublicStatus
@@ -94,7 +96,8 @@ func (s *incidentService) pages(ctx context.Context, q *query.Queries, team stri
 	return found, nil
 }
 
-// overall returns the status of a page: the worst of those of its components and its open incidents.
+// overall returns the status of a page: the worst of those of its components and its open
+// incidents.
 func (p teamPages) overall(page string) incidentv1.PublicStatus {
 	worst := worse(incidentv1.PublicStatus_PUBLIC_STATUS_OPERATIONAL, p.incidents[page])
 	for _, component := range p.components[page] {
@@ -140,10 +143,12 @@ func componentMessage(row query.ListComponentsRow) *incidentv1.StatusPageCompone
 	}
 }
 
-// componentStatus returns the status of the component's monitor, or the component's own if it has no monitor.
+// componentStatus returns the status of the component's monitor, or the component's own if it has
+// no monitor.
 func componentStatus(row query.ListComponentsRow) incidentv1.PublicStatus {
 	if row.MonitorStatus == nil {
 		return publicStatus(row.Status)
 	}
-	return publicStatus(map[string]string{statusUp: "operational", statusDegraded: "degraded", statusDown: "outage"}[*row.MonitorStatus])
+	return publicStatus(map[string]string{statusUp: "operational", statusDegraded: "degraded",
+		statusDown: "outage"}[*row.MonitorStatus])
 }

@@ -26,7 +26,8 @@ func (s *system) addPage(t team, name string) string {
 	return id
 }
 
-// outbox returns the event of each of the team's notifications, oldest first, and whether it is suppressed.
+// outbox returns the event of each of the team's notifications, oldest first, and whether it is
+// suppressed.
 func (s *system) outbox(t team) []string {
 	s.t.Helper()
 	return storetest.Column[string](s.t, s.file(), `SELECT event || iif(suppressed, ' true', ' false') FROM notifications

@@ -44,7 +44,8 @@ type NewSubscriber struct {
 	AllowHTTP bool
 }
 
-// Check returns an error if the channel is unknown or the address invalid. The error does not contain the address.
+// Check returns an error if the channel is unknown or the address invalid. The error does not
+// contain the address.
 func (n NewSubscriber) Check() error {
 	switch n.Channel {
 	case ChannelEmail:
@@ -55,8 +56,8 @@ func (n NewSubscriber) Check() error {
 	return fmt.Errorf("unknown channel %q: must be %s or %s", n.Channel, ChannelEmail, ChannelWebhook)
 }
 
-// NormalisedAddress returns the form of a valid address that is stored, so that a page has it once. No common mail server distinguishes the
-// case of the part before the @.
+// NormalisedAddress returns the form of a valid address that is stored, so that a page has it once.
+// No common mail server distinguishes the case of the part before the @.
 func (n NewSubscriber) NormalisedAddress() string {
 	if n.Channel == ChannelWebhook {
 		return webhook.Normalise(n.Address)
@@ -71,8 +72,8 @@ type AddedSubscriber struct {
 	Secret string
 }
 
-// AddSubscriber subscribes an address to a status page. An address that the page already has is an error, and an unknown page is
-// ErrNotFound.
+// AddSubscriber subscribes an address to a status page. An address that the page already has is an
+// error, and an unknown page is ErrNotFound.
 func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added AddedSubscriber, err error) {
 	if err := n.Check(); err != nil {
 		return AddedSubscriber{}, err
@@ -98,7 +99,8 @@ func (b *Backend) AddSubscriber(ctx context.Context, n NewSubscriber) (added Add
 	return added, err
 }
 
-// InsertSubscriber adds a checked subscriber that the page does not have, in the transaction of q, for an actor.
+// InsertSubscriber adds a checked subscriber that the page does not have, in the transaction of q,
+// for an actor.
 func (b *Backend) InsertSubscriber(
 	ctx context.Context, q *query.Queries, page query.StatusPage, n NewSubscriber, actor audit.Actor,
 ) (AddedSubscriber, error) {
@@ -120,8 +122,8 @@ func (b *Backend) InsertSubscriber(
 	return added, actor.Action(page.TeamID, subscriberAdded, row.ID, now).Record(ctx, q)
 }
 
-// ListSubscribers returns the subscribers of the status page with this id or hostname, or all subscribers if it is empty, by hostname
-// and age. It returns ErrNotFound if there is no such page.
+// ListSubscribers returns the subscribers of the status page with this id or hostname, or all
+// subscribers if it is empty, by hostname and age. It returns ErrNotFound if there is no such page.
 func (b *Backend) ListSubscribers(ctx context.Context, page string) (subscribers []Subscriber, err error) {
 	err = b.store.Read(ctx, func(q *query.Queries) error {
 		id := ""
@@ -137,7 +139,8 @@ func (b *Backend) ListSubscribers(ctx context.Context, page string) (subscribers
 	return subscribers, err
 }
 
-// RemoveSubscriber deletes a subscriber with its address and its deliveries. It returns ErrNotFound if there is no such subscriber.
+// RemoveSubscriber deletes a subscriber with its address and its deliveries. It returns ErrNotFound
+// if there is no such subscriber.
 func (b *Backend) RemoveSubscriber(ctx context.Context, id string) error {
 	return b.store.Write(ctx, func(q *query.Queries) error {
 		row, err := findSubscriber(ctx, q, id)
@@ -148,8 +151,9 @@ func (b *Backend) RemoveSubscriber(ctx context.Context, id string) error {
 	})
 }
 
-// RotateSecret gives a webhook a new secret and returns its text form. For the time of the overlap, messages are signed with the old secret
-// too; a secret from before the old one is dropped at once. It returns ErrNotFound if there is no such subscriber.
+// RotateSecret gives a webhook a new secret and returns its text form. For the time of the overlap,
+// messages are signed with the old secret too; a secret from before the old one is dropped at once.
+// It returns ErrNotFound if there is no such subscriber.
 func (b *Backend) RotateSecret(ctx context.Context, id string, overlap time.Duration) (secret string, err error) {
 	fresh := webhook.NewSecret()
 	err = b.store.Write(ctx, func(q *query.Queries) error {
@@ -190,7 +194,8 @@ func findSubscriber(ctx context.Context, q *query.Queries, id string) (query.Sub
 func subscriber(row query.ListSubscribersAnyTeamRow) Subscriber {
 	s := row.Subscriber
 	return Subscriber{
-		ID: s.ID, TeamID: s.TeamID, PageID: s.StatusPageID, PageHostname: row.UniqueHostname, Channel: s.Channel, Address: s.Address,
+		ID: s.ID, TeamID: s.TeamID, PageID: s.StatusPageID, PageHostname: row.UniqueHostname, Channel: s.Channel,
+		Address:   s.Address,
 		CreatedAt: TimeOf(&s.CreatedAt), Waiting: int(row.Waiting), Dead: int(row.Dead),
 	}
 }

@@ -52,7 +52,8 @@ func (s *system) audited(team, resource string) (actions string) {
 		WHERE team_id = ? AND resource_id = ? ORDER BY created_at`, team, resource), ", ")
 }
 
-// An incident is delivered to each subscriber of its page, and an update that notifies no subscriber to none.
+// An incident is delivered to each subscriber of its page, and an update that notifies no
+// subscriber to none.
 func TestActionsWriteADeliveryForEachSubscriber(t *testing.T) {
 	s, own := startTeam(t)
 	hook, mail := s.add(webhookOf(own)), s.add(emailOf(own))

@@ -104,7 +104,8 @@ func (b *Backend) Teams(ctx context.Context) (teams []Team, err error) {
 	return teams, err
 }
 
-// FindTeam returns the team with the id or, if there is none, with the name. It returns ErrNotFound if there is neither.
+// FindTeam returns the team with the id or, if there is none, with the name. It returns ErrNotFound
+// if there is neither.
 func (b *Backend) FindTeam(ctx context.Context, idOrName string) (found Team, err error) {
 	err = b.store.Read(ctx, func(q *query.Queries) error {
 		row, err := q.GetTeam(ctx, idOrName)
@@ -162,8 +163,8 @@ func (b *Backend) Tokens(ctx context.Context) (tokens []Token, err error) {
 	return tokens, err
 }
 
-// RevokeToken revokes a token and reports it on the revocation streams. It does not change a token that is already revoked. It returns
-// ErrNotFound if there is no such token.
+// RevokeToken revokes a token and reports it on the revocation streams. It does not change a token
+// that is already revoked. It returns ErrNotFound if there is no such token.
 func (b *Backend) RevokeToken(ctx context.Context, id string) (revoked Token, err error) {
 	err = b.store.Write(ctx, func(q *query.Queries) error {
 		row, err := q.GetTokenAnyTeam(ctx, id)
@@ -190,7 +191,8 @@ func (b *Backend) revoke(ctx context.Context, q *query.Queries, row *query.ApiTo
 		return err
 	}
 	row.RevokedAt = &now
-	if err := q.SetTokenRevokedAnyTeam(ctx, query.SetTokenRevokedAnyTeamParams{ID: row.ID, RevokedAt: row.RevokedAt}); err != nil {
+	if err := q.SetTokenRevokedAnyTeam(ctx,
+		query.SetTokenRevokedAnyTeamParams{ID: row.ID, RevokedAt: row.RevokedAt}); err != nil {
 		return fmt.Errorf("revoke the token: %w", err)
 	}
 	err = q.InsertRevocationAnyTeam(ctx,
@@ -206,7 +208,8 @@ func team(row query.Team) Team {
 }
 
 func token(row query.ApiToken) (Token, error) {
-	t := Token{ID: row.ID, TeamID: row.TeamID, Name: row.Name, CreatedAt: TimeOf(&row.CreatedAt), RevokedAt: TimeOf(row.RevokedAt)}
+	t := Token{ID: row.ID, TeamID: row.TeamID, Name: row.Name, CreatedAt: TimeOf(&row.CreatedAt),
+		RevokedAt: TimeOf(row.RevokedAt)}
 	if err := json.Unmarshal([]byte(row.Scopes), &t.Scopes); err != nil {
 		return Token{}, fmt.Errorf("decode the scopes of token %s: %w", row.ID, err)
 	}

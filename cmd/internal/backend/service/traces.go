@@ -17,9 +17,12 @@ import (
 // traceparentHeader is the W3C header, and the name of its metadata.
 const traceparentHeader = "traceparent"
 
-// traced continues the caller's trace with a span of the call. A call without a valid traceparent has no span: whether it is recorded is
-// the decision of the caller, who knows the request that it belongs to.
-func (b *Backend) traced(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+// traced continues the caller's trace with a span of the call. A call without a valid traceparent
+// has no span: whether it is recorded is the decision of the caller, who knows the request that it
+// belongs to.
+func (b *Backend) traced(
+	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
+) (any, error) {
 	values := metadata.ValueFromIncomingContext(ctx, traceparentHeader)
 	if len(values) != 1 {
 		return handle(ctx, request)
@@ -29,7 +32,8 @@ func (b *Backend) traced(ctx context.Context, request any, info *grpc.UnaryServe
 		return handle(ctx, request)
 	}
 	ctx, span := b.tracer.Start(ctx, info.FullMethod[1:], trace.WithSpanKind(trace.SpanKindServer),
-		trace.WithAttributes(attribute.String("rpc.system.name", "grpc"), attribute.String("rpc.method", info.FullMethod[1:])))
+		trace.WithAttributes(attribute.String("rpc.system.name", "grpc"),
+			attribute.String("rpc.method", info.FullMethod[1:])))
 	defer span.End()
 	response, err := handle(ctx, request)
 	name := code.Code(status.Code(err)).String()
@@ -42,7 +46,8 @@ func (b *Backend) traced(ctx context.Context, request any, info *grpc.UnaryServe
 	return response, err
 }
 
-// traceparentOf returns the current span of a context in the form of the W3C header, or "" for none.
+// traceparentOf returns the current span of a context in the form of the W3C header, or "" for
+// none.
 func traceparentOf(ctx context.Context) string {
 	headers := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, headers)

@@ -22,7 +22,8 @@ const (
 	callerID = "b7ad6b7169203331"
 )
 
-// notify creates an incident on the page with the metadata traceparent, and returns the traceparent of its notification.
+// notify creates an incident on the page with the metadata traceparent, and returns the traceparent
+// of its notification.
 func (s *system) notify(own team, traceparents ...string) string {
 	s.t.Helper()
 	ctx := metadata.NewOutgoingContext(s.t.Context(), metadata.MD{"traceparent": traceparents})

@@ -45,7 +45,8 @@ func optionalInt32(value *int64) *int32 {
 	return &narrow
 }
 
-// list returns a function that receives the result of a query, and sets messages to its converted rows.
+// list returns a function that receives the result of a query, and sets messages to its converted
+// rows.
 func list[Row, Message any](messages *[]Message, what string, toMessage func(Row) Message) func([]Row, error) error {
 	return func(rows []Row, err error) error {
 		if err != nil {
@@ -65,7 +66,8 @@ func convert[Row, Message any](rows []Row, toMessage func(Row) Message) []Messag
 	return messages
 }
 
-// storedTime converts a time to stored nanoseconds. It clamps times outside the representable years 1677 to 2262.
+// storedTime converts a time to stored nanoseconds. It clamps times outside the representable years
+// 1677 to 2262.
 func storedTime(t time.Time) int64 {
 	switch earliest, latest := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64); {
 	case t.Before(earliest):

@@ -11,9 +11,10 @@ import (
 	"syscall"
 )
 
-// Backup writes a copy of the database, as of one moment, to a new file that only its owner can access. Reads and writes continue
-// meanwhile. The copy is another installation: positions in the revocation stream of the original are not valid in it. If Backup does not
-// end, path does not exist, and a file path.partial may be left.
+// Backup writes a copy of the database, as of one moment, to a new file that only its owner can
+// access. Reads and writes continue meanwhile. The copy is another installation: positions in the
+// revocation stream of the original are not valid in it. If Backup does not end, path does not
+// exist, and a file path.partial may be left.
 func (s *Store) Backup(ctx context.Context, path string) (err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return fmt.Errorf("find the backup's directory: %w", err)
@@ -51,10 +52,12 @@ func existsError(path string) error {
 	return fmt.Errorf("%s exists, and a backup replaces no file: name another one", path)
 }
 
-// linkError adds the next step to an error of [os.Link] on file systems without hard links, as FAT and many of networks.
+// linkError adds the next step to an error of [os.Link] on file systems without hard links, as FAT
+// and many of networks.
 func linkError(err error) error {
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EPERM) {
-		return fmt.Errorf("name the backup: its file system has no hard links: write the backup to another, and copy it: %w", err)
+		return fmt.Errorf("name the backup: its file system has no hard links: write the backup to another, and copy it: %w",
+			err)
 	}
 	return fmt.Errorf("name the backup: %w", err)
 }

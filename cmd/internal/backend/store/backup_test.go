@@ -81,7 +81,8 @@ func TestBackupUnderWritesCanBeRestored(t *testing.T) {
 	}
 }
 
-// A backup that was interrupted leaves no file with the name of the backup, and the next one says what to remove.
+// A backup that was interrupted leaves no file with the name of the backup, and the next one says
+// what to remove.
 func TestInterruptedBackupIsNoBackup(t *testing.T) {
 	s, path := open(t, t.TempDir()), filepath.Join(t.TempDir(), "copy")
 	canceled, cancel := context.WithCancel(t.Context())

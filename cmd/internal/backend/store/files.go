@@ -8,11 +8,12 @@ import (
 	"path/filepath"
 )
 
-// privateMode is the mode of the files of a database, which contain the hashes of tokens and the data of all teams.
+// privateMode is the mode of the files of a database, which contain the hashes of tokens and the
+// data of all teams.
 const privateMode fs.FileMode = 0o600
 
-// protect creates the database file if it does not exist, and sets its mode to privateMode, regardless of the umask. SQLite creates its
-// other files with the mode of the database.
+// protect creates the database file if it does not exist, and sets its mode to privateMode,
+// regardless of the umask. SQLite creates its other files with the mode of the database.
 func protect(path string) error {
 	if err := create(path); err != nil {
 		return fmt.Errorf("create the database: %w", err)
@@ -26,8 +27,9 @@ func protect(path string) error {
 	return nil
 }
 
-// create creates an empty file, unless it exists. It closes the file before it gives it its name: closing a file releases all locks of the
-// process on it, including those of a database that this process has already opened.
+// create creates an empty file, unless it exists. It closes the file before it gives it its name:
+// closing a file releases all locks of the process on it, including those of a database that this
+// process has already opened.
 func create(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err

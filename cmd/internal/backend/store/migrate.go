@@ -13,8 +13,9 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate updates the schema. Several processes may start in one new directory at once: each step is one transaction, so it fails in all
-// processes but one, and these retry. It waits while another process writes.
+// migrate updates the schema. Several processes may start in one new directory at once: each step
+// is one transaction, so it fails in all processes but one, and these retry. It waits while another
+// process writes.
 func migrate(ctx context.Context, db *sql.DB) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {

@@ -35,7 +35,8 @@ func openVersion2(t *testing.T, dir string) (*sql.DB, *goose.Provider) {
 	return db, provider
 }
 
-// An upgrade has no effect that clients or subscribers see: it sends no old notification, opens no incident and changes no page.
+// An upgrade has no effect that clients or subscribers see: it sends no old notification, opens no
+// incident and changes no page.
 func TestUpgradeKeepsRowsAndCausesNothing(t *testing.T) {
 	dir := t.TempDir()
 	openVersion2(t, dir)
@@ -58,7 +59,8 @@ func TestUpgradeKeepsRowsAndCausesNothing(t *testing.T) {
 	}))
 }
 
-// An upgrade leaves each address of a page once, in the form of new ones: the first that is confirmed.
+// An upgrade leaves each address of a page once, in the form of new ones: the first that is
+// confirmed.
 func TestUpgradeMergesSubscribersOfOneAddress(t *testing.T) {
 	dir := t.TempDir()
 	db, provider := openVersion2(t, dir)
@@ -98,8 +100,9 @@ func TestUpgradeMergesSubscribersOfOneAddress(t *testing.T) {
 	}
 }
 
-// An upgrade keeps the deliveries that wait, and writes those of a notification that reached only some subscribers of its page. Those that
-// are not confirmed or are stopped, and requests to confirm, go.
+// An upgrade keeps the deliveries that wait, and writes those of a notification that reached only
+// some subscribers of its page. Those that are not confirmed or are stopped, and requests to
+// confirm, go.
 func TestUpgradeKeepsWaitingDeliveries(t *testing.T) {
 	dir := t.TempDir()
 	db, provider := openVersion2(t, dir)

@@ -13,8 +13,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// unboundedFiles are the queries that no call of the API makes: the command line, maintenance, the moving demo, and deliveries, of
-// which an action writes one for each subscriber.
+// unboundedFiles are the queries that no call of the API makes: the command line, maintenance, the
+// moving demo, and deliveries, of which an action writes one for each subscriber.
 var unboundedFiles = map[string]bool{
 	"retention.sql": true, "simulation.sql": true, "subscriber.sql": true, "delivery.sql": true,
 }
@@ -29,13 +29,15 @@ var exceptions = map[string]string{
 	"ListMonitorComponents": "components of one team",
 }
 
-// unordered finds queries of lists whose order does not end with a column that is unique in the list. The demo data has few equal rows.
+// unordered finds queries of lists whose order does not end with a column that is unique in the
+// list. The demo data has few equal rows.
 var unordered = regexp.MustCompile(`ORDER BY [^;(]*\b(name|position|created_at)( DESC)?\s*(;|LIMIT)`)
 
 // sorting are queries that sort what they return, at most the rows that a dashboard may create.
 var sorting = map[string]bool{"ListServerGroups": true, "ListStatusPages": true, "ListHourlyMetrics": true}
 
-// No query of a call of the API scans a table or sorts a log, and each returns a bounded number of rows in one order.
+// No query of a call of the API scans a table or sorts a log, and each returns a bounded number of
+// rows in one order.
 func TestQueriesOfTheAPIAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)

@@ -19,11 +19,13 @@ import (
 // FileName is the name of the database file within the data directory.
 const FileName = "ops.sqlite"
 
-// busyTimeout is how long SQLite itself waits for the transaction of another process, in milliseconds. It is short because this wait
-// cannot be cancelled; [Store.Write] repeats it until its context ends.
+// busyTimeout is how long SQLite itself waits for the transaction of another process, in
+// milliseconds. It is short because this wait cannot be cancelled; [Store.Write] repeats it until
+// its context ends.
 const busyTimeout = "50"
 
-// A Store is one SQLite file. Its methods are safe for concurrent use, and several processes may open the same file.
+// A Store is one SQLite file. Its methods are safe for concurrent use, and several processes may
+// open the same file.
 type Store struct {
 	dir      string
 	writer   pool // one connection: SQLite has one writer at a time, and callers wait for it until their contexts end
@@ -43,8 +45,8 @@ func (s *Store) pools() []*pool { return []*pool{&s.identity, &s.readers, &s.wri
 // identityConnections is sufficient because their queries take less than a millisecond.
 const identityConnections = 2
 
-// Open opens the store in a directory and updates its schema. It creates the directory and the database if they do not exist. Only the
-// owner has access to the files and to a new directory.
+// Open opens the store in a directory and updates its schema. It creates the directory and the
+// database if they do not exist. Only the owner has access to the files and to a new directory.
 func Open(ctx context.Context, dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the data directory: %w", err)
@@ -120,8 +122,8 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Read runs fn in a read transaction: all queries of fn use one snapshot. It returns an error of fn unchanged, but for one of SQLite about
-// its file: that is a *[FileError].
+// Read runs fn in a read transaction: all queries of fn use one snapshot. It returns an error of fn
+// unchanged, but for one of SQLite about its file: that is a *[FileError].
 func (s *Store) Read(ctx context.Context, fn func(*query.Queries) error) error {
 	return s.withFile(s.readers.read(ctx, fn))
 }
@@ -137,7 +139,8 @@ func (s *Store) ReadFor(ctx context.Context, team string, fn func(*query.Queries
 	return s.Read(ctx, fn)
 }
 
-// ReadTokens is Read on connections that only ReadTokens uses. It is for the identity service: reads of other data do not delay it.
+// ReadTokens is Read on connections that only ReadTokens uses. It is for the identity service:
+// reads of other data do not delay it.
 func (s *Store) ReadTokens(ctx context.Context, fn func(*query.Queries) error) error {
 	return s.withFile(s.identity.read(ctx, fn))
 }
@@ -151,9 +154,10 @@ func (p pool) read(ctx context.Context, fn func(*query.Queries) error) error {
 	return fn(p.prepared.WithTx(tx))
 }
 
-// Write runs fn in a write transaction, commits it if fn returns nil and rolls it back otherwise. One write transaction runs at a time,
-// over all processes; others wait until their contexts end. Write returns an error of fn unchanged, but for one of SQLite
-// about its file: that is a *[FileError].
+// Write runs fn in a write transaction, commits it if fn returns nil and rolls it back otherwise.
+// One write transaction runs at a time, over all processes; others wait until their contexts end.
+// Write returns an error of fn unchanged, but for one of SQLite about its file: that is a
+// *[FileError].
 func (s *Store) Write(ctx context.Context, fn func(*query.Queries) error) error {
 	return s.transact(ctx, func(tx *sql.Tx) error { return fn(s.writer.prepared.WithTx(tx)) })
 }
@@ -175,7 +179,8 @@ func (s *Store) transact(ctx context.Context, fn func(*sql.Tx) error) (err error
 	return nil
 }
 
-// retryBusy calls do again while another process has locked the file, because that process writes, or closes the last connection to it.
+// retryBusy calls do again while another process has locked the file, because that process writes,
+// or closes the last connection to it.
 func retryBusy[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	for {
 		done, err := do()

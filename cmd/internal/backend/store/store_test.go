@@ -186,7 +186,8 @@ func TestSizeGrowsWithWhatIsWritten(t *testing.T) {
 	}
 }
 
-// A team has more slow reads than there are connections. Those of another team do not wait for them.
+// A team has more slow reads than there are connections. Those of another team do not wait for
+// them.
 func TestReadsOfATeamDoNotDelayThoseOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t, t.TempDir())

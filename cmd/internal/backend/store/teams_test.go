@@ -11,8 +11,9 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// anyTeam ends the names of queries that read or write rows of teams without a condition on the team. Their callers must have checked the
-// team, or serve no team: maintenance, deliveries and the command line.
+// anyTeam ends the names of queries that read or write rows of teams without a condition on the
+// team. Their callers must have checked the team, or serve no team: maintenance, deliveries and the
+// command line.
 const anyTeam = "AnyTeam"
 
 func TestQueriesWithoutATeamAreNamedSo(t *testing.T) {
@@ -64,7 +65,8 @@ func TestTheTeamOfAQueryIsFound(t *testing.T) {
 	}
 }
 
-// teamData are the tables with rows of teams: those with a team_id, and those that refer to one of them.
+// teamData are the tables with rows of teams: those with a team_id, and those that refer to one of
+// them.
 type teamData map[string]bool
 
 func teamTables(t *testing.T) teamData {
@@ -102,8 +104,9 @@ var (
 	sqlInsertion = regexp.MustCompile(`\bINTO \w+ \([^)]*\bteam_id\b`)
 )
 
-// unfiltered returns the tables of teams of which a query uses rows of any team. A use is of one team if its team_id must be the argument
-// team_id, or if an ID of it must be one of a use of that team. It understands the SQL of the queries, in which keywords are in upper case.
+// unfiltered returns the tables of teams of which a query uses rows of any team. A use is of one
+// team if its team_id must be the argument team_id, or if an ID of it must be one of a use of that
+// team. It understands the SQL of the queries, in which keywords are in upper case.
 func (tables teamData) unfiltered(query string) []string {
 	query = strings.Join(strings.Fields(sqlComment.ReplaceAllString(query, " ")), " ")
 	filtered := map[string]int{} // by the name of the use; "" for those without one

@@ -15,14 +15,16 @@ import (
 const maxFaults = 100
 
 const (
-	// longestPause is more than the longest pause between two attempts of a delivery, 4 hours and 20 % of jitter.
+	// longestPause is more than the longest pause between two attempts of a delivery, 4 hours and
+	// 20 % of jitter.
 	longestPause = 5 * time.Hour
 	// MaxOverlap bounds how long a secret stays valid after it was replaced.
 	MaxOverlap = 30 * 24 * time.Hour
 )
 
-// faults are queries for faults, which have one text for each. Their arguments are the time now, the time after which rows are from the
-// future, and that after which no message waits. The texts contain ids, and nothing that a team has written.
+// faults are queries for faults, which have one text for each. Their arguments are the time now,
+// the time after which rows are from the future, and that after which no message waits. The texts
+// contain ids, and nothing that a team has written.
 func faults() []string {
 	return []string{
 		`SELECT 'the file is damaged: ' || integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'`,
@@ -37,8 +39,9 @@ func faults() []string {
 	}
 }
 
-// Verify returns the faults of the database, a line for each: a damaged file, references to missing rows, deliveries that are sent late or
-// never, and rows of a team more than [audit.MaxAhead] after now. Other processes may use the database meanwhile.
+// Verify returns the faults of the database, a line for each: a damaged file, references to missing
+// rows, deliveries that are sent late or never, and rows of a team more than [audit.MaxAhead] after
+// now. Other processes may use the database meanwhile.
 func (s *Store) Verify(ctx context.Context, now time.Time) (found []string, err error) {
 	for _, statement := range faults() {
 		rows, err := s.readers.QueryContext(ctx, statement+" LIMIT ?4",
@@ -69,10 +72,13 @@ type futureTime struct{ table, column, team string }
 
 func futureTimes() (all []futureTime) {
 	for _, t := range [][]string{
-		{"audit_entries", "created_at"}, {"incidents", "started_at", "created_at", "resolved_at"}, {"incident_updates", "created_at"},
+		{"audit_entries", "created_at"}, {"incidents", "started_at", "created_at", "resolved_at"},
+		{"incident_updates", "created_at"},
 		{"notifications", "created_at"}, {"idempotency_keys", "created_at"},
-		{"server_commands", "created_at", "started_at", "finished_at"}, {"teams", "created_at"}, {"servers", "created_at", "last_seen_at"},
-		{"status_pages", "created_at"}, {"monitors", "last_check_at", "last_status_change_at"}, {"scheduled_commands", "last_run_at"},
+		{"server_commands", "created_at", "started_at", "finished_at"}, {"teams", "created_at"},
+		{"servers", "created_at", "last_seen_at"},
+		{"status_pages", "created_at"}, {"monitors", "last_check_at", "last_status_change_at"},
+		{"scheduled_commands", "last_run_at"},
 		{"subscribers", "created_at"}, {"api_tokens", "created_at", "revoked_at"}, {"revocations", "revoked_at"},
 	} {
 		table, columns := t[0], t[1:]
@@ -86,9 +92,10 @@ func futureTimes() (all []futureTime) {
 	return all
 }
 
-// RepairTimes moves times after the present, of all teams, to the nanoseconds just before it, in their order; equal times of a team stay
-// equal. Messages that wait for longer than any pause are due now, and replaced secrets end after the longest overlap at the latest. It
-// returns the number of changed times. Checks and metrics stay.
+// RepairTimes moves times after the present, of all teams, to the nanoseconds just before it, in
+// their order; equal times of a team stay equal. Messages that wait for longer than any pause are
+// due now, and replaced secrets end after the longest overlap at the latest. It returns the number
+// of changed times. Checks and metrics stay.
 func (s *Store) RepairTimes(ctx context.Context, clock func() time.Time) (changed int64, err error) {
 	err = s.transact(ctx, func(tx *sql.Tx) error {
 		if changed, err = repairTimes(ctx, tx, clock()); err != nil { // after the wait for other writers
@@ -115,19 +122,22 @@ func repairTimes(ctx context.Context, tx *sql.Tx, now time.Time) (changed int64,
 	}
 	execute("CREATE TEMP TABLE future (team_id TEXT, at INTEGER, PRIMARY KEY (team_id, at)) STRICT, WITHOUT ROWID")
 	for _, t := range futureTimes() {
-		execute("INSERT OR IGNORE INTO future SELECT "+t.team+", "+t.column+" FROM "+t.table+" WHERE "+t.column+" > ?", present)
+		execute("INSERT OR IGNORE INTO future SELECT "+t.team+", "+t.column+" FROM "+t.table+" WHERE "+t.column+" > ?",
+			present)
 	}
 	execute(`CREATE TEMP TABLE repaired AS SELECT team_id, at, CAST(?1 AS INTEGER) - count(*) OVER (PARTITION BY team_id)
 		+ row_number() OVER (PARTITION BY team_id ORDER BY at) - 1 AS present FROM future`, present)
 	execute("CREATE UNIQUE INDEX temp.repaired_times ON repaired (team_id, at)")
 	changed = 0
 	for _, t := range futureTimes() {
-		execute(fmt.Sprintf("UPDATE %[1]s SET %[2]s = r.present FROM repaired r WHERE r.team_id = %[3]s AND r.at = %[1]s.%[2]s",
+		execute(fmt.Sprintf("UPDATE %[1]s SET %[2]s = r.present FROM repaired r WHERE r.team_id = %[3]s AND r.at = "+
+			"%[1]s.%[2]s",
 			t.table, t.column, t.team))
 	}
 	execute("UPDATE deliveries SET due_at = ?1 WHERE due_at > ?2", present, now.Add(longestPause).UnixNano())
 	execute("UPDATE deliveries SET created_at = ?1 WHERE created_at > ?2", present, now.Add(audit.MaxAhead).UnixNano())
-	execute("UPDATE subscribers SET previous_secret_until = ?1 WHERE previous_secret_until > ?1", now.Add(MaxOverlap).UnixNano())
+	execute("UPDATE subscribers SET previous_secret_until = ?1 WHERE previous_secret_until > ?1",
+		now.Add(MaxOverlap).UnixNano())
 	repaired := changed
 	execute("DROP TABLE future")
 	execute("DROP TABLE repaired")

@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// cause returns why there is no answer. Its text is one of those in docs/integrate/notifications.md: other errors may repeat what the
-// receiver sent, such as the path of the URL.
+// cause returns why there is no answer. Its text is one of those in
+// docs/integrate/notifications.md: other errors may repeat what the receiver sent, such as the path
+// of the URL.
 func cause(err error) error {
 	var (
 		address *addressError

@@ -38,7 +38,8 @@ func describedMessages() map[string]delivery.Message {
 	return map[string]delivery.Message{m.Event: m, posted.Event: posted}
 }
 
-// What the sender sends has the method, the headers and the body of the OpenAPI document, whose examples are such bodies.
+// What the sender sends has the method, the headers and the body of the OpenAPI document, whose
+// examples are such bodies.
 func TestRequestsFollowTheDescription(t *testing.T) {
 	t.Parallel()
 	document := must(jsonschema.UnmarshalJSON(bytes.NewReader(openapi.JSON())))(t).(object)
@@ -71,7 +72,8 @@ func TestRequestsFollowTheDescription(t *testing.T) {
 	}
 }
 
-// checkHeaders checks that the request has the described headers, and besides these only those of its body and its sender.
+// checkHeaders checks that the request has the described headers, and besides these only those of
+// its body and its sender.
 func checkHeaders(t *testing.T, sent http.Header, parameters []any) {
 	t.Helper()
 	want := []string{"Content-Length", "Content-Type", "User-Agent"}

@@ -14,10 +14,12 @@ import (
 	"opsgate/cmd/internal/backend/delivery"
 )
 
-// soon is a timeout for receivers that never answer. The name must be found within half of it, also on a busy machine.
+// soon is a timeout for receivers that never answer. The name must be found within half of it, also
+// on a busy machine.
 const soon = 4 * time.Second
 
-// answering returns a receiver that answers the request of a connection, and then waits for its end or closes it.
+// answering returns a receiver that answers the request of a connection, and then waits for its end
+// or closes it.
 func answering(text string, end func(net.Conn)) func(net.Conn) {
 	return func(c net.Conn) {
 		readRequest(c)

@@ -43,8 +43,8 @@ func TestForbiddenAddressesAreNotConnectedTo(t *testing.T) {
 	}
 }
 
-// The address is checked at each connection, and each message has its own: a name that changes from a public to a forbidden address between
-// two messages is refused.
+// The address is checked at each connection, and each message has its own: a name that changes from
+// a public to a forbidden address between two messages is refused.
 func TestSecondLookupLeadsToLoopback(t *testing.T) {
 	t.Parallel()
 	n := newInternet(t)
@@ -63,8 +63,8 @@ func TestSecondLookupLeadsToLoopback(t *testing.T) {
 	}
 }
 
-// A URL that CheckURL accepts has no address as its host in any spelling, and leads nowhere if its name has a forbidden address. One that
-// it refuses is not called at all.
+// A URL that CheckURL accepts has no address as its host in any spelling, and leads nowhere if its
+// name has a forbidden address. One that it refuses is not called at all.
 func FuzzCheckURL(f *testing.F) {
 	for _, seed := range []string{
 		"https://hooks.example/path?query", "https://127.1/", "https://[::ffff:127.0.0.1]/", "https://2130706433/", "https://0x7f.1/",

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 	testkit.VerifyTestMain(m)
 }
 
-// receiverAddress is the only address that tests allow. It stands for a public one; 127.0.0.1 remains forbidden.
+// receiverAddress is the only address that tests allow. It stands for a public one; 127.0.0.1
+// remains forbidden.
 const receiverAddress = "127.0.0.2"
 
 const host = "hooks.example"
@@ -67,7 +68,8 @@ func must[V any](v V, err error) func(testing.TB) V {
 // tlsConfig returns the configuration of a receiver with a valid certificate.
 func (n *internet) tlsConfig() *tls.Config { return n.tlsConfigOf(host, -time.Hour, time.Hour) }
 
-// tlsConfigOf returns the configuration of a receiver with a certificate for the name that is valid between the two times from now.
+// tlsConfigOf returns the configuration of a receiver with a certificate for the name that is valid
+// between the two times from now.
 func (n *internet) tlsConfigOf(name string, from, until time.Duration) *tls.Config {
 	n.Helper()
 	now := time.Now()
@@ -112,8 +114,8 @@ func (n *internet) receive(handle http.HandlerFunc) delivery.Message {
 	return messageTo(host, server.Listener)
 }
 
-// receiveRaw starts a receiver that answers each connection with a function, and returns a message for it. With a nil configuration it
-// has no TLS.
+// receiveRaw starts a receiver that answers each connection with a function, and returns a message
+// for it. With a nil configuration it has no TLS.
 func (n *internet) receiveRaw(config *tls.Config, answer func(net.Conn)) delivery.Message {
 	n.Helper()
 	listener := n.listen(receiverAddress)

@@ -71,8 +71,9 @@ func New(o Options) delivery.Sender {
 	return &sender{options: o, timeout: timeout, transport: &http.Transport{
 		Proxy:       nil, // a proxy would look up names, and connect to addresses that nothing checks
 		DialContext: dialer.DialContext,
-		// A subscriber gets a message every few minutes at most, so that a connection is seldom used again. Without this, thousands of
-		// subscribers would keep as many connections: MaxIdleConns does not limit those of HTTP/2.
+		// A subscriber gets a message every few minutes at most, so that a connection is seldom
+		// used again. Without this, thousands of subscribers would keep as many connections:
+		// MaxIdleConns does not limit those of HTTP/2.
 		DisableKeepAlives:      true,
 		ForceAttemptHTTP2:      true, // has to be said beside DialContext
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.inTests.roots},
@@ -151,7 +152,8 @@ func sign(m delivery.Message, now time.Time, payload []byte) (string, error) {
 	return strings.Join(signatures, " "), nil
 }
 
-// NewSecret returns a new random secret in the form in which it is stored: [FormatSecret] returns its text.
+// NewSecret returns a new random secret in the form in which it is stored: [FormatSecret] returns
+// its text.
 func NewSecret() []byte {
 	secret := make([]byte, secretSize)
 	_, _ = rand.Read(secret) // it never fails

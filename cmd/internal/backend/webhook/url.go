@@ -20,13 +20,15 @@ const (
 	maxDomainName = 253
 )
 
-// domainName matches names of at least two labels. The last label begins with a letter: in every form of an IPv4 address that a resolver
-// may accept, such as 127.1, 2130706433 or 0x7f.1, it begins with a digit.
+// domainName matches names of at least two labels. The last label begins with a letter: in every
+// form of an IPv4 address that a resolver may accept, such as 127.1, 2130706433 or 0x7f.1, it
+// begins with a digit.
 var domainName = regexp.MustCompile(`(?i)^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// CheckURL returns nil if messages may be sent to the URL, else an error that names the broken rule and does not repeat the URL. The rules
-// are in docs/integrate/notifications.md; allowHTTP, for demos, accepts plain HTTP and any host and port, such as
-// http://127.0.0.1:3000/hook. The host is not looked up: each connection checks its own address.
+// CheckURL returns nil if messages may be sent to the URL, else an error that names the broken rule
+// and does not repeat the URL. The rules are in docs/integrate/notifications.md; allowHTTP, for
+// demos, accepts plain HTTP and any host and port, such as http://127.0.0.1:3000/hook. The host is
+// not looked up: each connection checks its own address.
 func CheckURL(text string, allowHTTP bool) error { return Options{AllowHTTP: allowHTTP}.checkURL(text) }
 
 func (o Options) checkURL(text string) error {
@@ -53,7 +55,8 @@ func (o Options) checkURL(text string) error {
 		return nil
 	case len(u.Hostname()) > maxDomainName || !domainName.MatchString(u.Hostname()):
 		return errors.New("the host must be a full domain name, not an address")
-	case u.Port() != "" && !slices.ContainsFunc(o.ports(), func(p uint16) bool { return u.Port() == strconv.Itoa(int(p)) }):
+	case u.Port() != "" &&
+		!slices.ContainsFunc(o.ports(), func(p uint16) bool { return u.Port() == strconv.Itoa(int(p)) }):
 		return errors.New("the port must be 443, which is the default")
 	}
 	return nil
@@ -61,11 +64,13 @@ func (o Options) checkURL(text string) error {
 
 func (o Options) ports() []uint16 { return append([]uint16{httpsPort}, o.inTests.ports...) }
 
-// guard is the Control function of a [net.Dialer]. It is called with the address of each connection, after the name is looked up, and
-// refuses what is not a public unicast address. So a name that is looked up again cannot lead anywhere else.
+// guard is the Control function of a [net.Dialer]. It is called with the address of each
+// connection, after the name is looked up, and refuses what is not a public unicast address. So a
+// name that is looked up again cannot lead anywhere else.
 func (o Options) guard() func(network, address string, _ syscall.RawConn) error {
 	azureHost := netip.MustParsePrefix("168.63.129.16/32") // its metadata service; IANA does not list it as special
-	guardian := ssrf.New(ssrf.WithPorts(o.ports()...), ssrf.WithAllowedV4Prefixes(o.inTests.allowed...), ssrf.WithDeniedV4Prefixes(azureHost))
+	guardian := ssrf.New(ssrf.WithPorts(o.ports()...), ssrf.WithAllowedV4Prefixes(o.inTests.allowed...),
+		ssrf.WithDeniedV4Prefixes(azureHost))
 	return func(network, address string, c syscall.RawConn) error {
 		if guardian.Safe(network, address, c) != nil {
 			return &addressError{address}
@@ -79,8 +84,8 @@ type addressError struct{ address string }
 
 func (e *addressError) Error() string { return fmt.Sprintf("address %s is not allowed", e.address) }
 
-// Normalise returns a valid URL with scheme and host in lower case and without the default port. The rest is left as it is: receivers may
-// distinguish all of it.
+// Normalise returns a valid URL with scheme and host in lower case and without the default port.
+// The rest is left as it is: receivers may distinguish all of it.
 func Normalise(text string) string {
 	scheme, rest, _ := strings.Cut(text, "://")
 	end := strings.IndexAny(rest, "/?")

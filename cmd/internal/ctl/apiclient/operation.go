@@ -18,12 +18,13 @@ type Operation struct {
 	Task string
 	// Query and Body are the names of query parameters and of the fields of the body.
 	Query, Body []string
-	// Input is the JSON Schema of an object with the parameters of the path and the query and the fields of the body. A write also has
-	// idempotencyKey.
+	// Input is the JSON Schema of an object with the parameters of the path and the query and the
+	// fields of the body. A write also has idempotencyKey.
 	Input string
 	// Output is the JSON Schema of the answer, an object; a list is in its field items.
 	Output string
-	// IsList reports whether the answer is an array, or a page of one. Answer then describes its items, else the answer.
+	// IsList reports whether the answer is an array, or a page of one. Answer then describes its
+	// items, else the answer.
 	IsList bool
 	Answer Object
 }
@@ -46,9 +47,11 @@ func (o Object) ColumnFields() []Field {
 	return columns
 }
 
-// Texts returns the fields that are no columns, without the ID: texts that are too long for a table.
+// Texts returns the fields that are no columns, without the ID: texts that are too long for a
+// table.
 func (o Object) Texts() []Field {
-	return slices.DeleteFunc(slices.Clone(o.Fields), func(f Field) bool { return f.Name == "id" || slices.Contains(o.Columns, f.Name) })
+	return slices.DeleteFunc(slices.Clone(o.Fields),
+		func(f Field) bool { return f.Name == "id" || slices.Contains(o.Columns, f.Name) })
 }
 
 // A Field is a field of an object.

@@ -45,10 +45,13 @@ const (
 type program struct {
 	settings
 	Environment
-	pacers sync.Map // *pacer by token, of all sessions: an agent's calls have one each, and the token file may get another token
+	// *pacer by token, of all sessions: an agent's calls have one each, and the token file may get
+	// another token
+	pacers sync.Map
 }
 
-// Run runs the program with its arguments, without its name, and returns the exit code: see exitCodes.
+// Run runs the program with its arguments, without its name, and returns the exit code: see
+// exitCodes.
 func Run(ctx context.Context, arguments []string, environment Environment) int {
 	if environment.Clock == nil {
 		environment.Clock = time.Now
@@ -73,20 +76,24 @@ func newRoot(p *program) (*cobra.Command, error) {
 		Use:   "opsctl",
 		Short: "The operations API from a terminal, from CI and for AI agents",
 		Long: "The operations API from a terminal, from CI and for AI agents.\n\n" +
-			"$OPSCTL_TOKEN or --token-file has the token, $OPSCTL_URL or --url the base URL. $HTTPS_PROXY, $HTTP_PROXY and $NO_PROXY name\n" +
+			"$OPSCTL_TOKEN or --token-file has the token, $OPSCTL_URL or --url the base URL. $HTTPS_PROXY, $HTTP_PROXY and " +
+			"$NO_PROXY name\n" +
 			"proxies, and $SSL_CERT_FILE the certificates to trust.\n\nExit codes:\n" + exitCodeText(),
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.URL, "url", "", "`URL` of the API (else $OPSCTL_URL), as https://api.example.com")
-	flags.StringVar(&p.TokenFile, "token-file", "", "`FILE` with the API token (else $OPSCTL_TOKEN); others must not be able to read it")
+	flags.StringVar(&p.TokenFile, "token-file", "",
+		"`FILE` with the API token (else $OPSCTL_TOKEN); others must not be able to read it")
 	short := pflag.NewFlagSet("", pflag.ContinueOnError)
-	commandline.Enum(short, &p.Output, "output", asTable, "table for people, json for programs, or only each id", asTable, asJSON, asID)
+	commandline.Enum(short, &p.Output, "output", asTable, "table for people, json for programs, or only each id", asTable,
+		asJSON, asID)
 	short.Lookup("output").Shorthand = "o" // before the flag is added
 	flags.AddFlagSet(short)
 	commandline.Text(flags, &p.JQ, "jq", "", "print what this jq `EXPRESSION` returns for the JSON, whatever --output is")
 	flags.DurationVar(&p.MaxWait, "max-wait", time.Minute, "longest time to repeat a failed request")
 	flags.DurationVar(&p.Timeout, "timeout", 30*time.Second, "time for each attempt of a request")
-	flags.BoolVar(&p.InsecureHTTP, "insecure-http", false, "send the token without encryption to a host that is not this machine")
+	flags.BoolVar(&p.InsecureHTTP, "insecure-http", false,
+		"send the token without encryption to a host that is not this machine")
 	if err := addReads(root, p); err != nil {
 		return nil, err
 	}

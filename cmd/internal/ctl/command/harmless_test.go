@@ -20,7 +20,8 @@ func dangerous() *rapid.Generator[string] {
 		})))
 }
 
-// In every format for terminals, no text of the server has a character that a terminal would not print. JSON has the same value.
+// In every format for terminals, no text of the server has a character that a terminal would not
+// print. JSON has the same value.
 func TestNoOutputForTerminalsHasUnprintableCharacters(t *testing.T) {
 	const id = "01234567-89ab-7def-8123-456789abcdef"
 	var next http.HandlerFunc

@@ -29,7 +29,8 @@ func (k *key) addFlag(command *cobra.Command) {
 		"with the same `KEY` the command is executed once in 24 hours (default: a random key)")
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler. An empty key, of a variable that is not set, would not make a job safe to repeat.
+// UnmarshalText implements encoding.TextUnmarshaler. An empty key, of a variable that is not set,
+// would not make a job safe to repeat.
 func (k *key) UnmarshalText(text []byte) error {
 	k.text = string(text)
 	if k.text == "" {
@@ -38,7 +39,8 @@ func (k *key) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// write calls an operation that writes, and prints its answer. A message of - is read from standard input.
+// write calls an operation that writes, and prints its answer. A message of - is read from standard
+// input.
 func (p *program) write(ctx context.Context, id, message string, in input, k key) error {
 	o := operation(id)
 	message, err := p.readText(message)
@@ -86,10 +88,13 @@ func newCreate(p *program) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&title, "title", "", "short title")
-	commandline.Enum(command.Flags(), &status, "status", "investigating", "status: "+strings.Join(statuses(), ", "), statuses()...)
-	commandline.Enum(command.Flags(), &impact, "impact", "", "impact: none, minor, major, critical", "none", "minor", "major", "critical")
+	commandline.Enum(command.Flags(), &status, "status", "investigating", "status: "+strings.Join(statuses(), ", "),
+		statuses()...)
+	commandline.Enum(command.Flags(), &impact, "impact", "", "impact: none, minor, major, critical", "none", "minor",
+		"major", "critical")
 	flags.StringVar(&message, "message", "", "the first update, for the public; - reads standard input")
-	commandline.Text(flags, &page, "status-page", "", "`ID` of the status page that shows it; its subscribers are notified")
+	commandline.Text(flags, &page, "status-page", "",
+		"`ID` of the status page that shows it; its subscribers are notified")
 	flags.StringSliceVar(&components, "component", nil, "`ID` of a component that is affected; may be repeated")
 	k.addFlag(command)
 	commandline.Required(command, "title", "impact", "message")
@@ -127,6 +132,7 @@ func newUpdate(p *program) *cobra.Command {
 func newResolve(p *program) *cobra.Command {
 	status, message := statusResolved, ""
 	command := newPost(p, "resolve", "Resolve an incident, by an update", &status, &message)
-	command.Flags().StringVar(&message, "message", "This incident has been resolved.", "the update, for the public; - reads standard input")
+	command.Flags().StringVar(&message, "message", "This incident has been resolved.",
+		"the update, for the public; - reads standard input")
 	return command
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// expression is the value of --jq; without the flag its code is nil. It cannot read files, the environment or standard input.
+// expression is the value of --jq; without the flag its code is nil. It cannot read files, the
+// environment or standard input.
 type expression struct{ code *gojq.Code }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -21,7 +22,8 @@ func (e *expression) UnmarshalText(text []byte) error {
 	return err
 }
 
-// printResults prints what the expression returns for JSON, as `jq -cr` does. A text is exact, but harmless on a terminal.
+// printResults prints what the expression returns for JSON, as `jq -cr` does. A text is exact, but
+// harmless on a terminal.
 func (p *program) printResults(ctx context.Context, text json.RawMessage) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -44,7 +46,8 @@ func (p *program) printResults(ctx context.Context, text json.RawMessage) error 
 		case ctx.Err() != nil:
 			return &problem{Code: codeInterrupted, Text: "interrupted in the expression of --jq", asJSON: p.Output == asJSON}
 		case err != nil:
-			return &problem{Code: codeExpression, Text: "the request succeeded, but --jq failed: " + err.Error(), asJSON: p.Output == asJSON}
+			return &problem{Code: codeExpression, Text: "the request succeeded, but --jq failed: " + err.Error(),
+				asJSON: p.Output == asJSON}
 		case isText && p.Terminal:
 			line = harmless(line, '\n', '\t')
 		}

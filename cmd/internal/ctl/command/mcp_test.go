@@ -64,7 +64,8 @@ func (u user) agent(t *testing.T, flags ...string) agent {
 	return a
 }
 
-// call calls a tool and decodes its result, which must match its output schema and be in the text too.
+// call calls a tool and decodes its result, which must match its output schema and be in the text
+// too.
 func (a agent) call(t *testing.T, name string, arguments map[string]any, into any) (failed bool) {
 	t.Helper()
 	result, err := a.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: arguments})
@@ -108,7 +109,8 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// The server starts and lists its tools whatever the settings and the API are; the calls return the problem and what to do.
+// The server starts and lists its tools whatever the settings and the API are; the calls return the
+// problem and what to do.
 func TestAgentGetsProblemsOfTheConnectionAsResults(t *testing.T) {
 	s := startSystem(t, devtest.HighLimits)
 	missing := filepath.Join(t.TempDir(), "none")

@@ -11,8 +11,9 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// pacer delays the requests with a token so that no rate limit denies them. It follows the headers of responses, which count the requests
-// of all clients with the token: another client can still take the last request. It is safe for concurrent use.
+// pacer delays the requests with a token so that no rate limit denies them. It follows the headers
+// of responses, which count the requests of all clients with the token: another client can still
+// take the last request. It is safe for concurrent use.
 type pacer struct {
 	mu        sync.Mutex
 	notBefore time.Time
@@ -22,8 +23,9 @@ type pacer struct {
 	changed   chan struct{} // closed by the next response; nil if no request waits for it
 }
 
-// admit counts a request, which ends with done. If the request must wait, admit returns until when, or the channel that the next response
-// closes. It ignores a limit that ends after latest: the API then returns a 429 with the time.
+// admit counts a request, which ends with done. If the request must wait, admit returns until when,
+// or the channel that the next response closes. It ignores a limit that ends after latest: the API
+// then returns a 429 with the time.
 func (p *pacer) admit(now, earliest, latest time.Time) (until time.Time, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,8 +63,9 @@ func (p *pacer) done(response *http.Response, now time.Time) {
 	}
 }
 
-// observe reads the headers of a response (draft-ietf-httpapi-ratelimit-headers). The last tenth of a limit is spread over the time until
-// more requests are allowed, so that a limit of an hour does not end in one long wait. A denial has its own time.
+// observe reads the headers of a response (draft-ietf-httpapi-ratelimit-headers). The last tenth of
+// a limit is spread over the time until more requests are allowed, so that a limit of an hour does
+// not end in one long wait. A denial has its own time.
 func (p *pacer) observe(response *http.Response, now time.Time) {
 	h := response.Header
 	if response.StatusCode == http.StatusTooManyRequests {
@@ -102,8 +105,8 @@ func numbers(h http.Header, header, key string) map[string]int64 {
 	return found
 }
 
-// pace waits at least the given time, and until the rate limits and the requests in flight allow another request, but not longer than
-// maxWait for a rate limit.
+// pace waits at least the given time, and until the rate limits and the requests in flight allow
+// another request, but not longer than maxWait for a rate limit.
 func (t *transport) pace(ctx context.Context, least time.Duration) error {
 	begun := t.program.Clock()
 	for {
@@ -121,7 +124,8 @@ func (t *transport) pace(ctx context.Context, least time.Duration) error {
 		case wait <= 0:
 			return nil
 		case wait >= 5*time.Second && wait > least:
-			t.program.note(note{Text: fmt.Sprintf("waiting %v for the rate limit", wait.Round(time.Second)), Wait: int(math.Ceil(wait.Seconds()))})
+			t.program.note(note{Text: fmt.Sprintf("waiting %v for the rate limit", wait.Round(time.Second)),
+				Wait: int(math.Ceil(wait.Seconds()))})
 		}
 		if err := t.program.Sleep(ctx, wait); err != nil {
 			return err

@@ -17,7 +17,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// One process sends many requests, several at a time, to a gateway with small limits: none is denied, because it waits before.
+// One process sends many requests, several at a time, to a gateway with small limits: none is
+// denied, because it waits before.
 func TestNoRequestOfAPacedProcessIsDenied(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, "rate_limit: {limits: [{name: short, requests: 6, per: 1s}, {name: long, requests: 30, per: 5s}]}\n")

@@ -73,8 +73,8 @@ func (w window) size() int {
 	return w.limit
 }
 
-// walk calls an operation that reads, and returns its answer. If that is a page of a list, walk requests more, and returns the items as an
-// array.
+// walk calls an operation that reads, and returns its answer. If that is a page of a list, walk
+// requests more, and returns the items as an array.
 func (s *session) walk(ctx context.Context, o apiclient.Operation, in input, w window) (json.RawMessage, error) {
 	send := func(page input) (*http.Response, error) {
 		maps.Copy(page, in)
@@ -94,7 +94,8 @@ func (s *session) walk(ctx context.Context, o apiclient.Operation, in input, w w
 
 // walkCursors returns the items of a list with cursors, as an array. send requests a page.
 //
-// If the API ignores a cursor, it returns the first page: the walk then begins again with that page, so that the list has no item twice.
+// If the API ignores a cursor, it returns the first page: the walk then begins again with that
+// page, so that the list has no item twice.
 func (p *program) walkCursors(w window, send func(input) (*http.Response, error)) (json.RawMessage, error) {
 	items, cursor := []json.RawMessage{}, ""
 	used := map[string]bool{}
@@ -126,7 +127,8 @@ func (p *program) walkCursors(w window, send func(input) (*http.Response, error)
 		case len(items) >= w.size():
 			return p.array(w, items, true)
 		case restarts > maxRestarts || used[*page.NextCursor]:
-			return nil, &problem{Code: codeIncomplete, Text: "the API ignores cursors, so the list cannot be completed", asJSON: p.Output == asJSON}
+			return nil, &problem{Code: codeIncomplete, Text: "the API ignores cursors, so the list cannot be completed",
+				asJSON: p.Output == asJSON}
 		}
 		cursor = *page.NextCursor
 		used[cursor] = true
@@ -138,8 +140,9 @@ func isCursorIgnored(response *http.Response) bool {
 	return response.Header.Get("Cursor-Status") == "ignored"
 }
 
-// walkNumbers returns the items of a list with numbered pages, as an array. send requests a page. Items that were added during the walk
-// move others to later pages, so that an item may come twice: only the first is kept.
+// walkNumbers returns the items of a list with numbered pages, as an array. send requests a page.
+// Items that were added during the walk move others to later pages, so that an item may come twice:
+// only the first is kept.
 func (p *program) walkNumbers(w window, send func(input) (*http.Response, error)) (json.RawMessage, error) {
 	items, seen := []json.RawMessage{}, map[string]bool{}
 	size := min(w.size(), maxPage)

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// cursors serves a list of n items whose ids are numbers, and ignores the cursor of the requests in ignored.
+// cursors serves a list of n items whose ids are numbers, and ignores the cursor of the requests in
+// ignored.
 func cursors(n int, ignored map[int]bool) http.HandlerFunc {
 	requests := 0
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -88,7 +88,8 @@ func (p *program) printAnswer(ctx context.Context, o apiclient.Operation, text j
 	return p.print(out)
 }
 
-// printJSON prints the results of --jq, or without it JSON as it is, but for characters that a terminal would not print: those are escaped.
+// printJSON prints the results of --jq, or without it JSON as it is, but for characters that a
+// terminal would not print: those are escaped.
 func (p *program) printJSON(ctx context.Context, text json.RawMessage) error {
 	if p.JQ.code != nil {
 		return p.printResults(ctx, text)
@@ -114,7 +115,8 @@ func (p *program) writeTable(w io.Writer, of apiclient.Object, rows []object) {
 	}
 	if p.Width > 0 {
 		if left := fit(table, p.Width); len(left) > 0 {
-			p.note(note{Text: "columns that do not fit the terminal: " + strings.Join(left, ", ") + "; --output json prints all"})
+			p.note(note{Text: "columns that do not fit the terminal: " + strings.Join(left, ", ") +
+				"; --output json prints all"})
 		}
 	}
 	lines := tabwriter.NewWriter(w, 0, 0, columnGap, ' ', 0)
@@ -151,7 +153,8 @@ func (p *program) writeObject(w io.Writer, of apiclient.Object, row object) {
 	}
 }
 
-// writeBlocks writes the columns of each object in a line, and below it in full the texts that are no columns.
+// writeBlocks writes the columns of each object in a line, and below it in full the texts that are
+// no columns.
 func writeBlocks(w io.Writer, of apiclient.Object, rows []object) {
 	for _, row := range rows {
 		var cells []string

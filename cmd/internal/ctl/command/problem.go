@@ -116,9 +116,11 @@ func (p *problem) ExitCode() int {
 	return exitFailed
 }
 
-// present makes a problem of any other error if the output is JSON. That flag may follow the mistake, which ended the reading of flags.
+// present makes a problem of any other error if the output is JSON. That flag may follow the
+// mistake, which ended the reading of flags.
 func (p *program) present(err error, arguments []string) error {
-	asked := p.Output == asJSON || regexp.MustCompile(`(?:^|\n)(?:-o|--output)[\n=]?json(?:\n|$)`).MatchString(strings.Join(arguments, "\n"))
+	asked := p.Output == asJSON ||
+		regexp.MustCompile(`(?:^|\n)(?:-o|--output)[\n=]?json(?:\n|$)`).MatchString(strings.Join(arguments, "\n"))
 	if _, isProblem := errors.AsType[*problem](err); isProblem || !asked {
 		return err
 	}

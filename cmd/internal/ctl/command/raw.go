@@ -30,8 +30,8 @@ func newRawCall(p *program) *cobra.Command {
 	return command
 }
 
-// callRaw sends a request and prints the body of the answer, whatever --output is. What is not JSON is harmless on a terminal, and exact
-// otherwise.
+// callRaw sends a request and prints the body of the answer, whatever --output is. What is not JSON
+// is harmless on a terminal, and exact otherwise.
 func (p *program) callRaw(ctx context.Context, method, path, data string, k key) error {
 	s, err := p.connect()
 	if err != nil {

@@ -36,8 +36,9 @@ func addReads(root *cobra.Command, p *program) error {
 	return nil
 }
 
-// commandWords returns the names of the command for an operation and of the groups above it: `servers list` for /v1/servers, `servers get`
-// for /v1/servers/{id}, `servers metrics` for /v1/servers/{id}/metrics, and `me` for /v1/me, which is no list.
+// commandWords returns the names of the command for an operation and of the groups above it:
+// `servers list` for /v1/servers, `servers get` for /v1/servers/{id}, `servers metrics` for
+// /v1/servers/{id}/metrics, and `me` for /v1/me, which is no list.
 func commandWords(o apiclient.Operation) []string {
 	var words []string
 	segments := strings.Split(o.Path, "/")[2:] // without the version
@@ -76,8 +77,9 @@ type parameter struct {
 	Default                   any
 }
 
-// newRead returns the command for an operation that reads: an argument for each parameter of the path, and a flag for each of the query.
-// Those that select a page are replaced by the flags of a window.
+// newRead returns the command for an operation that reads: an argument for each parameter of the
+// path, and a flag for each of the query. Those that select a page are replaced by the flags of a
+// window.
 func newRead(p *program, o apiclient.Operation, name string) (*cobra.Command, error) {
 	var schema struct{ Properties map[string]parameter }
 	if err := json.Unmarshal([]byte(o.Input), &schema); err != nil {

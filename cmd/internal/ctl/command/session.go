@@ -27,7 +27,8 @@ type session struct {
 	transport *transport
 }
 
-// connect returns a session with the settings. It sends nothing. Mistakes in the settings are usage errors.
+// connect returns a session with the settings. It sends nothing. Mistakes in the settings are usage
+// errors.
 func (p *program) connect() (*session, error) {
 	base, err := p.baseURL()
 	if err != nil {
@@ -37,7 +38,8 @@ func (p *program) connect() (*session, error) {
 	if err != nil {
 		return nil, commandline.UsageError{Err: err}
 	}
-	t := &transport{client: newHTTPClient(), token: token, agent: "opsctl/" + buildinfo.Read().Version, maxWait: p.MaxWait, program: p}
+	t := &transport{client: newHTTPClient(), token: token, agent: "opsctl/" + buildinfo.Read().Version, maxWait: p.MaxWait,
+		program: p}
 	shared, _ := p.pacers.LoadOrStore(token, new(pacer))
 	t.pacer, _ = shared.(*pacer)
 	return &session{base, t}, nil
@@ -46,7 +48,8 @@ func (p *program) connect() (*session, error) {
 // newHTTPClient returns a client that follows no redirect.
 func newHTTPClient() *http.Client {
 	return &http.Client{
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute},
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+			IdleConnTimeout: time.Minute},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -62,14 +65,16 @@ func (p *program) baseURL() (string, error) {
 	}
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" || parsed.User != nil || parsed.RawQuery != "" || parsed.Fragment != "" {
-		return "", errors.New("the URL of the API must be like https://api.example.com, without a user, a query and a fragment")
+		return "", errors.New("the URL of the API must be like https://api.example.com, without a user, a query and a " +
+			"fragment")
 	}
 	switch {
 	case parsed.Scheme == "https":
 	case parsed.Scheme != "http":
 		return "", errors.New("the URL of the API must begin with https://")
 	case !p.InsecureHTTP && !isLoopback(parsed.Hostname()):
-		return "", fmt.Errorf("http:// would send the token to %s without encryption: use https://, or --insecure-http", parsed.Hostname())
+		return "", fmt.Errorf("http:// would send the token to %s without encryption: use https://, or --insecure-http",
+			parsed.Hostname())
 	}
 	return strings.TrimRight(parsed.String(), "/"), nil
 }

@@ -15,7 +15,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite testdata/tables.txt")
 
-// The tables of all commands for the answers in testdata/answers.json are in testdata/tables.txt: -rewrite rewrites it.
+// The tables of all commands for the answers in testdata/answers.json are in testdata/tables.txt:
+// -rewrite rewrites it.
 func TestTables(t *testing.T) {
 	text, err := os.ReadFile("testdata/answers.json")
 	testkit.Must(t, err)

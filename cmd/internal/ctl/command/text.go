@@ -14,8 +14,9 @@ import (
 // maxCell is the number of characters of a cell of a table that are shown.
 const maxCell = 80
 
-// harmless escapes the characters of a text that a terminal would not print: control characters, bidirectional controls, tags and others
-// that change what surrounds them or cannot be seen. The kept ones are not escaped. Invalid UTF-8 becomes U+FFFD.
+// harmless escapes the characters of a text that a terminal would not print: control characters,
+// bidirectional controls, tags and others that change what surrounds them or cannot be seen. The
+// kept ones are not escaped. Invalid UTF-8 becomes U+FFFD.
 func harmless(text string, kept ...rune) string {
 	return replaceUnprintable(text, func(r rune) string {
 		if slices.Contains(kept, r) {
@@ -102,8 +103,9 @@ const (
 	minCell   = 11 // a date and …
 )
 
-// fit cuts the cells of a table to a width: those of the widest columns first, but not of the first one, which has ids. Then it removes
-// columns before the last one, which is often the title, and returns their headings.
+// fit cuts the cells of a table to a width: those of the widest columns first, but not of the first
+// one, which has ids. Then it removes columns before the last one, which is often the title, and
+// returns their headings.
 func fit(table [][]string, width int) (left []string) {
 	for {
 		widths := make([]int, len(table[0]))

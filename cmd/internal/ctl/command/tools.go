@@ -34,7 +34,8 @@ type agentAPI struct {
 	client  *http.Client
 }
 
-// connect returns a session for a call. It reads the settings anew: another token in the file is used without a restart.
+// connect returns a session for a call. It reads the settings anew: another token in the file is
+// used without a restart.
 func (a *agentAPI) connect() (*session, error) {
 	s, err := a.program.connect()
 	if err != nil {
@@ -44,7 +45,8 @@ func (a *agentAPI) connect() (*session, error) {
 	return s, nil
 }
 
-// scopes returns the scopes of the token. An API that does not respond does not delay the start for long.
+// scopes returns the scopes of the token. An API that does not respond does not delay the start for
+// long.
 func (a *agentAPI) scopes(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -70,7 +72,8 @@ type tool struct {
 func newTool(o apiclient.Operation) (*tool, error) {
 	t := &tool{operation: o, arguments: map[string]*jsonschema.Resolved{}}
 	ofFailure, err := jsonschema.For[failure](nil)
-	if err := errors.Join(err, json.Unmarshal([]byte(o.Input), &t.input), json.Unmarshal([]byte(o.Output), &t.output)); err != nil {
+	if err := errors.Join(err, json.Unmarshal([]byte(o.Input), &t.input),
+		json.Unmarshal([]byte(o.Output), &t.output)); err != nil {
 		return nil, err
 	}
 	if p := t.input.Properties["notifySubscribers"]; p != nil { // an agent must not send mail by default
@@ -107,7 +110,8 @@ func (t *tool) check(in input) map[string]any {
 	return wrong
 }
 
-// bounds describes the values that a schema allows, by its keywords: maximum 100, minimum 1, type integer.
+// bounds describes the values that a schema allows, by its keywords: maximum 100, minimum 1, type
+// integer.
 func bounds(schema any) string {
 	keywords := object{}
 	_ = json.Unmarshal(encode(schema), &keywords) // it is an object
@@ -188,14 +192,17 @@ func (p *problem) action() string {
 	}
 	const correct = "Correct the arguments that details names, and call the tool again."
 	return cmp.Or(map[string]string{
-		codeSettings:       "Ask the user to correct the environment or the flags of this server. A token file is read for each call.",
+		codeSettings: "Ask the user to correct the environment or the flags of this server. A token file is read " +
+			"for each call.",
 		codeArguments:      correct,
 		"validation_error": correct,
-		"unauthorized":     "Ask the user for a valid API token. A token file is read for each call; other changes need a restart.",
-		"forbidden":        "Ask the user for a token with the scope, or for the plan, that details names.",
-		"not_found":        "Get a valid ID from a tool that lists, and call the tool again.",
-		"rate_limited":     "Nothing was executed. Call the tool again after retryAfterSeconds.",
-		codeNoConnection:   "Call the tool again in a minute. If it fails again, ask the user whether the API is at the address of this server.",
+		"unauthorized": "Ask the user for a valid API token. A token file is read for each call; other changes need a " +
+			"restart.",
+		"forbidden":    "Ask the user for a token with the scope, or for the plan, that details names.",
+		"not_found":    "Get a valid ID from a tool that lists, and call the tool again.",
+		"rate_limited": "Nothing was executed. Call the tool again after retryAfterSeconds.",
+		codeNoConnection: "Call the tool again in a minute. If it fails again, ask the user whether the API is at the " +
+			"address of this server.",
 	}[p.Code], "Call the tool again in a minute. If it fails again, report this to the user.")
 }
 
@@ -206,8 +213,9 @@ type truncation struct {
 	Of    int    `json:"of"`
 }
 
-// bounded returns an answer as an object of at most about maxResult bytes: an array becomes the field items, and the longest array of a
-// larger answer is shortened to its newest part, which truncated describes.
+// bounded returns an answer as an object of at most about maxResult bytes: an array becomes the
+// field items, and the longest array of a larger answer is shortened to its newest part, which
+// truncated describes.
 func bounded(text json.RawMessage) map[string]json.RawMessage {
 	object := map[string]json.RawMessage{}
 	if json.Unmarshal(text, &object) != nil {
@@ -242,7 +250,8 @@ func bounded(text json.RawMessage) map[string]json.RawMessage {
 	return object
 }
 
-// isOldestFirst reports whether a list of an answer begins with its oldest item. Others begin with the newest, or have no order in time.
+// isOldestFirst reports whether a list of an answer begins with its oldest item. Others begin with
+// the newest, or have no order in time.
 func isOldestFirst(field string) bool { return field == "points" || field == "updates" }
 
 // encode returns a value, which can be encoded, as JSON.

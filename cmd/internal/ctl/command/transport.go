@@ -29,7 +29,8 @@ const (
 // maxAnswer bounds the size of an answer.
 const maxAnswer = 64 << 20
 
-// Pauses before a request is repeated that the API gave no time for: doubled each time, and multiplied by a random factor from 0.5 to 1.5.
+// Pauses before a request is repeated that the API gave no time for: doubled each time, and
+// multiplied by a random factor from 0.5 to 1.5.
 const (
 	firstPause = 250 * time.Millisecond
 	maxPause   = 8 * time.Second
@@ -45,9 +46,10 @@ type transport struct {
 	pacer   *pacer
 }
 
-// Do sends a request with the token, and a write with an idempotency key. The body of the response is in memory. Any status but 2xx is an
-// error, a *problem. Do repeats the request if that can help, until maxWait has passed since the first attempt; a wait for limits before it
-// does not count.
+// Do sends a request with the token, and a write with an idempotency key. The body of the response
+// is in memory. Any status but 2xx is an error, a *problem. Do repeats the request if that can
+// help, until maxWait has passed since the first attempt; a wait for limits before it does not
+// count.
 func (t *transport) Do(r *http.Request) (*http.Response, error) {
 	r.Header.Set("Authorization", "Bearer "+t.token)
 	r.Header.Set("User-Agent", t.agent)
@@ -90,10 +92,12 @@ func isRead(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-// noteHeaders notes that the operation is going to be removed (RFC 9745, RFC 8594), and parameters that had no effect.
+// noteHeaders notes that the operation is going to be removed (RFC 9745, RFC 8594), and parameters
+// that had no effect.
 func (t *transport) noteHeaders(h http.Header) {
 	if h.Get("Deprecation") != "" {
-		t.program.note(note{Text: fmt.Sprintf("this operation of the API is deprecated; it may be removed after: %q", h.Get("Sunset"))})
+		t.program.note(note{Text: fmt.Sprintf("this operation of the API is deprecated; it may be removed after: %q",
+			h.Get("Sunset"))})
 	}
 	if names := h.Get("Ignored-Parameters"); names != "" {
 		names = strings.ReplaceAll(names, t.token, "[token]")
@@ -172,7 +176,8 @@ func (t *transport) refusal(response *http.Response, body []byte) *problem {
 		RequestID: strings.ReplaceAll(response.Header.Get(headerRequestID), t.token, "[token]"),
 	}
 	if p.Status/100 == 3 {
-		p.Code, p.Text = codeRedirected, "the server redirects elsewhere, which opsctl does not follow: is this the URL of the API?"
+		p.Code, p.Text = codeRedirected,
+			"the server redirects elsewhere, which opsctl does not follow: is this the URL of the API?"
 		return p
 	}
 	var answer struct {
@@ -182,11 +187,13 @@ func (t *transport) refusal(response *http.Response, body []byte) *problem {
 	if json.Unmarshal(body, &answer) != nil || answer.Code == "" { // of a proxy, or to malformed HTTP
 		answer.Code, answer.Error = codeUnexpected, http.StatusText(response.StatusCode)+", not from the API"
 	}
-	p.Text, p.Code, p.Details, p.RetryAfter = answer.Error, answer.Code, answer.Details, retryAfter(response.Header, t.program.Clock())
+	p.Text, p.Code, p.Details, p.RetryAfter = answer.Error, answer.Code, answer.Details,
+		retryAfter(response.Header, t.program.Clock())
 	switch p.Status {
 	case http.StatusTooManyRequests:
 		p.RetryAfter, p.repeats = max(p.RetryAfter, 1), true
-	case http.StatusRequestTimeout, http.StatusConflict, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusBadGateway, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout:
 		p.repeats = true
 	}
 	return p
@@ -195,7 +202,8 @@ func (t *transport) refusal(response *http.Response, body []byte) *problem {
 // retryAfter returns the seconds of Retry-After, which may also be a date; 0 for none.
 func retryAfter(h http.Header, now time.Time) int {
 	text := h.Get("Retry-After")
-	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) { // then it is the largest
+	// then it is the largest
+	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {
 		return int(max(seconds, 0))
 	}
 	if date, err := http.ParseTime(text); err == nil {

@@ -54,9 +54,11 @@ func (f *flags) addTo(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.Listen, "listen", "", "`ADDR` of the API (127.0.0.1:8080); port 0 takes a free one")
 	flags.StringVar(&f.AdminListen, "admin-listen", "", "`ADDR` of the admin page, metrics and health (127.0.0.1:9090)")
-	flags.StringVar(&f.DataDir, "data-dir", "", "keep the data in `DIR`; an empty one gets demo data. By default it is removed at the end")
+	flags.StringVar(&f.DataDir, "data-dir", "",
+		"keep the data in `DIR`; an empty one gets demo data. By default it is removed at the end")
 	flags.StringVar(&f.Config, "config", "", "configuration `FILE` of the gateway. Its upstreams are replaced")
-	flags.StringVar(&f.Credentials, "credentials", "", "write addresses and tokens to this `FILE`, as JSON, when the system is ready")
+	flags.StringVar(&f.Credentials, "credentials", "",
+		"write addresses and tokens to this `FILE`, as JSON, when the system is ready")
 	flags.StringVar(&f.SMTP, "smtp", "", "also send emails to the SMTP server at `ADDR`, host:port, without TLS")
 	flags.StringVar(&f.Webhook, "webhook", "", "also send webhooks to `URL`")
 	flags.BoolVar(&f.Still, "still", false,
@@ -69,7 +71,8 @@ func (f *flags) addTo(c *cobra.Command) {
 // New returns the command line of the program.
 func New(e Environment) *cobra.Command {
 	program := serveCommand(e)
-	program.Use, program.Short = "opsdev", "The whole operations platform on this machine, with demo data. Not for real data"
+	program.Use, program.Short = "opsdev",
+		"The whole operations platform on this machine, with demo data. Not for real data"
 	program.Long = program.Short + `.
 
 Without a command it serves until Ctrl-C. Exit codes: 0 done, 1 failed, with the reason on standard error, 2 wrong usage.`
@@ -77,8 +80,8 @@ Without a command it serves until Ctrl-C. Exit codes: 0 done, 1 failed, with the
 	return program
 }
 
-// Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. It shuts down
-// gracefully when ctx ends.
+// Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1
+// failed, 2 wrong usage. It shuts down gracefully when ctx ends.
 func Run(ctx context.Context, arguments []string, e Environment) int {
 	return commandline.Run(ctx, New(e), arguments, e.Out, e.Err)
 }
@@ -98,8 +101,8 @@ func serveCommand(e Environment) *cobra.Command {
 	return c
 }
 
-// serve serves until ctx ends. SIGHUP reloads the configuration of --config; without one it ends the system, because the terminal was
-// closed.
+// serve serves until ctx ends. SIGHUP reloads the configuration of --config; without one it ends
+// the system, because the terminal was closed.
 func (f *flags) serve(ctx context.Context, e Environment) error {
 	senders, err := f.senders(e.Out)
 	if err != nil {

@@ -32,15 +32,18 @@ type conform struct {
 func conformanceCommand(e Environment) *cobra.Command {
 	f := &conform{addresses: make(map[string]*string)}
 	c := &cobra.Command{
-		Use: "conformance", Short: "Test internal services against the contract; exit 1 if one violates it, 3 if it is not proved",
+		Use: "conformance", Short: "Test internal services against the contract; exit 1 if one violates it, 3 if it is " +
+			"not proved",
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c.Context(), e) },
 	}
 	flags := c.Flags()
 	for _, service := range []string{"fleet", "monitoring", "incident", "audit", "identity"} {
 		f.addresses[service] = flags.String(service, "", "`ADDR` of the "+service+" service")
 	}
-	flags.StringVar(&f.fixtures, "fixtures", "", "`FILE` with ids and tokens of teams; deploy/conformance-fixtures.yaml is an example")
-	flags.StringVar(&f.only, "only", "*", "run only checks with names that match `PATTERN`: * is any text, as in 'incident/*'")
+	flags.StringVar(&f.fixtures, "fixtures", "",
+		"`FILE` with ids and tokens of teams; deploy/conformance-fixtures.yaml is an example")
+	flags.StringVar(&f.only, "only", "*",
+		"run only checks with names that match `PATTERN`: * is any text, as in 'incident/*'")
 	flags.BoolVar(&f.Writes, "writes", false,
 		"run checks that create incidents or revoke a token too. The incidents remain. Without it, these checks are skipped")
 	flags.DurationVar(&f.Timeout, "timeout", 10*time.Second, "`TIME` for each call")
@@ -50,7 +53,8 @@ func conformanceCommand(e Environment) *cobra.Command {
 	flags.StringVar(&f.ca, "ca", "", "`FILE` with root certificates of the services (the system's)")
 	flags.StringVar(&f.cert, "cert", "", "`FILE` with the client certificate")
 	flags.StringVar(&f.key, "key", "", "`FILE` with the key of the client certificate")
-	flags.StringVar(&f.serverName, "server-name", "", "host `NAME` in the services' certificates, if it differs from the address")
+	flags.StringVar(&f.serverName, "server-name", "",
+		"host `NAME` in the services' certificates, if it differs from the address")
 	commandline.Required(c, "fixtures")
 	c.MarkFlagsRequiredTogether("cert", "key")
 	return c
@@ -118,7 +122,8 @@ func (e notProvedError) Error() string {
 // ExitCode returns 3.
 func (notProvedError) ExitCode() int { return 3 }
 
-// run runs the checks and prints the report. It returns an error unless all checks pass or are skipped.
+// run runs the checks and prints the report. It returns an error unless all checks pass or are
+// skipped.
 func (c *conform) run(ctx context.Context, e Environment) error {
 	if err := c.read(e); err != nil {
 		return commandline.UsageError{Err: err}

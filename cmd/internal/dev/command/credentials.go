@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 )
 
-// writeCredentials writes the file of --credentials with mode 0600 and renames it into place, so that no reader sees a part of it.
+// writeCredentials writes the file of --credentials with mode 0600 and renames it into place, so
+// that no reader sees a part of it.
 func writeCredentials(path string, s system) (err error) {
 	tokens := make(map[string]string)
 	for _, token := range s.Tokens {

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// A fault is what a client gets in place of a success: the gateway's error for a service in that state, no answer, or a late one.
+// A fault is what a client gets in place of a success: the gateway's error for a service in that
+// state, no answer, or a late one.
 type fault struct {
 	name, code, text string
 	status           int
@@ -22,14 +23,17 @@ type fault struct {
 
 func faults() []fault { // equally frequent
 	return []fault{
-		{"rate limited", "rate_limited", "the service behind this operation asked to slow down", http.StatusTooManyRequests, []string{"1"}},
-		{"unavailable", "unavailable", "the service is unavailable for the moment", http.StatusServiceUnavailable, []string{"1"}},
+		{"rate limited", "rate_limited", "the service behind this operation asked to slow down", http.StatusTooManyRequests,
+			[]string{"1"}},
+		{"unavailable", "unavailable", "the service is unavailable for the moment", http.StatusServiceUnavailable,
+			[]string{"1"}},
 		{"timeout", "timeout", "the service did not answer in time", http.StatusGatewayTimeout, nil},
 		{name: "cut"}, {name: "late"},
 	}
 }
 
-// A disturber disturbs a share of the requests to the API. Which ones, in the order of arrival, and how, depends on the seed alone.
+// A disturber disturbs a share of the requests to the API. Which ones, in the order of arrival, and
+// how, depends on the seed alone.
 type disturber struct {
 	next     http.Handler
 	share    float64
@@ -38,8 +42,8 @@ type disturber struct {
 	requests atomic.Uint64 // so far
 }
 
-// ServeHTTP implements [http.Handler]. In place of a request that gets a 429 or 503, the gateway serves OPTIONS: that executes nothing, and
-// is checked and counted like the request.
+// ServeHTTP implements [http.Handler]. In place of a request that gets a 429 or 503, the gateway
+// serves OPTIONS: that executes nothing, and is checked and counted like the request.
 func (d *disturber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := &answer{ResponseWriter: w, body: io.Discard}
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
@@ -68,7 +72,8 @@ func (d *disturber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An answer replaces a success of the gateway by a fault, and passes on what the gateway itself refuses.
+// An answer replaces a success of the gateway by a fault, and passes on what the gateway itself
+// refuses.
 type answer struct {
 	http.ResponseWriter
 	fault
@@ -76,14 +81,16 @@ type answer struct {
 	body io.Writer // of the gateway's answer: discarded if that is replaced
 }
 
-// WriteHeader implements [http.ResponseWriter]. Of the gateway's headers, an error has those of every response.
+// WriteHeader implements [http.ResponseWriter]. Of the gateway's headers, an error has those of
+// every response.
 func (a *answer) WriteHeader(status int) {
 	if status >= http.StatusBadRequest {
 		a.body = a.ResponseWriter
 		a.ResponseWriter.WriteHeader(status)
 	} else if a.name != "cut" {
 		h := a.Header()
-		common := strings.Fields("X-Request-Id Cache-Control X-Content-Type-Options Strict-Transport-Security Ratelimit Ratelimit-Policy")
+		common := strings.Fields("X-Request-Id Cache-Control X-Content-Type-Options Strict-Transport-Security Ratelimit " +
+			"Ratelimit-Policy")
 		maps.DeleteFunc(h, func(name string, _ []string) bool { return !slices.Contains(common, name) })
 		h["Content-Type"], h["Retry-After"] = []string{"application/json; charset=utf-8"}, a.retryAfter
 		h["Link"] = []string{"</docs/errors/#" + a.code + `>; rel="help"`}

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A stub answers each request with a status, and remembers the method of the last one and its writer.
+// A stub answers each request with a status, and remembers the method of the last one and its
+// writer.
 type stub struct {
 	status int
 	method string

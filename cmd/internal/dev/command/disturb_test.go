@@ -11,8 +11,9 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// With this seed, the first five faults are 429, 503, 504, a cut connection and a late answer. The errors have all that the description
-// requires, and the write that got 504 has been executed: its repeats are replays.
+// With this seed, the first five faults are 429, 503, 504, a cut connection and a late answer. The
+// errors have all that the description requires, and the write that got 504 has been executed: its
+// repeats are replays.
 func TestDisturbedAnswersKeepTheContract(t *testing.T) {
 	t.Parallel()
 	s := start(t, "--config="+write(t, devtest.HighLimits), "--disturb=100%", "--seed=2296")

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// runLayers runs all layers. When ctx ends, the last layer ends, then the one before it, and so on: each layer serves those after it until
-// they have ended. When a layer fails, those after it end.
+// runLayers runs all layers. When ctx ends, the last layer ends, then the one before it, and so on:
+// each layer serves those after it until they have ended. When a layer fails, those after it end.
 func runLayers(ctx context.Context, layers ...func(context.Context) error) error {
 	if len(layers) == 1 {
 		return layers[0](ctx)
@@ -27,7 +27,8 @@ func runLayers(ctx context.Context, layers ...func(context.Context) error) error
 	return errors.Join(err, <-ended)
 }
 
-// together returns a function that runs all functions, and ends them when its context ends or one of them fails.
+// together returns a function that runs all functions, and ends them when its context ends or one
+// of them fails.
 func together(functions ...func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		group, ctx := errgroup.WithContext(ctx)

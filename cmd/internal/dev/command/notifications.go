@@ -15,7 +15,8 @@ import (
 	"opsgate/cmd/internal/backend/webhook"
 )
 
-// webhookSecret returns the key that signs what is sent to --webhook, where all demo subscribers have one receiver. It is public.
+// webhookSecret returns the key that signs what is sent to --webhook, where all demo subscribers
+// have one receiver. It is public.
 func webhookSecret() []byte {
 	secret := sha256.Sum256([]byte("opsdev --webhook"))
 	return secret[:]
@@ -29,7 +30,8 @@ type printer struct {
 	url     string          // of the only receiver of webhooks; "" for the addresses of the subscribers
 }
 
-// Send implements [delivery.Sender]. A message that was not accepted is not printed: the failure is logged, and it is sent again.
+// Send implements [delivery.Sender]. A message that was not accepted is not printed: the failure is
+// logged, and it is sent again.
 func (p printer) Send(ctx context.Context, m delivery.Message) error {
 	if p.sender != nil {
 		sent := m
@@ -47,7 +49,8 @@ func (p printer) Send(ctx context.Context, m delivery.Message) error {
 
 // senders returns the senders of notifications, which print to out.
 func (f *flags) senders(out io.Writer) (map[string]delivery.Sender, error) {
-	emails, webhooks := printer{channel: delivery.Email, out: out}, printer{channel: delivery.Webhook, out: out, url: f.Webhook}
+	emails, webhooks := printer{channel: delivery.Email, out: out},
+		printer{channel: delivery.Webhook, out: out, url: f.Webhook}
 	if f.SMTP != "" {
 		sender, err := mail.New(mail.Options{
 			Address: f.SMTP, TLS: mail.NoTLS, From: "Status pages <status@harbour.example>",

@@ -36,7 +36,8 @@ type hook struct {
 	body   []byte
 }
 
-// The page Harbour has three subscribers by email and four by webhook. Deliveries are in the trace of the request that caused them.
+// The page Harbour has three subscribers by email and four by webhook. Deliveries are in the trace
+// of the request that caused them.
 func TestNotificationsArePrintedAndSent(t *testing.T) {
 	t.Parallel()
 	emails, hooks, collector := make(chan mailtest.Message, 100), make(chan hook, 100), tracingtest.Start(t)

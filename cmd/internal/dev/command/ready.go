@@ -15,7 +15,8 @@ import (
 // pollEvery is the interval of readiness checks.
 const pollEvery = 10 * time.Millisecond
 
-// awaitReady returns true when the gateway is ready and reaches all services, or false if ctx ends before.
+// awaitReady returns true when the gateway is ready and reaches all services, or false if ctx ends
+// before.
 func awaitReady(ctx context.Context, adminURL string, files config.AdminTLS) (bool, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, adminURL+"/readyz", http.NoBody)
 	if err != nil {

@@ -47,8 +47,8 @@ type system struct {
 	AdminNeeds []string // the credentials that the admin listener requires, for people; nil for none
 }
 
-// serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, then the deliveries, and temporary data is
-// removed.
+// serveSystem runs the system until ctx ends. Then the gateway drains, the backend stops, then the
+// deliveries, and temporary data is removed.
 func serveSystem(ctx context.Context, o options) (err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -67,9 +67,11 @@ func serveSystem(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	// The gateway listens first, so that an address in use is reported before the demo data is created.
+	// The gateway listens first, so that an address in use is reported before the demo data is
+	// created.
 	gateway, traces, err := listenGateway(ctx, wiring.Options{
-		Loaded: loaded, Load: func() (config.Loaded, error) { return config.Load(sources) }, ReloadSignals: o.HangUps, Logger: log.Logger,
+		Loaded: loaded, Load: func() (config.Loaded, error) { return config.Load(sources) }, ReloadSignals: o.HangUps,
+		Logger:   log.Logger,
 		LogLevel: level, Build: buildinfo.Read(), Wrap: o.disturb(log.Logger),
 	})
 	if err != nil {
@@ -162,7 +164,8 @@ func adminNeeds(c config.Admin) (list []string) {
 	return list
 }
 
-// configOptions returns the options for a gateway that calls the backend at the address. The defaults suit a terminal.
+// configOptions returns the options for a gateway that calls the backend at the address. The
+// defaults suit a terminal.
 func configOptions(o options, backend string) config.Options {
 	options := config.Options{
 		Path: o.Config, NoFile: true, Environment: o.Variables, Reader: new(filereader.Reader),

@@ -10,7 +10,8 @@ import (
 
 // welcome returns the text that is printed when the system is ready.
 func welcome(s system, f flags) string {
-	data, motion := "removed at the end (--data-dir keeps it)", "moves: agents report, monitors fail and recover (--still stops it)"
+	data, motion := "removed at the end (--data-dir keeps it)",
+		"moves: agents report, monitors fail and recover (--still stops it)"
 	if f.DataDir != "" {
 		data = "kept in " + f.DataDir
 	}
@@ -19,8 +20,10 @@ func welcome(s system, f flags) string {
 	}
 	text := new(strings.Builder)
 	if len(s.Public) > 0 {
-		fmt.Fprintf(text, "\nWARNING: %s can be reached from the network, and the tokens below are public: they are the same for all who have\n"+
-			"the source code. Every client that connects can read and change the data. Listen on 127.0.0.1 for this machine alone.\n",
+		fmt.Fprintf(text, "\nWARNING: %s can be reached from the network, and the tokens below are public: they are the "+
+			"same for all who have\n"+
+			"the source code. Every client that connects can read and change the data. Listen on 127.0.0.1 for this machine "+
+			"alone.\n",
 			strings.Join(s.Public, " and "))
 	}
 	notifications := "of subscribers are printed below"
@@ -42,7 +45,8 @@ func welcome(s system, f flags) string {
 	fmt.Fprintf(table, "  Notifications\t%s\n", notifications)
 	_ = table.Flush() // a strings.Builder returns no error
 	if f.Disturb > 0 {
-		fmt.Fprintf(text, "\nDisturbed on purpose: %v%% of the requests under /v1/, by seed %d.\n", float64(f.Disturb), f.Seed)
+		fmt.Fprintf(text, "\nDisturbed on purpose: %v%% of the requests under /v1/, by seed %d.\n", float64(f.Disturb),
+			f.Seed)
 	}
 	if len(s.AdminNeeds) > 0 {
 		fmt.Fprintf(text, "\nThe admin page and the metrics need %s.\n", strings.Join(s.AdminNeeds, ", and "))
@@ -58,7 +62,8 @@ func welcome(s system, f flags) string {
 	if strings.HasPrefix(s.BaseURL, "https:") {
 		curl += " --insecure" // curl rarely trusts the certificate of a developer's machine
 	}
-	fmt.Fprintf(text, "\nTry it:\n\n  %s -H 'Authorization: Bearer %s' %s/v1/servers\n\n", curl, s.Tokens[0].Text, s.BaseURL)
+	fmt.Fprintf(text, "\nTry it:\n\n  %s -H 'Authorization: Bearer %s' %s/v1/servers\n\n", curl, s.Tokens[0].Text,
+		s.BaseURL)
 	fmt.Fprint(text, "Ctrl-C stops it. Requests are logged to standard error.\n\n")
 	return text.String()
 }

@@ -10,7 +10,8 @@ import (
 
 const listAuditEntries = "audit/ListAuditEntries"
 
-// A prefixCase is a row about `action_prefix`: prefixes that are made from the type of a recorded action.
+// A prefixCase is a row about `action_prefix`: prefixes that are made from the type of a recorded
+// action.
 type prefixCase struct {
 	name, sentence string
 	prefixes       func(action string) []string
@@ -44,13 +45,15 @@ func auditRules() (rules []rule) {
 	})
 }
 
-// prefixAppliesBeforePaging reads a page of one entry with a prefix that the newest entry does not have.
+// prefixAppliesBeforePaging reads a page of one entry with a prefix that the newest entry does not
+// have.
 func prefixAppliesBeforePaging(p *probe) {
 	p.update(p.create(nil).GetId(), nil)
 	retryOnChange(func() []string { return idsOf(p.entries("")) }, func([]string) {
 		all := p.entries("")
 		require(len(all) > 0, "audit entries", "none")
-		other := slices.IndexFunc(all, func(e *auditv1.AuditEntry) bool { return !strings.HasPrefix(e.GetActionType(), all[0].GetActionType()) })
+		other := slices.IndexFunc(all,
+			func(e *auditv1.AuditEntry) bool { return !strings.HasPrefix(e.GetActionType(), all[0].GetActionType()) })
 		needs(other >= 0, "audit entries of team %s with two types of actions", p.own.ID)
 		prefix := all[other].GetActionType()
 		first := call[*auditv1.ListAuditEntriesResponse](p, listAuditEntries, fields{"action_prefix": prefix, "page_size": 1})
@@ -76,7 +79,8 @@ func (c prefixCase) check(p *probe) {
 	}
 }
 
-// recordedAction returns the type of a recent action whose first three characters include a lower-case letter.
+// recordedAction returns the type of a recent action whose first three characters include a
+// lower-case letter.
 func (p *probe) recordedAction() string {
 	for _, e := range p.entries("") {
 		if action := e.GetActionType(); len(action) > 3 && strings.ToUpper(action[:3]) != action[:3] {

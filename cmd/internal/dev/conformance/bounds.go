@@ -23,7 +23,8 @@ const (
 // unknownValue is a number that no enum has.
 const unknownValue = 99
 
-// A bound is a row about one field of requests: INVALID_ARGUMENT names the field for each of the values.
+// A bound is a row about one field of requests: INVALID_ARGUMENT names the field for each of the
+// values.
 type bound struct {
 	field protoreflect.Name
 	// rule is the name of the rule; "" means the name of the field, with hyphens.
@@ -39,7 +40,8 @@ type bound struct {
 func bounds() []bound {
 	writes := contract.Method.Writes
 	return []bound{
-		{field: "page", valid: " if it is out of bounds: from 1, and page × page_size below 2^31", values: []any{0, -1, math.MaxInt32}},
+		{field: "page", valid: " if it is out of bounds: from 1, and page × page_size below 2^31",
+			values: []any{0, -1, math.MaxInt32}},
 		{field: "page_size", valid: " if it is not 1 to 100", values: []any{0, -1, contract.MaxPageSize + 1}},
 		{field: "range", rule: "range-known", valid: " if it is unspecified or unknown", values: []any{0, unknownValue}},
 		{field: "since", rule: "since-required", valid: " if it is absent", values: []any{nil}},
@@ -52,13 +54,16 @@ func bounds() []bound {
 		{field: "message", valid: ", which has 1 to 10,000 characters", values: []any{"", strings.Repeat("x", maxMessage+1)}},
 		{field: "idempotency_key", valid: ", which is empty or has 1 to 255 visible ASCII characters",
 			values: []any{"a key", "schlüssel", strings.Repeat("k", maxKey+1)}},
-		{field: "status_page_id", rule: "unknown-page", valid: " if the team has no such page", on: writes, values: []any{uuid.NewString()}},
+		{field: "status_page_id", rule: "unknown-page", valid: " if the team has no such page", on: writes,
+			values: []any{uuid.NewString()}},
 		{field: "status_page_id", rule: "foreign-page", valid: " if the page belongs to another team", on: writes,
 			values: []any{func(p *probe) any { return p.ofOtherTeam().pageID() }}},
-		{field: "component_ids", rule: "unknown-component", valid: " if the team has no such component", values: []any{uuid.NewString()}},
+		{field: "component_ids", rule: "unknown-component", valid: " if the team has no such component",
+			values: []any{uuid.NewString()}},
 		{field: "component_ids", rule: "foreign-component", valid: " if one belongs to another team",
 			values: []any{func(p *probe) any { return p.ofOtherTeam().component() }}},
-		{field: "component_ids", rule: "many-components", valid: " if there are more than 100", values: []any{newIDs(contract.MaxPageSize + 1)}},
+		{field: "component_ids", rule: "many-components", valid: " if there are more than 100",
+			values: []any{newIDs(contract.MaxPageSize + 1)}},
 	}
 }
 
@@ -98,7 +103,8 @@ func boundRules() (rules []rule) {
 	return rules
 }
 
-// firstBound returns a bound of a field of the method's requests other than the id of the resource, or nil.
+// firstBound returns a bound of a field of the method's requests other than the id of the resource,
+// or nil.
 func firstBound(m contract.Method) *bound {
 	all := bounds()
 	at := slices.IndexFunc(all, func(b bound) bool { return m.HasRequestField(b.field) && b.field != idField(m) })

@@ -13,7 +13,8 @@ import (
 
 // A Check is a sentence of the contract, and a function that checks whether a service keeps it.
 type Check struct {
-	// Name is the service, the method and the rule, such as `incident/CreateIncident/idempotent-replay`. It is stable.
+	// Name is the service, the method and the rule, such as
+	// `incident/CreateIncident/idempotent-replay`. It is stable.
 	Name string
 	// Sentence is the sentence of the contract.
 	Sentence string
@@ -21,8 +22,8 @@ type Check struct {
 	Writes bool
 
 	method contract.Method
-	// run ends with a *breach if the service breaks the sentence, and with an *undecided if the check is impossible. Any other error is the
-	// error of a call that had to succeed.
+	// run ends with a *breach if the service breaks the sentence, and with an *undecided if the
+	// check is impossible. Any other error is the error of a call that had to succeed.
 	run func(p *probe)
 }
 
@@ -46,7 +47,8 @@ func Checks() []Check {
 		position[service.Name] = i
 		all = append(all, healthCheck(service), watchedHealthCheck(service))
 	}
-	rules := slices.Concat(generalRules(), listRules(), pagingRules(), boundRules(), keyRules(), fleetRules(), monitoringRules(),
+	rules := slices.Concat(generalRules(), listRules(), pagingRules(), boundRules(), keyRules(), fleetRules(),
+		monitoringRules(),
 		incidentRules(), auditRules(), identityRules())
 	for _, m := range contract.Methods() {
 		for _, r := range rules {
@@ -63,10 +65,12 @@ func Checks() []Check {
 
 // checkOf returns the check of the rule for one method.
 func (r rule) checkOf(m contract.Method) Check {
-	return Check{Name: m.String() + "/" + r.name, Sentence: r.sentence, Writes: r.writes || m.Writes(), method: m, run: r.check}
+	return Check{Name: m.String() + "/" + r.name, Sentence: r.sentence, Writes: r.writes ||
+		m.Writes(), method: m, run: r.check}
 }
 
-// Select returns the checks whose names match the pattern, in which a `*` stands for any text. It returns an error if no name matches.
+// Select returns the checks whose names match the pattern, in which a `*` stands for any text. It
+// returns an error if no name matches.
 func Select(pattern string) ([]Check, error) {
 	expression, err := regexp.Compile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$")
 	if err != nil {
@@ -106,7 +110,8 @@ func lacks(format string, args ...any) error {
 	return &undecided{outcome: Unproved, reason: "needs " + fmt.Sprintf(format, args...)}
 }
 
-// breachesOf returns the breaches of a check's error. The error of a call that had to succeed is a breach too.
+// breachesOf returns the breaches of a check's error. The error of a call that had to succeed is a
+// breach too.
 func breachesOf(err error) []Breach {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var list []Breach

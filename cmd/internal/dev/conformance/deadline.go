@@ -17,8 +17,9 @@ import (
 // A timing is the deadline of a call, and the time between its headers and its message.
 type timing struct{ timeout, pause time.Duration }
 
-// timings returns the timing of each attempt of a deadline check. If the network or the service is slow, headers and message may arrive
-// together, before the deadline at the service. So the second attempt waits longer.
+// timings returns the timing of each attempt of a deadline check. If the network or the service is
+// slow, headers and message may arrive together, before the deadline at the service. So the second
+// attempt waits longer.
 func timings() []timing {
 	const deadline = 10 * time.Millisecond
 	return []timing{{deadline, 3 * deadline}, {deadline, 50 * deadline}}
@@ -27,7 +28,8 @@ func timings() []timing {
 // openStream is the timeout of a stream that is open at its deadline.
 const openStream = 100 * time.Millisecond
 
-// endsAtDeadline sends the message of a call after its deadline. The service must neither answer nor write.
+// endsAtDeadline sends the message of a call after its deadline. The service must neither answer
+// nor write.
 func endsAtDeadline(p *probe) {
 	var err error
 	for _, t := range timings() {
@@ -55,14 +57,16 @@ func (p *probe) expectEnd(t timing, request proto.Message) {
 	defer cancel()
 	err := p.sendLate(unenforced{ctx, t.timeout}, t.pause, request)
 	must(context.Cause(p.ctx))
-	want := fmt.Sprintf("DEADLINE_EXCEEDED, or a stream that is reset (deadline of %v, message sent after %v)", t.timeout, t.pause)
+	want := fmt.Sprintf("DEADLINE_EXCEEDED, or a stream that is reset (deadline of %v, message sent after %v)", t.timeout,
+		t.pause)
 	require(ctx.Err() == nil, want, "no end within %v after the deadline", p.Grace)
 	code := status.Code(err)
 	reset := code == codes.Canceled || strings.Contains(status.Convert(err).Message(), "RST_STREAM")
 	require(reset || code == codes.DeadlineExceeded, want, "%s", resultText(err))
 }
 
-// sendLate opens a stream, and sends the message after a pause. It returns the error with which the service ends the call.
+// sendLate opens a stream, and sends the message after a pause. It returns the error with which the
+// service ends the call.
 func (p *probe) sendLate(ctx context.Context, pause time.Duration, request proto.Message) error {
 	stream, err := p.conns[p.method.Service()].NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, p.method.Path())
 	if err != nil {
@@ -82,14 +86,16 @@ func (p *probe) sendLate(ctx context.Context, pause time.Duration, request proto
 	}
 }
 
-// An unenforced is a context with a deadline that gRPC sends to the service and does not enforce: its end is that of the context in it.
-// gRPC itself ends a call at its deadline, so it would hide a service that ignores deadlines.
+// An unenforced is a context with a deadline that gRPC sends to the service and does not enforce:
+// its end is that of the context in it. gRPC itself ends a call at its deadline, so it would hide a
+// service that ignores deadlines.
 type unenforced struct {
 	context.Context
 	timeout time.Duration
 }
 
-// Deadline returns the time after the timeout, counted from now: gRPC calls it when it sends the headers.
+// Deadline returns the time after the timeout, counted from now: gRPC calls it when it sends the
+// headers.
 func (u unenforced) Deadline() (time.Time, bool) { return time.Now().Add(u.timeout), true }
 
 // wait waits for d or until ctx ends.

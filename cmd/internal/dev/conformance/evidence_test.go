@@ -16,7 +16,8 @@ import (
 	incidentv1 "opsgate/proto/ops/incident/v1"
 )
 
-// A service without rows keeps the rules for invalid requests. Nothing else about its lists passes; the rows that the fixtures count are missing.
+// A service without rows keeps the rules for invalid requests. Nothing else about its lists passes;
+// the rows that the fixtures count are missing.
 func TestEmptyListsProveNothing(t *testing.T) {
 	backend := startReference(t)
 	o := options(t, backend, startFaulty(t, backend, fault{unary: emptyLists}))
@@ -62,7 +63,8 @@ func emptyLists(c *intercepted) (proto.Message, error) {
 	return response, err
 }
 
-// limitFaults returns faults that no client can observe. The fault's name is the beginning of a sentence under "Not checked".
+// limitFaults returns faults that no client can observe. The fault's name is the beginning of a
+// sentence under "Not checked".
 func limitFaults() []fault {
 	return []fault{
 		{name: "`notify_subscribers`", unary: changeRequest(func(_ *intercepted, m *incidentv1.AddIncidentUpdateRequest) {

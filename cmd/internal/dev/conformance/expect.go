@@ -39,7 +39,8 @@ func fullResultText(err error) string {
 // codeName returns the name of a code in the contract, such as NOT_FOUND.
 func codeName(c codes.Code) string { return code.Code(c).String() }
 
-// expectCode returns a breach if a call did not end with the code. The parameter what describes the call in the breach.
+// expectCode returns a breach if a call did not end with the code. The parameter what describes the
+// call in the breach.
 func expectCode(want codes.Code, err error, what string) error {
 	if status.Code(err) == want {
 		return nil
@@ -47,8 +48,8 @@ func expectCode(want codes.Code, err error, what string) error {
 	return expected(codeName(want)+" for "+what, "%s", resultText(err))
 }
 
-// expectViolations returns a breach if a call did not end with INVALID_ARGUMENT and exactly one violation for each of the fields, with a
-// description.
+// expectViolations returns a breach if a call did not end with INVALID_ARGUMENT and exactly one
+// violation for each of the fields, with a description.
 func expectViolations(err error, what string, fields ...string) error {
 	slices.Sort(fields)
 	want := "INVALID_ARGUMENT naming " + strings.Join(fields, ", ") + " for " + what
@@ -97,7 +98,8 @@ func infoOf(err error) *errdetails.ErrorInfo {
 	return nil
 }
 
-// sameMessage returns a breach that names the first field in which two messages of one type differ. The breach begins with the text what.
+// sameMessage returns a breach that names the first field in which two messages of one type differ.
+// The breach begins with the text what.
 func sameMessage(what string, want, got proto.Message) error {
 	fields := want.ProtoReflect().Descriptor().Fields()
 	for i := range fields.Len() {
@@ -139,7 +141,8 @@ func timeText(t *timestamppb.Timestamp) string {
 	return t.AsTime().Format(time.RFC3339Nano)
 }
 
-// sameList returns a breach that names the first position at which two lists of ids differ. The breach begins with the text what.
+// sameList returns a breach that names the first position at which two lists of ids differ. The
+// breach begins with the text what.
 func sameList(what string, want, got []string) error {
 	if slices.Equal(want, got) {
 		return nil

@@ -367,7 +367,8 @@ func faults() []fault {
 			fails:          []string{"identity/WatchRevocations/unknown-position", "identity/WatchRevocations/revocation"},
 			ignorePosition: true},
 
-		// That only show in certain data: full pages, rows of one millisecond, old rows, long texts.
+		// That only show in certain data: full pages, rows of one millisecond, old rows, long
+		// texts.
 		{name: "a replay has the present incident", fails: []string{"incident/CreateIncident/idempotent-replay-later"},
 			unary: changeResponse(func(c *intercepted, m *incidentv1.CreateIncidentResponse) {
 				if m.Replayed {
@@ -435,7 +436,8 @@ func faults() []fault {
 				}
 			})},
 
-		// That only show with certain resources: a suspended page, a token of another plan, an open incident.
+		// That only show with certain resources: a suspended page, a token of another plan, an open
+		// incident.
 		{name: "components ignore their monitors", fails: []string{"incident/GetStatusPage/linked-component"},
 			unary: changeResponse(func(_ *intercepted, m *incidentv1.GetStatusPageResponse) {
 				for _, component := range m.Components {

@@ -13,7 +13,8 @@ import (
 	"opsgate/proto/contract"
 )
 
-// fields are values for fields of a request, by name. The value nil clears a field, and one text is a list with one element.
+// fields are values for fields of a request, by name. The value nil clears a field, and one text is
+// a list with one element.
 type fields map[protoreflect.Name]any
 
 func (f fields) applyTo(m proto.Message) proto.Message {
@@ -126,5 +127,6 @@ func find[M interface{ GetId() string }](messages []M, id string) M {
 	return messages[at]
 }
 
-// idField returns the field in which requests name a resource. If they name none, there is no such field.
+// idField returns the field in which requests name a resource. If they name none, there is no such
+// field.
 func idField(m contract.Method) protoreflect.Name { return protoreflect.Name(m.Resource() + "_id") }

@@ -14,8 +14,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// Each fault makes exactly its checks fail, and each check fails for at least one fault. Most of the time the checks wait, so the faults are
-// shared among several backends.
+// Each fault makes exactly its checks fail, and each check fails for at least one fault. Most of
+// the time the checks wait, so the faults are shared among several backends.
 func TestChecksFindEveryFault(t *testing.T) {
 	var mu sync.Mutex
 	found := map[string]bool{}
@@ -47,7 +47,8 @@ func TestChecksFindEveryFault(t *testing.T) {
 	}
 }
 
-// mustFail runs the checks against a backend with the fault, and returns the names of those that fail or are not proved.
+// mustFail runs the checks against a backend with the fault, and returns the names of those that
+// fail or are not proved.
 func (f fault) mustFail(t *testing.T, backend reference) (found []string) {
 	t.Helper()
 	for _, r := range f.results(t, options(t, backend, startFaulty(t, backend, f))) {
@@ -66,8 +67,8 @@ func (f fault) mustFail(t *testing.T, backend reference) (found []string) {
 	return found
 }
 
-// results runs the checks of the services that the fault affects. Only those that have to pass get the time that a busy machine may need:
-// some of the others wait for as long as they may.
+// results runs the checks of the services that the fault affects. Only those that have to pass get
+// the time that a busy machine may need: some of the others wait for as long as they may.
 func (f fault) results(t *testing.T, o conformance.Options) []conformance.Result {
 	t.Helper()
 	failing, passing := o, o
@@ -94,7 +95,8 @@ func (f fault) affectedChecks(checks []conformance.Check) []conformance.Check {
 	return slices.DeleteFunc(checks, func(c conformance.Check) bool { return !services[c.Service()] })
 }
 
-// outcome returns the outcome that a check has to have. An exact name is stronger than a pattern of the other list.
+// outcome returns the outcome that a check has to have. An exact name is stronger than a pattern of
+// the other list.
 func (f fault) outcome(check string) conformance.Outcome {
 	named := func(p string) bool { return matches(p, check) }
 	switch {

@@ -41,7 +41,8 @@ type Token struct {
 	Plan   identityv1.Plan
 }
 
-// A Revocable is a token, as its SHA-256, and a function that revokes it; nil if the fixtures have none.
+// A Revocable is a token, as its SHA-256, and a function that revokes it; nil if the fixtures have
+// none.
 type Revocable struct {
 	Token  []byte
 	Revoke func(context.Context) error
@@ -55,10 +56,11 @@ type Team struct {
 	// Rows are how many rows the team has at least, by the field of the list's response, such as
 	// "servers". Lists may be missing.
 	Rows map[string]int
-	// MetricsDays is the age of the oldest metrics of the server with the most in days; 0 if it is not known.
+	// MetricsDays is the age of the oldest metrics of the server with the most in days; 0 if it is
+	// not known.
 	MetricsDays int
-	// LinkedComponent is the id of a component that is linked to a monitor, and LinkedMonitor that of
-	// the monitor, which is not up; or "".
+	// LinkedComponent is the id of a component that is linked to a monitor, and LinkedMonitor that
+	// of the monitor, which is not up; or "".
 	LinkedComponent, LinkedMonitor string
 }
 
@@ -91,8 +93,8 @@ type tokenReference string
 // maxMetricsDays is the length of the longest range of metrics.
 const maxMetricsDays = 30
 
-// Load reads fixtures from a YAML file, and the tokens that it names from the environment (in the form of os.Environ) or from other files.
-// Its error reports all problems, and contains no token.
+// Load reads fixtures from a YAML file, and the tokens that it names from the environment (in the
+// form of os.Environ) or from other files. Its error reports all problems, and contains no token.
 func Load(path string, environment []string) (Fixtures, error) {
 	content, err := configfile.Read(path)
 	if err != nil {
@@ -119,7 +121,8 @@ func (d document) fixtures(environment []string) (f Fixtures, err error) {
 	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	keys := map[string]string{} // by id
 	add := func(key, id string) {
-		if other := keys[id]; other != "" && other[:len("teams[0]")] != key[:len("teams[0]")] { // one team may use an id twice
+		// one team may use an id twice
+		if other := keys[id]; other != "" && other[:len("teams[0]")] != key[:len("teams[0]")] {
 			refuse("%s: is also the id of %s", key, other)
 		} else if !isID(id) {
 			refuse("%s: must be a UUID in lower case", key)
@@ -150,7 +153,8 @@ func (d document) fixtures(environment []string) (f Fixtures, err error) {
 			add(at+".linked_monitor", t.LinkedMonitor)
 		}
 		f.Teams[i] = Team{
-			ID: t.ID, Rows: t.Rows, MetricsDays: t.MetricsDays, LinkedComponent: t.LinkedComponent, LinkedMonitor: t.LinkedMonitor,
+			ID: t.ID, Rows: t.Rows, MetricsDays: t.MetricsDays, LinkedComponent: t.LinkedComponent,
+			LinkedMonitor: t.LinkedMonitor,
 		}
 		if f.Teams[i].Token, err = t.Token.hash(environment); err != nil {
 			refuse("%s.token: %w", at, err)
@@ -192,7 +196,8 @@ func (f *Fixtures) addTokens(d document, environment []string, refuse func(forma
 	}
 }
 
-// runner returns a function that runs a command. Its output goes to standard error, and not into the report: it may contain a token.
+// runner returns a function that runs a command. Its output goes to standard error, and not into
+// the report: it may contain a token.
 func runner(command []string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		c := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the operator's own fixtures
@@ -204,7 +209,8 @@ func runner(command []string) func(context.Context) error {
 	}
 }
 
-// hash returns the hash of the token, or nil if the reference is empty. Its errors do not contain the text, which may be a token.
+// hash returns the hash of the token, or nil if the reference is empty. Its errors do not contain
+// the text, which may be a token.
 func (r tokenReference) hash(environment []string) ([]byte, error) {
 	if r == "" {
 		return nil, nil

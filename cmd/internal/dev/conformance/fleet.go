@@ -27,14 +27,18 @@ func fleetRules() []rule {
 		{name: "within-range", on: metrics, check: pointsAreWithinRange,
 			sentence: "GetServerMetrics returns the points of a range that ends now."},
 		{name: "resolution", on: metrics, check: resolutionFollowsRange,
-			sentence: "Ranges of up to 24 hours consist of raw points, longer ranges of hourly rollups at the start of the hour."},
-		{name: "rollup", on: metrics, check: rollupsAreMeans, sentence: "An hourly point is the mean of the hour's raw points."},
+			sentence: "Ranges of up to 24 hours consist of raw points, longer ranges of hourly rollups at the start of the " +
+				"hour."},
+		{name: "rollup", on: metrics, check: rollupsAreMeans,
+			sentence: "An hourly point is the mean of the hour's raw points."},
 		{name: "month", on: metrics, check: monthIsComplete,
 			sentence: "The last 30 days have a point for each hour in which the server has reported."},
 		{name: "pages", on: commands, check: pagesMatchOneLargePage,
 			sentence: "ListServerCommands returns one page, and the total number of entries on all pages."},
-		{name: "beyond", on: commands, check: pageBeyondIsEmpty, sentence: "A page beyond the end is empty, with the true total."},
-		{name: "total", on: commands, check: totalCountsAllRows, sentence: "The total is the number of entries on all pages."},
+		{name: "beyond", on: commands, check: pageBeyondIsEmpty,
+			sentence: "A page beyond the end is empty, with the true total."},
+		{name: "total", on: commands, check: totalCountsAllRows,
+			sentence: "The total is the number of entries on all pages."},
 		{name: "of-the-server", on: named(listServerCommands, "fleet/ListScheduledCommands"), check: rowsAreOfOneServer,
 			sentence: "The method returns the entries of one server."},
 	}
@@ -81,7 +85,8 @@ func pointsAreWithinRange(p *probe) {
 func resolutionFollowsRange(p *probe) {
 	for _, span := range spans() {
 		response := p.metrics(span.of)
-		require(response.GetResolution() == span.resolution, span.resolution.String()+" for "+span.of.String(), "%v", response.GetResolution())
+		require(response.GetResolution() == span.resolution, span.resolution.String()+" for "+span.of.String(), "%v",
+			response.GetResolution())
 		needs(len(response.GetPoints()) > 0, "a server with metrics in the last hour")
 		for _, point := range response.GetPoints() {
 			at := point.GetAt().AsTime()
@@ -115,7 +120,8 @@ func rollupsAreMeans(p *probe) {
 			const rounding = 0.01
 			mean := sums[hour][name] / samples[hour]
 			require(math.Abs(mean-value) <= rounding,
-				fmt.Sprintf("%s %v for the hour %s, the mean of its raw points", name, mean, hour.Format(time.RFC3339)), "%s %v", name, value)
+				fmt.Sprintf("%s %v for the hour %s, the mean of its raw points", name, mean, hour.Format(time.RFC3339)), "%s %v",
+				name, value)
 		}
 	}
 	needs(compared > 0, "a server with metrics of a complete hour in the last day")
@@ -130,7 +136,8 @@ func measurements(p *fleetv1.MetricPoint) map[string]float64 {
 }
 
 // monthIsComplete compares the last 30 days with the age of the metrics in the fixtures, with the
-// last day, of which each hour has its point, also the one in progress, and with the last seven days.
+// last day, of which each hour has its point, also the one in progress, and with the last seven
+// days.
 func monthIsComplete(p *probe) {
 	needs(p.own.MetricsDays > 0, "metrics_days of team %s in the fixtures", p.own.ID)
 	raw, hours := p.metrics(lastDay).GetPoints(), map[time.Time]bool{}
@@ -142,7 +149,8 @@ func monthIsComplete(p *probe) {
 		}
 	}
 	want := p.Clock().AddDate(0, 0, 1-p.own.MetricsDays)
-	require(oldest.Before(want), "a point before "+want.Format(time.RFC3339), "%s as the oldest", oldest.Format(time.RFC3339))
+	require(oldest.Before(want), "a point before "+want.Format(time.RFC3339), "%s as the oldest",
+		oldest.Format(time.RFC3339))
 	for _, point := range raw {
 		at := point.GetAt()
 		require(hours[at.AsTime().Truncate(time.Hour)] || at.AsTime().After(p.Clock().Add(-skew)),
@@ -155,7 +163,8 @@ func monthIsComplete(p *probe) {
 	}
 }
 
-// commands returns the ids on a page of the command history, which has numbered pages, and the total.
+// commands returns the ids on a page of the command history, which has numbered pages, and the
+// total.
 func (p *probe) commands(page, size int) (ids []string, total int) {
 	response := call[*fleetv1.ListServerCommandsResponse](p, listServerCommands, fields{"page": page, "page_size": size})
 	return messageIDs(response), int(response.GetTotal())

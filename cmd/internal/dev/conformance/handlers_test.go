@@ -195,7 +195,8 @@ func (c *intercepted) ofOtherTeam() proto.Message {
 	return with(c.request, "team_id", c.state.other(team(c)).ID)
 }
 
-// findResource returns the error with which a method that reads looks for the resource of the request, or nil.
+// findResource returns the error with which a method that reads looks for the resource of the
+// request, or nil.
 
 func (c *intercepted) findResource() error {
 	all := contract.Methods()
@@ -344,7 +345,8 @@ func returnAnother(c *intercepted) (proto.Message, error) {
 	return response, nil
 }
 
-// leak adds the first team's response to the second team's, of the resource that the first team asked for last.
+// leak adds the first team's response to the second team's, of the resource that the first team
+// asked for last.
 
 func leak(c *intercepted) (proto.Message, error) {
 	response, err := c.pass(c.request)

@@ -42,7 +42,8 @@ func identityRules() []rule {
 					p.expectNoToken(p.revokedToken(), "TOKEN_REVOKED", "the revoked token")
 				}
 			}},
-		{name: "scopes", on: token, check: scopesAreThoseOfTheFixtures, sentence: "ResolveToken returns the scopes of the token."},
+		{name: "scopes", on: token, check: scopesAreThoseOfTheFixtures,
+			sentence: "ResolveToken returns the scopes of the token."},
 		{name: "plan", on: token, check: planIsThatOfTheFixtures, sentence: "ResolveToken returns the plan of the team."},
 		{name: "revoked-id", on: token, check: idOfRevokedTokenIsValid,
 			sentence: "The metadata `token_id` of a revoked token, if there is any, is a UUID in lower case."},
@@ -86,7 +87,8 @@ func tokensAreResolved(p *probe) {
 		id := response.GetTokenId()
 		require(response.GetTeamId() == team && id != "", fmt.Sprintf("a token id, and the team %q", team),
 			"the token id %q, and the team %q", id, response.GetTeamId())
-		require(tokens[id] == nil || bytes.Equal(tokens[id], hash), "another id for another token", "the id %s of two tokens", id)
+		require(tokens[id] == nil ||
+			bytes.Equal(tokens[id], hash), "another id for another token", "the id %s of two tokens", id)
 		tokens[id] = hash
 	}
 	p.forEachToken(func(team Team, response *identityv1.ResolveTokenResponse) { expect(team.Token, team.ID, response) })
@@ -113,7 +115,8 @@ func planIsThatOfTheFixtures(p *probe) {
 		func(r *identityv1.ResolveTokenResponse) string { return r.GetPlan().String() })
 }
 
-// compareTokens compares a property of the tokens with that in the fixtures. Two different values are evidence.
+// compareTokens compares a property of the tokens with that in the fixtures. Two different values
+// are evidence.
 func (p *probe) compareTokens(what string, of func(Token) string, in func(*identityv1.ResolveTokenResponse) string) {
 	values := map[string]bool{}
 	for _, token := range p.Fixtures.Tokens {
@@ -191,7 +194,8 @@ func messageText(m *identityv1.WatchRevocationsResponse) string {
 func streamStartsWithHeartbeat(p *probe) {
 	_, first, err := p.watch("")
 	must(err)
-	require(first.GetPosition() != "" && first.GetRevocation() == nil, "a heartbeat with a position", "%s", messageText(first))
+	require(first.GetPosition() != "" && first.GetRevocation() == nil, "a heartbeat with a position", "%s",
+		messageText(first))
 }
 
 func streamHasHeartbeats(p *probe) {
@@ -211,7 +215,8 @@ func streamResumes(p *probe) {
 	require(messageText(resumed) == want, want, "%s", messageText(resumed))
 }
 
-// revocationIsSent revokes a token, and expects the revocation on an open stream, and on one that resumes from before.
+// revocationIsSent revokes a token, and expects the revocation on an open stream, and on one that
+// resumes from before.
 func revocationIsSent(p *probe) {
 	r, tokens := p.Fixtures.Revocable, p.of(resolveToken)
 	needs(r.Revoke != nil, "revoke in the fixtures: a live token, and the command that revokes it")
@@ -231,7 +236,8 @@ func revocationIsSent(p *probe) {
 	resumed.expectRevocation(p.Clock, r.Token)
 }
 
-// expectRevocation reads the stream until the revocation of the token, which must arrive within the timeout.
+// expectRevocation reads the stream until the revocation of the token, which must arrive within the
+// timeout.
 func (r revocationStream) expectRevocation(clock func() time.Time, token []byte) {
 	until := clock().Add(r.timeout)
 	for {

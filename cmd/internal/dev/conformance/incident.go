@@ -37,8 +37,8 @@ const (
 	resolved      = incidentv1.IncidentStatus_INCIDENT_STATUS_RESOLVED
 )
 
-// validFields returns values with which requests that have these fields are valid. Incidents are resolved from the start, so that no open
-// incident stays behind.
+// validFields returns values with which requests that have these fields are valid. Incidents are
+// resolved from the start, so that no open incident stays behind.
 func (p *probe) validFields() fields {
 	return fields{
 		"actor": p.actor, "title": "Conformance check " + uuid.NewString(), "status": resolved,
@@ -53,7 +53,8 @@ func (p *probe) create(changes fields) *incidentv1.Incident {
 
 // update adds an update to an incident. By default it resolves the incident.
 func (p *probe) update(incident string, changes fields) *incidentv1.IncidentUpdate {
-	return call[*incidentv1.AddIncidentUpdateResponse](p, addIncidentUpdate, fields{"incident_id": incident}.with(changes)).GetUpdate()
+	return call[*incidentv1.AddIncidentUpdateResponse](p, addIncidentUpdate,
+		fields{"incident_id": incident}.with(changes)).GetUpdate()
 }
 
 // timeline returns an incident with its updates.
@@ -71,18 +72,21 @@ func incidentRules() []rule {
 		{name: "overall-status", on: named(getStatusPage), writes: true, check: overallStatusFollowsIncidents,
 			sentence: "The overall status of a page follows its open incidents."},
 		{name: "creates", on: create, check: incidentIsCreated,
-			sentence: "CreateIncident creates an incident with its first update, status and impact. `started_at` is the time of the call."},
+			sentence: "CreateIncident creates an incident with its first update, status and impact. `started_at` is the time " +
+				"of the call."},
 		{name: "resolved", on: create, check: createdAsResolved,
 			sentence: "With the status resolved, `resolved_at` is the time of the call."},
 		{name: "attached", on: create, check: incidentIsAttached,
 			sentence: "The incident is attached to the given status page."},
 		{name: "longest", on: contract.Method.Writes, check: longestIsStored,
 			sentence: "A title has up to 255 characters (code points), a message up to 10,000, a key up to 255."},
-		{name: "verbatim", on: contract.Method.Writes, check: textsAreVerbatim, sentence: "Texts are returned as they were sent."},
+		{name: "verbatim", on: contract.Method.Writes, check: textsAreVerbatim,
+			sentence: "Texts are returned as they were sent."},
 		{name: "component-elsewhere", on: create, check: componentIsOnThePage,
 			sentence: "INVALID_ARGUMENT naming `component_ids` if one is not on the given page."},
 		{name: "adds", on: update, check: updateIsAdded,
-			sentence: "AddIncidentUpdate adds an update to the timeline and gives the incident the update's status, whatever it was."},
+			sentence: "AddIncidentUpdate adds an update to the timeline and gives the incident the update's status, whatever " +
+				"it was."},
 		{name: "resolves", on: update, check: secondResolutionKeepsTime,
 			sentence: "The status resolved sets `resolved_at`, unless it is already set."},
 		{name: "reopens", on: update, check: anotherStatusReopens,
@@ -95,7 +99,8 @@ func incidentRules() []rule {
 	}
 }
 
-// incidentsAreOfThePage compares the incidents of the page with those of the whole list that are attached to it.
+// incidentsAreOfThePage compares the incidents of the page with those of the whole list that are
+// attached to it.
 func incidentsAreOfThePage(p *probe) {
 	var got []*incidentv1.Incident
 	retryOnChange(func() []string {
@@ -149,7 +154,8 @@ func (p *probe) expectCreated(changes fields) {
 	created := as[*incidentv1.CreateIncidentResponse](response).GetIncident()
 	must(sameMessage("CreateIncident returns", &incidentv1.Incident{
 		Id: created.GetId(), Title: r.GetTitle(), Status: r.GetStatus(), Impact: r.GetImpact(),
-		StartedAt: created.GetCreatedAt(), CreatedAt: created.GetCreatedAt(), ResolvedAt: resolvedAt(r.GetStatus(), created.GetCreatedAt()),
+		StartedAt: created.GetCreatedAt(), CreatedAt: created.GetCreatedAt(),
+		ResolvedAt: resolvedAt(r.GetStatus(), created.GetCreatedAt()),
 	}, created))
 	p.expectNow("created_at", created.GetCreatedAt())
 	state := p.timeline(created.GetId())
@@ -180,7 +186,8 @@ func (p *probe) expectNow(name string, got *timestamppb.Timestamp) {
 func createdAsResolved(p *probe) {
 	created := p.create(nil)
 	require(created.GetResolvedAt() != nil && created.GetResolvedAt().AsTime().Equal(created.GetCreatedAt().AsTime()),
-		"resolved_at "+timeText(created.GetCreatedAt())+", the time of creation", "resolved_at %s", timeText(created.GetResolvedAt()))
+		"resolved_at "+timeText(created.GetCreatedAt())+", the time of creation", "resolved_at %s",
+		timeText(created.GetResolvedAt()))
 }
 
 func incidentIsAttached(p *probe) {
@@ -229,12 +236,14 @@ func (p *probe) expectStored(longest fields) {
 func componentIsOnThePage(p *probe) {
 	own := p.pageID()
 	for _, page := range messageIDs(p.of(listStatusPages).call(nil)) {
-		components := call[*incidentv1.GetStatusPageResponse](p, getStatusPage, fields{"status_page_id": page}).GetComponents()
+		components := call[*incidentv1.GetStatusPageResponse](p, getStatusPage,
+			fields{"status_page_id": page}).GetComponents()
 		if page == own || len(components) == 0 {
 			continue
 		}
 		_, err := p.attempt(fields{"status_page_id": own, "component_ids": components[0].GetId()})
-		must(expectViolations(err, fmt.Sprintf("the component %s of the page %s", components[0].GetId(), page), "component_ids"))
+		must(expectViolations(err, fmt.Sprintf("the component %s of the page %s", components[0].GetId(), page),
+			"component_ids"))
 		return
 	}
 	must(lacks("a component of team %s on another page", p.own.ID))
@@ -289,7 +298,8 @@ func manyIncidentsAreOpen(p *probe) {
 			}
 		}
 	}
-	needs(more == "", "a team with at most %d incidents, of which the open ones can be counted", counted*contract.MaxPageSize)
+	needs(more == "", "a team with at most %d incidents, of which the open ones can be counted",
+		counted*contract.MaxPageSize)
 	var group errgroup.Group
 	group.SetLimit(calls)
 	ids := make([]string, max(0, most-open))
@@ -335,7 +345,8 @@ func secondResolutionKeepsTime(p *probe) {
 func anotherStatusReopens(p *probe) {
 	open := p.states(resolved, investigating, resolved)[1]
 	require(open.GetResolvedAt() == nil && open.GetStatus() == investigating,
-		"the status "+investigating.String()+" and resolved_at absent", "%v and resolved_at %s", open.GetStatus(), timeText(open.GetResolvedAt()))
+		"the status "+investigating.String()+" and resolved_at absent", "%v and resolved_at %s", open.GetStatus(),
+		timeText(open.GetResolvedAt()))
 }
 
 // writeIsAudited writes with each status.
@@ -358,10 +369,12 @@ func writeIsAudited(p *probe) {
 func (p *probe) expectAudited(incident string, want int, status incidentv1.IncidentStatus) {
 	n := 0
 	for _, e := range call[*auditv1.ListAuditEntriesResponse](p, listAuditEntries, nil).GetEntries() {
-		if e.GetResourceId() == incident && e.GetActorId() == p.actor.GetTokenId() && e.GetIpAddress() == p.actor.GetIpAddress() {
+		if e.GetResourceId() == incident && e.GetActorId() == p.actor.GetTokenId() &&
+			e.GetIpAddress() == p.actor.GetIpAddress() {
 			n++
 			p.expectNow("created_at of the audit entry", e.GetCreatedAt())
 		}
 	}
-	require(n == want, fmt.Sprintf("%d audit entries of the actor on the incident, with the status %v", want, status), "%d", n)
+	require(n == want, fmt.Sprintf("%d audit entries of the actor on the incident, with the status %v", want, status),
+		"%d", n)
 }

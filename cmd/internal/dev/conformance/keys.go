@@ -31,7 +31,8 @@ type keyCase struct {
 type keyCall struct {
 	// what describes the call in a breach.
 	what string
-	// by returns the probe of another write, with which this call is made; nil means the write of the check.
+	// by returns the probe of another write, with which this call is made; nil means the write of
+	// the check.
 	by      func(p *probe) *probe
 	changes fields
 	want    keyOutcome
@@ -53,18 +54,23 @@ func keyCases() []keyCase {
 	first := keyCall{what: "a new key", want: executed}
 	withoutKey := keyCall{what: "a call without a key", changes: fields{"idempotency_key": ""}, want: executed}
 	return []keyCase{
-		{name: "idempotent-replay", calls: []keyCall{first, {what: "the same request with its key", want: replayed}}, executions: 1,
-			sentence: "The same key with the same request changes nothing and returns the stored response, with `replayed` set."},
+		{name: "idempotent-replay", calls: []keyCall{first, {what: "the same request with its key", want: replayed}},
+			executions: 1,
+			sentence: "The same key with the same request changes nothing and returns the stored response, with `replayed` " +
+				"set."},
 		{name: "idempotent-actor", sentence: "Two requests are the same if all fields but `actor` are equal.", executions: 1,
-			calls: []keyCall{first, {what: "the same request of another actor", changes: fields{"actor": otherActor}, want: replayed}}},
+			calls: []keyCall{first,
+				{what: "the same request of another actor", changes: fields{"actor": otherActor}, want: replayed}}},
 		{name: "idempotent-other-method", executions: 0,
 			calls: []keyCall{
-				{what: "a new key", by: otherMethod, want: executed}, {what: "a key that was used with another method", want: refused},
+				{what: "a new key", by: otherMethod, want: executed},
+				{what: "a key that was used with another method", want: refused},
 			},
 			sentence: "Keys are shared by all methods: the key of another method is INVALID_ARGUMENT naming `idempotency_key`."},
 		{name: "idempotent-other-team", executions: 1, sentence: "Keys belong to the team.",
 			calls: []keyCall{
-				{what: "a new key", by: (*probe).ofOtherTeam, want: executed}, {what: "a key that another team has used", want: executed},
+				{what: "a new key", by: (*probe).ofOtherTeam, want: executed},
+				{what: "a key that another team has used", want: executed},
 			}},
 		{name: "idempotent-failure", executions: 1,
 			calls: []keyCall{
@@ -126,7 +132,8 @@ func keyIsOfOneRequest(p *probe) {
 	_, _, err := w.send(p.ctx, key)
 	must(err)
 	others := fields{
-		"title": "Another", "message": "Another.", "status": identified, "impact": incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR,
+		"title": "Another", "message": "Another.", "status": identified,
+		"impact":         incidentv1.IncidentImpact_INCIDENT_IMPACT_MINOR,
 		"status_page_id": p.pageID(), "component_ids": p.component(),
 		"incident_id": p.create(nil).GetId(), "notify_subscribers": true,
 	}
@@ -147,7 +154,8 @@ func keysIgnoreOrder(p *probe) {
 	first, _, err := w.send(p.ctx, key.with(fields{"component_ids": []string{ids[0], ids[1]}}))
 	must(err)
 	second, again, err := w.send(p.ctx, key.with(fields{"component_ids": []string{ids[1], ids[0]}}))
-	require(err == nil && again && first == second, "replayed: true, and the id "+first+" for component_ids in another order",
+	require(err == nil && again && first == second,
+		"replayed: true, and the id "+first+" for component_ids in another order",
 		"replayed: %t, and the id %q, %s", again, second, resultText(err))
 }
 
@@ -157,7 +165,8 @@ func keysAreExact(p *probe) {
 	keys := []string{long + "a", long + "A", long + "b", long}
 	for _, key := range keys {
 		_, again, err := w.send(p.ctx, fields{"idempotency_key": key})
-		require(err == nil && !again, "replayed: false for a key of which one character differs", "replayed: %t, %s", again, resultText(err))
+		require(err == nil && !again, "replayed: false for a key of which one character differs", "replayed: %t, %s", again,
+			resultText(err))
 	}
 	w.expectExecutions(len(keys))
 }
@@ -165,7 +174,8 @@ func keysAreExact(p *probe) {
 // onlyChangesAreAudited counts the entries of an actor that makes no other calls.
 func onlyChangesAreAudited(p *probe) {
 	alone := *p.subject
-	alone.actor = &incidentv1.Actor{TokenId: uuid.NewString(), IpAddress: p.actor.GetIpAddress(), RequestId: p.actor.GetRequestId()}
+	alone.actor = &incidentv1.Actor{TokenId: uuid.NewString(), IpAddress: p.actor.GetIpAddress(),
+		RequestId: p.actor.GetRequestId()}
 	own := *p
 	own.subject = &alone
 	entries := func() (n int) {
@@ -217,7 +227,8 @@ func replayIsTheStoredResponse(p *probe) {
 	must(sameMessage("the replay has", first, second))
 }
 
-// breach returns a breach if the response is not the wanted one. The ids are those of the calls before.
+// breach returns a breach if the response is not the wanted one. The ids are those of the calls
+// before.
 func (c keyCall) breach(ids []string, id string, again bool, err error) error {
 	switch c.want {
 	case refused:
@@ -247,7 +258,8 @@ type write struct {
 
 func (p *probe) newWrite() write { return write{p, p.request(nil)} }
 
-// send sends the request with changes. It returns the id in the response, and whether the response is a replay.
+// send sends the request with changes. It returns the id in the response, and whether the response
+// is a replay.
 func (w write) send(ctx context.Context, changes fields) (id string, again bool, err error) {
 	response, err := w.probe.send(ctx, changes.applyTo(proto.Clone(w.request)))
 	if err != nil {
@@ -283,7 +295,8 @@ func (w write) executions() (n int) {
 	return 0
 }
 
-// concurrentCallsAreExecutedOnce sends one request several times at once. One call executes it; the others are ABORTED or replays.
+// concurrentCallsAreExecutedOnce sends one request several times at once. One call executes it; the
+// others are ABORTED or replays.
 func concurrentCallsAreExecutedOnce(p *probe) {
 	w := p.newWrite()
 	const calls = 8
@@ -313,8 +326,8 @@ func concurrentCallsAreExecutedOnce(p *probe) {
 	w.expectExecutions(1)
 }
 
-// abandonedCallsAreExecutedOnce abandons calls after different times, so that some end before their execution, some during and some
-// after it.
+// abandonedCallsAreExecutedOnce abandons calls after different times, so that some end before their
+// execution, some during and some after it.
 func abandonedCallsAreExecutedOnce(p *probe) {
 	byDeadline := func(after time.Duration) (context.Context, func()) {
 		ctx, cancel := context.WithTimeout(p.ctx, after)
@@ -325,7 +338,8 @@ func abandonedCallsAreExecutedOnce(p *probe) {
 		timer := time.AfterFunc(after, cancel)
 		return ctx, func() { timer.Stop(); cancel() }
 	}
-	for _, after := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond} {
+	for _, after := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond,
+		100 * time.Millisecond} {
 		for _, bound := range []func(time.Duration) (context.Context, func()){byDeadline, byCancellation} {
 			w := p.newWrite()
 			withKey := fields{"idempotency_key": uuid.NewString()}
@@ -338,7 +352,8 @@ func abandonedCallsAreExecutedOnce(p *probe) {
 	}
 }
 
-// sendUntilDone sends a request until the service no longer reports that the first call is in progress.
+// sendUntilDone sends a request until the service no longer reports that the first call is in
+// progress.
 func (w write) sendUntilDone(withKey fields) {
 	until, cancel := context.WithTimeout(w.ctx, w.Grace)
 	defer cancel()
@@ -349,6 +364,7 @@ func (w write) sendUntilDone(withKey fields) {
 			must(err)
 			return
 		}
-		require(wait(until, between) == nil, fmt.Sprintf("an abandoned call to end within %v", w.Grace), "%s", resultText(err))
+		require(wait(until, between) == nil, fmt.Sprintf("an abandoned call to end within %v", w.Grace), "%s",
+			resultText(err))
 	}
 }

@@ -26,7 +26,8 @@ func monitoringRules() []rule {
 		{name: "since-old", on: named(listMonitorChecks), check: sinceIsNotCapped,
 			sentence: "ListMonitorChecks returns the results since any time."},
 		{name: "last-check", on: named(listMonitors), check: monitorFollowsChecks,
-			sentence: "`status` and `last_check_at` are those of the last check; `uptime_percent` is a percentage of the checks of 30 days."},
+			sentence: "`status` and `last_check_at` are those of the last check; `uptime_percent` is a percentage of the " +
+				"checks of 30 days."},
 	}
 }
 
@@ -94,7 +95,8 @@ func sinceIsInclusive(p *probe) {
 	since := all[len(all)/2]
 	some := append([]*timestamppb.Timestamp{nil}, p.checkTimes(fields{"since": timestamppb.New(since.AsTime())})...)
 	oldest := some[len(some)-1]
-	require(oldest.AsTime().Equal(since.AsTime()), timeText(since)+" as the oldest check, for since with its time", "%s", timeText(oldest))
+	require(oldest.AsTime().Equal(since.AsTime()), timeText(since)+" as the oldest check, for since with its time", "%s",
+		timeText(oldest))
 }
 
 func futureIsEmpty(p *probe) {

@@ -12,7 +12,8 @@ func notChecked() []Unchecked {
 		{"Notifications are in the transaction of a write.", "No method returns notifications."},
 		{"`notify_subscribers` suppresses a notification.", "No method returns notifications."},
 		{"`component_ids` are stored.", "No method returns the components of an incident."},
-		{"Idempotency keys survive a restart and expire after a day.", "No method restarts the service or changes its clock."},
+		{"Idempotency keys survive a restart and expire after a day.",
+			"No method restarts the service or changes its clock."},
 		{"A resumed stream contains every revocation, also of transactions that overlap.", "The check revokes one token."},
 		{"A cancelled read stops its work inside the service.", "The client has already gone."},
 	}

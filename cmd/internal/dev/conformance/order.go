@@ -12,7 +12,8 @@ import (
 	"opsgate/proto/contract"
 )
 
-// A list is a row about the rows in the responses of a method: their order, and whether the fixtures have their number.
+// A list is a row about the rows in the responses of a method: their order, and whether the
+// fixtures have their number.
 type list struct {
 	method string
 	// order is the fields that rows are ordered by, each with a minus if it is descending.
@@ -23,7 +24,8 @@ type list struct {
 	counted bool
 	// both is a field of rows, a bool: evidence is a list with both values.
 	both protoreflect.Name
-	// requests are the changes of the requests whose lists are checked; nil means one request without changes.
+	// requests are the changes of the requests whose lists are checked; nil means one request
+	// without changes.
 	requests []fields
 }
 
@@ -59,7 +61,8 @@ func countedRows() (names []string) {
 func listRules() (rules []rule) {
 	for _, l := range lists() {
 		on := named(l.method)
-		rules = append(rules, rule{name: "order", sentence: "Rows are ordered by " + l.orderText() + ".", on: on, check: l.isOrdered})
+		rules = append(rules,
+			rule{name: "order", sentence: "Rows are ordered by " + l.orderText() + ".", on: on, check: l.isOrdered})
 		if l.counted {
 			rules = append(rules, rule{
 				name: "complete", sentence: "The list has all rows of the team, or of the page.", on: on, check: l.isComplete,
@@ -81,13 +84,16 @@ func (l list) isOrdered(p *probe) {
 	}
 }
 
-// differs returns an error if the rows are also in the order that the list does not have. It ignores those without the fields of that.
+// differs returns an error if the rows are also in the order that the list does not have. It
+// ignores those without the fields of that.
 func (l list) differs(rows []protoreflect.Message) error {
 	other := list{order: l.unlike}
 	for name := range other.keys() {
-		rows = slices.DeleteFunc(rows, func(row protoreflect.Message) bool { return !row.Has(row.Descriptor().Fields().ByName(name)) })
+		rows = slices.DeleteFunc(rows,
+			func(row protoreflect.Message) bool { return !row.Has(row.Descriptor().Fields().ByName(name)) })
 	}
-	if l.unlike != nil && slices.IsSortedFunc(rows, func(a, b protoreflect.Message) int { return other.compare(a, b, false) }) {
+	if l.unlike != nil &&
+		slices.IsSortedFunc(rows, func(a, b protoreflect.Message) int { return other.compare(a, b, false) }) {
 		return lacks("rows whose order by %s differs", other.orderText())
 	}
 	return nil
@@ -98,7 +104,8 @@ func (l list) isComplete(p *probe) {
 	name := string(p.method.Rows().Name())
 	p.forBothTeams(func(p *probe) {
 		rows, want := p.allRows(), p.own.Rows[name]
-		require(len(rows) >= want, fmt.Sprintf("at least %d %s of team %s, as in the fixtures", want, kindText(name), p.own.ID), "%d", len(rows))
+		require(len(rows) >= want,
+			fmt.Sprintf("at least %d %s of team %s, as in the fixtures", want, kindText(name), p.own.ID), "%d", len(rows))
 		needs(want > 0, "rows.%s of team %s in the fixtures", name, p.own.ID)
 	})
 	rows := p.allRows()
@@ -121,8 +128,9 @@ func (p *probe) allRows() (rows []protoreflect.Message) {
 	return rows
 }
 
-// ordered returns a breach if two neighbours are in the wrong order. It accepts names in the order of their bytes, and names in the order
-// of their letters regardless of case: the contract allows both, because databases differ.
+// ordered returns a breach if two neighbours are in the wrong order. It accepts names in the order
+// of their bytes, and names in the order of their letters regardless of case: the contract allows
+// both, because databases differ.
 func (l list) ordered(rows []protoreflect.Message) error {
 	if len(rows) < 2 {
 		return lacks("two rows in the list")

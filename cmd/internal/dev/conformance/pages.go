@@ -37,7 +37,8 @@ func (p *probe) statusPage(id string) *incidentv1.GetStatusPageResponse {
 	return call[*incidentv1.GetStatusPageResponse](p, getStatusPage, fields{"status_page_id": id})
 }
 
-// overallStatusFollowsIncidents opens an incident in which nothing works on a page without an outage, and resolves it.
+// overallStatusFollowsIncidents opens an incident in which nothing works on a page without an
+// outage, and resolves it.
 func overallStatusFollowsIncidents(p *probe) {
 	pages := call[*incidentv1.ListStatusPagesResponse](p, listStatusPages, nil).GetStatusPages()
 	at := slices.IndexFunc(pages, func(page *incidentv1.StatusPage) bool {
@@ -53,8 +54,10 @@ func overallStatusFollowsIncidents(p *probe) {
 		})
 		during := overall()
 		p.update(incident.GetId(), nil)
-		require(during != before, fmt.Sprintf("not %v for the page %s with an open critical incident", before, page), "%v", during)
+		require(during != before, fmt.Sprintf("not %v for the page %s with an open critical incident", before, page), "%v",
+			during)
 		after := overall()
-		require(after == before, fmt.Sprintf("%v for the page %s, after the incident was resolved", before, page), "%v", after)
+		require(after == before, fmt.Sprintf("%v for the page %s, after the incident was resolved", before, page), "%v",
+			after)
 	})
 }

@@ -18,10 +18,12 @@ func hasCursor(m contract.Method) bool { return m.HasRequestField("cursor") }
 
 // pagingRules returns the rules for methods that return pages with cursors.
 func pagingRules() []rule {
-	const ignored = "A cursor that is not recognised is not an error: the first page is returned and `cursor_ignored` is set. Case: "
+	const ignored = "A cursor that is not recognised is not an error: the first page is returned and `cursor_ignored` " +
+		"is set. Case: "
 	rules := []rule{
 		{name: "page-size-kept", check: pageSizeIsKept, sentence: "A page has at most `page_size` rows."},
-		{name: "walk", check: walkReturnsAllRows, sentence: "`next_cursor` names the next page, and is empty on the last page."},
+		{name: "walk", check: walkReturnsAllRows,
+			sentence: "`next_cursor` names the next page, and is empty on the last page."},
 		{name: "walk-under-writes", check: walkIgnoresNewRows, writes: true,
 			sentence: "A cursor names a row: rows that are created during a walk never shift its later pages."},
 		{name: "walk-one-millisecond", check: walkReturnsRowsOfOneMillisecond, writes: true,
@@ -32,7 +34,8 @@ func pagingRules() []rule {
 			sentence: "`cursor_ignored` is not set on a first page, nor if the cursor is recognised."},
 		{name: "cursor-malformed", sentence: ignored + "malformed.",
 			check: ignores(func(*probe) []string {
-				return []string{"garbage", "%%%", strings.Repeat("A", maxCursor), base64.RawURLEncoding.EncodeToString([]byte("i'1=1--"))}
+				return []string{"garbage", "%%%", strings.Repeat("A", maxCursor),
+					base64.RawURLEncoding.EncodeToString([]byte("i'1=1--"))}
 			})},
 		{name: "cursor-of-another-method", sentence: ignored + "of another method.",
 			check: ignores(func(p *probe) []string { return []string{p.of(nextMethod(p.method, hasCursor)).cursor()} })},
@@ -93,7 +96,8 @@ func cursorsAreBase64(p *probe) {
 
 func cursorsAreRecognised(p *probe) {
 	require(!p.page(1, "").ignored, "cursor_ignored: false, without a cursor", "cursor_ignored: true")
-	require(!p.page(1, p.cursor()).ignored, "cursor_ignored: false, with the cursor of the previous page", "cursor_ignored: true")
+	require(!p.page(1, p.cursor()).ignored, "cursor_ignored: false, with the cursor of the previous page",
+		"cursor_ignored: true")
 }
 
 // ignores returns a check that the method ignores each of the cursors.
@@ -114,8 +118,8 @@ func ignores(cursors func(p *probe) []string) func(p *probe) {
 	}
 }
 
-// walk follows cursors through at most the given number of pages, and calls between before it requests the next page. It returns the ids
-// of the rows, and whether it reached the last page.
+// walk follows cursors through at most the given number of pages, and calls between before it
+// requests the next page. It returns the ids of the rows, and whether it reached the last page.
 func (p *probe) walk(size, pages int, between func()) (walked []string, complete bool) {
 	cursor := ""
 	for range pages {
@@ -142,8 +146,8 @@ func walkReturnsAllRows(p *probe) {
 	})
 }
 
-// walkIgnoresNewRows creates an incident, and so an audit entry, after each page. Other clients may write too, so the walk may begin with
-// newer rows than those of the start.
+// walkIgnoresNewRows creates an incident, and so an audit entry, after each page. Other clients may
+// write too, so the walk may begin with newer rows than those of the start.
 func walkIgnoresNewRows(p *probe) {
 	const size, pages = 2, 5
 	for range size * pages {
@@ -163,8 +167,9 @@ func walkIgnoresNewRows(p *probe) {
 	must(sameList("the rows that existed when the walk began", want[:n], walked[:n]))
 }
 
-// walkReturnsRowsOfOneMillisecond ends a page between two rows with times in one millisecond, and requests the next page after others were
-// created at once. If the service has no such rows, it creates some.
+// walkReturnsRowsOfOneMillisecond ends a page between two rows with times in one millisecond, and
+// requests the next page after others were created at once. If the service has no such rows, it
+// creates some.
 func walkReturnsRowsOfOneMillisecond(p *probe) {
 	const rounds, calls, pages = 5, 20, 10
 	for range rounds {
@@ -190,7 +195,8 @@ func walkReturnsRowsOfOneMillisecond(p *probe) {
 	must(lacks("two rows with times in one millisecond, which %d calls at once do not create", calls))
 }
 
-// secondOfMillisecond returns the position of the second row with a time in the same millisecond, after the first two rows, or 0.
+// secondOfMillisecond returns the position of the second row with a time in the same millisecond,
+// after the first two rows, or 0.
 func secondOfMillisecond(rows []protoreflect.Message) int {
 	millisecond := func(row protoreflect.Message) int64 {
 		return timestamp(row, row.Descriptor().Fields().ByName("created_at")).AsTime().UnixMilli()

@@ -86,8 +86,8 @@ func as[M proto.Message](m proto.Message) M {
 // ended is the panic with which a check ends early.
 type ended struct{ err error }
 
-// must ends the check if err is not nil, as testing.T.FailNow ends a test: [try] returns the error. Only checks may call it, in their own
-// goroutine.
+// must ends the check if err is not nil, as testing.T.FailNow ends a test: [try] returns the error.
+// Only checks may call it, in their own goroutine.
 func must(err error) {
 	if err != nil {
 		panic(ended{err})
@@ -128,8 +128,8 @@ func (p *probe) forBothTeams(check func(p *probe)) {
 	must(errors.Join(try(func() { check(p) }), try(func() { check(p.ofOtherTeam()) })))
 }
 
-// retryOnChange runs a check on data that other clients may change. If the check fails and the state has changed meanwhile, it runs the
-// check again, up to five times.
+// retryOnChange runs a check on data that other clients may change. If the check fails and the
+// state has changed meanwhile, it runs the check again, up to five times.
 func retryOnChange(state func() []string, check func(state []string)) {
 	const attempts = 5
 	for attempt := 1; ; attempt++ {

@@ -16,7 +16,8 @@ const (
 	Pass Outcome = "pass"
 	Fail Outcome = "fail"
 	Skip Outcome = "skip"
-	// Unproved is the outcome of a check for which the service or the fixtures have too little data.
+	// Unproved is the outcome of a check for which the service or the fixtures have too little
+	// data.
 	Unproved Outcome = "not proved"
 )
 
@@ -82,7 +83,8 @@ func (r Result) breachText(indent string) string {
 	return text.String()
 }
 
-// WriteText writes the results by method, and then the breaches, the missing evidence and what no check covers.
+// WriteText writes the results by method, and then the breaches, the missing evidence and what no
+// check covers.
 func (r Report) WriteText(w io.Writer) error {
 	var text, failures, unproved, limits strings.Builder
 	method := ""
@@ -160,7 +162,8 @@ func (s junitSeconds) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%
 
 // WriteJUnit writes the report as JUnit XML, with a suite for each method.
 func (r Report) WriteJUnit(w io.Writer) error {
-	all := junitSuites{junitCounts: junitCounts{Tests: len(r.Results), Failures: r.Failed, Skipped: r.Skipped + r.Unproved}}
+	all := junitSuites{junitCounts: junitCounts{Tests: len(r.Results), Failures: r.Failed,
+		Skipped: r.Skipped + r.Unproved}}
 	for _, result := range r.Results {
 		if n := len(all.Suites); n == 0 || all.Suites[n-1].Name != result.Method {
 			all.Suites = append(all.Suites, junitSuite{Name: result.Method})

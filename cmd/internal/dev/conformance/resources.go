@@ -73,7 +73,8 @@ func (p *probe) size(response proto.Message) int {
 }
 
 // ids returns ids of resources of the own team that requests may name, at most n, from all parts of
-// the list whose rows are messages of the kind's name: the last of them, which may be the oldest, too.
+// the list whose rows are messages of the kind's name: the last of them, which may be the oldest,
+// too.
 func (p *probe) ids(n int) []string {
 	key := p.own.ID + p.kind()
 	if len(p.listed[key]) == 0 { // another check may create one

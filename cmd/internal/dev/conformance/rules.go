@@ -17,7 +17,8 @@ import (
 	"opsgate/proto/contract"
 )
 
-// A rule is a row: a sentence of the contract, the methods that it holds for, and the check of one of them.
+// A rule is a row: a sentence of the contract, the methods that it holds for, and the check of one
+// of them.
 type rule struct {
 	name, sentence string
 	on             func(m contract.Method) bool
@@ -43,14 +44,16 @@ func listsOfTeam(m contract.Method) bool {
 func generalRules() []rule {
 	return []rule{
 		{name: "well-formed", on: contract.Method.TeamScoped, check: returnsWellFormed,
-			sentence: "Required fields are set, ids are UUIDs in lower case, enums have known values, numbers are finite, times are in the past, " +
+			sentence: "Required fields are set, ids are UUIDs in lower case, enums have known values, numbers are finite, " +
+				"times are in the past, " +
 				"and optional fields without a value are absent."},
 		{name: "team-id", on: contract.Method.TeamScoped, check: requiresTeam,
 			sentence: "`team_id` is required: INVALID_ARGUMENT names it if it is not a UUID."},
 		{name: "no-rows", on: listsOfTeam, check: listsNoRows,
 			sentence: "A list of a team without rows is empty, also if the service does not know the team."},
 		{name: "probe", on: contract.Method.IsProbe, check: answersProbe,
-			sentence: "A request without fields is answered, and not with UNIMPLEMENTED or a refusal: it proves that an address is right."},
+			sentence: "A request without fields is answered, and not with UNIMPLEMENTED or a refusal: it proves that an " +
+				"address is right."},
 		{name: "deadline", on: func(contract.Method) bool { return true }, check: endsAtDeadline,
 			sentence: "A call whose deadline has passed ends at once, without side effects."},
 		{name: "isolation", check: isolates, sentence: "A method reads data of the team `team_id` only.",
@@ -58,7 +61,8 @@ func generalRules() []rule {
 		{name: "unknown-id", on: namesResource, check: refusesUnknownID,
 			sentence: "NOT_FOUND if the team has no such resource."},
 		{name: "foreign-id", on: namesResource, check: refusesForeignID,
-			sentence: "NOT_FOUND for the id of another team's resource, with the same message and details as for an unknown id."},
+			sentence: "NOT_FOUND for the id of another team's resource, with the same message and details as for an unknown " +
+				"id."},
 		{name: "the-one-asked-for", on: returnsResource, check: returnsTheOneAskedFor,
 			sentence: "The method returns the resource with the given id."},
 		{name: "same-as-list", on: returnsResource, check: agreesWithList,
@@ -96,7 +100,8 @@ func listsNoRows(p *probe) {
 func answersProbe(p *probe) {
 	_, err := p.send(p.ctx, &emptypb.Empty{})
 	provesNothing := []codes.Code{codes.Unimplemented, codes.Unavailable, codes.PermissionDenied, codes.Unauthenticated}
-	require(!slices.Contains(provesNothing, status.Code(err)), "INVALID_ARGUMENT for a request without fields", "%s", resultText(err))
+	require(!slices.Contains(provesNothing, status.Code(err)), "INVALID_ARGUMENT for a request without fields", "%s",
+		resultText(err))
 }
 
 func isolates(p *probe) {
@@ -106,7 +111,8 @@ func isolates(p *probe) {
 		needs(len(ids) > 0, "a row in the list of team %s", p.own.ID)
 		for _, id := range ids {
 			owner := owners[id]
-			require(owner == "" || owner == p.own.ID, "no id of team "+owner+" in the response for team "+p.own.ID, "%s in both responses", id)
+			require(owner == "" ||
+				owner == p.own.ID, "no id of team "+owner+" in the response for team "+p.own.ID, "%s in both responses", id)
 			owners[id] = p.own.ID
 		}
 	}
@@ -144,7 +150,8 @@ func returnsTheOneAskedFor(p *probe) {
 	expectID(p.resource(), text(returned, "id"))
 }
 
-// agreesWithList compares rows of the list of all resources with the resource that the method returns for each.
+// agreesWithList compares rows of the list of all resources with the resource that the method
+// returns for each.
 func agreesWithList(p *probe) {
 	const compared = 20
 	resource := resourceField(p.method)
@@ -179,12 +186,14 @@ func expectID(want, got string) { require(want == got, "the id "+want, "%q", got
 // healthCheck returns the check of the health service for one service.
 func healthCheck(service contract.Service) Check {
 	return Check{
-		Name: service.Name + "/Health/serving", Sentence: "grpc.health.v1.Health reports SERVING for the full name of the service.",
+		Name:     service.Name + "/Health/serving",
+		Sentence: "grpc.health.v1.Health reports SERVING for the full name of the service.",
 		run: func(p *probe) {
 			client := healthv1.NewHealthClient(p.conns[service.Name])
 			health, err := client.Check(p.ctx, &healthv1.HealthCheckRequest{Service: service.FullName})
 			require(err == nil, "SERVING for "+service.FullName, "%s", resultText(err))
-			require(health.GetStatus() == healthv1.HealthCheckResponse_SERVING, "SERVING for "+service.FullName, "%v", health.GetStatus())
+			require(health.GetStatus() == healthv1.HealthCheckResponse_SERVING, "SERVING for "+service.FullName, "%v",
+				health.GetStatus())
 		},
 	}
 }
@@ -194,8 +203,9 @@ func healthCheck(service contract.Service) Check {
 func watchedHealthCheck(service contract.Service) Check {
 	const want = "SERVING for the name \"\", or UNIMPLEMENTED"
 	return Check{
-		Name:     service.Name + "/Health/watched",
-		Sentence: "Watch of grpc.health.v1.Health, if there is one, reports SERVING for the empty name: else a gateway sends no call.",
+		Name: service.Name + "/Health/watched",
+		Sentence: "Watch of grpc.health.v1.Health, if there is one, reports SERVING for the empty name: else a gateway " +
+			"sends no call.",
 		run: func(p *probe) {
 			ctx, cancel := context.WithTimeout(p.ctx, p.Timeout)
 			defer cancel()

@@ -12,7 +12,8 @@ import (
 
 // Options are the settings of a run.
 type Options struct {
-	// Addresses are the addresses of the services, by name. Checks of a service without address are skipped.
+	// Addresses are the addresses of the services, by name. Checks of a service without address are
+	// skipped.
 	Addresses map[string]string
 	// TLS configures the calls; nil means plaintext.
 	TLS      *tls.Config
@@ -23,7 +24,8 @@ type Options struct {
 	Writes bool
 	// Timeout bounds each call; 0 means 10 seconds.
 	Timeout time.Duration
-	// HeartbeatTimeout is the maximum time between two messages of a revocation stream; 0 means 11 seconds.
+	// HeartbeatTimeout is the maximum time between two messages of a revocation stream; 0 means 11
+	// seconds.
 	HeartbeatTimeout time.Duration
 	// Grace is how long after its deadline a call may end; 0 means one second.
 	Grace time.Duration
@@ -40,8 +42,8 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Run runs the checks, one after the other. If it returns an error (an invalid address, or the end of ctx), the report has the results
-// until then.
+// Run runs the checks, one after the other. If it returns an error (an invalid address, or the end
+// of ctx), the report has the results until then.
 func Run(ctx context.Context, o Options) (report Report, err error) {
 	o.setDefaults()
 	s, err := newSubject(o)

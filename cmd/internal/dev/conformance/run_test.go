@@ -64,7 +64,8 @@ func TestNoCheckPassesWithoutAServer(t *testing.T) {
 	}
 }
 
-// The contract leaves it to the service whether a concurrent call with a key is ABORTED, as in the reference backend, or waits.
+// The contract leaves it to the service whether a concurrent call with a key is ABORTED, as in the
+// reference backend, or waits.
 func TestConcurrentCallsMayWait(t *testing.T) {
 	var mu sync.Mutex
 	waiting := fault{unary: onKeys(func(c *intercepted, _ string) (proto.Message, error) {

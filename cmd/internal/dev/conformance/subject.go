@@ -22,7 +22,8 @@ type subject struct {
 	actor *incidentv1.Actor
 	conns map[string]grpc.ClientConnInterface // by service
 	close func() error
-	// listed are the ids that were read, by team and kind, and chosen the one of them for each team and method.
+	// listed are the ids that were read, by team and kind, and chosen the one of them for each team
+	// and method.
 	listed map[string][]string
 	chosen map[string]string
 }
@@ -44,7 +45,8 @@ func newSubject(o Options) (*subject, error) {
 			s.conns[service.Name] = noConn{service.Name}
 			continue
 		}
-		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(transport), grpc.WithUnaryInterceptor(boundCalls(o.Timeout)),
+		conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(transport),
+			grpc.WithUnaryInterceptor(boundCalls(o.Timeout)),
 			grpc.WithNoProxy(), grpc.WithDisableRetry(), grpc.WithDisableServiceConfig())
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("prepare calls to %s: %w", service.Name, err), s.close())
@@ -59,7 +61,8 @@ func newSubject(o Options) (*subject, error) {
 // boundCalls gives each call a timeout.
 func boundCalls(timeout time.Duration) grpc.UnaryClientInterceptor {
 	return func(
-		ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
+		ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		options ...grpc.CallOption,
 	) error {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()

@@ -60,10 +60,12 @@ func startReference(t *testing.T) reference {
 
 var began = time.Now()
 
-// clock runs like time.Now in the middle of an hour, a day and a month: at their beginnings, the rows of the demo do not reveal each fault.
+// clock runs like time.Now in the middle of an hour, a day and a month: at their beginnings, the
+// rows of the demo do not reveal each fault.
 func clock() time.Time { return time.Date(2026, 3, 10, 9, 30, 17, 0, time.UTC).Add(time.Since(began)) }
 
-// coarseClock ticks so rarely that a backend on a busy machine, too, creates several rows with times in one millisecond.
+// coarseClock ticks so rarely that a backend on a busy machine, too, creates several rows with
+// times in one millisecond.
 func coarseClock() time.Time { return clock().Truncate(time.Second) }
 
 // revocable creates a live token, which a check may revoke.
@@ -103,7 +105,8 @@ func demoVariables(t *testing.T) (variables []string) {
 	return variables
 }
 
-// options returns the options of a run with all checks of the backend, or of a faulty one before it.
+// options returns the options of a run with all checks of the backend, or of a faulty one before
+// it.
 func options(t *testing.T, backend reference, address string) conformance.Options {
 	t.Helper()
 	o := conformance.Options{
@@ -120,7 +123,8 @@ func options(t *testing.T, backend reference, address string) conformance.Option
 // A fault changes requests or responses between the checks and the reference backend.
 type fault struct {
 	name string
-	// fails and unproved are patterns of the checks that have to fail, and of those that must not be proved. All others have to pass.
+	// fails and unproved are patterns of the checks that have to fail, and of those that must not
+	// be proved. All others have to pass.
 	fails, unproved []string
 	// unary handles calls; nil passes them on.
 	unary func(c *intercepted) (proto.Message, error)
@@ -128,7 +132,8 @@ type fault struct {
 	stream func(r *watchRequest, n int, m *watchResponse) (send bool)
 	// noDeadlines ignores the deadlines of calls.
 	noDeadlines bool
-	// noHealth serves no health service, and notServing reports NOT_SERVING to who watches the empty name.
+	// noHealth serves no health service, and notServing reports NOT_SERVING to who watches the
+	// empty name.
 	noHealth, notServing bool
 	// ignorePosition starts streams at the present.
 	ignorePosition bool
@@ -236,8 +241,8 @@ func startFaulty(t *testing.T, backend reference, f fault, serving ...grpc.Serve
 // ignoredTimeout is the metadata with the ignored deadline of a call.
 const ignoredTimeout = "ignored-timeout"
 
-// serve serves in the background, and returns a function that stops it. With noDeadlines, calls pass through net/http, which removes their
-// deadlines.
+// serve serves in the background, and returns a function that stops it. With noDeadlines, calls
+// pass through net/http, which removes their deadlines.
 func serve(t *testing.T, server *grpc.Server, listener net.Listener, noDeadlines bool) (stop func()) {
 	t.Helper()
 	if !noDeadlines {

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// required reports whether the contract requires a message field of a response: the resource that a response returns, and the times
-// that rows are ordered by.
+// required reports whether the contract requires a message field of a response: the resource that a
+// response returns, and the times that rows are ordered by.
 func required(field protoreflect.FieldDescriptor) bool {
 	if field.Message() == nil || field.IsList() {
 		return false
@@ -45,7 +45,8 @@ func wellFormed(response proto.Message) error {
 				continue
 			}
 			if field.HasPresence() && standsForNothing(m.Get(field)) {
-				return expected(string(field.FullName())+" to have a value, or to be absent", "%s in %s", fieldText(m.Interface(), field), label(m))
+				return expected(string(field.FullName())+" to have a value, or to be absent", "%s in %s",
+					fieldText(m.Interface(), field), label(m))
 			}
 			if want := violatedForm(field, m.Get(field)); want != "" {
 				return expected(string(field.FullName())+" to be "+want, "%q in %s", m.Get(field).String(), label(m))

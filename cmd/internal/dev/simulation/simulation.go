@@ -26,9 +26,11 @@ const (
 	reportInterval = time.Minute
 	// maxBatch is the largest number of samples in a report.
 	maxBatch = 500
-	// checksUntilDown is more than the failed checks after which the backend sets a monitor to down.
+	// checksUntilDown is more than the failed checks after which the backend sets a monitor to
+	// down.
 	checksUntilDown = 4
-	// maxInterval is the longest interval of a monitor whose target fails: with a longer one, it would be down for hours.
+	// maxInterval is the longest interval of a monitor whose target fails: with a longer one, it
+	// would be down for hours.
 	maxInterval = 5 * time.Minute
 )
 
@@ -51,7 +53,8 @@ type Simulation struct {
 	activities []*activity
 }
 
-// An activity is performed when it is due, and is due again after the pause that it returns, also if it failed.
+// An activity is performed when it is due, and is due again after the pause that it returns, also
+// if it failed.
 type activity struct {
 	due time.Time
 	do  func(ctx context.Context, at time.Time) (pause time.Duration, err error)
@@ -72,7 +75,8 @@ type target struct {
 	recovery time.Time
 }
 
-// New returns a simulation that continues the data of the backend from the present time of the clock.
+// New returns a simulation that continues the data of the backend from the present time of the
+// clock.
 func New(ctx context.Context, o Options) (*Simulation, error) {
 	s := &Simulation{options: o, ingest: o.Backend.Ingest(), random: rand.New(rand.NewPCG(o.Seed, 0))}
 	start := o.Clock().UTC()
@@ -119,7 +123,8 @@ func (s *Simulation) Run(ctx context.Context) {
 	}
 }
 
-// Advance performs the activities that are due until now, in the order of their times. One that fails does not stop the others.
+// Advance performs the activities that are due until now, in the order of their times. One that
+// fails does not stop the others.
 func (s *Simulation) Advance(ctx context.Context, now time.Time) error {
 	var failures []error
 	for ctx.Err() == nil {
@@ -174,7 +179,8 @@ func (s *Simulation) report(ctx context.Context, at time.Time) (time.Duration, e
 	return reportInterval, nil
 }
 
-// addTargets adds a target for each enabled monitor of the team. Monitors that have never changed never will.
+// addTargets adds a target for each enabled monitor of the team. Monitors that have never changed
+// never will.
 func (s *Simulation) addTargets(ctx context.Context, q *query.Queries, team query.Team, start time.Time) error {
 	monitors, err := q.ListMonitors(ctx, team.ID)
 	if err != nil {
@@ -190,14 +196,16 @@ func (s *Simulation) addTargets(ctx context.Context, q *query.Queries, team quer
 			return fmt.Errorf("get the latency of %s: %w", m.Name, err)
 		}
 		t := &target{monitor: m, interval: time.Duration(m.IntervalSeconds) * time.Second}
-		t.base = cmp.Or(time.Duration(fastest)*time.Millisecond, demo.Between(s.random, 8*time.Millisecond, 180*time.Millisecond))
+		t.base = cmp.Or(time.Duration(fastest)*time.Millisecond,
+			demo.Between(s.random, 8*time.Millisecond, 180*time.Millisecond))
 		if m.Status != "up" { // its cause is not in the data
 			t.failure, t.recovery = m.Status, start.Add(demo.Between(s.random, 3*time.Minute, 10*time.Minute))
 		}
 		if m.LastStatusChangeAt != nil && t.interval <= maxInterval {
 			fragile = append(fragile, t)
 		}
-		s.add(s.firstCheck(t, start), func(ctx context.Context, at time.Time) (time.Duration, error) { return t.interval, s.check(ctx, t, at) })
+		s.add(s.firstCheck(t, start),
+			func(ctx context.Context, at time.Time) (time.Duration, error) { return t.interval, s.check(ctx, t, at) })
 	}
 	s.addFailures(fragile, start)
 	return nil
@@ -229,7 +237,8 @@ func (s *Simulation) check(ctx context.Context, t *target, at time.Time) error {
 	return nil
 }
 
-// addFailures lets each of the targets fail about once an hour. The first to go down, after a few minutes, is the one that is checked most.
+// addFailures lets each of the targets fail about once an hour. The first to go down, after a few
+// minutes, is the one that is checked most.
 func (s *Simulation) addFailures(targets []*target, start time.Time) {
 	if len(targets) == 0 {
 		return

@@ -34,14 +34,16 @@ type Summary struct {
 // read reads the logs at the paths, which may be compressed with gzip; "-" is in. It calls each for
 // each decided request.
 func read(paths []string, in io.Reader, each func(*entry)) (Summary, error) {
-	r := reader{Summary{Warnings: []string{}, requestsOf: make(map[string]uint64), missingOf: make(map[string]uint64)}, each}
+	r := reader{Summary{Warnings: []string{}, requestsOf: make(map[string]uint64), missingOf: make(map[string]uint64)},
+		each}
 	for _, path := range paths {
 		if err := r.read(path, in); err != nil {
 			return r.Summary, err
 		}
 	}
 	if r.Requests == 0 {
-		return r.Summary, fmt.Errorf("no access line of a token was found in %d lines; %d are not JSON (log.format: json writes it)",
+		return r.Summary, fmt.Errorf("no access line of a token was found in %d lines; %d are not JSON (log.format: json "+
+			"writes it)",
 			r.Others+r.Skipped, r.Skipped)
 	}
 	if r.Missing > 0 {
@@ -130,8 +132,8 @@ func (e *entry) deniedBy() string {
 	return ""
 }
 
-// decode decodes a line, and reports whether it has a JSON object with times to which the clock of a
-// memory store can be set. What precedes the object is ignored: kubectl and docker add names.
+// decode decodes a line, and reports whether it has a JSON object with times to which the clock of
+// a memory store can be set. What precedes the object is ignored: kubectl and docker add names.
 func (e *entry) decode(text []byte) bool {
 	const day = int64(24 * time.Hour / time.Microsecond)
 	start := bytes.IndexByte(text, '{')

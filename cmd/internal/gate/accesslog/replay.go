@@ -53,8 +53,8 @@ type TokenReport struct {
 	Key string `json:"limits_of"` // in the configuration
 }
 
-// Replay decides the requests under a configuration, without the overrides that have expired by now:
-// a gateway that starts with it does not have them.
+// Replay decides the requests under a configuration, without the overrides that have expired by
+// now: a gateway that starts with it does not have them.
 func (log *Log) Replay(loaded config.Loaded, now time.Time) (*Report, error) {
 	current, err := config.NewPolicies(loaded, now, nil)
 	if err != nil {
@@ -87,8 +87,9 @@ func (log *Log) Replay(loaded config.Loaded, now time.Time) (*Report, error) {
 		r.Limits = append(r.Limits, limits[key]...)
 	}
 	slices.SortStableFunc(r.Denied, func(x, y TokenReport) int { return cmp.Compare(y.NewlyDenied, x.NewlyDenied) })
-	r.Warnings = append(r.Warnings, fmt.Sprintf("usage before the log is not known: until %s, more may be admitted in this result than "+
-		"would have been", r.From.Add(longest(loaded)).Format(time.RFC3339)))
+	r.Warnings = append(r.Warnings,
+		fmt.Sprintf("usage before the log is not known: until %s, more may be admitted in this result than "+
+			"would have been", r.From.Add(longest(loaded)).Format(time.RFC3339)))
 	return r, nil
 }
 

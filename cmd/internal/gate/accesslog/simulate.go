@@ -99,7 +99,8 @@ func (s *simulation) run(t *token, policy *ratelimit.Policy, decided func(*reque
 		d, _ := s.store.Decide(ctx, t.id, policy)
 		if d.Allowed && r.refunded {
 			answered := r.at + int64(r.took)
-			place, _ := slices.BinarySearchFunc(s.refunds, answered, func(f refund, at int64) int { return cmp.Compare(f.at, at) })
+			place, _ := slices.BinarySearchFunc(s.refunds, answered,
+				func(f refund, at int64) int { return cmp.Compare(f.at, at) })
 			s.refunds = slices.Insert(s.refunds, place, refund{answered, d})
 		}
 		decided(r, &d)

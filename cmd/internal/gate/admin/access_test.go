@@ -102,7 +102,8 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// The token for metrics opens GET /metrics, and HEAD, and nothing else. The token of operators opens everything.
+// The token for metrics opens GET /metrics, and HEAD, and nothing else. The token of operators
+// opens everything.
 func TestTokenForMetricsOpensMetricsAlone(t *testing.T) {
 	const metricsToken = "the token of Prometheus"
 	both := Access{Token: secretToken, MetricsToken: metricsToken}

@@ -11,7 +11,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// lowContrast returns the texts with a contrast below 4.5, and the bars of plots with a contrast below 3 (WCAG 2.2, 1.4.3 and 1.4.11).
+// lowContrast returns the texts with a contrast below 4.5, and the bars of plots with a contrast
+// below 3 (WCAG 2.2, 1.4.3 and 1.4.11).
 const lowContrast = `(() => {
 	const numbers = (color) => color.match(/[\d.]+/g).map(Number);
 	const luminance = ([r, g, b]) => [r, g, b].map((c) => (c /= 255) <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4)
@@ -43,11 +44,13 @@ const lowContrast = `(() => {
 	return checked < 100 ? ['only ' + checked + ' texts were checked'] : bad;
 })()`
 
-// tooWide lists the headings of sections whose contents are wider, so that they cover the next section.
+// tooWide lists the headings of sections whose contents are wider, so that they cover the next
+// section.
 const tooWide = `[...document.querySelectorAll("section")].filter((s) => s.scrollWidth > s.clientWidth)
 	.map((s) => s.getAttribute("aria-labelledby"))`
 
-// onEachScreen checks the contrast and the width of the page on screens of three widths, and calls check on each.
+// onEachScreen checks the contrast and the width of the page on screens of three widths, and calls
+// check on each.
 func (s browser) onEachScreen(name string, check func(width int64)) {
 	s.T.Helper()
 	for _, width := range []int64{1280, 768, 360} {
@@ -92,7 +95,8 @@ func (s browser) tree() (list []axNode) {
 	return list
 }
 
-// checkTree checks the accessibility tree: landmarks, headings, tables, and a name for each control.
+// checkTree checks the accessibility tree: landmarks, headings, tables, and a name for each
+// control.
 func (s browser) checkTree(t *testing.T, width int64) {
 	t.Helper()
 	named := map[string]bool{

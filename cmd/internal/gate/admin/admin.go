@@ -25,7 +25,8 @@ import (
 	"opsgate/ratelimit/membership"
 )
 
-// Options configure an Admin. Redis, Capacities, Access, Host, Version and RefusalLines are optional.
+// Options configure an Admin. Redis, Capacities, Access, Host, Version and RefusalLines are
+// optional.
 type Options struct {
 	Active        func() Active
 	Clients       *backendclient.Clients
@@ -40,8 +41,8 @@ type Options struct {
 	// Hold exempts the connection of a request with verified credentials from eviction at the
 	// connection limit until release is called.
 	Hold func(context.Context) (release func())
-	// TokenPrefix is the prefix of API tokens. A request that contains it in its URL or in X-Operator
-	// is rejected.
+	// TokenPrefix is the prefix of API tokens. A request that contains it in its URL or in
+	// X-Operator is rejected.
 	TokenPrefix   string
 	Host, Version string // of the machine and the program, for the page
 	Logger        *slog.Logger
@@ -65,8 +66,8 @@ type Redis struct {
 	DividedBy func() int // number of gateways that divide the limits in an outage
 }
 
-// Admin is the handler of the admin listener, and the collector of its metrics. It is not ready until
-// Serving is called.
+// Admin is the handler of the admin listener, and the collector of its metrics. It is not ready
+// until Serving is called.
 type Admin struct {
 	http.Handler
 
@@ -159,7 +160,8 @@ func Respond(w http.ResponseWriter, status int, body any) {
 // respond writes the response of a request, or rejects it for problems by parameter.
 func respond(w http.ResponseWriter, problems map[string]string, body func() any) {
 	if len(problems) > 0 {
-		Respond(w, http.StatusBadRequest, Failure{Text: "the request has invalid parameters", Code: "validation_error", Details: problems})
+		Respond(w, http.StatusBadRequest,
+			Failure{Text: "the request has invalid parameters", Code: "validation_error", Details: problems})
 		return
 	}
 	Respond(w, http.StatusOK, body())

@@ -19,21 +19,27 @@ const (
 // same reasons and actions.
 var redisCauses = []struct{ prefix, reason, action string }{
 	{"OOM ", "Redis is out of memory (maxmemory)", "raise maxmemory to 500 bytes for each token in use; keep noeviction"},
-	{"NOAUTH ", "Redis requires a password, and none is configured", "write the password to the file of rate_limit.redis.password"},
-	{"WRONGPASS ", "Redis refuses the user or the password", "correct rate_limit.redis.username, or the file of its password"},
-	{"ERR AUTH ", "Redis has no password, and one is configured", "remove rate_limit.redis.password, or set requirepass in Redis"},
+	{"NOAUTH ", "Redis requires a password, and none is configured",
+		"write the password to the file of rate_limit.redis.password"},
+	{"WRONGPASS ", "Redis refuses the user or the password",
+		"correct rate_limit.redis.username, or the file of its password"},
+	{"ERR AUTH ", "Redis has no password, and one is configured",
+		"remove rate_limit.redis.password, or set requirepass in Redis"},
 	{"NOPERM ", causeACL, actionACL},
 	{"ERR ACL failure in script", causeACL, actionACL},
 	{"ERR The user executing the script can't", causeACL, actionACL}, // before Redis 7.2
 	{"WRONGTYPE ", "a key of the gateway has a value of another program", "set another rate_limit.redis.key_prefix"},
 	{"READONLY ", "Redis is a read-only replica", masterOnly},
 	{"LOADING ", "Redis is loading its data", "wait; without its data, tokens get at most their limits once more"},
-	{"MISCONF ", "Redis refuses writes because it cannot save its data", "free the disk of Redis; else set stop-writes-on-bgsave-error no"},
-	{"NOREPLICAS ", "Redis refuses writes because it has too few replicas", "start replicas, or lower min-replicas-to-write"},
+	{"MISCONF ", "Redis refuses writes because it cannot save its data",
+		"free the disk of Redis; else set stop-writes-on-bgsave-error no"},
+	{"NOREPLICAS ", "Redis refuses writes because it has too few replicas",
+		"start replicas, or lower min-replicas-to-write"},
 	{"MASTERDOWN ", "Redis is a replica that lost its master", masterOnly},
 	{"CLUSTERDOWN ", "the Redis cluster is down", "run redis-cli cluster nodes, and start the masters that are down"},
 	{"BUSY ", "Redis is busy with a script", "run redis-cli script kill, and find which program runs the script"},
-	{"ERR max number of clients reached", "Redis has too many clients (maxclients)", "raise maxclients, or close some of CLIENT LIST"},
+	{"ERR max number of clients reached", "Redis has too many clients (maxclients)",
+		"raise maxclients, or close some of CLIENT LIST"},
 	{"", "connection refused", "start Redis, or set rate_limit.redis.addresses to where it listens"},
 	{"", "i/o timeout", dropped},
 	{"", "deadline exceeded", dropped},
@@ -51,7 +57,8 @@ func redisCause(cause string) (reason, action string) {
 	return network, findRedis
 }
 
-// sanitizeCause reduces the cause of a failed call to its gRPC code and a known network error. Other text of the cause is removed.
+// sanitizeCause reduces the cause of a failed call to its gRPC code and a known network error.
+// Other text of the cause is removed.
 func sanitizeCause(cause string) string {
 	var parts []string
 	code, _, _ := strings.Cut(cause, ":")

@@ -20,7 +20,8 @@ func showChart(t *testing.T, a *Admin) *browsertest.Page {
 	return s
 }
 
-// heights returns the heights of the bars of a class in the traffic chart, the latest last, as parts of the chart's height.
+// heights returns the heights of the bars of a class in the traffic chart, the latest last, as
+// parts of the chart's height.
 const heights = `(c) => [...(document.querySelector("#plot path." + c)?.getAttribute("d") || "").matchAll(/v([\d.]+)/g)].map((m) => m[1] / 110)`
 
 func TestOldFloodDoesNotHideOutage(t *testing.T) {
@@ -59,7 +60,8 @@ func TestOldFloodDoesNotHideOutage(t *testing.T) {
 	}
 }
 
-// Without failures, traffic that stops is still seen as a step down, and ordinary peaks are not cut.
+// Without failures, traffic that stops is still seen as a step down, and ordinary peaks are not
+// cut.
 func TestOrdinaryTrafficIsNotCut(t *testing.T) {
 	t.Parallel()
 	a, metrics := sampled(t)

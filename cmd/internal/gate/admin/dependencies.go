@@ -37,20 +37,22 @@ type Dependency struct {
 	Name string `json:"name"`
 	Condition
 
-	OK          bool                           `json:"ok"`
-	Since       time.Time                      `json:"since,omitzero"`     // when OK became false; zero if OK or unknown
-	Verdict     string                         `json:"verdict"`            // of its most severe finding, or "well"
-	Breaker     *backendclient.BreakerStatus   `json:"breaker"`            // nil for a dependency without a breaker
-	BreakerText string                         `json:"breaker_text"`       // its state, for how long, and what follows
-	InUse       string                         `json:"in_use"`             // calls in flight, or the use of a limit; "" if not counted
-	Endpoints   []backendclient.EndpointStatus `json:"endpoints"`          // of an internal service
-	Latencies   *Latencies                     `json:"latencies,omitzero"` // nil for a dependency that has not been called
+	OK          bool                         `json:"ok"`
+	Since       time.Time                    `json:"since,omitzero"` // when OK became false; zero if OK or unknown
+	Verdict     string                       `json:"verdict"`        // of its most severe finding, or "well"
+	Breaker     *backendclient.BreakerStatus `json:"breaker"`        // nil for a dependency without a breaker
+	BreakerText string                       `json:"breaker_text"`   // its state, for how long, and what follows
+	// calls in flight, or the use of a limit; "" if not counted
+	InUse     string                         `json:"in_use"`
+	Endpoints []backendclient.EndpointStatus `json:"endpoints"`          // of an internal service
+	Latencies *Latencies                     `json:"latencies,omitzero"` // nil for a dependency that has not been called
 
 	notReady bool                          // the gateway must not get requests
 	wrong    *backendclient.WrongEndpoints // nil unless another service is at an address of this one
 	lookup   *backendclient.FailedLookup   // nil unless the name of the service does not resolve now
 	teamName string                        // of the team whose calls alone the breaker refuses; "" if unknown
-	// tokensUntil is when the last cached token ends; zero unless lookups of the identity service fail.
+	// tokensUntil is when the last cached token ends; zero unless lookups of the identity service
+	// fail.
 	tokensUntil time.Time
 }
 
@@ -89,9 +91,11 @@ func (a *Admin) dependencies(now time.Time) (list []*Dependency) {
 	return list
 }
 
-// newService returns the state of an internal service by its connection and its breaker. unreachable is the
-// reason why it gets no calls or has never answered one, or "".
-func newService(name string, state connectivity.State, b backendclient.BreakerStatus, unreachable string, now time.Time) *Dependency {
+// newService returns the state of an internal service by its connection and its breaker.
+// unreachable is the reason why it gets no calls or has never answered one, or "".
+func newService(
+	name string, state connectivity.State, b backendclient.BreakerStatus, unreachable string, now time.Time,
+) *Dependency {
 	d := &Dependency{Name: name, Breaker: &b, OK: unreachable == "" && b.State == backendclient.BreakerClosed}
 	d.BreakerText = breakerText(b, now)
 	d.State = strings.ToLower(state.String())
@@ -109,8 +113,8 @@ func newService(name string, state connectivity.State, b backendclient.BreakerSt
 	return d
 }
 
-// breakerText returns the state of a breaker, for how long, and what follows, without the team's id,
-// which unauthenticated clients must not see.
+// breakerText returns the state of a breaker, for how long, and what follows, without the team's
+// id, which unauthenticated clients must not see.
 func breakerText(b backendclient.BreakerStatus, now time.Time) string {
 	text := string(b.State)
 	if b.State != backendclient.BreakerClosed {
@@ -141,8 +145,8 @@ func (d *Dependency) setWrong(wrong backendclient.WrongEndpoints) {
 		len(wrong.Addresses), len(d.Endpoints), d.Name)
 }
 
-// addLookups adds the problems of an identity service that resolves no token, or whose answers break
-// the contract. Another problem takes precedence as the state.
+// addLookups adds the problems of an identity service that resolves no token, or whose answers
+// break the contract. Another problem takes precedence as the state.
 func (d *Dependency) addLookups(tokens *authn.Authenticator, now time.Time) {
 	failingFor, cachedTokensFor := tokens.LookupsFailing()
 	brokenFor, err := tokens.ContractError()
@@ -153,7 +157,8 @@ func (d *Dependency) addLookups(tokens *authn.Authenticator, now time.Time) {
 	case !d.OK:
 	case failingFor > 0:
 		d.OK, d.State, d.Since = false, "lookups fail", now.Add(-failingFor)
-		d.Reason = "for " + config.RoundedDuration(failingFor) + " no lookup of a token has succeeded: tokens that are not cached get 503"
+		d.Reason = "for " + config.RoundedDuration(failingFor) +
+			" no lookup of a token has succeeded: tokens that are not cached get 503"
 	case err != nil:
 		d.OK, d.State, d.Since = false, "invalid answers", now.Add(-brokenFor)
 		d.Reason = "for " + config.RoundedDuration(brokenFor) +
@@ -166,7 +171,8 @@ func newRevocations(disconnected time.Duration, now time.Time) *Dependency {
 	d := &Dependency{Name: dependencyRevocations, Condition: Condition{State: "ready"}, OK: disconnected == 0}
 	if !d.OK {
 		d.State, d.Since = "unavailable", now.Add(-disconnected)
-		d.Reason = "the stream has been disconnected for " + config.RoundedDuration(disconnected) + ": revocations take effect late"
+		d.Reason = "the stream has been disconnected for " + config.RoundedDuration(disconnected) +
+			": revocations take effect late"
 	}
 	return d
 }
@@ -177,8 +183,8 @@ type Store struct {
 	Since *time.Time     `json:"since,omitempty"` // when the mode began
 	// Replicas is the number of gateways that divide the limits in mode local; 0 for mode memory.
 	Replicas int `json:"replicas,omitempty"`
-	// EvictingServers is the number of Redis servers whose maxmemory-policy evicts keys, as far as the
-	// gateway may read it. EvictedKeys were evicted since the gateway started.
+	// EvictingServers is the number of Redis servers whose maxmemory-policy evicts keys, as far as
+	// the gateway may read it. EvictedKeys were evicted since the gateway started.
 	EvictingServers int64 `json:"evicting_servers,omitempty"`
 	EvictedKeys     int64 `json:"evicted_keys,omitempty"`
 
@@ -199,14 +205,16 @@ func (a *Admin) store() Store {
 	}
 	evicting, evicted := redis.Gateways.Eviction()
 	return Store{
-		Mode: state.Mode, Since: &state.Since, Replicas: redis.DividedBy(), EvictingServers: evicting, EvictedKeys: evicted, Breaker: b,
+		Mode: state.Mode, Since: &state.Since, Replicas: redis.DividedBy(), EvictingServers: evicting, EvictedKeys: evicted,
+		Breaker: b,
 	}
 }
 
-// newRedis returns the state of Redis; in an outage, State has the mode of the limits. A gateway that
-// denies all requests is not ready, so that balancers send them to gateways that reach Redis.
+// newRedis returns the state of Redis; in an outage, State has the mode of the limits. A gateway
+// that denies all requests is not ready, so that balancers send them to gateways that reach Redis.
 func newRedis(s Store, now time.Time) *Dependency {
-	d := &Dependency{Name: dependencyRedis, Condition: Condition{State: "ready"}, OK: s.Mode == ratelimit.ModeShared, Breaker: s.Breaker}
+	d := &Dependency{Name: dependencyRedis, Condition: Condition{State: "ready"}, OK: s.Mode == ratelimit.ModeShared,
+		Breaker: s.Breaker}
 	d.BreakerText = breakerText(*s.Breaker, now)
 	if d.OK {
 		return d
@@ -223,7 +231,8 @@ func newRedis(s Store, now time.Time) *Dependency {
 const (
 	// overloadCheckEvery is the interval of overload checks.
 	overloadCheckEvery = 500 * time.Millisecond
-	// recoveryPeriod is the time without refusals after which an overload ends. Shorter pauses do not split an overload.
+	// recoveryPeriod is the time without refusals after which an overload ends. Shorter pauses do
+	// not split an overload.
 	recoveryPeriod = 10 * time.Second
 )
 
@@ -261,7 +270,8 @@ func (c *monitoredCapacity) check(logger *slog.Logger, now time.Time) {
 		return
 	}
 	if !c.since.IsZero() && now.Sub(c.lastRefusal) >= recoveryPeriod {
-		logger.Info("not overloaded any more", slog.String("resource", c.Resource), slog.Uint64("refused", c.refused-c.refusedBefore),
+		logger.Info("not overloaded any more", slog.String("resource", c.Resource),
+			slog.Uint64("refused", c.refused-c.refusedBefore),
 			slog.String("lasted", config.RoundedDuration(c.lastRefusal.Sub(c.since))))
 		c.since = time.Time{}
 	}
@@ -273,11 +283,13 @@ func (c *monitoredCapacity) dependency(now time.Time) *Dependency {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := &Dependency{
-		Name: c.Name, Condition: Condition{State: "ready"}, OK: c.since.IsZero(), Since: c.since, InUse: fmt.Sprintf("%d of %d", current, limit),
+		Name: c.Name, Condition: Condition{State: "ready"}, OK: c.since.IsZero(), Since: c.since,
+		InUse: fmt.Sprintf("%d of %d", current, limit),
 	}
 	if !d.OK {
 		d.State = "overloaded"
-		d.Reason = fmt.Sprintf("more than %d %s for %s; %d now", limit, c.Resource, config.RoundedDuration(now.Sub(c.since)), current)
+		d.Reason = fmt.Sprintf("more than %d %s for %s; %d now", limit, c.Resource, config.RoundedDuration(now.Sub(c.since)),
+			current)
 	}
 	return d
 }

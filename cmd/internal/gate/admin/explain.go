@@ -32,7 +32,8 @@ type Question struct {
 	Path   string `json:"path"` // as a client sends it, including the query
 }
 
-// ThisGateway is the scope of what one gateway has counted or cached: others may have another state.
+// ThisGateway is the scope of what one gateway has counted or cached: others may have another
+// state.
 const ThisGateway = "this gateway only"
 
 // An Explanation is the response that a described request would get now, and the state that it
@@ -97,7 +98,8 @@ type Policy struct {
 	Owner   string    `json:"owner,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
-	// TeamUnknown is set if the policy was selected by the token's id only, and the team may have another one.
+	// TeamUnknown is set if the policy was selected by the token's id only, and the team may have
+	// another one.
 	TeamUnknown bool `json:"team_unknown,omitempty"`
 }
 
@@ -160,7 +162,8 @@ func (s *TokenState) setToken(a *authn.Authenticator, subject Subject) {
 	}
 }
 
-// limitsOf returns the limits of an assignment, with their remaining requests if there is a decision.
+// limitsOf returns the limits of an assignment, with their remaining requests if there is a
+// decision.
 func limitsOf(loaded *config.Loaded, a *ratelimit.Assignment, d *ratelimit.Decision) []Limit {
 	key := a.Key // of the list of the default limits, or of a mapping with the list "limits"
 	if a.Class != ratelimit.ClassDefault {
@@ -169,7 +172,8 @@ func limitsOf(loaded *config.Loaded, a *ratelimit.Assignment, d *ratelimit.Decis
 	list := make([]Limit, len(a.Policy.Limits()))
 	for i, l := range a.Policy.Limits() {
 		list[i] = Limit{
-			Name: l.Name, Requests: l.Requests, Per: l.Per.Seconds(), Shadow: l.Shadow, Origin: loaded.Origin(fmt.Sprintf("%s[%d]", key, i)),
+			Name: l.Name, Requests: l.Requests, Per: l.Per.Seconds(), Shadow: l.Shadow,
+			Origin: loaded.Origin(fmt.Sprintf("%s[%d]", key, i)),
 		}
 		if d != nil {
 			// In milliseconds, rounded up so that waiting for it is enough.
@@ -185,7 +189,8 @@ func (a *Admin) explain(w http.ResponseWriter, r *http.Request) {
 	respond(w, problems, func() any { return a.explanation(r.Context(), q) })
 }
 
-// explanation returns the response that a described request would get, and the result of each check.
+// explanation returns the response that a described request would get, and the result of each
+// check.
 func (a *Admin) explanation(ctx context.Context, q Question) Explanation {
 	active, clients := a.options.Active(), a.options.Clients
 	token, services := a.tokenState(ctx, active, q.Subject), make(map[string]Service)
@@ -197,7 +202,8 @@ func (a *Admin) explanation(ctx context.Context, q Question) Explanation {
 		Identity: services[dependencyIdentity],
 		Explanation: active.Gateway.Explain(gateway.ExplainRequest{
 			Method: q.Method, Path: q.Path,
-			Principal: token.principal, Revoked: token.revoked, Assignment: token.assignment, Decision: token.decision, LimiterErr: token.err,
+			Principal: token.principal, Revoked: token.revoked, Assignment: token.assignment, Decision: token.decision,
+			LimiterErr: token.err,
 			ServiceErr: func(name, method string) error {
 				return serviceErr(name, clients.States()[name], clients.Refuses(name, method, token.Token.TeamID))
 			},
@@ -210,8 +216,8 @@ func (a *Admin) explanation(ctx context.Context, q Question) Explanation {
 	return x
 }
 
-// serviceErr returns the error with which a call of a service fails at once, or nil if a call would be
-// sent. refused is whether the breaker refuses it.
+// serviceErr returns the error with which a call of a service fails at once, or nil if a call would
+// be sent. refused is whether the breaker refuses it.
 func serviceErr(service string, state connectivity.State, refused bool) error {
 	switch {
 	case refused:

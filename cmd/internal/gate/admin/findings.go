@@ -31,13 +31,14 @@ type Finding struct {
 	Impact   string `json:"impact"`   // what clients see: "requests of incidents get 503; the rest of the API works"
 	Deadline string `json:"deadline"` // when it becomes worse, and what happens then; or when it ends
 	Action   string `json:"action"`   // the first thing to do: a command, a query, or where to look
-	Runbook  string `json:"runbook"`  // page and section in docs/operate/runbooks, such as "limits.md#redis-is-unavailable"
+	// page and section in docs/operate/runbooks, such as "limits.md#redis-is-unavailable"
+	Runbook string `json:"runbook"`
 
 	share float64 // of all requests, that fails now because of it
 }
 
-// diagnose sets the findings, the most severe first, and the verdicts. Of those with a verdict, the one
-// by which most requests fail is first.
+// diagnose sets the findings, the most severe first, and the verdicts. Of those with a verdict, the
+// one by which most requests fail is first.
 func (s *State) diagnose() {
 	list := []Finding{}
 	add := func(f *Finding) {
@@ -93,7 +94,8 @@ func (s *State) diagnoseLimiter() *Finding {
 	if s.store.Mode == ratelimit.ModeMemory || s.store.Mode == ratelimit.ModeShared {
 		return nil
 	}
-	f := s.finding("limiter:"+string(s.store.Mode), "redis: unavailable"+forTime(*s.store.Since, s.At)+"; limits are "+s.store.text(),
+	f := s.finding("limiter:"+string(s.store.Mode),
+		"redis: unavailable"+forTime(*s.store.Since, s.At)+"; limits are "+s.store.text(),
 		s.store.Breaker.Cause)
 	_, f.Action = redisCause(s.store.Breaker.Cause)
 	return f
@@ -114,8 +116,8 @@ func (s Store) text() string {
 	return texts[s.Mode]
 }
 
-// diagnoseEviction finds a Redis that deletes accounts when its memory is full. A token then gets its
-// limits anew.
+// diagnoseEviction finds a Redis that deletes accounts when its memory is full. A token then gets
+// its limits anew.
 func (s *State) diagnoseEviction() *Finding {
 	if s.store.EvictingServers == 0 {
 		return nil
@@ -141,7 +143,8 @@ func (s *State) diagnoseFailures() *Finding {
 		text += ", none in the last " + config.RoundedDuration(f.quietFor)
 	} else {
 		text += fmt.Sprintf(", %d of %d in the last 10s", f.lastFailed, f.lastAll)
-		if float64(f.failed) >= brokenFailureRatio*float64(f.all) || float64(f.lastFailed) >= brokenFailureRatio*float64(f.lastAll) {
+		if float64(f.failed) >= brokenFailureRatio*float64(f.all) ||
+			float64(f.lastFailed) >= brokenFailureRatio*float64(f.lastAll) {
 			verdict = verdictBroken
 		}
 	}
@@ -166,19 +169,23 @@ func (s *State) diagnoseReload() *Finding {
 	if len(r.Keys) > 0 {
 		problems += ": " + listed(r.Keys, 3, ", ")
 	}
-	ofCertificates := len(r.Keys) > 0 && !slices.ContainsFunc(r.Keys, func(key string) bool { return !strings.HasSuffix(key, "_file") })
+	ofCertificates := len(r.Keys) > 0 &&
+		!slices.ContainsFunc(r.Keys, func(key string) bool { return !strings.HasSuffix(key, "_file") })
 	if ofCertificates {
 		what = "certificate"
 	}
-	f := s.finding("reload", fmt.Sprintf("The %s on disk was refused %s ago (%s)", what, config.RoundedDuration(s.At.Sub(r.At)), problems),
+	f := s.finding("reload",
+		fmt.Sprintf("The %s on disk was refused %s ago (%s)", what, config.RoundedDuration(s.At.Sub(r.At)), problems),
 		strings.Join(r.Problems, "\n"))
 	if ofCertificates {
-		f.Impact, f.Runbook = "the certificates from before are used; no change of the configuration applies", runbookCertificates
+		f.Impact, f.Runbook = "the certificates from before are used; no change of the configuration applies",
+			runbookCertificates
 	}
 	return f
 }
 
-// diagnoseCertificate returns the finding that a certificate is not valid yet, has ended, or ends soon.
+// diagnoseCertificate returns the finding that a certificate is not valid yet, has ended, or ends
+// soon.
 func (s *State) diagnoseCertificate(c config.Certificate) *Finding {
 	left, wait := c.Ends.Sub(s.At), c.Begins.Sub(s.At)
 	if left >= config.RenewBefore && wait <= 0 {
@@ -190,7 +197,8 @@ func (s *State) diagnoseCertificate(c config.Certificate) *Finding {
 	}
 	switch {
 	case left <= 0:
-		f.Verdict, f.Text, f.Impact = verdictBroken, c.Key+" expired "+config.RoundedDuration(-left)+" ago", withoutCertificate(c.Key)
+		f.Verdict, f.Text, f.Impact = verdictBroken, c.Key+" expired "+config.RoundedDuration(-left)+" ago",
+			withoutCertificate(c.Key)
 	case wait > 0:
 		f.Verdict, f.Text = verdictBroken, c.Key+" is not valid for another "+config.RoundedDuration(wait)
 		f.Impact, f.Deadline = withoutCertificate(c.Key), "it stays so until "+c.Begins.Format(time.DateTime)+" UTC"

@@ -258,7 +258,8 @@ func TestActionFollowsTheCauseOfRedis(t *testing.T) {
 	}
 }
 
-// A dead process that carries all services is one finding, with the share of requests that fails now.
+// A dead process that carries all services is one finding, with the share of requests that fails
+// now.
 func TestServicesThatFailTogetherAreOneFinding(t *testing.T) {
 	dead := func(s *State, name, address string, d Dependency) {
 		d.Since = noon.Add(-30 * time.Second)
@@ -383,7 +384,8 @@ func TestFindingsOfSlowServices(t *testing.T) {
 	}
 }
 
-// Calls that are not answered do not count: an open breaker refuses most of those of a method that is always denied.
+// Calls that are not answered do not count: an open breaker refuses most of those of a method that
+// is always denied.
 func TestFindingsOfServicesThatRefuseTheGateway(t *testing.T) {
 	a, metrics := sampled(t)
 	const most, get, list = "fleet: PermissionDenied for most calls of ", "GetServer: 11 of 21 calls in the last 5m", "ListServers: 5 of 5 calls in the last 5m"

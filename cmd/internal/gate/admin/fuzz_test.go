@@ -11,8 +11,8 @@ import (
 	"unicode"
 )
 
-// Any request is either answered for valid parameters, or rejected with a reason. The log contains no text that the
-// client chose, except the cleaned X-Operator.
+// Any request is either answered for valid parameters, or rejected with a reason. The log contains
+// no text that the client chose, except the cleaned X-Operator.
 func FuzzRequest(f *testing.F) {
 	for _, target := range []string{
 		"/admin/limits/tok-1?team_id=team-1", "/admin/limits?n=5", "/admin/limits/" + tokenPrefix + "x", "/admin/limits/a%2fb", "/admin/config?x=1",
@@ -61,7 +61,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// hasReason reports whether an error response is a Failure or, for unknown paths and methods, of http.ServeMux.
+// hasReason reports whether an error response is a Failure or, for unknown paths and methods, of
+// http.ServeMux.
 func hasReason(w *httptest.ResponseRecorder) bool {
 	var failure Failure
 	decoder := json.NewDecoder(bytes.NewReader(w.Body.Bytes()))

@@ -23,7 +23,8 @@ const (
 	teamID  = servicestest.TeamID
 )
 
-// services are the internal services of a gateway: fleet, which can be stopped, and one server for all others.
+// services are the internal services of a gateway: fleet, which can be stopped, and one server for
+// all others.
 type services struct {
 	*servicestest.Services
 

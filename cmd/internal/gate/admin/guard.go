@@ -23,8 +23,8 @@ const (
 	pathReady = "/readyz"
 )
 
-// Paths of HTML documents. They contain no data of the gateway and need no token, because the page asks the operator for it, but they
-// need the client certificate if certificates are configured.
+// Paths of HTML documents. They contain no data of the gateway and need no token, because the page
+// asks the operator for it, but they need the client certificate if certificates are configured.
 const (
 	pathPage     = "/"
 	pathRunbooks = "/runbooks/" // and the name of one
@@ -37,7 +37,8 @@ func isDocument(urlPath string) bool {
 	return urlPath == pathPage || dir == pathRunbooks && name != ""
 }
 
-// Access configures authentication. If both Token and ClientCertificates are set, a request needs both.
+// Access configures authentication. If both Token and ClientCertificates are set, a request needs
+// both.
 type Access struct {
 	Token              string // of operators, until SetTokens; "" for none
 	MetricsToken       string // for reading the metrics and nothing else, until SetTokens; "" for none
@@ -67,9 +68,9 @@ func newBearer(text string) *bearer {
 	return t
 }
 
-// SetTokens replaces the token of operators and that for metrics, "" for none, and returns which of them differ from the previous ones.
-// Requests that a previous one admitted are canceled, so profiles and traces end. SetTokens is safe for concurrent use with
-// requests, but not with itself.
+// SetTokens replaces the token of operators and that for metrics, "" for none, and returns which of
+// them differ from the previous ones. Requests that a previous one admitted are canceled, so
+// profiles and traces end. SetTokens is safe for concurrent use with requests, but not with itself.
 func (a *Admin) SetTokens(operators, metrics string) (operatorsChanged, metricsChanged bool) {
 	return replaceToken(&a.token, operators), replaceToken(&a.metricsToken, metrics)
 }
@@ -84,8 +85,9 @@ func replaceToken(current *atomic.Pointer[bearer], text string) (changed bool) {
 	return true
 }
 
-// authorize returns the token that the request needs or has, and whether it may read the path. The token of operators opens all paths, and
-// that for metrics only the metrics, which need one of the two if one is configured.
+// authorize returns the token that the request needs or has, and whether it may read the path. The
+// token of operators opens all paths, and that for metrics only the metrics, which need one of the
+// two if one is configured.
 func (a *Admin) authorize(r *http.Request) (t *bearer, ok bool) {
 	t = a.token.Load()
 	reads := r.URL.Path == pathMetrics && (r.Method == http.MethodGet || r.Method == http.MethodHead)
@@ -103,8 +105,8 @@ func (t *bearer) while(next http.Handler, w http.ResponseWriter, r *http.Request
 	next.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// guard passes permitted requests to next, and holds the connections of those that needed credentials.
-// It rejects, logs and counts other requests.
+// guard passes permitted requests to next, and holds the connections of those that needed
+// credentials. It rejects, logs and counts other requests.
 func (a *Admin) guard(next http.Handler) http.Handler {
 	isLocal, certificates := a.options.Access.loopbackHosts(), a.options.Access.ClientCertificates
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -132,7 +134,8 @@ func (a *Admin) guard(next http.Handler) http.Handler {
 	})
 }
 
-// loopbackHosts returns a check of the Host header for a listener on loopback, or nil for other listeners, which allow any Host.
+// loopbackHosts returns a check of the Host header for a listener on loopback, or nil for other
+// listeners, which allow any Host.
 func (a Access) loopbackHosts() func(host string) bool {
 	listen, _, err := net.SplitHostPort(a.Listen)
 	if err != nil || !config.IsLoopback(listen) {
@@ -164,12 +167,15 @@ func isCrossSite(r *http.Request) bool {
 	return true
 }
 
-// isNavigation reports whether a browser follows a link, for example from an alert: the other site cannot read the response.
+// isNavigation reports whether a browser follows a link, for example from an alert: the other site
+// cannot read the response.
 func isNavigation(r *http.Request) bool {
-	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+		r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
-// isBearer reports whether the request has the token with that hash. Comparing hashes hides the length of the token.
+// isBearer reports whether the request has the token with that hash. Comparing hashes hides the
+// length of the token.
 func isBearer(h http.Header, want [sha256.Size]byte) bool {
 	values := h.Values("Authorization")
 	if len(values) != 1 {
@@ -192,11 +198,13 @@ func certificateSubject(r *http.Request) string {
 	return "serial " + certificate.SerialNumber.String() // it may have only alternative names
 }
 
-// rejectTokens rejects requests with an API token in the URL or in X-Operator. The response does not contain the token.
+// rejectTokens rejects requests with an API token in the URL or in X-Operator. The response does
+// not contain the token.
 func rejectTokens(prefix string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if hasToken(r, prefix) {
-			Respond(w, http.StatusBadRequest, Failure{Text: "that is a token; use its id, which is in the access log", Code: "token_in_url"})
+			Respond(w, http.StatusBadRequest,
+				Failure{Text: "that is a token; use its id, which is in the access log", Code: "token_in_url"})
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -24,7 +24,8 @@ import (
 
 func TestMain(m *testing.M) {
 	backendclient.DisableGRPCLog()
-	// Parallel tests wait more than they compute: for the browser, and for samples of metrics, which are ten seconds apart.
+	// Parallel tests wait more than they compute: for the browser, and for samples of metrics,
+	// which are ten seconds apart.
 	_ = flag.Set("test.parallel", "6") // before the flags are parsed, so that -parallel overrides it
 	testkit.VerifyTestMain(m)
 }
@@ -36,7 +37,8 @@ const (
 	secretToken = "the token of operators"
 )
 
-// options returns the options of an Admin at noon, whose parts are real, but for connections to services.
+// options returns the options of an Admin at noon, whose parts are real, but for connections to
+// services.
 func options(tb testing.TB) Options {
 	tb.Helper()
 	var variables []string

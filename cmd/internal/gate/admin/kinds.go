@@ -30,7 +30,8 @@ const (
 // kinds has the kinds by the beginning of a finding's key, up to a colon. The longest one applies.
 var kinds = map[string]kind{
 	"draining": {
-		verdictImpaired, "balancers send it no more requests; those in flight end", "it stops after shutdown.drain_wait and shutdown.grace",
+		verdictImpaired, "balancers send it no more requests; those in flight end",
+		"it stops after shutdown.drain_wait and shutdown.grace",
 		"nothing during a deployment; else find in its log what stopped it", "gateways.md#a-gateway-is-draining",
 	},
 	"breaker": {
@@ -48,23 +49,28 @@ var kinds = map[string]kind{
 	},
 	"connection:revocations": {
 		verdictImpaired, "requests are served; a revoked token works for up to " + freshForKey + " longer",
-		"if lookups fail too, revoked tokens work for up to " + staleForKey, "see in the log of identity why it ends the stream",
+		"if lookups fail too, revoked tokens work for up to " + staleForKey,
+		"see in the log of identity why it ends the stream",
 		"identity.md#revocations-are-not-received",
 	},
 	"connection:capacity": {
-		verdictBroken, "some requests get 503 at once and are not counted", "with more or slower requests, more of them get 503",
+		verdictBroken, "some requests get 503 at once and are not counted",
+		"with more or slower requests, more of them get 503",
 		"find the slow service below; else add gateways", "gateways.md#a-gateway-is-full",
 	},
 	"connection:connections": {
-		verdictBroken, "idle connections are closed; if none is idle, new ones are refused", "as clients open more, more are refused",
+		verdictBroken, "idle connections are closed; if none is idle, new ones are refused",
+		"as clients open more, more are refused",
 		"see in the access log who opens them; else add gateways", "gateways.md#a-gateway-has-too-many-connections",
 	},
 	"wrong": {
-		verdictBroken, "requests that need NAME and go to these addresses get 501", "it stays so until NAME is at its addresses",
+		verdictBroken, "requests that need NAME and go to these addresses get 501",
+		"it stays so until NAME is at its addresses",
 		"set upstreams.NAME.address to the address of NAME, and reload", "services.md#wrong-service-at-an-address",
 	},
 	"limiter:local": {
-		verdictImpaired, "requests are served; each gateway enforces its share of the limits", untilRedis, findRedis, runbookRedis,
+		verdictImpaired, "requests are served; each gateway enforces its share of the limits", untilRedis, findRedis,
+		runbookRedis,
 	},
 	"limiter:allow": {
 		verdictImpaired, "requests are served without limits; services get all that clients send",
@@ -72,8 +78,10 @@ var kinds = map[string]kind{
 	},
 	"limiter:deny": {verdictBroken, "every request gets 503", untilRedis, findRedis, runbookRedis},
 	"eviction": {
-		verdictImpaired, "a token whose usage was evicted may send as much again", "with each key that Redis evicts while its memory is full",
-		"raise maxmemory to 500 bytes for each token in use, then set maxmemory-policy noeviction", "limits.md#redis-evicts-keys",
+		verdictImpaired, "a token whose usage was evicted may send as much again",
+		"with each key that Redis evicts while its memory is full",
+		"raise maxmemory to 500 bytes for each token in use, then set maxmemory-policy noeviction",
+		"limits.md#redis-evicts-keys",
 	},
 	"slow": {
 		verdictImpaired, "requests that need NAME miss the promised 500 ms; those that reach their deadline get 504",
@@ -81,7 +89,8 @@ var kinds = map[string]kind{
 		"see what NAME waits for, usually its database, and what was deployed last", "services.md#a-service-is-slow",
 	},
 	"failures": {
-		verdictImpaired, "500, 503 or 504 on these routes", "if a service is the cause and its breaker opens, all requests that need it get 503",
+		verdictImpaired, "500, 503 or 504 on these routes",
+		"if a service is the cause and its breaker opens, all requests that need it get 503",
 		"see the dependencies below; else search the log for these routes", "promises.md#clients-read-5xx",
 	},
 	"certificate": {
@@ -89,27 +98,31 @@ var kinds = map[string]kind{
 		"renew it and replace its file; a restart is not needed", "configuration.md#a-certificate-expires",
 	},
 	"reload": {
-		verdictImpaired, "requests are served with the configuration from before", "a restart may fail, or begin with the new configuration",
+		verdictImpaired, "requests are served with the configuration from before",
+		"a restart may fail, or begin with the new configuration",
 		"read its problems; then run opsgate check --live and opsgate diff with its file", "configuration.md#a-reload-failed",
 	},
 	"refused": {
 		verdictBroken, "requests that need these methods of NAME get 500, or 404 for resources that exist",
 		"it stays so until NAME admits this gateway",
-		"see which policy or certificate admits callers of NAME, and what was changed last", "services.md#a-service-refuses-the-gateway",
+		"see which policy or certificate admits callers of NAME, and what was changed last",
+		"services.md#a-service-refuses-the-gateway",
 	},
 	"dns": {
-		verdictImpaired, "none while the addresses from before answer", "once these addresses have changed, requests that need NAME get 503",
+		verdictImpaired, "none while the addresses from before answer",
+		"once these addresses have changed, requests that need NAME get 503",
 		"look up the host of upstreams.NAME.address with dig on this machine, and restore its record or the name server",
 		"services.md#the-name-of-a-service-does-not-resolve",
 	},
 	"endpoints": {
-		verdictImpaired, "none while the remaining endpoints of NAME keep up", "if the last one fails, requests that need NAME get 503",
+		verdictImpaired, "none while the remaining endpoints of NAME keep up",
+		"if the last one fails, requests that need NAME get 503",
 		"see whether the endpoints below run, and what was deployed last", "services.md#one-endpoint-of-a-service-fails",
 	},
 }
 
-// finding returns the finding of a key, with what its kind states. Outages of identity have the same
-// consequences, whatever their kind.
+// finding returns the finding of a key, with what its kind states. Outages of identity have the
+// same consequences, whatever their kind.
 func (s *State) finding(key, text, detail string) *Finding {
 	var k kind
 	for found, prefix := false, key; !found && prefix != ""; prefix = prefix[:max(0, strings.LastIndexByte(prefix, ':'))] {
@@ -122,7 +135,8 @@ func (s *State) finding(key, text, detail string) *Finding {
 			k.runbook = runbookStale
 		}
 	}
-	fill := strings.NewReplacer("need NAME", "need "+s.affected(name), "NAME", name, staleForKey, s.staleFor, freshForKey, s.freshFor).Replace
+	fill := strings.NewReplacer("need NAME", "need "+s.affected(name), "NAME", name, staleForKey, s.staleFor, freshForKey,
+		s.freshFor).Replace
 	return &Finding{
 		Key: key, Verdict: k.verdict, Text: text, Detail: detail,
 		Impact: fill(k.impact), Deadline: fill(k.deadline), Action: fill(k.action), Runbook: k.runbook,

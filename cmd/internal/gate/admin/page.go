@@ -26,9 +26,9 @@ type document struct {
 	policy string
 }
 
-// newPage inserts style and script into the page. The policy allows only these two, by hash, and only
-// connections to the page's own listener; it forbids forms. The parts of the script share the scope
-// of one function.
+// newPage inserts style and script into the page. The policy allows only these two, by hash, and
+// only connections to the page's own listener; it forbids forms. The parts of the script share the
+// scope of one function.
 func newPage() document {
 	parts := []string{"'use strict';\n(() => {\n"}
 	names, _ := fs.Glob(files, "page/*.js") // the pattern is valid
@@ -37,7 +37,8 @@ func newPage() document {
 	}
 	script := strings.Join(append(parts, "})();\n"), "")
 	page := newDocument(strings.Replace(file("page/page.html"), "{{script}}", script, 1), file("page/page.css"))
-	page.policy += "; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'; script-src " + sourceHash(script)
+	page.policy += "; connect-src 'self'; require-trusted-types-for 'script'; trusted-types 'none'; script-src " +
+		sourceHash(script)
 	return page
 }
 
@@ -73,7 +74,8 @@ func (d document) serve(w http.ResponseWriter) {
 	_, _ = w.Write([]byte(d.body)) // fails only if the client has disconnected
 }
 
-// runbook serves a page of docs/operate/runbooks as HTML, so that the instructions can be read when everything else is unavailable.
+// runbook serves a page of docs/operate/runbooks as HTML, so that the instructions can be read when
+// everything else is unavailable.
 func runbook(w http.ResponseWriter, r *http.Request) {
 	body := file("runbooks/" + r.PathValue("name"))
 	if body == "" {

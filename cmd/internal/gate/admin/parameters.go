@@ -48,7 +48,8 @@ func read(r *http.Request, known ...string) *parameters {
 	return p
 }
 
-// checkID returns the id of a token or team; a UUID in lower case, as tokens are cached and counted.
+// checkID returns the id of a token or team; a UUID in lower case, as tokens are cached and
+// counted.
 func (p *parameters) checkID(name, id string, required bool) string {
 	if canonical, ok := uuid.Canonical(id); ok {
 		return canonical
@@ -119,5 +120,6 @@ func subjectOf(r *http.Request) (Subject, map[string]string) {
 }
 
 func (p *parameters) subject(tokenID string) Subject {
-	return Subject{TokenID: p.checkID("token_id", tokenID, true), TeamID: p.checkID("team_id", p.values.Get("team_id"), false)}
+	return Subject{TokenID: p.checkID("token_id", tokenID, true),
+		TeamID: p.checkID("team_id", p.values.Get("team_id"), false)}
 }

@@ -39,9 +39,9 @@ func (s *State) diagnoseOutages() (list []*Finding) {
 	return list
 }
 
-// fault returns the endpoints of a service that fails as a whole, with the cause of each, a line each;
-// "" for other dependencies. A process that answers with other errors than Unavailable may still serve
-// some methods.
+// fault returns the endpoints of a service that fails as a whole, with the cause of each, a line
+// each; "" for other dependencies. A process that answers with other errors than Unavailable may
+// still serve some methods.
 func (d *Dependency) fault() string {
 	if d.OK || d.wrong != nil {
 		return ""
@@ -60,7 +60,8 @@ func (d *Dependency) fault() string {
 	return listed(lines, maxLines, "\n")
 }
 
-// diagnoseGroup returns the problem of services that fail together, or of one dependency, if it has one.
+// diagnoseGroup returns the problem of services that fail together, or of one dependency, if it has
+// one.
 func (s *State) diagnoseGroup(group []*Dependency) *Finding {
 	if len(group) == 1 {
 		return s.diagnoseDependency(group[0])
@@ -70,15 +71,16 @@ func (s *State) diagnoseGroup(group []*Dependency) *Finding {
 	for i, d := range group {
 		names[i] = d.Name
 	}
-	f := s.finding("outage:"+strings.Join(names, ","), strings.Join(names, ", ")+": unavailable"+forTime(since, s.At), group[0].fault())
+	f := s.finding("outage:"+strings.Join(names, ","), strings.Join(names, ", ")+": unavailable"+forTime(since, s.At),
+		group[0].fault())
 	for _, d := range group {
 		f.setTokensUntil(d.tokensUntil, s.At)
 	}
 	return f
 }
 
-// addShare adds the share of requests that fails now to a finding of services. alone is whether there
-// is no other one.
+// addShare adds the share of requests that fails now to a finding of services. alone is whether
+// there is no other one.
 func (s *State) addShare(f *Finding, alone bool) {
 	var failing uint64
 	for _, route := range s.routes {
@@ -115,7 +117,8 @@ func (s *State) diagnoseDependency(d *Dependency) *Finding {
 			f.Impact = fmt.Sprintf("requests of team %s that need %s get 503 at once; other teams are served",
 				strings.TrimSpace(d.teamName+" "+b.Team), d.Name)
 		} else if len(b.Methods) > 0 && d.hasReadyEndpoint() {
-			f.Impact = fmt.Sprintf("requests that call %s of %s get 503 at once if the last call of their team failed; others are served",
+			f.Impact = fmt.Sprintf("requests that call %s of %s get 503 at once if the last call of their team failed; "+
+				"others are served",
 				strings.Join(b.Methods, ", "), d.Name)
 		}
 	case d.OK:
@@ -125,7 +128,8 @@ func (s *State) diagnoseDependency(d *Dependency) *Finding {
 		if d.Name == dependencyRevocations { // requests are served without the stream
 			f.Detail = "the revocation stream of the identity service is down"
 			f.Text += "; revoked tokens are detected late"
-		} else if (d.State == "connecting" || d.State == "idle") && s.At.Sub(d.Since) < connectTimeout { // requests wait for the connection
+			// requests wait for the connection
+		} else if (d.State == "connecting" || d.State == "idle") && s.At.Sub(d.Since) < connectTimeout {
 			f.Verdict = verdictImpaired
 		}
 	}
@@ -133,7 +137,8 @@ func (s *State) diagnoseDependency(d *Dependency) *Finding {
 	return f
 }
 
-// setTokensUntil sets the deadline while lookups of tokens fail; until is when the last cached token ends.
+// setTokensUntil sets the deadline while lookups of tokens fail; until is when the last cached
+// token ends.
 func (f *Finding) setTokensUntil(until, now time.Time) {
 	switch {
 	case until.IsZero():
@@ -157,13 +162,14 @@ func (s *State) diagnoseLookup(d *Dependency) *Finding {
 	return f
 }
 
-// diagnoseEndpoints returns the finding that some endpoints of a service that is available do not get
-// calls. An endpoint that has not been connected for connectTimeout counts: shorter interruptions
-// belong to every deployment of a service.
+// diagnoseEndpoints returns the finding that some endpoints of a service that is available do not
+// get calls. An endpoint that has not been connected for connectTimeout counts: shorter
+// interruptions belong to every deployment of a service.
 func (s *State) diagnoseEndpoints(d *Dependency) *Finding {
 	var details []string
 	for _, e := range d.Endpoints {
-		if e.State == backendclient.EndpointReady || e.State != backendclient.EndpointEjected && s.At.Sub(e.Since) < connectTimeout {
+		if e.State == backendclient.EndpointReady ||
+			e.State != backendclient.EndpointEjected && s.At.Sub(e.Since) < connectTimeout {
 			continue
 		}
 		detail := e.Address + " is " + string(e.State) + forTime(e.Since, s.At)
@@ -182,19 +188,22 @@ func (s *State) diagnoseEndpoints(d *Dependency) *Finding {
 
 // hasReadyEndpoint reports whether a service has an endpoint that gets calls.
 func (d *Dependency) hasReadyEndpoint() bool {
-	return slices.ContainsFunc(d.Endpoints, func(e backendclient.EndpointStatus) bool { return e.State == backendclient.EndpointReady })
+	return slices.ContainsFunc(d.Endpoints,
+		func(e backendclient.EndpointStatus) bool { return e.State == backendclient.EndpointReady })
 }
 
 const (
 	// slowLatency is the latency that 99 % of the requests of operations are promised:
 	// deploy/prometheus/rules/objectives.yaml.
 	slowLatency = .5
-	// minCalls is the number of calls in ten seconds from which their 99th percentile is a finding, and
-	// minSlowCalls how many of them are slow: of fewer than a hundred, the percentile is the slowest one.
+	// minCalls is the number of calls in ten seconds from which their 99th percentile is a finding,
+	// and minSlowCalls how many of them are slow: of fewer than a hundred, the percentile is the
+	// slowest one.
 	minCalls, minSlowCalls = 20, 2
 )
 
-// diagnoseLatency finds a service that is so slow that requests miss the objective of their latency.
+// diagnoseLatency finds a service that is so slow that requests miss the objective of their
+// latency.
 func (s *State) diagnoseLatency(d *Dependency) *Finding {
 	l := d.Latencies
 	if l == nil || l.P99 == nil || l.P99.Seconds < slowLatency || l.calls < minCalls || l.slow < minSlowCalls {
@@ -214,20 +223,21 @@ func (l *Latency) String() string {
 	return text
 }
 
-// minDenied is the number of denied calls from which a method is a finding. OpsgateServiceRefuses in
-// deploy/prometheus has the same.
+// minDenied is the number of denied calls from which a method is a finding. OpsgateServiceRefuses
+// in deploy/prometheus has the same.
 const minDenied = 5
 
-// diagnoseDenials finds the methods of a service most of whose calls are denied. A service may deny a
-// resource to a team, but then other calls succeed: it, or a policy in front of it, refuses the gateway
-// itself.
+// diagnoseDenials finds the methods of a service most of whose calls are denied. A service may deny
+// a resource to a team, but then other calls succeed: it, or a policy in front of it, refuses the
+// gateway itself.
 func (s *State) diagnoseDenials(service string) *Finding {
 	var methods, details []string
 	for _, name := range slices.Sorted(maps.Keys(s.denials)) {
 		of, method, _ := strings.Cut(name, ".")
 		if d := s.denials[name]; of == service && d.denied >= minDenied && 2*d.denied > d.answered && d.ongoing {
 			methods = append(methods, method)
-			details = append(details, fmt.Sprintf("%s: %d of %s in the last 5m", method, d.denied, counted(int(d.answered), "call")))
+			details = append(details,
+				fmt.Sprintf("%s: %d of %s in the last 5m", method, d.denied, counted(int(d.answered), "call")))
 		}
 	}
 	if methods == nil {

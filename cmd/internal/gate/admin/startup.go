@@ -5,17 +5,22 @@ import (
 	"time"
 )
 
-// startupWait is how long a gateway that has reached a service waits for the others before it is ready without them.
+// startupWait is how long a gateway that has reached a service waits for the others before it is
+// ready without them.
 const startupWait = 10 * time.Second
 
-// A startup makes a gateway not ready until it can serve requests, so that a rollout with a wrong address, TLS name or network policy does
-// not replace gateways that work. Until a service was reached, that takes without bound. After that the gateway is ready when all services
-// were reached, or after startupWait, but not with another service at the address of one that was never reached.
+// A startup makes a gateway not ready until it can serve requests, so that a rollout with a wrong
+// address, TLS name or network policy does not replace gateways that work. Until a service was
+// reached, that takes without bound. After that the gateway is ready when all services were
+// reached, or after startupWait, but not with another service at the address of one that was never
+// reached.
 //
-// A gateway that was ready once stays ready: an outage of services must not take all gateways out of a balancer.
+// A gateway that was ready once stays ready: an outage of services must not take all gateways out
+// of a balancer.
 type startup struct{ completed atomic.Bool }
 
-// apply makes the services not ready for which the gateway waits. reached is when each service was first reached, by name.
+// apply makes the services not ready for which the gateway waits. reached is when each service was
+// first reached, by name.
 func (s *startup) apply(services []*Dependency, reached map[string]time.Time, now time.Time) {
 	if s.completed.Load() {
 		return

@@ -118,13 +118,15 @@ func (a *Admin) find(text string) FoundTokens {
 		}
 	}
 	slices.SortFunc(list, func(a, b TokenIdentity) int {
-		return cmp.Or(cmp.Compare(a.TeamName, b.TeamName), cmp.Compare(a.TokenName, b.TokenName), cmp.Compare(a.TokenID, b.TokenID))
+		return cmp.Or(cmp.Compare(a.TeamName, b.TeamName), cmp.Compare(a.TokenName, b.TokenName),
+			cmp.Compare(a.TokenID, b.TokenID))
 	})
 	return FoundTokens{Tokens: list[:min(len(list), maxFound)], Total: len(list)}
 }
 
 // resetLocally explains a reset while Redis is unavailable.
-const resetLocally = "only the usage that this gateway counted was reset, because Redis could not be reached: usage in Redis will count" +
+const resetLocally = "only the usage that this gateway counted was reset, because Redis could not be reached: usage " +
+	"in Redis will count" +
 	" again after the outage, and other gateways keep the usage that they count meanwhile; reset again after the outage"
 
 // reset deletes the usage of a token, and logs the operator.
@@ -140,11 +142,13 @@ func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {
 		by = "admin token"
 	}
 	attributes := []any{
-		slog.String("token_id", s.TokenID), slog.String("by", cmp.Or(certificateSubject(r), by)), slog.String("operator", operator(r)),
+		slog.String("token_id", s.TokenID), slog.String("by", cmp.Or(certificateSubject(r), by)),
+		slog.String("operator", operator(r)),
 		slog.String("remote", r.RemoteAddr), slog.String("remaining_before", remainingText(before)),
 	}
 	if err := a.options.Limits.Reset(r.Context(), s.TokenID); err != nil {
-		a.options.Logger.Warn("limits of a token were reset on this gateway only", append(attributes, slog.Any("error", err))...)
+		a.options.Logger.Warn("limits of a token were reset on this gateway only",
+			append(attributes, slog.Any("error", err))...)
 		Respond(w, http.StatusServiceUnavailable, Failure{Text: resetLocally, Code: "unavailable"})
 		return
 	}

@@ -15,7 +15,8 @@ import (
 	identityv1 "opsgate/proto/ops/identity/v1"
 )
 
-// numbered is an identity service that numbers the tokens, and has a client's address for their requests.
+// numbered is an identity service that numbers the tokens, and has a client's address for their
+// requests.
 type numbered struct {
 	identityv1.IdentityServiceClient
 

@@ -17,7 +17,8 @@ const (
 	latencyPoints   = 5 * pointsPerMinute // of latencies and denials
 )
 
-// samples are the latest readings in order, at most points+1. A point is the difference between two.
+// samples are the latest readings in order, at most points+1. A point is the difference between
+// two.
 type samples []readings
 
 // sample adds a sample to the history.
@@ -66,7 +67,8 @@ type Traffic struct {
 	Routes    []RouteTraffic `json:"routes"` // with requests, the busiest first
 }
 
-// RouteTraffic is the history of one route or all. Each list has a number per point, or is null for zeros.
+// RouteTraffic is the history of one route or all. Each list has a number per point, or is null for
+// zeros.
 type RouteTraffic struct {
 	Name     string   `json:"name"`
 	Answered []uint32 `json:"answered"` // below 400
@@ -136,7 +138,8 @@ func (s samples) latencies(service string) *Latencies {
 		return nil
 	}
 	last, longer := s.latest(1).increase(services, service), s.latest(latencyPoints).increase(services, service)
-	l := &Latencies{P50: last.quantile(.5), P99: last.quantile(.99), P50Of5m: longer.quantile(.5), P99Of5m: longer.quantile(.99)}
+	l := &Latencies{P50: last.quantile(.5), P99: last.quantile(.99), P50Of5m: longer.quantile(.5),
+		P99Of5m: longer.quantile(.99)}
 	for i, n := range last.buckets {
 		if l.calls = n; i < len(last.bounds) && last.bounds[i] <= slowLatency {
 			l.slow = n
@@ -163,7 +166,8 @@ func (t totals) quantile(q float64) *Latency {
 	return &Latency{Seconds: from, Over: true}
 }
 
-// failures are the requests of the last minute and of its last point, and those that failed by route.
+// failures are the requests of the last minute and of its last point, and those that failed by
+// route.
 type failures struct {
 	failed, all          uint64
 	lastFailed, lastAll  uint64
@@ -253,7 +257,8 @@ func classOf(status string) class {
 	}
 }
 
-// totals are the counters of one route, service or method since the process started, or an increase.
+// totals are the counters of one route, service or method since the process started, or an
+// increase.
 type totals struct {
 	requests [classes]float64
 	bounds   []float64 // of the buckets, in seconds

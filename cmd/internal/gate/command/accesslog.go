@@ -23,8 +23,8 @@ const getLog = `  kubectl logs --selector app.kubernetes.io/name=opsgate --tail=
 // aboutLogs describes the arguments of commands that read access logs.
 const aboutLogs = `
 
-An ACCESS-LOG has the lines of one or more gateways with log.format: json, in any order; it may be compressed with gzip. Without one, or as
--, it is standard input:
+An ACCESS-LOG has the lines of one or more gateways with log.format: json, in any order; it may be
+compressed with gzip. Without one, or as -, it is standard input:
 
 ` + getLog
 
@@ -40,7 +40,8 @@ func logsOf(e Environment, arguments []string) ([]string, error) {
 		piped = err == nil && info.Mode()&os.ModeCharDevice == 0
 	}
 	if !piped {
-		return nil, commandline.UsageError{Err: errors.New("there is no access log: name files, or pipe one in:\n\n" + getLog)}
+		return nil, commandline.UsageError{Err: errors.New("there is no access log: name files, or pipe one in:\n\n" +
+			getLog)}
 	}
 	return []string{"-"}, nil
 }
@@ -49,9 +50,10 @@ func usageCommand(e Environment) *cobra.Command {
 	var by string
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "usage [ACCESS-LOG…|-]", Short: "Count the requests of an access log, their denials and refunds by team, token or operation",
-		Long: "Count the requests of an access log, their denials and refunds by team, token or operation." + aboutLogs,
-		Args: cobra.ArbitraryArgs,
+		Use:   "usage [ACCESS-LOG…|-]",
+		Short: "Count the requests of an access log, their denials and refunds by team, token or operation",
+		Long:  "Count the requests of an access log, their denials and refunds by team, token or operation." + aboutLogs,
+		Args:  cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, arguments []string) error {
 			paths, err := logsOf(e, arguments)
 			if err != nil {
@@ -64,7 +66,8 @@ func usageCommand(e Environment) *cobra.Command {
 			return write(e.Out, asJSON, usage)
 		},
 	}
-	commandline.Enum(c.Flags(), &by, "by", "team", "count by `KEY`: team, token or operation", "team", "token", "operation")
+	commandline.Enum(c.Flags(), &by, "by", "team", "count by `KEY`: team, token or operation", "team", "token",
+		"operation")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }
@@ -80,21 +83,26 @@ type replay struct {
 func replayCommand(e Environment) *cobra.Command {
 	r := &replay{}
 	c := &cobra.Command{
-		Use: "replay [ACCESS-LOG…|-]", Short: "Decide the requests of an access log under a configuration, or suggest limits for them",
+		Use:   "replay [ACCESS-LOG…|-]",
+		Short: "Decide the requests of an access log under a configuration, or suggest limits for them",
 		Long: `Decide the requests of an access log under a configuration, or suggest limits for them.
 
-The suggested limits are the smallest, of the lengths in the configuration, that would have denied the tokens of each class at most
---deny-at-most of their requests on average. Each token weighs equally, however many requests it has. In a class of ten tokens or more, the
-1 % of tokens (at least one) that the limits would deny the largest part of their requests cannot raise them; in one of three to nine, one
-that has ten times the requests of the next.` + strings.ReplaceAll(aboutLogs, "opsgate usage", "opsgate replay --config new.yaml"),
+The suggested limits are the smallest, of the lengths in the configuration, that would have denied
+the tokens of each class at most --deny-at-most of their requests on average. Each token weighs
+equally, however many requests it has. In a class of ten tokens or more, the 1 % of tokens (at least
+one) that the limits would deny the largest part of their requests cannot raise them; in one of
+three to nine, one that has ten times the requests of the next.` +
+			strings.ReplaceAll(aboutLogs, "opsgate usage", "opsgate replay --config new.yaml"),
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, arguments []string) error { return r.run(e, arguments) },
 	}
 	flags := c.Flags()
 	r.addTo(flags)
 	flags.BoolVar(&r.Suggest, "suggest", false, "suggest the smallest limits")
-	commandline.Text(flags, &r.DenyAtMost, "deny-at-most", "0.1%", "with --suggest, `PERCENT` of its requests that a token may be denied")
-	commandline.Text(flags, &r.MaxNewlyDenied, "max-newly-denied", "", "exit 1 if more than `PERCENT` of the requests would be newly denied")
+	commandline.Text(flags, &r.DenyAtMost, "deny-at-most", "0.1%",
+		"with --suggest, `PERCENT` of its requests that a token may be denied")
+	commandline.Text(flags, &r.MaxNewlyDenied, "max-newly-denied", "",
+		"exit 1 if more than `PERCENT` of the requests would be newly denied")
 	flags.BoolVar(&r.JSON, "json", false, "print JSON")
 	return c
 }
@@ -130,7 +138,8 @@ func (c *replay) run(e Environment, arguments []string) error {
 	}
 	err = write(e.Out, c.JSON, report)
 	if most := c.MaxNewlyDenied; most.text != "" && float64(report.NewlyDenied)*100 > most.most*float64(report.Requests) {
-		err = errors.Join(err, fmt.Errorf("--max-newly-denied=%s is exceeded: %d of %d requests", most.text, report.NewlyDenied, report.Requests))
+		err = errors.Join(err,
+			fmt.Errorf("--max-newly-denied=%s is exceeded: %d of %d requests", most.text, report.NewlyDenied, report.Requests))
 	}
 	return err
 }

@@ -28,7 +28,8 @@ func lines() string {
 	return all + line("13:00:00", 3, 2, `,"cause":"limit:day"`)
 }
 
-// stricter is a configuration that denies some of the requests in lines. Its override has expired since.
+// stricter is a configuration that denies some of the requests in lines. Its override has expired
+// since.
 const stricter = good + `rate_limit:
   limits: [{requests: 3, per: 1s}]
   teams:

@@ -23,7 +23,8 @@ import (
 	"opsgate/internal/commandline"
 )
 
-// maxResponse bounds the bytes of a response: a file of 1 MiB has up to ten times as many in its effective values.
+// maxResponse bounds the bytes of a response: a file of 1 MiB has up to ten times as many in its
+// effective values.
 const maxResponse = 64 << 20
 
 // adminTLS has the flags for an admin listener with TLS.
@@ -49,14 +50,17 @@ type adminFlags struct {
 func (f *adminFlags) addTo(c *cobra.Command) {
 	flags := c.Flags()
 	f.configFile.addTo(flags)
-	flags.StringVar(&f.CA, "ca", "", "`FILE` with the roots of the admin listener's certificate; by default it must be the configured one")
+	flags.StringVar(&f.CA, "ca", "",
+		"`FILE` with the roots of the admin listener's certificate; by default it must be the configured one")
 	flags.StringVar(&f.Cert, "cert", "", "`FILE` with the client certificate, if the configuration has client_ca_file")
 	flags.StringVar(&f.Key, "key", "", "`FILE` with the key of the client certificate")
-	flags.StringVar(&f.Admin, "admin", "", "`ADDR` of the admin listener, host:port or URL. A configuration is then read only with --config")
+	flags.StringVar(&f.Admin, "admin", "",
+		"`ADDR` of the admin listener, host:port or URL. A configuration is then read only with --config")
 	c.MarkFlagsRequiredTogether("cert", "key")
 }
 
-// newClient returns a client of the listener at --admin, or else of the configured one. The settings override the configuration.
+// newClient returns a client of the listener at --admin, or else of the configured one. The
+// settings override the configuration.
 func (f *adminFlags) newClient(e Environment, flags ...config.Setting) (*adminClient, error) {
 	var loaded config.Loaded
 	if f.Admin == "" || f.Config != "" {
@@ -87,7 +91,8 @@ func (f *adminFlags) newClient(e Environment, flags ...config.Setting) (*adminCl
 	return client, err
 }
 
-var errAdminAddress = errors.New("--admin is an address with a port, for example gate-7:9090, or a URL, for example https://gate-7:9090")
+var errAdminAddress = errors.New("--admin is an address with a port, for example gate-7:9090, or a URL, for example " +
+	"https://gate-7:9090")
 
 // baseOf returns the URL for the value of --admin. The scheme is for a value without one.
 func baseOf(named, scheme string) (string, error) {
@@ -107,8 +112,8 @@ func baseOf(named, scheme string) (string, error) {
 	return "", errAdminAddress // there is a path, a query or a user
 }
 
-// newAdminClient returns a client of the listener at the URL. Without files.CA, the listener must have the certificate of the
-// configuration.
+// newAdminClient returns a client of the listener at the URL. Without files.CA, the listener must
+// have the certificate of the configuration.
 func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminClient, error) {
 	settings, err := certs.ClientFiles{CAFile: files.CA, CertFile: files.Cert, KeyFile: files.Key}.Config()
 	if err != nil {
@@ -125,7 +130,9 @@ func newAdminClient(loaded config.Loaded, base string, files adminTLS) (*adminCl
 func (c *adminClient) close() { c.transport.CloseIdleConnections() }
 
 // do sends a request and returns the status and the body of the response.
-func (c *adminClient) do(ctx context.Context, method, target string, header http.Header, content io.Reader) (int, []byte, error) {
+func (c *adminClient) do(
+	ctx context.Context, method, target string, header http.Header, content io.Reader,
+) (int, []byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+target, content)
 	if err != nil {
 		return 0, nil, err

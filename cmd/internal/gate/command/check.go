@@ -25,9 +25,11 @@ func checkCommand(e Environment) *cobra.Command {
 		Use: "check", Short: "Validate a configuration and report every problem; exit 1 if there is one",
 		Long: `Validate a configuration and report every problem; exit 1 if there is one.
 
-It reports what keeps a gateway from starting on this machine, and certificates that are not valid now; run it as the user of the gateway.
-A gateway starts with such a certificate, because the rest of the API works: --allow-expired only warns of it, so that it stops no restart.
---live also connects to everything that a gateway calls, and does once what a gateway does with Redis, with keys that expire.`,
+It reports what keeps a gateway from starting on this machine, and certificates that are not valid
+now; run it as the user of the gateway. A gateway starts with such a certificate, because the rest
+of the API works: --allow-expired only warns of it, so that it stops no restart. --live also
+connects to everything that a gateway calls, and does once what a gateway does with Redis, with keys
+that expire.`,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c.Context(), e) },
 	}
 	o.addTo(c.Flags())

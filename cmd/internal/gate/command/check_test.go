@@ -163,8 +163,8 @@ func TestCheckLiveNamesWhatDoesNotWork(t *testing.T) {
 	}
 }
 
-// The exporter of traces uses the proxies of the environment, as other programs with OpenTelemetry do.
-// Connections to the services do not.
+// The exporter of traces uses the proxies of the environment, as other programs with OpenTelemetry
+// do. Connections to the services do not.
 func TestCheckLiveConnectsToTheProxyOfTheCollector(t *testing.T) {
 	services := serveGRPC(t, grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return status.Error(codes.InvalidArgument, "") }))
 	file := write(t, strings.Replace(good, "127.0.0.1:1}", services+"}", 1))

@@ -26,13 +26,15 @@ func New(e Environment) *cobra.Command {
 		Use: "opsgate", Short: "The public HTTP edge of the operations platform",
 		Long: `The public HTTP edge of the operations platform.
 
-Each key of the configuration has an environment variable, which overrides the file: OPSGATE_RATE_LIMIT_STORE sets rate_limit.store.
-GOGC, GOMEMLIMIT and AUTOMEMLIMIT are Go's garbage collection target, its memory limit, and whether that follows the limit of the
-container (off: it does not). NOTIFY_SOCKET is the socket for notifications to systemd: see sd_notify(3).
+Each key of the configuration has an environment variable, which overrides the file:
+OPSGATE_RATE_LIMIT_STORE sets rate_limit.store. GOGC, GOMEMLIMIT and AUTOMEMLIMIT are Go's garbage
+collection target, its memory limit, and whether that follows the limit of the container (off: it
+does not). NOTIFY_SOCKET is the socket for notifications to systemd: see sd_notify(3).
 
-SIGTERM and SIGINT drain: /readyz fails, requests are served for shutdown.drain_wait so that load balancers notice, the listener is
-closed, and requests in flight may take up to shutdown.grace. A second signal ends the process at once. SIGHUP reloads the
-configuration, as does a change of its files; an invalid configuration changes nothing.
+SIGTERM and SIGINT drain: /readyz fails, requests are served for shutdown.drain_wait so that load
+balancers notice, the listener is closed, and requests in flight may take up to shutdown.grace. A
+second signal ends the process at once. SIGHUP reloads the configuration, as does a change of its
+files; an invalid configuration changes nothing.
 
 Exit codes: 0 done, 1 failed, with the reason on standard error, 2 wrong usage.`,
 	}
@@ -43,8 +45,8 @@ Exit codes: 0 done, 1 failed, with the reason on standard error, 2 wrong usage.`
 	return program
 }
 
-// Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1 failed, 2 wrong usage. The server drains
-// when ctx ends.
+// Run runs the program with its arguments, without its name, and returns the exit code: 0 done, 1
+// failed, 2 wrong usage. The server drains when ctx ends.
 func Run(ctx context.Context, arguments []string, e Environment) int {
 	return commandline.Run(ctx, New(e), arguments, e.Out, e.Err)
 }
@@ -53,7 +55,8 @@ func Run(ctx context.Context, arguments []string, e Environment) int {
 type configFile struct{ Config string }
 
 func (f *configFile) addTo(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Config, "config", "", "configuration `FILE` ($OPSGATE_CONFIG, else /etc/opsgate/opsgate.yaml if there is one)")
+	flags.StringVar(&f.Config, "config", "",
+		"configuration `FILE` ($OPSGATE_CONFIG, else /etc/opsgate/opsgate.yaml if there is one)")
 }
 
 // load loads the configuration of a gateway with a memory limit; 0 for none.
@@ -68,8 +71,8 @@ func (f configFile) options(e Environment, memory int64, flags ...config.Setting
 	}
 }
 
-// loadAdmin loads the admin section of the configuration. Problems elsewhere in the file are ignored, because the running gateway may
-// still use an earlier configuration.
+// loadAdmin loads the admin section of the configuration. Problems elsewhere in the file are
+// ignored, because the running gateway may still use an earlier configuration.
 func (f configFile) loadAdmin(e Environment, flags ...config.Setting) (config.Loaded, error) {
 	return config.Load(config.Options{Path: f.Config, Environment: e.Variables, Overrides: given(flags), Under: "admin"})
 }
@@ -94,7 +97,8 @@ type gatewayFile struct {
 
 func (f *gatewayFile) addTo(flags *pflag.FlagSet) {
 	f.configFile.addTo(flags)
-	commandline.Text(flags, &f.Memory, "memory", "", "memory limit of the gateway's container, as a `SIZE`; by default that of this process")
+	commandline.Text(flags, &f.Memory, "memory", "",
+		"memory limit of the gateway's container, as a `SIZE`; by default that of this process")
 }
 
 // load loads the configuration.

@@ -140,7 +140,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// The gateway reads its file again at each change. A pipe, such as that of <(helm template …) in a shell, can be read once.
+// The gateway reads its file again at each change. A pipe, such as that of <(helm template …) in a
+// shell, can be read once.
 func TestOnlyCommandsThatReadOnceTakeAPipe(t *testing.T) {
 	file, pipe := write(t, good), filepath.Join(t.TempDir(), "pipe")
 	testkit.Must(t, syscall.Mkfifo(pipe, 0o600))

@@ -43,11 +43,12 @@ func diffCommand(e Environment) *cobra.Command {
 		Use: "diff", Short: "Show what a configuration would change in a running gateway, or against another file",
 		Long: `Show what a configuration would change in a running gateway, or with --with against another file, without a gateway.
 
-It lists the changed keys, those that need a restart, the teams and tokens that get other limits, and, from a running gateway, which of
-its busiest tokens and of the tokens that a configuration names have already used more than their new limits (over). Usage is unknown if a
-limit has a new length or Redis is not in use, and unread if the gateway did not return it within --timeout. Values of variables and
-flags of the running gateway apply to the file too. Secrets are not compared, but that one is set. Run it where the files and secrets
-that the file names can be read.
+It lists the changed keys, those that need a restart, the teams and tokens that get other limits,
+and, from a running gateway, which of its busiest tokens and of the tokens that a configuration
+names have already used more than their new limits (over). Usage is unknown if a limit has a new
+length or Redis is not in use, and unread if the gateway did not return it within --timeout. Values
+of variables and flags of the running gateway apply to the file too. Secrets are not compared, but
+that one is set. Run it where the files and secrets that the file names can be read.
 
 Exit codes: 0 nothing changes, 1 something does, 2 the file is refused or there is nothing to compare it with.`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -80,7 +81,8 @@ type diffReport struct {
 func (r *diffReport) empty() bool { return len(r.Keys)+len(r.Restart)+len(r.Limits) == 0 }
 
 func (c *diff) run(ctx context.Context, e Environment) (r diffReport, err error) {
-	r = diffReport{Keys: []string{}, Restart: []string{}, Limits: []string{}, Over: []string{}, Unknown: []string{}, Unread: []string{}}
+	r = diffReport{Keys: []string{}, Restart: []string{}, Limits: []string{}, Over: []string{}, Unknown: []string{},
+		Unread: []string{}}
 	if c.With != "" {
 		before, err := configFile{Config: c.With}.load(e, 0)
 		if err != nil {
@@ -117,8 +119,8 @@ func (c *diff) run(ctx context.Context, e Environment) (r diffReport, err error)
 	return r, nil
 }
 
-// loadBoth returns the configuration of the gateway, and that which it would have with the file: with its own variables and flags, not
-// those of this process.
+// loadBoth returns the configuration of the gateway, and that which it would have with the file:
+// with its own variables and flags, not those of this process.
 func (c *diff) loadBoth(e Environment, values []config.Value) (before, after config.Loaded, err error) {
 	variables := slices.DeleteFunc(slices.Clone(e.Variables), func(v string) bool {
 		return strings.HasPrefix(v, "OPSGATE_") && !strings.HasPrefix(v, config.PathVariable+"=")
@@ -133,7 +135,8 @@ func (c *diff) loadBoth(e Environment, values []config.Value) (before, after con
 	return before, after, err
 }
 
-// A limitsChange is the policies before and after, with the teams and tokens that either configuration names.
+// A limitsChange is the policies before and after, with the teams and tokens that either
+// configuration names.
 type limitsChange struct {
 	old, next     *ratelimit.Policies
 	teams, tokens []string
@@ -157,7 +160,8 @@ func (r *diffReport) compare(before, after config.Loaded) (both limitsChange, er
 	return both, nil
 }
 
-// setLimits sets Limits. Those of a team precede those of a class, so that the team of a token matters, if it is known.
+// setLimits sets Limits. Those of a team precede those of a class, so that the team of a token
+// matters, if it is known.
 func (r *diffReport) setLimits(both limitsChange) {
 	r.Limits = []string{}
 	line := func(what, team, token, more string) {
@@ -187,7 +191,8 @@ func (r *diffReport) setLimits(both limitsChange) {
 
 func assignmentText(a *ratelimit.Assignment) string {
 	var texts []string
-	limits := slices.SortedFunc(slices.Values(a.Policy.Limits()), func(x, y ratelimit.Limit) int { return cmp.Compare(x.Per, y.Per) })
+	limits := slices.SortedFunc(slices.Values(a.Policy.Limits()),
+		func(x, y ratelimit.Limit) int { return cmp.Compare(x.Per, y.Per) })
 	for _, l := range limits {
 		text := strconv.Itoa(l.Requests) + " in " + config.DurationText(l.Per)
 		if l.Shadow {
@@ -216,8 +221,9 @@ func namedIn(configs []config.Loaded, ids func(config.Assignment) []string) (lis
 	return slices.Compact(list)
 }
 
-// findOver adds the tokens that have used more than their new limits, and sets the names and teams that the gateway has cached. It reads
-// only tokens whose limits change, and stops at the end of ctx: each read scans the gateway's cache.
+// findOver adds the tokens that have used more than their new limits, and sets the names and teams
+// that the gateway has cached. It reads only tokens whose limits change, and stops at the end of
+// ctx: each read scans the gateway's cache.
 func (c *diff) findOver(ctx context.Context, client *adminClient, r *diffReport, both limitsChange) error {
 	var busy admin.Busy
 	if err := client.read(ctx, "/admin/limits?n="+strconv.Itoa(c.Top), &busy); err != nil {
@@ -261,7 +267,8 @@ func (r *diffReport) addOver(who string, now admin.TokenLimits, next *ratelimit.
 	for _, l := range next.Policy.Limits() {
 		used, known, held := -1, false, false // held: the token could not send more before either
 		for _, old := range now.Limits {
-			if old.Per == l.Per.Seconds() && old.Remaining != nil && now.Store.Mode != ratelimit.ModeLocal { // else it is a share
+			// else it is a share
+			if old.Per == l.Per.Seconds() && old.Remaining != nil && now.Store.Mode != ratelimit.ModeLocal {
 				used, known = max(used, old.Requests-*old.Remaining), true
 				held = held || !old.Shadow && old.Requests <= l.Requests
 			}
@@ -276,7 +283,8 @@ func (r *diffReport) addOver(who string, now admin.TokenLimits, next *ratelimit.
 	}
 }
 
-// print prints the report. It returns errChanges if there are changes, and a refusedError if it cannot be written.
+// print prints the report. It returns errChanges if there are changes, and a refusedError if it
+// cannot be written.
 func (c *diff) print(e Environment, r diffReport) error {
 	var text bytes.Buffer
 	if err := write(&text, c.JSON, r); err != nil {

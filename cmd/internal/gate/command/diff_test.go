@@ -90,8 +90,8 @@ usage unknown token ` + tokenID + `
 	}
 }
 
-// A gatewayOf serves the admin pages that diff reads, of a gateway with a configuration and a mode of its limiter. The usage of the third
-// token is never returned.
+// A gatewayOf serves the admin pages that diff reads, of a gateway with a configuration and a mode
+// of its limiter. The usage of the third token is never returned.
 func gatewayOf(t *testing.T, text string, mode ratelimit.Mode) (address string) {
 	t.Helper()
 	loaded, err := config.Load(config.Options{Path: write(t, text)})
@@ -127,8 +127,8 @@ func gatewayOf(t *testing.T, text string, mode ratelimit.Mode) (address string) 
 func tokenOf(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
 func teamOf(n int) string  { return fmt.Sprintf("20000000-0000-4000-8000-%012d", n) }
 
-// A token has the limits of its team, which precede those of a class. A token whose limits do not change is not read, and what was read is reported even
-// if a later response does not arrive.
+// A token has the limits of its team, which precede those of a class. A token whose limits do not
+// change is not read, and what was read is reported even if a later response does not arrive.
 func TestDiffReportsWhatWasReadInTime(t *testing.T) {
 	rates := func(partner, team int) string {
 		text := fmt.Sprintf("rate_limit: {limits: [{requests: 99, per: 1s}], teams: {%s: {limits: [{requests: %d, per: 1s}]}}", teamOf(1), team)
@@ -154,7 +154,8 @@ usage unread token ` + tokenOf(3) + ` (robot): ` + address + ` did not respond w
 	}
 }
 
-// Tokens that both files name are listed beside busy ones. Without Redis, what remains is the share of one gateway, which shows no usage.
+// Tokens that both files name are listed beside busy ones. Without Redis, what remains is the share
+// of one gateway, which shows no usage.
 func TestDiffOfTokensThatBothFilesName(t *testing.T) {
 	file := func(requests int) string {
 		return good + fmt.Sprintf("rate_limit: {classes: {partner: {limits: [{requests: %d, per: 1s}], tokens: [%s, %s, %s]}}}\n", requests, tokenOf(7), tokenOf(8), tokenOf(9))
@@ -177,7 +178,8 @@ func TestDiffOfTokensThatBothFilesName(t *testing.T) {
 	}
 }
 
-// The secrets that a gateway has from variables apply to the file, whose admin listener needs one. The operator has the token in a file.
+// The secrets that a gateway has from variables apply to the file, whose admin listener needs one.
+// The operator has the token in a file.
 func TestDiffAppliesTheSecretsOfAGateway(t *testing.T) {
 	file := write(t, strings.Replace(good, "admin: {listen: 127.0.0.1:0}", "admin: {listen: \"0.0.0.0:0\"}", 1))
 	log, _ := serve(t, []string{"OPSGATE_ADMIN_TOKEN=" + adminToken, "OPSGATE_TRACING_HEADERS=a=b"}, "--config", file)

@@ -15,7 +15,8 @@ import (
 	"opsgate/cmd/internal/gate/config"
 )
 
-// queryFlags has the flags of commands that send a request to the admin listener of a running gateway.
+// queryFlags has the flags of commands that send a request to the admin listener of a running
+// gateway.
 type queryFlags struct {
 	adminFlags
 
@@ -37,7 +38,9 @@ func (a *queryFlags) addGateway(c *cobra.Command) {
 }
 
 // client returns a client of the admin listener, and a context with the timeout of the response.
-func (a *queryFlags) client(ctx context.Context, e Environment) (*adminClient, context.Context, context.CancelFunc, error) {
+func (a *queryFlags) client(
+	ctx context.Context, e Environment,
+) (*adminClient, context.Context, context.CancelFunc, error) {
 	var token config.Setting
 	if a.TokenFile != "" {
 		content, err := os.ReadFile(a.TokenFile)
@@ -70,8 +73,9 @@ func explainCommand(e Environment) *cobra.Command {
 		Use: "explain TOKEN METHOD PATH", Short: "Show how a running gateway would answer a request, and why",
 		Long: `Show how a running gateway would answer a request, and why.
 
-TOKEN is the id of the token, as in the access log, or a part of its name or its team's name that only one token has which the gateway
-has cached. It is not the token itself. METHOD is in capitals, as HTTP has it. PATH has a query if the request has one.`,
+TOKEN is the id of the token, as in the access log, or a part of its name or its team's name that
+only one token has which the gateway has cached. It is not the token itself. METHOD is in capitals,
+as HTTP has it. PATH has a query if the request has one.`,
 		RunE: func(c *cobra.Command, arguments []string) error {
 			x.TokenID, x.Method, x.Path = arguments[0], arguments[1], arguments[2]
 			return x.run(c.Context(), e)

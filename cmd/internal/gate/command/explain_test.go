@@ -34,7 +34,8 @@ type gateway struct {
 	stop            func()
 }
 
-// serveGateway runs a gateway with the configuration good and more, and with a free port for the admin listener.
+// serveGateway runs a gateway with the configuration good and more, and with a free port for the
+// admin listener.
 func serveGateway(t *testing.T, more string) *gateway {
 	t.Helper()
 	g := &gateway{

@@ -32,8 +32,8 @@ func limitsCommand(e Environment) *cobra.Command {
 		Use: "limits [TOKEN]", Short: "Show what remains of a token's limits in a running gateway, or reset them",
 		Long: `Show what remains of a token's limits in a running gateway, or reset them.
 
-TOKEN is the id of the token, as in the access log, or a part of its name or its team's name that only one token has which the gateway
-has cached. It is not the token itself.`,
+TOKEN is the id of the token, as in the access log, or a part of its name or its team's name that
+only one token has which the gateway has cached. It is not the token itself.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, arguments []string) error {
 			l.TokenID = strings.Join(arguments, "")
@@ -42,7 +42,8 @@ has cached. It is not the token itself.`,
 	}
 	l.addTo(c)
 	c.Flags().StringVar(&l.Team, "team", "", teamUsage)
-	c.Flags().BoolVar(&l.Reset, "reset", false, "reset the token's usage. The gateway logs the operator: $USER, or the client certificate")
+	c.Flags().BoolVar(&l.Reset, "reset", false,
+		"reset the token's usage. The gateway logs the operator: $USER, or the client certificate")
 	c.Flags().IntVar(&l.Top, "top", 0, "instead of a token's limits, list the `N` tokens with the most requests")
 	return c
 }
@@ -54,13 +55,15 @@ func (c *limits) check() error {
 	case c.TokenID != "" && c.Top != 0, c.Reset && c.TokenID == "":
 		return commandline.UsageError{Err: errors.New("--top cannot be combined with a token's id or --reset")}
 	}
-	if _, isID := uuid.Canonical(c.TokenID); c.Reset && !isID { // another gateway may have cached another token with the name
+	// another gateway may have cached another token with the name
+	if _, isID := uuid.Canonical(c.TokenID); c.Reset && !isID {
 		return commandline.UsageError{Err: errors.New("--reset needs the token's id: its name may not be unique")}
 	}
 	return nil
 }
 
-// run shows what remains of a token's limits, resets its usage, or lists the tokens with the most requests.
+// run shows what remains of a token's limits, resets its usage, or lists the tokens with the most
+// requests.
 func (c *limits) run(ctx context.Context, e Environment) error {
 	if err := c.check(); err != nil {
 		return err
@@ -87,7 +90,8 @@ func (c *limits) run(ctx context.Context, e Environment) error {
 	return show[admin.TokenLimits](e, c.JSON, body, err)
 }
 
-// limitsTarget returns the target of a request about the limits of a token. The team is "" if it is not known.
+// limitsTarget returns the target of a request about the limits of a token. The team is "" if it is
+// not known.
 func limitsTarget(token, team string) string {
 	target := "/admin/limits/" + url.PathEscape(token)
 	if team != "" {

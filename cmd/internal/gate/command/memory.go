@@ -14,17 +14,19 @@ import (
 )
 
 const (
-	// gcPercent is the default of GOGC. The live heap of a gateway is small, so Go's default of 100 collects very often; 400 saved 12 to
-	// 25 % of the CPU time of a request for about 12 MiB.
+	// gcPercent is the default of GOGC. The live heap of a gateway is small, so Go's default of 100
+	// collects very often; 400 saved 12 to 25 % of the CPU time of a request for about 12 MiB.
 	gcPercent = 400
-	// garbagePart is the part of the memory limit that garbage takes at most. A flood of connections makes the live heap large: four times
-	// as much garbage would reach the memory limit, and then the garbage collector runs all the time.
+	// garbagePart is the part of the memory limit that garbage takes at most. A flood of
+	// connections makes the live heap large: four times as much garbage would reach the memory
+	// limit, and then the garbage collector runs all the time.
 	garbagePart = 8
 	// minGCPercent bounds the time of the garbage collector.
 	minGCPercent = 50
 )
 
-// tuneCollector sets the garbage collection target, under a memory limit in bytes (0 for none), unless GOGC does.
+// tuneCollector sets the garbage collection target, under a memory limit in bytes (0 for none),
+// unless GOGC does.
 func tuneCollector(variables []string, memoryLimit int64) {
 	if slices.ContainsFunc(variables, func(v string) bool { return strings.HasPrefix(v, "GOGC=") }) {
 		return
@@ -60,8 +62,8 @@ func targetFor(live, maxGarbage int64) int {
 	return int(min(gcPercent, max(minGCPercent, maxGarbage/max(1, live/100))))
 }
 
-// limitMemory sets the memory limit of the process to 90 % of that of the container, unless GOMEMLIMIT does, and returns it in bytes. It
-// returns 0 and the cause if there is none.
+// limitMemory sets the memory limit of the process to 90 % of that of the container, unless
+// GOMEMLIMIT does, and returns it in bytes. It returns 0 and the cause if there is none.
 func limitMemory() (limit int64, err error) {
 	limit, err = memlimit.Set()
 	if limit == math.MaxInt64 {
@@ -70,7 +72,8 @@ func limitMemory() (limit int64, err error) {
 	return limit, nil
 }
 
-// maxOpenFiles returns the maximum of open files of the process, 0 for none. Go has raised it as far as the process may.
+// maxOpenFiles returns the maximum of open files of the process, 0 for none. Go has raised it as
+// far as the process may.
 func maxOpenFiles() int64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur > math.MaxInt32 {

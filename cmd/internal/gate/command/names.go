@@ -13,7 +13,8 @@ import (
 	"opsgate/internal/uuid"
 )
 
-// tokenID returns the id of the token that an operator named by its id, or by a text that is in the names of only one cached token.
+// tokenID returns the id of the token that an operator named by its id, or by a text that is in the
+// names of only one cached token.
 func (c *adminClient) tokenID(ctx context.Context, text string) (string, error) {
 	if _, isID := uuid.Canonical(text); isID {
 		return text, nil
@@ -28,7 +29,8 @@ func (c *adminClient) tokenID(ctx context.Context, text string) (string, error) 
 	case 1:
 		return found.Tokens[0].TokenID, nil
 	}
-	lines := []string{fmt.Sprintf("%d cached tokens have %q in their name or their team's name; use one of these ids:", found.Total, text)}
+	lines := []string{fmt.Sprintf("%d cached tokens have %q in their name or their team's name; use one of these ids:",
+		found.Total, text)}
 	for _, t := range found.Tokens {
 		lines = append(lines, named(t.TokenID, t.TokenName)+" of team "+named(t.TeamID, t.TeamName))
 	}

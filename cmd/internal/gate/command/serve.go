@@ -68,7 +68,8 @@ func (c *serve) run(ctx context.Context, e Environment) (err error) {
 	defer signal.Stop(hangUps)
 	gateway, err := wiring.Listen(ctx, wiring.Options{
 		Loaded: loaded, Load: func() (config.Loaded, error) { return config.Load(options) }, ReloadSignals: hangUps,
-		LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(), Notifier: systemd.NewNotifier(log.Logger), Listener: public,
+		LogLevel: level, Logger: log.Logger, Build: buildinfo.Read(), Notifier: systemd.NewNotifier(log.Logger),
+		Listener: public,
 	})
 	if err != nil {
 		return fmt.Errorf("start: %w", err)

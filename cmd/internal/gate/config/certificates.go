@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A Certificate is a file of certificates, and when it is valid: a chain while the first one and the issuers that it needs are, a file of
-// roots from the first to the last.
+// A Certificate is a file of certificates, and when it is valid: a chain while the first one and
+// the issuers that it needs are, a file of roots from the first to the last.
 type Certificate struct {
 	Key    string    `json:"key"`    // of the configuration: "upstreams.fleet.tls.cert_file"
 	Begins time.Time `json:"begins"` // in UTC
@@ -22,7 +22,8 @@ type Certificate struct {
 // RenewBefore is how long before its end a certificate should have been renewed.
 const RenewBefore = 30 * 24 * time.Hour
 
-// files checks that the files of certificates and keys can be read and fit together, and sets Loaded.Certificates.
+// files checks that the files of certificates and keys can be read and fit together, and sets
+// Loaded.Certificates.
 func (v *validator) files() {
 	content := make(map[string][]byte) // by key
 	for leaf := range leaves(reflect.ValueOf(v.loaded.Config)) {
@@ -60,8 +61,8 @@ func (v *validator) certificate(key string, content map[string][]byte) {
 	v.loaded.Certificates = append(v.loaded.Certificates, Certificate{key, begins, ends})
 }
 
-// Reread returns the certificates that are in use if the files of the configuration are read again, by key: those of a group of files that
-// fit together, and else those of inUse.
+// Reread returns the certificates that are in use if the files of the configuration are read again,
+// by key: those of a group of files that fit together, and else those of inUse.
 func (l Loaded) Reread(inUse []Certificate) []Certificate {
 	v := &validator{loaded: &Loaded{Config: l.Config, Reader: l.Reader}}
 	v.files()
@@ -77,11 +78,13 @@ func (l Loaded) Reread(inUse []Certificate) []Certificate {
 	return sortedByKey(list)
 }
 
-// KeepStartOnly returns the certificates of list, but from inUse those of the trace collector, whose files are read only at the start.
+// KeepStartOnly returns the certificates of list, but from inUse those of the trace collector,
+// whose files are read only at the start.
 func KeepStartOnly(list, inUse []Certificate) []Certificate {
 	startOnly := func(c Certificate) bool { return strings.HasPrefix(c.Key, "tracing.") }
 	list = slices.DeleteFunc(slices.Clone(list), startOnly)
-	return sortedByKey(append(list, slices.DeleteFunc(slices.Clone(inUse), func(c Certificate) bool { return !startOnly(c) })...))
+	return sortedByKey(append(list,
+		slices.DeleteFunc(slices.Clone(inUse), func(c Certificate) bool { return !startOnly(c) })...))
 }
 
 func sortedByKey(list []Certificate) []Certificate {
@@ -99,7 +102,8 @@ func parseCertificates(content []byte) (list []*x509.Certificate) {
 	return list
 }
 
-// validity returns when a file of certificates is valid. Of roots, one is enough: a file has the old and the new root during a change.
+// validity returns when a file of certificates is valid. Of roots, one is enough: a file has the
+// old and the new root during a change.
 func validity(list []*x509.Certificate, isChain bool) (begins, ends time.Time) {
 	if isChain {
 		list = needed(list)
@@ -116,8 +120,9 @@ func validity(list []*x509.Certificate, isChain bool) (begins, ends time.Time) {
 	return begins.UTC(), ends.UTC()
 }
 
-// needed returns the first certificate of a chain and the issuers in it, of several for the same key that which ends last. It omits roots,
-// which clients have, and an issuer that had ended before the first certificate began, such as an old cross-signed root, with those above.
+// needed returns the first certificate of a chain and the issuers in it, of several for the same
+// key that which ends last. It omits roots, which clients have, and an issuer that had ended before
+// the first certificate began, such as an old cross-signed root, with those above.
 func needed(chain []*x509.Certificate) []*x509.Certificate {
 	list := chain[:1:1]
 	for range chain {
@@ -135,8 +140,8 @@ func needed(chain []*x509.Certificate) []*x509.Certificate {
 	return list
 }
 
-// InvalidCertificates returns a problem for each certificate that is not valid at a time. A gateway serves with one, because the rest of
-// the API works.
+// InvalidCertificates returns a problem for each certificate that is not valid at a time. A gateway
+// serves with one, because the rest of the API works.
 func (l Loaded) InvalidCertificates(now time.Time) (problems Problems) {
 	for _, c := range l.Certificates {
 		switch {

@@ -8,7 +8,8 @@ import (
 	"opsgate/internal/certs/certstest"
 )
 
-// A chain ends with its first certificate or an issuer that this needs, not with a certificate that clients do not use.
+// A chain ends with its first certificate or an issuer that this needs, not with a certificate that
+// clients do not use.
 func TestAChainEndsWithTheCertificatesThatItNeeds(t *testing.T) {
 	day := func(n int) time.Time { return time.Now().AddDate(0, 0, n).UTC().Truncate(time.Second) }
 	root, old, other := certstest.NewAuthority(t, "root"), certstest.NewAuthority(t, "old root"), certstest.NewAuthority(t, "other")

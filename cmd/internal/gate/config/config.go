@@ -1,12 +1,13 @@
-// Package config loads the gateway's configuration: defaults, the file, OPSGATE_* variables and flags, each of which overrides those
-// before.
+// Package config loads the gateway's configuration: defaults, the file, OPSGATE_* variables and
+// flags, each of which overrides those before.
 //
-// The tags of the structs define the keys, the variables, the bounds, the JSON Schema and the table in docs/operate/configuration.md.
-// Unknown keys, repeated keys and values out of bounds are problems. All problems are reported together, each with its file and line, or
-// its variable or flag, and its key. A file must not contain secrets; it names a variable or another file.
+// The tags of the structs define the keys, the variables, the bounds, the JSON Schema and the table
+// in docs/operate/configuration.md. Unknown keys, repeated keys and values out of bounds are
+// problems. All problems are reported together, each with its file and line, or its variable or
+// flag, and its key. A file must not contain secrets; it names a variable or another file.
 //
-// A [Loaded] configuration has the origin of each value and a version, and can be compared with that of a running gateway, because some
-// keys take effect only after a restart.
+// A [Loaded] configuration has the origin of each value and a version, and can be compared with
+// that of a running gateway, because some keys take effect only after a restart.
 package config
 
 //go:generate go test -count=1 -run DocumentationListsEveryKey|ChartIsCurrent -update
@@ -23,20 +24,28 @@ import (
 	"opsgate/gateway/openapi"
 )
 
-// A Config is the whole configuration of a gateway. Tags: doc is the description; min and max are the range, in the notation of the value;
-// chars is the maximum length of a text; restart is the reason why a change of the key, or of a key under it, needs a restart, or "-" if
-// it needs none; of is "gateway" if gateways with the same configuration may have other values, as for every File.
+// A Config is the whole configuration of a gateway. Tags: doc is the description; min and max are
+// the range, in the notation of the value; chars is the maximum length of a text; restart is the
+// reason why a change of the key, or of a key under it, needs a restart, or "-" if it needs none;
+// of is "gateway" if gateways with the same configuration may have other values, as for every File.
 type Config struct {
-	Listen          string    `yaml:"listen" of:"gateway" restart:"opened at start" doc:"Address of the public API. Port 0 picks a free one."`
-	PublicURL       string    `yaml:"public_url" doc:"Base URL of the API in its documentation; by default that of each page."`
-	SecurityContact string    `yaml:"security_contact" chars:"255" doc:"URI for reports of vulnerabilities, in security.txt; none by default."`
-	Admin           Admin     `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not be public."`
-	TokenPrefix     string    `yaml:"token_prefix" restart:"tokens in use would fail" doc:"Prefix of API tokens, before live_."`
-	TrustedProxies  []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is trusted."`
+	Listen string `yaml:"listen" of:"gateway" restart:"opened at start" doc:"Address of the public API. " +
+		"Port 0 picks a free one."`
+	PublicURL string `yaml:"public_url" doc:"Base URL of the API in its documentation; by default that of " +
+		"each page."`
+	SecurityContact string `yaml:"security_contact" chars:"255" doc:"URI for reports of vulnerabilities, in " +
+		"security.txt; none by default."`
+	Admin Admin `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not " +
+		"be public."`
+	TokenPrefix string `yaml:"token_prefix" restart:"tokens in use would fail" doc:"Prefix of API tokens, " +
+		"before live_."`
+	TrustedProxies []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is trusted."`
 
-	TLS           TLS           `yaml:"tls" restart:"opened at start" doc:"TLS of the public listener; none without cert_file."`
-	HTTP          HTTP          `yaml:"http" doc:"Limits of the public listener."`
-	Routes        Routes        `yaml:"routes" doc:"Limits of single operations by operation id; they replace those of http."`
+	TLS TLS `yaml:"tls" restart:"opened at start" doc:"TLS of the public listener; none without " +
+		"cert_file."`
+	HTTP   HTTP   `yaml:"http" doc:"Limits of the public listener."`
+	Routes Routes `yaml:"routes" doc:"Limits of single operations by operation id; they replace those of " +
+		"http."`
 	Authn         Authn         `yaml:"authn" doc:"The cache of tokens and lookups by the identity service."`
 	RateLimit     RateLimit     `yaml:"rate_limit" doc:"The rate limits of each token."`
 	Upstreams     Upstreams     `yaml:"upstreams" doc:"Addresses of the internal services; all are required."`
@@ -46,7 +55,8 @@ type Config struct {
 	Tracing       Tracing       `yaml:"tracing" doc:"Traces of requests, for OpenTelemetry."`
 }
 
-// Default returns the configuration of an empty file. It is not complete: the internal services have no default addresses.
+// Default returns the configuration of an empty file. It is not complete: the internal services
+// have no default addresses.
 func Default() Config {
 	return Config{
 		Listen:      "127.0.0.1:8080",
@@ -94,9 +104,12 @@ type HTTP struct {
 	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" restart:"set at start" doc:"How long a connection may be idle."`
 	RequestTimeout    Duration `yaml:"request_timeout" min:"20ms" max:"5m" doc:"Time to answer a request, else 504."`
 	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" restart:"set at start" doc:"Size of a request line and header."`
-	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Maximum size of a request body; 413 above it."`
-	MaxConnections    Number   `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections, or auto; above it an idle one is closed."`
-	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests in flight whose body has arrived; 503 above it."`
+	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Maximum size of a request body; 413 " +
+		"above it."`
+	MaxConnections Number `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections, or auto; above it " +
+		"an idle one is closed."`
+	MaxInFlight int `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests in flight whose body has " +
+		"arrived; 503 above it."`
 }
 
 // Routes is bounds by operation id.
@@ -128,16 +141,20 @@ func operations() []string {
 
 // Shutdown is the drain after SIGTERM.
 type Shutdown struct {
-	DrainWait Duration `yaml:"drain_wait" min:"0s" max:"5m" doc:"Time that /readyz returns 503 before the listener closes."`
-	Grace     Duration `yaml:"grace" min:"0s" max:"10m" doc:"Time for requests in flight after drain_wait."`
+	DrainWait Duration `yaml:"drain_wait" min:"0s" max:"5m" doc:"Time that /readyz returns 503 before the listener " +
+		"closes."`
+	Grace Duration `yaml:"grace" min:"0s" max:"10m" doc:"Time for requests in flight after drain_wait."`
 }
 
 // Admin is the listener for operators.
 type Admin struct {
-	Listen string `yaml:"listen" of:"gateway" doc:"Address of the admin listener. One that is not loopback needs token or tls.client_ca_file."`
-	Token  Secret `yaml:"token" restart:"-" doc:"Token of operators, 16 characters or more; none by default. As ${NAME} or ${file:PATH}."`
+	Listen string `yaml:"listen" of:"gateway" doc:"Address of the admin listener. One that is not loopback needs token " +
+		"or tls.client_ca_file."`
+	Token Secret `yaml:"token" restart:"-" doc:"Token of operators, 16 characters or more; none by default. As " +
+		"${NAME} or ${file:PATH}."`
 
-	MetricsToken Secret `yaml:"metrics_token" restart:"-" doc:"Token for GET /metrics alone, as token but not the same; none by default."`
+	MetricsToken Secret `yaml:"metrics_token" restart:"-" doc:"Token for GET /metrics alone, as token but not the " +
+		"same; none by default."`
 
 	TLS AdminTLS `yaml:"tls" doc:"TLS of the admin listener; none without cert_file."`
 }
@@ -207,14 +224,16 @@ func (w *warner) exposure() {
 		}
 	}
 	if host, _, _ := net.SplitHostPort(c.Listen); !IsLoopback(host) && c.TLS.CertFile == "" && len(c.TrustedProxies) == 0 {
-		w.warn("listen", "is %s, not on loopback, without TLS: set tls.cert_file and key_file, or trusted_proxies if a proxy ends TLS", c.Listen)
+		w.warn("listen", "is %s, not on loopback, without TLS: set tls.cert_file and key_file, or trusted_proxies if a "+
+			"proxy ends TLS", c.Listen)
 	}
 	host, _, _ := net.SplitHostPort(c.Admin.Listen) // valid, as checked by the validator
 	if !IsLoopback(host) && c.Admin.TLS.CertFile == "" {
 		w.warn("admin.token", "goes over the network in plaintext: set admin.tls.cert_file and key_file")
 	}
 	if c.Authn.StaleFor > maxStaleFor {
-		w.warn("authn.stale_for", "is %s: a revoked token may be accepted for that time while the identity service is unavailable",
+		w.warn("authn.stale_for",
+			"is %s: a revoked token may be accepted for that time while the identity service is unavailable",
 			c.Authn.StaleFor)
 	}
 }
@@ -223,7 +242,8 @@ func (w *warner) exposure() {
 func (w *warner) shutdown() {
 	c := w.loaded
 	if host, _, _ := net.SplitHostPort(c.Listen); c.Shutdown.DrainWait == 0 && !IsLoopback(host) {
-		w.warn("shutdown.drain_wait", "is 0s: load balancers have no time to stop sending requests before the listener closes")
+		w.warn("shutdown.drain_wait",
+			"is 0s: load balancers have no time to stop sending requests before the listener closes")
 	}
 	if longest := c.HTTP.BodyTimeout + Duration(c.longestTimeout()); c.Shutdown.Grace < longest {
 		w.warn("shutdown.grace", "is %s, less than http.body_timeout and the longest timeout of a request together, %s: "+
@@ -255,7 +275,8 @@ func (w *warner) openFiles() {
 			"past it none is accepted",
 			l.HTTP.MaxConnections, l.OpenFiles, l.ConnectionFiles())
 	case l.HTTP.MaxConnections == Auto && l.boundByFiles():
-		w.warn(maxConnectionsKey, "is auto, and only %d by the limit of %d open files (ulimit -n, LimitNOFILE); memory is enough for %d",
+		w.warn(maxConnectionsKey,
+			"is auto, and only %d by the limit of %d open files (ulimit -n, LimitNOFILE); memory is enough for %d",
 			l.fittingConnections(), l.OpenFiles, l.connectionsInMemory())
 	}
 }
@@ -267,13 +288,15 @@ func (w *warner) memory() {
 		return
 	}
 	if need := int64(l.HTTP.MaxInFlight) * int64(l.HTTP.MaxBodyBytes); need > l.MemoryLimit {
-		w.warn("http.max_body_bytes", "is %s, and http.max_in_flight (%d) such bodies need %d MiB: of the memory limit of %s bodies may use "+
-			"%d MiB, one team half of that; further ones wait, and get 408 after http.body_timeout",
+		w.warn("http.max_body_bytes",
+			"is %s, and http.max_in_flight (%d) such bodies need %d MiB: of the memory limit of %s bodies may use "+
+				"%d MiB, one team half of that; further ones wait, and get 408 after http.body_timeout",
 			l.HTTP.MaxBodyBytes, l.HTTP.MaxInFlight, need/int64(mebi), l.limitText(), l.MaxBodies()/int64(mebi))
 	}
 	need := int64(l.HTTP.MaxConnections) * WorstConnection
 	if room := l.ConnectionMemory(); l.HTTP.MaxConnections != Auto && need > room {
-		w.warn(maxConnectionsKey, "is %d, which can need %d MiB: of the memory limit of %s connections may use %d MiB; auto is %d here",
+		w.warn(maxConnectionsKey,
+			"is %d, which can need %d MiB: of the memory limit of %s connections may use %d MiB; auto is %d here",
 			l.HTTP.MaxConnections, need/int64(mebi), l.limitText(), room/int64(mebi), l.fittingConnections())
 	}
 }

@@ -28,8 +28,8 @@ func (o origin) String() string {
 	return o.name + ":" + strconv.Itoa(o.line)
 }
 
-// A decoder applies layers to a configuration and records the origin of each value. The structs limit its recursion. maxValues limits
-// its time, because aliases can multiply values.
+// A decoder applies layers to a configuration and records the origin of each value. The structs
+// limit its recursion. maxValues limits its time, because aliases can multiply values.
 type decoder struct {
 	source      string // name of the layer
 	inFile      bool   // the layer has lines and must not contain secrets
@@ -86,7 +86,8 @@ func (d *decoder) value(v reflect.Value, key string, n *yaml.Node) {
 	}
 }
 
-// mapping decodes the keys of a mapping. An empty one, for example with all its keys commented out, changes nothing.
+// mapping decodes the keys of a mapping. An empty one, for example with all its keys commented out,
+// changes nothing.
 func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 	if isNull(n) {
 		return
@@ -108,7 +109,9 @@ func (d *decoder) mapping(v reflect.Value, key string, n *yaml.Node) {
 }
 
 // pairs calls use for each name in a mapping with its value and key. Repeated names are problems.
-func (d *decoder) pairs(n *yaml.Node, key string, keyOf func(key, name string) string, use func(name, child *yaml.Node, childKey string)) {
+func (d *decoder) pairs(
+	n *yaml.Node, key string, keyOf func(key, name string) string, use func(name, child *yaml.Node, childKey string),
+) {
 	seen := make(map[string]int)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, child := n.Content[i], n.Content[i+1]

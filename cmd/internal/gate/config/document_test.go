@@ -175,7 +175,8 @@ func mustBeCurrent(t *testing.T, path, want string) {
 	}
 }
 
-// The chart has the schema of its value `config`, which ends the schema of the values, and the keys whose change replaces the pods.
+// The chart has the schema of its value `config`, which ends the schema of the values, and the keys
+// whose change replaces the pods.
 func TestChartIsCurrent(t *testing.T) {
 	const definition = "\n    \"config\": "
 	values, err := os.ReadFile(chart + "values.schema.json")
@@ -198,7 +199,8 @@ func TestChartIsCurrent(t *testing.T) {
 	mustBeCurrent(t, chart+"files/restart-keys.yaml", header+strings.Join(restart, ""))
 }
 
-// chartSchema returns the schema of the configuration without the keys that the chart sets from other values.
+// chartSchema returns the schema of the configuration without the keys that the chart sets from
+// other values.
 func chartSchema(t *testing.T) string {
 	t.Helper()
 	text, err := config.Schema()

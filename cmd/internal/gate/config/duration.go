@@ -8,7 +8,8 @@ import (
 
 const day = 24 * time.Hour
 
-// DurationText returns d in Go's notation without units that are zero: 1h, 1h30m, 250ms. [time.ParseDuration] reads it.
+// DurationText returns d in Go's notation without units that are zero: 1h, 1h30m, 250ms.
+// [time.ParseDuration] reads it.
 func DurationText(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -20,7 +21,8 @@ func DurationText(d time.Duration) string {
 	return text
 }
 
-// RoundedDuration returns a measured time with one or two units, the smaller ones being rounded: 12s, 3m20s, 25m, 5h3m, 2d4h. A negative d is 0s.
+// RoundedDuration returns a measured time with one or two units, the smaller ones being rounded:
+// 12s, 3m20s, 25m, 5h3m, 2d4h. A negative d is 0s.
 func RoundedDuration(d time.Duration) string {
 	d = max(d, 0).Round(time.Second)
 	if d >= 10*time.Minute {

@@ -22,9 +22,10 @@ import (
 // configPath is the import path of package config.
 var configPath = reflect.TypeFor[config.Config]().PkgPath()
 
-// Every key has an effect: code of the gateway outside of package config reads its field and those of the mappings around it, itself or by
-// a function of package config. The subcommands, which only report, do not count, other than serve. The test does not find that one of
-// several uses of a key is missing.
+// Every key has an effect: code of the gateway outside of package config reads its field and those
+// of the mappings around it, itself or by a function of package config. The subcommands, which only
+// report, do not count, other than serve. The test does not find that one of several uses of a key
+// is missing.
 func TestEveryKeyIsRead(t *testing.T) {
 	p, used := loadProgram(t), make(map[string]bool)
 	for _, l := range p.listed {
@@ -64,8 +65,9 @@ func TestEveryKeyIsRead(t *testing.T) {
 	}
 }
 
-// A program is the packages that the gateway links, as source. It imports those of this module and of Go; nothing of config passes through
-// the others, whose errors are ignored. Compiling them would take minutes.
+// A program is the packages that the gateway links, as source. It imports those of this module and
+// of Go; nothing of config passes through the others, whose errors are ignored. Compiling them
+// would take minutes.
 type program struct {
 	listed  map[string]listed
 	files   *token.FileSet
@@ -128,8 +130,8 @@ func (p *program) check(l listed) (files []*ast.File, info *types.Info, err erro
 	return files, info, nil
 }
 
-// uses adds what a part of a file uses of package config: functions as "config.Load", methods and fields that are read as
-// "HTTP.BodyTimeout".
+// uses adds what a part of a file uses of package config: functions as "config.Load", methods and
+// fields that are read as "HTTP.BodyTimeout".
 func (p *program) uses(info *types.Info, part ast.Node, used map[string]bool) {
 	assigned := make(map[ast.Expr]bool)
 	ast.Inspect(part, func(n ast.Node) bool {
@@ -151,7 +153,8 @@ func (p *program) uses(info *types.Info, part ast.Node, used map[string]bool) {
 	})
 }
 
-// addSelection adds the fields on the way to a field or method, and the latter unless it is assigned.
+// addSelection adds the fields on the way to a field or method, and the latter unless it is
+// assigned.
 func addSelection(s *types.Selection, assigned bool, used map[string]bool) {
 	at := s.Recv()
 	for i, index := range s.Index() {
@@ -170,8 +173,8 @@ func addSelection(s *types.Selection, assigned bool, used map[string]bool) {
 	}
 }
 
-// derived are functions of package config whose reads do not give a key its effect: Load checks all keys, and the window of breakers follows
-// from timeouts that need an effect of their own.
+// derived are functions of package config whose reads do not give a key its effect: Load checks all
+// keys, and the window of breakers follows from timeouts that need an effect of their own.
 var derived = []string{"Load", "BreakerWindow"}
 
 // addUsesOfFunctions adds what the used functions of package config use.

@@ -36,7 +36,8 @@ public_url: https://api.example.com
 	}
 }
 
-// A file is compared with a running gateway as it would be in it: with the gateway's own variables, flags and secrets. It is valid with them.
+// A file is compared with a running gateway as it would be in it: with the gateway's own variables,
+// flags and secrets. It is valid with them.
 func TestVariablesOfAGatewayOverrideAFile(t *testing.T) {
 	const token, headers = "OPSGATE_ADMIN_TOKEN=correct-horse-battery", "OPSGATE_TRACING_HEADERS=a=b"
 	certificate, err := filepath.Abs("testdata/certificate.pem")

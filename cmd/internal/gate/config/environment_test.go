@@ -67,7 +67,8 @@ func TestEveryVariableSetsItsKey(t *testing.T) {
 	}
 }
 
-// companions returns the settings that a key requires. Its files differ from those of the test, so that a change is detected.
+// companions returns the settings that a key requires. Its files differ from those of the test, so
+// that a change is detected.
 func companions(key string) []config.Setting {
 	const other = "testdata/../testdata/certificate.pem"
 	setting := func(key, value string) config.Setting {

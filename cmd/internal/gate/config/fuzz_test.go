@@ -16,8 +16,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// FuzzDecode checks that the decoder does not panic, that every problem has an origin, and that documents that the YAML library refuses
-// are refused.
+// FuzzDecode checks that the decoder does not panic, that every problem has an origin, and that
+// documents that the YAML library refuses are refused.
 func FuzzDecode(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) == 0 {

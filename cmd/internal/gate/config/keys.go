@@ -35,7 +35,8 @@ func (f field) rangeText() string {
 // changeable is the restart tag of a key that needs no restart although the mapping around it does.
 const changeable = "-"
 
-// restartReason returns why a change of the field needs a restart, or "". The parent is the reason of the mapping around it.
+// restartReason returns why a change of the field needs a restart, or "". The parent is the reason
+// of the mapping around it.
 func (f field) restartReason(parent string) string {
 	switch f.restart {
 	case "":
@@ -62,7 +63,8 @@ func fields(t reflect.Type) []field {
 	return list
 }
 
-// isMapping reports whether a value of the type is a mapping in YAML: a struct that is not a scalar.
+// isMapping reports whether a value of the type is a mapping in YAML: a struct that is not a
+// scalar.
 func isMapping(t reflect.Type) bool {
 	if t.Kind() != reflect.Struct || t == reflect.TypeFor[Secret]() {
 		return false
@@ -138,8 +140,8 @@ type Key struct {
 	index []int
 }
 
-// Keys returns all keys that a file, a variable or an override can set: scalars, lists and mappings with free names, without the keys
-// inside list items and under free names.
+// Keys returns all keys that a file, a variable or an override can set: scalars, lists and mappings
+// with free names, without the keys inside list items and under free names.
 func Keys() []Key { return keysOf(reflect.TypeFor[Config](), Key{}) }
 
 func keysOf(t reflect.Type, parent Key) []Key {
@@ -183,8 +185,9 @@ var (
 	likeToken = regexp.MustCompile(`live_[0-9A-Za-z]{8}`) // also with another prefix, mistyped or cut off
 )
 
-// named returns the key of an entry with a free name: rate_limit.classes.partner, or rate_limit.classes."a.b" for a name that is ambiguous
-// in a key. A name that looks like a token is hidden: keys are printed.
+// named returns the key of an entry with a free name: rate_limit.classes.partner, or
+// rate_limit.classes."a.b" for a name that is ambiguous in a key. A name that looks like a token is
+// hidden: keys are printed.
 func named(mapping, name string) string {
 	switch {
 	case likeToken.MatchString(name):
@@ -227,7 +230,8 @@ func (l leaf) revealed() string {
 	return l.String()
 }
 
-// leaves returns the values under a value in the order of the keys, and of the names in a dictionary. Their keys are relative to the value.
+// leaves returns the values under a value in the order of the keys, and of the names in a
+// dictionary. Their keys are relative to the value.
 func leaves(v reflect.Value) iter.Seq[leaf] {
 	return func(yield func(leaf) bool) { walk(leaf{value: v}, yield) }
 }

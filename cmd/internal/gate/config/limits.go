@@ -13,9 +13,12 @@ import (
 
 // RateLimit is the limits of tokens and where requests are counted.
 type RateLimit struct {
-	Store            Store        `yaml:"store" restart:"chosen at start" doc:"Where requests are counted: in each process, or in Redis."`
-	OnStoreFailure   StoreFailure `yaml:"on_store_failure" doc:"While Redis fails: apply a share, admit all, or answer 503 and be not ready."`
-	ExpectedReplicas Number       `yaml:"expected_replicas" min:"1" max:"10000" doc:"Gateways that share the limits in an outage, or auto."`
+	Store Store `yaml:"store" restart:"chosen at start" doc:"Where requests are counted: in each " +
+		"process, or in Redis."`
+	OnStoreFailure StoreFailure `yaml:"on_store_failure" doc:"While Redis fails: apply a share, admit all, or answer " +
+		"503 and be not ready."`
+	ExpectedReplicas Number `yaml:"expected_replicas" min:"1" max:"10000" doc:"Gateways that share the limits in " +
+		"an outage, or auto."`
 
 	Redis Redis `yaml:"redis" restart:"connected at start" doc:"The Redis for store: redis."`
 
@@ -61,7 +64,8 @@ type Limit struct {
 // Classes are classes by their names.
 type Classes map[string]Class
 
-// A Class is the limits of some teams and tokens instead of the default. The class of a token precedes that of its team.
+// A Class is the limits of some teams and tokens instead of the default. The class of a token
+// precedes that of its team.
 type Class struct {
 	Limits  []Limit  `yaml:"limits" doc:"One to four; every request must pass all."`
 	Teams   []string `yaml:"teams" doc:"Ids of teams; the limits apply to each of their tokens separately."`
@@ -136,9 +140,11 @@ type Assignment struct {
 	limitsKey string // of the list of limits
 }
 
-// Assignments returns the default assignment, and then those of classes, teams and tokens, each sorted by name.
+// Assignments returns the default assignment, and then those of classes, teams and tokens, each
+// sorted by name.
 func (c RateLimit) Assignments() []Assignment {
-	list := []Assignment{{Class: ratelimit.ClassDefault, Key: limitsKey, limitsKey: limitsKey, Override: Override{Limits: c.Limits}}}
+	list := []Assignment{{Class: ratelimit.ClassDefault, Key: limitsKey, limitsKey: limitsKey,
+		Override: Override{Limits: c.Limits}}}
 	for _, name := range slices.Sorted(maps.Keys(c.Classes)) {
 		class := c.Classes[name]
 		list = append(list, Assignment{
@@ -147,10 +153,12 @@ func (c RateLimit) Assignments() []Assignment {
 		})
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Teams)) {
-		list = append(list, Assignment{Class: ratelimit.ClassTeam, Key: named(teamsKey, id), Teams: []string{id}, Override: c.Teams[id]})
+		list = append(list, Assignment{Class: ratelimit.ClassTeam, Key: named(teamsKey, id), Teams: []string{id},
+			Override: c.Teams[id]})
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.Tokens)) {
-		list = append(list, Assignment{Class: ratelimit.ClassToken, Key: named(tokensKey, id), Tokens: []string{id}, Override: c.Tokens[id]})
+		list = append(list, Assignment{Class: ratelimit.ClassToken, Key: named(tokensKey, id), Tokens: []string{id},
+			Override: c.Tokens[id]})
 	}
 	for i := range list[1:] {
 		list[i+1].limitsKey = list[i+1].Key + ".limits"
@@ -275,7 +283,8 @@ func (w *warner) rateLimit() {
 	}
 }
 
-// unreached warns of limits that no token can reach because a limit of a shorter interval admits fewer requests.
+// unreached warns of limits that no token can reach because a limit of a shorter interval admits
+// fewer requests.
 func (w *warner) unreached(key string, limits []Limit) {
 	for i, long := range limits {
 		for _, short := range limits {

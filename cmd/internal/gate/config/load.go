@@ -30,7 +30,8 @@ const (
 	PathVariable = "OPSGATE_CONFIG"
 
 	// NoFileText is the warning for a missing file.
-	NoFileText = "there is no configuration file: neither --config nor " + PathVariable + " names one, and " + DefaultPath + " does not exist"
+	NoFileText = "there is no configuration file: neither --config nor " + PathVariable + " names one, and " +
+		DefaultPath + " does not exist"
 
 	variablePrefix = "OPSGATE_"
 )
@@ -46,7 +47,8 @@ type Setting struct {
 
 // Options are the sources of a configuration.
 type Options struct {
-	// Path of the file. "" means that of OPSGATE_CONFIG, else DefaultPath if it exists, else no file.
+	// Path of the file. "" means that of OPSGATE_CONFIG, else DefaultPath if it exists, else no
+	// file.
 	Path string
 	// NoFile means no file if Path is "".
 	NoFile bool
@@ -56,8 +58,9 @@ type Options struct {
 	Defaults []Setting
 	// Overrides override everything else.
 	Overrides []Setting
-	// Running is the effective values of a running gateway: those that it has from variables and flags override everything else, and files
-	// that these name are not read, as they may be on another machine.
+	// Running is the effective values of a running gateway: those that it has from variables and
+	// flags override everything else, and files that these name are not read, as they may be on
+	// another machine.
 	Running []Value
 	// Under limits the problems to those of a key, for example "admin"; "" for all.
 	Under string
@@ -65,17 +68,19 @@ type Options struct {
 	MemoryLimit int64
 	// OpenFiles is the maximum of open files of the gateway; 0 for unknown.
 	OpenFiles int64
-	// Reader of the files, which the gateway reads again while it runs. Nil for a command, which reads them once: its configuration file may
-	// be a pipe.
+	// Reader of the files, which the gateway reads again while it runs. Nil for a command, which
+	// reads them once: its configuration file may be a pipe.
 	Reader *filereader.Reader
 	// Now is the clock for expiries; nil for time.Now.
 	Now func() time.Time
 }
 
-// Load loads and validates a configuration. For an invalid one the error is a [Problems] with all problems and warnings.
+// Load loads and validates a configuration. For an invalid one the error is a [Problems] with all
+// problems and warnings.
 func Load(o Options) (Loaded, error) {
 	loaded := Loaded{
-		Config: Default(), Path: o.Path, MemoryLimit: o.MemoryLimit, OpenFiles: o.OpenFiles, Reader: cmp.Or(o.Reader, new(filereader.Reader)),
+		Config: Default(), Path: o.Path, MemoryLimit: o.MemoryLimit, OpenFiles: o.OpenFiles,
+		Reader: cmp.Or(o.Reader, new(filereader.Reader)),
 	}
 	d := &decoder{environment: environment(o.Environment), origins: make(map[string]origin), files: loaded.Reader}
 	settings, warnings := fromVariables(d.environment, Keys())
@@ -143,7 +148,8 @@ func (o Options) readFile(l *Loaded, environment map[string]string) ([]byte, err
 	return content, nil
 }
 
-// file applies a YAML document to the configuration. It returns false if the document has no keys or was not read to its end.
+// file applies a YAML document to the configuration. It returns false if the document has no keys
+// or was not read to its end.
 func (d *decoder) file(c *Config, content []byte) bool {
 	documents := yaml.NewDecoder(bytes.NewReader(content))
 	var document yaml.Node
@@ -166,18 +172,21 @@ func (d *decoder) file(c *Config, content []byte) bool {
 	return (root.Kind == yaml.MappingNode || isNull(root)) && d.values < maxValues
 }
 
-// badStart is the error for a tab in the indentation, and for three characters that a plain value cannot begin with.
+// badStart is the error for a tab in the indentation, and for three characters that a plain value
+// cannot begin with.
 const badStart = "found character that cannot start any token"
 
 var (
 	syntaxError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
-	// grammarError matches the errors for which the YAML library counts lines from zero, without printing a zero.
+	// grammarError matches the errors for which the YAML library counts lines from zero, without
+	// printing a zero.
 	grammarError = regexp.MustCompile(`^did not find expected (<|node content|'-' indicator|key|',' or )`)
 	unknownAlias = regexp.MustCompile(`unknown anchor '(.*)' referenced`)
 )
 
-// lineOf returns the line of an error for which the YAML library has none: that of the first invalid character, that of an alias without
-// an anchor, and else the first, which the library leaves out.
+// lineOf returns the line of an error for which the YAML library has none: that of the first
+// invalid character, that of an alias without an anchor, and else the first, which the library
+// leaves out.
 func lineOf(content []byte, err error) int {
 	at := 0
 	switch alias := unknownAlias.FindStringSubmatch(err.Error()); {
@@ -191,7 +200,8 @@ func lineOf(content []byte, err error) int {
 	return 1 + bytes.Count(content[:max(at, 0)], []byte("\n"))
 }
 
-// syntaxProblem converts an error of the YAML library. Its line is that of the invalid construct, which may begin before the mistake.
+// syntaxProblem converts an error of the YAML library. Its line is that of the invalid construct,
+// which may begin before the mistake.
 func syntaxProblem(file string, content []byte, err error) Problem {
 	at, text := origin{name: file}, configfile.YAMLErrorText(err)
 	if match := syntaxError.FindStringSubmatch(text); match != nil {
@@ -220,11 +230,13 @@ func environment(list []string) map[string]string {
 	return variables
 }
 
-// kubernetesVariable matches the variables that Kubernetes sets for a Service whose name begins with opsgate.
+// kubernetesVariable matches the variables that Kubernetes sets for a Service whose name begins
+// with opsgate.
 var kubernetesVariable = regexp.MustCompile(`_SERVICE_(HOST|PORT)(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_[A-Z]+)?)?$`)
 
-// fromVariables returns the settings of OPSGATE_* variables. Empty variables are ignored. A variable of an unknown key is only a warning,
-// because other software can set variables of a container.
+// fromVariables returns the settings of OPSGATE_* variables. Empty variables are ignored. A
+// variable of an unknown key is only a warning, because other software can set variables of a
+// container.
 func fromVariables(environment map[string]string, keys []Key) (settings []Setting, warnings Problems) {
 	known := make(map[string]string)
 	for _, key := range keys {
@@ -267,8 +279,8 @@ func (d *decoder) settings(c *Config, settings []Setting) {
 	}
 }
 
-// settingNode returns the YAML node of a setting's value. The value of a dictionary, and of a list that begins with a bracket, is YAML;
-// that of other lists has commas; all others are text.
+// settingNode returns the YAML node of a setting's value. The value of a dictionary, and of a list
+// that begins with a bracket, is YAML; that of other lists has commas; all others are text.
 func settingNode(t reflect.Type, text string) (*yaml.Node, error) {
 	switch {
 	case isDictionary(t), isList(t) && strings.HasPrefix(strings.TrimSpace(text), "["):

@@ -32,8 +32,8 @@ func load(path string) (config.Loaded, error) {
 	}, Now: func() time.Time { return now }})
 }
 
-// The first lines of a bad file are the expected problems, as "# want: LINE: KEY: TEXT"; "@@" at the end stands for the text of another
-// package.
+// The first lines of a bad file are the expected problems, as "# want: LINE: KEY: TEXT"; "@@" at
+// the end stands for the text of another package.
 func TestBadFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.bad.yaml")
 	if err != nil || len(files) == 0 {

@@ -36,9 +36,13 @@ const byDefault = "default"
 
 // A Value is the value of a key.
 type Value struct {
-	Key    string `json:"key"`    // "rate_limit.limits[0].requests"
-	Value  string `json:"value"`  // as in a file; a placeholder for a secret; the number for auto, if it is constant while the gateway runs
-	Origin string `json:"origin"` // "opsgate.yaml:12", "OPSGATE_LOG_LEVEL", "--listen" or "default"; for auto with what the number depends on
+	Key string `json:"key"` // "rate_limit.limits[0].requests"
+	// as in a file; a placeholder for a secret; the number for auto, if it is constant while the
+	// gateway runs
+	Value string `json:"value"`
+	// "opsgate.yaml:12", "OPSGATE_LOG_LEVEL", "--listen" or "default"; for auto with what the
+	// number depends on
+	Origin string `json:"origin"`
 }
 
 // String returns the value as a line of text.
@@ -50,7 +54,8 @@ func (v Value) String() string {
 	return fmt.Sprintf("%s: %s  # %s", v.Key, text, v.Origin)
 }
 
-// Effective returns all values in the order of the keys. An empty list or dictionary is a value too.
+// Effective returns all values in the order of the keys. An empty list or dictionary is a value
+// too.
 func (l Loaded) Effective() []Value {
 	all, values := Keys(), []Value(nil)
 	for leaf := range leaves(reflect.ValueOf(l.Config)) {
@@ -64,8 +69,9 @@ func (l Loaded) Effective() []Value {
 	return values
 }
 
-// Origin returns the origin of a key's value: a file and its line, a variable, a flag, or "default". A default inside a list item or an
-// entry of a dictionary has the origin of that item or entry.
+// Origin returns the origin of a key's value: a file and its line, a variable, a flag, or
+// "default". A default inside a list item or an entry of a dictionary has the origin of that item
+// or entry.
 func (l Loaded) Origin(key string) string { return l.originAmong(Keys(), key) }
 
 // IsDefault reports whether the value of a key is the default.
@@ -93,9 +99,10 @@ func (l Loaded) where(key string) origin {
 	return origin{name: l.Path}
 }
 
-// Version returns a hash of the values that gateways with the same Redis and services should share, in 12 hex digits: all but secrets, the
-// addresses to listen on and the paths of files, of which only it matters whether there is one. It does not depend on the origins of values
-// or the layout of the file.
+// Version returns a hash of the values that gateways with the same Redis and services should share,
+// in 12 hex digits: all but secrets, the addresses to listen on and the paths of files, of which
+// only it matters whether there is one. It does not depend on the origins of values or the layout
+// of the file.
 func (l Loaded) Version() string {
 	sum := sha256.New()
 	for leaf := range leaves(reflect.ValueOf(l.Config)) {
@@ -142,8 +149,9 @@ func RestartProblems(running, next Loaded) Problems {
 	return problems.sorted()
 }
 
-// Changes returns a text for each key that was set, changed or removed between two configurations. It omits derived values: defaults of
-// an added or removed entry, and generated names of limits. It does not show secrets.
+// Changes returns a text for each key that was set, changed or removed between two configurations.
+// It omits derived values: defaults of an added or removed entry, and generated names of limits. It
+// does not show secrets.
 func Changes(before, after Loaded) (texts []string) {
 	was := make(map[string]leaf)
 	for leaf := range leaves(reflect.ValueOf(before.Config)) {
@@ -173,7 +181,8 @@ func (l Loaded) sets(key string) bool {
 	return given
 }
 
-// isExplicit reports whether Changes reports a leaf that only this configuration has: the leaf was set, or belongs to a default entry.
+// isExplicit reports whether Changes reports a leaf that only this configuration has: the leaf was
+// set, or belongs to a default entry.
 func (l Loaded) isExplicit(of leaf) bool {
 	if t := of.value.Type(); isList(t) || isDictionary(t) {
 		return false // it is empty; the other configuration has leaves under it
@@ -184,8 +193,9 @@ func (l Loaded) isExplicit(of leaf) bool {
 // shown returns the value as text, with quotes for an empty one.
 func (l leaf) shown() string { return cmp.Or(l.String(), `""`) }
 
-// settingsOf returns values of a running gateway as settings from what source returns; a value without one is left out. The whole list or
-// mapping of a value is that of the gateway. A secret is a placeholder, with the form that each secret may have.
+// settingsOf returns values of a running gateway as settings from what source returns; a value
+// without one is left out. The whole list or mapping of a value is that of the gateway. A secret is
+// a placeholder, with the form that each secret may have.
 func settingsOf(running []Value, source func(Key, Value) string) (settings []Setting, err error) {
 	keys := Keys()
 	for _, v := range running {
@@ -216,7 +226,8 @@ func settingsOf(running []Value, source func(Key, Value) string) (settings []Set
 // unknownSecret stands for a secret of a running gateway, which is not shown.
 const unknownSecret = "not-known-here"
 
-// isUnset reports whether a value in a list or mapping of a key is that of a key that was not written there.
+// isUnset reports whether a value in a list or mapping of a key is that of a key that was not
+// written there.
 func isUnset(key Key, v Value) bool {
 	return v.Key != key.Name && (v.Value == "" || v.Value == "false")
 }
@@ -240,8 +251,9 @@ func ofVariableOrFlag(key Key, v Value) string {
 	return ""
 }
 
-// FromEffective returns a configuration from its effective values, as a running gateway shows them. It is not validated, as its files may
-// be on another machine. A secret is not shown: one that is set in both is that of like.
+// FromEffective returns a configuration from its effective values, as a running gateway shows them.
+// It is not validated, as its files may be on another machine. A secret is not shown: one that is
+// set in both is that of like.
 func FromEffective(values []Value, like Loaded) (Loaded, error) {
 	defaults := make(map[string]string)
 	for leaf := range leaves(reflect.ValueOf(Default())) {
@@ -259,13 +271,15 @@ func FromEffective(values []Value, like Loaded) (Loaded, error) {
 		return Loaded{}, err
 	}
 	d := &decoder{origins: make(map[string]origin)}
-	loaded := Loaded{Config: Default(), Path: like.Path, MemoryLimit: like.MemoryLimit, OpenFiles: like.OpenFiles, origins: d.origins}
+	loaded := Loaded{Config: Default(), Path: like.Path, MemoryLimit: like.MemoryLimit, OpenFiles: like.OpenFiles,
+		origins: d.origins}
 	d.settings(&loaded.Config, settings)
 	if len(d.problems) > 0 {
 		return Loaded{}, d.problems
 	}
 	for _, key := range Keys() {
-		secret, known := reflect.ValueOf(&loaded.Config).Elem().FieldByIndex(key.index), reflect.ValueOf(like.Config).FieldByIndex(key.index)
+		secret, known := reflect.ValueOf(&loaded.Config).Elem().FieldByIndex(key.index),
+			reflect.ValueOf(like.Config).FieldByIndex(key.index)
 		if key.Secret && !secret.IsZero() && !known.IsZero() {
 			secret.Set(known)
 		}
@@ -306,7 +320,8 @@ func insert(n *yaml.Node, keys []Key, v Value, rest string) (err error) {
 	return nil
 }
 
-// child returns the value of a name in a mapping, or the item of a list, and appends it if it is not there.
+// child returns the value of a name in a mapping, or the item of a list, and appends it if it is
+// not there.
 func child(n *yaml.Node, name string) *yaml.Node {
 	added := new(yaml.Node)
 	if n.Kind == yaml.SequenceNode {

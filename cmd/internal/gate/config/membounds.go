@@ -39,14 +39,15 @@ func (l Loaded) MaxConnections() int {
 	return l.fittingConnections()
 }
 
-// reservedFiles is the number of open files for all but public connections: 256 admin connections, up to 32 to each Redis server, those to
-// services, and files.
+// reservedFiles is the number of open files for all but public connections: 256 admin connections,
+// up to 32 to each Redis server, those to services, and files.
 const reservedFiles = 512
 
 // ConnectionFiles returns how many of the open files connections may use.
 func (l Loaded) ConnectionFiles() int64 { return max(minConnections, l.OpenFiles-reservedFiles) }
 
-// boundByFiles reports whether the limit of open files is for fewer connections than the memory limit.
+// boundByFiles reports whether the limit of open files is for fewer connections than the memory
+// limit.
 func (l Loaded) boundByFiles() bool {
 	return l.OpenFiles > 0 && l.ConnectionFiles() < int64(l.connectionsInMemory())
 }

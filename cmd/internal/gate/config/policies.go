@@ -7,8 +7,9 @@ import (
 	"opsgate/ratelimit"
 )
 
-// NewPolicies returns the policies of a configuration without the assignments that have expired by now. Limits that are also in previous keep their
-// policy, so that accounts of their tokens need no conversion; previous may be nil.
+// NewPolicies returns the policies of a configuration without the assignments that have expired by
+// now. Limits that are also in previous keep their policy, so that accounts of their tokens need no
+// conversion; previous may be nil.
 func NewPolicies(loaded Loaded, now time.Time, previous *ratelimit.Policies) (*ratelimit.Policies, error) {
 	policies := byLimits(previous)
 	var all []ratelimit.Assignment

@@ -47,9 +47,9 @@ const (
 	unknownKey = "unknown"
 )
 
-// SchemaKey returns the key of the schema that the problem is about: Key without the names of entries and the indexes of lists, or the
-// mapping around an unknown key. It is "file" for the whole file, and "unknown" for an unknown key at its top. The number of its values is
-// bounded.
+// SchemaKey returns the key of the schema that the problem is about: Key without the names of
+// entries and the indexes of lists, or the mapping around an unknown key. It is "file" for the
+// whole file, and "unknown" for an unknown key at its top. The number of its values is bounded.
 func (p Problem) SchemaKey() string {
 	if p.Key == "" {
 		return wholeFile
@@ -218,7 +218,8 @@ func (v *validator) pair(key string, cert, private File) {
 
 // listenAddress checks an address to listen on. Its host may be empty.
 func (v *validator) listenAddress(key, address string) {
-	if host, port, err := net.SplitHostPort(address); err != nil || !isPort(port) || host != "" && !hostForm.MatchString(host) {
+	if host, port, err := net.SplitHostPort(address); err != nil || !isPort(port) ||
+		host != "" && !hostForm.MatchString(host) {
 		v.refuse(key, "must be an address like 127.0.0.1:8080 or :8080, not %q", address)
 	}
 }
@@ -228,7 +229,8 @@ var hostForm = regexp.MustCompile(`^[A-Za-z0-9._:%-]+$`)
 
 // hostPort checks an address to connect to.
 func (v *validator) hostPort(key, address string) {
-	if host, port, err := net.SplitHostPort(address); err != nil || !hostForm.MatchString(host) || !isPort(port) || port == "0" {
+	if host, port, err := net.SplitHostPort(address); err != nil || !hostForm.MatchString(host) || !isPort(port) ||
+		port == "0" {
 		v.refuse(key, "must be host:port, not %q", address)
 	}
 }
@@ -244,7 +246,8 @@ func IsLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
 
-// Reachable returns the address at which this machine reaches its listener: 127.0.0.1 for a listener on all addresses.
+// Reachable returns the address at which this machine reaches its listener: 127.0.0.1 for a
+// listener on all addresses.
 func Reachable(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// FuzzSetting checks that a flag and a variable give the same result, that problems name them, and that secrets are not reported.
+// FuzzSetting checks that a flag and a variable give the same result, that problems name them, and
+// that secrets are not reported.
 func FuzzSetting(f *testing.F) {
 	defaults := map[string]string{}
 	loaded, err := config.Load(config.Options{NoFile: true, Defaults: upstreams()})

@@ -14,7 +14,8 @@ type Log struct {
 	Format Format `yaml:"format" restart:"made at start" doc:"A JSON object per line, or key=value text."`
 	Access bool   `yaml:"access" doc:"Log each request; else only failures of the gateway or a service."`
 
-	AccessSample Percent `yaml:"access_sample" min:"0%" max:"100%" doc:"Fraction of successful requests that log.access logs."`
+	AccessSample Percent `yaml:"access_sample" min:"0%" max:"100%" doc:"Fraction of successful requests that " +
+		"log.access logs."`
 }
 
 // A Level is the lowest level of lines that are logged.
@@ -51,11 +52,15 @@ func (Format) choices() []string { return []string{string(FormatJSON), string(Fo
 
 // Tracing is the sampling and export of traces.
 type Tracing struct {
-	Endpoint    string      `yaml:"endpoint" restart:"made at start" doc:"http://host:4318, grpcs://host:4317; else OTEL_EXPORTER_OTLP_*."`
-	Headers     Secret      `yaml:"headers" restart:"connected at start" doc:"name=value,… for the collector, as ${NAME} or ${file:PATH}."`
-	TLS         TracingTLS  `yaml:"tls" restart:"connected at start" doc:"TLS to the collector."`
-	Sample      Percent     `yaml:"sample" min:"0%" max:"100%" doc:"Fraction of requests that are recorded, unless a trusted caller decided."`
-	TrustParent ParentTrust `yaml:"trust_parent" doc:"Callers whose traceparent is used: never, those in trusted_proxies, or always."`
+	Endpoint string `yaml:"endpoint" restart:"made at start" doc:"http://host:4318, grpcs://host:4317; else " +
+		"OTEL_EXPORTER_OTLP_*."`
+	Headers Secret `yaml:"headers" restart:"connected at start" doc:"name=value,… for the collector, as " +
+		"${NAME} or ${file:PATH}."`
+	TLS    TracingTLS `yaml:"tls" restart:"connected at start" doc:"TLS to the collector."`
+	Sample Percent    `yaml:"sample" min:"0%" max:"100%" doc:"Fraction of requests that are recorded, unless a " +
+		"trusted caller decided."`
+	TrustParent ParentTrust `yaml:"trust_parent" doc:"Callers whose traceparent is used: never, those in " +
+		"trusted_proxies, or always."`
 }
 
 // TracingTLS is the TLS of connections to a collector with https or grpcs.
@@ -112,7 +117,8 @@ func (v *validator) tracing() {
 	}
 	endpoint, err := url.Parse(c.Endpoint)
 	switch {
-	case err != nil || endpoint.Host == "" || !slices.Contains([]string{"http", "https", "grpc", "grpcs"}, endpoint.Scheme):
+	case err != nil || endpoint.Host == "" ||
+		!slices.Contains([]string{"http", "https", "grpc", "grpcs"}, endpoint.Scheme):
 		v.refuse("tracing.endpoint", "must be http://host:port or grpc://host:port, with https or grpcs for TLS")
 	case endpoint.User != nil || endpoint.RawQuery != "" || endpoint.Fragment != "":
 		v.refuse("tracing.endpoint", "must not have a user, query or fragment: put credentials into tracing.headers")
@@ -121,7 +127,8 @@ func (v *validator) tracing() {
 	case strings.HasPrefix(endpoint.Scheme, "grpc") && endpoint.Path != "":
 		v.refuse("tracing.endpoint", "must not have a path with %s", endpoint.Scheme)
 	case !strings.HasSuffix(endpoint.Scheme, "s") && c.TLS != (TracingTLS{}):
-		v.refuse("tracing.endpoint", "begins with %s, and keys of tracing.tls are given: connections would not be encrypted", endpoint.Scheme)
+		v.refuse("tracing.endpoint", "begins with %s, and keys of tracing.tls are given: connections would not be encrypted",
+			endpoint.Scheme)
 	}
 }
 
@@ -129,14 +136,16 @@ func (v *validator) tracing() {
 func (w *warner) tracing() {
 	c := w.loaded.Tracing
 	if c.TrustParent == TrustAlways {
-		w.warn("tracing.trust_parent", "is always: any client can make the gateway record all of its requests, with ids of its choice")
+		w.warn("tracing.trust_parent",
+			"is always: any client can make the gateway record all of its requests, with ids of its choice")
 	}
 	if c.Endpoint == "" && (c.Headers.Reveal() != "" || c.TLS != (TracingTLS{})) {
 		w.warn("tracing.endpoint", "is empty: tracing.headers and tracing.tls have no effect")
 		return
 	}
 	endpoint, err := url.Parse(c.Endpoint)
-	if err == nil && c.Headers.Reveal() != "" && !strings.HasSuffix(endpoint.Scheme, "s") && !IsLoopback(endpoint.Hostname()) {
+	if err == nil && c.Headers.Reveal() != "" && !strings.HasSuffix(endpoint.Scheme, "s") &&
+		!IsLoopback(endpoint.Hostname()) {
 		w.warn("tracing.headers", "go over the network in plaintext: use %ss in tracing.endpoint", endpoint.Scheme)
 	}
 }

@@ -18,12 +18,14 @@ func (c Config) longestTimeout() time.Duration {
 	return time.Duration(longest)
 }
 
-// BreakerWindow is how long a breaker counts a call: longer than every timeout, because a breaker without results for that long closes.
+// BreakerWindow is how long a breaker counts a call: longer than every timeout, because a breaker
+// without results for that long closes.
 func (c Config) BreakerWindow() time.Duration {
 	return max(minBreakerWindow, 2*c.longestTimeout(), 2*time.Duration(c.Authn.LookupTimeout))
 }
 
-// responseTime is the minimum time to write a response that is made at its deadline. On a busy machine, it is made later.
+// responseTime is the minimum time to write a response that is made at its deadline. On a busy
+// machine, it is made later.
 const responseTime = Duration(100 * time.Millisecond)
 
 // A timeout is the value of a key.
@@ -47,7 +49,8 @@ func (v *validator) timeouts() {
 	}
 }
 
-// routeTimeout checks the timeout of an operation. It may be less than authn.lookup_timeout, which is for all operations.
+// routeTimeout checks the timeout of an operation. It may be less than authn.lookup_timeout, which
+// is for all operations.
 func (v *validator) routeTimeout(route timeout) {
 	v.writeTimeout(route)
 	v.mustExceed(route, "its requests are not counted in Redis", v.redisTimeout()...)
@@ -68,8 +71,8 @@ func (v *validator) redisTimeout() []timeout {
 	return []timeout{{redisKey + ".timeout", v.loaded.RateLimit.Redis.Timeout}}
 }
 
-// mustExceed refuses a timeout that is not more than its parts together. The problem is of the first of them that was set: the defaults fit
-// together.
+// mustExceed refuses a timeout that is not more than its parts together. The problem is of the
+// first of them that was set: the defaults fit together.
 func (v *validator) mustExceed(whole timeout, consequence string, parts ...timeout) {
 	var sum Duration
 	texts := make([]string, len(parts))

@@ -17,16 +17,19 @@ import (
 	"opsgate/gateway"
 )
 
-// candidateDivisor limits the candidates of one search to 1/16 of the open connections. Most evictions need no search.
+// candidateDivisor limits the candidates of one search to 1/16 of the open connections. Most
+// evictions need no search.
 const candidateDivisor = 16
 
-// A connectionSet is the set of open connections of a listener, up to a limit. At the limit a new connection replaces the one that has gone
-// longest without an authenticated request, even if it is in a handshake or downloads documentation.
-// Connections that serve an authenticated request are exempt; if all do, the new one is closed. A request that starts while its connection
-// is being evicted fails, as it would at the end of an idle timeout.
+// A connectionSet is the set of open connections of a listener, up to a limit. At the limit a new
+// connection replaces the one that has gone longest without an authenticated request, even if it is
+// in a handshake or downloads documentation. Connections that serve an authenticated request are
+// exempt; if all do, the new one is closed. A request that starts while its connection is being
+// evicted fails, as it would at the end of an idle timeout.
 //
-// Connections are ordered by sequence number. A connection gets a new number when it is opened and when an authenticated request on it
-// ends. So no request reads a clock or takes a lock, and anonymous requests do not delay the eviction of their connection.
+// Connections are ordered by sequence number. A connection gets a new number when it is opened and
+// when an authenticated request on it ends. So no request reads a clock or takes a lock, and
+// anonymous requests do not delay the eviction of their connection.
 type connectionSet struct {
 	limit            atomic.Int64
 	maxInput         int64
@@ -104,7 +107,8 @@ func (s *connectionSet) register(registry prometheus.Registerer, prefix string) 
 func closedCounter(prefix, cause string, count *atomic.Uint64) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: prefix + "_connections_shed_total",
-		Help: "Connections closed at a limit. evicted: for a new one; refused: new ones, as all others served an authenticated request;" +
+		Help: "Connections closed at a limit. evicted: for a new one; refused: new ones, as all others served an " +
+			"authenticated request;" +
 			" incomplete: with a part of a header, as all these together were too large.",
 		ConstLabels: prometheus.Labels{"cause": cause},
 	}, func() float64 { return float64(count.Load()) })
@@ -117,7 +121,8 @@ func (s *connectionSet) count() int {
 	return len(s.open)
 }
 
-// add adds an accepted connection. If all others are exempt from eviction at the limit, it closes the connection and returns nil.
+// add adds an accepted connection. If all others are exempt from eviction at the limit, it closes
+// the connection and returns nil.
 func (s *connectionSet) add(conn *net.TCPConn) *connection {
 	c := &connection{TCPConn: conn, owner: s}
 	c.idleNumber.Store(s.lastIdleNumber.Add(1))
@@ -134,7 +139,8 @@ func (s *connectionSet) add(conn *net.TCPConn) *connection {
 	return c
 }
 
-// addOrReplace adds a connection below the limit. At the limit it replaces another one, which it returns for the caller to close.
+// addOrReplace adds a connection below the limit. At the limit it replaces another one, which it
+// returns for the caller to close.
 func (s *connectionSet) addOrReplace(c *connection) (added bool, evicted *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,8 +154,9 @@ func (s *connectionSet) addOrReplace(c *connection) (added bool, evicted *connec
 	return true, evicted
 }
 
-// longestIdle returns the connection that has gone longest without an authenticated request, or nil if all serve one. It takes the
-// candidates of the last search first: connections that became idle since then have higher numbers.
+// longestIdle returns the connection that has gone longest without an authenticated request, or nil
+// if all serve one. It takes the candidates of the last search first: connections that became idle
+// since then have higher numbers.
 func (s *connectionSet) longestIdle() *connection {
 	for searched := false; ; searched = true {
 		for len(s.candidates) > 0 {
@@ -166,7 +173,8 @@ func (s *connectionSet) longestIdle() *connection {
 	}
 }
 
-// search selects the candidates: the connections that have gone longest without an authenticated request, the longest of all last.
+// search selects the candidates: the connections that have gone longest without an authenticated
+// request, the longest of all last.
 func (s *connectionSet) search() {
 	s.candidates = s.candidates[:0]
 	for c := range s.open {
@@ -179,7 +187,8 @@ func (s *connectionSet) search() {
 	s.candidates = slices.Delete(s.candidates, 0, len(s.candidates)-keep)
 }
 
-// numberIfIdle returns the idleNumber of the connection, or 0 while it serves an authenticated request.
+// numberIfIdle returns the idleNumber of the connection, or 0 while it serves an authenticated
+// request.
 func (c *connection) numberIfIdle() uint64 {
 	if c.authenticatedRequests.Load() > 0 {
 		return 0
@@ -196,16 +205,20 @@ func (c *connection) MarkIdle() {
 	c.authenticatedRequests.Add(-1)
 }
 
-// stalledWrite is how long a write in progress on an HTTP/2 connection may still take when a response on it is cut off.
+// stalledWrite is how long a write in progress on an HTTP/2 connection may still take when a
+// response on it is cut off.
 const stalledWrite = 100 * time.Millisecond
 
-// CutOff implements [gateway.Connection]. It closes a connection with a TCP reset, so that the kernel drops what it has buffered.
+// CutOff implements [gateway.Connection]. It closes a connection with a TCP reset, so that the
+// kernel drops what it has buffered.
 //
-// On an HTTP/2 connection with authenticated requests, the caller resets the stream. If not even the frame of that reset can be written,
-// net/http closes the connection: after stalledWrite, instead of http.write_timeout.
+// On an HTTP/2 connection with authenticated requests, the caller resets the stream. If not even
+// the frame of that reset can be written, net/http closes the connection: after stalledWrite,
+// instead of http.write_timeout.
 func (c *connection) CutOff(http2 bool) (closed bool) {
 	if http2 && c.authenticatedRequests.Load() > 0 {
-		_ = c.SetWriteDeadline(time.Now().Add(stalledWrite)) // of the write in progress: before the next one net/http sets its own
+		// of the write in progress: before the next one net/http sets its own
+		_ = c.SetWriteDeadline(time.Now().Add(stalledWrite))
 		return false
 	}
 	_ = c.SetLinger(0)
@@ -221,8 +234,9 @@ func (c *connection) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// WriteAtOnce implements [gateway.Connection]. It buffers what net/http writes, and sends it with one write. If the write
-// fails, it closes the connection itself: net/http, whose writes to the buffer succeeded, has seen no error.
+// WriteAtOnce implements [gateway.Connection]. It buffers what net/http writes, and sends it with
+// one write. If the write fails, it closes the connection itself: net/http, whose writes to the
+// buffer succeeded, has seen no error.
 func (c *connection) WriteAtOnce(write func() error) error {
 	buffer, _ := c.owner.buffers.Get().(*bytes.Buffer)
 	c.gathered = buffer
@@ -247,7 +261,8 @@ func (c *connection) Close() error {
 	return c.TCPConn.Close()
 }
 
-// connectionContext adds a connection to the context of its requests ([http.Server.ConnContext]). Authenticated requests mark it busy.
+// connectionContext adds a connection to the context of its requests ([http.Server.ConnContext]).
+// Authenticated requests mark it busy.
 func connectionContext(ctx context.Context, conn net.Conn) context.Context {
 	if c := underlying(conn); c != nil {
 		return gateway.WithConnection(ctx, c)
@@ -255,7 +270,8 @@ func connectionContext(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// underlying returns the TCP connection, which may be below TLS, or nil if it was not accepted by a listener of this package.
+// underlying returns the TCP connection, which may be below TLS, or nil if it was not accepted by a
+// listener of this package.
 func underlying(conn net.Conn) *connection {
 	if tlsConn, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = tlsConn.NetConn()

@@ -34,7 +34,8 @@ func TestCutOffConnectionIsClosedUnlessItServesAnAuthenticatedRequest(t *testing
 	}
 }
 
-// A write on an HTTP/2 connection that makes no progress fails soon after a response on it was cut off.
+// A write on an HTTP/2 connection that makes no progress fails soon after a response on it was cut
+// off.
 func TestCutOffEndsAStalledWrite(t *testing.T) {
 	c, _ := newLimitedInput(t, 1<<20).connect(t)
 	c.MarkBusy()

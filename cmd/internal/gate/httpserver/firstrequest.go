@@ -8,22 +8,24 @@ import (
 )
 
 const (
-	// firstRequestTimeout is how long a shutdown waits for the first requests of connections. Clients also open connections in advance, and
-	// these must not use up the grace period. http.Server.Shutdown waits as long for connections without a request.
+	// firstRequestTimeout is how long a shutdown waits for the first requests of connections.
+	// Clients also open connections in advance, and these must not use up the grace period.
+	// http.Server.Shutdown waits as long for connections without a request.
 	firstRequestTimeout = 5 * time.Second
 	// firstRequestPoll is the interval at which a shutdown looks for connections without a request.
 	firstRequestPoll = 2 * time.Millisecond
 )
 
-// trackFirstRequest counts the connections whose first request has not arrived ([http.Server.ConnState]). Over HTTP/1.1 it counts as
-// arrived
+// trackFirstRequest counts the connections whose first request has not arrived
+// ([http.Server.ConnState]). Over HTTP/1.1 it counts as arrived
 //
 //	while the server serves  at StateActive: net/http has read the header
 //	while it drains          when its handler starts (closeWhileDraining): before that, Shutdown may drop it
 //
-// A later state, such as StateClosed, ends the wait in any case. Over HTTP/2, net/http sets StateActive and StateIdle when the connection
-// is ready, before any request, so that ends the wait too, also while the server drains. The GOAWAY of Shutdown states which requests were
-// not served, so that clients can repeat these.
+// A later state, such as StateClosed, ends the wait in any case. Over HTTP/2, net/http sets
+// StateActive and StateIdle when the connection is ready, before any request, so that ends the wait
+// too, also while the server drains. The GOAWAY of Shutdown states which requests were not served,
+// so that clients can repeat these.
 func (s *Server) trackFirstRequest(conn net.Conn, state http.ConnState) {
 	c := underlying(conn)
 	switch {
@@ -42,8 +44,9 @@ func (s *Server) firstRequestArrived(c *connection) {
 	}
 }
 
-// awaitFirstRequests waits until the first request of each accepted connection counts as arrived, for firstRequestTimeout at most. Without
-// it, http.Server.Shutdown closes connections whose first request is on its way, which clients cannot tell from a failure.
+// awaitFirstRequests waits until the first request of each accepted connection counts as arrived,
+// for firstRequestTimeout at most. Without it, http.Server.Shutdown closes connections whose first
+// request is on its way, which clients cannot tell from a failure.
 func (s *Server) awaitFirstRequests(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, firstRequestTimeout)
 	defer cancel()

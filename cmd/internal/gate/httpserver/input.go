@@ -10,15 +10,18 @@ import (
 	"opsgate/gateway"
 )
 
-// Input is what a connection has received since its last request reached the handler: a part of a handshake or of a header. net/http keeps
-// a header of many short fields in up to twenty times its bytes, and crypto/tls buffers handshake messages of up to 64 KiB, also between
-// requests. So the input of all connections has a limit, past which the connections whose input is oldest are closed.
+// Input is what a connection has received since its last request reached the handler: a part of a
+// handshake or of a header. net/http keeps a header of many short fields in up to twenty times its
+// bytes, and crypto/tls buffers handshake messages of up to 64 KiB, also between requests. So the
+// input of all connections has a limit, past which the connections whose input is oldest are
+// closed.
 const (
-	// freeInput is how much input of each connection is not counted: the end of a handshake, and settings and PINGs of HTTP/2, which are
-	// not kept. Most headers are smaller too, so few requests take the lock of the set.
+	// freeInput is how much input of each connection is not counted: the end of a handshake, and
+	// settings and PINGs of HTTP/2, which are not kept. Most headers are smaller too, so few
+	// requests take the lock of the set.
 	freeInput = 1 << 10
-	// maxHello is the maximum size of a TLS ClientHello. crypto/tls keeps a buffer of its size as long as the connection is open. With
-	// keys for post-quantum cryptography it has 2 KiB.
+	// maxHello is the maximum size of a TLS ClientHello. crypto/tls keeps a buffer of its size as
+	// long as the connection is open. With keys for post-quantum cryptography it has 2 KiB.
 	maxHello = 8 << 10
 )
 
@@ -46,7 +49,8 @@ func (c *connection) resetInput() {
 	}
 }
 
-// resetInputAtRequest resets the input of a connection with each request. While the handler runs, the bytes that arrive are a body.
+// resetInputAtRequest resets the input of a connection with each request. While the handler runs,
+// the bytes that arrive are a body.
 func resetInputAtRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := gateway.ConnectionOf(r.Context()).(*connection); ok {
@@ -58,7 +62,8 @@ func resetInputAtRequest(next http.Handler) http.Handler {
 	})
 }
 
-// resetInputAtHello returns a copy of a configuration that resets the input of a connection when its ClientHello has arrived.
+// resetInputAtHello returns a copy of a configuration that resets the input of a connection when
+// its ClientHello has arrived.
 func resetInputAtHello(config *tls.Config) *tls.Config {
 	current := config.GetConfigForClient
 	resetting := config.Clone()
@@ -72,8 +77,8 @@ func resetInputAtHello(config *tls.Config) *tls.Config {
 	return resetting
 }
 
-// inputChanged updates the sum of input after that of a connection has changed. Past the limit it closes the connections whose input is
-// oldest.
+// inputChanged updates the sum of input after that of a connection has changed. Past the limit it
+// closes the connections whose input is oldest.
 func (s *connectionSet) inputChanged(c *connection) {
 	for _, old := range s.removeOldestInputs(c) {
 		s.incomplete.Add(1)
@@ -81,8 +86,8 @@ func (s *connectionSet) inputChanged(c *connection) {
 	}
 }
 
-// removeOldestInputs updates the sum. Past the limit it removes the connections whose input is oldest from the set, and returns them for
-// the caller to close without the lock.
+// removeOldestInputs updates the sum. Past the limit it removes the connections whose input is
+// oldest from the set, and returns them for the caller to close without the lock.
 func (s *connectionSet) removeOldestInputs(c *connection) []*connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +131,8 @@ func (s *connectionSet) remove(c *connection) {
 	s.updateInput(c)
 }
 
-// inputStats returns the input of all connections, its limit, and how many connections were closed past it.
+// inputStats returns the input of all connections, its limit, and how many connections were closed
+// past it.
 func (s *connectionSet) inputStats() (current, limit int, closed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,11 +9,12 @@ import (
 	"os"
 )
 
-// writeBuffer limits how much of a response the kernel buffers for a client that does not read; by default that is megabytes per
-// connection. The kernel doubles the number for its own use.
+// writeBuffer limits how much of a response the kernel buffers for a client that does not read; by
+// default that is megabytes per connection. The kernel doubles the number for its own use.
 const writeBuffer = 128 << 10
 
-// errStopped is the error of listener.Accept after ShutDown has set a deadline. Unlike a timeout, it ends http.Server.Serve.
+// errStopped is the error of listener.Accept after ShutDown has set a deadline. Unlike a timeout,
+// it ends http.Server.Serve.
 var errStopped = errors.New("the listener takes no more connections")
 
 // A listener accepts TCP connections up to the limit of its connections.
@@ -24,7 +25,8 @@ type listener struct {
 	tls         *tls.Config // nil for plain HTTP
 }
 
-// Accept implements [net.Listener]. The TLS handshake is left to the http.Server, which limits its time by ReadHeaderTimeout.
+// Accept implements [net.Listener]. The TLS handshake is left to the http.Server, which limits its
+// time by ReadHeaderTimeout.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		accepted, err := l.AcceptTCP()
@@ -47,8 +49,9 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// bind returns a listener on the address: the bound one if there is one, which must have that address. Keepalive and TCP_NODELAY do not
-// depend on which of them it is, because Go sets both on each accepted connection.
+// bind returns a listener on the address: the bound one if there is one, which must have that
+// address. Keepalive and TCP_NODELAY do not depend on which of them it is, because Go sets both on
+// each accepted connection.
 func bind(ctx context.Context, address string, bound *net.TCPListener) (*net.TCPListener, error) {
 	if bound != nil {
 		return bound, checkAddress(address, bound.Addr())
@@ -62,8 +65,9 @@ func bind(ctx context.Context, address string, bound *net.TCPListener) (*net.TCP
 	return tcp, nil
 }
 
-// checkAddress returns an error if the address of a bound listener is not the configured one. Checks, warnings and logs of the gateway
-// refer to the configured address, so it must be the real one. An address without a host means all interfaces, as for net.Listen.
+// checkAddress returns an error if the address of a bound listener is not the configured one.
+// Checks, warnings and logs of the gateway refer to the configured address, so it must be the real
+// one. An address without a host means all interfaces, as for net.Listen.
 func checkAddress(configured string, bound net.Addr) error {
 	want, err := net.ResolveTCPAddr("tcp", configured)
 	if err != nil {
@@ -72,7 +76,8 @@ func checkAddress(configured string, bound net.Addr) error {
 	got, _ := bound.(*net.TCPAddr)
 	sameIP := want.IP.Equal(got.IP) || want.IP == nil && got.IP.IsUnspecified()
 	if want.Port != got.Port || !sameIP {
-		return fmt.Errorf("the socket from systemd is on %s, but listen is %q: set listen to the address of ListenStream=", got, configured)
+		return fmt.Errorf("the socket from systemd is on %s, but listen is %q: set listen to the address of ListenStream=",
+			got, configured)
 	}
 	return nil
 }

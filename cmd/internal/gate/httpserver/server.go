@@ -29,7 +29,8 @@ type Options struct {
 	MetricPrefix string
 }
 
-// Limits limit what clients can occupy. They include everything that net/http leaves unlimited by default.
+// Limits limit what clients can occupy. They include everything that net/http leaves unlimited by
+// default.
 type Limits struct {
 	Connections int
 	// Input is the maximum number of bytes of incomplete headers and handshakes of all connections.
@@ -57,7 +58,8 @@ type Server struct {
 	acceptEnded          chan struct{} // closed when no more connections are accepted
 }
 
-// Listen binds a listener, unless it is bound. Connections wait in its queue until [Server.Serve] is called.
+// Listen binds a listener, unless it is bound. Connections wait in its queue until [Server.Serve]
+// is called.
 func Listen(ctx context.Context, o Options) (*Server, error) {
 	set := newConnectionSet(o.Limits.Connections, o.Limits.Input)
 	if err := set.register(o.Registerer, o.MetricPrefix); err != nil {
@@ -94,19 +96,21 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // SetMaxConnections changes the maximum number of connections. It closes none.
 func (s *Server) SetMaxConnections(limit int) { s.listener.connections.limit.Store(int64(limit)) }
 
-// Connections returns the number of open connections, the maximum, and how many were closed because of it.
+// Connections returns the number of open connections, the maximum, and how many were closed because
+// of it.
 func (s *Server) Connections() (open, limit int, closed uint64) {
 	set := s.listener.connections
 	return set.count(), int(set.limit.Load()), set.refused.Load() + set.evicted.Load()
 }
 
-// Input returns the bytes of incomplete headers and handshakes of all connections, the maximum, and how many connections were closed
-// because of it.
+// Input returns the bytes of incomplete headers and handshakes of all connections, the maximum, and
+// how many connections were closed because of it.
 func (s *Server) Input() (current, limit int, closed uint64) {
 	return s.listener.connections.inputStats()
 }
 
-// Close closes the listener. It is for callers that do not call Serve; it returns nil if the listener is closed already.
+// Close closes the listener. It is for callers that do not call Serve; it returns nil if the
+// listener is closed already.
 func (s *Server) Close() error {
 	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
 		return err
@@ -114,7 +118,8 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Serve handles the requests of the listener until ShutDown is called; then it returns nil. It may be called once.
+// Serve handles the requests of the listener until ShutDown is called; then it returns nil. It may
+// be called once.
 func (s *Server) Serve(handler http.Handler) error {
 	defer close(s.acceptEnded)
 	s.http.Handler = resetInputAtRequest(closeUnread(s.closeWhileDraining(handler), s.bodyTimeout))
@@ -124,8 +129,9 @@ func (s *Server) Serve(handler http.Handler) error {
 	return nil
 }
 
-// closeWhileDraining sends Connection: close with each response while the server drains. Without it, the server could close a connection at
-// the moment when the client sends its next request, which would fail.
+// closeWhileDraining sends Connection: close with each response while the server drains. Without
+// it, the server could close a connection at the moment when the client sends its next request,
+// which would fail.
 func (s *Server) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
@@ -145,16 +151,17 @@ func (s *Server) Drain() { s.draining.Store(true) }
 func (s *Server) Draining() bool { return s.draining.Load() }
 
 const (
-	// acceptGrace is how long a listener that closes still accepts connections: closing it resets connections in the accept queue of the
-	// kernel.
+	// acceptGrace is how long a listener that closes still accepts connections: closing it resets
+	// connections in the accept queue of the kernel.
 	acceptGrace = 50 * time.Millisecond
-	// shutdownRetry is the interval between calls of http.Server.Shutdown. Each call sends GOAWAY to the HTTP/2 connections that exist, but
-	// not to connections whose TLS handshake is in progress.
+	// shutdownRetry is the interval between calls of http.Server.Shutdown. Each call sends GOAWAY
+	// to the HTTP/2 connections that exist, but not to connections whose TLS handshake is in
+	// progress.
 	shutdownRetry = time.Second
 )
 
-// ShutDown accepts no more connections, waits for the requests in flight until ctx ends, and cuts off those that remain. It blocks until
-// Serve has returned.
+// ShutDown accepts no more connections, waits for the requests in flight until ctx ends, and cuts
+// off those that remain. It blocks until Serve has returned.
 func (s *Server) ShutDown(ctx context.Context) error {
 	_ = s.listener.SetDeadline(time.Now().Add(acceptGrace)) // fails if the listener is closed
 	<-s.acceptEnded

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// closeUnread closes the connection after a response to a request whose body has not been read to its end. By default net/http reads the
-// body before it sends the response: a client that announces a body and sends none would hold the connection without limit. HTTP/2 resets
-// the stream instead.
+// closeUnread closes the connection after a response to a request whose body has not been read to
+// its end. By default net/http reads the body before it sends the response: a client that announces
+// a body and sends none would hold the connection without limit. HTTP/2 resets the stream instead.
 //
-// timeout is the read deadline of a body; 0 is none. The server's ReadTimeout would also cancel requests without a body that take longer to
-// answer.
+// timeout is the read deadline of a body; 0 is none. The server's ReadTimeout would also cancel
+// requests without a body that take longer to answer.
 func closeUnread(next http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 || r.ProtoMajor != 1 {
@@ -23,7 +23,8 @@ func closeUnread(next http.Handler, timeout time.Duration) http.Handler {
 		tracker := &bodyTracker{ResponseWriter: w, body: r.Body}
 		r.Body = tracker
 		if timeout > 0 {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout)) // fails if the client has closed the connection
+			// fails if the client has closed the connection
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(timeout))
 		}
 		next.ServeHTTP(tracker, r)
 		if !tracker.complete {
@@ -32,7 +33,8 @@ func closeUnread(next http.Handler, timeout time.Duration) http.Handler {
 	})
 }
 
-// bodyTracker is the body and the response writer of a request. It adds Connection: close unless the body was read to its end.
+// bodyTracker is the body and the response writer of a request. It adds Connection: close unless
+// the body was read to its end.
 type bodyTracker struct {
 	http.ResponseWriter
 
@@ -71,8 +73,9 @@ func (b *bodyTracker) Write(p []byte) (int, error) {
 // Unwrap returns the writer for [http.ResponseController].
 func (b *bodyTracker) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
-// linger makes net/http half-close the connection and wait half a second before closing it. Closing it at once while bytes of the body
-// arrive makes the kernel send a reset, and many clients lose the response (RFC 9112, section 9.6).
+// linger makes net/http half-close the connection and wait half a second before closing it. Closing
+// it at once while bytes of the body arrive makes the kernel send a reset, and many clients lose
+// the response (RFC 9112, section 9.6).
 func (b *bodyTracker) linger() {
 	// A deadline in the past: otherwise net/http would wait for up to 256 KiB of the body.
 	_ = http.NewResponseController(b.ResponseWriter).SetReadDeadline(time.Unix(1, 0))

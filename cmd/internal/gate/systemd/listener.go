@@ -11,9 +11,11 @@ import (
 // name is FileDescriptorName= of the socket unit.
 const name = "public"
 
-// PublicListener returns the public listener, or nil if systemd has passed no socket to this process. It returns an error if systemd has
-// passed anything but one TCP socket named public: connections to another socket would never be accepted. Closing the listener does not
-// close the socket, which systemd holds open. PublicListener may be called once: it removes the variables of systemd from the environment.
+// PublicListener returns the public listener, or nil if systemd has passed no socket to this
+// process. It returns an error if systemd has passed anything but one TCP socket named public:
+// connections to another socket would never be accepted. Closing the listener does not close the
+// socket, which systemd holds open. PublicListener may be called once: it removes the variables of
+// systemd from the environment.
 func PublicListener() (*net.TCPListener, error) {
 	files := activation.Files(true)
 	if len(files) == 0 {
@@ -25,7 +27,8 @@ func PublicListener() (*net.TCPListener, error) {
 		names[i] = file.Name()
 	}
 	if len(files) != 1 || names[0] != name {
-		return nil, fmt.Errorf("systemd passed sockets named %q: opsgate serves only one, with FileDescriptorName=%s", names, name)
+		return nil, fmt.Errorf("systemd passed sockets named %q: opsgate serves only one, with FileDescriptorName=%s", names,
+			name)
 	}
 	passed, err := net.FileListener(files[0])
 	if err != nil {

@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	}, "opsgate"))
 }
 
-// socket opens a listening socket as systemd does: this process holds it, whatever a gateway does with its copy.
+// socket opens a listening socket as systemd does: this process holds it, whatever a gateway does
+// with its copy.
 func socket(t *testing.T) (file *os.File, address string) {
 	t.Helper()
 	opened, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,7 +64,8 @@ shutdown: {drain_wait: 0s}
 	return path
 }
 
-// start starts a gateway with the sockets and their names, as systemd does. LISTEN_PID must be the process of the gateway.
+// start starts a gateway with the sockets and their names, as systemd does. LISTEN_PID must be the
+// process of the gateway.
 func start(path, names string, sockets ...*os.File) (*testkit.Process, error) {
 	command := exec.Command("sh", "-c", `export LISTEN_PID=$$ && exec "$0" serve --config "$1"`, program, path)
 	command.Env = append(os.Environ(), "LISTEN_FDS="+strconv.Itoa(len(sockets)), "LISTEN_FDNAMES="+names)
@@ -93,8 +95,8 @@ func get(ctx context.Context, address string) error {
 	return nil
 }
 
-// restart ends a gateway that serves, and starts another one on the same socket. A connection that a client opens while there is none is
-// served.
+// restart ends a gateway that serves, and starts another one on the same socket. A connection that
+// a client opens while there is none is served.
 func restart(ctx context.Context, old *testkit.Process, path, address string, socket *os.File) (*testkit.Process, error) {
 	if err := get(ctx, address); err != nil {
 		return nil, err
@@ -214,7 +216,8 @@ func TestOtherSocketsEndTheStart(t *testing.T) {
 	}
 }
 
-// A process that systemd did not start may inherit the variables. Then the sockets are not its own, and it binds its address itself.
+// A process that systemd did not start may inherit the variables. Then the sockets are not its own,
+// and it binds its address itself.
 func TestVariablesOfAnotherProcessAreIgnored(t *testing.T) {
 	address := testkit.FreeAddress(t)
 	command := exec.Command(program, "serve", "--config", configuration(t, address))

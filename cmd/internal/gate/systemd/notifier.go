@@ -12,7 +12,8 @@ import (
 // exitTime is how long a process needs to exit after the drain.
 const exitTime = 5 * time.Second
 
-// A Notifier reports the lifecycle of a gateway to systemd. Its methods may be called concurrently. A nil Notifier reports nothing.
+// A Notifier reports the lifecycle of a gateway to systemd. Its methods may be called concurrently.
+// A nil Notifier reports nothing.
 type Notifier struct {
 	logger *slog.Logger
 
@@ -26,14 +27,15 @@ func NewNotifier(logger *slog.Logger) *Notifier { return &Notifier{logger: logge
 // Serving reports the end of the start or of a reload. It does nothing after Draining.
 func (n *Notifier) Serving() { n.notifyUnlessDraining(daemon.SdNotifyReady + "\nSTATUS=serving") }
 
-// Reloading reports the start of a reload, with its time: with Type=notify-reload systemd requires one later than its SIGHUP. It does
-// nothing after Draining.
+// Reloading reports the start of a reload, with its time: with Type=notify-reload systemd requires
+// one later than its SIGHUP. It does nothing after Draining.
 func (n *Notifier) Reloading() {
-	n.notifyUnlessDraining(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec() + "STATUS=reading the configuration")
+	n.notifyUnlessDraining(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec() +
+		"STATUS=reading the configuration")
 }
 
-// Draining reports the start of the shutdown, and extends the timeout of systemd to its maximum duration, which may be longer than
-// TimeoutStopSec of the unit.
+// Draining reports the start of the shutdown, and extends the timeout of systemd to its maximum
+// duration, which may be longer than TimeoutStopSec of the unit.
 func (n *Notifier) Draining(timeout time.Duration) {
 	if n == nil {
 		return

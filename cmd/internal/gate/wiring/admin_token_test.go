@@ -47,7 +47,8 @@ func (r *running) statusOf(t *testing.T, token, path string) int {
 	return got.StatusCode
 }
 
-// follow requests a trace of a minute, and returns a function that waits until the gateway ends the stream.
+// follow requests a trace of a minute, and returns a function that waits until the gateway ends the
+// stream.
 func (r *running) follow(t *testing.T, token string) (ended func()) {
 	t.Helper()
 	stream := r.operate(t, token, "/debug/pprof/trace?seconds=60")
@@ -83,7 +84,8 @@ func secrets(t *testing.T) func(name, secret string) string {
 	}
 }
 
-// The token for metrics is set, its file changes, and it is removed. It never opens another path. One that equals the admin token is refused.
+// The token for metrics is set, its file changes, and it is removed. It never opens another path.
+// One that equals the admin token is refused.
 func TestTokenForMetricsChangesWithoutARestart(t *testing.T) {
 	const operators, first, second = "the-token-of-the-operators", "the-first-token-of-Prometheus", "the-second-token-of-Prometheus"
 	secret := secrets(t)
@@ -129,8 +131,9 @@ func TestTokenForMetricsChangesWithoutARestart(t *testing.T) {
 	}
 }
 
-// The admin token is set, its file changes, the configuration names another file, and then none. The previous token is refused at once, and
-// its streams end; the removal leaves a warning. Later reloads work.
+// The admin token is set, its file changes, the configuration names another file, and then none.
+// The previous token is refused at once, and its streams end; the removal leaves a warning. Later
+// reloads work.
 func TestAdminTokenChangesWithoutARestart(t *testing.T) {
 	tokens := []string{"", "the-first-token-of-operators", "the-second-token-of-operators", "the-third-token-of-operators"}
 	secret := secrets(t)

@@ -14,7 +14,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// closedWithoutResponse waits until the server closes the connection or sends something, and reports whether it has closed it.
+// closedWithoutResponse waits until the server closes the connection or sends something, and
+// reports whether it has closed it.
 func closedWithoutResponse(c *client) bool {
 	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
 	_, err := c.ReadByte()

@@ -10,7 +10,8 @@ import (
 	"opsgate/ratelimit/heavyhitters"
 )
 
-// A builder builds snapshots. It has what the gateways of all snapshots share: the parts that live as long as the process.
+// A builder builds snapshots. It has what the gateways of all snapshots share: the parts that live
+// as long as the process.
 type builder struct {
 	options   gateway.Options // without those of the configuration
 	traces    *tracing.Provider
@@ -20,7 +21,8 @@ type builder struct {
 }
 
 func newBuilder(c common, d *dependencies) (*builder, error) {
-	loadLimit, err := gateway.NewLoadLimit(c.Loaded.HTTP.MaxInFlight, c.Loaded.MaxBodies(), c.Loaded.MaxUnwritten(), c.registry)
+	loadLimit, err := gateway.NewLoadLimit(c.Loaded.HTTP.MaxInFlight, c.Loaded.MaxBodies(), c.Loaded.MaxUnwritten(),
+		c.registry)
 	if err != nil {
 		return nil, err
 	}

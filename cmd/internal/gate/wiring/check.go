@@ -18,7 +18,8 @@ import (
 	"opsgate/ratelimit/membership"
 )
 
-// A Check finds what a gateway with the configuration would lack on this machine and in the network.
+// A Check finds what a gateway with the configuration would lack on this machine and in the
+// network.
 type Check struct {
 	Loaded config.Loaded
 	OK     func(key, what string) // called for what works, one call at a time
@@ -27,7 +28,8 @@ type Check struct {
 	problems config.Problems
 }
 
-// report records whether something that a key configures works. It is optional if the gateway serves correctly without it.
+// report records whether something that a key configures works. It is optional if the gateway
+// serves correctly without it.
 func (c *Check) report(key, what string, err error, optional bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,20 +42,24 @@ func (c *Check) report(key, what string, err error, optional bool) {
 	c.problems = append(c.problems, p)
 }
 
-// Machine returns what keeps [Listen] from starting on this machine: addresses that cannot be bound.
+// Machine returns what keeps [Listen] from starting on this machine: addresses that cannot be
+// bound.
 func (c *Check) Machine(ctx context.Context) config.Problems {
-	for _, l := range []struct{ key, address string }{{"listen", c.Loaded.Listen}, {"admin.listen", c.Loaded.Admin.Listen}} {
+	for _, l := range []struct{ key, address string }{{"listen", c.Loaded.Listen},
+		{"admin.listen", c.Loaded.Admin.Listen}} {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", l.address)
 		if err == nil {
 			err = listener.Close()
 		}
-		// A running gateway may have the address. With a socket of systemd, no right to bind it is needed.
+		// A running gateway may have the address. With a socket of systemd, no right to bind it is
+		// needed.
 		c.report(l.key, "binding the address", err, errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES))
 	}
 	return c.problems
 }
 
-// Live calls every dependency of a gateway once, and returns all problems found so far. ctx must have a deadline.
+// Live calls every dependency of a gateway once, and returns all problems found so far. ctx must
+// have a deadline.
 func (c *Check) Live(ctx context.Context) config.Problems {
 	if err := c.live(ctx); err != nil {
 		c.problems = append(c.problems, config.Problem{Text: err.Error()})
@@ -94,8 +100,8 @@ func (c *Check) redis(ctx context.Context, limits *sharedLimits) {
 	})
 }
 
-// dialCollector connects to the collector of traces, or to the proxy of the environment through which
-// the exporter reaches it.
+// dialCollector connects to the collector of traces, or to the proxy of the environment through
+// which the exporter reaches it.
 func dialCollector(ctx context.Context, c config.Tracing) error {
 	endpoint, err := url.Parse(c.Endpoint)
 	settings, tlsErr := collectorTLS(c)
@@ -126,8 +132,8 @@ func dialCollector(ctx context.Context, c config.Tracing) error {
 	return connection.Close()
 }
 
-// collectorProxy returns the proxy of the environment that the exporter uses for the endpoint, or nil.
-// That of gRPC is the one for https, with and without TLS.
+// collectorProxy returns the proxy of the environment that the exporter uses for the endpoint, or
+// nil. That of gRPC is the one for https, with and without TLS.
 func collectorProxy(endpoint *url.URL) (*url.URL, error) {
 	target := *endpoint
 	if strings.HasPrefix(target.Scheme, "grpc") {

@@ -41,7 +41,8 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 		}, []string{"version"}),
 		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "opsgate_config_refused",
-			Help: "1 for each key that the last reload was refused for; of an unknown key its mapping, else unknown; file for the whole file.",
+			Help: "1 for each key that the last reload was refused for; of an unknown key its mapping, else unknown; file " +
+				"for the whole file.",
 		}, []string{"key"}),
 	}
 	for _, outcome := range []string{admin.ReloadApplied, admin.ReloadUnchanged, admin.ReloadRefused} {
@@ -54,7 +55,8 @@ func newConfigMetrics(registry prometheus.Registerer) (*configMetrics, error) {
 	return m, errors.Join(errs...)
 }
 
-// setActive sets the metrics after a successful read. version is the active version, now the time of the read.
+// setActive sets the metrics after a successful read. version is the active version, now the time
+// of the read.
 func (m *configMetrics) setActive(version string, now time.Time) {
 	m.info.WithLabelValues(version).Set(1)
 	if m.version != version {
@@ -65,7 +67,8 @@ func (m *configMetrics) setActive(version string, now time.Time) {
 	m.successAt.Set(float64(now.UnixMilli()) / 1e3)
 }
 
-// setRefused sets the keys that the last reload was refused for. A key that is refused again keeps its series.
+// setRefused sets the keys that the last reload was refused for. A key that is refused again keeps
+// its series.
 func (m *configMetrics) setRefused(keys []string) {
 	for _, key := range m.keys {
 		if !slices.Contains(keys, key) {

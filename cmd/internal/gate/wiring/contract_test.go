@@ -34,7 +34,8 @@ func TestInvalidAnswerOfTheIdentityServiceIs500(t *testing.T) {
 	}
 }
 
-// Lookups that fail without opening the breaker are reported, with the time until known tokens end on the admin page.
+// Lookups that fail without opening the breaker are reported, with the time until known tokens end
+// on the admin page.
 func TestFailingLookupsOfTokensAreReported(t *testing.T) {
 	i := start(t, overrides+"authn: {fresh_for: 1s}\n")
 	i.mustGet(t, "/v1/me", 200)

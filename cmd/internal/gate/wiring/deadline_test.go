@@ -65,7 +65,8 @@ func lookUpAnother(t *testing.T, r *running) {
 	})
 }
 
-// Whatever a request waits for, it is answered by its deadline. A busy machine may delay a response, but not each of them.
+// Whatever a request waits for, it is answered by its deadline. A busy machine may delay a
+// response, but not each of them.
 func TestEveryHangEndsByTheDeadlineOfTheRequest(t *testing.T) {
 	const deadline, tolerance, attempts = 300 * time.Millisecond, 100 * time.Millisecond, 5
 	for _, h := range hangs(t) {

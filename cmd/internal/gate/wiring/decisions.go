@@ -16,5 +16,6 @@ var _ gateway.DecisionObserver = (*decisions)(nil)
 
 // Decided implements [gateway.DecisionObserver].
 func (o *decisions) Decided(p *authn.Principal, d *ratelimit.Decision) {
-	o.busiest.Add(heavyhitters.Token{TokenID: p.TokenID, TeamID: p.TeamID, TokenName: p.TokenName, TeamName: p.TeamName()}, !d.Allowed)
+	o.busiest.Add(heavyhitters.Token{TokenID: p.TokenID, TeamID: p.TeamID, TokenName: p.TokenName, TeamName: p.TeamName()},
+		!d.Allowed)
 }

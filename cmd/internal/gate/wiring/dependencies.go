@@ -17,7 +17,8 @@ type dependencies struct {
 	authenticator *authn.Authenticator
 }
 
-// newDependencies creates the dependencies, and waits for none of them. It adds their Close functions to opened.
+// newDependencies creates the dependencies, and waits for none of them. It adds their Close
+// functions to opened.
 func newDependencies(c common, opened *closers) (*dependencies, error) {
 	c.Logger = c.logs.dependencies // in this copy of c only: it limits the lines of all dependencies
 	traces, err := NewTracing(c.Options, "", c.registry)

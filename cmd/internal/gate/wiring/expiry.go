@@ -16,14 +16,16 @@ func (r *reloader) expire() {
 	}
 	next, err := r.builder.snapshot(before.loaded, now, before)
 	if err != nil {
-		// Each poll calls expire again: the error is reported once, and again only after a reload was refused with another error.
+		// Each poll calls expire again: the error is reported once, and again only after a reload
+		// was refused with another error.
 		_ = r.reportRefused(trigger{why: "limits expired", automatic: true, reportOnce: true}, err)
 		return
 	}
 	r.apply(before, next)
 }
 
-// expired returns the expired assignments that are in the policies before but not in the policies after.
+// expired returns the expired assignments that are in the policies before but not in the policies
+// after.
 func expired(before, after *ratelimit.Policies, now time.Time) (list []*ratelimit.Assignment) {
 	for _, a := range before.All() {
 		sameKey := func(b *ratelimit.Assignment) bool { return b.Key == a.Key }

@@ -33,7 +33,8 @@ type Options struct {
 	Build         buildinfo.Info
 	Clock         func() time.Time // wall clock; nil for time.Now
 	Notifier      *systemd.Notifier
-	// Listener is the bound public listener, closed with the gateway; nil to bind the address of Loaded.
+	// Listener is the bound public listener, closed with the gateway; nil to bind the address of
+	// Loaded.
 	Listener *net.TCPListener
 	// Wrap wraps the handler of the public listener; nil for none.
 	Wrap func(http.Handler) http.Handler
@@ -98,9 +99,10 @@ type Gateway struct {
 	opened        closers
 }
 
-// Listen builds a gateway and binds its listeners; connections wait until Run is called. It fails if an address is in use, the
-// configuration is invalid, or Options.Listener has another address than the configured one, and then releases what it has opened. It does
-// not wait for the internal services.
+// Listen builds a gateway and binds its listeners; connections wait until Run is called. It fails
+// if an address is in use, the configuration is invalid, or Options.Listener has another address
+// than the configured one, and then releases what it has opened. It does not wait for the internal
+// services.
 func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 	var opened closers
 	defer func() {
@@ -142,8 +144,9 @@ func Listen(ctx context.Context, o Options) (_ *Gateway, err error) {
 		return nil, err
 	}
 	return &Gateway{
-		version: c.Build.Version, logger: c.Logger, registry: c.registry, notifier: c.Notifier, public: public, admin: adminServer,
-		api: c.Wrap(active), pages: pages, active: active, reloader: reloader, refunds: builder.refunds, opened: opened,
+		version: c.Build.Version, logger: c.Logger, registry: c.registry, notifier: c.Notifier, public: public,
+		admin: adminServer,
+		api:   c.Wrap(active), pages: pages, active: active, reloader: reloader, refunds: builder.refunds, opened: opened,
 		tasks: append(slices.Concat(dependencies.tasks(), builder.tasks()), pages.Run, c.logs.Run),
 	}, nil
 }

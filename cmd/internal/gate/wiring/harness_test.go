@@ -55,7 +55,8 @@ func start(t *testing.T, text string, variables ...string) *running {
 	return startWith(t, servicestest.Start(t), text, variables...)
 }
 
-// startHolding runs a gateway as start does. Its fleet service does not answer before services.Release is closed.
+// startHolding runs a gateway as start does. Its fleet service does not answer before
+// services.Release is closed.
 func startHolding(t *testing.T, text string, variables ...string) *running {
 	t.Helper()
 	services := servicestest.Start(t)
@@ -63,8 +64,8 @@ func startHolding(t *testing.T, text string, variables ...string) *running {
 	return startWith(t, services, text, variables...)
 }
 
-// startWith runs a gateway with additional configuration and environment variables until the end of the test, which fails if Run returns
-// an error that the test does not take.
+// startWith runs a gateway with additional configuration and environment variables until the end of
+// the test, which fails if Run returns an error that the test does not take.
 func startWith(t *testing.T, services *servicestest.Services, text string, variables ...string) *running {
 	t.Helper()
 	r := &running{
@@ -139,7 +140,8 @@ func (r *running) reload(t *testing.T, text string) error {
 	return r.Reload("test")
 }
 
-// send sends a GET request with a token, "" for none, and additional headers, each a name and a value.
+// send sends a GET request with a token, "" for none, and additional headers, each a name and a
+// value.
 func (r *running) send(address net.Addr, path, token string, headers ...string) (*http.Response, error) {
 	request, err := http.NewRequest(http.MethodGet, "http://"+address.String()+path, http.NoBody)
 	if err != nil {
@@ -232,7 +234,8 @@ func (r *running) mustAdmit(t *testing.T, want int) {
 	}
 }
 
-// hold starts a request to a gateway of startHolding. It returns once the call has arrived; the channel gets the response.
+// hold starts a request to a gateway of startHolding. It returns once the call has arrived; the
+// channel gets the response.
 func (r *running) hold() <-chan response {
 	held := make(chan response, 1)
 	go func() {

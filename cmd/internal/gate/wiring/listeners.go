@@ -9,14 +9,17 @@ import (
 	"opsgate/internal/certs"
 )
 
-// Limits of the admin listener. A response may take long there: a profile lasts as long as the operator requests.
+// Limits of the admin listener. A response may take long there: a profile lasts as long as the
+// operator requests.
 const (
 	adminReadTimeout    = 10 * time.Second
 	adminWriteTimeout   = 5 * time.Minute
 	adminIdleTimeout    = 2 * time.Minute
 	adminMaxHeaderBytes = 20 << 10
-	adminMaxConnections = 256     // enough for probes, scrapes and operators
-	adminMaxInput       = 1 << 20 // bytes of incomplete headers and handshakes on all connections; handshakes contain client certificates
+	adminMaxConnections = 256 // enough for probes, scrapes and operators
+	// bytes of incomplete headers and handshakes on all connections; handshakes contain client
+	// certificates
+	adminMaxInput = 1 << 20
 )
 
 // listen binds both listeners. It adds their Close functions to opened.
@@ -34,7 +37,8 @@ func listen(ctx context.Context, c common, opened *closers) (public, adminServer
 
 func listenPublic(ctx context.Context, c common) (*httpserver.Server, error) {
 	files := c.Loaded.TLS
-	tlsConfig, err := listenerTLS(c, "public", certs.Files{Certificate: string(files.CertFile), Key: string(files.KeyFile)}, "h2", "http/1.1")
+	tlsConfig, err := listenerTLS(c, "public",
+		certs.Files{Certificate: string(files.CertFile), Key: string(files.KeyFile)}, "h2", "http/1.1")
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +50,8 @@ func listenPublic(ctx context.Context, c common) (*httpserver.Server, error) {
 			HeaderTimeout: time.Duration(c.Loaded.HTTP.ReadHeaderTimeout),
 			WriteTimeout:  time.Duration(c.Loaded.HTTP.WriteTimeout),
 			IdleTimeout:   time.Duration(c.Loaded.HTTP.IdleTimeout),
-			HeaderBytes:   2 * int(c.Loaded.HTTP.MaxHeaderBytes), // twice, so that most headers that are too large get the gateway's own 431
+			// twice, so that most headers that are too large get the gateway's own 431
+			HeaderBytes: 2 * int(c.Loaded.HTTP.MaxHeaderBytes),
 		},
 		Errors: c.logs.connections.Handler(c.Logger.Handler()), Registerer: c.registry, MetricPrefix: "opsgate_http",
 	})
@@ -75,7 +80,8 @@ func listenAdmin(ctx context.Context, c common) (*httpserver.Server, error) {
 	})
 }
 
-// listenerTLS returns the TLS configuration of a listener, or nil for plain HTTP. Without protocols it offers only HTTP/1.1.
+// listenerTLS returns the TLS configuration of a listener, or nil for plain HTTP. Without protocols
+// it offers only HTTP/1.1.
 func listenerTLS(c common, name string, files certs.Files, protocols ...string) (*tls.Config, error) {
 	if files.Certificate == "" {
 		return nil, nil

@@ -12,8 +12,9 @@ import (
 	"opsgate/internal/logging"
 )
 
-// Maximum log lines of each kind, per second unless an interval follows. Clients can cause the first six kinds, in total 90 lines a second.
-// With the reports of suppressed lines, at most one per second and kind, the total stays below 100.
+// Maximum log lines of each kind, per second unless an interval follows. Clients can cause the
+// first six kinds, in total 90 lines a second. With the reports of suppressed lines, at most one
+// per second and kind, the total stays below 100.
 const (
 	unauthenticatedLines = 30
 	rateLimitedLines     = 20
@@ -23,16 +24,19 @@ const (
 	cutOffLines          = 5
 	failedLines          = 20 // per cause
 
-	// A dependency that fails and recovers in turn logs each change. An outage of all dependencies logs fewer lines than this limit.
+	// A dependency that fails and recovers in turn logs each change. An outage of all dependencies
+	// logs fewer lines than this limit.
 	dependencyLines    = 20 // of each text
 	dependencyInterval = 5 * time.Minute
 
-	// A file with thousands of mistakes causes a line for each, and a file that can be read only at times causes a reload at each change.
+	// A file with thousands of mistakes causes a line for each, and a file that can be read only at
+	// times causes a reload at each change.
 	reloadLines    = 100 // of each text
 	reloadInterval = time.Minute
 )
 
-// logLimits limit the log lines of a process. A process has one instance, so a reload does not reset the limits.
+// logLimits limit the log lines of a process. A process has one instance, so a reload does not
+// reset the limits.
 type logLimits struct {
 	*logging.Limiter
 
@@ -46,7 +50,8 @@ type logLimits struct {
 }
 
 func newLogLimits(o Options, registry prometheus.Registerer) (*logLimits, error) {
-	limiter, err := logging.NewLimiter(logging.LimiterOptions{Logger: o.Logger, Clock: o.Clock, Registerer: registry, Service: "opsgate"})
+	limiter, err := logging.NewLimiter(logging.LimiterOptions{Logger: o.Logger, Clock: o.Clock, Registerer: registry,
+		Service: "opsgate"})
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +74,8 @@ func newLogLimits(o Options, registry prometheus.Registerer) (*logLimits, error)
 	}, nil
 }
 
-// NewLog returns the log of a configuration with its level, and logs the warnings of the configuration.
+// NewLog returns the log of a configuration with its level, and logs the warnings of the
+// configuration.
 func NewLog(w io.Writer, loaded config.Loaded) (*logging.Log, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	level.Set(loaded.Log.Level.Slog())

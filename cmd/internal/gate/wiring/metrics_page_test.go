@@ -13,7 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write the table of the gateway's metrics")
 
-// everything returns a configuration with all optional parts, whose services, Redis and collector are all at one address.
+// everything returns a configuration with all optional parts, whose services, Redis and collector
+// are all at one address.
 func everything(t *testing.T, address string) (config.Loaded, *certstest.Authority) {
 	t.Helper()
 	c := settings(address)

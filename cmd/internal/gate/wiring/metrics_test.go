@@ -90,7 +90,8 @@ func TestMetricsMatchTheirDocumentation(t *testing.T) {
 	}
 }
 
-// familiesOf parses the metrics of opsgate in the text format of Prometheus. values has the label values by "family label".
+// familiesOf parses the metrics of opsgate in the text format of Prometheus. values has the label
+// values by "family label".
 func familiesOf(metrics string) (families map[string]family, values map[string][]string) {
 	families, values = make(map[string]family), make(map[string][]string)
 	for _, match := range regexp.MustCompile(`(?m)^# TYPE (opsgate_\w+) (\w+)$`).FindAllStringSubmatch(metrics, -1) {

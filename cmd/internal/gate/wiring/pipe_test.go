@@ -9,14 +9,16 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// putPipe replaces a file by a pipe without a writer, which cannot be opened for reading without waiting.
+// putPipe replaces a file by a pipe without a writer, which cannot be opened for reading without
+// waiting.
 func putPipe(t *testing.T, path string) {
 	t.Helper()
 	testkit.Must(t, syscall.Mkfifo(path+".pipe", 0o600))
 	testkit.Must(t, os.Rename(path+".pipe", path))
 }
 
-// A configuration file that is a pipe is refused. It keeps neither a later reload nor the end of the gateway.
+// A configuration file that is a pipe is refused. It keeps neither a later reload nor the end of
+// the gateway.
 func TestPipeInsteadOfTheFileIsRefused(t *testing.T) {
 	r := start(t, limits(100))
 	putPipe(t, r.file)

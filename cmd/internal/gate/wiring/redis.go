@@ -25,7 +25,8 @@ import (
 // redisConnections is the maximum of connections to one Redis server.
 const redisConnections = 32
 
-// sharedLimits is a limiter that counts in a Redis shared by gateways, and in the configured mode during an outage of Redis.
+// sharedLimits is a limiter that counts in a Redis shared by gateways, and in the configured mode
+// during an outage of Redis.
 type sharedLimits struct {
 	*failover.Store
 
@@ -45,7 +46,8 @@ func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err e
 	if err != nil {
 		return nil, err
 	}
-	// The library has one logger per process. Its lines concern single connections, so they are logged at level debug; failover logs outages.
+	// The library has one logger per process. Its lines concern single connections, so they are
+	// logged at level debug; failover logs outages.
 	redisclient.LogTo(c.Logger)
 	client, err := newRedisClient(redisConfig, tlsConfig, current)
 	if err != nil {
@@ -71,13 +73,15 @@ func newSharedLimits(c common, traces *tracing.Provider) (_ *sharedLimits, err e
 	}
 	l := &sharedLimits{redis: store, gateways: gateways, client: client, logger: c.Logger, config: current}
 	l.Store, err = failover.New(failover.Options{
-		Shared: store, CallTimeout: time.Duration(redisConfig.Timeout), Subscribed: store.Subscribed, Settings: l.failoverSettings(),
-		Logger: c.Logger, Registerer: c.registry,
+		Shared: store, CallTimeout: time.Duration(redisConfig.Timeout), Subscribed: store.Subscribed,
+		Settings: l.failoverSettings(),
+		Logger:   c.Logger, Registerer: c.registry,
 	})
 	return l, err
 }
 
-// newRedisClient returns a client, which connects when it is first used. New connections use the current user and password.
+// newRedisClient returns a client, which connects when it is first used. New connections use the
+// current user and password.
 func newRedisClient(
 	c config.Redis, tlsConfig func(context.Context) *tls.Config, current *atomic.Pointer[config.RateLimit],
 ) (*redisclient.Client, error) {
@@ -115,7 +119,8 @@ func (l *sharedLimits) updateFailover() {
 	l.Configure(l.failoverSettings())
 }
 
-// failoverSettings returns the settings of the failover by the current configuration and number of gateways.
+// failoverSettings returns the settings of the failover by the current configuration and number of
+// gateways.
 func (l *sharedLimits) failoverSettings() failover.Settings {
 	c := l.config.Load()
 	s := failover.Settings{Mode: ratelimit.Mode(c.OnStoreFailure), Gateways: int(c.ExpectedReplicas)}
@@ -148,7 +153,8 @@ func (l *sharedLimits) close() error {
 	return nil
 }
 
-// redisTLS returns the TLS configuration for connections to Redis and its sentinels, or nil for none.
+// redisTLS returns the TLS configuration for connections to Redis and its sentinels, or nil for
+// none.
 func redisTLS(c config.ClientTLS, logger *slog.Logger) (func(context.Context) *tls.Config, error) {
 	if !c.Enabled {
 		return nil, nil
@@ -161,5 +167,6 @@ func redisTLS(c config.ClientTLS, logger *slog.Logger) (func(context.Context) *t
 }
 
 func tlsFiles(c config.ClientTLS) certs.ClientFiles {
-	return certs.ClientFiles{CAFile: string(c.CAFile), CertFile: string(c.CertFile), KeyFile: string(c.KeyFile), ServerName: c.ServerName}
+	return certs.ClientFiles{CAFile: string(c.CAFile), CertFile: string(c.CertFile), KeyFile: string(c.KeyFile),
+		ServerName: c.ServerName}
 }

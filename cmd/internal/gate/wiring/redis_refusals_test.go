@@ -9,8 +9,8 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// A Redis that answers with errors is not in use. The readiness page has a reason that operators can act on, and one start time, even if
-// Redis answers some of the probes.
+// A Redis that answers with errors is not in use. The readiness page has a reason that operators
+// can act on, and one start time, even if Redis answers some of the probes.
 func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 	const secret = "correct-horse-battery"
 	full := strings.Repeat("x", 2<<20)
@@ -80,7 +80,8 @@ func TestRedisThatReturnsErrorsIsNotInUse(t *testing.T) {
 	}
 }
 
-// A gateway that cannot reach Redis denies all requests with on_store_failure: deny. Balancers then send them to the other gateways.
+// A gateway that cannot reach Redis denies all requests with on_store_failure: deny. Balancers then
+// send them to the other gateways.
 func TestGatewayThatDeniesAllRequestsIsNotReady(t *testing.T) {
 	server := redistest.Start(t)
 	r := start(t, inRedis(server.Addr(), 1_000_000, "  on_store_failure: deny\n"))

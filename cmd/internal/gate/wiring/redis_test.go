@@ -32,7 +32,8 @@ func (r *running) store(t *testing.T) admin.Store {
 	return getJSON[admin.TokenLimits](t, r, "/admin/limits/"+servicestest.TokenID).Store
 }
 
-// Two gateways count each other in Redis, and each admits its half in an outage. A configured number overrides the count.
+// Two gateways count each other in Redis, and each admits its half in an outage. A configured
+// number overrides the count.
 func TestNumberOfGatewaysIsKeptInAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	services := servicestest.Start(t)

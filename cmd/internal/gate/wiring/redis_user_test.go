@@ -12,7 +12,8 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// pinged matches a subscription of at least two seconds, in CLIENT LIST. A gateway pings after half a second.
+// pinged matches a subscription of at least two seconds, in CLIENT LIST. A gateway pings after half
+// a second.
 var pinged = regexp.MustCompile(` age=([2-9]|\d\d+) .* sub=1 .* cmd=ping user=opsgate `)
 
 // The rule of docs/operate/limits.md is all that a gateway needs.

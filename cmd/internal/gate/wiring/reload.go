@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// pollEvery is the interval of looking at the files. Polling detects changes that kernel notifications miss: replaced links and network
-	// file systems. A changed file is read again after settleFor.
+	// pollEvery is the interval of looking at the files. Polling detects changes that kernel
+	// notifications miss: replaced links and network file systems. A changed file is read again
+	// after settleFor.
 	pollEvery = 500 * time.Millisecond
 	settleFor = 50 * time.Millisecond
-	// retryEvery is the interval at which a refused configuration is read again without a change of its files: a file that was missing,
-	// for example of a secret, may exist by then.
+	// retryEvery is the interval at which a refused configuration is read again without a change of
+	// its files: a file that was missing, for example of a secret, may exist by then.
 	retryEvery = 5 * time.Second
 )
 
@@ -46,11 +47,13 @@ func newReloader(c common, b *builder, a *activeConfig, p *reloadableParts) (*re
 	first := a.snapshot.Load()
 	metrics.setActive(first.version, first.since)
 	return &reloader{
-		common: c, logger: c.logs.reloads, builder: b, active: a, parts: p, metrics: metrics, watcher: watcher{files: c.Loaded.Reader},
+		common: c, logger: c.logs.reloads, builder: b, active: a, parts: p, metrics: metrics,
+		watcher: watcher{files: c.Loaded.Reader},
 	}, nil
 }
 
-// run reloads the configuration on signals and when its files change, and removes expired limits, until ctx ends. It returns nil.
+// run reloads the configuration on signals and when its files change, and removes expired limits,
+// until ctx ends. It returns nil.
 func (r *reloader) run(ctx context.Context) error {
 	next := time.NewTimer(pulse.Until(pollEvery))
 	defer next.Stop()
@@ -66,8 +69,8 @@ func (r *reloader) run(ctx context.Context) error {
 	}
 }
 
-// poll removes expired limits, and reloads the configuration if its files have changed or a retry is due. It returns the time until the
-// next poll.
+// poll removes expired limits, and reloads the configuration if its files have changed or a retry
+// is due. It returns the time until the next poll.
 func (r *reloader) poll() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,8 +87,9 @@ func (r *reloader) poll() time.Duration {
 	return pulse.Until(pollEvery)
 }
 
-// reload reads the configuration and applies it. A request in flight ends under the configuration that it started with. If the
-// configuration is invalid, or changes a key that needs a restart, nothing changes; the error, which is also logged, lists its problems.
+// reload reads the configuration and applies it. A request in flight ends under the configuration
+// that it started with. If the configuration is invalid, or changes a key that needs a restart,
+// nothing changes; the error, which is also logged, lists its problems.
 func (r *reloader) reload(t trigger) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +109,8 @@ func (r *reloader) reloadLocked(t trigger) error {
 	if t.automatic && r.watcher.fingerprint(before.files) != filesRead {
 		return nil // the files are being written: a later poll reads them
 	}
-	// If the new configuration has other files than before, their fingerprint differs, and a poll reloads once more, which changes nothing.
+	// If the new configuration has other files than before, their fingerprint differs, and a poll
+	// reloads once more, which changes nothing.
 	r.watcher.loaded, r.triedAt = filesRead, r.Clock()
 	var next *snapshot
 	var change *backendclient.Change
@@ -113,7 +118,8 @@ func (r *reloader) reloadLocked(t trigger) error {
 		next, change, err = r.prepare(before, loaded)
 	}
 	if err != nil {
-		// New connections read the TLS files themselves, although the reload is refused: report the certificates that they use now.
+		// New connections read the TLS files themselves, although the reload is refused: report the
+		// certificates that they use now.
 		r.active.setCertificates(before.loaded.Reread(*r.active.certificates.Load()))
 		return r.reportRefused(t, err)
 	}
@@ -133,7 +139,8 @@ func (r *reloader) prepare(before *snapshot, loaded config.Loaded) (*snapshot, *
 	if err != nil {
 		return nil, nil, err
 	}
-	change, err := r.parts.dependencies.clients.Prepare(upstreams(loaded.Upstreams)) // last, so that no other step has to discard it
+	// last, so that no other step has to discard it
+	change, err := r.parts.dependencies.clients.Prepare(upstreams(loaded.Upstreams))
 	if err != nil {
 		return nil, nil, upstreamProblems(loaded, err)
 	}
@@ -149,7 +156,8 @@ func upstreamProblems(loaded config.Loaded, err error) config.Problems {
 	return config.Problems{loaded.Problem(key, text)}
 }
 
-// apply makes a snapshot active and applies its settings to the parts of the process. It cannot fail. The caller holds r.mu.
+// apply makes a snapshot active and applies its settings to the parts of the process. It cannot
+// fail. The caller holds r.mu.
 func (r *reloader) apply(before, next *snapshot) {
 	r.active.snapshot.Store(next)
 	r.parts.apply(next.loaded)

@@ -9,7 +9,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// Each change of the files is logged, also one that leaves the same problem. The metric and the page name the keys until a reload succeeds.
+// Each change of the files is logged, also one that leaves the same problem. The metric and the
+// page name the keys until a reload succeeds.
 func TestRefusedReloadIsLoggedAtEachChange(t *testing.T) {
 	r := start(t, limits(100))
 	const problems = "http: {max_body_bytes: 1}\nrate_limit: {tokens: {00000000-0000-4000-8000-000000000001: {limits: [{requests: 0, per: 1m}]}}, typo: 1}\nlogs: {}\n"

@@ -43,8 +43,9 @@ func (r *reloader) warn(warnings config.Problems) {
 	}
 }
 
-// reportRefused logs and counts a reload that failed, and returns its error. With trigger.reportOnce, the same error as that of the last
-// reload is not reported again. The caller holds r.mu.
+// reportRefused logs and counts a reload that failed, and returns its error. With
+// trigger.reportOnce, the same error as that of the last reload is not reported again. The caller
+// holds r.mu.
 func (r *reloader) reportRefused(t trigger, err error) error {
 	failure := fmt.Errorf("reload the configuration: %w", err)
 	if t.reportOnce && err.Error() == r.lastErr {
@@ -72,7 +73,8 @@ func (r *reloader) reportRefused(t trigger, err error) error {
 	return failure
 }
 
-// position returns the log attributes of a problem's position: file and line or another source, and the key.
+// position returns the log attributes of a problem's position: file and line or another source, and
+// the key.
 func position(p config.Problem) (attributes []any) {
 	switch {
 	case p.Line > 0:

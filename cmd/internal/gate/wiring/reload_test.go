@@ -62,7 +62,8 @@ func TestReloadThatChangesAKeyFixedAtStartIsRefusedAsAWhole(t *testing.T) {
 	}
 }
 
-// Kubernetes mounts opsgate.yaml as a link to ..data/opsgate.yaml, and ..data as a link to a directory. An update replaces the link ..data.
+// Kubernetes mounts opsgate.yaml as a link to ..data/opsgate.yaml, and ..data as a link to a
+// directory. An update replaces the link ..data.
 func TestReplacedSymbolicLinkIsReloaded(t *testing.T) {
 	r := start(t, "")
 	dir := filepath.Dir(r.file)

@@ -17,7 +17,8 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// A renewal is a gateway whose connections all have TLS, with one certificate: to clients, to services and to Redis.
+// A renewal is a gateway whose connections all have TLS, with one certificate: to clients, to
+// services and to Redis.
 type renewal struct {
 	*running
 
@@ -46,7 +47,8 @@ func startRenewal(t *testing.T, authority *certstest.Authority, ours, theirs str
 	return r
 }
 
-// restart ends all connections of services and Redis, which then have certificates of the authority, as Redis has in its files.
+// restart ends all connections of services and Redis, which then have certificates of the
+// authority, as Redis has in its files.
 func (r *renewal) restart(t *testing.T, authority *certstest.Authority) {
 	t.Helper()
 	r.stop()
@@ -81,8 +83,8 @@ func (r *renewal) users(message string) map[any]int {
 	return n
 }
 
-// Both sides of all connections get certificates of another authority, in use from the next connection on. The files of the gateway are
-// incomplete in between.
+// Both sides of all connections get certificates of another authority, in use from the next
+// connection on. The files of the gateway are incomplete in between.
 func TestRenewedCertificatesAreUsedByAllConnections(t *testing.T) {
 	first, second := certstest.NewAuthority(t, "first"), certstest.NewAuthority(t, "second")
 	ours, theirs := t.TempDir(), t.TempDir()

@@ -11,18 +11,20 @@ import (
 	"opsgate/gateway"
 )
 
-// adminGrace is how long requests of the admin listener, for example a scrape, may continue after the public listener has ended.
+// adminGrace is how long requests of the admin listener, for example a scrape, may continue after
+// the public listener has ended.
 const adminGrace = time.Second
 
-// Run serves until ctx ends, then drains, and releases all resources. It returns an error if a part failed while it served, or if requests
-// had to be cut off. It may be called once.
+// Run serves until ctx ends, then drains, and releases all resources. It returns an error if a part
+// failed while it served, or if requests had to be cut off. It may be called once.
 func (g *Gateway) Run(ctx context.Context) error {
 	// The background tasks outlast ctx, because requests are served until the drain has ended.
 	taskCtx, stopTasks := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopTasks()
 	tasks, failedCtx := errgroup.WithContext(taskCtx)
 	for _, task := range g.tasks {
-		tasks.Go(func() error { return task(taskCtx) }) // not failedCtx: the others run until the drain has ended, even if one fails
+		// not failedCtx: the others run until the drain has ended, even if one fails
+		tasks.Go(func() error { return task(taskCtx) })
 	}
 	// Refunds end after the requests, and the limiter after the refunds.
 	refundCtx, stopRefunds := context.WithCancel(taskCtx)
@@ -35,7 +37,8 @@ func (g *Gateway) Run(ctx context.Context) error {
 	tasks.Go(func() error { return g.public.Serve(g.api) })
 	tasks.Go(func() error { return g.admin.Serve(g.pages) })
 	g.pages.Serving()
-	g.logger.Info("serving", slog.String("version", g.version), slog.String("config_version", g.active.snapshot.Load().version),
+	g.logger.Info("serving", slog.String("version", g.version),
+		slog.String("config_version", g.active.snapshot.Load().version),
 		slog.String("listen", g.Address().String()), slog.String("admin_listen", g.AdminAddress().String()))
 	g.notifier.Serving()
 
@@ -53,14 +56,17 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return err
 }
 
-// drain reports that the gateway drains, serves for the drain wait, and then ends the public listener, whose requests have the grace period
-// to end, and the admin listener. failedCtx ends if a part fails; then drain does not wait.
+// drain reports that the gateway drains, serves for the drain wait, and then ends the public
+// listener, whose requests have the grace period to end, and the admin listener. failedCtx ends if
+// a part fails; then drain does not wait.
 func (g *Gateway) drain(failedCtx context.Context) error {
 	g.pages.Draining()
 	g.public.Drain()
 	shutdown := g.active.snapshot.Load().loaded.Shutdown
-	g.notifier.Draining(time.Duration(shutdown.DrainWait) + time.Duration(shutdown.Grace) + adminGrace + gateway.RefundFlushTimeout)
-	g.logger.Info("draining", slog.String("wait", shutdown.DrainWait.String()), slog.String("grace", shutdown.Grace.String()))
+	g.notifier.Draining(time.Duration(shutdown.DrainWait) + time.Duration(shutdown.Grace) + adminGrace +
+		gateway.RefundFlushTimeout)
+	g.logger.Info("draining", slog.String("wait", shutdown.DrainWait.String()),
+		slog.String("grace", shutdown.Grace.String()))
 	wait := time.NewTimer(time.Duration(shutdown.DrainWait))
 	defer wait.Stop()
 	select {

@@ -12,7 +12,8 @@ import (
 	"opsgate/gateway"
 )
 
-// reloadableParts are the parts that live as long as the process and whose settings change with the configuration.
+// reloadableParts are the parts that live as long as the process and whose settings change with the
+// configuration.
 type reloadableParts struct {
 	logger       *slog.Logger
 	level        *slog.LevelVar
@@ -70,8 +71,9 @@ func callSettings(c config.Config) backendclient.Settings {
 	}
 }
 
-// requestsPerLookup is how much of http.max_in_flight each concurrent lookup of an unknown token requires: twice the requests that may
-// wait for it, so that waiting requests hold at most half of the slots.
+// requestsPerLookup is how much of http.max_in_flight each concurrent lookup of an unknown token
+// requires: twice the requests that may wait for it, so that waiting requests hold at most half of
+// the slots.
 const requestsPerLookup = 2 * authn.WaitersPerLookup
 
 // tokenSettings returns the settings of the authenticator.
@@ -84,8 +86,9 @@ func tokenSettings(c config.Config) authn.Settings {
 	}
 }
 
-// maxLookups returns the effective maximum of concurrent lookups of unknown tokens: the configured one, but at most half of
-// upstream_calls.max_in_flight, and so few that waiting requests take at most half of http.max_in_flight.
+// maxLookups returns the effective maximum of concurrent lookups of unknown tokens: the configured
+// one, but at most half of upstream_calls.max_in_flight, and so few that waiting requests take at
+// most half of http.max_in_flight.
 func maxLookups(c config.Config) int {
 	return min(c.Authn.MaxLookups, max(1, c.UpstreamCalls.MaxInFlight/2), max(1, c.HTTP.MaxInFlight/requestsPerLookup))
 }

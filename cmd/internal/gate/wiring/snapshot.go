@@ -16,8 +16,8 @@ import (
 	"opsgate/ratelimit"
 )
 
-// A snapshot is a configuration with the policies and the gateway built from it. It never changes: a request starts and ends under the same
-// snapshot.
+// A snapshot is a configuration with the policies and the gateway built from it. It never changes:
+// a request starts and ends under the same snapshot.
 type snapshot struct {
 	loaded  config.Loaded
 	files   []string // read for the configuration
@@ -28,8 +28,8 @@ type snapshot struct {
 	gateway  *gateway.Gateway
 }
 
-// snapshot builds the snapshot of a configuration. last is the active one, or nil. It changes nothing. It returns an error if a setting of
-// any part is invalid.
+// snapshot builds the snapshot of a configuration. last is the active one, or nil. It changes
+// nothing. It returns an error if a setting of any part is invalid.
 func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) (_ *snapshot, err error) {
 	s := &snapshot{
 		loaded: loaded, files: loaded.Files(), version: loaded.Version(), since: now,
@@ -72,9 +72,10 @@ func (b *builder) snapshot(loaded config.Loaded, now time.Time, last *snapshot) 
 //   - what the admin pages show of the configuration: report.
 type activeConfig struct {
 	// A request loads the snapshot once, so it never uses parts of two configurations.
-	snapshot     atomic.Pointer[snapshot]
-	lastReload   atomic.Pointer[admin.Reload]
-	certificates atomic.Pointer[[]config.Certificate] // in use: files are read for each connection, also while a reload is refused
+	snapshot   atomic.Pointer[snapshot]
+	lastReload atomic.Pointer[admin.Reload]
+	// in use: files are read for each connection, also while a reload is refused
+	certificates atomic.Pointer[[]config.Certificate]
 }
 
 func newActiveConfig(first *snapshot) *activeConfig {
@@ -84,7 +85,8 @@ func newActiveConfig(first *snapshot) *activeConfig {
 	return a
 }
 
-// setCertificates sets the certificates that were read last, except those that are read only at the start.
+// setCertificates sets the certificates that were read last, except those that are read only at the
+// start.
 func (a *activeConfig) setCertificates(list []config.Certificate) {
 	list = config.KeepStartOnly(list, *a.certificates.Load())
 	a.certificates.Store(&list)
@@ -100,7 +102,8 @@ func (a *activeConfig) report() admin.Active {
 	s := a.snapshot.Load()
 	return admin.Active{
 		Configuration: admin.Configuration{
-			Version: s.version, Since: s.since.UTC(), File: s.loaded.Path, LastReload: a.lastReload.Load(), Certificates: *a.certificates.Load(),
+			Version: s.version, Since: s.since.UTC(), File: s.loaded.Path, LastReload: a.lastReload.Load(),
+			Certificates: *a.certificates.Load(),
 		},
 		Loaded: &s.loaded, Policies: s.policies, Gateway: s.gateway,
 	}
@@ -109,7 +112,8 @@ func (a *activeConfig) report() admin.Active {
 // certificateDesc describes the metric of the ends of the certificates.
 func certificateDesc() *prometheus.Desc {
 	return prometheus.NewDesc("opsgate_tls_certificate_expiry_timestamp_seconds",
-		"When the certificate in use expires, by the key of its file: the earliest needed one of a chain, the latest of roots.",
+		"When the certificate in use expires, by the key of its file: the earliest needed one of a chain, the latest of "+
+			"roots.",
 		[]string{"key"}, nil)
 }
 
@@ -139,5 +143,6 @@ func prefixes(networks []config.Network) []netip.Prefix {
 	return list
 }
 
-// clientTokenPrefix returns the prefix of the tokens of clients. Config.TokenPrefix is only its beginning.
+// clientTokenPrefix returns the prefix of the tokens of clients. Config.TokenPrefix is only its
+// beginning.
 func clientTokenPrefix(c config.Config) string { return c.TokenPrefix + "live_" }

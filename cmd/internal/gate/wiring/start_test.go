@@ -41,8 +41,9 @@ func (r *running) unavailable(t *testing.T) string {
 	return strings.Join(names, " ")
 }
 
-// A gateway that starts in an outage serves what needs no dependency, and reports the others with the reason. It is not ready until it
-// reaches services, uses each dependency once it is available, and is still ready in the next outage.
+// A gateway that starts in an outage serves what needs no dependency, and reports the others with
+// the reason. It is not ready until it reaches services, uses each dependency once it is available,
+// and is still ready in the next outage.
 func TestGatewayStartsInAnOutage(t *testing.T) {
 	redis := redistest.Start(t)
 	redis.Kill()
@@ -52,7 +53,8 @@ func TestGatewayStartsInAnOutage(t *testing.T) {
 	services := servicestest.Start(t)
 	services.Sends, services.Address = true, listener.Addr().String()
 	stop := services.Serve(t, behind)
-	// Without breakers: the breaker of identity would close after three lookups, and the only token is cached after the first.
+	// Without breakers: the breaker of identity would close after three lookups, and the only token
+	// is cached after the first.
 	const noBreakers = "upstream_calls: {breaker: {min_requests: 100000}}\n"
 	r := startWith(t, services, inRedis(redis.Addr(), 1000, noBreakers))
 	for path, status := range map[string]int{"/openapi.json": 200, "/nowhere": 404, "/v1/servers": 503} {

@@ -15,7 +15,8 @@ import (
 	"opsgate/internal/tracing"
 )
 
-// NewTracing returns the provider of the traces of a service, or nil if tracing is disabled. The service is the gateway if it is "".
+// NewTracing returns the provider of the traces of a service, or nil if tracing is disabled. The
+// service is the gateway if it is "".
 func NewTracing(o Options, service string, registry prometheus.Registerer) (*tracing.Provider, error) {
 	c := o.Loaded.Tracing
 	headers, err := c.HeaderValues()
@@ -32,8 +33,8 @@ func NewTracing(o Options, service string, registry prometheus.Registerer) (*tra
 	})
 }
 
-// collectorTLS returns the TLS configuration for the collector. It is nil without TLS, and if no files are configured, so that the
-// library uses its default.
+// collectorTLS returns the TLS configuration for the collector. It is nil without TLS, and if no
+// files are configured, so that the library uses its default.
 func collectorTLS(c config.Tracing) (*tls.Config, error) {
 	endpoint, err := url.Parse(c.Endpoint)
 	if err != nil || c.TLS == (config.TracingTLS{}) || !strings.HasSuffix(endpoint.Scheme, "s") { // https or grpcs
@@ -48,7 +49,8 @@ func newTracer(p *tracing.Provider, c config.Config) gateway.Tracer {
 		return nil
 	}
 	trust := map[config.ParentTrust]tracing.Trust{
-		config.TrustNever: tracing.TrustNever, config.TrustProxies: tracing.TrustProxies, config.TrustAlways: tracing.TrustAlways,
+		config.TrustNever: tracing.TrustNever, config.TrustProxies: tracing.TrustProxies,
+		config.TrustAlways: tracing.TrustAlways,
 	}
 	return tracer{p.Tracer(tracing.Settings{
 		Sample: c.Tracing.Sample.Fraction(), Trust: trust[c.Tracing.TrustParent], Proxies: prefixes(c.TrustedProxies),
@@ -56,7 +58,8 @@ func newTracer(p *tracing.Provider, c config.Config) gateway.Tracer {
 	})}
 }
 
-// A tracer adapts a tracing.Tracer to gateway.Tracer: for a request that is not recorded, it returns a nil interface.
+// A tracer adapts a tracing.Tracer to gateway.Tracer: for a request that is not recorded, it
+// returns a nil interface.
 type tracer struct{ tracer *tracing.Tracer }
 
 // Start implements [gateway.Tracer].

@@ -109,7 +109,8 @@ func startReference(t *testing.T) *reference {
 	return &reference{listener.Addr().String(), tokens[i].Text}
 }
 
-// traces stops the gateway, which flushes its spans, and returns the spans of each trace in the order of their start.
+// traces stops the gateway, which flushes its spans, and returns the spans of each trace in the
+// order of their start.
 func (c *traced) traces(t *testing.T) [][]tracingtest.Span {
 	t.Helper()
 	c.finish(t)
@@ -130,7 +131,8 @@ func (c *traced) traces(t *testing.T) [][]tracingtest.Span {
 	return all
 }
 
-// tree returns the names of the spans of a trace, indented below their parents, without the HELLO of a new Redis connection.
+// tree returns the names of the spans of a trace, indented below their parents, without the HELLO
+// of a new Redis connection.
 func tree(spans []tracingtest.Span) string {
 	var b strings.Builder
 	var write func(parent []byte, indent string)

@@ -13,7 +13,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// refuse sends the start of a request whose body never arrives, and returns the status and the time until the connection was closed.
+// refuse sends the start of a request whose body never arrives, and returns the status and the time
+// until the connection was closed.
 func refuse(t *testing.T, address net.Addr, request string) (status int, took time.Duration) {
 	t.Helper()
 	c, begun := connect(t, address), time.Now()

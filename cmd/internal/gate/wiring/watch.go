@@ -12,21 +12,21 @@ type watcher struct {
 	files  *filereader.Reader
 	hashes map[string]fileHash // by path
 	latest fingerprint         // of the last call of changed
-	// loaded is that of the files when the configuration was last read. It is zero at the start, so that polling begins with a reload: a file
-	// may have changed after the first read.
+	// loaded is that of the files when the configuration was last read. It is zero at the start, so
+	// that polling begins with a reload: a file may have changed after the first read.
 	loaded fingerprint
 }
 
-// A fileHash is the hash of a file. It is reused while the identity of the file stays, once two hashes
-// agreed: in the moment of the first one the file could still change without another time.
+// A fileHash is the hash of a file. It is reused while the identity of the file stays, once two
+// hashes agreed: in the moment of the first one the file could still change without another time.
 type fileHash struct {
 	identity string
 	hash     fingerprint
 	agreed   bool
 }
 
-// changed reports whether the files differ from those that were loaded and are the same as at the last
-// call. Files that change between two calls are still being written: pending is true.
+// changed reports whether the files differ from those that were loaded and are the same as at the
+// last call. Files that change between two calls are still being written: pending is true.
 func (w *watcher) changed(paths []string) (changed, pending bool) {
 	before := w.latest
 	w.latest = w.fingerprint(paths)

@@ -27,7 +27,8 @@ func onlyFleet(t *testing.T, at string) (address string) {
 	return listener.Addr().String()
 }
 
-// A gateway that starts with identity at the address of fleet is not ready until it has the right address.
+// A gateway that starts with identity at the address of fleet is not ready until it has the right
+// address.
 func TestGatewayThatStartsWithAWrongServiceIsNotReady(t *testing.T) {
 	services := servicestest.Start(t)
 	services.Sends = true
@@ -54,8 +55,8 @@ func TestGatewayThatStartsWithAWrongServiceIsNotReady(t *testing.T) {
 	r.mustAdmit(t, 200)
 }
 
-// The address of another service is refused with its key. A service that is replaced by another one while the gateway runs is reported, and
-// the gateway stays ready.
+// The address of another service is refused with its key. A service that is replaced by another one
+// while the gateway runs is reported, and the gateway stays ready.
 func TestReloadRefusesTheAddressOfAnotherService(t *testing.T) {
 	services := servicestest.Start(t)
 	services.Sends = true
@@ -88,7 +89,8 @@ func TestReloadRefusesTheAddressOfAnotherService(t *testing.T) {
 	r.mustAdmit(t, 200)
 }
 
-// A process that carries all services and is dead is one finding, also while connections are tried again.
+// A process that carries all services and is dead is one finding, also while connections are tried
+// again.
 func TestDeadProcessIsOneFinding(t *testing.T) {
 	services := servicestest.Start(t)
 	services.Sends = true

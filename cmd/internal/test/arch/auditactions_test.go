@@ -12,7 +12,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// docs/integrate/audit-actions.md lists exactly the action types of the code and the demo data, and the API description lists the same.
+// docs/integrate/audit-actions.md lists exactly the action types of the code and the demo data, and
+// the API description lists the same.
 func TestAuditActionsAreDocumented(t *testing.T) {
 	_, page, _ := strings.Cut(readPage(t, "docs/integrate/audit-actions.md"), "\n## Written by the reference backend\n")
 	backend, dashboard, _ := strings.Cut(page, "\n## Written by a dashboard\n")
@@ -53,7 +54,8 @@ func wantSame(t *testing.T, what string, a, b []string) {
 	}
 }
 
-// literals returns the texts in the Go code of a folder of the backend that have a form, other than those of tests.
+// literals returns the texts in the Go code of a folder of the backend that have a form, other than
+// those of tests.
 func literals(t *testing.T, folder string, form *regexp.Regexp) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(root, "cmd", "internal", "backend", folder), func(path string, _ fs.DirEntry, err error) error {

@@ -15,7 +15,8 @@ import (
 // root is the root folder of the module.
 const root = "../../../.."
 
-// The linter checks direct imports (.golangci.yml); this test checks what programs link through other packages.
+// The linter checks direct imports (.golangci.yml); this test checks what programs link through
+// other packages.
 func TestProgramsLinkOnlyWhatTheyMay(t *testing.T) {
 	openSourceFolders(t)
 	for program, never := range map[string][]string{
@@ -46,8 +47,8 @@ func list(t *testing.T, args ...string) []string {
 	return strings.Fields(testkit.Output(t, command))
 }
 
-// openSourceFolders opens every folder of the module, so that a changed file invalidates the cached test result: the test cache does not
-// see what go list reads.
+// openSourceFolders opens every folder of the module, so that a changed file invalidates the cached
+// test result: the test cache does not see what go list reads.
 func openSourceFolders(t *testing.T) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

@@ -12,7 +12,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// Every relative link of the documents leads to a file of the repository, and to a heading if it has an anchor.
+// Every relative link of the documents leads to a file of the repository, and to a heading if it
+// has an anchor.
 func TestLinksOfDocumentsResolve(t *testing.T) {
 	link, seen := regexp.MustCompile(`\]\(([^)\s]+)\)`), 0
 	for _, page := range documents(t) {

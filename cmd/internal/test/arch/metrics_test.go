@@ -13,10 +13,12 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// otherNames begin like metrics and are none: files of secrets, a volume, and the Python package of the client.
+// otherNames begin like metrics and are none: files of secrets, a volume, and the Python package of
+// the client.
 var otherNames = []string{"opsgate_client", "opsgate_config", "opsgate_metrics_token", "opsgate_redis_password"}
 
-// Documents, dashboards and rules name only metrics in the tables of the page of metrics, which have all that are registered.
+// Documents, dashboards and rules name only metrics in the tables of the page of metrics, which
+// have all that are registered.
 func TestNamedMetricsAreRegistered(t *testing.T) {
 	registered := make(map[string]string) // the type by name
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+)").FindAllStringSubmatch(readPage(t, metricspage.Page), -1) {

@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	// maxMessage is the size of the largest message from a service that the gateway accepts (upstream_calls.max_response_bytes).
+	// maxMessage is the size of the largest message from a service that the gateway accepts
+	// (upstream_calls.max_response_bytes).
 	maxMessage = 8 << 20
-	// maxResponse bounds each response: the texts of the largest message take at most half of maxMessage, and JSON at most doubles them
-	// (decode.TestValidTextAtMostDoublesInAResponse).
+	// maxResponse bounds each response: the texts of the largest message take at most half of
+	// maxMessage, and JSON at most doubles them (decode.TestValidTextAtMostDoublesInAResponse).
 	maxResponse = maxMessage + maxMessage/8
 	// mostWrites is more than any bound allows.
 	mostWrites = 2500
 )
 
-// Row 34: every write is driven to its bounds with the texts that take the most room, and then everything is read. No request fails with
-// 5xx, and no response is above its bound.
+// Row 34: every write is driven to its bounds with the texts that take the most room, and then
+// everything is read. No request fails with 5xx, and no response is above its bound.
 func TestAttackLargestData(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
@@ -77,7 +78,8 @@ func newLargestWriter(t *testing.T, g *gateway) *largestWriter {
 	}
 }
 
-// post sends a body. It returns the id in the response, and false if the request was refused with 422.
+// post sends a body. It returns the id in the response, and false if the request was refused with
+// 422.
 func (w *largestWriter) post(path string, body map[string]any) (id string, accepted bool) {
 	w.t.Helper()
 	text, err := json.Marshal(body)
@@ -116,7 +118,8 @@ func (w *largestWriter) create(status, message string) (id string, accepted bool
 	})
 }
 
-// fillWithIncidents opens incidents until one is refused, and resolves one of them. It returns their number.
+// fillWithIncidents opens incidents until one is refused, and resolves one of them. It returns
+// their number.
 func (w *largestWriter) fillWithIncidents() (n int) {
 	w.t.Helper()
 	for last := ""; n < mostWrites; n++ {
@@ -169,8 +172,8 @@ var largest = map[string][]string{
 	"since": {"1970-01-01T00:00:00Z"},
 }
 
-// largestReads returns the paths of every operation that reads, on each of the resources, with the parameters that ask for the most data.
-// The paths of an operation are together.
+// largestReads returns the paths of every operation that reads, on each of the resources, with the
+// parameters that ask for the most data. The paths of an operation are together.
 func largestReads(t *testing.T, resources teamResources) (byOperation [][]string) {
 	t.Helper()
 	for _, o := range openapitest.Operations() {
@@ -218,7 +221,8 @@ func (r teamResources) all(path string) (paths []string) {
 	return paths
 }
 
-// readEverything requests every path once, and returns the largest response of each operation, by path, and the numbers of responses.
+// readEverything requests every path once, and returns the largest response of each operation, by
+// path, and the numbers of responses.
 func readEverything(t *testing.T, g *gateway, token string, byOperation [][]string) (sizes map[string]int, statuses map[int]int) {
 	t.Helper()
 	client := newClient(t, nil)

@@ -22,8 +22,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// Row 36: as many connections as http.max_connections is by default, whose clients make each of them as large as they can, fit into the
-// memory limit, and another client is served.
+// Row 36: as many connections as http.max_connections is by default, whose clients make each of
+// them as large as they can, fit into the memory limit, and another client is served.
 func TestAttackMemoryOfConnections(t *testing.T) {
 	parallel(t)
 	const mebi = 1 << 20
@@ -81,8 +81,8 @@ func limitedTo(memory int) config.Loaded {
 	return config.Loaded{Config: config.Default(), MemoryLimit: int64(memory)}
 }
 
-// checkMemory checks the live memory of the connections, and the largest resident memory of the process. With the race detector these
-// are several times as large.
+// checkMemory checks the live memory of the connections, and the largest resident memory of the
+// process. With the race detector these are several times as large.
 func (g *gateway) checkMemory(t *testing.T, name string, grown, open int, most int64, limit int) {
 	t.Helper()
 	resident := peakMemory(t, g.Process)
@@ -203,7 +203,8 @@ func (a *attacker) halfHeader() error {
 	return a.send(requestLine + "X-Slow: " + strings.Repeat("v", 31_000))
 }
 
-// worst leaves a TLS buffer of 16 KiB from an earlier request, as many header fields as do not count, and half a record.
+// worst leaves a TLS buffer of 16 KiB from an earlier request, as many header fields as do not
+// count, and half a record.
 func (a *attacker) worst() error {
 	return errors.Join(a.request(strings.Repeat("v", 12_000)), a.send(requestLine+fields(900)), a.halfRecord())
 }

@@ -22,7 +22,8 @@ import (
 // created are the requests of a token in a day at the default limits.
 const created = 24 * 5000
 
-// Row 33: a team with everything that the API let it create in a day reads its largest lists at its limit. Another team is served as before.
+// Row 33: a team with everything that the API let it create in a day reads its largest lists at its
+// limit. Another team is served as before.
 func TestAttackTenantWithEverything(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
@@ -106,8 +107,9 @@ func (all responses) paths() (paths []string) {
 	return paths
 }
 
-// fillTeam inserts n open incidents on the page into the database of a stopped backend, each with an update and an audit entry, and then
-// one with updates of 4 MiB. No version of the API lets a token create more in a day.
+// fillTeam inserts n open incidents on the page into the database of a stopped backend, each with
+// an update and an audit entry, and then one with updates of 4 MiB. No version of the API lets a
+// token create more in a day.
 func fillTeam(t *testing.T, data, team, page string, n int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(data, store.FileName))
@@ -134,7 +136,8 @@ func fillTeam(t *testing.T, data, team, page string, n int) {
 	}
 }
 
-// expectOpenIncidentRefused checks that the team cannot open another incident, and that the response names the field.
+// expectOpenIncidentRefused checks that the team cannot open another incident, and that the
+// response names the field.
 func expectOpenIncidentRefused(t *testing.T, g *gateway, page string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"title":"One more","status":"investigating","impact":"minor","message":"m","statusPageId":%q}`, page)

@@ -10,9 +10,11 @@ import (
 	"time"
 )
 
-// The TestAttack tests are rows 25, 31 to 34, 36, 39 and 40. Each attacks its own gateway while a well-behaved client uses it. All traffic is on loopback.
+// The TestAttack tests are rows 25, 31 to 34, 36, 39 and 40. Each attacks its own gateway while a
+// well-behaved client uses it. All traffic is on loopback.
 
-// dialAll opens n connections within some time, and calls use with each. They are closed at the end of the test.
+// dialAll opens n connections within some time, and calls use with each. They are closed at the end
+// of the test.
 func dialAll(t *testing.T, n int, within time.Duration, address string, use func(net.Conn)) {
 	t.Helper()
 	step := max(1, n/50)
@@ -45,8 +47,8 @@ func postTo(t *testing.T, client *http.Client, url, body string) (status int, co
 	return a.status, a.body
 }
 
-// Rows 17 and 25: one client opens ten times the maximum number of connections; another client is still served. The first attack keeps the
-// maximum open, and the gateway closes idle ones.
+// Rows 17 and 25: one client opens ten times the maximum number of connections; another client is
+// still served. The first attack keeps the maximum open, and the gateway closes idle ones.
 func TestAttackConnectionFlood(t *testing.T) {
 	parallel(t)
 	limit := either(1000, 100)

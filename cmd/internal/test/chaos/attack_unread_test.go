@@ -27,7 +27,8 @@ import (
 // memoryLimit is the Go memory limit of a gateway in a container of 512 MiB.
 const memoryLimit = "GOMEMLIMIT=460MiB"
 
-// A nonreader is an HTTP/2 connection whose client reads frames but opens no flow control window, so no body can be sent to it.
+// A nonreader is an HTTP/2 connection whose client reads frames but opens no flow control window,
+// so no body can be sent to it.
 type nonreader struct {
 	conn  net.Conn
 	ended chan struct{} // closed when the connection is
@@ -77,7 +78,8 @@ func (n *nonreader) ping(ack bool, data [8]byte) {
 	_ = errors.Join(n.framer.WritePing(ack, data), n.out.Flush())
 }
 
-// awaitPing sends a ping and waits for its acknowledgment, or for the end of the connection. It may be called once.
+// awaitPing sends a ping and waits for its acknowledgment, or for the end of the connection. It may
+// be called once.
 func (n *nonreader) awaitPing() {
 	n.ping(false, [8]byte{})
 	select {
@@ -86,7 +88,8 @@ func (n *nonreader) awaitPing() {
 	}
 }
 
-// request opens streams with a request each, and calls then after each. It does not wait for responses.
+// request opens streams with a request each, and calls then after each. It does not wait for
+// responses.
 func (n *nonreader) request(header []byte, streams int, then ...func(stream uint32) error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -127,7 +130,8 @@ func extraFields(n, size int) (fields []string) {
 	return fields
 }
 
-// Row 31: requests without a token over HTTP/2, whose responses cannot be sent because their window is 0.
+// Row 31: requests without a token over HTTP/2, whose responses cannot be sent because their window
+// is 0.
 func TestAttackUnreadStreams(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
@@ -237,7 +241,8 @@ func sendThriceASecond(t *testing.T, senders []func() error) {
 	}
 }
 
-// sendUnread sends a request for a list of servers on a connection of its own, which is closed at the end of the test.
+// sendUnread sends a request for a list of servers on a connection of its own, which is closed at
+// the end of the test.
 func sendUnread(t *testing.T, address string, roots *x509.CertPool, token string) error {
 	t.Helper()
 	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: maxWait}, "tcp", address, &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12})

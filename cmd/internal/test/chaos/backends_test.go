@@ -50,7 +50,8 @@ func (g *gateway) breakers(t *testing.T, state string, services ...string) bool 
 // read returns the services of reads.
 func read() []string { return []string{"fleet", "monitoring", "incident", "audit"} }
 
-// All services are killed. A client with a limit of 20 per hour makes requests during the outage, and all of them are refunded.
+// All services are killed. A client with a limit of 20 per hour makes requests during the outage,
+// and all of them are refunded.
 func TestAllBackendsDown(t *testing.T) {
 	parallel(t)
 	const hourly = 20
@@ -86,7 +87,8 @@ func TestAllBackendsDown(t *testing.T) {
 	checkRefunds(t, g, duringOutage, len(all.failed()), hourly)
 }
 
-// checkRefunds checks that every failed request was refunded, and that the limited token has its limit left.
+// checkRefunds checks that every failed request was refunded, and that the limited token has its
+// limit left.
 func checkRefunds(t *testing.T, g *gateway, limited responses, failed, hourly int) {
 	t.Helper()
 	expectNone(t, fmt.Sprintf("of %d requests of a token with %d per hour, denied by its limit", len(limited), hourly), len(limited.refused()))

@@ -25,8 +25,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// BenchmarkStart measures the time from starting the gateway to its first response, with all dependencies unavailable, and its CPU time
-// from start to exit.
+// BenchmarkStart measures the time from starting the gateway to its first response, with all
+// dependencies unavailable, and its CPU time from start to exit.
 func BenchmarkStart(b *testing.B) {
 	unreachable := "listen: 127.0.0.1:0\nadmin: {listen: 127.0.0.1:0}\nshutdown: {drain_wait: 0s}\n" + everyService("127.0.0.1:1").configuration()
 	for name, config := range map[string]string{
@@ -87,8 +87,8 @@ func firstResponse(p *testkit.Process) error {
 	return nil
 }
 
-// BenchmarkTLS measures the CPU time of the gateway per request, by kind of connection: 16 clients list the demo's servers. The cost of a
-// handshake is the difference of two rows.
+// BenchmarkTLS measures the CPU time of the gateway per request, by kind of connection: 16 clients
+// list the demo's servers. The cost of a handshake is the difference of two rows.
 func BenchmarkTLS(b *testing.B) {
 	p256, rsa2048 := newPublicTLS(b), newRSA(b)
 	for _, row := range []struct {

@@ -16,7 +16,8 @@ import (
 // Before the first release, the previous release is this commit.
 const beforeFirstRelease = "ae29d14"
 
-// Gateways of the previous release are upgraded one after the other. No request fails, and two gateways of different releases share limits.
+// Gateways of the previous release are upgraded one after the other. No request fails, and two
+// gateways of different releases share limits.
 func TestRollingUpgrade(t *testing.T) {
 	if !*full {
 		testkit.SkipLong(t, "make cluster")
@@ -47,7 +48,8 @@ func TestRollingUpgrade(t *testing.T) {
 	atMost(t, "and in any second afterwards", r.in(after).to("full").maxIn(time.Second), 10+2*5)
 }
 
-// buildPrevious builds the gateway of the previous release: of the last tag, else of beforeFirstRelease. It returns the program's name.
+// buildPrevious builds the gateway of the previous release: of the last tag, else of
+// beforeFirstRelease. It returns the program's name.
 func buildPrevious(t *testing.T) string {
 	t.Helper()
 	git := func(arguments ...string) (string, error) {
@@ -79,7 +81,8 @@ func buildPrevious(t *testing.T) string {
 	return name
 }
 
-// One of two gateways is killed. Only its requests in flight are lost; the requests that it counted still count.
+// One of two gateways is killed. Only its requests in flight are lost; the requests that it counted
+// still count.
 func TestGatewayKilled(t *testing.T) {
 	parallel(t)
 	server := redistest.Start(t)

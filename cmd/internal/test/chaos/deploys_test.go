@@ -139,7 +139,8 @@ func checkTenASecond(t *testing.T, all responses) {
 	}
 }
 
-// Each of three backends and then each of two gateways is stopped under load and started again. No request fails, and limits hold.
+// Each of three backends and then each of two gateways is stopped under load and started again. No
+// request fails, and limits hold.
 func TestRollingRestart(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)

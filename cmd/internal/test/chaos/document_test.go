@@ -14,7 +14,8 @@ import (
 
 const root = "../../../.."
 
-// namedTest matches the name of a test in a document: its package, if it is another one than this, its name, and that of a row of its table.
+// namedTest matches the name of a test in a document: its package, if it is another one than this,
+// its name, and that of a row of its table.
 var namedTest = regexp.MustCompile("`(?:([a-z/]+)\\.)?(Test\\w+)(/\\w+)?`")
 
 func TestDocumentsNameExistingTests(t *testing.T) {
@@ -39,7 +40,8 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 	}
 }
 
-// Each failure in docs/operate/guarantees.md, and each control and client behaviour in docs/operate/security.md, names its test.
+// Each failure in docs/operate/guarantees.md, and each control and client behaviour in
+// docs/operate/security.md, names its test.
 func TestEveryRowNamesItsTest(t *testing.T) {
 	failures, _, _ := strings.Cut(readPage(t, "operate/guarantees.md"), "\n## Measured\n")
 	controls, _, _ := strings.Cut(readPage(t, "operate/security.md"), "\n## Measured\n")
@@ -67,7 +69,8 @@ func readPage(t *testing.T, name string) string {
 	return string(page)
 }
 
-// testsBelow returns the tests of all packages, as folder.Name and as parent/folder.Name, and the rows of their tables as folder/Name.
+// testsBelow returns the tests of all packages, as folder.Name and as parent/folder.Name, and the
+// rows of their tables as folder/Name.
 func testsBelow(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}

@@ -38,7 +38,8 @@ func TestMain(m *testing.M) {
 	if !*full { // the tests wait most of the time
 		_ = flag.Set("test.parallel", "3") // cannot fail
 	}
-	// With the race detector, each program would sleep for a second when it exits; the tests end hundreds of them.
+	// With the race detector, each program would sleep for a second when it exits; the tests end
+	// hundreds of them.
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=20") // cannot fail
 	os.Exit(testkit.Run(func(dir string) int { return runTests(m, dir) }, "opsgate", "opsbackend"))
 }
@@ -168,7 +169,8 @@ func sleep(t *testing.T, d time.Duration) {
 	}
 }
 
-// A phase is part of a trial: what begins it, what it waits for, and how long it lasts from then on.
+// A phase is part of a trial: what begins it, what it waits for, and how long it lasts from then
+// on.
 type phase struct {
 	name  string
 	begin func()      // mostly a fault, or its end; nil for nothing

@@ -37,7 +37,8 @@ type response struct {
 // responses are the results of a load, ordered by sent.
 type responses []response
 
-// load sends requests at an even rate, by a bounded number of clients, to gateways, with tokens and paths in turn.
+// load sends requests at an even rate, by a bounded number of clients, to gateways, with tokens and
+// paths in turn.
 type load struct {
 	gateways []*gateway
 	base     func() string     // URL of the gateway of the next request; nil for gateways in turn
@@ -66,7 +67,8 @@ func (l load) during(t *testing.T, d time.Duration) responses {
 	return l.start(t)()
 }
 
-// start sends the load in the background for its duration, or until end is called, which returns the responses.
+// start sends the load in the background for its duration, or until end is called, which returns
+// the responses.
 func (l load) start(t *testing.T) (end func() responses) {
 	t.Helper()
 	if l.token == nil && l.tokens == nil {
@@ -251,7 +253,8 @@ func (all responses) to(token string) responses {
 	return all.filter(func(a response) bool { return a.token == token })
 }
 
-// isAdmitted reports whether no limit refused the request and nothing failed. 404 and 403 are expected for some paths and tokens.
+// isAdmitted reports whether no limit refused the request and nothing failed. 404 and 403 are
+// expected for some paths and tokens.
 func (a response) isAdmitted() bool {
 	return a.err == nil && (a.status == http.StatusOK || a.status == http.StatusNotFound || a.status == http.StatusForbidden)
 }
@@ -262,8 +265,9 @@ func (a response) isRefused() bool { return a.err == nil && a.status == http.Sta
 
 func (all responses) admitted() responses { return all.filter(response.isAdmitted) }
 
-// maxIn returns the maximum number of requests that were admitted within any interval of that length. A request counts if it was sent and
-// answered in the interval, because the time of its decision is not known: the true maximum may be higher, and is never lower.
+// maxIn returns the maximum number of requests that were admitted within any interval of that
+// length. A request counts if it was sent and answered in the interval, because the time of its
+// decision is not known: the true maximum may be higher, and is never lower.
 func (all responses) maxIn(per time.Duration) (n int) {
 	admitted := all.admitted()
 	for _, last := range admitted {

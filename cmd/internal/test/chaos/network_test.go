@@ -34,7 +34,8 @@ func newLinkAt(t *testing.T, from, to string) *link {
 	return w
 }
 
-// address returns the address that clients connect to. It does not change when the link is cut and reconnected.
+// address returns the address that clients connect to. It does not change when the link is cut and
+// reconnected.
 func (w *link) address() string { return w.from }
 
 // cut closes all connections and refuses new ones.

@@ -10,13 +10,15 @@ import (
 	"opsgate/gateway/openapi/openapitest"
 )
 
-// unknown is the ID of no resource. The gateway handles it as it handles an existing one, and the response is short.
+// unknown is the ID of no resource. The gateway handles it as it handles an existing one, and the
+// response is short.
 const unknown = "00000000-0000-4000-8000-000000000000"
 
 // unknownServer is the path of most requests.
 const unknownServer = "/v1/servers/" + unknown
 
-// reads returns a path of every operation that reads from a service. Together they call all services but identity.
+// reads returns a path of every operation that reads from a service. Together they call all
+// services but identity.
 func reads() []string {
 	var paths []string
 	for _, o := range openapitest.Operations() {
@@ -27,7 +29,8 @@ func reads() []string {
 	return paths
 }
 
-// readable returns the path template of every operation that reads, without a query, and with each of its query parameters.
+// readable returns the path template of every operation that reads, without a query, and with each
+// of its query parameters.
 func readable() []string {
 	var templates []string
 	for _, o := range openapitest.Operations() {

@@ -51,8 +51,8 @@ func startVictim(t *testing.T, upstreams services, public *publicTLS, config str
 // slack is added to bounds on time in the short form, which may run on a busy machine.
 const slack = 10 * time.Second
 
-// atMostTimes checks a p99 against a multiple of its baseline, which counts as at least 10 ms: shorter times depend mostly on the load
-// of the machine. The short form only reports it.
+// atMostTimes checks a p99 against a multiple of its baseline, which counts as at least 10 ms:
+// shorter times depend mostly on the load of the machine. The short form only reports it.
 func atMostTimes(t *testing.T, what string, got, baseline time.Duration, times int) {
 	t.Helper()
 	if !*full || times == 0 {
@@ -62,8 +62,8 @@ func atMostTimes(t *testing.T, what string, got, baseline time.Duration, times i
 	within(t, what, got, time.Duration(times)*max(baseline, 10*time.Millisecond))
 }
 
-// maxMemoryGrowth returns the allowed growth of a gateway in MB. In the short form the gateway may run with the race detector, which
-// multiplies its memory.
+// maxMemoryGrowth returns the allowed growth of a gateway in MB. In the short form the gateway may
+// run with the race detector, which multiplies its memory.
 func maxMemoryGrowth() int { return either(100, 1000) }
 
 // observation has the measurements of a program during an attack.
@@ -162,7 +162,8 @@ type slowClients struct {
 	do     func(net.Conn) // uses a connection until the gateway closes it
 }
 
-// check checks that the gateway closes the connections in time, and that another client is not affected.
+// check checks that the gateway closes the connections in time, and that another client is not
+// affected.
 func (s slowClients) check(t *testing.T) {
 	t.Helper()
 	v := startVictim(t, everyService(shared.address), nil, s.config)
@@ -197,7 +198,8 @@ func TestSlowHeadersTimeOut(t *testing.T) {
 func TestSlowReadersTimeOut(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
-	// In the short form they are long, for the other client on a busy machine, and below the 5 s that any anonymous response has.
+	// In the short form they are long, for the other client on a busy machine, and below the 5 s
+	// that any anonymous response has.
 	timeout, toAnswer := either(3*time.Second, 4800*time.Millisecond), either(2*time.Second, 4*time.Second)
 	config := fmt.Sprintf("http: {write_timeout: %v, request_timeout: %v, body_timeout: 500ms}\nauthn: {lookup_timeout: 1s}\n", timeout, toAnswer)
 	slowClients{fmt.Sprintf("slow readers, %v by configuration", timeout), either(20, 10), config, func(conn net.Conn) {
@@ -205,7 +207,8 @@ func TestSlowReadersTimeOut(t *testing.T) {
 	}}.check(t)
 }
 
-// sendWithoutReading sends requests without reading the responses, until the server closes the connection.
+// sendWithoutReading sends requests without reading the responses, until the server closes the
+// connection.
 func sendWithoutReading(t *testing.T, conn net.Conn, request string) {
 	t.Helper()
 	if err := conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
@@ -219,8 +222,8 @@ func sendWithoutReading(t *testing.T, conn net.Conn, request string) {
 	}
 }
 
-// resetStreams sends requests over a new connection and resets their streams at once. It returns how many it sent before the connection
-// was closed.
+// resetStreams sends requests over a new connection and resets their streams at once. It returns
+// how many it sent before the connection was closed.
 func resetStreams(t *testing.T, address string, roots *x509.CertPool, header []byte, streams int) (done int) {
 	t.Helper()
 	n, err := newNonreader(address, roots)

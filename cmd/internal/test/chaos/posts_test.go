@@ -12,7 +12,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// A poster posts incidents, half of them with an idempotency key, which it repeats until they succeed.
+// A poster posts incidents, half of them with an idempotency key, which it repeats until they
+// succeed.
 type poster struct {
 	client *http.Client
 	token  string
@@ -95,8 +96,8 @@ func (p *poster) check(t *testing.T, gateway string) {
 	report(t, "without a key, executed, but the client got an error", unreported, "")
 }
 
-// The connections between gateway and service, and between clients and gateway, are cut repeatedly while clients post incidents. Both have
-// latency, so that requests are in flight at each cut.
+// The connections between gateway and service, and between clients and gateway, are cut repeatedly
+// while clients post incidents. Both have latency, so that requests are in flight at each cut.
 func TestConnectionsCutWhileClientsPost(t *testing.T) {
 	parallel(t)
 	b := startBackend(t)
@@ -137,8 +138,8 @@ func TestConnectionsCutWhileClientsPost(t *testing.T) {
 	p.check(t, g.url)
 }
 
-// cutInTurn cuts the links in turn until done, and returns the number of cuts. Between two cuts a post succeeds, also if it takes longer
-// than usual.
+// cutInTurn cuts the links in turn until done, and returns the number of cuts. Between two cuts a
+// post succeeds, also if it takes longer than usual.
 func cutInTurn(t *testing.T, links []*link, succeeded, done <-chan struct{}) (cuts int) {
 	t.Helper()
 	for ; ; cuts++ {

@@ -36,7 +36,8 @@ func (s *system) outages(t *testing.T) []row {
 			}),
 		s.stoppedAndStarved(t),
 		{
-			// 40 tokens make two requests in three seconds, at two gateways in turn: less than a third of their shortest limit.
+			// 40 tokens make two requests in three seconds, at two gateways in turn: less than a
+			// third of their shortest limit.
 			name: "TokensWithinTheirLimitsAreNotDeniedWhileRedisIsDown", slow: true,
 			config: "  limits: [{requests: 3, per: 1s}, {requests: 5000, per: 1h}]\n",
 			load: func() load {
@@ -44,7 +45,8 @@ func (s *system) outages(t *testing.T) []row {
 				for _, token := range createTokens(s.T, shared.data, 40) {
 					texts[token.Name] = token.Text
 				}
-				// In the short form, fewer than the clients begin within the timeout of Redis: none are sent late.
+				// In the short form, fewer than the clients begin within the timeout of Redis: none
+				// are sent late.
 				return load{tokens: texts, rate: either(40*.67, 15), clients: 40}
 			},
 			phases: []phase{
@@ -86,7 +88,8 @@ func (s *system) scriptFlushed() row {
 	}
 }
 
-// outage is a row of an outage of Redis under requests of ten tokens. Two of them always exceed their limits, the others never do.
+// outage is a row of an outage of Redis under requests of ten tokens. Two of them always exceed
+// their limits, the others never do.
 func (s *system) outage(t *testing.T, name string, fault phase, end func(), check func(r *trial, usual time.Duration)) row {
 	t.Helper()
 	all := tokens(t)
@@ -112,8 +115,9 @@ func (s *system) outage(t *testing.T, name string, fault phase, end func(), chec
 	}
 }
 
-// checkAdmissions checks the tokens with tight limits: the bounds of docs/operate/limits.md, "What remains". A window with the beginning or
-// the end of the outage may have a share more of each gateway. In the others, two gateways admit four where three are allowed.
+// checkAdmissions checks the tokens with tight limits: the bounds of docs/operate/limits.md, "What
+// remains". A window with the beginning or the end of the outage may have a share more of each
+// gateway. In the others, two gateways admit four where three are allowed.
 func (r *trial) checkAdmissions(t *testing.T) {
 	t.Helper()
 	three, hundred := r.to("full").admitted(), r.to("read").admitted()
@@ -124,8 +128,9 @@ func (r *trial) checkAdmissions(t *testing.T) {
 	atMost(t, fmt.Sprintf("3 per 1s: admitted in %.0f s", seconds), len(three), 4*int(seconds)+2*2*2)
 }
 
-// stoppedAndStarved stops one of two gateways for a second, several times, and then lets it run for a fifth of each tenth of a second: Redis
-// works, and answers within the timeout when the gateway runs.
+// stoppedAndStarved stops one of two gateways for a second, several times, and then lets it run for
+// a fifth of each tenth of a second: Redis works, and answers within the timeout when the gateway
+// runs.
 func (s *system) stoppedAndStarved(t *testing.T) row {
 	t.Helper()
 	stop := func(times int, stopped, runs time.Duration) func() {
@@ -161,8 +166,9 @@ func (s *system) stoppedAndStarved(t *testing.T) row {
 	}
 }
 
-// The master and one of three sentinels fail, and the other two make the replica the master. It lacks the last writes, or in the last case
-// every account: then the limit may be admitted once more.
+// The master and one of three sentinels fail, and the other two make the replica the master. It
+// lacks the last writes, or in the last case every account: then the limit may be admitted once
+// more.
 func TestSentinelsReplaceTheMaster(t *testing.T) {
 	skipIfShort(t)
 	for name, fail := range map[string]func(*redistest.SentinelGroup){

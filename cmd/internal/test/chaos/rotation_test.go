@@ -13,7 +13,8 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// A rotation replaces what operators rotate: the password of Redis, which is in a file, its user, and the address of all services.
+// A rotation replaces what operators rotate: the password of Redis, which is in a file, its user,
+// and the address of all services.
 type rotation struct {
 	*system
 
@@ -39,8 +40,8 @@ func newRotation(t *testing.T) *rotation {
 	return r
 }
 
-// Everything that an operator rotates is rotated under load, in each order: no request fails, and later reloads work. The steps for the
-// password are those of docs/operate/operations.md.
+// Everything that an operator rotates is rotated under load, in each order: no request fails, and
+// later reloads work. The steps for the password are those of docs/operate/operations.md.
 func TestSecretsAndAddressesChangeUnderLoad(t *testing.T) {
 	skipIfShort(t)
 	parallel(t)
@@ -119,7 +120,8 @@ func (r *rotation) decides(name string, change func()) phase {
 	return phase{name, func() { change(); begin() }, grown, 0}
 }
 
-// counts returns functions that begin to count at each gateway, and report whether each count has grown since.
+// counts returns functions that begin to count at each gateway, and report whether each count has
+// grown since.
 func (r *rotation) counts(by int, count func(*gateway) int) (begin func(), grown func() bool) {
 	before := map[*gateway]int{}
 	begin = func() {

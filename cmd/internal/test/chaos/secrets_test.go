@@ -25,8 +25,8 @@ import (
 	"opsgate/internal/tracing/tracingtest"
 )
 
-// Clients and operators send tokens in the right place and in every wrong one. No response and no output of the programs contains a
-// token, with debug logs and traces.
+// Clients and operators send tokens in the right place and in every wrong one. No response and no
+// output of the programs contains a token, with debug logs and traces.
 func TestNoTokenIsLeaked(t *testing.T) {
 	parallel(t)
 	collector := tracingtest.Start(t)
@@ -226,7 +226,8 @@ func (c *leakyClient) request(ctx context.Context, random *rand.Rand) *http.Requ
 	return request
 }
 
-// sendToAdmin sends tokens instead of ids to the admin listener, and checks that its responses contain none.
+// sendToAdmin sends tokens instead of ids to the admin listener, and checks that its responses
+// contain none.
 func (c *leakyClient) sendToAdmin(t *testing.T) {
 	t.Helper()
 	var responses bytes.Buffer

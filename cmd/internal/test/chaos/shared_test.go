@@ -10,7 +10,8 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// TestSharedLimits breaks, floods, stops and reconfigures two gateways that count in one Redis, and that Redis.
+// TestSharedLimits breaks, floods, stops and reconfigures two gateways that count in one Redis, and
+// that Redis.
 func TestSharedLimits(t *testing.T) {
 	redis := redistest.Start(t)
 	s := newSystem(t, redis, inRedis(redis, ""))
@@ -37,8 +38,9 @@ func (s *system) admissions() []row {
 			},
 		},
 		{
-			// Nine tokens make two requests per second each, while a tenth token of the team makes 500. A slow machine sends delayed requests in
-			// bursts: their limit is higher in the short form.
+			// Nine tokens make two requests per second each, while a tenth token of the team makes
+			// 500. A slow machine sends delayed requests in bursts: their limit is higher in the
+			// short form.
 			name: "BusyTokenDoesNotAffectOthers", slow: true,
 			config: perSecond(either(3, 10)),
 			load: func() load {
@@ -72,7 +74,8 @@ const (
 	refusals   = `opsgate_config_reloads_total{outcome="refused"}`
 )
 
-// write replaces the configuration of the gateways. With hangUp they get SIGHUP; otherwise they watch the file.
+// write replaces the configuration of the gateways. With hangUp they get SIGHUP; otherwise they
+// watch the file.
 func (s *system) write(limits string, hangUp bool) {
 	s.Helper()
 	s.used = s.common + limits
@@ -82,8 +85,8 @@ func (s *system) write(limits string, hangUp bool) {
 // changes are rows of changed configurations.
 func (s *system) changes() []row { return []row{s.limitsChange(), s.configurationChanges()} }
 
-// limitsChange raises and lowers limits, then the file becomes invalid and valid again. One gateway gets SIGHUP; the other one watches the
-// file.
+// limitsChange raises and lowers limits, then the file becomes invalid and valid again. One gateway
+// gets SIGHUP; the other one watches the file.
 func (s *system) limitsChange() row {
 	const ten, three, invalid, valid = "both admit 10", "both admit 3 again", "both refuse the invalid file", "both have applied the valid file"
 	brief, step := either(4*time.Second, time.Second/2), 4*time.Second
@@ -134,8 +137,8 @@ func perSecond(requests any) string {
 	return fmt.Sprintf("  limits: [{requests: %v, per: 1s}]\n", requests)
 }
 
-// configurationChanges changes the configuration ten times a second; one in four changes is invalid. Responses identify it by the limit in
-// RateLimit-Policy.
+// configurationChanges changes the configuration ten times a second; one in four changes is
+// invalid. Responses identify it by the limit in RateLimit-Policy.
 func (s *system) configurationChanges() row {
 	const first, apart = 1_000_000, 100 * time.Millisecond
 	changes := int(either(20*time.Second, 3*time.Second) / apart)

@@ -97,7 +97,8 @@ func (s *soak) isHealthy(t *testing.T) bool {
 	return true
 }
 
-// isConnected reports whether all breakers are closed, Redis is in use, the last reload succeeded and the revocation stream is connected.
+// isConnected reports whether all breakers are closed, Redis is in use, the last reload succeeded
+// and the revocation stream is connected.
 func (g *gateway) isConnected(t *testing.T) bool {
 	t.Helper()
 	metrics := g.get(t, "/metrics")
@@ -110,7 +111,8 @@ func (g *gateway) isConnected(t *testing.T) bool {
 		strings.Contains(metrics, lastReload+" 1\n") && strings.Contains(metrics, "opsgate_authn_revocation_stream_connected 1\n")
 }
 
-// startBehindLinks runs backends with shared data, each behind its own link, and returns the DNS target of the links.
+// startBehindLinks runs backends with shared data, each behind its own link, and returns the DNS
+// target of the links.
 func startBehindLinks(t *testing.T, n int) (replicas []*backend, links []*link, name string) {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")

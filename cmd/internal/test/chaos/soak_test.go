@@ -46,7 +46,8 @@ type soak struct {
 	samples   []sample
 }
 
-// newSoak starts two gateways, three backends behind one DNS name, and Redis, with links between them.
+// newSoak starts two gateways, three backends behind one DNS name, and Redis, with links between
+// them.
 func newSoak(t *testing.T) *soak {
 	t.Helper()
 	s := &soak{redis: redistest.Start(t), public: newPublicTLS(t), limited: tokens(t)["read"].ID}
@@ -85,7 +86,8 @@ func (s *soak) config(limit int, more string) string {
 		s.redisLink.address(), redisTimeout, limit, s.limited, s.public.config(), more)
 }
 
-// All faults for a long time: no resource usage grows, and no guarantee is violated. The short form has three random faults.
+// All faults for a long time: no resource usage grows, and no guarantee is violated. The short form
+// has three random faults.
 func TestSoak(t *testing.T) {
 	skipIfShort(t)
 	s := newSoak(t)
@@ -123,7 +125,8 @@ func (s *soak) underLoad(t *testing.T, do func()) {
 	s.responses = append(s.responses, end()...)
 }
 
-// long runs each fault once in each part, with time between them, and takes a sample of both gateways after each.
+// long runs each fault once in each part, with time between them, and takes a sample of both
+// gateways after each.
 func (s *soak) long(t *testing.T, duration time.Duration) {
 	t.Helper()
 	begun := time.Now()
@@ -176,8 +179,8 @@ type sample struct {
 	of      map[string]float64
 }
 
-// resources must not grow by more than their bounds. Heap in use includes fragmentation after bursts. Resident memory is mostly garbage and
-// varies more.
+// resources must not grow by more than their bounds. Heap in use includes fragmentation after
+// bursts. Resident memory is mostly garbage and varies more.
 var resources = []struct {
 	name, metric string
 	bound        float64

@@ -7,8 +7,8 @@ import (
 	"opsgate/ratelimit/redisstore/redistest"
 )
 
-// A row is a row of the tables in docs/operate: a load on the gateways of its group, what happens in its phases, and what must hold, besides
-// that no request fails.
+// A row is a row of the tables in docs/operate: a load on the gateways of its group, what happens
+// in its phases, and what must hold, besides that no request fails.
 type row struct {
 	name   string
 	slow   bool   // not with go test -short
@@ -62,7 +62,8 @@ type system struct {
 	used     string // configuration of the running gateways; "" if they are to be started
 }
 
-// newSystem returns two gateways, which are started by the first row, in front of the shared backend.
+// newSystem returns two gateways, which are started by the first row, in front of the shared
+// backend.
 func newSystem(t *testing.T, redis *redistest.Server, common string) *system {
 	t.Helper()
 	s := &system{group: t, redis: redis, common: common}
@@ -72,8 +73,8 @@ func newSystem(t *testing.T, redis *redistest.Server, common string) *system {
 	return s
 }
 
-// prepare changes the configuration of the gateways to that of a row. If the row before has ended one or failed, all begin again, with an
-// empty Redis.
+// prepare changes the configuration of the gateways to that of a row. If the row before has ended
+// one or failed, all begin again, with an empty Redis.
 func (s *system) prepare(t *testing.T, config string) {
 	t.Helper()
 	s.T = t

@@ -54,8 +54,8 @@ type gateway struct {
 	base       string // start of each configuration
 }
 
-// inRedis returns the configuration of limits that two gateways share. Timeouts are long in the short form, so that a busy machine does
-// not cause an outage.
+// inRedis returns the configuration of limits that two gateways share. Timeouts are long in the
+// short form, so that a busy machine does not cause an outage.
 func inRedis(server *redistest.Server, more string) string {
 	return inRedisWithin(server, either(50*time.Millisecond, 2*time.Second), more)
 }
@@ -65,7 +65,8 @@ func inRedisWithin(server *redistest.Server, timeout time.Duration, more string)
 		server.Addr(), timeout, more)
 }
 
-// startTwo runs two gateways in front of the shared backend, with additional configuration, and returns when both are ready.
+// startTwo runs two gateways in front of the shared backend, with additional configuration, and
+// returns when both are ready.
 func startTwo(t *testing.T, config string) []*gateway {
 	t.Helper()
 	return startPair(t, "opsgate", everyService(shared.address), config)
@@ -84,7 +85,8 @@ func startPair(t *testing.T, program string, upstreams services, config string) 
 	return pair
 }
 
-// startGateway runs a gateway in front of the services, with additional variables, and returns when it is ready.
+// startGateway runs a gateway in front of the services, with additional variables, and returns when
+// it is ready.
 func startGateway(t testing.TB, upstreams services, config string, variables ...string) *gateway {
 	t.Helper()
 	g := launchGateway(t, upstreams, config, variables...)
@@ -181,7 +183,8 @@ func (g *gateway) metric(t testing.TB, series string) float64 {
 	return value
 }
 
-// requests returns the value of the counter of requests with these labels. Such a series exists from its first request on.
+// requests returns the value of the counter of requests with these labels. Such a series exists
+// from its first request on.
 func (g *gateway) requests(t *testing.T, cause, code, route, status string) int {
 	t.Helper()
 	value, _ := g.lookUp(t, fmt.Sprintf("opsgate_http_requests_total{cause=%q,code=%q,route=%q,status=%q}", cause, code, route, status))
@@ -239,7 +242,8 @@ type backend struct {
 	data    string // folder, which several backends can share
 }
 
-// demoData is a folder with the demo data, which backends copy: a backend takes seconds to create it with the race detector.
+// demoData is a folder with the demo data, which backends copy: a backend takes seconds to create
+// it with the race detector.
 func demoData() string { return filepath.Join(programs, "demo") }
 
 // createDemo runs a backend until it has created the demo data.
@@ -299,8 +303,8 @@ func (b *backend) restart(t *testing.T) {
 	b.Process, b.admin = again.Process, again.admin
 }
 
-// startReplicas runs backends with shared data, at different loopback addresses and the same port. It returns them and their common
-// DNS target.
+// startReplicas runs backends with shared data, at different loopback addresses and the same port.
+// It returns them and their common DNS target.
 func startReplicas(t *testing.T, n int) (replicas []*backend, name string) {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")

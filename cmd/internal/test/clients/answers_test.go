@@ -17,7 +17,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// checkSettings runs a program with settings that cannot work: each is refused at once, by an error without the token.
+// checkSettings runs a program with settings that cannot work: each is refused at once, by an error
+// without the token.
 func checkSettings(t *testing.T, dir string, program []string) {
 	t.Helper()
 	const urlError = "the URL of the API must be like https://api.example.com, without a user, a query and a fragment"
@@ -51,9 +52,11 @@ func checkSettings(t *testing.T, dir string, program []string) {
 	}
 }
 
-// checkAnswers runs a program against answers that the gateway gives seldom and proxies give: a Retry-After that is a date, no answer to the
-// first try, more denials than attempts, denials without end, a 304, and an error in another format with the token. The base URL has a path.
-// Iterators over pages can be used twice. Where the language has it, the program uses the proxy of the environment.
+// checkAnswers runs a program against answers that the gateway gives seldom and proxies give: a
+// Retry-After that is a date, no answer to the first try, more denials than attempts, denials
+// without end, a 304, and an error in another format with the token. The base URL has a path.
+// Iterators over pages can be used twice. Where the language has it, the program uses the proxy of
+// the environment.
 func checkAnswers(t *testing.T, name, dir string, program []string) {
 	t.Helper()
 	var denied, hung atomic.Bool

@@ -20,7 +20,8 @@ type client struct {
 	name string
 	// needs are programs, and paths of what make test-packages installs.
 	needs []string
-	// generate writes the client and what it needs to a directory, and checks it. It returns the command that runs the program.
+	// generate writes the client and what it needs to a directory, and checks it. It returns the
+	// command that runs the program.
 	generate func(t *testing.T, dir string) []string
 }
 
@@ -32,9 +33,10 @@ var clients = []client{
 	{name: "java", needs: []string{"java", "javac", javaGenerator, javaLibraries}, generate: generateJava},
 }
 
-// Every client calls each kind of operation in the description. Each reads all pages, repeats requests that are disturbed, and gets the
-// incident of the first request when it repeats a request with its key. The errors that a client can cause are decoded. Short tests run the
-// client that needs neither packages nor another compiler.
+// Every client calls each kind of operation in the description. Each reads all pages, repeats
+// requests that are disturbed, and gets the incident of the first request when it repeats a request
+// with its key. The errors that a client can cause are decoded. Short tests run the client that
+// needs neither packages nor another compiler.
 func TestClients(t *testing.T) {
 	reference := start(t, devtest.HighLimits)
 	document := t.TempDir()
@@ -58,7 +60,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// checkTour runs a program that calls each kind of operation, while a fifth of the requests is disturbed.
+// checkTour runs a program that calls each kind of operation, while a fifth of the requests is
+// disturbed.
 func checkTour(t *testing.T, dir string, program []string, want map[string]any, kinds map[string][]string) {
 	t.Helper()
 	s := start(t, devtest.HighLimits, "--disturb=20%")
@@ -101,7 +104,8 @@ var expectedErrors = []string{
 	"unsupported_media_type", "validation_error message,title",
 }
 
-// expectedTour returns what a tour of the demo data finds. The tour itself adds an incident with one update.
+// expectedTour returns what a tour of the demo data finds. The tour itself adds an incident with
+// one update.
 func expectedTour(t *testing.T, s system) map[string]any {
 	t.Helper()
 	type object map[string]any
@@ -146,8 +150,8 @@ func countPages(t *testing.T, s system, path string) (n int) {
 	return n
 }
 
-// kindsOf returns the ids of the operations by what the generators distinguish: the method with an id in the path and a list or an object as
-// the response, each parameter, and the body.
+// kindsOf returns the ids of the operations by what the generators distinguish: the method with an
+// id in the path and a list or an object as the response, each parameter, and the body.
 func kindsOf(t *testing.T) map[string][]string {
 	t.Helper()
 	document, err := openapi.Read(openapi.YAML())
@@ -168,8 +172,9 @@ func kindsOf(t *testing.T) map[string][]string {
 	return kinds
 }
 
-// prepare generates the client in a directory with copies of files, and returns the command of the program that uses it. It skips the test
-// if something that the client needs is missing; in CI it fails.
+// prepare generates the client in a directory with copies of files, and returns the command of the
+// program that uses it. It skips the test if something that the client needs is missing; in CI it
+// fails.
 func (c client) prepare(t *testing.T, files string) (program []string, dir string) {
 	t.Helper()
 	for _, need := range c.needs {

@@ -50,7 +50,8 @@ func run(t *testing.T, dir string, variables []string, argv ...string) []byte {
 	return []byte(testkit.Output(t, command))
 }
 
-// guideCommands returns the commands of a block below a heading of the guide. The guide has https://api.example.com for the API.
+// guideCommands returns the commands of a block below a heading of the guide. The guide has
+// https://api.example.com for the API.
 func guideCommands(t *testing.T, heading string, block int) (commands []string) {
 	t.Helper()
 	guide, err := os.ReadFile(repository + "/gateway/apidocs/guides/generated-clients.md")
@@ -67,8 +68,8 @@ func guideCommands(t *testing.T, heading string, block int) (commands []string) 
 	return commands
 }
 
-// follow runs the commands of the guide, word for word, but does not install from the network: what make test-packages has installed has the
-// versions that the guide names.
+// follow runs the commands of the guide, word for word, but does not install from the network: what
+// make test-packages has installed has the versions that the guide names.
 func follow(t *testing.T, dir string, variables []string, heading string, block int) {
 	t.Helper()
 	var script strings.Builder
@@ -82,7 +83,8 @@ func follow(t *testing.T, dir string, variables []string, heading string, block 
 	run(t, dir, variables, "bash", "-euc", script.String())
 }
 
-// isInstalled reports whether a command installs from a package registry, and checks that it names the versions that are installed.
+// isInstalled reports whether a command installs from a package registry, and checks that it names
+// the versions that are installed.
 func isInstalled(t *testing.T, command string) bool {
 	t.Helper()
 	packages, ok := strings.CutPrefix(command, "npm install ")
@@ -143,7 +145,8 @@ func pins(t *testing.T) (list []string) {
 	return list
 }
 
-// generateGo adds the generated code to the package ops by an overlay: it is not in the working copy.
+// generateGo adds the generated code to the package ops by an overlay: it is not in the working
+// copy.
 func generateGo(t *testing.T, dir string) []string {
 	t.Helper()
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example\n"), 0o600))
@@ -217,7 +220,8 @@ func generateJava(t *testing.T, dir string) []string {
 	return []string{"java", "-cp", classPath, "Scenario"}
 }
 
-// What openapi-generator writes in Go, which is in many teams' builds, compiles. It names what other generators do not.
+// What openapi-generator writes in Go, which is in many teams' builds, compiles. It names what
+// other generators do not.
 func TestOpenAPIGeneratorInGoCompiles(t *testing.T) {
 	testkit.SkipIfShort(t)
 	testkit.Find(t, "java")

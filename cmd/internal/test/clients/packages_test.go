@@ -21,15 +21,16 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// packages are the packages that a release contains. generate installs one into an empty project, without a package registry.
+// packages are the packages that a release contains. generate installs one into an empty project,
+// without a package registry.
 var packages = []client{
 	{name: "python", needs: []string{python}, generate: installWheel},
 	{name: "typescript", needs: []string{"npm", tsc, tsx}, generate: installNPM},
 	{name: "go", generate: installModule},
 }
 
-// Each package calls each kind of operation, decodes errors, stays within the limits of a token with requests that
-// are sent at once, and verifies webhooks.
+// Each package calls each kind of operation, decodes errors, stays within the limits of a token
+// with requests that are sent at once, and verifies webhooks.
 func TestPackages(t *testing.T) {
 	testkit.SkipIfShort(t)
 	readSources(t)
@@ -77,7 +78,8 @@ func buildPackages(t *testing.T) string {
 	return built
 }
 
-// readSources reads what clients are built from: go test repeats a cached result unless a file that the test itself reads has changed.
+// readSources reads what clients are built from: go test repeats a cached result unless a file that
+// the test itself reads has changed.
 func readSources(t *testing.T) {
 	t.Helper()
 	for _, files := range []string{"clients/*/*.*", "clients/*/*/*.*", "clients/pack.sh"} {
@@ -169,8 +171,9 @@ type hook struct {
 	Body    string            `json:"body"`
 }
 
-// checkWebhooks gives a program requests of the backend's sender: one, one that was changed, one that is late, one without a header, and one
-// during the rotation of its secret, whose headers have another case.
+// checkWebhooks gives a program requests of the backend's sender: one, one that was changed, one
+// that is late, one without a header, and one during the rotation of its secret, whose headers have
+// another case.
 func checkWebhooks(t *testing.T, dir string, program []string) {
 	t.Helper()
 	secret, other, now := bytes.Repeat([]byte("s"), 32), bytes.Repeat([]byte("o"), 32), time.Now()
@@ -197,7 +200,8 @@ func checkWebhooks(t *testing.T, dir string, program []string) {
 	}
 }
 
-// post returns the request in which the backend's sender posts a message, at a time and with signatures of secrets.
+// post returns the request in which the backend's sender posts a message, at a time and with
+// signatures of secrets.
 func post(t *testing.T, at time.Time, secrets ...[]byte) (h hook) {
 	t.Helper()
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -216,7 +220,8 @@ func post(t *testing.T, at time.Time, secrets ...[]byte) (h hook) {
 	return h
 }
 
-// libraries is where the wheel's requirements are, in the environment that make test-packages makes.
+// libraries is where the wheel's requirements are, in the environment that make test-packages
+// makes.
 func libraries(t *testing.T, environment string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(environment, "lib", "*", "site-packages"))

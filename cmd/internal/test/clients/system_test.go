@@ -75,7 +75,8 @@ func (s system) called(t *testing.T) map[string]bool {
 	return found
 }
 
-// limitedReads returns a configuration with limits for the token "read", whose id is the same in each system.
+// limitedReads returns a configuration with limits for the token "read", whose id is the same in
+// each system.
 func (s system) limitedReads(t *testing.T, limits string) string {
 	t.Helper()
 	var me struct{ TokenID string }

@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	}, "opsbackend"))
 }
 
-// A backend is an opsbackend with one page, which can be killed and started again at the same address.
+// A backend is an opsbackend with one page, which can be killed and started again at the same
+// address.
 type backend struct {
 	*testkit.Process // the current one
 
@@ -41,7 +42,8 @@ type backend struct {
 	subscribers []string // addresses
 }
 
-// startBackend runs opsbackend with n subscribers of a page until the end of the test: half get emails, half webhooks.
+// startBackend runs opsbackend with n subscribers of a page until the end of the test: half get
+// emails, half webhooks.
 func startBackend(t *testing.T, to *receivers, n int) *backend {
 	t.Helper()
 	address, data := testkit.FreeAddress(t), t.TempDir()
@@ -57,7 +59,8 @@ func startBackend(t *testing.T, to *receivers, n int) *backend {
 	testkit.Must(t, stored.Store().Write(t.Context(), func(q *query.Queries) error { return b.subscribe(t.Context(), q, to, n) }))
 	testkit.Must(t, stored.Close())
 
-	// The service is away for short times: the default of the delay between connection attempts is a second and more.
+	// The service is away for short times: the default of the delay between connection attempts is
+	// a second and more.
 	reconnect := backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.2, MaxDelay: 50 * time.Millisecond}
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: time.Second}))

@@ -30,8 +30,8 @@ var (
 	many = flag.Int("subscribers", 1000, "subscribers of the page in TestManySubscribers")
 )
 
-// awaitMessages waits until n messages have arrived. A hundred further ones have to arrive within the longest wait, so that a busy machine
-// may deliver thousands in a longer time.
+// awaitMessages waits until n messages have arrived. A hundred further ones have to arrive within
+// the longest wait, so that a busy machine may deliver thousands in a longer time.
 func awaitMessages(t *testing.T, to *receivers, n int) {
 	t.Helper()
 	for have := to.count(); have < n; have = to.count() {
@@ -40,8 +40,9 @@ func awaitMessages(t *testing.T, to *receivers, n int) {
 	}
 }
 
-// The process is killed while it accepts incidents and delivers them. Each key replays its response. Each message of each acknowledged
-// notification arrives, with one id, in the order of its incident, and nothing of a suppressed one.
+// The process is killed while it accepts incidents and delivers them. Each key replays its
+// response. Each message of each acknowledged notification arrives, with one id, in the order of
+// its incident, and nothing of a suppressed one.
 func TestKilledProcessLosesNoMessage(t *testing.T) {
 	incidents, subscribers, kills := 200, 50, 10
 	if testing.Short() {
@@ -82,7 +83,8 @@ func (b *backend) killWithin(t *testing.T, random *rand.Rand, d time.Duration) {
 	b.start(t)
 }
 
-// writers create incidents and post updates. They repeat each call with its idempotency key until it is acknowledged.
+// writers create incidents and post updates. They repeat each call with its idempotency key until
+// it is acknowledged.
 type writers struct {
 	*backend
 
@@ -103,7 +105,8 @@ func (w *writers) start(n int) {
 	}
 }
 
-// write creates one incident. A third of them get an update, and another third an update that notifies nobody.
+// write creates one incident. A third of them get an update, and another third an update that
+// notifies nobody.
 func (w *writers) write(i int) {
 	w.repeat(func(ctx context.Context) error {
 		response, err := w.create(ctx, fmt.Sprintf("mark-%d-0", i))
@@ -115,7 +118,8 @@ func (w *writers) write(i int) {
 	}
 }
 
-// repeat repeats a call until it succeeds. ABORTED means that the call before it is still in progress.
+// repeat repeats a call until it succeeds. ABORTED means that the call before it is still in
+// progress.
 func (w *writers) repeat(call func(ctx context.Context) error) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -133,7 +137,8 @@ func (w *writers) repeat(call func(ctx context.Context) error) {
 	}
 }
 
-// checkArrivals checks that each subscriber got each notification, the first of an incident before its update, each with an id of its own.
+// checkArrivals checks that each subscriber got each notification, the first of an incident before
+// its update, each with an id of its own.
 func checkArrivals(t *testing.T, b *backend, to *receivers, expected, incidents int) {
 	t.Helper()
 	to.mu.Lock()
@@ -181,8 +186,8 @@ func TestClosedLogDoesNotEndTheProcess(t *testing.T) {
 	testkit.Must(t, command.Wait())
 }
 
-// One incident is delivered to many subscribers, also while some webhooks accept the connection and never respond. The test prints the
-// figures.
+// One incident is delivered to many subscribers, also while some webhooks accept the connection and
+// never respond. The test prints the figures.
 func TestManySubscribers(t *testing.T) {
 	testkit.SkipIfShort(t)
 	const hanging = 4

@@ -33,7 +33,8 @@ type receivers struct {
 	ids      map[arrival]map[string]bool // of all attempts
 }
 
-// startReceivers runs receivers until the end of the test. Requests for which hangs returns true are never answered.
+// startReceivers runs receivers until the end of the test. Requests for which hangs returns true
+// are never answered.
 func startReceivers(t *testing.T, hangs func(path string) bool) *receivers {
 	t.Helper()
 	r := &receivers{ids: map[arrival]map[string]bool{}, hangs: hangs}

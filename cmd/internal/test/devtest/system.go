@@ -27,13 +27,15 @@ type System struct {
 	// Out and Log are its standard output and standard error.
 	Out, Log testkit.Buffer
 
-	// Stop stops it and returns the exit code. It may be called repeatedly; the end of the test calls it too.
+	// Stop stops it and returns the exit code. It may be called repeatedly; the end of the test
+	// calls it too.
 	Stop func() int
 	// Exited is closed when it has ended.
 	Exited chan struct{}
 }
 
-// Start runs opsdev with still demo data, a gateway configuration and further arguments, and returns when it serves.
+// Start runs opsdev with still demo data, a gateway configuration and further arguments, and
+// returns when it serves.
 func Start(t *testing.T, configuration string, arguments ...string) *System {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "opsgate.yaml")
@@ -45,7 +47,8 @@ func Start(t *testing.T, configuration string, arguments ...string) *System {
 func Run(t *testing.T, arguments ...string) *System {
 	t.Helper()
 	credentials := filepath.Join(t.TempDir(), "credentials.json")
-	arguments = append([]string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials=" + credentials}, arguments...)
+	arguments = append([]string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--credentials=" + credentials},
+		arguments...)
 	s := &System{Exited: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	code := 0

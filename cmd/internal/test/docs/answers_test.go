@@ -56,7 +56,8 @@ func readsFirst() []openapitest.Operation {
 	})
 }
 
-// record returns the response to the example request of the operation. A token for each scope keeps within the limits.
+// record returns the response to the example request of the operation. A token for each scope keeps
+// within the limits.
 func record(t *testing.T, s system, o openapitest.Operation) string {
 	t.Helper()
 	response, body := s.call(t, samples.Requests()[o.ID], cmp.Or(o.Scope, "full"))

@@ -14,8 +14,8 @@ import (
 // shown is the number of objects of a list in a record.
 const shown = 2
 
-// shorten returns a JSON body as a record has it: indented, with the keys in their order, and without the objects of a list after the first
-// two.
+// shorten returns a JSON body as a record has it: indented, with the keys in their order, and
+// without the objects of a list after the first two.
 func shorten(t *testing.T, body []byte) string {
 	t.Helper()
 	var b strings.Builder
@@ -84,7 +84,8 @@ func writeList(b *strings.Builder, decoder *json.Decoder, indent string) error {
 	return err
 }
 
-// volatile lists what differs between two runs of opsdev: what is random, and what depends on the time. Demo data is otherwise the same.
+// volatile lists what differs between two runs of opsdev: what is random, and what depends on the
+// time. Demo data is otherwise the same.
 var volatile = []struct {
 	pattern *regexp.Regexp
 	mask    string

@@ -21,7 +21,8 @@ const (
 	guides     = repository + "/gateway/apidocs/guides"
 )
 
-// An example is a fenced block with a title in a guide. The title is the file name of a complete program, or "GET /v1/…" for a response.
+// An example is a fenced block with a title in a guide. The title is the file name of a complete
+// program, or "GET /v1/…" for a response.
 type example struct {
 	guide, title, text string
 }
@@ -84,9 +85,10 @@ func (e example) write(t *testing.T, baseURL string) string {
 	return file
 }
 
-// The client of each language sends 20 reads and opens one incident. It stays within the limits, repeats what is disturbed, and opens the
-// incident once. Of the faults of this seed, the last cuts the connection after the incident is opened. It repeats a request that is denied
-// more often than it makes attempts.
+// The client of each language sends 20 reads and opens one incident. It stays within the limits,
+// repeats what is disturbed, and opens the incident once. Of the faults of this seed, the last cuts
+// the connection after the incident is opened. It repeats a request that is denied more often than
+// it makes attempts.
 func TestClientsOfTheGuideRateLimits(t *testing.T) {
 	for _, e := range blocks(t) {
 		if e.guide != "rate-limits" || strings.Contains(e.title, " ") {
@@ -113,7 +115,8 @@ func TestClientsOfTheGuideRateLimits(t *testing.T) {
 	}
 }
 
-// TestResponsesInGuides compares the responses in the guides with what the API returns to the same request: the same fields of the same types.
+// TestResponsesInGuides compares the responses in the guides with what the API returns to the same
+// request: the same fields of the same types.
 func TestResponsesInGuides(t *testing.T) {
 	system := start(t, devtest.HighLimits)
 	for _, e := range blocks(t) {

@@ -16,14 +16,16 @@ const npm = repository + "/tools/npm/node_modules"
 // python is the interpreter that has the packages of PyPI.
 const python = repository + "/clients/python/.venv/bin/python"
 
-// A toolchain builds samples, by the name of each, in a directory, and returns the command that runs the sample with a name.
+// A toolchain builds samples, by the name of each, in a directory, and returns the command that
+// runs the sample with a name.
 type toolchain struct {
 	programs []string // that it needs
 	compiles bool
 	build    func(t *testing.T, dir string, code map[string]string) (command func(name string) []string)
 }
 
-// toolchains returns the toolchain of each language. Each builds all samples at once, because compilers start slowly.
+// toolchains returns the toolchain of each language. Each builds all samples at once, because
+// compilers start slowly.
 func toolchains() map[string]toolchain {
 	return map[string]toolchain{
 		"curl":       {[]string{"sh", "curl", "openssl"}, false, interpreted("sh", "sh")},
@@ -90,7 +92,8 @@ func run(t *testing.T, dir, program string, arguments ...string) {
 	testkit.Output(t, command)
 }
 
-// runIn runs a command in dir with these variables added to the environment. It returns what the command prints.
+// runIn runs a command in dir with these variables added to the environment. It returns what the
+// command prints.
 func runIn(t *testing.T, dir string, variables []string, command ...string) (out, stderr string, err error) {
 	t.Helper()
 	var output, problems strings.Builder

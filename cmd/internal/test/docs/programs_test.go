@@ -34,7 +34,8 @@ type step struct {
 	fails     bool
 }
 
-// steps are those of each program by guide and title. The directory of a program stays from step to step.
+// steps are those of each program by guide and title. The directory of a program stays from step to
+// step.
 func (s system) steps(t *testing.T) map[string][]step {
 	t.Helper()
 	build := func(id, pattern string) step {
@@ -150,8 +151,8 @@ func (p *program) run(s step) {
 	}
 }
 
-// disturbed returns the same program for a proxy that loses the second and the fifth answer, turns the fourth into a 503, and those after the
-// fifth into more denials than a program has attempts.
+// disturbed returns the same program for a proxy that loses the second and the fifth answer, turns
+// the fourth into a 503, and those after the fifth into more denials than a program has attempts.
 func (p *program) disturbed() *program {
 	p.Helper()
 	target, err := url.Parse(p.system.BaseURL)

@@ -11,8 +11,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// Every sample runs as a reader would run it, but with the address of opsdev, and prints the recorded response. go test -short runs three
-// operations, in the languages that are not compiled.
+// Every sample runs as a reader would run it, but with the address of opsdev, and prints the
+// recorded response. go test -short runs three operations, in the languages that are not compiled.
 func TestSamplesRun(t *testing.T) {
 	s := start(t, devtest.HighLimits)
 	operations := readsFirst()

@@ -83,7 +83,8 @@ func (p *tryPage) evaluate(t *testing.T, expression string) string {
 	return browsertest.Read[string](p.Page, expression)
 }
 
-// checkQuiet checks that the pages stored nothing, used no other host, and caused no error in the browser but for refused requests.
+// checkQuiet checks that the pages stored nothing, used no other host, and caused no error in the
+// browser but for refused requests.
 func (p *tryPage) checkQuiet(t *testing.T) {
 	t.Helper()
 	if stored := p.evaluate(t, `Promise.all([indexedDB.databases(), caches.keys(), navigator.serviceWorker.getRegistrations()]).then((found) =>
@@ -105,8 +106,8 @@ func (p *tryPage) checkQuiet(t *testing.T) {
 	}
 }
 
-// One loaded page and one pasted token are enough for every operation: the token stays in memory from page to page. The command of each form
-// does what the form did.
+// One loaded page and one pasted token are enough for every operation: the token stays in memory
+// from page to page. The command of each form does what the form did.
 func TestTryItSendsEveryOperation(t *testing.T) {
 	p := try(t, devtest.HighLimits, "v1Me")
 	p.enter(t, "token", p.Tokens["full"])

@@ -23,8 +23,9 @@ import (
 
 const webhooksGuide = "webhooks" // whose programs wait for messages and do not call the API
 
-// TestReceiversOfWebhooksGuide runs the receivers of the guide, which also shows a payload as the sender writes it. Each accepts deliveries of
-// the real sender, also during a rotation, processes a repeat only once, and refuses what is tampered, old, or signed with another key.
+// TestReceiversOfWebhooksGuide runs the receivers of the guide, which also shows a payload as the
+// sender writes it. Each accepts deliveries of the real sender, also during a rotation, processes a
+// repeat only once, and refuses what is tampered, old, or signed with another key.
 func TestReceiversOfWebhooksGuide(t *testing.T) {
 	receivers := 0
 	for _, e := range blocks(t) {

@@ -24,14 +24,16 @@ type Message struct {
 
 // A Server is an SMTP server on the loopback interface.
 type Server struct {
-	// Data accepts a message or returns an error, by default of the type [smtp.SMTPError]. It is called by many sessions at once.
+	// Data accepts a message or returns an error, by default of the type [smtp.SMTPError]. It is
+	// called by many sessions at once.
 	Data func(Message) error
 	// Rcpt is the reply to recipients; nil accepts them.
 	Rcpt *smtp.SMTPError
 	// TLS is offered by STARTTLS, or begins each connection if Implicit; nil is none.
 	TLS      *tls.Config
 	Implicit bool
-	// User and Password authenticate, also in plain text without TLS. They are offered unless empty.
+	// User and Password authenticate, also in plain text without TLS. They are offered unless
+	// empty.
 	User, Password string
 }
 
@@ -114,7 +116,8 @@ func (s *session) AuthMechanisms() []string {
 func (s *session) Auth(string) (sasl.Server, error) {
 	return sasl.NewPlainServer(func(_, user, password string) error {
 		if user != s.server.User || password != s.server.Password {
-			return &smtp.SMTPError{Code: 535, EnhancedCode: smtp.EnhancedCode{5, 7, 8}, Message: "refused: " + user + "/" + password}
+			return &smtp.SMTPError{Code: 535, EnhancedCode: smtp.EnhancedCode{5, 7, 8},
+				Message: "refused: " + user + "/" + password}
 		}
 		s.user = user
 		return nil

@@ -43,7 +43,8 @@ func path(t *testing.T) string {
 	return ""
 }
 
-// Check compares the table of a program, opsgate or opsbackend, with the metrics in its registry, or writes it.
+// Check compares the table of a program, opsgate or opsbackend, with the metrics in its registry,
+// or writes it.
 func Check(t *testing.T, program string, registry *prometheus.Registry, write bool) {
 	t.Helper()
 	begin, end := "<!-- metrics of "+program+" -->\n", "<!-- end of the metrics of "+program+" -->\n"
@@ -84,7 +85,8 @@ func table(t *testing.T, program string, registry *prometheus.Registry) string {
 	text.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(metrics)) {
 		m := metrics[name]
-		fmt.Fprintf(text, "| `%s` | %s | %s | %s |\n", name, m.typeText(), m.labelsText(), strings.ReplaceAll(m.help, "|", `\|`))
+		fmt.Fprintf(text, "| `%s` | %s | %s | %s |\n", name, m.typeText(), m.labelsText(),
+			strings.ReplaceAll(m.help, "|", `\|`))
 	}
 	return text.String()
 }
@@ -156,8 +158,8 @@ func (m *metric) add(label string, values ...string) {
 	}
 }
 
-// typeText returns the type, with the unit of times. Without a series it follows from the name by the conventions of Prometheus; a test of
-// a gateway that has served requests checks it.
+// typeText returns the type, with the unit of times. Without a series it follows from the name by
+// the conventions of Prometheus; a test of a gateway that has served requests checks it.
 func (m *metric) typeText() string {
 	byName := "gauge"
 	switch {
@@ -173,11 +175,12 @@ func (m *metric) typeText() string {
 	return kind
 }
 
-// maxValues is the number of values of the largest label whose values are listed. Only the label of operations has more.
+// maxValues is the number of values of the largest label whose values are listed. Only the label of
+// operations has more.
 const maxValues = 10
 
-// labelsText returns the labels, each with its values if it has several at the start. Values of limit and policy are names from the
-// configuration.
+// labelsText returns the labels, each with its values if it has several at the start. Values of
+// limit and policy are names from the configuration.
 func (m *metric) labelsText() string {
 	var labels []string
 	for _, label := range slices.Sorted(maps.Keys(m.labels)) {

@@ -30,7 +30,8 @@ const (
 	TeamID  = "5d6f0f8a-2f5b-4b52-8a41-8f8b4a1f7c01"
 )
 
-// Services are stubs of the identity and fleet services on a socket. Of the others, they answer probes only.
+// Services are stubs of the identity and fleet services on a socket. Of the others, they answer
+// probes only.
 type Services struct {
 	identityv1.UnimplementedIdentityServiceServer
 	fleetv1.UnimplementedFleetServiceServer
@@ -70,12 +71,14 @@ func StartOn(tb testing.TB, listener net.Listener) *Services {
 	tb.Helper()
 	token, err := authn.TokenFormat{Prefix: "ops_"}.New(rand.Reader)
 	testkit.Must(tb, err)
-	s := &Services{Address: listener.Addr().String(), Token: token, Arrived: make(chan struct{}, 10), Revoke: make(chan struct{})}
+	s := &Services{Address: listener.Addr().String(), Token: token, Arrived: make(chan struct{}, 10),
+		Revoke: make(chan struct{})}
 	s.Serve(tb, listener)
 	return s
 }
 
-// Serve serves the services on one more listener until the end of the test, or until stop is called.
+// Serve serves the services on one more listener until the end of the test, or until stop is
+// called.
 func (s *Services) Serve(tb testing.TB, listener net.Listener) (stop func()) {
 	tb.Helper()
 	server := grpc.NewServer()
@@ -92,7 +95,9 @@ func (s *Services) Serve(tb testing.TB, listener net.Listener) (stop func()) {
 var errMissing = status.Error(codes.InvalidArgument, "a field is missing")
 
 // ResolveToken implements [identityv1.IdentityServiceServer].
-func (s *Services) ResolveToken(ctx context.Context, r *identityv1.ResolveTokenRequest) (*identityv1.ResolveTokenResponse, error) {
+func (s *Services) ResolveToken(
+	ctx context.Context, r *identityv1.ResolveTokenRequest,
+) (*identityv1.ResolveTokenResponse, error) {
 	if len(r.GetTokenSha256()) == 0 { // a probe
 		return nil, errMissing
 	}
@@ -147,7 +152,9 @@ func (s *Services) WatchRevocations(
 }
 
 // ListServers implements [fleetv1.FleetServiceServer].
-func (s *Services) ListServers(ctx context.Context, r *fleetv1.ListServersRequest) (*fleetv1.ListServersResponse, error) {
+func (s *Services) ListServers(
+	ctx context.Context, r *fleetv1.ListServersRequest,
+) (*fleetv1.ListServersResponse, error) {
 	if r.GetTeamId() == "" { // a probe
 		return nil, errMissing
 	}
@@ -168,16 +175,22 @@ func (s *Services) ListServers(ctx context.Context, r *fleetv1.ListServersReques
 }
 
 // ListMonitors implements [monitoringv1.MonitoringServiceServer].
-func (*Services) ListMonitors(context.Context, *monitoringv1.ListMonitorsRequest) (*monitoringv1.ListMonitorsResponse, error) {
+func (*Services) ListMonitors(
+	context.Context, *monitoringv1.ListMonitorsRequest,
+) (*monitoringv1.ListMonitorsResponse, error) {
 	return nil, errMissing
 }
 
 // ListIncidents implements [incidentv1.IncidentServiceServer].
-func (*Services) ListIncidents(context.Context, *incidentv1.ListIncidentsRequest) (*incidentv1.ListIncidentsResponse, error) {
+func (*Services) ListIncidents(
+	context.Context, *incidentv1.ListIncidentsRequest,
+) (*incidentv1.ListIncidentsResponse, error) {
 	return nil, errMissing
 }
 
 // ListAuditEntries implements [auditv1.AuditServiceServer].
-func (*Services) ListAuditEntries(context.Context, *auditv1.ListAuditEntriesRequest) (*auditv1.ListAuditEntriesResponse, error) {
+func (*Services) ListAuditEntries(
+	context.Context, *auditv1.ListAuditEntriesRequest,
+) (*auditv1.ListAuditEntriesResponse, error) {
 	return nil, errMissing
 }

@@ -17,7 +17,8 @@ type call struct {
 	target string // its path with the ID of an existing resource
 }
 
-// calls returns a call of every operation in the OpenAPI document, on the resources of the client's team.
+// calls returns a call of every operation in the OpenAPI document, on the resources of the client's
+// team.
 func calls(t *testing.T, c client) []call {
 	t.Helper()
 	operations := openapitest.Operations()
@@ -28,8 +29,8 @@ func calls(t *testing.T, c client) []call {
 	return all
 }
 
-// target returns the path of an operation. {id} becomes the ID of the first resource in the list for which a GET returns
-// data.
+// target returns the path of an operation. {id} becomes the ID of the first resource in the list
+// for which a GET returns data.
 func (c client) target(t *testing.T, o openapitest.Operation) string {
 	t.Helper()
 	list, rest, byID := strings.Cut(o.Path, "/{id}")

@@ -9,7 +9,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-// Readers send the examples of request bodies to opsdev as they are, so the resources that they name must be in the demo data.
+// Readers send the examples of request bodies to opsdev as they are, so the resources that they
+// name must be in the demo data.
 func TestExamplesOfBodiesCanBeSent(t *testing.T) {
 	document, err := openapi.Read(openapi.YAML())
 	testkit.Must(t, err)

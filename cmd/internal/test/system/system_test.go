@@ -55,7 +55,8 @@ type System struct {
 	process *testkit.Process
 }
 
-// launch starts the program opsdev in a folder, with its files there, and waits for its credentials file, which it writes when it serves.
+// launch starts the program opsdev in a folder, with its files there, and waits for its credentials
+// file, which it writes when it serves.
 func launch(dir string) (*System, error) {
 	config, credentials := filepath.Join(dir, "opsgate.yaml"), filepath.Join(dir, "credentials.json")
 	if err := os.WriteFile(config, []byte("rate_limit: {limits: [{requests: 1000000, per: 1s}]}\n"), 0o600); err != nil {
@@ -113,7 +114,8 @@ type response struct {
 	body   []byte
 }
 
-// do sends a request and validates the response against the OpenAPI document. Headers have the form "Name: value".
+// do sends a request and validates the response against the OpenAPI document. Headers have the form
+// "Name: value".
 func (c client) do(t *testing.T, method, target, body string, headers ...string) response {
 	t.Helper()
 	r, err := c.try(t.Context(), method, target, body, headers...)

@@ -16,8 +16,8 @@ import (
 
 const tokens = 1000
 
-// BenchmarkDecision measures a decision on two limits that admit every request, for many tokens: the CPU time in this process and in Redis,
-// and the 99th percentile of its duration.
+// BenchmarkDecision measures a decision on two limits that admit every request, for many tokens:
+// the CPU time in this process and in Redis, and the 99th percentile of its duration.
 func BenchmarkDecision(b *testing.B) {
 	for _, l := range limiters {
 		for _, callers := range []int{1, 32} {
@@ -58,8 +58,9 @@ func call(b *testing.B, callers int, allow allow, took []time.Duration) {
 	wg.Wait()
 }
 
-// BenchmarkWorstSecond makes one request of a token with a limit of ten a second, and floods it from shortly before that leaves its window
-// on. It reports the largest number of admissions in a second: more than ten is a broken limit.
+// BenchmarkWorstSecond makes one request of a token with a limit of ten a second, and floods it
+// from shortly before that leaves its window on. It reports the largest number of admissions in a
+// second: more than ten is a broken limit.
 func BenchmarkWorstSecond(b *testing.B) {
 	for _, l := range limiters {
 		b.Run(l.name, func(b *testing.B) {
@@ -93,7 +94,8 @@ func flood(b *testing.B, allow allow) (admitted []time.Time) {
 	return admitted
 }
 
-// mostInASecond returns the largest number of times within a second, less the time that a call may take.
+// mostInASecond returns the largest number of times within a second, less the time that a call may
+// take.
 func mostInASecond(times []time.Time) (most int) {
 	for i, first := range times {
 		n := 0
@@ -107,7 +109,8 @@ func mostInASecond(times []time.Time) (most int) {
 	return most
 }
 
-// BenchmarkBytes reports the memory in Redis of a token that has used the default limits for an hour: 5000 admissions.
+// BenchmarkBytes reports the memory in Redis of a token that has used the default limits for an
+// hour: 5000 admissions.
 func BenchmarkBytes(b *testing.B) {
 	for _, l := range limiters {
 		b.Run(l.name, func(b *testing.B) {

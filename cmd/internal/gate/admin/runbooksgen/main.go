@@ -1,5 +1,5 @@
-// Command runbooksgen generates the HTML of the runbooks, which the admin listener serves, from docs/operate/runbooks. It runs in the root
-// of the repository, by `make generate`.
+// Command runbooksgen generates the HTML of the runbooks, which the admin listener serves, from
+// docs/operate/runbooks. It runs in the root of the repository, by `make generate`.
 package main
 
 import (

@@ -25,7 +25,8 @@ type page struct {
 	root   ast.Node
 }
 
-// markdown returns the renderer. The content security policy forbids style attributes, so cells are aligned by attribute.
+// markdown returns the renderer. The content security policy forbids style attributes, so cells are
+// aligned by attribute.
 func markdown() goldmark.Markdown {
 	return goldmark.New(
 		goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute))),
@@ -35,7 +36,8 @@ func markdown() goldmark.Markdown {
 
 func parse(name string, source []byte) (*page, error) {
 	p := &page{name: name, source: source}
-	p.root = markdown().Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
+	p.root = markdown().Parser().Parse(text.NewReader(source),
+		parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
 	heading, is := p.root.FirstChild().(*ast.Heading)
 	if !is || heading.Level != 1 {
 		return nil, errors.New("the first line is not a heading of level 1")
@@ -71,8 +73,8 @@ func (p *page) render(known map[string]bool) (string, error) {
 	return b.String(), err
 }
 
-// resolve changes a link to another runbook into one to its HTML, and replaces a link to another document, which the gateway does not
-// serve, by its text and path.
+// resolve changes a link to another runbook into one to its HTML, and replaces a link to another
+// document, which the gateway does not serve, by its text and path.
 func (p *page) resolve(link *ast.Link, known map[string]bool) error {
 	target := string(link.Destination)
 	file, anchor, _ := strings.Cut(target, "#")
@@ -100,7 +102,8 @@ func (p *page) resolve(link *ast.Link, known map[string]bool) error {
 	return nil
 }
 
-// anchors makes the ids of headings as GitHub does, because links in the pages use these. It counts the headings by id.
+// anchors makes the ids of headings as GitHub does, because links in the pages use these. It counts
+// the headings by id.
 type anchors map[string]int
 
 var notInAnchors = regexp.MustCompile(`[^\p{L}\p{N}_\- ]`)
@@ -119,7 +122,8 @@ func (a anchors) Generate(heading []byte, _ ast.NodeKind) []byte {
 // Put implements [parser.IDs]. No heading declares its id.
 func (anchors) Put([]byte) {}
 
-// layout is a generated document. The gateway replaces {{style}}, because the policy of its response has the hash of the style.
+// layout is a generated document. The gateway replaces {{style}}, because the policy of its
+// response has the hash of the style.
 const layout = `<!doctype html>
 <!-- Generated from {{source}} by make generate. Do not edit. -->
 <html lang="en">
@@ -142,7 +146,8 @@ const layout = `<!doctype html>
 // document returns the complete document of a page.
 func (p *page) document(content string, all []*page) []byte {
 	return []byte(strings.NewReplacer(
-		"{{source}}", sourceDir+"/"+p.name, "{{title}}", html.EscapeString(p.title), "{{menu}}", p.menu(all), "{{content}}", content,
+		"{{source}}", sourceDir+"/"+p.name, "{{title}}", html.EscapeString(p.title), "{{menu}}", p.menu(all), "{{content}}",
+		content,
 	).Replace(layout))
 }
 

@@ -1,5 +1,6 @@
-// Command tour uses the package opsgate/client: "tour" calls each kind of operation, "errors" provokes errors, "settings" uses wrong
-// settings, "answers" meets unusual answers, "pace" sends requests and prints the errors, "webhook" verifies.
+// Command tour uses the package opsgate/client: "tour" calls each kind of operation, "errors"
+// provokes errors, "settings" uses wrong settings, "answers" meets unusual answers, "pace" sends
+// requests and prints the errors, "webhook" verifies.
 package main
 
 import (
@@ -23,7 +24,8 @@ import (
 )
 
 func main() {
-	commands := map[string]func(context.Context) any{"tour": tour, "errors": provoke, "settings": settings, "answers": answers, "pace": pace, "webhook": webhook}
+	commands := map[string]func(context.Context) any{"tour": tour, "errors": provoke, "settings": settings,
+		"answers": answers, "pace": pace, "webhook": webhook}
 	if err := json.NewEncoder(os.Stdout).Encode(commands[os.Args[1]](context.Background())); err != nil {
 		log.Fatal(err)
 	}
@@ -59,12 +61,14 @@ func tour(ctx context.Context) any {
 	page := must(c.GetStatusPage(ctx, pages[0].ID))
 	key, quiet := rand.Text(), false
 	opened := client.IncidentInput{
-		Title: "Deployment failed", Status: client.IncidentStatusInvestigating, Impact: client.IncidentImpactMinor, Message: "It failed.",
+		Title: "Deployment failed", Status: client.IncidentStatusInvestigating, Impact: client.IncidentImpactMinor,
+		Message: "It failed.",
 	}
 	created := must(c.CreateIncident(ctx, opened, key))
 	again := must(c.CreateIncident(ctx, opened, key))
 	must(c.AddIncidentUpdate(ctx, created.ID,
-		client.IncidentUpdateInput{Status: client.IncidentStatusResolved, Message: "It succeeded.", NotifySubscribers: &quiet}, ""))
+		client.IncidentUpdateInput{Status: client.IncidentStatusResolved, Message: "It succeeded.",
+			NotifySubscribers: &quiet}, ""))
 	incident := must(c.GetIncident(ctx, created.ID))
 	points := must(c.GetServerMetrics(ctx, server.ID, client.GetServerMetricsParams{Range: client.MetricsRange1h})).Points
 	return map[string]any{
@@ -82,14 +86,16 @@ func tour(ctx context.Context) any {
 		"auditEntries":      count(c.AllAudit(ctx, client.ListAuditParams{Action: "incident.", Limit: 50})),
 		"updates":           len(incident.Updates),
 		"replayed":          again.ID == created.ID,
-		"resolved":          incident.Status == client.IncidentStatusResolved && !incident.ResolvedAt.Before(incident.CreatedAt),
-		"recent":            points[len(points)-1].At.After(anHourAgo) && checks[0].CheckedAt.After(anHourAgo),
+		"resolved": incident.Status == client.IncidentStatusResolved &&
+			!incident.ResolvedAt.Before(incident.CreatedAt),
+		"recent": points[len(points)-1].At.After(anHourAgo) && checks[0].CheckedAt.After(anHourAgo),
 	}
 }
 
 func provoke(ctx context.Context) any {
 	c, reader := newClient(os.Getenv("OPSCTL_TOKEN")), newClient(os.Getenv("OPSCTL_READ_TOKEN"))
-	incident := client.IncidentInput{Title: "T", Status: client.IncidentStatusResolved, Impact: client.IncidentImpactNone, Message: "M"}
+	incident := client.IncidentInput{Title: "T", Status: client.IncidentStatusResolved, Impact: client.IncidentImpactNone,
+		Message: "M"}
 	long, empty := incident, incident
 	long.Message, empty.Title, empty.Message = strings.Repeat("M", 200_000), "", ""
 	var found []string
@@ -140,7 +146,8 @@ func settings(ctx context.Context) any {
 func answers(ctx context.Context) any {
 	c := newClient(os.Getenv("OPSCTL_TOKEN"))
 	hasty := c.WithRetrier(&client.Retrier{HTTP: http.Client{Timeout: time.Second / 2}})
-	found := []string{must(newClient(os.Getenv("OPSCTL_TOKEN")).Me(ctx)).TokenID, fmt.Sprint(len(must(hasty.ListServerGroups(ctx))))}
+	found := []string{must(newClient(os.Getenv("OPSCTL_TOKEN")).Me(ctx)).TokenID,
+		fmt.Sprint(len(must(hasty.ListServerGroups(ctx))))}
 	incidents := c.AllIncidents(ctx, client.ListIncidentsParams{})
 	found = append(found, fmt.Sprintf("[%d, %d]", count(incidents), count(incidents)))
 	found = append(found, fmt.Sprint(len(must(newClient(os.Getenv("OPSCTL_TOKEN")).ListStatusPages(ctx)))))
