@@ -83,15 +83,14 @@ type Scheduled struct {
 type Monitor struct {
 	Head `yaml:",inline"`
 
-	Type           string `yaml:"type" jsonschema:"required,pattern=^[a-z_]+$" jsonschema_description:"http, tcp, ping, dns, ssl, keyword."`
-	Target         string `yaml:"target" jsonschema:"required,minLength=1"`
-	Interval       int64  `yaml:"interval_seconds" jsonschema:"required,minimum=1,maximum=86400"`
-	Disabled       bool   `yaml:"disabled,omitempty"`
-	OpensIncidents bool   `yaml:"opens_incidents,omitempty" jsonschema_description:"Whether an outage opens an " +
-		"incident."`
-	Status       string    `yaml:"status,omitempty" bound:"-" jsonschema:"enum=up,enum=degraded,enum=down" state:"true"`
-	LastCheckAt  time.Time `yaml:"last_check_at,omitempty" state:"true"`
-	LastChangeAt time.Time `yaml:"last_status_change_at,omitempty" state:"true"`
+	Type           string    `yaml:"type" jsonschema:"required,pattern=^[a-z_]+$" jsonschema_description:"http, tcp, ping, dns, ssl, keyword."`
+	Target         string    `yaml:"target" jsonschema:"required,minLength=1"`
+	Interval       int64     `yaml:"interval_seconds" jsonschema:"required,minimum=1,maximum=86400"`
+	Disabled       bool      `yaml:"disabled,omitempty"`
+	OpensIncidents bool      `yaml:"opens_incidents,omitempty" jsonschema_description:"Whether an outage opens an incident."`
+	Status         string    `yaml:"status,omitempty" bound:"-" jsonschema:"enum=up,enum=degraded,enum=down" state:"true"`
+	LastCheckAt    time.Time `yaml:"last_check_at,omitempty" state:"true"`
+	LastChangeAt   time.Time `yaml:"last_status_change_at,omitempty" state:"true"`
 }
 
 // A Page is a status page.
@@ -124,8 +123,7 @@ type Component struct {
 type Subscriber struct {
 	Email     string `yaml:"email,omitempty"`
 	Webhook   string `yaml:"webhook,omitempty"`
-	AllowHTTP bool   `yaml:"allow_http,omitempty" jsonschema_description:"Accepts a new webhook over http at any host. " +
-		"For demos."`
+	AllowHTTP bool   `yaml:"allow_http,omitempty" jsonschema_description:"Accepts a new webhook over http at any host. For demos."`
 }
 
 // eachRow calls visit for each row below a file or a row, before those below it, with its path and

@@ -29,23 +29,16 @@ import (
 // reason why a change of the key, or of a key under it, needs a restart, or "-" if it needs none;
 // of is "gateway" if gateways with the same configuration may have other values, as for every File.
 type Config struct {
-	Listen string `yaml:"listen" of:"gateway" restart:"opened at start" doc:"Address of the public API. " +
-		"Port 0 picks a free one."`
-	PublicURL string `yaml:"public_url" doc:"Base URL of the API in its documentation; by default that of " +
-		"each page."`
-	SecurityContact string `yaml:"security_contact" chars:"255" doc:"URI for reports of vulnerabilities, in " +
-		"security.txt; none by default."`
-	Admin Admin `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not " +
-		"be public."`
-	TokenPrefix string `yaml:"token_prefix" restart:"tokens in use would fail" doc:"Prefix of API tokens, " +
-		"before live_."`
-	TrustedProxies []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is trusted."`
+	Listen          string    `yaml:"listen" of:"gateway" restart:"opened at start" doc:"Address of the public API. Port 0 picks a free one."`
+	PublicURL       string    `yaml:"public_url" doc:"Base URL of the API in its documentation; by default that of each page."`
+	SecurityContact string    `yaml:"security_contact" chars:"255" doc:"URI for reports of vulnerabilities, in security.txt; none by default."`
+	Admin           Admin     `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not be public."`
+	TokenPrefix     string    `yaml:"token_prefix" restart:"tokens in use would fail" doc:"Prefix of API tokens, before live_."`
+	TrustedProxies  []Network `yaml:"trusted_proxies" doc:"Networks of proxies whose X-Forwarded-For is trusted."`
 
-	TLS TLS `yaml:"tls" restart:"opened at start" doc:"TLS of the public listener; none without " +
-		"cert_file."`
-	HTTP   HTTP   `yaml:"http" doc:"Limits of the public listener."`
-	Routes Routes `yaml:"routes" doc:"Limits of single operations by operation id; they replace those of " +
-		"http."`
+	TLS           TLS           `yaml:"tls" restart:"opened at start" doc:"TLS of the public listener; none without cert_file."`
+	HTTP          HTTP          `yaml:"http" doc:"Limits of the public listener."`
+	Routes        Routes        `yaml:"routes" doc:"Limits of single operations by operation id; they replace those of http."`
 	Authn         Authn         `yaml:"authn" doc:"The cache of tokens and lookups by the identity service."`
 	RateLimit     RateLimit     `yaml:"rate_limit" doc:"The rate limits of each token."`
 	Upstreams     Upstreams     `yaml:"upstreams" doc:"Addresses of the internal services; all are required."`
@@ -104,12 +97,9 @@ type HTTP struct {
 	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" restart:"set at start" doc:"How long a connection may be idle."`
 	RequestTimeout    Duration `yaml:"request_timeout" min:"20ms" max:"5m" doc:"Time to answer a request, else 504."`
 	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" restart:"set at start" doc:"Size of a request line and header."`
-	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Maximum size of a request body; 413 " +
-		"above it."`
-	MaxConnections Number `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections, or auto; above it " +
-		"an idle one is closed."`
-	MaxInFlight int `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests in flight whose body has " +
-		"arrived; 503 above it."`
+	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Maximum size of a request body; 413 above it."`
+	MaxConnections    Number   `yaml:"max_connections" min:"10" max:"1000000" doc:"Open connections, or auto; above it an idle one is closed."`
+	MaxInFlight       int      `yaml:"max_in_flight" min:"1" max:"1000000" doc:"Requests in flight whose body has arrived; 503 above it."`
 }
 
 // Routes is bounds by operation id.
@@ -141,20 +131,16 @@ func operations() []string {
 
 // Shutdown is the drain after SIGTERM.
 type Shutdown struct {
-	DrainWait Duration `yaml:"drain_wait" min:"0s" max:"5m" doc:"Time that /readyz returns 503 before the listener " +
-		"closes."`
-	Grace Duration `yaml:"grace" min:"0s" max:"10m" doc:"Time for requests in flight after drain_wait."`
+	DrainWait Duration `yaml:"drain_wait" min:"0s" max:"5m" doc:"Time that /readyz returns 503 before the listener closes."`
+	Grace     Duration `yaml:"grace" min:"0s" max:"10m" doc:"Time for requests in flight after drain_wait."`
 }
 
 // Admin is the listener for operators.
 type Admin struct {
-	Listen string `yaml:"listen" of:"gateway" doc:"Address of the admin listener. One that is not loopback needs token " +
-		"or tls.client_ca_file."`
-	Token Secret `yaml:"token" restart:"-" doc:"Token of operators, 16 characters or more; none by default. As " +
-		"${NAME} or ${file:PATH}."`
+	Listen string `yaml:"listen" of:"gateway" doc:"Address of the admin listener. One that is not loopback needs token or tls.client_ca_file."`
+	Token  Secret `yaml:"token" restart:"-" doc:"Token of operators, 16 characters or more; none by default. As ${NAME} or ${file:PATH}."`
 
-	MetricsToken Secret `yaml:"metrics_token" restart:"-" doc:"Token for GET /metrics alone, as token but not the " +
-		"same; none by default."`
+	MetricsToken Secret `yaml:"metrics_token" restart:"-" doc:"Token for GET /metrics alone, as token but not the same; none by default."`
 
 	TLS AdminTLS `yaml:"tls" doc:"TLS of the admin listener; none without cert_file."`
 }

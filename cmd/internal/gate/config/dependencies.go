@@ -37,28 +37,23 @@ type ClientTLS struct {
 
 // UpstreamCalls limits the calls to internal services.
 type UpstreamCalls struct {
-	MaxResponseBytes Bytes `yaml:"max_response_bytes" min:"64KiB" max:"256MiB" doc:"Maximum size of a response."`
-	MaxInFlight      int   `yaml:"max_in_flight" min:"1" max:"100000" doc:"Maximum of calls in flight to one " +
-		"service; 503 above it."`
-	Breaker Breaker `yaml:"breaker" doc:"Circuit breaker of each service. A change closes all breakers."`
-	Retries Retries `yaml:"retries" doc:"Retries of reads, and of writes with an idempotency key, if a " +
-		"service is unavailable."`
+	MaxResponseBytes Bytes   `yaml:"max_response_bytes" min:"64KiB" max:"256MiB" doc:"Maximum size of a response."`
+	MaxInFlight      int     `yaml:"max_in_flight" min:"1" max:"100000" doc:"Maximum of calls in flight to one service; 503 above it."`
+	Breaker          Breaker `yaml:"breaker" doc:"Circuit breaker of each service. A change closes all breakers."`
+	Retries          Retries `yaml:"retries" doc:"Retries of reads, and of writes with an idempotency key, if a service is unavailable."`
 }
 
 // Breaker configures the circuit breaker of each service.
 type Breaker struct {
-	MinRequests int `yaml:"min_requests" min:"1" max:"100000" doc:"Minimum number of calls before a breaker can " +
-		"open."`
+	MinRequests int      `yaml:"min_requests" min:"1" max:"100000" doc:"Minimum number of calls before a breaker can open."`
 	FailureRate Percent  `yaml:"failure_rate" min:"1%" max:"100%" doc:"Fraction of failed calls at which a breaker opens."`
-	OpenFor     Duration `yaml:"open_for" min:"500ms" max:"5m" doc:"How long a breaker is open, and how often a " +
-		"failing team may make a call."`
+	OpenFor     Duration `yaml:"open_for" min:"500ms" max:"5m" doc:"How long a breaker is open, and how often a failing team may make a call."`
 }
 
 // Retries limits the retries of calls.
 type Retries struct {
 	Max    int     `yaml:"max" min:"0" max:"5" doc:"Maximum number of retries of one call."`
-	Budget Percent `yaml:"budget" min:"0%" max:"100%" doc:"Fraction of answered calls that may be retried, in addition " +
-		"to ten."`
+	Budget Percent `yaml:"budget" min:"0%" max:"100%" doc:"Fraction of answered calls that may be retried, in addition to ten."`
 }
 
 func defaultUpstreamCalls() UpstreamCalls {
@@ -84,14 +79,11 @@ func (u Upstreams) all() iter.Seq2[string, Upstream] {
 
 // Authn is the cache of tokens and its lookups.
 type Authn struct {
-	FreshFor Duration `yaml:"fresh_for" min:"1s" max:"1h" doc:"Time that a confirmed token is used without a new " +
-		"lookup."`
+	FreshFor      Duration `yaml:"fresh_for" min:"1s" max:"1h" doc:"Time that a confirmed token is used without a new lookup."`
 	StaleFor      Duration `yaml:"stale_for" min:"1s" max:"24h" doc:"The same while the identity service is unavailable."`
 	LookupTimeout Duration `yaml:"lookup_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to respond."`
-	MaxLookups    int      `yaml:"max_lookups" min:"1" max:"100000" doc:"Concurrent lookups of unknown tokens; others " +
-		"wait by network."`
-	MaxEntries int `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Maximum tokens, " +
-		"of 480 bytes each."`
+	MaxLookups    int      `yaml:"max_lookups" min:"1" max:"100000" doc:"Concurrent lookups of unknown tokens; others wait by network."`
+	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Maximum tokens, of 480 bytes each."`
 }
 
 // maxStaleFor is the longest authn.stale_for without a warning.
@@ -201,13 +193,11 @@ func isLocalTarget(target string) bool {
 
 // Redis is the connection to the Redis that gateways share.
 type Redis struct {
-	Mode      RedisMode `yaml:"mode" doc:"Kind of servers; auto: a server at one address, a cluster at several."`
-	Addresses []string  `yaml:"addresses" doc:"host:port of the server, of cluster nodes, or of sentinels; up " +
-		"to 100."`
-	MasterName string `yaml:"master_name" doc:"Name of the server at the sentinels; only for mode: sentinel."`
-	Username   string `yaml:"username" restart:"-" doc:"User of the server; empty for the default user."`
-	Password   Secret `yaml:"password" restart:"-" doc:"As ${NAME} of a variable or ${file:PATH}; empty for " +
-		"none."`
+	Mode             RedisMode `yaml:"mode" doc:"Kind of servers; auto: a server at one address, a cluster at several."`
+	Addresses        []string  `yaml:"addresses" doc:"host:port of the server, of cluster nodes, or of sentinels; up to 100."`
+	MasterName       string    `yaml:"master_name" doc:"Name of the server at the sentinels; only for mode: sentinel."`
+	Username         string    `yaml:"username" restart:"-" doc:"User of the server; empty for the default user."`
+	Password         Secret    `yaml:"password" restart:"-" doc:"As ${NAME} of a variable or ${file:PATH}; empty for none."`
 	SentinelUsername string    `yaml:"sentinel_username" doc:"User of the sentinels; only for mode: sentinel."`
 	SentinelPassword Secret    `yaml:"sentinel_password" doc:"As password; only for mode: sentinel."`
 	Database         int       `yaml:"database" min:"0" max:"1000" doc:"Number of the database; 0 for a cluster."`

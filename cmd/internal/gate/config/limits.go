@@ -13,12 +13,9 @@ import (
 
 // RateLimit is the limits of tokens and where requests are counted.
 type RateLimit struct {
-	Store Store `yaml:"store" restart:"chosen at start" doc:"Where requests are counted: in each " +
-		"process, or in Redis."`
-	OnStoreFailure StoreFailure `yaml:"on_store_failure" doc:"While Redis fails: apply a share, admit all, or answer " +
-		"503 and be not ready."`
-	ExpectedReplicas Number `yaml:"expected_replicas" min:"1" max:"10000" doc:"Gateways that share the limits in " +
-		"an outage, or auto."`
+	Store            Store        `yaml:"store" restart:"chosen at start" doc:"Where requests are counted: in each process, or in Redis."`
+	OnStoreFailure   StoreFailure `yaml:"on_store_failure" doc:"While Redis fails: apply a share, admit all, or answer 503 and be not ready."`
+	ExpectedReplicas Number       `yaml:"expected_replicas" min:"1" max:"10000" doc:"Gateways that share the limits in an outage, or auto."`
 
 	Redis Redis `yaml:"redis" restart:"connected at start" doc:"The Redis for store: redis."`
 

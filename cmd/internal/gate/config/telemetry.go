@@ -14,8 +14,7 @@ type Log struct {
 	Format Format `yaml:"format" restart:"made at start" doc:"A JSON object per line, or key=value text."`
 	Access bool   `yaml:"access" doc:"Log each request; else only failures of the gateway or a service."`
 
-	AccessSample Percent `yaml:"access_sample" min:"0%" max:"100%" doc:"Fraction of successful requests that " +
-		"log.access logs."`
+	AccessSample Percent `yaml:"access_sample" min:"0%" max:"100%" doc:"Fraction of successful requests that log.access logs."`
 }
 
 // A Level is the lowest level of lines that are logged.
@@ -52,15 +51,11 @@ func (Format) choices() []string { return []string{string(FormatJSON), string(Fo
 
 // Tracing is the sampling and export of traces.
 type Tracing struct {
-	Endpoint string `yaml:"endpoint" restart:"made at start" doc:"http://host:4318, grpcs://host:4317; else " +
-		"OTEL_EXPORTER_OTLP_*."`
-	Headers Secret `yaml:"headers" restart:"connected at start" doc:"name=value,… for the collector, as " +
-		"${NAME} or ${file:PATH}."`
-	TLS    TracingTLS `yaml:"tls" restart:"connected at start" doc:"TLS to the collector."`
-	Sample Percent    `yaml:"sample" min:"0%" max:"100%" doc:"Fraction of requests that are recorded, unless a " +
-		"trusted caller decided."`
-	TrustParent ParentTrust `yaml:"trust_parent" doc:"Callers whose traceparent is used: never, those in " +
-		"trusted_proxies, or always."`
+	Endpoint    string      `yaml:"endpoint" restart:"made at start" doc:"http://host:4318, grpcs://host:4317; else OTEL_EXPORTER_OTLP_*."`
+	Headers     Secret      `yaml:"headers" restart:"connected at start" doc:"name=value,… for the collector, as ${NAME} or ${file:PATH}."`
+	TLS         TracingTLS  `yaml:"tls" restart:"connected at start" doc:"TLS to the collector."`
+	Sample      Percent     `yaml:"sample" min:"0%" max:"100%" doc:"Fraction of requests that are recorded, unless a trusted caller decided."`
+	TrustParent ParentTrust `yaml:"trust_parent" doc:"Callers whose traceparent is used: never, those in trusted_proxies, or always."`
 }
 
 // TracingTLS is the TLS of connections to a collector with https or grpcs.
