@@ -76,8 +76,7 @@ func scenarios() []scenario {
 			name: "POST", method: "POST", path: "/v1/incidents", barePath: "/v1/incidents",
 			body: `{"title":"Checkout answers slowly","status":"investigating","impact":"minor",` +
 				`"message":"We are looking into slow answers of the checkout."}`,
-			bareBody: fmt.Sprintf(`{"teamId":%q,"actor":{"tokenId":%q,"ipAddress":"127.0.0.1"},"title":"Checkout answers " +
-				"slowly",`+
+			bareBody: fmt.Sprintf(`{"teamId":%q,"actor":{"tokenId":%q,"ipAddress":"127.0.0.1"},"title":"Checkout answers slowly",`+
 				`"status":"INCIDENT_STATUS_INVESTIGATING","impact":"INCIDENT_IMPACT_MINOR",`+
 				`"message":"We are looking into slow answers of the checkout."}`, team(), id(0x400)),
 			memory: bound{0.80, 0.72}, redis: bound{1.15, 0.95}, builtBounds: bound{0.74, 0.58},
