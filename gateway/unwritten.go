@@ -31,8 +31,10 @@ const (
 //
 //   - past the share of its token, the oldest of the token;
 //   - past the share of anonymous requests of its site, the oldest of those;
-//   - past the share of its site, the oldest of the token that holds the most there (anonymous requests count as one token);
-//   - past the whole limit, the oldest of the token that holds the most, in the site that holds the most.
+//   - past the share of its site, the oldest of the token that holds the most there, where
+//     anonymous requests count as one token;
+//   - past the whole limit, the oldest of the token that holds the most, in the site that holds
+//     the most.
 //
 // So a token within its share loses no response while another one holds more. A new response is
 // never refused, and does not cut off itself.
