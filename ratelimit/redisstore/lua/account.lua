@@ -1,21 +1,25 @@
--- account.lua decides a request on a token's account, adds an upload to it, and refunds an admission. It is the same algorithm as in package
--- ratelimit, in functions of the same names, whose comments apply (account.go, window.go, decide.go, merge.go, exchange.go).
--- TestScriptDecidesAsThePackageDoes compares both, byte by byte. docs/develop/rate-limiter.md describes the bytes and the rules.
+-- account.lua decides a request on a token's account, adds an upload to it, and refunds an
+-- admission. It is the same algorithm as in package ratelimit, in functions of the same names,
+-- whose comments apply (account.go, window.go, decide.go, merge.go, exchange.go).
+-- TestScriptDecidesAsThePackageDoes compares both, byte by byte. docs/develop/rate-limiter.md
+-- describes the bytes and the rules.
 --
--- KEYS[1]  the token's account
--- ARGV[1]  decide, peek, upload or refund;  ARGV[2] the time in µs since 1970, '' for the time of the server
--- refund:  ARGV[3] time of the admission in µs, ARGV[4] channel, ARGV[5] token id to publish; ARGV[2] is ignored. Returns '1' if it changed
+-- KEYS[1] the token's account ARGV[1] decide, peek, upload or refund; ARGV[2] the time in µs since
+-- 1970, '' for the time of the server refund: ARGV[3] time of the admission in µs, ARGV[4] channel,
+-- ARGV[5] token id to publish; ARGV[2] is ignored. Returns '1' if it changed
 --          the account, else '0'.
 -- others:  ARGV[3] limits of the policy, ARGV[4] account to add, '' for none
 --          Returns the time (7 bytes), the outcome (1 byte: 0 denied, 1 admitted, 2 peek or upload; plus 128 if the value of the key was
 --          not an account), and the account, which the reader advances to the time.
 --
--- A window is a table: length, exact, last_used, since, and either times (oldest first) or newest (number of the newest bucket), count_bytes
--- (of each count) and counts (of bucket b at b % 61 + 1).
+-- A window is a table: length, exact, last_used, since, and either times (oldest first) or newest
+-- (number of the newest bucket), count_bytes (of each count) and counts (of bucket b at b % 61 +
+-- 1).
 --
--- Lua: indexes begin at 1, a string is bytes, # is the length, .. concatenates, ~= is "not equal", {} is a table: an array or a record.
--- "x and y or z" is y if x is true, else z; 0 and '' are true. Numbers are doubles, exact up to 2^53. struct.unpack returns the values, and
--- then the next index; '<I7' is an unsigned integer of 7 bytes.
+-- Lua: indexes begin at 1, a string is bytes, # is the length, .. concatenates, ~= is "not equal",
+-- {} is a table: an array or a record. "x and y or z" is y if x is true, else z; 0 and '' are true.
+-- Numbers are doubles, exact up to 2^53. struct.unpack returns the values, and then the next index;
+-- '<I7' is an unsigned integer of 7 bytes.
 local FORM = 3 -- first byte of every account
 local MAX_WINDOWS = 8
 local MAX_EXACT = 64 -- requests of a limit that is decided by times
@@ -40,7 +44,8 @@ local function find(a, shape)
   end
 end
 
--- decode_window decodes the window at an index, and returns it and the next index; nil if it is not valid.
+-- decode_window decodes the window at an index, and returns it and the next index; nil if it is not
+-- valid.
 local function decode_window(value, at)
   local tag = byte(value, at)
   if not tag then return nil end
@@ -151,7 +156,8 @@ local function remove(w, t)
   return true
 end
 
--- advance_times drops times that have left the window, and moves times in the future to now. It reports whether it moved any.
+-- advance_times drops times that have left the window, and moves times in the future to now. It
+-- reports whether it moved any.
 local function advance_times(w, now)
   local kept, moved = {}, false
   for _, t in ipairs(w.times) do
@@ -162,7 +168,8 @@ local function advance_times(w, now)
   return moved
 end
 
--- advance_buckets clears the buckets that have left the window, and moves the admissions of those in the future to now.
+-- advance_buckets clears the buckets that have left the window, and moves the admissions of those
+-- in the future to now.
 local function advance_buckets(w, now)
   local newest, present, future = w.newest, quotient(now, width(w)), 0
   if newest == present then return false end
@@ -189,7 +196,8 @@ local function advance(a, now)
   return moved
 end
 
--- groups returns the admissions of a window, oldest first; those of a bucket have the time of its last instant.
+-- groups returns the admissions of a window, oldest first; those of a bucket have the time of its
+-- last instant.
 local function groups(w)
   local list = {}
   if w.exact then
@@ -216,7 +224,8 @@ local function is_better_source(shape, w, other, now)
   return covered < by_other
 end
 
--- copy_window returns a window of a shape that the account lacks, filled from the best of its windows.
+-- copy_window returns a window of a shape that the account lacks, filled from the best of its
+-- windows.
 local function copy_window(a, shape, now)
   local best, filled = nil, new_window(shape, now)
   for _, w in ipairs(a) do
@@ -299,7 +308,8 @@ local function drop_unused(a, since)
   end
 end
 
--- prepare_windows prepares the account for a decision by the policy, and reports whether it must be written. decide.go has the rules.
+-- prepare_windows prepares the account for a decision by the policy, and reports whether it must be
+-- written. decide.go has the rules.
 local function prepare_windows(a, policy, now)
   local longest, newest_use = 0, 0
   for _, w in ipairs(a) do longest, newest_use = max(longest, w.length), max(newest_use, w.last_used) end

@@ -4,7 +4,8 @@
 // 	protoc        (unknown)
 // source: ops/audit/v1/audit.proto
 
-// The audit service owns the audit log of a team: each action, its actor and the address it came from.
+// The audit service owns the audit log of a team: each action, its actor and the address it came
+// from.
 //
 // The rules for every method are in docs/platform/internal-contract.md.
 
@@ -204,7 +205,8 @@ type ListAuditEntriesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Entries of this page, most recent first.
 	Entries []*AuditEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
-	// Where the next page begins: at most 512 characters of the URL-safe base64 alphabet; empty on the last page.
+	// Where the next page begins: at most 512 characters of the URL-safe base64 alphabet; empty on
+	// the last page.
 	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// Whether the cursor was not recognised, so that this is the first page.
 	CursorIgnored bool `protobuf:"varint,3,opt,name=cursor_ignored,json=cursorIgnored,proto3" json:"cursor_ignored,omitempty"`

@@ -4,7 +4,8 @@
 // - protoc             (unknown)
 // source: ops/audit/v1/audit.proto
 
-// The audit service owns the audit log of a team: each action, its actor and the address it came from.
+// The audit service owns the audit log of a team: each action, its actor and the address it came
+// from.
 //
 // The rules for every method are in docs/platform/internal-contract.md.
 
@@ -32,8 +33,9 @@ const (
 //
 // AuditService reads a team's audit log. The services that perform the actions write the entries.
 type AuditServiceClient interface {
-	// ListAuditEntries returns one page of the team's audit log, most recent first (`created_at` and then `id`, both
-	// descending, at the full precision of the store), limited to action types that begin with `action_prefix`.
+	// ListAuditEntries returns one page of the team's audit log, most recent first (`created_at` and
+	// then `id`, both descending, at the full precision of the store), limited to action types that
+	// begin with `action_prefix`.
 	//
 	// Codes: INVALID_ARGUMENT naming `page_size` when out of bounds.
 	ListAuditEntries(ctx context.Context, in *ListAuditEntriesRequest, opts ...grpc.CallOption) (*ListAuditEntriesResponse, error)
@@ -63,8 +65,9 @@ func (c *auditServiceClient) ListAuditEntries(ctx context.Context, in *ListAudit
 //
 // AuditService reads a team's audit log. The services that perform the actions write the entries.
 type AuditServiceServer interface {
-	// ListAuditEntries returns one page of the team's audit log, most recent first (`created_at` and then `id`, both
-	// descending, at the full precision of the store), limited to action types that begin with `action_prefix`.
+	// ListAuditEntries returns one page of the team's audit log, most recent first (`created_at` and
+	// then `id`, both descending, at the full precision of the store), limited to action types that
+	// begin with `action_prefix`.
 	//
 	// Codes: INVALID_ARGUMENT naming `page_size` when out of bounds.
 	ListAuditEntries(context.Context, *ListAuditEntriesRequest) (*ListAuditEntriesResponse, error)

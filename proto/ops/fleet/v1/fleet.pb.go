@@ -4,7 +4,8 @@
 // 	protoc        (unknown)
 // source: ops/fleet/v1/fleet.proto
 
-// The fleet service owns servers, server groups, metrics, scheduled commands and the command history.
+// The fleet service owns servers, server groups, metrics, scheduled commands and the command
+// history.
 //
 // The rules for every method are in docs/platform/internal-contract.md.
 
@@ -529,7 +530,8 @@ type ServerCommand struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Text of the command.
 	Command string `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
-	// Origin of the command, such as `manual`, `terminal`, `copilot`. An open set of lower-case words.
+	// Origin of the command, such as `manual`, `terminal`, `copilot`. An open set of lower-case
+	// words.
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
 	// Status, such as `queued`, `running`, `succeeded`, `failed`. An open set of lower-case words.
 	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
@@ -1152,7 +1154,8 @@ type ListServerCommandsRequest struct {
 	TeamId string `protobuf:"bytes,1,opt,name=team_id,json=teamId,proto3" json:"team_id,omitempty"`
 	// Server whose history is returned. Required.
 	ServerId string `protobuf:"bytes,2,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
-	// Number of the page, from 1. Required; page × page_size is below 2^31: the violation names `page`.
+	// Number of the page, from 1. Required; page × page_size is below 2^31: the violation names
+	// `page`.
 	Page int32 `protobuf:"varint,3,opt,name=page,proto3" json:"page,omitempty"`
 	// Entries per page, 1 to 100. Required.
 	PageSize      int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`

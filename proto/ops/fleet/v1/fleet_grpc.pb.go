@@ -4,7 +4,8 @@
 // - protoc             (unknown)
 // source: ops/fleet/v1/fleet.proto
 
-// The fleet service owns servers, server groups, metrics, scheduled commands and the command history.
+// The fleet service owns servers, server groups, metrics, scheduled commands and the command
+// history.
 //
 // The rules for every method are in docs/platform/internal-contract.md.
 
@@ -35,7 +36,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// FleetService reads a team's servers. It has no method that runs a command: a command has to be signed in a browser.
+// FleetService reads a team's servers. It has no method that runs a command: a command has to be
+// signed in a browser.
 type FleetServiceClient interface {
 	// ListServers returns all servers of the team, by name and then by id.
 	//
@@ -47,21 +49,24 @@ type FleetServiceClient interface {
 	GetServer(ctx context.Context, in *GetServerRequest, opts ...grpc.CallOption) (*GetServerResponse, error)
 	// ListServerGroups returns all server groups of the team, by position and then by id.
 	ListServerGroups(ctx context.Context, in *ListServerGroupsRequest, opts ...grpc.CallOption) (*ListServerGroupsResponse, error)
-	// GetServerMetrics returns the points that the server's agent reported over a range that ends now by the service's clock,
-	// oldest first. Both ends of the range belong to it. Ranges of up to 24 hours consist of raw points, longer ranges of hourly
-	// rollups: the mean of each hour's raw points, at the start of the hour. An hour belongs to the range if its start does, so the
-	// hour in progress does, with the mean of its points so far.
+	// GetServerMetrics returns the points that the server's agent reported over a range that ends now
+	// by the service's clock, oldest first. Both ends of the range belong to it. Ranges of up to 24
+	// hours consist of raw points, longer ranges of hourly rollups: the mean of each hour's raw
+	// points, at the start of the hour. An hour belongs to the range if its start does, so the hour
+	// in progress does, with the mean of its points so far.
 	//
-	// Codes: NOT_FOUND when the team has no such server; INVALID_ARGUMENT naming `range` when it is unspecified or unknown.
+	// Codes: NOT_FOUND when the team has no such server; INVALID_ARGUMENT naming `range` when it is
+	// unspecified or unknown.
 	GetServerMetrics(ctx context.Context, in *GetServerMetricsRequest, opts ...grpc.CallOption) (*GetServerMetricsResponse, error)
 	// ListScheduledCommands returns the scheduled commands of one server, by name and then by id.
 	//
 	// Codes: NOT_FOUND when the team has no such server.
 	ListScheduledCommands(ctx context.Context, in *ListScheduledCommandsRequest, opts ...grpc.CallOption) (*ListScheduledCommandsResponse, error)
-	// ListServerCommands returns one page of a server's command history, most recently created first, and the total number of
-	// entries. A page beyond the end is empty, with the true total.
+	// ListServerCommands returns one page of a server's command history, most recently created first,
+	// and the total number of entries. A page beyond the end is empty, with the true total.
 	//
-	// Codes: NOT_FOUND when the team has no such server; INVALID_ARGUMENT naming `page` or `page_size` when out of bounds.
+	// Codes: NOT_FOUND when the team has no such server; INVALID_ARGUMENT naming `page` or
+	// `page_size` when out of bounds.
 	ListServerCommands(ctx context.Context, in *ListServerCommandsRequest, opts ...grpc.CallOption) (*ListServerCommandsResponse, error)
 }
 
@@ -137,7 +142,8 @@ func (c *fleetServiceClient) ListServerCommands(ctx context.Context, in *ListSer
 // All implementations must embed UnimplementedFleetServiceServer
 // for forward compatibility.
 //
-// FleetService reads a team's servers. It has no method that runs a command: a command has to be signed in a browser.
+// FleetService reads a team's servers. It has no method that runs a command: a command has to be
+// signed in a browser.
 type FleetServiceServer interface {
 	// ListServers returns all servers of the team, by name and then by id.
 	//
@@ -149,21 +155,24 @@ type FleetServiceServer interface {
 	GetServer(context.Context, *GetServerRequest) (*GetServerResponse, error)
 	// ListServerGroups returns all server groups of the team, by position and then by id.
 	ListServerGroups(context.Context, *ListServerGroupsRequest) (*ListServerGroupsResponse, error)
-	// GetServerMetrics returns the points that the server's agent reported over a range that ends now by the service's clock,
-	// oldest first. Both ends of the range belong to it. Ranges of up to 24 hours consist of raw points, longer ranges of hourly
-	// rollups: the mean of each hour's raw points, at the start of the hour. An hour belongs to the range if its start does, so the
-	// hour in progress does, with the mean of its points so far.
+	// GetServerMetrics returns the points that the server's agent reported over a range that ends now
+	// by the service's clock, oldest first. Both ends of the range belong to it. Ranges of up to 24
+	// hours consist of raw points, longer ranges of hourly rollups: the mean of each hour's raw
+	// points, at the start of the hour. An hour belongs to the range if its start does, so the hour
+	// in progress does, with the mean of its points so far.
 	//
-	// Codes: NOT_FOUND when the team has no such server; INVALID_ARGUMENT naming `range` when it is unspecified or unknown.
+	// Codes: NOT_FOUND when the team has no such server; INVALID_ARGUMENT naming `range` when it is
+	// unspecified or unknown.
 	GetServerMetrics(context.Context, *GetServerMetricsRequest) (*GetServerMetricsResponse, error)
 	// ListScheduledCommands returns the scheduled commands of one server, by name and then by id.
 	//
 	// Codes: NOT_FOUND when the team has no such server.
 	ListScheduledCommands(context.Context, *ListScheduledCommandsRequest) (*ListScheduledCommandsResponse, error)
-	// ListServerCommands returns one page of a server's command history, most recently created first, and the total number of
-	// entries. A page beyond the end is empty, with the true total.
+	// ListServerCommands returns one page of a server's command history, most recently created first,
+	// and the total number of entries. A page beyond the end is empty, with the true total.
 	//
-	// Codes: NOT_FOUND when the team has no such server; INVALID_ARGUMENT naming `page` or `page_size` when out of bounds.
+	// Codes: NOT_FOUND when the team has no such server; INVALID_ARGUMENT naming `page` or
+	// `page_size` when out of bounds.
 	ListServerCommands(context.Context, *ListServerCommandsRequest) (*ListServerCommandsResponse, error)
 	mustEmbedUnimplementedFleetServiceServer()
 }

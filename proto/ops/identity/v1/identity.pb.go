@@ -4,9 +4,11 @@
 // 	protoc        (unknown)
 // source: ops/identity/v1/identity.proto
 
-// The identity service owns API tokens: the team, the scopes and the plan of each, and its revocation.
+// The identity service owns API tokens: the team, the scopes and the plan of each, and its
+// revocation.
 //
-// Token format. The service, or a program of its operators, creates tokens; the gateway accepts only this format:
+// Token format. The service, or a program of its operators, creates tokens; the gateway accepts
+// only this format:
 //
 //     <prefix>live_<secret><checksum>
 //
@@ -15,10 +17,12 @@
 //   - checksum: the CRC-32 (IEEE, as in zlib) of all characters before it, as a number of 6 digits in base 62, most significant
 //     digit first, padded with `0`. The digits are `0-9`, `A-Z`, `a-z` in ascending order.
 //
-// Example: `ops_live_4f9KXbW0dR2mVhYp7TzQe1aNsUcL3G231vzS`. The command `opsbackend token mint` prints a new token and its SHA-256.
+// Example: `ops_live_4f9KXbW0dR2mVhYp7TzQe1aNsUcL3G231vzS`. The command `opsbackend token mint`
+// prints a new token and its SHA-256.
 //
-// The plaintext of a token never leaves the gateway. The contract identifies a token by the SHA-256 of its full text, 32 bytes.
-// A salt or a slow hash is not needed: the secret has too many random bits to be found from the hash.
+// The plaintext of a token never leaves the gateway. The contract identifies a token by the SHA-256
+// of its full text, 32 bytes. A salt or a slow hash is not needed: the secret has too many random
+// bits to be found from the hash.
 //
 // The rules for every method are in docs/platform/internal-contract.md.
 
@@ -150,8 +154,9 @@ type ResolveTokenResponse struct {
 	Scopes []string `protobuf:"bytes,3,rep,name=scopes,proto3" json:"scopes,omitempty"`
 	// Plan of the team.
 	Plan Plan `protobuf:"varint,4,opt,name=plan,proto3,enum=ops.identity.v1.Plan" json:"plan,omitempty"`
-	// Name of the token, for operators: the gateway shows it beside the id, and never to clients. Optional; it need not be unique. At most
-	// 100 characters are shown; control and bidirectional characters are escaped.
+	// Name of the token, for operators: the gateway shows it beside the id, and never to clients.
+	// Optional; it need not be unique. At most 100 characters are shown; control and bidirectional
+	// characters are escaped.
 	TokenName string `protobuf:"bytes,5,opt,name=token_name,json=tokenName,proto3" json:"token_name,omitempty"`
 	// Name of the team, like token_name.
 	TeamName      string `protobuf:"bytes,6,opt,name=team_name,json=teamName,proto3" json:"team_name,omitempty"`

@@ -4,9 +4,11 @@
 // - protoc             (unknown)
 // source: ops/identity/v1/identity.proto
 
-// The identity service owns API tokens: the team, the scopes and the plan of each, and its revocation.
+// The identity service owns API tokens: the team, the scopes and the plan of each, and its
+// revocation.
 //
-// Token format. The service, or a program of its operators, creates tokens; the gateway accepts only this format:
+// Token format. The service, or a program of its operators, creates tokens; the gateway accepts
+// only this format:
 //
 //     <prefix>live_<secret><checksum>
 //
@@ -15,10 +17,12 @@
 //   - checksum: the CRC-32 (IEEE, as in zlib) of all characters before it, as a number of 6 digits in base 62, most significant
 //     digit first, padded with `0`. The digits are `0-9`, `A-Z`, `a-z` in ascending order.
 //
-// Example: `ops_live_4f9KXbW0dR2mVhYp7TzQe1aNsUcL3G231vzS`. The command `opsbackend token mint` prints a new token and its SHA-256.
+// Example: `ops_live_4f9KXbW0dR2mVhYp7TzQe1aNsUcL3G231vzS`. The command `opsbackend token mint`
+// prints a new token and its SHA-256.
 //
-// The plaintext of a token never leaves the gateway. The contract identifies a token by the SHA-256 of its full text, 32 bytes.
-// A salt or a slow hash is not needed: the secret has too many random bits to be found from the hash.
+// The plaintext of a token never leaves the gateway. The contract identifies a token by the SHA-256
+// of its full text, 32 bytes. A salt or a slow hash is not needed: the secret has too many random
+// bits to be found from the hash.
 //
 // The rules for every method are in docs/platform/internal-contract.md.
 
@@ -47,20 +51,24 @@ const (
 //
 // IdentityService resolves tokens and reports revocations.
 type IdentityServiceClient interface {
-	// ResolveToken returns the id, team, scopes and plan of a live token. The gateway caches the response (30 seconds by default).
+	// ResolveToken returns the id, team, scopes and plan of a live token. The gateway caches the
+	// response (30 seconds by default).
 	//
-	// Codes: NOT_FOUND if there is no such token or it has been revoked, with the ErrorInfo reason `TOKEN_UNKNOWN` or
-	// `TOKEN_REVOKED`. For a revoked token the ErrorInfo may carry the metadata `token_id`, which the gateway logs. A revocation is
-	// final: the gateway may refuse the token for 10 minutes without another call. INVALID_ARGUMENT naming `token_sha256` if it is
-	// not 32 bytes. After every other code the gateway treats the token as neither valid nor invalid: the client gets a 503, or a
-	// cached response applies.
+	// Codes: NOT_FOUND if there is no such token or it has been revoked, with the ErrorInfo reason
+	// `TOKEN_UNKNOWN` or `TOKEN_REVOKED`. For a revoked token the ErrorInfo may carry the metadata
+	// `token_id`, which the gateway logs. A revocation is final: the gateway may refuse the token for
+	// 10 minutes without another call. INVALID_ARGUMENT naming `token_sha256` if it is not 32 bytes.
+	// After every other code the gateway treats the token as neither valid nor invalid: the client
+	// gets a 503, or a cached response applies.
 	ResolveToken(ctx context.Context, in *ResolveTokenRequest, opts ...grpc.CallOption) (*ResolveTokenResponse, error)
-	// WatchRevocations streams revocations as they happen, so that every gateway refuses a revoked token at once. Each gateway
-	// process holds one stream, which stays open until the client or the service ends it.
+	// WatchRevocations streams revocations as they happen, so that every gateway refuses a revoked
+	// token at once. Each gateway process holds one stream, which stays open until the client or the
+	// service ends it.
 	//
-	// The first message is a heartbeat with the position that the stream starts from. After at most ten seconds without a message
-	// the service sends another heartbeat; the gateway reconnects after 30 seconds without one. With `after_position`, the service
-	// first sends all revocations after that position, oldest first.
+	// The first message is a heartbeat with the position that the stream starts from. After at most
+	// ten seconds without a message the service sends another heartbeat; the gateway reconnects after
+	// 30 seconds without one. With `after_position`, the service first sends all revocations after
+	// that position, oldest first.
 	//
 	// Positions:
 	//
@@ -75,8 +83,9 @@ type IdentityServiceClient interface {
 	//   - A revocation may be sent more than once. Before the service sends it, ResolveToken must return TOKEN_REVOKED for the
 	//     token, because the gateway looks up tokens that are not in its cache.
 	//
-	// Codes: OUT_OF_RANGE if `after_position` is unknown: the gateway then looks up every cached token again before its next use,
-	// and opens a new stream without a position. UNAVAILABLE when the service stops.
+	// Codes: OUT_OF_RANGE if `after_position` is unknown: the gateway then looks up every cached
+	// token again before its next use, and opens a new stream without a position. UNAVAILABLE when
+	// the service stops.
 	WatchRevocations(ctx context.Context, in *WatchRevocationsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchRevocationsResponse], error)
 }
 
@@ -123,20 +132,24 @@ type IdentityService_WatchRevocationsClient = grpc.ServerStreamingClient[WatchRe
 //
 // IdentityService resolves tokens and reports revocations.
 type IdentityServiceServer interface {
-	// ResolveToken returns the id, team, scopes and plan of a live token. The gateway caches the response (30 seconds by default).
+	// ResolveToken returns the id, team, scopes and plan of a live token. The gateway caches the
+	// response (30 seconds by default).
 	//
-	// Codes: NOT_FOUND if there is no such token or it has been revoked, with the ErrorInfo reason `TOKEN_UNKNOWN` or
-	// `TOKEN_REVOKED`. For a revoked token the ErrorInfo may carry the metadata `token_id`, which the gateway logs. A revocation is
-	// final: the gateway may refuse the token for 10 minutes without another call. INVALID_ARGUMENT naming `token_sha256` if it is
-	// not 32 bytes. After every other code the gateway treats the token as neither valid nor invalid: the client gets a 503, or a
-	// cached response applies.
+	// Codes: NOT_FOUND if there is no such token or it has been revoked, with the ErrorInfo reason
+	// `TOKEN_UNKNOWN` or `TOKEN_REVOKED`. For a revoked token the ErrorInfo may carry the metadata
+	// `token_id`, which the gateway logs. A revocation is final: the gateway may refuse the token for
+	// 10 minutes without another call. INVALID_ARGUMENT naming `token_sha256` if it is not 32 bytes.
+	// After every other code the gateway treats the token as neither valid nor invalid: the client
+	// gets a 503, or a cached response applies.
 	ResolveToken(context.Context, *ResolveTokenRequest) (*ResolveTokenResponse, error)
-	// WatchRevocations streams revocations as they happen, so that every gateway refuses a revoked token at once. Each gateway
-	// process holds one stream, which stays open until the client or the service ends it.
+	// WatchRevocations streams revocations as they happen, so that every gateway refuses a revoked
+	// token at once. Each gateway process holds one stream, which stays open until the client or the
+	// service ends it.
 	//
-	// The first message is a heartbeat with the position that the stream starts from. After at most ten seconds without a message
-	// the service sends another heartbeat; the gateway reconnects after 30 seconds without one. With `after_position`, the service
-	// first sends all revocations after that position, oldest first.
+	// The first message is a heartbeat with the position that the stream starts from. After at most
+	// ten seconds without a message the service sends another heartbeat; the gateway reconnects after
+	// 30 seconds without one. With `after_position`, the service first sends all revocations after
+	// that position, oldest first.
 	//
 	// Positions:
 	//
@@ -151,8 +164,9 @@ type IdentityServiceServer interface {
 	//   - A revocation may be sent more than once. Before the service sends it, ResolveToken must return TOKEN_REVOKED for the
 	//     token, because the gateway looks up tokens that are not in its cache.
 	//
-	// Codes: OUT_OF_RANGE if `after_position` is unknown: the gateway then looks up every cached token again before its next use,
-	// and opens a new stream without a position. UNAVAILABLE when the service stops.
+	// Codes: OUT_OF_RANGE if `after_position` is unknown: the gateway then looks up every cached
+	// token again before its next use, and opens a new stream without a position. UNAVAILABLE when
+	// the service stops.
 	WatchRevocations(*WatchRevocationsRequest, grpc.ServerStreamingServer[WatchRevocationsResponse]) error
 	mustEmbedUnimplementedIdentityServiceServer()
 }

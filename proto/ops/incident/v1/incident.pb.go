@@ -4,7 +4,8 @@
 // 	protoc        (unknown)
 // source: ops/incident/v1/incident.proto
 
-// The incident service owns incidents, their timelines and status pages. It is the only service that the public API writes to.
+// The incident service owns incidents, their timelines and status pages. It is the only service
+// that the public API writes to.
 //
 // The rules for every method are in docs/platform/internal-contract.md.
 //
@@ -229,7 +230,8 @@ type Actor struct {
 	TokenId string `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
 	// Address of the API client. Required.
 	IpAddress string `protobuf:"bytes,2,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`
-	// Id of the API request, to find it in logs: text that the API client may have chosen, not a UUID.
+	// Id of the API request, to find it in logs: text that the API client may have chosen, not a
+	// UUID.
 	RequestId     string `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -496,7 +498,8 @@ type StatusPage struct {
 	Description *string `protobuf:"bytes,7,opt,name=description,proto3,oneof" json:"description,omitempty"`
 	// Whether the page is disabled.
 	Suspended bool `protobuf:"varint,8,opt,name=suspended,proto3" json:"suspended,omitempty"`
-	// Status of the whole page. Required. It follows the components and the open incidents of the page, by rules of the service.
+	// Status of the whole page. Required. It follows the components and the open incidents of the
+	// page, by rules of the service.
 	OverallStatus PublicStatus `protobuf:"varint,9,opt,name=overall_status,json=overallStatus,proto3,enum=ops.incident.v1.PublicStatus" json:"overall_status,omitempty"`
 	// Time of creation. Required.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -755,7 +758,8 @@ type ListIncidentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Incidents of this page, newest created first.
 	Incidents []*Incident `protobuf:"bytes,1,rep,name=incidents,proto3" json:"incidents,omitempty"`
-	// Where the next page begins: at most 512 characters of the URL-safe base64 alphabet; empty on the last page.
+	// Where the next page begins: at most 512 characters of the URL-safe base64 alphabet; empty on
+	// the last page.
 	NextCursor string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
 	// Whether the cursor was not recognised, so that this is the first page.
 	CursorIgnored bool `protobuf:"varint,3,opt,name=cursor_ignored,json=cursorIgnored,proto3" json:"cursor_ignored,omitempty"`

@@ -4,7 +4,8 @@
 // - protoc             (unknown)
 // source: ops/incident/v1/incident.proto
 
-// The incident service owns incidents, their timelines and status pages. It is the only service that the public API writes to.
+// The incident service owns incidents, their timelines and status pages. It is the only service
+// that the public API writes to.
 //
 // The rules for every method are in docs/platform/internal-contract.md.
 //
@@ -51,8 +52,8 @@ const (
 //
 // IncidentService reads and writes a team's incidents and reads its status pages.
 type IncidentServiceClient interface {
-	// ListIncidents returns one page of the team's incidents, newest created first (`created_at` and then `id`, both
-	// descending, at the full precision of the store).
+	// ListIncidents returns one page of the team's incidents, newest created first (`created_at` and
+	// then `id`, both descending, at the full precision of the store).
 	//
 	// Codes: INVALID_ARGUMENT naming `page_size` when out of bounds.
 	ListIncidents(ctx context.Context, in *ListIncidentsRequest, opts ...grpc.CallOption) (*ListIncidentsResponse, error)
@@ -60,22 +61,27 @@ type IncidentServiceClient interface {
 	//
 	// Codes: NOT_FOUND when the team has no such incident.
 	GetIncident(ctx context.Context, in *GetIncidentRequest, opts ...grpc.CallOption) (*GetIncidentResponse, error)
-	// CreateIncident creates an incident and its first update. `started_at` is the time of the call; with the status resolved,
-	// `resolved_at` is too. If the incident is attached to a status page, the service notifies the page's subscribers.
+	// CreateIncident creates an incident and its first update. `started_at` is the time of the call;
+	// with the status resolved, `resolved_at` is too. If the incident is attached to a status page,
+	// the service notifies the page's subscribers.
 	//
-	// Codes: INVALID_ARGUMENT naming `title`, `status`, `impact`, `message`, `status_page_id` (the team has no such page) or
-	// `component_ids` (the team has no such component, or it is not on the given page); naming `title` when the incident is not
-	// resolved and the team has as many open incidents as the service allows, at least 1,000 (the description has the number);
-	// ABORTED as stated in the rules for writes.
+	// Codes: INVALID_ARGUMENT naming `title`, `status`, `impact`, `message`, `status_page_id` (the
+	// team has no such page) or `component_ids` (the team has no such component, or it is not on the
+	// given page); naming `title` when the incident is not resolved and the team has as many open
+	// incidents as the service allows, at least 1,000 (the description has the number); ABORTED as
+	// stated in the rules for writes.
 	CreateIncident(ctx context.Context, in *CreateIncidentRequest, opts ...grpc.CallOption) (*CreateIncidentResponse, error)
-	// AddIncidentUpdate adds an update to an incident's timeline and gives the incident the update's status. The status resolved
-	// sets `resolved_at`, unless it is already set; any other status clears it. The service notifies the subscribers of the
-	// incident's status page unless `notify_subscribers` is false; it then records the notification as suppressed.
+	// AddIncidentUpdate adds an update to an incident's timeline and gives the incident the update's
+	// status. The status resolved sets `resolved_at`, unless it is already set; any other status
+	// clears it. The service notifies the subscribers of the incident's status page unless
+	// `notify_subscribers` is false; it then records the notification as suppressed.
 	//
-	// Codes: NOT_FOUND when the team has no such incident; INVALID_ARGUMENT naming `status` or `message`; naming `message` when
-	// the incident would have more or larger updates than the service allows, or the update would reopen an incident too many
-	// (the description has the bound); ABORTED as stated in the rules for writes. The bound leaves room for at least 1 MiB of
-	// texts in the updates of an incident. An update that resolves an open incident is never refused for a bound.
+	// Codes: NOT_FOUND when the team has no such incident; INVALID_ARGUMENT naming `status` or
+	// `message`; naming `message` when the incident would have more or larger updates than the
+	// service allows, or the update would reopen an incident too many (the description has the
+	// bound); ABORTED as stated in the rules for writes. The bound leaves room for at least 1 MiB of
+	// texts in the updates of an incident. An update that resolves an open incident is never refused
+	// for a bound.
 	AddIncidentUpdate(ctx context.Context, in *AddIncidentUpdateRequest, opts ...grpc.CallOption) (*AddIncidentUpdateResponse, error)
 	// ListStatusPages returns all status pages of the team, by name and then by id.
 	ListStatusPages(ctx context.Context, in *ListStatusPagesRequest, opts ...grpc.CallOption) (*ListStatusPagesResponse, error)
@@ -83,8 +89,8 @@ type IncidentServiceClient interface {
 	//
 	// Codes: NOT_FOUND when the team has no such page.
 	GetStatusPage(ctx context.Context, in *GetStatusPageRequest, opts ...grpc.CallOption) (*GetStatusPageResponse, error)
-	// ListStatusPageIncidents returns the incidents that are attached to a page, newest created first, at most 100. The result is
-	// the same for pages that are suspended or need a password.
+	// ListStatusPageIncidents returns the incidents that are attached to a page, newest created
+	// first, at most 100. The result is the same for pages that are suspended or need a password.
 	//
 	// Codes: NOT_FOUND when the team has no such page.
 	ListStatusPageIncidents(ctx context.Context, in *ListStatusPageIncidentsRequest, opts ...grpc.CallOption) (*ListStatusPageIncidentsResponse, error)
@@ -174,8 +180,8 @@ func (c *incidentServiceClient) ListStatusPageIncidents(ctx context.Context, in 
 //
 // IncidentService reads and writes a team's incidents and reads its status pages.
 type IncidentServiceServer interface {
-	// ListIncidents returns one page of the team's incidents, newest created first (`created_at` and then `id`, both
-	// descending, at the full precision of the store).
+	// ListIncidents returns one page of the team's incidents, newest created first (`created_at` and
+	// then `id`, both descending, at the full precision of the store).
 	//
 	// Codes: INVALID_ARGUMENT naming `page_size` when out of bounds.
 	ListIncidents(context.Context, *ListIncidentsRequest) (*ListIncidentsResponse, error)
@@ -183,22 +189,27 @@ type IncidentServiceServer interface {
 	//
 	// Codes: NOT_FOUND when the team has no such incident.
 	GetIncident(context.Context, *GetIncidentRequest) (*GetIncidentResponse, error)
-	// CreateIncident creates an incident and its first update. `started_at` is the time of the call; with the status resolved,
-	// `resolved_at` is too. If the incident is attached to a status page, the service notifies the page's subscribers.
+	// CreateIncident creates an incident and its first update. `started_at` is the time of the call;
+	// with the status resolved, `resolved_at` is too. If the incident is attached to a status page,
+	// the service notifies the page's subscribers.
 	//
-	// Codes: INVALID_ARGUMENT naming `title`, `status`, `impact`, `message`, `status_page_id` (the team has no such page) or
-	// `component_ids` (the team has no such component, or it is not on the given page); naming `title` when the incident is not
-	// resolved and the team has as many open incidents as the service allows, at least 1,000 (the description has the number);
-	// ABORTED as stated in the rules for writes.
+	// Codes: INVALID_ARGUMENT naming `title`, `status`, `impact`, `message`, `status_page_id` (the
+	// team has no such page) or `component_ids` (the team has no such component, or it is not on the
+	// given page); naming `title` when the incident is not resolved and the team has as many open
+	// incidents as the service allows, at least 1,000 (the description has the number); ABORTED as
+	// stated in the rules for writes.
 	CreateIncident(context.Context, *CreateIncidentRequest) (*CreateIncidentResponse, error)
-	// AddIncidentUpdate adds an update to an incident's timeline and gives the incident the update's status. The status resolved
-	// sets `resolved_at`, unless it is already set; any other status clears it. The service notifies the subscribers of the
-	// incident's status page unless `notify_subscribers` is false; it then records the notification as suppressed.
+	// AddIncidentUpdate adds an update to an incident's timeline and gives the incident the update's
+	// status. The status resolved sets `resolved_at`, unless it is already set; any other status
+	// clears it. The service notifies the subscribers of the incident's status page unless
+	// `notify_subscribers` is false; it then records the notification as suppressed.
 	//
-	// Codes: NOT_FOUND when the team has no such incident; INVALID_ARGUMENT naming `status` or `message`; naming `message` when
-	// the incident would have more or larger updates than the service allows, or the update would reopen an incident too many
-	// (the description has the bound); ABORTED as stated in the rules for writes. The bound leaves room for at least 1 MiB of
-	// texts in the updates of an incident. An update that resolves an open incident is never refused for a bound.
+	// Codes: NOT_FOUND when the team has no such incident; INVALID_ARGUMENT naming `status` or
+	// `message`; naming `message` when the incident would have more or larger updates than the
+	// service allows, or the update would reopen an incident too many (the description has the
+	// bound); ABORTED as stated in the rules for writes. The bound leaves room for at least 1 MiB of
+	// texts in the updates of an incident. An update that resolves an open incident is never refused
+	// for a bound.
 	AddIncidentUpdate(context.Context, *AddIncidentUpdateRequest) (*AddIncidentUpdateResponse, error)
 	// ListStatusPages returns all status pages of the team, by name and then by id.
 	ListStatusPages(context.Context, *ListStatusPagesRequest) (*ListStatusPagesResponse, error)
@@ -206,8 +217,8 @@ type IncidentServiceServer interface {
 	//
 	// Codes: NOT_FOUND when the team has no such page.
 	GetStatusPage(context.Context, *GetStatusPageRequest) (*GetStatusPageResponse, error)
-	// ListStatusPageIncidents returns the incidents that are attached to a page, newest created first, at most 100. The result is
-	// the same for pages that are suspended or need a password.
+	// ListStatusPageIncidents returns the incidents that are attached to a page, newest created
+	// first, at most 100. The result is the same for pages that are suspended or need a password.
 	//
 	// Codes: NOT_FOUND when the team has no such page.
 	ListStatusPageIncidents(context.Context, *ListStatusPageIncidentsRequest) (*ListStatusPageIncidentsResponse, error)

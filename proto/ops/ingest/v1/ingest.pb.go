@@ -4,8 +4,8 @@
 // 	protoc        (unknown)
 // source: ops/ingest/v1/ingest.proto
 
-// The ingest service takes what agents and probes report. It belongs to the reference backend, not to the contract with the gateway: it has a
-// listener of its own, which the gateway never calls.
+// The ingest service takes what agents and probes report. It belongs to the reference backend, not
+// to the contract with the gateway: it has a listener of its own, which the gateway never calls.
 //
 // Rules for every method:
 //
@@ -546,8 +546,8 @@ type ItemError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the item in the request.
 	Index int32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	// Number of a gRPC code: 3 (invalid), 5 (no such server, monitor or scheduled command), 6 (a command of another server has the id) or
-	// 9 (the monitor is disabled).
+	// Number of a gRPC code: 3 (invalid), 5 (no such server, monitor or scheduled command), 6 (a
+	// command of another server has the id) or 9 (the monitor is disabled).
 	Code int32 `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`
 	// Text for people.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`

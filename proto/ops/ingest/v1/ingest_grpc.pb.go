@@ -4,8 +4,8 @@
 // - protoc             (unknown)
 // source: ops/ingest/v1/ingest.proto
 
-// The ingest service takes what agents and probes report. It belongs to the reference backend, not to the contract with the gateway: it has a
-// listener of its own, which the gateway never calls.
+// The ingest service takes what agents and probes report. It belongs to the reference backend, not
+// to the contract with the gateway: it has a listener of its own, which the gateway never calls.
 //
 // Rules for every method:
 //
@@ -43,13 +43,16 @@ const (
 //
 // IngestService stores reports.
 type IngestServiceClient interface {
-	// ReportMetrics stores samples of servers. A server has one sample of a time. It was last seen at the time of its latest sample.
+	// ReportMetrics stores samples of servers. A server has one sample of a time. It was last seen at
+	// the time of its latest sample.
 	ReportMetrics(ctx context.Context, in *ReportMetricsRequest, opts ...grpc.CallOption) (*ReportMetricsResponse, error)
-	// RecordChecks stores results of checks, and what follows from them by the rules of monitors. A monitor has one check of a time.
-	// A check that is not later than the last stored one only joins the history.
+	// RecordChecks stores results of checks, and what follows from them by the rules of monitors. A
+	// monitor has one check of a time. A check that is not later than the last stored one only joins
+	// the history.
 	RecordChecks(ctx context.Context, in *RecordChecksRequest, opts ...grpc.CallOption) (*RecordChecksResponse, error)
-	// RecordCommands stores commands and runs of scheduled commands. The status of a command goes from `queued` to `running` to a final one: a
-	// report of an earlier one changes nothing. A run that is not later than the last stored one changes nothing.
+	// RecordCommands stores commands and runs of scheduled commands. The status of a command goes
+	// from `queued` to `running` to a final one: a report of an earlier one changes nothing. A run
+	// that is not later than the last stored one changes nothing.
 	RecordCommands(ctx context.Context, in *RecordCommandsRequest, opts ...grpc.CallOption) (*RecordCommandsResponse, error)
 }
 
@@ -97,13 +100,16 @@ func (c *ingestServiceClient) RecordCommands(ctx context.Context, in *RecordComm
 //
 // IngestService stores reports.
 type IngestServiceServer interface {
-	// ReportMetrics stores samples of servers. A server has one sample of a time. It was last seen at the time of its latest sample.
+	// ReportMetrics stores samples of servers. A server has one sample of a time. It was last seen at
+	// the time of its latest sample.
 	ReportMetrics(context.Context, *ReportMetricsRequest) (*ReportMetricsResponse, error)
-	// RecordChecks stores results of checks, and what follows from them by the rules of monitors. A monitor has one check of a time.
-	// A check that is not later than the last stored one only joins the history.
+	// RecordChecks stores results of checks, and what follows from them by the rules of monitors. A
+	// monitor has one check of a time. A check that is not later than the last stored one only joins
+	// the history.
 	RecordChecks(context.Context, *RecordChecksRequest) (*RecordChecksResponse, error)
-	// RecordCommands stores commands and runs of scheduled commands. The status of a command goes from `queued` to `running` to a final one: a
-	// report of an earlier one changes nothing. A run that is not later than the last stored one changes nothing.
+	// RecordCommands stores commands and runs of scheduled commands. The status of a command goes
+	// from `queued` to `running` to a final one: a report of an earlier one changes nothing. A run
+	// that is not later than the last stored one changes nothing.
 	RecordCommands(context.Context, *RecordCommandsRequest) (*RecordCommandsResponse, error)
 	mustEmbedUnimplementedIngestServiceServer()
 }

@@ -100,7 +100,8 @@ type Monitor struct {
 	Enabled bool `protobuf:"varint,6,opt,name=enabled,proto3" json:"enabled,omitempty"`
 	// Seconds between checks.
 	IntervalSeconds int32 `protobuf:"varint,7,opt,name=interval_seconds,json=intervalSeconds,proto3" json:"interval_seconds,omitempty"`
-	// Percentage of the checks of the last 30 days whose status was not down; absent if there were no checks.
+	// Percentage of the checks of the last 30 days whose status was not down; absent if there were no
+	// checks.
 	UptimePercent *float64 `protobuf:"fixed64,8,opt,name=uptime_percent,json=uptimePercent,proto3,oneof" json:"uptime_percent,omitempty"`
 	// Time of the last check; absent if there was none.
 	LastCheckAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_check_at,json=lastCheckAt,proto3,oneof" json:"last_check_at,omitempty"`

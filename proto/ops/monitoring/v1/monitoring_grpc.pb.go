@@ -37,10 +37,11 @@ type MonitoringServiceClient interface {
 	//
 	// Codes: INVALID_ARGUMENT when `team_id` is not a UUID.
 	ListMonitors(ctx context.Context, in *ListMonitorsRequest, opts ...grpc.CallOption) (*ListMonitorsResponse, error)
-	// ListMonitorChecks returns the results of one monitor's checks since a time, newest first. For a time in the
-	// future the list is empty.
+	// ListMonitorChecks returns the results of one monitor's checks since a time, newest first. For a
+	// time in the future the list is empty.
 	//
-	// Codes: NOT_FOUND when the team has no such monitor; INVALID_ARGUMENT naming `since` when it is absent.
+	// Codes: NOT_FOUND when the team has no such monitor; INVALID_ARGUMENT naming `since` when it is
+	// absent.
 	ListMonitorChecks(ctx context.Context, in *ListMonitorChecksRequest, opts ...grpc.CallOption) (*ListMonitorChecksResponse, error)
 }
 
@@ -82,10 +83,11 @@ type MonitoringServiceServer interface {
 	//
 	// Codes: INVALID_ARGUMENT when `team_id` is not a UUID.
 	ListMonitors(context.Context, *ListMonitorsRequest) (*ListMonitorsResponse, error)
-	// ListMonitorChecks returns the results of one monitor's checks since a time, newest first. For a time in the
-	// future the list is empty.
+	// ListMonitorChecks returns the results of one monitor's checks since a time, newest first. For a
+	// time in the future the list is empty.
 	//
-	// Codes: NOT_FOUND when the team has no such monitor; INVALID_ARGUMENT naming `since` when it is absent.
+	// Codes: NOT_FOUND when the team has no such monitor; INVALID_ARGUMENT naming `since` when it is
+	// absent.
 	ListMonitorChecks(context.Context, *ListMonitorChecksRequest) (*ListMonitorChecksResponse, error)
 	mustEmbedUnimplementedMonitoringServiceServer()
 }
