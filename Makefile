@@ -24,10 +24,13 @@ TEST_PROGRAMS  := $(SHORT_PROGRAMS) ip/iproute2 promtool/prometheus systemd-anal
 # at the same time.
 ALONE := cmd/internal/test/chaos
 
-# These tests start compilers and interpreters, for each sample of the documentation and for clients
-# in four languages, or check dozens of faulty backends. They run without the race detector: what
-# they run is checked for races by its own tests, and takes five times as long.
-SLOW := cmd/internal/test/docs cmd/internal/dev/conformance cmd/internal/test/clients
+# These tests start compilers and interpreters for each sample of the documentation, or check dozens
+# of faulty backends. They run without the race detector: what they run is checked for races by its
+# own tests, and takes five times as long.
+SLOW := cmd/internal/test/docs cmd/internal/dev/conformance
+
+# These tests build and run clients in four languages: make nightly.
+NIGHTLY := cmd/internal/test/clients
 
 # The tests of a package end within TEST_TIMEOUT, so that one that hangs is reported, with the
 # stacks of all goroutines. It is several times what the slowest packages need on a busy machine,
@@ -71,7 +74,7 @@ VET_FLAG := -vet=off
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-all fresh explore cover flakes fuzz chaos attack cluster soak crowds bench bench-limiters check check-code check-external check-generated \
+.PHONY: help run build test test-all fresh explore cover flakes fuzz chaos attack cluster soak test-clients crowds bench bench-limiters check check-code check-external check-generated \
 	check-format check-modules check-openapi check-proto check-rules check-tests lint generate outdated format tidy test-programs test-packages test-servers tools dist image
 
 help: ## List what can be done.
@@ -100,7 +103,7 @@ define tests
 			-timeout="$$2" "$${@:3}"); \
 	}; \
 	for module in $(CODE_MODULES); do \
-		run $$module $(TEST_TIMEOUT) $$(go -C $$module list ./... | grep -vF $(patsubst %,-e %,$(ALONE) $(3)) | sort -r); \
+		run $$module $(TEST_TIMEOUT) $$(go -C $$module list ./... | grep -vF $(patsubst %,-e %,$(ALONE) $(NIGHTLY) $(3)) | sort -r); \
 	done; \
 	flags=; jobs=(); for folder in $(3); do run $$folder $(TEST_TIMEOUT) ./... & jobs+=($$!); done; \
 	failed=; for job in "$${jobs[@]}"; do wait $$job || failed=1; done; [ -z "$$failed" ]; \
@@ -117,7 +120,7 @@ test: ## Run the tests of everyday work (go test -short, 25 cases of each proper
 	@tools/programs.sh $(SHORT_PROGRAMS) || echo "tests that need a missing program will be skipped"
 	$(call tests,$(SHORT),$(SHORT_PROGRAMS))
 
-test-all: ## Run all tests, as CI does: longer schedules, and the slow rows of docs/operate/guarantees.md.
+test-all: ## Run all tests but those of make nightly, as CI does: longer schedules, browsers, and the slow rows of docs/operate/guarantees.md.
 	$(call tests,$(LONG),$(TEST_PROGRAMS),$(SLOW))
 
 fresh: ## Run make test as on a fresh machine, with Go alone (Debian, as root): a test that is skipped for another reason fails it.
@@ -172,8 +175,11 @@ cluster: ## Two gateways, three backends and Redis under load: restart each, upg
 soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateways leak nothing: docs/operate/guarantees.md.
 	@go test -count=1 -v -timeout=0 -run Soak ./cmd/internal/test/chaos -soak $(SOAKTIME)
 
-nightly: ## What takes too long for each change: random cases, fuzzing, failures, attacks, rolling updates, a soak, crowds, a snapshot of a release.
-	@$(MAKE) explore fuzz chaos attack cluster soak crowds dist
+nightly: ## What takes too long for each change: a fresh machine, random cases, fuzzing, failures, attacks, rolling updates, a soak, clients in four languages, a snapshot of a release.
+	@$(MAKE) fresh explore fuzz chaos attack cluster soak test-clients crowds dist
+
+test-clients: ## Build and run clients in four languages, from the API's description and from our packages (needs make test-packages).
+	@go test -count=1 -v ./$(NIGHTLY)
 
 crowds: ## Run 6 and 20 processes of each client package with one token, and check that no call fails (6 minutes; needs make test-packages).
 	@go test -count=1 -v -timeout=30m -run SharesAToken ./cmd/internal/test/clients -crowds
