@@ -24,10 +24,10 @@ TEST_PROGRAMS  := $(SHORT_PROGRAMS) ip/iproute2 promtool/prometheus systemd-anal
 # at the same time.
 ALONE := cmd/internal/test/chaos
 
-# These tests start compilers and interpreters for each sample of the documentation, or check dozens
+# These tests start compilers, interpreters and browsers for the documentation, or check dozens
 # of faulty backends. They run without the race detector: what they run is checked for races by its
 # own tests, and takes five times as long.
-SLOW := cmd/internal/test/docs cmd/internal/dev/conformance
+SLOW := cmd/internal/test/docs cmd/internal/dev/conformance gateway/apidocs
 
 # These tests build and run clients in four languages: make nightly.
 NIGHTLY := cmd/internal/test/clients
