@@ -16,6 +16,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/breaker"
 	"opsgate/internal/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	identityv1 "opsgate/proto/ops/identity/v1"
@@ -75,7 +76,7 @@ func TestReadsSurviveAKilledProcess(t *testing.T) {
 	if failed.Load() > 10 { // 0.5 %
 		t.Error("more than 0.5 %")
 	}
-	mustBe(t, clients, backendclient.BreakerClosed)
+	mustBe(t, clients, breaker.Closed)
 }
 
 // mustRoundRobin makes calls in sequence, and checks that each process gets equally many. That may
@@ -146,7 +147,7 @@ func TestAFailingProcessGetsFewCalls(t *testing.T) {
 			if n := all[1].calls.Load() - before; n == 0 || n > callers*calls/20 {
 				t.Errorf("the failing process got %d of %d calls", n, callers*calls)
 			}
-			mustBe(t, clients, backendclient.BreakerClosed)
+			mustBe(t, clients, breaker.Closed)
 			all[1].answer.Store(nil)
 			after := all[1].calls.Load()
 			eventually(t, clients, func() bool { return all[1].calls.Load() > after+10 })

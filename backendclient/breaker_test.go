@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/breaker"
 	"opsgate/internal/testkit"
 	"opsgate/proto/contract"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -22,11 +23,11 @@ import (
 )
 
 // breakerOf returns the status of the fleet service's breaker.
-func breakerOf(clients *backendclient.Clients) backendclient.BreakerStatus {
+func breakerOf(clients *backendclient.Clients) breaker.Status {
 	return clients.Breakers()["fleet"]
 }
 
-func mustBe(t *testing.T, clients *backendclient.Clients, state backendclient.BreakerState) {
+func mustBe(t *testing.T, clients *backendclient.Clients, state breaker.State) {
 	t.Helper()
 	if got := breakerOf(clients); got.State != state {
 		t.Fatalf("the breaker is %s since %v, because of %q; want %s", got.State, got.Since, got.Cause, state)
@@ -41,7 +42,7 @@ func broken(t *testing.T, w *wire, change ...func(*backendclient.Options)) *back
 	for range backendclient.DefaultSettings().Breaker.MinRequests {
 		_ = call(t, clients)
 	}
-	mustBe(t, clients, backendclient.BreakerOpen)
+	mustBe(t, clients, breaker.Open)
 	return clients
 }
 
@@ -59,9 +60,9 @@ func TestCodesThatABreakerCounts(t *testing.T) {
 			for range 30 {
 				_ = call(t, clients)
 			}
-			want := backendclient.BreakerClosed
+			want := breaker.Closed
 			if counted[code] {
-				want = backendclient.BreakerOpen
+				want = breaker.Open
 			}
 			if got := breakerOf(clients).State; got != want {
 				t.Errorf("after 30 times %v the breaker is %s, want %s", code, got, want)
@@ -89,9 +90,9 @@ func TestPermissionDeniedWithoutAResourceIsARefusalOfTheGateway(t *testing.T) {
 			if e := failure(t, last); e.Code != codes.PermissionDenied || e.Refused != refused || e.NamesResource == refused {
 				t.Errorf("%s: %+v", method, e)
 			}
-			want := backendclient.BreakerStatus{State: backendclient.BreakerClosed}
+			want := breaker.Status{State: breaker.Closed}
 			if refused {
-				want = backendclient.BreakerStatus{State: backendclient.BreakerOpen, Cause: "PermissionDenied: RBAC: access denied"}
+				want = breaker.Status{State: breaker.Open, Cause: "PermissionDenied: RBAC: access denied"}
 			}
 			if got := clients.Breakers()[m.Service()]; got.State != want.State || got.Cause != want.Cause {
 				t.Errorf("%s: the breaker is %+v, want %+v", method, got, want)
@@ -128,7 +129,7 @@ func TestAnOpenBreakerRefusesUntilItProbes(t *testing.T) {
 		for range 3 {
 			testkit.Must(t, call(t, clients))
 		}
-		mustBe(t, clients, backendclient.BreakerClosed)
+		mustBe(t, clients, breaker.Closed)
 		if s := breakerOf(clients); s.Cause != "" || !s.HalfOpenAt.IsZero() || !s.TrippedAt.IsZero() {
 			t.Errorf("state %+v", s)
 		}
@@ -167,7 +168,7 @@ func TestAHangingProbeDelaysNoOther(t *testing.T) {
 			}
 		}()
 		synctest.Wait()
-		mustBe(t, clients, backendclient.BreakerHalfOpen)
+		mustBe(t, clients, breaker.HalfOpen)
 		time.Sleep(time.Second)
 		if e := failure(t, call(t, clients)); e.Reason != backendclient.ReasonBreakerOpen || e.RetryAfter != 2*time.Second {
 			t.Errorf("a call beside the probe: %v, retry after %v", e, e.RetryAfter)
@@ -177,9 +178,9 @@ func TestAHangingProbeDelaysNoOther(t *testing.T) {
 		for range 3 {
 			testkit.Must(t, call(t, clients))
 		}
-		mustBe(t, clients, backendclient.BreakerClosed)
+		mustBe(t, clients, breaker.Closed)
 		<-ended
-		mustBe(t, clients, backendclient.BreakerClosed)
+		mustBe(t, clients, breaker.Closed)
 	})
 }
 
@@ -206,14 +207,14 @@ func TestLateResultsDoNotChangeAHalfOpenBreaker(t *testing.T) {
 		for range backendclient.DefaultSettings().Breaker.MinRequests {
 			_ = callOf(t, clients, "fails", time.Second)
 		}
-		mustBe(t, clients, backendclient.BreakerOpen)
+		mustBe(t, clients, breaker.Open)
 		time.Sleep(3 * time.Second)
 		go func() { _ = callOf(t, clients, "probes", time.Second) }()
 		synctest.Wait()
 		for _, release := range []chan struct{}{succeed, fail} {
 			close(release)
 			synctest.Wait()
-			mustBe(t, clients, backendclient.BreakerHalfOpen)
+			mustBe(t, clients, breaker.HalfOpen)
 		}
 		time.Sleep(time.Second)
 	})
@@ -237,11 +238,11 @@ func TestABreakerOpensOnARate(t *testing.T) {
 	for _, test := range []struct {
 		name           string
 		good, bad, all int // numbers of calls: per round, and in total
-		state          backendclient.BreakerState
+		state          breaker.State
 	}{
-		{"too few to judge", 0, 9, 9, backendclient.BreakerClosed},
-		{"enough, and half of them fail", 5, 5, 10, backendclient.BreakerOpen},
-		{"enough, and less than half fail", 6, 4, 1000, backendclient.BreakerClosed},
+		{"too few to judge", 0, 9, 9, breaker.Closed},
+		{"enough, and half of them fail", 5, 5, 10, breaker.Open},
+		{"enough, and less than half fail", 6, 4, 1000, breaker.Closed},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := new(wire)
@@ -271,16 +272,16 @@ func TestFailuresExpireWithTheWindow(t *testing.T) {
 			}
 			time.Sleep(25 * time.Second)
 		}
-		mustBe(t, clients, backendclient.BreakerClosed)
+		mustBe(t, clients, breaker.Closed)
 	})
 }
 
 // After a period of successes, a breaker opens long before half of the attempts in the window have
 // failed.
 func TestABreakerOpensWithinASecondOfAnOutage(t *testing.T) {
-	for outage, want := range map[time.Duration]backendclient.BreakerState{
-		400 * time.Millisecond: backendclient.BreakerClosed, // a process that is being replaced
-		time.Second:            backendclient.BreakerOpen,
+	for outage, want := range map[time.Duration]breaker.State{
+		400 * time.Millisecond: breaker.Closed, // a process that is being replaced
+		time.Second:            breaker.Open,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &wire{answer: always(nil)}
@@ -321,7 +322,7 @@ func TestCanceledCallsAreNotCounted(t *testing.T) {
 				t.Errorf("code %v, error %v", e.Code, e)
 			}
 		}
-		if s := clients.Breakers()["identity"]; s.State != backendclient.BreakerClosed {
+		if s := clients.Breakers()["identity"]; s.State != breaker.Closed {
 			t.Errorf("the breaker is %s", s.State)
 		}
 	})
@@ -329,9 +330,9 @@ func TestCanceledCallsAreNotCounted(t *testing.T) {
 
 // A client with a slow upload leaves the service no time, which is not a failure of the service.
 func TestShortDeadlinesAreNotCounted(t *testing.T) {
-	for timeout, want := range map[time.Duration]backendclient.BreakerState{
-		100 * time.Millisecond: backendclient.BreakerClosed, // minus deadlineMargin
-		200 * time.Millisecond: backendclient.BreakerOpen,
+	for timeout, want := range map[time.Duration]breaker.State{
+		100 * time.Millisecond: breaker.Closed, // minus deadlineMargin
+		200 * time.Millisecond: breaker.Open,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			clients := overWire(t, &wire{answer: hang})
@@ -394,7 +395,7 @@ func TestTheStatusIsOfTheBreakerThatRefusesMost(t *testing.T) {
 		time.Sleep(time.Second + 1)
 		w.answer = always(nil)
 		testkit.Must(t, call(t, clients))
-		if s := breakerOf(clients); s.State != backendclient.BreakerOpen || !s.TrippedAt.After(first.TrippedAt) {
+		if s := breakerOf(clients); s.State != breaker.Open || !s.TrippedAt.After(first.TrippedAt) {
 			t.Errorf("one is open and one half-open, but the status is %+v", s)
 		}
 	})
@@ -414,12 +415,12 @@ func TestABreakerWithoutCallsCloses(t *testing.T) {
 					testkit.Must(t, call(t, clients))
 				}
 				time.Sleep(s.OpenFor + s.Window - time.Millisecond)
-				if breakerOf(clients).State == backendclient.BreakerClosed {
+				if breakerOf(clients).State == breaker.Closed {
 					t.Error("it closed before its window ended")
 				}
 				time.Sleep(2 * time.Millisecond)
 				synctest.Wait()
-				mustBe(t, clients, backendclient.BreakerClosed)
+				mustBe(t, clients, breaker.Closed)
 				if series(t, registry, "opsgate_upstream_breaker_state")["service=fleet state=closed"] != 1 {
 					t.Error("the metric has another state")
 				}
@@ -444,7 +445,7 @@ func TestChangedBreakerSettingsCloseTheBreaker(t *testing.T) {
 		}
 		s.Breaker.OpenFor = time.Minute
 		clients.Apply(s)
-		mustBe(t, clients, backendclient.BreakerClosed)
+		mustBe(t, clients, breaker.Closed)
 		if series(t, registry, "opsgate_upstream_breaker_state")["service=fleet state=closed"] != 1 {
 			t.Error("the metric has another state")
 		}
@@ -471,7 +472,7 @@ func TestCallsOnAReplacedBreakerAreNotReported(t *testing.T) {
 		clients.Apply(s)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		mustBe(t, clients, backendclient.BreakerClosed)
+		mustBe(t, clients, breaker.Closed)
 		if line := lastLine(log); line != "" {
 			t.Errorf("logged %q", line)
 		}
@@ -491,7 +492,7 @@ func lastLine(log lines) (last string) {
 func TestABreakersChangesAreLoggedAndMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, log, registry := new(wire), make(lines, 100), prometheus.NewRegistry()
-		is := func(state backendclient.BreakerState, reason string) {
+		is := func(state breaker.State, reason string) {
 			t.Helper()
 			if got, want := lastLine(log), "circuit breaker is "+string(state)+" service=fleet method=GetServer reason="+reason; got != want {
 				t.Errorf("logged %q, want %q", got, want)
@@ -503,7 +504,7 @@ func TestABreakersChangesAreLoggedAndMeasured(t *testing.T) {
 			}
 		}
 		clients := broken(t, w, func(o *backendclient.Options) { o.Logger, o.Registerer = slog.New(log), registry })
-		is(backendclient.BreakerOpen, "Internal: no disk")
+		is(breaker.Open, "Internal: no disk")
 		_ = call(t, clients)
 		if n := series(t, registry, "opsgate_upstream_refused_requests_total")["reason=breaker_open service=fleet"]; n != 1 {
 			t.Errorf("%v refused, want 1", n)
@@ -511,9 +512,9 @@ func TestABreakersChangesAreLoggedAndMeasured(t *testing.T) {
 		time.Sleep(3*time.Second + 1)
 		w.answer = always(nil)
 		_ = call(t, clients)
-		is(backendclient.BreakerHalfOpen, "it was open for 3s")
+		is(breaker.HalfOpen, "it was open for 3s")
 		_, _ = call(t, clients), call(t, clients)
-		is(backendclient.BreakerClosed, "attempts succeed")
+		is(breaker.Closed, "attempts succeed")
 	})
 }
 
@@ -531,7 +532,7 @@ func TestStreamsAreNotCounted(t *testing.T) {
 			t.Fatal(e)
 		}
 	}
-	if s := clients.Breakers()["identity"]; s.State != backendclient.BreakerClosed {
+	if s := clients.Breakers()["identity"]; s.State != breaker.Closed {
 		t.Errorf("the breaker is %s", s.State)
 	}
 }

@@ -143,7 +143,7 @@ func (c *Change) Apply() {
 			continue
 		}
 		u.requestProbes()
-		u.setBreakers(c.clients.settings.Load().Breaker, "the address of the service was changed")
+		u.breakers.Reset(c.clients.settings.Load().Breaker, "the address of the service was changed")
 		old.cancel()
 		c.clients.running.Go(func() { old.closeWhenUnused(c.clients.ctx, u.logger.With(slog.String("service", u.service))) })
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/breaker"
 	"opsgate/internal/certs"
 	"opsgate/internal/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -240,9 +241,9 @@ func TestAnAddressThatDoesNotRespondCanBeChanged(t *testing.T) {
 	if e := failure(t, getServer(t, clients)); e.Code != codes.Unavailable {
 		t.Errorf("%v, want Unavailable", e)
 	}
-	mustBe(t, clients, backendclient.BreakerOpen)
+	mustBe(t, clients, breaker.Open)
 	move(t, clients, b.only())
-	mustBe(t, clients, backendclient.BreakerClosed)
+	mustBe(t, clients, breaker.Closed)
 	if err := getServer(t, clients); err != nil {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc/connectivity"
 
+	"opsgate/backendclient/breaker"
 	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -79,10 +80,13 @@ func (c *Clients) connect(metrics *metrics) error {
 		}
 		u.outages.Logger = u.logger.With(slog.String("service", u.service))
 		u.outages.Failed, u.outages.Recovered = "internal service is unavailable", "internal service is available again"
-		for _, m := range s.description.Methods {
-			u.unary = append(u.unary, u.methods[m.MethodName])
+		u.breakers = breaker.New(breaker.Options{
+			Service: s.name, Methods: s.unary(), Settings: c.options.Breaker, Logger: c.options.Logger,
+			Report: u.metrics.setBreakerState, Describe: describe,
+		})
+		for _, m := range u.methods {
+			m.breaker = u.breakers.Method(m.name)
 		}
-		u.setBreakers(c.options.Breaker, "")
 		if err := metrics.registerInFlight(u); err != nil {
 			return err
 		}
@@ -115,7 +119,7 @@ func (c *Clients) Apply(s Settings) {
 		return
 	}
 	for _, u := range c.upstreams {
-		u.setBreakers(s.Breaker, "its settings were changed")
+		u.breakers.Reset(s.Breaker, "its settings were changed")
 	}
 }
 
@@ -188,10 +192,10 @@ func (c *Clients) Unreachable() map[string]UnreachableError {
 }
 
 // Breakers returns the status of the breakers of each service by its short name.
-func (c *Clients) Breakers() map[string]BreakerStatus {
-	states := make(map[string]BreakerStatus, len(c.upstreams))
+func (c *Clients) Breakers() map[string]breaker.Status {
+	states := make(map[string]breaker.Status, len(c.upstreams))
 	for service, u := range c.upstreams {
-		states[service] = u.breakerStatus()
+		states[service] = u.breakers.Status()
 	}
 	return states
 }
@@ -200,8 +204,8 @@ func (c *Clients) Breakers() map[string]BreakerStatus {
 // team now because the team's latest one failed.
 func (c *Clients) Refuses(service, method, team string) bool {
 	if u := c.upstreams[service]; u != nil && u.methods[method] != nil {
-		b := u.methods[method].breaker.Load()
-		return b != nil && b.refuses(team)
+		b := u.methods[method].breaker
+		return b != nil && b.Refuses(team)
 	}
 	return false
 }
@@ -212,6 +216,7 @@ func (c *Clients) Close() error {
 	c.running.Wait()
 	var errs []error
 	for service, u := range c.upstreams {
+		u.breakers.Close()
 		if err := u.connection.Load().grpc.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close the connection to %s: %w", service, err))
 		}

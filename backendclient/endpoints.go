@@ -293,7 +293,7 @@ func isEndpointFailure(code codes.Code, bytesReceived, shortTimeout bool) bool {
 // eject records and logs the ejection of endpoints. The caller holds s.mu.
 func (s *endpoints) eject(ejected []*endpoint) {
 	for _, e := range ejected {
-		s.recordEjection(e, causeOf(e.lastFailure), slog.String("for", e.ejectedFor.String()),
+		s.recordEjection(e, describe(e.lastFailure), slog.String("for", e.ejectedFor.String()),
 			slog.Int("in_a_row", e.ejections))
 		time.AfterFunc(e.ejectedFor, s.expire)
 	}

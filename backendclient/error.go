@@ -155,6 +155,12 @@ func (e *Error) Unwrap() error { return e.cause }
 // GRPCStatus returns the service's status, but with Code.
 func (e *Error) GRPCStatus() *status.Status { return e.status }
 
+// describe returns a failure as text for operators. It contains the service's own message.
+func describe(err error) string {
+	s := status.Convert(err)
+	return s.Code().String() + ": " + truncate(s.Message(), maxMessage)
+}
+
 func withCode(s *status.Status, code codes.Code) *status.Status {
 	if s.Code() == code {
 		return s

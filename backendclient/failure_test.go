@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/breaker"
 	"opsgate/internal/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
@@ -139,9 +140,9 @@ func TestCodesOfTransportFailures(t *testing.T) {
 			if refused := test.shows == "service" && test.code == codes.PermissionDenied; e.Refused != refused {
 				t.Errorf("a refusal of the gateway: %v, want %v", e.Refused, refused)
 			}
-			ofService := breakerOf(clients).State == backendclient.BreakerOpen // and not of the team: that takes more than a failure
+			ofService := breakerOf(clients).State == breaker.Open // and not of the team: that takes more than a failure
 			_ = callFor(t, clients, timeout)
-			counts := breakerOf(clients).State == backendclient.BreakerOpen
+			counts := breakerOf(clients).State == breaker.Open
 			if ofService != (test.shows == "service") || counts != (test.shows != "nothing") {
 				t.Errorf("it counts as a failure: %t, of the service: %t", counts, ofService)
 			}

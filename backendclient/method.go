@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"opsgate/backendclient/breaker"
 	"opsgate/internal/timings"
 )
 
@@ -20,8 +21,8 @@ const numCodes = int(codes.Unauthenticated) + 1
 type method struct {
 	service, name string
 	readOnly      bool
-	namesResource bool                    // see Error
-	breaker       atomic.Pointer[breaker] // nil for a stream
+	namesResource bool             // see Error
+	breaker       *breaker.Breaker // nil for a stream
 
 	exemplar  func(context.Context) prometheus.Labels // see Options
 	durations *prometheus.HistogramVec

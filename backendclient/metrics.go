@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/backendclient/breaker"
 )
 
 // metrics are the metrics of all services.
@@ -144,8 +146,8 @@ func (m *metrics) registerInFlight(u *upstream) error {
 	return m.register(inFlight, limit)
 }
 
-func (m upstreamMetrics) setBreakerState(state BreakerState) {
-	for _, s := range []BreakerState{BreakerClosed, BreakerOpen, BreakerHalfOpen} {
+func (m upstreamMetrics) setBreakerState(state breaker.State) {
+	for _, s := range []breaker.State{breaker.Closed, breaker.Open, breaker.HalfOpen} {
 		value := 0.0
 		if s == state {
 			value = 1

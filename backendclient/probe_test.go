@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/breaker"
 	"opsgate/internal/testkit"
 	"opsgate/internal/testkit/grpctest"
 )
@@ -95,7 +96,7 @@ func TestAProbeIsNoCall(t *testing.T) {
 		if got := series(t, registry, "opsgate_upstream_request_duration_seconds"); len(got) > 0 {
 			t.Errorf("%v: probes are measured: %v", code, got)
 		}
-		if b := clients.Breakers()["fleet"]; b.State != backendclient.BreakerClosed {
+		if b := clients.Breakers()["fleet"]; b.State != breaker.Closed {
 			t.Errorf("%v: the breaker is %s", code, b.State)
 		}
 		for _, e := range clients.Endpoints()["fleet"] {

@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"opsgate/backendclient/breaker"
 )
 
 // minAttemptTime is the minimum timeout of an attempt for which DeadlineExceeded counts as a
@@ -14,38 +16,24 @@ import (
 // a slow upload: slow clients must not open the breaker.
 const minAttemptTime = 100 * time.Millisecond
 
-// A result is what an attempt shows of the service.
-type result int
-
-// The results of attempts.
-const (
-	// success is also that of rejected calls and of responses that are too large.
-	success result = iota
-	// inconclusive is neither a success nor a failure: the caller canceled, or left the attempt too
-	// little time.
-	inconclusive
-	// teamFailure is a failure that the data of the team may cause.
-	teamFailure
-	// serviceFailure is a failure that no data causes.
-	serviceFailure
-)
-
-// classify returns the result of the attempt of c that has ended with err.
-func (c *call) classify(err error) result {
+// classify returns the result of the attempt of c that has ended with err. That of a rejected call
+// and of a response that is too large is a success. It is inconclusive if the caller canceled, or
+// left the attempt too little time.
+func (c *call) classify(err error) breaker.Result {
 	code, refused := status.Code(err), refusesGateway(err, c.method.namesResource)
 	deadline, _ := c.ctx.Deadline() // it has one
 	switch {
 	case code == codes.Canceled:
-		return inconclusive
+		return breaker.Inconclusive
 	case !isFailure(code) && !refused:
-		return success
+		return breaker.Success
 	case errors.Is(c.ctx.Err(), context.Canceled),
 		code == codes.DeadlineExceeded && deadline.Sub(c.attemptStart) < minAttemptTime:
-		return inconclusive
+		return breaker.Inconclusive
 	case c.team == "", refused, code == codes.Unavailable && !c.ctx.answered:
-		return serviceFailure
+		return breaker.ServiceFailure
 	}
-	return teamFailure
+	return breaker.TeamFailure
 }
 
 // isFailure reports whether a code means that the service failed. Unauthenticated does: the service

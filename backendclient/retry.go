@@ -34,7 +34,7 @@ const (
 // gRPC itself immediately retries calls of any method that never reached a server. Such a retry
 // belongs to the same attempt here.
 func (u *upstream) callWithRetries(c *call) error {
-	err := c.method.breaker.Load().do(c)
+	err := c.attempt()
 	n := 0
 	for ; err != nil && n < c.settings.Retries.Max && c.retryable(err); n++ {
 		if !u.budget.withdraw() {
@@ -47,7 +47,7 @@ func (u *upstream) callWithRetries(c *call) error {
 		u.metrics.retries.Inc()
 		timings.FromContext(&c.ctx).AddRetry()
 		c.attemptStart = time.Now()
-		next := c.method.breaker.Load().do(c)
+		next := c.attempt()
 		if status.Code(next) == codes.Aborted {
 			return err // an earlier attempt is still in progress in the service: return the previous error
 		}

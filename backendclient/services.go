@@ -26,6 +26,14 @@ type service struct {
 	target      func(Upstreams) Target
 }
 
+// unary returns the names of the unary methods.
+func (s service) unary() (names []string) {
+	for _, m := range s.description.Methods {
+		names = append(names, m.MethodName)
+	}
+	return names
+}
+
 // services returns the services table.
 func services() []service {
 	return []service{

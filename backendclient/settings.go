@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"opsgate/backendclient/breaker"
 )
 
 // Settings can be changed at any time; see [Clients.Apply].
@@ -18,7 +20,7 @@ type Settings struct {
 	// Retries applies to reads, and to writes with an idempotency key, that fail with Unavailable.
 	Retries RetrySettings
 	// Breaker configures the circuit breaker of each method.
-	Breaker BreakerSettings
+	Breaker breaker.Settings
 }
 
 // RetrySettings limit retries.
@@ -36,7 +38,7 @@ func DefaultSettings() Settings {
 		MaxResponseBytes: 8 << 20,
 		MaxInFlight:      512,
 		Retries:          RetrySettings{Max: 2, Budget: 0.1},
-		Breaker: BreakerSettings{Window: 20 * time.Second, MinRequests: 10, FailureRate: 0.5,
+		Breaker: breaker.Settings{Window: 20 * time.Second, MinRequests: 10, FailureRate: 0.5,
 			OpenFor: 3 * time.Second},
 	}
 }
@@ -53,36 +55,7 @@ func (s Settings) Validate() error {
 	case !(s.Retries.Budget >= 0 && s.Retries.Budget <= 1): // true for NaN too
 		return fmt.Errorf("retry budget is %v: must be 0 to 1", s.Retries.Budget)
 	}
-	return s.Breaker.validate()
-}
-
-// BreakerSettings configure circuit breakers.
-type BreakerSettings struct {
-	// Window is the period over which attempts count. It must be longer than the longest deadline,
-	// because a breaker that is not closed closes after a period without results.
-	Window time.Duration
-	// MinRequests is the minimum number of attempts before the breaker opens.
-	MinRequests int
-	// FailureRate is the ratio of failures of the service that opens the breaker: greater than 0,
-	// at most 1. It also opens when all attempts fail for half a second.
-	FailureRate float64
-	// OpenFor is how long the breaker stays open, and how often a team whose attempts fail may make
-	// one while it is not closed.
-	OpenFor time.Duration
-}
-
-func (s BreakerSettings) validate() error {
-	switch {
-	case s.Window < windowBuckets: // a bucket would last less than 1 ns
-		return fmt.Errorf("breaker window is %v: must be at least %v", s.Window, time.Duration(windowBuckets))
-	case s.MinRequests <= 0:
-		return fmt.Errorf("breaker's minimum number of requests is %d: must be greater than 0", s.MinRequests)
-	case !(s.FailureRate > 0 && s.FailureRate <= 1): // true for NaN too
-		return fmt.Errorf("breaker's failure rate is %v: must be greater than 0 and at most 1", s.FailureRate)
-	case s.OpenFor <= 0:
-		return fmt.Errorf("breaker's open period is %v: must be greater than 0", s.OpenFor)
-	}
-	return nil
+	return s.Breaker.Validate()
 }
 
 // settings are Settings in use.

@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/breaker"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
@@ -149,7 +150,7 @@ func failingTeamsDoNotAffectOthers(t *testing.T, cause cause, failing int, every
 			all = append(all, &traffic{team: fmt.Sprint("failing-", i), every: 50 * time.Millisecond})
 		}
 		together(t, clients, during, all...)
-		if s := breakerOf(clients); every < 500*time.Millisecond && s.State != backendclient.BreakerClosed && !outage.Load() {
+		if s := breakerOf(clients); every < 500*time.Millisecond && s.State != breaker.Closed && !outage.Load() {
 			t.Errorf("the breaker is %s, although the service answers the other team: %s", s.State, s.Cause)
 		}
 		return all[0].failures, all[0].reasons
@@ -167,7 +168,7 @@ func failingTeamsDoNotAffectOthers(t *testing.T, cause cause, failing int, every
 	outage.Store(true)
 	go run(10 * time.Second)
 	time.Sleep(7 * time.Second)
-	if s := breakerOf(clients); s.State == backendclient.BreakerClosed || s.Team != "" {
+	if s := breakerOf(clients); s.State == breaker.Closed || s.Team != "" {
 		t.Errorf("nothing answers, and the breaker is %+v", s)
 	}
 	for i := range 100 {
@@ -193,7 +194,7 @@ func TestRareTimeoutsOfOthersDoNotOpenTheBreaker(t *testing.T) {
 		}})
 		bad, good := &traffic{team: slow, every: 20 * time.Millisecond}, &traffic{team: fast, every: 100 * time.Millisecond}
 		together(t, clients, time.Minute, bad, good)
-		mustBe(t, clients, backendclient.BreakerClosed)
+		mustBe(t, clients, breaker.Closed)
 		if good.reasons[backendclient.ReasonBreakerOpen] != 0 {
 			t.Errorf("calls of the other team failed: %v", good.reasons)
 		}
@@ -217,11 +218,11 @@ func TestABreakerOpenedByOneTeamRefusesOnlyThatTeam(t *testing.T) {
 		begin := time.Now()
 		bad := &traffic{team: slow, every: 50 * time.Millisecond}
 		go bad.run(t, clients, 10*time.Second)
-		for breakerOf(clients).State == backendclient.BreakerClosed && time.Since(begin) < 10*time.Second {
+		for breakerOf(clients).State == breaker.Closed && time.Since(begin) < 10*time.Second {
 			time.Sleep(time.Millisecond)
 		}
 		synctest.Wait() // the state is set before it is logged
-		if s := breakerOf(clients); s.State != backendclient.BreakerOpen || s.Team != slow || s.Since.Sub(begin) > 2*time.Second {
+		if s := breakerOf(clients); s.State != breaker.Open || s.Team != slow || s.Since.Sub(begin) > 2*time.Second {
 			t.Fatalf("after %v the breaker is %+v", time.Since(begin), s)
 		}
 		if line := lastLine(log); !strings.HasSuffix(line, "; only calls of team slow are refused") {
@@ -272,7 +273,7 @@ func TestTimeoutsOfAllTeamsOpenTheBreakerWithinASecond(t *testing.T) {
 					time.Sleep(15 * time.Second)
 					begin := time.Now()
 					hangs.Store(true)
-					for breakerOf(clients).State != backendclient.BreakerOpen && time.Since(begin) < 10*time.Second {
+					for breakerOf(clients).State != breaker.Open && time.Since(begin) < 10*time.Second {
 						time.Sleep(time.Millisecond)
 					}
 					opened <- time.Since(begin) - time.Second + 10*time.Millisecond // the deadline of the first call that hangs
@@ -295,7 +296,7 @@ func TestFailuresOfTheServiceCountForAllTeams(t *testing.T) {
 			for range backendclient.DefaultSettings().Breaker.MinRequests {
 				_ = callOf(t, clients, slow, time.Second)
 			}
-			if s := breakerOf(clients); s.State != backendclient.BreakerOpen || s.Team != "" {
+			if s := breakerOf(clients); s.State != breaker.Open || s.Team != "" {
 				t.Errorf("after failures with %v the breaker is %+v", code, s)
 			}
 			before := w.attempts.Load()

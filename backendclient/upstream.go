@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 
+	"opsgate/backendclient/breaker"
 	"opsgate/internal/outagelog"
 	"opsgate/internal/shares"
 	"opsgate/internal/timings"
@@ -53,12 +52,11 @@ type upstream struct {
 	service    string
 	connection atomic.Pointer[connection] // to the current address
 	methods    map[string]*method         // by name: "GetServer"
-	unary      []*method                  // those with a breaker
+	breakers   *breaker.Breakers          // of the unary methods
 	settings   *atomic.Pointer[settings]
 	budget     retryBudget
 	slots      shares.Pool
 	large      *shares.Queue // of all services
-	trials     shares.Pool   // of the calls that breakers allow while they are not closed
 	metrics    upstreamMetrics
 	logger     *slog.Logger
 
@@ -71,8 +69,6 @@ type upstream struct {
 
 	reached    atomic.Pointer[time.Time]        // see Clients.Reached; nil for never
 	unanswered atomic.Pointer[UnreachableError] // the last probe without an answer while the service had not been reached
-
-	breakersMu sync.Mutex // serializes reports of the breakers' states and their replacement
 }
 
 // A call is a unary call with all its attempts.
@@ -111,9 +107,20 @@ func (c *callContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
+// attempt makes an attempt, unless the breaker of the method refuses it.
 func (c *call) attempt() error {
+	a := breaker.Attempt{Team: c.team, Start: c.attemptStart, Slots: c.settings.MaxInFlight}
+	err := c.method.breaker.Do(a, c.invokeOnce)
+	if refused, ok := err.(*breaker.RefusedError); ok { //nolint:errorlint // not wrapped
+		return newNotMadeError(ReasonBreakerOpen, refused.RetryAfter, refused.Error())
+	}
+	return err
+}
+
+func (c *call) invokeOnce() (breaker.Result, error) {
 	c.ctx.answered = false
-	return c.invoke(&c.ctx, c.fullMethod, c.request, c, c.clientConn, c.options...) // codec sets c.reply
+	err := c.invoke(&c.ctx, c.fullMethod, c.request, c, c.clientConn, c.options...) // codec sets c.reply
+	return c.classify(err), err
 }
 
 // intercept is the [grpc.UnaryClientInterceptor] of the connection.
@@ -177,85 +184,4 @@ func (u *upstream) callWithinLimit(c *call) error {
 		return err
 	}
 	return u.decodeLarge(c)
-}
-
-// setBreakers replaces the breakers by closed ones with the settings. The reason is logged for each
-// that was not closed before.
-func (u *upstream) setBreakers(s BreakerSettings, reason string) {
-	u.breakersMu.Lock()
-	defer u.breakersMu.Unlock()
-	for _, m := range u.unary {
-		u.setBreaker(m, s, reason)
-	}
-	u.metrics.setBreakerState(BreakerClosed)
-}
-
-// setBreaker is setBreakers for one method, without the metric. The caller holds breakersMu.
-func (u *upstream) setBreaker(m *method, s BreakerSettings, reason string) {
-	changed := func(b *breaker, reason string) { u.breakerChanged(m, b, reason) }
-	if before := m.breaker.Swap(newBreaker(s, &u.trials, changed)); before != nil &&
-		before.status.Load().State != BreakerClosed {
-		u.logBreaker(m, BreakerClosed, reason)
-	}
-}
-
-// breakerChanged is called by the breaker of a method when its state changes, with the breaker's
-// own lock held. It logs the state and sets the metric. It ignores a breaker that was replaced: the
-// last calls may still change its state.
-func (u *upstream) breakerChanged(m *method, b *breaker, reason string) {
-	u.breakersMu.Lock()
-	defer u.breakersMu.Unlock()
-	if b != m.breaker.Load() {
-		return
-	}
-	u.metrics.setBreakerState(u.breakerStatus().State)
-	s := b.status.Load()
-	u.logBreaker(m, s.State, reason)
-	if s.State != BreakerClosed {
-		time.AfterFunc(b.settings.OpenFor+b.settings.Window, func() { u.closeUnused(m, b, s) })
-	}
-}
-
-// closeUnused closes a breaker that still has the status: its failures are older than its window,
-// and too few attempts followed, none or fewer than halfOpenSuccesses that count. Otherwise a
-// method that is rarely called would be reported as failing until its next calls.
-func (u *upstream) closeUnused(m *method, b *breaker, s *BreakerStatus) {
-	u.breakersMu.Lock()
-	defer u.breakersMu.Unlock()
-	unchanged := s == b.status.Load() // each change stores a new status
-	clientsClosed := u.connection.Load().ctx.Err() != nil
-	if unchanged && b == m.breaker.Load() && !clientsClosed {
-		u.setBreaker(m, b.settings, "its failures are older than its window")
-		u.metrics.setBreakerState(u.breakerStatus().State)
-	}
-}
-
-func (u *upstream) logBreaker(m *method, state BreakerState, reason string) {
-	level := slog.LevelInfo
-	if state == BreakerOpen {
-		level = slog.LevelWarn
-	}
-	u.logger.Log(context.Background(), level, "circuit breaker is "+string(state),
-		slog.String("service", u.service), slog.String("method", m.name), slog.String("reason", reason))
-}
-
-// breakerStatus returns the status of the service's breakers (see BreakerStatus), with the methods
-// of all that are not closed.
-func (u *upstream) breakerStatus() BreakerStatus {
-	worst := BreakerStatus{State: BreakerClosed}
-	var tripped []string
-	for _, m := range u.unary {
-		s := *m.breaker.Load().status.Load()
-		if s.State == BreakerClosed {
-			continue
-		}
-		tripped = append(tripped, m.name)
-		if worst.State == BreakerClosed || worst.State == BreakerHalfOpen && s.State == BreakerOpen ||
-			worst.State == s.State && s.TrippedAt.Before(worst.TrippedAt) {
-			worst = s
-		}
-	}
-	slices.Sort(tripped)
-	worst.Methods = tripped
-	return worst
 }

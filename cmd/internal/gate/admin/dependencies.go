@@ -14,6 +14,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient"
+	"opsgate/backendclient/breaker"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/ratelimit"
 )
@@ -37,11 +38,11 @@ type Dependency struct {
 	Name string `json:"name"`
 	Condition
 
-	OK          bool                         `json:"ok"`
-	Since       time.Time                    `json:"since,omitzero"` // when OK became false; zero if OK or unknown
-	Verdict     string                       `json:"verdict"`        // of its most severe finding, or "well"
-	Breaker     *backendclient.BreakerStatus `json:"breaker"`        // nil for a dependency without a breaker
-	BreakerText string                       `json:"breaker_text"`   // its state, for how long, and what follows
+	OK          bool            `json:"ok"`
+	Since       time.Time       `json:"since,omitzero"` // when OK became false; zero if OK or unknown
+	Verdict     string          `json:"verdict"`        // of its most severe finding, or "well"
+	Breaker     *breaker.Status `json:"breaker"`        // nil for a dependency without a breaker
+	BreakerText string          `json:"breaker_text"`   // its state, for how long, and what follows
 	// calls in flight, or the use of a limit; "" if not counted
 	InUse     string                         `json:"in_use"`
 	Endpoints []backendclient.EndpointStatus `json:"endpoints"`          // of an internal service
@@ -94,15 +95,15 @@ func (a *Admin) dependencies(now time.Time) (list []*Dependency) {
 // newService returns the state of an internal service by its connection and its breaker.
 // unreachable is the reason why it gets no calls or has never answered one, or "".
 func newService(
-	name string, state connectivity.State, b backendclient.BreakerStatus, unreachable string, now time.Time,
+	name string, state connectivity.State, b breaker.Status, unreachable string, now time.Time,
 ) *Dependency {
-	d := &Dependency{Name: name, Breaker: &b, OK: unreachable == "" && b.State == backendclient.BreakerClosed}
+	d := &Dependency{Name: name, Breaker: &b, OK: unreachable == "" && b.State == breaker.Closed}
 	d.BreakerText = breakerText(b, now)
 	d.State = strings.ToLower(state.String())
 	if state == connectivity.TransientFailure {
 		d.State = "unavailable"
 	}
-	if b.State != backendclient.BreakerClosed {
+	if b.State != breaker.Closed {
 		d.State, d.Reason = "breaker "+string(b.State), "breaker "+d.BreakerText
 	} else if unreachable != "" && state == connectivity.Ready {
 		d.State = "not reached"
@@ -115,9 +116,9 @@ func newService(
 
 // breakerText returns the state of a breaker, for how long, and what follows, without the team's
 // id, which unauthenticated clients must not see.
-func breakerText(b backendclient.BreakerStatus, now time.Time) string {
+func breakerText(b breaker.Status, now time.Time) string {
 	text := string(b.State)
-	if b.State != backendclient.BreakerClosed {
+	if b.State != breaker.Closed {
 		text += forTime(b.TrippedAt, now)
 	}
 	if len(b.Methods) > 0 {
@@ -127,9 +128,9 @@ func breakerText(b backendclient.BreakerStatus, now time.Time) string {
 		text += ", for one team"
 	}
 	switch {
-	case b.State == backendclient.BreakerHalfOpen:
+	case b.State == breaker.HalfOpen:
 		return text + ", a few calls are allowed"
-	case b.State != backendclient.BreakerOpen || b.HalfOpenAt.IsZero():
+	case b.State != breaker.Open || b.HalfOpenAt.IsZero():
 		return text
 	case b.HalfOpenAt.After(now):
 		return text + ", next probe in " + config.RoundedDuration(b.HalfOpenAt.Sub(now)+time.Second/2-1) // rounded up
@@ -188,8 +189,8 @@ type Store struct {
 	EvictingServers int64 `json:"evicting_servers,omitempty"`
 	EvictedKeys     int64 `json:"evicted_keys,omitempty"`
 
-	Breaker *backendclient.BreakerStatus `json:"breaker"`         // of Redis; null for mode memory
-	Error   string                       `json:"error,omitempty"` // why the limits' state is unknown
+	Breaker *breaker.Status `json:"breaker"`         // of Redis; null for mode memory
+	Error   string          `json:"error,omitempty"` // why the limits' state is unknown
 }
 
 // store returns the state of the store of rate limits.
@@ -199,9 +200,9 @@ func (a *Admin) store() Store {
 		return Store{Mode: ratelimit.ModeMemory}
 	}
 	state := redis.Limits.State()
-	b := &backendclient.BreakerStatus{State: backendclient.BreakerClosed}
+	b := &breaker.Status{State: breaker.Closed}
 	if state.Cause != nil {
-		b = &backendclient.BreakerStatus{State: backendclient.BreakerOpen, Cause: state.Cause.Error(), TrippedAt: state.Since}
+		b = &breaker.Status{State: breaker.Open, Cause: state.Cause.Error(), TrippedAt: state.Since}
 	}
 	evicting, evicted := redis.Gateways.Eviction()
 	return Store{

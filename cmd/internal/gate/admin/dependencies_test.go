@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/grpc/connectivity"
 
-	"opsgate/backendclient"
+	"opsgate/backendclient/breaker"
 	"opsgate/internal/testkit"
 )
 
@@ -33,7 +33,7 @@ func TestOpenBreakerSaysWhichCallsItRefuses(t *testing.T) {
 	for team, want := range map[string]string{
 		"": "breaker open for 40s, for GetServer, next probe in 2s: Unavailable", "harbour": "breaker open for 40s, for GetServer, for one team, next probe in 2s: Unavailable",
 	} {
-		b := backendclient.BreakerStatus{
+		b := breaker.Status{
 			State: "open", Team: team, Methods: []string{"GetServer"}, TrippedAt: noon.Add(-40 * time.Second), HalfOpenAt: noon.Add(2 * time.Second), Cause: "Unavailable: secret",
 		}
 		if d := newService("fleet", connectivity.Ready, b, "", noon); d.OK || d.Reason != want {

@@ -13,6 +13,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient"
+	"opsgate/backendclient/breaker"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/gateway"
 	"opsgate/ratelimit"
@@ -52,9 +53,9 @@ type Explanation struct {
 
 // A Service is an internal service as the gateway sees it.
 type Service struct {
-	Name    string                       `json:"name"`
-	State   string                       `json:"state"`   // of the connection: ready, connecting, unavailable, …
-	Breaker *backendclient.BreakerStatus `json:"breaker"` // null where calls have none
+	Name    string          `json:"name"`
+	State   string          `json:"state"`   // of the connection: ready, connecting, unavailable, …
+	Breaker *breaker.Status `json:"breaker"` // null where calls have none
 }
 
 // TokenLimits is the response of /admin/limits/{token_id}.

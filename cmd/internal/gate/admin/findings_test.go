@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/breaker"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/gateway"
 	"opsgate/internal/testkit"
@@ -27,7 +28,7 @@ func healthy() *State {
 		{ID: "v1ListServerGroups", Path: "/v1/server-groups", Service: "fleet"}, {ID: "v1ListMonitors", Path: "/v1/monitors", Service: "monitoring"},
 		{ID: "v1ListIncidents", Path: "/v1/incidents", Service: "incident"}, {ID: "v1ListStatusPages", Path: "/v1/status-pages", Service: "incident"},
 	}
-	s.set("fleet", Dependency{OK: true, Breaker: &backendclient.BreakerStatus{State: "closed"}})
+	s.set("fleet", Dependency{OK: true, Breaker: &breaker.Status{State: "closed"}})
 	return s
 }
 
@@ -42,7 +43,7 @@ func in(state, reason string, since time.Time) Dependency {
 	return Dependency{Condition: Condition{State: state, Reason: reason}, Since: since}
 }
 
-func open(b backendclient.BreakerStatus) Dependency {
+func open(b breaker.Status) Dependency {
 	if b.State == "" {
 		b.State = "open"
 	}
@@ -71,7 +72,7 @@ func TestFindings(t *testing.T) {
 	set := func(name string, d Dependency) func(*State) { return func(s *State) { s.set(name, d) } }
 	redis := func(store Store) func(*State) {
 		lost := ago(90 * time.Second)
-		store.Since, store.Breaker = &lost, &backendclient.BreakerStatus{State: "open", Cause: "connection refused"}
+		store.Since, store.Breaker = &lost, &breaker.Status{State: "open", Cause: "connection refused"}
 		return func(s *State) {
 			s.store = store
 			s.set("redis", in("unavailable", "", lost))
@@ -97,9 +98,9 @@ func TestFindings(t *testing.T) {
 		d.lookup = &backendclient.FailedLookup{Since: ago(90 * time.Second), Cause: "lookup fleet.example: no such host"}
 		return d
 	}
-	wrong := open(backendclient.BreakerStatus{})
+	wrong := open(breaker.Status{})
 	wrong.Since, wrong.wrong = ago(time.Minute), &backendclient.WrongEndpoints{Addresses: []string{"10.0.0.1:9000", "10.0.0.2:9000"}}
-	opened := backendclient.BreakerStatus{TrippedAt: ago(40 * time.Second), HalfOpenAt: noon.Add(2 * time.Second), Cause: "Unavailable: gone"}
+	opened := breaker.Status{TrippedAt: ago(40 * time.Second), HalfOpenAt: noon.Add(2 * time.Second), Cause: "Unavailable: gone"}
 	ofMethod, ofTeam := opened, opened
 	ofMethod.Methods, ofTeam.Team = []string{"CreateIncident"}, "a"
 	for _, test := range []struct {
@@ -109,11 +110,11 @@ func TestFindings(t *testing.T) {
 		{func(*State) {}, nil},
 		{func(s *State) { s.Draining = true }, []string{"impaired This gateway is draining: it will stop, and load balancers send it no more requests"}},
 		{set("fleet", open(opened)), []string{"broken fleet: breaker open for 40s, next probe in 2s – Unavailable: gone"}},
-		{set("fleet", open(backendclient.BreakerStatus{TrippedAt: ago(time.Hour), HalfOpenAt: ago(time.Minute)})),
+		{set("fleet", open(breaker.Status{TrippedAt: ago(time.Hour), HalfOpenAt: ago(time.Minute)})),
 			[]string{"broken fleet: breaker open for 1h, the next call is a probe"}},
 		{set("incident", open(ofMethod)), []string{"broken incident: breaker open for 40s, for CreateIncident, next probe in 2s – Unavailable: gone"}},
 		{set("fleet", open(ofTeam)), []string{"broken fleet: breaker open for 40s, for one team, next probe in 2s – Unavailable: gone"}},
-		{set("fleet", open(backendclient.BreakerStatus{State: "half-open", TrippedAt: ago(time.Second)})),
+		{set("fleet", open(breaker.Status{State: "half-open", TrippedAt: ago(time.Second)})),
 			[]string{"broken fleet: breaker half-open for 1s, a few calls are allowed"}},
 		{set("fleet", in("unavailable", "no connection", ago(90*time.Second))), []string{"broken fleet: unavailable for 1m30s – no connection"}},
 		{set("fleet", in("connecting", "", ago(4*time.Second))), []string{"impaired fleet: connecting for 4s"}},
@@ -197,7 +198,7 @@ func TestFindingsSayImpactDeadlineAndAction(t *testing.T) {
 		d.tokensUntil = tokensUntil
 		return d
 	}
-	team, wrong := open(backendclient.BreakerStatus{Team: "a"}), open(backendclient.BreakerStatus{})
+	team, wrong := open(breaker.Status{Team: "a"}), open(breaker.Status{})
 	team.teamName, wrong.wrong, wrong.notReady = "harbour", new(backendclient.WrongEndpoints), true
 	for _, test := range []struct {
 		name string
@@ -206,7 +207,7 @@ func TestFindingsSayImpactDeadlineAndAction(t *testing.T) {
 	}{
 		{"fleet", team, [3]string{"requests of team harbour a that need fleet get 503 at once; other teams are served",
 			"when the breakers of more methods open; it ends when the probes of fleet succeed", "read the log of fleet, and see what was deployed last"}},
-		{"incident", open(backendclient.BreakerStatus{}), [3]string{
+		{"incident", open(breaker.Status{}), [3]string{
 			"requests that need incident (/v1/incidents, /v1/status-pages) get 503 at once if the last call of their team failed; the rest of the API works",
 			"when the breakers of more methods open; it ends when the probes of incident succeed", "read the log of incident, and see what was deployed last"}},
 		{"identity", in("unavailable", "", noon), [3]string{uncachedTokens,
@@ -215,7 +216,7 @@ func TestFindingsSayImpactDeadlineAndAction(t *testing.T) {
 		{"identity", at(in("lookups fail", "", noon), noon.Add(10*time.Minute)), [3]string{uncachedTokens,
 			"known tokens work until 12:10:00 UTC at most; then all requests get 503",
 			"see whether identity runs and answers at upstreams.identity.address"}},
-		{"identity", at(open(backendclient.BreakerStatus{}), noon), [3]string{"all requests get 503: no token is cached any more",
+		{"identity", at(open(breaker.Status{}), noon), [3]string{"all requests get 503: no token is cached any more",
 			"it stays so until lookups succeed", "read the log of identity, and see what was deployed last"}},
 		{"identity", wrong, [3]string{"this gateway is not ready, and balancers send it no requests",
 			"cached tokens end authn.stale_for (20m) after their last lookup; then all requests get 503",
@@ -244,7 +245,7 @@ func TestActionFollowsTheCauseOfRedis(t *testing.T) {
 		"asking redis: ERR something new":                                            "run redis-cli ping from this machine; then read the log of Redis",
 	} {
 		s := healthy()
-		s.store = Store{Mode: "local", Since: &noon, Breaker: &backendclient.BreakerStatus{State: "open", Cause: reply}}
+		s.store = Store{Mode: "local", Since: &noon, Breaker: &breaker.Status{State: "open", Cause: reply}}
 		s.diagnose()
 		if got := s.Findings[0].Action; got != action {
 			t.Errorf("%s: the page says %q", reply, got)
@@ -266,13 +267,13 @@ func TestServicesThatFailTogetherAreOneFinding(t *testing.T) {
 		d.Endpoints = []backendclient.EndpointStatus{{Address: address, State: "unavailable", Cause: `connection error: desc = "dial tcp ` + address + `: connect: connection refused"`}}
 		s.set(name, d)
 	}
-	broken := open(backendclient.BreakerStatus{TrippedAt: noon.Add(-30 * time.Second), Cause: "Unavailable: no connection"})
+	broken := open(breaker.Status{TrippedAt: noon.Add(-30 * time.Second), Cause: "Unavailable: no connection"})
 	s := healthy()
 	s.failures = failures{lastFailed: 90, lastAll: 100, failed: 90, all: 100, lastByRoute: map[string]uint64{"v1ListServers": 60, "v1ListIncidents": 20, "v1ListMonitors": 10}}
 	dead(s, "fleet", "10.0.0.1:9000", broken)
 	dead(s, "incident", "10.0.0.1:9000", in("unavailable", "no connection", noon))
 	dead(s, "monitoring", "10.0.0.2:9000", in("unavailable", "no connection", noon))
-	dead(s, "audit", "10.0.0.3:9000", open(backendclient.BreakerStatus{Team: "a"}))
+	dead(s, "audit", "10.0.0.3:9000", open(breaker.Status{Team: "a"}))
 	s.diagnose()
 	want := []string{
 		"broken fleet, incident: unavailable for 30s – 10.0.0.1:9000: connection refused",

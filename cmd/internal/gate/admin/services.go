@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/breaker"
 	"opsgate/cmd/internal/gate/config"
 )
 
@@ -111,7 +112,7 @@ func (s *State) diagnoseDependency(d *Dependency) *Finding {
 		if d.notReady {
 			f.Impact = "this gateway is not ready, and balancers send it no requests"
 		}
-	case b != nil && b.State != backendclient.BreakerClosed:
+	case b != nil && b.State != breaker.Closed:
 		f = s.finding("breaker:"+d.Name, d.Name+": breaker "+d.BreakerText, b.Cause)
 		if b.Team != "" {
 			f.Impact = fmt.Sprintf("requests of team %s that need %s get 503 at once; other teams are served",

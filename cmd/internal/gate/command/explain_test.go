@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"opsgate/backendclient"
+	"opsgate/backendclient/breaker"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/internal/certs/certstest"
@@ -265,8 +265,8 @@ func TestAdminFlagsReplaceTheConfiguration(t *testing.T) {
 }
 
 func TestExplainShowsBreakers(t *testing.T) {
-	open := admin.Service{Name: "fleet", State: "breaker open", Breaker: &backendclient.BreakerStatus{State: "open", Cause: "Unavailable"}}
-	answer := admin.Explanation{Service: &open, Identity: admin.Service{Name: "identity", State: "ready", Breaker: &backendclient.BreakerStatus{State: "closed"}}}
+	open := admin.Service{Name: "fleet", State: "breaker open", Breaker: &breaker.Status{State: "open", Cause: "Unavailable"}}
+	answer := admin.Explanation{Service: &open, Identity: admin.Service{Name: "identity", State: "ready", Breaker: &breaker.Status{State: "closed"}}}
 	address := answering(t, func(w http.ResponseWriter, _ *http.Request) { admin.Respond(w, http.StatusOK, answer) })
 	got := opsgate(t, nil, "explain", tokenID, "GET", "/v1/servers", "--admin", address)
 	testkit.Contains(t, words(got.out), "\nservice name fleet, state breaker open, breaker state open, cause Unavailable\n",

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"opsgate/backendclient"
+	"opsgate/backendclient/breaker"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/test/servicestest"
 	"opsgate/gateway"
@@ -77,7 +77,7 @@ func TestExplainAdmittedRequest(t *testing.T) {
 		t.Errorf("route %+v", x.Route)
 	}
 	well := func(name string) *admin.Service {
-		return &admin.Service{Name: name, State: "ready", Breaker: &backendclient.BreakerStatus{State: "closed"}}
+		return &admin.Service{Name: name, State: "ready", Breaker: &breaker.Status{State: "closed"}}
 	}
 	if diff := cmp.Diff(well("identity"), &x.Identity); diff != "" {
 		t.Error(diff)

@@ -6,6 +6,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/backendclient"
+	"opsgate/backendclient/breaker"
 	"opsgate/cmd/internal/gate/admin"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/cmd/internal/gate/httpserver"
@@ -62,7 +63,7 @@ func callSettings(c config.Config) backendclient.Settings {
 			Max:    c.UpstreamCalls.Retries.Max,
 			Budget: c.UpstreamCalls.Retries.Budget.Fraction(),
 		},
-		Breaker: backendclient.BreakerSettings{
+		Breaker: breaker.Settings{
 			Window:      c.BreakerWindow(),
 			MinRequests: c.UpstreamCalls.Breaker.MinRequests,
 			FailureRate: c.UpstreamCalls.Breaker.FailureRate.Fraction(),

@@ -1,4 +1,4 @@
-package backendclient
+package breaker
 
 import (
 	"fmt"
@@ -14,39 +14,39 @@ type attemptLog []attemptEnd
 
 // An attemptEnd is the result of an attempt.
 type attemptEnd struct {
-	result     result
+	result     Result
 	team       string
 	start, end time.Time
 }
 
 // shown returns the owner of the latest failure, whether it counts, and whether all attempts fail.
-func (l attemptLog) shown(s BreakerSettings) (owner string, counts, allFail bool) {
+func (l attemptLog) shown(s Settings) (owner string, counts, allFail bool) {
 	last := l[len(l)-1]
 	var since []attemptEnd // failures since the latest success that no success that started later refutes
 	for i, e := range l {
-		if e.result == success {
+		if e.result == Success {
 			since = nil
 			continue
 		}
 		refuted := false
 		for _, before := range l[:i] {
-			refuted = refuted || before.result == success && before.start.After(e.start)
+			refuted = refuted || before.result == Success && before.start.After(e.start)
 		}
 		if refuted && i == len(l)-1 {
-			return "", e.result == serviceFailure, false
+			return "", e.result == ServiceFailure, false
 		}
 		if !refuted {
 			since = append(since, e)
 		}
 	}
 	first := 0 // that counts
-	for first < len(since) && since[first].result == teamFailure && since[first].team == since[0].team {
+	for first < len(since) && since[first].result == TeamFailure && since[first].team == since[0].team {
 		first++
 	}
 	if first == len(since) { // all of one team
 		counts = true
 		for _, e := range l {
-			counts = counts && (e.result != success || e.team == last.team || last.end.Sub(e.start) > s.Window)
+			counts = counts && (e.result != Success || e.team == last.team || last.end.Sub(e.start) > s.Window)
 		}
 		return last.team, counts, len(since) >= s.MinRequests && last.end.Sub(since[0].end) >= minOutage
 	}
@@ -55,11 +55,11 @@ func (l attemptLog) shown(s BreakerSettings) (owner string, counts, allFail bool
 
 func TestFailuresAreAttributedExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := BreakerSettings{Window: 5 * time.Second, MinRequests: 4}
+		s := Settings{Window: 5 * time.Second, MinRequests: 4}
 		a, now := attribution{window: s.Window}, time.Unix(1_800_000_000, 0)
 		var log attemptLog
-		bias := rapid.SampledFrom([][]result{
-			{success, teamFailure, serviceFailure}, {teamFailure}, {teamFailure, teamFailure, teamFailure, teamFailure, teamFailure, success},
+		bias := rapid.SampledFrom([][]Result{
+			{Success, TeamFailure, ServiceFailure}, {TeamFailure}, {TeamFailure, TeamFailure, TeamFailure, TeamFailure, TeamFailure, Success},
 		}).Draw(t, "bias")
 		teams := rapid.IntRange(1, 3).Draw(t, "teams")
 		for range rapid.IntRange(1, 60).Draw(t, "attempts") {
@@ -69,11 +69,11 @@ func TestFailuresAreAttributedExactly(t *testing.T) {
 				now.Add(-time.Duration(rapid.SampledFrom([]int{0, 0, 150, 1000}).Draw(t, "took")) * time.Millisecond), now,
 			}
 			log = append(log, e)
-			if e.result == success {
+			if e.result == Success {
 				a.succeeded(e.team, e.start)
 				continue
 			}
-			owner, counts := a.failed(e.team, e.result == serviceFailure, e.start, now)
+			owner, counts := a.failed(e.team, e.result == ServiceFailure, e.start, now)
 			wantOwner, wantCounts, wantAll := log.shown(s)
 			if owner != wantOwner || counts != wantCounts {
 				t.Fatalf("owner %q, counts %t; want %q, %t, after %v", owner, counts, wantOwner, wantCounts, log)
@@ -87,7 +87,7 @@ func TestFailuresAreAttributedExactly(t *testing.T) {
 
 // The number of failing teams in memory is bounded; the one that failed least recently is removed.
 func TestFailingTeamsAreBounded(t *testing.T) {
-	s, now := BreakerSettings{Window: time.Hour, OpenFor: time.Minute}, time.Unix(1_800_000_000, 0)
+	s, now := Settings{Window: time.Hour, OpenFor: time.Minute}, time.Unix(1_800_000_000, 0)
 	f := newFailingTeams(s)
 	at := func(i int) time.Time { return now.Add(time.Duration(i) * time.Millisecond) }
 	for i := range 2 * maxFailingTeams {

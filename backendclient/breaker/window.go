@@ -1,4 +1,4 @@
-package backendclient
+package breaker
 
 import "time"
 
@@ -36,7 +36,7 @@ func (w *window) add(now time.Time, succeeded bool) {
 }
 
 // reach reports whether the results reach the failure rate that opens a breaker.
-func (w *window) reach(s BreakerSettings, now time.Time) bool {
+func (w *window) reach(s Settings, now time.Time) bool {
 	var succeeded, failed int
 	for _, b := range w.buckets {
 		if int64(now.Sub(w.start)/w.step)-b.step <= windowBuckets {

@@ -1,4 +1,4 @@
-package backendclient
+package breaker
 
 import "time"
 
@@ -43,7 +43,7 @@ func (a *attribution) failed(team string, ofService bool, start, now time.Time) 
 }
 
 // allFail reports whether enough attempts have failed, for long enough, since the latest success.
-func (a *attribution) allFail(s BreakerSettings, now time.Time) bool {
+func (a *attribution) allFail(s Settings, now time.Time) bool {
 	return a.failures >= s.MinRequests && now.Sub(a.since) >= minOutage
 }
 

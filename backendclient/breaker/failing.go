@@ -1,4 +1,4 @@
-package backendclient
+package breaker
 
 import (
 	"maps"
@@ -11,11 +11,11 @@ const maxFailingTeams = 1024
 // failingTeams are the teams whose latest attempt failed, at most a window ago. While a breaker is
 // not closed, each of them may make one attempt every OpenFor, so none takes those of another.
 type failingTeams struct {
-	settings BreakerSettings
+	settings Settings
 	latest   map[string]time.Time // the start of the latest attempt that failed or was tried
 }
 
-func newFailingTeams(s BreakerSettings) failingTeams {
+func newFailingTeams(s Settings) failingTeams {
 	return failingTeams{settings: s, latest: make(map[string]time.Time)}
 }
 

@@ -1,0 +1,266 @@
+package breaker
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"opsgate/internal/shares"
+)
+
+// A State is a state of a circuit breaker.
+type State string
+
+// The states of a breaker.
+const (
+	Closed   State = "closed"    // attempts are made
+	Open     State = "open"      // those of failing teams are refused, except a few
+	HalfOpen State = "half-open" // the same, and the results of attempts close or open it
+)
+
+const (
+	// minOutage is the time after which the breaker opens if all attempts fail, regardless of
+	// earlier successes in the window. It is longer than it takes to replace an instance, and short
+	// enough that the breaker opens within a second of an outage.
+	minOutage = 500 * time.Millisecond
+	// halfOpenSuccesses is the number of successes that close a half-open breaker.
+	halfOpenSuccesses = 3
+	// trialShare is the number of slots of a service for each that its breakers use while they are
+	// not closed.
+	trialShare = 10
+)
+
+// A Status is the status of the breaker of a method. That of a service is the worst of its methods:
+// open before half-open before closed, and of two in the same state the one that left the closed
+// state first.
+type Status struct {
+	State State `json:"state"`
+	// Since is when the state began.
+	Since time.Time `json:"-"`
+	// TrippedAt is when the breaker left the closed state; zero while it is closed. A half-open
+	// breaker that opens again keeps it.
+	TrippedAt time.Time `json:"-"`
+	// HalfOpenAt is when an open breaker becomes half-open; zero in the other states.
+	HalfOpenAt time.Time `json:"-"`
+	// Cause is the failure that opened the breaker; "" while it is closed.
+	Cause string `json:"cause,omitempty"`
+	// Team is the only team whose attempts are refused; "" if the breaker refuses those of all
+	// failing teams, or none.
+	Team string `json:"team,omitempty"`
+	// Methods are the methods of the service whose breakers are not closed, in order, such as
+	// "CreateIncident"; nil in the status of a method.
+	Methods []string `json:"methods,omitempty"`
+}
+
+// concerns reports whether attempts of a team may be refused.
+func (s *Status) concerns(team string) bool {
+	return s.State != Closed && (s.Team == "" || s.Team == team)
+}
+
+// A Result is what an attempt shows of the service.
+type Result int
+
+// The results of attempts.
+const (
+	// Success is also that of attempts that the service rejects for their content.
+	Success Result = iota
+	// Inconclusive is neither a success nor a failure.
+	Inconclusive
+	// TeamFailure is a failure that the data of the team may cause.
+	TeamFailure
+	// ServiceFailure is a failure that no data causes.
+	ServiceFailure
+)
+
+// An Attempt identifies an attempt of a call.
+type Attempt struct {
+	Team  string // "" for none
+	Start time.Time
+	// Slots is the limit of calls to the service in flight.
+	Slots int
+}
+
+// A RefusedError is the error of an attempt that a breaker has refused.
+type RefusedError struct {
+	RetryAfter time.Duration // until the team may make an attempt; 0 if that is not known
+	text       string
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string { return e.text }
+
+// A Breaker refuses attempts of a method after too many have failed: the failures of the service
+// reach a rate, or all attempts fail. It still allows those of teams without a failure in the
+// window, and one of each other team every OpenFor, together on at most a tenth of the service's
+// slots. If only attempts of one team are made and they fail, it refuses those of that team only.
+type Breaker struct {
+	of     *Breakers
+	method string
+	status atomic.Pointer[Status]
+	resets atomic.Int64 // changed with mu held
+
+	mu          sync.Mutex
+	settings    Settings
+	attribution attribution
+	failing     failingTeams
+	results     window // successes, and failures of the service
+	successes   int    // of attempts that started since the breaker is half-open
+}
+
+func newBreaker(of *Breakers, method string) *Breaker {
+	b := &Breaker{of: of, method: method}
+	b.status.Store(&Status{State: Closed})
+	b.reset(of.options.Settings, "")
+	return b
+}
+
+// reset closes the breaker. The caller holds b.mu.
+func (b *Breaker) reset(s Settings, reason string) {
+	b.resets.Add(1)
+	b.settings, b.attribution, b.failing = s, attribution{window: s.Window}, newFailingTeams(s)
+	b.setState(Status{State: Closed, Since: time.Now()}, reason)
+}
+
+// Do calls the function, which makes the attempt, or returns a *[RefusedError].
+func (b *Breaker) Do(a Attempt, attempt func() (Result, error)) error {
+	resets := b.resets.Load()
+	if b.status.Load().State != Closed {
+		isTrial, refused := b.admit(a)
+		if refused != nil {
+			return refused
+		}
+		if isTrial {
+			defer b.of.trials.Release(a.Team, 1)
+		}
+	}
+	r, err := attempt()
+	b.record(a, resets, r, err)
+	return err
+}
+
+// admit returns the error of an attempt that the breaker refuses while it is not closed, and
+// whether an allowed one has taken a slot of the trials.
+func (b *Breaker) admit(a Attempt) (isTrial bool, refused error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.status.Load()
+	if s.State == Open && !a.Start.Before(s.HalfOpenAt) {
+		s = b.setState(Status{State: HalfOpen, Since: a.Start, Cause: s.Cause, Team: s.Team},
+			fmt.Sprintf("it was open for %v", b.settings.OpenFor))
+	}
+	if !s.concerns(a.Team) {
+		return false, nil
+	}
+	if wait := b.failing.wait(a.Team, a.Start); wait > 0 {
+		return false, &RefusedError{wait, "the circuit breaker is " + string(s.State)}
+	}
+	if b.of.trials.Take(a.Team, 1, int64(max(1, a.Slots/trialShare))) != shares.Taken {
+		return false, &RefusedError{0, "the circuit breaker is " + string(s.State) + ", and enough calls are in flight"}
+	}
+	b.failing.tried(a.Team, a.Start)
+	return true, nil
+}
+
+// Refuses reports whether an attempt of a team would be refused now because its latest one failed.
+func (b *Breaker) Refuses(team string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.status.Load().concerns(team) && b.failing.wait(team, time.Now()) > 0
+}
+
+// record records the result of an attempt, unless there were other resets since it started.
+func (b *Breaker) record(a Attempt, resets int64, r Result, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case resets != b.resets.Load():
+	case r == Inconclusive:
+		b.failing.untried(a.Team, a.Start)
+	case r == Success:
+		b.recordSuccess(a)
+	default:
+		b.recordFailure(a, r == ServiceFailure, err)
+	}
+}
+
+func (b *Breaker) recordSuccess(a Attempt) {
+	now := time.Now()
+	b.attribution.succeeded(a.Team, a.Start)
+	b.failing.succeeded(a.Team)
+	b.results.add(now, true)
+	if s := b.status.Load(); s.State != HalfOpen || a.Start.Before(s.Since) {
+		return
+	}
+	if b.successes++; b.successes == halfOpenSuccesses {
+		b.setState(Status{State: Closed, Since: now}, "attempts succeed")
+	}
+}
+
+// recordFailure records a failure, and opens the breaker if failures are too many, or if it is
+// half-open. If the breaker is open for another team only, it opens for all.
+func (b *Breaker) recordFailure(a Attempt, ofService bool, err error) {
+	now := time.Now()
+	b.failing.failed(a.Team, a.Start)
+	if ofService {
+		b.results.add(now, false)
+	}
+	owner, counts := b.attribution.failed(a.Team, ofService, a.Start, now)
+	if !counts {
+		return
+	}
+	s := b.status.Load()
+	opens := false
+	if s.State == Closed || s.Team != "" && s.Team != owner {
+		opens = b.attribution.allFail(b.settings, now) || owner == "" && b.results.reach(b.settings, now)
+		if s.State != Closed {
+			owner = "" // another team's attempts fail too
+		}
+	} else if s.State == HalfOpen {
+		opens = !a.Start.Before(s.Since)
+	}
+	if !opens {
+		return
+	}
+	next := Status{
+		State: Open, Since: now, HalfOpenAt: now.Add(b.settings.OpenFor), Cause: b.of.options.Describe(err), Team: owner,
+	}
+	reason := next.Cause
+	if owner != "" {
+		reason += "; only calls of team " + owner + " are refused"
+	}
+	b.setState(next, reason)
+}
+
+// setState sets a status with its TrippedAt, and reports it unless the breaker was and is closed.
+// The caller holds b.mu.
+func (b *Breaker) setState(next Status, reason string) *Status {
+	before := b.status.Load()
+	switch {
+	case next.State == Closed:
+	case before.State == Closed:
+		next.TrippedAt = next.Since
+	default:
+		next.TrippedAt = before.TrippedAt
+	}
+	b.successes, b.results = 0, newWindow(b.settings.Window, next.Since)
+	b.status.Store(&next)
+	if next.State != Closed {
+		time.AfterFunc(b.settings.OpenFor+b.settings.Window, func() { b.closeUnused(&next) })
+	}
+	if next.State != Closed || before.State != Closed {
+		b.of.report(b, next.State, reason)
+	}
+	return &next
+}
+
+// closeUnused closes a breaker that still has the status: its failures are older than its window,
+// and too few attempts followed, none or fewer than halfOpenSuccesses that count. Otherwise a
+// method that is rarely called would be reported as failing until its next attempts.
+func (b *Breaker) closeUnused(s *Status) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s == b.status.Load() && !b.of.closed.Load() { // each change stores a new status
+		b.reset(b.settings, "its failures are older than its window")
+	}
+}
