@@ -23,7 +23,7 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 	for _, page := range []struct {
 		name string
 		min  int // number of named tests
-	}{{"operate/limits.md", 10}, {"operate/guarantees.md", 50}, {"operate/security.md", 50}, {"develop/adding-an-operation.md", 10}} {
+	}{{"operate/limits.md", 10}, {"operate/guarantees.md", 50}, {"operate/security.md", 50}} {
 		named := namedTest.FindAllStringSubmatch(readPage(t, page.name), -1)
 		for _, name := range named {
 			folder := name[1]
