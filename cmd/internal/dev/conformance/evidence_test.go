@@ -1,8 +1,6 @@
 package conformance_test
 
 import (
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -96,25 +94,5 @@ func TestUnobservableFaultsAreListedAsNotChecked(t *testing.T) {
 				t.Errorf("not listed: %+v", report.NotChecked)
 			}
 		})
-	}
-}
-
-func TestDocumentListsWhatIsNotChecked(t *testing.T) {
-	document, err := os.ReadFile("../../../../docs/platform/conformance.md")
-	testkit.Must(t, err)
-	_, list, found := strings.Cut(string(document), "**Not checked**")
-	if !found {
-		t.Fatal("no list")
-	}
-	_, list, _ = strings.Cut(list, "\n\n")
-	list, _, _ = strings.Cut(list, "\n\n")
-	report, err := conformance.Run(t.Context(), conformance.Options{})
-	testkit.Must(t, err)
-	var want strings.Builder
-	for _, l := range report.NotChecked {
-		fmt.Fprintf(&want, "- %s %s\n", l.What, l.Why)
-	}
-	if got := list + "\n"; got != want.String() || want.Len() == 0 {
-		t.Errorf("the document has:\n%s\nwant:\n%s", got, want.String())
 	}
 }

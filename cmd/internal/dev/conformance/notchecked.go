@@ -6,7 +6,7 @@ type Unchecked struct {
 	Why  string `json:"why"`
 }
 
-// notChecked returns what no check covers. docs/platform/conformance.md has the same list.
+// notChecked returns what no check covers; each report ends with it.
 func notChecked() []Unchecked {
 	return []Unchecked{
 		{"Notifications are in the transaction of a write.", "No method returns notifications."},
