@@ -75,7 +75,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test test-all fresh explore cover flakes fuzz chaos attack cluster soak test-clients crowds bench bench-limiters check check-code check-external check-generated \
-	check-format check-modules check-openapi check-proto check-rules check-tests lint generate outdated format tidy test-programs test-packages test-servers tools dist image
+	check-format check-modules check-openapi check-proto check-rules check-tests lint generate pictures outdated format tidy test-programs test-packages test-servers tools dist image
 
 help: ## List what can be done.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -264,6 +264,9 @@ lint: ## Run golangci-lint, which includes go vet.
 generate: ## Generate code from the protos and the SQL, the OpenAPI document, its pages and the operations of opsctl, the chart's schema of config, the runbooks' HTML, and the tables of keys and metrics.
 	@go generate ./proto/... ./... # the contract first: others are made with it
 	@go -C tools/external generate ./...
+
+pictures: ## Take the pictures of the README from a running system, in Chromium, into docs/pictures.
+	@go test -count=1 ./cmd/internal/test/docs -run TestPictures -update
 
 outdated: ## List what is behind its newest version, with the days since: docs/develop/dependencies.md. Needs the network, and make test-packages.
 	@tools/outdated.sh $(MODULES)

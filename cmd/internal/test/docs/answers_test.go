@@ -15,7 +15,8 @@ import (
 	"opsgate/internal/testkit"
 )
 
-var update = flag.Bool("update", false, "record the responses in gateway/apidocs/samples/answers again, where they differ")
+var update = flag.Bool("update", false,
+	"record again the responses in gateway/apidocs/samples/answers that differ, and the pictures of the README")
 
 const folder = "../../../../gateway/apidocs/samples/answers"
 
