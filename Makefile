@@ -262,7 +262,7 @@ lint: ## Run golangci-lint, which includes go vet.
 	done
 
 generate: ## Generate code from the protos and the SQL, the OpenAPI document, its pages and the operations of opsctl, the chart's schema of config, the runbooks' HTML, and the tables of keys and metrics.
-	@go generate ./proto/... ./... # the contract first: others are made with it
+	@go generate ./proto/... ./cmd/internal/backend/store/... ./... # first the code that others are made with
 	@go -C tools/external generate ./...
 
 pictures: ## Take the pictures of the README from a running system, in Chromium, into docs/pictures.

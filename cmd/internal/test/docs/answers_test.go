@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"flag"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,11 +58,16 @@ func readsFirst() []openapitest.Operation {
 	})
 }
 
-// record returns the response to the example request of the operation. A token for each scope keeps
-// within the limits.
+// record returns the response to the example request of the operation, sent with the token of its
+// scope, as soon as the limits of that admit it.
 func record(t *testing.T, s system, o openapitest.Operation) string {
 	t.Helper()
-	response, body := s.call(t, samples.Requests()[o.ID], cmp.Or(o.Scope, "full"))
+	var response *http.Response
+	var body []byte
+	testkit.Eventually(t, o.ID+" is within the limits", func() bool {
+		response, body = s.call(t, samples.Requests()[o.ID], cmp.Or(o.Scope, "full"))
+		return response.StatusCode != http.StatusTooManyRequests
+	})
 	if response.StatusCode != 200 {
 		t.Fatalf("%s: %s: %s", o.ID, response.Status, body)
 	}
