@@ -169,7 +169,7 @@ chaos: ## Break each dependency, and print each figure beside its bound: docs/op
 attack: ## Attack a gateway while another client uses it, and print each figure beside its bound: docs/operate/security.md. ATTACK="Bodies" selects.
 	@go test -count=1 -v -timeout=15m ./cmd/internal/test/chaos -full -run 'Attack.*$(ATTACK)'
 
-cluster: ## Two gateways, three backends and Redis under load: restart each, upgrade from the last release: docs/operate/planning.md.
+cluster: ## Two gateways, three backends and Redis under load: restart each, upgrade from the last release: docs/operate/guarantees.md.
 	@go test -count=1 -v -run Rolling ./cmd/internal/test/chaos -full
 
 soak: ## Use and break a whole system for SOAKTIME (20m), and check that gateways leak nothing: docs/operate/guarantees.md.

@@ -17,8 +17,8 @@ import (
 	"opsgate/ratelimit/ratelimittest"
 )
 
-// The properties of docs/operate/limits.md, "What remains", and of docs/operate/store-failure.md,
-// in any schedule of outages.
+// The properties of docs/operate/guarantees.md, "What remains" and "Redis", in any schedule of
+// outages.
 
 // checkInBubbles checks a property in bubbles of synctest. In one bubble, rapid stops after 24
 // hours of the bubble's time.

@@ -44,7 +44,7 @@ func TestRollingUpgrade(t *testing.T) {
 		tenths(r.before(upgrade).percentile(.99)), tenths(r.all(upgrade).percentile(.99)), tenths(r.in(after).percentile(.99)),
 	}, "")
 	checkTenASecond(t, r.before(after))
-	// A share of each gateway in addition: docs/operate/limits.md, "What remains".
+	// A share of each gateway in addition: docs/operate/guarantees.md, "What remains".
 	atMost(t, "and in any second afterwards", r.in(after).to("full").maxIn(time.Second), 10+2*5)
 }
 

@@ -115,9 +115,9 @@ func (s *system) outage(t *testing.T, name string, fault phase, end func(), chec
 	}
 }
 
-// checkAdmissions checks the tokens with tight limits: the bounds of docs/operate/limits.md, "What
-// remains". A window with the beginning or the end of the outage may have a share more of each
-// gateway. In the others, two gateways admit four where three are allowed.
+// checkAdmissions checks the tokens with tight limits: the bounds of docs/operate/guarantees.md,
+// "What remains". A window with the beginning or the end of the outage may have a share more of
+// each gateway. In the others, two gateways admit four where three are allowed.
 func (r *trial) checkAdmissions(t *testing.T) {
 	t.Helper()
 	three, hundred := r.to("full").admitted(), r.to("read").admitted()
