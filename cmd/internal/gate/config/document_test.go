@@ -227,7 +227,7 @@ func keyTable(t *testing.T) string {
 	schema, err := config.Schema()
 	testkit.Must(t, err)
 	table := new(strings.Builder)
-	table.WriteString("| key | default | bounds | restart | meaning |\n|---|---|---|---|---|\n")
+	table.WriteString("| key | default, bounds | meaning |\n|---|---|---|\n")
 	for _, key := range config.Keys() {
 		service, ofService, _ := strings.Cut(strings.TrimPrefix(key.Name, "upstreams."), ".")
 		name := key.Name
@@ -238,11 +238,15 @@ func keyTable(t *testing.T) string {
 		default:
 			continue // the same keys
 		}
-		bounds := ""
+		value := defaultOf(t, schema, key.Name)
 		if key.Min != "" {
-			bounds = key.Min + " to " + key.Max
+			value = strings.TrimPrefix(value+", "+key.Min+" to "+key.Max, ", ")
 		}
-		fmt.Fprintf(table, "| `%s` | %s | %s | %s | %s |\n", name, defaultOf(t, schema, key.Name), bounds, key.Restart, key.Doc)
+		mark := ""
+		if key.Restart != "" {
+			mark = `\*`
+		}
+		fmt.Fprintf(table, "| `%s`%s | %s | %s |\n", name, mark, value, key.Doc)
 	}
 	return table.String()
 }
@@ -257,7 +261,7 @@ func defaultOf(t *testing.T, schema []byte, key string) string {
 	}
 	switch value := at["default"].(type) {
 	case nil:
-		return "none"
+		return ""
 	case []any:
 		items := make([]string, len(value))
 		for i, item := range value {
