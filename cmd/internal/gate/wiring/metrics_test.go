@@ -57,7 +57,7 @@ func scrape(t *testing.T) string {
 
 // A family is a metric family, as exposed or as documented.
 type family struct {
-	Kind   string   // of Prometheus, with the unit if it has one
+	Kind   string   // of Prometheus
 	Labels []string // sorted
 }
 
@@ -96,9 +96,6 @@ func familiesOf(metrics string) (families map[string]family, values map[string][
 	families, values = make(map[string]family), make(map[string][]string)
 	for _, match := range regexp.MustCompile(`(?m)^# TYPE (opsgate_\w+) (\w+)$`).FindAllStringSubmatch(metrics, -1) {
 		name, kind := match[1], match[2]
-		if strings.Contains(name, "_seconds") {
-			kind += ", s"
-		}
 		labels := make(map[string]bool)
 		for _, series := range regexp.MustCompile(`(?m)^`+name+`(?:_count)?\{(.*)\} `).FindAllStringSubmatch(metrics, -1) {
 			for _, pair := range regexp.MustCompile(`(\w+)="([^"]*)"`).FindAllStringSubmatch(series[1], -1) {
@@ -115,7 +112,14 @@ func familiesOf(metrics string) (families map[string]family, values map[string][
 func rowsOf(page string) (families map[string]family, values map[string][]string) {
 	families, values = make(map[string]family), make(map[string][]string)
 	quoted := regexp.MustCompile("`([^`]+)`")
-	for _, match := range regexp.MustCompile("(?m)^\\| `(opsgate_\\w+)` \\| ([^|]+) \\|([^|]*)\\|").FindAllStringSubmatch(page, -1) {
+	for _, match := range regexp.MustCompile("(?m)^\\| `(opsgate_\\w+)`( histogram)? \\|([^|]*)\\|").FindAllStringSubmatch(page, -1) {
+		kind := "gauge"
+		switch {
+		case match[2] != "":
+			kind = "histogram"
+		case strings.HasSuffix(match[1], "_total"):
+			kind = "counter"
+		}
 		var labels []string
 		for _, label := range regexp.MustCompile("`(\\w+)`(?: \\(([^)]*)\\))?").FindAllStringSubmatch(match[3], -1) {
 			labels = append(labels, label[1])
@@ -124,7 +128,7 @@ func rowsOf(page string) (families map[string]family, values map[string][]string
 			}
 		}
 		slices.Sort(labels)
-		families[match[1]] = family{match[2], labels}
+		families[match[1]] = family{kind, labels}
 	}
 	return families, values
 }

@@ -1,7 +1,6 @@
 package metricspage
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -82,10 +81,10 @@ func table(t *testing.T, program string, registry *prometheus.Registry) string {
 	metrics := registered(t, program, registry)
 	addSeries(t, metrics, registry)
 	text := new(strings.Builder)
-	text.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
+	text.WriteString("| metric | labels | meaning |\n|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(metrics)) {
 		m := metrics[name]
-		fmt.Fprintf(text, "| `%s` | %s | %s | %s |\n", name, m.typeText(), m.labelsText(),
+		fmt.Fprintf(text, "| `%s`%s | %s | %s |\n", name, m.mark(t), m.labelsText(),
 			strings.ReplaceAll(m.help, "|", `\|`))
 	}
 	return text.String()
@@ -158,21 +157,19 @@ func (m *metric) add(label string, values ...string) {
 	}
 }
 
-// typeText returns the type, with the unit of times. Without a series it follows from the name by
-// the conventions of Prometheus; a test of a gateway that has served requests checks it.
-func (m *metric) typeText() string {
-	byName := "gauge"
-	switch {
-	case strings.HasSuffix(m.name, "_total"):
-		byName = "counter"
-	case strings.HasSuffix(m.name, "_seconds"):
-		byName = "histogram"
+// mark marks a histogram. Of others the name has the type: _total is a counter, anything else a
+// gauge. Without a series, _seconds is a histogram; a test of a gateway that has served requests
+// checks it.
+func (m *metric) mark(t *testing.T) string {
+	t.Helper()
+	isTotal := strings.HasSuffix(m.name, "_total")
+	if m.kind != "" && isTotal != (m.kind == "counter") {
+		t.Errorf("the name of %s is not that of a %s", m.name, m.kind)
 	}
-	kind := cmp.Or(m.kind, byName)
-	if strings.HasSuffix(m.name, "_seconds") {
-		kind += ", s"
+	if m.kind == "histogram" || m.kind == "" && strings.HasSuffix(m.name, "_seconds") {
+		return " histogram"
 	}
-	return kind
+	return ""
 }
 
 // maxValues is the number of values of the largest label whose values are listed. Only the label of
@@ -180,13 +177,14 @@ func (m *metric) typeText() string {
 const maxValues = 10
 
 // labelsText returns the labels, each with its values if it has several at the start. Values of
-// limit and policy are names from the configuration.
+// limit and policy are names from the configuration, those of service the same for all metrics.
 func (m *metric) labelsText() string {
 	var labels []string
 	for _, label := range slices.Sorted(maps.Keys(m.labels)) {
 		text := "`" + label + "`"
 		values := slices.Sorted(maps.Keys(m.labels[label]))
-		if len(values) > 1 && len(values) <= maxValues && label != "limit" && label != "policy" {
+		listed := !slices.Contains([]string{"limit", "policy", "service"}, label)
+		if listed && len(values) > 1 && len(values) <= maxValues {
 			text += " (`" + strings.Join(values, "`, `") + "`)"
 		}
 		labels = append(labels, text)
