@@ -6,7 +6,11 @@ import (
 	"log/slog"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+
+	"opsgate/backendclient/endpoints"
+	"opsgate/internal/logging"
 )
 
 // recordAvailability records since when the service has not been available. It is available if its
@@ -30,14 +34,14 @@ func (u *upstream) watch(ctx context.Context) {
 		case connectivity.Ready:
 			u.outages.Succeed()
 		case connectivity.TransientFailure:
-			u.logUnreachable(c.endpoints.unreachable())
+			u.logUnreachable(c.endpoints.Unreachable())
 		}
 		c.grpc.WaitForStateChange(c.ctx, state) // c.ctx also ends when the connection is replaced
 	}
 }
 
 // logUnreachable logs that the service gets no calls; nil if that has just changed.
-func (u *upstream) logUnreachable(e *UnreachableError) {
+func (u *upstream) logUnreachable(e *endpoints.UnreachableError) {
 	if e != nil {
 		u.outages.Fail(errors.New(e.Cause), slog.String("reason", e.Reason))
 	}
@@ -45,8 +49,27 @@ func (u *upstream) logUnreachable(e *UnreachableError) {
 
 // recordUnanswered records a probe without an answer while the service has not been reached.
 func (u *upstream) recordUnanswered(err error) {
-	if e, ok := errors.AsType[*UnreachableError](err); ok {
+	if e, ok := errors.AsType[*endpoints.UnreachableError](err); ok {
 		u.unanswered.Store(e)
 		u.logUnreachable(e)
+	}
+}
+
+// unreachable returns why the service gets no calls, or why it has not answered any since the
+// process started; else nil.
+func (u *upstream) unreachable() *endpoints.UnreachableError {
+	if e := u.connection.Load().endpoints.Unreachable(); e != nil || u.reached.Load() != nil {
+		return e
+	}
+	if e := u.unanswered.Load(); e != nil {
+		return e
+	}
+	return &endpoints.UnreachableError{Reason: "connected, and not probed yet"}
+}
+
+// unansweredProbe returns the error of an endpoint that is connected, by the code of a probe.
+func unansweredProbe(code codes.Code, err error) *endpoints.UnreachableError {
+	return &endpoints.UnreachableError{
+		Reason: "connected, and no answer to a probe: " + code.String(), Cause: logging.Truncate(err.Error(), maxMessage),
 	}
 }

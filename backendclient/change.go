@@ -47,7 +47,7 @@ func (c *Clients) Prepare(upstreams Upstreams) (*Change, error) {
 	change.awaitReady()
 	for u, conn := range change.connections {
 		current := u.connection.Load()
-		if failure := conn.endpoints.unreachable(); failure != nil && current.grpc.GetState() == connectivity.Ready {
+		if failure := conn.endpoints.Unreachable(); failure != nil && current.grpc.GetState() == connectivity.Ready {
 			change.Discard()
 			err := fmt.Errorf("%s is not reachable, and %s, which is in use, is: %w", conn.target.Address,
 				current.target.Address, failure)
@@ -69,7 +69,7 @@ func (c *Change) probe() error {
 	var running sync.WaitGroup
 	for u, conn := range c.connections {
 		running.Go(func() {
-			errs := u.probeAll(c.clients.ctx, conn, conn.endpoints.connected())
+			errs := u.probeAll(c.clients.ctx, conn, conn.endpoints.Connected())
 			if wrong, ok := errors.AsType[*WrongServiceError](errors.Join(errs...)); ok {
 				mu.Lock()
 				defer mu.Unlock()
@@ -91,7 +91,7 @@ func (c *Change) awaitReady() {
 	}
 	for _, conn := range c.connections {
 		conn.await(ctx, func(s connectivity.State) bool { return s == connectivity.Ready })
-		conn.endpoints.awaitAttempts(ctx)
+		conn.endpoints.AwaitAttempts(ctx)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 
 	"opsgate/backendclient/breaker"
+	"opsgate/backendclient/endpoints"
 	"opsgate/proto/contract"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
@@ -135,20 +136,20 @@ func (c *Clients) States() map[string]connectivity.State {
 
 // Endpoints returns the addresses of each service by its short name, sorted by address. A service
 // whose name has not been resolved has none.
-func (c *Clients) Endpoints() map[string][]EndpointStatus {
-	all := make(map[string][]EndpointStatus, len(c.upstreams))
+func (c *Clients) Endpoints() map[string][]endpoints.Status {
+	all := make(map[string][]endpoints.Status, len(c.upstreams))
 	for service, u := range c.upstreams {
-		all[service] = u.connection.Load().endpoints.statuses()
+		all[service] = u.connection.Load().endpoints.Statuses()
 	}
 	return all
 }
 
 // FailedLookups returns the current failure to look up the name of each service that has one, by
 // the service's short name.
-func (c *Clients) FailedLookups() map[string]FailedLookup {
-	failed := make(map[string]FailedLookup)
+func (c *Clients) FailedLookups() map[string]endpoints.FailedLookup {
+	failed := make(map[string]endpoints.FailedLookup)
 	for service, u := range c.upstreams {
-		if f := u.connection.Load().endpoints.lookups.failing(); f != nil {
+		if f := u.connection.Load().endpoints.FailedLookup(); f != nil {
 			failed[service] = *f
 		}
 	}
@@ -181,8 +182,8 @@ func (c *Clients) Reached() map[string]time.Time {
 
 // Unreachable returns why services get no calls, and why services that are connected have never
 // been reached, by the service's short name.
-func (c *Clients) Unreachable() map[string]UnreachableError {
-	unreachable := make(map[string]UnreachableError)
+func (c *Clients) Unreachable() map[string]endpoints.UnreachableError {
+	unreachable := make(map[string]endpoints.UnreachableError)
 	for service, u := range c.upstreams {
 		if e := u.unreachable(); e != nil {
 			unreachable[service] = *e

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
+
+	"opsgate/backendclient/endpoints"
 )
 
 // A connection is a gRPC connection to the address of a service. When it is replaced, its streams
@@ -18,7 +20,7 @@ import (
 type connection struct {
 	target    Target
 	grpc      *grpc.ClientConn
-	endpoints *endpoints
+	endpoints *endpoints.Set
 
 	ctx    context.Context //nolint:containedctx // ends when the connection is replaced, and with Clients.Close
 	cancel context.CancelFunc
@@ -35,7 +37,11 @@ func (c *Clients) newConnection(u *upstream, target Target) (*connection, error)
 	if target.Address == "" {
 		return nil, fmt.Errorf("dial %s: no address", u.service)
 	}
-	conn := &connection{target: target, endpoints: newEndpoints(u, target.TLS != nil, c.options.intervals)}
+	conn := &connection{target: target, endpoints: endpoints.New(endpoints.Options{
+		Service: u.service, TLS: target.TLS, Intervals: c.options.intervals.Intervals, Logger: u.logger,
+		Ejections: u.metrics.ejections, FailedLookups: u.metrics.failedLookups,
+		RequestProbes: u.requestProbes, Describe: describe,
+	})}
 	options, err := dialOptions(c.options, u, conn)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", u.service, err)

@@ -2,6 +2,7 @@ package backendclient
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -31,7 +32,6 @@ func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, erro
 	}
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		withResolvers(c.target, o.intervals, c.endpoints),
 		// a proxy of the environment is for the Internet; with one, gRPC would not use our resolver
 		// of names
 		grpc.WithNoProxy(),
@@ -40,7 +40,6 @@ func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, erro
 		grpc.WithStaticStreamWindowSize(streamWindow),
 		grpc.WithStaticConnWindowSize(connectionWindow),
 
-		grpc.WithDefaultServiceConfig(serviceConfig),
 		// Service configurations from DNS are ignored. WithDisableRetry does not disable gRPC's
 		// transparent retries of calls that never reached a server.
 		grpc.WithDisableServiceConfig(),
@@ -64,7 +63,7 @@ func dialOptions(o Options, u *upstream, c *connection) ([]grpc.DialOption, erro
 		grpc.WithChainUnaryInterceptor(u.intercept),
 		grpc.WithChainStreamInterceptor(u.interceptStream(c)),
 	}
-	return append(options, o.DialOptions...), nil
+	return slices.Concat(options, c.endpoints.DialOptions(c.target.Address), o.DialOptions), nil
 }
 
 func transportCredentials(target Target, logger *slog.Logger) (credentials.TransportCredentials, error) {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/endpoints"
 	"opsgate/internal/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
@@ -30,10 +31,10 @@ func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 			backendclient.EjectFor(o, 2*time.Second) // the ejection is seen before its end
 			o.Registerer, o.Logger, o.Breaker.MinRequests = registry, slog.New(log), 100_000
 		})
-	awaitStates(t, clients, map[string]backendclient.EndpointState{
-		places[0].Address: backendclient.EndpointReady, places[1].Address: backendclient.EndpointReady, places[2].Address: backendclient.EndpointReady,
+	awaitStates(t, clients, map[string]endpoints.State{
+		places[0].Address: endpoints.Ready, places[1].Address: endpoints.Ready, places[2].Address: endpoints.Ready,
 	})
-	find := func() (found backendclient.EndpointStatus) {
+	find := func() (found endpoints.Status) {
 		for _, e := range clients.Endpoints()["fleet"] {
 			if e.Address == places[1].Address {
 				found = e
@@ -41,10 +42,10 @@ func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 		}
 		return found
 	}
-	var e backendclient.EndpointStatus
+	var e endpoints.Status
 	eventually(t, clients, func() bool {
 		e = find()
-		return e.State == backendclient.EndpointEjected
+		return e.State == endpoints.Ejected
 	})
 	calls := places[1].calls.Load()
 	if e.Cause != "Internal: disk full" || e.Ejections != 1 || e.EjectedUntil.Sub(e.Since).Milliseconds() > 2000 {
@@ -56,11 +57,11 @@ func TestAnEndpointThatFailsAloneIsEjectedAndReturns(t *testing.T) {
 			t.Errorf("%v endpoints are %s, want %v", n, state, want)
 		}
 	}
-	for end := time.Now().Add(time.Minute); find().State == backendclient.EndpointEjected; {
+	for end := time.Now().Add(time.Minute); find().State == endpoints.Ejected; {
 		if time.Now().After(end) {
 			t.Fatalf("ejected for more than a minute: %+v", find())
 		}
-		if err := getServer(t, clients); err != nil && find().State == backendclient.EndpointEjected {
+		if err := getServer(t, clients); err != nil && find().State == endpoints.Ejected {
 			t.Error(err)
 		}
 	}
@@ -142,7 +143,7 @@ func TestAFrozenEndpointGetsNoNewCalls(t *testing.T) {
 		if n := calls.Load() - first; n > 0 {
 			t.Errorf("the frozen process got %d calls after the first second", n)
 		}
-		if s := clients.Endpoints()["fleet"][1]; s.State != backendclient.EndpointEjected || !strings.HasPrefix(s.Cause, "no answer for 1s") {
+		if s := clients.Endpoints()["fleet"][1]; s.State != endpoints.Ejected || !strings.HasPrefix(s.Cause, "no answer for 1s") {
 			t.Errorf("it is %+v", s)
 		}
 		frozen.Store(false)
@@ -209,8 +210,8 @@ func TestNoEndpointIsEjectedForABrokenConnection(t *testing.T) {
 		func(o *backendclient.Options) {
 			o.Registerer, o.Retries.Max, o.Breaker.MinRequests = registry, 0, 100_000
 		})
-	awaitStates(t, clients, map[string]backendclient.EndpointState{
-		works.Address: backendclient.EndpointReady, listener.Addr().String(): backendclient.EndpointReady,
+	awaitStates(t, clients, map[string]endpoints.State{
+		works.Address: endpoints.Ready, listener.Addr().String(): endpoints.Ready,
 	})
 	var calls sync.WaitGroup
 	for range 2 * each {
@@ -243,10 +244,10 @@ func TestAnEndpointThatRefusesTheGatewayIsEjected(t *testing.T) {
 		backendclient.EjectFor(o, time.Hour)
 		o.Breaker.MinRequests = 100_000
 	})
-	awaitStates(t, clients, map[string]backendclient.EndpointState{right: backendclient.EndpointReady, wrong: backendclient.EndpointReady})
+	awaitStates(t, clients, map[string]endpoints.State{right: endpoints.Ready, wrong: endpoints.Ready})
 	eventually(t, clients, func() bool { return refused.Load() > 20 }) // it gets calls that name a resource
 	testkit.Eventually(t, "the endpoint is ejected", func() bool {
 		_, _ = clients.Fleet.ListServers(t.Context(), &fleetv1.ListServersRequest{TeamId: "a"})
-		return states(clients)[wrong] == backendclient.EndpointEjected
+		return states(clients)[wrong] == endpoints.Ejected
 	})
 }

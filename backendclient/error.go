@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"opsgate/internal/logging"
 )
 
 // Limits of the error details that a service sends. They protect clients, whose responses contain
@@ -126,8 +127,8 @@ func (e *Error) addDetail(detail any) {
 				return
 			}
 			e.Violations = append(e.Violations, Violation{
-				Field:       truncate(v.GetField(), maxField),
-				Description: truncate(v.GetDescription(), maxDescription),
+				Field:       logging.Truncate(v.GetField(), maxField),
+				Description: logging.Truncate(v.GetDescription(), maxDescription),
 			})
 		}
 	case *errdetails.RetryInfo:
@@ -135,13 +136,13 @@ func (e *Error) addDetail(detail any) {
 			e.RetryAfter = min(max(d.GetRetryDelay().AsDuration(), minRetryAfter), maxRetryAfter)
 		}
 	case *errdetails.ErrorInfo:
-		e.Reason = truncate(d.GetReason(), maxReason)
+		e.Reason = logging.Truncate(d.GetReason(), maxReason)
 	}
 }
 
 // Error implements error. The text contains the service's own message and is for logs only.
 func (e *Error) Error() string {
-	text := fmt.Sprintf("%s.%s: %s: %s", e.Service, e.Method, e.Code, truncate(e.status.Message(), maxMessage))
+	text := fmt.Sprintf("%s.%s: %s: %s", e.Service, e.Method, e.Code, logging.Truncate(e.status.Message(), maxMessage))
 	if e.Reason != "" {
 		text += " (" + e.Reason + ")"
 	}
@@ -158,7 +159,7 @@ func (e *Error) GRPCStatus() *status.Status { return e.status }
 // describe returns a failure as text for operators. It contains the service's own message.
 func describe(err error) string {
 	s := status.Convert(err)
-	return s.Code().String() + ": " + truncate(s.Message(), maxMessage)
+	return s.Code().String() + ": " + logging.Truncate(s.Message(), maxMessage)
 }
 
 func withCode(s *status.Status, code codes.Code) *status.Status {
@@ -179,14 +180,3 @@ func isTooLarge(message string) bool {
 // resetStream is the beginning of gRPC's message for a stream that the server, or a proxy in front
 // of it, has reset.
 const resetStream = "stream terminated by RST_STREAM with error code: "
-
-// truncate shortens s to at most limit bytes, and never within a character.
-func truncate(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
-}

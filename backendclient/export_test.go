@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"opsgate/backendclient/endpoints"
 )
 
 // ConnectionOf returns the connection to the service with the given full name, for calls of methods
@@ -20,13 +22,15 @@ func ConnectionOf(c *Clients, fullName string) *grpc.ClientConn {
 // Quicken shortens the intervals of clients.
 func Quicken(o *Options) {
 	o.intervals = intervals{
-		ejection: 200 * time.Millisecond, penalty: time.Millisecond, lookup: 50 * time.Millisecond, minLookup: 5 * time.Millisecond,
+		Intervals: endpoints.Intervals{
+			Ejection: 200 * time.Millisecond, Penalty: time.Millisecond, Lookup: 50 * time.Millisecond, MinLookup: 5 * time.Millisecond,
+		},
 		probe: 20 * time.Millisecond, probeTimeout: probeTimeout,
 	}
 }
 
 // EjectFor replaces the length of a first ejection.
-func EjectFor(o *Options, d time.Duration) { o.intervals.ejection = d }
+func EjectFor(o *Options, d time.Duration) { o.intervals.Ejection = d }
 
 // ProbePatiently makes the timeout of a probe longer than any test.
 func ProbePatiently(o *Options) {
@@ -35,4 +39,4 @@ func ProbePatiently(o *Options) {
 }
 
 // LookupEvery replaces the interval of lookups.
-func LookupEvery(o *Options, d time.Duration) { o.intervals.lookup = d }
+func LookupEvery(o *Options, d time.Duration) { o.intervals.Lookup = d }

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"opsgate/backendclient/breaker"
+	"opsgate/backendclient/endpoints"
 )
 
 // metrics are the metrics of all services.
@@ -122,11 +123,11 @@ func (c endpointsCollector) Describe(to chan<- *prometheus.Desc) { to <- c.desc 
 // Collect implements [prometheus.Collector].
 func (c endpointsCollector) Collect(to chan<- prometheus.Metric) {
 	for service, list := range c.clients.Endpoints() {
-		count := make(map[EndpointState]int)
+		count := make(map[endpoints.State]int)
 		for _, e := range list {
 			count[e.State]++
 		}
-		for _, state := range EndpointStates() {
+		for _, state := range endpoints.States() {
 			to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(count[state]), service, string(state))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	"opsgate/backendclient/endpoints"
 	"opsgate/internal/certs"
 )
 
@@ -53,20 +54,16 @@ type Options struct {
 
 // intervals are how long and how often the package waits.
 type intervals struct {
-	ejection          time.Duration // length of a first ejection
-	penalty           time.Duration // see failurePenalty
-	lookup, minLookup time.Duration // see lookupInterval
-	probe             time.Duration // see probeInterval
-	probeTimeout      time.Duration // see probeTimeout
+	endpoints.Intervals
+
+	probe        time.Duration // see probeInterval
+	probeTimeout time.Duration // see probeTimeout
 }
 
 func (o Options) withDefaults() Options {
 	o.Settings = cmp.Or(o.Settings, DefaultSettings())
 	o.Version = cmp.Or(o.Version, "dev")
-	o.intervals = cmp.Or(o.intervals, intervals{
-		ejection: ejectionUnit, penalty: failurePenalty, lookup: lookupInterval, minLookup: minLookupInterval,
-		probe: probeInterval, probeTimeout: probeTimeout,
-	})
+	o.intervals = cmp.Or(o.intervals, intervals{endpoints.DefaultIntervals(), probeInterval, probeTimeout})
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

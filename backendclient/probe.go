@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
+
+	"opsgate/backendclient/endpoints"
 )
 
 const (
@@ -41,7 +43,7 @@ func (e *WrongServiceError) Error() string {
 // InvalidArgument without reading data. It waits up to four seconds for a connection.
 //
 // It returns nil if all endpoints are of the service: each answered, other than with Unimplemented.
-// It returns a *[WrongServiceError] if one answered Unimplemented, and else an *[UnreachableError]
+// It returns a *[WrongServiceError] if one answered Unimplemented, and else an *[endpoints.UnreachableError]
 // of a connection or of a call without an answer. Unavailable, Canceled, a timeout and a refusal of
 // the gateway count as no answer, because proxies and gRPC itself return them too. A probe counts
 // neither in metrics nor for breakers, ejections or calls in flight, and is not retried.
@@ -59,10 +61,10 @@ func (c *Clients) Probe(ctx context.Context, service string) error {
 		return s == connectivity.Ready ||
 			s == connectivity.TransientFailure
 	})
-	if failure := conn.endpoints.unreachable(); failure != nil {
+	if failure := conn.endpoints.Unreachable(); failure != nil {
 		return failure
 	}
-	all := errors.Join(u.probeAll(ctx, conn, conn.endpoints.connected())...)
+	all := errors.Join(u.probeAll(ctx, conn, conn.endpoints.Connected())...)
 	if wrong, ok := errors.AsType[*WrongServiceError](all); ok {
 		return wrong
 	}
@@ -70,7 +72,7 @@ func (c *Clients) Probe(ctx context.Context, service string) error {
 }
 
 // probeAll probes endpoints at the same time, and returns the error of each.
-func (u *upstream) probeAll(ctx context.Context, conn *connection, list []*endpoint) []error {
+func (u *upstream) probeAll(ctx context.Context, conn *connection, list []*endpoints.Endpoint) []error {
 	errs := make([]error, len(list))
 	var running sync.WaitGroup
 	for i, e := range list {
@@ -80,13 +82,10 @@ func (u *upstream) probeAll(ctx context.Context, conn *connection, list []*endpo
 	return errs
 }
 
-// probedKey is the key of the endpoint in the context of a probe.
-type probedKey struct{}
-
 // probe calls the probe method of the service at an endpoint. The call is a stream, which
 // neither the interceptor of calls nor the balancer counts.
-func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoint) error {
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, probedKey{}, e), u.probeTimeout)
+func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoints.Endpoint) error {
+	ctx, cancel := context.WithTimeout(endpoints.WithEndpoint(ctx, e), u.probeTimeout)
 	defer cancel()
 	stream, err := conn.grpc.NewStream(ctx, &grpc.StreamDesc{}, u.probeMethod)
 	if err == nil {
@@ -98,7 +97,7 @@ func (u *upstream) probe(ctx context.Context, conn *connection, e *endpoint) err
 	case ctx.Err() != nil:
 		return unansweredProbe(codes.DeadlineExceeded, ctx.Err())
 	case code == codes.Unimplemented:
-		return &WrongServiceError{Service: u.service, Method: methodName(u.probeMethod), Address: e.address}
+		return &WrongServiceError{Service: u.service, Method: methodName(u.probeMethod), Address: e.Address()}
 	case code == codes.Unavailable, code == codes.Canceled, code == codes.DeadlineExceeded, code == codes.PermissionDenied,
 		code == codes.Unauthenticated:
 		return unansweredProbe(code, err)
@@ -124,7 +123,7 @@ func (u *upstream) runProbes(ctx context.Context, interval time.Duration) {
 	for ctx.Err() == nil {
 		conn := u.acquire()
 		var running sync.WaitGroup
-		for e, generation := range conn.endpoints.toProbe() {
+		for e, generation := range conn.endpoints.ToProbe() {
 			running.Go(func() { u.recordProbe(ctx, conn.endpoints, e, generation, u.probe(ctx, conn, e)) })
 		}
 		running.Wait()
@@ -147,59 +146,31 @@ func (u *upstream) requestProbes() {
 
 // recordProbe records the result of a probe for the endpoint, and logs a change. Until the service
 // is reached it also logs a probe without an answer: a proxy may accept connections for a service
-// that is away. generation is that of the endpoint's connection before the probe: a result for an
-// earlier connection may be that of another program.
-func (u *upstream) recordProbe(ctx context.Context, s *endpoints, e *endpoint, generation int, err error) {
-	_, wrong := errors.AsType[*WrongServiceError](err)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e.generation != generation {
-		return // a probe of the new connection follows
+// that is away. generation is that of the endpoint's connection before the probe.
+func (u *upstream) recordProbe(
+	ctx context.Context, s *endpoints.Set, e *endpoints.Endpoint, generation int, err error,
+) {
+	result := endpoints.NoAnswer
+	if err == nil {
+		result = endpoints.RightService
+	} else if _, wrong := errors.AsType[*WrongServiceError](err); wrong {
+		result = endpoints.WrongService
 	}
-	if wrong || err == nil {
-		s.answered(e, time.Now())
-	} else {
-		s.probeUnanswered(e)
-	}
-	wasWrong := !e.wrongSince.IsZero()
-	line := u.logger.With(slog.String("service", u.service), slog.String("address", e.address))
+	current, changed := s.RecordProbe(e, generation, result)
+	line := u.logger.With(slog.String("service", u.service), slog.String("address", e.Address()))
 	switch {
-	case wrong && !wasWrong:
-		e.wrongSince = time.Now()
-		line.ErrorContext(ctx, "wrong service at this address", slog.Any("error", err))
-	case err == nil:
-		e.wrongSince = time.Time{}
-		e.rightService = true
+	case !current:
+	case result == endpoints.RightService:
 		u.reached.CompareAndSwap(nil, new(time.Now()))
 		u.outages.Succeed()
-		if wasWrong {
+		if changed {
 			line.InfoContext(ctx, "the right service is at this address now")
 		}
-	case !wrong && u.reached.Load() == nil:
+	case changed:
+		line.ErrorContext(ctx, "wrong service at this address", slog.Any("error", err))
+	case result == endpoints.NoAnswer && u.reached.Load() == nil:
 		u.recordUnanswered(err)
 	}
-}
-
-// toProbe returns the endpoints that are connected and either silent or not known to be of the
-// right service, with the generations of their connections.
-func (s *endpoints) toProbe() map[*endpoint]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	generations := make(map[*endpoint]int)
-	for _, e := range s.outliers.members {
-		if !e.rightService || e.silence != answering {
-			generations[e] = e.generation
-		}
-	}
-	return generations
-}
-
-// connected returns the endpoints that are connected and healthy, also ejected ones. The caller
-// must not modify the list.
-func (s *endpoints) connected() []*endpoint {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.outliers.members
 }
 
 // WrongEndpoints are the addresses of a service at which another service answers.
@@ -214,7 +185,7 @@ type WrongEndpoints struct {
 func (c *Clients) WrongEndpoints() map[string]WrongEndpoints {
 	all := make(map[string]WrongEndpoints)
 	for service, u := range c.upstreams {
-		for _, e := range u.connection.Load().endpoints.statuses() {
+		for _, e := range u.connection.Load().endpoints.Statuses() {
 			if e.WrongSince.IsZero() {
 				continue
 			}

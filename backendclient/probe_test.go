@@ -20,6 +20,7 @@ import (
 
 	"opsgate/backendclient"
 	"opsgate/backendclient/breaker"
+	"opsgate/backendclient/endpoints"
 	"opsgate/internal/testkit"
 	"opsgate/internal/testkit/grpctest"
 )
@@ -100,7 +101,7 @@ func TestAProbeIsNoCall(t *testing.T) {
 			t.Errorf("%v: the breaker is %s", code, b.State)
 		}
 		for _, e := range clients.Endpoints()["fleet"] {
-			if e.State == backendclient.EndpointEjected || e.InFlight > 0 {
+			if e.State == endpoints.Ejected || e.InFlight > 0 {
 				t.Errorf("%v: endpoint %+v", code, e)
 			}
 		}
@@ -243,7 +244,7 @@ func TestAWrongEndpointIsFoundWhileAnotherDoesNotAnswer(t *testing.T) {
 	clients := dial(t, upstreams, backendclient.ProbePatiently)
 	eventually(t, clients, func() bool {
 		all := clients.Endpoints()["audit"]
-		return len(all) == 2 && all[0].State == backendclient.EndpointReady && all[1].State == backendclient.EndpointReady
+		return len(all) == 2 && all[0].State == endpoints.Ready && all[1].State == endpoints.Ready
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/endpoints"
 	"opsgate/internal/certs/certstest"
 	"opsgate/internal/testkit"
 	"opsgate/internal/testkit/dnstest"
@@ -46,8 +47,8 @@ func fleetAt(address string) backendclient.Upstreams {
 }
 
 // states returns the states of the fleet service's endpoints by address.
-func states(clients *backendclient.Clients) map[string]backendclient.EndpointState {
-	all := make(map[string]backendclient.EndpointState)
+func states(clients *backendclient.Clients) map[string]endpoints.State {
+	all := make(map[string]endpoints.State)
 	for _, e := range clients.Endpoints()["fleet"] {
 		all[e.Address] = e.State
 	}
@@ -55,7 +56,7 @@ func states(clients *backendclient.Clients) map[string]backendclient.EndpointSta
 }
 
 // awaitStates waits until the endpoints of fleet have the states.
-func awaitStates(t *testing.T, clients *backendclient.Clients, want map[string]backendclient.EndpointState) {
+func awaitStates(t *testing.T, clients *backendclient.Clients, want map[string]endpoints.State) {
 	t.Helper()
 	testkit.Eventually(t, fmt.Sprintf("the states are %v", want), func() bool { return maps.Equal(states(clients), want) })
 }
@@ -197,10 +198,10 @@ func TestTheServerNameOfAStaticListIsThatOfEachAddress(t *testing.T) {
 	authority := certstest.NewAuthority(t, "known")
 	service := secured(t, authority) // its certificate is for fleet.example and 127.0.0.1
 	_, port, _ := net.SplitHostPort(service.listener.Addr().String())
-	const ready, unavailable = backendclient.EndpointReady, backendclient.EndpointUnavailable
+	const ready, unavailable = endpoints.Ready, endpoints.Unavailable
 	for _, test := range []struct {
 		serverName    string
-		ip, localhost backendclient.EndpointState
+		ip, localhost endpoints.State
 	}{
 		{"", ready, unavailable},
 		{"fleet.example", ready, ready},
@@ -212,7 +213,7 @@ func TestTheServerNameOfAStaticListIsThatOfEachAddress(t *testing.T) {
 			upstreams := fleetAt("static:///127.0.0.1:" + port + ",localhost:" + port)
 			upstreams.Fleet.TLS = files
 			clients := dial(t, upstreams)
-			want := map[string]backendclient.EndpointState{"127.0.0.1:" + port: test.ip, "localhost:" + port: test.localhost}
+			want := map[string]endpoints.State{"127.0.0.1:" + port: test.ip, "localhost:" + port: test.localhost}
 			awaitStates(t, clients, want)
 		})
 	}

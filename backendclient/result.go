@@ -5,10 +5,12 @@ import (
 	"errors"
 	"time"
 
+	"google.golang.org/grpc/balancer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient/breaker"
+	"opsgate/backendclient/endpoints"
 )
 
 // minAttemptTime is the minimum timeout of an attempt for which DeadlineExceeded counts as a
@@ -34,6 +36,28 @@ func (c *call) classify(err error) breaker.Result {
 		return breaker.ServiceFailure
 	}
 	return breaker.TeamFailure
+}
+
+// Ended implements [endpoints.Call]. A broken connection is no failure of the endpoint: it is
+// recognized by the call, Unavailable without a byte, because the call may end before the
+// endpoint's state changes, or after the next connection is ready.
+func (c *callContext) Ended(info balancer.DoneInfo, began time.Time) endpoints.Result {
+	c.answered = info.BytesReceived
+	deadline, _ := c.Deadline()
+	code := status.Code(info.Err)
+	failed := isFailure(code) || refusesGateway(info.Err, c.namesResource)
+	switch {
+	case failed && code == codes.Unavailable && !info.BytesReceived,
+		failed && code == codes.DeadlineExceeded && deadline.Sub(began) < minAttemptTime:
+		return endpoints.OtherFailure
+	case failed:
+		return endpoints.Failure
+	case code == codes.Canceled, !info.BytesReceived:
+		// The caller canceled, or the connection broke after the pick (no error, no bytes) and gRPC
+		// picks again.
+		return endpoints.Inconclusive
+	}
+	return endpoints.Success
 }
 
 // isFailure reports whether a code means that the service failed. Unauthenticated does: the service

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
+	"opsgate/backendclient/endpoints"
 	"opsgate/internal/certs"
 	"opsgate/internal/certs/certstest"
 	"opsgate/internal/testkit"
@@ -96,7 +97,7 @@ func TestFailedConnectionHasItsReason(t *testing.T) {
 			if e := failure(t, getServer(t, clients)); e.Code != codes.Unavailable {
 				t.Errorf("%v, want Unavailable", e)
 			}
-			probed, _ := errors.AsType[*backendclient.UnreachableError](clients.Probe(t.Context(), "fleet"))
+			probed, _ := errors.AsType[*endpoints.UnreachableError](clients.Probe(t.Context(), "fleet"))
 			state := clients.Unreachable()["fleet"].Reason
 			if probed == nil || !strings.HasPrefix(probed.Reason, test.reason) || !strings.HasPrefix(state, test.reason) {
 				t.Errorf("a probe fails with %v, and the state is %q, want %q", probed, state, test.reason)

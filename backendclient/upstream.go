@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"opsgate/backendclient/breaker"
+	"opsgate/backendclient/endpoints"
 	"opsgate/internal/outagelog"
 	"opsgate/internal/shares"
 	"opsgate/internal/timings"
@@ -67,8 +68,9 @@ type upstream struct {
 	probeTimeout time.Duration
 	probesDue    chan struct{} // see requestProbes
 
-	reached    atomic.Pointer[time.Time]        // see Clients.Reached; nil for never
-	unanswered atomic.Pointer[UnreachableError] // the last probe without an answer while the service had not been reached
+	reached atomic.Pointer[time.Time] // see Clients.Reached; nil for never
+	// unanswered is the last probe without an answer while the service had not been reached.
+	unanswered atomic.Pointer[endpoints.UnreachableError]
 }
 
 // A call is a unary call with all its attempts.
@@ -87,7 +89,8 @@ type call struct {
 	attemptStart   time.Time
 }
 
-// A callContext is the context of all attempts of a call. gRPC passes it to the balancer.
+// A callContext is the context of all attempts of a call. gRPC passes it to the balancer, to which
+// it is an [endpoints.Call].
 type callContext struct {
 	context.Context
 
@@ -96,16 +99,16 @@ type callContext struct {
 	answered      bool // the latest attempt got at least a part of an answer
 }
 
-// callKey is the key of a callContext in itself.
-type callKey struct{}
-
 // Value implements [context.Context].
 func (c *callContext) Value(key any) any {
-	if key == (callKey{}) {
+	if key == (endpoints.CallKey{}) {
 		return c
 	}
 	return c.Context.Value(key)
 }
+
+// Team implements [endpoints.Call].
+func (c *callContext) Team() string { return c.team }
 
 // attempt makes an attempt, unless the breaker of the method refuses it.
 func (c *call) attempt() error {

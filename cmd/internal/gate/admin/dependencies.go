@@ -15,6 +15,7 @@ import (
 	"opsgate/authn"
 	"opsgate/backendclient"
 	"opsgate/backendclient/breaker"
+	"opsgate/backendclient/endpoints"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/ratelimit"
 )
@@ -44,13 +45,13 @@ type Dependency struct {
 	Breaker     *breaker.Status `json:"breaker"`        // nil for a dependency without a breaker
 	BreakerText string          `json:"breaker_text"`   // its state, for how long, and what follows
 	// calls in flight, or the use of a limit; "" if not counted
-	InUse     string                         `json:"in_use"`
-	Endpoints []backendclient.EndpointStatus `json:"endpoints"`          // of an internal service
-	Latencies *Latencies                     `json:"latencies,omitzero"` // nil for a dependency that has not been called
+	InUse     string             `json:"in_use"`
+	Endpoints []endpoints.Status `json:"endpoints"`          // of an internal service
+	Latencies *Latencies         `json:"latencies,omitzero"` // nil for a dependency that has not been called
 
 	notReady bool                          // the gateway must not get requests
 	wrong    *backendclient.WrongEndpoints // nil unless another service is at an address of this one
-	lookup   *backendclient.FailedLookup   // nil unless the name of the service does not resolve now
+	lookup   *endpoints.FailedLookup       // nil unless the name of the service does not resolve now
 	teamName string                        // of the team whose calls alone the breaker refuses; "" if unknown
 	// tokensUntil is when the last cached token ends; zero unless lookups of the identity service
 	// fail.
@@ -61,13 +62,13 @@ type Dependency struct {
 // and then the others, in the order of the page. It is called for each scrape, and does not block.
 func (a *Admin) dependencies(now time.Time) (list []*Dependency) {
 	clients := a.options.Clients
-	breakers, unavailable, endpoints := clients.Breakers(), clients.UnavailableSince(), clients.Endpoints()
+	breakers, unavailable, addresses := clients.Breakers(), clients.UnavailableSince(), clients.Endpoints()
 	lookups, wrong, states := clients.FailedLookups(), clients.WrongEndpoints(), clients.States()
 	unreachable := clients.Unreachable()
 	for _, name := range slices.Sorted(maps.Keys(states)) {
 		d := newService(name, states[name], breakers[name], unreachable[name].Reason, now)
 		d.Since = cmp.Or(d.Breaker.TrippedAt, unavailable[name])
-		d.Endpoints = endpoints[name]
+		d.Endpoints = addresses[name]
 		if f, failing := lookups[name]; failing {
 			d.lookup = &f
 		}

@@ -15,6 +15,7 @@ import (
 
 	"opsgate/backendclient"
 	"opsgate/backendclient/breaker"
+	"opsgate/backendclient/endpoints"
 	"opsgate/cmd/internal/gate/config"
 	"opsgate/gateway"
 	"opsgate/internal/testkit"
@@ -86,16 +87,16 @@ func TestFindings(t *testing.T) {
 			s.Config.LastReload = &Reload{At: ago(after), Outcome: outcome, Keys: keys, Problems: problems}
 		}
 	}
-	endpoints := func(ok bool, list ...backendclient.EndpointStatus) Dependency {
+	withEndpoints := func(ok bool, list ...endpoints.Status) Dependency {
 		return Dependency{OK: ok, Endpoints: list}
 	}
-	many := make([]backendclient.EndpointStatus, 200)
+	many := make([]endpoints.Status, 200)
 	for i := range many {
-		many[i] = backendclient.EndpointStatus{Address: fmt.Sprintf("%03d", i), State: "unhealthy", Since: ago(time.Minute)}
+		many[i] = endpoints.Status{Address: fmt.Sprintf("%03d", i), State: "unhealthy", Since: ago(time.Minute)}
 	}
-	nameLost := func(state backendclient.EndpointState) Dependency {
-		d := endpoints(true, backendclient.EndpointStatus{Address: "10.0.0.1:9000", State: state, Since: noon})
-		d.lookup = &backendclient.FailedLookup{Since: ago(90 * time.Second), Cause: "lookup fleet.example: no such host"}
+	nameLost := func(state endpoints.State) Dependency {
+		d := withEndpoints(true, endpoints.Status{Address: "10.0.0.1:9000", State: state, Since: noon})
+		d.lookup = &endpoints.FailedLookup{Since: ago(90 * time.Second), Cause: "lookup fleet.example: no such host"}
 		return d
 	}
 	wrong := open(breaker.Status{})
@@ -128,13 +129,13 @@ func TestFindings(t *testing.T) {
 		{set("fleet", wrong), []string{"broken fleet: wrong service at its address for 1m – 10.0.0.1:9000, 10.0.0.2:9000: answers as another service"}},
 		{set("fleet", nameLost("ready")), []string{"impaired fleet: its name does not resolve for 1m30s – lookup fleet.example: no such host"}},
 		{set("fleet", nameLost("unavailable")), []string{"broken fleet: its name does not resolve for 1m30s – lookup fleet.example: no such host"}},
-		{set("fleet", endpoints(true,
-			backendclient.EndpointStatus{Address: "10.0.0.1:9000", State: "ready", Since: ago(time.Hour)},
-			backendclient.EndpointStatus{Address: "10.0.0.2:9000", State: "ejected", Since: ago(time.Second), Cause: "Internal: disk full"},
-			backendclient.EndpointStatus{Address: "10.0.0.3:9000", State: "unavailable", Since: ago(time.Minute)},
-			backendclient.EndpointStatus{Address: "10.0.0.4:9000", State: "unavailable", Since: ago(4 * time.Second)})),
+		{set("fleet", withEndpoints(true,
+			endpoints.Status{Address: "10.0.0.1:9000", State: "ready", Since: ago(time.Hour)},
+			endpoints.Status{Address: "10.0.0.2:9000", State: "ejected", Since: ago(time.Second), Cause: "Internal: disk full"},
+			endpoints.Status{Address: "10.0.0.3:9000", State: "unavailable", Since: ago(time.Minute)},
+			endpoints.Status{Address: "10.0.0.4:9000", State: "unavailable", Since: ago(4 * time.Second)})),
 			[]string{"impaired fleet: 2 of 4 endpoints get no calls – 10.0.0.2:9000 is ejected for 1s: Internal: disk full / 10.0.0.3:9000 is unavailable for 1m"}},
-		{set("fleet", endpoints(true, many...)), []string{"impaired fleet: 200 of 200 endpoints get no calls – 000 is unhealthy for 1m / 001 is unhealthy for 1m" +
+		{set("fleet", withEndpoints(true, many...)), []string{"impaired fleet: 200 of 200 endpoints get no calls – 000 is unhealthy for 1m / 001 is unhealthy for 1m" +
 			" / 002 is unhealthy for 1m / 003 is unhealthy for 1m / 004 is unhealthy for 1m / and 195 more"}},
 		{redis(Store{Mode: "local", Replicas: 1}), []string{"impaired redis: unavailable for 1m30s; limits are counted by each gateway separately – connection refused"}},
 		{redis(Store{Mode: "local", Replicas: 3}),
@@ -264,7 +265,7 @@ func TestActionFollowsTheCauseOfRedis(t *testing.T) {
 func TestServicesThatFailTogetherAreOneFinding(t *testing.T) {
 	dead := func(s *State, name, address string, d Dependency) {
 		d.Since = noon.Add(-30 * time.Second)
-		d.Endpoints = []backendclient.EndpointStatus{{Address: address, State: "unavailable", Cause: `connection error: desc = "dial tcp ` + address + `: connect: connection refused"`}}
+		d.Endpoints = []endpoints.Status{{Address: address, State: "unavailable", Cause: `connection error: desc = "dial tcp ` + address + `: connect: connection refused"`}}
 		s.set(name, d)
 	}
 	broken := open(breaker.Status{TrippedAt: noon.Add(-30 * time.Second), Cause: "Unavailable: no connection"})

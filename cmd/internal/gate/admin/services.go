@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"opsgate/backendclient"
 	"opsgate/backendclient/breaker"
+	"opsgate/backendclient/endpoints"
 	"opsgate/cmd/internal/gate/config"
 )
 
@@ -50,7 +50,7 @@ func (d *Dependency) fault() string {
 	var lines []string
 	for _, e := range d.Endpoints {
 		cause := sanitizeCause(e.Cause)
-		if e.State == backendclient.EndpointReady {
+		if e.State == endpoints.Ready {
 			if cause = sanitizeCause(d.Breaker.Cause); d.Breaker.Team != "" || !strings.HasPrefix(cause, "Unavailable") {
 				return ""
 			}
@@ -169,8 +169,8 @@ func (s *State) diagnoseLookup(d *Dependency) *Finding {
 func (s *State) diagnoseEndpoints(d *Dependency) *Finding {
 	var details []string
 	for _, e := range d.Endpoints {
-		if e.State == backendclient.EndpointReady ||
-			e.State != backendclient.EndpointEjected && s.At.Sub(e.Since) < connectTimeout {
+		if e.State == endpoints.Ready ||
+			e.State != endpoints.Ejected && s.At.Sub(e.Since) < connectTimeout {
 			continue
 		}
 		detail := e.Address + " is " + string(e.State) + forTime(e.Since, s.At)
@@ -190,7 +190,7 @@ func (s *State) diagnoseEndpoints(d *Dependency) *Finding {
 // hasReadyEndpoint reports whether a service has an endpoint that gets calls.
 func (d *Dependency) hasReadyEndpoint() bool {
 	return slices.ContainsFunc(d.Endpoints,
-		func(e backendclient.EndpointStatus) bool { return e.State == backendclient.EndpointReady })
+		func(e endpoints.Status) bool { return e.State == endpoints.Ready })
 }
 
 const (

@@ -1,4 +1,4 @@
-package backendclient
+package endpoints
 
 import (
 	"slices"
@@ -53,7 +53,7 @@ const (
 // use.
 type outliers struct {
 	unit    time.Duration // length of a first ejection
-	members []*endpoint
+	members []*Endpoint
 }
 
 // A history is what outliers records of an endpoint.
@@ -138,7 +138,7 @@ func (h *history) answered(now time.Time) (before silence) {
 
 // succeeded records a successful call, and returns the endpoints that are suspected of silence, and
 // those that are ejected.
-func (s *outliers) succeeded(e *endpoint, team string, began, now time.Time) (silent, ejected []*endpoint) {
+func (s *outliers) succeeded(e *Endpoint, team string, began, now time.Time) (silent, ejected []*Endpoint) {
 	for _, other := range s.members {
 		seen, called := other.calls[team]
 		if other == e || !called {
@@ -163,7 +163,7 @@ func (s *outliers) succeeded(e *endpoint, team string, began, now time.Time) (si
 }
 
 // failed records a failed call, and returns the endpoint if it is ejected for it.
-func (s *outliers) failed(e *endpoint, team string, now time.Time) (ejected []*endpoint) {
+func (s *outliers) failed(e *Endpoint, team string, now time.Time) (ejected []*Endpoint) {
 	if e.isEjected() || !slices.Contains(s.members, e) {
 		return nil // the call began before the ejection, or on a former connection
 	}
@@ -180,7 +180,7 @@ func (s *outliers) failed(e *endpoint, team string, now time.Time) (ejected []*e
 }
 
 // eject ejects an endpoint if it is an outlier, and then adds it to the ejected ones.
-func (s *outliers) eject(ejected []*endpoint, e *endpoint, now time.Time) []*endpoint {
+func (s *outliers) eject(ejected []*Endpoint, e *Endpoint, now time.Time) []*Endpoint {
 	if e.isEjected() || !e.failsAlone() || 2*(s.numEjected()+1) > len(s.members) {
 		return ejected
 	}
@@ -226,7 +226,7 @@ func (h *history) readmit(now time.Time) {
 
 // setMembers replaces the members. It returns the endpoints whose ejection ends: those that are no
 // longer members, and those that it readmits until at most half of the new members are ejected.
-func (s *outliers) setMembers(members []*endpoint, now time.Time) (removed, readmitted []*endpoint) {
+func (s *outliers) setMembers(members []*Endpoint, now time.Time) (removed, readmitted []*Endpoint) {
 	for _, e := range s.members {
 		if slices.Contains(members, e) {
 			continue
@@ -249,7 +249,7 @@ func (s *outliers) setMembers(members []*endpoint, now time.Time) (removed, read
 }
 
 // expire ends the ejections whose time is over, and returns their endpoints.
-func (s *outliers) expire(now time.Time) (readmitted []*endpoint) {
+func (s *outliers) expire(now time.Time) (readmitted []*Endpoint) {
 	for e := s.firstToExpire(); e != nil && !now.Before(e.ejectedUntil); e = s.firstToExpire() {
 		e.readmit(now)
 		e.onProbation = true
@@ -259,7 +259,7 @@ func (s *outliers) expire(now time.Time) (readmitted []*endpoint) {
 }
 
 // firstToExpire returns the endpoint whose ejection ends first, or nil if none is ejected.
-func (s *outliers) firstToExpire() (first *endpoint) {
+func (s *outliers) firstToExpire() (first *Endpoint) {
 	for _, e := range s.members {
 		if e.isEjected() && (first == nil || e.ejectedUntil.Before(first.ejectedUntil)) {
 			first = e

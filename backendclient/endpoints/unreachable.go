@@ -1,4 +1,4 @@
-package backendclient
+package endpoints
 
 import (
 	"context"
@@ -10,13 +10,12 @@ import (
 	"strings"
 	"syscall"
 
-	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 )
 
 // An UnreachableError is why a service gets no calls.
 type UnreachableError struct {
-	// Reason is in words of this package, without an address or a text of the service.
+	// Reason is in our words, without an address or a text of the service.
 	Reason string
 	// Cause is the error of the connection, the lookup or the probe; "" for none.
 	Cause string
@@ -30,9 +29,9 @@ func (e *UnreachableError) Error() string {
 	return e.Reason + ": " + e.Cause
 }
 
-// unreachable returns why no endpoint gets calls: the failure of the first address that has one,
+// Unreachable returns why no endpoint gets calls: the failure of the first address that has one,
 // else of the lookup of the name. It returns nil while an endpoint is connected and healthy.
-func (s *endpoints) unreachable() *UnreachableError {
+func (s *Set) Unreachable() *UnreachableError {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.outliers.members) > 0 {
@@ -43,27 +42,10 @@ func (s *endpoints) unreachable() *UnreachableError {
 			return &UnreachableError{e.reason, e.cause}
 		}
 	}
-	if f := s.lookups.failing(); f != nil {
+	if f := s.FailedLookup(); f != nil {
 		return &UnreachableError{reasonName, f.Cause}
 	}
 	return &UnreachableError{Reason: "no answer yet"}
-}
-
-// unreachable returns why the service gets no calls, or why it has not answered any since the
-// process started; else nil.
-func (u *upstream) unreachable() *UnreachableError {
-	if e := u.connection.Load().endpoints.unreachable(); e != nil || u.reached.Load() != nil {
-		return e
-	}
-	if e := u.unanswered.Load(); e != nil {
-		return e
-	}
-	return &UnreachableError{Reason: "connected, and not probed yet"}
-}
-
-// unansweredProbe returns the error of an endpoint that is connected, by the code of a probe.
-func unansweredProbe(code codes.Code, err error) *UnreachableError {
-	return &UnreachableError{"connected, and no answer to a probe: " + code.String(), truncate(err.Error(), maxMessage)}
 }
 
 // Reasons that several failures have.

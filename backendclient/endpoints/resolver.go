@@ -1,4 +1,4 @@
-package backendclient
+package endpoints
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"opsgate/internal/logging"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/resolver"
@@ -28,21 +30,88 @@ const defaultNameServerPort = "53"
 // staticScheme is the scheme of lists of addresses: static:///a:9000,b:9000.
 const staticScheme = "static"
 
-// withResolvers returns the option of a connection's resolvers: for lists of addresses and for
-// names, those of this package, else gRPC's.
-func withResolvers(target Target, i intervals, s *endpoints) grpc.DialOption {
+// DialOptions returns the options of a connection to the address: the resolvers (for lists of
+// addresses and for names, those of this package, else gRPC's) and the balancer.
+func (s *Set) DialOptions(address string) []grpc.DialOption {
 	static := staticBuilder{}
-	if target.TLS != nil {
-		static.serverName = target.TLS.ServerName
+	if s.options.TLS != nil {
+		static.serverName = s.options.TLS.ServerName
 	}
-	builders := []resolver.Builder{s.attachTo(static),
-		s.attachTo(dnsBuilder{interval: i.lookup, minInterval: i.minLookup})}
-	scheme, _, _ := strings.Cut(target.Address, ":")
+	names := dnsBuilder{interval: s.options.Intervals.Lookup, minInterval: s.options.Intervals.MinLookup}
+	builders := []resolver.Builder{s.attachTo(static), s.attachTo(names)}
+	scheme, _, _ := strings.Cut(address, ":")
 	// gRPC's own, such as unix. gRPC uses the first builder of a scheme, so for dns it uses ours.
 	if registered := resolver.Get(scheme); registered != nil {
 		builders = append(builders, s.attachTo(registered))
 	}
-	return grpc.WithResolvers(builders...)
+	return []grpc.DialOption{grpc.WithResolvers(builders...), grpc.WithDefaultServiceConfig(serviceConfig)}
+}
+
+// attachTo returns a builder whose resolvers pass the set to the balancer, in the attributes
+// of their states. gRPC creates balancers itself, and passes them nothing else that belongs to one
+// connection.
+func (s *Set) attachTo(b resolver.Builder) resolver.Builder {
+	attached := attachedBuilder{b, s}
+	// attachedBuilder hides this optional interface, which gRPC looks for and the builder of unix
+	// sockets has.
+	if o, ok := b.(resolver.AuthorityOverrider); ok {
+		return struct {
+			resolver.Builder
+			resolver.AuthorityOverrider
+		}{attached, o}
+	}
+	return attached
+}
+
+// attachedBuilder is a builder to which a set is attached.
+type attachedBuilder struct {
+	resolver.Builder
+
+	set *Set
+}
+
+// Build implements [resolver.Builder].
+func (b attachedBuilder) Build(
+	target resolver.Target, cc resolver.ClientConn, o resolver.BuildOptions,
+) (resolver.Resolver, error) {
+	return b.Builder.Build(target, attachedConn{cc, b.set}, o)
+}
+
+// attachedConn attaches a set to the states that a resolver returns.
+type attachedConn struct {
+	resolver.ClientConn
+
+	set *Set
+}
+
+// UpdateState implements [resolver.ClientConn].
+func (c attachedConn) UpdateState(s resolver.State) error {
+	c.set.lookups.Succeed()
+	s.Attributes = s.Attributes.WithValue(setKey{}, c.set)
+	return c.ClientConn.UpdateState(s)
+}
+
+// ReportError implements [resolver.ClientConn].
+func (c attachedConn) ReportError(err error) {
+	c.set.options.FailedLookups.Inc()
+	c.set.lookups.Fail(errors.New(logging.Truncate(err.Error(), maxCause)))
+	c.ClientConn.ReportError(err)
+}
+
+// A FailedLookup is why the name of a service does not resolve. The addresses of the last answer
+// stay in use.
+type FailedLookup struct {
+	Since time.Time // the first failure after the last answer
+	Cause string    // of the last failure, with the name; "no such host" for NXDOMAIN
+}
+
+// FailedLookup returns nil unless the last lookup of the name failed.
+func (s *Set) FailedLookup() *FailedLookup {
+	since, cause := s.lookups.Failing()
+	if cause == nil {
+		return nil
+	}
+	return &FailedLookup{since, cause.Error()}
 }
 
 // staticBuilder resolves a list of addresses. Names in it are resolved for each attempt to connect.

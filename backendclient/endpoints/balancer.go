@@ -1,6 +1,7 @@
-package backendclient
+package endpoints
 
 import (
+	"context"
 	"time"
 
 	"google.golang.org/grpc/balancer"
@@ -24,58 +25,28 @@ func init() { //nolint:gochecknoinits // gRPC looks balancers up by name and all
 	balancer.Register(leastBusyBuilder{})
 }
 
-// endpointsKey is the key of the endpoints in the attributes of a resolver's state.
-type endpointsKey struct{}
-
-// attachTo returns a builder whose resolvers pass the endpoints to the balancer, in the attributes
-// of their states. gRPC creates balancers itself, and passes them nothing else that belongs to one
-// connection.
-func (s *endpoints) attachTo(b resolver.Builder) resolver.Builder {
-	attached := attachedBuilder{b, s}
-	// attachedBuilder hides this optional interface, which gRPC looks for and the builder of unix
-	// sockets has.
-	if o, ok := b.(resolver.AuthorityOverrider); ok {
-		return struct {
-			resolver.Builder
-			resolver.AuthorityOverrider
-		}{attached, o}
-	}
-	return attached
+// A Call is a unary call. Its context returns it for [CallKey].
+type Call interface {
+	// Team returns the team that the call is for, "" for none.
+	Team() string
+	// Ended is called when an attempt of the call at an endpoint has ended, and returns what it
+	// shows. began is when the endpoint was picked.
+	Ended(info balancer.DoneInfo, began time.Time) Result
 }
 
-// attachedBuilder is a builder to which endpoints are attached.
-type attachedBuilder struct {
-	resolver.Builder
+// CallKey is the key of the [Call] in the context of a call.
+type CallKey struct{}
 
-	endpoints *endpoints
+// endpointKey is the key of the endpoint in the context of a probe.
+type endpointKey struct{}
+
+// WithEndpoint returns the context of a probe of an endpoint.
+func WithEndpoint(ctx context.Context, e *Endpoint) context.Context {
+	return context.WithValue(ctx, endpointKey{}, e)
 }
 
-// Build implements [resolver.Builder].
-func (b attachedBuilder) Build(
-	target resolver.Target, cc resolver.ClientConn, o resolver.BuildOptions,
-) (resolver.Resolver, error) {
-	return b.Builder.Build(target, attachedConn{cc, b.endpoints}, o)
-}
-
-// attachedConn attaches endpoints to the states that a resolver returns.
-type attachedConn struct {
-	resolver.ClientConn
-
-	endpoints *endpoints
-}
-
-// UpdateState implements [resolver.ClientConn].
-func (c attachedConn) UpdateState(s resolver.State) error {
-	c.endpoints.lookups.succeeded()
-	s.Attributes = s.Attributes.WithValue(endpointsKey{}, c.endpoints)
-	return c.ClientConn.UpdateState(s)
-}
-
-// ReportError implements [resolver.ClientConn].
-func (c attachedConn) ReportError(err error) {
-	c.endpoints.lookups.failed(err)
-	c.ClientConn.ReportError(err)
-}
+// setKey is the key of the set in the attributes of a resolver's state.
+type setKey struct{}
 
 // leastBusyBuilder builds the balancer of each connection. gRPC finds it by its name.
 type leastBusyBuilder struct{}
@@ -100,13 +71,13 @@ type leastBusyBalancer struct {
 	balancer.Balancer   // the base balancer
 	balancer.ClientConn // the connection
 
-	endpoints *endpoints // nil before the first addresses
+	set *Set // nil before the first addresses
 }
 
 // UpdateClientConnState implements [balancer.Balancer].
 func (b *leastBusyBalancer) UpdateClientConnState(s balancer.ClientConnState) error {
 	var ok bool
-	if b.endpoints, ok = s.ResolverState.Attributes.Value(endpointsKey{}).(*endpoints); !ok {
+	if b.set, ok = s.ResolverState.Attributes.Value(setKey{}).(*Set); !ok {
 		return balancer.ErrBadResolverState
 	}
 	return b.Balancer.UpdateClientConnState(s)
@@ -115,8 +86,8 @@ func (b *leastBusyBalancer) UpdateClientConnState(s balancer.ClientConnState) er
 // Close implements [balancer.Balancer].
 func (b *leastBusyBalancer) Close() {
 	b.Balancer.Close()
-	if b.endpoints != nil {
-		b.endpoints.close()
+	if b.set != nil {
+		b.set.close()
 	}
 }
 
@@ -126,12 +97,12 @@ func (b *leastBusyBalancer) NewSubConn(
 ) (balancer.SubConn, error) {
 	e, listen := newEndpoint(addresses[0].Addr), options.StateListener
 	options.StateListener = func(s balancer.SubConnState) {
-		b.endpoints.update(e, s)
+		b.set.update(e, s)
 		listen(s)
 	}
 	subConn, err := b.ClientConn.NewSubConn(addresses, options) //nolint:staticcheck // deprecated for several addresses
 	if err == nil {
-		b.endpoints.add(e, subConn)
+		b.set.add(e, subConn)
 	}
 	return subConn, err
 }
@@ -142,7 +113,7 @@ func (b *leastBusyBalancer) Build(info base.PickerBuildInfo) balancer.Picker {
 	if len(info.ReadySCs) == 0 {
 		return base.NewErrPicker(balancer.ErrNoSubConnAvailable)
 	}
-	return b.endpoints
+	return b.set
 }
 
 // Pick implements [balancer.Picker]. It picks the endpoint with the fewest calls of this gateway in
@@ -150,32 +121,33 @@ func (b *leastBusyBalancer) Build(info base.PickerBuildInfo) balancer.Picker {
 // gets no more of them. Round robin would send it calls until it is ejected.
 //
 // Streams, which live for days without load, and probes do not count.
-func (s *endpoints) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
-	c, isCall := info.Ctx.Value(callKey{}).(*callContext)
+func (s *Set) Pick(info balancer.PickInfo) (balancer.PickResult, error) {
+	c, isCall := info.Ctx.Value(CallKey{}).(Call)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.picks++
 	picked := s.inUse[s.picks%len(s.inUse)]
 	if !isCall {
-		if probed, _ := info.Ctx.Value(probedKey{}).(*endpoint); probed != nil {
+		if probed, _ := info.Ctx.Value(endpointKey{}).(*Endpoint); probed != nil {
 			picked = probed
 		}
 		return balancer.PickResult{SubConn: picked.subConn}, nil
 	}
+	team := c.Team()
 	for i := 1; i < len(s.inUse); i++ {
-		if other := s.inUse[(s.picks+i)%len(s.inUse)]; other.isBetterThan(picked, c.team) {
+		if other := s.inUse[(s.picks+i)%len(s.inUse)]; other.isBetterThan(picked, team) {
 			picked = other
 		}
 	}
-	p := s.pool.Get().(*pick) //nolint:forcetypeassert // see newEndpoints
+	p := s.pool.Get().(*pick) //nolint:forcetypeassert // see New
 	p.endpoint, p.call, p.began = picked, c, time.Now()
 	picked.inFlight++
-	picked.began(c.team, p.began)
+	picked.began(team, p.began)
 	return balancer.PickResult{SubConn: picked.subConn, Done: p.done}, nil
 }
 
 // isBetterThan reports whether a call of a team should rather go to e than to the other endpoint.
-func (e *endpoint) isBetterThan(other *endpoint, team string) bool {
+func (e *Endpoint) isBetterThan(other *Endpoint, team string) bool {
 	if elsewhere := e.calls[team].belongElsewhere(); elsewhere != other.calls[team].belongElsewhere() {
 		return !elsewhere
 	}
@@ -185,13 +157,13 @@ func (e *endpoint) isBetterThan(other *endpoint, team string) bool {
 // A pick is a call at an endpoint. It is used again for another call after its end, which saves the
 // allocation of done.
 type pick struct {
-	endpoint *endpoint
-	call     *callContext
+	endpoint *Endpoint
+	call     Call
 	began    time.Time
 	done     func(balancer.DoneInfo)
 }
 
-func (s *endpoints) newPick() any {
+func (s *Set) newPick() any {
 	p := new(pick)
 	p.done = func(info balancer.DoneInfo) {
 		e, c, began := p.endpoint, p.call, p.began

@@ -1,4 +1,4 @@
-package backendclient
+package endpoints
 
 import (
 	"slices"
@@ -86,7 +86,7 @@ type outlierTest struct {
 
 	log     eventLog
 	now     time.Time
-	all     []*endpoint
+	all     []*Endpoint
 	bad     []int    // endpoints whose calls most often fail
 	badData []string // teams whose calls most often fail everywhere
 	open    []event  // the "begin" of each call in flight
@@ -167,7 +167,7 @@ func (o *outlierTest) end(t *rapid.T) {
 }
 
 // mustBeSilent compares the endpoints that become silent by a success with the model.
-func (o *outlierTest) mustBeSilent(t *rapid.T, success event, got []*endpoint) {
+func (o *outlierTest) mustBeSilent(t *rapid.T, success event, got []*Endpoint) {
 	for i, e := range o.all {
 		want := i != success.endpoint && o.isMember(i) && !o.silent[i] && o.log.isSilent(i, success.at)
 		if slices.Contains(got, e) != want {
@@ -179,7 +179,7 @@ func (o *outlierTest) mustBeSilent(t *rapid.T, success event, got []*endpoint) {
 
 // mustBeEjected compares the endpoints that are ejected by the latest event, a result for a team,
 // with the model.
-func (o *outlierTest) mustBeEjected(t *rapid.T, team string, got []*endpoint, concerned func(endpoint int) bool) {
+func (o *outlierTest) mustBeEjected(t *rapid.T, team string, got []*Endpoint, concerned func(endpoint int) bool) {
 	for _, e := range o.members {
 		i := slices.Index(o.all, e)
 		byTeam, _ := o.log.tallies(i)
@@ -203,7 +203,7 @@ func (o *outlierTest) mustBeEjected(t *rapid.T, team string, got []*endpoint, co
 }
 
 // ended compares the ends of ejections with the model.
-func (o *outlierTest) ended(t *rapid.T, kind string, endpoints []*endpoint) {
+func (o *outlierTest) ended(t *rapid.T, kind string, endpoints []*Endpoint) {
 	for _, e := range endpoints {
 		i := slices.Index(o.all, e)
 		if !o.isEjected(i) {
@@ -217,7 +217,7 @@ func (o *outlierTest) ended(t *rapid.T, kind string, endpoints []*endpoint) {
 
 func (o *outlierTest) change(t *rapid.T) {
 	before := o.members
-	after := slices.DeleteFunc(slices.Clone(o.all), func(*endpoint) bool { return rapid.IntRange(0, 9).Draw(t, "leaves") == 9 })
+	after := slices.DeleteFunc(slices.Clone(o.all), func(*Endpoint) bool { return rapid.IntRange(0, 9).Draw(t, "leaves") == 9 })
 	removed, readmitted := o.setMembers(after, o.now)
 	for _, e := range before {
 		i := slices.Index(o.all, e)
@@ -228,7 +228,7 @@ func (o *outlierTest) change(t *rapid.T) {
 			t.Fatalf("endpoint %d left, and is removed: %t", i, slices.Contains(removed, e))
 		}
 		if o.isEjected(i) {
-			o.ended(t, "new", []*endpoint{e})
+			o.ended(t, "new", []*Endpoint{e})
 		}
 		o.add(i, "new", "")
 		o.silent[i] = false
@@ -258,11 +258,11 @@ func (o *outlierTest) check(t *rapid.T) {
 func TestOutliersAreEjectedExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := &outlierTest{
-			outliers: outliers{unit: 10 * time.Second}, now: time.Unix(1_800_000_000, 0), all: make([]*endpoint, rapid.IntRange(1, 5).Draw(t, "endpoints")),
+			outliers: outliers{unit: 10 * time.Second}, now: time.Unix(1_800_000_000, 0), all: make([]*Endpoint, rapid.IntRange(1, 5).Draw(t, "endpoints")),
 			until: make(map[int]time.Time), inARow: make(map[int]int), last: make(map[int]time.Time), silent: make(map[int]bool),
 		}
 		for i := range o.all {
-			o.all[i] = new(endpoint)
+			o.all[i] = new(Endpoint)
 		}
 		o.setMembers(slices.Clone(o.all), o.now)
 		o.bad = rapid.SliceOfNDistinct(rapid.IntRange(0, len(o.all)-1), 0, len(o.all), rapid.ID).Draw(t, "bad")
