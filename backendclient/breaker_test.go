@@ -517,22 +517,3 @@ func TestABreakersChangesAreLoggedAndMeasured(t *testing.T) {
 		is(breaker.Closed, "attempts succeed")
 	})
 }
-
-func TestStreamsAreNotCounted(t *testing.T) {
-	b := &backend{watchRevocations: func(*identityv1.WatchRevocationsRequest, watchServer) error {
-		return status.Error(codes.Internal, "no")
-	}}
-	clients := over(t, b)
-	for range 50 {
-		stream, err := clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{})
-		if err == nil {
-			_, err = stream.Recv()
-		}
-		if e := failure(t, err); e.Code != codes.Internal {
-			t.Fatal(e)
-		}
-	}
-	if s := clients.Breakers()["identity"]; s.State != breaker.Closed {
-		t.Errorf("the breaker is %s", s.State)
-	}
-}

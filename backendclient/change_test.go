@@ -102,36 +102,6 @@ func move(t *testing.T, clients *backendclient.Clients, to backendclient.Upstrea
 	change.Apply()
 }
 
-func TestAChangedAddressServesNewCallsAndTheOldOneEndsItsOwn(t *testing.T) {
-	before, after := startPlace(t), startPlace(t)
-	arrived, release := make(chan struct{}), make(chan struct{})
-	before.answerWith(func(context.Context) error {
-		close(arrived)
-		<-release
-		return nil
-	})
-	clients := dial(t, before.only())
-	<-before.begun
-	inFlight := make(chan error)
-	go func() { inFlight <- getServer(t, clients) }()
-	<-arrived
-
-	move(t, clients, after.only())
-	if err := getServer(t, clients); err != nil || after.calls.Load() != 1 {
-		t.Errorf("after the change: %v, %d calls at the new address", err, after.calls.Load())
-	}
-	select {
-	case <-before.ended:
-		t.Error("the old connection ended before its call")
-	default:
-	}
-	close(release)
-	if err := <-inFlight; err != nil {
-		t.Errorf("the call in flight: %v", err)
-	}
-	<-before.ended
-}
-
 func TestAStreamMovesToTheNewAddressAtOnce(t *testing.T) {
 	before, after := startPlace(t), startPlace(t)
 	upstreams := at("passthrough:///x")

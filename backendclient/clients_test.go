@@ -34,47 +34,43 @@ import (
 )
 
 func TestEachClientReachesItsService(t *testing.T) {
-	c := overTCP(t, &backend{})
-	ctx := t.Context()
-	for want, call := range map[string]func() error{
-		"fleet.ListServers": func() error {
-			_, err := c.Fleet.ListServers(ctx, &fleetv1.ListServersRequest{})
-			return err
-		},
-		"monitoring.ListMonitors": func() error {
-			_, err := c.Monitoring.ListMonitors(ctx, &monitoringv1.ListMonitorsRequest{})
-			return err
-		},
-		"incident.ListIncidents": func() error {
-			_, err := c.Incident.ListIncidents(ctx, &incidentv1.ListIncidentsRequest{})
-			return err
-		},
-		"audit.ListAuditEntries": func() error {
-			_, err := c.Audit.ListAuditEntries(ctx, &auditv1.ListAuditEntriesRequest{})
-			return err
-		},
-		"identity.ResolveToken": func() error {
-			_, err := c.Identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{})
-			return err
-		},
+	c, ctx := over(t, &backend{}), t.Context()
+	for want, err := range map[string]error{
+		"fleet.ListServers":       errorOf(c.Fleet.ListServers(ctx, &fleetv1.ListServersRequest{})),
+		"monitoring.ListMonitors": errorOf(c.Monitoring.ListMonitors(ctx, &monitoringv1.ListMonitorsRequest{})),
+		"incident.ListIncidents":  errorOf(c.Incident.ListIncidents(ctx, &incidentv1.ListIncidentsRequest{})),
+		"audit.ListAuditEntries":  errorOf(c.Audit.ListAuditEntries(ctx, &auditv1.ListAuditEntriesRequest{})),
+		"identity.ResolveToken":   errorOf(c.Identity.ResolveToken(ctx, &identityv1.ResolveTokenRequest{})),
 	} {
-		e := failure(t, call())
+		e := failure(t, err)
 		if got := e.Service + "." + e.Method; got != want || e.Code != codes.InvalidArgument {
 			t.Errorf("%s: %v, want %s", got, e.Code, want)
 		}
 	}
 }
 
-func TestTheUserAgentHasTheVersion(t *testing.T) {
-	var agent string
-	b := &backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
+func errorOf[T any](_ T, err error) error { return err }
+
+// What a service receives of us, here over a Unix socket, and a large response of it.
+func TestACallHasItsHeadersAndReturnsAllOfTheResponse(t *testing.T) {
+	path, name := t.TempDir()+"/fleet.sock", strings.Repeat("n", 1<<20)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
+	testkit.Must(t, err)
+	(&backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
-		agent = strings.Join(md.Get("user-agent"), ",")
-		return &fleetv1.GetServerResponse{}, nil
-	}}
-	testkit.Must(t, getServer(t, over(t, b, func(o *backendclient.Options) { o.Version = "1.2.3" })))
-	if !strings.HasPrefix(agent, "opsgate/1.2.3 ") {
-		t.Errorf("user agent %q", agent)
+		for key, want := range map[string]string{
+			":authority": "localhost", "content-type": "application/grpc", "user-agent": "opsgate/1.2.3 ",
+		} {
+			if got := md.Get(key); len(got) != 1 || !strings.HasPrefix(got[0], want) {
+				t.Errorf("%s: %q, want %q", key, got, want)
+			}
+		}
+		return &fleetv1.GetServerResponse{Server: &fleetv1.Server{Name: name}}, nil
+	}}).serve(t, listener)
+	clients := dial(t, fleetAt("unix://"+path), func(o *backendclient.Options) { o.Version = "1.2.3" })
+	response, err := clients.Fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{})
+	if err != nil || response.GetServer().GetName() != name {
+		t.Errorf("%d bytes: %v", len(response.GetServer().GetName()), err)
 	}
 }
 
@@ -84,9 +80,13 @@ func TestACallEndsBeforeItsCaller(t *testing.T) {
 		for timeout, want := range map[time.Duration]time.Duration{
 			time.Hour:            time.Hour - 10*time.Millisecond,
 			5 * time.Millisecond: 0,
+			0:                    5 * time.Second, // no deadline
 		} {
 			begin := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), timeout)
+			ctx, cancel := t.Context(), func() {}
+			if timeout > 0 {
+				ctx, cancel = context.WithTimeout(ctx, timeout)
+			}
 			_, err := clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{})
 			if e := failure(t, err); e.Code != codes.DeadlineExceeded || time.Since(begin) != want || ctx.Err() != nil {
 				t.Errorf("%v after %v, want %v", e, time.Since(begin), want)
@@ -94,46 +94,6 @@ func TestACallEndsBeforeItsCaller(t *testing.T) {
 			cancel()
 		}
 	})
-}
-
-func TestACallWithoutADeadlineGetsOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begin := time.Now()
-		_, err := overWire(t, &wire{answer: hang}).Fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{})
-		if e := failure(t, err); e.Code != codes.DeadlineExceeded || time.Since(begin) != 5*time.Second {
-			t.Errorf("%v after %v, want 5 s", e, time.Since(begin))
-		}
-	})
-}
-
-// hanging returns a backend that does not answer, and the errors that the contexts of its calls end
-// with.
-func hanging() (*backend, chan struct{}, chan error) {
-	begun, ended := make(chan struct{}, 1), make(chan error, 1)
-	return &backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
-		begun <- struct{}{}
-		<-ctx.Done()
-		ended <- ctx.Err()
-		return nil, status.FromContextError(ctx.Err()).Err()
-	}}, begun, ended
-}
-
-func TestACanceledCallerCancelsTheCall(t *testing.T) {
-	b, begun, ended := hanging()
-	clients := overTCP(t, b)
-	ctx, hangUp := context.WithCancel(t.Context())
-	go func() {
-		<-begun
-		hangUp()
-	}()
-	_, err := clients.Fleet.GetServer(ctx, &fleetv1.GetServerRequest{})
-	e := failure(t, err)
-	if e.Code != codes.Canceled || !errors.Is(err, context.Canceled) {
-		t.Errorf("code %v, error %v", e.Code, err)
-	}
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("the service's context ended with %v", err)
-	}
 }
 
 // lines is a log handler that sends each message with its attributes.
@@ -244,7 +204,7 @@ func TestAStreamHasNoDeadlineAndReturnsErrors(t *testing.T) {
 		}
 		return status.Error(codes.OutOfRange, "position expired")
 	}}
-	clients := overTCP(t, b)
+	clients := over(t, b)
 	stream, err := clients.Identity.WatchRevocations(t.Context(), &identityv1.WatchRevocationsRequest{})
 	testkit.Must(t, err)
 	if m, err := stream.Recv(); err != nil || m.GetPosition() != "1" {
@@ -260,15 +220,12 @@ func TestAStreamHasNoDeadlineAndReturnsErrors(t *testing.T) {
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("a stream that ended well: %v, want io.EOF", err)
 	}
-}
 
-func TestAStreamThatCannotBeOpenedReturnsAnError(t *testing.T) {
-	clients := over(t, &backend{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := clients.Identity.WatchRevocations(ctx, &identityv1.WatchRevocationsRequest{})
+	_, err = clients.Identity.WatchRevocations(ctx, &identityv1.WatchRevocationsRequest{})
 	if e := failure(t, err); e.Code != codes.Canceled || !errors.Is(e, context.Canceled) {
-		t.Errorf("error %v", err)
+		t.Errorf("a stream that cannot be opened: %v", err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package backendclient_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -12,19 +11,20 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"opsgate/backendclient"
+	"opsgate/internal/testkit"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 )
 
 func TestCodesAreReturnedUnchanged(t *testing.T) {
 	var answer error
-	clients := overTCP(t, &backend{getServer: func(context.Context) (*fleetv1.GetServerResponse, error) {
+	clients := over(t, &backend{getServer: func(context.Context) (*fleetv1.GetServerResponse, error) {
 		return &fleetv1.GetServerResponse{}, answer
 	}})
 	if err := getServer(t, clients); err != nil {
@@ -102,25 +102,26 @@ func TestDetailsAreLimited(t *testing.T) {
 }
 
 func TestRetryAfterIsClamped(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		info *errdetails.RetryInfo
+	var answer error
+	clients := over(t, &backend{getServer: func(context.Context) (*fleetv1.GetServerResponse, error) { return nil, answer }})
+	for _, test := range []struct {
+		info *durationpb.Duration
 		want time.Duration
 	}{
-		{"not said", &errdetails.RetryInfo{}, 0},
-		{"at once", &errdetails.RetryInfo{RetryDelay: durationpb.New(0)}, time.Second},
-		{"in the past", &errdetails.RetryInfo{RetryDelay: durationpb.New(-time.Minute)}, time.Second},
-		{"soon", &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Millisecond)}, time.Second},
-		{"within bounds", &errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)}, 1500 * time.Millisecond},
-		{"next week", &errdetails.RetryInfo{RetryDelay: durationpb.New(7 * 24 * time.Hour)}, time.Hour},
-		{"beyond time", &errdetails.RetryInfo{RetryDelay: &durationpb.Duration{Seconds: 1 << 62}}, time.Hour},
+		{nil, 0},
+		{durationpb.New(0), time.Second},
+		{durationpb.New(-time.Minute), time.Second},
+		{durationpb.New(time.Millisecond), time.Second},
+		{durationpb.New(1500 * time.Millisecond), 1500 * time.Millisecond},
+		{durationpb.New(7 * 24 * time.Hour), time.Hour},
+		{&durationpb.Duration{Seconds: 1 << 62}, time.Hour},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			err := getServer(t, over(t, failing(t, status.New(codes.ResourceExhausted, "busy"), c.info)))
-			if e := failure(t, err); e.Code != codes.ResourceExhausted || e.RetryAfter != c.want {
-				t.Errorf("%v after %v, want %v", e.Code, e.RetryAfter, c.want)
-			}
-		})
+		busy, err := status.New(codes.ResourceExhausted, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: test.info})
+		testkit.Must(t, err)
+		answer = busy.Err()
+		if e := failure(t, getServer(t, clients)); e.Code != codes.ResourceExhausted || e.RetryAfter != test.want {
+			t.Errorf("%v: %v after %v, want %v", test.info, e.Code, e.RetryAfter, test.want)
+		}
 	}
 }
 
@@ -137,47 +138,35 @@ func TestAResetStreamIsNotARateLimit(t *testing.T) {
 			go resetStreams(conn)
 		}
 	}()
-	clients := dial(t, at(listener.Addr().String()))
+	clients := dial(t, at(listener.Addr().String()), func(o *backendclient.Options) {
+		o.DialOptions = []grpc.DialOption{grpc.WithDisableHealthCheck()}
+	})
 	if e := failure(t, getServer(t, clients)); e.Code != codes.Unavailable || !strings.Contains(e.Error(), "ENHANCE_YOUR_CALM") {
 		t.Errorf("%v: %v", e.Code, e)
 	}
 }
 
-// resetStreams is an HTTP/2 server that resets each stream with ENHANCE_YOUR_CALM. It has no health
-// service.
+// resetStreams is an HTTP/2 server that resets each stream with ENHANCE_YOUR_CALM.
 func resetStreams(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
 		return
 	}
 	framer := http2.NewFramer(conn, conn)
-	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	var unimplemented bytes.Buffer
-	encoder := hpack.NewEncoder(&unimplemented)
-	for _, field := range [][2]string{{":status", "200"}, {"content-type", "application/grpc"}, {"grpc-status", "12"}} {
-		_ = encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1], Sensitive: true})
-	}
 	_ = framer.WriteSettings()
 	for {
 		frame, err := framer.ReadFrame()
 		if err != nil {
 			return
 		}
-		headers, ok := frame.(*http2.MetaHeadersFrame)
-		switch {
-		case !ok:
-		case strings.Contains(headers.PseudoValue("path"), "Health"):
-			_ = framer.WriteHeaders(http2.HeadersFrameParam{
-				StreamID: headers.StreamID, BlockFragment: unimplemented.Bytes(), EndHeaders: true, EndStream: true,
-			})
-		default:
+		if headers, ok := frame.(*http2.HeadersFrame); ok {
 			_ = framer.WriteRSTStream(headers.StreamID, http2.ErrCodeEnhanceYourCalm)
 		}
 	}
 }
 
 func TestATooLargeRequestIsNotARateLimit(t *testing.T) {
-	clients := overTCP(t, &backend{})
+	clients := over(t, &backend{})
 	_, err := clients.Fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{ServerId: strings.Repeat("x", 5<<20)})
 	if e := failure(t, err); e.Code != codes.Internal || !e.TooLarge {
 		t.Errorf("code %v, too large: %v: %v", e.Code, e.TooLarge, err)

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
 	"opsgate/backendclient"
@@ -79,20 +78,6 @@ func (l *largeCall) do(t testing.TB, clients *backendclient.Clients, team string
 	response, err := clients.Fleet.GetServer(largeContext{ctx, l}, &fleetv1.GetServerRequest{TeamId: team})
 	l.took, l.name = time.Since(began), len(response.GetServer().GetName())
 	return err
-}
-
-func TestLargeResponseIsReceivedWhole(t *testing.T) {
-	name := strings.Repeat("n", 1<<20)
-	clients := over(t, &backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
-		if got := metadata.ValueFromIncomingContext(ctx, "content-type"); len(got) != 1 || got[0] != "application/grpc" {
-			t.Errorf("the content type of the request is %q", got)
-		}
-		return &fleetv1.GetServerResponse{Server: &fleetv1.Server{Name: name}}, nil
-	}})
-	response, err := clients.Fleet.GetServer(t.Context(), &fleetv1.GetServerRequest{})
-	if err != nil || response.GetServer().GetName() != name {
-		t.Errorf("%d bytes: %v", len(response.GetServer().GetName()), err)
-	}
 }
 
 func TestLargeResponsesOfATeamWaitForEachOther(t *testing.T) {

@@ -108,13 +108,6 @@ func TestAProbeIsNoCall(t *testing.T) {
 	}
 }
 
-func TestAProbeOfAnAddressWithoutAServerReturnsTheReason(t *testing.T) {
-	err := dial(t, at("127.0.0.1:1")).Probe(t.Context(), "audit")
-	if err == nil || !strings.Contains(err.Error(), "connection refused") {
-		t.Errorf("Probe returned %v", err)
-	}
-}
-
 // One of two endpoints is of another service, is found, and is replaced by the right one and again
 // by another.
 func TestAnEndpointOfAnotherServiceIsFoundUntilItIsReplaced(t *testing.T) {
@@ -142,20 +135,6 @@ func TestAnEndpointOfAnotherServiceIsFoundUntilItIsReplaced(t *testing.T) {
 	stop()
 	serveAnswers(t, listen(t, address), unimplemented)
 	eventually(t, clients, func() bool { return len(clients.WrongEndpoints()) == 1 })
-}
-
-func TestAnAddressOfAnotherServiceIsRefused(t *testing.T) {
-	here := startPlace(t)
-	clients := dial(t, here.only(), backendclient.ProbePatiently)
-	to := here.only()
-	to.Audit.Address = answering(t, unimplemented)
-	_, err := clients.Prepare(to)
-	refused, _ := errors.AsType[*backendclient.ChangeError](err)
-	wrong, _ := errors.AsType[*backendclient.WrongServiceError](err)
-	if refused == nil || refused.Service != "audit" || wrong == nil || wrong.Address != to.Audit.Address {
-		t.Errorf("Prepare returned %v", err)
-	}
-	testkit.Must(t, getServer(t, clients))
 }
 
 // A gatedListener accepts connections only after open is closed.
@@ -197,9 +176,12 @@ func TestAnAddressIsRefusedForAnEndpointThatConnectsLater(t *testing.T) {
 	to := here.only()
 	to.Audit.Address = "static:///" + right.Addr().String() + "," + wrong.Addr().String()
 	_, err := clients.Prepare(to)
-	if refused, _ := errors.AsType[*backendclient.WrongServiceError](err); refused == nil || refused.Address != wrong.Addr().String() {
+	refused, _ := errors.AsType[*backendclient.ChangeError](err)
+	of, _ := errors.AsType[*backendclient.WrongServiceError](err)
+	if refused == nil || refused.Service != "audit" || of == nil || of.Address != wrong.Addr().String() {
 		t.Errorf("Prepare returned %v", err)
 	}
+	testkit.Must(t, getServer(t, clients))
 }
 
 // The probes of two changed services wait for each other.

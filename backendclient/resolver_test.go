@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/dns/dnsmessage"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"opsgate/backendclient"
@@ -150,22 +148,6 @@ func TestABrokenConnectionLooksTheNameUpAtOnce(t *testing.T) {
 	listener.cut()
 	<-places[0].begun
 	<-places[1].begun
-}
-
-func TestAUnixSocketIsCalledAsLocalhost(t *testing.T) {
-	path := t.TempDir() + "/fleet.sock"
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
-	testkit.Must(t, err)
-	authorities := make(chan []string, 1)
-	(&backend{getServer: func(ctx context.Context) (*fleetv1.GetServerResponse, error) {
-		md, _ := metadata.FromIncomingContext(ctx)
-		authorities <- md.Get(":authority")
-		return &fleetv1.GetServerResponse{}, nil
-	}}).serve(t, listener)
-	testkit.Must(t, getServer(t, dial(t, fleetAt("unix://"+path))))
-	if got := <-authorities; !slices.Equal(got, []string{"localhost"}) {
-		t.Errorf("authority %q", got)
-	}
 }
 
 // The proxies of the environment are dead (TestMain). gRPC itself would use them for every address

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/protoadapt"
 
 	"opsgate/backendclient"
@@ -89,20 +88,8 @@ func dial(t testing.TB, upstreams backendclient.Upstreams, change ...func(*backe
 	return clients
 }
 
-// over returns clients of the backend over an in-memory connection.
+// over returns clients of the backend over TCP.
 func over(t testing.TB, b *backend, change ...func(*backendclient.Options)) *backendclient.Clients {
-	t.Helper()
-	listener := bufconn.Listen(1 << 20)
-	b.serve(t, listener)
-	return dial(t, at("passthrough:///bufnet"), append(change, func(o *backendclient.Options) {
-		o.DialOptions = append(o.DialOptions, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return listener.DialContext(ctx)
-		}))
-	})...)
-}
-
-// overTCP returns clients of the backend over TCP.
-func overTCP(t testing.TB, b *backend, change ...func(*backendclient.Options)) *backendclient.Clients {
 	t.Helper()
 	listener := listen(t, "127.0.0.1:0")
 	b.serve(t, listener)

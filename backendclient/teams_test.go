@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"pgregory.net/rapid"
 
 	"opsgate/backendclient"
 	"opsgate/backendclient/breaker"
@@ -336,41 +335,5 @@ func TestAFailingTeamTakesNoAttemptOfAnother(t *testing.T) {
 			t.Errorf("calls of a team that is well again failed: %v", other.reasons)
 		}
 		time.Sleep(15 * time.Second)
-	})
-}
-
-// Whatever the rates, the number of teams and the length of calls: no call of a team fails because
-// those of other teams do.
-func TestFailingTeamsAffectNoOther(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		pace := func(least int, label string) time.Duration {
-			return time.Duration(rapid.IntRange(least, 3000).Draw(rt, label)) * time.Millisecond
-		}
-		cause := rapid.SampledFrom(causes()[:2]).Draw(rt, "cause")
-		var all []*traffic
-		failing := rapid.IntRange(1, 3).Draw(rt, "failing")
-		for i := range failing {
-			all = append(all, &traffic{team: fmt.Sprint("failing-", i), every: pace(20, "pace of a failing team")})
-		}
-		for i := range rapid.IntRange(1, 4).Draw(rt, "others") {
-			all = append(all, &traffic{team: fmt.Sprint("other-", i), every: pace(100, "pace of another team")})
-		}
-		took := time.Duration(rapid.IntRange(0, 900).Draw(rt, "took")) * time.Millisecond
-		synctest.Test(t, func(t *testing.T) {
-			clients := overWire(t, &wire{byTeam: func(ctx context.Context, team string) error {
-				if strings.HasPrefix(team, "failing") {
-					_, err := cause.answer(ctx)
-					return err
-				}
-				time.Sleep(took)
-				return nil
-			}})
-			together(t, clients, 10*time.Second, all...)
-		})
-		for _, other := range all[failing:] {
-			if other.failures > 0 {
-				rt.Fatalf("%d calls of %s failed: %v", other.failures, other.team, other.reasons)
-			}
-		}
 	})
 }
