@@ -10,7 +10,7 @@
 // that of a running gateway, because some keys take effect only after a restart.
 package config
 
-//go:generate go test -count=1 -run DocumentationListsEveryKey|ChartIsCurrent -update
+//go:generate go test -count=1 -run IsCurrent -update
 
 import (
 	"fmt"
@@ -29,7 +29,7 @@ import (
 // reason why a change of the key, or of a key under it, needs a restart, or "-" if it needs none;
 // of is "gateway" if gateways with the same configuration may have other values, as for every File.
 type Config struct {
-	Listen          string    `yaml:"listen" of:"gateway" restart:"opened at start" doc:"Address of the public API. Port 0 picks a free one."`
+	Listen          string    `yaml:"listen" of:"gateway" restart:"opened at start" doc:"Address of the public API, :8080 behind a load balancer. Port 0 picks a free one."`
 	PublicURL       string    `yaml:"public_url" doc:"Base URL of the API in its documentation; by default that of each page."`
 	SecurityContact string    `yaml:"security_contact" chars:"255" doc:"URI for reports of vulnerabilities, in security.txt; none by default."`
 	Admin           Admin     `yaml:"admin" restart:"opened at start" doc:"The listener for operators, which must not be public."`
@@ -41,9 +41,9 @@ type Config struct {
 	Routes        Routes        `yaml:"routes" doc:"Limits of single operations by operation id; they replace those of http."`
 	Authn         Authn         `yaml:"authn" doc:"The cache of tokens and lookups by the identity service."`
 	RateLimit     RateLimit     `yaml:"rate_limit" doc:"The rate limits of each token."`
-	Upstreams     Upstreams     `yaml:"upstreams" doc:"Addresses of the internal services; all are required."`
+	Upstreams     Upstreams     `yaml:"upstreams" doc:"Addresses of the internal services; all are required. One process may have several."`
 	UpstreamCalls UpstreamCalls `yaml:"upstream_calls" doc:"Limits of calls to the internal services."`
-	Shutdown      Shutdown      `yaml:"shutdown" doc:"The drain after SIGTERM."`
+	Shutdown      Shutdown      `yaml:"shutdown" doc:"The drain after SIGTERM. SIGKILL must follow later than both times together."`
 	Log           Log           `yaml:"log" doc:"Log lines, which go to standard error."`
 	Tracing       Tracing       `yaml:"tracing" doc:"Traces of requests, for OpenTelemetry."`
 }
@@ -66,17 +66,11 @@ func Default() Config {
 			MaxConnections:    Auto,
 			MaxInFlight:       1024,
 		},
-		Authn: Authn{
-			FreshFor:      seconds(30),
-			StaleFor:      seconds(600),
-			LookupTimeout: seconds(2),
-			MaxLookups:    64,
-			MaxEntries:    100_000,
-		},
+		Authn:         defaultAuthn(),
 		RateLimit:     defaultRateLimit(),
 		UpstreamCalls: defaultUpstreamCalls(),
 		Shutdown:      Shutdown{DrainWait: seconds(5), Grace: seconds(20)},
-		Log:           Log{Level: LevelInfo, Format: FormatJSON, Access: true, AccessSample: whole},
+		Log:           defaultLog(),
 		Tracing:       defaultTracing(),
 	}
 }
@@ -93,8 +87,8 @@ type TLS struct {
 type HTTP struct {
 	ReadHeaderTimeout Duration `yaml:"read_header_timeout" min:"100ms" max:"1m" restart:"set at start" doc:"Time for a header to arrive."`
 	BodyTimeout       Duration `yaml:"body_timeout" min:"100ms" max:"10m" doc:"Time for a body to arrive, else 408."`
-	WriteTimeout      Duration `yaml:"write_timeout" min:"100ms" max:"10m" restart:"set at start" doc:"Time from header to end of response."`
-	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" restart:"set at start" doc:"How long a connection may be idle."`
+	WriteTimeout      Duration `yaml:"write_timeout" min:"100ms" max:"10m" restart:"set at start" doc:"Time from header to end of response; more than body_timeout and request_timeout together."`
+	IdleTimeout       Duration `yaml:"idle_timeout" min:"1s" max:"1h" restart:"set at start" doc:"How long a connection may be idle; longer than the load balancer's."`
 	RequestTimeout    Duration `yaml:"request_timeout" min:"20ms" max:"5m" doc:"Time to answer a request, else 504."`
 	MaxHeaderBytes    Bytes    `yaml:"max_header_bytes" min:"4KiB" max:"1MiB" restart:"set at start" doc:"Size of a request line and header."`
 	MaxBodyBytes      Bytes    `yaml:"max_body_bytes" min:"1KiB" max:"16MiB" doc:"Maximum size of a request body; 413 above it."`

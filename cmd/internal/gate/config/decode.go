@@ -40,8 +40,8 @@ type decoder struct {
 	problems    Problems
 }
 
-// maxValues is more than the number of values in a file without aliases.
-const maxValues = filereader.MaxSize
+// maxValues is more than the number of values in a file without aliases: each takes two bytes.
+const maxValues = filereader.MaxSize / 2
 
 // at returns the origin of a node.
 func (d *decoder) at(n *yaml.Node) origin {

@@ -79,11 +79,21 @@ func (u Upstreams) all() iter.Seq2[string, Upstream] {
 
 // Authn is the cache of tokens and its lookups.
 type Authn struct {
-	FreshFor      Duration `yaml:"fresh_for" min:"1s" max:"1h" doc:"Time that a confirmed token is used without a new lookup."`
+	FreshFor      Duration `yaml:"fresh_for" min:"1s" max:"1h" doc:"Time that a confirmed token is used without a new lookup; a third while the revocation stream is down."`
 	StaleFor      Duration `yaml:"stale_for" min:"1s" max:"24h" doc:"The same while the identity service is unavailable."`
 	LookupTimeout Duration `yaml:"lookup_timeout" min:"10ms" max:"1m" doc:"Time for the identity service to respond."`
 	MaxLookups    int      `yaml:"max_lookups" min:"1" max:"100000" doc:"Concurrent lookups of unknown tokens; others wait by network."`
 	MaxEntries    int      `yaml:"max_entries" min:"100" max:"10000000" restart:"sized at start" doc:"Maximum tokens, of 480 bytes each."`
+}
+
+func defaultAuthn() Authn {
+	return Authn{
+		FreshFor:      seconds(30),
+		StaleFor:      seconds(600),
+		LookupTimeout: seconds(2),
+		MaxLookups:    64,
+		MaxEntries:    100_000,
+	}
 }
 
 // maxStaleFor is the longest authn.stale_for without a warning.
@@ -202,7 +212,7 @@ type Redis struct {
 	SentinelPassword Secret    `yaml:"sentinel_password" doc:"As password; only for mode: sentinel."`
 	Database         int       `yaml:"database" min:"0" max:"1000" doc:"Number of the database; 0 for a cluster."`
 	TLS              ClientTLS `yaml:"tls" doc:"TLS to Redis."`
-	KeyPrefix        string    `yaml:"key_prefix" chars:"64" doc:"Prefix of keys; visible ASCII without braces."`
+	KeyPrefix        string    `yaml:"key_prefix" chars:"64" doc:"Prefix of keys; visible ASCII without braces. Gateways with the same one share the counts."`
 	Timeout          Duration  `yaml:"timeout" min:"1ms" max:"5s" doc:"Time for Redis to respond; twice that to connect."`
 }
 

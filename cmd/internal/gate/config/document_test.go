@@ -22,40 +22,13 @@ import (
 	"opsgate/internal/testkit"
 )
 
-var update = flag.Bool("update", false, "write the table in docs/operate/configuration.md and the files of the chart")
+var update = flag.Bool("update", false, "write the example, the table in docs/operate/configuration.md and the files of the chart")
 
 const (
 	exampleFile   = "../../../../deploy/opsgate.yaml"
 	documentation = "../../../../docs/operate/configuration.md"
 	chart         = "../../../../deploy/helm/opsgate/"
 )
-
-// The example has every key with its default, because users copy it.
-func TestTheExampleHasEveryDefault(t *testing.T) {
-	got, err := load(exampleFile)
-	testkit.Must(t, err)
-	want := config.Default()
-	want.Upstreams = got.Upstreams // these have no defaults
-	if diff := cmp.Diff(want, got.Config, compareSecrets()); diff != "" {
-		t.Error(diff)
-	}
-	var written map[string]any
-	readYAML(t, exampleFile, &written)
-	for _, key := range config.Keys() {
-		if !has(written, strings.Split(key.Name, ".")) {
-			t.Errorf("%s lacks %s", exampleFile, key.Name)
-		}
-	}
-}
-
-func has(mapping map[string]any, path []string) bool {
-	value, ok := mapping[path[0]]
-	if !ok || len(path) == 1 {
-		return ok
-	}
-	child, ok := value.(map[string]any)
-	return ok && has(child, path[1:])
-}
 
 func TestTheSchemaAcceptsValidFiles(t *testing.T) {
 	schema := compileSchema(t)
@@ -148,8 +121,8 @@ func describedEverywhere(t *testing.T, path string, schema any) {
 	}
 }
 
-// The table of keys is generated from the structs by `make generate`.
-func TestDocumentationListsEveryKey(t *testing.T) {
+// The table of keys is made from the structs.
+func TestTableOfKeysIsCurrent(t *testing.T) {
 	const begin, end = "<!-- keys -->\n", "<!-- end of keys -->\n"
 	content, err := os.ReadFile(documentation)
 	testkit.Must(t, err)
@@ -203,10 +176,7 @@ func TestChartIsCurrent(t *testing.T) {
 // other values.
 func chartSchema(t *testing.T) string {
 	t.Helper()
-	text, err := config.Schema()
-	testkit.Must(t, err)
-	var schema writable.Schema
-	testkit.Must(t, json.Unmarshal(text, &schema))
+	schema := orderedSchema(t)
 	schema.Version = "" // that of the file around it
 	for _, key := range []string{"listen", "shutdown", "admin.listen", "admin.token", "admin.metrics_token", "admin.tls"} {
 		mapping, name := schema.Properties, key
@@ -217,15 +187,14 @@ func chartSchema(t *testing.T) string {
 			t.Errorf("%s is not a key", key)
 		}
 	}
-	text, err = json.MarshalIndent(&schema, "", "  ")
+	text, err := json.MarshalIndent(schema, "", "  ")
 	testkit.Must(t, err)
 	return string(text)
 }
 
 func keyTable(t *testing.T) string {
 	t.Helper()
-	schema, err := config.Schema()
-	testkit.Must(t, err)
+	schema := orderedSchema(t)
 	table := new(strings.Builder)
 	table.WriteString("| key | default, bounds | meaning |\n|---|---|---|\n")
 	for _, key := range config.Keys() {
@@ -238,7 +207,7 @@ func keyTable(t *testing.T) string {
 		default:
 			continue // the same keys
 		}
-		value := defaultOf(t, schema, key.Name)
+		value := defaultOf(property(schema, key.Name))
 		if key.Min != "" {
 			value = strings.TrimPrefix(value+", "+key.Min+" to "+key.Max, ", ")
 		}
@@ -251,45 +220,52 @@ func keyTable(t *testing.T) string {
 	return table.String()
 }
 
-// defaultOf returns the default in the schema as Markdown.
-func defaultOf(t *testing.T, schema []byte, key string) string {
+// orderedSchema returns the JSON Schema, whose properties have the order of the structs.
+func orderedSchema(t *testing.T) *writable.Schema {
 	t.Helper()
-	var at map[string]any
-	testkit.Must(t, json.Unmarshal(schema, &at))
+	text, err := config.Schema()
+	testkit.Must(t, err)
+	schema := new(writable.Schema)
+	testkit.Must(t, json.Unmarshal(text, schema))
+	return schema
+}
+
+// property returns the schema of a key.
+func property(schema *writable.Schema, key string) *writable.Schema {
 	for name := range strings.SplitSeq(key, ".") {
-		at = at["properties"].(map[string]any)[name].(map[string]any)
+		schema = schema.Properties.Value(name)
 	}
-	switch value := at["default"].(type) {
+	return schema
+}
+
+// defaultOf returns the default in the schema of a key as Markdown.
+func defaultOf(key *writable.Schema) string {
+	switch value := key.Default.(type) {
 	case nil:
 		return ""
 	case []any:
 		items := make([]string, len(value))
 		for i, item := range value {
-			items[i] = "`" + flow(item) + "`"
+			items[i] = "`" + flow(item, key.Items) + "`"
 		}
 		return strings.Join(items, ", ")
 	default:
-		return "`" + flow(value) + "`"
+		return "`" + flow(value, key) + "`"
 	}
 }
 
 // flow writes a value as YAML in one line.
-func flow(value any) string {
+func flow(value any, schema *writable.Schema) string {
 	mapping, ok := value.(map[string]any)
 	if !ok {
 		return fmt.Sprint(value)
 	}
 	var parts []string
-	for key, value := range mapping {
-		if value == false {
-			continue // shadow: false is the default
+	for name := range schema.Properties.KeysFromOldest() {
+		if value, ok := mapping[name]; ok && value != false { // shadow: false is the default
+			parts = append(parts, fmt.Sprintf("%s: %v", name, value))
 		}
-		if number, ok := value.(float64); ok {
-			value = int(number)
-		}
-		parts = append(parts, fmt.Sprintf("%s: %v", key, value))
 	}
-	slices.Sort(parts)
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 

@@ -2,6 +2,9 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,42 +15,34 @@ import (
 )
 
 func TestEveryVariableSetsItsKey(t *testing.T) {
-	values := map[string]string{
+	values := map[string]string{ // of keys whose value does not follow from their type
 		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "token_prefix": "acme_", "trusted_proxies": "10.0.0.0/8, 192.0.2.0/24",
-		"authn.max_entries": "1234", "log.level": "debug", "log.format": "text", "log.access": "false", "log.access_sample": "10%",
-		"rate_limit.store": "redis", "rate_limit.on_store_failure": "allow", "rate_limit.redis.mode": "cluster",
-		"rate_limit.redis.addresses":   `["redis:1", "redis:2"]`,
-		"rate_limit.limits":            "[{requests: 7, per: 1m}]",
-		"rate_limit.classes":           "{partner: {limits: [{requests: 7, per: 1m}], teams: [10000000-0000-4000-8000-000000000001]}}",
-		"rate_limit.teams":             "{10000000-0000-4000-8000-000000000001: {limits: [{requests: 7, per: 1m}]}}",
-		"rate_limit.tokens":            "\n00000000-0000-4000-8000-000000000001:\n  limits: [{requests: 7, per: 1m}]\n",
-		"rate_limit.expected_replicas": "3", "rate_limit.redis.database": "3",
-		"http.write_timeout": "40s", "http.body_timeout": "9s", "http.request_timeout": "17s",
-		"authn.stale_for": "20m", "authn.max_lookups": "3", "shutdown.drain_wait": "1s",
-		"http.max_connections": "300", "http.max_in_flight": "30",
-		"routes": "{v1Me: {timeout: 7s}}", "upstream_calls.max_in_flight": "3",
-		"upstream_calls.breaker.min_requests": "3", "upstream_calls.breaker.failure_rate": "30%", "upstream_calls.breaker.open_for": "7s",
-		"upstream_calls.retries.max": "1", "upstream_calls.retries.budget": "3%",
-		"tracing.endpoint": "http://collector:4318", "tracing.headers": "api-key=hunter2",
-		"tracing.sample": "3%", "tracing.trust_parent": "never", "public_url": "https://api.acme.example",
-		"security_contact": "mailto:security@acme.example",
+		"public_url": "https://api.acme.example", "security_contact": "mailto:security@acme.example",
+		"http.write_timeout": "40s", "http.request_timeout": "17s", "authn.stale_for": "20m", "routes": "{v1Me: {timeout: 7s}}",
+		"rate_limit.redis.addresses": `["redis:1", "redis:2"]`, "rate_limit.redis.database": "3",
+		"rate_limit.limits":  "[{requests: 7, per: 1m}]",
+		"rate_limit.classes": "{partner: {limits: [{requests: 7, per: 1m}], teams: [10000000-0000-4000-8000-000000000001]}}",
+		"rate_limit.teams":   "{10000000-0000-4000-8000-000000000001: {limits: [{requests: 7, per: 1m}]}}",
+		"rate_limit.tokens":  "\n00000000-0000-4000-8000-000000000001:\n  limits: [{requests: 7, per: 1m}]\n",
+		"tracing.endpoint":   "http://collector:4318", "tracing.headers": "api-key=hunter2",
 	}
+	schema := orderedSchema(t)
 	for _, key := range config.Keys() {
-		value := values[key.Name]
+		value, property := values[key.Name], property(schema, key.Name)
 		switch {
 		case value != "":
-		case strings.HasSuffix(key.Name, ".enabled"):
-			value = "true"
+		case key.Min != "":
+			value = key.Min
+		case property.Type == "boolean":
+			value = strconv.FormatBool(property.Default != true)
+		case property.Enum != nil:
+			value = fmt.Sprint(property.Enum[slices.IndexFunc(property.Enum, func(v any) bool { return v != property.Default })])
 		case strings.HasSuffix(key.Name, ".address"):
 			value = "service.internal:9000"
-		case strings.HasSuffix(key.Name, "_bytes"):
-			value = "512KiB"
 		case strings.HasSuffix(key.Name, "_file"):
 			value = "testdata/certificate.pem"
-		case strings.HasSuffix(key.Name, "token") || strings.HasSuffix(key.Name, "password"):
-			value = "correct-horse-battery"
 		default:
-			value = "3s"
+			value = "correct-horse-battery"
 		}
 		t.Run(key.Variable, func(t *testing.T) {
 			defaults := append(upstreams(), companions(key.Name)...)

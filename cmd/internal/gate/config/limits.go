@@ -17,7 +17,7 @@ type RateLimit struct {
 	OnStoreFailure   StoreFailure `yaml:"on_store_failure" doc:"While Redis fails: apply a share, admit all, or answer 503 and be not ready."`
 	ExpectedReplicas Number       `yaml:"expected_replicas" min:"1" max:"10000" doc:"Gateways that share the limits in an outage, or auto."`
 
-	Redis Redis `yaml:"redis" restart:"connected at start" doc:"The Redis for store: redis."`
+	Redis Redis `yaml:"redis" restart:"connected at start" doc:"The Redis for store: redis, with maxmemory-policy noeviction."`
 
 	Limits  []Limit   `yaml:"limits" doc:"One to four; every request must pass all."`
 	Classes Classes   `yaml:"classes" doc:"Limits of some teams and tokens instead of the default, by class name."`

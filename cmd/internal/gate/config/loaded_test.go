@@ -204,27 +204,6 @@ func TestChangedKeysThatNeedARestartAreReported(t *testing.T) {
 	}
 }
 
-func TestKeysThatNeedARestart(t *testing.T) {
-	waits := func(name string) bool {
-		for _, prefix := range []string{
-			"admin.", "rate_limit.redis.", "tracing.endpoint", "tracing.headers", "tracing.tls.", "tls.",
-			"http.read_header_timeout", "http.write_timeout", "http.idle_timeout", "http.max_header_bytes",
-		} {
-			if strings.HasPrefix(name, prefix) {
-				return !slices.Contains([]string{
-					"admin.token", "admin.metrics_token", "rate_limit.redis.username", "rate_limit.redis.password",
-				}, name)
-			}
-		}
-		return slices.Contains([]string{"listen", "token_prefix", "rate_limit.store", "authn.max_entries", "log.format"}, name)
-	}
-	for _, key := range config.Keys() {
-		if got := key.Restart != ""; got != waits(key.Name) {
-			t.Errorf("%s: got %t", key.Name, got)
-		}
-	}
-}
-
 func TestWarningsOfLimitsWithoutEffect(t *testing.T) {
 	got := loadText(t, `rate_limit:
   store: redis

@@ -30,8 +30,7 @@ func FuzzSetting(f *testing.F) {
 	f.Fuzz(func(t *testing.T, number uint16, value string) {
 		const marker = "hunter2"
 		key := keys[int(number)%len(keys)]
-		isSecret := strings.Contains(key.Doc, "${NAME}")
-		if isSecret && !strings.HasPrefix(value, "${") {
+		if key.Secret && !strings.HasPrefix(value, "${") {
 			value = marker + value
 		}
 		o := config.Options{
@@ -51,7 +50,7 @@ func FuzzSetting(f *testing.F) {
 				}
 			}
 		}
-		if isSecret {
+		if key.Secret {
 			output := fmt.Sprintf("%v %v %v %+v %#v", flagErr, byFlag.Effective(), byFlag.Warnings, byFlag.Config, byFlag.Config)
 			if strings.Contains(output, marker) {
 				t.Errorf("%s: the secret is in %s", key.Name, output)

@@ -17,6 +17,10 @@ type Log struct {
 	AccessSample Percent `yaml:"access_sample" min:"0%" max:"100%" doc:"Fraction of successful requests that log.access logs."`
 }
 
+func defaultLog() Log {
+	return Log{Level: LevelInfo, Format: FormatJSON, Access: true, AccessSample: whole}
+}
+
 // A Level is the lowest level of lines that are logged.
 type Level string
 
