@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"opsgate/internal/testkit"
 	"opsgate/internal/tracing"
+	"opsgate/internal/tracing/tracingtest"
 )
 
 // batch is the number of spans that the processor sends without waiting for more.
@@ -118,6 +120,46 @@ func TestTheLibraryLogsByOurLogWithoutHeaders(t *testing.T) {
 	const line = `"level":"WARN","msg":"opentelemetry: parse headers","error":"missing '="`
 	if text := r.log.String(); !strings.Contains(text, line) || strings.Contains(text, "secret") {
 		t.Errorf("logged %q", text)
+	}
+}
+
+func TestOpenTelemetryVariables(t *testing.T) {
+	collector := tracingtest.Start(t)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", strings.Replace(collector.GRPC, "grpc", "http", 1))
+	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=hunter2")
+	for _, test := range []struct {
+		name, value string
+		sender      string // "" if traces are disabled
+	}{
+		{"OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test", "opsgate"},
+		{"OTEL_SERVICE_NAME", "edge", "edge"},
+		{"OTEL_SDK_DISABLED", "true", ""},
+		{"OTEL_TRACES_EXPORTER", "none", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,service.name=other")
+			t.Setenv(test.name, test.value)
+			r, before := open(t, ""), len(collector.Spans())
+			if r.Provider != nil {
+				r.record(1)
+			}
+			r.Close()
+			spans := collector.Spans()[before:]
+			if test.sender == "" {
+				if len(spans) > 0 {
+					t.Errorf("got %d spans", len(spans))
+				}
+				return
+			}
+			from := spans[0].From()
+			if from["service.name"] != test.sender || from["deployment.environment.name"] != "test" {
+				t.Errorf("sent by %v", from)
+			}
+			if got := collector.Headers()[0]["api-key"]; !slices.Equal(got, []string{"hunter2"}) {
+				t.Errorf("the collector received %q", got)
+			}
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"testing"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"opsgate/internal/tracing"
@@ -28,6 +29,50 @@ func TestTheSampledFractionIsRecorded(t *testing.T) {
 		if most := 6 * math.Sqrt(requests*sample*(1-sample)); math.Abs(recorded-requests*sample) > most {
 			t.Errorf("of %d requests at %v, %v were recorded", requests, sample, recorded)
 		}
+	}
+}
+
+func TestTrustInIncomingTraceContext(t *testing.T) {
+	const (
+		traceID = "0af7651916cd43dd8448eb211c80319c"
+		yes     = "00-" + traceID + "-b7ad6b7169203331-01"
+		no      = "00-" + traceID + "-b7ad6b7169203331-00"
+	)
+	r := open(t, "http://127.0.0.1:1")
+	defer r.Close()
+	here := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} // of httptest
+	for _, test := range []struct {
+		name                       string
+		settings                   tracing.Settings
+		parent                     string
+		recorded, followed, linked bool // followed: the trace of the caller is that of the calls
+	}{
+		{"untrusted caller", tracing.Settings{Sample: 1, Trust: tracing.TrustProxies}, yes, true, false, true},
+		{"untrusted caller without sampling", tracing.Settings{Trust: tracing.TrustProxies}, yes, false, false, false},
+		{"trust never", tracing.Settings{Sample: 1, Proxies: here}, yes, true, false, true},
+		{"trusted proxy", tracing.Settings{Trust: tracing.TrustProxies, Proxies: here}, yes, true, true, false},
+		{"trusted proxy does not sample", tracing.Settings{Sample: 1, Trust: tracing.TrustProxies, Proxies: here}, no, false, true, false},
+		{"trust always", tracing.Settings{Trust: tracing.TrustAlways}, yes, true, true, false},
+		{"invalid traceparent", tracing.Settings{Sample: 1, Trust: tracing.TrustAlways}, "00-nonsense-01", true, false, false},
+	} {
+		req := httptest.NewRequest(http.MethodGet, "/v1/servers", http.NoBody)
+		req.Header.Set("Traceparent", test.parent)
+		req.Header.Set("Tracestate", "vendor=1")
+		ctx, request := r.Tracer(test.settings).Trace(t.Context(), req, "/v1/servers")
+		at := trace.SpanContextFromContext(ctx)
+		followed := at.TraceID().String() == traceID
+		if (request != nil) != test.recorded || followed != test.followed || (at.TraceState().String() == "vendor=1") != followed {
+			t.Errorf("%s: recorded: %t, in trace %s with state %q", test.name, request != nil, at.TraceID(), at.TraceState())
+		}
+		if request == nil {
+			continue
+		}
+		links := trace.SpanFromContext(ctx).(sdktrace.ReadOnlySpan).Links()
+		linked := len(links) == 1 && links[0].SpanContext.TraceID().String() == traceID && links[0].SpanContext.TraceState().Len() == 0
+		if linked != test.linked {
+			t.Errorf("%s: links %v", test.name, links)
+		}
+		request.End(http.StatusOK, "")
 	}
 }
 

@@ -40,23 +40,19 @@ type traced struct {
 
 // tracedOptions are deviations from the default setup.
 type tracedOptions struct {
-	endpoint  func(*tracingtest.Collector) string // nil for HTTP
-	tracing   string                              // more keys of tracing
-	more      string                              // more configuration
-	limit     int                                 // requests per minute; 0 for 1000
-	reference *reference                          // nil for a new one
+	tracing string // more keys of tracing
+	more    string // more configuration
+	limit   int    // requests per minute; 0 for 1000
 }
 
 func startTraced(t *testing.T, o tracedOptions) *traced {
 	t.Helper()
-	if o.reference == nil {
-		o.reference = startReference(t)
-	}
+	backend := startReference(t)
 	c := &traced{
 		tracedOptions: o,
-		collector:     tracingtest.Start(t), relay: tracingtest.StartRelay(t, o.reference.address), redis: redistest.Start(t),
+		collector:     tracingtest.Start(t), relay: tracingtest.StartRelay(t, backend.address), redis: redistest.Start(t),
 	}
-	c.running = startWith(t, &servicestest.Services{Address: c.relay.Address, Token: o.reference.token}, c.configuration())
+	c.running = startWith(t, &servicestest.Services{Address: c.relay.Address, Token: backend.token}, c.configuration())
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(c.log.String())
@@ -74,15 +70,8 @@ func startTraced(t *testing.T, o tracedOptions) *traced {
 }
 
 func (c *traced) configuration() string {
-	endpoint := c.collector.HTTP
-	if c.endpoint != nil {
-		endpoint = c.endpoint(c.collector)
-	}
-	return fmt.Sprintf("tracing: {endpoint: %q, %s}\n%s", endpoint, c.tracing, c.more) + inRedis(c.redis.Addr(), cmp.Or(c.limit, 1000), "")
+	return fmt.Sprintf("tracing: {endpoint: %q, %s}\n%s", c.collector.HTTP, c.tracing, c.more) + inRedis(c.redis.Addr(), cmp.Or(c.limit, 1000), "")
 }
-
-func byGRPC(c *tracingtest.Collector) string { return c.GRPC }
-func byHTTP(c *tracingtest.Collector) string { return c.HTTP }
 
 // reference is a reference backend with the demo data, and a valid token.
 type reference struct{ address, token string }

@@ -19,23 +19,21 @@ import (
 )
 
 func TestTraceCoversEdgeLimiterAndService(t *testing.T) {
-	for name, endpoint := range map[string]func(*tracingtest.Collector) string{"grpc": byGRPC, "http": byHTTP} {
-		t.Run(name, func(t *testing.T) {
-			secret := filepath.Join(t.TempDir(), "secret")
-			testkit.Must(t, os.WriteFile(secret, []byte("api-key=s3cret-of-the-collector"), 0o600))
-			c := startTraced(t, tracedOptions{endpoint: endpoint, tracing: "sample: 100%, headers: \"${file:" + secret + "}\""})
-			for range 2 {
-				if got := c.get(t, c.Address(), "/v1/servers"); got.status != 200 {
-					t.Fatalf("got %+v", got)
-				}
-			}
-			metrics := c.get(t, c.AdminAddress(), "/metrics", "Accept", "application/openmetrics-text").body
-			all := c.traces(t)
-			if len(all) != 2 {
-				t.Fatalf("got %d traces", len(all))
-			}
-			// The first request looks up the token and loads the script into Redis.
-			sameTree(t, all[0], `
+	secret := filepath.Join(t.TempDir(), "secret")
+	testkit.Must(t, os.WriteFile(secret, []byte("api-key=s3cret-of-the-collector"), 0o600))
+	c := startTraced(t, tracedOptions{tracing: "sample: 100%, headers: \"${file:" + secret + "}\""})
+	for range 2 {
+		if got := c.get(t, c.Address(), "/v1/servers"); got.status != 200 {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	metrics := c.get(t, c.AdminAddress(), "/metrics", "Accept", "application/openmetrics-text").body
+	all := c.traces(t)
+	if len(all) != 2 {
+		t.Fatalf("got %d traces", len(all))
+	}
+	// The first request looks up the token and loads the script into Redis.
+	sameTree(t, all[0], `
 server GET /v1/servers
   internal token
     client ops.identity.v1.IdentityService/ResolveToken
@@ -44,32 +42,30 @@ server GET /v1/servers
     client EVAL
   client ops.fleet.v1.FleetService/ListServers
 `)
-			sameTree(t, all[1], `
+	sameTree(t, all[1], `
 server GET /v1/servers
   internal token
   internal limits
     client EVALSHA
   client ops.fleet.v1.FleetService/ListServers
 `)
-			c.hasCalls(t, resolveToken, find(t, all[0], resolveToken[1:]))
-			c.hasCalls(t, listServers, find(t, all[0], listServers[1:]), find(t, all[1], listServers[1:]))
-			c.hasAttributes(t, all[1])
-			c.isLogged(t, all)
-			if name == "http" && !slices.Equal(c.collector.Headers()[0]["Api-Key"], []string{"s3cret-of-the-collector"}) || strings.Contains(c.log.String(), "s3cret") {
-				t.Errorf("the collector received %q", c.collector.Headers()[0])
-			}
-			id := fmt.Sprintf("trace_id=\"%x\"", all[1][0].GetTraceId())
-			for _, histogram := range []string{
-				"opsgate_http_request_duration_seconds_bucket", "opsgate_upstream_request_duration_seconds_bucket",
-				"opsgate_rate_limit_redis_call_duration_seconds_bucket",
-			} {
-				if !slices.ContainsFunc(strings.Split(metrics, "\n"), func(line string) bool {
-					return strings.HasPrefix(line, histogram) && strings.Contains(line, id)
-				}) {
-					t.Errorf("no exemplar of %s has %s", histogram, id)
-				}
-			}
-		})
+	c.hasCalls(t, resolveToken, find(t, all[0], resolveToken[1:]))
+	c.hasCalls(t, listServers, find(t, all[0], listServers[1:]), find(t, all[1], listServers[1:]))
+	c.hasAttributes(t, all[1])
+	c.isLogged(t, all)
+	if !slices.Equal(c.collector.Headers()[0]["Api-Key"], []string{"s3cret-of-the-collector"}) || strings.Contains(c.log.String(), "s3cret") {
+		t.Errorf("the collector received %q", c.collector.Headers()[0])
+	}
+	id := fmt.Sprintf("trace_id=\"%x\"", all[1][0].GetTraceId())
+	for _, histogram := range []string{
+		"opsgate_http_request_duration_seconds_bucket", "opsgate_upstream_request_duration_seconds_bucket",
+		"opsgate_rate_limit_redis_call_duration_seconds_bucket",
+	} {
+		if !slices.ContainsFunc(strings.Split(metrics, "\n"), func(line string) bool {
+			return strings.HasPrefix(line, histogram) && strings.Contains(line, id)
+		}) {
+			t.Errorf("no exemplar of %s has %s", histogram, id)
+		}
 	}
 }
 
@@ -254,5 +250,32 @@ func TestTraceShowsADenial(t *testing.T) {
 		if got.GetStatus().GetCode() != tracepb.Status_STATUS_CODE_UNSET {
 			t.Error("a denial has the status of an error")
 		}
+	}
+}
+
+// A trace of a trusted caller is continued.
+func TestReloadChangesTheSettingsOfTraces(t *testing.T) {
+	const traceID, parent = "0af7651916cd43dd8448eb211c80319c", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	c := startTraced(t, tracedOptions{tracing: "sample: 0%"})
+	c.get(t, c.Address(), "/v1/servers", "Traceparent", parent)
+	if calls := c.relay.Calls(listServers); calls[0].Traceparent != "" {
+		t.Errorf("the service received a traceparent without a trace: %q", calls[0].Traceparent)
+	}
+	c.tracing = "sample: 0%, trust_parent: always"
+	testkit.Must(t, c.reload(t, c.configuration()))
+	c.get(t, c.Address(), "/v1/servers", "Traceparent", parent)
+	c.tracing = "sample: 100%"
+	testkit.Must(t, c.reload(t, c.configuration()))
+	c.get(t, c.Address(), "/v1/monitors")
+	c.tracing += ", headers: a=b"
+	if err := c.reload(t, c.configuration()); err == nil || !strings.Contains(err.Error(), "tracing.headers: ") {
+		t.Errorf("other headers: got %v", err)
+	}
+	all := c.traces(t)
+	if len(all) != 2 || fmt.Sprintf("%x", all[0][0].GetTraceId()) != traceID || all[1][0].GetName() != "GET /v1/monitors" {
+		t.Fatalf("got %v", all)
+	}
+	if calls := c.relay.Calls(listServers); !strings.HasPrefix(calls[1].Traceparent, "00-"+traceID) {
+		t.Errorf("the service received %q", calls[1].Traceparent)
 	}
 }
