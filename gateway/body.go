@@ -55,7 +55,7 @@ func (r *Request) readBody() ([]byte, error) {
 	r.gateway.releaseSlot(r)
 	r.markIdle()
 	data, err := r.readAll(http.MaxBytesReader(r.gin.Writer, r.http().Body, limit), deadline)
-	r.connection = MarkBusy(r.http().Context())
+	r.busy = MarkBusy(r.http().Context())
 	r.base.addBodyTime(time.Since(began))
 	if err != nil {
 		return nil, r.unreadBody(err)

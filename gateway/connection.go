@@ -1,6 +1,10 @@
 package gateway
 
-import "context"
+import (
+	"context"
+
+	"opsgate/gateway/responses"
+)
 
 // A Connection is the client connection of a request. A server with too many connections first
 // closes those that serve no authenticated request. The methods are safe for concurrent use.
@@ -9,15 +13,7 @@ type Connection interface {
 	// Each such request calls both once.
 	MarkBusy()
 	MarkIdle()
-	// CutOff closes a connection whose client does not read a response, and returns true.
-	// Exception: an HTTP/2 connection that serves an authenticated request stays open, because
-	// other streams share it. Then CutOff returns false, and the caller must reset its own stream;
-	// if not even the reset can be written, the server closes the connection.
-	CutOff(http2 bool) (closed bool)
-	// WriteAtOnce buffers the response that a function writes, and then sends it with one write. It
-	// returns the error of either. The request must have come over HTTP/1.1 without TLS: with
-	// HTTP/2 or TLS, other goroutines write to the connection too.
-	WriteAtOnce(write func() error) error
+	responses.Connection
 }
 
 type connectionKey struct{}
@@ -46,8 +42,8 @@ func MarkBusy(ctx context.Context) Connection {
 
 // markIdle marks the connection of an authenticated request as idle.
 func (r *Request) markIdle() {
-	if r.connection != nil {
-		r.connection.MarkIdle()
-		r.connection = nil
+	if r.busy != nil {
+		r.busy.MarkIdle()
+		r.busy = nil
 	}
 }

@@ -1,11 +1,11 @@
 // Package gateway is the public HTTP edge: the route table, the checks of each request, the views
-// that write responses, and the error contract.
+// that write resources, and the error contract.
 //
 // The engine matches a request with a row of the route table. The stages in pipeline.go check it in
 // the order of docs/integrate/contract.md. The handler of the row decodes it, calls one internal
-// service and returns a reply or an error, respond.go makes the response, and send.go writes it.
-// Handlers do not access the response writer.
+// service and returns a reply or an error, of which respond.go makes the response. Handlers do not
+// access the response writer.
 //
-// The package decode reads queries and bodies. The packages authn, ratelimit and backendclient
-// resolve tokens, decide limits and call services.
+// The package decode reads queries and bodies, and responses sends responses. The packages authn,
+// ratelimit and backendclient resolve tokens, decide limits and call services.
 package gateway

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/klauspost/compress/gzip"
 
 	"opsgate/authn"
 	"opsgate/gateway/apidocs"
+	"opsgate/gateway/responses"
 	auditv1 "opsgate/proto/ops/audit/v1"
 	fleetv1 "opsgate/proto/ops/fleet/v1"
 	incidentv1 "opsgate/proto/ops/incident/v1"
@@ -100,7 +100,6 @@ type Gateway struct {
 	limitSets     []limitSet // by the index of their assignment
 	overloaded    *Problem   // the response at the in-flight limit
 	requests      sync.Pool  // of *Request, for their buffers
-	gzipWriters   sync.Pool  // of *gzip.Writer
 }
 
 // api holds the clients of the internal services. Its methods are the handlers.
@@ -132,8 +131,8 @@ func New(o Options) (*Gateway, error) {
 	if err := checkRoutes(g.rows); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	g.requests.New = func() any { return &Request{gateway: g} }
-	g.gzipWriters.New = func() any { return gzip.NewWriter(nil) }
+	sender := responses.NewSender(o.LoadLimit.unwritten, o.Clock)
+	g.requests.New = func() any { return &Request{gateway: g, response: sender.NewResponse()} }
 	g.engine = g.newEngine(g.handlerFor)
 	return g, nil
 }

@@ -116,9 +116,7 @@ func start(tb testing.TB, change ...func(*Options)) *harness {
 	metrics, err := NewMetrics(h.registry)
 	testkit.Must(tb, err)
 	o.Metrics = metrics
-	if o.LoadLimit, err = NewLoadLimit(1000, 64<<20, 64<<20, h.registry); err != nil {
-		tb.Fatal(err)
-	}
+	o.LoadLimit = newLoadLimit(1000, 64<<20, 64<<20)
 	o.Logger = slog.New(slog.NewJSONHandler(h.log, nil))
 	o.Refunds = nil
 	for _, c := range change {
@@ -126,6 +124,7 @@ func start(tb testing.TB, change ...func(*Options)) *harness {
 			c(&o)
 		}
 	}
+	testkit.Must(tb, o.LoadLimit.register(h.registry))
 	if o.Refunds == nil {
 		o.Refunds = NewRefunds(RefundsOptions{Limiter: o.Limiter, Metrics: metrics, Logger: o.Logger, Lines: o.Lines.Failed})
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"opsgate/gateway/responses"
 )
 
 // A LoadLimit limits the number of requests in flight, the memory of bodies that are arriving, and
@@ -19,13 +21,17 @@ type LoadLimit struct {
 	shed      prometheus.Counter
 	shedCount atomic.Uint64 // same count as shed, readable in the process
 	arriving  arrivingBodies
-	unwritten *unwrittenResponses
+	unwritten *responses.Unwritten
 }
 
 // NewLoadLimit returns a LoadLimit for the given number of requests, bytes of bodies that are
 // arriving and bytes of unwritten responses, and registers its metrics.
 func NewLoadLimit(limit int, bodyBytes, unwrittenBytes int64, registry prometheus.Registerer) (*LoadLimit, error) {
 	l := newLoadLimit(limit, bodyBytes, unwrittenBytes)
+	return l, l.register(registry)
+}
+
+func (l *LoadLimit) register(registry prometheus.Registerer) error {
 	inFlightGauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "opsgate_http_requests_in_flight",
 		Help: "Requests in flight, without those whose body is arriving.",
@@ -35,17 +41,17 @@ func NewLoadLimit(limit int, bodyBytes, unwrittenBytes int64, registry prometheu
 		Help: "Limit of requests in flight, http.max_in_flight.",
 	}, func() float64 { return float64(l.limit.Load()) })
 	var errs []error
-	for _, metric := range append(l.unwritten.collectors(), inFlightGauge, limitGauge, l.shed) {
+	for _, metric := range append(l.unwritten.Collectors(), inFlightGauge, limitGauge, l.shed) {
 		errs = append(errs, registry.Register(metric))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("register the metrics of the load limit: %w", err)
+		return fmt.Errorf("register the metrics of the load limit: %w", err)
 	}
-	return l, nil
+	return nil
 }
 
 func newLoadLimit(limit int, bodyBytes, unwrittenBytes int64) *LoadLimit {
-	l := &LoadLimit{unwritten: newUnwritten(unwrittenBytes), shed: prometheus.NewCounter(prometheus.CounterOpts{
+	l := &LoadLimit{unwritten: responses.NewUnwritten(unwrittenBytes), shed: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "opsgate_http_requests_shed_total",
 		Help: "Requests refused with 503. in_flight: http.max_in_flight were in flight when the header, or the " +
 			"body, had arrived.",
@@ -69,15 +75,14 @@ func (l *LoadLimit) Stats() (inFlight, limit int, shed uint64) {
 	return int(l.inFlight.Load()), int(l.limit.Load()), l.shedCount.Load()
 }
 
-// CutOffOverdue cuts off responses to anonymous requests that were not read in time. It must be
-// called twice a second.
-func (l *LoadLimit) CutOffOverdue(now time.Time) { l.unwritten.cutOffOverdue(now) }
+// CutOffOverdue calls [responses.Unwritten.CutOffOverdue].
+func (l *LoadLimit) CutOffOverdue(now time.Time) { l.unwritten.CutOffOverdue(now) }
 
 // snapshot returns a LoadLimit with the same limit and requests in flight, independent of l and
-// without registered metrics.
+// without registered metrics. It does not limit memory: a dry run has neither body nor response.
 func (l *LoadLimit) snapshot() *LoadLimit {
 	inFlight, limit, _ := l.Stats()
-	s := newLoadLimit(limit, l.arriving.limit, l.unwritten.limit)
+	s := newLoadLimit(limit, math.MaxInt64, math.MaxInt64)
 	s.inFlight.Store(int64(inFlight))
 	return s
 }

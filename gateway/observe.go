@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"opsgate/gateway/responses"
 	"opsgate/internal/timings"
 )
 
@@ -68,11 +69,10 @@ func (rm *routeMetrics) series(o outcome) outcomeSeries {
 type preparedResponse struct {
 	outcome
 
-	body           []byte
-	outsideBuffers bool  // body is in no buffer of the request and is accounted; false for the short body of textResponse
-	extraBytes     int   // memory to account beside the buffers of the request
-	cause          Cause // in full, unlike causeLabel; "" for a success
-	err            error // nil for a success, and for errors whose cause is sufficient
+	body   []byte
+	shared bool  // all responses with the body share its memory
+	cause  Cause // in full, unlike causeLabel; "" for a success
+	err    error // nil for a success, and for errors whose cause is sufficient
 }
 
 // observe counts the request and logs it.
@@ -253,4 +253,20 @@ func (r *Request) method() string {
 		return m
 	}
 	return "other"
+}
+
+// logCutOff logs a response that was cut off.
+func (g *Gateway) logCutOff(r *Request, cut responses.Cut) {
+	if !allows(g.options.Lines.CutOff, cut.Cause) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("cause", cut.Cause), slog.String("route", r.route.ID), slog.String("request_id", r.id),
+		slog.Int64("bytes", cut.Bytes), slog.Int64("lasted_ms", cut.After.Milliseconds()),
+		slog.String("client", cut.Client.String()),
+	}
+	if r.principal != nil {
+		attrs = append(attrs, slog.String("team_id", r.principal.TeamID), slog.String("token_id", r.principal.TokenID))
+	}
+	g.options.Logger.LogAttrs(r.ctx, slog.LevelWarn, "response cut off", attrs...)
 }

@@ -106,7 +106,9 @@ func (g *Gateway) handlerFor(rt *boundRoute) gin.HandlerFunc {
 		g.releaseSlot(r) // a client that does not read holds memory, but no slot
 		g.observe(r, resp)
 		if resp.status != statusClientClosed {
-			r.send(resp)
+			if cut := r.response.Send(resp.status, resp.body, resp.shared); cut.Cause != "" {
+				g.logCutOff(r, cut)
+			}
 		}
 		if r.pendingRefund != nil {
 			g.options.Refunds.add(r.pendingRefund)
@@ -133,6 +135,7 @@ type requestContext struct {
 	// not in the Request, because net/http reads them after the handler, when the Request may
 	// already serve another client.
 	headerValues [maxHeaderValues]string
+	numValues    int // used elements of headerValues
 }
 
 // addBodyTime moves the deadline by the time in which the body arrived: a slow client does not
@@ -173,9 +176,9 @@ func (r *Request) run() (reply Reply, err error) {
 		return Reply{}, err
 	}
 	if reply.View != nil {
-		reply.View(&r.out)
+		reply.View(&r.response.JSON)
 	}
-	if err = r.out.Err(); err != nil && r.route.Service != "" { // the service sent a value that the API cannot represent
+	if err = r.response.JSON.Err(); err != nil && r.route.Service != "" { // the service sent a value that the API cannot represent
 		err = internal(err).withCause(failureContract.cause(r.route.Service))
 	}
 	return reply, err
@@ -196,7 +199,7 @@ func (g *Gateway) authenticate(r *Request) error {
 		return err
 	}
 	r.principal = principal
-	r.connection = MarkBusy(r.http().Context())
+	r.busy = MarkBusy(r.http().Context())
 	return nil
 }
 
@@ -267,27 +270,21 @@ func (g *Gateway) checkScope(r *Request) error {
 	return nil
 }
 
-// maxPooledBytes is the size of the largest buffer that is returned to the pool.
-const maxPooledBytes = 1 << 20
-
 // getRequest returns a Request from the pool.
 func (g *Gateway) getRequest(c *gin.Context, rt *boundRoute) *Request {
 	r, _ := g.requests.Get().(*Request) // the pool has no other type
 	r.gin, r.route, r.start = c, rt, g.options.Clock()
+	r.response.Begin(c.Writer, c.Request, r)
 	r.id = requestID(c.Request.Header["X-Request-Id"], g.options.TokenPrefix, r.start)
 	return r
 }
 
 // putRequest returns a Request to the pool, with its buffers.
 func (g *Gateway) putRequest(r *Request) {
-	if r.out.Cap() > maxPooledBytes || r.compressed.Cap() > maxPooledBytes {
-		return
+	if r.response.Reset() {
+		*r = Request{gateway: g, body: r.body, bodyStart: r.bodyStart, response: r.response}
+		g.requests.Put(r)
 	}
-	body, bodyStart, out, compressed := r.body, r.bodyStart, r.out, r.compressed
-	out.Reset()
-	compressed.Reset()
-	*r = Request{gateway: g, body: body, bodyStart: bodyStart, out: out, compressed: compressed}
-	g.requests.Put(r)
 }
 
 var _ http.Handler = (*Gateway)(nil)

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
@@ -12,7 +11,7 @@ import (
 
 	"opsgate/authn"
 	"opsgate/gateway/decode"
-	"opsgate/gateway/jsonw"
+	"opsgate/gateway/responses"
 	"opsgate/internal/netaddr"
 	"opsgate/internal/uuid"
 	"opsgate/ratelimit"
@@ -30,20 +29,17 @@ type Request struct {
 	start         time.Time
 	holdsSlot     bool       // it holds an in-flight slot
 	shed          bool       // it got no in-flight slot
-	connection    Connection // set by authenticate; nil if the server does not track connections
+	busy          Connection // marked as busy, from authenticate on; nil if the server does not track connections
 	principal     *authn.Principal
 	pathID        string              // the id in the path, in lower case; set by handle
 	revoked       *authn.RevokedError // set if the token is revoked
 	limitSet      *limitSet           // of the decision; nil before there is one
 	decision      ratelimit.Decision
-	unwritten     unwrittenResponse
-	pendingRefund *refund       // to be queued after the response; nil for none
-	body          *decode.Body  // nil until a route reads one
-	bodyStart     []byte        // buffer for the first bytes of the body; nil until a route reads one
-	arriving      arrivingBody  // the rest of the body
-	out           jsonw.Writer  // body of the response
-	compressed    bytes.Buffer  // the body with gzip
-	numValues     int           // used elements of base.headerValues
+	pendingRefund *refund      // to be queued after the response; nil for none
+	body          *decode.Body // nil until a route reads one
+	bodyStart     []byte       // buffer for the first bytes of the body; nil until a route reads one
+	arriving      arrivingBody // the rest of the body
+	response      *responses.Response
 	line          [14]slog.Attr // buffer for the log line
 }
 
@@ -56,6 +52,17 @@ func (r *Request) Context() context.Context { return r.ctx }
 
 // Team returns the id of the token's team.
 func (r *Request) Team() string { return r.principal.TeamID }
+
+// TokenID implements [responses.Recipient].
+func (r *Request) TokenID() string {
+	if r.principal == nil {
+		return ""
+	}
+	return r.principal.TokenID
+}
+
+// Connection implements [responses.Recipient].
+func (r *Request) Connection() responses.Connection { return ConnectionOf(r.http().Context()) }
 
 // caller returns the ids of the token and its team for logs and traces, also if the token is
 // revoked. They are "" if not known.
@@ -89,7 +96,7 @@ func (r *Request) clientGone() bool {
 
 func (r *Request) http() *http.Request { return r.gin.Request }
 
-// ClientAddr implements [authn.Source].
+// ClientAddr implements [authn.Source] and [responses.Recipient].
 func (r *Request) ClientAddr() netip.Addr {
 	return netaddr.ClientOf(r.http().RemoteAddr, r.http().Header["X-Forwarded-For"], r.gateway.options.TrustedProxies)
 }

@@ -1,16 +1,13 @@
 package gateway
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
 
-	"github.com/cespare/xxhash/v2"
-
 	"opsgate/gateway/apidocs"
+	"opsgate/gateway/responses"
 )
 
 // Header values that are the same in all responses. net/http does not modify them.
@@ -30,7 +27,7 @@ var (
 )
 
 // makeResponse makes the response, the handler's reply or an error: it sets the headers and returns
-// the rest, for send.
+// the rest.
 func (r *Request) makeResponse(reply Reply, err error) preparedResponse {
 	h := r.gin.Writer.Header()
 	var problem *Problem
@@ -86,10 +83,10 @@ func (r *Request) commonHeaders(h http.Header) {
 // setHeader sets a header to a value of this request. The name must be in canonical form. A
 // response may have at most maxHeaderValues of them: another one would panic.
 func (r *Request) setHeader(h http.Header, name, value string) {
-	i := r.numValues
-	r.base.headerValues[i] = value
-	h[name] = r.base.headerValues[i : i+1 : i+1] // without an allocation; the capacity keeps an append from the next value
-	r.numValues++
+	values, i := &r.base.headerValues, r.base.numValues
+	values[i] = value
+	h[name] = values[i : i+1 : i+1] // without an allocation; the capacity keeps an append from the next value
+	r.base.numValues++
 }
 
 // problemResponse returns the response of an error.
@@ -101,9 +98,9 @@ func (r *Request) problemResponse(h http.Header, p *Problem) preparedResponse {
 		r.setHeader(h, "Retry-After", strconv.FormatInt(wholeSeconds(p.RetryAfter), 10))
 	}
 	h["Content-Type"] = contentTypeJSON
-	r.out.Reset()
-	p.encode(&r.out)
-	resp := r.newResponse(p.Status, p.Code, r.out.Bytes())
+	r.response.JSON.Reset()
+	p.encode(&r.response.JSON)
+	resp := r.newResponse(p.Status, p.Code, r.response.JSON.Bytes())
 	resp.causeLabel, resp.cause, resp.err = p.Cause.label(), p.Cause, p.err
 	return resp
 }
@@ -122,7 +119,7 @@ func (r *Request) successResponse(h http.Header, reply Reply) preparedResponse {
 	if reply.NextCursor != "" {
 		r.setHeader(h, "Link", r.nextLink(reply.NextCursor))
 	}
-	return r.contentResponse(h, r.out.Bytes(), nil)
+	return r.contentResponse(h, r.response.JSON.Bytes(), nil)
 }
 
 // pageResponse returns the response of a page of the documentation.
@@ -136,9 +133,7 @@ func (r *Request) pageResponse(h http.Header, page *apidocs.Page) preparedRespon
 		r.setHeader(h, "Link", page.Link)
 	}
 	resp := r.contentResponse(h, page.Body, page.Gzip)
-	resp.outsideBuffers = true
-	// all responses share the body, so each one costs only its copy in the socket
-	resp.extraBytes = min(len(resp.body), socketCost)
+	resp.shared = true
 	return resp
 }
 
@@ -148,60 +143,39 @@ func (r *Request) textResponse(h http.Header, text string) preparedResponse {
 	return r.contentResponse(h, []byte(text), nil)
 }
 
-// contentResponse returns a 200 with the body, or a 304 if the client has it (If-None-Match).
-// Clients that accept gzip get the compressed body, which is made here if it is nil. The ETag is
-// strong and depends on the content only. A response with gzip is another representation with
-// another ETag (RFC 9110, section 8.8.3.3).
+// contentResponse returns a 200 with the body, or a 304 if the client has it. The compressed body
+// is made here if it is nil.
 func (r *Request) contentResponse(h http.Header, body, compressed []byte) preparedResponse {
 	h["Vary"] = varyEncoding
-	useGzip := len(body) > minGzipBytes && acceptsGzip(r.http().Header["Accept-Encoding"])
-	if r.http().Method != http.MethodPost {
-		tag := entityTag(body, useGzip)
-		r.setHeader(h, "Etag", tag)
-		if matchesTag(r.http().Header["If-None-Match"], tag) {
-			for _, name := range []string{"Content-Type", "Cursor-Status", "Ignored-Parameters", "Link"} {
-				delete(h, name) // the response that the client has cached includes them (RFC 9110, section 15.4.5)
-			}
-			return r.newResponse(http.StatusNotModified, "ok", nil)
-		}
+	negotiated := responses.Negotiate(r.http(), body)
+	if negotiated.ETag != "" {
+		r.setHeader(h, "Etag", negotiated.ETag)
 	}
-	if useGzip {
+	if negotiated.NotModified {
+		for _, name := range []string{"Content-Type", "Cursor-Status", "Ignored-Parameters", "Link"} {
+			delete(h, name) // the response that the client has cached includes them (RFC 9110, section 15.4.5)
+		}
+		return r.newResponse(http.StatusNotModified, "ok", nil)
+	}
+	if negotiated.Gzip {
 		h["Content-Encoding"] = encodingGzip
 		if compressed == nil {
-			compressed = r.compress(body)
+			compressed = r.response.Gzip(body)
 		}
 		body = compressed
 	}
 	return r.newResponse(http.StatusOK, "ok", body)
 }
 
-// maxImplicitLength is the size of a body up to which net/http sends the Content-Length without an
-// entry in the header map.
-const maxImplicitLength = 2 << 10
-
 // newResponse returns a response with the status and the body.
 func (r *Request) newResponse(status int, code string, body []byte) preparedResponse {
-	// Over HTTP/2, net/http does not add the length, because send flushes.
-	implicit := len(body) <= maxImplicitLength && r.http().ProtoMajor == 1
+	// Over HTTP/2, net/http does not add the length, because Send flushes.
+	implicit := len(body) <= responses.MaxImplicitLength && r.http().ProtoMajor == 1
 	// 204 and 304 have no Content-Length. A redirect has no body.
 	if (status >= http.StatusBadRequest || status == http.StatusOK) && !implicit {
 		r.setHeader(r.gin.Writer.Header(), "Content-Length", strconv.Itoa(len(body)))
 	}
 	return preparedResponse{outcome: outcome{status: status, code: code}, body: body}
-}
-
-const gzipSuffix = "-gzip"
-
-func entityTag(body []byte, useGzip bool) string {
-	var tag [24]byte
-	b := append(tag[:0], '"')
-	var sum [8]byte
-	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(body))
-	b = hex.AppendEncode(b, sum[:])
-	if useGzip {
-		b = append(b, gzipSuffix...)
-	}
-	return string(append(b, '"'))
 }
 
 // nextLink returns the Link header of a page that is not the last (RFC 8288): the URL of this

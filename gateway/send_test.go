@@ -51,7 +51,7 @@ func (s *stalled) SetWriteDeadline(time.Time) error {
 
 // withUnwritten sets the limit of unwritten responses.
 func withUnwritten(bytes int64) func(*Options) {
-	return func(o *Options) { o.LoadLimit.unwritten.limit = bytes }
+	return func(o *Options) { o.LoadLimit = newLoadLimit(1000, 64<<20, bytes) }
 }
 
 // requestFrom returns a request from an address.
@@ -117,7 +117,7 @@ func TestResponseThatIsMadeHoldsUpNoLargeOne(t *testing.T) {
 
 // One site that reads no downloads does not cut off those of another site.
 func TestUnreadDownloadsAreSharedBySite(t *testing.T) {
-	h := start(t, withUnwritten(8*10*(responseCost+socketCost)))
+	h := start(t, withUnwritten(8*10*(144<<10))) // of one site: ten downloads, each of which costs 128 KiB and 16 KiB
 	var serving sync.WaitGroup
 	begin := func(address string) *stalled {
 		w := newStalled()
@@ -162,6 +162,20 @@ func TestUnreadDownloadsAreSharedBySite(t *testing.T) {
 	}
 }
 
+// unwrittenBytes returns the memory of responses that are being written.
+func (h *harness) unwrittenBytes(t *testing.T) float64 {
+	t.Helper()
+	families, err := h.registry.Gather()
+	testkit.Must(t, err)
+	for _, f := range families {
+		if f.GetName() == "opsgate_http_unwritten_response_bytes" {
+			return f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatal("there is no metric of unwritten responses")
+	return 0
+}
+
 // serveHTTP2 serves a gateway with HTTP/2 and returns a client.
 func serveHTTP2(t *testing.T, h *harness) (*http.Client, string) {
 	t.Helper()
@@ -195,8 +209,8 @@ func TestHTTP2ClientThatReadsIsNotCutOff(t *testing.T) {
 			}
 		}
 	}
-	if bytes := h.gateway.options.LoadLimit.unwritten; bytes.openBytes != 0 {
-		t.Errorf("%d bytes are unwritten", bytes.openBytes)
+	if bytes := h.unwrittenBytes(t); bytes != 0 {
+		t.Errorf("%g bytes are unwritten", bytes)
 	}
 }
 
@@ -210,16 +224,10 @@ func TestUnreadHTTP2StreamIsResetAtItsDeadline(t *testing.T) {
 	testkit.Must(t, err)
 	defer func() { _ = conn.Close() }()
 	frames := startUnreadStream(t, conn)
-	accounted := h.gateway.options.LoadLimit.unwritten
-	isOpen := func() bool {
-		accounted.mu.Lock()
-		defer accounted.mu.Unlock()
-		return accounted.openBytes > 0
-	}
-	testkit.Eventually(t, "the response is accounted", isOpen)
+	testkit.Eventually(t, "the response is accounted", func() bool { return h.unwrittenBytes(t) > 0 })
 	h.gateway.options.LoadLimit.CutOffOverdue(time.Now())
 	mustCount(t, h, "opsgate_http_responses_cut_off_total", map[string]float64{})
-	h.gateway.options.LoadLimit.CutOffOverdue(time.Now().Add(anonymousWriteTimeout))
+	h.gateway.options.LoadLimit.CutOffOverdue(time.Now().Add(5 * time.Second))
 	if got := <-frames; got != "RST_STREAM" {
 		t.Errorf("got %s", got)
 	}

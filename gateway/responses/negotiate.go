@@ -1,24 +1,35 @@
-package gateway
+package responses
 
 import (
+	"encoding/binary"
+	"encoding/hex"
+	"net/http"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
+	"github.com/cespare/xxhash/v2"
 )
 
 // minGzipBytes is the size above which a body is compressed (docs/integrate/contract.md,
 // "Caching").
 const minGzipBytes = 1 << 10
 
-// compress returns the body compressed with gzip, in a buffer of the request.
-func (r *Request) compress(body []byte) []byte {
-	w, _ := r.gateway.gzipWriters.Get().(*gzip.Writer)
-	defer r.gateway.gzipWriters.Put(w)
-	r.compressed.Reset()
-	w.Reset(&r.compressed)
-	_, _ = w.Write(body) // a bytes.Buffer returns no error
-	_ = w.Close()
-	return r.compressed.Bytes()
+// A Representation is the form in which a client gets a body.
+type Representation struct {
+	Gzip        bool
+	ETag        string // "" for a response to POST
+	NotModified bool   // the client has the body: the response is a 304
+}
+
+// Negotiate returns the representation of a body in the response to a request. The ETag is strong
+// and depends on the content only. A body with gzip is another representation, with another ETag
+// (RFC 9110, section 8.8.3.3).
+func Negotiate(req *http.Request, body []byte) Representation {
+	n := Representation{Gzip: len(body) > minGzipBytes && acceptsGzip(req.Header["Accept-Encoding"])}
+	if req.Method != http.MethodPost {
+		n.ETag = entityTag(body, n.Gzip)
+		n.NotModified = matchesTag(req.Header["If-None-Match"], n.ETag)
+	}
+	return n
 }
 
 // acceptsGzip reports whether Accept-Encoding accepts gzip: by name, or by * if gzip is not named
@@ -45,6 +56,20 @@ func zeroWeight(params string) bool {
 	params = strings.TrimSpace(params)
 	return len(params) >= len(weight) && strings.EqualFold(params[:len(weight)], weight) &&
 		strings.Trim(params[len(weight):], "0.") == ""
+}
+
+const gzipSuffix = "-gzip"
+
+func entityTag(body []byte, useGzip bool) string {
+	var tag [24]byte
+	b := append(tag[:0], '"')
+	var sum [8]byte
+	binary.BigEndian.PutUint64(sum[:], xxhash.Sum64(body))
+	b = hex.AppendEncode(b, sum[:])
+	if useGzip {
+		b = append(b, gzipSuffix...)
+	}
+	return string(append(b, '"'))
 }
 
 // matchesTag reports whether If-None-Match matches the tag by weak comparison (RFC 9110, section

@@ -1,4 +1,4 @@
-package gateway
+package responses
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 
 // writes are pending responses of a test, by name.
 type writes struct {
-	*unwrittenResponses
+	*Unwritten
 
-	byName  map[string]*unwrittenResponse
+	byName  map[string]*pending
 	aborted []string
 }
 
@@ -26,17 +26,17 @@ type namedWrite struct {
 func (n namedWrite) abort() { n.writes.aborted = append(n.writes.aborted, n.name) }
 
 func newWrites(limit int64) *writes {
-	return &writes{unwrittenResponses: newUnwritten(limit), byName: make(map[string]*unwrittenResponse)}
+	return &writes{Unwritten: NewUnwritten(limit), byName: make(map[string]*pending)}
 }
 
 // write begins a response to 10.0.site.0/24.
 func (w *writes) write(name string, site int, token string, bytes int64, deadline ...time.Time) {
-	p := &unwrittenResponse{bytes: bytes, aborter: namedWrite{w, name}}
+	p := &pending{bytes: bytes, aborter: namedWrite{w, name}}
 	if len(deadline) > 0 {
 		p.deadline = deadline[0]
 	}
 	w.byName[name] = p
-	w.begin(p, origin{netaddr.SiteOf(netip.AddrFrom4([4]byte{10, 0, byte(site), 1})), token})
+	w.begin(p, clientKey{netaddr.SiteOf(netip.AddrFrom4([4]byte{10, 0, byte(site), 1})), token})
 }
 
 // mustAbort checks which responses were cut off, in this order.
@@ -53,8 +53,8 @@ func (w *writes) endAll(t *testing.T) {
 	for _, p := range w.byName {
 		w.end(p)
 	}
-	if w.bytes != 0 || w.openBytes != 0 || len(w.holders) != 0 || len(w.sites) != 0 || len(w.tokens) != 0 {
-		t.Errorf("after the end: %d bytes, %d open, %d holders", w.bytes, w.openBytes, len(w.holders))
+	if w.bytes != 0 || w.openBytes != 0 || len(w.clients) != 0 || len(w.sites) != 0 || len(w.tokens) != 0 {
+		t.Errorf("after the end: %d bytes, %d open, %d clients", w.bytes, w.openBytes, len(w.clients))
 	}
 }
 
@@ -130,11 +130,11 @@ func TestOverdueAnonymousResponsesAreCutOff(t *testing.T) {
 	w.write("a", 1, "", 100, now.Add(time.Second))
 	w.write("b", 2, "", 100, now.Add(2*time.Second))
 	w.write("token", 1, "one", 100)
-	w.cutOffOverdue(now)
+	w.CutOffOverdue(now)
 	w.mustAbort(t)
-	w.cutOffOverdue(now.Add(time.Second))
+	w.CutOffOverdue(now.Add(time.Second))
 	w.mustAbort(t, "a")
-	w.cutOffOverdue(now.Add(time.Minute))
+	w.CutOffOverdue(now.Add(time.Minute))
 	w.mustAbort(t, "a", "b")
 	if cause := w.end(w.byName["b"]); cause != cutDeadline {
 		t.Errorf("cause %q", cause)
@@ -146,8 +146,8 @@ func TestOverdueAnonymousResponsesAreCutOff(t *testing.T) {
 // Accounting under the lock must not allocate: all other responses would wait for the garbage
 // collector.
 func TestAccountingOfAResponseDoesNotAllocate(t *testing.T) {
-	u := newUnwritten(1 << 20)
-	p, from := &unwrittenResponse{bytes: 100}, origin{netaddr.SiteOf(netip.MustParseAddr("10.0.0.1")), "token"}
+	u := NewUnwritten(1 << 20)
+	p, from := &pending{bytes: 100}, clientKey{netaddr.SiteOf(netip.MustParseAddr("10.0.0.1")), "token"}
 	if allocations := testing.AllocsPerRun(100, func() {
 		u.begin(p, from)
 		u.end(p)
