@@ -178,7 +178,8 @@ func (r *Request) run() (reply Reply, err error) {
 	if reply.View != nil {
 		reply.View(&r.response.JSON)
 	}
-	if err = r.response.JSON.Err(); err != nil && r.route.Service != "" { // the service sent a value that the API cannot represent
+	// The service sent a value that the API cannot represent.
+	if err = r.response.JSON.Err(); err != nil && r.route.Service != "" {
 		err = internal(err).withCause(failureContract.cause(r.route.Service))
 	}
 	return reply, err

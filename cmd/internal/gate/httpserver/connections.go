@@ -2,12 +2,10 @@ package httpserver
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,30 +15,21 @@ import (
 	"opsgate/gateway"
 )
 
-// candidateDivisor limits the candidates of one search to 1/16 of the open connections. Most
-// evictions need no search.
-const candidateDivisor = 16
-
 // A connectionSet is the set of open connections of a listener, up to a limit. At the limit a new
 // connection replaces the one that has gone longest without an authenticated request, even if it is
 // in a handshake or downloads documentation. Connections that serve an authenticated request are
 // exempt; if all do, the new one is closed. A request that starts while its connection is being
 // evicted fails, as it would at the end of an idle timeout.
-//
-// Connections are ordered by sequence number. A connection gets a new number when it is opened and
-// when an authenticated request on it ends. So no request reads a clock or takes a lock, and
-// anonymous requests do not delay the eviction of their connection.
 type connectionSet struct {
 	limit            atomic.Int64
 	maxInput         int64
-	lastIdleNumber   atomic.Uint64
 	refused, evicted atomic.Uint64
 	incomplete       atomic.Uint64 // closed because of maxInput
 
-	mu         sync.Mutex // locked when connections open and close, and for input above freeInput
-	open       map[*connection]struct{}
-	candidates []candidate // for eviction; the next one is the last
-	input      int64       // sum of the connections' countedInput
+	mu    sync.Mutex // locked when connections open and close, and for input above freeInput
+	open  map[*connection]struct{}
+	idle  idleOrder // the mutex guards its candidates
+	input int64     // sum of the connections' countedInput
 
 	lastInputNumber uint64 // of the connection whose input began to count last
 
@@ -53,7 +42,7 @@ type connection struct {
 
 	owner                 *connectionSet
 	authenticatedRequests atomic.Int64  // in flight
-	idleNumber            atomic.Uint64 // sequence number of when it was opened, or its last authenticated request ended
+	idleSince             atomic.Uint64 // number of the event with which it became idle, see idleOrder
 
 	awaitsFirstRequest atomic.Bool // see Server.trackFirstRequest
 
@@ -65,16 +54,10 @@ type connection struct {
 
 	// Guarded by the owner's mu.
 	countedInput int64  // part of input in the sum of the owner
-	inputNumber  uint64 // sequence number of when its input began to count
+	inputNumber  uint64 // from the owner's lastInputNumber, when its input began to count
 }
 
 var _ gateway.Connection = (*connection)(nil)
-
-// A candidate for eviction is a connection that had no authenticated request at the last search.
-type candidate struct {
-	*connection
-	number uint64 // its idleNumber at that time
-}
 
 func newConnectionSet(limit int, maxInput int64) *connectionSet {
 	s := &connectionSet{maxInput: maxInput, open: make(map[*connection]struct{})}
@@ -125,7 +108,7 @@ func (s *connectionSet) count() int {
 // the connection and returns nil.
 func (s *connectionSet) add(conn *net.TCPConn) *connection {
 	c := &connection{TCPConn: conn, owner: s}
-	c.idleNumber.Store(s.lastIdleNumber.Add(1))
+	s.idle.add(c)
 	added, evicted := s.addOrReplace(c)
 	if evicted != nil {
 		s.evicted.Add(1)
@@ -145,7 +128,7 @@ func (s *connectionSet) addOrReplace(c *connection) (added bool, evicted *connec
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.open) >= int(s.limit.Load()) {
-		if evicted = s.longestIdle(); evicted == nil {
+		if evicted = s.idle.first(s.open); evicted == nil {
 			return false, nil
 		}
 		s.remove(evicted)
@@ -154,70 +137,27 @@ func (s *connectionSet) addOrReplace(c *connection) (added bool, evicted *connec
 	return true, evicted
 }
 
-// longestIdle returns the connection that has gone longest without an authenticated request, or nil
-// if all serve one. It takes the candidates of the last search first: connections that became idle
-// since then have higher numbers.
-func (s *connectionSet) longestIdle() *connection {
-	for searched := false; ; searched = true {
-		for len(s.candidates) > 0 {
-			last := s.candidates[len(s.candidates)-1]
-			s.candidates = s.candidates[:len(s.candidates)-1]
-			if _, open := s.open[last.connection]; open && last.numberIfIdle() == last.number {
-				return last.connection
-			}
-		}
-		if searched {
-			return nil
-		}
-		s.search()
-	}
-}
-
-// search selects the candidates: the connections that have gone longest without an authenticated
-// request, the longest of all last.
-func (s *connectionSet) search() {
-	s.candidates = s.candidates[:0]
-	for c := range s.open {
-		if number := c.numberIfIdle(); number > 0 {
-			s.candidates = append(s.candidates, candidate{c, number})
-		}
-	}
-	slices.SortFunc(s.candidates, func(a, b candidate) int { return cmp.Compare(b.number, a.number) })
-	keep := min(len(s.candidates), 1+len(s.open)/candidateDivisor)
-	s.candidates = slices.Delete(s.candidates, 0, len(s.candidates)-keep)
-}
-
-// numberIfIdle returns the idleNumber of the connection, or 0 while it serves an authenticated
-// request.
-func (c *connection) numberIfIdle() uint64 {
-	if c.authenticatedRequests.Load() > 0 {
-		return 0
-	}
-	return c.idleNumber.Load() // read last, because MarkIdle sets it before it decrements the count
-}
-
 // MarkBusy implements [gateway.Connection].
 func (c *connection) MarkBusy() { c.authenticatedRequests.Add(1) }
 
 // MarkIdle implements [gateway.Connection].
 func (c *connection) MarkIdle() {
-	c.idleNumber.Store(c.owner.lastIdleNumber.Add(1))
+	c.owner.idle.add(c)
 	c.authenticatedRequests.Add(-1)
 }
 
-// stalledWrite is how long a write in progress on an HTTP/2 connection may still take when a
+// stalledWrite is the time that is left to a write in progress on an HTTP/2 connection when a
 // response on it is cut off.
 const stalledWrite = 100 * time.Millisecond
 
-// CutOff implements [gateway.Connection]. It closes a connection with a TCP reset, so that the
+// CutOff implements [responses.Connection]. It closes a connection with a TCP reset, so that the
 // kernel drops what it has buffered.
 //
-// On an HTTP/2 connection with authenticated requests, the caller resets the stream. If not even
-// the frame of that reset can be written, net/http closes the connection: after stalledWrite,
-// instead of http.write_timeout.
+// On an HTTP/2 connection with authenticated requests, the caller resets the stream. Its reset
+// waits for a write in progress, so that gets a short deadline: when it fails, net/http closes the
+// connection. Before the next write, net/http sets a deadline of its own.
 func (c *connection) CutOff(http2 bool) (closed bool) {
-	if http2 && c.authenticatedRequests.Load() > 0 {
-		// of the write in progress: before the next one net/http sets its own
+	if http2 && !c.isIdle() {
 		_ = c.SetWriteDeadline(time.Now().Add(stalledWrite))
 		return false
 	}
@@ -234,7 +174,7 @@ func (c *connection) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// WriteAtOnce implements [gateway.Connection]. It buffers what net/http writes, and sends it with
+// WriteAtOnce implements [responses.Connection]. It buffers what net/http writes, and sends it with
 // one write. If the write fails, it closes the connection itself: net/http, whose writes to the
 // buffer succeeded, has seen no error.
 func (c *connection) WriteAtOnce(write func() error) error {

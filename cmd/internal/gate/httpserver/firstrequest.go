@@ -17,15 +17,16 @@ const (
 )
 
 // trackFirstRequest counts the connections whose first request has not arrived
-// ([http.Server.ConnState]). Over HTTP/1.1 it counts as arrived
+// ([http.Server.ConnState]). Over HTTP/1.1 a request has arrived
 //
-//	while the server serves  at StateActive: net/http has read the header
-//	while it drains          when its handler starts (closeWhileDraining): before that, Shutdown may drop it
+//   - while the server serves: at StateActive, when net/http has read its header;
+//   - while it drains: when its handler starts (closeWhileDraining), as Shutdown may drop it before.
 //
-// A later state, such as StateClosed, ends the wait in any case. Over HTTP/2, net/http sets
-// StateActive and StateIdle when the connection is ready, before any request, so that ends the wait
-// too, also while the server drains. The GOAWAY of Shutdown states which requests were not served,
-// so that clients can repeat these.
+// Any state after StateActive, such as StateClosed, also ends the wait for it.
+//
+// Over HTTP/2, net/http sets StateActive and then StateIdle before any request, when the connection
+// is ready. So a drain does not wait for the first request of an HTTP/2 connection. It need not:
+// the GOAWAY of Shutdown states which requests were not served, and clients repeat these.
 func (s *Server) trackFirstRequest(conn net.Conn, state http.ConnState) {
 	c := underlying(conn)
 	switch {

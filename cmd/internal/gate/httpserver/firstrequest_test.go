@@ -31,7 +31,7 @@ func TestAnonymousRequestDuringADrainDoesNotDelayTheEvictionOfItsConnection(t *t
 	s.Drain()
 	r := httptest.NewRequestWithContext(gateway.WithConnection(t.Context(), first), http.MethodGet, "/", nil)
 	s.closeWhileDraining(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), r)
-	if l.longestIdle() != first {
+	if l.idle.first(l.open) != first {
 		t.Error("the connection of the request counts as the one that became idle last")
 	}
 }

@@ -10,18 +10,18 @@ import (
 	"opsgate/gateway"
 )
 
-// Input is what a connection has received since its last request reached the handler: a part of a
-// handshake or of a header. net/http keeps a header of many short fields in up to twenty times its
-// bytes, and crypto/tls buffers handshake messages of up to 64 KiB, also between requests. So the
-// input of all connections has a limit, past which the connections whose input is oldest are
-// closed.
+// The input of a connection is what it has received since its last request reached the handler: a
+// part of a handshake or of a header. net/http keeps a header of many short fields in up to twenty
+// times its bytes, and crypto/tls buffers handshake messages of up to 64 KiB, also between
+// requests. So the input of all connections together has a limit, past which the connections whose
+// input began first are closed.
 const (
-	// freeInput is how much input of each connection is not counted: the end of a handshake, and
-	// settings and PINGs of HTTP/2, which are not kept. Most headers are smaller too, so few
-	// requests take the lock of the set.
+	// freeInput is the part of the input of each connection that does not count: the end of a
+	// handshake, and settings and PINGs of HTTP/2, which are not kept. Most headers are smaller
+	// too, so few requests take the lock of the set.
 	freeInput = 1 << 10
-	// maxHello is the maximum size of a TLS ClientHello. crypto/tls keeps a buffer of its size as
-	// long as the connection is open. With keys for post-quantum cryptography it has 2 KiB.
+	// maxHello is the maximum size of a TLS ClientHello, which has 2 KiB with keys for post-quantum
+	// cryptography. crypto/tls keeps a buffer of its size as long as the connection is open.
 	maxHello = 8 << 10
 )
 
@@ -42,7 +42,7 @@ func (c *connection) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// resetInput sets the input to 0, as it has become a request or a handshake.
+// resetInput sets the input to 0, when it is complete: a request or a handshake.
 func (c *connection) resetInput() {
 	if c.input.Swap(0) > freeInput {
 		c.owner.inputChanged(c)
@@ -77,18 +77,18 @@ func resetInputAtHello(config *tls.Config) *tls.Config {
 	return resetting
 }
 
-// inputChanged updates the sum of input after that of a connection has changed. Past the limit it
-// closes the connections whose input is oldest.
+// inputChanged counts the changed input of a connection. Past the limit of all input it closes the
+// connections whose input began first.
 func (s *connectionSet) inputChanged(c *connection) {
-	for _, old := range s.removeOldestInputs(c) {
+	for _, removed := range s.countAndRemove(c) {
 		s.incomplete.Add(1)
-		_ = old.TCPConn.Close()
+		_ = removed.TCPConn.Close()
 	}
 }
 
-// removeOldestInputs updates the sum. Past the limit it removes the connections whose input is
-// oldest from the set, and returns them for the caller to close without the lock.
-func (s *connectionSet) removeOldestInputs(c *connection) []*connection {
+// countAndRemove does the part of inputChanged that needs the lock: it returns the connections to
+// be closed.
+func (s *connectionSet) countAndRemove(c *connection) []*connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.updateInput(c)
@@ -103,7 +103,7 @@ func (s *connectionSet) removeOldestInputs(c *connection) []*connection {
 	}
 	slices.SortFunc(counted, func(a, b *connection) int { return cmp.Compare(a.inputNumber, b.inputNumber) })
 	for i, oldest := range counted {
-		if s.input <= s.maxInput-s.maxInput/8 { // less than the limit, so that not each further byte needs a search
+		if s.input <= s.maxInput-s.maxInput/8 { // below the limit, so that not each further byte needs a search
 			return counted[:i]
 		}
 		s.remove(oldest)
@@ -111,9 +111,10 @@ func (s *connectionSet) removeOldestInputs(c *connection) []*connection {
 	return counted
 }
 
-// updateInput sets the input of a connection in the sum. The caller holds s.mu.
+// updateInput replaces the part of a connection in the sum; a closed connection has none. The caller
+// holds s.mu.
 func (s *connectionSet) updateInput(c *connection) {
-	var counted int64 // 0 for a connection that is not in the set
+	var counted int64
 	if _, open := s.open[c]; open {
 		counted = max(0, c.input.Load()-freeInput)
 	}

@@ -122,16 +122,16 @@ func (s *Server) Close() error {
 // be called once.
 func (s *Server) Serve(handler http.Handler) error {
 	defer close(s.acceptEnded)
-	s.http.Handler = resetInputAtRequest(closeUnread(s.closeWhileDraining(handler), s.bodyTimeout))
+	s.http.Handler = resetInputAtRequest(closeAfterUnreadBody(s.closeWhileDraining(handler), s.bodyTimeout))
 	if err := s.http.Serve(s.listener); !errors.Is(err, errStopped) {
 		return fmt.Errorf("serve on the %s listener: %w", s.name, err)
 	}
 	return nil
 }
 
-// closeWhileDraining sends Connection: close with each response while the server drains. Without
-// it, the server could close a connection at the moment when the client sends its next request,
-// which would fail.
+// closeWhileDraining sends Connection: close with each response while the server drains. A
+// connection that is closed without it can have the next request of its client on the way, which
+// would fail.
 func (s *Server) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// closeUnread closes the connection after a response to a request whose body has not been read to
+// closeAfterUnreadBody closes the connection after a response to a request whose body has not been read to
 // its end. By default net/http reads the body before it sends the response: a client that announces
 // a body and sends none would hold the connection without limit. HTTP/2 resets the stream instead.
 //
 // timeout is the read deadline of a body; 0 is none. The server's ReadTimeout would also cancel
 // requests without a body that take longer to answer.
-func closeUnread(next http.Handler, timeout time.Duration) http.Handler {
+func closeAfterUnreadBody(next http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 || r.ProtoMajor != 1 {
 			next.ServeHTTP(w, r)

@@ -1,0 +1,76 @@
+package httpserver
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+)
+
+// candidateDivisor limits the candidates of one search to 1/16 of the open connections. Most
+// evictions need no search.
+const candidateDivisor = 16
+
+// An idleOrder orders connections by when they became idle: when they were opened, or when their
+// last authenticated request ended. Each of these events has a number, so that no request reads a
+// clock or takes a lock:
+//
+//	event   A opened   B opened   request on A ended   C opened
+//	number  1          2          3                    4
+//
+// Here the order is B (2), A (3), C (4). An anonymous request is no event: it does not delay the
+// eviction of its connection.
+type idleOrder struct {
+	lastNumber atomic.Uint64
+	candidates []candidate // the ones that became idle first, the very first one last
+}
+
+// A candidate is a connection that was idle at the last search.
+type candidate struct {
+	*connection
+	idleSince uint64
+}
+
+// add records that a connection became idle.
+func (o *idleOrder) add(c *connection) { c.idleSince.Store(o.lastNumber.Add(1)) }
+
+// first returns the open connection that became idle first, or nil if all serve an authenticated
+// request. It takes the candidates of the last search first: connections that became idle after it
+// have higher numbers.
+func (o *idleOrder) first(open map[*connection]struct{}) *connection {
+	if c := o.takeCandidate(open); c != nil {
+		return c
+	}
+	o.search(open)
+	return o.takeCandidate(open)
+}
+
+// takeCandidate removes candidates until it finds one that is open and has been idle since the
+// search, or returns nil.
+func (o *idleOrder) takeCandidate(open map[*connection]struct{}) *connection {
+	for len(o.candidates) > 0 {
+		last := len(o.candidates) - 1
+		c := o.candidates[last]
+		o.candidates = o.candidates[:last]
+		if _, isOpen := open[c.connection]; isOpen && c.isIdle() && c.connection.idleSince.Load() == c.idleSince {
+			return c.connection
+		}
+	}
+	return nil
+}
+
+// search selects new candidates.
+func (o *idleOrder) search(open map[*connection]struct{}) {
+	o.candidates = o.candidates[:0]
+	for c := range open {
+		if c.isIdle() {
+			o.candidates = append(o.candidates, candidate{c, c.idleSince.Load()})
+		}
+	}
+	slices.SortFunc(o.candidates, func(a, b candidate) int { return cmp.Compare(b.idleSince, a.idleSince) })
+	keep := min(len(o.candidates), 1+len(open)/candidateDivisor)
+	o.candidates = slices.Delete(o.candidates, 0, len(o.candidates)-keep)
+}
+
+// isIdle reports whether the connection serves no authenticated request. Its idleSince must be read
+// afterwards, because MarkIdle sets it before it decrements the number of requests.
+func (c *connection) isIdle() bool { return c.authenticatedRequests.Load() == 0 }
